@@ -1,0 +1,49 @@
+package channels
+
+import (
+	"context"
+
+	"github.com/corebot/corebot"
+)
+
+// Channel connects Corebot to one place where people talk.
+//
+// Run receives: it hands every incoming message to the door and blocks until ctx ends or the connection is beyond repair;
+// the supervisor runs it again after a backoff. Send delivers one outbound message and returns when the platform has it; a
+// [*corebot.Failure] tells the outbox whether to try again. Send is called from one goroutine at a time per conversation.
+type Channel interface {
+	Name() string
+	Run(ctx context.Context, door Door) error
+	Send(ctx context.Context, m corebot.Message) error
+}
+
+// Door is where every message enters, whatever its channel. Accept returns after the commit that stored the message has been
+// fsynced, and only then may a channel acknowledge it. Its errors are those of corebot.Receipt, corebot.ErrInvalid and
+// corebot.ErrTooLarge.
+type Door interface {
+	Accept(ctx context.Context, m Incoming) (Accepted, error)
+}
+
+// Incoming is a message as a channel got it. The door gives it its key, kind and principal.
+type Incoming struct {
+	ID         string // the platform's id of the message: the idempotency key
+	Channel    string
+	Account    string
+	Chat       string
+	Thread     string
+	SenderID   string // immutable id of the sender, empty if the platform did not say
+	SenderName string // display only
+	Text       string
+	Metadata   map[string]string
+}
+
+// Accepted says what became of an incoming message.
+type Accepted struct {
+	ID        string
+	Duplicate bool // accepted before; nothing changed
+}
+
+// Splitter is the ability of a channel whose messages have a largest size. Longer replies are sent in parts.
+type Splitter interface {
+	MaxMessageBytes() int
+}

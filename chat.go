@@ -1,0 +1,13 @@
+package corebot
+
+import "time"
+
+// Chat is what Corebot keeps of a conversation beside its history.
+type Chat struct {
+	ID          int64     `json:"-"`
+	Key         Key       `json:"key"`
+	DisplayName string    `json:"displayName,omitempty"`
+	Registered  bool      `json:"registered"`
+	Session     int64     `json:"session"` // the part of the history that is in play, from 1
+	CreatedAt   time.Time `json:"createdAt"`
+}

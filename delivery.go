@@ -1,0 +1,77 @@
+package corebot
+
+import "time"
+
+// Lease is the right to work on the head of a lane. Epoch is the fencing token: every claim of a lane raises it, and
+// every write on behalf of a claim names it, so that a worker that lost its lease changes nothing.
+type Lease struct {
+	Lane  int64
+	Epoch int64
+}
+
+// Delivery is one claim of the message at the head of a lane.
+type Delivery struct {
+	Lease
+	Life        int64 // the message's life row; never used again, may be shown
+	Message     Message
+	Seq         int64     // the message's place in its lane
+	Run         int       // 1 when published; a replay of a dead letter is the next run
+	Attempt     int       // which counted attempt of this run this is, from 1
+	Lost        int       // leases lost in a row without a new journal step
+	Stopped     bool      // a /stop was accepted for this message: end it, do not run it
+	Journal     []Step    // what earlier attempts of this run have done
+	PublishedAt time.Time // accepted, by the store's clock
+	ClaimedAt   time.Time
+	ExpiresAt   time.Time // when the lease is lost unless it is extended
+}
+
+// End is how a message's life ended. The values are stored; they never change.
+type End string
+
+const (
+	EndAnswered End = "answered" // inbound: a turn ended and its replies are enqueued
+	EndRefused  End = "refused"  // inbound: answered by a refusal
+	EndStopped  End = "stopped"  // inbound: ended by /stop
+	EndMerged   End = "merged"   // inbound: answered as part of another message's turn
+	EndApplied  End = "applied"  // control: took effect at accept
+	EndSent     End = "sent"     // outbound: the channel took it
+	EndDropped  End = "dropped"  // a dead letter that an operator gave up
+	EndDead     End = "dead"     // in the dead letters
+)
+
+// OutcomeVerb is what settling does with the head of a lane.
+type OutcomeVerb uint8
+
+const (
+	// Done ends the message's life with Outcome.End; the lane goes on.
+	Done OutcomeVerb = iota + 1
+	// RetryAt keeps the message at the head until Outcome.At and counts the attempt.
+	RetryAt
+	// Wait keeps the message at the head until Outcome.At and counts nothing: a shutdown, an approval, a rate limit.
+	Wait
+	// Dead moves the message to the dead letters with Outcome.Reason; the lane goes on.
+	Dead
+)
+
+// Outcome is the end of one claim. Nothing else can be written.
+type Outcome struct {
+	Verb   OutcomeVerb
+	At     time.Time // RetryAt, Wait
+	End    End       // Done
+	Reason string    // why: a word or two that is counted (Dead, Wait), such as "attempts" or "poison"
+	Error  string    // the last error, for people (RetryAt, Dead)
+}
+
+// Receipt is what publish says of one message. Exactly one of three is true: it is new, it is a Duplicate, or Err is set.
+type Receipt struct {
+	Life      int64
+	Duplicate bool  // the same message was accepted before; nothing changed
+	Err       error // ErrConflict, ErrLaneFull, ErrOverloaded, ErrDiskFull; nothing changed
+}
+
+// Limits are the caps that publish holds a message to. Zero means no cap.
+type Limits struct {
+	LaneDepth  int64 // waiting messages of one lane
+	TotalDepth int64 // waiting messages of one direction
+	TotalBytes int64 // bytes of all waiting bodies
+}

@@ -1,0 +1,75 @@
+package corebot
+
+import (
+	"errors"
+	"time"
+)
+
+// Errors that callers decide on. They are compared with errors.Is.
+var (
+	ErrInvalid       = errors.New("invalid")
+	ErrTooLarge      = errors.New("too large")
+	ErrNotFound      = errors.New("not found")
+	ErrConflict      = errors.New("the same message id was accepted with another body")
+	ErrLaneFull      = errors.New("the chat has too many waiting messages")
+	ErrOverloaded    = errors.New("too many waiting messages")
+	ErrDiskFull      = errors.New("the disk is full")
+	ErrLeaseLost     = errors.New("the lease is lost")
+	ErrCommitUnknown = errors.New("the outcome of the commit is unknown")
+	ErrClosed        = errors.New("the store is closed")
+)
+
+// Causes of a cancelled turn, given to context.WithCancelCause.
+var (
+	ErrStopped  = errors.New("stopped by /stop")
+	ErrShutdown = errors.New("interrupted by shutdown")
+)
+
+// Class says what a failure means for the message that met it.
+type Class uint8
+
+const (
+	Transient   Class = iota // worth another attempt after a backoff; what an unclassified error is taken for
+	RateLimited              // worth another attempt when RetryAfter has passed
+	Permanent                // will fail the same way again
+	Cancelled                // not the message's fault; not counted
+)
+
+func (c Class) String() string {
+	return [...]string{"transient", "rate_limited", "permanent", "cancelled"}[c]
+}
+
+// Failure is an error with its class. Adapters wrap what a provider or platform says into it.
+type Failure struct {
+	Class      Class
+	RetryAfter time.Duration // what the other side asked for; zero if it asked for nothing
+	Err        error
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Hint adds to an error what its reader can do about it.
+type Hint struct {
+	Err  error
+	Hint string
+}
+
+func (h *Hint) Error() string { return h.Err.Error() }
+func (h *Hint) Unwrap() error { return h.Err }
+
+// WithHint wraps err; nil stays nil.
+func WithHint(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	return &Hint{err, hint}
+}
+
+// HintOf is the outermost hint of an error, or empty.
+func HintOf(err error) string {
+	if h := (*Hint)(nil); errors.As(err, &h) {
+		return h.Hint
+	}
+	return ""
+}

@@ -1,0 +1,69 @@
+package corebot
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Principal is who acts: the immutable id that a channel gives a sender, within one account of one channel. Names that
+// people choose are display only and never part of it. The zero ID is a sender that the channel could not name; it
+// can hold no grant.
+type Principal struct {
+	Channel string `json:"channel"`
+	Account string `json:"account"`
+	ID      string `json:"senderId"`
+}
+
+// String spells a principal as channel:account:id, escaped as in [Key.String].
+func (p Principal) String() string {
+	var b strings.Builder
+	escapeField(&b, p.Channel)
+	b.WriteByte(':')
+	escapeField(&b, p.Account)
+	b.WriteByte(':')
+	escapeField(&b, p.ID)
+	return b.String()
+}
+
+// ParsePrincipal reads what [Principal.String] writes.
+func ParsePrincipal(s string) (Principal, error) {
+	parts := strings.Split(s, ":")
+	if len(parts) != 3 {
+		return Principal{}, fmt.Errorf("%w: principal %q: want channel:account:sender", ErrInvalid, s)
+	}
+	var f [3]string
+	for i, part := range parts {
+		v, err := unescapeField(part)
+		if err != nil {
+			return Principal{}, fmt.Errorf("%w: principal %q: %v", ErrInvalid, s, err)
+		}
+		f[i] = v
+	}
+	return Principal{Channel: f[0], Account: f[1], ID: f[2]}, nil
+}
+
+// Role is what a principal may do. There are two.
+type Role string
+
+const (
+	RoleNormal Role = "normal"
+	RoleAdmin  Role = "admin"
+)
+
+// ParseRole refuses every other word: a role that is not known is never taken for the lesser one.
+func ParseRole(s string) (Role, error) {
+	switch r := Role(s); r {
+	case RoleNormal, RoleAdmin:
+		return r, nil
+	}
+	return "", fmt.Errorf("%w: role %q: want normal or admin", ErrInvalid, s)
+}
+
+// Grant gives a principal a role, in one chat or (zero Chat) everywhere.
+type Grant struct {
+	Principal Principal `json:"principal"`
+	Role      Role      `json:"role"`
+	Chat      Key       `json:"chat,omitzero"`
+	By        string    `json:"by"` // a principal's spelling, or "operator"
+	AtMS      int64     `json:"at"`
+}

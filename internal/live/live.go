@@ -1,0 +1,77 @@
+// Package live carries what happens right now to whoever watches: typing indicators, streamed text, the tool that runs.
+//
+// It is in memory and lossy by design: a slow watcher misses events and nobody waits for it. Nothing durable may depend on it.
+package live
+
+import (
+	"sync"
+
+	"github.com/corebot/corebot"
+)
+
+// EventKind tells what an [Event] reports.
+type EventKind string
+
+const (
+	TurnStarted EventKind = "turn_started"
+	Text        EventKind = "text"        // a piece of the answer in Event.Text
+	TextReset   EventKind = "text_reset"  // what was streamed since the last reset is not the answer after all (a retry, or tools follow)
+	ToolStarted EventKind = "tool_started" // Event.Tool and its arguments in Event.Text
+	ToolEnded   EventKind = "tool_ended"   // Event.Tool and its outcome in Event.Text
+	TurnEnded   EventKind = "turn_ended"   // Event.Text says how, as in corebot.End or "retrying"
+)
+
+// Event is one thing that happened in a turn.
+type Event struct {
+	Kind      EventKind
+	Key       corebot.Key
+	MessageID string // the inbound message of the turn
+	Text      string
+	Tool      string
+}
+
+// Buffer is how many events a watcher may fall behind before it misses some.
+const Buffer = 256
+
+// Hub passes events on. The zero Hub is ready to use.
+type Hub struct {
+	mu       sync.RWMutex
+	watchers map[corebot.Key]map[chan Event]struct{}
+}
+
+// Publish hands e to everyone who watches its key, and never blocks.
+func (h *Hub) Publish(e Event) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for c := range h.watchers[e.Key] {
+		select {
+		case c <- e:
+		default: // lossy: see the package doc
+		}
+	}
+}
+
+// Watch returns the events of a conversation from now on. stop ends it and closes the channel; it may be called twice.
+func (h *Hub) Watch(k corebot.Key) (events <-chan Event, stop func()) {
+	c := make(chan Event, Buffer)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watchers == nil {
+		h.watchers = make(map[corebot.Key]map[chan Event]struct{})
+	}
+	if h.watchers[k] == nil {
+		h.watchers[k] = make(map[chan Event]struct{})
+	}
+	h.watchers[k][c] = struct{}{}
+	return c, sync.OnceFunc(func() { h.remove(k, c) })
+}
+
+func (h *Hub) remove(k corebot.Key, c chan Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.watchers[k], c)
+	if len(h.watchers[k]) == 0 {
+		delete(h.watchers, k)
+	}
+	close(c)
+}

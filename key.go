@@ -1,0 +1,194 @@
+package corebot
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Direction says which way a message travels. The values are stored; they never change.
+type Direction uint8
+
+const (
+	Inbound  Direction = 1 // from a person, a task or a program to the agent
+	Outbound Direction = 2 // from the agent to a channel
+	Control  Direction = 3 // a command that acts at accept and never waits in a lane
+)
+
+func (d Direction) String() string {
+	switch d {
+	case Inbound:
+		return "inbound"
+	case Outbound:
+		return "outbound"
+	case Control:
+		return "control"
+	}
+	return fmt.Sprintf("direction(%d)", uint8(d))
+}
+
+// ParseDirection reads what [Direction.String] writes.
+func ParseDirection(s string) (Direction, error) {
+	for _, d := range []Direction{Inbound, Outbound, Control} {
+		if s == d.String() {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("direction %q: want inbound, outbound or control", s)
+}
+
+// DefaultAgent is the only agent there is today. Keys carry it so that a second one needs no migration.
+const DefaultAgent = "main"
+
+// Key names one conversation. All five fields are opaque text of the channel, compared byte by byte;
+// Account and Thread may be empty. A Key and a [Direction] name a lane of the bus.
+type Key struct {
+	Agent   string `json:"agent"`
+	Channel string `json:"channel"`
+	Account string `json:"account"`
+	Chat    string `json:"chatId"`
+	Thread  string `json:"thread,omitempty"`
+}
+
+// MaxKeyField is the longest a field of a [Key], or a message id, may be, in bytes.
+const MaxKeyField = 512
+
+// Validate refuses a key that could not be stored, shown or turned into a file name.
+func (k Key) Validate() error {
+	for _, f := range []struct {
+		name, value string
+		required    bool
+	}{{"agent", k.Agent, true}, {"channel", k.Channel, true}, {"account", k.Account, false}, {"chatId", k.Chat, true}, {"thread", k.Thread, false}} {
+		if f.value == "" && f.required {
+			return fmt.Errorf("%w: %s is empty", ErrInvalid, f.name)
+		}
+		if err := validateName(f.value); err != nil {
+			return fmt.Errorf("%w: %s %v", ErrInvalid, f.name, err)
+		}
+	}
+	return nil
+}
+
+var (
+	errNameTooLong = fmt.Errorf("is longer than %d bytes", MaxKeyField)
+	errNameUTF8    = errors.New("is not valid UTF-8")
+	errNameControl = errors.New("has a control character")
+)
+
+// validateName holds for everything that a channel hands over as a name: it ends up in logs and listings.
+func validateName(s string) error {
+	switch {
+	case len(s) > MaxKeyField:
+		return errNameTooLong
+	case !utf8.ValidString(s):
+		return errNameUTF8
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return errNameControl
+	}
+	return nil
+}
+
+// String is the one spelling of a key in files, logs and commands: the fields joined by ":", every byte outside
+// [A-Za-z0-9_-] written as %XX, trailing empty thread left out. Different keys never share a spelling, also not on a file
+// system that folds case of the escapes: those are always upper case.
+func (k Key) String() string {
+	var b strings.Builder
+	b.Grow(len(k.Agent) + len(k.Channel) + len(k.Account) + len(k.Chat) + len(k.Thread) + 4)
+	for i, f := range k.fields() {
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		escapeField(&b, f)
+	}
+	return b.String()
+}
+
+func (k Key) fields() []string {
+	f := []string{k.Agent, k.Channel, k.Account, k.Chat, k.Thread}
+	if k.Thread == "" {
+		f = f[:4]
+	}
+	return f
+}
+
+const upperHex = "0123456789ABCDEF"
+
+func plainByte(c byte) bool {
+	return c == '-' || c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+}
+
+func escapeField(b *strings.Builder, s string) {
+	for i := range len(s) {
+		if c := s[i]; plainByte(c) {
+			b.WriteByte(c)
+		} else {
+			b.WriteByte('%')
+			b.WriteByte(upperHex[c>>4])
+			b.WriteByte(upperHex[c&15])
+		}
+	}
+}
+
+// ParseKey reads what [Key.String] writes, and nothing else: a second spelling of a key is an error.
+func ParseKey(s string) (Key, error) {
+	parts := strings.Split(s, ":")
+	if len(parts) != 4 && len(parts) != 5 {
+		return Key{}, fmt.Errorf("%w: key %q: want agent:channel:account:chat or agent:channel:account:chat:thread", ErrInvalid, s)
+	}
+	var f [5]string
+	for i, p := range parts {
+		v, err := unescapeField(p)
+		if err != nil {
+			return Key{}, fmt.Errorf("%w: key %q: %v", ErrInvalid, s, err)
+		}
+		f[i] = v
+	}
+	k := Key{Agent: f[0], Channel: f[1], Account: f[2], Chat: f[3], Thread: f[4]}
+	if k.String() != s {
+		return Key{}, fmt.Errorf("%w: key %q is not spelled as %q", ErrInvalid, s, k.String())
+	}
+	return k, k.Validate()
+}
+
+func unescapeField(s string) (string, error) {
+	if !strings.Contains(s, "%") {
+		return s, nil
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", errors.New("ends inside an escape")
+		}
+		hi, lo := strings.IndexByte(upperHex, s[i+1]), strings.IndexByte(upperHex, s[i+2])
+		if hi < 0 || lo < 0 {
+			return "", fmt.Errorf("bad escape %q", s[i:i+3])
+		}
+		b.WriteByte(byte(hi<<4 | lo))
+		i += 2
+	}
+	return b.String(), nil
+}
+
+// Pool is what a worker claims from: all inbound lanes together, or the outbound lanes of one channel. A channel
+// that is down keeps its replies in its own pool and takes no worker from any other.
+type Pool string
+
+// InboundPool holds the inbound lanes of every channel.
+const InboundPool Pool = "inbound"
+
+// OutboundPool holds the replies that wait for one channel.
+func OutboundPool(channel string) Pool { return Pool("outbound:" + channel) }
+
+// PoolOf is the pool that a lane belongs to.
+func PoolOf(d Direction, k Key) Pool {
+	if d == Outbound {
+		return OutboundPool(k.Channel)
+	}
+	return Pool(d.String())
+}

@@ -1,0 +1,141 @@
+package corebot
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Kind tells what a message is for. The values are stored; they never change.
+type Kind string
+
+const (
+	KindPrompt  Kind = "prompt"  // inbound: a turn of the agent answers it
+	KindCommand Kind = "command" // inbound: a chat command that keeps its place in the lane, such as /new
+	KindControl Kind = "control" // control: a chat command that acts at once, such as /stop
+	KindReply   Kind = "reply"   // outbound: what the agent says
+	KindNotice  Kind = "notice"  // outbound: what Corebot itself says; a notice never begets a notice
+)
+
+// PartType is the kind of content of a [Part].
+type PartType string
+
+const (
+	PartText  PartType = "text"
+	PartImage PartType = "image"
+	PartFile  PartType = "file"
+)
+
+// Part is one piece of a message's content. Images and files are references by content hash; only text is produced today.
+type Part struct {
+	Type      PartType `json:"type"`
+	Text      string   `json:"text,omitempty"`
+	Hash      string   `json:"hash,omitempty"`
+	Name      string   `json:"name,omitempty"`
+	MediaType string   `json:"mediaType,omitempty"`
+}
+
+// Message is what travels on the bus. Its identity is (direction, key, id).
+type Message struct {
+	ID         string            `json:"id"`
+	Direction  Direction         `json:"-"`
+	Key        Key               `json:"-"`
+	Kind       Kind              `json:"-"`
+	Sender     Principal         `json:"sender,omitzero"` // of an inbound message; its ID may be empty
+	SenderName string            `json:"senderName,omitempty"`
+	Parts      []Part            `json:"parts"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+	InReplyTo  string            `json:"inReplyTo,omitempty"` // of an outbound message: the id of the one that it answers
+	CreatedAt  time.Time         `json:"-"`                   // set by publish
+}
+
+// TextPart is a message's usual content.
+func TextPart(text string) []Part { return []Part{{Type: PartText, Text: text}} }
+
+// Text joins the text parts with newlines.
+func (m Message) Text() string {
+	if len(m.Parts) == 1 {
+		return m.Parts[0].Text
+	}
+	var texts []string
+	for _, p := range m.Parts {
+		if p.Type == PartText {
+			texts = append(texts, p.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Size is what the limits of the bus count: the bytes of all content and metadata.
+func (m Message) Size() int {
+	n := len(m.SenderName)
+	for _, p := range m.Parts {
+		n += len(p.Text) + len(p.Hash) + len(p.Name) + len(p.MediaType)
+	}
+	for k, v := range m.Metadata {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
+// Validate says what is wrong with a message before it is published; the error is [ErrInvalid] or [ErrTooLarge].
+// maxBytes of zero means no limit.
+func (m Message) Validate(maxBytes int) error {
+	if err := m.Key.Validate(); err != nil {
+		return err
+	}
+	if m.ID == "" {
+		return fmt.Errorf("%w: id is empty", ErrInvalid)
+	}
+	if err := validateName(m.ID); err != nil {
+		return fmt.Errorf("%w: id %v", ErrInvalid, err)
+	}
+	if err := validateName(m.Sender.ID); err != nil {
+		return fmt.Errorf("%w: senderId %v", ErrInvalid, err)
+	}
+	if n := m.Size(); maxBytes > 0 && n > maxBytes {
+		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, n, maxBytes)
+	}
+	for _, p := range m.Parts {
+		if !utf8.ValidString(p.Text) {
+			return fmt.Errorf("%w: the text is not valid UTF-8", ErrInvalid)
+		}
+	}
+	if strings.TrimSpace(m.Text()) == "" && !slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Type != PartText }) {
+		return fmt.Errorf("%w: the message is empty", ErrInvalid)
+	}
+	return nil
+}
+
+// Checksum tells one body from another, and a stored body from a damaged one.
+type Checksum [16]byte
+
+// Checksum covers everything that makes two messages of one id the same or not: kind, sender, parts, metadata and what it
+// answers. It leaves out the sender's display name, which a platform may change between two deliveries of one message.
+func (m Message) Checksum() Checksum {
+	buf := make([]byte, 0, 256)
+	str := func(s string) {
+		buf = binary.AppendUvarint(buf, uint64(len(s)))
+		buf = append(buf, s...)
+	}
+	for _, s := range []string{string(m.Kind), m.Sender.Channel, m.Sender.Account, m.Sender.ID, m.InReplyTo} {
+		str(s)
+	}
+	buf = binary.AppendUvarint(buf, uint64(len(m.Parts)))
+	for _, p := range m.Parts {
+		for _, s := range []string{string(p.Type), p.Text, p.Hash, p.Name, p.MediaType} {
+			str(s)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(m.Metadata)) {
+		str(k)
+		str(m.Metadata[k])
+	}
+	sum := sha256.Sum256(buf)
+	return Checksum(sum[:16])
+}

@@ -1,0 +1,111 @@
+package corebot
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// ToolCall is a model's wish to run a tool. Tool is the internal name, with dots.
+type ToolCall struct {
+	ID   string          `json:"id"` // the model's own id for the call; pairs it with its result
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args"` // as the model wrote them: perhaps not JSON at all
+}
+
+// ToolResult is what the model sees of a call that ended.
+type ToolResult struct {
+	Outcome AuditOutcome `json:"outcome"`
+	Content string       `json:"content"`
+}
+
+// Usage counts the tokens of one model answer, or of several added up. Estimated marks figures that the provider did not give.
+type Usage struct {
+	InputTokens  int64 `json:"inputTokens"`
+	OutputTokens int64 `json:"outputTokens"`
+	Estimated    bool  `json:"estimated,omitempty"`
+}
+
+// Add sums two usages.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.Estimated || v.Estimated}
+}
+
+// Answer is one whole answer of a model: text, wishes to call tools, or both.
+type Answer struct {
+	Text  string     `json:"text,omitempty"`
+	Calls []ToolCall `json:"calls,omitempty"`
+	Model string     `json:"model,omitempty"`
+	Usage Usage      `json:"usage"`
+}
+
+// StepKind tells what a [Step] recorded. The values are stored; they never change.
+type StepKind string
+
+const (
+	StepModel StepKind = "model" // an answer of the model that asked for tools
+	StepTool  StepKind = "tool"  // a tool call
+	StepPart  StepKind = "part"  // outbound: one part of a long reply that was sent
+)
+
+// StepState tells how far a [Step] came.
+type StepState string
+
+const (
+	StepIntended StepState = "intended" // about to run; found after a crash, its outcome is unknown
+	StepDone     StepState = "done"
+)
+
+// Step is one journaled action of a run, at a position counted from 0. A resumed turn replays its steps instead of
+// repeating them.
+type Step struct {
+	Position  int
+	Kind      StepKind
+	State     StepState
+	Answer    *Answer     // StepModel
+	Call      *ToolCall   // StepTool
+	Result    *ToolResult // StepTool, once done
+	StartedAt time.Time
+	EndedAt   time.Time
+}
+
+// StepID is the idempotency key of a step: the same in every attempt of a run, different everywhere else.
+func (d Delivery) StepID(position int) string {
+	return d.RunID() + "/" + strconv.Itoa(position)
+}
+
+// RunID names one run of one message. Replies are RunID/ordinal; notices are RunID/name.
+func (d Delivery) RunID() string {
+	return d.Message.ID + "/" + strconv.Itoa(d.Run)
+}
+
+// Speaker is who said an [Entry] of the history.
+type Speaker string
+
+const (
+	SpeakerUser      Speaker = "user"
+	SpeakerAssistant Speaker = "assistant"
+	SpeakerTool      Speaker = "tool"
+)
+
+// Entry is one row of a chat's history.
+type Entry struct {
+	Session   int64      `json:"session"`
+	Speaker   Speaker    `json:"speaker"`
+	Sender    Principal  `json:"sender,omitzero"`     // of a user entry
+	Name      string     `json:"senderName,omitzero"` // of a user entry; display only
+	Text      string     `json:"text"`
+	Calls     []ToolCall `json:"calls,omitempty"`  // of an assistant entry
+	CallID    string     `json:"callId,omitempty"` // of a tool entry: the call that it answers
+	MessageID string     `json:"messageId"`        // the inbound message of the turn
+	At        time.Time  `json:"at"`
+}
+
+// Result is what a turn leaves behind. It is committed whole with the turn's outcome, or not at all.
+type Result struct {
+	Outcome    Outcome
+	History    []Entry
+	Replies    []Message // outbound, ids as in [Delivery.RunID]
+	Usage      Usage
+	NewSession bool // the chat's history begins anew after this turn
+}
