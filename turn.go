@@ -109,3 +109,11 @@ type Result struct {
 	Usage      Usage
 	NewSession bool // the chat's history begins anew after this turn
 }
+
+// Caller is on whose behalf tools run in a turn.
+type Caller struct {
+	Key       Key
+	Principal Principal
+	Entry     string // how the turn came about, for the audit: "direct", "replay", "task"
+	MessageID string
+}
