@@ -15,9 +15,11 @@ type Delivery struct {
 	Life        int64 // the message's life row; never used again, may be shown
 	Message     Message
 	Seq         int64     // the message's place in its lane
+	Size        int       // of the stored body, in bytes
 	Run         int       // 1 when published; a replay of a dead letter is the next run
 	Attempt     int       // which counted attempt of this run this is, from 1
 	Lost        int       // leases lost in a row without a new journal step
+	Damaged     error     // the stored body cannot be read: the message can only be a dead letter
 	Stopped     bool      // a /stop was accepted for this message: end it, do not run it
 	Journal     []Step    // what earlier attempts of this run have done
 	PublishedAt time.Time // accepted, by the store's clock

@@ -1,0 +1,132 @@
+package bus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/backoff"
+)
+
+// Store is what the bus needs of storage. Every method is one transaction.
+type Store interface {
+	Publish(ctx context.Context, messages []corebot.Message, lim corebot.Limits) ([]corebot.Receipt, error)
+	Claim(ctx context.Context, pool corebot.Pool, max int, lease time.Duration) ([]corebot.Delivery, error)
+	Extend(ctx context.Context, leases []corebot.Lease, until time.Time) (lost []corebot.Lease, err error)
+	Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error
+}
+
+// Options are the numbers of the bus. Zero values mean the defaults.
+type Options struct {
+	Lease       time.Duration // how long a claim lasts unless it is extended; 30 s
+	MaxAttempts int           // counted attempts before a message is dead; 5
+	MaxLost     int           // leases lost in a row without progress before a message is poison; 3
+	BackoffBase time.Duration // 1 s
+	BackoffMax  time.Duration // 5 min
+	MaxBytes    int           // of one message's content; 1 MiB
+	Limits      corebot.Limits
+	Metrics     prometheus.Registerer // nil: figures are kept and shown to nobody
+}
+
+// Default limits of the queue.
+const (
+	DefaultLaneDepth  = 1_000
+	DefaultTotalDepth = 2_000_000
+	DefaultTotalBytes = 4 << 30
+	DefaultMaxBytes   = 1 << 20
+)
+
+func (o Options) withDefaults() Options {
+	o.Lease = cmp.Or(o.Lease, 30*time.Second)
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, 5)
+	o.MaxLost = cmp.Or(o.MaxLost, 3)
+	o.BackoffBase = cmp.Or(o.BackoffBase, time.Second)
+	o.BackoffMax = cmp.Or(o.BackoffMax, 5*time.Minute)
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	o.Limits = cmp.Or(o.Limits, corebot.Limits{LaneDepth: DefaultLaneDepth, TotalDepth: DefaultTotalDepth, TotalBytes: DefaultTotalBytes})
+	return o
+}
+
+// Bus applies the rules to a store.
+type Bus struct {
+	store   Store
+	opts    Options
+	backoff backoff.Policy
+	metrics *metrics
+}
+
+// New joins a store and its rules. Negative numbers are refused.
+func New(store Store, o Options) (*Bus, error) {
+	if o.Lease < 0 || o.MaxAttempts < 0 || o.MaxLost < 0 || o.BackoffBase < 0 || o.BackoffMax < 0 || o.MaxBytes < 0 {
+		return nil, fmt.Errorf("%w: a number of the bus is negative: %+v", corebot.ErrInvalid, o)
+	}
+	o = o.withDefaults()
+	if o.BackoffBase > o.BackoffMax {
+		return nil, fmt.Errorf("%w: bus.backoff_base (%v) is over bus.backoff_max (%v)", corebot.ErrInvalid, o.BackoffBase, o.BackoffMax)
+	}
+	m, err := newMetrics(o.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	return &Bus{store: store, opts: o, backoff: backoff.Policy{Base: o.BackoffBase, Max: o.BackoffMax}, metrics: m}, nil
+}
+
+// Publish accepts one message. The receipt comes after the fsync. A refusal is in the error: [corebot.ErrInvalid],
+// [corebot.ErrTooLarge], [corebot.ErrConflict], [corebot.ErrLaneFull], [corebot.ErrOverloaded] or [corebot.ErrDiskFull]; then nothing was
+// stored. [corebot.ErrCommitUnknown] means that it may have been: publish the same id again.
+func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, error) {
+	if err := m.Validate(b.opts.MaxBytes); err != nil {
+		b.metrics.published(m.Direction, "refused")
+		return corebot.Receipt{}, err
+	}
+	receipts, err := b.store.Publish(ctx, []corebot.Message{m}, b.opts.Limits)
+	if err == nil {
+		err = receipts[0].Err
+	}
+	switch {
+	case errors.Is(err, corebot.ErrConflict):
+		b.metrics.published(m.Direction, "conflict")
+	case err != nil:
+		b.metrics.published(m.Direction, "refused")
+	case receipts[0].Duplicate:
+		b.metrics.published(m.Direction, "duplicate")
+	default:
+		b.metrics.published(m.Direction, "accepted")
+	}
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	return receipts[0], nil
+}
+
+// Claim waits for work in a pool and leases up to max lanes of it.
+func (b *Bus) Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error) {
+	return b.store.Claim(ctx, pool, max, b.opts.Lease)
+}
+
+// Lease is how long a claim lasts. A worker extends three times in that time.
+func (b *Bus) Lease() time.Duration { return b.opts.Lease }
+
+// Extend prolongs leases by one lease time from now and returns those that are lost.
+func (b *Bus) Extend(ctx context.Context, leases []corebot.Lease) (lost []corebot.Lease, err error) {
+	lost, err = b.store.Extend(ctx, leases, time.Now().Add(b.opts.Lease))
+	b.metrics.lost.Add(float64(len(lost)))
+	return lost, err
+}
+
+// Settle ends a claim that has nothing to commit beside its outcome.
+func (b *Bus) Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error {
+	err := b.store.Settle(ctx, d, o)
+	if err == nil {
+		b.Settled(d, o)
+	}
+	return err
+}
+
+// Settled counts an outcome that was committed, also by others than Settle.
+func (b *Bus) Settled(d corebot.Delivery, o corebot.Outcome) { b.metrics.settled(d, o) }

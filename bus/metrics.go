@@ -1,0 +1,57 @@
+package bus
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot"
+)
+
+type metrics struct {
+	publish *prometheus.CounterVec
+	settle  *prometheus.CounterVec
+	lost    prometheus.Counter
+	life    *prometheus.HistogramVec
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		publish: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_bus_published_total", Help: "Messages offered to the bus, by what became of them: accepted, duplicate, conflict, refused.",
+		}, []string{"direction", "result"}),
+		settle: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_bus_settled_total", Help: "Claims that ended, by outcome: done, retry, wait, dead.",
+		}, []string{"direction", "outcome"}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corebot_bus_leases_lost_total", Help: "Leases that were found lost when they were to be extended.",
+		}),
+		life: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "corebot_bus_message_seconds", Help: "Time from publish to the end of a message's life.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+		}, []string{"direction"}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.publish, m.settle, m.lost, m.life} {
+		if err := r.Register(c); err != nil {
+			return nil, fmt.Errorf("register the bus's metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) published(d corebot.Direction, result string) {
+	m.publish.WithLabelValues(d.String(), result).Inc()
+}
+
+func (m *metrics) settled(d corebot.Delivery, o corebot.Outcome) {
+	direction := d.Message.Direction.String()
+	m.settle.WithLabelValues(direction, outcomeNames[o.Verb]).Inc()
+	if o.Verb == corebot.Done || o.Verb == corebot.Dead {
+		m.life.WithLabelValues(direction).Observe(time.Since(d.PublishedAt).Seconds())
+	}
+}
+
+var outcomeNames = map[corebot.OutcomeVerb]string{corebot.Done: "done", corebot.RetryAt: "retry", corebot.Wait: "wait", corebot.Dead: "dead"}

@@ -1,0 +1,8 @@
+//go:build !faults
+
+// Package fault kills the process at a named point, for the tests that prove what a crash cannot break. It does so only in
+// binaries built with the tag "faults"; in every other one a point is nothing.
+package fault
+
+// Point marks a place where a crash is tried.
+func Point(string) {}

@@ -1,0 +1,84 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/corebot/corebot"
+)
+
+var header = []byte("SQLite format 3\x00")
+
+// checkFile refuses what is not a database before SQLite gets to touch it. A missing or empty file is fine: it will be made.
+func checkFile(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at the database: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return corebot.WithHint(fmt.Errorf("%s is not a regular file", path), "move it away")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return corebot.WithHint(fmt.Errorf("open the database: %w", err), "make the file readable for the user who runs Corebot")
+	}
+	defer f.Close() //nolint:errcheck // only read
+	got := make([]byte, len(header))
+	n, err := io.ReadFull(f, got)
+	if n == 0 && errors.Is(err, io.EOF) {
+		return nil
+	}
+	if !bytes.Equal(got, header) {
+		return corebot.WithHint(fmt.Errorf("%s is not a SQLite database", path), "it was not changed; move it away, or put back a backup from data/backups")
+	}
+	return nil
+}
+
+// Problems checks the whole file: SQLite's own integrity check, dangling references, and the rules between lanes, queue and
+// lives that no constraint can state. An empty list means that all is well.
+func (db *DB) Problems(ctx context.Context) ([]string, error) {
+	var problems []string
+	for _, q := range checks {
+		err := db.reader.each(ctx, q, func(s scanner) error {
+			var text string
+			if err := s.Scan(&text); err != nil {
+				return err
+			}
+			if text != "ok" {
+				problems = append(problems, text)
+			}
+			return nil
+		})
+		if err != nil {
+			return problems, err
+		}
+	}
+	return problems, nil
+}
+
+var checks = []*query{
+	{`PRAGMA integrity_check(20)`},
+	{`SELECT "table" || ' row ' || rowid || ' refers to a missing row of ' || parent FROM pragma_foreign_key_check LIMIT 20`},
+	{`SELECT 'lane ' || l.id || ' says it has ' || l.depth || ' messages and has ' || COUNT(q.life_id)
+	  FROM lanes l LEFT JOIN message_queue q ON q.lane_id = l.id GROUP BY l.id HAVING COUNT(q.life_id) <> l.depth LIMIT 20`},
+	{`SELECT 'lane ' || id || ' has messages and is never due' FROM lanes WHERE depth > 0 AND wake_at IS NULL LIMIT 20`},
+	{`SELECT 'lane ' || id || ' is empty and due' FROM lanes WHERE depth = 0 AND (wake_at IS NOT NULL OR leased = 1) LIMIT 20`},
+	{`SELECT 'message ' || m.id || ' has not ended and is not in the queue' FROM message_life m
+	  LEFT JOIN message_queue q ON q.life_id = m.id WHERE m."end" = '' AND q.life_id IS NULL LIMIT 20`},
+	{`SELECT 'message ' || m.id || ' has ended and is still in the queue' FROM message_queue q
+	  JOIN message_life m ON m.id = q.life_id WHERE m."end" <> '' LIMIT 20`},
+}
+
+// openReadOnly opens the file so that nothing, a checkpoint on close included, can change it.
+func openReadOnly(path string) (*sql.DB, error) {
+	return sql.Open("sqlite", dsn(path, "mode=ro&"+pragmas))
+}

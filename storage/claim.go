@@ -1,0 +1,126 @@
+package storage
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// claimed is a lane with its head, as the claim found it; what needs decoding is decoded by the caller.
+type claimed struct {
+	lane, epoch, lostAt, stopSeq, wakeAt, now int64
+	leased                                    bool
+	attempts, lost, run                       int
+	waiting                                   string
+	key                                       corebot.Key
+	life, seq, publishedAt                    int64
+	id, kind                                  string
+	checksum, body                            []byte
+	attemptLog                                string
+	journal                                   []corebot.Step
+}
+
+var (
+	// The lanes of a pool that are due, oldest first: one probe of lanes_wake however deep the backlog. Leased and backing-off
+	// lanes sort after now in the same index; empty ones are not in it. The planner looks at the value of a bare LIMIT ? and
+	// prepares the statement anew whenever it changes; at an expression it does not look.
+	readyLanes = &query{`SELECT l.id, l.epoch, l.leased, l.attempts, l.lost, l.lost_at, l.stop_seq, l.waiting,
+		  l.agent, l.channel, l.account, l.chat, l.thread,
+		  q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run, m.published_at, m.attempt_log
+		FROM lanes l
+		JOIN message_queue q ON q.lane_id = l.id AND q.seq = (SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id)
+		JOIN message_life m ON m.id = q.life_id
+		WHERE l.pool = ? AND l.wake_at <= ? ORDER BY l.wake_at LIMIT ? + 0`}
+	nextWake  = &query{`SELECT MIN(wake_at) FROM lanes WHERE pool = ? AND wake_at IS NOT NULL`}
+	leaseLane = &query{`UPDATE lanes SET epoch = epoch + 1, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, waiting = '' WHERE id = ?`}
+	logLife   = &query{`UPDATE message_life SET attempt_log = ? WHERE id = ?`}
+)
+
+func readyLanesTx(t *tx, pool corebot.Pool, n int) ([]claimed, error) {
+	var out []claimed
+	err := t.each(readyLanes, func(s scanner) error {
+		out = append(out, claimed{})
+		c := &out[len(out)-1]
+		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostAt, &c.stopSeq, &c.waiting,
+			&c.key.Agent, &c.key.Channel, &c.key.Account, &c.key.Chat, &c.key.Thread,
+			&c.life, &c.seq, &c.body, &c.id, &c.kind, &c.checksum, &c.run, &c.publishedAt, &c.attemptLog)
+	}, string(pool), t.now, n)
+	return out, err
+}
+
+func nextWakeTx(t *tx, pool corebot.Pool) (int64, error) {
+	next := int64(0)
+	if _, err := t.one(nextWake, []any{&next}, string(pool)); err != nil {
+		return 0, err
+	}
+	if next == 0 {
+		next = math.MaxInt64
+	}
+	return next, nil
+}
+
+// leaseTx takes a ready lane. A lane that is still marked as leased lost its worker: the loss is counted against the journal
+// position, and a new step since the last loss starts the count anew.
+func leaseTx(t *tx, c *claimed, lease time.Duration) (err error) {
+	if c.leased || c.attempts > 0 || c.lost > 0 || c.run > 1 || c.waiting != "" {
+		if c.journal, err = stepsTx(t, c.life, c.run); err != nil {
+			return err
+		}
+	}
+	if c.leased {
+		if at := progress(c.journal); at != c.lostAt {
+			c.lost, c.lostAt = 0, at
+		}
+		c.lost++
+		log := appendAttempt(c.attemptLog, corebot.Attempt{Run: c.run, At: t.now, What: "lease_lost"})
+		if _, err := t.exec(logLife, log, c.life); err != nil {
+			return err
+		}
+	}
+	c.now = t.now.UnixMilli()
+	c.wakeAt = t.now.Add(lease).UnixMilli()
+	c.epoch++
+	_, err = t.exec(leaseLane, c.wakeAt, t.now, c.lost, c.lostAt, c.lane)
+	return err
+}
+
+// progress measures how far a journal came: every begun and every finished step counts.
+func progress(steps []corebot.Step) int64 {
+	n := int64(len(steps))
+	for _, s := range steps {
+		if s.State == corebot.StepDone {
+			n++
+		}
+	}
+	return n
+}
+
+// appendAttempt adds to a stored list of attempts and keeps the newest. A list that cannot be read is begun anew: it is for
+// people, and no reason to stop a message.
+func appendAttempt(stored string, a corebot.Attempt) string {
+	var log []corebot.Attempt
+	_ = json.Unmarshal([]byte(stored), &log)
+	log = append(log, a)
+	if extra := len(log) - corebot.MaxAttemptsKept; extra > 0 {
+		log = log[extra:]
+	}
+	text, _ := json.Marshal(log) // strings, numbers and times: cannot fail
+	return string(text)
+}
+
+// delivery decodes what was claimed. A body that cannot be read is no reason to lose the claim: it is delivered as damaged.
+func (c *claimed) delivery(pool corebot.Pool) corebot.Delivery {
+	direction := corebot.Outbound
+	if pool == corebot.InboundPool {
+		direction = corebot.Inbound
+	}
+	m, err := unpack(c.body, direction, c.key, corebot.Kind(c.kind), c.checksum)
+	m.ID, m.CreatedAt = c.id, fromMillis(c.publishedAt)
+	return corebot.Delivery{
+		Lease: corebot.Lease{Lane: c.lane, Epoch: c.epoch}, Life: c.life, Message: m, Seq: c.seq, Size: len(c.body),
+		Run: c.run, Attempt: c.attempts + 1, Lost: c.lost, Stopped: c.stopSeq >= c.seq, Journal: c.journal,
+		PublishedAt: fromMillis(c.publishedAt), ClaimedAt: fromMillis(c.now), ExpiresAt: fromMillis(c.wakeAt), Damaged: err,
+	}
+}

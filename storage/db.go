@@ -1,0 +1,164 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"modernc.org/sqlite"
+
+	"github.com/corebot/corebot"
+)
+
+// FileName is the database's name in the data directory.
+const FileName = "corebot.db"
+
+// Options of a [DB]. The zero value is usable.
+type Options struct {
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
+	Readers int                   // query-only connections, 4 by default
+}
+
+// DB is Corebot's database in one data directory. Its methods may be called from any goroutine; those that write need
+// [DB.Run] to be running.
+type DB struct {
+	path    string
+	log     zerolog.Logger
+	metrics *metrics
+	lock    *dirLock
+	conn    *writeConn
+	batch   int64
+	total   totals
+	reader  *reader
+	ops     chan *op
+	stopped chan struct{}
+}
+
+// Open locks the data directory (made if it is missing), checks the file, migrates it if it is older, and voids the leases
+// that an earlier process left. It starts nothing. The errors say what to do: a directory that cannot be written, another
+// process that holds it, a file that is damaged, not Corebot's, or of a newer Corebot; in none of these cases is the file
+// changed.
+func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, ops: make(chan *op, maxBatch), stopped: make(chan struct{})}
+	if db.lock, err = lockDir(dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}()
+	if err := checkFile(db.path); err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, db.path, o.Log); err != nil {
+		return nil, err
+	}
+	if db.conn, err = openWriteConn(db.path); err != nil {
+		return nil, classify(err)
+	}
+	if err := db.conn.voidLeases(time.Now()); err != nil {
+		return nil, fmt.Errorf("void the leases of the last process: %w", classify(err))
+	}
+	if db.batch, db.total, err = readState(db.conn); err != nil {
+		return nil, fmt.Errorf("read the state of the database: %w", classify(err))
+	}
+	if db.reader, err = openReader(db.path, cmp.Or(o.Readers, 4)); err != nil {
+		return nil, err
+	}
+	db.metrics, err = newMetrics(o.Metrics)
+	return db, err
+}
+
+// OpenReader opens the database of a data directory for reading only, without a lock and beside a running daemon.
+// Repositories made of it can read; their writing methods return [corebot.ErrClosed].
+func OpenReader(ctx context.Context, dir string) (*DB, error) {
+	path := filepath.Join(dir, FileName)
+	if _, err := os.Stat(path); err != nil {
+		return nil, corebot.WithHint(fmt.Errorf("open the database: %w", err), "there is no database yet: start Corebot once with this home")
+	}
+	if err := checkFile(path); err != nil {
+		return nil, err
+	}
+	if err := checkVersion(ctx, path); err != nil {
+		return nil, err
+	}
+	r, err := openReader(path, 1)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{path: path, reader: r, stopped: make(chan struct{})}
+	close(db.stopped)
+	return db, nil
+}
+
+// Close releases the files and the lock. Call it after [DB.Run] has returned.
+func (db *DB) Close() error {
+	var errs []error
+	for _, c := range []io.Closer{db.reader, db.conn, db.lock} {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// pragmas hold for every connection. synchronous=FULL is the guarantee G1; nothing here may weaken it.
+const pragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(off)&_pragma=trusted_schema(off)&_pragma=cell_size_check(on)"
+
+// writePragmas: pages and cache by measurement (docs/performance.md); the WAL is cut back to its limit after a checkpoint.
+const writePragmas = pragmas + "&_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=cache_size(-16384)" +
+	"&_pragma=wal_autocheckpoint(4000)&_pragma=journal_size_limit(67108864)&_pragma=temp_store(memory)"
+
+// dsn is a file URI: a path with "?" or "#" in it stays a path.
+func dsn(path, params string) string {
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params}).String()
+}
+
+func openWriteConn(path string) (*writeConn, error) {
+	c, err := (&sqlite.Driver{}).Open(dsn(path, writePragmas))
+	if err != nil {
+		return nil, err
+	}
+	return newWriteConn(c), nil
+}
+
+var (
+	selectBatch  = &query{`SELECT batch FROM store WHERE id = 1`}
+	selectTotals = &query{`SELECT direction, SUM(depth), SUM(bytes) FROM lanes GROUP BY direction`}
+	voidLeases   = &query{`UPDATE lanes SET epoch = epoch + 1, wake_at = ? WHERE leased = 1`}
+)
+
+// voidLeases makes the lanes that an earlier process held ready at once. They stay marked as leased: the next claim counts
+// the loss, and finds the journal.
+func (c *writeConn) voidLeases(now time.Time) error {
+	_, err := c.exec(voidLeases, []any{now})
+	return err
+}
+
+func readState(c *writeConn) (batch int64, sum totals, err error) {
+	if err := c.each(selectBatch, func(s scanner) error { return s.Scan(&batch) }, nil); err != nil {
+		return 0, sum, err
+	}
+	err = c.each(selectTotals, func(s scanner) error {
+		var direction int
+		var depth, bytes int64
+		if err := s.Scan(&direction, &depth, &bytes); err != nil {
+			return err
+		}
+		sum.depth[direction] = depth
+		sum.bytes += bytes
+		return nil
+	}, nil)
+	return batch, sum, err
+}

@@ -1,0 +1,28 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/corebot/corebot"
+)
+
+// classify turns what SQLite says into the errors that callers decide on. It knows codes, not texts.
+func classify(err error) error {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%w: %w", corebot.ErrDiskFull, err)
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return corebot.WithHint(fmt.Errorf("the database is damaged: %w", err), repairHint)
+	}
+	return err
+}
+
+const repairHint = "nothing was changed; run `corebot db check`, and put back the newest file of data/backups if it agrees"

@@ -1,0 +1,81 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/corebot/corebot"
+)
+
+// Grants keeps who has which role.
+type Grants struct{ db *DB }
+
+// NewGrants are the grants of a database.
+func NewGrants(db *DB) *Grants { return &Grants{db} }
+
+var (
+	selectRoles = &query{`SELECT role FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope IN ('', ?)`}
+	upsertGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (channel, account, sender, scope) DO UPDATE SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
+	listGrants = &query{`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants ORDER BY channel, account, sender, scope`}
+)
+
+// RoleOf is the role of a principal in a chat, from the grants alone: normal unless something says admin. A principal without
+// an id holds no grant.
+func (g *Grants) RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error) {
+	role := corebot.RoleNormal
+	if p.ID == "" {
+		return role, nil
+	}
+	err := g.db.reader.each(ctx, selectRoles, func(s scanner) error {
+		var granted string
+		if err := s.Scan(&granted); err != nil {
+			return err
+		}
+		if corebot.Role(granted) == corebot.RoleAdmin {
+			role = corebot.RoleAdmin
+		}
+		return nil
+	}, p.Channel, p.Account, p.ID, k.String())
+	if err != nil {
+		return corebot.RoleNormal, fmt.Errorf("read the role of %s: %w", p, err)
+	}
+	return role, nil
+}
+
+// Grant gives a principal a role, in one chat or everywhere; granting again replaces it.
+func (g *Grants) Grant(ctx context.Context, grant corebot.Grant) error {
+	if grant.Principal.ID == "" {
+		return fmt.Errorf("%w: a sender without an id can hold no grant", corebot.ErrInvalid)
+	}
+	p := grant.Principal
+	return g.db.write(ctx, "grant", func(t *tx) error {
+		_, err := t.exec(upsertGrant, p.Channel, p.Account, p.ID, scopeOf(grant.Chat), string(grant.Role), grant.By, t.now)
+		return err
+	})
+}
+
+func scopeOf(k corebot.Key) string {
+	if k == (corebot.Key{}) {
+		return ""
+	}
+	return k.String()
+}
+
+// List gives every grant.
+func (g *Grants) List(ctx context.Context) ([]corebot.Grant, error) {
+	var out []corebot.Grant
+	err := g.db.reader.each(ctx, listGrants, func(s scanner) error {
+		var grant corebot.Grant
+		var scope, role string
+		p := &grant.Principal
+		err := s.Scan(&p.Channel, &p.Account, &p.ID, &scope, &role, &grant.By, &grant.AtMS)
+		if err == nil && scope != "" {
+			grant.Chat, err = corebot.ParseKey(scope)
+		}
+		grant.Role = corebot.Role(role)
+		out = append(out, grant)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,98 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/corebot/corebot"
+)
+
+// History reads what was said in a chat.
+type History struct{ db *DB }
+
+// NewHistory is the history of a database.
+func NewHistory(db *DB) *History { return &History{db} }
+
+var (
+	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, calls, call_id, message_id, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	recentHistory = &query{`SELECT h.session, h.speaker, h.sender, h.name, h.text, h.calls, h.call_id, h.message_id, h.at
+		FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
+		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
+		ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
+)
+
+// Recent gives the newest entries of a chat's session, oldest first, at most limit of them.
+func (h *History) Recent(ctx context.Context, k corebot.Key, limit int) ([]corebot.Entry, error) {
+	var out []corebot.Entry
+	err := h.db.reader.each(ctx, recentHistory, func(s scanner) error {
+		e, err := scanEntry(s, k)
+		out = append(out, e)
+		return err
+	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
+	slices.Reverse(out)
+	return out, err
+}
+
+func scanEntry(s scanner, k corebot.Key) (e corebot.Entry, err error) {
+	var speaker, calls string
+	err = s.Scan(&e.Session, &speaker, &e.Sender.ID, &e.Name, &e.Text, &calls, &e.CallID, &e.MessageID, moment{&e.At})
+	if err != nil {
+		return e, err
+	}
+	e.Speaker = corebot.Speaker(speaker)
+	if e.Speaker == corebot.SpeakerUser {
+		e.Sender.Channel, e.Sender.Account = k.Channel, k.Account
+	}
+	if calls != "" {
+		if err := json.Unmarshal([]byte(calls), &e.Calls); err != nil {
+			return e, fmt.Errorf("a stored history entry is damaged: %w", err)
+		}
+	}
+	return e, nil
+}
+
+// entryRow is an entry made ready for the writer.
+type entryRow struct {
+	corebot.Entry
+	calls string
+}
+
+func encodeHistory(entries []corebot.Entry) ([]entryRow, error) {
+	rows := make([]entryRow, len(entries))
+	for i, e := range entries {
+		rows[i].Entry = e
+		if len(e.Calls) > 0 {
+			calls, err := encode(e.Calls)
+			if err != nil {
+				return nil, err
+			}
+			rows[i].calls = calls
+		}
+	}
+	return rows, nil
+}
+
+// appendHistoryTx writes a turn's entries under the session that is in play; fresh begins the next session after them.
+func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, fresh bool) error {
+	if len(entries) == 0 && !fresh {
+		return nil
+	}
+	chat, err := chatTx(t, d.Message.Key)
+	if err != nil {
+		return err
+	}
+	for i, e := range entries {
+		_, err := t.exec(appendHistory, chat.ID, chat.Session, d.Seq, i, string(e.Speaker), e.Sender.ID, e.Name,
+			e.Text, e.calls, e.CallID, d.Message.ID, e.At)
+		if err != nil {
+			return err
+		}
+	}
+	if fresh {
+		_, err = t.exec(newSession, chat.ID)
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/corebot/corebot"
+)
+
+// Lives answers what became of a message.
+type Lives struct{ db *DB }
+
+// NewLives are the lives of a database.
+func NewLives(db *DB) *Lives { return &Lives{db} }
+
+const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id, m.kind, m.checksum, m.sender, m.run,
+	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.published_at, m.claimed_at, m.ended_at,
+	COALESCE(m.body, q.body), COALESCE(q.seq, 0), COALESCE((SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id), 0),
+	l.leased, l.claimed_at, l.wake_at, l.waiting, l.attempts
+	FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id `
+
+var (
+	livesByMessageID = &query{lifeColumns + `WHERE m.message_id = ? ORDER BY m.id LIMIT 20`}
+	lifeByRow        = &query{lifeColumns + `WHERE m.id = ?`}
+	livesByCause     = &query{lifeColumns + `WHERE m.cause_id = ? ORDER BY m.id LIMIT 100`}
+)
+
+// Find gives every message with that id (several chats may have used it), each with its steps and what it caused.
+func (l *Lives) Find(ctx context.Context, messageID string) ([]corebot.Life, error) {
+	return l.load(ctx, livesByMessageID, messageID)
+}
+
+// Get gives the message of one life row, such as a dead letter.
+func (l *Lives) Get(ctx context.Context, life int64) (corebot.Life, error) {
+	found, err := l.load(ctx, lifeByRow, life)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("message %d: %w", life, corebot.ErrNotFound)
+	}
+	if err != nil {
+		return corebot.Life{}, err
+	}
+	return found[0], nil
+}
+
+func (l *Lives) load(ctx context.Context, q *query, arg any) ([]corebot.Life, error) {
+	lives, err := l.scan(ctx, q, arg)
+	if err != nil {
+		return nil, err
+	}
+	for i := range lives {
+		life := &lives[i]
+		err := l.db.reader.each(ctx, selectSteps, func(s scanner) error {
+			step, err := scanStep(s)
+			life.Steps = append(life.Steps, step)
+			return err
+		}, life.ID, life.Run)
+		if err != nil {
+			return nil, err
+		}
+		if life.Replies, err = l.scan(ctx, livesByCause, life.ID); err != nil {
+			return nil, err
+		}
+	}
+	return lives, nil
+}
+
+func (l *Lives) scan(ctx context.Context, q *query, arg any) ([]corebot.Life, error) {
+	var out []corebot.Life
+	err := l.db.reader.each(ctx, q, func(s scanner) error {
+		life, err := scanLife(s)
+		out = append(out, life)
+		return err
+	}, arg)
+	return out, err
+}
+
+// laneState is what the lane knows of a message that has not ended.
+type laneState struct {
+	seq, head int64
+	leased    bool
+	claimedAt int64
+	wakeAt    *int64
+	waiting   string
+	attempts  int
+}
+
+func scanLife(s scanner) (corebot.Life, error) {
+	var life corebot.Life
+	var lane laneState
+	var direction int
+	var kind, end, log string
+	var sum, body []byte
+	k := &life.Key
+	err := s.Scan(&life.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &life.MessageID, &kind, &sum, &life.Sender.ID, &life.Run,
+		&end, &life.Reason, &life.LastError, &life.Attempts, &log, &life.Usage.InputTokens, &life.Usage.OutputTokens,
+		moment{&life.PublishedAt}, moment{&life.ClaimedAt}, moment{&life.EndedAt},
+		&body, &lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.attempts)
+	if err != nil {
+		return life, err
+	}
+	life.Direction, life.Kind, life.End = corebot.Direction(direction), corebot.Kind(kind), corebot.End(end)
+	life.Sender.Channel, life.Sender.Account = k.Channel, k.Account
+	if log != "" {
+		_ = json.Unmarshal([]byte(log), &life.AttemptLog) // for people; see appendAttempt
+	}
+	if body != nil {
+		if m, err := unpack(body, life.Direction, *k, life.Kind, sum); err == nil {
+			life.Message = &m
+		} else {
+			life.LastError = err.Error()
+		}
+	}
+	lane.describe(&life)
+	return life, nil
+}
+
+// describe says what a message does now.
+func (l laneState) describe(life *corebot.Life) {
+	switch {
+	case life.End != "":
+		life.State = string(life.End)
+	case l.seq != l.head:
+		life.State = "waiting behind others"
+	case l.leased:
+		life.State, life.ClaimedAt, life.Attempts = "running", fromMillis(l.claimedAt), l.attempts+1
+	default:
+		life.State, life.Attempts = "ready", l.attempts
+		if l.waiting != "" {
+			life.State = "waiting: " + l.waiting
+		}
+		if l.wakeAt != nil {
+			life.WakeAt = fromMillis(*l.wakeAt)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/migrations"
+)
+
+// SchemaVersion is the newest schema that this program knows.
+func SchemaVersion() int64 {
+	names, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil || len(names) == 0 {
+		return 0
+	}
+	var version int64
+	for _, name := range names {
+		if v, err := goose.NumericComponent(name); err == nil {
+			version = max(version, v)
+		}
+	}
+	return version
+}
+
+// NewerError says that the database was written by a newer Corebot.
+type NewerError struct{ Has, Knows int64 }
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("the database has schema %d, this Corebot knows up to %d", e.Has, e.Knows)
+}
+
+// schemaVersion reads the version of a file without changing it: 0 for one that is missing or empty.
+func schemaVersion(ctx context.Context, path string) (version int64, err error) {
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return 0, nil
+	}
+	db, err := openReadOnly(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var tables, ours int
+	err = db.QueryRowContext(ctx, `SELECT COUNT(*), COUNT(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema WHERE type = 'table'`).Scan(&tables, &ours)
+	switch {
+	case err != nil:
+		return 0, classify(err)
+	case tables == 0: // the process that made it died before its first migration
+		return 0, nil
+	case ours == 0:
+		return 0, corebot.WithHint(fmt.Errorf("%s is a SQLite database of another program", path), "it was not changed; choose another home with --home, or move the file away")
+	}
+	err = db.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`).Scan(&version)
+	return version, classify(err)
+}
+
+// checkVersion refuses a schema that this program cannot read.
+func checkVersion(ctx context.Context, path string) error {
+	version, err := schemaVersion(ctx, path)
+	if err != nil {
+		return err
+	}
+	switch knows := SchemaVersion(); {
+	case version > knows:
+		return newer(version, knows)
+	case version < knows:
+		return corebot.WithHint(fmt.Errorf("the database has schema %d, this Corebot needs %d", version, knows), "run `corebot db migrate`, or start Corebot once")
+	}
+	return nil
+}
+
+func newer(has, knows int64) error {
+	return corebot.WithHint(&NewerError{Has: has, Knows: knows}, "the file was not changed; run the newer Corebot, or put back a backup that was made before the upgrade")
+}
+
+// migrate brings the file to the newest schema. Existing data is backed up first, and the backup is checked; the migration of a
+// file that is up to date costs one read.
+func migrate(ctx context.Context, path string, log zerolog.Logger) error {
+	version, err := schemaVersion(ctx, path)
+	if err != nil {
+		return err
+	}
+	knows := SchemaVersion()
+	switch {
+	case version > knows:
+		return newer(version, knows)
+	case version == knows:
+		return nil
+	case version > 0:
+		name := fmt.Sprintf("before-schema-%d-%s.db", version+1, time.Now().UTC().Format("20060102T150405.000Z"))
+		backup := filepath.Join(filepath.Dir(path), "backups", name)
+		if err := Backup(ctx, path, backup); err != nil {
+			return corebot.WithHint(fmt.Errorf("back up the database before its migration: %w", err), "nothing was migrated")
+		}
+		log.Info().Str("backup", backup).Int64("from", version).Int64("to", knows).Msg("migrating the database")
+	}
+	return migrateTo(ctx, path, knows)
+}
+
+// migrateTo runs the migrations up or down to a version, each in a transaction of its own.
+func migrateTo(ctx context.Context, path string, version int64) (err error) {
+	if err := makeFile(path); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", dsn(path, writePragmas))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations.FS)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	has, err := provider.GetDBVersion(ctx)
+	if err != nil {
+		return classify(err)
+	}
+	if has > version {
+		_, err = provider.DownTo(ctx, version)
+	} else {
+		_, err = provider.UpTo(ctx, version)
+	}
+	if err != nil {
+		return fmt.Errorf("migrate the database to schema %d: %w", version, classify(err))
+	}
+	return nil
+}
+
+// makeFile makes the database with permissions of its own, not those of the process's mask.
+func makeFile(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return corebot.WithHint(fmt.Errorf("make the database: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
+	}
+	return f.Close()
+}

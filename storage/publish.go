@@ -1,0 +1,108 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/corebot/corebot"
+)
+
+// lane is what publish needs to know of one.
+type lane struct {
+	id, nextSeq, depth, wakeAt int64
+}
+
+var (
+	selectLane = &query{`SELECT id, next_seq, depth, wake_at FROM lanes
+		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
+	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool) VALUES (?, ?, ?, ?, ?, ?, ?)`}
+	pushLane   = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, wake_at = COALESCE(wake_at, ?) WHERE id = ?`}
+
+	insertLife = &query{`INSERT INTO message_life (lane_id, message_id, kind, checksum, sender, cause_id, published_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id, lane_id) DO NOTHING`}
+	selectLifeByID = &query{`SELECT id, checksum FROM message_life WHERE message_id = ? AND lane_id = ?`}
+	insertBody     = &query{`INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (?, ?, ?, ?)`}
+)
+
+// publishTx appends a message to its lane, unless it was accepted before. Guarantee G2: the life row is the dedupe record,
+// and it is written in the same transaction as the body.
+func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
+	l, err := laneTx(t, p.Direction, p.Key)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	if full := overLimit(t, p, l, lim); full != nil {
+		r, found, err := duplicateTx(t, p, l)
+		if err == nil && !found {
+			r.Err = full
+		}
+		return r, err
+	}
+	var cause any
+	if p.cause != 0 {
+		cause = p.cause
+	}
+	life, err := t.insert(insertLife, l.id, p.ID, string(p.Kind), p.checksum[:], p.Sender.ID, cause, t.now)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	if life == 0 {
+		r, _, err := duplicateTx(t, p, l)
+		return r, err
+	}
+	return corebot.Receipt{Life: life}, pushTx(t, p.Direction, p.Key, l, life, p.body)
+}
+
+// pushTx puts a body at the tail of a lane and makes an empty lane ready.
+func pushTx(t *tx, d corebot.Direction, k corebot.Key, l lane, life int64, body []byte) error {
+	if _, err := t.exec(insertBody, life, l.id, l.nextSeq, body); err != nil {
+		return err
+	}
+	if _, err := t.exec(pushLane, len(body), t.now, l.id); err != nil {
+		return err
+	}
+	t.total.depth[d]++
+	t.total.bytes += int64(len(body))
+	if l.wakeAt == 0 {
+		t.wake(corebot.PoolOf(d, k), t.now.UnixMilli())
+	}
+	return nil
+}
+
+func laneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
+	var l lane
+	found, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	if err != nil || found {
+		return l, err
+	}
+	l.nextSeq = 1
+	l.id, err = t.insert(insertLane, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(corebot.PoolOf(d, k)))
+	return l, err
+}
+
+func overLimit(t *tx, p *parcel, l lane, lim corebot.Limits) error {
+	switch {
+	case lim.LaneDepth > 0 && l.depth >= lim.LaneDepth:
+		return fmt.Errorf("%w: %d of %d", corebot.ErrLaneFull, l.depth, lim.LaneDepth)
+	case lim.TotalDepth > 0 && t.total.depth[p.Direction] >= lim.TotalDepth:
+		return fmt.Errorf("%w: %d of %d", corebot.ErrOverloaded, t.total.depth[p.Direction], lim.TotalDepth)
+	case lim.TotalBytes > 0 && t.total.bytes+int64(len(p.body)) > lim.TotalBytes:
+		return fmt.Errorf("%w: %d of %d bytes", corebot.ErrOverloaded, t.total.bytes, lim.TotalBytes)
+	}
+	return nil
+}
+
+// duplicateTx says whether the message was accepted before, and refuses another body under the same id.
+func duplicateTx(t *tx, p *parcel, l lane) (r corebot.Receipt, found bool, err error) {
+	var sum []byte
+	found, err = t.one(selectLifeByID, []any{&r.Life, &sum}, p.ID, l.id)
+	if err != nil || !found {
+		return r, found, err
+	}
+	if bytes.Equal(sum, p.checksum[:]) {
+		r.Duplicate = true
+	} else {
+		r.Err = corebot.ErrConflict
+	}
+	return r, true, nil
+}

@@ -1,0 +1,106 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// Queue keeps the lanes, the lives and the bodies: the mechanics of the bus. The rules are in package bus.
+type Queue struct{ db *DB }
+
+// NewQueue is the queue of a database.
+func NewQueue(db *DB) *Queue { return &Queue{db} }
+
+// Publish stores messages in one transaction and returns a receipt for each. Messages that break a rule get it in their
+// receipt and leave the others alone; the error is of the whole transaction.
+func (q *Queue) Publish(ctx context.Context, messages []corebot.Message, lim corebot.Limits) ([]corebot.Receipt, error) {
+	parcels, err := pack(messages)
+	if err != nil {
+		return nil, err
+	}
+	receipts := make([]corebot.Receipt, len(parcels))
+	err = q.db.write(ctx, "publish", func(t *tx) error {
+		for i := range parcels {
+			if receipts[i], err = publishTx(t, &parcels[i], lim); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return receipts, err
+}
+
+// Claim waits until a lane of the pool is ready and leases up to max of them, oldest due first. When ctx ends while it waits,
+// its cause is returned and nothing is leased.
+func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int, lease time.Duration) ([]corebot.Delivery, error) {
+	c := &claim{pool: pool, max: max, lease: lease}
+	if err := q.db.submit(ctx, &op{name: "claim", claim: c, done: make(chan error, 1)}); err != nil {
+		return nil, err
+	}
+	out := make([]corebot.Delivery, len(c.got))
+	for i := range c.got {
+		out[i] = c.got[i].delivery(pool)
+	}
+	return out, nil
+}
+
+var extend = &query{`UPDATE lanes SET wake_at = ? WHERE id = ? AND epoch = ? AND leased = 1`}
+
+// Extend prolongs leases until a moment and returns those that are lost.
+func (q *Queue) Extend(ctx context.Context, leases []corebot.Lease, until time.Time) (lost []corebot.Lease, err error) {
+	err = q.db.write(ctx, "extend", func(t *tx) error {
+		lost = lost[:0]
+		for _, l := range leases {
+			n, err := t.exec(extend, until, l.Lane, l.Epoch)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				lost = append(lost, l)
+			}
+		}
+		return nil
+	})
+	return lost, err
+}
+
+// Settle ends a claim. A stale one changes nothing and gets [corebot.ErrLeaseLost].
+func (q *Queue) Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error {
+	return q.db.write(ctx, "settle", func(t *tx) error { return settleTx(t, &d, o) })
+}
+
+// parcel is a message made ready for the writer, which must not spend time on encoding.
+type parcel struct {
+	corebot.Message
+	checksum corebot.Checksum
+	body     []byte
+	cause    int64 // the life that caused it, or 0
+}
+
+func pack(messages []corebot.Message) ([]parcel, error) {
+	parcels := make([]parcel, len(messages))
+	for i, m := range messages {
+		body, err := json.Marshal(m)
+		if err != nil {
+			return nil, fmt.Errorf("encode message %s: %w", m.ID, err)
+		}
+		parcels[i] = parcel{Message: m, checksum: m.Checksum(), body: body}
+	}
+	return parcels, nil
+}
+
+// unpack reads a stored body back and holds it against its checksum.
+func unpack(body []byte, d corebot.Direction, k corebot.Key, kind corebot.Kind, sum []byte) (corebot.Message, error) {
+	m := corebot.Message{Direction: d, Key: k, Kind: kind}
+	if err := json.Unmarshal(body, &m); err != nil {
+		return m, fmt.Errorf("the stored body of a message is damaged: %w", err)
+	}
+	if got := m.Checksum(); string(got[:]) != string(sum) {
+		return m, fmt.Errorf("the stored body of message %s does not match its checksum", m.ID)
+	}
+	return m, nil
+}

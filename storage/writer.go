@@ -1,0 +1,282 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/fault"
+)
+
+// maxBatch bounds how many operations share a commit, and with it how long the first of them waits.
+const maxBatch = 1024
+
+// op is one request to the writer: an operation to run, or a claim to park.
+type op struct {
+	name  string
+	run   func(*tx) error // nil for a claim
+	claim *claim
+	state atomic.Uint32
+	done  chan error
+}
+
+// Until the writer has taken an op, its caller may still cancel it; exactly one of the two wins.
+const (
+	opWaiting uint32 = iota
+	opTaken
+	opCancelled
+)
+
+func (o *op) take() bool   { return o.state.CompareAndSwap(opWaiting, opTaken) }
+func (o *op) cancel() bool { return o.state.CompareAndSwap(opWaiting, opCancelled) }
+
+// write runs fn in the writer and returns after the commit. fn may run twice, the second time alone in a transaction, so it
+// sets its results anew each time; it checks its rules before its first write. ctx counts until the writer has taken fn.
+func (db *DB) write(ctx context.Context, name string, fn func(*tx) error) error {
+	return db.submit(ctx, &op{name: name, run: fn, done: make(chan error, 1)})
+}
+
+func (db *DB) submit(ctx context.Context, o *op) error {
+	select {
+	case db.ops <- o:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-db.stopped:
+		return corebot.ErrClosed
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		if o.cancel() {
+			return context.Cause(ctx)
+		}
+		return <-o.done
+	}
+}
+
+// writer is the state of the one goroutine that writes.
+type writer struct {
+	db     *DB
+	conn   *writeConn
+	batch  int64 // the number of the last commit, as stored
+	total  totals
+	parked parking
+	timer  *time.Timer
+}
+
+var (
+	begin     = &query{`BEGIN IMMEDIATE`}
+	commit    = &query{`COMMIT`}
+	rollback  = &query{`ROLLBACK`}
+	bumpBatch = &query{`UPDATE store SET batch = ? WHERE id = 1`}
+)
+
+// Run is the writer. It blocks until ctx ends, answers what was submitted before that, and refuses the rest with
+// [corebot.ErrClosed]. It runs once.
+func (db *DB) Run(ctx context.Context) error {
+	w := &writer{db: db, conn: db.conn, batch: db.batch, total: db.total, parked: newParking(), timer: time.NewTimer(time.Hour)}
+	defer func() { db.conn = w.conn }()
+	for {
+		select {
+		case o := <-db.ops:
+			w.work(w.collect(o))
+		case <-w.timer.C:
+			w.work(nil)
+		case <-ctx.Done():
+			close(db.stopped)
+			w.drain()
+			return nil
+		}
+	}
+}
+
+// collect gathers what waits. Yielding until the queue stops growing lets publishers that are about to submit join the same
+// commit; it costs an idle bus nothing.
+func (w *writer) collect(first *op) []*op {
+	batch := []*op{first}
+	for {
+		runtime.Gosched()
+		before := len(batch)
+		batch = w.takeWaiting(batch)
+		if len(batch) == before || len(batch) >= maxBatch {
+			return batch
+		}
+	}
+}
+
+func (w *writer) takeWaiting(batch []*op) []*op {
+	for len(batch) < maxBatch {
+		select {
+		case o := <-w.db.ops:
+			batch = append(batch, o)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// drain answers everything that was submitted before the writer stopped.
+func (w *writer) drain() {
+	for {
+		select {
+		case o := <-w.db.ops:
+			if o.claim != nil {
+				o.done <- corebot.ErrClosed
+				continue
+			}
+			w.work([]*op{o})
+		default:
+			w.parked.refuse(corebot.ErrClosed)
+			return
+		}
+	}
+}
+
+// work runs one batch, serves parked claims in the same commit, and sets the timer for the next lane that falls due.
+func (w *writer) work(batch []*op) {
+	taken := batch[:0]
+	for _, o := range batch {
+		switch {
+		case o.claim != nil:
+			w.parked.add(o)
+		case o.take():
+			taken = append(taken, o)
+		}
+	}
+	if err := w.attempt(taken); err != nil {
+		for _, o := range taken { // somebody's error took the batch down: everybody runs alone
+			if e := w.attempt([]*op{o}); e != nil {
+				o.done <- e
+			}
+		}
+	}
+	w.timer.Reset(w.parked.nextWake(time.Now()))
+}
+
+// attempt runs the operations and the parked claims in one transaction and answers them after the commit. It returns an
+// error, having answered nobody, when an operation failed after it had written: then the transaction is rolled back.
+func (w *writer) attempt(ops []*op) error {
+	if len(ops) == 0 && !w.parked.due(time.Now()) {
+		return nil
+	}
+	started := time.Now()
+	if err := w.ready(); err != nil {
+		return w.refuse(ops, err)
+	}
+	if _, err := w.conn.exec(begin, nil); err != nil {
+		return w.refuse(ops, classify(err))
+	}
+	t := &tx{now: started.Truncate(time.Millisecond), conn: w.conn, total: w.total, wakes: w.parked.wakes}
+	verdicts := make([]error, len(ops))
+	for i, o := range ops {
+		before := t.writes
+		verdicts[i] = o.run(t)
+		if verdicts[i] != nil && t.writes > before {
+			w.rollback()
+			return classify(verdicts[i])
+		}
+		fault.Point(o.name + ".before")
+	}
+	served, err := w.parked.serve(t)
+	if err != nil {
+		w.rollback()
+		return w.refuse(append(ops, served...), classify(err))
+	}
+	if err := w.commit(t); err != nil {
+		return w.refuse(append(ops, served...), err)
+	}
+	w.db.metrics.observe(len(ops)+len(served), t.writes, time.Since(started))
+	for i, o := range ops {
+		fault.Point(o.name + ".after")
+		o.done <- classify(verdicts[i])
+	}
+	for _, o := range served {
+		fault.Point("claim.after")
+		o.done <- nil
+	}
+	return nil
+}
+
+// refuse answers every operation with the same error.
+func (w *writer) refuse(ops []*op, err error) error {
+	for _, o := range ops {
+		o.done <- err
+	}
+	return nil
+}
+
+func (w *writer) rollback() {
+	if _, err := w.conn.exec(rollback, nil); err != nil {
+		w.db.log.Debug().Err(err).Msg("rollback") // SQLite has rolled back by itself, or the connection is replaced
+		w.conn = w.discard()
+	}
+}
+
+// commit ends the transaction. Nothing written means nothing to sync. On an error the outcome is unknown until the file
+// has been looked at again; commit returns nil when the commit turns out to have happened.
+func (w *writer) commit(t *tx) error {
+	if t.writes == 0 {
+		w.rollback()
+		return nil
+	}
+	if _, err := w.conn.exec(bumpBatch, []any{w.batch + 1}); err != nil {
+		w.rollback()
+		return classify(err)
+	}
+	fault.Point("commit")
+	_, err := w.conn.exec(commit, nil)
+	if err == nil {
+		w.batch++
+		w.total = t.total
+		return nil
+	}
+	return w.resolve(err)
+}
+
+// resolve finds out by the batch number whether a commit that failed has happened after all.
+func (w *writer) resolve(cause error) error {
+	w.db.metrics.failedCommits.Inc()
+	number := w.batch + 1
+	w.conn = w.discard()
+	if err := w.ready(); err != nil {
+		w.db.log.Error().Err(err).AnErr("cause", cause).Msg("a commit failed and the database cannot be reopened")
+		return fmt.Errorf("%w: %v", corebot.ErrCommitUnknown, cause)
+	}
+	if w.batch == number { // ready has read the number that is stored now
+		return nil
+	}
+	return classify(cause)
+}
+
+// discard closes the connection and leaves none.
+func (w *writer) discard() *writeConn {
+	if w.conn != nil {
+		if err := w.conn.Close(); err != nil {
+			w.db.log.Warn().Err(err).Msg("close the write connection")
+		}
+	}
+	return nil
+}
+
+// ready makes sure that there is a connection; a new one reads the stored batch number and the totals again.
+func (w *writer) ready() error {
+	if w.conn != nil {
+		return nil
+	}
+	conn, err := openWriteConn(w.db.path)
+	if err != nil {
+		return fmt.Errorf("reopen the database: %w", classify(err))
+	}
+	batch, total, err := readState(conn)
+	if err != nil {
+		return errors.Join(fmt.Errorf("read the state of the database: %w", classify(err)), conn.Close())
+	}
+	w.conn, w.batch, w.total = conn, batch, total
+	return nil
+}
