@@ -117,3 +117,10 @@ type Caller struct {
 	Entry     string // how the turn came about, for the audit: "direct", "replay", "task"
 	MessageID string
 }
+
+// Stopped says what a /stop met.
+type Stopped struct {
+	Life      int64 // of the /stop itself
+	Duplicate bool  // this /stop was accepted before; nothing changed
+	Found     bool  // there was a message to stop
+}

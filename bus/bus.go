@@ -80,6 +80,9 @@ func New(store Store, o Options) (*Bus, error) {
 // [corebot.ErrTooLarge], [corebot.ErrConflict], [corebot.ErrLaneFull], [corebot.ErrOverloaded] or [corebot.ErrDiskFull]; then nothing was
 // stored. [corebot.ErrCommitUnknown] means that it may have been: publish the same id again.
 func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, error) {
+	if m.Direction != corebot.Inbound && m.Direction != corebot.Outbound {
+		return corebot.Receipt{}, fmt.Errorf("%w: the bus has no lanes for direction %v", corebot.ErrInvalid, m.Direction)
+	}
 	if err := m.Validate(b.opts.MaxBytes); err != nil {
 		b.metrics.published(m.Direction, "refused")
 		return corebot.Receipt{}, err

@@ -16,6 +16,7 @@ const (
 	ReasonPoison    = "poison"    // its workers die of it
 	ReasonDamaged   = "damaged"   // its stored body cannot be read
 	ReasonShutdown  = "shutdown"  // interrupted; not counted
+	ReasonNotNow    = "not now"   // nobody's fault and not to be counted: a terminal that is not open
 )
 
 // MaxRetryAfter bounds how long a provider may ask us to wait.
@@ -41,7 +42,11 @@ func (b *Bus) Verdict(d corebot.Delivery, err error) corebot.Outcome {
 	now := time.Now()
 	switch {
 	case class == corebot.Cancelled:
-		return corebot.Outcome{Verb: corebot.Wait, At: now, Reason: ReasonShutdown}
+		reason := ReasonShutdown
+		if after > 0 {
+			reason = ReasonNotNow
+		}
+		return corebot.Outcome{Verb: corebot.Wait, At: now.Add(min(after, MaxRetryAfter)), Reason: reason}
 	case class == corebot.Permanent:
 		return dead(ReasonPermanent, err)
 	case d.Attempt >= b.opts.MaxAttempts:

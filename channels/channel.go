@@ -2,6 +2,7 @@ package channels
 
 import (
 	"context"
+	"errors"
 
 	"github.com/corebot/corebot"
 )
@@ -46,4 +47,21 @@ type Accepted struct {
 // Splitter is the ability of a channel whose messages have a largest size. Longer replies are sent in parts.
 type Splitter interface {
 	MaxMessageBytes() int
+}
+
+// Idempotent is the ability of a channel whose platform takes a message's id as an idempotency key: sending it twice shows it
+// once.
+type Idempotent interface {
+	IdempotentSend()
+}
+
+// Final wraps the error of a channel that must not be run again, such as one whose input has ended with an error.
+type Final struct{ Err error }
+
+func (f *Final) Error() string { return f.Err.Error() }
+func (f *Final) Unwrap() error { return f.Err }
+
+func isFinal(err error) bool {
+	var f *Final
+	return errors.As(err, &f)
 }

@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"math"
 	"time"
 
@@ -20,6 +22,7 @@ type claimed struct {
 	checksum, body                            []byte
 	attemptLog                                string
 	journal                                   []corebot.Step
+	damaged                                   error // the journal cannot be read
 }
 
 var (
@@ -65,7 +68,10 @@ func nextWakeTx(t *tx, pool corebot.Pool) (int64, error) {
 // position, and a new step since the last loss starts the count anew.
 func leaseTx(t *tx, c *claimed, lease time.Duration) (err error) {
 	if c.leased || c.attempts > 0 || c.lost > 0 || c.run > 1 || c.waiting != "" {
-		if c.journal, err = stepsTx(t, c.life, c.run); err != nil {
+		c.journal, err = stepsTx(t, c.life, c.run)
+		if errors.Is(err, errStepDamaged) {
+			c.damaged = err
+		} else if err != nil {
 			return err
 		}
 	}
@@ -110,7 +116,7 @@ func appendAttempt(stored string, a corebot.Attempt) string {
 	return string(text)
 }
 
-// delivery decodes what was claimed. A body that cannot be read is no reason to lose the claim: it is delivered as damaged.
+// delivery decodes what was claimed. A body or a journal that cannot be read is no reason to lose the claim: it is delivered as damaged.
 func (c *claimed) delivery(pool corebot.Pool) corebot.Delivery {
 	direction := corebot.Outbound
 	if pool == corebot.InboundPool {
@@ -118,6 +124,7 @@ func (c *claimed) delivery(pool corebot.Pool) corebot.Delivery {
 	}
 	m, err := unpack(c.body, direction, c.key, corebot.Kind(c.kind), c.checksum)
 	m.ID, m.CreatedAt = c.id, fromMillis(c.publishedAt)
+	err = cmp.Or(err, c.damaged)
 	return corebot.Delivery{
 		Lease: corebot.Lease{Lane: c.lane, Epoch: c.epoch}, Life: c.life, Message: m, Seq: c.seq, Size: len(c.body),
 		Run: c.run, Attempt: c.attempts + 1, Lost: c.lost, Stopped: c.stopSeq >= c.seq, Journal: c.journal,

@@ -40,7 +40,8 @@ type DB struct {
 	total   totals
 	reader  *reader
 	ops     chan *op
-	stopped chan struct{}
+	stopped chan struct{} // closed when the writer takes nothing more
+	drained chan struct{} // closed when it has answered what it took
 }
 
 // Open locks the data directory (made if it is missing), checks the file, migrates it if it is older, and voids the leases
@@ -51,7 +52,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, ops: make(chan *op, maxBatch), stopped: make(chan struct{})}
+	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, ops: make(chan *op, maxBatch), stopped: make(chan struct{}), drained: make(chan struct{})}
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if db.reader, err = openReader(db.path, cmp.Or(o.Readers, 4)); err != nil {
 		return nil, err
 	}
-	db.metrics, err = newMetrics(o.Metrics)
+	db.metrics, err = newMetrics(o.Metrics, db)
 	return db, err
 }
 
@@ -161,4 +162,21 @@ func readState(c *writeConn) (batch int64, sum totals, err error) {
 		return nil
 	}, nil)
 	return batch, sum, err
+}
+
+// fileSizes are the sizes of the database and its write-ahead log, in bytes.
+func (db *DB) fileSizes() map[string]int64 {
+	sizes := map[string]int64{}
+	for name, path := range map[string]string{"db": db.path, "wal": db.path + "-wal"} {
+		if info, err := os.Stat(path); err == nil {
+			sizes[name] = info.Size()
+		}
+	}
+	return sizes
+}
+
+// Ping waits for the writer to take an operation that changes nothing: it says whether the writer lives and the file can be
+// locked.
+func (db *DB) Ping(ctx context.Context) error {
+	return db.write(ctx, "ping", func(*tx) error { return nil })
 }

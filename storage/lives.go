@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/corebot/corebot"
@@ -55,7 +56,9 @@ func (l *Lives) load(ctx context.Context, q *query, arg any) ([]corebot.Life, er
 			life.Steps = append(life.Steps, step)
 			return err
 		}, life.ID, life.Run)
-		if err != nil {
+		if errors.Is(err, errStepDamaged) {
+			life.LastError = err.Error()
+		} else if err != nil {
 			return nil, err
 		}
 		if life.Replies, err = l.scan(ctx, livesByCause, life.ID); err != nil {

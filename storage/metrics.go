@@ -16,7 +16,7 @@ type metrics struct {
 	rows          prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, db *DB) (*metrics, error) {
 	m := &metrics{
 		commits:       prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_commits_total", Help: "Transactions that the writer ended."}),
 		failedCommits: prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_commit_errors_total", Help: "Commits that failed and had to be looked up."}),
@@ -31,7 +31,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.commits, m.failedCommits, m.rows, m.batch, m.seconds} {
+	for _, c := range []prometheus.Collector{m.commits, m.failedCommits, m.rows, m.batch, m.seconds, collector{NewQueue(db)}} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the store's metrics: %w", err)
 		}

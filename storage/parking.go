@@ -2,6 +2,7 @@ package storage
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -26,10 +27,15 @@ func newParking() parking {
 	return parking{waiting: map[corebot.Pool][]*op{}, wakes: map[corebot.Pool]int64{}}
 }
 
+// add parks a claim, and drops those whose callers have gone: in an idle pool nobody else does.
 func (p *parking) add(o *op) {
 	pool := o.claim.pool
-	p.waiting[pool] = append(p.waiting[pool], o)
+	waiting := slices.DeleteFunc(p.waiting[pool], func(o *op) bool { return o.state.Load() == opCancelled })
+	p.waiting[pool] = append(waiting, o)
 }
+
+// forget drops what was learnt in a transaction that did not happen: every pool may have a ready lane.
+func (p *parking) forget() { clear(p.wakes) }
 
 // due says whether a claim waits in a pool that may have a ready lane.
 func (p *parking) due(now time.Time) bool { return p.nextWake(now) <= 0 }

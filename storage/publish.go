@@ -27,16 +27,19 @@ var (
 // publishTx appends a message to its lane, unless it was accepted before. Guarantee G2: the life row is the dedupe record,
 // and it is written in the same transaction as the body.
 func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
-	l, err := laneTx(t, p.Direction, p.Key)
+	l, err := findLaneTx(t, p.Direction, p.Key)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
 	if full := overLimit(t, p, l, lim); full != nil {
-		r, found, err := duplicateTx(t, p, l)
+		r, found, err := duplicateTx(t, p, l) // a lane that is not there has id 0 and holds no duplicate
 		if err == nil && !found {
 			r.Err = full
 		}
 		return r, err
+	}
+	if err := makeLaneTx(t, p.Direction, p.Key, &l); err != nil {
+		return corebot.Receipt{}, err
 	}
 	var cause any
 	if p.cause != 0 {
@@ -69,15 +72,28 @@ func pushTx(t *tx, d corebot.Direction, k corebot.Key, l lane, life int64, body 
 	return nil
 }
 
+// laneTx finds or makes the lane of a conversation.
 func laneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
-	var l lane
-	found, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
-	if err != nil || found {
-		return l, err
+	l, err := findLaneTx(t, d, k)
+	if err == nil {
+		err = makeLaneTx(t, d, k, &l)
 	}
-	l.nextSeq = 1
-	l.id, err = t.insert(insertLane, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(corebot.PoolOf(d, k)))
 	return l, err
+}
+
+// findLaneTx gives an empty lane with id 0 when there is none.
+func findLaneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
+	l := lane{nextSeq: 1}
+	_, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	return l, err
+}
+
+// makeLaneTx stores a lane that findLaneTx has not found.
+func makeLaneTx(t *tx, d corebot.Direction, k corebot.Key, l *lane) (err error) {
+	if l.id == 0 {
+		l.id, err = t.insert(insertLane, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(corebot.PoolOf(d, k)))
+	}
+	return err
 }
 
 func overLimit(t *tx, p *parcel, l lane, lim corebot.Limits) error {

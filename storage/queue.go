@@ -37,6 +37,9 @@ func (q *Queue) Publish(ctx context.Context, messages []corebot.Message, lim cor
 // Claim waits until a lane of the pool is ready and leases up to max of them, oldest due first. When ctx ends while it waits,
 // its cause is returned and nothing is leased.
 func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int, lease time.Duration) ([]corebot.Delivery, error) {
+	if max < 1 {
+		return nil, fmt.Errorf("%w: a claim for %d lanes", corebot.ErrInvalid, max)
+	}
 	c := &claim{pool: pool, max: max, lease: lease}
 	if err := q.db.submit(ctx, &op{name: "claim", claim: c, done: make(chan error, 1)}); err != nil {
 		return nil, err

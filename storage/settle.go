@@ -12,7 +12,7 @@ var (
 		attempts = 0, lost = 0, lost_at = 0, waiting = '' WHERE id = ? AND epoch = ? AND leased = 1`}
 	retryLane = &query{`UPDATE lanes SET leased = 0, wake_at = ?, attempts = attempts + 1, lost = 0, lost_at = 0, waiting = 'backoff'
 		WHERE id = ? AND epoch = ? AND leased = 1`}
-	waitLane = &query{`UPDATE lanes SET leased = 0, wake_at = ?, waiting = ? WHERE id = ? AND epoch = ? AND leased = 1`}
+	waitLane = &query{`UPDATE lanes SET leased = 0, wake_at = ?, waiting = COALESCE(NULLIF(?, ''), 'waiting') WHERE id = ? AND epoch = ? AND leased = 1`}
 
 	endLife = &query{`UPDATE message_life SET "end" = ?, reason = ?, last_error = CASE WHEN ? <> '' THEN ? ELSE last_error END,
 		claimed_at = ?, ended_at = ?, attempts = ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, body = ? WHERE id = ?`}

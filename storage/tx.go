@@ -65,9 +65,10 @@ func (t *tx) one(q *query, dest []any, args ...any) (ok bool, err error) {
 	return ok, err
 }
 
-// wake notes that a lane of the pool is due at ms.
+// wake notes that a lane of the pool is due at ms. A pool that is not known counts as due: it must stay so, or its other
+// lanes would sleep until ms.
 func (t *tx) wake(p corebot.Pool, ms int64) {
-	if old, ok := t.wakes[p]; !ok || ms < old {
+	if known, ok := t.wakes[p]; ok && ms < known {
 		t.wakes[p] = ms
 	}
 }

@@ -55,8 +55,12 @@ func (db *DB) submit(ctx context.Context, o *op) error {
 		if o.cancel() {
 			return context.Cause(ctx)
 		}
-		return <-o.done
+	case <-db.drained: // the op slipped into the queue after the writer had looked there for the last time
+		if o.cancel() {
+			return corebot.ErrClosed
+		}
 	}
+	return <-o.done
 }
 
 // writer is the state of the one goroutine that writes.
@@ -67,7 +71,11 @@ type writer struct {
 	total  totals
 	parked parking
 	timer  *time.Timer
+	pause  time.Duration // after a failure, before the parked claims are tried again
 }
+
+// failurePause keeps a writer whose disk is broken from spinning for the parked claims.
+const failurePause = time.Second
 
 var (
 	begin     = &query{`BEGIN IMMEDIATE`}
@@ -90,6 +98,7 @@ func (db *DB) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			close(db.stopped)
 			w.drain()
+			close(db.drained)
 			return nil
 		}
 	}
@@ -156,7 +165,7 @@ func (w *writer) work(batch []*op) {
 			}
 		}
 	}
-	w.timer.Reset(w.parked.nextWake(time.Now()))
+	w.timer.Reset(max(w.parked.nextWake(time.Now()), w.pause))
 }
 
 // attempt runs the operations and the parked claims in one transaction and answers them after the commit. It returns an
@@ -191,6 +200,7 @@ func (w *writer) attempt(ops []*op) error {
 	if err := w.commit(t); err != nil {
 		return w.refuse(append(ops, served...), err)
 	}
+	w.pause = 0
 	w.db.metrics.observe(len(ops)+len(served), t.writes, time.Since(started))
 	for i, o := range ops {
 		fault.Point(o.name + ".after")
@@ -203,8 +213,11 @@ func (w *writer) attempt(ops []*op) error {
 	return nil
 }
 
-// refuse answers every operation with the same error.
+// refuse answers every operation of a transaction that failed as a whole with the same error.
 func (w *writer) refuse(ops []*op, err error) error {
+	w.parked.forget()
+	w.pause = failurePause
+	w.db.log.Error().Err(err).Int("operations", len(ops)).Msg("a transaction failed")
 	for _, o := range ops {
 		o.done <- err
 	}

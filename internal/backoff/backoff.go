@@ -2,6 +2,7 @@
 package backoff
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -30,4 +31,14 @@ func (p Policy) Ceiling(n int) time.Duration {
 		d *= 2
 	}
 	return min(d, p.Max)
+}
+
+// Sleep waits for d or until ctx ends, whichever comes first.
+func Sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }

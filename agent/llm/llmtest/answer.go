@@ -1,0 +1,123 @@
+package llmtest
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Call is a tool call that the model makes. Name is the provider's spelling (fs_read). An empty ID is filled in as call_1 and so on.
+type Call struct {
+	ID, Name, Args string
+}
+
+// Answer is what a request gets. Make one with [Text], [ToolCalls], [Fail], [Raw] or [Stream], and change it with its methods; each
+// returns a changed copy.
+type Answer struct {
+	text   string
+	calls  []Call
+	finish string
+	usage  usage
+	bare   bool // no usage at all
+
+	status int // other than zero: body is sent as it is
+	header map[string]string
+	body   string
+
+	events []string // other than nil: these data lines instead of text and calls
+
+	piece     int
+	delay     time.Duration
+	pace      time.Duration
+	keepAlive int
+	cut       cut
+	cutAfter  int
+}
+
+type usage struct{ Input, Output int }
+
+// cut is how a stream ends before its end.
+type cut uint8
+
+const (
+	whole   cut = iota
+	stalled     // silence until the client goes away
+	broken      // the connection dies
+	ended       // a clean end that says nothing of why
+)
+
+// Text is a plain answer. It is streamed in words.
+func Text(text string) Answer {
+	return Answer{text: text, finish: "stop", usage: usage{10, max(1, len(strings.Fields(text)))}}
+}
+
+// ToolCalls is an answer that asks for tools. Arguments are streamed in pieces.
+func ToolCalls(calls ...Call) Answer {
+	return Answer{calls: calls, finish: "tool_calls", usage: usage{10, 5 * len(calls)}}
+}
+
+// Fail is an HTTP error with a message in the JSON that providers use.
+func Fail(status int, message string) Answer {
+	a := Raw(status, "application/json", errorJSON(status, message))
+	return a
+}
+
+// Raw is any HTTP answer at all, such as a page of HTML or an empty body.
+func Raw(status int, contentType, body string) Answer {
+	return Answer{status: status, body: body, header: map[string]string{"Content-Type": contentType}}
+}
+
+// Stream sends events as the data lines of a stream, as they are: for shapes that [Text] and [ToolCalls] do not make. The final [DONE]
+// is added.
+func Stream(events ...string) Answer {
+	return Answer{events: append([]string{}, events...), bare: true}
+}
+
+// Header adds a header, such as Retry-After.
+func (a Answer) Header(name, value string) Answer {
+	a.header = maps.Clone(a.header)
+	if a.header == nil {
+		a.header = make(map[string]string)
+	}
+	a.header[http.CanonicalHeaderKey(name)] = value
+	return a
+}
+
+// After waits before anything is sent, headers included.
+func (a Answer) After(d time.Duration) Answer { a.delay = d; return a }
+
+// Every waits before each event of the stream.
+func (a Answer) Every(d time.Duration) Answer { a.pace = d; return a }
+
+// Pieces streams text and arguments in pieces of n bytes.
+func (a Answer) Pieces(n int) Answer { a.piece = n; return a }
+
+// KeepAlive puts n comment lines before each event of the stream.
+func (a Answer) KeepAlive(n int) Answer { a.keepAlive = n; return a }
+
+// Finish replaces the finish_reason.
+func (a Answer) Finish(reason string) Answer { a.finish = reason; return a }
+
+// With adds text to an answer that asks for tools.
+func (a Answer) With(text string) Answer { a.text = text; return a }
+
+// Usage sets the token counts of the usage chunk.
+func (a Answer) Usage(input, output int) Answer { a.usage = usage{input, output}; return a }
+
+// NoUsage leaves the usage chunk out, also when the request asks for it.
+func (a Answer) NoUsage() Answer { a.bare = true; return a }
+
+// Stall goes silent after n events of the stream, until the client gives up. With n of -1 not even headers are sent.
+func (a Answer) Stall(n int) Answer { a.cut, a.cutAfter = stalled, n; return a }
+
+// Break kills the connection after n events of the stream. With n of -1 not even headers are sent.
+func (a Answer) Break(n int) Answer { a.cut, a.cutAfter = broken, n; return a }
+
+// End ends the stream cleanly after n events: no finish_reason, no [DONE].
+func (a Answer) End(n int) Answer { a.cut, a.cutAfter = ended, n; return a }
+
+func errorJSON(status int, message string) string {
+	return fmt.Sprintf(`{"error":{"message":%s,"type":"llmtest_error","code":%d}}`, quote(message), status)
+}

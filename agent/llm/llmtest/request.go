@@ -1,0 +1,81 @@
+package llmtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// Request is one chat completion request as the model got it: names are the provider's, not the internal ones.
+type Request struct {
+	N               int         `json:"-"` // which request this is, from 1
+	Header          http.Header `json:"-"`
+	Body            []byte      `json:"-"` // the whole JSON, for what is not below
+	Model           string      `json:"model"`
+	Messages        []Message   `json:"messages"`
+	Tools           []Tool      `json:"tools"`
+	Stream          bool        `json:"stream"`
+	StreamOptions   *StreamOpts `json:"stream_options"`
+	MaxTokens       int         `json:"max_tokens"`
+	MaxOutputTokens int         `json:"max_completion_tokens"`
+}
+
+// StreamOpts asks for a usage chunk.
+type StreamOpts struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// Message is one entry of the context.
+type Message struct {
+	Role      string     `json:"role"`
+	Content   string     `json:"content"`
+	ToolCalls []ToolCall `json:"tool_calls"`
+	CallID    string     `json:"tool_call_id"`
+}
+
+// ToolCall is a call in the history.
+type ToolCall struct {
+	ID       string `json:"id"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// Tool is a tool that is offered.
+type Tool struct {
+	Function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	} `json:"function"`
+}
+
+// LastText is the content of the last message.
+func (r Request) LastText() string {
+	if len(r.Messages) == 0 {
+		return ""
+	}
+	return r.Messages[len(r.Messages)-1].Content
+}
+
+// ToolNames are the names of the offered tools, in order.
+func (r Request) ToolNames() []string {
+	names := make([]string, len(r.Tools))
+	for i, t := range r.Tools {
+		names[i] = t.Function.Name
+	}
+	return names
+}
+
+func parseRequest(body []byte) (Request, error) {
+	var r Request
+	if err := json.Unmarshal(body, &r); err != nil {
+		return Request{}, fmt.Errorf("the request is not a chat completion: %w", err)
+	}
+	if len(r.Messages) == 0 {
+		return Request{}, fmt.Errorf("the request has no messages: %.200s", body)
+	}
+	r.Body = body
+	return r, nil
+}

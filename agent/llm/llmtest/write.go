@@ -1,0 +1,188 @@
+package llmtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const defaultArgsPiece = 8 // bytes; small enough that arguments of any size arrive in several pieces
+
+func (a Answer) write(w http.ResponseWriter, r *http.Request, req Request) {
+	if !pause(r, a.delay) || a.cutHere(r, -1) {
+		return
+	}
+	for k, v := range a.header {
+		w.Header().Set(k, v)
+	}
+	switch {
+	case a.status != 0:
+		w.WriteHeader(a.status)
+		_, _ = w.Write([]byte(a.body))
+	case req.Stream:
+		a.stream(w, r, req)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(a.completion(req))
+	}
+}
+
+// stream sends the events one by one, each flushed, so that what the client has seen when the stream is cut is certain.
+func (a Answer) stream(w http.ResponseWriter, r *http.Request, req Request) {
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "text/event-stream")
+	}
+	out := http.NewResponseController(w)
+	w.WriteHeader(http.StatusOK)
+	_ = out.Flush()
+	for i, event := range append(a.streamEvents(req), "[DONE]") {
+		if a.cutHere(r, i) || !pause(r, a.pace) {
+			return
+		}
+		_, err := fmt.Fprintf(w, "%sdata: %s\n\n", strings.Repeat(": keep-alive\n\n", a.keepAlive), event)
+		if err != nil || out.Flush() != nil {
+			return
+		}
+	}
+}
+
+// cutHere ends the answer if this is where it is cut, and says whether it did.
+func (a Answer) cutHere(r *http.Request, sent int) bool {
+	if a.cut == whole || a.cutAfter != sent {
+		return false
+	}
+	switch a.cut {
+	case stalled:
+		<-r.Context().Done()
+	case broken:
+		panic(http.ErrAbortHandler) // how net/http is told to cut a connection
+	}
+	return true
+}
+
+// pause is false if the client went away.
+func pause(r *http.Request, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+type object = map[string]any
+
+func (a Answer) streamEvents(req Request) []string {
+	if a.events != nil {
+		return a.events
+	}
+	var events []string
+	delta := func(d object, finish any) {
+		events = append(events, chunk(req, []object{{"index": 0, "delta": d, "finish_reason": finish}}, nil))
+	}
+	for _, p := range a.textPieces() {
+		delta(object{"content": p}, nil)
+	}
+	for i, c := range a.namedCalls() {
+		delta(object{"tool_calls": []object{{"index": i, "id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": ""}}}}, nil)
+		for _, p := range bytePieces(c.Args, a.argsPiece()) {
+			delta(object{"tool_calls": []object{{"index": i, "function": object{"arguments": p}}}}, nil)
+		}
+	}
+	delta(object{}, a.finish)
+	if !a.bare && req.StreamOptions != nil && req.StreamOptions.IncludeUsage {
+		events = append(events, chunk(req, []object{}, a.usageJSON()))
+	}
+	return events
+}
+
+func (a Answer) completion(req Request) object {
+	message := object{"role": "assistant", "content": a.text}
+	var calls []object
+	for _, c := range a.namedCalls() {
+		calls = append(calls, object{"id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": c.Args}})
+	}
+	if calls != nil {
+		message["tool_calls"] = calls
+	}
+	answer := object{
+		"id": completionID(req), "object": "chat.completion", "created": 1, "model": req.Model,
+		"choices": []object{{"index": 0, "message": message, "finish_reason": a.finish}},
+	}
+	if !a.bare {
+		answer["usage"] = a.usageJSON()
+	}
+	return answer
+}
+
+func chunk(req Request, choices []object, usage any) string {
+	b, err := json.Marshal(object{
+		"id": completionID(req), "object": "chat.completion.chunk", "created": 1, "model": req.Model,
+		"choices": choices, "usage": usage,
+	})
+	if err != nil {
+		panic(err) // strings, numbers and maps of them always marshal
+	}
+	return string(b)
+}
+
+func completionID(req Request) string { return fmt.Sprintf("chatcmpl-%d", req.N) }
+
+func (a Answer) usageJSON() object {
+	return object{"prompt_tokens": a.usage.Input, "completion_tokens": a.usage.Output, "total_tokens": a.usage.Input + a.usage.Output}
+}
+
+func (a Answer) namedCalls() []Call {
+	calls := append([]Call(nil), a.calls...)
+	for i := range calls {
+		if calls[i].ID == "" {
+			calls[i].ID = fmt.Sprintf("call_%d", i+1)
+		}
+	}
+	return calls
+}
+
+func (a Answer) textPieces() []string {
+	if a.piece > 0 {
+		return bytePieces(a.text, a.piece)
+	}
+	return strings.SplitAfter(a.text, " ")
+}
+
+func (a Answer) argsPiece() int {
+	if a.piece > 0 {
+		return a.piece
+	}
+	return defaultArgsPiece
+}
+
+// bytePieces never cuts a character in two, since JSON could not carry the halves.
+func bytePieces(s string, n int) []string {
+	var pieces []string
+	start := 0
+	for i := range s {
+		if i-start >= n {
+			pieces, start = append(pieces, s[start:i]), i
+		}
+	}
+	return append(pieces, s[start:])
+}
+
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always marshals
+	}
+	return string(b)
+}
+
+func writeError(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(errorJSON(status, message)))
+}

@@ -1,0 +1,241 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	api "github.com/sashabaranov/go-openai"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+)
+
+// errStreamEnd is the end of a stream that said how it finished.
+var errStreamEnd = errors.New("the stream has ended")
+
+// assembly puts an answer together from the events of its stream.
+type assembly struct {
+	onText   func(string)
+	room     int // bytes of text, names and arguments that are still allowed
+	text     strings.Builder
+	calls    []*draft
+	finish   api.FinishReason
+	model    string
+	usage    *api.Usage
+	received bool
+}
+
+// draft is a tool call that is still arriving.
+type draft struct {
+	index int
+	id    string
+	name  string
+	args  strings.Builder
+}
+
+// event is a chunk, or the error that some gateways put into the stream in its place.
+type event struct {
+	api.ChatCompletionStreamResponse
+	Error json.RawMessage `json:"error"`
+}
+
+func newAssembly(maxBytes int, onText func(string)) *assembly {
+	if onText == nil {
+		onText = func(string) {}
+	}
+	return &assembly{onText: onText, room: maxBytes}
+}
+
+// rawStream is what an assembly needs of go-openai's stream.
+type rawStream interface {
+	RecvRaw() ([]byte, error)
+}
+
+// next takes in one event. The end of the stream is errStreamEnd if the answer is whole, errBrokenOff if it is not.
+func (a *assembly) next(s rawStream) error {
+	raw, err := s.RecvRaw()
+	if errors.Is(err, io.EOF) {
+		switch {
+		case a.finish != "":
+			return errStreamEnd
+		case !a.received:
+			return errEmptyStream
+		}
+		return errBrokenOff
+	}
+	if err != nil {
+		return err
+	}
+	var e event
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return fmt.Errorf("%w: %v", errGarbled, err)
+	}
+	if len(e.Error) > 0 && string(e.Error) != "null" {
+		return streamError(e.Error)
+	}
+	a.received = true
+	return a.take(e.ChatCompletionStreamResponse)
+}
+
+// streamError reads an error in whatever shape a server writes it.
+func streamError(raw json.RawMessage) error {
+	var e api.APIError
+	if json.Unmarshal(raw, &e) != nil || e.Message == "" {
+		e = api.APIError{Message: string(raw)}
+	}
+	return &e
+}
+
+func (a *assembly) take(c api.ChatCompletionStreamResponse) error {
+	if c.Model != "" {
+		a.model = c.Model
+	}
+	if c.Usage != nil {
+		a.usage = c.Usage
+	}
+	for _, choice := range c.Choices {
+		if choice.Index != 0 {
+			continue // one answer was asked for
+		}
+		if err := a.takeText(choice.Delta.Content + choice.Delta.Refusal); err != nil {
+			return err
+		}
+		for _, d := range choice.Delta.ToolCalls {
+			if err := a.takeCall(d); err != nil {
+				return err
+			}
+		}
+		if f := choice.FinishReason; f != "" && f != api.FinishReasonNull {
+			a.finish = f
+		}
+	}
+	return nil
+}
+
+func (a *assembly) takeText(s string) error {
+	if s == "" {
+		return nil
+	}
+	if err := a.spend(len(s)); err != nil {
+		return err
+	}
+	a.text.WriteString(s)
+	a.onText(s)
+	return nil
+}
+
+func (a *assembly) spend(n int) error {
+	if a.room -= n; a.room < 0 {
+		return errTooLong
+	}
+	return nil
+}
+
+// callCost is what a tool call counts beside its bytes: an endless row of empty calls must end, too.
+const callCost = 64
+
+func (a *assembly) takeCall(d api.ToolCall) error {
+	c := a.draftFor(d)
+	if c == nil {
+		c = &draft{index: len(a.calls)}
+		if d.Index != nil {
+			c.index = *d.Index
+		}
+		a.calls = append(a.calls, c)
+		if err := a.spend(callCost); err != nil {
+			return err
+		}
+	}
+	if err := a.spend(len(d.Function.Name) + len(d.Function.Arguments)); err != nil {
+		return err
+	}
+	if c.id == "" {
+		c.id = d.ID
+	}
+	if c.name != d.Function.Name { // some servers repeat the whole name in each fragment
+		c.name += d.Function.Name
+	}
+	c.args.WriteString(d.Function.Arguments)
+	return nil
+}
+
+// draftFor finds the call that a fragment continues: the newest with its index, or the newest of all where a server sends no index.
+// It is none if the fragment has a name and an id of its own: some servers send whole calls, all of them with index 0.
+func (a *assembly) draftFor(d api.ToolCall) *draft {
+	for _, c := range slices.Backward(a.calls) {
+		if d.Index != nil && c.index != *d.Index {
+			continue
+		}
+		if d.ID != "" && c.id != "" && d.ID != c.id && d.Function.Name != "" {
+			return nil
+		}
+		return c
+	}
+	return nil
+}
+
+// Notes at the end of an answer that the provider cut on purpose.
+const (
+	noteLength = "\n\n[The answer was cut off here: it reached the model's output limit.]"
+	noteFilter = "\n\n[The answer was cut off here by the provider's content filter.]"
+)
+
+// answer is the whole answer, with names decoded. It is called once, after the stream has ended.
+func (a *assembly) answer(r llm.Request, names *llm.Names, model string) (corebot.Answer, error) {
+	empty := a.text.Len() == 0 && len(a.calls) == 0
+	switch a.finish {
+	case "error":
+		return corebot.Answer{}, errBrokenOff
+	case api.FinishReasonLength:
+		if empty {
+			return corebot.Answer{}, errNoRoom
+		}
+		a.note(noteLength)
+	case api.FinishReasonContentFilter:
+		if empty {
+			return corebot.Answer{}, errFiltered
+		}
+		a.note(noteFilter)
+	}
+	if a.model != "" {
+		model = a.model
+	}
+	return corebot.Answer{Text: a.text.String(), Calls: a.toolCalls(r, names), Model: model}, nil
+}
+
+// note only ends text: calls that were cut show it by their arguments.
+func (a *assembly) note(s string) {
+	if a.text.Len() > 0 && len(a.calls) == 0 {
+		a.text.WriteString(s)
+		a.onText(s)
+	}
+}
+
+func (a *assembly) toolCalls(r llm.Request, names *llm.Names) []corebot.ToolCall {
+	slices.SortStableFunc(a.calls, func(x, y *draft) int { return x.index - y.index })
+	taken := make(map[string]bool)
+	for _, m := range r.Messages {
+		for _, c := range m.Calls {
+			taken[c.ID] = true
+		}
+	}
+	var calls []corebot.ToolCall
+	inAnswer := make(map[string]bool)
+	for i, d := range a.calls {
+		id := d.id
+		for n := len(r.Messages); id == "" || inAnswer[id] || id != d.id && taken[id]; n++ {
+			id = fmt.Sprintf("call_%d_%d", n, i) // the same in every attempt, other than any in the history
+		}
+		inAnswer[id] = true
+		args := d.args.String()
+		if strings.TrimSpace(args) == "" {
+			args = "{}" // how most servers spell "no arguments"
+		}
+		calls = append(calls, corebot.ToolCall{ID: id, Tool: names.Decode(d.name), Args: json.RawMessage(args)})
+	}
+	return calls
+}

@@ -1,0 +1,106 @@
+// Package memory keeps what the agent is to remember, as Markdown files of the workspace that people can read and edit: one for
+// all conversations and one for each.
+//
+// Guarantees: a change is atomic and durable, and two changes of one page never lose one another (as rootfs promises for its
+// Root). Limit: a page has a cap; what would pass it is refused, nothing is dropped to make room.
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
+)
+
+// Page names one file of memory, by its path in the workspace.
+type Page string
+
+// Global is the memory that every conversation reads.
+const Global Page = "memory/MEMORY.md"
+
+// Chat is the memory of one conversation.
+func Chat(k corebot.Key) Page { return Page(rootfs.ChatDir(k) + "/MEMORY.md") }
+
+// DefaultMaxBytes is the cap of a page: memory rides in every prompt.
+const DefaultMaxBytes = 64 << 10
+
+// Options of a [Store]. Zero means the default.
+type Options struct {
+	MaxBytes int64 // of one page
+}
+
+// Store reads and writes pages. It is safe for use by several goroutines.
+type Store struct {
+	root *rootfs.Root
+	max  int64
+}
+
+// New keeps the pages in root, which must be the only one that writes the workspace.
+func New(root *rootfs.Root, o Options) (*Store, error) {
+	if root == nil || o.MaxBytes < 0 {
+		return nil, fmt.Errorf("%w: memory wants a directory and a cap that is not negative", corebot.ErrInvalid)
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	return &Store{root: root, max: o.MaxBytes}, nil
+}
+
+// Read returns a page. One that was never written is empty.
+func (s *Store) Read(p Page) (string, error) {
+	data, err := s.root.ReadFile(string(p), s.max)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read memory: %w", err)
+	}
+	return strings.ToValidUTF8(string(data), "\uFFFD"), nil
+}
+
+// Append adds text as lines of its own. Over the cap it is [rootfs.ErrTooLarge] and the page stays as it is.
+func (s *Store) Append(p Page, text string) error {
+	return s.update(p, text, func(old []byte) []byte {
+		if len(old) > 0 && old[len(old)-1] != '\n' {
+			old = append(old, '\n')
+		}
+		return append(old, ended(text)...)
+	})
+}
+
+// Replace puts text in place of a page. Over the cap it is [rootfs.ErrTooLarge] and the page stays as it is.
+func (s *Store) Replace(p Page, text string) error {
+	return s.update(p, text, func([]byte) []byte { return []byte(ended(text)) })
+}
+
+func (s *Store) update(p Page, text string, fn func(old []byte) []byte) error {
+	if !utf8.ValidString(text) {
+		return fmt.Errorf("write memory: %w: the text is not valid UTF-8", corebot.ErrInvalid)
+	}
+	err := s.root.Update(string(p), s.max, func(old []byte, _ bool) ([]byte, error) {
+		page := fn(old)
+		if int64(len(page)) > s.max {
+			return nil, fmt.Errorf("the page %w: it would have %d bytes, the limit is %d", rootfs.ErrTooLarge, len(page), s.max)
+		}
+		return page, nil
+	})
+	if errors.Is(err, rootfs.ErrTooLarge) {
+		err = corebot.WithHint(err, "replace the page by a shorter one that keeps what matters")
+	}
+	if err != nil {
+		return fmt.Errorf("write memory: %w", err)
+	}
+	return nil
+}
+
+// ended gives text the line end that the next Append builds on. Nothing stays nothing.
+func ended(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}

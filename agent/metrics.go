@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot"
+)
+
+type metrics struct {
+	calls   *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+	tokens  *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_model_calls_total", Help: "Calls of a model, by result: ok, transient, rate_limited, permanent, cancelled.",
+		}, []string{"model", "result"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "corebot_model_seconds", Help: "Time of a model call, to its last byte.", Buckets: prometheus.ExponentialBuckets(0.01, 3, 9),
+		}, []string{"model"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_model_tokens_total", Help: "Tokens that models were given (input) and gave (output).",
+		}, []string{"model", "direction"}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.calls, m.seconds, m.tokens} {
+		if err := r.Register(c); err != nil {
+			return nil, fmt.Errorf("register the agent's metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) called(model string, u corebot.Usage, err error, d time.Duration) {
+	result := "ok"
+	if f := (*corebot.Failure)(nil); errors.As(err, &f) {
+		result = f.Class.String()
+	} else if err != nil {
+		result = corebot.Cancelled.String()
+	}
+	m.calls.WithLabelValues(model, result).Inc()
+	m.seconds.WithLabelValues(model).Observe(d.Seconds())
+	m.tokens.WithLabelValues(model, "input").Add(float64(u.InputTokens))
+	m.tokens.WithLabelValues(model, "output").Add(float64(u.OutputTokens))
+}

@@ -1,0 +1,195 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/fault"
+	"github.com/corebot/corebot/internal/live"
+)
+
+// MaxCalls is how many tool calls of one answer run; the rest are refused to the model.
+const MaxCalls = 64
+
+// turn is the state of one turn.
+type turn struct {
+	*Agent
+	delivery corebot.Delivery
+	who      corebot.Caller
+	deadline time.Time
+
+	messages []llm.Message // the model's context, growing
+	offered  []llm.Tool
+	said     []corebot.Entry // what the turn adds to the history
+	usage    corebot.Usage
+	position int // of the next step in the journal
+	repeats  repeats
+}
+
+// prepare assembles the prompt.
+func (t *turn) prepare(ctx context.Context) (err error) {
+	if t.offered, err = t.tools.Offer(ctx, t.who); err != nil {
+		return fmt.Errorf("offer tools: %w", err)
+	}
+	if t.messages, err = t.prompt(ctx); err != nil {
+		return err
+	}
+	m := t.delivery.Message
+	t.say(corebot.Entry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Text: m.Text()})
+	return nil
+}
+
+// say adds an entry to the history that the turn will leave.
+func (t *turn) say(e corebot.Entry) {
+	e.MessageID, e.At = t.delivery.Message.ID, time.Now()
+	t.said = append(t.said, e)
+}
+
+// converse goes back and forth between the model and the tools until there is a final answer.
+func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
+	for range t.opts.MaxIterations {
+		answer, err := t.ask(ctx, t.offered, false)
+		if err != nil || len(answer.Calls) == 0 {
+			return answer, err
+		}
+		if err := t.runCalls(ctx, answer.Calls); err != nil {
+			return answer, err
+		}
+		if t.repeats.stuck() || time.Now().After(t.deadline) {
+			break
+		}
+	}
+	return t.lastWord(ctx)
+}
+
+// lastWord gives the model one call without tools to say what it has.
+func (t *turn) lastWord(ctx context.Context) (corebot.Answer, error) {
+	t.messages = append(t.messages, llm.Message{Role: llm.User, Text: lastWordText})
+	answer, err := t.ask(ctx, nil, true)
+	answer.Calls = nil
+	return answer, err
+}
+
+const lastWordText = "[corebot] No more tool calls are possible in this turn. Answer now with what you have, and say what is missing."
+
+// ask takes the next model answer, from the journal if it is there. One that asks for tools is journaled before they run; the
+// final one rides in the turn's commit.
+func (t *turn) ask(ctx context.Context, offered []llm.Tool, last bool) (corebot.Answer, error) {
+	if s, ok := t.recorded(corebot.StepModel); ok {
+		t.heard(*s.Answer)
+		return *s.Answer, nil
+	}
+	started := time.Now()
+	fault.Point("model.before")
+	answer, err := t.complete(ctx, offered)
+	if err != nil {
+		return corebot.Answer{}, err
+	}
+	fault.Point("model.after")
+	if last || len(answer.Calls) == 0 {
+		t.usage = t.usage.Add(answer.Usage)
+		return answer, nil
+	}
+	step := corebot.Step{Position: t.position, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &answer, StartedAt: started, EndedAt: time.Now()}
+	if err := t.journal.Record(ctx, t.delivery, step); err != nil {
+		return corebot.Answer{}, fmt.Errorf("journal the model's answer: %w", err)
+	}
+	t.position++
+	t.heard(answer)
+	return answer, nil
+}
+
+// complete asks the model, streaming its text to whoever watches.
+func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer, error) {
+	event := live.Event{Key: t.who.Key, MessageID: t.who.MessageID}
+	stream := func(text string) {
+		event.Kind, event.Text = live.Text, text
+		t.opts.Live.Publish(event)
+	}
+	started := time.Now()
+	answer, err := t.model.Complete(ctx, llm.Request{Messages: t.messages, Tools: offered, MaxOutputTokens: t.opts.OutputTokens}, stream)
+	t.metrics.called(t.model.Name(), answer.Usage, err, time.Since(started))
+	if err != nil || len(answer.Calls) > 0 {
+		event.Kind, event.Text = live.TextReset, ""
+		t.opts.Live.Publish(event)
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return answer, cause
+		}
+		return answer, fmt.Errorf("ask %s: %w", t.model.Name(), err)
+	}
+	return answer, nil
+}
+
+// heard adds an answer that asks for tools to the context and the history.
+func (t *turn) heard(a corebot.Answer) {
+	t.usage = t.usage.Add(a.Usage)
+	t.messages = append(t.messages, llm.Message{Role: llm.Assistant, Text: a.Text, Calls: a.Calls})
+	t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: a.Text, Calls: a.Calls})
+}
+
+// runCalls runs the calls of one answer in order. Each gets exactly one result.
+func (t *turn) runCalls(ctx context.Context, calls []corebot.ToolCall) error {
+	for i, call := range calls {
+		result, err := t.runCall(ctx, call, i)
+		if err != nil {
+			return err
+		}
+		t.answered(call, result)
+		t.repeats.note(call, result)
+	}
+	return nil
+}
+
+func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
+	t.messages = append(t.messages, llm.Message{Role: llm.ToolRole, Text: result.Content, CallID: call.ID})
+	t.say(corebot.Entry{Speaker: corebot.SpeakerTool, Text: result.Content, CallID: call.ID})
+}
+
+func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int) (corebot.ToolResult, error) {
+	if i >= MaxCalls {
+		return corebot.ToolResult{Outcome: corebot.OutcomeError, Content: fmt.Sprintf("not run: an answer may have %d tool calls", MaxCalls)}, nil
+	}
+	handle := &step{turn: t, position: t.position, call: call}
+	if s, ok := t.recorded(corebot.StepTool); ok {
+		if s.State == corebot.StepDone {
+			return *s.Result, nil
+		}
+		handle.intended, handle.startedAt = true, s.StartedAt
+	} else {
+		t.position++
+	}
+	event := live.Event{Kind: live.ToolStarted, Key: t.who.Key, MessageID: t.who.MessageID, Tool: call.Tool, Text: string(call.Args)}
+	t.opts.Live.Publish(event)
+	result, err := t.tools.Call(ctx, t.who, call, handle)
+	event.Kind, event.Text = live.ToolEnded, string(result.Outcome)
+	t.opts.Live.Publish(event)
+	if err != nil {
+		return result, fmt.Errorf("run %s: %w", call.Tool, err)
+	}
+	return result, nil
+}
+
+// settleOpenCalls gives every call that a /stop left open a result, so that the history pairs them all.
+func (t *turn) settleOpenCalls() {
+	open := map[string]bool{}
+	var order []string
+	for _, e := range t.said {
+		for _, c := range e.Calls {
+			open[c.ID] = true
+			order = append(order, c.ID)
+		}
+		if e.Speaker == corebot.SpeakerTool {
+			open[e.CallID] = false
+		}
+	}
+	for _, id := range order {
+		if open[id] {
+			t.say(corebot.Entry{Speaker: corebot.SpeakerTool, Text: "stopped by the user; it may or may not have taken effect", CallID: id})
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package bustest
+
+import (
+	"fmt"
+	"testing/synctest"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+func wakeSpecs() []spec {
+	return []spec{
+		{"a parked claim gets a message in the moment of its publishing", parkedGetsPublish},
+		{"a parked claim gets a reply that a turn enqueued", parkedGetsReply},
+		{"a parked claim gets the next message of a lane when its head is settled", parkedGetsNext},
+		{"a parked claim gets a retry and a wait exactly when they are due", parkedGetsDue},
+		{"a parked claim gets the nearer of two moments", parkedGetsNearer},
+		{"a parked claim gets a replayed dead letter at once", parkedGetsReplay},
+		{"a claim that was cancelled while parked leases nothing", cancelledLeasesNothing},
+		{"of many parked claims one gets the one message", oneOfManyGetsIt},
+		{"parked claims are served first come first served", firstComeFirstServed},
+	}
+}
+
+// now says that a parked claim must have got this message without any time passing.
+func (s *suite) now(p *pending, id string) corebot.Delivery {
+	s.t.Helper()
+	if !p.over() {
+		s.t.Fatalf("nobody woke the claim for message %s", id)
+	}
+	s.must(p.err)
+	if len(p.got) != 1 || p.got[0].Message.ID != id {
+		s.t.Fatalf("got %+v, want message %s", p.got, id)
+	}
+	return p.got[0]
+}
+
+func parkedGetsPublish(s *suite) {
+	p := s.claimLater(corebot.InboundPool, 1)
+	_, err := s.bus.Publish(s.t.Context(), prompt("a", "1"))
+	s.must(err)
+	s.now(p, "1")
+}
+
+func parkedGetsReply(s *suite) {
+	s.publish("a", "1")
+	d := s.claim("1")
+	p := s.claimLater(corebot.OutboundPool("test"), 1)
+	s.must(s.Ledger.Commit(s.t.Context(), d, turn(answered())))
+	s.now(p, "1/1/0")
+}
+
+func parkedGetsNext(s *suite) {
+	for i, o := range everyOutcome() {
+		chat := fmt.Sprint(i)
+		s.publish(chat, chat+"1")
+		s.publish(chat, chat+"2")
+		d := s.claim(chat + "1")
+		p := s.claimLater(corebot.InboundPool, 1)
+		o.At = time.Now()
+		s.settle(d, o)
+		if o.Verb == corebot.Done || o.Verb == corebot.Dead {
+			s.now(p, chat+"2")
+		} else {
+			s.settle(s.now(p, chat+"1"), answered())
+			s.claim(chat + "2")
+		}
+	}
+}
+
+func parkedGetsDue(s *suite) {
+	s.publish("a", "1")
+	for _, o := range []func(time.Duration) corebot.Outcome{retryIn, waitFor} {
+		s.settle(s.claim("1"), o(90*time.Minute))
+		p := s.claimLater(corebot.InboundPool, 1)
+		time.Sleep(90*time.Minute - moment)
+		if p.over() {
+			s.t.Fatal("the claim was served too early")
+		}
+		time.Sleep(moment)
+		s.settle(s.now(p, "1"), retryIn(0))
+	}
+}
+
+func parkedGetsNearer(s *suite) {
+	s.publish("a", "1")
+	s.publish("b", "2")
+	d1, d2 := s.claim("1"), s.claim("2")
+	p := s.claimLater(corebot.InboundPool, 1) // parked with the lease's end in mind
+	s.settle(d1, retryIn(20*time.Second))
+	s.settle(d2, retryIn(5*time.Second))
+	time.Sleep(5 * time.Second)
+	s.now(p, "2")
+	p = s.claimLater(corebot.InboundPool, 1)
+	time.Sleep(15 * time.Second)
+	s.now(p, "1")
+}
+
+func parkedGetsReplay(s *suite) {
+	life := s.publish("a", "1")
+	s.settle(s.claim("1"), given("permanent"))
+	p := s.claimLater(corebot.InboundPool, 1)
+	s.must(s.DeadLetters.Replay(s.t.Context(), life, false))
+	s.now(p, "1")
+}
+
+func cancelledLeasesNothing(s *suite) {
+	for range 20 {
+		p := s.claimLater(corebot.InboundPool, 5)
+		p.cancel()
+		if !p.over() || p.err == nil || len(p.got) > 0 {
+			s.t.Fatalf("a cancelled claim returned %v, %v", p.got, p.err)
+		}
+	}
+	s.publish("a", "1")
+	if d := s.claim("1"); d.Epoch != 1 || d.Lost != 0 {
+		s.t.Fatalf("somebody had claimed it before: %+v", d.Lease)
+	}
+}
+
+func oneOfManyGetsIt(s *suite) {
+	var parked []*pending
+	for range 16 {
+		parked = append(parked, s.claimLater(corebot.InboundPool, 1))
+	}
+	for round := range 3 {
+		_, err := s.bus.Publish(s.t.Context(), prompt(fmt.Sprint(round), "1"))
+		s.must(err)
+		synctest.Wait()
+		served := 0
+		for _, p := range parked {
+			if p.over() {
+				served++
+			}
+		}
+		if served != round+1 {
+			s.t.Fatalf("%d claims were served, want %d", served, round+1)
+		}
+	}
+	for _, p := range parked {
+		p.cancel()
+	}
+}
+
+func firstComeFirstServed(s *suite) {
+	first := s.claimLater(corebot.InboundPool, 1)
+	second := s.claimLater(corebot.InboundPool, 1)
+	s.publish("a", "1")
+	s.now(first, "1")
+	if second.over() {
+		s.t.Fatal("both claims were served")
+	}
+	s.publish("b", "2")
+	s.now(second, "2")
+}

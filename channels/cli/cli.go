@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/live"
+)
+
+// channelName is the channel's part of keys and principals.
+const channelName = "cli"
+
+// Options say whose terminal it is and how it looks.
+type Options struct {
+	In  io.Reader // what the user types; a terminal is an *os.File
+	Out io.Writer // what the user sees; a terminal is an *os.File
+	Err io.Writer // plain mode: complaints, apart from the replies on Out
+
+	Agent    string // default [corebot.DefaultAgent]
+	Account  string // default "local"
+	Chat     string // default "main"
+	UserID   string // the principal's id: the uid of whoever runs the terminal. Empty can hold no grant.
+	UserName string // display only
+
+	Interactive bool // In and Out are a terminal that can be drawn on
+	NoColor     bool // neither colors nor other text styles
+
+	// Watch gives the events of a conversation until stop is called, which closes the channel. Nil: nothing streams.
+	Watch       func(corebot.Key) (events <-chan live.Event, stop func())
+	ModelName   string // for the header
+	HistoryFile string // where typed prompts are remembered, readable by its owner only. Empty: in memory.
+}
+
+// CLI is the terminal as a channel.
+type CLI struct {
+	opts  Options
+	key   corebot.Key
+	stage stage
+}
+
+var _ channels.Channel = (*CLI)(nil)
+
+// New checks the options and fills in their defaults. It touches neither the terminal nor the history file.
+func New(o Options) (*CLI, error) {
+	if o.In == nil || o.Out == nil {
+		return nil, errors.New("cli: input and output are needed")
+	}
+	if o.Err == nil && !o.Interactive {
+		return nil, errors.New("cli: plain mode needs somewhere to complain")
+	}
+	o.Agent = orDefault(o.Agent, corebot.DefaultAgent)
+	o.Account = orDefault(o.Account, "local")
+	o.Chat = orDefault(o.Chat, "main")
+	key := corebot.Key{Agent: o.Agent, Channel: channelName, Account: o.Account, Chat: o.Chat}
+	if err := key.Validate(); err != nil {
+		return nil, fmt.Errorf("cli: %w", err)
+	}
+	return &CLI{opts: o, key: key}, nil
+}
+
+func orDefault(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+// Name is "cli".
+func (c *CLI) Name() string { return channelName }
+
+// Run talks with the user until they leave or ctx ends, and then returns nil. In plain mode it returns an error if the door
+// refused a line, or if ctx ended while accepted messages still waited for their answers.
+func (c *CLI) Run(ctx context.Context, door channels.Door) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	mail := courier{door: door, opts: c.opts}
+	if !c.opts.Interactive {
+		p := newPlain(c.opts, mail)
+		c.stage.enter(p)
+		defer c.stage.leave()
+		return p.run(ctx)
+	}
+	s, err := newScreen(ctx, c.opts, c.key, mail)
+	if err != nil {
+		return err
+	}
+	c.stage.enter(s)
+	defer c.stage.leave()
+	return s.run(cancel)
+}
+
+// Send shows m and returns after it was written. Before Run it waits for Run. Its errors are a [*corebot.Failure]: transient
+// if m belongs to a chat that is not open here or the terminal failed, cancelled (not counted) if the user has left or ctx ended.
+func (c *CLI) Send(ctx context.Context, m corebot.Message) error {
+	if m.Key != c.key {
+		return &corebot.Failure{Class: corebot.Transient, Err: corebot.WithHint(
+			fmt.Errorf("chat %s is not open in this terminal, %s is", m.Key, c.key), "open it with: corebot chat --chat ID")}
+	}
+	s, err := c.stage.wait(ctx)
+	if err != nil {
+		return err
+	}
+	return s.show(ctx, m)
+}

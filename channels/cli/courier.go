@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+)
+
+const (
+	acceptAttempts = 6 // with the pauses below: about six seconds before the user is told
+	firstPause     = 200 * time.Millisecond
+	longestPause   = 5 * time.Second
+)
+
+// letter is a message on its way to the door. The id is its idempotency key: it stays the same in every attempt.
+type letter struct {
+	id, text string
+}
+
+// newLetter gives a text its id. UUIDv7 can only fail where the system has no randomness, and Go ends the program before that.
+func newLetter(text string) letter {
+	return letter{uuid.Must(uuid.NewV7()).String(), text}
+}
+
+// courier carries letters to the door, and again where another attempt may help.
+type courier struct {
+	door channels.Door
+	opts Options
+
+	// patient, if set, is called once with the first refusal for want of room, and from then on the courier waits until there is
+	// room. Nil: such a refusal is the sender's.
+	patient func(error)
+}
+
+// deliver returns nil when the letter is on disk: accepted now, or by an earlier attempt whose answer was lost.
+func (c courier) deliver(ctx context.Context, l letter) error {
+	in := channels.Incoming{
+		ID: l.id, Channel: channelName, Account: c.opts.Account, Chat: c.opts.Chat,
+		SenderID: c.opts.UserID, SenderName: c.opts.UserName, Text: l.text,
+	}
+	told := false
+	for attempt := 1; ; attempt++ {
+		_, err := c.door.Accept(ctx, in)
+		switch {
+		case err == nil:
+			return nil
+		case c.patient != nil && noRoom(err):
+			if !told {
+				told = true
+				c.patient(err)
+			}
+		case !worthAnotherTry(err) || attempt >= acceptAttempts:
+			return err
+		}
+		if !pause(ctx, pauseAfter(attempt, err)) {
+			return fmt.Errorf("%w (given up: %w)", err, context.Cause(ctx))
+		}
+	}
+}
+
+func noRoom(err error) bool {
+	return errors.Is(err, corebot.ErrLaneFull) || errors.Is(err, corebot.ErrOverloaded)
+}
+
+// worthAnotherTry holds for a commit that may have happened (the id makes asking again safe) and for what calls itself
+// transient. An error without a class is not one of the door's: it is shown.
+func worthAnotherTry(err error) bool {
+	if errors.Is(err, corebot.ErrCommitUnknown) {
+		return true
+	}
+	var f *corebot.Failure
+	return errors.As(err, &f) && (f.Class == corebot.Transient || f.Class == corebot.RateLimited)
+}
+
+func pauseAfter(attempt int, err error) time.Duration {
+	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.RetryAfter > 0 {
+		return min(f.RetryAfter, longestPause)
+	}
+	return min(firstPause<<min(attempt-1, 10), longestPause)
+}
+
+// pause reports whether it lasted: false means that ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

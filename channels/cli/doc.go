@@ -1,0 +1,19 @@
+// Package cli is the terminal channel: one chat, with the person in front of the terminal.
+//
+// It has two faces. On a terminal ([Options.Interactive]) it is a chat: several lines of input, a history of what was typed,
+// the answer as it streams, the tools as they run. Everything finished is printed above the input and stays in the terminal's
+// own scrollback. Otherwise it is plain: each line of input is one message, and each reply is printed as it comes.
+//
+// What holds in both:
+//   - A message gets its id before it is handed to the door, and keeps it in every retry: typing once is one message.
+//   - Messages are accepted in the order in which they were typed.
+//   - What the door refused is shown with the reason and its hint. Interactive, the text is back in the input; plain, Run ends
+//     with an error.
+//   - Send returns after the message was written to the terminal, and a message that Send is given again is not shown twice by
+//     the same run. Nothing is known of a terminal that takes bytes and does not show them.
+//   - Text that came from elsewhere cannot drive the terminal: escapes and control characters are shown, not obeyed.
+//
+// Limits: one line of plain input is at most 16 MiB; what streams is kept to its last 64 KiB and is a preview only, the
+// answer is what Send brings. A read of the terminal that is blocked in the operating system cannot be called off: in
+// plain mode one goroutine may outlive Run until the next line or the end of the input.
+package cli

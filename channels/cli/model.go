@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/live"
+)
+
+const (
+	noteWidth  = 60                     // columns of a text that is only mentioned
+	frameTime  = 120 * time.Millisecond // one step of the spinner
+	firstFrame = 60 * time.Millisecond  // two frames of the renderer: see model.Init
+)
+
+// model is the interactive chat. All of it belongs to bubbletea's event loop: Update never blocks and never does more
+// I/O than a line for the history file.
+type model struct {
+	look     styles
+	editor   *editor
+	history  *history
+	markdown markdown
+	width    int
+	height   int
+
+	printer printer
+	ready   bool // the first frame is on the screen
+	frame   int  // of the spinner
+	ticking bool
+
+	deliver  func(letter)      // hands a letter to the door; a deliveredMsg reports the end
+	onWay    []letter          // typed and not yet accepted; the first one is at the door
+	returned letter            // was refused and is in the input: sent again unchanged, it keeps its id
+	asked    map[string]string // messages that wait for an answer, by id
+	answered recent            // messages that have one
+	seen     recent            // questions on the screen
+	last     string            // the newest of them
+	shown    recent            // replies on the screen
+	turn     turn
+	unsent   []turn       // ended, their answers are on their way
+	stopID   string       // of the /stop under way, until a turn ends or anything is answered
+	leaving  bool         // the user left; what was typed is still on its way
+	gone     bool         // nothing more is taken; the rest is printed
+	wrote    func() error // what became of writing to the terminal
+}
+
+// The messages of the model, beside bubbletea's own.
+type (
+	eventsMsg    []live.Event
+	deliveredMsg struct {
+		letter letter
+		err    error
+	}
+	showMsg struct {
+		message corebot.Message
+		done    chan<- error // buffered
+	}
+	readyMsg struct{}
+	tickMsg  struct{}
+	leaveMsg struct{} // from outside: leave now
+)
+
+func newModel(o Options, h *history, width, height int) *model {
+	look := newStyles(o.NoColor)
+	m := &model{
+		look: look, editor: newEditor(h, look), history: h, markdown: markdown{noColor: o.NoColor},
+		width: width, height: height, asked: make(map[string]string), wrote: func() error { return nil },
+	}
+	m.editor.setWidth(width)
+	return m
+}
+
+// Init holds printing back until the first frame is drawn: what is inserted above a frame that is not there yet would
+// land anywhere on the screen. bubbletea does not tell when that is; it draws at the first tick of its renderer.
+func (m *model) Init() tea.Cmd {
+	return tea.Tick(firstFrame, func(time.Time) tea.Msg { return readyMsg{} })
+}
+
+// Update is bubbletea's door. Whatever happened, printing and the spinner go on if there is reason to.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.handle(msg)
+	if m.gone && len(m.printer.queue) == 0 {
+		return m, tea.Quit
+	}
+	return m, tea.Batch(cmd, m.pump(), m.animate())
+}
+
+func (m *model) handle(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.KeyPressMsg:
+		return m.onKey(msg)
+	case tea.PasteMsg:
+		m.editor.insert(msg.Content)
+	case tea.WindowSizeMsg:
+		m.width, m.height = max(msg.Width, 1), max(msg.Height, 1)
+		m.editor.setWidth(m.width)
+	case eventsMsg:
+		for _, e := range msg {
+			m.onEvent(e)
+		}
+	case deliveredMsg:
+		m.onDelivered(msg)
+	case showMsg:
+		m.onShow(msg)
+	case printedMsg:
+		m.onPrinted()
+	case readyMsg:
+		m.ready = true
+	case tickMsg:
+		m.ticking = false
+		m.frame++
+	case leaveMsg:
+		m.leaveNow()
+	}
+	return nil
+}
+
+// busy says whether anything is awaited.
+func (m *model) busy() bool { return m.turn.running || len(m.asked) > 0 || len(m.onWay) > 0 }
+
+// animate keeps the spinner going while there is something to wait for, and lets the terminal rest otherwise.
+func (m *model) animate() tea.Cmd {
+	if m.ticking || m.gone || !m.busy() {
+		return nil
+	}
+	m.ticking = true
+	return tea.Tick(frameTime, func(time.Time) tea.Msg { return tickMsg{} })
+}
+
+// onShow prints a reply or notice under its question. The answer takes the place of what was streamed.
+func (m *model) onShow(s showMsg) {
+	done := func() { s.done <- m.wrote() }
+	if !m.shown.add(s.message.ID) {
+		m.printer.queue = append(m.printer.queue, printJob{done: done}) // behind the first showing of it
+		return
+	}
+	to := s.message.InReplyTo
+	m.bringQuestion(to)
+	delete(m.asked, to)
+	m.stopID = ""
+	if s.message.Kind == corebot.KindNotice {
+		m.printThen(m.look.dim.Render(wrap(drawable(s.message.Text()), m.width))+"\n", done)
+		return
+	}
+	if to != "" {
+		m.answered.add(to)
+		m.dropTurn(to)
+	}
+	m.printThen(m.markdown.render(s.message.Text(), m.width)+"\n", done)
+}
+
+// bringQuestion makes sure that whoever reads the reply knows what it replies to: nothing to do if that is the last
+// question on the screen.
+func (m *model) bringQuestion(id string) {
+	if id == "" || id == m.last {
+		return
+	}
+	if text, waiting := m.asked[id]; waiting && !m.seen.has(id) {
+		m.printQuestion(letter{id, text})
+		return
+	}
+	text, known := m.history.question(id)
+	switch {
+	case m.seen.has(id) && !known: // too long for the history, or the /stop of Ctrl-C
+		return
+	case known:
+		text = "in reply to: " + oneLine(text, noteWidth)
+	default:
+		text = "in reply to the earlier message " + oneLine(id, noteWidth)
+	}
+	m.last = id
+	m.print(m.look.dim.Render(wrap(text, m.width)))
+}
+
+func (m *model) printQuestion(l letter) {
+	m.seen.add(l.id)
+	m.last = l.id
+	text := wrap(drawable(l.text), m.width-promptColumns)
+	m.print(m.look.question.Render(promptMark) + indent(text) + "\n")
+}
+
+func (m *model) printTool(r toolRun, outcome string) {
+	mark := m.look.good.Render("✓")
+	if corebot.AuditOutcome(outcome) != corebot.OutcomeSuccess {
+		mark = m.look.bad.Render("✗")
+	}
+	end := oneLine(outcome, noteWidth/2)
+	call := oneLine(r.name+" "+r.args, m.width-len("✓  → ")-len(end))
+	m.print(mark + " " + m.look.dim.Render(call+" → "+end))
+}
+
+func (m *model) printError(err error) {
+	m.print(m.look.bad.Render(wrap(drawable(describe(err)), m.width)) + "\n")
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+	"golang.org/x/term"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/live"
+)
+
+const (
+	framesPerSecond = 30 // enough for text, and half the idle wake-ups of the default
+
+	// the size of a terminal that does not tell
+	defaultWidth  = 80
+	defaultHeight = 24
+)
+
+// screen is the interactive session: the model in bubbletea's loop, and the goroutines that feed it.
+type screen struct {
+	ctx     context.Context
+	opts    Options
+	key     corebot.Key
+	mail    courier
+	out     *outlet
+	inbox   chan showMsg
+	ended   chan struct{}
+	model   *model
+	program *tea.Program
+}
+
+func newScreen(ctx context.Context, o Options, key corebot.Key, mail courier) (*screen, error) {
+	s := &screen{ctx: ctx, opts: o, key: key, mail: mail, out: &outlet{w: o.Out}, inbox: make(chan showMsg), ended: make(chan struct{})}
+	width, height := terminalSize(o.Out)
+	h, historyErr := openHistory(o.HistoryFile)
+	s.model = newModel(o, h, width, height)
+	s.model.wrote = s.out.failure
+	if historyErr != nil {
+		s.model.printError(historyErr)
+	}
+	// Before bubbletea has the terminal: it is in its usual mode, and nothing is drawn yet that this could disturb.
+	if _, err := io.WriteString(o.Out, strings.TrimRight(header(o, s.model.look, width), "\n")+"\n\n"); err != nil {
+		return nil, fmt.Errorf("write to the terminal: %w", err)
+	}
+	s.program = tea.NewProgram(s.model, s.programOptions(width, height)...)
+	return s, nil
+}
+
+func (s *screen) programOptions(width, height int) []tea.ProgramOption {
+	options := []tea.ProgramOption{
+		tea.WithInput(s.opts.In), tea.WithOutput(s.out.terminal()), tea.WithWindowSize(width, height),
+		tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler(), // signals are the program's, through ctx
+	}
+	if s.opts.NoColor {
+		options = append(options, tea.WithColorProfile(colorprofile.ASCII))
+	}
+	return options
+}
+
+func terminalSize(out io.Writer) (width, height int) {
+	if f, ok := out.(*os.File); ok {
+		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {
+			return w, h
+		}
+	}
+	return defaultWidth, defaultHeight
+}
+
+// run blocks until the user has left or the session's context ended. cancel ends what the session started.
+func (s *screen) run(cancel context.CancelFunc) error {
+	var feeders sync.WaitGroup
+	s.model.deliver = func(l letter) {
+		feeders.Go(func() { s.program.Send(deliveredMsg{l, s.mail.deliver(s.ctx, l)}) })
+	}
+	unwatch := func() {}
+	if s.opts.Watch != nil {
+		events, stop := s.opts.Watch(s.key)
+		unwatch = stop
+		feeders.Go(func() { forwardEvents(events, s.program.Send) })
+	}
+	feeders.Go(s.forwardReplies)
+	stopLeaving := context.AfterFunc(s.ctx, func() { s.program.Send(leaveMsg{}) })
+
+	_, err := s.program.Run()
+
+	stopLeaving()
+	close(s.ended)
+	cancel()
+	unwatch()
+	feeders.Wait()
+	if err != nil {
+		return fmt.Errorf("run the terminal: %w", err)
+	}
+	return nil
+}
+
+// forwardEvents passes on what has come up together: a fast stream is one redraw, not hundreds.
+func forwardEvents(events <-chan live.Event, post func(tea.Msg)) {
+	for e := range events {
+		batch := eventsMsg{e}
+		for range len(events) {
+			next, ok := <-events
+			if !ok {
+				break
+			}
+			batch = append(batch, next)
+		}
+		post(batch)
+	}
+}
+
+func (s *screen) forwardReplies() {
+	for {
+		select {
+		case m := <-s.inbox:
+			s.program.Send(m)
+		case <-s.ended:
+			return
+		}
+	}
+}
+
+func (s *screen) show(ctx context.Context, m corebot.Message) error {
+	done := make(chan error, 1)
+	select {
+	case s.inbox <- showMsg{m, done}:
+	case <-s.ended:
+		return &corebot.Failure{Class: corebot.Cancelled, Err: errLeft}
+	case <-ctx.Done():
+		return cancelled(ctx, "show a reply")
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-s.ended:
+		return s.afterEnd(done)
+	case <-ctx.Done():
+		return cancelled(ctx, "show a reply")
+	}
+}
+
+// afterEnd is the answer to a reply that was shown while the session ended: done, if it was done.
+func (s *screen) afterEnd(done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	default:
+		return &corebot.Failure{Class: corebot.Cancelled, Err: errLeft}
+	}
+}

@@ -1,0 +1,182 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/fault"
+)
+
+// Queue is what the outbox needs of the bus.
+type Queue interface {
+	Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error)
+	Lease() time.Duration
+	Unfit(d corebot.Delivery) (corebot.Outcome, bool)
+	Verdict(d corebot.Delivery, err error) corebot.Outcome
+	Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error
+}
+
+// Journal remembers which parts of a long message were sent.
+type Journal interface {
+	Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error
+}
+
+// OnAmbiguous says what happens to a message whose send was cut off, on a channel without idempotency keys.
+type OnAmbiguous string
+
+const (
+	Resend OnAmbiguous = "resend" // the default: rather twice than not at all
+	Hold   OnAmbiguous = "hold"   // a dead letter, for an operator to decide
+)
+
+// ReasonAmbiguous is why a held message is a dead letter.
+const ReasonAmbiguous = "ambiguous"
+
+// sendWorkers is how many chats of one channel are sent to at once.
+const sendWorkers = 8
+
+// Outbox sends what waits for channels.
+type Outbox struct {
+	queue       Queue
+	journal     Journal
+	onAmbiguous OnAmbiguous
+	log         zerolog.Logger
+	sent        *prometheus.CounterVec
+	ambiguous   *prometheus.CounterVec
+}
+
+// NewOutbox makes an outbox; it starts nothing.
+func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometheus.Registerer) (*Outbox, error) {
+	if on == "" {
+		on = Resend
+	}
+	if on != Resend && on != Hold {
+		return nil, fmt.Errorf("%w: on_ambiguous %q: want resend or hold", corebot.ErrInvalid, on)
+	}
+	o := &Outbox{
+		queue: q, journal: j, onAmbiguous: on, log: log,
+		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_outbox_sends_total", Help: "Sends of outbound messages, by result: sent, failed.",
+		}, []string{"channel", "result"}),
+		ambiguous: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_outbox_ambiguous_total", Help: "Outbound messages that may have been sent before a crash, on a channel that cannot tell.",
+		}, []string{"channel"}),
+	}
+	if r == nil {
+		return o, nil
+	}
+	return o, errors.Join(r.Register(o.sent), r.Register(o.ambiguous))
+}
+
+// Run sends the messages of one channel until ctx ends. A send that is under way then has until its deadline, two thirds of a
+// lease, so that nobody else can claim its message meanwhile.
+func (o *Outbox) Run(ctx context.Context, c Channel) error {
+	var wg sync.WaitGroup
+	for range sendWorkers {
+		wg.Go(func() { o.loop(ctx, c) })
+	}
+	wg.Wait()
+	return nil
+}
+
+func (o *Outbox) loop(ctx context.Context, c Channel) {
+	pause := backoff.Policy{Base: 100 * time.Millisecond, Max: 10 * time.Second}
+	for failures := 0; ctx.Err() == nil; {
+		ds, err := o.queue.Claim(ctx, corebot.OutboundPool(c.Name()), 1)
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, corebot.ErrClosed) {
+				return
+			}
+			failures++
+			o.log.Error().Err(err).Str("channel", c.Name()).Msg("claim")
+			backoff.Sleep(ctx, pause.After(failures))
+			continue
+		}
+		failures = 0
+		for _, d := range ds {
+			o.deliver(ctx, c, d)
+		}
+	}
+}
+
+// deliver sends one message and settles it.
+func (o *Outbox) deliver(ctx context.Context, c Channel, d corebot.Delivery) {
+	log := o.log.With().Str("channel", c.Name()).Str("chat", d.Message.Key.String()).Str("message", d.Message.ID).Logger()
+	outcome := o.outcome(ctx, c, d)
+	settle := func() error { return o.queue.Settle(context.WithoutCancel(ctx), d, outcome) }
+	err := settle()
+	if err != nil && !errors.Is(err, corebot.ErrLeaseLost) && !errors.Is(err, corebot.ErrClosed) {
+		backoff.Sleep(ctx, time.Second)
+		err = settle() // what was sent should not be sent again for a busy disk
+	}
+	if err != nil {
+		log.Error().Err(err).Msg("a message was handled and could not be settled; it is handled again when its lease ends")
+		return
+	}
+	switch outcome.Verb {
+	case corebot.Dead:
+		log.Error().Str("reason", outcome.Reason).Str("error", outcome.Error).Msg("an outbound message is a dead letter")
+	case corebot.RetryAt:
+		log.Warn().Str("error", outcome.Error).Time("again", outcome.At).Msg("send")
+	}
+}
+
+// outcome sends the message, unless it must not be sent.
+func (o *Outbox) outcome(ctx context.Context, c Channel, d corebot.Delivery) corebot.Outcome {
+	if out, unfit := o.queue.Unfit(d); unfit {
+		return out
+	}
+	if d.Lost > 0 {
+		if _, native := c.(Idempotent); !native {
+			o.ambiguous.WithLabelValues(c.Name()).Inc()
+			if o.onAmbiguous == Hold {
+				return corebot.Outcome{Verb: corebot.Dead, Reason: ReasonAmbiguous, Error: "a crash cut off its send: it may have been sent"}
+			}
+		}
+	}
+	if err := o.send(ctx, c, d); err != nil {
+		o.sent.WithLabelValues(c.Name(), "failed").Inc()
+		return o.queue.Verdict(d, err)
+	}
+	o.sent.WithLabelValues(c.Name(), "sent").Inc()
+	return corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}
+}
+
+// send sends the parts that are still to be sent. Every part but the last is journaled; the last rides on the settle.
+func (o *Outbox) send(ctx context.Context, c Channel, d corebot.Delivery) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.queue.Lease()*2/3)
+	defer cancel()
+	parts := []string{d.Message.Text()}
+	if s, ok := c.(Splitter); ok {
+		parts = Split(parts[0], s.MaxMessageBytes())
+	}
+	for i := len(d.Journal); i < len(parts); i++ {
+		m := d.Message
+		m.Parts = corebot.TextPart(parts[i])
+		if len(parts) > 1 {
+			m.ID = d.StepID(i)
+		}
+		started := time.Now()
+		fault.Point("send.before")
+		if err := c.Send(ctx, m); err != nil {
+			return err
+		}
+		fault.Point("send.after")
+		if i == len(parts)-1 {
+			return nil
+		}
+		step := corebot.Step{Position: i, Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: started, EndedAt: time.Now()}
+		if err := o.journal.Record(ctx, d, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/cli"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/observability"
+)
+
+// chatDrain is how long a turn may go on after the user left; what is not finished resumes at the next start.
+const chatDrain = 2 * time.Second
+
+func newChat(s *shell) *cobra.Command {
+	var chat string
+	cmd := &cobra.Command{
+		Use:   "chat",
+		Short: "Talk to it here in the terminal",
+		Long: `Talk to Corebot here in the terminal, over the same queue and router as every other channel. When input or output is not a
+terminal, every line of input is one message and every reply is printed plainly.
+
+Enter sends, Ctrl-J begins a new line, Ctrl-C stops the answer that is being made and, when nothing runs, leaves. /help lists
+the commands of the chat. What was running when Corebot was killed goes on at the next start.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.settings()
+			if err != nil {
+				return err
+			}
+			c.Bus.Drain = min(c.Bus.Drain, chatDrain)
+			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
+			return s.talk(cmd.Context(), c, interactive, app.Options{Channel: func(a *app.App) (channels.Channel, error) {
+				id, name := whoRuns()
+				return cli.New(cli.Options{
+					In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
+					Chat: chat, UserID: id, UserName: name, Watch: a.Live.Watch, ModelName: a.Model.Name(),
+					HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"), NoColor: os.Getenv("NO_COLOR") != "",
+				})
+			}})
+		},
+	}
+	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to talk in")
+	return cmd
+}
+
+// talk runs Corebot with one terminal channel until that channel ends.
+func (s *shell) talk(ctx context.Context, c config.Config, interactive bool, o app.Options) (err error) {
+	log, closeLog, err := terminalLog(c, interactive)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	o.Version, o.Log = versionText(), log
+	a, err := app.New(ctx, c, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	return a.Run(ctx)
+}
+
+// maxTerminalLog is the size over which the log of terminal sessions is begun anew.
+const maxTerminalLog = 10 << 20
+
+// terminalLog keeps the log away from a screen that is drawn on: it goes to a file. Elsewhere it goes to stderr, warnings only
+// unless the settings ask for more.
+func terminalLog(c config.Config, interactive bool) (zerolog.Logger, func() error, error) {
+	nothing := func() error { return nil }
+	if !interactive {
+		if c.Log.Level == "info" {
+			c.Log.Level = "warn"
+		}
+		log, err := logger(c.Log)
+		return log, nothing, err
+	}
+	path := filepath.Join(app.DataDir(c.Home), "chat.log")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return zerolog.Nop(), nothing, fmt.Errorf("make the data directory: %w", err)
+	}
+	mode := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if info, err := os.Stat(path); err == nil && info.Size() > maxTerminalLog {
+		mode |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, mode, 0o600)
+	if err != nil {
+		return zerolog.Nop(), nothing, fmt.Errorf("open the log: %w", err)
+	}
+	log, err := observability.NewLogger(f, c.Log.Level, "json")
+	return log, f.Close, err
+}
+
+// whoRuns is the terminal's principal: the uid, which nobody can choose, and a name for display.
+func whoRuns() (id, name string) {
+	id = strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(id); err == nil {
+		name = u.Username
+	}
+	return id, name
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot/storage"
+)
+
+func newDB(s *shell) *cobra.Command {
+	cmd := &cobra.Command{Use: "db", Short: "Check and migrate the database", Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(newDBCheck(s), newDBMigrate(s))
+	return cmd
+}
+
+func newDBCheck(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Check the whole database file, beside a running Corebot too",
+		Args:  args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			db, err := s.reader(cmd)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, db.Close()) }()
+			problems, err := db.Problems(cmd.Context())
+			for _, p := range problems {
+				fmt.Fprintln(cmd.OutOrStdout(), oneLine(p, 500))
+			}
+			if err != nil {
+				return err
+			}
+			if len(problems) > 0 {
+				return fmt.Errorf("the database has %s", count(int64(len(problems)), "problem"))
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "ok (schema %d)\n", storage.SchemaVersion())
+			return err
+		},
+	}
+}
+
+func newDBMigrate(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the database to this version's schema, after a backup",
+		Long:  "Bring the database to this version's schema. Existing data is copied to data/backups first, and the copy is checked. Starting Corebot does the same.",
+		Args:  args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.withStore(cmd.Context(), func(context.Context, *storage.DB) error {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "the database has schema %d\n", storage.SchemaVersion())
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/observability"
+	"github.com/corebot/corebot/storage"
+)
+
+// shell is what the commands share: the global flags, and what they lead to.
+type shell struct {
+	home string
+}
+
+func newRoot() *cobra.Command {
+	s := &shell{}
+	root := &cobra.Command{
+		Use:   "corebot",
+		Short: "An always-on agent bot on a durable message bus",
+		Long: `Corebot takes messages into a durable queue, answers them with a language model and tools, one turn at a time per
+chat, and loses nothing when it is killed. With no model configured it looks for one on this machine, and else
+answers with a built-in offline model.
+
+Everything it keeps is in its home directory: settings, database, workspace.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: args(func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q", args[0])
+			}
+			return nil
+		}),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(usage)
+	root.PersistentFlags().StringVar(&s.home, "home", "", "home directory (default: $COREBOT_HOME, then ~/.corebot)")
+	root.AddCommand(
+		newServe(s), newChat(s), newSend(s), newWhy(s), newStatus(s), newDLQ(s), newDB(s), newVersion(),
+	)
+	return root
+}
+
+// settings reads the home's settings.
+func (s *shell) settings() (config.Config, error) {
+	home, err := config.Home(s.home)
+	if err != nil {
+		return config.Config{}, err
+	}
+	return config.Load(home)
+}
+
+// dataDir is where the home keeps its database.
+func (s *shell) dataDir() (string, error) {
+	home, err := config.Home(s.home)
+	return app.DataDir(home), err
+}
+
+// reader opens the database for looking at it, beside a running daemon too.
+func (s *shell) reader(cmd *cobra.Command) (*storage.DB, error) {
+	dir, err := s.dataDir()
+	if err != nil {
+		return nil, err
+	}
+	return storage.OpenReader(cmd.Context(), dir)
+}
+
+// logger logs to stderr as the settings say.
+func logger(c config.Log) (zerolog.Logger, error) {
+	return observability.NewLogger(os.Stderr, c.Level, c.Format)
+}

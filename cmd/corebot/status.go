@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot/internal/app"
+)
+
+func newStatus(s *shell) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Print what waits, runs and died",
+		Args:  args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			db, err := s.reader(cmd)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, db.Close()) }()
+			status, err := app.ReadStatus(cmd.Context(), db)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd, status)
+			}
+			return printStatus(cmd, status)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func printStatus(cmd *cobra.Command, s app.Status) error {
+	t := &teller{w: cmd.OutOrStdout()}
+	t.line("chats         %d", s.Chats)
+	if len(s.Queue) == 0 {
+		t.line("queue         empty")
+	}
+	for _, pool := range slices.Sorted(maps.Keys(s.Queue)) {
+		q := s.Queue[pool]
+		t.line("%-13s %s in %s: %d running, %d waiting", pool, count(q.Messages, "message"), count(q.Lanes, "chat"), q.Running, q.Waiting)
+	}
+	if !s.OldestUnanswered.IsZero() {
+		t.line("oldest        accepted %s ago", time.Since(s.OldestUnanswered).Round(time.Second))
+	}
+	dead := fmt.Sprintf("%d inbound, %d outbound", s.DeadLetters["inbound"], s.DeadLetters["outbound"])
+	if s.DeadLetters["inbound"]+s.DeadLetters["outbound"] > 0 {
+		dead += "  (corebot dlq list)"
+	}
+	t.line("dead letters  %s", dead)
+	return t.err
+}

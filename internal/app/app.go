@@ -1,0 +1,208 @@
+// Package app joins the parts of Corebot: it makes them from the settings, hands each what it needs, and runs them together.
+//
+// It is the only place that knows both sides of an interface; join.go holds the proof that they fit.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/bus"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/lifecycle"
+	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/observability"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/router"
+	"github.com/corebot/corebot/storage"
+)
+
+// Options say what this run of Corebot is for.
+type Options struct {
+	Version string
+	Log     zerolog.Logger
+	// Channel makes a channel that this run has beside the configured ones; the app is complete but for the channels then.
+	Channel func(*App) (channels.Channel, error)
+	// Listen opens the observability listener.
+	Listen bool
+	// PublishOnly runs neither router nor outbox: what is accepted waits for another run.
+	PublishOnly bool
+}
+
+// App is a whole Corebot on one home directory.
+type App struct {
+	Store *storage.DB
+	Bus   *bus.Bus
+	Live  *live.Hub
+	Model llm.Model
+
+	config   config.Config
+	log      zerolog.Logger
+	router   *router.Router
+	outbox   *channels.Outbox
+	channels *channels.Supervisor
+	hasOwn   bool
+	answers  bool
+	server   *observability.Server
+	undo     []undo
+}
+
+// undo is how something that was opened is closed again.
+type undo struct {
+	name  string
+	close func() error
+}
+
+// DataDir is where a home keeps its database.
+func DataDir(home string) string { return filepath.Join(home, "data") }
+
+// New makes a Corebot. It opens files and listeners and starts nothing. Whatever fails, what was opened is closed again.
+func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
+	a := &App{config: c, log: o.Log, Live: new(live.Hub), hasOwn: o.Channel != nil, answers: !o.PublishOnly}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	registry := observability.NewRegistry(o.Version)
+	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Log: o.Log, Metrics: registry}); err != nil {
+		return nil, err
+	}
+	a.opened("database", a.Store)
+	if a.Bus, err = bus.New(storage.NewQueue(a.Store), busOptions(c.Bus, registry)); err != nil {
+		return nil, err
+	}
+	if err = a.makeRouter(ctx, registry); err != nil {
+		return nil, err
+	}
+	if err = a.makeChannels(o, registry); err != nil {
+		return nil, err
+	}
+	if o.Listen && c.Observability.Enabled {
+		if a.server, err = a.listen(o.Version, registry); err != nil {
+			return nil, err
+		}
+		a.opened("observability", a.server)
+	}
+	return a, nil
+}
+
+func busOptions(c config.Bus, r prometheus.Registerer) bus.Options {
+	return bus.Options{
+		Lease: c.Lease, MaxAttempts: c.MaxAttempts, BackoffBase: c.BackoffBase, BackoffMax: c.BackoffMax, MaxBytes: c.MaxMessageBytes,
+		Limits:  corebot.Limits{LaneDepth: c.LaneDepth, TotalDepth: c.TotalDepth, TotalBytes: c.TotalBytes},
+		Metrics: r,
+	}
+}
+
+func (a *App) opened(name string, c io.Closer) {
+	a.undo = append(a.undo, undo{name, c.Close})
+}
+
+// makeRouter builds what answers: workspace, tools, model, agent, router.
+func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
+	w, err := openWorkspace(filepath.Join(a.config.Home, "workspace"))
+	if err != nil {
+		return err
+	}
+	a.opened("workspace", w.root)
+	rules, err := policy.New(policy.Options{})
+	if err != nil {
+		return err
+	}
+	box, err := a.makeTools(w, rules, r)
+	if err != nil {
+		return err
+	}
+	chosen, err := chooseModel(ctx, a.config.LLM)
+	if err != nil {
+		return err
+	}
+	a.Model = chosen.model
+	a.log.Info().Str("model", chosen.model.Name()).Msg(chosen.why)
+	brain, err := agent.New(chosen.model, toolbox{box}, storage.NewLedger(a.Store), storage.NewHistory(a.Store), w, agent.Options{
+		MaxIterations: a.config.Agent.MaxToolIterations, MaxTime: a.config.Agent.MaxTime,
+		ContextTokens: a.config.LLM.ContextTokens, OutputTokens: a.config.LLM.OutputTokens,
+		Tokenizer: chosen.tokenizer, Live: a.Live, Metrics: r,
+	})
+	if err != nil {
+		return err
+	}
+	a.router, err = router.New(a.Bus, storage.NewLedger(a.Store), brain, storage.NewGrants(a.Store), rules, router.Options{
+		Workers: a.config.Router.Workers, Drain: a.config.Bus.Drain, Live: a.Live, Log: a.log, Metrics: r,
+	})
+	return err
+}
+
+// makeChannels builds the way in and the way out.
+func (a *App) makeChannels(o Options, r prometheus.Registerer) (err error) {
+	on := channels.OnAmbiguous(a.config.Channels.OnAmbiguous)
+	if a.outbox, err = channels.NewOutbox(a.Bus, storage.NewLedger(a.Store), on, a.log, r); err != nil {
+		return err
+	}
+	var running []channels.Channel
+	if o.Channel != nil {
+		c, err := o.Channel(a)
+		if err != nil {
+			return err
+		}
+		running = append(running, c)
+	}
+	// The terminal belongs to whoever may run Corebot's own commands: everyone there may talk.
+	audience := map[string]channels.Audience{"cli": {"*"}}
+	door := channels.NewFrontDoor(a.Bus, a.router, corebot.DefaultAgent, audience)
+	a.channels, err = channels.NewSupervisor(door, a.outbox, a.log, running...)
+	return err
+}
+
+// Run runs everything until ctx ends, or until a channel of this run has ended by itself. It stops in the reverse order of
+// starting: no new messages, then the turns drain, then the replies leave, then the writer commits what is left.
+func (a *App) Run(ctx context.Context) error {
+	services := []lifecycle.Service{{Name: "store", Run: a.Store.Run}}
+	if a.server != nil {
+		services = append(services, lifecycle.Service{Name: "observability", Run: a.server.Run})
+	}
+	if a.answers {
+		services = append(services,
+			lifecycle.Service{Name: "outbox", Run: waitOut(a.channels.Send)},
+			lifecycle.Service{Name: "router", Run: a.router.Run})
+	}
+	if a.hasOwn {
+		services = append(services, lifecycle.Service{Name: "channels", Run: a.channels.Receive})
+	}
+	return lifecycle.Run(ctx, a.log, services...)
+}
+
+// waitOut keeps a service without work from ending the program.
+func waitOut(run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := run(ctx)
+		if err == nil {
+			<-ctx.Done()
+		}
+		return err
+	}
+}
+
+// Close closes what New opened, last opened first. Call it after Run has returned.
+func (a *App) Close() error {
+	var errs []error
+	for _, u := range slices.Backward(a.undo) {
+		if err := u.close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the %s: %w", u.name, err))
+		}
+	}
+	a.undo = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/observability"
+	"github.com/corebot/corebot/storage"
+)
+
+// Status is what /status and `corebot status` show.
+type Status struct {
+	Version          string                 `json:"version,omitempty"`
+	Model            string                 `json:"model,omitempty"`
+	Since            time.Time              `json:"since,omitzero"`
+	Chats            int64                  `json:"chats"`
+	Queue            map[string]QueueStatus `json:"queue"`
+	DeadLetters      map[string]int64       `json:"deadLetters"`
+	OldestUnanswered time.Time              `json:"oldestUnanswered,omitzero"`
+}
+
+// QueueStatus are the figures of one pool.
+type QueueStatus struct {
+	Messages int64 `json:"messages"`
+	Lanes    int64 `json:"lanes"`
+	Running  int64 `json:"running"`
+	Waiting  int64 `json:"waiting"`
+}
+
+// ReadStatus reads the figures of a database, beside a running daemon too.
+func ReadStatus(ctx context.Context, db *storage.DB) (Status, error) {
+	s, err := storage.NewQueue(db).Stats(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	out := Status{
+		Chats: s.Chats, OldestUnanswered: s.OldestUnanswered, Queue: map[string]QueueStatus{},
+		DeadLetters: map[string]int64{corebot.Inbound.String(): s.DeadLetters[corebot.Inbound], corebot.Outbound.String(): s.DeadLetters[corebot.Outbound]},
+	}
+	for pool, p := range s.Pools {
+		out.Queue[string(pool)] = QueueStatus{Messages: p.Depth, Lanes: p.Lanes, Running: p.Leased, Waiting: p.Waiting}
+	}
+	return out, nil
+}
+
+func (a *App) listen(version string, g prometheus.Gatherer) (*observability.Server, error) {
+	since := time.Now()
+	return observability.NewServer(observability.Options{
+		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token, Gather: g, Log: a.log,
+		Ready: a.notReady,
+		Status: func(ctx context.Context) (any, error) {
+			s, err := ReadStatus(ctx, a.Store)
+			s.Version, s.Model, s.Since = version, a.Model.Name(), since
+			return s, err
+		},
+	})
+}
+
+// notReady gives the reasons why messages cannot be accepted or answered now.
+func (a *App) notReady(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := a.Store.Ping(ctx); err != nil {
+		return []string{"the store does not commit: " + err.Error()}
+	}
+	return nil
+}

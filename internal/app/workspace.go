@@ -1,0 +1,57 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/memory"
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/workspace"
+)
+
+// maxNote bounds each of the operator's texts: they ride in every prompt.
+const maxNote = 64 << 10
+
+// notes are the texts of a workspace directory, as the agent reads them.
+type notes struct {
+	root   *rootfs.Root
+	memory *memory.Store
+}
+
+// openWorkspace opens the directory, made if it is missing, and fills in the templates that it has no file for.
+func openWorkspace(dir string) (*notes, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, corebot.WithHint(fmt.Errorf("make the workspace: %w", err), "make the home writable, or choose another with --home")
+	}
+	root, err := rootfs.New(dir)
+	if err != nil {
+		return nil, err
+	}
+	store, err := memory.New(root, memory.Options{})
+	if err == nil {
+		err = workspace.Install(root)
+	}
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return &notes{root, store}, nil
+}
+
+func (n *notes) Identity() (string, error)     { return n.read("IDENTITY.md") }
+func (n *notes) User() (string, error)         { return n.read("USER.md") }
+func (n *notes) Tools() (string, error)        { return n.read("TOOLS.md") }
+func (n *notes) GlobalMemory() (string, error) { return n.memory.Read(memory.Global) }
+
+func (n *notes) ChatMemory(k corebot.Key) (string, error) { return n.memory.Read(memory.Chat(k)) }
+
+// read gives a text of the workspace; one that is missing is empty.
+func (n *notes) read(name string) (string, error) {
+	data, err := n.root.ReadFile(name, maxNote)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(data), err
+}

@@ -1,0 +1,168 @@
+package redact_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/redact"
+)
+
+func newRedactor(t testing.TB, secrets ...string) *redact.Redactor {
+	t.Helper()
+	r, err := redact.New(secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestExactSecretsAreRedactedTheLongerFirst(t *testing.T) {
+	r := newRedactor(t, "hunter2hunter2", "", "hunter2hunter2-long")
+	if got, want := r.Text("a hunter2hunter2-long b hunter2hunter2."), "a [redacted] b [redacted]."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAShortSecretIsRefusedWithoutSpellingIt(t *testing.T) {
+	_, err := redact.New([]string{"longenough", "pw7"})
+	if !errors.Is(err, corebot.ErrInvalid) || strings.Contains(err.Error(), "pw7") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// join keeps the samples from looking like secrets to a scanner of this source.
+func join(parts ...string) string { return strings.Join(parts, "") }
+
+func TestKnownShapesAreRedacted(t *testing.T) {
+	r := newRedactor(t)
+	body := strings.Repeat("Ab3", 13)
+	for _, secret := range []string{
+		join("sk-", body), join("sk-proj-", body), join("ghp_", body), join("github_pat_", body), join("glpat-", body),
+		join("AKIA", "ABCDEFGHIJKLMNOP"), join("AIza", body[:35]), join("xoxb-", "123456789012-abc"), join("whsec_", body),
+		join("sk_live_", body), join("npm_", body), join("hf_", body), join("123456789:", body[:35]),
+		join("eyJ", "hbGciOiJI.", "eyJzdWIiOiI.", "sig_na-ture"),
+		join("-----BEGIN RSA PRIVATE KEY-----\n", body, "\n", body, "==\n-----END RSA PRIVATE KEY-----"),
+		join("-----BEGIN PRIVATE KEY-----\n", body),
+	} {
+		if got := r.Text("see " + secret + "\n"); strings.Contains(got, secret[len(secret)-8:]) || !strings.HasPrefix(got, "see [redacted]") {
+			t.Errorf("%q became %q", secret, got)
+		}
+	}
+	for in, want := range map[string]string{
+		"Authorization: Bearer abcdefghijklmnop1": "Authorization: Bearer [redacted]",
+		"authorization: basic dXNlcjpwYXNz":       "authorization: basic [redacted]",
+		"https://bob:pa55@example.org/x":          "https://bob:[redacted]@example.org/x",
+	} {
+		if got := r.Text(in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestOrdinaryTextStaysAsItIs(t *testing.T) {
+	r := newRedactor(t)
+	for _, s := range []string{
+		"a basic understanding of bearer authentication", "http://localhost:8080/a@b", "task-force sk-ip", "key: C major", "12:30:45", "eyJ is a prefix",
+		"-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----",
+	} {
+		if got := r.Text(s); got != s {
+			t.Errorf("%q became %q", s, got)
+		}
+	}
+}
+
+func TestSensitiveGoesByWholeWords(t *testing.T) {
+	for _, s := range []string{"key", "apiKey", "APIKey", "x-api-key", "bootstrapKey", "access_token", "Authorization", "db.password", "key2", "clientSECRET", "Set-Cookie"} {
+		if !redact.Sensitive(s) {
+			t.Errorf("%q is taken for harmless", s)
+		}
+	}
+	for _, s := range []string{"monkey", "keyboard", "path", "content", "tokenizer", "author", "", "secretary"} {
+		if redact.Sensitive(s) {
+			t.Errorf("%q is taken for a secret", s)
+		}
+	}
+}
+
+func TestArgumentsKeepTheirShapeWithoutTheirSecrets(t *testing.T) {
+	r := newRedactor(t, "hunter2hunter2")
+	for in, want := range map[string]string{
+		`{"path": "a", "n": 1.50, "ok": true, "none": null, "list": [1, {"b": []}], "o": {}}`: `{"path":"a","n":1.50,"ok":true,"none":null,"list":[1,{"b":[]}],"o":{}}`,
+		`{"bootstrapKey":"x","z":1,"a":2}`:               `{"bootstrapKey":"[redacted]","z":1,"a":2}`,
+		`{"token":{"deep":["x",{"y":1}]},"after":[1,2]}`: `{"token":"[redacted]","after":[1,2]}`,
+		`{"password":12345,"password":[]}`:               `{"password":"[redacted]","password":"[redacted]"}`,
+		`{"content":"say hunter2hunter2 <b>"}`:           `{"content":"say [redacted] <b>"}`,
+		`{"list":[{"secret":"x"},"y"],"k":"v"}`:          `{"list":[{"secret":"[redacted]"},"y"],"k":"v"}`,
+		`"hunter2hunter2"`:                               `"[redacted]"`,
+		`{"password":"pa55" "broken`:                     `"{\"password\":\"[redacted]\" \"broken"`,
+		`token=abc123`:                                   `"token=\"[redacted]\""`,
+		`{} {}`:                                          `"{} {}"`,
+		``:                                               `""`,
+	} {
+		if got := r.Args([]byte(in), 1000); got != want {
+			t.Errorf("%s\n got %s\nwant %s", in, got, want)
+		}
+	}
+}
+
+func TestLongArgumentsAreCutToAString(t *testing.T) {
+	r := newRedactor(t)
+	got := r.Args([]byte(`{"content":"`+strings.Repeat("é", 100)+`"}`), 50)
+	var s string
+	if err := json.Unmarshal([]byte(got), &s); err != nil || len(s) > 50+len("…") || !strings.HasPrefix(s, `{"content":"éé`) || !strings.HasSuffix(s, "é…") {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func TestInvisibleCharactersAreStripped(t *testing.T) {
+	in := "a\u200bb\u202ec\u2066d\x1b[31m\x00e\U000E0041f\ufe01g\u00adh\u3164i\u0085j\xffk\tl\r\nm❤\ufe0f é"
+	if got, want := redact.Visible(in), "abcd[31mefghij\ufffdk\tl\r\nm❤\ufe0f é"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestHostileTextTakesLinearTime(t *testing.T) {
+	r := newRedactor(t, strings.Repeat("a", 63)+"b")
+	for _, unit := range []string{"a", "-----BEGIN PRIVATE KEY-----", "://a:", "eyJaaaaaaaa.", "bearer ", "sk-", `{"key":`} {
+		start := time.Now()
+		r.Args([]byte(strings.Repeat(unit, 200_000/len(unit))), 1000)
+		if d := time.Since(start); d > 5*time.Second {
+			t.Errorf("200 kB of %q took %v", unit, d)
+		}
+	}
+}
+
+func FuzzArgsAreAlwaysStorableJSON(f *testing.F) {
+	for _, s := range []string{`{"a":[1,{"key":{"x":1}}]}`, `{"key":`, `[[[`, "\xff", `{"a":1}{`, `]`, `{"key":"hunter2hunter2"}`, `"\ud800"`} {
+		f.Add(s, 40)
+	}
+	r := newRedactor(f, "hunter2hunter2")
+	f.Fuzz(func(t *testing.T, in string, limit int) {
+		got := r.Args([]byte(in), limit)
+		if !json.Valid([]byte(got)) || !utf8.ValidString(got) {
+			t.Errorf("Args(%q) = %q", in, got)
+		}
+		if strings.Contains(got, "hunter2hunter2") {
+			t.Errorf("Args(%q) = %q still has the secret", in, got)
+		}
+	})
+}
+
+func FuzzTextHasNoExactSecret(f *testing.F) {
+	f.Add("a hunter2hunter2 b")
+	f.Add("hunter2hunter2hunter2")
+	r := newRedactor(f, "hunter2hunter2")
+	f.Fuzz(func(t *testing.T, in string) {
+		if got := r.Text(in); strings.Contains(got, "hunter2hunter2") {
+			t.Errorf("Text(%q) = %q", in, got)
+		}
+		if got := redact.Visible(in); redact.Visible(got) != got || !utf8.ValidString(got) {
+			t.Errorf("Visible(%q) = %q is not stable", in, got)
+		}
+	})
+}

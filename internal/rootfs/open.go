@@ -1,0 +1,136 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// walk opens the directory of a cleaned path. With create, directories that are missing are made. The caller closes it.
+func (r *Root) walk(dir string, create bool) (*os.Root, error) {
+	at, err := r.dir.OpenRoot(".")
+	if err != nil {
+		return nil, bare(err)
+	}
+	if dir == "." {
+		return at, nil
+	}
+	for name := range strings.SplitSeq(dir, "/") {
+		next, err := enter(at, name)
+		if create && errors.Is(err, fs.ErrNotExist) {
+			next, err = makeAndEnter(at, name)
+		}
+		at.Close()
+		if err != nil {
+			return nil, err
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// enter opens the directory called name. The "/." makes the system refuse a FIFO there instead of waiting for its writer.
+// os.Root would follow a symbolic link; that what was opened is what the name stands for shows that it was none.
+func enter(at *os.Root, name string) (*os.Root, error) {
+	sub, err := at.OpenRoot(name + "/.")
+	if err != nil {
+		return nil, explain(at, name, err)
+	}
+	opened, err := sub.Stat(".")
+	if err == nil {
+		err = sameEntry(at, name, opened)
+	}
+	if err != nil {
+		sub.Close()
+		return nil, err
+	}
+	return sub, nil
+}
+
+func makeAndEnter(at *os.Root, name string) (*os.Root, error) {
+	if err := at.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, bare(err)
+	}
+	if err := syncDir(at); err != nil {
+		return nil, err
+	}
+	return enter(at, name)
+}
+
+// openFile opens a plain file for reading, by its cleaned path. The caller closes it.
+func (r *Root) openFile(name string) (*os.File, fs.FileInfo, error) {
+	at, err := r.walk(path.Dir(name), false)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer at.Close()
+	return openPlain(at, path.Base(name))
+}
+
+func openPlain(at *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	f, err := at.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not make us wait
+	if err != nil {
+		return nil, nil, explain(at, name, err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = sameEntry(at, name, info)
+	}
+	if err == nil {
+		err = plain(info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, bare(err)
+	}
+	return f, info, nil
+}
+
+// sameEntry refuses what was reached through a symbolic link: then the entry is the link, not what was opened.
+func sameEntry(at *os.Root, name string, opened fs.FileInfo) error {
+	entry, err := at.Lstat(name)
+	if err != nil {
+		return bare(err)
+	}
+	if !os.SameFile(entry, opened) {
+		return fmt.Errorf("%w: %s is a symbolic link", ErrEscape, name)
+	}
+	return nil
+}
+
+// plain refuses everything but a regular file with one name.
+func plain(info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return fmt.Errorf("%w: it is a directory", ErrNotRegular)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%w: it is a FIFO, a device or a socket", ErrNotRegular)
+	case links(info) > 1:
+		return fmt.Errorf("%w: it has %d hard links", ErrNotRegular, links(info))
+	}
+	return nil
+}
+
+// explain finds the better word for an error of opening name. It only words the refusal; the refusal stands already.
+func explain(at *os.Root, name string, err error) error {
+	err = bare(err)
+	entry, lerr := at.Lstat(name)
+	switch {
+	case lerr != nil:
+		return err
+	case entry.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%w: %s is a symbolic link", ErrEscape, name)
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%w: %s", ErrNotDir, name)
+	case !entry.IsDir() && !entry.Mode().IsRegular():
+		return plain(entry)
+	}
+	return err
+}
+
+func isEOF(err error) bool { return errors.Is(err, io.EOF) }

@@ -1,0 +1,52 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Chunk is a piece of a file.
+type Chunk struct {
+	Data   []byte
+	Offset int64 // where Data begins, in bytes
+	Size   int64 // of the whole file, in bytes, when it was opened
+}
+
+// ReadFile returns a whole file of at most limit bytes; a larger one is [ErrTooLarge].
+func (r *Root) ReadFile(path string, limit int64) ([]byte, error) {
+	c, err := r.read(path, 0, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(c.Data)) > limit {
+		return nil, fmt.Errorf("read %s: it %w: %d bytes, the limit is %d", path, ErrTooLarge, c.Size, limit)
+	}
+	return c.Data, nil
+}
+
+// ReadChunk returns at most limit bytes of a file, from a byte offset on. An offset at or past the end gives no data and no
+// error.
+func (r *Root) ReadChunk(path string, offset, limit int64) (Chunk, error) {
+	if offset < 0 || limit <= 0 {
+		return Chunk{}, fmt.Errorf("read %s: offset %d and limit %d: want an offset from 0 and a limit from 1", path, offset, limit)
+	}
+	return r.read(path, offset, limit)
+}
+
+func (r *Root) read(path string, offset, limit int64) (Chunk, error) {
+	name, err := Clean(path)
+	if err != nil {
+		return Chunk{}, err
+	}
+	f, info, err := r.openFile(name)
+	if err != nil {
+		return Chunk{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.NewSectionReader(f, offset, limit))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Chunk{}, fmt.Errorf("read %s: %w", name, bare(err))
+	}
+	return Chunk{Data: data, Offset: offset, Size: info.Size()}, nil
+}

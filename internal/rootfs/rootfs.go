@@ -1,0 +1,84 @@
+// Package rootfs reads and writes the files of one directory, and nothing outside it, whatever path it is given.
+//
+// Guarantees:
+//   - No path leads out. Paths are relative, free of "..", and are walked one directory at a time through [os.Root] handles.
+//     A symbolic link anywhere in a path is refused: what was opened is compared with what the name stands for, so nothing is
+//     checked first and used later.
+//   - Only plain files are touched: no FIFO, device or socket, and no file with a second hard link, which would be a file of
+//     somewhere else too. Files are opened non-blocking and judged by their handle.
+//   - Writing is atomic and durable: a reader sees the old file or the new one, and after a write returned, the new one
+//     survives a power cut.
+//   - Two changes of one file through one [Root] never lose one another: [Root.Update] reads and writes under a lock. All who
+//     write must share the Root.
+//
+// Limits: every read names its cap; a path has at most [MaxPath] bytes; a listing has a cap. Files are 0600 and directories
+// 0700. On systems without inode link counts in the standard library (Windows) the hard link rule is not enforced.
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/corebot/corebot"
+)
+
+// Errors that callers decide on, beside fs.ErrNotExist, fs.ErrExist and fs.ErrPermission. They are compared with errors.Is.
+var (
+	ErrEscape     = errors.New("leads out of the workspace")
+	ErrBadName    = errors.New("is not a usable path")
+	ErrNotRegular = errors.New("is not a plain file")
+	ErrNotDir     = errors.New("is not a directory")
+	ErrTooLarge   = errors.New("is too large")
+)
+
+// stripes is how many locks the files of a root share: more than the turns that write at one time.
+const stripes = 64
+
+// Root is one directory. It is safe for use by several goroutines.
+type Root struct {
+	dir   *os.Root
+	seed  maphash.Seed
+	locks [stripes]sync.Mutex
+}
+
+// New opens a directory that exists. Close ends it.
+func New(dir string) (*Root, error) {
+	const hint = "check that the directory exists and that the user that runs Corebot may read, write and enter it"
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, corebot.WithHint(fmt.Errorf("open the directory %s: %w", dir, bare(err)), hint)
+	}
+	f, err := root.Open(".")
+	if err == nil {
+		_, err = f.Readdirnames(1)
+		f.Close()
+	}
+	if err != nil && !isEOF(err) {
+		root.Close()
+		return nil, corebot.WithHint(fmt.Errorf("read the directory %s: %w", dir, bare(err)), hint)
+	}
+	return &Root{dir: root, seed: maphash.MakeSeed()}, nil
+}
+
+// Close releases the directory. Later calls of any method fail with os.ErrClosed.
+func (r *Root) Close() error { return r.dir.Close() }
+
+// lock serializes the writers of one file. Names that a case-folding file system takes for one share a lock.
+func (r *Root) lock(path string) *sync.Mutex {
+	return &r.locks[maphash.String(r.seed, Fold(path))%stripes]
+}
+
+// bare takes the name off an error of package os: it is the name of one step of a walk, not the path that was asked for.
+func bare(err error) error {
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		return pe.Err
+	}
+	if le := (*os.LinkError)(nil); errors.As(err, &le) {
+		return le.Err
+	}
+	return err
+}

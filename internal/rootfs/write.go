@@ -1,0 +1,141 @@
+package rootfs
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+)
+
+// Write puts data in place of a file, atomically and durably, and makes the directories that are missing.
+func (r *Root) Write(path string, data []byte) error {
+	return r.change(path, func(*os.Root, string) ([]byte, error) { return data, nil })
+}
+
+// Create is Write for a file that must not exist yet; otherwise the error is fs.ErrExist and the file stays as it is. It is
+// atomic against everyone who writes through this Root.
+func (r *Root) Create(path string, data []byte) error {
+	return r.change(path, func(at *os.Root, name string) ([]byte, error) {
+		switch _, err := at.Lstat(name); {
+		case err == nil:
+			return nil, fs.ErrExist
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, bare(err)
+		}
+		return data, nil
+	})
+}
+
+// Update replaces a file of at most limit bytes with what fn makes of it, with no other write of this Root in between. A file
+// that is missing is nil and exists is false. An error of fn is returned wrapped and nothing is written. fn must not write
+// through the Root itself.
+func (r *Root) Update(path string, limit int64, fn func(old []byte, exists bool) ([]byte, error)) error {
+	return r.change(path, func(*os.Root, string) ([]byte, error) {
+		old, err := r.ReadFile(path, limit)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return fn(old, err == nil)
+	})
+}
+
+// Remove takes away a plain file.
+func (r *Root) Remove(path string) error {
+	return r.locked(path, "remove", func(at *os.Root, name string) error {
+		if err := replaceable(at, name); err != nil {
+			return err
+		}
+		if err := at.Remove(name); err != nil {
+			return bare(err)
+		}
+		return syncDir(at)
+	})
+}
+
+// change replaces a file with what next returns, under the file's lock.
+func (r *Root) change(path string, next func(at *os.Root, name string) ([]byte, error)) error {
+	return r.locked(path, "write", func(at *os.Root, name string) error {
+		data, err := next(at, name)
+		if err != nil {
+			return err
+		}
+		if err := replaceable(at, name); err != nil {
+			return err
+		}
+		return replace(at, name, data)
+	})
+}
+
+// locked runs fn on the directory and the name of a file, under the file's lock.
+func (r *Root) locked(file, verb string, fn func(at *os.Root, name string) error) error {
+	clean, err := Clean(file)
+	if err != nil {
+		return err
+	}
+	if clean == "." {
+		return fmt.Errorf("%s %s: it %w", verb, clean, ErrNotRegular)
+	}
+	mu := r.lock(clean)
+	mu.Lock()
+	defer mu.Unlock()
+	at, err := r.walk(path.Dir(clean), verb == "write")
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", verb, clean, err)
+	}
+	defer at.Close()
+	if err := fn(at, path.Base(clean)); err != nil {
+		return fmt.Errorf("%s %s: %w", verb, clean, err)
+	}
+	return nil
+}
+
+// replaceable refuses to put a file in place of something that is none. It is a courtesy, not the guard: a rename replaces the
+// entry itself and never follows it.
+func replaceable(at *os.Root, name string) error {
+	info, err := at.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return bare(err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%w: %s is a symbolic link", ErrEscape, name)
+	}
+	return plain(info)
+}
+
+// replace writes a temporary file beside the old one and renames it into place. Contents and entry are each synced, in that
+// order: after a power cut the name never stands for a half-written file.
+func replace(at *os.Root, name string, data []byte) (err error) {
+	temp := tempPrefix + rand.Text()
+	f, err := at.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return bare(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = at.Remove(temp) // best effort: a sweep takes what stays
+		}
+	}()
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return bare(err)
+	}
+	if err = at.Rename(temp, name); err != nil {
+		return bare(err)
+	}
+	return syncDir(at)
+}
+
+// syncDir makes the entries of a directory durable.
+func syncDir(at *os.Root) error {
+	d, err := at.Open(".")
+	if err != nil {
+		return bare(err)
+	}
+	return bare(errors.Join(d.Sync(), d.Close()))
+}

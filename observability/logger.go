@@ -1,0 +1,31 @@
+package observability
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+
+	"github.com/corebot/corebot"
+)
+
+// NewLogger writes to out: for people when format is pretty, or auto and out is a terminal; else JSON, an event a line. Keys are
+// the same words everywhere: chat, message, execution, tool, attempt.
+func NewLogger(out io.Writer, level, format string) (zerolog.Logger, error) {
+	l, err := zerolog.ParseLevel(level)
+	if err != nil || level == "" {
+		return zerolog.Nop(), fmt.Errorf("%w: log level %q: want debug, info, warn or error", corebot.ErrInvalid, level)
+	}
+	if format == "pretty" || format == "auto" && isTerminal(out) {
+		out = zerolog.ConsoleWriter{Out: out, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}
+	}
+	return zerolog.New(out).Level(l).With().Timestamp().Logger(), nil
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,124 @@
+package observability
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+)
+
+// Options of a [Server].
+type Options struct {
+	Addr   string // port 0 picks one
+	Token  string // what /metrics and /status want as a bearer token; empty: nothing
+	Gather prometheus.Gatherer
+	// Ready gives the reasons why Corebot cannot accept or answer now; none means that it can.
+	Ready func(ctx context.Context) []string
+	// Status gives what /status shows, as JSON.
+	Status func(ctx context.Context) (any, error)
+	Log    zerolog.Logger
+}
+
+// Server answers operators and their scrapers.
+type Server struct {
+	opts     Options
+	listener net.Listener
+	http     *http.Server
+}
+
+// NewServer listens at once, so that a busy port is known before anything else is started, and serves in Run.
+func NewServer(o Options) (*Server, error) {
+	l, err := net.Listen("tcp", o.Addr)
+	if err != nil {
+		return nil, corebot.WithHint(fmt.Errorf("listen for observability: %w", err), "choose another observability.addr, or port 0 for any")
+	}
+	s := &Server{opts: o, listener: l}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", s.health)
+	mux.HandleFunc("GET /ready", s.ready)
+	mux.Handle("GET /metrics", s.guarded(promhttp.HandlerFor(o.Gather, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})))
+	mux.Handle("GET /status", s.guarded(http.HandlerFunc(s.status)))
+	s.http = &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	return s, nil
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Close frees the port of a server that was never run.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// Run serves until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	s.opts.Log.Info().Str("addr", s.Addr()).Msg("observability")
+	defer context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if s.http.Shutdown(grace) != nil {
+			_ = s.http.Close()
+		}
+	})()
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	reasons := s.opts.Ready(r.Context())
+	if len(reasons) == 0 {
+		_, _ = w.Write([]byte("ready\n"))
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = w.Write([]byte(strings.Join(reasons, "\n") + "\n"))
+}
+
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	v, err := s.opts.Status(r.Context())
+	if err != nil {
+		s.opts.Log.Error().Err(err).Msg("status")
+		http.Error(w, "the status cannot be read; the log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(v)
+}
+
+// guarded asks for the token, if there is one. Hashes are compared, so that the time tells nothing of it, its length included.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	if s.opts.Token == "" {
+		return next
+	}
+	want := sha256.Sum256([]byte("Bearer " + s.opts.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "a bearer token is required: observability.token", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

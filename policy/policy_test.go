@@ -1,0 +1,212 @@
+package policy_test
+
+import (
+	"errors"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/policy"
+)
+
+var (
+	here   = corebot.Key{Agent: "main", Channel: "webhook", Chat: "here"}
+	there  = corebot.Key{Agent: "main", Channel: "webhook", Chat: "there"}
+	ann    = corebot.Principal{Channel: "webhook", ID: "ann"}
+	bob    = corebot.Principal{Channel: "webhook", ID: "bob"}
+	own    = policy.Target{Chat: here, Sender: ann}
+	others = policy.Target{Chat: there, Sender: bob}
+)
+
+func reading(p string) policy.Target { return policy.Target{Path: p} }
+func writing(p string) policy.Target { return policy.Target{Path: p, Write: true} }
+func scope(s string) policy.Target   { return policy.Target{Scope: s} }
+
+func newPolicy(t testing.TB, o policy.Options) *policy.Policy {
+	t.Helper()
+	p, err := policy.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func request(tool string, role corebot.Role, target policy.Target) policy.Request {
+	return policy.Request{Tool: tool, Role: role, Principal: ann, Key: here, Target: target}
+}
+
+func TestEveryRuleForEveryRole(t *testing.T) {
+	plain := policy.Options{}
+	shell := policy.Options{ShellEnabled: true}
+	granted := policy.Options{Grants: []string{"mcp__files__*", "mcp.reload", "message.send", "shell.exec", "memory.write", "fs.write", "chat.set_role"}}
+	mine, theirs := rootfs.ChatDir(here)+"/x", rootfs.ChatDir(there)+"/x"
+	for _, c := range []struct {
+		opts          policy.Options
+		tool          string
+		target        policy.Target
+		rule          string
+		normal, admin bool
+	}{
+		{plain, "fs.read", reading("notes.md"), "open", true, true},
+		{plain, "fs.read", reading("IDENTITY.md"), "open", true, true},
+		{plain, "fs.list", reading("."), "open", true, true},
+		{plain, "fs.write", writing("notes.md"), "open", true, true},
+		{plain, "fs.write", writing("memoryx"), "open", true, true},
+		{plain, "fs.write", writing("sub/IDENTITY.md"), "open", true, true},
+		{plain, "fs.read", policy.Target{}, "path-missing", false, false},
+		{plain, "fs.read", reading("../x"), "path-unusable", false, false},
+		{plain, "fs.read", reading("/etc/passwd"), "path-unusable", false, false},
+		{plain, "fs.write", writing("a\x00b"), "path-unusable", false, false},
+
+		{plain, "fs.write", writing("IDENTITY.md"), "protected-path", false, true},
+		{plain, "fs.edit", writing("./identity.MD"), "protected-path", false, true},
+		{plain, "fs.edit", writing("USER.md"), "protected-path", false, true},
+		{plain, "fs.write", writing("TOOLS.md"), "protected-path", false, true},
+		{plain, "fs.write", writing("./memory//x"), "protected-path", false, true},
+		{plain, "fs.edit", writing("MEMORY/x"), "protected-path", false, true},
+		{plain, "fs.write", writing("s\u212aill\u017f/x/SKILL.md"), "protected-path", false, true},
+		{granted, "fs.write", writing("skills"), "protected-path", false, true},
+
+		{plain, "fs.read", reading(mine), "open", true, true},
+		{plain, "fs.edit", writing(mine), "open", true, true},
+		{plain, "fs.read", reading(theirs), "chat-files", false, false},
+		{plain, "fs.write", writing(theirs), "chat-files", false, false},
+		{plain, "fs.edit", writing("./CHATS//" + strings.TrimPrefix(theirs, "chats/")), "chat-files", false, false},
+		{plain, "fs.read", reading(rootfs.ChatDir(here) + "2/x"), "chat-files", false, false},
+		{plain, "fs.list", reading("chats"), "chat-files", false, false},
+
+		{plain, "shell.exec", own, "shell-disabled", false, false},
+		{shell, "shell.exec", own, "shell", false, true},
+		{granted, "shell.exec", own, "shell-disabled", false, false},
+
+		{plain, "memory.read", scope("global"), "open", true, true},
+		{plain, "memory.read", scope("chat"), "open", true, true},
+		{plain, "memory.read", scope("Global"), "memory-scope", false, false},
+		{plain, "memory.write", scope(""), "memory-scope", false, false},
+		{plain, "memory.write", scope("chat"), "open", true, true},
+		{plain, "memory.write", scope("global"), "memory-global", false, true},
+		{granted, "memory.write", scope("global"), "memory-global", false, true},
+		{plain, "memory.search", scope("chat"), "open", true, true},
+
+		{plain, "message.send", own, "open", true, true},
+		{plain, "message.send", others, "message-other-chat", false, true},
+		{plain, "message.send", policy.Target{}, "message-other-chat", false, true},
+		{granted, "message.send", others, "message-other-chat", true, true},
+		{plain, "chat.register", own, "open", true, true},
+		{plain, "chat.register", others, "register-other-chat", false, true},
+		{plain, "chat.set_role", own, "set-role", false, true},
+		{granted, "chat.set_role", own, "set-role", true, true},
+		{plain, "tasks.update", own, "open", true, true},
+		{plain, "tasks.update", others, "tasks-other-chat", false, true},
+		{plain, "tasks.schedule", others, "tasks-other-chat", false, true},
+		{plain, "tasks.list", others, "tasks-other-chat", false, true},
+		{plain, "mcp.reload", own, "mcp-reload", false, true},
+		{granted, "mcp.reload", own, "mcp-reload", true, true},
+		{plain, "bus.dead_letter.list", own, "dead-letters", false, true},
+		{plain, "bus.dead_letter.replay", own, "dead-letters", false, true},
+		{plain, "mcp__files__read", own, "mcp-tools", false, true},
+		{granted, "mcp__files__read", own, "mcp-tools", true, true},
+		{granted, "mcp__other__read", own, "mcp-tools", false, true},
+		{plain, "skills.enable", own, "skills-enable", false, true},
+		{plain, "skills.disable", own, "skills-disable", false, true},
+		{plain, "skills.read", own, "open", true, true},
+		{plain, "web.fetch", own, "open", true, true},
+		{plain, "history.search", own, "open", true, true},
+
+		{plain, "/stop", own, "own-message", true, true},
+		{plain, "/stop", others, "others-message", false, true},
+		{plain, "/steer", others, "others-message", false, true},
+		{plain, "/new", others, "others-message", false, true},
+		{plain, "/retry", others, "others-message", false, true},
+
+		{plain, "fs.chmod", writing("x"), "default", false, false},
+		{plain, "FS.read", reading("x"), "default", false, false},
+		{plain, "shell.other", own, "shell-disabled", false, false},
+		{shell, "shell.other", own, "default", false, false},
+		{plain, "", own, "default", false, false},
+	} {
+		p := newPolicy(t, c.opts)
+		for role, want := range map[corebot.Role]bool{corebot.RoleNormal: c.normal, corebot.RoleAdmin: c.admin} {
+			got := p.Authorize(request(c.tool, role, c.target))
+			if got.Allow != want || got.Rule != c.rule {
+				t.Errorf("%s of %+v as %s: got %+v, want %v by %s", c.tool, c.target, role, got, want, c.rule)
+			}
+			if got.Allow == (got.Reason != "") {
+				t.Errorf("%s as %s: reason %q beside allow=%v", c.tool, role, got.Reason, got.Allow)
+			}
+			if got.Allow && !p.Visible(c.tool, false, role) {
+				t.Errorf("%s as %s is allowed but not visible", c.tool, role)
+			}
+		}
+		for _, role := range []corebot.Role{"", "Admin", "root"} {
+			if got := p.Authorize(request(c.tool, role, c.target)); got.Allow || got.Rule != "role-unknown" {
+				t.Errorf("%s as %q: got %+v", c.tool, role, got)
+			}
+		}
+	}
+}
+
+func TestAToolThatNoTargetOpensIsNotVisible(t *testing.T) {
+	p := newPolicy(t, policy.Options{})
+	for _, tool := range []string{"shell.exec", "mcp__x__y", "chat.set_role", "bus.dead_letter.list", "nothing.known"} {
+		if p.Visible(tool, false, corebot.RoleNormal) {
+			t.Errorf("%s is visible to a normal principal", tool)
+		}
+	}
+	if p.Visible("shell.exec", true, corebot.RoleAdmin) {
+		t.Error("the shell is visible though it is not enabled")
+	}
+	for _, tool := range []string{"fs.write", "memory.write", "message.send"} {
+		if !p.Visible(tool, false, corebot.RoleNormal) {
+			t.Errorf("%s is hidden from a normal principal", tool)
+		}
+	}
+	if p.Visible("fs.read", false, "") {
+		t.Error("a tool is visible to no role at all")
+	}
+}
+
+func TestAToolThatCallsItselfPrivilegedIsTheAdmins(t *testing.T) {
+	p := newPolicy(t, policy.Options{})
+	r := request("web.fetch", corebot.RoleNormal, own)
+	r.Privileged = true
+	if got := p.Authorize(r); got.Allow || got.Rule != "privileged" || p.Visible("web.fetch", true, corebot.RoleNormal) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAGrantMustNameSomething(t *testing.T) {
+	for _, g := range []string{"", "a*b", "**"} {
+		_, err := policy.New(policy.Options{Grants: []string{g}})
+		if !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" {
+			t.Errorf("grant %q: got %v", g, err)
+		}
+	}
+}
+
+// FuzzNoSpellingOpensAClosedPath compares the rules with an independent reading of the path: what path.Clean makes of it,
+// without case.
+func FuzzNoSpellingOpensAClosedPath(f *testing.F) {
+	for _, s := range []string{"./memory//x", "MEMORY/x", "a/../memory/x", "chats/./x", "skills/", "s\u212aills/x", "memory\x00", "\\memory", "IDENTITY.md/", "chats/main:webhook::here/../x"} {
+		f.Add(s)
+	}
+	p := newPolicy(f, policy.Options{})
+	f.Fuzz(func(t *testing.T, in string) {
+		if !p.Authorize(request("fs.write", corebot.RoleNormal, writing(in))).Allow {
+			return
+		}
+		clean := path.Clean(in)
+		first, rest, _ := strings.Cut(clean, "/")
+		for _, closed := range []string{"identity.md", "user.md", "tools.md", "memory", "skills", ".."} {
+			if strings.EqualFold(first, closed) {
+				t.Errorf("writing %q was allowed", in)
+			}
+		}
+		second, _, _ := strings.Cut(rest, "/")
+		if strings.EqualFold(first, "chats") && !strings.EqualFold("chats/"+second, rootfs.ChatDir(here)) || path.IsAbs(clean) {
+			t.Errorf("writing %q was allowed", in)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package router
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// active knows the turns that run in this process.
+type active struct {
+	mu      sync.Mutex
+	turns   map[corebot.Lease]running
+	stopped map[int64]struct{} // lives that a /stop named before their turn was known here
+}
+
+type running struct {
+	life   int64
+	cancel context.CancelCauseFunc
+}
+
+// begin registers a turn. Its context ends with a cause: [corebot.ErrStopped], [corebot.ErrLeaseLost] or [corebot.ErrShutdown].
+func (a *active) begin(ctx context.Context, d corebot.Delivery) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.turns == nil {
+		a.turns, a.stopped = map[corebot.Lease]running{}, map[int64]struct{}{}
+	}
+	a.turns[d.Lease] = running{d.Life, cancel}
+	if _, ok := a.stopped[d.Life]; ok { // the /stop was faster than this claim's way here
+		cancel(corebot.ErrStopped)
+	}
+	return ctx, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.turns, d.Lease)
+		delete(a.stopped, d.Life)
+		cancel(nil)
+	}
+}
+
+// stop cancels the turn of a message, now or when it begins.
+func (a *active) stop(life int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopped == nil {
+		a.turns, a.stopped = map[corebot.Lease]running{}, map[int64]struct{}{}
+	}
+	a.stopped[life] = struct{}{}
+	for _, t := range a.turns {
+		if t.life == life {
+			t.cancel(corebot.ErrStopped)
+		}
+	}
+}
+
+// lost cancels turns whose lease another claim may have.
+func (a *active) lost(leases []corebot.Lease) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range leases {
+		if t, ok := a.turns[l]; ok {
+			t.cancel(corebot.ErrLeaseLost)
+		}
+	}
+}
+
+func (a *active) leases() []corebot.Lease {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make([]corebot.Lease, 0, len(a.turns))
+	for l := range a.turns {
+		out = append(out, l)
+	}
+	return out
+}
+
+func (a *active) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.turns)
+}
+
+// heartbeat extends the leases of all turns together, three times in a lease.
+func (r *Router) heartbeat(ctx context.Context) {
+	tick := time.NewTicker(r.queue.Lease() / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		leases := r.active.leases()
+		if len(leases) == 0 {
+			continue
+		}
+		lost, err := r.queue.Extend(ctx, leases)
+		if err != nil { // the epochs keep us safe; the leases may still be extended next time
+			r.opts.Log.Error().Err(err).Msg("extend leases")
+		}
+		r.active.lost(lost)
+	}
+}

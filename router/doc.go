@@ -1,0 +1,16 @@
+// Package router claims deliveries, runs one turn for each, and maps how the turn ended to an outcome.
+//
+// It promises:
+//
+//   - One turn at a time per chat: the bus leases a lane to one claim; the router adds no lock of its own.
+//   - A turn ends in one commit (G4). What a turn leaves behind travels with its outcome, fenced by the lease's epoch; a worker
+//     whose lease is lost stops and changes nothing.
+//   - No silent end (G6). A message that is given up, stopped or refused says so in its chat, once, in the same commit. Notices
+//     are outbound messages and never beget notices.
+//   - Shutdown is not a failure. Claims end first; turns have the drain time to finish; the rest are released without
+//     counting an attempt and resume from their journal.
+//   - /stop acts at accept: it is stored with its effect before it is acknowledged, and cancels the turn that runs.
+//
+// A turn that fails is retried by the rules of the bus. A failure to commit is retried while the lease is held; then the message
+// runs again from its journal.
+package router

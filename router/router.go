@@ -1,0 +1,222 @@
+package router
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/policy"
+)
+
+// Queue is what the router needs of the bus.
+type Queue interface {
+	Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error)
+	Extend(ctx context.Context, leases []corebot.Lease) (lost []corebot.Lease, err error)
+	Lease() time.Duration
+	Unfit(d corebot.Delivery) (corebot.Outcome, bool)
+	Verdict(d corebot.Delivery, err error) corebot.Outcome
+	Settled(d corebot.Delivery, o corebot.Outcome)
+}
+
+// Ledger ends turns, each in one commit, and accepts /stop.
+type Ledger interface {
+	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
+	Head(ctx context.Context, k corebot.Key) (life int64, sender corebot.Principal, err error)
+	Stop(ctx context.Context, m corebot.Message, headLife int64, notice func(found bool) corebot.Message) (corebot.Stopped, error)
+}
+
+// Agent runs a turn. On [corebot.ErrStopped] the result still has the history of what was done.
+type Agent interface {
+	Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, error)
+}
+
+// Roles says what a principal may do in a chat.
+type Roles interface {
+	RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error)
+}
+
+// Options of a [Router]. Zero values mean the defaults.
+type Options struct {
+	Workers int           // turns that run at once; 64
+	Drain   time.Duration // how long turns may go on after shutdown began; 30 s
+	Live    *live.Hub
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Router runs turns.
+type Router struct {
+	queue   Queue
+	ledger  Ledger
+	agent   Agent
+	roles   Roles
+	policy  *policy.Policy
+	opts    Options
+	active  active
+	metrics *metrics
+}
+
+// New makes a router; it starts nothing.
+func New(q Queue, l Ledger, a Agent, r Roles, p *policy.Policy, o Options) (*Router, error) {
+	o.Workers = cmp.Or(o.Workers, 64)
+	o.Drain = cmp.Or(o.Drain, 30*time.Second)
+	if o.Workers < 0 || o.Drain < 0 {
+		return nil, fmt.Errorf("%w: router: workers %d, drain %v", corebot.ErrInvalid, o.Workers, o.Drain)
+	}
+	if o.Live == nil {
+		o.Live = new(live.Hub)
+	}
+	router := &Router{queue: q, ledger: l, agent: a, roles: r, policy: p, opts: o}
+	var err error
+	router.metrics, err = newMetrics(o.Metrics, &router.active)
+	return router, err
+}
+
+// Run claims and runs turns until ctx ends, then drains: see the package doc.
+func (r *Router) Run(ctx context.Context) error {
+	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(r.opts.Drain, func() { abort(corebot.ErrShutdown) })
+	})()
+	var turns, heart sync.WaitGroup
+	beat, still := context.WithCancel(context.WithoutCancel(ctx))
+	heart.Go(func() { r.heartbeat(beat) })
+	for range r.opts.Workers {
+		turns.Go(func() { r.loop(ctx, work) })
+	}
+	turns.Wait()
+	still()
+	heart.Wait()
+	return nil
+}
+
+// loop is one worker. Claims end with claims; turns live on work.
+func (r *Router) loop(claims, work context.Context) {
+	pause := backoff.Policy{Base: 100 * time.Millisecond, Max: 10 * time.Second}
+	for failures := 0; claims.Err() == nil; {
+		ds, err := r.queue.Claim(claims, corebot.InboundPool, 1)
+		if err != nil {
+			if claims.Err() != nil || errors.Is(err, corebot.ErrClosed) {
+				return
+			}
+			failures++
+			r.opts.Log.Error().Err(err).Msg("claim")
+			backoff.Sleep(claims, pause.After(failures))
+			continue
+		}
+		failures = 0
+		for _, d := range ds {
+			r.deliver(work, d)
+		}
+	}
+}
+
+// deliver takes one delivery to its end.
+func (r *Router) deliver(work context.Context, d corebot.Delivery) {
+	log := r.opts.Log.With().Str("chat", d.Message.Key.String()).Str("message", d.Message.ID).Int("attempt", d.Attempt).Logger()
+	ctx, release := r.active.begin(log.WithContext(work), d)
+	defer release()
+	started := time.Now()
+	result := r.run(ctx, d)
+	err := r.commit(ctx, d, result)
+	took := time.Since(started)
+	if err != nil {
+		log.Error().Err(err).Dur("took", took).Msg("the turn was not committed; it will run again from its journal")
+		r.metrics.turn("uncommitted", took)
+		return
+	}
+	r.queue.Settled(d, result.Outcome)
+	name := ending(result.Outcome)
+	r.metrics.turn(name, took)
+	r.opts.Live.Publish(live.Event{Kind: live.TurnEnded, Key: d.Message.Key, MessageID: d.Message.ID, Text: name})
+	event := log.Info()
+	if result.Outcome.Error != "" {
+		event = log.Warn().Str("error", result.Outcome.Error)
+	}
+	event.Str("end", name).Dur("took", took).Msg("turn")
+}
+
+// ending names how a claim ended, for the log, metrics and watchers.
+func ending(o corebot.Outcome) string {
+	switch o.Verb {
+	case corebot.Done:
+		return string(o.End)
+	case corebot.RetryAt:
+		return "retrying"
+	case corebot.Wait:
+		return "waiting"
+	}
+	return "dead"
+}
+
+// run decides what a delivery needs and has it done. It never fails: a failure is an outcome.
+func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
+	if o, unfit := r.queue.Unfit(d); unfit {
+		return gaveUp(d, o)
+	}
+	if d.Stopped {
+		return stopped(d, corebot.Result{})
+	}
+	if d.Message.Kind == corebot.KindCommand {
+		return command(d)
+	}
+	result, err := r.turn(ctx, d)
+	switch {
+	case err == nil:
+		return result
+	case errors.Is(err, corebot.ErrStopped):
+		return stopped(d, result)
+	}
+	o := r.queue.Verdict(d, err)
+	if o.Verb == corebot.Dead {
+		return gaveUp(d, o)
+	}
+	return corebot.Result{Outcome: o, Usage: result.Usage}
+}
+
+// turn has the agent run; a panic of it is this message's failure, not the process's end.
+func (r *Router) turn(ctx context.Context, d corebot.Delivery) (result corebot.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			zerolog.Ctx(ctx).Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("the turn panicked")
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	r.opts.Live.Publish(live.Event{Kind: live.TurnStarted, Key: d.Message.Key, MessageID: d.Message.ID})
+	return r.agent.Turn(ctx, d)
+}
+
+// commitTries bounds how often a commit is tried while its lease is extended.
+const commitTries = 6
+
+// commit ends the turn in one commit. It does not end with the turn's context: what was done must not be lost to a
+// shutdown. Trying again is safe: if an earlier try took effect after all, the lease is gone.
+func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.Result) (err error) {
+	pause := backoff.Policy{Base: 200 * time.Millisecond, Max: 5 * time.Second}
+	ctx = context.WithoutCancel(ctx)
+	for n := 1; n <= commitTries; n++ {
+		err = r.ledger.Commit(ctx, d, result)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, corebot.ErrLeaseLost) && n > 1:
+			return nil // an earlier try, whose outcome was unknown, has ended it
+		case errors.Is(err, corebot.ErrLeaseLost), errors.Is(err, corebot.ErrClosed):
+			return err
+		}
+		zerolog.Ctx(ctx).Warn().Err(err).Int("try", n).Msg("commit")
+		backoff.Sleep(ctx, pause.After(n))
+	}
+	return err
+}

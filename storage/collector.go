@@ -1,0 +1,57 @@
+package storage
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot"
+)
+
+// collector reads the figures of the queue when somebody scrapes them.
+type collector struct{ queue *Queue }
+
+var (
+	depthDesc  = prometheus.NewDesc("corebot_queue_messages", "Messages that wait or run, by pool.", []string{"pool"}, nil)
+	laneDesc   = prometheus.NewDesc("corebot_queue_lanes", "Lanes with messages, by pool and state of their head: ready, leased, waiting.", []string{"pool", "state"}, nil)
+	deadDesc   = prometheus.NewDesc("corebot_dead_letters", "Messages in the dead letters.", []string{"direction"}, nil)
+	oldestDesc = prometheus.NewDesc("corebot_oldest_unanswered_seconds", "Age of the oldest accepted inbound message that has not ended; 0 if there is none.", nil, nil)
+	bytesDesc  = prometheus.NewDesc("corebot_store_file_bytes", "Size of the database's files.", []string{"file"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{depthDesc, laneDesc, deadDesc, oldestDesc, bytesDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	s, err := c.queue.Stats(context.Background())
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(depthDesc, err)
+		return
+	}
+	for pool, p := range s.Pools {
+		gauge(depthDesc, float64(p.Depth), string(pool))
+		gauge(laneDesc, float64(p.Leased), string(pool), "leased")
+		gauge(laneDesc, float64(p.Waiting), string(pool), "waiting")
+		gauge(laneDesc, float64(p.Lanes-p.Leased-p.Waiting), string(pool), "ready")
+	}
+	for _, d := range []corebot.Direction{corebot.Inbound, corebot.Outbound} {
+		gauge(deadDesc, float64(s.DeadLetters[d]), d.String())
+	}
+	age := 0.0
+	if !s.OldestUnanswered.IsZero() {
+		age = time.Since(s.OldestUnanswered).Seconds()
+	}
+	gauge(oldestDesc, age)
+	for name, size := range c.queue.db.fileSizes() {
+		gauge(bytesDesc, float64(size), name)
+	}
+}

@@ -1,0 +1,59 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
+)
+
+const (
+	artifactsKept = 100               // files of one conversation; the oldest go first
+	artifactsSeen = artifactsKept * 4 // names of a directory that are looked at
+)
+
+// Files keeps artifacts as files of the conversation's directory in the workspace, where policy closes them to every other
+// conversation. It keeps a hundred for each.
+type Files struct{ root *rootfs.Root }
+
+// NewFiles keeps artifacts in a workspace.
+func NewFiles(root *rootfs.Root) (*Files, error) {
+	if root == nil {
+		return nil, fmt.Errorf("%w: artifacts want a workspace", corebot.ErrInvalid)
+	}
+	return &Files{root}, nil
+}
+
+// Save writes one artifact and takes away the oldest ones over the limit.
+func (f *Files) Save(_ context.Context, k corebot.Key, name, content string) (string, error) {
+	dir := rootfs.ChatDir(k) + "/artifacts"
+	path := dir + "/" + name
+	if err := f.root.Write(path, []byte(content)); err != nil {
+		return "", fmt.Errorf("save an artifact: %w", err)
+	}
+	return path, f.trim(dir)
+}
+
+func (f *Files) trim(dir string) error {
+	entries, _, err := f.root.List(dir, artifactsSeen)
+	if err != nil {
+		return fmt.Errorf("trim the artifacts: %w", err)
+	}
+	entries = slices.DeleteFunc(entries, func(e rootfs.Entry) bool { return e.Dir })
+	slices.SortFunc(entries, func(a, b rootfs.Entry) int {
+		return cmp.Or(b.ModTime.Compare(a.ModTime), cmp.Compare(a.Name, b.Name))
+	})
+	for _, e := range entries[min(len(entries), artifactsKept):] {
+		if err := f.root.Remove(dir + "/" + e.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("trim the artifacts: %w", err)
+		}
+	}
+	return nil
+}
+
+var _ Artifacts = (*Files)(nil)

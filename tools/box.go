@@ -1,0 +1,136 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/policy"
+)
+
+// Defaults of [Options].
+const (
+	DefaultTimeout   = 30 * time.Second
+	DefaultMaxOutput = 50_000 // bytes
+)
+
+const (
+	maxToolName = 128     // bytes of a tool's name, and of what an audit row keeps of a name that a model made up
+	maxAudit    = 8 << 10 // bytes of the arguments in an audit row
+)
+
+// Roles reads a principal's role in a conversation from server state. It is asked anew for every call.
+type Roles interface {
+	RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error)
+}
+
+// Step is the journal's place for one call. The agent owns the journal and hands out the step.
+//
+// Intend stores the intent and its audit row in one commit; Finish stores the result and its audit row in one commit. Their
+// errors mean that the turn cannot go on (a lost lease, trouble with the store).
+type Step interface {
+	ID() string
+	Intended() bool // an earlier attempt stored an intent, and no result
+	Intend(ctx context.Context, e corebot.AuditEvent) error
+	Finish(ctx context.Context, r corebot.ToolResult, e corebot.AuditEvent) error
+}
+
+// Artifacts keeps output that is too long for a model. Save returns the path under which the conversation can read it; the
+// same name again replaces what was there.
+type Artifacts interface {
+	Save(ctx context.Context, k corebot.Key, name, content string) (path string, err error)
+}
+
+// Options of a [Box]. Zero means the default.
+type Options struct {
+	Timeout   time.Duration         // of one call, for tools that name none
+	MaxOutput int                   // bytes of one result, as the model sees it
+	Artifacts Artifacts             // nil: what is over MaxOutput is lost
+	Redactor  *redact.Redactor      // nil: one that knows the usual shapes of secrets
+	Log       zerolog.Logger        // the zero logger is silent
+	Metrics   prometheus.Registerer // nil: none
+}
+
+// Box runs tools. It is safe for use by several goroutines.
+type Box struct {
+	registry *Registry
+	policy   *policy.Policy
+	roles    Roles
+	opts     Options
+	metrics  *metrics
+}
+
+// NewBox joins tools with the policy that guards them.
+func NewBox(r *Registry, p *policy.Policy, roles Roles, o Options) (*Box, error) {
+	if r == nil || p == nil || roles == nil || o.Timeout < 0 || o.MaxOutput < 0 {
+		return nil, fmt.Errorf("%w: a tool box wants tools, a policy, roles, and limits that are not negative", corebot.ErrInvalid)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.MaxOutput == 0 {
+		o.MaxOutput = DefaultMaxOutput
+	}
+	if o.Redactor == nil {
+		var err error
+		if o.Redactor, err = redact.New(nil); err != nil {
+			return nil, err
+		}
+	}
+	m, err := newMetrics(o.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	return &Box{registry: r, policy: p, roles: roles, opts: o, metrics: m}, nil
+}
+
+// Offer lists the tools that the caller's role may ever use, sorted by name.
+func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error) {
+	role, err := b.role(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	return b.registry.Offer(func(t Tool) bool { return b.policy.Visible(t.name, t.traits.Has(Privileged), role) }), nil
+}
+
+// Call runs one tool call from its look-up to its result in the journal; see the package's guarantees.
+//
+// An error means that there is no result and the turn cannot go on: the cause of ctx, or what Roles or the step said.
+func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step Step) (corebot.ToolResult, error) {
+	role, err := b.role(ctx, who)
+	if err != nil {
+		return corebot.ToolResult{}, err
+	}
+	j := b.newJob(who, role, call, step)
+	tool, ok := b.registry.byName[call.Tool]
+	if !ok {
+		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("unknown_tool: there is no tool called %q", j.event.Tool))
+	}
+	j.label = tool.name
+	args, err := tool.bind(call.Args)
+	if err != nil {
+		return j.finish(ctx, corebot.OutcomeInvalidArgs, "invalid_args: "+err.Error())
+	}
+	decision := b.policy.Authorize(policy.Request{
+		Tool: tool.name, Privileged: tool.traits.Has(Privileged), Role: role, Principal: who.Principal, Key: who.Key, Target: args.target(j.call),
+	})
+	j.event.Rule = decision.Rule
+	if !decision.Allow {
+		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
+	}
+	return j.run(ctx, tool, args)
+}
+
+func (b *Box) role(ctx context.Context, who corebot.Caller) (corebot.Role, error) {
+	role, err := b.roles.RoleOf(ctx, who.Principal, who.Key)
+	if err != nil {
+		return "", fmt.Errorf("read the role of %s: %w", who.Principal, err)
+	}
+	return role, nil
+}

@@ -1,0 +1,371 @@
+package tools_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+var (
+	chat = corebot.Key{Agent: "main", Channel: "webhook", Chat: "room"}
+	who  = corebot.Caller{Key: chat, Principal: corebot.Principal{Channel: "webhook", ID: "ann"}, Entry: "direct", MessageID: "m1"}
+)
+
+// roles is server state with one role in it.
+type roles struct {
+	role corebot.Role
+	err  error
+}
+
+func (r *roles) RoleOf(context.Context, corebot.Principal, corebot.Key) (corebot.Role, error) {
+	return r.role, r.err
+}
+
+// step is a journal entry in memory. log says in which order things happened.
+type step struct {
+	intended  bool
+	intendErr error
+	finishErr error
+	log       *[]string
+	decisions []corebot.AuditEvent
+	results   []corebot.ToolResult
+	rows      []corebot.AuditEvent
+	finishCtx error // of the context that Finish was given
+}
+
+func newStep() *step { return &step{log: new([]string)} }
+
+func (s *step) ID() string     { return "m1/1/0" }
+func (s *step) Intended() bool { return s.intended }
+
+func (s *step) Intend(_ context.Context, e corebot.AuditEvent) error {
+	*s.log = append(*s.log, "intend")
+	s.decisions = append(s.decisions, e)
+	return s.intendErr
+}
+
+func (s *step) Finish(ctx context.Context, r corebot.ToolResult, e corebot.AuditEvent) error {
+	*s.log = append(*s.log, "finish")
+	s.finishCtx = ctx.Err()
+	s.results, s.rows = append(s.results, r), append(s.rows, e)
+	return s.finishErr
+}
+
+type noArgs struct{}
+
+// does is a tool of a name that policy opens to all.
+func does(traits tools.Traits, fn func(context.Context) (string, error), opts ...tools.Option[noArgs]) tools.Tool {
+	return tools.New("web.search", "A tool for tests.", traits, func(ctx context.Context, _ tools.Call, _ noArgs) (string, error) { return fn(ctx) }, opts...)
+}
+
+func says(out string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return out, nil }
+}
+
+func newBox(t *testing.T, r tools.Roles, o tools.Options, all ...tools.Tool) *tools.Box {
+	t.Helper()
+	reg, err := tools.NewRegistry(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.New(policy.Options{ShellEnabled: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := tools.NewBox(reg, p, r, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var normal = &roles{role: corebot.RoleNormal}
+
+func call(tool, args string) corebot.ToolCall {
+	return corebot.ToolCall{ID: "c1", Tool: tool, Args: json.RawMessage(args)}
+}
+
+func requireEnd(t *testing.T, s *step, r corebot.ToolResult, err error, want corebot.AuditOutcome, content string) {
+	t.Helper()
+	if err != nil || r.Outcome != want || !strings.Contains(r.Content, content) {
+		t.Fatalf("got %+v, %v; want %s with %q", r, err, want, content)
+	}
+	if len(s.rows) != 1 || s.results[0] != r {
+		t.Fatalf("the journal has %+v with rows %+v, want %+v once", s.results, s.rows, r)
+	}
+	e := s.rows[0]
+	if e.Event != "tool.result" || e.Outcome != want || e.Key != chat || e.Principal != who.Principal || e.Role == "" || e.Entry != "direct" || e.StepID != "m1/1/0" || e.At.IsZero() {
+		t.Fatalf("the audit row is %+v", e)
+	}
+}
+
+func TestAToolWithEffectsHasItsIntentStoredBeforeItRuns(t *testing.T) {
+	s := newStep()
+	b := newBox(t, normal, tools.Options{}, does(tools.SideEffect, func(context.Context) (string, error) {
+		*s.log = append(*s.log, "run")
+		return "done", nil
+	}))
+	r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
+	requireEnd(t, s, r, err, corebot.OutcomeSuccess, "done")
+	if got := strings.Join(*s.log, " "); got != "intend run finish" {
+		t.Errorf("order: %s", got)
+	}
+	if d := s.decisions[0]; d.Event != "tool.decision" || d.Outcome != "" || d.Rule != "open" || d.Args != "{}" {
+		t.Errorf("the decision row is %+v", d)
+	}
+}
+
+func TestAReadOnlyToolNeedsOneCommit(t *testing.T) {
+	s := newStep()
+	b := newBox(t, normal, tools.Options{}, does(tools.ReadOnly, says("done")))
+	r, err := b.Call(t.Context(), who, call("web.search", ``), s)
+	requireEnd(t, s, r, err, corebot.OutcomeSuccess, "done")
+	if got := strings.Join(*s.log, " "); got != "finish" {
+		t.Errorf("order: %s", got)
+	}
+}
+
+func TestAToolThatMayNotRepeatIsNotRunAgainAfterACrash(t *testing.T) {
+	for traits, again := range map[tools.Traits]bool{tools.SideEffect: false, tools.ReadOnly: true, tools.Idempotent: true, tools.OwnData: true} {
+		ran := false
+		b := newBox(t, normal, tools.Options{}, does(traits, func(context.Context) (string, error) {
+			ran = true
+			return "done", nil
+		}))
+		s := newStep()
+		s.intended = true
+		r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
+		if ran != again || len(s.decisions) != 0 {
+			t.Errorf("traits %b: ran is %v, want %v; %d new intents", traits, ran, again, len(s.decisions))
+		}
+		if again {
+			requireEnd(t, s, r, err, corebot.OutcomeSuccess, "done")
+		} else {
+			requireEnd(t, s, r, err, corebot.OutcomeUnknown, "may or may not have taken effect")
+		}
+	}
+}
+
+func TestWhatCannotRunIsAResultAndNotAnError(t *testing.T) {
+	ran := false
+	run := func(context.Context, tools.Call, noArgs) (string, error) { ran = true; return "", nil }
+	b := newBox(t, normal, tools.Options{}, does(tools.SideEffect, func(context.Context) (string, error) { ran = true; return "", nil }),
+		tools.New("mcp.reload", "Reload.", tools.Idempotent, run))
+	for _, c := range []struct {
+		call    corebot.ToolCall
+		outcome corebot.AuditOutcome
+		content string
+		rule    string
+	}{
+		{call("no.such", `{}`), corebot.OutcomeError, "unknown_tool", ""},
+		{call(strings.Repeat("é", 200), `{}`), corebot.OutcomeError, "unknown_tool", ""},
+		{call("web.search", `{`), corebot.OutcomeInvalidArgs, "invalid_args", ""},
+		{call("web.search", `{"x":1}`), corebot.OutcomeInvalidArgs, "invalid_args", ""},
+		{call("mcp.reload", `{}`), corebot.OutcomeDenied, "denied", "mcp-reload"},
+	} {
+		s := newStep()
+		r, err := b.Call(t.Context(), who, c.call, s)
+		requireEnd(t, s, r, err, c.outcome, c.content)
+		if s.rows[0].Rule != c.rule || len(s.rows[0].Tool) > 130 || len(s.decisions) != 0 || ran {
+			t.Errorf("%s: row %+v, %d intents, ran %v", c.call.Tool, s.rows[0], len(s.decisions), ran)
+		}
+	}
+}
+
+func TestTheRoleIsReadForEveryCall(t *testing.T) {
+	r := &roles{role: corebot.RoleAdmin}
+	b := newBox(t, r, tools.Options{}, tools.New("mcp.reload", "Reload.", tools.Idempotent, func(context.Context, tools.Call, noArgs) (string, error) { return "ok", nil }))
+	for role, want := range map[corebot.Role]corebot.AuditOutcome{corebot.RoleAdmin: corebot.OutcomeSuccess, corebot.RoleNormal: corebot.OutcomeDenied} {
+		r.role = role
+		s := newStep()
+		got, err := b.Call(t.Context(), who, call("mcp.reload", `{}`), s)
+		requireEnd(t, s, got, err, want, "")
+	}
+	r.err = errors.New("no database")
+	if _, err := b.Call(t.Context(), who, call("mcp.reload", `{}`), newStep()); !errors.Is(err, r.err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestErrorsOfTheJournalAreReturnedAsTheyAre(t *testing.T) {
+	ran := false
+	b := newBox(t, normal, tools.Options{}, does(tools.SideEffect, func(context.Context) (string, error) { ran = true; return "", nil }))
+	s := newStep()
+	s.intendErr = corebot.ErrLeaseLost
+	if _, err := b.Call(t.Context(), who, call("web.search", `{}`), s); err != corebot.ErrLeaseLost || ran || len(s.rows) != 0 {
+		t.Errorf("without an intent: %v, ran %v, rows %v", err, ran, s.rows)
+	}
+	s = newStep()
+	s.finishErr = corebot.ErrLeaseLost
+	if r, err := b.Call(t.Context(), who, call("web.search", `{}`), s); err != corebot.ErrLeaseLost || r != (corebot.ToolResult{}) {
+		t.Errorf("without a result: %+v, %v", r, err)
+	}
+}
+
+func TestAToolsErrorAndItsHintReachTheModel(t *testing.T) {
+	b := newBox(t, normal, tools.Options{}, does(tools.SideEffect, func(context.Context) (string, error) {
+		return "", corebot.WithHint(errors.New("it broke"), "mend it")
+	}))
+	s := newStep()
+	r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
+	requireEnd(t, s, r, err, corebot.OutcomeError, "it broke (mend it)")
+}
+
+func TestAPanicEndsTheCallAndIsNotShown(t *testing.T) {
+	for traits, want := range map[tools.Traits]corebot.AuditOutcome{tools.ReadOnly: corebot.OutcomeError, tools.SideEffect: corebot.OutcomeUnknown} {
+		b := newBox(t, normal, tools.Options{}, does(traits, func(context.Context) (string, error) { panic("private detail") }))
+		s := newStep()
+		r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
+		requireEnd(t, s, r, err, want, "failed badly")
+		if strings.Contains(r.Content, "private") {
+			t.Errorf("the model reads %q", r.Content)
+		}
+	}
+}
+
+func untilDone(ctx context.Context) (string, error) {
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+func TestATimeLimitEndsTheCall(t *testing.T) {
+	for traits, want := range map[tools.Traits]corebot.AuditOutcome{tools.ReadOnly: corebot.OutcomeError, tools.SideEffect: corebot.OutcomeUnknown} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBox(t, normal, tools.Options{}, does(traits, untilDone, tools.Timeout[noArgs](7*time.Second)))
+			s := newStep()
+			r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
+			requireEnd(t, s, r, err, want, "took too long")
+			if s.rows[0].Duration != 7*time.Second {
+				t.Errorf("it took %v", s.rows[0].Duration)
+			}
+		})
+	}
+}
+
+func TestAToolThatIgnoresItsContextIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		b := newBox(t, normal, tools.Options{}, does(tools.Idempotent, func(context.Context) (string, error) { <-release; return "", nil }))
+		s := newStep()
+		r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
+		requireEnd(t, s, r, err, corebot.OutcomeUnknown, "left behind")
+	})
+}
+
+func TestATurnThatEndsDuringACallLeavesItKnownOrUnknown(t *testing.T) {
+	succeeds := func(ctx context.Context) (string, error) { <-ctx.Done(); return "done all the same", nil }
+	for name, c := range map[string]struct {
+		traits tools.Traits
+		run    func(context.Context) (string, error)
+		want   corebot.AuditOutcome // empty: nothing is stored, the call runs again
+	}{
+		"side effect, stopped":   {tools.SideEffect, untilDone, corebot.OutcomeUnknown},
+		"side effect, succeeded": {tools.SideEffect, succeeds, corebot.OutcomeSuccess},
+		"idempotent, stopped":    {tools.Idempotent, untilDone, ""},
+		"idempotent, succeeded":  {tools.Idempotent, succeeds, corebot.OutcomeSuccess},
+		"read only, stopped":     {tools.ReadOnly, untilDone, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBox(t, normal, tools.Options{}, does(c.traits, c.run))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(corebot.ErrStopped) })
+			s := newStep()
+			_, err := b.Call(ctx, who, call("web.search", `{}`), s)
+			if !errors.Is(err, corebot.ErrStopped) {
+				t.Errorf("%s: got %v", name, err)
+			}
+			switch {
+			case c.want == "" && len(s.results) != 0:
+				t.Errorf("%s: stored %+v", name, s.results)
+			case c.want != "" && (len(s.results) != 1 || s.results[0].Outcome != c.want || s.finishCtx != nil):
+				t.Errorf("%s: stored %+v under a context that says %v", name, s.results, s.finishCtx)
+			}
+		})
+	}
+}
+
+func TestOfferShowsWhatTheRoleMayUseSortedAndStable(t *testing.T) {
+	run := func(context.Context, tools.Call, noArgs) (string, error) { return "", nil }
+	all := []tools.Tool{does(tools.ReadOnly, says("")), tools.New("shell.exec", "Run.", tools.SideEffect|tools.Privileged, run), tools.New("chat.register", "Register.", tools.OwnData, run)}
+	r := &roles{role: corebot.RoleNormal}
+	b := newBox(t, r, tools.Options{}, all...)
+	names := func() []string {
+		t.Helper()
+		offered, err := b.Offer(t.Context(), who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, o := range offered {
+			names = append(names, o.Name)
+		}
+		again, _ := b.Offer(t.Context(), who)
+		if !reflect.DeepEqual(offered, again) {
+			t.Errorf("two offers differ: %v and %v", offered, again)
+		}
+		return names
+	}
+	if got := names(); !reflect.DeepEqual(got, []string{"chat.register", "web.search"}) {
+		t.Errorf("normal: %v", got)
+	}
+	r.role = corebot.RoleAdmin
+	if got := names(); !reflect.DeepEqual(got, []string{"chat.register", "shell.exec", "web.search"}) {
+		t.Errorf("admin: %v", got)
+	}
+}
+
+func TestAuditRowsHoldNoSecrets(t *testing.T) {
+	r, err := redact.New([]string{"hunter2hunter2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBox(t, normal, tools.Options{Redactor: r}, does(tools.SideEffect, says("it is hunter2hunter2")))
+	for _, args := range []string{`{"bootstrapKey":"hunter2hunter2"}`, `hunter2hunter2`, strings.Repeat("hunter2hunter2", 10_000)} {
+		s := newStep()
+		if _, err := b.Call(t.Context(), who, call("web.search", args), s); err != nil {
+			t.Fatal(err)
+		}
+		row := s.rows[0].Args
+		if strings.Contains(row, "hunter2") || !json.Valid([]byte(row)) || len(row) > 9<<10 || strings.Contains(s.results[0].Content, "hunter2") {
+			t.Errorf("row %q, result %q", row, s.results[0].Content)
+		}
+	}
+}
+
+func TestCallsAreCountedUnderBoundedLabels(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	b := newBox(t, normal, tools.Options{Metrics: reg}, does(tools.ReadOnly, says("")))
+	for _, tool := range []string{"web.search", "made.up", "made.up.too"} {
+		if _, err := b.Call(t.Context(), who, call(tool, `{}`), newStep()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[string]float64{}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetType().String() == "COUNTER" {
+				got[m.GetLabel()[1].GetValue()+" "+m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	if want := map[string]float64{"web.search success": 1, "unknown error": 2}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,50 @@
+// Package builtin holds the tools that come with Corebot: one Go file and one Markdown file, which is what the model reads,
+// for each.
+//
+// They act on the workspace through one shared rootfs.Root, which keeps paths inside and concurrent changes of one file from
+// losing each other. Who may do what is policy's business: a tool only says what it touches.
+package builtin
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/corebot/corebot/agent/memory"
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+// maxFile is the largest file that a tool writes or edits, in bytes.
+const maxFile = 1 << 20
+
+// Workspace lists the tools that act on files and memory.
+func Workspace(root *rootfs.Root, pages *memory.Store) []tools.Tool {
+	return []tools.Tool{Read(root), Write(root), Edit(root), List(root), MemoryRead(pages), MemoryWrite(pages)}
+}
+
+// reads and writes are what a call touches.
+func reads(path string) policy.Target  { return policy.Target{Path: path} }
+func writes(path string) policy.Target { return policy.Target{Path: path, Write: true} }
+
+// isText says whether data can be shown: UTF-8 without NUL bytes.
+func isText(data []byte) bool {
+	return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0
+}
+
+// wholeRunes drops the bytes of characters that are cut at either end of a piece; skipped is how many at the beginning.
+func wholeRunes(data []byte) (whole []byte, skipped int) {
+	for skipped < len(data) && skipped < utf8.UTFMax-1 && !utf8.RuneStart(data[skipped]) {
+		skipped++
+	}
+	whole = data[skipped:]
+	for i := len(whole) - 1; i >= 0 && i >= len(whole)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(whole[i]) {
+			if !utf8.FullRune(whole[i:]) {
+				whole = whole[:i]
+			}
+			break
+		}
+	}
+	return whole, skipped
+}

@@ -1,0 +1,74 @@
+package builtin
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+//go:embed fs_edit.md
+var editDoc string
+
+type editArgs struct {
+	Path       string `json:"path" jsonschema:"the file, relative to the workspace"`
+	Old        string `json:"old" jsonschema:"the text to replace, exactly as it stands in the file"`
+	New        string `json:"new" jsonschema:"the text to put in its place"`
+	ReplaceAll bool   `json:"replaceAll,omitempty" jsonschema:"replace every occurrence; otherwise there must be exactly one"`
+}
+
+// Edit replaces text in a file. Run twice it could change what the first run wrote, so it is not run again after a crash.
+func Edit(root *rootfs.Root) tools.Tool {
+	return tools.New("fs.edit", editDoc, tools.SideEffect, func(_ context.Context, _ tools.Call, a editArgs) (string, error) {
+		var count int
+		err := root.Update(a.Path, maxFile, func(old []byte, exists bool) (_ []byte, err error) {
+			if !exists {
+				return nil, fs.ErrNotExist
+			}
+			var edited []byte
+			edited, count, err = a.apply(old)
+			return edited, err
+		})
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("replaced %d in %s", count, a.Path), nil
+	}, tools.Touches(func(_ tools.Call, a editArgs) policy.Target { return writes(a.Path) }))
+}
+
+var (
+	errEditEmpty  = errors.New("old is empty: say which text to replace")
+	errEditSame   = errors.New("old and new are the same")
+	errEditBinary = errors.New("it is a binary file")
+)
+
+// apply returns the edited file and how many places were replaced.
+func (a editArgs) apply(file []byte) ([]byte, int, error) {
+	switch {
+	case a.Old == "":
+		return nil, 0, errEditEmpty
+	case a.Old == a.New:
+		return nil, 0, errEditSame
+	case !isText(file):
+		return nil, 0, errEditBinary
+	}
+	text := string(file)
+	n := strings.Count(text, a.Old)
+	if n == 0 {
+		return nil, 0, corebot.WithHint(errors.New("old was not found"), "read the file and copy the text exactly, with its spaces and line ends")
+	}
+	if first, last := strings.Index(text, a.Old), strings.LastIndex(text, a.Old); first != last && !a.ReplaceAll {
+		return nil, 0, corebot.WithHint(fmt.Errorf("old is not unique: it stands there %d times or overlaps itself", n), "give more of the text around it, or set replaceAll")
+	}
+	if size := len(text) + n*(len(a.New)-len(a.Old)); size > maxFile {
+		return nil, 0, fmt.Errorf("the file %w: it would have %d bytes, the limit is %d", rootfs.ErrTooLarge, size, maxFile)
+	}
+	return []byte(strings.ReplaceAll(text, a.Old, a.New)), n, nil
+}

@@ -1,0 +1,63 @@
+package builtin
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+//go:embed fs_read.md
+var readDoc string
+
+// One call's share stays below what a box shows, note included: a file that is read must not come back as an artifact.
+const (
+	readDefault = 32 << 10
+	readMax     = 48_000
+)
+
+type readArgs struct {
+	Path   string `json:"path" jsonschema:"the file, relative to the workspace"`
+	Offset int64  `json:"offset,omitempty" jsonschema:"where to begin, in bytes; 0 is the beginning"`
+	Limit  int64  `json:"limit,omitempty" jsonschema:"how many bytes to read; 32768 if left out and 48000 at most"`
+}
+
+// Read shows a piece of a text file.
+func Read(root *rootfs.Root) tools.Tool {
+	return tools.New("fs.read", readDoc, tools.ReadOnly, func(_ context.Context, _ tools.Call, a readArgs) (string, error) {
+		limit := min(a.Limit, readMax)
+		if a.Limit == 0 {
+			limit = readDefault
+		}
+		c, err := root.ReadChunk(a.Path, a.Offset, limit)
+		if err != nil {
+			return "", err
+		}
+		return show(a.Path, c), nil
+	}, tools.Touches(func(_ tools.Call, a readArgs) policy.Target { return reads(a.Path) }))
+}
+
+// show is a chunk as text, with a note where it is not the whole file.
+func show(path string, c rootfs.Chunk) string {
+	text, skipped := wholeRunes(c.Data)
+	end := c.Offset + int64(len(c.Data))
+	switch {
+	case c.Size == 0:
+		return fmt.Sprintf("[%s is empty]", path)
+	case len(c.Data) == 0:
+		return fmt.Sprintf("[offset %d is past the end: %s has %d bytes]", c.Offset, path, c.Size)
+	case !isText(text) || c.Offset == 0 && skipped > 0:
+		return fmt.Sprintf("[%s is a binary file of %d bytes; its content is not shown]", path, c.Size)
+	case len(text) == 0:
+		return fmt.Sprintf("[bytes %d to %d of %s are a part of one character; read more]", c.Offset, end, path)
+	case c.Offset == 0 && end >= c.Size:
+		return string(text)
+	case end >= c.Size:
+		return fmt.Sprintf("%s\n[the end of %d bytes]", text, c.Size)
+	}
+	next := c.Offset + int64(skipped+len(text)) // a character that is cut at the end belongs to the next piece
+	return fmt.Sprintf("%s\n[up to byte %d of %d; go on with offset %d]", text, next, c.Size, next)
+}

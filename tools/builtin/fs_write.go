@@ -1,0 +1,32 @@
+package builtin
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+//go:embed fs_write.md
+var writeDoc string
+
+type writeArgs struct {
+	Path    string `json:"path" jsonschema:"the file, relative to the workspace"`
+	Content string `json:"content" jsonschema:"the whole new content"`
+}
+
+// Write puts a whole file in place. The arguments say all of what it will hold, so a second run changes nothing.
+func Write(root *rootfs.Root) tools.Tool {
+	return tools.New("fs.write", writeDoc, tools.Idempotent, func(_ context.Context, _ tools.Call, a writeArgs) (string, error) {
+		if len(a.Content) > maxFile {
+			return "", fmt.Errorf("write %s: the content %w: %d bytes, the limit is %d", a.Path, rootfs.ErrTooLarge, len(a.Content), maxFile)
+		}
+		if err := root.Write(a.Path, []byte(a.Content)); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("wrote %d bytes to %s", len(a.Content), a.Path), nil
+	}, tools.Touches(func(_ tools.Call, a writeArgs) policy.Target { return writes(a.Path) }))
+}

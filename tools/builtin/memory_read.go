@@ -1,0 +1,37 @@
+package builtin
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/corebot/corebot/agent/memory"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+//go:embed memory_read.md
+var memoryReadDoc string
+
+type memoryReadArgs struct {
+	Scope string `json:"scope" jsonschema:"global or chat"`
+}
+
+// MemoryRead shows a page of memory.
+func MemoryRead(pages *memory.Store) tools.Tool {
+	return tools.New("memory.read", memoryReadDoc, tools.ReadOnly, func(_ context.Context, c tools.Call, a memoryReadArgs) (string, error) {
+		text, err := pages.Read(page(c, a.Scope))
+		if err == nil && text == "" {
+			text = fmt.Sprintf("[the %s memory is empty]", a.Scope)
+		}
+		return text, err
+	}, tools.Touches(func(_ tools.Call, a memoryReadArgs) policy.Target { return policy.Target{Scope: a.Scope} }))
+}
+
+// page is the page of a scope. Policy lets no other scopes through than these two; the chat's own page is the harmless one.
+func page(c tools.Call, scope string) memory.Page {
+	if scope == policy.ScopeGlobal {
+		return memory.Global
+	}
+	return memory.Chat(c.Key)
+}

@@ -1,0 +1,176 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+const (
+	grace        = 5 * time.Second // for a tool to return after its context ended
+	finishWithin = 5 * time.Second // for the store to take a result after the turn was cancelled
+	unknownLabel = "unknown"       // of every tool that does not exist: a model's inventions must not grow the metrics
+)
+
+var (
+	errTimeout   = errors.New("the tool took too long")
+	errAbandoned = errors.New("the tool did not stop when it was told to, and was left behind")
+	errPanic     = errors.New("the tool failed badly; the details are in the log")
+)
+
+// job is one call on its way.
+type job struct {
+	box   *Box
+	call  Call
+	step  Step
+	event corebot.AuditEvent // what is known so far, for every audit row of the call
+	label string             // of the metrics
+	began time.Time
+}
+
+func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCall, step Step) *job {
+	now := time.Now()
+	name := strings.ToValidUTF8(call.Tool[:min(len(call.Tool), maxToolName)], "\uFFFD")
+	return &job{
+		box: b, call: Call{Caller: who, StepID: step.ID()}, step: step, label: unknownLabel, began: now,
+		event: corebot.AuditEvent{
+			At: now, Tool: name, Key: who.Key, Principal: who.Principal, Role: role, Entry: who.Entry,
+			Args: b.opts.Redactor.Args(call.Args, maxAudit), StepID: step.ID(),
+		},
+	}
+}
+
+// run takes an allowed call from its intent to its result.
+func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, error) {
+	if j.step.Intended() && !t.traits.mayRepeat() {
+		return j.finish(ctx, corebot.OutcomeUnknown, "unknown: this call was begun before a crash and its result was lost. It may or may not "+
+			"have taken effect, and was not run again. Check what is there before you repeat it.")
+	}
+	if !t.traits.Has(ReadOnly) && !j.step.Intended() {
+		e := j.event
+		e.Event = "tool.decision"
+		if err := j.step.Intend(ctx, e); err != nil {
+			return corebot.ToolResult{}, err
+		}
+	}
+	out, err := j.execute(ctx, t, args)
+	if ctx.Err() != nil {
+		return corebot.ToolResult{}, j.cancelled(ctx, t, out, err)
+	}
+	switch {
+	case err == nil:
+		return j.finish(ctx, corebot.OutcomeSuccess, out)
+	case j.mayHaveHappened(t, err):
+		return j.finish(ctx, corebot.OutcomeUnknown, "unknown: "+err.Error()+". It may or may not have taken effect: check before you repeat it.")
+	}
+	return j.finish(ctx, corebot.OutcomeError, failure(err))
+}
+
+// mayHaveHappened says whether an error leaves open if the call took effect. A tool that was stopped in the middle, or left
+// behind, may have done its work all the same.
+func (j *job) mayHaveHappened(t Tool, err error) bool {
+	if errors.Is(err, errAbandoned) {
+		return !t.traits.Has(ReadOnly)
+	}
+	return !t.traits.mayRepeat() && (errors.Is(err, errTimeout) || errors.Is(err, errPanic))
+}
+
+// cancelled stores what must not be lost when the turn ends in the middle of a call, and returns why the turn ended. A result
+// that is known is stored as it is; a call that may repeat is left to do so.
+func (j *job) cancelled(ctx context.Context, t Tool, out string, err error) error {
+	cause := context.Cause(ctx)
+	if t.traits.Has(ReadOnly) || err != nil && t.traits.mayRepeat() {
+		return cause
+	}
+	late, stop := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
+	defer stop()
+	outcome := corebot.OutcomeSuccess
+	if err != nil {
+		outcome = corebot.OutcomeUnknown
+		out = "unknown: the turn was interrupted while this call ran. It may or may not have taken effect: check before you repeat it."
+	}
+	if _, err := j.finish(late, outcome, out); err != nil {
+		j.box.opts.Log.Warn().Err(err).Str("tool", j.label).Str("step", j.call.StepID).Msg("the result of an interrupted tool call was not stored")
+	}
+	return cause
+}
+
+// execute runs the tool under its time limit. It returns when the tool does, or a grace time after its context ended.
+func (j *job) execute(ctx context.Context, t Tool, args bound) (string, error) {
+	limit := t.timeout
+	if limit == 0 {
+		limit = j.box.opts.Timeout
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, limit, errTimeout)
+	defer stop()
+	type end struct {
+		out string
+		err error
+	}
+	done := make(chan end, 1)
+	go func() {
+		out, err := j.guarded(ctx, args)
+		done <- end{out, err}
+	}()
+	select {
+	case e := <-done:
+		return e.out, timedOut(ctx, e.err)
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	select {
+	case e := <-done:
+		return e.out, timedOut(ctx, e.err)
+	case <-late.C:
+		j.box.opts.Log.Error().Str("tool", j.label).Str("step", j.call.StepID).Msg("a tool ignored the end of its context and was left behind")
+		return "", errAbandoned
+	}
+}
+
+// timedOut gives the error of a tool that was stopped by its time limit that name.
+func timedOut(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errTimeout) && !errors.Is(err, errPanic) {
+		return fmt.Errorf("%w: %w", errTimeout, err)
+	}
+	return err
+}
+
+// guarded turns a panic of a tool into an error. The model is not shown what may be in it; the log is.
+func (j *job) guarded(ctx context.Context, args bound) (out string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			text := j.box.opts.Redactor.Text(fmt.Sprint(p))
+			j.box.opts.Log.Error().Str("tool", j.label).Str("step", j.call.StepID).Str("panic", text).Bytes("stack", debug.Stack()).Msg("a tool panicked")
+			err = errPanic
+		}
+	}()
+	return args.run(ctx, j.call)
+}
+
+// failure is what a model reads of an error.
+func failure(err error) string {
+	text := "error: " + err.Error()
+	if hint := corebot.HintOf(err); hint != "" {
+		text += " (" + hint + ")"
+	}
+	return text
+}
+
+// finish stores the result and its audit row, and counts the call.
+func (j *job) finish(ctx context.Context, outcome corebot.AuditOutcome, text string) (corebot.ToolResult, error) {
+	took := time.Since(j.began)
+	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text)}
+	e := j.event
+	e.Event, e.At, e.Outcome, e.Duration = "tool.result", j.began.Add(took), outcome, took
+	if err := j.step.Finish(ctx, r, e); err != nil {
+		return corebot.ToolResult{}, err
+	}
+	j.box.metrics.count(j.label, outcome, took)
+	return r, nil
+}

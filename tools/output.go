@@ -1,0 +1,81 @@
+package tools
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/corebot/corebot/internal/redact"
+)
+
+// maxWhole bounds what is kept of one output at all, in bytes.
+const maxWhole = 16 << 20
+
+// present makes a tool's output fit for a model: visible characters only, no secrets, bounded.
+//
+// Invisible characters go first, since one in the middle would hide a secret; the cap comes last, since half a secret would not
+// be known for one. So the artifact holds no secret either.
+func (j *job) present(ctx context.Context, text string) string {
+	lost := max(0, len(text)-maxWhole)
+	text = j.box.opts.Redactor.Text(redact.Visible(head(text, maxWhole)))
+	limit := j.box.opts.MaxOutput
+	if len(text) <= limit && lost == 0 {
+		return text
+	}
+	where := j.keep(ctx, text)
+	if lost > 0 {
+		where += fmt.Sprintf("; %d bytes beyond %d were dropped", lost, maxWhole)
+	}
+	return shorten(text, limit, where)
+}
+
+// keep stores the whole output and returns words that say where. Output that cannot be stored does not fail the call: its
+// effect has taken place.
+func (j *job) keep(ctx context.Context, text string) string {
+	if j.box.opts.Artifacts == nil {
+		return "they were not kept"
+	}
+	sum := sha256.Sum256([]byte(j.call.StepID)) // one name in every attempt: a repeated call replaces its file
+	path, err := j.box.opts.Artifacts.Save(ctx, j.call.Key, j.label+"-"+hex.EncodeToString(sum[:8])+".txt", text)
+	if err != nil {
+		j.box.opts.Log.Warn().Err(err).Str("tool", j.label).Str("step", j.call.StepID).Msg("long output was not kept")
+		return "they could not be kept"
+	}
+	return "the whole output is in " + path
+}
+
+// shorten keeps the beginning and the end of a text, about half of limit each, around a note of what was left out. The result
+// has at most limit bytes, unless limit has no room for the note.
+func shorten(text string, limit int, where string) string {
+	note := func(left int) string { return fmt.Sprintf("\n\n[%d bytes left out here; %s]\n\n", left, where) }
+	room := max(0, limit-len(note(len(text))))
+	first := head(text, (room+1)/2)
+	last := tail(text[len(first):], room/2)
+	left := len(text) - len(first) - len(last)
+	if left == 0 {
+		return text
+	}
+	return first + note(left) + last
+}
+
+// head is at most n bytes of the beginning, ended at a rune boundary.
+func head(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// tail is at most n bytes of the end, begun at a rune boundary.
+func tail(s string, n int) string {
+	i := max(0, len(s)-n)
+	for i < len(s) && !utf8.RuneStart(s[i]) {
+		i++
+	}
+	return s[i:]
+}

@@ -1,0 +1,175 @@
+// Package tools is how the agent acts: what a tool is, which there are, and the one path that every call takes.
+//
+// Guarantees of [Box.Call]:
+//   - Arguments are decoded strictly, the role is read and policy is asked before a tool runs; a tool is never told a role to
+//     decide on. Unknown tools, bad arguments and denials are results for the model, never errors.
+//   - A call with effects has its intent stored before it runs. Found begun after a crash, it is not run again unless it may
+//     repeat; its outcome is unknown and the model is told so.
+//   - Every call that ended has one audit row with redacted arguments.
+//   - Output is bounded, without invisible characters and without secrets that redact knows, before anyone sees it.
+//   - A panic or a hanging tool ends the call, not the turn.
+//
+// Limit: a tool that ignores the end of its context is left behind after a grace time; its goroutine ends when it does.
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/policy"
+)
+
+// Traits say what running a tool means. A tool has at least one of the first four.
+type Traits uint8
+
+const (
+	ReadOnly   Traits = 1 << iota // changes nothing: runs without an intent, and again after a crash
+	Idempotent                    // twice with the same arguments is as once: runs again after a crash
+	SideEffect                    // neither: begun and not ended, it is unknown
+	OwnData                       // touches only Corebot's own database, under its step's id, so that a second run finds the first
+	Privileged                    // only admins should have it
+)
+
+// Has says whether all traits of u are set.
+func (t Traits) Has(u Traits) bool { return t&u == u }
+
+// mayRepeat says whether a call that was begun before a crash runs again.
+func (t Traits) mayRepeat() bool { return t&(ReadOnly|Idempotent|OwnData) != 0 }
+
+func (t Traits) validate() error {
+	effects := t & (Idempotent | SideEffect | OwnData)
+	switch {
+	case t >= Privileged<<1:
+		return fmt.Errorf("%w: traits %b: not known", corebot.ErrInvalid, t)
+	case t.Has(ReadOnly) == (effects != 0):
+		return fmt.Errorf("%w: traits %b: want either ReadOnly or what its effects are", corebot.ErrInvalid, t)
+	case t.Has(SideEffect) && t.mayRepeat():
+		return fmt.Errorf("%w: traits %b: SideEffect excludes those that may repeat", corebot.ErrInvalid, t)
+	}
+	return nil
+}
+
+// Call is what a tool is told beside its arguments.
+type Call struct {
+	corebot.Caller
+	StepID string // the same in every attempt of a run: the idempotency key for whoever knows such keys
+}
+
+// Func runs a tool. What it returns is what the model reads; it should bound that while it reads, not after. It must return
+// soon after ctx ended. Its error, with its hint, is shown to the model.
+type Func[A any] func(ctx context.Context, call Call, args A) (string, error)
+
+// Tool is a function that a model may call.
+type Tool struct {
+	name    string
+	doc     string
+	schema  json.RawMessage
+	traits  Traits
+	timeout time.Duration // zero: the box's default
+	bind    func(args json.RawMessage) (bound, error)
+	err     error
+}
+
+// bound is a tool with its decoded arguments.
+type bound struct {
+	target func(Call) policy.Target
+	run    func(context.Context, Call) (string, error)
+}
+
+// spec is what options set.
+type spec[A any] struct {
+	timeout time.Duration
+	target  func(Call, A) policy.Target
+}
+
+// Option refines a tool of arguments A.
+type Option[A any] func(*spec[A])
+
+// Touches tells policy what a call touches, from its arguments. Without it a call touches nothing, which the rules of most tools
+// deny.
+func Touches[A any](target func(Call, A) policy.Target) Option[A] {
+	return func(s *spec[A]) { s.target = target }
+}
+
+// Timeout replaces the box's limit on how long one call may take.
+func Timeout[A any](d time.Duration) Option[A] {
+	return func(s *spec[A]) { s.timeout = d }
+}
+
+// New makes a tool of a typed function. A is a struct; its json and jsonschema tags become the schema of the arguments, and
+// fields without omitempty are required. A mistake in any of it is reported by [NewRegistry], so that tools can be listed in
+// one expression.
+func New[A any](name, doc string, traits Traits, fn Func[A], opts ...Option[A]) Tool {
+	s := spec[A]{target: func(Call, A) policy.Target { return policy.Target{} }}
+	for _, o := range opts {
+		o(&s)
+	}
+	t := Tool{name: name, doc: strings.TrimSpace(doc), traits: traits, timeout: s.timeout}
+	d, err := newDecoder[A]()
+	if err != nil {
+		t.err = fmt.Errorf("tool %s: %w", name, err)
+		return t
+	}
+	t.schema = d.schema
+	t.bind = func(raw json.RawMessage) (bound, error) {
+		args, err := d.decode(raw)
+		if err != nil {
+			return bound{}, err
+		}
+		return bound{
+			target: func(c Call) policy.Target { return s.target(c, args) },
+			run:    func(ctx context.Context, c Call) (string, error) { return fn(ctx, c, args) },
+		}, nil
+	}
+	return t
+}
+
+// Name is the tool's internal name, with dots.
+func (t Tool) Name() string { return t.name }
+
+// validate finds what cannot be offered to a model or told apart in an audit.
+func (t Tool) validate(names *regexp.Regexp) error {
+	switch {
+	case t.err != nil:
+		return t.err
+	case len(t.name) > maxToolName || !names.MatchString(t.name):
+		return fmt.Errorf("%w: tool name %q: want words of a-z, A-Z, 0-9, _ and - joined by dots, 128 bytes at most", corebot.ErrInvalid, t.name)
+	case t.doc == "":
+		return fmt.Errorf("%w: tool %s has no description", corebot.ErrInvalid, t.name)
+	case t.bind == nil:
+		return fmt.Errorf("%w: tool %s was not made by New", corebot.ErrInvalid, t.name)
+	case t.timeout < 0:
+		return fmt.Errorf("%w: tool %s has the timeout %v", corebot.ErrInvalid, t.name, t.timeout)
+	}
+	if err := t.traits.validate(); err != nil {
+		return fmt.Errorf("tool %s: %w", t.name, err)
+	}
+	return nil
+}
+
+// resolved is a schema that is ready to validate with, and its bytes.
+func resolved[A any]() (*jsonschema.Resolved, json.RawMessage, error) {
+	s, err := jsonschema.For[A](nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a schema: %w", err)
+	}
+	if s.Type != "object" {
+		return nil, nil, fmt.Errorf("%w: arguments of type %q: want a struct", corebot.ErrInvalid, s.Type)
+	}
+	r, err := s.Resolve(nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("resolve the schema: %w", err)
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the schema: %w", err)
+	}
+	return r, raw, nil
+}
