@@ -16,6 +16,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/migrations"
 )
 
 // FileName is the database's name in the data directory.
@@ -64,7 +65,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := checkFile(db.path); err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, db.path, o.Log); err != nil {
+	if err := migrate(ctx, db.path, migrations.FS, o.Log); err != nil {
 		return nil, err
 	}
 	if db.conn, err = openWriteConn(db.path); err != nil {

@@ -18,8 +18,10 @@ import (
 )
 
 // SchemaVersion is the newest schema that this program knows.
-func SchemaVersion() int64 {
-	names, err := fs.Glob(migrations.FS, "*.sql")
+func SchemaVersion() int64 { return newestVersion(migrations.FS) }
+
+func newestVersion(migrations fs.FS) int64 {
+	names, err := fs.Glob(migrations, "*.sql")
 	if err != nil || len(names) == 0 {
 		return 0
 	}
@@ -82,14 +84,14 @@ func newer(has, knows int64) error {
 	return corebot.WithHint(&NewerError{Has: has, Knows: knows}, "the file was not changed; run the newer Corebot, or put back a backup that was made before the upgrade")
 }
 
-// migrate brings the file to the newest schema. Existing data is backed up first, and the backup is checked; the migration of a
+// migrate brings the file to the newest schema of the migrations. Existing data is backed up first, and the backup is checked; the migration of a
 // file that is up to date costs one read.
-func migrate(ctx context.Context, path string, log zerolog.Logger) error {
+func migrate(ctx context.Context, path string, migrations fs.FS, log zerolog.Logger) error {
 	version, err := schemaVersion(ctx, path)
 	if err != nil {
 		return err
 	}
-	knows := SchemaVersion()
+	knows := newestVersion(migrations)
 	switch {
 	case version > knows:
 		return newer(version, knows)
@@ -103,11 +105,11 @@ func migrate(ctx context.Context, path string, log zerolog.Logger) error {
 		}
 		log.Info().Str("backup", backup).Int64("from", version).Int64("to", knows).Msg("migrating the database")
 	}
-	return migrateTo(ctx, path, knows)
+	return migrateTo(ctx, path, migrations, knows)
 }
 
 // migrateTo runs the migrations up or down to a version, each in a transaction of its own.
-func migrateTo(ctx context.Context, path string, version int64) (err error) {
+func migrateTo(ctx context.Context, path string, migrations fs.FS, version int64) (err error) {
 	if err := makeFile(path); err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func migrateTo(ctx context.Context, path string, version int64) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations.FS)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}

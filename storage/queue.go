@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,10 +92,21 @@ func pack(messages []corebot.Message) ([]parcel, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode message %s: %w", m.ID, err)
 		}
+		if bytes.Contains(body, replacedByte) {
+			read := corebot.Message{Direction: m.Direction, Key: m.Key, Kind: m.Kind}
+			if err := json.Unmarshal(body, &read); err != nil {
+				return nil, fmt.Errorf("encode message %s: %w", m.ID, err)
+			}
+			m = read
+		}
 		parcels[i] = parcel{Message: m, checksum: m.Checksum(), body: body}
 	}
 	return parcels, nil
 }
+
+// replacedByte is what the encoder writes for a byte that is not UTF-8. The checksum has to be of the message as it will be
+// read back, or it would come back as damaged.
+var replacedByte = []byte(`\ufffd`)
 
 // unpack reads a stored body back and holds it against its checksum.
 func unpack(body []byte, d corebot.Direction, k corebot.Key, kind corebot.Kind, sum []byte) (corebot.Message, error) {

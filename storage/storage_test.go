@@ -2,7 +2,13 @@ package storage
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
 	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
 )
 
 // openTest opens the database of a directory with a running writer, until the test ends.
@@ -12,18 +18,107 @@ func openTest(t testing.TB, dir string) *DB {
 	if err != nil {
 		t.Fatal(err)
 	}
+	runTest(t, db)
+	return db
+}
+
+// runTest runs the writer of an open database until the test ends, or until stop is called.
+func runTest(t testing.TB, db *DB) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = db.Run(ctx)
 	}()
-	t.Cleanup(func() {
+	stop = func() {
 		cancel()
 		<-ended
+	}
+	t.Cleanup(func() {
+		stop()
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return db
+	return stop
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testMessage(chat, id string) corebot.Message {
+	return corebot.Message{
+		ID: id, Direction: corebot.Inbound, Kind: corebot.KindPrompt, Key: testKey(chat),
+		Sender: corebot.Principal{Channel: "test", ID: "someone"}, Parts: corebot.TextPart("text of " + id),
+	}
+}
+
+func testKey(chat string) corebot.Key {
+	return corebot.Key{Agent: corebot.DefaultAgent, Channel: "test", Chat: chat}
+}
+
+func publishTest(t testing.TB, db *DB, chat, id string) {
+	t.Helper()
+	r, err := NewQueue(db).Publish(context.Background(), []corebot.Message{testMessage(chat, id)}, corebot.Limits{})
+	must(t, err)
+	must(t, r[0].Err)
+}
+
+func claimTest(t testing.TB, db *DB) corebot.Delivery {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, time.Minute)
+	must(t, err)
+	return ds[0]
+}
+
+// sideQuery runs one statement on a connection of its own and gives its rows, columns joined by "|".
+func sideQuery(t testing.TB, path, query string, args ...any) []string {
+	t.Helper()
+	if filepath.Ext(path) == "" {
+		path = filepath.Join(path, FileName)
+	}
+	db, err := sql.Open("sqlite", path)
+	must(t, err)
+	defer db.Close() //nolint:errcheck // a test's own connection
+	rows, err := db.Query(query, args...)
+	must(t, err)
+	defer rows.Close() //nolint:errcheck // rows.Err has the error
+	columns, err := rows.Columns()
+	must(t, err)
+	var out []string
+	for rows.Next() {
+		row := make([]sql.NullString, len(columns))
+		dest := make([]any, len(columns))
+		for i := range row {
+			dest[i] = &row[i]
+		}
+		must(t, rows.Scan(dest...))
+		line := ""
+		for i, c := range row {
+			if i > 0 {
+				line += "|"
+			}
+			line += c.String
+		}
+		out = append(out, line)
+	}
+	must(t, rows.Err())
+	return out
+}
+
+// count is the number of rows of a table.
+func count(t testing.TB, path, table string) int {
+	t.Helper()
+	n := 0
+	if _, err := fmt.Sscan(sideQuery(t, path, "SELECT COUNT(*) FROM "+table)[0], &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -18,6 +18,7 @@ func acceptedSpecs() []spec {
 		{"the sender's display name makes no other body", displayNameIsNoConflict},
 		{"an id belongs to its direction and key", idsAreScoped},
 		{"the same ids published many times at once live once each", publishedManyTimesAtOnce},
+		{"bytes that are not UTF-8 are replaced, and damage nothing", strangeBytesAreReplaced},
 		{"a message that cannot be stored as it is, is refused", unfitMessagesAreRefused},
 	}
 }
@@ -167,6 +168,18 @@ func publishedManyTimesAtOnce(s *suite) {
 	}
 	if c := s.census(); c.Lives != ids || c.Waiting != ids {
 		s.t.Errorf("the store has %+v, want %d of each", c, ids)
+	}
+}
+
+func strangeBytesAreReplaced(s *suite) {
+	s.publish("a", "1")
+	d := s.claim("1")
+	m := reply("a", "1/1/0")
+	m.Parts, m.Metadata = corebot.TextPart("caf\xe9"), map[string]string{"\xff": "\xfe", "k": "\ufffd"}
+	s.must(s.Ledger.Commit(s.t.Context(), d, corebot.Result{Outcome: answered(), Replies: []corebot.Message{m}}))
+	got := s.ready(corebot.OutboundPool("test"), 1)
+	if len(got) != 1 || got[0].Damaged != nil || got[0].Message.Text() != "caf\ufffd" || got[0].Message.Metadata["k"] != "\ufffd" {
+		s.t.Fatalf("the channel gets %+v", got)
 	}
 }
 

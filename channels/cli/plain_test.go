@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -244,6 +245,30 @@ func TestALineOverTheLimitIsSkippedWhole(t *testing.T) {
 	if _, err := r.next(); !errors.Is(err, io.EOF) {
 		t.Errorf("the end is %v", err)
 	}
+}
+
+func TestALineOverTheLimitIsNotKeptInMemory(t *testing.T) {
+	const size = 16 << 20
+	r := newLineReader(io.LimitReader(endless{}, size), 1<<10)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := r.next(); !errors.Is(err, corebot.ErrTooLarge) {
+		t.Fatalf("read %v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > size/4 {
+		t.Errorf("%d bytes were allocated for a line of %d", used, size)
+	}
+}
+
+// endless is a line without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
 
 func FuzzLineReader(f *testing.F) {

@@ -124,6 +124,14 @@ func TestLinesNeverReachTheLastColumn(t *testing.T) {
 	}
 }
 
+func TestWrappingKeepsTheLastColumnFree(t *testing.T) {
+	for _, line := range strings.Split(wrap(strings.Repeat("x", 100), 30), "\n") {
+		if ansi.StringWidth(line) > 29 {
+			t.Errorf("%q is wider than 29 columns", line)
+		}
+	}
+}
+
 func TestATextOnlyMentionedIsOneShortLine(t *testing.T) {
 	if got := oneLine("a\n\tb  \x1bc "+strings.Repeat("long ", 1000), 12); got != "a b ␛c long…" {
 		t.Errorf("got %q", got)

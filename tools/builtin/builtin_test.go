@@ -162,7 +162,7 @@ func TestAReadSaysWhatItDoesNotShow(t *testing.T) {
 	b.wants(corebot.OutcomeSuccess, "go on with offset 32768", "fs.read", args{"path": "big"})
 	b.wants(corebot.OutcomeError, "offset", "fs.read", args{"path": "f", "offset": -1})
 	b.wants(corebot.OutcomeError, "limit", "fs.read", args{"path": "f", "limit": -1})
-	b.wants(corebot.OutcomeError, "not exist", "fs.read", args{"path": "missing"})
+	b.wants(corebot.OutcomeError, "no such file", "fs.read", args{"path": "missing"})
 	b.wants(corebot.OutcomeDenied, "path", "fs.read", args{"path": "../secret"})
 	b.wants(corebot.OutcomeError, "too large", "fs.write", args{"path": "f", "content": strings.Repeat("x", 1<<20+1)})
 	b.has("f", "12345")

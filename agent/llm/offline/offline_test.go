@@ -108,12 +108,13 @@ func TestQuestionsAreAnsweredWithQuotesAndTheirSource(t *testing.T) {
 		"What is my favourite colour?":     {"colour is green", "section User profile"},
 		"when do the backups run":          {"every Sunday", "section Memory"},
 		"which bicycle do I want to buy?":  {"red bicycle", earlierByUser},
+		"whose sender is Ada?":             {"Ada", fromData},
 		"Who are you?":                     {introduction},
 		"what is the capital of Atlantis?": {"found nothing", introduction},
 		"what is this?":                    {"found nothing"},
 		"?!":                               {introduction},
 	} {
-		a := ask(t, request(system, user("I want to buy a red bicycle."), llm.Message{Role: llm.Assistant, Text: "(offline model) bicycle atlantis"}, user(question)))
+		a := ask(t, request(system, user("I want to buy a red bicycle."), user("<data kind=\"situation\">\nsender: Ada\n</data>"), llm.Message{Role: llm.Assistant, Text: "(offline model) bicycle atlantis"}, user(question)))
 		requireSays(t, a, words...)
 		if strings.Contains(a.Text, "bicycle atlantis") {
 			t.Errorf("%s: it quotes itself: %s", question, a.Text)

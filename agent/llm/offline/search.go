@@ -23,6 +23,7 @@ const (
 	maxPassages     = 5000 // the newest messages come first, so what is beyond is the oldest
 	maxKeyText      = 1000 // bytes of a line or question that are looked at; keeps a search linear
 	offlineMarker   = "(offline model)"
+	fromData        = "what is noted about this chat"
 	earlierByUser   = "said earlier in this chat"
 	earlierByAgent  = "answered earlier in this chat"
 	fromEarlierTool = "an earlier tool result"
@@ -39,6 +40,8 @@ func passagesOf(given []llm.Message) []passage {
 	}
 	for _, m := range slices.Backward(given) {
 		switch {
+		case m.Role == llm.User && strings.HasPrefix(m.Text, "<data"):
+			all = appendLines(all, m.Text, fromData)
 		case m.Role == llm.User:
 			all = appendLines(all, m.Text, earlierByUser)
 		case m.Role == llm.Assistant && !strings.Contains(m.Text, offlineMarker) && !strings.Contains(m.Text, introduction):
@@ -59,7 +62,7 @@ func appendLines(all []passage, text, origin string) []passage {
 			continue
 		}
 		line = strings.TrimSpace(strings.TrimLeft(line, "-*> "))
-		if line == "" || strings.HasPrefix(line, "/tool") || len(all) == maxPassages {
+		if line == "" || strings.HasPrefix(line, "<data") || line == "</data>" || strings.HasPrefix(line, "/tool") || len(all) == maxPassages {
 			continue
 		}
 		p := passage{text: shorten(line), source: source, words: make(map[string]bool)}

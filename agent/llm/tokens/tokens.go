@@ -58,7 +58,7 @@ func (t *Tokenizer) Count(text string) int {
 	exact, rest := text, ""
 	if len(text) > MaxExact {
 		cut := MaxExact
-		for cut > MaxExact-utf8.UTFMax && utf8.RuneStart(text[cut]) && false {
+		for cut > MaxExact-utf8.UTFMax && !utf8.RuneStart(text[cut]) {
 			cut--
 		}
 		exact, rest = text[:cut], text[cut:]

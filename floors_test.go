@@ -1,0 +1,169 @@
+package corebot_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/corebot/corebot"
+
+// floors says on which floor of the house a package is. The longest entry that matches decides; "x/*" is what is below x.
+// Imports of non-test files go strictly down.
+var floors = map[string]int{
+	"cmd/*": 5,
+
+	"internal/app": 4,
+
+	"tools/builtin": 3, "tools/isolation": 3, "mcp": 3, "channels/*": 3, "agent/llm/*": 3,
+
+	"storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2, "channels": 2, "scheduler": 2,
+
+	"policy": 1, "observability": 1, "agent/llm": 1, "agent/memory": 1, "agent/skills": 1, "internal/config": 1, "internal/live": 1,
+
+	"": 0, "migrations": 0, "workspace": 0, "internal/*": 0,
+}
+
+// suites are packages that only tests import: they may look at everything.
+var suites = map[string]bool{"bus/bustest": true, "agent/llm/llmtest": true}
+
+func floorOf(pkg string) (int, bool) {
+	if f, ok := floors[pkg]; ok {
+		return f, true
+	}
+	for dir := path.Dir(pkg); dir != "."; dir = path.Dir(dir) {
+		if f, ok := floors[dir+"/*"]; ok {
+			return f, true
+		}
+	}
+	return 0, false
+}
+
+// owners are the packages that alone may import a library.
+var owners = map[string][]string{
+	"modernc.org/sqlite":                                      {"storage"},
+	"github.com/pressly/goose":                                {"storage"},
+	"github.com/spf13/viper":                                  {"internal/config"},
+	"github.com/robfig/cron":                                  {"scheduler"},
+	"github.com/mark3labs/mcp-go":                             {"mcp"},
+	"github.com/sashabaranov/go-openai":                       {"agent/llm/openai"},
+	"github.com/tiktoken-go/tokenizer":                        {"agent/llm/tokens"},
+	"github.com/rs/zerolog/log":                               {}, // the global logger
+	module + "/internal/config":                               {"internal/app", "cmd/corebot"},
+	module + "/internal/lifecycle":                            {"internal/app"},
+	"github.com/google/jsonschema-go":                         {"tools"},
+	"github.com/spf13/cobra":                                  {"cmd/corebot"},
+	"charm.land":                                              {"channels/cli"},
+	"github.com/prometheus/client_golang/prometheus/promhttp": {"observability"},
+}
+
+// imports lists what every package of the module imports in its non-test files.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || d.Name() == "testdata" || d.Name() == "node_modules"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg := filepath.ToSlash(filepath.Dir(file))
+		if pkg == "." {
+			pkg = ""
+		}
+		for _, i := range f.Imports {
+			name, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			found[pkg] = append(found[pkg], name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestImportsGoStrictlyDown(t *testing.T) {
+	found := imports(t)
+	if len(found) < 15 {
+		t.Fatalf("only %d packages were found: the walk is broken", len(found))
+	}
+	for pkg, names := range found {
+		if suites[pkg] {
+			continue
+		}
+		from, ok := floorOf(pkg)
+		if !ok {
+			t.Errorf("package %s has no floor: give it one in floors", pkg)
+		}
+		for _, name := range names {
+			inner, ours := strings.CutPrefix(name, module)
+			inner = strings.TrimPrefix(inner, "/")
+			if !ours {
+				continue
+			}
+			if suites[inner] {
+				t.Errorf("%s imports the test suite %s", pkg, inner)
+			}
+			if to, ok := floorOf(inner); ok && to >= from && !leaf(pkg, inner) {
+				t.Errorf("%s (floor %d) imports %s (floor %d)", orRoot(pkg), from, orRoot(inner), to)
+			}
+		}
+	}
+}
+
+// leaf: on the ground floor the root package and internal helpers may use each other where there is no circle; Go itself
+// refuses circles.
+func leaf(pkg, inner string) bool {
+	from, _ := floorOf(pkg)
+	return from == 0 && pkg != "" && (inner == "" || strings.HasPrefix(inner, "internal/"))
+}
+
+func orRoot(pkg string) string {
+	if pkg == "" {
+		return "the root package"
+	}
+	return pkg
+}
+
+func TestTheRootPackageUsesOnlyTheStandardLibrary(t *testing.T) {
+	for _, name := range imports(t)[""] {
+		if strings.Contains(name, ".") {
+			t.Errorf("the root package imports %s", name)
+		}
+	}
+}
+
+func TestEachLibraryHasItsOwner(t *testing.T) {
+	for pkg, names := range imports(t) {
+		for _, name := range names {
+			for library, allowed := range owners {
+				if name != library && !strings.HasPrefix(name, library+"/") {
+					continue
+				}
+				ok := suites[pkg]
+				for _, a := range allowed {
+					ok = ok || a == pkg
+				}
+				if !ok {
+					t.Errorf("%s imports %s, which belongs to %v", orRoot(pkg), name, allowed)
+				}
+			}
+		}
+	}
+}
