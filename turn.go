@@ -10,7 +10,39 @@ import (
 type ToolCall struct {
 	ID   string          `json:"id"` // the model's own id for the call; pairs it with its result
 	Tool string          `json:"tool"`
-	Args json.RawMessage `json:"args"` // as the model wrote them: perhaps not JSON at all
+	Args json.RawMessage `json:"args"` // as the model wrote them: perhaps not JSON at all, which JSON encoding keeps
+}
+
+// storedCall is a ToolCall as JSON. Arguments that are JSON stand as they are; others as a string beside them.
+type storedCall struct {
+	ID      string          `json:"id"`
+	Tool    string          `json:"tool"`
+	Args    json.RawMessage `json:"args,omitempty"`
+	BadArgs string          `json:"badArgs,omitempty"`
+}
+
+// MarshalJSON keeps arguments that are not JSON: what a model wrote is journaled whatever it is.
+func (c ToolCall) MarshalJSON() ([]byte, error) {
+	stored := storedCall{ID: c.ID, Tool: c.Tool}
+	if json.Valid(c.Args) {
+		stored.Args = c.Args
+	} else {
+		stored.BadArgs = string(c.Args)
+	}
+	return json.Marshal(stored)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (c *ToolCall) UnmarshalJSON(data []byte) error {
+	var stored storedCall
+	if err := json.Unmarshal(data, &stored); err != nil {
+		return err
+	}
+	*c = ToolCall{ID: stored.ID, Tool: stored.Tool, Args: stored.Args}
+	if stored.Args == nil {
+		c.Args = json.RawMessage(stored.BadArgs)
+	}
+	return nil
 }
 
 // ToolResult is what the model sees of a call that ended.

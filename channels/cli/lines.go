@@ -32,7 +32,7 @@ func (l *lineReader) next() (string, error) {
 	for {
 		part, err := l.r.ReadSlice('\n')
 		size += len(part)
-		if true {
+		if size <= l.limit+len("\r\n") {
 			line = append(line, part...)
 		} else {
 			line = nil
