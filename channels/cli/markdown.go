@@ -8,9 +8,13 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// maxMarkdown is the largest text, in bytes, that is laid out as Markdown; longer ones are shown as they are. Layout is slow
-// and deep nesting slower, and nobody reads that much as a page.
-const maxMarkdown = 64 << 10
+// Limits of what is laid out as Markdown; a text beyond them is shown as it is. The renderer's time grows steeply with
+// nesting (eighty quote marks in a row take seconds), and the chat stands still meanwhile.
+const (
+	maxMarkdown   = 32 << 10 // bytes
+	maxContainers = 8        // marks of quotes and lists that a line begins with
+	maxIndent     = 40       // columns before them: list items nest by indentation
+)
 
 // In Markdown "<" begins HTML, which the renderer drops, and "&" begins an entity, which can spell a control character (&#27;).
 // In a chat both are nearly always meant as written, so they pass the renderer in disguise. Private-use characters of the
@@ -37,7 +41,7 @@ func (m *markdown) render(text string, width int) string {
 }
 
 func (m *markdown) layOut(text string, width int) (string, bool) {
-	if len(text) > maxMarkdown {
+	if len(text) > maxMarkdown || tooDeep(text) {
 		return "", false
 	}
 	if m.page == nil || m.width != width {
@@ -55,6 +59,30 @@ func (m *markdown) layOut(text string, width int) (string, bool) {
 	// Links are percent-encoded on their way; the renderer's own escapes are cut down to colors.
 	out = strings.NewReplacer(hiddenLess, "<", hiddenAmp, "&", "%EE%80%BC", "<", "%EE%80%A6", "&").Replace(keepStyles(out))
 	return trimLines(out), true
+}
+
+// tooDeep holds if a line begins with so many marks or blanks that it could be the end of a deep nesting.
+func tooDeep(text string) bool {
+	for line := range strings.Lines(text) {
+		marks, blanks := 0, 0
+		for _, r := range line {
+			switch {
+			case r == ' ':
+				blanks++
+			case strings.ContainsRune(">-*+.)", r):
+				marks++
+			case r < '0' || '9' < r:
+				r = '\n'
+			}
+			if r == '\n' {
+				break
+			}
+		}
+		if marks > maxContainers || blanks > maxIndent {
+			return true
+		}
+	}
+	return false
 }
 
 // wrap breaks lines at width columns, at words where it can. One column is kept free: writing into the last one leaves

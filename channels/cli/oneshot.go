@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -13,61 +12,62 @@ import (
 // OneShot is the terminal channel for a single message, as `corebot send` needs it: it hands the message to the door and, if
 // it is to wait, blocks until the answer has come.
 type OneShot struct {
-	in     channels.Incoming
-	wait   bool
-	answer chan corebot.Message
-	once   sync.Once
+	in    channels.Incoming
+	show  func(corebot.Message) error
+	shown chan struct{}
 }
 
 var _ channels.Channel = (*OneShot)(nil)
 
-// NewOneShot makes the channel of one message. The message's channel is set.
-func NewOneShot(in channels.Incoming, wait bool) *OneShot {
+// NewOneShot makes the channel of one message, whose channel is set. show prints the answer, once; without it nothing is
+// waited for.
+func NewOneShot(in channels.Incoming, show func(corebot.Message) error) *OneShot {
 	in.Channel = channelName
-	return &OneShot{in: in, wait: wait, answer: make(chan corebot.Message, 1)}
+	return &OneShot{in: in, show: show, shown: make(chan struct{})}
 }
 
 // Name is "cli".
 func (o *OneShot) Name() string { return channelName }
 
-// Run hands the message over and waits for its answer, if it is to. What the door refuses is final.
+// Run hands the message over and waits for its answer, if it is to. What the door refuses is final; so is an answer that did
+// not come before ctx ended.
 func (o *OneShot) Run(ctx context.Context, door channels.Door) error {
 	accepted, err := door.Accept(ctx, o.in)
-	if err != nil {
+	switch {
+	case err != nil:
 		return &channels.Final{Err: err}
-	}
-	if !o.wait {
+	case o.show == nil:
 		return nil
-	}
-	if accepted.Duplicate {
-		return &channels.Final{Err: corebot.WithHint(fmt.Errorf("message %s was accepted before", o.in.ID), "`corebot why "+o.in.ID+"` tells what became of it")}
+	case accepted.Duplicate:
+		hint := "`corebot why " + o.in.ID + "` tells what became of it"
+		return &channels.Final{Err: corebot.WithHint(fmt.Errorf("message %s was accepted before", o.in.ID), hint)}
 	}
 	select {
-	case m := <-o.answer:
-		o.answer <- m
+	case <-o.shown:
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-// Answer is what came back; ok is false if nothing did.
-func (o *OneShot) Answer() (m corebot.Message, ok bool) {
+// Answered says whether the answer was shown.
+func (o *OneShot) Answered() bool {
 	select {
-	case m := <-o.answer:
-		return m, true
+	case <-o.shown:
+		return true
 	default:
-		return m, false
+		return false
 	}
 }
 
-// Send takes the answer that Run waits for. Everything else stays in the queue, for a terminal that is open.
+// Send shows the answer that Run waits for: it counts as sent only when it is on the screen. Everything else stays in the
+// queue, for a terminal that is open.
 func (o *OneShot) Send(_ context.Context, m corebot.Message) error {
-	took := false
-	if o.wait && m.InReplyTo == o.in.ID {
-		o.once.Do(func() { o.answer <- m; took = true })
-	}
-	if !took {
+	if o.show == nil || m.InReplyTo != o.in.ID || o.Answered() {
 		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: time.Minute, Err: fmt.Errorf("no terminal is open for chat %s", m.Key.Chat)}
 	}
+	if err := o.show(m); err != nil {
+		return fmt.Errorf("print the reply: %w", err)
+	}
+	close(o.shown)
 	return nil
 }

@@ -41,8 +41,11 @@ as the message is on disk; it is answered by the next Corebot that runs on this 
 				id = fresh.String()
 			}
 			uid, name := whoRuns()
-			shot := cli.NewOneShot(channels.Incoming{ID: id, Account: "local", Chat: chat, SenderID: uid, SenderName: name, Text: text}, wait)
-			return s.sendOne(cmd, shot, id, wait, asJSON)
+			in := channels.Incoming{ID: id, Account: "local", Chat: chat, SenderID: uid, SenderName: name, Text: text}
+			if !wait {
+				return s.publish(cmd, in, asJSON)
+			}
+			return s.ask(cmd, in, asJSON)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -52,29 +55,44 @@ as the message is on disk; it is answered by the next Corebot that runs on this 
 	return cmd
 }
 
-func (s *shell) sendOne(cmd *cobra.Command, shot *cli.OneShot, id string, wait, asJSON bool) error {
+// publish puts the message on disk and leaves it there.
+func (s *shell) publish(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
+	if err := s.oneShot(cmd, cli.NewOneShot(in, nil), true); err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(cmd, sent{ID: in.ID})
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "accepted %s\n", in.ID)
+	return err
+}
+
+// ask publishes the message and prints the reply as soon as it comes.
+func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
+	shot := cli.NewOneShot(in, func(m corebot.Message) error {
+		if asJSON {
+			return printJSON(cmd, sent{ID: in.ID, Reply: m.Text(), Kind: m.Kind})
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), m.Text())
+		return err
+	})
+	if err := s.oneShot(cmd, shot, false); err != nil {
+		return err
+	}
+	if !shot.Answered() {
+		return errors.New("no reply came; the message is kept and will be answered by the next Corebot that runs")
+	}
+	return nil
+}
+
+func (s *shell) oneShot(cmd *cobra.Command, shot *cli.OneShot, publishOnly bool) error {
 	c, err := s.settings()
 	if err != nil {
 		return err
 	}
-	err = s.talk(cmd.Context(), c, false, app.Options{
-		Channel: func(*app.App) (channels.Channel, error) { return shot, nil }, PublishOnly: !wait,
+	return s.talk(cmd.Context(), c, false, app.Options{
+		Channel: func(*app.App) (channels.Channel, error) { return shot, nil }, PublishOnly: publishOnly,
 	})
-	if err != nil {
-		return err
-	}
-	answer, answered := shot.Answer()
-	switch {
-	case wait && !answered:
-		return errors.New("no reply came; the message is kept and will be answered by the next Corebot that runs")
-	case asJSON:
-		return printJSON(cmd, sent{ID: id, Reply: answer.Text(), Kind: answer.Kind})
-	case wait:
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), answer.Text())
-	default:
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "accepted %s\n", id)
-	}
-	return err
 }
 
 // sent is what `send --json` prints.

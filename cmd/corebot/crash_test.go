@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot/agent/llm/llmtest"
+)
+
+// faultPoints are the step boundaries of a turn with two tool calls that have side effects, from the publish of the message to
+// the settling of its reply. "#n" is the nth time that the point is reached.
+var faultPoints = []string{
+	"publish.before", "publish.after", "claim.after#1",
+	"model.before#1", "model.after#1", "step.model.done.before#1", "step.model.done.after#1",
+	"step.tool.intended.before#1", "step.tool.intended.after#1", "tool.before#1", "tool.after#1", "step.tool.done.before#1", "step.tool.done.after#1",
+	"model.before#2", "model.after#2", "step.model.done.before#2", "step.model.done.after#2",
+	"step.tool.intended.before#2", "step.tool.intended.after#2", "tool.before#2", "tool.after#2", "step.tool.done.before#2", "step.tool.done.after#2",
+	"model.before#3", "model.after#3", "turn.before", "turn.after", "send.before", "send.after", "settle.before", "settle.after",
+}
+
+const finalReply = "Both notes are written."
+
+// twoNotes is a model that writes two notes, one after the other, and then says so. It decides by what it has been shown, as a real one
+// does: a resumed turn goes on where it was.
+func twoNotes(r llmtest.Request) llmtest.Answer {
+	switch results := toolResults(r); {
+	case strings.HasPrefix(lastUser(r), "say hello"):
+		return llmtest.Text("hello")
+	case results == 0:
+		return llmtest.ToolCalls(llmtest.Call{ID: "first", Name: "memory_write", Args: `{"scope":"chat","content":"FIRST NOTE"}`})
+	case results == 1:
+		return llmtest.ToolCalls(llmtest.Call{ID: "second", Name: "memory_write", Args: `{"scope":"chat","content":"SECOND NOTE"}`})
+	}
+	return llmtest.Text(finalReply)
+}
+
+// toolResults counts the results since the last message of the user.
+func toolResults(r llmtest.Request) int {
+	n := 0
+	for _, m := range r.Messages {
+		switch m.Role {
+		case "user":
+			n = 0
+		case "tool":
+			n++
+		}
+	}
+	return n
+}
+
+func lastUser(r llmtest.Request) string {
+	text := ""
+	for _, m := range r.Messages {
+		if m.Role == "user" {
+			text = m.Content
+		}
+	}
+	return text
+}
+
+// TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect kills the real program with SIGKILL at every step boundary of a turn
+// and starts it again (guarantees G1, G2, G4, G5).
+func TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect(t *testing.T) {
+	binary := faultyBinary(t)
+	model := httptest.NewServer(llmtest.New(twoNotes))
+	t.Cleanup(model.Close)
+	for _, point := range faultPoints {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := &crash{t: t, binary: binary, home: t.TempDir(), model: model.URL + "/v1"}
+			c.killedAt(point)
+			c.checkAfterRestart(point)
+		})
+	}
+}
+
+// crash is one home whose Corebot is killed and started again.
+type crash struct {
+	t                   *testing.T
+	binary, home, model string
+	printed             string // by all processes
+}
+
+// command prepares a run of the program on the home.
+func (c *crash) command(fault string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(c.t.Context(), c.binary, args...)
+	cmd.Env = append(os.Environ(), "COREBOT_HOME="+c.home, "OPENAI_BASE_URL="+c.model, "OPENAI_MODEL=scripted", "OPENAI_API_KEY=", "COREBOT_FAULT="+fault)
+	cmd.WaitDelay = 20 * time.Second
+	return cmd
+}
+
+// killedAt sends the message to a Corebot that dies at the point.
+func (c *crash) killedAt(point string) {
+	c.t.Helper()
+	out, err := c.command(point, "send", "--id", "job", "--wait", "write two notes").CombinedOutput()
+	c.printed += string(out)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		c.t.Fatalf("the point was not reached: %v\n%s", err, out)
+	}
+}
+
+// checkAfterRestart starts Corebot again, sends the message again as a platform would that got no acknowledgement, and looks
+// at what both runs left behind.
+func (c *crash) checkAfterRestart(point string) {
+	t := c.t
+	t.Helper()
+	if out, err := c.command("", "send", "--id", "job", "write two notes").CombinedOutput(); err != nil {
+		t.Fatalf("sending again is not success: %v\n%s", err, out)
+	}
+	chat := c.command("", "chat")
+	chat.Stdin = strings.NewReader("say hello\n")
+	var stderr bytes.Buffer
+	chat.Stderr = &stderr
+	out, err := chat.Output()
+	if err != nil {
+		t.Fatalf("chat after the restart: %v\n%s%s", err, out, stderr.String())
+	}
+	c.printed += string(out)
+	c.checkReplies(point)
+	c.checkNotes(point)
+	if out, err := c.command("", "db", "check").CombinedOutput(); err != nil {
+		t.Errorf("db check: %v\n%s", err, out)
+	}
+}
+
+// checkReplies: one reply in the books, and one on the screen but for the one place where a terminal, which cannot tell a
+// repeated message, may show it twice.
+func (c *crash) checkReplies(point string) {
+	out, err := c.command("", "why", "--json", "job").Output()
+	if err != nil {
+		c.t.Fatalf("why: %v", err)
+	}
+	var life struct {
+		End     string
+		Replies []struct{ Kind, End string }
+	}
+	if err := json.Unmarshal(out, &life); err != nil {
+		c.t.Fatalf("why: %v\n%s", err, out)
+	}
+	if life.End != "answered" || len(life.Replies) != 1 || life.Replies[0].Kind != "reply" || life.Replies[0].End != "sent" {
+		c.t.Errorf("the life of the message: %s", out)
+	}
+	shown := strings.Count(c.printed, finalReply)
+	most := 1
+	if point == "send.after" || point == "settle.before" {
+		most = 2
+	}
+	if shown < 1 || shown > most {
+		c.t.Errorf("the reply was shown %d times:\n%s", shown, c.printed)
+	}
+	if !strings.Contains(c.printed, "hello") {
+		c.t.Errorf("the chat does not go on:\n%s", c.printed)
+	}
+}
+
+// checkNotes: no note twice; each once, unless the crash came between a call's intent and its outcome.
+func (c *crash) checkNotes(point string) {
+	files, err := filepath.Glob(filepath.Join(c.home, "workspace", "chats", "*", "MEMORY.md"))
+	if err != nil || len(files) > 1 {
+		c.t.Fatalf("memory of the chat: %v %v", files, err)
+	}
+	var memory []byte
+	if len(files) == 1 {
+		if memory, err = os.ReadFile(files[0]); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for i, note := range []string{"FIRST NOTE", "SECOND NOTE"} {
+		n := bytes.Count(memory, []byte(note))
+		unknown := point == fmt.Sprintf("step.tool.intended.after#%d", i+1) || point == fmt.Sprintf("tool.before#%d", i+1)
+		if n > 1 || n == 0 && !unknown {
+			c.t.Errorf("%q stands %d times in the memory:\n%s", note, n, memory)
+		}
+	}
+}
+
+// faultyBinary builds the program with its fault points, once.
+func faultyBinary(t *testing.T) string {
+	t.Helper()
+	path, err := buildFaulty()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var buildFaulty = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "corebot-faults")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "corebot")
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, filepath.Join(runtime.GOROOT(), "bin", "go"), "build", "-tags", "faults", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build with fault points: %w\n%s", err, out)
+	}
+	return path, nil
+})
