@@ -64,6 +64,10 @@ type Outcome struct {
 	Error  string    // the last error, for people (RetryAt, Dead)
 }
 
+// NotNow is the reason of a [Wait] for something of the process, such as a terminal that is not open. It ends when another
+// process begins.
+const NotNow = "not now"
+
 // Receipt is what publish says of one message. Exactly one of three is true: it is new, it is a Duplicate, or Err is set.
 type Receipt struct {
 	Life      int64

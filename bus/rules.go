@@ -16,7 +16,6 @@ const (
 	ReasonPoison    = "poison"    // its workers die of it
 	ReasonDamaged   = "damaged"   // its stored body cannot be read
 	ReasonShutdown  = "shutdown"  // interrupted; not counted
-	ReasonNotNow    = "not now"   // nobody's fault and not to be counted: a terminal that is not open
 )
 
 // MaxRetryAfter bounds how long a provider may ask us to wait.
@@ -44,7 +43,7 @@ func (b *Bus) Verdict(d corebot.Delivery, err error) corebot.Outcome {
 	case class == corebot.Cancelled:
 		reason := ReasonShutdown
 		if after > 0 {
-			reason = ReasonNotNow
+			reason = corebot.NotNow
 		}
 		return corebot.Outcome{Verb: corebot.Wait, At: now.Add(min(after, MaxRetryAfter)), Reason: reason}
 	case class == corebot.Permanent:

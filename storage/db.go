@@ -138,11 +138,11 @@ func openWriteConn(path string) (*writeConn, error) {
 var (
 	selectBatch  = &query{`SELECT batch FROM store WHERE id = 1`}
 	selectTotals = &query{`SELECT direction, SUM(depth), SUM(bytes) FROM lanes GROUP BY direction`}
-	voidLeases   = &query{`UPDATE lanes SET epoch = epoch + 1, wake_at = ? WHERE leased = 1`}
+	voidLeases   = &query{`UPDATE lanes SET epoch = epoch + 1, wake_at = ? WHERE leased = 1 OR waiting = '` + corebot.NotNow + `'`}
 )
 
-// voidLeases makes the lanes that an earlier process held ready at once. They stay marked as leased: the next claim counts
-// the loss, and finds the journal.
+// voidLeases makes the lanes that an earlier process held, or that waited for something of it, ready at once. The held ones stay
+// marked as leased: the next claim counts the loss, and finds the journal.
 func (c *writeConn) voidLeases(now time.Time) error {
 	_, err := c.exec(voidLeases, []any{now})
 	return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -94,15 +95,23 @@ func (c *CLI) Run(ctx context.Context, door channels.Door) error {
 }
 
 // Send shows m and returns after it was written. Before Run it waits for Run. Its errors are a [*corebot.Failure]: transient
-// if m belongs to a chat that is not open here or the terminal failed, cancelled (not counted) if the user has left or ctx ended.
+// if the terminal failed, cancelled (not counted) if m belongs to a chat that is not open here, the user has left or ctx ended.
 func (c *CLI) Send(ctx context.Context, m corebot.Message) error {
 	if m.Key != c.key {
-		return &corebot.Failure{Class: corebot.Transient, Err: corebot.WithHint(
-			fmt.Errorf("chat %s is not open in this terminal, %s is", m.Key, c.key), "open it with: corebot chat --chat ID")}
+		return notHere(m)
 	}
 	s, err := c.stage.wait(ctx)
 	if err != nil {
 		return err
 	}
 	return s.show(ctx, m)
+}
+
+// patience is how long a message waits for its chat to be opened in this process. Another process tries at once.
+const patience = time.Minute
+
+// notHere is nobody's fault: the message waits, uncounted, until its chat is open in a terminal.
+func notHere(m corebot.Message) error {
+	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: corebot.WithHint(
+		fmt.Errorf("chat %s is not open in this terminal", m.Key), "open it with: corebot chat --chat "+m.Key.Chat)}
 }

@@ -64,21 +64,12 @@ func (m *markdown) layOut(text string, width int) (string, bool) {
 // tooDeep holds if a line begins with so many marks or blanks that it could be the end of a deep nesting.
 func tooDeep(text string) bool {
 	for line := range strings.Lines(text) {
-		marks, blanks := 0, 0
-		for _, r := range line {
-			switch {
-			case r == ' ':
-				blanks++
-			case strings.ContainsRune(">-*+.)", r):
-				marks++
-			case r < '0' || '9' < r:
-				r = '\n'
-			}
-			if r == '\n' {
-				break
-			}
+		begin := line[:len(line)-len(strings.TrimLeft(line, " >-*+.)0123456789"))]
+		marks := strings.Count(begin, ">")
+		for _, bullet := range []string{"- ", "* ", "+ ", ". ", ") "} {
+			marks += strings.Count(begin, bullet)
 		}
-		if marks > maxContainers || blanks > maxIndent {
+		if marks > maxContainers || strings.Count(begin, " ") > maxIndent {
 			return true
 		}
 	}

@@ -36,7 +36,7 @@ type model struct {
 	asked    map[string]string // messages that wait for an answer, by id
 	answered recent            // messages that have one
 	seen     recent            // questions on the screen
-	last     string            // the newest of them
+	last     string            // the question that the newest line on the screen is about
 	shown    recent            // replies on the screen
 	turn     turn
 	unsent   []turn       // ended, their answers are on their way

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -63,7 +62,7 @@ func (o *OneShot) Answered() bool {
 // queue, for a terminal that is open.
 func (o *OneShot) Send(_ context.Context, m corebot.Message) error {
 	if o.show == nil || m.InReplyTo != o.in.ID || o.Answered() {
-		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: time.Minute, Err: fmt.Errorf("no terminal is open for chat %s", m.Key.Chat)}
+		return notHere(m)
 	}
 	if err := o.show(m); err != nil {
 		return fmt.Errorf("print the reply: %w", err)

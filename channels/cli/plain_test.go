@@ -219,7 +219,7 @@ func TestSendWaitsForRunAndIsTurnedAwayAfterIt(t *testing.T) {
 		}
 		other := reply("r", "", "x")
 		other.Key.Chat = "elsewhere"
-		if class := classOf(t, c.Send(t.Context(), other)); class != corebot.Transient {
+		if class := classOf(t, c.Send(t.Context(), other)); class != corebot.Cancelled {
 			t.Errorf("a reply to a chat that is not open is %s", class)
 		}
 		out.breakDown()

@@ -124,6 +124,18 @@ func TestLinesNeverReachTheLastColumn(t *testing.T) {
 	}
 }
 
+func TestDeepNestingIsShownAsItIsInsteadOfBeingLaidOut(t *testing.T) {
+	m := &markdown{noColor: true}
+	for _, deep := range []string{strings.Repeat("> ", 20) + "x", strings.Repeat("- ", 20) + "x", strings.Repeat("1) ", 20) + "x", "a\n" + strings.Repeat(" ", 60) + "- x"} {
+		if got := m.render(deep, 200); got != deep {
+			t.Errorf("%q became %q", deep, got)
+		}
+	}
+	if got := m.render("- a\n  - > b\n\n----------------\n", 80); !strings.Contains(got, "• a") {
+		t.Errorf("usual nesting became %q", got)
+	}
+}
+
 func TestWrappingKeepsTheLastColumnFree(t *testing.T) {
 	for _, line := range strings.Split(wrap(strings.Repeat("x", 100), 30), "\n") {
 		if ansi.StringWidth(line) > 29 {

@@ -133,7 +133,7 @@ func (s *screen) show(ctx context.Context, m corebot.Message) error {
 	select {
 	case s.inbox <- showMsg{m, done}:
 	case <-s.ended:
-		return &corebot.Failure{Class: corebot.Cancelled, Err: errLeft}
+		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: errLeft}
 	case <-ctx.Done():
 		return cancelled(ctx, "show a reply")
 	}
@@ -153,6 +153,6 @@ func (s *screen) afterEnd(done <-chan error) error {
 	case err := <-done:
 		return err
 	default:
-		return &corebot.Failure{Class: corebot.Cancelled, Err: errLeft}
+		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: errLeft}
 	}
 }

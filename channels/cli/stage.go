@@ -50,7 +50,7 @@ func (s *stage) wait(ctx context.Context) (session, error) {
 		case now != nil:
 			return now, nil
 		case left:
-			return nil, &corebot.Failure{Class: corebot.Cancelled, Err: errLeft}
+			return nil, &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: errLeft}
 		}
 		select {
 		case <-entered:
@@ -70,5 +70,5 @@ func (s *stage) look() (now session, left bool, entered <-chan struct{}) {
 }
 
 func cancelled(ctx context.Context, doing string) error {
-	return &corebot.Failure{Class: corebot.Cancelled, Err: fmt.Errorf("%s: %w", doing, context.Cause(ctx))}
+	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: fmt.Errorf("%s: %w", doing, context.Cause(ctx))}
 }

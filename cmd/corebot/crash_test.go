@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -206,7 +205,7 @@ var buildFaulty = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(dir, "corebot")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, filepath.Join(runtime.GOROOT(), "bin", "go"), "build", "-tags", "faults", "-o", path, ".").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "build", "-tags", "faults", "-o", path, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build with fault points: %w\n%s", err, out)
 	}

@@ -11,8 +11,10 @@ import (
 )
 
 func newDB(s *shell) *cobra.Command {
-	cmd := &cobra.Command{Use: "db", Short: "Check and migrate the database", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{
+		Use: "db", Short: "Check and migrate the database", Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	cmd.AddCommand(newDBCheck(s), newDBMigrate(s))
 	return cmd
 }

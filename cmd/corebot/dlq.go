@@ -15,8 +15,10 @@ import (
 )
 
 func newDLQ(s *shell) *cobra.Command {
-	cmd := &cobra.Command{Use: "dlq", Short: "List, show and replay dead letters", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{
+		Use: "dlq", Short: "List, show and replay dead letters", Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	cmd.AddCommand(newDLQList(s), newDLQShow(s), newDLQReplay(s))
 	return cmd
 }

@@ -26,11 +26,14 @@ func (p Policy) After(n int) time.Duration {
 
 // Ceiling is the longest that After may give.
 func (p Policy) Ceiling(n int) time.Duration {
-	d := p.Base
-	for ; n > 1 && d < p.Max; n-- {
+	d := min(p.Base, p.Max)
+	for ; n > 1 && d > 0 && d < p.Max; n-- {
+		if d > p.Max/2 { // doubling might overflow
+			return p.Max
+		}
 		d *= 2
 	}
-	return min(d, p.Max)
+	return d
 }
 
 // Sleep waits for d or until ctx ends, whichever comes first.

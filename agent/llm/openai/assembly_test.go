@@ -62,16 +62,26 @@ func TestCallsAreAssembledAsServersSendThem(t *testing.T) {
 		"no index": {calls(`{"id":"x","function":{"name":"f","arguments":"{\"a\""}}`, `{"function":{"arguments":":1}"}}`,
 			`{"id":"y","function":{"name":"g","arguments":"{\"b\":2}"}}`), two},
 		"always index 0": {calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}`, `{"index":0,"id":"y","function":{"name":"g","arguments":"{\"b\":2}"}}`), two},
-		"id and name repeated": {calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\""}}`, `{"index":0,"id":"x","function":{"name":"f","arguments":":1}"}}`),
-			two[:1]},
-		"name in pieces": {calls(`{"index":0,"id":"x","function":{"name":"fs_"}}`, `{"index":0,"function":{"name":"read","arguments":"{}"}}`),
-			[]corebot.ToolCall{{ID: "x", Tool: "fs_read", Args: json.RawMessage(`{}`)}}},
-		"no ids": {calls(`{"index":0,"function":{"name":"f","arguments":"{\"a\":1}"}}`, `{"index":1,"function":{"name":"g","arguments":"{\"b\":2}"}}`),
-			[]corebot.ToolCall{{ID: "call_0_0", Tool: "f", Args: two[0].Args}, {ID: "call_0_1", Tool: "g", Args: two[1].Args}}},
-		"one id twice": {calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}`, `{"index":1,"id":"x","function":{"name":"g","arguments":"{\"b\":2}"}}`),
-			[]corebot.ToolCall{{ID: "x", Tool: "f", Args: two[0].Args}, {ID: "call_0_1", Tool: "g", Args: two[1].Args}}},
-		"arguments that are no JSON": {calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{oops"}}`),
-			[]corebot.ToolCall{{ID: "x", Tool: "f", Args: json.RawMessage(`{oops`)}}},
+		"id and name repeated": {
+			calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\""}}`, `{"index":0,"id":"x","function":{"name":"f","arguments":":1}"}}`),
+			two[:1],
+		},
+		"name in pieces": {
+			calls(`{"index":0,"id":"x","function":{"name":"fs_"}}`, `{"index":0,"function":{"name":"read","arguments":"{}"}}`),
+			[]corebot.ToolCall{{ID: "x", Tool: "fs_read", Args: json.RawMessage(`{}`)}},
+		},
+		"no ids": {
+			calls(`{"index":0,"function":{"name":"f","arguments":"{\"a\":1}"}}`, `{"index":1,"function":{"name":"g","arguments":"{\"b\":2}"}}`),
+			[]corebot.ToolCall{{ID: "call_0_0", Tool: "f", Args: two[0].Args}, {ID: "call_0_1", Tool: "g", Args: two[1].Args}},
+		},
+		"one id twice": {
+			calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}`, `{"index":1,"id":"x","function":{"name":"g","arguments":"{\"b\":2}"}}`),
+			[]corebot.ToolCall{{ID: "x", Tool: "f", Args: two[0].Args}, {ID: "call_0_1", Tool: "g", Args: two[1].Args}},
+		},
+		"arguments that are no JSON": {
+			calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{oops"}}`),
+			[]corebot.ToolCall{{ID: "x", Tool: "f", Args: json.RawMessage(`{oops`)}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, err := assemble(c.stream...)

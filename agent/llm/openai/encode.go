@@ -20,6 +20,7 @@ func (m *Model) encode(r llm.Request, names *llm.Names) api.ChatCompletionReques
 	if m.baseURL == DefaultBaseURL || reasons(m.opts.Model) {
 		out.MaxCompletionTokens = r.MaxOutputTokens
 	} else {
+		//lint:ignore SA1019 it is deprecated by OpenAI only
 		out.MaxTokens = r.MaxOutputTokens
 	}
 	for _, msg := range r.Messages {

@@ -433,8 +433,15 @@ func TestAServerThatIsNotThereIsTransient(t *testing.T) {
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	for _, c := range []struct{ url, key, model string }{
-		{"ftp://x", "", "m"}, {"model.test/v1", "", "m"}, {"http://", "", "m"}, {"http://u:hunter2@x/v1", "", "m"}, {"http://x/v1?key=hunter2", "", "m"}, {":hunter2", "", "m"},
-		{"http://x/v1", "hunter2\n", "m"}, {"http://x/v1", "hun ter2", "m"}, {"http://x/v1", "", ""},
+		{"ftp://x", "", "m"},
+		{"model.test/v1", "", "m"},
+		{"http://", "", "m"},
+		{"http://u:hunter2@x/v1", "", "m"},
+		{"http://x/v1?key=hunter2", "", "m"},
+		{":hunter2", "", "m"},
+		{"http://x/v1", "hunter2\n", "m"},
+		{"http://x/v1", "hun ter2", "m"},
+		{"http://x/v1", "", ""},
 	} {
 		m, err := openai.New(c.url, openai.Options{APIKey: c.key, Model: c.model})
 		if m != nil || !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" || strings.Contains(err.Error(), "hunter2") {

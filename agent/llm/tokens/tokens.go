@@ -116,8 +116,17 @@ func vocabularyOf(model string) vocabulary {
 		family string
 		vocabulary
 	}{
-		{"gpt-4o", o200k}, {"chatgpt-4o", o200k}, {"gpt-4.1", o200k}, {"gpt-4.5", o200k}, {"gpt-5", o200k},
-		{"o1", o200k}, {"o3", o200k}, {"o4", o200k}, {"gpt-4", cl100k}, {"gpt-3.5", cl100k}, {"gpt-35", cl100k},
+		{"gpt-4o", o200k},
+		{"chatgpt-4o", o200k},
+		{"gpt-4.1", o200k},
+		{"gpt-4.5", o200k},
+		{"gpt-5", o200k},
+		{"o1", o200k},
+		{"o3", o200k},
+		{"o4", o200k},
+		{"gpt-4", cl100k},
+		{"gpt-3.5", cl100k},
+		{"gpt-35", cl100k},
 	} {
 		if rest, ok := strings.CutPrefix(name, f.family); ok && (rest == "" || strings.ContainsAny(rest[:1], "-.:")) {
 			return f.vocabulary

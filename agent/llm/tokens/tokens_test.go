@@ -152,8 +152,11 @@ func TestLongRunsOfWhiteSpaceAreFound(t *testing.T) {
 		text       string
 		start, end int
 	}{
-		{"a b", 3, 3}, {short + "a" + short, 2*maxSpaces + 1, 2*maxSpaces + 1},
-		{"ab" + long + "c", 2, 2 + 2*maxSpaces}, {"a b" + long, 3, 3 + 2*maxSpaces}, {long, 0, 2 * maxSpaces},
+		{"a b", 3, 3},
+		{short + "a" + short, 2*maxSpaces + 1, 2*maxSpaces + 1},
+		{"ab" + long + "c", 2, 2 + 2*maxSpaces},
+		{"a b" + long, 3, 3 + 2*maxSpaces},
+		{long, 0, 2 * maxSpaces},
 		{strings.Repeat("\u2003", maxSpaces) + "x", 0, 3 * maxSpaces},
 	} {
 		if start, end := longSpaces(c.text); start != c.start || end != c.end {

@@ -1,0 +1,80 @@
+package storage
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// plan is how SQLite means to run a statement.
+func plan(t *testing.T, path string, q *query) string {
+	t.Helper()
+	lines := sideQuery(t, path, "EXPLAIN QUERY PLAN "+q.sql, make([]any, strings.Count(q.sql, "?"))...)
+	var steps []string
+	for _, line := range lines {
+		steps = append(steps, line[strings.LastIndex(line, "|")+1:])
+	}
+	return strings.Join(steps, "\n")
+}
+
+func TestAClaimIsOneProbeOfTheWakeIndex(t *testing.T) {
+	path := planned(t)
+	got := plan(t, path, readyLanes)
+	for _, want := range []string{
+		"SEARCH l USING INDEX lanes_wake (pool=? AND wake_at<?)",
+		"SEARCH q USING INDEX sqlite_autoindex_message_queue_1 (lane_id=? AND seq=?)",
+		"SEARCH h USING COVERING INDEX sqlite_autoindex_message_queue_1 (lane_id=?)",
+		"SEARCH m USING INTEGER PRIMARY KEY (rowid=?)",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the plan lacks %q:\n%s", want, got)
+		}
+	}
+	if got := plan(t, path, nextWake); !strings.Contains(got, "USING COVERING INDEX lanes_wake (pool=?") {
+		t.Errorf("the next wake is found by\n%s", got)
+	}
+}
+
+// planned is a database with enough in it that no plan is chosen for emptiness.
+func planned(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	wholeDatabase(t, dir)
+	return filepath.Join(dir, FileName)
+}
+
+func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
+	path := planned(t)
+	for name, q := range map[string]*query{
+		"readyLanes": readyLanes, "nextWake": nextWake, "leaseLane": leaseLane, "logLife": logLife,
+		"selectLane": selectLane, "pushLane": pushLane, "selectLifeByID": selectLifeByID,
+		"extend": extend, "fencedLease": fencedLease, "popLane": popLane, "retryLane": retryLane, "waitLane": waitLane,
+		"endLife": endLife, "retryLife": retryLife, "selectLog": selectLog, "deleteBody": deleteBody, "selectBody": selectBody,
+		"selectSteps": selectSteps, "selectHead": selectHead, "stopLane": stopLane, "endNow": endNow, "headOf": headOf,
+		"selectDead": selectDead, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
+		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory, "selectRoles": selectRoles,
+		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause, "selectBatch": selectBatch,
+	} {
+		got := plan(t, path, q)
+		if got == "" {
+			t.Errorf("%s has no plan", name)
+		}
+		for line := range strings.Lines(got) {
+			switch line = strings.TrimSpace(line); {
+			case line == "SCAN m USING INDEX message_life_dead":
+				continue // a partial index: nothing is in it but dead letters, and the limit ends the walk
+			case name == "livesByMessageID" && line == "USE TEMP B-TREE FOR ORDER BY":
+				continue // of the few chats that used one message id
+			}
+			if strings.HasPrefix(line, "SCAN") || strings.Contains(line, "TEMP B-TREE") {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+	}
+}
+
+func TestAScanIsNoticed(t *testing.T) {
+	if got := plan(t, planned(t), &query{`SELECT * FROM message_life WHERE reason = ? ORDER BY last_error`}); !strings.Contains(got, "SCAN") || !strings.Contains(got, "TEMP B-TREE") {
+		t.Errorf("the test of plans is blind: %s", got)
+	}
+}
