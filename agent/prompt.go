@@ -8,6 +8,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/rootfs"
 )
 
 // historyRows bounds how much history is read to fill the budget.
@@ -70,6 +71,7 @@ func (t *turn) situation() (string, error) {
 	var b strings.Builder
 	b.WriteString("<data kind=\"situation\">\n")
 	fmt.Fprintf(&b, "time: %s\n", t.delivery.PublishedAt.Format(time.RFC1123Z))
+	fmt.Fprintf(&b, "directory of this chat: %s\n", rootfs.ChatDir(t.who.Key))
 	if name := t.delivery.Message.SenderName; name != "" {
 		fmt.Fprintf(&b, "sender: %s\n", dataText(name))
 	}

@@ -51,7 +51,7 @@ func (t *turn) say(e corebot.Entry) {
 // converse goes back and forth between the model and the tools until there is a final answer.
 func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
 	for range t.opts.MaxIterations {
-		answer, err := t.ask(ctx, t.offered, false)
+		answer, err := t.ask(ctx)
 		if err != nil || len(answer.Calls) == 0 {
 			return answer, err
 		}
@@ -65,10 +65,12 @@ func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
 	return t.lastWord(ctx)
 }
 
-// lastWord gives the model one call without tools to say what it has.
+// lastWord gives the model one call without tools to say what it has. It is never journaled; steps that are left in the journal,
+// of an attempt that had a higher limit, are no answer to it.
 func (t *turn) lastWord(ctx context.Context) (corebot.Answer, error) {
 	t.messages = append(t.messages, llm.Message{Role: llm.User, Text: lastWordText})
-	answer, err := t.ask(ctx, nil, true)
+	answer, err := t.complete(ctx, nil)
+	t.usage = t.usage.Add(answer.Usage)
 	answer.Calls = nil
 	return answer, err
 }
@@ -77,19 +79,17 @@ const lastWordText = "[corebot] No more tool calls are possible in this turn. An
 
 // ask takes the next model answer, from the journal if it is there. One that asks for tools is journaled before they run; the
 // final one rides in the turn's commit.
-func (t *turn) ask(ctx context.Context, offered []llm.Tool, last bool) (corebot.Answer, error) {
+func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
 	if s, ok := t.recorded(corebot.StepModel); ok {
 		t.heard(*s.Answer)
 		return *s.Answer, nil
 	}
 	started := time.Now()
-	fault.Point("model.before")
-	answer, err := t.complete(ctx, offered)
+	answer, err := t.complete(ctx, t.offered)
 	if err != nil {
 		return corebot.Answer{}, err
 	}
-	fault.Point("model.after")
-	if last || len(answer.Calls) == 0 {
+	if len(answer.Calls) == 0 {
 		t.usage = t.usage.Add(answer.Usage)
 		return answer, nil
 	}
@@ -110,6 +110,7 @@ func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer
 		t.opts.Live.Publish(event)
 	}
 	started := time.Now()
+	fault.Point("model.before")
 	answer, err := t.model.Complete(ctx, llm.Request{Messages: t.messages, Tools: offered, MaxOutputTokens: t.opts.OutputTokens}, stream)
 	t.metrics.called(t.model.Name(), answer.Usage, err, time.Since(started))
 	if err != nil || len(answer.Calls) > 0 {
@@ -120,8 +121,9 @@ func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer
 		if cause := context.Cause(ctx); cause != nil {
 			return answer, cause
 		}
-		return answer, fmt.Errorf("ask %s: %w", t.model.Name(), err)
+		return answer, err // which says by itself what was asked of whom
 	}
+	fault.Point("model.after")
 	return answer, nil
 }
 
@@ -152,15 +154,17 @@ func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 
 func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int) (corebot.ToolResult, error) {
 	if i >= MaxCalls {
-		return corebot.ToolResult{Outcome: corebot.OutcomeError, Content: fmt.Sprintf("not run: an answer may have %d tool calls", MaxCalls)}, nil
+		return notRun("an answer may have %d tool calls", MaxCalls), nil
 	}
 	handle := &step{turn: t, position: t.position, call: call}
-	if s, ok := t.recorded(corebot.StepTool); ok {
-		if s.State == corebot.StepDone {
-			return *s.Result, nil
-		}
+	switch s, ok := t.recorded(corebot.StepTool); {
+	case ok && s.State == corebot.StepDone:
+		return *s.Result, nil
+	case ok:
 		handle.intended, handle.startedAt = true, s.StartedAt
-	} else {
+	case time.Now().After(t.deadline):
+		return notRun("the time of this turn is up"), nil
+	default:
 		t.position++
 	}
 	event := live.Event{Kind: live.ToolStarted, Key: t.who.Key, MessageID: t.who.MessageID, Tool: call.Tool, Text: string(call.Args)}
@@ -174,22 +178,20 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int) (coreb
 	return result, nil
 }
 
-// settleOpenCalls gives every call that a /stop left open a result, so that the history pairs them all.
+// notRun is the result of a call that is not made. It takes no place in the journal.
+func notRun(why string, args ...any) corebot.ToolResult {
+	return corebot.ToolResult{Outcome: corebot.OutcomeError, Content: "not run: " + fmt.Sprintf(why, args...)}
+}
+
+// settleOpenCalls gives every call that a /stop left open a result, so that the history pairs them all. The results of an answer
+// stand right behind it, in the order of its calls; ids tell nothing, since some models use one again in every answer.
 func (t *turn) settleOpenCalls() {
-	open := map[string]bool{}
-	var order []string
-	for _, e := range t.said {
-		for _, c := range e.Calls {
-			open[c.ID] = true
-			order = append(order, c.ID)
-		}
-		if e.Speaker == corebot.SpeakerTool {
-			open[e.CallID] = false
-		}
+	last := len(t.said) - 1
+	for last > 0 && len(t.said[last].Calls) == 0 {
+		last--
 	}
-	for _, id := range order {
-		if open[id] {
-			t.say(corebot.Entry{Speaker: corebot.SpeakerTool, Text: "stopped by the user; it may or may not have taken effect", CallID: id})
-		}
+	answered := len(t.said) - 1 - last
+	for _, c := range t.said[last].Calls[min(answered, len(t.said[last].Calls)):] {
+		t.say(corebot.Entry{Speaker: corebot.SpeakerTool, Text: "stopped by the user; it may or may not have taken effect", CallID: c.ID})
 	}
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 type active struct {
 	mu      sync.Mutex
 	turns   map[corebot.Lease]running
-	stopped map[int64]struct{} // lives that a /stop named before their turn was known here
+	stopped map[int64]time.Time // when a /stop named a life whose turn may not be known here yet
 }
 
 type running struct {
@@ -26,10 +27,11 @@ func (a *active) begin(ctx context.Context, d corebot.Delivery) (_ context.Conte
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.turns == nil {
-		a.turns, a.stopped = map[corebot.Lease]running{}, map[int64]struct{}{}
+		a.turns = map[corebot.Lease]running{}
 	}
 	a.turns[d.Lease] = running{d.Life, cancel}
-	if _, ok := a.stopped[d.Life]; ok { // the /stop was faster than this claim's way here
+	// A /stop that was accepted before the claim is in the delivery. One from before that, such as of an earlier run, is over.
+	if at, ok := a.stopped[d.Life]; d.Stopped || ok && !at.Before(d.ClaimedAt) {
 		cancel(corebot.ErrStopped)
 	}
 	return ctx, func() {
@@ -46,14 +48,21 @@ func (a *active) stop(life int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stopped == nil {
-		a.turns, a.stopped = map[corebot.Lease]running{}, map[int64]struct{}{}
+		a.stopped = map[int64]time.Time{}
 	}
-	a.stopped[life] = struct{}{}
+	a.stopped[life] = time.Now()
 	for _, t := range a.turns {
 		if t.life == life {
 			t.cancel(corebot.ErrStopped)
 		}
 	}
+}
+
+// forget drops what is known of a /stop from before a moment: the turn that it met had ended already.
+func (a *active) forget(before time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.stopped, func(_ int64, at time.Time) bool { return at.Before(before) })
 }
 
 // lost cancels turns whose lease another claim may have.
@@ -93,6 +102,7 @@ func (r *Router) heartbeat(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		r.active.forget(time.Now().Add(-r.queue.Lease()))
 		leases := r.active.leases()
 		if len(leases) == 0 {
 			continue

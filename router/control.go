@@ -19,17 +19,21 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 	if err != nil {
 		return corebot.Receipt{}, fmt.Errorf("look for what to stop: %w", err)
 	}
-	text := "There is nothing to stop."
 	allowed, err := r.mayStop(ctx, m, sender)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
-	if life != 0 && !allowed {
-		life, text = 0, "Only who sent the message, or an admin, can stop its answer."
+	refused := life != 0 && !allowed
+	if refused {
+		life = 0
 	}
 	s, err := r.ledger.Stop(ctx, m, life, func(found bool) corebot.Message {
-		if found {
+		text := "There is nothing to stop."
+		switch {
+		case found:
 			text = "Stopping."
+		case refused:
+			text = "Only who sent the message, or an admin, can stop its answer."
 		}
 		return corebot.Message{
 			ID: m.ID + "/stop", Direction: corebot.Outbound, Key: m.Key, Kind: corebot.KindNotice,

@@ -165,10 +165,10 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	if o, unfit := r.queue.Unfit(d); unfit {
 		return gaveUp(d, o)
 	}
-	if d.Stopped {
-		return stopped(d, corebot.Result{})
-	}
 	if d.Message.Kind == corebot.KindCommand {
+		if d.Stopped {
+			return stopped(d, corebot.Result{})
+		}
 		return command(d)
 	}
 	result, err := r.turn(ctx, d)
@@ -182,7 +182,7 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	if o.Verb == corebot.Dead {
 		return gaveUp(d, o)
 	}
-	return corebot.Result{Outcome: o, Usage: result.Usage}
+	return corebot.Result{Outcome: o} // its usage is in the journal, and counted by the attempt that ends the message
 }
 
 // turn has the agent run; a panic of it is this message's failure, not the process's end.
@@ -205,16 +205,18 @@ const commitTries = 6
 func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.Result) (err error) {
 	pause := backoff.Policy{Base: 200 * time.Millisecond, Max: 5 * time.Second}
 	ctx = context.WithoutCancel(ctx)
+	maybeDone := false
 	for n := 1; n <= commitTries; n++ {
 		err = r.ledger.Commit(ctx, d, result)
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, corebot.ErrLeaseLost) && n > 1:
-			return nil // an earlier try, whose outcome was unknown, has ended it
+		case errors.Is(err, corebot.ErrLeaseLost) && maybeDone:
+			return nil // the earlier try, whose outcome was unknown, has ended it
 		case errors.Is(err, corebot.ErrLeaseLost), errors.Is(err, corebot.ErrClosed):
 			return err
 		}
+		maybeDone = maybeDone || errors.Is(err, corebot.ErrCommitUnknown)
 		zerolog.Ctx(ctx).Warn().Err(err).Int("try", n).Msg("commit")
 		backoff.Sleep(ctx, pause.After(n))
 	}

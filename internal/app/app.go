@@ -49,6 +49,7 @@ type App struct {
 
 	config   config.Config
 	log      zerolog.Logger
+	notes    *notes
 	router   *router.Router
 	outbox   *channels.Outbox
 	channels *channels.Supervisor
@@ -116,6 +117,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	if err != nil {
 		return err
 	}
+	a.notes = w
 	a.opened("workspace", w.root)
 	rules, err := policy.New(policy.Options{})
 	if err != nil {
@@ -175,6 +177,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.answers {
 		services = append(services,
+			lifecycle.Service{Name: "workspace", Run: waitOut(func(context.Context) error { a.notes.sweep(a.log); return nil })},
 			lifecycle.Service{Name: "outbox", Run: waitOut(a.channels.Send)},
 			lifecycle.Service{Name: "router", Run: a.router.Run})
 	}

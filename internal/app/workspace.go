@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
@@ -38,6 +41,20 @@ func openWorkspace(dir string) (*notes, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	return &notes{root, store}, nil
+}
+
+// leftover is how old a temporary file must be to belong to a write that a crash cut off.
+const leftover = time.Hour
+
+// sweep takes away what crashes left in the workspace. What it cannot take away is no reason not to run.
+func (n *notes) sweep(log zerolog.Logger) {
+	removed, err := n.root.Sweep(time.Now().Add(-leftover))
+	if err != nil {
+		log.Warn().Err(err).Msg("sweep the workspace")
+	}
+	if removed > 0 {
+		log.Info().Int("files", removed).Msg("swept what a crash left in the workspace")
+	}
 }
 
 func (n *notes) Identity() (string, error)     { return n.read("IDENTITY.md") }
