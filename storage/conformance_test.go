@@ -29,6 +29,7 @@ func TestTheStoreKeepsTheContractOfTheBus(t *testing.T) {
 		}
 		damage := map[bustest.Damaged]string{
 			bustest.Body:    `UPDATE message_queue SET body = zeroblob(length(body)) WHERE life_id = ?`,
+			bustest.Letter:  `UPDATE message_queue SET body = CAST(replace(CAST(body AS TEXT), 'text of', 'texT of') AS BLOB) WHERE life_id = ?`,
 			bustest.Journal: `UPDATE execution_steps SET request = replace(request, '"', '?') WHERE life_id = ?`,
 		}
 		s.Damage = func(life int64, what bustest.Damaged) error {

@@ -38,8 +38,9 @@ type Store struct {
 type Damaged string
 
 const (
-	Body    Damaged = "body"
-	Journal Damaged = "journal"
+	Body    Damaged = "body"    // no message can be read from it
+	Letter  Damaged = "letter"  // a message can be read: another than was published
+	Journal Damaged = "journal" // no step can be read from it
 )
 
 // Ledger is what the suite needs of executions.

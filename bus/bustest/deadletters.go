@@ -139,15 +139,21 @@ func freshReplayStartsOver(s *suite) {
 }
 
 func damagedBodyIsUnfit(s *suite) {
-	life := s.publish("a", "1")
-	s.publish("a", "2")
-	s.must(s.Damage(life, Body))
+	s.damagedIsUnfit("a", Body)
+	s.damagedIsUnfit("b", Letter)
+}
+
+func (s *suite) damagedIsUnfit(chat string, what Damaged) {
+	s.t.Helper()
+	life := s.publish(chat, "1")
+	s.publish(chat, "2")
+	s.must(s.Damage(life, what))
 	d, o := s.unfit("1")
-	if d.Message.ID != "1" || d.Message.Key != prompt("a", "1").Key {
+	if d.Message.ID != "1" || d.Message.Key != prompt(chat, "1").Key {
 		s.t.Fatalf("the chat cannot be told: %+v", d.Message)
 	}
 	s.settle(d, o)
-	s.claim("2")
+	s.settle(s.claim("2"), answered())
 	if l := s.life(life); l.End != corebot.EndDead || l.Message != nil {
 		s.t.Fatalf("the life says %+v", l)
 	}

@@ -18,6 +18,7 @@ func leaseSpecs() []spec {
 		{"a head that loses its lease three times without a step is poison", lostLeasesArePoison},
 		{"a new step resets the count of lost leases", stepResetsLosses},
 		{"a counted retry resets the count of lost leases", retryResetsLosses},
+		{"a wait without a reason keeps the journal", waitKeepsJournal},
 		{"a resumed claim brings the journal of its run", journalComesBack},
 	}
 }
@@ -165,6 +166,16 @@ func retryResetsLosses(s *suite) {
 	}
 }
 
+func waitKeepsJournal(s *suite) {
+	s.publish("a", "1")
+	d := s.claim("1")
+	s.record(d, 0)
+	s.settle(d, corebot.Outcome{Verb: corebot.Wait, At: time.Now()})
+	if d = s.claim("1"); len(d.Journal) != 1 {
+		s.t.Fatalf("the journal has %d steps", len(d.Journal))
+	}
+}
+
 func journalComesBack(s *suite) {
 	life := s.publish("a", "1")
 	s.record(s.claim("1"), 0)
@@ -173,7 +184,6 @@ func journalComesBack(s *suite) {
 		func(corebot.Delivery) { s.reopen() },
 		func(d corebot.Delivery) { s.settle(d, retryIn(0)) },
 		func(d corebot.Delivery) { s.settle(d, waitFor(0)) },
-		func(d corebot.Delivery) { s.settle(d, corebot.Outcome{Verb: corebot.Wait, At: time.Now()}) }, // with no reason given
 		func(d corebot.Delivery) { s.reopen(); s.settle(s.claim("1"), retryIn(0)) },
 	} {
 		if i == 0 {
