@@ -25,7 +25,7 @@ func (p Principal) String() string {
 	return b.String()
 }
 
-// ParsePrincipal reads what [Principal.String] writes.
+// ParsePrincipal reads what [Principal.String] writes, and nothing else.
 func ParsePrincipal(s string) (Principal, error) {
 	parts := strings.Split(s, ":")
 	if len(parts) != 3 {
@@ -39,7 +39,11 @@ func ParsePrincipal(s string) (Principal, error) {
 		}
 		f[i] = v
 	}
-	return Principal{Channel: f[0], Account: f[1], ID: f[2]}, nil
+	p := Principal{Channel: f[0], Account: f[1], ID: f[2]}
+	if p.String() != s {
+		return Principal{}, fmt.Errorf("%w: principal %q is not spelled as %q", ErrInvalid, s, p)
+	}
+	return p, nil
 }
 
 // Role is what a principal may do. There are two.

@@ -22,7 +22,7 @@ type Life struct {
 	Kind        Kind      `json:"kind"`
 	Sender      Principal `json:"sender,omitzero"`
 	Run         int       `json:"run"`
-	State       string    `json:"state"` // "waiting", "running", "retrying", or the End
+	State       string    `json:"state"` // for people: the End, or "running", "ready", "waiting behind others", "waiting: why"
 	End         End       `json:"end,omitempty"`
 	Reason      string    `json:"reason,omitempty"`
 	LastError   string    `json:"lastError,omitempty"`

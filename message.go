@@ -95,21 +95,38 @@ func (m Message) Validate(maxBytes int) error {
 	if err := validateName(m.ID); err != nil {
 		return fmt.Errorf("%w: id %v", ErrInvalid, err)
 	}
-	if err := validateName(m.Sender.ID); err != nil {
-		return fmt.Errorf("%w: senderId %v", ErrInvalid, err)
+	for _, name := range []string{m.Sender.ID, m.Sender.Channel, m.Sender.Account} {
+		if err := validateName(name); err != nil {
+			return fmt.Errorf("%w: senderId %v", ErrInvalid, err)
+		}
+	}
+	if err := validateName(m.InReplyTo); err != nil {
+		return fmt.Errorf("%w: inReplyTo %v", ErrInvalid, err)
 	}
 	if n := m.Size(); maxBytes > 0 && n > maxBytes {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, n, maxBytes)
 	}
-	for _, p := range m.Parts {
-		if !utf8.ValidString(p.Text) {
-			return fmt.Errorf("%w: the text is not valid UTF-8", ErrInvalid)
-		}
+	if !m.validUTF8() {
+		return fmt.Errorf("%w: the text is not valid UTF-8", ErrInvalid)
 	}
 	if strings.TrimSpace(m.Text()) == "" && !slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Type != PartText }) {
 		return fmt.Errorf("%w: the message is empty", ErrInvalid)
 	}
 	return nil
+}
+
+// validUTF8 looks at all content: what is stored must come back as it was.
+func (m Message) validUTF8() bool {
+	ok := utf8.ValidString(m.SenderName)
+	for _, p := range m.Parts {
+		for _, s := range []string{string(p.Type), p.Text, p.Hash, p.Name, p.MediaType} {
+			ok = ok && utf8.ValidString(s)
+		}
+	}
+	for k, v := range m.Metadata {
+		ok = ok && utf8.ValidString(k) && utf8.ValidString(v)
+	}
+	return ok
 }
 
 // Checksum tells one body from another, and a stored body from a damaged one.

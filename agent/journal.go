@@ -39,12 +39,12 @@ func (s *step) Intend(ctx context.Context, decision corebot.AuditEvent) error {
 	err := s.journal.Record(ctx, s.delivery, corebot.Step{
 		Position: s.position, Kind: corebot.StepTool, State: corebot.StepIntended, Call: &s.call, StartedAt: s.startedAt,
 	}, decision)
-	fault.Point("tool.before")
+	fault.Point("tool", "before")
 	return err
 }
 
 func (s *step) Finish(ctx context.Context, result corebot.ToolResult, event corebot.AuditEvent) error {
-	fault.Point("tool.after")
+	fault.Point("tool", "after")
 	if s.startedAt.IsZero() {
 		s.startedAt = time.Now()
 	}

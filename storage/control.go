@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/corebot/corebot"
@@ -55,8 +56,8 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, no
 			answer = &answers[1]
 		}
 		answer.cause = life
-		_, err = publishTx(t, answer, corebot.Limits{})
-		return err
+		r, err := publishTx(t, answer, corebot.Limits{})
+		return cmp.Or(err, r.Err)
 	})
 	return s, err
 }

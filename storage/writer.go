@@ -190,7 +190,7 @@ func (w *writer) attempt(ops []*op) error {
 			w.rollback()
 			return classify(verdicts[i])
 		}
-		fault.Point(o.name + ".before")
+		fault.Point(o.name, "before")
 	}
 	served, err := w.parked.serve(t)
 	if err != nil {
@@ -203,11 +203,11 @@ func (w *writer) attempt(ops []*op) error {
 	w.pause = 0
 	w.db.metrics.observe(len(ops)+len(served), t.writes, time.Since(started))
 	for i, o := range ops {
-		fault.Point(o.name + ".after")
+		fault.Point(o.name, "after")
 		o.done <- classify(verdicts[i])
 	}
 	for _, o := range served {
-		fault.Point("claim.after")
+		fault.Point("claim", "after")
 		o.done <- nil
 	}
 	return nil
@@ -242,7 +242,7 @@ func (w *writer) commit(t *tx) error {
 		w.rollback()
 		return classify(err)
 	}
-	fault.Point("commit")
+	fault.Point("commit", "before")
 	_, err := w.conn.exec(commit, nil)
 	if err == nil {
 		w.batch++

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// The process kills itself when the point COREBOT_FAULT names, as "point" or "point#n" for the nth time, is reached.
+// The process kills itself when the point COREBOT_FAULT names, as "what.when" or "what.when#n" for the nth time, is reached.
 var (
 	target, nth = parse(os.Getenv("COREBOT_FAULT"))
 	seen        atomic.Int64
@@ -26,8 +26,8 @@ func parse(s string) (string, int64) {
 }
 
 // Point marks a place where a crash is tried: SIGKILL, so that nothing gets to clean up.
-func Point(name string) {
-	if name == target && seen.Add(1) == nth {
+func Point(what, when string) {
+	if what+"."+when == target && seen.Add(1) == nth {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}
