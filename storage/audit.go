@@ -1,10 +1,70 @@
 package storage
 
-import "github.com/corebot/corebot"
+import (
+	"context"
+	"time"
 
-var insertAudit = &query{`INSERT INTO audit_events (at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	"github.com/corebot/corebot"
+)
 
+// Audit reads the trail of tool calls. It is written with the steps of the ledger, never by itself.
+type Audit struct{ db *DB }
+
+// NewAudit is the audit trail of a database.
+func NewAudit(db *DB) *Audit { return &Audit{db} }
+
+// AuditFilter says which events are wanted. Zero fields mean all.
+type AuditFilter struct {
+	Since, Until time.Time
+	Channel      string
+	Chat         string
+	Sender       string
+	Tool         string
+	Outcome      corebot.AuditOutcome
+	Limit        int // the newest that many; 0 means 100
+}
+
+var (
+	insertAudit = &query{`INSERT INTO audit_events
+		(at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	// The id is the order of writing. An empty filter field lets everything pass.
+	selectAudit = &query{`SELECT id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id
+		FROM audit_events
+		WHERE at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', sender) AND ? IN ('', tool) AND ? IN ('', outcome)
+		ORDER BY id DESC LIMIT ? + 0`}
+)
+
+// List gives events, newest first.
+func (a *Audit) List(ctx context.Context, f AuditFilter) ([]corebot.AuditEvent, error) {
+	until, limit := int64(1<<62), 100
+	if !f.Until.IsZero() {
+		until = f.Until.UnixMilli()
+	}
+	if f.Limit > 0 {
+		limit = f.Limit
+	}
+	var out []corebot.AuditEvent
+	err := a.db.reader.each(ctx, selectAudit, func(s scanner) error {
+		e, err := scanAudit(s)
+		out = append(out, e)
+		return err
+	}, f.Since, until, f.Channel, f.Chat, f.Sender, f.Tool, string(f.Outcome), limit)
+	return out, err
+}
+
+func scanAudit(s scanner) (e corebot.AuditEvent, err error) {
+	var role, outcome string
+	var took int64
+	k := &e.Key
+	err = s.Scan(&e.ID, moment{&e.At}, &e.Event, &e.Tool, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &e.Principal.ID,
+		&role, &e.Entry, &outcome, &e.Rule, &e.Args, &took, &e.StepID)
+	e.Principal.Channel, e.Principal.Account = k.Channel, k.Account
+	e.Role, e.Outcome, e.Duration = corebot.Role(role), corebot.AuditOutcome(outcome), time.Duration(took)*time.Millisecond
+	return e, err
+}
+
+// auditTx writes events in the transaction that they belong to.
 func auditTx(t *tx, events []corebot.AuditEvent) error {
 	for _, e := range events {
 		k := e.Key
