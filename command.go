@@ -1,6 +1,9 @@
 package corebot
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // Command is a chat command: what a message is when its first word is a known one that begins with a slash.
 type Command struct {
@@ -19,8 +22,12 @@ var commands = map[string]Kind{
 
 // ParseCommand reads a chat command. Text that begins with any other slashed word is an ordinary prompt.
 func ParseCommand(text string) (c Command, kind Kind, ok bool) {
-	word, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
-	name := strings.ToLower(word)
+	text = strings.TrimSpace(text)
+	end := strings.IndexFunc(text, unicode.IsSpace)
+	if end < 0 {
+		end = len(text)
+	}
+	name, rest := strings.ToLower(text[:end]), text[end:]
 	kind, ok = commands[name]
 	if !ok {
 		return Command{}, KindPrompt, false

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -102,7 +103,8 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		who:      corebot.Caller{Key: d.Message.Key, Principal: d.Message.Sender, Entry: entry(d), MessageID: d.Message.ID},
 		deadline: time.Now().Add(a.opts.MaxTime),
 	}
-	if err := t.prepare(ctx); err != nil {
+	// Also a turn that was stopped before it began reads its prompt: what earlier attempts did becomes history.
+	if err := t.prepare(context.WithoutCancel(ctx)); err != nil {
 		return corebot.Result{}, err
 	}
 	answer, err := t.converse(ctx)
@@ -112,7 +114,9 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		}
 		return corebot.Result{History: t.said, Usage: t.usage}, err
 	}
-	t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: answer.Text})
+	if !blank(answer.Text) {
+		t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: answer.Text})
+	}
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 		History: t.said,
@@ -135,8 +139,11 @@ func (t *turn) reply(text string) corebot.Message {
 		ID: t.delivery.RunID() + "/1", Direction: corebot.Outbound, Key: t.delivery.Message.Key, Kind: corebot.KindReply,
 		Parts: corebot.TextPart(text), InReplyTo: t.delivery.Message.ID,
 	}
-	if text == "" {
+	if blank(text) {
 		m.Kind, m.Parts = corebot.KindNotice, corebot.TextPart("(The model answered with no text.)")
 	}
 	return m
 }
+
+// blank: some channels refuse a message of white space, and some models such an entry in their context.
+func blank(text string) bool { return strings.TrimSpace(text) == "" }

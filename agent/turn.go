@@ -69,9 +69,8 @@ func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
 // of an attempt that had a higher limit, are no answer to it.
 func (t *turn) lastWord(ctx context.Context) (corebot.Answer, error) {
 	t.messages = append(t.messages, llm.Message{Role: llm.User, Text: lastWordText})
-	answer, err := t.complete(ctx, nil)
+	answer, err := t.complete(ctx, nil) // of its answer only the text counts
 	t.usage = t.usage.Add(answer.Usage)
-	answer.Calls = nil
 	return answer, err
 }
 
@@ -109,8 +108,11 @@ func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer
 		event.Kind, event.Text = live.Text, text
 		t.opts.Live.Publish(event)
 	}
+	if ctx.Err() != nil {
+		return corebot.Answer{}, context.Cause(ctx)
+	}
 	started := time.Now()
-	fault.Point("model.before")
+	fault.Point("model", "before")
 	answer, err := t.model.Complete(ctx, llm.Request{Messages: t.messages, Tools: offered, MaxOutputTokens: t.opts.OutputTokens}, stream)
 	t.metrics.called(t.model.Name(), answer.Usage, err, time.Since(started))
 	if err != nil || len(answer.Calls) > 0 {
@@ -123,7 +125,7 @@ func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer
 		}
 		return answer, err // which says by itself what was asked of whom
 	}
-	fault.Point("model.after")
+	fault.Point("model", "after")
 	return answer, nil
 }
 
@@ -160,6 +162,8 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int) (coreb
 	switch s, ok := t.recorded(corebot.StepTool); {
 	case ok && s.State == corebot.StepDone:
 		return *s.Result, nil
+	case ctx.Err() != nil:
+		return corebot.ToolResult{}, context.Cause(ctx)
 	case ok:
 		handle.intended, handle.startedAt = true, s.StartedAt
 	case time.Now().After(t.deadline):

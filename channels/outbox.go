@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 	o := &Outbox{
 		queue: q, journal: j, onAmbiguous: on, log: log,
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_outbox_sends_total", Help: "Sends of outbound messages, by result: sent, failed.",
+			Name: "corebot_outbox_sends_total", Help: "Sends of outbound messages, by result: sent, failed, postponed.",
 		}, []string{"channel", "result"}),
 		ambiguous: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_outbox_ambiguous_total", Help: "Outbound messages that may have been sent before a crash, on a channel that cannot tell.",
@@ -77,7 +78,8 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 }
 
 // Run sends the messages of one channel until ctx ends. A send that is under way then has until its deadline, two thirds of a
-// lease, so that nobody else can claim its message meanwhile.
+// lease, so that nobody else can claim its message meanwhile. A message of many parts gives its claim back in between, and goes
+// on where it was.
 func (o *Outbox) Run(ctx context.Context, c Channel) error {
 	var wg sync.WaitGroup
 	for range sendWorkers {
@@ -142,34 +144,44 @@ func (o *Outbox) outcome(ctx context.Context, c Channel, d corebot.Delivery) cor
 			}
 		}
 	}
+	result, out := "sent", corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}
 	if err := o.send(ctx, c, d); err != nil {
-		o.sent.WithLabelValues(c.Name(), "failed").Inc()
-		return o.queue.Verdict(d, err)
+		result, out = "failed", o.queue.Verdict(d, err)
+		if out.Verb == corebot.Wait {
+			result = "postponed"
+		}
 	}
-	o.sent.WithLabelValues(c.Name(), "sent").Inc()
-	return corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}
+	o.sent.WithLabelValues(c.Name(), result).Inc()
+	return out
 }
+
+// errMoreParts is no failure: each part has a fair share of a claim's time, however many there are.
+var errMoreParts = errors.New("some parts are still to be sent")
 
 // send sends the parts that are still to be sent. Every part but the last is journaled; the last rides on the settle.
 func (o *Outbox) send(ctx context.Context, c Channel, d corebot.Delivery) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.queue.Lease()*2/3)
 	defer cancel()
+	begun := time.Now()
 	parts := []string{d.Message.Text()}
 	if s, ok := c.(Splitter); ok {
 		parts = Split(parts[0], s.MaxMessageBytes())
 	}
 	for i := len(d.Journal); i < len(parts); i++ {
+		if i > len(d.Journal) && time.Since(begun) > o.queue.Lease()/3 {
+			return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: time.Millisecond, Err: errMoreParts}
+		}
 		m := d.Message
 		m.Parts = corebot.TextPart(parts[i])
 		if len(parts) > 1 {
 			m.ID = d.StepID(i)
 		}
 		started := time.Now()
-		fault.Point("send.before")
-		if err := c.Send(ctx, m); err != nil {
+		fault.Point("send", "before")
+		if err := sendOne(ctx, c, m); err != nil {
 			return err
 		}
-		fault.Point("send.after")
+		fault.Point("send", "after")
 		if i == len(parts)-1 {
 			return nil
 		}
@@ -179,4 +191,14 @@ func (o *Outbox) send(ctx context.Context, c Channel, d corebot.Delivery) error 
 		}
 	}
 	return nil
+}
+
+// sendOne turns a panic of a channel into this message's failure: the process must not die of it again and again.
+func sendOne(ctx context.Context, c Channel, m corebot.Message) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return c.Send(ctx, m)
 }

@@ -32,12 +32,11 @@ func cut(text string, limit int) int {
 			return i + len(boundary)
 		}
 	}
-	n := limit
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
+	for n := limit; n > 0 && n > limit-utf8.UTFMax; n-- {
+		if utf8.RuneStart(text[n]) {
+			return n
+		}
 	}
-	if n == 0 { // a limit smaller than a rune: a whole rune all the same
-		_, n = utf8.DecodeRuneInString(text)
-	}
-	return n
+	_, size := utf8.DecodeRuneInString(text)
+	return max(size, limit) // a limit smaller than a rune, and a whole rune all the same; or bytes that are no runes
 }

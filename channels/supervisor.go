@@ -2,6 +2,7 @@ package channels
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -38,17 +39,12 @@ const healthyAfter = time.Minute
 // Receive runs every channel until ctx ends or the channel ends by itself, and returns the errors of those that did.
 func (s *Supervisor) Receive(ctx context.Context) error {
 	var wg sync.WaitGroup
-	errs := make(chan error, len(s.channels))
-	for _, c := range s.channels {
-		wg.Go(func() { errs <- s.keep(ctx, c) })
+	errs := make([]error, len(s.channels))
+	for i, c := range s.channels {
+		wg.Go(func() { errs[i] = s.keep(ctx, c) })
 	}
 	wg.Wait()
-	for range s.channels {
-		if err := <-errs; err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Send runs the outbox of every channel until ctx ends.
@@ -71,7 +67,8 @@ func (s *Supervisor) keep(ctx context.Context, c Channel) error {
 			return nil
 		}
 		if isFinal(err) {
-			return err
+			s.log.Error().Err(err).Str("channel", c.Name()).Msg("the channel has ended for good")
+			return fmt.Errorf("%s: %w", c.Name(), err)
 		}
 		if time.Since(started) > healthyAfter {
 			failures = 1

@@ -16,11 +16,14 @@ import (
 // the same words everywhere: chat, message, execution, tool, attempt.
 func NewLogger(out io.Writer, level, format string) (zerolog.Logger, error) {
 	l, err := zerolog.ParseLevel(level)
-	if err != nil || level == "" {
+	if err != nil || l < zerolog.DebugLevel || l > zerolog.ErrorLevel {
 		return zerolog.Nop(), fmt.Errorf("%w: log level %q: want debug, info, warn or error", corebot.ErrInvalid, level)
 	}
+	if format != "auto" && format != "json" && format != "pretty" {
+		return zerolog.Nop(), fmt.Errorf("%w: log format %q: want auto, json or pretty", corebot.ErrInvalid, format)
+	}
 	if format == "pretty" || format == "auto" && isTerminal(out) {
-		out = zerolog.ConsoleWriter{Out: out, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}
+		out = zerolog.ConsoleWriter{Out: out, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "" || !isTerminal(out)}
 	}
 	return zerolog.New(out).Level(l).With().Timestamp().Logger(), nil
 }

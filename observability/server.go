@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -38,11 +39,16 @@ type Server struct {
 	http     *http.Server
 }
 
-// NewServer listens at once, so that a busy port is known before anything else is started, and serves in Run.
+// NewServer listens at once, so that a busy port is known before anything else is started, and serves in Run. A listener that
+// other machines can reach, and that asks for no token, is refused ([corebot.ErrInvalid]).
 func NewServer(o Options) (*Server, error) {
 	l, err := net.Listen("tcp", o.Addr)
 	if err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("listen for observability: %w", err), "choose another observability.addr, or port 0 for any")
+	}
+	if at := l.Addr().(*net.TCPAddr); o.Token == "" && !at.IP.IsLoopback() {
+		err := fmt.Errorf("%w: observability at %s can be reached from other machines and asks for no token", corebot.ErrInvalid, at)
+		return nil, corebot.WithHint(errors.Join(err, l.Close()), "set observability.token, or listen on 127.0.0.1")
 	}
 	s := &Server{opts: o, listener: l}
 	mux := http.NewServeMux()
@@ -52,7 +58,7 @@ func NewServer(o Options) (*Server, error) {
 	mux.Handle("GET /status", s.guarded(http.HandlerFunc(s.status)))
 	s.http = &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(o.Log, "", 0),
 	}
 	return s, nil
 }
@@ -60,23 +66,38 @@ func NewServer(o Options) (*Server, error) {
 // Addr is where the server listens.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Close frees the port of a server that was never run.
-func (s *Server) Close() error { return s.listener.Close() }
-
-// Run serves until ctx ends.
-func (s *Server) Run(ctx context.Context) error {
-	s.opts.Log.Info().Str("addr", s.Addr()).Msg("observability")
-	defer context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if s.http.Shutdown(grace) != nil {
-			_ = s.http.Close()
-		}
-	})()
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+// Close frees the port, also of a server that was never run.
+func (s *Server) Close() error {
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
+}
+
+// Run serves until ctx ends, and returns when the requests that were under way are answered or a second has passed.
+func (s *Server) Run(ctx context.Context) error {
+	s.opts.Log.Info().Str("addr", s.Addr()).Msg("observability")
+	drained := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(drained)
+		s.drain(context.WithoutCancel(ctx))
+	})
+	err := s.http.Serve(s.listener)
+	if !stop() {
+		<-drained
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve observability: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close()
+	}
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {

@@ -1,0 +1,170 @@
+package channels_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/bus"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/apptest"
+)
+
+// newDoor is the door of a kit whose lanes hold two messages of a thousand bytes.
+func newDoor(t *testing.T, audience channels.Audience) (*apptest.Kit, *channels.FrontDoor) {
+	t.Helper()
+	k := apptest.New(t, apptest.Options{Bus: bus.Options{MaxBytes: 1000, Limits: corebot.Limits{LaneDepth: 2}}})
+	return k, channels.NewFrontDoor(k.Bus, k.Router, corebot.DefaultAgent, map[string]channels.Audience{apptest.Channel: audience})
+}
+
+func incoming(id, text string) channels.Incoming {
+	return channels.Incoming{ID: id, Channel: apptest.Channel, Account: "acc", Chat: "a", Thread: "t", SenderID: "alice", SenderName: "Alice", Text: text}
+}
+
+// stored is how many messages with an id are in the database.
+func stored(t *testing.T, k *apptest.Kit, id string) int {
+	t.Helper()
+	lives, err := k.Lives.Find(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(lives)
+}
+
+func TestWhoMayTalkIsWhoIsNamed(t *testing.T) {
+	for i, c := range []struct {
+		audience channels.Audience
+		channel  string
+		sender   string
+		admitted bool
+	}{
+		{nil, apptest.Channel, "alice", false},
+		{channels.Audience{}, apptest.Channel, "alice", false},
+		{channels.Audience{"*"}, apptest.Channel, "alice", true},
+		{channels.Audience{"*"}, apptest.Channel, "", true},
+		{channels.Audience{"*"}, "another", "alice", false},
+		{channels.Audience{"alice"}, apptest.Channel, "alice", true},
+		{channels.Audience{"alice"}, apptest.Channel, "Alice", false},
+		{channels.Audience{""}, apptest.Channel, "", false},
+		{channels.Audience{"bob"}, apptest.Channel, "alice", false},
+	} {
+		k, door := newDoor(t, c.audience)
+		in := incoming("1", "hello")
+		in.Channel, in.SenderID = c.channel, c.sender
+		_, err := door.Accept(t.Context(), in)
+		if admitted := err == nil; admitted != c.admitted || !admitted && !errors.Is(err, channels.ErrNotAdmitted) {
+			t.Errorf("case %d: %v", i, err)
+		}
+		if n := stored(t, k, "1"); (n == 1) != c.admitted {
+			t.Errorf("case %d: %d messages are stored", i, n)
+		}
+		k.Close()
+	}
+}
+
+func TestCommandsAreToldFromPrompts(t *testing.T) {
+	k, door := newDoor(t, channels.Audience{"*"})
+	for i, c := range []struct {
+		text      string
+		direction corebot.Direction
+		kind      corebot.Kind
+	}{
+		{"hello", corebot.Inbound, corebot.KindPrompt},
+		{`/tool fs.list {"path":"."}`, corebot.Inbound, corebot.KindPrompt},
+		{"/stopping now", corebot.Inbound, corebot.KindPrompt},
+		{"please /stop", corebot.Inbound, corebot.KindPrompt},
+		{"/new", corebot.Inbound, corebot.KindCommand},
+		{"  /RESET  ", corebot.Inbound, corebot.KindCommand},
+		{"/help me", corebot.Inbound, corebot.KindCommand},
+		{"/stop", corebot.Control, corebot.KindControl},
+		{"/Stop it", corebot.Control, corebot.KindControl},
+	} {
+		in := incoming(fmt.Sprint("m", i), c.text)
+		in.Chat = fmt.Sprint("chat", i)
+		if _, err := door.Accept(t.Context(), in); err != nil {
+			t.Fatalf("%q: %v", c.text, err)
+		}
+		life := k.Life(in.ID)
+		if life.Direction != c.direction || life.Kind != c.kind {
+			t.Errorf("%q is %s %s, want %s %s", c.text, life.Direction, life.Kind, c.direction, c.kind)
+		}
+	}
+}
+
+func TestAMessageIsStoredUnderItsKeyAndPrincipal(t *testing.T) {
+	k, door := newDoor(t, channels.Audience{"*"})
+	in := incoming("1", "hello")
+	in.Metadata = map[string]string{"lang": "en"}
+	if _, err := door.Accept(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	m := k.Claim().Message
+	want := corebot.Key{Agent: "main", Channel: apptest.Channel, Account: "acc", Chat: "a", Thread: "t"}
+	sender := corebot.Principal{Channel: apptest.Channel, Account: "acc", ID: "alice"}
+	if m.Key != want || m.Sender != sender || m.SenderName != "Alice" || m.Text() != "hello" || m.Metadata["lang"] != "en" {
+		t.Errorf("stored as %+v", m)
+	}
+}
+
+func TestARefusalStoresNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*channels.Incoming)
+		want   error
+	}{
+		"no id":                    {func(in *channels.Incoming) { in.ID = "" }, corebot.ErrInvalid},
+		"no chat":                  {func(in *channels.Incoming) { in.Chat = "" }, corebot.ErrInvalid},
+		"no text":                  {func(in *channels.Incoming) { in.Text = " \n " }, corebot.ErrInvalid},
+		"text that is not UTF-8":   {func(in *channels.Incoming) { in.Text = "a\xff" }, corebot.ErrInvalid},
+		"control character in id":  {func(in *channels.Incoming) { in.ID = "1\n2" }, corebot.ErrInvalid},
+		"id that is too long":      {func(in *channels.Incoming) { in.ID = strings.Repeat("x", corebot.MaxKeyField+1) }, corebot.ErrInvalid},
+		"too large":                {func(in *channels.Incoming) { in.Text = strings.Repeat("x", 1001) }, corebot.ErrTooLarge},
+		"metadata too large":       {func(in *channels.Incoming) { in.Metadata = map[string]string{"k": strings.Repeat("x", 1000)} }, corebot.ErrTooLarge},
+		"a /stop without an id":    {func(in *channels.Incoming) { in.ID, in.Text = "", "/stop" }, corebot.ErrInvalid},
+		"a /stop of a bad sender":  {func(in *channels.Incoming) { in.SenderID, in.Text = "\x00", "/stop" }, corebot.ErrInvalid},
+		"a /stop that is too long": {func(in *channels.Incoming) { in.ID, in.Text = strings.Repeat("x", 600), "/stop" }, corebot.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, door := newDoor(t, channels.Audience{"*"})
+			in := incoming("1", "hello")
+			c.change(&in)
+			if _, err := door.Accept(t.Context(), in); !errors.Is(err, c.want) {
+				t.Errorf("the error is %v, want %v", err, c.want)
+			}
+			if n := stored(t, k, in.ID); n != 0 {
+				t.Errorf("%d messages are stored", n)
+			}
+		})
+	}
+}
+
+func TestTheSameMessageIsADuplicateAndAnotherBodyAConflict(t *testing.T) {
+	_, door := newDoor(t, channels.Audience{"*"})
+	if a, err := door.Accept(t.Context(), incoming("1", "hello")); err != nil || a.Duplicate || a.ID != "1" {
+		t.Errorf("the first: %+v, %v", a, err)
+	}
+	if a, err := door.Accept(t.Context(), incoming("1", "hello")); err != nil || !a.Duplicate {
+		t.Errorf("the second: %+v, %v", a, err)
+	}
+	renamed := incoming("1", "hello")
+	renamed.SenderName = "Alice B."
+	if a, err := door.Accept(t.Context(), renamed); err != nil || !a.Duplicate {
+		t.Errorf("under a new display name: %+v, %v", a, err)
+	}
+	if _, err := door.Accept(t.Context(), incoming("1", "other")); !errors.Is(err, corebot.ErrConflict) {
+		t.Errorf("another body: %v", err)
+	}
+	if _, err := door.Accept(t.Context(), incoming("2", "two")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := door.Accept(t.Context(), incoming("3", "three")); !errors.Is(err, corebot.ErrLaneFull) {
+		t.Errorf("over the cap of the lane: %v", err)
+	}
+	if a, err := door.Accept(t.Context(), incoming("2", "two")); err != nil || !a.Duplicate {
+		t.Errorf("a duplicate in a full lane: %+v, %v", a, err)
+	}
+	if _, err := door.Accept(t.Context(), incoming("s", "/stop")); err != nil {
+		t.Errorf("a /stop in a full lane: %v", err)
+	}
+}

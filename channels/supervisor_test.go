@@ -1,0 +1,126 @@
+package channels_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+)
+
+// receiver is a channel that only receives.
+type receiver struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+func (r receiver) Name() string                                   { return r.name }
+func (r receiver) Run(ctx context.Context, _ channels.Door) error { return r.run(ctx) }
+func (r receiver) Send(context.Context, corebot.Message) error    { return nil }
+
+func supervise(t *testing.T, log *strings.Builder, cs ...channels.Channel) *channels.Supervisor {
+	t.Helper()
+	s, err := channels.NewSupervisor(nil, nil, zerolog.New(zerolog.SyncWriter(log)), cs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAChannelThatFailsOrPanicsIsRunAgainAfterABackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var starts []time.Time
+		var log strings.Builder
+		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
+			starts = append(starts, time.Now())
+			switch len(starts) {
+			case 8:
+				<-ctx.Done()
+				return nil
+			case 3:
+				panic("a bug")
+			}
+			return errors.New("no connection")
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Receive(ctx) }()
+		pass(time.Hour)
+		if len(starts) != 8 {
+			t.Fatalf("it was run %d times", len(starts))
+		}
+		for i, ceiling := 1, time.Second; i < 8; i, ceiling = i+1, min(2*ceiling, time.Minute) {
+			if wait := starts[i].Sub(starts[i-1]); wait <= 0 || wait > ceiling {
+				t.Errorf("run %d came after %v of at most %v", i+1, wait, ceiling)
+			}
+		}
+		if !strings.Contains(log.String(), "panic: a bug") {
+			t.Errorf("the panic is not in the log: %s", log.String())
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAChannelThatRanWellForAWhileStartsItsBackoffAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		var failed time.Time
+		var log strings.Builder
+		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
+			n++
+			switch {
+			case n == 21:
+				if wait := time.Since(failed); wait > time.Second {
+					t.Errorf("after a healthy run it waited %v", wait)
+				}
+				return nil
+			case n == 20:
+				time.Sleep(2 * time.Minute)
+			}
+			failed = time.Now()
+			return errors.New("no connection")
+		}})
+		if err := s.Receive(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAFinalErrorEndsItsChannelAndIsNamedAndLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := errors.New("the input is broken"), errors.New("the token was revoked")
+		final := func(err error) func(context.Context) error {
+			return func(context.Context) error { return &channels.Final{Err: err} }
+		}
+		var log strings.Builder
+		s := supervise(t, &log, receiver{"a", final(one)}, receiver{"b", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, receiver{"c", final(two)})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Receive(ctx) }()
+		pass(time.Second)
+		if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 2 {
+			t.Errorf("the log has %q", lines)
+		}
+		cancel()
+		err := <-ended
+		if !errors.Is(err, one) || !errors.Is(err, two) || !slices.Equal(strings.Split(err.Error(), "\n"), []string{"a: the input is broken", "c: the token was revoked"}) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+func TestTwoChannelsOfOneNameAreRefused(t *testing.T) {
+	if _, err := channels.NewSupervisor(nil, nil, zerolog.Nop(), receiver{name: "x"}, receiver{name: "x"}); err == nil {
+		t.Error("no error")
+	}
+}

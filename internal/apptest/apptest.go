@@ -1,0 +1,211 @@
+// Package apptest is a whole Corebot in a test: real storage, bus, tools, agent, router and front door, with a model that the
+// test scripts. It works inside testing/synctest, where time is virtual; make the kit in the bubble, with the bubble's t.
+//
+// Limits: no outbox runs, so that replies wait in the queue where [Kit.Told] can read them; the texts of the workspace are those of
+// [Notes]. A crash is imitated by [Kit.Crash]: the store stops first, and nothing that runs can write any more.
+package apptest
+
+import (
+	"cmp"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/bus"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/router"
+	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/tools"
+)
+
+// Options of a [Kit]. Zero values make a Corebot without tools whose texts are empty.
+type Options struct {
+	Dir     string    // of the database: that of a kit that was closed or crashed goes on where it was; a new one by default
+	Model   llm.Model // one that is never to be asked by default
+	Tools   []tools.Tool
+	Notes   *Notes
+	Agent   agent.Options
+	Bus     bus.Options
+	Router  router.Options
+	Brain   router.Agent                      // instead of the real agent
+	Ledger  func(router.Ledger) router.Ledger // around the router's ledger
+	Journal func(agent.Journal) agent.Journal // around the agent's journal
+}
+
+// Kit is a Corebot whose parts a test may use one by one.
+type Kit struct {
+	Dir         string
+	DB          *storage.DB
+	Bus         *bus.Bus
+	Ledger      *storage.Ledger
+	History     *storage.History
+	Lives       *storage.Lives
+	DeadLetters *storage.DeadLetters
+	Grants      *storage.Grants
+	Agent       *agent.Agent
+	Router      *router.Router
+	Door        *channels.FrontDoor
+	Registry    *prometheus.Registry
+
+	t          testing.TB
+	rules      *policy.Policy
+	brain      router.Agent
+	ledger     router.Ledger
+	stopStore  func()
+	stopRouter func()
+	closed     bool
+}
+
+// New makes a kit whose store runs until the test ends. The router waits for [Kit.Start].
+func New(t testing.TB, o Options) *Kit {
+	t.Helper()
+	k := &Kit{Dir: o.Dir, t: t, Registry: prometheus.NewRegistry(), stopRouter: func() {}}
+	if k.Dir == "" {
+		k.Dir = t.TempDir()
+	}
+	var err error
+	if k.DB, err = storage.Open(context.Background(), k.Dir, storage.Options{Metrics: k.Registry}); err != nil {
+		t.Fatal(err)
+	}
+	k.stopStore = background(func(ctx context.Context) { _ = k.DB.Run(ctx) })
+	t.Cleanup(k.Close)
+	k.Ledger, k.History, k.Lives = storage.NewLedger(k.DB), storage.NewHistory(k.DB), storage.NewLives(k.DB)
+	k.DeadLetters, k.Grants = storage.NewDeadLetters(k.DB), storage.NewGrants(k.DB)
+	if err := k.join(o); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// join makes what stands on the store.
+func (k *Kit) join(o Options) error {
+	var err error
+	if k.rules, err = policy.New(policy.Options{}); err != nil {
+		return err
+	}
+	o.Bus.Metrics = k.Registry
+	if k.Bus, err = bus.New(storage.NewQueue(k.DB), o.Bus); err != nil {
+		return err
+	}
+	if err := k.makeAgent(o); err != nil {
+		return err
+	}
+	k.brain, k.ledger = o.Brain, k.Ledger
+	if k.brain == nil {
+		k.brain = k.Agent
+	}
+	if o.Ledger != nil {
+		k.ledger = o.Ledger(k.ledger)
+	}
+	o.Router.Metrics = k.Registry
+	return k.NewRouter(k.Bus, o.Router)
+}
+
+// NewRouter makes a router on another queue, and a door to it, in place of the kit's. Call it before [Kit.Start].
+func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
+	o.Workers = cmp.Or(o.Workers, 4)
+	if k.Router, err = router.New(q, k.ledger, k.brain, k.Grants, k.rules, o); err != nil {
+		return err
+	}
+	k.Door = channels.NewFrontDoor(k.Bus, k.Router, corebot.DefaultAgent, map[string]channels.Audience{Channel: {"*"}})
+	return nil
+}
+
+func (k *Kit) makeAgent(o Options) error {
+	registry, err := tools.NewRegistry(o.Tools...)
+	if err != nil {
+		return err
+	}
+	box, err := tools.NewBox(registry, k.rules, k.Grants, tools.Options{Log: zerolog.Nop(), Metrics: k.Registry})
+	if err != nil {
+		return err
+	}
+	if o.Model == nil {
+		o.Model = Script()
+	}
+	if o.Notes == nil {
+		o.Notes = &Notes{}
+	}
+	if o.Agent.Tokenizer == nil {
+		o.Agent.Tokenizer = llm.Estimate{}
+	}
+	o.Agent.Metrics = k.Registry
+	journal := agent.Journal(k.Ledger)
+	if o.Journal != nil {
+		journal = o.Journal(journal)
+	}
+	k.Agent, err = agent.New(o.Model, toolbox{box}, journal, k.History, o.Notes, o.Agent)
+	return err
+}
+
+// toolbox is the tools as the agent sees them.
+type toolbox struct{ *tools.Box }
+
+func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step agent.Step) (corebot.ToolResult, error) {
+	return b.Box.Call(ctx, who, call, step)
+}
+
+// background runs fn until stop is called, which waits for its end.
+func background(fn func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		fn(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// Start runs the router.
+func (k *Kit) Start() *Kit {
+	k.stopRouter = background(func(ctx context.Context) {
+		if err := k.Router.Run(ctx); err != nil {
+			k.t.Errorf("the router: %v", err)
+		}
+	})
+	return k
+}
+
+// Shutdown stops the router as a SIGTERM does, and returns when it has drained.
+func (k *Kit) Shutdown() { k.stopRouter() }
+
+// Close shuts down and closes the database. It may be called twice.
+func (k *Kit) Close() {
+	k.stopRouter()
+	k.Crash()
+}
+
+// Crash stops the store under everything that runs, then what runs, and closes the database.
+func (k *Kit) Crash() {
+	if k.closed {
+		return
+	}
+	k.closed = true
+	k.stopStore()
+	k.stopRouter()
+	if err := k.DB.Close(); err != nil {
+		k.t.Error(err)
+	}
+}
+
+// Claim takes the one message that is ready.
+func (k *Kit) Claim() corebot.Delivery {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ds, err := k.Bus.Claim(ctx, corebot.InboundPool, 1)
+	if err != nil {
+		k.t.Fatalf("claim: %v", err)
+	}
+	return ds[0]
+}

@@ -1,0 +1,113 @@
+package apptest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+)
+
+// Channel and Sender are where and who messages come from, unless a test says otherwise.
+const (
+	Channel = "test"
+	Sender  = "alice"
+)
+
+// Key is the conversation of a chat.
+func Key(chat string) corebot.Key {
+	return corebot.Key{Agent: corebot.DefaultAgent, Channel: Channel, Chat: chat}
+}
+
+// Person is a principal of the test channel.
+func Person(id string) corebot.Principal { return corebot.Principal{Channel: Channel, ID: id} }
+
+// Say has the usual sender say something in a chat.
+func (k *Kit) Say(chat, id, text string) {
+	k.t.Helper()
+	k.SayAs(Sender, chat, id, text)
+}
+
+// SayAs has somebody say something in a chat.
+func (k *Kit) SayAs(sender, chat, id, text string) channels.Accepted {
+	k.t.Helper()
+	a, err := k.Door.Accept(context.Background(), channels.Incoming{ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender, Text: text})
+	if err != nil {
+		k.t.Fatalf("accept %s: %v", id, err)
+	}
+	return a
+}
+
+// Life is what is known of the message with an id that came in.
+func (k *Kit) Life(id string) corebot.Life {
+	k.t.Helper()
+	lives, err := k.Lives.Find(context.Background(), id)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	lives = slices.DeleteFunc(lives, func(l corebot.Life) bool { return l.Direction == corebot.Outbound })
+	if len(lives) != 1 {
+		k.t.Fatalf("%d messages came in with the id %s", len(lives), id)
+	}
+	return lives[0]
+}
+
+// WantEnd fails the test unless a message has ended so; an empty end means that it has not ended.
+func (k *Kit) WantEnd(id string, end corebot.End) {
+	k.t.Helper()
+	if life := k.Life(id); life.End != end {
+		k.t.Fatalf("message %s ended %q (%s, last error %q), want %q", id, life.End, life.State, life.LastError, end)
+	}
+}
+
+// Told is what a message made Corebot say, in order.
+func (k *Kit) Told(id string) []corebot.Message {
+	k.t.Helper()
+	var told []corebot.Message
+	for _, r := range k.Life(id).Replies {
+		if r.Message != nil {
+			told = append(told, *r.Message)
+		}
+	}
+	return told
+}
+
+// WantTold fails the test unless a message made Corebot say exactly these texts.
+func (k *Kit) WantTold(id string, texts ...string) {
+	k.t.Helper()
+	var got []string
+	for _, m := range k.Told(id) {
+		got = append(got, m.Text())
+		if m.InReplyTo != id {
+			k.t.Errorf("%q answers %q, want %q", m.Text(), m.InReplyTo, id)
+		}
+	}
+	if !slices.Equal(got, texts) {
+		k.t.Fatalf("on %s was said %q, want %q", id, got, texts)
+	}
+}
+
+// Said is the history of a chat's session.
+func (k *Kit) Said(chat string) []corebot.Entry {
+	k.t.Helper()
+	entries, err := k.History.Recent(context.Background(), Key(chat), 1_000)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return entries
+}
+
+// Transcript is the history as "speaker: text" lines; calls stand as "name(args)".
+func (k *Kit) Transcript(chat string) []string { return Transcript(k.Said(chat)) }
+
+// Transcript writes entries as "speaker: text" lines; calls stand as "name(args)" behind the text.
+func Transcript(entries []corebot.Entry) []string {
+	lines := make([]string, len(entries))
+	for i, e := range entries {
+		lines[i] = string(e.Speaker) + ": " + e.Text
+		for _, c := range e.Calls {
+			lines[i] += c.Tool + "(" + string(c.Args) + ")"
+		}
+	}
+	return lines
+}

@@ -1,0 +1,143 @@
+package apptest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/tools"
+)
+
+// Reply is one answer of a scripted model.
+type Reply func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error)
+
+// spent is the usage of every answer of a scripted model.
+var spent = corebot.Usage{InputTokens: 10, OutputTokens: 5}
+
+// Model gives the replies of its script, one for each request.
+type Model struct {
+	mu       sync.Mutex
+	replies  []Reply
+	always   Reply
+	requests []llm.Request
+}
+
+// Script is a model that gives these replies, and fails for good when they are used up.
+func Script(replies ...Reply) *Model {
+	return &Model{replies: replies, always: Fails(&corebot.Failure{Class: corebot.Permanent, Err: errors.New("the script is used up")})}
+}
+
+// Always is a model that gives one reply again and again.
+func Always(r Reply) *Model { return &Model{always: r} }
+
+// Name is what the model calls itself.
+func (m *Model) Name() string { return "scripted" }
+
+// Complete gives the next reply.
+func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+	return m.next(r)(ctx, r, onText)
+}
+
+func (m *Model) next(r llm.Request) Reply {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.Messages = slices.Clone(r.Messages)
+	m.requests = append(m.requests, r)
+	if len(m.replies) == 0 {
+		return m.always
+	}
+	reply := m.replies[0]
+	m.replies = m.replies[1:]
+	return reply
+}
+
+// Requests are what the model was asked, oldest first.
+func (m *Model) Requests() []llm.Request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.requests)
+}
+
+// Last is the newest request.
+func (m *Model) Last() llm.Request {
+	all := m.Requests()
+	if len(all) == 0 {
+		return llm.Request{}
+	}
+	return all[len(all)-1]
+}
+
+// Text answers with a text.
+func Text(s string) Reply {
+	return func(_ context.Context, _ llm.Request, onText func(string)) (corebot.Answer, error) {
+		onText(s)
+		return corebot.Answer{Text: s, Model: "scripted", Usage: spent}, nil
+	}
+}
+
+// Asks answers with tool calls.
+func Asks(calls ...corebot.ToolCall) Reply {
+	return func(context.Context, llm.Request, func(string)) (corebot.Answer, error) {
+		return corebot.Answer{Calls: calls, Model: "scripted", Usage: spent}, nil
+	}
+}
+
+// Call is a tool call; args are what the model writes, JSON or not.
+func Call(id, tool, args string) corebot.ToolCall {
+	return corebot.ToolCall{ID: id, Tool: tool, Args: json.RawMessage(args)}
+}
+
+// Fails answers with an error.
+func Fails(err error) Reply {
+	return func(context.Context, llm.Request, func(string)) (corebot.Answer, error) { return corebot.Answer{}, err }
+}
+
+// Hangs never answers: it waits for the end of its context.
+func Hangs() Reply {
+	return func(ctx context.Context, _ llm.Request, _ func(string)) (corebot.Answer, error) {
+		<-ctx.Done()
+		return corebot.Answer{}, context.Cause(ctx)
+	}
+}
+
+// After waits before it replies, or until its context ends.
+func After(d time.Duration, r Reply) Reply {
+	return func(ctx context.Context, req llm.Request, onText func(string)) (corebot.Answer, error) {
+		select {
+		case <-time.After(d):
+			return r(ctx, req, onText)
+		case <-ctx.Done():
+			return corebot.Answer{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Notes are the texts of a workspace that a test writes.
+type Notes struct {
+	IdentityText, UserText, ToolsText, Global string
+	Chats                                     map[corebot.Key]string
+}
+
+func (n *Notes) Identity() (string, error)                { return n.IdentityText, nil }
+func (n *Notes) User() (string, error)                    { return n.UserText, nil }
+func (n *Notes) Tools() (string, error)                   { return n.ToolsText, nil }
+func (n *Notes) GlobalMemory() (string, error)            { return n.Global, nil }
+func (n *Notes) ChatMemory(k corebot.Key) (string, error) { return n.Chats[k], nil }
+
+// ToolArgs are the arguments of every test tool.
+type ToolArgs struct {
+	Text string `json:"text"`
+}
+
+// Tool is a tool that a test makes. Policy knows no test tools: name it as one that is open to all and touches nothing, such as
+// web.search or web.fetch.
+func Tool(name string, traits tools.Traits, fn func(ctx context.Context, text string) (string, error)) tools.Tool {
+	return tools.New(name, "A tool of a test.", traits, func(ctx context.Context, _ tools.Call, a ToolArgs) (string, error) {
+		return fn(ctx, a.Text)
+	})
+}

@@ -1,0 +1,59 @@
+package storage
+
+import (
+	"context"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// Mailbox keeps replies for whoever fetches them: a durable list for each conversation, read by cursor.
+type Mailbox struct{ db *DB }
+
+// NewMailbox is the mailbox of a database.
+func NewMailbox(db *DB) *Mailbox { return &Mailbox{db} }
+
+var (
+	insertMail = &query{`INSERT INTO mailbox (chat_id, message_id, in_reply_to, kind, content, created_at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (chat_id, message_id) DO NOTHING`}
+	selectMail = &query{`SELECT m.cursor, m.message_id, m.in_reply_to, m.kind, m.content, m.created_at
+		FROM chats c JOIN mailbox m ON m.chat_id = c.id AND m.cursor > ?
+		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? ORDER BY m.cursor LIMIT ? + 0`}
+	sweepMail = &query{`DELETE FROM mailbox WHERE cursor IN (SELECT cursor FROM mailbox ORDER BY cursor LIMIT ? + 0) AND created_at < ?`}
+)
+
+// Post puts a message at the end of its conversation's list. Posting it again changes nothing.
+func (m *Mailbox) Post(ctx context.Context, msg corebot.Message) error {
+	return m.db.write(ctx, "post", func(t *tx) error {
+		chat, err := chatTx(t, msg.Key)
+		if err != nil {
+			return err
+		}
+		_, err = t.exec(insertMail, chat.ID, msg.ID, msg.InReplyTo, string(msg.Kind), msg.Text(), t.now)
+		return err
+	})
+}
+
+// After gives the messages of a conversation behind a cursor, oldest first, at most limit of them.
+func (m *Mailbox) After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error) {
+	var out []corebot.Posted
+	err := m.db.reader.each(ctx, selectMail, func(s scanner) error {
+		var p corebot.Posted
+		var kind string
+		err := s.Scan(&p.Cursor, &p.ID, &p.InReplyTo, &kind, &p.Content, moment{&p.CreatedAt})
+		p.Kind = corebot.Kind(kind)
+		out = append(out, p)
+		return err
+	}, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
+	return out, err
+}
+
+// Sweep drops up to limit messages that are older than a moment, oldest first, and says how many. Call it again until it
+// drops none.
+func (m *Mailbox) Sweep(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
+	err = m.db.write(ctx, "sweep mailbox", func(t *tx) error {
+		dropped, err = t.exec(sweepMail, limit, before)
+		return err
+	})
+	return dropped, err
+}

@@ -1,0 +1,77 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+func mail(chat, id string) corebot.Message {
+	return corebot.Message{
+		ID: id, Direction: corebot.Outbound, Kind: corebot.KindReply, InReplyTo: "q-" + id, Parts: corebot.TextPart("text of " + id),
+		Key: corebot.Key{Agent: "main", Channel: "webhook", Chat: chat},
+	}
+}
+
+func TestAMailboxIsReadByCursorAndReadingTakesNothingAway(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	box := NewMailbox(db)
+	for i := range 5 {
+		for range 2 { // posting again changes nothing
+			if err := box.Post(t.Context(), mail("one", fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := box.Post(t.Context(), mail("two", "0")); err != nil {
+		t.Fatal(err)
+	}
+	key := mail("one", "").Key
+	for range 2 {
+		first, err := box.After(t.Context(), key, 0, 3)
+		if err != nil || len(first) != 3 {
+			t.Fatalf("the first page: %v %v", first, err)
+		}
+		rest, err := box.After(t.Context(), key, first[2].Cursor, 10)
+		if err != nil || len(rest) != 2 {
+			t.Fatalf("the second page: %v %v", rest, err)
+		}
+		for i, p := range append(first, rest...) {
+			if p.ID != fmt.Sprint(i) || p.InReplyTo != "q-"+p.ID || p.Content != "text of "+p.ID || p.Kind != corebot.KindReply || p.CreatedAt.IsZero() {
+				t.Errorf("message %d came back as %+v", i, p)
+			}
+		}
+	}
+}
+
+func TestASweptMailboxNeverUsesACursorAgain(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	box := NewMailbox(db)
+	key := mail("one", "").Key
+	for i := range 3 {
+		if err := box.Post(t.Context(), mail("one", fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := box.After(t.Context(), key, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := box.Sweep(t.Context(), time.Now().Add(-time.Hour), 100); n != 0 || err != nil {
+		t.Fatalf("swept %d young messages: %v", n, err)
+	}
+	for _, want := range []int64{2, 1, 0} {
+		if n, err := box.Sweep(t.Context(), time.Now().Add(time.Hour), 2); n != want || err != nil {
+			t.Fatalf("swept %d, want %d: %v", n, want, err)
+		}
+	}
+	if err := box.Post(t.Context(), mail("one", "late")); err != nil {
+		t.Fatal(err)
+	}
+	after, err := box.After(t.Context(), key, before[2].Cursor, 10)
+	if err != nil || len(after) != 1 || after[0].ID != "late" {
+		t.Errorf("a reader at the last cursor sees %+v: %v", after, err)
+	}
+}
