@@ -50,3 +50,13 @@ type DeadLetter struct {
 	CreatedAt time.Time `json:"createdAt"`
 	DeadAt    time.Time `json:"deadAt"`
 }
+
+// DeadLetterFilter says which dead letters are meant. Zero fields mean all.
+type DeadLetterFilter struct {
+	Direction Direction `json:"direction,omitempty"`
+	Channel   string    `json:"channel,omitempty"`
+	Chat      string    `json:"chatId,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Before    time.Time `json:"before,omitzero"` // dead before that moment
+	Limit     int       `json:"limit,omitempty"` // at most that many, newest first; 0 means no limit
+}

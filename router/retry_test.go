@@ -71,7 +71,7 @@ func TestAModelThatFailsIsAskedAgainAfterABackoffUntilTheChatIsToldOnce(t *testi
 func wantDead(t *testing.T, k *apptest.Kit, id, reason string, attempts int) {
 	t.Helper()
 	k.WantEnd(id, corebot.EndDead)
-	dead, err := k.DeadLetters.List(t.Context(), corebot.Inbound, 10)
+	dead, err := k.DeadLetters.List(t.Context(), corebot.DeadLetterFilter{Direction: corebot.Inbound, Limit: 10})
 	if err != nil || len(dead) != 1 || dead[0].MessageID != id || dead[0].Reason != reason || dead[0].Attempts != attempts || dead[0].LastError == "" {
 		t.Errorf("the dead letters are %+v, %v; want %s of %d attempts", dead, err, reason, attempts)
 	}

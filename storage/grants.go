@@ -17,6 +17,10 @@ var (
 	selectRoles = &query{`SELECT role FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope IN ('', ?)`}
 	upsertGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (channel, account, sender, scope) DO UPDATE SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
+	deleteGrant = &query{`DELETE FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope = ?`}
+	// Of the admins everywhere: is the principal one, and how many others are there?
+	countAdmins = &query{`SELECT COUNT(*) FILTER (WHERE self), COUNT(*) FILTER (WHERE NOT self)
+		FROM (SELECT channel = ? AND account = ? AND sender = ? AS self FROM grants WHERE scope = '' AND role = 'admin')`}
 	listGrants = &query{`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants ORDER BY channel, account, sender, scope`}
 )
 
@@ -43,16 +47,54 @@ func (g *Grants) RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key)
 	return role, nil
 }
 
-// Grant gives a principal a role, in one chat or everywhere; granting again replaces it.
+// ErrLastAdmin refuses to leave Corebot without an admin.
+var ErrLastAdmin = fmt.Errorf("%w: this is the last admin", corebot.ErrInvalid)
+
+// Grant gives a principal a role, in one chat or everywhere; granting again replaces it. Making the last admin normal is
+// [ErrLastAdmin].
 func (g *Grants) Grant(ctx context.Context, grant corebot.Grant) error {
-	if grant.Principal.ID == "" {
+	p := grant.Principal
+	if p.ID == "" {
 		return fmt.Errorf("%w: a sender without an id can hold no grant", corebot.ErrInvalid)
 	}
-	p := grant.Principal
 	return g.db.write(ctx, "grant", func(t *tx) error {
+		if grant.Role != corebot.RoleAdmin {
+			if err := keepsAnAdminTx(t, p, grant.Chat); err != nil {
+				return err
+			}
+		}
 		_, err := t.exec(upsertGrant, p.Channel, p.Account, p.ID, scopeOf(grant.Chat), string(grant.Role), grant.By, t.now)
 		return err
 	})
+}
+
+// Revoke takes a grant away. One that is not there is [corebot.ErrNotFound]; the last admin's is [ErrLastAdmin].
+func (g *Grants) Revoke(ctx context.Context, p corebot.Principal, chat corebot.Key) error {
+	return g.db.write(ctx, "revoke", func(t *tx) error {
+		if err := keepsAnAdminTx(t, p, chat); err != nil {
+			return err
+		}
+		n, err := t.exec(deleteGrant, p.Channel, p.Account, p.ID, scopeOf(chat))
+		if err == nil && n == 0 {
+			err = fmt.Errorf("grant of %s: %w", p, corebot.ErrNotFound)
+		}
+		return err
+	})
+}
+
+// keepsAnAdminTx refuses to take away the only grant that makes somebody admin everywhere.
+func keepsAnAdminTx(t *tx, p corebot.Principal, chat corebot.Key) error {
+	if scopeOf(chat) != "" {
+		return nil
+	}
+	var own, others int64
+	if _, err := t.one(countAdmins, []any{&own, &others}, p.Channel, p.Account, p.ID); err != nil {
+		return err
+	}
+	if own > 0 && others == 0 {
+		return ErrLastAdmin
+	}
+	return nil
 }
 
 func scopeOf(k corebot.Key) string {

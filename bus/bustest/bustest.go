@@ -52,7 +52,7 @@ type Ledger interface {
 
 // DeadLetters is what the suite needs of the messages that were given up.
 type DeadLetters interface {
-	List(ctx context.Context, d corebot.Direction, limit int) ([]corebot.DeadLetter, error)
+	List(ctx context.Context, f corebot.DeadLetterFilter) ([]corebot.DeadLetter, error)
 	Replay(ctx context.Context, id int64, fresh bool) error
 }
 

@@ -33,7 +33,7 @@ func (s *suite) dead(chat, id string) int64 {
 
 func (s *suite) list(d corebot.Direction, limit int) []corebot.DeadLetter {
 	s.t.Helper()
-	got, err := s.DeadLetters.List(s.t.Context(), d, limit)
+	got, err := s.DeadLetters.List(s.t.Context(), corebot.DeadLetterFilter{Direction: d, Limit: limit})
 	s.must(err)
 	return got
 }

@@ -1,0 +1,110 @@
+// Package control is how a command of Corebot changes the state of a home: by named operations, with JSON in and out, that are
+// carried out by the daemon that runs on the home, through a socket in its data directory, or, if none runs, in the
+// command's own process. The caller cannot tell the difference.
+//
+// The socket is 0600 in a directory that is 0700: whoever can open it may do what the operator may. Operations are answered
+// after their effect has been committed. Errors keep their class and hint on the way.
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/corebot/corebot"
+)
+
+// Operation does one thing.
+type Operation func(ctx context.Context, args json.RawMessage) (any, error)
+
+// Operations are what can be done, by name.
+type Operations map[string]Operation
+
+// Typed makes an operation of a function. Arguments with a field that it does not know are refused.
+func Typed[A, R any](fn func(context.Context, A) (R, error)) Operation {
+	return func(ctx context.Context, raw json.RawMessage) (any, error) {
+		var args A
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&args); err != nil {
+			return nil, fmt.Errorf("%w: arguments: %v", corebot.ErrInvalid, err)
+		}
+		return fn(ctx, args)
+	}
+}
+
+// Caller carries an operation out, here or elsewhere.
+type Caller interface {
+	Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error)
+}
+
+// Call carries out the operation of a name and gives its typed result.
+func Call[R any](ctx context.Context, c Caller, name string, args any) (result R, err error) {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return result, fmt.Errorf("encode the arguments of %s: %w", name, err)
+	}
+	if raw, err = c.Call(ctx, name, raw); err != nil {
+		return result, err
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return result, fmt.Errorf("decode the result of %s: %w", name, err)
+	}
+	return result, nil
+}
+
+// Call implements [Caller] in this process.
+func (o Operations) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
+	op, ok := o[name]
+	if !ok {
+		return nil, fmt.Errorf("operation %q: %w", name, corebot.ErrNotFound)
+	}
+	result, err := op(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result)
+}
+
+// problem is an error on the wire.
+type problem struct {
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	Class   string `json:"class,omitempty"`
+}
+
+// classes are the errors that a caller may decide on, by their name on the wire.
+var classes = map[string]error{
+	"invalid": corebot.ErrInvalid, "not_found": corebot.ErrNotFound, "conflict": corebot.ErrConflict, "too_large": corebot.ErrTooLarge,
+	"lane_full": corebot.ErrLaneFull, "overloaded": corebot.ErrOverloaded, "disk_full": corebot.ErrDiskFull, "closed": corebot.ErrClosed,
+	"unknown": corebot.ErrCommitUnknown,
+}
+
+func encodeError(err error) problem {
+	p := problem{Message: err.Error(), Hint: corebot.HintOf(err)}
+	for class, known := range classes {
+		if errors.Is(err, known) {
+			p.Class = class
+		}
+	}
+	return p
+}
+
+// remote is an error that came over the wire: the text of there, the class of here.
+type remote struct {
+	text  string
+	class error
+}
+
+func (e *remote) Error() string { return e.text }
+func (e *remote) Unwrap() error { return e.class }
+
+func (p problem) err() error {
+	err := error(&remote{p.Message, classes[p.Class]})
+	if p.Hint != "" {
+		err = corebot.WithHint(err, p.Hint)
+	}
+	return err
+}

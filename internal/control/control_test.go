@@ -1,0 +1,80 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/corebot/corebot"
+)
+
+type sum struct{ A, B int }
+
+func operations() Operations {
+	return Operations{
+		"add": Typed(func(_ context.Context, s sum) (int, error) { return s.A + s.B, nil }),
+		"fail": Typed(func(context.Context, struct{}) (int, error) {
+			return 0, corebot.WithHint(fmt.Errorf("letter 7: %w", corebot.ErrNotFound), "look at the list")
+		}),
+	}
+}
+
+// callers are both ways to an operation: in this process, and through the socket of a directory with a long name.
+func callers(t *testing.T) map[string]Caller {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := Dial(t.Context(), dir); ok || err != nil {
+		t.Fatalf("a daemon was found where there is none: %v %v", ok, err)
+	}
+	s, err := Listen(dir, operations())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ended, s.Close()); err != nil {
+			t.Error(err)
+		}
+		if _, ok, err := Dial(context.Background(), dir); ok || err != nil {
+			t.Errorf("a stopped daemon is still found: %v %v", ok, err)
+		}
+	})
+	if info, err := os.Stat(filepath.Join(dir, socketName)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket is %v: %v", info.Mode(), err)
+	}
+	c, ok, err := Dial(t.Context(), dir)
+	if !ok || err != nil {
+		t.Fatalf("the daemon is not found: %v", err)
+	}
+	return map[string]Caller{"here": operations(), "socket": c}
+}
+
+func TestAnOperationIsTheSameHereAndThroughTheSocket(t *testing.T) {
+	for name, c := range callers(t) {
+		t.Run(name, func(t *testing.T) {
+			if n, err := Call[int](t.Context(), c, "add", sum{2, 3}); n != 5 || err != nil {
+				t.Errorf("2 + 3 = %d: %v", n, err)
+			}
+			_, err := Call[int](t.Context(), c, "fail", struct{}{})
+			if !errors.Is(err, corebot.ErrNotFound) || corebot.HintOf(err) != "look at the list" || err.Error() != "letter 7: not found" {
+				t.Errorf("the error lost its class, hint or text: %v (%s)", err, corebot.HintOf(err))
+			}
+			if _, err := Call[int](t.Context(), c, "subtract", sum{}); !errors.Is(err, corebot.ErrNotFound) {
+				t.Errorf("an operation that is not there: %v", err)
+			}
+			if _, err := Call[int](t.Context(), c, "add", map[string]int{"C": 1}); !errors.Is(err, corebot.ErrInvalid) {
+				t.Errorf("an argument that is not known: %v", err)
+			}
+		})
+	}
+}

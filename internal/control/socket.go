@@ -1,0 +1,158 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// socketName is the socket's name in the data directory.
+const socketName = "control.sock"
+
+// maxBody bounds one request and one answer.
+const maxBody = 64 << 20
+
+// Server carries out operations for other processes on this machine.
+type Server struct {
+	listener net.Listener
+	http     *http.Server
+}
+
+// Listen makes the socket in a data directory whose lock the caller holds: one that is there was left by a process that is
+// gone.
+func Listen(dir string, ops Operations) (*Server, error) {
+	if err := os.Remove(filepath.Join(dir, socketName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove the old control socket: %w", err)
+	}
+	path, release, err := shortPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on the control socket: %w", err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // by its own path it is removed in Close
+	if err := os.Chmod(filepath.Join(dir, socketName), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("close the control socket to others: %w", err), l.Close())
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /{operation}", func(w http.ResponseWriter, r *http.Request) { serve(ops, w, r) })
+	return &Server{listener: l, http: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}}, nil
+}
+
+// shortPath names the socket so that it fits into a socket address, whose limit is about a hundred bytes, however long the
+// directory's own path is: through the directory's descriptor.
+func shortPath(dir string) (path string, release func(), err error) {
+	path = filepath.Join(dir, socketName)
+	if len(path) < 100 {
+		return path, func() {}, nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("open the data directory: %w", err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketName), func() { _ = d.Close() }, nil
+}
+
+func serve(ops Operations, w http.ResponseWriter, r *http.Request) {
+	args, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var result json.RawMessage
+	if err == nil {
+		result, err = ops.Call(r.Context(), r.PathValue("operation"), args)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		result, _ = json.Marshal(encodeError(err)) // strings: cannot fail
+	}
+	_, _ = w.Write(result)
+}
+
+// Run serves until ctx ends and operations under way have been answered.
+func (s *Server) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if s.http.Shutdown(grace) != nil {
+			_ = s.http.Close()
+		}
+	})()
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Close ends listening, also of a server that was never run.
+func (s *Server) Close() error {
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Client asks the daemon of a data directory.
+type Client struct{ http *http.Client }
+
+// Dial finds the daemon of a data directory; ok is false when none listens there.
+func Dial(ctx context.Context, dir string) (_ *Client, ok bool, err error) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		path, release, err := shortPath(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}
+	c, err := dial(ctx, "", "")
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, false, nil
+	case errors.Is(err, fs.ErrPermission):
+		return nil, false, corebot.WithHint(fmt.Errorf("reach the running Corebot: %w", err), "run the command as the user who runs Corebot")
+	case err != nil:
+		return nil, false, fmt.Errorf("reach the running Corebot: %w", err)
+	}
+	_ = c.Close()
+	return &Client{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}, true, nil
+}
+
+// Call implements [Caller].
+func (c *Client) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://corebot/"+name, bytes.NewReader(args))
+	if err != nil {
+		return nil, fmt.Errorf("operation %q: %w", name, err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, corebot.WithHint(fmt.Errorf("ask the running Corebot: %w", err), "it may have stopped just now; run the command again")
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of the running Corebot: %w", err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return body, nil
+	}
+	var p problem
+	if err := json.Unmarshal(body, &p); err != nil || p.Message == "" {
+		return nil, corebot.WithHint(fmt.Errorf("the running Corebot answered %s: %s", resp.Status, strings.TrimSpace(string(body))), "it may be of another version; restart it")
+	}
+	return nil, p.err()
+}
