@@ -24,6 +24,8 @@ import (
 // chatDrain is how long a turn may go on after the user left; what is not finished resumes at the next start.
 const chatDrain = 2 * time.Second
 
+var errNoChat = errors.New("--chat is empty")
+
 func newChat(s *shell) *cobra.Command {
 	var chat string
 	cmd := &cobra.Command{
@@ -34,21 +36,26 @@ terminal, every line of input is one message and every reply is printed plainly.
 
 Enter sends, Ctrl-J begins a new line, Ctrl-C stops the answer that is being made and, when nothing runs, leaves. /help lists
 the commands of the chat. What was running when Corebot was killed goes on at the next start.`,
-		Args: args(cobra.NoArgs),
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if chat == "" {
+				return usage(cmd, errNoChat)
+			}
 			c, err := s.settings()
 			if err != nil {
 				return err
 			}
-			c.Bus.Drain = min(c.Bus.Drain, chatDrain)
+			data := app.DataDir(c.Home)
 			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
-			return s.talk(cmd.Context(), c, interactive, app.Options{Channel: func(a *app.App) (channels.Channel, error) {
+			t := &terminal{chat: chat}
+			return s.talk(cmd.Context(), c, t, interactive, app.Options{Channel: func(a *app.App) (_ channels.Channel, err error) {
 				id, name := whoRuns()
-				return cli.New(cli.Options{
+				t.Channel, err = cli.New(cli.Options{
 					In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
 					Chat: chat, UserID: id, UserName: name, Watch: a.Live.Watch, ModelName: a.Model.Name(),
-					HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"), NoColor: os.Getenv("NO_COLOR") != "",
+					HistoryFile: filepath.Join(data, "prompts"), NoColor: os.Getenv("NO_COLOR") != "",
 				})
+				return t, err
 			}})
 		},
 	}
@@ -57,19 +64,21 @@ the commands of the chat. What was running when Corebot was killed goes on at th
 }
 
 // talk runs Corebot with one terminal channel until that channel ends.
-func (s *shell) talk(ctx context.Context, c config.Config, interactive bool, o app.Options) (err error) {
+func (s *shell) talk(ctx context.Context, c config.Config, t *terminal, interactive bool, o app.Options) (err error) {
 	log, closeLog, err := terminalLog(c, interactive)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
 	o.Version, o.Log = versionText(), log
+	c.Bus.Drain = min(c.Bus.Drain, chatDrain)
 	a, err := app.New(ctx, c, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	return a.Run(ctx)
+	err = a.Run(ctx)
+	return errors.Join(t.err, err)
 }
 
 // maxTerminalLog is the size over which the log of terminal sessions is begun anew.

@@ -11,19 +11,14 @@ import (
 )
 
 func newDB(s *shell) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "db", Short: "Check and migrate the database", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newDBCheck(s), newDBMigrate(s))
-	return cmd
+	return group("db", "Check and migrate the database", newDBCheck(s), newDBMigrate(s))
 }
 
 func newDBCheck(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Check the whole database file, beside a running Corebot too",
-		Args:  args(cobra.NoArgs),
+		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			db, err := s.reader(cmd)
 			if err != nil {
@@ -51,7 +46,7 @@ func newDBMigrate(s *shell) *cobra.Command {
 		Use:   "migrate",
 		Short: "Bring the database to this version's schema, after a backup",
 		Long:  "Bring the database to this version's schema. Existing data is copied to data/backups first, and the copy is checked. Starting Corebot does the same.",
-		Args:  args(cobra.NoArgs),
+		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.withStore(cmd.Context(), func(context.Context, *storage.DB) error {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "the database has schema %d\n", storage.SchemaVersion())

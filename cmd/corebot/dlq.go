@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"text/tabwriter"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -15,12 +16,7 @@ import (
 )
 
 func newDLQ(s *shell) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "dlq", Short: "List, show and replay dead letters", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newDLQList(s), newDLQShow(s), newDLQReplay(s))
-	return cmd
+	return group("dlq", "List, show and replay dead letters", newDLQList(s), newDLQShow(s), newDLQReplay(s))
 }
 
 // deadLetter is the contract's JSON of one row.
@@ -44,7 +40,7 @@ func newDLQList(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters, newest first",
-		Args:  args(cobra.NoArgs),
+		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			var d corebot.Direction
 			if direction != "" {
@@ -52,12 +48,15 @@ func newDLQList(s *shell) *cobra.Command {
 					return usage(cmd, err)
 				}
 			}
+			if limit < 1 {
+				return usage(cmd, fmt.Errorf("--limit %d: want at least 1", limit))
+			}
 			db, err := s.reader(cmd)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, db.Close()) }()
-			letters, err := storage.NewDeadLetters(db).List(cmd.Context(), d, limit)
+			letters, err := storage.NewDeadLetters(db).List(cmd.Context(), corebot.DeadLetterFilter{Direction: d, Limit: limit})
 			if err != nil {
 				return err
 			}
@@ -71,21 +70,27 @@ func newDLQList(s *shell) *cobra.Command {
 }
 
 func printDeadLetters(cmd *cobra.Command, letters []corebot.DeadLetter, asJSON bool) error {
-	t := &teller{w: cmd.OutOrStdout()}
-	for _, l := range letters {
-		if asJSON {
+	if asJSON {
+		for _, l := range letters {
 			row := deadLetter{l.ID, l.Direction.String(), l.Key.Channel, l.Key.Chat, l.MessageID, l.Reason, l.Attempts, l.LastError, l.CreatedAt, l.DeadAt}
 			if err := printJSON(cmd, row); err != nil {
 				return err
 			}
-			continue
 		}
-		t.line("%-6d %s  %-8s %-24s %-10s %s", l.ID, clock(l.DeadAt), l.Direction, oneLine(l.Key.Channel+"/"+l.Key.Chat, 24), l.Reason, oneLine(l.LastError, 80))
+		return nil
 	}
-	if len(letters) == 0 && !asJSON {
-		t.line("no dead letters")
+	if len(letters) == 0 {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "no dead letters")
+		return err
 	}
-	return t.err
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	t := &teller{w: table}
+	t.line("ID\tDIED\tDIRECTION\tCHAT\tMESSAGE\tREASON\tTRIES\tLAST ERROR")
+	for _, l := range letters {
+		t.line("%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s", l.ID, l.DeadAt.Local().Format(time.DateTime), l.Direction,
+			oneLine(l.Key.Channel+"/"+l.Key.Chat, 24), oneLine(l.MessageID, 36), l.Reason, l.Attempts, oneLine(l.LastError, 120))
+	}
+	return errors.Join(t.err, table.Flush())
 }
 
 func newDLQShow(s *shell) *cobra.Command {
@@ -93,7 +98,7 @@ func newDLQShow(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a dead letter: its life and its content",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  takes("ID"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			id, err := deadLetterID(cmd, args[0])
 			if err != nil {
@@ -117,7 +122,7 @@ func newDLQShow(s *shell) *cobra.Command {
 			if err := tell(cmd.OutOrStdout(), life); err != nil || life.Message == nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", life.Message.Text())
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", printable(life.Message.Text()))
 			return err
 		},
 	}
@@ -132,7 +137,7 @@ func newDLQReplay(s *shell) *cobra.Command {
 		Short: "Put dead letters back into the queue",
 		Long: `Put dead letters back at the tail of their chats' queues, under the same id and the original sender. Each resumes its journal: what
 its tools have done is not done again. With --fresh it starts over.`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: takes("ID..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids := make([]int64, len(args))
 			for i, a := range args {

@@ -9,9 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
-
-	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
 )
@@ -54,7 +53,7 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(w, "corebot: %v\n", err)
+	fmt.Fprintf(w, "corebot: %s\n", strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	if hint := corebot.HintOf(err); hint != "" {
 		fmt.Fprintf(w, "  hint: %s\n", hint)
 	}
@@ -63,25 +62,6 @@ func report(w io.Writer, err error) int {
 		return exitUsage
 	}
 	return exitFailed
-}
-
-// usageError is a command line that cannot be understood.
-type usageError struct{ error }
-
-func (e *usageError) Unwrap() error { return e.error }
-
-// args makes an argument check whose failure is a usage error.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usage(cmd, err)
-		}
-		return nil
-	}
-}
-
-func usage(cmd *cobra.Command, err error) error {
-	return &usageError{corebot.WithHint(err, fmt.Sprintf("see %q", cmd.CommandPath()+" --help"))}
 }
 
 // version is set by the release build; a build from source says what Go knows of it.

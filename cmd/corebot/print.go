@@ -29,9 +29,20 @@ func clock(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05.000")
 }
 
-// oneLine makes any text fit to be a cell on a terminal: control characters, which could drive it, become spaces.
+// printable makes any text fit for a terminal: what could drive it (control characters) or deceive its reader (bidirectional
+// overrides) is replaced.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// oneLine makes any text fit to be a cell of at most limit characters.
 func oneLine(s string, limit int) string {
-	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == ' ' }), " ")
+	s = printable(strings.Join(strings.Fields(s), " "))
 	if runes := []rune(s); len(runes) > limit {
 		s = string(runes[:limit-1]) + "…"
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/rs/zerolog"
@@ -30,15 +29,12 @@ answers with a built-in offline model.
 Everything it keeps is in its home directory: settings, database, workspace.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: args(func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q", args[0])
-			}
-			return nil
-		}),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(usage)
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(newHelp())
+	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().StringVar(&s.home, "home", "", "home directory (default: $COREBOT_HOME, then ~/.corebot)")
 	root.AddCommand(
 		newServe(s), newChat(s), newSend(s), newWhy(s), newStatus(s), newDLQ(s), newDB(s), newVersion(),

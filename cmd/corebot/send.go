@@ -23,22 +23,17 @@ func newSend(s *shell) *cobra.Command {
 		Short: "Publish one message, with --wait print the reply",
 		Long: `Publish one message in a chat of the terminal channel. The text "-" is read from standard input. Without --wait the command ends as soon
 as the message is on disk; it is answered by the next Corebot that runs on this home.`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: takes("TEXT..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text := strings.Join(args, " ")
-			if text == "-" {
-				data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 64<<20))
-				if err != nil {
-					return fmt.Errorf("read standard input: %w", err)
-				}
-				text = string(data)
+			if chat == "" {
+				return usage(cmd, errNoChat)
+			}
+			text, err := textOf(cmd, args)
+			if err != nil {
+				return err
 			}
 			if id == "" {
-				fresh, err := uuid.NewV7()
-				if err != nil {
-					return fmt.Errorf("make an id: %w", err)
-				}
-				id = fresh.String()
+				id = uuid.Must(uuid.NewV7()).String() // fails only where Go ends the program before: no randomness
 			}
 			uid, name := whoRuns()
 			in := channels.Incoming{ID: id, Account: "local", Chat: chat, SenderID: uid, SenderName: name, Text: text}
@@ -55,9 +50,29 @@ as the message is on disk; it is answered by the next Corebot that runs on this 
 	return cmd
 }
 
+// maxInput bounds what is read of standard input, in bytes. The limit of a message is lower unless somebody raised it far.
+const maxInput = 64 << 20
+
+// textOf is the message of a command line, or of standard input.
+func textOf(cmd *cobra.Command, args []string) (string, error) {
+	text := strings.Join(args, " ")
+	if text != "-" {
+		return text, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxInput+1))
+	if err != nil {
+		return "", fmt.Errorf("read standard input: %w", err)
+	}
+	if len(data) > maxInput {
+		return "", fmt.Errorf("%w: standard input has more than %d bytes", corebot.ErrTooLarge, maxInput)
+	}
+	return string(data), nil
+}
+
 // publish puts the message on disk and leaves it there.
 func (s *shell) publish(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
-	if err := s.oneShot(cmd, cli.NewOneShot(in, nil), true); err != nil {
+	t := &terminal{Channel: cli.NewOneShot(in, nil), chat: in.Chat}
+	if err := s.oneShot(cmd, t, app.Options{Channel: func(*app.App) (channels.Channel, error) { return t, nil }, PublishOnly: true}); err != nil {
 		return err
 	}
 	if asJSON {
@@ -67,32 +82,44 @@ func (s *shell) publish(cmd *cobra.Command, in channels.Incoming, asJSON bool) e
 	return err
 }
 
-// ask publishes the message and prints the reply as soon as it comes.
+// ask publishes the message and prints the reply as soon as it comes. Replies to earlier messages of the chat go to stderr.
 func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
 	shot := cli.NewOneShot(in, func(m corebot.Message) error {
 		if asJSON {
 			return printJSON(cmd, sent{ID: in.ID, Reply: m.Text(), Kind: m.Kind})
 		}
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), m.Text())
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), printable(m.Text()))
 		return err
 	})
-	if err := s.oneShot(cmd, shot, false); err != nil {
+	earlier := func(m corebot.Message) error {
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "the answer to the earlier message %s:\n%s\n", m.InReplyTo, printable(m.Text()))
+		return err
+	}
+	a := &asker{&terminal{Channel: shot, chat: in.Chat}, in.ID, earlier}
+	if err := s.oneShot(cmd, a.terminal, app.Options{Channel: func(*app.App) (channels.Channel, error) { return a, nil }}); err != nil {
 		return err
 	}
 	if !shot.Answered() {
-		return errors.New("no reply came; the message is kept and will be answered by the next Corebot that runs")
+		return corebot.WithHint(errors.New("interrupted before the reply came; the message is kept and the next Corebot that runs answers it"),
+			fmt.Sprintf("`corebot why %s` tells how far it is", in.ID))
 	}
 	return nil
 }
 
-func (s *shell) oneShot(cmd *cobra.Command, shot *cli.OneShot, publishOnly bool) error {
-	c, err := s.settings()
+// oneShot runs Corebot for one message.
+func (s *shell) oneShot(cmd *cobra.Command, t *terminal, o app.Options) error {
+	settings, err := s.settings()
 	if err != nil {
 		return err
 	}
-	return s.talk(cmd.Context(), c, false, app.Options{
-		Channel: func(*app.App) (channels.Channel, error) { return shot, nil }, PublishOnly: publishOnly,
-	})
+	err = s.talk(cmd.Context(), settings, t, false, o)
+	switch {
+	case errors.Is(err, corebot.ErrTooLarge):
+		return corebot.WithHint(err, "the limit is bus.max_message_bytes")
+	case errors.Is(err, corebot.ErrConflict):
+		return corebot.WithHint(err, "choose another --id; `corebot why ID` tells about the first one")
+	}
+	return err
 }
 
 // sent is what `send --json` prints.

@@ -16,7 +16,7 @@ func newServe(s *shell) *cobra.Command {
 
 The first signal lets running turns finish within bus.drain; what is not finished then resumes at the next start. A second
 signal ends at once, which is safe too.`,
-		Args: args(cobra.NoArgs),
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			c, err := s.settings()
 			if err != nil {

@@ -17,7 +17,7 @@ func newStatus(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print what waits, runs and died",
-		Args:  args(cobra.NoArgs),
+		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			db, err := s.reader(cmd)
 			if err != nil {

@@ -14,7 +14,7 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  args(cobra.NoArgs),
+		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
 				return printJSON(cmd, map[string]any{"version": versionText(), "go": runtime.Version(), "schema": storage.SchemaVersion()})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func newWhy(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why ID",
 		Short: "Print the whole life of a message, from publish to delivery",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  takes("ID"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			db, err := s.reader(cmd)
 			if err != nil {
@@ -48,57 +49,101 @@ func newWhy(s *shell) *cobra.Command {
 	return cmd
 }
 
-// story is a life as JSON: times in milliseconds would be unreadable, so it is the struct with its direction spelled out.
+// story is a life as JSON, with its direction spelled out and the names that every other command uses.
 type story struct {
 	Direction string `json:"direction"`
 	Channel   string `json:"channel"`
 	ChatID    string `json:"chatId"`
 	corebot.Life
+	Steps []stepJSON `json:"steps,omitempty"` // in the place of the life's own
+}
+
+// stepJSON is a step with the names of JSON.
+type stepJSON struct {
+	Position  int                 `json:"position"`
+	Kind      corebot.StepKind    `json:"kind"`
+	State     corebot.StepState   `json:"state"`
+	Answer    *corebot.Answer     `json:"answer,omitempty"`
+	Call      *corebot.ToolCall   `json:"call,omitempty"`
+	Result    *corebot.ToolResult `json:"result,omitempty"`
+	StartedAt time.Time           `json:"startedAt,omitzero"`
+	EndedAt   time.Time           `json:"endedAt,omitzero"`
 }
 
 func lifeJSON(l corebot.Life) story {
-	return story{l.Direction.String(), l.Key.Channel, l.Key.Chat, l}
+	s := story{Direction: l.Direction.String(), Channel: l.Key.Channel, ChatID: l.Key.Chat, Life: l}
+	for _, step := range l.Steps {
+		s.Steps = append(s.Steps, stepJSON(step))
+	}
+	return s
 }
 
-// tell writes a life as a list of what happened when.
+// tell writes a life: how it stands, then what happened, in the order of time.
 func tell(w io.Writer, l corebot.Life) error {
 	t := &teller{w: w}
-	t.line("message %s (%s %s) in %s", l.MessageID, l.Direction, l.Kind, l.Key)
-	t.line("  state      %s", l.State)
+	t.line("message %s (%s %s) in %s", printable(l.MessageID), l.Direction, l.Kind, l.Key)
+	t.line("  state       %s", l.State)
 	if l.Reason != "" {
-		t.line("  reason     %s", l.Reason)
+		t.line("  reason      %s", l.Reason)
 	}
 	if l.LastError != "" {
-		t.line("  last error %s", oneLine(l.LastError, 300))
+		t.line("  last error  %s", oneLine(l.LastError, 300))
 	}
 	if l.Run > 1 {
-		t.line("  run        %d (replayed)", l.Run)
+		t.line("  run         %d (it was replayed)", l.Run)
 	}
-	t.at(l.PublishedAt, "accepted, from %s", senderOf(l))
-	for _, a := range l.AttemptLog {
-		t.at(a.At, "run %d: %s %s", a.Run, a.What, oneLine(a.Error, 200))
+	if l.End == "" && l.WakeAt.After(l.PublishedAt) {
+		t.line("  due         %s", clock(l.WakeAt))
 	}
-	if !l.ClaimedAt.IsZero() {
-		t.at(l.ClaimedAt, "claimed, attempt %d", l.Attempts)
-	}
-	for _, s := range l.Steps {
-		t.step(s)
-	}
-	if !l.WakeAt.IsZero() {
-		t.at(l.WakeAt, "due again")
-	}
-	if l.End != "" {
-		t.at(l.EndedAt, "ended: %s%s", l.End, tokensOf(l.Usage))
-	}
-	for _, r := range l.Replies {
-		t.at(r.PublishedAt, "%s %s: %s", r.Kind, r.MessageID, r.State)
-		if r.End == corebot.EndSent {
-			t.at(r.EndedAt, "%s %s: taken by the channel", r.Kind, r.MessageID)
-		} else if r.LastError != "" {
-			t.line("    %s", oneLine(r.LastError, 200))
-		}
+	for _, e := range eventsOf(l) {
+		t.line("  %s  %s", clock(e.at), e.text)
 	}
 	return t.err
+}
+
+// event is something that happened to a message, or will.
+type event struct {
+	at   time.Time
+	text string
+}
+
+func eventsOf(l corebot.Life) []event {
+	var events []event
+	add := func(at time.Time, format string, args ...any) {
+		if !at.IsZero() {
+			events = append(events, event{at, fmt.Sprintf(format, args...)})
+		}
+	}
+	add(l.PublishedAt, "accepted from %s", senderOf(l))
+	for _, a := range l.AttemptLog {
+		add(a.At, "run %d: %s", a.Run, detail(a.What, a.Error))
+	}
+	if l.Attempts > 0 {
+		add(l.ClaimedAt, "claimed, attempt %d", l.Attempts)
+	}
+	for _, s := range l.Steps {
+		at, text := stepEvent(s)
+		add(at, "%s", text)
+	}
+	add(l.EndedAt, "ended: %s%s", l.End, tokensOf(l.Usage))
+	for _, r := range l.Replies {
+		now := ""
+		if r.End == "" {
+			now = ", now " + detail(r.State, r.LastError)
+		}
+		add(r.PublishedAt, "%s %s enqueued%s", r.Kind, printable(r.MessageID), now)
+		add(r.EndedAt, "%s %s %s", r.Kind, printable(r.MessageID), detail(string(r.End), r.LastError))
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	return events
+}
+
+// detail is a word and, where there is one, the error behind it.
+func detail(what, err string) string {
+	if err == "" {
+		return what
+	}
+	return what + ": " + oneLine(err, 200)
 }
 
 func senderOf(l corebot.Life) string {
@@ -127,19 +172,17 @@ func (t *teller) line(format string, args ...any) {
 	}
 }
 
-func (t *teller) at(when time.Time, format string, args ...any) {
-	t.line("  %s  %s", clock(when), fmt.Sprintf(format, args...))
-}
-
-func (t *teller) step(s corebot.Step) {
+// stepEvent says when a step happened and what it was.
+func stepEvent(s corebot.Step) (time.Time, string) {
 	switch {
 	case s.Kind == corebot.StepModel && s.Answer != nil:
-		t.at(s.EndedAt, "step %d: the model asked for %s", s.Position, count(int64(len(s.Answer.Calls)), "tool call"))
+		return s.EndedAt, fmt.Sprintf("step %d: the model asked for %s", s.Position, count(int64(len(s.Answer.Calls)), "tool call"))
 	case s.Kind == corebot.StepTool && s.Result != nil:
-		t.at(s.EndedAt, "step %d: %s %s: %s", s.Position, s.Call.Tool, oneLine(string(s.Call.Args), 80), s.Result.Outcome)
-	case s.Kind == corebot.StepTool:
-		t.at(s.StartedAt, "step %d: %s was begun", s.Position, s.Call.Tool)
+		return s.EndedAt, fmt.Sprintf("step %d: %s %s: %s", s.Position, oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80), s.Result.Outcome)
+	case s.Kind == corebot.StepTool && s.Call != nil:
+		return s.StartedAt, fmt.Sprintf("step %d: %s was begun", s.Position, oneLine(s.Call.Tool, 64))
 	case s.Kind == corebot.StepPart:
-		t.at(s.EndedAt, "part %d was sent", s.Position+1)
+		return s.EndedAt, fmt.Sprintf("part %d was sent", s.Position+1)
 	}
+	return time.Time{}, ""
 }

@@ -26,19 +26,20 @@ type notes struct {
 
 // openWorkspace opens the directory, made if it is missing, and fills in the templates that it has no file for.
 func openWorkspace(dir string) (*notes, error) {
+	hint := fmt.Sprintf("%s must be a directory, or a link to one, that can be read and written; move away what is there", dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, corebot.WithHint(fmt.Errorf("make the workspace: %w", err), "make the home writable, or choose another with --home")
+		return nil, corebot.WithHint(fmt.Errorf("make the workspace: %w", err), hint)
 	}
 	root, err := rootfs.New(dir)
 	if err != nil {
-		return nil, err
+		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err), hint)
 	}
 	store, err := memory.New(root, memory.Options{})
 	if err == nil {
 		err = workspace.Install(root)
 	}
 	if err != nil {
-		return nil, errors.Join(err, root.Close())
+		return nil, errors.Join(corebot.WithHint(fmt.Errorf("fill the workspace: %w", err), hint), root.Close())
 	}
 	return &notes{root, store}, nil
 }

@@ -1,60 +1,97 @@
 package config
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/corebot/corebot"
 )
 
-// validate refuses settings that no part of Corebot could work with.
+// validate refuses settings that no part of Corebot could work with; the error is of the first one.
 func (c Config) validate() error {
-	for _, check := range []struct {
-		ok        bool
-		key, want string
-	}{
-		{slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level), "log.level", "debug, info, warn or error"},
-		{slices.Contains([]string{"auto", "json", "pretty"}, c.Log.Format), "log.format", "auto, json or pretty"},
-		{slices.Contains([]string{"resend", "hold"}, c.Channels.OnAmbiguous), "channels.on_ambiguous", "resend or hold"},
-		{c.LLM.BaseURL == "" || isHTTP(c.LLM.BaseURL), "llm.base_url", "an http or https address, such as http://127.0.0.1:11434/v1"},
-		{c.LLM.ContextTokens > c.LLM.OutputTokens && c.LLM.OutputTokens > 0, "llm.context_tokens", "more than llm.output_tokens, and that more than 0"},
-		{c.LLM.Timeout > 0 && c.LLM.FirstByteTimeout > 0 && c.LLM.IdleTimeout > 0, "llm.timeout", "timeouts over 0"},
-		{c.Agent.MaxToolIterations > 0, "agent.max_tool_iterations", "at least 1"},
-		{c.Agent.MaxTime > 0, "agent.max_time", "over 0"},
-		{c.Bus.Lease.Seconds() >= 1, "bus.lease", "at least 1s"},
-		{c.Bus.MaxAttempts > 0, "bus.max_attempts", "at least 1"},
-		{c.Bus.BackoffBase > 0 && c.Bus.BackoffMax >= c.Bus.BackoffBase, "bus.backoff_base", "over 0 and at most bus.backoff_max"},
-		{c.Bus.Drain >= 0, "bus.drain", "at least 0s"},
-		{c.Bus.MaxMessageBytes > 0, "bus.max_message_bytes", "at least 1"},
-		{c.Bus.LaneDepth > 0 && c.Bus.TotalDepth > 0 && c.Bus.TotalBytes > 0, "bus.lane_depth", "caps of at least 1"},
-		{c.Router.Workers > 0, "router.workers", "at least 1"},
-		{c.Tools.Timeout > 0, "tools.timeout", "over 0"},
-		{c.Tools.MaxOutputBytes > 0, "tools.max_output_bytes", "at least 1"},
-	} {
-		if !check.ok {
-			return corebot.WithHint(fmt.Errorf("%s is not usable", check.key), "it must be "+check.want)
-		}
-	}
-	return c.checkListener()
+	return cmp.Or(
+		c.LLM.validate(),
+		atLeast("agent.max_tool_iterations", c.Agent.MaxToolIterations, 1),
+		atLeast("agent.max_time", c.Agent.MaxTime, 1),
+		c.Bus.validate(),
+		atLeast("router.workers", c.Router.Workers, 1),
+		atLeast("tools.timeout", c.Tools.Timeout, 1),
+		atLeast("tools.max_output_bytes", c.Tools.MaxOutputBytes, 1),
+		oneOf("channels.on_ambiguous", c.Channels.OnAmbiguous, "resend", "hold"),
+		oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error"),
+		oneOf("log.format", c.Log.Format, "auto", "json", "pretty"),
+		c.Observability.validate(),
+	)
 }
 
-// checkListener: whoever is not on this machine needs a token.
-func (c Config) checkListener() error {
-	if !c.Observability.Enabled {
+func (l LLM) validate() error {
+	if l.BaseURL != "" && !isHTTP(l.BaseURL) { // not quoted: an address may have a password in it
+		return corebot.WithHint(errors.New("llm.base_url is not an address"), "it must be an http or https address, such as http://127.0.0.1:11434/v1")
+	}
+	if l.ContextTokens <= l.OutputTokens {
+		return corebot.WithHint(fmt.Errorf("llm.context_tokens is %d and llm.output_tokens is %d", l.ContextTokens, l.OutputTokens), "the context holds the output too: it must be larger")
+	}
+	return cmp.Or(
+		atLeast("llm.output_tokens", l.OutputTokens, 1),
+		atLeast("llm.timeout", l.Timeout, 1),
+		atLeast("llm.first_byte_timeout", l.FirstByteTimeout, 1),
+		atLeast("llm.idle_timeout", l.IdleTimeout, 1),
+	)
+}
+
+func (b Bus) validate() error {
+	return cmp.Or(
+		atLeast("bus.lease", b.Lease, time.Second),
+		atLeast("bus.max_attempts", b.MaxAttempts, 1),
+		atLeast("bus.backoff_base", b.BackoffBase, 1),
+		atLeast("bus.backoff_max", b.BackoffMax, b.BackoffBase),
+		atLeast("bus.drain", b.Drain, 0),
+		atLeast("bus.max_message_bytes", b.MaxMessageBytes, 1),
+		atLeast("bus.lane_depth", b.LaneDepth, 1),
+		atLeast("bus.total_depth", b.TotalDepth, 1),
+		atLeast("bus.total_bytes", b.TotalBytes, 1),
+	)
+}
+
+// validate: whoever is not on this machine needs a token.
+func (o Observability) validate() error {
+	if !o.Enabled {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(c.Observability.Addr)
+	host, _, err := net.SplitHostPort(o.Addr)
 	if err != nil {
 		return corebot.WithHint(fmt.Errorf("observability.addr: %w", err), "it must be like 127.0.0.1:3210")
 	}
-	if !isLoopback(host) && c.Observability.Token == "" {
-		return corebot.WithHint(fmt.Errorf("observability.addr %s can be reached from other machines, and observability.token is not set", c.Observability.Addr),
+	if !isLoopback(host) && o.Token == "" {
+		return corebot.WithHint(fmt.Errorf("observability.addr %s can be reached from other machines, and observability.token is not set", o.Addr),
 			"set the token, or listen on 127.0.0.1")
 	}
 	return nil
+}
+
+func atLeast[T int | int64 | time.Duration](key string, got, least T) error {
+	if got >= least {
+		return nil
+	}
+	want := fmt.Sprintf("at least %v", least)
+	if _, is := any(least).(time.Duration); is && least == 1 {
+		want = "over 0s" // a nanosecond is nobody's limit
+	}
+	return corebot.WithHint(fmt.Errorf("%s is %v", key, got), "it must be "+want)
+}
+
+func oneOf(key, got string, want ...string) error {
+	if slices.Contains(want, got) {
+		return nil
+	}
+	return corebot.WithHint(fmt.Errorf("%s is %q", key, got), "it must be one of: "+strings.Join(want, ", "))
 }
 
 func isLoopback(host string) bool {

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/corebot/corebot/agent/llm/llmtest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"corebot": main})
+}
+
+// TestStories plays the scripts of testdata/script: each is one walk of a person or a program through the whole binary, on a home
+// of its own. Models listen on loopback; nothing else is reached.
+func TestStories(t *testing.T) {
+	models := httptest.NewServer(endpoints())
+	t.Cleanup(models.Close)
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"), RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("COREBOT_HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("COREBOT_LLM_OFFLINE", "true")
+			e.Setenv("MODELS", models.URL)
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector sleeps a second at every exit, and a story has dozens
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"await": await, "exits": exits, "fields": fields, "busyport": busyPort, "same": same, "sqlite": sqlite, "terminate": terminate,
+		},
+	})
+}
+
+// endpoints are models behind one address, each under the name of what it does.
+func endpoints() http.Handler {
+	mux := http.NewServeMux()
+	for name, script := range map[string]llmtest.Script{
+		"answers":  llmtest.Always(llmtest.Text("A real answer.")),
+		"stalls":   llmtest.Always(llmtest.Text("").Stall(-1)),
+		"401":      llmtest.Always(llmtest.Fail(http.StatusUnauthorized, "Incorrect API key provided")),
+		"500":      llmtest.Always(llmtest.Fail(http.StatusInternalServerError, "the model has fallen over")),
+		"html":     llmtest.Always(llmtest.Raw(http.StatusOK, "text/html", "<html><body>Welcome to nginx!</body></html>")),
+		"json":     llmtest.Always(llmtest.Raw(http.StatusOK, "application/json", `{"status":"fine"}`)),
+		"escapes":  llmtest.Always(llmtest.Text("\x1b[2Jwiped\x07 \u202eout")),
+		"tools":    llmtest.Queue(llmtest.ToolCalls(llmtest.Call{Name: "fs_list", Args: `{"path":"."}`}), llmtest.Text("Looked.")),
+		"once-503": secondTry(llmtest.Text("The second try worked.")),
+	} {
+		mux.Handle("/"+name+"/", http.StripPrefix("/"+name, llmtest.New(script)))
+	}
+	return mux
+}
+
+// secondTry fails a server's first request.
+func secondTry(then llmtest.Answer) llmtest.Script {
+	return func(r llmtest.Request) llmtest.Answer {
+		if r.N == 1 {
+			return llmtest.Fail(http.StatusServiceUnavailable, "try again")
+		}
+		return then
+	}
+}
+
+// patience is how long await waits for what is about to happen; what takes longer has failed.
+const patience = 20 * time.Second
+
+// await REGEXP COMMAND... runs a command again and again until its standard output matches.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: await REGEXP COMMAND...")
+	}
+	want := regexp.MustCompile(args[0])
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		if got := ts.ReadFile("stdout"); err == nil && want.MatchString(got) {
+			return
+		} else if time.Now().After(deadline) {
+			ts.Fatalf("waited for %s, got %v\n%s%s", args[0], err, got, ts.ReadFile("stderr"))
+		}
+	}
+}
+
+// exits CODE COMMAND... runs a command that ends with this very exit code, as a program and not as a stack trace.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := err.(*exec.ExitError)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if want, err := strconv.Atoi(args[0]); err != nil || code != want {
+		ts.Fatalf("the exit code is %d, want %s", code, args[0])
+	}
+	if stderr := ts.ReadFile("stderr"); strings.Contains(stderr, "goroutine ") || code == 1 && !strings.HasPrefix(last(stderr), "corebot: ") {
+		ts.Fatalf("not an error for people:\n%s", stderr)
+	}
+}
+
+// last is the last line of an output that is not indented.
+func last(s string) string {
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(s), "\n"), func(l string) bool { return strings.HasPrefix(l, " ") })
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[len(lines)-1]
+}
+
+// fields FILE NAME... checks that every line of a file is a JSON object with exactly these fields, and that there is a line.
+func fields(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: fields FILE NAME...")
+	}
+	want := slices.Sorted(slices.Values(args[1:]))
+	lines := strings.Split(strings.TrimSuffix(ts.ReadFile(args[0]), "\n"), "\n")
+	for _, line := range lines {
+		var object map[string]json.RawMessage
+		ts.Check(json.Unmarshal([]byte(line), &object))
+		if got := slices.Sorted(maps.Keys(object)); !slices.Equal(got, want) {
+			ts.Fatalf("the fields are %v, want %v", got, want)
+		}
+	}
+}
+
+// busyport NAME puts the address of a port that is taken until the end of the script into a variable.
+func busyPort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: busyport NAME")
+	}
+	taken := httptest.NewServer(http.NotFoundHandler())
+	ts.Defer(taken.Close)
+	ts.Setenv(args[0], taken.Listener.Addr().String())
+}
+
+// sqlite FILE STATEMENT runs a statement on a database, made if it is missing, as another program would. SQLite's driver comes
+// with package storage.
+func sqlite(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sqlite FILE STATEMENT")
+	}
+	db, err := sql.Open("sqlite", "file:"+ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.Exec(args[1])
+	ts.Check(errors.Join(err, db.Close()))
+}
+
+// same FILE FILE checks that two files have the same bytes, without printing them.
+func same(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: same FILE FILE")
+	}
+	a, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	b, err := os.ReadFile(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if bytes.Equal(a, b) == neg {
+		ts.Fatalf("%s and %s: same is %v", args[0], args[1], !neg)
+	}
+}
+
+// terminate sends SIGTERM to every program in the background.
+func terminate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: terminate")
+	}
+	for _, c := range ts.BackgroundCmds() {
+		ts.Check(c.Process.Signal(syscall.SIGTERM))
+	}
+}

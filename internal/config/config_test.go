@@ -1,0 +1,314 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corebot/corebot"
+)
+
+// clean takes every variable out of the environment that this package reads.
+func clean(t *testing.T) {
+	t.Helper()
+	for _, entry := range os.Environ() {
+		name, value, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, "OPENAI_") {
+			t.Setenv(name, value) // puts it back at the end
+			if err := os.Unsetenv(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// homeWith is a home with one settings file.
+func homeWith(t *testing.T, name, content string) string {
+	t.Helper()
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return home
+}
+
+func load(t *testing.T, home string) Config {
+	t.Helper()
+	c, err := Load(home)
+	if err != nil {
+		t.Fatalf("load: %v (hint: %s)", err, corebot.HintOf(err))
+	}
+	return c
+}
+
+func TestAnEmptyHomeHasTheDefaults(t *testing.T) {
+	clean(t)
+	home := filepath.Join(t.TempDir(), "not made yet")
+	want := Defaults()
+	want.Home = home
+	if got := load(t, home); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// everySetting gives each setting another value than its default.
+func everySetting(t *testing.T) (yaml string, want Config) {
+	t.Helper()
+	want = Defaults()
+	var b strings.Builder
+	sections := reflect.ValueOf(&want).Elem()
+	for i := range sections.NumField() {
+		name := sections.Type().Field(i).Tag.Get("mapstructure")
+		if name == "-" {
+			continue
+		}
+		b.WriteString(name + ":\n")
+		section := sections.Field(i)
+		for j := range section.NumField() {
+			text := change(t, section.Field(j))
+			b.WriteString("  " + section.Type().Field(j).Tag.Get("mapstructure") + ": " + text + "\n")
+		}
+	}
+	want.Channels.OnAmbiguous, want.Log.Level, want.Log.Format = "hold", "debug", "json"
+	want.LLM.BaseURL, want.Observability.Addr = "http://127.0.0.1:1/v1", "127.0.0.1:0"
+	yaml = strings.NewReplacer("on_ambiguous: changed", "on_ambiguous: hold", "level: changed", "level: debug", "format: changed", "format: json",
+		"base_url: changed", "base_url: "+want.LLM.BaseURL, "addr: changed", "addr: "+want.Observability.Addr).Replace(b.String())
+	return yaml, want
+}
+
+func change(t *testing.T, v reflect.Value) string {
+	switch x := v.Addr().Interface().(type) {
+	case *string:
+		*x = "changed"
+		return *x
+	case *bool:
+		*x = !*x
+		return strconv.FormatBool(*x)
+	case *time.Duration:
+		*x += time.Minute
+		return x.String()
+	case *int, *int64:
+		v.SetInt(v.Int() + 1)
+		return strconv.FormatInt(v.Int(), 10)
+	}
+	t.Fatalf("a setting of type %v: this test does not know it", v.Type())
+	return ""
+}
+
+func TestEverySettingCanBeSetInTheFile(t *testing.T) {
+	clean(t)
+	yaml, want := everySetting(t)
+	want.Home = homeWith(t, "corebot.yaml", yaml)
+	if got := load(t, want.Home); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestEverySettingCanBeSetInTheEnvironment(t *testing.T) {
+	clean(t)
+	yaml, want := everySetting(t)
+	section := ""
+	for line := range strings.Lines(yaml) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if !strings.HasPrefix(line, " ") {
+			section = name
+			continue
+		}
+		t.Setenv(variable(section+"."+name), strings.TrimSpace(value))
+	}
+	want.Home = homeWith(t, "corebot.yaml", "bus: {max_attempts: 77}")
+	if got := load(t, want.Home); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestTheThreeFormatsSayTheSame(t *testing.T) {
+	clean(t)
+	for name, content := range map[string]string{
+		"corebot.yaml": "bus:\n  max_attempts: 7\n  lease: 6s\nllm:\n  offline: true\n  model: x\n",
+		"corebot.yml":  "BUS: {Max_Attempts: 7, lease: 6s}\nllm: {offline: true, model: x}\n",
+		"corebot.toml": "[bus]\nmax_attempts = 7\nlease = \"6s\"\n[llm]\noffline = true\nmodel = \"x\"\n",
+		"corebot.json": `{"bus":{"max_attempts":7,"lease":"6s"},"llm":{"offline":true,"model":"x"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := load(t, homeWith(t, name, content))
+			if c.Bus.MaxAttempts != 7 || c.Bus.Lease != 6*time.Second || !c.LLM.Offline || c.LLM.Model != "x" {
+				t.Errorf("got %+v %+v", c.Bus, c.LLM)
+			}
+		})
+	}
+}
+
+func TestAnEmptyFileSectionOrValueChangesNothing(t *testing.T) {
+	clean(t)
+	for _, content := range []string{"", "# nothing yet\n", "llm:\n", "llm: {}\n", "llm:\n  model:\n"} {
+		home := homeWith(t, "corebot.yaml", content)
+		want := Defaults()
+		want.Home = home
+		if got := load(t, home); got != want {
+			t.Errorf("%q: got %+v", content, got)
+		}
+	}
+}
+
+func TestMistakesInAFileAreRefusedWithTheirPlaceAndWhatToDo(t *testing.T) {
+	clean(t)
+	for name, c := range map[string]struct{ file, content, says, hint string }{
+		"an unknown key":                   {"corebot.yaml", "bus: {max_atempts: 3}", `unknown key "bus.max_atempts"`, `"bus.max_attempts"`},
+		"an unknown section":               {"corebot.yaml", "buss: {max_attempts: 3}", `unknown key "buss"`, `did you mean`},
+		"an unknown section that is empty": {"corebot.yaml", "zzz: {}", `unknown key "zzz"`, `did you mean`},
+		"an unknown key that is empty":     {"corebot.yaml", "llm: {zzz: }", `unknown key "llm.zzz"`, `did you mean`},
+		"a key that is not text":           {"corebot.yaml", "llm: {1: x}", `unknown key "llm.1"`, `did you mean`},
+		"something below a setting":        {"corebot.yaml", "llm: {model: {name: x}}", `llm.model is not text`, "in quotes"},
+		"a section that is a value":        {"corebot.yaml", "bus: 3", `"bus" is a section`, `below it`},
+		"a key twice, in other letters":    {"corebot.yaml", "llm: {model: a, Model: b}", `"llm.model" is there twice`, "keep one"},
+		"a key twice":                      {"corebot.yaml", "llm: {model: a, model: b}", "already defined", "correct the file"},
+		"no settings at all":               {"corebot.yaml", "hello", "cannot unmarshal", "correct the file"},
+		"a list":                           {"corebot.yaml", "- llm", "cannot unmarshal", "correct the file"},
+		"a tab":                            {"corebot.yaml", "llm:\n\tmodel: x", "line 2", "correct the file"},
+		"TOML cut short":                   {"corebot.toml", "[bus", "toml", "correct the file"},
+		"JSON with a comma too many":       {"corebot.json", `{"bus":{},}`, "invalid character", "correct the file"},
+		"a word for a number":              {"corebot.yaml", "bus: {max_attempts: many}", "bus.max_attempts is not a whole number", "digits"},
+		"a fraction for a number":          {"corebot.yaml", "bus: {max_attempts: 3.7}", "not a whole number", "digits"},
+		"a list for a number":              {"corebot.yaml", "bus: {max_attempts: [3]}", "not a whole number", "digits"},
+		"a number beyond numbers":          {"corebot.json", `{"bus":{"max_attempts":99999999999999999999}}`, "not a whole number", "digits"},
+		"a duration without a unit":        {"corebot.yaml", "bus: {lease: 5}", "bus.lease is not a duration", "6s"},
+		"a duration in quotes without one": {"corebot.yaml", "bus: {lease: '5'}", "bus.lease is not a duration", "6s"},
+		"a duration in words":              {"corebot.yaml", "bus: {lease: soon}", "bus.lease is not a duration", "6s"},
+		"a maybe":                          {"corebot.yaml", "llm: {offline: maybe}", "llm.offline is not yes or no", "true or false"},
+		"a token that YAML reads as octal": {"corebot.yaml", "observability: {token: 0123456789}", "observability.token is not text", "in quotes"},
+		"too large a file":                 {"corebot.yaml", strings.Repeat("#", maxFile+1), "the limit is 1048576", "move it away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := homeWith(t, c.file, c.content)
+			_, err := Load(home)
+			if err == nil {
+				t.Fatal("loaded")
+			}
+			if !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), filepath.Join(home, c.file)) {
+				t.Errorf("the error is %q, want %q and the file in it", err, c.says)
+			}
+			if !strings.Contains(corebot.HintOf(err), c.hint) {
+				t.Errorf("the hint is %q, want %q in it", corebot.HintOf(err), c.hint)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("more than a line: %q", err)
+			}
+		})
+	}
+}
+
+func TestValuesThatNothingCouldWorkWithAreRefused(t *testing.T) {
+	clean(t)
+	for content, says := range map[string]string{
+		"log: {level: loud}":                             `log.level is "loud"`,
+		"log: {format: xml}":                             `log.format is "xml"`,
+		"channels: {on_ambiguous: guess}":                `channels.on_ambiguous is "guess"`,
+		"llm: {base_url: 'localhost:8080'}":              "llm.base_url is not an address",
+		"llm: {base_url: 'ftp://host/v1'}":               "llm.base_url is not an address",
+		"llm: {base_url: 'http://'}":                     "llm.base_url is not an address",
+		"llm: {timeout: 0s}":                             "llm.timeout is 0s",
+		"llm: {first_byte_timeout: -1s}":                 "llm.first_byte_timeout is -1s",
+		"llm: {idle_timeout: 0s}":                        "llm.idle_timeout is 0s",
+		"llm: {output_tokens: 0}":                        "llm.output_tokens is 0",
+		"llm: {context_tokens: 100, output_tokens: 100}": "llm.context_tokens is 100",
+		"agent: {max_tool_iterations: 0}":                "agent.max_tool_iterations is 0",
+		"agent: {max_time: 0s}":                          "agent.max_time is 0s",
+		"bus: {lease: 999ms}":                            "bus.lease is 999ms",
+		"bus: {max_attempts: 0}":                         "bus.max_attempts is 0",
+		"bus: {backoff_base: 0s}":                        "bus.backoff_base is 0s",
+		"bus: {backoff_base: 2s, backoff_max: 1s}":       "bus.backoff_max is 1s",
+		"bus: {drain: -1s}":                              "bus.drain is -1s",
+		"bus: {max_message_bytes: 0}":                    "bus.max_message_bytes is 0",
+		"bus: {lane_depth: 0}":                           "bus.lane_depth is 0",
+		"bus: {total_depth: 0}":                          "bus.total_depth is 0",
+		"bus: {total_bytes: 0}":                          "bus.total_bytes is 0",
+		"router: {workers: 0}":                           "router.workers is 0",
+		"tools: {timeout: 0s}":                           "tools.timeout is 0s",
+		"tools: {max_output_bytes: 0}":                   "tools.max_output_bytes is 0",
+		"observability: {addr: '3210'}":                  "observability.addr",
+	} {
+		_, err := Load(homeWith(t, "corebot.yaml", content))
+		if err == nil || !strings.HasPrefix(err.Error(), says) || corebot.HintOf(err) == "" {
+			t.Errorf("%s: got %v (hint %q), want %s", content, err, corebot.HintOf(err), says)
+		}
+	}
+}
+
+func TestAnErrorNeverQuotesASecret(t *testing.T) {
+	clean(t)
+	for _, content := range []string{"llm: {base_url: 'user:hunter2@host'}", "llm: {api_key: [hunter2]}", "observability: {token: {hunter2: 1}}"} {
+		_, err := Load(homeWith(t, "corebot.yaml", content))
+		if err == nil || strings.Contains(err.Error()+corebot.HintOf(err), "hunter2") {
+			t.Errorf("%s: got %v (hint %q)", content, err, corebot.HintOf(err))
+		}
+	}
+}
+
+func TestAListenerThatOthersCanReachNeedsAToken(t *testing.T) {
+	clean(t)
+	for addr, needs := range map[string]bool{
+		"127.0.0.1:0": false, "127.8.8.8:0": false, "[::1]:0": false, "localhost:0": false, "[::ffff:127.0.0.1]:0": false,
+		"0.0.0.0:0": true, ":0": true, "[::]:0": true, "192.168.1.1:0": true, "example.com:0": true, "localhost.example.com:0": true,
+	} {
+		t.Setenv("COREBOT_OBSERVABILITY_ADDR", addr)
+		_, err := Load(t.TempDir())
+		if (err != nil) != needs || needs && !strings.Contains(corebot.HintOf(err), "token") {
+			t.Errorf("%s without a token: %v", addr, err)
+		}
+		for name, value := range map[string]string{"COREBOT_OBSERVABILITY_TOKEN": "t0ken", "COREBOT_OBSERVABILITY_ENABLED": "false"} {
+			t.Setenv(name, value)
+			if _, err := Load(t.TempDir()); err != nil {
+				t.Errorf("%s with %s=%s: %v", addr, name, value, err)
+			}
+			t.Setenv(name, "")
+		}
+	}
+}
+
+func TestTwoSettingsFilesAreRefused(t *testing.T) {
+	clean(t)
+	home := homeWith(t, "corebot.yaml", "")
+	if err := os.WriteFile(filepath.Join(home, "corebot.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(home)
+	if err == nil || !strings.Contains(err.Error(), "corebot.yaml and corebot.json") || corebot.HintOf(err) != "keep one of them" {
+		t.Errorf("got %v (hint %q)", err, corebot.HintOf(err))
+	}
+}
+
+func TestASettingsFileThatIsNoFileIsRefusedAtOnce(t *testing.T) {
+	clean(t)
+	for name, spoil := range map[string]func(path string) error{
+		"a directory":     func(path string) error { return os.Mkdir(path, 0o700) },
+		"a dangling link": func(path string) error { return os.Symlink("nowhere", path) },
+		"a device":        func(path string) error { return os.Symlink(os.DevNull, path) },
+		"a pipe":          func(path string) error { return unix.Mkfifo(path, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			path := filepath.Join(home, "corebot.yaml")
+			if err := spoil(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Load(home); err == nil || !strings.Contains(err.Error(), path) || corebot.HintOf(err) == "" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestAHomeThatIsNoDirectoryIsRefused(t *testing.T) {
+	clean(t)
+	file := filepath.Join(homeWith(t, "file", ""), "file")
+	if _, err := Load(file); err == nil || !strings.Contains(corebot.HintOf(err), "--home") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/corebot/corebot"
+)
+
+// envPrefix is before every setting in the environment: COREBOT_LLM_MODEL is llm.model.
+const envPrefix = "COREBOT_"
+
+// notSettings are variables with our prefix that are not settings.
+var notSettings = []string{"COREBOT_HOME", "COREBOT_FAULT"}
+
+// standard are variables that other programs of this kind read too. Our own come first.
+var standard = map[string]string{"llm.api_key": "OPENAI_API_KEY", "llm.base_url": "OPENAI_BASE_URL", "llm.model": "OPENAI_MODEL"}
+
+// readEnvironment sets what the environment says, over the file. An empty variable is as if it were not set.
+func (s *settings) readEnvironment(environ []string) error {
+	values := map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		values[name] = value
+	}
+	known := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(s.types)) {
+		name := variable(key)
+		known[name] = key
+		if values[name] == "" {
+			name = cmp.Or(standard[key], name)
+		}
+		if values[name] == "" {
+			continue
+		}
+		if err := s.set(name, key, values[name]); err != nil {
+			return err
+		}
+	}
+	return checkNames(values, known)
+}
+
+// checkNames refuses a variable with our prefix that is no setting.
+func checkNames(values, known map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(notSettings, name) || known[name] != "" {
+			continue
+		}
+		meant := nearest(name, slices.Sorted(maps.Keys(known)))
+		return corebot.WithHint(fmt.Errorf("environment: unknown variable %q", name), fmt.Sprintf("did you mean %q?", meant))
+	}
+	return nil
+}
+
+func variable(key string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}

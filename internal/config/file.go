@@ -1,0 +1,153 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/viper"
+
+	"github.com/corebot/corebot"
+)
+
+// fileNames are the settings files that a home may have, at most one of them.
+var fileNames = []string{"corebot.yaml", "corebot.yml", "corebot.toml", "corebot.json"}
+
+// maxFile bounds a settings file, in bytes: one that is longer is not one.
+const maxFile = 1 << 20
+
+// readFile sets what the home's file says, if there is one.
+func (s *settings) readFile(home string) error {
+	path, err := findFile(home)
+	if path == "" || err != nil {
+		return err
+	}
+	data, err := readRegular(path)
+	if err != nil {
+		return corebot.WithHint(err, "make it a readable settings file, or move it away")
+	}
+	tree := map[string]any{}
+	if err := decode(path, data, tree); err != nil {
+		return corebot.WithHint(fmt.Errorf("read %s: %w", path, err), "correct the file; nothing was started")
+	}
+	return s.merge(path, "", tree, map[string]bool{})
+}
+
+// findFile gives the path of the home's one settings file, or nothing.
+func findFile(home string) (string, error) {
+	var found []string
+	for _, name := range fileNames {
+		if _, err := os.Lstat(filepath.Join(home, name)); err == nil {
+			found = append(found, name)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", corebot.WithHint(fmt.Errorf("look for settings: %w", err), "the home must be a directory that can be read; name another with --home or COREBOT_HOME")
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return filepath.Join(home, found[0]), nil
+	}
+	return "", corebot.WithHint(fmt.Errorf("%s has %s", home, strings.Join(found, " and ")), "keep one of them")
+}
+
+// readRegular reads a file that is one: a pipe would keep the program waiting for ever.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the settings: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("read the settings: %s is not a regular file", path)
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("read the settings: %s has %d bytes, the limit is %d", path, info.Size(), maxFile)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the settings: %w", err)
+	}
+	return data, nil
+}
+
+// decode reads YAML, TOML or JSON, by the name of the file. Its errors are one line.
+func decode(path string, data []byte, into map[string]any) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // decoders of other people, on text of anyone
+			err = fmt.Errorf("it cannot be decoded: %v", p)
+		}
+	}()
+	decoder, err := viper.NewCodecRegistry().Decoder(strings.TrimPrefix(filepath.Ext(path), "."))
+	if err != nil {
+		return err
+	}
+	if err := decoder.Decode(data, into); err != nil {
+		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	}
+	return nil
+}
+
+// merge sets what a file says, key by key in their order. It walks the file's own tree, because viper leaves out empty
+// sections, unknown ones too. A key without a value is as if it were not written.
+func (s *settings) merge(path, prefix string, tree map[string]any, seen map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		key, value := prefix+strings.ToLower(name), tree[name]
+		if seen[key] {
+			return corebot.WithHint(fmt.Errorf("%s: key %q is there twice", path, key), "keep one of them")
+		}
+		seen[key] = true
+		var err error
+		switch section, isSection := asSection(value); {
+		case s.types[key] != nil && value != nil:
+			err = s.set(fmt.Sprintf("%s: %s", path, key), key, value)
+		case s.types[key] != nil:
+		case !s.isSection(key):
+			err = s.unknown(path, key)
+		case isSection:
+			err = s.merge(path, key+".", section, seen)
+		case value != nil:
+			err = corebot.WithHint(fmt.Errorf("%s: %q is a section, not a setting", path, key), fmt.Sprintf("put settings below it, such as %q", s.nearest(key+".")))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *settings) isSection(key string) bool {
+	for known := range s.types {
+		if strings.HasPrefix(known, key+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// asSection gives a value as a section. YAML makes another kind of map where a key is not text.
+func asSection(value any) (map[string]any, bool) {
+	switch m := value.(type) {
+	case map[string]any:
+		return m, true
+	case map[any]any:
+		section := make(map[string]any, len(m))
+		for k, v := range m {
+			section[fmt.Sprint(k)] = v
+		}
+		return section, true
+	}
+	return nil, false
+}
+
+func (s *settings) unknown(where, key string) error {
+	return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), fmt.Sprintf("did you mean %q?", s.nearest(key)))
+}
+
+func (s *settings) nearest(key string) string {
+	return nearest(key, slices.Sorted(maps.Keys(s.types)))
+}
