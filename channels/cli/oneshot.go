@@ -12,15 +12,19 @@ import (
 // it is to wait, blocks until the answer has come.
 type OneShot struct {
 	in    channels.Incoming
-	show  func(corebot.Message) error
+	show  Show
 	shown chan struct{}
 }
 
+// Show prints a message. own says whether it is the answer to the one that was sent; replies leave in order, so those to earlier
+// messages of the chat come first.
+type Show func(m corebot.Message, own bool) error
+
 var _ channels.Channel = (*OneShot)(nil)
 
-// NewOneShot makes the channel of one message, whose channel is set. show prints the answer, once; without it nothing is
-// waited for.
-func NewOneShot(in channels.Incoming, show func(corebot.Message) error) *OneShot {
+// NewOneShot makes the channel of one message, whose channel is set. show prints what comes until the answer has come; without
+// it nothing is waited for.
+func NewOneShot(in channels.Incoming, show Show) *OneShot {
 	in.Channel = channelName
 	return &OneShot{in: in, show: show, shown: make(chan struct{})}
 }
@@ -58,15 +62,18 @@ func (o *OneShot) Answered() bool {
 	}
 }
 
-// Send shows the answer that Run waits for: it counts as sent only when it is on the screen. Everything else stays in the
-// queue, for a terminal that is open.
+// Send shows the replies of the chat up to the answer that Run waits for: a reply counts as sent only when it is on the screen.
+// Everything else stays in the queue, for a terminal that is open.
 func (o *OneShot) Send(_ context.Context, m corebot.Message) error {
-	if o.show == nil || m.InReplyTo != o.in.ID || o.Answered() {
+	if o.show == nil || m.Key.Chat != o.in.Chat || o.Answered() {
 		return notHere(m)
 	}
-	if err := o.show(m); err != nil {
+	own := m.InReplyTo == o.in.ID
+	if err := o.show(m, own); err != nil {
 		return fmt.Errorf("print the reply: %w", err)
 	}
-	close(o.shown)
+	if own {
+		close(o.shown)
+	}
 	return nil
 }

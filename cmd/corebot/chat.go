@@ -47,16 +47,14 @@ the commands of the chat. What was running when Corebot was killed goes on at th
 			}
 			data := app.DataDir(c.Home)
 			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
-			t := &terminal{chat: chat}
-			return s.talk(cmd.Context(), c, t, interactive, app.Options{Channel: func(a *app.App) (_ channels.Channel, err error) {
+			return s.talk(cmd.Context(), c, interactive, app.Options{}, func(a *app.App) (channels.Channel, error) {
 				id, name := whoRuns()
-				t.Channel, err = cli.New(cli.Options{
+				return cli.New(cli.Options{
 					In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
 					Chat: chat, UserID: id, UserName: name, Watch: a.Live.Watch, ModelName: a.Model.Name(),
 					HistoryFile: filepath.Join(data, "prompts"), NoColor: os.Getenv("NO_COLOR") != "",
 				})
-				return t, err
-			}})
+			})
 		},
 	}
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to talk in")
@@ -64,13 +62,18 @@ the commands of the chat. What was running when Corebot was killed goes on at th
 }
 
 // talk runs Corebot with one terminal channel until that channel ends.
-func (s *shell) talk(ctx context.Context, c config.Config, t *terminal, interactive bool, o app.Options) (err error) {
+func (s *shell) talk(ctx context.Context, c config.Config, interactive bool, o app.Options, open func(*app.App) (channels.Channel, error)) (err error) {
 	log, closeLog, err := terminalLog(c, interactive)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
+	t := &terminal{}
 	o.Version, o.Log = versionText(), log
+	o.Channel = func(a *app.App) (_ channels.Channel, err error) {
+		t.Channel, err = open(a)
+		return t, err
+	}
 	c.Bus.Drain = min(c.Bus.Drain, chatDrain)
 	a, err := app.New(ctx, c, o)
 	if err != nil {

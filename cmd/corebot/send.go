@@ -71,8 +71,7 @@ func textOf(cmd *cobra.Command, args []string) (string, error) {
 
 // publish puts the message on disk and leaves it there.
 func (s *shell) publish(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
-	t := &terminal{Channel: cli.NewOneShot(in, nil), chat: in.Chat}
-	if err := s.oneShot(cmd, t, app.Options{Channel: func(*app.App) (channels.Channel, error) { return t, nil }, PublishOnly: true}); err != nil {
+	if err := s.oneShot(cmd, cli.NewOneShot(in, nil), true); err != nil {
 		return err
 	}
 	if asJSON {
@@ -84,19 +83,18 @@ func (s *shell) publish(cmd *cobra.Command, in channels.Incoming, asJSON bool) e
 
 // ask publishes the message and prints the reply as soon as it comes. Replies to earlier messages of the chat go to stderr.
 func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
-	shot := cli.NewOneShot(in, func(m corebot.Message) error {
-		if asJSON {
-			return printJSON(cmd, sent{ID: in.ID, Reply: m.Text(), Kind: m.Kind})
+	shot := cli.NewOneShot(in, func(m corebot.Message, own bool) (err error) {
+		switch {
+		case !own:
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "the answer to the earlier message %s:\n%s\n", m.InReplyTo, printable(m.Text()))
+		case asJSON:
+			err = printJSON(cmd, sent{ID: in.ID, Reply: m.Text(), Kind: m.Kind})
+		default:
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(m.Text()))
 		}
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), printable(m.Text()))
 		return err
 	})
-	earlier := func(m corebot.Message) error {
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "the answer to the earlier message %s:\n%s\n", m.InReplyTo, printable(m.Text()))
-		return err
-	}
-	a := &asker{&terminal{Channel: shot, chat: in.Chat}, in.ID, earlier}
-	if err := s.oneShot(cmd, a.terminal, app.Options{Channel: func(*app.App) (channels.Channel, error) { return a, nil }}); err != nil {
+	if err := s.oneShot(cmd, shot, false); err != nil {
 		return err
 	}
 	if !shot.Answered() {
@@ -107,12 +105,12 @@ func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, asJSON bool) error
 }
 
 // oneShot runs Corebot for one message.
-func (s *shell) oneShot(cmd *cobra.Command, t *terminal, o app.Options) error {
+func (s *shell) oneShot(cmd *cobra.Command, shot *cli.OneShot, publishOnly bool) error {
 	settings, err := s.settings()
 	if err != nil {
 		return err
 	}
-	err = s.talk(cmd.Context(), settings, t, false, o)
+	err = s.talk(cmd.Context(), settings, false, app.Options{PublishOnly: publishOnly}, func(*app.App) (channels.Channel, error) { return shot, nil })
 	switch {
 	case errors.Is(err, corebot.ErrTooLarge):
 		return corebot.WithHint(err, "the limit is bus.max_message_bytes")
