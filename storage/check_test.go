@@ -16,7 +16,8 @@ func TestAHealthyDatabaseHasNoProblems(t *testing.T) {
 		publishTest(t, db, chat, chat+time.Now().String())
 	}
 	for _, o := range []corebot.Outcome{
-		{Verb: corebot.Done, End: corebot.EndAnswered}, {Verb: corebot.Dead, Reason: "test"},
+		{Verb: corebot.Done, End: corebot.EndAnswered},
+		{Verb: corebot.Dead, Reason: "test"},
 		{Verb: corebot.RetryAt, At: time.Now().Add(time.Hour)},
 	} {
 		must(t, q.Settle(context.Background(), claimTest(t, db), o))

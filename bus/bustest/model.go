@@ -65,8 +65,16 @@ func (m *model) run(operations int) {
 		weight int
 		move   func()
 	}{
-		{30, m.publish}, {5, m.publishAgain}, {25, m.claim}, {30, m.settle}, {6, m.settleStale},
-		{8, m.extend}, {10, m.record}, {12, m.sleep}, {2, m.reopen}, {5, m.replay},
+		{30, m.publish},
+		{5, m.publishAgain},
+		{25, m.claim},
+		{30, m.settle},
+		{6, m.settleStale},
+		{8, m.extend},
+		{10, m.record},
+		{12, m.sleep},
+		{2, m.reopen},
+		{5, m.replay},
 	}
 	total := 0
 	for _, mv := range moves {
