@@ -15,9 +15,9 @@ import (
 // NewLogger writes to out: for people when format is pretty, or auto and out is a terminal; else JSON, an event a line. Keys are
 // the same words everywhere: chat, message, execution, tool, attempt.
 func NewLogger(out io.Writer, level, format string) (zerolog.Logger, error) {
-	l, err := zerolog.ParseLevel(level)
-	if err != nil || l < zerolog.DebugLevel || l > zerolog.ErrorLevel {
-		return zerolog.Nop(), fmt.Errorf("%w: log level %q: want debug, info, warn or error", corebot.ErrInvalid, level)
+	l, err := parseLevel(level)
+	if err != nil {
+		return zerolog.Nop(), err
 	}
 	if format != "auto" && format != "json" && format != "pretty" {
 		return zerolog.Nop(), fmt.Errorf("%w: log format %q: want auto, json or pretty", corebot.ErrInvalid, format)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,6 +38,7 @@ type Server struct {
 	opts     Options
 	listener net.Listener
 	http     *http.Server
+	token    atomic.Pointer[[sha256.Size]byte] // see digest
 }
 
 // NewServer listens at once, so that a busy port is known before anything else is started, and serves in Run. A listener that
@@ -46,11 +48,10 @@ func NewServer(o Options) (*Server, error) {
 	if err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("listen for observability: %w", err), "choose another observability.addr, or port 0 for any")
 	}
-	if at := l.Addr().(*net.TCPAddr); o.Token == "" && !at.IP.IsLoopback() {
-		err := fmt.Errorf("%w: observability at %s can be reached from other machines and asks for no token", corebot.ErrInvalid, at)
-		return nil, corebot.WithHint(errors.Join(err, l.Close()), "set observability.token, or listen on 127.0.0.1")
-	}
 	s := &Server{opts: o, listener: l}
+	if err := s.SetToken(o.Token); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("GET /ready", s.ready)
@@ -127,15 +128,37 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	_ = enc.Encode(v)
 }
 
+// SetToken replaces the token; the old one is refused from now on. A listener that can be reached from other machines keeps
+// having one.
+func (s *Server) SetToken(token string) error {
+	if token == "" && !s.loopback() {
+		err := fmt.Errorf("%w: observability at %s can be reached from other machines and asks for no token", corebot.ErrInvalid, s.Addr())
+		return corebot.WithHint(err, "set observability.token, or listen on 127.0.0.1")
+	}
+	s.token.Store(digest(token))
+	return nil
+}
+
+// loopback judges by the address that was bound, not by what was asked for.
+func (s *Server) loopback() bool {
+	at, ok := s.listener.Addr().(*net.TCPAddr)
+	return ok && at.IP.IsLoopback()
+}
+
+// digest is the hash of what a request has to carry; nil if it has to carry nothing.
+func digest(token string) *[sha256.Size]byte {
+	if token == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte("Bearer " + token))
+	return &sum
+}
+
 // guarded asks for the token, if there is one. Hashes are compared, so that the time tells nothing of it, its length included.
 func (s *Server) guarded(next http.Handler) http.Handler {
-	if s.opts.Token == "" {
-		return next
-	}
-	want := sha256.Sum256([]byte("Bearer " + s.opts.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		want, got := s.token.Load(), sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if want != nil && subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a bearer token is required: observability.token", http.StatusUnauthorized)
 			return

@@ -21,7 +21,8 @@ type AuditFilter struct {
 	Sender       string
 	Tool         string
 	Outcome      corebot.AuditOutcome
-	Limit        int // the newest that many; 0 means 100
+	Decisions    bool // also those written before a call ran, which have no outcome yet
+	Limit        int  // the newest that many; 0 means 100
 }
 
 var (
@@ -32,6 +33,7 @@ var (
 	selectAudit = &query{`SELECT id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id
 		FROM audit_events
 		WHERE at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', sender) AND ? IN ('', tool) AND ? IN ('', outcome)
+		AND (? = 1 OR event <> 'tool.decision')
 		ORDER BY id DESC LIMIT ? + 0`}
 )
 
@@ -49,7 +51,7 @@ func (a *Audit) List(ctx context.Context, f AuditFilter) ([]corebot.AuditEvent, 
 		e, err := scanAudit(s)
 		out = append(out, e)
 		return err
-	}, f.Since, until, f.Channel, f.Chat, f.Sender, f.Tool, string(f.Outcome), limit)
+	}, f.Since, until, f.Channel, f.Chat, f.Sender, f.Tool, string(f.Outcome), f.Decisions, limit)
 	return out, err
 }
 

@@ -119,3 +119,17 @@ func unpack(body []byte, d corebot.Direction, k corebot.Key, kind corebot.Kind, 
 	}
 	return m, nil
 }
+
+var wakeLane = &query{`UPDATE lanes SET wake_at = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?
+	AND leased = 0 AND waiting = '` + corebot.NotNow + `'`}
+
+// Wake makes the outbound lane of a conversation due now, if its head waits for the place where it is shown.
+func (q *Queue) Wake(ctx context.Context, k corebot.Key) error {
+	return q.db.write(ctx, "wake", func(t *tx) error {
+		n, err := t.exec(wakeLane, t.now, int64(corebot.Outbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+		if n > 0 {
+			t.wake(corebot.PoolOf(corebot.Outbound, k), t.now.UnixMilli())
+		}
+		return err
+	})
+}

@@ -15,6 +15,9 @@ import (
 // channelName is the channel's part of keys and principals.
 const channelName = "cli"
 
+// DefaultAccount is the account of this machine's terminals.
+const DefaultAccount = "local"
+
 // Options say whose terminal it is and how it looks.
 type Options struct {
 	In  io.Reader // what the user types; a terminal is an *os.File
@@ -54,7 +57,7 @@ func New(o Options) (*CLI, error) {
 		return nil, errors.New("cli: plain mode needs somewhere to complain")
 	}
 	o.Agent = orDefault(o.Agent, corebot.DefaultAgent)
-	o.Account = orDefault(o.Account, "local")
+	o.Account = orDefault(o.Account, DefaultAccount)
 	o.Chat = orDefault(o.Chat, "main")
 	key := corebot.Key{Agent: o.Agent, Channel: channelName, Account: o.Account, Chat: o.Chat}
 	if err := key.Validate(); err != nil {

@@ -14,10 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/observability"
 )
 
@@ -47,41 +50,89 @@ the commands of the chat. What was running when Corebot was killed goes on at th
 			}
 			data := app.DataDir(c.Home)
 			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
-			return s.talk(cmd.Context(), c, interactive, app.Options{}, func(a *app.App) (channels.Channel, error) {
+			return s.talk(cmd.Context(), c, conversation{chat: chat, interactive: interactive, open: func(at place) (channels.Channel, error) {
 				id, name := whoRuns()
 				return cli.New(cli.Options{
 					In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
-					Chat: chat, UserID: id, UserName: name, Watch: a.Live.Watch, ModelName: a.Model.Name(),
+					Chat: chat, UserID: id, UserName: name, Watch: at.watch, ModelName: at.model,
 					HistoryFile: filepath.Join(data, "prompts"), NoColor: os.Getenv("NO_COLOR") != "",
 				})
-			})
+			}})
 		},
 	}
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to talk in")
 	return cmd
 }
 
-// talk runs Corebot with one terminal channel until that channel ends.
-func (s *shell) talk(ctx context.Context, c config.Config, interactive bool, o app.Options, open func(*app.App) (channels.Channel, error)) (err error) {
-	log, closeLog, err := terminalLog(c, interactive)
+// conversation is what one terminal of this process does with a chat.
+type conversation struct {
+	chat        string
+	interactive bool
+	publishOnly bool // it waits for no answer
+	open        func(place) (channels.Channel, error)
+}
+
+// place is where a terminal talks: a Corebot of this process, or the daemon that runs on the home.
+type place struct {
+	watch func(corebot.Key) (<-chan live.Event, func())
+	model string
+}
+
+// talk runs a terminal until it ends, at the daemon of the home or else at a Corebot of its own.
+func (s *shell) talk(ctx context.Context, c config.Config, t conversation) error {
+	daemon, running, err := control.Dial(ctx, app.DataDir(c.Home))
+	if err != nil {
+		return err
+	}
+	if running {
+		return talkTo(ctx, daemon, t)
+	}
+	return talkHere(ctx, c, t)
+}
+
+func talkTo(ctx context.Context, daemon control.Caller, t conversation) error {
+	at := &attached{daemon: daemon, chat: t.chat}
+	if !t.publishOnly {
+		if err := at.attach(ctx); err != nil {
+			return err
+		}
+	}
+	channel, err := t.open(place{at.events.Watch, at.model})
+	if err != nil {
+		return err
+	}
+	return final(at.run(ctx, channel))
+}
+
+// final takes an error out of what marks it as the channel's last.
+func final(err error) error {
+	if f := (*channels.Final)(nil); errors.As(err, &f) {
+		return f.Err
+	}
+	return err
+}
+
+func talkHere(ctx context.Context, c config.Config, t conversation) (err error) {
+	log, closeLog, err := terminalLog(c, t.interactive)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	t := &terminal{}
-	o.Version, o.Log = versionText(), log
-	o.Channel = func(a *app.App) (_ channels.Channel, err error) {
-		t.Channel, err = open(a)
-		return t, err
-	}
+	here := &terminal{}
 	c.Bus.Drain = min(c.Bus.Drain, chatDrain)
-	a, err := app.New(ctx, c, o)
+	a, err := app.New(ctx, c, app.Options{
+		Version: versionText(), Log: log, PublishOnly: t.publishOnly,
+		Terminal: func(a *app.App) (_ channels.Channel, err error) {
+			here.Channel, err = t.open(place{a.Live.Watch, a.Model.Name()})
+			return here, err
+		},
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	err = a.Run(ctx)
-	return errors.Join(t.err, err)
+	return errors.Join(here.err, err)
 }
 
 // maxTerminalLog is the size over which the log of terminal sessions is begun anew.

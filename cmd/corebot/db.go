@@ -1,12 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -48,7 +49,11 @@ func newDBMigrate(s *shell) *cobra.Command {
 		Long:  "Bring the database to this version's schema. Existing data is copied to data/backups first, and the copy is checked. Starting Corebot does the same.",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.withStore(cmd.Context(), func(context.Context, *storage.DB) error {
+			home, err := config.Home(s.home)
+			if err != nil {
+				return err
+			}
+			return app.WithStore(cmd.Context(), home, func(*storage.DB) error {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "the database has schema %d\n", storage.SchemaVersion())
 				return err
 			})

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
@@ -16,7 +13,8 @@ import (
 )
 
 func newDLQ(s *shell) *cobra.Command {
-	return group("dlq", "List, show and replay dead letters", newDLQList(s), newDLQShow(s), newDLQReplay(s))
+	return group("dlq", "List, show, replay, edit, drop and purge dead letters",
+		newDLQList(s), newDLQShow(s), newDLQReplay(s), newDLQEdit(s), newDLQDrop(s), newDLQPurge(s))
 }
 
 // deadLetter is the contract's JSON of one row.
@@ -35,28 +33,25 @@ type deadLetter struct {
 
 func newDLQList(s *shell) *cobra.Command {
 	var asJSON bool
-	var direction string
-	var limit int
+	var f deadFilter
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters, newest first",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			var d corebot.Direction
-			if direction != "" {
-				if d, err = corebot.ParseDirection(direction); err != nil {
-					return usage(cmd, err)
-				}
+			filter, err := f.parse(cmd)
+			if err != nil {
+				return err
 			}
-			if limit < 1 {
-				return usage(cmd, fmt.Errorf("--limit %d: want at least 1", limit))
+			if filter.Limit < 1 {
+				return usage(cmd, fmt.Errorf("--limit %d: want at least 1", filter.Limit))
 			}
 			db, err := s.reader(cmd)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, db.Close()) }()
-			letters, err := storage.NewDeadLetters(db).List(cmd.Context(), corebot.DeadLetterFilter{Direction: d, Limit: limit})
+			letters, err := storage.NewDeadLetters(db).List(cmd.Context(), filter)
 			if err != nil {
 				return err
 			}
@@ -64,9 +59,40 @@ func newDLQList(s *shell) *cobra.Command {
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	cmd.Flags().StringVar(&direction, "direction", "", "inbound or outbound (default: both)")
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most this many")
+	f.flags(cmd)
+	cmd.Flags().IntVar(&f.limit, "limit", 100, "at most this many")
 	return cmd
+}
+
+// deadFilter are the flags that say which dead letters are meant.
+type deadFilter struct {
+	direction, channel, chat, reason string
+	olderThan                        time.Duration
+	limit                            int
+}
+
+func (f *deadFilter) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.direction, "direction", "", "inbound or outbound (default: both)")
+	cmd.Flags().StringVar(&f.channel, "channel", "", "of this channel only")
+	cmd.Flags().StringVar(&f.chat, "chat", "", "of this chat only")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "dead for this reason only: attempts, permanent, poison, ...")
+	cmd.Flags().DurationVar(&f.olderThan, "older-than", 0, "dead for longer than this, such as 24h")
+}
+
+func (f *deadFilter) parse(cmd *cobra.Command) (out corebot.DeadLetterFilter, err error) {
+	out = corebot.DeadLetterFilter{Channel: f.channel, Chat: f.chat, Reason: f.reason, Limit: f.limit}
+	if f.direction != "" {
+		if out.Direction, err = corebot.ParseDirection(f.direction); err != nil {
+			return out, usage(cmd, err)
+		}
+	}
+	if f.olderThan < 0 {
+		return out, usage(cmd, fmt.Errorf("--older-than %v: want a time that has passed", f.olderThan))
+	}
+	if f.olderThan > 0 {
+		out.Before = time.Now().Add(-f.olderThan)
+	}
+	return out, nil
 }
 
 func printDeadLetters(cmd *cobra.Command, letters []corebot.DeadLetter, asJSON bool) error {
@@ -128,64 +154,4 @@ func newDLQShow(s *shell) *cobra.Command {
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-func newDLQReplay(s *shell) *cobra.Command {
-	var fresh bool
-	cmd := &cobra.Command{
-		Use:   "replay ID...",
-		Short: "Put dead letters back into the queue",
-		Long: `Put dead letters back at the tail of their chats' queues, under the same id and the original sender. Each resumes its journal: what
-its tools have done is not done again. With --fresh it starts over.`,
-		Args: takes("ID..."),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ids := make([]int64, len(args))
-			for i, a := range args {
-				id, err := deadLetterID(cmd, a)
-				if err != nil {
-					return err
-				}
-				ids[i] = id
-			}
-			return s.withStore(cmd.Context(), func(ctx context.Context, db *storage.DB) error {
-				for _, id := range ids {
-					if err := storage.NewDeadLetters(db).Replay(ctx, id, fresh); err != nil {
-						return corebot.WithHint(err, "`corebot dlq list` shows the ids; one that is not there was replayed or dropped")
-					}
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "replayed %d\n", id); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&fresh, "fresh", false, "start over instead of resuming the journal")
-	return cmd
-}
-
-func deadLetterID(cmd *cobra.Command, s string) (int64, error) {
-	id, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || id < 1 {
-		return 0, usage(cmd, fmt.Errorf("dead letter id %q: want a number as `corebot dlq list` shows it", s))
-	}
-	return id, nil
-}
-
-// withStore opens the store for a change of this command alone, and refuses beside a running Corebot.
-func (s *shell) withStore(ctx context.Context, fn func(context.Context, *storage.DB) error) (err error) {
-	dir, err := s.dataDir()
-	if err != nil {
-		return err
-	}
-	db, err := storage.Open(ctx, dir, storage.Options{Log: zerolog.Nop()})
-	if err != nil {
-		return err
-	}
-	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan error, 1)
-	go func() { ended <- db.Run(writing) }()
-	err = fn(ctx, db)
-	stop()
-	return errors.Join(err, <-ended, db.Close())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/storage"
 )
@@ -37,7 +38,7 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().StringVar(&s.home, "home", "", "home directory (default: $COREBOT_HOME, then ~/.corebot)")
 	root.AddCommand(
-		newServe(s), newChat(s), newSend(s), newWhy(s), newStatus(s), newDLQ(s), newDB(s), newVersion(),
+		newInit(s), newDoctor(s), newServe(s), newChat(s), newSend(s), newWhy(s), newStatus(s), newAudit(s), newDLQ(s), newChats(s), newAdmin(s), newDB(s), newConfig(s, newConfigReload(s)), newVersion(),
 	)
 	return root
 }
@@ -69,4 +70,13 @@ func (s *shell) reader(cmd *cobra.Command) (*storage.DB, error) {
 // logger logs to stderr as the settings say.
 func logger(c config.Log) (zerolog.Logger, error) {
 	return observability.NewLogger(os.Stderr, c.Level, c.Format)
+}
+
+// change hands fn a way to change the state of the home, beside a running daemon and without one.
+func (s *shell) change(cmd *cobra.Command, fn func(control.Caller) error) error {
+	home, err := config.Home(s.home)
+	if err != nil {
+		return err
+	}
+	return app.Change(cmd.Context(), home, fn)
 }

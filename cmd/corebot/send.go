@@ -12,7 +12,6 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
-	"github.com/corebot/corebot/internal/app"
 )
 
 func newSend(s *shell) *cobra.Command {
@@ -71,7 +70,7 @@ func textOf(cmd *cobra.Command, args []string) (string, error) {
 
 // publish puts the message on disk and leaves it there.
 func (s *shell) publish(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
-	if err := s.oneShot(cmd, cli.NewOneShot(in, nil), true); err != nil {
+	if err := s.oneShot(cmd, in.Chat, cli.NewOneShot(in, nil), true); err != nil {
 		return err
 	}
 	if asJSON {
@@ -94,7 +93,7 @@ func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, asJSON bool) error
 		}
 		return err
 	})
-	if err := s.oneShot(cmd, shot, false); err != nil {
+	if err := s.oneShot(cmd, in.Chat, shot, false); err != nil {
 		return err
 	}
 	if !shot.Answered() {
@@ -105,12 +104,14 @@ func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, asJSON bool) error
 }
 
 // oneShot runs Corebot for one message.
-func (s *shell) oneShot(cmd *cobra.Command, shot *cli.OneShot, publishOnly bool) error {
+func (s *shell) oneShot(cmd *cobra.Command, chat string, shot *cli.OneShot, publishOnly bool) error {
 	settings, err := s.settings()
 	if err != nil {
 		return err
 	}
-	err = s.talk(cmd.Context(), settings, false, app.Options{PublishOnly: publishOnly}, func(*app.App) (channels.Channel, error) { return shot, nil })
+	err = s.talk(cmd.Context(), settings, conversation{
+		chat: chat, publishOnly: publishOnly, open: func(place) (channels.Channel, error) { return shot, nil },
+	})
 	switch {
 	case errors.Is(err, corebot.ErrTooLarge):
 		return corebot.WithHint(err, "the limit is bus.max_message_bytes")

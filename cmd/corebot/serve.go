@@ -2,10 +2,14 @@ package main
 
 import (
 	"errors"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
 )
 
 func newServe(s *shell) *cobra.Command {
@@ -15,23 +19,27 @@ func newServe(s *shell) *cobra.Command {
 		Long: `Run everything that is configured, until SIGTERM or Ctrl-C.
 
 The first signal lets running turns finish within bus.drain; what is not finished then resumes at the next start. A second
-signal ends at once, which is safe too.`,
+signal ends at once, which is safe too. SIGHUP reads the settings again ("corebot config reload" does the same).`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			c, err := s.settings()
 			if err != nil {
 				return err
 			}
-			log, err := logger(c.Log)
+			// The app holds the log to its level, which a reload may move.
+			log, err := logger(config.Log{Level: "debug", Format: c.Log.Format})
 			if err != nil {
 				return err
 			}
-			a, err := app.New(cmd.Context(), c, app.Options{Version: versionText(), Log: log, Listen: true})
+			a, err := app.New(cmd.Context(), c, app.Options{Version: versionText(), Log: log, Serve: true})
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, a.Close()) }()
-			log.Info().Str("home", c.Home).Str("version", versionText()).Msg("corebot runs")
+			hangups := make(chan os.Signal, 1)
+			signal.Notify(hangups, syscall.SIGHUP)
+			defer signal.Stop(hangups)
+			go a.ReloadOn(cmd.Context(), hangups)
 			return a.Run(cmd.Context())
 		},
 	}

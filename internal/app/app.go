@@ -10,6 +10,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -19,7 +20,10 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/cli"
+	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/lifecycle"
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/observability"
@@ -32,10 +36,10 @@ import (
 type Options struct {
 	Version string
 	Log     zerolog.Logger
-	// Channel makes a channel that this run has beside the configured ones; the app is complete but for the channels then.
-	Channel func(*App) (channels.Channel, error)
-	// Listen opens the observability listener.
-	Listen bool
+	// Terminal makes the one channel of a run in a terminal, which ends with it. The app is complete but for the channels then.
+	Terminal func(*App) (channels.Channel, error)
+	// Serve makes a daemon of it: with the configured channels, the listeners and the control socket.
+	Serve bool
 	// PublishOnly runs neither router nor outbox: what is accepted waits for another run.
 	PublishOnly bool
 }
@@ -47,16 +51,25 @@ type App struct {
 	Live  *live.Hub
 	Model llm.Model
 
-	config   config.Config
-	log      zerolog.Logger
-	notes    *notes
-	router   *router.Router
-	outbox   *channels.Outbox
-	channels *channels.Supervisor
-	hasOwn   bool
-	answers  bool
-	server   *observability.Server
-	undo     []undo
+	config config.Config // as the parts were made
+	level  *observability.Level
+
+	reloading sync.Mutex
+	inForce   config.Config // guarded by reloading
+
+	log       zerolog.Logger
+	notes     *notes
+	router    *router.Router
+	door      *channels.FrontDoor
+	outbox    *channels.Outbox
+	terminals *cli.Remote
+	webhook   *webhook.Webhook
+	control   *control.Server
+	channels  *channels.Supervisor
+	receives  bool
+	answers   bool
+	server    *observability.Server
+	undo      []undo
 }
 
 // undo is how something that was opened is closed again.
@@ -70,14 +83,18 @@ func DataDir(home string) string { return filepath.Join(home, "data") }
 
 // New makes a Corebot. It opens files and listeners and starts nothing. Whatever fails, what was opened is closed again.
 func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
-	a := &App{config: c, log: o.Log, Live: new(live.Hub), hasOwn: o.Channel != nil, answers: !o.PublishOnly}
+	a := &App{config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), receives: o.Serve || o.Terminal != nil, answers: !o.PublishOnly}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
 		}
 	}()
+	a.log = o.Log.Hook(a.level)
+	if err := a.level.Set(c.Log.Level); err != nil {
+		return nil, err
+	}
 	registry := observability.NewRegistry(o.Version)
-	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Log: o.Log, Metrics: registry}); err != nil {
+	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Log: a.log, Metrics: registry}); err != nil {
 		return nil, err
 	}
 	a.opened("database", a.Store)
@@ -90,13 +107,26 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if err = a.makeChannels(o, registry); err != nil {
 		return nil, err
 	}
-	if o.Listen && c.Observability.Enabled {
-		if a.server, err = a.listen(o.Version, registry); err != nil {
-			return nil, err
-		}
-		a.opened("observability", a.server)
+	if o.Serve {
+		err = a.listen(o.Version, registry)
 	}
-	return a, nil
+	return a, err
+}
+
+// listen opens what a daemon can be reached by, beside its channels.
+func (a *App) listen(version string, r prometheus.Gatherer) (err error) {
+	if a.control, err = control.Listen(DataDir(a.config.Home), a.operations()); err != nil {
+		return err
+	}
+	a.opened("control socket", a.control)
+	if !a.config.Observability.Enabled {
+		return nil
+	}
+	if a.server, err = a.observe(version, r); err != nil {
+		return err
+	}
+	a.opened("observability listener", a.server)
+	return nil
 }
 
 func busOptions(c config.Bus, r prometheus.Registerer) bus.Options {
@@ -153,19 +183,35 @@ func (a *App) makeChannels(o Options, r prometheus.Registerer) (err error) {
 	if a.outbox, err = channels.NewOutbox(a.Bus, storage.NewLedger(a.Store), on, a.log, r); err != nil {
 		return err
 	}
-	var running []channels.Channel
-	if o.Channel != nil {
-		c, err := o.Channel(a)
-		if err != nil {
-			return err
-		}
-		running = append(running, c)
+	running, err := a.openChannels(o, r)
+	if err != nil {
+		return err
 	}
-	// The terminal belongs to whoever may run Corebot's own commands: everyone there may talk.
-	audience := map[string]channels.Audience{"cli": {"*"}}
-	door := channels.NewFrontDoor(a.Bus, a.router, corebot.DefaultAgent, audience)
-	a.channels, err = channels.NewSupervisor(door, a.outbox, a.log, running...)
+	// The terminal belongs to whoever may run Corebot's own commands, and the webhook has its credentials: everyone there may talk.
+	audience := map[string]channels.Audience{"cli": {"*"}, webhook.Channel: {"*"}}
+	a.door = channels.NewFrontDoor(a.Bus, a.router, corebot.DefaultAgent, audience)
+	a.channels, err = channels.NewSupervisor(a.door, a.outbox, a.log, running...)
 	return err
+}
+
+// openChannels makes the channels of this run: its terminal, or those that are configured.
+func (a *App) openChannels(o Options, r prometheus.Registerer) ([]channels.Channel, error) {
+	if o.Terminal != nil {
+		c, err := o.Terminal(a)
+		return []channels.Channel{c}, err
+	}
+	if !o.Serve {
+		return nil, nil
+	}
+	running := []channels.Channel{a.openTerminals()}
+	if a.config.Webhook.Enabled {
+		hook, err := a.openWebhook(r)
+		if err != nil {
+			return nil, err
+		}
+		running = append(running, hook)
+	}
+	return running, nil
 }
 
 // Run runs everything until ctx ends, or until a channel of this run has ended by itself. It stops in the reverse order of
@@ -175,15 +221,22 @@ func (a *App) Run(ctx context.Context) error {
 	if a.server != nil {
 		services = append(services, lifecycle.Service{Name: "observability", Run: a.server.Run})
 	}
+	if a.control != nil {
+		services = append(services, lifecycle.Service{Name: "control", Run: a.control.Run})
+	}
 	if a.answers {
 		services = append(services,
 			lifecycle.Service{Name: "workspace", Run: waitOut(func(context.Context) error { a.notes.sweep(a.log); return nil })},
 			lifecycle.Service{Name: "outbox", Run: waitOut(a.channels.Send)},
 			lifecycle.Service{Name: "router", Run: a.router.Run})
 	}
-	if a.hasOwn {
+	if a.receives {
 		services = append(services, lifecycle.Service{Name: "channels", Run: a.channels.Receive})
+		if a.webhook != nil {
+			services = append(services, lifecycle.Service{Name: "mailbox", Run: a.sweepMailbox})
+		}
 	}
+	a.log.Info().Str("home", a.config.Home).Msg("corebot runs")
 	return lifecycle.Run(ctx, a.log, services...)
 }
 

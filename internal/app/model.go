@@ -27,7 +27,7 @@ func chooseModel(ctx context.Context, c config.LLM) (choice, error) {
 	switch {
 	case c.Offline:
 		return offlineModel("the offline model answers, as configured"), nil
-	case c.BaseURL != "" || c.APIKey != "":
+	case c.BaseURL != "" || c.APIKey.Reveal() != "":
 		if c.Model == "" {
 			c.Model = defaultModel
 		}
@@ -47,7 +47,7 @@ func chooseModel(ctx context.Context, c config.LLM) (choice, error) {
 func endpoint(c config.LLM, why string) (choice, error) {
 	tokenizer := tokens.New(c.Model)
 	m, err := openai.New(c.BaseURL, openai.Options{
-		Model: c.Model, APIKey: c.APIKey, Tokenizer: tokenizer,
+		Model: c.Model, APIKey: c.APIKey.Reveal(), Tokenizer: tokenizer,
 		Timeout: c.Timeout, FirstByteTimeout: c.FirstByteTimeout, IdleTimeout: c.IdleTimeout,
 	})
 	if err != nil {

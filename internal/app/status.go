@@ -46,10 +46,10 @@ func ReadStatus(ctx context.Context, db *storage.DB) (Status, error) {
 	return out, nil
 }
 
-func (a *App) listen(version string, g prometheus.Gatherer) (*observability.Server, error) {
+func (a *App) observe(version string, g prometheus.Gatherer) (*observability.Server, error) {
 	since := time.Now()
 	return observability.NewServer(observability.Options{
-		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token, Gather: g, Log: a.log,
+		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(), Gather: g, Log: a.log,
 		Ready: a.notReady,
 		Status: func(ctx context.Context) (any, error) {
 			s, err := ReadStatus(ctx, a.Store)

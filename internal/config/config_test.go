@@ -1,10 +1,10 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,48 +57,51 @@ func TestAnEmptyHomeHasTheDefaults(t *testing.T) {
 	}
 }
 
-// everySetting gives each setting another value than its default.
+// everySetting gives each setting another value than its default, one that is valid.
 func everySetting(t *testing.T) (yaml string, want Config) {
 	t.Helper()
 	want = Defaults()
+	texts := map[string]string{
+		"channels.on_ambiguous": "hold", "log.level": "debug", "log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1",
+		"webhook.addr": "127.0.0.1:0", "observability.addr": "127.0.0.1:0", "webhook.callback_url": "https://example.com/replies",
+		"webhook.secret": signingSecret, "webhook.callback_secret": signingSecret,
+	}
 	var b strings.Builder
-	sections := reflect.ValueOf(&want).Elem()
-	for i := range sections.NumField() {
-		name := sections.Type().Field(i).Tag.Get("mapstructure")
-		if name == "-" {
-			continue
-		}
-		b.WriteString(name + ":\n")
-		section := sections.Field(i)
-		for j := range section.NumField() {
-			text := change(t, section.Field(j))
-			b.WriteString("  " + section.Type().Field(j).Tag.Get("mapstructure") + ": " + text + "\n")
+	for _, s := range sections() {
+		b.WriteString(s.name + ":\n")
+		for _, l := range s.leaves {
+			value := another(t, l, texts[l.key])
+			l.put(&want, value)
+			if secret, is := value.(Secret); is {
+				value = secret.Reveal()
+			}
+			fmt.Fprintf(&b, "  %s: %v\n", strings.TrimPrefix(l.key, s.name+"."), value)
 		}
 	}
-	want.Channels.OnAmbiguous, want.Log.Level, want.Log.Format = "hold", "debug", "json"
-	want.LLM.BaseURL, want.Observability.Addr = "http://127.0.0.1:1/v1", "127.0.0.1:0"
-	yaml = strings.NewReplacer("on_ambiguous: changed", "on_ambiguous: hold", "level: changed", "level: debug", "format: changed", "format: json",
-		"base_url: changed", "base_url: "+want.LLM.BaseURL, "addr: changed", "addr: "+want.Observability.Addr).Replace(b.String())
-	return yaml, want
+	return b.String(), want
 }
 
-func change(t *testing.T, v reflect.Value) string {
-	switch x := v.Addr().Interface().(type) {
-	case *string:
-		*x = "changed"
-		return *x
-	case *bool:
-		*x = !*x
-		return strconv.FormatBool(*x)
-	case *time.Duration:
-		*x += time.Minute
-		return x.String()
-	case *int, *int64:
-		v.SetInt(v.Int() + 1)
-		return strconv.FormatInt(v.Int(), 10)
+// signingSecret is whsec_ and base64 of 16 bytes, the shortest that is taken.
+const signingSecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZg=="
+
+// another is a value that is not the default.
+func another(t *testing.T, l leaf, text string) any {
+	switch v := l.standard.(type) {
+	case string:
+		return cmp.Or(text, "changed")
+	case Secret:
+		return NewSecret(cmp.Or(text, "0123456789abcdef"))
+	case bool:
+		return !v
+	case time.Duration:
+		return v + time.Minute
+	case int:
+		return v + 1
+	case int64:
+		return v + 1
 	}
-	t.Fatalf("a setting of type %v: this test does not know it", v.Type())
-	return ""
+	t.Fatalf("%s is a %v: this test does not know it", l.key, l.kind)
+	return nil
 }
 
 func TestEverySettingCanBeSetInTheFile(t *testing.T) {
@@ -233,6 +236,11 @@ func TestValuesThatNothingCouldWorkWithAreRefused(t *testing.T) {
 		"tools: {timeout: 0s}":                           "tools.timeout is 0s",
 		"tools: {max_output_bytes: 0}":                   "tools.max_output_bytes is 0",
 		"observability: {addr: '3210'}":                  "observability.addr",
+		"webhook: {max_body_bytes: 0}":                   "webhook.max_body_bytes is 0",
+		"webhook: {retention: 0s}":                       "webhook.retention is 0s",
+		"webhook: {max_connections: 0}":                  "webhook.max_connections is 0",
+		"webhook: {max_streams: 0}":                      "webhook.max_streams is 0",
+		"llm: {api_key: 'two words'}":                    "llm.api_key has a character",
 	} {
 		_, err := Load(homeWith(t, "corebot.yaml", content))
 		if err == nil || !strings.HasPrefix(err.Error(), says) || corebot.HintOf(err) == "" {

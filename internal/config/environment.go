@@ -16,9 +16,6 @@ const envPrefix = "COREBOT_"
 // notSettings are variables with our prefix that are not settings.
 var notSettings = []string{"COREBOT_HOME", "COREBOT_FAULT"}
 
-// standard are variables that other programs of this kind read too. Our own come first.
-var standard = map[string]string{"llm.api_key": "OPENAI_API_KEY", "llm.base_url": "OPENAI_BASE_URL", "llm.model": "OPENAI_MODEL"}
-
 // readEnvironment sets what the environment says, over the file. An empty variable is as if it were not set.
 func (s *settings) readEnvironment(environ []string) error {
 	values := map[string]string{}
@@ -27,16 +24,16 @@ func (s *settings) readEnvironment(environ []string) error {
 		values[name] = value
 	}
 	known := map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(s.types)) {
+	for _, key := range slices.Sorted(maps.Keys(s.leaves)) {
 		name := variable(key)
 		known[name] = key
 		if values[name] == "" {
-			name = cmp.Or(standard[key], name)
+			name = cmp.Or(s.leaves[key].also, name)
 		}
 		if values[name] == "" {
 			continue
 		}
-		if err := s.set(name, key, values[name]); err != nil {
+		if err := s.set(name, key, values[name], origin{FromEnvironment, name}); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func TestTheCommonNamesOfAModelAreRead(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "key")
 	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
 	t.Setenv("OPENAI_MODEL", "model")
-	if got := load(t, t.TempDir()).LLM; got.APIKey != "key" || got.BaseURL != "http://127.0.0.1:1/v1" || got.Model != "model" {
+	if got := load(t, t.TempDir()).LLM; got.APIKey.Reveal() != "key" || got.BaseURL != "http://127.0.0.1:1/v1" || got.Model != "model" {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -103,9 +103,9 @@ func (s *settings) merge(path, prefix string, tree map[string]any, seen map[stri
 		seen[key] = true
 		var err error
 		switch section, isSection := asSection(value); {
-		case s.types[key] != nil && value != nil:
-			err = s.set(fmt.Sprintf("%s: %s", path, key), key, value)
-		case s.types[key] != nil:
+		case s.isKnown(key) && value != nil:
+			err = s.set(fmt.Sprintf("%s: %s", path, key), key, value, origin{FromFile, path})
+		case s.isKnown(key):
 		case !s.isSection(key):
 			err = s.unknown(path, key)
 		case isSection:
@@ -121,7 +121,7 @@ func (s *settings) merge(path, prefix string, tree map[string]any, seen map[stri
 }
 
 func (s *settings) isSection(key string) bool {
-	for known := range s.types {
+	for known := range s.leaves {
 		if strings.HasPrefix(known, key+".") {
 			return true
 		}
@@ -149,5 +149,5 @@ func (s *settings) unknown(where, key string) error {
 }
 
 func (s *settings) nearest(key string) string {
-	return nearest(key, slices.Sorted(maps.Keys(s.types)))
+	return nearest(key, slices.Sorted(maps.Keys(s.leaves)))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 
 	"github.com/spf13/viper"
 
@@ -26,58 +25,48 @@ func Home(given string) (string, error) {
 }
 
 // Load reads the settings of a home. A home without a file has the defaults. An error names the file or the variable, and
-// the key.
+// the key; it never spells a secret.
 func Load(home string) (Config, error) {
-	c := Defaults()
-	c.Home = home
-	s := newSettings(c)
-	if err := s.readFile(home); err != nil {
-		return c, err
-	}
-	if err := s.readEnvironment(os.Environ()); err != nil {
-		return c, err
-	}
-	if err := s.values.UnmarshalExact(&c); err != nil {
-		return c, fmt.Errorf("read the settings: %w", err)
-	}
-	return c, c.validate()
+	e, err := Explain(home)
+	return e.Config, err
 }
 
 // settings are values on their way into a [Config]. Whatever is set in them has a known key and the type of its field.
 type settings struct {
 	values *viper.Viper
-	types  map[string]reflect.Type // of every known key, such as "bus.lease"
+	leaves map[string]leaf   // of every known key
+	from   map[string]origin // of every key that is set
 }
 
-// newSettings begins with defaults.
-func newSettings(defaults Config) *settings {
-	s := &settings{values: viper.New(), types: map[string]reflect.Type{}}
-	s.declare(reflect.ValueOf(defaults), "")
+// origin is where a value was set.
+type origin struct {
+	source Source
+	place  string // the path of the file, or the name of the variable
+}
+
+// newSettings begins with the defaults.
+func newSettings() *settings {
+	s := &settings{values: viper.New(), leaves: map[string]leaf{}, from: map[string]origin{}}
+	for _, l := range leaves() {
+		s.leaves[l.key] = l
+		s.values.SetDefault(l.key, l.standard)
+	}
 	return s
 }
 
-// declare makes the fields of a struct known.
-func (s *settings) declare(v reflect.Value, prefix string) {
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		key := prefix + f.Tag.Get("mapstructure")
-		switch {
-		case key == "-":
-		case f.Type.Kind() == reflect.Struct:
-			s.declare(v.Field(i), key+".")
-		default:
-			s.types[key] = f.Type
-			s.values.SetDefault(key, v.Field(i).Interface())
-		}
-	}
-}
-
 // set takes a value for a known key. where names its source, for the error.
-func (s *settings) set(where, key string, raw any) error {
-	value, want := parse(raw, s.types[key])
+func (s *settings) set(where, key string, raw any, from origin) error {
+	value, want := parse(raw, s.leaves[key].kind)
 	if want != nil {
 		return corebot.WithHint(fmt.Errorf("%s is not %s", where, want.what), "write it as "+want.like)
 	}
 	s.values.Set(key, value)
+	s.from[key] = from
 	return nil
+}
+
+// isKnown says whether a key is a setting.
+func (s *settings) isKnown(key string) bool {
+	_, known := s.leaves[key]
+	return known
 }

@@ -14,21 +14,15 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// validate refuses settings that no part of Corebot could work with; the error is of the first one.
+// validate refuses settings that no part of Corebot could work with; the error is of the first one. What concerns a single setting is in
+// its tags; here is what concerns several.
 func (c Config) validate() error {
-	return cmp.Or(
-		c.LLM.validate(),
-		atLeast("agent.max_tool_iterations", c.Agent.MaxToolIterations, 1),
-		atLeast("agent.max_time", c.Agent.MaxTime, 1),
-		c.Bus.validate(),
-		atLeast("router.workers", c.Router.Workers, 1),
-		atLeast("tools.timeout", c.Tools.Timeout, 1),
-		atLeast("tools.max_output_bytes", c.Tools.MaxOutputBytes, 1),
-		oneOf("channels.on_ambiguous", c.Channels.OnAmbiguous, "resend", "hold"),
-		oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error"),
-		oneOf("log.format", c.Log.Format, "auto", "json", "pretty"),
-		c.Observability.validate(),
-	)
+	for _, l := range leaves() {
+		if err := l.check(l.in(c)); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(c.LLM.validate(), c.Bus.validate(), c.Webhook.validate(), c.Observability.validate())
 }
 
 func (l LLM) validate() error {
@@ -38,45 +32,35 @@ func (l LLM) validate() error {
 	if l.ContextTokens <= l.OutputTokens {
 		return corebot.WithHint(fmt.Errorf("llm.context_tokens is %d and llm.output_tokens is %d", l.ContextTokens, l.OutputTokens), "the context holds the output too: it must be larger")
 	}
-	return cmp.Or(
-		atLeast("llm.output_tokens", l.OutputTokens, 1),
-		atLeast("llm.timeout", l.Timeout, 1),
-		atLeast("llm.first_byte_timeout", l.FirstByteTimeout, 1),
-		atLeast("llm.idle_timeout", l.IdleTimeout, 1),
-	)
+	return nil
 }
 
-func (b Bus) validate() error {
-	return cmp.Or(
-		atLeast("bus.lease", b.Lease, time.Second),
-		atLeast("bus.max_attempts", b.MaxAttempts, 1),
-		atLeast("bus.backoff_base", b.BackoffBase, 1),
-		atLeast("bus.backoff_max", b.BackoffMax, b.BackoffBase),
-		atLeast("bus.drain", b.Drain, 0),
-		atLeast("bus.max_message_bytes", b.MaxMessageBytes, 1),
-		atLeast("bus.lane_depth", b.LaneDepth, 1),
-		atLeast("bus.total_depth", b.TotalDepth, 1),
-		atLeast("bus.total_bytes", b.TotalBytes, 1),
-	)
-}
+func (b Bus) validate() error { return atLeast("bus.backoff_max", b.BackoffMax, b.BackoffBase) }
 
 // validate: whoever is not on this machine needs a token.
 func (o Observability) validate() error {
 	if !o.Enabled {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(o.Addr)
-	if err != nil {
-		return corebot.WithHint(fmt.Errorf("observability.addr: %w", err), "it must be like 127.0.0.1:3210")
+	if err := isListener("observability.addr", o.Addr, "127.0.0.1:3210"); err != nil {
+		return err
 	}
-	if !isLoopback(host) && o.Token == "" {
+	if host, _, _ := net.SplitHostPort(o.Addr); !isLoopback(host) && o.Token == (Secret{}) {
 		return corebot.WithHint(fmt.Errorf("observability.addr %s can be reached from other machines, and observability.token is not set", o.Addr),
 			"set the token, or listen on 127.0.0.1")
 	}
 	return nil
 }
 
-func atLeast[T int | int64 | time.Duration](key string, got, least T) error {
+// isListener refuses what is not host:port.
+func isListener(key, addr, like string) error {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return corebot.WithHint(fmt.Errorf("%s: %w", key, err), "it must be like "+like)
+	}
+	return nil
+}
+
+func atLeast[T int64 | time.Duration](key string, got, least T) error {
 	if got >= least {
 		return nil
 	}

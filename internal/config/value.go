@@ -22,7 +22,11 @@ func parse(raw any, t reflect.Type) (any, *wanted) {
 	case t.Kind() == reflect.Int || t.Kind() == reflect.Int64:
 		return parseInt(raw)
 	}
-	if text, ok := raw.(string); ok {
+	text, ok := raw.(string)
+	switch {
+	case ok && t == reflect.TypeFor[Secret]():
+		return NewSecret(text), nil
+	case ok:
 		return text, nil
 	}
 	return nil, &wanted{"text", "text, in quotes"}

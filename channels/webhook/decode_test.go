@@ -1,0 +1,140 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestBodiesAreReadStrictly(t *testing.T) {
+	with := func(more string) string { return `{"id":"i","chatId":"c","content":"t"` + more + `}` }
+	for body, want := range map[string]struct {
+		status int
+		detail string
+	}{
+		// malformed
+		``:                                    {400, "JSON"},
+		` `:                                   {400, "JSON"},
+		`{`:                                   {400, "JSON"},
+		`nul`:                                 {400, "JSON"},
+		`{"id":"i",}`:                         {400, "JSON"},
+		`{'id':'i'}`:                          {400, "JSON"},
+		`{"id":"i" "chatId":"c"}`:             {400, "JSON"},
+		`{"id":01}`:                           {400, "JSON"},
+		`{"id":NaN}`:                          {400, "JSON"},
+		"{\"id\":\"a\nb\"}":                   {400, "JSON"},
+		`{"id":"\x"}`:                         {400, "JSON"},
+		with(``) + `{}`:                       {400, "JSON"},
+		with(``) + `]`:                        {400, "JSON"},
+		with(``) + "\x00":                     {400, "JSON"},
+		"\ufeff" + with(``):                   {400, "JSON"},
+		"{\"id\":\"\xff\"}":                   {400, "UTF-8"},
+		"{\"id\":\"\xed\xa0\x80\"}":           {400, "UTF-8"},
+		with(`,"id":"i"`):                     {400, "twice"},
+		with(`,"\u0069d":"i"`):                {400, "twice"},
+		with(`,"other":{"a":1,"a":2}`):        {400, "twice"},
+		with(`,"metadata":{"a":"1","a":"1"}`): {400, "twice"},
+		with(`,"senderId":"\ud800"`):          {400, "half a character"},
+		with(`,"senderId":"\udc00\ud800"`):    {400, "half a character"},
+		with(`,"senderId":"\ud800\\udc00"`):   {400, "half a character"},
+		with(`,"x":` + strings.Repeat("[", 40) + strings.Repeat("]", 40)):         {400, "deeper"},
+		with(`,"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)): {400, "JSON"},
+		// a document, but not the right one
+		`null`:                                  {422, "object"},
+		`[]`:                                    {422, "object"},
+		`"id"`:                                  {422, "object"},
+		`1e999`:                                 {422, "object"},
+		`{}`:                                    {422, "id is missing"},
+		`{"id":"i","chatId":"c"}`:               {422, "content is missing"},
+		`{"id":"i","content":"t"}`:              {422, "chatId is missing"},
+		`{"id":"","chatId":"c","content":"t"}`:  {422, "id is missing or empty"},
+		`{"id":1,"chatId":"c","content":"t"}`:   {422, "id must be a string"},
+		`{"id":"i","chatId":{},"content":"t"}`:  {422, "chatId must be a string"},
+		`{"id":"i","chatId":"c","content":[1]}`: {422, "content must be a string"},
+		`{"ID":"i","chatId":"c","content":"t"}`: {422, `"ID"`},
+		with(`,"senderId":null`):                {422, "senderId must be a string"},
+		with(`,"senderId":7`):                   {422, "senderId must be a string"},
+		with(`,"other":1`):                      {422, `"other"`},
+		with(`,"":1`):                           {422, `""`},
+		with(`,"` + strings.Repeat("n", 999) + `":1`): {422, strings.Repeat("n", 64) + `"…`},
+		with(`,"metadata":null`):                      {422, "metadata must be an object"},
+		with(`,"metadata":[]`):                        {422, "metadata must be an object"},
+		with(`,"metadata":{"a":1}`):                   {422, "metadata must be a string"},
+		with(`,"metadata":{"a":{"b":"c"}}`):           {422, "metadata must be a string"},
+		with(`,"metadata":{"a":"` + strings.Repeat("v", maxMetadataBytes) + `"}`): {422, "metadata is more than"},
+		with(`,"metadata":` + entries(maxMetadata+1)):                             {422, "metadata is more than"},
+	} {
+		in, p := decode([]byte(body))
+		if p == nil {
+			t.Errorf("%.80q was read as %+v", body, in)
+		} else if p.status != want.status || !strings.Contains(p.detail, want.detail) {
+			t.Errorf("%.80q: %d %q, want %d %q", body, p.status, p.detail, want.status, want.detail)
+		}
+	}
+}
+
+func entries(n int) string {
+	m := map[string]string{}
+	for i := range n {
+		m[fmt.Sprint(i)] = "v"
+	}
+	return string(encode(m))
+}
+
+func TestGoodBodiesAreReadAsTheyAre(t *testing.T) {
+	for body, text := range map[string]string{
+		`{"id":"i","chatId":"c","content":"t"}`:                                         "t",
+		" \r\n\t{\"content\" : \"t\",\n\"chatId\":\"c\",\"id\":\"i\"} \n":               "t",
+		`{"id":"i","chatId":"c","content":"\ud83d\ude00 \\ud800 \u00e4\n\u0000"}`:       "😀 \\ud800 ä\n\x00",
+		`{"id":"i","chatId":"c","content":"t","metadata":` + entries(maxMetadata) + `}`: "t",
+	} {
+		in, p := decode([]byte(body))
+		if p != nil || in.ID != "i" || in.Chat != "c" || in.Text != text {
+			t.Errorf("%.80q: %+v, %+v", body, in, p)
+		}
+	}
+}
+
+// FuzzBody holds decode to encoding/json: what it lets in is what the standard decoder reads, and comes back when it is written again.
+func FuzzBody(f *testing.F) {
+	for _, s := range []string{
+		goodBody, `{"id":"i","chatId":"c","content":"\ud83d\ude00","metadata":{"a":"b"}}`, `{"id":"i","id":"j"}`, `[{"a":[1,2,{"b":null}]}]`,
+		`{"id":"\ud800"}`, "{\"id\":\"\xff\"}", `{"metadata":{}}`, `{"ID":"x"}`, `"\`, `{"a":"\u00`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		in, p := decode(raw)
+		if p != nil {
+			if p.status != http.StatusBadRequest && p.status != http.StatusUnprocessableEntity || p.detail == "" {
+				t.Fatalf("refused with %+v", p)
+			}
+			if p.status == http.StatusUnprocessableEntity && !json.Valid(raw) {
+				t.Fatal("a malformed body is called wrong")
+			}
+			return
+		}
+		type fields struct {
+			ID       string            `json:"id"`
+			Chat     string            `json:"chatId"`
+			Sender   string            `json:"senderId"`
+			Text     string            `json:"content"`
+			Metadata map[string]string `json:"metadata"`
+		}
+		var want fields
+		if err := json.Unmarshal(raw, &want); err != nil {
+			t.Fatalf("let in what encoding/json refuses: %v", err)
+		}
+		got := fields{in.ID, in.Chat, in.SenderID, in.Text, in.Metadata}
+		if !reflect.DeepEqual(got, want) || in.ID == "" || in.Chat == "" || in.Text == "" {
+			t.Fatalf("read %+v, want %+v", got, want)
+		}
+		again, p := decode(encode(map[string]any{"id": in.ID, "chatId": in.Chat, "senderId": in.SenderID, "content": in.Text}))
+		if p != nil || again.ID != in.ID || again.Text != in.Text || again.SenderID != in.SenderID {
+			t.Fatalf("written again it is %+v, %+v", again, p)
+		}
+	})
+}

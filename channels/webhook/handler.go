@@ -1,0 +1,116 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+)
+
+const (
+	pathPost     = "/webhook"
+	pathOutbound = "/webhook/outbound"
+	pathStream   = "/webhook/stream"
+	pathOther    = "other" // in metrics
+)
+
+// handler answers the requests of one [Webhook.Run].
+type handler struct {
+	*Webhook
+	door     channels.Door
+	stopping context.Context // ends long polls and streams; requests have contexts of their own
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	path, method, serve := r.URL.Path, http.MethodGet, h.outbound
+	switch path {
+	case pathPost:
+		method, serve = http.MethodPost, h.post
+	case pathOutbound:
+	case pathStream:
+		serve = h.stream
+	default:
+		path, method, serve = pathOther, r.Method, h.unknown
+	}
+	if r.Method != method {
+		w.Header().Set("Allow", method)
+		serve = h.wrongMethod
+	}
+	status := serve(w, r)
+	h.metrics.count(path, status, time.Since(began))
+}
+
+func (h *handler) unknown(w http.ResponseWriter, r *http.Request) int {
+	return refuse(http.StatusNotFound, "there are %s, %s and %s", pathPost, pathOutbound, pathStream).write(w, hasBody(r))
+}
+
+func (h *handler) wrongMethod(w http.ResponseWriter, r *http.Request) int {
+	return refuse(http.StatusMethodNotAllowed, "this address answers %s only", w.Header().Get("Allow")).write(w, hasBody(r))
+}
+
+func hasBody(r *http.Request) bool { return r.ContentLength != 0 }
+
+// accepted is the answer to a message that is on disk.
+type accepted struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+}
+
+func (h *handler) post(w http.ResponseWriter, r *http.Request) int {
+	b := h.newBody(w, r)
+	defer h.release(b)
+	got, p := h.accept(r, b)
+	switch {
+	case p != nil:
+		return p.write(w, !b.whole)
+	case got.Duplicate:
+		return answer(w, http.StatusAccepted, "application/json", accepted{got.ID, "duplicate"})
+	}
+	return answer(w, http.StatusAccepted, "application/json", accepted{got.ID, "accepted"})
+}
+
+// accept hands a message to the door, once it is known who sends it and that it is one.
+func (h *handler) accept(r *http.Request, b *body) (channels.Accepted, *problem) {
+	who, p := h.authenticate(r.Header, b.bytes)
+	if p != nil {
+		return channels.Accepted{}, p
+	}
+	if p := checkMedia(r.Header); p != nil {
+		return channels.Accepted{}, p
+	}
+	raw, p := b.bytes()
+	if p != nil {
+		return channels.Accepted{}, p
+	}
+	if p := h.stillGood(who); p != nil {
+		return channels.Accepted{}, p
+	}
+	in, p := decode(raw)
+	if p != nil {
+		return channels.Accepted{}, p
+	}
+	in.Channel, in.Account = Channel, h.opts.Account
+	// A caller that has sent its whole message may hang up, or half of its connection, and have it stored all the same.
+	got, err := h.door.Accept(context.WithoutCancel(r.Context()), in)
+	if err != nil {
+		return channels.Accepted{}, h.refusalOf(err)
+	}
+	return got, nil
+}
+
+// refusalOf makes an error the caller's, and the log's if it is not for callers.
+func (h *handler) refusalOf(err error) *problem {
+	p, known := refusalOf(err)
+	if !known {
+		h.opts.Log.Error().Err(err).Str("channel", Channel).Msg("a request failed")
+	}
+	return p
+}
+
+func (w *Webhook) key(chat string) corebot.Key {
+	return corebot.Key{Agent: w.opts.Agent, Channel: Channel, Account: w.opts.Account, Chat: chat}
+}

@@ -1,0 +1,292 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+func TestRepliesAreReadByCursorAndStay(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		for i := range 60 {
+			f.send("c", fmt.Sprint(i), fmt.Sprintf("text <%d>", i))
+			f.send("other", fmt.Sprint(i), "not yours")
+		}
+		for range 2 {
+			cursor, next := "", 0
+			for _, want := range []int{40, 20, 0} {
+				page := f.outboundPage("&limit=40" + cursor)
+				if page.ChatID != "c" || len(page.Messages) != want {
+					t.Fatalf("a page of %d for chat %s, want %d", len(page.Messages), page.ChatID, want)
+				}
+				for _, m := range page.Messages {
+					if m.ID != fmt.Sprint(next) || m.InReplyTo != "q-"+m.ID || m.Content != fmt.Sprintf("text <%d>", next) {
+						t.Errorf("message %d is %+v", next, m)
+					}
+					if at, err := time.Parse("2006-01-02T15:04:05.000Z", m.CreatedAt); err != nil || time.Since(at) > time.Minute {
+						t.Errorf("createdAt is %q", m.CreatedAt)
+					}
+					next++
+				}
+				if want == 0 && "&after="+page.Cursor != cursor {
+					t.Errorf("an empty page moved the cursor from %s to %s", cursor, page.Cursor)
+				}
+				cursor = "&after=" + page.Cursor
+			}
+		}
+	})
+}
+
+func TestAnEmptyPageGivesTheCursorBack(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		for query, want := range map[string]string{
+			"":                `{"chatId":"c","messages":[],"cursor":"0"}`,
+			"&after=007":      `{"chatId":"c","messages":[],"cursor":"007"}`,
+			"&after=" + max63: `{"chatId":"c","messages":[],"cursor":"` + max63 + `"}`,
+		} {
+			if got := f.get(pathOutbound + "?chatId=c" + query); got.status != 200 || got.body != want {
+				t.Errorf("%s: %d %s", query, got.status, got.body)
+			}
+		}
+	})
+}
+
+const max63 = "9223372036854775807"
+
+func TestUnusableQueriesAreRefused(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		for query, detail := range map[string]string{
+			"":                                   "chatId",
+			"chatId=":                            "chatId",
+			"chatId=%00":                         "chatId",
+			"chatId=%ff":                         "chatId",
+			"chatId=" + strings.Repeat("x", 600): "chatId",
+			"chatId=c&chatId=d":                  "chatId",
+			"chatId=c&after=":                    "after",
+			"chatId=c&after=-1":                  "after",
+			"chatId=c&after=+1":                  "after",
+			"chatId=c&after=x":                   "after",
+			"chatId=c&after=1.5":                 "after",
+			"chatId=c&after=9223372036854775808": "after",
+			"chatId=c&after=1&after=2":           "after",
+			"chatId=c&limit=0":                   "limit",
+			"chatId=c&limit=501":                 "limit",
+			"chatId=c&limit=ten":                 "limit",
+			"chatId=c&limit=":                    "limit",
+			"chatId=c&wait=-1":                   "wait",
+			"chatId=c&wait=61":                   "wait",
+			"chatId=c&wait=1s":                   "wait",
+			"chatId=c&wait=99999999999999999999": "wait",
+			"chatId=%zz":                         "malformed",
+			"chatId=c;after=1":                   "malformed",
+		} {
+			wantProblem(t, f.get(pathOutbound+"?"+query), 400, detail)
+			if strings.Contains(query, "limit") || strings.Contains(query, "wait") {
+				continue
+			}
+			wantProblem(t, f.get(pathStream+"?"+query), 400, detail)
+		}
+		r := f.request("GET", pathStream+"?chatId=c", nil)
+		r.Header.Set("Last-Event-ID", "x")
+		wantProblem(t, f.do(r), 400, "Last-Event-ID")
+		wantProblem(t, f.do(f.request("GET", pathOutbound+"?chatId=c", strings.NewReader("a body"))), 400, "no body")
+	})
+}
+
+func TestALongPollEndsWithTheFirstReplyOfItsChat(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		f.send("c", "old", "old")
+		cursor := f.outboundPage("").Cursor
+		got := make(chan response, 1)
+		began := time.Now()
+		go func() { got <- f.get(pathOutbound + "?chatId=c&wait=60&after=" + cursor) }()
+		time.Sleep(10 * time.Second)
+		f.send("other", "x", "x")
+		synctest.Wait()
+		if len(got) > 0 {
+			t.Fatal("the reply of another chat ended the poll")
+		}
+		time.Sleep(10 * time.Second)
+		f.send("c", "new", "new")
+		page := decodePage(t, <-got)
+		wantTook(t, began, 20*time.Second)
+		if len(page.Messages) != 1 || page.Messages[0].ID != "new" {
+			t.Errorf("got %+v", page)
+		}
+	})
+}
+
+func TestALongPollEndsWithNothingWhenItsTimeIsUpOrCorebotStops(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		began := time.Now()
+		if page := f.outboundPage("&wait=60"); len(page.Messages) != 0 || page.Cursor != "0" {
+			t.Errorf("got %+v", page)
+		}
+		wantTook(t, began, time.Minute)
+		got := make(chan response, 1)
+		go func() { got <- f.get(pathOutbound + "?chatId=c&wait=60&after=7") }()
+		synctest.Wait()
+		began = time.Now()
+		f.stop()
+		if page := decodePage(t, <-got); len(page.Messages) != 0 || page.Cursor != "7" {
+			t.Errorf("got %+v", page)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("stopping took %v", took)
+		}
+	})
+}
+
+func TestALongPollEndsWhenItsCredentialIsReplaced(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{Token: testToken, Secret: testSecret})
+		byToken, bySecret := make(chan response, 1), make(chan response, 1)
+		go func() { byToken <- f.get(pathOutbound + "?chatId=c&wait=60") }()
+		go func() { bySecret <- f.do(f.signed("GET", pathOutbound+"?chatId=c&wait=60", "", time.Now())) }()
+		synctest.Wait()
+		began := time.Now()
+		if err := f.SetCredentials(nextToken, testSecret); err != nil {
+			t.Fatal(err)
+		}
+		wantProblem(t, <-byToken, 401, "replaced")
+		wantTook(t, began, 0)
+		synctest.Wait()
+		if len(bySecret) > 0 {
+			t.Error("the other credential's poll ended too")
+		}
+	})
+}
+
+func TestLongPollsAndStreamsAreSoManyAndNoMore(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{MaxWaiting: 2})
+		leave := f.follow("c", "")
+		got := make(chan response, 1)
+		go func() { got <- f.get(pathOutbound + "?chatId=c&wait=60") }()
+		synctest.Wait()
+		for _, path := range []string{pathOutbound + "?wait=1&chatId=c", pathStream + "?chatId=c"} {
+			refused := f.get(path)
+			wantProblem(t, refused, 503, "too many")
+			if refused.header.Get("Retry-After") == "" {
+				t.Errorf("%s: no Retry-After", path)
+			}
+		}
+		if page := f.outboundPage(""); len(page.Messages) != 0 {
+			t.Errorf("a read that does not wait: %+v", page)
+		}
+		leave.Close()
+		synctest.Wait()
+		again := f.follow("c", "")
+		again.Close()
+		f.send("c", "1", "1")
+		decodePage(t, <-got)
+	})
+}
+
+func TestAPollOfACallerThatHasGoneIsForgotten(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{MaxWaiting: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := f.client.Do(f.request("GET", pathOutbound+"?chatId=c&wait=60", nil).WithContext(ctx))
+			ended <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if got := f.get(pathOutbound + "?chatId=c&wait=1"); got.status != http.StatusOK {
+			t.Errorf("the next poll: %d %s", got.status, got.body)
+		}
+	})
+}
+
+func TestAPageIsBoundedInBytes(t *testing.T) {
+	box := &sparse{content: strings.Repeat("x", 200_000)}
+	for i := range 200 {
+		box.cursors = append(box.cursors, int64(i)+1)
+	}
+	w := &Webhook{mailbox: box}
+	for after := int64(0); after < 200; {
+		page, err := w.page(t.Context(), corebot.Key{}, after, maxLimit)
+		if err != nil || len(page) == 0 || len(page) > pageRows || page[0].Cursor != after+1 {
+			t.Fatalf("behind %d: %d replies of 200 kB, %v", after, len(page), err)
+		}
+		after = page[len(page)-1].Cursor
+	}
+}
+
+func TestAMailboxThatCannotBeReadIsAProblemWithoutItsReason(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		f.mailbox = brokenMailbox{errors.New("secret of the disk")}
+		for _, path := range []string{pathOutbound, pathStream} {
+			got := f.get(path + "?chatId=c")
+			wantProblem(t, got, 500, "log")
+			if strings.Contains(got.body, "secret") {
+				t.Errorf("the answer shows the error: %s", got.body)
+			}
+		}
+		f.mailbox = brokenMailbox{fmt.Errorf("read: %w", corebot.ErrClosed)}
+		wantProblem(t, f.get(pathOutbound+"?chatId=c"), 503, "stopping")
+	})
+}
+
+type brokenMailbox struct{ err error }
+
+func (b brokenMailbox) Post(context.Context, corebot.Message) error { return b.err }
+func (b brokenMailbox) After(context.Context, corebot.Key, int64, int) ([]corebot.Posted, error) {
+	return nil, b.err
+}
+
+// sparse is a mailbox whose replies have these cursors, and which counts how often it is asked.
+type sparse struct {
+	cursors []int64
+	content string
+	asked   int
+}
+
+func (s *sparse) Post(context.Context, corebot.Message) error { return nil }
+func (s *sparse) After(_ context.Context, _ corebot.Key, cursor int64, limit int) (page []corebot.Posted, err error) {
+	s.asked++
+	for _, c := range s.cursors {
+		if c > cursor && len(page) < limit {
+			page = append(page, corebot.Posted{Cursor: c, Content: s.content})
+		}
+	}
+	return page, nil
+}
+
+func TestTheLastReplyIsFoundWithoutReadingThemAll(t *testing.T) {
+	many := make([]int64, 100_000)
+	for i := range many {
+		many[i] = int64(i)*3 + 1
+	}
+	for _, cursors := range [][]int64{nil, {1}, {2}, {1, 2, 3}, {1_000_000_007}, {5, math.MaxInt64}, {math.MaxInt64 - 1}, many} {
+		box := &sparse{cursors: cursors}
+		want := int64(0)
+		if len(cursors) > 0 {
+			want = cursors[len(cursors)-1]
+		}
+		got, err := (&Webhook{mailbox: box}).last(t.Context(), corebot.Key{})
+		if err != nil || got != want || box.asked > 130 {
+			t.Errorf("%d replies: the last is %d after %d questions, %v; want %d", len(cursors), got, box.asked, err, want)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+)
+
+// problem is a refusal, sent as RFC 9457 says. The detail is for the caller's programmer: it quotes what was sent at most, never a
+// credential or an error of ours that has not been looked at.
+type problem struct {
+	status     int
+	detail     string
+	retryAfter time.Duration // when the same request may succeed; zero: do not send it again as it is
+}
+
+func refuse(status int, format string, args ...any) *problem {
+	return &problem{status: status, detail: fmt.Sprintf(format, args...)}
+}
+
+// document is the problem's JSON. The type says that the status and its title are all there is to tell kinds of problems apart.
+type document struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// write answers with the problem. hangUp says that the request's body was not read to its end: without closing the connection, net/http
+// would wait for the rest before it answers.
+func (p *problem) write(w http.ResponseWriter, hangUp bool) int {
+	h := w.Header()
+	if p.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="corebot"`)
+	}
+	if p.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(p.retryAfter/time.Second)))
+	}
+	if hangUp {
+		h.Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime))
+	}
+	return answer(w, p.status, "application/problem+json", document{"about:blank", http.StatusText(p.status), p.status, p.detail})
+}
+
+// answer writes v as JSON and says with which status. An answer that cannot be delivered is nobody's loss: what was accepted is on disk,
+// and what was read can be read again.
+func answer(w http.ResponseWriter, status int, mediaType string, v any) int {
+	b := encode(v)
+	h := w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = writePieces(context.Background(), w, b)
+	return status
+}
+
+// encode makes one line of JSON. The types that are given to it here cannot fail.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+// refusalOf says what an error of the door or the mailbox means to a caller. known is false for an error that only the log should see.
+func refusalOf(err error) (p *problem, known bool) {
+	switch {
+	case errors.Is(err, channels.ErrNotAdmitted): // before ErrInvalid, which it is too
+		return refuse(http.StatusForbidden, "this sender may not talk here"), true
+	case errors.Is(err, corebot.ErrConflict):
+		return refuse(http.StatusConflict, "the same id was accepted before with another body, or from another sender; nothing has changed"), true
+	case errors.Is(err, corebot.ErrTooLarge):
+		return refuse(http.StatusRequestEntityTooLarge, "%v", err), true
+	case errors.Is(err, corebot.ErrInvalid):
+		return refuse(http.StatusUnprocessableEntity, "%v", err), true
+	case errors.Is(err, corebot.ErrLaneFull):
+		return later(http.StatusTooManyRequests, 2*time.Second, "the chat has too many waiting messages"), true
+	case errors.Is(err, corebot.ErrOverloaded):
+		return later(http.StatusServiceUnavailable, 5*time.Second, "too many messages are waiting"), true
+	case errors.Is(err, corebot.ErrDiskFull):
+		return later(http.StatusServiceUnavailable, 30*time.Second, "the disk is full"), true
+	case errors.Is(err, corebot.ErrClosed):
+		return later(http.StatusServiceUnavailable, 5*time.Second, "Corebot is stopping"), true
+	case errors.Is(err, corebot.ErrCommitUnknown):
+		return later(http.StatusServiceUnavailable, time.Second, "it is not known whether the message was stored; send it again under the same id"), true
+	}
+	return refuse(http.StatusInternalServerError, "an error of Corebot; its log says more"), false
+}
+
+func later(status int, after time.Duration, detail string) *problem {
+	return &problem{status: status, detail: detail, retryAfter: after}
+}

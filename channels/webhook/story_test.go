@@ -1,0 +1,147 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/apptest"
+)
+
+// A whole Corebot behind the webhook: each message is sent three times at once, and has one reply.
+func TestMessagesThatAreSentAgainAndAgainAreAnsweredOnceAndInOrder(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Model: apptest.Always(apptest.Text("answered"))})
+	everyone := map[string]channels.Audience{Channel: {"*"}}
+	f := startAt(t, Options{Metrics: k.Registry}, channels.NewFrontDoor(k.Bus, k.Router, corebot.DefaultAgent, everyone))
+	outbox, err := channels.NewOutbox(k.Bus, k.Ledger, channels.Resend, zerolog.Nop(), k.Registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = outbox.Run(ctx, f) }()
+	t.Cleanup(func() { cancel(); <-ended })
+
+	const messages = 10
+	for i := range messages {
+		got, count := make(chan response, 3), map[string]int{}
+		for range 3 {
+			go func() {
+				got <- f.post(fmt.Sprintf(`{"id":"m%d","chatId":"c","senderId":"alice","content":"hello"}`, i))
+			}()
+		}
+		for range 3 {
+			count[(<-got).body]++
+		}
+		if count[fmt.Sprintf(`{"id":"m%d","status":"accepted"}`, i)] != 1 || count[fmt.Sprintf(`{"id":"m%d","status":"duplicate"}`, i)] != 2 {
+			t.Errorf("message %d: %v", i, count)
+		}
+	}
+	wantProblem(t, f.post(`{"id":"m0","chatId":"c","senderId":"alice","content":"another"}`), 409, "another body")
+	wantProblem(t, f.post(`{"id":"m0","chatId":"c","senderId":"mallory","content":"hello"}`), 409, "another sender")
+	wantProblem(t, f.post(`{"id":"n","chatId":"c","content":" \n "}`), 422, "empty")
+	wantProblem(t, f.post(`{"id":"n","chatId":"c\u0007","content":"x"}`), 422, "control character")
+	k.Start()
+	var order []string
+	for cursor := ""; len(order) < messages; {
+		page := f.outboundPage("&wait=60" + cursor)
+		for _, m := range page.Messages {
+			if m.Content == "answered" {
+				order = append(order, m.InReplyTo)
+			}
+		}
+		if len(page.Messages) == 0 {
+			t.Fatalf("after a minute there are only the replies to %v", order)
+		}
+		cursor = "&after=" + page.Cursor
+	}
+	for i, id := range order {
+		if id != fmt.Sprintf("m%d", i) {
+			t.Fatalf("the replies came in the order %v", order)
+		}
+	}
+	if got := f.post(`{"id":"s","chatId":"c","senderId":"alice","content":"/stop"}`); got.status != 202 {
+		t.Errorf("/stop: %d %s", got.status, got.body)
+	}
+	wantCounted(t, k.Registry, pathPost, "202", 3*messages+1)
+	wantCounted(t, k.Registry, pathPost, "409", 2)
+}
+
+func wantCounted(t *testing.T, r prometheus.Gatherer, path, status string, want float64) {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := ""
+			for _, l := range m.GetLabel() {
+				labels += l.GetName() + "=" + l.GetValue() + " "
+			}
+			if family.GetName() == "corebot_webhook_requests_total" && labels == "path="+path+" status="+status+" " {
+				if got := m.GetCounter().GetValue(); got != want {
+					t.Errorf("%s%v were counted, want %v", labels, got, want)
+				}
+				return
+			}
+		}
+	}
+	t.Errorf("no requests to %s with status %s were counted", path, status)
+}
+
+func TestPathsOfCallersAreNoLabels(t *testing.T) {
+	within(t, func(t *testing.T) {
+		r := prometheus.NewRegistry()
+		f := start(t, Options{Metrics: r})
+		for i := range 5 {
+			f.get(fmt.Sprintf("/guess/%d", i))
+		}
+		f.do(f.request("BREW", pathPost, nil))
+		wantCounted(t, r, pathOther, "404", 5)
+		wantCounted(t, r, pathPost, "405", 1)
+	})
+}
+
+func TestOpenStreamsAndPollsAreCounted(t *testing.T) {
+	within(t, func(t *testing.T) {
+		r := prometheus.NewRegistry()
+		f := start(t, Options{Metrics: r})
+		s := f.follow("c", "")
+		if got := waiting(t, r); got != "poll 0 stream 1" {
+			t.Errorf("with a stream: %s", got)
+		}
+		s.Close()
+		f.outboundPage("&wait=1")
+		if got := waiting(t, r); got != "poll 0 stream 0" {
+			t.Errorf("with none: %s", got)
+		}
+	})
+}
+
+func waiting(t *testing.T, r prometheus.Gatherer) string {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, family := range families {
+		if family.GetName() != "corebot_webhook_waiting" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			out = append(out, fmt.Sprintf("%s %v", m.GetLabel()[0].GetValue(), m.GetGauge().GetValue()))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+var _ http.ResponseWriter = (*discard)(nil)

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/storage"
+)
+
+func newAdmin(s *shell) *cobra.Command {
+	return group("admin", "Grant, revoke and list roles", newAdminGrant(s), newAdminRevoke(s), newAdminList(s))
+}
+
+const principalHelp = `A principal is channel:account:sender, as "corebot audit" and "corebot why" show it: cli:local:1000 is the user with uid 1000 at the
+terminal, webhook::alice is the sender alice of the webhook. Characters other than letters, digits, - and _ are written as %XX.`
+
+func newAdminGrant(s *shell) *cobra.Command {
+	var chat, role string
+	cmd := &cobra.Command{
+		Use:   "grant PRINCIPAL",
+		Short: "Make a principal admin, everywhere or in one chat",
+		Long:  "Make a principal admin, everywhere or in one chat. It holds from the next tool call on.\n\n" + principalHelp,
+		Args:  takes("PRINCIPAL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			grant, err := parseGrant(cmd, args[0], chat, role)
+			if err != nil {
+				return err
+			}
+			grant.By = "operator"
+			return s.grant(cmd, app.OpGrant, grant, fmt.Sprintf("%s is %s", grant.Principal, grant.Role))
+		},
+	}
+	cmd.Flags().StringVar(&chat, "chat", "", "in this chat only: its key, as `corebot chats list` shows it")
+	cmd.Flags().StringVar(&role, "role", string(corebot.RoleAdmin), "admin or normal")
+	return cmd
+}
+
+func newAdminRevoke(s *shell) *cobra.Command {
+	var chat string
+	cmd := &cobra.Command{
+		Use:   "revoke PRINCIPAL",
+		Short: "Take a grant away",
+		Long:  "Take a grant away. It holds from the next tool call on. The last admin cannot be revoked.\n\n" + principalHelp,
+		Args:  takes("PRINCIPAL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			grant, err := parseGrant(cmd, args[0], chat, string(corebot.RoleNormal))
+			if err != nil {
+				return err
+			}
+			return s.grant(cmd, app.OpRevoke, grant, fmt.Sprintf("%s has no grant any more", grant.Principal))
+		},
+	}
+	cmd.Flags().StringVar(&chat, "chat", "", "of this chat only")
+	return cmd
+}
+
+func parseGrant(cmd *cobra.Command, principal, chat, role string) (g corebot.Grant, err error) {
+	if g.Principal, err = corebot.ParsePrincipal(principal); err != nil {
+		return g, usage(cmd, err)
+	}
+	if g.Role, err = corebot.ParseRole(role); err != nil {
+		return g, usage(cmd, err)
+	}
+	if chat != "" {
+		if g.Chat, err = corebot.ParseKey(chat); err != nil {
+			return g, usage(cmd, err)
+		}
+	}
+	return g, nil
+}
+
+func (s *shell) grant(cmd *cobra.Command, op string, g corebot.Grant, said string) error {
+	return s.change(cmd, func(c control.Caller) error {
+		if _, err := control.Call[app.Done](cmd.Context(), c, op, g); err != nil {
+			return err
+		}
+		if g.Chat != (corebot.Key{}) {
+			said += " in " + g.Chat.String()
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), said)
+		return err
+	})
+}
+
+func newAdminList(s *shell) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the grants",
+		Args:  takes(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			db, err := s.reader(cmd)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, db.Close()) }()
+			grants, err := storage.NewGrants(db).List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return printGrants(cmd, grants, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+// grantRow is what `admin list --json` prints.
+type grantRow struct {
+	Principal string    `json:"principal"`
+	Role      string    `json:"role"`
+	Chat      string    `json:"chat"`
+	By        string    `json:"by"`
+	At        time.Time `json:"at"`
+}
+
+func printGrants(cmd *cobra.Command, grants []corebot.Grant, asJSON bool) error {
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	t := &teller{w: table}
+	if !asJSON && len(grants) > 0 {
+		t.line("PRINCIPAL\tROLE\tWHERE\tBY\tAT")
+	}
+	for _, g := range grants {
+		row := grantRow{g.Principal.String(), string(g.Role), "", g.By, time.UnixMilli(g.AtMS)}
+		if g.Chat != (corebot.Key{}) {
+			row.Chat = g.Chat.String()
+		}
+		if asJSON {
+			if err := printJSON(cmd, row); err != nil {
+				return err
+			}
+			continue
+		}
+		where := row.Chat
+		if where == "" {
+			where = "everywhere"
+		}
+		t.line("%s\t%s\t%s\t%s\t%s", row.Principal, row.Role, where, row.By, row.At.Local().Format(time.DateTime))
+	}
+	if len(grants) == 0 && !asJSON {
+		t.line("no grants: nobody is admin (corebot admin grant PRINCIPAL)")
+	}
+	return errors.Join(t.err, table.Flush())
+}

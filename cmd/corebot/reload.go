@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
+)
+
+func newConfigReload(s *shell) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Have the running Corebot read its settings again",
+		Long: `Have the running Corebot read its settings again, as SIGHUP does. It says which keys are in force now and which need a restart. Settings
+that are wrong change nothing.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			home, err := config.Home(s.home)
+			if err != nil {
+				return err
+			}
+			daemon, running, err := control.Dial(cmd.Context(), app.DataDir(home))
+			if err != nil {
+				return err
+			}
+			if !running {
+				return corebot.WithHint(errors.New("no Corebot runs on this home"), "the next start reads the settings anyway")
+			}
+			r, err := control.Call[app.Reloaded](cmd.Context(), daemon, app.OpReload, struct{}{})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return printJSON(cmd, r)
+			}
+			t := &teller{w: cmd.OutOrStdout()}
+			t.line("applied          %s", listed(r.Applied))
+			t.line("needs a restart  %s", listed(r.Restart))
+			return t.err
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func listed(keys []string) string {
+	if len(keys) == 0 {
+		return "nothing"
+	}
+	return strings.Join(keys, ", ")
+}

@@ -1,0 +1,135 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/storage"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Level string `json:"level"` // "ok", "warn" or "fail"
+	What  string `json:"what"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+func ok(format string, args ...any) Finding {
+	return Finding{Level: "ok", What: fmt.Sprintf(format, args...)}
+}
+
+func warn(hint, format string, args ...any) Finding {
+	return Finding{Level: "warn", What: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+func fail(what string, err error) Finding {
+	return Finding{Level: "fail", What: fmt.Sprintf("%s: %v", what, err), Hint: corebot.HintOf(err)}
+}
+
+// Diagnose looks at a home and at what it depends on. It changes nothing, and works beside a running Corebot.
+func Diagnose(ctx context.Context, home string) []Finding {
+	findings := []Finding{checkHome(home)}
+	c, err := config.Load(home)
+	if err != nil {
+		return append(findings, fail("settings", err))
+	}
+	findings = append(findings, ok("the settings are valid"), checkDisk(home), checkDaemon(ctx, home))
+	findings = append(findings, checkDatabase(ctx, home))
+	return append(findings, checkModel(ctx, c.LLM))
+}
+
+func checkHome(home string) Finding {
+	info, err := os.Stat(home)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return warn("`corebot init` makes it; so does any other start", "the home %s does not exist yet", home)
+	case err != nil:
+		return fail("the home", err)
+	case !info.IsDir():
+		return fail("the home", fmt.Errorf("%s is not a directory", home))
+	case unix.Access(home, unix.W_OK) != nil:
+		return fail("the home", corebot.WithHint(fmt.Errorf("%s cannot be written", home), "choose another with --home or COREBOT_HOME"))
+	case info.Mode().Perm()&0o077 != 0:
+		return warn("chmod 700 "+home, "the home %s can be looked into by other users", home)
+	}
+	return ok("the home is %s", home)
+}
+
+// lowDisk is what should be free for a database to go on growing.
+const lowDisk = 512 << 20
+
+func checkDisk(home string) Finding {
+	var s unix.Statfs_t
+	dir := home
+	for unix.Statfs(dir, &s) != nil {
+		if dir == filepath.Dir(dir) {
+			return warn("", "the free space of the disk cannot be read")
+		}
+		dir = filepath.Dir(dir)
+	}
+	free := int64(s.Bavail) * int64(s.Bsize) //nolint:unconvert // the types differ between systems
+	if free < lowDisk {
+		return warn("make room: a full disk refuses messages", "the disk has %d MiB free", free>>20)
+	}
+	return ok("the disk has %d MiB free", free>>20)
+}
+
+func checkDaemon(ctx context.Context, home string) Finding {
+	_, running, err := control.Dial(ctx, DataDir(home))
+	switch {
+	case err != nil:
+		return fail("the running Corebot", err)
+	case running:
+		return ok("a Corebot runs on this home")
+	}
+	return ok("no Corebot runs on this home now")
+}
+
+func checkDatabase(ctx context.Context, home string) Finding {
+	if _, err := os.Stat(filepath.Join(DataDir(home), storage.FileName)); errors.Is(err, fs.ErrNotExist) {
+		return ok("there is no database yet; the first start makes it")
+	}
+	db, err := storage.OpenReader(ctx, DataDir(home))
+	if err != nil {
+		return fail("the database", err)
+	}
+	defer db.Close() //nolint:errcheck // only read
+	s, err := ReadStatus(ctx, db)
+	if err != nil {
+		return fail("the database", err)
+	}
+	dead := s.DeadLetters[corebot.Inbound.String()] + s.DeadLetters[corebot.Outbound.String()]
+	if dead > 0 {
+		return warn("`corebot dlq list` shows them", "the database can be read; %d messages are dead letters", dead)
+	}
+	return ok("the database can be read (schema %d)", storage.SchemaVersion())
+}
+
+// modelTime is how long the model may take to say a word.
+const modelTime = 20 * time.Second
+
+// checkModel has the model say a word: the only way to know that address, key and name are right.
+func checkModel(ctx context.Context, c config.LLM) Finding {
+	chosen, err := chooseModel(ctx, c)
+	if err != nil {
+		return fail("the model", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, modelTime)
+	defer cancel()
+	_, err = chosen.model.Complete(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "Say ok."}}, MaxOutputTokens: 16}, nil)
+	if err != nil {
+		return fail("the model", err)
+	}
+	return ok("the model %s answers: %s", chosen.model.Name(), chosen.why)
+}

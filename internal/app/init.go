@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/config"
+)
+
+// starter is the settings file of a new home. Everything in it is a comment: the defaults are good.
+const starter = `# Settings of Corebot. Nothing here is needed: every key has a default.
+# ` + "`corebot config print`" + ` shows what is in force, ` + "`corebot config check`" + ` whether this file is right.
+
+# A model: any OpenAI-compatible endpoint. Without one Corebot looks for a server on this machine, and else uses the offline
+# model. OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL work too.
+# llm:
+#   base_url: https://api.openai.com/v1
+#   api_key: env:OPENAI_API_KEY
+#   model: gpt-4o-mini
+
+# Messages over HTTP. The token is in the file beside this one.
+%swebhook:
+%s  enabled: true
+%s  token: file:webhook.token
+`
+
+// Init makes a home: directories, a settings file with comments, a token for the webhook, and the workspace with its texts. What
+// is there stays as it is. It returns the files that it made.
+func Init(home string, webhook bool) (made []string, err error) {
+	for _, dir := range []string{home, DataDir(home)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, corebot.WithHint(fmt.Errorf("make the home: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
+		}
+	}
+	w, err := openWorkspace(filepath.Join(home, "workspace"))
+	if err != nil {
+		return nil, err
+	}
+	if err := w.root.Close(); err != nil {
+		return nil, err
+	}
+	comment := "# "
+	if webhook {
+		comment = ""
+	}
+	for name, text := range map[string]string{"webhook.token": rand.Text() + "\n", "corebot.yaml": fmt.Sprintf(starter, comment, comment, comment)} {
+		path := filepath.Join(home, name)
+		created, err := create(path, text)
+		if err != nil {
+			return made, err
+		}
+		if created {
+			made = append(made, path)
+		}
+	}
+	_, err = config.Load(home)
+	return made, err
+}
+
+// create writes a file that does not exist.
+func create(path, text string) (bool, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("make %s: %w", path, err)
+	}
+	_, err = f.WriteString(text)
+	return err == nil, errors.Join(err, f.Close())
+}
+
+// FoundModel says which model would answer, and why that one.
+func FoundModel(ctx context.Context, c config.Config) (name, why string, err error) {
+	chosen, err := chooseModel(ctx, c.LLM)
+	if err != nil {
+		return "", "", err
+	}
+	return chosen.model.Name(), chosen.why, nil
+}

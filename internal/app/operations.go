@@ -1,0 +1,141 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/storage"
+)
+
+// The arguments of the operations, as commands send them.
+type (
+	// Replay puts dead letters back into the queue.
+	Replay struct {
+		IDs   []int64 `json:"ids"`
+		Fresh bool    `json:"fresh"`
+	}
+	// Edit replays a dead letter with another text, under a new id.
+	Edit struct {
+		ID    int64  `json:"id"`
+		NewID string `json:"newId"`
+		Text  string `json:"text"`
+	}
+	// Drop gives dead letters up for good.
+	Drop struct {
+		IDs []int64 `json:"ids"`
+	}
+	// Purge drops all dead letters that the filter means.
+	Purge struct {
+		Filter corebot.DeadLetterFilter `json:"filter"`
+		DryRun bool                     `json:"dryRun"`
+	}
+	// ChatChange registers a chat, or begins a new session in it.
+	ChatChange struct {
+		Key        corebot.Key `json:"key"`
+		Registered bool        `json:"registered"`
+		Name       string      `json:"name"`
+	}
+	// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it is shown.
+	Terminal struct {
+		Chat    string `json:"chat"`
+		Session string `json:"session"`
+		Shown   string `json:"shown"`
+	}
+	// Done is the result of an operation that has nothing to tell: how many things it changed.
+	Done struct {
+		Changed int `json:"changed"`
+	}
+)
+
+// The names of the operations.
+const (
+	OpReplay   = "dlq.replay"
+	OpEdit     = "dlq.edit"
+	OpDrop     = "dlq.drop"
+	OpPurge    = "dlq.purge"
+	OpGrant    = "admin.grant"
+	OpRevoke   = "admin.revoke"
+	OpRegister = "chats.register"
+	OpReset    = "chats.reset"
+	OpReload   = "config.reload"
+	OpSend     = "send"
+	OpAttach   = "terminal.attach"
+	OpFetch    = "terminal.fetch"
+	OpDetach   = "terminal.detach"
+)
+
+// storeOperations are the changes that need nothing but the store: a command can make them without a daemon.
+func storeOperations(db *storage.DB) control.Operations {
+	letters, grants, chats := storage.NewDeadLetters(db), storage.NewGrants(db), storage.NewChats(db)
+	return control.Operations{
+		OpReplay: control.Typed(func(ctx context.Context, r Replay) (Done, error) {
+			return each(r.IDs, func(id int64) error { return letters.Replay(ctx, id, r.Fresh) })
+		}),
+		OpEdit: control.Typed(func(ctx context.Context, e Edit) (Done, error) {
+			return Done{1}, letters.Edit(ctx, e.ID, e.NewID, e.Text)
+		}),
+		OpDrop: control.Typed(func(ctx context.Context, d Drop) (Done, error) {
+			return each(d.IDs, func(id int64) error { return letters.Drop(ctx, id) })
+		}),
+		OpPurge: control.Typed(func(ctx context.Context, p Purge) (Done, error) {
+			n, err := letters.Purge(ctx, p.Filter, p.DryRun)
+			return Done{n}, err
+		}),
+		OpGrant: control.Typed(func(ctx context.Context, g corebot.Grant) (Done, error) {
+			return Done{1}, grants.Grant(ctx, g)
+		}),
+		OpRevoke: control.Typed(func(ctx context.Context, g corebot.Grant) (Done, error) {
+			return Done{1}, grants.Revoke(ctx, g.Principal, g.Chat)
+		}),
+		OpRegister: control.Typed(func(ctx context.Context, c ChatChange) (Done, error) {
+			return Done{1}, chats.Register(ctx, c.Key, c.Registered, c.Name)
+		}),
+		OpReset: control.Typed(func(ctx context.Context, c ChatChange) (Done, error) {
+			return Done{1}, chats.Reset(ctx, c.Key)
+		}),
+	}
+}
+
+// each changes one thing after the other and stops at the first that fails; what was changed before stays, and is said.
+func each(ids []int64, change func(int64) error) (Done, error) {
+	for n, id := range ids {
+		if err := change(id); err != nil {
+			if n > 0 {
+				err = fmt.Errorf("%d changed, then: %w", n, err)
+			}
+			return Done{n}, err
+		}
+	}
+	return Done{len(ids)}, nil
+}
+
+// Change gives fn a way to the operations of a home: through its daemon, or, if none runs, in this process with the home locked.
+func Change(ctx context.Context, home string, fn func(control.Caller) error) error {
+	client, running, err := control.Dial(ctx, DataDir(home))
+	if err != nil {
+		return err
+	}
+	if running {
+		return fn(client)
+	}
+	return WithStore(ctx, home, func(db *storage.DB) error { return fn(storeOperations(db)) })
+}
+
+// WithStore opens the store of a home for this process alone, with its writer running. It refuses beside a running Corebot.
+func WithStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
+	db, err := storage.Open(ctx, DataDir(home), storage.Options{Log: zerolog.Nop()})
+	if err != nil {
+		return err
+	}
+	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- db.Run(writing) }()
+	err = fn(db)
+	stop()
+	return errors.Join(err, <-ended, db.Close())
+}

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+)
+
+// Source is what kind of place a value comes from.
+type Source string
+
+// The sources, each before the one above it.
+const (
+	FromDefault     Source = "default"
+	FromFile        Source = "file"
+	FromEnvironment Source = "environment"
+)
+
+// Value is one setting in force, fit for showing: secrets are masked.
+type Value struct {
+	Key       string `json:"key"`
+	Value     any    `json:"value"` // as one would write it into a file
+	From      Source `json:"from"`
+	Where     string `json:"where,omitempty"`     // the path of the file, or the name of the variable; empty for a default
+	Reference string `json:"reference,omitempty"` // where a secret really is, such as "env:NAME"; empty if it was written out
+}
+
+// Explanation is what a home's settings are, and why.
+type Explanation struct {
+	Config   Config
+	Values   []Value  // of every setting, in the order of [Config]
+	Warnings []string // of what works and should not stay so
+}
+
+// Explain is [Load] with the reasons. With an error the values are not complete.
+func Explain(home string) (Explanation, error) {
+	e := Explanation{Config: Defaults()}
+	e.Config.Home = home
+	s := newSettings()
+	if err := s.readFile(home); err != nil {
+		return e, err
+	}
+	if err := s.readEnvironment(os.Environ()); err != nil {
+		return e, err
+	}
+	if err := s.values.UnmarshalExact(&e.Config); err != nil {
+		return e, fmt.Errorf("read the settings: %w", err)
+	}
+	if err := e.resolve(s, &resolver{home: home, variable: os.Getenv}); err != nil {
+		return e, err
+	}
+	return e, e.Config.validate()
+}
+
+// resolve puts the secrets in the places of their references, and notes where every value comes from.
+func (e *Explanation) resolve(s *settings, r *resolver) error {
+	for _, l := range leaves() {
+		from, set := s.from[l.key]
+		if !set {
+			from.source = FromDefault
+		}
+		v := Value{Key: l.key, From: from.source, Where: from.place}
+		if secret, is := l.in(e.Config).(Secret); is {
+			text, reference, err := r.resolve(l.key, secret.Reveal())
+			if err != nil {
+				return err
+			}
+			l.put(&e.Config, NewSecret(text))
+			v.Reference = reference
+			e.warnOfOpenFile(v, text)
+		}
+		v.Value = shown(l.in(e.Config))
+		e.Values = append(e.Values, v)
+	}
+	e.Warnings = append(e.Warnings, r.warnings...)
+	return nil
+}
+
+// warnOfOpenFile: a secret that is written out is as open as the settings file.
+func (e *Explanation) warnOfOpenFile(v Value, secret string) {
+	if secret == "" || v.From != FromFile || v.Reference != "" {
+		return
+	}
+	if info, err := os.Stat(v.Where); err == nil && readableByOthers(info.Mode()) {
+		e.Warnings = append(e.Warnings, fmt.Sprintf("%s: every user of this machine can read %s (chmod o-r)", v.Key, v.Where))
+	}
+}
+
+// shown is a value as everyone may see it. An address may have a password or a key in it.
+func shown(value any) any {
+	text, is := value.(string)
+	if !is || !isHTTP(text) {
+		return written(value)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return mask
+	}
+	if u.User == nil && u.RawQuery == "" && u.Fragment == "" {
+		return text
+	}
+	safe := u.Scheme + "://"
+	if u.User != nil {
+		safe += mask + "@"
+	}
+	safe += u.Host + u.EscapedPath()
+	if u.RawQuery != "" || u.Fragment != "" {
+		safe += "?" + mask
+	}
+	return safe
+}

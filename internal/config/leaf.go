@@ -1,0 +1,138 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// leaf is one setting, as its field and the field's tags describe it.
+type leaf struct {
+	key      string // such as "bus.lease"
+	doc      string
+	kind     reflect.Type
+	standard any      // the default
+	least    *int64   // nil: none; of a duration in nanoseconds
+	oneOf    []string // empty: anything
+	also     string   // a variable that sets it beside ours
+	reload   bool     // a running Corebot takes a new value
+	index    []int    // of the field
+}
+
+// section is a group of settings.
+type section struct {
+	name, doc string
+	leaves    []leaf
+}
+
+// sections are all settings, in the order of [Config].
+func sections() []section {
+	defaults := reflect.ValueOf(Defaults())
+	var all []section
+	for _, f := range reflect.VisibleFields(defaults.Type()) {
+		name := f.Tag.Get("mapstructure")
+		if name == "-" {
+			continue
+		}
+		s := section{name: name, doc: f.Tag.Get("doc")}
+		for _, setting := range reflect.VisibleFields(f.Type) {
+			setting.Index = []int{f.Index[0], setting.Index[0]}
+			s.leaves = append(s.leaves, newLeaf(name, setting, defaults))
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func newLeaf(section string, f reflect.StructField, defaults reflect.Value) leaf {
+	l := leaf{
+		key: section + "." + f.Tag.Get("mapstructure"), doc: f.Tag.Get("doc"), kind: f.Type, index: f.Index,
+		standard: defaults.FieldByIndex(f.Index).Interface(), also: f.Tag.Get("also"), reload: f.Tag.Get("reload") == "yes",
+	}
+	if all := f.Tag.Get("oneof"); all != "" {
+		l.oneOf = strings.Split(all, ",")
+	}
+	if text, has := f.Tag.Lookup("min"); has {
+		if value, wrong := parse(text, f.Type); wrong == nil {
+			least := reflect.ValueOf(value).Int()
+			l.least = &least
+		}
+	}
+	return l
+}
+
+// leaves are all settings without their sections.
+func leaves() []leaf {
+	var all []leaf
+	for _, s := range sections() {
+		all = append(all, s.leaves...)
+	}
+	return all
+}
+
+// in gives the setting's value in c.
+func (l leaf) in(c Config) any { return reflect.ValueOf(c).FieldByIndex(l.index).Interface() }
+
+// put changes the setting in c.
+func (l leaf) put(c *Config, value any) {
+	reflect.ValueOf(c).Elem().FieldByIndex(l.index).Set(reflect.ValueOf(value))
+}
+
+func (l leaf) isDuration() bool { return l.kind == reflect.TypeFor[time.Duration]() }
+func (l leaf) isSecret() bool   { return l.kind == reflect.TypeFor[Secret]() }
+
+// check refuses a value that the tags rule out.
+func (l leaf) check(value any) error {
+	switch v := value.(type) {
+	case string:
+		if len(l.oneOf) > 0 {
+			return oneOf(l.key, v, l.oneOf...)
+		}
+	case Secret:
+		return checkSecret(l.key, v)
+	case time.Duration:
+		if l.least != nil {
+			return atLeast(l.key, v, time.Duration(*l.least))
+		}
+	case int:
+		if l.least != nil {
+			return atLeast(l.key, int64(v), *l.least)
+		}
+	case int64:
+		if l.least != nil {
+			return atLeast(l.key, v, *l.least)
+		}
+	}
+	return nil
+}
+
+// checkSecret: every secret travels in a header of HTTP, which carries no line break; a file with two lines is the usual way to one.
+func checkSecret(key string, s Secret) error {
+	if !strings.ContainsFunc(s.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil
+	}
+	return corebot.WithHint(fmt.Errorf("%s has a character that a header of HTTP cannot carry", key), "use visible ASCII characters, in one line without spaces")
+}
+
+// written is a value as one would write it into a file.
+func written(value any) any {
+	if d, is := value.(time.Duration); is {
+		return durationText(d)
+	}
+	return value
+}
+
+// durationText is a duration without the zero units that Go spells out: 10m, not 10m0s.
+func durationText(d time.Duration) string {
+	text := d.String()
+	if short, cut := strings.CutSuffix(text, "m0s"); cut {
+		text = short + "m"
+	}
+	if short, cut := strings.CutSuffix(text, "h0m"); cut {
+		text = short + "h"
+	}
+	return text
+}

@@ -1,0 +1,70 @@
+package config
+
+import "reflect"
+
+// durationPattern is Go's notation of a duration, without the spellings that nobody needs: a sign, a fraction without digits, a
+// bare 0.
+const durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+
+// schemaObject is a part of the schema, with its keywords in the order in which people want to read them.
+type schemaObject struct {
+	Schema      string                  `json:"$schema,omitempty"`
+	Title       string                  `json:"title,omitempty"`
+	Description string                  `json:"description,omitempty"`
+	Type        any                     `json:"type"`
+	Enum        []string                `json:"enum,omitempty"`
+	Pattern     string                  `json:"pattern,omitempty"`
+	Minimum     *int64                  `json:"minimum,omitempty"`
+	Default     any                     `json:"default,omitempty"`
+	WriteOnly   bool                    `json:"writeOnly,omitempty"`
+	Properties  map[string]schemaObject `json:"properties,omitempty"`
+	Closed      *bool                   `json:"additionalProperties,omitempty"` // false: no other settings
+}
+
+// Schema describes the settings file as a JSON Schema, draft 2020-12, for editors and for checks elsewhere. What it accepts, the
+// loader can read; the loader also takes numbers in quotes, keys in capital letters and settings without a value. What
+// depends on several settings at once, only the loader checks.
+func Schema() any {
+	top := closedObject("Settings of Corebot", "object")
+	top.Schema, top.Title = "https://json-schema.org/draft/2020-12/schema", "corebot.yaml"
+	for _, s := range sections() {
+		o := closedObject(s.doc, []string{"object", "null"}) // a section whose settings are all commented out is null
+		for _, l := range s.leaves {
+			o.Properties[l.key[len(s.name)+1:]] = l.schema()
+		}
+		top.Properties[s.name] = o
+	}
+	return top
+}
+
+func closedObject(description string, kind any) schemaObject {
+	return schemaObject{Description: description, Type: kind, Properties: map[string]schemaObject{}, Closed: new(bool)}
+}
+
+// schema describes one setting.
+func (l leaf) schema() schemaObject {
+	o := schemaObject{Description: l.description(), Type: "string", Default: written(l.standard), Enum: l.oneOf}
+	switch {
+	case l.isSecret():
+		o.WriteOnly, o.Default = true, nil
+	case l.isDuration():
+		o.Pattern = durationPattern
+	case l.kind.Kind() == reflect.Bool:
+		o.Type = "boolean"
+	case l.kind.Kind() != reflect.String:
+		o.Type, o.Minimum = "integer", l.least
+	}
+	return o
+}
+
+// description is the line of documentation with what else there is to know.
+func (l leaf) description() string {
+	text := l.doc
+	if l.isSecret() {
+		text += "; may be file:PATH or env:NAME"
+	}
+	if l.reload {
+		return text + "; applied by a reload"
+	}
+	return text
+}

@@ -1,0 +1,73 @@
+package config
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/corebot/corebot"
+)
+
+// minCredential is the least length of a token, and of the key in a signing secret, in bytes: 128 bits cannot be guessed.
+const minCredential = 16
+
+// signingPrefix begins a secret of Standard Webhooks.
+const signingPrefix = "whsec_"
+
+// How to make credentials, for hints.
+const (
+	makeToken  = "make one with: openssl rand -hex 24"
+	makeSecret = "make one with: echo whsec_$(openssl rand -base64 24)"
+)
+
+// validate: nobody talks to the webhook without a credential, wherever it listens, and nothing is posted without a signature.
+func (w Webhook) validate() error {
+	if !w.Enabled {
+		return nil
+	}
+	if err := isListener("webhook.addr", w.Addr, "127.0.0.1:8788"); err != nil {
+		return err
+	}
+	token, secret := w.Token.Reveal(), w.Secret.Reveal()
+	if token == "" && secret == "" {
+		return corebot.WithHint(errors.New("webhook.enabled is true, and neither webhook.token nor webhook.secret is set"), "set webhook.token; "+makeToken)
+	}
+	if token != "" && len(token) < minCredential {
+		return corebot.WithHint(fmt.Errorf("webhook.token has %d bytes, and the least is %d", len(token), minCredential), makeToken)
+	}
+	if secret != "" {
+		if err := checkSigningSecret("webhook.secret", secret); err != nil {
+			return err
+		}
+	}
+	return w.validateCallback()
+}
+
+func (w Webhook) validateCallback() error {
+	switch {
+	case w.CallbackURL == "":
+		return nil
+	case !isHTTP(w.CallbackURL): // not quoted: an address may have a password in it
+		return corebot.WithHint(errors.New("webhook.callback_url is not an address"), "it must be an http or https address, such as https://example.com/replies")
+	case w.CallbackSecret == (Secret{}):
+		return corebot.WithHint(errors.New("webhook.callback_url is set, and webhook.callback_secret is not"), "set webhook.callback_secret; "+makeSecret)
+	}
+	return checkSigningSecret("webhook.callback_secret", w.CallbackSecret.Reveal())
+}
+
+// checkSigningSecret refuses what is not whsec_ and then base64 of a key that is long enough.
+func checkSigningSecret(key, secret string) error {
+	text, prefixed := strings.CutPrefix(secret, signingPrefix)
+	if !prefixed {
+		return corebot.WithHint(fmt.Errorf("%s does not begin with %s", key, signingPrefix), makeSecret)
+	}
+	decoded, err := base64.StdEncoding.Strict().DecodeString(text)
+	switch {
+	case err != nil: // not wrapped: it tells about the secret
+		return corebot.WithHint(fmt.Errorf("%s is not base64 after %s", key, signingPrefix), makeSecret)
+	case len(decoded) < minCredential:
+		return corebot.WithHint(fmt.Errorf("%s is base64 of %d bytes, and the least is %d", key, len(decoded), minCredential), makeSecret)
+	}
+	return nil
+}
