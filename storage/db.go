@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,6 +42,7 @@ type DB struct {
 	total   totals
 	reader  *reader
 	ops     chan *op
+	failing atomic.Bool   // the last transaction of the writer failed
 	stopped chan struct{} // closed when the writer takes nothing more
 	drained chan struct{} // closed when it has answered what it took
 }
@@ -136,17 +138,29 @@ func openWriteConn(path string) (*writeConn, error) {
 }
 
 var (
+	touchStore   = &query{`UPDATE store SET batch = batch WHERE id = 1`}
 	selectBatch  = &query{`SELECT batch FROM store WHERE id = 1`}
 	selectTotals = &query{`SELECT direction, SUM(depth), SUM(bytes) FROM lanes GROUP BY direction`}
-	voidLeases   = &query{`UPDATE lanes SET epoch = epoch + 1, wake_at = ? WHERE leased = 1 OR waiting = '` + corebot.NotNow + `'`}
+	voidLeases   = &query{`UPDATE lanes SET epoch = epoch + 1, wake_at = ? WHERE leased = 1 OR waiting = '` + corebot.NotNow + `'
+		OR waiting = '' AND wake_at > ?`}
+	capWaits = &query{`UPDATE lanes SET wake_at = ? WHERE wake_at > ?`}
 )
 
 // voidLeases makes the lanes that an earlier process held, or that waited for something of it, ready at once. The held ones stay
 // marked as leased: the next claim counts the loss, and finds the journal.
+// Times are of the wall clock: one that was ahead when they were written must not hold a chat. A head that waits for nothing is due
+// now, and none waits longer than longestWait.
 func (c *writeConn) voidLeases(now time.Time) error {
-	_, err := c.exec(voidLeases, []any{now})
+	if _, err := c.exec(voidLeases, []any{now, now}); err != nil {
+		return err
+	}
+	latest := now.Add(longestWait)
+	_, err := c.exec(capWaits, []any{latest, latest})
 	return err
 }
+
+// longestWait is the longest backoff that the bus gives.
+const longestWait = time.Hour
 
 func readState(c *writeConn) (batch int64, sum totals, err error) {
 	if err := c.each(selectBatch, func(s scanner) error { return s.Scan(&batch) }, nil); err != nil {
@@ -176,8 +190,14 @@ func (db *DB) fileSizes() map[string]int64 {
 	return sizes
 }
 
-// Ping waits for the writer to take an operation that changes nothing: it says whether the writer lives and the file can be
-// locked.
+// Ping waits for the writer to take an operation. It writes only while the last transaction has failed: then it says whether
+// the next one would be committed.
 func (db *DB) Ping(ctx context.Context) error {
-	return db.write(ctx, "ping", func(*tx) error { return nil })
+	return db.write(ctx, "ping", func(t *tx) error {
+		if !db.failing.Load() {
+			return nil
+		}
+		_, err := t.exec(touchStore)
+		return err
+	})
 }

@@ -76,9 +76,15 @@ func (p *parking) serve(t *tx) ([]*op, error) {
 			return served, err
 		}
 		if exhausted && n == len(ready) {
-			if p.wakes[pool], err = nextWakeTx(t, pool); err != nil {
+			next, err := nextWakeTx(t, pool)
+			if err != nil {
 				return served, err
 			}
+			// A lane that is due and was not found has lost its message, as `db check` would say: it must not keep us busy.
+			if next <= t.now.UnixMilli() {
+				next = t.now.Add(failurePause).UnixMilli()
+			}
+			p.wakes[pool] = next
 		}
 	}
 	return served, nil

@@ -10,9 +10,11 @@ var (
 	// The door out of a claim. All four outcomes pass a statement that names the epoch; zero rows is a lost lease.
 	popLane = &query{`UPDATE lanes SET leased = 0, depth = depth - 1, bytes = bytes - ?, wake_at = CASE WHEN depth > 1 THEN ? END,
 		attempts = 0, lost = 0, lost_at = 0, waiting = '' WHERE id = ? AND epoch = ? AND leased = 1`}
-	retryLane = &query{`UPDATE lanes SET leased = 0, wake_at = ?, attempts = attempts + 1, lost = 0, lost_at = 0, waiting = 'backoff'
-		WHERE id = ? AND epoch = ? AND leased = 1`}
-	waitLane = &query{`UPDATE lanes SET leased = 0, wake_at = ?, waiting = COALESCE(NULLIF(?, ''), 'waiting') WHERE id = ? AND epoch = ? AND leased = 1`}
+	// A /stop that was accepted while the turn was failing must not wait for the backoff.
+	retryLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END,
+		attempts = attempts + 1, lost = 0, lost_at = 0, waiting = 'backoff' WHERE id = ? AND epoch = ? AND leased = 1`}
+	waitLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END, lost = 0, lost_at = 0,
+		waiting = COALESCE(NULLIF(?, ''), 'waiting') WHERE id = ? AND epoch = ? AND leased = 1`}
 
 	endLife = &query{`UPDATE message_life SET "end" = ?, reason = ?, last_error = CASE WHEN ? <> '' THEN ? ELSE last_error END,
 		claimed_at = ?, ended_at = ?, attempts = ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, body = ? WHERE id = ?`}
@@ -42,10 +44,10 @@ func settleUsageTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Usag
 	case corebot.RetryAt:
 		return retryTx(t, d, o)
 	case corebot.Wait:
-		if err := fenced(t.exec(waitLane, o.At, o.Reason, d.Lane, d.Epoch)); err != nil {
+		if err := fenced(t.exec(waitLane, d.Seq, t.now, o.At, o.Reason, d.Lane, d.Epoch)); err != nil {
 			return err
 		}
-		t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), millis(o.At))
+		t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
 		return nil
 	}
 	return fmt.Errorf("settle message %s: no such outcome: %d", d.Message.ID, o.Verb)
@@ -72,7 +74,7 @@ func endTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Usage, body 
 }
 
 func retryTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
-	if err := fenced(t.exec(retryLane, o.At, d.Lane, d.Epoch)); err != nil {
+	if err := fenced(t.exec(retryLane, d.Seq, t.now, o.At, d.Lane, d.Epoch)); err != nil {
 		return err
 	}
 	var log string
@@ -81,7 +83,7 @@ func retryTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	}
 	log = appendAttempt(log, corebot.Attempt{Run: d.Run, At: t.now, What: "retry", Error: o.Error})
 	_, err := t.exec(retryLife, o.Error, d.ClaimedAt, d.Attempt, log, d.Life)
-	t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), millis(o.At))
+	t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
 	return err
 }
 

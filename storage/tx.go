@@ -8,6 +8,8 @@ import (
 	"io"
 	"time"
 
+	"modernc.org/sqlite"
+
 	"github.com/corebot/corebot"
 )
 
@@ -15,7 +17,8 @@ import (
 type tx struct {
 	now    time.Time // one time for the whole commit, in whole milliseconds
 	conn   *writeConn
-	writes int // rows changed so far in this transaction
+	writes int   // rows changed so far in this transaction
+	failed error // the first error of SQLite's own: it may have ended the whole transaction already
 	total  totals
 	wakes  map[corebot.Pool]int64 // earliest wake_at of each pool that may be due; see parking
 }
@@ -30,7 +33,7 @@ type totals struct {
 func (t *tx) exec(q *query, args ...any) (int64, error) {
 	res, err := t.conn.exec(q, args)
 	if err != nil {
-		return 0, err
+		return 0, t.fail(err)
 	}
 	n, err := res.RowsAffected()
 	t.writes += int(n)
@@ -41,7 +44,7 @@ func (t *tx) exec(q *query, args ...any) (int64, error) {
 func (t *tx) insert(q *query, args ...any) (int64, error) {
 	res, err := t.conn.exec(q, args)
 	if err != nil {
-		return 0, err
+		return 0, t.fail(err)
 	}
 	n, err := res.RowsAffected()
 	if err != nil || n == 0 {
@@ -53,7 +56,17 @@ func (t *tx) insert(q *query, args ...any) (int64, error) {
 
 // each calls fn for every row. fn must not use the transaction.
 func (t *tx) each(q *query, fn func(scanner) error, args ...any) error {
-	return t.conn.each(q, fn, args)
+	return t.fail(t.conn.each(q, fn, args))
+}
+
+// fail remembers an error that SQLite itself gave. On a full disk, for one, it rolls back everything and goes on statement by
+// statement: nothing of the batch may be committed then.
+func (t *tx) fail(err error) error {
+	var e *sqlite.Error
+	if t.failed == nil && errors.As(err, &e) {
+		t.failed = err
+	}
+	return err
 }
 
 // one scans the first row; ok is false when there is none.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,7 +170,8 @@ func (w *writer) work(batch []*op) {
 }
 
 // attempt runs the operations and the parked claims in one transaction and answers them after the commit. It returns an
-// error, having answered nobody, when an operation failed after it had written: then the transaction is rolled back.
+// error, having answered nobody, when an operation failed after it had written, or SQLite failed: then the transaction is rolled
+// back.
 func (w *writer) attempt(ops []*op) error {
 	if len(ops) == 0 && !w.parked.due(time.Now()) {
 		return nil
@@ -186,9 +188,10 @@ func (w *writer) attempt(ops []*op) error {
 	for i, o := range ops {
 		before := t.writes
 		verdicts[i] = o.run(t)
-		if verdicts[i] != nil && t.writes > before {
+		if t.failed != nil || verdicts[i] != nil && t.writes > before {
+			w.db.failing.Store(t.failed != nil)
 			w.rollback()
-			return classify(verdicts[i])
+			return classify(cmp.Or(verdicts[i], t.failed))
 		}
 		fault.Point(o.name, "before")
 	}
@@ -217,6 +220,7 @@ func (w *writer) attempt(ops []*op) error {
 func (w *writer) refuse(ops []*op, err error) error {
 	w.parked.forget()
 	w.pause = failurePause
+	w.db.failing.Store(true)
 	w.db.log.Error().Err(err).Int("operations", len(ops)).Msg("a transaction failed")
 	for _, o := range ops {
 		o.done <- err
@@ -247,6 +251,7 @@ func (w *writer) commit(t *tx) error {
 	if err == nil {
 		w.batch++
 		w.total = t.total
+		w.db.failing.Store(false)
 		return nil
 	}
 	return w.resolve(err)

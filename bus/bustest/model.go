@@ -187,6 +187,8 @@ func (m *model) settle() {
 	switch o.Verb {
 	case corebot.RetryAt:
 		l.attempt, l.lost, l.lostAt = l.attempt+1, 0, 0
+	case corebot.Wait:
+		l.lost, l.lostAt = 0, 0
 	case corebot.Done, corebot.Dead:
 		l.queue, l.wake, l.attempt, l.lost, l.lostAt = l.queue[1:], nowMS(), 0, 0, 0
 		m.waiting--
