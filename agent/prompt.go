@@ -22,11 +22,7 @@ func (t *turn) prompt(ctx context.Context) ([]llm.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	situation, err := t.situation()
-	if err != nil {
-		return nil, err
-	}
-	now := []llm.Message{{Role: llm.User, Text: situation}, {Role: llm.User, Text: t.delivery.Message.Text()}}
+	now := []llm.Message{{Role: llm.User, Text: t.situation()}, {Role: llm.User, Text: t.delivery.Message.Text()}}
 	history, err := t.history.Recent(ctx, t.who.Key, historyRows)
 	if err != nil {
 		return nil, fmt.Errorf("read the history: %w", err)
@@ -68,10 +64,10 @@ const maxName = 200
 
 // situation is what this turn should know: the time, who speaks, and what is remembered of the chat. It comes right before the
 // user's message because it changes from turn to turn, and as marked data because others than the operator wrote it.
-func (t *turn) situation() (string, error) {
+func (t *turn) situation() string {
 	memory, err := t.notes.ChatMemory(t.who.Key)
-	if err != nil {
-		return "", fmt.Errorf("read the chat's memory: %w", err)
+	if err != nil { // anybody in the chat can spoil it: that must not silence the chat, and the model may mend it
+		memory = fmt.Sprintf("(it cannot be read: %v)", err)
 	}
 	var b strings.Builder
 	b.WriteString("<data kind=\"situation\">\n")
@@ -85,7 +81,7 @@ func (t *turn) situation() (string, error) {
 		fmt.Fprintf(&b, "memory of this chat:\n%s\n", dataText(memory))
 	}
 	b.WriteString("</data>")
-	return b.String(), nil
+	return b.String()
 }
 
 // tag is how a data block begins or ends, in every spelling that a model may take for it.

@@ -13,7 +13,7 @@ import (
 )
 
 // NewLogger writes to out: for people when format is pretty, or auto and out is a terminal; else JSON, an event a line. Keys are
-// the same words everywhere: chat, message, execution, tool, attempt.
+// the same words everywhere: chat, message_id, execution, tool, attempt. ("message" is zerolog's own, the text of the event.)
 func NewLogger(out io.Writer, level, format string) (zerolog.Logger, error) {
 	l, err := parseLevel(level)
 	if err != nil {

@@ -109,6 +109,9 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	}
 	j := b.newJob(who, role, call, step)
 	tool, ok := b.registry.byName[call.Tool]
+	if step.Intended() && (!ok || !tool.traits.mayRepeat()) { // before anything else: whatever holds today, it may have happened
+		return j.lost(ctx)
+	}
 	if !ok {
 		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("unknown_tool: there is no tool called %q", j.event.Tool))
 	}

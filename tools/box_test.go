@@ -369,3 +369,24 @@ func TestCallsAreCountedUnderBoundedLabels(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+func TestABegunCallStaysUnknownWhateverHoldsNow(t *testing.T) {
+	tool := tools.New("bus.dead_letter.replay", "A tool for tests.", tools.SideEffect, func(context.Context, tools.Call, noArgs) (string, error) {
+		t.Error("it ran again")
+		return "", nil
+	})
+	b := newBox(t, &roles{role: corebot.RoleNormal}, tools.Options{}, tool)
+	for name, call := range map[string]corebot.ToolCall{
+		"the role is gone":      {ID: "c", Tool: "bus.dead_letter.replay"},
+		"the tool is gone":      {ID: "c", Tool: "mcp__gone__pay"},
+		"the arguments changed": {ID: "c", Tool: "bus.dead_letter.replay", Args: []byte(`{"now":"strict"}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStep()
+			s.intended = true
+			if r, err := b.Call(t.Context(), who, call, s); err != nil || r.Outcome != corebot.OutcomeUnknown {
+				t.Errorf("it is told as %s: %s %v", r.Outcome, r.Content, err)
+			}
+		})
+	}
+}

@@ -45,12 +45,14 @@ func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCal
 	}
 }
 
+// lost ends a call whose outcome a crash took away.
+func (j *job) lost(ctx context.Context) (corebot.ToolResult, error) {
+	return j.finish(ctx, corebot.OutcomeUnknown, "unknown: this call was begun before a crash and its result was lost. It may or may not "+
+		"have taken effect, and was not run again. Check what is there before you repeat it.")
+}
+
 // run takes an allowed call from its intent to its result.
 func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, error) {
-	if j.step.Intended() && !t.traits.mayRepeat() {
-		return j.finish(ctx, corebot.OutcomeUnknown, "unknown: this call was begun before a crash and its result was lost. It may or may not "+
-			"have taken effect, and was not run again. Check what is there before you repeat it.")
-	}
 	if !t.traits.Has(ReadOnly) && !j.step.Intended() {
 		e := j.event
 		e.Event = "tool.decision"

@@ -53,9 +53,9 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(w, "corebot: %s\n", strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	fmt.Fprintf(w, "corebot: %s\n", strings.ReplaceAll(printable(err.Error()), "\n", "\n  "))
 	if hint := corebot.HintOf(err); hint != "" {
-		fmt.Fprintf(w, "  hint: %s\n", hint)
+		fmt.Fprintf(w, "  hint: %s\n", printable(hint))
 	}
 	var usage *usageError
 	if errors.As(err, &usage) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -172,7 +173,8 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 		return err
 	}
 	a.router, err = router.New(a.Bus, storage.NewLedger(a.Store), brain, storage.NewGrants(a.Store), rules, router.Options{
-		Workers: a.config.Router.Workers, Drain: a.config.Bus.Drain, Live: a.Live, Log: a.log, Metrics: r,
+		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond), // to the router, zero would mean its default
+		Live: a.Live, Log: a.log, Metrics: r,
 	})
 	return err
 }
@@ -215,7 +217,8 @@ func (a *App) openChannels(o Options, r prometheus.Registerer) ([]channels.Chann
 }
 
 // Run runs everything until ctx ends, or until a channel of this run has ended by itself. It stops in the reverse order of
-// starting: no new messages, then the turns drain, then the replies leave, then the writer commits what is left.
+// starting: no new messages, then the turns drain, then sends under way end, then the writer commits what is left. Replies that
+// were not sent yet leave at the next start.
 func (a *App) Run(ctx context.Context) error {
 	services := []lifecycle.Service{{Name: "store", Run: a.Store.Run}}
 	if a.server != nil {

@@ -41,7 +41,14 @@ func openWorkspace(dir string) (*notes, error) {
 	if err != nil {
 		return nil, errors.Join(corebot.WithHint(fmt.Errorf("fill the workspace: %w", err), hint), root.Close())
 	}
-	return &notes{root, store}, nil
+	n := &notes{root, store}
+	for _, read := range []func() (string, error){n.Identity, n.User, n.Tools, n.GlobalMemory} {
+		if _, err := read(); err != nil { // every turn needs them: better said now than by each message
+			err = corebot.WithHint(fmt.Errorf("read the workspace: %w", err), fmt.Sprintf("the texts of the prompt are plain files of at most %d KiB", maxNote>>10))
+			return nil, errors.Join(err, root.Close())
+		}
+	}
+	return n, nil
 }
 
 // leftover is how old a temporary file must be to belong to a write that a crash cut off.

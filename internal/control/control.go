@@ -75,18 +75,22 @@ type problem struct {
 	Class   string `json:"class,omitempty"`
 }
 
-// classes are the errors that a caller may decide on, by their name on the wire.
-var classes = map[string]error{
-	"invalid": corebot.ErrInvalid, "not_found": corebot.ErrNotFound, "conflict": corebot.ErrConflict, "too_large": corebot.ErrTooLarge,
-	"lane_full": corebot.ErrLaneFull, "overloaded": corebot.ErrOverloaded, "disk_full": corebot.ErrDiskFull, "closed": corebot.ErrClosed,
-	"unknown": corebot.ErrCommitUnknown,
+// classes are the errors that a caller may decide on, by their name on the wire. The first that fits is sent.
+var classes = []struct {
+	name string
+	err  error
+}{
+	{"not_found", corebot.ErrNotFound}, {"conflict", corebot.ErrConflict}, {"too_large", corebot.ErrTooLarge}, {"lane_full", corebot.ErrLaneFull},
+	{"overloaded", corebot.ErrOverloaded}, {"disk_full", corebot.ErrDiskFull}, {"closed", corebot.ErrClosed}, {"unknown", corebot.ErrCommitUnknown},
+	{"invalid", corebot.ErrInvalid},
 }
 
 func encodeError(err error) problem {
 	p := problem{Message: err.Error(), Hint: corebot.HintOf(err)}
-	for class, known := range classes {
-		if errors.Is(err, known) {
-			p.Class = class
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			p.Class = c.name
+			break
 		}
 	}
 	return p
@@ -102,7 +106,13 @@ func (e *remote) Error() string { return e.text }
 func (e *remote) Unwrap() error { return e.class }
 
 func (p problem) err() error {
-	err := error(&remote{p.Message, classes[p.Class]})
+	r := &remote{text: p.Message}
+	for _, c := range classes {
+		if c.name == p.Class {
+			r.class = c.err
+		}
+	}
+	err := error(r)
 	if p.Hint != "" {
 		err = corebot.WithHint(err, p.Hint)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -76,5 +77,44 @@ func TestAnOperationIsTheSameHereAndThroughTheSocket(t *testing.T) {
 				t.Errorf("an argument that is not known: %v", err)
 			}
 		})
+	}
+}
+
+func TestTheServerEndsAfterTheOperationsUnderWay(t *testing.T) {
+	dir := t.TempDir()
+	begun, release := make(chan struct{}), make(chan struct{})
+	s, err := Listen(dir, Operations{"slow": Typed(func(context.Context, struct{}) (int, error) {
+		close(begun)
+		<-release
+		return 7, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	c, ok, err := Dial(t.Context(), dir)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	answered := make(chan int, 1)
+	go func() {
+		n, _ := Call[int](t.Context(), c, "slow", struct{}{})
+		answered <- n
+	}()
+	<-begun
+	stop()
+	select {
+	case <-ended:
+		t.Error("it ended with an operation under way")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	if n := <-answered; n != 7 {
+		t.Errorf("the operation was answered with %d", n)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -85,17 +85,30 @@ func serve(ops Operations, w http.ResponseWriter, r *http.Request) {
 
 // Run serves until ctx ends and operations under way have been answered.
 func (s *Server) Run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if s.http.Shutdown(grace) != nil {
-			_ = s.http.Close()
-		}
-	})()
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	drained := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(drained)
+		s.drain(context.WithoutCancel(ctx))
+	})
+	err := s.http.Serve(s.listener)
+	if !stop() { // Serve returns as soon as the shutdown begins
+		<-drained
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// drainTime is how long operations may go on after the server was told to stop; a terminal that waits for something to show is cut off.
+const drainTime = 2 * time.Second
+
+func (s *Server) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close()
+	}
 }
 
 // Close ends listening, also of a server that was never run.
