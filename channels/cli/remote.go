@@ -129,7 +129,10 @@ func (a *attachment) next(ctx context.Context) (f Fetched, err error) {
 	select {
 	case m := <-a.out:
 		return Fetched{Message: &m, Kind: m.Kind}, nil
-	case e := <-a.events:
+	case e, watched := <-a.events:
+		if !watched { // it ends when the attachment does
+			return f, ErrReplaced
+		}
 		f.Events = append(f.Events, e)
 	case <-a.gone:
 		return f, ErrReplaced
@@ -140,7 +143,10 @@ func (a *attachment) next(ctx context.Context) (f Fetched, err error) {
 	}
 	for len(f.Events) < live.Buffer { // what has gathered meanwhile comes along
 		select {
-		case e := <-a.events:
+		case e, watched := <-a.events:
+			if !watched {
+				return f, nil
+			}
 			f.Events = append(f.Events, e)
 		default:
 			return f, nil

@@ -90,7 +90,7 @@ func TestTheAnswerToAPushDecidesWhatBecomesOfIt(t *testing.T) {
 	within(t, func(t *testing.T) {
 		var status int
 		var after string
-		f, _ := withCallback(t, func(w http.ResponseWriter, _ *http.Request) {
+		f, other := withCallback(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", after)
 			w.Header().Set("Location", "http://elsewhere.test/")
 			w.WriteHeader(status)
@@ -131,6 +131,11 @@ func TestTheAnswerToAPushDecidesWhatBecomesOfIt(t *testing.T) {
 		for _, status = range []int{200, 201, 202, 204} {
 			if err := f.Send(t.Context(), reply("c", "m", "x")); err != nil {
 				t.Errorf("%d: %v", status, err)
+			}
+		}
+		for _, r := range other.got {
+			if r.Host != "callback.test" {
+				t.Fatalf("a redirect to %s was followed", r.Host)
 			}
 		}
 	})

@@ -35,11 +35,14 @@ type door struct {
 	in []channels.Incoming
 }
 
-func (d *door) Accept(_ context.Context, in channels.Incoming) (channels.Accepted, error) {
+func (d *door) Accept(ctx context.Context, in channels.Incoming) (channels.Accepted, error) {
 	if d.accept != nil {
 		if err := d.accept(in); err != nil {
 			return channels.Accepted{}, err
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return channels.Accepted{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -281,12 +284,16 @@ func wantTook(t *testing.T, began time.Time, want time.Duration) {
 	}
 }
 
-// discard is a response that goes nowhere.
-type discard struct{ header http.Header }
+// sheet is a response that only a test sees.
+type sheet struct {
+	header http.Header
+	body   strings.Builder
+}
 
-func (d *discard) Header() http.Header                { return d.header }
-func (d *discard) Write(b []byte) (int, error)        { return len(b), nil }
-func (d *discard) WriteHeader(int)                    {}
-func (d *discard) SetWriteDeadline(_ time.Time) error { return nil }
+func (d *sheet) Header() http.Header                { return d.header }
+func (d *sheet) Write(b []byte) (int, error)        { return d.body.Write(b) }
+func (d *sheet) Flush()                             {}
+func (d *sheet) WriteHeader(int)                    {}
+func (d *sheet) SetWriteDeadline(_ time.Time) error { return nil }
 
 func readOnce(s string) io.ReadCloser { return io.NopCloser(strings.NewReader(s)) }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -162,6 +163,17 @@ func TestTheCapOfBodiesHoldsWhateverTheirFraming(t *testing.T) {
 	})
 }
 
+func TestABodyThatIsSaidToBeTooLargeIsNotWaitedFor(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		began := time.Now()
+		p := f.dial()
+		p.say(postHead + "Content-Length: 1048577\r\n\r\n")
+		wantProblem(t, p.hear(), 413, "1048576 bytes")
+		wantTook(t, began, 0)
+	})
+}
+
 func TestAHundredPostsOfOneIdAreOneMessage(t *testing.T) {
 	f := start(t, Options{})
 	got := make(chan response, 100)
@@ -194,6 +206,6 @@ func BenchmarkPost(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Body = readOnce(goodBody)
-		h.ServeHTTP(&discard{header: http.Header{}}, r)
+		h.ServeHTTP(&sheet{header: http.Header{}}, r)
 	}
 }

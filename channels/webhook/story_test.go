@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -143,5 +142,3 @@ func waiting(t *testing.T, r prometheus.Gatherer) string {
 	}
 	return strings.Join(out, " ")
 }
-
-var _ http.ResponseWriter = (*discard)(nil)

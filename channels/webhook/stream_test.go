@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -38,6 +40,9 @@ func (f *fixture) open(r *http.Request) *following {
 	got, err := f.client.Do(r)
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	if !got.Close { // what was cut off in the middle must not be followed by another answer
+		f.t.Error("the connection is kept after the stream")
 	}
 	if got.StatusCode != 200 || got.Header.Get("Content-Type") != "text/event-stream" {
 		f.t.Fatalf("the stream begins with %d %s", got.StatusCode, got.Header.Get("Content-Type"))
@@ -200,6 +205,45 @@ func TestAStreamShowsTheTurnBeforeItsReply(t *testing.T) {
 		}
 		s.wantReplies("1")
 	})
+}
+
+// Both are ready at once here; which of them select takes is chance, so it is done often enough to see both.
+func TestAReplyNeverOvertakesItsDeltas(t *testing.T) {
+	w, err := prepare(&sparse{cursors: []int64{1}}, Options{Token: testToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 30 {
+		ctx, cancel := context.WithCancel(t.Context())
+		page := &sheet{header: http.Header{}}
+		events, wake := make(chan live.Event, 1), make(chan struct{}, 1)
+		f := &follower{handler: &handler{Webhook: w}, query: query{after: 1}, out: newStream(ctx, page), events: events, wake: wake}
+		w.mailbox = &late{posted: sparse{cursors: []int64{2}}, deliver: func() { events <- live.Event{Kind: live.Text}; wake <- struct{}{} }, done: cancel}
+		f.follow(ctx)
+		f.out.close()
+		if got := page.body.String(); !strings.Contains(got, "event: delta") || strings.Index(got, "event: message") < strings.Index(got, "event: delta") {
+			t.Fatalf("the stream is %q", got)
+		}
+	}
+}
+
+// late is a mailbox that is empty when it is first asked; right after that a reply comes.
+type late struct {
+	posted        sparse
+	deliver, done func()
+}
+
+func (l *late) Post(context.Context, corebot.Message) error { return nil }
+func (l *late) After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error) {
+	if l.posted.asked++; l.posted.asked == 1 {
+		l.deliver()
+		return nil, nil
+	}
+	page, err := l.posted.After(ctx, k, cursor, limit)
+	if len(page) == 0 {
+		l.done()
+	}
+	return page, err
 }
 
 func TestASlowReaderIsCutOffAndNobodyElseWaits(t *testing.T) {

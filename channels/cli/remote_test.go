@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/live"
+)
+
+// remoteBench is a daemon's terminal channel with one message that is to be sent to the chat "open".
+type remoteBench struct {
+	t      *testing.T
+	hub    live.Hub
+	woken  int
+	remote *Remote
+	sent   chan error
+}
+
+func newRemoteBench(t *testing.T) *remoteBench {
+	b := &remoteBench{t: t, sent: make(chan error, 1)}
+	b.remote = NewRemote("main", b.hub.Watch, func(context.Context, corebot.Key) error { b.woken++; return nil })
+	return b
+}
+
+func (b *remoteBench) attach(session string) {
+	b.t.Helper()
+	if err := b.remote.Attach(b.t.Context(), "open", session); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *remoteBench) send(id string) {
+	go func() {
+		m := answerIn("open", id, "question")
+		m.Key.Account = DefaultAccount
+		b.sent <- b.remote.Send(b.t.Context(), m)
+	}()
+}
+
+func (b *remoteBench) fetch(session, shown string) (Fetched, error) {
+	return b.remote.Fetch(b.t.Context(), "open", session, shown)
+}
+
+func TestAReplyIsSentWhenItsTerminalSaysThatItIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemoteBench(t)
+		if class := classOf(t, b.remote.Send(t.Context(), answerIn("open", "early", "q"))); class != corebot.Cancelled {
+			t.Errorf("with no terminal it is %s", class)
+		}
+		b.attach("one")
+		if b.woken != 1 {
+			t.Errorf("replies that waited were woken %d times", b.woken)
+		}
+		b.send("answer")
+		f, err := b.fetch("one", "")
+		if err != nil || f.Message == nil || f.Message.ID != "answer" {
+			t.Fatalf("fetched %+v: %v", f, err)
+		}
+		select {
+		case err := <-b.sent:
+			t.Fatalf("it counted as sent before it was shown: %v", err)
+		case <-time.After(time.Second):
+		}
+		b.remote.Detach("open", "one", "answer") // shown while it leaves
+		if err := <-b.sent; err != nil {
+			t.Errorf("it was shown: %v", err)
+		}
+	})
+}
+
+func TestATerminalThatGoesSilentGivesItsMessageBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemoteBench(t)
+		b.attach("one")
+		b.send("answer")
+		if _, err := b.fetch("one", ""); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if class := classOf(t, <-b.sent); class != corebot.Cancelled || time.Since(begun) != silence {
+			t.Errorf("after %v it is %s", time.Since(begun), class)
+		}
+		if _, err := b.fetch("one", "answer"); !errors.Is(err, ErrReplaced) {
+			t.Errorf("the silent terminal is still attached: %v", err)
+		}
+	})
+}
+
+func TestTheNewestTerminalHasTheChat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemoteBench(t)
+		b.attach("one")
+		old := make(chan error, 1)
+		go func() { _, err := b.fetch("one", ""); old <- err }()
+		synctest.Wait()
+		b.attach("two")
+		if err := <-old; !errors.Is(err, ErrReplaced) {
+			t.Errorf("the old terminal was told %v", err)
+		}
+		if _, err := b.fetch("one", ""); !errors.Is(err, ErrReplaced) {
+			t.Errorf("the old terminal took the chat back: %v", err)
+		}
+		b.remote.Detach("open", "one", "") // too late: it is not its to leave
+		b.send("answer")
+		if f, err := b.fetch("two", ""); err != nil || f.Message == nil {
+			t.Fatalf("fetched %+v: %v", f, err)
+		}
+		b.remote.Detach("open", "two", "answer")
+		if err := <-b.sent; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestATerminalFetchesWhatHappensInItsChat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemoteBench(t)
+		b.attach("one")
+		key := corebot.Key{Agent: "main", Channel: channelName, Account: DefaultAccount, Chat: "open"}
+		b.hub.Publish(live.Event{Kind: live.Text, Key: key, Text: "a"})
+		b.hub.Publish(live.Event{Kind: live.Text, Key: key, Text: "b"})
+		if f, err := b.fetch("one", ""); err != nil || len(f.Events) != 2 || f.Events[1].Text != "b" {
+			t.Errorf("fetched %+v: %v", f, err)
+		}
+		begun := time.Now()
+		if f, err := b.fetch("one", ""); err != nil || f.Message != nil || len(f.Events) != 0 || time.Since(begun) != patient {
+			t.Errorf("with nothing to show it fetched %+v after %v: %v", f, time.Since(begun), err)
+		}
+		b.remote.Detach("open", "one", "")
+	})
+}
