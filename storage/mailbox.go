@@ -19,6 +19,8 @@ var (
 	selectMail = &query{`SELECT m.cursor, m.message_id, m.in_reply_to, m.kind, m.content, m.created_at
 		FROM chats c JOIN mailbox m ON m.chat_id = c.id AND m.cursor > ?
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? ORDER BY m.cursor LIMIT ? + 0`}
+	lastMail = &query{`SELECT COALESCE(MAX(m.cursor), 0) FROM chats c JOIN mailbox m ON m.chat_id = c.id
+		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
 	sweepMail = &query{`DELETE FROM mailbox WHERE cursor IN (SELECT cursor FROM mailbox ORDER BY cursor LIMIT ? + 0) AND created_at < ?`}
 )
 
@@ -46,6 +48,12 @@ func (m *Mailbox) After(ctx context.Context, k corebot.Key, cursor int64, limit 
 		return err
 	}, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
 	return out, err
+}
+
+// Last is the cursor of a conversation's newest message, or 0.
+func (m *Mailbox) Last(ctx context.Context, k corebot.Key) (cursor int64, err error) {
+	_, err = m.db.reader.one(ctx, lastMail, []any{&cursor}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	return cursor, err
 }
 
 // Sweep drops up to limit messages that are older than a moment, oldest first, and says how many. Call it again until it

@@ -29,6 +29,13 @@ func TestAMailboxIsReadByCursorAndReadingTakesNothingAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := mail("one", "").Key
+	all, err := box.After(t.Context(), key, 0, 10)
+	if last, lastErr := box.Last(t.Context(), key); err != nil || lastErr != nil || last != all[len(all)-1].Cursor {
+		t.Errorf("the last cursor is %d of %+v: %v %v", last, all, err, lastErr)
+	}
+	if last, err := box.Last(t.Context(), mail("empty", "").Key); last != 0 || err != nil {
+		t.Errorf("an empty list ends at %d: %v", last, err)
+	}
 	for range 2 {
 		first, err := box.After(t.Context(), key, 0, 3)
 		if err != nil || len(first) != 3 {

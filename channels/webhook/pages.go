@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"math"
 	"strconv"
 	"time"
 
@@ -51,30 +50,4 @@ func (w *Webhook) page(ctx context.Context, k corebot.Key, after int64, limit in
 		after = rows[len(rows)-1].Cursor
 	}
 	return page, nil
-}
-
-// last is the cursor of the newest reply, or zero. The mailbox tells what lies behind a cursor, so the place behind which nothing lies
-// is searched for: the reach doubles, then halves. Each probe reads one reply at most, and some dozens do, however many there are.
-func (w *Webhook) last(ctx context.Context, k corebot.Key) (int64, error) {
-	low, high := int64(0), int64(0) // low is a reply's cursor; behind high there was nothing
-	reaching := true
-	for reaching || low < high {
-		probe := high
-		if !reaching {
-			probe = low + (high-low)/2
-		}
-		rows, err := w.mailbox.After(ctx, k, probe, 1)
-		switch {
-		case err != nil:
-			return 0, err
-		case len(rows) == 0:
-			high, reaching = probe, false
-		default:
-			low = rows[0].Cursor
-			if reaching {
-				high = low + min(low, math.MaxInt64-low)
-			}
-		}
-	}
-	return low, nil
 }

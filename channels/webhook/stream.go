@@ -36,7 +36,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) int {
 	defer stop()
 	if q.cursor == "" {
 		var err error
-		if f.after, err = h.last(r.Context(), q.key); err != nil {
+		if f.after, err = h.mailbox.Last(r.Context(), q.key); err != nil {
 			return h.refusalOf(err).write(w, false)
 		}
 	}

@@ -233,7 +233,8 @@ type late struct {
 	deliver, done func()
 }
 
-func (l *late) Post(context.Context, corebot.Message) error { return nil }
+func (l *late) Post(context.Context, corebot.Message) error      { return nil }
+func (l *late) Last(context.Context, corebot.Key) (int64, error) { return 0, nil }
 func (l *late) After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error) {
 	if l.posted.asked++; l.posted.asked == 1 {
 		l.deliver()

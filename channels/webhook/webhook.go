@@ -21,10 +21,12 @@ import (
 const Channel = "webhook"
 
 // Mailbox keeps replies for whoever fetches them. Post puts a message at the end of its conversation's list, once, however often
-// it is posted. After gives at most limit messages behind a cursor, oldest first; cursors are positive and rise.
+// it is posted. After gives at most limit messages behind a cursor, oldest first; cursors are positive and rise. Last is the newest
+// cursor, or zero.
 type Mailbox interface {
 	Post(ctx context.Context, m corebot.Message) error
 	After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error)
+	Last(ctx context.Context, k corebot.Key) (cursor int64, err error)
 }
 
 // Options of a [Webhook]. Token and Secret may both be set, and either is enough; with neither, New refuses.

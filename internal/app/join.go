@@ -9,6 +9,7 @@ import (
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
@@ -32,6 +33,7 @@ var (
 	_ agent.Notes         = (*notes)(nil)
 	_ agent.Tools         = toolbox{}
 	_ tools.Roles         = (*storage.Grants)(nil)
+	_ webhook.Mailbox     = (*storage.Mailbox)(nil)
 )
 
 // toolbox is the tools as the agent sees them: its step handle is theirs too.
