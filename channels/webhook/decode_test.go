@@ -59,11 +59,14 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 		with(`,"senderId":7`):                   {422, "senderId must be a string"},
 		with(`,"other":1`):                      {422, `"other"`},
 		with(`,"":1`):                           {422, `""`},
-		with(`,"` + strings.Repeat("n", 999) + `":1`):                             {422, strings.Repeat("n", 64) + `"…`},
-		with(`,"metadata":null`):                                                  {422, "metadata must be an object"},
-		with(`,"metadata":[]`):                                                    {422, "metadata must be an object"},
-		with(`,"metadata":{"a":1}`):                                               {422, "metadata must be a string"},
-		with(`,"metadata":{"a":{"b":"c"}}`):                                       {422, "metadata must be a string"},
+
+		with(`,"` + strings.Repeat("n", 999) + `":1`): {422, strings.Repeat("n", 64) + `"…`},
+
+		with(`,"metadata":null`):            {422, "metadata must be an object"},
+		with(`,"metadata":[]`):              {422, "metadata must be an object"},
+		with(`,"metadata":{"a":1}`):         {422, "metadata must be a string"},
+		with(`,"metadata":{"a":{"b":"c"}}`): {422, "metadata must be a string"},
+
 		with(`,"metadata":{"a":"` + strings.Repeat("v", maxMetadataBytes) + `"}`): {422, "metadata is more than"},
 		with(`,"metadata":` + entries(maxMetadata+1)):                             {422, "metadata is more than"},
 	} {
