@@ -24,9 +24,9 @@ type Store interface {
 // Options are the numbers of the bus. Zero values mean the defaults.
 type Options struct {
 	Lease       time.Duration // how long a claim lasts unless it is extended; 30 s
-	MaxAttempts int           // counted attempts before a message is dead; 5
+	MaxAttempts int           // counted attempts before a message is dead; 8, which outlasts two minutes of trouble on average
 	MaxLost     int           // leases lost in a row without progress before a message is poison; 3
-	BackoffBase time.Duration // 1 s
+	BackoffBase time.Duration // 2 s
 	BackoffMax  time.Duration // 5 min
 	MaxBytes    int           // of one message's content; 1 MiB
 	Limits      corebot.Limits
@@ -43,9 +43,9 @@ const (
 
 func (o Options) withDefaults() Options {
 	o.Lease = cmp.Or(o.Lease, 30*time.Second)
-	o.MaxAttempts = cmp.Or(o.MaxAttempts, 5)
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, 8)
 	o.MaxLost = cmp.Or(o.MaxLost, 3)
-	o.BackoffBase = cmp.Or(o.BackoffBase, time.Second)
+	o.BackoffBase = cmp.Or(o.BackoffBase, 2*time.Second)
 	o.BackoffMax = cmp.Or(o.BackoffMax, 5*time.Minute)
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
 	o.Limits = cmp.Or(o.Limits, corebot.Limits{LaneDepth: DefaultLaneDepth, TotalDepth: DefaultTotalDepth, TotalBytes: DefaultTotalBytes})

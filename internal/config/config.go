@@ -121,7 +121,7 @@ func Defaults() Config {
 		},
 		Agent: Agent{MaxToolIterations: 8, MaxTime: 10 * time.Minute},
 		Bus: Bus{
-			Lease: 30 * time.Second, MaxAttempts: 5, BackoffBase: time.Second, BackoffMax: 5 * time.Minute, Drain: 30 * time.Second,
+			Lease: 30 * time.Second, MaxAttempts: 8, BackoffBase: 2 * time.Second, BackoffMax: 5 * time.Minute, Drain: 30 * time.Second,
 			MaxMessageBytes: 1 << 20, LaneDepth: 1_000, TotalDepth: 2_000_000, TotalBytes: 4 << 30,
 		},
 		Router:   Router{Workers: 64},
