@@ -11,7 +11,9 @@ import (
 //
 // Run receives: it hands every incoming message to the door and blocks until ctx ends or the connection is beyond repair;
 // the supervisor runs it again after a backoff. Send delivers one outbound message and returns when the platform has it; a
-// [*corebot.Failure] tells the outbox whether to try again. Send is called from one goroutine at a time per conversation.
+// [*corebot.Failure] tells the outbox whether to try again. Send is called from one goroutine at a time per conversation. It must
+// return soon after its ctx ends: at its deadline, at least 30 s, or when the lease is lost ([corebot.ErrLeaseLost] is the cause).
+// Until it returns its message stays claimed, and the conversation waits.
 type Channel interface {
 	Name() string
 	Run(ctx context.Context, door Door) error

@@ -7,6 +7,6 @@
 //   - Replies leave in order. The outbox sends the messages of a chat one at a time, in the order in which they were enqueued; a chat
 //     or channel that is slow or down holds up nobody else.
 //   - Sent at least once, once if the platform can tell. A message's id is the platform's idempotency key. Where there is none and a
-//     send was cut off by a crash, the message may have been sent: it is counted, and OnAmbiguous decides.
+//     send was cut off by a crash, or lost its lease, the message may have been sent: it is counted, and OnAmbiguous decides.
 //   - Channels come back. The supervisor runs a channel again when it fails, with backoff.
 package channels

@@ -20,6 +20,7 @@ import (
 type Queue interface {
 	Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error)
 	Lease() time.Duration
+	Extend(ctx context.Context, leases []corebot.Lease) (lost []corebot.Lease, err error)
 	Unfit(d corebot.Delivery) (corebot.Outcome, bool)
 	Verdict(d corebot.Delivery, err error) corebot.Outcome
 	Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error
@@ -43,6 +44,9 @@ const ReasonAmbiguous = "ambiguous"
 
 // sendWorkers is how many chats of one channel are sent to at once.
 const sendWorkers = 8
+
+// sendTime is how long one Send may take at least, however short the leases are.
+const sendTime = 30 * time.Second
 
 // Outbox sends what waits for channels.
 type Outbox struct {
@@ -77,9 +81,8 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 	return o, errors.Join(r.Register(o.sent), r.Register(o.ambiguous))
 }
 
-// Run sends the messages of one channel until ctx ends. A send that is under way then has until its deadline, two thirds of a
-// lease, so that nobody else can claim its message meanwhile. A message of many parts gives its claim back in between, and goes
-// on where it was.
+// Run sends the messages of one channel until ctx ends. A Send that is under way then may still finish, within its own
+// deadline; a message of many parts stops after the part that is being sent, and goes on there at the next start.
 func (o *Outbox) Run(ctx context.Context, c Channel) error {
 	var wg sync.WaitGroup
 	for range sendWorkers {
@@ -111,7 +114,7 @@ func (o *Outbox) loop(ctx context.Context, c Channel) {
 
 // deliver sends one message and settles it.
 func (o *Outbox) deliver(ctx context.Context, c Channel, d corebot.Delivery) {
-	log := o.log.With().Str("channel", c.Name()).Str("chat", d.Message.Key.String()).Str("message", d.Message.ID).Logger()
+	log := o.log.With().Str("channel", c.Name()).Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Logger()
 	outcome := o.outcome(ctx, c, d)
 	settle := func() error { return o.queue.Settle(context.WithoutCancel(ctx), d, outcome) }
 	err := settle()
@@ -145,7 +148,10 @@ func (o *Outbox) outcome(ctx context.Context, c Channel, d corebot.Delivery) cor
 		}
 	}
 	result, out := "sent", corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}
-	if err := o.send(ctx, c, d); err != nil {
+	kept, release := o.keep(ctx, d)
+	err := o.send(ctx, kept, c, d)
+	release()
+	if err != nil {
 		result, out = "failed", o.queue.Verdict(d, err)
 		if out.Verb == corebot.Wait {
 			result = "postponed"
@@ -155,21 +161,46 @@ func (o *Outbox) outcome(ctx context.Context, c Channel, d corebot.Delivery) cor
 	return out
 }
 
-// errMoreParts is no failure: each part has a fair share of a claim's time, however many there are.
-var errMoreParts = errors.New("some parts are still to be sent")
+// keep extends the lease of a delivery, three times in a lease, until release is called: a Send that takes long is alive, and its
+// message must not be claimed by another worker. The context that it returns survives ctx; it ends with [corebot.ErrLeaseLost]
+// when another claim may have the message all the same.
+func (o *Outbox) keep(ctx context.Context, d corebot.Delivery) (_ context.Context, release func()) {
+	kept, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	var beat sync.WaitGroup
+	beat.Go(func() {
+		tick := time.NewTicker(o.queue.Lease() / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-kept.Done():
+				return
+			case <-tick.C:
+			}
+			lost, err := o.queue.Extend(kept, []corebot.Lease{d.Lease})
+			if err != nil && kept.Err() == nil { // the lease may still be extended next time
+				o.log.Error().Err(err).Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Msg("extend the lease of a send")
+			}
+			if len(lost) > 0 {
+				cancel(corebot.ErrLeaseLost)
+			}
+		}
+	})
+	return kept, func() {
+		cancel(nil)
+		beat.Wait() // a lease that is settled already would be reported as lost
+	}
+}
 
-// send sends the parts that are still to be sent. Every part but the last is journaled; the last rides on the settle.
-func (o *Outbox) send(ctx context.Context, c Channel, d corebot.Delivery) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.queue.Lease()*2/3)
-	defer cancel()
-	begun := time.Now()
+// send sends the parts that are still to be sent, while the lease is kept, and begins no further one when ctx has ended. Every part
+// but the last is journaled; the last rides on the settle.
+func (o *Outbox) send(ctx, kept context.Context, c Channel, d corebot.Delivery) error {
 	parts := []string{d.Message.Text()}
 	if s, ok := c.(Splitter); ok {
 		parts = Split(parts[0], s.MaxMessageBytes())
 	}
 	for i := len(d.Journal); i < len(parts); i++ {
-		if i > len(d.Journal) && time.Since(begun) > o.queue.Lease()/3 {
-			return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: time.Millisecond, Err: errMoreParts}
+		if i > len(d.Journal) && ctx.Err() != nil {
+			return corebot.ErrShutdown
 		}
 		m := d.Message
 		m.Parts = corebot.TextPart(parts[i])
@@ -178,7 +209,7 @@ func (o *Outbox) send(ctx context.Context, c Channel, d corebot.Delivery) error 
 		}
 		started := time.Now()
 		fault.Point("send", "before")
-		if err := sendOne(ctx, c, m); err != nil {
+		if err := o.sendOne(kept, c, m); err != nil {
 			return err
 		}
 		fault.Point("send", "after")
@@ -186,15 +217,18 @@ func (o *Outbox) send(ctx context.Context, c Channel, d corebot.Delivery) error 
 			return nil
 		}
 		step := corebot.Step{Position: i, Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: started, EndedAt: time.Now()}
-		if err := o.journal.Record(ctx, d, step); err != nil {
+		if err := o.journal.Record(kept, d, step); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sendOne turns a panic of a channel into this message's failure: the process must not die of it again and again.
-func sendOne(ctx context.Context, c Channel, m corebot.Message) (err error) {
+// sendOne gives one Send its deadline. It turns a panic of a channel into this message's failure: the process must not die of it
+// again and again.
+func (o *Outbox) sendOne(ctx context.Context, c Channel, m corebot.Message) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, max(sendTime, o.queue.Lease()))
+	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

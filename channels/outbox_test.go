@@ -10,10 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/apptest"
 )
 
 func TestRepliesOfAChatLeaveInOrderAndASlowChatHoldsUpNoOther(t *testing.T) {
@@ -239,6 +242,123 @@ func TestASendThatIsUnderWayAtShutdownIsFinished(t *testing.T) {
 		stop()
 		if got := p.texts("a"); len(got) != 1 || o.life(t, "1").End != corebot.EndSent {
 			t.Errorf("sent %q, ended %q", got, o.life(t, "1").End)
+		}
+	})
+}
+
+// newBriefOutbox is an outbox whose leases last a second; around, if set, stands between it and the bus.
+func newBriefOutbox(t *testing.T, around func(channels.Queue) channels.Queue) *outbox {
+	t.Helper()
+	k := apptest.New(t, apptest.Options{Bus: bus.Options{Lease: time.Second, MaxAttempts: 3}})
+	var queue channels.Queue = k.Bus
+	if around != nil {
+		queue = around(queue)
+	}
+	registry := prometheus.NewRegistry()
+	o, err := channels.NewOutbox(queue, k.Ledger, "", zerolog.Nop(), registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &outbox{k, o, registry}
+}
+
+func TestASendThatOutlastsManyLeasesIsSentOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newBriefOutbox(t, nil)
+		sends := make(chan string, 100)
+		p := &platform{send: func(_ context.Context, m corebot.Message) error {
+			sends <- m.ID
+			<-time.After(10 * time.Second) // as a writer does whose reader pauses: whatever the context says
+			return nil
+		}}
+		o.enqueue(t, "a", "1", "hello")
+		o.run(t, p)
+		pass(time.Minute)
+		life := o.life(t, "1")
+		if n := len(sends); n != 1 || life.End != corebot.EndSent || len(life.AttemptLog) != 0 {
+			t.Errorf("%d sends; it ended %q after the claims %+v", n, life.End, life.AttemptLog)
+		}
+		if n := o.counted(t, "corebot_outbox_ambiguous_total"); n != 0 {
+			t.Errorf("%v sends are ambiguous", n)
+		}
+	})
+}
+
+func TestASendHasItsDeadlineHoweverShortTheLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newBriefOutbox(t, nil)
+		took := make(chan time.Duration, 100)
+		p := &platform{send: func(ctx context.Context, _ corebot.Message) error {
+			begun := time.Now()
+			<-ctx.Done()
+			took <- time.Since(begun)
+			return ctx.Err()
+		}}
+		o.enqueue(t, "a", "1", "hello")
+		o.run(t, p)
+		pass(time.Hour)
+		if d := <-took; d != 30*time.Second {
+			t.Errorf("it was called off after %v", d)
+		}
+		if life := o.life(t, "1"); life.Reason != bus.ReasonAttempts || len(took) != 2 {
+			t.Errorf("%d more sends; it ended as %q", len(took), life.Reason)
+		}
+	})
+}
+
+// robbed is a queue that reports every lease as lost.
+type robbed struct{ channels.Queue }
+
+func (robbed) Extend(_ context.Context, leases []corebot.Lease) ([]corebot.Lease, error) {
+	return leases, nil
+}
+
+func TestALostLeaseCallsTheSendOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newBriefOutbox(t, func(q channels.Queue) channels.Queue { return robbed{q} })
+		causes := make(chan error, 100)
+		p := &platform{send: func(ctx context.Context, _ corebot.Message) error {
+			if len(causes) > 0 {
+				return nil
+			}
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return context.Cause(ctx)
+		}}
+		o.enqueue(t, "a", "1", "hello")
+		o.run(t, p)
+		pass(time.Minute)
+		if cause := <-causes; !errors.Is(cause, corebot.ErrLeaseLost) {
+			t.Errorf("the send was called off by %v", cause)
+		}
+		if life := o.life(t, "1"); life.End != corebot.EndSent || life.Attempts != 1 {
+			t.Errorf("it ended %q after %d attempts", life.End, life.Attempts)
+		}
+	})
+}
+
+func TestAShutdownWaitsForOnePartOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := newOutbox(t, dir, "")
+		p := &platform{send: func(context.Context, corebot.Message) error {
+			time.Sleep(5 * time.Second)
+			return nil
+		}}
+		o.enqueue(t, "a", "1", "one one. two two. three.")
+		stop := o.run(t, narrow{p, 9})
+		pass(time.Second)
+		stop()
+		if got := p.texts("a"); !slices.Equal(got, []string{"one one."}) {
+			t.Errorf("at the end of Run the chat has %q", got)
+		}
+		o.run(t, narrow{p, 9})
+		pass(time.Minute)
+		if got := p.texts("a"); !slices.Equal(got, []string{"one one.", "two two.", "three."}) {
+			t.Errorf("the chat has %q", got)
+		}
+		if life := o.life(t, "1"); life.End != corebot.EndSent || life.Attempts != 1 {
+			t.Errorf("it ended %q after %d attempts", life.End, life.Attempts)
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/corebot/corebot"
 )
 
 // onKey gives the keys that mean something to the chat their meaning; all others belong to the editor.
@@ -83,8 +85,8 @@ func (m *model) onDelivered(d deliveredMsg) {
 
 // isControl holds for the commands that act when they are accepted and for which no turn runs.
 func isControl(text string) bool {
-	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
-	return word == "/stop" || word == "/steer"
+	_, kind, _ := corebot.ParseCommand(text)
+	return kind == corebot.KindControl
 }
 
 // giveBack shows why a message was refused and returns it to the input, with those that were typed after it: they may

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -11,9 +12,12 @@ import (
 // OneShot is the terminal channel for a single message, as `corebot send` needs it: it hands the message to the door and, if
 // it is to wait, blocks until the answer has come.
 type OneShot struct {
-	in    channels.Incoming
-	show  Show
-	shown chan struct{}
+	in      channels.Incoming
+	show    Show
+	replies writes
+	printed recent // replies that were shown; belongs to the write under way
+	answer  sync.Once
+	shown   chan struct{} // closed when the answer was and Send has said so: Run may end, and nobody shows it again
 }
 
 // Show prints a message. own says whether it is the answer to the one that was sent; replies leave in order, so those to earlier
@@ -63,17 +67,34 @@ func (o *OneShot) Answered() bool {
 }
 
 // Send shows the replies of the chat up to the answer that Run waits for: a reply counts as sent only when it is on the screen.
-// Everything else stays in the queue, for a terminal that is open.
-func (o *OneShot) Send(_ context.Context, m corebot.Message) error {
-	if o.show == nil || m.Key.Chat != o.in.Chat || o.Answered() {
+// Everything else stays in the queue, for a terminal that is open. When ctx ends before show returns, so does Send; sent again,
+// the reply is not shown twice.
+func (o *OneShot) Send(ctx context.Context, m corebot.Message) error {
+	if o.show == nil || m.Key.Chat != o.in.Chat {
 		return notHere(m)
 	}
-	own := m.InReplyTo == o.in.ID
-	if err := o.show(m, own); err != nil {
+	if err := o.replies.do(ctx, m.ID, func() error { return o.print(m) }); err != nil {
+		return err
+	}
+	if o.own(m) {
+		o.answer.Do(func() { close(o.shown) })
+	}
+	return nil
+}
+
+func (o *OneShot) own(m corebot.Message) bool { return m.InReplyTo == o.in.ID }
+
+// print runs for one message at a time.
+func (o *OneShot) print(m corebot.Message) error {
+	switch {
+	case o.printed.has(m.ID):
+		return nil
+	case o.Answered():
+		return notHere(m)
+	}
+	if err := o.show(m, o.own(m)); err != nil {
 		return fmt.Errorf("print the reply: %w", err)
 	}
-	if own {
-		close(o.shown)
-	}
+	o.printed.add(m.ID)
 	return nil
 }

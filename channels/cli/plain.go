@@ -16,7 +16,10 @@ type plain struct {
 	opts Options
 	mail courier
 
-	mu       sync.Mutex // also held while writing, so that lines of Out and Err do not mix
+	replies   writes     // to Out
+	complaint sync.Mutex // held while writing to Err
+
+	mu       sync.Mutex // guards what follows; never held while writing, so that a full pipe does not keep the session from ending
 	asked    map[string]struct{}
 	mine     recent // ids of this session's messages
 	shown    recent
@@ -100,10 +103,6 @@ func (p *plain) say(ctx context.Context, text string) {
 func (p *plain) forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forgetLocked(id)
-}
-
-func (p *plain) forgetLocked(id string) {
 	delete(p.asked, id)
 	if len(p.asked) == 0 {
 		select {
@@ -124,8 +123,8 @@ func (p *plain) refuse(err error) {
 }
 
 func (p *plain) complain(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.complaint.Lock()
+	defer p.complaint.Unlock()
 	_, _ = fmt.Fprintln(p.opts.Err, neutralise(text)) // nowhere left to report that this failed
 }
 
@@ -160,23 +159,40 @@ func (p *plain) result(ctx context.Context) error {
 	return err
 }
 
-// show prints one reply or notice. A reply to a message of another session is announced on Err, because Out belongs to
-// whoever piped the questions.
-func (p *plain) show(_ context.Context, m corebot.Message) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.shown.has(m.ID) {
+// show prints one reply or notice, once. Only what it reports as printed is answered: a session that ended earlier would leave the
+// reply in the queue, and the next one would print it again.
+func (p *plain) show(ctx context.Context, m corebot.Message) error {
+	if err := p.replies.do(ctx, m.ID, func() error { return p.print(m) }); err != nil {
+		return err
+	}
+	p.forget(m.InReplyTo)
+	return nil
+}
+
+// print writes to Out what was not written yet. A reply to a message of another session is announced on Err, because Out belongs
+// to whoever piped the questions.
+func (p *plain) print(m corebot.Message) error {
+	shown, foreign := p.known(m)
+	if shown {
 		return nil
 	}
-	if m.InReplyTo != "" && !p.mine.has(m.InReplyTo) {
-		_, _ = fmt.Fprintf(p.opts.Err, "the answer to the earlier message %s:\n", neutralise(m.InReplyTo))
+	if foreign {
+		p.complain("the answer to the earlier message " + m.InReplyTo + ":")
 	}
 	if _, err := io.WriteString(p.opts.Out, neutralise(m.Text())+"\n"); err != nil {
 		return &corebot.Failure{Class: corebot.Transient, Err: fmt.Errorf("write a reply: %w", err)}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.shown.add(m.ID)
-	p.forgetLocked(m.InReplyTo)
 	return nil
+}
+
+// known says whether m was printed, and whether it answers a message of another session.
+func (p *plain) known(m corebot.Message) (shown, foreign bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shown.has(m.ID), m.InReplyTo != "" && !p.mine.has(m.InReplyTo)
 }
 
 // isLeave holds for the two commands that are the terminal's own. Every other slash command goes through the door.

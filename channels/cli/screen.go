@@ -128,6 +128,7 @@ func (s *screen) forwardReplies() {
 	}
 }
 
+// show hands m to the model. Given it again while it is still being printed, the model does not print it twice.
 func (s *screen) show(ctx context.Context, m corebot.Message) error {
 	done := make(chan error, 1)
 	select {
@@ -135,7 +136,7 @@ func (s *screen) show(ctx context.Context, m corebot.Message) error {
 	case <-s.ended:
 		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: errLeft}
 	case <-ctx.Done():
-		return cancelled(ctx, "show a reply")
+		return held(ctx)
 	}
 	select {
 	case err := <-done:
@@ -143,7 +144,7 @@ func (s *screen) show(ctx context.Context, m corebot.Message) error {
 	case <-s.ended:
 		return s.afterEnd(done)
 	case <-ctx.Done():
-		return cancelled(ctx, "show a reply")
+		return held(ctx)
 	}
 }
 

@@ -1,0 +1,14 @@
+package cli
+
+import "testing"
+
+func TestAControlIsWhatTheDoorTakesForOne(t *testing.T) {
+	for text, want := range map[string]bool{
+		"/stop": true, " /STOP\tnow": true, "/stop\nplease": true,
+		"/stopped": false, "/help": false, "stop": false, "/unknown": false, "": false,
+	} {
+		if got := isControl(text); got != want {
+			t.Errorf("isControl(%q) is %v", text, got)
+		}
+	}
+}
