@@ -124,7 +124,7 @@ func (r *Router) loop(claims, work context.Context) {
 
 // deliver takes one delivery to its end.
 func (r *Router) deliver(work context.Context, d corebot.Delivery) {
-	log := r.opts.Log.With().Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Int("attempt", d.Attempt).Logger()
+	log := r.opts.Log.With().Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Str("execution", d.RunID()).Int("attempt", d.Attempt).Logger()
 	ctx, release := r.active.begin(log.WithContext(work), d)
 	defer release()
 	started := time.Now()

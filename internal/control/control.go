@@ -80,8 +80,14 @@ var classes = []struct {
 	name string
 	err  error
 }{
-	{"not_found", corebot.ErrNotFound}, {"conflict", corebot.ErrConflict}, {"too_large", corebot.ErrTooLarge}, {"lane_full", corebot.ErrLaneFull},
-	{"overloaded", corebot.ErrOverloaded}, {"disk_full", corebot.ErrDiskFull}, {"closed", corebot.ErrClosed}, {"unknown", corebot.ErrCommitUnknown},
+	{"not_found", corebot.ErrNotFound},
+	{"conflict", corebot.ErrConflict},
+	{"too_large", corebot.ErrTooLarge},
+	{"lane_full", corebot.ErrLaneFull},
+	{"overloaded", corebot.ErrOverloaded},
+	{"disk_full", corebot.ErrDiskFull},
+	{"closed", corebot.ErrClosed},
+	{"unknown", corebot.ErrCommitUnknown},
 	{"invalid", corebot.ErrInvalid},
 }
 
