@@ -35,8 +35,8 @@ func newCallback(address, secret string) (*callback, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" { // err is not wrapped: it quotes the address
-		err := fmt.Errorf("%w: webhook.callback is not an address", corebot.ErrInvalid)
-		return nil, corebot.WithHint(err, "webhook.callback must be an http or https address, and stands together with webhook.callback_secret")
+		err := fmt.Errorf("%w: webhook.callback_url is not an address", corebot.ErrInvalid)
+		return nil, corebot.WithHint(err, "webhook.callback_url must be an http or https address, and stands together with webhook.callback_secret")
 	}
 	key, err := parseSecret("webhook.callback_secret", secret)
 	if err != nil {
