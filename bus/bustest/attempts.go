@@ -23,18 +23,21 @@ func attemptSpecs() []spec {
 	}
 }
 
+// maxAttempts is what the suite sets, whatever the default is.
+const maxAttempts = 5
+
 var errBroken = errors.New("it broke")
 
 func attemptsEnd(s *suite) {
 	life := s.publish("a", "1")
-	for attempt := 1; attempt <= 5; attempt++ {
+	for attempt := 1; attempt <= maxAttempts; attempt++ {
 		d := s.claim("1")
 		if d.Attempt != attempt {
 			s.t.Fatalf("attempt %d, want %d", d.Attempt, attempt)
 		}
 		o := s.bus.Verdict(d, errBroken)
 		want := corebot.RetryAt
-		if attempt == 5 {
+		if attempt == maxAttempts {
 			want = corebot.Dead
 		}
 		if o.Verb != want {
@@ -47,7 +50,7 @@ func attemptsEnd(s *suite) {
 		time.Sleep(time.Minute)
 	}
 	s.nothingReady()
-	if l := s.life(life); l.End != corebot.EndDead || l.Reason != bus.ReasonAttempts || l.Attempts != 5 || l.LastError != "it broke" {
+	if l := s.life(life); l.End != corebot.EndDead || l.Reason != bus.ReasonAttempts || l.Attempts != maxAttempts || l.LastError != "it broke" {
 		s.t.Fatalf("the life says %+v", l)
 	}
 }

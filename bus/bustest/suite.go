@@ -23,7 +23,7 @@ type suite struct {
 
 func newSuite(t *testing.T, open Open) *suite {
 	s := &suite{t: t, open: open, dir: t.TempDir()}
-	s.reopenWith(bus.Options{Lease: lease, BackoffBase: time.Second, BackoffMax: time.Minute})
+	s.reopenWith(bus.Options{Lease: lease, MaxAttempts: maxAttempts, BackoffBase: time.Second, BackoffMax: time.Minute})
 	t.Cleanup(func() {
 		problems, err := s.Problems(context.Background())
 		if err != nil || len(problems) > 0 {
