@@ -21,6 +21,8 @@ type Delivery struct {
 	Lost        int       // leases lost in a row without a new journal step
 	Damaged     error     // the stored body cannot be read: the message can only be a dead letter
 	Stopped     bool      // a /stop was accepted for this message: end it, do not run it
+	Interrupted bool      // the stop came with a newer prompt
+	Merges      bool      // when it was claimed, messages waited that its turn is to take in
 	Journal     []Step    // what earlier attempts of this run have done
 	PublishedAt time.Time // accepted, by the store's clock
 	ClaimedAt   time.Time
@@ -53,14 +55,17 @@ const (
 	Wait
 	// Dead moves the message to the dead letters with Outcome.Reason; the lane goes on.
 	Dead
+	// Park takes the message out of its lane until Outcome.At, when it comes back at the tail; the lane goes on. It counts nothing.
+	// Only a message whose run has not begun may be parked.
+	Park
 )
 
 // Outcome is the end of one claim. Nothing else can be written.
 type Outcome struct {
 	Verb   OutcomeVerb
-	At     time.Time // RetryAt, Wait
+	At     time.Time // RetryAt, Wait, Park
 	End    End       // Done
-	Reason string    // why: a word or two that is counted (Dead, Wait), such as "attempts" or "poison"
+	Reason string    // why: a word or two that is counted (Dead, Wait, Park), such as "attempts" or "poison"
 	Error  string    // the last error, for people (RetryAt, Dead)
 }
 
@@ -68,11 +73,35 @@ type Outcome struct {
 // process begins.
 const NotNow = "not now"
 
+// Paced is the reason of a lane whose next message waits for the lane's rate.
+const Paced = "rate limit"
+
+// Terms are what a claim is made on.
+type Terms struct {
+	Lease time.Duration // how long each claimed lane is ours unless the lease is extended
+	Rate  Rate          // how often a lane gives out another message
+	// Quarantine keeps the innocent from dying with the guilty. When a process dies, every message that it worked on has lost its lease,
+	// whoever it died of. Heads that have lost it so many times in a row are claimed one at a time in their pool, so that the next death
+	// tells. Zero means no quarantine.
+	Quarantine int
+}
+
+// Quarantined is the reason of a lane whose head waits until no other suspect of its pool is at work.
+const Quarantined = "quarantine"
+
+// Rate spaces the messages of one lane: on average one in Every, and after a pause up to Burst at once. It never refuses
+// anything; what comes faster waits in its lane. Zero means no limit. A message that is tried again is not counted again.
+type Rate struct {
+	Every time.Duration
+	Burst int
+}
+
 // Receipt is what publish says of one message. Exactly one of three is true: it is new, it is a Duplicate, or Err is set.
 type Receipt struct {
 	Life      int64
 	Duplicate bool  // the same message was accepted before; nothing changed
 	Err       error // ErrConflict, ErrLaneFull, ErrOverloaded, ErrDiskFull; nothing changed
+	Stops     int64 // the life whose turn ends because of this message, by [ModeInterrupt]; 0: none
 }
 
 // Limits are the caps that publish holds a message to. Zero means no cap.
@@ -80,4 +109,5 @@ type Limits struct {
 	LaneDepth  int64 // waiting messages of one lane
 	TotalDepth int64 // waiting messages of one direction
 	TotalBytes int64 // bytes of all waiting bodies
+	Control    Rate  // of the control messages of one chat that find nothing to do; faster ones are refused
 }

@@ -2,6 +2,7 @@ package corebot
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -21,8 +22,11 @@ var (
 
 // Causes of a cancelled turn, given to context.WithCancelCause.
 var (
-	ErrStopped  = errors.New("stopped by /stop")
+	ErrStopped  = errors.New("stopped")
 	ErrShutdown = errors.New("interrupted by shutdown")
+
+	// ErrInterrupted is the ErrStopped of a turn that had to make room for a newer prompt.
+	ErrInterrupted = fmt.Errorf("%w: a newer message came", ErrStopped)
 )
 
 // Class says what a failure means for the message that met it.

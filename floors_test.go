@@ -18,19 +18,19 @@ const module = "github.com/corebot/corebot"
 var floors = map[string]int{
 	"cmd/*": 5,
 
-	"internal/app": 4,
+	"internal/app": 4, "internal/bench": 4,
 
 	"tools/builtin": 3, "tools/isolation": 3, "mcp": 3, "channels/*": 3, "agent/llm/*": 3,
 
-	"storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2, "channels": 2, "scheduler": 2,
+	"agent/llm/exchange": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2, "channels": 2, "scheduler": 2,
 
-	"policy": 1, "observability": 1, "agent/llm": 1, "agent/memory": 1, "agent/skills": 1, "internal/config": 1, "internal/live": 1,
+	"policy": 1, "observability": 1, "agent/llm": 1, "agent/memory": 1, "agent/skills": 1, "storage/engine": 1, "internal/config": 1, "internal/live": 1,
 
 	"": 0, "migrations": 0, "workspace": 0, "internal/*": 0,
 }
 
 // suites are packages that only tests import: they may look at everything.
-var suites = map[string]bool{"bus/bustest": true, "agent/llm/llmtest": true, "internal/apptest": true}
+var suites = map[string]bool{"bus/bustest": true, "storage/vfstest": true, "agent/llm/llmtest": true, "internal/apptest": true}
 
 func floorOf(pkg string) (int, bool) {
 	if f, ok := floors[pkg]; ok {
@@ -46,16 +46,19 @@ func floorOf(pkg string) (int, bool) {
 
 // owners are the packages that alone may import a library.
 var owners = map[string][]string{
-	"modernc.org/sqlite":                                      {"storage"},
+	"modernc.org/sqlite":                                      {"storage", "storage/engine"},
+	"modernc.org/libc":                                        {"storage/engine"},
 	"github.com/pressly/goose":                                {"storage"},
 	"github.com/spf13/viper":                                  {"internal/config"},
 	"github.com/robfig/cron":                                  {"scheduler"},
 	"github.com/mark3labs/mcp-go":                             {"mcp"},
 	"github.com/sashabaranov/go-openai":                       {"agent/llm/openai"},
+	"github.com/anthropics/anthropic-sdk-go":                  {"agent/llm/anthropic"},
 	"github.com/tiktoken-go/tokenizer":                        {"agent/llm/tokens"},
 	"github.com/rs/zerolog/log":                               {}, // the global logger
 	module + "/internal/config":                               {"internal/app", "cmd/corebot"},
 	module + "/internal/lifecycle":                            {"internal/app"},
+	"github.com/anishathalye/porcupine":                       {"bus/bustest"},
 	"github.com/google/jsonschema-go":                         {"tools"},
 	"github.com/spf13/cobra":                                  {"cmd/corebot"},
 	"charm.land":                                              {"channels/cli"},

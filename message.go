@@ -1,10 +1,7 @@
 package corebot
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -119,7 +116,7 @@ func (m Message) Validate(maxBytes int) error {
 func (m Message) validUTF8() bool {
 	ok := utf8.ValidString(m.SenderName)
 	for _, p := range m.Parts {
-		for _, s := range []string{string(p.Type), p.Text, p.Hash, p.Name, p.MediaType} {
+		for _, s := range [...]string{string(p.Type), p.Text, p.Hash, p.Name, p.MediaType} {
 			ok = ok && utf8.ValidString(s)
 		}
 	}
@@ -129,30 +126,28 @@ func (m Message) validUTF8() bool {
 	return ok
 }
 
-// Checksum tells one body from another, and a stored body from a damaged one.
-type Checksum [16]byte
+// metaAnswers is the metadata of a reply that has the ids of the messages that it answers beside InReplyTo, one a line.
+const metaAnswers = "answers"
 
-// Checksum covers everything that makes two messages of one id the same or not: kind, sender, parts, metadata and what it
-// answers. It leaves out the sender's display name, which a platform may change between two deliveries of one message.
-func (m Message) Checksum() Checksum {
-	buf := make([]byte, 0, 256)
-	str := func(s string) {
-		buf = binary.AppendUvarint(buf, uint64(len(s)))
-		buf = append(buf, s...)
+// AlsoAnswers has a reply name a message that its turn took in.
+func (m *Message) AlsoAnswers(id string) {
+	if m.Metadata == nil {
+		m.Metadata = map[string]string{}
 	}
-	for _, s := range []string{string(m.Kind), m.Sender.Channel, m.Sender.Account, m.Sender.ID, m.InReplyTo} {
-		str(s)
+	if others := m.Metadata[metaAnswers]; others != "" {
+		id = others + "\n" + id // ids have no control characters: see Validate
 	}
-	buf = binary.AppendUvarint(buf, uint64(len(m.Parts)))
-	for _, p := range m.Parts {
-		for _, s := range []string{string(p.Type), p.Text, p.Hash, p.Name, p.MediaType} {
-			str(s)
-		}
+	m.Metadata[metaAnswers] = id
+}
+
+// Answers lists the ids of the messages that an outbound message answers; the first is InReplyTo.
+func (m Message) Answers() []string {
+	var ids []string
+	if m.InReplyTo != "" {
+		ids = append(ids, m.InReplyTo)
 	}
-	for _, k := range slices.Sorted(maps.Keys(m.Metadata)) {
-		str(k)
-		str(m.Metadata[k])
+	if others := m.Metadata[metaAnswers]; others != "" {
+		ids = append(ids, strings.Split(others, "\n")...)
 	}
-	sum := sha256.Sum256(buf)
-	return Checksum(sum[:16])
+	return ids
 }

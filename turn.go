@@ -53,31 +53,48 @@ type ToolResult struct {
 
 // Usage counts the tokens of one model answer, or of several added up. Estimated marks figures that the provider did not give.
 type Usage struct {
-	InputTokens  int64 `json:"inputTokens"`
-	OutputTokens int64 `json:"outputTokens"`
-	Estimated    bool  `json:"estimated,omitempty"`
+	InputTokens      int64 `json:"inputTokens"`
+	OutputTokens     int64 `json:"outputTokens"`
+	CacheReadTokens  int64 `json:"cacheReadTokens,omitempty"`  // of the input: what the provider had in its cache
+	CacheWriteTokens int64 `json:"cacheWriteTokens,omitempty"` // of the input: what the provider put into its cache
+	Estimated        bool  `json:"estimated,omitempty"`
 }
 
 // Add sums two usages.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.Estimated || v.Estimated}
+	u.InputTokens += v.InputTokens
+	u.OutputTokens += v.OutputTokens
+	u.CacheReadTokens += v.CacheReadTokens
+	u.CacheWriteTokens += v.CacheWriteTokens
+	u.Estimated = u.Estimated || v.Estimated
+	return u
 }
 
 // Answer is one whole answer of a model: text, wishes to call tools, or both.
 type Answer struct {
-	Text  string     `json:"text,omitempty"`
-	Calls []ToolCall `json:"calls,omitempty"`
-	Model string     `json:"model,omitempty"`
-	Usage Usage      `json:"usage"`
+	Text   string     `json:"text,omitempty"`
+	Calls  []ToolCall `json:"calls,omitempty"`
+	Model  string     `json:"model,omitempty"`
+	Usage  Usage      `json:"usage"`
+	Opaque *Opaque    `json:"opaque,omitempty"`
+}
+
+// Opaque is what a provider wants to get back, unchanged, with the answer that it came with, as long as the turn lasts: what a model
+// thought before it asked for tools, signed or sealed. It is nobody's text: it is kept in the journal and never shown.
+type Opaque struct {
+	Source string          `json:"source"` // the provider's API and the model; all others leave it out
+	Data   json.RawMessage `json:"data"`
 }
 
 // StepKind tells what a [Step] recorded. The values are stored; they never change.
 type StepKind string
 
 const (
-	StepModel StepKind = "model" // an answer of the model that asked for tools
-	StepTool  StepKind = "tool"  // a tool call
-	StepPart  StepKind = "part"  // outbound: one part of a long reply that was sent
+	StepModel   StepKind = "model"   // an answer of the model that asked for tools
+	StepTool    StepKind = "tool"    // a tool call
+	StepSummary StepKind = "summary" // older messages were summarised; of the answer only model and usage are kept
+	StepMerge   StepKind = "merge"   // a message that the turn took in
+	StepPart    StepKind = "part"    // outbound: one part of a long reply that was sent
 )
 
 // StepState tells how far a [Step] came.
@@ -94,9 +111,10 @@ type Step struct {
 	Position  int
 	Kind      StepKind
 	State     StepState
-	Answer    *Answer     // StepModel
+	Answer    *Answer     // StepModel, StepSummary
 	Call      *ToolCall   // StepTool
 	Result    *ToolResult // StepTool, once done
+	Merged    *Merged     // StepMerge
 	StartedAt time.Time
 	EndedAt   time.Time
 }
@@ -123,6 +141,7 @@ const (
 // Entry is one row of a chat's history.
 type Entry struct {
 	Session   int64      `json:"session"`
+	Seq       int64      `json:"-"` // the place of its turn in the lane; the entries of a turn share it
 	Speaker   Speaker    `json:"speaker"`
 	Sender    Principal  `json:"sender,omitzero"`     // of a user entry
 	Name      string     `json:"senderName,omitzero"` // of a user entry; display only
@@ -135,11 +154,13 @@ type Entry struct {
 
 // Result is what a turn leaves behind. It is committed whole with the turn's outcome, or not at all.
 type Result struct {
-	Outcome    Outcome
-	History    []Entry
-	Replies    []Message // outbound, ids as in [Delivery.RunID]
-	Usage      Usage
-	NewSession bool // the chat's history begins anew after this turn
+	Outcome Outcome
+	History []Entry
+	Replies []Message // outbound, ids as in [Delivery.RunID]
+	Spent   []Spent   // by model calls that no step of the journal counts: the final answer, and calls that failed
+
+	BeginsSession bool // this turn is the first of a new session
+	NewSession    bool // the chat's history begins anew after this turn
 }
 
 // Caller is on whose behalf tools run in a turn.
@@ -148,6 +169,7 @@ type Caller struct {
 	Principal Principal
 	Entry     string // how the turn came about, for the audit: "direct", "replay", "task"
 	MessageID string
+	Others    []Principal // whose text the turn took in as well: it has the lowest of all their roles
 }
 
 // Stopped says what a /stop met.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -32,16 +33,26 @@ type Step interface {
 	Intend(ctx context.Context, decision corebot.AuditEvent) error
 	// Finish stores how it ended.
 	Finish(ctx context.Context, result corebot.ToolResult, event corebot.AuditEvent) error
+	// Apply makes a change of Corebot's own data and stores how the call ended, in one commit.
+	Apply(ctx context.Context, effect corebot.Effect, result corebot.ToolResult, event corebot.AuditEvent) error
 }
 
 // Journal stores steps; storage's ledger is one.
 type Journal interface {
 	Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error
+	Apply(ctx context.Context, d corebot.Delivery, s corebot.Step, effect corebot.Effect, event corebot.AuditEvent) error
+	// Merge ends the messages that wait to be taken in by the turn, and stores each as a step from the position on, in one commit.
+	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)
+	// Summarize stores a summary and the step that made it, in one commit.
+	Summarize(ctx context.Context, d corebot.Delivery, step corebot.Step, s corebot.Summary) error
 }
 
-// History gives what was said in the session that is in play, oldest first.
+// History gives the summary of the session that is in play, what was said behind a place in it (newest first), and the replies that did not
+// reach the chat and that no earlier turn has heard of.
 type History interface {
-	Recent(ctx context.Context, k corebot.Key, limit int) ([]corebot.Entry, error)
+	Summary(ctx context.Context, k corebot.Key) (corebot.Summary, error)
+	Newest(ctx context.Context, k corebot.Key, after int64) iter.Seq2[corebot.Entry, error]
+	Undelivered(ctx context.Context, d corebot.Delivery, limit int) ([]corebot.Life, error)
 }
 
 // Notes are the texts of the workspace. A text that is missing is empty.
@@ -53,13 +64,21 @@ type Notes interface {
 	ChatMemory(k corebot.Key) (string, error)
 }
 
+// Choices says which model a chat's session asks for; empty is the configured one.
+type Choices interface {
+	ChosenModel(ctx context.Context, k corebot.Key) (string, error)
+}
+
 // Options of an [Agent]. Zero values mean the defaults.
 type Options struct {
 	MaxIterations int           // model calls with tools in a turn; 8
 	MaxTime       time.Duration // of a turn's work, before the last call without tools; 10 min
-	ContextTokens int           // of the whole prompt; 32,000
+	ContextTokens int           // of a whole prompt and its answer; 32,000
 	OutputTokens  int           // reserved for the answer, and asked for; 4,096
+	Compaction    Compaction
+	SessionIdle   time.Duration // a longer pause before a message ends the session; 0: none does
 	Tokenizer     llm.Tokenizer // required
+	Choices       Choices       // nil: always the configured model
 	Live          *live.Hub
 	Metrics       prometheus.Registerer
 }
@@ -75,7 +94,7 @@ type Agent struct {
 	metrics *metrics
 }
 
-// New makes an agent.
+// New makes an agent. Numbers that leave no room for a prompt are [corebot.ErrInvalid].
 func New(m llm.Model, t Tools, j Journal, h History, n Notes, o Options) (*Agent, error) {
 	if o.Tokenizer == nil {
 		return nil, errors.New("agent: a tokenizer is required")
@@ -84,9 +103,13 @@ func New(m llm.Model, t Tools, j Journal, h History, n Notes, o Options) (*Agent
 	o.MaxTime = cmp.Or(o.MaxTime, 10*time.Minute)
 	o.ContextTokens = cmp.Or(o.ContextTokens, 32_000)
 	o.OutputTokens = cmp.Or(o.OutputTokens, 4_096)
-	if o.MaxIterations < 0 || o.MaxTime < 0 || o.OutputTokens < 0 || o.ContextTokens <= o.OutputTokens {
-		return nil, fmt.Errorf("%w: agent: iterations %d, time %v, context %d and output %d tokens", corebot.ErrInvalid,
-			o.MaxIterations, o.MaxTime, o.ContextTokens, o.OutputTokens)
+	o.Compaction = o.Compaction.withDefaults(o.ContextTokens - o.OutputTokens)
+	if o.MaxIterations < 0 || o.MaxTime < 0 || o.OutputTokens < 0 || o.ContextTokens <= o.OutputTokens || o.SessionIdle < 0 {
+		return nil, fmt.Errorf("%w: agent: iterations %d, time %v, context %d and output %d tokens, idle %v", corebot.ErrInvalid,
+			o.MaxIterations, o.MaxTime, o.ContextTokens, o.OutputTokens, o.SessionIdle)
+	}
+	if err := o.Compaction.validate(o.ContextTokens - o.OutputTokens); err != nil {
+		return nil, err
 	}
 	if o.Live == nil {
 		o.Live = new(live.Hub)
@@ -95,13 +118,14 @@ func New(m llm.Model, t Tools, j Journal, h History, n Notes, o Options) (*Agent
 	return &Agent{model: m, tools: t, journal: j, history: h, notes: n, opts: o, metrics: metrics}, err
 }
 
-// Turn answers one delivery. Everything that the turn leaves behind is in the result; nothing but journal steps, and what tools did,
-// has happened when it returns. On [corebot.ErrStopped] the result has the history of what was done.
+// Turn answers one delivery. Everything that the turn leaves behind is in the result; nothing but journal steps, a summary of older messages, and
+// what tools did, has happened when it returns. On [corebot.ErrStopped] the result has the history of what was done.
 func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, error) {
 	t := &turn{
 		Agent: a, delivery: d,
 		who:      corebot.Caller{Key: d.Message.Key, Principal: d.Message.Sender, Entry: entry(d), MessageID: d.Message.ID},
 		deadline: time.Now().Add(a.opts.MaxTime),
+		meter:    newMeter(a.opts.Tokenizer), room: a.opts.ContextTokens - a.opts.OutputTokens,
 	}
 	// Also a turn that was stopped before it began reads its prompt: what earlier attempts did becomes history.
 	if err := t.prepare(context.WithoutCancel(ctx)); err != nil {
@@ -110,18 +134,18 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 	answer, err := t.converse(ctx)
 	if err != nil {
 		if errors.Is(err, corebot.ErrStopped) {
-			t.settleOpenCalls()
+			t.stop(ctx)
 		}
-		return corebot.Result{History: t.said, Usage: t.usage}, err
+		return corebot.Result{History: t.said, Spent: t.spent, BeginsSession: t.beginsSession}, err
 	}
 	if !blank(answer.Text) {
 		t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: answer.Text})
 	}
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: t.said,
+		History: t.said, BeginsSession: t.beginsSession,
 		Replies: []corebot.Message{t.reply(answer.Text)},
-		Usage:   t.usage,
+		Spent:   t.spent,
 	}, nil
 }
 
@@ -141,6 +165,9 @@ func (t *turn) reply(text string) corebot.Message {
 	}
 	if blank(text) {
 		m.Kind, m.Parts = corebot.KindNotice, corebot.TextPart("(The model answered with no text.)")
+	}
+	for _, id := range t.alsoAnswers {
+		m.AlsoAnswers(id)
 	}
 	return m
 }

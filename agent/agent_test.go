@@ -29,6 +29,7 @@ type bench struct {
 	runs  map[string]int
 	took  time.Duration // of each run
 	more  string        // behind each result
+	then  map[string]func()
 }
 
 func newBench(t *testing.T, o apptest.Options, replies ...apptest.Reply) *bench {
@@ -42,12 +43,18 @@ func newBench(t *testing.T, o apptest.Options, replies ...apptest.Reply) *bench 
 		o.Tools = append(o.Tools, apptest.Tool(name, traits, func(_ context.Context, text string) (string, error) {
 			b.runs[name]++
 			time.Sleep(b.took)
+			if then := b.then[name]; then != nil {
+				then()
+			}
 			return name + " of " + text + b.more, nil
 		}))
 	}
 	b.Kit = apptest.New(t, o)
 	return b
 }
+
+// during has something happen while a tool runs.
+func (b *bench) during(tool string, then func()) { b.then = map[string]func(){tool: then} }
 
 // turn publishes a prompt and runs its turn, without committing it.
 func (b *bench) turn(t *testing.T, text string) (corebot.Result, error) {
@@ -106,8 +113,8 @@ func TestToolResultsReachTheModelInOrderUnderTheIdsOfTheirCalls(t *testing.T) {
 	if len(r.Replies) != 1 || r.Replies[0].ID != "1/1/1" || r.Replies[0].InReplyTo != "1" || r.Replies[0].Kind != corebot.KindReply {
 		t.Errorf("the replies are %+v", r.Replies)
 	}
-	if r.Usage != (corebot.Usage{InputTokens: 20, OutputTokens: 10}) {
-		t.Errorf("the usage is %+v", r.Usage)
+	if want := []corebot.Spent{{Model: "scripted", Usage: corebot.Usage{InputTokens: 10, OutputTokens: 5}}}; !slices.Equal(r.Spent, want) {
+		t.Errorf("beside the journal it spent %+v, want the final answer's %+v", r.Spent, want)
 	}
 }
 

@@ -22,6 +22,12 @@ func (t *turn) recorded(kind corebot.StepKind) (corebot.Step, bool) {
 	return s, true
 }
 
+// passSummaries goes past summaries that earlier attempts made. They are stored beside the history, where this attempt has found the newest.
+func (t *turn) passSummaries() {
+	for ok := true; ok; _, ok = t.recorded(corebot.StepSummary) {
+	}
+}
+
 // step implements [Step] for one tool call at one position.
 type step struct {
 	*turn
@@ -45,11 +51,20 @@ func (s *step) Intend(ctx context.Context, decision corebot.AuditEvent) error {
 
 func (s *step) Finish(ctx context.Context, result corebot.ToolResult, event corebot.AuditEvent) error {
 	fault.Point("tool", "after")
+	return s.journal.Record(ctx, s.delivery, s.done(result), event)
+}
+
+func (s *step) Apply(ctx context.Context, effect corebot.Effect, result corebot.ToolResult, event corebot.AuditEvent) error {
+	return s.journal.Apply(ctx, s.delivery, s.done(result), effect, event)
+}
+
+// done is the call as it ended.
+func (s *step) done(result corebot.ToolResult) corebot.Step {
 	if s.startedAt.IsZero() {
 		s.startedAt = time.Now()
 	}
-	return s.journal.Record(ctx, s.delivery, corebot.Step{
+	return corebot.Step{
 		Position: s.position, Kind: corebot.StepTool, State: corebot.StepDone, Call: &s.call, Result: &result,
 		StartedAt: s.startedAt, EndedAt: time.Now(),
-	}, event)
+	}
 }

@@ -14,6 +14,10 @@ type metrics struct {
 	calls   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 	tokens  *prometheus.CounterVec
+
+	compactions *prometheus.CounterVec
+	tooLong     prometheus.Counter
+	merged      prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -27,11 +31,20 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_model_tokens_total", Help: "Tokens that models were given (input) and gave (output).",
 		}, []string{"model", "direction"}),
+		compactions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_compactions_total", Help: "Summaries of older messages, by how they were made: model, extract.",
+		}, []string{"by"}),
+		tooLong: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corebot_context_too_long_total", Help: "Prompts that a provider found too long; each was halved and sent once more.",
+		}),
+		merged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corebot_messages_merged_total", Help: "Messages that ended merged: the turn of another took them in, steered or collected.",
+		}),
 	}
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.calls, m.seconds, m.tokens} {
+	for _, c := range []prometheus.Collector{m.calls, m.seconds, m.tokens, m.compactions, m.tooLong, m.merged} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the agent's metrics: %w", err)
 		}
@@ -50,4 +63,12 @@ func (m *metrics) called(model string, u corebot.Usage, err error, d time.Durati
 	m.seconds.WithLabelValues(model).Observe(d.Seconds())
 	m.tokens.WithLabelValues(model, "input").Add(float64(u.InputTokens))
 	m.tokens.WithLabelValues(model, "output").Add(float64(u.OutputTokens))
+}
+
+func (m *metrics) compacted(s corebot.Summary) {
+	by := "model"
+	if s.Model == "" {
+		by = "extract"
+	}
+	m.compactions.WithLabelValues(by).Inc()
 }

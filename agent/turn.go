@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -21,25 +24,56 @@ type turn struct {
 	who      corebot.Caller
 	deadline time.Time
 
-	messages []llm.Message // the model's context, growing
-	offered  []llm.Tool
-	said     []corebot.Entry // what the turn adds to the history
-	usage    corebot.Usage
-	position int // of the next step in the journal
+	system        llm.Message
+	past          past            // the session before this turn
+	beginsSession bool            // the session before this turn is over
+	shown         [][]llm.Message // what is shown of the past
+	messages      []llm.Message   // of this turn, growing: see [view]
+	offered       []llm.Tool
+	said          []corebot.Entry // what the turn adds to the history
+
+	*meter
+	room     int             // tokens of the context that are left for the prompt
+	settled  bool            // what is shown of the past is decided
+	halved   bool            // the provider has said that the prompt is too long
+	asksFor  string          // the model that the session asks for; empty: the configured one
+	spent    []corebot.Spent // by calls that no step counts
+	position int             // of the next step in the journal
 	repeats  repeats
+
+	heldBack    []corebot.Merged // taken in, and not yet shown to the model
+	alsoAnswers []string         // the ids of what was taken in
 }
 
-// prepare assembles the prompt.
+// prepare gathers what the prompt is made of.
 func (t *turn) prepare(ctx context.Context) (err error) {
 	if t.offered, err = t.tools.Offer(ctx, t.who); err != nil {
 		return fmt.Errorf("offer tools: %w", err)
 	}
-	if t.messages, err = t.prompt(ctx); err != nil {
+	if t.opts.Choices != nil {
+		if t.asksFor, err = t.opts.Choices.ChosenModel(ctx, t.who.Key); err != nil {
+			return fmt.Errorf("read which model the session asks for: %w", err)
+		}
+	}
+	if t.system, err = t.systemPrompt(); err != nil {
 		return err
 	}
+	if err := t.recall(ctx); err != nil {
+		return err
+	}
+	undelivered, err := t.history.Undelivered(ctx, t.delivery, maxUndelivered)
+	if err != nil {
+		return fmt.Errorf("look for replies that were not delivered: %w", err)
+	}
 	m := t.delivery.Message
+	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, Text: m.Text(), Parts: attachments(m)}}
 	t.say(corebot.Entry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Text: m.Text()})
 	return nil
+}
+
+// attachments are the parts of a message beside its text.
+func attachments(m corebot.Message) []corebot.Part {
+	return slices.DeleteFunc(slices.Clone(m.Parts), func(p corebot.Part) bool { return p.Type == corebot.PartText })
 }
 
 // say adds an entry to the history that the turn will leave.
@@ -50,7 +84,10 @@ func (t *turn) say(e corebot.Entry) {
 
 // converse goes back and forth between the model and the tools until there is a final answer.
 func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
-	for range t.opts.MaxIterations {
+	for round := range t.opts.MaxIterations {
+		if err := t.takeIn(ctx, round > 0 || t.delivery.Merges); err != nil {
+			return corebot.Answer{}, err
+		}
 		answer, err := t.ask(ctx)
 		if err != nil || len(answer.Calls) == 0 {
 			return answer, err
@@ -68,9 +105,14 @@ func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
 // lastWord gives the model one call without tools to say what it has. It is never journaled; steps that are left in the journal,
 // of an attempt that had a higher limit, are no answer to it.
 func (t *turn) lastWord(ctx context.Context) (corebot.Answer, error) {
+	if err := t.takeInRest(ctx); err != nil {
+		return corebot.Answer{}, err
+	}
 	t.messages = append(t.messages, llm.Message{Role: llm.User, Text: lastWordText})
 	answer, err := t.complete(ctx, nil) // of its answer only the text counts
-	t.usage = t.usage.Add(answer.Usage)
+	if err == nil {
+		t.spend(answer)
+	}
 	return answer, err
 }
 
@@ -79,6 +121,7 @@ const lastWordText = "[corebot] No more tool calls are possible in this turn. An
 // ask takes the next model answer, from the journal if it is there. One that asks for tools is journaled before they run; the
 // final one rides in the turn's commit.
 func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
+	t.passSummaries()
 	if s, ok := t.recorded(corebot.StepModel); ok {
 		t.heard(*s.Answer)
 		return *s.Answer, nil
@@ -89,7 +132,7 @@ func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
 		return corebot.Answer{}, err
 	}
 	if len(answer.Calls) == 0 {
-		t.usage = t.usage.Add(answer.Usage)
+		t.spend(answer)
 		return answer, nil
 	}
 	step := corebot.Step{Position: t.position, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &answer, StartedAt: started, EndedAt: time.Now()}
@@ -101,25 +144,47 @@ func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
 	return answer, nil
 }
 
-// complete asks the model, streaming its text to whoever watches.
+// complete asks the model, with as much of the context as it has room for. A provider that says that it was too much all the same is asked once
+// more, with half of it.
 func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer, error) {
-	event := live.Event{Key: t.who.Key, MessageID: t.who.MessageID}
-	stream := func(text string) {
-		event.Kind, event.Text = live.Text, text
-		t.opts.Live.Publish(event)
-	}
 	if ctx.Err() != nil {
 		return corebot.Answer{}, context.Cause(ctx)
 	}
-	started := time.Now()
-	fault.Point("model", "before")
-	answer, err := t.model.Complete(ctx, llm.Request{Messages: t.messages, Tools: offered, MaxOutputTokens: t.opts.OutputTokens}, stream)
-	t.metrics.called(t.model.Name(), answer.Usage, err, time.Since(started))
-	if err != nil || len(answer.Calls) > 0 {
-		event.Kind, event.Text = live.TextReset, ""
+	if err := t.makeRoom(ctx, offered); err != nil {
+		return corebot.Answer{}, err
+	}
+	r := t.request(offered)
+	answer, err := t.call(ctx, r)
+	if !errors.Is(err, llm.ErrContextTooLong) {
+		return answer, err
+	}
+	shorter, err := t.halve(ctx, r, err)
+	if err != nil {
+		return answer, err
+	}
+	if answer, err = t.call(ctx, shorter); errors.Is(err, llm.ErrContextTooLong) {
+		err = tooLong(err)
+	}
+	return answer, err
+}
+
+// call makes one call of the model, streaming its text to whoever watches.
+func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) {
+	event := live.Event{Key: t.who.Key, MessageID: t.who.MessageID}
+	publish := func(kind live.EventKind, text string) {
+		event.Kind, event.Text = kind, text
 		t.opts.Live.Publish(event)
 	}
+	r.OnReset = func() { publish(live.TextReset, "") }
+	started := time.Now()
+	fault.Point("model", "before")
+	answer, err := t.model.Complete(ctx, r, func(text string) { publish(live.Text, text) })
+	t.metrics.called(t.model.Name(), answer.Usage, err, time.Since(started))
+	if err != nil || len(answer.Calls) > 0 {
+		publish(live.TextReset, "")
+	}
 	if err != nil {
+		t.spend(answer)
 		if cause := context.Cause(ctx); cause != nil {
 			return answer, cause
 		}
@@ -129,16 +194,30 @@ func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer
 	return answer, nil
 }
 
+// spend notes what a call used that no step of the journal will count. Of a call that failed it is what the provider told, often nothing.
+func (t *turn) spend(a corebot.Answer) {
+	if a.Usage != (corebot.Usage{}) {
+		t.spent = append(t.spent, corebot.Spent{Model: cmp.Or(a.Model, t.model.Name()), Usage: a.Usage})
+	}
+}
+
 // heard adds an answer that asks for tools to the context and the history.
 func (t *turn) heard(a corebot.Answer) {
-	t.usage = t.usage.Add(a.Usage)
-	t.messages = append(t.messages, llm.Message{Role: llm.Assistant, Text: a.Text, Calls: a.Calls})
+	t.messages = append(t.messages, llm.Message{Role: llm.Assistant, Text: a.Text, Calls: a.Calls, Opaque: a.Opaque})
 	t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: a.Text, Calls: a.Calls})
 }
 
 // runCalls runs the calls of one answer in order. Each gets exactly one result.
 func (t *turn) runCalls(ctx context.Context, calls []corebot.ToolCall) error {
 	for i, call := range calls {
+		interjected, err := t.interjected(ctx)
+		if err != nil {
+			return err
+		}
+		if interjected {
+			t.skip(calls[i:])
+			return nil
+		}
 		result, err := t.runCall(ctx, call, i)
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 // Store is what the bus needs of storage. Every method is one transaction.
 type Store interface {
 	Publish(ctx context.Context, messages []corebot.Message, lim corebot.Limits) ([]corebot.Receipt, error)
-	Claim(ctx context.Context, pool corebot.Pool, max int, lease time.Duration) ([]corebot.Delivery, error)
+	Claim(ctx context.Context, pool corebot.Pool, max int, terms corebot.Terms) ([]corebot.Delivery, error)
 	Extend(ctx context.Context, leases []corebot.Lease, until time.Time) (lost []corebot.Lease, err error)
 	Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error
 }
@@ -25,11 +25,12 @@ type Store interface {
 type Options struct {
 	Lease       time.Duration // how long a claim lasts unless it is extended; 30 s
 	MaxAttempts int           // counted attempts before a message is dead; 8, which outlasts two minutes of trouble on average
-	MaxLost     int           // leases lost in a row without progress before a message is poison; 3
+	MaxLost     int           // leases lost in a row without progress before a message is poison, the last of them in quarantine; 3
 	BackoffBase time.Duration // 2 s
 	BackoffMax  time.Duration // 5 min
 	MaxBytes    int           // of one message's content; 1 MiB
 	Limits      corebot.Limits
+	Rate        corebot.Rate          // of new inbound messages in each chat; none by default
 	Metrics     prometheus.Registerer // nil: figures are kept and shown to nobody
 }
 
@@ -62,7 +63,7 @@ type Bus struct {
 
 // New joins a store and its rules. Negative numbers are refused.
 func New(store Store, o Options) (*Bus, error) {
-	if o.Lease < 0 || o.MaxAttempts < 0 || o.MaxLost < 0 || o.BackoffBase < 0 || o.BackoffMax < 0 || o.MaxBytes < 0 {
+	if o.Lease < 0 || o.MaxAttempts < 0 || o.MaxLost < 0 || o.BackoffBase < 0 || o.BackoffMax < 0 || o.MaxBytes < 0 || o.Rate.Every < 0 || o.Rate.Burst < 0 {
 		return nil, fmt.Errorf("%w: a number of the bus is negative: %+v", corebot.ErrInvalid, o)
 	}
 	o = o.withDefaults()
@@ -109,7 +110,11 @@ func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, 
 
 // Claim waits for work in a pool and leases up to max lanes of it.
 func (b *Bus) Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error) {
-	return b.store.Claim(ctx, pool, max, b.opts.Lease)
+	terms := corebot.Terms{Lease: b.opts.Lease, Quarantine: b.opts.MaxLost - 1}
+	if pool == corebot.InboundPool {
+		terms.Rate = b.opts.Rate
+	}
+	return b.store.Claim(ctx, pool, max, terms)
 }
 
 // Lease is how long a claim lasts. A worker extends three times in that time.

@@ -20,7 +20,7 @@ type script struct {
 	receipt corebot.Receipt
 	err     error
 	limits  corebot.Limits
-	lease   time.Duration
+	terms   corebot.Terms
 	until   time.Time
 	lost    []corebot.Lease
 }
@@ -30,8 +30,8 @@ func (s *script) Publish(_ context.Context, _ []corebot.Message, lim corebot.Lim
 	return []corebot.Receipt{s.receipt}, s.err
 }
 
-func (s *script) Claim(_ context.Context, _ corebot.Pool, _ int, lease time.Duration) ([]corebot.Delivery, error) {
-	s.lease = lease
+func (s *script) Claim(_ context.Context, _ corebot.Pool, _ int, terms corebot.Terms) ([]corebot.Delivery, error) {
+	s.terms = terms
 	return nil, s.err
 }
 
@@ -102,8 +102,8 @@ func TestLeasesAreAskedForAndExtendedByTheLeaseTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lost: []corebot.Lease{{Lane: 1, Epoch: 2}}}
 		b := newTest(t, s, Options{Lease: time.Minute})
-		if _, err := b.Claim(t.Context(), corebot.InboundPool, 1); err != nil || s.lease != time.Minute || b.Lease() != time.Minute {
-			t.Errorf("claimed for %v: %v", s.lease, err)
+		if _, err := b.Claim(t.Context(), corebot.InboundPool, 1); err != nil || s.terms.Lease != time.Minute || b.Lease() != time.Minute {
+			t.Errorf("claimed for %v: %v", s.terms, err)
 		}
 		lost, err := b.Extend(t.Context(), nil)
 		if err != nil || len(lost) != 1 || s.until != time.Now().Add(time.Minute) {

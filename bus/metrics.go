@@ -12,6 +12,7 @@ import (
 type metrics struct {
 	publish *prometheus.CounterVec
 	settle  *prometheus.CounterVec
+	dead    *prometheus.CounterVec
 	lost    prometheus.Counter
 	life    *prometheus.HistogramVec
 }
@@ -22,8 +23,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "corebot_bus_published_total", Help: "Messages offered to the bus, by what became of them: accepted, duplicate, conflict, refused.",
 		}, []string{"direction", "result"}),
 		settle: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_bus_settled_total", Help: "Claims that ended, by outcome: done, retry, wait, dead.",
+			Name: "corebot_bus_settled_total", Help: "Claims that ended, by outcome: done, retry, wait, dead, park.",
 		}, []string{"direction", "outcome"}),
+		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_bus_dead_letters_total", Help: "Messages that were given up, by direction and reason.",
+		}, []string{"direction", "reason"}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "corebot_bus_leases_lost_total", Help: "Leases that were found lost when they were to be extended.",
 		}),
@@ -34,7 +38,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.publish, m.settle, m.lost, m.life} {
+	for _, c := range []prometheus.Collector{m.publish, m.settle, m.dead, m.lost, m.life} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the bus's metrics: %w", err)
 		}
@@ -49,9 +53,12 @@ func (m *metrics) published(d corebot.Direction, result string) {
 func (m *metrics) settled(d corebot.Delivery, o corebot.Outcome) {
 	direction := d.Message.Direction.String()
 	m.settle.WithLabelValues(direction, outcomeNames[o.Verb]).Inc()
+	if o.Verb == corebot.Dead {
+		m.dead.WithLabelValues(direction, o.Reason).Inc()
+	}
 	if o.Verb == corebot.Done || o.Verb == corebot.Dead {
 		m.life.WithLabelValues(direction).Observe(time.Since(d.PublishedAt).Seconds())
 	}
 }
 
-var outcomeNames = map[corebot.OutcomeVerb]string{corebot.Done: "done", corebot.RetryAt: "retry", corebot.Wait: "wait", corebot.Dead: "dead"}
+var outcomeNames = map[corebot.OutcomeVerb]string{corebot.Done: "done", corebot.RetryAt: "retry", corebot.Wait: "wait", corebot.Dead: "dead", corebot.Park: "park"}

@@ -11,11 +11,12 @@ import (
 
 // Reasons of dead letters and waits. They are stored and counted; they never change.
 const (
-	ReasonAttempts  = "attempts"  // every attempt failed
-	ReasonPermanent = "permanent" // it would fail the same way again
-	ReasonPoison    = "poison"    // its workers die of it
-	ReasonDamaged   = "damaged"   // its stored body cannot be read
-	ReasonShutdown  = "shutdown"  // interrupted; not counted
+	ReasonAttempts  = "attempts"               // every attempt failed
+	ReasonPermanent = "permanent"              // it would fail the same way again
+	ReasonTooLong   = "too long for the model" // it, and what belongs to it, is more than the model takes
+	ReasonPoison    = "poison"                 // its workers die of it
+	ReasonDamaged   = "damaged"                // its stored body cannot be read
+	ReasonShutdown  = "shutdown"               // interrupted; not counted
 )
 
 // MaxRetryAfter bounds how long a provider may ask us to wait.
@@ -46,6 +47,8 @@ func (b *Bus) Verdict(d corebot.Delivery, err error) corebot.Outcome {
 			reason = corebot.NotNow
 		}
 		return corebot.Outcome{Verb: corebot.Wait, At: now.Add(min(after, MaxRetryAfter)), Reason: reason}
+	case class == corebot.Permanent && errors.Is(err, corebot.ErrTooLarge):
+		return dead(ReasonTooLong, err)
 	case class == corebot.Permanent:
 		return dead(ReasonPermanent, err)
 	case d.Attempt >= b.opts.MaxAttempts:

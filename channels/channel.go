@@ -22,7 +22,7 @@ type Channel interface {
 
 // Door is where every message enters, whatever its channel. Accept returns after the commit that stored the message has been
 // fsynced, and only then may a channel acknowledge it. Its errors are those of corebot.Receipt, corebot.ErrInvalid and
-// corebot.ErrTooLarge.
+// corebot.ErrTooLarge. One for want of room is a [*corebot.Busy], which says when to try again and whether to tell the chat.
 type Door interface {
 	Accept(ctx context.Context, m Incoming) (Accepted, error)
 }

@@ -4,6 +4,8 @@
 //
 //   - One front door. Every message of every channel passes [FrontDoor.Accept], which gives it its key, principal and kind, checks
 //     who may talk at all and how much, and publishes it. What it returns nil for is on disk (G1).
+//   - One notice for each episode. However many messages of a chat are refused for want of room, the chat is told once, until it has had
+//     room for some minutes ([corebot.Busy]).
 //   - Replies leave in order. The outbox sends the messages of a chat one at a time, in the order in which they were enqueued; a chat
 //     or channel that is slow or down holds up nobody else.
 //   - Sent at least once, once if the platform can tell. A message's id is the platform's idempotency key. Where there is none and a

@@ -13,9 +13,10 @@ type Publisher interface {
 	Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, error)
 }
 
-// Controller accepts messages that act at once.
+// Controller accepts messages that act at once, and ends the turn that a prompt has stopped.
 type Controller interface {
 	Control(ctx context.Context, m corebot.Message) (corebot.Receipt, error)
+	Interrupt(life int64)
 }
 
 // Audience says who may talk on a channel: everyone ("*"), or the senders that are named. An empty one means nobody.
@@ -31,6 +32,7 @@ type FrontDoor struct {
 	control  Controller
 	agent    string
 	audience map[string]Audience
+	episodes episodes
 }
 
 // NewFrontDoor makes the door of an agent. A channel without an audience admits nobody.
@@ -58,11 +60,11 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 	accept := d.bus.Publish
 	if m.Kind == corebot.KindControl {
 		m.Direction = corebot.Control
-		if err := m.Validate(0); err != nil {
-			return Accepted{}, err
-		}
 		accept = d.control.Control
 	}
 	r, err := accept(ctx, m)
-	return Accepted{ID: in.ID, Duplicate: r.Duplicate}, err
+	if err == nil && r.Stops != 0 {
+		d.control.Interrupt(r.Stops) // stored already: a crash here only means that the turn is ended by its next claim
+	}
+	return Accepted{ID: in.ID, Duplicate: r.Duplicate}, d.episodes.busy(m.Key, err)
 }

@@ -116,13 +116,7 @@ func (o *Outbox) loop(ctx context.Context, c Channel) {
 func (o *Outbox) deliver(ctx context.Context, c Channel, d corebot.Delivery) {
 	log := o.log.With().Str("channel", c.Name()).Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Logger()
 	outcome := o.outcome(ctx, c, d)
-	settle := func() error { return o.queue.Settle(context.WithoutCancel(ctx), d, outcome) }
-	err := settle()
-	if err != nil && !errors.Is(err, corebot.ErrLeaseLost) && !errors.Is(err, corebot.ErrClosed) {
-		backoff.Sleep(ctx, time.Second)
-		err = settle() // what was sent should not be sent again for a busy disk
-	}
-	if err != nil {
+	if err := o.settle(ctx, d, outcome); err != nil {
 		log.Error().Err(err).Msg("a message was handled and could not be settled; it is handled again when its lease ends")
 		return
 	}
@@ -131,6 +125,20 @@ func (o *Outbox) deliver(ctx context.Context, c Channel, d corebot.Delivery) {
 		log.Error().Str("reason", outcome.Reason).Str("error", outcome.Error).Msg("an outbound message is a dead letter")
 	case corebot.RetryAt:
 		log.Warn().Str("error", outcome.Error).Time("again", outcome.At).Msg("send")
+	}
+}
+
+// settleTries bounds how often a settle is tried.
+const settleTries = 5
+
+// settle ends the delivery. What was sent should not be sent again for a full disk, which takes a second or two to be helped.
+func (o *Outbox) settle(ctx context.Context, d corebot.Delivery, outcome corebot.Outcome) (err error) {
+	for n := 1; ; n++ {
+		err = o.queue.Settle(context.WithoutCancel(ctx), d, outcome)
+		if err == nil || n == settleTries || errors.Is(err, corebot.ErrLeaseLost) || errors.Is(err, corebot.ErrClosed) {
+			return err
+		}
+		backoff.Sleep(ctx, time.Second)
 	}
 }
 
@@ -191,6 +199,10 @@ func (o *Outbox) keep(ctx context.Context, d corebot.Delivery) (_ context.Contex
 	}
 }
 
+// partID is the idempotency key of a part. It is the same in every run: a platform that has shown a part does not show it again for the
+// replay of a dead letter.
+func partID(m corebot.Message, i int) string { return corebot.Delivery{Message: m, Run: 1}.StepID(i) }
+
 // send sends the parts that are still to be sent, while the lease is kept, and begins no further one when ctx has ended. Every part
 // but the last is journaled; the last rides on the settle.
 func (o *Outbox) send(ctx, kept context.Context, c Channel, d corebot.Delivery) error {
@@ -205,7 +217,7 @@ func (o *Outbox) send(ctx, kept context.Context, c Channel, d corebot.Delivery) 
 		m := d.Message
 		m.Parts = corebot.TextPart(parts[i])
 		if len(parts) > 1 {
-			m.ID = d.StepID(i)
+			m.ID = partID(d.Message, i)
 		}
 		started := time.Now()
 		fault.Point("send", "before")

@@ -368,3 +368,37 @@ func TestAnUnknownWayWithAmbiguousSendsIsRefused(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// cramped is a queue on a disk that is full for a while.
+type cramped struct {
+	channels.Queue
+	refuse int
+}
+
+func (c *cramped) Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error {
+	if c.refuse > 0 {
+		c.refuse--
+		return corebot.ErrDiskFull
+	}
+	return c.Queue.Settle(ctx, d, o)
+}
+
+func TestWhatWasSentIsNotSentAgainForADiskThatIsFullForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox(t, "", channels.Resend)
+		var err error
+		if o.Outbox, err = channels.NewOutbox(&cramped{o.Bus, 3}, o.Ledger, channels.Resend, zerolog.Nop(), nil); err != nil {
+			t.Fatal(err)
+		}
+		p := &platform{}
+		o.enqueue(t, "a", "1", "once")
+		o.run(t, p)
+		pass(time.Hour)
+		if got := p.texts("a"); len(got) != 1 {
+			t.Errorf("sent %q", got)
+		}
+		if life := o.life(t, "1"); life.End != corebot.EndSent {
+			t.Errorf("its life is %+v", life)
+		}
+	})
+}

@@ -71,7 +71,7 @@ func keptForAdmins() []rule {
 // ownMessageOnly are chat commands that belong to who sent the message, or an admin.
 func ownMessageOnly() []rule {
 	var t []rule
-	for _, command := range []string{"/stop", "/steer", "/new", "/retry"} {
+	for _, command := range []string{"/stop", "/steer", "/new", "/retry", "/why"} {
 		t = append(t,
 			rule{name: "others-message", tool: command, when: othersMessage, targeted: true, who: admins, reason: "only the sender of the message or an admin may do that"},
 			rule{name: "own-message", tool: command, who: anyone})

@@ -13,7 +13,13 @@ import (
 type active struct {
 	mu      sync.Mutex
 	turns   map[corebot.Lease]running
-	stopped map[int64]time.Time // when a /stop named a life whose turn may not be known here yet
+	stopped map[int64]stop // of lives whose turns may not be known here yet
+}
+
+// stop is when a life was stopped, and what by: [corebot.ErrStopped] or [corebot.ErrInterrupted].
+type stop struct {
+	at    time.Time
+	cause error
 }
 
 type running struct {
@@ -21,7 +27,8 @@ type running struct {
 	cancel context.CancelCauseFunc
 }
 
-// begin registers a turn. Its context ends with a cause: [corebot.ErrStopped], [corebot.ErrLeaseLost] or [corebot.ErrShutdown].
+// begin registers a turn. Its context ends with a cause: [corebot.ErrStopped], [corebot.ErrInterrupted], [corebot.ErrLeaseLost] or
+// [corebot.ErrShutdown].
 func (a *active) begin(ctx context.Context, d corebot.Delivery) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.mu.Lock()
@@ -31,7 +38,12 @@ func (a *active) begin(ctx context.Context, d corebot.Delivery) (_ context.Conte
 	}
 	a.turns[d.Lease] = running{d.Life, cancel}
 	// A /stop that was accepted before the claim is in the delivery. One from before that, such as of an earlier run, is over.
-	if at, ok := a.stopped[d.Life]; d.Stopped || ok && !at.Before(d.ClaimedAt) {
+	switch s, ok := a.stopped[d.Life]; {
+	case ok && !s.at.Before(d.ClaimedAt):
+		cancel(s.cause)
+	case d.Stopped && d.Interrupted:
+		cancel(corebot.ErrInterrupted)
+	case d.Stopped:
 		cancel(corebot.ErrStopped)
 	}
 	return ctx, func() {
@@ -44,16 +56,16 @@ func (a *active) begin(ctx context.Context, d corebot.Delivery) (_ context.Conte
 }
 
 // stop cancels the turn of a message, now or when it begins.
-func (a *active) stop(life int64) {
+func (a *active) stop(life int64, cause error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stopped == nil {
-		a.stopped = map[int64]time.Time{}
+		a.stopped = map[int64]stop{}
 	}
-	a.stopped[life] = time.Now()
+	a.stopped[life] = stop{time.Now(), cause}
 	for _, t := range a.turns {
 		if t.life == life {
-			t.cancel(corebot.ErrStopped)
+			t.cancel(cause)
 		}
 	}
 }
@@ -62,7 +74,7 @@ func (a *active) stop(life int64) {
 func (a *active) forget(before time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.stopped, func(_ int64, at time.Time) bool { return at.Before(before) })
+	maps.DeleteFunc(a.stopped, func(_ int64, s stop) bool { return s.at.Before(before) })
 }
 
 // lost cancels turns whose lease another claim may have.

@@ -9,21 +9,47 @@ import (
 )
 
 // Control accepts a message that acts at once. It returns after the commit that stored the message together with its effect;
-// a duplicate changes nothing.
+// a duplicate changes nothing. Commands of a chat that do nothing, and come too fast, are [corebot.ErrLaneFull].
 func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receipt, error) {
-	c, _, _ := corebot.ParseCommand(m.Text())
-	if c.Name != "/stop" {
+	if err := m.Validate(r.opts.MaxBytes); err != nil {
+		return corebot.Receipt{}, err
+	}
+	switch c, _, _ := corebot.ParseCommand(m.Text()); c.Name {
+	case "/stop":
+		return r.stop(ctx, m, c)
+	case "/steer":
+		return r.steer(ctx, m, c)
+	case "/retry":
+		return r.retry(ctx, m, c)
+	case "/why":
+		return r.why(ctx, m, c)
+	case "/usage":
+		return r.usage(ctx, m, c)
+	case "/status":
+		return r.status(ctx, m, c)
+	default:
 		return corebot.Receipt{}, fmt.Errorf("%w: %q is not a control message", corebot.ErrInvalid, c.Name)
 	}
-	life, sender, err := r.ledger.Head(ctx, m.Key)
-	if err != nil {
-		return corebot.Receipt{}, fmt.Errorf("look for what to stop: %w", err)
+}
+
+// Interrupt ends the turn of a message that the store has stopped because a newer prompt came.
+func (r *Router) Interrupt(life int64) { r.active.stop(life, corebot.ErrInterrupted) }
+
+// controlNotice is what the chat hears of a control message. Its name makes its id the same however often it is written.
+func controlNotice(m corebot.Message, c corebot.Command, text string) corebot.Message {
+	return corebot.Message{
+		ID: m.ID + c.Name, Direction: corebot.Outbound, Key: m.Key, Kind: corebot.KindNotice,
+		Parts: corebot.TextPart(text), InReplyTo: m.ID,
 	}
-	allowed, err := r.mayStop(ctx, m, sender)
+}
+
+// stop accepts a /stop.
+func (r *Router) stop(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
+	life, decision, err := r.head(ctx, m, c)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
-	refused := life != 0 && !allowed
+	refused := life != 0 && !decision.Allow
 	if refused {
 		life = 0
 	}
@@ -35,27 +61,34 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		case refused:
 			text = "Only who sent the message, or an admin, can stop its answer."
 		}
-		return corebot.Message{
-			ID: m.ID + "/stop", Direction: corebot.Outbound, Key: m.Key, Kind: corebot.KindNotice,
-			Parts: corebot.TextPart(text), InReplyTo: m.ID,
-		}
+		return controlNotice(m, c, text)
 	})
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
 	if s.Found {
-		r.active.stop(life)
+		r.active.stop(life, corebot.ErrStopped)
 	}
 	return corebot.Receipt{Life: s.Life, Duplicate: s.Duplicate}, nil
 }
 
-// mayStop asks the policy: the sender of what runs, or an admin.
-func (r *Router) mayStop(ctx context.Context, m corebot.Message, sender corebot.Principal) (bool, error) {
+// head finds the message that the chat works on, and asks the policy whether the command may act on it: for the sender of it, or an admin.
+func (r *Router) head(ctx context.Context, m corebot.Message, c corebot.Command) (life int64, d policy.Decision, err error) {
+	life, sender, err := r.ledger.Head(ctx, m.Key)
+	if err != nil {
+		return 0, d, fmt.Errorf("look for what %s is about: %w", c.Name, err)
+	}
+	_, d, err = r.judge(ctx, m, c, sender)
+	return life, d, err
+}
+
+// judge asks the policy whether a command may act on a message of a sender.
+func (r *Router) judge(ctx context.Context, m corebot.Message, c corebot.Command, sender corebot.Principal) (corebot.Role, policy.Decision, error) {
 	role, err := r.roles.RoleOf(ctx, m.Sender, m.Key)
 	if err != nil {
-		return false, err
+		return role, policy.Decision{}, err
 	}
-	return r.policy.Authorize(policy.Request{
-		Tool: "/stop", Role: role, Principal: m.Sender, Key: m.Key, Target: policy.Target{Sender: sender},
-	}).Allow, nil
+	return role, r.policy.Authorize(policy.Request{
+		Tool: c.Name, Role: role, Principal: m.Sender, Key: m.Key, Target: policy.Target{Sender: sender},
+	}), nil
 }

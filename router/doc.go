@@ -10,6 +10,8 @@
 //   - Shutdown is not a failure. Claims end first; turns have the drain time to finish; the rest are released without
 //     counting an attempt and resume from their journal.
 //   - /stop acts at accept: it is stored with its effect before it is acknowledged, and cancels the turn that runs.
+//   - /retry acts at accept too: whoever sent a message that was given up, or an admin, has it tried again, once however often
+//     they ask; others are denied, with an audit event.
 //
 // A turn that fails is retried by the rules of the bus. A failure to commit is retried while the lease is held; then the message
 // runs again from its journal.

@@ -28,11 +28,15 @@ type Queue interface {
 	Settled(d corebot.Delivery, o corebot.Outcome)
 }
 
-// Ledger ends turns, each in one commit, and accepts /stop.
+// Ledger ends turns, each in one commit, and accepts control messages together with what they do.
 type Ledger interface {
 	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
 	Head(ctx context.Context, k corebot.Key) (life int64, sender corebot.Principal, err error)
 	Stop(ctx context.Context, m corebot.Message, headLife int64, notice func(found bool) corebot.Message) (corebot.Stopped, error)
+	// Steer stores a prompt for the turn of headLife, or, if that is 0 or its turn has ended, for a turn of its own.
+	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(merges bool) *corebot.Message) (corebot.Steered, error)
+	// Answer stores a control message that changes nothing, with what the chat is told.
+	Answer(ctx context.Context, m corebot.Message, notice corebot.Message) (corebot.Receipt, error)
 }
 
 // Agent runs a turn. On [corebot.ErrStopped] the result still has the history of what was done.
@@ -47,36 +51,44 @@ type Roles interface {
 
 // Options of a [Router]. Zero values mean the defaults.
 type Options struct {
-	Workers int           // turns that run at once; 64
-	Drain   time.Duration // how long turns may go on after shutdown began; 30 s
-	Live    *live.Hub
-	Log     zerolog.Logger
-	Metrics prometheus.Registerer
+	Workers  int           // turns that run at once; 64
+	Drain    time.Duration // how long turns may go on after shutdown began; 30 s
+	MaxBytes int           // of one control message; 1 MiB
+	Spending Spending      // what was used, and what may be
+	Chats    Situations    // what /status tells of; nil: nothing
+	Model    func() string // the configured model, for /status; nil: not told
+	Live     *live.Hub
+	Log      zerolog.Logger
+	Metrics  prometheus.Registerer
 }
 
 // Router runs turns.
 type Router struct {
 	queue   Queue
 	ledger  Ledger
+	letters Letters
+	lives   Lives
 	agent   Agent
 	roles   Roles
 	policy  *policy.Policy
 	opts    Options
 	active  active
+	shared  sharedUse
 	metrics *metrics
 }
 
 // New makes a router; it starts nothing.
-func New(q Queue, l Ledger, a Agent, r Roles, p *policy.Policy, o Options) (*Router, error) {
+func New(q Queue, l Ledger, dead Letters, lives Lives, a Agent, r Roles, p *policy.Policy, o Options) (*Router, error) {
 	o.Workers = cmp.Or(o.Workers, 64)
 	o.Drain = cmp.Or(o.Drain, 30*time.Second)
-	if o.Workers < 0 || o.Drain < 0 {
-		return nil, fmt.Errorf("%w: router: workers %d, drain %v", corebot.ErrInvalid, o.Workers, o.Drain)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
+	if o.Workers < 0 || o.Drain < 0 || o.MaxBytes < 0 {
+		return nil, fmt.Errorf("%w: router: workers %d, drain %v, %d bytes", corebot.ErrInvalid, o.Workers, o.Drain, o.MaxBytes)
 	}
 	if o.Live == nil {
 		o.Live = new(live.Hub)
 	}
-	router := &Router{queue: q, ledger: l, agent: a, roles: r, policy: p, opts: o}
+	router := &Router{queue: q, ledger: l, letters: dead, lives: lives, agent: a, roles: r, policy: p, opts: o}
 	var err error
 	router.metrics, err = newMetrics(o.Metrics, &router.active)
 	return router, err
@@ -130,6 +142,10 @@ func (r *Router) deliver(work context.Context, d corebot.Delivery) {
 	started := time.Now()
 	result := r.run(ctx, d)
 	err := r.commit(ctx, d, result)
+	if result.Outcome.Verb == corebot.Park && errors.Is(err, corebot.ErrLaneFull) {
+		result = noPlace(d)
+		err = r.commit(ctx, d, result)
+	}
 	took := time.Since(started)
 	if err != nil {
 		log.Error().Err(err).Dur("took", took).Msg("the turn was not committed; it will run again from its journal")
@@ -156,6 +172,8 @@ func ending(o corebot.Outcome) string {
 		return "retrying"
 	case corebot.Wait:
 		return "waiting"
+	case corebot.Park:
+		return "parked"
 	}
 	return "dead"
 }
@@ -163,26 +181,29 @@ func ending(o corebot.Outcome) string {
 // run decides what a delivery needs and has it done. It never fails: a failure is an outcome.
 func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	if o, unfit := r.queue.Unfit(d); unfit {
-		return gaveUp(d, o)
+		return gaveUp(d, o, nil)
 	}
 	if d.Message.Kind == corebot.KindCommand {
 		if d.Stopped {
-			return stopped(d, corebot.Result{})
+			return stopped(d, corebot.Result{}, d.Interrupted)
 		}
 		return command(d)
+	}
+	if parked, over := r.overBudget(ctx, d); over {
+		return parked
 	}
 	result, err := r.turn(ctx, d)
 	switch {
 	case err == nil:
 		return result
 	case errors.Is(err, corebot.ErrStopped):
-		return stopped(d, result)
+		return stopped(d, result, errors.Is(err, corebot.ErrInterrupted))
 	}
 	o := r.queue.Verdict(d, err)
 	if o.Verb == corebot.Dead {
-		return gaveUp(d, o)
+		return gaveUp(d, o, result.Spent)
 	}
-	return corebot.Result{Outcome: o} // its usage is in the journal, and counted by the attempt that ends the message
+	return corebot.Result{Outcome: o, Spent: result.Spent}
 }
 
 // turn has the agent run; a panic of it is this message's failure, not the process's end.
@@ -213,7 +234,7 @@ func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.
 			return nil
 		case errors.Is(err, corebot.ErrLeaseLost) && maybeDone:
 			return nil // the earlier try, whose outcome was unknown, has ended it
-		case errors.Is(err, corebot.ErrLeaseLost), errors.Is(err, corebot.ErrClosed):
+		case errors.Is(err, corebot.ErrLeaseLost), errors.Is(err, corebot.ErrClosed), errors.Is(err, corebot.ErrLaneFull):
 			return err
 		}
 		maybeDone = maybeDone || errors.Is(err, corebot.ErrCommitUnknown)

@@ -323,8 +323,8 @@ func TestWatchersSeeATurnFromItsBeginToItsEnd(t *testing.T) {
 }
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
-	for _, o := range []router.Options{{Workers: -1}, {Drain: -1}} {
-		if _, err := router.New(nil, nil, nil, nil, nil, o); !errors.Is(err, corebot.ErrInvalid) {
+	for _, o := range []router.Options{{Workers: -1}, {Drain: -1}, {MaxBytes: -1}} {
+		if _, err := router.New(nil, nil, nil, nil, nil, nil, nil, o); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

@@ -18,6 +18,9 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
+// stoppedNote stands in the history where the answer of a stopped turn would.
+const stoppedNote = "assistant: [stopped by the user]"
+
 func TestStopEndsATurnWhoseModelStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model, _ := endpoint(t, llmtest.Queue(llmtest.Text(strings.Repeat("word ", 1000)).Every(time.Second), llmtest.Text("next")))
@@ -33,7 +36,7 @@ func TestStopEndsATurnWhoseModelStreams(t *testing.T) {
 		k.WantTold("s", "Stopping.")
 		pass(10 * time.Second)
 		k.WantTold("2", "next")
-		if got, want := k.Transcript("a"), []string{"user: talk", "user: and then?", "assistant: next"}; !slices.Equal(got, want) {
+		if got, want := k.Transcript("a"), []string{"user: talk", stoppedNote, "user: and then?", "assistant: next"}; !slices.Equal(got, want) {
 			t.Errorf("the history is %q, want %q", got, want)
 		}
 	})
@@ -56,13 +59,13 @@ func TestStopKeepsWhatWasDoneAndPairsEveryCallWithAResult(t *testing.T) {
 		open := "tool: stopped by the user; it may or may not have taken effect"
 		want := []string{
 			"user: look", `assistant: web.search({"text":"quick"})`, "tool: found quick",
-			`assistant: web.search({"text":"quick"})web.search({"text":"slow"})web.search({"text":"never"})`, "tool: found quick", open, open,
+			`assistant: web.search({"text":"quick"})web.search({"text":"slow"})web.search({"text":"never"})`, "tool: found quick", open, open, stoppedNote,
 		}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
 			t.Errorf("the history is %q, want %q", got, want)
 		}
 		var ids []string
-		for _, e := range k.Said("a")[4:] {
+		for _, e := range k.Said("a")[4:7] {
 			ids = append(ids, e.CallID)
 		}
 		if !slices.Equal(ids, []string{"c1", "c2", "c3"}) {
@@ -104,7 +107,7 @@ func TestStopEndsAHeadInBackoffAndKeepsWhatItsAttemptsDid(t *testing.T) {
 		k.WantEnd("1", corebot.EndStopped)
 		k.WantTold("1", "Stopped.")
 		k.WantTold("2", "next")
-		want := []string{"user: look", `assistant: web.search({"text":"x"})`, "tool: found x", "user: and then?", "assistant: next"}
+		want := []string{"user: look", `assistant: web.search({"text":"x"})`, "tool: found x", stoppedNote, "user: and then?", "assistant: next"}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
 			t.Errorf("the history is %q, want %q", got, want)
 		}

@@ -32,6 +32,11 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	if err := verify(ctx, path, part); err != nil {
 		return fmt.Errorf("check the backup: %w", err)
 	}
+	return putInPlace(part, to)
+}
+
+// putInPlace gives a file that is whole its name, in place of what had it, once it is on disk.
+func putInPlace(part, to string) error {
 	if err := syncFile(part); err != nil {
 		return err
 	}

@@ -14,13 +14,16 @@ type Chats struct{ db *DB }
 func NewChats(db *DB) *Chats { return &Chats{db} }
 
 var (
-	selectChat = &query{`SELECT id, display_name, registered, session, created_at FROM chats
+	selectChat = &query{`SELECT id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, created_at FROM chats
 		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 	insertChat = &query{`INSERT INTO chats (agent, channel, account, chat, thread, created_at) VALUES (?, ?, ?, ?, ?, ?)`}
 	newSession = &query{`UPDATE chats SET session = session + 1 WHERE id = ?`}
 	setChat    = &query{`UPDATE chats SET registered = ?, display_name = ? WHERE id = ?`}
-	listChats  = &query{`SELECT agent, channel, account, chat, thread, id, display_name, registered, session, created_at FROM chats
+	listChats  = &query{`SELECT agent, channel, account, chat, thread, id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, created_at FROM chats
 		WHERE ? IN ('', channel) ORDER BY id LIMIT ? + 0`}
+	setChatMode = &query{`UPDATE chats SET queue_mode = ? WHERE id = ?`}
+	chatMode    = &query{`SELECT queue_mode FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
+	setLaneMode = &query{`UPDATE lanes SET mode = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 )
 
 // Chat is what is known of a conversation. One that has had no turn yet is not stored; it is in its first session.
@@ -76,8 +79,35 @@ func (c *Chats) Reset(ctx context.Context, k corebot.Key) error {
 	})
 }
 
+// SetQueueMode says what becomes from now on of prompts that find the chat busy; an empty mode is the configured default. What waits already
+// stays as it is. A chat that is not known yet becomes known.
+func (c *Chats) SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.QueueMode) error {
+	if mode != "" {
+		if _, err := corebot.ParseQueueMode(string(mode)); err != nil {
+			return err
+		}
+	}
+	return c.db.write(ctx, "queue-mode", func(t *tx) error {
+		chat, err := chatTx(t, k)
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(setChatMode, string(mode), chat.ID); err != nil {
+			return err
+		}
+		_, err = t.exec(setLaneMode, string(mode), int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+		return err
+	})
+}
+
+// chatModeTx reads the mode for a new lane: the chat has kept it while it had none.
+func chatModeTx(t *tx, k corebot.Key) (mode string, err error) {
+	_, err = t.one(chatMode, []any{&mode}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	return mode, err
+}
+
 func chatColumns(c *corebot.Chat) []any {
-	return []any{&c.ID, &c.DisplayName, &c.Registered, &c.Session, moment{&c.CreatedAt}}
+	return []any{&c.ID, &c.DisplayName, &c.Registered, &c.Session, (*string)(&c.QueueMode), &c.Model, moment{&c.CreatedAt}}
 }
 
 // chatTx finds or makes the chat of a key.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 
 	"github.com/corebot/corebot"
@@ -75,12 +76,25 @@ var checks = []*query{
 	{`SELECT 'lane ' || id || ' has messages and is never due' FROM lanes WHERE depth > 0 AND wake_at IS NULL LIMIT 20`},
 	{`SELECT 'lane ' || id || ' is empty and due' FROM lanes WHERE depth = 0 AND (wake_at IS NOT NULL OR leased = 1) LIMIT 20`},
 	{`SELECT 'message ' || m.id || ' has not ended and is not in the queue' FROM message_life m
-	  LEFT JOIN message_queue q ON q.life_id = m.id WHERE m."end" = '' AND q.life_id IS NULL LIMIT 20`},
+	  LEFT JOIN message_queue q ON q.life_id = m.id LEFT JOIN message_parked p ON p.life_id = m.id
+	  WHERE m."end" = '' AND q.life_id IS NULL AND p.life_id IS NULL LIMIT 20`},
+	{`SELECT 'message ' || p.life_id || ' is parked, and ' || CASE WHEN q.life_id IS NOT NULL THEN 'in the queue' ELSE 'not alive' END FROM message_parked p
+	  LEFT JOIN message_queue q ON q.life_id = p.life_id LEFT JOIN message_life m ON m.id = p.life_id
+	  WHERE q.life_id IS NOT NULL OR m.id IS NULL OR m."end" <> '' LIMIT 20`},
+	{`SELECT 'message ' || m.id || ' is of a lane that is missing' FROM message_life m
+	  LEFT JOIN lanes l ON l.id = m.lane_id WHERE l.id IS NULL LIMIT 20`},
+	{`SELECT 'message ' || m.id || ' was caused by one that is missing' FROM message_life m
+	  LEFT JOIN message_life c ON c.id = m.cause_id WHERE m.cause_id IS NOT NULL AND c.id IS NULL LIMIT 20`},
+	{`SELECT DISTINCT 'step of message ' || s.life_id || ', which is missing' FROM execution_steps s
+	  LEFT JOIN message_life m ON m.id = s.life_id WHERE m.id IS NULL LIMIT 20`},
+	{`SELECT 'lane ' || l.id || ' has had ' || (l.next_seq - 1) || ' places and knows of ' || (l.swept + COALESCE(m.places, 0)) FROM lanes l
+	  LEFT JOIN (SELECT lane_id, SUM(run) AS places FROM message_life GROUP BY lane_id) m ON m.lane_id = l.id
+	  WHERE l.direction <> 3 AND l.next_seq - 1 <> l.swept + COALESCE(m.places, 0) LIMIT 20`},
 	{`SELECT 'message ' || m.id || ' has ended and is still in the queue' FROM message_queue q
 	  JOIN message_life m ON m.id = q.life_id WHERE m."end" <> '' LIMIT 20`},
 }
 
 // openReadOnly opens the file so that nothing, a checkpoint on close included, can change it.
 func openReadOnly(path string) (*sql.DB, error) {
-	return sql.Open("sqlite", dsn(path, "mode=ro&"+pragmas))
+	return sql.Open("sqlite", fileURI(path, url.Values{"mode": {"ro"}, "_pragma": pragmas}))
 }

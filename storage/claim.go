@@ -12,24 +12,25 @@ import (
 
 // claimed is a lane with its head, as the claim found it; what needs decoding is decoded by the caller.
 type claimed struct {
-	lane, epoch, lostAt, stopSeq, wakeAt, now int64
-	leased                                    bool
-	attempts, lost, run                       int
-	waiting                                   string
-	key                                       corebot.Key
-	life, seq, publishedAt                    int64
-	id, kind                                  string
-	checksum, body                            []byte
-	attemptLog                                string
-	journal                                   []corebot.Step
-	damaged                                   error // the journal cannot be read
+	lane, epoch, lostAt, stopSeq, mergeSeq, wakeAt, freeAt, now int64
+	leased, interrupted                                         bool
+	attempts, lost, run                                         int
+	waiting                                                     string
+	key                                                         corebot.Key
+	life, seq, publishedAt                                      int64
+	id, kind                                                    string
+	checksum, body                                              []byte
+	attemptLog                                                  string
+	journal                                                     []corebot.Step
+	damaged                                                     error // the journal cannot be read
+	begun                                                       bool  // an earlier claim of the head has not ended it
 }
 
 var (
 	// The lanes of a pool that are due, oldest first: one probe of lanes_wake however deep the backlog. Leased and backing-off
 	// lanes sort after now in the same index; empty ones are not in it. The planner looks at the value of a bare LIMIT ? and
 	// prepares the statement anew whenever it changes; at an expression it does not look.
-	readyLanes = &query{`SELECT l.id, l.epoch, l.leased, l.attempts, l.lost, l.lost_at, l.stop_seq, l.waiting,
+	readyLanes = &query{`SELECT l.id, l.epoch, l.leased, l.attempts, l.lost, l.lost_at, l.stop_seq, l.interrupted, l.merge_seq, l.free_at, l.waiting,
 		  l.agent, l.channel, l.account, l.chat, l.thread,
 		  q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run, m.published_at, m.attempt_log
 		FROM lanes l
@@ -37,7 +38,7 @@ var (
 		JOIN message_life m ON m.id = q.life_id
 		WHERE l.pool = ? AND l.wake_at <= ? ORDER BY l.wake_at LIMIT ? + 0`}
 	nextWake  = &query{`SELECT MIN(wake_at) FROM lanes WHERE pool = ? AND wake_at IS NOT NULL`}
-	leaseLane = &query{`UPDATE lanes SET epoch = epoch + 1, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, waiting = '' WHERE id = ?`}
+	leaseLane = &query{`UPDATE lanes SET epoch = epoch + 1, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, free_at = ?, waiting = '' WHERE id = ?`}
 	logLife   = &query{`UPDATE message_life SET attempt_log = ? WHERE id = ?`}
 )
 
@@ -46,7 +47,7 @@ func readyLanesTx(t *tx, pool corebot.Pool, n int) ([]claimed, error) {
 	err := t.each(readyLanes, func(s scanner) error {
 		out = append(out, claimed{})
 		c := &out[len(out)-1]
-		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostAt, &c.stopSeq, &c.waiting,
+		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostAt, &c.stopSeq, &c.interrupted, &c.mergeSeq, &c.freeAt, &c.waiting,
 			&c.key.Agent, &c.key.Channel, &c.key.Account, &c.key.Chat, &c.key.Thread,
 			&c.life, &c.seq, &c.body, &c.id, &c.kind, &c.checksum, &c.run, &c.publishedAt, &c.attemptLog)
 	}, string(pool), t.now, n)
@@ -64,10 +65,11 @@ func nextWakeTx(t *tx, pool corebot.Pool) (int64, error) {
 	return next, nil
 }
 
-// leaseTx takes a ready lane. A lane that is still marked as leased lost its worker: the loss is counted against the journal
-// position, and a new step since the last loss starts the count anew.
-func leaseTx(t *tx, c *claimed, lease time.Duration) (err error) {
-	if c.leased || c.attempts > 0 || c.lost > 0 || c.run > 1 || c.waiting != "" {
+// lookTx reads what an earlier claim of the head has left. A lane that is still marked as leased lost its worker: the loss is counted
+// against the journal position, and a new step since the last loss starts the count anew.
+func lookTx(t *tx, c *claimed) (err error) {
+	c.begun = c.leased || c.attempts > 0 || c.lost > 0 || c.waiting != "" && c.waiting != corebot.Paced && c.waiting != corebot.Collecting
+	if c.begun || c.run > 1 {
 		c.journal, err = stepsTx(t, c.life, c.run)
 		if errors.Is(err, errStepDamaged) {
 			c.damaged = err
@@ -80,16 +82,42 @@ func leaseTx(t *tx, c *claimed, lease time.Duration) (err error) {
 			c.lost, c.lostAt = 0, at
 		}
 		c.lost++
-		log := appendAttempt(c.attemptLog, corebot.Attempt{Run: c.run, At: t.now, What: "lease_lost"})
-		if _, err := t.exec(logLife, log, c.life); err != nil {
-			return err
-		}
+	}
+	return nil
+}
+
+// leaseTx takes a ready lane that was looked at.
+func leaseTx(t *tx, c *claimed, terms corebot.Terms) error {
+	if err := logLossTx(t, c); err != nil {
+		return err
 	}
 	c.now = t.now.UnixMilli()
-	c.wakeAt = t.now.Add(lease).UnixMilli()
+	c.wakeAt = t.now.Add(terms.Lease).UnixMilli()
+	if !c.begun {
+		c.freeAt = nextFree(c.freeAt, t.now, terms.Rate)
+	}
 	c.epoch++
-	_, err = t.exec(leaseLane, c.wakeAt, t.now, c.lost, c.lostAt, c.lane)
+	_, err := t.exec(leaseLane, c.wakeAt, t.now, c.lost, c.lostAt, c.freeAt, c.lane)
 	return err
+}
+
+func logLossTx(t *tx, c *claimed) error {
+	if !c.leased {
+		return nil
+	}
+	log := appendAttempt(c.attemptLog, corebot.Attempt{Run: c.run, At: t.now, What: "lease_lost"})
+	_, err := t.exec(logLife, log, c.life)
+	return err
+}
+
+// nextFree is when a lane may give out its next message after one that is given out now: the generic cell rate algorithm, kept as
+// the one time from which the lane is free.
+func nextFree(freeAt int64, now time.Time, r corebot.Rate) int64 {
+	if r.Every <= 0 {
+		return freeAt
+	}
+	credit := time.Duration(max(r.Burst, 1)-1) * r.Every
+	return max(freeAt, now.Add(-credit).UnixMilli()) + r.Every.Milliseconds()
 }
 
 // progress measures how far a journal came: every begun and every finished step counts.
@@ -127,7 +155,7 @@ func (c *claimed) delivery(pool corebot.Pool) corebot.Delivery {
 	err = cmp.Or(err, c.damaged)
 	return corebot.Delivery{
 		Lease: corebot.Lease{Lane: c.lane, Epoch: c.epoch}, Life: c.life, Message: m, Seq: c.seq, Size: len(c.body),
-		Run: c.run, Attempt: c.attempts + 1, Lost: c.lost, Stopped: c.stopSeq >= c.seq, Journal: c.journal,
+		Run: c.run, Attempt: c.attempts + 1, Lost: c.lost, Stopped: c.stopSeq >= c.seq, Interrupted: c.interrupted, Merges: c.mergeSeq > c.seq, Journal: c.journal,
 		PublishedAt: fromMillis(c.publishedAt), ClaimedAt: fromMillis(c.now), ExpiresAt: fromMillis(c.wakeAt), Damaged: err,
 	}
 }

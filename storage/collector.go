@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/corebot/corebot"
 )
 
 // collector reads the figures of the queue when somebody scrapes them.
@@ -15,14 +13,15 @@ type collector struct{ queue *Queue }
 var (
 	depthDesc  = prometheus.NewDesc("corebot_queue_messages", "Messages that wait or run, by pool.", []string{"pool"}, nil)
 	laneDesc   = prometheus.NewDesc("corebot_queue_lanes", "Lanes with messages, by pool and state of their head: ready, leased, waiting.", []string{"pool", "state"}, nil)
-	deadDesc   = prometheus.NewDesc("corebot_dead_letters", "Messages in the dead letters.", []string{"direction"}, nil)
+	deadDesc   = prometheus.NewDesc("corebot_dead_letters", "Messages in the dead letters, by direction and reason.", []string{"direction", "reason"}, nil)
 	oldestDesc = prometheus.NewDesc("corebot_oldest_unanswered_seconds", "Age of the oldest accepted inbound message that has not ended; 0 if there is none.", nil, nil)
+	parkedDesc = prometheus.NewDesc("corebot_parked_messages", "Messages that have left their lanes until a time, by reason.", []string{"reason"}, nil)
 	bytesDesc  = prometheus.NewDesc("corebot_store_file_bytes", "Size of the database's files.", []string{"file"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{depthDesc, laneDesc, deadDesc, oldestDesc, bytesDesc} {
+	for _, d := range []*prometheus.Desc{depthDesc, laneDesc, deadDesc, oldestDesc, parkedDesc, bytesDesc} {
 		out <- d
 	}
 }
@@ -43,8 +42,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(laneDesc, float64(p.Waiting), string(pool), "waiting")
 		gauge(laneDesc, float64(p.Lanes-p.Leased-p.Waiting), string(pool), "ready")
 	}
-	for _, d := range []corebot.Direction{corebot.Inbound, corebot.Outbound} {
-		gauge(deadDesc, float64(s.DeadLetters[d]), d.String())
+	for death, n := range s.DeadFor {
+		gauge(deadDesc, float64(n), death.Direction.String(), death.Reason)
+	}
+	for reason, n := range s.Parked {
+		gauge(parkedDesc, float64(n), reason)
 	}
 	age := 0.0
 	if !s.OldestUnanswered.IsZero() {

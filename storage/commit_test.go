@@ -110,7 +110,7 @@ func TestAClaimWhoseCommitFailedLeavesItsLaneReady(t *testing.T) {
 		})
 		runTest(t, db)
 		publishTest(t, db, "chat", "1")
-		if _, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 9, time.Hour); !errors.Is(err, errDisk) {
+		if _, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 9, corebot.Terms{Lease: time.Hour}); !errors.Is(err, errDisk) {
 			t.Fatalf("got %v", err)
 		}
 		asked := time.Now()
@@ -136,7 +136,7 @@ func TestABrokenDiskDoesNotMakeTheWriterSpin(t *testing.T) {
 		runTest(t, db)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got %v", err)
 		}
 		synctest.Wait() // the writer sleeps; what it counted may be read

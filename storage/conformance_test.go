@@ -7,47 +7,55 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/bus/bustest"
 	"github.com/corebot/corebot/storage"
 )
 
-func TestTheStoreKeepsTheContractOfTheBus(t *testing.T) {
-	bustest.Run(t, func(dir string) (bustest.Store, error) {
-		db, err := storage.Open(context.Background(), dir, storage.Options{})
-		if err != nil {
-			return bustest.Store{}, err
-		}
-		ctx, stop := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- db.Run(ctx) }()
-		s := bustest.Store{
-			Queue: storage.NewQueue(db), Ledger: storage.NewLedger(db), DeadLetters: storage.NewDeadLetters(db), Lives: storage.NewLives(db), Problems: db.Problems,
-			Close: func() error {
-				stop()
-				return errors.Join(<-ended, db.Close())
-			},
-		}
-		damage := map[bustest.Damaged]string{
+func TestTheStoreKeepsTheContractOfTheBus(t *testing.T) { bustest.Run(t, openForSuite) }
+
+// openForSuite opens the database of a directory as a new process would.
+func openForSuite(dir string) (bustest.Store, error) {
+	db, err := storage.Open(context.Background(), dir, storage.Options{
+		Queueing: corebot.Queueing{Debounce: bustest.Debounce}, Limits: corebot.Limits{Control: bustest.ControlRate()},
+	})
+	if err != nil {
+		return bustest.Store{}, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- db.Run(ctx) }()
+	letters := storage.NewDeadLetters(db)
+	return bustest.Store{
+		Queue: storage.NewQueue(db), Ledger: storage.NewLedger(db), Lives: storage.NewLives(db), Modes: storage.NewChats(db), DeadLetters: letters, Administer: letters,
+		Damage:   func(life int64, what bustest.Damaged) error { return damage(dir, life, what) },
+		Census:   func() (bustest.Census, error) { return census(dir) },
+		Problems: db.Problems,
+		Close: func() error {
+			stop()
+			return errors.Join(<-ended, db.Close())
+		},
+	}, nil
+}
+
+func damage(dir string, life int64, what bustest.Damaged) error {
+	return behindItsBack(dir, func(db *sql.DB) error {
+		_, err := db.Exec(map[bustest.Damaged]string{
 			bustest.Body:    `UPDATE message_queue SET body = zeroblob(length(body)) WHERE life_id = ?`,
 			bustest.Letter:  `UPDATE message_queue SET body = CAST(replace(CAST(body AS TEXT), 'text of', 'texT of') AS BLOB) WHERE life_id = ?`,
 			bustest.Journal: `UPDATE execution_steps SET request = replace(request, '"', '?') WHERE life_id = ?`,
-		}
-		s.Damage = func(life int64, what bustest.Damaged) error {
-			return behindItsBack(dir, func(db *sql.DB) error {
-				_, err := db.Exec(damage[what], life)
-				return err
-			})
-		}
-		s.Census = func() (c bustest.Census, err error) {
-			err = behindItsBack(dir, func(db *sql.DB) error {
-				return db.QueryRow(`SELECT (SELECT COUNT(*) FROM lanes), (SELECT COUNT(*) FROM message_life), (SELECT COUNT(*) FROM message_queue),
-					(SELECT COUNT(*) FROM execution_steps), (SELECT COUNT(*) FROM history), (SELECT COUNT(*) FROM audit_events)`).
-					Scan(&c.Lanes, &c.Lives, &c.Waiting, &c.Steps, &c.History, &c.Audit)
-			})
-			return c, err
-		}
-		return s, nil
+		}[what], life)
+		return err
 	})
+}
+
+func census(dir string) (c bustest.Census, err error) {
+	err = behindItsBack(dir, func(db *sql.DB) error {
+		return db.QueryRow(`SELECT (SELECT COUNT(*) FROM lanes), (SELECT COUNT(*) FROM message_life), (SELECT COUNT(*) FROM message_queue),
+			(SELECT COUNT(*) FROM execution_steps), (SELECT COUNT(*) FROM history), (SELECT COUNT(*) FROM audit_events)`).
+			Scan(&c.Lanes, &c.Lives, &c.Waiting, &c.Steps, &c.History, &c.Audit)
+	})
+	return c, err
 }
 
 // behindItsBack uses the database on a connection of its own, as no part of Corebot does.

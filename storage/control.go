@@ -3,89 +3,168 @@ package storage
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/corebot/corebot"
 )
 
 var (
 	selectHead = &query{`SELECT life_id, seq FROM message_queue WHERE lane_id = ? ORDER BY seq LIMIT 1`}
-	stopLane   = &query{`UPDATE lanes SET stop_seq = ?, wake_at = CASE WHEN leased = 1 THEN wake_at ELSE MIN(wake_at, ?) END WHERE id = ?`}
+	stopLane   = &query{`UPDATE lanes SET stop_seq = ?, interrupted = ?, wake_at = CASE WHEN leased = 1 THEN wake_at ELSE MIN(wake_at, ?) END WHERE id = ?`}
 	endNow     = &query{`UPDATE message_life SET "end" = ?, claimed_at = ?, ended_at = ? WHERE id = ?`}
+	paceLane   = &query{`UPDATE lanes SET free_at = ? WHERE id = ?`}
 )
 
 // Stop accepts a /stop: it marks the head of the chat's lane, wherever that is in its life, and enqueues the notices, all
 // in one commit. A head that runs learns it from its worker's side; any other is claimed at once and ended.
-// Only the message with the life headLife is stopped: if the lane went on meanwhile, nothing is.
+// Only the message with the life headLife is stopped: if the lane went on meanwhile, nothing is. One that is parked ends here. One that stops nothing is held to the
+// rate of control messages: [corebot.ErrLaneFull].
 func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, notice func(found bool) corebot.Message) (s corebot.Stopped, err error) {
-	control, err := pack([]corebot.Message{m})
-	if err != nil {
-		return s, err
-	}
-	answers, err := pack([]corebot.Message{notice(false), notice(true)})
-	if err != nil {
-		return s, err
-	}
+	packed := pack([]corebot.Message{m, notice(false), notice(true)})
 	err = l.db.write(ctx, "stop", func(t *tx) error {
-		s = corebot.Stopped{}
-		lane, err := laneTx(t, corebot.Control, m.Key)
+		lane, seq, err := headTx(t, m.Key, headLife)
 		if err != nil {
 			return err
 		}
-		c := &control[0]
-		life, err := t.insert(insertLife, lane.id, m.ID, string(m.Kind), c.checksum[:], m.Sender.ID, nil, t.now)
+		_, _, parked, err := isParkedTx(t, headLife)
 		if err != nil {
 			return err
 		}
-		if life == 0 {
-			r, _, err := duplicateTx(t, c, lane)
-			s.Life, s.Duplicate = r.Life, true
-			if err == nil {
-				err = r.Err
-			}
+		s = corebot.Stopped{Found: seq != 0 || parked}
+		r, err := l.db.controlTx(t, &packed[0], s.Found)
+		s.Life, s.Duplicate, s.Found = r.Life, r.Duplicate, s.Found && !r.Duplicate
+		if err != nil || r.Duplicate {
 			return err
 		}
-		if _, err := t.exec(endNow, string(corebot.EndApplied), t.now, t.now, life); err != nil {
-			return err
+		if !s.Found {
+			return noticeTx(t, &packed[1], r.Life)
 		}
-		s.Life = life
-		if s.Found, err = stopHeadTx(t, m.Key, headLife); err != nil {
-			return err
+		if parked {
+			_, err = endParkedTx(t, headLife, corebot.EndStopped, "stop")
+		} else if _, err = t.exec(stopLane, seq, false, t.now, lane); err == nil {
+			t.wake(corebot.InboundPool, t.now.UnixMilli())
 		}
-		answer := &answers[0]
-		if s.Found {
-			answer = &answers[1]
-		}
-		answer.cause = life
-		r, err := publishTx(t, answer, corebot.Limits{})
-		return cmp.Or(err, r.Err)
+		return cmp.Or(err, noticeTx(t, &packed[2], r.Life))
 	})
 	return s, err
 }
 
-func stopHeadTx(t *tx, k corebot.Key, headLife int64) (bool, error) {
-	lane, err := laneTx(t, corebot.Inbound, k)
-	if err != nil {
-		return false, err
+// Answer accepts a control message that changes nothing, and tells the chat what it asked for, in one commit. It is held to the rate of
+// control messages: [corebot.ErrLaneFull].
+func (l *Ledger) Answer(ctx context.Context, m corebot.Message, notice corebot.Message) (r corebot.Receipt, err error) {
+	packed := pack([]corebot.Message{m, notice})
+	err = l.db.write(ctx, "answer", func(t *tx) (err error) {
+		if r, err = l.db.controlTx(t, &packed[0], false); err != nil || r.Duplicate {
+			return err
+		}
+		return noticeTx(t, &packed[1], r.Life)
+	})
+	return r, err
+}
+
+// Steer accepts a /steer, as the inbound prompt that its text is. If headLife is the message whose turn runs, or will go on, that turn takes the
+// text in at its next step, unless it ends before; otherwise, and always when headLife is 0, it waits its turn. notice, which may give nil, words
+// what the chat is told in the same commit; by goes to the audit if it says denied. The limits of the queue hold; their errors are those of [Queue.Publish].
+func (l *Ledger) Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(merges bool) *corebot.Message) (s corebot.Steered, err error) {
+	steer := &pack([]corebot.Message{m})[0]
+	steer.steers = &headLife
+	told := map[bool]*parcel{}
+	for _, merges := range []bool{false, true} {
+		if n := notice(merges); n != nil {
+			told[merges] = &pack([]corebot.Message{*n})[0]
+		}
 	}
-	var life, seq int64
+	err = l.db.write(ctx, "steer", func(t *tx) (err error) {
+		if s.Receipt, err = publishTx(t, steer, l.db.limits); err != nil || s.Err != nil || s.Duplicate {
+			return cmp.Or(err, s.Err)
+		}
+		if s.Merges, err = mergesTx(t, s.Life); err != nil {
+			return err
+		}
+		if by.Outcome == corebot.OutcomeDenied {
+			if err := auditTx(t, []corebot.AuditEvent{by}); err != nil {
+				return err
+			}
+		}
+		if told[s.Merges] == nil {
+			return nil
+		}
+		return noticeTx(t, told[s.Merges], s.Life)
+	})
+	return s, err
+}
+
+// noticeTx enqueues what a chat is told of a message.
+func noticeTx(t *tx, notice *parcel, cause int64) error {
+	notice.cause = cause
+	r, err := publishTx(t, notice, corebot.Limits{})
+	return cmp.Or(err, r.Err)
+}
+
+// controlTx stores a control message as one that has been applied: it never waits, so it has no place in a queue. A message that was
+// stored before is a duplicate; the same id with another body is [corebot.ErrConflict]. One that has nothing to do is refused when they come faster
+// than their rate; the others are bounded by what there is to stop or to retry, and a flood must not keep anybody from stopping.
+func (db *DB) controlTx(t *tx, c *parcel, effective bool) (r corebot.Receipt, err error) {
+	lane, err := findLaneTx(t, corebot.Control, c.Key)
+	if err != nil {
+		return r, err
+	}
+	if now := t.now.UnixMilli(); !effective && lane.freeAt > now {
+		r, known, err := duplicateTx(t, c, lane)
+		if err == nil && !known {
+			err = fmt.Errorf("%w: too many commands", corebot.ErrLaneFull)
+		}
+		return r, cmp.Or(err, r.Err)
+	}
+	if err := makeLaneTx(t, corebot.Control, c.Key, &lane); err != nil {
+		return r, err
+	}
+	if r.Life, err = bearTx(t, c, lane); err != nil {
+		return r, err
+	}
+	if r.Life == 0 {
+		r, _, err = duplicateTx(t, c, lane)
+		return r, cmp.Or(err, r.Err)
+	}
+	if rate := db.limits.Control; rate.Every > 0 && !effective {
+		if _, err := t.exec(paceLane, nextFree(lane.freeAt, t.now, rate), lane.id); err != nil {
+			return r, err
+		}
+	}
+	_, err = t.exec(endNow, string(corebot.EndApplied), t.now, t.now, r.Life)
+	return r, err
+}
+
+// headTx gives the lane of a chat and the place of its head, or 0 if that is not the life meant.
+func headTx(t *tx, k corebot.Key, headLife int64) (laneID, seq int64, err error) {
+	if headLife == 0 {
+		return 0, 0, nil
+	}
+	lane, err := findLaneTx(t, corebot.Inbound, k)
+	if err != nil {
+		return 0, 0, err
+	}
+	var life int64
 	found, err := t.one(selectHead, []any{&life, &seq}, lane.id)
 	if err != nil || !found || life != headLife {
-		return false, err
+		return 0, 0, err
 	}
-	if _, err := t.exec(stopLane, seq, t.now, lane.id); err != nil {
-		return false, err
-	}
-	t.wake(corebot.InboundPool, t.now.UnixMilli())
-	return true, nil
+	return lane.id, seq, nil
 }
 
 var headOf = &query{`SELECT m.id, m.sender FROM lanes l
 	JOIN message_queue q ON q.lane_id = l.id JOIN message_life m ON m.id = q.life_id
 	WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY q.seq LIMIT 1`}
 
-// Head is the message that a chat works on or waits for: its life and its sender. A life of 0 means that there is none.
+// Head is the message that a chat works on or waits for: its life and its sender. Of an empty lane it is the oldest message that is parked. A
+// life of 0 means that there is none.
 func (l *Ledger) Head(ctx context.Context, k corebot.Key) (life int64, sender corebot.Principal, err error) {
 	sender = corebot.Principal{Channel: k.Channel, Account: k.Account}
-	_, err = l.db.reader.one(ctx, headOf, []any{&life, &sender.ID}, int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
-	return life, sender, err
+	for _, q := range []*query{headOf, oldestInLot} {
+		found, err := l.db.reader.one(ctx, q, []any{&life, &sender.ID}, int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+		if err != nil || found {
+			return life, sender, err
+		}
+	}
+	return 0, sender, nil
 }

@@ -6,18 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"modernc.org/sqlite"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/migrations"
+	"github.com/corebot/corebot/storage/engine"
 )
 
 // FileName is the database's name in the data directory.
@@ -28,23 +30,33 @@ type Options struct {
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
 	Readers int                   // query-only connections, 4 by default
+	Limits  corebot.Limits        // what control messages and dead letters that come back are held to; none by default
+	// Queueing is how prompts wait that find their chat busy; in line by default. A debounce is needed for ModeCollect.
+	Queueing corebot.Queueing
+	// Accounting is how what turns spend is booked.
+	Accounting corebot.Accounting
 }
 
 // DB is Corebot's database in one data directory. Its methods may be called from any goroutine; those that write need
 // [DB.Run] to be running.
 type DB struct {
-	path    string
-	log     zerolog.Logger
-	metrics *metrics
-	lock    *dirLock
-	conn    *writeConn
-	batch   int64
-	total   totals
-	reader  *reader
-	ops     chan *op
-	failing atomic.Bool   // the last transaction of the writer failed
-	stopped chan struct{} // closed when the writer takes nothing more
-	drained chan struct{} // closed when it has answered what it took
+	path       string
+	vfs        string // SQLite's file system layer of the write connection; tests replace it
+	log        zerolog.Logger
+	metrics    *metrics
+	lock       *dirLock
+	limits     corebot.Limits
+	queueing   corebot.Queueing
+	accounting corebot.Accounting
+	conn       *prepared
+	state      state // as the writer begins with
+	reader     *reader
+	ops        chan *op
+	failing    failure       // the last transaction of the writer failed
+	diskLow    atomic.Bool   // the disk is under its floor: nothing more comes in; see [Space]
+	between    chan func()   // what the writer runs between two transactions
+	stopped    chan struct{} // closed when the writer takes nothing more
+	drained    chan struct{} // closed when it has answered what it took
 }
 
 // Open locks the data directory (made if it is missing), checks the file, migrates it if it is older, and voids the leases
@@ -55,7 +67,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, ops: make(chan *op, maxBatch), stopped: make(chan struct{}), drained: make(chan struct{})}
+	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, ops: make(chan *op, maxBatch), between: make(chan func()), stopped: make(chan struct{}), drained: make(chan struct{})}
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
@@ -70,13 +82,13 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := migrate(ctx, db.path, migrations.FS, o.Log); err != nil {
 		return nil, err
 	}
-	if db.conn, err = openWriteConn(db.path); err != nil {
+	if db.conn, err = openWriteConn(db.path, db.vfs); err != nil {
 		return nil, classify(err)
 	}
 	if err := db.conn.voidLeases(time.Now()); err != nil {
 		return nil, fmt.Errorf("void the leases of the last process: %w", classify(err))
 	}
-	if db.batch, db.total, err = readState(db.conn); err != nil {
+	if db.state, err = readState(db.conn); err != nil {
 		return nil, fmt.Errorf("read the state of the database: %w", classify(err))
 	}
 	if db.reader, err = openReader(db.path, cmp.Or(o.Readers, 4)); err != nil {
@@ -117,54 +129,69 @@ func (db *DB) Close() error {
 	return errors.Join(errs...)
 }
 
-// pragmas hold for every connection. synchronous=FULL is the guarantee G1; nothing here may weaken it.
-const pragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(off)&_pragma=trusted_schema(off)&_pragma=cell_size_check(on)"
+// pragmas hold for every connection.
+var pragmas = []string{"busy_timeout(5000)", "foreign_keys(off)", "trusted_schema(off)", "cell_size_check(on)"}
 
-// writePragmas: pages and cache by measurement (docs/performance.md); the WAL is cut back to its limit after a checkpoint.
-const writePragmas = pragmas + "&_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=cache_size(-16384)" +
-	"&_pragma=wal_autocheckpoint(4000)&_pragma=journal_size_limit(67108864)&_pragma=temp_store(memory)"
+// writePragmas hold for connections that write. synchronous(FULL) is the guarantee G1; nothing here may weaken it. Pages and cache are by
+// measurement (docs/performance.md); the WAL is cut back to its limit after a checkpoint.
+var writePragmas = append(slices.Clone(pragmas), "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-16384)",
+	"wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "temp_store(memory)")
 
-// dsn is a file URI: a path with "?" or "#" in it stays a path.
-func dsn(path, params string) string {
-	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params}).String()
+// fileURI names a database file: a path with "?" or "#" in it stays a path.
+func fileURI(path string, params url.Values) string {
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params.Encode()}).String()
 }
 
-func openWriteConn(path string) (*writeConn, error) {
-	c, err := (&sqlite.Driver{}).Open(dsn(path, writePragmas))
+// dsn is the URI for the driver of database/sql, which takes the pragmas with it.
+func dsn(path string, pragmas []string) string { return fileURI(path, url.Values{"_pragma": pragmas}) }
+
+// openWriteConn opens the write connection. vfs names SQLite's file system layer; it is "" but in tests.
+func openWriteConn(path, vfs string) (*prepared, error) {
+	c, err := engine.Open(fileURI(path, nil), vfs, writePragmas)
 	if err != nil {
 		return nil, err
 	}
-	return newWriteConn(c), nil
+	return newPrepared(c), nil
 }
 
 var (
 	touchStore   = &query{`UPDATE store SET batch = batch WHERE id = 1`}
-	selectBatch  = &query{`SELECT batch FROM store WHERE id = 1`}
+	selectStore  = &query{`SELECT batch, last_life FROM store WHERE id = 1`}
 	selectTotals = &query{`SELECT direction, SUM(depth), SUM(bytes) FROM lanes GROUP BY direction`}
 	voidLeases   = &query{`UPDATE lanes SET epoch = epoch + 1, wake_at = ? WHERE leased = 1 OR waiting = '` + corebot.NotNow + `'
 		OR waiting = '' AND wake_at > ?`}
-	capWaits = &query{`UPDATE lanes SET wake_at = ? WHERE wake_at > ?`}
+	capWaits = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?), free_at = MIN(free_at, ?), quiet_at = MIN(quiet_at, ?)
+		WHERE wake_at > ? OR free_at > ? OR quiet_at > ?`}
 )
 
 // voidLeases makes the lanes that an earlier process held, or that waited for something of it, ready at once. The held ones stay
 // marked as leased: the next claim counts the loss, and finds the journal.
 // Times are of the wall clock: one that was ahead when they were written must not hold a chat. A head that waits for nothing is due
-// now, and none waits longer than longestWait.
-func (c *writeConn) voidLeases(now time.Time) error {
-	if _, err := c.exec(voidLeases, []any{now, now}); err != nil {
+// now, and none waits longer than longestWait. Parked messages come back: what they were parked for may have been configured anew.
+func (c *prepared) voidLeases(now time.Time) error {
+	if _, err := c.exec(voidLeases, now, now); err != nil {
 		return err
 	}
 	latest := now.Add(longestWait)
-	_, err := c.exec(capWaits, []any{latest, latest})
+	_, err := c.exec(capWaits, latest, latest, latest, latest, latest, latest)
 	return err
 }
 
 // longestWait is the longest backoff that the bus gives.
 const longestWait = time.Hour
 
-func readState(c *writeConn) (batch int64, sum totals, err error) {
-	if err := c.each(selectBatch, func(s scanner) error { return s.Scan(&batch) }, nil); err != nil {
-		return 0, sum, err
+// state is what the writer knows of the database without asking it.
+type state struct {
+	batch    int64 // the number of the last commit
+	lastLife int64 // the number of the newest life
+	total    totals
+	backAt   int64 // see tx
+}
+
+func readState(c *prepared) (st state, err error) {
+	err = c.each(selectStore, func(s scanner) error { return s.Scan(&st.batch, &st.lastLife) })
+	if err != nil {
+		return st, err
 	}
 	err = c.each(selectTotals, func(s scanner) error {
 		var direction int
@@ -172,11 +199,23 @@ func readState(c *writeConn) (batch int64, sum totals, err error) {
 		if err := s.Scan(&direction, &depth, &bytes); err != nil {
 			return err
 		}
-		sum.depth[direction] = depth
-		sum.bytes += bytes
+		if direction >= 0 && direction < len(st.total.depth) { // else a bit has flipped, which `db check` will say
+			st.total.depth[direction] = depth
+		}
+		st.total.bytes += bytes
 		return nil
-	}, nil)
-	return batch, sum, err
+	})
+	if err != nil {
+		return st, err
+	}
+	var parked, bytes int64 // all of them came in, and count as waiting
+	err = c.each(parkedTotal, func(s scanner) error { return s.Scan(&parked, &bytes, &st.backAt) })
+	st.total.depth[corebot.Inbound] += parked
+	st.total.bytes += bytes
+	if parked == 0 {
+		st.backAt = math.MaxInt64
+	}
+	return st, err
 }
 
 // fileSizes are the sizes of the database and its write-ahead log, in bytes.

@@ -4,15 +4,31 @@ import (
 	"errors"
 	"fmt"
 
-	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/corebot/corebot"
 )
 
+// sqliteError is an error of SQLite's own, from the writer's engine or from the readers' driver.
+type sqliteError interface {
+	error
+	Code() int // extended result code
+}
+
+func ofSQLite(err error) bool {
+	if err == nil {
+		return false
+	}
+	var e sqliteError
+	return errors.As(err, &e)
+}
+
 // classify turns what SQLite says into the errors that callers decide on. It knows codes, not texts.
 func classify(err error) error {
-	var e *sqlite.Error
+	if err == nil {
+		return nil
+	}
+	var e sqliteError
 	if !errors.As(err, &e) {
 		return err
 	}

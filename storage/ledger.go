@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/corebot/corebot"
@@ -20,8 +21,12 @@ func (l *Ledger) Record(ctx context.Context, d corebot.Delivery, s corebot.Step,
 	if err != nil {
 		return err
 	}
-	return l.db.write(ctx, "step."+string(s.Kind)+"."+string(s.State), func(t *tx) error {
+	var used corebot.Use
+	err = l.db.write(ctx, "step."+string(s.Kind)+"."+string(s.State), func(t *tx) (err error) {
 		if err := holdsTx(t, d.Lease); err != nil {
+			return err
+		}
+		if used, err = l.bookStepTx(t, &d, s); err != nil {
 			return err
 		}
 		if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
@@ -29,15 +34,16 @@ func (l *Ledger) Record(ctx context.Context, d corebot.Delivery, s corebot.Step,
 		}
 		return auditTx(t, events)
 	})
+	l.db.metrics.used(used, err)
+	return err
 }
 
-// Commit ends a turn: outcome, history, replies and usage, all of it or nothing (guarantee G4). Replies whose ids were
+// Commit ends a turn: outcome, history, replies and what it spent, all of it or nothing (guarantee G4). Replies whose ids were
 // enqueued before collapse. Replies are not held to the limits of the queue: a turn that was paid for is not thrown away.
+// Of the notices of parked messages only the first with an id is enqueued, whatever the others say. A lane that has no place for one more
+// parked message is [corebot.ErrLaneFull], and nothing has changed.
 func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error {
-	replies, err := pack(r.Replies)
-	if err != nil {
-		return err
-	}
+	replies := pack(r.Replies)
 	for i := range replies {
 		replies[i].cause = d.Life
 	}
@@ -45,11 +51,12 @@ func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Resul
 	if err != nil {
 		return err
 	}
-	return l.db.write(ctx, "turn", func(t *tx) error {
-		if err := settleUsageTx(t, &d, r.Outcome, r.Usage); err != nil {
+	var used corebot.Use
+	err = l.db.write(ctx, "turn", func(t *tx) (err error) {
+		if used, err = l.settleTurnTx(t, &d, r); err != nil {
 			return err
 		}
-		if err := appendHistoryTx(t, d, history, r.NewSession); err != nil {
+		if err := appendHistoryTx(t, d, history, r); err != nil {
 			return err
 		}
 		for i := range replies {
@@ -57,10 +64,15 @@ func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Resul
 			if err != nil {
 				return err
 			}
+			if errors.Is(receipt.Err, corebot.ErrConflict) && r.Outcome.Verb == corebot.Park {
+				continue // the chat was told in answer to an earlier message
+			}
 			if receipt.Err != nil {
 				return fmt.Errorf("reply %s: %w", replies[i].ID, receipt.Err)
 			}
 		}
 		return nil
 	})
+	l.db.metrics.used(used, err)
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -16,10 +17,12 @@ type Lives struct{ db *DB }
 func NewLives(db *DB) *Lives { return &Lives{db} }
 
 const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id, m.kind, m.checksum, m.sender, m.run,
-	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.published_at, m.claimed_at, m.ended_at,
-	COALESCE(m.body, q.body), COALESCE(q.seq, 0), COALESCE((SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id), 0),
-	l.leased, l.claimed_at, l.wake_at, l.waiting, l.attempts
-	FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id `
+	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.cost, m.unpriced, m.published_at, m.claimed_at, m.ended_at,
+	COALESCE(m.body, q.body, p.body), COALESCE(q.seq, 0), COALESCE((SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id), 0),
+	l.leased, l.claimed_at, l.wake_at, l.waiting, l.attempts, COALESCE(m.cause_id, 0), COALESCE(c.message_id, ''),
+	COALESCE(m.merged_id, 0), COALESCE(g.message_id, ''), COALESCE(p.reason, ''), COALESCE(p.due_at, 0)
+	FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id
+	LEFT JOIN message_parked p ON p.life_id = m.id LEFT JOIN message_life c ON c.id = m.cause_id LEFT JOIN message_life g ON g.id = m.merged_id `
 
 var (
 	livesByMessageID = &query{lifeColumns + `WHERE m.message_id = ? ORDER BY m.id LIMIT 20`}
@@ -44,8 +47,8 @@ func (l *Lives) Get(ctx context.Context, life int64) (corebot.Life, error) {
 	return found[0], nil
 }
 
-func (l *Lives) load(ctx context.Context, q *query, arg any) ([]corebot.Life, error) {
-	lives, err := l.scan(ctx, q, arg)
+func (l *Lives) load(ctx context.Context, q *query, args ...any) ([]corebot.Life, error) {
+	lives, err := l.scan(ctx, q, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +71,13 @@ func (l *Lives) load(ctx context.Context, q *query, arg any) ([]corebot.Life, er
 	return lives, nil
 }
 
-func (l *Lives) scan(ctx context.Context, q *query, arg any) ([]corebot.Life, error) {
+func (l *Lives) scan(ctx context.Context, q *query, args ...any) ([]corebot.Life, error) {
 	var out []corebot.Life
 	err := l.db.reader.each(ctx, q, func(s scanner) error {
 		life, err := scanLife(s)
 		out = append(out, life)
 		return err
-	}, arg)
+	}, args...)
 	return out, err
 }
 
@@ -86,6 +89,8 @@ type laneState struct {
 	wakeAt    *int64
 	waiting   string
 	attempts  int
+	parked    string // why the message has left the lane; empty: it has not
+	dueAt     time.Time
 }
 
 func scanLife(s scanner) (corebot.Life, error) {
@@ -94,16 +99,24 @@ func scanLife(s scanner) (corebot.Life, error) {
 	var direction int
 	var kind, end, log string
 	var sum, body []byte
+	var cause, merged corebot.Origin
 	k := &life.Key
 	err := s.Scan(&life.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &life.MessageID, &kind, &sum, &life.Sender.ID, &life.Run,
-		&end, &life.Reason, &life.LastError, &life.Attempts, &log, &life.Usage.InputTokens, &life.Usage.OutputTokens,
+		&end, &life.Reason, &life.LastError, &life.Attempts, &log, &life.Usage.InputTokens, &life.Usage.OutputTokens, (*int64)(&life.Cost), &life.UnpricedTokens,
 		moment{&life.PublishedAt}, moment{&life.ClaimedAt}, moment{&life.EndedAt},
-		&body, &lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.attempts)
+		&body, &lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.attempts,
+		&cause.Life, &cause.MessageID, &merged.Life, &merged.MessageID, &lane.parked, moment{&lane.dueAt})
 	if err != nil {
 		return life, err
 	}
 	life.Direction, life.Kind, life.End = corebot.Direction(direction), corebot.Kind(kind), corebot.End(end)
 	life.Sender.Channel, life.Sender.Account = k.Channel, k.Account
+	if cause.Life != 0 {
+		life.Cause = &cause
+	}
+	if merged.Life != 0 {
+		life.MergedInto = &merged
+	}
 	if log != "" {
 		_ = json.Unmarshal([]byte(log), &life.AttemptLog) // for people; see appendAttempt
 	}
@@ -123,6 +136,8 @@ func (l laneState) describe(life *corebot.Life) {
 	switch {
 	case life.End != "":
 		life.State = string(life.End)
+	case l.parked != "":
+		life.State, life.WakeAt = "parked: "+l.parked, l.dueAt
 	case l.seq != l.head:
 		life.State = "waiting behind others"
 	case l.leased:

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -21,7 +20,6 @@ var (
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? ORDER BY m.cursor LIMIT ? + 0`}
 	lastMail = &query{`SELECT COALESCE(MAX(m.cursor), 0) FROM chats c JOIN mailbox m ON m.chat_id = c.id
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
-	sweepMail = &query{`DELETE FROM mailbox WHERE cursor IN (SELECT cursor FROM mailbox ORDER BY cursor LIMIT ? + 0) AND created_at < ?`}
 )
 
 // Post puts a message at the end of its conversation's list. Posting it again changes nothing.
@@ -54,14 +52,4 @@ func (m *Mailbox) After(ctx context.Context, k corebot.Key, cursor int64, limit 
 func (m *Mailbox) Last(ctx context.Context, k corebot.Key) (cursor int64, err error) {
 	_, err = m.db.reader.one(ctx, lastMail, []any{&cursor}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return cursor, err
-}
-
-// Sweep drops up to limit messages that are older than a moment, oldest first, and says how many. Call it again until it
-// drops none.
-func (m *Mailbox) Sweep(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
-	err = m.db.write(ctx, "sweep mailbox", func(t *tx) error {
-		dropped, err = t.exec(sweepMail, limit, before)
-		return err
-	})
-	return dropped, err
 }

@@ -3,7 +3,6 @@ package storage
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -50,35 +49,5 @@ func TestAMailboxIsReadByCursorAndReadingTakesNothingAway(t *testing.T) {
 				t.Errorf("message %d came back as %+v", i, p)
 			}
 		}
-	}
-}
-
-func TestASweptMailboxNeverUsesACursorAgain(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	box := NewMailbox(db)
-	key := mail("one", "").Key
-	for i := range 3 {
-		if err := box.Post(t.Context(), mail("one", fmt.Sprint(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before, err := box.After(t.Context(), key, 0, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := box.Sweep(t.Context(), time.Now().Add(-time.Hour), 100); n != 0 || err != nil {
-		t.Fatalf("swept %d young messages: %v", n, err)
-	}
-	for _, want := range []int64{2, 1, 0} {
-		if n, err := box.Sweep(t.Context(), time.Now().Add(time.Hour), 2); n != want || err != nil {
-			t.Fatalf("swept %d, want %d: %v", n, want, err)
-		}
-	}
-	if err := box.Post(t.Context(), mail("one", "late")); err != nil {
-		t.Fatal(err)
-	}
-	after, err := box.After(t.Context(), key, before[2].Cursor, 10)
-	if err != nil || len(after) != 1 || after[0].ID != "late" {
-		t.Errorf("a reader at the last cursor sees %+v: %v", after, err)
 	}
 }

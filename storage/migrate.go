@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -97,6 +98,8 @@ func migrate(ctx context.Context, path string, migrations fs.FS, log zerolog.Log
 		return newer(version, knows)
 	case version == knows:
 		return nil
+	case version == 0 && !hasContent(path):
+		return create(ctx, path, migrations, knows)
 	case version > 0:
 		name := fmt.Sprintf("before-schema-%d-%s.db", version+1, time.Now().UTC().Format("20060102T150405.000Z"))
 		backup := filepath.Join(filepath.Dir(path), "backups", name)
@@ -108,12 +111,38 @@ func migrate(ctx context.Context, path string, migrations fs.FS, log zerolog.Log
 	return migrateTo(ctx, path, migrations, knows)
 }
 
+// create makes a new database under another name and gives it its own when it is whole and on disk: a power cut leaves none
+// rather than a half, which nobody could tell from a damaged one.
+func create(ctx context.Context, path string, migrations fs.FS, version int64) error {
+	part := path + ".part"
+	for _, leftover := range []string{part, part + "-journal", part + "-wal", part + "-shm", path + "-journal", path + "-wal", path + "-shm"} {
+		if err := removeIfThere(leftover); err != nil { // what an empty database leaves beside it must not be taken for the new one's
+			return fmt.Errorf("make the database: %w", err)
+		}
+	}
+	if err := migrateTo(ctx, part, migrations, version); err != nil {
+		return err
+	}
+	if hasContent(part + "-wal") {
+		return fmt.Errorf("make the database: %s could not be written whole", part)
+	}
+	if err := putInPlace(part, path); err != nil {
+		return fmt.Errorf("make the database: %w", err)
+	}
+	return nil
+}
+
+func hasContent(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() > 0
+}
+
 // migrateTo runs the migrations up or down to a version, each in a transaction of its own.
 func migrateTo(ctx context.Context, path string, migrations fs.FS, version int64) (err error) {
 	if err := makeFile(path); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", dsn(path, writePragmas))
+	db, err := sql.Open("sqlite", fileURI(path, url.Values{"_pragma": writePragmas, "_txlock": {"immediate"}}))
 	if err != nil {
 		return err
 	}

@@ -153,7 +153,7 @@ func TestAReaderBesideADaemonReadsAndNeverWrites(t *testing.T) {
 	if !errors.Is(err, corebot.ErrClosed) {
 		t.Fatalf("a reader published: %v", err)
 	}
-	if _, err := reader.reader.db.Exec(`DELETE FROM message_queue`); err == nil {
+	if _, err := reader.reader.one(t.Context(), &query{`DELETE FROM message_queue RETURNING 1`}, []any{new(int64)}); err == nil {
 		t.Fatal("a reader's connection can write")
 	}
 	publishTest(t, db, "chat", "2")
@@ -162,7 +162,7 @@ func TestAReaderBesideADaemonReadsAndNeverWrites(t *testing.T) {
 func TestADirectoryWithStrangeLettersIsAPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a?mode=ro#b%20c ü")
 	wholeDatabase(t, dir)
-	if n := len(sideQuery(t, dsn(filepath.Join(dir, FileName), ""), `SELECT 1 FROM message_life`)); n != 3 {
+	if n := len(sideQuery(t, dsn(filepath.Join(dir, FileName), nil), `SELECT 1 FROM message_life`)); n != 3 {
 		t.Fatalf("%d messages are where they belong", n)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// claim asks for up to max lanes of a pool, each leased for the given time.
+// claim asks for up to max lanes of a pool.
 type claim struct {
 	pool  corebot.Pool
 	max   int
-	lease time.Duration
+	terms corebot.Terms
 	got   []claimed
 }
 
@@ -71,6 +71,9 @@ func (p *parking) serve(t *tx) ([]*op, error) {
 			return served, err
 		}
 		exhausted := len(ready) < want
+		if ready, err = quarantineTx(t, pool, ready, ops[0].claim.terms.Quarantine); err != nil {
+			return served, err
+		}
 		n, err := p.hand(t, pool, ready, &served)
 		if err != nil {
 			return served, err
@@ -104,7 +107,7 @@ func (p *parking) hand(t *tx, pool corebot.Pool, ready []claimed, served *[]*op)
 		n := min(o.claim.max, len(ready)-leased)
 		o.claim.got = ready[leased : leased+n : leased+n]
 		for i := range o.claim.got {
-			if err := leaseTx(t, &o.claim.got[i], o.claim.lease); err != nil {
+			if err := leaseTx(t, &o.claim.got[i], o.claim.terms); err != nil {
 				return leased, err
 			}
 		}

@@ -47,13 +47,16 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 	path := planned(t)
 	for name, q := range map[string]*query{
 		"readyLanes": readyLanes, "nextWake": nextWake, "leaseLane": leaseLane, "logLife": logLife,
-		"selectLane": selectLane, "pushLane": pushLane, "selectLifeByID": selectLifeByID,
+		"selectLane": selectLane, "pushLane": pushLane, "readyLane": readyLane, "selectLifeByID": selectLifeByID,
 		"extend": extend, "fencedLease": fencedLease, "popLane": popLane, "retryLane": retryLane, "waitLane": waitLane,
-		"endLife": endLife, "retryLife": retryLife, "selectLog": selectLog, "deleteBody": deleteBody, "selectBody": selectBody,
+		"endLife": endLife, "endLifeWith": endLifeWith, "retryLife": retryLife, "selectLog": selectLog, "deleteBody": deleteBody, "selectBody": selectBody,
 		"selectSteps": selectSteps, "selectHead": selectHead, "stopLane": stopLane, "endNow": endNow, "headOf": headOf,
-		"selectDead": selectDead, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
-		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory, "selectRoles": selectRoles,
-		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause, "selectBatch": selectBatch,
+		"selectDead": selectDead, "dropLife": dropLife, "deadIDs": deadIDs, "newestDead": newestDead,
+		"lifeInChat": lifeInChat, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
+		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory, "historyPage": historyPage, "selectSummary": selectSummary, "selectRoles": selectRoles,
+		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause, "selectStore": selectStore,
+		"bookDay": bookDay, "bookLife": bookLife, "hasStep": hasStep, "useOfChat": useOfChat, "useOfPrincipal": useOfPrincipal,
+		"insertParked": insertParked, "countParked": countParked, "duePark": duePark, "nextDue": nextDue, "parkedOne": parkedOne, "oldestInLot": oldestInLot,
 	} {
 		got := plan(t, path, q)
 		if got == "" {
@@ -76,5 +79,21 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 func TestAScanIsNoticed(t *testing.T) {
 	if got := plan(t, planned(t), &query{`SELECT * FROM message_life WHERE reason = ? ORDER BY last_error`}); !strings.Contains(got, "SCAN") || !strings.Contains(got, "TEMP B-TREE") {
 		t.Errorf("the test of plans is blind: %s", got)
+	}
+}
+
+// A sweep finds its rows along primary keys; the writer searches for nothing.
+func TestNoStatementOfASweepLooksAtMoreThanItsRange(t *testing.T) {
+	path := planned(t)
+	for name, q := range map[string]*query{
+		"life page": lifeTable.page, "audit page": auditTable.page, "mailbox page": mailboxTable.page, "lane page": lanePage, "chat page": chatPage,
+		"drop lives": lifeTable.drop, "drop steps": dropSteps, "count swept": countSwept, "drop lanes": dropLanes, "drop audit": auditTable.drop,
+		"drop mail": mailboxTable.drop, "drop history": dropHistory, "drop summary": dropSummary, "nth in session": nthInSession, "nth of all": nthOfAll, "oldest": oldestOfChat,
+	} {
+		for line := range strings.Lines(plan(t, path, q)) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "SCAN") && line != "SCAN gone" || strings.Contains(line, "TEMP B-TREE") && name != "count swept" {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
 	}
 }

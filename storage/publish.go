@@ -9,23 +9,26 @@ import (
 
 // lane is what publish needs to know of one.
 type lane struct {
-	id, nextSeq, depth, wakeAt int64
+	id, nextSeq, depth, wakeAt, freeAt int64
+	mode                               string // of the chat; empty is the default
 }
 
 var (
-	selectLane = &query{`SELECT id, next_seq, depth, wake_at FROM lanes
+	selectLane = &query{`SELECT id, next_seq, depth, wake_at, free_at, mode FROM lanes
 		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
-	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool) VALUES (?, ?, ?, ?, ?, ?, ?)`}
-	pushLane   = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, wake_at = COALESCE(wake_at, ?) WHERE id = ?`}
+	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, mode) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`}
+	pushLane   = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ? WHERE id = ?`}
+	// Naming wake_at rewrites its index, changed or not: only for a lane that had none.
+	readyLane = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, wake_at = ?, waiting = ? WHERE id = ?`}
 
-	insertLife = &query{`INSERT INTO message_life (lane_id, message_id, kind, checksum, sender, cause_id, published_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id, lane_id) DO NOTHING`}
+	insertLife = &query{`INSERT INTO message_life (id, lane_id, message_id, kind, checksum, sender, cause_id, published_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id, lane_id) DO NOTHING`}
 	selectLifeByID = &query{`SELECT id, checksum FROM message_life WHERE message_id = ? AND lane_id = ?`}
 	insertBody     = &query{`INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (?, ?, ?, ?)`}
 )
 
-// publishTx appends a message to its lane, unless it was accepted before. Guarantee G2: the life row is the dedupe record,
-// and it is written in the same transaction as the body.
+// publishTx appends a message to its lane, by the queue mode of its chat, unless it was accepted before. Guarantee G2: the life row is the
+// dedupe record, and it is written in the same transaction as the body.
 func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	l, err := findLaneTx(t, p.Direction, p.Key)
 	if err != nil {
@@ -41,11 +44,7 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	if err := makeLaneTx(t, p.Direction, p.Key, &l); err != nil {
 		return corebot.Receipt{}, err
 	}
-	var cause any
-	if p.cause != 0 {
-		cause = p.cause
-	}
-	life, err := t.insert(insertLife, l.id, p.ID, string(p.Kind), p.checksum[:], p.Sender.ID, cause, t.now)
+	life, err := bearTx(t, p, l)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
@@ -53,7 +52,23 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 		r, _, err := duplicateTx(t, p, l)
 		return r, err
 	}
-	return corebot.Receipt{Life: life}, pushTx(t, p.Direction, p.Key, l, life, p.body)
+	return arriveTx(t, p, l, life)
+}
+
+// bearTx begins the life of a message in a lane and gives its number, or 0 if the lane has had the message before. Numbers grow and are
+// never used again; the writer stores the last one with the commit.
+func bearTx(t *tx, p *parcel, l lane) (int64, error) {
+	var cause any
+	if p.cause != 0 {
+		cause = p.cause
+	}
+	life := t.lastLife + 1
+	n, err := t.exec(insertLife, life, l.id, p.ID, string(p.Kind), p.checksum[:], p.Sender.ID, cause, t.now)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	t.lastLife = life
+	return life, nil
 }
 
 // pushTx puts a body at the tail of a lane and makes an empty lane ready.
@@ -61,15 +76,19 @@ func pushTx(t *tx, d corebot.Direction, k corebot.Key, l lane, life int64, body 
 	if _, err := t.exec(insertBody, life, l.id, l.nextSeq, body); err != nil {
 		return err
 	}
-	if _, err := t.exec(pushLane, len(body), t.now, l.id); err != nil {
-		return err
-	}
 	t.total.depth[d]++
 	t.total.bytes += int64(len(body))
-	if l.wakeAt == 0 {
-		t.wake(corebot.PoolOf(d, k), t.now.UnixMilli())
+	if l.wakeAt != 0 {
+		_, err := t.exec(pushLane, len(body), l.id)
+		return err
 	}
-	return nil
+	due, waiting := t.now.UnixMilli(), ""
+	if l.freeAt > due {
+		due, waiting = l.freeAt, corebot.Paced
+	}
+	t.wake(corebot.PoolOf(d, k), due)
+	_, err := t.exec(readyLane, len(body), due, waiting, l.id)
+	return err
 }
 
 // laneTx finds or makes the lane of a conversation.
@@ -84,15 +103,21 @@ func laneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
 // findLaneTx gives an empty lane with id 0 when there is none.
 func findLaneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
 	l := lane{nextSeq: 1}
-	_, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	_, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt, &l.freeAt, &l.mode}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return l, err
 }
 
 // makeLaneTx stores a lane that findLaneTx has not found.
 func makeLaneTx(t *tx, d corebot.Direction, k corebot.Key, l *lane) (err error) {
-	if l.id == 0 {
-		l.id, err = t.insert(insertLane, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(corebot.PoolOf(d, k)))
+	if l.id != 0 {
+		return nil
 	}
+	if d == corebot.Inbound {
+		if l.mode, err = chatModeTx(t, k); err != nil {
+			return err
+		}
+	}
+	l.id, err = t.insert(insertLane, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(corebot.PoolOf(d, k)), l.mode)
 	return err
 }
 
@@ -104,6 +129,8 @@ func overLimit(t *tx, p *parcel, l lane, lim corebot.Limits) error {
 		return fmt.Errorf("%w: %d of %d", corebot.ErrOverloaded, t.total.depth[p.Direction], lim.TotalDepth)
 	case lim.TotalBytes > 0 && t.total.bytes+int64(len(p.body)) > lim.TotalBytes:
 		return fmt.Errorf("%w: %d of %d bytes", corebot.ErrOverloaded, t.total.bytes, lim.TotalBytes)
+	case t.diskLow && p.Direction == corebot.Inbound: // what comes in waits outside; replies and settles make the room that is left
+		return fmt.Errorf("%w: its free space is under the floor", corebot.ErrDiskFull)
 	}
 	return nil
 }

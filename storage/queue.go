@@ -1,9 +1,7 @@
 package storage
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -19,12 +17,9 @@ func NewQueue(db *DB) *Queue { return &Queue{db} }
 // Publish stores messages in one transaction and returns a receipt for each. Messages that break a rule get it in their
 // receipt and leave the others alone; the error is of the whole transaction.
 func (q *Queue) Publish(ctx context.Context, messages []corebot.Message, lim corebot.Limits) ([]corebot.Receipt, error) {
-	parcels, err := pack(messages)
-	if err != nil {
-		return nil, err
-	}
+	parcels := pack(messages)
 	receipts := make([]corebot.Receipt, len(parcels))
-	err = q.db.write(ctx, "publish", func(t *tx) error {
+	err := q.db.write(ctx, "publish", func(t *tx) (err error) {
 		for i := range parcels {
 			if receipts[i], err = publishTx(t, &parcels[i], lim); err != nil {
 				return err
@@ -37,11 +32,11 @@ func (q *Queue) Publish(ctx context.Context, messages []corebot.Message, lim cor
 
 // Claim waits until a lane of the pool is ready and leases up to max of them, oldest due first. When ctx ends while it waits,
 // its cause is returned and nothing is leased.
-func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int, lease time.Duration) ([]corebot.Delivery, error) {
+func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int, terms corebot.Terms) ([]corebot.Delivery, error) {
 	if max < 1 {
 		return nil, fmt.Errorf("%w: a claim for %d lanes", corebot.ErrInvalid, max)
 	}
-	c := &claim{pool: pool, max: max, lease: lease}
+	c := &claim{pool: pool, max: max, terms: terms}
 	if err := q.db.submit(ctx, &op{name: "claim", claim: c, done: make(chan error, 1)}); err != nil {
 		return nil, err
 	}
@@ -82,42 +77,25 @@ type parcel struct {
 	corebot.Message
 	checksum corebot.Checksum
 	body     []byte
-	cause    int64 // the life that caused it, or 0
+	cause    int64  // the life that caused it, or 0
+	steers   *int64 // of a /steer: the life whose turn it is meant for, or 0 for none; the mode of its chat does not matter then
 }
 
-func pack(messages []corebot.Message) ([]parcel, error) {
+func pack(messages []corebot.Message) []parcel {
 	parcels := make([]parcel, len(messages))
 	for i, m := range messages {
-		body, err := json.Marshal(m)
-		if err != nil {
-			return nil, fmt.Errorf("encode message %s: %w", m.ID, err)
-		}
-		if bytes.Contains(body, replacedByte) {
-			read := corebot.Message{Direction: m.Direction, Key: m.Key, Kind: m.Kind}
-			if err := json.Unmarshal(body, &read); err != nil {
-				return nil, fmt.Errorf("encode message %s: %w", m.ID, err)
-			}
-			m = read
-		}
-		parcels[i] = parcel{Message: m, checksum: m.Checksum(), body: body}
+		p := &parcels[i]
+		p.Message = m
+		p.body, p.checksum = m.EncodeBody()
 	}
-	return parcels, nil
+	return parcels
 }
-
-// replacedByte is what the encoder writes for a byte that is not UTF-8. The checksum has to be of the message as it will be
-// read back, or it would come back as damaged.
-var replacedByte = []byte(`\ufffd`)
 
 // unpack reads a stored body back and holds it against its checksum.
 func unpack(body []byte, d corebot.Direction, k corebot.Key, kind corebot.Kind, sum []byte) (corebot.Message, error) {
 	m := corebot.Message{Direction: d, Key: k, Kind: kind}
-	if err := json.Unmarshal(body, &m); err != nil {
-		return m, fmt.Errorf("the stored body of a message is damaged: %w", err)
-	}
-	if got := m.Checksum(); string(got[:]) != string(sum) {
-		return m, fmt.Errorf("the stored body of message %s does not match its checksum", m.ID)
-	}
-	return m, nil
+	err := corebot.DecodeBody(body, sum, &m)
+	return m, err
 }
 
 var wakeLane = &query{`UPDATE lanes SET wake_at = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?

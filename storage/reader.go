@@ -2,56 +2,61 @@ package storage
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
+	"errors"
+	"slices"
 	"sync"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/storage/engine"
 )
 
-// reader is the pool of query-only connections.
+// reader is a pool of query-only connections. They are opened when they are needed, up to a number, and stay open.
 type reader struct {
-	db   *sql.DB
-	stmt sync.Map // *query → *sql.Stmt
+	path  string
+	slots chan struct{} // one for each query that may run at once
+	mu    sync.Mutex
+	idle  []*prepared // the one used last is taken first: its pages are in its cache
+	over  bool
 }
 
+// openReader opens the first connection, so that a file that cannot be read is found at once.
 func openReader(path string, conns int) (*reader, error) {
-	db, err := sql.Open("sqlite", dsn(path, pragmas+"&_pragma=query_only(on)&_pragma=cache_size(-2048)"))
+	r := &reader{path: path, slots: make(chan struct{}, conns)}
+	c, err := r.open()
+	if err != nil {
+		return nil, classify(err)
+	}
+	r.idle = append(r.idle, c)
+	return r, nil
+}
+
+var readPragmas = append(slices.Clone(pragmas), "query_only(on)", "cache_size(-2048)")
+
+func (r *reader) open() (*prepared, error) {
+	c, err := engine.Open(fileURI(r.path, nil), "", readPragmas)
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns)
-	return &reader{db: db}, nil
+	return newPrepared(c), nil
 }
 
-// each calls fn for every row. The reads here are short, so ctx is looked at once, not given to the driver: a context that
-// can be cancelled would double their cost.
+// each calls fn for every row. ctx counts until a connection is free; the reads here are short.
 func (r *reader) each(ctx context.Context, q *query, fn func(scanner) error, args ...any) error {
-	if err := ctx.Err(); err != nil {
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s, err := r.prepare(q)
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-r.slots }()
+	c, err := r.take()
 	if err != nil {
 		return classify(err)
 	}
-	params := make([]any, len(args))
-	for i, a := range args {
-		v, err := value(a)
-		if err != nil {
-			return err
-		}
-		params[i] = v
-	}
-	rows, err := s.Query(params...)
-	if err != nil {
-		return classify(err)
-	}
-	defer rows.Close() //nolint:errcheck // rows.Err has the error
-	for rows.Next() {
-		if err := fn(rows); err != nil {
-			return err
-		}
-	}
-	return classify(rows.Err())
+	defer r.put(c)
+	return classify(c.each(q, fn, args...))
 }
 
 // one scans the first row; ok is false when there is none.
@@ -63,24 +68,42 @@ func (r *reader) one(ctx context.Context, q *query, dest []any, args ...any) (ok
 	return ok, err
 }
 
-func (r *reader) prepare(q *query) (*sql.Stmt, error) {
-	if s, ok := r.stmt.Load(q); ok {
-		return s.(*sql.Stmt), nil
+func (r *reader) take() (*prepared, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return nil, corebot.ErrClosed
 	}
-	s, err := r.db.Prepare(q.sql)
-	if err != nil {
-		return nil, fmt.Errorf("prepare %q: %w", q.sql, err)
+	if n := len(r.idle); n > 0 {
+		c := r.idle[n-1]
+		r.idle = r.idle[:n-1]
+		return c, nil
 	}
-	if first, loaded := r.stmt.LoadOrStore(q, s); loaded {
-		return first.(*sql.Stmt), s.Close()
-	}
-	return s, nil
+	return r.open()
 }
 
-// Close closes the connections and their statements.
+func (r *reader) put(c *prepared) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		_ = c.Close() // the answer has been read
+		return
+	}
+	r.idle = append(r.idle, c)
+}
+
+// Close closes the connections; one that is in use is closed when its query ends.
 func (r *reader) Close() error {
 	if r == nil {
 		return nil
 	}
-	return r.db.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	var errs []error
+	for _, c := range r.idle {
+		errs = append(errs, c.Close())
+	}
+	r.idle = nil
+	return errors.Join(errs...)
 }

@@ -134,7 +134,7 @@ func TestAHistoryEntryComesBackWhole(t *testing.T) {
 	got, err := NewHistory(db).Recent(context.Background(), testKey("a"), 10)
 	must(t, err)
 	for i := range want {
-		want[i].Session = 1
+		want[i].Session, want[i].Seq = 1, 1
 		if i >= len(got) || fmt.Sprintf("%#v", got[i]) != fmt.Sprintf("%#v", want[i]) {
 			t.Fatalf("got %#v, want %#v", got, want)
 		}

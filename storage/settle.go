@@ -7,17 +7,21 @@ import (
 )
 
 var (
-	// The door out of a claim. All four outcomes pass a statement that names the epoch; zero rows is a lost lease.
-	popLane = &query{`UPDATE lanes SET leased = 0, depth = depth - 1, bytes = bytes - ?, wake_at = CASE WHEN depth > 1 THEN ? END,
-		attempts = 0, lost = 0, lost_at = 0, waiting = '' WHERE id = ? AND epoch = ? AND leased = 1`}
+	// The door out of a claim. All outcomes pass a statement that names the epoch; zero rows is a lost lease.
+	popLane = &query{`UPDATE lanes SET leased = 0, depth = depth - 1, bytes = bytes - ?, wake_at = CASE WHEN depth > 1 THEN MAX(?, free_at, quiet_at) END,
+		attempts = 0, lost = 0, lost_at = 0, waiting = CASE WHEN depth = 1 OR MAX(free_at, quiet_at) <= ? THEN ''
+		WHEN quiet_at > free_at THEN '` + corebot.Collecting + `' ELSE '` + corebot.Paced + `' END WHERE id = ? AND epoch = ? AND leased = 1`}
 	// A /stop that was accepted while the turn was failing must not wait for the backoff.
 	retryLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END,
 		attempts = attempts + 1, lost = 0, lost_at = 0, waiting = 'backoff' WHERE id = ? AND epoch = ? AND leased = 1`}
 	waitLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END, lost = 0, lost_at = 0,
 		waiting = COALESCE(NULLIF(?, ''), 'waiting') WHERE id = ? AND epoch = ? AND leased = 1`}
 
-	endLife = &query{`UPDATE message_life SET "end" = ?, reason = ?, last_error = CASE WHEN ? <> '' THEN ? ELSE last_error END,
-		claimed_at = ?, ended_at = ?, attempts = ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, body = ? WHERE id = ?`}
+	endLife = &query{`UPDATE message_life SET "end" = ?, reason = ?, claimed_at = ?, ended_at = ?, attempts = ? WHERE id = ?`}
+	// The same for an end that has tokens, an error or a body to keep, which most have not.
+	endLifeWith = &query{`UPDATE message_life SET "end" = ?, reason = ?, claimed_at = ?, ended_at = ?, attempts = ?,
+		last_error = COALESCE(NULLIF(?, ''), last_error), input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,
+		cost = cost + ?, unpriced = unpriced + ?, body = ? WHERE id = ?`}
 	retryLife   = &query{`UPDATE message_life SET last_error = ?, claimed_at = ?, attempts = ?, attempt_log = ? WHERE id = ?`}
 	selectLog   = &query{`SELECT attempt_log FROM message_life WHERE id = ?`}
 	deleteBody  = &query{`DELETE FROM message_queue WHERE life_id = ?`}
@@ -26,11 +30,11 @@ var (
 )
 
 func settleTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
-	return settleUsageTx(t, d, o, corebot.Usage{})
+	return settleUseTx(t, d, o, corebot.Use{})
 }
 
-// settleUsageTx ends a claim, and with Done or Dead the message's life.
-func settleUsageTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Usage) error {
+// settleUseTx ends a claim, and with Done or Dead the message's life. What the claim used is added to that life.
+func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Use) error {
 	switch o.Verb {
 	case corebot.Done:
 		return endTx(t, d, o, u, nil)
@@ -42,34 +46,47 @@ func settleUsageTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Usag
 		o.End = corebot.EndDead
 		return endTx(t, d, o, u, body)
 	case corebot.RetryAt:
-		return retryTx(t, d, o)
+		if err := retryTx(t, d, o); err != nil {
+			return err
+		}
+		return bookLifeTx(t, d.Life, u)
 	case corebot.Wait:
 		if err := fenced(t.exec(waitLane, d.Seq, t.now, o.At, o.Reason, d.Lane, d.Epoch)); err != nil {
 			return err
 		}
 		t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
-		return nil
+		return bookLifeTx(t, d.Life, u)
+	case corebot.Park:
+		return parkTx(t, d, o)
 	}
 	return fmt.Errorf("settle message %s: no such outcome: %d", d.Message.ID, o.Verb)
 }
 
-// endTx takes the message out of its lane. The lane's next message is due now, behind every lane that waits already: that
+// popTx takes the head out of its lane. The lane's next message is due now, behind every lane that waits already: that
 // is the round robin over chats.
-func endTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Usage, body []byte) error {
-	if err := fenced(t.exec(popLane, d.Size, t.now, d.Lane, d.Epoch)); err != nil {
+func popTx(t *tx, d *corebot.Delivery) error {
+	if err := fenced(t.exec(popLane, d.Size, t.now, t.now, d.Lane, d.Epoch)); err != nil {
 		return err
 	}
 	if _, err := t.exec(deleteBody, d.Life); err != nil {
 		return err
 	}
-	var kept any
-	if body != nil {
-		kept = body
-	}
-	_, err := t.exec(endLife, string(o.End), o.Reason, o.Error, o.Error, d.ClaimedAt, t.now, d.Attempt, u.InputTokens, u.OutputTokens, kept, d.Life)
 	t.total.depth[d.Message.Direction]--
 	t.total.bytes -= int64(d.Size)
 	t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
+	return nil
+}
+
+// endTx takes the message out of its lane and ends its life.
+func endTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Use, body []byte) error {
+	if err := popTx(t, d); err != nil {
+		return err
+	}
+	if o.Error == "" && u == (corebot.Use{}) && body == nil {
+		_, err := t.exec(endLife, string(o.End), o.Reason, d.ClaimedAt, t.now, d.Attempt, d.Life)
+		return err
+	}
+	_, err := t.exec(endLifeWith, string(o.End), o.Reason, d.ClaimedAt, t.now, d.Attempt, o.Error, u.InputTokens, u.OutputTokens, int64(u.Cost), u.UnpricedTokens, body, d.Life)
 	return err
 }
 

@@ -18,10 +18,12 @@ func encodeStep(s corebot.Step) (row stepRow, err error) {
 	row.Step = s
 	var request, result any
 	switch s.Kind {
-	case corebot.StepModel:
+	case corebot.StepModel, corebot.StepSummary:
 		result = s.Answer
 	case corebot.StepTool:
 		request, result = s.Call, s.Result
+	case corebot.StepMerge:
+		request = s.Merged
 	case corebot.StepPart:
 	default:
 		return row, fmt.Errorf("record a step: no such kind: %q", s.Kind)
@@ -75,12 +77,14 @@ func scanStep(s scanner) (step corebot.Step, err error) {
 	}
 	step.Kind, step.State = corebot.StepKind(kind), corebot.StepState(state)
 	switch step.Kind {
-	case corebot.StepModel:
+	case corebot.StepModel, corebot.StepSummary:
 		err = decode(result, &step.Answer)
 	case corebot.StepTool:
 		if err = decode(request, &step.Call); err == nil {
 			err = decode(result, &step.Result)
 		}
+	case corebot.StepMerge:
+		err = decode(request, &step.Merged)
 	}
 	return step, err
 }

@@ -37,8 +37,8 @@ func earlier(t *testing.T, dir string, fn func(*DB)) {
 func limitPages(t *testing.T, db *DB, more int64) {
 	t.Helper()
 	var pages int64
-	must(t, db.conn.each(&query{`PRAGMA page_count`}, func(s scanner) error { return s.Scan(&pages) }, nil))
-	must(t, db.conn.each(&query{fmt.Sprintf("PRAGMA max_page_count = %d", pages+more)}, func(scanner) error { return nil }, nil))
+	must(t, db.conn.each(&query{`PRAGMA page_count`}, func(s scanner) error { return s.Scan(&pages) }))
+	must(t, db.conn.each(&query{fmt.Sprintf("PRAGMA max_page_count = %d", pages+more)}, func(scanner) error { return nil }))
 }
 
 // On a full disk SQLite itself rolls back the whole transaction, also at an operation's first statement: what others did in the same batch
@@ -164,7 +164,7 @@ func TestALaneThatLostItsMessageDoesNotKeepTheWriterBusy(t *testing.T) {
 	stop := running(t, db)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, time.Minute); err == nil {
+	if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute}); err == nil {
 		t.Error("a lane without a message was claimed")
 	}
 	stop()

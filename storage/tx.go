@@ -1,26 +1,28 @@
 package storage
 
 import (
-	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"modernc.org/sqlite"
-
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/storage/engine"
 )
 
 // tx is the writer's transaction, handed to one operation after the other. It must not outlive the operation.
 type tx struct {
-	now    time.Time // one time for the whole commit, in whole milliseconds
-	conn   *writeConn
-	writes int   // rows changed so far in this transaction
-	failed error // the first error of SQLite's own: it may have ended the whole transaction already
-	total  totals
-	wakes  map[corebot.Pool]int64 // earliest wake_at of each pool that may be due; see parking
+	now      time.Time // one time for the whole commit, in whole milliseconds
+	conn     *prepared
+	writes   int   // rows changed so far in this transaction
+	failed   error // the first error of SQLite's own: it may have ended the whole transaction already
+	total    totals
+	lastLife int64                  // the number of the newest life
+	diskLow  bool                   // nothing more comes in
+	queueing corebot.Queueing       // where a chat has no setting of its own
+	wakes    map[corebot.Pool]int64 // earliest wake_at of each pool that may be due; see parking
+
+	backAt     int64 // when the first parked message comes back, in unix milliseconds, or earlier; math.MaxInt64 if none does
+	lanePlaces int64 // parked messages that a lane may have; 0: any number
 }
 
 // totals are what waits in all lanes together, by direction. They follow the lanes and are never written.
@@ -31,39 +33,32 @@ type totals struct {
 
 // exec runs a statement and says how many rows it changed.
 func (t *tx) exec(q *query, args ...any) (int64, error) {
-	res, err := t.conn.exec(q, args)
+	n, err := t.conn.exec(q, args...)
 	if err != nil {
 		return 0, t.fail(err)
 	}
-	n, err := res.RowsAffected()
 	t.writes += int(n)
-	return n, err
+	return n, nil
 }
 
 // insert runs a statement and gives the rowid it wrote, or 0 if a conflict made it write nothing.
 func (t *tx) insert(q *query, args ...any) (int64, error) {
-	res, err := t.conn.exec(q, args)
-	if err != nil {
-		return 0, t.fail(err)
-	}
-	n, err := res.RowsAffected()
+	n, err := t.exec(q, args...)
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	t.writes += int(n)
-	return res.LastInsertId()
+	return t.conn.db.LastInsertID(), nil
 }
 
 // each calls fn for every row. fn must not use the transaction.
 func (t *tx) each(q *query, fn func(scanner) error, args ...any) error {
-	return t.fail(t.conn.each(q, fn, args))
+	return t.fail(t.conn.each(q, fn, args...))
 }
 
 // fail remembers an error that SQLite itself gave. On a full disk, for one, it rolls back everything and goes on statement by
 // statement: nothing of the batch may be committed then.
 func (t *tx) fail(err error) error {
-	var e *sqlite.Error
-	if t.failed == nil && errors.As(err, &e) {
+	if t.failed == nil && ofSQLite(err) {
 		t.failed = err
 	}
 	return err
@@ -86,82 +81,59 @@ func (t *tx) wake(p corebot.Pool, ms int64) {
 	}
 }
 
-// writeConn is the write connection at driver level: database/sql would cost a fifth of the throughput.
-type writeConn struct {
-	conn driver.Conn
-	stmt map[*query]driver.Stmt
-	args []driver.NamedValue
-	row  values
+// prepared is a connection with its prepared statements.
+type prepared struct {
+	db   *engine.Conn
+	stmt map[*query]*engine.Stmt
+	// trouble is asked around each statement, before it (after false) and after it. Tests make statements fail with it.
+	trouble func(sql string, after bool) error
 }
 
-func newWriteConn(c driver.Conn) *writeConn {
-	return &writeConn{conn: c, stmt: make(map[*query]driver.Stmt)}
+func newPrepared(c *engine.Conn) *prepared {
+	return &prepared{db: c, stmt: make(map[*query]*engine.Stmt)}
 }
 
-// prepare finds or makes the prepared statement and fills in the arguments.
-func (c *writeConn) prepare(q *query, args []any) (driver.Stmt, error) {
+func (c *prepared) prepare(q *query) (*engine.Stmt, error) {
 	s := c.stmt[q]
 	if s == nil {
 		var err error
-		if s, err = c.conn.Prepare(q.sql); err != nil {
+		if s, err = c.db.Prepare(q.sql); err != nil {
 			return nil, fmt.Errorf("prepare %q: %w", q.sql, err)
 		}
 		c.stmt[q] = s
 	}
-	c.args = c.args[:0]
-	for i, a := range args {
-		v, err := value(a)
-		if err != nil {
-			return nil, err
-		}
-		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: v})
-	}
-	return s, nil
+	return s, c.ask(q, false)
 }
 
-func (c *writeConn) exec(q *query, args []any) (driver.Result, error) {
-	s, err := c.prepare(q, args)
+func (c *prepared) ask(q *query, after bool) error {
+	if c.trouble == nil {
+		return nil
+	}
+	return c.trouble(q.sql, after)
+}
+
+func (c *prepared) exec(q *query, args ...any) (int64, error) {
+	s, err := c.prepare(q)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	// A context that can be cancelled would cost a goroutine a statement; the writer runs on its own.
-	return s.(driver.StmtExecContext).ExecContext(context.Background(), c.args)
+	n, err := s.Exec(args...)
+	if err != nil {
+		return 0, err
+	}
+	return n, c.ask(q, true)
 }
 
-func (c *writeConn) each(q *query, fn func(scanner) error, args []any) (err error) {
-	s, err := c.prepare(q, args)
+func (c *prepared) each(q *query, fn func(scanner) error, args ...any) error {
+	s, err := c.prepare(q)
 	if err != nil {
 		return err
 	}
-	rows, err := s.(driver.StmtQueryContext).QueryContext(context.Background(), c.args)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := rows.Close(); err == nil {
-			err = e
-		}
-	}()
-	n := len(rows.Columns())
-	if cap(c.row) < n {
-		c.row = make(values, n)
-	}
-	row := c.row[:n]
-	for {
-		switch err := rows.Next(row); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := fn(row); err != nil {
-			return err
-		}
-	}
+	return s.Query(func(s *engine.Stmt) error { return fn(s) }, args...)
 }
 
 // Close finalizes the statements and closes the connection.
-func (c *writeConn) Close() error {
+func (c *prepared) Close() error {
 	if c == nil {
 		return nil
 	}
@@ -169,5 +141,5 @@ func (c *writeConn) Close() error {
 	for _, s := range c.stmt {
 		errs = append(errs, s.Close())
 	}
-	return errors.Join(append(errs, c.conn.Close())...)
+	return errors.Join(append(errs, c.db.Close())...)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -67,9 +68,8 @@ func (db *DB) submit(ctx context.Context, o *op) error {
 // writer is the state of the one goroutine that writes.
 type writer struct {
 	db     *DB
-	conn   *writeConn
-	batch  int64 // the number of the last commit, as stored
-	total  totals
+	conn   *prepared
+	state  // as of the last commit
 	parked parking
 	timer  *time.Timer
 	pause  time.Duration // after a failure, before the parked claims are tried again
@@ -82,20 +82,23 @@ var (
 	begin     = &query{`BEGIN IMMEDIATE`}
 	commit    = &query{`COMMIT`}
 	rollback  = &query{`ROLLBACK`}
-	bumpBatch = &query{`UPDATE store SET batch = ? WHERE id = 1`}
+	bumpBatch = &query{`UPDATE store SET batch = ?, last_life = ? WHERE id = 1`}
 )
 
 // Run is the writer. It blocks until ctx ends, answers what was submitted before that, and refuses the rest with
 // [corebot.ErrClosed]. It runs once.
 func (db *DB) Run(ctx context.Context) error {
-	w := &writer{db: db, conn: db.conn, batch: db.batch, total: db.total, parked: newParking(), timer: time.NewTimer(time.Hour)}
+	w := &writer{db: db, conn: db.conn, state: db.state, parked: newParking(), timer: time.NewTimer(time.Hour)}
 	defer func() { db.conn = w.conn }()
+	w.schedule()
 	for {
 		select {
 		case o := <-db.ops:
 			w.work(w.collect(o))
 		case <-w.timer.C:
 			w.work(nil)
+		case fn := <-db.between:
+			fn()
 		case <-ctx.Done():
 			close(db.stopped)
 			w.drain()
@@ -166,24 +169,34 @@ func (w *writer) work(batch []*op) {
 			}
 		}
 	}
-	w.timer.Reset(max(w.parked.nextWake(time.Now()), w.pause))
+	w.schedule()
+}
+
+// schedule sets the timer for what falls due next: a lane that a claim waits for, or a parked message.
+func (w *writer) schedule() {
+	now := time.Now()
+	next := w.parked.nextWake(now)
+	if w.backAt != math.MaxInt64 {
+		next = min(next, time.UnixMilli(w.backAt).Sub(now))
+	}
+	w.timer.Reset(max(next, w.pause))
 }
 
 // attempt runs the operations and the parked claims in one transaction and answers them after the commit. It returns an
 // error, having answered nobody, when an operation failed after it had written, or SQLite failed: then the transaction is rolled
 // back.
 func (w *writer) attempt(ops []*op) error {
-	if len(ops) == 0 && !w.parked.due(time.Now()) {
+	if now := time.Now(); len(ops) == 0 && !w.parked.due(now) && w.backAt > now.UnixMilli() {
 		return nil
 	}
 	started := time.Now()
 	if err := w.ready(); err != nil {
 		return w.refuse(ops, err)
 	}
-	if _, err := w.conn.exec(begin, nil); err != nil {
+	if _, err := w.conn.exec(begin); err != nil {
 		return w.refuse(ops, classify(err))
 	}
-	t := &tx{now: started.Truncate(time.Millisecond), conn: w.conn, total: w.total, wakes: w.parked.wakes}
+	t := &tx{now: started.Truncate(time.Millisecond), conn: w.conn, total: w.total, lastLife: w.lastLife, wakes: w.parked.wakes, diskLow: w.db.diskLow.Load(), queueing: w.db.queueing, backAt: w.backAt, lanePlaces: w.db.limits.LaneDepth}
 	verdicts := make([]error, len(ops))
 	for i, o := range ops {
 		before := t.writes
@@ -194,6 +207,10 @@ func (w *writer) attempt(ops []*op) error {
 			return classify(cmp.Or(verdicts[i], t.failed))
 		}
 		fault.Point(o.name, "before")
+	}
+	if err := returnParkedTx(t); err != nil {
+		w.rollback()
+		return w.refuse(ops, classify(err))
 	}
 	served, err := w.parked.serve(t)
 	if err != nil {
@@ -229,7 +246,7 @@ func (w *writer) refuse(ops []*op, err error) error {
 }
 
 func (w *writer) rollback() {
-	if _, err := w.conn.exec(rollback, nil); err != nil {
+	if _, err := w.conn.exec(rollback); err != nil {
 		w.db.log.Debug().Err(err).Msg("rollback") // SQLite has rolled back by itself, or the connection is replaced
 		w.conn = w.discard()
 	}
@@ -239,18 +256,19 @@ func (w *writer) rollback() {
 // has been looked at again; commit returns nil when the commit turns out to have happened.
 func (w *writer) commit(t *tx) error {
 	if t.writes == 0 {
+		w.backAt = t.backAt
 		w.rollback()
 		return nil
 	}
-	if _, err := w.conn.exec(bumpBatch, []any{w.batch + 1}); err != nil {
+	if _, err := w.conn.exec(bumpBatch, w.batch+1, t.lastLife); err != nil {
 		w.rollback()
 		return classify(err)
 	}
 	fault.Point("commit", "before")
-	_, err := w.conn.exec(commit, nil)
+	_, err := w.conn.exec(commit)
 	if err == nil {
 		w.batch++
-		w.total = t.total
+		w.total, w.lastLife, w.backAt = t.total, t.lastLife, t.backAt
 		w.db.failing.Store(false)
 		return nil
 	}
@@ -273,7 +291,7 @@ func (w *writer) resolve(cause error) error {
 }
 
 // discard closes the connection and leaves none.
-func (w *writer) discard() *writeConn {
+func (w *writer) discard() *prepared {
 	if w.conn != nil {
 		if err := w.conn.Close(); err != nil {
 			w.db.log.Warn().Err(err).Msg("close the write connection")
@@ -287,14 +305,14 @@ func (w *writer) ready() error {
 	if w.conn != nil {
 		return nil
 	}
-	conn, err := openWriteConn(w.db.path)
+	conn, err := openWriteConn(w.db.path, w.db.vfs)
 	if err != nil {
 		return fmt.Errorf("reopen the database: %w", classify(err))
 	}
-	batch, total, err := readState(conn)
+	state, err := readState(conn)
 	if err != nil {
 		return errors.Join(fmt.Errorf("read the state of the database: %w", classify(err)), conn.Close())
 	}
-	w.conn, w.batch, w.total = conn, batch, total
+	w.conn, w.state = conn, state
 	return nil
 }

@@ -150,7 +150,7 @@ func TestAStoppedWriterAnswersWhatItHasAndRefusesTheRest(t *testing.T) {
 		stop := runTest(t, db)
 		parked := make(chan error, 1)
 		go func() {
-			_, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1, time.Hour)
+			_, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour})
 			parked <- err
 		}()
 		synctest.Wait()
@@ -176,7 +176,7 @@ func TestAStoppedWriterAnswersWhatItHasAndRefusesTheRest(t *testing.T) {
 			if err := db.Ping(context.Background()); !errors.Is(err, corebot.ErrClosed) {
 				t.Fatalf("got %v", err)
 			}
-			if _, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1, time.Hour); !errors.Is(err, corebot.ErrClosed) {
+			if _, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour}); !errors.Is(err, corebot.ErrClosed) {
 				t.Fatalf("got %v", err)
 			}
 		}

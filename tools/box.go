@@ -32,13 +32,15 @@ type Roles interface {
 
 // Step is the journal's place for one call. The agent owns the journal and hands out the step.
 //
-// Intend stores the intent and its audit row in one commit; Finish stores the result and its audit row in one commit. Their
-// errors mean that the turn cannot go on (a lost lease, trouble with the store).
+// Intend stores the intent and its audit row in one commit; Finish stores the result and its audit row in one commit; Apply makes a
+// change of Corebot's own data in that same commit, or gives a [*corebot.Refused] and stores nothing. Any other error means that
+// the turn cannot go on (a lost lease, trouble with the store).
 type Step interface {
 	ID() string
 	Intended() bool // an earlier attempt stored an intent, and no result
 	Intend(ctx context.Context, e corebot.AuditEvent) error
 	Finish(ctx context.Context, r corebot.ToolResult, e corebot.AuditEvent) error
+	Apply(ctx context.Context, effect corebot.Effect, r corebot.ToolResult, e corebot.AuditEvent) error
 }
 
 // Artifacts keeps output that is too long for a model. Save returns the path under which the conversation can read it; the
@@ -130,10 +132,26 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	return j.run(ctx, tool, args)
 }
 
+// role is the lowest of the roles of all whose text is in the turn, as they are now: nobody may speak through another's turn with more than his
+// own.
 func (b *Box) role(ctx context.Context, who corebot.Caller) (corebot.Role, error) {
-	role, err := b.roles.RoleOf(ctx, who.Principal, who.Key)
+	lowest, err := b.roleOf(ctx, who.Principal, who.Key)
+	for _, p := range who.Others {
+		if err != nil {
+			break
+		}
+		var role corebot.Role
+		if role, err = b.roleOf(ctx, p, who.Key); role != corebot.RoleAdmin {
+			lowest = role
+		}
+	}
+	return lowest, err
+}
+
+func (b *Box) roleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error) {
+	role, err := b.roles.RoleOf(ctx, p, k)
 	if err != nil {
-		return "", fmt.Errorf("read the role of %s: %w", who.Principal, err)
+		return "", fmt.Errorf("read the role of %s: %w", p, err)
 	}
 	return role, nil
 }

@@ -38,6 +38,8 @@ type step struct {
 	intended  bool
 	intendErr error
 	finishErr error
+	applyErr  error
+	effects   []corebot.Effect
 	log       *[]string
 	decisions []corebot.AuditEvent
 	results   []corebot.ToolResult
@@ -61,6 +63,17 @@ func (s *step) Finish(ctx context.Context, r corebot.ToolResult, e corebot.Audit
 	s.finishCtx = ctx.Err()
 	s.results, s.rows = append(s.results, r), append(s.rows, e)
 	return s.finishErr
+}
+
+// Apply makes a change and stores the result with it.
+func (s *step) Apply(ctx context.Context, effect corebot.Effect, r corebot.ToolResult, e corebot.AuditEvent) error {
+	*s.log = append(*s.log, "apply")
+	if s.applyErr != nil {
+		return s.applyErr
+	}
+	s.effects = append(s.effects, effect)
+	s.results, s.rows = append(s.results, r), append(s.rows, e)
+	return nil
 }
 
 type noArgs struct{}

@@ -53,7 +53,7 @@ func (j *job) lost(ctx context.Context) (corebot.ToolResult, error) {
 
 // run takes an allowed call from its intent to its result.
 func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, error) {
-	if !t.traits.Has(ReadOnly) && !j.step.Intended() {
+	if t.hasEffects() && !j.step.Intended() {
 		e := j.event
 		e.Event = "tool.decision"
 		if err := j.step.Intend(ctx, e); err != nil {
@@ -66,7 +66,7 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 	}
 	switch {
 	case err == nil:
-		return j.finish(ctx, corebot.OutcomeSuccess, out)
+		return j.succeed(ctx, out)
 	case j.mayHaveHappened(t, err):
 		return j.finish(ctx, corebot.OutcomeUnknown, "unknown: "+err.Error()+". It may or may not have taken effect: check before you repeat it.")
 	}
@@ -77,16 +77,16 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 // behind, may have done its work all the same.
 func (j *job) mayHaveHappened(t Tool, err error) bool {
 	if errors.Is(err, errAbandoned) {
-		return !t.traits.Has(ReadOnly)
+		return t.hasEffects()
 	}
 	return !t.traits.mayRepeat() && (errors.Is(err, errTimeout) || errors.Is(err, errPanic))
 }
 
 // cancelled stores what must not be lost when the turn ends in the middle of a call, and returns why the turn ended. A result
 // that is known is stored as it is; a call that may repeat is left to do so.
-func (j *job) cancelled(ctx context.Context, t Tool, out string, err error) error {
+func (j *job) cancelled(ctx context.Context, t Tool, out output, err error) error {
 	cause := context.Cause(ctx)
-	if t.traits.Has(ReadOnly) || err != nil && t.traits.mayRepeat() {
+	if !t.hasEffects() || err != nil && t.traits.mayRepeat() {
 		return cause
 	}
 	late, stop := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
@@ -94,16 +94,16 @@ func (j *job) cancelled(ctx context.Context, t Tool, out string, err error) erro
 	outcome := corebot.OutcomeSuccess
 	if err != nil {
 		outcome = corebot.OutcomeUnknown
-		out = "unknown: the turn was interrupted while this call ran. It may or may not have taken effect: check before you repeat it."
+		out.text = "unknown: the turn was interrupted while this call ran. It may or may not have taken effect: check before you repeat it."
 	}
-	if _, err := j.finish(late, outcome, out); err != nil {
+	if _, err := j.finish(late, outcome, out.text); err != nil {
 		j.box.opts.Log.Warn().Err(err).Str("tool", j.label).Str("step", j.call.StepID).Msg("the result of an interrupted tool call was not stored")
 	}
 	return cause
 }
 
 // execute runs the tool under its time limit. It returns when the tool does, or a grace time after its context ended.
-func (j *job) execute(ctx context.Context, t Tool, args bound) (string, error) {
+func (j *job) execute(ctx context.Context, t Tool, args bound) (output, error) {
 	limit := t.timeout
 	if limit == 0 {
 		limit = j.box.opts.Timeout
@@ -111,7 +111,7 @@ func (j *job) execute(ctx context.Context, t Tool, args bound) (string, error) {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer stop()
 	type end struct {
-		out string
+		out output
 		err error
 	}
 	done := make(chan end, 1)
@@ -131,7 +131,7 @@ func (j *job) execute(ctx context.Context, t Tool, args bound) (string, error) {
 		return e.out, timedOut(ctx, e.err)
 	case <-late.C:
 		j.box.opts.Log.Error().Str("tool", j.label).Str("step", j.call.StepID).Msg("a tool ignored the end of its context and was left behind")
-		return "", errAbandoned
+		return output{}, errAbandoned
 	}
 }
 
@@ -144,7 +144,7 @@ func timedOut(ctx context.Context, err error) error {
 }
 
 // guarded turns a panic of a tool into an error. The model is not shown what may be in it; the log is.
-func (j *job) guarded(ctx context.Context, args bound) (out string, err error) {
+func (j *job) guarded(ctx context.Context, args bound) (out output, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			text := j.box.opts.Redactor.Text(fmt.Sprint(p))
@@ -164,13 +164,32 @@ func failure(err error) string {
 	return text
 }
 
+// succeed ends a call that did not fail. An effect that it still has is made in the commit of its result, or refused there.
+func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, error) {
+	if out.effect == (corebot.Effect{}) {
+		return j.finish(ctx, corebot.OutcomeSuccess, out.text)
+	}
+	r, err := j.end(ctx, corebot.OutcomeSuccess, out.text, func(r corebot.ToolResult, e corebot.AuditEvent) error {
+		return j.step.Apply(ctx, out.effect, r, e)
+	})
+	if refused := (*corebot.Refused)(nil); errors.As(err, &refused) {
+		return j.finish(ctx, corebot.OutcomeError, failure(err))
+	}
+	return r, err
+}
+
 // finish stores the result and its audit row, and counts the call.
 func (j *job) finish(ctx context.Context, outcome corebot.AuditOutcome, text string) (corebot.ToolResult, error) {
+	return j.end(ctx, outcome, text, func(r corebot.ToolResult, e corebot.AuditEvent) error { return j.step.Finish(ctx, r, e) })
+}
+
+// end words the result and its audit row, has them stored, and counts the call.
+func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string, store func(corebot.ToolResult, corebot.AuditEvent) error) (corebot.ToolResult, error) {
 	took := time.Since(j.began)
 	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text)}
 	e := j.event
 	e.Event, e.At, e.Outcome, e.Duration = "tool.result", j.began.Add(took), outcome, took
-	if err := j.step.Finish(ctx, r, e); err != nil {
+	if err := store(r, e); err != nil {
 		return corebot.ToolResult{}, err
 	}
 	j.box.metrics.count(j.label, outcome, took)

@@ -33,7 +33,7 @@ const (
 	ReadOnly   Traits = 1 << iota // changes nothing: runs without an intent, and again after a crash
 	Idempotent                    // twice with the same arguments is as once: runs again after a crash
 	SideEffect                    // neither: begun and not ended, it is unknown
-	OwnData                       // touches only Corebot's own database, under its step's id, so that a second run finds the first
+	OwnData                       // changes only Corebot's own database, by an effect that is committed with its outcome: see [NewOwn]
 	Privileged                    // only admins should have it
 )
 
@@ -66,6 +66,10 @@ type Call struct {
 // soon after ctx ended. Its error, with its hint, is shown to the model.
 type Func[A any] func(ctx context.Context, call Call, args A) (string, error)
 
+// OwnFunc prepares a change of Corebot's own data: it changes nothing itself, and says which change to make and what the model reads
+// once it was made.
+type OwnFunc[A any] func(ctx context.Context, call Call, args A) (corebot.Effect, string, error)
+
 // Tool is a function that a model may call.
 type Tool struct {
 	name    string
@@ -73,6 +77,7 @@ type Tool struct {
 	schema  json.RawMessage
 	traits  Traits
 	timeout time.Duration // zero: the box's default
+	own     bool          // made by NewOwn
 	bind    func(args json.RawMessage) (bound, error)
 	err     error
 }
@@ -80,7 +85,13 @@ type Tool struct {
 // bound is a tool with its decoded arguments.
 type bound struct {
 	target func(Call) policy.Target
-	run    func(context.Context, Call) (string, error)
+	run    func(context.Context, Call) (output, error)
+}
+
+// output is what a tool gives when it does not fail: what the model reads, and what remains to be done in the commit of the outcome.
+type output struct {
+	text   string
+	effect corebot.Effect
 }
 
 // spec is what options set.
@@ -107,6 +118,25 @@ func Timeout[A any](d time.Duration) Option[A] {
 // fields without omitempty are required. A mistake in any of it is reported by [NewRegistry], so that tools can be listed in
 // one expression.
 func New[A any](name, doc string, traits Traits, fn Func[A], opts ...Option[A]) Tool {
+	return newTool(name, doc, traits, func(ctx context.Context, c Call, a A) (output, error) {
+		text, err := fn(ctx, c, a)
+		return output{text: text}, err
+	}, opts)
+}
+
+// NewOwn makes a tool that changes nothing but Corebot's own data, with the trait OwnData beside traits. Its effect and its outcome are
+// one commit, which needs no intent before it: after a crash either both happened or the call runs for the first time. A change
+// that a rule of the data forbids is an error that the model reads.
+func NewOwn[A any](name, doc string, traits Traits, fn OwnFunc[A], opts ...Option[A]) Tool {
+	t := newTool(name, doc, traits|OwnData, func(ctx context.Context, c Call, a A) (output, error) {
+		effect, text, err := fn(ctx, c, a)
+		return output{text, effect}, err
+	}, opts)
+	t.own = true
+	return t
+}
+
+func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Call, A) (output, error), opts []Option[A]) Tool {
 	s := spec[A]{target: func(Call, A) policy.Target { return policy.Target{} }}
 	for _, o := range opts {
 		o(&s)
@@ -125,11 +155,14 @@ func New[A any](name, doc string, traits Traits, fn Func[A], opts ...Option[A]) 
 		}
 		return bound{
 			target: func(c Call) policy.Target { return s.target(c, args) },
-			run:    func(ctx context.Context, c Call) (string, error) { return fn(ctx, c, args) },
+			run:    func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
 		}, nil
 	}
 	return t
 }
+
+// hasEffects says whether running the tool may have changed something. A tool of own data changes nothing before its outcome is stored.
+func (t Tool) hasEffects() bool { return !t.traits.Has(ReadOnly) && !t.own }
 
 // Name is the tool's internal name, with dots.
 func (t Tool) Name() string { return t.name }

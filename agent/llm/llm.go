@@ -24,6 +24,8 @@ const (
 type Message struct {
 	Role   Role
 	Text   string
+	Parts  []corebot.Part  // of a user: images and files beside the text, by content hash; see [Blobs]
+	Opaque *corebot.Opaque // of an assistant: what came with its answer, for the provider that it came from
 	Calls  []corebot.ToolCall
 	CallID string
 }
@@ -40,13 +42,24 @@ type Request struct {
 	Messages        []Message
 	Tools           []Tool
 	MaxOutputTokens int // zero: the provider's default
+
+	// Model asks for one of several models, as "provider/model" or by the model's name alone. Empty means the first. Only a Model
+	// that stands for several looks at it; see package chain.
+	Model string
+
+	// OnReset is called when what was streamed so far is not part of the answer after all, because its stream broke off and
+	// another model answers from the beginning. Without it such an answer is not streamed: it only comes back whole, so that no
+	// reader sees two beginnings of one text.
+	OnReset func()
 }
 
 // Model answers requests. Complete streams text to onText as it arrives (onText may be nil, and is called from one
-// goroutine at a time) and returns the whole answer, with tool names decoded.
+// goroutine at a time) and returns the whole answer, with tool names decoded. What a model thinks before it answers is neither
+// streamed nor part of the text.
 //
-// Errors are a [*corebot.Failure] with a class: a caller decides on retries by it. An answer that broke off in the middle is
-// an error, never a shorter answer. When ctx ends, its cause is returned.
+// Errors are a [*corebot.Failure] with a class: a caller decides on retries by it. What the failure is about, beyond its class, is in
+// its chain: [ErrContextTooLong] and the others. An answer that broke off in the middle is an error, never a shorter answer. When ctx
+// ends, its cause is returned.
 type Model interface {
 	Name() string
 	Complete(ctx context.Context, r Request, onText func(string)) (corebot.Answer, error)

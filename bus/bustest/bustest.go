@@ -2,7 +2,9 @@
 // of the package doc of bus has at least one test here, and so has each guarantee that only bus and store together can give.
 //
 // The tests run in virtual time (testing/synctest) on a real store in a temporary directory. They talk to it through [bus.Bus]
-// wherever the bus has a word for it. When a test ends, the store must find no fault with itself.
+// wherever the bus has a word for it. When a test ends, the store must find no fault with itself. Beside the sentences, [RunModel]
+// compares random histories with a model of the lanes, and what concurrent callers saw of a lane is checked for an order that a
+// lane could have had.
 //
 // Limits: a process that is killed is imitated by closing the store with claims still held. What a kill in the middle of a commit
 // leaves behind needs real processes and is not tested here.
@@ -22,7 +24,9 @@ type Store struct {
 	Queue       bus.Store
 	Ledger      Ledger
 	DeadLetters DeadLetters
+	Administer  Administer
 	Lives       Lives
+	Modes       Modes
 
 	// Damage overwrites what is stored of a waiting message, its body or its journal, with as many bytes of something else.
 	Damage func(life int64, what Damaged) error
@@ -48,12 +52,25 @@ type Ledger interface {
 	Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error
 	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
 	Stop(ctx context.Context, m corebot.Message, headLife int64, notice func(found bool) corebot.Message) (corebot.Stopped, error)
+	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(merges bool) *corebot.Message) (corebot.Steered, error)
+	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)
+}
+
+// Modes sets what becomes of prompts that find their chat busy.
+type Modes interface {
+	SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.QueueMode) error
 }
 
 // DeadLetters is what the suite needs of the messages that were given up.
 type DeadLetters interface {
 	List(ctx context.Context, f corebot.DeadLetterFilter) ([]corebot.DeadLetter, error)
 	Replay(ctx context.Context, id int64, fresh bool) error
+}
+
+// Administer is what an operator does to a dead letter beside replaying it.
+type Administer interface {
+	Edit(ctx context.Context, id int64, newID, text string) error
+	Drop(ctx context.Context, id int64) error
 }
 
 // Lives is what the suite needs of the life rows.
@@ -64,7 +81,7 @@ type Lives interface {
 // Census is how many of each a store holds. A write that is refused must not change it.
 type Census struct{ Lanes, Lives, Waiting, Steps, History, Audit int }
 
-// Open opens the store of a directory as a new process would, made if it is missing. It is called again on the same directory
+// Open opens the store of a directory as a new process would, made if it is missing, with [Debounce] and [ControlRate]. It is called again on the same directory
 // after Close.
 type Open func(dir string) (Store, error)
 
@@ -82,6 +99,7 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"accepted", acceptedSpecs()},
 		{"limits", limitSpecs()},
+		{"rate", rateSpecs()},
 		{"order", orderSpecs()},
 		{"fence", fenceSpecs()},
 		{"leases", leaseSpecs()},
@@ -89,7 +107,10 @@ func Run(t *testing.T, open Open) {
 		{"attempts", attemptSpecs()},
 		{"dead letters", deadLetterSpecs()},
 		{"stop", stopSpecs()},
-		{"model", modelSpecs()},
+		{"parking", parkingSpecs()},
+		{"steer", steerSpecs()},
+		{"queue modes", modeSpecs()},
+		{"histories", historySpecs()},
 	} {
 		t.Run(chapter.title, func(t *testing.T) {
 			for _, s := range chapter.specs {

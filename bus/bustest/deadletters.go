@@ -20,6 +20,9 @@ func deadLetterSpecs() []spec {
 		{"a damaged body is unfit and holds nobody up", damagedBodyIsUnfit},
 		{"a damaged journal is unfit and holds nobody up", damagedJournalIsUnfit},
 		{"a dead letter survives a restart and can die again", deadAgain},
+		{"a reply that died is sent once more under its id", deadReplyIsReplayed},
+		{"an edited letter is a new message at the tail, and the old one is over", editedAtTheTail},
+		{"a dropped letter is over, and its id stays taken", droppedIsOver},
 	}
 }
 
@@ -80,7 +83,7 @@ func replayDeliversOnce(s *suite) {
 	life := s.dead("a", "1")
 	var ok atomic.Int32
 	var wg sync.WaitGroup
-	for i := range 16 {
+	for i := range 50 {
 		wg.Go(func() {
 			if err := s.DeadLetters.Replay(s.t.Context(), life, i%2 == 0); err == nil {
 				ok.Add(1)
@@ -195,5 +198,59 @@ func deadAgain(s *suite) {
 		if got := s.list(0, 10); len(got) != 1 || got[0].Reason != fmt.Sprint("reason ", i) {
 			s.t.Fatalf("listed %+v", got)
 		}
+	}
+}
+
+func deadReplyIsReplayed(s *suite) {
+	r, err := s.bus.Publish(s.t.Context(), reply("a", "r"))
+	s.must(err)
+	pool := corebot.OutboundPool("test")
+	first := s.ready(pool, 1)[0]
+	s.must(s.Ledger.Record(s.t.Context(), first, corebot.Step{Kind: corebot.StepPart, State: corebot.StepDone}))
+	s.settle(first, given("permanent"))
+	s.must(s.DeadLetters.Replay(s.t.Context(), r.Life, false))
+	got := s.ready(pool, 2)
+	if len(got) != 1 || got[0].Message.ID != "r" || got[0].Run != 2 || len(got[0].Journal) != 1 {
+		s.t.Fatalf("got %+v", got)
+	}
+}
+
+func editedAtTheTail(s *suite) {
+	life := s.dead("a", "1")
+	s.publish("a", "2")
+	s.wantErr(s.Administer.Edit(s.t.Context(), life, "2", "taken"), corebot.ErrConflict)
+	s.wantErr(s.Administer.Edit(s.t.Context(), life, "1", "taken"), corebot.ErrConflict)
+	s.must(s.Administer.Edit(s.t.Context(), life, "1b", "better"))
+	s.settle(s.claim("2"), answered())
+	d := s.claim("1b")
+	if d.Run != 1 || d.Message.Text() != "better" || d.Message.Sender != prompt("a", "1").Sender || d.Life == life {
+		s.t.Fatalf("got %+v", d)
+	}
+	if c := s.life(d.Life).Cause; c == nil || c.Life != life || c.MessageID != "1" {
+		s.t.Fatalf("it came of %+v", c)
+	}
+	s.wantOver(life)
+}
+
+func droppedIsOver(s *suite) {
+	life := s.dead("a", "1")
+	s.must(s.Administer.Drop(s.t.Context(), life))
+	s.wantOver(life)
+	s.nothingReady()
+	s.publishAgain("a", "1", life)
+}
+
+// wantOver fails the test unless a letter has ended as dropped and nothing can be done with it any more.
+func (s *suite) wantOver(life int64) {
+	s.t.Helper()
+	if l := s.life(life); l.End != corebot.EndDropped || l.Message != nil {
+		s.t.Fatalf("the life says %+v", l)
+	}
+	if got := s.list(0, 10); len(got) != 0 {
+		s.t.Fatalf("listed %+v", got)
+	}
+	ctx := s.t.Context()
+	for _, err := range []error{s.DeadLetters.Replay(ctx, life, false), s.Administer.Drop(ctx, life), s.Administer.Edit(ctx, life, "again", "x")} {
+		s.wantErr(err, corebot.ErrNotFound)
 	}
 }

@@ -53,7 +53,7 @@ func (s *suite) stale() (old, current corebot.Delivery) {
 
 // everyOutcome is one of each that can be written.
 func everyOutcome() []corebot.Outcome {
-	return []corebot.Outcome{answered(), retryIn(0), waitFor(0), given("permanent")}
+	return []corebot.Outcome{answered(), retryIn(0), waitFor(0), given("permanent"), parkFor(0)}
 }
 
 func staleOwnerIsRefused(s *suite) {
@@ -78,7 +78,7 @@ func turn(o corebot.Outcome) corebot.Result {
 		Outcome: o, NewSession: true,
 		History: []corebot.Entry{{Speaker: corebot.SpeakerUser, Text: "hello", MessageID: "1"}, {Speaker: corebot.SpeakerAssistant, Text: "hi", MessageID: "1"}},
 		Replies: []corebot.Message{reply("a", "1/1/0")},
-		Usage:   corebot.Usage{InputTokens: 3, OutputTokens: 4},
+		Spent:   []corebot.Spent{{Model: "m", Usage: corebot.Usage{InputTokens: 3, OutputTokens: 4}}},
 	}
 }
 

@@ -15,7 +15,12 @@ func leaseSpecs() []spec {
 		{"an expired lease that nobody took may still settle", expiredLeaseMaySettle},
 		{"a new process has every lane ready at once", leasesAreVoidAtBoot},
 		{"a new process leaves backoff and waits as they are", bootKeepsBackoff},
+		{"a new process ends what waited for something of the old one", bootEndsNotNow},
+		{"no wait outlasts a new process by more than an hour", bootCapsWaits},
 		{"a head that loses its lease three times without a step is poison", lostLeasesArePoison},
+		{"heads that lost their lease twice are claimed one after the other", suspectsRunAlone},
+		{"nobody dies of another's poison", innocentsSurvivePoison},
+		{"a suspect holds up nobody who is none", suspectHoldsUpNobody},
 		{"a new step resets the count of lost leases", stepResetsLosses},
 		{"a counted retry resets the count of lost leases", retryResetsLosses},
 		{"a wait without a reason keeps the journal", waitKeepsJournal},
@@ -109,6 +114,34 @@ func bootKeepsBackoff(s *suite) {
 	}
 }
 
+func bootEndsNotNow(s *suite) {
+	s.publish("a", "1")
+	s.publish("b", "2")
+	d1, d2 := s.claim("1"), s.claim("2")
+	s.settle(d1, corebot.Outcome{Verb: corebot.Wait, At: time.Now().Add(30 * time.Minute), Reason: corebot.NotNow})
+	s.settle(d2, waitFor(30*time.Minute))
+	s.nothingReady()
+	s.reopen()
+	if d := s.claim("1"); d.Attempt != 1 || d.Lost != 0 {
+		s.t.Fatalf("got %+v", d)
+	}
+	s.nothingReady()
+}
+
+// A clock that was far ahead when a moment was written must not hold a chat for as long.
+func bootCapsWaits(s *suite) {
+	s.publish("a", "1")
+	s.settle(s.claim("1"), retryIn(1000*time.Hour))
+	s.reopen()
+	next := s.claimLater(corebot.InboundPool, 1)
+	time.Sleep(time.Hour - moment)
+	if next.over() {
+		s.t.Fatal("the restart cut a backoff shorter than an hour")
+	}
+	time.Sleep(moment)
+	s.now(next, "1")
+}
+
 func lostLeasesArePoison(s *suite) {
 	s.publish("a", "1")
 	s.publish("a", "2")
@@ -128,6 +161,78 @@ func lostLeasesArePoison(s *suite) {
 	if next := s.claim("2"); next.Lost != 0 {
 		s.t.Fatalf("the next message inherits %d losses", next.Lost)
 	}
+}
+
+// suspects are the heads of so many chats, "0" and on, that lost their leases twice.
+func (s *suite) suspects(n int) {
+	s.t.Helper()
+	for i := range n {
+		s.publish(fmt.Sprint("chat ", i), fmt.Sprint(i))
+	}
+	for range 2 {
+		if got := s.ready(corebot.InboundPool, n+1); len(got) != n {
+			s.t.Fatalf("claimed %d of %d", len(got), n)
+		}
+		s.reopen()
+	}
+}
+
+// alone claims the one suspect that may be claimed now.
+func (s *suite) alone() corebot.Delivery {
+	s.t.Helper()
+	got := s.ready(corebot.InboundPool, 9)
+	if len(got) != 1 || got[0].Lost != 2 {
+		s.t.Fatalf("claimed %+v", got)
+	}
+	return got[0]
+}
+
+func suspectsRunAlone(s *suite) {
+	const n = 4
+	s.suspects(n)
+	seen := map[string]bool{}
+	for range n {
+		d := s.alone()
+		seen[d.Message.ID] = true
+		time.Sleep(5 * time.Second) // at work, and the others are looked at meanwhile
+		s.nothingReady()
+		s.settle(d, answered())
+		time.Sleep(time.Second)
+	}
+	s.nothingReady()
+	if len(seen) != n {
+		s.t.Fatalf("seen %v", seen)
+	}
+}
+
+func innocentsSurvivePoison(s *suite) {
+	s.suspects(4)
+	poison := s.alone().Message.ID
+	s.reopen() // it kills its worker again
+	time.Sleep(time.Second)
+	alive, dead := 0, ""
+	for range 4 {
+		for _, d := range s.ready(corebot.InboundPool, 9) {
+			if o, unfit := s.bus.Unfit(d); unfit {
+				dead += d.Message.ID
+				s.settle(d, o)
+				continue
+			}
+			alive++
+			s.settle(d, answered())
+		}
+		time.Sleep(time.Second)
+	}
+	if alive != 3 || dead != poison {
+		s.t.Fatalf("%d were answered, and %q died for %q", alive, dead, poison)
+	}
+}
+
+func suspectHoldsUpNobody(s *suite) {
+	s.suspects(2)
+	s.alone()
+	s.publish("another", "new")
+	s.claim("new")
 }
 
 func stepResetsLosses(s *suite) {

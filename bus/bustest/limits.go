@@ -90,6 +90,14 @@ func settlingMakesRoom(s *suite) {
 		s.refused("b", "x", corebot.ErrOverloaded)
 		s.settle(s.claim(id), answered())
 	}
+	s.publish("a", "sized")
+	d := s.claim("sized")
+	s.limited(corebot.Limits{TotalBytes: int64(d.Size) + 1}) // a limit of bytes that one message meets
+	s.refused("b", "x", corebot.ErrOverloaded)
+	s.settle(s.claim("sized"), retryIn(0))
+	s.refused("b", "x", corebot.ErrOverloaded)
+	s.settle(s.claim("sized"), given("permanent"))
+	s.publish("b", "x")
 }
 
 func refusalLeavesNoTrace(s *suite) {

@@ -1,86 +1,115 @@
 package bustest
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/corebot/corebot"
 )
 
-func modelSpecs() []spec {
-	var specs []spec
-	for seed := range uint64(3) {
-		specs = append(specs, spec{fmt.Sprintf("a random history of seed %d agrees with a model in memory", seed), func(s *suite) {
-			newModel(s, seed).run(600)
-		}})
-	}
-	return specs
+// ModelOptions say how long a random history is, and which.
+type ModelOptions struct {
+	Operations int    // in one history
+	Seed       uint64 // the same seed and number of operations are the same history
 }
 
-// model is what the lanes should be like, in a few lines of Go.
+// RunModel plays a random history of operations against a store and, step by step, against a model of its lanes in memory; the two
+// must agree on every answer. Time is virtual. A failure reports the seed and the last operations.
+func RunModel(t *testing.T, open Open, o ModelOptions) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSuite(t, open)
+		options := s.opts
+		options.Limits = corebot.Limits{LaneDepth: modelLaneDepth, TotalDepth: modelTotalDepth}
+		options.MaxLost = 1 << 30 // no lane is put in quarantine: chapters of their own hold that rule
+		s.reopenWith(options)
+		newModel(s, o).run()
+	})
+}
+
+// The limits are low, so that a history meets them now and then.
+const (
+	modelChats      = 8
+	modelLaneDepth  = 12
+	modelTotalDepth = 50
+	modelStale      = 32 // how many claims that were lost are remembered and tried again
+	modelTrace      = 40 // how many operations a failure reports
+)
+
+// model is what the lanes should be like, in plain Go.
 type model struct {
 	s       *suite
+	opts    ModelOptions
 	rand    *rand.Rand
-	lanes   []*modelLane // in the order of their first publish: the tie-break of equal wake times
-	claims  []claimed
-	stale   []claimed
+	lanes   []*modelLane
+	claims  []modelClaim // that hold their lane
+	stale   []modelClaim // that have lost it
 	dead    []*modelMessage
 	all     []*modelMessage
-	waiting int
+	known   map[string]*modelMessage // by lane and message id
+	stops   []modelStop
+	control map[string]bool // the chats that have a lane of controls
+	waiting map[corebot.Direction]int64
+	lives   int
+	steps   int
+	history int
+	audit   int
+	trace   []string // the last operations, oldest first
 }
 
 type modelLane struct {
-	chat    string
-	queue   []*modelMessage
-	wake    int64 // unix milliseconds
-	leased  bool
-	lost    int
-	lostAt  int // steps at the last loss
-	attempt int
+	direction corebot.Direction
+	chat      string
+	queue     []*modelMessage
+	nextSeq   int
+	stopSeq   int   // the place of the message that a /stop was accepted for
+	wake      int64 // unix milliseconds: due, backoff, or the end of the lease
+	leased    bool
+	attempts  int // counted ones of the head
+	lost      int // leases of the head, in a row without a new step
+	lostAt    int // steps at the last loss
 }
 
 type modelMessage struct {
-	id    string
-	lane  *modelLane
-	life  int64
-	run   int
-	steps int
+	corebot.Message
+	lane       *modelLane
+	life       int64 // 0 until the store has told it
+	run, steps int
+	seq        int // its place in the lane
 }
 
-// claimed is a delivery and what the model knows of it.
-type claimed struct {
+// modelClaim is a delivery and what the model knows of it.
+type modelClaim struct {
 	corebot.Delivery
 	m *modelMessage
 }
 
-func newModel(s *suite, seed uint64) *model {
-	return &model{s: s, rand: rand.New(rand.NewPCG(seed, 2))}
+// modelStop is a /stop that was accepted.
+type modelStop struct{ chat, id string }
+
+func newModel(s *suite, o ModelOptions) *model {
+	return &model{
+		s: s, opts: o, rand: rand.New(rand.NewPCG(o.Seed, 2)),
+		known: map[string]*modelMessage{}, control: map[string]bool{}, waiting: map[corebot.Direction]int64{},
+	}
 }
 
-func (m *model) run(operations int) {
-	moves := []struct {
-		weight int
-		move   func()
-	}{
-		{30, m.publish},
-		{5, m.publishAgain},
-		{25, m.claim},
-		{30, m.settle},
-		{6, m.settleStale},
-		{8, m.extend},
-		{10, m.record},
-		{12, m.sleep},
-		{2, m.reopen},
-		{5, m.replay},
-	}
+func (m *model) run() {
+	done := 0
+	defer func() {
+		if m.s.t.Failed() {
+			m.s.t.Logf("seed %d, operation %d. The last operations:\n%s", m.opts.Seed, done, strings.Join(m.trace, "\n"))
+		}
+	}()
+	moves := m.moves()
 	total := 0
 	for _, mv := range moves {
 		total += mv.weight
 	}
-	for range operations {
+	for ; done < m.opts.Operations && !m.s.t.Failed(); done++ {
 		n := m.rand.IntN(total)
 		for _, mv := range moves {
 			if n -= mv.weight; n < 0 {
@@ -88,156 +117,83 @@ func (m *model) run(operations int) {
 				break
 			}
 		}
+		if (done+1)%max(1, m.opts.Operations/8) == 0 {
+			m.agree()
+		}
 	}
 	m.agree()
 }
 
+// weighted is an operation and how often it is drawn, in comparison with the others.
+type weighted struct {
+	weight int
+	move   func()
+}
+
+func (m *model) moves() []weighted {
+	return []weighted{
+		{280, m.publish},
+		{50, m.publishAgain},
+		{20, m.publishOther},
+		{50, m.publishBatch},
+		{300, m.claim},
+		{250, m.settle},
+		{150, m.commit},
+		{60, m.staleReturns},
+		{80, m.extend},
+		{100, m.record},
+		{20, m.stop},
+		{120, m.sleep},
+		{3, m.reopen},
+		{30, m.replay},
+		{10, m.edit},
+		{10, m.drop},
+	}
+}
+
+// note adds an operation to what a failure reports.
+func (m *model) note(format string, args ...any) {
+	if len(m.trace) == modelTrace {
+		m.trace = append(m.trace[:0], m.trace[1:]...)
+	}
+	m.trace = append(m.trace, fmt.Sprintf("  at %d ms: ", nowMS())+fmt.Sprintf(format, args...))
+}
+
 func nowMS() int64 { return time.Now().UnixMilli() }
 
-func (m *model) publish() {
-	chat := fmt.Sprint("chat ", m.rand.IntN(6))
-	i := slices.IndexFunc(m.lanes, func(l *modelLane) bool { return l.chat == chat })
-	if i < 0 {
-		i = len(m.lanes)
-		m.lanes = append(m.lanes, &modelLane{chat: chat})
+// pick is a random element, or false if there is none.
+func pick[T any](m *model, from []T) (x T, ok bool) {
+	if len(from) == 0 {
+		return x, false
 	}
-	msg := &modelMessage{id: fmt.Sprint("m", len(m.all)), lane: m.lanes[i], run: 1}
-	r, err := m.s.bus.Publish(m.s.t.Context(), prompt(chat, msg.id))
-	m.s.must(err)
-	msg.life = r.Life
-	m.all = append(m.all, msg)
-	m.push(msg)
+	return from[m.rand.IntN(len(from))], true
 }
 
-func (m *model) push(msg *modelMessage) {
-	if len(msg.lane.queue) == 0 {
-		msg.lane.wake = nowMS()
-	}
-	msg.lane.queue = append(msg.lane.queue, msg)
-	m.waiting++
-}
-
-func (m *model) publishAgain() {
-	if len(m.all) == 0 {
-		return
-	}
-	msg := m.all[m.rand.IntN(len(m.all))]
-	r, err := m.s.bus.Publish(m.s.t.Context(), prompt(msg.lane.chat, msg.id))
-	m.s.must(err)
-	if !r.Duplicate || r.Life != msg.life {
-		m.s.t.Fatalf("publish %s again: %+v", msg.id, r)
-	}
-}
-
-// claim predicts which lanes come, in which order and with which counts.
-func (m *model) claim() {
-	n := 1 + m.rand.IntN(3)
-	var want []*modelLane
+// lane is that of a chat, made if it is missing.
+func (m *model) lane(d corebot.Direction, chat string) *modelLane {
 	for _, l := range m.lanes {
-		if len(l.queue) > 0 && l.wake <= nowMS() {
-			want = append(want, l)
+		if l.direction == d && l.chat == chat {
+			return l
 		}
 	}
-	slices.SortStableFunc(want, func(a, b *modelLane) int { return cmp.Compare(a.wake, b.wake) })
-	want = want[:min(n, len(want))]
-	got := m.s.ready(corebot.InboundPool, n)
-	if len(got) != len(want) {
-		m.s.t.Fatalf("claimed %d, want %d", len(got), len(want))
-	}
-	for i, l := range want {
-		head, d := l.queue[0], got[i]
-		if l.leased {
-			m.lose(l, head)
-		}
-		if d.Message.ID != head.id || d.Lost != l.lost || d.Attempt != l.attempt+1 || d.Run != head.run || len(d.Journal) != head.steps {
-			m.s.t.Fatalf("claim %d: got %s lost %d attempt %d run %d steps %d, want %+v of %+v", i, d.Message.ID, d.Lost, d.Attempt, d.Run, len(d.Journal), *head, *l)
-		}
-		l.leased, l.wake = true, nowMS()+lease.Milliseconds()
-		m.claims = append(m.claims, claimed{d, head})
-	}
+	l := &modelLane{direction: d, chat: chat, nextSeq: 1}
+	m.lanes = append(m.lanes, l)
+	return l
 }
 
-// lose counts a lease that was lost and makes its holder stale.
-func (m *model) lose(l *modelLane, head *modelMessage) {
-	if head.steps != l.lostAt {
-		l.lost, l.lostAt = 0, head.steps
-	}
-	l.lost++
-	m.forget(head)
+func (m *model) sleep() {
+	d := time.Duration(m.rand.IntN(int(lease/time.Millisecond)*2/3)) * time.Millisecond
+	time.Sleep(d)
+	m.note("slept %v", d)
 }
 
-// forget turns the claim of a message into a stale one.
-func (m *model) forget(head *modelMessage) {
-	if i := slices.IndexFunc(m.claims, func(c claimed) bool { return c.m == head }); i >= 0 {
-		m.stale = append(m.stale, m.claims[i])
-		m.claims = slices.Delete(m.claims, i, i+1)
-	}
-}
-
-func (m *model) settle() {
-	if len(m.claims) == 0 {
-		return
-	}
-	c := m.claims[m.rand.IntN(len(m.claims))]
-	l, pause := c.m.lane, time.Duration(m.rand.IntN(40_000))*time.Millisecond
-	o := []corebot.Outcome{answered(), answered(), retryIn(pause), waitFor(pause), given("permanent")}[m.rand.IntN(5)]
-	m.s.settle(c.Delivery, o)
-	m.forget(c.m)
-	l.leased, l.wake = false, o.At.UnixMilli()
-	switch o.Verb {
-	case corebot.RetryAt:
-		l.attempt, l.lost, l.lostAt = l.attempt+1, 0, 0
-	case corebot.Wait:
-		l.lost, l.lostAt = 0, 0
-	case corebot.Done, corebot.Dead:
-		l.queue, l.wake, l.attempt, l.lost, l.lostAt = l.queue[1:], nowMS(), 0, 0, 0
-		m.waiting--
-		if o.Verb == corebot.Dead {
-			m.dead = append(m.dead, c.m)
-		}
-	}
-}
-
-func (m *model) settleStale() {
-	if len(m.stale) == 0 {
-		return
-	}
-	c := m.stale[m.rand.IntN(len(m.stale))]
-	o := everyOutcome()[m.rand.IntN(4)]
-	m.s.wantErr(m.s.bus.Settle(m.s.t.Context(), c.Delivery, o), corebot.ErrLeaseLost)
-	m.s.wantErr(m.s.Ledger.Record(m.s.t.Context(), c.Delivery, step(c.m.steps)), corebot.ErrLeaseLost)
-}
-
-// extend prolongs every claim, the stale ones too, which must come back as lost.
-func (m *model) extend() {
-	var leases []corebot.Lease
-	for _, c := range slices.Concat(m.claims, m.stale) {
-		leases = append(leases, c.Lease)
-	}
-	lost, err := m.s.bus.Extend(m.s.t.Context(), leases)
-	m.s.must(err)
-	if len(lost) != len(m.stale) {
-		m.s.t.Fatalf("lost %d leases, want %d", len(lost), len(m.stale))
-	}
-	for _, c := range m.claims {
-		c.m.lane.wake = nowMS() + lease.Milliseconds()
-	}
-}
-
-func (m *model) record() {
-	if len(m.claims) == 0 {
-		return
-	}
-	c := m.claims[m.rand.IntN(len(m.claims))]
-	m.s.record(c.Delivery, c.m.steps)
-	c.m.steps++
-}
-
-func (m *model) sleep() { time.Sleep(time.Duration(m.rand.IntN(20_000)) * time.Millisecond) }
-
+// reopen is a crash: every claim is stale, and every lane that was held is ready.
 func (m *model) reopen() {
+	m.note("reopen")
 	m.s.reopen()
-	m.stale = append(m.stale, m.claims...)
+	for _, c := range m.claims {
+		m.remember(c)
+	}
 	m.claims = nil
 	for _, l := range m.lanes {
 		if l.leased {
@@ -246,28 +202,31 @@ func (m *model) reopen() {
 	}
 }
 
-func (m *model) replay() {
-	if len(m.dead) == 0 {
-		return
-	}
-	i := m.rand.IntN(len(m.dead))
-	msg := m.dead[i]
-	fresh := m.rand.IntN(2) == 0
-	m.s.must(m.s.DeadLetters.Replay(m.s.t.Context(), msg.life, fresh))
-	m.dead = slices.Delete(m.dead, i, i+1)
-	msg.run++
-	if fresh {
-		msg.steps = 0
-	}
-	m.push(msg)
-}
-
-// agree compares the totals at the end.
+// agree compares what is stored in all.
 func (m *model) agree() {
-	if c := m.s.census(); c.Lives != len(m.all) || c.Waiting != m.waiting || c.Lanes != len(m.lanes) {
-		m.s.t.Errorf("the store has %+v; the model %d lives, %d waiting, %d lanes", c, len(m.all), m.waiting, len(m.lanes))
+	m.s.t.Helper()
+	want := Census{Lanes: len(m.lanes) + len(m.control), Lives: m.lives, Steps: m.steps, History: m.history, Audit: m.audit}
+	for _, n := range m.waiting {
+		want.Waiting += int(n)
 	}
-	if got := m.s.list(corebot.Inbound, 10_000); len(got) != len(m.dead) {
-		m.s.t.Errorf("the store has %d dead letters, the model %d", len(got), len(m.dead))
+	if got := m.s.census(); got != want {
+		m.s.t.Errorf("the store has %+v, the model %+v", got, want)
+	}
+	lives := map[int64]bool{}
+	for _, dl := range m.s.list(0, 0) {
+		lives[dl.ID] = true
+	}
+	for _, msg := range m.dead {
+		if !lives[msg.life] {
+			m.s.t.Errorf("the store has no dead letter %d (%s)", msg.life, msg.ID)
+		}
+	}
+	if len(lives) != len(m.dead) {
+		m.s.t.Errorf("the store has %d dead letters, the model %d", len(lives), len(m.dead))
+	}
+	problems, err := m.s.Problems(m.s.t.Context())
+	m.s.must(err)
+	if len(problems) > 0 {
+		m.s.t.Errorf("the store finds fault with itself: %v", problems)
 	}
 }

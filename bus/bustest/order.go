@@ -86,7 +86,7 @@ func (tr *traffic) end(d corebot.Delivery, done bool) (last bool) {
 func orderUnderConcurrency(s *suite) {
 	const chats, each, workers = 8, 25, 6
 	tr := &traffic{running: map[string]string{}, ended: map[string][]string{}, left: chats * each}
-	ctx, stop := context.WithCancel(s.t.Context())
+	ctx, stop := context.WithTimeout(s.t.Context(), time.Hour) // a claim that nobody wakes is an error, not a test that hangs
 	defer stop()
 	var wg sync.WaitGroup
 	for range workers {

@@ -18,25 +18,33 @@ func stopSpecs() []spec {
 	}
 }
 
-func stopMessage(id string) corebot.Message {
-	m := prompt("a", id)
+func stopMessage(chat, id string) corebot.Message {
+	m := prompt(chat, id)
 	m.Direction, m.Kind, m.Parts = corebot.Control, corebot.KindControl, corebot.TextPart("/stop")
 	return m
 }
 
-// stop applies a /stop to a head and says what it met.
-func (s *suite) stop(id string, head int64) (duplicate, found bool) {
+// stopNotice is what the chat is told of a /stop.
+func stopNotice(chat, id string, found bool) corebot.Message {
+	m := reply(chat, id+"/notice")
+	m.Kind = corebot.KindNotice
+	if !found {
+		m.Parts = corebot.TextPart("nothing to stop")
+	}
+	return m
+}
+
+// stopIn applies a /stop to the head of a chat and says what it met.
+func (s *suite) stopIn(chat, id string, head int64) (duplicate, found bool) {
 	s.t.Helper()
-	stopped, err := s.Ledger.Stop(s.t.Context(), stopMessage(id), head, func(found bool) corebot.Message {
-		m := reply("a", id+"/notice")
-		m.Kind = corebot.KindNotice
-		if !found {
-			m.Parts = corebot.TextPart("nothing to stop")
-		}
-		return m
-	})
+	stopped, err := s.Ledger.Stop(s.t.Context(), stopMessage(chat, id), head, func(found bool) corebot.Message { return stopNotice(chat, id, found) })
 	s.must(err)
 	return stopped.Duplicate, stopped.Found
+}
+
+func (s *suite) stop(id string, head int64) (duplicate, found bool) {
+	s.t.Helper()
+	return s.stopIn("a", id, head)
 }
 
 // stopFinds applies a /stop that must find its message.
@@ -105,7 +113,7 @@ func stopIsDeduped(s *suite) {
 	if d := s.claim("2"); d.Stopped {
 		s.t.Fatal("the stop was applied twice")
 	}
-	other := stopMessage("stop")
+	other := stopMessage("a", "stop")
 	other.Sender.ID = "somebody else"
 	_, err := s.Ledger.Stop(s.t.Context(), other, 0, func(bool) corebot.Message { return reply("a", "x") })
 	s.wantErr(err, corebot.ErrConflict)

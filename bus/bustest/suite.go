@@ -3,6 +3,7 @@ package bustest
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,8 +22,23 @@ type suite struct {
 	opts bus.Options
 }
 
+// MemoryDir is a directory of one test, in memory where the system has a file system there (Linux has), else on disk. What is tested
+// with it is the logic of a store; waiting for the disk at each commit would only take time. It is gone when the test ends.
+func MemoryDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "corebot")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 func newSuite(t *testing.T, open Open) *suite {
-	s := &suite{t: t, open: open, dir: t.TempDir()}
+	s := &suite{t: t, open: open, dir: MemoryDir(t)}
 	s.reopenWith(bus.Options{Lease: lease, MaxAttempts: maxAttempts, BackoffBase: time.Second, BackoffMax: time.Minute})
 	t.Cleanup(func() {
 		problems, err := s.Problems(context.Background())

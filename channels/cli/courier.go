@@ -33,7 +33,7 @@ type courier struct {
 	door channels.Door
 	opts Options
 
-	// patient, if set, is called once with the first refusal for want of room, and from then on the courier waits until there is
+	// patient, if set, is called with a letter's first refusal for want of room, and from then on the courier waits until there is
 	// room. Nil: such a refusal is the sender's.
 	patient func(error)
 }
@@ -65,7 +65,7 @@ func (c courier) deliver(ctx context.Context, l letter) error {
 }
 
 func noRoom(err error) bool {
-	return errors.Is(err, corebot.ErrLaneFull) || errors.Is(err, corebot.ErrOverloaded)
+	return errors.Is(err, corebot.ErrLaneFull) || errors.Is(err, corebot.ErrOverloaded) || errors.Is(err, corebot.ErrDiskFull)
 }
 
 // worthAnotherTry holds for a commit that may have happened (the id makes asking again safe) and for what calls itself
@@ -81,6 +81,9 @@ func worthAnotherTry(err error) bool {
 func pauseAfter(attempt int, err error) time.Duration {
 	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.RetryAfter > 0 {
 		return min(f.RetryAfter, longestPause)
+	}
+	if b := (*corebot.Busy)(nil); errors.As(err, &b) && b.RetryAfter > 0 {
+		return min(b.RetryAfter, longestPause)
 	}
 	return min(firstPause<<min(attempt-1, 10), longestPause)
 }

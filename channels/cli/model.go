@@ -137,8 +137,10 @@ func (m *model) onShow(s showMsg) {
 		return
 	}
 	to := s.message.InReplyTo
-	m.bringQuestion(to)
-	delete(m.asked, to)
+	for _, id := range s.message.Answers() {
+		m.bringQuestion(id)
+		delete(m.asked, id)
+	}
 	m.stopID = ""
 	if s.message.Kind == corebot.KindNotice {
 		m.printThen(m.look.dim.Render(wrap(drawable(s.message.Text()), m.width))+"\n", done)

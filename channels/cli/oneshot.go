@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/corebot/corebot"
@@ -82,7 +83,7 @@ func (o *OneShot) Send(ctx context.Context, m corebot.Message) error {
 	return nil
 }
 
-func (o *OneShot) own(m corebot.Message) bool { return m.InReplyTo == o.in.ID }
+func (o *OneShot) own(m corebot.Message) bool { return slices.Contains(m.Answers(), o.in.ID) }
 
 // print runs for one message at a time.
 func (o *OneShot) print(m corebot.Message) error {

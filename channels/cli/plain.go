@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 type plain struct {
 	opts Options
 	mail courier
+	told bool // that a line has to wait
 
 	replies   writes     // to Out
 	complaint sync.Mutex // held while writing to Err
@@ -31,8 +33,18 @@ type plain struct {
 func newPlain(o Options, mail courier) *plain {
 	p := &plain{opts: o, asked: make(map[string]struct{}), answered: make(chan struct{}, 1)}
 	p.mail = mail
-	p.mail.patient = func(err error) { p.complain("waiting: " + err.Error()) }
+	p.mail.patient = p.waits
 	return p
+}
+
+// waits tells that a line has to wait for room: once for each episode of the chat, and once in each session, whose user has not seen what
+// an earlier one was told. Lines are handed over one at a time.
+func (p *plain) waits(err error) {
+	if b := (*corebot.Busy)(nil); p.told && errors.As(err, &b) && !b.Tell {
+		return
+	}
+	p.told = true
+	p.complain("waiting: " + err.Error())
 }
 
 type inputLine struct {
@@ -165,7 +177,9 @@ func (p *plain) show(ctx context.Context, m corebot.Message) error {
 	if err := p.replies.do(ctx, m.ID, func() error { return p.print(m) }); err != nil {
 		return err
 	}
-	p.forget(m.InReplyTo)
+	for _, id := range m.Answers() {
+		p.forget(id)
+	}
 	return nil
 }
 
@@ -192,7 +206,7 @@ func (p *plain) print(m corebot.Message) error {
 func (p *plain) known(m corebot.Message) (shown, foreign bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.shown.has(m.ID), m.InReplyTo != "" && !p.mine.has(m.InReplyTo)
+	return p.shown.has(m.ID), m.InReplyTo != "" && !slices.ContainsFunc(m.Answers(), p.mine.has)
 }
 
 // isLeave holds for the two commands that are the terminal's own. Every other slash command goes through the door.

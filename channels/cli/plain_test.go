@@ -142,6 +142,41 @@ func TestAFullLaneHoldsThePipeBackInsteadOfLosingLines(t *testing.T) {
 	})
 }
 
+func TestWaitingIsToldOnceInASessionAndOnceInEachEpisode(t *testing.T) {
+	for name, c := range map[string]struct {
+		tell func(attempt int) bool // what the door says of its refusals
+		want int
+	}{
+		"another session was told":  {func(int) bool { return false }, 1},
+		"this one was":              {func(attempt int) bool { return attempt == 1 }, 1},
+		"a second episode comes up": {func(attempt int) bool { return attempt == 1 || attempt == 7 }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				door := &fakeDoor{answer: func(attempt int, _ channels.Incoming) error {
+					if attempt%3 == 0 { // each line is refused twice
+						return nil
+					}
+					return &corebot.Busy{Err: corebot.ErrDiskFull, RetryAfter: time.Second, Tell: c.tell(attempt)}
+				}}
+				_, _, complaints, end := startPlain(t, strings.NewReader("1\n2\n3\n4\n"), door)
+				time.Sleep(time.Hour)
+				if n := len(door.seen()); n != 12 {
+					t.Fatalf("%d attempts", n)
+				}
+				if got := complaints.String(); strings.Count(got, "waiting:") != c.want {
+					t.Errorf("complained %q", got)
+				}
+				select {
+				case err := <-end:
+					t.Errorf("it ended before its answers came: %v", err)
+				default:
+				}
+			})
+		})
+	}
+}
+
 func TestAnAnswerThatOvertakesItsAcceptCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *CLI

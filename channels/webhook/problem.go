@@ -85,11 +85,11 @@ func refusalOf(err error) (p *problem, known bool) {
 	case errors.Is(err, corebot.ErrInvalid):
 		return refuse(http.StatusUnprocessableEntity, "%v", err), true
 	case errors.Is(err, corebot.ErrLaneFull):
-		return later(http.StatusTooManyRequests, 2*time.Second, "the chat has too many waiting messages"), true
+		return later(http.StatusTooManyRequests, channels.RetryAfter(err), "the chat has too many waiting messages"), true
 	case errors.Is(err, corebot.ErrOverloaded):
-		return later(http.StatusServiceUnavailable, 5*time.Second, "too many messages are waiting"), true
+		return later(http.StatusServiceUnavailable, channels.RetryAfter(err), "too many messages are waiting"), true
 	case errors.Is(err, corebot.ErrDiskFull):
-		return later(http.StatusServiceUnavailable, 30*time.Second, "the disk is full"), true
+		return later(http.StatusServiceUnavailable, channels.RetryAfter(err), "the disk is full"), true
 	case errors.Is(err, corebot.ErrClosed):
 		return later(http.StatusServiceUnavailable, 5*time.Second, "Corebot is stopping"), true
 	case errors.Is(err, corebot.ErrCommitUnknown):

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -15,7 +16,7 @@ import (
 )
 
 func newChats(s *shell) *cobra.Command {
-	return group("chats", "List, show, register and reset chats", newChatsList(s), newChatsShow(s), newChatsRegister(s), newChatsReset(s))
+	return group("chats", "List, show, register, set and reset chats", newChatsList(s), newChatsShow(s), newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsReset(s))
 }
 
 func newChatsList(s *shell) *cobra.Command {
@@ -50,17 +51,18 @@ func newChatsList(s *shell) *cobra.Command {
 
 // chatRow is what `chats list --json` prints.
 type chatRow struct {
-	Key         string    `json:"key"`
-	Channel     string    `json:"channel"`
-	ChatID      string    `json:"chatId"`
-	DisplayName string    `json:"displayName"`
-	Registered  bool      `json:"registered"`
-	Session     int64     `json:"session"`
-	CreatedAt   time.Time `json:"createdAt"`
+	Key         string            `json:"key"`
+	Channel     string            `json:"channel"`
+	ChatID      string            `json:"chatId"`
+	DisplayName string            `json:"displayName"`
+	Registered  bool              `json:"registered"`
+	Session     int64             `json:"session"`
+	QueueMode   corebot.QueueMode `json:"queueMode,omitempty"` // left out: the configured default
+	CreatedAt   time.Time         `json:"createdAt"`
 }
 
 func rowOf(c corebot.Chat) chatRow {
-	return chatRow{c.Key.String(), c.Key.Channel, c.Key.Chat, c.DisplayName, c.Registered, c.Session, c.CreatedAt}
+	return chatRow{c.Key.String(), c.Key.Channel, c.Key.Chat, c.DisplayName, c.Registered, c.Session, c.QueueMode, c.CreatedAt}
 }
 
 func printChats(cmd *cobra.Command, chats []corebot.Chat, asJSON bool) error {
@@ -129,7 +131,7 @@ func newChatsShow(s *shell) *cobra.Command {
 func printHistory(cmd *cobra.Command, chat corebot.Chat, history []corebot.Entry) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	t.line("%s  %s", chat.Key, oneLine(chat.DisplayName, 60))
-	t.line("registered %v, session %d, since %s\n", chat.Registered, chat.Session, chat.CreatedAt.Local().Format(time.DateTime))
+	t.line("registered %v, session %d, queue mode %s, since %s\n", chat.Registered, chat.Session, cmp.Or(string(chat.QueueMode), "by default"), chat.CreatedAt.Local().Format(time.DateTime))
 	for _, e := range history {
 		who := string(e.Speaker)
 		if e.Name != "" {

@@ -64,7 +64,7 @@ func lastUser(r llmtest.Request) string {
 	text := ""
 	for _, m := range r.Messages {
 		if m.Role == "user" {
-			text = m.Content
+			text = string(m.Content)
 		}
 	}
 	return text
@@ -187,7 +187,7 @@ func (c *crash) checkNotes(point string) {
 	}
 }
 
-// faultyBinary builds the program with its fault points, once.
+// faultyBinary is the program with its fault points.
 func faultyBinary(t *testing.T) string {
 	t.Helper()
 	path, err := buildFaulty()
@@ -197,17 +197,34 @@ func faultyBinary(t *testing.T) string {
 	return path
 }
 
-var buildFaulty = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "corebot-faults")
+// releasedBinary is the program as it is released.
+func releasedBinary(t *testing.T) string {
+	t.Helper()
+	path, err := buildReleased()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var (
+	buildFaulty   = sync.OnceValues(func() (string, error) { return build("-tags", "faults") })
+	buildReleased = sync.OnceValues(func() (string, error) { return build("-trimpath", "-ldflags", "-s -w") })
+)
+
+// build makes the program with these flags.
+func build(flags ...string) (string, error) {
+	dir, err := os.MkdirTemp("", "corebot-test")
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "corebot")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "build", "-tags", "faults", "-o", path, ".").CombinedOutput()
+	args := append(append([]string{"build"}, flags...), "-o", path, ".")
+	out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("build with fault points: %w\n%s", err, out)
+		return "", fmt.Errorf("go %v: %w\n%s", args, err, out)
 	}
 	return path, nil
-})
+}

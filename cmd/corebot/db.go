@@ -12,7 +12,7 @@ import (
 )
 
 func newDB(s *shell) *cobra.Command {
-	return group("db", "Check and migrate the database", newDBCheck(s), newDBMigrate(s))
+	return group("db", "Check, migrate and shrink the database", newDBCheck(s), newDBMigrate(s), newDBVacuum(s))
 }
 
 func newDBCheck(s *shell) *cobra.Command {
@@ -57,6 +57,28 @@ func newDBMigrate(s *shell) *cobra.Command {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "the database has schema %d\n", storage.SchemaVersion())
 				return err
 			})
+		},
+	}
+}
+
+func newDBVacuum(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "vacuum",
+		Short: "Shrink the database to what is in it; no Corebot may run meanwhile",
+		Long: "Shrink the database to what is in it. What retention has taken away is used again without that; the file only never shrinks by itself.\n\n" +
+			"No Corebot may run on the home meanwhile. The disk needs free room for two copies of what is in the database; if there is less, nothing is begun.",
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			home, err := config.Home(s.home)
+			if err != nil {
+				return err
+			}
+			v, err := storage.Vacuum(cmd.Context(), app.DataDir(home))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the database had %d KiB, and has %d KiB\n", v.Before>>10, v.After>>10)
+			return err
 		},
 	}
 }

@@ -38,20 +38,15 @@ func newDLQList(s *shell) *cobra.Command {
 		Use:   "list",
 		Short: "List dead letters, newest first",
 		Args:  takes(),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			filter, err := f.parse(cmd)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, _, err := f.parse(cmd)
 			if err != nil {
 				return err
 			}
 			if filter.Limit < 1 {
 				return usage(cmd, fmt.Errorf("--limit %d: want at least 1", filter.Limit))
 			}
-			db, err := s.reader(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			letters, err := storage.NewDeadLetters(db).List(cmd.Context(), filter)
+			letters, err := s.deadLetters(cmd, filter)
 			if err != nil {
 				return err
 			}
@@ -60,39 +55,18 @@ func newDLQList(s *shell) *cobra.Command {
 	}
 	jsonFlag(cmd, &asJSON)
 	f.flags(cmd)
-	cmd.Flags().IntVar(&f.limit, "limit", 100, "at most this many")
+	cmd.Flags().IntVar(&f.limit, "limit", 100, "at most this many, the newest")
 	return cmd
 }
 
-// deadFilter are the flags that say which dead letters are meant.
-type deadFilter struct {
-	direction, channel, chat, reason string
-	olderThan                        time.Duration
-	limit                            int
-}
-
-func (f *deadFilter) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.direction, "direction", "", "inbound or outbound (default: both)")
-	cmd.Flags().StringVar(&f.channel, "channel", "", "of this channel only")
-	cmd.Flags().StringVar(&f.chat, "chat", "", "of this chat only")
-	cmd.Flags().StringVar(&f.reason, "reason", "", "dead for this reason only: attempts, permanent, poison, ...")
-	cmd.Flags().DurationVar(&f.olderThan, "older-than", 0, "dead for longer than this, such as 24h")
-}
-
-func (f *deadFilter) parse(cmd *cobra.Command) (out corebot.DeadLetterFilter, err error) {
-	out = corebot.DeadLetterFilter{Channel: f.channel, Chat: f.chat, Reason: f.reason, Limit: f.limit}
-	if f.direction != "" {
-		if out.Direction, err = corebot.ParseDirection(f.direction); err != nil {
-			return out, usage(cmd, err)
-		}
+// deadLetters reads what a filter means, beside a running daemon too.
+func (s *shell) deadLetters(cmd *cobra.Command, f corebot.DeadLetterFilter) (_ []corebot.DeadLetter, err error) {
+	db, err := s.reader(cmd)
+	if err != nil {
+		return nil, err
 	}
-	if f.olderThan < 0 {
-		return out, usage(cmd, fmt.Errorf("--older-than %v: want a time that has passed", f.olderThan))
-	}
-	if f.olderThan > 0 {
-		out.Before = time.Now().Add(-f.olderThan)
-	}
-	return out, nil
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return storage.NewDeadLetters(db).List(cmd.Context(), f)
 }
 
 func printDeadLetters(cmd *cobra.Command, letters []corebot.DeadLetter, asJSON bool) error {

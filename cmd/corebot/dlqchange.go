@@ -14,28 +14,65 @@ import (
 )
 
 func newDLQReplay(s *shell) *cobra.Command {
-	var fresh bool
+	var f deadFilter
+	var fresh, all bool
 	cmd := &cobra.Command{
-		Use:   "replay ID...",
+		Use:   "replay [ID...]",
 		Short: "Put dead letters back into the queue",
-		Long: `Put dead letters back at the tail of their chats' queues, under the same id and the original sender. Each resumes its journal: what
-its tools have done is not done again. With --fresh it starts over.`,
-		Args: takes("ID..."),
+		Long: `Put dead letters back at the tail of their chats' queues, under the same id and the original sender: those that are named, or all that the
+flags mean, oldest first. Each resumes its journal: what its tools have done is not done again. With --fresh it starts over. A reply
+is sent once more under the same id.
+
+A message whose queue is full, or that would not fit on the disk, stays a dead letter.`,
+		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := deadLetterIDs(cmd, args)
+			filter, empty, err := f.parse(cmd)
 			if err != nil {
 				return err
 			}
-			for _, id := range ids { // one by one: each is said as soon as it is done
-				if err := s.letters(cmd, app.OpReplay, app.Replay{IDs: []int64{id}, Fresh: fresh}, fmt.Sprintf("replayed %d", id)); err != nil {
+			if len(args) == 0 {
+				if err := needsFilter(cmd, empty, all); err != nil {
 					return err
 				}
+				return s.replayAll(cmd, app.Replay{Filter: &filter, Fresh: fresh})
 			}
-			return nil
+			if !empty || all {
+				return usage(cmd, errors.New("name dead letters, or describe them with flags: not both"))
+			}
+			return s.replay(cmd, args, fresh)
 		},
 	}
+	f.flags(cmd)
 	cmd.Flags().BoolVar(&fresh, "fresh", false, "start over instead of resuming the journal")
+	cmd.Flags().BoolVar(&all, "all", false, "all of them")
 	return cmd
+}
+
+// replay replays letters one by one: each is said as soon as it is done.
+func (s *shell) replay(cmd *cobra.Command, args []string, fresh bool) error {
+	ids, err := deadLetterIDs(cmd, args)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := s.letters(cmd, app.OpReplay, app.Replay{IDs: []int64{id}, Fresh: fresh}, fmt.Sprintf("replayed %d", id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *shell) replayAll(cmd *cobra.Command, args app.Replay) error {
+	return s.change(cmd, func(c control.Caller) error {
+		done, err := control.Call[app.Done](cmd.Context(), c, app.OpReplay, args)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "replayed %s\n", count(int64(done.Changed), "dead letter")); err != nil || done.Left == 0 {
+			return err
+		}
+		return corebot.WithHint(fmt.Errorf("%s had no room in the queue: %s", count(int64(done.Left), "dead letter"), done.Why), "run the command again when the queue is shorter")
+	})
 }
 
 func newDLQEdit(s *shell) *cobra.Command {
@@ -84,52 +121,80 @@ func newDLQDrop(s *shell) *cobra.Command {
 
 func newDLQPurge(s *shell) *cobra.Command {
 	var f deadFilter
-	var dryRun, all bool
+	var dryRun, all, yes bool
 	cmd := &cobra.Command{
 		Use:   "purge",
 		Short: "Drop all dead letters that the flags mean",
-		Long:  "Drop all dead letters that the flags mean, in one step. --dry-run only says how many there are. Without any other flag --all is needed.",
-		Args:  takes(),
+		Long: `Drop all dead letters that the flags mean: their content is deleted for good. --dry-run lists them and changes nothing; to drop them takes
+--yes. Without any other flag --all is needed.`,
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := f.parse(cmd)
+			filter, empty, err := f.parse(cmd)
 			if err != nil {
 				return err
 			}
-			if filter == (corebot.DeadLetterFilter{}) && !all && !dryRun {
-				return usage(cmd, errors.New("purge needs a flag that says which dead letters are meant, or --all"))
+			if dryRun {
+				return s.wouldPurge(cmd, filter)
+			}
+			if err := needsFilter(cmd, empty, all); err != nil {
+				return err
+			}
+			if !yes {
+				return usage(cmd, errors.New("purge deletes for good: look with --dry-run, then say --yes"))
 			}
 			return s.change(cmd, func(c control.Caller) error {
-				done, err := control.Call[app.Done](cmd.Context(), c, app.OpPurge, app.Purge{Filter: filter, DryRun: dryRun})
-				if err != nil {
-					return err
+				done, err := control.Call[app.Done](cmd.Context(), c, app.OpPurge, app.Purge{Filter: filter})
+				if err == nil {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "dropped %s\n", count(int64(done.Changed), "dead letter"))
 				}
-				verb := "dropped"
-				if dryRun {
-					verb = "would drop"
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", verb, count(int64(done.Changed), "dead letter"))
 				return err
 			})
 		},
 	}
 	f.flags(cmd)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say how many there are")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, list what would be dropped")
+	cmd.Flags().BoolVar(&yes, "yes", false, "drop them")
 	cmd.Flags().BoolVar(&all, "all", false, "all of them")
 	return cmd
+}
+
+// wouldPurge lists what a purge would drop.
+func (s *shell) wouldPurge(cmd *cobra.Command, f corebot.DeadLetterFilter) error {
+	letters, err := s.deadLetters(cmd, f)
+	if err != nil {
+		return err
+	}
+	if len(letters) > 0 {
+		if err := printDeadLetters(cmd, letters, false); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "would drop %s\n", count(int64(len(letters)), "dead letter"))
+	return err
 }
 
 // letters makes one change of a dead letter and says so.
 func (s *shell) letters(cmd *cobra.Command, op string, args any, said string) error {
 	return s.change(cmd, func(c control.Caller) error {
 		if _, err := control.Call[app.Done](cmd.Context(), c, op, args); err != nil {
-			if errors.Is(err, corebot.ErrNotFound) {
-				err = corebot.WithHint(err, "`corebot dlq list` shows the ids; one that is not there was replayed or dropped")
-			}
-			return err
+			return hintOfLetter(err)
 		}
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), said)
 		return err
 	})
+}
+
+// hintOfLetter says what to do about a dead letter that could not be changed.
+func hintOfLetter(err error) error {
+	switch {
+	case errors.Is(err, corebot.ErrNotFound):
+		return corebot.WithHint(err, "`corebot dlq list` shows the ids; one that is not there was replayed or dropped")
+	case errors.Is(err, corebot.ErrLaneFull), errors.Is(err, corebot.ErrOverloaded):
+		return corebot.WithHint(err, "it is still a dead letter; replay it when the queue is shorter")
+	case errors.Is(err, corebot.ErrDiskFull):
+		return corebot.WithHint(err, "it is still a dead letter; make room on the disk and replay it")
+	}
+	return err
 }
 
 func deadLetterIDs(cmd *cobra.Command, args []string) ([]int64, error) {

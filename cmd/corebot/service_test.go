@@ -113,6 +113,7 @@ type service struct {
 	t            *testing.T
 	binary, home string
 	addr         string
+	env          []string   // settings beside the usual ones, which they override
 	mu           sync.Mutex // over what follows: a test kills the daemon from the goroutines of its callers
 	daemon       *exec.Cmd
 	log          string // the file of the last start
@@ -142,6 +143,7 @@ func startService(t *testing.T) *service {
 func (s *service) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.binary, args...)
 	cmd.Env = append(os.Environ(), "COREBOT_HOME="+s.home, "COREBOT_LLM_OFFLINE=true", "COREBOT_WEBHOOK_ADDR="+s.addr, "COREBOT_OBSERVABILITY_ADDR=127.0.0.1:0")
+	cmd.Env = append(cmd.Env, s.env...)
 	cmd.WaitDelay = patience
 	return cmd
 }
@@ -200,15 +202,22 @@ func (s *service) terminate() {
 	s.daemon = nil
 }
 
-// callers posts 200 messages over 20 chats, each three times at once, and checks what they get.
-func (s *service) callers(accepted func(int)) load.Report {
+// client talks to the webhook until the test ends.
+func (s *service) client() *load.Client {
 	s.t.Helper()
 	token, err := os.ReadFile(filepath.Join(s.home, "webhook.token"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	client := load.NewClient("http://"+s.addr, strings.TrimSpace(string(token)))
-	defer client.Close()
+	c := load.NewClient("http://"+s.addr, strings.TrimSpace(string(token)))
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+// callers posts 200 messages over 20 chats, each three times at once, and checks what they get.
+func (s *service) callers(accepted func(int)) load.Report {
+	s.t.Helper()
+	client := s.client()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*patience)
 	defer cancel()
 	report, err := load.Run(ctx, client, load.Options{Messages: 200, Chats: 20, Copies: 3, Accepted: accepted})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 )
 
@@ -19,26 +20,30 @@ func newStatus(s *shell) *cobra.Command {
 		Short: "Print what waits, runs and died",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			accounting, err := s.accounting()
+			if err != nil {
+				return err
+			}
 			db, err := s.reader(cmd)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, db.Close()) }()
-			status, err := app.ReadStatus(cmd.Context(), db)
+			status, err := app.ReadStatus(cmd.Context(), db, accounting)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				return printJSON(cmd, status)
 			}
-			return printStatus(cmd, status)
+			return printStatus(cmd, accounting, status)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func printStatus(cmd *cobra.Command, s app.Status) error {
+func printStatus(cmd *cobra.Command, a corebot.Accounting, s app.Status) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	t.line("chats         %d", s.Chats)
 	if len(s.Queue) == 0 {
@@ -51,6 +56,10 @@ func printStatus(cmd *cobra.Command, s app.Status) error {
 	if !s.OldestUnanswered.IsZero() {
 		t.line("oldest        accepted %s ago", time.Since(s.OldestUnanswered).Round(time.Second))
 	}
+	for _, reason := range slices.Sorted(maps.Keys(s.Parked)) {
+		t.line("parked        %s for the %s  (corebot parked list)", count(s.Parked[reason], "message"), reason)
+	}
+	t.line("used today    %s in %s", a.Describe(s.UsageToday.Use), count(s.UsageToday.Turns, "turn"))
 	dead := fmt.Sprintf("%d inbound, %d outbound", s.DeadLetters["inbound"], s.DeadLetters["outbound"])
 	if s.DeadLetters["inbound"]+s.DeadLetters["outbound"] > 0 {
 		dead += "  (corebot dlq list)"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -66,6 +67,7 @@ type stepJSON struct {
 	Answer    *corebot.Answer     `json:"answer,omitempty"`
 	Call      *corebot.ToolCall   `json:"call,omitempty"`
 	Result    *corebot.ToolResult `json:"result,omitempty"`
+	Merged    *corebot.Merged     `json:"merged,omitempty"`
 	StartedAt time.Time           `json:"startedAt,omitzero"`
 	EndedAt   time.Time           `json:"endedAt,omitzero"`
 }
@@ -91,6 +93,12 @@ func tell(w io.Writer, l corebot.Life) error {
 	}
 	if l.Run > 1 {
 		t.line("  run         %d (it was replayed)", l.Run)
+	}
+	if l.Cause != nil {
+		t.line("  caused by   %s", printable(l.Cause.MessageID))
+	}
+	if l.MergedInto != nil {
+		t.line("  merged into %s", printable(l.MergedInto.MessageID))
 	}
 	if l.End == "" && l.WakeAt.After(l.PublishedAt) {
 		t.line("  due         %s", clock(l.WakeAt))
@@ -125,7 +133,7 @@ func eventsOf(l corebot.Life) []event {
 		at, text := stepEvent(s)
 		add(at, "%s", text)
 	}
-	add(l.EndedAt, "ended: %s%s", l.End, tokensOf(l.Usage))
+	add(l.EndedAt, "ended: %s%s", l.End, tokensOf(l))
 	for _, r := range l.Replies {
 		now := ""
 		if r.End == "" {
@@ -153,11 +161,15 @@ func senderOf(l corebot.Life) string {
 	return l.Sender.String()
 }
 
-func tokensOf(u corebot.Usage) string {
-	if u == (corebot.Usage{}) {
+func tokensOf(l corebot.Life) string {
+	if l.Usage == (corebot.Usage{}) {
 		return ""
 	}
-	return fmt.Sprintf(" (%d tokens in, %d out)", u.InputTokens, u.OutputTokens)
+	cost := ""
+	if l.Cost > 0 {
+		cost = ", cost " + l.Cost.String()
+	}
+	return fmt.Sprintf(" (%d tokens in, %d out%s)", l.Usage.InputTokens, l.Usage.OutputTokens, cost)
 }
 
 // teller writes lines and keeps the first error.
@@ -177,10 +189,14 @@ func stepEvent(s corebot.Step) (time.Time, string) {
 	switch {
 	case s.Kind == corebot.StepModel && s.Answer != nil:
 		return s.EndedAt, fmt.Sprintf("step %d: the model asked for %s", s.Position, count(int64(len(s.Answer.Calls)), "tool call"))
+	case s.Kind == corebot.StepSummary && s.Answer != nil:
+		return s.EndedAt, fmt.Sprintf("step %d: older messages were summarised by %s", s.Position, cmp.Or(oneLine(s.Answer.Model, 64), "an extract"))
 	case s.Kind == corebot.StepTool && s.Result != nil:
 		return s.EndedAt, fmt.Sprintf("step %d: %s %s: %s", s.Position, oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80), s.Result.Outcome)
 	case s.Kind == corebot.StepTool && s.Call != nil:
 		return s.StartedAt, fmt.Sprintf("step %d: %s was begun", s.Position, oneLine(s.Call.Tool, 64))
+	case s.Kind == corebot.StepMerge && s.Merged != nil:
+		return s.EndedAt, fmt.Sprintf("step %d: took in message %s", s.Position, printable(s.Merged.ID))
 	case s.Kind == corebot.StepPart:
 		return s.EndedAt, fmt.Sprintf("part %d was sent", s.Position+1)
 	}

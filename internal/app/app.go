@@ -52,13 +52,15 @@ type App struct {
 	Live  *live.Hub
 	Model llm.Model
 
-	config config.Config // as the parts were made
-	level  *observability.Level
+	config     config.Config // as the parts were made
+	level      *observability.Level
+	accounting corebot.Accounting
 
 	reloading sync.Mutex
 	inForce   config.Config // guarded by reloading
 
 	log       zerolog.Logger
+	upkeep    upkeep
 	notes     *notes
 	router    *router.Router
 	door      *channels.FrontDoor
@@ -95,10 +97,16 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	registry := observability.NewRegistry(o.Version)
-	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Log: a.log, Metrics: registry}); err != nil {
+	if a.accounting, err = c.Accounting(); err != nil {
+		return nil, err
+	}
+	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Accounting: a.accounting, Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c.Bus)}); err != nil {
 		return nil, err
 	}
 	a.opened("database", a.Store)
+	if err = a.makeUpkeep(registry); err != nil {
+		return nil, err
+	}
 	if a.Bus, err = bus.New(storage.NewQueue(a.Store), busOptions(c.Bus, registry)); err != nil {
 		return nil, err
 	}
@@ -133,9 +141,21 @@ func (a *App) listen(version string, r prometheus.Gatherer) (err error) {
 func busOptions(c config.Bus, r prometheus.Registerer) bus.Options {
 	return bus.Options{
 		Lease: c.Lease, MaxAttempts: c.MaxAttempts, BackoffBase: c.BackoffBase, BackoffMax: c.BackoffMax, MaxBytes: c.MaxMessageBytes,
-		Limits:  corebot.Limits{LaneDepth: c.LaneDepth, TotalDepth: c.TotalDepth, TotalBytes: c.TotalBytes},
+		Limits:  limits(c),
+		Rate:    corebot.Rate{Every: c.RateEvery, Burst: c.RateBurst},
 		Metrics: r,
 	}
+}
+
+func limits(c config.Bus) corebot.Limits {
+	return corebot.Limits{
+		LaneDepth: c.LaneDepth, TotalDepth: c.TotalDepth, TotalBytes: c.TotalBytes,
+		Control: corebot.Rate{Every: c.ControlEvery, Burst: c.ControlBurst},
+	}
+}
+
+func queueing(c config.Bus) corebot.Queueing {
+	return corebot.Queueing{Mode: corebot.QueueMode(c.QueueMode), Debounce: c.CollectDebounce}
 }
 
 func (a *App) opened(name string, c io.Closer) {
@@ -158,23 +178,23 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := chooseModel(ctx, a.config.LLM)
+	chosen, err := chooseModel(ctx, a.config.LLM, r)
 	if err != nil {
 		return err
 	}
 	a.Model = chosen.model
 	a.log.Info().Str("model", chosen.model.Name()).Msg(chosen.why)
-	brain, err := agent.New(chosen.model, toolbox{box}, storage.NewLedger(a.Store), storage.NewHistory(a.Store), w, agent.Options{
-		MaxIterations: a.config.Agent.MaxToolIterations, MaxTime: a.config.Agent.MaxTime,
-		ContextTokens: a.config.LLM.ContextTokens, OutputTokens: a.config.LLM.OutputTokens,
-		Tokenizer: chosen.tokenizer, Live: a.Live, Metrics: r,
-	})
+	brain, err := agent.New(chosen.model, toolbox{box}, storage.NewLedger(a.Store), storage.NewHistory(a.Store), w, a.agentOptions(chosen, r))
 	if err != nil {
 		return err
 	}
-	a.router, err = router.New(a.Bus, storage.NewLedger(a.Store), brain, storage.NewGrants(a.Store), rules, router.Options{
+	spending, err := a.spending()
+	if err != nil {
+		return err
+	}
+	a.router, err = router.New(a.Bus, storage.NewLedger(a.Store), storage.NewDeadLetters(a.Store), storage.NewLives(a.Store), brain, storage.NewGrants(a.Store), rules, router.Options{
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond), // to the router, zero would mean its default
-		Live: a.Live, Log: a.log, Metrics: r,
+		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, Chats: storage.NewChats(a.Store), Model: chosen.model.Name, Live: a.Live, Log: a.log, Metrics: r,
 	})
 	return err
 }
@@ -182,7 +202,11 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 // makeChannels builds the way in and the way out.
 func (a *App) makeChannels(o Options, r prometheus.Registerer) (err error) {
 	on := channels.OnAmbiguous(a.config.Channels.OnAmbiguous)
-	if a.outbox, err = channels.NewOutbox(a.Bus, storage.NewLedger(a.Store), on, a.log, r); err != nil {
+	queue, err := a.reportedQueue()
+	if err != nil {
+		return err
+	}
+	if a.outbox, err = channels.NewOutbox(queue, storage.NewLedger(a.Store), on, a.log, r); err != nil {
 		return err
 	}
 	running, err := a.openChannels(o, r)
@@ -220,7 +244,7 @@ func (a *App) openChannels(o Options, r prometheus.Registerer) ([]channels.Chann
 // starting: no new messages, then the turns drain, then sends under way end, then the writer commits what is left. Replies that
 // were not sent yet leave at the next start.
 func (a *App) Run(ctx context.Context) error {
-	services := []lifecycle.Service{{Name: "store", Run: a.Store.Run}}
+	services := append([]lifecycle.Service{{Name: "store", Run: a.Store.Run}}, a.upkeep.services()...)
 	if a.server != nil {
 		services = append(services, lifecycle.Service{Name: "observability", Run: a.server.Run})
 	}
@@ -235,9 +259,6 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.receives {
 		services = append(services, lifecycle.Service{Name: "channels", Run: a.channels.Receive})
-		if a.webhook != nil {
-			services = append(services, lifecycle.Service{Name: "mailbox", Run: a.sweepMailbox})
-		}
 	}
 	a.log.Info().Str("home", a.config.Home).Msg("corebot runs")
 	return lifecycle.Run(ctx, a.log, services...)

@@ -26,7 +26,7 @@ func (a *App) operations() control.Operations {
 	})
 	ops[OpDetach] = control.Typed(func(_ context.Context, t Terminal) (Done, error) {
 		a.terminals.Detach(t.Chat, t.Session, t.Shown)
-		return Done{1}, nil
+		return Done{Changed: 1}, nil
 	})
 	return ops
 }

@@ -44,9 +44,9 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	if err != nil {
 		return append(findings, fail("settings", err))
 	}
-	findings = append(findings, ok("the settings are valid"), checkDisk(home), checkDaemon(ctx, home))
+	findings = append(findings, ok("the settings are valid"), checkDisk(home, c.Storage.DiskFloor), checkDaemon(ctx, home))
 	findings = append(findings, checkDatabase(ctx, home))
-	return append(findings, checkModel(ctx, c.LLM))
+	return append(findings, checkModels(ctx, c.LLM)...)
 }
 
 func checkHome(home string) Finding {
@@ -66,23 +66,22 @@ func checkHome(home string) Finding {
 	return ok("the home is %s", home)
 }
 
-// lowDisk is what should be free for a database to go on growing.
-const lowDisk = 512 << 20
-
-func checkDisk(home string) Finding {
-	var s unix.Statfs_t
-	dir := home
-	for unix.Statfs(dir, &s) != nil {
-		if dir == filepath.Dir(dir) {
-			return warn("", "the free space of the disk cannot be read")
-		}
+// checkDisk holds the disk to the floor that a running Corebot keeps. A home that does not exist yet will be on the disk of the directory that
+// it is made in.
+func checkDisk(home string, floor int64) Finding {
+	dir := DataDir(home)
+	disk, err := storage.DiskAt(dir)
+	for err != nil && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)
+		disk, err = storage.DiskAt(dir)
 	}
-	free := int64(s.Bavail) * int64(s.Bsize) //nolint:unconvert // the types differ between systems
-	if free < lowDisk {
-		return warn("make room: a full disk refuses messages", "the disk has %d MiB free", free>>20)
+	if err != nil {
+		return fail("the disk", err)
 	}
-	return ok("the disk has %d MiB free", free>>20)
+	if least := disk.Floor(floor); disk.Free < least {
+		return warn("make room: new messages are refused until then (storage.disk_floor)", "the disk has %d MiB free, under its floor of %d MiB", disk.Free>>20, least>>20)
+	}
+	return ok("the disk has %d MiB free", disk.Free>>20)
 }
 
 func checkDaemon(ctx context.Context, home string) Finding {
@@ -105,7 +104,7 @@ func checkDatabase(ctx context.Context, home string) Finding {
 		return fail("the database", err)
 	}
 	defer db.Close() //nolint:errcheck // only read
-	s, err := ReadStatus(ctx, db)
+	s, err := ReadStatus(ctx, db, corebot.Accounting{})
 	if err != nil {
 		return fail("the database", err)
 	}
@@ -119,17 +118,30 @@ func checkDatabase(ctx context.Context, home string) Finding {
 // modelTime is how long the model may take to say a word.
 const modelTime = 20 * time.Second
 
-// checkModel has the model say a word: the only way to know that address, key and name are right.
-func checkModel(ctx context.Context, c config.LLM) Finding {
-	chosen, err := chooseModel(ctx, c)
+// checkModels has every model that may be asked say a word: the only way to know that address, key and name are right.
+func checkModels(ctx context.Context, c config.LLM) []Finding {
+	chosen, err := chooseModel(ctx, c, nil)
 	if err != nil {
-		return fail("the model", err)
+		return []Finding{fail("the model", err)}
 	}
+	if len(c.Providers.List()) == 0 || c.Offline {
+		return []Finding{checkModel(ctx, chosen.model, "the model", chosen.why)}
+	}
+	var findings []Finding
+	for _, p := range chosen.each {
+		for _, m := range p.Models {
+			findings = append(findings, checkModel(ctx, m, "the model of "+p.Name, "one of llm.providers"))
+		}
+	}
+	return findings
+}
+
+func checkModel(ctx context.Context, m llm.Model, what, why string) Finding {
 	ctx, cancel := context.WithTimeout(ctx, modelTime)
 	defer cancel()
-	_, err = chosen.model.Complete(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "Say ok."}}, MaxOutputTokens: 16}, nil)
+	_, err := m.Complete(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "Say ok."}}, MaxOutputTokens: 16}, nil)
 	if err != nil {
-		return fail("the model", err)
+		return fail(what, err)
 	}
-	return ok("the model %s answers: %s", chosen.model.Name(), chosen.why)
+	return ok("%s %s answers: %s", what, m.Name(), why)
 }

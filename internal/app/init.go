@@ -23,6 +23,11 @@ const starter = `# Settings of Corebot. Nothing here is needed: every key has a 
 #   base_url: https://api.openai.com/v1
 #   api_key: env:OPENAI_API_KEY
 #   model: gpt-4o-mini
+# Several providers are tried in order, each left alone for a while when it fails:
+# llm:
+#   providers:
+#   - {name: main, kind: anthropic, api_key: env:ANTHROPIC_API_KEY, models: [claude-sonnet-4-5]}
+#   - {name: near, base_url: http://127.0.0.1:11434/v1, models: [llama3.2]}
 
 # Messages over HTTP. The token is in the file beside this one.
 %swebhook:
@@ -78,7 +83,7 @@ func create(path, text string) (bool, error) {
 
 // FoundModel says which model would answer, and why that one.
 func FoundModel(ctx context.Context, c config.Config) (name, why string, err error) {
-	chosen, err := chooseModel(ctx, c.LLM)
+	chosen, err := chooseModel(ctx, c.LLM, nil)
 	if err != nil {
 		return "", "", err
 	}

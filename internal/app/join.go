@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,17 +23,25 @@ var (
 	_ bus.Store           = (*storage.Queue)(nil)
 	_ router.Queue        = (*bus.Bus)(nil)
 	_ router.Ledger       = (*storage.Ledger)(nil)
+	_ router.Letters      = (*storage.DeadLetters)(nil)
+	_ router.Lives        = (*storage.Lives)(nil)
 	_ router.Agent        = (*agent.Agent)(nil)
 	_ router.Roles        = (*storage.Grants)(nil)
+	_ router.Books        = (*storage.Books)(nil)
+	_ router.Situations   = (*storage.Chats)(nil)
+	_ agent.Choices       = (*storage.Chats)(nil)
 	_ channels.Publisher  = (*bus.Bus)(nil)
 	_ channels.Controller = (*router.Router)(nil)
 	_ channels.Queue      = (*bus.Bus)(nil)
+	_ channels.Settler    = (*bus.Bus)(nil)
+	_ channels.Committer  = (*storage.Ledger)(nil)
 	_ channels.Journal    = (*storage.Ledger)(nil)
 	_ agent.Journal       = (*storage.Ledger)(nil)
 	_ agent.History       = (*storage.History)(nil)
 	_ agent.Notes         = (*notes)(nil)
 	_ agent.Tools         = toolbox{}
 	_ tools.Roles         = (*storage.Grants)(nil)
+	_ builtin.DeadLetters = (*storage.DeadLetters)(nil)
 	_ webhook.Mailbox     = (*storage.Mailbox)(nil)
 )
 
@@ -45,7 +54,8 @@ func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.Tool
 
 // makeTools gathers the built-in tools under the policy.
 func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*tools.Box, error) {
-	registry, err := tools.NewRegistry(builtin.Workspace(w.root, w.memory)...)
+	all := append(builtin.Workspace(w.root, w.memory), builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay())
+	registry, err := tools.NewRegistry(all...)
 	if err != nil {
 		return nil, err
 	}
@@ -56,4 +66,16 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 	return tools.NewBox(registry, p, storage.NewGrants(a.Store), tools.Options{
 		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts, Log: a.log, Metrics: r,
 	})
+}
+
+// reportedQueue is the bus for the outbox. With an admin chat, replies that are given up are reported there.
+func (a *App) reportedQueue() (channels.Queue, error) {
+	if a.config.Admin.Chat == "" {
+		return a.Bus, nil
+	}
+	to, err := corebot.ParseKey(a.config.Admin.Chat)
+	if err != nil {
+		return nil, fmt.Errorf("admin.chat: %w", err)
+	}
+	return channels.NewReporter(a.Bus, storage.NewLedger(a.Store), to)
 }

@@ -1,11 +1,18 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/llm/anthropic"
+	"github.com/corebot/corebot/agent/llm/chain"
+	"github.com/corebot/corebot/agent/llm/exchange"
 	"github.com/corebot/corebot/agent/llm/offline"
 	"github.com/corebot/corebot/agent/llm/openai"
 	"github.com/corebot/corebot/agent/llm/tokens"
@@ -15,53 +22,95 @@ import (
 // defaultModel is asked for at an endpoint when nobody named a model.
 const defaultModel = "gpt-4o-mini"
 
+// onlyProvider is what metrics call the provider of base_url, api_key and model.
+const onlyProvider = "default"
+
 // choice is a model with the reason why it is the one.
 type choice struct {
 	model     llm.Model
+	each      []chain.Provider // that the model stands for; none for the offline model
 	tokenizer llm.Tokenizer
 	why       string
 }
 
 // chooseModel: what is configured; else a server on this machine; else the offline model.
-func chooseModel(ctx context.Context, c config.LLM) (choice, error) {
+func chooseModel(ctx context.Context, c config.LLM, r prometheus.Registerer) (choice, error) {
 	switch {
 	case c.Offline:
 		return offlineModel("the offline model answers, as configured"), nil
+	case len(c.Providers.List()) > 0:
+		return providers(c, r)
 	case c.BaseURL != "" || c.APIKey.Reveal() != "":
-		if c.Model == "" {
-			c.Model = defaultModel
-		}
-		return endpoint(c, "an OpenAI-compatible endpoint answers, "+hostOf(c.BaseURL))
+		c.Model = cmp.Or(c.Model, defaultModel)
+		return endpoint(c, r, "an OpenAI-compatible endpoint answers, "+hostOf(c.BaseURL))
 	case c.Discover:
 		if found, ok := openai.Discover(ctx, nil); ok {
-			c.BaseURL = found.BaseURL
-			if c.Model == "" {
-				c.Model = found.Model
-			}
-			return endpoint(c, found.Server+" on this machine answers")
+			c.BaseURL, c.Model = found.BaseURL, cmp.Or(c.Model, found.Model)
+			return endpoint(c, r, found.Server+" on this machine answers")
 		}
 	}
 	return offlineModel("no model is configured and none runs on this machine: the offline model answers"), nil
 }
 
-func endpoint(c config.LLM, why string) (choice, error) {
-	tokenizer := tokens.New(c.Model)
-	m, err := openai.New(c.BaseURL, openai.Options{
-		Model: c.Model, APIKey: c.APIKey.Reveal(), Tokenizer: tokenizer,
+// endpoint is the one model of base_url, api_key and model.
+func endpoint(c config.LLM, r prometheus.Registerer, why string) (choice, error) {
+	m, err := openai.New(c.BaseURL, exchange.Options{
+		Model: c.Model, APIKey: c.APIKey.Reveal(), Tokenizer: tokens.New(c.Model),
 		Timeout: c.Timeout, FirstByteTimeout: c.FirstByteTimeout, IdleTimeout: c.IdleTimeout,
 	})
 	if err != nil {
 		return choice{}, fmt.Errorf("set up the model: %w", err)
 	}
-	return choice{m, tokenizer, why}, nil
+	return chained(c, r, []chain.Provider{{Name: onlyProvider, Models: []llm.Model{m}}}, why)
+}
+
+// providers are those of the list.
+func providers(c config.LLM, r prometheus.Registerer) (choice, error) {
+	var all []chain.Provider
+	for _, p := range c.Providers.List() {
+		made := chain.Provider{Name: p.Name}
+		for _, name := range p.Models {
+			m, err := modelOf(c, p, name)
+			if err != nil {
+				return choice{}, fmt.Errorf("set up the model %s of %s: %w", name, p.Name, err)
+			}
+			made.Models = append(made.Models, m)
+		}
+		all = append(all, made)
+	}
+	return chained(c, r, all, "")
+}
+
+// modelOf is one model of one provider. What the provider does not say of its limits, the section says.
+func modelOf(c config.LLM, p config.Provider, name string) (llm.Model, error) {
+	o := exchange.Options{
+		Provider: p.Name, Model: name, APIKey: p.APIKey.Reveal(), Tokenizer: tokens.New(name), Vision: p.Vision,
+		Timeout: cmp.Or(p.Timeout, c.Timeout), FirstByteTimeout: cmp.Or(p.FirstByteTimeout, c.FirstByteTimeout), IdleTimeout: cmp.Or(p.IdleTimeout, c.IdleTimeout),
+		Header: make(map[string]string, len(p.Headers)),
+	}
+	for header, value := range p.Headers {
+		o.Header[header] = value.Reveal()
+	}
+	if p.Kind == "anthropic" {
+		return anthropic.New(p.BaseURL, anthropic.Options{Options: o, ThinkingTokens: p.ThinkingTokens})
+	}
+	return openai.New(p.BaseURL, o)
+}
+
+func chained(c config.LLM, r prometheus.Registerer, each []chain.Provider, why string) (choice, error) {
+	m, err := chain.New(each, chain.Options{Failures: c.BreakerFailures, CoolDown: c.BreakerCoolDown, Metrics: r})
+	if err != nil {
+		return choice{}, fmt.Errorf("set up the models: %w", err)
+	}
+	if why == "" {
+		why = "models answer in this order: " + strings.Join(m.Models(), ", ")
+	}
+	return choice{m, each, tokens.New(m.Name()), why}, nil
 }
 
 // hostOf names an endpoint without what may be secret in its address.
 func hostOf(baseURL string) string {
-	if baseURL == "" {
-		baseURL = openai.DefaultBaseURL
-	}
-	if u, err := url.Parse(baseURL); err == nil {
+	if u, err := url.Parse(cmp.Or(baseURL, openai.DefaultBaseURL)); err == nil {
 		return u.Host
 	}
 	return "?"
@@ -69,5 +118,5 @@ func hostOf(baseURL string) string {
 
 func offlineModel(why string) choice {
 	m := offline.Model{}
-	return choice{m, tokens.New(m.Name()), why}
+	return choice{m, nil, tokens.New(m.Name()), why}
 }

@@ -14,10 +14,11 @@ import (
 
 // The arguments of the operations, as commands send them.
 type (
-	// Replay puts dead letters back into the queue.
+	// Replay puts dead letters back into the queue: those that are named, or all that the filter means.
 	Replay struct {
-		IDs   []int64 `json:"ids"`
-		Fresh bool    `json:"fresh"`
+		IDs    []int64                   `json:"ids,omitempty"`
+		Filter *corebot.DeadLetterFilter `json:"filter,omitempty"`
+		Fresh  bool                      `json:"fresh"`
 	}
 	// Edit replays a dead letter with another text, under a new id.
 	Edit struct {
@@ -32,13 +33,17 @@ type (
 	// Purge drops all dead letters that the filter means.
 	Purge struct {
 		Filter corebot.DeadLetterFilter `json:"filter"`
-		DryRun bool                     `json:"dryRun"`
 	}
 	// ChatChange registers a chat, or begins a new session in it.
 	ChatChange struct {
 		Key        corebot.Key `json:"key"`
 		Registered bool        `json:"registered"`
 		Name       string      `json:"name"`
+	}
+	// ModeChange sets the queue mode of a chat; an empty mode is the configured default.
+	ModeChange struct {
+		Key  corebot.Key       `json:"key"`
+		Mode corebot.QueueMode `json:"mode"`
 	}
 	// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it is shown.
 	Terminal struct {
@@ -48,7 +53,9 @@ type (
 	}
 	// Done is the result of an operation that has nothing to tell: how many things it changed.
 	Done struct {
-		Changed int `json:"changed"`
+		Changed int    `json:"changed"`
+		Left    int    `json:"left,omitempty"` // dead letters that stay because the queue has no room for them
+		Why     string `json:"why,omitempty"`  // of the first of these
 	}
 )
 
@@ -62,6 +69,7 @@ const (
 	OpRevoke   = "admin.revoke"
 	OpRegister = "chats.register"
 	OpReset    = "chats.reset"
+	OpMode     = "chats.mode"
 	OpReload   = "config.reload"
 	OpSend     = "send"
 	OpAttach   = "terminal.attach"
@@ -72,33 +80,50 @@ const (
 // storeOperations are the changes that need nothing but the store: a command can make them without a daemon.
 func storeOperations(db *storage.DB) control.Operations {
 	letters, grants, chats := storage.NewDeadLetters(db), storage.NewGrants(db), storage.NewChats(db)
-	return control.Operations{
+	all := control.Operations{
 		OpReplay: control.Typed(func(ctx context.Context, r Replay) (Done, error) {
+			if r.Filter != nil {
+				return replayAll(ctx, letters, *r.Filter, r.Fresh)
+			}
 			return each(r.IDs, func(id int64) error { return letters.Replay(ctx, id, r.Fresh) })
 		}),
 		OpEdit: control.Typed(func(ctx context.Context, e Edit) (Done, error) {
-			return Done{1}, letters.Edit(ctx, e.ID, e.NewID, e.Text)
+			return Done{Changed: 1}, letters.Edit(ctx, e.ID, e.NewID, e.Text)
 		}),
 		OpDrop: control.Typed(func(ctx context.Context, d Drop) (Done, error) {
 			return each(d.IDs, func(id int64) error { return letters.Drop(ctx, id) })
 		}),
 		OpPurge: control.Typed(func(ctx context.Context, p Purge) (Done, error) {
-			n, err := letters.Purge(ctx, p.Filter, p.DryRun)
-			return Done{n}, err
+			n, err := letters.Purge(ctx, p.Filter)
+			return Done{Changed: n}, err
 		}),
 		OpGrant: control.Typed(func(ctx context.Context, g corebot.Grant) (Done, error) {
-			return Done{1}, grants.Grant(ctx, g)
+			return Done{Changed: 1}, grants.Grant(ctx, g)
 		}),
 		OpRevoke: control.Typed(func(ctx context.Context, g corebot.Grant) (Done, error) {
-			return Done{1}, grants.Revoke(ctx, g.Principal, g.Chat)
+			return Done{Changed: 1}, grants.Revoke(ctx, g.Principal, g.Chat)
 		}),
 		OpRegister: control.Typed(func(ctx context.Context, c ChatChange) (Done, error) {
-			return Done{1}, chats.Register(ctx, c.Key, c.Registered, c.Name)
+			return Done{Changed: 1}, chats.Register(ctx, c.Key, c.Registered, c.Name)
 		}),
 		OpReset: control.Typed(func(ctx context.Context, c ChatChange) (Done, error) {
-			return Done{1}, chats.Reset(ctx, c.Key)
+			return Done{Changed: 1}, chats.Reset(ctx, c.Key)
+		}),
+		OpMode: control.Typed(func(ctx context.Context, c ModeChange) (Done, error) {
+			return Done{Changed: 1}, chats.SetQueueMode(ctx, c.Key, c.Mode)
 		}),
 	}
+	usageOperations(db, all)
+	return all
+}
+
+func replayAll(ctx context.Context, letters *storage.DeadLetters, f corebot.DeadLetterFilter, fresh bool) (Done, error) {
+	r, err := letters.ReplayAll(ctx, f, fresh)
+	done := Done{Changed: r.Done, Left: r.Left}
+	if r.Why != nil {
+		done.Why = r.Why.Error()
+	}
+	return done, err
 }
 
 // each changes one thing after the other and stops at the first that fails; what was changed before stays, and is said.
@@ -108,13 +133,14 @@ func each(ids []int64, change func(int64) error) (Done, error) {
 			if n > 0 {
 				err = fmt.Errorf("%d changed, then: %w", n, err)
 			}
-			return Done{n}, err
+			return Done{Changed: n}, err
 		}
 	}
-	return Done{len(ids)}, nil
+	return Done{Changed: len(ids)}, nil
 }
 
-// Change gives fn a way to the operations of a home: through its daemon, or, if none runs, in this process with the home locked.
+// Change gives fn a way to the operations of a home: through its daemon, or, if none runs, in this process with the home locked. The
+// limits of the queue hold in a daemon; with none, nothing else fills it.
 func Change(ctx context.Context, home string, fn func(control.Caller) error) error {
 	client, running, err := control.Dial(ctx, DataDir(home))
 	if err != nil {

@@ -20,6 +20,8 @@ type Status struct {
 	Queue            map[string]QueueStatus `json:"queue"`
 	DeadLetters      map[string]int64       `json:"deadLetters"`
 	OldestUnanswered time.Time              `json:"oldestUnanswered,omitzero"`
+	Parked           map[string]int64       `json:"parked,omitempty"` // messages that left their lanes for a time, by reason
+	UsageToday       UsageToday             `json:"usageToday"`
 }
 
 // QueueStatus are the figures of one pool.
@@ -31,12 +33,17 @@ type QueueStatus struct {
 }
 
 // ReadStatus reads the figures of a database, beside a running daemon too.
-func ReadStatus(ctx context.Context, db *storage.DB) (Status, error) {
+func ReadStatus(ctx context.Context, db *storage.DB, a corebot.Accounting) (Status, error) {
 	s, err := storage.NewQueue(db).Stats(ctx)
 	if err != nil {
 		return Status{}, err
 	}
+	used, err := readUsage(ctx, db, a)
+	if err != nil {
+		return Status{}, err
+	}
 	out := Status{
+		Parked: s.Parked, UsageToday: used,
 		Chats: s.Chats, OldestUnanswered: s.OldestUnanswered, Queue: map[string]QueueStatus{},
 		DeadLetters: map[string]int64{corebot.Inbound.String(): s.DeadLetters[corebot.Inbound], corebot.Outbound.String(): s.DeadLetters[corebot.Outbound]},
 	}
@@ -52,7 +59,7 @@ func (a *App) observe(version string, g prometheus.Gatherer) (*observability.Ser
 		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(), Gather: g, Log: a.log,
 		Ready: a.notReady,
 		Status: func(ctx context.Context) (any, error) {
-			s, err := ReadStatus(ctx, a.Store)
+			s, err := ReadStatus(ctx, a.Store, a.accounting)
 			s.Version, s.Model, s.Since = version, a.Model.Name(), since
 			return s, err
 		},
@@ -65,6 +72,9 @@ func (a *App) notReady(ctx context.Context) []string {
 	defer cancel()
 	if err := a.Store.Ping(ctx); err != nil {
 		return []string{"the store does not commit: " + err.Error()}
+	}
+	if low := a.upkeep.space.Low(); low != "" {
+		return []string{low}
 	}
 	return nil
 }

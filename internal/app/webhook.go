@@ -1,9 +1,6 @@
 package app
 
 import (
-	"context"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot/channels/webhook"
@@ -24,32 +21,4 @@ func (a *App) openWebhook(r prometheus.Registerer) (_ *webhook.Webhook, err erro
 	}
 	a.opened("webhook", a.webhook)
 	return a.webhook, nil
-}
-
-const (
-	sweepEvery = time.Hour
-	sweepChunk = 500 // rows a commit: the writer is never held for long
-)
-
-// sweepMailbox drops replies that nobody fetched within the retention time, every hour, in small batches.
-func (a *App) sweepMailbox(ctx context.Context) error {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	box := storage.NewMailbox(a.Store)
-	for {
-		for ctx.Err() == nil {
-			n, err := box.Sweep(ctx, time.Now().Add(-a.config.Webhook.Retention), sweepChunk)
-			if err != nil && ctx.Err() == nil {
-				a.log.Warn().Err(err).Msg("sweep the mailbox")
-			}
-			if err != nil || n < sweepChunk {
-				break
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }

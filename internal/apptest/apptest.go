@@ -27,16 +27,17 @@ import (
 
 // Options of a [Kit]. Zero values make a Corebot without tools whose texts are empty.
 type Options struct {
-	Dir     string    // of the database: that of a kit that was closed or crashed goes on where it was; a new one by default
-	Model   llm.Model // one that is never to be asked by default
-	Tools   []tools.Tool
-	Notes   *Notes
-	Agent   agent.Options
-	Bus     bus.Options
-	Router  router.Options
-	Brain   router.Agent                      // instead of the real agent
-	Ledger  func(router.Ledger) router.Ledger // around the router's ledger
-	Journal func(agent.Journal) agent.Journal // around the agent's journal
+	Dir      string    // of the database: that of a kit that was closed or crashed goes on where it was; a new one by default
+	Model    llm.Model // one that is never to be asked by default
+	Tools    []tools.Tool
+	Notes    *Notes
+	Agent    agent.Options
+	Bus      bus.Options
+	Router   router.Options
+	Queueing corebot.Queueing                  // how prompts wait that find their chat busy
+	Brain    router.Agent                      // instead of the real agent
+	Ledger   func(router.Ledger) router.Ledger // around the router's ledger
+	Journal  func(agent.Journal) agent.Journal // around the agent's journal
 }
 
 // Kit is a Corebot whose parts a test may use one by one.
@@ -71,7 +72,7 @@ func New(t testing.TB, o Options) *Kit {
 		k.Dir = t.TempDir()
 	}
 	var err error
-	if k.DB, err = storage.Open(context.Background(), k.Dir, storage.Options{Metrics: k.Registry}); err != nil {
+	if k.DB, err = storage.Open(context.Background(), k.Dir, storage.Options{Metrics: k.Registry, Limits: o.Bus.Limits, Accounting: o.Router.Spending.Accounting, Queueing: o.Queueing}); err != nil {
 		t.Fatal(err)
 	}
 	k.stopStore = background(func(ctx context.Context) { _ = k.DB.Run(ctx) })
@@ -105,13 +106,14 @@ func (k *Kit) join(o Options) error {
 		k.ledger = o.Ledger(k.ledger)
 	}
 	o.Router.Metrics = k.Registry
+	o.Router.Spending.Books, o.Router.Chats = storage.NewBooks(k.DB), storage.NewChats(k.DB)
 	return k.NewRouter(k.Bus, o.Router)
 }
 
 // NewRouter makes a router on another queue, and a door to it, in place of the kit's. Call it before [Kit.Start].
 func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	o.Workers = cmp.Or(o.Workers, 4)
-	if k.Router, err = router.New(q, k.ledger, k.brain, k.Grants, k.rules, o); err != nil {
+	if k.Router, err = router.New(q, k.ledger, k.DeadLetters, k.Lives, k.brain, k.Grants, k.rules, o); err != nil {
 		return err
 	}
 	k.Door = channels.NewFrontDoor(k.Bus, k.Router, corebot.DefaultAgent, map[string]channels.Audience{Channel: {"*"}})

@@ -40,6 +40,9 @@ func (m *Model) Name() string { return "scripted" }
 
 // Complete gives the next reply.
 func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+	if onText == nil {
+		onText = func(string) {}
+	}
 	return m.next(r)(ctx, r, onText)
 }
 

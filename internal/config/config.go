@@ -13,6 +13,8 @@
 //   - also: another environment variable that sets it; ours comes first
 //   - reload: "yes" if a running Corebot takes a new value; it needs a restart for all others
 //
+// A setting may be a list of entries, [Providers], which is made from the fields of [Provider] in the same way.
+//
 // A secret has the type [Secret]: it may be a reference to a file or a variable, which is resolved when the settings are read, and no
 // error, no print and no encoding spells it.
 package config
@@ -28,9 +30,14 @@ type Config struct {
 	LLM           LLM           `mapstructure:"llm" doc:"Which model answers. With neither key nor address Corebot looks for a server on this machine, then uses the offline model."`
 	Agent         Agent         `mapstructure:"agent" doc:"Bounds of one turn."`
 	Bus           Bus           `mapstructure:"bus" doc:"The numbers of the queue."`
+	Storage       Storage       `mapstructure:"storage" doc:"The database and its disk."`
+	Retention     Retention     `mapstructure:"retention" doc:"How long what is over is kept; 0s means for ever. Dead letters and what waits are kept whatever their age; replies for callers of the webhook have webhook.retention."`
+	Usage         Usage         `mapstructure:"usage" doc:"How what models use is booked. Prices are llm.prices."`
+	Budget        Budget        `mapstructure:"budget" doc:"What may be used in a day. A message over a cap leaves its chat's queue and comes back when the day turns; a turn that has begun goes on to its end, so that a cap is passed by as much as the turns under way use."`
 	Router        Router        `mapstructure:"router" doc:"How much runs at once."`
 	Tools         Tools         `mapstructure:"tools" doc:"Bounds of one tool call."`
 	Channels      Channels      `mapstructure:"channels" doc:"How replies are sent, on every channel."`
+	Admin         Admin         `mapstructure:"admin" doc:"Whoever looks after Corebot."`
 	Webhook       Webhook       `mapstructure:"webhook" doc:"The channel for programs that talk over HTTP. Enabled, it needs a token or a secret."`
 	Observability Observability `mapstructure:"observability" doc:"The listener for /health, /ready, /metrics and /status."`
 	Log           Log           `mapstructure:"log" doc:"What is logged, and how."`
@@ -46,7 +53,11 @@ type LLM struct {
 	Timeout          time.Duration `mapstructure:"timeout" min:"1ns" doc:"of one model call"`
 	FirstByteTimeout time.Duration `mapstructure:"first_byte_timeout" min:"1ns" doc:"until an answer begins"`
 	IdleTimeout      time.Duration `mapstructure:"idle_timeout" min:"1ns" doc:"between two pieces of an answer"`
-	ContextTokens    int           `mapstructure:"context_tokens" doc:"of the whole prompt and its answer; more than output_tokens"`
+	Providers        Providers     `mapstructure:"providers" doc:"several providers, tried in order, in the place of base_url, api_key and model"`
+	Prices           string        `mapstructure:"prices" doc:"what a million tokens cost, as MODEL=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE, separated by commas; a model is a name or its beginning and *; cached input without a price of its own costs what input does; none are built in"`
+	BreakerFailures  int           `mapstructure:"breaker_failures" min:"1" doc:"failures in a row until one of several models is left alone for a while"`
+	BreakerCoolDown  time.Duration `mapstructure:"breaker_cool_down" min:"1s" doc:"for how long at first; it doubles each time, up to 5m or itself"`
+	ContextTokens    int           `mapstructure:"context_tokens" min:"0" doc:"of the whole prompt and its answer, more than output_tokens; 0 is what is known of the models, at most 64000, and 32000 if nothing is"`
 	OutputTokens     int           `mapstructure:"output_tokens" min:"1" doc:"reserved for the answer"`
 }
 
@@ -54,6 +65,11 @@ type LLM struct {
 type Agent struct {
 	MaxToolIterations int           `mapstructure:"max_tool_iterations" min:"1" doc:"rounds of tool calls; then the model gets a last call without tools"`
 	MaxTime           time.Duration `mapstructure:"max_time" min:"1ns" doc:"of a turn; then the model gets a last call without tools"`
+	SessionIdle       time.Duration `mapstructure:"session_idle" min:"0s" doc:"a message after a longer pause begins a new conversation, as after /new; 0s is never"`
+	Compaction        bool          `mapstructure:"compaction" doc:"summarise the older part of a long conversation; without it what has no room is left out"`
+	CompactionReserve int           `mapstructure:"compaction_reserve_tokens" min:"0" doc:"tokens that the conversation leaves free for what a turn brings, such as results of tools; it is summarised before it takes them; 0 is a quarter of the prompt"`
+	CompactionKeep    int           `mapstructure:"compaction_keep_tokens" min:"0" doc:"tokens of the newest messages that stay word for word when the others are summarised; 0 is a quarter of the prompt"`
+	CompactionTimeout time.Duration `mapstructure:"compaction_timeout" min:"1ns" doc:"of the model's summary; then an extract is made without it"`
 }
 
 // Bus are the numbers of the queue.
@@ -65,8 +81,29 @@ type Bus struct {
 	Drain           time.Duration `mapstructure:"drain" min:"0s" doc:"how long turns may go on after SIGTERM"`
 	MaxMessageBytes int           `mapstructure:"max_message_bytes" min:"1" doc:"of one message"`
 	LaneDepth       int64         `mapstructure:"lane_depth" min:"1" doc:"messages that may wait in one chat; one more is refused"`
+	RateEvery       time.Duration `mapstructure:"rate_every" min:"0s" doc:"one message of a chat is begun in this time on average; faster ones wait and are never refused; 0 is no limit"`
+	RateBurst       int           `mapstructure:"rate_burst" min:"1" doc:"with rate_every: how many messages of a chat are begun at once after a pause"`
+	QueueMode       string        `mapstructure:"queue_mode" oneof:"queue,steer,interrupt,collect" doc:"what becomes of a prompt that finds its chat busy, where the chat has no mode of its own: it waits its turn, is taken in by the turn that runs, stops it if it is of the same sender, or is answered together with the others of its sender that wait"`
+	CollectDebounce time.Duration `mapstructure:"collect_debounce" min:"0s" doc:"with the mode collect: how long a sender must be silent before his messages are answered; ten times as long at most"`
+	ControlEvery    time.Duration `mapstructure:"control_every" min:"0s" doc:"one command of a chat that acts at once, and finds nothing to do, is accepted in this time on average; faster ones are refused; 0 is no limit"`
+	ControlBurst    int           `mapstructure:"control_burst" min:"1" doc:"with control_every: how many such commands of a chat are accepted at once after a pause"`
 	TotalDepth      int64         `mapstructure:"total_depth" min:"1" doc:"messages that may wait in all chats together"`
 	TotalBytes      int64         `mapstructure:"total_bytes" min:"1" doc:"bytes that may wait in all chats together"`
+	DedupeTTL       time.Duration `mapstructure:"dedupe_ttl" min:"0s" doc:"how long the id of an accepted message is known at least, so that a copy is told from a new one; at most retention.messages"`
+}
+
+// Storage is the database and its disk.
+type Storage struct {
+	DiskFloor int64 `mapstructure:"disk_floor" min:"-1" doc:"free bytes of the disk under which new messages are refused; 0 is 512 MiB or 5 % of the disk, the smaller, and -1 switches it off"`
+}
+
+// Retention is how long what is over is kept.
+type Retention struct {
+	Messages       time.Duration `mapstructure:"messages" min:"0s" doc:"messages that have ended, with their journals; at least bus.dedupe_ttl"`
+	Usage          time.Duration `mapstructure:"usage" min:"0s" doc:"what was used on each day; at least 720h, which /usage looks back"`
+	Audit          time.Duration `mapstructure:"audit" min:"0s" doc:"the audit trail of tool calls"`
+	History        time.Duration `mapstructure:"history" min:"0s" doc:"what was said in chats; the newest 500 entries of a chat's session stay whatever their age"`
+	HistoryEntries int           `mapstructure:"history_entries" min:"0" doc:"at most about that many entries of a chat, whatever their age; 0 is no limit; the newest 500 of its session stay"`
 }
 
 // Router says how much runs at once.
@@ -83,6 +120,11 @@ type Tools struct {
 // Channels says how replies are sent.
 type Channels struct {
 	OnAmbiguous string `mapstructure:"on_ambiguous" oneof:"resend,hold" doc:"what becomes of a reply that may have been sent before a crash"`
+}
+
+// Admin says how whoever looks after Corebot is reached.
+type Admin struct {
+	Chat string `mapstructure:"chat" doc:"a chat that is told of replies that could not be delivered: its key, as corebot chats list shows it; without one, log and metrics tell"`
 }
 
 // Webhook is the channel for programs that talk over HTTP.
@@ -117,16 +159,21 @@ func Defaults() Config {
 	return Config{
 		LLM: LLM{
 			Discover: true, Timeout: 10 * time.Minute, FirstByteTimeout: time.Minute, IdleTimeout: time.Minute,
-			ContextTokens: 32_000, OutputTokens: 4_096,
+			BreakerFailures: 3, BreakerCoolDown: 15 * time.Second,
+			OutputTokens: 4_096,
 		},
-		Agent: Agent{MaxToolIterations: 8, MaxTime: 10 * time.Minute},
+		Agent: Agent{MaxToolIterations: 8, MaxTime: 10 * time.Minute, Compaction: true, CompactionTimeout: time.Minute},
 		Bus: Bus{
 			Lease: 30 * time.Second, MaxAttempts: 8, BackoffBase: 2 * time.Second, BackoffMax: 5 * time.Minute, Drain: 30 * time.Second,
-			MaxMessageBytes: 1 << 20, LaneDepth: 1_000, TotalDepth: 2_000_000, TotalBytes: 4 << 30,
+			MaxMessageBytes: 1 << 20, LaneDepth: 1_000, RateBurst: 10,
+			QueueMode: "queue", CollectDebounce: 2 * time.Second, ControlEvery: 30 * time.Second, ControlBurst: 30,
+			TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
 		},
-		Router:   Router{Workers: 64},
-		Tools:    Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000},
-		Channels: Channels{OnAmbiguous: "resend"},
+		Retention: Retention{Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour},
+		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
+		Router:    Router{Workers: 64},
+		Tools:     Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000},
+		Channels:  Channels{OnAmbiguous: "resend"},
 		Webhook: Webhook{
 			Addr: "127.0.0.1:8788", MaxBodyBytes: 1 << 20, Retention: 7 * 24 * time.Hour, MaxConnections: 1_024, MaxStreams: 256,
 		},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,9 +63,9 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 	t.Helper()
 	want = Defaults()
 	texts := map[string]string{
-		"channels.on_ambiguous": "hold", "log.level": "debug", "log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1",
+		"channels.on_ambiguous": "hold", "bus.queue_mode": "collect", "log.level": "debug", "log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1", "llm.context_tokens": "9000",
 		"webhook.addr": "127.0.0.1:0", "observability.addr": "127.0.0.1:0", "webhook.callback_url": "https://example.com/replies",
-		"webhook.secret": signingSecret, "webhook.callback_secret": signingSecret,
+		"webhook.secret": signingSecret, "webhook.callback_secret": signingSecret, "admin.chat": "main:webhook::ops",
 	}
 	var b strings.Builder
 	for _, s := range sections() {
@@ -72,8 +73,11 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 		for _, l := range s.leaves {
 			value := another(t, l, texts[l.key])
 			l.put(&want, value)
-			if secret, is := value.(Secret); is {
-				value = secret.Reveal()
+			switch v := value.(type) {
+			case Secret:
+				value = v.Reveal()
+			case Providers:
+				value = v.text.Value()
 			}
 			fmt.Fprintf(&b, "  %s: %v\n", strings.TrimPrefix(l.key, s.name+"."), value)
 		}
@@ -91,17 +95,31 @@ func another(t *testing.T, l leaf, text string) any {
 		return cmp.Or(text, "changed")
 	case Secret:
 		return NewSecret(cmp.Or(text, "0123456789abcdef"))
+	case Providers:
+		return NewProviders(everyProvider())
 	case bool:
 		return !v
 	case time.Duration:
 		return v + time.Minute
 	case int:
+		if n, err := strconv.Atoi(text); err == nil {
+			return n
+		}
 		return v + 1
 	case int64:
 		return v + 1
 	}
 	t.Fatalf("%s is a %v: this test does not know it", l.key, l.kind)
 	return nil
+}
+
+// everyProvider has a value in each field.
+func everyProvider() Provider {
+	return Provider{
+		Name: "main", Kind: "anthropic", BaseURL: "http://127.0.0.1:1", APIKey: NewSecret("0123456789abcdef"), Models: []string{"a", "b"},
+		Headers: map[string]Secret{"X-Title": NewSecret("a bot")}, Vision: true, ThinkingTokens: 2000,
+		Timeout: time.Minute, FirstByteTimeout: 2 * time.Minute, IdleTimeout: 3 * time.Minute,
+	}
 }
 
 func TestEverySettingCanBeSetInTheFile(t *testing.T) {
@@ -223,24 +241,28 @@ func TestValuesThatNothingCouldWorkWithAreRefused(t *testing.T) {
 		"llm: {context_tokens: 100, output_tokens: 100}": "llm.context_tokens is 100",
 		"agent: {max_tool_iterations: 0}":                "agent.max_tool_iterations is 0",
 		"agent: {max_time: 0s}":                          "agent.max_time is 0s",
-		"bus: {lease: 999ms}":                            "bus.lease is 999ms",
-		"bus: {max_attempts: 0}":                         "bus.max_attempts is 0",
-		"bus: {backoff_base: 0s}":                        "bus.backoff_base is 0s",
-		"bus: {backoff_base: 2s, backoff_max: 1s}":       "bus.backoff_max is 1s",
-		"bus: {drain: -1s}":                              "bus.drain is -1s",
-		"bus: {max_message_bytes: 0}":                    "bus.max_message_bytes is 0",
-		"bus: {lane_depth: 0}":                           "bus.lane_depth is 0",
-		"bus: {total_depth: 0}":                          "bus.total_depth is 0",
-		"bus: {total_bytes: 0}":                          "bus.total_bytes is 0",
-		"router: {workers: 0}":                           "router.workers is 0",
-		"tools: {timeout: 0s}":                           "tools.timeout is 0s",
-		"tools: {max_output_bytes: 0}":                   "tools.max_output_bytes is 0",
-		"observability: {addr: '3210'}":                  "observability.addr",
-		"webhook: {max_body_bytes: 0}":                   "webhook.max_body_bytes is 0",
-		"webhook: {retention: 0s}":                       "webhook.retention is 0s",
-		"webhook: {max_connections: 0}":                  "webhook.max_connections is 0",
-		"webhook: {max_streams: 0}":                      "webhook.max_streams is 0",
-		"llm: {api_key: 'two words'}":                    "llm.api_key has a character",
+		"agent: {session_idle: -1s}":                     "agent.session_idle is -1s",
+		"agent: {compaction_timeout: 0s}":                "agent.compaction_timeout is 0s",
+		"agent: {compaction_keep_tokens: -1}":            "agent.compaction_keep_tokens is -1",
+		"{llm: {context_tokens: 9000, output_tokens: 1000}, agent: {compaction_keep_tokens: 4000, compaction_reserve_tokens: 4000}}": "agent.compaction_reserve_tokens and agent.compaction_keep_tokens are 8000 together",
+		"bus: {lease: 999ms}":                      "bus.lease is 999ms",
+		"bus: {max_attempts: 0}":                   "bus.max_attempts is 0",
+		"bus: {backoff_base: 0s}":                  "bus.backoff_base is 0s",
+		"bus: {backoff_base: 2s, backoff_max: 1s}": "bus.backoff_max is 1s",
+		"bus: {drain: -1s}":                        "bus.drain is -1s",
+		"bus: {max_message_bytes: 0}":              "bus.max_message_bytes is 0",
+		"bus: {lane_depth: 0}":                     "bus.lane_depth is 0",
+		"bus: {total_depth: 0}":                    "bus.total_depth is 0",
+		"bus: {total_bytes: 0}":                    "bus.total_bytes is 0",
+		"router: {workers: 0}":                     "router.workers is 0",
+		"tools: {timeout: 0s}":                     "tools.timeout is 0s",
+		"tools: {max_output_bytes: 0}":             "tools.max_output_bytes is 0",
+		"observability: {addr: '3210'}":            "observability.addr",
+		"webhook: {max_body_bytes: 0}":             "webhook.max_body_bytes is 0",
+		"webhook: {retention: 0s}":                 "webhook.retention is 0s",
+		"webhook: {max_connections: 0}":            "webhook.max_connections is 0",
+		"webhook: {max_streams: 0}":                "webhook.max_streams is 0",
+		"llm: {api_key: 'two words'}":              "llm.api_key has a character",
 	} {
 		_, err := Load(homeWith(t, "corebot.yaml", content))
 		if err == nil || !strings.HasPrefix(err.Error(), says) || corebot.HintOf(err) == "" {

@@ -60,25 +60,42 @@ func (e *Explanation) resolve(s *settings, r *resolver) error {
 			from.source = FromDefault
 		}
 		v := Value{Key: l.key, From: from.source, Where: from.place}
-		if secret, is := l.in(e.Config).(Secret); is {
-			text, reference, err := r.resolve(l.key, secret.Reveal())
-			if err != nil {
-				return err
-			}
-			l.put(&e.Config, NewSecret(text))
-			v.Reference = reference
-			e.warnOfOpenFile(v, text)
-		}
 		v.Value = shown(l.in(e.Config))
+		var err error
+		switch raw := l.in(e.Config).(type) {
+		case Secret:
+			err = e.resolveSecret(&v, l, raw, r)
+		case Providers:
+			err = e.resolveProviders(v, l, raw, r)
+		}
+		if err != nil {
+			return err
+		}
 		e.Values = append(e.Values, v)
 	}
 	e.Warnings = append(e.Warnings, r.warnings...)
 	return nil
 }
 
+func (e *Explanation) resolveSecret(v *Value, l leaf, raw Secret, r *resolver) error {
+	text, reference, err := r.resolve(l.key, raw.Reveal())
+	l.put(&e.Config, NewSecret(text))
+	v.Value, v.Reference = NewSecret(text), reference
+	e.warnOfOpenFile(*v, text != "")
+	return err
+}
+
+func (e *Explanation) resolveProviders(v Value, l leaf, raw Providers, r *resolver) error {
+	resolved, err := raw.resolve(l.key, r)
+	l.put(&e.Config, resolved)
+	_, open := raw.shown()
+	e.warnOfOpenFile(v, open)
+	return err
+}
+
 // warnOfOpenFile: a secret that is written out is as open as the settings file.
-func (e *Explanation) warnOfOpenFile(v Value, secret string) {
-	if secret == "" || v.From != FromFile || v.Reference != "" {
+func (e *Explanation) warnOfOpenFile(v Value, open bool) {
+	if !open || v.From != FromFile || v.Reference != "" {
 		return
 	}
 	if info, err := os.Stat(v.Where); err == nil && readableByOthers(info.Mode()) {
@@ -88,6 +105,10 @@ func (e *Explanation) warnOfOpenFile(v Value, secret string) {
 
 // shown is a value as everyone may see it. An address may have a password or a key in it.
 func shown(value any) any {
+	if list, is := value.(Providers); is {
+		text, _ := list.shown()
+		return text
+	}
 	text, is := value.(string)
 	if !is || !isHTTP(text) {
 		return written(value)

@@ -20,6 +20,8 @@ func FuzzASettingsFileIsReadWholeOrRefused(f *testing.F) {
 		"webhook: {enabled: true, token: 0123456789abcdef, retention: 1h}", "webhook: {token: env:NAME}", "webhook: {token: env:a=b}",
 		"webhook: {enabled: true, secret: whsec_MDEyMzQ1Njc4OWFiY2RlZg==}", "webhook: {enabled: true, secret: whsec_!}", "llm: {api_key: file:}",
 		"webhook:\n  enabled: yes\n  callback_url: http://a:b@c/?d\n  callback_secret: |\n    x\n    y\n  token: 0123456789abcdef\n",
+		"llm: {providers: [{name: a, models: [b], api_key: hunter2-hunter2}]}", "llm: {providers: [{headers: {A: hunter2-hunter2}}, {}]}",
+		"[[llm.providers]]\nname = 'a'\nmodels = ['b']\n", "llm: {providers: '[]'}", "llm: {providers: [~]}", `{"llm":{"providers":[{"Name":"x","name":"y"}]}}`,
 	} {
 		f.Add(seed)
 	}

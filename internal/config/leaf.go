@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +51,7 @@ func sections() []section {
 
 func newLeaf(section string, f reflect.StructField, defaults reflect.Value) leaf {
 	l := leaf{
-		key: section + "." + f.Tag.Get("mapstructure"), doc: f.Tag.Get("doc"), kind: f.Type, index: f.Index,
+		key: strings.TrimPrefix(section+"."+f.Tag.Get("mapstructure"), "."), doc: f.Tag.Get("doc"), kind: f.Type, index: f.Index,
 		standard: defaults.FieldByIndex(f.Index).Interface(), also: f.Tag.Get("also"), reload: f.Tag.Get("reload") == "yes",
 	}
 	if all := f.Tag.Get("oneof"); all != "" {
@@ -83,6 +85,7 @@ func (l leaf) put(c *Config, value any) {
 
 func (l leaf) isDuration() bool { return l.kind == reflect.TypeFor[time.Duration]() }
 func (l leaf) isSecret() bool   { return l.kind == reflect.TypeFor[Secret]() }
+func (l leaf) isList() bool     { return l.kind == reflect.TypeFor[Providers]() }
 
 // check refuses a value that the tags rule out.
 func (l leaf) check(value any) error {
@@ -93,6 +96,10 @@ func (l leaf) check(value any) error {
 		}
 	case Secret:
 		return checkSecret(l.key, v)
+	case map[string]Secret:
+		return checkHeaders(l.key, v)
+	case Providers:
+		return v.check(l.key)
 	case time.Duration:
 		if l.least != nil {
 			return atLeast(l.key, v, time.Duration(*l.least))
@@ -117,10 +124,27 @@ func checkSecret(key string, s Secret) error {
 	return corebot.WithHint(fmt.Errorf("%s has a character that a header of HTTP cannot carry", key), "use visible ASCII characters, in one line without spaces")
 }
 
+// checkHeaders: a name is a token of RFC 9110, a value is visible ASCII with spaces inside.
+func checkHeaders(key string, headers map[string]Secret) error {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }) {
+			return corebot.WithHint(fmt.Errorf("%s: %q is not the name of a header", key, name), "names are letters, digits and hyphens, such as X-Title")
+		}
+		if strings.ContainsFunc(headers[name].Reveal(), func(r rune) bool { return r < ' ' || r > '~' }) {
+			return corebot.WithHint(fmt.Errorf("%s.%s has a character that a header of HTTP cannot carry", key, name), "use visible ASCII characters, in one line")
+		}
+	}
+	return nil
+}
+
 // written is a value as one would write it into a file.
 func written(value any) any {
-	if d, is := value.(time.Duration); is {
-		return durationText(d)
+	switch v := value.(type) {
+	case time.Duration:
+		return durationText(v)
+	case Providers:
+		text, _ := v.shown()
+		return text
 	}
 	return value
 }

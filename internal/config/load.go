@@ -56,9 +56,18 @@ func newSettings() *settings {
 
 // set takes a value for a known key. where names its source, for the error.
 func (s *settings) set(where, key string, raw any, from origin) error {
-	value, want := parse(raw, s.leaves[key].kind)
-	if want != nil {
-		return corebot.WithHint(fmt.Errorf("%s is not %s", where, want.what), "write it as "+want.like)
+	var value any
+	if s.leaves[key].isList() {
+		list, err := readProviders(where, raw)
+		if err != nil {
+			return err
+		}
+		value = NewProviders(list...)
+	} else {
+		var want *wanted
+		if value, want = parse(raw, s.leaves[key].kind); want != nil {
+			return corebot.WithHint(fmt.Errorf("%s is not %s", where, want.what), "write it as "+want.like)
+		}
 	}
 	s.values.Set(key, value)
 	s.from[key] = from

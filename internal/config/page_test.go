@@ -64,13 +64,20 @@ func page() string {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | default | |\n|---|---|---|\n", s.name, s.doc)
 		for _, l := range s.leaves {
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.key, standardText(l), meaning(l))
+			if !l.isList() {
+				continue
+			}
+			for _, item := range entryLeaves() {
+				item.key = l.key + "[]." + item.key
+				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", item.key, standardText(item), meaning(item))
+			}
 		}
 	}
 	return b.String()
 }
 
 func standardText(l leaf) string {
-	if text := fmt.Sprint(written(l.standard)); text != "" {
+	if text := fmt.Sprint(written(l.standard)); text != "" && l.kind.Kind() != reflect.Slice && l.kind.Kind() != reflect.Map {
 		return "`" + text + "`"
 	}
 	return ""

@@ -31,6 +31,11 @@ type resolver struct {
 	warnings []string // about secrets that were found and are not kept well
 }
 
+// isReference says whether a text in the place of a secret names where it is.
+func isReference(raw string) bool {
+	return strings.HasPrefix(raw, fileReference) || strings.HasPrefix(raw, variableReference)
+}
+
 // resolve gives the secret that a setting means. reference is empty where the setting is the secret itself. An error names the
 // reference, and never the secret.
 func (r *resolver) resolve(key, raw string) (secret, reference string, err error) {

@@ -17,8 +17,9 @@ type schemaObject struct {
 	Minimum     *int64                  `json:"minimum,omitempty"`
 	Default     any                     `json:"default,omitempty"`
 	WriteOnly   bool                    `json:"writeOnly,omitempty"`
+	Items       *schemaObject           `json:"items,omitempty"`
 	Properties  map[string]schemaObject `json:"properties,omitempty"`
-	Closed      *bool                   `json:"additionalProperties,omitempty"` // false: no other settings
+	Others      any                     `json:"additionalProperties,omitempty"` // false: no other settings
 }
 
 // Schema describes the settings file as a JSON Schema, draft 2020-12, for editors and for checks elsewhere. What it accepts, the
@@ -38,13 +39,24 @@ func Schema() any {
 }
 
 func closedObject(description string, kind any) schemaObject {
-	return schemaObject{Description: description, Type: kind, Properties: map[string]schemaObject{}, Closed: new(bool)}
+	return schemaObject{Description: description, Type: kind, Properties: map[string]schemaObject{}, Others: false}
 }
 
 // schema describes one setting.
 func (l leaf) schema() schemaObject {
 	o := schemaObject{Description: l.description(), Type: "string", Default: written(l.standard), Enum: l.oneOf}
 	switch {
+	case l.isList():
+		o.Type, o.Default = "array", []any{}
+		entry := closedObject("one of them", "object")
+		for _, setting := range entryLeaves() {
+			entry.Properties[setting.key] = setting.schema()
+		}
+		o.Items = &entry
+	case l.kind.Kind() == reflect.Slice:
+		o.Type, o.Default, o.Items = "array", nil, &schemaObject{Type: "string"}
+	case l.kind.Kind() == reflect.Map:
+		o.Type, o.Default, o.Others = "object", nil, schemaObject{Type: "string", WriteOnly: true}
 	case l.isSecret():
 		o.WriteOnly, o.Default = true, nil
 	case l.isDuration():

@@ -22,20 +22,49 @@ func (c Config) validate() error {
 			return err
 		}
 	}
-	return cmp.Or(c.LLM.validate(), c.Bus.validate(), c.Webhook.validate(), c.Observability.validate())
+	return cmp.Or(c.LLM.validate(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(), c.validateSpending(), c.Admin.validate(), c.Webhook.validate(), c.Observability.validate())
 }
 
 func (l LLM) validate() error {
 	if l.BaseURL != "" && !isHTTP(l.BaseURL) { // not quoted: an address may have a password in it
 		return corebot.WithHint(errors.New("llm.base_url is not an address"), "it must be an http or https address, such as http://127.0.0.1:11434/v1")
 	}
-	if l.ContextTokens <= l.OutputTokens {
+	if l.ContextTokens > 0 && l.ContextTokens <= l.OutputTokens {
 		return corebot.WithHint(fmt.Errorf("llm.context_tokens is %d and llm.output_tokens is %d", l.ContextTokens, l.OutputTokens), "the context holds the output too: it must be larger")
 	}
 	return nil
 }
 
+// validateCompaction: what is kept must not be due for a summary at once. With a context that is not set, that is checked when the model is known.
+func (c Config) validateCompaction() error {
+	prompt, used := c.LLM.ContextTokens-c.LLM.OutputTokens, c.Agent.CompactionReserve+c.Agent.CompactionKeep
+	if c.LLM.ContextTokens > 0 && used >= prompt {
+		return corebot.WithHint(fmt.Errorf("agent.compaction_reserve_tokens and agent.compaction_keep_tokens are %d together, and a prompt has %d", used, prompt),
+			"together they must be less than llm.context_tokens without llm.output_tokens")
+	}
+	return nil
+}
+
 func (b Bus) validate() error { return atLeast("bus.backoff_max", b.BackoffMax, b.BackoffBase) }
+
+// validateRetention: a message whose life was forgotten would be run again when its sender repeats it.
+func (c Config) validateRetention() error {
+	if kept, known := c.Retention.Messages, c.Bus.DedupeTTL; kept > 0 && kept < known {
+		return corebot.WithHint(fmt.Errorf("retention.messages is %v and bus.dedupe_ttl is %v", durationText(kept), durationText(known)),
+			"an id is known as long as its message is kept: retention.messages must be at least bus.dedupe_ttl, or 0s")
+	}
+	return nil
+}
+
+func (a Admin) validate() error {
+	if a.Chat == "" {
+		return nil
+	}
+	if _, err := corebot.ParseKey(a.Chat); err != nil {
+		return corebot.WithHint(fmt.Errorf("admin.chat: %w", err), "`corebot chats list` shows the keys of chats, such as main:webhook::ops")
+	}
+	return nil
+}
 
 // validate: whoever is not on this machine needs a token.
 func (o Observability) validate() error {

@@ -21,6 +21,10 @@ func parse(raw any, t reflect.Type) (any, *wanted) {
 		return parseBool(raw)
 	case t.Kind() == reflect.Int || t.Kind() == reflect.Int64:
 		return parseInt(raw)
+	case t == reflect.TypeFor[[]string]():
+		return parseTexts(raw)
+	case t == reflect.TypeFor[map[string]Secret]():
+		return parseSecrets(raw)
 	}
 	text, ok := raw.(string)
 	switch {
@@ -30,6 +34,34 @@ func parse(raw any, t reflect.Type) (any, *wanted) {
 		return text, nil
 	}
 	return nil, &wanted{"text", "text, in quotes"}
+}
+
+func parseTexts(raw any) (any, *wanted) {
+	list, ok := raw.([]any)
+	texts := make([]string, 0, len(list))
+	for _, item := range list {
+		text, is := item.(string)
+		ok = ok && is
+		texts = append(texts, text)
+	}
+	if !ok {
+		return nil, &wanted{"a list of texts", `a list, such as ["one", "two"]`}
+	}
+	return texts, nil
+}
+
+func parseSecrets(raw any) (any, *wanted) {
+	section, ok := asSection(raw)
+	secrets := make(map[string]Secret, len(section))
+	for name, item := range section {
+		text, is := item.(string)
+		ok = ok && is
+		secrets[name] = NewSecret(text)
+	}
+	if !ok {
+		return nil, &wanted{"names with their values", "names with values in quotes, such as X-Title: \"bot\""}
+	}
+	return secrets, nil
 }
 
 func parseDuration(raw any) (any, *wanted) {

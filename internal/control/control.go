@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -73,6 +74,13 @@ type problem struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	Class   string `json:"class,omitempty"`
+	Busy    *busy  `json:"busy,omitempty"`
+}
+
+// busy is what a [corebot.Busy] says beside its error.
+type busy struct {
+	RetryAfter time.Duration `json:"retryAfter"` // in nanoseconds
+	Tell       bool          `json:"tell"`
 }
 
 // classes are the errors that a caller may decide on, by their name on the wire. The first that fits is sent.
@@ -93,6 +101,9 @@ var classes = []struct {
 
 func encodeError(err error) problem {
 	p := problem{Message: err.Error(), Hint: corebot.HintOf(err)}
+	if b := (*corebot.Busy)(nil); errors.As(err, &b) {
+		p.Busy = &busy{b.RetryAfter, b.Tell}
+	}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {
 			p.Class = c.name
@@ -119,6 +130,9 @@ func (p problem) err() error {
 		}
 	}
 	err := error(r)
+	if p.Busy != nil {
+		err = &corebot.Busy{Err: err, RetryAfter: p.Busy.RetryAfter, Tell: p.Busy.Tell}
+	}
 	if p.Hint != "" {
 		err = corebot.WithHint(err, p.Hint)
 	}

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -77,6 +78,26 @@ func TestAnOperationIsTheSameHereAndThroughTheSocket(t *testing.T) {
 				t.Errorf("an argument that is not known: %v", err)
 			}
 		})
+	}
+}
+
+func TestARefusalForWantOfRoomKeepsWhatItSaysThroughTheSocket(t *testing.T) {
+	want := corebot.Busy{Err: corebot.WithHint(corebot.ErrLaneFull, "wait"), RetryAfter: 1500 * time.Millisecond, Tell: true}
+	raw, err := json.Marshal(encodeError(fmt.Errorf("accept: %w", &want)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p problem
+	if err := json.Unmarshal(raw, &p); err != nil {
+		t.Fatal(err)
+	}
+	var got *corebot.Busy
+	if err := p.err(); !errors.As(err, &got) || !errors.Is(err, corebot.ErrLaneFull) || corebot.HintOf(err) != "wait" ||
+		got.RetryAfter != want.RetryAfter || !got.Tell {
+		t.Errorf("it came out as %+v", got)
+	}
+	if err := (problem{Message: "x", Class: "lane_full"}).err(); errors.As(err, &got) {
+		t.Error("an error that was none became one")
 	}
 }
 

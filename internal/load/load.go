@@ -26,6 +26,8 @@ type Options struct {
 	Copies   int           // of each message, posted at the same time
 	Pause    time.Duration // of a chat after each message, so that a run lasts; zero: none
 	Prefix   string        // of every id and chat; runs on one home need different ones
+	// Content, if set, is what a message says, by its id; "hello" otherwise.
+	Content func(id string) string
 	// Accepted, if set, is told how many messages are acknowledged so far, after each. It is called from many goroutines.
 	Accepted func(messages int)
 }
@@ -47,6 +49,9 @@ type Report struct {
 func Run(ctx context.Context, c *Client, o Options) (Report, error) {
 	if o.Chats < 1 || o.Copies < 1 || o.Messages < o.Chats {
 		return Report{}, fmt.Errorf("%d messages in %d chats, %d copies each: want at least one of each, and a message for every chat", o.Messages, o.Chats, o.Copies)
+	}
+	if o.Content == nil {
+		o.Content = func(string) string { return "hello" }
 	}
 	r := &run{client: c, opts: o}
 	chats := make([]*chat, o.Chats)
@@ -131,7 +136,7 @@ func (c *chat) post(ctx context.Context, id string) error {
 	var all sync.WaitGroup
 	for i := range receipts {
 		all.Go(func() {
-			receipts[i], errs[i] = c.client.Post(ctx, Message{ID: id, ChatID: c.id, Sender: "load", Content: "hello"})
+			receipts[i], errs[i] = c.client.Post(ctx, Message{ID: id, ChatID: c.id, Sender: "load", Content: c.opts.Content(id)})
 		})
 	}
 	all.Wait()

@@ -38,6 +38,10 @@ func (step) Finish(context.Context, corebot.ToolResult, corebot.AuditEvent) erro
 	return nil
 }
 
+func (step) Apply(context.Context, corebot.Effect, corebot.ToolResult, corebot.AuditEvent) error {
+	return nil
+}
+
 // bench is a workspace with the whole call path in front of it.
 type bench struct {
 	*testing.T

@@ -17,6 +17,7 @@ type Call struct {
 // returns a changed copy.
 type Answer struct {
 	text   string
+	think  string
 	calls  []Call
 	finish string
 	usage  usage
@@ -34,6 +35,14 @@ type Answer struct {
 	keepAlive int
 	cut       cut
 	cutAfter  int
+	last      func(Request) string // sent as it is where the stream is cut
+	flood     flood
+}
+
+// flood is something sent again and again in place of a stream.
+type flood struct {
+	piece string
+	bytes int64
 }
 
 type usage struct{ Input, Output int }
@@ -45,6 +54,7 @@ const (
 	whole   cut = iota
 	stalled     // silence until the client goes away
 	broken      // the connection dies
+	reset       // the same, by a RST packet where there are packets
 	ended       // a clean end that says nothing of why
 )
 
@@ -75,6 +85,12 @@ func Stream(events ...string) Answer {
 	return Answer{events: append([]string{}, events...), bare: true}
 }
 
+// Flood is a stream of n bytes, or more by less than a piece, made of one piece again and again.
+func Flood(piece string, n int64) Answer { return Answer{}.Flooding(piece, n) }
+
+// Flooding goes on after the body, or in place of a stream, with one piece again and again until n bytes are sent.
+func (a Answer) Flooding(piece string, n int64) Answer { a.flood = flood{piece, n}; return a }
+
 // Header adds a header, such as Retry-After.
 func (a Answer) Header(name, value string) Answer {
 	a.header = maps.Clone(a.header)
@@ -100,6 +116,9 @@ func (a Answer) KeepAlive(n int) Answer { a.keepAlive = n; return a }
 // Finish replaces the finish_reason.
 func (a Answer) Finish(reason string) Answer { a.finish = reason; return a }
 
+// Thinking puts what the model thinks before its text and calls, in the place that the API has for it.
+func (a Answer) Thinking(text string) Answer { a.think = text; return a }
+
 // With adds text to an answer that asks for tools.
 func (a Answer) With(text string) Answer { a.text = text; return a }
 
@@ -114,6 +133,12 @@ func (a Answer) Stall(n int) Answer { a.cut, a.cutAfter = stalled, n; return a }
 
 // Break kills the connection after n events of the stream. With n of -1 not even headers are sent.
 func (a Answer) Break(n int) Answer { a.cut, a.cutAfter = broken, n; return a }
+
+// Reset is [Answer.Break] with a RST packet, where the connection is a real one.
+func (a Answer) Reset(n int) Answer { a.cut, a.cutAfter = reset, n; return a }
+
+// SayLast sends something, as it is, right before the stream is cut.
+func (a Answer) SayLast(say func(Request) string) Answer { a.last = say; return a }
 
 // End ends the stream cleanly after n events: no finish_reason, no [DONE].
 func (a Answer) End(n int) Answer { a.cut, a.cutAfter = ended, n; return a }

@@ -2,12 +2,13 @@ package llmtest
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -48,7 +49,7 @@ func (l *Listener) DialContext(ctx context.Context, _, _ string) (net.Conn, erro
 	case l.conns <- server:
 		return client, nil
 	case <-l.closed:
-		return nil, &net.OpError{Op: "dial", Net: "memory", Err: errors.New("connection refused")}
+		return nil, &net.OpError{Op: "dial", Net: "memory", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -1,6 +1,6 @@
 // Package llmtest is a scripted model behind a real HTTP interface: the OpenAI-compatible chat completions API (streamed and
-// whole) and the list of models. Tests drive a real client against it, over real HTTP, and decide what it answers, when, and
-// how it breaks.
+// whole), the list of models, and Anthropic's messages API (streamed). Tests drive a real client against it, over real HTTP, and decide
+// what it answers, when, and how it breaks. [Faults] are the ways to break that everyone who talks to a model must survive.
 //
 // In most tests two lines are enough. [Start] serves over an in-memory network, so it works inside testing/synctest:
 //
@@ -12,7 +12,7 @@
 // Scripts are functions from request to answer; [Queue] makes one from a list. Everything here is safe for concurrent use; a
 // script that keeps state of its own must see to that itself, since it is called by each request's goroutine.
 //
-// Limits: only text and tool calls are spoken, request bodies end at 16 MiB, and the API key is recorded but not checked.
+// Limits: only text, thinking and tool calls are spoken, request bodies end at 16 MiB, and the API key is recorded but not checked.
 package llmtest
 
 import (
@@ -52,8 +52,8 @@ func Always(a Answer) Script {
 	return func(Request) Answer { return a }
 }
 
-// Server is an http.Handler that plays a model. It answers POST /v1/chat/completions by its script and GET /v1/models with
-// [ModelID]; anything else is 404.
+// Server is an http.Handler that plays a model. It answers POST /v1/chat/completions and POST /v1/messages by its script and GET
+// /v1/models with [ModelID]; anything else is 404.
 type Server struct {
 	script Script
 	mux    *http.ServeMux
@@ -65,14 +65,15 @@ type Server struct {
 // New makes a server that answers by script.
 func New(script Script) *Server {
 	s := &Server{script: script, mux: http.NewServeMux()}
-	s.mux.HandleFunc("POST /v1/chat/completions", s.complete)
+	s.mux.HandleFunc("POST /v1/chat/completions", s.answer(parseRequest))
+	s.mux.HandleFunc("POST /v1/messages", s.answer(parseMessages))
 	s.mux.HandleFunc("GET /v1/models", listModels)
 	return s
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Requests are the chat completion requests so far, oldest first.
+// Requests are the requests so far, oldest first.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,19 +90,21 @@ func (s *Server) Last() Request {
 	return s.requests[len(s.requests)-1]
 }
 
-func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
-	if err != nil {
-		writeError(w, http.StatusRequestEntityTooLarge, "llmtest: read the request: "+err.Error())
-		return
+func (s *Server) answer(parse func([]byte) (Request, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
+		if err != nil {
+			writeError(w, http.StatusRequestEntityTooLarge, "llmtest: read the request: "+err.Error())
+			return
+		}
+		req, err := parse(body)
+		if err != nil {
+			writeError(w, http.StatusBadRequest, "llmtest: "+err.Error())
+			return
+		}
+		req.Header = r.Header.Clone()
+		s.script(s.record(req)).write(w, r, req)
 	}
-	req, err := parseRequest(body)
-	if err != nil {
-		writeError(w, http.StatusBadRequest, "llmtest: "+err.Error())
-		return
-	}
-	req.Header = r.Header.Clone()
-	s.script(s.record(req)).write(w, r, req)
 }
 
 // record numbers the request before the script sees it.

@@ -197,3 +197,66 @@ func TestManyAskAtOnce(t *testing.T) {
 		t.Errorf("%d requests", len(seen))
 	}
 }
+
+const messages = `{"model":"m","stream":true,"max_tokens":9,"system":[{"type":"text","text":"be brief"}],"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"fs_read","input_schema":{"type":"object"}}]}`
+
+func postMessages(t *testing.T, srv *llmtest.Running, body string) (*http.Response, string) {
+	t.Helper()
+	resp, err := (&http.Client{Transport: srv.Transport}).Post(srv.URL+"/messages", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp, string(b)
+}
+
+func TestTheMessagesAPIIsSpokenToo(t *testing.T) {
+	srv := llmtest.Start(t, llmtest.Always(llmtest.ToolCalls(llmtest.Call{Name: "f", Args: `{"a":"long enough"}`}).With("one two").Thinking("hm")))
+	_, body := postMessages(t, srv, messages)
+	for _, want := range []string{
+		"event: message_start\n", `"thinking":"hm"`, `"signature":"` + llmtest.Signature + `"`, `"text":"one "`, `"partial_json":"{\"a\":\"lo"`, `"id":"call_1"`,
+		`"stop_reason":"tool_use"`, `"output_tokens":5`, "event: message_stop\n",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not in %s", want, body)
+		}
+	}
+	if r := srv.Last(); r.API != llmtest.Anthropic || r.LastText() != "hi" || r.Messages[0].Content != "be brief" || r.ToolNames()[0] != "fs_read" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestTheMessagesAPIIsAsStrictAsTheRealOne(t *testing.T) {
+	srv := llmtest.Start(t, llmtest.Always(llmtest.Text("x")))
+	const call, result = `{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]}`, `{"type":"tool_result","tool_use_id":"1","content":"x"}`
+	for name, turns := range map[string]string{
+		"the assistant first":      `{"role":"assistant","content":"hi"}`,
+		"a call without a result":  `{"role":"user","content":"hi"},` + call + `,{"role":"user","content":"and?"}`,
+		"a result without a call":  `{"role":"user","content":[` + result + `]}`,
+		"a result that comes late": `{"role":"user","content":"hi"},` + call + `,{"role":"assistant","content":"x"},{"role":"user","content":[` + result + `]}`,
+		"a result behind a text":   `{"role":"user","content":"hi"},` + call + `,{"role":"user","content":[{"type":"text","text":"x"},` + result + `]}`,
+		"an empty text":            `{"role":"user","content":""}`,
+	} {
+		if resp, body := postMessages(t, srv, strings.Replace(messages, `{"role":"user","content":"hi"}`, turns, 1)); resp.StatusCode != 400 {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, body)
+		}
+	}
+	good := `{"role":"user","content":"hi"},` + call + `,{"role":"user","content":[` + result + `]}`
+	if resp, body := postMessages(t, srv, strings.Replace(messages, `{"role":"user","content":"hi"}`, good, 1)); resp.StatusCode != 200 {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+func TestFaultsHaveNamesOfTheirOwnAndThereAreManyOfThem(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range llmtest.Faults() {
+		if seen[f.Name] || f.Name == "" {
+			t.Errorf("%q is there twice, or has no name", f.Name)
+		}
+		seen[f.Name] = true
+	}
+	if len(seen) < 50 {
+		t.Errorf("only %d faults", len(seen))
+	}
+}

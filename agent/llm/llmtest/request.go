@@ -6,9 +6,19 @@ import (
 	"net/http"
 )
 
-// Request is one chat completion request as the model got it: names are the provider's, not the internal ones.
+// API is in which provider's words a request came, and goes back.
+type API string
+
+const (
+	OpenAI    API = "openai"
+	Anthropic API = "anthropic"
+)
+
+// Request is one request as the model got it: names are the provider's, not the internal ones. One of Anthropic's API is translated;
+// what has no counterpart is only in Body.
 type Request struct {
 	N               int         `json:"-"` // which request this is, from 1
+	API             API         `json:"-"`
 	Header          http.Header `json:"-"`
 	Body            []byte      `json:"-"` // the whole JSON, for what is not below
 	Model           string      `json:"model"`
@@ -28,9 +38,34 @@ type StreamOpts struct {
 // Message is one entry of the context.
 type Message struct {
 	Role      string     `json:"role"`
-	Content   string     `json:"content"`
+	Content   Content    `json:"content"`
 	ToolCalls []ToolCall `json:"tool_calls"`
 	CallID    string     `json:"tool_call_id"`
+	Thinking  string     `json:"reasoning_content"`
+}
+
+// Content is the text of a message. Of content in parts it is the text parts, with [image] and the like for the others.
+type Content string
+
+// UnmarshalJSON takes a string, null, or a list of parts.
+func (c *Content) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err == nil {
+		*c = Content(text)
+		return nil
+	}
+	var parts []struct{ Type, Text string }
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if p.Type == "text" {
+			*c += Content(p.Text)
+		} else {
+			*c += Content("[" + p.Type + "]")
+		}
+	}
+	return nil
 }
 
 // ToolCall is a call in the history.
@@ -56,7 +91,7 @@ func (r Request) LastText() string {
 	if len(r.Messages) == 0 {
 		return ""
 	}
-	return r.Messages[len(r.Messages)-1].Content
+	return string(r.Messages[len(r.Messages)-1].Content)
 }
 
 // ToolNames are the names of the offered tools, in order.
@@ -69,7 +104,7 @@ func (r Request) ToolNames() []string {
 }
 
 func parseRequest(body []byte) (Request, error) {
-	var r Request
+	r := Request{API: OpenAI}
 	if err := json.Unmarshal(body, &r); err != nil {
 		return Request{}, fmt.Errorf("the request is not a chat completion: %w", err)
 	}

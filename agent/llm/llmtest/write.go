@@ -3,6 +3,8 @@ package llmtest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -11,7 +13,7 @@ import (
 const defaultArgsPiece = 8 // bytes; small enough that arguments of any size arrive in several pieces
 
 func (a Answer) write(w http.ResponseWriter, r *http.Request, req Request) {
-	if !pause(r, a.delay) || a.cutHere(r, -1) {
+	if !pause(r, a.delay) || a.cutHere(w, r, req, -1) {
 		return
 	}
 	for k, v := range a.header {
@@ -21,6 +23,7 @@ func (a Answer) write(w http.ResponseWriter, r *http.Request, req Request) {
 	case a.status != 0:
 		w.WriteHeader(a.status)
 		_, _ = w.Write([]byte(a.body))
+		a.flood.write(w)
 	case req.Stream:
 		a.stream(w, r, req)
 	default:
@@ -37,29 +40,60 @@ func (a Answer) stream(w http.ResponseWriter, r *http.Request, req Request) {
 	out := http.NewResponseController(w)
 	w.WriteHeader(http.StatusOK)
 	_ = out.Flush()
-	for i, event := range append(a.streamEvents(req), "[DONE]") {
-		if a.cutHere(r, i) || !pause(r, a.pace) {
+	if a.flood.piece != "" {
+		a.flood.write(w)
+		return
+	}
+	for i, event := range a.wireEvents(req) {
+		if a.cutHere(w, r, req, i) || !pause(r, a.pace) {
 			return
 		}
-		_, err := fmt.Fprintf(w, "%sdata: %s\n\n", strings.Repeat(": keep-alive\n\n", a.keepAlive), event)
+		_, err := fmt.Fprint(w, strings.Repeat(": keep-alive\n\n", a.keepAlive), event, "\n\n")
 		if err != nil || out.Flush() != nil {
 			return
 		}
 	}
 }
 
+// write ends early if the client goes away.
+func (f flood) write(w io.Writer) {
+	for sent := int64(0); sent < f.bytes; sent += int64(len(f.piece)) {
+		if _, err := io.WriteString(w, f.piece); err != nil {
+			return
+		}
+	}
+}
+
 // cutHere ends the answer if this is where it is cut, and says whether it did.
-func (a Answer) cutHere(r *http.Request, sent int) bool {
+func (a Answer) cutHere(w http.ResponseWriter, r *http.Request, req Request, sent int) bool {
 	if a.cut == whole || a.cutAfter != sent {
 		return false
+	}
+	if a.last != nil {
+		_, _ = io.WriteString(w, a.last(req))
+		_ = http.NewResponseController(w).Flush()
 	}
 	switch a.cut {
 	case stalled:
 		<-r.Context().Done()
 	case broken:
 		panic(http.ErrAbortHandler) // how net/http is told to cut a connection
+	case reset:
+		sendReset(w)
 	}
 	return true
+}
+
+// sendReset closes the connection without a farewell: what TCP does with linger off is a RST.
+func sendReset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, is := conn.(*net.TCPConn); is {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
 }
 
 // pause is false if the client went away.
@@ -77,7 +111,20 @@ func pause(r *http.Request, d time.Duration) bool {
 
 type object = map[string]any
 
-func (a Answer) streamEvents(req Request) []string {
+// wireEvents are the events of the stream as they are sent.
+func (a Answer) wireEvents(req Request) []string {
+	if req.API == Anthropic {
+		return a.messageEvents(req)
+	}
+	var lines []string
+	for _, data := range append(a.chunks(req), "[DONE]") {
+		lines = append(lines, "data: "+data)
+	}
+	return lines
+}
+
+// chunks are the events of a chat completion.
+func (a Answer) chunks(req Request) []string {
 	if a.events != nil {
 		return a.events
 	}
@@ -85,7 +132,12 @@ func (a Answer) streamEvents(req Request) []string {
 	delta := func(d object, finish any) {
 		events = append(events, chunk(req, []object{{"index": 0, "delta": d, "finish_reason": finish}}, nil))
 	}
-	for _, p := range a.textPieces() {
+	if a.think != "" {
+		for _, p := range pieces(a.think, a.piece) {
+			delta(object{"reasoning_content": p}, nil)
+		}
+	}
+	for _, p := range pieces(a.text, a.piece) {
 		delta(object{"content": p}, nil)
 	}
 	for i, c := range a.namedCalls() {
@@ -147,11 +199,12 @@ func (a Answer) namedCalls() []Call {
 	return calls
 }
 
-func (a Answer) textPieces() []string {
-	if a.piece > 0 {
-		return bytePieces(a.text, a.piece)
+// pieces are words, or n bytes each. No text is one empty piece, as many servers send it.
+func pieces(text string, n int) []string {
+	if n > 0 {
+		return bytePieces(text, n)
 	}
-	return strings.SplitAfter(a.text, " ")
+	return strings.SplitAfter(text, " ")
 }
 
 func (a Answer) argsPiece() int {

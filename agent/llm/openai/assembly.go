@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/llm/exchange"
 )
 
 // errStreamEnd is the end of a stream that said how it finished.
@@ -20,8 +22,10 @@ var errStreamEnd = errors.New("the stream has ended")
 // assembly puts an answer together from the events of its stream.
 type assembly struct {
 	onText   func(string)
-	room     int // bytes of text, names and arguments that are still allowed
+	room     int // bytes of text, thinking, names and arguments that are still allowed
 	text     strings.Builder
+	filter   thinkFilter
+	thinking strings.Builder // what came as reasoning_content, which its provider wants back while tools run
 	calls    []*draft
 	finish   api.FinishReason
 	model    string
@@ -55,7 +59,7 @@ type rawStream interface {
 	RecvRaw() ([]byte, error)
 }
 
-// next takes in one event. The end of the stream is errStreamEnd if the answer is whole, errBrokenOff if it is not.
+// next takes in one event. The end of the stream is errStreamEnd if the answer is whole, exchange.ErrBrokenOff if it is not.
 func (a *assembly) next(s rawStream) error {
 	raw, err := s.RecvRaw()
 	if errors.Is(err, io.EOF) {
@@ -63,16 +67,16 @@ func (a *assembly) next(s rawStream) error {
 		case a.finish != "":
 			return errStreamEnd
 		case !a.received:
-			return errEmptyStream
+			return exchange.ErrEmpty
 		}
-		return errBrokenOff
+		return exchange.ErrBrokenOff
 	}
 	if err != nil {
 		return err
 	}
 	var e event
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return fmt.Errorf("%w: %v", errGarbled, err)
+		return fmt.Errorf("%w: %v", exchange.ErrGarbled, err)
 	}
 	if len(e.Error) > 0 && string(e.Error) != "null" {
 		return streamError(e.Error)
@@ -101,7 +105,7 @@ func (a *assembly) take(c api.ChatCompletionStreamResponse) error {
 		if choice.Index != 0 {
 			continue // one answer was asked for
 		}
-		if err := a.takeText(choice.Delta.Content + choice.Delta.Refusal); err != nil {
+		if err := a.takeDelta(choice.Delta); err != nil {
 			return err
 		}
 		for _, d := range choice.Delta.ToolCalls {
@@ -116,21 +120,25 @@ func (a *assembly) take(c api.ChatCompletionStreamResponse) error {
 	return nil
 }
 
-func (a *assembly) takeText(s string) error {
-	if s == "" {
-		return nil
-	}
-	if err := a.spend(len(s)); err != nil {
+func (a *assembly) takeDelta(d api.ChatCompletionStreamChoiceDelta) error {
+	if err := a.spend(len(d.Content) + len(d.Refusal) + len(d.ReasoningContent)); err != nil {
 		return err
 	}
-	a.text.WriteString(s)
-	a.onText(s)
+	a.thinking.WriteString(d.ReasoningContent)
+	a.takeText(a.filter.take(d.Content) + d.Refusal)
 	return nil
+}
+
+func (a *assembly) takeText(s string) {
+	if s != "" {
+		a.text.WriteString(s)
+		a.onText(s)
+	}
 }
 
 func (a *assembly) spend(n int) error {
 	if a.room -= n; a.room < 0 {
-		return errTooLong
+		return exchange.ErrTooLong
 	}
 	return nil
 }
@@ -186,25 +194,27 @@ const (
 
 // answer is the whole answer, with names decoded. It is called once, after the stream has ended.
 func (a *assembly) answer(r llm.Request, names *llm.Names, model string) (corebot.Answer, error) {
+	a.takeText(a.filter.rest())
 	empty := a.text.Len() == 0 && len(a.calls) == 0
 	switch a.finish {
 	case "error":
-		return corebot.Answer{}, errBrokenOff
+		return corebot.Answer{}, exchange.ErrBrokenOff
 	case api.FinishReasonLength:
 		if empty {
-			return corebot.Answer{}, errNoRoom
+			return corebot.Answer{}, exchange.ErrNoRoom
 		}
 		a.note(noteLength)
 	case api.FinishReasonContentFilter:
 		if empty {
-			return corebot.Answer{}, errFiltered
+			return corebot.Answer{}, exchange.ErrFiltered
 		}
 		a.note(noteFilter)
 	}
-	if a.model != "" {
-		model = a.model
+	answer := corebot.Answer{Text: a.text.String(), Calls: a.toolCalls(r, names), Model: cmp.Or(a.model, model)}
+	if len(answer.Calls) > 0 {
+		answer.Opaque = seal(model, a.thinking.String())
 	}
-	return corebot.Answer{Text: a.text.String(), Calls: a.toolCalls(r, names), Model: model}, nil
+	return answer, nil
 }
 
 // note only ends text: calls that were cut show it by their arguments.
@@ -217,25 +227,10 @@ func (a *assembly) note(s string) {
 
 func (a *assembly) toolCalls(r llm.Request, names *llm.Names) []corebot.ToolCall {
 	slices.SortStableFunc(a.calls, func(x, y *draft) int { return x.index - y.index })
-	taken := make(map[string]bool)
-	for _, m := range r.Messages {
-		for _, c := range m.Calls {
-			taken[c.ID] = true
-		}
-	}
+	ids := llm.NewCallIDs(r)
 	var calls []corebot.ToolCall
-	inAnswer := make(map[string]bool)
-	for i, d := range a.calls {
-		id := d.id
-		for n := len(r.Messages); id == "" || inAnswer[id] || id != d.id && taken[id]; n++ {
-			id = fmt.Sprintf("call_%d_%d", n, i) // the same in every attempt, other than any in the history
-		}
-		inAnswer[id] = true
-		args := d.args.String()
-		if strings.TrimSpace(args) == "" {
-			args = "{}" // how most servers spell "no arguments"
-		}
-		calls = append(calls, corebot.ToolCall{ID: id, Tool: names.Decode(d.name), Args: json.RawMessage(args)})
+	for _, d := range a.calls {
+		calls = append(calls, corebot.ToolCall{ID: ids.Give(d.id), Tool: names.Decode(d.name), Args: llm.WrittenArgs(d.args.String())})
 	}
 	return calls
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/corebot/corebot/agent/llm/exchange"
 )
 
 // Found is a local server that Discover found: what [New] needs to talk to it.
@@ -28,7 +30,7 @@ const (
 // means the built-in one.
 func Discover(ctx context.Context, transport http.RoundTripper) (Found, bool) {
 	if transport == nil {
-		t := newTransport()
+		t := exchange.NewTransport()
 		defer t.CloseIdleConnections()
 		transport = t
 	}

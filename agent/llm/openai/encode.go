@@ -2,7 +2,8 @@ package openai
 
 import (
 	"bytes"
-	"encoding/json"
+	"context"
+	"encoding/base64"
 	"strings"
 
 	api "github.com/sashabaranov/go-openai"
@@ -11,24 +12,25 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
-func (m *Model) encode(r llm.Request, names *llm.Names) api.ChatCompletionRequest {
-	out := api.ChatCompletionRequest{Model: m.opts.Model, Stream: true}
+func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api.ChatCompletionRequest {
+	out := api.ChatCompletionRequest{Model: m.endpoint.Model, Stream: true}
 	if !m.noStreamOptions.Load() {
 		out.StreamOptions = &api.StreamOptions{IncludeUsage: true}
 	}
 	// OpenAI's newer models refuse max_tokens; most other servers know nothing else.
-	if m.baseURL == DefaultBaseURL || reasons(m.opts.Model) {
+	if m.endpoint.BaseURL == DefaultBaseURL || reasons(m.endpoint.Model) {
 		out.MaxCompletionTokens = r.MaxOutputTokens
 	} else {
 		//lint:ignore SA1019 it is deprecated by OpenAI only
 		out.MaxTokens = r.MaxOutputTokens
 	}
+	attach := llm.NewAttacher(m.endpoint.Blobs, func(mediaType string) bool { return m.endpoint.Vision && isImage(mediaType) })
 	for _, msg := range r.Messages {
-		out.Messages = append(out.Messages, encodeMessage(msg, names))
+		out.Messages = append(out.Messages, m.encodeMessage(ctx, msg, names, attach))
 	}
 	for _, t := range r.Tools {
 		out.Tools = append(out.Tools, api.Tool{Type: api.ToolTypeFunction, Function: &api.FunctionDefinition{
-			Name: names.Encode(t.Name), Description: t.Description, Parameters: schemaOf(t),
+			Name: names.Encode(t.Name), Description: t.Description, Parameters: llm.SchemaOf(t),
 		}})
 	}
 	return out
@@ -44,77 +46,63 @@ func reasons(model string) bool {
 	return false
 }
 
-func encodeMessage(msg llm.Message, names *llm.Names) api.ChatCompletionMessage {
-	out := api.ChatCompletionMessage{Role: string(msg.Role), Content: msg.Text, ToolCallID: msg.CallID}
+// isImage covers what every endpoint that takes images takes.
+func isImage(mediaType string) bool {
+	switch mediaType {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return true
+	}
+	return false
+}
+
+func (m *Model) encodeMessage(ctx context.Context, msg llm.Message, names *llm.Names, attach *llm.Attacher) api.ChatCompletionMessage {
+	images, text := attach.Attach(ctx, msg)
+	out := api.ChatCompletionMessage{Role: string(msg.Role), Content: text, ToolCallID: msg.CallID, ReasoningContent: unseal(m.endpoint.Model, msg.Opaque)}
 	for _, c := range msg.Calls {
 		out.ToolCalls = append(out.ToolCalls, api.ToolCall{
 			ID: c.ID, Type: api.ToolTypeFunction,
-			Function: api.FunctionCall{Name: names.Encode(c.Tool), Arguments: encodeArgs(c.Args)},
+			Function: api.FunctionCall{Name: names.Encode(c.Tool), Arguments: string(llm.ObjectArgs(c.Args))},
 		})
 	}
-	if out.Content == "" && len(out.ToolCalls) == 0 {
+	switch {
+	case len(images) > 0:
+		out.Content, out.MultiContent = "", contentParts(text, images)
+	case text == "" && len(out.ToolCalls) == 0:
 		out.Content = "(empty)" // go-openai would leave the field out, which providers refuse
 	}
 	return out
 }
 
-// encodeArgs always gives a JSON object. Many servers parse the arguments in a history, and answer arguments that a model got wrong once
-// with an error to every later request; so those are wrapped, and the model still sees what it wrote.
-func encodeArgs(args json.RawMessage) string {
-	trimmed := bytes.TrimSpace(args)
-	switch {
-	case len(trimmed) == 0:
-		return "{}"
-	case trimmed[0] == '{' && json.Valid(trimmed):
-		return string(args)
+func contentParts(text string, images []llm.Attachment) []api.ChatMessagePart {
+	var parts []api.ChatMessagePart
+	if text != "" {
+		parts = append(parts, api.ChatMessagePart{Type: api.ChatMessagePartTypeText, Text: text})
 	}
-	wrapped, err := json.Marshal(map[string]string{"invalid_arguments": string(args)})
-	if err != nil {
-		return "{}"
+	for _, image := range images {
+		link := "data:" + image.MediaType + ";base64," + base64.StdEncoding.EncodeToString(image.Data)
+		parts = append(parts, api.ChatMessagePart{Type: api.ChatMessagePartTypeImageURL, ImageURL: &api.ChatMessageImageURL{URL: link}})
 	}
-	return string(wrapped)
+	return parts
 }
 
-func schemaOf(t llm.Tool) json.RawMessage {
-	if len(t.Schema) == 0 {
-		return json.RawMessage(`{"type":"object","properties":{}}`)
+// reportedUsage is what the provider says; nil is nothing.
+func reportedUsage(u *api.Usage) corebot.Usage {
+	if u == nil {
+		return corebot.Usage{}
 	}
-	return t.Schema
+	out := corebot.Usage{InputTokens: int64(u.PromptTokens), OutputTokens: int64(u.CompletionTokens)}
+	if d := u.PromptTokensDetails; d != nil {
+		out.CacheReadTokens = int64(min(max(0, d.CachedTokens), u.PromptTokens))
+	}
+	return out
 }
 
-// usage is what the provider reported; what it did not is counted here and marked.
-func (m *Model) usage(r llm.Request, a corebot.Answer, reported *api.Usage) corebot.Usage {
-	var u corebot.Usage
-	if reported != nil {
-		u.InputTokens, u.OutputTokens = int64(max(0, reported.PromptTokens)), int64(max(0, reported.CompletionTokens))
+// asEvent spells an event so that go-openai hands it over as it is. A chunk that begins with an error, also with a null one, it would
+// take out of the stream and, if it cannot read the error, lose; a space hides it.
+func asEvent(data []byte) ([]byte, error) {
+	out := append(make([]byte, 0, len(data)+16), "data: "...)
+	if bytes.HasPrefix(data, []byte(`{"error":`)) {
+		out, data = append(out, "{ "...), data[1:]
 	}
-	if u.InputTokens == 0 {
-		u.InputTokens, u.Estimated = int64(m.countRequest(r)), true
-	}
-	if u.OutputTokens == 0 && (a.Text != "" || len(a.Calls) > 0) {
-		u.OutputTokens, u.Estimated = int64(m.opts.Tokenizer.Count(a.Text)+m.countCalls(a.Calls)), true
-	}
-	return u
-}
-
-// frameTokens is about what the markup around a message, a call or a tool costs.
-const frameTokens = 4
-
-func (m *Model) countRequest(r llm.Request) int {
-	n := 0
-	for _, msg := range r.Messages {
-		n += frameTokens + m.opts.Tokenizer.Count(msg.Text) + m.countCalls(msg.Calls)
-	}
-	for _, t := range r.Tools {
-		n += frameTokens + m.opts.Tokenizer.Count(t.Name) + m.opts.Tokenizer.Count(t.Description) + m.opts.Tokenizer.Count(string(t.Schema))
-	}
-	return n
-}
-
-func (m *Model) countCalls(calls []corebot.ToolCall) int {
-	n := 0
-	for _, c := range calls {
-		n += frameTokens + m.opts.Tokenizer.Count(c.Tool) + m.opts.Tokenizer.Count(string(c.Args))
-	}
-	return n
+	return append(append(out, data...), "\n\n"...), nil
 }

@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/fault"
+)
+
+// Compaction says when the older part of a session is summarised. Zero values mean the defaults.
+//
+// It is due when what was said since the last summary, with tool results shortened, does not fit beside the rest of the prompt with ReserveTokens
+// to spare. Then everything but the newest KeepTokens of it, and at least its last turn, goes into a summary together with the last one. So there
+// is at least half of the room, in tokens that were said, between two summaries.
+type Compaction struct {
+	Off           bool          // what does not fit is left out instead
+	Extract       bool          // no model is asked: the summary is an extract
+	ReserveTokens int           // kept free for what the turn itself brings; a quarter of the prompt
+	KeepTokens    int           // of the newest messages, kept word for word; a quarter of the prompt
+	Timeout       time.Duration // of the model's summary; 1 min
+}
+
+func (c Compaction) withDefaults(room int) Compaction {
+	c.ReserveTokens = cmp.Or(c.ReserveTokens, room/4)
+	c.KeepTokens = cmp.Or(c.KeepTokens, room/4)
+	c.Timeout = cmp.Or(c.Timeout, time.Minute)
+	return c
+}
+
+func (c Compaction) validate(room int) error {
+	if c.ReserveTokens < 0 || c.KeepTokens < 0 || c.Timeout < 0 || c.ReserveTokens+c.KeepTokens >= room {
+		return corebot.WithHint(fmt.Errorf("%w: agent: a prompt of %d tokens, of which compaction reserves %d and keeps %d, with a timeout of %v", corebot.ErrInvalid,
+			room, c.ReserveTokens, c.KeepTokens, c.Timeout), "agent.compaction_reserve_tokens and agent.compaction_keep_tokens must be less than llm.context_tokens without llm.output_tokens")
+	}
+	return nil
+}
+
+const (
+	maxSummaryTokens = 1_024
+	// summaryShare is which part of the prompt a summary may take at most.
+	summaryShare = 8
+)
+
+// compact summarises the older part of the session if it is due; left is how many tokens there are for the session. It does nothing while the
+// journal has steps to come: a summary takes the next position.
+func (t *turn) compact(ctx context.Context, left int) error {
+	if t.opts.Compaction.Off || t.position < len(t.delivery.Journal) {
+		return nil
+	}
+	older := t.older(left)
+	if len(older) == 0 {
+		return nil
+	}
+	started := time.Now()
+	fault.Point("summary", "before")
+	text, answer, err := t.summarize(ctx, older)
+	if err != nil {
+		return err
+	}
+	fault.Point("summary", "after")
+	session, through := older[0].place()
+	s := corebot.Summary{Session: session, Through: through, Text: text, Model: answer.Model, At: time.Now()}
+	step := corebot.Step{
+		Position: t.position, Kind: corebot.StepSummary, State: corebot.StepDone,
+		Answer: &corebot.Answer{Model: answer.Model, Usage: answer.Usage}, StartedAt: started, EndedAt: time.Now(),
+	}
+	if err := t.journal.Summarize(ctx, t.delivery, step, s); err != nil {
+		return fmt.Errorf("store the summary: %w", err)
+	}
+	t.position++
+	t.past.summary, t.past.turns = s, t.past.turns[:len(t.past.turns)-len(older)]
+	t.metrics.compacted(s)
+	return nil
+}
+
+// older is the part of the past (newest first) that is to be summarised; none if everything has room. Where the prompt is nearly full without
+// the session a summary would help little, and be due in every turn.
+func (t *turn) older(left int) []pastTurn {
+	c := t.opts.Compaction
+	limit := max(left-c.ReserveTokens, left/2)
+	if left < t.room/summaryShare {
+		return nil
+	}
+	total, keep := 0, 1
+	for i, turn := range t.past.turns {
+		total += t.cost(turn.messages(brief)...)
+		if total <= min(c.KeepTokens, limit/2) {
+			keep = i + 1
+		}
+	}
+	if total <= limit || keep >= len(t.past.turns) {
+		return nil
+	}
+	return t.past.turns[keep:]
+}
+
+// summarize makes the summary: by the model or, if that cannot, as an extract. A failure that may pass is worth one more attempt of the turn, which
+// the model's answer would need as well.
+func (t *turn) summarize(ctx context.Context, older []pastTurn) (string, corebot.Answer, error) {
+	size := min(maxSummaryTokens, t.opts.OutputTokens, t.room/summaryShare)
+	if !t.opts.Compaction.Extract {
+		answer, err := t.askForSummary(ctx, older, size)
+		if err == nil && !blank(answer.Text) {
+			answer.Model = cmp.Or(answer.Model, t.model.Name())
+			return t.clip(answer.Text, 2*size), answer, nil // the model counts by its own tokens
+		}
+		switch {
+		case ctx.Err() != nil:
+			return "", corebot.Answer{}, context.Cause(ctx)
+		case mayPass(err) && t.delivery.Attempt <= 1:
+			return "", corebot.Answer{}, fmt.Errorf("summarise older messages: %w", err)
+		}
+	}
+	return t.extract(older, size), corebot.Answer{}, nil
+}
+
+// askForSummary asks the model once, within the timeout.
+func (t *turn) askForSummary(ctx context.Context, older []pastTurn, size int) (corebot.Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.opts.Compaction.Timeout, errSummaryTime)
+	defer cancel()
+	started := time.Now()
+	r := llm.Request{Messages: t.summaryPrompt(older, size), MaxOutputTokens: size}
+	answer, err := t.model.Complete(ctx, r, nil)
+	t.metrics.called(t.model.Name(), answer.Usage, err, time.Since(started))
+	if err != nil || blank(answer.Text) { // no step will have it
+		t.spend(answer)
+	}
+	return answer, err
+}

@@ -1,0 +1,128 @@
+// Package anthropic speaks to Anthropic's messages API through its official SDK.
+//
+// It guarantees what package openai does: an answer is whole or an error, nothing is waited for without a limit, every error is a
+// [*corebot.Failure] with a class, and the key is in none of them. Besides:
+//
+//   - What the model thinks is kept apart from its text. It is never streamed and never text; while tools run, it goes back with the
+//     answer that it belongs to, signed as it came, since the API refuses the results of tools without it. Where it is missing (the
+//     answer came from another model) the request is made without thinking instead of being refused.
+//   - The tools and the system prompt, which stay the same from turn to turn, are marked for the provider's prompt cache, and so is
+//     the end of a conversation with tools, which the next round repeats. What the cache gave and took is in the usage.
+//   - A refusal by the model is [llm.ErrRefused], whatever it had begun to say.
+//
+// Limits: it has only been tried against test servers that imitate the API, never against Anthropic's own. The SDK's retries are off: the
+// bus and package chain do that. Server-side tools are not used.
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/llm/exchange"
+)
+
+// DefaultBaseURL is Anthropic's own.
+const DefaultBaseURL = "https://api.anthropic.com"
+
+// minThinking is the least budget that the API takes.
+const minThinking = 1024
+
+// defaultOutput is asked for where a request names no limit: the API wants one.
+const defaultOutput = 4096
+
+// Options of [New].
+type Options struct {
+	exchange.Options
+	ThinkingTokens int // how much the model may think before it answers, beside its output; zero: not at all, else at least 1,024
+}
+
+// Model is one model at one endpoint. It is safe for concurrent use.
+type Model struct {
+	endpoint *exchange.Endpoint
+	thinking int
+}
+
+var _ llm.Model = (*Model)(nil)
+
+// New prepares a model at baseURL (empty means [DefaultBaseURL]; a "/v1" at its end is the SDK's to add) and talks to nobody yet. Its
+// errors are those of [exchange.New], and a budget of thinking that the API would refuse.
+func New(baseURL string, opts Options) (*Model, error) {
+	base := strings.TrimSuffix(strings.TrimRight(cmp.Or(baseURL, DefaultBaseURL), "/"), "/v1")
+	endpoint, err := exchange.New(base, opts.Options)
+	if err != nil {
+		return nil, err
+	}
+	if opts.ThinkingTokens != 0 && opts.ThinkingTokens < minThinking {
+		return nil, corebot.WithHint(fmt.Errorf("%w: %d tokens of thinking", corebot.ErrInvalid, opts.ThinkingTokens),
+			fmt.Sprintf("set %s to 0 or at least %d", endpoint.Setting("thinking_tokens"), minThinking))
+	}
+	return &Model{endpoint: endpoint, thinking: opts.ThinkingTokens}, nil
+}
+
+// Name is the model's id as it was configured.
+func (m *Model) Name() string { return m.endpoint.Model }
+
+// Close drops idle connections. Calls that run are not disturbed.
+func (m *Model) Close() { m.endpoint.Close() }
+
+// Complete asks for one answer; see [llm.Model]. The answer may be empty if that is what the model said.
+func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+	if ctx.Err() != nil {
+		return corebot.Answer{}, context.Cause(ctx)
+	}
+	names := llm.NewNames(r)
+	callCtx, stop := m.endpoint.Limit(ctx)
+	defer stop()
+	a, err := m.attempt(callCtx, m.encode(ctx, r, names), onText)
+	var answer corebot.Answer
+	if err == nil {
+		answer, err = a.answer(r, names, m.endpoint.Model)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return corebot.Answer{}, context.Cause(ctx)
+	case err != nil:
+		return corebot.Answer{}, m.endpoint.Failure(err, statusOf(err))
+	}
+	answer.Usage = llm.CompleteUsage(a.usage, m.endpoint.Tokenizer, r, answer)
+	return answer, nil
+}
+
+// attempt makes one HTTP request and reads its stream to the end.
+func (m *Model) attempt(ctx context.Context, params sdk.MessageNewParams, onText func(string)) (*assembly, error) {
+	x := m.endpoint.Begin(ctx, spell)
+	defer x.Close()
+	service := sdk.NewMessageService(option.WithBaseURL(m.endpoint.BaseURL), option.WithAPIKey(m.endpoint.APIKey), option.WithHTTPClient(x), option.WithMaxRetries(0))
+	stream := service.NewStreaming(x.Context(), params)
+	if err := stream.Err(); err != nil {
+		return nil, x.Explain(err)
+	}
+	defer stream.Close() //nolint:errcheck // the body is done with, whatever closing says
+	a := newAssembly(m.endpoint.MaxAnswerBytes, onText)
+	for stream.Next() {
+		if err := a.take(stream.Current()); err != nil {
+			return nil, x.Explain(err)
+		}
+		if a.stopped != "" {
+			x.ExpectEnd()
+		}
+	}
+	err := stream.Err()
+	switch {
+	case a.stopped != "" && !errors.Is(err, exchange.ErrTooLong):
+		return a, nil // all of the answer is there
+	case err != nil:
+		return nil, x.Explain(err)
+	case !a.received:
+		return nil, x.Explain(exchange.ErrEmpty)
+	}
+	return nil, x.Explain(exchange.ErrBrokenOff)
+}

@@ -1,0 +1,174 @@
+package anthropic
+
+import (
+	"cmp"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/llm/exchange"
+)
+
+// assembly puts an answer together from the events of its stream.
+type assembly struct {
+	onText   func(string)
+	room     int // bytes of text, thinking, names and arguments that are still allowed
+	blocks   []*draft
+	stopped  sdk.StopReason
+	model    string
+	usage    corebot.Usage
+	received bool
+}
+
+// draft is a block that is still arriving.
+type draft struct {
+	index     int64
+	kind      string
+	text      strings.Builder // of a text; the arguments of a call; the thinking; the data of redacted thinking
+	signature string
+	id, name  string
+}
+
+// The kinds of block that are understood; others count and are left out.
+const (
+	kindText     = "text"
+	kindCall     = "tool_use"
+	kindThinking = "thinking"
+	kindRedacted = "redacted_thinking"
+)
+
+// blockCost is what a block counts beside its bytes: an endless row of empty blocks must end, too.
+const blockCost = 64
+
+func newAssembly(maxBytes int, onText func(string)) *assembly {
+	if onText == nil {
+		onText = func(string) {}
+	}
+	return &assembly{onText: onText, room: maxBytes}
+}
+
+// take takes in one event. Events that are not known say nothing of the answer.
+func (a *assembly) take(e sdk.MessageStreamEventUnion) error {
+	switch e.Type {
+	case "message_start":
+		a.received = true
+		a.model = string(e.Message.Model)
+		u := e.Message.Usage
+		a.takeUsage(u.InputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens)
+	case "content_block_start":
+		a.received = true
+		return a.begin(e.Index, e.ContentBlock)
+	case "content_block_delta":
+		a.received = true
+		return a.goOn(e.Index, e.Delta)
+	case "message_delta":
+		a.stopped = cmp.Or(e.Delta.StopReason, a.stopped)
+		a.takeUsage(e.Usage.InputTokens, e.Usage.CacheReadInputTokens, e.Usage.CacheCreationInputTokens)
+		a.usage.OutputTokens = max(a.usage.OutputTokens, e.Usage.OutputTokens) // it is the sum so far
+	}
+	return nil
+}
+
+// takeUsage: the API counts what the cache gave and took apart from the input; here it is part of it. The end of a stream may repeat the
+// figures of its beginning, or leave them out.
+func (a *assembly) takeUsage(input, read, written int64) {
+	a.usage.CacheReadTokens = max(a.usage.CacheReadTokens, read)
+	a.usage.CacheWriteTokens = max(a.usage.CacheWriteTokens, written)
+	if input > 0 {
+		a.usage.InputTokens = max(a.usage.InputTokens, input+a.usage.CacheReadTokens+a.usage.CacheWriteTokens)
+	}
+}
+
+func (a *assembly) spend(n int) error {
+	if a.room -= n; a.room < 0 {
+		return exchange.ErrTooLong
+	}
+	return nil
+}
+
+func (a *assembly) begin(index int64, b sdk.ContentBlockStartEventContentBlockUnion) error {
+	d := &draft{index: index, kind: b.Type, id: b.ID, name: b.Name, signature: b.Signature}
+	if err := a.spend(blockCost + len(b.ID) + len(b.Name) + len(b.Signature)); err != nil {
+		return err
+	}
+	a.blocks = append(a.blocks, d)
+	return a.extend(d, b.Text+b.Thinking+b.Data)
+}
+
+// goOn adds to the newest block with the index.
+func (a *assembly) goOn(index int64, delta sdk.MessageStreamEventUnionDelta) error {
+	for i := len(a.blocks) - 1; i >= 0; i-- {
+		if d := a.blocks[i]; d.index == index {
+			d.signature += delta.Signature
+			if err := a.spend(len(delta.Signature)); err != nil {
+				return err
+			}
+			return a.extend(d, delta.Text+delta.Thinking+delta.PartialJSON)
+		}
+	}
+	return exchange.ErrGarbled // a piece of a block that never began
+}
+
+func (a *assembly) extend(d *draft, piece string) error {
+	if piece == "" {
+		return nil
+	}
+	if err := a.spend(len(piece)); err != nil {
+		return err
+	}
+	d.text.WriteString(piece)
+	if d.kind == kindText {
+		a.onText(piece)
+	}
+	return nil
+}
+
+// Notes at the end of an answer that was cut on purpose.
+const noteLength = "\n\n[The answer was cut off here: it reached the model's output limit.]"
+
+// Stop reasons that the SDK has no name for.
+const stopContextFull sdk.StopReason = "model_context_window_exceeded"
+
+// answer is the whole answer, with names decoded. It is called once, after the stream has ended.
+func (a *assembly) answer(r llm.Request, names *llm.Names, model string) (corebot.Answer, error) {
+	answer := corebot.Answer{Text: a.textSoFar(), Calls: a.calls(r, names), Model: cmp.Or(a.model, model)}
+	switch a.stopped {
+	case sdk.StopReasonRefusal:
+		return corebot.Answer{}, exchange.ErrRefusal
+	case sdk.StopReasonMaxTokens, stopContextFull:
+		if answer.Text == "" && len(answer.Calls) == 0 {
+			return corebot.Answer{}, exchange.ErrNoRoom
+		}
+		if len(answer.Calls) == 0 { // calls that were cut show it by their arguments
+			answer.Text += noteLength
+			a.onText(noteLength)
+		}
+	}
+	if len(answer.Calls) > 0 {
+		answer.Opaque = seal(model, a.blocks)
+	}
+	return answer, nil
+}
+
+func (a *assembly) textSoFar() string {
+	var text strings.Builder
+	for _, d := range a.blocks {
+		if d.kind == kindText {
+			text.WriteString(d.text.String())
+		}
+	}
+	return text.String()
+}
+
+func (a *assembly) calls(r llm.Request, names *llm.Names) []corebot.ToolCall {
+	ids := llm.NewCallIDs(r)
+	var calls []corebot.ToolCall
+	for _, d := range a.blocks {
+		if d.kind == kindCall {
+			calls = append(calls, corebot.ToolCall{ID: ids.Give(d.id), Tool: names.Decode(d.name), Args: llm.WrittenArgs(d.text.String())})
+		}
+	}
+	return calls
+}

@@ -1,0 +1,191 @@
+package anthropic
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
+
+	"github.com/corebot/corebot/agent/llm"
+)
+
+func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) sdk.MessageNewParams {
+	out := sdk.MessageNewParams{Model: sdk.Model(m.endpoint.Model), MaxTokens: int64(r.MaxOutputTokens)}
+	if out.MaxTokens <= 0 {
+		out.MaxTokens = defaultOutput
+	}
+	if m.thinking > 0 && m.mayThink(r.Messages) {
+		out.Thinking = sdk.ThinkingConfigParamOfEnabled(int64(m.thinking))
+		out.MaxTokens += int64(m.thinking) // the API counts thinking as output
+	}
+	for _, t := range r.Tools {
+		tool := &sdk.ToolParam{Name: names.Encode(t.Name), InputSchema: param.Override[sdk.ToolInputSchemaParam](llm.SchemaOf(t))}
+		if t.Description != "" {
+			tool.Description = sdk.String(t.Description)
+		}
+		out.Tools = append(out.Tools, sdk.ToolUnionParam{OfTool: tool})
+	}
+	e := &encoder{Model: m, names: names, attach: llm.NewAttacher(m.endpoint.Blobs, m.takes), ids: map[string]string{}, used: map[string]bool{}}
+	for _, msg := range r.Messages {
+		if msg.Role != llm.System {
+			e.addMessage(ctx, &out, msg)
+		} else if strings.TrimSpace(msg.Text) != "" {
+			out.System = append(out.System, sdk.TextBlockParam{Text: msg.Text})
+		}
+	}
+	markForCache(&out)
+	return out
+}
+
+// mayThink: with thinking on, the API refuses results of tools whose calls come without the thinking that led to them. An answer of the turn
+// that goes on may have come from another model.
+func (m *Model) mayThink(messages []llm.Message) bool {
+	for _, msg := range slices.Backward(messages) {
+		if msg.Role == llm.User {
+			return true
+		}
+		if len(msg.Calls) > 0 {
+			if _, sealed := unseal(m.endpoint.Model, msg); !sealed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// encoder makes the messages of one request.
+type encoder struct {
+	*Model
+	names  *llm.Names
+	attach *llm.Attacher
+	ids    map[string]string // of the newest call with an id: how the API is told it
+	used   map[string]bool
+}
+
+// addMessage adds the blocks of a message. The API wants turns: what one side says in a row is one of them, with the results of tools in
+// front.
+func (e *encoder) addMessage(ctx context.Context, out *sdk.MessageNewParams, msg llm.Message) {
+	role, blocks := sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion(nil)
+	switch msg.Role {
+	case llm.Assistant:
+		role, blocks = sdk.MessageParamRoleAssistant, e.assistantBlocks(msg)
+	case llm.ToolRole:
+		blocks = []sdk.ContentBlockParamUnion{sdk.NewToolResultBlock(e.ids[msg.CallID], orEmpty(msg.Text), false)}
+	default:
+		blocks = userBlocks(ctx, msg, e.attach)
+	}
+	last := len(out.Messages) - 1
+	if last < 0 || out.Messages[last].Role != role {
+		out.Messages = append(out.Messages, sdk.MessageParam{Role: role, Content: blocks})
+		return
+	}
+	at := len(out.Messages[last].Content)
+	if msg.Role == llm.ToolRole {
+		at = slices.IndexFunc(out.Messages[last].Content, func(b sdk.ContentBlockParamUnion) bool { return b.OfToolResult == nil })
+		if at < 0 {
+			at = len(out.Messages[last].Content)
+		}
+	}
+	out.Messages[last].Content = slices.Insert(out.Messages[last].Content, at, blocks...)
+}
+
+func (e *encoder) assistantBlocks(msg llm.Message) []sdk.ContentBlockParamUnion {
+	var calls []sdk.ContentBlockParamUnion
+	for _, c := range msg.Calls {
+		calls = append(calls, sdk.NewToolUseBlock(e.callID(c.ID), llm.ObjectArgs(c.Args), e.names.Encode(c.Tool)))
+	}
+	if blocks, sealed := unseal(e.endpoint.Model, msg); sealed {
+		return reopen(blocks, calls)
+	}
+	if msg.Text == "" && len(calls) > 0 {
+		return calls
+	}
+	return append([]sdk.ContentBlockParamUnion{sdk.NewTextBlock(orEmpty(msg.Text))}, calls...)
+}
+
+func userBlocks(ctx context.Context, msg llm.Message, attach *llm.Attacher) []sdk.ContentBlockParamUnion {
+	shown, text := attach.Attach(ctx, msg)
+	var blocks []sdk.ContentBlockParamUnion
+	for _, a := range shown {
+		blocks = append(blocks, attachmentBlock(a))
+	}
+	if len(blocks) == 0 || text != "" {
+		blocks = append(blocks, sdk.NewTextBlock(orEmpty(text)))
+	}
+	return blocks
+}
+
+const (
+	mediaPDF  = "application/pdf"
+	mediaText = "text/plain"
+)
+
+// takes says which media types the API takes. Images need a model that sees; documents do not.
+func (m *Model) takes(mediaType string) bool {
+	switch mediaType {
+	case "image/png", "image/jpeg", "image/gif", "image/webp", mediaPDF:
+		return m.endpoint.Vision
+	case mediaText:
+		return true
+	}
+	return false
+}
+
+func attachmentBlock(a llm.Attachment) sdk.ContentBlockParamUnion {
+	switch a.MediaType {
+	case mediaPDF:
+		return sdk.NewDocumentBlock(sdk.Base64PDFSourceParam{Data: base64.StdEncoding.EncodeToString(a.Data)})
+	case mediaText:
+		return sdk.NewDocumentBlock(sdk.PlainTextSourceParam{Data: strings.ToValidUTF8(string(a.Data), "?")})
+	}
+	return sdk.NewImageBlockBase64(a.MediaType, base64.StdEncoding.EncodeToString(a.Data))
+}
+
+// orEmpty: the API refuses text that is blank.
+func orEmpty(s string) string {
+	if strings.TrimSpace(s) == "" {
+		return "(empty)"
+	}
+	return s
+}
+
+// callID makes an id that the API takes: of plain characters, and the only one in the conversation. Other providers' ids, which a history
+// may hold, are neither now and then; a result belongs to the newest call with its id.
+func (e *encoder) callID(id string) string {
+	plain := llm.EncodeName(id)
+	unique := plain
+	for n := 2; e.used[unique]; n++ {
+		unique = llm.EncodeName(fmt.Sprintf("%s_%d", plain, n))
+	}
+	e.used[unique], e.ids[id] = true, unique
+	return unique
+}
+
+// markForCache marks where the provider may keep what came before: behind the system prompt (tools come before it), and, where tools
+// can make the conversation go on at once, at its end.
+func markForCache(out *sdk.MessageNewParams) {
+	mark := sdk.NewCacheControlEphemeralParam()
+	switch {
+	case len(out.System) > 0:
+		out.System[len(out.System)-1].CacheControl = mark
+	case len(out.Tools) > 0:
+		out.Tools[len(out.Tools)-1].OfTool.CacheControl = mark
+	}
+	if len(out.Tools) == 0 || len(out.Messages) == 0 {
+		return
+	}
+	content := out.Messages[len(out.Messages)-1].Content
+	if len(content) == 0 {
+		return
+	}
+	switch b := content[len(content)-1]; {
+	case b.OfText != nil:
+		b.OfText.CacheControl = mark
+	case b.OfToolResult != nil:
+		b.OfToolResult.CacheControl = mark
+	}
+}

@@ -1,0 +1,192 @@
+// Package chain makes one model of several: providers in the order of their preference, each with its models, each of those with a
+// circuit breaker.
+//
+// It guarantees:
+//
+//   - A failure of a provider is not the caller's as long as another one answers. Models are tried in order, those of a provider one after
+//     the other; a provider that refuses the key or does not answer at all is left at once, with all its models.
+//   - A failure of the request is returned as it is, whoever says so first: [llm.ErrBadRequest], [llm.ErrRefused] and
+//     [llm.ErrContextTooLong] (package llm). It opens no breaker. A request that is too long does not go on to a model with a larger
+//     context, though there may be one: its caller shortens it, which every model can take, and a silent move to another model would be a
+//     surprise on a bill.
+//   - A model that fails is left alone for a while: after failures in a row for a cool-down that doubles, after a rate limit or with a
+//     Retry-After for as long as the provider asks, and for long when it refuses the key or has no such model. Then one call at a time finds
+//     out whether it is back.
+//   - With nobody left, the failure is the one that can be tried again soonest, and its RetryAfter says when.
+//   - What a failed stream has shown is taken back by [llm.Request].OnReset before another model begins, or nothing more is streamed.
+//
+// A chain of a single model has no breaker: there is nobody to turn to, and the backoff of the bus spares it.
+//
+// Limits: the breakers are in memory, and a restart closes them all. Attempts cost time one after another: the caller's context bounds
+// their sum.
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/backoff"
+)
+
+// Provider is one provider with its models, the preferred one first.
+type Provider struct {
+	Name   string
+	Models []llm.Model
+}
+
+// Options of a [Chain]. Zero values mean the defaults.
+type Options struct {
+	Failures          int           // in a row until a breaker opens; 3
+	CoolDown          time.Duration // of a breaker that opens for the first time; it doubles each time; 15 s
+	MaxCoolDown       time.Duration // 5 min
+	PermanentCoolDown time.Duration // after a refused key or a model that does not exist; 15 min
+	Metrics           prometheus.Registerer
+}
+
+// Chain is several models in the place of one. It is safe for concurrent use.
+type Chain struct {
+	routes  []*route
+	opts    Options
+	metrics *metrics
+}
+
+var _ llm.Model = (*Chain)(nil)
+
+// route is one model at one provider.
+type route struct {
+	provider string
+	model    llm.Model
+	breaker  breaker
+}
+
+func (r *route) name() string { return r.provider + "/" + r.model.Name() }
+
+// New makes a chain. It refuses one without models, a provider without a name or with none, and one that is there twice.
+func New(providers []Provider, o Options) (*Chain, error) {
+	o = o.withDefaults()
+	c := &Chain{opts: o}
+	for _, p := range providers {
+		if p.Name == "" || len(p.Models) == 0 {
+			return nil, fmt.Errorf("%w: the provider %q has %d models", corebot.ErrInvalid, p.Name, len(p.Models))
+		}
+		for _, m := range p.Models {
+			r := &route{provider: p.Name, model: m}
+			r.breaker.threshold, r.breaker.coolDown = o.Failures, backoff.Policy{Base: o.CoolDown, Max: o.MaxCoolDown}
+			if slices.ContainsFunc(c.routes, func(other *route) bool { return other.name() == r.name() }) {
+				return nil, fmt.Errorf("%w: the model %s is there twice", corebot.ErrInvalid, r.name())
+			}
+			c.routes = append(c.routes, r)
+		}
+	}
+	if len(c.routes) == 0 {
+		return nil, fmt.Errorf("%w: a chain without a model", corebot.ErrInvalid)
+	}
+	var err error
+	if c.metrics, err = newMetrics(o.Metrics, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Failures <= 0 {
+		o.Failures = 3
+	}
+	for _, d := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{{&o.CoolDown, 15 * time.Second}, {&o.MaxCoolDown, 5 * time.Minute}, {&o.PermanentCoolDown, 15 * time.Minute}} {
+		if *d.value <= 0 {
+			*d.value = d.standard
+		}
+	}
+	o.MaxCoolDown = max(o.MaxCoolDown, o.CoolDown)
+	return o
+}
+
+// Name is the preferred model's. Which one answered is in the answer.
+func (c *Chain) Name() string { return c.routes[0].model.Name() }
+
+// Models are what [llm.Request].Model can ask for, in order, as "provider/model".
+func (c *Chain) Models() []string {
+	names := make([]string, len(c.routes))
+	for i, r := range c.routes {
+		names[i] = r.name()
+	}
+	return names
+}
+
+// Complete asks one model after the other; see the package doc.
+func (c *Chain) Complete(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+	routes, err := c.order(r.Model)
+	if err != nil {
+		return corebot.Answer{}, err
+	}
+	s := &stream{onText: onText, onReset: r.OnReset}
+	var failures []failure
+	left := map[string]bool{} // providers that are not asked any more
+	for _, route := range routes {
+		if left[route.provider] {
+			continue
+		}
+		answer, tried, err := c.try(ctx, route, r, s)
+		f := (*corebot.Failure)(nil)
+		if err == nil || !errors.As(err, &f) || llm.IsOfRequest(err) {
+			return answer, err // an error that is no failure is the end of ctx
+		}
+		if tried && len(routes) > 1 {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("model", route.name()).Msg("the model failed")
+		}
+		left[route.provider] = tried && concernsProvider(err)
+		failures = append(failures, failure{Failure: f, err: err, wait: c.wait(route, f)})
+	}
+	return corebot.Answer{}, soonest(failures)
+}
+
+// order puts the model that is asked for in front.
+func (c *Chain) order(asked string) ([]*route, error) {
+	if asked == "" {
+		return c.routes, nil
+	}
+	at := slices.IndexFunc(c.routes, func(r *route) bool { return r.name() == asked })
+	if at < 0 {
+		at = slices.IndexFunc(c.routes, func(r *route) bool { return r.model.Name() == asked })
+	}
+	if at < 0 {
+		return nil, &corebot.Failure{Class: corebot.Permanent, Err: corebot.WithHint(
+			fmt.Errorf("%w: no model is called %q", llm.ErrBadRequest, asked), "there are: "+strings.Join(c.Models(), ", "))}
+	}
+	return append([]*route{c.routes[at]}, slices.Delete(slices.Clone(c.routes), at, at+1)...), nil
+}
+
+// try asks one model, unless its breaker is open.
+func (c *Chain) try(ctx context.Context, r *route, req llm.Request, s *stream) (answer corebot.Answer, tried bool, err error) {
+	ticket := &ticket{chain: c, route: r}
+	if wait, cause := ticket.enter(time.Now()); cause != nil {
+		c.metrics.skipped(r)
+		return answer, false, resting(r, wait, cause)
+	}
+	defer ticket.giveBack() // also if the model panics
+	began := time.Now()
+	answer, err = r.model.Complete(ctx, req, s.begin())
+	c.metrics.called(r, answer.Usage, err, time.Since(began))
+	ticket.outcome(time.Now(), err)
+	return answer, true, err
+}
+
+// wait is how long until a model that failed can be asked again.
+func (c *Chain) wait(r *route, f *corebot.Failure) time.Duration {
+	if len(c.routes) == 1 {
+		return f.RetryAfter
+	}
+	return max(f.RetryAfter, r.breaker.wait(time.Now()))
+}

@@ -1,0 +1,96 @@
+package chain
+
+import (
+	"errors"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+)
+
+// ticket is one call in the eyes of the breakers: its own model's, and those of the other models of its provider, since some failures
+// concern them all.
+type ticket struct {
+	chain    *Chain
+	route    *route
+	pass     pass
+	siblings []sibling
+	done     bool
+}
+
+type sibling struct {
+	route *route
+	pass  pass
+}
+
+// enter asks the model's breaker. cause is nil if the call may be made.
+func (t *ticket) enter(now time.Time) (wait time.Duration, cause error) {
+	if t.alone() {
+		return 0, nil
+	}
+	var ok bool
+	if t.pass, ok, wait, cause = t.route.breaker.enter(now); !ok {
+		t.done = true
+		return wait, cause
+	}
+	for _, r := range t.chain.routes {
+		if r != t.route && r.provider == t.route.provider {
+			t.siblings = append(t.siblings, sibling{r, r.breaker.join()})
+		}
+	}
+	return 0, nil
+}
+
+// alone: a single model has no breaker.
+func (t *ticket) alone() bool { return len(t.chain.routes) == 1 }
+
+// giveBack gives up a place that no outcome has given back.
+func (t *ticket) giveBack() {
+	if !t.done && !t.alone() {
+		t.done = true
+		t.route.breaker.release(t.pass)
+	}
+}
+
+// shortRest is how long a model rests whose provider names a rate limit and no time.
+const shortRest = 5 * time.Second
+
+// outcome tells the breakers what the call has met.
+func (t *ticket) outcome(now time.Time, err error) {
+	f := (*corebot.Failure)(nil)
+	isFailure := errors.As(err, &f)
+	switch {
+	case t.alone():
+	case err == nil:
+		t.done = true
+		t.route.breaker.succeeded(t.pass)
+	case !isFailure || llm.IsOfRequest(err):
+		t.giveBack()
+	case errors.Is(err, llm.ErrUnauthorized):
+		t.each(true, func(b *breaker, p pass) { b.trip(p, now, t.chain.opts.PermanentCoolDown, err) })
+	case errors.Is(err, llm.ErrNoModel):
+		t.each(false, func(b *breaker, p pass) { b.trip(p, now, t.chain.opts.PermanentCoolDown, err) })
+	case f.RetryAfter > 0:
+		t.each(false, func(b *breaker, p pass) { b.trip(p, now, f.RetryAfter, err) })
+	case f.Class == corebot.RateLimited:
+		t.each(false, func(b *breaker, p pass) { b.trip(p, now, shortRest, err) })
+	default:
+		t.each(errors.Is(err, llm.ErrUnreachable), func(b *breaker, p pass) { b.failed(p, now, err) })
+	}
+}
+
+// each tells the model's breaker, and its siblings' if they are concerned.
+func (t *ticket) each(siblings bool, tell func(*breaker, pass)) {
+	t.done = true
+	tell(&t.route.breaker, t.pass)
+	for _, s := range t.siblings {
+		if siblings {
+			tell(&s.route.breaker, s.pass)
+		}
+	}
+}
+
+// concernsProvider says whether another model of the same provider would fail as well.
+func concernsProvider(err error) bool {
+	return errors.Is(err, llm.ErrUnauthorized) || errors.Is(err, llm.ErrUnreachable)
+}

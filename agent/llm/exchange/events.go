@@ -1,0 +1,68 @@
+package exchange
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+)
+
+// Spelling writes the data of one server-sent event in the way that an SDK reads it, and keeps nothing of it. Nothing means that the event
+// is left out; an error ends the stream.
+type Spelling func(data []byte) ([]byte, error)
+
+// eventBody passes on the data lines of a stream of server-sent events, each spelt anew.
+//
+// The SDKs read lines of any length, or fail at ones that a server may send: comments while it thinks, by the hundred. What they
+// read here is short, bounded, and nothing but events.
+type eventBody struct {
+	in     *bufio.Reader
+	closer io.Closer
+	spell  Spelling
+	wire   int // bytes that the whole stream may still have
+	line   int // bytes that one line may have
+	ready  []byte
+	err    error
+}
+
+func (b *eventBody) Read(p []byte) (int, error) {
+	for len(b.ready) == 0 {
+		if b.err != nil {
+			return 0, b.err
+		}
+		line, err := b.readLine()
+		b.err = err
+		line = bytes.TrimRight(line, "\r\n")
+		data, ok := bytes.CutPrefix(line, []byte("data:"))
+		if data = bytes.TrimSpace(data); !ok || len(data) == 0 {
+			continue
+		}
+		if b.ready, err = b.spell(data); err != nil {
+			b.err = err
+		}
+	}
+	n := copy(p, b.ready)
+	b.ready = b.ready[n:]
+	return n, nil
+}
+
+// readLine gives a line that holds until the next one is read; most need no copy. What there is of a last line without an end comes together
+// with the error: a missing final newline loses nothing.
+func (b *eventBody) readLine() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := b.in.ReadSlice('\n')
+		if b.wire -= len(part); b.wire < 0 || len(line)+len(part) > b.line {
+			return nil, ErrTooLong
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
+			line = append(line, part...)
+		case line == nil:
+			return part, err
+		default:
+			return append(line, part...), err
+		}
+	}
+}
+
+func (b *eventBody) Close() error { return b.closer.Close() }

@@ -1,0 +1,170 @@
+// Package exchange is what the HTTP APIs of all model providers have in common: where they are, which headers go there, how long
+// what is waited for, how much of an answer is taken, and what a failure means.
+//
+// It guarantees that nothing is waited for without a limit (first byte, silence, the whole call), that no more of a stream is kept
+// or read than its limits allow, that the key and the configured headers are in no error, and that a failure has a class that was
+// decided by types, statuses and the provider's own codes. Words decide only where a provider that refused a request has no code: whether
+// it was too long.
+//
+// Limits: no proxies of the environment, no redirects, no retries; those belong to whoever calls.
+package exchange
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Exchange is one HTTP request and its answer, as the HTTP client of a provider's SDK: it watches the clock, keeps what the SDK's errors
+// leave out (Retry-After, the body), and turns answers that are no stream into errors that say what came instead.
+type Exchange struct {
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	endpoint *Endpoint
+	spell    Spelling
+	watch    *watchdog
+
+	patience   time.Duration // how long the next piece of the answer may take
+	silence    error         // the cause if it takes longer
+	retryAfter time.Duration
+	errorBody  string // beginning of the body of an HTTP error
+}
+
+const (
+	maxErrorBody = 64 << 10
+	// maxTail is how long the usage may take once the answer is whole.
+	maxTail = 5 * time.Second
+	// wireFactor is how many bytes a stream may have for each that its answer may have: a chunk of 300 often carries a short word.
+	wireFactor = 128
+	// lineFactor is the same for one line.
+	lineFactor = 8
+)
+
+// Begin starts the clock of one request. Close must be called.
+func (e *Endpoint) Begin(ctx context.Context, spell Spelling) *Exchange {
+	x := &Exchange{endpoint: e, spell: spell, patience: e.IdleTimeout}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	x.silence = &timeoutError{what: "silence in the middle of the answer", after: e.IdleTimeout, setting: "idle_timeout"}
+	x.watch = newWatchdog(e.FirstByteTimeout, &timeoutError{what: "not a byte of an answer", after: e.FirstByteTimeout, setting: "first_byte_timeout"}, x.cancel)
+	return x
+}
+
+// Context is what the request runs in.
+func (x *Exchange) Context() context.Context { return x.ctx }
+
+// Close ends the request, whatever became of it.
+func (x *Exchange) Close() {
+	x.watch.stop()
+	x.cancel(nil)
+}
+
+// ExpectEnd stops waiting long: the answer is whole, and only its usage may follow.
+func (x *Exchange) ExpectEnd() {
+	x.patience = min(maxTail, x.endpoint.IdleTimeout)
+	x.watch.reset(x.patience, x.silence)
+}
+
+// Do makes the request; it is what SDKs want of an HTTP client.
+func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
+	for name, value := range x.endpoint.Header {
+		req.Header.Set(name, value)
+	}
+	resp, err := x.endpoint.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	x.retryAfter = retryAfter(resp.Header, time.Now())
+	body := bufio.NewReader(&watchedBody{resp.Body, x})
+	switch {
+	case resp.StatusCode >= http.StatusBadRequest:
+		b, err := io.ReadAll(io.LimitReader(body, maxErrorBody)) // what has come of it by then is better than nothing
+		_ = resp.Body.Close()
+		if err != nil && len(b) == 0 && x.ctx.Err() != nil {
+			return nil, err
+		}
+		x.errorBody = x.endpoint.Clean(string(b)) // before anything is cut out of it: half a key is a leak, too
+		resp.Body = io.NopCloser(strings.NewReader(x.errorBody))
+	case resp.StatusCode >= http.StatusMultipleChoices:
+		_ = resp.Body.Close()
+		return nil, &oddAnswer{what: "a redirect (" + resp.Status + ") to " + target(resp)}
+	default:
+		if err := x.refuseNonStream(resp, body); err != nil {
+			_ = resp.Body.Close()
+			return nil, err
+		}
+		most := x.endpoint.MaxAnswerBytes
+		resp.Body = &eventBody{in: body, closer: resp.Body, spell: x.spell, wire: wireFactor * most, line: lineFactor * most}
+	}
+	return resp, nil
+}
+
+// target is where a redirect leads, without what may be secret in it.
+func target(resp *http.Response) string {
+	u, err := resp.Location()
+	if err != nil {
+		return "nowhere"
+	}
+	return u.Scheme + "://" + u.Host + u.Path
+}
+
+// Explain gives an error its true cause, since a cancelled context looks like a read error to those below, and what the exchange knows
+// besides.
+func (x *Exchange) Explain(err error) error {
+	if x.ctx.Err() != nil {
+		err = context.Cause(x.ctx)
+	}
+	return &CallError{Err: err, RetryAfter: x.retryAfter, Body: x.errorBody}
+}
+
+// refuseNonStream looks at how the answer begins. Servers that stream under a wrong content type are let through.
+func (x *Exchange) refuseNonStream(resp *http.Response, body *bufio.Reader) error {
+	const enoughToTell = 512
+	contentType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if strings.EqualFold(strings.TrimSpace(contentType), "text/event-stream") {
+		return nil
+	}
+	first, err := body.Peek(1)
+	if errors.Is(err, io.EOF) {
+		return ErrEmpty
+	}
+	if err != nil {
+		return err
+	}
+	for _, begin := range []string{"data:", "event:", "id:", "retry:", ":", "\n", "\r\n"} {
+		if begin[0] != first[0] {
+			continue
+		}
+		if b, _ := body.Peek(len(begin)); string(b) == begin {
+			return nil
+		}
+	}
+	b, _ := io.ReadAll(io.LimitReader(body, maxErrorBody))
+	text := x.endpoint.Clean(string(b))
+	if bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+		return &BodyError{Body: text, contentType: contentType}
+	}
+	if contentType == "" {
+		contentType = "something without a content type"
+	}
+	return &oddAnswer{what: fmt.Sprintf("%s: %s", contentType, Excerpt(text[:min(len(text), enoughToTell)]))}
+}
+
+// watchedBody resets the watchdog at every piece. It is read by the goroutine that made the call.
+type watchedBody struct {
+	io.Reader
+	x *Exchange
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if n > 0 {
+		b.x.watch.reset(b.x.patience, b.x.silence)
+	}
+	return n, err
+}

@@ -1,0 +1,221 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+)
+
+// What an answer can be beside whole. All but the last four are worth another attempt.
+var (
+	ErrBrokenOff = errors.New("the answer broke off in the middle")
+	ErrEmpty     = errors.New("the answer was empty")
+	ErrGarbled   = errors.New("the answer has a piece that is not JSON")
+	ErrTooLong   = errors.New("the answer is larger than allowed")
+	ErrNoRoom    = errors.New("the model used up its output limit before it said anything")
+	ErrFiltered  = errors.New("the provider's content filter stopped the answer")
+	ErrRefusal   = errors.New("the model declined to answer")
+)
+
+// timeoutError is the end of a call by one of our own clocks.
+type timeoutError struct {
+	what    string
+	after   time.Duration
+	setting string
+}
+
+func (e *timeoutError) Error() string { return fmt.Sprintf("%s for %s", e.what, e.after) }
+
+// oddAnswer is a success status with something else than a stream.
+type oddAnswer struct{ what string }
+
+func (e *oddAnswer) Error() string { return "instead of a stream of events came " + e.what }
+
+// BodyError is a success status with a JSON object in place of a stream: some gateways send errors so. Body is its beginning.
+type BodyError struct {
+	Body        string
+	contentType string
+}
+
+func (e *BodyError) Error() string {
+	return fmt.Sprintf("instead of a stream of events came %s: %s", e.contentType, Excerpt(e.Body))
+}
+
+// CallError is an error with what its exchange knows besides.
+type CallError struct {
+	Err        error
+	RetryAfter time.Duration // zero if the provider asked for nothing
+	Body       string        // beginning of the body of an HTTP error, without secrets
+}
+
+func (e *CallError) Error() string { return e.Err.Error() }
+func (e *CallError) Unwrap() error { return e.Err }
+
+// Status is what a provider said was wrong, by HTTP or inside an answer that began well.
+type Status struct {
+	Code    int    // as in HTTP
+	Reason  string // the provider's own word for it, such as "context_length_exceeded"
+	Message string // for people
+}
+
+// verdict is what is made of an error: the class, the text, the hint, and what it is about.
+type verdict struct {
+	class corebot.Class
+	text  string
+	hint  string
+	about error // one of llm's, or nil
+}
+
+// Failure classifies an error and writes its text anew. status is what the API's own errors said; a zero one means that the error is not
+// the provider's. The original is not kept in the chain: it may quote the key.
+func (e *Endpoint) Failure(err error, status Status) *corebot.Failure {
+	var v verdict
+	if status.Code != 0 {
+		v = e.judgeStatus(status)
+	} else {
+		v = e.judge(err)
+	}
+	text := fmt.Sprintf("ask %s at %s: %s", e.Model, e.BaseURL, e.Clean(v.text))
+	if e.Provider != "" {
+		text = e.Provider + ": " + text
+	}
+	flat := errors.New(text)
+	if v.about != nil {
+		flat = &about{text, v.about}
+	}
+	f := &corebot.Failure{Class: v.class, Err: corebot.WithHint(flat, v.hint)}
+	if v.hint == "" {
+		f.Err = flat
+	}
+	if c := (*CallError)(nil); errors.As(err, &c) && v.class != corebot.Permanent {
+		f.RetryAfter = c.RetryAfter
+	}
+	return f
+}
+
+// about is an error's text with a sentinel behind it that the text need not repeat.
+type about struct {
+	text string
+	err  error
+}
+
+func (a *about) Error() string { return a.text }
+func (a *about) Unwrap() error { return a.err }
+
+// judge is for errors that are not the provider's own words.
+func (e *Endpoint) judge(err error) verdict {
+	if timeout := (*timeoutError)(nil); errors.As(err, &timeout) {
+		return verdict{text: err.Error(), about: llm.ErrUnreachable, hint: "the endpoint is slow or stuck; the limit is " + e.Setting(timeout.setting)}
+	}
+	odd, body := (*oddAnswer)(nil), (*BodyError)(nil)
+	if errors.As(err, &odd) || errors.As(err, &body) {
+		return verdict{class: corebot.Permanent, text: err.Error(), hint: "does this address speak the API that is configured? check " + e.Setting("base_url")}
+	}
+	for _, known := range []struct {
+		err, about error
+		hint       string
+	}{
+		{ErrTooLong, nil, ""},
+		{ErrNoRoom, nil, "allow the model more output tokens: llm.output_tokens"},
+		{ErrFiltered, llm.ErrRefused, ""},
+		{ErrRefusal, llm.ErrRefused, ""},
+	} {
+		if errors.Is(err, known.err) {
+			return verdict{class: corebot.Permanent, text: err.Error(), hint: known.hint, about: known.about}
+		}
+	}
+	return networkVerdict(err, e.Setting("base_url"))
+}
+
+// networkVerdict: what nobody knows is worth another attempt.
+func networkVerdict(err error, setting string) verdict {
+	v := verdict{}
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err, v.about = u.Err, llm.ErrUnreachable // the address is named already
+	}
+	v.text = err.Error()
+	dns := (*net.DNSError)(nil)
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &dns) {
+		v.hint = "is the server running? check " + setting
+	}
+	return v
+}
+
+// judgeStatus goes by the status and the provider's own word.
+func (e *Endpoint) judgeStatus(s Status) verdict {
+	name := strings.TrimSpace(fmt.Sprintf("status %d %s", s.Code, http.StatusText(s.Code))) // some providers have statuses of their own
+	v := verdict{class: classOf(s.Code), text: name + ": " + Excerpt(e.Clean(s.Message))}
+	switch {
+	case strings.Contains(s.Reason, "insufficient_quota"), strings.Contains(s.Reason, "billing"), s.Code == http.StatusPaymentRequired:
+		v.about, v.hint = llm.ErrUnauthorized, "the account has no credit left at the provider"
+	case s.Code == http.StatusUnauthorized:
+		v.about, v.hint = llm.ErrUnauthorized, "the provider refuses the key: check "+e.Setting("api_key")
+	case s.Code == http.StatusForbidden:
+		v.about, v.hint = llm.ErrUnauthorized, "the key may not use this model: check "+e.Setting("api_key")+", and "+e.Setting("model")
+	case s.Code == http.StatusNotFound, s.Code == http.StatusMethodNotAllowed:
+		v.about, v.hint = llm.ErrNoModel, "no such model or no such address: check "+e.Setting("model")+", and "+e.Setting("base_url")
+	case v.class != corebot.Permanent:
+	case isFiltered(s):
+		v.about = llm.ErrRefused
+	case s.Code == http.StatusRequestEntityTooLarge, saysTooLong(s):
+		v.about = llm.ErrContextTooLong
+	default:
+		v.about = llm.ErrBadRequest
+	}
+	return v
+}
+
+func classOf(status int) corebot.Class {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return corebot.RateLimited
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500:
+		return corebot.Transient
+	}
+	return corebot.Permanent
+}
+
+// isFiltered knows the codes of OpenAI and Azure.
+func isFiltered(s Status) bool {
+	for _, code := range []string{"content_filter", "content_policy_violation", "responsible_ai"} {
+		if strings.Contains(strings.ToLower(s.Reason), code) {
+			return true
+		}
+	}
+	return false
+}
+
+// saysTooLong goes by the code where there is one (OpenAI, llama.cpp), and by the words of those that refuse a request and have none for
+// it: Anthropic, vLLM, Ollama. It is asked about refused requests only.
+func saysTooLong(s Status) bool {
+	said := strings.ToLower(s.Reason + " " + s.Message)
+	for _, words := range []string{
+		"context_length_exceeded", "exceed_context_size", "maximum context length", "context size", "context window", "context length", "prompt is too long",
+	} {
+		if strings.Contains(said, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// Excerpt makes foreign text fit for one line of an error.
+func Excerpt(s string) string {
+	const longest = 300
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	if s == "" {
+		return "(nothing)"
+	}
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,98 @@
+package llm
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/corebot/corebot"
+)
+
+// Limits of the images and files that one request may carry. What is beyond is described in words.
+const (
+	MaxPartBytes  = 4 << 20
+	MaxPartsBytes = 16 << 20
+	MaxParts      = 20
+)
+
+// Blobs gives the bytes behind the content hash of a part, at most max of them: more is an error.
+type Blobs interface {
+	Blob(ctx context.Context, hash string, max int64) ([]byte, error)
+}
+
+// Attachment is an image or a file that a model is shown.
+type Attachment struct {
+	MediaType string
+	Name      string
+	Data      []byte
+}
+
+// Attacher fetches the attachments of one request, within the limits.
+type Attacher struct {
+	blobs Blobs
+	takes func(mediaType string) bool
+	count int
+	bytes int
+}
+
+// NewAttacher makes one for a model that takes some media types. With blobs of nil it takes none.
+func NewAttacher(blobs Blobs, takes func(mediaType string) bool) *Attacher {
+	return &Attacher{blobs: blobs, takes: takes}
+}
+
+// Attach gives the attachments of a message, and its text with a line for each part that the model cannot be shown. A part that
+// cannot be fetched is no error: it is one of those.
+func (a *Attacher) Attach(ctx context.Context, m Message) (shown []Attachment, text string) {
+	lines := []string{}
+	if m.Text != "" {
+		lines = append(lines, m.Text)
+	}
+	for _, p := range m.Parts {
+		if p.Type == corebot.PartText {
+			continue // is in the message's text
+		}
+		if data, why := a.fetch(ctx, p); why == "" {
+			shown = append(shown, Attachment{p.MediaType, p.Name, data})
+		} else {
+			lines = append(lines, describe(p, why))
+		}
+	}
+	return shown, strings.Join(lines, "\n")
+}
+
+// fetch gives the bytes of a part, or says in words for the model why not.
+func (a *Attacher) fetch(ctx context.Context, p corebot.Part) (data []byte, why string) {
+	switch {
+	case a.blobs == nil || !a.takes(p.MediaType):
+		return nil, "this model cannot be shown it"
+	case !isHash(p.Hash):
+		return nil, "its content is not kept"
+	case a.count >= MaxParts:
+		return nil, fmt.Sprintf("only %d can be shown at once", MaxParts)
+	}
+	data, err := a.blobs.Blob(ctx, p.Hash, min(MaxPartBytes, int64(MaxPartsBytes-a.bytes)))
+	if err != nil || len(data) == 0 {
+		return nil, "its content cannot be read, or is too large"
+	}
+	a.count++
+	a.bytes += len(data)
+	return data, ""
+}
+
+// describe is a part in words. Whoever sent it chose its name: it stays one short quoted line.
+func describe(p corebot.Part, why string) string {
+	const longest = 100
+	name := p.Name
+	if len(name) > longest {
+		name = strings.ToValidUTF8(name[:longest], "") + "…"
+	}
+	return fmt.Sprintf("[%s %s, %s: %s]", p.Type, strconv.Quote(name), strconv.Quote(p.MediaType), why)
+}
+
+// isHash: a reference is a hash in hex and nothing that a store could take for a path.
+func isHash(s string) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && s != ""
+}

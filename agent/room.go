@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+)
+
+// recall reads the session, and ends it if the message comes after too long a pause. The pause is from what was said last to the message's
+// acceptance: it is the same in every attempt, and a queue makes it no longer.
+func (t *turn) recall(ctx context.Context) (err error) {
+	most := t.opts.ContextTokens
+	if !t.opts.Compaction.Off {
+		most *= 2 // what is not shown is summarised
+	}
+	if t.past, err = t.readPast(ctx, t.who.Key, most); err != nil {
+		return err
+	}
+	idle := t.opts.SessionIdle
+	if t.beginsSession = idle > 0 && !t.past.newest.IsZero() && t.delivery.PublishedAt.Sub(t.past.newest) > idle; t.beginsSession {
+		t.past = past{newest: t.past.newest}
+	}
+	return nil
+}
+
+// view is what there is to show, with nothing of the past left out.
+func (t *turn) view(offered []llm.Tool) view {
+	v := view{tools: offered, head: []llm.Message{t.system}, past: t.shown, present: t.messages}
+	if t.past.summary.Through > 0 {
+		v.head = append(v.head, llm.Message{Role: llm.User, Text: summaryBlock(t.past.summary.Text)})
+	}
+	return v
+}
+
+// makeRoom decides what is shown of the past: before the first call of the model in an attempt, and again when half of the context is gone. In
+// between it stays, so that each request begins like the one before it.
+func (t *turn) makeRoom(ctx context.Context, offered []llm.Tool) error {
+	if t.settled {
+		return nil
+	}
+	t.settled = true
+	t.shown = pastWhole(t.past.turns)
+	if t.fits(t.view(offered), t.room-t.opts.Compaction.ReserveTokens) {
+		return nil
+	}
+	if err := t.compact(ctx, t.left(offered)); err != nil {
+		return err
+	}
+	t.shown = t.pastWithin(t.past.turns, t.left(offered))
+	return nil
+}
+
+// left is how many tokens are left for the past.
+func (t *turn) left(offered []llm.Tool) int {
+	v := t.view(offered)
+	v.past = nil
+	return t.room - t.costOf(v)
+}
+
+// request is the next call of the model, within the room that there is.
+func (t *turn) request(offered []llm.Tool) llm.Request {
+	return llm.Request{Messages: t.fit(t.view(offered), t.room), Tools: offered, MaxOutputTokens: t.opts.OutputTokens, Model: t.asksFor}
+}
+
+// halve makes a request that is half as long as one that the provider found too long. It does so once in an attempt, and only if the request
+// becomes shorter by it: asking for the same again would be answered the same.
+func (t *turn) halve(ctx context.Context, r llm.Request, err error) (llm.Request, error) {
+	if t.halved {
+		return r, tooLong(err)
+	}
+	t.metrics.tooLong.Inc()
+	sent := t.costOf(view{tools: r.Tools, present: r.Messages})
+	t.halved, t.settled, t.room = true, false, sent/2
+	if err := t.makeRoom(ctx, r.Tools); err != nil {
+		return r, err
+	}
+	shorter := t.request(r.Tools)
+	if t.costOf(view{tools: r.Tools, present: shorter.Messages}) >= sent {
+		return r, tooLong(err)
+	}
+	return shorter, nil
+}
+
+// tooLong is the end of a turn whose prompt cannot be made short enough. It is permanent: another attempt would end the same way.
+func tooLong(err error) error {
+	return &corebot.Failure{Class: corebot.Permanent, Err: corebot.WithHint(
+		fmt.Errorf("%w for the model, also with half of what was said before it: %w", corebot.ErrTooLarge, err),
+		"begin a new conversation with /new, send a shorter message, or set llm.context_tokens to what the model takes")}
+}
+
+// errSummaryTime is the cause of a summary that took too long.
+var errSummaryTime = errors.New("the summary took too long")
+
+// mayPass says whether a failure of the model may be over in the next attempt.
+func mayPass(err error) bool {
+	f := (*corebot.Failure)(nil)
+	return errors.As(err, &f) && (f.Class == corebot.Transient || f.Class == corebot.RateLimited)
+}

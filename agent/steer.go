@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/fault"
+)
+
+// A turn takes in what people say to it while it runs, and what was collected for it before it began. It looks between its steps: before each
+// call of a tool, and before each call of the model but the last one. What it takes in is journaled at the position where it was found, in the commit that ends
+// the message as merged, so that a resumed turn hears the same at the same place. What comes later than the last look is left where it
+// is: in the lane, as a prompt.
+
+// skipped is the result of the calls that people spoke ahead of.
+const skipped = "not run: the user said something in the meantime, which follows"
+
+// stoppedText stands in the history where the answer of a stopped turn would.
+const stoppedText = "[stopped by the user]"
+
+// interjected says whether somebody spoke. What was said is held back until every call of the last answer has its result.
+func (t *turn) interjected(ctx context.Context) (bool, error) {
+	before := len(t.heldBack)
+	for t.nextMerged() {
+	}
+	if len(t.heldBack) == before && t.position >= len(t.delivery.Journal) && ctx.Err() == nil {
+		steps, err := t.journal.Merge(ctx, t.delivery, t.position)
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			return false, cause
+		} else if err != nil {
+			return false, fmt.Errorf("take in what was said: %w", err)
+		}
+		if len(steps) > 0 {
+			fault.Point("merged", "after")
+		}
+		t.position += len(steps)
+		for _, s := range steps {
+			t.heldBack = append(t.heldBack, *s.Merged)
+		}
+		t.metrics.merged.Add(float64(len(steps)))
+	}
+	return len(t.heldBack) > before, nil
+}
+
+// nextMerged takes a message from the journal of an earlier attempt.
+func (t *turn) nextMerged() bool {
+	s, ok := t.recorded(corebot.StepMerge)
+	if ok {
+		t.heldBack = append(t.heldBack, *s.Merged)
+	}
+	return ok
+}
+
+// takeIn shows the model what people said. A turn that nobody has spoken to when it was claimed does not look before its first call.
+func (t *turn) takeIn(ctx context.Context, look bool) error {
+	if look || len(t.delivery.Journal) > 0 {
+		if _, err := t.interjected(ctx); err != nil {
+			return err
+		}
+	}
+	return t.listen(ctx)
+}
+
+// takeInRest shows what earlier attempts took in later than this one will look: its senders were told that it is part of this answer.
+func (t *turn) takeInRest(ctx context.Context) error {
+	for t.position < len(t.delivery.Journal) {
+		if !t.nextMerged() {
+			t.position++
+		}
+	}
+	return t.listen(ctx)
+}
+
+// listen adds what was held back to the context and the history. The first word of another person than the sender lowers what the turn may do
+// to the least that any of them may.
+func (t *turn) listen(ctx context.Context) error {
+	for _, m := range t.heldBack {
+		t.messages = append(t.messages, llm.Message{Role: llm.User, Text: t.attributed(m)})
+		t.say(corebot.Entry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Text: m.Text})
+		t.alsoAnswers = append(t.alsoAnswers, m.ID)
+		if m.Sender == t.who.Principal || slices.Contains(t.who.Others, m.Sender) {
+			continue
+		}
+		t.who.Others = append(t.who.Others, m.Sender)
+		offered, err := t.tools.Offer(context.WithoutCancel(ctx), t.who)
+		if err != nil {
+			return fmt.Errorf("offer tools: %w", err)
+		}
+		t.offered = offered
+	}
+	t.heldBack = nil
+	return nil
+}
+
+// attributed is a text with the name of who said it, if that is not the sender whom the model knows of.
+func (t *turn) attributed(m corebot.Merged) string {
+	if m.Sender == t.who.Principal {
+		return m.Text
+	}
+	name := m.Name
+	if strings.TrimSpace(name) == "" {
+		name = "somebody else"
+	}
+	return fmt.Sprintf("<data kind=\"sender\">\nsender: %s\n</data>\n%s", shorten(dataText(oneLine(name)), maxName), m.Text)
+}
+
+// skip gives the calls that are not run any more their results.
+func (t *turn) skip(calls []corebot.ToolCall) {
+	for _, call := range calls {
+		t.answered(call, corebot.ToolResult{Outcome: corebot.OutcomeError, Content: skipped})
+	}
+}
+
+// stop ends the history of a turn that was stopped: every open call gets a result, and a note stands for the answer.
+func (t *turn) stop(ctx context.Context) {
+	t.settleOpenCalls()
+	if err := t.listen(ctx); err == nil { // else the history goes without what was said last; the journal has it
+		t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: stoppedText})
+	}
+}

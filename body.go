@@ -1,0 +1,186 @@
+package corebot
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Checksum tells one body from another, and a stored body from a damaged one.
+type Checksum [16]byte
+
+// Checksum covers everything that makes two messages of one id the same or not: kind, sender, parts, metadata and what it
+// answers. It leaves out the sender's display name, which a platform may change between two deliveries of one message.
+func (m Message) Checksum() Checksum { return sum(m.appendEssence(make([]byte, 0, m.bodySize()))) }
+
+// A stored body is a version byte, then the length and the bytes of what the checksum covers, then the sender's name
+// and the id. The key and the times of a message are columns beside its body. Strings are a length and their bytes, lengths are uvarints.
+//
+// It is written and read once for every message, under the one writer's and every worker's feet: JSON took a sixth of all their
+// time (docs/performance.md).
+const bodyVersion = 1
+
+var errBody = errors.New("the stored body of a message is damaged")
+
+// EncodeBody is the body of a message as it is stored, and its checksum. Bytes that are not UTF-8, which no channel could show, are
+// replaced first; the checksum is of what is stored.
+func (m Message) EncodeBody() ([]byte, Checksum) {
+	if !m.validUTF8() {
+		m = m.toValidUTF8()
+	}
+	const head = 1 + binary.MaxVarintLen64 // room in front for the version and the length, which is known last
+	buf := m.appendEssence(make([]byte, head, head+m.bodySize()))
+	essence := buf[head:]
+	length := binary.AppendUvarint(nil, uint64(len(essence)))
+	begin := head - len(length) - 1
+	buf[begin] = bodyVersion
+	copy(buf[begin+1:], length)
+	return appendString(appendString(buf, m.SenderName), m.ID)[begin:], sum(essence)
+}
+
+// DecodeBody reads what [Message.EncodeBody] wrote, or the JSON that Corebot stored before it, into a message that has its kind already, and holds it
+// against its checksum.
+func DecodeBody(body []byte, want []byte, m *Message) error {
+	if len(body) > 0 && body[0] == '{' {
+		return decodeJSON(body, want, m)
+	}
+	if len(body) == 0 || body[0] != bodyVersion {
+		return errBody
+	}
+	n, size := binary.Uvarint(body[1:])
+	if size <= 0 || n > uint64(len(body)-1-size) {
+		return errBody
+	}
+	essence := body[1+size:][:n]
+	if got := sum(essence); string(got[:]) != string(want) {
+		return fmt.Errorf("%w: it does not match its checksum", errBody)
+	}
+	tail := reader{rest: string(body[1+size+int(n):])}
+	m.SenderName, m.ID = tail.string(), tail.string()
+	return cmp.Or(m.readEssence(string(essence)), tail.end())
+}
+
+func (m Message) toValidUTF8() Message {
+	valid := func(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+	m.SenderName, m.Parts = valid(m.SenderName), slices.Clone(m.Parts)
+	for i, p := range m.Parts {
+		m.Parts[i] = Part{Type: PartType(valid(string(p.Type))), Text: valid(p.Text), Hash: valid(p.Hash), Name: valid(p.Name), MediaType: valid(p.MediaType)}
+	}
+	metadata := make(map[string]string, len(m.Metadata))
+	for k, v := range m.Metadata {
+		metadata[valid(k)] = valid(v)
+	}
+	m.Metadata = metadata
+	return m
+}
+
+func decodeJSON(body []byte, want []byte, m *Message) error {
+	if err := json.Unmarshal(body, m); err != nil {
+		return fmt.Errorf("%w: %w", errBody, err)
+	}
+	if got := m.Checksum(); string(got[:]) != string(want) {
+		return fmt.Errorf("%w: it does not match its checksum", errBody)
+	}
+	return nil
+}
+
+func sum(essence []byte) Checksum {
+	s := sha256.Sum256(essence)
+	return Checksum(s[:16])
+}
+
+// bodySize is about how long the stored body will be.
+func (m Message) bodySize() int {
+	return 128 + 16*len(m.Parts) + m.Size() + len(m.ID) + len(m.Sender.ID) + len(m.InReplyTo)
+}
+
+func appendString(buf []byte, s string) []byte {
+	return append(binary.AppendUvarint(buf, uint64(len(s))), s...)
+}
+
+// appendEssence writes what the checksum covers. Its layout never changes: checksums are stored.
+func (m Message) appendEssence(buf []byte) []byte {
+	for _, s := range [...]string{string(m.Kind), m.Sender.Channel, m.Sender.Account, m.Sender.ID, m.InReplyTo} {
+		buf = appendString(buf, s)
+	}
+	buf = binary.AppendUvarint(buf, uint64(len(m.Parts)))
+	for _, p := range m.Parts {
+		for _, s := range [...]string{string(p.Type), p.Text, p.Hash, p.Name, p.MediaType} {
+			buf = appendString(buf, s)
+		}
+	}
+	if len(m.Metadata) == 0 { // as of most messages; sorting none costs three allocations
+		return buf
+	}
+	for _, k := range slices.Sorted(maps.Keys(m.Metadata)) {
+		buf = appendString(appendString(buf, k), m.Metadata[k])
+	}
+	return buf
+}
+
+func (m *Message) readEssence(essence string) error {
+	r := reader{rest: essence}
+	kind := Kind(r.string())
+	m.Sender = Principal{Channel: r.string(), Account: r.string(), ID: r.string()}
+	m.InReplyTo = r.string()
+	parts := r.uvarint()
+	if kind != m.Kind || parts > uint64(len(r.rest)) { // a part is five bytes at least
+		return errBody
+	}
+	m.Parts = make([]Part, parts)
+	for i := range m.Parts {
+		m.Parts[i] = Part{Type: PartType(r.string()), Text: r.string(), Hash: r.string(), Name: r.string(), MediaType: r.string()}
+	}
+	for r.rest != "" && !r.broken {
+		if m.Metadata == nil {
+			m.Metadata = map[string]string{}
+		}
+		k := r.string()
+		m.Metadata[k] = r.string()
+	}
+	return r.end()
+}
+
+// reader takes strings off the front of a stored body. Its strings share the body's memory.
+type reader struct {
+	rest   string
+	broken bool
+}
+
+func (r *reader) uvarint() (n uint64) {
+	for shift := 0; shift < 64 && len(r.rest) > 0; shift += 7 {
+		b := r.rest[0]
+		r.rest = r.rest[1:]
+		n |= uint64(b&0x7f) << shift
+		if b < 0x80 {
+			return n
+		}
+	}
+	r.broken = true
+	return 0
+}
+
+func (r *reader) string() string {
+	n := r.uvarint()
+	if r.broken || n > uint64(len(r.rest)) {
+		r.broken = true
+		return ""
+	}
+	s := r.rest[:n]
+	r.rest = r.rest[n:]
+	return s
+}
+
+// end is an error unless everything was read and nothing is left.
+func (r *reader) end() error {
+	if r.broken || r.rest != "" {
+		return errBody
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package bustest
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/corebot/corebot"
+)
+
+// The operations of a lane as its callers saw them. Times are unix milliseconds of the store's clock, which is virtual: it stands
+// still while anybody works, so that an operation that does not wait happens at the moment of its call.
+type (
+	publishCall struct {
+		id, text string
+		at       int64
+	}
+	claimCall  struct{}
+	extendCall struct {
+		epoch, until int64
+	}
+	settleCall struct {
+		epoch   int64
+		outcome corebot.OutcomeVerb
+		at, due int64 // the moment of the call; when a head that stays is due again
+	}
+)
+
+// receipt is the answer to a publishCall.
+type receipt string
+
+const (
+	accepted  receipt = "accepted"
+	duplicate receipt = "duplicate"
+	conflict  receipt = "conflict"
+)
+
+// claimAnswer is one lane of what a claim got.
+type claimAnswer struct {
+	id, text       string
+	epoch          int64
+	attempt        int
+	at, expires    int64
+	runsAfterLease bool // the lane was leased before, and its lease had ended
+}
+
+// held is the answer to an extendCall or settleCall: whether the lease was still the caller's.
+type held bool
+
+// laneState is a lane as the package doc of bus describes it. It is never changed, only replaced.
+type laneState struct {
+	texts    map[string]string // of every message that was ever accepted, by id
+	queue    []string
+	epoch    int64
+	leased   bool
+	wake     int64 // due, or the end of the lease
+	attempts int   // counted ones of the head
+}
+
+func (l laneState) equal(o laneState) bool {
+	return l.epoch == o.epoch && l.leased == o.leased && l.wake == o.wake && l.attempts == o.attempts &&
+		slices.Equal(l.queue, o.queue) && maps.Equal(l.texts, o.texts)
+}
+
+// step says whether a lane may give this answer to this call, and what it is afterwards.
+func (l laneState) step(call, answer any) (bool, laneState) {
+	switch c := call.(type) {
+	case publishCall:
+		return l.publish(c, answer.(receipt))
+	case claimCall:
+		return l.claim(answer.(claimAnswer))
+	case extendCall:
+		mine := l.leased && l.epoch == c.epoch
+		if mine {
+			l.wake = c.until
+		}
+		return held(mine) == answer.(held), l
+	case settleCall:
+		return l.settle(c, answer.(held))
+	}
+	return false, l
+}
+
+func (l laneState) publish(c publishCall, r receipt) (bool, laneState) {
+	if text, known := l.texts[c.id]; known {
+		want := duplicate
+		if text != c.text {
+			want = conflict
+		}
+		return r == want, l
+	}
+	if len(l.queue) == 0 {
+		l.wake = c.at
+	}
+	l.queue = append(slices.Clip(l.queue), c.id)
+	l.texts = maps.Clone(l.texts)
+	l.texts[c.id] = c.text
+	return r == accepted, l
+}
+
+// claim: the head and nothing else, when it is due or its lease has ended, under the next epoch.
+func (l laneState) claim(a claimAnswer) (bool, laneState) {
+	ok := len(l.queue) > 0 && l.wake <= a.at && a.expires == a.at+lease.Milliseconds() &&
+		a.epoch == l.epoch+1 && a.id == l.queue[0] && a.text == l.texts[a.id] && a.attempt == l.attempts+1 && a.runsAfterLease == l.leased
+	l.epoch, l.leased, l.wake = a.epoch, true, a.expires
+	return ok, l
+}
+
+func (l laneState) settle(c settleCall, h held) (bool, laneState) {
+	mine := l.leased && l.epoch == c.epoch
+	if !mine {
+		return !bool(h), l
+	}
+	l.leased = false
+	switch c.outcome {
+	case corebot.Done, corebot.Dead:
+		l.queue, l.attempts, l.wake = l.queue[1:], 0, c.at
+	case corebot.RetryAt:
+		l.attempts, l.wake = l.attempts+1, c.due
+	case corebot.Wait:
+		l.wake = c.due
+	}
+	return bool(h), l
+}
+
+// laneModel is a lane for the checker.
+func laneModel() porcupine.Model {
+	return porcupine.Model{
+		Init:  func() any { return laneState{texts: map[string]string{}} },
+		Step:  func(state, call, answer any) (bool, any) { return state.(laneState).step(call, answer) },
+		Equal: func(a, b any) bool { return a.(laneState).equal(b.(laneState)) },
+	}
+}
+
+// linearizable says whether the operations of one lane can be put in an order that agrees with their calls and returns, and in which
+// a lane gives these answers. Giving up after a time is no answer: it is [porcupine.Unknown].
+func linearizable(history []porcupine.Operation) porcupine.CheckResult {
+	return porcupine.CheckOperationsTimeout(laneModel(), history, time.Minute)
+}

@@ -1,0 +1,202 @@
+package bustest
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// claim predicts which lanes come, in which order and with which counts.
+func (m *model) claim() {
+	n, direction, pool := 1+m.rand.IntN(4), corebot.Inbound, corebot.InboundPool
+	if m.rand.IntN(4) == 0 {
+		direction, pool = corebot.Outbound, corebot.OutboundPool("test")
+	}
+	var due []*modelLane
+	for _, l := range m.lanes {
+		if l.direction == direction && len(l.queue) > 0 && l.wake <= nowMS() {
+			due = append(due, l)
+		}
+	}
+	slices.SortFunc(due, func(a, b *modelLane) int { return cmp.Compare(a.wake, b.wake) })
+	due = due[:min(len(due), m.dueTogether(due, n))]
+	got := m.s.ready(pool, n)
+	m.note("claim %d of %s: %s", n, pool, ids(got))
+	if want := min(n, len(due)); len(got) != want {
+		m.s.t.Fatalf("claimed %d lanes, want %d", len(got), want)
+	}
+	for i, d := range got {
+		m.claimed(d, due, due[i].wake)
+	}
+}
+
+// dueTogether is how many of the lanes, sorted by their wake time, a claim for n may give: lanes that wake together have no order.
+func (m *model) dueTogether(due []*modelLane, n int) int {
+	for n < len(due) && due[n].wake == due[n-1].wake {
+		n++
+	}
+	return n
+}
+
+func ids(ds []corebot.Delivery) (out []string) {
+	for _, d := range ds {
+		out = append(out, d.Message.ID)
+	}
+	return out
+}
+
+// claimed holds one delivery against the model. Its lane must be one of those that are due, with this wake time.
+func (m *model) claimed(d corebot.Delivery, due []*modelLane, wake int64) {
+	m.s.t.Helper()
+	i := slices.IndexFunc(due, func(l *modelLane) bool { return l.chat == d.Message.Key.Chat })
+	if i < 0 || due[i].wake != wake {
+		m.s.t.Fatalf("claimed the lane of %s, want one that woke at %d", d.Message.Key.Chat, wake)
+	}
+	l := due[i]
+	head := l.queue[0]
+	if l.leased {
+		m.lose(l, head)
+	}
+	type told struct {
+		id, text                  string
+		lost, attempt, run, steps int
+		stopped                   bool
+	}
+	got := told{d.Message.ID, d.Message.Text(), d.Lost, d.Attempt, d.Run, len(d.Journal), d.Stopped}
+	want := told{head.ID, head.Text(), l.lost, l.attempts + 1, head.run, head.steps, l.stopSeq >= head.seq}
+	if got != want || d.Damaged != nil || head.life != 0 && d.Life != head.life {
+		m.s.t.Fatalf("claimed %+v (life %d, damaged: %v), want %+v (life %d)", got, d.Life, d.Damaged, want, head.life)
+	}
+	head.life = d.Life
+	l.leased, l.wake = true, nowMS()+lease.Milliseconds()
+	m.claims = append(m.claims, modelClaim{d, head})
+}
+
+// lose counts a lease that was lost and makes its holder stale.
+func (m *model) lose(l *modelLane, head *modelMessage) {
+	if head.steps != l.lostAt {
+		l.lost, l.lostAt = 0, head.steps
+	}
+	l.lost++
+	m.forget(head)
+}
+
+// forget turns the claim of a message, if there is one, into a stale one.
+func (m *model) forget(head *modelMessage) {
+	if i := slices.IndexFunc(m.claims, func(c modelClaim) bool { return c.m == head }); i >= 0 {
+		m.remember(m.claims[i])
+		m.claims = slices.Delete(m.claims, i, i+1)
+	}
+}
+
+// remember keeps a stale claim, in place of an older one if there are many.
+func (m *model) remember(c modelClaim) {
+	if len(m.stale) < modelStale {
+		m.stale = append(m.stale, c)
+		return
+	}
+	m.stale[m.rand.IntN(modelStale)] = c
+}
+
+// extend prolongs every claim, the stale ones too, which must come back as lost.
+func (m *model) extend() {
+	var leases []corebot.Lease
+	for _, c := range slices.Concat(m.claims, m.stale) {
+		leases = append(leases, c.Lease)
+	}
+	lost, err := m.s.bus.Extend(m.s.t.Context(), leases)
+	m.note("extend %d, lost %d", len(leases), len(lost))
+	m.s.must(err)
+	if !slices.Equal(lost, leases[len(m.claims):]) && len(leases) > 0 {
+		m.s.t.Fatalf("lost %v, want %v", lost, leases[len(m.claims):])
+	}
+	for _, c := range m.claims {
+		c.m.lane.wake = nowMS() + lease.Milliseconds()
+	}
+}
+
+func (m *model) record() {
+	c, ok := pick(m, m.claims)
+	if !ok {
+		return
+	}
+	m.note("record step %d of %s", c.m.steps, c.m.ID)
+	m.s.record(c.Delivery, c.m.steps)
+	c.m.steps++
+	m.steps++
+}
+
+// staleReturns has a worker that lost its lease try everything that a worker can.
+func (m *model) staleReturns() {
+	c, ok := pick(m, m.stale)
+	if !ok {
+		return
+	}
+	o, _ := pick(m, everyOutcome())
+	m.note("the stale worker of %s, epoch %d, returns with %+v", c.m.ID, c.Epoch, o)
+	ctx := m.s.t.Context()
+	m.s.wantErr(m.s.bus.Settle(ctx, c.Delivery, o), corebot.ErrLeaseLost)
+	m.s.wantErr(m.s.Ledger.Record(ctx, c.Delivery, step(c.m.steps)), corebot.ErrLeaseLost)
+	m.s.wantErr(m.s.Ledger.Commit(ctx, c.Delivery, turn(o)), corebot.ErrLeaseLost)
+}
+
+// anyOutcome is a random one, with pauses that end before and after leases do.
+func (m *model) anyOutcome() corebot.Outcome {
+	pause := time.Duration(m.rand.IntN(40_000)) * time.Millisecond
+	o, _ := pick(m, []corebot.Outcome{answered(), answered(), answered(), retryIn(pause), waitFor(pause), given("permanent")})
+	return o
+}
+
+func (m *model) settle() {
+	c, ok := pick(m, m.claims)
+	if !ok {
+		return
+	}
+	o := m.anyOutcome()
+	m.note("settle %s: %+v", c.m.ID, o)
+	m.s.settle(c.Delivery, o)
+	m.settled(c, o)
+}
+
+// commit ends a claim as a turn does: with history and a reply, whose id is the same in every attempt of a run.
+func (m *model) commit() {
+	c, ok := pick(m, m.claims)
+	if !ok || c.m.lane.direction != corebot.Inbound {
+		return
+	}
+	o := m.anyOutcome()
+	answer := reply(c.m.lane.chat, c.RunID()+"/0")
+	r := corebot.Result{Outcome: o, Replies: []corebot.Message{answer}}
+	if o.Verb == corebot.Done {
+		r.History = []corebot.Entry{{Speaker: corebot.SpeakerUser, Text: c.m.Text()}, {Speaker: corebot.SpeakerAssistant, Text: answer.Text()}}
+		m.history += len(r.History)
+	}
+	m.note("commit %s: %+v", c.m.ID, o)
+	m.s.must(m.s.Ledger.Commit(m.s.t.Context(), c.Delivery, r))
+	m.settled(c, o)
+	if m.known[name(m.lane(corebot.Outbound, c.m.lane.chat), answer.ID)] == nil {
+		m.push(answer, 0)
+	}
+}
+
+func (m *model) settled(c modelClaim, o corebot.Outcome) {
+	l := c.m.lane
+	m.forget(c.m)
+	l.leased, l.wake = false, o.At.UnixMilli()
+	switch o.Verb {
+	case corebot.RetryAt:
+		l.attempts++
+	case corebot.Done, corebot.Dead:
+		l.queue, l.wake, l.attempts = l.queue[1:], nowMS(), 0
+		m.waiting[l.direction]--
+		if o.Verb == corebot.Dead {
+			m.dead = append(m.dead, c.m)
+		}
+	}
+	l.lost, l.lostAt = 0, 0
+	if (o.Verb == corebot.RetryAt || o.Verb == corebot.Wait) && l.stopSeq >= c.m.seq {
+		l.wake = nowMS() // who was told to stop does not sit out a backoff
+	}
+}

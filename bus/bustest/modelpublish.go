@@ -1,0 +1,130 @@
+package bustest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/corebot/corebot"
+)
+
+// fresh is a message that was never published, for a random lane.
+func (m *model) fresh() corebot.Message {
+	chat, id := fmt.Sprint("chat ", m.rand.IntN(modelChats)), fmt.Sprint("m", len(m.all))
+	if m.rand.IntN(6) == 0 {
+		return reply(chat, id)
+	}
+	return prompt(chat, id)
+}
+
+func name(l *modelLane, id string) string { return fmt.Sprint(l.direction, " ", l.chat, " ", id) }
+
+// push takes a message for accepted and puts it at the tail of its lane.
+func (m *model) push(msg corebot.Message, life int64) *modelMessage {
+	l := m.lane(msg.Direction, msg.Key.Chat)
+	x := &modelMessage{Message: msg, lane: l, life: life, run: 1}
+	m.all = append(m.all, x)
+	m.known[name(l, msg.ID)] = x
+	m.lives++
+	m.enqueue(x)
+	return x
+}
+
+func (m *model) enqueue(x *modelMessage) {
+	l := x.lane
+	if len(l.queue) == 0 {
+		l.wake = nowMS()
+	}
+	x.seq = l.nextSeq
+	l.nextSeq++
+	l.queue = append(l.queue, x)
+	m.waiting[l.direction]++
+}
+
+// full says which refusals a new message must expect, if any.
+func (m *model) full(msg corebot.Message) (refusals []error) {
+	for _, l := range m.lanes {
+		if l.direction == msg.Direction && l.chat == msg.Key.Chat && len(l.queue) >= modelLaneDepth {
+			refusals = append(refusals, corebot.ErrLaneFull)
+		}
+	}
+	if m.waiting[msg.Direction] >= modelTotalDepth {
+		refusals = append(refusals, corebot.ErrOverloaded)
+	}
+	return refusals
+}
+
+// received holds a receipt for a new message against the limits.
+func (m *model) received(msg corebot.Message, r corebot.Receipt, err error) {
+	m.s.t.Helper()
+	refusals := m.full(msg)
+	m.note("publish %v %s in %s: %+v %v", msg.Direction, msg.ID, msg.Key.Chat, r, err)
+	switch {
+	case len(refusals) == 0 && (err != nil || r.Duplicate || r.Life == 0):
+		m.s.t.Fatalf("publish %s: %+v, %v", msg.ID, r, err)
+	case len(refusals) == 0:
+		m.push(msg, r.Life)
+	case !slices.ContainsFunc(refusals, func(want error) bool { return errors.Is(err, want) }):
+		m.s.t.Fatalf("publish %s over a limit: %+v, %v, want one of %v", msg.ID, r, err, refusals)
+	}
+}
+
+func (m *model) publish() {
+	msg := m.fresh()
+	r, err := m.s.bus.Publish(m.s.t.Context(), msg)
+	m.received(msg, r, err)
+}
+
+// publishAgain offers what was accepted before, over every limit and whatever has become of it.
+func (m *model) publishAgain() {
+	x, ok := pick(m, m.all)
+	if !ok {
+		return
+	}
+	r, err := m.s.bus.Publish(m.s.t.Context(), x.Message)
+	m.note("publish %s again: %+v %v", x.ID, r, err)
+	m.s.must(err)
+	if !r.Duplicate || x.life != 0 && r.Life != x.life {
+		m.s.t.Fatalf("publish %s again: %+v, want a duplicate of life %d", x.ID, r, x.life)
+	}
+}
+
+// publishOther offers another body under an id that is taken.
+func (m *model) publishOther() {
+	x, ok := pick(m, m.all)
+	if !ok {
+		return
+	}
+	other := x.Message
+	other.Parts = corebot.TextPart("another text")
+	_, err := m.s.bus.Publish(m.s.t.Context(), other)
+	m.note("publish another %s: %v", x.ID, err)
+	m.s.wantErr(err, corebot.ErrConflict)
+}
+
+// publishBatch stores several messages in one transaction: new ones, one of them twice, and one that was accepted before.
+func (m *model) publishBatch() {
+	var batch []corebot.Message
+	for i := range 1 + m.rand.IntN(4) {
+		msg := m.fresh()
+		msg.ID += fmt.Sprint("/", i)
+		batch = append(batch, msg)
+	}
+	batch = append(batch, batch[0])
+	if x, ok := pick(m, m.all); ok {
+		batch = append(batch, x.Message)
+	}
+	receipts, err := m.s.Queue.Publish(m.s.t.Context(), batch, m.s.opts.Limits)
+	m.s.must(err)
+	for i, msg := range batch {
+		x := m.known[name(m.lane(msg.Direction, msg.Key.Chat), msg.ID)]
+		if x == nil {
+			m.received(msg, receipts[i], receipts[i].Err)
+			continue
+		}
+		m.note("publish %s again in a batch: %+v", msg.ID, receipts[i])
+		if r := receipts[i]; r.Err != nil || !r.Duplicate || x.life != 0 && r.Life != x.life {
+			m.s.t.Fatalf("publish %s again in a batch: %+v, want a duplicate of life %d", msg.ID, r, x.life)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/control"
+)
+
+func newChatsModel(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "model KEY MODEL",
+		Short: "Have a chat's conversation be answered by another model",
+		Long: `Have a chat's conversation be answered by another of the configured models, named as its provider does or as PROVIDER/MODEL; the others answer
+if it fails. A new conversation (/new) goes back to the configured order, and so does "default". A turn that has begun keeps its model.`,
+		Args: takes("KEY", "MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := corebot.ParseKey(args[0])
+			if err != nil {
+				return usage(cmd, err)
+			}
+			change := app.ModelChange{Key: key, Model: args[1]}
+			if change.Model == byDefault {
+				change.Model = ""
+			}
+			return s.change(cmd, func(c control.Caller) error {
+				if _, err := control.Call[app.Done](cmd.Context(), c, app.OpModel, change); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "model of %s: %s\n", key, printable(args[1]))
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,110 @@
+package app
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/config"
+)
+
+// serve is a model server on loopback.
+func serve(t *testing.T, script llmtest.Script) (*llmtest.Server, string) {
+	t.Helper()
+	s := llmtest.New(script)
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	return s, web.URL + "/v1"
+}
+
+func settings(list ...config.Provider) config.LLM {
+	c := config.Defaults().LLM
+	c.Discover = false
+	c.Providers = config.NewProviders(list...)
+	return c
+}
+
+func TestAListOfProvidersAnswersInItsOrderEachInItsOwnAPI(t *testing.T) {
+	broken, brokenURL := serve(t, llmtest.Always(llmtest.Fail(500, "broken")))
+	well, wellURL := serve(t, llmtest.Always(llmtest.Text("fine")))
+	c := settings(
+		config.Provider{Name: "first", Kind: "openai", BaseURL: brokenURL, Models: []string{"big", "small"}, APIKey: config.NewSecret("key-of-the-first")},
+		config.Provider{
+			Name: "second", Kind: "anthropic", BaseURL: wellURL, Models: []string{"claude"}, APIKey: config.NewSecret("key-of-the-second"),
+			Headers: map[string]config.Secret{"X-Title": config.NewSecret("bot")}, ThinkingTokens: 1024,
+		})
+	chosen, err := chooseModel(t.Context(), c, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if chosen.model.Name() != "big" || !strings.HasSuffix(chosen.why, "first/big, first/small, second/claude") {
+		t.Errorf("%s: %s", chosen.model.Name(), chosen.why)
+	}
+	a, err := chosen.model.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}, nil)
+	if err != nil || a.Text != "fine" || a.Model != "claude" {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	asked := broken.Requests()
+	if len(asked) != 2 || asked[0].Model != "big" || asked[1].Model != "small" || asked[0].Header.Get("Authorization") != "Bearer key-of-the-first" {
+		t.Errorf("the first was asked %d times", len(asked))
+	}
+	last := well.Last()
+	if last.API != llmtest.Anthropic || last.Header.Get("X-Api-Key") != "key-of-the-second" || last.Header.Get("X-Title") != "bot" || last.MaxTokens != 4096+1024 {
+		t.Errorf("the second was asked %+v", last.Header)
+	}
+}
+
+func TestTheLimitsOfAProviderAreItsOwnOrThoseOfTheSection(t *testing.T) {
+	_, url := serve(t, llmtest.Always(llmtest.Text("x").Stall(-1)))
+	for name, c := range map[string]struct{ section, own time.Duration }{"its own": {time.Hour, 20 * time.Millisecond}, "the section's": {20 * time.Millisecond, 0}} {
+		s := settings(config.Provider{Name: "slow", Kind: "openai", BaseURL: url, Models: []string{"m"}, FirstByteTimeout: c.own})
+		s.FirstByteTimeout = c.section
+		chosen, err := chooseModel(t.Context(), s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = chosen.model.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "slow: ask m at "+url+": not a byte of an answer for 20ms") || !strings.Contains(corebot.HintOf(err), "first_byte_timeout of slow in llm.providers") {
+			t.Errorf("%s: %v (hint %q)", name, err, corebot.HintOf(err))
+		}
+	}
+}
+
+func TestTheOfflineModelAndTheListComeBeforeTheSingleEndpoint(t *testing.T) {
+	c := settings(config.Provider{Name: "a", Kind: "openai", Models: []string{"of the list"}})
+	c.BaseURL, c.Model = "http://127.0.0.1:1/v1", "single"
+	chosen, err := chooseModel(t.Context(), c, nil)
+	if err != nil || chosen.model.Name() != "of the list" {
+		t.Errorf("%v, %v", chosen.model, err)
+	}
+	c.Offline = true
+	if chosen, err = chooseModel(t.Context(), c, nil); err != nil || chosen.each != nil {
+		t.Errorf("%v, %v", chosen.model, err)
+	}
+	c = settings()
+	c.BaseURL, c.Model = "http://127.0.0.1:1/v1", "single"
+	if chosen, err = chooseModel(t.Context(), c, nil); err != nil || chosen.model.Name() != "single" || chosen.why != "an OpenAI-compatible endpoint answers, 127.0.0.1:1" {
+		t.Errorf("%v, %v", chosen.model, err)
+	}
+}
+
+func TestTheDoctorAsksEveryModelOfTheList(t *testing.T) {
+	_, wellURL := serve(t, llmtest.Always(llmtest.Text("ok")))
+	_, brokenURL := serve(t, llmtest.Always(llmtest.Fail(401, "no such key")))
+	findings := checkModels(t.Context(), settings(
+		config.Provider{Name: "near", Kind: "openai", BaseURL: wellURL, Models: []string{"a", "b"}}, config.Provider{Name: "far", Kind: "anthropic", BaseURL: brokenURL, Models: []string{"c"}}))
+	var got []string
+	for _, f := range findings {
+		got = append(got, f.Level+" "+f.What)
+	}
+	if len(got) != 3 || got[0] != "ok the model of near a answers: one of llm.providers" || got[1] != "ok the model of near b answers: one of llm.providers" ||
+		!strings.HasPrefix(got[2], "fail the model of far: far: ask c at ") || !strings.Contains(findings[2].Hint, "api_key of far") {
+		t.Errorf("%q", got)
+	}
+}

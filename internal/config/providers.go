@@ -1,0 +1,273 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unique"
+
+	"github.com/corebot/corebot"
+)
+
+// Provider is one entry of llm.providers. Its fields and tags are read as those of [Config] are.
+type Provider struct {
+	Name             string            `mapstructure:"name" doc:"what logs, metrics and errors call it; required, each its own"`
+	Kind             string            `mapstructure:"kind" oneof:"openai,anthropic" doc:"the API that it speaks"`
+	BaseURL          string            `mapstructure:"base_url" doc:"where it is; the maker's own address if it is empty"`
+	APIKey           Secret            `mapstructure:"api_key" doc:"the key for it"`
+	Models           []string          `mapstructure:"models" doc:"its models, the preferred one first; required"`
+	Headers          map[string]Secret `mapstructure:"headers" doc:"sent with every request to it, by name"`
+	Vision           bool              `mapstructure:"vision" doc:"its models can be shown images"`
+	ThinkingTokens   int               `mapstructure:"thinking_tokens" min:"0" doc:"how much its models may think before they answer, of anthropic; 0 is not at all, else at least 1024"`
+	Timeout          time.Duration     `mapstructure:"timeout" min:"0s" doc:"of one call of it; llm.timeout if it is 0s"`
+	FirstByteTimeout time.Duration     `mapstructure:"first_byte_timeout" min:"0s" doc:"until an answer begins; llm.first_byte_timeout if it is 0s"`
+	IdleTimeout      time.Duration     `mapstructure:"idle_timeout" min:"0s" doc:"between two pieces of an answer; llm.idle_timeout if it is 0s"`
+}
+
+// newProvider has what an entry need not say.
+func newProvider() Provider { return Provider{Kind: "openai"} }
+
+// Providers are the entries of llm.providers, in order. The zero value is the empty list. Two lists can be compared with ==, and like a
+// [Secret], which entries hold, a list prints nothing of itself.
+type Providers struct {
+	text unique.Handle[string] // the entries as JSON, as a file could say them
+}
+
+// NewProviders makes a list.
+func NewProviders(list ...Provider) Providers {
+	if len(list) == 0 {
+		return Providers{}
+	}
+	entries := make([]map[string]any, len(list))
+	for i, p := range list {
+		entries[i] = p.spell(func(s Secret) string { return s.Reveal() })
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		panic(err) // texts, numbers and maps of them always marshal
+	}
+	return Providers{unique.Make(string(text))}
+}
+
+// List gives the entries.
+func (p Providers) List() []Provider {
+	if p == (Providers{}) {
+		return nil
+	}
+	list, err := readProviders("", p.text.Value())
+	if err != nil {
+		panic(err) // what NewProviders has spelt can be read
+	}
+	return list
+}
+
+// entryLeaves are the settings of one entry.
+func entryLeaves() []leaf {
+	standard := reflect.ValueOf(newProvider())
+	var all []leaf
+	for _, f := range reflect.VisibleFields(standard.Type()) {
+		all = append(all, newLeaf("", f, standard))
+	}
+	return all
+}
+
+// spell writes an entry as a file could say it, without what is as if it were not written. hide is asked how a secret is to be spelt.
+func (p Provider) spell(hide func(Secret) string) map[string]any {
+	entry := map[string]any{}
+	v := reflect.ValueOf(p)
+	for _, l := range entryLeaves() {
+		field := v.FieldByIndex(l.index)
+		if field.IsZero() {
+			continue
+		}
+		switch value := field.Interface().(type) {
+		case Secret:
+			entry[l.key] = hide(value)
+		case map[string]Secret:
+			headers := map[string]string{}
+			for name, secret := range value {
+				headers[name] = hide(secret)
+			}
+			entry[l.key] = headers
+		default:
+			entry[l.key] = written(value)
+		}
+	}
+	return entry
+}
+
+// readProviders reads a list from a settings file, or from text in JSON, which is how a variable has it. where names the source, for
+// errors; they never quote a value.
+func readProviders(where string, raw any) ([]Provider, error) {
+	if text, is := raw.(string); is {
+		if raw = nil; json.Unmarshal([]byte(text), &raw) != nil {
+			return nil, notAList(where)
+		}
+	}
+	var entries []any
+	switch list := raw.(type) {
+	case []any:
+		entries = list
+	case []map[string]any: // of TOML
+		for _, entry := range list {
+			entries = append(entries, entry)
+		}
+	default:
+		return nil, notAList(where)
+	}
+	var out []Provider
+	for i, entry := range entries {
+		p, err := readProvider(fmt.Sprintf("%s[%d]", where, i), entry)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func notAList(where string) error {
+	return corebot.WithHint(fmt.Errorf("%s is not a list", where), `write it as a list of entries, such as [{"name": "main", "models": ["gpt-4o-mini"]}]; in a variable in JSON`)
+}
+
+func readProvider(where string, raw any) (Provider, error) {
+	p := newProvider()
+	entry, is := asSection(raw)
+	if !is {
+		return p, corebot.WithHint(fmt.Errorf("%s is not an entry", where), "write it as settings with their values, such as name: main")
+	}
+	known := map[string]leaf{}
+	for _, l := range entryLeaves() {
+		known[l.key] = l
+	}
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(entry)) {
+		key := strings.ToLower(name)
+		l, isKnown := known[key]
+		switch {
+		case !isKnown:
+			return p, corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), fmt.Sprintf("did you mean %q?", nearest(key, slices.Sorted(maps.Keys(known)))))
+		case seen[key]:
+			return p, corebot.WithHint(fmt.Errorf("%s: key %q is there twice", where, key), "keep one of them")
+		case entry[name] == nil:
+			continue
+		}
+		seen[key] = true
+		value, want := parse(entry[name], l.kind)
+		if want != nil {
+			return p, corebot.WithHint(fmt.Errorf("%s.%s is not %s", where, key, want.what), "write it as "+want.like)
+		}
+		reflect.ValueOf(&p).Elem().FieldByIndex(l.index).Set(reflect.ValueOf(value).Convert(l.kind))
+	}
+	return p, nil
+}
+
+// resolve puts secrets in the places of their references.
+func (p Providers) resolve(key string, r *resolver) (Providers, error) {
+	list := p.List()
+	for i := range list {
+		where := fmt.Sprintf("%s[%d]", key, i)
+		resolve := func(name string, s Secret) (Secret, error) {
+			text, _, err := r.resolve(where+"."+name, s.Reveal())
+			return NewSecret(text), err
+		}
+		var err error
+		if list[i].APIKey, err = resolve("api_key", list[i].APIKey); err != nil {
+			return p, err
+		}
+		for _, name := range slices.Sorted(maps.Keys(list[i].Headers)) {
+			if list[i].Headers[name], err = resolve("headers."+name, list[i].Headers[name]); err != nil {
+				return p, err
+			}
+		}
+	}
+	return NewProviders(list...), nil
+}
+
+// shown is an unresolved list as everyone may see it: references stand as they were written. open says that a secret was written out.
+func (p Providers) shown() (text shownList, open bool) {
+	entries := []map[string]any{}
+	for _, entry := range p.List() {
+		spelt := entry.spell(func(s Secret) string {
+			if isReference(s.Reveal()) {
+				return s.Reveal()
+			}
+			open = open || s != (Secret{})
+			return s.String()
+		})
+		if url, has := spelt["base_url"]; has {
+			spelt["base_url"] = shown(url)
+		}
+		entries = append(entries, spelt)
+	}
+	b, err := json.Marshal(entries)
+	if err != nil {
+		panic(err) // texts, numbers and maps of them always marshal
+	}
+	return shownList(b), open
+}
+
+// shownList is a list as JSON that everyone may see.
+type shownList string
+
+// MarshalJSON gives the list itself.
+func (s shownList) MarshalJSON() ([]byte, error) { return []byte(s), nil }
+
+// check refuses entries that the tags rule out, and what concerns several settings.
+func (p Providers) check(key string) error {
+	seen := map[string]bool{}
+	for i, entry := range p.List() {
+		where := fmt.Sprintf("%s[%d]", key, i)
+		v := reflect.ValueOf(entry)
+		for _, l := range entryLeaves() {
+			name := l.key
+			l.key = where + "." + name
+			if err := l.check(v.FieldByIndex(l.index).Interface()); err != nil {
+				return err
+			}
+		}
+		if err := entry.validate(where); err != nil {
+			return err
+		}
+		if seen[entry.Name] {
+			return corebot.WithHint(fmt.Errorf("%s.name is %q, and so is another's", where, entry.Name), "give each a name of its own")
+		}
+		seen[entry.Name] = true
+	}
+	return nil
+}
+
+// leastThinking is what Anthropic's API takes.
+const leastThinking = 1024
+
+func (p Provider) validate(where string) error {
+	switch {
+	case strings.TrimSpace(p.Name) == "":
+		return corebot.WithHint(fmt.Errorf("%s has no name", where), "give it one, such as name: main")
+	case len(p.Models) == 0 || slices.Contains(p.Models, ""):
+		return corebot.WithHint(fmt.Errorf("%s names no model", where), `name them, such as models: ["gpt-4o-mini"]`)
+	case p.BaseURL != "" && !isHTTP(p.BaseURL): // not quoted: an address may have a password in it
+		return corebot.WithHint(fmt.Errorf("%s.base_url is not an address", where), "it must be an http or https address, such as http://127.0.0.1:11434/v1")
+	case p.ThinkingTokens != 0 && p.ThinkingTokens < leastThinking:
+		return corebot.WithHint(fmt.Errorf("%s.thinking_tokens is %d", where, p.ThinkingTokens), fmt.Sprintf("it must be 0 or at least %d", leastThinking))
+	}
+	if duplicate, is := firstTwice(p.Models); is {
+		return corebot.WithHint(fmt.Errorf("%s has the model %q twice", where, duplicate), "keep one of them")
+	}
+	return nil
+}
+
+func firstTwice(names []string) (string, bool) {
+	seen := map[string]bool{}
+	for _, name := range names {
+		if seen[name] {
+			return name, true
+		}
+		seen[name] = true
+	}
+	return "", false
+}

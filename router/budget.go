@@ -1,0 +1,172 @@
+package router
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// Books says what was used.
+type Books interface {
+	Use(ctx context.Context, f corebot.UseFilter) (corebot.Use, error)
+}
+
+// Spending is what the router knows of usage and its caps. The zero value has no caps, and /usage has nothing to tell.
+type Spending struct {
+	Books      Books
+	Accounting corebot.Accounting
+	Budget     corebot.Budget
+}
+
+// limit is one cap that a message has to keep.
+type limit struct {
+	scope corebot.BudgetScope
+	cap   corebot.Cap
+	use   corebot.UseFilter
+}
+
+// limits are the caps that concern a principal in a chat today, the narrowest first.
+func (s Spending) limits(k corebot.Key, p corebot.Principal, role corebot.Role) []limit {
+	ofRole := s.Budget.Normal
+	if role == corebot.RoleAdmin {
+		ofRole = s.Budget.Admin
+	}
+	today := s.Accounting.Day(time.Now())
+	all := []limit{
+		{corebot.BudgetChat, s.Budget.Chat, corebot.UseFilter{Chat: k}},
+		{corebot.BudgetPrincipal, s.Budget.Principal, corebot.UseFilter{Principal: p}},
+		{corebot.BudgetRole, ofRole, corebot.UseFilter{Role: role}},
+		{corebot.BudgetTotal, s.Budget.Total, corebot.UseFilter{}},
+	}
+	var set []limit
+	for _, l := range all {
+		if !l.cap.None() {
+			l.use.From, l.use.To = today, today
+			set = append(set, l)
+		}
+	}
+	return set
+}
+
+// overBudget parks a message whose turn may not begin: a cap that concerns it is used up. A run that has begun goes on to its end, also after a
+// failure or a restart. What cannot be read counts as a failed attempt: without it nobody knows what the turn may cost.
+func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Result, bool) {
+	s := r.opts.Spending
+	if s.Books == nil || s.Budget == (corebot.Budget{}) || d.Stopped || begun(d) {
+		return corebot.Result{}, false
+	}
+	used, err := r.usedUp(ctx, d)
+	if err != nil {
+		o := r.queue.Verdict(d, fmt.Errorf("read what was used today: %w", err))
+		if o.Verb == corebot.Dead {
+			return gaveUp(d, o, nil), true
+		}
+		return corebot.Result{Outcome: o}, true
+	}
+	if used == nil {
+		return corebot.Result{}, false
+	}
+	r.metrics.parked.WithLabelValues(string(used.scope)).Inc()
+	return s.parked(d, used.scope), true
+}
+
+// begun says whether something of the run was done before this claim.
+func begun(d corebot.Delivery) bool { return d.Attempt > 1 || d.Lost > 0 || len(d.Journal) > 0 }
+
+// usedUp finds the first cap that has nothing left for the message; nil if all have.
+func (r *Router) usedUp(ctx context.Context, d corebot.Delivery) (*limit, error) {
+	role, err := r.roles.RoleOf(ctx, d.Message.Sender, d.Message.Key)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range r.opts.Spending.limits(d.Message.Key, d.Message.Sender, role) {
+		u, err := r.shared.use(ctx, r.opts.Spending.Books, l)
+		if err != nil {
+			return nil, err
+		}
+		if l.cap.Reached(u) {
+			return &l, nil
+		}
+	}
+	return nil, nil
+}
+
+// parked takes the message out of its lane until the day turns, and tells the chat: once a day for each principal and kind of cap, since the
+// notice has the same id then.
+func (s Spending) parked(d corebot.Delivery, scope corebot.BudgetScope) corebot.Result {
+	now := time.Now()
+	until := s.Accounting.NextDay(now)
+	who := sha256.Sum256([]byte(d.Message.Sender.String()))
+	told := notice(d, "", fmt.Sprintf("%s is used up. This message, and what follows it, waits and is answered from %s on. /usage tells more.",
+		capOf(scope), until.Format("15:04 MST on Monday, 2 January")))
+	told.ID = fmt.Sprintf("budget/%s/%s/%s", s.Accounting.Day(now), scope, hex.EncodeToString(who[:8]))
+	return corebot.Result{
+		Outcome: corebot.Outcome{Verb: corebot.Park, At: until, Reason: string(scope) + " budget"},
+		Replies: []corebot.Message{told},
+	}
+}
+
+// capOf names a cap in a sentence.
+func capOf(s corebot.BudgetScope) string {
+	switch s {
+	case corebot.BudgetChat:
+		return "Today's budget of this chat"
+	case corebot.BudgetPrincipal:
+		return "Your budget of today"
+	case corebot.BudgetRole:
+		return "Today's budget of all who have your role"
+	}
+	return "Today's budget"
+}
+
+// noPlace refuses a message that could be neither answered nor parked: the chat has too many parked ones.
+func noPlace(d corebot.Delivery) corebot.Result {
+	return corebot.Result{
+		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused, Reason: "budget"},
+		Replies: []corebot.Message{notice(d, "refused", "Today's budget is used up, and too many messages wait for tomorrow's. This one is not kept: please send it again then.")},
+	}
+}
+
+// sharedUse remembers for a moment what many chats ask for: what a role or everybody used takes a look at every row of the day.
+type sharedUse struct {
+	mu   sync.Mutex
+	read map[corebot.UseFilter]readUse
+}
+
+type readUse struct {
+	use corebot.Use
+	at  time.Time
+}
+
+// sharedFor is how long; the cap is passed by what is used in that time, beside what the turns under way use.
+const sharedFor = time.Second
+
+func (s *sharedUse) use(ctx context.Context, b Books, l limit) (corebot.Use, error) {
+	if l.scope != corebot.BudgetRole && l.scope != corebot.BudgetTotal {
+		return b.Use(ctx, l.use)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, known := s.read[l.use]; known && time.Since(r.at) < sharedFor {
+		return r.use, nil
+	}
+	u, err := b.Use(ctx, l.use)
+	if err != nil {
+		return u, err
+	}
+	for old, r := range s.read { // of yesterday, too
+		if time.Since(r.at) >= sharedFor {
+			delete(s.read, old)
+		}
+	}
+	if s.read == nil {
+		s.read = map[corebot.UseFilter]readUse{}
+	}
+	s.read[l.use] = readUse{u, time.Now()}
+	return u, nil
+}

@@ -1,0 +1,98 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/corebot/corebot"
+)
+
+// Letters keeps the messages that were given up.
+type Letters interface {
+	// Meant finds the message of a chat that a /retry is about: by its id, or, without one, the newest dead letter of the asker.
+	Meant(ctx context.Context, k corebot.Key, messageID string, asker corebot.Principal) (corebot.Life, error)
+	// Retry stores the /retry, the replay of the letter (0: none may be had) and the notice in one commit. notice words what came
+	// of it: nil, [corebot.ErrNotFound] for one that is dead no longer, [corebot.ErrOverloaded] for no room.
+	Retry(ctx context.Context, m corebot.Message, letter int64, by corebot.AuditEvent, notice func(error) corebot.Message) (corebot.Receipt, error)
+}
+
+// retry accepts a /retry: "/retry ID", or "/retry" for the newest dead letter of who asks. Two in a row deliver the message once: the
+// second finds it dead no longer.
+func (r *Router) retry(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
+	w, err := r.weigh(ctx, m, c)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	return r.letters.Retry(ctx, m, w.letter, w.by, func(err error) corebot.Message {
+		switch {
+		case err == nil:
+			return controlNotice(m, c, fmt.Sprintf("Message %s will be tried again.", w.messageID))
+		case errors.Is(err, corebot.ErrNotFound):
+			return controlNotice(m, c, w.instead)
+		}
+		return controlNotice(m, c, fmt.Sprintf("There is no room for message %s now; it is kept. Ask again a little later.", w.messageID))
+	})
+}
+
+// weighed is a /retry as far as it can be judged before the store makes it.
+type weighed struct {
+	letter    int64 // to be replayed; 0: none
+	messageID string
+	by        corebot.AuditEvent
+	instead   string // what the chat hears when nothing was replayed
+}
+
+// weigh finds what a /retry means and whether who asks may have it.
+func (r *Router) weigh(ctx context.Context, m corebot.Message, c corebot.Command) (w weighed, err error) {
+	life, err := r.letters.Meant(ctx, m.Key, c.Args, m.Sender)
+	if errors.Is(err, corebot.ErrNotFound) {
+		w.instead = nothingMeant(c.Args)
+		return w, nil
+	}
+	if err != nil {
+		return w, fmt.Errorf("look for what to retry: %w", err)
+	}
+	role, decision, err := r.judge(ctx, m, c, life.Sender)
+	if err != nil {
+		return w, err
+	}
+	w.messageID, w.by = life.MessageID, corebot.AuditEvent{
+		Event: "dead_letter.replay", Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: role, Entry: "command",
+		Rule: decision.Rule, Args: retryArgs(life),
+	}
+	switch {
+	case !decision.Allow:
+		w.by.Outcome, w.instead = corebot.OutcomeDenied, "Only who sent the message, or an admin, can have it tried again."
+	case life.End != corebot.EndDead:
+		w.instead = notGivenUp(life.MessageID, life.End)
+	default:
+		w.letter, w.instead = life.ID, notGivenUp(life.MessageID, "") // for when somebody is faster
+	}
+	return w, nil
+}
+
+// retryArgs is what the audit shows of a denied /retry; an accepted one has the note of the change.
+func retryArgs(life corebot.Life) string {
+	args, _ := json.Marshal(map[string]any{"id": life.ID, "messageId": life.MessageID}) // a number and a string: cannot fail
+	return string(args)
+}
+
+func nothingMeant(id string) string {
+	if id == "" {
+		return "No message of yours in this chat was given up."
+	}
+	return fmt.Sprintf("There is no message %s in this chat.", id)
+}
+
+// notGivenUp says why there is nothing to retry about a message that is known.
+func notGivenUp(id string, end corebot.End) string {
+	switch end {
+	case "":
+		return fmt.Sprintf("Message %s is not given up: it waits for its answer, or is being answered.", id)
+	case corebot.EndDropped:
+		return fmt.Sprintf("Message %s was dropped by an operator and cannot be tried again. Please send it anew.", id)
+	}
+	return fmt.Sprintf("Message %s is not given up: it was %s.", id, end)
+}

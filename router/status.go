@@ -1,0 +1,61 @@
+package router
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// Situations says what a chat does now.
+type Situations interface {
+	Situation(ctx context.Context, k corebot.Key) (corebot.Situation, error)
+}
+
+// status answers a /status. It looks at the store alone: a chat whose turn hangs can ask, too.
+func (r *Router) status(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
+	if r.opts.Chats == nil {
+		return r.ledger.Answer(ctx, m, controlNotice(m, c, "Corebot runs."))
+	}
+	s, err := r.opts.Chats.Situation(ctx, m.Key)
+	if err != nil {
+		return corebot.Receipt{}, fmt.Errorf("read what chat %s does: %w", m.Key, err)
+	}
+	var model string
+	if r.opts.Model != nil {
+		model = r.opts.Model()
+	}
+	return r.ledger.Answer(ctx, m, controlNotice(m, c, describe(s, model, time.Now())))
+}
+
+// describe says in words what a chat does.
+func describe(s corebot.Situation, model string, now time.Time) string {
+	var b strings.Builder
+	switch {
+	case s.Running:
+		fmt.Fprintf(&b, "An answer has been in the making for %s.", now.Sub(s.RunningSince).Round(time.Second))
+	case s.Why != "":
+		fmt.Fprintf(&b, "The next message waits (%s) until %s.", s.Why, s.WakeAt.UTC().Format("15:04:05 MST"))
+	case s.Waiting > 0:
+		b.WriteString("The next message is about to be answered.")
+	default:
+		b.WriteString("Nothing is being answered.")
+	}
+	if s.Waiting > 0 {
+		fmt.Fprintf(&b, "\nWaiting: %d", s.Waiting)
+	}
+	if s.Parked > 0 {
+		fmt.Fprintf(&b, "\nParked for the budget: %d, until %s", s.Parked, s.BackAt.UTC().Format("15:04 MST on 2 January"))
+	}
+	fmt.Fprintf(&b, "\nSession: %d\nQueue mode: %s", s.Session, cmp.Or(string(s.QueueMode), "the default"))
+	switch {
+	case s.Model != "":
+		fmt.Fprintf(&b, "\nModel: %s, for this session", s.Model)
+	case model != "":
+		fmt.Fprintf(&b, "\nModel: %s", model)
+	}
+	return b.String()
+}

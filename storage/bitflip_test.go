@@ -1,0 +1,177 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// Every bit of a stored body in turn: whoever gets the message is told that it is damaged, unless it is what it was.
+func TestNoFlippedBitOfABodyChangesWhatIsRun(t *testing.T) {
+	dir := inMemory(t)
+	var bits int
+	earlier(t, dir, func(db *DB) {
+		publishTest(t, db, "chat", "1")
+		bits = 8 * len(sideQuery(t, dir, `SELECT body FROM message_queue`)[0])
+		for bit := 1; bit < bits; bit++ {
+			publishTest(t, db, fmt.Sprint("chat", bit), "1")
+		}
+	})
+	flipBodies(t, dir)
+	db := openTest(t, dir)
+	damaged := 0
+	for range bits {
+		d := claimTest(t, db)
+		if d.Damaged != nil {
+			damaged++
+		} else if got := d.Message; got.ID != "1" || got.Text() != "text of 1" || got.Sender != testMessage("", "1").Sender || got.SenderName != "" ||
+			got.InReplyTo != "" || len(got.Metadata) > 0 || len(got.Parts) != 1 {
+			t.Errorf("delivered for good: %+v", got)
+		}
+		must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Dead, Reason: "damaged"}))
+	}
+	if damaged < bits*3/4 {
+		t.Errorf("only %d of %d flipped bits were noticed", damaged, bits)
+	}
+	letters, err := NewDeadLetters(db).List(t.Context(), corebot.DeadLetterFilter{Reason: "damaged"})
+	if err != nil || len(letters) != bits {
+		t.Errorf("%d of %d are dead letters: %v", len(letters), bits, err)
+	}
+	healthy(t, db)
+}
+
+// flipBodies flips another bit in every stored body.
+func flipBodies(t *testing.T, dir string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, FileName))
+	must(t, err)
+	defer db.Close() //nolint:errcheck // a test's own connection
+	db.SetMaxOpenConns(1)
+	var body []byte
+	must(t, db.QueryRow(`SELECT body FROM message_queue ORDER BY life_id`).Scan(&body))
+	for bit := range 8 * len(body) {
+		flipped := bytes.Clone(body)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		res, err := db.Exec(`UPDATE message_queue SET body = ? WHERE life_id = (SELECT MIN(life_id) + ? FROM message_queue)`, flipped, bit)
+		must(t, err)
+		if n, err := res.RowsAffected(); n != 1 || err != nil {
+			t.Fatalf("bit %d: %d rows, %v", bit, n, err)
+		}
+	}
+}
+
+// A bit that flips in the page of a body, where SQLite keeps no checksum.
+func TestABodyThatChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
+	dir := inMemory(t)
+	wholeDatabase(t, dir)
+	path := filepath.Join(dir, FileName)
+	file, err := os.ReadFile(path)
+	must(t, err)
+	at := bytes.Index(file, []byte("text of 1"))
+	if at < 0 {
+		t.Fatal("the body is not in the file")
+	}
+	file[at] ^= 1
+	must(t, os.WriteFile(path, file, 0o600))
+	db := openTest(t, dir)
+	if d := claimTest(t, db); d.Message.ID != "1" || d.Damaged == nil {
+		t.Errorf("delivered as %+v", d)
+	}
+}
+
+func TestADirectionThatDoesNotExistKeepsNothingElseFromRunning(t *testing.T) {
+	dir := inMemory(t)
+	earlier(t, dir, func(db *DB) {
+		publishTest(t, db, "a", "1")
+		publishTest(t, db, "b", "2")
+	})
+	sideQuery(t, dir, `UPDATE lanes SET direction = direction + 16 WHERE chat = 'a'`)
+	db := openTest(t, dir)
+	for range 2 {
+		d := claimTest(t, db)
+		must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Dead, Reason: "test"}))
+	}
+	publishTest(t, db, "b", "3")
+}
+
+// variety makes a small database with something in every table that matters here, and gives its bytes and the texts of its messages.
+func variety(t *testing.T) (file []byte, texts map[string]bool) {
+	t.Helper()
+	texts = map[string]bool{}
+	dir := inMemory(t)
+	earlier(t, dir, func(db *DB) {
+		w := newWorkload(db, func() int { return 0 })
+		w.run(chats("chat", 3), 2, func(place int) bool { return place == 8 })
+		for place := range 8 {
+			w.publish("waiting", place)
+		}
+		for id, r := range w.book {
+			texts[testMessage(r.chat, id).Text()] = true
+		}
+	})
+	file, err := os.ReadFile(filepath.Join(dir, FileName))
+	must(t, err)
+	return file, texts
+}
+
+// The database's file only: in the log SQLite takes a frame that does not match its checksum, and all after it, for the rest of a write that
+// a power cut tore, and nobody can tell the one from the other.
+func TestADatabaseWithFlippedBitsWorksOrSaysThatItIsDamaged(t *testing.T) {
+	chance := rand.New(rand.NewPCG(5, 5))
+	whole, texts := variety(t)
+	count := map[string]int{}
+	for range sample(200) {
+		file := bytes.Clone(whole)
+		for range 1 + chance.IntN(8) {
+			file[chance.IntN(len(file))] ^= 1 << chance.IntN(8)
+		}
+		dir := inMemory(t)
+		must(t, os.WriteFile(filepath.Join(dir, FileName), file, 0o600))
+		count[tryDamaged(t, dir, file, texts)]++
+	}
+	t.Log(count)
+	if !raceDetector && (count["refused"] == 0 || count["damage is reported"] == 0 || count["works"] == 0) {
+		t.Errorf("not every way was met: %v", count)
+	}
+}
+
+// tryDamaged uses a database that has flipped bits and says what came of it.
+func tryDamaged(t *testing.T, dir string, file []byte, texts map[string]bool) string {
+	t.Helper()
+	db, err := Open(t.Context(), dir, Options{})
+	if err != nil {
+		if now, e := os.ReadFile(filepath.Join(dir, FileName)); e != nil || !bytes.Equal(now, file) {
+			t.Errorf("refused with %v, and the file was changed: %v", err, e)
+		}
+		return "refused"
+	}
+	defer running(t, db)()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	deliveries, claimErr := NewQueue(db).Claim(ctx, corebot.InboundPool, 9, corebot.Terms{Lease: time.Minute})
+	for _, d := range deliveries {
+		if d.Damaged == nil && !texts[d.Message.Text()] {
+			t.Errorf("a changed text is delivered for good: %+v", d.Message)
+		}
+	}
+	_, listErr := NewDeadLetters(db).List(t.Context(), corebot.DeadLetterFilter{})
+	_, findErr := NewLives(db).Find(t.Context(), messageID("waiting", 3))
+	problems, checkErr := db.Problems(t.Context())
+	found, _, readErr := keptMessages(db)
+	if len(problems) > 0 || cmp.Or(checkErr, listErr, findErr, claimErr, readErr) != nil {
+		return "damage is reported"
+	}
+	if len(found) != len(texts) {
+		t.Errorf("%d messages of %d are there, and nobody says a word", len(found), len(texts))
+	}
+	return "works"
+}

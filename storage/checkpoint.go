@@ -1,0 +1,176 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+)
+
+// CheckpointOptions of a [Checkpoints]. The zero value is usable.
+type CheckpointOptions struct {
+	Mark    int64         // bytes of the write-ahead log above which it is cut; 24 MiB
+	Limit   int64         // bytes above which somebody should know; 64 MiB
+	Every   time.Duration // between two looks at its size while it grows; 250 ms. Else four times that.
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
+}
+
+// Checkpoints keeps the write-ahead log short. The writer copies the log into the database as it commits, and begins the log anew when
+// nobody reads it. Under load, with readers that come and go, there is always one that does: then the log would only grow. This cuts it.
+//
+// It copies first, which holds up nobody, and only when nearly all is copied does it hold up the writer, for as long as the readers need that
+// are under way: at most [patience]. New readers do not use the log any more by then.
+//
+// Limits: a reader that stays for long, such as a backup or a check of the whole file, keeps the log from being cut. Corebot's own are short by
+// construction: a row is never held while somebody slow is written to. The log then grows until that reader is done, the metrics show it, and
+// a warning says so; the floor of the disk holds all the same.
+type Checkpoints struct {
+	store   *DB
+	opts    CheckpointOptions
+	wal     string
+	db      *sql.DB
+	results *prometheus.CounterVec
+	warned  bool
+	pause   time.Time // until then it is not tried again
+}
+
+const (
+	patience   = 100         // how long the writer may be held up for the sake of readers, in milliseconds
+	pauseAfter = time.Second // that was in vain
+)
+
+// NewCheckpoints opens a connection of its own; it starts nothing. Call Close when Run has returned.
+func NewCheckpoints(store *DB, o CheckpointOptions) (*Checkpoints, error) {
+	o.Mark, o.Limit, o.Every = cmp.Or(o.Mark, 24<<20), cmp.Or(o.Limit, 64<<20), cmp.Or(o.Every, 250*time.Millisecond)
+	if o.Mark < 0 || o.Limit < 0 || o.Every < 0 {
+		return nil, fmt.Errorf("%w: a number of the checkpoints is negative: %+v", corebot.ErrInvalid, o)
+	}
+	// FULL, because the log is thrown away when its pages are copied.
+	pragmas := []string{fmt.Sprintf("busy_timeout(%d)", patience), "trusted_schema(off)", "synchronous(FULL)", "wal_autocheckpoint(0)"}
+	db, err := sql.Open("sqlite", dsn(store.path, pragmas))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	c := &Checkpoints{
+		store: store, opts: o, wal: store.path + "-wal", db: db,
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_store_log_cuts_total", Help: "Tries to cut the write-ahead log, by result: cut, read (somebody reads it), error.",
+		}, []string{"result"}),
+	}
+	if o.Metrics == nil {
+		return c, nil
+	}
+	if err := o.Metrics.Register(c.results); err != nil {
+		return nil, errors.Join(fmt.Errorf("register the metrics of the checkpoints: %w", err), db.Close())
+	}
+	return c, nil
+}
+
+// Close closes the connection.
+func (c *Checkpoints) Close() error { return c.db.Close() }
+
+// idle is how much longer a log that does not grow is left alone.
+const idle = 4
+
+// Run looks at the log until ctx ends.
+func (c *Checkpoints) Run(ctx context.Context) error {
+	for before := int64(0); ; {
+		wait := c.opts.Every
+		size := c.size()
+		if size <= before {
+			wait *= idle
+		}
+		before = size
+		c.look(ctx)
+		if rest(ctx, wait) != nil {
+			return nil
+		}
+	}
+}
+
+// look cuts the log if it is too long.
+func (c *Checkpoints) look(ctx context.Context) {
+	size := c.size()
+	if size <= c.opts.Mark {
+		c.warned = false
+		return
+	}
+	if time.Now().Before(c.pause) {
+		return
+	}
+	cut, err := c.cut(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		c.results.WithLabelValues("error").Inc()
+	case cut:
+		c.results.WithLabelValues("cut").Inc()
+	default:
+		c.results.WithLabelValues("read").Inc()
+	}
+	if size > c.opts.Limit && !cut && !c.warned { // told once for each time that it is so long
+		c.warned = true
+		c.opts.Log.Warn().Err(err).Int64("bytes", size).Msg("the write-ahead log grows, because somebody reads the database for long: a backup, or a check?")
+	}
+}
+
+func (c *Checkpoints) size() int64 {
+	info, err := os.Stat(c.wal)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// nearly all of the log has been copied when so many pages of it have not: readers that come and go are always a little behind.
+const nearly = 1024
+
+// cut copies the log and then begins it anew. It says false, and has only copied what could be, when a reader needs the log.
+func (c *Checkpoints) cut(ctx context.Context) (bool, error) {
+	left, err := c.checkpoint(ctx, `PRAGMA wal_checkpoint(PASSIVE)`)
+	if err != nil || left > nearly {
+		return false, err
+	}
+	// It needs the writer's lock, which a busy writer leaves for moments only.
+	if stopped := c.store.betweenTransactions(ctx, func() { left, err = c.checkpoint(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`) }); stopped != nil {
+		return false, stopped
+	}
+	if left > 0 { // the writer was held up in vain: not again at once
+		c.pause = time.Now().Add(pauseAfter)
+	}
+	return err == nil && left == 0, err
+}
+
+// betweenTransactions has the writer run fn while it has no transaction.
+func (db *DB) betweenTransactions(ctx context.Context, fn func()) error {
+	done := make(chan struct{})
+	select {
+	case db.between <- func() { defer close(done); fn() }:
+		<-done
+		return nil
+	case <-db.stopped:
+		return corebot.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// checkpoint runs one and says how many pages of the log are left.
+func (c *Checkpoints) checkpoint(ctx context.Context, pragma string) (left int64, err error) {
+	var busy, frames, copied int64
+	if err := c.db.QueryRowContext(ctx, pragma).Scan(&busy, &frames, &copied); err != nil {
+		return 0, fmt.Errorf("%s: %w", pragma, classify(err))
+	}
+	return max(frames-copied, busy), nil
+}

@@ -1,0 +1,131 @@
+package storage
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot/migrations"
+	"github.com/corebot/corebot/storage/vfstest"
+)
+
+var migrationKills = flag.Int("migrationkill.points", sample(20), "moments at which a migration is cut short, each in two ways")
+
+// recordMigration records how a directory's database is brought to the newest schema.
+func recordMigration(t *testing.T, dir string) *vfstest.Recording {
+	t.Helper()
+	recording := &vfstest.Recording{}
+	v, err := vfstest.Install(dir, vfstest.Options{Recording: recording})
+	must(t, err)
+	must(t, migrate(t.Context(), filepath.Join(dir, FileName), migrations.FS, zerolog.Nop()))
+	must(t, v.Close())
+	return recording
+}
+
+// newest is the schema that a migration ends with.
+func newest(t *testing.T) []string {
+	t.Helper()
+	path := filepath.Join(inMemory(t), FileName)
+	must(t, migrate(t.Context(), path, migrations.FS, zerolog.Nop()))
+	return schema(t, path)
+}
+
+// moments are positions in a recording: the first ones, where files are made, and others spread over it.
+func moments(recording *vfstest.Recording, n int) []int {
+	var at []int
+	for i := range n / 2 {
+		at = append(at, min(i, recording.Len()))
+	}
+	for i := range n - n/2 {
+		at = append(at, n/2+i*(recording.Len()-n/2)/max(n-n/2-1, 1))
+	}
+	return at
+}
+
+// cutShort opens a database whose migration was cut short, by a crash of the program and by a power cut, and has each looked at.
+func cutShort(t *testing.T, recording *vfstest.Recording, look func(dir string)) {
+	t.Helper()
+	chance := rand.New(rand.NewPCG(6, 6))
+	want := newest(t)
+	disk := recording.Disk()
+	for _, at := range moments(recording, *migrationKills) {
+		disk.Advance(at)
+		for how, files := range map[string]vfstest.Files{"crash": disk.Whole(), "power cut": disk.Cut(chance)} {
+			dir := filepath.Join(inMemory(t), "data")
+			must(t, files.WriteTo(dir))
+			db, err := Open(t.Context(), dir, Options{})
+			if err != nil {
+				t.Fatalf("%s after %d of %d calls: %v", how, at, recording.Len(), err)
+			}
+			healthy(t, db)
+			must(t, db.Close())
+			if got := schema(t, filepath.Join(dir, FileName)); !slices.Equal(got, want) {
+				t.Fatalf("%s after %d of %d calls: the schema is %v", how, at, recording.Len(), got)
+			}
+			look(dir)
+			must(t, os.RemoveAll(dir))
+		}
+	}
+}
+
+func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.T) {
+	dir := inMemory(t)
+	wholeDatabase(t, dir)
+	must(t, migrateTo(t.Context(), filepath.Join(dir, FileName), migrations.FS, 1))
+	cutShort(t, recordMigration(t, dir), func(dir string) {
+		if got := sideQuery(t, dir, `SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`); fmt.Sprint(got) != "[1 2 3]" {
+			t.Fatalf("waiting: %v", got)
+		}
+	})
+}
+
+func TestADatabaseWhoseMakingIsCutShortIsMadeByTheNextStart(t *testing.T) {
+	cutShort(t, recordMigration(t, inMemory(t)), func(dir string) {
+		db := openTest(t, dir)
+		publishTest(t, db, "chat", "1")
+	})
+}
+
+// largest is a file of a recording's directory at the moment when it was longest.
+func largest(recording *vfstest.Recording, name string) []byte {
+	var longest []byte
+	disk := recording.Disk()
+	for at := range recording.Len() {
+		disk.Advance(at)
+		if content := disk.Whole()[name]; len(content) > len(longest) {
+			longest = content
+		}
+	}
+	return longest
+}
+
+// An earlier program made its database in place. What a crash in the middle left beside an empty file belongs to no database, and
+// must not become part of the new one.
+func TestWhatLiesBesideAnEmptyDatabaseIsNotTakenForTheNewOnes(t *testing.T) {
+	old := inMemory(t)
+	recording := &vfstest.Recording{}
+	v, err := vfstest.Install(old, vfstest.Options{Recording: recording})
+	must(t, err)
+	must(t, migrateTo(t.Context(), filepath.Join(old, FileName), migrations.FS, 1))
+	must(t, v.Close())
+	for _, suffix := range []string{"-journal", "-wal"} {
+		left := largest(recording, FileName+suffix)
+		if len(left) == 0 {
+			t.Fatalf("the making of a database leaves no %s", suffix)
+		}
+		dir := filepath.Join(inMemory(t), "data")
+		must(t, vfstest.Files{FileName: nil, FileName + suffix: left}.WriteTo(dir))
+		earlier(t, dir, func(db *DB) { publishTest(t, db, "chat", "1") })
+		db := openTest(t, dir)
+		healthy(t, db)
+		if d := claimTest(t, db); d.Message.ID != "1" {
+			t.Errorf("beside a %s: claimed %+v", suffix, d)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package storage
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/corebot/corebot"
+)
+
+// Messages are parked, here, when they have left their lane until a time; claims that wait for work are parked too, in [parking].
+//
+// A parked message takes no place in its lane. It counts against the caps of everything that waits, and a lane may have as many parked
+// messages as waiting ones, so that parking is bounded like waiting. It comes back at the tail of its lane, in a transaction of the writer
+// that its timer begins, or at once when a new process begins: the reason may be gone.
+
+var (
+	insertParked = &query{`INSERT INTO message_parked (life_id, lane_id, reason, parked_at, due_at, body) VALUES (?, ?, ?, ?, ?, ?)`}
+	deleteParked = &query{`DELETE FROM message_parked WHERE life_id = ?`}
+	countParked  = &query{`SELECT COUNT(*) FROM message_parked WHERE lane_id = ?`}
+	duePark      = &query{`SELECT p.life_id, p.body, l.direction, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p JOIN lanes l ON l.id = p.lane_id
+		WHERE p.due_at <= ? ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
+	nextDue     = &query{`SELECT MIN(due_at) FROM message_parked`}
+	parkedTotal = &query{`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), COALESCE(MIN(due_at), 0) FROM message_parked`}
+	dueNow      = &query{`UPDATE message_parked SET due_at = ? WHERE due_at > ?`}
+	// A life has one place for each of its runs. The one that it gave up counts as swept; see [Retention].
+	giveUpPlace = &query{`UPDATE lanes SET swept = swept + 1 WHERE id = ?`}
+)
+
+// parkTx takes the head out of its lane until a time. It refuses one whose run has begun, since what was done would have to come back with
+// it, and with [corebot.ErrLaneFull] one more than the lane may have; nothing is written then.
+func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
+	if err := holdsTx(t, d.Lease); err != nil {
+		return err
+	}
+	if d.Message.Direction != corebot.Inbound || d.Attempt > 1 || d.Lost > 0 || len(d.Journal) > 0 {
+		return fmt.Errorf("%w: park message %s: only an inbound message whose run has not begun can be parked", corebot.ErrInvalid, d.Message.ID)
+	}
+	var n int64
+	if _, err := t.one(countParked, []any{&n}, d.Lane); err != nil {
+		return err
+	}
+	if t.lanePlaces > 0 && n >= t.lanePlaces {
+		return fmt.Errorf("%w: %d are parked", corebot.ErrLaneFull, n)
+	}
+	var body []byte
+	if _, err := t.one(selectBody, []any{&body}, d.Life); err != nil {
+		return err
+	}
+	if err := popTx(t, d); err != nil {
+		return err
+	}
+	t.total.depth[d.Message.Direction]++ // it still counts as one that waits
+	t.total.bytes += int64(d.Size)
+	t.backAt = min(t.backAt, o.At.UnixMilli())
+	_, err := t.exec(insertParked, d.Life, d.Lane, o.Reason, t.now, o.At, body)
+	return err
+}
+
+// returnChunk bounds how many messages come back in one transaction.
+const returnChunk = 32
+
+// returning is a parked message on its way back.
+type returning struct {
+	life      int64
+	body      []byte
+	direction corebot.Direction
+	key       corebot.Key
+}
+
+// returnParkedTx puts parked messages that are due back into their lanes, and notes when the next one is.
+func returnParkedTx(t *tx) error {
+	if t.backAt > t.now.UnixMilli() {
+		return nil
+	}
+	var due []returning
+	err := t.each(duePark, func(s scanner) error {
+		var r returning
+		var direction int
+		k := &r.key
+		err := s.Scan(&r.life, &r.body, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread)
+		r.direction = corebot.Direction(direction)
+		due = append(due, r)
+		return err
+	}, t.now, returnChunk)
+	if err != nil {
+		return err
+	}
+	for _, r := range due {
+		if err := returnTx(t, r); err != nil {
+			return err
+		}
+	}
+	return nextDueTx(t)
+}
+
+// returnTx puts one message back at the tail of its lane, as what it is: a prompt that waits its turn.
+func returnTx(t *tx, r returning) error {
+	l, err := findLaneTx(t, r.direction, r.key)
+	if err != nil {
+		return err
+	}
+	if err := unparkTx(t, r.life, r.direction, len(r.body)); err != nil {
+		return err
+	}
+	if _, err := t.exec(giveUpPlace, l.id); err != nil {
+		return err
+	}
+	return pushTx(t, r.direction, r.key, l, r.life, r.body)
+}
+
+// unparkTx takes a message out of the parked ones.
+func unparkTx(t *tx, life int64, d corebot.Direction, size int) error {
+	t.total.depth[d]--
+	t.total.bytes -= int64(size)
+	_, err := t.exec(deleteParked, life)
+	return err
+}
+
+// nextDueTx notes when the next parked message is due.
+func nextDueTx(t *tx) error {
+	t.backAt = math.MaxInt64
+	next := int64(0)
+	if _, err := t.one(nextDue, []any{&next}); err != nil {
+		return err
+	}
+	if next != 0 {
+		t.backAt = next
+	}
+	return nil
+}
+
+var (
+	parkedOne   = &query{`SELECT LENGTH(p.body), l.direction FROM message_parked p JOIN lanes l ON l.id = p.lane_id WHERE p.life_id = ?`}
+	oldestInLot = &query{`SELECT m.id, m.sender FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id
+		WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY p.life_id LIMIT 1`}
+	endParked = &query{`UPDATE message_life SET "end" = ?, reason = ?, ended_at = ? WHERE id = ?`}
+)
+
+// isParkedTx says whether a message is parked, and its size and direction.
+func isParkedTx(t *tx, life int64) (size int, d corebot.Direction, parked bool, err error) {
+	var direction int
+	parked, err = t.one(parkedOne, []any{&size, &direction}, life)
+	return size, corebot.Direction(direction), parked, err
+}
+
+// endParkedTx ends the life of a message that is parked, and says whether it was.
+func endParkedTx(t *tx, life int64, end corebot.End, reason string) (bool, error) {
+	size, d, parked, err := isParkedTx(t, life)
+	if err != nil || !parked {
+		return false, err
+	}
+	if err := unparkTx(t, life, d, size); err != nil {
+		return true, err
+	}
+	_, err = t.exec(endParked, string(end), reason, t.now, life)
+	return true, err
+}

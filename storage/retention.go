@@ -1,0 +1,171 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+)
+
+// RetentionOptions say how long what is over is kept. A time of zero means for ever.
+type RetentionOptions struct {
+	Messages time.Duration // ended lives with their journals, and lanes that are left without any; never a dead letter
+	Dedupe   time.Duration // how long the id of a message is known at least: Messages must not be shorter
+	Audit    time.Duration
+	Mailbox  time.Duration
+	Usage    time.Duration // what was used on a day
+	History  time.Duration
+
+	HistoryEntries int // the newest that many of a chat are kept, whatever their age; 0 means all
+
+	Every   time.Duration // between two passes; 1 h, give or take a tenth
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
+}
+
+// Retention takes away what has been over for long enough.
+//
+// Rows are found by a reader, along the primary key, and a pass ends where the rows are young: what is kept costs it nothing, and no table
+// needs an index of its times. They are taken away by the writer, at most [sweepRows] of a table in one operation, and after each operation
+// the writer is left alone for nine times as long as that took: a pass takes a tenth of it at most.
+//
+// What is taken away, and what is not:
+//   - Lives that have ended, with their steps. Kept whatever their age: dead letters, messages that wait, whatever caused a life that is
+//     kept, and whatever an unfinished or dead message has caused or taken in. A message whose life is gone is new when it comes again.
+//   - Lanes of which no life is left: nobody has used them for as long. One whose chat has history stays: history is in the order of
+//     its places. A lane that is needed again is another row with another id, so that no epoch comes twice.
+//   - Audit events, fetched or unfetched replies in mailboxes, and history but for the newest [recentEntries] of a chat's session.
+//
+// The file does not shrink: SQLite uses the freed pages again. [Vacuum] gives them back to the disk.
+type Retention struct {
+	db     *DB
+	opts   RetentionOptions
+	stages []stage
+	swept  *prometheus.CounterVec
+	ran    *prometheus.GaugeVec
+}
+
+// stage sweeps one kind of row. It is left out of a pass when its rows are kept for ever.
+type stage struct {
+	table string
+	keep  time.Duration
+	sweep func(ctx context.Context, before time.Time) error
+}
+
+const (
+	sweepRows = 200 // of a table, in one operation
+	restShare = 9   // how long the writer is left alone after an operation, as a multiple of the time that it took
+	leastRest = time.Millisecond
+)
+
+// NewRetention checks the options; it starts nothing. Ids that would be forgotten before their time are [corebot.ErrInvalid].
+func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
+	for _, n := range []time.Duration{o.Messages, o.Dedupe, o.Audit, o.Mailbox, o.Usage, o.History, o.Every, time.Duration(o.HistoryEntries)} {
+		if n < 0 {
+			return nil, fmt.Errorf("%w: a number of the retention is negative: %d", corebot.ErrInvalid, n)
+		}
+	}
+	if o.Messages > 0 && o.Messages < o.Dedupe {
+		return nil, fmt.Errorf("%w: messages are kept for %v, and their ids must be known for %v", corebot.ErrInvalid, o.Messages, o.Dedupe)
+	}
+	o.Every = cmp.Or(o.Every, time.Hour)
+	r := &Retention{
+		db: db, opts: o,
+		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_retention_rows_total", Help: "Rows that were taken away because they were old enough.",
+		}, []string{"table"}),
+		ran: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "corebot_retention_last_pass_timestamp_seconds", Help: "When the last whole pass over a table ended, as unix time.",
+		}, []string{"table"}),
+	}
+	history := o.History
+	if o.HistoryEntries > 0 {
+		history = cmp.Or(history, longAgo)
+	}
+	r.stages = []stage{
+		{"message_life", o.Messages, r.sweepLives},
+		{"lanes", o.Messages, r.sweepLanes},
+		{"usage_days", o.Usage, r.sweepUsage},
+		{"audit_events", o.Audit, r.sweepAged(auditTable)},
+		{"mailbox", o.Mailbox, r.sweepAged(mailboxTable)},
+		{"history", history, r.sweepHistory},
+	}
+	if o.Metrics == nil {
+		return r, nil
+	}
+	if err := errors.Join(o.Metrics.Register(r.swept), o.Metrics.Register(r.ran)); err != nil {
+		return nil, fmt.Errorf("register the metrics of the retention: %w", err)
+	}
+	return r, nil
+}
+
+// longAgo is older than anything: rows are then kept by their number alone.
+const longAgo = 100 * 365 * 24 * time.Hour
+
+// startup is how long a new process is left to its messages before the first pass.
+const startup = time.Minute
+
+// Run sweeps now and then until ctx ends. A pass that fails is logged, and is made up for by the next.
+func (r *Retention) Run(ctx context.Context) error {
+	for wait := startup; rest(ctx, about(wait)) == nil; wait = r.opts.Every {
+		if err := r.Sweep(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, corebot.ErrClosed) {
+			r.opts.Log.Warn().Err(err).Msg("take away what is old")
+		}
+	}
+	return nil
+}
+
+// about is a time give or take a tenth, so that many Corebots on one machine do not sweep at once.
+func about(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(max(d/5, 1))
+}
+
+// rest sleeps, and says why it has not.
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Sweep makes one pass over every table. One that fails does not keep the others from being swept.
+func (r *Retention) Sweep(ctx context.Context) error {
+	var errs []error
+	for _, s := range r.stages {
+		if s.keep == 0 {
+			continue
+		}
+		now := time.Now()
+		if err := s.sweep(ctx, now.Add(-s.keep)); err != nil {
+			errs = append(errs, fmt.Errorf("sweep %s: %w", s.table, err))
+			continue
+		}
+		r.ran.WithLabelValues(s.table).Set(float64(time.Now().Unix()))
+	}
+	return errors.Join(errs...)
+}
+
+// drop runs one operation of the writer, counts what it took away, and leaves the writer alone for a while.
+func (r *Retention) drop(ctx context.Context, table string, fn func(*tx) (int64, error)) error {
+	began, gone := time.Now(), int64(0)
+	err := r.db.write(ctx, "sweep", func(t *tx) (err error) {
+		gone, err = fn(t)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.swept.WithLabelValues(table).Add(float64(gone))
+	return rest(ctx, max(leastRest, restShare*time.Since(began)))
+}

@@ -1,0 +1,103 @@
+package storage
+
+import (
+	"context"
+	"time"
+)
+
+// lifeOver says of a life m that it ended before a moment and that nothing keeps it.
+const lifeOver = `m."end" NOT IN ('', 'dead') AND m.ended_at < ?
+	AND NOT EXISTS (SELECT 1 FROM message_life c WHERE c.cause_id = m.id)
+	AND NOT EXISTS (SELECT 1 FROM message_life p WHERE p.id IN (m.cause_id, m.merged_id) AND p."end" IN ('', 'dead'))`
+
+var (
+	lifeTable = aged{
+		name: "message_life",
+		// What keeps a life is looked up where it matters, in the writer.
+		page: &query{`SELECT id, published_at, "end" NOT IN ('', 'dead') AND ended_at < ? FROM message_life WHERE id > ? ORDER BY id LIMIT ? + 0`},
+		drop: &query{`DELETE FROM message_life AS m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver},
+	}
+	dropSteps = &query{`DELETE FROM execution_steps WHERE rowid IN (
+		SELECT s.rowid FROM message_life m JOIN execution_steps s ON s.life_id = m.id WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` LIMIT ? + 0)`}
+	// A life has had one place in its lane for each of its runs.
+	countSwept = &query{`UPDATE lanes SET swept = swept + gone.places FROM (
+		SELECT m.lane_id AS lane, SUM(m.run) AS places FROM message_life m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` GROUP BY m.lane_id) AS gone
+		WHERE lanes.id = gone.lane`}
+)
+
+// sweepLives takes lives and their steps.
+func (r *Retention) sweepLives(ctx context.Context, before time.Time) error {
+	return r.walk(ctx, lifeTable, before, func(p page) error {
+		for more := true; more; {
+			err := r.drop(ctx, lifeTable.name, func(t *tx) (gone int64, err error) {
+				gone, more, err = dropLivesTx(t, p.first, p.last, before, sweepRows)
+				return gone, err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// dropLivesTx takes the lives between two ids that are over, those that were caused before those that caused them. When their journals have
+// more steps than an operation may take, it takes that many steps and leaves the rest for more.
+func dropLivesTx(t *tx, first, last int64, before time.Time, limit int64) (gone int64, more bool, err error) {
+	for {
+		steps, err := t.exec(dropSteps, first, last, before, limit)
+		if err != nil || steps == limit {
+			return gone, steps == limit, err
+		}
+		limit -= steps
+		if _, err := t.exec(countSwept, first, last, before); err != nil {
+			return gone, false, err
+		}
+		n, err := t.exec(lifeTable.drop, first, last, before)
+		gone += n
+		if err != nil || n == 0 {
+			return gone, false, err
+		}
+	}
+}
+
+// laneOver says of a lane l that it is empty and without lives: nobody has used it for as long as lives are kept. The places of a chat's inbound lane order its history:
+// while there is any, counting must not begin anew.
+const laneOver = `l.depth = 0 AND l.leased = 0 AND l.wake_at IS NULL
+	AND CASE l.direction
+	  WHEN 3 THEN NOT EXISTS (SELECT 1 FROM message_life m WHERE m.lane_id = l.id AND m.kind = 'control')
+	  ELSE l.next_seq - 1 = l.swept END
+	AND NOT (l.direction = 1 AND EXISTS (SELECT 1 FROM chats c JOIN history h ON h.chat_id = c.id
+	  WHERE c.agent = l.agent AND c.channel = l.channel AND c.account = l.account AND c.chat = l.chat AND c.thread = l.thread))`
+
+var (
+	lanePage  = &query{`SELECT l.id, ` + laneOver + ` FROM lanes l WHERE l.id > ? ORDER BY l.id LIMIT ? + 0`}
+	dropLanes = &query{`DELETE FROM lanes AS l WHERE l.id BETWEEN ? AND ? AND ` + laneOver}
+)
+
+// sweepLanes takes lanes. They are in no order of time, so a pass looks at each.
+func (r *Retention) sweepLanes(ctx context.Context, _ time.Time) error {
+	for cursor := int64(0); ; {
+		var rows int
+		var over bool
+		first := cursor + 1
+		err := r.db.reader.each(ctx, lanePage, func(s scanner) error {
+			var this bool
+			err := s.Scan(&cursor, &this)
+			rows, over = rows+1, over || this
+			return err
+		}, cursor, sweepRows)
+		if err != nil {
+			return err
+		}
+		if over {
+			last := cursor
+			if err := r.drop(ctx, "lanes", func(t *tx) (int64, error) { return t.exec(dropLanes, first, last) }); err != nil {
+				return err
+			}
+		}
+		if rows < sweepRows {
+			return nil
+		}
+	}
+}

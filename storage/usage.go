@@ -1,0 +1,145 @@
+package storage
+
+import (
+	"context"
+	"strings"
+
+	"github.com/corebot/corebot"
+)
+
+// maxModelName bounds the model names that are booked, in bytes: a provider says them.
+const maxModelName = 100
+
+var (
+	bookDay = &query{`INSERT INTO usage_days (day, agent, key, channel, account, sender, model,
+		  turns, input, output, cache_read, cache_write, cost, unpriced, estimated)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (day, key, sender, model) DO UPDATE SET
+		  turns = usage_days.turns + excluded.turns, input = usage_days.input + excluded.input, output = usage_days.output + excluded.output,
+		  cache_read = usage_days.cache_read + excluded.cache_read, cache_write = usage_days.cache_write + excluded.cache_write,
+		  cost = usage_days.cost + excluded.cost, unpriced = usage_days.unpriced + excluded.unpriced,
+		  estimated = usage_days.estimated + excluded.estimated`}
+	bookLife = &query{`UPDATE message_life SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?, unpriced = unpriced + ?
+		WHERE id = ?`}
+	hasStep = &query{`SELECT 1 FROM execution_steps WHERE life_id = ? AND run = ? AND position = ?`}
+)
+
+// bookTx adds what calls of models used to their day and says what it comes to, for the life of the message. turns is 1 when they end a turn.
+func (l *Ledger) bookTx(t *tx, d *corebot.Delivery, spent []corebot.Spent, turns int64) (sum corebot.Use, err error) {
+	books := l.db.accounting
+	for _, s := range spent {
+		u := books.Book(s)
+		u.Turns, turns = turns, 0
+		k, p := d.Message.Key, d.Message.Sender
+		_, err := t.exec(bookDay, books.Day(t.now), k.Agent, k.String(), p.Channel, p.Account, p.ID, modelName(s.Model),
+			u.Turns, u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, int64(u.Cost), u.UnpricedTokens, u.EstimatedTokens)
+		if err != nil {
+			return sum, err
+		}
+		sum = sum.Add(u)
+	}
+	return sum, nil
+}
+
+// modelName is a model's name as it is booked.
+func modelName(s string) string {
+	if len(s) > maxModelName {
+		s = s[:maxModelName]
+	}
+	return strings.ToValidUTF8(s, "?")
+}
+
+// bookStepTx books the answer that a step records, when it is recorded for the first time: a turn that resumes from its journal finds it
+// counted. Call it before the step is recorded.
+func (l *Ledger) bookStepTx(t *tx, d *corebot.Delivery, s corebot.Step) (use corebot.Use, err error) {
+	if s.Answer == nil || s.Answer.Usage == (corebot.Usage{}) {
+		return use, nil
+	}
+	var one int64
+	if known, err := t.one(hasStep, []any{&one}, d.Life, d.Run, s.Position); err != nil || known {
+		return use, err
+	}
+	if use, err = l.bookTx(t, d, []corebot.Spent{{Model: s.Answer.Model, Usage: s.Answer.Usage}}, 0); err != nil {
+		return use, err
+	}
+	return use, bookLifeTx(t, d.Life, use)
+}
+
+func bookLifeTx(t *tx, life int64, u corebot.Use) error {
+	if u == (corebot.Use{}) {
+		return nil
+	}
+	_, err := t.exec(bookLife, u.InputTokens, u.OutputTokens, int64(u.Cost), u.UnpricedTokens, life)
+	return err
+}
+
+// Books answers what was used.
+type Books struct{ db *DB }
+
+// NewBooks are the books of a database.
+func NewBooks(db *DB) *Books { return &Books{db} }
+
+const useSums = `SELECT COALESCE(SUM(u.turns), 0), COALESCE(SUM(u.input), 0), COALESCE(SUM(u.output), 0), COALESCE(SUM(u.cache_read), 0),
+	COALESCE(SUM(u.cache_write), 0), COALESCE(SUM(u.cost), 0), COALESCE(SUM(u.unpriced), 0), COALESCE(SUM(u.estimated), 0)
+	FROM usage_days u WHERE u.day BETWEEN ? AND ?`
+
+var (
+	useOfAll       = &query{useSums}
+	useOfChat      = &query{useSums + ` AND u.key = ?`}
+	useOfPrincipal = &query{useSums + ` AND u.channel = ? AND u.account = ? AND u.sender = ?`}
+	// Who is an admin, everywhere or in the chat, is what the grants say now.
+	useOfRole = &query{useSums + ` AND ? = (u.sender <> '' AND EXISTS (SELECT 1 FROM grants g WHERE g.role = 'admin' AND g.channel = u.channel
+		AND g.account = u.account AND g.sender = u.sender AND g.scope IN ('', u.key)))`}
+)
+
+// Use adds up what was used. A filter names at most one of chat, principal and role.
+func (b *Books) Use(ctx context.Context, f corebot.UseFilter) (u corebot.Use, err error) {
+	q, args := useOfAll, []any{f.From, f.To}
+	switch {
+	case f.Chat != (corebot.Key{}):
+		q, args = useOfChat, append(args, f.Chat.String())
+	case f.Principal != (corebot.Principal{}):
+		q, args = useOfPrincipal, append(args, f.Principal.Channel, f.Principal.Account, f.Principal.ID)
+	case f.Role != "":
+		q, args = useOfRole, append(args, f.Role == corebot.RoleAdmin)
+	}
+	_, err = b.db.reader.one(ctx, q, useColumns(&u), args...)
+	return u, err
+}
+
+func useColumns(u *corebot.Use) []any {
+	return []any{&u.Turns, &u.InputTokens, &u.OutputTokens, &u.CacheReadTokens, &u.CacheWriteTokens, (*int64)(&u.Cost), &u.UnpricedTokens, &u.EstimatedTokens}
+}
+
+var listDays = &query{`SELECT turns, input, output, cache_read, cache_write, cost, unpriced, estimated, day, key, channel, account, sender, model
+	FROM usage_days WHERE day BETWEEN ? AND ? ORDER BY day DESC, key, sender, model LIMIT ? + 0`}
+
+// Days lists what was used from one day to another, both included, newest day first, at most limit rows.
+func (b *Books) Days(ctx context.Context, from, to string, limit int) ([]corebot.UseRow, error) {
+	var out []corebot.UseRow
+	err := b.db.reader.each(ctx, listDays, func(s scanner) error {
+		var row corebot.UseRow
+		p := &row.Principal
+		err := s.Scan(append(useColumns(&row.Use), &row.Day, &row.Chat, &p.Channel, &p.Account, &p.ID, &row.Model)...)
+		out = append(out, row)
+		return err
+	}, from, to, limit)
+	return out, err
+}
+
+// settleTurnTx ends a claim and books what it spent beside its journal.
+func (l *Ledger) settleTurnTx(t *tx, d *corebot.Delivery, r corebot.Result) (used corebot.Use, err error) {
+	if len(r.Spent) > 0 { // a stale claim books nothing; without anything to book the settle finds out by itself
+		if err := holdsTx(t, d.Lease); err != nil {
+			return used, err
+		}
+	}
+	turns := int64(0)
+	if r.Outcome.Verb == corebot.Done {
+		turns = 1
+	}
+	if used, err = l.bookTx(t, d, r.Spent, turns); err != nil {
+		return used, err
+	}
+	return used, settleUseTx(t, d, r.Outcome, used)
+}
