@@ -19,7 +19,7 @@
 // process dies, the lease is void and the lane is claimed anew, with the journal of what was done.
 //
 // The agent ([github.com/corebot/corebot/agent]) makes the turn. It puts together what the operator wrote, what was said before, and
-// the message, and asks the model ([github.com/corebot/corebot/agent/llm] and below). Text streams past in memory
+// the message, has the model summarise what it has no room for, and asks the model ([github.com/corebot/corebot/agent/llm] and below). Text streams past in memory
 // ([github.com/corebot/corebot/internal/live]) for whoever watches. If the model asks for tools, its answer becomes a [Step] of
 // the journal; then each call passes the one call path ([github.com/corebot/corebot/tools]): decoded strictly, authorized by the
 // table of rules ([github.com/corebot/corebot/policy]), its intent on disk before it runs if it has side effects, its outcome

@@ -394,3 +394,61 @@ func tokens(r llm.Request) int {
 	}
 	return n
 }
+
+func TestASummaryIsKeptShortWhateverTheModelWrites(t *testing.T) {
+	model := summarized(apptest.Text(strings.Repeat("- and so on\n", 2_000)), numbered())
+	b := newBench(t, apptest.Options{Model: model, Agent: small})
+	b.chatOn(t, 1, 20)
+	if n := (llm.Estimate{}).Count(b.summary(t).Text); n > 200 {
+		t.Errorf("the summary has %d tokens", n)
+	}
+	for i, r := range model.Requests() {
+		if n := tokens(r); n > 800 {
+			t.Errorf("request %d has %d tokens", i, n)
+		}
+	}
+}
+
+// Where the prompt is nearly full without the conversation, a summary would be due in every turn.
+func TestAFullPromptIsNoReasonForASummaryInEveryTurn(t *testing.T) {
+	notes := &apptest.Notes{IdentityText: strings.Repeat("word ", 580)}
+	model := summarized(apptest.Text("- short"), numbered())
+	b := newBench(t, apptest.Options{Model: model, Agent: small, Notes: notes})
+	b.chatOn(t, 1, 20)
+	if n := len(summaries(model)); n > 0 {
+		t.Errorf("20 messages took %d summaries", n)
+	}
+}
+
+func TestBetweenTwoSummariesThereIsHalfARoomOfConversation(t *testing.T) {
+	model := summarized(apptest.Text("- short"), numbered())
+	o := agent.Options{ContextTokens: 4_000, OutputTokens: 500, Compaction: agent.Compaction{ReserveTokens: 200, KeepTokens: 3_200}}
+	b := newBench(t, apptest.Options{Model: model, Agent: o})
+	b.chatOn(t, 1, 120) // about 60 tokens each
+	if n := len(summaries(model)); n < 1 || n > 6 {
+		t.Errorf("120 messages took %d summaries", n)
+	}
+}
+
+func TestAJournalThatIsNotOfThisTurnIsNotWrittenOver(t *testing.T) {
+	model := summarized(apptest.Text("- short"), numbered())
+	o := small
+	o.Compaction.Off = true
+	b := newBench(t, apptest.Options{Model: model, Agent: o})
+	b.chatOn(t, 1, 14)
+	o.Compaction.Off, o.Tokenizer = false, llm.Estimate{}
+	a, err := agent.New(model, &witness{seen: new([]bool)}, b.Ledger, b.History, &apptest.Notes{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Say("a", "15", "and now?")
+	d := b.Claim()
+	c := call("c", search, "x")
+	d.Journal = []corebot.Step{{Position: 0, Kind: corebot.StepTool, State: corebot.StepDone, Call: &c, Result: &corebot.ToolResult{}}}
+	if _, err := a.Turn(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(summaries(model)); n != 0 || b.summary(t).Through != 0 {
+		t.Errorf("%d summaries were made at a place that is taken", n)
+	}
+}

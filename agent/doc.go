@@ -11,9 +11,19 @@
 //     an apology of the agent's own.
 //   - Text from outside is data. Only what the operator wrote (identity, user profile, tools notes, global memory) is in
 //     role=system; chat memory and tool results never are.
-//   - The system prompt is the same byte for byte while the files behind it are, so that providers can cache it.
-//   - The prompt has a budget in tokens. History is taken newest first, in whole turns: a tool call is never parted from its
-//     result.
+//   - Requests begin alike. The system prompt is the same byte for byte while the files behind it are, tools are offered in one order, and
+//     what is shown of earlier turns stays within a turn and grows at its end from turn to turn, until a summary takes its place: so
+//     that providers can cache it.
+//   - Every request is within the context, also in the middle of a turn, whatever its tools returned. Results are shortened before they are
+//     left out, a call is never parted from its result, and what the user said and the last answer's results are always there.
+//   - What has no room is summarised: once, in a commit of its own that also journals it, fenced by the lease; by the model, or as an extract
+//     where that cannot. Nothing is taken out of the history for it.
+//   - A provider that finds a prompt too long is asked once more, with half of it; then the turn fails for good. No turn is too long twice in
+//     the same way.
+//
+// Limits: what cannot be shortened (the operator's texts, the tools, the message itself) may be over the context by itself; the provider then says
+// so. Counts are the model's own where its vocabulary is known, and estimates on the high side elsewhere. The wall-clock limit is looked at
+// between calls: a model call or a tool that has begun ends by its own timeout, and so does the last call.
 //
 // The agent keeps no state between turns.
 package agent

@@ -8,7 +8,6 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
-	"github.com/corebot/corebot/internal/fault"
 )
 
 // A turn takes in what people say to it while it runs, and what was collected for it before it began. It looks between its steps: before each
@@ -33,9 +32,6 @@ func (t *turn) interjected(ctx context.Context) (bool, error) {
 			return false, cause
 		} else if err != nil {
 			return false, fmt.Errorf("take in what was said: %w", err)
-		}
-		if len(steps) > 0 {
-			fault.Point("merged", "after")
 		}
 		t.position += len(steps)
 		for _, s := range steps {

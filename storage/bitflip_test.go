@@ -22,9 +22,12 @@ func TestNoFlippedBitOfABodyChangesWhatIsRun(t *testing.T) {
 	earlier(t, dir, func(db *DB) {
 		publishTest(t, db, "chat", "1")
 		bits = 8 * len(sideQuery(t, dir, `SELECT body FROM message_queue`)[0])
+		var others []corebot.Message
 		for bit := 1; bit < bits; bit++ {
-			publishTest(t, db, fmt.Sprint("chat", bit), "1")
+			others = append(others, testMessage(fmt.Sprint("chat", bit), "1"))
 		}
+		_, err := NewQueue(db).Publish(t.Context(), others, corebot.Limits{})
+		must(t, err)
 	})
 	flipBodies(t, dir)
 	db := openTest(t, dir)

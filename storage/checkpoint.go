@@ -19,7 +19,7 @@ import (
 type CheckpointOptions struct {
 	Mark    int64         // bytes of the write-ahead log above which it is cut; 24 MiB
 	Limit   int64         // bytes above which somebody should know; 64 MiB
-	Every   time.Duration // between two looks at its size while it grows; 250 ms. Else four times that.
+	Every   time.Duration // between two looks at its size; 250 ms
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
 }
@@ -79,20 +79,15 @@ func NewCheckpoints(store *DB, o CheckpointOptions) (*Checkpoints, error) {
 // Close closes the connection.
 func (c *Checkpoints) Close() error { return c.db.Close() }
 
-// idle is how much longer a log that does not grow is left alone.
-const idle = 4
-
 // Run looks at the log until ctx ends.
 func (c *Checkpoints) Run(ctx context.Context) error {
-	for before := int64(0); ; {
-		wait := c.opts.Every
-		size := c.size()
-		if size <= before {
-			wait *= idle
-		}
-		before = size
-		c.look(ctx)
-		if rest(ctx, wait) != nil {
+	tick := time.NewTicker(c.opts.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			c.look(ctx)
+		case <-ctx.Done():
 			return nil
 		}
 	}

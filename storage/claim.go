@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -151,6 +152,9 @@ func (c *claimed) delivery(pool corebot.Pool) corebot.Delivery {
 		direction = corebot.Inbound
 	}
 	m, err := unpack(c.body, direction, c.key, corebot.Kind(c.kind), c.checksum)
+	if err == nil && m.ID != c.id {
+		err = fmt.Errorf("the stored message is %q and its body says %q", c.id, m.ID)
+	}
 	m.ID, m.CreatedAt = c.id, fromMillis(c.publishedAt)
 	err = cmp.Or(err, c.damaged)
 	return corebot.Delivery{

@@ -79,14 +79,15 @@ func TestACommitThatFailedAndHappenedIsASuccess(t *testing.T) {
 func TestACommitThatCannotBeLookedUpIsUnknown(t *testing.T) {
 	for _, happens := range []bool{false, true} {
 		dir := t.TempDir()
-		db := openFaulty(t, dir, happens, func(db *DB) { db.path += "/gone" })
+		there := filepath.Join(dir, FileName)
+		db := openFaulty(t, dir, happens, func(db *DB) { db.path = there + "/gone" })
 		if _, err := publishOne(db, "1"); !errors.Is(err, corebot.ErrCommitUnknown) {
 			t.Fatalf("got %v", err)
 		}
 		if _, err := publishOne(db, "2"); err == nil || errors.Is(err, corebot.ErrCommitUnknown) {
 			t.Fatalf("without a file: %v", err)
 		}
-		db.path = db.path[:len(db.path)-len("/gone")] // the writer looks at it with the next operation
+		db.path = there // the writer looks at it with the next operation
 		if r, err := publishOne(db, "1"); err != nil || r.Duplicate != happens {
 			t.Fatalf("when the file is back: %+v, %v", r, err)
 		}

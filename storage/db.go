@@ -35,6 +35,9 @@ type Options struct {
 	Queueing corebot.Queueing
 	// Accounting is how what turns spend is booked.
 	Accounting corebot.Accounting
+	// KeepParked leaves parked messages where they are. Otherwise they come back when the database is opened: what they were parked for may
+	// have been configured anew.
+	KeepParked bool
 }
 
 // DB is Corebot's database in one data directory. Its methods may be called from any goroutine; those that write need
@@ -87,6 +90,12 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	}
 	if err := db.conn.voidLeases(time.Now()); err != nil {
 		return nil, fmt.Errorf("void the leases of the last process: %w", classify(err))
+	}
+	if !o.KeepParked {
+		now := time.Now()
+		if _, err := db.conn.exec(dueNow, now, now); err != nil {
+			return nil, fmt.Errorf("have the parked messages come back: %w", classify(err))
+		}
 	}
 	if db.state, err = readState(db.conn); err != nil {
 		return nil, fmt.Errorf("read the state of the database: %w", classify(err))
@@ -167,7 +176,7 @@ var (
 // voidLeases makes the lanes that an earlier process held, or that waited for something of it, ready at once. The held ones stay
 // marked as leased: the next claim counts the loss, and finds the journal.
 // Times are of the wall clock: one that was ahead when they were written must not hold a chat. A head that waits for nothing is due
-// now, and none waits longer than longestWait. Parked messages come back: what they were parked for may have been configured anew.
+// now, and none waits longer than longestWait.
 func (c *prepared) voidLeases(now time.Time) error {
 	if _, err := c.exec(voidLeases, now, now); err != nil {
 		return err

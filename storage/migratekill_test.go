@@ -15,7 +15,7 @@ import (
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-var migrationKills = flag.Int("migrationkill.points", sample(20), "moments at which a migration is cut short, each in two ways")
+var migrationKills = flag.Int("migrationkill.points", 2*sample(10), "moments at which a migration is cut short, each in two ways")
 
 // recordMigration records how a directory's database is brought to the newest schema.
 func recordMigration(t *testing.T, dir string) *vfstest.Recording {
@@ -74,10 +74,21 @@ func cutShort(t *testing.T, recording *vfstest.Recording, look func(dir string))
 	}
 }
 
+// oldDatabase makes a database of the first schema with three messages that wait.
+func oldDatabase(t *testing.T, path string) {
+	t.Helper()
+	must(t, migrateTo(t.Context(), path, migrations.FS, 1))
+	sideQuery(t, path, `INSERT INTO lanes (id, direction, agent, channel, account, chat, thread, pool, next_seq, depth, bytes, wake_at)
+		VALUES (1, 1, 'main', 'test', '', 'chat', '', 'inbound', 4, 3, 6, 1)`)
+	for n := 1; n <= 3; n++ {
+		sideQuery(t, path, `INSERT INTO message_life (id, lane_id, message_id, kind, checksum, published_at) VALUES (?, 1, ?, 'prompt', x'00', 1)`, n, fmt.Sprint(n))
+		sideQuery(t, path, `INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (?, 1, ?, x'7b7d')`, n, n)
+	}
+}
+
 func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.T) {
 	dir := inMemory(t)
-	wholeDatabase(t, dir)
-	must(t, migrateTo(t.Context(), filepath.Join(dir, FileName), migrations.FS, 1))
+	oldDatabase(t, filepath.Join(dir, FileName))
 	cutShort(t, recordMigration(t, dir), func(dir string) {
 		if got := sideQuery(t, dir, `SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`); fmt.Sprint(got) != "[1 2 3]" {
 			t.Fatalf("waiting: %v", got)

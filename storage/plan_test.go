@@ -55,8 +55,8 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"lifeInChat": lifeInChat, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
 		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory, "historyPage": historyPage, "selectSummary": selectSummary, "selectRoles": selectRoles,
 		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause, "selectStore": selectStore,
-		"bookDay": bookDay, "bookLife": bookLife, "hasStep": hasStep, "useOfChat": useOfChat, "useOfPrincipal": useOfPrincipal,
-		"insertParked": insertParked, "countParked": countParked, "duePark": duePark, "nextDue": nextDue, "parkedOne": parkedOne, "oldestInLot": oldestInLot,
+		"bookLife": bookLife, "hasStep": hasStep, "useOfChat": useOfChat, "useOfPrincipal": useOfPrincipal,
+		"countParked": countParked, "duePark": duePark, "nextDue": nextDue, "parkedOne": parkedOne, "oldestInLot": oldestInLot,
 	} {
 		got := plan(t, path, q)
 		if got == "" {

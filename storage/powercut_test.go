@@ -146,7 +146,7 @@ func (r *round) revive(t *testing.T, dir string, at int) (wrong []string) {
 
 // The next round lives on what a power cut of the one before has left.
 func TestPowerCutsLoseNothingThatWasAcknowledged(t *testing.T) {
-	const rounds = 4
+	rounds := sample(4)
 	chance := rand.New(rand.NewPCG(4, 1))
 	dir := inMemory(t)
 	var r *round

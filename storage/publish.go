@@ -91,15 +91,6 @@ func pushTx(t *tx, d corebot.Direction, k corebot.Key, l lane, life int64, body 
 	return err
 }
 
-// laneTx finds or makes the lane of a conversation.
-func laneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
-	l, err := findLaneTx(t, d, k)
-	if err == nil {
-		err = makeLaneTx(t, d, k, &l)
-	}
-	return l, err
-}
-
 // findLaneTx gives an empty lane with id 0 when there is none.
 func findLaneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
 	l := lane{nextSeq: 1}

@@ -27,7 +27,7 @@ func inMemory(t testing.TB) string {
 // sample is how much of n is tried: under the race detector SQLite is thirty times slower, and a few are enough to find races.
 func sample(n int) int {
 	if raceDetector {
-		return min(n, max(n/20, 4))
+		return max(n/20, 2)
 	}
 	return n
 }

@@ -81,6 +81,7 @@ const failurePause = time.Second
 var (
 	begin     = &query{`BEGIN IMMEDIATE`}
 	commit    = &query{`COMMIT`}
+	emptyLog  = &query{`PRAGMA wal_checkpoint(TRUNCATE)`}
 	rollback  = &query{`ROLLBACK`}
 	bumpBatch = &query{`UPDATE store SET batch = ?, last_life = ? WHERE id = 1`}
 )
@@ -275,19 +276,54 @@ func (w *writer) commit(t *tx) error {
 	return w.resolve(err)
 }
 
-// resolve finds out by the batch number whether a commit that failed has happened after all.
+// resolve finds out by the batch number whether a commit that failed has happened after all, and makes the answer final. It asks the
+// connection that failed first: another one might be shown a transaction that was written and not synced.
 func (w *writer) resolve(cause error) error {
 	w.db.metrics.failedCommits.Inc()
 	number := w.batch + 1
-	w.conn = w.discard()
-	if err := w.ready(); err != nil {
-		w.db.log.Error().Err(err).AnErr("cause", cause).Msg("a commit failed and the database cannot be reopened")
-		return fmt.Errorf("%w: %v", corebot.ErrCommitUnknown, cause)
+	happened := false
+	err := w.seal(number, &happened)
+	if err != nil {
+		w.conn = w.discard()
+		if err = w.ready(); err == nil {
+			err = w.seal(number, &happened)
+		}
 	}
-	if w.batch == number { // ready has read the number that is stored now
+	switch {
+	case err != nil:
+		w.conn = w.discard()
+		w.db.log.Error().Err(err).AnErr("cause", cause).Msg("a commit failed and what became of it cannot be made sure")
+		return fmt.Errorf("%w: %v", corebot.ErrCommitUnknown, cause)
+	case happened:
 		return nil
 	}
 	return classify(cause)
+}
+
+// seal reads whether the commit of a number has happened and commits a batch of nothing on top. A COMMIT whose sync failed has written its
+// frames: nobody sees them, but a crash now could bring them back, or lose what is seen of them. What is synced over them, or after
+// them, ends that. A higher number than the one in question is that of an earlier seal, which left happened as it was.
+func (w *writer) seal(number int64, happened *bool) error {
+	_, _ = w.conn.exec(rollback) // mostly SQLite has rolled back already, and says that there is nothing to do
+	st, err := readState(w.conn)
+	if err != nil {
+		return fmt.Errorf("read the state of the database: %w", err)
+	}
+	if st.batch <= number {
+		*happened = st.batch == number
+	}
+	st.batch = max(st.batch, number) + 1
+	if _, err := w.conn.exec(begin); err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	if _, err := w.conn.exec(bumpBatch, st.batch, st.lastLife); err != nil {
+		return fmt.Errorf("write the batch number: %w", err)
+	}
+	if _, err := w.conn.exec(commit); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	w.state = st
+	return nil
 }
 
 // discard closes the connection and leaves none.
@@ -308,6 +344,11 @@ func (w *writer) ready() error {
 	conn, err := openWriteConn(w.db.path, w.db.vfs)
 	if err != nil {
 		return fmt.Errorf("reopen the database: %w", classify(err))
+	}
+	// What a new connection finds in the log may be written and not synced, and must not be built upon: it goes into the database, and
+	// the log begins anew. A reader may be in the way of that, but then the log has not been read anew either.
+	if err := conn.each(emptyLog, func(scanner) error { return nil }); err != nil {
+		return errors.Join(fmt.Errorf("empty the write-ahead log: %w", classify(err)), conn.Close())
 	}
 	state, err := readState(conn)
 	if err != nil {

@@ -69,7 +69,7 @@ func printChats(cmd *cobra.Command, chats []corebot.Chat, asJSON bool) error {
 	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	t := &teller{w: table}
 	if !asJSON && len(chats) > 0 {
-		t.line("KEY\tNAME\tREGISTERED\tSESSION\tSINCE")
+		t.line("KEY\tNAME\tREGISTERED\tSESSION\tMODE\tSINCE")
 	}
 	for _, c := range chats {
 		if asJSON {
@@ -78,7 +78,7 @@ func printChats(cmd *cobra.Command, chats []corebot.Chat, asJSON bool) error {
 			}
 			continue
 		}
-		t.line("%s\t%s\t%v\t%d\t%s", c.Key, oneLine(c.DisplayName, 30), c.Registered, c.Session, c.CreatedAt.Local().Format(time.DateTime))
+		t.line("%s\t%s\t%v\t%d\t%s\t%s", c.Key, oneLine(c.DisplayName, 30), c.Registered, c.Session, cmp.Or(c.QueueMode, byDefault), c.CreatedAt.Local().Format(time.DateTime))
 	}
 	if len(chats) == 0 && !asJSON {
 		t.line("no chats")
@@ -114,13 +114,18 @@ func newChatsShow(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			summary, err := storage.NewHistory(db).Summary(cmd.Context(), key)
+			if err != nil {
+				return err
+			}
 			if asJSON {
 				return printJSON(cmd, struct {
 					chatRow
+					Summary corebot.Summary `json:"summary,omitzero"`
 					History []corebot.Entry `json:"history"`
-				}{rowOf(chat), history})
+				}{rowOf(chat), summary, history})
 			}
-			return printHistory(cmd, chat, history)
+			return printHistory(cmd, chat, summary, history)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -128,10 +133,13 @@ func newChatsShow(s *shell) *cobra.Command {
 	return cmd
 }
 
-func printHistory(cmd *cobra.Command, chat corebot.Chat, history []corebot.Entry) error {
+func printHistory(cmd *cobra.Command, chat corebot.Chat, summary corebot.Summary, history []corebot.Entry) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	t.line("%s  %s", chat.Key, oneLine(chat.DisplayName, 60))
-	t.line("registered %v, session %d, queue mode %s, since %s\n", chat.Registered, chat.Session, cmp.Or(string(chat.QueueMode), "by default"), chat.CreatedAt.Local().Format(time.DateTime))
+	t.line("registered %v, session %d, queue mode %s, since %s\n", chat.Registered, chat.Session, cmp.Or(chat.QueueMode, byDefault), chat.CreatedAt.Local().Format(time.DateTime))
+	if summary.Through > 0 {
+		t.line("what the model is shown of older messages, by %s at %s:\n%s\n", cmp.Or(oneLine(summary.Model, 64), "an extract"), clock(summary.At), printable(summary.Text))
+	}
 	for _, e := range history {
 		who := string(e.Speaker)
 		if e.Name != "" {

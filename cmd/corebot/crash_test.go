@@ -90,13 +90,15 @@ func TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect(t *testing.T) {
 type crash struct {
 	t                   *testing.T
 	binary, home, model string
-	printed             string // by all processes
+	env                 []string // more settings
+	printed             string   // by all processes
 }
 
 // command prepares a run of the program on the home.
 func (c *crash) command(fault string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(c.t.Context(), c.binary, args...)
 	cmd.Env = append(os.Environ(), "COREBOT_HOME="+c.home, "OPENAI_BASE_URL="+c.model, "OPENAI_MODEL=scripted", "OPENAI_API_KEY=", "COREBOT_FAULT="+fault)
+	cmd.Env = append(cmd.Env, c.env...)
 	cmd.WaitDelay = 20 * time.Second
 	return cmd
 }

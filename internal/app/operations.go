@@ -154,7 +154,7 @@ func Change(ctx context.Context, home string, fn func(control.Caller) error) err
 
 // WithStore opens the store of a home for this process alone, with its writer running. It refuses beside a running Corebot.
 func WithStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
-	db, err := storage.Open(ctx, DataDir(home), storage.Options{Log: zerolog.Nop()})
+	db, err := storage.Open(ctx, DataDir(home), storage.Options{Log: zerolog.Nop(), KeepParked: true})
 	if err != nil {
 		return err
 	}

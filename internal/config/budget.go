@@ -17,7 +17,7 @@ type Usage struct {
 // Budget caps what may be used in a day. The tokens of input and output count together; a cost is an amount such as 2.50.
 type Budget struct {
 	ChatDailyTokens       int64  `mapstructure:"chat_daily_tokens" min:"0" doc:"tokens of each chat; 0 is no cap, here and in the others"`
-	ChatDailyCost         string `mapstructure:"chat_daily_cost" doc:"cost of each chat, such as 2.50; empty is no cap, here and in the others. What has no price costs nothing"`
+	ChatDailyCost         string `mapstructure:"chat_daily_cost" doc:"cost of each chat, such as 2.50, in quotes; empty is no cap, here and in the others. What has no price costs nothing"`
 	PrincipalDailyTokens  int64  `mapstructure:"principal_daily_tokens" min:"0" doc:"tokens of each sender, in all chats"`
 	PrincipalDailyCost    string `mapstructure:"principal_daily_cost" doc:"cost of each sender, in all chats"`
 	RoleNormalDailyTokens int64  `mapstructure:"role_normal_daily_tokens" min:"0" doc:"tokens of all who are normal, together"`

@@ -66,6 +66,8 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 		"channels.on_ambiguous": "hold", "bus.queue_mode": "collect", "log.level": "debug", "log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1", "llm.context_tokens": "9000",
 		"webhook.addr": "127.0.0.1:0", "observability.addr": "127.0.0.1:0", "webhook.callback_url": "https://example.com/replies",
 		"webhook.secret": signingSecret, "webhook.callback_secret": signingSecret, "admin.chat": "main:webhook::ops",
+		"llm.prices": "gpt-4o=2.50/10", "usage.time_zone": "Local", "budget.chat_daily_cost": "1", "budget.principal_daily_cost": "1.5",
+		"budget.role_normal_daily_cost": "2", "budget.role_admin_daily_cost": "2.5", "budget.total_daily_cost": "3",
 	}
 	var b strings.Builder
 	for _, s := range sections() {
@@ -74,6 +76,8 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 			value := another(t, l, texts[l.key])
 			l.put(&want, value)
 			switch v := value.(type) {
+			case string:
+				value = strconv.Quote(v) // an amount of money is text, too
 			case Secret:
 				value = v.Reveal()
 			case Providers:
@@ -141,7 +145,11 @@ func TestEverySettingCanBeSetInTheEnvironment(t *testing.T) {
 			section = name
 			continue
 		}
-		t.Setenv(variable(section+"."+name), strings.TrimSpace(value))
+		value = strings.TrimSpace(value)
+		if text, err := strconv.Unquote(value); err == nil { // in a variable everything is text
+			value = text
+		}
+		t.Setenv(variable(section+"."+name), value)
 	}
 	want.Home = homeWith(t, "corebot.yaml", "bus: {max_attempts: 77}")
 	if got := load(t, want.Home); got != want {

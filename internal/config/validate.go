@@ -47,11 +47,17 @@ func (c Config) validateCompaction() error {
 
 func (b Bus) validate() error { return atLeast("bus.backoff_max", b.BackoffMax, b.BackoffBase) }
 
+// usageLooksBack is how far back /usage tells of.
+const usageLooksBack = 30 * 24 * time.Hour
+
 // validateRetention: a message whose life was forgotten would be run again when its sender repeats it.
 func (c Config) validateRetention() error {
 	if kept, known := c.Retention.Messages, c.Bus.DedupeTTL; kept > 0 && kept < known {
 		return corebot.WithHint(fmt.Errorf("retention.messages is %v and bus.dedupe_ttl is %v", durationText(kept), durationText(known)),
 			"an id is known as long as its message is kept: retention.messages must be at least bus.dedupe_ttl, or 0s")
+	}
+	if kept := c.Retention.Usage; kept > 0 && kept < usageLooksBack {
+		return corebot.WithHint(fmt.Errorf("retention.usage is %v", durationText(kept)), "/usage looks back 30 days: it must be at least 720h, or 0s")
 	}
 	return nil
 }
