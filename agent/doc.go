@@ -7,6 +7,9 @@
 //     that is run again walks the same positions and takes from the journal what is there; only what is missing is done.
 //   - A turn ends. At text, at MaxIterations model calls, at the wall-clock limit, or when one call gave the same result three
 //     times; in the last three cases the model gets one more call, without tools, to say what it has.
+//   - A turn listens. What is said to it while it runs is taken in between its steps, in one commit that journals it and ends it as merged; the calls
+//     that were still to run are skipped. From the first word of another person on the turn has the lowest of their roles. A resumed
+//     turn hears the same at the same place.
 //   - Failures are errors. A model that fails makes the turn fail, to be retried by the rules of the bus; it is never answered with
 //     an apology of the agent's own.
 //   - Text from outside is data. Only what the operator wrote (identity, user profile, tools notes, global memory) is in

@@ -21,7 +21,7 @@ func (t *turn) recall(ctx context.Context) (err error) {
 	}
 	idle := t.opts.SessionIdle
 	if t.beginsSession = idle > 0 && !t.past.newest.IsZero() && t.delivery.PublishedAt.Sub(t.past.newest) > idle; t.beginsSession {
-		t.past = past{newest: t.past.newest}
+		t.past, t.asksFor = past{newest: t.past.newest}, ""
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (t *turn) makeRoom(ctx context.Context, offered []llm.Tool) error {
 	if t.settled {
 		return nil
 	}
-	t.settled = true
+
 	t.shown = pastWhole(t.past.turns)
 	if t.fits(t.view(offered), t.room-t.opts.Compaction.ReserveTokens) {
 		return nil

@@ -162,6 +162,63 @@ func (b *bench) turn2(t *testing.T, id, text string) (corebot.Result, error) {
 	return b.Agent.Turn(t.Context(), b.Claim())
 }
 
+func TestATurnIsHalvedOnceAlsoWhenALaterPromptOfItIsTooLong(t *testing.T) {
+	n := 0
+	model := apptest.Always(func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+		if n++; n == 22 {
+			return apptest.Asks(call("c", search, "it"))(ctx, r, onText)
+		}
+		return tooLong(map[bool]int{true: 100_000}[n <= 20]).Complete(ctx, r, onText)
+	})
+	b := newBench(t, apptest.Options{Model: model, Agent: agent.Options{ContextTokens: 4_000, OutputTokens: 200, Compaction: agent.Compaction{Off: true}}})
+	b.chatOn(t, 1, 20)
+	b.Say("a", "21", "go")
+	if _, err := b.Agent.Turn(t.Context(), b.Claim()); !errors.Is(err, corebot.ErrTooLarge) {
+		t.Fatalf("the turn ended with %v", err)
+	}
+	if n != 23 || b.runs[search] != 1 {
+		t.Errorf("after 20 calls there were %d: want one that is too long, one that asks for a tool, and one that is too long again", n-20)
+	}
+}
+
+// What is shown of the past is decided once in a turn: results of tools push old turns out, and cost no summary in the middle.
+func TestResultsOfToolsCauseNoSummaryInTheMiddleOfATurn(t *testing.T) {
+	asked := 0
+	model := summarized(apptest.Text("- short"), func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+		if last := r.Messages[len(r.Messages)-1]; last.Text == "search" || asked%4 > 0 {
+			if asked++; asked%4 > 0 {
+				return apptest.Asks(call("c", search, fmt.Sprint(asked)))(ctx, r, onText)
+			}
+		}
+		return apptest.Text("fine")(ctx, r, onText)
+	})
+	b := newBench(t, apptest.Options{Model: model, Agent: agent.Options{ContextTokens: 3_000, OutputTokens: 500}})
+	b.chatOn(t, 1, 20)
+	if len(summaries(model)) > 0 {
+		t.Fatal("there is a summary already")
+	}
+	b.more = strings.Repeat(" word", 1_500)
+	first := len(model.Requests())
+	b.answers(t, "21", "search")
+	all := model.Requests()[first:]
+	if len(all) != 4 || len(summaries(model)) > 0 {
+		t.Fatalf("the turn took %d calls, of which %d for summaries", len(all), len(summaries(model)))
+	}
+	if before, after := len(past(all[0])), len(past(all[3])); before < 20 || after >= before {
+		t.Errorf("%d messages of the past became %d: results were to push them out", before, after)
+	}
+}
+
+// past is what a request shows of earlier turns.
+func past(r llm.Request) []llm.Message {
+	for i, m := range r.Messages {
+		if strings.HasPrefix(m.Text, "<data kind=\"situation\">") {
+			return r.Messages[1:i]
+		}
+	}
+	return nil
+}
+
 func TestAPromptOfOneMessageThatIsTooLongIsNotSentTwice(t *testing.T) {
 	b := newBench(t, apptest.Options{Model: tooLong(100)})
 	if _, err := b.turn(t, strings.Repeat("word ", 500)); !errors.Is(err, corebot.ErrTooLarge) {

@@ -12,6 +12,8 @@
 //     can starve another.
 //   - One owner, fenced (G4). A claim leases a lane and raises its epoch. Whoever holds an older epoch can neither extend nor
 //     settle: [corebot.ErrLeaseLost].
+//   - Merged once. A message that the turn of another is to take in (a steer, a queue mode) waits in their lane; it leaves with the commit that
+//     journals it for that turn and ends it as merged, or else it is delivered like any other.
 //   - Leases end. One that is not extended is lost, and its lane is ready again; when the process starts, the leases of earlier
 //     processes are void at once.
 //   - Poison dies. A head whose lease was lost MaxLost times in a row without a new journal step is unfit; so is one whose stored

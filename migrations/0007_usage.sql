@@ -46,8 +46,9 @@ CREATE INDEX message_parked_lane ON message_parked (lane_id);
 INSERT INTO message_queue (life_id, lane_id, seq, body)
   SELECT p.life_id, p.lane_id, l.next_seq - 1 + ROW_NUMBER() OVER (PARTITION BY p.lane_id ORDER BY p.life_id), p.body
   FROM message_parked p JOIN lanes l ON l.id = p.lane_id;
-UPDATE lanes SET next_seq = next_seq + back.n, depth = depth + back.n, bytes = bytes + back.bytes, swept = swept + back.n, wake_at = COALESCE(wake_at, back.now)
-  FROM (SELECT lane_id, COUNT(*) AS n, SUM(LENGTH(body)) AS bytes, unixepoch() * 1000 AS now FROM message_parked GROUP BY lane_id) AS back
+UPDATE lanes SET next_seq = lanes.next_seq + back.n, depth = lanes.depth + back.n, bytes = lanes.bytes + back.size, swept = lanes.swept + back.n,
+  wake_at = COALESCE(lanes.wake_at, unixepoch() * 1000)
+  FROM (SELECT lane_id, COUNT(*) AS n, SUM(LENGTH(body)) AS size FROM message_parked GROUP BY lane_id) AS back
   WHERE lanes.id = back.lane_id;
 DROP TABLE message_parked;
 ALTER TABLE chats DROP COLUMN model_session;

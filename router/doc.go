@@ -10,6 +10,10 @@
 //   - Shutdown is not a failure. Claims end first; turns have the drain time to finish; the rest are released without
 //     counting an attempt and resume from their journal.
 //   - /stop acts at accept: it is stored with its effect before it is acknowledged, and cancels the turn that runs.
+//   - A prompt that interrupts is stored with the stop of the turn that runs, and cancels it like /stop.
+//   - /steer acts at accept: it is stored as a prompt that the turn which runs takes in, unless that ends before. For whoever may not
+//     steer that turn, and with nothing running, it is a prompt that waits its turn.
+//   - /why tells a message's life to its sender, or an admin, and knows no message of another chat.
 //   - /retry acts at accept too: whoever sent a message that was given up, or an admin, has it tried again, once however often
 //     they ask; others are denied, with an audit event.
 //

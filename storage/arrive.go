@@ -16,7 +16,7 @@ var (
 	selectTail = &query{`SELECT q.life_id, q.merge_into, m.sender, m.kind FROM message_queue q JOIN message_life m ON m.id = q.life_id
 		WHERE q.lane_id = ? ORDER BY q.seq DESC LIMIT 1`}
 	stillWaits  = &query{`SELECT 1 FROM message_queue WHERE life_id = ?`}
-	selectGroup = &query{`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) FROM message_queue WHERE merge_into = ?`}
+	selectGroup = &query{`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) FROM message_queue WHERE merge_into = ? AND merge_into <> 0`}
 	selectQuiet = &query{`SELECT quiet_from FROM lanes WHERE id = ?`}
 
 	insertMerging = &query{`INSERT INTO message_queue (life_id, lane_id, seq, body, merge_into) VALUES (?, ?, ?, ?, ?)`}

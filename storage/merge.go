@@ -9,8 +9,9 @@ import (
 )
 
 var (
+	// "<> 0" is what the planner needs to see that the index of merges will do.
 	waitingMerges = &query{`SELECT q.life_id, LENGTH(q.body), q.body, m.message_id, m.kind, m.checksum, m.published_at
-		FROM message_queue q JOIN message_life m ON m.id = q.life_id WHERE q.merge_into = ? ORDER BY q.seq LIMIT ? + 0`}
+		FROM message_queue q JOIN message_life m ON m.id = q.life_id WHERE q.merge_into = ? AND q.merge_into <> 0 ORDER BY q.seq LIMIT ? + 0`}
 	mergesInto = &query{`SELECT merge_into <> 0 FROM message_queue WHERE life_id = ?`}
 	unqueue    = &query{`DELETE FROM message_queue WHERE life_id = ? AND lane_id = ? AND merge_into = ?`}
 	shrinkLane = &query{`UPDATE lanes SET depth = depth - ?, bytes = bytes - ? WHERE id = ? AND epoch = ? AND leased = 1`}

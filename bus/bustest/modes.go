@@ -108,8 +108,10 @@ func commandDoesNotSteer(s *suite) {
 	s.settle(d, answered())
 	d = s.claim("new")
 	s.publish("a", "2") // a command takes nothing in
+	s.waits("3", d.Life)
 	s.settle(d, answered())
 	s.answerNext("2")
+	s.answerNext("3")
 }
 
 func promptInterrupts(s *suite) {

@@ -59,9 +59,13 @@ func parkedGetsNext(s *suite) {
 		p := s.claimLater(corebot.InboundPool, 1)
 		o.At = time.Now()
 		s.settle(d, o)
-		if o.Verb == corebot.Done || o.Verb == corebot.Dead {
+		switch o.Verb {
+		case corebot.Done, corebot.Dead:
 			s.now(p, chat+"2")
-		} else {
+		case corebot.Park: // at the tail now
+			s.settle(s.now(p, chat+"2"), answered())
+			s.claim(chat + "1")
+		default:
 			s.settle(s.now(p, chat+"1"), answered())
 			s.claim(chat + "2")
 		}
