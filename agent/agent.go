@@ -134,7 +134,7 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 	answer, err := t.converse(ctx)
 	if err != nil {
 		if errors.Is(err, corebot.ErrStopped) {
-			t.stop(ctx)
+			t.stop()
 		}
 		return corebot.Result{History: t.said, Spent: t.spent, BeginsSession: t.beginsSession}, err
 	}

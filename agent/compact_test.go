@@ -120,8 +120,11 @@ func TestASummaryIsMadeOnceHoweverOftenItsTurnIsTried(t *testing.T) {
 	broken := &corebot.Failure{Class: corebot.Transient, Err: errors.New("later")}
 	fail := false
 	model := summarized(apptest.Text("- short"), func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
-		if fail {
+		switch {
+		case fail:
 			return corebot.Answer{}, broken
+		case r.Messages[len(r.Messages)-1].Role == llm.User:
+			return apptest.Asks(call("c", search, "it"))(ctx, r, onText)
 		}
 		return apptest.Text("fine")(ctx, r, onText)
 	})
@@ -155,11 +158,15 @@ func TestASummaryIsMadeOnceHoweverOftenItsTurnIsTried(t *testing.T) {
 				t.Error("the second attempt does not show the summary of the first")
 			}
 			life := b.Life(fmt.Sprint(i))
-			if len(life.Steps) != 1 || life.Steps[0].Kind != corebot.StepSummary {
-				t.Errorf("the journal is %+v", life.Steps)
+			var kinds []corebot.StepKind
+			for _, s := range life.Steps {
+				kinds = append(kinds, s.Kind)
 			}
-			if life.Usage.InputTokens != 20 || life.Usage.OutputTokens != 10 {
-				t.Errorf("a summary and an answer of 10 and 5 tokens are counted as %+v", life.Usage)
+			if !slices.Equal(kinds, []corebot.StepKind{corebot.StepSummary, corebot.StepModel, corebot.StepTool}) {
+				t.Errorf("the journal has %q", kinds)
+			}
+			if life.Usage.InputTokens != 30 || life.Usage.OutputTokens != 15 {
+				t.Errorf("a summary and two answers of 10 and 5 tokens are counted as %+v", life.Usage)
 			}
 		}
 	}
@@ -261,7 +268,11 @@ func TestAStopEndsASummaryAndStoresNone(t *testing.T) {
 		stop(corebot.ErrStopped)
 		return apptest.Hangs()(ctx, r, onText)
 	}, numbered())
-	b := newBench(t, apptest.Options{Model: model, Agent: small})
+	journal := &unsummarized{}
+	b := newBench(t, apptest.Options{Model: model, Agent: small, Journal: func(j agent.Journal) agent.Journal {
+		journal.Journal = j
+		return journal
+	}})
 	for i := 1; ctx.Err() == nil; i++ {
 		b.Say("a", fmt.Sprint(i), say40(i))
 		d := b.Claim()
@@ -271,10 +282,21 @@ func TestAStopEndsASummaryAndStoresNone(t *testing.T) {
 			if err := errors.Join(err, b.Ledger.Commit(t.Context(), d, r)); err != nil {
 				t.Fatal(err)
 			}
-		case !errors.Is(err, corebot.ErrStopped) || b.summary(t).Through != 0:
-			t.Errorf("the turn ended with %v and the summary %+v", err, b.summary(t))
+		case !errors.Is(err, corebot.ErrStopped) || journal.asked:
+			t.Errorf("the turn ended with %v, and a summary was to be stored: %v", err, journal.asked)
 		}
 	}
+}
+
+// unsummarized notes that a summary was to be stored.
+type unsummarized struct {
+	agent.Journal
+	asked bool
+}
+
+func (j *unsummarized) Summarize(context.Context, corebot.Delivery, corebot.Step, corebot.Summary) error {
+	j.asked = true
+	return corebot.ErrStopped
 }
 
 func TestAWorkerThatLostItsLeaseStoresNoSummary(t *testing.T) {

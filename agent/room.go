@@ -41,7 +41,7 @@ func (t *turn) makeRoom(ctx context.Context, offered []llm.Tool) error {
 	if t.settled {
 		return nil
 	}
-
+	t.settled = true
 	t.shown = pastWhole(t.past.turns)
 	if t.fits(t.view(offered), t.room-t.opts.Compaction.ReserveTokens) {
 		return nil

@@ -112,9 +112,7 @@ func (t *turn) skip(calls []corebot.ToolCall) {
 }
 
 // stop ends the history of a turn that was stopped: every open call gets a result, and a note stands for the answer.
-func (t *turn) stop(ctx context.Context) {
+func (t *turn) stop() {
 	t.settleOpenCalls()
-	if err := t.listen(ctx); err == nil { // else the history goes without what was said last; the journal has it
-		t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: stoppedText})
-	}
+	t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: stoppedText})
 }

@@ -120,6 +120,23 @@ func TestWhatWasTakenInIsHeardAlsoWithALowerLimitAfterARestart(t *testing.T) {
 	}
 }
 
+func TestWhatWasCollectedBeforeTheTurnIsHeardAgainWhenItResumes(t *testing.T) {
+	b := newBench(t, apptest.Options{}, apptest.Text("done"))
+	b.Say("a", "1", "go")
+	d := b.Claim()
+	d.Journal = []corebot.Step{{Kind: corebot.StepMerge, State: corebot.StepDone, Merged: &corebot.Merged{ID: "2", Sender: d.Message.Sender, Text: "and more"}}}
+	r, err := b.Agent.Turn(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := apptest.Transcript(r.History), []string{"user: go", "user: and more", "assistant: done"}; !slices.Equal(got, want) {
+		t.Errorf("the history is %q, want %q", got, want)
+	}
+	if first := b.model.Requests()[0].Messages; first[len(first)-1].Text != "and more" {
+		t.Errorf("the model was first shown %+v", first)
+	}
+}
+
 func TestATurnThatNobodySpokeToDoesNotLookBeforeItsFirstCall(t *testing.T) {
 	looks := 0
 	b := newBench(t, apptest.Options{Journal: func(j agent.Journal) agent.Journal { return counter{j, &looks} }}, apptest.Text("hi"))

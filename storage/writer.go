@@ -197,7 +197,11 @@ func (w *writer) attempt(ops []*op) error {
 	if _, err := w.conn.exec(begin); err != nil {
 		return w.refuse(ops, classify(err))
 	}
-	t := &tx{now: started.Truncate(time.Millisecond), conn: w.conn, total: w.total, lastLife: w.lastLife, wakes: w.parked.wakes, diskLow: w.db.diskLow.Load(), queueing: w.db.queueing, backAt: w.backAt, lanePlaces: w.db.limits.LaneDepth}
+	t := &tx{
+		now: started.Truncate(time.Millisecond), conn: w.conn,
+		total: w.total, lastLife: w.lastLife, wakes: w.parked.wakes, backAt: w.backAt,
+		diskLow: w.db.diskLow.Load(), queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
+	}
 	verdicts := make([]error, len(ops))
 	for i, o := range ops {
 		before := t.writes

@@ -2,6 +2,7 @@ package bustest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -21,8 +22,10 @@ func modeSpecs() []spec {
 		{"in mode collect what comes while a turn runs is one turn after it", collectedBehindATurn},
 		{"in mode collect whoever is never silent is heard all the same", collectingEnds},
 		{"in mode collect a turn has a bounded number of messages", collectingIsBounded},
+		{"in mode collect the rate of the chat holds too", collectedIsPaced},
 		{"a silence goes on after a restart", silenceSurvivesRestart},
 		{"what was collected for a message that is stopped has turns of its own", collectedForAStopped},
+		{"what an operator puts into a lane has no mode", editedLetterDoesNotInterrupt},
 		{"a chat keeps its mode when its lane is new, and can have the default again", modeIsKept},
 		{"a mode that does not exist is refused", unknownModeIsRefused},
 		{"a flood of commands that find nothing to do is refused", controlsArePaced},
@@ -250,6 +253,20 @@ func collectedBehindATurn(s *suite) {
 	time.Sleep(Debounce)
 	s.settle(d, answered())
 	s.answerWith("5") // at once
+	s.publish("a", "6")
+	time.Sleep(Debounce)
+	d = s.claim("6")
+	for range corebot.MaxDebounces + 1 { // a long turn does not use up the silence of what comes late in it
+		time.Sleep(Debounce)
+		_, err := s.bus.Extend(s.t.Context(), []corebot.Lease{d.Lease})
+		s.must(err)
+	}
+	s.publish("a", "7")
+	s.settle(d, answered())
+	s.nothingReady()
+	s.publish("a", "8")
+	time.Sleep(Debounce)
+	s.answerWith("7", "8")
 }
 
 func collectingEnds(s *suite) {
@@ -282,6 +299,40 @@ func collectingIsBounded(s *suite) {
 	}
 	s.settle(d, answered())
 	s.answerWith(fmt.Sprint(corebot.MaxCollected))
+	s.mode("b", corebot.ModeCollect)
+	s.publish("b", "small")
+	big := prompt("b", "big")
+	big.Parts = corebot.TextPart(strings.Repeat("x", corebot.MaxCollectedBytes))
+	_, err := s.bus.Publish(s.t.Context(), big)
+	s.must(err)
+	time.Sleep(Debounce)
+	s.answerWith("small")
+	s.answerWith("big")
+}
+
+func editedLetterDoesNotInterrupt(s *suite) {
+	s.mode("a", corebot.ModeInterrupt)
+	life := s.dead("a", "1")
+	s.publish("a", "2")
+	d := s.claim("2")
+	s.must(s.Administer.Edit(s.t.Context(), life, "edited", "another text"))
+	s.settle(d, retryIn(0))
+	if d = s.claim("2"); d.Stopped {
+		s.t.Fatal("an operator's edit stopped the turn that runs")
+	}
+}
+
+func collectedIsPaced(s *suite) {
+	s.paced(1)
+	s.mode("a", corebot.ModeCollect)
+	s.publish("a", "1")
+	time.Sleep(Debounce)
+	s.answerWith("1")
+	s.publish("a", "2")
+	time.Sleep(Debounce)
+	s.nothingReady()
+	time.Sleep(every)
+	s.answerWith("2")
 }
 
 func silenceSurvivesRestart(s *suite) {
