@@ -390,6 +390,26 @@ func TestARequestForASummaryIsWithinTheContext(t *testing.T) {
 	}
 }
 
+// A chat may have much more than a context when compaction is switched on.
+func TestASummaryIsOfTheNewestThatHasRoom(t *testing.T) {
+	o := small
+	o.Compaction.Off = true
+	b := newBench(t, apptest.Options{Model: apptest.Always(numbered()), Agent: o})
+	b.chatOn(t, 1, 60)
+	b.Close()
+	model := summarized(apptest.Text("- short"), numbered())
+	b = newBench(t, apptest.Options{Model: model, Agent: small, Dir: b.Dir})
+	b.answers(t, "61", "and now?")
+	asked := summaries(model)
+	if len(asked) != 1 || tokens(asked[0]) > 800 {
+		t.Fatalf("%d summaries", len(asked))
+	}
+	text := asked[0].Messages[1].Text
+	if !strings.Contains(text, "\n(what was said before that is left out)\n- ") || strings.Contains(text, "message 1 ") || !strings.Contains(text, "message 50 ") {
+		t.Errorf("it is made of\n%s", text)
+	}
+}
+
 // scriptedSearch searches once for each message that tells it to.
 func scriptedSearch() apptest.Reply {
 	return func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
