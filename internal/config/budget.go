@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	_ "time/tzdata" // a bare machine or container has no zones of its own
 
 	"github.com/corebot/corebot"
 )
