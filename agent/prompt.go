@@ -29,7 +29,7 @@ func (t *turn) systemPrompt() (llm.Message, error) {
 			return llm.Message{}, fmt.Errorf("read the %s: %w", strings.ToLower(section.title), err)
 		}
 		if text = strings.TrimSpace(text); text != "" {
-			fmt.Fprintf(&b, "# %s\n\n%s\n\n", section.title, text)
+			b.WriteString("# " + section.title + "\n\n" + text + "\n\n")
 		}
 	}
 	b.WriteString(ground)

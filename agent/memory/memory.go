@@ -35,8 +35,9 @@ type Options struct {
 
 // Store reads and writes pages. It is safe for use by several goroutines.
 type Store struct {
-	root *rootfs.Root
-	max  int64
+	root   *rootfs.Root
+	global *rootfs.Cache // every turn reads this page
+	max    int64
 }
 
 // New keeps the pages in root, which must be the only one that writes the workspace.
@@ -47,12 +48,16 @@ func New(root *rootfs.Root, o Options) (*Store, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
-	return &Store{root: root, max: o.MaxBytes}, nil
+	return &Store{root: root, global: rootfs.NewCache(root), max: o.MaxBytes}, nil
 }
 
 // Read returns a page. One that was never written is empty.
 func (s *Store) Read(p Page) (string, error) {
-	data, err := s.root.ReadFile(string(p), s.max)
+	read := s.root.ReadFile
+	if p == Global {
+		read = s.global.ReadFile
+	}
+	data, err := read(string(p), s.max)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -21,6 +21,7 @@ const maxNote = 64 << 10
 // notes are the texts of a workspace directory, as the agent reads them.
 type notes struct {
 	root   *rootfs.Root
+	texts  *rootfs.Cache // the operator's
 	memory *memory.Store
 }
 
@@ -41,7 +42,7 @@ func openWorkspace(dir string) (*notes, error) {
 	if err != nil {
 		return nil, errors.Join(corebot.WithHint(fmt.Errorf("fill the workspace: %w", err), hint), root.Close())
 	}
-	n := &notes{root, store}
+	n := &notes{root, rootfs.NewCache(root), store}
 	for _, read := range []func() (string, error){n.Identity, n.User, n.Tools, n.GlobalMemory} {
 		if _, err := read(); err != nil { // every turn needs them: better said now than by each message
 			err = corebot.WithHint(fmt.Errorf("read the workspace: %w", err), fmt.Sprintf("the texts of the prompt are plain files of at most %d KiB", maxNote>>10))
@@ -74,7 +75,7 @@ func (n *notes) ChatMemory(k corebot.Key) (string, error) { return n.memory.Read
 
 // read gives a text of the workspace; one that is missing is empty.
 func (n *notes) read(name string) (string, error) {
-	data, err := n.root.ReadFile(name, maxNote)
+	data, err := n.texts.ReadFile(name, maxNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

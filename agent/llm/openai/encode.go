@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
+// encode makes the request without its tools: see [toolText].
 func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api.ChatCompletionRequest {
 	out := api.ChatCompletionRequest{Model: m.endpoint.Model, Stream: true}
 	if !m.noStreamOptions.Load() {
@@ -27,11 +28,6 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api
 	attach := llm.NewAttacher(m.endpoint.Blobs, func(mediaType string) bool { return m.endpoint.Vision && isImage(mediaType) })
 	for _, msg := range r.Messages {
 		out.Messages = append(out.Messages, m.encodeMessage(ctx, msg, names, attach))
-	}
-	for _, t := range r.Tools {
-		out.Tools = append(out.Tools, api.Tool{Type: api.ToolTypeFunction, Function: &api.FunctionDefinition{
-			Name: names.Encode(t.Name), Description: t.Description, Parameters: llm.SchemaOf(t),
-		}})
 	}
 	return out
 }
@@ -98,11 +94,12 @@ func reportedUsage(u *api.Usage) corebot.Usage {
 }
 
 // asEvent spells an event so that go-openai hands it over as it is. A chunk that begins with an error, also with a null one, it would
-// take out of the stream and, if it cannot read the error, lose; a space hides it.
+// take out of the stream and, if it cannot read the error, lose; a space hides it. It reads lines: the empty one behind an event would only cost
+// it time.
 func asEvent(data []byte) ([]byte, error) {
 	out := append(make([]byte, 0, len(data)+16), "data: "...)
 	if bytes.HasPrefix(data, []byte(`{"error":`)) {
 		out, data = append(out, "{ "...), data[1:]
 	}
-	return append(append(out, data...), "\n\n"...), nil
+	return append(append(out, data...), "\n"...), nil
 }

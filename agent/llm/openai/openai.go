@@ -35,6 +35,8 @@ type Model struct {
 
 	// noStreamOptions remembers that the provider refuses stream_options, so that only the first call pays for finding out.
 	noStreamOptions atomic.Bool
+
+	tools toolText
 }
 
 var _ llm.Model = (*Model)(nil)
@@ -60,14 +62,18 @@ func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)
 		return corebot.Answer{}, context.Cause(ctx)
 	}
 	names := llm.NewNames(r)
+	tools, err := m.tools.of(r.Tools, names)
+	if err != nil {
+		return corebot.Answer{}, m.failure(err)
+	}
 	request := m.encode(ctx, r, names)
 	callCtx, stop := m.endpoint.Limit(ctx)
 	defer stop()
 
-	a, err := m.attempt(callCtx, request, onText)
+	a, err := m.attempt(callCtx, request, tools, onText)
 	if err != nil && request.StreamOptions != nil && refusesStreamOptions(err) {
 		request.StreamOptions = nil
-		if a, err = m.attempt(callCtx, request, onText); err == nil {
+		if a, err = m.attempt(callCtx, request, tools, onText); err == nil {
 			m.noStreamOptions.Store(true)
 		}
 	}
@@ -86,12 +92,12 @@ func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)
 }
 
 // attempt makes one HTTP request and reads its stream to the end.
-func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, onText func(string)) (*assembly, error) {
+func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, tools []byte, onText func(string)) (*assembly, error) {
 	x := m.endpoint.Begin(ctx, asEvent)
 	defer x.Close()
 	config := api.DefaultConfig(m.endpoint.APIKey)
 	config.BaseURL = m.endpoint.BaseURL
-	config.HTTPClient = x // one per call: go-openai's errors carry no headers, the exchange does
+	config.HTTPClient = withField{x, tools} // one exchange per call: go-openai's errors carry no headers, it does
 	stream, err := api.NewClientWithConfig(config).CreateChatCompletionStream(x.Context(), request)
 	if err != nil {
 		return nil, x.Explain(err)

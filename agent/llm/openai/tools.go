@@ -1,0 +1,89 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	api "github.com/sashabaranov/go-openai"
+
+	"github.com/corebot/corebot/agent/llm"
+)
+
+// toolText keeps the offered tools as they stand in a request. They are the larger part of most requests and the same in nearly all of them, so
+// they are encoded when they change and not for every call.
+type toolText struct{ last atomic.Pointer[encodedTools] }
+
+type encodedTools struct {
+	tools []llm.Tool
+	text  []byte // a field of a JSON object with the comma behind it; empty for no tools
+}
+
+// of gives the field for the tools of a request. What they are called depends on nothing else: see [llm.Names].
+func (t *toolText) of(tools []llm.Tool, names *llm.Names) ([]byte, error) {
+	if len(tools) == 0 {
+		return nil, nil
+	}
+	if last := t.last.Load(); last != nil && slices.EqualFunc(last.tools, tools, sameTool) {
+		return last.text, nil
+	}
+	text, err := encodeTools(tools, names)
+	if err == nil {
+		t.last.Store(&encodedTools{slices.Clone(tools), text})
+	}
+	return text, err
+}
+
+func sameTool(a, b llm.Tool) bool {
+	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
+}
+
+func encodeTools(tools []llm.Tool, names *llm.Names) ([]byte, error) {
+	encoded := make([]api.Tool, len(tools))
+	for i, t := range tools {
+		encoded[i] = api.Tool{Type: api.ToolTypeFunction, Function: &api.FunctionDefinition{
+			Name: names.Encode(t.Name), Description: t.Description, Parameters: llm.SchemaOf(t),
+		}}
+	}
+	list, err := json.Marshal(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("encode the tools: %w", err)
+	}
+	return slices.Concat([]byte(`"tools":`), list, []byte(",")), nil
+}
+
+// withField is an HTTP client that puts a field at the beginning of the JSON object of each request's body.
+type withField struct {
+	api.HTTPDoer
+	field []byte
+}
+
+func (c withField) Do(req *http.Request) (*http.Response, error) {
+	if len(c.field) == 0 {
+		return c.HTTPDoer.Do(req)
+	}
+	body, again := req.Body, req.GetBody
+	if req.Body, req.GetBody = c.insert(body), nil; again != nil {
+		req.GetBody = func() (io.ReadCloser, error) { // for a connection that turns out to be closed
+			body, err := again()
+			if err != nil {
+				return nil, err
+			}
+			return c.insert(body), nil
+		}
+	}
+	req.ContentLength += int64(len(c.field))
+	return c.HTTPDoer.Do(req)
+}
+
+// insert reads a body that begins with a brace, and has a field of its own to follow.
+func (c withField) insert(body io.ReadCloser) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(body, 1), bytes.NewReader(c.field), body), body}
+}
