@@ -111,8 +111,13 @@ func (t *turn) skip(calls []corebot.ToolCall) {
 	}
 }
 
-// stop ends the history of a turn that was stopped: every open call gets a result, and a note stands for the answer.
+// stop ends the history of a turn that was stopped: every open call gets a result, and a note stands for the answer, or for the rest of one that
+// its chat has seen the beginning of.
 func (t *turn) stop() {
 	t.settleOpenCalls()
-	t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: stoppedText})
+	text := stoppedText
+	if begun := t.streamed.String(); !blank(begun) {
+		text = begun + "\n\n" + stoppedText
+	}
+	t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: text})
 }

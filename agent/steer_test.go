@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -170,5 +171,34 @@ func TestWhatComesInTheLastRoundWaitsItsTurn(t *testing.T) {
 	b.WantEnd("s", "")
 	if last := b.model.Last().Messages; last[len(last)-1].Role != llm.User {
 		t.Errorf("the model was last shown %+v", last)
+	}
+}
+
+func TestWhatAStoppedAnswerHasSaidStaysInTheHistory(t *testing.T) {
+	for name, c := range map[string]struct {
+		said []string // pieces, and "" for what is taken back
+		want []string
+	}{
+		"nothing":    {nil, []string{"user: go", "assistant: [stopped by the user]"}},
+		"a part":     {[]string{"The answer ", "is"}, []string{"user: go", "assistant: The answer is\n\n[stopped by the user]"}},
+		"taken back": {[]string{"The answer", "", "No, it"}, []string{"user: go", "assistant: No, it\n\n[stopped by the user]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancelCause(t.Context())
+			b := newBench(t, apptest.Options{Model: apptest.Script(func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+				for _, piece := range c.said {
+					if onText(piece); piece == "" {
+						r.OnReset()
+					}
+				}
+				stop(corebot.ErrStopped)
+				return apptest.Hangs()(ctx, r, onText)
+			})})
+			b.Say("a", "1", "go")
+			r, err := b.Agent.Turn(ctx, b.Claim())
+			if got := apptest.Transcript(r.History); !errors.Is(err, corebot.ErrStopped) || !slices.Equal(got, c.want) {
+				t.Errorf("%v, and the history is %q", err, got)
+			}
+		})
 	}
 }

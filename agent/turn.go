@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -41,6 +42,7 @@ type turn struct {
 	position int             // of the next step in the journal
 	repeats  repeats
 
+	streamed    strings.Builder  // what the model has said so far in the call that runs
 	heldBack    []corebot.Merged // taken in, and not yet shown to the model
 	alsoAnswers []string         // the ids of what was taken in
 }
@@ -175,10 +177,17 @@ func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) 
 		event.Kind, event.Text = kind, text
 		t.opts.Live.Publish(event)
 	}
-	r.OnReset = func() { publish(live.TextReset, "") }
+	t.streamed.Reset()
+	r.OnReset = func() {
+		t.streamed.Reset()
+		publish(live.TextReset, "")
+	}
 	started := time.Now()
 	fault.Point("model", "before")
-	answer, err := t.model.Complete(ctx, r, func(text string) { publish(live.Text, text) })
+	answer, err := t.model.Complete(ctx, r, func(text string) {
+		t.streamed.WriteString(text)
+		publish(live.Text, text)
+	})
 	t.metrics.called(t.model.Name(), answer.Usage, err, time.Since(started))
 	if err != nil || len(answer.Calls) > 0 {
 		publish(live.TextReset, "")
@@ -190,6 +199,7 @@ func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) 
 		}
 		return answer, err // which says by itself what was asked of whom
 	}
+	t.streamed.Reset()
 	fault.Point("model", "after")
 	return answer, nil
 }

@@ -364,6 +364,35 @@ func TestAuditEventsAndRepliesHaveTheirOwnTimes(t *testing.T) {
 	})
 }
 
+func TestDaysOfUsageGoWhenTheyHaveBeenOverForLongEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := Open(t.Context(), t.TempDir(), Options{Accounting: corebot.Accounting{Zone: time.UTC}})
+		must(t, err)
+		runTest(t, db)
+		time.Sleep(time.Until(time.Now().Truncate(day).Add(12 * time.Hour))) // noon
+		for n := range 3 {
+			if n > 0 {
+				time.Sleep(day)
+			}
+			publishTest(t, db, "a", fmt.Sprint(n))
+			must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{Outcome: ended(), Spent: []corebot.Spent{spentBy("m", 1, 1)}}))
+		}
+		r := keeping(t, db, RetentionOptions{Usage: day})
+		for _, c := range []struct {
+			wait time.Duration
+			want int
+		}{{0, 2}, {12*time.Hour - time.Second, 2}, {time.Second, 1}, {day, 0}} { // the first day ended a day and a half ago
+			time.Sleep(c.wait)
+			must(t, r.Sweep(t.Context()))
+			rows, err := NewBooks(db).Days(t.Context(), "0000", "9999", 10)
+			must(t, err)
+			if len(rows) != c.want {
+				t.Errorf("at %v: %d days, want %d", time.Now(), len(rows), c.want)
+			}
+		}
+	})
+}
+
 func TestASweptMailboxNeverUsesACursorAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openTest(t, t.TempDir())

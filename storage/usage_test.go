@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -181,6 +182,34 @@ func TestWhatIsParkedCanBeReleasedAndDropped(t *testing.T) {
 	}
 	if problems, err := db.Problems(t.Context()); err != nil || len(problems) > 0 {
 		t.Errorf("%v %v", problems, err)
+	}
+}
+
+// A command that changes something while no Corebot runs must not have every parked message come back: nobody is there to look at the budget.
+func TestWhatIsParkedComesBackWithANewProcessUnlessItIsKept(t *testing.T) {
+	dir := t.TempDir()
+	for i, c := range []struct {
+		keep bool
+		want int64
+	}{{false, 1}, {true, 1}, {false, 0}} {
+		db, err := Open(t.Context(), dir, Options{KeepParked: c.keep})
+		must(t, err)
+		running, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- db.Run(running) }()
+		if i == 0 {
+			publishInto(t, db, testMessage("a", "1"))
+			must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool), corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(time.Hour), Reason: "chat budget"}))
+		}
+		must(t, NewChats(db).Register(t.Context(), testMessage("a", "1").Key, true, "")) // in every transaction the writer looks for who is due
+		s, err := NewQueue(db).Stats(t.Context())
+		must(t, err)
+		if s.Parked["chat budget"] != c.want {
+			t.Errorf("process %d: %d parked, want %d", i, s.Parked["chat budget"], c.want)
+		}
+		stop()
+		must(t, <-ended)
+		must(t, db.Close())
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,12 +33,9 @@ func newAudit(s *shell) *cobra.Command {
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
 			}
-			db, err := s.reader(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			events, err := storage.NewAudit(db).List(cmd.Context(), f)
+			events, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.AuditEvent, error) {
+				return storage.NewAudit(db).List(ctx, f)
+			})
 			if err != nil {
 				return err
 			}

@@ -123,7 +123,7 @@ func talkHere(ctx context.Context, c config.Config, t conversation) (err error) 
 	a, err := app.New(ctx, c, app.Options{
 		Version: versionText(), Log: log, PublishOnly: t.publishOnly,
 		Terminal: func(a *app.App) (_ channels.Channel, err error) {
-			here.Channel, err = t.open(place{a.Live.Watch, a.Model.Name()})
+			here.Channel, err = t.open(place{a.Live.Watch, a.ModelName()})
 			return here, err
 		},
 	})

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +27,8 @@ if it fails. A new conversation (/new) goes back to the configured order, and so
 			change := app.ModelChange{Key: key, Model: args[1]}
 			if change.Model == byDefault {
 				change.Model = ""
+			} else if err := s.knowsModel(change.Model); err != nil {
+				return err
 			}
 			return s.change(cmd, func(c control.Caller) error {
 				if _, err := control.Call[app.Done](cmd.Context(), c, app.OpModel, change); err != nil {
@@ -35,4 +39,16 @@ if it fails. A new conversation (/new) goes back to the configured order, and so
 			})
 		},
 	}
+}
+
+// knowsModel refuses a model that is not configured: its chat would get no answer.
+func (s *shell) knowsModel(name string) error {
+	c, err := s.settings()
+	if err != nil {
+		return err
+	}
+	if known := app.KnownModels(c.LLM); len(known) > 0 && !slices.Contains(known, name) {
+		return corebot.WithHint(fmt.Errorf("no model is called %q", name), "the settings have "+strings.Join(known, ", "))
+	}
+	return nil
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -21,12 +21,7 @@ func newDBCheck(s *shell) *cobra.Command {
 		Short: "Check the whole database file, beside a running Corebot too",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			db, err := s.reader(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			problems, err := db.Problems(cmd.Context())
+			problems, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]string, error) { return db.Problems(ctx) })
 			for _, p := range problems {
 				fmt.Fprintln(cmd.OutOrStdout(), oneLine(p, 500))
 			}

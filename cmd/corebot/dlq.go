@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -60,13 +61,10 @@ func newDLQList(s *shell) *cobra.Command {
 }
 
 // deadLetters reads what a filter means, beside a running daemon too.
-func (s *shell) deadLetters(cmd *cobra.Command, f corebot.DeadLetterFilter) (_ []corebot.DeadLetter, err error) {
-	db, err := s.reader(cmd)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return storage.NewDeadLetters(db).List(cmd.Context(), f)
+func (s *shell) deadLetters(cmd *cobra.Command, f corebot.DeadLetterFilter) ([]corebot.DeadLetter, error) {
+	return read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.DeadLetter, error) {
+		return storage.NewDeadLetters(db).List(ctx, f)
+	})
 }
 
 func printDeadLetters(cmd *cobra.Command, letters []corebot.DeadLetter, asJSON bool) error {
@@ -104,12 +102,9 @@ func newDLQShow(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			db, err := s.reader(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			life, err := storage.NewLives(db).Get(cmd.Context(), id)
+			life, err := read(s, cmd, func(ctx context.Context, db *storage.DB) (corebot.Life, error) {
+				return storage.NewLives(db).Get(ctx, id)
+			})
 			if err == nil && life.End != corebot.EndDead {
 				err = fmt.Errorf("dead letter %d: %w (the message is %s)", id, corebot.ErrNotFound, life.State)
 			}

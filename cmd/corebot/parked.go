@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -44,12 +45,9 @@ func newParkedList(s *shell) *cobra.Command {
 			if limit < 1 {
 				return usage(cmd, fmt.Errorf("--limit %d: want at least 1", limit))
 			}
-			db, err := s.reader(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			parked, err := storage.NewLot(db).List(cmd.Context(), limit)
+			parked, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Parked, error) {
+				return storage.NewLot(db).List(ctx, limit)
+			})
 			if err != nil {
 				return err
 			}

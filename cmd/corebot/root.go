@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 
 	"github.com/rs/zerolog"
@@ -65,6 +67,16 @@ func (s *shell) reader(cmd *cobra.Command) (*storage.DB, error) {
 		return nil, err
 	}
 	return storage.OpenReader(cmd.Context(), dir)
+}
+
+// read gives what fn finds in the database. It is open no longer than that: what is printed slowly holds nothing up.
+func read[T any](s *shell, cmd *cobra.Command, fn func(context.Context, *storage.DB) (T, error)) (found T, err error) {
+	db, err := s.reader(cmd)
+	if err != nil {
+		return found, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return fn(cmd.Context(), db)
 }
 
 // logger logs to stderr as the settings say.

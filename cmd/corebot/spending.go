@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -27,13 +28,11 @@ func newUsage(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			db, err := s.reader(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
 			now := time.Now()
-			rows, err := storage.NewBooks(db).Days(cmd.Context(), accounting.Day(now.AddDate(0, 0, 1-days)), accounting.Day(now), limit)
+			first, last := accounting.Day(now.AddDate(0, 0, 1-days)), accounting.Day(now)
+			rows, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.UseRow, error) {
+				return storage.NewBooks(db).Days(ctx, first, last, limit)
+			})
 			if err != nil {
 				return err
 			}

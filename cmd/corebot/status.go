@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/storage"
 )
 
 func newStatus(s *shell) *cobra.Command {
@@ -24,12 +25,9 @@ func newStatus(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			db, err := s.reader(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			status, err := app.ReadStatus(cmd.Context(), db, accounting)
+			status, err := read(s, cmd, func(ctx context.Context, db *storage.DB) (app.Status, error) {
+				return app.ReadStatus(ctx, db, accounting)
+			})
 			if err != nil {
 				return err
 			}

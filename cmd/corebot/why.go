@@ -2,7 +2,7 @@ package main
 
 import (
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -21,12 +21,9 @@ func newWhy(s *shell) *cobra.Command {
 		Short: "Print the whole life of a message, from publish to delivery",
 		Args:  takes("ID"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			db, err := s.reader(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			lives, err := storage.NewLives(db).Find(cmd.Context(), args[0])
+			lives, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Life, error) {
+				return storage.NewLives(db).Find(ctx, args[0])
+			})
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent"
-	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
@@ -47,10 +46,10 @@ type Options struct {
 
 // App is a whole Corebot on one home directory.
 type App struct {
-	Store *storage.DB
-	Bus   *bus.Bus
-	Live  *live.Hub
-	Model llm.Model
+	Store  *storage.DB
+	Bus    *bus.Bus
+	Live   *live.Hub
+	models choice
 
 	config     config.Config // as the parts were made
 	level      *observability.Level
@@ -182,7 +181,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	if err != nil {
 		return err
 	}
-	a.Model = chosen.model
+	a.models = chosen
 	a.log.Info().Str("model", chosen.model.Name()).Msg(chosen.why)
 	brain, err := agent.New(chosen.model, toolbox{box}, storage.NewLedger(a.Store), storage.NewHistory(a.Store), w, a.agentOptions(chosen, r))
 	if err != nil {
@@ -194,7 +193,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	}
 	a.router, err = router.New(a.Bus, storage.NewLedger(a.Store), storage.NewDeadLetters(a.Store), storage.NewLives(a.Store), brain, storage.NewGrants(a.Store), rules, router.Options{
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond), // to the router, zero would mean its default
-		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, Chats: storage.NewChats(a.Store), Model: chosen.model.Name, Live: a.Live, Log: a.log, Metrics: r,
+		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, Chats: storage.NewChats(a.Store), Model: chosen.describe, Live: a.Live, Log: a.log, Metrics: r,
 	})
 	return err
 }

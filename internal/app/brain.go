@@ -7,6 +7,7 @@ import (
 
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -19,10 +20,7 @@ const (
 
 // agentOptions are the bounds of a turn with the model that was chosen. It logs what the context was taken to be.
 func (a *App) agentOptions(chosen choice, r prometheus.Registerer) agent.Options {
-	context, known := contextOf(chosen)
-	if set := a.config.LLM.ContextTokens; set > 0 {
-		context, known = set, true
-	}
+	context, known := contextFor(chosen, a.config.LLM)
 	a.log.Info().Int("tokens", context).Bool("estimated", !known).Bool("counts_estimated", !chosen.tokenizer.Exact()).Msg("the context of the model")
 	c := a.config.Agent
 	return agent.Options{
@@ -34,6 +32,14 @@ func (a *App) agentOptions(chosen choice, r prometheus.Registerer) agent.Options
 		},
 		Tokenizer: chosen.tokenizer, Choices: storage.NewChats(a.Store), Live: a.Live, Metrics: r,
 	}
+}
+
+// contextFor is how many tokens the settings give a prompt and its answer; known says that nothing was assumed.
+func contextFor(chosen choice, c config.LLM) (tokens int, known bool) {
+	if c.ContextTokens > 0 {
+		return c.ContextTokens, true
+	}
+	return contextOf(chosen)
 }
 
 // contextOf is how many tokens a prompt and its answer may have together, so that every model that may be asked takes it. known says that all of

@@ -19,7 +19,7 @@ func (a *App) operations() control.Operations {
 		return a.door.Accept(ctx, in)
 	})
 	ops[OpAttach] = control.Typed(func(ctx context.Context, t Terminal) (Attached, error) {
-		return Attached{a.Model.Name()}, a.terminals.Attach(ctx, t.Chat, t.Session)
+		return Attached{a.ModelName()}, a.terminals.Attach(ctx, t.Chat, t.Session)
 	})
 	ops[OpFetch] = control.Typed(func(ctx context.Context, t Terminal) (cli.Fetched, error) {
 		return a.terminals.Fetch(ctx, t.Chat, t.Session, t.Shown)

@@ -124,16 +124,25 @@ func checkModels(ctx context.Context, c config.LLM) []Finding {
 	if err != nil {
 		return []Finding{fail("the model", err)}
 	}
+	context, known := contextFor(chosen, c)
+	findings := []Finding{ok("a prompt and its answer have %d tokens together (%s)", context, knownAs(known))}
 	if len(c.Providers.List()) == 0 || c.Offline {
-		return []Finding{checkModel(ctx, chosen.model, "the model", chosen.why)}
+		return append(findings, checkModel(ctx, chosen.model, "the model", chosen.why))
 	}
-	var findings []Finding
 	for _, p := range chosen.each {
 		for _, m := range p.Models {
 			findings = append(findings, checkModel(ctx, m, "the model of "+p.Name, "one of llm.providers"))
 		}
 	}
 	return findings
+}
+
+// knownAs says where the size of the context comes from.
+func knownAs(known bool) string {
+	if known {
+		return "llm.context_tokens, or what the model is known for"
+	}
+	return "an assumption: set llm.context_tokens if the model takes more or less"
 }
 
 func checkModel(ctx context.Context, m llm.Model, what, why string) Finding {

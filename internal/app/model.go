@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -114,6 +115,43 @@ func hostOf(baseURL string) string {
 		return u.Host
 	}
 	return "?"
+}
+
+// ModelName is the preferred model's.
+func (a *App) ModelName() string { return a.models.model.Name() }
+
+// KnownModels are what a chat may ask for by the settings: names, and provider/name. It is empty if the settings leave open who answers.
+func KnownModels(c config.LLM) []string {
+	var names []string
+	for _, p := range c.Providers.List() {
+		for _, m := range p.Models {
+			names = append(names, m, p.Name+"/"+m)
+		}
+	}
+	if len(names) == 0 && (c.BaseURL != "" || c.APIKey.Reveal() != "") {
+		m := cmp.Or(c.Model, defaultModel)
+		names = []string{m, onlyProvider + "/" + m}
+	}
+	return names
+}
+
+// states are the models that answer, in their order, with their breakers; none for the offline model.
+func (c choice) states() []chain.ModelState {
+	if m, ok := c.model.(*chain.Chain); ok {
+		return m.States(time.Now())
+	}
+	return nil
+}
+
+// describe names the preferred model, and those that rest, as a chat may see it: why is the operator's.
+func (c choice) describe() string {
+	text := c.model.Name()
+	for _, s := range c.states() {
+		if s.Breaker == chain.Open.String() {
+			text += fmt.Sprintf("; %s failed and rests until %s", s.Name, s.Until.UTC().Format("15:04:05 MST"))
+		}
+	}
+	return text
 }
 
 func offlineModel(why string) choice {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,8 +104,45 @@ func TestTheDoctorAsksEveryModelOfTheList(t *testing.T) {
 	for _, f := range findings {
 		got = append(got, f.Level+" "+f.What)
 	}
-	if len(got) != 3 || got[0] != "ok the model of near a answers: one of llm.providers" || got[1] != "ok the model of near b answers: one of llm.providers" ||
+	if len(got) == 0 || !strings.HasPrefix(got[0], "ok a prompt and its answer have 32000 tokens together (an assumption") {
+		t.Fatalf("%q", got)
+	}
+	if got, findings = got[1:], findings[1:]; len(got) != 3 || got[0] != "ok the model of near a answers: one of llm.providers" || got[1] != "ok the model of near b answers: one of llm.providers" ||
 		!strings.HasPrefix(got[2], "fail the model of far: far: ask c at ") || !strings.Contains(findings[2].Hint, "api_key of far") {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestAChatIsToldWhichModelRests(t *testing.T) {
+	_, limitedURL := serve(t, llmtest.Always(llmtest.Fail(429, "slow down").Header("Retry-After", "60")))
+	_, wellURL := serve(t, llmtest.Always(llmtest.Text("fine")))
+	chosen, err := chooseModel(t.Context(), settings(
+		config.Provider{Name: "first", Kind: "openai", BaseURL: limitedURL, Models: []string{"big"}},
+		config.Provider{Name: "second", Kind: "openai", BaseURL: wellURL, Models: []string{"small"}}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := chosen.describe(); got != "big" {
+		t.Errorf("all well: %s", got)
+	}
+	if _, err := chosen.model.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := chosen.describe(); !strings.HasPrefix(got, "big; first/big failed and rests until ") || strings.Contains(got, "slow down") {
+		t.Errorf("one rests: %s", got)
+	}
+}
+
+func TestTheModelsThatAreKnownAreThoseOfTheSettings(t *testing.T) {
+	if got := KnownModels(settings(config.Provider{Name: "a", Models: []string{"x", "y"}})); !slices.Equal(got, []string{"x", "a/x", "y", "a/y"}) {
+		t.Errorf("of a list: %q", got)
+	}
+	c := settings()
+	c.BaseURL = "http://x/v1"
+	if got := KnownModels(c); !slices.Equal(got, []string{defaultModel, "default/" + defaultModel}) {
+		t.Errorf("of an endpoint: %q", got)
+	}
+	if got := KnownModels(config.LLM{Discover: true}); len(got) != 0 {
+		t.Errorf("of whatever is found: %q", got)
 	}
 }

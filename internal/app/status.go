@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm/chain"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/storage"
 )
@@ -15,6 +16,7 @@ import (
 type Status struct {
 	Version          string                 `json:"version,omitempty"`
 	Model            string                 `json:"model,omitempty"`
+	Models           []chain.ModelState     `json:"models,omitempty"` // that may be asked, in order; a running Corebot knows them
 	Since            time.Time              `json:"since,omitzero"`
 	Chats            int64                  `json:"chats"`
 	Queue            map[string]QueueStatus `json:"queue"`
@@ -60,7 +62,7 @@ func (a *App) observe(version string, g prometheus.Gatherer) (*observability.Ser
 		Ready: a.notReady,
 		Status: func(ctx context.Context) (any, error) {
 			s, err := ReadStatus(ctx, a.Store, a.accounting)
-			s.Version, s.Model, s.Since = version, a.Model.Name(), since
+			s.Version, s.Model, s.Models, s.Since = version, a.ModelName(), a.models.states(), since
 			return s, err
 		},
 	})

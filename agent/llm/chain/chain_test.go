@@ -255,6 +255,30 @@ func TestARateLimitAndARefusedKeyCoolDownForTheirOwnTime(t *testing.T) {
 	}
 }
 
+func TestTheStatesSayWhoRestsUntilWhenAndWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKit(t, chain.Options{})
+		k.a1.fails = []error{fail(corebot.RateLimited, time.Minute, errBusy)}
+		until := time.Now().Add(time.Minute)
+		k.ask(t)
+		states := k.States(time.Now())
+		cause := states[0].Cause
+		states[0].Cause = ""
+		want := []chain.ModelState{{Name: "A/a1", Breaker: "open", Until: until}, {Name: "A/a2", Breaker: "closed"}, {Name: "B/b", Breaker: "closed"}}
+		if !slices.Equal(states, want) || !strings.Contains(cause, errBusy.Error()) {
+			t.Errorf("%+v, for %q", states, cause)
+		}
+		time.Sleep(time.Minute)
+		if s := k.States(time.Now())[0]; s.Breaker != "half_open" {
+			t.Errorf("after the cool-down: %+v", s)
+		}
+		k.wantAnswer(t, "a1")
+		if s := k.States(time.Now())[0]; s != (chain.ModelState{Name: "A/a1", Breaker: "closed"}) {
+			t.Errorf("after an answer: %+v", s)
+		}
+	})
+}
+
 func TestACallThatBeganBeforeARateLimitDoesNotEndIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKit(t, chain.Options{})

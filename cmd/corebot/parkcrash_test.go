@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot/agent/llm/llmtest"
+)
+
+// TestKilledWhileAMessageIsParkedNothingIsLostOrDoubled kills the daemon where a message over the budget leaves its lane, where it waits and
+// where it comes back, and lifts the budget at the end (guarantees G1 to G6).
+func TestKilledWhileAMessageIsParkedNothingIsLostOrDoubled(t *testing.T) {
+	for _, point := range []string{"turn.before#2", "turn.after#2", "commit.before#6", "release.before", "release.after", ""} {
+		t.Run("at "+point, func(t *testing.T) {
+			t.Parallel()
+			parkAndKill(t, point)
+		})
+	}
+}
+
+func parkAndKill(t *testing.T, point string) {
+	model := httptest.NewServer(llmtest.New(llmtest.Always(llmtest.Text("done"))))
+	t.Cleanup(model.Close)
+	s := &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: []string{
+		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
+	}}
+	s.output("init")
+	unlimited := s.env
+	s.env = append(slices.Clone(unlimited), "COREBOT_BUDGET_CHAT_DAILY_TOKENS=1")
+	capped := s.env
+	s.env = append(slices.Clone(capped), "COREBOT_FAULT="+point)
+	s.startAndWait()
+	s.env = capped
+	s.try("send", "--wait", "--id", "first", "one") // uses the budget up
+	s.try("send", "--id", "over", "two")
+	if strings.HasPrefix(point, "release") {
+		s.try("parked", "release", s.awaitParked("over"))
+	}
+	if point == "" {
+		s.awaitParked("over")
+		s.kill()
+	} else {
+		s.wantKilled()
+	}
+	s.startAndWait() // what was parked comes back, and is parked again
+	s.try("send", "--id", "first", "one")
+	s.try("send", "--id", "over", "two") // as a platform does that got no acknowledgement
+	s.awaitEnds(crashStory{})
+	s.kill()
+
+	s.env = unlimited
+	s.startAndWait()
+	t.Cleanup(s.kill)
+	books := s.awaitEnds(crashStory{rest: map[string]string{"over": ""}})
+	for id, b := range books {
+		if b.End != "answered" || b.replies() != 1 || len(b.Replies) > 2 { // one notice at most says that it waited
+			t.Errorf("message %s: %+v", id, b)
+		}
+	}
+	s.terminate()
+	s.output("db", "check")
+}
+
+// awaitParked waits until a message is parked, and gives the id that it is released by.
+func (s *service) awaitParked(message string) string {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		out := s.output("parked", "list", "--json")
+		for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
+			var row struct {
+				ID        json.Number
+				MessageID string
+			}
+			if json.Unmarshal([]byte(line), &row) == nil && row.MessageID == message {
+				return row.ID.String()
+			}
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("message %s is not parked: %s", message, out)
+		}
+	}
+}
