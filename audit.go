@@ -1,6 +1,11 @@
 package corebot
 
-import "time"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // AuditOutcome is how a tool call ended. The values are stored; they never change.
 type AuditOutcome string
@@ -28,4 +33,40 @@ type AuditEvent struct {
 	Args      string       // JSON
 	Duration  time.Duration
 	StepID    string
+}
+
+// AuditChain is what a walk along the audit trail found.
+type AuditChain struct {
+	Past   int64     `json:"past"`   // the last event before the chain: of a time without one, or taken away by retention; 0 if there is none
+	Events int64     `json:"events"` // that follow one another unbroken behind it
+	Head   AuditHead `json:"head"`
+}
+
+// AuditHead is the newest event with its hash. Noted outside of Corebot's reach it proves later that nothing up to it has changed.
+type AuditHead struct {
+	Event int64  `json:"event"`
+	Hash  string `json:"hash"` // SHA-256 in hexadecimal digits; empty before the first event
+}
+
+// String writes a head as [ParseAuditHead] reads it.
+func (h AuditHead) String() string { return fmt.Sprintf("%d:%s", h.Event, h.Hash) }
+
+// ParseAuditHead reads EVENT:HASH.
+func ParseAuditHead(s string) (AuditHead, error) {
+	event, hash, found := strings.Cut(s, ":")
+	n, err := strconv.ParseInt(event, 10, 64)
+	if !found || err != nil || n < 1 || len(hash) != 64 || strings.Trim(hash, "0123456789abcdef") != "" {
+		return AuditHead{}, fmt.Errorf("%w: the head %q: want EVENT:HASH, a number and 64 hexadecimal digits, as it was printed", ErrInvalid, s)
+	}
+	return AuditHead{Event: n, Hash: hash}, nil
+}
+
+// BrokenChain says where the audit trail is not what was written.
+type BrokenChain struct {
+	Event int64
+	Why   string
+}
+
+func (e *BrokenChain) Error() string {
+	return fmt.Sprintf("the audit trail is broken at event %d: %s", e.Event, e.Why)
 }

@@ -27,8 +27,8 @@ type AuditFilter struct {
 
 var (
 	insertAudit = &query{`INSERT INTO audit_events
-		(at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+		(id, hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	// The id is the order of writing. An empty filter field lets everything pass.
 	selectAudit = &query{`SELECT id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id
 		FROM audit_events
@@ -48,19 +48,20 @@ func (a *Audit) List(ctx context.Context, f AuditFilter) ([]corebot.AuditEvent, 
 	}
 	var out []corebot.AuditEvent
 	err := a.db.reader.each(ctx, selectAudit, func(s scanner) error {
-		e, err := scanAudit(s)
+		e, err := scanEvent(s)
 		out = append(out, e)
 		return err
 	}, f.Since, until, f.Channel, f.Chat, f.Sender, f.Tool, string(f.Outcome), f.Decisions, limit)
 	return out, err
 }
 
-func scanAudit(s scanner) (e corebot.AuditEvent, err error) {
+// scanEvent scans an event, behind what else a row has.
+func scanEvent(s scanner, before ...any) (e corebot.AuditEvent, err error) {
 	var role, outcome string
 	var took int64
 	k := &e.Key
-	err = s.Scan(&e.ID, moment{&e.At}, &e.Event, &e.Tool, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &e.Principal.ID,
-		&role, &e.Entry, &outcome, &e.Rule, &e.Args, &took, &e.StepID)
+	err = s.Scan(append(before, &e.ID, moment{&e.At}, &e.Event, &e.Tool, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &e.Principal.ID,
+		&role, &e.Entry, &outcome, &e.Rule, &e.Args, &took, &e.StepID)...)
 	e.Principal.Channel, e.Principal.Account = k.Channel, k.Account
 	e.Role, e.Outcome, e.Duration = corebot.Role(role), corebot.AuditOutcome(outcome), time.Duration(took)*time.Millisecond
 	return e, err
@@ -69,12 +70,14 @@ func scanAudit(s scanner) (e corebot.AuditEvent, err error) {
 // auditTx writes events in the transaction that they belong to.
 func auditTx(t *tx, events []corebot.AuditEvent) error {
 	for _, e := range events {
-		k := e.Key
-		_, err := t.exec(insertAudit, t.now, e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, e.Principal.ID,
+		e.At = t.now
+		next, k := t.audit.follow(&e), e.Key
+		_, err := t.exec(insertAudit, next.id, next.hash, t.now, e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, e.Principal.ID,
 			string(e.Role), e.Entry, string(e.Outcome), e.Rule, e.Args, e.Duration.Milliseconds(), e.StepID)
 		if err != nil {
 			return err
 		}
+		t.audit = next
 	}
 	return nil
 }

@@ -193,6 +193,7 @@ const longestWait = time.Hour
 type state struct {
 	batch    int64 // the number of the last commit
 	lastLife int64 // the number of the newest life
+	audit    link  // the newest event of the audit trail
 	total    totals
 	backAt   int64 // see tx
 }
@@ -200,6 +201,9 @@ type state struct {
 func readState(c *prepared) (st state, err error) {
 	err = c.each(selectStore, func(s scanner) error { return s.Scan(&st.batch, &st.lastLife) })
 	if err != nil {
+		return st, err
+	}
+	if st.audit, err = readHead(c); err != nil {
 		return st, err
 	}
 	err = c.each(selectTotals, func(s scanner) error {

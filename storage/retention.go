@@ -50,6 +50,7 @@ type Retention struct {
 	stages []stage
 	swept  *prometheus.CounterVec
 	ran    *prometheus.GaugeVec
+	told   int64 // the head of the audit trail that was logged last
 }
 
 // stage sweeps one kind of row. It is left out of a pass when its rows are kept for ever.
@@ -93,7 +94,7 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 		{"message_life", o.Messages, r.sweepLives},
 		{"lanes", o.Messages, r.sweepLanes},
 		{"usage_days", o.Usage, r.sweepUsage},
-		{"audit_events", o.Audit, r.sweepAged(auditTable)},
+		{"audit_events", o.Audit, r.sweepAudit},
 		{"mailbox", o.Mailbox, r.sweepAged(mailboxTable)},
 		{"history", history, r.sweepHistory},
 	}
@@ -153,7 +154,7 @@ func (r *Retention) Sweep(ctx context.Context) error {
 		}
 		r.ran.WithLabelValues(s.table).Set(float64(time.Now().Unix()))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.tellHead(ctx))...)
 }
 
 // drop runs one operation of the writer, counts what it took away, and leaves the writer alone for a while.

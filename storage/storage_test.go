@@ -25,16 +25,7 @@ func openTest(t testing.TB, dir string) *DB {
 // runTest runs the writer of an open database until the test ends, or until stop is called.
 func runTest(t testing.TB, db *DB) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = db.Run(ctx)
-	}()
-	stop = func() {
-		cancel()
-		<-ended
-	}
+	stop = runWriter(db)
 	t.Cleanup(func() {
 		stop()
 		if err := db.Close(); err != nil {
@@ -42,6 +33,20 @@ func runTest(t testing.TB, db *DB) (stop func()) {
 		}
 	})
 	return stop
+}
+
+// runWriter runs the writer of an open database until stop is called.
+func runWriter(db *DB) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = db.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 func must(t testing.TB, err error) {

@@ -13,18 +13,11 @@ type aged struct {
 	drop *query // (first id, last id, before): what is over between two ids
 }
 
-var (
-	auditTable = aged{
-		name: "audit_events",
-		page: &query{`SELECT id, at, at < ? FROM audit_events WHERE id > ? ORDER BY id LIMIT ? + 0`},
-		drop: &query{`DELETE FROM audit_events WHERE id BETWEEN ? AND ? AND at < ?`},
-	}
-	mailboxTable = aged{
-		name: "mailbox",
-		page: &query{`SELECT cursor, created_at, created_at < ? FROM mailbox WHERE cursor > ? ORDER BY cursor LIMIT ? + 0`},
-		drop: &query{`DELETE FROM mailbox WHERE cursor BETWEEN ? AND ? AND created_at < ?`},
-	}
-)
+var mailboxTable = aged{
+	name: "mailbox",
+	page: &query{`SELECT cursor, created_at, created_at < ? FROM mailbox WHERE cursor > ? ORDER BY cursor LIMIT ? + 0`},
+	drop: &query{`DELETE FROM mailbox WHERE cursor BETWEEN ? AND ? AND created_at < ?`},
+}
 
 // sweepAged sweeps a table whose rows nothing refers to.
 func (r *Retention) sweepAged(a aged) func(context.Context, time.Time) error {

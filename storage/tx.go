@@ -17,6 +17,7 @@ type tx struct {
 	failed   error // the first error of SQLite's own: it may have ended the whole transaction already
 	total    totals
 	lastLife int64                  // the number of the newest life
+	audit    link                   // the newest event of the audit trail
 	diskLow  bool                   // nothing more comes in
 	queueing corebot.Queueing       // where a chat has no setting of its own
 	wakes    map[corebot.Pool]int64 // earliest wake_at of each pool that may be due; see parking

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -194,9 +193,7 @@ func TestWhatIsParkedComesBackWithANewProcessUnlessItIsKept(t *testing.T) {
 	}{{false, 1}, {true, 1}, {false, 0}} {
 		db, err := Open(t.Context(), dir, Options{KeepParked: c.keep})
 		must(t, err)
-		running, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- db.Run(running) }()
+		stop := runWriter(db)
 		if i == 0 {
 			publishInto(t, db, testMessage("a", "1"))
 			must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool), corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(time.Hour), Reason: "chat budget"}))
@@ -208,7 +205,6 @@ func TestWhatIsParkedComesBackWithANewProcessUnlessItIsKept(t *testing.T) {
 			t.Errorf("process %d: %d parked, want %d", i, s.Parked["chat budget"], c.want)
 		}
 		stop()
-		must(t, <-ended)
 		must(t, db.Close())
 	}
 }

@@ -199,7 +199,7 @@ func (w *writer) attempt(ops []*op) error {
 	}
 	t := &tx{
 		now: started.Truncate(time.Millisecond), conn: w.conn,
-		total: w.total, lastLife: w.lastLife, wakes: w.parked.wakes, backAt: w.backAt,
+		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt,
 		diskLow: w.db.diskLow.Load(), queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
 	}
 	verdicts := make([]error, len(ops))
@@ -273,7 +273,7 @@ func (w *writer) commit(t *tx) error {
 	_, err := w.conn.exec(commit)
 	if err == nil {
 		w.batch++
-		w.total, w.lastLife, w.backAt = t.total, t.lastLife, t.backAt
+		w.total, w.lastLife, w.audit, w.backAt = t.total, t.lastLife, t.audit, t.backAt
 		w.db.failing.Store(false)
 		return nil
 	}

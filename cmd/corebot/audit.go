@@ -14,27 +14,57 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
+// auditFilter are the flags that say which events are meant.
+type auditFilter struct {
+	storage.AuditFilter
+	outcome, after, before string
+	since                  time.Duration
+}
+
+func (f *auditFilter) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.Tool, "tool", "", "of this tool only")
+	flags.StringVar(&f.Channel, "channel", "", "of this channel only")
+	flags.StringVar(&f.Chat, "chat", "", "of this chat only: its id in the channel")
+	flags.StringVar(&f.Sender, "sender", "", "of this sender only")
+	flags.StringVar(&f.outcome, "outcome", "", "success, denied, error, invalid_args or unknown")
+	flags.BoolVar(&f.Decisions, "decisions", false, "also show the decisions that were written before calls ran")
+	flags.DurationVar(&f.since, "since", 0, "of the last time, such as 24h")
+	flags.StringVar(&f.after, "after", "", "at this moment or later: 2006-01-02, or 2006-01-02T15:04:05Z")
+	flags.StringVar(&f.before, "before", "", "before this moment")
+	flags.IntVar(&f.Limit, "limit", 100, "at most this many, the newest")
+}
+
+// parse reads the flags that are no plain text.
+func (f *auditFilter) parse(cmd *cobra.Command) (out storage.AuditFilter, err error) {
+	out = f.AuditFilter
+	if f.Limit < 1 {
+		return out, usage(cmd, fmt.Errorf("--limit %d: want at least 1", f.Limit))
+	}
+	if out.Since, err = moment(cmd, "after", f.after, "since", f.since); err != nil {
+		return out, err
+	}
+	if out.Until, err = moment(cmd, "before", f.before, "", 0); err != nil {
+		return out, err
+	}
+	out.Outcome, err = parseOutcome(cmd, f.outcome)
+	return out, err
+}
+
 func newAudit(s *shell) *cobra.Command {
 	var asJSON bool
-	var f storage.AuditFilter
-	var outcome string
-	var since time.Duration
+	var f auditFilter
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "List tool calls: who asked for what, what decided, how it ended",
 		Args:  takes(),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if f.Limit < 1 {
-				return usage(cmd, fmt.Errorf("--limit %d: want at least 1", f.Limit))
-			}
-			if f.Outcome, err = parseOutcome(cmd, outcome); err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, err := f.parse(cmd)
+			if err != nil {
 				return err
 			}
-			if since > 0 {
-				f.Since = time.Now().Add(-since)
-			}
 			events, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.AuditEvent, error) {
-				return storage.NewAudit(db).List(ctx, f)
+				return storage.NewAudit(db).List(ctx, filter)
 			})
 			if err != nil {
 				return err
@@ -43,14 +73,8 @@ func newAudit(s *shell) *cobra.Command {
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	cmd.Flags().StringVar(&f.Tool, "tool", "", "of this tool only")
-	cmd.Flags().StringVar(&f.Channel, "channel", "", "of this channel only")
-	cmd.Flags().StringVar(&f.Chat, "chat", "", "of this chat only: its id in the channel")
-	cmd.Flags().StringVar(&f.Sender, "sender", "", "of this sender only")
-	cmd.Flags().StringVar(&outcome, "outcome", "", "success, denied, error, invalid_args or unknown")
-	cmd.Flags().BoolVar(&f.Decisions, "decisions", false, "also show the decisions that were written before calls ran")
-	cmd.Flags().DurationVar(&since, "since", 0, "of the last time, such as 24h")
-	cmd.Flags().IntVar(&f.Limit, "limit", 100, "at most this many, the newest")
+	f.flags(cmd)
+	cmd.AddCommand(newAuditVerify(s))
 	return cmd
 }
 
