@@ -61,6 +61,8 @@ var owners = map[string][]string{
 	"github.com/anishathalye/porcupine":                       {"bus/bustest"},
 	"github.com/google/jsonschema-go":                         {"tools"},
 	"github.com/spf13/cobra":                                  {"cmd/corebot"},
+	"codeberg.org/readeck/go-readability":                     {"internal/webpage"},
+	"github.com/JohannesKaufmann/html-to-markdown":            {"internal/webpage"},
 	"charm.land":                                              {"channels/cli"},
 	"github.com/prometheus/client_golang/prometheus/promhttp": {"observability"},
 }

@@ -46,6 +46,19 @@ func ParsePrincipal(s string) (Principal, error) {
 	return p, nil
 }
 
+// Validate refuses a principal that could hold no grant: one without an id, or with a name that could not be stored or shown.
+func (p Principal) Validate() error {
+	if p.ID == "" {
+		return fmt.Errorf("%w: senderId is empty", ErrInvalid)
+	}
+	for _, name := range []string{p.ID, p.Channel, p.Account} {
+		if err := validateName(name); err != nil {
+			return fmt.Errorf("%w: senderId %v", ErrInvalid, err)
+		}
+	}
+	return nil
+}
+
 // Role is what a principal may do. There are two.
 type Role string
 

@@ -39,6 +39,9 @@ const (
 
 // messages shows the turn. No call is ever shown without its result, nor a result without its call.
 func (p pastTurn) messages(d detail) []llm.Message {
+	if p.entries[0].Posted() {
+		return posted(p.entries[0].Text, d)
+	}
 	if d >= gist {
 		return p.said(d == glimpse)
 	}
@@ -57,6 +60,17 @@ func (p pastTurn) messages(d detail) []llm.Message {
 		}
 	}
 	return out
+}
+
+// postedNote stands where a user's message would: some providers want them in turns.
+const postedNote = "<data kind=\"sent\">you sent this here from another chat</data>"
+
+// posted shows what was sent here from another chat.
+func posted(text string, d detail) []llm.Message {
+	if d == glimpse {
+		text = shorten(text, shortText)
+	}
+	return []llm.Message{{Role: llm.User, Text: postedNote}, {Role: llm.Assistant, Text: text}}
 }
 
 // said is the turn without its calls.
@@ -194,10 +208,11 @@ func estimate(e corebot.Entry) int {
 
 func (r *reading) last() *pastTurn { return &r.turns[len(r.turns)-1] }
 
-// end gives the turns, the entries of each in order. One that does not begin with its user has lost its beginning and is left out.
+// end gives the turns, the entries of each in order. One that does not begin with its user has lost its beginning and is left out, unless
+// it was sent here from elsewhere.
 func (r *reading) end() []pastTurn {
 	for i := range r.turns {
 		slices.Reverse(r.turns[i].entries)
 	}
-	return slices.DeleteFunc(r.turns, func(p pastTurn) bool { return p.entries[0].Speaker != corebot.SpeakerUser })
+	return slices.DeleteFunc(r.turns, func(p pastTurn) bool { return p.entries[0].Speaker != corebot.SpeakerUser && !p.entries[0].Posted() })
 }

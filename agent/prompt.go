@@ -52,6 +52,7 @@ func (t *turn) situation(undelivered []corebot.Life) string {
 	var b strings.Builder
 	b.WriteString("<data kind=\"situation\">\n")
 	fmt.Fprintf(&b, "time: %s\n", t.delivery.PublishedAt.Format(time.RFC1123Z))
+	fmt.Fprintf(&b, "this chat: channel %s, chatId %s\n", dataText(t.who.Key.Channel), dataText(t.who.Key.Chat))
 	fmt.Fprintf(&b, "directory of this chat: %s\n", rootfs.ChatDir(t.who.Key))
 	if t.beginsSession {
 		fmt.Fprintf(&b, "this message begins a new conversation: nothing was said for %s before it, and what was said then is not shown any more\n",

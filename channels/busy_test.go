@@ -10,6 +10,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/policy"
 )
 
 // crowd is a door whose lanes are full, and how often each chat was told so.
@@ -22,7 +23,7 @@ type crowd struct {
 
 func newCrowd(t *testing.T, chats ...string) *crowd {
 	t.Helper()
-	k, door := newDoor(t, channels.Audience{"*"})
+	k, door := newDoor(t, policy.AccessOpen)
 	c := &crowd{t: t, kit: k, door: door}
 	for _, chat := range chats {
 		for range 2 {

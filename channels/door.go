@@ -3,9 +3,13 @@ package channels
 import (
 	"context"
 	"fmt"
-	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/policy"
 )
 
 // Publisher is what the door needs of the bus.
@@ -19,40 +23,65 @@ type Controller interface {
 	Interrupt(life int64)
 }
 
-// Audience says who may talk on a channel: everyone ("*"), or the senders that are named. An empty one means nobody.
-type Audience []string
+// Register knows the chats that stand apart. It is asked for every message.
+type Register interface {
+	Standing(ctx context.Context, k corebot.Key) (corebot.Standing, error)
+}
 
-func (a Audience) admits(sender string) bool {
-	return slices.Contains(a, "*") || sender != "" && slices.Contains(a, sender)
+// Trail is where the door notes whom it did not let in.
+type Trail interface {
+	Note(ctx context.Context, e corebot.AuditEvent) error
+}
+
+// DoorOptions of a [FrontDoor].
+type DoorOptions struct {
+	Agent   string                   // whose door it is; [corebot.DefaultAgent] if it is empty
+	Access  map[string]policy.Access // who may talk, by channel; on one that is not there nobody may
+	Trail   Trail                    // nil: refusals are counted only
+	Log     zerolog.Logger           // the zero logger is silent
+	Metrics prometheus.Registerer    // nil: none
 }
 
 // FrontDoor is the one [Door].
 type FrontDoor struct {
 	bus      Publisher
 	control  Controller
-	agent    string
-	audience map[string]Audience
+	register Register
+	opts     DoorOptions
 	episodes episodes
+	refusals refusals
+	refused  *prometheus.CounterVec
 }
 
-// NewFrontDoor makes the door of an agent. A channel without an audience admits nobody.
-func NewFrontDoor(b Publisher, c Controller, agent string, audience map[string]Audience) *FrontDoor {
-	return &FrontDoor{bus: b, control: c, agent: agent, audience: audience}
+// NewFrontDoor makes the door of an agent.
+func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontDoor, error) {
+	if b == nil || c == nil || r == nil {
+		return nil, fmt.Errorf("%w: a front door wants a bus, a controller and a register of chats", corebot.ErrInvalid)
+	}
+	if o.Agent == "" {
+		o.Agent = corebot.DefaultAgent
+	}
+	d := &FrontDoor{bus: b, control: c, register: r, opts: o, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "corebot_door_refused_total", Help: "Messages of senders who may not talk, by channel and the rule that refused them.",
+	}, []string{"channel", "rule"})}
+	if o.Metrics != nil {
+		if err := o.Metrics.Register(d.refused); err != nil {
+			return nil, fmt.Errorf("register the metrics of the front door: %w", err)
+		}
+	}
+	return d, nil
 }
-
-// ErrNotAdmitted says that a sender may not talk on a channel. Nothing was stored.
-var ErrNotAdmitted = fmt.Errorf("%w: this sender may not talk here", corebot.ErrInvalid)
 
 // Accept implements [Door].
 func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
-	if !d.audience[in.Channel].admits(in.SenderID) {
-		return Accepted{}, fmt.Errorf("%w (channel %s)", ErrNotAdmitted, in.Channel)
-	}
 	m := corebot.Message{
 		ID: in.ID, Direction: corebot.Inbound, Kind: corebot.KindPrompt,
-		Key:        corebot.Key{Agent: d.agent, Channel: in.Channel, Account: in.Account, Chat: in.Chat, Thread: in.Thread},
+		Key:        corebot.Key{Agent: d.opts.Agent, Channel: in.Channel, Account: in.Account, Chat: in.Chat, Thread: in.Thread},
 		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
 		SenderName: in.SenderName, Parts: corebot.TextPart(in.Text), Metadata: in.Metadata,
+	}
+	if err := d.admit(ctx, m); err != nil {
+		return Accepted{}, err
 	}
 	if _, kind, ok := corebot.ParseCommand(in.Text); ok {
 		m.Kind = kind
@@ -67,4 +96,39 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 		d.control.Interrupt(r.Stops) // stored already: a crash here only means that the turn is ended by its next claim
 	}
 	return Accepted{ID: in.ID, Duplicate: r.Duplicate}, d.episodes.busy(m.Key, err)
+}
+
+// admit says who may talk at all, before anything of the message is stored. Every kind of message is held to it: who may not talk can neither
+// stop a turn nor ask for help.
+func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
+	standing, err := d.register.Standing(ctx, m.Key)
+	if err != nil {
+		return fmt.Errorf("read who may talk in chat %s: %w", m.Key, err)
+	}
+	access, known := d.opts.Access[m.Key.Channel]
+	decision := access.Admit(m.Sender, m.Key, standing)
+	if decision.Allow && known {
+		return nil
+	}
+	channel := m.Key.Channel
+	if !known {
+		channel, decision = "other", policy.Decision{Rule: "no-channel", Reason: "there is no such channel"}
+	}
+	d.refused.WithLabelValues(channel, decision.Rule).Inc()
+	d.note(ctx, m, decision)
+	return corebot.WithHint(fmt.Errorf("%w: %s", ErrNotAdmitted, decision.Reason), admitting(decision.Rule))
+}
+
+// note leaves a row in the audit, unless there are many of late: a flood of strangers must not fill it, nor the disk. Without a row the
+// refusal stands all the same.
+func (d *FrontDoor) note(ctx context.Context, m corebot.Message, decision policy.Decision) {
+	if d.opts.Trail == nil || m.Validate(0) != nil || !d.refusals.first(m.Sender, time.Now()) {
+		return
+	}
+	e := corebot.AuditEvent{
+		At: time.Now(), Event: "door.refused", Key: m.Key, Principal: m.Sender, Entry: "door", Outcome: corebot.OutcomeDenied, Rule: decision.Rule, Args: "{}",
+	}
+	if err := d.opts.Trail.Note(ctx, e); err != nil {
+		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).Msg("a refusal at the front door was not noted in the audit")
+	}
 }

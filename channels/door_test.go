@@ -10,13 +10,29 @@ import (
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/storage"
 )
 
 // newDoor is the door of a kit whose lanes hold two messages of a thousand bytes.
-func newDoor(t *testing.T, audience channels.Audience) (*apptest.Kit, *channels.FrontDoor) {
+func newDoor(t *testing.T, rule policy.AccessRule, allowlist ...string) (*apptest.Kit, *channels.FrontDoor) {
 	t.Helper()
 	k := apptest.New(t, apptest.Options{Bus: bus.Options{MaxBytes: 1000, Limits: corebot.Limits{LaneDepth: 2}}})
-	return k, channels.NewFrontDoor(k.Bus, k.Router, corebot.DefaultAgent, map[string]channels.Audience{apptest.Channel: audience})
+	list, err := corebot.ParseAllowlist(apptest.Channel, allowlist)
+	if err != nil {
+		t.Fatal(err)
+	}
+	access, err := policy.NewAccess(rule, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{
+		Access: map[string]policy.Access{apptest.Channel: access}, Trail: storage.NewAudit(k.DB), Metrics: k.Registry,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, door
 }
 
 func incoming(id, text string) channels.Incoming {
@@ -33,39 +49,8 @@ func stored(t *testing.T, k *apptest.Kit, id string) int {
 	return len(lives)
 }
 
-func TestWhoMayTalkIsWhoIsNamed(t *testing.T) {
-	for i, c := range []struct {
-		audience channels.Audience
-		channel  string
-		sender   string
-		admitted bool
-	}{
-		{nil, apptest.Channel, "alice", false},
-		{channels.Audience{}, apptest.Channel, "alice", false},
-		{channels.Audience{"*"}, apptest.Channel, "alice", true},
-		{channels.Audience{"*"}, apptest.Channel, "", true},
-		{channels.Audience{"*"}, "another", "alice", false},
-		{channels.Audience{"alice"}, apptest.Channel, "alice", true},
-		{channels.Audience{"alice"}, apptest.Channel, "Alice", false},
-		{channels.Audience{""}, apptest.Channel, "", false},
-		{channels.Audience{"bob"}, apptest.Channel, "alice", false},
-	} {
-		k, door := newDoor(t, c.audience)
-		in := incoming("1", "hello")
-		in.Channel, in.SenderID = c.channel, c.sender
-		_, err := door.Accept(t.Context(), in)
-		if admitted := err == nil; admitted != c.admitted || !admitted && !errors.Is(err, channels.ErrNotAdmitted) {
-			t.Errorf("case %d: %v", i, err)
-		}
-		if n := stored(t, k, "1"); (n == 1) != c.admitted {
-			t.Errorf("case %d: %d messages are stored", i, n)
-		}
-		k.Close()
-	}
-}
-
 func TestCommandsAreToldFromPrompts(t *testing.T) {
-	k, door := newDoor(t, channels.Audience{"*"})
+	k, door := newDoor(t, policy.AccessOpen)
 	for i, c := range []struct {
 		text      string
 		direction corebot.Direction
@@ -94,7 +79,7 @@ func TestCommandsAreToldFromPrompts(t *testing.T) {
 }
 
 func TestAMessageIsStoredUnderItsKeyAndPrincipal(t *testing.T) {
-	k, door := newDoor(t, channels.Audience{"*"})
+	k, door := newDoor(t, policy.AccessOpen)
 	in := incoming("1", "hello")
 	in.Metadata = map[string]string{"lang": "en"}
 	if _, err := door.Accept(t.Context(), in); err != nil {
@@ -126,7 +111,7 @@ func TestARefusalStoresNothing(t *testing.T) {
 		"a /stop that is too long": {func(in *channels.Incoming) { in.ID, in.Text = strings.Repeat("x", 600), "/stop" }, corebot.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k, door := newDoor(t, channels.Audience{"*"})
+			k, door := newDoor(t, policy.AccessOpen)
 			in := incoming("1", "hello")
 			c.change(&in)
 			if _, err := door.Accept(t.Context(), in); !errors.Is(err, c.want) {
@@ -140,7 +125,7 @@ func TestARefusalStoresNothing(t *testing.T) {
 }
 
 func TestTheSameMessageIsADuplicateAndAnotherBodyAConflict(t *testing.T) {
-	_, door := newDoor(t, channels.Audience{"*"})
+	_, door := newDoor(t, policy.AccessOpen)
 	if a, err := door.Accept(t.Context(), incoming("1", "hello")); err != nil || a.Duplicate || a.ID != "1" {
 		t.Errorf("the first: %+v, %v", a, err)
 	}

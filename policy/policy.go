@@ -30,7 +30,11 @@ type Target struct {
 	Write  bool              // Path is changed, not only read
 	Scope  string            // which memory: ScopeGlobal or ScopeChat, the one of the request's own conversation
 	Chat   corebot.Key       // the conversation that is acted on
-	Sender corebot.Principal // who sent the message that a chat command acts on
+	Sender corebot.Principal // who sent the message that a chat command acts on, or who gets a role
+
+	Everywhere bool         // all conversations are acted on, and Chat is not set
+	Role       corebot.Role // the role that is given
+	Bootstrap  bool         // with a bootstrap key, which is tried when the call takes effect
 }
 
 // Request asks whether a call may run.
@@ -38,8 +42,10 @@ type Request struct {
 	Tool       string // internal name, with dots; or a chat command, with its slash
 	Privileged bool   // the tool says of itself that only admins should have it
 	Role       corebot.Role
+	There      corebot.Role // in what the target acts on: another conversation, or everywhere; a role may hold in one conversation only
 	Principal  corebot.Principal
-	Key        corebot.Key // the conversation of the turn
+	Others     []corebot.Principal // whose text is in the turn as well
+	Key        corebot.Key         // the conversation of the turn
 	Target     Target
 }
 
@@ -102,7 +108,8 @@ func (p *Policy) decide(rule rule, r Request) Decision {
 	switch {
 	case rule.who == anyone,
 		rule.who == admins && r.Role == corebot.RoleAdmin,
-		rule.who == admins && rule.grantable && p.granted(r.Tool):
+		rule.who == adminsThere && r.Role == corebot.RoleAdmin && r.There == corebot.RoleAdmin,
+		(rule.who == admins || rule.who == adminsThere) && rule.grantable && p.granted(r.Tool):
 		return Decision{Allow: true, Rule: rule.name}
 	}
 	return Decision{Rule: rule.name, Reason: rule.reason}

@@ -18,6 +18,11 @@ var (
 	bob    = corebot.Principal{Channel: "webhook", ID: "bob"}
 	own    = policy.Target{Chat: here, Sender: ann}
 	others = policy.Target{Chat: there, Sender: bob}
+
+	bobHere = policy.Target{Chat: here, Sender: bob, Role: corebot.RoleAdmin}
+	bobAll  = policy.Target{Everywhere: true, Sender: bob, Role: corebot.RoleAdmin}
+	byKey   = policy.Target{Chat: there, Role: corebot.RoleAdmin, Bootstrap: true}
+	keyless = policy.Target{Chat: here, Role: corebot.RoleAdmin}
 )
 
 func reading(p string) policy.Target { return policy.Target{Path: p} }
@@ -34,7 +39,7 @@ func newPolicy(t testing.TB, o policy.Options) *policy.Policy {
 }
 
 func request(tool string, role corebot.Role, target policy.Target) policy.Request {
-	return policy.Request{Tool: tool, Role: role, Principal: ann, Key: here, Target: target}
+	return policy.Request{Tool: tool, Role: role, There: role, Principal: ann, Key: here, Target: target}
 }
 
 func TestEveryRuleForEveryRole(t *testing.T) {
@@ -96,8 +101,16 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 		{granted, "message.send", others, "message-other-chat", true, true},
 		{plain, "chat.register", own, "open", true, true},
 		{plain, "chat.register", others, "register-other-chat", false, true},
-		{plain, "chat.set_role", own, "set-role", false, true},
-		{granted, "chat.set_role", own, "set-role", true, true},
+		{plain, "chat.register", byKey, "open", true, true},
+		{plain, "chat.register", keyless, "admin-by-key", false, false},
+		{granted, "chat.register", keyless, "admin-by-key", false, false},
+		{plain, "chat.set_role", bobHere, "set-role", false, true},
+		{granted, "chat.set_role", bobHere, "set-role", true, true},
+		{plain, "chat.set_role", bobAll, "set-role-there", false, true},
+		{granted, "chat.set_role", bobAll, "set-role-there", true, true},
+		{plain, "chat.set_role", others, "set-role-there", false, true},
+		{plain, "chat.set_role", own, "own-role", false, false},
+		{granted, "chat.set_role", own, "own-role", false, false},
 		{plain, "tasks.update", own, "open", true, true},
 		{plain, "tasks.update", others, "tasks-other-chat", false, true},
 		{plain, "tasks.schedule", others, "tasks-other-chat", false, true},
@@ -144,6 +157,54 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 			if got := p.Authorize(request(c.tool, role, c.target)); got.Allow || got.Rule != "role-unknown" {
 				t.Errorf("%s as %q: got %+v", c.tool, role, got)
 			}
+		}
+	}
+}
+
+func TestAnAdminOfOneConversationIsNobodyInAnother(t *testing.T) {
+	p := newPolicy(t, policy.Options{})
+	for _, c := range []struct {
+		tool   string
+		target policy.Target
+		rule   string
+	}{
+		{"message.send", others, "message-other-chat"},
+		{"chat.register", others, "register-other-chat"},
+		{"tasks.update", others, "tasks-other-chat"},
+		{"chat.set_role", others, "set-role-there"},
+		{"chat.set_role", bobAll, "set-role-there"},
+	} {
+		for _, role := range []corebot.Role{"", corebot.RoleNormal, "Admin"} {
+			r := request(c.tool, corebot.RoleAdmin, c.target)
+			r.There = role
+			if got := p.Authorize(r); got.Allow || got.Rule != c.rule {
+				t.Errorf("%s with the role %q there: got %+v", c.tool, role, got)
+			}
+			r.Role, r.There = corebot.RoleNormal, corebot.RoleAdmin // a normal turn does not borrow from another conversation
+			if got := p.Authorize(r); got.Allow {
+				t.Errorf("%s by who is admin there only: got %+v", c.tool, got)
+			}
+		}
+	}
+	r := request("chat.set_role", corebot.RoleAdmin, bobHere)
+	r.There = ""
+	if got := p.Authorize(r); !got.Allow {
+		t.Errorf("a role in his own conversation: got %+v", got)
+	}
+}
+
+func TestATurnOfSeveralPeopleGivesNoneOfThemARole(t *testing.T) {
+	p := newPolicy(t, policy.Options{})
+	for rule, r := range map[string]policy.Request{
+		"own-role":        request("chat.set_role", corebot.RoleAdmin, bobHere),
+		"bootstrap-alone": request("chat.register", corebot.RoleNormal, byKey),
+	} {
+		if got := p.Authorize(r); !got.Allow {
+			t.Errorf("%s alone: got %+v", r.Tool, got)
+		}
+		r.Others = []corebot.Principal{bob}
+		if got := p.Authorize(r); got.Allow || got.Rule != rule {
+			t.Errorf("%s with text of another: got %+v, want %s", r.Tool, got, rule)
 		}
 	}
 }

@@ -11,8 +11,9 @@ import (
 type who uint8
 
 const (
-	nobody who = iota
-	admins
+	nobody      who = iota
+	admins          // of the turn's conversation
+	adminsThere     // who are admin in what the call acts on as well
 	anyone
 )
 
@@ -46,9 +47,11 @@ func rules() []rule {
 		{name: "memory-scope", tool: "memory.*", when: scopeUnknown, targeted: true, who: nobody, reason: "the memory scope must be global or chat"},
 		{name: "memory-global", tool: "memory.write", when: globalScope, targeted: true, who: admins, reason: "only an admin may change the global memory"},
 
-		{name: "message-other-chat", tool: "message.send", when: otherChat, targeted: true, who: admins, grantable: true, reason: "only an admin may send to another conversation"},
-		{name: "register-other-chat", tool: "chat.register", when: otherChat, targeted: true, who: admins, grantable: true, reason: "only an admin may register another conversation"},
-		{name: "tasks-other-chat", tool: "tasks.*", when: otherChat, targeted: true, who: admins, grantable: true, reason: "only an admin may reach the tasks of another conversation"},
+		{name: "message-other-chat", tool: "message.send", when: otherChat, targeted: true, who: adminsThere, grantable: true, reason: "only an admin may send to another conversation"},
+		{name: "bootstrap-alone", tool: "chat.register", when: sharedBootstrap, targeted: true, who: nobody, reason: "the turn has text of several people: send the bootstrap key in a message that is answered alone"},
+		{name: "admin-by-key", tool: "chat.register", when: adminWithoutKey, targeted: true, who: nobody, reason: "chat.register makes an admin only with the bootstrap key; an admin gives roles with chat.set_role"},
+		{name: "register-other-chat", tool: "chat.register", when: registersOther, targeted: true, who: adminsThere, grantable: true, reason: "only an admin may register another conversation"},
+		{name: "tasks-other-chat", tool: "tasks.*", when: otherChat, targeted: true, who: adminsThere, grantable: true, reason: "only an admin may reach the tasks of another conversation"},
 	}
 	t = append(t, keptForAdmins()...)
 	t = append(t, ownMessageOnly()...)
@@ -58,6 +61,8 @@ func rules() []rule {
 // keptForAdmins are tools that are an admin's as a whole.
 func keptForAdmins() []rule {
 	return []rule{
+		{name: "own-role", tool: "chat.set_role", when: ownRole, targeted: true, who: nobody, reason: "nobody may change his own role"},
+		{name: "set-role-there", tool: "chat.set_role", when: roleElsewhere, targeted: true, who: adminsThere, grantable: true, reason: "who is admin in one conversation may give roles in that one only"},
 		{name: "set-role", tool: "chat.set_role", who: admins, grantable: true, reason: "only an admin may give roles"},
 		{name: "mcp-reload", tool: "mcp.reload", who: admins, grantable: true, reason: "only an admin may reload the MCP servers"},
 		{name: "dead-letters", tool: "bus.dead_letter.*", who: admins, grantable: true, reason: "only an admin may reach the dead letters"},
@@ -135,6 +140,23 @@ func globalScope(_ Options, r Request) bool { return r.Target.Scope == ScopeGlob
 
 // otherChat takes a call that names no conversation for one that means another.
 func otherChat(_ Options, r Request) bool { return r.Target.Chat != r.Key }
+
+// registersOther lets a bootstrap key pass, whatever the chat: who has the right one is admin everywhere, and no other has any effect.
+func registersOther(o Options, r Request) bool { return otherChat(o, r) && !r.Target.Bootstrap }
+
+func adminWithoutKey(_ Options, r Request) bool {
+	return r.Target.Role == corebot.RoleAdmin && !r.Target.Bootstrap
+}
+
+// sharedBootstrap: a key must not make somebody admin in whose turn another has spoken it.
+func sharedBootstrap(_ Options, r Request) bool { return r.Target.Bootstrap && len(r.Others) > 0 }
+
+func ownRole(_ Options, r Request) bool {
+	return r.Target.Sender == r.Principal || slices.Contains(r.Others, r.Target.Sender)
+}
+
+// roleElsewhere: the role holds in more than the turn's conversation, or in another.
+func roleElsewhere(o Options, r Request) bool { return r.Target.Everywhere || otherChat(o, r) }
 
 func privileged(_ Options, r Request) bool { return r.Privileged }
 

@@ -3,23 +3,30 @@ package storage
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/corebot/corebot"
 )
 
-// Chats keeps what is known of conversations beside their history.
-type Chats struct{ db *DB }
+// Chats keeps what is known of conversations beside their history. Every change leaves an audit event, in the commit that makes it.
+type Chats struct {
+	db *DB
+	by corebot.AuditEvent
+}
 
-// NewChats are the chats of a database.
-func NewChats(db *DB) *Chats { return &Chats{db} }
+// NewChats are the chats of a database, in the hands of the operator.
+func NewChats(db *DB) *Chats { return &Chats{db, byOperator()} }
+
+// As gives the chats into other hands, as [DeadLetters.As] does.
+func (c *Chats) As(by corebot.AuditEvent) *Chats { return &Chats{c.db, by} }
 
 var (
-	selectChat = &query{`SELECT id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, created_at FROM chats
+	selectChat = &query{`SELECT id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
 		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 	insertChat = &query{`INSERT INTO chats (agent, channel, account, chat, thread, created_at) VALUES (?, ?, ?, ?, ?, ?)`}
 	newSession = &query{`UPDATE chats SET session = session + 1 WHERE id = ?`}
 	setChat    = &query{`UPDATE chats SET registered = ?, display_name = ? WHERE id = ?`}
-	listChats  = &query{`SELECT agent, channel, account, chat, thread, id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, created_at FROM chats
+	listChats  = &query{`SELECT agent, channel, account, chat, thread, id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
 		WHERE ? IN ('', channel) ORDER BY id LIMIT ? + 0`}
 	setChatMode = &query{`UPDATE chats SET queue_mode = ? WHERE id = ?`}
 	chatMode    = &query{`SELECT queue_mode FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
@@ -49,17 +56,28 @@ func (c *Chats) List(ctx context.Context, channel string, limit int) ([]corebot.
 // Register marks a chat as one that Corebot serves, or no longer does, and gives it a name for display. A chat that is not
 // known yet becomes known.
 func (c *Chats) Register(ctx context.Context, k corebot.Key, registered bool, name string) error {
-	return c.db.write(ctx, "register", func(t *tx) error {
-		chat, err := chatTx(t, k)
-		if err != nil {
-			return err
-		}
-		if name == "" {
-			name = chat.DisplayName
-		}
-		_, err = t.exec(setChat, registered, name, chat.ID)
+	return c.db.write(ctx, "register", func(t *tx) error { return c.registerTx(t, k, registered, name) })
+}
+
+func (c *Chats) registerTx(t *tx, k corebot.Key, registered bool, name string) error {
+	chat, err := chatTx(t, k)
+	if err != nil {
 		return err
-	})
+	}
+	if name == "" {
+		name = chat.DisplayName
+	}
+	if _, err := t.exec(setChat, registered, name, chat.ID); err != nil {
+		return err
+	}
+	return c.noteTx(t, "chat.register", k, map[string]any{"registered": registered, "name": name})
+}
+
+// noteTx leaves the audit event of a change.
+func (c *Chats) noteTx(t *tx, event string, k corebot.Key, note map[string]any) error {
+	all := map[string]any{"chat": k.String()}
+	maps.Copy(all, note)
+	return changeTx(t, c.by, event, k, all)
 }
 
 // Reset begins a new session: what was said stays stored and is out of play. A chat that is not known is
@@ -74,8 +92,10 @@ func (c *Chats) Reset(ctx context.Context, k corebot.Key) error {
 		if err != nil {
 			return err
 		}
-		_, err = t.exec(newSession, chat.ID)
-		return err
+		if _, err := t.exec(newSession, chat.ID); err != nil {
+			return err
+		}
+		return c.noteTx(t, "chat.reset", k, map[string]any{"session": chat.Session + 1})
 	})
 }
 
@@ -95,8 +115,10 @@ func (c *Chats) SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.Qu
 		if _, err := t.exec(setChatMode, string(mode), chat.ID); err != nil {
 			return err
 		}
-		_, err = t.exec(setLaneMode, string(mode), int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
-		return err
+		if _, err = t.exec(setLaneMode, string(mode), int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread); err != nil {
+			return err
+		}
+		return c.noteTx(t, "chat.queue_mode", k, map[string]any{"mode": mode})
 	})
 }
 
@@ -107,7 +129,7 @@ func chatModeTx(t *tx, k corebot.Key) (mode string, err error) {
 }
 
 func chatColumns(c *corebot.Chat) []any {
-	return []any{&c.ID, &c.DisplayName, &c.Registered, &c.Session, (*string)(&c.QueueMode), &c.Model, moment{&c.CreatedAt}}
+	return []any{&c.ID, &c.DisplayName, &c.Registered, &c.Session, (*string)(&c.QueueMode), &c.Model, (*string)(&c.Access), moment{&c.CreatedAt}}
 }
 
 // chatTx finds or makes the chat of a key.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/migrations"
+	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage/engine"
 )
 
@@ -35,6 +36,8 @@ type Options struct {
 	Queueing corebot.Queueing
 	// Accounting is how what turns spend is booked.
 	Accounting corebot.Accounting
+	// Bootstrap is how the first admin is made; off by default.
+	Bootstrap policy.Bootstrap
 	// KeepParked leaves parked messages where they are. Otherwise they come back when the database is opened: what they were parked for may
 	// have been configured anew.
 	KeepParked bool
@@ -51,6 +54,7 @@ type DB struct {
 	limits     corebot.Limits
 	queueing   corebot.Queueing
 	accounting corebot.Accounting
+	bootstrap  policy.Bootstrap
 	conn       *prepared
 	state      state // as the writer begins with
 	reader     *reader
@@ -70,7 +74,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, ops: make(chan *op, maxBatch), between: make(chan func()), stopped: make(chan struct{}), drained: make(chan struct{})}
+	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, ops: make(chan *op, maxBatch), between: make(chan func()), stopped: make(chan struct{}), drained: make(chan struct{})}
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}

@@ -56,9 +56,10 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"selectBusy": selectBusy, "selectTail": selectTail, "stillWaits": stillWaits, "selectGroup": selectGroup, "selectQuiet": selectQuiet,
 		"mergingLane": mergingLane, "quietLane": quietLane, "waitQuietly": waitQuietly, "waitingMerges": waitingMerges, "mergesInto": mergesInto,
 		"unqueue": unqueue, "shrinkLane": shrinkLane, "endMerged": endMerged, "paceLane": paceLane, "chatMode": chatMode, "setLaneMode": setLaneMode, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
-		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory, "historyPage": historyPage, "selectSummary": selectSummary, "selectRoles": selectRoles,
+		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory, "historyPage": historyPage, "selectSummary": selectSummary, "selectRole": selectRole, "selectStanding": selectStanding,
 		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause, "selectStore": selectStore,
 		"bookLife": bookLife, "hasStep": hasStep, "useOfChat": useOfChat, "useOfPrincipal": useOfPrincipal,
+		"chatNumber": chatNumber, "indexed": indexed, "unindexed": unindexed, "takePlace": takePlace,
 		"countParked": countParked, "duePark": duePark, "nextDue": nextDue, "parkedOne": parkedOne, "oldestInLot": oldestInLot,
 	} {
 		got := plan(t, path, q)
@@ -91,7 +92,7 @@ func TestNoStatementOfASweepLooksAtMoreThanItsRange(t *testing.T) {
 	for name, q := range map[string]*query{
 		"life page": lifeTable.page, "mailbox page": mailboxTable.page, "lane page": lanePage, "chat page": chatPage,
 		"drop lives": lifeTable.drop, "drop steps": dropSteps, "count swept": countSwept, "drop lanes": dropLanes, "drop audit": cutAudit,
-		"drop mail": mailboxTable.drop, "drop history": dropHistory, "drop summary": dropSummary, "nth in session": nthInSession, "nth of all": nthOfAll, "oldest": oldestOfChat,
+		"next to index": nextToIndex, "advance index": advanceIndex, "drop mail": mailboxTable.drop, "drop history": dropHistory, "drop summary": dropSummary, "nth in session": nthInSession, "nth of all": nthOfAll, "oldest": oldestOfChat,
 	} {
 		for line := range strings.Lines(plan(t, path, q)) {
 			if line = strings.TrimSpace(line); strings.HasPrefix(line, "SCAN") && line != "SCAN gone" || strings.Contains(line, "TEMP B-TREE") && name != "count swept" {

@@ -60,7 +60,9 @@ func (c *Chats) SetModel(ctx context.Context, k corebot.Key, model string) error
 		if err != nil {
 			return err
 		}
-		_, err = t.exec(setChatModel, model, chat.ID)
-		return err
+		if _, err := t.exec(setChatModel, model, chat.ID); err != nil {
+			return err
+		}
+		return c.noteTx(t, "chat.model", k, map[string]any{"model": model})
 	})
 }

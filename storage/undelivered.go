@@ -14,7 +14,7 @@ var undelivered = &query{`SELECT m.id, m.message_id, m.kind, m.checksum, m.reaso
 		SELECT p.claimed_at FROM message_life p JOIN lanes i ON i.id = p.lane_id
 		WHERE i.direction = 1 AND i.agent = ?2 AND i.channel = ?3 AND i.account = ?4 AND i.chat = ?5 AND i.thread = ?6 AND p.message_id = (
 			SELECT h.message_id FROM chats c JOIN history h ON h.chat_id = c.id
-			WHERE c.agent = ?2 AND c.channel = ?3 AND c.account = ?4 AND c.chat = ?5 AND c.thread = ?6
+			WHERE c.agent = ?2 AND c.channel = ?3 AND c.account = ?4 AND c.chat = ?5 AND c.thread = ?6 AND h.speaker = 'user'
 			ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT 1)), 0)
 	AND m.kind = 'reply'
 	AND l.direction = 2 AND l.agent = ?2 AND l.channel = ?3 AND l.account = ?4 AND l.chat = ?5 AND l.thread = ?6

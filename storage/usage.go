@@ -88,8 +88,8 @@ var (
 	useOfChat      = &query{useSums + ` AND u.key = ?`}
 	useOfPrincipal = &query{useSums + ` AND u.channel = ? AND u.account = ? AND u.sender = ?`}
 	// Who is an admin, everywhere or in the chat, is what the grants say now.
-	useOfRole = &query{useSums + ` AND ? = (u.sender <> '' AND EXISTS (SELECT 1 FROM grants g WHERE g.role = 'admin' AND g.channel = u.channel
-		AND g.account = u.account AND g.sender = u.sender AND g.scope IN ('', u.key)))`}
+	useOfRole = &query{useSums + ` AND ? = (u.sender <> '' AND COALESCE((SELECT g.role FROM grants g WHERE g.channel = u.channel
+		AND g.account = u.account AND g.sender = u.sender AND g.scope IN ('', u.key) ORDER BY g.scope DESC LIMIT 1), '') = 'admin')`}
 )
 
 // Use adds up what was used. A filter names at most one of chat, principal and role.

@@ -40,7 +40,7 @@ func (f *Files) Save(_ context.Context, k corebot.Key, name, content string) (st
 }
 
 func (f *Files) trim(dir string) error {
-	entries, _, err := f.root.List(dir, artifactsSeen)
+	entries, _, err := f.root.List(dir, "", artifactsSeen)
 	if err != nil {
 		return fmt.Errorf("trim the artifacts: %w", err)
 	}

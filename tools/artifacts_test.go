@@ -79,7 +79,7 @@ func TestAConversationKeepsAHundredArtifacts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	entries, _, err := root.List(rootfs.ChatDir(chat)+"/artifacts", 1000)
+	entries, _, err := root.List(rootfs.ChatDir(chat)+"/artifacts", "", 1000)
 	if err != nil || len(entries) != 100 || entries[99].Name != "a-102.txt" {
 		t.Errorf("%d are left, %v", len(entries), err)
 	}

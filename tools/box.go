@@ -25,7 +25,8 @@ const (
 	maxAudit    = 8 << 10 // bytes of the arguments in an audit row
 )
 
-// Roles reads a principal's role in a conversation from server state. It is asked anew for every call.
+// Roles reads a principal's role in a conversation from server state; in the zero Key, the one that holds everywhere. It is asked anew for
+// every call.
 type Roles interface {
 	RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error)
 }
@@ -33,8 +34,8 @@ type Roles interface {
 // Step is the journal's place for one call. The agent owns the journal and hands out the step.
 //
 // Intend stores the intent and its audit row in one commit; Finish stores the result and its audit row in one commit; Apply makes a
-// change of Corebot's own data in that same commit, or gives a [*corebot.Refused] and stores nothing. Any other error means that
-// the turn cannot go on (a lost lease, trouble with the store).
+// change of Corebot's own data in that same commit, or gives a [*corebot.Refused] and stores nothing, or a [*corebot.Denied] and has stored
+// that. Any other error means that the turn cannot go on (a lost lease, trouble with the store).
 type Step interface {
 	ID() string
 	Intended() bool // an earlier attempt stored an intent, and no result
@@ -94,7 +95,7 @@ func NewBox(r *Registry, p *policy.Policy, roles Roles, o Options) (*Box, error)
 
 // Offer lists the tools that the caller's role may ever use, sorted by name.
 func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error) {
-	role, err := b.role(ctx, who)
+	role, err := b.role(ctx, who, who.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 //
 // An error means that there is no result and the turn cannot go on: the cause of ctx, or what Roles or the step said.
 func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step Step) (corebot.ToolResult, error) {
-	role, err := b.role(ctx, who)
+	role, err := b.role(ctx, who, who.Key)
 	if err != nil {
 		return corebot.ToolResult{}, err
 	}
@@ -122,8 +123,14 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	if err != nil {
 		return j.finish(ctx, corebot.OutcomeInvalidArgs, "invalid_args: "+err.Error())
 	}
+	target := args.target(j.call)
+	there, err := b.roleThere(ctx, who, role, target)
+	if err != nil {
+		return corebot.ToolResult{}, err
+	}
 	decision := b.policy.Authorize(policy.Request{
-		Tool: tool.name, Privileged: tool.traits.Has(Privileged), Role: role, Principal: who.Principal, Key: who.Key, Target: args.target(j.call),
+		Tool: tool.name, Privileged: tool.traits.Has(Privileged), Role: role, There: there,
+		Principal: who.Principal, Others: who.Others, Key: who.Key, Target: target,
 	})
 	j.event.Rule = decision.Rule
 	if !decision.Allow {
@@ -132,16 +139,24 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	return j.run(ctx, tool, args)
 }
 
-// role is the lowest of the roles of all whose text is in the turn, as they are now: nobody may speak through another's turn with more than his
-// own.
-func (b *Box) role(ctx context.Context, who corebot.Caller) (corebot.Role, error) {
-	lowest, err := b.roleOf(ctx, who.Principal, who.Key)
+// roleThere is the role in what a call acts on. The zero key names no conversation: what holds there holds everywhere.
+func (b *Box) roleThere(ctx context.Context, who corebot.Caller, here corebot.Role, target policy.Target) (corebot.Role, error) {
+	if target.Chat == who.Key || target.Chat == (corebot.Key{}) && !target.Everywhere {
+		return here, nil
+	}
+	return b.role(ctx, who, target.Chat)
+}
+
+// role is the lowest of the roles in a conversation of all whose text is in the turn, as they are now: nobody may speak through another's turn
+// with more than his own.
+func (b *Box) role(ctx context.Context, who corebot.Caller, in corebot.Key) (corebot.Role, error) {
+	lowest, err := b.roleOf(ctx, who.Principal, in)
 	for _, p := range who.Others {
 		if err != nil {
 			break
 		}
 		var role corebot.Role
-		if role, err = b.roleOf(ctx, p, who.Key); role != corebot.RoleAdmin {
+		if role, err = b.roleOf(ctx, p, in); role != corebot.RoleAdmin {
 			lowest = role
 		}
 	}

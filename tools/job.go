@@ -164,7 +164,7 @@ func failure(err error) string {
 	return text
 }
 
-// succeed ends a call that did not fail. An effect that it still has is made in the commit of its result, or refused there.
+// succeed ends a call that did not fail. An effect that it still has is made in the commit of its result, or refused or denied there.
 func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, error) {
 	if out.effect == (corebot.Effect{}) {
 		return j.finish(ctx, corebot.OutcomeSuccess, out.text)
@@ -174,6 +174,10 @@ func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, erro
 	})
 	if refused := (*corebot.Refused)(nil); errors.As(err, &refused) {
 		return j.finish(ctx, corebot.OutcomeError, failure(err))
+	}
+	if denied := (*corebot.Denied)(nil); errors.As(err, &denied) {
+		j.box.metrics.count(j.label, corebot.OutcomeDenied, time.Since(j.began))
+		return denied.Result(), nil
 	}
 	return r, err
 }

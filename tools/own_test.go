@@ -8,6 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/tools"
 )
@@ -39,6 +42,18 @@ func TestAnEffectThatIsRefusedIsAnErrorThatTheModelReads(t *testing.T) {
 	requireEnd(t, s, r, err, corebot.OutcomeError, "error: dead letter 7: not found")
 	if len(s.effects) != 0 {
 		t.Errorf("effects %+v", s.effects)
+	}
+}
+
+func TestAnEffectThatIsDeniedHasBeenStoredAndIsCounted(t *testing.T) {
+	s, metrics := newStep(), prometheus.NewRegistry()
+	s.applyErr = &corebot.Denied{Rule: "bootstrap-key", Reason: "this is not the bootstrap key"}
+	r, err := newBox(t, normal, tools.Options{Metrics: metrics}, owns(replays(7))).Call(t.Context(), who, call("web.search", `{}`), s)
+	if err != nil || r.Outcome != corebot.OutcomeDenied || r.Content != "denied: this is not the bootstrap key" || strings.Join(*s.log, " ") != "apply" {
+		t.Errorf("got %+v, %v; the journal saw %q", r, err, *s.log)
+	}
+	if n, err := testutil.GatherAndCount(metrics, "corebot_tool_calls_total"); err != nil || n != 1 {
+		t.Errorf("%d series, %v", n, err)
 	}
 }
 

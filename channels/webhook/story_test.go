@@ -12,13 +12,22 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/storage"
 )
 
 // A whole Corebot behind the webhook: each message is sent three times at once, and has one reply.
 func TestMessagesThatAreSentAgainAndAgainAreAnsweredOnceAndInOrder(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Model: apptest.Always(apptest.Text("answered"))})
-	everyone := map[string]channels.Audience{Channel: {"*"}}
-	f := startAt(t, Options{Metrics: k.Registry}, channels.NewFrontDoor(k.Bus, k.Router, corebot.DefaultAgent, everyone))
+	everybody, err := policy.NewAccess(policy.AccessOpen, corebot.Allowlist{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{Access: map[string]policy.Access{Channel: everybody}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := startAt(t, Options{Metrics: k.Registry}, door)
 	outbox, err := channels.NewOutbox(k.Bus, k.Ledger, channels.Resend, zerolog.Nop(), k.Registry)
 	if err != nil {
 		t.Fatal(err)

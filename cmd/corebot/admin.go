@@ -26,14 +26,16 @@ func newAdminGrant(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "grant PRINCIPAL",
 		Short: "Make a principal admin, everywhere or in one chat",
-		Long:  "Make a principal admin, everywhere or in one chat. It holds from the next tool call on.\n\n" + principalHelp,
-		Args:  takes("PRINCIPAL"),
+		Long: `Give a principal a role, everywhere or in one chat; where it has several, that of the chat counts. It holds from the next tool call on.
+The last admin cannot be made normal.
+
+` + principalHelp,
+		Args: takes("PRINCIPAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			grant, err := parseGrant(cmd, args[0], chat, role)
 			if err != nil {
 				return err
 			}
-			grant.By = "operator"
 			return s.grant(cmd, app.OpGrant, grant, fmt.Sprintf("%s is %s", grant.Principal, grant.Role))
 		},
 	}

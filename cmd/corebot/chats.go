@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -10,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/app"
-	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -51,25 +51,27 @@ func newChatsList(s *shell) *cobra.Command {
 
 // chatRow is what `chats list --json` prints.
 type chatRow struct {
-	Key         string            `json:"key"`
-	Channel     string            `json:"channel"`
-	ChatID      string            `json:"chatId"`
-	DisplayName string            `json:"displayName"`
-	Registered  bool              `json:"registered"`
-	Session     int64             `json:"session"`
-	QueueMode   corebot.QueueMode `json:"queueMode,omitempty"` // left out: the configured default
-	CreatedAt   time.Time         `json:"createdAt"`
+	Key         string             `json:"key"`
+	Channel     string             `json:"channel"`
+	ChatID      string             `json:"chatId"`
+	DisplayName string             `json:"displayName"`
+	Registered  bool               `json:"registered"`
+	Session     int64              `json:"session"`
+	QueueMode   corebot.QueueMode  `json:"queueMode,omitempty"` // left out: the configured default
+	Model       string             `json:"model,omitempty"`     // left out: the configured one
+	Access      corebot.ChatAccess `json:"access,omitempty"`    // left out: by the rule of its channel
+	CreatedAt   time.Time          `json:"createdAt"`
 }
 
 func rowOf(c corebot.Chat) chatRow {
-	return chatRow{c.Key.String(), c.Key.Channel, c.Key.Chat, c.DisplayName, c.Registered, c.Session, c.QueueMode, c.CreatedAt}
+	return chatRow{c.Key.String(), c.Key.Channel, c.Key.Chat, c.DisplayName, c.Registered, c.Session, c.QueueMode, c.Model, c.Access, c.CreatedAt}
 }
 
 func printChats(cmd *cobra.Command, chats []corebot.Chat, asJSON bool) error {
 	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	t := &teller{w: table}
 	if !asJSON && len(chats) > 0 {
-		t.line("KEY\tNAME\tREGISTERED\tSESSION\tMODE\tSINCE")
+		t.line("KEY\tNAME\tREGISTERED\tACCESS\tSESSION\tMODE\tSINCE")
 	}
 	for _, c := range chats {
 		if asJSON {
@@ -78,7 +80,7 @@ func printChats(cmd *cobra.Command, chats []corebot.Chat, asJSON bool) error {
 			}
 			continue
 		}
-		t.line("%s\t%s\t%v\t%d\t%s\t%s", c.Key, oneLine(c.DisplayName, 30), c.Registered, c.Session, cmp.Or(c.QueueMode, byDefault), c.CreatedAt.Local().Format(time.DateTime))
+		t.line("%s\t%s\t%v\t%s\t%d\t%s\t%s", c.Key, oneLine(c.DisplayName, 30), c.Registered, cmp.Or(c.Access, byDefault), c.Session, cmp.Or(c.QueueMode, byDefault), c.CreatedAt.Local().Format(time.DateTime))
 	}
 	if len(chats) == 0 && !asJSON {
 		t.line("no chats")
@@ -118,6 +120,9 @@ func newChatsShow(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := redactCalls(history); err != nil {
+				return err
+			}
 			if asJSON {
 				return printJSON(cmd, struct {
 					chatRow
@@ -136,7 +141,8 @@ func newChatsShow(s *shell) *cobra.Command {
 func printHistory(cmd *cobra.Command, chat corebot.Chat, summary corebot.Summary, history []corebot.Entry) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	t.line("%s  %s", chat.Key, oneLine(chat.DisplayName, 60))
-	t.line("registered %v, session %d, queue mode %s, since %s\n", chat.Registered, chat.Session, cmp.Or(chat.QueueMode, byDefault), chat.CreatedAt.Local().Format(time.DateTime))
+	t.line("registered %v, access %s, session %d, queue mode %s, since %s\n", chat.Registered, cmp.Or(chat.Access, byDefault), chat.Session,
+		cmp.Or(chat.QueueMode, byDefault), chat.CreatedAt.Local().Format(time.DateTime))
 	if summary.Through > 0 {
 		t.line("what the model is shown of older messages, by %s at %s:\n%s\n", cmp.Or(oneLine(summary.Model, 64), "an extract"), clock(summary.At), printable(summary.Text))
 	}
@@ -154,46 +160,19 @@ func printHistory(cmd *cobra.Command, chat corebot.Chat, summary corebot.Summary
 	return t.err
 }
 
-func newChatsRegister(s *shell) *cobra.Command {
-	var name string
-	var off bool
-	cmd := &cobra.Command{
-		Use:   "register KEY",
-		Short: "Mark a chat as registered, or with --off as not",
-		Args:  takes("KEY"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			said := "registered"
-			if off {
-				said = "no longer registered:"
-			}
-			return s.changeChat(cmd, app.OpRegister, args[0], app.ChatChange{Registered: !off, Name: name}, said)
-		},
-	}
-	cmd.Flags().StringVar(&name, "name", "", "a name for display")
-	cmd.Flags().BoolVar(&off, "off", false, "take the registration away")
-	return cmd
-}
-
-func newChatsReset(s *shell) *cobra.Command {
-	return &cobra.Command{
-		Use:   "reset KEY",
-		Short: "Begin a new conversation in a chat; what was said is kept and out of play",
-		Args:  takes("KEY"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.changeChat(cmd, app.OpReset, args[0], app.ChatChange{}, "reset")
-		},
-	}
-}
-
-func (s *shell) changeChat(cmd *cobra.Command, op, key string, change app.ChatChange, said string) (err error) {
-	if change.Key, err = corebot.ParseKey(key); err != nil {
-		return usage(cmd, err)
-	}
-	return s.change(cmd, func(c control.Caller) error {
-		if _, err := control.Call[app.Done](cmd.Context(), c, op, change); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", said, change.Key)
+// redactCalls takes what looks like a secret out of the arguments of tool calls, which are stored as the model wrote them.
+func redactCalls(history []corebot.Entry) error {
+	r, err := redact.New(nil)
+	if err != nil {
 		return err
-	})
+	}
+	for _, e := range history {
+		for i, c := range e.Calls {
+			e.Calls[i].Args = json.RawMessage(r.Args(c.Args, len(c.Args)+maxShownArgs))
+		}
+	}
+	return nil
 }
+
+// maxShownArgs is how much longer arguments may become by redacting them.
+const maxShownArgs = 1 << 10

@@ -15,37 +15,74 @@ import (
 const byDefault = "default"
 
 func newChatsSet(s *shell) *cobra.Command {
-	var mode string
+	var mode, access string
 	cmd := &cobra.Command{
-		Use:   "set KEY --queue-mode MODE",
+		Use:   "set KEY [--queue-mode MODE] [--access ACCESS]",
 		Short: "Change the settings of a chat",
-		Long: `Change the settings of a chat. The queue mode says what becomes of a message that comes while another is being answered: with queue it waits
+		Long: `Change the settings of a chat; each holds from the next message on.
+
+The queue mode says what becomes of a message that comes while another is being answered: with queue it waits
 its turn; with steer the answer that is being made takes it in; with interrupt it ends that answer, if that is to the same sender; with collect the
-messages of one sender that wait are answered together, after bus.collect_debounce. "default" is bus.queue_mode. What waits already stays as it is.`,
+messages of one sender that wait are answered together, after bus.collect_debounce. "default" is bus.queue_mode. What waits already stays as it is.
+
+The access says who may talk in the chat: with allow whoever is in it, with deny nobody, whatever the rule of its channel is. "default" is that
+rule, such as channels.webhook.access. It holds in the threads of the chat too.`,
 		Args: takes("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := corebot.ParseKey(args[0])
 			if err != nil {
 				return usage(cmd, err)
 			}
-			if mode == "" {
-				return usage(cmd, errors.New("--queue-mode: want queue, steer, interrupt, collect or default"))
+			if mode == "" && access == "" {
+				return usage(cmd, errors.New("want --queue-mode, --access or both"))
 			}
-			change := app.ModeChange{Key: key}
-			if mode != byDefault {
-				if change.Mode, err = corebot.ParseQueueMode(mode); err != nil {
-					return usage(cmd, err)
-				}
+			changes, err := chatSettings(key, mode, access)
+			if err != nil {
+				return usage(cmd, err)
 			}
 			return s.change(cmd, func(c control.Caller) error {
-				if _, err := control.Call[app.Done](cmd.Context(), c, app.OpMode, change); err != nil {
-					return err
+				for _, change := range changes {
+					if _, err := control.Call[app.Done](cmd.Context(), c, change.op, change.args); err != nil {
+						return err
+					}
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s of %s: %s\n", change.what, key, change.to); err != nil {
+						return err
+					}
 				}
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "queue mode of %s: %s\n", key, mode)
-				return err
+				return nil
 			})
 		},
 	}
 	cmd.Flags().StringVar(&mode, "queue-mode", "", "queue, steer, interrupt, collect or default")
+	cmd.Flags().StringVar(&access, "access", "", "allow, deny or default")
 	return cmd
+}
+
+// setting is one change of a chat that is asked for.
+type setting struct {
+	op, what, to string
+	args         any
+}
+
+// chatSettings reads what is to change; what is empty stays.
+func chatSettings(key corebot.Key, mode, access string) (changes []setting, err error) {
+	if mode != "" {
+		change := app.ModeChange{Key: key}
+		if mode != byDefault {
+			if change.Mode, err = corebot.ParseQueueMode(mode); err != nil {
+				return nil, err
+			}
+		}
+		changes = append(changes, setting{app.OpMode, "queue mode", mode, change})
+	}
+	if access != "" {
+		change := app.AccessChange{Key: key}
+		if access != byDefault {
+			if change.Access, err = corebot.ParseChatAccess(access); err != nil {
+				return nil, err
+			}
+		}
+		changes = append(changes, setting{app.OpAccess, "access", access, change})
+	}
+	return changes, nil
 }

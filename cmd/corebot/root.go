@@ -40,7 +40,7 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().StringVar(&s.home, "home", "", "home directory (default: $COREBOT_HOME, then ~/.corebot)")
 	root.AddCommand(
-		newInit(s), newDoctor(s), newServe(s), newChat(s), newSend(s), newWhy(s), newStatus(s), newUsage(s), newParked(s), newAudit(s), newDLQ(s), newChats(s), newAdmin(s), newDB(s), newConfig(s, newConfigReload(s)), newBench(), newVersion(),
+		newInit(s), newDoctor(s), newServe(s), newChat(s), newSend(s), newWhy(s), newStatus(s), newUsage(s), newParked(s), newAudit(s), newDLQ(s), newChats(s), newAdmin(s), newDB(s), newConfig(s, newConfigReload(s)), newBench(), newIsolationWorker(), newVersion(),
 	)
 	return root
 }

@@ -80,10 +80,12 @@ func (s *shell) publish(cmd *cobra.Command, in channels.Incoming, asJSON bool) e
 	return err
 }
 
-// ask publishes the message and prints the reply as soon as it comes. Replies to earlier messages of the chat go to stderr.
+// ask publishes the message and prints the reply as soon as it comes. Other messages for the chat go to stderr.
 func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
 	shot := cli.NewOneShot(in, func(m corebot.Message, own bool) (err error) {
 		switch {
+		case !own && m.InReplyTo == "":
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sent here in answer to nothing:\n%s\n", printable(m.Text()))
 		case !own:
 			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "the answer to the earlier message %s:\n%s\n", m.InReplyTo, printable(m.Text()))
 		case asJSON:

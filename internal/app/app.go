@@ -99,7 +99,11 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if a.accounting, err = c.Accounting(); err != nil {
 		return nil, err
 	}
-	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Accounting: a.accounting, Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c.Bus)}); err != nil {
+	first, err := bootstrap(c.Admin)
+	if err != nil {
+		return nil, err
+	}
+	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Accounting: a.accounting, Bootstrap: first, Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c.Bus)}); err != nil {
 		return nil, err
 	}
 	a.opened("database", a.Store)
@@ -169,7 +173,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	}
 	a.notes = w
 	a.opened("workspace", w.root)
-	rules, err := policy.New(policy.Options{})
+	rules, err := policy.New(policy.Options{ShellEnabled: a.config.Tools.Shell.Enabled})
 	if err != nil {
 		return err
 	}
@@ -212,9 +216,9 @@ func (a *App) makeChannels(o Options, r prometheus.Registerer) (err error) {
 	if err != nil {
 		return err
 	}
-	// The terminal belongs to whoever may run Corebot's own commands, and the webhook has its credentials: everyone there may talk.
-	audience := map[string]channels.Audience{"cli": {"*"}, webhook.Channel: {"*"}}
-	a.door = channels.NewFrontDoor(a.Bus, a.router, corebot.DefaultAgent, audience)
+	if err := a.openDoor(r); err != nil {
+		return err
+	}
 	a.channels, err = channels.NewSupervisor(a.door, a.outbox, a.log, running...)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/webhook"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
@@ -36,12 +37,16 @@ var (
 	_ channels.Settler    = (*bus.Bus)(nil)
 	_ channels.Committer  = (*storage.Ledger)(nil)
 	_ channels.Journal    = (*storage.Ledger)(nil)
+	_ channels.Register   = (*storage.Chats)(nil)
+	_ channels.Trail      = (*storage.Audit)(nil)
 	_ agent.Journal       = (*storage.Ledger)(nil)
 	_ agent.History       = (*storage.History)(nil)
 	_ agent.Notes         = (*notes)(nil)
 	_ agent.Tools         = toolbox{}
 	_ tools.Roles         = (*storage.Grants)(nil)
 	_ builtin.DeadLetters = (*storage.DeadLetters)(nil)
+	_ builtin.Runner      = programs{}
+	_ builtin.Sayings     = (*storage.History)(nil)
 	_ webhook.Mailbox     = (*storage.Mailbox)(nil)
 )
 
@@ -54,7 +59,17 @@ func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.Tool
 
 // makeTools gathers the built-in tools under the policy.
 func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*tools.Box, error) {
-	all := append(builtin.Workspace(w.root, w.memory), builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay())
+	all := append(builtin.Workspace(w.root, w.memory), builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
+	web, err := webTools(a.config.Tools.Web)
+	if err != nil {
+		return nil, err
+	}
+	all = append(append(all, web...), a.chatTools()...)
+	shell, err := a.shellTool()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, shell)
 	registry, err := tools.NewRegistry(all...)
 	if err != nil {
 		return nil, err
@@ -63,8 +78,12 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 	if err != nil {
 		return nil, err
 	}
+	redactor, err := redact.New([]string{a.config.Admin.BootstrapKey.Reveal()}) // in the audit it must not stand in any field
+	if err != nil {
+		return nil, err
+	}
 	return tools.NewBox(registry, p, storage.NewGrants(a.Store), tools.Options{
-		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts, Log: a.log, Metrics: r,
+		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts, Redactor: redactor, Log: a.log, Metrics: r,
 	})
 }
 

@@ -45,6 +45,11 @@ type (
 		Key  corebot.Key       `json:"key"`
 		Mode corebot.QueueMode `json:"mode"`
 	}
+	// AccessChange sets a chat apart from the rule of its channel; with "" no longer.
+	AccessChange struct {
+		Key    corebot.Key        `json:"key"`
+		Access corebot.ChatAccess `json:"access"`
+	}
 	// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it is shown.
 	Terminal struct {
 		Chat    string `json:"chat"`
@@ -70,6 +75,7 @@ const (
 	OpRegister = "chats.register"
 	OpReset    = "chats.reset"
 	OpMode     = "chats.mode"
+	OpAccess   = "chats.access"
 	OpReload   = "config.reload"
 	OpSend     = "send"
 	OpAttach   = "terminal.attach"
@@ -111,6 +117,9 @@ func storeOperations(db *storage.DB) control.Operations {
 		}),
 		OpMode: control.Typed(func(ctx context.Context, c ModeChange) (Done, error) {
 			return Done{Changed: 1}, chats.SetQueueMode(ctx, c.Key, c.Mode)
+		}),
+		OpAccess: control.Typed(func(ctx context.Context, c AccessChange) (Done, error) {
+			return Done{Changed: 1}, chats.SetAccess(ctx, c.Key, c.Access)
 		}),
 	}
 	usageOperations(db, all)

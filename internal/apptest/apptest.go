@@ -116,8 +116,12 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	if k.Router, err = router.New(q, k.ledger, k.DeadLetters, k.Lives, k.brain, k.Grants, k.rules, o); err != nil {
 		return err
 	}
-	k.Door = channels.NewFrontDoor(k.Bus, k.Router, corebot.DefaultAgent, map[string]channels.Audience{Channel: {"*"}})
-	return nil
+	everybody, err := policy.NewAccess(policy.AccessOpen, corebot.Allowlist{})
+	if err != nil {
+		return err
+	}
+	k.Door, err = channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{Access: map[string]policy.Access{Channel: everybody}})
+	return err
 }
 
 func (k *Kit) makeAgent(o Options) error {

@@ -13,7 +13,8 @@
 //   - also: another environment variable that sets it; ours comes first
 //   - reload: "yes" if a running Corebot takes a new value; it needs a restart for all others
 //
-// A setting may be a list of entries, [Providers], which is made from the fields of [Provider] in the same way.
+// A section may be part of another: [Web] is tools.web. A setting may be a [List] of texts or numbers, or a list of entries, [Providers],
+// which is made from the fields of [Provider] in the same way.
 //
 // A secret has the type [Secret]: it may be a reference to a file or a variable, which is resolved when the settings are read, and no
 // error, no print and no encoding spells it.
@@ -36,7 +37,8 @@ type Config struct {
 	Budget        Budget        `mapstructure:"budget" doc:"What may be used in a day. A message over a cap leaves its chat's queue and comes back when the day turns; a turn that has begun goes on to its end, so that a cap is passed by as much as the turns under way use."`
 	Router        Router        `mapstructure:"router" doc:"How much runs at once."`
 	Tools         Tools         `mapstructure:"tools" doc:"Bounds of one tool call."`
-	Channels      Channels      `mapstructure:"channels" doc:"How replies are sent, on every channel."`
+	Isolation     Isolation     `mapstructure:"isolation" doc:"The worker processes in which programs run."`
+	Channels      Channels      `mapstructure:"channels" doc:"How replies are sent, and who may talk."`
 	Admin         Admin         `mapstructure:"admin" doc:"Whoever looks after Corebot."`
 	Webhook       Webhook       `mapstructure:"webhook" doc:"The channel for programs that talk over HTTP. Enabled, it needs a token or a secret."`
 	Observability Observability `mapstructure:"observability" doc:"The listener for /health, /ready, /metrics and /status."`
@@ -115,15 +117,24 @@ type Router struct {
 type Tools struct {
 	Timeout        time.Duration `mapstructure:"timeout" min:"1ns" doc:"of one tool call"`
 	MaxOutputBytes int           `mapstructure:"max_output_bytes" min:"1" doc:"longer output goes to a file, and the model sees its head and tail"`
+	AllowedEnv     List[string]  `mapstructure:"allowed_env" doc:"variables of Corebot's environment that programs see, by name, beside PATH, HOME, TMPDIR and LANG, which are the same for all"`
+	Shell          Shell         `mapstructure:"shell" doc:"Programs that shell.exec may run, each in a worker process behind walls (docs/isolation.md)."`
+	Web            Web           `mapstructure:"web" doc:"What web.fetch may reach, and who answers web.search. Addresses that are not public are refused whatever name leads to them."`
 }
 
-// Channels says how replies are sent.
+// Channels says how replies are sent, on every channel, and who may talk on each.
 type Channels struct {
 	OnAmbiguous string `mapstructure:"on_ambiguous" oneof:"resend,hold" doc:"what becomes of a reply that may have been sent before a crash"`
+	CLI         Access `mapstructure:"cli" doc:"Who may talk at the terminal, beside being able to run Corebot's commands."`
+	Webhook     Access `mapstructure:"webhook" doc:"Who may talk through the webhook, beside having its token or secret."`
 }
 
-// Admin says how whoever looks after Corebot is reached.
+// Admin says how the first admin is made, and how whoever looks after Corebot is reached.
 type Admin struct {
+	BootstrapKey         Secret        `mapstructure:"bootstrap_key" doc:"a key that makes whoever sends it to the model for chat.register the first admin, once: at least 16 characters (openssl rand -hex 24); without one, corebot admin grant does"`
+	BootstrapMaxAttempts int           `mapstructure:"bootstrap_max_attempts" min:"1" doc:"wrong bootstrap keys in a row, from all senders together; then none is taken for a while"`
+	BootstrapLockout     time.Duration `mapstructure:"bootstrap_lockout" min:"1ns" doc:"for how long; neither attempts nor a restart change it"`
+
 	Chat string `mapstructure:"chat" doc:"a chat that is told of replies that could not be delivered: its key, as corebot chats list shows it; without one, log and metrics tell"`
 }
 
@@ -172,8 +183,10 @@ func Defaults() Config {
 		Retention: Retention{Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour},
 		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
 		Router:    Router{Workers: 64},
-		Tools:     Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000},
-		Channels:  Channels{OnAmbiguous: "resend"},
+		Tools:     Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000, Shell: defaultShell(), Web: defaultWeb()},
+		Isolation: defaultIsolation(),
+		Channels:  Channels{OnAmbiguous: "resend", CLI: Access{Rule: "open"}, Webhook: Access{Rule: "open"}},
+		Admin:     Admin{BootstrapMaxAttempts: 5, BootstrapLockout: 15 * time.Minute},
 		Webhook: Webhook{
 			Addr: "127.0.0.1:8788", MaxBodyBytes: 1 << 20, Retention: 7 * 24 * time.Hour, MaxConnections: 1_024, MaxStreams: 256,
 		},

@@ -68,10 +68,15 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 		"webhook.secret": signingSecret, "webhook.callback_secret": signingSecret, "admin.chat": "main:webhook::ops",
 		"llm.prices": "gpt-4o=2.50/10", "usage.time_zone": "Local", "budget.chat_daily_cost": "1", "budget.principal_daily_cost": "1.5",
 		"budget.role_normal_daily_cost": "2", "budget.role_admin_daily_cost": "2.5", "budget.total_daily_cost": "3",
+		"tools.web.allowed_domains": "example.com *.example.com", "tools.web.allow_private": "10.1.2.0/24 fd12::/16", "tools.web.search": "searxng",
+		"tools.web.searxng_url": "http://127.0.0.1:8080",
+		"channels.cli.access": "allowlist", "channels.cli.allowlist": "cli:local:1000 main:cli:local:main",
+		"channels.webhook.access": "allowlist", "channels.webhook.allowlist": "* webhook::ann",
 	}
 	var b strings.Builder
 	for _, s := range sections() {
-		b.WriteString(s.name + ":\n")
+		depth := strings.Repeat("  ", strings.Count(s.name, "."))
+		fmt.Fprintf(&b, "%s%s:\n", depth, s.name[strings.LastIndex(s.name, ".")+1:])
 		for _, l := range s.leaves {
 			value := another(t, l, texts[l.key])
 			l.put(&want, value)
@@ -83,7 +88,7 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 			case Providers:
 				value = v.text.Value()
 			}
-			fmt.Fprintf(&b, "  %s: %v\n", strings.TrimPrefix(l.key, s.name+"."), value)
+			fmt.Fprintf(&b, "%s  %s: %v\n", depth, strings.TrimPrefix(l.key, s.name+"."), value)
 		}
 	}
 	return b.String(), want
@@ -101,6 +106,10 @@ func another(t *testing.T, l leaf, text string) any {
 		return NewSecret(cmp.Or(text, "0123456789abcdef"))
 	case Providers:
 		return NewProviders(everyProvider())
+	case List[string]:
+		return NewList(strings.Fields(cmp.Or(text, "one two"))...)
+	case List[int]:
+		return NewList(81, 444)
 	case bool:
 		return !v
 	case time.Duration:
@@ -138,18 +147,20 @@ func TestEverySettingCanBeSetInTheFile(t *testing.T) {
 func TestEverySettingCanBeSetInTheEnvironment(t *testing.T) {
 	clean(t)
 	yaml, want := everySetting(t)
-	section := ""
+	var path []string // of the section
 	for line := range strings.Lines(yaml) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if !strings.HasPrefix(line, " ") {
-			section = name
+		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
+		path = path[:depth]
+		value = strings.TrimSpace(value)
+		if value == "" {
+			path = append(path, name)
 			continue
 		}
-		value = strings.TrimSpace(value)
 		if text, err := strconv.Unquote(value); err == nil { // in a variable everything is text
 			value = text
 		}
-		t.Setenv(variable(section+"."+name), value)
+		t.Setenv(variable(strings.Join(append(path, name), ".")), value)
 	}
 	want.Home = homeWith(t, "corebot.yaml", "bus: {max_attempts: 77}")
 	if got := load(t, want.Home); got != want {

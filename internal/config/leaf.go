@@ -24,29 +24,42 @@ type leaf struct {
 	index    []int    // of the field
 }
 
-// section is a group of settings.
+// section is a group of settings. One that is part of another has the other's name and a dot before its own.
 type section struct {
 	name, doc string
 	leaves    []leaf
 }
 
-// sections are all settings, in the order of [Config].
+// sections are all settings, in the order of [Config]; a section comes before those that are part of it.
 func sections() []section {
 	defaults := reflect.ValueOf(Defaults())
 	var all []section
 	for _, f := range reflect.VisibleFields(defaults.Type()) {
-		name := f.Tag.Get("mapstructure")
-		if name == "-" {
-			continue
+		if f.Tag.Get("mapstructure") != "-" {
+			all = append(all, sectionsOf("", f, defaults)...)
 		}
-		s := section{name: name, doc: f.Tag.Get("doc")}
-		for _, setting := range reflect.VisibleFields(f.Type) {
-			setting.Index = []int{f.Index[0], setting.Index[0]}
-			s.leaves = append(s.leaves, newLeaf(name, setting, defaults))
-		}
-		all = append(all, s)
 	}
 	return all
+}
+
+// sectionsOf is the section that a field holds, and those that are part of it.
+func sectionsOf(prefix string, f reflect.StructField, defaults reflect.Value) []section {
+	s := section{name: prefix + f.Tag.Get("mapstructure"), doc: f.Tag.Get("doc")}
+	var parts []section
+	for _, setting := range reflect.VisibleFields(f.Type) {
+		setting.Index = append(slices.Clone(f.Index), setting.Index[0])
+		if isPart(setting.Type) {
+			parts = append(parts, sectionsOf(s.name+".", setting, defaults)...)
+			continue
+		}
+		s.leaves = append(s.leaves, newLeaf(s.name, setting, defaults))
+	}
+	return append([]section{s}, parts...)
+}
+
+// isPart says whether a field of a section is a section too. Values that are structs, such as a [Secret], keep their fields to themselves.
+func isPart(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t.NumField() > 0 && t.Field(0).IsExported()
 }
 
 func newLeaf(section string, f reflect.StructField, defaults reflect.Value) leaf {
@@ -86,6 +99,8 @@ func (l leaf) put(c *Config, value any) {
 func (l leaf) isDuration() bool { return l.kind == reflect.TypeFor[time.Duration]() }
 func (l leaf) isSecret() bool   { return l.kind == reflect.TypeFor[Secret]() }
 func (l leaf) isList() bool     { return l.kind == reflect.TypeFor[Providers]() }
+func (l leaf) isTexts() bool    { return l.kind == reflect.TypeFor[List[string]]() }
+func (l leaf) isNumbers() bool  { return l.kind == reflect.TypeFor[List[int]]() }
 
 // check refuses a value that the tags rule out.
 func (l leaf) check(value any) error {

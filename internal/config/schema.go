@@ -1,6 +1,9 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+	"strings"
+)
 
 // durationPattern is Go's notation of a duration, without the spellings that nobody needs: a sign, a fraction without digits, a
 // bare 0.
@@ -33,9 +36,20 @@ func Schema() any {
 		for _, l := range s.leaves {
 			o.Properties[l.key[len(s.name)+1:]] = l.schema()
 		}
-		top.Properties[s.name] = o
+		top.holder(s.name).Properties[s.name[strings.LastIndex(s.name, ".")+1:]] = o
 	}
 	return top
+}
+
+// holder is what has the section of that name among its properties.
+func (o schemaObject) holder(section string) schemaObject {
+	for {
+		outer, rest, part := strings.Cut(section, ".")
+		if !part {
+			return o
+		}
+		o, section = o.Properties[outer], rest
+	}
 }
 
 func closedObject(description string, kind any) schemaObject {
@@ -53,6 +67,10 @@ func (l leaf) schema() schemaObject {
 			entry.Properties[setting.key] = setting.schema()
 		}
 		o.Items = &entry
+	case l.isTexts():
+		o.Type, o.Items = "array", &schemaObject{Type: "string"}
+	case l.isNumbers():
+		o.Type, o.Items = "array", &schemaObject{Type: "integer"}
 	case l.kind.Kind() == reflect.Slice:
 		o.Type, o.Default, o.Items = "array", nil, &schemaObject{Type: "string"}
 	case l.kind.Kind() == reflect.Map:

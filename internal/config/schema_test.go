@@ -100,12 +100,15 @@ func metaSchema(dir string) (*jsonschema.Resolved, error) {
 func TestTheSchemaTakesEveryDefaultAndEverySetting(t *testing.T) {
 	s := checker(t)
 	defaults := map[string]any{}
-	for _, section := range sections() {
-		settings := map[string]any{}
-		for _, l := range section.leaves {
-			settings[strings.TrimPrefix(l.key, section.name+".")] = written(l.standard)
+	for _, l := range leaves() {
+		at, names := defaults, strings.Split(l.key, ".")
+		for _, section := range names[:len(names)-1] {
+			if at[section] == nil {
+				at[section] = map[string]any{}
+			}
+			at = at[section].(map[string]any)
 		}
-		defaults[section.name] = settings
+		at[names[len(names)-1]] = written(l.standard)
 	}
 	text, err := json.Marshal(defaults)
 	if err != nil {
@@ -125,18 +128,20 @@ func TestWhatTheSchemaRefusesTheLoaderRefusesToo(t *testing.T) {
 	s := checker(t)
 	refused := []string{"zzz: {}", "zzz: 1", "bus: 3", "- llm"}
 	for _, section := range sections() {
-		refused = append(refused, section.name+": {zzz: 1}", section.name+": text")
+		refused = append(refused, inFile(section.name, "{zzz: 1}"), inFile(section.name, "text"))
 		for _, l := range section.leaves {
-			name := strings.TrimPrefix(l.key, section.name+".")
-			refused = append(refused, fmt.Sprintf("%s: {%s: [1]}", section.name, name), fmt.Sprintf("%s: {%sx: 1}", section.name, name))
+			refused = append(refused, inFile(l.key, "[[1]]"), inFile(l.key+"x", "1"))
+			if !l.isNumbers() {
+				refused = append(refused, inFile(l.key, "[1]"))
+			}
 			if l.least != nil && !l.isDuration() {
-				refused = append(refused, fmt.Sprintf("%s: {%s: %d}", section.name, name, *l.least-1))
+				refused = append(refused, inFile(l.key, fmt.Sprint(*l.least-1)))
 			}
 			if l.isDuration() {
-				refused = append(refused, fmt.Sprintf("%s: {%s: 5}", section.name, name), fmt.Sprintf("%s: {%s: '5'}", section.name, name), fmt.Sprintf("%s: {%s: -1s}", section.name, name))
+				refused = append(refused, inFile(l.key, "5"), inFile(l.key, "'5'"), inFile(l.key, "-1s"))
 			}
 			if l.oneOf != nil {
-				refused = append(refused, fmt.Sprintf("%s: {%s: other}", section.name, name))
+				refused = append(refused, inFile(l.key, "other"))
 			}
 		}
 	}
@@ -151,11 +156,15 @@ func TestWhatTheSchemaRefusesTheLoaderRefusesToo(t *testing.T) {
 	}
 }
 
+// inFile writes a key and its value as a file has them.
+func inFile(key, value string) string {
+	return strings.ReplaceAll(key, ".", ": {") + ": " + value + strings.Repeat("}", strings.Count(key, "."))
+}
+
 func TestTheSchemaDescribesEverySettingAndHasNoDefaultForASecret(t *testing.T) {
 	top := Schema().(schemaObject)
 	for _, l := range leaves() {
-		section, name, _ := strings.Cut(l.key, ".")
-		setting := top.Properties[section].Properties[name]
+		setting := top.holder(l.key).Properties[l.key[strings.LastIndex(l.key, ".")+1:]]
 		if setting.Description == "" || setting.WriteOnly != l.isSecret() || (setting.Default == nil) != l.isSecret() {
 			t.Errorf("%s: %+v", l.key, setting)
 		}

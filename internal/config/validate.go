@@ -22,7 +22,7 @@ func (c Config) validate() error {
 			return err
 		}
 	}
-	return cmp.Or(c.LLM.validate(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(), c.validateSpending(), c.Admin.validate(), c.Webhook.validate(), c.Observability.validate())
+	return cmp.Or(c.LLM.validate(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(), c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(), c.Observability.validate(), c.Tools.Web.validate())
 }
 
 func (l LLM) validate() error {
@@ -63,6 +63,9 @@ func (c Config) validateRetention() error {
 }
 
 func (a Admin) validate() error {
+	if key := a.BootstrapKey.Reveal(); key != "" && len(key) < minCredential {
+		return corebot.WithHint(fmt.Errorf("admin.bootstrap_key has %d bytes, and the least is %d", len(key), minCredential), makeToken)
+	}
 	if a.Chat == "" {
 		return nil
 	}

@@ -23,6 +23,10 @@ func parse(raw any, t reflect.Type) (any, *wanted) {
 		return parseInt(raw)
 	case t == reflect.TypeFor[[]string]():
 		return parseTexts(raw)
+	case t == reflect.TypeFor[List[string]]():
+		return parseTextList(raw)
+	case t == reflect.TypeFor[List[int]]():
+		return parseIntList(raw)
 	case t == reflect.TypeFor[map[string]Secret]():
 		return parseSecrets(raw)
 	}

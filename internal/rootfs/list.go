@@ -1,7 +1,6 @@
 package rootfs
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,36 +20,78 @@ type Entry struct {
 	ModTime time.Time
 }
 
-// listBatch is how many names are read at a time.
-const listBatch = 256
+const (
+	listBatch = 256       // names that are read at a time
+	listMost  = 1_000_000 // names of a directory that are looked at
+)
 
-// List returns the plain files and directories of a directory, sorted by name; everything else, and files being written, are
-// left out. It reads limit entries at most, in the order of the file system; more says that there are others.
-func (r *Root) List(dir string, limit int) (entries []Entry, more bool, err error) {
+// List returns the plain files and directories of a directory behind a name (from the beginning, if it is empty), sorted by name and at most
+// limit of them; more is how many there are besides. Everything else is left out, and so are files being written and names that no path can
+// have. It reads all names, however few are wanted; a directory of more than a million is [ErrTooLarge].
+func (r *Root) List(dir, after string, limit int) (entries []Entry, more int, err error) {
 	clean, err := Clean(dir)
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
 	at, err := r.walk(clean, false)
 	if err != nil {
-		return nil, false, fmt.Errorf("list %s: %w", clean, err)
+		return nil, 0, fmt.Errorf("list %s: %w", clean, err)
 	}
 	defer at.Close()
-	err = each(at, func(info fs.FileInfo) bool {
-		if strings.HasPrefix(info.Name(), tempPrefix) || !info.IsDir() && !info.Mode().IsRegular() {
-			return true
+	names, more, err := firstNames(at, after, limit)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list %s: %w", clean, err)
+	}
+	for _, name := range names {
+		info, err := at.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) { // it has vanished meanwhile
+			continue
 		}
-		if more = len(entries) >= limit; more {
-			return false
+		if err != nil {
+			return nil, 0, fmt.Errorf("list %s: %w", clean, bare(err))
 		}
 		entries = append(entries, entryOf(info))
-		return true
-	})
-	if err != nil {
-		return nil, false, fmt.Errorf("list %s: %w", clean, err)
 	}
-	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
 	return entries, more, nil
+}
+
+// firstNames gives the first names of a directory behind one, and how many more there are. It holds few more than it gives.
+func firstNames(at *os.Root, after string, limit int) (names []string, more int, err error) {
+	d, err := at.Open(".")
+	if err != nil {
+		return nil, 0, bare(err)
+	}
+	defer d.Close()
+	cut := func() {
+		slices.Sort(names)
+		if over := len(names) - limit; over > 0 {
+			names, more = names[:limit], more+over
+		}
+	}
+	for seen := 0; ; {
+		batch, err := d.ReadDir(listBatch)
+		for _, e := range batch {
+			if e.Name() > after && listed(e) {
+				names = append(names, e.Name())
+			}
+		}
+		switch seen += len(batch); {
+		case errors.Is(err, io.EOF):
+			cut()
+			return names, more, nil
+		case err != nil:
+			return nil, 0, bare(err)
+		case seen > listMost:
+			return nil, 0, fmt.Errorf("%w: it has more than %d names", ErrTooLarge, listMost)
+		case len(names) > 2*limit+listBatch:
+			cut()
+		}
+	}
+}
+
+func listed(e fs.DirEntry) bool {
+	name, err := Clean(e.Name())
+	return err == nil && name == e.Name() && (e.IsDir() || e.Type().IsRegular())
 }
 
 func entryOf(info fs.FileInfo) Entry {

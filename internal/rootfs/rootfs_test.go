@@ -126,7 +126,7 @@ func TestEveryOperationRefusesWhatIsNotAPlainFile(t *testing.T) {
 		requireIs(t, "remove "+path, root.Remove(path), want)
 	}
 	for _, dir := range []string{"dirlink", "outdir"} {
-		_, _, err = root.List(dir, 10)
+		_, _, err = root.List(dir, "", 10)
 		requireIs(t, "list "+dir, err, rootfs.ErrEscape)
 	}
 	_, err = root.ReadFile("real/missing", 100)
@@ -222,22 +222,40 @@ func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 
 func TestAListingIsSortedCappedAndFreeOfWhatIsNoFile(t *testing.T) {
 	root, dir := open(t)
-	for _, n := range []string{"b", "a/x", "c", ".corebot-tmp-ABC"} {
+	for _, n := range []string{"b", "a/x", "c", ".corebot-tmp-ABC", "new\nline", "back\\slash"} {
 		put(t, filepath.Join(dir, n), "12")
 	}
 	if err := os.Symlink("b", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	got, more, err := root.List(".", 10)
-	if err != nil || more || len(got) != 3 || got[0].Name != "a" || !got[0].Dir || got[1].Name != "b" || got[1].Size != 2 || got[2].Name != "c" {
+	got, more, err := root.List(".", "", 10)
+	if err != nil || more != 0 || len(got) != 3 || got[0].Name != "a" || !got[0].Dir || got[1].Name != "b" || got[1].Size != 2 || got[2].Name != "c" {
 		t.Errorf("got %+v, %v, %v", got, more, err)
 	}
-	got, more, err = root.List(".", 2)
-	if err != nil || !more || len(got) != 2 {
+	got, more, err = root.List(".", "", 2)
+	if err != nil || more != 1 || len(got) != 2 || got[1].Name != "b" {
 		t.Errorf("with a cap of 2: got %+v, %v, %v", got, more, err)
 	}
-	_, _, err = root.List("b", 2)
+	got, more, err = root.List(".", "b", 2)
+	if err != nil || more != 0 || len(got) != 1 || got[0].Name != "c" {
+		t.Errorf("behind b: got %+v, %v, %v", got, more, err)
+	}
+	_, _, err = root.List("b", "", 2)
 	requireIs(t, "list a file", err, rootfs.ErrNotDir)
+}
+
+func TestAFileThatIsReadOnlyStaysAsItIs(t *testing.T) {
+	root, dir := open(t)
+	put(t, filepath.Join(dir, "f"), "12")
+	if err := os.Chmod(filepath.Join(dir, "f"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	requireIs(t, "write", root.Write("f", []byte("x")), fs.ErrPermission)
+	requireIs(t, "remove", root.Remove("f"), fs.ErrPermission)
+	requireIs(t, "update", root.Update("f", 10, func([]byte, bool) ([]byte, error) { return nil, nil }), fs.ErrPermission)
+	if got, err := root.ReadFile("f", 10); err != nil || string(got) != "12" {
+		t.Errorf("it holds %q, %v", got, err)
+	}
 }
 
 func TestASweepTakesOldTemporaryFilesOnly(t *testing.T) {

@@ -102,6 +102,8 @@ func replaceable(at *os.Root, name string) error {
 		return bare(err)
 	case info.Mode()&fs.ModeSymlink != 0:
 		return fmt.Errorf("%w: %s is a symbolic link", ErrEscape, name)
+	case info.Mode().IsRegular() && info.Mode().Perm()&0o200 == 0: // a rename would not mind
+		return fmt.Errorf("%w: the file is read-only", fs.ErrPermission)
 	}
 	return plain(info)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,12 +173,34 @@ func TestAReadSaysWhatItDoesNotShow(t *testing.T) {
 	b.has("f", "12345")
 }
 
-func TestAListingIsCapped(t *testing.T) {
+func TestALongListingIsShownInPagesInTheOrderOfNames(t *testing.T) {
 	b := newBench(t)
-	for i := range 501 {
-		must(t, b.root.Write(fmt.Sprintf("d/%d", i), nil))
+	for i := range 1203 {
+		must(t, b.root.Write(fmt.Sprintf("d/%04d", (i*7)%1203), nil))
 	}
-	b.wants(corebot.OutcomeSuccess, "more than these 500", "fs.list", args{"path": "d"})
+	var names []string
+	for after, pages := "", 0; ; pages++ {
+		r := b.call(corebot.RoleNormal, here, "fs.list", args{"path": "d", "after": after})
+		if r.Outcome != corebot.OutcomeSuccess || pages > 3 {
+			t.Fatalf("page %d: %+v", pages, r)
+		}
+		text, note, more := strings.Cut(r.Content, "[")
+		for line := range strings.Lines(text) {
+			name, _, _ := strings.Cut(line, "\t")
+			names = append(names, name)
+		}
+		if !more {
+			break
+		}
+		after = names[len(names)-1]
+		if want := fmt.Sprintf("there are %d more; go on with after %q]", 1203-len(names), after); !strings.HasPrefix(note, want) {
+			t.Fatalf("the note is %q, want %q", note, want)
+		}
+	}
+	if len(names) != 1203 || !slices.IsSorted(names) || names[1202] != "1202" {
+		t.Errorf("%d names", len(names))
+	}
+	b.wants(corebot.OutcomeSuccess, `nothing behind "1202"`, "fs.list", args{"path": "d", "after": "1202"})
 	must(t, b.root.Write("e/x", nil))
 	must(t, b.root.Remove("e/x"))
 	b.wants(corebot.OutcomeSuccess, "[e is empty]", "fs.list", args{"path": "e"})

@@ -62,7 +62,7 @@ func (a editArgs) apply(file []byte) ([]byte, int, error) {
 	text := string(file)
 	n := strings.Count(text, a.Old)
 	if n == 0 {
-		return nil, 0, corebot.WithHint(errors.New("old was not found"), "read the file and copy the text exactly, with its spaces and line ends")
+		return nil, 0, corebot.WithHint(errors.New("old was not found"), a.advice(text))
 	}
 	if first, last := strings.Index(text, a.Old), strings.LastIndex(text, a.Old); first != last && !a.ReplaceAll {
 		return nil, 0, corebot.WithHint(fmt.Errorf("old is not unique: it stands there %d times or overlaps itself", n), "give more of the text around it, or set replaceAll")
@@ -71,4 +71,12 @@ func (a editArgs) apply(file []byte) ([]byte, int, error) {
 		return nil, 0, fmt.Errorf("the file %w: it would have %d bytes, the limit is %d", rootfs.ErrTooLarge, size, maxFile)
 	}
 	return []byte(strings.ReplaceAll(text, a.Old, a.New)), n, nil
+}
+
+// advice is what to do about a text that was not found. A carriage return is easily lost on the way to a model and back.
+func (a editArgs) advice(text string) string {
+	if strings.Contains(text, "\r\n") && strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), a.Old) {
+		return `the lines of this file end in \r\n, those of old in \n`
+	}
+	return "read the file and copy the text exactly, with its spaces and line ends"
 }

@@ -18,7 +18,8 @@ var listDoc string
 const listMax = 500
 
 type listArgs struct {
-	Path string `json:"path,omitempty" jsonschema:"the directory, relative to the workspace; the workspace itself if left out"`
+	Path  string `json:"path,omitempty" jsonschema:"the directory, relative to the workspace; the workspace itself if left out"`
+	After string `json:"after,omitempty" jsonschema:"show only names behind this one, to go on with a long listing"`
 }
 
 // dir is the directory that is meant.
@@ -32,17 +33,20 @@ func (a listArgs) dir() string {
 // List shows what is in a directory.
 func List(root *rootfs.Root) tools.Tool {
 	return tools.New("fs.list", listDoc, tools.ReadOnly, func(_ context.Context, _ tools.Call, a listArgs) (string, error) {
-		entries, more, err := root.List(a.dir(), listMax)
+		entries, more, err := root.List(a.dir(), a.After, listMax)
 		if err != nil {
 			return "", err
 		}
-		return listing(a.dir(), entries, more), nil
+		return listing(a, entries, more), nil
 	}, tools.Touches(func(_ tools.Call, a listArgs) policy.Target { return reads(a.dir()) }))
 }
 
-func listing(dir string, entries []rootfs.Entry, more bool) string {
-	if len(entries) == 0 {
-		return fmt.Sprintf("[%s is empty]", dir)
+func listing(a listArgs, entries []rootfs.Entry, more int) string {
+	switch {
+	case len(entries) == 0 && a.After == "":
+		return fmt.Sprintf("[%s is empty]", a.dir())
+	case len(entries) == 0:
+		return fmt.Sprintf("[%s has nothing behind %q]", a.dir(), a.After)
 	}
 	var b strings.Builder
 	for _, e := range entries {
@@ -52,8 +56,8 @@ func listing(dir string, entries []rootfs.Entry, more bool) string {
 			fmt.Fprintf(&b, "%s\t%d bytes\n", e.Name, e.Size)
 		}
 	}
-	if more {
-		fmt.Fprintf(&b, "[there are more than these %d]\n", len(entries))
+	if more > 0 {
+		fmt.Fprintf(&b, "[there are %d more; go on with after %q]\n", more, entries[len(entries)-1].Name)
 	}
 	return b.String()
 }

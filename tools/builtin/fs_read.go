@@ -50,7 +50,7 @@ func show(path string, c rootfs.Chunk) string {
 	case len(c.Data) == 0:
 		return fmt.Sprintf("[offset %d is past the end: %s has %d bytes]", c.Offset, path, c.Size)
 	case !isText(text) || c.Offset == 0 && skipped > 0:
-		return fmt.Sprintf("[%s is a binary file of %d bytes; its content is not shown]", path, c.Size)
+		return fmt.Sprintf("[%s is not UTF-8 text but a binary file, or in another encoding; its %d bytes are not shown]", path, c.Size)
 	case len(text) == 0:
 		return fmt.Sprintf("[bytes %d to %d of %s are a part of one character; read more]", c.Offset, end, path)
 	case c.Offset == 0 && end >= c.Size:

@@ -1,0 +1,57 @@
+package memory_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/corebot/corebot/agent/memory"
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/terms"
+)
+
+func TestASearchGivesTheLinesOfAPageThatHaveTheWholeQuery(t *testing.T) {
+	root, err := rootfs.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	pages, err := memory.New(root, memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := pages.Search(memory.Global, terms.Parse("x")); err != nil || len(found) != 0 {
+		t.Errorf("a page that is not there: %+v, %v", found, err)
+	}
+	if err := pages.Replace(memory.Global, "# Tea\r\n\ngreen tea, \xe4\xb8\x9c\xe4\xba\xac\ntea\nlast green TEA"); err != nil {
+		t.Fatal(err)
+	}
+	found, err := pages.Search(memory.Global, terms.Parse("tea green"))
+	if err != nil || len(found) != 2 || found[0] != (memory.Line{Number: 3, Text: "green tea, 东京"}) || found[1].Number != 5 {
+		t.Errorf("got %+v, %v", found, err)
+	}
+	if found, err := pages.Search(memory.Global, terms.Query{}); err != nil || len(found) != 0 {
+		t.Errorf("nothing finds %+v, %v", found, err)
+	}
+}
+
+// BenchmarkSearch is a search of one page of the largest size: why memory has no index.
+func BenchmarkSearch(b *testing.B) {
+	root, err := rootfs.New(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer root.Close()
+	pages, err := memory.New(root, memory.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	line := "- Ada drinks tea at five, and lives in Malmö with two cats.\n"
+	if err := pages.Replace(memory.Global, strings.Repeat(line, memory.DefaultMaxBytes/len(line))); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := pages.Search(memory.Global, terms.Parse("cats paris")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/control"
+)
+
+func newChatsRegister(s *shell) *cobra.Command {
+	var name string
+	var off bool
+	cmd := &cobra.Command{
+		Use:   "register KEY",
+		Short: "Mark a chat as registered, or with --off as not",
+		Args:  takes("KEY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			said := "registered"
+			if off {
+				said = "no longer registered:"
+			}
+			return s.changeChat(cmd, app.OpRegister, args[0], app.ChatChange{Registered: !off, Name: name}, said)
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "a name for display")
+	cmd.Flags().BoolVar(&off, "off", false, "take the registration away")
+	return cmd
+}
+
+func newChatsReset(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset KEY",
+		Short: "Begin a new conversation in a chat; what was said is kept and out of play",
+		Args:  takes("KEY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.changeChat(cmd, app.OpReset, args[0], app.ChatChange{}, "reset")
+		},
+	}
+}
+
+func (s *shell) changeChat(cmd *cobra.Command, op, key string, change app.ChatChange, said string) (err error) {
+	if change.Key, err = corebot.ParseKey(key); err != nil {
+		return usage(cmd, err)
+	}
+	return s.change(cmd, func(c control.Caller) error {
+		if _, err := control.Call[app.Done](cmd.Context(), c, op, change); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", said, change.Key)
+		return err
+	})
+}

@@ -1,0 +1,26 @@
+package app
+
+import (
+	"github.com/corebot/corebot/channels/cli"
+	"github.com/corebot/corebot/channels/webhook"
+	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/tools"
+	"github.com/corebot/corebot/tools/builtin"
+)
+
+// chatTools are the tools that act on what is said in chats.
+func (a *App) chatTools() []tools.Tool {
+	return []tools.Tool{
+		builtin.HistorySearch(storage.NewHistory(a.Store)),
+		builtin.MessageSend(a.destinations(), a.config.Bus.MaxMessageBytes),
+	}
+}
+
+// destinations are the channels of this configuration, whether they run at the moment or not: what is sent waits for them.
+func (a *App) destinations() map[string]builtin.Destination {
+	to := map[string]builtin.Destination{"cli": {Account: cli.DefaultAccount}}
+	if a.config.Webhook.Enabled {
+		to[webhook.Channel] = builtin.Destination{AnyChat: true} // any caller may ask for any chat's messages
+	}
+	return to
+}

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/egress"
+	"github.com/corebot/corebot/tools"
+	"github.com/corebot/corebot/tools/builtin"
+)
+
+// maxRedirects is how many hops of a page are followed.
+const maxRedirects = 5
+
+// webTools are web.fetch, and web.search if there is who answers it.
+func webTools(w config.Web) ([]tools.Tool, error) {
+	targets, err := w.Targets()
+	if err != nil {
+		return nil, err
+	}
+	limits := egress.Options{Timeout: w.Timeout, MaxBody: w.MaxBodyBytes, Redirects: maxRedirects}
+	client, err := egress.New(targets, limits)
+	if err != nil {
+		return nil, err
+	}
+	all := []tools.Tool{builtin.WebFetch(client, w.Timeout)}
+	engine, err := searchEngine(w)
+	if engine != nil {
+		all = append(all, builtin.WebSearch(engine, w.Timeout))
+	}
+	return all, err
+}
+
+// searchEngine is nil if none is configured.
+func searchEngine(w config.Web) (builtin.SearchEngine, error) {
+	limits := egress.Options{Timeout: w.Timeout, MaxBody: w.MaxBodyBytes}
+	switch w.SearchEngine() {
+	case "brave":
+		return orNone(builtin.NewBrave(w.BraveKey.Reveal(), limits))
+	case "searxng":
+		return orNone(builtin.NewSearXNG(w.SearXNGURL, limits))
+	}
+	return nil, nil
+}
+
+// orNone keeps a nil pointer from becoming an engine.
+func orNone[E builtin.SearchEngine](engine E, err error) (builtin.SearchEngine, error) {
+	if err != nil {
+		return nil, err
+	}
+	return engine, nil
+}
+
+// searchTime is how long a search engine may take when `corebot doctor` asks.
+const searchTime = 10 * time.Second
+
+// checkWeb says who answers web.search. One's own server is asked; Brave is not, since every question counts there.
+func checkWeb(ctx context.Context, w config.Web) []Finding {
+	var findings []Finding
+	if opened := w.AllowPrivate.Values(); len(opened) > 0 {
+		findings = append(findings, warn("keep tools.web.allow_private as narrow as it can be", "web.fetch may reach private addresses, for whoever talks to Corebot and for every page that it reads: %s", w.AllowPrivate))
+	}
+	engine, err := searchEngine(w)
+	switch which := w.SearchEngine(); {
+	case err != nil:
+		return append(findings, fail("web.search", err))
+	case engine == nil:
+		nobody := ok("web.search is not offered: no search engine is set")
+		nobody.Hint = "set tools.web.brave_key, or tools.web.searxng_url to the address of a SearXNG"
+		return append(findings, nobody)
+	case which == "brave":
+		return append(findings, ok("web.search asks Brave"))
+	}
+	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	if _, err := engine.Search(ctx, "corebot", 1); err != nil {
+		return append(findings, fail("web.search", err))
+	}
+	return append(findings, ok("web.search asks SearXNG, which answers"))
+}

@@ -1,0 +1,36 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/corebot/corebot"
+)
+
+// Access says who may talk on a channel.
+type Access struct {
+	Rule      string       `mapstructure:"access" oneof:"open,registered,allowlist" doc:"open is everybody; registered is whoever is in a chat that is registered (corebot chats register); allowlist is who is listed; what corebot chats set --access says of a chat comes before it"`
+	Allowlist List[string] `mapstructure:"allowlist" doc:"with access allowlist: senders as webhook::alice, chats as main:webhook::family, or * for everybody; an empty list is nobody"`
+}
+
+// List is the allowlist of a channel. [Load] has checked that it can be read.
+func (a Access) List(channel string) (corebot.Allowlist, error) {
+	list, err := corebot.ParseAllowlist(channel, a.Allowlist.Values())
+	if err != nil {
+		return list, fmt.Errorf("channels.%s.allowlist: %w", channel, err)
+	}
+	return list, nil
+}
+
+// validate refuses a list that nothing would read: whoever wrote it believes that others are kept out.
+func (a Access) validate(channel string) error {
+	if a.Rule != "allowlist" && a.Allowlist != (List[string]{}) {
+		return corebot.WithHint(fmt.Errorf("channels.%s.allowlist is set, and channels.%s.access is %s", channel, channel, a.Rule), "set access to allowlist, or take the list away")
+	}
+	_, err := a.List(channel)
+	return err
+}
+
+func (c Channels) validate() error {
+	return cmp.Or(c.CLI.validate("cli"), c.Webhook.validate("webhook"))
+}

@@ -1,0 +1,24 @@
+package egress
+
+import (
+	"net/netip"
+	"net/url"
+)
+
+// CheckURL is what is let through to the look-up.
+func CheckURL(t Targets, raw string) (*url.URL, error) {
+	checked, err := t.parse()
+	if err != nil {
+		return nil, err
+	}
+	return checked.parseURL(raw)
+}
+
+// Permit is what the guard of the dialler asks.
+func Permit(t Targets, ip netip.Addr) error {
+	checked, err := t.parse()
+	if err != nil {
+		return err
+	}
+	return checked.permit(ip)
+}

@@ -1,0 +1,61 @@
+package webpage
+
+import (
+	"bytes"
+	"mime"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+)
+
+// declared is the encoding that an XML document names in its first line.
+var declared = regexp.MustCompile(`^(?:\x{FEFF})?\s*<\?xml[^>]{0,200}\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
+
+// Decode gives text in UTF-8, from the encoding that its header, its byte order mark or the document itself names, or else that it seems to
+// have. What is no text in it is replaced.
+func Decode(body []byte, contentType string) string {
+	if e := encodingOf(body, contentType); e != nil {
+		if text, err := e.NewDecoder().Bytes(body); err == nil {
+			body = text
+		}
+	}
+	return strings.TrimPrefix(strings.ToValidUTF8(string(body), "\uFFFD"), "\uFEFF")
+}
+
+// encodingOf is nil for UTF-8.
+func encodingOf(body []byte, contentType string) encoding.Encoding {
+	e, name, certain := charset.DetermineEncoding(body, contentType)
+	if _, params, err := mime.ParseMediaType(contentType); !certain || err != nil || params["charset"] == "" {
+		if m := declared.FindSubmatch(body[:min(len(body), 512)]); m != nil {
+			if said, as := charset.Lookup(string(m[1])); said != nil && as != "utf-16be" && as != "utf-16le" { // it is not, or this could not be read
+				e, name, certain = said, as, true
+			}
+		}
+	}
+	if name == "utf-8" || !certain && looksLikeUTF8(body) { // the guess was made from the first kilobyte, which may be plain ASCII
+		return nil
+	}
+	return e
+}
+
+// looksLikeUTF8 forgives a last character that was cut off, if another one shows that there are such.
+func looksLikeUTF8(body []byte) bool {
+	whole := wholeRunes(body)
+	return utf8.Valid(whole) && (len(whole) == len(body) || bytes.ContainsFunc(whole, func(r rune) bool { return r >= utf8.RuneSelf }))
+}
+
+// wholeRunes drops the bytes of a character that was cut off at the end.
+func wholeRunes(b []byte) []byte {
+	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
+			}
+			break
+		}
+	}
+	return b
+}

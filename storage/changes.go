@@ -1,0 +1,35 @@
+package storage
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+
+	"github.com/corebot/corebot"
+)
+
+// operator is who makes a change by a command on the machine.
+const operator = "operator"
+
+// byOperator begins the audit event of such a change.
+func byOperator() corebot.AuditEvent { return corebot.AuditEvent{Entry: operator} }
+
+// maker spells who makes a change.
+func maker(by corebot.AuditEvent) string {
+	if by.Entry == operator {
+		return operator
+	}
+	return by.Principal.String()
+}
+
+// changeTx notes in the audit what was changed, in the commit of the change. by says who did it and where; what an operator did has the
+// conversation that it is about.
+func changeTx(t *tx, by corebot.AuditEvent, event string, about corebot.Key, note map[string]any) error {
+	args, err := json.Marshal(note)
+	if err != nil {
+		return fmt.Errorf("encode the audit note of %s: %w", event, err)
+	}
+	by.Key = cmp.Or(by.Key, about)
+	by.Event, by.Outcome, by.Args = event, corebot.OutcomeSuccess, string(args)
+	return auditTx(t, []corebot.AuditEvent{by})
+}

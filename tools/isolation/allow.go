@@ -1,0 +1,172 @@
+package isolation
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/corebot/corebot"
+)
+
+// searchPath is where the names of entries are looked up, and the PATH of every program.
+const searchPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+// unsafeMark before an entry says that its program may execute others.
+const unsafeMark = "unsafe:"
+
+// program is an entry of the allowlist, resolved.
+type program struct {
+	path        string // without symbolic links
+	interpreter string // the dynamic loader that the kernel starts it with, if it wants one
+	family      bool   // it may execute other programs of the system
+}
+
+// allowlist is what may run, by the first argument that asks for it.
+type allowlist map[string]program
+
+// newAllowlist resolves the entries of tools.shell.allow. closed are directories from which nothing may be executed.
+func newAllowlist(entries, closed []string) (allowlist, error) {
+	list := allowlist{}
+	for _, entry := range entries {
+		name, family := strings.CutPrefix(entry, unsafeMark)
+		p, err := resolve(name, closed)
+		if err != nil {
+			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err),
+				"an entry is the name of a program in "+searchPath+", or an absolute path")
+		}
+		if p.family = family; !family {
+			if err := p.mustBeAlone(name); err != nil {
+				return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err),
+					fmt.Sprintf("if you mean it, write it as %q: the program may then start any other program of the system", unsafeMark+name))
+			}
+		}
+		if _, twice := list[name]; twice {
+			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q is there twice", name), "keep one of them")
+		}
+		list[name] = p
+	}
+	return list, nil
+}
+
+// find gives the program that a command may run.
+func (l allowlist) find(argv []string) (program, error) {
+	if err := checkArgv(argv); err != nil {
+		return program{}, err
+	}
+	p, ok := l[argv[0]]
+	if !ok {
+		return program{}, fmt.Errorf("%q %w", argv[0], ErrNotAllowed)
+	}
+	return p, nil
+}
+
+func resolve(name string, closed []string) (program, error) {
+	path, err := lookUp(name)
+	if err != nil {
+		return program{}, err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return program{}, err
+	}
+	if err := trustworthy(path, closed); err != nil {
+		return program{}, err
+	}
+	return program{path: path}, nil
+}
+
+// lookUp finds a name on the search path.
+func lookUp(name string) (string, error) {
+	switch {
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return "", errors.New("it has a control character")
+	case filepath.IsAbs(name) && filepath.Clean(name) == name:
+		return name, nil
+	case name == "" || name == "." || name == ".." || strings.ContainsRune(name, '/'):
+		return "", errors.New("it is neither a name nor a clean absolute path")
+	}
+	for dir := range strings.SplitSeq(searchPath, ":") {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+			return filepath.Join(dir, name), nil
+		}
+	}
+	return "", fmt.Errorf("no such program in %s", searchPath)
+}
+
+// trustworthy refuses a program that somebody other than the operator could have put there.
+func trustworthy(path string, closed []string) error {
+	for _, dir := range closed {
+		if within(path, dir) {
+			return fmt.Errorf("%s is in %s, which tools may write", path, dir)
+		}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%s is not an executable file", path)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s can be written by its group or by everyone", path)
+	case !ownedByUsOrRoot(info):
+		return fmt.Errorf("%s belongs to another user", path)
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	if err == nil && dir.Mode().Perm()&0o002 != 0 {
+		err = fmt.Errorf("%s can be written by everyone", filepath.Dir(path))
+	}
+	return err
+}
+
+func ownedByUsOrRoot(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid())
+}
+
+// within says whether a clean absolute path is dir or below it.
+func within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+// containsAny says whether a path is one of the directories or below one.
+func containsAny(dirs []string, path string) bool {
+	for _, dir := range dirs {
+		if within(path, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// mustBeAlone holds for an entry without a mark: a native program that is not known for running others. It learns the loader, which such a
+// program must be let execute beside itself.
+func (p *program) mustBeAlone(name string) error {
+	if isWrapper(name, p.path) {
+		return errors.New("it is known to run other programs or code")
+	}
+	f, err := elf.Open(p.path)
+	if format := (*elf.FormatError)(nil); errors.As(err, &format) || errors.Is(err, io.EOF) {
+		return errors.New("it is a script, which needs another program to run it")
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	for _, segment := range f.Progs {
+		if segment.Type != elf.PT_INTERP {
+			continue
+		}
+		text, err := io.ReadAll(io.LimitReader(segment.Open(), 4096))
+		if err != nil {
+			return fmt.Errorf("read the loader of %s: %w", p.path, err)
+		}
+		p.interpreter, err = filepath.EvalSymlinks(strings.TrimRight(string(text), "\x00"))
+		return err
+	}
+	return nil
+}

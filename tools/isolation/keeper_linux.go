@@ -1,0 +1,159 @@
+//go:build linux && (amd64 || arm64)
+
+package isolation
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keep runs a bare worker's program and makes sure that nothing of it is left. What loses its parent becomes a child of the keeper, wherever
+// it went; so all that the program has started can be found, and is killed when the program ends or nobody wants it any more.
+func (r *request) keep() int {
+	signal.Notify(make(chan os.Signal, 1)) // the program may be able to signal us; nothing but a kill from outside ends a keeper
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return tell(report{Error: "adopt what is orphaned: " + err.Error()})
+	}
+	unwanted := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.NewFile(requestFD, "request")) // the end of the pipe is all that still comes
+		close(unwanted)
+	}()
+	child := *r
+	child.Role = becomeProgram
+	w, err := startWorker(&child, os.Stdout)
+	if err != nil {
+		return tell(report{Error: err.Error()})
+	}
+	select {
+	case <-w.done:
+	case <-unwanted:
+		w.kill()
+	}
+	killDescendants()
+	end, err := w.wait()
+	if err != nil {
+		return tell(report{Error: err.Error()})
+	}
+	return tell(end)
+}
+
+// killDescendants ends when this process has no children. All are stopped before any is killed: a death makes room under the limit of
+// processes, which those that are left would use to make more.
+func killDescendants() {
+	for {
+		stopDescendants()
+		for _, p := range descendants(os.Getpid()) {
+			_ = unix.Kill(p.pid, unix.SIGKILL)
+		}
+		if !reap() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// stopDescendants stops all, until it finds no new ones. It does not wait to see them stopped: a process that waits for a stopped child of its
+// own never would be.
+func stopDescendants() {
+	seen := map[int]bool{}
+	for found := -1; found != len(seen); {
+		found = len(seen)
+		for _, p := range descendants(os.Getpid()) {
+			seen[p.pid] = true
+			_ = unix.Kill(p.pid, unix.SIGSTOP)
+		}
+	}
+}
+
+// reap collects the children that have ended, and says whether there are others.
+func reap() bool {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if err == unix.ECHILD {
+			return false
+		}
+		if err == nil && pid == 0 {
+			return true
+		}
+	}
+}
+
+// descendants are the processes below one, as /proc shows them now.
+func descendants(root int) (found []process) {
+	children := map[int][]process{}
+	for _, p := range processes() {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	for next := children[root]; len(next) > 0; {
+		found = append(found, next...)
+		var below []process
+		for _, p := range next {
+			below = append(below, children[p.pid]...)
+		}
+		next = below
+	}
+	return found
+}
+
+// process is what /proc says of one.
+type process struct {
+	pid, parent, uid int
+	threads          uint64
+}
+
+func processes() (all []process) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		all = append(all, parseStatus(pid, string(status)))
+	}
+	return all
+}
+
+func parseStatus(pid int, status string) process {
+	p := process{pid: pid}
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(line, ":")
+		fields := strings.Fields(value)
+		if len(fields) == 0 {
+			continue
+		}
+		switch name {
+		case "PPid":
+			p.parent, _ = strconv.Atoi(fields[0])
+		case "Uid":
+			p.uid, _ = strconv.Atoi(fields[0])
+		case "Threads":
+			p.threads, _ = strconv.ParseUint(fields[0], 10, 64)
+		}
+	}
+	return p
+}
+
+// tasksOf counts the threads of a user: the limit on processes counts those that have nothing to do with us, too.
+func tasksOf(uid int) (n uint64) {
+	for _, p := range processes() {
+		if p.uid == uid {
+			n += p.threads
+		}
+	}
+	return n
+}

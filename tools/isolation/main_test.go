@@ -1,0 +1,127 @@
+package isolation
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// TestMain makes three programs of the test binary: the tests, a worker, and whoever tries to get out of one.
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == WorkerCommand:
+		os.Exit(Work())
+	case len(os.Args) > 1 && os.Args[1] == "attempt":
+		os.Exit(attempt(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+var (
+	chat  = corebot.Key{Agent: "main", Channel: "cli", Chat: "main"}
+	modes = []Mode{Room, Bare}
+)
+
+// self is the program that tests list: it executes itself as an attempt.
+func self(t testing.TB) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))} { // where go test puts it, nobody else may enter
+		_ = os.Chmod(dir, 0o755)
+	}
+	return path
+}
+
+// newRunner makes a runner that builds its walls in one way.
+func newRunner(t testing.TB, mode Mode, o Options) *Runner {
+	t.Helper()
+	workspace := filepath.Join(t.TempDir(), "workspace")
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o.mode = mode
+	r, err := New(workspace, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// inEachMode runs a test behind walls of every kind.
+func inEachMode(t *testing.T, o Options, test func(*testing.T, *Runner)) {
+	t.Helper()
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			r := newRunner(t, mode, o)
+			if w, err := r.Inspect(t.Context()); err != nil || w.Mode != mode {
+				t.Fatalf("got %+v, %v", w, err)
+			}
+			test(t, r)
+		})
+	}
+}
+
+func run(t *testing.T, r *Runner, timeout time.Duration, argv ...string) Ended {
+	t.Helper()
+	end, err := r.Run(t.Context(), Command{Key: chat, Argv: argv, Timeout: timeout})
+	if err != nil {
+		t.Fatalf("%q: %v", argv, err)
+	}
+	return end
+}
+
+// eventually waits for what other processes are about to do.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	defer stop()
+	for !is() {
+		if ctx.Err() != nil {
+			t.Fatalf("waited for %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// marked finds running processes that have a mark among their arguments.
+func marked(mark string) (pids []int) {
+	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range found {
+		text, _ := os.ReadFile(file)
+		if pid, err := strconv.Atoi(strings.Split(file, "/")[2]); err == nil && strings.Contains(string(text), "\x00"+mark+"\x00") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// newMark makes a mark. Whatever has it at the end of the test is ended, so that a wall that does not hold leaves nothing behind.
+func newMark(t *testing.T) string {
+	mark := fmt.Sprintf("mark-%d-%d", os.Getpid(), time.Now().UnixNano())
+	t.Cleanup(func() {
+		for left := marked(mark); len(left) > 0; left = marked(mark) {
+			for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+				for _, pid := range left {
+					_ = syscall.Kill(pid, signal)
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	return mark
+}

@@ -1,0 +1,100 @@
+package isolation
+
+import "time"
+
+// WorkerCommand is the argument by which this binary, executed again, becomes a worker. Whoever owns main calls [Work] then, before
+// anything else.
+const WorkerCommand = "isolation-worker"
+
+// Mode is how the walls are built. The values are shown to operators.
+type Mode string
+
+const (
+	Room Mode = "namespaces" // a root, a network, a view of processes of its own
+	Bare Mode = "landlock"   // without namespaces, in the sight of the rest of the system
+)
+
+// role is what a worker process is to do.
+type role string
+
+const (
+	becomeProgram role = "program" // go behind the walls and execute the program
+	keepProgram   role = "keeper"  // start such a worker, and collect all that it leaves behind
+	tellWalls     role = "probe"   // go behind the walls and say that they stand
+)
+
+// The file descriptors of a worker, beside its standard ones. The other end of the first stays open as long as the worker is wanted: its
+// end is the order to stop, also when Corebot was killed.
+const (
+	requestFD = 3
+	reportFD  = 4
+)
+
+const (
+	maxRequest = 1 << 20 // bytes of JSON
+	maxReport  = 64 << 10
+)
+
+// request is all that a worker is told. Nothing else reaches it: it opens no settings and no database.
+type request struct {
+	Role        role     `json:"role"`
+	Mode        Mode     `json:"mode"`
+	Program     string   `json:"program"`
+	Interpreter string   `json:"interpreter,omitempty"`
+	Family      bool     `json:"family,omitempty"` // it may execute the system's other programs
+	Argv        []string `json:"argv"`
+	Env         []string `json:"env"`
+	Dir         string   `json:"dir"`           // the working directory, as it is called outside
+	Tmp         string   `json:"tmp,omitempty"` // the temporary directory of a bare worker
+	Readable    []string `json:"readable,omitempty"`
+	UID         int      `json:"uid,omitempty"` // to become, and the group too; zero: stay who we are
+	Limits      limits   `json:"limits"`
+}
+
+// limits bound what a program uses.
+type limits struct {
+	CPU       time.Duration `json:"cpu"` // of each process
+	Processes uint64        `json:"processes"`
+}
+
+// Bounds that are the same for every program.
+const (
+	maxData      = 2 << 30   // bytes of private memory of a process
+	maxFileSize  = 256 << 20 // bytes of a file that it writes
+	maxOpenFiles = 256
+	maxProcesses = 128      // with their threads, of one worker
+	roomTmpSize  = 64 << 20 // bytes of the temporary directory of a room
+)
+
+// The working directory and the temporary directory, as a program in a room sees them.
+const (
+	roomDir = "/work"
+	roomTmp = "/tmp"
+)
+
+// report is what a worker says about itself, of several reports the last.
+type report struct {
+	Error    string `json:"error,omitempty"`   // something failed; the program did not run
+	Started  bool   `json:"started,omitempty"` // the walls stand, and the program is executed next
+	Ended    bool   `json:"ended,omitempty"`   // of a keeper: the program ended, as follows
+	Exit     int    `json:"exit,omitempty"`
+	Signal   int    `json:"signal,omitempty"`
+	Landlock int    `json:"landlock,omitempty"` // of a probe: the version of the kernel's interface
+}
+
+// systemDirs are what a program may see of the system, where it exists. Corebot's own directories are never in it.
+func systemDirs() []string {
+	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"}
+}
+
+// systemFiles are the parts of /etc that programs need, and none that has secrets.
+func systemFiles() []string {
+	return []string{
+		"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+		"/etc/ld-musl-x86_64.path", "/etc/ld-musl-aarch64.path", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/mime.types", "/etc/magic",
+	}
+}
+
+func devices() []string {
+	return []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+}

@@ -1,0 +1,156 @@
+//go:build linux && (amd64 || arm64)
+
+package isolation
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// furniture is something of the outside that is put into a room under the same name.
+type furniture struct {
+	path string
+	link string // what a symbolic link says; then there is nothing else
+	tree int    // a copy of the mount that is there
+	dir  bool
+}
+
+// enterRoom makes a new root out of what the program may see, and makes it the root of this process. The worker has mount and user
+// namespaces of its own, so nobody else notices. What is brought in keeps its permissions; Landlock, later, keeps it from being written.
+func (r *request) enterRoom() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make the mounts private: %w", err)
+	}
+	work, err := copyMount(r.Dir, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	all, err := r.furnish()
+	if err != nil {
+		return err
+	}
+	// Any directory that surely exists would do: what it holds is covered here only, and was copied above where it is needed.
+	const root = "/tmp"
+	if err := unix.Mount("corebot", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=0755,size=%d,nr_inodes=16384", roomTmpSize)); err != nil {
+		return fmt.Errorf("mount an empty root: %w", err)
+	}
+	if err := r.makeOwn(root + roomTmp); err != nil {
+		return err
+	}
+	for _, f := range append(all, furniture{path: roomDir, tree: work, dir: true}) {
+		if err := f.place(root); err != nil {
+			return err
+		}
+	}
+	return turnRoot(root)
+}
+
+// makeOwn makes a directory that belongs to whom the program will be.
+func (r *request) makeOwn(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil || r.UID == 0 {
+		return err
+	}
+	return os.Chown(dir, r.UID, r.UID)
+}
+
+// turnRoot makes dir the root and lets go of the old one.
+func turnRoot(dir string) error {
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("change the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil { // the old root lies over the new one
+		return fmt.Errorf("let go of the old root: %w", err)
+	}
+	return os.Chdir("/")
+}
+
+// furnish collects what the program may see. What is below something else comes with it.
+func (r *request) furnish() (all []furniture, err error) {
+	var in []string
+	for _, path := range r.sight() {
+		if containsAny(in, path) {
+			continue
+		}
+		f, err := bring(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+		if f.link == "" {
+			in = append(in, path)
+		}
+	}
+	return all, nil
+}
+
+func bring(path string) (furniture, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return furniture{}, err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		link, err := os.Readlink(path)
+		return furniture{path: path, link: link}, err
+	}
+	tree, err := copyMount(path, 0)
+	return furniture{path: path, tree: tree, dir: info.IsDir()}, err
+}
+
+// copyMount holds what is at a path so that it can be put elsewhere.
+func copyMount(path string, flags uint) (int, error) {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|flags)
+	if err != nil {
+		return 0, &fs.PathError{Op: "copy the mount of", Path: path, Err: err}
+	}
+	return tree, nil
+}
+
+// place puts a thing under its name below root.
+func (f furniture) place(root string) error {
+	path := filepath.Join(root, f.path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	switch {
+	case f.link != "":
+		return os.Symlink(f.link, path)
+	case f.dir:
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return err
+		}
+	default:
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			return err
+		}
+	}
+	defer unix.Close(f.tree) //nolint:errcheck // the mount is in its place, or the worker gives up
+	if err := unix.MoveMount(f.tree, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("put %s into the room: %w", strings.TrimPrefix(path, root), err)
+	}
+	return nil
+}
+
+// sight is everything of the system that the program may see, larger things first.
+func (r *request) sight() []string {
+	all := append(systemDirs(), r.Readable...)
+	all = append(all, systemFiles()...)
+	all = append(all, devices()...)
+	for _, path := range []string{r.Program, r.Interpreter} {
+		if path != "" {
+			all = append(all, path)
+		}
+	}
+	return all
+}

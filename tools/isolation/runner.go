@@ -1,0 +1,273 @@
+package isolation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
+)
+
+// Defaults of [Options].
+const (
+	DefaultMaxWorkers = 4
+	DefaultMaxOutput  = 1 << 20 // bytes
+	DefaultUID        = 65534   // nobody
+)
+
+// Options of a [Runner]. Zero means the default.
+type Options struct {
+	Allow      []string // what may run: names, or absolute paths; "unsafe:" before one lets it execute other programs
+	Env        []string // names of variables that programs see, beside the fixed ones
+	Readable   []string // directories that programs may read, beside the system's
+	Closed     []string // directories that must stay out of reach, such as the home; nothing above may lead there
+	UID        int      // who programs run as, user and group, where Corebot is root
+	MaxWorkers int      // at once; further calls wait
+	MaxOutput  int      // bytes that are kept of a program's output
+
+	mode Mode // tests: no other than this
+}
+
+// Runner runs programs in workers. It is safe for use by several goroutines.
+type Runner struct {
+	workspace *os.Root
+	path      string // of the workspace
+	allow     allowlist
+	opts      Options
+	uid       int // zero: programs run as who Corebot is
+	places    chan struct{}
+	breaker   breaker
+
+	mu    sync.Mutex
+	walls *Walls // once they are known; guarded by mu
+}
+
+// New makes a runner for the conversations of a workspace. It resolves the allowlist and starts nothing. Close ends it.
+func New(workspace string, o Options) (*Runner, error) {
+	path, err := filepath.EvalSymlinks(workspace)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the workspace: %w", err)
+	}
+	if o, err = o.complete(path); err != nil {
+		return nil, err
+	}
+	allow, err := newAllowlist(o.Allow, []string{path})
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the workspace: %w", err)
+	}
+	r := &Runner{workspace: root, path: path, allow: allow, opts: o, places: make(chan struct{}, o.MaxWorkers)}
+	if os.Geteuid() == 0 {
+		r.uid = o.UID
+	}
+	return r, nil
+}
+
+// complete puts in the defaults and refuses what cannot be.
+func (o Options) complete(workspace string) (Options, error) {
+	if o.UID < 0 || o.MaxWorkers < 0 || o.MaxOutput < 0 {
+		return o, fmt.Errorf("%w: a runner wants limits that are not negative", corebot.ErrInvalid)
+	}
+	for number, standard := range map[*int]int{&o.UID: DefaultUID, &o.MaxWorkers: DefaultMaxWorkers, &o.MaxOutput: DefaultMaxOutput} {
+		if *number == 0 {
+			*number = standard
+		}
+	}
+	if err := checkEnv(o.Env); err != nil {
+		return o, err
+	}
+	var err error
+	if o.Readable, err = readable(o.Readable, append([]string{workspace}, o.Closed...)); err != nil {
+		return o, err
+	}
+	return o, nil
+}
+
+// readable resolves the directories that programs may read, and refuses those, the system's included, through which they would reach what is
+// closed to them.
+func readable(dirs, closed []string) (resolved []string, err error) {
+	for _, dir := range dirs {
+		if !filepath.IsAbs(dir) {
+			return nil, corebot.WithHint(fmt.Errorf("isolation.readable: %q is not an absolute path", dir), "begin it with /")
+		}
+		path, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			return nil, corebot.WithHint(fmt.Errorf("isolation.readable: %w", err), "name directories that exist")
+		}
+		resolved = append(resolved, path)
+	}
+	for _, dir := range append(systemDirs(), resolved...) {
+		for _, secret := range closed {
+			if real, err := filepath.EvalSymlinks(secret); err == nil {
+				secret = real
+			}
+			if within(secret, dir) || containsAny(resolved, dir) && within(dir, secret) {
+				return nil, corebot.WithHint(fmt.Errorf("programs may read %s, and %s must stay closed to them", dir, secret),
+					"keep the home out of the system's directories and of isolation.readable")
+			}
+		}
+	}
+	return resolved, nil
+}
+
+// Programs are the names by which programs can be run, sorted.
+func (r *Runner) Programs() []string { return slices.Sorted(maps.Keys(r.allow)) }
+
+// Close releases the workspace.
+func (r *Runner) Close() error { return r.workspace.Close() }
+
+// errDeadline ends a program's context at its own deadline.
+var errDeadline = errors.New("the program took too long")
+
+// Run runs a program and returns when nothing of it is left. A program that fails, or is killed at its deadline, has ended all the same; an
+// error means that it did not run or that ctx ended.
+func (r *Runner) Run(ctx context.Context, c Command) (Ended, error) {
+	p, err := r.allow.find(c.Argv)
+	if err != nil {
+		return Ended{}, err
+	}
+	if c.Timeout <= 0 {
+		return Ended{}, fmt.Errorf("%w: timeout %v: want a time over zero", corebot.ErrInvalid, c.Timeout)
+	}
+	bounded, stop := context.WithTimeoutCause(ctx, c.Timeout, errDeadline)
+	defer stop()
+	select {
+	case r.places <- struct{}{}:
+		defer func() { <-r.places }()
+	case <-bounded.Done():
+		if ctx.Err() != nil {
+			return Ended{}, context.Cause(ctx)
+		}
+		return Ended{}, fmt.Errorf("%w: all %d were busy for %v", ErrBusy, cap(r.places), c.Timeout)
+	}
+	if err := r.breaker.enter(time.Now()); err != nil {
+		return Ended{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	end, err := r.run(bounded, c, p)
+	if ctx.Err() != nil {
+		return Ended{}, context.Cause(ctx)
+	}
+	r.breaker.left(time.Now(), err)
+	return end, err
+}
+
+// run runs an allowed program in a worker.
+func (r *Runner) run(ctx context.Context, c Command, p program) (Ended, error) {
+	walls, err := r.Inspect(ctx)
+	if err != nil {
+		return Ended{}, err
+	}
+	dir, err := r.directory(c.Key)
+	if err != nil {
+		return Ended{}, fmt.Errorf("%w: %w", ErrWorker, err)
+	}
+	req := &request{
+		Role: becomeProgram, Mode: walls.Mode, Program: p.path, Interpreter: p.interpreter, Family: p.family, Argv: c.Argv, Dir: dir,
+		Readable: r.opts.Readable, UID: r.uid, Limits: limits{CPU: c.Timeout, Processes: maxProcesses},
+	}
+	home, tmp := roomDir, roomTmp
+	if walls.Mode == Bare {
+		req.Role = keepProgram
+		if req.Tmp, err = r.makeTemp(); err != nil {
+			return Ended{}, fmt.Errorf("%w: %w", ErrWorker, err)
+		}
+		defer os.RemoveAll(req.Tmp) //nolint:errcheck // a temporary directory of the system, which is swept
+		home, tmp = dir, req.Tmp
+	}
+	req.Env = environment(home, tmp, r.opts.Env)
+	return r.execute(ctx, req)
+}
+
+// execute has a worker do what a request says, and turns its end into ours.
+func (r *Runner) execute(ctx context.Context, req *request) (Ended, error) {
+	out := &output{limit: r.opts.MaxOutput}
+	began := time.Now()
+	end, err := serve(ctx, req, out)
+	if err != nil {
+		return Ended{}, fmt.Errorf("%w: %w", ErrWorker, err)
+	}
+	e := Ended{Exit: end.Exit, Took: time.Since(began)}
+	e.Output, e.Dropped = out.take()
+	if end.Signal != 0 {
+		e.Exit, e.Signal = -1, syscall.Signal(end.Signal).String()
+		e.TimedOut = ctx.Err() != nil
+	}
+	return e, nil
+}
+
+// filesDir is where the programs of a conversation work, in its own directory of the workspace.
+const filesDir = "files"
+
+// Directory is where the programs of a conversation work, relative to the workspace.
+func Directory(k corebot.Key) string { return rootfs.ChatDir(k) + "/" + filesDir }
+
+// directory makes the working directory of a conversation and hands it over to the user that programs run as.
+func (r *Runner) directory(k corebot.Key) (string, error) {
+	name := Directory(k)
+	if err := r.workspace.MkdirAll(name, 0o700); err != nil {
+		return "", fmt.Errorf("make the working directory: %w", err)
+	}
+	info, err := r.workspace.Lstat(name)
+	if err != nil || !info.IsDir() {
+		return "", errors.Join(fmt.Errorf("%s is not a directory", name), err)
+	}
+	return filepath.Join(r.path, name), r.handOver(name)
+}
+
+// maxHandOver is how many files a conversation may have beyond which its programs no longer run.
+const maxHandOver = 20_000
+
+// handOver gives what tools have written there as Corebot's user to the user that programs run as. It follows no link, and leaves alone what
+// has a name somewhere else too.
+func (r *Runner) handOver(name string) error {
+	if r.uid == 0 {
+		return nil
+	}
+	dir, err := r.workspace.OpenRoot(name)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", name, err)
+	}
+	defer dir.Close() //nolint:errcheck // only a handle
+	seen := 0
+	return fs.WalkDir(dir.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("look through %s: %w", name, err)
+		}
+		if seen++; seen > maxHandOver {
+			return corebot.WithHint(fmt.Errorf("%s has more than %d files", name, maxHandOver), "remove what is no longer needed")
+		}
+		info, err := dir.Lstat(path)
+		if err != nil {
+			return err
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || int(stat.Uid) == r.uid || !info.IsDir() && stat.Nlink > 1 {
+			return nil
+		}
+		return dir.Lchown(path, r.uid, r.uid)
+	})
+}
+
+// makeTemp makes a temporary directory for one worker.
+func (r *Runner) makeTemp() (string, error) {
+	dir, err := os.MkdirTemp("", "corebot-worker-")
+	if err != nil || r.uid == 0 {
+		return dir, err
+	}
+	return dir, os.Chown(dir, r.uid, r.uid)
+}

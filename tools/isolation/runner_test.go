@@ -1,0 +1,309 @@
+package isolation
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+func TestWhatAProgramSaysAndHowItEndsComesBack(t *testing.T) {
+	inEachMode(t, Options{Allow: []string{"echo", self(t)}}, func(t *testing.T, r *Runner) {
+		if end := run(t, r, 5*time.Second, "echo", "hi", "there"); end.Output != "hi there\n" || end.Exit != 0 || end.Signal != "" || end.TimedOut || end.Dropped != 0 || end.Took <= 0 {
+			t.Errorf("%+v", end)
+		}
+		if end := run(t, r, 5*time.Second, self(t), "attempt", "exit", "7"); end.Exit != 7 || end.Output != "out\nerr\n" {
+			t.Errorf("%+v", end)
+		}
+	})
+}
+
+func TestASignalThatEndsAProgramIsNamed(t *testing.T) {
+	r := newRunner(t, Bare, Options{Allow: []string{self(t)}}) // in a room the first process cannot kill itself
+	if end := run(t, r, 5*time.Second, self(t), "attempt", "suicide"); end.Signal != "killed" || end.Exit != -1 || end.TimedOut {
+		t.Errorf("%+v", end)
+	}
+}
+
+func TestAProgramWorksInItsConversationsDirectory(t *testing.T) {
+	inEachMode(t, Options{Allow: []string{"cp", "cat", "mkdir", "rm", "ls", self(t)}}, func(t *testing.T, r *Runner) {
+		dir := filepath.Join(r.path, Directory(chat))
+		must(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, "sub", "a"), []byte("from a tool"), 0o600))
+		run(t, r, 5*time.Second, "cp", "sub/a", "b")
+		run(t, r, 5*time.Second, "mkdir", "made")
+		if end := run(t, r, 5*time.Second, "cat", "b"); end.Output != "from a tool" {
+			t.Errorf("%+v", end)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "b")); err != nil || string(text) != "from a tool" {
+			t.Errorf("%q, %v", text, err)
+		}
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+		end := run(t, r, 5*time.Second, self(t), "attempt", "peek")
+		where := strings.Fields(end.Output)
+		if len(where) < 3 || where[0] != where[1] && r.uid == 0 || where[2] == "0" || !strings.Contains(end.Output, "[b made sub]") {
+			t.Errorf("%q", end.Output)
+		}
+		other := chat
+		other.Chat = "other"
+		if end, err := r.Run(t.Context(), Command{Key: other, Argv: []string{"ls"}, Timeout: 5 * time.Second}); err != nil || end.Output != "" {
+			t.Errorf("another conversation sees %+v, %v", end, err)
+		}
+	})
+}
+
+func TestNoLinkLeadsTheHandOverOutOfTheDirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root hands over")
+	}
+	r := newRunner(t, Bare, Options{Allow: []string{"ls"}})
+	dir := filepath.Join(r.path, Directory(chat))
+	must(t, os.MkdirAll(dir, 0o700))
+	secret := filepath.Join(r.path, "secret")
+	must(t, os.WriteFile(secret, nil, 0o600))
+	must(t, os.Symlink(secret, filepath.Join(dir, "link")))
+	must(t, os.Symlink(r.path, filepath.Join(dir, "above")))
+	must(t, os.Link(secret, filepath.Join(dir, "hard")))
+	run(t, r, 5*time.Second, "ls")
+	info, err := os.Stat(secret)
+	must(t, err)
+	if info.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Error("a file outside was given away")
+	}
+	must(t, os.Symlink("/", filepath.Join(r.path, "out")))
+	must(t, os.RemoveAll(dir))
+	must(t, os.Symlink("/etc", dir))
+	if _, err := r.Run(t.Context(), Command{Key: chat, Argv: []string{"ls"}, Timeout: time.Second}); err == nil {
+		t.Error("a link was taken for the working directory")
+	}
+}
+
+func TestAProgramSeesOnlyTheVariablesThatAreListed(t *testing.T) {
+	t.Setenv("LISTED", "yes")
+	t.Setenv("UNLISTED", "no")
+	inEachMode(t, Options{Allow: []string{"printenv"}, Env: []string{"LISTED", "NOT_SET"}}, func(t *testing.T, r *Runner) {
+		var names []string
+		for line := range strings.Lines(run(t, r, 5*time.Second, "printenv").Output) {
+			name, _, _ := strings.Cut(line, "=")
+			names = append(names, name)
+		}
+		if slices.Sort(names); !slices.Equal(names, []string{"HOME", "LANG", "LISTED", "PATH", "TMPDIR"}) {
+			t.Errorf("it sees %v", names)
+		}
+	})
+}
+
+func TestAnEntryWithItsMarkMayExecuteOtherPrograms(t *testing.T) {
+	inEachMode(t, Options{Allow: []string{"unsafe:sh"}}, func(t *testing.T, r *Runner) {
+		if end := run(t, r, 5*time.Second, "sh", "-c", "echo one; /usr/bin/id -u; mktemp"); end.Exit != 0 || !strings.HasPrefix(end.Output, "one\n") || strings.HasPrefix(end.Output, "one\n0\n") {
+			t.Errorf("%+v", end)
+		}
+		if end := run(t, r, 5*time.Second, "sh", "-c", "cp /usr/bin/true t; chmod +x t; ./t"); end.Exit == 0 {
+			t.Errorf("it brought a program of its own: %+v", end)
+		}
+	})
+}
+
+func TestOutputIsCappedWhileItIsRead(t *testing.T) {
+	inEachMode(t, Options{Allow: []string{self(t)}, MaxOutput: 1000}, func(t *testing.T, r *Runner) {
+		if end := run(t, r, 20*time.Second, self(t), "attempt", "flood", "100000000"); len(end.Output) != 1000 || end.Dropped != 100000000-1000 || end.Exit != 0 {
+			t.Errorf("%d bytes kept, %d dropped, exit %d", len(end.Output), end.Dropped, end.Exit)
+		}
+	})
+}
+
+func TestNothingOutlivesAProgram(t *testing.T) {
+	inEachMode(t, Options{Allow: []string{self(t)}}, func(t *testing.T, r *Runner) {
+		for _, how := range []string{"daemonise", "holder"} {
+			mark := newMark(t)
+			began := time.Now()
+			end := run(t, r, 10*time.Second, self(t), "attempt", how, mark)
+			if end.Exit != 0 || end.TimedOut {
+				t.Errorf("%s: %+v", how, end)
+			}
+			if left, took := marked(mark), time.Since(began); len(left) > 0 || took > 3*time.Second {
+				t.Errorf("%s: %v are left after %v", how, left, took)
+			}
+		}
+	})
+}
+
+func TestADeadlineKillsEverythingWithinASecond(t *testing.T) {
+	inEachMode(t, Options{Allow: []string{self(t)}}, func(t *testing.T, r *Runner) {
+		for _, how := range []string{"sleep", "stubborn", "closed", "crowd"} {
+			mark := newMark(t)
+			args := []string{self(t), "attempt", how, "60", mark}
+			if how == "crowd" {
+				args = []string{self(t), "attempt", how, mark}
+			}
+			began := time.Now()
+			end := run(t, r, 500*time.Millisecond, args...)
+			if took := time.Since(began); !end.TimedOut || took > 1500*time.Millisecond || len(marked(mark)) > 0 {
+				t.Errorf("%s: %+v after %v, %v are left", how, end, took, marked(mark))
+			}
+		}
+	})
+}
+
+func TestTheEndOfTheCallersContextKillsEverythingWithinASecond(t *testing.T) {
+	inEachMode(t, Options{Allow: []string{self(t)}}, func(t *testing.T, r *Runner) {
+		mark := newMark(t)
+		ctx, stop := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := r.Run(ctx, Command{Key: chat, Argv: []string{self(t), "attempt", "crowd", mark}, Timeout: time.Minute})
+			ended <- err
+		}()
+		eventually(t, "a crowd", func() bool { return len(marked(mark)) > 3 })
+		began := time.Now()
+		stop(corebot.ErrStopped)
+		if err := <-ended; !errors.Is(err, corebot.ErrStopped) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took > time.Second || len(marked(mark)) > 0 {
+			t.Errorf("%v are left after %v", marked(mark), took)
+		}
+	})
+}
+
+func TestWhatMultipliesFasterThanItIsKilledIsKilledToo(t *testing.T) {
+	inEachMode(t, Options{Allow: []string{self(t)}}, func(t *testing.T, r *Runner) {
+		mark := newMark(t)
+		ctx, stop := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := r.Run(ctx, Command{Key: chat, Argv: []string{self(t), "attempt", "swarm", mark}, Timeout: time.Minute})
+			ended <- err
+		}()
+		eventually(t, "a swarm", func() bool { return len(marked(mark)) > 12 })
+		stop(corebot.ErrStopped)
+		began := time.Now()
+		<-ended
+		if took := time.Since(began); took > 2*time.Second || len(marked(mark)) > 0 {
+			t.Errorf("%d are left after %v", len(marked(mark)), took)
+		}
+	})
+}
+
+// TestAProgramDiesWithCorebot plays a Corebot that is killed: this test binary, executed again, runs a program and is killed in the middle.
+func TestAProgramDiesWithCorebot(t *testing.T) {
+	if mark := os.Getenv("CORPSE_MARK"); mark != "" {
+		r := newRunner(t, Mode(os.Getenv("CORPSE_MODE")), Options{Allow: []string{self(t)}})
+		run(t, r, time.Minute, self(t), "attempt", "crowd", mark)
+		return
+	}
+	for _, mode := range modes {
+		mark := newMark(t)
+		c := exec.Command(self(t), "-test.run=^TestAProgramDiesWithCorebot$")
+		c.Env = append(os.Environ(), "CORPSE_MARK="+mark, "CORPSE_MODE="+string(mode))
+		must(t, c.Start())
+		eventually(t, "a crowd", func() bool { return len(marked(mark)) > 3 })
+		must(t, c.Process.Kill())
+		_ = c.Wait()
+		eventually(t, "the end of all "+string(mode), func() bool { return len(marked(mark)) == 0 })
+	}
+}
+
+func TestFurtherCallsWaitForAPlaceUntilTheirDeadline(t *testing.T) {
+	r := newRunner(t, Room, Options{Allow: []string{self(t)}, MaxWorkers: 2})
+	mark := newMark(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			_, _ = r.Run(ctx, Command{Key: chat, Argv: []string{self(t), "attempt", "sleep", "60", mark}, Timeout: time.Minute})
+		})
+	}
+	eventually(t, "two workers", func() bool { return len(marked(mark)) == 2 })
+	quick := []string{self(t), "attempt", "nothing", mark}
+	if _, err := r.Run(t.Context(), Command{Key: chat, Argv: quick, Timeout: 50 * time.Millisecond}); !errors.Is(err, ErrBusy) {
+		t.Errorf("got %v", err)
+	}
+	all.Go(func() {
+		if end, err := r.Run(t.Context(), Command{Key: chat, Argv: quick, Timeout: 10 * time.Second}); err != nil || end.Exit != 0 {
+			t.Errorf("%+v, %v", end, err)
+		}
+	})
+	stop()
+	all.Wait()
+}
+
+func TestWhatCannotRunIsAnError(t *testing.T) {
+	r := newRunner(t, "", Options{Allow: []string{"echo"}})
+	for name, c := range map[string]struct {
+		command Command
+		want    error
+	}{
+		"not listed":      {Command{Key: chat, Argv: []string{"cat"}, Timeout: time.Second}, ErrNotAllowed},
+		"another way":     {Command{Key: chat, Argv: []string{"/bin/echo"}, Timeout: time.Second}, ErrNotAllowed},
+		"by path":         {Command{Key: chat, Argv: []string{"./echo"}, Timeout: time.Second}, ErrNotAllowed},
+		"nothing":         {Command{Key: chat, Timeout: time.Second}, corebot.ErrInvalid},
+		"an empty name":   {Command{Key: chat, Argv: []string{""}, Timeout: time.Second}, corebot.ErrInvalid},
+		"a NUL byte":      {Command{Key: chat, Argv: []string{"echo", "a\x00b"}, Timeout: time.Second}, corebot.ErrInvalid},
+		"many arguments":  {Command{Key: chat, Argv: append([]string{"echo"}, make([]string, maxArgs)...), Timeout: time.Second}, corebot.ErrInvalid},
+		"large arguments": {Command{Key: chat, Argv: []string{"echo", strings.Repeat("x", maxArgBytes)}, Timeout: time.Second}, corebot.ErrInvalid},
+		"no time":         {Command{Key: chat, Argv: []string{"echo"}}, corebot.ErrInvalid},
+	} {
+		if end, err := r.Run(t.Context(), c.command); !errors.Is(err, c.want) {
+			t.Errorf("%s: %+v, %v", name, end, err)
+		}
+	}
+	full := append([]string{"echo"}, slices.Repeat([]string{"x"}, maxArgs-1)...)
+	if end := run(t, r, 5*time.Second, full...); end.Exit != 0 {
+		t.Errorf("%+v", end)
+	}
+}
+
+func TestWorkersThatKeepFailingAreLeftAloneForAWhile(t *testing.T) {
+	r := newRunner(t, Bare, Options{Allow: []string{"echo"}})
+	must(t, os.WriteFile(filepath.Join(r.path, "chats"), nil, 0o600)) // no directory can be made
+	for i := range breakAfter + 1 {
+		_, err := r.Run(t.Context(), Command{Key: chat, Argv: []string{"echo"}, Timeout: time.Second})
+		if want := i == breakAfter; errors.Is(err, ErrUnavailable) != want || errors.Is(err, ErrWorker) == false {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}
+
+// TestAllOfThisHoldsForAUserWhoIsNotRoot runs the tests of this package again, as somebody else.
+func TestAllOfThisHoldsForAUserWhoIsNotRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it does, or another test fails")
+	}
+	dir, err := os.MkdirTemp("", "corebot-user-")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	binary := filepath.Join(dir, "tests")
+	must(t, copyFile(self(t), binary))
+	must(t, errors.Join(os.Chmod(binary, 0o755), os.Chown(dir, 12345, 12345), os.Chown(binary, 12345, 12345)))
+	c := exec.Command(binary, "-test.short", "-test.skip=^Fuzz")
+	c.Dir, c.Env = dir, append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func BenchmarkACallOfAProgram(b *testing.B) {
+	for _, mode := range modes {
+		b.Run(string(mode), func(b *testing.B) {
+			r := newRunner(b, mode, Options{Allow: []string{"true"}})
+			for b.Loop() {
+				if end, err := r.Run(b.Context(), Command{Key: chat, Argv: []string{"true"}, Timeout: 5 * time.Second}); err != nil || end.Exit != 0 {
+					b.Fatal(end, err)
+				}
+			}
+		})
+	}
+}

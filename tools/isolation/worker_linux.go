@@ -1,0 +1,191 @@
+//go:build linux && (amd64 || arm64)
+
+package isolation
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Work is the whole life of a worker process. It does not return where it becomes its program; else what it returns is the exit code.
+// It touches nothing of Corebot: no settings, no home, no database.
+func Work() int {
+	runtime.LockOSThread() // the walls belong to this thread, which executes the program
+	// Whatever the process was born with beyond its own descriptors ends with the worker's last step.
+	if err := unix.CloseRange(requestFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return tell(report{Error: "this kernel cannot close inherited files: " + err.Error()})
+	}
+	r, err := readRequest(os.NewFile(requestFD, "request"))
+	if err != nil {
+		return tell(report{Error: err.Error()})
+	}
+	if r.Role == keepProgram {
+		return r.keep()
+	}
+	landlock, err := r.wallUp()
+	switch {
+	case err != nil:
+		return tell(report{Error: err.Error()})
+	case r.Role == tellWalls:
+		return tell(report{Landlock: landlock})
+	}
+	if code := tell(report{Started: true}); code != 0 {
+		return code
+	}
+	err = syscall.Exec(r.Program, r.Argv, r.Env)
+	return tell(report{Error: fmt.Sprintf("execute %s: %v", r.Program, err)})
+}
+
+// readRequest reads exactly one request: its pipe stays open.
+func readRequest(from io.Reader) (*request, error) {
+	var r request
+	if err := json.NewDecoder(io.LimitReader(from, maxRequest)).Decode(&r); err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	return &r, nil
+}
+
+// tell reports, and says with which code to exit.
+func tell(r report) int {
+	text, err := json.Marshal(r)
+	if err == nil {
+		_, err = unix.Write(reportFD, text)
+	}
+	if err != nil || r.Error != "" {
+		return 1
+	}
+	return 0
+}
+
+// wallUp puts this thread behind all walls, the outermost first: each one is built with what the next takes away. It gives the version of
+// Landlock.
+func (r *request) wallUp() (landlock int, err error) {
+	if landlock, err = landlockVersion(); err != nil {
+		return 0, err
+	}
+	// When memory or time run short, better the program's than Corebot's. Both are wishes.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 10)
+	dir, tmp := r.Dir, r.Tmp
+	if r.Mode == Room {
+		if err := r.enterRoom(); err != nil {
+			return 0, err
+		}
+		dir, tmp = roomDir, roomTmp
+	}
+	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // who the program is may not be able to get here
+	if err != nil {
+		return 0, fmt.Errorf("open the working directory %s: %w", dir, err)
+	}
+	f, err := r.fence(landlock, dir, tmp)
+	if err != nil {
+		return 0, err
+	}
+	for _, step := range []func() error{
+		r.Limits.set,
+		r.dropPrivileges,
+		diesWithParent,
+		func() error { return unix.Fchdir(at) },
+		f.close,
+		newFilter(r.Mode, landlock).install,
+	} {
+		if err := step(); err != nil {
+			return 0, err
+		}
+	}
+	return landlock, nil
+}
+
+// fence says which files are open to the program.
+func (r *request) fence(version int, dir, tmp string) (*fence, error) {
+	f, err := newFence(version)
+	if err != nil {
+		return nil, err
+	}
+	system := uint64(mayRead)
+	if r.Family {
+		system = mayExecute
+	}
+	for _, rule := range []struct {
+		access uint64
+		paths  []string
+	}{
+		{system, systemDirs()},
+		{mayRead, append(systemFiles(), r.Readable...)},
+		{mayUse, devices()},
+		{mayExecute, []string{r.Program, cmp.Or(r.Interpreter, r.Program)}},
+		{mayWrite, []string{dir, tmp}},
+	} {
+		for _, path := range rule.paths {
+			if err := f.open(path, rule.access); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f, nil
+}
+
+// dropPrivileges becomes the user that the program runs as, without any capability and without a way to gain one.
+func (r *request) dropPrivileges() error {
+	if r.UID != 0 {
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(r.UID, r.UID, r.UID), syscall.Setresuid(r.UID, r.UID, r.UID)); err != nil {
+			return fmt.Errorf("become user %d: %w", r.UID, err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		return errors.New("the program would run as root")
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("clear the ambient capabilities: %w", err)
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("drop the capabilities: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	return nil
+}
+
+// diesWithParent has the kernel kill the program when the thread that started it ends. Becoming another user takes that wish away, so it is
+// renewed after; what happened in between shows as the end of the request's pipe.
+func diesWithParent() error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("ask to die with the parent: %w", err)
+	}
+	poll := []unix.PollFd{{Fd: requestFD}}
+	if n, err := unix.Poll(poll, 0); err != nil || n > 0 {
+		return errors.New("nobody wants this worker any more")
+	}
+	return nil
+}
+
+// set bounds this process and all that it starts. It is the last step that needs what it takes away.
+func (l limits) set() error {
+	cpu := uint64(l.CPU/time.Second) + 1
+	for resource, limit := range map[int]uint64{
+		unix.RLIMIT_CPU: cpu, unix.RLIMIT_DATA: maxData, unix.RLIMIT_FSIZE: maxFileSize, unix.RLIMIT_NOFILE: maxOpenFiles, unix.RLIMIT_CORE: 0,
+		unix.RLIMIT_NPROC: l.Processes, unix.RLIMIT_MEMLOCK: 64 << 10, unix.RLIMIT_MSGQUEUE: 0,
+	} {
+		var now unix.Rlimit
+		if err := unix.Getrlimit(resource, &now); err != nil {
+			return fmt.Errorf("read limit %d: %w", resource, err)
+		}
+		limit = min(limit, now.Max)
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+			return fmt.Errorf("set limit %d: %w", resource, err)
+		}
+	}
+	return nil
+}
