@@ -9,6 +9,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/egress"
+	"github.com/corebot/corebot/internal/redact"
 )
 
 // Web is what the tools web.fetch and web.search may do.
@@ -54,6 +55,8 @@ func (w Web) validate() error {
 	switch {
 	case w.SearXNGURL != "" && (!isHTTP(w.SearXNGURL) || err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != ""): // not quoted: it may have a password in it
 		return corebot.WithHint(errors.New("tools.web.searxng_url is not the address of a SearXNG"), "it must be an http or https address without name, password and query, such as http://127.0.0.1:8080")
+	case w.BraveKey != (Secret{}) && len(w.BraveKey.Reveal()) < redact.MinSecret: // it could not be kept out of what is shown
+		return corebot.WithHint(fmt.Errorf("tools.web.brave_key has %d bytes, and the least is %d", len(w.BraveKey.Reveal()), redact.MinSecret), "it is longer: copy it whole from the dashboard of the Brave Search API")
 	case w.Search == "brave" && w.BraveKey == (Secret{}):
 		return corebot.WithHint(errors.New("tools.web.search is brave, and tools.web.brave_key is not set"), "set the key, or let tools.web.search be auto")
 	case w.Search == "searxng" && w.SearXNGURL == "":

@@ -334,9 +334,22 @@ func TestOnlyAllowedDomainsAndPortsAreAsked(t *testing.T) {
 
 func TestTargetsThatMeanNothingAreRefused(t *testing.T) {
 	for _, bad := range []egress.Targets{
-		{Domains: []string{""}}, {Domains: []string{"http://example.com"}}, {Domains: []string{"example.com/x"}}, {Domains: []string{"example.com:80"}}, {Domains: []string{"a b"}},
-		{Domains: []string{"*.*"}}, {Domains: []string{"ex*mple.com"}}, {Domains: []string{"*.10.0.0.1"}}, {Domains: []string{"0x7f.1"}}, {Domains: []string{"**"}}, {Domains: []string{"*."}},
-		{Ports: []int{0}}, {Ports: []int{-1}}, {Ports: []int{65536}}, {Private: []netip.Prefix{{}}}, {Private: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/104")}},
+		{Domains: []string{""}},
+		{Domains: []string{"http://example.com"}},
+		{Domains: []string{"example.com/x"}},
+		{Domains: []string{"example.com:80"}},
+		{Domains: []string{"a b"}},
+		{Domains: []string{"*.*"}},
+		{Domains: []string{"ex*mple.com"}},
+		{Domains: []string{"*.10.0.0.1"}},
+		{Domains: []string{"0x7f.1"}},
+		{Domains: []string{"**"}},
+		{Domains: []string{"*."}},
+		{Ports: []int{0}},
+		{Ports: []int{-1}},
+		{Ports: []int{65536}},
+		{Private: []netip.Prefix{{}}},
+		{Private: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/104")}},
 	} {
 		if bad.Check() == nil {
 			t.Errorf("%+v was taken", bad)

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"net/netip"
 	"net/url"
 )
@@ -21,4 +22,13 @@ func Permit(t Targets, ip netip.Addr) error {
 		return err
 	}
 	return checked.permit(ip)
+}
+
+// Dial is what the dialler asks before it connects.
+func Dial(t Targets, network, address string) error {
+	checked, err := t.parse()
+	if err != nil {
+		return err
+	}
+	return checked.guard(context.Background(), network, address, nil)
 }

@@ -131,6 +131,17 @@ func TestOrdinaryAddressesArePublic(t *testing.T) {
 	}
 }
 
+func TestOnlyTCPToAnAllowedPortIsDialled(t *testing.T) {
+	for address, want := range map[string]bool{
+		"tcp4 8.8.8.8:443": true, "tcp6 [2606:4700::1111]:443": true, "tcp4 8.8.8.8:22": false, "udp4 8.8.8.8:443": false, "unix /run/x.sock": false, "tcp4 10.0.0.1:443": false, "tcp4 name:443": false,
+	} {
+		network, to, _ := strings.Cut(address, " ")
+		if err := egress.Dial(egress.Targets{Ports: []int{443}}, network, to); (err == nil) != want || err != nil && !errors.Is(err, egress.ErrRefused) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
 func TestARefusalSaysWhatKindOfAddressItIs(t *testing.T) {
 	for address, want := range map[string]string{
 		"::ffff:8.8.8.8": "an IPv4 address inside IPv6", "64:ff9b::808:808": "an IPv4 address inside IPv6", "2001::1": "an IPv4 address inside IPv6", "2a00::5efe:808:808": "an IPv4 address inside IPv6",
