@@ -8,7 +8,7 @@ import (
 
 func TestTheLevelMovesWhileTheLoggerIsInUse(t *testing.T) {
 	var out bytes.Buffer
-	log, err := NewLogger(&out, "debug", "json")
+	log, err := NewLogger(&out, "debug", "json", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/bench"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/observability"
 )
 
@@ -72,12 +73,16 @@ func measureTurn(ctx context.Context, parent string, o bench.TurnOptions) (_ ben
 // measureProgram runs Corebot on the home o.Dir, with a model and a place for the lines of its log: a daemon writes one for each turn,
 // which is part of the cost.
 func measureProgram(ctx context.Context, model *bench.Endpoint, lines io.Writer, o bench.TurnOptions) (report bench.Report, err error) {
-	log, err := observability.NewLogger(lines, "debug", "json") // the app holds it to its level
+	hide, err := redact.New(nil)
+	if err != nil {
+		return report, err
+	}
+	log, err := observability.NewLogger(lines, "debug", "json", hide) // the app holds it to its level
 	if err != nil {
 		return report, err
 	}
 	settings := turnSettings(o.Dir, model.BaseURL())
-	a, err := app.New(ctx, settings, app.Options{Version: versionText(), Log: log, Serve: true})
+	a, err := app.New(ctx, settings, app.Options{Version: versionText(), Log: log, Redactor: hide, Serve: true})
 	if err != nil {
 		return report, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/observability"
 )
 
@@ -113,7 +114,11 @@ func final(err error) error {
 }
 
 func talkHere(ctx context.Context, c config.Config, t conversation) (err error) {
-	log, closeLog, err := terminalLog(c, t.interactive)
+	hide, err := redact.New(nil) // the app has it learn the secrets
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := terminalLog(c, hide, t.interactive)
 	if err != nil {
 		return err
 	}
@@ -121,7 +126,7 @@ func talkHere(ctx context.Context, c config.Config, t conversation) (err error) 
 	here := &terminal{}
 	c.Bus.Drain = min(c.Bus.Drain, chatDrain)
 	a, err := app.New(ctx, c, app.Options{
-		Version: versionText(), Log: log, PublishOnly: t.publishOnly,
+		Version: versionText(), Log: log, Redactor: hide, PublishOnly: t.publishOnly,
 		Terminal: func(a *app.App) (_ channels.Channel, err error) {
 			here.Channel, err = t.open(place{a.Live.Watch, a.ModelName()})
 			return here, err
@@ -140,13 +145,13 @@ const maxTerminalLog = 10 << 20
 
 // terminalLog keeps the log away from a screen that is drawn on: it goes to a file. Elsewhere it goes to stderr, warnings only
 // unless the settings ask for more.
-func terminalLog(c config.Config, interactive bool) (zerolog.Logger, func() error, error) {
+func terminalLog(c config.Config, hide *redact.Redactor, interactive bool) (zerolog.Logger, func() error, error) {
 	nothing := func() error { return nil }
 	if !interactive {
 		if c.Log.Level == "info" {
 			c.Log.Level = "warn"
 		}
-		log, err := logger(c.Log)
+		log, err := logger(c.Log, hide)
 		return log, nothing, err
 	}
 	path := filepath.Join(app.DataDir(c.Home), "chat.log")
@@ -161,7 +166,7 @@ func terminalLog(c config.Config, interactive bool) (zerolog.Logger, func() erro
 	if err != nil {
 		return zerolog.Nop(), nothing, fmt.Errorf("open the log: %w", err)
 	}
-	log, err := observability.NewLogger(f, c.Log.Level, "json")
+	log, err := observability.NewLogger(f, c.Log.Level, "json", hide)
 	return log, f.Close, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/storage"
 )
@@ -39,9 +40,10 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 	root.SetHelpCommand(newHelp())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().StringVar(&s.home, "home", "", "home directory (default: $COREBOT_HOME, then ~/.corebot)")
-	root.AddCommand(
-		newInit(s), newDoctor(s), newServe(s), newChat(s), newSend(s), newWhy(s), newStatus(s), newUsage(s), newParked(s), newAudit(s), newDLQ(s), newChats(s), newAdmin(s), newDB(s), newConfig(s, newConfigReload(s)), newBench(), newIsolationWorker(), newVersion(),
-	)
+	root.SetErr(&hiding{shell: s, to: os.Stderr})
+	root.AddCommand(newInit(s), newDoctor(s), newServe(s), newChat(s), newSend(s))
+	root.AddCommand(s.hides(newWhy(s), newStatus(s), newUsage(s), newParked(s), newAudit(s), newDLQ(s), newChats(s))...)
+	root.AddCommand(newAdmin(s), newDB(s), newConfig(s, newConfigReload(s)), newBench(), newIsolationWorker(), newVersion())
 	return root
 }
 
@@ -80,8 +82,8 @@ func read[T any](s *shell, cmd *cobra.Command, fn func(context.Context, *storage
 }
 
 // logger logs to stderr as the settings say.
-func logger(c config.Log) (zerolog.Logger, error) {
-	return observability.NewLogger(os.Stderr, c.Level, c.Format)
+func logger(c config.Log, hide *redact.Redactor) (zerolog.Logger, error) {
+	return observability.NewLogger(os.Stderr, c.Level, c.Format, hide)
 }
 
 // change hands fn a way to change the state of the home, beside a running daemon and without one.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/redact"
 )
 
 func newServe(s *shell) *cobra.Command {
@@ -27,11 +28,15 @@ signal ends at once, which is safe too. SIGHUP reads the settings again ("corebo
 				return err
 			}
 			// The app holds the log to its level, which a reload may move.
-			log, err := logger(config.Log{Level: "debug", Format: c.Log.Format})
+			hide, err := redact.New(nil) // the app has it learn the secrets
 			if err != nil {
 				return err
 			}
-			a, err := app.New(cmd.Context(), c, app.Options{Version: versionText(), Log: log, Serve: true})
+			log, err := logger(config.Log{Level: "debug", Format: c.Log.Format}, hide)
+			if err != nil {
+				return err
+			}
+			a, err := app.New(cmd.Context(), c, app.Options{Version: versionText(), Log: log, Redactor: hide, Serve: true})
 			if err != nil {
 				return err
 			}

@@ -26,6 +26,7 @@ import (
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/lifecycle"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
@@ -34,8 +35,9 @@ import (
 
 // Options say what this run of Corebot is for.
 type Options struct {
-	Version string
-	Log     zerolog.Logger
+	Version  string
+	Log      zerolog.Logger
+	Redactor *redact.Redactor // of the log; it learns the secrets that a reload brings; nil: nothing is taken out of the log
 	// Terminal makes the one channel of a run in a terminal, which ends with it. The app is complete but for the channels then.
 	Terminal func(*App) (channels.Channel, error)
 	// Serve makes a daemon of it: with the configured channels, the listeners and the control socket.
@@ -59,6 +61,7 @@ type App struct {
 	inForce   config.Config // guarded by reloading
 
 	log       zerolog.Logger
+	redactor  *redact.Redactor
 	upkeep    upkeep
 	notes     *notes
 	router    *router.Router
@@ -93,6 +96,9 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	}()
 	a.log = o.Log.Hook(a.level)
 	if err := a.level.Set(c.Log.Level); err != nil {
+		return nil, err
+	}
+	if err := a.learnSecrets(o.Redactor); err != nil {
 		return nil, err
 	}
 	registry := observability.NewRegistry(o.Version)

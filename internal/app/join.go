@@ -78,13 +78,20 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 	if err != nil {
 		return nil, err
 	}
-	redactor, err := redact.New([]string{a.config.Admin.BootstrapKey.Reveal()}) // in the audit it must not stand in any field
-	if err != nil {
-		return nil, err
-	}
 	return tools.NewBox(registry, p, storage.NewGrants(a.Store), tools.Options{
-		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts, Redactor: redactor, Log: a.log, Metrics: r,
+		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts, Redactor: a.redactor, Log: a.log, Metrics: r,
 	})
+}
+
+// learnSecrets has the redactor know the secrets of the settings: what it takes out of the log, it takes out of the audit, of what tools say and of
+// what is shown.
+func (a *App) learnSecrets(r *redact.Redactor) (err error) {
+	if a.redactor = r; r == nil {
+		if a.redactor, err = redact.New(nil); err != nil {
+			return err
+		}
+	}
+	return a.redactor.Learn(a.config.Secrets())
 }
 
 // reportedQueue is the bus for the outbox. With an admin chat, replies that are given up are reported there.

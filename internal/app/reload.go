@@ -38,6 +38,9 @@ func (a *App) Reload() (r Reloaded, err error) {
 	if err := a.level.Set(fresh.Log.Level); err != nil {
 		return Reloaded{}, err
 	}
+	if err := a.redactor.Learn(fresh.Secrets()); err != nil {
+		return Reloaded{}, err
+	}
 	a.adopt(fresh)
 	a.log.Info().Strs("applied", r.Applied).Strs("restart", r.Restart).Msg("settings reloaded")
 	return r, nil

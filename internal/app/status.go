@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,8 +63,12 @@ func (a *App) observe(version string, g prometheus.Gatherer) (*observability.Ser
 		Ready: a.notReady,
 		Status: func(ctx context.Context) (any, error) {
 			s, err := ReadStatus(ctx, a.Store, a.accounting)
+			if err != nil {
+				return nil, err
+			}
 			s.Version, s.Model, s.Models, s.Since = version, a.ModelName(), a.models.states(), since
-			return s, err
+			text, err := json.Marshal(s)
+			return json.RawMessage(a.redactor.Text(string(text))), err
 		},
 	})
 }

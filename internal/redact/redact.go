@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/corebot/corebot"
 )
@@ -24,7 +26,9 @@ const MinSecret = 8
 
 // Redactor is safe for use by several goroutines.
 type Redactor struct {
-	exact      *strings.Replacer
+	learning   sync.Mutex
+	known      []string // the exact secrets, guarded by learning
+	exact      atomic.Pointer[strings.Replacer]
 	shapes     []shape
 	assignment *regexp.Regexp
 }
@@ -39,28 +43,39 @@ type shape struct {
 // New takes the exact secrets to look for. One shorter than [MinSecret] is [corebot.ErrInvalid]; empty ones are left out. The
 // error never spells the secret.
 func New(secrets []string) (*Redactor, error) {
-	var exact []string
+	r := &Redactor{shapes: shapes(), assignment: assignment()}
+	return r, r.Learn(secrets)
+}
+
+// Learn adds exact secrets to those that are known; one that was replaced stays one. The rules are those of [New], and an error adds nothing.
+func (r *Redactor) Learn(secrets []string) error {
 	for i, s := range secrets {
-		switch {
-		case s == "":
-			continue
-		case len(s) < MinSecret:
-			return nil, fmt.Errorf("%w: secret number %d has %d bytes: want at least %d", corebot.ErrInvalid, i+1, len(s), MinSecret)
+		if s != "" && len(s) < MinSecret {
+			return fmt.Errorf("%w: secret number %d has %d bytes: want at least %d", corebot.ErrInvalid, i+1, len(s), MinSecret)
 		}
-		exact = append(exact, s)
+	}
+	r.learning.Lock()
+	defer r.learning.Unlock()
+	for _, s := range secrets {
+		if s != "" {
+			quoted := quote(s)
+			r.known = append(r.known, s, quoted[1:len(quoted)-1]) // as it stands in JSON, such as a line of the log
+		}
 	}
 	// The replacer prefers the earlier of two that start at one place: the longer must come first, or its rest would show.
-	slices.SortFunc(exact, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	slices.SortFunc(r.known, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	r.known = slices.Compact(r.known)
 	var pairs []string
-	for _, s := range exact {
+	for _, s := range r.known {
 		pairs = append(pairs, s, Mark)
 	}
-	return &Redactor{exact: strings.NewReplacer(pairs...), shapes: shapes(), assignment: assignment()}, nil
+	r.exact.Store(strings.NewReplacer(pairs...))
+	return nil
 }
 
 // Text returns s with every secret replaced by [Mark].
 func (r *Redactor) Text(s string) string {
-	s = r.exact.Replace(s)
+	s = r.exact.Load().Replace(s)
 	for _, shape := range r.shapes {
 		if slices.ContainsFunc(shape.hints, func(h string) bool { return strings.Contains(s, h) }) {
 			s = shape.pattern.ReplaceAllString(s, shape.replace)

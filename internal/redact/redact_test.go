@@ -3,6 +3,7 @@ package redact_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -166,3 +167,52 @@ func FuzzTextHasNoExactSecret(f *testing.F) {
 		}
 	})
 }
+
+func TestALearntSecretIsHiddenAsItIsAndAsJSONWritesIt(t *testing.T) {
+	r, err := redact.New([]string{"first-secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := `pass"word\with<odd>` + "\tletters"
+	if err := r.Learn([]string{odd, ""}); err != nil {
+		t.Fatal(err)
+	}
+	line, err := json.Marshal(map[string]string{"a": "first-secret", "b": "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var quoted strings.Builder
+	e := json.NewEncoder(&quoted)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(odd); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{string(line), "say " + odd + "!", quoted.String()} {
+		if got := r.Text(text); strings.Contains(got, "first-secret") || strings.Contains(got, "word") || !strings.Contains(got, redact.Mark) {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	if err := r.Learn([]string{"short", "another-secret"}); !errors.Is(err, corebot.ErrInvalid) || r.Text("another-secret") != "another-secret" {
+		t.Errorf("a short one: %v", err)
+	}
+}
+
+func TestAWriterHidesAndTakesAll(t *testing.T) {
+	r, err := redact.New([]string{"first-secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	const text = "it is first-secret, Bearer abcdefghijklmnopqrstuv"
+	if n, err := io.WriteString(r.Writer(&out), text); n != len(text) || err != nil || out.String() != "it is [redacted], Bearer [redacted]" {
+		t.Errorf("%d, %v, %q", n, err, out.String())
+	}
+	broken := errors.New("broken")
+	if n, err := io.WriteString(r.Writer(writerFunc(func([]byte) (int, error) { return 0, broken })), text); n != 0 || !errors.Is(err, broken) {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
