@@ -198,7 +198,10 @@ func (r *Runner) execute(ctx context.Context, req *request) (Ended, error) {
 	out := &output{limit: r.opts.MaxOutput}
 	began := time.Now()
 	end, err := serve(ctx, req, out)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // the deadline came before the program began
+		end = report{Signal: int(syscall.SIGKILL)}
+	case err != nil:
 		return Ended{}, fmt.Errorf("%w: %w", ErrWorker, err)
 	}
 	e := Ended{Exit: end.Exit, Took: time.Since(began)}
@@ -210,11 +213,8 @@ func (r *Runner) execute(ctx context.Context, req *request) (Ended, error) {
 	return e, nil
 }
 
-// filesDir is where the programs of a conversation work, in its own directory of the workspace.
-const filesDir = "files"
-
 // Directory is where the programs of a conversation work, relative to the workspace.
-func Directory(k corebot.Key) string { return rootfs.ChatDir(k) + "/" + filesDir }
+func Directory(k corebot.Key) string { return rootfs.FilesDir(k) }
 
 // directory makes the working directory of a conversation and hands it over to the user that programs run as.
 func (r *Runner) directory(k corebot.Key) (string, error) {

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package isolation
 
 import (
@@ -21,7 +23,7 @@ func TestWhatAProgramSaysAndHowItEndsComesBack(t *testing.T) {
 		if end := run(t, r, 5*time.Second, "echo", "hi", "there"); end.Output != "hi there\n" || end.Exit != 0 || end.Signal != "" || end.TimedOut || end.Dropped != 0 || end.Took <= 0 {
 			t.Errorf("%+v", end)
 		}
-		if end := run(t, r, 5*time.Second, self(t), "attempt", "exit", "7"); end.Exit != 7 || end.Output != "out\nerr\n" {
+		if end := run(t, r, 5*time.Second, self(t), "attempt", "exit", "7"); end.Exit != 7 || !strings.HasSuffix(end.Output, "out\nerr\n") { // the race detector complains of a missing /proc
 			t.Errorf("%+v", end)
 		}
 	})
@@ -51,7 +53,8 @@ func TestAProgramWorksInItsConversationsDirectory(t *testing.T) {
 			t.Errorf("%v, %v", info.Mode(), err)
 		}
 		end := run(t, r, 5*time.Second, self(t), "attempt", "peek")
-		where := strings.Fields(end.Output)
+		lines := strings.Split(strings.TrimSpace(end.Output), "\n") // the race detector complains of a missing /proc before
+		where := strings.Fields(lines[len(lines)-1])
 		if len(where) < 3 || where[0] != where[1] && r.uid == 0 || where[2] == "0" || !strings.Contains(end.Output, "[b made sub]") {
 			t.Errorf("%q", end.Output)
 		}
@@ -64,9 +67,6 @@ func TestAProgramWorksInItsConversationsDirectory(t *testing.T) {
 }
 
 func TestNoLinkLeadsTheHandOverOutOfTheDirectory(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root hands over")
-	}
 	r := newRunner(t, Bare, Options{Allow: []string{"ls"}})
 	dir := filepath.Join(r.path, Directory(chat))
 	must(t, os.MkdirAll(dir, 0o700))
@@ -78,14 +78,19 @@ func TestNoLinkLeadsTheHandOverOutOfTheDirectory(t *testing.T) {
 	run(t, r, 5*time.Second, "ls")
 	info, err := os.Stat(secret)
 	must(t, err)
-	if info.Sys().(*syscall.Stat_t).Uid != 0 {
+	if info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
 		t.Error("a file outside was given away")
 	}
-	must(t, os.Symlink("/", filepath.Join(r.path, "out")))
-	must(t, os.RemoveAll(dir))
-	must(t, os.Symlink("/etc", dir))
-	if _, err := r.Run(t.Context(), Command{Key: chat, Argv: []string{"ls"}, Timeout: time.Second}); err == nil {
-		t.Error("a link was taken for the working directory")
+	for _, target := range []string{"/etc", "../../other"} {
+		must(t, errors.Join(os.RemoveAll(dir), os.MkdirAll(filepath.Join(r.path, "other"), 0o700), os.Symlink(target, dir)))
+		if _, err := r.Run(t.Context(), Command{Key: chat, Argv: []string{"ls"}, Timeout: time.Second}); err == nil {
+			t.Errorf("a link to %s was taken for the working directory", target)
+		}
+	}
+	info, err = os.Stat(filepath.Join(r.path, "other"))
+	must(t, err)
+	if info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+		t.Error("a directory outside was given away")
 	}
 }
 
@@ -117,7 +122,7 @@ func TestAnEntryWithItsMarkMayExecuteOtherPrograms(t *testing.T) {
 
 func TestOutputIsCappedWhileItIsRead(t *testing.T) {
 	inEachMode(t, Options{Allow: []string{self(t)}, MaxOutput: 1000}, func(t *testing.T, r *Runner) {
-		if end := run(t, r, 20*time.Second, self(t), "attempt", "flood", "100000000"); len(end.Output) != 1000 || end.Dropped != 100000000-1000 || end.Exit != 0 {
+		if end := run(t, r, 20*time.Second, self(t), "attempt", "flood", "100000000"); len(end.Output) != 1000 || end.Dropped < 100000000-1000 || end.Exit != 0 {
 			t.Errorf("%d bytes kept, %d dropped, exit %d", len(end.Output), end.Dropped, end.Exit)
 		}
 	})
@@ -190,7 +195,7 @@ func TestWhatMultipliesFasterThanItIsKilledIsKilledToo(t *testing.T) {
 		stop(corebot.ErrStopped)
 		began := time.Now()
 		<-ended
-		if took := time.Since(began); took > 2*time.Second || len(marked(mark)) > 0 {
+		if took := time.Since(began); took > keeperTime || len(marked(mark)) > 0 {
 			t.Errorf("%d are left after %v", len(marked(mark)), took)
 		}
 	})
@@ -276,10 +281,10 @@ func TestWorkersThatKeepFailingAreLeftAloneForAWhile(t *testing.T) {
 	}
 }
 
-// TestAllOfThisHoldsForAUserWhoIsNotRoot runs the tests of this package again, as somebody else.
+// TestAllOfThisHoldsForAUserWhoIsNotRoot runs again, as somebody else, what depends on who Corebot is.
 func TestAllOfThisHoldsForAUserWhoIsNotRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("it does, or another test fails")
+		return // it does, or the other tests fail
 	}
 	dir, err := os.MkdirTemp("", "corebot-user-")
 	must(t, err)
@@ -287,7 +292,7 @@ func TestAllOfThisHoldsForAUserWhoIsNotRoot(t *testing.T) {
 	binary := filepath.Join(dir, "tests")
 	must(t, copyFile(self(t), binary))
 	must(t, errors.Join(os.Chmod(binary, 0o755), os.Chown(dir, 12345, 12345), os.Chown(binary, 12345, 12345)))
-	c := exec.Command(binary, "-test.short", "-test.skip=^Fuzz")
+	c := exec.Command(binary, "-test.run=GetsOut|Works|Mark|Outlives|Deadline|Faster|Dies|Variables")
 	c.Dir, c.Env = dir, append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
 	if text, err := c.CombinedOutput(); err != nil {

@@ -165,10 +165,18 @@ func diesWithParent() error {
 		return fmt.Errorf("ask to die with the parent: %w", err)
 	}
 	poll := []unix.PollFd{{Fd: requestFD}}
-	if n, err := unix.Poll(poll, 0); err != nil || n > 0 {
-		return errors.New("nobody wants this worker any more")
+	for {
+		n, err := unix.Poll(poll, 0)
+		switch {
+		case errors.Is(err, unix.EINTR): // the runtime signals its own threads
+		case err != nil:
+			return fmt.Errorf("look at the request's pipe: %w", err)
+		case n > 0:
+			return errors.New("nobody wants this worker any more")
+		default:
+			return nil
+		}
 	}
-	return nil
 }
 
 // set bounds this process and all that it starts. It is the last step that needs what it takes away.
