@@ -128,6 +128,17 @@ func variety(t *testing.T) (file []byte, texts map[string]bool) {
 
 // The database's file only: in the log SQLite takes a frame that does not match its checksum, and all after it, for the rest of a write that
 // a power cut tore, and nobody can tell the one from the other.
+// The checksum covers what was said, not under which id: an id that changed in the file must not have another message's answer.
+func TestAMessageWhoseIDChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	publishTest(t, db, "a", "1")
+	sideQuery(t, dir, `UPDATE message_life SET message_id = '3'`)
+	if d := claimTest(t, db); d.Damaged == nil {
+		t.Errorf("it is delivered as %q", d.Message.ID)
+	}
+}
+
 func TestADatabaseWithFlippedBitsWorksOrSaysThatItIsDamaged(t *testing.T) {
 	chance := rand.New(rand.NewPCG(5, 5))
 	whole, texts := variety(t)
