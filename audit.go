@@ -18,16 +18,24 @@ const (
 	OutcomeUnknown     AuditOutcome = "unknown" // begun before a crash; whether it took effect nobody knows
 )
 
+// How a turn came about, in the audit. The values are stored; they never change. What is done outside of a turn has words of its own: "command",
+// "door", "operator".
+const (
+	EntryDirect = "direct" // its message was sent
+	EntryReplay = "replay" // its message was a dead letter
+	EntrySteer  = "steer"  // however it began: somebody else than its sender has said something to it since, and it has the lowest of their roles
+)
+
 // AuditEvent is one row of the audit trail. Args are redacted before they get here.
 type AuditEvent struct {
 	ID        int64
 	At        time.Time
-	Event     string // "tool.decision" before a call with side effects runs, "tool.result" after every call
+	Event     string // "tool.decision" before a call runs that has side effects or that not everyone may make, "tool.result" after every call
 	Tool      string
 	Key       Key
 	Principal Principal
 	Role      Role
-	Entry     string       // how the turn came about: "direct", "replay", "task"
+	Entry     string       // how the turn came about, such as EntryDirect
 	Outcome   AuditOutcome // empty in a decision that allows
 	Rule      string       // the policy rule that decided
 	Args      string       // JSON

@@ -49,14 +49,15 @@ type Parked struct {
 
 // Situation is what a chat does now.
 type Situation struct {
-	Running      bool      // a turn is being made
-	RunningSince time.Time // if one runs
-	Waiting      int64     // messages in the lane behind the one that runs
-	Why          string    // what the head waits for, if it waits for something; empty when nothing is in the way
-	WakeAt       time.Time // until when, if it does
-	Parked       int64     // messages that left the lane until their day begins
-	BackAt       time.Time // when the first of them comes back, if there are any
-	Session      int64     // the part of the history that is in play, from 1
-	QueueMode    QueueMode // of the chat; empty: the configured default
-	Model        string    // the model that the session asks for; empty: the configured one
+	Running      bool       // a turn is being made
+	RunningSince time.Time  // if one runs
+	Waiting      int64      // messages in the lane behind the one that runs
+	Why          string     // what the head waits for, if it waits for something; empty when nothing is in the way
+	WakeAt       time.Time  // until when, if it does
+	Parked       int64      // messages that left the lane until their day begins
+	BackAt       time.Time  // when the first of them comes back, if there are any
+	Awaited      []Approval // what an admin has to say a word about
+	Session      int64      // the part of the history that is in play, from 1
+	QueueMode    QueueMode  // of the chat; empty: the configured default
+	Model        string     // the model that the session asks for; empty: the configured one
 }

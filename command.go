@@ -28,6 +28,8 @@ var commands = []CommandUsage{
 	{"/steer", "TEXT", "say something to the answer that is being made, without waiting for its end", KindControl},
 	{"/why", "[ID]", "tell what became of a message: the one with that id, or the newest of yours", KindControl},
 	{"/retry", "[ID]", "try a message again that was given up: the one with that id, or the newest of yours", KindControl},
+	{"/approve", "ID", "let a call run that waits for an admin's word", KindControl},
+	{"/deny", "ID", "do not let it run", KindControl},
 	{"/status", "", "tell what this chat does now, and what waits", KindControl},
 	{"/usage", "", "tell what was used, and what may be", KindControl},
 	{"/help", "", "this list", KindCommand},

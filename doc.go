@@ -23,7 +23,8 @@
 // ([github.com/corebot/corebot/internal/live]) for whoever watches. If the model asks for tools, its answer becomes a [Step] of
 // the journal; then each call passes the one call path ([github.com/corebot/corebot/tools]): decoded strictly, authorized by the
 // table of rules ([github.com/corebot/corebot/policy]), its intent on disk before it runs if it has side effects, its outcome
-// after. The results go back to the model, until it answers with text.
+// after. A call that only an admin may allow, since the turn has read what strangers wrote, waits for his word with the message in its
+// place, and no worker ([Approval]). The results go back to the model, until it answers with text.
 //
 // The turn's [Result] is committed whole, fenced by the epoch: the life row ends, the history grows, the reply is enqueued in the
 // conversation's outbound lane, the message leaves its lane. If the model failed instead, the message keeps its place and is tried again

@@ -49,6 +49,7 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 type ToolResult struct {
 	Outcome AuditOutcome `json:"outcome"`
 	Content string       `json:"content"`
+	Outside bool         `json:"outside,omitempty"` // others than the operator may have written what it says
 }
 
 // Usage counts the tokens of one model answer, or of several added up. Estimated marks figures that the provider did not give.
@@ -102,6 +103,7 @@ type StepState string
 
 const (
 	StepIntended StepState = "intended" // about to run; found after a crash, its outcome is unknown
+	StepAwaiting StepState = "awaiting" // it may run when an admin has approved it: see [Approval]
 	StepDone     StepState = "done"
 )
 
@@ -115,6 +117,7 @@ type Step struct {
 	Call      *ToolCall   // StepTool
 	Result    *ToolResult // StepTool, once done
 	Merged    *Merged     // StepMerge
+	Awaited   bool        // StepTool: it was in [StepAwaiting] before; not stored
 	StartedAt time.Time
 	EndedAt   time.Time
 }
@@ -146,9 +149,10 @@ type Entry struct {
 	Sender    Principal  `json:"sender,omitzero"`     // of a user entry
 	Name      string     `json:"senderName,omitzero"` // of a user entry; display only
 	Text      string     `json:"text"`
-	Calls     []ToolCall `json:"calls,omitempty"`  // of an assistant entry
-	CallID    string     `json:"callId,omitempty"` // of a tool entry: the call that it answers
-	MessageID string     `json:"messageId"`        // the inbound message of the turn
+	Calls     []ToolCall `json:"calls,omitempty"`   // of an assistant entry
+	CallID    string     `json:"callId,omitempty"`  // of a tool entry: the call that it answers
+	Outside   bool       `json:"outside,omitempty"` // of a tool entry: [ToolResult.Outside]
+	MessageID string     `json:"messageId"`         // the inbound message of the turn
 	At        time.Time  `json:"at"`
 }
 
@@ -167,9 +171,10 @@ type Result struct {
 type Caller struct {
 	Key       Key
 	Principal Principal
-	Entry     string // how the turn came about, for the audit: "direct", "replay", "task"
+	Entry     string // how the turn came about, for the audit, such as EntryDirect
 	MessageID string
 	Others    []Principal // whose text the turn took in as well: it has the lowest of all their roles
+	Taint     string      // what the turn has read that others than the operator and the principal may have written, in words; empty: nothing
 }
 
 // Stopped says what a /stop met.

@@ -16,9 +16,15 @@ import (
 	"github.com/corebot/corebot/internal/live"
 )
 
-// Tools offers and runs tools. Call returns a result for everything that the model should see, refusals included; an error
-// means that the turn cannot go on.
+// Tools are what a turn may act with. They may change at any time.
 type Tools interface {
+	// Begin gives the tools as they are now: whatever becomes of them, a turn keeps those that it began with. end is called once it is over.
+	Begin(ctx context.Context) (now Toolset, end func())
+}
+
+// Toolset offers and runs tools. Call returns a result for everything that the model should see, refusals included; an error
+// means that the turn cannot go on.
+type Toolset interface {
 	Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 	Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step Step) (corebot.ToolResult, error)
 }
@@ -27,20 +33,24 @@ type Tools interface {
 type Step interface {
 	// ID is the idempotency key of the call: the same in every attempt.
 	ID() string
-	// Intended says that an earlier attempt was about to run the call and never said how it ended.
-	Intended() bool
+	// State says how far an earlier attempt came: to an intent without an outcome, or to an approval that is awaited; empty: nowhere.
+	State() corebot.StepState
 	// Intend stores, before the call runs, that it will.
 	Intend(ctx context.Context, decision corebot.AuditEvent) error
 	// Finish stores how it ended.
 	Finish(ctx context.Context, result corebot.ToolResult, event corebot.AuditEvent) error
 	// Apply makes a change of Corebot's own data and stores how the call ended, in one commit.
 	Apply(ctx context.Context, effect corebot.Effect, result corebot.ToolResult, event corebot.AuditEvent) error
+	// Ask stores that the call waits for an approval, unless it does already, and gives how that stands.
+	Ask(ctx context.Context, a corebot.Approval, event corebot.AuditEvent) (corebot.Approval, error)
 }
 
 // Journal stores steps; storage's ledger is one.
 type Journal interface {
 	Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error
 	Apply(ctx context.Context, d corebot.Delivery, s corebot.Step, effect corebot.Effect, event corebot.AuditEvent) error
+	// Ask stores a step that waits for an approval, and the approval, in one commit; one that waits already is given as it stands.
+	Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, a corebot.Approval, event corebot.AuditEvent) (corebot.Approval, error)
 	// Merge ends the messages that wait to be taken in by the turn, and stores each as a step from the position on, in one commit.
 	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)
 	// Summarize stores a summary and the step that made it, in one commit.
@@ -121,8 +131,10 @@ func New(m llm.Model, t Tools, j Journal, h History, n Notes, o Options) (*Agent
 // Turn answers one delivery. Everything that the turn leaves behind is in the result; nothing but journal steps, a summary of older messages, and
 // what tools did, has happened when it returns. On [corebot.ErrStopped] the result has the history of what was done.
 func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, error) {
+	tools, end := a.tools.Begin(ctx)
+	defer end()
 	t := &turn{
-		Agent: a, delivery: d,
+		Agent: a, delivery: d, tools: tools,
 		who:      corebot.Caller{Key: d.Message.Key, Principal: d.Message.Sender, Entry: entry(d), MessageID: d.Message.ID},
 		deadline: time.Now().Add(a.opts.MaxTime),
 		meter:    newMeter(a.opts.Tokenizer), room: a.opts.ContextTokens - a.opts.OutputTokens,
@@ -152,9 +164,9 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 // entry names how the turn came about, for the audit.
 func entry(d corebot.Delivery) string {
 	if d.Run > 1 {
-		return "replay"
+		return corebot.EntryReplay
 	}
-	return "direct"
+	return corebot.EntryDirect
 }
 
 // reply is the turn's answer as a message. A model that says nothing is said to have said nothing: a chat is never left silent.

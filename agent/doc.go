@@ -14,6 +14,8 @@
 //     an apology of the agent's own.
 //   - Text from outside is data. Only what the operator wrote (identity, user profile, tools notes, global memory) is in
 //     role=system; chat memory and tool results never are.
+//   - A turn knows what it has read. From the first text on that others than the operator and its principal may have written it is tainted, and the tools are
+//     told so: see taint.go. A call that waits for an admin's word ends the claim with [*corebot.Awaits]; a resumed turn comes to the same call again.
 //   - Requests begin alike. The system prompt is the same byte for byte while the files behind it are, tools are offered in one order, and
 //     what is shown of earlier turns stays within a turn and grows at its end from turn to turn, until a summary takes its place: so
 //     that providers can cache it.

@@ -65,7 +65,7 @@ type fitting struct {
 func (f *fitting) shortenResults(r round, full []llm.Message, limit int) {
 	for i := r.from + 1; i < r.to && f.over > 0; i++ {
 		before := f.cost(f.present[i])
-		f.present[i].Text = shorten(full[i-r.from].Text, limit)
+		f.present[i].Text = shortenResult(full[i-r.from].Text, limit)
 		f.over -= before - f.cost(f.present[i])
 	}
 }

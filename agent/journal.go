@@ -33,12 +33,12 @@ type step struct {
 	*turn
 	position  int
 	call      corebot.ToolCall
-	intended  bool
+	state     corebot.StepState // as an earlier attempt left it
 	startedAt time.Time
 }
 
-func (s *step) ID() string     { return s.delivery.StepID(s.position) }
-func (s *step) Intended() bool { return s.intended }
+func (s *step) ID() string               { return s.delivery.StepID(s.position) }
+func (s *step) State() corebot.StepState { return s.state }
 
 func (s *step) Intend(ctx context.Context, decision corebot.AuditEvent) error {
 	s.startedAt = time.Now()
@@ -58,13 +58,23 @@ func (s *step) Apply(ctx context.Context, effect corebot.Effect, result corebot.
 	return s.journal.Apply(ctx, s.delivery, s.done(result), effect, event)
 }
 
+func (s *step) Ask(ctx context.Context, a corebot.Approval, event corebot.AuditEvent) (corebot.Approval, error) {
+	a, err := s.journal.Ask(ctx, s.delivery, corebot.Step{
+		Position: s.position, Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &s.call, StartedAt: time.Now(),
+	}, a, event)
+	if err == nil {
+		s.state = corebot.StepAwaiting
+	}
+	return a, err
+}
+
 // done is the call as it ended.
 func (s *step) done(result corebot.ToolResult) corebot.Step {
 	if s.startedAt.IsZero() {
 		s.startedAt = time.Now()
 	}
 	return corebot.Step{
-		Position: s.position, Kind: corebot.StepTool, State: corebot.StepDone, Call: &s.call, Result: &result,
+		Position: s.position, Kind: corebot.StepTool, State: corebot.StepDone, Call: &s.call, Result: &result, Awaited: s.state == corebot.StepAwaiting,
 		StartedAt: s.startedAt, EndedAt: time.Now(),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/outside"
 )
 
 const (
@@ -93,4 +94,9 @@ func shorten(s string, n int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:n], "") + note
+}
+
+// shortenResult is shorten for the result of a tool: its marks stay.
+func shortenResult(s string, n int) string {
+	return outside.EditResult(s, func(text string) string { return shorten(text, n) })
 }

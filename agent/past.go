@@ -8,6 +8,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/outside"
 )
 
 const (
@@ -55,7 +56,7 @@ func (p pastTurn) messages(d detail) []llm.Message {
 		case corebot.SpeakerTool:
 			out[i] = llm.Message{Role: llm.ToolRole, Text: e.Text, CallID: e.CallID}
 			if d == brief {
-				out[i].Text = shorten(e.Text, shortResult)
+				out[i].Text = shortenResult(e.Text, shortResult)
 			}
 		}
 	}
@@ -142,6 +143,7 @@ type past struct {
 	summary corebot.Summary
 	turns   []pastTurn // newest first
 	newest  time.Time  // of its last entry; zero if there is none
+	more    bool       // there are older turns behind the summary, which were not read
 }
 
 // readPast reads the session from its newest entry back: to its summary, or until there is more than most tokens of it. The last turn that it
@@ -160,6 +162,7 @@ func (a *Agent) readPast(ctx context.Context, k corebot.Key, most int) (p past, 
 			p.newest = e.At
 		}
 		if !r.take(e) {
+			p.more = true
 			break
 		}
 	}
@@ -184,9 +187,12 @@ func (r *reading) take(e corebot.Entry) bool {
 		}
 		r.turns = append(r.turns, pastTurn{})
 	}
+	if e.Speaker != corebot.SpeakerTool { // results were marked when they came in
+		e.Text = outside.Text(e.Text)
+	}
 	full, short := estimate(e), e
 	if e.Speaker == corebot.SpeakerTool {
-		short.Text = shorten(e.Text, shortResult)
+		short.Text = shortenResult(e.Text, shortResult)
 	}
 	r.brief += estimate(short)
 	if r.whole > r.most && len(short.Text) < len(e.Text) {

@@ -2,13 +2,12 @@ package agent
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
-	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
@@ -49,26 +48,25 @@ func (t *turn) situation(undelivered []corebot.Life) string {
 	if err != nil { // anybody in the chat can spoil it: that must not silence the chat, and the model may mend it
 		memory = fmt.Sprintf("(it cannot be read: %v)", err)
 	}
+	t.taintBySituation(memory, undelivered)
 	var b strings.Builder
-	b.WriteString("<data kind=\"situation\">\n")
 	fmt.Fprintf(&b, "time: %s\n", t.delivery.PublishedAt.Format(time.RFC1123Z))
-	fmt.Fprintf(&b, "this chat: channel %s, chatId %s\n", dataText(t.who.Key.Channel), dataText(t.who.Key.Chat))
+	fmt.Fprintf(&b, "this chat: channel %s, chatId %s\n", t.who.Key.Channel, t.who.Key.Chat)
 	fmt.Fprintf(&b, "directory of this chat: %s\n", rootfs.ChatDir(t.who.Key))
 	if t.beginsSession {
 		fmt.Fprintf(&b, "this message begins a new conversation: nothing was said for %s before it, and what was said then is not shown any more\n",
 			t.delivery.PublishedAt.Sub(t.past.newest).Round(time.Minute))
 	}
 	if name := t.delivery.Message.SenderName; name != "" {
-		fmt.Fprintf(&b, "sender: %s\n", shorten(dataText(oneLine(name)), maxName))
+		fmt.Fprintf(&b, "sender: %s\n", shorten(oneLine(name), maxName))
 	}
 	for _, reply := range undelivered {
 		b.WriteString(notDelivered(reply))
 	}
 	if memory = strings.TrimSpace(memory); memory != "" {
-		fmt.Fprintf(&b, "memory of this chat:\n%s\n", dataText(memory))
+		fmt.Fprintf(&b, "memory of this chat:\n%s\n", memory)
 	}
-	b.WriteString("</data>")
-	return b.String()
+	return outside.Block("situation", strings.TrimSuffix(b.String(), "\n"))
 }
 
 // maxUndelivered is how many replies that did not arrive a turn is told of: the newest.
@@ -83,16 +81,8 @@ func notDelivered(reply corebot.Life) string {
 	if reply.LastError != "" {
 		why += ": " + shorten(oneLine(reply.LastError), maxName)
 	}
-	return dataText(fmt.Sprintf("your reply %s%s could not be delivered to this chat: %s", oneLine(reply.MessageID), text, why)) + "\n"
+	return fmt.Sprintf("your reply %s%s could not be delivered to this chat: %s\n", oneLine(reply.MessageID), text, why)
 }
 
 // oneLine keeps a text from writing lines of its own into a block.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// tag is how a data block begins or ends, in every spelling that a model may take for it.
-var tag = regexp.MustCompile(`(?i)<([\s\pZ]*/?[\s\pZ]*data)`)
-
-// dataText keeps a text from ending the block that it stands in. What nobody sees goes first: it could hide a tag.
-func dataText(s string) string {
-	return tag.ReplaceAllString(redact.Visible(s), "‹$1")
-}

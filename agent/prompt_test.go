@@ -131,17 +131,6 @@ func hasTag(s string) bool {
 	return false
 }
 
-func FuzzASituationIsOneDataBlockWhateverIsRemembered(f *testing.F) {
-	for _, s := range []string{"", "x", "</data>", "<<data", "<</data>/data>", "<\n/\ndata>", "<\u200bdata"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if got := agent.DataText(text); hasTag(got) {
-			t.Errorf("%q became %q", text, got)
-		}
-	})
-}
-
 // budgeted is a bench whose prompt has room for so many tokens of history; a word is about a token.
 func budgeted(t *testing.T, room int) *bench {
 	return newBench(t, apptest.Options{

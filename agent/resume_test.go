@@ -148,10 +148,12 @@ func TestAnIntendedCallIsHandedOverAsIntended(t *testing.T) {
 // witness notes whether calls are handed over as intended.
 type witness struct{ seen *[]bool }
 
+func (w *witness) Begin(context.Context) (agent.Toolset, func()) { return w, func() {} }
+
 func (w *witness) Offer(context.Context, corebot.Caller) ([]llm.Tool, error) { return nil, nil }
 
 func (w *witness) Call(_ context.Context, _ corebot.Caller, _ corebot.ToolCall, s agent.Step) (corebot.ToolResult, error) {
-	*w.seen = append(*w.seen, s.Intended())
+	*w.seen = append(*w.seen, s.State() == corebot.StepIntended)
 	if want := fmt.Sprintf("1/1/%d", 2*len(*w.seen)-1); s.ID() != want {
 		return corebot.ToolResult{}, fmt.Errorf("step %s, want %s", s.ID(), want)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/outside"
 )
 
 // A turn takes in what people say to it while it runs, and what was collected for it before it began. It looks between its steps: before each
@@ -72,16 +73,19 @@ func (t *turn) takeInRest(ctx context.Context) error {
 }
 
 // listen adds what was held back to the context and the history. The first word of another person than the sender lowers what the turn may do
-// to the least that any of them may.
+// to the least that any of them may, and the audit names what is done from now on after it.
 func (t *turn) listen(ctx context.Context) error {
 	for _, m := range t.heldBack {
 		t.messages = append(t.messages, llm.Message{Role: llm.User, Text: t.attributed(m)})
 		t.say(corebot.Entry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Text: m.Text})
 		t.alsoAnswers = append(t.alsoAnswers, m.ID)
+		if m.Sender != t.who.Principal || m.Sender.ID == "" {
+			t.taint("what somebody else said")
+		}
 		if m.Sender == t.who.Principal || slices.Contains(t.who.Others, m.Sender) {
 			continue
 		}
-		t.who.Others = append(t.who.Others, m.Sender)
+		t.who.Others, t.who.Entry = append(t.who.Others, m.Sender), corebot.EntrySteer
 		offered, err := t.tools.Offer(context.WithoutCancel(ctx), t.who)
 		if err != nil {
 			return fmt.Errorf("offer tools: %w", err)
@@ -95,13 +99,13 @@ func (t *turn) listen(ctx context.Context) error {
 // attributed is a text with the name of who said it, if that is not the sender whom the model knows of.
 func (t *turn) attributed(m corebot.Merged) string {
 	if m.Sender == t.who.Principal {
-		return m.Text
+		return outside.Text(m.Text)
 	}
 	name := m.Name
 	if strings.TrimSpace(name) == "" {
 		name = "somebody else"
 	}
-	return fmt.Sprintf("<data kind=\"sender\">\nsender: %s\n</data>\n%s", shorten(dataText(oneLine(name)), maxName), m.Text)
+	return outside.Block("sender", "sender: "+shorten(oneLine(name), maxName)) + "\n" + outside.Text(m.Text)
 }
 
 // skip gives the calls that are not run any more their results.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/outside"
 )
 
 // How much of one entry a summary is made from, and an extract takes over, in bytes.
@@ -18,7 +19,7 @@ const (
 
 // summaryBlock is a summary as the model is shown it: others than the operator wrote what it is made of.
 func summaryBlock(text string) string {
-	return "<data kind=\"summary of what was said before\">\n" + dataText(text) + "\n</data>"
+	return outside.Block("summary of what was said before", text)
 }
 
 const summaryInstructions = `You shorten a conversation between people and an assistant, so that the assistant can go on with only your summary of what was said.
@@ -33,9 +34,9 @@ func (t *turn) summaryPrompt(older []pastTurn, size int) []llm.Message {
 	ask := func(transcript string) llm.Message {
 		var b strings.Builder
 		if s := t.past.summary; s.Through > 0 {
-			fmt.Fprintf(&b, "<data kind=\"earlier summary\">\n%s\n</data>\n\n", dataText(s.Text))
+			b.WriteString(outside.Block("earlier summary", s.Text) + "\n\n")
 		}
-		fmt.Fprintf(&b, "<data kind=\"conversation\">\n%s</data>\n\nSummarise the conversation in at most %d words.", dataText(transcript), max(size/2, 50))
+		fmt.Fprintf(&b, "%s\n\nSummarise the conversation in at most %d words.", outside.Block("conversation", strings.TrimSuffix(transcript, "\n")), max(size/2, 50))
 		return llm.Message{Role: llm.User, Text: b.String()}
 	}
 	room := t.room - t.cost(system, ask(""))
@@ -94,7 +95,7 @@ func transcriptLine(e corebot.Entry, text, result int) string {
 		if result == 0 {
 			return ""
 		}
-		return fmt.Sprintf("- result: %s\n", shorten(oneLine(e.Text), result))
+		return fmt.Sprintf("- result: %s\n", shorten(oneLine(outside.Unmarked(e.Text)), result))
 	}
 	line := ""
 	if !blank(e.Text) {

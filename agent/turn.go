@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/fault"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/outside"
 )
 
 // MaxCalls is how many tool calls of one answer run; the rest are refused to the model.
@@ -21,6 +22,7 @@ const MaxCalls = 64
 // turn is the state of one turn.
 type turn struct {
 	*Agent
+	tools    Toolset // in the place of the agent's
 	delivery corebot.Delivery
 	who      corebot.Caller
 	deadline time.Time
@@ -63,12 +65,13 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	if err := t.recall(ctx); err != nil {
 		return err
 	}
+	t.taintByPast()
 	undelivered, err := t.history.Undelivered(ctx, t.delivery, maxUndelivered)
 	if err != nil {
 		return fmt.Errorf("look for replies that were not delivered: %w", err)
 	}
 	m := t.delivery.Message
-	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, Text: m.Text(), Parts: attachments(m)}}
+	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, Text: outside.Text(m.Text()), Parts: attachments(m)}}
 	t.say(corebot.Entry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Text: m.Text()})
 	return nil
 }
@@ -213,7 +216,7 @@ func (t *turn) spend(a corebot.Answer) {
 
 // heard adds an answer that asks for tools to the context and the history.
 func (t *turn) heard(a corebot.Answer) {
-	t.messages = append(t.messages, llm.Message{Role: llm.Assistant, Text: a.Text, Calls: a.Calls, Opaque: a.Opaque})
+	t.messages = append(t.messages, llm.Message{Role: llm.Assistant, Text: outside.Text(a.Text), Calls: a.Calls, Opaque: a.Opaque})
 	t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: a.Text, Calls: a.Calls})
 }
 
@@ -240,7 +243,10 @@ func (t *turn) runCalls(ctx context.Context, calls []corebot.ToolCall) error {
 
 func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 	t.messages = append(t.messages, llm.Message{Role: llm.ToolRole, Text: result.Content, CallID: call.ID})
-	t.say(corebot.Entry{Speaker: corebot.SpeakerTool, Text: result.Content, CallID: call.ID})
+	t.say(corebot.Entry{Speaker: corebot.SpeakerTool, Text: result.Content, CallID: call.ID, Outside: result.Outside})
+	if result.Outside {
+		t.taint("a result of " + call.Tool)
+	}
 }
 
 func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int) (corebot.ToolResult, error) {
@@ -254,7 +260,7 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int) (coreb
 	case ctx.Err() != nil:
 		return corebot.ToolResult{}, context.Cause(ctx)
 	case ok:
-		handle.intended, handle.startedAt = true, s.StartedAt
+		handle.state, handle.startedAt = s.State, s.StartedAt
 	case time.Now().After(t.deadline):
 		return notRun("the time of this turn is up"), nil
 	default:

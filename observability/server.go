@@ -19,12 +19,17 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/listen"
 )
+
+// maxConnections is how many there are at once; one more is answered 503. It leaves room for slow ones, each of which has five seconds for its headers.
+const maxConnections = 512
 
 // Options of a [Server].
 type Options struct {
-	Addr   string // port 0 picks one
-	Token  string // what /metrics and /status want as a bearer token; empty: nothing
+	Addr   string   // port 0 picks one
+	Hosts  []string // names of the listener beside its address and localhost: see [listen.NewPages]
+	Token  string   // what /metrics and /status want as a bearer token; empty: nothing
 	Gather prometheus.Gatherer
 	// Ready gives the reasons why Corebot cannot accept or answer now; none means that it can.
 	Ready func(ctx context.Context) []string
@@ -52,13 +57,18 @@ func NewServer(o Options) (*Server, error) {
 	if err := s.SetToken(o.Token); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	pages, err := listen.NewPages(l, o.Hosts)
+	if err != nil {
+		err = corebot.WithHint(fmt.Errorf("observability.allowed_hosts: %w", err), "write names without scheme and port, such as bot.example.com")
+		return nil, errors.Join(err, l.Close())
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("GET /ready", s.ready)
 	mux.Handle("GET /metrics", s.guarded(promhttp.HandlerFor(o.Gather, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})))
 	mux.Handle("GET /status", s.guarded(http.HandlerFunc(s.status)))
 	s.http = &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		Handler: programsOnly(pages, mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(o.Log, "", 0),
 	}
 	return s, nil
@@ -83,7 +93,7 @@ func (s *Server) Run(ctx context.Context) error {
 		defer close(drained)
 		s.drain(context.WithoutCancel(ctx))
 	})
-	err := s.http.Serve(s.listener)
+	err := s.http.Serve(listen.NewCapped(s.listener, maxConnections, nil))
 	if !stop() {
 		<-drained
 	}
@@ -152,6 +162,18 @@ func digest(token string) *[sha256.Size]byte {
 	}
 	sum := sha256.Sum256([]byte("Bearer " + token))
 	return &sum
+}
+
+// programsOnly keeps web pages out.
+func programsOnly(pages listen.Pages, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if status, why := pages.Refuse(r); status != 0 {
+			http.Error(w, why, status)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // guarded asks for the token, if there is one. Hashes are compared, so that the time tells nothing of it, its length included.

@@ -2,21 +2,33 @@
 // never look at roles themselves.
 //
 // Guarantees:
+//
 //   - Denied by default: a tool, a role or a target that no rule names is denied.
+//
 //   - Pure: a decision depends on the request and the [Options] alone. Roles come from the caller, who reads them from server
 //     state when the tool runs.
+//
 //   - A path is judged in the spelling that the files are opened by, and compared without regard to case: no second spelling of
 //     a protected path passes.
+//
+//   - What configuration grants reaches the rules that are marked for it and no other: never the shell, protected paths, global memory,
+//     another conversation's files, one's own role, or an admin without the key.
+//
+//   - Which allowed calls wait for an admin's word follows from the decision and the turn's taint alone: [Policy.NeedsApproval].
+//
+// docs/policy.md is made from the table ("go generate ./policy").
 //
 // Limit: policy sees what a tool says it touches. A tool that touches more must be held by other means (isolation).
 package policy
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/corebot/corebot"
 )
+
+//go:generate go test -run ^TestThePolicyPageIsCurrent$ . -update
 
 // Scopes of memory.
 const (
@@ -51,17 +63,17 @@ type Request struct {
 
 // Decision says whether a call may run, by which rule, and why not in words that a model or a person can use.
 type Decision struct {
-	Allow  bool
-	Rule   string
-	Reason string // empty when allowed
+	Allow      bool
+	Privileged bool // allowed because of who asks: not everyone may
+	Rule       string
+	Reason     string // empty when allowed
 }
 
 // Options are what the configuration adds to the rules. The zero Options grant nothing.
 type Options struct {
 	ShellEnabled bool
-	// Grants open tools that the rules keep for admins to everyone: a name, or a beginning followed by "*". They reach the rules
-	// that are marked as grantable only: never the shell, protected paths, global memory, or another conversation's files.
-	Grants []string
+	Grants       []corebot.ToolGrant // what the rules keep for admins and others have all the same
+	Approvals    Approvals           // which allowed calls wait for an admin's word
 }
 
 // Policy is a table of rules with its options. It is immutable.
@@ -70,16 +82,20 @@ type Policy struct {
 	rules []rule
 }
 
-// New refuses a grant that is empty or has a "*" before its end.
+// New refuses a grant that opens nothing: it is [corebot.ErrInvalid], with a hint that names what can be granted.
 func New(o Options) (*Policy, error) {
+	p := &Policy{opts: o, rules: rules()}
+	p.opts.Grants = slices.Clone(o.Grants)
+	if err := o.Approvals.Validate(); err != nil {
+		return nil, err
+	}
+	p.opts.Approvals.Always, p.opts.Approvals.Tainted = slices.Clone(o.Approvals.Always), slices.Clone(o.Approvals.Tainted)
 	for _, g := range o.Grants {
-		if g == "" || strings.Contains(strings.TrimSuffix(g, "*"), "*") {
-			err := fmt.Errorf("%w: tool grant %q", corebot.ErrInvalid, g)
-			return nil, corebot.WithHint(err, `name a tool, or a beginning followed by "*", such as mcp__files__*`)
+		if err := p.checkGrant(g); err != nil {
+			return nil, err
 		}
 	}
-	o.Grants = append([]string(nil), o.Grants...)
-	return &Policy{opts: o, rules: rules()}, nil
+	return p, nil
 }
 
 // Authorize decides by the first rule that applies to the request.
@@ -92,11 +108,11 @@ func (p *Policy) Authorize(r Request) Decision {
 	return Decision{Rule: "default", Reason: "no rule allows it"}
 }
 
-// Visible says whether there is any target for which the role may use the tool. What is not visible is not offered.
-func (p *Policy) Visible(tool string, privileged bool, role corebot.Role) bool {
-	r := Request{Tool: tool, Privileged: privileged, Role: role}
+// Visible says whether there is any target for which the request's people may use its tool; its own target does not count. What is not visible
+// is not offered.
+func (p *Policy) Visible(r Request) bool {
 	for _, rule := range p.rules {
-		if rule.targeted || !matches(rule.tool, tool) || rule.when != nil && !rule.when(p.opts, r) {
+		if rule.targeted || !matches(rule.tool, r.Tool) || rule.when != nil && !rule.when(p.opts, r) {
 			continue
 		}
 		return p.decide(rule, r).Allow
@@ -105,23 +121,10 @@ func (p *Policy) Visible(tool string, privileged bool, role corebot.Role) bool {
 }
 
 func (p *Policy) decide(rule rule, r Request) Decision {
-	switch {
-	case rule.who == anyone,
-		rule.who == admins && r.Role == corebot.RoleAdmin,
-		rule.who == adminsThere && r.Role == corebot.RoleAdmin && r.There == corebot.RoleAdmin,
-		(rule.who == admins || rule.who == adminsThere) && rule.grantable && p.granted(r.Tool):
-		return Decision{Allow: true, Rule: rule.name}
+	if rule.who.has(r) || rule.grantable && p.granted(r) {
+		return Decision{Allow: true, Privileged: rule.who != anyone, Rule: rule.name}
 	}
 	return Decision{Rule: rule.name, Reason: rule.reason}
-}
-
-func (p *Policy) granted(tool string) bool {
-	for _, g := range p.opts.Grants {
-		if matches(g, tool) {
-			return true
-		}
-	}
-	return false
 }
 
 // matches compares a tool with a name or, where it ends in "*", a beginning. Tool names are compared with their case.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
@@ -17,6 +18,19 @@ const (
 	anyone
 )
 
+// has says whether a role is enough.
+func (w who) has(r Request) bool {
+	switch w {
+	case anyone:
+		return true
+	case admins:
+		return r.Role == corebot.RoleAdmin
+	case adminsThere:
+		return r.Role == corebot.RoleAdmin && r.There == corebot.RoleAdmin
+	}
+	return false
+}
+
 // rule is one row of the table. The first row that applies decides.
 //
 // Rows with targeted set look at what a call touches. They only ever take away, and stand before the rows that open their tool,
@@ -25,60 +39,70 @@ type rule struct {
 	name      string // appears in the audit; never changes
 	tool      string // a name, or a beginning and "*"
 	when      func(Options, Request) bool
+	on        string // when that is, for docs/policy.md; empty: always
 	targeted  bool
 	who       who
-	grantable bool   // configuration may open it to everyone
+	grantable bool   // configuration may open it to others
 	reason    string // said when it denies
 }
 
 // rules is the whole policy.
 func rules() []rule {
-	t := []rule{
-		{name: "role-unknown", tool: "*", when: roleUnknown, who: nobody, reason: "the role is not known"},
+	return slices.Concat(
+		[]rule{{name: "role-unknown", tool: "*", when: roleUnknown, on: "the role is neither admin nor normal", who: nobody, reason: "the role is not known"}},
+		filesAndMemory(), otherConversations(), keptForAdmins(), ownMessageOnly(), approvalCommands(), openToAll())
+}
 
-		{name: "path-unusable", tool: "*", when: pathUnusable, targeted: true, who: nobody, reason: "the path is not one of the workspace"},
-		{name: "path-missing", tool: "fs.*", when: pathMissing, targeted: true, who: nobody, reason: "the call does not say which path it touches"},
-		{name: "chat-files", tool: "*", when: chatFiles, targeted: true, who: nobody, reason: "the files of another conversation are closed to this one"},
-		{name: "protected-path", tool: "*", when: protectedWrite, targeted: true, who: admins, reason: "only an admin may change this file"},
+// filesAndMemory close paths, the shell and the memory that all share.
+func filesAndMemory() []rule {
+	return []rule{
+		{name: "path-unusable", tool: "*", when: pathUnusable, on: "a path that leads out of the workspace or cannot be one", targeted: true, who: nobody, reason: "the path is not one of the workspace"},
+		{name: "path-missing", tool: "fs.*", when: pathMissing, on: "no path", targeted: true, who: nobody, reason: "the call does not say which path it touches"},
+		{name: "chat-files", tool: "*", when: chatFiles, on: "a path in the files of another conversation, or their common directory", targeted: true, who: nobody, reason: "the files of another conversation are closed to this one"},
+		{name: "protected-path", tool: "*", when: protectedWrite, on: "writing to " + protectedText(), targeted: true, who: admins, reason: "only an admin may change this file"},
 
-		{name: "shell-disabled", tool: "shell.*", when: shellDisabled, who: nobody, reason: "the shell is not enabled"},
+		{name: "shell-disabled", tool: "shell.*", when: shellDisabled, on: "`tools.shell.enabled` is false", who: nobody, reason: "the shell is not enabled"},
 		{name: "shell", tool: "shell.exec", who: admins, reason: "only an admin may run commands"},
 
-		{name: "memory-scope", tool: "memory.*", when: scopeUnknown, targeted: true, who: nobody, reason: "the memory scope must be global or chat"},
-		{name: "memory-global", tool: "memory.write", when: globalScope, targeted: true, who: admins, reason: "only an admin may change the global memory"},
-
-		{name: "message-other-chat", tool: "message.send", when: otherChat, targeted: true, who: adminsThere, grantable: true, reason: "only an admin may send to another conversation"},
-		{name: "bootstrap-alone", tool: "chat.register", when: sharedBootstrap, targeted: true, who: nobody, reason: "the turn has text of several people: send the bootstrap key in a message that is answered alone"},
-		{name: "admin-by-key", tool: "chat.register", when: adminWithoutKey, targeted: true, who: nobody, reason: "chat.register makes an admin only with the bootstrap key; an admin gives roles with chat.set_role"},
-		{name: "register-other-chat", tool: "chat.register", when: registersOther, targeted: true, who: adminsThere, grantable: true, reason: "only an admin may register another conversation"},
-		{name: "tasks-other-chat", tool: "tasks.*", when: otherChat, targeted: true, who: adminsThere, grantable: true, reason: "only an admin may reach the tasks of another conversation"},
+		{name: "memory-scope", tool: "memory.*", when: scopeUnknown, on: "a scope other than global and chat", targeted: true, who: nobody, reason: "the memory scope must be global or chat"},
+		{name: "memory-global", tool: "memory.write", when: globalScope, on: "the global memory", targeted: true, who: admins, reason: "only an admin may change the global memory"},
 	}
-	t = append(t, keptForAdmins()...)
-	t = append(t, ownMessageOnly()...)
-	return append(t, openToAll()...)
+}
+
+// otherConversations close what acts outside of the turn's conversation, and what makes an admin.
+func otherConversations() []rule {
+	return []rule{
+		{name: "message-other-chat", tool: "message.send", when: otherChat, on: "another conversation", targeted: true, who: adminsThere, grantable: true, reason: "only an admin may send to another conversation"},
+		{name: "bootstrap-alone", tool: "chat.register", when: sharedBootstrap, on: "a bootstrap key, in a turn with text of several people", targeted: true, who: nobody, reason: "the turn has text of several people: send the bootstrap key in a message that is answered alone"},
+		{name: "admin-by-key", tool: "chat.register", when: adminWithoutKey, on: "the role admin without a bootstrap key", targeted: true, who: nobody, reason: "chat.register makes an admin only with the bootstrap key; an admin gives roles with chat.set_role"},
+		{name: "register-other-chat", tool: "chat.register", when: registersOther, on: "another conversation, without a bootstrap key", targeted: true, who: adminsThere, grantable: true, reason: "only an admin may register another conversation"},
+		{name: "tasks-other-chat", tool: "tasks.*", when: otherChat, on: "another conversation", targeted: true, who: adminsThere, grantable: true, reason: "only an admin may reach the tasks of another conversation"},
+	}
 }
 
 // keptForAdmins are tools that are an admin's as a whole.
 func keptForAdmins() []rule {
 	return []rule{
-		{name: "own-role", tool: "chat.set_role", when: ownRole, targeted: true, who: nobody, reason: "nobody may change his own role"},
-		{name: "set-role-there", tool: "chat.set_role", when: roleElsewhere, targeted: true, who: adminsThere, grantable: true, reason: "who is admin in one conversation may give roles in that one only"},
+		{name: "own-role", tool: "chat.set_role", when: ownRole, on: "the role of somebody who has text in the turn", targeted: true, who: nobody, reason: "nobody may change his own role"},
+		{name: "set-role-there", tool: "chat.set_role", when: roleElsewhere, on: "a role in another conversation, or everywhere", targeted: true, who: adminsThere, grantable: true, reason: "who is admin in one conversation may give roles in that one only"},
 		{name: "set-role", tool: "chat.set_role", who: admins, grantable: true, reason: "only an admin may give roles"},
 		{name: "mcp-reload", tool: "mcp.reload", who: admins, grantable: true, reason: "only an admin may reload the MCP servers"},
-		{name: "dead-letters", tool: "bus.dead_letter.*", who: admins, grantable: true, reason: "only an admin may reach the dead letters"},
+		{name: "dead-letters", tool: "bus.dead_letter.list", who: admins, grantable: true, reason: "only an admin may reach the dead letters"},
+		{name: "dead-letters", tool: "bus.dead_letter.replay", who: admins, grantable: true, reason: "only an admin may reach the dead letters"},
 		{name: "mcp-tools", tool: "mcp__*", who: admins, grantable: true, reason: "only an admin may use the tools of MCP servers"},
 		{name: "skills-enable", tool: "skills.enable", who: admins, reason: "only an admin may enable skills"},
 		{name: "skills-disable", tool: "skills.disable", who: admins, reason: "only an admin may disable skills"},
-		{name: "privileged", tool: "*", when: privileged, who: admins, grantable: true, reason: "only an admin may use this tool"},
+		{name: "privileged", tool: "*", when: privileged, on: "a tool that is marked as privileged and has no rule above", who: admins, reason: "only an admin may use this tool"},
 	}
 }
 
-// ownMessageOnly are chat commands that belong to who sent the message, or an admin.
+// ownMessageOnly are chat commands that belong to who sent the message that they act on, or an admin. Those that act on no message, such as /new, are
+// everybody's who may talk.
 func ownMessageOnly() []rule {
 	var t []rule
-	for _, command := range []string{"/stop", "/steer", "/new", "/retry", "/why"} {
+	for _, command := range []string{"/stop", "/steer", "/retry", "/why"} {
 		t = append(t,
-			rule{name: "others-message", tool: command, when: othersMessage, targeted: true, who: admins, reason: "only the sender of the message or an admin may do that"},
+			rule{name: "others-message", tool: command, when: othersMessage, on: "a message of another sender", targeted: true, who: admins, reason: "only the sender of the message or an admin may do that"},
 			rule{name: "own-message", tool: command, who: anyone})
 	}
 	return t
@@ -104,6 +128,8 @@ func openToAll() []rule {
 func protectedPaths() []string {
 	return []string{"IDENTITY.md", "USER.md", "TOOLS.md", "memory", "skills"}
 }
+
+func protectedText() string { return "`" + strings.Join(protectedPaths(), "`, `") + "`" }
 
 func roleUnknown(_ Options, r Request) bool {
 	return r.Role != corebot.RoleAdmin && r.Role != corebot.RoleNormal

@@ -13,6 +13,8 @@
 //   - A prompt that interrupts is stored with the stop of the turn that runs, and cancels it like /stop.
 //   - /steer acts at accept: it is stored as a prompt that the turn which runs takes in, unless that ends before. For whoever may not
 //     steer that turn, and with nothing running, it is a prompt that waits its turn.
+//   - A turn whose call waits for an admin's word holds no worker, keeps its place and counts no attempt; the chat, and the admins' chat, are shown the
+//     whole call once. /approve and /deny act at accept, once, for admins of that chat or of everything.
 //   - /why tells a message's life to its sender, or an admin, and knows no message of another chat.
 //   - /retry acts at accept too: whoever sent a message that was given up, or an admin, has it tried again, once however often
 //     they ask; others are denied, with an audit event.

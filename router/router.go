@@ -51,15 +51,17 @@ type Roles interface {
 
 // Options of a [Router]. Zero values mean the defaults.
 type Options struct {
-	Workers  int           // turns that run at once; 64
-	Drain    time.Duration // how long turns may go on after shutdown began; 30 s
-	MaxBytes int           // of one control message; 1 MiB
-	Spending Spending      // what was used, and what may be
-	Chats    Situations    // what /status tells of; nil: nothing
-	Model    func() string // the configured model, for /status; nil: not told
-	Live     *live.Hub
-	Log      zerolog.Logger
-	Metrics  prometheus.Registerer
+	Workers   int           // turns that run at once; 64
+	Drain     time.Duration // how long turns may go on after shutdown began; 30 s
+	MaxBytes  int           // of one control message; 1 MiB
+	Spending  Spending      // what was used, and what may be
+	Approvals Approvals     // required
+	AdminChat corebot.Key   // is shown what waits for an admin's word, beside the chat itself; zero: none
+	Chats     Situations    // what /status tells of; nil: nothing
+	Model     func() string // the configured model, for /status; nil: not told
+	Live      *live.Hub
+	Log       zerolog.Logger
+	Metrics   prometheus.Registerer
 }
 
 // Router runs turns.
@@ -87,6 +89,9 @@ func New(q Queue, l Ledger, dead Letters, lives Lives, a Agent, r Roles, p *poli
 	}
 	if o.Live == nil {
 		o.Live = new(live.Hub)
+	}
+	if o.Approvals == nil {
+		return nil, fmt.Errorf("%w: router: the approvals are required", corebot.ErrInvalid)
 	}
 	router := &Router{queue: q, ledger: l, letters: dead, lives: lives, agent: a, roles: r, policy: p, opts: o}
 	var err error
@@ -198,6 +203,9 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 		return result
 	case errors.Is(err, corebot.ErrStopped):
 		return stopped(d, result, errors.Is(err, corebot.ErrInterrupted))
+	}
+	if waits := (*corebot.Awaits)(nil); errors.As(err, &waits) {
+		return r.awaits(d, result, waits.Approval)
 	}
 	o := r.queue.Verdict(d, err)
 	if o.Verb == corebot.Dead {

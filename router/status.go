@@ -37,12 +37,17 @@ func describe(s corebot.Situation, model string, now time.Time) string {
 	switch {
 	case s.Running:
 		fmt.Fprintf(&b, "An answer has been in the making for %s.", now.Sub(s.RunningSince).Round(time.Second))
+	case len(s.Awaited) > 0:
+		b.WriteString("An answer waits for an admin's word.")
 	case s.Why != "":
 		fmt.Fprintf(&b, "The next message waits (%s) until %s.", s.Why, s.WakeAt.UTC().Format("15:04:05 MST"))
 	case s.Waiting > 0:
 		b.WriteString("The next message is about to be answered.")
 	default:
 		b.WriteString("Nothing is being answered.")
+	}
+	for _, a := range s.Awaited {
+		fmt.Fprintf(&b, "\nApproval %d: %s, until %s: /approve %d or /deny %d", a.ID, a.Bound.Tool, a.ExpiresAt.UTC().Format("15:04:05 MST"), a.ID, a.ID)
 	}
 	if s.Waiting > 0 {
 		fmt.Fprintf(&b, "\nWaiting: %d", s.Waiting)

@@ -20,7 +20,7 @@ func (r *Router) steer(ctx context.Context, m corebot.Message, c corebot.Command
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
-	by := corebot.AuditEvent{Event: "steer", Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: role, Entry: "command", Rule: decision.Rule}
+	by := corebot.AuditEvent{Event: "steer", Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: role, Entry: "command", Rule: decision.Rule, Args: "{}"}
 	refused := life != 0 && !decision.Allow
 	if refused {
 		life, by.Outcome = 0, corebot.OutcomeDenied

@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
@@ -153,6 +154,9 @@ func adminTool(runs *int) tools.Tool {
 	})
 }
 
+// asksNobody: that what others say taints a turn is not of this page.
+var asksNobody = policy.Options{Approvals: policy.Approvals{Mode: policy.ApproveNever}}
+
 func TestATurnThatTookInTextOfSeveralHasTheLowestOfTheirRoles(t *testing.T) {
 	for name, c := range map[string]struct {
 		sender, joins string
@@ -174,7 +178,7 @@ func TestATurnThatTookInTextOfSeveralHasTheLowestOfTheirRoles(t *testing.T) {
 					model = apptest.Script(reload("slow"), reload("x"), apptest.Text("done"))
 				}
 				k := apptest.New(t, apptest.Options{
-					Model: model, Tools: []tools.Tool{adminTool(&runs), slowSearch()}, Queueing: corebot.Queueing{Mode: corebot.ModeSteer},
+					Model: model, Tools: []tools.Tool{adminTool(&runs), slowSearch()}, Policy: asksNobody, Queueing: corebot.Queueing{Mode: corebot.ModeSteer},
 				}).Start()
 				for _, admin := range []string{"root", "boss"} {
 					if err := k.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person(admin), Role: corebot.RoleAdmin}); err != nil {

@@ -114,6 +114,8 @@ func stepInWords(s corebot.Step) string {
 		return fmt.Sprintf("the model asked for %d tool calls", len(s.Answer.Calls))
 	case s.Kind == corebot.StepTool && s.Result != nil:
 		return fmt.Sprintf("tool %s: %s", s.Call.Tool, s.Result.Outcome)
+	case s.Kind == corebot.StepTool && s.State == corebot.StepAwaiting:
+		return fmt.Sprintf("tool %s: waits for an admin's word", s.Call.Tool)
 	case s.Kind == corebot.StepTool && s.Call != nil:
 		return fmt.Sprintf("tool %s: begun", s.Call.Tool)
 	case s.Kind == corebot.StepMerge && s.Merged != nil:

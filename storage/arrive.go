@@ -106,7 +106,7 @@ func interruptTx(t *tx, p *parcel, l lane) (stopped int64, err error) {
 		return 0, err
 	}
 	t.wake(corebot.InboundPool, t.now.UnixMilli())
-	return h.life, nil
+	return h.life, denyAwaitedTx(t, h.life, corebot.AuditEvent{Key: p.Key, Principal: p.Sender, Entry: "interrupt"})
 }
 
 // collectTx puts a message at the tail and has its lane be silent for the debounce. If the message before it is of the same sender and waits

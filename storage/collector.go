@@ -16,12 +16,13 @@ var (
 	deadDesc   = prometheus.NewDesc("corebot_dead_letters", "Messages in the dead letters, by direction and reason.", []string{"direction", "reason"}, nil)
 	oldestDesc = prometheus.NewDesc("corebot_oldest_unanswered_seconds", "Age of the oldest accepted inbound message that has not ended; 0 if there is none.", nil, nil)
 	parkedDesc = prometheus.NewDesc("corebot_parked_messages", "Messages that have left their lanes until a time, by reason.", []string{"reason"}, nil)
+	waitDesc   = prometheus.NewDesc("corebot_approvals_waiting", "Calls of tools that wait for an admin's word.", nil, nil)
 	bytesDesc  = prometheus.NewDesc("corebot_store_file_bytes", "Size of the database's files.", []string{"file"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{depthDesc, laneDesc, deadDesc, oldestDesc, parkedDesc, bytesDesc} {
+	for _, d := range []*prometheus.Desc{depthDesc, laneDesc, deadDesc, oldestDesc, parkedDesc, waitDesc, bytesDesc} {
 		out <- d
 	}
 }
@@ -48,6 +49,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for reason, n := range s.Parked {
 		gauge(parkedDesc, float64(n), reason)
 	}
+	gauge(waitDesc, float64(s.Awaited))
 	age := 0.0
 	if !s.OldestUnanswered.IsZero() {
 		age = time.Since(s.OldestUnanswered).Seconds()

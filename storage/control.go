@@ -43,6 +43,7 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, no
 			_, err = endParkedTx(t, headLife, corebot.EndStopped, "stop")
 		} else if _, err = t.exec(stopLane, seq, false, t.now, lane); err == nil {
 			t.wake(corebot.InboundPool, t.now.UnixMilli())
+			err = denyAwaitedTx(t, headLife, corebot.AuditEvent{Tool: "/stop", Key: m.Key, Principal: m.Sender, Entry: "command"})
 		}
 		return cmp.Or(err, noticeTx(t, &packed[2], r.Life))
 	})

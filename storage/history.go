@@ -18,14 +18,14 @@ type History struct{ db *DB }
 func NewHistory(db *DB) *History { return &History{db} }
 
 var (
-	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, calls, call_id, message_id, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, calls, call_id, outside, message_id, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	recentHistory = &query{inSession + `ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
 	historyPage   = &query{inSession + `AND h.seq > ? AND (h.seq, h.ordinal) < (?, ?) ORDER BY h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
 )
 
 // inSession are the entries of the session that is in play in a chat.
-const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.calls, h.call_id, h.message_id, h.at
+const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.calls, h.call_id, h.outside, h.message_id, h.at
 	FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 	WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? `
 
@@ -80,7 +80,7 @@ func (h *History) page(ctx context.Context, k corebot.Key, after int64, before p
 
 func scanEntry(s scanner, k corebot.Key) (e corebot.Entry, ordinal int64, err error) {
 	var speaker, calls string
-	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &e.Text, &calls, &e.CallID, &e.MessageID, moment{&e.At})
+	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &e.Text, &calls, &e.CallID, &e.Outside, &e.MessageID, moment{&e.At})
 	if err != nil {
 		return e, ordinal, err
 	}
@@ -135,7 +135,7 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 	}
 	for i, e := range entries {
 		_, err := t.exec(appendHistory, chat.ID, chat.Session, d.Seq, i, string(e.Speaker), e.Sender.ID, e.Name,
-			e.Text, e.calls, e.CallID, d.Message.ID, e.At)
+			e.Text, e.calls, e.CallID, e.Outside, d.Message.ID, e.At)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,11 @@ func (l *Ledger) Record(ctx context.Context, d corebot.Delivery, s corebot.Step,
 		if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
 			return err
 		}
+		if s.Awaited { // it ended without an answer: its tool is gone, or who asked may not have it any more
+			if err := denyAwaitedTx(t, d.Life, corebot.AuditEvent{}); err != nil {
+				return err
+			}
+		}
 		return auditTx(t, events)
 	})
 	l.db.metrics.used(used, err)

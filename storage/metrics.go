@@ -18,6 +18,7 @@ type metrics struct {
 	rows          prometheus.Counter
 	tokens        *prometheus.CounterVec
 	cost          prometheus.Counter
+	approvals     *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer, db *DB) (*metrics, error) {
@@ -28,6 +29,9 @@ func newMetrics(r prometheus.Registerer, db *DB) (*metrics, error) {
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_usage_tokens_total", Help: "Tokens that were booked: input, output; cache_read and cache_write are part of the input; unpriced are of models without a price.",
 		}, []string{"direction"}),
+		approvals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_approvals_total", Help: "Calls of tools that waited for an admin's word, by how that ended: approved, denied, expired.",
+		}, []string{"outcome"}),
 		cost: prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_usage_cost_total", Help: "Cost that was booked, in units of the configured currency."}),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "corebot_store_batch_operations", Help: "Operations and claims that shared a commit.", Buckets: prometheus.ExponentialBuckets(1, 4, 6),
@@ -39,7 +43,7 @@ func newMetrics(r prometheus.Registerer, db *DB) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.commits, m.failedCommits, m.rows, m.batch, m.seconds, m.tokens, m.cost, collector{NewQueue(db)}} {
+	for _, c := range []prometheus.Collector{m.commits, m.failedCommits, m.rows, m.batch, m.seconds, m.tokens, m.cost, m.approvals, collector{NewQueue(db)}} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the store's metrics: %w", err)
 		}
@@ -52,6 +56,13 @@ func (m *metrics) observe(operations, rows int, d time.Duration) {
 	m.rows.Add(float64(rows))
 	m.batch.Observe(float64(operations))
 	m.seconds.Observe(d.Seconds())
+}
+
+// resolved counts approvals.
+func (m *metrics) resolved(all []corebot.ApprovalState) {
+	for _, s := range all {
+		m.approvals.WithLabelValues(string(s)).Inc()
+	}
 }
 
 // used counts what was booked by a transaction that happened.

@@ -68,6 +68,6 @@ func sayTx(t *tx, k corebot.Key, m corebot.Message) error {
 	if _, err := t.exec(takePlace, lane.id); err != nil {
 		return err
 	}
-	_, err = t.exec(appendHistory, chat.ID, chat.Session, lane.nextSeq, 0, string(corebot.SpeakerAssistant), "", "", m.Text(), "", "", m.ID, t.now)
+	_, err = t.exec(appendHistory, chat.ID, chat.Session, lane.nextSeq, 0, string(corebot.SpeakerAssistant), "", "", m.Text(), "", "", false, m.ID, t.now)
 	return err
 }

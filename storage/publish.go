@@ -11,10 +11,11 @@ import (
 type lane struct {
 	id, nextSeq, depth, wakeAt, freeAt int64
 	mode                               string // of the chat; empty is the default
+	waiting                            string // why its head waits; empty: it does not
 }
 
 var (
-	selectLane = &query{`SELECT id, next_seq, depth, wake_at, free_at, mode FROM lanes
+	selectLane = &query{`SELECT id, next_seq, depth, wake_at, free_at, mode, waiting FROM lanes
 		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, mode) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`}
 	pushLane   = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ? WHERE id = ?`}
@@ -52,7 +53,11 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 		r, _, err := duplicateTx(t, p, l)
 		return r, err
 	}
-	return arriveTx(t, p, l, life)
+	r, err := arriveTx(t, p, l, life)
+	if err != nil {
+		return r, err
+	}
+	return r, tellAwaitedTx(t, l, p, life)
 }
 
 // bearTx begins the life of a message in a lane and gives its number, or 0 if the lane has had the message before. Numbers grow and are
@@ -94,7 +99,7 @@ func pushTx(t *tx, d corebot.Direction, k corebot.Key, l lane, life int64, body 
 // findLaneTx gives an empty lane with id 0 when there is none.
 func findLaneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
 	l := lane{nextSeq: 1}
-	_, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt, &l.freeAt, &l.mode}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	_, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt, &l.freeAt, &l.mode, &l.waiting}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return l, err
 }
 

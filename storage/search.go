@@ -14,7 +14,7 @@ import (
 // searched is how much of an entry can be found: its beginning, in bytes.
 const searched = 64 << 10
 
-const foundColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.calls, h.call_id, h.message_id, h.at`
+const foundColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.calls, h.call_id, h.outside, h.message_id, h.at`
 
 // saidAloud are the entries that a search finds: what people and the agent said. Results of tools are left out; those of earlier searches
 // would be found again and again.

@@ -37,20 +37,32 @@ func settleTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Use) error {
 	switch o.Verb {
 	case corebot.Done:
-		return endTx(t, d, o, u, nil)
+		if err := endTx(t, d, o, u, nil); err != nil {
+			return err
+		}
+		return endAwaitedTx(t, d, o)
 	case corebot.Dead:
 		var body []byte
 		if _, err := t.one(selectBody, []any{&body}, d.Life); err != nil {
 			return err
 		}
 		o.End = corebot.EndDead
-		return endTx(t, d, o, u, body)
+		if err := endTx(t, d, o, u, body); err != nil {
+			return err
+		}
+		return endAwaitedTx(t, d, o)
 	case corebot.RetryAt:
 		if err := retryTx(t, d, o); err != nil {
 			return err
 		}
 		return bookLifeTx(t, d.Life, u)
 	case corebot.Wait:
+		if o.Reason == corebot.AwaitingApproval {
+			var err error
+			if o.At, err = standsTx(t, d.Life, o.At); err != nil {
+				return err
+			}
+		}
 		if err := fenced(t.exec(waitLane, d.Seq, t.now, o.At, o.Reason, d.Lane, d.Epoch)); err != nil {
 			return err
 		}

@@ -36,7 +36,10 @@ func (c *Chats) Situation(ctx context.Context, k corebot.Key) (s corebot.Situati
 	if s.Why == "" { // of a head that runs it is the end of its lease
 		s.WakeAt = time.Time{}
 	}
-	_, err = c.db.reader.one(ctx, parkedNow, []any{&s.Parked, moment{&s.BackAt}}, lane)
+	if _, err = c.db.reader.one(ctx, parkedNow, []any{&s.Parked, moment{&s.BackAt}}, lane); err != nil {
+		return s, err
+	}
+	s.Awaited, err = NewApprovals(c.db).list(ctx, awaitedInChat, time.Now(), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return s, err
 }
 

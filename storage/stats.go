@@ -14,6 +14,7 @@ type Stats struct {
 	DeadFor          map[Death]int64 // the same dead letters, by reason too
 	OldestUnanswered time.Time       // publish time of the oldest inbound message without an end; zero if there is none
 	Chats            int64
+	Awaited          int64            // calls of tools that wait for an admin's word
 	Parked           map[string]int64 // messages that have left their lanes for a time, by reason
 }
 
@@ -38,8 +39,9 @@ var (
 	// The queue's rows come in the order of publishing: the first inbound one is the oldest.
 	oldestInbound = &query{`SELECT m.published_at FROM message_queue q JOIN lanes l ON l.id = q.lane_id JOIN message_life m ON m.id = q.life_id
 		WHERE l.direction = 1 ORDER BY q.life_id LIMIT 1`}
-	parkedStats = &query{`SELECT reason, COUNT(*) FROM message_parked GROUP BY reason`}
-	countChats  = &query{`SELECT COUNT(*) FROM chats`}
+	parkedStats  = &query{`SELECT reason, COUNT(*) FROM message_parked GROUP BY reason`}
+	countAwaited = &query{`SELECT COUNT(*) FROM approvals WHERE state = 'awaiting' AND expires_at > ?`}
+	countChats   = &query{`SELECT COUNT(*) FROM chats`}
 )
 
 // Stats reads the figures. It looks at every lane that has messages, and at no message but one.
@@ -80,6 +82,9 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		return s, err
 	}
 	if _, err := r.one(ctx, oldestInbound, []any{moment{&s.OldestUnanswered}}); err != nil {
+		return s, err
+	}
+	if _, err := r.one(ctx, countAwaited, []any{&s.Awaited}, time.Now()); err != nil {
 		return s, err
 	}
 	_, err = r.one(ctx, countChats, []any{&s.Chats})

@@ -19,6 +19,7 @@ var (
 	}
 	dropSteps = &query{`DELETE FROM execution_steps WHERE rowid IN (
 		SELECT s.rowid FROM message_life m JOIN execution_steps s ON s.life_id = m.id WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` LIMIT ? + 0)`}
+	dropApprovals = &query{`DELETE FROM approvals WHERE life_id BETWEEN ? AND ? AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = approvals.life_id AND ` + lifeOver + `)`}
 	// A life has had one place in its lane for each of its runs.
 	countSwept = &query{`UPDATE lanes SET swept = swept + gone.places FROM (
 		SELECT m.lane_id AS lane, SUM(m.run) AS places FROM message_life m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` GROUP BY m.lane_id) AS gone
@@ -51,6 +52,9 @@ func dropLivesTx(t *tx, first, last int64, before time.Time, limit int64) (gone 
 		}
 		limit -= steps
 		if _, err := t.exec(countSwept, first, last, before); err != nil {
+			return gone, false, err
+		}
+		if _, err := t.exec(dropApprovals, first, last, before); err != nil {
 			return gone, false, err
 		}
 		n, err := t.exec(lifeTable.drop, first, last, before)

@@ -16,11 +16,12 @@ type tx struct {
 	writes   int   // rows changed so far in this transaction
 	failed   error // the first error of SQLite's own: it may have ended the whole transaction already
 	total    totals
-	lastLife int64                  // the number of the newest life
-	audit    link                   // the newest event of the audit trail
-	diskLow  bool                   // nothing more comes in
-	queueing corebot.Queueing       // where a chat has no setting of its own
-	wakes    map[corebot.Pool]int64 // earliest wake_at of each pool that may be due; see parking
+	lastLife int64                   // the number of the newest life
+	audit    link                    // the newest event of the audit trail
+	diskLow  bool                    // nothing more comes in
+	queueing corebot.Queueing        // where a chat has no setting of its own
+	resolved []corebot.ApprovalState // approvals that this transaction ends
+	wakes    map[corebot.Pool]int64  // earliest wake_at of each pool that may be due; see parking
 
 	backAt     int64 // when the first parked message comes back, in unix milliseconds, or earlier; math.MaxInt64 if none does
 	lanePlaces int64 // parked messages that a lane may have; 0: any number

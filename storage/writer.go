@@ -226,6 +226,7 @@ func (w *writer) attempt(ops []*op) error {
 		return w.refuse(append(ops, served...), err)
 	}
 	w.pause = 0
+	w.db.metrics.resolved(t.resolved)
 	w.db.metrics.observe(len(ops)+len(served), t.writes, time.Since(started))
 	for i, o := range ops {
 		fault.Point(o.name, "after")

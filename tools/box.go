@@ -38,10 +38,12 @@ type Roles interface {
 // that. Any other error means that the turn cannot go on (a lost lease, trouble with the store).
 type Step interface {
 	ID() string
-	Intended() bool // an earlier attempt stored an intent, and no result
+	State() corebot.StepState // how far an earlier attempt came; empty: nowhere
 	Intend(ctx context.Context, e corebot.AuditEvent) error
 	Finish(ctx context.Context, r corebot.ToolResult, e corebot.AuditEvent) error
 	Apply(ctx context.Context, effect corebot.Effect, r corebot.ToolResult, e corebot.AuditEvent) error
+	// Ask stores, in one commit with its audit row, that the call waits for an admin's word, unless it does already, and gives how that stands.
+	Ask(ctx context.Context, a corebot.Approval, e corebot.AuditEvent) (corebot.Approval, error)
 }
 
 // Artifacts keeps output that is too long for a model. Save returns the path under which the conversation can read it; the
@@ -55,6 +57,9 @@ type Options struct {
 	Timeout   time.Duration         // of one call, for tools that name none
 	MaxOutput int                   // bytes of one result, as the model sees it
 	Artifacts Artifacts             // nil: what is over MaxOutput is lost
+	Approvers Approvers             // nil: nobody can approve anything
+	Contents  Contents              // nil: a call that names a file cannot be approved
+	Patience  time.Duration         // how long an approval is awaited; [DefaultPatience]
 	Redactor  *redact.Redactor      // nil: one that knows the usual shapes of secrets
 	Log       zerolog.Logger        // the zero logger is silent
 	Metrics   prometheus.Registerer // nil: none
@@ -71,7 +76,7 @@ type Box struct {
 
 // NewBox joins tools with the policy that guards them.
 func NewBox(r *Registry, p *policy.Policy, roles Roles, o Options) (*Box, error) {
-	if r == nil || p == nil || roles == nil || o.Timeout < 0 || o.MaxOutput < 0 {
+	if r == nil || p == nil || roles == nil || o.Timeout < 0 || o.MaxOutput < 0 || o.Patience < 0 {
 		return nil, fmt.Errorf("%w: a tool box wants tools, a policy, roles, and limits that are not negative", corebot.ErrInvalid)
 	}
 	if o.Timeout == 0 {
@@ -79,6 +84,9 @@ func NewBox(r *Registry, p *policy.Policy, roles Roles, o Options) (*Box, error)
 	}
 	if o.MaxOutput == 0 {
 		o.MaxOutput = DefaultMaxOutput
+	}
+	if o.Patience == 0 {
+		o.Patience = DefaultPatience
 	}
 	if o.Redactor == nil {
 		var err error
@@ -93,32 +101,36 @@ func NewBox(r *Registry, p *policy.Policy, roles Roles, o Options) (*Box, error)
 	return &Box{registry: r, policy: p, roles: roles, opts: o, metrics: m}, nil
 }
 
-// Offer lists the tools that the caller's role may ever use, sorted by name.
+// Offer lists the tools that the caller may ever use, sorted by name.
 func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error) {
 	role, err := b.role(ctx, who, who.Key)
 	if err != nil {
 		return nil, err
 	}
-	return b.registry.Offer(func(t Tool) bool { return b.policy.Visible(t.name, t.traits.Has(Privileged), role) }), nil
+	return b.registry.Offer(func(t Tool) bool {
+		return b.policy.Visible(policy.Request{
+			Tool: t.name, Privileged: t.traits.Has(Privileged), Role: role, Principal: who.Principal, Others: who.Others, Key: who.Key,
+		})
+	}), nil
 }
 
 // Call runs one tool call from its look-up to its result in the journal; see the package's guarantees.
 //
-// An error means that there is no result and the turn cannot go on: the cause of ctx, or what Roles or the step said.
+// An error means that there is no result and the turn cannot go on: the cause of ctx, what Roles or the step said, or a [*corebot.Awaits].
 func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step Step) (corebot.ToolResult, error) {
 	role, err := b.role(ctx, who, who.Key)
 	if err != nil {
 		return corebot.ToolResult{}, err
 	}
 	j := b.newJob(who, role, call, step)
-	tool, ok := b.registry.byName[call.Tool]
-	if step.Intended() && (!ok || !tool.traits.mayRepeat()) { // before anything else: whatever holds today, it may have happened
+	tool, ok := b.registry.find(call.Tool)
+	if j.intended() && (!ok || !tool.traits.mayRepeat()) { // before anything else: whatever holds today, it may have happened
 		return j.lost(ctx)
 	}
 	if !ok {
 		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("unknown_tool: there is no tool called %q", j.event.Tool))
 	}
-	j.label = tool.name
+	j.label, j.event.Tool = tool.name, tool.name
 	args, err := tool.bind(call.Args)
 	if err != nil {
 		return j.finish(ctx, corebot.OutcomeInvalidArgs, "invalid_args: "+err.Error())
@@ -132,9 +144,14 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 		Tool: tool.name, Privileged: tool.traits.Has(Privileged), Role: role, There: there,
 		Principal: who.Principal, Others: who.Others, Key: who.Key, Target: target,
 	})
-	j.event.Rule = decision.Rule
+	j.event.Rule, j.privileged = decision.Rule, decision.Privileged
 	if !decision.Allow {
 		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
+	}
+	if rule := b.policy.NeedsApproval(tool.name, decision, who.Taint != ""); (rule != "" || step.State() == corebot.StepAwaiting) && !j.intended() {
+		if r, done, err := j.approve(ctx, rule, args); done || err != nil {
+			return r, err
+		}
 	}
 	return j.run(ctx, tool, args)
 }

@@ -36,6 +36,9 @@ func (r *roles) RoleOf(context.Context, corebot.Principal, corebot.Key) (corebot
 // step is a journal entry in memory. log says in which order things happened.
 type step struct {
 	intended  bool
+	state     corebot.StepState // if it is not intended
+	approval  *corebot.Approval // how the call stands
+	asked     []corebot.Approval
 	intendErr error
 	finishErr error
 	applyErr  error
@@ -49,8 +52,26 @@ type step struct {
 
 func newStep() *step { return &step{log: new([]string)} }
 
-func (s *step) ID() string     { return "m1/1/0" }
-func (s *step) Intended() bool { return s.intended }
+func (s *step) ID() string { return "m1/1/0" }
+
+func (s *step) State() corebot.StepState {
+	if s.intended {
+		return corebot.StepIntended
+	}
+	return s.state
+}
+
+// Ask gives the approval that the test has put there, or has the call wait.
+func (s *step) Ask(_ context.Context, a corebot.Approval, e corebot.AuditEvent) (corebot.Approval, error) {
+	*s.log = append(*s.log, "ask")
+	s.asked = append(s.asked, a)
+	s.rows = append(s.rows, e)
+	if s.approval != nil {
+		return *s.approval, nil
+	}
+	a.ID, a.State = 1, corebot.ApprovalAwaited
+	return a, nil
+}
 
 func (s *step) Intend(_ context.Context, e corebot.AuditEvent) error {
 	*s.log = append(*s.log, "intend")
@@ -140,6 +161,59 @@ func TestAToolWithEffectsHasItsIntentStoredBeforeItRuns(t *testing.T) {
 	}
 }
 
+// kept are tools that policy keeps for admins, with every trait; fn runs them.
+func kept(fn func()) []tools.Tool {
+	run := func(context.Context, tools.Call, noArgs) (string, error) { fn(); return "done", nil }
+	own := func(context.Context, tools.Call, noArgs) (corebot.Effect, string, error) {
+		fn()
+		return corebot.Effect{Replay: 7}, "done", nil
+	}
+	return []tools.Tool{
+		tools.New("bus.dead_letter.list", "A tool for tests.", tools.ReadOnly|tools.Privileged, run),
+		tools.New("mcp__x__read", "A tool for tests, whose maker knows no roles.", tools.ReadOnly|tools.Outside, run),
+		tools.New("mcp.reload", "A tool for tests.", tools.Idempotent, run),
+		tools.New("shell.exec", "A tool for tests.", tools.SideEffect, run),
+		tools.NewOwn("bus.dead_letter.replay", "A tool for tests.", tools.Privileged, own),
+	}
+}
+
+func TestACallThatNotEveryoneMayMakeHasItsDecisionStoredBeforeItRuns(t *testing.T) {
+	admin := &roles{role: corebot.RoleAdmin}
+	var s *step
+	all := kept(func() { *s.log = append(*s.log, "run") })
+	b := newBox(t, admin, tools.Options{}, all...)
+	for _, tool := range all {
+		for _, resumed := range []bool{false, true} {
+			if resumed && tool.Name() == "shell.exec" {
+				continue // it does not run again
+			}
+			s = newStep()
+			s.intended = resumed
+			r, err := b.Call(t.Context(), who, call(tool.Name(), `{}`), s)
+			requireEnd(t, s, r, err, corebot.OutcomeSuccess, "done")
+			if got := strings.Join((*s.log)[:2], " "); got != "intend run" || len(s.decisions) != 1 || s.decisions[0].Rule == "" || s.decisions[0].Role != corebot.RoleAdmin {
+				t.Errorf("%s, resumed %v: %q with the decisions %+v", tool.Name(), resumed, *s.log, s.decisions)
+			}
+		}
+	}
+}
+
+func TestACallThatNotEveryoneMayMakeDoesNotRunWhenItsDecisionCannotBeStored(t *testing.T) {
+	for _, tool := range kept(func() { t.Error("it ran") }) {
+		for _, resumed := range []bool{false, true} {
+			if resumed && tool.Name() == "shell.exec" {
+				continue
+			}
+			s := newStep()
+			s.intended, s.intendErr = resumed, errors.New("the disk is gone")
+			b := newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{}, tool)
+			if r, err := b.Call(t.Context(), who, call(tool.Name(), `{}`), s); !errors.Is(err, s.intendErr) || r != (corebot.ToolResult{}) || len(s.rows) != 0 {
+				t.Errorf("%s, resumed %v: %+v, %v, rows %+v", tool.Name(), resumed, r, err, s.rows)
+			}
+		}
+	}
+}
+
 func TestAReadOnlyToolNeedsOneCommit(t *testing.T) {
 	s := newStep()
 	b := newBox(t, normal, tools.Options{}, does(tools.ReadOnly, says("done")))
@@ -209,6 +283,29 @@ func TestTheRoleIsReadForEveryCall(t *testing.T) {
 	r.err = errors.New("no database")
 	if _, err := b.Call(t.Context(), who, call("mcp.reload", `{}`), newStep()); !errors.Is(err, r.err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestACallByTheNameThatProvidersKnowIsTheToolsAlsoWhenItWasNotOffered(t *testing.T) {
+	run := func(context.Context, tools.Call, noArgs) (string, error) { t.Error("it ran"); return "", nil }
+	tool := func(name string) tools.Tool { return tools.New(name, "A tool for tests.", tools.SideEffect, run) }
+	b := newBox(t, normal, tools.Options{}, tool("shell.exec"), tool("mcp.reload"), tool("a.b"), tool("a_b.c"), tool("a.b_c"))
+	for name, want := range map[string]struct {
+		tool, rule string
+		outcome    corebot.AuditOutcome
+	}{
+		"shell_exec":  {"shell.exec", "shell", corebot.OutcomeDenied},
+		"mcp_reload":  {"mcp.reload", "mcp-reload", corebot.OutcomeDenied},
+		"a_b":         {"a.b", "default", corebot.OutcomeDenied},
+		"a_b_c":       {"a_b_c", "", corebot.OutcomeError}, // it could be either
+		"shell__exec": {"shell__exec", "", corebot.OutcomeError},
+	} {
+		s := newStep()
+		r, err := b.Call(t.Context(), who, call(name, `{}`), s)
+		requireEnd(t, s, r, err, want.outcome, "")
+		if s.rows[0].Tool != want.tool || s.rows[0].Rule != want.rule {
+			t.Errorf("%s: row %+v", name, s.rows[0])
+		}
 	}
 }
 

@@ -31,13 +31,17 @@ type job struct {
 	event corebot.AuditEvent // what is known so far, for every audit row of the call
 	label string             // of the metrics
 	began time.Time
+
+	privileged bool             // allowed because of who asks
+	raw        corebot.ToolCall // as the model made it
+	reads      bool             // text that others than the operator may have written
 }
 
 func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCall, step Step) *job {
 	now := time.Now()
 	name := strings.ToValidUTF8(call.Tool[:min(len(call.Tool), maxToolName)], "\uFFFD")
 	return &job{
-		box: b, call: Call{Caller: who, StepID: step.ID()}, step: step, label: unknownLabel, began: now,
+		box: b, call: Call{Caller: who, StepID: step.ID()}, step: step, label: unknownLabel, began: now, raw: call,
 		event: corebot.AuditEvent{
 			At: now, Tool: name, Key: who.Key, Principal: who.Principal, Role: role, Entry: who.Entry,
 			Args: b.opts.Redactor.Args(call.Args, maxAudit), StepID: step.ID(),
@@ -45,21 +49,26 @@ func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCal
 	}
 }
 
+// intended says whether an earlier attempt was about to run the call, and never said how it ended.
+func (j *job) intended() bool { return j.step.State() == corebot.StepIntended }
+
 // lost ends a call whose outcome a crash took away.
 func (j *job) lost(ctx context.Context) (corebot.ToolResult, error) {
 	return j.finish(ctx, corebot.OutcomeUnknown, "unknown: this call was begun before a crash and its result was lost. It may or may not "+
 		"have taken effect, and was not run again. Check what is there before you repeat it.")
 }
 
-// run takes an allowed call from its intent to its result.
+// run takes an allowed call from its intent to its result. What was allowed because of who asks has its decision on disk before it runs,
+// whatever it does; after a crash it is decided anew, and noted anew.
 func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, error) {
-	if t.hasEffects() && !j.step.Intended() {
+	if j.privileged || t.hasEffects() && !j.intended() {
 		e := j.event
 		e.Event = "tool.decision"
 		if err := j.step.Intend(ctx, e); err != nil {
 			return corebot.ToolResult{}, err
 		}
 	}
+	j.reads = j.outside(t, args)
 	out, err := j.execute(ctx, t, args)
 	if ctx.Err() != nil {
 		return corebot.ToolResult{}, j.cancelled(ctx, t, out, err)
@@ -79,7 +88,7 @@ func (j *job) mayHaveHappened(t Tool, err error) bool {
 	if errors.Is(err, errAbandoned) {
 		return t.hasEffects()
 	}
-	return !t.traits.mayRepeat() && (errors.Is(err, errTimeout) || errors.Is(err, errPanic))
+	return !t.traits.mayRepeat() && (errors.Is(err, errTimeout) || errors.Is(err, errPanic) || errors.Is(err, ErrUnsettled))
 }
 
 // cancelled stores what must not be lost when the turn ends in the middle of a call, and returns why the turn ended. A result
@@ -190,7 +199,7 @@ func (j *job) finish(ctx context.Context, outcome corebot.AuditOutcome, text str
 // end words the result and its audit row, has them stored, and counts the call.
 func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string, store func(corebot.ToolResult, corebot.AuditEvent) error) (corebot.ToolResult, error) {
 	took := time.Since(j.began)
-	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text)}
+	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads}
 	e := j.event
 	e.Event, e.At, e.Outcome, e.Duration = "tool.result", j.began.Add(took), outcome, took
 	if err := store(r, e); err != nil {

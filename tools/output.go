@@ -7,28 +7,34 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/redact"
 )
 
 // maxWhole bounds what is kept of one output at all, in bytes.
 const maxWhole = 16 << 20
 
-// present makes a tool's output fit for a model: visible characters only, no secrets, bounded.
+// present makes a tool's output fit for a model: visible characters only, no secrets, nothing that forges a role, bounded, and marked if it is from
+// outside.
 //
-// Invisible characters go first, since one in the middle would hide a secret; the cap comes last, since half a secret would not
-// be known for one. So the artifact holds no secret either.
+// Invisible characters go first, since one in the middle would hide a secret; the cap comes after that, since half a secret would not be known for
+// one. So the artifact holds no secret either. The marks come last: nothing cuts them off.
 func (j *job) present(ctx context.Context, text string) string {
+	limit, mark := j.box.opts.MaxOutput, outside.Text
+	if j.reads {
+		limit, mark = limit-outside.Overhead, outside.Result
+	}
 	lost := max(0, len(text)-maxWhole)
-	text = j.box.opts.Redactor.Text(redact.Visible(head(text, maxWhole)))
-	limit := j.box.opts.MaxOutput
-	if len(text) <= limit && lost == 0 {
-		return text
+	whole := j.box.opts.Redactor.Text(redact.Visible(head(text, maxWhole)))
+	shown := outside.Text(whole)
+	if len(shown) > limit || lost > 0 {
+		where := j.keep(ctx, whole)
+		if lost > 0 {
+			where += fmt.Sprintf("; %d bytes beyond %d were dropped", lost, maxWhole)
+		}
+		shown = shorten(shown, limit, where)
 	}
-	where := j.keep(ctx, text)
-	if lost > 0 {
-		where += fmt.Sprintf("; %d bytes beyond %d were dropped", lost, maxWhole)
-	}
-	return shorten(text, limit, where)
+	return mark(shown)
 }
 
 // keep stores the whole output and returns words that say where. Output that cannot be stored does not fail the call: its
@@ -47,9 +53,9 @@ func (j *job) keep(ctx context.Context, text string) string {
 }
 
 // shorten keeps the beginning and the end of a text, about half of limit each, around a note of what was left out. The result
-// has at most limit bytes, unless limit has no room for the note.
+// has at most limit bytes, unless limit has no room for the note. The end does not begin a line: it could be made to look like one.
 func shorten(text string, limit int, where string) string {
-	note := func(left int) string { return fmt.Sprintf("\n\n[%d bytes left out here; %s]\n\n", left, where) }
+	note := func(left int) string { return fmt.Sprintf("\n\n[%d bytes left out here; %s]\n\n…", left, where) }
 	room := max(0, limit-len(note(len(text))))
 	first := head(text, (room+1)/2)
 	last := tail(text[len(first):], room/2)

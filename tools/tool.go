@@ -5,6 +5,8 @@
 //     decide on. Unknown tools, bad arguments and denials are results for the model, never errors.
 //   - A call with effects has its intent stored before it runs. Found begun after a crash, it is not run again unless it may
 //     repeat; its outcome is unknown and the model is told so.
+//   - A call that not everyone may make does not run unless its decision is on disk, each time that it runs.
+//   - A call that policy keeps for an admin's word runs only with an approval of exactly this call: see approval.go.
 //   - Every call that ended has one audit row with redacted arguments.
 //   - Output is bounded, without invisible characters and without secrets that redact knows, before anyone sees it.
 //   - A panic or a hanging tool ends the call, not the turn.
@@ -30,11 +32,12 @@ import (
 type Traits uint8
 
 const (
-	ReadOnly   Traits = 1 << iota // changes nothing: runs without an intent, and again after a crash
+	ReadOnly   Traits = 1 << iota // changes nothing: needs no intent, and runs again after a crash
 	Idempotent                    // twice with the same arguments is as once: runs again after a crash
 	SideEffect                    // neither: begun and not ended, it is unknown
 	OwnData                       // changes only Corebot's own database, by an effect that is committed with its outcome: see [NewOwn]
 	Privileged                    // only admins should have it
+	Outside                       // what it returns may have been written by others than the operator: whoever reads it is tainted
 )
 
 // Has says whether all traits of u are set.
@@ -46,7 +49,7 @@ func (t Traits) mayRepeat() bool { return t&(ReadOnly|Idempotent|OwnData) != 0 }
 func (t Traits) validate() error {
 	effects := t & (Idempotent | SideEffect | OwnData)
 	switch {
-	case t >= Privileged<<1:
+	case t >= Outside<<1:
 		return fmt.Errorf("%w: traits %b: not known", corebot.ErrInvalid, t)
 	case t.Has(ReadOnly) == (effects != 0):
 		return fmt.Errorf("%w: traits %b: want either ReadOnly or what its effects are", corebot.ErrInvalid, t)
@@ -84,8 +87,10 @@ type Tool struct {
 
 // bound is a tool with its decoded arguments.
 type bound struct {
-	target func(Call) policy.Target
-	run    func(context.Context, Call) (output, error)
+	target  func(Call) policy.Target
+	named   func(Call) Named
+	trusted func(Call) bool
+	run     func(context.Context, Call) (output, error)
 }
 
 // output is what a tool gives when it does not fail: what the model reads, and what remains to be done in the commit of the outcome.
@@ -98,6 +103,8 @@ type output struct {
 type spec[A any] struct {
 	timeout time.Duration
 	target  func(Call, A) policy.Target
+	named   func(Call, A) Named
+	trusted func(Call, A) bool
 }
 
 // Option refines a tool of arguments A.
@@ -137,7 +144,11 @@ func NewOwn[A any](name, doc string, traits Traits, fn OwnFunc[A], opts ...Optio
 }
 
 func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Call, A) (output, error), opts []Option[A]) Tool {
-	s := spec[A]{target: func(Call, A) policy.Target { return policy.Target{} }}
+	s := spec[A]{
+		target:  func(Call, A) policy.Target { return policy.Target{} },
+		named:   func(Call, A) Named { return Named{} },
+		trusted: func(Call, A) bool { return false },
+	}
 	for _, o := range opts {
 		o(&s)
 	}
@@ -154,8 +165,10 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 			return bound{}, err
 		}
 		return bound{
-			target: func(c Call) policy.Target { return s.target(c, args) },
-			run:    func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
+			target:  func(c Call) policy.Target { return s.target(c, args) },
+			named:   func(c Call) Named { return s.named(c, args) },
+			trusted: func(c Call) bool { return s.trusted(c, args) },
+			run:     func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
 		}, nil
 	}
 	return t
@@ -178,6 +191,8 @@ func (t Tool) validate(names *regexp.Regexp) error {
 		return fmt.Errorf("%w: tool %s has no description", corebot.ErrInvalid, t.name)
 	case t.bind == nil:
 		return fmt.Errorf("%w: tool %s was not made by New", corebot.ErrInvalid, t.name)
+	case strings.HasPrefix(t.name, "mcp__") && !t.traits.Has(Outside):
+		return fmt.Errorf("%w: tool %s is of an MCP server and lacks the trait Outside", corebot.ErrInvalid, t.name)
 	case t.timeout < 0:
 		return fmt.Errorf("%w: tool %s has the timeout %v", corebot.ErrInvalid, t.name, t.timeout)
 	}

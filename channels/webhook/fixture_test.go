@@ -89,7 +89,9 @@ func startAt(t *testing.T, o Options, d channels.Door) *fixture {
 	}
 	f := &fixture{Webhook: w, t: t, listener: llmtest.NewListener()}
 	f.door, _ = d.(*door)
-	f.attach(f.listener)
+	if err := f.attach(f.listener); err != nil {
+		t.Fatal(err)
+	}
 	transport := f.listener.Transport()
 	f.client = &http.Client{Transport: transport}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -26,6 +26,7 @@ type handler struct {
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	path, method, serve := r.URL.Path, http.MethodGet, h.outbound
 	switch path {
 	case pathPost:
@@ -40,8 +41,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", method)
 		serve = h.wrongMethod
 	}
+	if p := h.fromPage(r); p != nil {
+		serve = func(w http.ResponseWriter, r *http.Request) int { return p.write(w, hasBody(r)) }
+	}
 	status := serve(w, r)
 	h.metrics.count(path, status, time.Since(began))
+}
+
+// fromPage refuses what a web page has somebody's browser send.
+func (h *handler) fromPage(r *http.Request) *problem {
+	if status, why := h.pages.Refuse(r); status != 0 {
+		return refuse(status, "%s", why)
+	}
+	return nil
 }
 
 func (h *handler) unknown(w http.ResponseWriter, r *http.Request) int {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/listen"
 )
 
 // Times of one connection.
@@ -49,7 +50,7 @@ func (w *Webhook) Run(ctx context.Context, door channels.Door) error {
 		defer cancel()
 		_ = server.Shutdown(grace) // what is not done by then is closed
 	})
-	err = server.Serve(newCapped(l, w.opts.MaxConnections, w.metrics.refused))
+	err = server.Serve(listen.NewCapped(l, w.opts.MaxConnections, w.metrics.refused.Inc))
 	if !stop() {
 		<-drained
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/listen"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -38,9 +39,10 @@ type Options struct {
 	Agent   string // whose chats these are; corebot.DefaultAgent by default
 	Account string // of the keys
 
-	MaxBodyBytes   int64 // of a POST, 1 MiB by default
-	MaxConnections int   // at once, 1024 by default; one more is answered 503 and closed
-	MaxWaiting     int   // long polls and streams at once, 256 by default; one more is answered 503
+	MaxBodyBytes   int64    // of a POST, 1 MiB by default
+	MaxConnections int      // at once, 1024 by default; one more is answered 503 and closed
+	AllowedHosts   []string // names of the listener beside its address and localhost: see [listen.NewPages]
+	MaxWaiting     int      // long polls and streams at once, 256 by default; one more is answered 503
 
 	Callback       string // an http or https address that replies are pushed to; empty: none
 	CallbackSecret string // what pushes are signed with, as Secret; required with Callback
@@ -85,6 +87,7 @@ type Webhook struct {
 	metrics     *metrics
 
 	addr     string
+	pages    listen.Pages
 	mu       sync.Mutex
 	listener net.Listener
 	served   bool // the listener has been given to a server, which closes it when it ends
@@ -106,7 +109,9 @@ func New(box Mailbox, o Options) (*Webhook, error) {
 	if err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("listen for the webhook: %w", err), "choose another webhook.addr, or port 0 for any")
 	}
-	w.attach(l)
+	if err := w.attach(l); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
 	return w, nil
 }
 
@@ -128,7 +133,13 @@ func prepare(box Mailbox, o Options) (*Webhook, error) {
 	return w, w.metrics.register(o.Metrics)
 }
 
-func (w *Webhook) attach(l net.Listener) { w.listener, w.addr = l, l.Addr().String() }
+func (w *Webhook) attach(l net.Listener) (err error) {
+	w.listener, w.addr = l, l.Addr().String()
+	if w.pages, err = listen.NewPages(l, w.opts.AllowedHosts); err != nil {
+		return corebot.WithHint(fmt.Errorf("webhook.allowed_hosts: %w", err), "write names without scheme and port, such as bot.example.com")
+	}
+	return nil
+}
 
 // Name implements [channels.Channel].
 func (w *Webhook) Name() string { return Channel }

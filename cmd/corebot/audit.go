@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -112,7 +113,7 @@ func printAudit(cmd *cobra.Command, events []corebot.AuditEvent, asJSON bool) er
 		if asJSON {
 			row := auditRow{
 				e.At, e.Event, e.Tool, e.Key.Channel, e.Key.Chat, e.Principal.ID, string(e.Role), e.Entry, string(e.Outcome), e.Rule,
-				json.RawMessage(e.Args), e.Duration.Milliseconds(),
+				json.RawMessage(cmp.Or(e.Args, "{}")), e.Duration.Milliseconds(),
 			}
 			if err := printJSON(cmd, row); err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 )
 
@@ -36,6 +37,9 @@ refer to. Prints "ok", or what is wrong and what to do. Nothing is started, and 
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := s.explain()
 			if err != nil {
+				return err
+			}
+			if _, err := app.Rules(e.Config); err != nil {
 				return err
 			}
 			warn(cmd.ErrOrStderr(), e.Warnings)

@@ -129,15 +129,21 @@ func startService(t *testing.T) *service {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.kill)
+	s.findWebhook()
+	return s
+}
+
+// findWebhook reads from the log where the webhook listens. A later start listens there too.
+func (s *service) findWebhook() {
+	s.t.Helper()
 	for deadline := time.Now().Add(patience); s.addr == "127.0.0.1:0"; time.Sleep(10 * time.Millisecond) {
 		log, err := os.ReadFile(s.log)
 		if addr := addressOf(log, "webhook"); addr != "" {
 			s.addr = addr
 		} else if err != nil || time.Now().After(deadline) {
-			t.Fatalf("the webhook does not listen: %v\n%s", err, log)
+			s.t.Fatalf("the webhook does not listen: %v\n%s", err, log)
 		}
 	}
-	return s
 }
 
 func (s *service) command(ctx context.Context, args ...string) *exec.Cmd {

@@ -54,6 +54,9 @@ func printStatus(cmd *cobra.Command, a corebot.Accounting, s app.Status) error {
 	if !s.OldestUnanswered.IsZero() {
 		t.line("oldest        accepted %s ago", time.Since(s.OldestUnanswered).Round(time.Second))
 	}
+	if s.ApprovalsWaiting > 0 {
+		t.line("approvals     %s awaited  (corebot approvals list)", count(s.ApprovalsWaiting, "approval"))
+	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Parked)) {
 		t.line("parked        %s for the %s  (corebot parked list)", count(s.Parked[reason], "message"), reason)
 	}

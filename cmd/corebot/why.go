@@ -65,6 +65,7 @@ type stepJSON struct {
 	Call      *corebot.ToolCall   `json:"call,omitempty"`
 	Result    *corebot.ToolResult `json:"result,omitempty"`
 	Merged    *corebot.Merged     `json:"merged,omitempty"`
+	Awaited   bool                `json:"-"`
 	StartedAt time.Time           `json:"startedAt,omitzero"`
 	EndedAt   time.Time           `json:"endedAt,omitzero"`
 }
@@ -190,6 +191,8 @@ func stepEvent(s corebot.Step) (time.Time, string) {
 		return s.EndedAt, fmt.Sprintf("step %d: older messages were summarised by %s", s.Position, cmp.Or(oneLine(s.Answer.Model, 64), "an extract"))
 	case s.Kind == corebot.StepTool && s.Result != nil:
 		return s.EndedAt, fmt.Sprintf("step %d: %s %s: %s", s.Position, oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80), s.Result.Outcome)
+	case s.Kind == corebot.StepTool && s.State == corebot.StepAwaiting:
+		return s.StartedAt, fmt.Sprintf("step %d: %s %s waits for an admin's word (corebot approvals list)", s.Position, oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80))
 	case s.Kind == corebot.StepTool && s.Call != nil:
 		return s.StartedAt, fmt.Sprintf("step %d: %s was begun", s.Position, oneLine(s.Call.Tool, 64))
 	case s.Kind == corebot.StepMerge && s.Merged != nil:

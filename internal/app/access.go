@@ -32,6 +32,20 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 	return err
 }
 
+// Rules makes the policy of a configuration. A grant that opens nothing is an error that names tools.grants, a pattern that means nothing one that names
+// approvals.
+func Rules(c config.Config) (*policy.Policy, error) {
+	approvals := policy.Approvals{Mode: policy.ApprovalMode(c.Approvals.Mode), Always: c.Approvals.Always.Values(), Tainted: c.Approvals.Tainted.Values()}
+	if err := approvals.Validate(); err != nil {
+		return nil, fmt.Errorf("approvals: %w", err)
+	}
+	p, err := policy.New(policy.Options{ShellEnabled: c.Tools.Shell.Enabled, Grants: c.Tools.Grants.List(), Approvals: approvals})
+	if err != nil {
+		return nil, fmt.Errorf("tools.grants: %w", err)
+	}
+	return p, nil
+}
+
 // bootstrap is how the first admin is made.
 func bootstrap(c config.Admin) (policy.Bootstrap, error) {
 	b, err := policy.NewBootstrap(c.BootstrapKey.Reveal(), c.BootstrapMaxAttempts, c.BootstrapLockout)

@@ -27,8 +27,8 @@ import (
 	"github.com/corebot/corebot/internal/lifecycle"
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/observability"
-	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
 )
@@ -48,10 +48,12 @@ type Options struct {
 
 // App is a whole Corebot on one home directory.
 type App struct {
-	Store  *storage.DB
-	Bus    *bus.Bus
-	Live   *live.Hub
-	models choice
+	Store   *storage.DB
+	Bus     *bus.Bus
+	Live    *live.Hub
+	models  choice
+	version string
+	servers *mcp.Manager
 
 	config     config.Config // as the parts were made
 	level      *observability.Level
@@ -88,7 +90,7 @@ func DataDir(home string) string { return filepath.Join(home, "data") }
 
 // New makes a Corebot. It opens files and listeners and starts nothing. Whatever fails, what was opened is closed again.
 func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
-	a := &App{config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), receives: o.Serve || o.Terminal != nil, answers: !o.PublishOnly}
+	a := &App{version: o.Version, config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), receives: o.Serve || o.Terminal != nil, answers: !o.PublishOnly}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -179,7 +181,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	}
 	a.notes = w
 	a.opened("workspace", w.root)
-	rules, err := policy.New(policy.Options{ShellEnabled: a.config.Tools.Shell.Enabled})
+	rules, err := Rules(a.config)
 	if err != nil {
 		return err
 	}
@@ -193,7 +195,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	}
 	a.models = chosen
 	a.log.Info().Str("model", chosen.model.Name()).Msg(chosen.why)
-	brain, err := agent.New(chosen.model, toolbox{box}, storage.NewLedger(a.Store), storage.NewHistory(a.Store), w, a.agentOptions(chosen, r))
+	brain, err := agent.New(chosen.model, toolbox{box, a.servers}, storage.NewLedger(a.Store), storage.NewHistory(a.Store), w, a.agentOptions(chosen, r))
 	if err != nil {
 		return err
 	}
@@ -201,9 +203,13 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	if err != nil {
 		return err
 	}
+	admins, err := adminChat(a.config.Admin)
+	if err != nil {
+		return err
+	}
 	a.router, err = router.New(a.Bus, storage.NewLedger(a.Store), storage.NewDeadLetters(a.Store), storage.NewLives(a.Store), brain, storage.NewGrants(a.Store), rules, router.Options{
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond), // to the router, zero would mean its default
-		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, Chats: storage.NewChats(a.Store), Model: chosen.describe, Live: a.Live, Log: a.log, Metrics: r,
+		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, Approvals: storage.NewApprovals(a.Store), AdminChat: admins, Chats: storage.NewChats(a.Store), Model: chosen.describe, Live: a.Live, Log: a.log, Metrics: r,
 	})
 	return err
 }
@@ -264,6 +270,7 @@ func (a *App) Run(ctx context.Context) error {
 		services = append(services,
 			lifecycle.Service{Name: "workspace", Run: waitOut(func(context.Context) error { a.notes.sweep(a.log); return nil })},
 			lifecycle.Service{Name: "outbox", Run: waitOut(a.channels.Send)},
+			lifecycle.Service{Name: "mcp", Run: a.servers.Run},
 			lifecycle.Service{Name: "router", Run: a.router.Run})
 	}
 	if a.receives {

@@ -30,8 +30,13 @@ type watched struct {
 	last     corebot.AuditEvent
 }
 
-func (w *watched) ID() string     { return "m/1/0" }
-func (w *watched) Intended() bool { return false }
+func (w *watched) ID() string               { return "m/1/0" }
+func (w *watched) State() corebot.StepState { return "" }
+func (w *watched) Ask(_ context.Context, a corebot.Approval, _ corebot.AuditEvent) (corebot.Approval, error) {
+	w.t.Errorf("%s: it waits for an approval", w.what)
+	return a, nil
+}
+
 func (w *watched) Intend(context.Context, corebot.AuditEvent) error {
 	w.t.Errorf("%s: it was about to run", w.what)
 	return nil

@@ -28,6 +28,7 @@ func (a *App) operations() control.Operations {
 		a.terminals.Detach(t.Chat, t.Session, t.Shown)
 		return Done{Changed: 1}, nil
 	})
+	a.mcpOperations(ops)
 	return ops
 }
 

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,7 +10,9 @@ import (
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/webhook"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
@@ -44,18 +45,17 @@ var (
 	_ agent.Notes         = (*notes)(nil)
 	_ agent.Tools         = toolbox{}
 	_ tools.Roles         = (*storage.Grants)(nil)
+	_ tools.Approvers     = (*storage.Grants)(nil)
+	_ router.Approvals    = (*storage.Approvals)(nil)
 	_ builtin.DeadLetters = (*storage.DeadLetters)(nil)
 	_ builtin.Runner      = programs{}
+	_ builtin.Servers     = reloads{}
+	_ mcp.Registry        = (*tools.Registry)(nil)
+	_ mcp.Pins            = (*storage.MCPTools)(nil)
+	_ mcp.Trail           = (*storage.Audit)(nil)
 	_ builtin.Sayings     = (*storage.History)(nil)
 	_ webhook.Mailbox     = (*storage.Mailbox)(nil)
 )
-
-// toolbox is the tools as the agent sees them: its step handle is theirs too.
-type toolbox struct{ *tools.Box }
-
-func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step agent.Step) (corebot.ToolResult, error) {
-	return b.Box.Call(ctx, who, call, step)
-}
 
 // makeTools gathers the built-in tools under the policy.
 func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*tools.Box, error) {
@@ -69,7 +69,7 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, shell)
+	all = append(all, shell, builtin.MCPReload(reloads{a}))
 	registry, err := tools.NewRegistry(all...)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,11 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 	if err != nil {
 		return nil, err
 	}
+	if err := a.openMCP(registry, artifacts, r); err != nil {
+		return nil, err
+	}
 	return tools.NewBox(registry, p, storage.NewGrants(a.Store), tools.Options{
+		Approvers: storage.NewGrants(a.Store), Contents: artifacts, Patience: a.config.Approvals.Expiry,
 		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts, Redactor: a.redactor, Log: a.log, Metrics: r,
 	})
 }
@@ -96,12 +100,20 @@ func (a *App) learnSecrets(r *redact.Redactor) (err error) {
 
 // reportedQueue is the bus for the outbox. With an admin chat, replies that are given up are reported there.
 func (a *App) reportedQueue() (channels.Queue, error) {
-	if a.config.Admin.Chat == "" {
-		return a.Bus, nil
-	}
-	to, err := corebot.ParseKey(a.config.Admin.Chat)
-	if err != nil {
-		return nil, fmt.Errorf("admin.chat: %w", err)
+	to, err := adminChat(a.config.Admin)
+	if err != nil || to == (corebot.Key{}) {
+		return a.Bus, err
 	}
 	return channels.NewReporter(a.Bus, storage.NewLedger(a.Store), to)
+}
+
+// adminChat is the chat that is told what is of an admin's business; the zero key is none.
+func adminChat(c config.Admin) (k corebot.Key, err error) {
+	if c.Chat == "" {
+		return k, nil
+	}
+	if k, err = corebot.ParseKey(c.Chat); err != nil {
+		return k, fmt.Errorf("admin.chat: %w", err)
+	}
+	return k, nil
 }

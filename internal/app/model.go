@@ -17,6 +17,7 @@ import (
 	"github.com/corebot/corebot/agent/llm/offline"
 	"github.com/corebot/corebot/agent/llm/openai"
 	"github.com/corebot/corebot/agent/llm/tokens"
+	"github.com/corebot/corebot/internal/breaker"
 	"github.com/corebot/corebot/internal/config"
 )
 
@@ -147,7 +148,7 @@ func (c choice) states() []chain.ModelState {
 func (c choice) describe() string {
 	text := c.model.Name()
 	for _, s := range c.states() {
-		if s.Breaker == chain.Open.String() {
+		if s.Breaker == breaker.Open.String() {
 			text += fmt.Sprintf("; %s failed and rests until %s", s.Name, s.Until.UTC().Format("15:04:05 MST"))
 		}
 	}

@@ -123,6 +123,8 @@ func storeOperations(db *storage.DB) control.Operations {
 		}),
 	}
 	usageOperations(db, all)
+	all[OpMCPApprove] = approveMCP(db)
+	approvalOperations(db, all)
 	return all
 }
 

@@ -23,6 +23,9 @@ func (a *App) Reload() (r Reloaded, err error) {
 	if err != nil {
 		return r, err
 	}
+	if _, err := Rules(fresh); err != nil { // they hold from the next start on, which they must not keep from happening
+		return r, err
+	}
 	r.Applied, r.Restart = config.Diff(a.inForce, fresh)
 	// Loading has checked all values by themselves; only this one depends on what is bound, so it goes first.
 	if a.server != nil {
@@ -53,7 +56,7 @@ func (a *App) adopt(fresh config.Config) {
 	a.inForce.Observability.Token = fresh.Observability.Token
 }
 
-// ReloadOn reloads whenever something comes from signals, until ctx ends.
+// ReloadOn reloads the settings and the MCP servers whenever something comes from signals, until ctx ends.
 func (a *App) ReloadOn(ctx context.Context, signals <-chan os.Signal) {
 	for {
 		select {
@@ -64,5 +67,6 @@ func (a *App) ReloadOn(ctx context.Context, signals <-chan os.Signal) {
 		if _, err := a.Reload(); err != nil {
 			a.log.Error().Err(err).Str("hint", corebot.HintOf(err)).Msg("the settings were not reloaded; nothing has changed")
 		}
+		_, _ = a.servers.Reload(ctx) // which logs what is wrong
 	}
 }

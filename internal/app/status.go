@@ -9,6 +9,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/chain"
+	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/storage"
 )
@@ -23,8 +24,10 @@ type Status struct {
 	Queue            map[string]QueueStatus `json:"queue"`
 	DeadLetters      map[string]int64       `json:"deadLetters"`
 	OldestUnanswered time.Time              `json:"oldestUnanswered,omitzero"`
-	Parked           map[string]int64       `json:"parked,omitempty"` // messages that left their lanes for a time, by reason
+	ApprovalsWaiting int64                  `json:"approvalsWaiting,omitempty"` // calls of tools that wait for an admin's word
+	Parked           map[string]int64       `json:"parked,omitempty"`           // messages that left their lanes for a time, by reason
 	UsageToday       UsageToday             `json:"usageToday"`
+	MCP              *mcp.Overview          `json:"mcp,omitempty"` // a running Corebot knows it
 }
 
 // QueueStatus are the figures of one pool.
@@ -46,7 +49,7 @@ func ReadStatus(ctx context.Context, db *storage.DB, a corebot.Accounting) (Stat
 		return Status{}, err
 	}
 	out := Status{
-		Parked: s.Parked, UsageToday: used,
+		ApprovalsWaiting: s.Awaited, Parked: s.Parked, UsageToday: used,
 		Chats: s.Chats, OldestUnanswered: s.OldestUnanswered, Queue: map[string]QueueStatus{},
 		DeadLetters: map[string]int64{corebot.Inbound.String(): s.DeadLetters[corebot.Inbound], corebot.Outbound.String(): s.DeadLetters[corebot.Outbound]},
 	}
@@ -59,7 +62,7 @@ func ReadStatus(ctx context.Context, db *storage.DB, a corebot.Accounting) (Stat
 func (a *App) observe(version string, g prometheus.Gatherer) (*observability.Server, error) {
 	since := time.Now()
 	return observability.NewServer(observability.Options{
-		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(), Gather: g, Log: a.log,
+		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(), Hosts: a.config.Observability.Hosts.Values(), Gather: g, Log: a.log,
 		Ready: a.notReady,
 		Status: func(ctx context.Context) (any, error) {
 			s, err := ReadStatus(ctx, a.Store, a.accounting)
@@ -67,6 +70,8 @@ func (a *App) observe(version string, g prometheus.Gatherer) (*observability.Ser
 				return nil, err
 			}
 			s.Version, s.Model, s.Models, s.Since = version, a.ModelName(), a.models.states(), since
+			servers := a.servers.Overview()
+			s.MCP = &servers
 			text, err := json.Marshal(s)
 			return json.RawMessage(a.redactor.Text(string(text))), err
 		},

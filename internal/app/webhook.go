@@ -12,7 +12,7 @@ func (a *App) openWebhook(r prometheus.Registerer) (_ *webhook.Webhook, err erro
 	c := a.config.Webhook
 	a.webhook, err = webhook.New(storage.NewMailbox(a.Store), webhook.Options{
 		Addr: c.Addr, Token: c.Token.Reveal(), Secret: c.Secret.Reveal(),
-		MaxBodyBytes: int64(c.MaxBodyBytes), MaxConnections: c.MaxConnections, MaxWaiting: c.MaxStreams,
+		AllowedHosts: c.AllowedHosts.Values(), MaxBodyBytes: int64(c.MaxBodyBytes), MaxConnections: c.MaxConnections, MaxWaiting: c.MaxStreams,
 		Callback: c.CallbackURL, CallbackSecret: c.CallbackSecret.Reveal(),
 		Live: a.Live, Log: a.log, Metrics: r,
 	})

@@ -30,6 +30,8 @@ type Options struct {
 	Dir      string    // of the database: that of a kit that was closed or crashed goes on where it was; a new one by default
 	Model    llm.Model // one that is never to be asked by default
 	Tools    []tools.Tool
+	Policy   policy.Options // the rules as they are by default
+	Box      tools.Options  // who may approve is known from the store
 	Notes    *Notes
 	Agent    agent.Options
 	Bus      bus.Options
@@ -50,6 +52,7 @@ type Kit struct {
 	Lives       *storage.Lives
 	DeadLetters *storage.DeadLetters
 	Grants      *storage.Grants
+	Approvals   *storage.Approvals
 	Agent       *agent.Agent
 	Router      *router.Router
 	Door        *channels.FrontDoor
@@ -78,7 +81,7 @@ func New(t testing.TB, o Options) *Kit {
 	k.stopStore = background(func(ctx context.Context) { _ = k.DB.Run(ctx) })
 	t.Cleanup(k.Close)
 	k.Ledger, k.History, k.Lives = storage.NewLedger(k.DB), storage.NewHistory(k.DB), storage.NewLives(k.DB)
-	k.DeadLetters, k.Grants = storage.NewDeadLetters(k.DB), storage.NewGrants(k.DB)
+	k.DeadLetters, k.Grants, k.Approvals = storage.NewDeadLetters(k.DB), storage.NewGrants(k.DB), storage.NewApprovals(k.DB)
 	if err := k.join(o); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +91,7 @@ func New(t testing.TB, o Options) *Kit {
 // join makes what stands on the store.
 func (k *Kit) join(o Options) error {
 	var err error
-	if k.rules, err = policy.New(policy.Options{}); err != nil {
+	if k.rules, err = policy.New(o.Policy); err != nil {
 		return err
 	}
 	o.Bus.Metrics = k.Registry
@@ -112,7 +115,7 @@ func (k *Kit) join(o Options) error {
 
 // NewRouter makes a router on another queue, and a door to it, in place of the kit's. Call it before [Kit.Start].
 func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
-	o.Workers = cmp.Or(o.Workers, 4)
+	o.Workers, o.Approvals = cmp.Or(o.Workers, 4), k.Approvals
 	if k.Router, err = router.New(q, k.ledger, k.DeadLetters, k.Lives, k.brain, k.Grants, k.rules, o); err != nil {
 		return err
 	}
@@ -129,7 +132,8 @@ func (k *Kit) makeAgent(o Options) error {
 	if err != nil {
 		return err
 	}
-	box, err := tools.NewBox(registry, k.rules, k.Grants, tools.Options{Log: zerolog.Nop(), Metrics: k.Registry})
+	o.Box.Log, o.Box.Metrics, o.Box.Approvers = zerolog.Nop(), k.Registry, k.Grants
+	box, err := tools.NewBox(registry, k.rules, k.Grants, o.Box)
 	if err != nil {
 		return err
 	}
@@ -153,6 +157,8 @@ func (k *Kit) makeAgent(o Options) error {
 
 // toolbox is the tools as the agent sees them.
 type toolbox struct{ *tools.Box }
+
+func (b toolbox) Begin(context.Context) (agent.Toolset, func()) { return toolbox{b.Frozen()}, func() {} }
 
 func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step agent.Step) (corebot.ToolResult, error) {
 	return b.Box.Call(ctx, who, call, step)

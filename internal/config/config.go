@@ -13,8 +13,8 @@
 //   - also: another environment variable that sets it; ours comes first
 //   - reload: "yes" if a running Corebot takes a new value; it needs a restart for all others
 //
-// A section may be part of another: [Web] is tools.web. A setting may be a [List] of texts or numbers, or a list of entries, [Providers],
-// which is made from the fields of [Provider] in the same way.
+// A section may be part of another: [Web] is tools.web. A setting may be a [List] of texts or numbers, or a list of entries, [Providers]
+// or [Grants], which is made from the fields of [Provider] and [Grant] in the same way.
 //
 // A secret has the type [Secret]: it may be a reference to a file or a variable, which is resolved when the settings are read, and no
 // error, no print and no encoding spells it.
@@ -37,7 +37,9 @@ type Config struct {
 	Budget        Budget        `mapstructure:"budget" doc:"What may be used in a day. A message over a cap leaves its chat's queue and comes back when the day turns; a turn that has begun goes on to its end, so that a cap is passed by as much as the turns under way use."`
 	Router        Router        `mapstructure:"router" doc:"How much runs at once."`
 	Tools         Tools         `mapstructure:"tools" doc:"Bounds of one tool call."`
+	Approvals     Approvals     `mapstructure:"approvals" doc:"Calls of tools that run only after an admin has said so, with /approve or corebot approvals."`
 	Isolation     Isolation     `mapstructure:"isolation" doc:"The worker processes in which programs run."`
+	MCP           MCP           `mapstructure:"mcp" doc:"Bounds of the MCP servers, which .mcp.json in the home lists (docs/mcp.md)."`
 	Channels      Channels      `mapstructure:"channels" doc:"How replies are sent, and who may talk."`
 	Admin         Admin         `mapstructure:"admin" doc:"Whoever looks after Corebot."`
 	Webhook       Webhook       `mapstructure:"webhook" doc:"The channel for programs that talk over HTTP. Enabled, it needs a token or a secret."`
@@ -117,6 +119,7 @@ type Router struct {
 type Tools struct {
 	Timeout        time.Duration `mapstructure:"timeout" min:"1ns" doc:"of one tool call"`
 	MaxOutputBytes int           `mapstructure:"max_output_bytes" min:"1" doc:"longer output goes to a file, and the model sees its head and tail"`
+	Grants         Grants        `mapstructure:"grants" doc:"tools that are an admin's, opened to others; which those are, docs/policy.md says, and any other is refused; in a variable as TOOL=WHO, separated by commas"`
 	AllowedEnv     List[string]  `mapstructure:"allowed_env" doc:"variables of Corebot's environment that programs see, by name, beside PATH, HOME, TMPDIR and LANG, which are the same for all"`
 	Shell          Shell         `mapstructure:"shell" doc:"Programs that shell.exec may run, each in a worker process behind walls (docs/isolation.md)."`
 	Web            Web           `mapstructure:"web" doc:"What web.fetch may reach, and who answers web.search. Addresses that are not public are refused whatever name leads to them."`
@@ -135,7 +138,7 @@ type Admin struct {
 	BootstrapMaxAttempts int           `mapstructure:"bootstrap_max_attempts" min:"1" doc:"wrong bootstrap keys in a row, from all senders together; then none is taken for a while"`
 	BootstrapLockout     time.Duration `mapstructure:"bootstrap_lockout" min:"1ns" doc:"for how long; neither attempts nor a restart change it"`
 
-	Chat string `mapstructure:"chat" doc:"a chat that is told of replies that could not be delivered: its key, as corebot chats list shows it; without one, log and metrics tell"`
+	Chat string `mapstructure:"chat" doc:"a chat that is told of replies that could not be delivered, and of calls that wait for an admin's word: its key, as corebot chats list shows it; without one, log and metrics tell"`
 }
 
 // Webhook is the channel for programs that talk over HTTP.
@@ -148,15 +151,17 @@ type Webhook struct {
 	CallbackURL    string        `mapstructure:"callback_url" doc:"an http or https address that replies are posted to as well; needs callback_secret"`
 	CallbackSecret Secret        `mapstructure:"callback_secret" doc:"what those posts are signed with: whsec_ and base64 of at least 16 bytes"`
 	Retention      time.Duration `mapstructure:"retention" min:"1ns" doc:"how long replies can be fetched"`
+	AllowedHosts   List[string]  `mapstructure:"allowed_hosts" doc:"names under which callers may know the listener, beside its address and localhost, such as that of a proxy in front of it; of a listener on loopback any other name in Host is refused, since it may be a web page's; pages of these names may ask; * is all"`
 	MaxConnections int           `mapstructure:"max_connections" min:"1" doc:"at once; one more is answered 503"`
 	MaxStreams     int           `mapstructure:"max_streams" min:"1" doc:"long polls and event streams at once; one more is answered 503"`
 }
 
 // Observability is the listener for /health, /ready, /metrics and /status.
 type Observability struct {
-	Enabled bool   `mapstructure:"enabled" doc:"open the listener"`
-	Addr    string `mapstructure:"addr" doc:"where to listen; port 0 picks one and logs it"`
-	Token   Secret `mapstructure:"token" reload:"yes" doc:"what callers send as a bearer token; needed when the listener can be reached from other machines"`
+	Enabled bool         `mapstructure:"enabled" doc:"open the listener"`
+	Addr    string       `mapstructure:"addr" doc:"where to listen; port 0 picks one and logs it"`
+	Hosts   List[string] `mapstructure:"allowed_hosts" doc:"names under which callers may know the listener, as webhook.allowed_hosts"`
+	Token   Secret       `mapstructure:"token" reload:"yes" doc:"what callers send as a bearer token; needed when the listener can be reached from other machines"`
 }
 
 // Log says what is logged, and how.
@@ -184,7 +189,9 @@ func Defaults() Config {
 		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
 		Router:    Router{Workers: 64},
 		Tools:     Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000, Shell: defaultShell(), Web: defaultWeb()},
+		Approvals: defaultApprovals(),
 		Isolation: defaultIsolation(),
+		MCP:       defaultMCP(),
 		Channels:  Channels{OnAmbiguous: "resend", CLI: Access{Rule: "open"}, Webhook: Access{Rule: "open"}},
 		Admin:     Admin{BootstrapMaxAttempts: 5, BootstrapLockout: 15 * time.Minute},
 		Webhook: Webhook{

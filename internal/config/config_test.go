@@ -63,14 +63,14 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 	t.Helper()
 	want = Defaults()
 	texts := map[string]string{
-		"channels.on_ambiguous": "hold", "bus.queue_mode": "collect", "log.level": "debug", "log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1", "llm.context_tokens": "9000",
+		"channels.on_ambiguous": "hold", "approvals.mode": "always", "bus.queue_mode": "collect", "log.level": "debug", "log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1", "llm.context_tokens": "9000",
 		"webhook.addr": "127.0.0.1:0", "observability.addr": "127.0.0.1:0", "webhook.callback_url": "https://example.com/replies",
 		"webhook.secret": signingSecret, "webhook.callback_secret": signingSecret, "admin.chat": "main:webhook::ops",
 		"llm.prices": "gpt-4o=2.50/10", "usage.time_zone": "Local", "budget.chat_daily_cost": "1", "budget.principal_daily_cost": "1.5",
 		"budget.role_normal_daily_cost": "2", "budget.role_admin_daily_cost": "2.5", "budget.total_daily_cost": "3",
 		"tools.web.allowed_domains": "example.com *.example.com", "tools.web.allow_private": "10.1.2.0/24 fd12::/16", "tools.web.search": "searxng",
 		"tools.web.searxng_url": "http://127.0.0.1:8080",
-		"channels.cli.access": "allowlist", "channels.cli.allowlist": "cli:local:1000 main:cli:local:main",
+		"channels.cli.access":   "allowlist", "channels.cli.allowlist": "cli:local:1000 main:cli:local:main",
 		"channels.webhook.access": "allowlist", "channels.webhook.allowlist": "* webhook::ann",
 	}
 	var b strings.Builder
@@ -87,6 +87,8 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 				value = v.Reveal()
 			case Providers:
 				value = v.text.Value()
+			case Grants:
+				value = v.String()
 			}
 			fmt.Fprintf(&b, "%s  %s: %v\n", depth, strings.TrimPrefix(l.key, s.name+"."), value)
 		}
@@ -106,6 +108,8 @@ func another(t *testing.T, l leaf, text string) any {
 		return NewSecret(cmp.Or(text, "0123456789abcdef"))
 	case Providers:
 		return NewProviders(everyProvider())
+	case Grants:
+		return NewGrants(corebot.ToolGrant{Tool: "mcp__*", Role: corebot.RoleAdmin}, corebot.ToolGrant{Tool: "mcp.reload", Principal: corebot.Principal{Channel: "webhook", ID: "ann"}})
 	case List[string]:
 		return NewList(strings.Fields(cmp.Or(text, "one two"))...)
 	case List[int]:

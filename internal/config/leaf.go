@@ -98,9 +98,19 @@ func (l leaf) put(c *Config, value any) {
 
 func (l leaf) isDuration() bool { return l.kind == reflect.TypeFor[time.Duration]() }
 func (l leaf) isSecret() bool   { return l.kind == reflect.TypeFor[Secret]() }
-func (l leaf) isList() bool     { return l.kind == reflect.TypeFor[Providers]() }
 func (l leaf) isTexts() bool    { return l.kind == reflect.TypeFor[List[string]]() }
 func (l leaf) isNumbers() bool  { return l.kind == reflect.TypeFor[List[int]]() }
+
+// entries are the settings of an entry, where the setting is a list of such; else there are none.
+func (l leaf) entries() []leaf {
+	switch l.kind {
+	case reflect.TypeFor[Providers]():
+		return providerLeaves()
+	case reflect.TypeFor[Grants]():
+		return grantLeaves()
+	}
+	return nil
+}
 
 // check refuses a value that the tags rule out.
 func (l leaf) check(value any) error {

@@ -45,6 +45,7 @@ func TestAListThatIsNoneIsRefused(t *testing.T) {
 		"allowed_domains: ['a b']":     "tools.web.allowed_domains, allowed_ports, allow_private: invalid: \"a b\" is no domain",
 		"allow_private: [10.0.0.1]":    "tools.web.allow_private has \"10.0.0.1\"",
 		"allow_private: [intranet/24]": "tools.web.allow_private has \"intranet/24\"",
+		"brave_key: abc":               "tools.web.brave_key has 3 bytes",
 		"search: brave":                "tools.web.search is brave, and tools.web.brave_key is not set",
 		"search: searxng":              "tools.web.search is searxng, and tools.web.searxng_url is not set",
 		"searxng_url: 127.0.0.1:8080":  "tools.web.searxng_url is not the address",

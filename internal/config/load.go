@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"github.com/spf13/viper"
 
@@ -57,13 +58,20 @@ func newSettings() *settings {
 // set takes a value for a known key. where names its source, for the error.
 func (s *settings) set(where, key string, raw any, from origin) error {
 	var value any
-	if s.leaves[key].isList() {
+	switch s.leaves[key].kind {
+	case reflect.TypeFor[Providers]():
 		list, err := readProviders(where, raw)
 		if err != nil {
 			return err
 		}
 		value = NewProviders(list...)
-	} else {
+	case reflect.TypeFor[Grants]():
+		list, err := readGrants(where, raw)
+		if err != nil {
+			return err
+		}
+		value = list
+	default:
 		var want *wanted
 		if value, want = parse(raw, s.leaves[key].kind); want != nil {
 			return corebot.WithHint(fmt.Errorf("%s is not %s", where, want.what), "write it as "+want.like)

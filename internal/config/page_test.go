@@ -64,10 +64,7 @@ func page() string {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | default | |\n|---|---|---|\n", s.name, s.doc)
 		for _, l := range s.leaves {
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.key, standardText(l), meaning(l))
-			if !l.isList() {
-				continue
-			}
-			for _, item := range entryLeaves() {
+			for _, item := range l.entries() {
 				item.key = l.key + "[]." + item.key
 				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", item.key, standardText(item), meaning(item))
 			}

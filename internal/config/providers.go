@@ -65,21 +65,14 @@ func (p Providers) List() []Provider {
 	return list
 }
 
-// entryLeaves are the settings of one entry.
-func entryLeaves() []leaf {
-	standard := reflect.ValueOf(newProvider())
-	var all []leaf
-	for _, f := range reflect.VisibleFields(standard.Type()) {
-		all = append(all, newLeaf("", f, standard))
-	}
-	return all
-}
+// providerLeaves are the settings of one entry.
+func providerLeaves() []leaf { return entryLeaves(newProvider()) }
 
 // spell writes an entry as a file could say it, without what is as if it were not written. hide is asked how a secret is to be spelt.
 func (p Provider) spell(hide func(Secret) string) map[string]any {
 	entry := map[string]any{}
 	v := reflect.ValueOf(p)
-	for _, l := range entryLeaves() {
+	for _, l := range providerLeaves() {
 		field := v.FieldByIndex(l.index)
 		if field.IsZero() {
 			continue
@@ -103,67 +96,19 @@ func (p Provider) spell(hide func(Secret) string) map[string]any {
 // readProviders reads a list from a settings file, or from text in JSON, which is how a variable has it. where names the source, for
 // errors; they never quote a value.
 func readProviders(where string, raw any) ([]Provider, error) {
-	if text, is := raw.(string); is {
-		if raw = nil; json.Unmarshal([]byte(text), &raw) != nil {
-			return nil, notAList(where)
-		}
-	}
-	var entries []any
-	switch list := raw.(type) {
-	case []any:
-		entries = list
-	case []map[string]any: // of TOML
-		for _, entry := range list {
-			entries = append(entries, entry)
-		}
-	default:
-		return nil, notAList(where)
+	entries, ok := entriesOf(raw)
+	if !ok {
+		return nil, corebot.WithHint(fmt.Errorf("%s is not a list", where), `write it as a list of entries, such as [{"name": "main", "models": ["gpt-4o-mini"]}]; in a variable in JSON`)
 	}
 	var out []Provider
 	for i, entry := range entries {
-		p, err := readProvider(fmt.Sprintf("%s[%d]", where, i), entry)
-		if err != nil {
+		p := newProvider()
+		if err := readEntry(fmt.Sprintf("%s[%d]", where, i), entry, providerLeaves(), &p); err != nil {
 			return nil, err
 		}
 		out = append(out, p)
 	}
 	return out, nil
-}
-
-func notAList(where string) error {
-	return corebot.WithHint(fmt.Errorf("%s is not a list", where), `write it as a list of entries, such as [{"name": "main", "models": ["gpt-4o-mini"]}]; in a variable in JSON`)
-}
-
-func readProvider(where string, raw any) (Provider, error) {
-	p := newProvider()
-	entry, is := asSection(raw)
-	if !is {
-		return p, corebot.WithHint(fmt.Errorf("%s is not an entry", where), "write it as settings with their values, such as name: main")
-	}
-	known := map[string]leaf{}
-	for _, l := range entryLeaves() {
-		known[l.key] = l
-	}
-	seen := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(entry)) {
-		key := strings.ToLower(name)
-		l, isKnown := known[key]
-		switch {
-		case !isKnown:
-			return p, corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), fmt.Sprintf("did you mean %q?", nearest(key, slices.Sorted(maps.Keys(known)))))
-		case seen[key]:
-			return p, corebot.WithHint(fmt.Errorf("%s: key %q is there twice", where, key), "keep one of them")
-		case entry[name] == nil:
-			continue
-		}
-		seen[key] = true
-		value, want := parse(entry[name], l.kind)
-		if want != nil {
-			return p, corebot.WithHint(fmt.Errorf("%s.%s is not %s", where, key, want.what), "write it as "+want.like)
-		}
-		reflect.ValueOf(&p).Elem().FieldByIndex(l.index).Set(reflect.ValueOf(value).Convert(l.kind))
-	}
-	return p, nil
 }
 
 // resolve puts secrets in the places of their references.
@@ -223,7 +168,7 @@ func (p Providers) check(key string) error {
 	for i, entry := range p.List() {
 		where := fmt.Sprintf("%s[%d]", key, i)
 		v := reflect.ValueOf(entry)
-		for _, l := range entryLeaves() {
+		for _, l := range providerLeaves() {
 			name := l.key
 			l.key = where + "." + name
 			if err := l.check(v.FieldByIndex(l.index).Interface()); err != nil {

@@ -123,7 +123,7 @@ func TestSecretsOfAListAreResolvedAndNeverShown(t *testing.T) {
 }
 
 func TestTheTagsOfAnEntryAreWellFormed(t *testing.T) {
-	for _, l := range entryLeaves() {
+	for _, l := range providerLeaves() {
 		if l.doc == "" || strings.HasSuffix(l.doc, ".") || strings.Contains(l.doc, "|") || l.reload || l.also != "" {
 			t.Errorf("%s: %q is not a line of a table, or it promises what a list cannot keep", l.key, l.doc)
 		}

@@ -60,10 +60,10 @@ func closedObject(description string, kind any) schemaObject {
 func (l leaf) schema() schemaObject {
 	o := schemaObject{Description: l.description(), Type: "string", Default: written(l.standard), Enum: l.oneOf}
 	switch {
-	case l.isList():
+	case l.entries() != nil:
 		o.Type, o.Default = "array", []any{}
 		entry := closedObject("one of them", "object")
-		for _, setting := range entryLeaves() {
+		for _, setting := range l.entries() {
 			entry.Properties[setting.key] = setting.schema()
 		}
 		o.Items = &entry
@@ -81,6 +81,8 @@ func (l leaf) schema() schemaObject {
 		o.Pattern = durationPattern
 	case l.kind.Kind() == reflect.Bool:
 		o.Type = "boolean"
+	case l.oneOf != nil && l.standard == "": // none of them, unless it is set
+		o.Default = nil
 	case l.kind.Kind() != reflect.String:
 		o.Type, o.Minimum = "integer", l.least
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/listen"
 )
 
 // socketName is the socket's name in the data directory.
@@ -24,6 +25,9 @@ const socketName = "control.sock"
 
 // maxBody bounds one request and one answer.
 const maxBody = 64 << 20
+
+// maxConnections is how many commands may wait for something at once.
+const maxConnections = 256
 
 // Server carries out operations for other processes on this machine.
 type Server struct {
@@ -52,7 +56,9 @@ func Listen(dir string, ops Operations) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{operation}", func(w http.ResponseWriter, r *http.Request) { serve(ops, w, r) })
-	return &Server{listener: l, http: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}}, nil
+	return &Server{listener: l, http: &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}}, nil
 }
 
 // shortPath names the socket so that it fits into a socket address, whose limit is about a hundred bytes, however long the
@@ -90,7 +96,7 @@ func (s *Server) Run(ctx context.Context) error {
 		defer close(drained)
 		s.drain(context.WithoutCancel(ctx))
 	})
-	err := s.http.Serve(s.listener)
+	err := s.http.Serve(listen.NewCapped(s.listener, maxConnections, nil))
 	if !stop() { // Serve returns as soon as the shutdown begins
 		<-drained
 	}

@@ -132,13 +132,10 @@ func each(at *os.Root, fn func(fs.FileInfo) bool) error {
 	}
 }
 
-// sweepDepth bounds how deep a sweep goes.
-const sweepDepth = 32
-
 // Sweep removes the temporary files that a crash left behind, and says how many. Only those last changed before the given time
 // are removed: younger ones may be in use.
 func (r *Root) Sweep(before time.Time) (int, error) {
-	removed, err := r.sweep(".", before, sweepDepth)
+	removed, err := r.sweep(".", before, MaxDepth)
 	if err != nil {
 		return removed, fmt.Errorf("sweep temporary files: %w", err)
 	}

@@ -14,6 +14,9 @@ import (
 const (
 	MaxPath = 4096 // bytes of a path
 	maxName = 255  // bytes of one name: what common file systems hold
+
+	// MaxDepth is how many names a path has at most. Each costs system calls, and one that is made a sync.
+	MaxDepth = 32
 )
 
 // tempPrefix marks a file that is being written. Nobody else may use such a name, so that a listing can leave it out and a
@@ -22,8 +25,8 @@ const tempPrefix = ".corebot-tmp-"
 
 // Clean is the one spelling of a path: relative, slashes between names, no empty names and no ".". The root itself is ".".
 // It is a pure function, so that who judges a path and who opens it mean the same file. Refused are [ErrEscape]: absolute paths
-// and ".."; [ErrBadName]: backslashes, control and invisible characters, invalid UTF-8, names and paths that are too long, and
-// the names of temporary files.
+// and ".."; [ErrBadName]: backslashes, control and invisible characters, invalid UTF-8, names and paths that are too long or too
+// deep, and the names of temporary files.
 func Clean(path string) (string, error) {
 	switch {
 	case len(path) > MaxPath:
@@ -51,8 +54,11 @@ func Clean(path string) (string, error) {
 		}
 		names = append(names, name)
 	}
-	if len(names) == 0 {
+	switch {
+	case len(names) == 0:
 		return ".", nil
+	case len(names) > MaxDepth:
+		return "", fmt.Errorf("a path of %d names %w: the limit is %d", len(names), ErrBadName, MaxDepth)
 	}
 	return strings.Join(names, "/"), nil
 }
@@ -102,6 +108,9 @@ func ChatDir(k corebot.Key) string {
 	start := strings.ToLower(plain[:min(len(plain), maxPlainKey/2)])
 	return ChatsDir + "/" + start + "~" + hex.EncodeToString(sum[:16])
 }
+
+// FilesDir is where the programs of a conversation work, in its own directory.
+func FilesDir(k corebot.Key) string { return ChatDir(k) + "/files" }
 
 // hasUpperLetter looks past the escapes of a spelled key, which are always upper case.
 func hasUpperLetter(plain string) bool {

@@ -37,8 +37,9 @@ func TestCleanRefusesWhatLeadsOutOrHidesSomething(t *testing.T) {
 		"a\u202eb":                               rootfs.ErrBadName,
 		strings.Repeat("x", 256):                 rootfs.ErrBadName,
 		strings.Repeat("x/", rootfs.MaxPath/2+1): rootfs.ErrBadName,
-		"d/.corebot-tmp-X":                       rootfs.ErrBadName,
-		"d/.COREBOT-tmp-X":                       rootfs.ErrBadName,
+		strings.Repeat("x/", rootfs.MaxDepth) + "f": rootfs.ErrBadName,
+		"d/.corebot-tmp-X":                          rootfs.ErrBadName,
+		"d/.COREBOT-tmp-X":                          rootfs.ErrBadName,
 	} {
 		got, err := rootfs.Clean(in)
 		requireIs(t, in, err, want)

@@ -11,7 +11,7 @@
 //   - Two changes of one file through one [Root] never lose one another: [Root.Update] reads and writes under a lock. All who
 //     write must share the Root.
 //
-// Limits: every read names its cap; a path has at most [MaxPath] bytes; a listing has a cap. Files are 0600 and directories
+// Limits: every read names its cap; a path has at most [MaxPath] bytes and [MaxDepth] names; a listing has a cap. Files are 0600 and directories
 // 0700. On systems without inode link counts in the standard library (Windows) the hard link rule is not enforced.
 package rootfs
 

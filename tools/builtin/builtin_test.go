@@ -12,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
+	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
@@ -33,7 +34,7 @@ func (r roleOf) RoleOf(context.Context, corebot.Principal, corebot.Key) (corebot
 type step struct{}
 
 func (step) ID() string                                       { return "m/1/0" }
-func (step) Intended() bool                                   { return false }
+func (step) State() corebot.StepState                         { return "" }
 func (step) Intend(context.Context, corebot.AuditEvent) error { return nil }
 func (step) Finish(context.Context, corebot.ToolResult, corebot.AuditEvent) error {
 	return nil
@@ -41,6 +42,11 @@ func (step) Finish(context.Context, corebot.ToolResult, corebot.AuditEvent) erro
 
 func (step) Apply(context.Context, corebot.Effect, corebot.ToolResult, corebot.AuditEvent) error {
 	return nil
+}
+
+func (step) Ask(_ context.Context, a corebot.Approval, _ corebot.AuditEvent) (corebot.Approval, error) {
+	a.State = corebot.ApprovalAwaited
+	return a, nil
 }
 
 // bench is a workspace with the whole call path in front of it.
@@ -84,6 +90,7 @@ func (b bench) call(role corebot.Role, k corebot.Key, tool string, a args) coreb
 	must(b.T, err)
 	r, err := b.box[role].Call(b.Context(), corebot.Caller{Key: k}, corebot.ToolCall{Tool: tool, Args: raw}, step{})
 	must(b.T, err)
+	r.Content = outside.Unmarked(r.Content)
 	return r
 }
 

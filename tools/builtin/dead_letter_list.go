@@ -47,7 +47,7 @@ type deadLetterLine struct {
 
 // DeadLetterList shows what was given up, in every chat.
 func DeadLetterList(letters DeadLetters) tools.Tool {
-	return tools.New("bus.dead_letter.list", deadLetterListDoc, tools.ReadOnly|tools.Privileged, func(ctx context.Context, _ tools.Call, a deadLetterListArgs) (string, error) {
+	return tools.New("bus.dead_letter.list", deadLetterListDoc, tools.ReadOnly|tools.Privileged|tools.Outside, func(ctx context.Context, _ tools.Call, a deadLetterListArgs) (string, error) {
 		filter, err := a.filter()
 		if err != nil {
 			return "", err

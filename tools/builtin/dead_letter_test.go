@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -38,7 +39,7 @@ func (a *applied) Apply(_ context.Context, e corebot.Effect, _ corebot.ToolResul
 }
 
 // deadLetterBox are the tools in front of a policy with grants, for one role.
-func deadLetterBox(t *testing.T, s *shelf, role corebot.Role, grants ...string) *tools.Box {
+func deadLetterBox(t *testing.T, s *shelf, role corebot.Role, grants ...corebot.ToolGrant) *tools.Box {
 	t.Helper()
 	registry, err := tools.NewRegistry(builtin.DeadLetterList(s), builtin.DeadLetterReplay())
 	must(t, err)
@@ -53,19 +54,20 @@ func use(t *testing.T, b *tools.Box, j tools.Step, tool, args string) corebot.To
 	t.Helper()
 	r, err := b.Call(t.Context(), corebot.Caller{Key: here}, corebot.ToolCall{Tool: tool, Args: json.RawMessage(args)}, j)
 	must(t, err)
+	r.Content = outside.Unmarked(r.Content)
 	return r
 }
 
 func TestDeadLettersAreForAdminsUnlessTheyAreGranted(t *testing.T) {
 	for _, c := range []struct {
 		role    corebot.Role
-		grants  []string
+		grants  []corebot.ToolGrant
 		offered int
 		outcome corebot.AuditOutcome
 	}{
 		{corebot.RoleAdmin, nil, 2, corebot.OutcomeSuccess},
 		{corebot.RoleNormal, nil, 0, corebot.OutcomeDenied},
-		{corebot.RoleNormal, []string{"bus.dead_letter.*"}, 2, corebot.OutcomeSuccess},
+		{corebot.RoleNormal, []corebot.ToolGrant{{Tool: "bus.dead_letter.*", Role: corebot.RoleNormal}}, 2, corebot.OutcomeSuccess},
 	} {
 		b := deadLetterBox(t, &shelf{}, c.role, c.grants...)
 		offered, err := b.Offer(t.Context(), corebot.Caller{Key: here})

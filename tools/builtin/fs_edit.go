@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
@@ -61,6 +62,10 @@ func (a editArgs) apply(file []byte) ([]byte, int, error) {
 	}
 	text := string(file)
 	n := strings.Count(text, a.Old)
+	if asWritten := outside.Restore(a.Old); n == 0 && asWritten != a.Old { // a model copies what it was shown
+		a.Old, a.New = asWritten, outside.Restore(a.New)
+		n = strings.Count(text, a.Old)
+	}
 	if n == 0 {
 		return nil, 0, corebot.WithHint(errors.New("old was not found"), a.advice(text))
 	}

@@ -27,7 +27,7 @@ type readArgs struct {
 
 // Read shows a piece of a text file.
 func Read(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.read", readDoc, tools.ReadOnly, func(_ context.Context, _ tools.Call, a readArgs) (string, error) {
+	return tools.New("fs.read", readDoc, tools.ReadOnly|tools.Outside, func(_ context.Context, _ tools.Call, a readArgs) (string, error) {
 		limit := min(a.Limit, readMax)
 		if a.Limit == 0 {
 			limit = readDefault
@@ -37,7 +37,8 @@ func Read(root *rootfs.Root) tools.Tool {
 			return "", err
 		}
 		return show(a.Path, c), nil
-	}, tools.Touches(func(_ tools.Call, a readArgs) policy.Target { return reads(a.Path) }))
+	}, tools.Touches(func(_ tools.Call, a readArgs) policy.Target { return reads(a.Path) }),
+		tools.Trusted(func(_ tools.Call, a readArgs) bool { return policy.OperatorsText(reads(a.Path)) }))
 }
 
 // show is a chunk as text, with a note where it is not the whole file.

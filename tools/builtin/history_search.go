@@ -46,7 +46,7 @@ type saying struct {
 
 // HistorySearch finds what was said in the caller's own chat, in all its sessions.
 func HistorySearch(sayings Sayings) tools.Tool {
-	return tools.New("history.search", historySearchDoc, tools.ReadOnly, func(ctx context.Context, c tools.Call, a historySearchArgs) (string, error) {
+	return tools.New("history.search", historySearchDoc, tools.ReadOnly|tools.Outside, func(ctx context.Context, c tools.Call, a historySearchArgs) (string, error) {
 		q, err := parseQuery(a.Query)
 		if err != nil {
 			return "", err

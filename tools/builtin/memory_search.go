@@ -34,7 +34,7 @@ func (a memorySearchArgs) scopes() []string {
 
 // MemorySearch finds lines of memory. It reads the pages whole: they are bounded, and an index would have to follow whoever edits them.
 func MemorySearch(pages *memory.Store) tools.Tool {
-	return tools.New("memory.search", memorySearchDoc, tools.ReadOnly, func(_ context.Context, c tools.Call, a memorySearchArgs) (string, error) {
+	return tools.New("memory.search", memorySearchDoc, tools.ReadOnly|tools.Outside, func(_ context.Context, c tools.Call, a memorySearchArgs) (string, error) {
 		q, err := parseQuery(a.Query)
 		if err != nil {
 			return "", err
@@ -58,5 +58,5 @@ func MemorySearch(pages *memory.Store) tools.Tool {
 		return cmp.Or(b.String(), "[nothing like that is remembered]"), nil
 	}, tools.Touches(func(_ tools.Call, a memorySearchArgs) policy.Target {
 		return policy.Target{Scope: cmp.Or(a.Scope, policy.ScopeGlobal)} // of the two the one that more is kept from
-	}))
+	}), tools.Trusted(func(_ tools.Call, a memorySearchArgs) bool { return a.Scope == policy.ScopeGlobal }))
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -58,7 +60,24 @@ func Shell(runner Runner, programs []string, longest time.Duration) tools.Tool {
 			return "", err
 		}
 		return end.text(limit), nil
-	}, tools.Timeout[shellArgs](longest+shellSlack))
+	}, tools.Timeout[shellArgs](longest+shellSlack), tools.Names(shellNames))
+}
+
+// shellNames are the files that arguments may mean, as they are and behind a "=": those of the directory in which programs work.
+func shellNames(c tools.Call, a shellArgs) tools.Named {
+	n := tools.Named{Dir: rootfs.FilesDir(c.Key)}
+	for i, arg := range a.Argv {
+		_, value, assigns := strings.Cut(arg, "=")
+		for _, name := range []string{arg, value} {
+			if i > 0 && name != "" && !path.IsAbs(name) {
+				n.Paths = append(n.Paths, path.Join(n.Dir, name))
+			}
+			if !assigns {
+				break
+			}
+		}
+	}
+	return n
 }
 
 func (a shellArgs) timeout(longest time.Duration) (time.Duration, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/terms"
 	"github.com/corebot/corebot/policy"
@@ -55,6 +56,7 @@ func talk(t *testing.T, role corebot.Role, tool tools.Tool, k corebot.Key, a arg
 	e := &effects{}
 	r, err := box.Call(t.Context(), corebot.Caller{Key: k}, corebot.ToolCall{Tool: tool.Name(), Args: raw}, e)
 	must(t, err)
+	r.Content = outside.Unmarked(r.Content)
 	return r, e.posts
 }
 

@@ -44,7 +44,7 @@ type webSearchArgs struct {
 
 // WebSearch asks a search engine. timeout is that of the engine's client.
 func WebSearch(engine SearchEngine, timeout time.Duration) tools.Tool {
-	return tools.New("web.search", webSearchDoc, tools.ReadOnly, func(ctx context.Context, _ tools.Call, a webSearchArgs) (string, error) {
+	return tools.New("web.search", webSearchDoc, tools.ReadOnly|tools.Outside, func(ctx context.Context, _ tools.Call, a webSearchArgs) (string, error) {
 		query := strings.TrimSpace(a.Query)
 		switch {
 		case query == "" || len(query) > maxQuery:
@@ -67,9 +67,11 @@ func searchText(found []SearchResult) string {
 		return "[nothing was found]"
 	}
 	var b strings.Builder
-	b.WriteString(fromOutside + "\n")
 	for i, r := range found {
-		fmt.Fprintf(&b, "\n%d. %s\n   %s\n", i+1, cmp.Or(brief(r.Title), "(no title)"), brief(r.URL))
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%d. %s\n   %s\n", i+1, cmp.Or(brief(r.Title), "(no title)"), brief(r.URL))
 		if snippet := brief(r.Snippet); snippet != "" {
 			b.WriteString("   " + snippet + "\n")
 		}

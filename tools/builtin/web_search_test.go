@@ -60,7 +60,7 @@ func TestBraveIsAskedAndItsResultsAreListed(t *testing.T) {
 			{"title":"Bees &amp; <strong>wasps</strong>","url":"https://example.com/bees","description":"All about\n<b>bees</b>.","age":"2 days ago"},
 			{"title":"","url":"https://example.org/","description":"","page_age":"2026-01-02T03:04:05"}]}}`)(w, r)
 	})
-	want := outside + "\n1. Bees & wasps\n   https://example.com/bees\n   All about bees.\n   age: 2 days ago\n\n2. (no title)\n   https://example.org/\n   age: 2026-01-02T03:04:05\n"
+	want := "1. Bees & wasps\n   https://example.com/bees\n   All about bees.\n   age: 2 days ago\n\n2. (no title)\n   https://example.org/\n   age: 2026-01-02T03:04:05\n"
 	if r := b.search(`{"query":" bees & wasps ","count":7}`); r.Outcome != corebot.OutcomeSuccess || r.Content != want {
 		t.Errorf("got  %q\nwant %q", r.Content, want)
 	}

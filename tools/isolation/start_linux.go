@@ -88,7 +88,7 @@ func attributes(r *request) *syscall.SysProcAttr {
 // attend gives a worker its request, hears its reports, and waits for its end.
 func (w *worker) attend(r *request, reports *os.File) {
 	defer close(w.done)
-	go func() { _ = json.NewEncoder(w.request).Encode(r) }() // a worker that does not read it reports why, or ends
+	go func() { _ = r.send(w.request) }() // a worker that does not read it reports why, or ends
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
@@ -104,6 +104,16 @@ func (w *worker) attend(r *request, reports *os.File) {
 	_ = reports.SetReadDeadline(time.Now().Add(pipeTime))
 	<-heard
 	_ = reports.Close()
+}
+
+// send writes a request and not a byte behind it: to a worker, whatever else comes is the end.
+func (r *request) send(to io.Writer) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode a request: %w", err)
+	}
+	_, err = to.Write(text)
+	return err
 }
 
 // kill ends the worker and all that it has started, within a second. In namespaces of its own everything dies with the first process; a

@@ -35,6 +35,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/breaker"
 )
 
 // Provider is one provider with its models, the preferred one first.
@@ -65,7 +66,7 @@ var _ llm.Model = (*Chain)(nil)
 type route struct {
 	provider string
 	model    llm.Model
-	breaker  breaker
+	breaker  *breaker.Breaker
 }
 
 func (r *route) name() string { return r.provider + "/" + r.model.Name() }
@@ -79,8 +80,7 @@ func New(providers []Provider, o Options) (*Chain, error) {
 			return nil, fmt.Errorf("%w: the provider %q has %d models", corebot.ErrInvalid, p.Name, len(p.Models))
 		}
 		for _, m := range p.Models {
-			r := &route{provider: p.Name, model: m}
-			r.breaker.threshold, r.breaker.coolDown = o.Failures, backoff.Policy{Base: o.CoolDown, Max: o.MaxCoolDown}
+			r := &route{provider: p.Name, model: m, breaker: breaker.New(o.Failures, backoff.Policy{Base: o.CoolDown, Max: o.MaxCoolDown})}
 			if slices.ContainsFunc(c.routes, func(other *route) bool { return other.name() == r.name() }) {
 				return nil, fmt.Errorf("%w: the model %s is there twice", corebot.ErrInvalid, r.name())
 			}
@@ -188,5 +188,5 @@ func (c *Chain) wait(r *route, f *corebot.Failure) time.Duration {
 	if len(c.routes) == 1 {
 		return f.RetryAfter
 	}
-	return max(f.RetryAfter, r.breaker.wait(time.Now()))
+	return max(f.RetryAfter, r.breaker.Wait(time.Now()))
 }

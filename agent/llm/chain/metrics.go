@@ -41,7 +41,7 @@ func newMetrics(r prometheus.Registerer, c *Chain) (*metrics, error) {
 		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "corebot_provider_breaker", Help: "State of the breaker of a provider's model: 0 closed, 1 half-open, 2 open.",
 			ConstLabels: prometheus.Labels{"provider": route.provider, "model": route.model.Name()},
-		}, func() float64 { return float64(route.breaker.state(time.Now())) }))
+		}, func() float64 { return float64(route.breaker.State(time.Now())) }))
 	}
 	for _, collector := range collectors {
 		if err := r.Register(collector); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/breaker"
 )
 
 // ticket is one call in the eyes of the breakers: its own model's, and those of the other models of its provider, since some failures
@@ -13,14 +14,14 @@ import (
 type ticket struct {
 	chain    *Chain
 	route    *route
-	pass     pass
+	pass     breaker.Pass
 	siblings []sibling
 	done     bool
 }
 
 type sibling struct {
 	route *route
-	pass  pass
+	pass  breaker.Pass
 }
 
 // enter asks the model's breaker. cause is nil if the call may be made.
@@ -29,13 +30,13 @@ func (t *ticket) enter(now time.Time) (wait time.Duration, cause error) {
 		return 0, nil
 	}
 	var ok bool
-	if t.pass, ok, wait, cause = t.route.breaker.enter(now); !ok {
+	if t.pass, ok, wait, cause = t.route.breaker.Enter(now); !ok {
 		t.done = true
 		return wait, cause
 	}
 	for _, r := range t.chain.routes {
 		if r != t.route && r.provider == t.route.provider {
-			t.siblings = append(t.siblings, sibling{r, r.breaker.join()})
+			t.siblings = append(t.siblings, sibling{r, r.breaker.Join()})
 		}
 	}
 	return 0, nil
@@ -48,7 +49,7 @@ func (t *ticket) alone() bool { return len(t.chain.routes) == 1 }
 func (t *ticket) giveBack() {
 	if !t.done && !t.alone() {
 		t.done = true
-		t.route.breaker.release(t.pass)
+		t.route.breaker.Release(t.pass)
 	}
 }
 
@@ -63,29 +64,29 @@ func (t *ticket) outcome(now time.Time, err error) {
 	case t.alone():
 	case err == nil:
 		t.done = true
-		t.route.breaker.succeeded(t.pass)
+		t.route.breaker.Succeeded(t.pass)
 	case !isFailure || llm.IsOfRequest(err):
 		t.giveBack()
 	case errors.Is(err, llm.ErrUnauthorized):
-		t.each(true, func(b *breaker, p pass) { b.trip(p, now, t.chain.opts.PermanentCoolDown, err) })
+		t.each(true, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, t.chain.opts.PermanentCoolDown, err) })
 	case errors.Is(err, llm.ErrNoModel):
-		t.each(false, func(b *breaker, p pass) { b.trip(p, now, t.chain.opts.PermanentCoolDown, err) })
+		t.each(false, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, t.chain.opts.PermanentCoolDown, err) })
 	case f.RetryAfter > 0:
-		t.each(false, func(b *breaker, p pass) { b.trip(p, now, f.RetryAfter, err) })
+		t.each(false, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, f.RetryAfter, err) })
 	case f.Class == corebot.RateLimited:
-		t.each(false, func(b *breaker, p pass) { b.trip(p, now, shortRest, err) })
+		t.each(false, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, shortRest, err) })
 	default:
-		t.each(errors.Is(err, llm.ErrUnreachable), func(b *breaker, p pass) { b.failed(p, now, err) })
+		t.each(errors.Is(err, llm.ErrUnreachable), func(b *breaker.Breaker, p breaker.Pass) { b.Failed(p, now, err) })
 	}
 }
 
 // each tells the model's breaker, and its siblings' if they are concerned.
-func (t *ticket) each(siblings bool, tell func(*breaker, pass)) {
+func (t *ticket) each(siblings bool, tell func(*breaker.Breaker, breaker.Pass)) {
 	t.done = true
-	tell(&t.route.breaker, t.pass)
+	tell(t.route.breaker, t.pass)
 	for _, s := range t.siblings {
 		if siblings {
-			tell(&s.route.breaker, s.pass)
+			tell(s.route.breaker, s.pass)
 		}
 	}
 }

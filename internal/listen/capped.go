@@ -1,11 +1,9 @@
-package webhook
+package listen
 
 import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // turnedAway is what a connection over the cap is told. It is written before anything is read, so that it costs nothing to wait for.
@@ -14,20 +12,24 @@ const turnedAway = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnec
 // turnAwayTime bounds that write; a socket that was just opened has room for it at once.
 const turnAwayTime = 100 * time.Millisecond
 
-// capped is a listener with so many connections at once, and no more. Those over the cap are accepted and turned away, so that a caller
+// Capped is a listener with so many connections at once, and no more. Those over the cap are accepted and turned away, so that a caller
 // learns of it instead of hanging in the backlog.
-type capped struct {
+type Capped struct {
 	net.Listener
 	slots   chan struct{}
-	refused prometheus.Counter
+	refused func() // is told of each connection that was turned away
 }
 
-func newCapped(l net.Listener, limit int, refused prometheus.Counter) *capped {
-	return &capped{Listener: l, slots: make(chan struct{}, limit), refused: refused}
+// NewCapped caps a listener at limit connections; refused may be nil.
+func NewCapped(l net.Listener, limit int, refused func()) *Capped {
+	if refused == nil {
+		refused = func() {}
+	}
+	return &Capped{Listener: l, slots: make(chan struct{}, limit), refused: refused}
 }
 
 // Accept implements [net.Listener].
-func (l *capped) Accept() (net.Conn, error) {
+func (l *Capped) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -37,7 +39,7 @@ func (l *capped) Accept() (net.Conn, error) {
 		case l.slots <- struct{}{}:
 			return &slot{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
 		default:
-			l.refused.Inc()
+			l.refused()
 			turnAway(c)
 		}
 	}

@@ -1,4 +1,0 @@
-package agent
-
-// DataText is for the fuzz target, which has no need of a whole agent.
-var DataText = dataText

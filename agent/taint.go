@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"strings"
+
+	"github.com/corebot/corebot"
+)
+
+// A turn is tainted from the moment it has read text that others than the operator and its principal may have written, and stays so to its end,
+// whoever the principal is: such text may have told the model what to do. What taints it is on disk, in the journal and in the history, so that a
+// resumed turn is tainted at the same place. A turn reads:
+//
+//   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins may write, what was
+//     said and is remembered in the chat;
+//   - what other people say to it while it runs, or had said in its session;
+//   - of its session also earlier results of such tools, what was sent to the chat from elsewhere, a summary, and turns that are too long ago to be
+//     looked at;
+//   - the chat's memory, and replies that could not be delivered, when they stand in its prompt.
+//
+// A new session, as after /new, has none of that but the chat's memory.
+
+// taint notes what the turn has read; the first is what people are told.
+func (t *turn) taint(source string) {
+	if t.who.Taint == "" {
+		t.who.Taint = source
+	}
+}
+
+// taintByPast looks at the session before the turn.
+func (t *turn) taintByPast() {
+	if t.past.summary.Through > 0 {
+		t.taint("a summary of what was said before")
+	}
+	if t.past.more {
+		t.taint("what was said long before")
+	}
+	for _, earlier := range t.past.turns {
+		for _, e := range earlier.entries {
+			if source := t.foreign(e); source != "" {
+				t.taint(source)
+				return
+			}
+		}
+	}
+}
+
+// foreign says what is from outside in an entry of the history; empty: nothing.
+func (t *turn) foreign(e corebot.Entry) string {
+	switch {
+	case e.Posted():
+		return "what was sent here from another chat"
+	case e.Speaker == corebot.SpeakerUser && (e.Sender != t.who.Principal || e.Sender.ID == ""):
+		return "what other people said before"
+	case e.Speaker == corebot.SpeakerTool && e.Outside:
+		return "the result of a tool in an earlier turn"
+	}
+	return ""
+}
+
+// taintBySituation looks at what stands in the prompt beside the message.
+func (t *turn) taintBySituation(memory string, undelivered []corebot.Life) {
+	if strings.TrimSpace(memory) != "" {
+		t.taint("the memory of this chat")
+	}
+	if len(undelivered) > 0 {
+		t.taint("a reply that could not be delivered")
+	}
+}

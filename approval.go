@@ -1,0 +1,178 @@
+package corebot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+)
+
+// ApprovalState is how an [Approval] stands. The values are stored; they never change.
+type ApprovalState string
+
+const (
+	ApprovalAwaited  ApprovalState = "awaiting"
+	ApprovalApproved ApprovalState = "approved"
+	ApprovalDenied   ApprovalState = "denied"  // by an admin, by a /stop, or because its turn went on without it
+	ApprovalExpired  ApprovalState = "expired" // nobody said anything in time
+)
+
+// AwaitingApproval is the reason of a lane whose head waits for an admin's word. It keeps its place and holds no worker.
+const AwaitingApproval = "approval"
+
+// Approval is one call of a tool that may run only after an admin has said so. It is resolved once.
+type Approval struct {
+	ID         int64
+	Life       int64  // of the message whose turn asks
+	MessageID  string // the same message
+	Key        Key
+	Principal  Principal // on whose behalf
+	Bound      Bound
+	Rule       string // the rule that asks for an approval, as the audit names it
+	Taint      string // what the turn had read from outside, in words; empty: nothing
+	State      ApprovalState
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	ResolvedAt time.Time // zero while it is awaited
+	By         string    // who resolved it: a principal's spelling, "operator", or empty where nobody did
+}
+
+// Bound is all that an approval is given for. What differs in any of it is another call.
+type Bound struct {
+	Tool  string
+	Args  json.RawMessage // as the model wrote them, without white space between their parts
+	Dir   string          // the directory that the call works in, relative to the workspace
+	Files []NamedFile     // that the call names
+}
+
+// NamedFile is a file of the workspace that a call names.
+type NamedFile struct {
+	Path    string `json:"path"`
+	Content string `json:"content"` // "sha256:" and its hash, or why there is none: [NoFile] or [NoContent]
+}
+
+// What stands for the content of a [NamedFile] that has none that could be bound.
+const (
+	NoFile    = "absent"
+	NoContent = "not a file"
+)
+
+// NewBound binds a call. It fails for arguments that are not JSON.
+func NewBound(call ToolCall, dir string, files []NamedFile) (Bound, error) {
+	var args bytes.Buffer
+	if err := json.Compact(&args, call.Args); err != nil {
+		return Bound{}, fmt.Errorf("%w: the arguments of %s are not JSON: %w", ErrInvalid, call.Tool, err)
+	}
+	return Bound{Tool: call.Tool, Args: args.Bytes(), Dir: dir, Files: files}, nil
+}
+
+// Digest is the SHA-256 over the exact call: two calls that differ anywhere have different ones. The journal spells some characters of
+// arguments in another way, which means the same and has the same digest.
+func (b Bound) Digest() [sha256.Size]byte {
+	args, err := json.Marshal(b.Args)
+	if err != nil {
+		args = b.Args
+	}
+	fields := []string{b.Tool, string(args), b.Dir}
+	for _, f := range b.Files {
+		fields = append(fields, f.Path, f.Content)
+	}
+	var buf []byte
+	for _, s := range fields {
+		buf = appendString(buf, s)
+	}
+	return sha256.Sum256(buf)
+}
+
+// Drift says in words what is no longer as it was approved; empty if nothing is.
+func (b Bound) Drift(now Bound) string {
+	if b.Digest() == now.Digest() {
+		return ""
+	}
+	for _, f := range now.Files {
+		if i := slices.IndexFunc(b.Files, func(was NamedFile) bool { return was.Path == f.Path }); i >= 0 && b.Files[i] != f {
+			return fmt.Sprintf("%s has changed", f.Path)
+		}
+	}
+	switch {
+	case b.Dir != now.Dir:
+		return "the working directory is another"
+	case b.Tool != now.Tool:
+		return "the tool is another"
+	}
+	return "the call is another"
+}
+
+// String shows the whole call, untruncated, with every character that a person would not see written out: what is read is what runs.
+func (b Bound) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "tool: %s\narguments: %s", Plainly(b.Tool), Plainly(string(b.Args)))
+	if b.Dir != "" {
+		fmt.Fprintf(&s, "\ndirectory: %s", Plainly(b.Dir))
+	}
+	for _, f := range b.Files {
+		fmt.Fprintf(&s, "\nfile: %s (%s)", Plainly(f.Path), f.Content)
+	}
+	return s.String()
+}
+
+// Plainly writes characters that a person does not see, or that change how others are shown, as JSON escapes. In JSON it changes no meaning.
+func Plainly(s string) string {
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !hidden(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// hidden characters are those that do not print, marks that join or select, and letters without a shape.
+func hidden(r rune) bool {
+	switch r {
+	case '\u034F', '\u115F', '\u1160', '\u17B4', '\u17B5', '\u2800', '\u3164', '\uFFA0':
+		return true
+	}
+	return !unicode.IsPrint(r) || unicode.Is(unicode.Variation_Selector, r)
+}
+
+// Awaits ends the claim of a turn that cannot go on before an admin has spoken. It is no failure.
+type Awaits struct{ Approval Approval }
+
+func (e *Awaits) Error() string {
+	return fmt.Sprintf("approval %d of %s is awaited until %s", e.Approval.ID, e.Approval.Bound.Tool, e.Approval.ExpiresAt.UTC().Format(time.RFC3339))
+}
+
+// Resolved refuses to resolve an approval again.
+type Resolved struct{ Approval Approval }
+
+func (e *Resolved) Error() string {
+	if e.Approval.By == "" {
+		return fmt.Sprintf("approval %d is %s already", e.Approval.ID, e.Approval.State)
+	}
+	return fmt.Sprintf("approval %d is %s already, by %s", e.Approval.ID, e.Approval.State, e.Approval.By)
+}
+
+// ParseApprovalID reads the number of an approval as people write it, with or without a "#".
+func ParseApprovalID(s string) (int64, error) {
+	id, err := strconv.ParseInt(strings.TrimPrefix(s, "#"), 10, 64)
+	if err != nil || id < 1 {
+		return 0, fmt.Errorf("%w: approval %q: want its number", ErrInvalid, s)
+	}
+	return id, nil
+}

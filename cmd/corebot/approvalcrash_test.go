@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot/agent/llm/llmtest"
+)
+
+// TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll kills the daemon where a call asks for an approval, where it waits, where it is approved,
+// and where it then runs, and starts it again (guarantees G1 to G6).
+func TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll(t *testing.T) {
+	for _, c := range []struct {
+		point string
+		least int // how often it has run at least; never more than once
+	}{
+		{"ask.before", 1},
+		{"ask.after", 1},
+		{"turn.before#1", 1},
+		{"turn.after#1", 1},
+		{"", 1},
+		{"approve.before", 1},
+		{"approve.after", 1},
+		{"step.tool.intended.before", 1},
+		{"tool.before", 0},
+		{"tool.after#2", 1},
+		{"step.tool.done.after#2", 1},
+		{"turn.before#2", 1},
+		{"turn.after#2", 1},
+	} {
+		t.Run("at "+c.point, func(t *testing.T) {
+			t.Parallel()
+			askAndKill(t, c.point, c.least)
+		})
+	}
+}
+
+// listThenNote looks at the workspace, which taints the turn, and then writes into the memory that every prompt has.
+func listThenNote(r llmtest.Request) llmtest.Answer {
+	switch toolResults(r) {
+	case 0:
+		return llmtest.ToolCalls(llmtest.Call{ID: "a", Name: "fs_list", Args: `{"path":"."}`})
+	case 1:
+		return llmtest.ToolCalls(llmtest.Call{ID: "b", Name: "memory_write", Args: `{ "scope": "global", "content": "NOTE <b>" }`})
+	}
+	return llmtest.Text("done")
+}
+
+func askAndKill(t *testing.T, point string, least int) {
+	model := httptest.NewServer(llmtest.New(listThenNote))
+	t.Cleanup(model.Close)
+	s := &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: []string{
+		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
+	}}
+	s.output("init")
+	s.output("admin", "grant", "cli:local:"+strconv.Itoa(os.Getuid()))
+	usual := s.env
+	s.env = append(slices.Clone(usual), "COREBOT_FAULT="+point)
+	s.startAndWait()
+	s.env = usual
+	s.try("send", "--id", "first", "look around")
+	early := strings.HasPrefix(point, "ask.") || strings.HasSuffix(point, "#1")
+	if early {
+		s.wantKilled()
+		s.startAndWait()
+		s.try("send", "--id", "first", "look around")
+	}
+	s.awaitAsked()
+	if point == "" {
+		s.kill()
+		s.startAndWait()
+	}
+	s.try("approvals", "approve", "1")
+	if !early && point != "" {
+		s.wantKilled()
+		s.startAndWait()
+		s.try("approvals", "approve", "1") // as whoever saw no answer does
+	}
+	t.Cleanup(s.kill)
+	books := s.awaitEnds(crashStory{})
+	if b := books["first"]; b.End != "answered" || b.replies() != 1 || len(b.Replies) != 2 { // the call was shown once
+		t.Errorf("the message: %+v", b)
+	}
+	memory, err := os.ReadFile(filepath.Join(s.home, "workspace", "memory", "MEMORY.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(memory), "NOTE <b>"); n < least || n > 1 {
+		t.Errorf("it ran %d times, want %d to 1", n, least)
+	}
+	trail := s.output("audit", "--json")
+	for _, event := range []string{"approval.request", "approval.approve"} {
+		if n := strings.Count(trail, `"event":"`+event+`"`); n != 1 {
+			t.Errorf("the audit has %s %d times", event, n)
+		}
+	}
+	s.terminate()
+	s.output("db", "check")
+	s.output("audit", "verify")
+}
+
+// awaitAsked waits until a call waits for an approval, and its turn no longer runs.
+func (s *service) awaitAsked() {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		var b struct{ State string }
+		if err := json.Unmarshal([]byte(s.output("why", "--json", "first")), &b); err == nil && b.State == "waiting: approval" {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("nothing waits: %s", s.output("why", "first"))
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import "strings"
+
+// The table of expectations of the policy matrix. It is written out by hand, by tool, and knows nothing of the rules of package policy: when the
+// two differ, one of them is wrong, and somebody has to say which.
+
+// cell is one call with what must become of it for each effective role: the outcome and the rule of its audit row.
+//
+// In args, {chat} is the chat of the turn, {dir} the directory of its files, {otherdir} that of another chat's, and {self} who sent the message.
+type cell struct {
+	tool, args               string
+	normal, here, everywhere string
+}
+
+// matrix is every tool on every kind of target. A call comes after those that make what it needs.
+func matrix() []cell {
+	return []cell{
+		{"fs.write", `{"path":"{chat}.md","content":"one"}`, "success open", "success open", "success open"},
+		{"fs.write", `{"path":"{dir}/own.md","content":"one"}`, "success open", "success open", "success open"},
+		{"fs.write", `{"path":"{otherdir}/x.md","content":"one"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
+		{"fs.write", `{"path":"skills/{chat}.md","content":"one"}`, "denied protected-path", "success protected-path", "success protected-path"},
+		{"fs.write", `{"path":"USER.md","content":"one"}`, "denied protected-path", "success protected-path", "success protected-path"},
+		{"fs.write", `{"path":"../corebot.yaml","content":"one"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
+		{"fs.edit", `{"path":"{chat}.md","old":"one","new":"two"}`, "success open", "success open", "success open"},
+		{"fs.edit", `{"path":"{dir}/own.md","old":"one","new":"two"}`, "success open", "success open", "success open"},
+		{"fs.edit", `{"path":"{otherdir}/x.md","old":"one","new":"two"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
+		{"fs.edit", `{"path":"skills/{chat}.md","old":"one","new":"two"}`, "denied protected-path", "success protected-path", "success protected-path"},
+		{"fs.edit", `{"path":"/etc/passwd","old":"one","new":"two"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
+		{"fs.read", `{"path":"{chat}.md"}`, "success open", "success open", "success open"},
+		{"fs.read", `{"path":"{dir}/own.md"}`, "success open", "success open", "success open"},
+		{"fs.read", `{"path":"{otherdir}/x.md"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
+		{"fs.read", `{"path":"IDENTITY.md"}`, "success open", "success open", "success open"},
+		{"fs.read", `{"path":"../data/corebot.db"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
+		{"fs.list", `{"path":"."}`, "success open", "success open", "success open"},
+		{"fs.list", `{"path":"{dir}"}`, "success open", "success open", "success open"},
+		{"fs.list", `{"path":"{otherdir}"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
+		{"fs.list", `{"path":"chats"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
+		{"fs.list", `{"path":".."}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
+
+		{"memory.write", `{"scope":"chat","content":"one"}`, "success open", "success open", "success open"},
+		{"memory.write", `{"scope":"global","content":"one"}`, "denied memory-global", "success memory-global", "success memory-global"},
+		{"memory.write", `{"scope":"other","content":"one"}`, "denied memory-scope", "denied memory-scope", "denied memory-scope"},
+		{"memory.read", `{"scope":"chat"}`, "success open", "success open", "success open"},
+		{"memory.read", `{"scope":"global"}`, "success open", "success open", "success open"},
+		{"memory.read", `{"scope":"other"}`, "denied memory-scope", "denied memory-scope", "denied memory-scope"},
+		{"memory.search", `{"query":"one"}`, "success open", "success open", "success open"},
+		{"memory.search", `{"query":"one","scope":"other"}`, "denied memory-scope", "denied memory-scope", "denied memory-scope"},
+		{"history.search", `{"query":"one"}`, "success open", "success open", "success open"},
+
+		{"message.send", `{"channel":"webhook","chatId":"{chat}","content":"one"}`, "success open", "success open", "success open"},
+		{"message.send", `{"channel":"webhook","chatId":"elsewhere","content":"one"}`, "denied message-other-chat", "denied message-other-chat", "success message-other-chat"},
+		{"message.send", `{"channel":"cli","chatId":"elsewhere","content":"one"}`, "denied message-other-chat", "denied message-other-chat", "error message-other-chat"},
+
+		{"chat.register", `{}`, "success open", "success open", "success open"},
+		{"chat.register", `{"chatId":"elsewhere"}`, "denied register-other-chat", "denied register-other-chat", "success register-other-chat"},
+		{"chat.register", `{"role":"admin"}`, "denied admin-by-key", "denied admin-by-key", "denied admin-by-key"},
+		{"chat.register", `{"role":"admin","bootstrapKey":"not-the-key-of-this"}`, "denied bootstrap-off", "denied bootstrap-off", "denied bootstrap-off"},
+		{"chat.set_role", `{"senderId":"eve","chatId":"{chat}","role":"normal"}`, "denied set-role", "success set-role", "success set-role"},
+		{"chat.set_role", `{"senderId":"eve","chatId":"elsewhere","role":"normal"}`, "denied set-role-there", "denied set-role-there", "success set-role-there"},
+		{"chat.set_role", `{"senderId":"eve","role":"normal"}`, "denied set-role-there", "denied set-role-there", "success set-role-there"},
+		{"chat.set_role", `{"senderId":"{self}","role":"admin"}`, "denied own-role", "denied own-role", "denied own-role"},
+		{"chat.set_role", `{"senderId":"{self}","chatId":"{chat}","role":"admin"}`, "denied own-role", "denied own-role", "denied own-role"},
+
+		{"bus.dead_letter.list", `{}`, "denied dead-letters", "success dead-letters", "success dead-letters"},
+		{"bus.dead_letter.replay", `{"id":999999}`, "denied dead-letters", "error dead-letters", "error dead-letters"},
+		{"mcp.reload", `{}`, "denied mcp-reload", "success mcp-reload", "success mcp-reload"},
+		{"shell.exec", `{"argv":["echo","one"]}`, "denied shell", "success shell", "success shell"},
+		{"web.fetch", `{"url":"http://127.0.0.1:1/"}`, "error open", "error open", "error open"},
+		{"web.search", `{"query":"one"}`, "error open", "error open", "error open"},
+
+		{"mcp__files__read", `{}`, "error ", "error ", "error "},
+		{"fs_chmod", `{"path":"{chat}.md"}`, "error ", "error ", "error "},
+	}
+}
+
+// want is what must become of the call in a scene.
+func (c cell) want(s scene, shell bool) string {
+	switch {
+	case c.tool == "shell.exec" && !shell:
+		return "denied shell-disabled"
+	case s.shared && strings.Contains(c.args, "bootstrapKey"):
+		return "denied bootstrap-alone"
+	}
+	return map[effective]string{normal: c.normal, here: c.here, everywhere: c.everywhere}[s.as]
+}
+
+// offers are the tools that the model of a turn is offered.
+func offers(as effective, shell bool) []string {
+	all := []string{
+		"chat.register", "fs.edit", "fs.list", "fs.read", "fs.write", "history.search", "memory.read", "memory.search", "memory.write",
+		"message.send", "web.fetch", "web.search",
+	}
+	if as != normal {
+		all = append(all, "bus.dead_letter.list", "bus.dead_letter.replay", "chat.set_role", "mcp.reload")
+	}
+	if as != normal && shell {
+		all = append(all, "shell.exec")
+	}
+	return all
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/mcp"
+)
+
+func newMCPList(s *shell) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Print how each MCP server is doing, and its tools",
+		Long: `Print how each MCP server is doing, since when, what went wrong last, and its tools, as the running Corebot knows. If none runs, the servers of
+the file are listed as stopped.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			home, err := config.Home(s.home)
+			if err != nil {
+				return err
+			}
+			o, err := app.ListMCP(cmd.Context(), home)
+			if err != nil {
+				return err
+			}
+			return printServers(cmd, o, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func newMCPCheck(s *shell) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Read .mcp.json and try each server once; nothing is changed",
+		Long: `Read .mcp.json and connect to each of its servers once, beside a running Corebot and without one. Nothing is changed: neither what the running
+Corebot does, nor what is known of tools. It fails if the file is wrong, and if a server cannot be used.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.settings()
+			if err != nil {
+				return err
+			}
+			o, err := app.CheckMCP(cmd.Context(), c, versionText())
+			if err != nil {
+				return err
+			}
+			if err := printServers(cmd, o, asJSON); err != nil {
+				return err
+			}
+			return allWell(o)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func newMCPReload(s *shell) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Have the running Corebot read .mcp.json again",
+		Long: `Have the running Corebot read .mcp.json again. It does so by itself with the next message after a change; this also tries servers again that are not
+connected. If the file is wrong nothing changes. Servers whose entries have not changed keep their connections.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			home, err := config.Home(s.home)
+			if err != nil {
+				return err
+			}
+			daemon, running, err := control.Dial(cmd.Context(), app.DataDir(home))
+			if err != nil {
+				return err
+			}
+			if !running {
+				return corebot.WithHint(errors.New("no Corebot runs on this home"), "the next start reads the file anyway; `corebot mcp check` tries it now")
+			}
+			o, err := control.Call[mcp.Overview](cmd.Context(), daemon, app.OpMCPReload, struct{}{})
+			if err != nil {
+				return err
+			}
+			return printServers(cmd, o, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func newMCPApprove(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "approve SERVER[/TOOL]",
+		Short: "Take the tools of an MCP server, or one of them, as they are now",
+		Long: `Take the tools of an MCP server, or one of them, as they were seen last. A tool that is pinned (mcp.pin_tools, or pinTools in the entry) and is not
+what it was is not offered until then. Look at what the server says of it first: "corebot mcp check" starts it and shows what it has.`,
+		Args: takes("SERVER[/TOOL]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, tool, _ := strings.Cut(args[0], "/")
+			return s.change(cmd, func(c control.Caller) error {
+				done, err := control.Call[app.Done](cmd.Context(), c, app.OpMCPApprove, app.MCPApproval{Server: server, Tool: tool})
+				if errors.Is(err, corebot.ErrNotFound) {
+					err = corebot.WithHint(err, "a server is known once it was connected; `corebot mcp list` shows them")
+				}
+				if err != nil {
+					return err
+				}
+				t := &teller{w: cmd.OutOrStdout()}
+				t.line("%s approved", count(int64(done.Changed), "change"))
+				return t.err
+			})
+		},
+	}
+}

@@ -1,0 +1,143 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/mcp"
+	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/tools"
+)
+
+// toolbox is the tools as the agent sees them: its step handle is theirs too, and a turn keeps the MCP servers whose tools it began with.
+type toolbox struct {
+	*tools.Box
+	servers *mcp.Manager // nil: there are none, or a turn has them already
+}
+
+// Begin gives a turn the tools that there are now.
+func (b toolbox) Begin(ctx context.Context) (now agent.Toolset, end func()) {
+	end = b.servers.Begin(ctx, func() { now = toolbox{b.Box.Frozen(), nil} })
+	return now, end
+}
+
+// Call runs a tool.
+func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step agent.Step) (corebot.ToolResult, error) {
+	return b.Box.Call(ctx, who, call, step)
+}
+
+// MCPFile is where a home lists its MCP servers.
+func MCPFile(home string) string { return filepath.Join(home, mcp.FileName) }
+
+// mcpOptions are what the settings say of MCP servers.
+func mcpOptions(c config.Config, version string) mcp.Options {
+	return mcp.Options{
+		AllowedServers: c.MCP.AllowedServers.Values(), AllowedTools: c.MCP.AllowedTools.Values(), PassEnv: c.Tools.AllowedEnv.Values(), PinTools: c.MCP.PinTools,
+		ConnectTimeout: c.MCP.ConnectTimeout, Timeout: c.MCP.Timeout, MaxTime: c.MCP.MaxTime, MaxCalls: c.MCP.MaxCalls, MaxMessage: c.MCP.MaxMessage,
+		PingEvery: c.MCP.PingEvery, Version: version,
+	}
+}
+
+// openMCP reads which MCP servers there are. Their tools come into the registry once they are connected.
+func (a *App) openMCP(registry *tools.Registry, artifacts tools.Artifacts, r prometheus.Registerer) (err error) {
+	o := mcpOptions(a.config, a.version)
+	o.Pins, o.Trail, o.Artifacts, o.Redactor, o.Log, o.Metrics = storage.NewMCPTools(a.Store), storage.NewAudit(a.Store), artifacts, a.redactor, a.log, r
+	a.servers, err = mcp.New(MCPFile(a.config.Home), registry, o)
+	return err
+}
+
+// reloads is the MCP servers as the tool mcp.reload sees them.
+type reloads struct{ app *App }
+
+// Reload reads the file of MCP servers again and says in words how each is doing.
+func (r reloads) Reload(ctx context.Context) (string, error) {
+	now, err := r.app.servers.Reload(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(now.Servers) == 0 {
+		return "there are no MCP servers", nil
+	}
+	var lines []string
+	for _, s := range now.Servers {
+		line := fmt.Sprintf("%s: %s, %d tools", s.Name, s.State, len(s.Tools))
+		if s.LastError != "" {
+			line += " (" + s.LastError + ")"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(append(lines, now.Warnings...), "\n"), nil
+}
+
+// MCPApproval names what [OpMCPApprove] takes as it is now: a tool as its server calls it, or, if the name is empty, all tools of the server.
+type MCPApproval struct {
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+}
+
+// Operations on MCP servers.
+const (
+	OpMCPList    = "mcp.list"
+	OpMCPReload  = "mcp.reload"
+	OpMCPApprove = "mcp.approve"
+)
+
+// approveMCP takes tools as they were seen last.
+func approveMCP(db *storage.DB) control.Operation {
+	return control.Typed(func(ctx context.Context, a MCPApproval) (Done, error) {
+		n, err := storage.NewMCPTools(db).Approve(ctx, a.Server, a.Tool)
+		return Done{Changed: n}, err
+	})
+}
+
+// mcpOperations are what a daemon can say of its MCP servers, and do with them.
+func (a *App) mcpOperations(all control.Operations) {
+	type none struct{}
+	all[OpMCPList] = control.Typed(func(context.Context, none) (mcp.Overview, error) { return a.servers.Overview(), nil })
+	all[OpMCPReload] = control.Typed(func(ctx context.Context, _ none) (mcp.Overview, error) { return a.servers.Reload(ctx) })
+	all[OpMCPApprove] = control.Typed(func(ctx context.Context, what MCPApproval) (Done, error) {
+		n, err := storage.NewMCPTools(a.Store).Approve(ctx, what.Server, what.Tool)
+		a.servers.Relist(what.Server)
+		return Done{Changed: n}, err
+	})
+}
+
+// CheckMCP connects to each MCP server of a home once, beside whatever runs, and changes nothing. The error is that of their file.
+func CheckMCP(ctx context.Context, c config.Config, version string) (mcp.Overview, error) {
+	return mcp.Check(ctx, MCPFile(c.Home), mcpOptions(c, version))
+}
+
+// ListMCP says how the MCP servers of a home are doing: as its daemon knows, or, if none runs, which there are.
+func ListMCP(ctx context.Context, home string) (mcp.Overview, error) {
+	daemon, running, err := control.Dial(ctx, DataDir(home))
+	if err != nil {
+		return mcp.Overview{}, err
+	}
+	if running {
+		return control.Call[mcp.Overview](ctx, daemon, OpMCPList, struct{}{})
+	}
+	f, err := mcp.ReadFile(MCPFile(home), os.LookupEnv)
+	return mcp.Overview{Servers: f.Describe(), Warnings: f.Warnings}, err
+}
+
+// checkMCPFile looks at the file of MCP servers, and reaches none of them.
+func checkMCPFile(c config.Config) []Finding {
+	f, err := mcp.ReadFile(MCPFile(c.Home), os.LookupEnv)
+	if err != nil {
+		return []Finding{fail("the MCP servers", err)}
+	}
+	findings := []Finding{ok("%d MCP servers are listed (`corebot mcp check` reaches them)", len(f.Servers))}
+	for _, w := range f.Warnings {
+		findings = append(findings, warn("files that say which programs run must be the operator's alone", "%s", w))
+	}
+	return findings
+}

@@ -1,0 +1,35 @@
+package config
+
+import (
+	"errors"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// MCP bounds the MCP servers of .mcp.json.
+type MCP struct {
+	AllowedServers List[string]  `mapstructure:"allowed_servers" doc:"which servers of .mcp.json are used: names, or beginnings of names and *; an empty list is none"`
+	AllowedTools   List[string]  `mapstructure:"allowed_tools" doc:"which of their tools are offered: mcp__SERVER__TOOL, SERVER/TOOL, or TOOL of any server, each with * at its end for all that begin so; an empty list is none. Who may use them says the policy"`
+	PinTools       bool          `mapstructure:"pin_tools" doc:"a tool whose name, description or schema is not what it was when it was seen first is not offered until corebot mcp approve; otherwise a change is logged and counted"`
+	ConnectTimeout time.Duration `mapstructure:"connect_timeout" min:"1ms" doc:"how long a server may take from its start to its list of tools; then it is tried again later"`
+	Timeout        time.Duration `mapstructure:"timeout" min:"1ms" doc:"how long a call may take, from its beginning or from the last progress that the server reports"`
+	MaxTime        time.Duration `mapstructure:"max_time" min:"1ms" doc:"how long a call may take, whatever progress is reported; at least timeout"`
+	MaxCalls       int           `mapstructure:"max_calls" min:"1" doc:"calls of one server at once; others wait their turn"`
+	MaxMessage     int           `mapstructure:"max_message_bytes" min:"1024" doc:"of one message of a server; a longer one ends the connection, or the call"`
+	PingEvery      time.Duration `mapstructure:"ping_every" min:"1s" doc:"how often a server is asked whether it lives; one that does not answer twice is connected again"`
+}
+
+func defaultMCP() MCP {
+	return MCP{
+		AllowedServers: NewList("*"), AllowedTools: NewList("*"), ConnectTimeout: 30 * time.Second, Timeout: time.Minute, MaxTime: 10 * time.Minute,
+		MaxCalls: 8, MaxMessage: 4 << 20, PingEvery: time.Minute,
+	}
+}
+
+func (m MCP) validate() error {
+	if m.MaxTime < m.Timeout {
+		return corebot.WithHint(errors.New("mcp.max_time is shorter than mcp.timeout"), "a call that reports no progress has the timeout; max_time is for those that do")
+	}
+	return nil
+}

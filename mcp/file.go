@@ -1,0 +1,120 @@
+package mcp
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/corebot/corebot"
+)
+
+const (
+	// FileName is the configuration's name in a home.
+	FileName   = ".mcp.json"
+	maxFile    = 1 << 20 // bytes
+	maxServers = 64
+)
+
+// File is what a configuration file says.
+type File struct {
+	Servers  []Spec   // by name
+	Warnings []string // what is not wrong, but not well either
+}
+
+// ReadFile reads a configuration file. One that is not there configures no server. Whatever is wrong in it is a [*FileError], which names the
+// file, the key and the line; env looks up variables. Relative directories begin at the file's own.
+func ReadFile(path string, env func(string) (string, bool)) (File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not hold anybody up
+	if errors.Is(err, fs.ErrNotExist) {
+		return File{}, nil
+	}
+	if err != nil {
+		return File{}, fmt.Errorf("read the MCP servers: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return File{}, fmt.Errorf("read the MCP servers: %w", err)
+	case !info.Mode().IsRegular():
+		return File{}, fmt.Errorf("%w: %s is not a regular file", corebot.ErrInvalid, path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return File{}, fmt.Errorf("read the MCP servers: %w", err)
+	}
+	if len(data) > maxFile {
+		return File{}, fmt.Errorf("%w: %s has more than %d bytes", corebot.ErrInvalid, path, maxFile)
+	}
+	parsed, err := parseFile(path, data, env)
+	if err == nil && info.Mode().Perm()&0o022 != 0 {
+		parsed.Warnings = append(parsed.Warnings, fmt.Sprintf("%s can be written by others than its owner: chmod 600 %s", path, path))
+	}
+	return parsed, err
+}
+
+// entryReader reads the entries of one file.
+type entryReader struct {
+	*parser
+	env func(string) (string, bool)
+	dir string
+}
+
+func parseFile(path string, data []byte, env func(string) (string, bool)) (File, error) {
+	root, err := parse(path, data)
+	if err != nil {
+		return File{}, err
+	}
+	r := &entryReader{parser: &parser{file: path, data: data}, env: env, dir: filepath.Dir(path)}
+	if root.kind != '{' {
+		return File{}, r.wrong(root.at, "", errors.New(`want an object with the key "mcpServers"`))
+	}
+	var servers *node
+	for _, f := range root.fields {
+		if f.name != "mcpServers" {
+			return File{}, r.unknown(f.at, f.name, []string{"mcpServers"})
+		}
+		servers = f.value
+	}
+	switch {
+	case servers == nil:
+		return File{}, r.wrong(root.at, "", errors.New(`the key "mcpServers" is missing`))
+	case servers.kind != '{':
+		return File{}, r.wrong(servers.at, "mcpServers", errors.New("want an object with the servers by name"))
+	case len(servers.fields) > maxServers:
+		return File{}, r.wrong(servers.at, "mcpServers", fmt.Errorf("more than %d servers", maxServers))
+	}
+	return r.servers(servers)
+}
+
+// servers reads the entries. Names become part of the names of tools, so that they are kept plain; two underscores in a row would make
+// "a__b" with the tool "c" the same as "a" with the tool "b__c".
+func (r *entryReader) servers(n *node) (f File, err error) {
+	name := regexp.MustCompile(`^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$`)
+	for _, field := range n.fields {
+		key := "mcpServers." + field.name
+		if !name.MatchString(field.name) || len(field.name) > maxServerName {
+			return File{}, corebot.WithHint(r.wrong(field.at, key, fmt.Errorf("%q is no name of a server", clip(field.name, 60))),
+				fmt.Sprintf("use letters and digits, with single - or _ between them, %d characters at most", maxServerName))
+		}
+		s, err := r.entry(key, field)
+		if err != nil {
+			return File{}, err
+		}
+		f.Servers = append(f.Servers, s)
+	}
+	slices.SortFunc(f.Servers, func(a, b Spec) int { return cmp.Compare(a.Name, b.Name) })
+	return f, nil
+}
+
+func (r *entryReader) unknown(at int64, key string, known []string) error {
+	return corebot.WithHint(r.wrong(at, key, errors.New("this key is not known")), "known are "+strings.Join(known, ", "))
+}

@@ -1,0 +1,79 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/tools"
+)
+
+// Defaults of [Options].
+const (
+	DefaultConnectTimeout = 30 * time.Second
+	DefaultTimeout        = time.Minute
+	DefaultMaxTime        = 10 * time.Minute
+	DefaultMaxCalls       = 8
+	DefaultMaxMessage     = 4 << 20
+	DefaultPingEvery      = time.Minute
+	DefaultPingTime       = 10 * time.Second
+)
+
+// Trail takes events for the audit.
+type Trail interface {
+	Note(ctx context.Context, e corebot.AuditEvent) error
+}
+
+// Options of a [Manager]. Zero means the default; of the lists it means nothing.
+type Options struct {
+	AllowedServers []string // names, or beginnings and "*"
+	AllowedTools   []string // the same, of tools: mcp__SERVER__TOOL, SERVER/TOOL, or TOOL of any server
+	PassEnv        []string // variables of Corebot's environment that every program sees
+	PinTools       bool     // a tool that is not what was approved is not offered; an entry may say otherwise
+
+	ConnectTimeout time.Duration // from the start of a server to its list of tools
+	Timeout        time.Duration // of a call, from its beginning or its last report of progress
+	MaxTime        time.Duration // of a call, whatever progress is reported
+	MaxCalls       int           // of one server at once
+	MaxMessage     int           // bytes of one message of a server
+	PingEvery      time.Duration
+	PingTime       time.Duration // for the answer
+
+	Version   string                           // of Corebot, as servers are told
+	Env       func(name string) (string, bool) // where variables are looked up; os.LookupEnv
+	Pins      Pins                             // nil: changes of tools are not noticed
+	Artifacts tools.Artifacts                  // nil: results that are not text are lost
+	Redactor  *redact.Redactor                 // learns what is secret in the file; nil: one of our own
+	Trail     Trail                            // nil: nothing is noted in the audit
+	Log       zerolog.Logger                   // the zero logger is silent
+	Metrics   prometheus.Registerer            // nil: none
+}
+
+func (o Options) withDefaults() Options {
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.MaxTime = cmp.Or(o.MaxTime, max(DefaultMaxTime, o.Timeout))
+	o.MaxCalls = cmp.Or(o.MaxCalls, DefaultMaxCalls)
+	o.MaxMessage = cmp.Or(o.MaxMessage, DefaultMaxMessage)
+	o.PingEvery = cmp.Or(o.PingEvery, DefaultPingEvery)
+	o.PingTime = cmp.Or(o.PingTime, DefaultPingTime)
+	if o.Env == nil {
+		o.Env = os.LookupEnv
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	if o.ConnectTimeout < 0 || o.Timeout < 0 || o.MaxTime < o.Timeout || o.MaxCalls < 0 || o.MaxMessage < 0 || o.PingEvery < 0 || o.PingTime < 0 {
+		return fmt.Errorf("%w: MCP servers: connect timeout %v, timeout %v, longest time %v, %d calls, %d bytes, ping every %v", corebot.ErrInvalid,
+			o.ConnectTimeout, o.Timeout, o.MaxTime, o.MaxCalls, o.MaxMessage, o.PingEvery)
+	}
+	return nil
+}

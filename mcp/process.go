@@ -1,0 +1,114 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// process is a server that runs as a program, in a process group of its own.
+type process struct {
+	cmd   *exec.Cmd
+	in    *os.File // its standard input
+	out   *os.File // its standard output
+	errs  *os.File // its standard error
+	mark  string
+	ended chan struct{} // closed once the program has ended
+	err   error         // how; once ended is closed
+}
+
+// startProcess starts a program. Whoever starts it must stop it, also once it has ended by itself: what it started may go on.
+func startProcess(path string, s Spec, env []string, mark string) (_ *process, err error) {
+	p := &process{cmd: &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Env: env, Dir: s.Dir, SysProcAttr: attributes()}, mark: mark, ended: make(chan struct{})}
+	var theirs []io.Closer
+	defer func() {
+		for _, c := range theirs {
+			_ = c.Close() // the program has its own
+		}
+		if err != nil {
+			p.closePipes()
+		}
+	}()
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	p.in, theirs = in, append(theirs, stdin)
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	p.out, theirs = out, append(theirs, stdout)
+	errs, stderr, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	p.errs, theirs = errs, append(theirs, stderr)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, stderr
+	started := make(chan error)
+	go p.attend(started)
+	return p, <-started
+}
+
+// attend starts the program and waits for its end. It keeps its thread: the kernel would take the thread's end for Corebot's and kill the program.
+func (p *process) attend(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.cmd.Start()
+	started <- err
+	if err == nil {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}
+}
+
+func (p *process) closePipes() {
+	for _, f := range []*os.File{p.in, p.out, p.errs} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// stop ends the program and all that it started: the end of its input asks it to go, SIGTERM tells it to, SIGKILL makes it, each after a grace
+// time. Then whatever is left of its process group is killed, and whatever has left the group and still bears the server's mark.
+func (p *process) stop(grace time.Duration) {
+	_ = p.in.Close()
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		if waits(p.ended, grace) {
+			break
+		}
+		p.signal(signal)
+	}
+	waits(p.ended, grace)
+	p.signal(syscall.SIGKILL)
+	killMarked(p.mark)
+	p.closePipes()
+}
+
+func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) } // a group that is gone is what is wanted
+
+// waits says whether a channel was closed in time.
+func waits(c <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// how says how the program ended, for people.
+func (p *process) how() error {
+	if p.err == nil {
+		return errors.New("the program has ended")
+	}
+	return fmt.Errorf("the program has ended: %w", p.err)
+}

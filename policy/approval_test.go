@@ -1,0 +1,76 @@
+package policy_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/policy"
+)
+
+func TestWhichCallsNeedAnApproval(t *testing.T) {
+	usual := policy.Approvals{}
+	listed := policy.Approvals{Always: []string{"fs.*"}, Tainted: []string{"web.fetch"}}
+	for _, c := range []struct {
+		set            policy.Approvals
+		tool           string
+		target         policy.Target
+		clean, tainted string
+	}{
+		{usual, "fs.write", writing("notes.md"), "", ""},
+		{usual, "fs.write", writing("memory/MEMORY.md"), "", policy.RuleApproveTainted},
+		{usual, "memory.write", policy.Target{Scope: policy.ScopeChat}, "", ""},
+		{usual, "memory.write", policy.Target{Scope: policy.ScopeGlobal}, "", policy.RuleApproveTainted},
+		{usual, "message.send", own, "", ""},
+		{usual, "message.send", others, "", policy.RuleApproveTainted},
+		{usual, "shell.exec", own, "", policy.RuleApproveTainted},
+		{usual, "chat.set_role", bobHere, "", policy.RuleApproveTainted},
+		{usual, "bus.dead_letter.replay", own, "", policy.RuleApproveTainted},
+		{usual, "mcp__files__read", own, "", policy.RuleApproveTainted},
+		{policy.Approvals{Mode: policy.ApproveAlways}, "shell.exec", own, policy.RuleApproveAlways, policy.RuleApproveAlways},
+		{policy.Approvals{Mode: policy.ApproveAlways}, "web.fetch", own, "", ""},
+		{policy.Approvals{Mode: policy.ApproveNever}, "shell.exec", own, "", ""},
+		{listed, "fs.read", reading("x"), policy.RuleApproveAlways, policy.RuleApproveAlways},
+		{listed, "web.fetch", own, "", policy.RuleApproveTainted},
+		{listed, "web.search", own, "", ""},
+	} {
+		p := newPolicy(t, policy.Options{ShellEnabled: true, Approvals: c.set})
+		d := p.Authorize(request(c.tool, corebot.RoleAdmin, c.target))
+		if !d.Allow {
+			t.Fatalf("%s of %+v is denied: %+v", c.tool, c.target, d)
+		}
+		if clean, tainted := p.NeedsApproval(c.tool, d, false), p.NeedsApproval(c.tool, d, true); clean != c.clean || tainted != c.tainted {
+			t.Errorf("%s of %+v by %+v: got %q and %q, want %q and %q", c.tool, c.target, c.set, clean, tainted, c.clean, c.tainted)
+		}
+	}
+}
+
+func TestAnApprovalIsAskedForWhoeverHasTheToolByAGrant(t *testing.T) {
+	p := newPolicy(t, policy.Options{Grants: []corebot.ToolGrant{{Tool: "mcp.reload", Principal: ann}}})
+	d := p.Authorize(request("mcp.reload", corebot.RoleNormal, own))
+	if !d.Allow || p.NeedsApproval("mcp.reload", d, true) != policy.RuleApproveTainted {
+		t.Errorf("got %+v", d)
+	}
+}
+
+func TestApprovalsNameTools(t *testing.T) {
+	for _, a := range []policy.Approvals{{Mode: "sometimes"}, {Always: []string{""}}, {Tainted: []string{"a*b"}}} {
+		if _, err := policy.New(policy.Options{Approvals: a}); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+}
+
+func TestWhatTheOperatorWroteIsToldFromTheRest(t *testing.T) {
+	for path, want := range map[string]bool{
+		"IDENTITY.md": true, "skills/x/SKILL.md": true, "memory": true, "./memory//MEMORY.md": true,
+		"notes.md": false, ".": false, "memory.md": false, "chats/x/MEMORY.md": false, "../IDENTITY.md": false, "memory/../notes.md": false,
+	} {
+		if got := policy.OperatorsText(policy.Target{Path: path}); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	if !policy.OperatorsText(policy.Target{Scope: policy.ScopeGlobal}) || policy.OperatorsText(policy.Target{Scope: policy.ScopeChat}) || policy.OperatorsText(policy.Target{}) {
+		t.Error("the scopes of memory are taken for one another")
+	}
+}

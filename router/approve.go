@@ -1,0 +1,113 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/policy"
+)
+
+// Approvals keeps the calls that wait for an admin's word.
+type Approvals interface {
+	// Approval gives one, however it stands; one that is not known is [corebot.ErrNotFound].
+	Approval(ctx context.Context, id int64) (corebot.Approval, error)
+	// Decide stores the command, what it does to the approval (0: nothing) and the notice in one commit. notice words what came of it: nil,
+	// [*corebot.Resolved] for one that was resolved before, or [corebot.ErrNotFound].
+	Decide(ctx context.Context, m corebot.Message, id int64, state corebot.ApprovalState, by corebot.AuditEvent, notice func(error) corebot.Message) (corebot.Receipt, error)
+}
+
+// awaits ends the claim of a turn that cannot go on before an admin has spoken. The message keeps its place; its chat, and the admins' chat if
+// there is one, are shown the whole call, once: the notices are the same however often the turn is claimed.
+func (r *Router) awaits(d corebot.Delivery, done corebot.Result, a corebot.Approval) corebot.Result {
+	text := request(a)
+	replies := []corebot.Message{notice(d, fmt.Sprintf("approval-%d", a.ID), text)}
+	if to := r.opts.AdminChat; to != (corebot.Key{}) && to != d.Message.Key {
+		replies = append(replies, corebot.Message{
+			ID: fmt.Sprintf("approval/%d", a.ID), Direction: corebot.Outbound, Key: to, Kind: corebot.KindNotice,
+			Parts: corebot.TextPart(fmt.Sprintf("In the chat %s:\n%s", a.Key, text)),
+		})
+	}
+	return corebot.Result{
+		Outcome: corebot.Outcome{Verb: corebot.Wait, At: a.ExpiresAt, Reason: corebot.AwaitingApproval},
+		Replies: replies, Spent: done.Spent,
+	}
+}
+
+// request shows an admin what is to be approved: all of it, and why he is asked.
+func request(a corebot.Approval) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Approval %d: an admin has to approve this call before it runs", a.ID)
+	switch {
+	case a.Rule == policy.RuleApproveTainted && a.Taint != "":
+		fmt.Fprintf(&b, ", because the turn has read text from outside (%s)", corebot.Plainly(a.Taint))
+	case a.Taint != "":
+		fmt.Fprintf(&b, "; the turn has read text from outside (%s)", corebot.Plainly(a.Taint))
+	}
+	fmt.Fprintf(&b, ".\n\n%s\n\non behalf of: %s\n", a.Bound, a.Principal)
+	fmt.Fprintf(&b, "/approve %d or /deny %d, until %s.", a.ID, a.ID, a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
+	return b.String()
+}
+
+// decide accepts an /approve or a /deny. In its own chat an admin of that decides, elsewhere one who is admin everywhere; nobody else hears
+// whether there is such a call at all.
+func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Command, state corebot.ApprovalState) (corebot.Receipt, error) {
+	id, err := corebot.ParseApprovalID(c.Args)
+	if err != nil {
+		return r.ledger.Answer(ctx, m, controlNotice(m, c, fmt.Sprintf("Say which one, by its number: %s ID. /status tells what waits in this chat.", c.Name)))
+	}
+	a, err := r.opts.Approvals.Approval(ctx, id)
+	if err != nil && !errors.Is(err, corebot.ErrNotFound) {
+		return corebot.Receipt{}, fmt.Errorf("look for approval %d: %w", id, err)
+	}
+	by, denied, err := r.mayDecide(ctx, m, c, a)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	if denied != "" || a.ID == 0 {
+		id = 0
+	}
+	return r.opts.Approvals.Decide(ctx, m, id, state, by, func(err error) corebot.Message {
+		switch again := (*corebot.Resolved)(nil); {
+		case denied != "":
+			return controlNotice(m, c, denied)
+		case errors.As(err, &again):
+			return controlNotice(m, c, sentence(again.Error()))
+		case err != nil:
+			return controlNotice(m, c, fmt.Sprintf("There is no call %s to say that about.", c.Args))
+		case state == corebot.ApprovalApproved:
+			return controlNotice(m, c, fmt.Sprintf("Approved: %s runs now, if nothing has changed.", a.Bound.Tool))
+		}
+		return controlNotice(m, c, fmt.Sprintf("Denied: %s does not run.", a.Bound.Tool))
+	})
+}
+
+// mayDecide asks the policy whether a command may act on a call, and gives what the audit says of it. One that is not known is asked for as one
+// of the chat where the command was said.
+func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Command, a corebot.Approval) (by corebot.AuditEvent, denied string, err error) {
+	here, err := r.roles.RoleOf(ctx, m.Sender, m.Key)
+	if err != nil {
+		return by, "", err
+	}
+	request := policy.Request{Tool: c.Name, Role: here, There: here, Principal: m.Sender, Key: m.Key, Target: policy.Target{Chat: m.Key}}
+	if a.ID != 0 && a.Key != m.Key {
+		if request.There, err = r.roles.RoleOf(ctx, m.Sender, corebot.Key{}); err != nil {
+			return by, "", err
+		}
+		request.Target = policy.Target{Chat: a.Key}
+	}
+	decision := r.policy.Authorize(request)
+	by = corebot.AuditEvent{
+		Event: "approval" + strings.Replace(c.Name, "/", ".", 1), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: here, Entry: "command",
+		Rule: decision.Rule, Args: fmt.Sprintf(`{"id":%d}`, a.ID),
+	}
+	if !decision.Allow {
+		by.Outcome, denied = corebot.OutcomeDenied, "Only an admin can say that: of the chat that the call is made in, or everywhere."
+	}
+	return by, denied, nil
+}
+
+// sentence makes an error one.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }

@@ -1,0 +1,214 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// Approvals keeps the calls that wait for an admin's word. Each is resolved once, by whoever is first; every resolution leaves an audit event
+// and wakes the lane, in the commit that makes it.
+type Approvals struct {
+	db *DB
+	by corebot.AuditEvent
+}
+
+// NewApprovals are the approvals of a database, in the hands of the operator.
+func NewApprovals(db *DB) *Approvals { return &Approvals{db, byOperator()} }
+
+// As gives the approvals into other hands, as [DeadLetters.As] does.
+func (a *Approvals) As(by corebot.AuditEvent) *Approvals { return &Approvals{a.db, by} }
+
+const approvalColumns = `SELECT a.id, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
+	a.tool, a.args, a.dir, a.files, a.digest, a.rule, a.taint, a.state, a.created_at, a.expires_at, a.resolved_at, a.resolved_by
+	FROM approvals a JOIN message_life m ON m.id = a.life_id JOIN lanes l ON l.id = m.lane_id `
+
+var (
+	approvalByID  = &query{approvalColumns + `WHERE a.id = ?`}
+	awaitedOfLife = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.life_id = ?`}
+	listAwaited   = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.expires_at > ? ORDER BY a.id LIMIT ? + 0`}
+	awaitedInChat = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.expires_at > ? AND l.direction = 1
+		AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY a.id`}
+	resolveApproval = &query{`UPDATE approvals SET state = ?, resolved_at = ?, resolved_by = ? WHERE id = ? AND state = 'awaiting'`}
+	wakeAwaiting    = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?) WHERE id = (SELECT lane_id FROM message_life WHERE id = ?)
+		AND leased = 0 AND waiting = '` + corebot.AwaitingApproval + `'`}
+)
+
+func scanApproval(s scanner) (a corebot.Approval, err error) {
+	var args, files string
+	var digest []byte
+	k := &a.Key
+	err = s.Scan(&a.ID, &a.Life, &a.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &a.Principal.ID,
+		&a.Bound.Tool, &args, &a.Bound.Dir, &files, &digest, &a.Rule, &a.Taint, (*string)(&a.State),
+		moment{&a.CreatedAt}, moment{&a.ExpiresAt}, moment{&a.ResolvedAt}, &a.By)
+	if err != nil {
+		return a, err
+	}
+	a.Principal.Channel, a.Principal.Account, a.Bound.Args = k.Channel, k.Account, json.RawMessage(args)
+	if files != "" {
+		err = json.Unmarshal([]byte(files), &a.Bound.Files)
+	}
+	if sum := a.Bound.Digest(); err != nil || !bytes.Equal(sum[:], digest) {
+		return a, fmt.Errorf("what is stored of approval %d is not what it was given for", a.ID)
+	}
+	return a, nil
+}
+
+// Awaited lists what an admin has to say a word about, oldest first, at most limit.
+func (a *Approvals) Awaited(ctx context.Context, limit int) ([]corebot.Approval, error) {
+	return a.list(ctx, listAwaited, time.Now(), limit)
+}
+
+func (a *Approvals) list(ctx context.Context, q *query, args ...any) (out []corebot.Approval, err error) {
+	err = a.db.reader.each(ctx, q, func(s scanner) error {
+		found, err := scanApproval(s)
+		out = append(out, found)
+		return err
+	}, args...)
+	return out, err
+}
+
+// Approval gives one, however it stands; one that is not known is [corebot.ErrNotFound].
+func (a *Approvals) Approval(ctx context.Context, id int64) (corebot.Approval, error) {
+	found, err := a.list(ctx, approvalByID, id)
+	if err == nil && len(found) == 0 {
+		err = unknownApproval(id)
+	}
+	if err != nil {
+		return corebot.Approval{}, err
+	}
+	return found[0], nil
+}
+
+func unknownApproval(id int64) error { return fmt.Errorf("approval %d: %w", id, corebot.ErrNotFound) }
+
+// Resolve says yes or no to a call. One that was resolved or whose time is over is [*corebot.Resolved], one that is not known
+// [corebot.ErrNotFound].
+func (a *Approvals) Resolve(ctx context.Context, id int64, state corebot.ApprovalState) error {
+	return a.db.write(ctx, resolution(state), func(t *tx) error { return a.resolveTx(t, id, state) })
+}
+
+// Decide accepts an /approve or a /deny: its life, what it does to the approval (id 0: nothing), and the notice are one commit. notice words what came
+// of it: nil, [*corebot.Resolved] or [corebot.ErrNotFound]. by goes to the audit, also when it says denied. A duplicate changes nothing.
+func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, state corebot.ApprovalState, by corebot.AuditEvent, notice func(error) corebot.Message) (r corebot.Receipt, err error) {
+	control := &pack([]corebot.Message{m})[0]
+	hands := a.As(by)
+	err = a.db.write(ctx, resolution(state), func(t *tx) (err error) {
+		awaited, err := stillAwaitedTx(t, id)
+		if err != nil {
+			return err
+		}
+		if r, err = a.db.controlTx(t, control, awaited); err != nil || r.Duplicate {
+			return err
+		}
+		verdict := corebot.ErrNotFound
+		switch {
+		case by.Outcome == corebot.OutcomeDenied:
+			err = auditTx(t, []corebot.AuditEvent{by})
+		case id != 0:
+			verdict = hands.resolveTx(t, id, state)
+			if again := (*corebot.Resolved)(nil); verdict != nil && !errors.As(verdict, &again) && !errors.Is(verdict, corebot.ErrNotFound) {
+				err = verdict
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return noticeTx(t, &pack([]corebot.Message{notice(verdict)})[0], r.Life)
+	})
+	return r, err
+}
+
+// resolution names an operation of the writer.
+func resolution(state corebot.ApprovalState) string {
+	if state == corebot.ApprovalApproved {
+		return "approve"
+	}
+	return "deny"
+}
+
+// stillAwaitedTx says whether there is something to resolve.
+func stillAwaitedTx(t *tx, id int64) (bool, error) {
+	a, found, err := approvalTx(t, approvalByID, id)
+	return found && a.State == corebot.ApprovalAwaited && a.ExpiresAt.After(t.now), err
+}
+
+func approvalTx(t *tx, q *query, args ...any) (a corebot.Approval, found bool, err error) {
+	err = t.each(q, func(s scanner) error {
+		found = true
+		a, err = scanApproval(s)
+		return err
+	}, args...)
+	return a, found, err
+}
+
+// resolveTx checks its rules before it writes.
+func (a *Approvals) resolveTx(t *tx, id int64, state corebot.ApprovalState) error {
+	if state != corebot.ApprovalApproved && state != corebot.ApprovalDenied {
+		return fmt.Errorf("%w: an approval cannot be made %q", corebot.ErrInvalid, state)
+	}
+	found, known, err := approvalTx(t, approvalByID, id)
+	switch {
+	case err != nil:
+		return err
+	case !known:
+		return unknownApproval(id)
+	case found.State == corebot.ApprovalAwaited && !found.ExpiresAt.After(t.now): // its lane has not been claimed for it yet
+		found.State = corebot.ApprovalExpired
+		return &corebot.Resolved{Approval: found}
+	case found.State != corebot.ApprovalAwaited:
+		return &corebot.Resolved{Approval: found}
+	}
+	return closeTx(t, found, state, maker(a.by), a.by)
+}
+
+// closeTx ends the wait of one call, notes who ended it, and has its turn go on.
+func closeTx(t *tx, a corebot.Approval, state corebot.ApprovalState, who string, by corebot.AuditEvent) error {
+	if _, err := t.exec(resolveApproval, string(state), t.now, who, a.ID); err != nil {
+		return err
+	}
+	if _, err := t.exec(wakeAwaiting, t.now, a.Life); err != nil {
+		return err
+	}
+	t.wake(corebot.InboundPool, t.now.UnixMilli())
+	t.resolved = append(t.resolved, state)
+	event := map[corebot.ApprovalState]string{
+		corebot.ApprovalApproved: "approval.approve", corebot.ApprovalDenied: "approval.deny", corebot.ApprovalExpired: "approval.expire",
+	}[state]
+	return changeTx(t, by, event, a.Key, map[string]any{
+		"id": a.ID, "tool": a.Bound.Tool, "messageId": a.MessageID, "chat": a.Key.String(), "principal": a.Principal.String(), "by": who,
+	})
+}
+
+// itself is who ends the wait of a call when nobody has.
+const itself = "corebot"
+
+// denyAwaitedTx ends the wait of the calls of a message that goes on, or ends, without them.
+func denyAwaitedTx(t *tx, life int64, by corebot.AuditEvent) error {
+	a, found, err := approvalTx(t, awaitedOfLife, life)
+	if err != nil || !found { // a turn waits for one call at a time
+		return err
+	}
+	who := by.Principal.String()
+	if by.Principal == (corebot.Principal{}) {
+		who, by.Entry = itself, itself
+	}
+	return closeTx(t, a, corebot.ApprovalDenied, who, by)
+}
+
+// CanApprove says whether anybody is known who may approve a call of a chat: an admin of it, or everywhere.
+func (g *Grants) CanApprove(ctx context.Context, k corebot.Key) (bool, error) {
+	var n int64
+	_, err := g.db.reader.one(ctx, countApprovers, []any{&n}, scopeOf(wholeChat(k)), scopeOf(k))
+	if err != nil {
+		return false, fmt.Errorf("look for an admin of %s: %w", k, err)
+	}
+	return n > 0, nil
+}
+
+var countApprovers = &query{`SELECT COUNT(*) FROM grants WHERE role = 'admin' AND scope IN ('', ?, ?)`}

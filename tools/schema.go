@@ -1,0 +1,275 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/corebot/corebot/internal/redact"
+)
+
+const (
+	maxSchema      = 64 << 10 // bytes
+	maxSchemaDepth = 64       // arrays and objects inside one another
+	maxSubschemas  = 2_000    // with every reference written out
+)
+
+// readSchema makes a schema of somebody else fit to be offered and checked with. checker is nil if the schema contains itself.
+func readSchema(raw json.RawMessage) (tidy json.RawMessage, checker *jsonschema.Resolved, err error) {
+	if len(raw) > maxSchema {
+		return nil, nil, fmt.Errorf("it has %d bytes, the limit is %d", len(raw), maxSchema)
+	}
+	if tidy, err = tidyJSON(raw); err != nil {
+		return nil, nil, err
+	}
+	var root map[string]any
+	if err := json.Unmarshal(tidy, &root); err != nil || root == nil {
+		return nil, nil, errors.New("it is no object")
+	}
+	if root["type"] != "object" {
+		return nil, nil, errors.New(`its type is not "object"`)
+	}
+	if _, ok := root["properties"]; !ok { // which some providers insist on
+		tidy = append(bytes.TrimSuffix(tidy, []byte("}")), `,"properties":{}}`...)
+	}
+	w := &expansion{root: root}
+	if err := w.apply(root, []step{{to: "#"}}, 0); err != nil {
+		return nil, nil, err
+	}
+	if err := w.definitions(root); err != nil {
+		return nil, nil, err
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(tidy, &s); err != nil {
+		return nil, nil, err
+	}
+	if checker, err = s.Resolve(nil); err != nil || w.recursive {
+		checker = nil
+	}
+	return tidy, checker, err
+}
+
+// tidyJSON writes a document again: compact, in its order, and without invisible characters. Doubled names, depth and bytes that are not UTF-8 are
+// refused.
+func tidyJSON(raw json.RawMessage) (json.RawMessage, error) {
+	if err := wellFormed(raw); err != nil {
+		return nil, fmt.Errorf("%s", strings.Replace(err.Error(), "the arguments", "it", 1))
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := copyValue(d, enc, &out, 0); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func copyValue(d *json.Decoder, enc *json.Encoder, out *bytes.Buffer, depth int) error {
+	tok, err := d.Token()
+	if err != nil {
+		return err
+	}
+	open, ok := tok.(json.Delim)
+	if !ok {
+		return copyScalar(tok, enc, out)
+	}
+	if depth >= maxSchemaDepth {
+		return fmt.Errorf("nested deeper than %d", maxSchemaDepth)
+	}
+	out.WriteRune(rune(open))
+	for first := true; d.More(); first = false {
+		if !first {
+			out.WriteByte(',')
+		}
+		if open == '{' {
+			name, err := d.Token()
+			if err == nil {
+				err = copyScalar(name, enc, out)
+			}
+			if err != nil {
+				return err
+			}
+			out.WriteByte(':')
+		}
+		if err := copyValue(d, enc, out, depth+1); err != nil {
+			return err
+		}
+	}
+	end, err := d.Token()
+	if err == nil {
+		out.WriteString(fmt.Sprint(end))
+	}
+	return err
+}
+
+func copyScalar(tok json.Token, enc *json.Encoder, out *bytes.Buffer) error {
+	if text, ok := tok.(string); ok {
+		tok = redact.Visible(text)
+	}
+	err := enc.Encode(tok)
+	out.Truncate(out.Len() - 1) // the encoder ends with a line end
+	return err
+}
+
+// expansion follows a schema as a check of arguments would, with every reference written out, and counts. What it refuses would make a check take
+// time that grows without bound.
+type expansion struct {
+	root      map[string]any
+	visited   int
+	recursive bool // the schema contains itself
+}
+
+// step is a reference that is being followed, and how far into the arguments it stands.
+type step struct {
+	to    string
+	depth int
+}
+
+// Keywords with schemas below them: those that look at the same value as the schema around them, and those that look at a part of it.
+func sameValue() []string {
+	return []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
+}
+
+func partOfValue() []string {
+	return []string{
+		"properties", "patternProperties", "additionalProperties", "propertyNames", "unevaluatedProperties",
+		"items", "prefixItems", "additionalItems", "contains", "unevaluatedItems", "contentSchema",
+	}
+}
+
+// apply counts a schema and what is below it. path are the references that led to it.
+func (e *expansion) apply(node any, path []step, depth int) error {
+	schema, ok := node.(map[string]any)
+	if !ok {
+		return nil // true and false are schemas as well
+	}
+	if e.visited++; e.visited > maxSubschemas {
+		return fmt.Errorf("with its references written out it has more than %d parts", maxSubschemas)
+	}
+	for _, name := range sameValue() {
+		if err := e.each(name, schema[name], path, depth); err != nil {
+			return err
+		}
+	}
+	for _, name := range partOfValue() {
+		if err := e.each(name, schema[name], path, depth+1); err != nil {
+			return err
+		}
+	}
+	return e.follow(schema, path, depth)
+}
+
+// each applies the schemas that are the value of a keyword: one, a list, or several by name.
+func (e *expansion) each(keyword string, value any, path []step, depth int) error {
+	switch v := value.(type) {
+	case []any:
+		for _, s := range v {
+			if err := e.apply(s, path, depth); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		if !byName(keyword) {
+			return e.apply(v, path, depth)
+		}
+		for _, s := range v {
+			if err := e.apply(s, path, depth); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// byName says whether the value of a keyword has schemas by the names of properties.
+func byName(keyword string) bool {
+	switch keyword {
+	case "properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions":
+		return true
+	}
+	return false
+}
+
+// follow applies what the schema refers to.
+func (e *expansion) follow(schema map[string]any, path []step, depth int) error {
+	for _, name := range []string{"$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor"} {
+		if _, ok := schema[name]; ok {
+			return fmt.Errorf("it has a %s, which is not supported", name)
+		}
+	}
+	if _, ok := schema["$id"]; ok && e.visited > 1 { // of the outermost schema it is a name and no more
+		return errors.New("it has an $id inside, which is not supported")
+	}
+	to, ok := schema["$ref"].(string)
+	if !ok {
+		return nil
+	}
+	target, err := e.lookUp(to)
+	if err != nil {
+		return err
+	}
+	for _, s := range path {
+		switch {
+		case s.to == to && s.depth == depth:
+			return fmt.Errorf("its reference %q leads back to itself", to)
+		case s.to == to:
+			e.recursive = true
+			return nil
+		}
+	}
+	return e.apply(target, append(path[:len(path):len(path)], step{to, depth}), depth)
+}
+
+// lookUp finds what a reference inside the document means.
+func (e *expansion) lookUp(ref string) (any, error) {
+	pointer, ok := strings.CutPrefix(ref, "#")
+	if !ok || pointer != "" && !strings.HasPrefix(pointer, "/") {
+		return nil, fmt.Errorf("its reference %.200q leads out of the schema", ref)
+	}
+	var at any = e.root
+	if pointer == "" {
+		return at, nil
+	}
+	for part := range strings.SplitSeq(pointer[1:], "/") {
+		if at, ok = member(at, part); !ok {
+			return nil, fmt.Errorf("its reference %.200q leads nowhere", ref)
+		}
+	}
+	return at, nil
+}
+
+// member is the part of a value that one part of a JSON pointer, in a URI fragment, means.
+func member(of any, part string) (any, bool) {
+	part, err := url.PathUnescape(part)
+	if err != nil {
+		return nil, false
+	}
+	switch v := of.(type) {
+	case map[string]any:
+		m, ok := v[strings.NewReplacer("~1", "/", "~0", "~").Replace(part)]
+		return m, ok
+	case []any:
+		if i, err := strconv.Atoi(part); err == nil && i >= 0 && i < len(v) {
+			return v[i], true
+		}
+	}
+	return nil, false
+}
+
+// definitions looks at what only references reach: the library follows them all, used or not.
+func (e *expansion) definitions(root map[string]any) error {
+	for _, name := range []string{"$defs", "definitions"} {
+		if err := e.each(name, root[name], []step{{to: "#", depth: -1}}, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
