@@ -33,7 +33,7 @@ func TestEveryRuleTellsWhenItAppliesAndWhatItSays(t *testing.T) {
 		if (r.when == nil) != (r.on == "") || (r.who == anyone) != (r.reason == "") || strings.Contains(r.on+r.reason, "|") || r.targeted && r.when == nil {
 			t.Errorf("%s for %s: on %q, reason %q", r.name, r.tool, r.on, r.reason)
 		}
-		if r.grantable && r.who != admins && r.who != adminsThere {
+		if r.grantable && !slices.Contains([]who{admins, adminsThere, adminsEverywhere}, r.who) {
 			t.Errorf("%s for %s: there is nothing to grant", r.name, r.tool)
 		}
 	}
@@ -59,9 +59,8 @@ where none does, the call is denied** (` + "`default`" + `). The name of the rul
 - **Roles** are *admin* and *normal*. A role belongs to a sender (channel, account, immutable id), in one chat or everywhere; a sender without an id is normal. That the
   owner of a group is admin makes none of its members one.
 - A turn with text of several people has **the lowest of their roles**. A replayed message has its sender's role of today.
-- **An admin in one chat** may use there, beside the tools that act on that chat, those that act on all: the global memory, the protected files, the dead letters. Make admin
-  in one chat only whom you would trust with these.
-- *Admin there too* is: admin in the chat of the turn **and** in what the call acts on. Who is admin in one chat only is nobody in the others.
+- **An admin in one chat** is nobody in the others. *Admin there too* is: admin in the chat of the turn and in what the call acts on; what all chats share (the global memory, the
+  protected files, the dead letters, the MCP servers) takes an *admin everywhere*.
 - A tool that is denied whatever it is used on is not even offered to the model.
 - A call that is allowed because of who asks has its decision in the audit before it runs; if that cannot be written, it does not run.
 `
@@ -129,7 +128,7 @@ func writeRule(b *strings.Builder, r rule, tools []string) {
 }
 
 func whoText(w who) string {
-	return map[who]string{nobody: "nobody", admins: "admin", adminsThere: "admin there too", anyone: "everybody"}[w]
+	return map[who]string{nobody: "nobody", admins: "admin", adminsThere: "admin there too", adminsEverywhere: "admin everywhere", anyone: "everybody"}[w]
 }
 
 // writeTools writes what each tool is to each role.
@@ -140,7 +139,7 @@ func writeTools(b *strings.Builder, p *Policy) {
 	slices.Sort(tools)
 	for _, tool := range tools {
 		fmt.Fprintf(b, "| `%s` |", tool)
-		for _, r := range []Request{{Role: corebot.RoleNormal}, {Role: corebot.RoleAdmin, There: corebot.RoleNormal}, {Role: corebot.RoleAdmin, There: corebot.RoleAdmin}} {
+		for _, r := range []Request{{Role: corebot.RoleNormal}, {Role: corebot.RoleAdmin, There: corebot.RoleNormal}, {Role: corebot.RoleAdmin, There: corebot.RoleAdmin, Everywhere: corebot.RoleAdmin}} {
 			r.Tool, r.Principal = tool, corebot.Principal{ID: "x"}
 			fmt.Fprintf(b, " %s |", p.cell(r))
 		}

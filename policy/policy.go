@@ -55,6 +55,7 @@ type Request struct {
 	Privileged bool   // the tool says of itself that only admins should have it
 	Role       corebot.Role
 	There      corebot.Role // in what the target acts on: another conversation, or everywhere; a role may hold in one conversation only
+	Everywhere corebot.Role // in all conversations
 	Principal  corebot.Principal
 	Others     []corebot.Principal // whose text is in the turn as well
 	Key        corebot.Key         // the conversation of the turn

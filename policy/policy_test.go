@@ -38,7 +38,7 @@ func newPolicy(t testing.TB, o policy.Options) *policy.Policy {
 }
 
 func request(tool string, role corebot.Role, target policy.Target) policy.Request {
-	return policy.Request{Tool: tool, Role: role, There: role, Principal: ann, Key: here, Target: target}
+	return policy.Request{Tool: tool, Role: role, There: role, Everywhere: role, Principal: ann, Key: here, Target: target}
 }
 
 func TestEveryRuleForEveryRole(t *testing.T) {
@@ -158,7 +158,7 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 			if got.Allow == (got.Reason != "") {
 				t.Errorf("%s as %s: reason %q beside allow=%v", c.tool, role, got.Reason, got.Allow)
 			}
-			if got.Allow && !p.Visible(policy.Request{Tool: c.tool, Role: role, Principal: ann}) {
+			if got.Allow && !p.Visible(policy.Request{Tool: c.tool, Role: role, Everywhere: role, Principal: ann}) {
 				t.Errorf("%s as %s is allowed but not visible", c.tool, role)
 			}
 		}
@@ -214,6 +214,31 @@ func TestATurnOfSeveralPeopleGivesNoneOfThemARole(t *testing.T) {
 		r.Others = []corebot.Principal{bob}
 		if got := p.Authorize(r); got.Allow || got.Rule != rule {
 			t.Errorf("%s with text of another: got %+v, want %s", r.Tool, got, rule)
+		}
+	}
+}
+
+// What all conversations share takes an admin of all, and is not offered to an admin of one.
+func TestAnAdminOfOneConversationReachesNothingThatAllShare(t *testing.T) {
+	p := newPolicy(t, policy.Options{})
+	for _, c := range []struct {
+		tool    string
+		target  policy.Target
+		rule    string
+		offered bool
+	}{
+		{"fs.write", writing("USER.md"), "protected-path", true},
+		{"fs.edit", writing("skills/x/SKILL.md"), "protected-path", true},
+		{"memory.write", scope(policy.ScopeGlobal), "memory-global", true},
+		{"bus.dead_letter.list", own, "dead-letters", false},
+		{"bus.dead_letter.replay", own, "dead-letters", false},
+		{"mcp.reload", own, "mcp-reload", false},
+		{"skills.enable", own, "skills-enable", false},
+	} {
+		r := request(c.tool, corebot.RoleAdmin, c.target)
+		r.There, r.Everywhere = corebot.RoleNormal, corebot.RoleNormal
+		if got := p.Authorize(r); got.Allow || got.Rule != c.rule || p.Visible(r) != c.offered {
+			t.Errorf("%s of %+v: %+v, offered %v", c.tool, c.target, got, p.Visible(r))
 		}
 	}
 }

@@ -12,9 +12,10 @@ import (
 type who uint8
 
 const (
-	nobody      who = iota
-	admins          // of the turn's conversation
-	adminsThere     // who are admin in what the call acts on as well
+	nobody           who = iota
+	admins               // of the turn's conversation
+	adminsThere          // who are admin in what the call acts on as well
+	adminsEverywhere     // for what all conversations share
 	anyone
 )
 
@@ -27,6 +28,8 @@ func (w who) has(r Request) bool {
 		return r.Role == corebot.RoleAdmin
 	case adminsThere:
 		return r.Role == corebot.RoleAdmin && r.There == corebot.RoleAdmin
+	case adminsEverywhere:
+		return r.Role == corebot.RoleAdmin && r.Everywhere == corebot.RoleAdmin
 	}
 	return false
 }
@@ -59,13 +62,13 @@ func filesAndMemory() []rule {
 		{name: "path-unusable", tool: "*", when: pathUnusable, on: "a path that leads out of the workspace or cannot be one", targeted: true, who: nobody, reason: "the path is not one of the workspace"},
 		{name: "path-missing", tool: "fs.*", when: pathMissing, on: "no path", targeted: true, who: nobody, reason: "the call does not say which path it touches"},
 		{name: "chat-files", tool: "*", when: chatFiles, on: "a path in the files of another conversation, or their common directory", targeted: true, who: nobody, reason: "the files of another conversation are closed to this one"},
-		{name: "protected-path", tool: "*", when: protectedWrite, on: "writing to " + protectedText(), targeted: true, who: admins, reason: "only an admin may change this file"},
+		{name: "protected-path", tool: "*", when: protectedWrite, on: "writing to " + protectedText(), targeted: true, who: adminsEverywhere, reason: "only an admin everywhere may change this file"},
 
 		{name: "shell-disabled", tool: "shell.*", when: shellDisabled, on: "`tools.shell.enabled` is false", who: nobody, reason: "the shell is not enabled"},
 		{name: "shell", tool: "shell.exec", who: admins, reason: "only an admin may run commands"},
 
 		{name: "memory-scope", tool: "memory.*", when: scopeUnknown, on: "a scope other than global and chat", targeted: true, who: nobody, reason: "the memory scope must be global or chat"},
-		{name: "memory-global", tool: "memory.write", when: globalScope, on: "the global memory", targeted: true, who: admins, reason: "only an admin may change the global memory"},
+		{name: "memory-global", tool: "memory.write", when: globalScope, on: "the global memory", targeted: true, who: adminsEverywhere, reason: "only an admin everywhere may change the global memory"},
 	}
 }
 
@@ -86,12 +89,12 @@ func keptForAdmins() []rule {
 		{name: "own-role", tool: "chat.set_role", when: ownRole, on: "the role of somebody who has text in the turn", targeted: true, who: nobody, reason: "nobody may change his own role"},
 		{name: "set-role-there", tool: "chat.set_role", when: roleElsewhere, on: "a role in another conversation, or everywhere", targeted: true, who: adminsThere, grantable: true, reason: "who is admin in one conversation may give roles in that one only"},
 		{name: "set-role", tool: "chat.set_role", who: admins, grantable: true, reason: "only an admin may give roles"},
-		{name: "mcp-reload", tool: "mcp.reload", who: admins, grantable: true, reason: "only an admin may reload the MCP servers"},
-		{name: "dead-letters", tool: "bus.dead_letter.list", who: admins, grantable: true, reason: "only an admin may reach the dead letters"},
-		{name: "dead-letters", tool: "bus.dead_letter.replay", who: admins, grantable: true, reason: "only an admin may reach the dead letters"},
+		{name: "mcp-reload", tool: "mcp.reload", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reload the MCP servers"},
+		{name: "dead-letters", tool: "bus.dead_letter.list", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reach the dead letters"},
+		{name: "dead-letters", tool: "bus.dead_letter.replay", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reach the dead letters"},
 		{name: "mcp-tools", tool: "mcp__*", who: admins, grantable: true, reason: "only an admin may use the tools of MCP servers"},
-		{name: "skills-enable", tool: "skills.enable", who: admins, reason: "only an admin may enable skills"},
-		{name: "skills-disable", tool: "skills.disable", who: admins, reason: "only an admin may disable skills"},
+		{name: "skills-enable", tool: "skills.enable", who: adminsEverywhere, reason: "only an admin everywhere may enable skills"},
+		{name: "skills-disable", tool: "skills.disable", who: adminsEverywhere, reason: "only an admin everywhere may disable skills"},
 		{name: "privileged", tool: "*", when: privileged, on: "a tool that is marked as privileged and has no rule above", who: admins, reason: "only an admin may use this tool"},
 	}
 }

@@ -107,9 +107,13 @@ func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 	if err != nil {
 		return nil, err
 	}
+	everywhere, err := b.roleEverywhere(ctx, who, role)
+	if err != nil {
+		return nil, err
+	}
 	return b.registry.Offer(func(t Tool) bool {
 		return b.policy.Visible(policy.Request{
-			Tool: t.name, Privileged: t.traits.Has(Privileged), Role: role, Principal: who.Principal, Others: who.Others, Key: who.Key,
+			Tool: t.name, Privileged: t.traits.Has(Privileged), Role: role, Everywhere: everywhere, Principal: who.Principal, Others: who.Others, Key: who.Key,
 		})
 	}), nil
 }
@@ -140,8 +144,12 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	if err != nil {
 		return corebot.ToolResult{}, err
 	}
+	everywhere, err := b.roleEverywhere(ctx, who, role)
+	if err != nil {
+		return corebot.ToolResult{}, err
+	}
 	decision := b.policy.Authorize(policy.Request{
-		Tool: tool.name, Privileged: tool.traits.Has(Privileged), Role: role, There: there,
+		Tool: tool.name, Privileged: tool.traits.Has(Privileged), Role: role, There: there, Everywhere: everywhere,
 		Principal: who.Principal, Others: who.Others, Key: who.Key, Target: target,
 	})
 	j.event.Rule, j.privileged = decision.Rule, decision.Privileged
@@ -154,6 +162,14 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 		}
 	}
 	return j.run(ctx, tool, args)
+}
+
+// roleEverywhere is the role that holds in all conversations. Who is not admin in his own is not admin in all.
+func (b *Box) roleEverywhere(ctx context.Context, who corebot.Caller, here corebot.Role) (corebot.Role, error) {
+	if here != corebot.RoleAdmin {
+		return here, nil
+	}
+	return b.role(ctx, who, corebot.Key{})
 }
 
 // roleThere is the role in what a call acts on. The zero key names no conversation: what holds there holds everywhere.

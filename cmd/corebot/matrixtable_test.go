@@ -19,13 +19,13 @@ func matrix() []cell {
 		{"fs.write", `{"path":"{chat}.md","content":"one"}`, "success open", "success open", "success open"},
 		{"fs.write", `{"path":"{dir}/own.md","content":"one"}`, "success open", "success open", "success open"},
 		{"fs.write", `{"path":"{otherdir}/x.md","content":"one"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
-		{"fs.write", `{"path":"skills/{chat}.md","content":"one"}`, "denied protected-path", "success protected-path", "success protected-path"},
-		{"fs.write", `{"path":"USER.md","content":"one"}`, "denied protected-path", "success protected-path", "success protected-path"},
+		{"fs.write", `{"path":"skills/{chat}.md","content":"one"}`, "denied protected-path", "denied protected-path", "success protected-path"},
+		{"fs.write", `{"path":"USER.md","content":"one"}`, "denied protected-path", "denied protected-path", "success protected-path"},
 		{"fs.write", `{"path":"../corebot.yaml","content":"one"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
 		{"fs.edit", `{"path":"{chat}.md","old":"one","new":"two"}`, "success open", "success open", "success open"},
 		{"fs.edit", `{"path":"{dir}/own.md","old":"one","new":"two"}`, "success open", "success open", "success open"},
 		{"fs.edit", `{"path":"{otherdir}/x.md","old":"one","new":"two"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
-		{"fs.edit", `{"path":"skills/{chat}.md","old":"one","new":"two"}`, "denied protected-path", "success protected-path", "success protected-path"},
+		{"fs.edit", `{"path":"skills/{chat}.md","old":"one","new":"two"}`, "denied protected-path", "denied protected-path", "success protected-path"},
 		{"fs.edit", `{"path":"/etc/passwd","old":"one","new":"two"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
 		{"fs.read", `{"path":"{chat}.md"}`, "success open", "success open", "success open"},
 		{"fs.read", `{"path":"{dir}/own.md"}`, "success open", "success open", "success open"},
@@ -39,7 +39,7 @@ func matrix() []cell {
 		{"fs.list", `{"path":".."}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
 
 		{"memory.write", `{"scope":"chat","content":"one"}`, "success open", "success open", "success open"},
-		{"memory.write", `{"scope":"global","content":"one"}`, "denied memory-global", "success memory-global", "success memory-global"},
+		{"memory.write", `{"scope":"global","content":"one"}`, "denied memory-global", "denied memory-global", "success memory-global"},
 		{"memory.write", `{"scope":"other","content":"one"}`, "denied memory-scope", "denied memory-scope", "denied memory-scope"},
 		{"memory.read", `{"scope":"chat"}`, "success open", "success open", "success open"},
 		{"memory.read", `{"scope":"global"}`, "success open", "success open", "success open"},
@@ -62,9 +62,9 @@ func matrix() []cell {
 		{"chat.set_role", `{"senderId":"{self}","role":"admin"}`, "denied own-role", "denied own-role", "denied own-role"},
 		{"chat.set_role", `{"senderId":"{self}","chatId":"{chat}","role":"admin"}`, "denied own-role", "denied own-role", "denied own-role"},
 
-		{"bus.dead_letter.list", `{}`, "denied dead-letters", "success dead-letters", "success dead-letters"},
-		{"bus.dead_letter.replay", `{"id":999999}`, "denied dead-letters", "error dead-letters", "error dead-letters"},
-		{"mcp.reload", `{}`, "denied mcp-reload", "success mcp-reload", "success mcp-reload"},
+		{"bus.dead_letter.list", `{}`, "denied dead-letters", "denied dead-letters", "success dead-letters"},
+		{"bus.dead_letter.replay", `{"id":999999}`, "denied dead-letters", "denied dead-letters", "error dead-letters"},
+		{"mcp.reload", `{}`, "denied mcp-reload", "denied mcp-reload", "success mcp-reload"},
 		{"shell.exec", `{"argv":["echo","one"]}`, "denied shell", "success shell", "success shell"},
 		{"web.fetch", `{"url":"http://127.0.0.1:1/"}`, "error open", "error open", "error open"},
 		{"web.search", `{"query":"one"}`, "error open", "error open", "error open"},
@@ -92,7 +92,10 @@ func offers(as effective, shell bool) []string {
 		"message.send", "web.fetch", "web.search",
 	}
 	if as != normal {
-		all = append(all, "bus.dead_letter.list", "bus.dead_letter.replay", "chat.set_role", "mcp.reload")
+		all = append(all, "chat.set_role")
+	}
+	if as == everywhere {
+		all = append(all, "bus.dead_letter.list", "bus.dead_letter.replay", "mcp.reload")
 	}
 	if as != normal && shell {
 		all = append(all, "shell.exec")
