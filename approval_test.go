@@ -39,7 +39,7 @@ func TestAnApprovalIsBoundToEachPartOfACall(t *testing.T) {
 		"a file that is gone":      bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", gone, other),
 		"one that is not named":    bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script),
 		"one more":                 bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, other, corebot.NamedFile{Path: "c"}),
-		"parts that run together":  bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/xa.sh", other),
+		"parts that run together":  bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/xa.shsha256:00", other),
 		"another order in objects": bound(t, "shell.exec", `{"a":1,"argv":["sh","a.sh"]}`, "chats/x", script, other),
 	} {
 		if approved.Drift(now) == "" {

@@ -24,6 +24,7 @@ const (
 	DefaultMaxMessage     = 4 << 20
 	DefaultPingEvery      = time.Minute
 	DefaultPingTime       = 10 * time.Second
+	DefaultGrace          = 2 * time.Second
 )
 
 // Trail takes events for the audit.
@@ -45,6 +46,7 @@ type Options struct {
 	MaxMessage     int           // bytes of one message of a server
 	PingEvery      time.Duration
 	PingTime       time.Duration // for the answer
+	Grace          time.Duration // for a program to go, each time that it is told to
 
 	Version   string                           // of Corebot, as servers are told
 	Env       func(name string) (string, bool) // where variables are looked up; os.LookupEnv
@@ -64,6 +66,7 @@ func (o Options) withDefaults() Options {
 	o.MaxMessage = cmp.Or(o.MaxMessage, DefaultMaxMessage)
 	o.PingEvery = cmp.Or(o.PingEvery, DefaultPingEvery)
 	o.PingTime = cmp.Or(o.PingTime, DefaultPingTime)
+	o.Grace = cmp.Or(o.Grace, DefaultGrace)
 	if o.Env == nil {
 		o.Env = os.LookupEnv
 	}
@@ -71,7 +74,7 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	if o.ConnectTimeout < 0 || o.Timeout < 0 || o.MaxTime < o.Timeout || o.MaxCalls < 0 || o.MaxMessage < 0 || o.PingEvery < 0 || o.PingTime < 0 {
+	if o.ConnectTimeout < 0 || o.Timeout < 0 || o.MaxTime < o.Timeout || o.MaxCalls < 0 || o.MaxMessage < 0 || o.PingEvery < 0 || o.PingTime < 0 || o.Grace < 0 {
 		return fmt.Errorf("%w: MCP servers: connect timeout %v, timeout %v, longest time %v, %d calls, %d bytes, ping every %v", corebot.ErrInvalid,
 			o.ConnectTimeout, o.Timeout, o.MaxTime, o.MaxCalls, o.MaxMessage, o.PingEvery)
 	}

@@ -38,7 +38,7 @@ func entry(kind string, more ...any) map[string]any {
 
 // everything lets all servers and tools pass.
 func everything(o mcp.Options) mcp.Options {
-	o.AllowedServers, o.AllowedTools = []string{"*"}, []string{"*"}
+	o.AllowedServers, o.AllowedTools, o.Grace = []string{"*"}, []string{"*"}, 50*time.Millisecond
 	return o
 }
 
@@ -113,7 +113,7 @@ func (r *rig) await(name string, wanted func(mcp.Status) bool) mcp.Status {
 			return s
 		}
 		if time.Now().After(deadline) {
-			r.t.Fatalf("the server is %+v", s)
+			r.t.Fatalf("the server %s is %+v", name, s)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (s *server) open(ctx context.Context) (*session, error) {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the server was not ready within %v", limit))
 	defer stop()
 	session, err := connect(ctx, dialing{
-		spec: s.spec, version: s.opts.Version, passEnv: s.opts.PassEnv, env: s.opts.Env, maxMessage: s.opts.MaxMessage,
+		spec: s.spec, version: s.opts.Version, passEnv: s.opts.PassEnv, env: s.opts.Env, maxMessage: s.opts.MaxMessage, grace: s.opts.Grace,
 		log: s.opts.Log.With().Str("server", s.spec.Name).Logger(), redactor: s.opts.Redactor, changed: s.toolsChanged,
 	})
 	if err != nil {

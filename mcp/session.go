@@ -22,7 +22,6 @@ import (
 )
 
 const (
-	stopGrace    = 2 * time.Second // for a program to go, each time that it is told to
 	discoverTime = 3 * time.Second // for a server to say whether it knows the newest version of the protocol
 	maxPages     = 100             // of a list of tools
 )
@@ -34,6 +33,7 @@ type dialing struct {
 	passEnv    []string
 	env        func(string) (string, bool)
 	maxMessage int
+	grace      time.Duration
 	log        zerolog.Logger
 	redactor   *redact.Redactor
 	changed    func() // the list of tools has changed; it must not block
@@ -44,6 +44,7 @@ type session struct {
 	client  *client.Client
 	http    *http.Client
 	process *process
+	grace   time.Duration // for the process to go
 	modern  bool
 
 	end  context.CancelCauseFunc
@@ -57,7 +58,7 @@ type session struct {
 // connect starts a server or reaches it, and agrees with it on a protocol, within the time of ctx. What fails is cleaned up. The session outlives
 // ctx.
 func connect(ctx context.Context, d dialing) (*session, error) {
-	s := &session{}
+	s := &session{grace: d.grace}
 	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
 	defer stop()
@@ -238,7 +239,7 @@ func (s *session) close() {
 			s.http.CloseIdleConnections()
 		}
 		if s.process != nil {
-			s.process.stop(stopGrace)
+			s.process.stop(s.grace)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func look(t *testing.T, addr, path string, headers map[string]string) (int, http
 }
 
 func TestAWebPageSeesNeitherStatusNorMetrics(t *testing.T) {
-	addr := watching(t, observability.Options{Hosts: []string{"bot.example.com"}})
+	addr := watching(t, observability.Options{AllowedHosts: []string{"bot.example.com"}})
 	for _, path := range []string{"/status", "/metrics", "/ready", "/health"} {
 		for _, c := range []struct {
 			header, value string

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -15,6 +16,8 @@ import (
 
 // NewLogger writes to out: for people when format is pretty, or auto and out is a terminal; else JSON, an event a line. Keys are
 // the same words everywhere: chat, message_id, execution, tool, attempt. ("message" is zerolog's own, the text of the event.)
+//
+// No line has anything that a terminal obeys beside the colours: what comes from outside is escaped in it.
 //
 // What hide knows for a secret is in no line; nil hides nothing.
 func NewLogger(out io.Writer, level, format string, hide *redact.Redactor) (zerolog.Logger, error) {
@@ -29,10 +32,24 @@ func NewLogger(out io.Writer, level, format string, hide *redact.Redactor) (zero
 	if hide != nil {
 		out = hide.Writer(out)
 	}
-	if pretty {
-		out = zerolog.ConsoleWriter{Out: out, TimeFormat: time.TimeOnly, NoColor: !colours}
+	if pretty { // it quotes texts in fields by itself, but neither lists nor the message
+		out = zerolog.ConsoleWriter{
+			Out: out, TimeFormat: time.TimeOnly, NoColor: !colours, FormatMessage: harmless,
+			FormatFieldValue: func(v any) string { return redact.Escaped(fmt.Sprintf("%s", v)) },
+		}
+	} else {
+		out = redact.EscapedWriter(out)
 	}
 	return zerolog.New(out).Level(l).With().Timestamp().Logger(), nil
+}
+
+// harmless is a message for people: what a terminal would obey in it stands there as a Go string's escape.
+func harmless(message any) string {
+	text, _ := message.(string)
+	if redact.Visible(text) != text {
+		text = strconv.QuoteToGraphic(text)
+	}
+	return text
 }
 
 func isTerminal(w io.Writer) bool {

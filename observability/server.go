@@ -27,10 +27,10 @@ const maxConnections = 512
 
 // Options of a [Server].
 type Options struct {
-	Addr   string   // port 0 picks one
-	Hosts  []string // names of the listener beside its address and localhost: see [listen.NewPages]
-	Token  string   // what /metrics and /status want as a bearer token; empty: nothing
-	Gather prometheus.Gatherer
+	Addr         string   // port 0 picks one
+	AllowedHosts []string // names of the listener beside its address and localhost: see [listen.NewPages]
+	Token        string   // what /metrics and /status want as a bearer token; empty: nothing
+	Gather       prometheus.Gatherer
 	// Ready gives the reasons why Corebot cannot accept or answer now; none means that it can.
 	Ready func(ctx context.Context) []string
 	// Status gives what /status shows, as JSON.
@@ -57,10 +57,9 @@ func NewServer(o Options) (*Server, error) {
 	if err := s.SetToken(o.Token); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	pages, err := listen.NewPages(l, o.Hosts)
+	pages, err := listen.NewPages(l, o.AllowedHosts)
 	if err != nil {
-		err = corebot.WithHint(fmt.Errorf("observability.allowed_hosts: %w", err), "write names without scheme and port, such as bot.example.com")
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(fmt.Errorf("observability: %w", err), l.Close())
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.health)

@@ -305,7 +305,7 @@ func TestWhoIsNoLongerAdminDoesNotGetWhatWasApproved(t *testing.T) {
 		c.SayAs("boss", "a", "yes", "/approve 1")
 		pass(time.Second)
 		c.WantEnd("1", corebot.EndAnswered)
-		if r := c.results(); c.runs.Load() != 0 || len(r) != 2 || r[1] != "denied: only an admin may reload the MCP servers" {
+		if r := c.results(); c.runs.Load() != 0 || len(r) != 2 || !strings.HasPrefix(r[1], "denied: only an admin") {
 			t.Errorf("it ran %d times; the model was told %q", c.runs.Load(), r)
 		}
 	})
@@ -317,13 +317,15 @@ func TestAToolThatIsGoneEndsTheWait(t *testing.T) {
 		first.SayAs("root", "a", "1", "read the page")
 		pass(time.Second)
 		first.Crash()
-		k := apptest.New(t, apptest.Options{Dir: first.Dir, Model: apptest.Script(apptest.Text("done")), Tools: []tools.Tool{reads()}}).Start()
+		k := apptest.New(t, apptest.Options{Dir: first.Dir, Model: apptest.Script(apptest.After(5*time.Minute, apptest.Text("done"))), Tools: []tools.Tool{reads()}}).Start()
 		c := counter{k, first.runs}
 		pass(16 * time.Minute)
-		c.WantEnd("1", corebot.EndAnswered)
+		c.WantEnd("1", "") // the model has been told, and thinks about it
 		if got := c.state(t, 1); got.State != corebot.ApprovalDenied || got.By != "corebot" {
 			t.Errorf("it is %s by %q", got.State, got.By)
 		}
+		pass(5 * time.Minute)
+		c.WantEnd("1", corebot.EndAnswered)
 		if r := c.results(); len(r) != 2 || !strings.HasPrefix(r[1], "unknown_tool: ") {
 			t.Errorf("the model was told %q", r)
 		}

@@ -136,7 +136,7 @@ func prepare(box Mailbox, o Options) (*Webhook, error) {
 func (w *Webhook) attach(l net.Listener) (err error) {
 	w.listener, w.addr = l, l.Addr().String()
 	if w.pages, err = listen.NewPages(l, w.opts.AllowedHosts); err != nil {
-		return corebot.WithHint(fmt.Errorf("webhook.allowed_hosts: %w", err), "write names without scheme and port, such as bot.example.com")
+		return fmt.Errorf("webhook: %w", err)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot/internal/redact"
 )
 
 func jsonFlag(cmd *cobra.Command, to *bool) {
@@ -16,7 +18,7 @@ func jsonFlag(cmd *cobra.Command, to *bool) {
 
 // printJSON prints one object on one line.
 func printJSON(cmd *cobra.Command, v any) error {
-	enc := json.NewEncoder(cmd.OutOrStdout())
+	enc := json.NewEncoder(redact.EscapedWriter(cmd.OutOrStdout()))
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }

@@ -62,7 +62,7 @@ func ReadStatus(ctx context.Context, db *storage.DB, a corebot.Accounting) (Stat
 func (a *App) observe(version string, g prometheus.Gatherer) (*observability.Server, error) {
 	since := time.Now()
 	return observability.NewServer(observability.Options{
-		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(), Hosts: a.config.Observability.Hosts.Values(), Gather: g, Log: a.log,
+		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(), AllowedHosts: a.config.Observability.AllowedHosts.Values(), Gather: g, Log: a.log,
 		Ready: a.notReady,
 		Status: func(ctx context.Context) (any, error) {
 			s, err := ReadStatus(ctx, a.Store, a.accounting)

@@ -158,7 +158,9 @@ func (k *Kit) makeAgent(o Options) error {
 // toolbox is the tools as the agent sees them.
 type toolbox struct{ *tools.Box }
 
-func (b toolbox) Begin(context.Context) (agent.Toolset, func()) { return toolbox{b.Frozen()}, func() {} }
+func (b toolbox) Begin(context.Context) (agent.Toolset, func()) {
+	return toolbox{b.Frozen()}, func() {}
+}
 
 func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step agent.Step) (corebot.ToolResult, error) {
 	return b.Box.Call(ctx, who, call, step)

@@ -158,10 +158,10 @@ type Webhook struct {
 
 // Observability is the listener for /health, /ready, /metrics and /status.
 type Observability struct {
-	Enabled bool         `mapstructure:"enabled" doc:"open the listener"`
-	Addr    string       `mapstructure:"addr" doc:"where to listen; port 0 picks one and logs it"`
-	Hosts   List[string] `mapstructure:"allowed_hosts" doc:"names under which callers may know the listener, as webhook.allowed_hosts"`
-	Token   Secret       `mapstructure:"token" reload:"yes" doc:"what callers send as a bearer token; needed when the listener can be reached from other machines"`
+	Enabled      bool         `mapstructure:"enabled" doc:"open the listener"`
+	Addr         string       `mapstructure:"addr" doc:"where to listen; port 0 picks one and logs it"`
+	AllowedHosts List[string] `mapstructure:"allowed_hosts" doc:"names under which callers may know the listener, as webhook.allowed_hosts"`
+	Token        Secret       `mapstructure:"token" reload:"yes" doc:"what callers send as a bearer token; needed when the listener can be reached from other machines"`
 }
 
 // Log says what is logged, and how.

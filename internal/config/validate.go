@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/listen"
 )
 
 // validate refuses settings that no part of Corebot could work with; the error is of the first one. What concerns a single setting is in
@@ -82,6 +83,9 @@ func (o Observability) validate() error {
 	}
 	if err := isListener("observability.addr", o.Addr, "127.0.0.1:3210"); err != nil {
 		return err
+	}
+	if err := listen.CheckNames(o.AllowedHosts.Values()); err != nil {
+		return fmt.Errorf("observability: %w", err)
 	}
 	if host, _, _ := net.SplitHostPort(o.Addr); !isLoopback(host) && o.Token == (Secret{}) {
 		return corebot.WithHint(fmt.Errorf("observability.addr %s can be reached from other machines, and observability.token is not set", o.Addr),

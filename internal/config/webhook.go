@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/listen"
 )
 
 // minCredential is the least length of a token, and of the key in a signing secret, in bytes: 128 bits cannot be guessed.
@@ -28,6 +29,9 @@ func (w Webhook) validate() error {
 	}
 	if err := isListener("webhook.addr", w.Addr, "127.0.0.1:8788"); err != nil {
 		return err
+	}
+	if err := listen.CheckNames(w.AllowedHosts.Values()); err != nil {
+		return fmt.Errorf("webhook: %w", err)
 	}
 	token, secret := w.Token.Reveal(), w.Secret.Reveal()
 	if token == "" && secret == "" {

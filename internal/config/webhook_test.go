@@ -23,6 +23,7 @@ func TestAWebhookWithoutAGoodCredentialIsRefusedWithItsKeyAndWhatToDo(t *testing
 		"a short secret":           {", secret: " + short, "webhook.secret is base64 of 15 bytes", "echo whsec_$(openssl"},
 		"a bad one of two":         {", token: 0123456789abcdef, secret: " + short, "webhook.secret is base64 of 15 bytes", "echo whsec_$(openssl"},
 		"an address without port":  {", addr: 127.0.0.1, token: 0123456789abcdef", "webhook.addr", "127.0.0.1:8788"},
+		"a host with its scheme":   {", token: 0123456789abcdef, allowed_hosts: ['https://bot.example.com']", "webhook: invalid: allowed_hosts has", "without scheme and port"},
 		"a callback to nowhere":    {", token: 0123456789abcdef, callback_url: 'u:hidden@example.com'", "webhook.callback_url is not an address", "https://"},
 		"a callback by mail":       {", token: 0123456789abcdef, callback_url: 'mailto:hidden@example.com'", "webhook.callback_url is not an address", "https://"},
 		"a callback unsigned":      {callback, "webhook.callback_secret is not", "echo whsec_$(openssl"},

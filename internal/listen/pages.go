@@ -26,18 +26,25 @@ type Pages struct {
 // NewPages makes the check for a listener. The names are those under which it is known besides, such as that of a proxy in front of it, without scheme
 // and port; "*" is all, for Host and for origins. A name that is none is [corebot.ErrInvalid].
 func NewPages(l net.Listener, names []string) (Pages, error) {
-	p := Pages{loopback: isLoopback(l.Addr())}
+	if err := CheckNames(names); err != nil {
+		return Pages{}, err
+	}
+	p := Pages{loopback: isLoopback(l.Addr()), all: slices.Contains(names, "*")}
 	for _, name := range names {
-		if name == "*" {
-			p.all = true
-			continue
-		}
-		if strings.ContainsAny(name, "/:@*? \t") || fold(name) == "" {
-			return p, fmt.Errorf("%w: allowed host %q", corebot.ErrInvalid, name)
-		}
 		p.names = append(p.names, fold(name))
 	}
 	return p, nil
+}
+
+// CheckNames finds what is no name of a host, and not "*".
+func CheckNames(names []string) error {
+	for _, name := range names {
+		if name != "*" && (strings.ContainsAny(name, "/:@*? \t") || fold(name) == "") {
+			err := fmt.Errorf("%w: allowed_hosts has %q, which is no name of a host", corebot.ErrInvalid, name)
+			return corebot.WithHint(err, "write names without scheme and port, such as bot.example.com")
+		}
+	}
+	return nil
 }
 
 // isLoopback judges by the address that was bound.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/outside"
 )
 
 // Name is what the model calls itself, in answers and in [corebot.Answer].
@@ -88,7 +89,7 @@ func resultsOf(turn []llm.Message) string {
 		if name == "" {
 			name = "a tool"
 		}
-		result := m.Text
+		result := outside.Unmarked(m.Text) // a person reads it
 		if strings.TrimSpace(result) == "" {
 			result = "(nothing)"
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/outside"
 )
 
 func user(s string) llm.Message { return llm.Message{Role: llm.User, Text: s} }
@@ -173,4 +174,11 @@ func FuzzAnyMessageIsAnswered(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAPersonIsShownAResultWithoutTheMarksThatAreForModels(t *testing.T) {
+	r := request(user("/tool fs.read {}"), llm.Message{Role: llm.Assistant, Calls: []corebot.ToolCall{{ID: "1", Tool: "fs.read"}}}, llm.Message{Role: llm.ToolRole, CallID: "1", Text: outside.Result("what it says")})
+	if a := ask(t, r); a.Text != "fs.read answered:\nwhat it says" {
+		t.Errorf("it says %q", a.Text)
+	}
 }

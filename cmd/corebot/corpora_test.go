@@ -1,0 +1,349 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/load"
+)
+
+var (
+	corporaItems = flag.Int("corpora.items", 400, "items of bad input that are sent through every door; the long form is 27000")
+	corporaFile  = flag.String("corpora.file", "", "a JSON list of further items in base64; scripts/corpora has it be public corpora")
+)
+
+// TestBadInputThroughEveryDoor sends every item through every door of a running Corebot whose model does all that it is told: the body, headers and
+// query of the webhook, the arguments of every tool in the hands of an admin, the terminal, the settings, and the editing of dead letters. Nothing
+// crashes, no door answers with a 5xx but 503, nothing outside the workspace is read or changed, and nothing on this machine is fetched from.
+func TestBadInputThroughEveryDoor(t *testing.T) {
+	items := badItems(t, *corporaFile, *corporaItems)
+	f := openFort(t, items)
+	before := operatorFiles(t, f.home)
+	for _, door := range []struct {
+		name string
+		send func(item string, i int)
+	}{
+		{"webhook body", f.asBody}, {"webhook fields", f.asField}, {"webhook headers", f.asHeader}, {"webhook query", f.asQuery},
+		{"settings", f.asSettings}, {"dead letters", f.asEdit},
+	} {
+		began := time.Now()
+		f.each(door.send)
+		t.Logf("%-16s %d items in %v", door.name, len(items), time.Since(began).Round(time.Millisecond))
+	}
+	f.asArguments()
+	f.atTheTerminal()
+	f.requireUnharmed(before)
+}
+
+// fort is a daemon under attack.
+type fort struct {
+	*service
+	*puppet
+	items   []string
+	token   string
+	http    *http.Client
+	load    *load.Client
+	fetched *atomic.Int64 // requests to a listener of this machine
+	control *control.Client
+	home2   string // of settings that are only read
+}
+
+// theSecret is in the operator's files and in what this machine answers.
+const theSecret = "SECRET-OF-THE-OPERATOR"
+
+func openFort(t *testing.T, items []string) *fort {
+	t.Helper()
+	f := &fort{items: items, fetched: new(atomic.Int64), http: &http.Client{Timeout: 2 * patience}, home2: t.TempDir()}
+	private := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		f.fetched.Add(1)
+		_, _ = io.WriteString(w, theSecret)
+	}))
+	t.Cleanup(private.Close)
+	_, port, err := net.SplitHostPort(private.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.puppet = &puppet{items: items, addresses: addresses(port), private: private.URL}
+	endpoint := httptest.NewServer(llmtest.New(f.answer))
+	t.Cleanup(endpoint.Close)
+	f.service = &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: []string{
+		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none", "COREBOT_LOG_LEVEL=error",
+		"COREBOT_TOOLS_SHELL_ENABLED=true", "COREBOT_TOOLS_SHELL_ALLOW=echo", "COREBOT_APPROVALS_MODE=never", "COREBOT_TOOLS_WEB_ALLOWED_PORTS=80,443," + port,
+		"COREBOT_BUS_MAX_ATTEMPTS=1", "COREBOT_LOG_LEVEL=info",
+	}}
+	f.output("init", "--webhook")
+	furnish(t, f.home)
+	if err := os.WriteFile(filepath.Join(f.home, "secrets/key"), []byte(theSecret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.startAndWait()
+	t.Cleanup(f.kill)
+	f.findWebhook()
+	f.output("admin", "grant", "webhook::root")
+	token, err := os.ReadFile(filepath.Join(f.home, "webhook.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.token, f.load = strings.TrimSpace(string(token)), f.client()
+	var running bool
+	if f.control, running, err = control.Dial(t.Context(), app.DataDir(f.home)); err != nil || !running {
+		t.Fatalf("the control socket: %v %v", running, err)
+	}
+	return f
+}
+
+// each sends all items through a door, several at a time.
+func (f *fort) each(send func(string, int)) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range 8 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(f.items) && !f.t.Failed(); i = int(next.Add(1)) - 1 {
+				send(f.items[i], i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (f *fort) asBody(item string, _ int) { f.post(item, nil) }
+
+func (f *fort) asField(item string, i int) {
+	m := map[string]any{"id": fmt.Sprint("field ", i), "chatId": fmt.Sprint("fields ", i%200), "senderId": "eve", "content": "die " + item}
+	name := []string{"content", "id", "chatId", "senderId", "metadata", item}[i%6]
+	m[name] = item
+	if name == "metadata" {
+		m[name] = map[string]string{item: item}
+	}
+	body, err := json.Marshal(m)
+	if err != nil {
+		f.t.Errorf("%q: %v", item, err)
+	}
+	f.post(string(body), nil)
+}
+
+// post sends a body and tries again as a caller should.
+func (f *fort) post(body string, header http.Header) {
+	for tries := 0; ; tries++ {
+		r, err := http.NewRequest(http.MethodPost, "http://"+f.addr+"/webhook", strings.NewReader(body))
+		if err != nil {
+			f.t.Error(err)
+			return
+		}
+		r.Header.Set("Authorization", "Bearer "+f.token)
+		r.Header.Set("Content-Type", "application/json")
+		maps.Copy(r.Header, header)
+		status := f.do(r, body)
+		if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable || tries > 400 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (f *fort) do(r *http.Request, item string) int {
+	answer, err := f.http.Do(r)
+	if err != nil {
+		f.t.Errorf("%.100q: %v", item, err)
+		return 0
+	}
+	defer answer.Body.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 8<<20))
+	f.judge(answer.StatusCode, string(text), item, err)
+	return answer.StatusCode
+}
+
+func (f *fort) judge(status int, text, item string, err error) {
+	if err != nil || status >= 500 && status != http.StatusServiceUnavailable || strings.Contains(text, theSecret) || strings.Contains(text, f.token) || strings.Contains(text, "goroutine ") {
+		f.t.Errorf("%.100q is answered %d %.300q, %v", item, status, text, err)
+	}
+}
+
+// asHeader writes an item into a request byte for byte, in one of its headers or its first line.
+func (f *fort) asHeader(item string, i int) {
+	item = item[:min(len(item), 8<<10)]
+	head := func(target, host, authorization string, more ...string) string {
+		return "POST " + target + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nAuthorization: " + authorization + "\r\n" + strings.Join(more, "\r\n") + "\r\nContent-Length: 2\r\n\r\n{}"
+	}
+	bearer := "Bearer " + f.token
+	request := []string{
+		head("/webhook", f.addr, item),
+		head("/webhook", item, bearer),
+		head("/webhook", f.addr, bearer, "Content-Type: "+item),
+		head("/webhook", f.addr, "x", "webhook-id: "+item, "webhook-timestamp: "+item, "webhook-signature: "+item),
+		head("/webhook", f.addr, bearer, "X-Forwarded-For: "+item, "Forwarded: "+item, "Origin: "+item),
+		head(item, f.addr, bearer),
+		head("/webhook", f.addr, bearer, "Content-Encoding: "+item, "Last-Event-ID: "+item, item+": x"),
+	}[i%7]
+	c, err := net.DialTimeout("tcp", f.addr, patience)
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	defer c.Close() //nolint:errcheck // only read
+	_ = c.SetDeadline(time.Now().Add(2 * patience))
+	_, _ = io.WriteString(c, request) // it may be refused before it is whole
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+	}
+	answer, err := io.ReadAll(io.LimitReader(c, 1<<20))
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		f.t.Errorf("%.100q in a header is not answered", item)
+	}
+	for line := range strings.Lines(string(answer)) {
+		var status int
+		if n, _ := fmt.Sscanf(line, "HTTP/1.1 %d", &status); n == 1 && status != http.StatusNotImplemented { // net/http's word for a transfer coding
+			f.judge(status, string(answer), item, nil)
+		}
+	}
+}
+
+func (f *fort) asQuery(item string, i int) {
+	escaped := url.QueryEscape(item[:min(len(item), 3<<10)])
+	query := []string{"chatId=" + escaped, "chatId=a&after=" + escaped, "chatId=a&limit=" + escaped, "chatId=a&" + escaped + "=1", escaped, "chatId=" + escaped + "&chatId=b"}[i%6]
+	for _, path := range []string{"/webhook/outbound?", "/webhook?"} {
+		r, err := http.NewRequest(http.MethodGet, "http://"+f.addr+path+query, nil)
+		if err != nil {
+			f.t.Error(err)
+			return
+		}
+		r.Header.Set("Authorization", "Bearer "+f.token)
+		f.do(r, item)
+	}
+}
+
+var settingsTurn sync.Mutex
+
+// asSettings reads an item as a settings file and as a value in one. A panic ends the test.
+func (f *fort) asSettings(item string, i int) {
+	settingsTurn.Lock()
+	defer settingsTurn.Unlock()
+	name := filepath.Join(f.home2, []string{"corebot.yaml", "corebot.json", "corebot.toml"}[i%3])
+	quoted, _ := json.Marshal(item)
+	for _, text := range []string{item, `{"llm":{"model":` + string(quoted) + `},"webhook":{"addr":` + string(quoted) + `}}`, string(quoted)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			f.t.Error(err)
+		}
+		if _, err := config.Load(f.home2); err != nil && strings.Contains(err.Error(), theSecret) {
+			f.t.Errorf("%.100q: %v", item, err)
+		}
+	}
+	if err := os.Remove(name); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// asEdit edits a dead letter, which dies again of it.
+func (f *fort) asEdit(item string, i int) {
+	_, err := control.Call[app.Done](f.t.Context(), f.control, app.OpEdit, app.Edit{ID: int64(i + 1), NewID: []string{"", item}[i%2], Text: "die " + item})
+	f.requireOrdinary(err, item)
+	_, err = control.Call[app.Done](f.t.Context(), f.control, item, map[string]string{item: item})
+	f.requireOrdinary(err, item)
+}
+
+// requireOrdinary: the daemon may refuse, and has to answer.
+func (f *fort) requireOrdinary(err error, item string) {
+	if err != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ECONNREFUSED)) {
+		f.t.Errorf("%.100q: %v", item, err)
+	}
+}
+
+// asArguments has an admin's turns call every tool with every item.
+func (f *fort) asArguments() {
+	began := time.Now()
+	batches := f.plan(f.t)
+	for batch := range batches {
+		id := fmt.Sprint("call batch ", batch)
+		if _, err := f.load.Post(f.t.Context(), load.Message{ID: id, ChatID: fmt.Sprint("calls ", batch%8), Sender: "root", Content: id}); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(patience + time.Duration(batches)*5*time.Second); int(f.ended.Load()) < batches; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%d of %d batches of calls are answered", f.ended.Load(), batches)
+		}
+	}
+	f.t.Logf("%-16s %d calls with %d arguments of tools in %v", "tool arguments", f.results.Load(), len(f.fields), time.Since(began).Round(time.Millisecond))
+	if f.results.Load() < int64(len(f.items)) {
+		f.t.Errorf("%d calls had a result", f.results.Load())
+	}
+	if leaked := f.leaked.Load(); leaked != nil {
+		f.t.Errorf("a tool has shown the operator's secret: %.300q", *leaked)
+	}
+}
+
+// atTheTerminal types the items, a few hundred in a session.
+func (f *fort) atTheTerminal() {
+	began := time.Now()
+	drives := regexp.MustCompile(`[^\PC\n\t]`)
+	for part, items := range slices.Collect(slices.Chunk(f.items, 300)) {
+		lines := make([]string, len(items))
+		for i, item := range items {
+			lines[i] = strings.NewReplacer("\n", " ", "\r", " ").Replace(item[:min(len(item), 2_000)])
+		}
+		ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Minute)
+		cmd := f.command(ctx, "chat", "--chat", fmt.Sprint("terminal ", part))
+		cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+		out, err := cmd.CombinedOutput()
+		cancel()
+		if err != nil {
+			f.t.Errorf("the terminal ended with %v: %.300q", err, out[max(0, len(out)-300):])
+		}
+		for _, at := range drives.FindAllString(string(out), -1) {
+			if r := []rune(at)[0]; unicode.IsControl(r) {
+				f.t.Errorf("the terminal is sent %q", at)
+				break
+			}
+		}
+	}
+	f.t.Logf("%-16s %d items in %v", "terminal", len(f.items), time.Since(began).Round(time.Millisecond))
+}
+
+func (f *fort) requireUnharmed(before map[string]string) {
+	f.t.Helper()
+	compare(f.t, before, operatorFiles(f.t, f.home))
+	if n := f.fetched.Load(); n != 0 {
+		f.t.Errorf("%d requests came to a listener of this machine", n)
+	}
+	if _, err := f.load.Post(f.t.Context(), load.Message{ID: "after all", ChatID: "after", Sender: "ann", Content: "still there?"}); err != nil {
+		f.t.Errorf("afterwards: %v", err)
+	}
+	f.terminate()
+	log, err := os.ReadFile(f.log)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if at := regexp.MustCompile(`(?m)^panic:|^fatal error:|DATA RACE|"panic":|a tool panicked`).Find(log); at != nil {
+		f.t.Errorf("the log has %q", at)
+	}
+	if strings.ContainsFunc(string(log), func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
+		f.t.Error("the log has what a terminal obeys")
+	}
+	if out := f.output("db", "check"); !strings.HasPrefix(out, "ok") {
+		f.t.Errorf("the database: %s", out)
+	}
+}

@@ -1,0 +1,243 @@
+package mcp_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/corebot/corebot"
+	ours "github.com/corebot/corebot/mcp"
+)
+
+// hostileWebs are the same over HTTP.
+func hostileWebs() []hostile {
+	return []hostile{
+		{"web-500", ours.Failed, "500", ""},
+		{"web-404", ours.Failed, "", ""},
+		{"web-html", ours.Failed, "content type", ""},
+		{"web-redirects", ours.Failed, "another origin", ""},
+		{"web-circles", ours.Failed, "redirects more than", ""},
+		{"web-garbage", ours.Failed, "", ""},
+		{"web-endless", ours.Failed, "", ""},
+		{"web-bomb", ours.Failed, "", ""},
+		{"web-floods", ours.Failed, "", ""},
+		{"web-line", ours.Failed, "", ""},
+		{"web-hangs", ours.Failed, "not ready within", ""},
+		{"web-drips", ours.Failed, "not ready within", ""},
+		{"web-duplicates", ours.Connected, "", corebot.OutcomeSuccess},
+		{"web-no-answer", ours.Connected, "", corebot.OutcomeUnknown},
+	}
+}
+
+// hostileWeb answers each path as its name says.
+func hostileWeb() http.Handler {
+	mux := http.NewServeMux()
+	stream := func(w http.ResponseWriter, chunk string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			if _, err := io.WriteString(w, chunk); err != nil {
+				return
+			}
+		}
+	}
+	for name, serve := range map[string]http.HandlerFunc{
+		"web-500": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "fallen over", http.StatusInternalServerError)
+		},
+		"web-404": http.NotFound,
+		"web-html": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<html>")
+		},
+		"web-redirects": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
+		},
+		"web-circles": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, r.URL.Path, http.StatusTemporaryRedirect)
+		},
+		"web-garbage": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, "{{{")
+		},
+		"web-endless": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			for {
+				if _, err := io.WriteString(w, strings.Repeat(" ", 64<<10)); err != nil {
+					return
+				}
+			}
+		},
+		"web-bomb": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			for range 1_000 {
+				if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+					return
+				}
+			}
+		},
+		"web-floods": func(w http.ResponseWriter, _ *http.Request) {
+			stream(w, strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n", 1_000))
+		},
+		"web-line":  func(w http.ResponseWriter, _ *http.Request) { stream(w, strings.Repeat("data: x", 10_000)) },
+		"web-hangs": func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, // who has read all hears of the end
+		"web-drips": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for r.Context().Err() == nil {
+				_, _ = io.WriteString(w, ":")
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(10 * time.Millisecond)
+			}
+		},
+		"web-duplicates": jsonRPC(func(w http.ResponseWriter, answer string) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, strings.Repeat("data: "+answer+"\n\n", 50))
+		}),
+		"web-no-answer": jsonRPC(func(w http.ResponseWriter, answer string) {
+			w.Header().Set("Content-Type", "application/json")
+			if strings.Contains(answer, `"content"`) {
+				answer = `{"jsonrpc":"2.0","method":"x"}`
+			}
+			fmt.Fprint(w, answer)
+		}),
+	} {
+		mux.Handle("/"+name, serve)
+	}
+	return mux
+}
+
+// jsonRPC answers posts as a decent server would, in the form that write gives it.
+func jsonRPC(write func(w http.ResponseWriter, answer string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		var m said
+		if json.Unmarshal(body, &m) != nil || m.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		var out strings.Builder
+		p := &peer{out: bufio.NewWriter(&out)}
+		p.usual(m, doTool)
+		write(w, strings.TrimSpace(out.String()))
+	}
+}
+
+// echoServer is a server of the library that Corebot does not use for its own side of the connection.
+func echoServer() *server.MCPServer {
+	s := server.NewMCPServer("test", "1", server.WithToolCapabilities(true))
+	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("Echo."), mcp.WithString("text", mcp.Required())), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText("echo " + r.GetString("text", "")), nil
+	})
+	return s
+}
+
+func TestAServerCanBeReachedOverStreamableHTTPAndOverEvents(t *testing.T) {
+	streamable := httptest.NewServer(server.NewStreamableHTTPServer(echoServer()))
+	t.Cleanup(streamable.Close)
+	events := httptest.NewServer(server.NewSSEServer(echoServer()))
+	t.Cleanup(events.Close)
+	r := newRig(t, everything(ours.Options{}), servers{
+		"new": {"url": streamable.URL + "/mcp"}, "typed": {"type": "http", "url": streamable.URL}, "old": {"type": "sse", "url": events.URL + "/sse"},
+	})
+	r.awaitConnected("new", "typed", "old")
+	for _, name := range []string{"new", "typed", "old"} {
+		r.requireCall("mcp__"+name+"__echo", `{"text":"hi"}`, corebot.OutcomeSuccess, "echo hi")
+		r.requireCall("mcp__"+name+"__echo", `{}`, corebot.OutcomeInvalidArgs, "text")
+	}
+}
+
+func TestAServerOverHTTPMayChangeItsTools(t *testing.T) {
+	s := echoServer()
+	web := httptest.NewServer(server.NewStreamableHTTPServer(s))
+	t.Cleanup(web.Close)
+	r := newRig(t, everything(ours.Options{}), servers{"one": {"url": web.URL}})
+	r.awaitConnected("one")
+	time.Sleep(100 * time.Millisecond) // for the stream of notifications, which is opened behind the first answer
+	s.DeleteTools("echo")
+	r.await("one", func(s ours.Status) bool { return len(s.Tools) == 0 })
+}
+
+func TestAServerThatHasForgottenTheSessionIsConnectedAgain(t *testing.T) {
+	var forgotten atomic.Bool
+	inner := jsonRPC(func(w http.ResponseWriter, answer string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Mcp-Session-Id", "s")
+		fmt.Fprint(w, answer)
+	})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if forgotten.Swap(false) {
+			http.NotFound(w, r)
+			return
+		}
+		inner(w, r)
+	}))
+	t.Cleanup(web.Close)
+	r := newRig(t, everything(ours.Options{}), servers{"one": {"url": web.URL}})
+	r.awaitConnected("one")
+	since := r.status("one").Since
+	forgotten.Store(true)
+	r.requireCall("mcp__one__do", `{}`, corebot.OutcomeUnknown, "")
+	r.await("one", func(s ours.Status) bool { return s.State == ours.Connected && s.Since.After(since) })
+	r.requireCall("mcp__one__do", `{}`, corebot.OutcomeSuccess, "do")
+}
+
+func TestHeadersReachTheOriginOfTheEntryAndNoOther(t *testing.T) {
+	var here, elsewhere, hops atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	t.Cleanup(other.Close)
+	inner := server.NewStreamableHTTPServer(echoServer())
+	mux := http.NewServeMux()
+	mux.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	})
+	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) {
+		hops.Add(1)
+		http.Redirect(w, r, "/mcp", http.StatusTemporaryRedirect)
+	})
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret-of-the-test" || r.Header.Get("X-Tenant") != "t1" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		here.Add(1)
+		inner.ServeHTTP(w, r)
+	})
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	t.Setenv("TOKEN", "secret-of-the-test")
+	headers := map[string]string{"Authorization": "Bearer ${TOKEN}", "X-Tenant": "t1"}
+	var log logLines
+	r := newRig(t, everything(ours.Options{Log: log.logger()}), servers{
+		"direct": {"url": web.URL + "/mcp", "headers": headers}, "moved": {"url": web.URL + "/moved", "headers": headers},
+		"away": {"url": web.URL + "/away", "headers": headers}, "without": {"url": web.URL + "/mcp"},
+	})
+	r.awaitConnected("direct", "moved")
+	r.requireCall("mcp__direct__echo", `{"text":"a"}`, corebot.OutcomeSuccess, "echo a")
+	r.requireCall("mcp__moved__echo", `{"text":"a"}`, corebot.OutcomeSuccess, "echo a")
+	for name, says := range map[string]string{"away": "another origin", "without": "authorization required"} {
+		r.await(name, func(s ours.Status) bool { return s.State == ours.Failed && strings.Contains(s.LastError, says) })
+	}
+	if here.Load() == 0 || hops.Load() == 0 || elsewhere.Load() > 0 {
+		t.Errorf("%d requests here, %d redirects, %d requests elsewhere", here.Load(), hops.Load(), elsewhere.Load())
+	}
+	if strings.Contains(log.String(), "secret-of-the-test") {
+		t.Error("the log has the token")
+	}
+}
