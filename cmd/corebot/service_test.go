@@ -259,11 +259,11 @@ func TestEachMessageIsAnsweredOnceAndInOrderHoweverOftenItComes(t *testing.T) {
 func TestEachMessageIsAnsweredOnceAndInOrderAlsoWhenTheDaemonIsKilledMeanwhile(t *testing.T) {
 	s := startService(t)
 	report := s.callers(func(accepted int) {
-		if accepted == 40 || accepted == 90 || accepted == 150 {
+		if accepted == 60 || accepted == 130 { // a third kill in a row could find one message at work for the third time: that is poison
 			s.restart()
 		}
 	})
-	if s.restarts != 3 || report.Retries == 0 || report.Replies != 200 {
+	if s.restarts != 2 || report.Retries == 0 || report.Replies != 200 {
 		t.Errorf("%d restarts, and the report is %+v", s.restarts, report)
 	}
 	s.checkAfterwards()
