@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,9 @@ var forges = regexp.MustCompile(`<\||\[INST\]|<s>|(^|\n)Human:|[\x{200b}\x{E0041
 // results and errors, answers of the model, steers, summaries, posts from other chats, replies that did not arrive.
 func TestNothingThatOthersWroteIsInTheSystemRoleOrForgesOne(t *testing.T) {
 	model := summarized(apptest.Text("- "+evil), obedient())
-	fetching := apptest.Tool("web.fetch", tools.ReadOnly|tools.Outside, func(context.Context, string) (string, error) { return evil, nil })
+	fetching := apptest.Tool("web.fetch", tools.ReadOnly|tools.Outside, func(context.Context, string) (string, error) {
+		return evil + strings.Repeat(" and so on", 100), nil // too long to stay whole in later turns
+	})
 	k := apptest.New(t, apptest.Options{
 		Model: model, Agent: agent.Options{ContextTokens: 2_000, OutputTokens: 200}, Tools: []tools.Tool{fetching},
 		Notes: &apptest.Notes{IdentityText: "I am Corebot.", Chats: map[corebot.Key]string{apptest.Key("a"): evil}},
@@ -97,5 +100,25 @@ func requireHarmless(t *testing.T, request int, m llm.Message) {
 	}
 	if m.Role == llm.ToolRole && strings.Contains(m.Text, "OBEY") && (!strings.HasPrefix(m.Text, "<data kind=\"from outside\">\n") || !strings.HasSuffix(m.Text, "\n</data>")) {
 		t.Errorf("request %d has a result from outside without its marks: %q", request, m.Text)
+	}
+}
+
+func TestAResultThatIsShortenedKeepsItsMarks(t *testing.T) {
+	model := apptest.Script(apptest.Asks(call("c", "web.fetch", "x")), apptest.Text("fine"), apptest.Text("fine"))
+	fetching := apptest.Tool("web.fetch", tools.ReadOnly|tools.Outside, func(context.Context, string) (string, error) { return strings.Repeat("a long page ", 500), nil })
+	k := apptest.New(t, apptest.Options{
+		Model: model, Agent: agent.Options{ContextTokens: 1_000, OutputTokens: 100, Compaction: agent.Compaction{Off: true}}, Tools: []tools.Tool{fetching},
+	})
+	b := &bench{Kit: k, model: model}
+	b.answers(t, "1", "fetch it")
+	b.answers(t, "2", "and now?")
+	for i, r := range model.Requests()[1:] {
+		found := slices.ContainsFunc(r.Messages, func(m llm.Message) bool {
+			inner, ends := strings.CutSuffix(m.Text, "\n</data>")
+			return m.Role == llm.ToolRole && ends && strings.HasPrefix(inner, "<data kind=\"from outside\">\n") && strings.Contains(inner, "bytes left out]")
+		})
+		if !found {
+			t.Errorf("request %d does not show a shortened result within its marks: %+v", i+1, r.Messages)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/redact"
@@ -82,5 +83,25 @@ func TestALineIsReadWholeOrNotAtAll(t *testing.T) {
 	}
 	if _, err := newLines(strings.NewReader(strings.Repeat("a", 100)), 99).next(); err == nil {
 		t.Error("a line that is too long was taken")
+	}
+}
+
+func TestAFloodIsFoundByNumberAndBySize(t *testing.T) {
+	now := time.Unix(0, 0)
+	for size, most := range map[int]int{100: floodUnits, 10 * floodUnit: floodUnits / 11} {
+		var f flood
+		for i := range 3 * floodUnits { // as fast as a server may be for ever
+			if err := f.add(now.Add(time.Duration(i)*2*floodWindow/time.Duration(most)), size); err != nil {
+				t.Fatalf("message %d of %d bytes: %v", i, size, err)
+			}
+		}
+		f = flood{}
+		n := 0
+		for f.add(now, size) == nil {
+			n++
+		}
+		if n != most {
+			t.Errorf("of %d bytes %d messages at once were taken, want %d", size, n, most)
+		}
 	}
 }

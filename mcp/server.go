@@ -125,7 +125,8 @@ func (s *server) once(ctx context.Context) error {
 	s.attach(session)
 	defer s.attach(nil)
 	s.publish()
-	s.settle.Do(func() { close(s.settled) }) // whoever waits for that finds the tools
+	s.to(Connected, nil) // whoever sees that, or waits for the first attempt, finds the tools
+	s.settle.Do(func() { close(s.settled) })
 	s.opts.Log.Info().Str("server", s.spec.Name).Int("tools", len(s.names())).Str("left_out", s.problem()).Msg("an MCP server is connected")
 	s.note("mcp.connect", corebot.OutcomeSuccess, map[string]any{"tools": len(s.names())})
 	return s.serve(ctx, session)
@@ -247,7 +248,7 @@ func (s *server) attach(session *session) {
 	s.moved = make(chan struct{})
 	up := 0.0
 	if session != nil {
-		s.state, s.since, s.lastErr, up = Connected, time.Now(), nil, 1
+		up = 1
 	}
 	s.metrics.up.WithLabelValues(s.spec.Name).Set(up)
 }
@@ -257,7 +258,7 @@ func (s *server) to(state State, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state, s.since = state, time.Now()
-	if err != nil {
+	if err != nil || state == Connected {
 		s.lastErr = err
 	}
 }
@@ -314,11 +315,16 @@ func (s *server) wasConnected() bool {
 	return s.listed
 }
 
-// failed says whether the server is waited for, since the last attempt to connect was in vain.
+// failed says whether the server was tried in vain, also if it is just being tried again.
 func (s *server) failed() bool {
+	select {
+	case <-s.settled:
+	default:
+		return false // for the first time
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state == Failed
+	return s.off == "" && s.session == nil
 }
 
 // status is how the server is doing.

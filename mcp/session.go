@@ -67,7 +67,9 @@ func connect(ctx context.Context, d dialing) (*session, error) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		if why := context.Cause(s.life); why != nil && ctx.Err() == nil { // the connection's own end says more
+		if ctx.Err() != nil { // these say more than what the library makes of them
+			err = context.Cause(ctx)
+		} else if why := context.Cause(s.life); why != nil {
 			err = why
 		}
 		s.close()
@@ -225,6 +227,7 @@ func (s *session) ping(ctx context.Context) error {
 	if s.modern {
 		return nil
 	}
+	//lint:ignore SA1019 it is how older servers are asked
 	return s.client.Ping(ctx)
 }
 

@@ -48,11 +48,14 @@ func look(t *testing.T, addr, path string, headers map[string]string) (int, http
 			r.Host = value
 		}
 	}
-	got, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	got, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got.StatusCode, got.Header.Clone()
+	if err := got.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	return got.StatusCode, got.Header
 }
 
 func TestAWebPageSeesNeitherStatusNorMetrics(t *testing.T) {

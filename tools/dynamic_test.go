@@ -144,10 +144,12 @@ func TestACallWithoutAnAnswerIsUnknownUnlessItMayRepeat(t *testing.T) {
 	for traits, want := range map[tools.Traits]corebot.AuditOutcome{
 		tools.SideEffect | tools.Outside: corebot.OutcomeUnknown, tools.ReadOnly | tools.Outside: corebot.OutcomeError,
 	} {
-		tool, err := tools.NewDynamic(tools.Dynamic{Name: "mcp__a__b", Doc: "x", Schema: json.RawMessage(`{"type":"object"}`), Traits: traits,
+		tool, err := tools.NewDynamic(tools.Dynamic{
+			Name: "mcp__a__b", Doc: "x", Schema: json.RawMessage(`{"type":"object"}`), Traits: traits,
 			Run: func(context.Context, tools.Call, json.RawMessage) (string, error) {
 				return "", fmt.Errorf("ask: %w", tools.ErrUnsettled)
-			}})
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func askTo(t *testing.T, w *Webhook, method, path, body string, headers map[stri
 			r.Host = value
 		}
 	}
-	got, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	got, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * headerTime}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

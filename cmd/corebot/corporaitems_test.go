@@ -90,10 +90,7 @@ func seeds() []string {
 			all = append(all, up+to, "chats/"+up+"/"+up+to, "./"+up+to, "memory/"+up+to)
 		}
 	}
-	for _, abs := range []string{"/etc/passwd", "/proc/self/environ", "/proc/1/root/etc/shadow", "/dev/zero", "/dev/stdin", "//etc//passwd", "file:///etc/passwd"} {
-		all = append(all, abs)
-	}
-	return all
+	return append(all, "/etc/passwd", "/proc/self/environ", "/proc/1/root/etc/shadow", "/dev/zero", "/dev/stdin", "//etc//passwd", "file:///etc/passwd")
 }
 
 // addresses are ways to write an address that nobody may fetch from: this machine, its networks, and what clouds answer at.

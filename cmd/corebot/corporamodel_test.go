@@ -27,8 +27,8 @@ type puppet struct {
 	fields []field
 	calls  []llmtest.Call
 
-	ended, results atomic.Int64
-	leaked         atomic.Pointer[string]
+	results map[int]int // of the calls of a batch, as far as the model was shown them
+	leaked  atomic.Pointer[string]
 }
 
 // field is one argument of a tool, with all arguments of it that do no harm.
@@ -47,8 +47,6 @@ func (p *puppet) answer(r llmtest.Request) llmtest.Answer {
 	case err != nil:
 		return llmtest.Text("you said: " + said[:min(len(said), 500)])
 	case toolResults(r) > 0:
-		p.ended.Add(1)
-		p.results.Add(int64(toolResults(r)))
 		return llmtest.Text("done")
 	}
 	return llmtest.ToolCalls(p.batch(batch)...)
@@ -60,12 +58,33 @@ func (p *puppet) notice(r llmtest.Request) {
 	if p.tools == nil {
 		p.tools = r.Tools
 	}
-	for _, m := range r.Messages {
-		if m.Role == "tool" && strings.Contains(string(m.Content), theSecret) {
-			text := string(m.Content)
-			p.leaked.Store(&text)
+	shown, batch := 0, 0
+	for _, m := range slices.Backward(r.Messages) {
+		text := string(m.Content)
+		if m.Role == "tool" {
+			if shown++; strings.Contains(text, theSecret) {
+				p.leaked.Store(&text)
+			}
+		} else if _, err := fmt.Sscanf(text, "call batch %d", &batch); err == nil && m.Role == "user" {
+			break
 		}
 	}
+	if p.results == nil {
+		p.results = map[int]int{}
+	}
+	if shown > 0 {
+		p.results[batch] = shown
+	}
+}
+
+// done says how many batches the model has results of, and how many results these are.
+func (p *puppet) done() (batches, results int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range p.results {
+		results += n
+	}
+	return len(p.results), results
 }
 
 func (p *puppet) batch(n int) []llmtest.Call {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,7 +154,7 @@ func Dial(ctx context.Context, dir string) (_ *Client, ok bool, err error) {
 
 // Call implements [Caller].
 func (c *Client) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://corebot/"+name, bytes.NewReader(args))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://corebot/"+url.PathEscape(name), bytes.NewReader(args))
 	if err != nil {
 		return nil, fmt.Errorf("operation %q: %w", name, err)
 	}

@@ -7,6 +7,7 @@
 //     Gemma, DeepSeek, Command, and the lines of "Human:" and "### Instruction:" kind), since some model servers read them wherever they stand.
 //   - Nothing is there that a person does not see ([redact.Visible]), so nothing hides a token from this package either.
 //   - It is a pure function: the same text gives the same bytes in every prompt, which provider caches want. Applied again, it changes nothing.
+//     Time is linear in the text.
 //   - What was there can be seen: "<" has become "‹", "[" has become "⟦", and "›" stands before what looked like the begin of a speaker's line.
 //     [Restore] gives it back.
 //
@@ -15,62 +16,78 @@
 package outside
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/corebot/corebot/internal/redact"
 )
 
-const (
-	angle  = "‹" // in the place of <
-	square = "⟦" // in the place of [
-	quoted = "›" // before a speaker's line
-)
+// change is what a rewriting puts in the place of what stands before a token.
+type change struct {
+	from []string
+	to   string
+}
 
-// What follows the first character of a token. gap is what a lenient reader skips, space the part of it that stays on a line.
-const (
-	gap   = `[\s\pZ]*`
-	space = `[\t\p{Zs}]*`
-
-	afterAngle = `(` + gap + `/?` + gap + `(?:data|[|\x{FF5C}]|` +
-		`(?:s|bos|eos|pad|unk|sys|system|user|assistant|human|think|thinking)` + gap + `>|` +
-		`(?:tool_calls?|tool_(?:response|result|output|code)s?|tools|function(?:_calls?|_results?|s)?|invoke|antml|im_start|im_end|unused\d+|extra_id_\d+|` +
-		`(?:start|end|begin)_(?:of|function|header)[a-z_]*)\b))`
-
-	afterSquare = `(` + gap + `/?` + gap + `(?:inst|sys|system_prompt|available_tools|tool_calls|tool_results|tool_content|call_id|args|think|model_settings|img)` + gap + `\])`
-
-	speaker = `((?:#+` + space + `(?:human|assistant|system|user|instruction|input|response)|human|assistant)` + space + `:)`
-)
-
-var (
-	angles   = regexp.MustCompile(`(?i)[<\x{FF1C}\x{FE64}]` + afterAngle)
-	squares  = regexp.MustCompile(`(?i)\[` + afterSquare)
-	speakers = regexp.MustCompile(`(?i)(^|[\r\n\x{2028}\x{2029}])(` + space + `)` + speaker)
-
-	plainAngles   = regexp.MustCompile(`(?i)` + angle + afterAngle)
-	plainSquares  = regexp.MustCompile(`(?i)` + square + afterSquare)
-	plainSpeakers = regexp.MustCompile(`(?i)(^|[\r\n\x{2028}\x{2029}])(` + space + `)` + quoted + speaker)
-)
+// rewriting changes what stands before tokens in angle brackets, in square ones, and before speakers' lines.
+type rewriting struct{ angle, square, speaker change }
 
 // Text is a text as a prompt may show it.
 func Text(s string) string {
-	s = redact.Visible(s)
-	if strings.ContainsAny(s, "<\uFF1C\uFE64") {
-		s = angles.ReplaceAllString(s, angle+"$1")
-	}
-	if strings.Contains(s, "[") {
-		s = squares.ReplaceAllString(s, square+"$1")
-	}
-	if strings.Contains(s, ":") {
-		s = speakers.ReplaceAllString(s, "${1}${2}"+quoted+"${3}")
-	}
-	return s
+	return rewriting{
+		angle: change{[]string{"<", "\uFF1C", "\uFE64"}, "‹"}, square: change{[]string{"["}, "⟦"}, speaker: change{[]string{""}, "›"},
+	}.apply(redact.Visible(s))
 }
 
 // Restore undoes what [Text] has put into a visible text. A text that had one of the replacements in such a place by itself, or a wide form of "<",
 // comes out with what they stand for.
 func Restore(s string) string {
-	s = plainAngles.ReplaceAllString(s, "<$1")
-	s = plainSquares.ReplaceAllString(s, "[$1")
-	return plainSpeakers.ReplaceAllString(s, "${1}${2}${3}")
+	return rewriting{angle: change{[]string{"‹"}, "<"}, square: change{[]string{"⟦"}, "["}, speaker: change{[]string{"›"}, ""}}.apply(s)
+}
+
+func (w rewriting) apply(s string) string {
+	var b strings.Builder
+	kept := 0 // how far s is in b
+	put := func(at, skip int, to string) {
+		b.WriteString(s[kept:at])
+		b.WriteString(to)
+		kept = at + skip
+	}
+	lineBegins := true
+	for i := 0; i < len(s); {
+		if lineBegins {
+			at := i + len(s[i:]) - len(skip(s[i:], isSpace))
+			if n, found := w.speaker.before(s[at:], isSpeaker); found {
+				put(at, n, w.speaker.to)
+				i = at + n
+			}
+		}
+		c := s[i]
+		if c < 0x80 && c != '<' && c != '[' {
+			lineBegins = c == '\n' || c == '\r'
+			i++
+			continue
+		}
+		lineBegins = strings.HasPrefix(s[i:], "\u2028") || strings.HasPrefix(s[i:], "\u2029")
+		if n, found := w.angle.before(s[i:], isAngleToken); found {
+			put(i, n, w.angle.to)
+		} else if n, found := w.square.before(s[i:], isSquareToken); found {
+			put(i, n, w.square.to)
+		}
+		if i++; lineBegins {
+			i += len("\u2028") - 1
+		}
+	}
+	if kept == 0 && b.Len() == 0 {
+		return s
+	}
+	return b.String() + s[kept:]
+}
+
+// before says whether s begins with one of the things to be changed, of n bytes, and a token behind it.
+func (c change) before(s string, isToken func(string) bool) (n int, found bool) {
+	for _, from := range c.from {
+		if rest, ok := strings.CutPrefix(s, from); ok && isToken(rest) {
+			return len(from), true
+		}
+	}
+	return 0, false
 }

@@ -18,6 +18,9 @@ func Visible(s string) string {
 }
 
 func invisible(r rune) bool {
+	if ' ' <= r && r < 0x7f {
+		return false
+	}
 	switch r {
 	case '\t', '\n', '\r':
 		return false
