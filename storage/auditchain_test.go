@@ -34,7 +34,7 @@ func wholeTrail(t testing.TB, db *DB) corebot.AuditChain {
 }
 
 func TestEventsFollowOneAnotherAcrossTransactionsFailuresAndProcesses(t *testing.T) {
-	dir := t.TempDir()
+	dir := seeded(t)
 	db, err := Open(t.Context(), dir, Options{})
 	must(t, err)
 	if c := wholeTrail(t, db); c != (corebot.AuditChain{}) {
@@ -100,7 +100,7 @@ func TestAChangedTrailIsBroken(t *testing.T) {
 	}
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := seeded(t)
 			db := openTest(t, dir)
 			writeEvents(t, db, "one", "two", "three", "four", "five")
 			sideQuery(t, dir, c.sql)
@@ -115,7 +115,7 @@ func TestAChangedTrailIsBroken(t *testing.T) {
 
 // Whoever can compute hashes can make a trail that fits together. A head that was noted before tells.
 func TestATrailThatWasWrittenAnewDoesNotHaveTheHeadThatWasNoted(t *testing.T) {
-	dir := t.TempDir()
+	dir := seeded(t)
 	db := openTest(t, dir)
 	writeEvents(t, db, "one", "two")
 	noted := wholeTrail(t, db).Head
@@ -142,7 +142,7 @@ func TestATrailThatWasWrittenAnewDoesNotHaveTheHeadThatWasNoted(t *testing.T) {
 func TestAnEndThatWasCutOffIsMissedForEver(t *testing.T) {
 	for name, restart := range map[string]bool{"in the same process": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := seeded(t)
 			db, err := Open(t.Context(), dir, Options{})
 			must(t, err)
 			stop := runWriter(db)
@@ -169,7 +169,7 @@ func TestAnEndThatWasCutOffIsMissedForEver(t *testing.T) {
 
 func TestRetentionCutsTheTrailAtItsOldEndAndItGoesOnFromThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := seeded(t)
 		db, err := Open(t.Context(), dir, Options{})
 		must(t, err)
 		stop := runWriter(db)
@@ -233,7 +233,7 @@ func TestRetentionStopsAtTheFirstYoungEvent(t *testing.T) {
 		"nothing that is not old ": {[]time.Duration{2 * day, 3 * day}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := seeded(t)
 			db := openTest(t, dir)
 			for i, age := range c.ages {
 				writeEvents(t, db, "x")

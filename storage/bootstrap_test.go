@@ -19,7 +19,7 @@ const bootstrapKey = "0123456789abcdef"
 // openBootstrap is a database whose first admin can be made by a key.
 func openBootstrap(t *testing.T) *DB {
 	t.Helper()
-	db, err := Open(t.Context(), t.TempDir(), Options{Bootstrap: keyed(t)})
+	db, err := Open(t.Context(), seeded(t), Options{Bootstrap: keyed(t)})
 	must(t, err)
 	runTest(t, db)
 	return db
@@ -190,7 +190,7 @@ func TestOfTwoRightKeysAtOnceOneMakesAnAdmin(t *testing.T) {
 
 func TestAttemptsAndALockoutSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := seeded(t)
 		tries := 0
 		// inNewProcess tries a key in a process of its own.
 		inNewProcess := func(key string) string {

@@ -41,7 +41,7 @@ func publishOne(db *DB, id string) (corebot.Receipt, error) {
 }
 
 func TestACommitThatFailedAndDidNotHappenIsAnError(t *testing.T) {
-	dir := t.TempDir()
+	dir := seeded(t)
 	db := openFaulty(t, dir, false, nil)
 	if _, err := publishOne(db, "1"); !errors.Is(err, errDisk) || errors.Is(err, corebot.ErrCommitUnknown) {
 		t.Fatalf("got %v", err)
@@ -60,7 +60,7 @@ func TestACommitThatFailedAndDidNotHappenIsAnError(t *testing.T) {
 }
 
 func TestACommitThatFailedAndHappenedIsASuccess(t *testing.T) {
-	dir := t.TempDir()
+	dir := seeded(t)
 	db := openFaulty(t, dir, true, nil)
 	if r, err := publishOne(db, "1"); err != nil || r.Duplicate {
 		t.Fatalf("got %+v, %v", r, err)
@@ -78,7 +78,7 @@ func TestACommitThatFailedAndHappenedIsASuccess(t *testing.T) {
 
 func TestACommitThatCannotBeLookedUpIsUnknown(t *testing.T) {
 	for _, happens := range []bool{false, true} {
-		dir := t.TempDir()
+		dir := seeded(t)
 		there := filepath.Join(dir, FileName)
 		db := openFaulty(t, dir, happens, func(db *DB) { db.path = there + "/gone" })
 		if _, err := publishOne(db, "1"); !errors.Is(err, corebot.ErrCommitUnknown) {
@@ -96,7 +96,7 @@ func TestACommitThatCannotBeLookedUpIsUnknown(t *testing.T) {
 
 func TestAClaimWhoseCommitFailedLeavesItsLaneReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := seeded(t)
 		db, err := Open(context.Background(), dir, Options{})
 		must(t, err)
 		armed := false
@@ -123,7 +123,7 @@ func TestAClaimWhoseCommitFailedLeavesItsLaneReady(t *testing.T) {
 
 func TestABrokenDiskDoesNotMakeTheWriterSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := Open(context.Background(), t.TempDir(), Options{})
+		db, err := Open(context.Background(), seeded(t), Options{})
 		must(t, err)
 		tries, broken := 0, true
 		inject(db, func(sql string, after bool) error {
@@ -165,7 +165,7 @@ func fullDisk(t *testing.T) error {
 
 func TestAFullDiskIsATypedErrorAndPassesWithItsCause(t *testing.T) {
 	full := fullDisk(t)
-	db, err := Open(context.Background(), t.TempDir(), Options{})
+	db, err := Open(context.Background(), seeded(t), Options{})
 	must(t, err)
 	inject(db, func(sql string, after bool) error {
 		if sql == insertBody.sql && !after {

@@ -16,6 +16,9 @@ func TestTheStoreKeepsTheContractOfTheBus(t *testing.T) { bustest.Run(t, openFor
 
 // openForSuite opens the database of a directory as a new process would.
 func openForSuite(dir string) (bustest.Store, error) {
+	if err := storage.Seed(dir); err != nil {
+		return bustest.Store{}, err
+	}
 	db, err := storage.Open(context.Background(), dir, storage.Options{
 		Queueing: corebot.Queueing{Debounce: bustest.Debounce}, Limits: corebot.Limits{Control: bustest.ControlRate()},
 	})

@@ -362,7 +362,7 @@ func TestAuditEventsAndRepliesHaveTheirOwnTimes(t *testing.T) {
 
 func TestDaysOfUsageGoWhenTheyHaveBeenOverForLongEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := Open(t.Context(), t.TempDir(), Options{Accounting: corebot.Accounting{Zone: time.UTC}})
+		db, err := Open(t.Context(), seeded(t), Options{Accounting: corebot.Accounting{Zone: time.UTC}})
 		must(t, err)
 		runTest(t, db)
 		time.Sleep(time.Until(time.Now().Truncate(day).Add(12 * time.Hour))) // noon

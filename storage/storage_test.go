@@ -14,6 +14,7 @@ import (
 // openTest opens the database of a directory with a running writer, until the test ends.
 func openTest(t testing.TB, dir string) *DB {
 	t.Helper()
+	must(t, Seed(dir))
 	db, err := Open(context.Background(), dir, Options{})
 	if err != nil {
 		t.Fatal(err)

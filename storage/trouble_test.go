@@ -44,7 +44,7 @@ func limitPages(t *testing.T, db *DB, more int64) {
 // On a full disk SQLite itself rolls back the whole transaction, also at an operation's first statement: what others did in the same batch
 // is gone, and must not be said to be there.
 func TestAFullDiskInOneOperationIsNoFalseWordToTheOthers(t *testing.T) {
-	dir := t.TempDir()
+	dir := seeded(t)
 	var d corebot.Delivery
 	earlier(t, dir, func(db *DB) {
 		publishTest(t, db, "a", "1")
@@ -90,7 +90,7 @@ func TestAFullDiskInOneOperationIsNoFalseWordToTheOthers(t *testing.T) {
 }
 
 func TestPingCommitsOnlyUntilItIsKnownThatCommitsSucceedAgain(t *testing.T) {
-	dir := t.TempDir()
+	dir := seeded(t)
 	db, err := Open(t.Context(), dir, Options{})
 	must(t, err)
 	inject(db, func(sql string, _ bool) error { // of this connection; the writer opens another one after it
@@ -139,7 +139,7 @@ func TestAStopIsNotHeldUpByABackoffThatBeginsAfterIt(t *testing.T) {
 }
 
 func TestAClockThatWasAheadHoldsNoChatAfterARestart(t *testing.T) {
-	dir := t.TempDir()
+	dir := seeded(t)
 	earlier(t, dir, func(db *DB) { publishTest(t, db, "a", "1") })
 	sideQuery(t, dir, `UPDATE lanes SET wake_at = wake_at + 86400000`)
 	db := openTest(t, dir)
@@ -149,7 +149,7 @@ func TestAClockThatWasAheadHoldsNoChatAfterARestart(t *testing.T) {
 }
 
 func TestALaneThatLostItsMessageDoesNotKeepTheWriterBusy(t *testing.T) {
-	dir := t.TempDir()
+	dir := seeded(t)
 	earlier(t, dir, func(*DB) {})
 	sideQuery(t, dir, `INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, depth, wake_at) VALUES (1, 'main', 'test', '', 'x', '', 'inbound', 1, 1)`)
 	db, err := Open(t.Context(), dir, Options{})

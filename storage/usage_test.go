@@ -13,7 +13,7 @@ func openBooks(t *testing.T, limits corebot.Limits) *DB {
 	t.Helper()
 	prices, err := corebot.ParsePrices("m=1/2")
 	must(t, err)
-	db, err := Open(t.Context(), t.TempDir(), Options{Accounting: corebot.Accounting{Prices: prices}, Limits: limits})
+	db, err := Open(t.Context(), seeded(t), Options{Accounting: corebot.Accounting{Prices: prices}, Limits: limits})
 	must(t, err)
 	runTest(t, db)
 	return db
@@ -186,7 +186,7 @@ func TestWhatIsParkedCanBeReleasedAndDropped(t *testing.T) {
 
 // A command that changes something while no Corebot runs must not have every parked message come back: nobody is there to look at the budget.
 func TestWhatIsParkedComesBackWithANewProcessUnlessItIsKept(t *testing.T) {
-	dir := t.TempDir()
+	dir := seeded(t)
 	for i, c := range []struct {
 		keep bool
 		want int64

@@ -67,7 +67,7 @@ func TestAPlaceThatIsThereCutsNoBackoffShort(t *testing.T) {
 // A store that has nothing to do must not look whether there is something: the idle program costs nothing.
 func TestAnIdleStoreWithParkedClaimsBeginsNoTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := Open(t.Context(), t.TempDir(), Options{})
+		db, err := Open(t.Context(), seeded(t), Options{})
 		must(t, err)
 		begun := 0
 		inject(db, func(sql string, after bool) error {

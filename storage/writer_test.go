@@ -60,7 +60,7 @@ func writing(id string, err error, runs *int) func(*tx) error {
 
 func TestAnOperationThatFailsAfterWritingTakesNobodyWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := seeded(t)
 		db := openTest(t, dir)
 		var a, b, c int
 		errs := together(db, writing("a", nil, &a), writing("b", errRule, &b), writing("c", nil, &c))
@@ -78,7 +78,7 @@ func TestAnOperationThatFailsAfterWritingTakesNobodyWithIt(t *testing.T) {
 
 func TestAnOperationThatFailsBeforeWritingCostsTheOthersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := seeded(t)
 		db := openTest(t, dir)
 		var a, b, c int
 		before := sideQuery(t, dir, `SELECT batch FROM store`)[0]
@@ -105,7 +105,7 @@ func TestAConstraintIsAnErrorOfItsOperationAlone(t *testing.T) {
 
 func TestACancelledOperationNeverRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := seeded(t)
 		db := openTest(t, dir)
 		release := busy(db)
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -127,7 +127,7 @@ func TestACancelledOperationNeverRuns(t *testing.T) {
 
 func TestACancellationComesTooLateOnceTheWriterHasTheOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := seeded(t)
 		db := openTest(t, dir)
 		ctx, cancel := context.WithCancel(context.Background())
 		runs := 0
@@ -144,7 +144,7 @@ func TestACancellationComesTooLateOnceTheWriterHasTheOperation(t *testing.T) {
 
 func TestAStoppedWriterAnswersWhatItHasAndRefusesTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := seeded(t)
 		db, err := Open(context.Background(), dir, Options{})
 		must(t, err)
 		stop := runTest(t, db)
@@ -184,7 +184,7 @@ func TestAStoppedWriterAnswersWhatItHasAndRefusesTheRest(t *testing.T) {
 }
 
 func TestReadingWritesNothing(t *testing.T) {
-	dir := t.TempDir()
+	dir := seeded(t)
 	db := openTest(t, dir)
 	before := sideQuery(t, dir, `SELECT batch FROM store`)[0]
 	for range 5 {
@@ -210,7 +210,7 @@ func TestAClaimWhoseCallerHasGoneIsForgotten(t *testing.T) {
 // The pool of a new process is not known: a message that is put off must not put off the others with it.
 func TestAfterARestartOneRetryDoesNotHideTheOtherLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := seeded(t)
 		db, err := Open(context.Background(), dir, Options{})
 		must(t, err)
 		ctx, stop := context.WithCancel(context.Background())

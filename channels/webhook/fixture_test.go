@@ -18,6 +18,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -111,7 +112,11 @@ func startAt(t *testing.T, o Options, d channels.Door) *fixture {
 
 func openMailbox(t *testing.T) *storage.Mailbox {
 	t.Helper()
-	db, err := storage.Open(context.Background(), t.TempDir(), storage.Options{Log: zerolog.Nop()})
+	dir := t.TempDir()
+	if err := apptest.Seed(dir); err != nil {
+		t.Fatal(err)
+	}
+	db, err := storage.Open(context.Background(), dir, storage.Options{Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

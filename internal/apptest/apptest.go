@@ -74,6 +74,9 @@ func New(t testing.TB, o Options) *Kit {
 	if k.Dir == "" {
 		k.Dir = t.TempDir()
 	}
+	if err := Seed(k.Dir); err != nil {
+		t.Fatal(err)
+	}
 	var err error
 	if k.DB, err = storage.Open(context.Background(), k.Dir, storage.Options{Metrics: k.Registry, Limits: o.Bus.Limits, Accounting: o.Router.Spending.Accounting, Queueing: o.Queueing}); err != nil {
 		t.Fatal(err)
