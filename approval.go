@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf16"
 )
 
 // ApprovalState is how an [Approval] stands. The values are stored; they never change.
@@ -123,24 +122,7 @@ func (b Bound) String() string {
 }
 
 // Plainly writes characters that a person does not see, or that change how others are shown, as JSON escapes. In JSON it changes no meaning.
-func Plainly(s string) string {
-	if !strings.ContainsFunc(s, hidden) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case !hidden(r):
-			b.WriteRune(r)
-		case r > 0xFFFF:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
-}
+func Plainly(s string) string { return EscapeFunc(s, hidden) }
 
 // hidden characters are those that do not print, marks that join or select, and letters without a shape.
 func hidden(r rune) bool {

@@ -164,12 +164,12 @@ func (s *session) list(ctx context.Context, most int) (defs []definition, more b
 			return nil, false, fmt.Errorf("list the tools: %w", err)
 		}
 		for _, raw := range page.Tools {
+			if len(defs) == most {
+				return defs, true, nil
+			}
 			defs = append(defs, define(raw))
 		}
 		next := mcp.Cursor(page.NextCursor)
-		if len(defs) > most {
-			return defs[:most], true, nil
-		}
 		if next == "" || seen[next] {
 			return defs, false, nil
 		}

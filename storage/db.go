@@ -61,6 +61,7 @@ type DB struct {
 	ops        chan *op
 	failing    failure       // the last transaction of the writer failed
 	diskLow    atomic.Bool   // the disk is under its floor: nothing more comes in; see [Space]
+	said       chan struct{} // the history has grown; it has room for one
 	between    chan func()   // what the writer runs between two transactions
 	stopped    chan struct{} // closed when the writer takes nothing more
 	drained    chan struct{} // closed when it has answered what it took
@@ -74,7 +75,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, ops: make(chan *op, maxBatch), between: make(chan func()), stopped: make(chan struct{}), drained: make(chan struct{})}
+	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func()), stopped: make(chan struct{}), drained: make(chan struct{})}
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
@@ -131,6 +132,14 @@ func OpenReader(ctx context.Context, dir string) (*DB, error) {
 	db := &DB{path: path, reader: r, stopped: make(chan struct{})}
 	close(db.stopped)
 	return db, nil
+}
+
+// tellSaid wakes the search index. It does not block.
+func (db *DB) tellSaid() {
+	select {
+	case db.said <- struct{}{}:
+	default: // it will look anyway
+	}
 }
 
 // Close releases the files and the lock. Call it after [DB.Run] has returned.

@@ -133,6 +133,7 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 		}
 		chat.Session++
 	}
+	t.said = true
 	for i, e := range entries {
 		_, err := t.exec(appendHistory, chat.ID, chat.Session, d.Seq, i, string(e.Speaker), e.Sender.ID, e.Name,
 			e.Text, e.calls, e.CallID, e.Outside, d.Message.ID, e.At)

@@ -1,10 +1,12 @@
 package storage
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -246,6 +248,38 @@ func FuzzTheIndexFindsWhatReadingFinds(f *testing.F) {
 		indexed, wholeIndexed := searchIn(t, db, "indexed", query, 7)
 		if wholeRead != wholeIndexed || wholeRead && !slices.Equal(read, indexed) || len(read) != len(indexed) {
 			t.Fatalf("%q: reading finds %q (%v), the index %q (%v)", query, read, wholeRead, indexed, wholeIndexed)
+		}
+	})
+}
+
+func TestTheIndexFollowsWhatIsSaidAndRestsWhenNothingIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		db := openTest(t, dir)
+		dialogue(t, db, "a", "1", "before the index ran", "so it was")
+		<-db.said // by a process that is gone
+		s, err := NewSearchIndex(db, SearchIndexOptions{})
+		must(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+
+		wantIndexed := func(after time.Duration, rows int) {
+			t.Helper()
+			time.Sleep(after)
+			if n := count(t, dir, "history_terms_docsize"); n != rows {
+				t.Errorf("%d rows are indexed, want %d", n, rows)
+			}
+		}
+		wantIndexed(time.Minute, 2)
+		sideQuery(t, dir, `INSERT INTO history (chat_id, session, seq, ordinal, speaker, text, message_id, at)
+			SELECT chat_id, session, seq + 100, ordinal, speaker, text, message_id, at FROM history WHERE ordinal = 0`)
+		wantIndexed(time.Hour, 2) // of what came without the writer's knowledge nobody looked for
+		dialogue(t, db, "a", "2", "after an hour", "so it is")
+		wantIndexed(time.Minute, 5)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

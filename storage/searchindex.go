@@ -15,7 +15,7 @@ import (
 
 // SearchIndexOptions of a [SearchIndex]. Zero means the default.
 type SearchIndexOptions struct {
-	Every   time.Duration // between two looks for what is new; 10 s
+	Every   time.Duration // after something was said, until it is indexed with what was said meanwhile; 10 s
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
 }
@@ -54,14 +54,23 @@ func NewSearchIndex(db *DB, o SearchIndexOptions) (*SearchIndex, error) {
 	return s, nil
 }
 
-// Run keeps the index up to date until ctx ends. A failure is logged, and is made up for the next time.
+// Run keeps the index up to date until ctx ends, and rests while nothing is said. A failure is logged, and is made up for the next time.
 func (s *SearchIndex) Run(ctx context.Context) error {
-	for rest(ctx, about(s.opts.Every)) == nil {
+	s.db.tellSaid() // before the index was there, or since it last ran
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.db.said:
+		}
+		if rest(ctx, about(s.opts.Every)) != nil {
+			return nil
+		}
 		if err := s.CatchUp(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, corebot.ErrClosed) {
 			s.opts.Log.Warn().Err(err).Msg("index the history")
+			s.db.tellSaid()
 		}
 	}
-	return nil
 }
 
 // CatchUp indexes what is there, a little at a time.

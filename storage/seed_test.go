@@ -2,50 +2,21 @@ package storage
 
 import (
 	"context"
-	"errors"
-	"os"
-	"path/filepath"
-	"sync"
 	"testing"
+
+	"github.com/corebot/corebot/storage/seedtest"
 )
 
-// empty is a database of the newest schema with nothing in it. Making one takes all migrations, which under the race detector is most of a
-// second; hundreds of tests begin with one.
-var empty = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "corebot-storage-*")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // of a test
+var empty = seedtest.New(FileName, func(dir string) error {
 	db, err := Open(context.Background(), dir, Options{})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := db.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(filepath.Join(dir, FileName))
+	return db.Close()
 })
 
 // Seed puts an empty database into a directory that has none.
-func Seed(dir string) error {
-	file, err := empty()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(filepath.Join(dir, FileName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return nil
-	}
-	if err == nil {
-		_, err = f.Write(file)
-		err = errors.Join(err, f.Close())
-	}
-	return err
-}
+func Seed(dir string) error { return empty.Put(dir) }
 
 // seeded is a new directory with an empty database.
 func seeded(t testing.TB) string {

@@ -19,6 +19,7 @@ type tx struct {
 	lastLife int64                   // the number of the newest life
 	audit    link                    // the newest event of the audit trail
 	diskLow  bool                    // nothing more comes in
+	said     bool                    // the history has grown
 	queueing corebot.Queueing        // where a chat has no setting of its own
 	resolved []corebot.ApprovalState // approvals that this transaction ends
 	wakes    map[corebot.Pool]int64  // earliest wake_at of each pool that may be due; see parking

@@ -276,9 +276,13 @@ func (w *writer) commit(t *tx) error {
 		w.batch++
 		w.total, w.lastLife, w.audit, w.backAt = t.total, t.lastLife, t.audit, t.backAt
 		w.db.failing.Store(false)
-		return nil
+	} else if err = w.resolve(err); err != nil {
+		return err
 	}
-	return w.resolve(err)
+	if t.said {
+		w.db.tellSaid()
+	}
+	return nil
 }
 
 // resolve finds out by the batch number whether a commit that failed has happened after all, and makes the answer final. It asks the

@@ -1,32 +1,14 @@
 package redact
 
 import (
-	"fmt"
 	"io"
-	"strings"
-	"unicode/utf16"
+
+	"github.com/corebot/corebot"
 )
 
 // Escaped is JSON in which the characters that [Visible] takes out are written as \u escapes: the value is the same, and no terminal that it is
 // printed on obeys it. encoding/json and loggers leave controls beyond ASCII as they are.
-func Escaped(json string) string {
-	if !strings.ContainsFunc(json, invisible) {
-		return json
-	}
-	var b strings.Builder
-	for _, r := range json {
-		switch {
-		case !invisible(r):
-			b.WriteRune(r)
-		case r > 0xFFFF:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
-}
+func Escaped(json string) string { return corebot.EscapeFunc(json, invisible) }
 
 // EscapedWriter writes JSON to w as [Escaped] has it. What is written at once must not begin or end inside a character.
 func EscapedWriter(w io.Writer) io.Writer { return escaping{w} }

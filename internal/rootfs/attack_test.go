@@ -222,15 +222,15 @@ func TestWhatIsExchangedMeanwhileNeverLeadsOut(t *testing.T) {
 	t.Logf("%d of %d reads found a file", seen, *races)
 }
 
+// The system's own devices, since only root may make one. That what is no file is not written over either, a FIFO shows.
 func TestADeviceIsNoFile(t *testing.T) {
-	f := newFort(t)
-	const zero = 1<<8 | 5 // the numbers of /dev/zero
-	if err := syscall.Mknod(filepath.Join(f.dir, "zero"), syscall.S_IFCHR|0o600, zero); err != nil {
-		t.Skip("devices are root's to make:", err)
+	devices, err := rootfs.New("/dev")
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, err := f.ReadFile("zero", 100)
+	defer devices.Close()
+	_, err = devices.ReadFile("zero", 100)
 	requireIs(t, "read a device", err, rootfs.ErrNotRegular)
-	requireIs(t, "write a device", f.Write("zero", nil), rootfs.ErrNotRegular)
 }
 
 func TestASparseGiantIsReadInPiecesAndNeverWhole(t *testing.T) {
@@ -241,7 +241,7 @@ func TestASparseGiantIsReadInPiecesAndNeverWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := giant.Truncate(size); err != nil {
-		t.Skip("the file system has no sparse files:", err)
+		t.Fatal(err)
 	}
 	if _, err := giant.WriteAt([]byte("end"), size-3); err != nil {
 		t.Fatal(err)

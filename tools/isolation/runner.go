@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/breaker"
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
@@ -22,6 +24,13 @@ const (
 	DefaultMaxWorkers = 4
 	DefaultMaxOutput  = 1 << 20 // bytes
 	DefaultUID        = 65534   // nobody
+)
+
+// A machine on which workers keep failing gets no more of them for a while: they would only make it worse. That a program ends with an error is
+// no failure of its worker.
+const (
+	breakAfter = 5 // in a row
+	coolDown   = 30 * time.Second
 )
 
 // Options of a [Runner]. Zero means the default.
@@ -45,7 +54,7 @@ type Runner struct {
 	opts      Options
 	uid       int // zero: programs run as who Corebot is
 	places    chan struct{}
-	breaker   breaker
+	breaker   *breaker.Breaker
 
 	mu    sync.Mutex
 	walls *Walls // once they are known; guarded by mu
@@ -72,6 +81,7 @@ func New(workspace string, o Options) (*Runner, error) {
 		return nil, fmt.Errorf("open the workspace: %w", err)
 	}
 	r := &Runner{workspace: root, path: path, allow: allow, opts: o, places: make(chan struct{}, o.MaxWorkers)}
+	r.breaker = breaker.New(breakAfter, backoff.Policy{Base: coolDown, Max: coolDown})
 	if os.Geteuid() == 0 {
 		r.uid = o.UID
 	}
@@ -155,14 +165,20 @@ func (r *Runner) Run(ctx context.Context, c Command) (Ended, error) {
 		}
 		return Ended{}, fmt.Errorf("%w: all %d were busy for %v", ErrBusy, cap(r.places), c.Timeout)
 	}
-	if err := r.breaker.enter(time.Now()); err != nil {
-		return Ended{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	pass, ok, wait, cause := r.breaker.Enter(time.Now())
+	if !ok {
+		return Ended{}, fmt.Errorf("%w: workers failed, and the next one is tried in %v: %w", ErrUnavailable, wait.Round(time.Second), cause)
 	}
 	end, err := r.run(bounded, c, p)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil: // a call that was given up tells nothing
+		r.breaker.Release(pass)
 		return Ended{}, context.Cause(ctx)
+	case err != nil:
+		r.breaker.Failed(pass, time.Now(), err)
+	default:
+		r.breaker.Succeeded(pass)
 	}
-	r.breaker.left(time.Now(), err)
 	return end, err
 }
 
