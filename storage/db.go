@@ -59,8 +59,9 @@ type DB struct {
 	state      state // as the writer begins with
 	reader     *reader
 	ops        chan *op
-	failing    failure       // the last transaction of the writer failed
-	diskLow    atomic.Bool   // the disk is under its floor: nothing more comes in; see [Space]
+	failing    failure     // the last transaction of the writer failed
+	diskLow    atomic.Bool // the disk is under its floor: nothing more comes in; see [Space]
+	roles      roles
 	said       chan struct{} // the history has grown; it has room for one
 	between    chan func()   // what the writer runs between two transactions
 	stopped    chan struct{} // closed when the writer takes nothing more
@@ -133,6 +134,9 @@ func OpenReader(ctx context.Context, dir string) (*DB, error) {
 	close(db.stopped)
 	return db, nil
 }
+
+// readOnly: it was opened by [OpenReader].
+func (db *DB) readOnly() bool { return db.ops == nil }
 
 // tellSaid wakes the search index. It does not block.
 func (db *DB) tellSaid() {

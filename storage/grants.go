@@ -23,8 +23,6 @@ func NewGrants(db *DB) *Grants { return &Grants{db, byOperator()} }
 func (g *Grants) As(by corebot.AuditEvent) *Grants { return &Grants{g.db, by} }
 
 var (
-	selectRole = &query{`SELECT role FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope IN ('', ?, ?)
-		ORDER BY scope DESC LIMIT 1`}  // the spelling of a chat's key begins those of its threads
 	upsertGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (channel, account, sender, scope) DO UPDATE SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
 	deleteGrant = &query{`DELETE FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope = ?`}
@@ -37,19 +35,19 @@ var (
 // RoleOf is the role of a principal in a chat, from the grants alone: normal unless they say admin. In the zero Key it is the role that holds
 // everywhere. A principal without an id holds no grant.
 func (g *Grants) RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error) {
-	role := corebot.RoleNormal
 	if p.ID == "" {
-		return role, nil
+		return corebot.RoleNormal, nil
 	}
-	var granted string
-	_, err := g.db.reader.one(ctx, selectRole, []any{&granted}, p.Channel, p.Account, p.ID, scopeOf(wholeChat(k)), scopeOf(k))
+	of, err := g.roles(ctx)
 	if err != nil {
-		return role, fmt.Errorf("read the role of %s: %w", p, err)
+		return corebot.RoleNormal, fmt.Errorf("read the role of %s: %w", p, err)
 	}
-	if corebot.Role(granted) == corebot.RoleAdmin {
-		role = corebot.RoleAdmin
+	for _, scope := range []string{scopeOf(k), scopeOf(wholeChat(k)), ""} {
+		if role, ok := of[holder{p, scope}]; ok {
+			return role, nil
+		}
 	}
-	return role, nil
+	return corebot.RoleNormal, nil
 }
 
 var (
@@ -82,6 +80,7 @@ func (g *Grants) grantTx(t *tx, grant corebot.Grant) error {
 	if grant.By == "" {
 		grant.By = maker(g.by)
 	}
+	t.granted = true
 	if _, err := t.exec(upsertGrant, p.Channel, p.Account, p.ID, scope, string(grant.Role), grant.By, t.now); err != nil {
 		return err
 	}
@@ -96,6 +95,7 @@ func (g *Grants) Revoke(ctx context.Context, p corebot.Principal, chat corebot.K
 				return err
 			}
 		}
+		t.granted = true
 		n, err := t.exec(deleteGrant, p.Channel, p.Account, p.ID, scopeOf(chat))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("grant of %s: %w", p, corebot.ErrNotFound)

@@ -20,6 +20,7 @@ type tx struct {
 	audit    link                    // the newest event of the audit trail
 	diskLow  bool                    // nothing more comes in
 	said     bool                    // the history has grown
+	granted  bool                    // the grants have changed
 	queueing corebot.Queueing        // where a chat has no setting of its own
 	resolved []corebot.ApprovalState // approvals that this transaction ends
 	wakes    map[corebot.Pool]int64  // earliest wake_at of each pool that may be due; see parking

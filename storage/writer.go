@@ -276,13 +276,21 @@ func (w *writer) commit(t *tx) error {
 		w.batch++
 		w.total, w.lastLife, w.audit, w.backAt = t.total, t.lastLife, t.audit, t.backAt
 		w.db.failing.Store(false)
-	} else if err = w.resolve(err); err != nil {
-		return err
+	} else {
+		err = w.resolve(err)
 	}
-	if t.said {
+	w.tell(t, err)
+	return err
+}
+
+// tell says what a transaction has changed to those who keep it in memory, before the operations learn how it ended.
+func (w *writer) tell(t *tx, err error) {
+	if t.granted { // whatever the error: it may have happened
+		w.db.roles.forget()
+	}
+	if t.said && err == nil {
 		w.db.tellSaid()
 	}
-	return nil
 }
 
 // resolve finds out by the batch number whether a commit that failed has happened after all, and makes the answer final. It asks the

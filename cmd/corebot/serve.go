@@ -45,6 +45,7 @@ signal ends at once, which is safe too. SIGHUP reads the settings again ("corebo
 			signal.Notify(hangups, syscall.SIGHUP)
 			defer signal.Stop(hangups)
 			go a.ReloadOn(cmd.Context(), hangups)
+			growHeap()
 			return a.Run(cmd.Context())
 		},
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,13 +18,14 @@ import (
 const Reply = "A short answer, at once."
 
 // Endpoint is an OpenAI-compatible model on a port of loopback that answers every request at once with [Reply], streamed in words,
-// and keeps the time it took: what is left of a turn is Corebot's.
+// and keeps the time it took: what is left of a turn is Corebot's. It shares the processors with what it answers, so it takes as little of them as it
+// can: requests are read from their connections without a server around them, and the answer is made beforehand.
 type Endpoint struct {
 	listener net.Listener
-	server   *http.Server
-	stream   []byte
+	answer   []byte
 	requests atomic.Int64
 	spent    atomic.Int64 // nanoseconds
+	serving  sync.WaitGroup
 }
 
 // maxPrompt bounds a request to the endpoint, in bytes.
@@ -34,11 +37,9 @@ func NewEndpoint() (*Endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen as a model: %w", err)
 	}
-	e := &Endpoint{listener: l, stream: []byte(eventStream(Reply))}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", e.complete)
-	e.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	return e, nil
+	stream := eventStream(Reply)
+	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n", len(stream))
+	return &Endpoint{listener: l, answer: []byte(head + stream)}, nil
 }
 
 // BaseURL is what a client of the API is set up with.
@@ -52,11 +53,23 @@ func (e *Endpoint) Requests() int64 { return e.requests.Load() }
 
 // Run answers until ctx ends, and then cuts what is under way.
 func (e *Endpoint) Run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { _ = e.server.Close() })()
-	if err := e.server.Serve(e.listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve as a model: %w", err)
+	ctx, end := context.WithCancel(ctx)
+	defer e.serving.Wait()
+	defer end()
+	defer context.AfterFunc(ctx, func() { _ = e.listener.Close() })()
+	for {
+		c, err := e.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("serve as a model: %w", err)
+		}
+		e.serving.Go(func() {
+			defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+			_ = errors.Join(e.serve(c), c.Close()) // a caller that went away needs no answer
+		})
 	}
-	return nil
 }
 
 // Close frees the port, also of an endpoint that never ran.
@@ -67,20 +80,26 @@ func (e *Endpoint) Close() error {
 	return nil
 }
 
-func (e *Endpoint) complete(w http.ResponseWriter, r *http.Request) {
-	started := time.Now()
-	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxPrompt)); err != nil {
-		http.Error(w, "the request cannot be read", http.StatusBadRequest)
-		return
+// serve answers one connection until its caller ends it.
+func (e *Endpoint) serve(c net.Conn) error {
+	in := bufio.NewReader(c)
+	for {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return err
+		}
+		started := time.Now()
+		if n, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxPrompt+1)); err != nil || n > maxPrompt || !strings.HasSuffix(r.URL.Path, "/v1/chat/completions") {
+			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+			return err
+		}
+		// Counted before the answer is out: whoever has seen a reply finds its request counted.
+		e.spent.Add(int64(time.Since(started)))
+		e.requests.Add(1)
+		if _, err := c.Write(e.answer); err != nil {
+			return err
+		}
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	if _, err := w.Write(e.stream); err != nil {
-		return
-	}
-	// Counted while the answer is still in the server's buffer: whoever has seen a reply finds its request counted.
-	e.spent.Add(int64(time.Since(started)))
-	e.requests.Add(1)
-	_ = http.NewResponseController(w).Flush() // a caller that went away needs no answer
 }
 
 // eventStream is an answer as server-sent events: a chunk for each word, the reason of the end, the usage.

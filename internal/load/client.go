@@ -1,15 +1,14 @@
 package load
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,21 +21,15 @@ const (
 
 // Client talks to one webhook. What another try can mend, a refused or broken connection or a 429 or 5xx, is tried again under the same
 // id until the context ends, as a caller should; every other answer that is not the documented one is an error at once.
-type Client struct {
-	base, token string
-	http        *http.Client
-}
+type Client struct{ wire *wire }
 
 // NewClient makes a client of the webhook at base, such as http://127.0.0.1:8788.
 func NewClient(base, token string) *Client {
-	return &Client{base, token, &http.Client{
-		Timeout:   requestTime,
-		Transport: &http.Transport{MaxConnsPerHost: maxConnections, MaxIdleConnsPerHost: maxConnections},
-	}}
+	return &Client{newWire(strings.TrimPrefix(base, "http://"), token)}
 }
 
 // Close ends the connections that are kept for later.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() { c.wire.Close() }
 
 // Message is the body of a post.
 type Message struct {
@@ -111,28 +104,15 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, want 
 }
 
 func (c *Client) try(ctx context.Context, method, path string, body []byte, want int, into any) error {
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	status, answer, err := c.wire.exchange(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Authorization", "Bearer "+c.token)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+	if status != want {
+		return &refusedError{status, string(answer)}
 	}
-	answer, err := c.http.Do(r)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close() //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err != nil {
-		return err
-	}
-	if answer.StatusCode != want {
-		return &refusedError{answer.StatusCode, string(text)}
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return &refusedError{answer.StatusCode, string(text)}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return &refusedError{status, string(answer)}
 	}
 	return nil
 }

@@ -1,0 +1,114 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// wire makes one request after another on connections that it keeps. It does what the callers of this package need of HTTP and no more: on a machine
+// where they share the processors with what they load, an [http.Transport] takes half as much time as the service that answers it.
+type wire struct {
+	address string        // host and port
+	head    string        // headers of every request
+	slots   chan struct{} // one for each connection that may be at work
+
+	mu   sync.Mutex
+	idle []*connection // the one used last is taken first
+}
+
+type connection struct {
+	net.Conn
+	in  *bufio.Reader
+	out *bufio.Writer
+}
+
+func newWire(address, token string) *wire {
+	head := "Host: " + address + "\r\nAuthorization: Bearer " + token + "\r\n"
+	return &wire{address: address, head: head, slots: make(chan struct{}, maxConnections)}
+}
+
+// exchange makes a request and reads its whole answer. The end of ctx breaks the connection.
+func (w *wire) exchange(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+	select {
+	case w.slots <- struct{}{}:
+	case <-ctx.Done():
+		return 0, nil, context.Cause(ctx)
+	}
+	defer func() { <-w.slots }()
+	c, err := w.take(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	unwatch := context.AfterFunc(ctx, func() { _ = c.Close() })
+	status, answer, again, err := w.on(c, method, path, body)
+	if !unwatch() && ctx.Err() != nil {
+		return 0, nil, context.Cause(ctx)
+	}
+	if err != nil || !again {
+		return status, answer, errors.Join(err, c.Close())
+	}
+	w.keep(c)
+	return status, answer, nil
+}
+
+// on makes a request on a connection, and says whether that may be used again.
+func (w *wire) on(c *connection, method, path string, body []byte) (status int, answer []byte, again bool, err error) {
+	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
+		return 0, nil, false, err
+	}
+	_, _ = fmt.Fprintf(c.out, "%s %s HTTP/1.1\r\n%s", method, path, w.head) // an error of any of them comes with the flush
+	if body != nil {
+		_, _ = fmt.Fprintf(c.out, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+	}
+	_, _ = c.out.WriteString("\r\n")
+	_, _ = c.out.Write(body)
+	if err := c.out.Flush(); err != nil {
+		return 0, nil, false, err
+	}
+	r, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return 0, nil, false, err
+	}
+	answer, err = io.ReadAll(io.LimitReader(r.Body, maxAnswer))
+	return r.StatusCode, answer, !r.Close && len(answer) < maxAnswer, err
+}
+
+func (w *wire) take(ctx context.Context) (*connection, error) {
+	w.mu.Lock()
+	if n := len(w.idle); n > 0 {
+		c := w.idle[n-1]
+		w.idle = w.idle[:n-1]
+		w.mu.Unlock()
+		return c, nil
+	}
+	w.mu.Unlock()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", w.address)
+	if err != nil {
+		return nil, err
+	}
+	return &connection{c, bufio.NewReader(c), bufio.NewWriter(c)}, nil
+}
+
+func (w *wire) keep(c *connection) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle = append(w.idle, c)
+}
+
+// Close ends the connections that are kept for later.
+func (w *wire) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.idle {
+		_ = c.Close() // nothing is under way on it
+	}
+	w.idle = nil
+}
