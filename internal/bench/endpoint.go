@@ -45,7 +45,7 @@ func NewEndpoint() (*Endpoint, error) {
 // BaseURL is what a client of the API is set up with.
 func (e *Endpoint) BaseURL() string { return "http://" + e.listener.Addr().String() + "/v1" }
 
-// Spent is the time from the head of a request until its answer is written, of all requests so far together.
+// Spent is the time from the first byte of a request until its answer is ready, of all requests so far together.
 func (e *Endpoint) Spent() time.Duration { return time.Duration(e.spent.Load()) }
 
 // Requests is how many were answered.
@@ -84,11 +84,14 @@ func (e *Endpoint) Close() error {
 func (e *Endpoint) serve(c net.Conn) error {
 	in := bufio.NewReader(c)
 	for {
+		if _, err := in.Peek(1); err != nil {
+			return err
+		}
+		started := time.Now()
 		r, err := http.ReadRequest(in)
 		if err != nil {
 			return err
 		}
-		started := time.Now()
 		if n, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxPrompt+1)); err != nil || n > maxPrompt || !strings.HasSuffix(r.URL.Path, "/v1/chat/completions") {
 			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 			return err
