@@ -20,9 +20,9 @@ var floors = map[string]int{
 
 	"internal/app": 4, "internal/bench": 4,
 
-	"tools/builtin": 3, "tools/isolation": 3, "mcp": 3, "channels/*": 3, "agent/llm/*": 3,
+	"tools/builtin": 3, "tools/isolation": 3, "mcp": 3, "mcp/*": 3, "channels/*": 3, "agent/llm/*": 3,
 
-	"agent/llm/exchange": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2, "channels": 2, "scheduler": 2,
+	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2, "channels": 2, "scheduler": 2,
 
 	"policy": 1, "observability": 1, "agent/llm": 1, "agent/memory": 1, "agent/skills": 1, "storage/engine": 1, "internal/config": 1, "internal/live": 1,
 
@@ -51,7 +51,7 @@ var owners = map[string][]string{
 	"github.com/pressly/goose":                                {"storage"},
 	"github.com/spf13/viper":                                  {"internal/config"},
 	"github.com/robfig/cron":                                  {"scheduler"},
-	"github.com/mark3labs/mcp-go":                             {"mcp"},
+	"github.com/mark3labs/mcp-go":                             {"mcp", "mcp/serve"},
 	"github.com/sashabaranov/go-openai":                       {"agent/llm/openai"},
 	"github.com/anthropics/anthropic-sdk-go":                  {"agent/llm/anthropic"},
 	"github.com/tiktoken-go/tokenizer":                        {"agent/llm/tokens"},
@@ -64,6 +64,7 @@ var owners = map[string][]string{
 	"codeberg.org/readeck/go-readability":                     {"internal/webpage"},
 	"github.com/JohannesKaufmann/html-to-markdown":            {"internal/webpage"},
 	"charm.land":                                              {"channels/cli"},
+	"github.com/yuin/goldmark":                                {"channels/cli/markdown"},
 	"github.com/prometheus/client_golang/prometheus/promhttp": {"observability"},
 }
 

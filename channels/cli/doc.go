@@ -13,6 +13,8 @@
 //     the same run. Nothing is known of a terminal that takes bytes and does not show them.
 //   - Text that came from elsewhere cannot drive the terminal: escapes and control characters are shown, not obeyed.
 //
+// Answers are laid out by [github.com/corebot/corebot/channels/cli/markdown]; while they stream they are shown as they are written.
+//
 // Limits: one line of plain input is at most 16 MiB; what streams is kept to its last 64 KiB and is a preview only, the
 // answer is what Send brings. A read of the terminal that is blocked in the operating system cannot be called off: in
 // plain mode one goroutine may outlive Run until the next line or the end of the input.

@@ -18,12 +18,12 @@ const (
 // model is the interactive chat. All of it belongs to bubbletea's event loop: Update never blocks and never does more
 // I/O than a line for the history file.
 type model struct {
-	look     styles
-	editor   *editor
-	history  *history
-	markdown markdown
-	width    int
-	height   int
+	look    styles
+	editor  *editor
+	history *history
+	answers answers
+	width   int
+	height  int
 
 	printer printer
 	ready   bool // the first frame is on the screen
@@ -65,7 +65,7 @@ type (
 func newModel(o Options, h *history, width, height int) *model {
 	look := newStyles(o.NoColor)
 	m := &model{
-		look: look, editor: newEditor(h, look), history: h, markdown: markdown{noColor: o.NoColor},
+		look: look, editor: newEditor(h, look), history: h, answers: newAnswers(o.NoColor),
 		width: width, height: height, asked: make(map[string]string), wrote: func() error { return nil },
 	}
 	m.editor.setWidth(width)
@@ -150,7 +150,7 @@ func (m *model) onShow(s showMsg) {
 		m.answered.add(to)
 		m.dropTurn(to)
 	}
-	m.printThen(m.markdown.render(s.message.Text(), m.width)+"\n", done)
+	m.printThen(m.answers.render(s.message.Text(), m.width)+"\n", done)
 }
 
 // bringQuestion makes sure that whoever reads the reply knows what it replies to: nothing to do if that is the last

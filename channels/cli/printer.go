@@ -2,8 +2,11 @@ package cli
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 )
 
 // printer puts finished text above the input, in order. Commands of bubbletea run concurrently, so only one is under way
@@ -23,12 +26,19 @@ type printJob struct {
 // printedMsg says that the lines under way were written.
 type printedMsg struct{}
 
-// print queues text, which must be harmless and wrapped.
+// print queues text, which must be harmless.
 func (m *model) print(text string) { m.printThen(text, nil) }
 
 func (m *model) printThen(text string, done func()) {
-	m.printer.queue = append(m.printer.queue, printJob{strings.Split(text, "\n"), done})
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, fold(line, m.width, m.printRoom())...)
+	}
+	m.printer.queue = append(m.printer.queue, printJob{lines, done})
 }
+
+// printRoom is how many rows are printed at once.
+func (m *model) printRoom() int { return max(m.height/2-1, 1) }
 
 // pump starts the next piece of printing, if there is any and none is under way.
 func (m *model) pump() tea.Cmd {
@@ -38,7 +48,7 @@ func (m *model) pump() tea.Cmd {
 	}
 	p.busy = true
 	job := &p.queue[0]
-	n := min(len(job.lines), max(m.height/2-1, 1))
+	n := fitting(job.lines, m.width, m.printRoom())
 	piece := strings.Join(job.lines[:n], "\n")
 	job.lines = job.lines[n:]
 	if piece == "" {
@@ -58,4 +68,44 @@ func (m *model) onPrinted() {
 		done()
 	}
 	p.queue = p.queue[1:]
+}
+
+// fold makes a line of it that the terminal can break itself, which keeps it whole for whoever copies it, or lines that need no
+// breaking. bubbletea makes room for a line by its width; that is exact only if no character has to move to the next row as a
+// whole, and the line is not so long that it takes all the rows there are.
+func fold(line string, width, room int) []string {
+	if len(line) < width {
+		return []string{line}
+	}
+	switch columns := ansi.StringWidth(line); {
+	case columns < width:
+		return []string{line}
+	case !isASCII(line) || rows(columns, width) > room:
+		return strings.Split(lipgloss.Wrap(line, max(width-1, 1), ""), "\n")
+	case columns%width == 0:
+		return []string{line + " "} // what clears the rest of the row would clear the last character, see [wrap]
+	default:
+		return []string{line}
+	}
+}
+
+// fitting is how many of the lines go into so many rows, one at least.
+func fitting(lines []string, width, room int) int {
+	for i, line := range lines {
+		if len(line) < width {
+			room--
+		} else {
+			room -= rows(ansi.StringWidth(line), width)
+		}
+		if room < 0 {
+			return max(i, 1)
+		}
+	}
+	return len(lines)
+}
+
+func rows(columns, width int) int { return columns/width + 1 }
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/corebot/corebot/channels/cli/markdown"
 )
 
 func TestEscapesAndControlsAreShownAndNotObeyed(t *testing.T) {
@@ -54,8 +56,7 @@ func FuzzNeutralise(f *testing.F) {
 }
 
 func TestMarkdownIsLaidOutAndNothingOfItIsLost(t *testing.T) {
-	m := &markdown{noColor: true}
-	out := m.render("# Title\n\nSay **this** & List<String> to <b>me</b>: [docs](https://e.org/?a=1&b=2)\n\n- one\n- two\n\n```go\nx &lt; y\n```\n", 80)
+	out := newAnswers(true).render("# Title\n\nSay **this** & List<String> to <b>me</b>: [docs](https://e.org/?a=1&b=2)\n\n- one\n- two\n\n```go\nx &lt; y\n```\n", 80)
 	for _, want := range []string{"# Title", "**this** & List<String> to <b>me</b>", "https://e.org/?a=1&b=2", "• one", "  x &lt; y"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
@@ -65,8 +66,7 @@ func TestMarkdownIsLaidOutAndNothingOfItIsLost(t *testing.T) {
 }
 
 func TestColoredMarkdownCarriesStylesAndNoOtherEscape(t *testing.T) {
-	m := &markdown{}
-	out := m.render("**bold** [link](https://e.org) &#27;[8m \x1b]8;;https://evil\x07", 80)
+	out := newAnswers(false).render("**bold** [link](https://e.org) &#27;[8m \x1b]8;;https://evil\x07", 80)
 	if !strings.Contains(out, "\x1b[1m") {
 		t.Errorf("no bold in %q", out)
 	}
@@ -79,7 +79,7 @@ func TestColoredMarkdownCarriesStylesAndNoOtherEscape(t *testing.T) {
 	requireHarmless(t, withoutStyles(out))
 }
 
-// withoutStyles takes out what keepStyles may leave in, by another road than it.
+// withoutStyles takes out the color sequences.
 func withoutStyles(s string) string {
 	var b strings.Builder
 	for {
@@ -106,16 +106,16 @@ func FuzzMarkdown(f *testing.F) {
 		width := 2 + int(size)%199
 		s = s[:min(len(s), 2000)]
 		for _, noColor := range []bool{false, true} {
-			out := (&markdown{noColor: noColor}).render(s, width)
+			out := newAnswers(noColor).render(s, width)
 			requireHarmless(t, withoutStyles(out))
 		}
 	})
 }
 
 func TestLinesNeverReachTheLastColumn(t *testing.T) {
-	text := strings.Repeat("word ", 40) + strings.Repeat("x", 100) + "\n\n```\n" + strings.Repeat("y", 99) + "\n```\n\n---\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+	text := strings.Repeat("word ", 40) + strings.Repeat("x", 100) + "\n\n---\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> " + strings.Repeat("y", 99)
 	for _, noColor := range []bool{false, true} {
-		for _, line := range strings.Split((&markdown{noColor: noColor}).render(text, 30), "\n") {
+		for _, line := range strings.Split(newAnswers(noColor).render(text, 30), "\n") {
 			if w := ansi.StringWidth(line); w > 29 {
 				t.Errorf("%d columns: %q", w, line)
 			}
@@ -123,15 +123,16 @@ func TestLinesNeverReachTheLastColumn(t *testing.T) {
 	}
 }
 
-func TestDeepNestingIsShownAsItIsInsteadOfBeingLaidOut(t *testing.T) {
-	m := &markdown{noColor: true}
-	for _, deep := range []string{strings.Repeat("> ", 20) + "x", strings.Repeat("- ", 20) + "x", strings.Repeat("1) ", 20) + "x", "a\n" + strings.Repeat(" ", 60) + "- x"} {
-		if got := m.render(deep, 200); got != deep {
-			t.Errorf("%q became %q", deep, got)
+func TestATextThatCannotBeLaidOutIsShownAsItIs(t *testing.T) {
+	long := strings.Repeat("**a** \x1b ", markdown.MaxText/8)
+	for text, width := range map[string]int{long: 80, "**a** \x1b": markdown.MinWidth} {
+		out := newAnswers(true).render(text, width)
+		if !strings.HasPrefix(out, "**a** ␛") {
+			t.Errorf("at %d columns the text begins with %.20q", width, out)
 		}
 	}
-	if got := m.render("- a\n  - > b\n\n----------------\n", 80); !strings.Contains(got, "• a") {
-		t.Errorf("usual nesting became %q", got)
+	if out := newAnswers(false).render(long, 80); strings.Contains(out, "\x1b[1m") {
+		t.Error("a text beyond the limit was laid out")
 	}
 }
 
