@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/encoding"
 )
 
-// declared is the encoding that an XML document names in its first line.
-var declared = regexp.MustCompile(`^(?:\x{FEFF})?\s*<\?xml[^>]{0,200}\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
+// declared is the encoding that an XML document names in its first line, which is looked for in its first bytes.
+var declared = regexp.MustCompile(`^(?:\x{FEFF})?\s*<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']`)
 
 // Decode gives text in UTF-8, from the encoding that its header, its byte order mark or the document itself names, or else that it seems to
 // have. What is no text in it is replaced.
