@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/policy"
@@ -49,15 +50,11 @@ func controlNotice(m corebot.Message, c corebot.Command, text string) corebot.Me
 
 // stop accepts a /stop.
 func (r *Router) stop(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
-	life, decision, err := r.head(ctx, m, c)
+	life, refused, by, err := r.head(ctx, m, c)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
-	refused := life != 0 && !decision.Allow
-	if refused {
-		life = 0
-	}
-	s, err := r.ledger.Stop(ctx, m, life, func(found bool) corebot.Message {
+	s, err := r.ledger.Stop(ctx, m, life, by, func(found bool) corebot.Message {
 		text := "There is nothing to stop."
 		switch {
 		case found:
@@ -76,23 +73,37 @@ func (r *Router) stop(ctx context.Context, m corebot.Message, c corebot.Command)
 	return corebot.Receipt{Life: s.Life, Duplicate: s.Duplicate}, nil
 }
 
-// head finds the message that the chat works on, and asks the policy whether the command may act on it: for the sender of it, or an admin.
-func (r *Router) head(ctx context.Context, m corebot.Message, c corebot.Command) (life int64, d policy.Decision, err error) {
+// head finds the message that the chat works on, and asks the policy whether the command may act on it: for the sender of it, or an admin. Who may
+// not is refused, and for him there is none: life is 0. by is what the audit should know of it.
+func (r *Router) head(ctx context.Context, m corebot.Message, c corebot.Command) (life int64, refused bool, by corebot.AuditEvent, err error) {
 	life, sender, err := r.ledger.Head(ctx, m.Key)
 	if err != nil {
-		return 0, d, fmt.Errorf("look for what %s is about: %w", c.Name, err)
+		return 0, false, by, fmt.Errorf("look for what %s is about: %w", c.Name, err)
 	}
-	_, d, err = r.judge(ctx, m, c, sender)
-	return life, d, err
+	decision, by, err := r.judge(ctx, m, c, sender)
+	switch {
+	case err != nil:
+		return 0, false, by, err
+	case life == 0:
+		by.Outcome = "" // there was nothing to be denied
+	case !decision.Allow:
+		life = 0
+	}
+	return life, by.Outcome == corebot.OutcomeDenied, by, nil
 }
 
-// judge asks the policy whether a command may act on a message of a sender.
-func (r *Router) judge(ctx context.Context, m corebot.Message, c corebot.Command, sender corebot.Principal) (corebot.Role, policy.Decision, error) {
+// judge asks the policy whether a command may act on a message of a sender. by is what the audit should know of it.
+func (r *Router) judge(ctx context.Context, m corebot.Message, c corebot.Command, sender corebot.Principal) (d policy.Decision, by corebot.AuditEvent, err error) {
 	role, err := r.roles.RoleOf(ctx, m.Sender, m.Key)
 	if err != nil {
-		return role, policy.Decision{}, err
+		return d, by, err
 	}
-	return role, r.policy.Authorize(policy.Request{
-		Tool: c.Name, Role: role, Principal: m.Sender, Key: m.Key, Target: policy.Target{Sender: sender},
-	}), nil
+	d = r.policy.Authorize(policy.Request{Tool: c.Name, Role: role, Principal: m.Sender, Key: m.Key, Target: policy.Target{Sender: sender}})
+	by = corebot.AuditEvent{
+		Event: strings.TrimPrefix(c.Name, "/"), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: role, Entry: "command", Rule: d.Rule, Args: "{}",
+	}
+	if !d.Allow {
+		by.Outcome = corebot.OutcomeDenied
+	}
+	return d, by, nil
 }

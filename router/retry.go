@@ -54,17 +54,15 @@ func (r *Router) weigh(ctx context.Context, m corebot.Message, c corebot.Command
 	if err != nil {
 		return w, fmt.Errorf("look for what to retry: %w", err)
 	}
-	role, decision, err := r.judge(ctx, m, c, life.Sender)
+	decision, by, err := r.judge(ctx, m, c, life.Sender)
 	if err != nil {
 		return w, err
 	}
-	w.messageID, w.by = life.MessageID, corebot.AuditEvent{
-		Event: "dead_letter.replay", Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: role, Entry: "command",
-		Rule: decision.Rule, Args: retryArgs(life),
-	}
+	by.Event, by.Args = "dead_letter.replay", about(life)
+	w.messageID, w.by = life.MessageID, by
 	switch {
 	case !decision.Allow:
-		w.by.Outcome, w.instead = corebot.OutcomeDenied, "Only who sent the message, or an admin, can have it tried again."
+		w.instead = "Only who sent the message, or an admin, can have it tried again."
 	case life.End != corebot.EndDead:
 		w.instead = notGivenUp(life.MessageID, life.End)
 	default:
@@ -73,8 +71,8 @@ func (r *Router) weigh(ctx context.Context, m corebot.Message, c corebot.Command
 	return w, nil
 }
 
-// retryArgs is what the audit shows of a denied /retry; an accepted one has the note of the change.
-func retryArgs(life corebot.Life) string {
+// about is what the audit shows of a denied command on a message; an accepted /retry has the note of the change.
+func about(life corebot.Life) string {
 	args, _ := json.Marshal(map[string]any{"id": life.ID, "messageId": life.MessageID}) // a number and a string: cannot fail
 	return string(args)
 }

@@ -32,11 +32,14 @@ type Queue interface {
 type Ledger interface {
 	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
 	Head(ctx context.Context, k corebot.Key) (life int64, sender corebot.Principal, err error)
-	Stop(ctx context.Context, m corebot.Message, headLife int64, notice func(found bool) corebot.Message) (corebot.Stopped, error)
+	// Stop stops the turn of headLife, or nothing if that is 0.
+	Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(found bool) corebot.Message) (corebot.Stopped, error)
 	// Steer stores a prompt for the turn of headLife, or, if that is 0 or its turn has ended, for a turn of its own.
 	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(merges bool) *corebot.Message) (corebot.Steered, error)
 	// Answer stores a control message that changes nothing, with what the chat is told.
 	Answer(ctx context.Context, m corebot.Message, notice corebot.Message) (corebot.Receipt, error)
+	// Refuse is Answer to a command that by says was denied.
+	Refuse(ctx context.Context, m corebot.Message, by corebot.AuditEvent, notice corebot.Message) (corebot.Receipt, error)
 }
 
 // Agent runs a turn. On [corebot.ErrStopped] the result still has the history of what was done.

@@ -12,18 +12,9 @@ func (r *Router) steer(ctx context.Context, m corebot.Message, c corebot.Command
 	if c.Args == "" {
 		return r.ledger.Answer(ctx, m, controlNotice(m, c, "Say what you want to add: /steer TEXT."))
 	}
-	life, sender, err := r.ledger.Head(ctx, m.Key)
+	life, refused, by, err := r.head(ctx, m, c)
 	if err != nil {
 		return corebot.Receipt{}, err
-	}
-	role, decision, err := r.judge(ctx, m, c, sender)
-	if err != nil {
-		return corebot.Receipt{}, err
-	}
-	by := corebot.AuditEvent{Event: "steer", Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: role, Entry: "command", Rule: decision.Rule, Args: "{}"}
-	refused := life != 0 && !decision.Allow
-	if refused {
-		life, by.Outcome = 0, corebot.OutcomeDenied
 	}
 	s, err := r.ledger.Steer(ctx, asPrompt(m, c.Args), life, by, func(merges bool) *corebot.Message {
 		var n corebot.Message

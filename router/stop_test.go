@@ -3,6 +3,7 @@ package router_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/router"
+	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -162,6 +164,7 @@ func TestStopIsForTheSenderOrAnAdmin(t *testing.T) {
 		for _, id := range []string{"s1", "s2"} {
 			k.WantTold(id, "Only who sent the message, or an admin, can stop its answer.")
 		}
+		wantDenied(t, k, "stop /stop others-message mallory {}", "stop /stop others-message  {}")
 		grant := corebot.Grant{Principal: apptest.Person("root"), Role: corebot.RoleAdmin}
 		if err := k.Grants.Grant(t.Context(), grant); err != nil {
 			t.Fatal(err)
@@ -169,7 +172,26 @@ func TestStopIsForTheSenderOrAnAdmin(t *testing.T) {
 		k.SayAs("root", "a", "s3", "/stop")
 		pass(time.Second)
 		k.WantEnd("1", corebot.EndStopped)
+		k.SayAs("mallory", "a", "s4", "/stop") // there is nothing that could be denied
+		k.WantTold("s4", "There is nothing to stop.")
+		wantDenied(t, k, "stop /stop others-message mallory {}", "stop /stop others-message  {}")
 	})
+}
+
+// wantDenied compares the denials in the audit, oldest first.
+func wantDenied(t *testing.T, k *apptest.Kit, want ...string) {
+	t.Helper()
+	events, err := storage.NewAudit(k.DB).List(t.Context(), storage.AuditFilter{Outcome: corebot.OutcomeDenied})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range slices.Backward(events) {
+		got = append(got, fmt.Sprintf("%s %s %s %s %s", e.Event, e.Tool, e.Rule, e.Principal.ID, e.Args))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("denied were %q, want %q", got, want)
+	}
 }
 
 // slowClaims hands deliveries over late: between the store's claim and the router's knowledge of it a /stop can fall.
@@ -218,8 +240,8 @@ type stopAtTheEnd struct {
 	before func()
 }
 
-func (l *stopAtTheEnd) Stop(ctx context.Context, m corebot.Message, head int64, notice func(bool) corebot.Message) (corebot.Stopped, error) {
-	s, err := l.Ledger.Stop(ctx, m, head, notice)
+func (l *stopAtTheEnd) Stop(ctx context.Context, m corebot.Message, head int64, by corebot.AuditEvent, notice func(bool) corebot.Message) (corebot.Stopped, error) {
+	s, err := l.Ledger.Stop(ctx, m, head, by, notice)
 	l.before()
 	return s, err
 }

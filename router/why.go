@@ -28,15 +28,15 @@ func (r *Router) why(ctx context.Context, m corebot.Message, c corebot.Command) 
 	case err != nil:
 		return corebot.Receipt{}, fmt.Errorf("look for what to tell: %w", err)
 	}
-	role, decision, err := r.judge(ctx, m, c, life.Sender)
+	decision, by, err := r.judge(ctx, m, c, life.Sender)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
-	text := "Only who sent the message, or an admin, can hear what became of it."
-	if decision.Allow {
-		text = biography(life, role == corebot.RoleAdmin)
+	if !decision.Allow {
+		by.Args = about(life)
+		return r.ledger.Refuse(ctx, m, by, controlNotice(m, c, "Only who sent the message, or an admin, can hear what became of it."))
 	}
-	return r.ledger.Answer(ctx, m, controlNotice(m, c, text))
+	return r.ledger.Answer(ctx, m, controlNotice(m, c, biography(life, by.Role == corebot.RoleAdmin)))
 }
 
 // maxHappenings bounds what is told of one message: the newest.

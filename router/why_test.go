@@ -76,6 +76,7 @@ func TestWhyIsForTheSenderOrAnAdminAndForThisChat(t *testing.T) {
 		}
 		k.SayAs("root", "a", "w4", "/why 1")
 		wantTelling(t, k, "w4", "Message 1: given up", "Last error: no credit")
+		wantDenied(t, k, `why /why others-message mallory {"id":1,"messageId":"1"}`)
 		if a := k.SayAs("root", "a", "w4", "/why 1"); !a.Duplicate || len(k.Told("w4")) != 1 {
 			t.Error("the /why again is no duplicate")
 		}

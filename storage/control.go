@@ -18,8 +18,8 @@ var (
 // Stop accepts a /stop: it marks the head of the chat's lane, wherever that is in its life, and enqueues the notices, all
 // in one commit. A head that runs learns it from its worker's side; any other is claimed at once and ended.
 // Only the message with the life headLife is stopped: if the lane went on meanwhile, nothing is. One that is parked ends here. One that stops nothing is held to the
-// rate of control messages: [corebot.ErrLaneFull].
-func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, notice func(found bool) corebot.Message) (s corebot.Stopped, err error) {
+// rate of control messages: [corebot.ErrLaneFull]. by goes to the audit if it says denied, and ends the wait of the message's call for an approval.
+func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(found bool) corebot.Message) (s corebot.Stopped, err error) {
 	packed := pack([]corebot.Message{m, notice(false), notice(true)})
 	err = l.db.write(ctx, "stop", func(t *tx) error {
 		lane, seq, err := headTx(t, m.Key, headLife)
@@ -37,13 +37,13 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, no
 			return err
 		}
 		if !s.Found {
-			return noticeTx(t, &packed[1], r.Life)
+			return cmp.Or(deniedTx(t, by), noticeTx(t, &packed[1], r.Life))
 		}
 		if parked {
 			_, err = endParkedTx(t, headLife, corebot.EndStopped, "stop")
 		} else if _, err = t.exec(stopLane, seq, false, t.now, lane); err == nil {
 			t.wake(corebot.InboundPool, t.now.UnixMilli())
-			err = denyAwaitedTx(t, headLife, corebot.AuditEvent{Tool: "/stop", Key: m.Key, Principal: m.Sender, Entry: "command"})
+			err = denyAwaitedTx(t, headLife, by)
 		}
 		return cmp.Or(err, noticeTx(t, &packed[2], r.Life))
 	})
@@ -52,13 +52,18 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, no
 
 // Answer accepts a control message that changes nothing, and tells the chat what it asked for, in one commit. It is held to the rate of
 // control messages: [corebot.ErrLaneFull].
-func (l *Ledger) Answer(ctx context.Context, m corebot.Message, notice corebot.Message) (r corebot.Receipt, err error) {
+func (l *Ledger) Answer(ctx context.Context, m corebot.Message, notice corebot.Message) (corebot.Receipt, error) {
+	return l.Refuse(ctx, m, corebot.AuditEvent{}, notice)
+}
+
+// Refuse is [Ledger.Answer] to who may not give the command: by goes to the audit if it says denied, in the same commit.
+func (l *Ledger) Refuse(ctx context.Context, m corebot.Message, by corebot.AuditEvent, notice corebot.Message) (r corebot.Receipt, err error) {
 	packed := pack([]corebot.Message{m, notice})
 	err = l.db.write(ctx, "answer", func(t *tx) (err error) {
 		if r, err = l.db.controlTx(t, &packed[0], false); err != nil || r.Duplicate {
 			return err
 		}
-		return noticeTx(t, &packed[1], r.Life)
+		return cmp.Or(deniedTx(t, by), noticeTx(t, &packed[1], r.Life))
 	})
 	return r, err
 }
@@ -82,10 +87,8 @@ func (l *Ledger) Steer(ctx context.Context, m corebot.Message, headLife int64, b
 		if s.Merges, err = mergesTx(t, s.Life); err != nil {
 			return err
 		}
-		if by.Outcome == corebot.OutcomeDenied {
-			if err := auditTx(t, []corebot.AuditEvent{by}); err != nil {
-				return err
-			}
+		if err := deniedTx(t, by); err != nil {
+			return err
 		}
 		if told[s.Merges] == nil {
 			return nil
@@ -93,6 +96,14 @@ func (l *Ledger) Steer(ctx context.Context, m corebot.Message, headLife int64, b
 		return noticeTx(t, told[s.Merges], s.Life)
 	})
 	return s, err
+}
+
+// deniedTx leaves the audit event of a command that was denied.
+func deniedTx(t *tx, by corebot.AuditEvent) error {
+	if by.Outcome != corebot.OutcomeDenied {
+		return nil
+	}
+	return auditTx(t, []corebot.AuditEvent{by})
 }
 
 // noticeTx enqueues what a chat is told of a message.

@@ -60,7 +60,7 @@ func stopTest(t testing.TB, db *DB, chat, id string) {
 	t.Helper()
 	m := testMessage(chat, id)
 	m.Direction, m.Kind = corebot.Control, corebot.KindControl
-	_, err := NewLedger(db).Stop(t.Context(), m, 0, func(bool) corebot.Message { return outboundTest(chat, id+"/stop") })
+	_, err := NewLedger(db).Stop(t.Context(), m, 0, corebot.AuditEvent{}, func(bool) corebot.Message { return outboundTest(chat, id+"/stop") })
 	must(t, err)
 	settleOut(t, db, corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent})
 }

@@ -124,7 +124,7 @@ func TestAStopIsNotHeldUpByABackoffThatBeginsAfterIt(t *testing.T) {
 			d := claimTest(t, db)
 			stop := testMessage("a", "s")
 			stop.Direction, stop.Kind = corebot.Control, corebot.KindControl
-			_, err := NewLedger(db).Stop(t.Context(), stop, d.Life, func(bool) corebot.Message {
+			_, err := NewLedger(db).Stop(t.Context(), stop, d.Life, corebot.AuditEvent{}, func(bool) corebot.Message {
 				notice := testMessage("a", "s/stop")
 				notice.Direction, notice.Kind = corebot.Outbound, corebot.KindNotice
 				return notice

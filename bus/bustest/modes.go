@@ -388,7 +388,7 @@ func controlsArePaced(s *suite) {
 		time.Sleep(moment)
 	}
 	before := s.census()
-	_, err := s.Ledger.Stop(s.t.Context(), stopMessage("a", "one more"), 0, said)
+	_, err := s.Ledger.Stop(s.t.Context(), stopMessage("a", "one more"), 0, corebot.AuditEvent{}, said)
 	s.wantErr(err, corebot.ErrLaneFull)
 	s.unchanged(before)
 	if duplicate, _ := s.stop("stop 0", 0); !duplicate { // what was accepted stays accepted

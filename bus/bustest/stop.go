@@ -37,7 +37,7 @@ func stopNotice(chat, id string, found bool) corebot.Message {
 // stopIn applies a /stop to the head of a chat and says what it met.
 func (s *suite) stopIn(chat, id string, head int64) (duplicate, found bool) {
 	s.t.Helper()
-	stopped, err := s.Ledger.Stop(s.t.Context(), stopMessage(chat, id), head, func(found bool) corebot.Message { return stopNotice(chat, id, found) })
+	stopped, err := s.Ledger.Stop(s.t.Context(), stopMessage(chat, id), head, corebot.AuditEvent{}, func(found bool) corebot.Message { return stopNotice(chat, id, found) })
 	s.must(err)
 	return stopped.Duplicate, stopped.Found
 }
@@ -115,7 +115,7 @@ func stopIsDeduped(s *suite) {
 	}
 	other := stopMessage("a", "stop")
 	other.Sender.ID = "somebody else"
-	_, err := s.Ledger.Stop(s.t.Context(), other, 0, func(bool) corebot.Message { return reply("a", "x") })
+	_, err := s.Ledger.Stop(s.t.Context(), other, 0, corebot.AuditEvent{}, func(bool) corebot.Message { return reply("a", "x") })
 	s.wantErr(err, corebot.ErrConflict)
 }
 
