@@ -12,8 +12,8 @@
 //     ([corebot.ErrLeaseLost], guarantee G4).
 //   - Waiting claims are parked in the writer, which serves them in the very commit that made a lane ready.
 //
-// The types [Queue], [Ledger], [Chats], [Grants], [History], [Audit] and [DeadLetters] are the repositories, one per
-// aggregate; they share one [DB].
+// The repositories, one per aggregate, share one [DB]: [Queue], [Ledger], [Lives], [DeadLetters] and [Lot] for messages and turns, [Chats],
+// [Grants] and [History] for who talks where, [Mailbox] for what programs fetch, [Audit], [Approvals], [Books] and [MCPTools].
 //
 // Limits: times are whole milliseconds of the wall clock. The file must be on a local disk: WAL does not work over network
 // file systems.

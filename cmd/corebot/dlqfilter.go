@@ -24,7 +24,7 @@ func (f *deadFilter) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.channel, "channel", "", "of this channel only")
 	flags.StringVar(&f.chat, "chat", "", "of this chat only: its id in the channel")
 	flags.StringVar(&f.sender, "sender", "", "of this sender only")
-	flags.StringVar(&f.reason, "reason", "", "dead for this reason only: attempts, permanent, poison, damaged or ambiguous")
+	flags.StringVar(&f.reason, "reason", "", "dead for this reason only: attempts, permanent, \"too long for the model\", poison, damaged or ambiguous")
 	flags.StringVar(&f.before, "before", "", "dead before this moment: 2006-01-02, or 2006-01-02T15:04:05Z")
 	flags.StringVar(&f.after, "after", "", "dead at this moment or later")
 	flags.DurationVar(&f.olderThan, "older-than", 0, "dead for longer than this, such as 24h")

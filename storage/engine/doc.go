@@ -5,5 +5,5 @@
 // was a third of the writer's time (docs/performance.md). This package does none of it: arguments are copied into a buffer that a
 // statement keeps, columns are read where they lie, and nothing is allocated but the values that the caller keeps.
 //
-// A [Conn] and its statements must not be used by two goroutines at a time. Readers stay on database/sql.
+// A [Conn] and its statements must not be used by two goroutines at a time. Checks, backups and migrations stay on database/sql.
 package engine
