@@ -17,7 +17,7 @@ func newConfigReload(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Have the running Corebot read its settings again",
-		Long: `Have the running Corebot read its settings again, as SIGHUP does. It says which keys are in force now and which need a restart. Settings
+		Long: `Have the running Corebot read its settings again; for .mcp.json there is "corebot mcp reload", and SIGHUP does both. It says which keys are in force now and which need a restart. Settings
 that are wrong change nothing.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

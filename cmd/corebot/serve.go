@@ -20,7 +20,8 @@ func newServe(s *shell) *cobra.Command {
 		Long: `Run everything that is configured, until SIGTERM or Ctrl-C.
 
 The first signal lets running turns finish within bus.drain; what is not finished then resumes at the next start. A second
-signal ends at once, which is safe too. SIGHUP reads the settings again ("corebot config reload" does the same).`,
+signal ends at once, which is safe too. SIGHUP reads the settings and .mcp.json again, as
+"corebot config reload" and "corebot mcp reload" do.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			c, err := s.settings()

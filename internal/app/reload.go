@@ -26,6 +26,9 @@ func (a *App) Reload() (r Reloaded, err error) {
 	if _, err := Rules(fresh); err != nil { // they hold from the next start on, which they must not keep from happening
 		return r, err
 	}
+	if w := &fresh.Webhook; a.webhook != nil && !w.Enabled && w.Token.Reveal() == "" && w.Secret.Reveal() == "" {
+		w.Token, w.Secret = a.inForce.Webhook.Token, a.inForce.Webhook.Secret // it listens until the restart, and not to everybody
+	}
 	r.Applied, r.Restart = config.Diff(a.inForce, fresh)
 	// Loading has checked all values by themselves; only this one depends on what is bound, so it goes first.
 	if a.server != nil {
@@ -33,7 +36,7 @@ func (a *App) Reload() (r Reloaded, err error) {
 			return Reloaded{}, err
 		}
 	}
-	if a.webhook != nil && fresh.Webhook.Enabled {
+	if a.webhook != nil {
 		if err := a.webhook.SetCredentials(fresh.Webhook.Token.Reveal(), fresh.Webhook.Secret.Reveal()); err != nil {
 			return Reloaded{}, err
 		}
