@@ -21,9 +21,10 @@ const (
 // How a turn came about, in the audit. The values are stored; they never change. What is done outside of a turn has words of its own: "command",
 // "door", "operator".
 const (
-	EntryDirect = "direct" // its message was sent
-	EntryReplay = "replay" // its message was a dead letter
-	EntrySteer  = "steer"  // however it began: somebody else than its sender has said something to it since, and it has the lowest of their roles
+	EntryClient = "mcp.serve" // no turn: an MCP client called a tool
+	EntryDirect = "direct"    // its message was sent
+	EntryReplay = "replay"    // its message was a dead letter
+	EntrySteer  = "steer"     // however it began: somebody else than its sender has said something to it since, and it has the lowest of their roles
 )
 
 // AuditEvent is one row of the audit trail. Args are redacted before they get here.

@@ -29,16 +29,6 @@ func (d Direction) String() string {
 	return fmt.Sprintf("direction(%d)", uint8(d))
 }
 
-// ParseDirection reads what [Direction.String] writes.
-func ParseDirection(s string) (Direction, error) {
-	for _, d := range []Direction{Inbound, Outbound, Control} {
-		if s == d.String() {
-			return d, nil
-		}
-	}
-	return 0, fmt.Errorf("direction %q: want inbound, outbound or control", s)
-}
-
 // DefaultAgent is the only agent there is today. Keys carry it so that a second one needs no migration.
 const DefaultAgent = "main"
 

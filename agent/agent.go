@@ -79,6 +79,19 @@ type Choices interface {
 	ChosenModel(ctx context.Context, k corebot.Key) (string, error)
 }
 
+// Parts are what an agent is made of. All are required.
+type Parts struct {
+	Model   llm.Model
+	Tools   Tools
+	Journal Journal
+	History History
+	Notes   Notes
+}
+
+func (p Parts) whole() bool {
+	return p.Model != nil && p.Tools != nil && p.Journal != nil && p.History != nil && p.Notes != nil
+}
+
 // Options of an [Agent]. Zero values mean the defaults.
 type Options struct {
 	MaxIterations int           // model calls with tools in a turn; 8
@@ -104,10 +117,10 @@ type Agent struct {
 	metrics *metrics
 }
 
-// New makes an agent. Numbers that leave no room for a prompt are [corebot.ErrInvalid].
-func New(m llm.Model, t Tools, j Journal, h History, n Notes, o Options) (*Agent, error) {
-	if o.Tokenizer == nil {
-		return nil, errors.New("agent: a tokenizer is required")
+// New makes an agent. A part that is missing, and numbers that leave no room for a prompt, are [corebot.ErrInvalid].
+func New(p Parts, o Options) (*Agent, error) {
+	if !p.whole() || o.Tokenizer == nil {
+		return nil, fmt.Errorf("%w: agent: a part of it, or the tokenizer, is missing", corebot.ErrInvalid)
 	}
 	o.MaxIterations = cmp.Or(o.MaxIterations, 8)
 	o.MaxTime = cmp.Or(o.MaxTime, 10*time.Minute)
@@ -125,7 +138,7 @@ func New(m llm.Model, t Tools, j Journal, h History, n Notes, o Options) (*Agent
 		o.Live = new(live.Hub)
 	}
 	metrics, err := newMetrics(o.Metrics)
-	return &Agent{model: m, tools: t, journal: j, history: h, notes: n, opts: o, metrics: metrics}, err
+	return &Agent{model: p.Model, tools: p.Tools, journal: p.Journal, history: p.History, notes: p.Notes, opts: o, metrics: metrics}, err
 }
 
 // Turn answers one delivery. Everything that the turn leaves behind is in the result; nothing but journal steps, a summary of older messages, and

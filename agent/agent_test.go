@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -283,14 +284,23 @@ func TestALostLeaseEndsTheTurnAtItsNextStep(t *testing.T) {
 }
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	parts := agent.Parts{Model: apptest.Script(), Tools: &witness{}, Journal: k.Ledger, History: k.History, Notes: &apptest.Notes{}}
 	for name, o := range map[string]agent.Options{
 		"no tokenizer":        {},
 		"negative iterations": {Tokenizer: llm.Estimate{}, MaxIterations: -1},
 		"negative time":       {Tokenizer: llm.Estimate{}, MaxTime: -1},
 		"no room for input":   {Tokenizer: llm.Estimate{}, ContextTokens: 100, OutputTokens: 100},
 	} {
-		if _, err := agent.New(nil, nil, nil, nil, nil, o); err == nil {
-			t.Errorf("%s: no error", name)
+		if _, err := agent.New(parts, o); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for field := range reflect.TypeFor[agent.Parts]().Fields() {
+		p := parts
+		reflect.ValueOf(&p).Elem().FieldByIndex(field.Index).SetZero()
+		if _, err := agent.New(p, agent.Options{Tokenizer: llm.Estimate{}}); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("without %s: %v", field.Name, err)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/corebot/corebot/internal/outside"
 )
 
-// MaxCalls is how many tool calls of one answer run; the rest are refused to the model.
-const MaxCalls = 64
+// maxCalls is how many tool calls of one answer run; the rest are refused to the model.
+const maxCalls = 64
 
 // turn is the state of one turn.
 type turn struct {
@@ -250,8 +250,8 @@ func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 }
 
 func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int) (corebot.ToolResult, error) {
-	if i >= MaxCalls {
-		return notRun("an answer may have %d tool calls", MaxCalls), nil
+	if i >= maxCalls {
+		return notRun("an answer may have %d tool calls", maxCalls), nil
 	}
 	handle := &step{turn: t, position: t.position, call: call}
 	switch s, ok := t.recorded(corebot.StepTool); {

@@ -23,6 +23,11 @@ func (s *server) longest() time.Duration {
 	return max(cmp.Or(s.spec.MaxTime, s.opts.MaxTime), s.patience())
 }
 
+// connectTime is how long the server may take to be ready, and to give its tools.
+func (s *server) connectTime() time.Duration {
+	return cmp.Or(s.spec.ConnectTimeout, s.opts.ConnectTimeout)
+}
+
 // run is one call of a tool.
 func (s *server) run(ctx context.Context, tool string, call tools.Call, args json.RawMessage) (string, error) {
 	text, outcome, err := s.ask(ctx, tool, call, args)
@@ -58,7 +63,7 @@ func (s *server) ask(ctx context.Context, tool string, call tools.Call, args jso
 	if a.err != nil {
 		return "", "refused", fmt.Errorf("it refused the call: %s (%d)", clip(a.err.Message, 2_000), a.err.Code)
 	}
-	r := reader{artifacts: s.opts.Artifacts, key: call.Key, ctx: ctx}
+	r := reader{artifacts: s.opts.Artifacts, key: call.Key, ctx: ctx, log: s.opts.Log.With().Str("server", s.spec.Name).Str("tool", tool).Logger()}
 	text, err = r.read(a.result)
 	if err != nil {
 		outcome = "tool_error"

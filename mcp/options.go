@@ -17,14 +17,14 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultConnectTimeout = 30 * time.Second
-	DefaultTimeout        = time.Minute
-	DefaultMaxTime        = 10 * time.Minute
-	DefaultMaxCalls       = 8
-	DefaultMaxMessage     = 4 << 20
-	DefaultPingEvery      = time.Minute
-	DefaultPingTime       = 10 * time.Second
-	DefaultGrace          = 2 * time.Second
+	defaultConnectTimeout = 30 * time.Second
+	defaultTimeout        = time.Minute
+	defaultMaxTime        = 10 * time.Minute
+	defaultMaxCalls       = 8
+	defaultMaxMessage     = 4 << 20
+	defaultPingEvery      = time.Minute
+	defaultPingTime       = 10 * time.Second
+	defaultGrace          = 2 * time.Second
 )
 
 // Trail takes events for the audit.
@@ -59,14 +59,14 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.MaxTime = cmp.Or(o.MaxTime, max(DefaultMaxTime, o.Timeout))
-	o.MaxCalls = cmp.Or(o.MaxCalls, DefaultMaxCalls)
-	o.MaxMessage = cmp.Or(o.MaxMessage, DefaultMaxMessage)
-	o.PingEvery = cmp.Or(o.PingEvery, DefaultPingEvery)
-	o.PingTime = cmp.Or(o.PingTime, DefaultPingTime)
-	o.Grace = cmp.Or(o.Grace, DefaultGrace)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, defaultConnectTimeout)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.MaxTime = cmp.Or(o.MaxTime, max(defaultMaxTime, o.Timeout))
+	o.MaxCalls = cmp.Or(o.MaxCalls, defaultMaxCalls)
+	o.MaxMessage = cmp.Or(o.MaxMessage, defaultMaxMessage)
+	o.PingEvery = cmp.Or(o.PingEvery, defaultPingEvery)
+	o.PingTime = cmp.Or(o.PingTime, defaultPingTime)
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	if o.Env == nil {
 		o.Env = os.LookupEnv
 	}

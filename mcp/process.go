@@ -70,7 +70,7 @@ func (p *process) attend(started chan<- error) {
 func (p *process) closePipes() {
 	for _, f := range []*os.File{p.in, p.out, p.errs} {
 		if f != nil {
-			_ = f.Close()
+			_ = f.Close() // a pipe keeps nothing that could be lost; a second close says that it is one
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (p *process) closePipes() {
 // stop ends the program and all that it started: the end of its input asks it to go, SIGTERM tells it to, SIGKILL makes it, each after a grace
 // time. Then whatever is left of its process group is killed, and whatever has left the group and still bears the server's mark.
 func (p *process) stop(grace time.Duration) {
-	_ = p.in.Close()
+	_ = p.in.Close() // as above
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		if waits(p.ended, grace) {
 			break

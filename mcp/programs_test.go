@@ -127,10 +127,10 @@ func slow(p *peer) {
 	})
 }
 
-// progress reports five times within a second before it answers, or for ever if it is called with "never".
+// progress reports for three seconds before it answers, or for ever if it is called with "never".
 func progress(p *peer) {
 	p.decent(only("tools/call", func(m said) {
-		for i := 0; i < 5 || strings.Contains(string(m.Params.Arguments), "never"); i++ {
+		for i := 0; i < 15 || strings.Contains(string(m.Params.Arguments), "never"); i++ {
 			time.Sleep(200 * time.Millisecond)
 			p.line(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, m.Params.Meta.Token, i)
 		}

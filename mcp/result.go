@@ -12,6 +12,8 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/tools"
 )
@@ -51,6 +53,7 @@ type reader struct {
 	artifacts tools.Artifacts // nil: what is not text is lost
 	key       corebot.Key
 	ctx       context.Context
+	log       zerolog.Logger
 }
 
 // read makes a result what a model reads. A result that is an error is one, and so is an answer that is no result.
@@ -152,7 +155,8 @@ func (r *reader) file(kind, mimeType, data string) string {
 	}
 	sum := sha256.Sum256(body)
 	path, err := r.artifacts.Save(r.ctx, r.key, "mcp-"+hex.EncodeToString(sum[:8])+extension(mimeType), string(body))
-	if err != nil {
+	if err != nil { // the call has taken place, and does not fail for that
+		r.log.Warn().Err(err).Str("file", what).Msg("what an MCP server returned was not kept")
 		return fmt.Sprintf("[%s; it could not be kept]", what)
 	}
 	return fmt.Sprintf("[%s; it is in %s]", what, path)

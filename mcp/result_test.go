@@ -22,6 +22,22 @@ func (s shelf) Save(_ context.Context, _ corebot.Key, name, content string) (str
 	return "chats/a/artifacts/" + name, nil
 }
 
+// fullShelf keeps nothing.
+type fullShelf struct{}
+
+func (fullShelf) Save(context.Context, corebot.Key, string, string) (string, error) {
+	return "", errors.New("no room")
+}
+
+func TestAFileThatCannotBeKeptIsInTheLog(t *testing.T) {
+	var log bytes.Buffer
+	r := reader{artifacts: fullShelf{}, ctx: t.Context(), log: zerolog.New(&log)}
+	got, err := r.read([]byte(`{"content":[{"type":"image","mimeType":"image/png","data":"aGk="}]}`))
+	if err != nil || got != "[image, image/png, 2 bytes; it could not be kept]" || !strings.Contains(log.String(), "no room") {
+		t.Errorf("%q, %v; the log has %s", got, err, log.String())
+	}
+}
+
 func TestEveryKindOfContentBecomesTextOrAFile(t *testing.T) {
 	kept := shelf{}
 	r := reader{artifacts: kept, ctx: t.Context()}

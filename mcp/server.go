@@ -134,7 +134,7 @@ func (s *server) once(ctx context.Context) error {
 
 // open connects and asks for the tools.
 func (s *server) open(ctx context.Context) (*session, error) {
-	limit := cmp.Or(s.spec.ConnectTimeout, s.opts.ConnectTimeout)
+	limit := s.connectTime()
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the server was not ready within %v", limit))
 	defer stop()
 	session, err := connect(ctx, dialing{
@@ -229,7 +229,7 @@ func (s *server) ping(ctx context.Context, session *session) error {
 
 // relisted takes the tools that the server has now.
 func (s *server) relisted(ctx context.Context, session *session) {
-	ctx, stop := context.WithTimeout(ctx, s.opts.ConnectTimeout)
+	ctx, stop := context.WithTimeout(ctx, s.connectTime())
 	defer stop()
 	if err := s.refresh(ctx, session); err != nil {
 		s.opts.Log.Warn().Err(err).Str("server", s.spec.Name).Msg("an MCP server said that its tools have changed, and did not give them; the old ones stay")

@@ -103,7 +103,7 @@ func TestTwoHundredSlowCallersKeepNoScraperWaiting(t *testing.T) {
 	}
 	for range 10 {
 		began := time.Now()
-		if status, _ := look(t, addr, "/status", nil); status != http.StatusOK || time.Since(began) > 4*time.Second {
+		if status, _ := look(t, addr, "/status", nil); status != http.StatusOK || time.Since(began) > 20*time.Second { // behind 200 who take 5 s each it would be 1000 s
 			t.Errorf("answered %d after %v", status, time.Since(began))
 		}
 	}
@@ -125,7 +125,7 @@ func TestMoreConnectionsThanThereAreAreTurnedAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close() //nolint:errcheck // gone with the test
-	if err := c.SetDeadline(time.Now().Add(4 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if b, _ := io.ReadAll(c); !strings.HasPrefix(string(b), "HTTP/1.1 503") {

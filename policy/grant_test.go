@@ -81,7 +81,7 @@ func TestAGrantThatOpensNothingIsRefused(t *testing.T) {
 		if !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%q: got %v", tool, err)
 		}
-		if tool == "no.such" && !strings.Contains(corebot.HintOf(err), "chat.set_role, mcp.reload, mcp__*, message.send, tasks.list") {
+		if tool == "no.such" && !strings.Contains(corebot.HintOf(err), "chat.set_role, history.read, mcp.reload, mcp__*, message.send, status.read, tasks.list") {
 			t.Errorf("the hint is %q", corebot.HintOf(err))
 		}
 	}

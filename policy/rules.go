@@ -53,7 +53,7 @@ type rule struct {
 func rules() []rule {
 	return slices.Concat(
 		[]rule{{name: "role-unknown", tool: "*", when: roleUnknown, on: "the role is neither admin nor normal", who: nobody, reason: "the role is not known"}},
-		filesAndMemory(), otherConversations(), keptForAdmins(), ownMessageOnly(), approvalCommands(), openToAll())
+		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), approvalCommands(), openToAll())
 }
 
 // filesAndMemory close paths, the shell and the memory that all share.
@@ -118,6 +118,7 @@ func openToAll() []rule {
 		"fs.read", "fs.write", "fs.edit", "fs.list",
 		"memory.read", "memory.write", "memory.search", "history.search",
 		"message.send", "chat.register",
+		"chat.list", "history.read", "message.publish", "message.replies",
 		"tasks.schedule", "tasks.list", "tasks.update",
 		"skills.list", "skills.read", "skills.enabled",
 		"web.fetch", "web.search",

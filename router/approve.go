@@ -58,7 +58,7 @@ func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Comman
 	if err != nil {
 		return r.ledger.Answer(ctx, m, controlNotice(m, c, fmt.Sprintf("Say which one, by its number: %s ID. /status tells what waits in this chat.", c.Name)))
 	}
-	a, err := r.opts.Approvals.Approval(ctx, id)
+	a, err := r.approvals.Approval(ctx, id)
 	if err != nil && !errors.Is(err, corebot.ErrNotFound) {
 		return corebot.Receipt{}, fmt.Errorf("look for approval %d: %w", id, err)
 	}
@@ -69,7 +69,7 @@ func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Comman
 	if denied != "" || a.ID == 0 {
 		id = 0
 	}
-	return r.opts.Approvals.Decide(ctx, m, id, state, by, func(err error) corebot.Message {
+	return r.approvals.Decide(ctx, m, id, state, by, func(err error) corebot.Message {
 		switch again := (*corebot.Resolved)(nil); {
 		case denied != "":
 			return controlNotice(m, c, denied)

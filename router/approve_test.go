@@ -336,10 +336,12 @@ func TestAToolThatIsGoneEndsTheWait(t *testing.T) {
 func TestOfManyWhoSpeakAtOnceOneIsHeard(t *testing.T) {
 	c := newCounter(t, apptest.Options{})
 	c.SayAs("root", "a", "1", "read the page")
-	wait := time.Now().Add(10 * time.Second)
-	for c.Life("1").State != "waiting: approval" && time.Now().Before(wait) {
-		time.Sleep(time.Millisecond)
+	soon := func(ok func(corebot.Life) bool) {
+		for deadline := time.Now().Add(30 * time.Second); !ok(c.Life("1")) && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
 	}
+	soon(func(l corebot.Life) bool { return l.State == "waiting: approval" })
 	var all sync.WaitGroup
 	var heard atomic.Int32
 	for i := range 100 {
@@ -354,9 +356,7 @@ func TestOfManyWhoSpeakAtOnceOneIsHeard(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for c.Life("1").End == "" && time.Now().Before(wait) {
-		time.Sleep(time.Millisecond)
-	}
+	soon(func(l corebot.Life) bool { return l.End != "" })
 	c.WantEnd("1", corebot.EndAnswered)
 	want := map[corebot.ApprovalState]int32{corebot.ApprovalApproved: 1, corebot.ApprovalDenied: 0}[c.state(t, 1).State]
 	if heard.Load() != 1 || c.runs.Load() != want || len(c.audited(t)) != 2 {

@@ -52,13 +52,28 @@ type Roles interface {
 	RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error)
 }
 
+// Parts are what a router is made of. All are required.
+type Parts struct {
+	Queue     Queue
+	Ledger    Ledger
+	Letters   Letters
+	Lives     Lives
+	Approvals Approvals
+	Agent     Agent
+	Roles     Roles
+	Policy    *policy.Policy
+}
+
+func (p Parts) whole() bool {
+	return p.Queue != nil && p.Ledger != nil && p.Letters != nil && p.Lives != nil && p.Approvals != nil && p.Agent != nil && p.Roles != nil && p.Policy != nil
+}
+
 // Options of a [Router]. Zero values mean the defaults.
 type Options struct {
 	Workers   int           // turns that run at once; 64
 	Drain     time.Duration // how long turns may go on after shutdown began; 30 s
 	MaxBytes  int           // of one control message; 1 MiB
 	Spending  Spending      // what was used, and what may be
-	Approvals Approvals     // required
 	AdminChat corebot.Key   // is shown what waits for an admin's word, beside the chat itself; zero: none
 	Chats     Situations    // what /status tells of; nil: nothing
 	Model     func() string // the configured model, for /status; nil: not told
@@ -69,21 +84,25 @@ type Options struct {
 
 // Router runs turns.
 type Router struct {
-	queue   Queue
-	ledger  Ledger
-	letters Letters
-	lives   Lives
-	agent   Agent
-	roles   Roles
-	policy  *policy.Policy
-	opts    Options
-	active  active
-	shared  sharedUse
-	metrics *metrics
+	queue     Queue
+	ledger    Ledger
+	letters   Letters
+	lives     Lives
+	approvals Approvals
+	agent     Agent
+	roles     Roles
+	policy    *policy.Policy
+	opts      Options
+	active    active
+	shared    sharedUse
+	metrics   *metrics
 }
 
-// New makes a router; it starts nothing.
-func New(q Queue, l Ledger, dead Letters, lives Lives, a Agent, r Roles, p *policy.Policy, o Options) (*Router, error) {
+// New makes a router; it starts nothing. A part that is missing, and a number below zero, is [corebot.ErrInvalid].
+func New(p Parts, o Options) (*Router, error) {
+	if !p.whole() {
+		return nil, fmt.Errorf("%w: router: a part of it is missing", corebot.ErrInvalid)
+	}
 	o.Workers = cmp.Or(o.Workers, 64)
 	o.Drain = cmp.Or(o.Drain, 30*time.Second)
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
@@ -93,10 +112,9 @@ func New(q Queue, l Ledger, dead Letters, lives Lives, a Agent, r Roles, p *poli
 	if o.Live == nil {
 		o.Live = new(live.Hub)
 	}
-	if o.Approvals == nil {
-		return nil, fmt.Errorf("%w: router: the approvals are required", corebot.ErrInvalid)
+	router := &Router{
+		queue: p.Queue, ledger: p.Ledger, letters: p.Letters, lives: p.Lives, approvals: p.Approvals, agent: p.Agent, roles: p.Roles, policy: p.Policy, opts: o,
 	}
-	router := &Router{queue: q, ledger: l, letters: dead, lives: lives, agent: a, roles: r, policy: p, opts: o}
 	var err error
 	router.metrics, err = newMetrics(o.Metrics, &router.active)
 	return router, err

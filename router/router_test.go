@@ -3,6 +3,7 @@ package router_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
 )
 
@@ -323,9 +325,31 @@ func TestWatchersSeeATurnFromItsBeginToItsEnd(t *testing.T) {
 }
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
 	for _, o := range []router.Options{{Workers: -1}, {Drain: -1}, {MaxBytes: -1}} {
-		if _, err := router.New(nil, nil, nil, nil, nil, nil, nil, o); !errors.Is(err, corebot.ErrInvalid) {
+		if err := k.NewRouter(k.Bus, o); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func TestARouterIsNotMadeWithoutOneOfItsParts(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	rules, err := policy.New(policy.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := router.Parts{
+		Queue: k.Bus, Ledger: k.Ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.Agent, Roles: k.Grants, Policy: rules,
+	}
+	if _, err := router.New(whole, router.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for field := range reflect.TypeFor[router.Parts]().Fields() {
+		parts := whole
+		reflect.ValueOf(&parts).Elem().FieldByIndex(field.Index).SetZero()
+		if _, err := router.New(parts, router.Options{}); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("without %s: %v", field.Name, err)
 		}
 	}
 }

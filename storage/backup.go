@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Backup writes a copy of the database at path to a new file and checks it: SQLite's integrity check, and the same schema
+// makeBackup writes a copy of the database at path to a new file and checks it: SQLite's integrity check, and the same schema
 // version as the original. The copy gets its name only when it is whole and on disk; an existing file is never overwritten.
-func Backup(ctx context.Context, path, to string) (err error) {
+func makeBackup(ctx context.Context, path, to string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}

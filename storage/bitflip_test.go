@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -126,8 +127,6 @@ func variety(t *testing.T) (file []byte, texts map[string]bool) {
 	return file, texts
 }
 
-// The database's file only: in the log SQLite takes a frame that does not match its checksum, and all after it, for the rest of a write that
-// a power cut tore, and nobody can tell the one from the other.
 // The checksum covers what was said, not under which id: an id that changed in the file must not have another message's answer.
 func TestAMessageWhoseIDChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
 	dir := t.TempDir()
@@ -139,6 +138,8 @@ func TestAMessageWhoseIDChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
 	}
 }
 
+// The database's file only: in the log SQLite takes a frame that does not match its checksum, and all after it, for the rest of a write that
+// a power cut tore, and nobody can tell the one from the other.
 func TestADatabaseWithFlippedBitsWorksOrSaysThatItIsDamaged(t *testing.T) {
 	chance := rand.New(rand.NewPCG(5, 5))
 	whole, texts := variety(t)
@@ -169,23 +170,42 @@ func tryDamaged(t *testing.T, dir string, file []byte, texts map[string]bool) st
 		return "refused"
 	}
 	defer running(t, db)()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	deliveries, claimErr := NewQueue(db).Claim(ctx, corebot.InboundPool, 9, corebot.Terms{Lease: time.Minute})
+	_, listErr := NewDeadLetters(db).List(t.Context(), corebot.DeadLetterFilter{})
+	_, findErr := NewLives(db).Find(t.Context(), messageID("waiting", 3))
+	problems, checkErr := db.Problems(t.Context())
+	reported := len(problems) > 0 || cmp.Or(checkErr, listErr, findErr) != nil
+	deliveries, claimErr := claimDamaged(t, db, reported)
 	for _, d := range deliveries {
 		if d.Damaged == nil && !texts[d.Message.Text()] {
 			t.Errorf("a changed text is delivered for good: %+v", d.Message)
 		}
 	}
-	_, listErr := NewDeadLetters(db).List(t.Context(), corebot.DeadLetterFilter{})
-	_, findErr := NewLives(db).Find(t.Context(), messageID("waiting", 3))
-	problems, checkErr := db.Problems(t.Context())
 	found, _, readErr := keptMessages(db)
-	if len(problems) > 0 || cmp.Or(checkErr, listErr, findErr, claimErr, readErr) != nil {
+	if reported || cmp.Or(claimErr, readErr) != nil {
 		return "damage is reported"
 	}
 	if len(found) != len(texts) {
 		t.Errorf("%d messages of %d are there, and nobody says a word", len(found), len(texts))
 	}
 	return "works"
+}
+
+// claimDamaged claims what is due. Damage that keeps it from being found may keep the claim waiting if it is reported elsewhere, and only then: a claim
+// without an end is no report.
+func claimDamaged(t *testing.T, db *DB, reported bool) ([]corebot.Delivery, error) {
+	t.Helper()
+	patience := time.Minute
+	if reported {
+		patience = 50 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	deliveries, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 9, corebot.Terms{Lease: time.Minute})
+	if errors.Is(err, context.DeadlineExceeded) {
+		if !reported {
+			t.Fatal("a claim waits for what is due, and nobody says a word")
+		}
+		return nil, nil
+	}
+	return deliveries, err
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -95,7 +96,12 @@ func (c *Checkpoints) Run(ctx context.Context) error {
 
 // look cuts the log if it is too long.
 func (c *Checkpoints) look(ctx context.Context) {
-	size := c.size()
+	size, err := c.size()
+	if err != nil {
+		c.results.WithLabelValues("error").Inc()
+		c.warn(err, size, "the length of the write-ahead log cannot be read, so that it is not cut")
+		return
+	}
 	if size <= c.opts.Mark {
 		c.warned = false
 		return
@@ -114,18 +120,29 @@ func (c *Checkpoints) look(ctx context.Context) {
 	default:
 		c.results.WithLabelValues("read").Inc()
 	}
-	if size > c.opts.Limit && !cut && !c.warned { // told once for each time that it is so long
-		c.warned = true
-		c.opts.Log.Warn().Err(err).Int64("bytes", size).Msg("the write-ahead log grows, because somebody reads the database for long: a backup, or a check?")
+	if size > c.opts.Limit && !cut {
+		c.warn(err, size, "the write-ahead log grows, because somebody reads the database for long: a backup, or a check?")
 	}
 }
 
-func (c *Checkpoints) size() int64 {
-	info, err := os.Stat(c.wal)
-	if err != nil {
-		return 0
+// warn tells once of each time that the log is not what it should be.
+func (c *Checkpoints) warn(err error, size int64, what string) {
+	if !c.warned {
+		c.warned = true
+		c.opts.Log.Warn().Err(err).Int64("bytes", size).Msg(what)
 	}
-	return info.Size()
+}
+
+// size is that of the log in bytes; one that is not there has none.
+func (c *Checkpoints) size() (int64, error) {
+	info, err := os.Stat(c.wal)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 // nearly all of the log has been copied when so many pages of it have not: readers that come and go are always a little behind.

@@ -8,12 +8,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
@@ -141,6 +143,22 @@ func TestTheLogStaysShortUnderLoadWithReadersThatComeAndGo(t *testing.T) {
 		t.Logf("at most %d KiB", most>>10)
 		wantWhole(t, db)
 	})
+}
+
+func TestALogWhoseLengthCannotBeReadIsToldOnceAndCountedEachTime(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	registry, told := prometheus.NewRegistry(), new(bytes.Buffer)
+	c := cutting(t, db, CheckpointOptions{Log: zerolog.New(told), Metrics: registry})
+	c.wal = filepath.Join(db.path, "wal") // of a directory that is none
+	for range 3 {
+		c.look(t.Context())
+	}
+	if n := strings.Count(told.String(), "cannot be read"); n != 1 {
+		t.Errorf("it is told %d times: %s", n, told)
+	}
+	if n := testutil.ToFloat64(c.results.WithLabelValues("error")); n != 3 {
+		t.Errorf("%v errors are counted", n)
+	}
 }
 
 func TestALongReaderKeepsTheLogAndHoldsUpNobody(t *testing.T) {

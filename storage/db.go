@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,11 +25,13 @@ import (
 // FileName is the database's name in the data directory.
 const FileName = "corebot.db"
 
+// readConns is how many query-only connections there are: so many queries run at once, and each keeps a cache.
+const readConns = 4
+
 // Options of a [DB]. The zero value is usable.
 type Options struct {
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
-	Readers int                   // query-only connections, 4 by default
 	Limits  corebot.Limits        // what control messages and dead letters that come back are held to; none by default
 	// Queueing is how prompts wait that find their chat busy; in line by default. A debounce is needed for ModeCollect.
 	Queueing corebot.Queueing
@@ -106,7 +107,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if db.state, err = readState(db.conn); err != nil {
 		return nil, fmt.Errorf("read the state of the database: %w", classify(err))
 	}
-	if db.reader, err = openReader(db.path, cmp.Or(o.Readers, 4)); err != nil {
+	if db.reader, err = openReader(db.path, readConns); err != nil {
 		return nil, err
 	}
 	db.metrics, err = newMetrics(o.Metrics, db)

@@ -38,14 +38,16 @@ func (m *Mailbox) Post(ctx context.Context, msg corebot.Message) error {
 func (m *Mailbox) After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error) {
 	var out []corebot.Posted
 	err := m.db.reader.each(ctx, selectMail, func(s scanner) error {
-		var p corebot.Posted
-		var kind string
-		err := s.Scan(&p.Cursor, &p.ID, &p.InReplyTo, &kind, &p.Content, moment{&p.CreatedAt})
-		p.Kind = corebot.Kind(kind)
+		p, err := scanPosted(s)
 		out = append(out, p)
 		return err
 	}, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
 	return out, err
+}
+
+func scanPosted(s scanner) (p corebot.Posted, err error) {
+	err = s.Scan(&p.Cursor, &p.ID, &p.InReplyTo, (*string)(&p.Kind), &p.Content, moment{&p.CreatedAt})
+	return p, err
 }
 
 // Last is the cursor of a conversation's newest message, or 0.

@@ -23,12 +23,12 @@ func SchemaVersion() int64 { return newestVersion(migrations.FS) }
 
 func newestVersion(migrations fs.FS) int64 {
 	names, err := fs.Glob(migrations, "*.sql")
-	if err != nil || len(names) == 0 {
+	if err != nil || len(names) == 0 { // an error is of the pattern, and this one is none
 		return 0
 	}
 	var version int64
 	for _, name := range names {
-		if v, err := goose.NumericComponent(name); err == nil {
+		if v, err := goose.NumericComponent(name); err == nil { // what has no number is no migration, to goose neither
 			version = max(version, v)
 		}
 	}
@@ -103,7 +103,7 @@ func migrate(ctx context.Context, path string, migrations fs.FS, log zerolog.Log
 	case version > 0:
 		name := fmt.Sprintf("before-schema-%d-%s.db", version+1, time.Now().UTC().Format("20060102T150405.000Z"))
 		backup := filepath.Join(filepath.Dir(path), "backups", name)
-		if err := Backup(ctx, path, backup); err != nil {
+		if err := makeBackup(ctx, path, backup); err != nil {
 			return corebot.WithHint(fmt.Errorf("back up the database before its migration: %w", err), "nothing was migrated")
 		}
 		log.Info().Str("backup", backup).Int64("from", version).Int64("to", knows).Msg("migrating the database")

@@ -145,7 +145,7 @@ func TestADamagedBackupIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	path, to := filepath.Join(dir, FileName), filepath.Join(dir, "copy.db")
 	wholeDatabase(t, dir)
-	must(t, Backup(t.Context(), path, to))
+	must(t, makeBackup(t.Context(), path, to))
 	// A row that its index does not know: every page can be read, and only the integrity check sees it.
 	root := sideQuery(t, to, `SELECT rootpage FROM sqlite_schema WHERE name = 'message_life_key'`)[0]
 	page := 0
@@ -166,11 +166,11 @@ func TestABackupIsCheckedAndNeverOverwrites(t *testing.T) {
 	db := openTest(t, dir)
 	publishTest(t, db, "chat", "1")
 	to := filepath.Join(dir, "copies", "one.db")
-	must(t, Backup(t.Context(), path, to)) // beside a running writer
+	must(t, makeBackup(t.Context(), path, to)) // beside a running writer
 	if n := count(t, to, "message_queue"); n != 1 {
 		t.Errorf("the backup has %d messages", n)
 	}
-	if err := Backup(t.Context(), path, to); err == nil {
+	if err := makeBackup(t.Context(), path, to); err == nil {
 		t.Error("a backup was overwritten")
 	}
 	must(t, verify(t.Context(), path, to))

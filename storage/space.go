@@ -42,6 +42,7 @@ type Space struct {
 
 	spent    bool  // the ballast was given up
 	blind    bool  // the free space could not be read the last time
+	bare     bool  // the ballast could not be made
 	failures int64 // of the writer, at the last look
 
 	mu    sync.Mutex // others read what follows; only Run writes it
@@ -166,11 +167,14 @@ func (s *Space) mend() {
 			return
 		}
 		if err := s.ballast.make(size); err != nil {
-			s.opts.Log.Debug().Err(err).Msg("ballast")
+			if !s.bare { // told once, not every second
+				s.bare = true
+				s.opts.Log.Warn().Err(err).Msg("there is no ballast: on a disk that is full to the last byte nothing could end")
+			}
 			return
 		}
 	}
-	s.spent = false
+	s.spent, s.bare = false, false
 }
 
 // admit opens or closes the way in.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/corebot/corebot"
@@ -245,12 +247,37 @@ func fill(t *testing.T, path string) {
 	must(t, f.Close())
 }
 
+func TestABallastThatCannotBeMadeIsToldOnce(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	var g gauge
+	g.free.Store(10 << 30)
+	told := new(bytes.Buffer)
+	s, err := NewSpace(db, SpaceOptions{Floor: 4 * mib, Disk: g.disk, Log: zerolog.New(told)})
+	must(t, err)
+	inTheWay := filepath.Join(s.ballast.path, "x")
+	for episode := 1; episode <= 2; episode++ {
+		must(t, s.ballast.release())
+		must(t, os.MkdirAll(inTheWay, 0o700))
+		for range 3 {
+			s.look()
+		}
+		if n := strings.Count(told.String(), "there is no ballast"); n != episode {
+			t.Errorf("in episode %d it was told %d times: %s", episode, n, told)
+		}
+		must(t, os.RemoveAll(s.ballast.path))
+		s.look()
+		if !s.ballast.held(2 * mib) {
+			t.Error("it is not made afterwards")
+		}
+	}
+}
+
 // soon waits in real time, as tests on a real disk have to.
 func soon(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 5 s: %s", what)
+			t.Fatalf("not within 30 s: %s", what)
 		}
 	}
 }

@@ -20,9 +20,6 @@ import (
 // Limits: the files are looked at right before the call runs, not while it does; directories and files of the system that a call names
 // are bound by their names alone.
 
-// DefaultPatience is how long an approval is awaited.
-const DefaultPatience = 15 * time.Minute
-
 // maxBoundFile is the largest file that a call may name and wait for an approval: all of it is read twice.
 const maxBoundFile = 64 << 20
 

@@ -14,11 +14,8 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// Defaults of [Options].
-const (
-	DefaultTimeout   = 30 * time.Second
-	DefaultMaxOutput = 50_000 // bytes
-)
+// DefaultMaxOutput is the longest result that the model sees whole, in bytes.
+const DefaultMaxOutput = 50_000
 
 const (
 	maxToolName = 128     // bytes of a tool's name, and of what an audit row keeps of a name that a model made up
@@ -54,12 +51,12 @@ type Artifacts interface {
 
 // Options of a [Box]. Zero means the default.
 type Options struct {
-	Timeout   time.Duration         // of one call, for tools that name none
-	MaxOutput int                   // bytes of one result, as the model sees it
+	Timeout   time.Duration         // of one call, for tools that name none; 30 s
+	MaxOutput int                   // bytes of one result, as the model sees it; [DefaultMaxOutput]
 	Artifacts Artifacts             // nil: what is over MaxOutput is lost
 	Approvers Approvers             // nil: nobody can approve anything
 	Contents  Contents              // nil: a call that names a file cannot be approved
-	Patience  time.Duration         // how long an approval is awaited; [DefaultPatience]
+	Patience  time.Duration         // how long an approval is awaited; 15 min
 	Redactor  *redact.Redactor      // nil: one that knows the usual shapes of secrets
 	Log       zerolog.Logger        // the zero logger is silent
 	Metrics   prometheus.Registerer // nil: none
@@ -80,13 +77,13 @@ func NewBox(r *Registry, p *policy.Policy, roles Roles, o Options) (*Box, error)
 		return nil, fmt.Errorf("%w: a tool box wants tools, a policy, roles, and limits that are not negative", corebot.ErrInvalid)
 	}
 	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
+		o.Timeout = 30 * time.Second
 	}
 	if o.MaxOutput == 0 {
 		o.MaxOutput = DefaultMaxOutput
 	}
 	if o.Patience == 0 {
-		o.Patience = DefaultPatience
+		o.Patience = 15 * time.Minute
 	}
 	if o.Redactor == nil {
 		var err error

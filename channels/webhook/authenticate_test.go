@@ -278,6 +278,7 @@ func FuzzSignature(f *testing.F) {
 	now := time.Unix(1_700_000_000, 0)
 	key.sign(h, "msg", now, []byte("{}"))
 	f.Add(h.Get(headerID), h.Get(headerTimestamp), h.Get(headerSignature), []byte("{}"))
+	f.Add("msg", h.Get(headerTimestamp), strings.Replace(h.Get(headerSignature), "2W", "2\rW", 1), []byte("{}"))
 	f.Add("", "", "", []byte{})
 	f.Add("m", "1700000300", "v1,AAAA v1a,B v1,", []byte("x"))
 	f.Add("m", "9223372036854775807", "v1", []byte("x"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/channels"
 )
 
 // receiver is the other side of a callback, in memory.
@@ -190,7 +191,7 @@ func TestAPushGoesThroughNoProxy(t *testing.T) {
 func TestWhatIsNotInTheMailboxIsNotPushed(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f, other := withCallback(t, func(http.ResponseWriter, *http.Request) {})
-		f.mailbox = brokenMailbox{corebot.ErrCommitUnknown}
+		f.replies = channels.NewReplies(brokenMailbox{corebot.ErrCommitUnknown})
 		if err := f.Send(t.Context(), reply("c", "m", "x")); !errors.Is(err, corebot.ErrCommitUnknown) {
 			t.Errorf("got %v", err)
 		}

@@ -86,6 +86,11 @@ func parseSecret(name, secret string) (signingKey, error) {
 // hold says whether a proof is still one of these credentials.
 func (c *credentials) hold(p proof) bool { return same(c.token, p) || same(c.secret, p) }
 
+// sameAs says whether everything that these hold the others hold too.
+func (c *credentials) sameAs(d *credentials) bool {
+	return (c.token == nil || d.hold(*c.token)) && (c.secret == nil || d.hold(*c.secret))
+}
+
 func same(want *proof, got proof) bool {
 	return want != nil && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }

@@ -3,6 +3,7 @@
 //	POST /webhook            {"id","chatId","senderId","content","metadata"} → 202 {"id","status":"accepted"|"duplicate"}
 //	GET  /webhook/outbound   ?chatId=…&after=CURSOR&limit=N&wait=SECONDS → {"chatId","messages":[…],"cursor"}
 //	GET  /webhook/stream     ?chatId=…[&after=CURSOR] → server-sent events: delta, reset, tool, message
+//	     /mcp                what a [Guest] answers, behind the same credentials and limits
 //
 // It promises:
 //

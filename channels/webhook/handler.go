@@ -13,6 +13,7 @@ const (
 	pathPost     = "/webhook"
 	pathOutbound = "/webhook/outbound"
 	pathStream   = "/webhook/stream"
+	pathGuest    = "/mcp"
 	pathOther    = "other" // in metrics
 )
 
@@ -28,12 +29,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	path, method, serve := r.URL.Path, http.MethodGet, h.outbound
-	switch path {
-	case pathPost:
+	switch {
+	case path == pathPost:
 		method, serve = http.MethodPost, h.post
-	case pathOutbound:
-	case pathStream:
+	case path == pathOutbound:
+	case path == pathStream:
 		serve = h.stream
+	case path == pathGuest && h.opts.Guest != nil:
+		method, serve = r.Method, h.guest
 	default:
 		path, method, serve = pathOther, r.Method, h.unknown
 	}

@@ -13,9 +13,10 @@ import (
 const (
 	kindPoll   = "poll"
 	kindStream = "stream"
+	kindGuest  = "guest"
 )
 
-// metrics have bounded labels: the three paths and "other", the statuses that the webhook gives, two kinds.
+// metrics have bounded labels: the four paths and "other", the statuses that the webhook and its guest give, three kinds.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -33,13 +34,13 @@ func newMetrics() *metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 15, 60},
 		}, []string{"path"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "corebot_webhook_waiting", Help: "Long polls and streams that are open now.",
+			Name: "corebot_webhook_waiting", Help: "Long polls and streams that are open now, and requests of the guest at /mcp.",
 		}, []string{"kind"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "corebot_webhook_refused_connections_total", Help: "Connections over the cap, closed at once.",
 		}),
 	}
-	for _, kind := range []string{kindPoll, kindStream} {
+	for _, kind := range []string{kindPoll, kindStream, kindGuest} {
 		m.waiting.WithLabelValues(kind)
 	}
 	return m

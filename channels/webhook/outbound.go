@@ -50,7 +50,7 @@ func (h *handler) poll(r *http.Request, who proof, q query) ([]corebot.Posted, *
 		return nil, p, nil
 	}
 	defer end()
-	wake, stop := h.wakes.watch(q.key)
+	wake, stop := h.replies.Watch(q.key)
 	defer stop()
 	timer := time.NewTimer(q.wait)
 	defer timer.Stop()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 )
 
 func TestRepliesAreReadByCursorAndStay(t *testing.T) {
@@ -221,10 +222,10 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 	for i := range 200 {
 		box.cursors = append(box.cursors, int64(i)+1)
 	}
-	w := &Webhook{mailbox: box}
+	w := &Webhook{replies: channels.NewReplies(box)}
 	for after := int64(0); after < 200; {
 		page, err := w.page(t.Context(), corebot.Key{}, after, maxLimit)
-		if err != nil || len(page) == 0 || len(page) > pageRows || page[0].Cursor != after+1 {
+		if err != nil || len(page) == 0 || len(page) > 25 || page[0].Cursor != after+1 {
 			t.Fatalf("behind %d: %d replies of 200 kB, %v", after, len(page), err)
 		}
 		after = page[len(page)-1].Cursor
@@ -234,7 +235,7 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 func TestAMailboxThatCannotBeReadIsAProblemWithoutItsReason(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f := start(t, Options{})
-		f.mailbox = brokenMailbox{errors.New("secret of the disk")}
+		f.replies = channels.NewReplies(brokenMailbox{errors.New("secret of the disk")})
 		for _, path := range []string{pathOutbound, pathStream} {
 			got := f.get(path + "?chatId=c")
 			wantProblem(t, got, 500, "log")
@@ -242,7 +243,7 @@ func TestAMailboxThatCannotBeReadIsAProblemWithoutItsReason(t *testing.T) {
 				t.Errorf("the answer shows the error: %s", got.body)
 			}
 		}
-		f.mailbox = brokenMailbox{fmt.Errorf("read: %w", corebot.ErrClosed)}
+		f.replies = channels.NewReplies(brokenMailbox{fmt.Errorf("read: %w", corebot.ErrClosed)})
 		wantProblem(t, f.get(pathOutbound+"?chatId=c"), 503, "stopping")
 	})
 }

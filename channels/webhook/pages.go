@@ -8,10 +8,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-const (
-	pageRows  = 25      // read at once: what a page may be over pageBytes
-	pageBytes = 4 << 20 // of content, about; a page has at least one reply, however long it is
-)
+// pageBytes is how much content a page has, about; it has at least one reply, however long it is.
+const pageBytes = 4 << 20
 
 // message is a reply as callers see it.
 type message struct {
@@ -33,21 +31,5 @@ func cursorText(n int64) string { return strconv.FormatInt(n, 10) }
 
 // page reads the replies behind a cursor, at most limit of them and about pageBytes.
 func (w *Webhook) page(ctx context.Context, k corebot.Key, after int64, limit int) ([]corebot.Posted, error) {
-	var page []corebot.Posted
-	for bytes := 0; len(page) < limit && bytes < pageBytes; {
-		want := min(limit-len(page), pageRows)
-		rows, err := w.mailbox.After(ctx, k, after, want)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			bytes += len(row.Content)
-		}
-		page = append(page, rows...)
-		if len(rows) < want {
-			break
-		}
-		after = rows[len(rows)-1].Cursor
-	}
-	return page, nil
+	return w.replies.Page(ctx, k, after, limit, pageBytes)
 }

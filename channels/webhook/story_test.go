@@ -123,12 +123,12 @@ func TestOpenStreamsAndPollsAreCounted(t *testing.T) {
 		r := prometheus.NewRegistry()
 		f := start(t, Options{Metrics: r})
 		s := f.follow("c", "")
-		if got := waiting(t, r); got != "poll 0 stream 1" {
+		if got := waiting(t, r); got != "guest 0 poll 0 stream 1" {
 			t.Errorf("with a stream: %s", got)
 		}
 		s.Close()
 		f.outboundPage("&wait=1")
-		if got := waiting(t, r); got != "poll 0 stream 0" {
+		if got := waiting(t, r); got != "guest 0 poll 0 stream 0" {
 			t.Errorf("with none: %s", got)
 		}
 	})

@@ -30,13 +30,13 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) int {
 	defer end()
 	f := &follower{handler: h, query: q}
 	var stop func()
-	f.wake, stop = h.wakes.watch(q.key)
+	f.wake, stop = h.replies.Watch(q.key)
 	defer stop()
 	f.events, stop = h.opts.Live.Watch(q.key)
 	defer stop()
 	if q.cursor == "" {
 		var err error
-		if f.after, err = h.mailbox.Last(r.Context(), q.key); err != nil {
+		if f.after, err = h.replies.Last(r.Context(), q.key); err != nil {
 			return h.refusalOf(err).write(w, false)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -218,7 +219,7 @@ func TestAReplyNeverOvertakesItsDeltas(t *testing.T) {
 		page := &sheet{header: http.Header{}}
 		events, wake := make(chan live.Event, 1), make(chan struct{}, 1)
 		f := &follower{handler: &handler{Webhook: w}, query: query{after: 1}, out: newStream(ctx, page), events: events, wake: wake}
-		w.mailbox = &late{posted: sparse{cursors: []int64{2}}, deliver: func() { events <- live.Event{Kind: live.Text}; wake <- struct{}{} }, done: cancel}
+		w.replies = channels.NewReplies(&late{posted: sparse{cursors: []int64{2}}, deliver: func() { events <- live.Event{Kind: live.Text}; wake <- struct{}{} }, done: cancel})
 		f.follow(ctx)
 		f.out.close()
 		if got := page.body.String(); !strings.Contains(got, "event: delta") || strings.Index(got, "event: message") < strings.Index(got, "event: delta") {

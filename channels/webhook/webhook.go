@@ -21,15 +21,6 @@ import (
 // Channel is the channel's name, in keys and commands.
 const Channel = "webhook"
 
-// Mailbox keeps replies for whoever fetches them. Post puts a message at the end of its conversation's list, once, however often
-// it is posted. After gives at most limit messages behind a cursor, oldest first; cursors are positive and rise. Last is the newest
-// cursor, or zero.
-type Mailbox interface {
-	Post(ctx context.Context, m corebot.Message) error
-	After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error)
-	Last(ctx context.Context, k corebot.Key) (cursor int64, err error)
-}
-
 // Options of a [Webhook]. Token and Secret may both be set, and either is enough; with neither, New refuses.
 type Options struct {
 	Addr   string // where to listen; port 0 picks one
@@ -46,6 +37,8 @@ type Options struct {
 
 	Callback       string // an http or https address that replies are pushed to; empty: none
 	CallbackSecret string // what pushes are signed with, as Secret; required with Callback
+
+	Guest Guest // answers at /mcp; nil: nobody does
 
 	Live    *live.Hub // what streams show of a running turn; nil: nothing
 	Log     zerolog.Logger
@@ -78,10 +71,9 @@ func (o Options) validate() error {
 // Webhook is the channel. It implements [channels.Channel] and [channels.Idempotent].
 type Webhook struct {
 	opts        Options
-	mailbox     Mailbox
+	replies     *channels.Replies
 	credentials atomic.Pointer[credentials]
 	callback    *callback // nil: none
-	wakes       wakes
 	waits       waits
 	buffers     sync.Pool // of *bytes.Buffer, for bodies
 	metrics     *metrics
@@ -100,7 +92,7 @@ var (
 
 // New listens at once, so that a busy port is known before anything else is started, and serves in [Webhook.Run]. Its errors are
 // those of settings ([corebot.ErrInvalid]) and of the listener, with a hint that names the key.
-func New(box Mailbox, o Options) (*Webhook, error) {
+func New(box channels.Mailbox, o Options) (*Webhook, error) {
 	w, err := prepare(box, o)
 	if err != nil {
 		return nil, err
@@ -116,12 +108,12 @@ func New(box Mailbox, o Options) (*Webhook, error) {
 }
 
 // prepare makes a webhook that listens nowhere.
-func prepare(box Mailbox, o Options) (*Webhook, error) {
+func prepare(box channels.Mailbox, o Options) (*Webhook, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	w := &Webhook{opts: o, mailbox: box, metrics: newMetrics()}
+	w := &Webhook{opts: o, replies: channels.NewReplies(box), metrics: newMetrics()}
 	w.waits.max, w.waits.gauge = o.MaxWaiting, w.metrics.waiting
 	if err := w.SetCredentials(o.Token, o.Secret); err != nil {
 		return nil, err
@@ -148,24 +140,26 @@ func (w *Webhook) Name() string { return Channel }
 func (w *Webhook) Addr() string { return w.addr }
 
 // SetCredentials replaces both credentials at once. What an old one opened is refused from now on, and long polls and streams that
-// came with it end. An error changes nothing; it names the key, and never shows the value.
+// came with it end, as do the sessions of the guest. An error changes nothing; it names the key, and never shows the value.
 func (w *Webhook) SetCredentials(token, secret string) error {
 	c, err := newCredentials(token, secret)
 	if err != nil {
 		return err
 	}
-	w.credentials.Store(c)
+	was := w.credentials.Swap(c)
 	w.waits.revoke(w.credentials.Load())
+	if was != nil && !was.sameAs(c) && w.opts.Guest != nil {
+		w.opts.Guest.EndSessions()
+	}
 	return nil
 }
 
 // Send puts a reply into the mailbox, wakes who waits for it, and pushes it to the callback if there is one. A reply whose push
 // failed is in the mailbox all the same; sending it again repeats only the push, under the same webhook-id.
 func (w *Webhook) Send(ctx context.Context, m corebot.Message) error {
-	if err := w.mailbox.Post(ctx, m); err != nil {
-		return fmt.Errorf("put the reply into the mailbox: %w", err)
+	if err := w.replies.Send(ctx, m); err != nil {
+		return err
 	}
-	w.wakes.wake(m.Key)
 	if w.callback == nil {
 		return nil
 	}

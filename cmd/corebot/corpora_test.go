@@ -38,12 +38,12 @@ var (
 )
 
 // TestBadInputThroughEveryDoor sends every item through every door of a running Corebot whose model does all that it is told: the body, headers and
-// query of the webhook, the arguments of every tool in the hands of an admin, the terminal, the settings, and the editing of dead letters. Nothing
-// crashes, no door answers with a 5xx but 503, nothing outside the workspace is read or changed, and nothing on this machine is fetched from.
+// query of the webhook, the arguments of every tool in the hands of an admin, the terminal, the settings, the editing of dead letters, and what an MCP
+// server says. Nothing crashes, no door answers with a 5xx but 503, nothing outside the workspace is read or changed, nothing on this machine is
+// fetched from, and the model is shown nothing that is hidden or forged.
 func TestBadInputThroughEveryDoor(t *testing.T) {
 	items := badItems(t, *corporaFile, *corporaItems)
 	f := openFort(t, items)
-	before := operatorFiles(t, f.home)
 	for _, door := range []struct {
 		name string
 		send func()
@@ -52,11 +52,13 @@ func TestBadInputThroughEveryDoor(t *testing.T) {
 		{"webhook fields", f.each(f.asField)},
 		{"webhook headers", f.each(f.asHeader)},
 		{"webhook query", f.each(f.asQuery)},
+		{"observability", f.each(f.asScrape)},
 		{"settings", f.each(f.asSettings)},
 		{"dead letters", f.asEdits},
 		{"control socket", f.each(f.asOperation)},
 		{"tool arguments", f.asArguments},
 		{"terminal", f.atTheTerminal},
+		{"MCP server", f.fromAServer},
 	} {
 		if !strings.Contains(door.name, *corporaDoor) {
 			continue
@@ -65,7 +67,7 @@ func TestBadInputThroughEveryDoor(t *testing.T) {
 		door.send()
 		t.Logf("%-16s %d items in %v", door.name, len(items), time.Since(began).Round(time.Millisecond))
 	}
-	f.requireUnharmed(before)
+	f.requireUnharmed()
 }
 
 // fort is a daemon under attack.
@@ -74,11 +76,13 @@ type fort struct {
 	*puppet
 	items   []string
 	token   string
+	metrics string // the address of the listener of observability
 	http    *http.Client
 	load    *load.Client
 	fetched *atomic.Int64 // requests to a listener of this machine
 	control *control.Client
-	home2   string // of settings that are only read
+	home2   string            // of settings that are only read
+	before  map[string]string // the operator's files
 }
 
 // theSecret is in the operator's files and in what this machine answers.
@@ -112,17 +116,29 @@ func openFort(t *testing.T, items []string) *fort {
 	f.startAndWait()
 	t.Cleanup(f.kill)
 	f.findWebhook()
+	log, err := os.ReadFile(f.log)
+	if f.metrics = addressOf(log, "observability"); err != nil || f.metrics == "" {
+		t.Fatalf("observability does not listen: %v", err)
+	}
 	f.output("admin", "grant", "webhook::root")
 	token, err := os.ReadFile(filepath.Join(f.home, "webhook.token"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.token, f.load = strings.TrimSpace(string(token)), f.client()
-	var running bool
-	if f.control, running, err = control.Dial(t.Context(), app.DataDir(f.home)); err != nil || !running {
-		t.Fatalf("the control socket: %v %v", running, err)
-	}
+	f.dial()
+	f.before = operatorFiles(t, f.home)
 	return f
+}
+
+// dial connects to the daemon's control socket.
+func (f *fort) dial() {
+	f.t.Helper()
+	var running bool
+	var err error
+	if f.control, running, err = control.Dial(f.t.Context(), app.DataDir(f.home)); err != nil || !running {
+		f.t.Fatalf("the control socket: %v %v", running, err)
+	}
 }
 
 // each sends all items through a door, several at a time.
@@ -210,7 +226,12 @@ func (f *fort) asHeader(item string, i int) {
 		head(item, f.addr, bearer),
 		head("/webhook", f.addr, bearer, "Content-Encoding: "+item, "Last-Event-ID: "+item, item+": x"),
 	}[i%7]
-	c, err := net.DialTimeout("tcp", f.addr, patience)
+	f.write(f.addr, request, item, true)
+}
+
+// write sends bytes to a listener and reads what it answers. Where nothing else can come, it says so.
+func (f *fort) write(addr, request, item string, whole bool) {
+	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
 		f.t.Error(err)
 		return
@@ -218,7 +239,7 @@ func (f *fort) asHeader(item string, i int) {
 	defer c.Close() //nolint:errcheck // only read
 	_ = c.SetDeadline(time.Now().Add(2 * patience))
 	_, _ = io.WriteString(c, request) // it may be refused before it is whole
-	if tcp, ok := c.(*net.TCPConn); ok {
+	if tcp, ok := c.(*net.TCPConn); ok && whole {
 		_ = tcp.CloseWrite()
 	}
 	answer, err := io.ReadAll(io.LimitReader(c, 1<<20))
@@ -231,6 +252,22 @@ func (f *fort) asHeader(item string, i int) {
 			f.judge(status, string(answer), item, nil)
 		}
 	}
+}
+
+// asScrape asks the listener of observability, by path, query and headers.
+func (f *fort) asScrape(item string, i int) {
+	item = item[:min(len(item), 8<<10)]
+	get := func(target, host, header string) string {
+		return "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + header + "\r\n\r\n"
+	}
+	page := []string{"/status", "/metrics", "/ready", "/health"}[i%4]
+	f.write(f.metrics, []string{
+		get(page+"?"+url.QueryEscape(item), f.metrics, "Accept: "+item),
+		get("/"+url.PathEscape(item), f.metrics, "Accept-Encoding: "+item),
+		get(item, f.metrics, "Origin: "+item),
+		get(page, item, "X-Forwarded-Host: "+item),
+		get(page, f.metrics, "Authorization: "+item),
+	}[i%5], item, false) // to /status, a caller who says no more has gone
 }
 
 func (f *fort) asQuery(item string, i int) {
@@ -274,7 +311,7 @@ func (f *fort) asEdits() {
 		f.post(fmt.Sprintf(`{"id":"letter %d","chatId":"letters %d","content":"die now"}`, i, i), nil)
 	}
 	edited := 0
-	for next, deadline := 0, time.Now().Add(20*time.Minute); next < len(f.items); {
+	for next, deadline := 0, time.Now().Add(time.Hour); next < len(f.items); {
 		for line := range strings.Lines(f.output("dlq", "list", "--json", "--limit", "100")) {
 			var letter struct{ ID int64 }
 			if err := json.Unmarshal([]byte(line), &letter); err != nil {
@@ -316,26 +353,29 @@ func (f *fort) requireOrdinary(err error, item string) {
 
 // asArguments has an admin's turns call every tool with every item.
 func (f *fort) asArguments() {
-	batches := f.plan(f.t)
-	for batch := range batches {
+	results := f.makeCalls(f.plan(f.t))
+	f.t.Logf("%d calls with %d arguments of tools", results, len(f.fields))
+	if results < len(f.items) {
+		f.t.Errorf("%d calls had a result", results)
+	}
+}
+
+// makeCalls has an admin's turns make calls, and says how many results of them the model was shown.
+func (f *fort) makeCalls(calls []llmtest.Call) (results int) {
+	from, to := f.learn(calls)
+	for batch := from; batch < to; batch++ {
 		id := fmt.Sprint("call batch ", batch)
 		if _, err := f.load.Post(f.t.Context(), load.Message{ID: id, ChatID: fmt.Sprint("calls ", batch%8), Sender: "root", Content: id}); err != nil {
 			f.t.Fatal(err)
 		}
 	}
-	ended, results := 0, 0
-	for deadline := time.Now().Add(patience + time.Duration(batches)*5*time.Second); ended < batches; time.Sleep(50 * time.Millisecond) {
-		if ended, results = f.done(); time.Now().After(deadline) {
-			f.t.Fatalf("%d of %d batches of calls are answered", ended, batches)
+	ended := 0
+	for deadline := time.Now().Add(patience + time.Duration(to-from)*5*time.Second); ended < to-from; time.Sleep(50 * time.Millisecond) {
+		if ended, results = f.done(from); time.Now().After(deadline) {
+			f.t.Fatalf("%d of %d batches of calls are answered", ended, to-from)
 		}
 	}
-	f.t.Logf("%d calls with %d arguments of tools", results, len(f.fields))
-	if results < len(f.items) {
-		f.t.Errorf("%d calls had a result", results)
-	}
-	if leaked := f.leaked.Load(); leaked != nil {
-		f.t.Errorf("a tool has shown the operator's secret: %.300q", *leaked)
-	}
+	return results
 }
 
 // atTheTerminal types the items, a few hundred in a session.
@@ -363,15 +403,30 @@ func (f *fort) atTheTerminal() {
 	}
 }
 
-func (f *fort) requireUnharmed(before map[string]string) {
+func (f *fort) requireUnharmed() {
 	f.t.Helper()
-	compare(f.t, before, operatorFiles(f.t, f.home))
+	compare(f.t, f.before, operatorFiles(f.t, f.home))
 	if n := f.fetched.Load(); n != 0 {
 		f.t.Errorf("%d requests came to a listener of this machine", n)
+	}
+	if leaked := f.leaked.Load(); leaked != nil {
+		f.t.Errorf("a tool has shown the operator's secret: %.300q", *leaked)
+	}
+	if odd := f.odd.Load(); odd != nil {
+		f.t.Errorf("the model was shown %.300q", *odd)
 	}
 	if _, err := f.load.Post(f.t.Context(), load.Message{ID: "after all", ChatID: "after", Sender: "ann", Content: "still there?"}); err != nil {
 		f.t.Errorf("afterwards: %v", err)
 	}
+	f.endCleanly()
+	if out := f.output("db", "check"); !strings.HasPrefix(out, "ok") {
+		f.t.Errorf("the database: %s", out)
+	}
+}
+
+// endCleanly ends the daemon, which has logged no panic, and nothing that a terminal obeys.
+func (f *fort) endCleanly() {
+	f.t.Helper()
 	f.terminate()
 	log, err := os.ReadFile(f.log)
 	if err != nil {
@@ -382,8 +437,5 @@ func (f *fort) requireUnharmed(before map[string]string) {
 	}
 	if strings.ContainsFunc(string(log), func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
 		f.t.Error("the log has what a terminal obeys")
-	}
-	if out := f.output("db", "check"); !strings.HasPrefix(out, "ok") {
-		f.t.Errorf("the database: %s", out)
 	}
 }

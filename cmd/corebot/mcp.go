@@ -18,7 +18,7 @@ grant them to others.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newMCPList(s), newMCPCheck(s), newMCPReload(s), newMCPApprove(s))
+	cmd.AddCommand(newMCPList(s), newMCPCheck(s), newMCPReload(s), newMCPApprove(s), newMCPServe(s))
 	return cmd
 }
 

@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"corebot": main})
+	testscript.Main(m, map[string]func(){"corebot": main, hostileServer: serveItems})
 }
 
 // TestStories plays the scripts of testdata/script: each is one walk of a person or a program through the whole binary, on a home

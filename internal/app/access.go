@@ -9,6 +9,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
 )
@@ -16,7 +17,7 @@ import (
 // openDoor makes the front door: on a channel that is not named here nobody may talk.
 func (a *App) openDoor(r prometheus.Registerer) error {
 	access := map[string]policy.Access{}
-	for channel, set := range map[string]config.Access{"cli": a.config.Channels.CLI, webhook.Channel: a.config.Channels.Webhook} {
+	for channel, set := range map[string]config.Access{"cli": a.config.Channels.CLI, webhook.Channel: a.config.Channels.Webhook, serve.Channel: a.config.Channels.MCP} {
 		list, err := set.List(channel)
 		if err != nil {
 			return err

@@ -28,6 +28,7 @@ import (
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/mcp"
+	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
@@ -42,6 +43,9 @@ type Options struct {
 	Terminal func(*App) (channels.Channel, error)
 	// Serve makes a daemon of it: with the configured channels, the listeners and the control socket.
 	Serve bool
+	// Clients serves MCP clients of this process: a run that ends with them. It has the control socket, so that other processes can attach, and no
+	// other listener.
+	Clients bool
 	// PublishOnly runs neither router nor outbox: what is accepted waits for another run.
 	PublishOnly bool
 }
@@ -53,6 +57,7 @@ type App struct {
 	Live    *live.Hub
 	models  choice
 	version string
+	since   time.Time
 	servers *mcp.Manager
 
 	config     config.Config // as the parts were made
@@ -71,6 +76,7 @@ type App struct {
 	outbox    *channels.Outbox
 	terminals *cli.Remote
 	webhook   *webhook.Webhook
+	clients   *serve.Service
 	control   *control.Server
 	channels  *channels.Supervisor
 	receives  bool
@@ -90,7 +96,7 @@ func DataDir(home string) string { return filepath.Join(home, "data") }
 
 // New makes a Corebot. It opens files and listeners and starts nothing. Whatever fails, what was opened is closed again.
 func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
-	a := &App{version: o.Version, config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), receives: o.Serve || o.Terminal != nil, answers: !o.PublishOnly}
+	a := &App{version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), receives: o.Serve || o.Clients || o.Terminal != nil, answers: !o.PublishOnly}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -124,25 +130,25 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if err = a.makeRouter(ctx, registry); err != nil {
 		return nil, err
 	}
-	if err = a.makeChannels(o, registry); err != nil {
+	if err = a.makeChannels(ctx, o, registry); err != nil {
 		return nil, err
 	}
-	if o.Serve {
-		err = a.listen(o.Version, registry)
+	if o.Serve || o.Clients {
+		err = a.listen(o, registry)
 	}
 	return a, err
 }
 
 // listen opens what a daemon can be reached by, beside its channels.
-func (a *App) listen(version string, r prometheus.Gatherer) (err error) {
+func (a *App) listen(o Options, r prometheus.Gatherer) (err error) {
 	if a.control, err = control.Listen(DataDir(a.config.Home), a.operations()); err != nil {
 		return err
 	}
 	a.opened("control socket", a.control)
-	if !a.config.Observability.Enabled {
+	if !o.Serve || !a.config.Observability.Enabled {
 		return nil
 	}
-	if a.server, err = a.observe(version, r); err != nil {
+	if a.server, err = a.observe(r); err != nil {
 		return err
 	}
 	a.opened("observability listener", a.server)
@@ -195,7 +201,9 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	}
 	a.models = chosen
 	a.log.Info().Str("model", chosen.model.Name()).Msg(chosen.why)
-	brain, err := agent.New(chosen.model, toolbox{box, a.servers}, storage.NewLedger(a.Store), storage.NewHistory(a.Store), w, a.agentOptions(chosen, r))
+	brain, err := agent.New(agent.Parts{
+		Model: chosen.model, Tools: toolbox{box, a.servers}, Journal: storage.NewLedger(a.Store), History: storage.NewHistory(a.Store), Notes: w,
+	}, a.agentOptions(chosen, r))
 	if err != nil {
 		return err
 	}
@@ -207,15 +215,18 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	if err != nil {
 		return err
 	}
-	a.router, err = router.New(a.Bus, storage.NewLedger(a.Store), storage.NewDeadLetters(a.Store), storage.NewLives(a.Store), brain, storage.NewGrants(a.Store), rules, router.Options{
+	a.router, err = router.New(router.Parts{
+		Queue: a.Bus, Ledger: storage.NewLedger(a.Store), Letters: storage.NewDeadLetters(a.Store), Lives: storage.NewLives(a.Store),
+		Approvals: storage.NewApprovals(a.Store), Agent: brain, Roles: storage.NewGrants(a.Store), Policy: rules,
+	}, router.Options{
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond), // to the router, zero would mean its default
-		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, Approvals: storage.NewApprovals(a.Store), AdminChat: admins, Chats: storage.NewChats(a.Store), Model: chosen.describe, Live: a.Live, Log: a.log, Metrics: r,
+		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store), Model: chosen.describe, Live: a.Live, Log: a.log, Metrics: r,
 	})
 	return err
 }
 
 // makeChannels builds the way in and the way out.
-func (a *App) makeChannels(o Options, r prometheus.Registerer) (err error) {
+func (a *App) makeChannels(ctx context.Context, o Options, r prometheus.Registerer) (err error) {
 	on := channels.OnAmbiguous(a.config.Channels.OnAmbiguous)
 	queue, err := a.reportedQueue()
 	if err != nil {
@@ -224,7 +235,7 @@ func (a *App) makeChannels(o Options, r prometheus.Registerer) (err error) {
 	if a.outbox, err = channels.NewOutbox(queue, storage.NewLedger(a.Store), on, a.log, r); err != nil {
 		return err
 	}
-	running, err := a.openChannels(o, r)
+	running, err := a.openChannels(ctx, o, r)
 	if err != nil {
 		return err
 	}
@@ -236,17 +247,21 @@ func (a *App) makeChannels(o Options, r prometheus.Registerer) (err error) {
 }
 
 // openChannels makes the channels of this run: its terminal, or those that are configured.
-func (a *App) openChannels(o Options, r prometheus.Registerer) ([]channels.Channel, error) {
+func (a *App) openChannels(ctx context.Context, o Options, r prometheus.Registerer) ([]channels.Channel, error) {
 	if o.Terminal != nil {
 		c, err := o.Terminal(a)
 		return []channels.Channel{c}, err
 	}
-	if !o.Serve {
+	if !o.Serve && !o.Clients {
 		return nil, nil
 	}
-	running := []channels.Channel{a.openTerminals()}
-	if a.config.Webhook.Enabled {
-		hook, err := a.openWebhook(r)
+	clients, err := a.openClients(r)
+	if err != nil {
+		return nil, err
+	}
+	running := []channels.Channel{a.openTerminals(), clients}
+	if o.Serve && a.config.Webhook.Enabled {
+		hook, err := a.openWebhook(ctx, r)
 		if err != nil {
 			return nil, err
 		}

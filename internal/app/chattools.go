@@ -3,6 +3,7 @@ package app
 import (
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/channels/webhook"
+	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -18,7 +19,7 @@ func (a *App) chatTools() []tools.Tool {
 
 // destinations are the channels of this configuration, whether they run at the moment or not: what is sent waits for them.
 func (a *App) destinations() map[string]builtin.Destination {
-	to := map[string]builtin.Destination{"cli": {Account: cli.DefaultAccount}}
+	to := map[string]builtin.Destination{"cli": {Account: cli.DefaultAccount}, serve.Channel: {}}
 	if a.config.Webhook.Enabled {
 		to[webhook.Channel] = builtin.Destination{AnyChat: true} // any caller may ask for any chat's messages
 	}

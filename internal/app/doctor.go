@@ -47,7 +47,7 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	findings = append(findings, ok("the settings are valid"), checkDisk(home, c.Storage.DiskFloor), checkDaemon(ctx, home))
 	findings = append(findings, checkDatabase(ctx, home))
 	findings = append(findings, checkWeb(ctx, c.Tools.Web)...)
-	findings = append(findings, checkShell(ctx, c)...)
+	findings = append(findings, checkWorkers(ctx, c)...)
 	findings = append(findings, checkMCPFile(c)...)
 	return append(findings, checkModels(ctx, c.LLM)...)
 }

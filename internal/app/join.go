@@ -9,7 +9,6 @@ import (
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
-	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/mcp"
@@ -54,7 +53,7 @@ var (
 	_ mcp.Pins            = (*storage.MCPTools)(nil)
 	_ mcp.Trail           = (*storage.Audit)(nil)
 	_ builtin.Sayings     = (*storage.History)(nil)
-	_ webhook.Mailbox     = (*storage.Mailbox)(nil)
+	_ channels.Mailbox    = (*storage.Mailbox)(nil)
 )
 
 // makeTools gathers the built-in tools under the policy.
@@ -65,11 +64,10 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 		return nil, err
 	}
 	all = append(append(all, web...), a.chatTools()...)
-	shell, err := a.shellTool()
-	if err != nil {
+	if all, err = a.withWorkers(all, w.root); err != nil {
 		return nil, err
 	}
-	all = append(all, shell, builtin.MCPReload(reloads{a}))
+	all = append(all, builtin.MCPReload(reloads{a}))
 	registry, err := tools.NewRegistry(all...)
 	if err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 	"github.com/corebot/corebot/internal/config"
 )
 
-// serve is a model server on loopback.
-func serve(t *testing.T, script llmtest.Script) (*llmtest.Server, string) {
+// answering is a model server on loopback.
+func answering(t *testing.T, script llmtest.Script) (*llmtest.Server, string) {
 	t.Helper()
 	s := llmtest.New(script)
 	web := httptest.NewServer(s)
@@ -32,8 +32,8 @@ func settings(list ...config.Provider) config.LLM {
 }
 
 func TestAListOfProvidersAnswersInItsOrderEachInItsOwnAPI(t *testing.T) {
-	broken, brokenURL := serve(t, llmtest.Always(llmtest.Fail(500, "broken")))
-	well, wellURL := serve(t, llmtest.Always(llmtest.Text("fine")))
+	broken, brokenURL := answering(t, llmtest.Always(llmtest.Fail(500, "broken")))
+	well, wellURL := answering(t, llmtest.Always(llmtest.Text("fine")))
 	c := settings(
 		config.Provider{Name: "first", Kind: "openai", BaseURL: brokenURL, Models: []string{"big", "small"}, APIKey: config.NewSecret("key-of-the-first")},
 		config.Provider{
@@ -62,7 +62,7 @@ func TestAListOfProvidersAnswersInItsOrderEachInItsOwnAPI(t *testing.T) {
 }
 
 func TestTheLimitsOfAProviderAreItsOwnOrThoseOfTheSection(t *testing.T) {
-	_, url := serve(t, llmtest.Always(llmtest.Text("x").Stall(-1)))
+	_, url := answering(t, llmtest.Always(llmtest.Text("x").Stall(-1)))
 	for name, c := range map[string]struct{ section, own time.Duration }{"its own": {time.Hour, 20 * time.Millisecond}, "the section's": {20 * time.Millisecond, 0}} {
 		s := settings(config.Provider{Name: "slow", Kind: "openai", BaseURL: url, Models: []string{"m"}, FirstByteTimeout: c.own})
 		s.FirstByteTimeout = c.section
@@ -96,8 +96,8 @@ func TestTheOfflineModelAndTheListComeBeforeTheSingleEndpoint(t *testing.T) {
 }
 
 func TestTheDoctorAsksEveryModelOfTheList(t *testing.T) {
-	_, wellURL := serve(t, llmtest.Always(llmtest.Text("ok")))
-	_, brokenURL := serve(t, llmtest.Always(llmtest.Fail(401, "no such key")))
+	_, wellURL := answering(t, llmtest.Always(llmtest.Text("ok")))
+	_, brokenURL := answering(t, llmtest.Always(llmtest.Fail(401, "no such key")))
 	findings := checkModels(t.Context(), settings(
 		config.Provider{Name: "near", Kind: "openai", BaseURL: wellURL, Models: []string{"a", "b"}}, config.Provider{Name: "far", Kind: "anthropic", BaseURL: brokenURL, Models: []string{"c"}}))
 	var got []string
@@ -114,8 +114,8 @@ func TestTheDoctorAsksEveryModelOfTheList(t *testing.T) {
 }
 
 func TestAChatIsToldWhichModelRests(t *testing.T) {
-	_, limitedURL := serve(t, llmtest.Always(llmtest.Fail(429, "slow down").Header("Retry-After", "60")))
-	_, wellURL := serve(t, llmtest.Always(llmtest.Text("fine")))
+	_, limitedURL := answering(t, llmtest.Always(llmtest.Fail(429, "slow down").Header("Retry-After", "60")))
+	_, wellURL := answering(t, llmtest.Always(llmtest.Text("fine")))
 	chosen, err := chooseModel(t.Context(), settings(
 		config.Provider{Name: "first", Kind: "openai", BaseURL: limitedURL, Models: []string{"big"}},
 		config.Provider{Name: "second", Kind: "openai", BaseURL: wellURL, Models: []string{"small"}}), nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
 	"github.com/corebot/corebot/tools/isolation"
@@ -22,18 +23,33 @@ func (p programs) Run(ctx context.Context, c builtin.Command) (builtin.Ended, er
 	return builtin.Ended(end), err
 }
 
-// shellTool makes shell.exec. Where it is not enabled it is there all the same, for policy to deny it, and has no program to run.
-func (a *App) shellTool() (tools.Tool, error) {
+// withWorkers has the tools that isolation.tools names work in workers, and adds shell.exec. Where that is not enabled it is there all the same, for
+// policy to deny it, and has no program to run.
+func (a *App) withWorkers(all []tools.Tool, root *rootfs.Root) ([]tools.Tool, error) {
 	runner, err := openRunner(a.config)
 	if err != nil {
-		return tools.Tool{}, err
+		return nil, err
 	}
 	a.opened("isolation", runner)
-	shell := a.config.Tools.Shell
-	if shell.Enabled {
-		logWalls(a.log, runner)
+	if removed, err := runner.Sweep(); err != nil || removed > 0 {
+		a.log.Info().Err(err).Int("directories", removed).Msg("swept what workers of a Corebot that was killed have left")
 	}
-	return builtin.Shell(programs{runner}, runner.Programs(), shell.Timeout), nil
+	if err := a.isolate(all, runner, root); err != nil {
+		return nil, err
+	}
+	if users := usersOfWorkers(a.config); len(users) > 0 {
+		logWalls(a.log.With().Strs("tools", users).Logger(), runner)
+	}
+	return append(all, builtin.Shell(programs{runner}, runner.Programs(), a.config.Tools.Shell.Timeout)), nil
+}
+
+// usersOfWorkers are the tools that work in workers.
+func usersOfWorkers(c config.Config) []string {
+	users := c.Isolation.Tools.Values()
+	if c.Tools.Shell.Enabled {
+		users = append(users, "shell.exec")
+	}
+	return users
 }
 
 func openRunner(c config.Config) (*isolation.Runner, error) {
@@ -51,38 +67,45 @@ func logWalls(log zerolog.Logger, r *isolation.Runner) {
 	w, err := r.Inspect(context.Background())
 	switch {
 	case err != nil:
-		log.Error().Err(err).Str("tool", "shell.exec").Msg("no program can run here")
+		log.Error().Err(err).Msg("no worker can run here")
 	case len(w.Open()) > 0:
-		log.Warn().Str("tool", "shell.exec").Str("walls", string(w.Mode)).Int("uid", w.UID).Str("why", w.NoRoom).Strs("open", w.Open()).Msg("programs run behind weaker walls")
+		log.Warn().Str("walls", string(w.Mode)).Int("uid", w.UID).Str("why", w.NoRoom).Strs("open", w.Open()).Msg("workers run behind weaker walls")
 	default:
-		log.Info().Str("tool", "shell.exec").Str("walls", string(w.Mode)).Int("uid", w.UID).Int("landlock", w.Landlock).Msg("programs run behind walls")
+		log.Info().Str("walls", string(w.Mode)).Int("uid", w.UID).Int("landlock", w.Landlock).Msg("workers run behind walls")
 	}
 }
 
-// checkShell shows what this kernel gives for programs, and what stays open.
-func checkShell(ctx context.Context, c config.Config) []Finding {
-	if !c.Tools.Shell.Enabled {
+// checkWorkers shows what this kernel gives for programs and tools in workers, and what stays open.
+func checkWorkers(ctx context.Context, c config.Config) []Finding {
+	users := usersOfWorkers(c)
+	if len(users) == 0 {
 		return []Finding{ok("shell.exec is not enabled (tools.shell.enabled)")}
 	}
 	if _, err := os.Stat(filepath.Join(c.Home, "workspace")); err != nil {
-		return []Finding{warn("`corebot init` makes it", "what shell.exec can do is not known: there is no workspace yet")}
+		return []Finding{warn("`corebot init` makes it", "what workers can do is not known: there is no workspace yet")}
 	}
 	runner, err := openRunner(c)
 	if err != nil {
-		return []Finding{fail("shell.exec", err)}
+		return []Finding{fail("workers", err)}
 	}
 	defer runner.Close() //nolint:errcheck // only looked at
 	w, err := runner.Inspect(ctx)
 	if err != nil {
-		return []Finding{fail("shell.exec", err)}
+		return []Finding{fail("workers", err)}
 	}
-	names := strings.Join(runner.Programs(), ", ")
-	if names == "" {
-		names = "nothing (tools.shell.allow)"
+	var findings []Finding
+	if c.Tools.Shell.Enabled {
+		names := strings.Join(runner.Programs(), ", ")
+		if names == "" {
+			names = "nothing (tools.shell.allow)"
+		}
+		findings = append(findings, ok("shell.exec may run %s, as user %d, with walls of %s (Landlock version %d, seccomp)", names, w.UID, w.Mode, w.Landlock))
 	}
-	findings := []Finding{ok("shell.exec may run %s, as user %d, with walls of %s (Landlock version %d, seccomp)", names, w.UID, w.Mode, w.Landlock)}
+	if isolated := c.Isolation.Tools.Values(); len(isolated) > 0 {
+		findings = append(findings, ok("%s work in workers, with walls of %s (Landlock version %d, seccomp)", strings.Join(isolated, ", "), w.Mode, w.Landlock))
+	}
 	if open := w.Open(); len(open) > 0 {
-		findings = append(findings, warn("let Corebot make user, mount, PID and network namespaces: "+w.NoRoom, "shell.exec has no namespaces here, so %s", strings.Join(open, "; ")))
+		findings = append(findings, warn("let Corebot make user, mount, PID and network namespaces: "+w.NoRoom, "workers have no namespaces here, so %s", strings.Join(open, "; ")))
 	}
 	return findings
 }

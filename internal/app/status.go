@@ -59,23 +59,31 @@ func ReadStatus(ctx context.Context, db *storage.DB, a corebot.Accounting) (Stat
 	return out, nil
 }
 
-func (a *App) observe(version string, g prometheus.Gatherer) (*observability.Server, error) {
-	since := time.Now()
+func (a *App) observe(g prometheus.Gatherer) (*observability.Server, error) {
 	return observability.NewServer(observability.Options{
 		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(), AllowedHosts: a.config.Observability.AllowedHosts.Values(), Gather: g, Log: a.log,
 		Ready: a.notReady,
 		Status: func(ctx context.Context) (any, error) {
-			s, err := ReadStatus(ctx, a.Store, a.accounting)
+			s, err := a.statusNow(ctx)
 			if err != nil {
 				return nil, err
 			}
-			s.Version, s.Model, s.Models, s.Since = version, a.ModelName(), a.models.states(), since
-			servers := a.servers.Overview()
-			s.MCP = &servers
 			text, err := json.Marshal(s)
 			return json.RawMessage(a.redactor.Text(string(text))), err
 		},
 	})
+}
+
+// statusNow has what only a running Corebot knows, too.
+func (a *App) statusNow(ctx context.Context) (Status, error) {
+	s, err := ReadStatus(ctx, a.Store, a.accounting)
+	if err != nil {
+		return s, err
+	}
+	s.Version, s.Model, s.Models, s.Since = a.version, a.ModelName(), a.models.states(), a.since
+	servers := a.servers.Overview()
+	s.MCP = &servers
+	return s, nil
 }
 
 // notReady gives the reasons why messages cannot be accepted or answered now.

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot/channels/webhook"
@@ -8,15 +10,20 @@ import (
 )
 
 // openWebhook listens for programs that talk over HTTP.
-func (a *App) openWebhook(r prometheus.Registerer) (_ *webhook.Webhook, err error) {
+func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ *webhook.Webhook, err error) {
 	c := a.config.Webhook
-	a.webhook, err = webhook.New(storage.NewMailbox(a.Store), webhook.Options{
+	o := webhook.Options{
 		Addr: c.Addr, Token: c.Token.Reveal(), Secret: c.Secret.Reveal(),
 		AllowedHosts: c.AllowedHosts.Values(), MaxBodyBytes: int64(c.MaxBodyBytes), MaxConnections: c.MaxConnections, MaxWaiting: c.MaxStreams,
 		Callback: c.CallbackURL, CallbackSecret: c.CallbackSecret.Reveal(),
 		Live: a.Live, Log: a.log, Metrics: r,
-	})
-	if err != nil {
+	}
+	if a.config.MCP.Serve.HTTP {
+		if o.Guest, err = a.webClients(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	if a.webhook, err = webhook.New(storage.NewMailbox(a.Store), o); err != nil {
 		return nil, err
 	}
 	a.opened("webhook", a.webhook)

@@ -118,8 +118,11 @@ func (k *Kit) join(o Options) error {
 
 // NewRouter makes a router on another queue, and a door to it, in place of the kit's. Call it before [Kit.Start].
 func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
-	o.Workers, o.Approvals = cmp.Or(o.Workers, 4), k.Approvals
-	if k.Router, err = router.New(q, k.ledger, k.DeadLetters, k.Lives, k.brain, k.Grants, k.rules, o); err != nil {
+	o.Workers = cmp.Or(o.Workers, 4)
+	k.Router, err = router.New(router.Parts{
+		Queue: q, Ledger: k.ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.brain, Roles: k.Grants, Policy: k.rules,
+	}, o)
+	if err != nil {
 		return err
 	}
 	everybody, err := policy.NewAccess(policy.AccessOpen, corebot.Allowlist{})
@@ -154,7 +157,7 @@ func (k *Kit) makeAgent(o Options) error {
 	if o.Journal != nil {
 		journal = o.Journal(journal)
 	}
-	k.Agent, err = agent.New(o.Model, toolbox{box}, journal, k.History, o.Notes, o.Agent)
+	k.Agent, err = agent.New(agent.Parts{Model: o.Model, Tools: toolbox{box}, Journal: journal, History: k.History, Notes: o.Notes}, o.Agent)
 	return err
 }
 

@@ -32,5 +32,5 @@ func (a Access) validate(channel string) error {
 }
 
 func (c Channels) validate() error {
-	return cmp.Or(c.CLI.validate("cli"), c.Webhook.validate("webhook"))
+	return cmp.Or(c.CLI.validate("cli"), c.Webhook.validate("webhook"), c.MCP.validate("mcp"))
 }

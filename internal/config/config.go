@@ -9,7 +9,7 @@
 //   - mapstructure: the name of the section or the setting
 //   - doc: what it is for, in one line
 //   - min: the least value
-//   - oneof: all values, separated by commas
+//   - oneof: all values, or all that a list may have, separated by commas
 //   - also: another environment variable that sets it; ours comes first
 //   - reload: "yes" if a running Corebot takes a new value; it needs a restart for all others
 //
@@ -38,7 +38,7 @@ type Config struct {
 	Router        Router        `mapstructure:"router" doc:"How much runs at once."`
 	Tools         Tools         `mapstructure:"tools" doc:"Bounds of one tool call."`
 	Approvals     Approvals     `mapstructure:"approvals" doc:"Calls of tools that run only after an admin has said so, with /approve or corebot approvals."`
-	Isolation     Isolation     `mapstructure:"isolation" doc:"The worker processes in which programs run."`
+	Isolation     Isolation     `mapstructure:"isolation" doc:"The worker processes in which programs run, and tools if they are told to."`
 	MCP           MCP           `mapstructure:"mcp" doc:"Bounds of the MCP servers, which .mcp.json in the home lists (docs/mcp.md)."`
 	Channels      Channels      `mapstructure:"channels" doc:"How replies are sent, and who may talk."`
 	Admin         Admin         `mapstructure:"admin" doc:"Whoever looks after Corebot."`
@@ -130,6 +130,7 @@ type Channels struct {
 	OnAmbiguous string `mapstructure:"on_ambiguous" oneof:"resend,hold" doc:"what becomes of a reply that may have been sent before a crash"`
 	CLI         Access `mapstructure:"cli" doc:"Who may talk at the terminal, beside being able to run Corebot's commands."`
 	Webhook     Access `mapstructure:"webhook" doc:"Who may talk through the webhook, beside having its token or secret."`
+	MCP         Access `mapstructure:"mcp" doc:"Who may talk as an MCP client, which all are mcp.serve.principal: with an allowlist, in which chats."`
 }
 
 // Admin says how the first admin is made, and how whoever looks after Corebot is reached.
@@ -192,7 +193,7 @@ func Defaults() Config {
 		Approvals: defaultApprovals(),
 		Isolation: defaultIsolation(),
 		MCP:       defaultMCP(),
-		Channels:  Channels{OnAmbiguous: "resend", CLI: Access{Rule: "open"}, Webhook: Access{Rule: "open"}},
+		Channels:  Channels{OnAmbiguous: "resend", CLI: Access{Rule: "open"}, Webhook: Access{Rule: "open"}, MCP: Access{Rule: "open"}},
 		Admin:     Admin{BootstrapMaxAttempts: 5, BootstrapLockout: 15 * time.Minute},
 		Webhook: Webhook{
 			Addr: "127.0.0.1:8788", MaxBodyBytes: 1 << 20, Retention: 7 * 24 * time.Hour, MaxConnections: 1_024, MaxStreams: 256,

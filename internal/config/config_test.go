@@ -71,6 +71,7 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 		"tools.web.allowed_domains": "example.com *.example.com", "tools.web.allow_private": "10.1.2.0/24 fd12::/16", "tools.web.search": "searxng",
 		"tools.web.searxng_url": "http://127.0.0.1:8080",
 		"channels.cli.access":   "allowlist", "channels.cli.allowlist": "cli:local:1000 main:cli:local:main",
+		"channels.mcp.access": "allowlist", "channels.mcp.allowlist": "mcp::client",
 		"channels.webhook.access": "allowlist", "channels.webhook.allowlist": "* webhook::ann",
 	}
 	var b strings.Builder
@@ -111,6 +112,9 @@ func another(t *testing.T, l leaf, text string) any {
 	case Grants:
 		return NewGrants(corebot.ToolGrant{Tool: "mcp__*", Role: corebot.RoleAdmin}, corebot.ToolGrant{Tool: "mcp.reload", Principal: corebot.Principal{Channel: "webhook", ID: "ann"}})
 	case List[string]:
+		if l.oneOf != nil {
+			return NewList(l.oneOf...)
+		}
 		return NewList(strings.Fields(cmp.Or(text, "one two"))...)
 	case List[int]:
 		return NewList(81, 444)

@@ -119,6 +119,12 @@ func (l leaf) check(value any) error {
 		if len(l.oneOf) > 0 {
 			return oneOf(l.key, v, l.oneOf...)
 		}
+	case List[string]:
+		for _, text := range v.Values() {
+			if len(l.oneOf) > 0 && !slices.Contains(l.oneOf, text) {
+				return oneOf(l.key, text, l.oneOf...)
+			}
+		}
 	case Secret:
 		return checkSecret(l.key, v)
 	case map[string]Secret:

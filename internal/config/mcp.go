@@ -18,12 +18,14 @@ type MCP struct {
 	MaxCalls       int           `mapstructure:"max_calls" min:"1" doc:"calls of one server at once; others wait their turn"`
 	MaxMessage     int           `mapstructure:"max_message_bytes" min:"1024" doc:"of one message of a server; a longer one ends the connection, or the call"`
 	PingEvery      time.Duration `mapstructure:"ping_every" min:"1s" doc:"how often a server is asked whether it lives; one that does not answer twice is connected again"`
+
+	Serve MCPServe `mapstructure:"serve" doc:"Corebot as an MCP server, for editors and other agents (docs/mcp.md)."`
 }
 
 func defaultMCP() MCP {
 	return MCP{
 		AllowedServers: NewList("*"), AllowedTools: NewList("*"), ConnectTimeout: 30 * time.Second, Timeout: time.Minute, MaxTime: 10 * time.Minute,
-		MaxCalls: 8, MaxMessage: 4 << 20, PingEvery: time.Minute,
+		MaxCalls: 8, MaxMessage: 4 << 20, PingEvery: time.Minute, Serve: defaultMCPServe(),
 	}
 }
 

@@ -21,7 +21,7 @@ type Provider struct {
 	APIKey           Secret            `mapstructure:"api_key" doc:"the key for it"`
 	Models           []string          `mapstructure:"models" doc:"its models, the preferred one first; required"`
 	Headers          map[string]Secret `mapstructure:"headers" doc:"sent with every request to it, by name"`
-	Vision           bool              `mapstructure:"vision" doc:"its models can be shown images"`
+	Vision           bool              `mapstructure:"vision" doc:"its models can be shown images; without effect until a channel brings some"`
 	ThinkingTokens   int               `mapstructure:"thinking_tokens" min:"0" doc:"how much its models may think before they answer, of anthropic; 0 is not at all, else at least 1024"`
 	Timeout          time.Duration     `mapstructure:"timeout" min:"0s" doc:"of one call of it; llm.timeout if it is 0s"`
 	FirstByteTimeout time.Duration     `mapstructure:"first_byte_timeout" min:"0s" doc:"until an answer begins; llm.first_byte_timeout if it is 0s"`

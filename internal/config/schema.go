@@ -68,7 +68,7 @@ func (l leaf) schema() schemaObject {
 		}
 		o.Items = &entry
 	case l.isTexts():
-		o.Type, o.Items = "array", &schemaObject{Type: "string"}
+		o.Type, o.Enum, o.Items = "array", nil, &schemaObject{Type: "string", Enum: l.oneOf}
 	case l.isNumbers():
 		o.Type, o.Items = "array", &schemaObject{Type: "integer"}
 	case l.kind.Kind() == reflect.Slice:

@@ -141,7 +141,7 @@ func TestWhatTheSchemaRefusesTheLoaderRefusesToo(t *testing.T) {
 				refused = append(refused, inFile(l.key, "5"), inFile(l.key, "'5'"), inFile(l.key, "-1s"))
 			}
 			if l.oneOf != nil {
-				refused = append(refused, inFile(l.key, "other"))
+				refused = append(refused, inFile(l.key, "other"), inFile(l.key, "[other]"))
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func shortPath(dir string) (path string, release func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("open the data directory: %w", err)
 	}
-	return fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketName), func() { _ = d.Close() }, nil
+	return fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketName), func() { _ = d.Close() }, nil // only looked through
 }
 
 func serve(ops Operations, w http.ResponseWriter, r *http.Request) {
@@ -113,8 +113,8 @@ const drainTime = 2 * time.Second
 func (s *Server) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
-	if s.http.Shutdown(ctx) != nil {
-		_ = s.http.Close()
+	if s.http.Shutdown(ctx) != nil { // the time is up
+		_ = s.http.Close() // of connections that are cut off there is nothing to learn
 	}
 }
 
@@ -148,9 +148,15 @@ func Dial(ctx context.Context, dir string) (_ *Client, ok bool, err error) {
 	case err != nil:
 		return nil, false, fmt.Errorf("reach the running Corebot: %w", err)
 	}
-	_ = c.Close()
+	_ = c.Close() // nothing was said on it
 	return &Client{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}, true, nil
 }
+
+// Lost says that no answer came: the daemon was not there, or went away. Whether it has carried the operation out is not known.
+type Lost struct{ Err error }
+
+func (e *Lost) Error() string { return e.Err.Error() }
+func (e *Lost) Unwrap() error { return e.Err }
 
 // Call implements [Caller].
 func (c *Client) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
@@ -160,12 +166,12 @@ func (c *Client) Call(ctx context.Context, name string, args json.RawMessage) (j
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, corebot.WithHint(fmt.Errorf("ask the running Corebot: %w", err), "it may have stopped just now; run the command again")
+		return nil, corebot.WithHint(&Lost{fmt.Errorf("ask the running Corebot: %w", err)}, "it may have stopped just now; run the command again")
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of the running Corebot: %w", err)
+		return nil, &Lost{fmt.Errorf("read the answer of the running Corebot: %w", err)}
 	}
 	if resp.StatusCode == http.StatusOK {
 		return body, nil

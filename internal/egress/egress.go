@@ -50,12 +50,15 @@ type Options struct {
 	Redirects int            // hops that are followed after the first request; zero means none
 	Resolver  *net.Resolver  // nil: the system's
 	RootCAs   *x509.CertPool // whom https trusts; nil: the system's
+	// Dial makes the connections in the place of [Client.Dial]: whoever keeps that, keeps the promise about addresses. Nil: the client itself.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Client fetches. It is safe for use by several goroutines, and keeps no connections.
 type Client struct {
 	targets targets
 	opts    Options
+	dialer  *net.Dialer
 	http    *http.Client
 }
 
@@ -70,10 +73,13 @@ func New(t Targets, o Options) (*Client, error) {
 	}
 	o.Timeout, o.MaxBody = cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.MaxBody, DefaultMaxBody)
 	c := &Client{targets: checked, opts: o}
-	dialer := &net.Dialer{Timeout: dialTime, Resolver: o.Resolver, ControlContext: checked.guard}
+	c.dialer = &net.Dialer{Timeout: dialTime, Resolver: o.Resolver, ControlContext: checked.guard}
+	if o.Dial == nil {
+		o.Dial = c.dialer.DialContext // what it asks for has passed the checks of names
+	}
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			Proxy: nil, DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
+			Proxy: nil, DialContext: o.Dial, TLSClientConfig: &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout: dialTime, MaxResponseHeaderBytes: maxHeader, ForceAttemptHTTP2: true,
 			DisableCompression: true, // it is undone in this package, where it has a limit
 			DisableKeepAlives:  true, // every request is a connection that was checked, and none is left behind
@@ -81,6 +87,20 @@ func New(t Targets, o Options) (*Client, error) {
 		CheckRedirect: c.follow,
 	}
 	return c, nil
+}
+
+// Dial connects to a host and port for somebody who speaks HTTP himself, by the rules for names, ports and addresses that hold for Get. The error is
+// [ErrRefused] if one of them forbids it.
+func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err == nil {
+		host, err = normalHost(host)
+	}
+	if err != nil || !c.targets.allows(host) {
+		return nil, fmt.Errorf("%w: %.200q is not among the allowed domains", ErrRefused, address)
+	}
+	conn, err := c.dialer.DialContext(ctx, network, address)
+	return conn, withoutURL(err)
 }
 
 // Request is what [Client.Get] asks for.

@@ -389,7 +389,7 @@ func TestTheDeadlineHoldsEverywhere(t *testing.T) {
 		s := serve(t, handler, false)
 		began := time.Now()
 		_, err := get(t, lenient(t, egress.Options{Timeout: 60 * time.Millisecond}, s.port), s.URL)
-		if err == nil || !strings.Contains(err.Error(), "too long") || time.Since(began) > 2*time.Second {
+		if err == nil || !strings.Contains(err.Error(), "too long") || time.Since(began) > 10*time.Second {
 			t.Errorf("%s: %v after %v", name, err, time.Since(began))
 		}
 		stopped, stop := context.WithCancelCause(t.Context())

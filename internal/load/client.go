@@ -52,7 +52,7 @@ func (c *Client) Post(ctx context.Context, m Message) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("post %s: %w", m.ID, err)
 	}
 	var got struct{ ID, Status string }
-	tries, err := c.do(ctx, http.MethodPost, "/webhook", body, http.StatusAccepted, &got)
+	tries, err := c.do(ctx, request{http.MethodPost, "/webhook", body, http.StatusAccepted}, &got)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("post %s: %w", m.ID, err)
 	}
@@ -82,16 +82,23 @@ func (c *Client) Replies(ctx context.Context, chat, after string, wait time.Dura
 		Messages []Reply
 		Cursor   string
 	}
-	if _, err := c.do(ctx, http.MethodGet, "/webhook/outbound?"+query.Encode(), nil, http.StatusOK, &page); err != nil {
+	if _, err := c.do(ctx, request{http.MethodGet, "/webhook/outbound?" + query.Encode(), nil, http.StatusOK}, &page); err != nil {
 		return nil, after, fmt.Errorf("replies of %s: %w", chat, err)
 	}
 	return page.Messages, page.Cursor, nil
 }
 
+// request is what is asked, and the status of the answer that is wanted.
+type request struct {
+	method, path string
+	body         []byte
+	want         int
+}
+
 // do makes a request until its answer is the one that is wanted, and returns how many tries that took.
-func (c *Client) do(ctx context.Context, method, path string, body []byte, want int, into any) (int, error) {
+func (c *Client) do(ctx context.Context, r request, into any) (int, error) {
 	for tries := 1; ; tries++ {
-		err := c.try(ctx, method, path, body, want, into)
+		err := c.try(ctx, r, into)
 		if refused := (*refusedError)(nil); err == nil || errors.As(err, &refused) && !refused.passing() {
 			return tries, err
 		}
@@ -103,12 +110,12 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, want 
 	}
 }
 
-func (c *Client) try(ctx context.Context, method, path string, body []byte, want int, into any) error {
-	status, answer, err := c.wire.exchange(ctx, method, path, body)
+func (c *Client) try(ctx context.Context, r request, into any) error {
+	status, answer, err := c.wire.exchange(ctx, r.method, r.path, r.body)
 	if err != nil {
 		return err
 	}
-	if status != want {
+	if status != r.want {
 		return &refusedError{status, string(answer)}
 	}
 	if err := json.Unmarshal(answer, into); err != nil {

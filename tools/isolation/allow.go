@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,9 +23,10 @@ const unsafeMark = "unsafe:"
 
 // program is an entry of the allowlist, resolved.
 type program struct {
-	path        string // without symbolic links
-	interpreter string // the dynamic loader that the kernel starts it with, if it wants one
-	family      bool   // it may execute other programs of the system
+	path        string    // without symbolic links
+	interpreter string    // the dynamic loader that the kernel starts it with, if it wants one
+	family      bool      // it may execute other programs of the system
+	profiles    []profile // of which its arguments must match one; none: they may be anything
 }
 
 // allowlist is what may run, by the first argument that asks for it.
@@ -34,24 +36,40 @@ type allowlist map[string]program
 func newAllowlist(entries, closed []string) (allowlist, error) {
 	list := allowlist{}
 	for _, entry := range entries {
-		name, family := strings.CutPrefix(entry, unsafeMark)
+		words := strings.Split(strings.TrimPrefix(entry, unsafeMark), " ")
+		name := words[0]
 		p, err := resolve(name, closed)
+		var args profile
+		if err == nil {
+			args, err = parseProfile(words[1:])
+		}
 		if err != nil {
 			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err),
-				"an entry is the name of a program in "+searchPath+", or an absolute path")
+				"an entry is the name of a program in "+searchPath+", or an absolute path; behind it, if you like, what its arguments must be")
 		}
-		if p.family = family; !family {
+		if p.family = strings.HasPrefix(entry, unsafeMark); !p.family {
 			if err := p.mustBeAlone(name); err != nil {
 				return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err),
-					fmt.Sprintf("if you mean it, write it as %q: the program may then start any other program of the system", unsafeMark+name))
+					fmt.Sprintf("if you mean it, write it as %q: the program may then start any other program of the system", unsafeMark+entry))
 			}
 		}
-		if _, twice := list[name]; twice {
-			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q is there twice", name), "keep one of them")
+		if p.profiles, err = list[name].with(args, p.family); err != nil {
+			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err), "keep one of them; several for one program all have arguments")
 		}
 		list[name] = p
 	}
 	return list, nil
+}
+
+// with is the profiles of a program and one more, which is empty if its entry has no arguments. The zero program has no entry yet.
+func (p program) with(more profile, family bool) ([]profile, error) {
+	switch {
+	case p.path == "" && len(more) == 0:
+		return nil, nil
+	case p.path != "" && (len(p.profiles) == 0 || len(more) == 0 || p.family != family):
+		return nil, errors.New("there is another entry for this program, which means something else")
+	}
+	return append(p.profiles, more), nil
 }
 
 // find gives the program that a command may run.
@@ -63,7 +81,23 @@ func (l allowlist) find(argv []string) (program, error) {
 	if !ok {
 		return program{}, fmt.Errorf("%q %w", argv[0], ErrNotAllowed)
 	}
+	if len(p.profiles) > 0 && !slices.ContainsFunc(p.profiles, func(allowed profile) bool { return allowed.allows(argv[1:]) }) {
+		return program{}, fmt.Errorf("%q with these arguments %w", argv[0], ErrNotAllowed)
+	}
 	return p, nil
+}
+
+// entries are what may run, as the operator wrote it but for the marks, sorted.
+func (l allowlist) entries() (all []string) {
+	for name, p := range l {
+		if len(p.profiles) == 0 {
+			all = append(all, name)
+		}
+		for _, args := range p.profiles {
+			all = append(all, name+" "+args.String())
+		}
+	}
+	return slices.Sorted(slices.Values(all))
 }
 
 func resolve(name string, closed []string) (program, error) {
@@ -143,12 +177,17 @@ func containsAny(dirs []string, path string) bool {
 	return false
 }
 
-// mustBeAlone holds for an entry without a mark: a native program that is not known for running others. It learns the loader, which such a
-// program must be let execute beside itself.
+// mustBeAlone holds for an entry without a mark: a native program that is not known for running others. The loader is the one thing that
+// it must be let execute beside itself.
 func (p *program) mustBeAlone(name string) error {
 	if isWrapper(name, p.path) {
 		return errors.New("it is known to run other programs or code")
 	}
+	return p.findLoader()
+}
+
+// findLoader learns which dynamic loader the kernel starts a native program with.
+func (p *program) findLoader() error {
 	f, err := elf.Open(p.path)
 	if format := (*elf.FormatError)(nil); errors.As(err, &format) || errors.Is(err, io.EOF) {
 		return errors.New("it is a script, which needs another program to run it")

@@ -147,7 +147,7 @@ func FuzzNoArgumentsLeadPastTheAllowlist(f *testing.F) {
 		argv := strings.Split(line, "\x01")
 		p, err := list.find(argv)
 		if err != nil {
-			if p != (program{}) {
+			if p.path != "" {
 				t.Fatalf("%q: %+v with %v", argv, p, err)
 			}
 			return
@@ -161,13 +161,14 @@ func FuzzNoArgumentsLeadPastTheAllowlist(f *testing.F) {
 
 // FuzzAnEntryIsRefusedOrIsWhatItSays: no text as an entry crashes the start, and one without a mark never stands for a shell.
 func FuzzAnEntryIsRefusedOrIsWhatItSays(f *testing.F) {
-	for _, seed := range []string{"echo", "unsafe:sh", "/bin/sh", "/dev/null", "/proc/self/exe", "..", "a/b", "\x00", "unsafe:unsafe:sh"} {
+	for _, seed := range []string{"echo", "unsafe:sh", "/bin/sh", "/dev/null", "/proc/self/exe", "..", "a/b", "\x00", "unsafe:unsafe:sh", "echo -n *", "echo  x", "echo ** x", "unsafe:git log **"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, entry string) {
 		list, err := newAllowlist([]string{entry}, nil)
 		for name, p := range list {
-			if err != nil || name != strings.TrimPrefix(entry, unsafeMark) || p.family != strings.HasPrefix(entry, unsafeMark) || !p.family && isWrapper(name, p.path) {
+			want, args, _ := strings.Cut(strings.TrimPrefix(entry, unsafeMark), " ")
+			if err != nil || name != want || p.family != strings.HasPrefix(entry, unsafeMark) || !p.family && isWrapper(name, p.path) || (args == "") != (len(p.profiles) == 0) {
 				t.Fatalf("%q gives %q: %+v, %v", entry, name, p, err)
 			}
 		}

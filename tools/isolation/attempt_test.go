@@ -57,6 +57,7 @@ var attempts = map[string]func([]string) error{
 	"execute": func(a []string) error { return exec.Command(a[0], a[1:]...).Run() },
 	"drop":    dropAndExecute,
 	"dial":    dial,
+	"hold":    holdTemp,
 	"udp":     func(a []string) error { return sendUDP(a[0]) },
 	"socket":  anySocket,
 	"ptrace":  func(a []string) error { return onPID(a[0], func(pid int) error { return unix.PtraceAttach(pid) }) },
@@ -381,4 +382,16 @@ func peek([]string) error {
 	entries, _ := filepath.Glob("*")
 	fmt.Println(dir, os.Getenv("HOME"), os.Getuid(), os.Environ(), entries)
 	return err
+}
+
+// holdTemp has a temporary directory as a Corebot with a worker has one, until it is killed.
+func holdTemp([]string) error {
+	t, err := newTemp()
+	if err != nil {
+		return err
+	}
+	fmt.Println(t.path)
+	time.Sleep(time.Minute)
+	t.remove()
+	return nil
 }

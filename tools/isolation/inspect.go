@@ -54,8 +54,8 @@ func (r *Runner) probe(ctx context.Context, mode Mode) (Walls, error) {
 	if err != nil {
 		return Walls{}, err
 	}
-	defer os.RemoveAll(tmp) //nolint:errcheck // it is empty
-	end, err := serve(ctx, &request{Role: tellWalls, Mode: mode, Program: "/", Dir: tmp, Tmp: tmp, UID: r.uid, Limits: limits{Processes: maxProcesses}}, io.Discard)
+	defer tmp.remove()
+	end, err := serve(ctx, &request{Role: tellWalls, Mode: mode, Program: "/", Dir: tmp.path, Tmp: tmp.path, UID: r.uid, Limits: limits{Processes: maxProcesses, Data: maxData}}, nil, io.Discard)
 	if err != nil {
 		return Walls{}, err
 	}

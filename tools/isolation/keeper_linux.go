@@ -28,7 +28,7 @@ func (r *request) keep() int {
 	}()
 	child := *r
 	child.Role = becomeProgram
-	w, err := startWorker(&child, os.Stdout)
+	w, err := startWorker(&child, os.Stdin, os.Stdout)
 	if err != nil {
 		return tell(report{Error: err.Error()})
 	}

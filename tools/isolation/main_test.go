@@ -16,11 +16,13 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// TestMain makes three programs of the test binary: the tests, a worker, and whoever tries to get out of one.
+// TestMain makes four programs of the test binary: the tests, a worker, whoever does a job in one, and whoever tries to get out of one.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == WorkerCommand:
 		os.Exit(Work())
+	case len(os.Args) > 1 && os.Args[1] == ToolCommand:
+		os.Exit(Serve(doJob))
 	case len(os.Args) > 1 && os.Args[1] == "attempt":
 		os.Exit(attempt(os.Args[2], os.Args[3:]))
 	}

@@ -6,6 +6,10 @@ import "time"
 // anything else.
 const WorkerCommand = "isolation-worker"
 
+// ToolCommand is the argument by which this binary, executed by a worker behind its walls, does the work of a tool. Whoever owns main calls [Serve]
+// then.
+const ToolCommand = "isolation-tool"
+
 // Mode is how the walls are built. The values are shown to operators.
 type Mode string
 
@@ -44,7 +48,9 @@ type request struct {
 	Family      bool     `json:"family,omitempty"` // it may execute the system's other programs
 	Argv        []string `json:"argv"`
 	Env         []string `json:"env"`
+	Own         bool     `json:"own,omitempty"` // it is this binary at work for a tool: see [Runner.Do]
 	Dir         string   `json:"dir"`           // the working directory, as it is called outside
+	DirReadOnly bool     `json:"dirReadOnly,omitempty"`
 	Tmp         string   `json:"tmp,omitempty"` // the temporary directory of a bare worker
 	Readable    []string `json:"readable,omitempty"`
 	UID         int      `json:"uid,omitempty"` // to become, and the group too; zero: stay who we are
@@ -55,11 +61,13 @@ type request struct {
 type limits struct {
 	CPU       time.Duration `json:"cpu"` // of each process
 	Processes uint64        `json:"processes"`
+	Data      uint64        `json:"data"` // bytes of private memory of each process
 }
 
 // Bounds that are the same for every program.
 const (
 	maxData      = 2 << 30   // bytes of private memory of a process
+	maxOwnData   = 512 << 20 // the same, of this binary at work for a tool
 	maxFileSize  = 256 << 20 // bytes of a file that it writes
 	maxOpenFiles = 256
 	maxProcesses = 128      // with their threads, of one worker
@@ -93,6 +101,22 @@ func systemFiles() []string {
 		"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
 		"/etc/ld-musl-x86_64.path", "/etc/ld-musl-aarch64.path", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/mime.types", "/etc/magic",
 	}
+}
+
+// directories are those of the system that the program may see. This binary needs none, unless it was linked with the system's libraries.
+func (r *request) directories() []string {
+	if r.Own && r.Interpreter == "" {
+		return nil
+	}
+	return systemDirs()
+}
+
+// files are what it may see beside them.
+func (r *request) files() []string {
+	if r.Own {
+		return append([]string{"/etc/ld.so.cache"}, r.Readable...)
+	}
+	return append(systemFiles(), r.Readable...)
 }
 
 func devices() []string {

@@ -144,8 +144,7 @@ func (f furniture) place(root string) error {
 
 // sight is everything of the system that the program may see, larger things first.
 func (r *request) sight() []string {
-	all := append(systemDirs(), r.Readable...)
-	all = append(all, systemFiles()...)
+	all := append(r.directories(), r.files()...)
 	all = append(all, devices()...)
 	for _, path := range []string{r.Program, r.Interpreter} {
 		if path != "" {

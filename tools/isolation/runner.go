@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -35,7 +33,7 @@ const (
 
 // Options of a [Runner]. Zero means the default.
 type Options struct {
-	Allow      []string // what may run: names, or absolute paths; "unsafe:" before one lets it execute other programs
+	Allow      []string // what may run: names, or absolute paths; "unsafe:" before one lets it execute other programs; behind it what its arguments must be
 	Env        []string // names of variables that programs see, beside the fixed ones
 	Readable   []string // directories that programs may read, beside the system's
 	Closed     []string // directories that must stay out of reach, such as the home; nothing above may lead there
@@ -54,10 +52,10 @@ type Runner struct {
 	opts      Options
 	uid       int // zero: programs run as who Corebot is
 	places    chan struct{}
-	breaker   *breaker.Breaker
 
-	mu    sync.Mutex
-	walls *Walls // once they are known; guarded by mu
+	mu       sync.Mutex
+	walls    *Walls                      // once they are known; guarded by mu
+	breakers map[string]*breaker.Breaker // by the tool that workers run for; guarded by mu
 }
 
 // New makes a runner for the conversations of a workspace. It resolves the allowlist and starts nothing. Close ends it.
@@ -80,8 +78,7 @@ func New(workspace string, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace: %w", err)
 	}
-	r := &Runner{workspace: root, path: path, allow: allow, opts: o, places: make(chan struct{}, o.MaxWorkers)}
-	r.breaker = breaker.New(breakAfter, backoff.Policy{Base: coolDown, Max: coolDown})
+	r := &Runner{workspace: root, path: path, allow: allow, opts: o, places: make(chan struct{}, o.MaxWorkers), breakers: map[string]*breaker.Breaker{}}
 	if os.Geteuid() == 0 {
 		r.uid = o.UID
 	}
@@ -135,14 +132,15 @@ func readable(dirs, closed []string) (resolved []string, err error) {
 	return resolved, nil
 }
 
-// Programs are the names by which programs can be run, sorted.
-func (r *Runner) Programs() []string { return slices.Sorted(maps.Keys(r.allow)) }
+// Programs are what can be run, sorted: names, and behind them what their arguments must be. There "*" is any argument that is no option, "**" any
+// number of them, and a "*" behind a text whatever begins with it.
+func (r *Runner) Programs() []string { return r.allow.entries() }
 
 // Close releases the workspace.
 func (r *Runner) Close() error { return r.workspace.Close() }
 
 // errDeadline ends a program's context at its own deadline.
-var errDeadline = errors.New("the program took too long")
+var errDeadline = errors.New("the worker took too long")
 
 // Run runs a program and returns when nothing of it is left. A program that fails, or is killed at its deadline, has ended all the same; an
 // error means that it did not run or that ctx ended.
@@ -156,30 +154,63 @@ func (r *Runner) Run(ctx context.Context, c Command) (Ended, error) {
 	}
 	bounded, stop := context.WithTimeoutCause(ctx, c.Timeout, errDeadline)
 	defer stop()
-	select {
-	case r.places <- struct{}{}:
-		defer func() { <-r.places }()
-	case <-bounded.Done():
-		if ctx.Err() != nil {
-			return Ended{}, context.Cause(ctx)
-		}
-		return Ended{}, fmt.Errorf("%w: all %d were busy for %v", ErrBusy, cap(r.places), c.Timeout)
-	}
-	pass, ok, wait, cause := r.breaker.Enter(time.Now())
-	if !ok {
-		return Ended{}, fmt.Errorf("%w: workers failed, and the next one is tried in %v: %w", ErrUnavailable, wait.Round(time.Second), cause)
+	leave, err := r.enter(bounded, "")
+	if err != nil {
+		return Ended{}, err
 	}
 	end, err := r.run(bounded, c, p)
-	switch {
-	case ctx.Err() != nil: // a call that was given up tells nothing
-		r.breaker.Release(pass)
+	leave(err)
+	if ctx.Err() != nil {
 		return Ended{}, context.Cause(ctx)
-	case err != nil:
-		r.breaker.Failed(pass, time.Now(), err)
-	default:
-		r.breaker.Succeeded(pass)
 	}
 	return end, err
+}
+
+// givenUp says whether the end of a bounded context is not its deadline but its caller's.
+func givenUp(bounded context.Context) bool {
+	return bounded.Err() != nil && !errors.Is(context.Cause(bounded), errDeadline)
+}
+
+// enter waits for a free place among the workers and asks the breaker of a tool; programs have the one without a name. Whoever has entered says with
+// leave how it went.
+func (r *Runner) enter(bounded context.Context, tool string) (leave func(error), err error) {
+	select {
+	case r.places <- struct{}{}:
+	case <-bounded.Done():
+		if givenUp(bounded) {
+			return nil, context.Cause(bounded)
+		}
+		return nil, fmt.Errorf("%w: all %d were busy until the deadline", ErrBusy, cap(r.places))
+	}
+	guard := r.breakerOf(tool)
+	pass, ok, wait, cause := guard.Enter(time.Now())
+	if !ok {
+		<-r.places
+		return nil, fmt.Errorf("%w: workers failed, and the next one is tried in %v: %w", ErrUnavailable, wait.Round(time.Second), cause)
+	}
+	return func(err error) {
+		switch {
+		case givenUp(bounded): // that tells nothing
+			guard.Release(pass)
+		case err != nil:
+			guard.Failed(pass, time.Now(), err)
+		default:
+			guard.Succeeded(pass)
+		}
+		<-r.places
+	}, nil
+}
+
+// breakerOf gives the breaker of a tool.
+func (r *Runner) breakerOf(tool string) *breaker.Breaker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, ok := r.breakers[tool]
+	if !ok {
+		b = breaker.New(breakAfter, backoff.Policy{Base: coolDown, Max: coolDown})
+		r.breakers[tool] = b
+	}
+	return b
 }
 
 // run runs an allowed program in a worker.
@@ -194,16 +225,18 @@ func (r *Runner) run(ctx context.Context, c Command, p program) (Ended, error) {
 	}
 	req := &request{
 		Role: becomeProgram, Mode: walls.Mode, Program: p.path, Interpreter: p.interpreter, Family: p.family, Argv: c.Argv, Dir: dir,
-		Readable: r.opts.Readable, UID: r.uid, Limits: limits{CPU: c.Timeout, Processes: maxProcesses},
+		Readable: r.opts.Readable, UID: r.uid, Limits: limits{CPU: c.Timeout, Processes: maxProcesses, Data: maxData},
 	}
 	home, tmp := roomDir, roomTmp
 	if walls.Mode == Bare {
 		req.Role = keepProgram
-		if req.Tmp, err = r.makeTemp(); err != nil {
+		t, err := r.makeTemp()
+		if err != nil {
 			return Ended{}, fmt.Errorf("%w: %w", ErrWorker, err)
 		}
-		defer os.RemoveAll(req.Tmp) //nolint:errcheck // a temporary directory of the system, which is swept
-		home, tmp = dir, req.Tmp
+		defer t.remove()
+		req.Tmp = t.path
+		home, tmp = dir, t.path
 	}
 	req.Env = environment(home, tmp, r.opts.Env)
 	return r.execute(ctx, req)
@@ -213,7 +246,7 @@ func (r *Runner) run(ctx context.Context, c Command, p program) (Ended, error) {
 func (r *Runner) execute(ctx context.Context, req *request) (Ended, error) {
 	out := &output{limit: r.opts.MaxOutput}
 	began := time.Now()
-	end, err := serve(ctx, req, out)
+	end, err := serve(ctx, req, nil, out)
 	switch {
 	case err != nil && ctx.Err() != nil: // the deadline came before the program began
 		end = report{Signal: int(syscall.SIGKILL)}
@@ -277,13 +310,4 @@ func (r *Runner) handOver(name string) error {
 		}
 		return dir.Lchown(path, r.uid, r.uid)
 	})
-}
-
-// makeTemp makes a temporary directory for one worker.
-func (r *Runner) makeTemp() (string, error) {
-	dir, err := os.MkdirTemp("", "corebot-worker-")
-	if err != nil || r.uid == 0 {
-		return dir, err
-	}
-	return dir, os.Chown(dir, r.uid, r.uid)
 }

@@ -33,9 +33,12 @@ type worker struct {
 	said    report // the last report; once done is closed
 }
 
-// startWorker executes this binary as a worker. Its thread stays with the caller until wait: the kernel would take the thread's end for
-// Corebot's.
-func startWorker(r *request, out io.Writer) (_ *worker, err error) {
+// startWorker executes this binary as a worker. in is its standard input, which is its own from then on; nil: it has none. Its thread stays with the
+// caller until wait: the kernel would take the thread's end for Corebot's.
+func startWorker(r *request, in *os.File, out io.Writer) (_ *worker, err error) {
+	if in != nil {
+		defer in.Close() //nolint:errcheck // the worker has its own
+	}
 	requests, request, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -48,6 +51,9 @@ func startWorker(r *request, out io.Writer) (_ *worker, err error) {
 	w.cmd.Args[0] = os.Args[0] // as it was called the first time
 	w.cmd.Dir, w.cmd.Env = "/", []string{"GOTRACEBACK=none", "GORACE=atexit_sleep_ms=0"}
 	w.cmd.Stdout, w.cmd.Stderr, w.cmd.WaitDelay = out, out, pipeTime
+	if in != nil {
+		w.cmd.Stdin = in
+	}
 	w.cmd.ExtraFiles = []*os.File{requests, report}
 	w.cmd.SysProcAttr = attributes(r)
 	runtime.LockOSThread()
@@ -155,11 +161,11 @@ func (w *worker) wait() (report, error) {
 }
 
 // serve has a worker do what a request says. At the end of ctx it is killed, with all that it has started.
-func serve(ctx context.Context, r *request, out io.Writer) (report, error) {
+func serve(ctx context.Context, r *request, in *os.File, out io.Writer) (report, error) {
 	if r.Mode == Bare {
 		r.Limits.Processes += tasksOf(cmp.Or(r.UID, os.Geteuid()))
 	}
-	w, err := startWorker(r, out)
+	w, err := startWorker(r, in, out)
 	if err != nil {
 		return report{}, err
 	}
@@ -169,4 +175,39 @@ func serve(ctx context.Context, r *request, out io.Writer) (report, error) {
 		w.kill()
 	}
 	return w.wait()
+}
+
+// newPair is a connection between two processes.
+func newPair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a connection to a worker: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "worker"), os.NewFile(uintptr(fds[1]), "corebot"), nil
+}
+
+// handleSpace is how much room a handle takes beside a message.
+const handleSpace = 24 // bytes
+
+// handleMessage is how a handle travels beside a message.
+func handleMessage(f *os.File) []byte { return unix.UnixRights(int(f.Fd())) }
+
+// parseHandle takes a handle that came beside a message.
+func parseHandle(control []byte) (*os.File, error) {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return nil, fmt.Errorf("read what came with a message: %w", err)
+	}
+	if len(messages) != 1 {
+		return nil, fmt.Errorf("%d things came with a message", len(messages))
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return nil, fmt.Errorf("read the handle that came with a message: %w", err)
+	}
+	if len(fds) != 1 { // Corebot sends one, and the room for it has none for more
+		return nil, fmt.Errorf("%d handles came with a message", len(fds))
+	}
+	unix.CloseOnExec(fds[0])
+	return os.NewFile(uintptr(fds[0]), "connection"), nil
 }

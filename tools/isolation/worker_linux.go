@@ -111,19 +111,23 @@ func (r *request) fence(version int, dir, tmp string) (*fence, error) {
 	if err != nil {
 		return nil, err
 	}
-	system := uint64(mayRead)
+	system, inDir := uint64(mayRead), uint64(mayWrite)
 	if r.Family {
 		system = mayExecute
+	}
+	if r.DirReadOnly {
+		inDir = mayRead
 	}
 	for _, rule := range []struct {
 		access uint64
 		paths  []string
 	}{
-		{system, systemDirs()},
-		{mayRead, append(systemFiles(), r.Readable...)},
+		{system, r.directories()},
+		{mayRead, r.files()},
 		{mayUse, devices()},
 		{mayExecute, []string{r.Program, cmp.Or(r.Interpreter, r.Program)}},
-		{mayWrite, []string{dir, tmp}},
+		{inDir, []string{dir}},
+		{mayWrite, []string{tmp}},
 	} {
 		for _, path := range rule.paths {
 			if err := f.open(path, rule.access); err != nil {
@@ -134,22 +138,27 @@ func (r *request) fence(version int, dir, tmp string) (*fence, error) {
 	return f, nil
 }
 
-// dropPrivileges becomes the user that the program runs as, without any capability and without a way to gain one.
+// dropPrivileges becomes the user that the program runs as, without any capability and without a way to gain one. This binary at work for a tool may
+// stay root, who owns the files then, with a single one.
 func (r *request) dropPrivileges() error {
 	if r.UID != 0 {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(r.UID, r.UID, r.UID), syscall.Setresuid(r.UID, r.UID, r.UID)); err != nil {
 			return fmt.Errorf("become user %d: %w", r.UID, err)
 		}
 	}
+	keep := uint32(0)
 	if os.Geteuid() == 0 {
-		return errors.New("the program would run as root")
+		if !r.Own {
+			return errors.New("the program would run as root")
+		}
+		keep = 1 << unix.CAP_DAC_OVERRIDE // by which it reads what programs have written as their user, where Landlock lets it
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("clear the ambient capabilities: %w", err)
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&header, &none[0]); err != nil {
+	kept := [2]unix.CapUserData{{Effective: keep, Permitted: keep}}
+	if err := unix.Capset(&header, &kept[0]); err != nil {
 		return fmt.Errorf("drop the capabilities: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -183,7 +192,7 @@ func diesWithParent() error {
 func (l limits) set() error {
 	cpu := uint64(l.CPU/time.Second) + 1
 	for resource, limit := range map[int]uint64{
-		unix.RLIMIT_CPU: cpu, unix.RLIMIT_DATA: maxData, unix.RLIMIT_FSIZE: maxFileSize, unix.RLIMIT_NOFILE: maxOpenFiles, unix.RLIMIT_CORE: 0,
+		unix.RLIMIT_CPU: cpu, unix.RLIMIT_DATA: l.Data, unix.RLIMIT_FSIZE: maxFileSize, unix.RLIMIT_NOFILE: maxOpenFiles, unix.RLIMIT_CORE: 0,
 		unix.RLIMIT_NPROC: l.Processes, unix.RLIMIT_MEMLOCK: 64 << 10, unix.RLIMIT_MSGQUEUE: 0,
 	} {
 		var now unix.Rlimit

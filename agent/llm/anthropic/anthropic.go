@@ -29,8 +29,8 @@ import (
 	"github.com/corebot/corebot/agent/llm/exchange"
 )
 
-// DefaultBaseURL is Anthropic's own.
-const DefaultBaseURL = "https://api.anthropic.com"
+// defaultBaseURL is Anthropic's own.
+const defaultBaseURL = "https://api.anthropic.com"
 
 // minThinking is the least budget that the API takes.
 const minThinking = 1024
@@ -52,10 +52,10 @@ type Model struct {
 
 var _ llm.Model = (*Model)(nil)
 
-// New prepares a model at baseURL (empty means [DefaultBaseURL]; a "/v1" at its end is the SDK's to add) and talks to nobody yet. Its
+// New prepares a model at baseURL (empty means Anthropic's own; a "/v1" at its end is the SDK's to add) and talks to nobody yet. Its
 // errors are those of [exchange.New], and a budget of thinking that the API would refuse.
 func New(baseURL string, opts Options) (*Model, error) {
-	base := strings.TrimSuffix(strings.TrimRight(cmp.Or(baseURL, DefaultBaseURL), "/"), "/v1")
+	base := strings.TrimSuffix(strings.TrimRight(cmp.Or(baseURL, defaultBaseURL), "/"), "/v1")
 	endpoint, err := exchange.New(base, opts.Options)
 	if err != nil {
 		return nil, err

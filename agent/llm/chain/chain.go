@@ -46,11 +46,10 @@ type Provider struct {
 
 // Options of a [Chain]. Zero values mean the defaults.
 type Options struct {
-	Failures          int           // in a row until a breaker opens; 3
-	CoolDown          time.Duration // of a breaker that opens for the first time; it doubles each time; 15 s
-	MaxCoolDown       time.Duration // 5 min
-	PermanentCoolDown time.Duration // after a refused key or a model that does not exist; 15 min
-	Metrics           prometheus.Registerer
+	Failures    int           // in a row until a breaker opens; 3
+	CoolDown    time.Duration // of a breaker that opens for the first time; it doubles each time; 15 s
+	MaxCoolDown time.Duration // 5 min
+	Metrics     prometheus.Registerer
 }
 
 // Chain is several models in the place of one. It is safe for concurrent use.
@@ -104,7 +103,7 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		value    *time.Duration
 		standard time.Duration
-	}{{&o.CoolDown, 15 * time.Second}, {&o.MaxCoolDown, 5 * time.Minute}, {&o.PermanentCoolDown, 15 * time.Minute}} {
+	}{{&o.CoolDown, 15 * time.Second}, {&o.MaxCoolDown, 5 * time.Minute}} {
 		if *d.value <= 0 {
 			*d.value = d.standard
 		}

@@ -53,8 +53,10 @@ func (t *ticket) giveBack() {
 	}
 }
 
-// shortRest is how long a model rests whose provider names a rate limit and no time.
-const shortRest = 5 * time.Second
+const (
+	shortRest = 5 * time.Second  // of a model whose provider names a rate limit and no time
+	longRest  = 15 * time.Minute // after a refused key, or of a model that does not exist: somebody has to mend it
+)
 
 // outcome tells the breakers what the call has met.
 func (t *ticket) outcome(now time.Time, err error) {
@@ -68,9 +70,9 @@ func (t *ticket) outcome(now time.Time, err error) {
 	case !isFailure || llm.IsOfRequest(err):
 		t.giveBack()
 	case errors.Is(err, llm.ErrUnauthorized):
-		t.each(true, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, t.chain.opts.PermanentCoolDown, err) })
+		t.each(true, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, longRest, err) })
 	case errors.Is(err, llm.ErrNoModel):
-		t.each(false, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, t.chain.opts.PermanentCoolDown, err) })
+		t.each(false, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, longRest, err) })
 	case f.RetryAfter > 0:
 		t.each(false, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, f.RetryAfter, err) })
 	case f.Class == corebot.RateLimited:

@@ -84,14 +84,14 @@ func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 	switch {
 	case resp.StatusCode >= http.StatusBadRequest:
 		b, err := io.ReadAll(io.LimitReader(body, maxErrorBody)) // what has come of it by then is better than nothing
-		_ = resp.Body.Close()
+		_ = resp.Body.Close()                                    // nothing more of it is read
 		if err != nil && len(b) == 0 && x.ctx.Err() != nil {
 			return nil, err
 		}
 		x.errorBody = x.endpoint.Clean(string(b)) // before anything is cut out of it: half a key is a leak, too
 		resp.Body = io.NopCloser(strings.NewReader(x.errorBody))
 	case resp.StatusCode >= http.StatusMultipleChoices:
-		_ = resp.Body.Close()
+		_ = resp.Body.Close() // nothing of it is read
 		return nil, &oddAnswer{what: "a redirect (" + resp.Status + ") to " + target(resp)}
 	default:
 		if err := x.refuseNonStream(resp, body); err != nil {

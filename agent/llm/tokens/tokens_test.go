@@ -64,14 +64,14 @@ func hostile(n int) map[string]string {
 	return texts
 }
 
-// The bound is a hundred times what is measured; a count whose time grows with the square takes longer.
+// The bound is far above what is measured, also on a busy machine; a count whose time grows with the square takes longer.
 func TestAnythingIsCountedInLinearTime(t *testing.T) {
 	tok := New("gpt-4")
 	tok.Count("load")
-	for name, text := range hostile(64 << 10) {
+	for name, text := range hostile(160 << 10) {
 		began := time.Now()
 		n := tok.Count(text)
-		if d := time.Since(began); d > 2*time.Second || n == 0 {
+		if d := time.Since(began); d > 10*time.Second || n == 0 {
 			t.Errorf("%.10q: %d tokens in %v", name, n, d)
 		}
 	}

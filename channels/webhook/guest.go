@@ -1,0 +1,85 @@
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Guest answers at a path of its own, behind the webhook's authentication, page check and limits. It gets requests whose bodies are whole and within the
+// cap. The context of a request ends with the caller, when the webhook stops, and when the credential is replaced that the request came with.
+type Guest interface {
+	http.Handler
+	// EndSessions is called when credentials were replaced: whatever the guest remembers of callers goes.
+	EndSessions()
+}
+
+// guest lets the guest answer one request. Each counts among those that may wait.
+func (h *handler) guest(w http.ResponseWriter, r *http.Request) int {
+	body, who, hangUp, p := h.guestBody(w, r)
+	if p != nil {
+		return p.write(w, hangUp)
+	}
+	ctx, end, p := h.wait(r, who, kindGuest)
+	if p != nil {
+		return p.write(w, false)
+	}
+	defer end()
+	r = r.WithContext(ctx)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	out := &pieces{ResponseWriter: w, ctx: ctx}
+	hurry := func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(hurryTime)) }
+	stop := context.AfterFunc(ctx, hurry)
+	h.opts.Guest.ServeHTTP(out, r)
+	stop()
+	if out.status == 0 && ctx.Err() != nil { // it had nothing more to say
+		if p = h.stillGood(who); p == nil {
+			p = later(http.StatusServiceUnavailable, 5*time.Second, "Corebot is stopping")
+		}
+		return p.write(w, false)
+	}
+	hurry()
+	return cmp.Or(out.status, http.StatusOK)
+}
+
+// guestBody authenticates a request and reads its body, which is the caller's to keep. With a problem, hangUp says that the body was not read to its
+// end.
+func (h *handler) guestBody(w http.ResponseWriter, r *http.Request) (body []byte, who proof, hangUp bool, p *problem) {
+	b := h.newBody(w, r)
+	defer h.release(b)
+	if who, p = h.authenticate(r.Header, b.bytes); p == nil {
+		_, p = b.bytes()
+	}
+	if p != nil {
+		return nil, who, !b.whole && hasBody(r), p
+	}
+	return bytes.Clone(b.buf.Bytes()), who, false, nil
+}
+
+// pieces gives every piece of an answer its deadline: a caller that does not read is cut off, and a slow answer is not.
+type pieces struct {
+	http.ResponseWriter
+	ctx    context.Context
+	status int // 0: nothing was written
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (p *pieces) WriteHeader(status int) {
+	p.status = status
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (p *pieces) Write(b []byte) (int, error) {
+	p.status = cmp.Or(p.status, http.StatusOK)
+	if err := writePieces(p.ctx, p.ResponseWriter, b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Flush implements [http.Flusher]. What cannot be flushed cannot be written either.
+func (p *pieces) Flush() { _ = http.NewResponseController(p.ResponseWriter).Flush() }

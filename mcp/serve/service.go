@@ -1,0 +1,147 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+// Channel is the channel's name, in keys and commands.
+const Channel = policy.ClientChannel
+
+// DefaultChat is the chat that a client means when it names none.
+const DefaultChat = "main"
+
+// maxOutput bounds a result, in bytes. The pages of the tools here are smaller, as JSON too.
+const maxOutput = 1 << 20
+
+// Options of a [Service]. Zero means the default.
+type Options struct {
+	Agent     string        // whose chats these are; [corebot.DefaultAgent]
+	Principal string        // the sender id for which clients act; required
+	MaxWait   time.Duration // the longest that a call may wait for a reply; 10 min
+
+	Status   func(context.Context) (any, error) // what status.read shows, as JSON; nil: the tool is missing
+	Tools    []tools.Tool                       // tools of Corebot that clients have as well
+	Redactor *redact.Redactor                   // nil: one that knows the usual shapes of secrets
+	Log      zerolog.Logger                     // the zero logger is silent
+	Metrics  prometheus.Registerer              // nil: none
+}
+
+// Service is the channel of MCP clients, and their tools. It implements [channels.Channel], [channels.Idempotent] and [Backend], and is safe for use by
+// several goroutines.
+type Service struct {
+	opts    Options
+	store   Store
+	replies *channels.Replies
+	door    atomic.Pointer[channels.Door] // while Run runs
+	box     *tools.Box
+	catalog []Tool
+	lines   map[string]bool // tools that say one object a line, by both names
+	metrics *metrics
+}
+
+var (
+	_ channels.Channel    = (*Service)(nil)
+	_ channels.Idempotent = (*Service)(nil)
+	_ Backend             = (*Service)(nil)
+)
+
+// errNotRunning is what a client reads before the channel runs and after it has ended.
+var errNotRunning = errors.New("it is starting or stopping: try again")
+
+// New makes the service. A principal that could hold no grant is [corebot.ErrInvalid].
+func New(s Store, rules *policy.Policy, o Options) (*Service, error) {
+	o.Agent, o.MaxWait = cmp.Or(o.Agent, corebot.DefaultAgent), cmp.Or(o.MaxWait, 10*time.Minute)
+	sv := &Service{opts: o, store: s}
+	if err := sv.principal().Validate(); err != nil {
+		return nil, corebot.WithHint(fmt.Errorf("mcp.serve.principal: %w", err), "it is the id of a sender, such as editor")
+	}
+	if !s.complete() || o.MaxWait < time.Second {
+		return nil, fmt.Errorf("%w: an MCP service wants every part of its store, and to wait for a second at least", corebot.ErrInvalid)
+	}
+	var err error
+	if sv.opts.Redactor == nil {
+		if sv.opts.Redactor, err = redact.New(nil); err != nil {
+			return nil, err
+		}
+	}
+	sv.replies = channels.NewReplies(s.Mailbox)
+	registry, err := tools.NewRegistry(append(sv.tools(), o.Tools...)...)
+	if err != nil {
+		return nil, err
+	}
+	sv.box, err = tools.NewBox(registry, rules, s.Roles, tools.Options{
+		Timeout: sv.opts.MaxWait + 15*time.Second, MaxOutput: maxOutput, Redactor: sv.opts.Redactor, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if sv.catalog, err = catalog(registry); err != nil {
+		return nil, err
+	}
+	sv.lines = map[string]bool{}
+	for _, t := range sv.catalog {
+		sv.lines[t.Name], sv.lines[t.internal] = t.lines, t.lines
+	}
+	sv.metrics, err = newMetrics(o.Metrics, sv.catalog)
+	return sv, err
+}
+
+// principal is for whom clients act.
+func (s *Service) principal() corebot.Principal {
+	return corebot.Principal{Channel: Channel, ID: s.opts.Principal}
+}
+
+// key is a chat of the clients' own.
+func (s *Service) key(chat string) corebot.Key {
+	return corebot.Key{Agent: s.opts.Agent, Channel: Channel, Chat: cmp.Or(chat, DefaultChat)}
+}
+
+// Name implements [channels.Channel].
+func (s *Service) Name() string { return Channel }
+
+// Run lets clients publish until ctx ends.
+func (s *Service) Run(ctx context.Context, door channels.Door) error {
+	s.door.Store(&door)
+	defer s.door.Store(nil)
+	<-ctx.Done()
+	return nil
+}
+
+// Send implements [channels.Channel]: the reply waits in the mailbox.
+func (s *Service) Send(ctx context.Context, m corebot.Message) error { return s.replies.Send(ctx, m) }
+
+// IdempotentSend implements [channels.Idempotent]: the mailbox knows a reply by its id.
+func (s *Service) IdempotentSend() {}
+
+// caller is on whose behalf a call runs, and in which of its chats.
+func (s *Service) caller(args json.RawMessage) corebot.Caller {
+	k := s.key(chatOf(args))
+	if k.Validate() != nil {
+		k = s.key("") // the call will be refused for it
+	}
+	return corebot.Caller{Key: k, Principal: s.principal(), Entry: corebot.EntryClient}
+}
+
+// chatOf looks for the chat that a call names, before anything is checked.
+func chatOf(args json.RawMessage) string {
+	var a struct {
+		ChatID string `json:"chatId"`
+	}
+	_ = json.Unmarshal(args, &a)
+	return a.ChatID
+}

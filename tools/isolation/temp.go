@@ -1,0 +1,109 @@
+package isolation
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// tempPrefix is how the names of temporary directories of workers begin.
+const tempPrefix = "corebot-worker-"
+
+// temp is a temporary directory of one worker. Whoever made it holds a lock on it as long as he lives and wants it: by that it is told from what a
+// crash has left, whatever machine, container or user the other processes at the same place belong to.
+type temp struct {
+	path string
+	lock *os.File // the directory itself
+}
+
+// makeTemp makes a temporary directory for one worker.
+func (r *Runner) makeTemp() (*temp, error) {
+	for range 10 { // a sweep of another Corebot may take it before it is locked
+		t, err := newTemp()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !t.exists() {
+			t.remove()
+			continue
+		}
+		if r.uid != 0 {
+			err = t.lock.Chown(r.uid, r.uid)
+		}
+		if err != nil {
+			t.remove()
+			return nil, fmt.Errorf("make a temporary directory: %w", err)
+		}
+		return t, nil
+	}
+	return nil, errors.New("make a temporary directory: it is gone each time")
+}
+
+func newTemp() (*temp, error) {
+	path, err := os.MkdirTemp("", tempPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary directory: %w", err)
+	}
+	lock, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("lock a temporary directory: %w", err)
+	}
+	if err := lockFile(lock, true); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock a temporary directory: %w", err), lock.Close())
+	}
+	return &temp{path, lock}, nil
+}
+
+// exists says whether the directory is still what its name stands for.
+func (t *temp) exists() bool {
+	locked, err := t.lock.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(t.path)
+	return err == nil && os.SameFile(locked, named)
+}
+
+// remove takes the directory away. What cannot be removed is left to a sweep.
+func (t *temp) remove() {
+	_ = os.RemoveAll(t.path)
+	_ = t.lock.Close()
+}
+
+// Sweep removes the temporary directories of workers whose Corebot was killed, and says how many. It never touches one that is in use, whoever uses
+// it.
+func (r *Runner) Sweep() (removed int, err error) {
+	paths, err := filepath.Glob(filepath.Join(os.TempDir(), tempPrefix+"*"))
+	for _, path := range paths {
+		switch was, e := r.sweep(path); {
+		case e != nil && !errors.Is(e, fs.ErrNotExist):
+			err = errors.Join(err, fmt.Errorf("remove %s: %w", path, e))
+		case was:
+			removed++
+		}
+	}
+	return removed, err
+}
+
+// sweep removes a directory unless somebody holds it, or it was made by somebody else.
+func (r *Runner) sweep(path string) (removed bool, err error) {
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() || !ownedBy(info, os.Geteuid(), r.opts.UID) {
+		return false, err
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	t := &temp{path, dir}
+	if !t.exists() || lockFile(dir, false) != nil {
+		return false, dir.Close()
+	}
+	defer dir.Close() //nolint:errcheck // only a lock
+	return true, os.RemoveAll(path)
+}
