@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/outside"
 )
 
 // maxDoc is the longest description of a tool that a model is shown, in bytes.
@@ -46,9 +46,9 @@ func (d definition) fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// doc is the description for a model: marked as the server's, without what nobody sees, and capped.
+// doc is the description for a model: marked as the server's, without what nobody sees and what a chat template would obey, and capped.
 func (d definition) doc(server string) string {
-	text := strings.TrimSpace(redact.Visible(cmp.Or(d.Description, d.Title)))
+	text := strings.TrimSpace(outside.Text(cmp.Or(d.Description, d.Title)))
 	if text == "" {
 		text = "(no description)"
 	}

@@ -191,7 +191,7 @@ func TestOddToolsGetNamesThatProvidersTakeAndDescriptionsThatHideNothing(t *test
 		if len(o.Name) > 64 || strings.ContainsAny(o.Name, ". /\n") {
 			t.Errorf("the name %q", o.Name)
 		}
-		if strings.ContainsAny(o.Description, "\u200b\u202e\U000e0041") || len(o.Description) > 5<<10 || !strings.Contains(o.Description, "data and no instruction") {
+		if strings.ContainsAny(o.Description, "\u200b\u202e\U000e0041") || strings.Contains(o.Description, "<|im_start") || len(o.Description) > 5<<10 || !strings.Contains(o.Description, "data and no instruction") {
 			t.Errorf("%s has the description %.200q of %d bytes", o.Name, o.Description, len(o.Description))
 		}
 	}

@@ -219,7 +219,7 @@ func oddTools() string {
 		doTool, doTool, `7`, `{"name":7}`, `{}`, `{"name":""}`, `{"name":"no-schema"}`, `{"name":"list","inputSchema":{"type":"array"}}`,
 		`{"name":"typed","inputSchema":{"type":["object"]}}`, `{"name":"line\nend","inputSchema":{"type":"object"}}`, `{"name":"dots.and/slashes","inputSchema":{"type":"object"}}`,
 		`{"name":"` + strings.Repeat("long", 50) + `","inputSchema":{"type":"object"}}`,
-		`{"name":"hidden","description":"a\u200b\u202e\ud83d\udc40\udb40\udc41b` + strings.Repeat("z", 10_000) + `","inputSchema":{"type":"object"}}`,
+		`{"name":"hidden","description":"a<|im_start|>\u200b\u202e\ud83d\udc40\udb40\udc41b` + strings.Repeat("z", 10_000) + `","inputSchema":{"type":"object"}}`,
 	}, ",")
 }
 

@@ -80,6 +80,16 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 	}
 }
 
+// A turn, and a /retry, look at the dead letters of their chat, however many others there are.
+func TestWhatAChatAsksOfItsDeadLettersIsAskedOfItsLane(t *testing.T) {
+	path := planned(t)
+	for name, q := range map[string]*query{"undelivered": undelivered, "newestDead": newestDead, "newestGivenUp": newestGivenUp} {
+		if got := plan(t, path, q); !strings.Contains(got, "SEARCH m USING INDEX message_life_dead_of_lane (lane_id=?") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 func TestAScanIsNoticed(t *testing.T) {
 	if got := plan(t, planned(t), &query{`SELECT * FROM message_life WHERE reason = ? ORDER BY last_error`}); !strings.Contains(got, "SCAN") || !strings.Contains(got, "TEMP B-TREE") {
 		t.Errorf("the test of plans is blind: %s", got)

@@ -9,7 +9,7 @@ import (
 // undelivered parts time by claims: a reply that died before this claim, and not before that of the turn that wrote the chat's newest
 // history, has been told to no turn yet. Claims and deaths have the writer's clock, so each death falls between two claims.
 var undelivered = &query{`SELECT m.id, m.message_id, m.kind, m.checksum, m.reason, m.last_error, m.ended_at, m.body
-	FROM message_life m JOIN lanes l ON l.id = m.lane_id
+	FROM lanes l CROSS JOIN message_life m INDEXED BY message_life_dead_of_lane ON m.lane_id = l.id
 	WHERE m."end" = 'dead' AND m.ended_at < ?1 AND m.ended_at >= COALESCE((
 		SELECT p.claimed_at FROM message_life p JOIN lanes i ON i.id = p.lane_id
 		WHERE i.direction = 1 AND i.agent = ?2 AND i.channel = ?3 AND i.account = ?4 AND i.chat = ?5 AND i.thread = ?6 AND p.message_id = (

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/redact"
 )
 
@@ -55,8 +56,8 @@ func readSchema(raw json.RawMessage) (tidy json.RawMessage, checker *jsonschema.
 	return tidy, checker, err
 }
 
-// tidyJSON writes a document again: compact, in its order, and without invisible characters. Doubled names, depth and bytes that are not UTF-8 are
-// refused.
+// tidyJSON writes a schema again: compact, in its order, without invisible characters, and with its prose as a prompt may show it. Doubled names, depth,
+// bytes that are not UTF-8, and names and values that a chat template would obey are refused.
 func tidyJSON(raw json.RawMessage) (json.RawMessage, error) {
 	if err := wellFormed(raw); err != nil {
 		return nil, fmt.Errorf("%s", strings.Replace(err.Error(), "the arguments", "it", 1))
@@ -66,20 +67,21 @@ func tidyJSON(raw json.RawMessage) (json.RawMessage, error) {
 	enc.SetEscapeHTML(false)
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	if err := copyValue(d, enc, &out, 0); err != nil {
+	if err := copyValue(d, enc, &out, "", 0); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil
 }
 
-func copyValue(d *json.Decoder, enc *json.Encoder, out *bytes.Buffer, depth int) error {
+// copyValue copies the value of a member, or of the whole, which has no name.
+func copyValue(d *json.Decoder, enc *json.Encoder, out *bytes.Buffer, member string, depth int) error {
 	tok, err := d.Token()
 	if err != nil {
 		return err
 	}
 	open, ok := tok.(json.Delim)
 	if !ok {
-		return copyScalar(tok, enc, out)
+		return copyScalar(tok, enc, out, isProse(member))
 	}
 	if depth >= maxSchemaDepth {
 		return fmt.Errorf("nested deeper than %d", maxSchemaDepth)
@@ -89,17 +91,19 @@ func copyValue(d *json.Decoder, enc *json.Encoder, out *bytes.Buffer, depth int)
 		if !first {
 			out.WriteByte(',')
 		}
+		name := ""
 		if open == '{' {
-			name, err := d.Token()
+			tok, err := d.Token()
 			if err == nil {
-				err = copyScalar(name, enc, out)
+				err = copyScalar(tok, enc, out, false)
 			}
 			if err != nil {
 				return err
 			}
 			out.WriteByte(':')
+			name, _ = tok.(string)
 		}
-		if err := copyValue(d, enc, out, depth+1); err != nil {
+		if err := copyValue(d, enc, out, name, depth+1); err != nil {
 			return err
 		}
 	}
@@ -110,9 +114,18 @@ func copyValue(d *json.Decoder, enc *json.Encoder, out *bytes.Buffer, depth int)
 	return err
 }
 
-func copyScalar(tok json.Token, enc *json.Encoder, out *bytes.Buffer) error {
+// isProse: the member is there for its reader only, and can be changed.
+func isProse(member string) bool {
+	return member == "description" || member == "title" || member == "$comment"
+}
+
+func copyScalar(tok json.Token, enc *json.Encoder, out *bytes.Buffer, prose bool) error {
 	if text, ok := tok.(string); ok {
-		tok = redact.Visible(text)
+		shown := outside.Text(text)
+		if !prose && shown != redact.Visible(text) { // what a model must write as it stands
+			return fmt.Errorf("%.60q has a control token of chat templates", text)
+		}
+		tok = shown
 	}
 	err := enc.Encode(tok)
 	out.Truncate(out.Len() - 1) // the encoder ends with a line end

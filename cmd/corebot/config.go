@@ -39,7 +39,7 @@ refer to. Prints "ok", or what is wrong and what to do. Nothing is started, and 
 			if err != nil {
 				return err
 			}
-			if _, err := app.Rules(e.Config); err != nil {
+			if err := app.Check(e.Config); err != nil {
 				return err
 			}
 			warn(cmd.ErrOrStderr(), e.Warnings)

@@ -44,7 +44,11 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	if err != nil {
 		return append(findings, fail("settings", err))
 	}
-	findings = append(findings, ok("the settings are valid"), checkDisk(home, c.Storage.DiskFloor), checkDaemon(ctx, home))
+	valid := ok("the settings are valid")
+	if err := Check(c); err != nil {
+		valid = fail("settings", err)
+	}
+	findings = append(findings, valid, checkDisk(home, c.Storage.DiskFloor), checkDaemon(ctx, home))
 	findings = append(findings, checkDatabase(ctx, home))
 	findings = append(findings, checkWeb(ctx, c.Tools.Web)...)
 	findings = append(findings, checkWorkers(ctx, c)...)

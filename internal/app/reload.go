@@ -23,7 +23,7 @@ func (a *App) Reload() (r Reloaded, err error) {
 	if err != nil {
 		return r, err
 	}
-	if _, err := Rules(fresh); err != nil { // they hold from the next start on, which they must not keep from happening
+	if err := Check(fresh); err != nil { // what holds from the next start on must not keep that from happening
 		return r, err
 	}
 	if w := &fresh.Webhook; a.webhook != nil && !w.Enabled && w.Token.Reveal() == "" && w.Secret.Reveal() == "" {

@@ -53,13 +53,17 @@ func usersOfWorkers(c config.Config) []string {
 }
 
 func openRunner(c config.Config) (*isolation.Runner, error) {
+	return isolation.New(filepath.Join(c.Home, "workspace"), isolationOptions(c))
+}
+
+func isolationOptions(c config.Config) isolation.Options {
 	o := isolation.Options{
 		Env: c.Tools.AllowedEnv.Values(), Readable: c.Isolation.Readable.Values(), Closed: []string{c.Home}, UID: c.Isolation.UID, MaxWorkers: c.Isolation.MaxWorkers,
 	}
 	if c.Tools.Shell.Enabled {
 		o.Allow = c.Tools.Shell.Allow.Values()
 	}
-	return isolation.New(filepath.Join(c.Home, "workspace"), o)
+	return o
 }
 
 // logWalls says what the kernel gives. That it gives too little is no reason not to start: each call says so.

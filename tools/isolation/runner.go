@@ -67,10 +67,7 @@ func New(workspace string, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the workspace: %w", err)
 	}
-	if o, err = o.complete(path); err != nil {
-		return nil, err
-	}
-	allow, err := newAllowlist(o.Allow, []string{path})
+	o, allow, err := o.complete(path)
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +82,16 @@ func New(workspace string, o Options) (*Runner, error) {
 	return r, nil
 }
 
-// complete puts in the defaults and refuses what cannot be.
-func (o Options) complete(workspace string) (Options, error) {
+// Check says whether [New] would take the options for a workspace, which need not exist yet.
+func (o Options) Check(workspace string) error {
+	_, _, err := o.complete(workspace)
+	return err
+}
+
+// complete puts in the defaults, resolves the allowlist, and refuses what cannot be.
+func (o Options) complete(workspace string) (Options, allowlist, error) {
 	if o.UID < 0 || o.MaxWorkers < 0 || o.MaxOutput < 0 {
-		return o, fmt.Errorf("%w: a runner wants limits that are not negative", corebot.ErrInvalid)
+		return o, nil, fmt.Errorf("%w: a runner wants limits that are not negative", corebot.ErrInvalid)
 	}
 	for number, standard := range map[*int]int{&o.UID: DefaultUID, &o.MaxWorkers: DefaultMaxWorkers, &o.MaxOutput: DefaultMaxOutput} {
 		if *number == 0 {
@@ -96,13 +99,14 @@ func (o Options) complete(workspace string) (Options, error) {
 		}
 	}
 	if err := checkEnv(o.Env); err != nil {
-		return o, err
+		return o, nil, err
 	}
 	var err error
 	if o.Readable, err = readable(o.Readable, append([]string{workspace}, o.Closed...)); err != nil {
-		return o, err
+		return o, nil, err
 	}
-	return o, nil
+	allow, err := newAllowlist(o.Allow, []string{workspace})
+	return o, allow, err
 }
 
 // readable resolves the directories that programs may read, and refuses those, the system's included, through which they would reach what is
