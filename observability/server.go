@@ -25,6 +25,9 @@ import (
 // maxConnections is how many there are at once; one more is answered 503. It leaves room for slow ones, each of which has five seconds for its headers.
 const maxConnections = 512
 
+// statusTime is how long it may take to find out the status.
+const statusTime = 5 * time.Second
+
 // Options of a [Server].
 type Options struct {
 	Addr         string   // port 0 picks one
@@ -126,7 +129,10 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	v, err := s.opts.Status(r.Context())
+	// Who closes his side after the request still reads, and net/http takes him for gone.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), statusTime)
+	defer cancel()
+	v, err := s.opts.Status(ctx)
 	if err != nil {
 		s.opts.Log.Error().Err(err).Msg("status")
 		http.Error(w, "the status cannot be read; the log says why", http.StatusInternalServerError)
