@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,10 +82,6 @@ func logWalls(log zerolog.Logger, r *isolation.Runner) {
 
 // checkWorkers shows what this kernel gives for programs and tools in workers, and what stays open.
 func checkWorkers(ctx context.Context, c config.Config) []Finding {
-	users := usersOfWorkers(c)
-	if len(users) == 0 {
-		return []Finding{ok("shell.exec is not enabled (tools.shell.enabled)")}
-	}
 	if _, err := os.Stat(filepath.Join(c.Home, "workspace")); err != nil {
 		return []Finding{warn("`corebot init` makes it", "what workers can do is not known: there is no workspace yet")}
 	}
@@ -94,8 +91,18 @@ func checkWorkers(ctx context.Context, c config.Config) []Finding {
 	}
 	defer runner.Close() //nolint:errcheck // only looked at
 	w, err := runner.Inspect(ctx)
-	if err != nil {
+	unused := len(usersOfWorkers(c)) == 0
+	switch {
+	case err != nil && unused:
+		return []Finding{ok("no tool works in a worker, and none could: %v", err)}
+	case err != nil:
 		return []Finding{fail("workers", err)}
+	case unused:
+		what := fmt.Sprintf("no tool works in a worker (tools.shell.enabled, isolation.tools); one would have walls of %s (Landlock version %d, seccomp)", w.Mode, w.Landlock)
+		if open := w.Open(); len(open) > 0 {
+			what += ", and " + strings.Join(open, "; ")
+		}
+		return []Finding{ok("%s", what)}
 	}
 	var findings []Finding
 	if c.Tools.Shell.Enabled {
