@@ -76,7 +76,7 @@ func parsePrice(entry string) (p Price, err error) {
 		return p, fmt.Errorf("%w: price %q: want MODEL=INPUT/OUTPUT", ErrInvalid, entry)
 	}
 	p.Model = strings.TrimSpace(entry[:at])
-	if name := strings.TrimSuffix(p.Model, "*"); p.Model == "" || strings.Contains(name, "*") {
+	if !IsNamePattern(p.Model) {
 		return p, fmt.Errorf("%w: price %q: the model is a name, or the beginning of names and *", ErrInvalid, entry)
 	}
 	amounts := strings.Split(entry[at+1:], "/")
@@ -99,11 +99,10 @@ func parsePrice(entry string) (p Price, err error) {
 func (p Prices) Of(model string) (Price, bool) {
 	best, found := Price{}, false
 	for _, price := range p {
-		beginning, open := strings.CutSuffix(price.Model, "*")
 		switch {
-		case !open && price.Model == model:
+		case price.Model == model:
 			return price, true
-		case open && strings.HasPrefix(model, beginning) && (!found || len(price.Model) > len(best.Model)):
+		case MatchesName(price.Model, model) && (!found || len(price.Model) > len(best.Model)):
 			best, found = price, true
 		}
 	}

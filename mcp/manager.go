@@ -81,13 +81,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer m.reading.Unlock()
 	end()
 	m.mu.Lock()
-	all := slices.Clone(m.leaving)
-	for _, s := range m.slots {
-		all = append(all, s.active)
-		if s.next != nil {
-			all = append(all, s.next)
-		}
-	}
+	all := append(slices.Clone(m.leaving), m.started()...)
 	m.mu.Unlock()
 	for _, s := range all {
 		<-s.done
@@ -130,22 +124,25 @@ func (m *Manager) release(servers []*server) {
 // settled waits until every server has been tried once, but not beyond the moment that they are given.
 func (m *Manager) settled(ctx context.Context) {
 	m.mu.Lock()
-	late := time.NewTimer(time.Until(m.settleBy))
+	ctx, stop := context.WithDeadline(ctx, m.settleBy)
 	waiting := m.started()
 	m.mu.Unlock()
-	defer late.Stop()
-	for _, s := range waiting {
+	defer stop()
+	awaitSettled(ctx, waiting)
+}
+
+// awaitSettled waits until each of the servers has been tried once, or ctx ends.
+func awaitSettled(ctx context.Context, servers []*server) {
+	for _, s := range servers {
 		select {
 		case <-s.settled:
-		case <-late.C:
-			return
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// started are the servers that run.
+// started are the servers that run. The lock is held.
 func (m *Manager) started() []*server {
 	var all []*server
 	for _, s := range m.slots {
@@ -240,14 +237,8 @@ func (m *Manager) Reload(ctx context.Context) (Overview, error) {
 	m.mu.Lock()
 	waiting, runs := m.started(), m.life != nil
 	m.mu.Unlock()
-	for _, s := range waiting {
-		if !runs {
-			break
-		}
-		select {
-		case <-s.settled:
-		case <-ctx.Done():
-		}
+	if runs {
+		awaitSettled(ctx, waiting)
 	}
 	return m.Overview(), err
 }
@@ -272,12 +263,7 @@ func Check(ctx context.Context, path string, o Options) (Overview, error) {
 	m.mu.Lock()
 	waiting := m.started()
 	m.mu.Unlock()
-	for _, s := range waiting {
-		select {
-		case <-s.settled:
-		case <-ctx.Done():
-		}
-	}
+	awaitSettled(ctx, waiting)
 	found := m.Overview()
 	end()
 	<-ended

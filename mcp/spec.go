@@ -3,9 +3,9 @@ package mcp
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/redact"
 )
 
@@ -50,15 +50,14 @@ func (s Spec) same(other Spec) bool { return reflect.DeepEqual(s, other) }
 func (s Spec) secrets() []string {
 	var all []string
 	for name, value := range s.Env {
-		if redact.Sensitive(name) {
+		if redact.Sensitive(name) && len(value) >= redact.MinSecret { // what is shorter cannot be told from an ordinary word
 			all = append(all, value)
 		}
 	}
 	for _, value := range s.Headers {
-		_, token, _ := strings.Cut(value, " ") // behind the scheme of an Authorization
-		all = append(all, value, token)
+		all = append(all, redact.OfHeader(value)...)
 	}
-	return slices.DeleteFunc(all, func(v string) bool { return len(v) < redact.MinSecret }) // which cannot be told from an ordinary word
+	return all
 }
 
 // offers says whether the entry lets a tool of the server pass.
@@ -66,16 +65,9 @@ func (s Spec) offers(tool string) bool {
 	return (s.AllowTools == nil || matchesAny(s.AllowTools, tool)) && !matchesAny(s.DenyTools, tool)
 }
 
-// matchesAny compares names with patterns: a name, or the beginning of names and "*".
+// matchesAny says whether one of the patterns matches one of the names.
 func matchesAny(patterns []string, names ...string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) })
+		return slices.ContainsFunc(names, func(name string) bool { return corebot.MatchesName(pattern, name) })
 	})
-}
-
-func matches(pattern, name string) bool {
-	if n := len(pattern) - 1; n >= 0 && pattern[n] == '*' {
-		return len(name) >= n && name[:n] == pattern[:n]
-	}
-	return pattern == name
 }

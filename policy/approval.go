@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
@@ -33,7 +32,7 @@ func (a Approvals) Validate() error {
 		return fmt.Errorf("%w: mode %q: want tainted, always or never", corebot.ErrInvalid, a.Mode)
 	}
 	for _, pattern := range slices.Concat(a.Always, a.Tainted) {
-		if pattern == "" || strings.Contains(strings.TrimSuffix(pattern, "*"), "*") {
+		if !corebot.IsNamePattern(pattern) {
 			return corebot.WithHint(fmt.Errorf("%w: tool %q", corebot.ErrInvalid, pattern),
 				`name a tool, or a beginning followed by "*", such as mcp__files__*`)
 		}
@@ -56,7 +55,7 @@ const (
 func (p *Policy) NeedsApproval(tool string, d Decision, tainted bool) (rule string) {
 	a := p.opts.Approvals
 	named := func(patterns []string) bool {
-		return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, tool) })
+		return slices.ContainsFunc(patterns, func(pattern string) bool { return corebot.MatchesName(pattern, tool) })
 	}
 	switch {
 	case named(a.Always), d.Privileged && a.Mode == ApproveAlways:

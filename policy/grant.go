@@ -19,7 +19,7 @@ func (p *Policy) grantedTo(who corebot.Principal, r Request) bool {
 		if g.Role == "" {
 			toHim = g.Principal == who
 		}
-		return toHim && matches(g.Tool, r.Tool)
+		return toHim && corebot.MatchesName(g.Tool, r.Tool)
 	})
 }
 
@@ -44,7 +44,7 @@ func (p *Policy) grantable() []string {
 		if !rule.grantable {
 			continue
 		}
-		known := slices.DeleteFunc(p.tools(), func(tool string) bool { return !matches(rule.tool, tool) })
+		known := slices.DeleteFunc(p.tools(), func(tool string) bool { return !corebot.MatchesName(rule.tool, tool) })
 		if len(known) == 0 {
 			known = []string{rule.tool}
 		}
@@ -69,5 +69,5 @@ func (p *Policy) tools() []string {
 // overlap says whether there is a name that both patterns match.
 func overlap(a, b string) bool {
 	start, open := strings.CutSuffix(b, "*")
-	return matches(a, start) || open && matches(b, strings.TrimSuffix(a, "*"))
+	return corebot.MatchesName(a, start) || open && corebot.MatchesName(b, strings.TrimSuffix(a, "*"))
 }

@@ -43,7 +43,7 @@ func TestEveryRuleTellsWhenItAppliesAndWhatItSays(t *testing.T) {
 func TestRulesThatLookAtTargetsOnlyTakeAway(t *testing.T) {
 	all := rules()
 	for i, r := range all {
-		if r.targeted && (r.who == anyone || !slices.ContainsFunc(all[i+1:], func(later rule) bool { return !later.targeted && matches(r.tool, later.tool) })) {
+		if r.targeted && (r.who == anyone || !slices.ContainsFunc(all[i+1:], func(later rule) bool { return !later.targeted && corebot.MatchesName(r.tool, later.tool) })) {
 			t.Errorf("%s for %s opens something, or nothing behind it does", r.name, r.tool)
 		}
 	}
@@ -152,10 +152,10 @@ func (p *Policy) cell(r Request) string {
 	if !p.Visible(r) {
 		return "no"
 	}
-	paths := slices.ContainsFunc(p.rules, func(rule rule) bool { return rule.name == "path-missing" && matches(rule.tool, r.Tool) })
+	paths := slices.ContainsFunc(p.rules, func(rule rule) bool { return rule.name == "path-missing" && corebot.MatchesName(rule.tool, r.Tool) })
 	var but []string
 	for _, rule := range p.rules {
-		if rule.targeted && matches(rule.tool, r.Tool) && (rule.tool != "*" || paths) && !rule.who.has(r) {
+		if rule.targeted && corebot.MatchesName(rule.tool, r.Tool) && (rule.tool != "*" || paths) && !rule.who.has(r) {
 			but = append(but, "`"+rule.name+"`")
 		}
 	}

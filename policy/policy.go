@@ -23,7 +23,6 @@ package policy
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/corebot/corebot"
 )
@@ -102,7 +101,7 @@ func New(o Options) (*Policy, error) {
 // Authorize decides by the first rule that applies to the request.
 func (p *Policy) Authorize(r Request) Decision {
 	for _, rule := range p.rules {
-		if matches(rule.tool, r.Tool) && (rule.when == nil || rule.when(p.opts, r)) {
+		if corebot.MatchesName(rule.tool, r.Tool) && (rule.when == nil || rule.when(p.opts, r)) {
 			return p.decide(rule, r)
 		}
 	}
@@ -113,7 +112,7 @@ func (p *Policy) Authorize(r Request) Decision {
 // is not offered.
 func (p *Policy) Visible(r Request) bool {
 	for _, rule := range p.rules {
-		if rule.targeted || !matches(rule.tool, r.Tool) || rule.when != nil && !rule.when(p.opts, r) {
+		if rule.targeted || !corebot.MatchesName(rule.tool, r.Tool) || rule.when != nil && !rule.when(p.opts, r) {
 			continue
 		}
 		return p.decide(rule, r).Allow
@@ -126,12 +125,4 @@ func (p *Policy) decide(rule rule, r Request) Decision {
 		return Decision{Allow: true, Privileged: rule.who != anyone, Rule: rule.name}
 	}
 	return Decision{Rule: rule.name, Reason: rule.reason}
-}
-
-// matches compares a tool with a name or, where it ends in "*", a beginning. Tool names are compared with their case.
-func matches(pattern, tool string) bool {
-	if start, ok := strings.CutSuffix(pattern, "*"); ok {
-		return strings.HasPrefix(tool, start)
-	}
-	return pattern == tool
 }

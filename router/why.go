@@ -112,6 +112,8 @@ func stepInWords(s corebot.Step) string {
 	switch {
 	case s.Kind == corebot.StepModel && s.Answer != nil:
 		return fmt.Sprintf("the model asked for %d tool calls", len(s.Answer.Calls))
+	case s.Kind == corebot.StepSummary && s.Answer != nil:
+		return "older messages were summarised"
 	case s.Kind == corebot.StepTool && s.Result != nil:
 		return fmt.Sprintf("tool %s: %s", s.Call.Tool, s.Result.Outcome)
 	case s.Kind == corebot.StepTool && s.State == corebot.StepAwaiting:

@@ -58,6 +58,19 @@ func TestWhyTellsTheLifeOfAMessageInWords(t *testing.T) {
 	})
 }
 
+func TestWhyTellsOfASummary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := apptest.New(t, apptest.Options{})
+		k.Say("a", "1", "go on")
+		step := corebot.Step{Kind: corebot.StepSummary, State: corebot.StepDone, Answer: &corebot.Answer{Model: "m"}, StartedAt: time.Now(), EndedAt: time.Now()}
+		if err := k.Ledger.Summarize(t.Context(), k.Claim(), step, corebot.Summary{Session: 1, Through: 1, Text: "short"}); err != nil {
+			t.Fatal(err)
+		}
+		k.Say("a", "w", "/why")
+		wantTelling(t, k, "w", "older messages were summarised")
+	})
+}
+
 func TestWhyIsForTheSenderOrAnAdminAndForThisChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Model: apptest.Script(apptest.Fails(broke()), apptest.Text("private"))}).Start()

@@ -84,11 +84,7 @@ func (c *Chats) noteTx(t *tx, event string, k corebot.Key, note map[string]any) 
 // [corebot.ErrNotFound].
 func (c *Chats) Reset(ctx context.Context, k corebot.Key) error {
 	return c.db.write(ctx, "reset", func(t *tx) error {
-		chat := corebot.Chat{Key: k}
-		found, err := t.one(selectChat, chatColumns(&chat), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
-		if err == nil && !found {
-			err = fmt.Errorf("chat %s: %w", k, corebot.ErrNotFound)
-		}
+		chat, err := knownChatTx(t, k)
 		if err != nil {
 			return err
 		}
@@ -130,6 +126,16 @@ func chatModeTx(t *tx, k corebot.Key) (mode string, err error) {
 
 func chatColumns(c *corebot.Chat) []any {
 	return []any{&c.ID, &c.DisplayName, &c.Registered, &c.Session, (*string)(&c.QueueMode), &c.Model, (*string)(&c.Access), moment{&c.CreatedAt}}
+}
+
+// knownChatTx finds the chat of a key; one that is not known is [corebot.ErrNotFound].
+func knownChatTx(t *tx, k corebot.Key) (corebot.Chat, error) {
+	chat := corebot.Chat{Key: k}
+	found, err := t.one(selectChat, chatColumns(&chat), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	if err == nil && !found {
+		err = fmt.Errorf("chat %s: %w", k, corebot.ErrNotFound)
+	}
+	return chat, err
 }
 
 // chatTx finds or makes the chat of a key.

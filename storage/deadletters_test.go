@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -328,28 +329,30 @@ func TestARetryIsStoredWithItsEffectAndItsNotice(t *testing.T) {
 }
 
 func TestARetryMeansAMessageOfItsChat(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	letters := NewDeadLetters(db)
-	first := deadLetter(t, db, "a", "1", "poison")
-	time.Sleep(2 * time.Millisecond) // deaths of one millisecond have no order
-	second := deadLetter(t, db, "a", "2", "poison")
-	deadLetter(t, db, "b", "3", "poison")
-	u, v := corebot.Principal{Channel: "test", ID: "u"}, corebot.Principal{Channel: "test", ID: "v"}
-	for _, c := range []struct {
-		chat, id string
-		asker    corebot.Principal
-		want     int64
-	}{
-		{"a", "", u, second}, {"a", "1", u, first}, {"a", "1", v, first}, {"a", "", v, 0}, {"a", "3", u, 0}, {"a", "nothing", u, 0}, {"c", "", u, 0},
-	} {
-		life, err := letters.Meant(t.Context(), chatKey(c.chat), c.id, c.asker)
-		if life.ID != c.want || errors.Is(err, corebot.ErrNotFound) != (c.want == 0) {
-			t.Errorf("%+v means %+v: %v", c, life, err)
+	synctest.Test(t, func(t *testing.T) {
+		db := openTest(t, t.TempDir())
+		letters := NewDeadLetters(db)
+		first := deadLetter(t, db, "a", "1", "poison")
+		time.Sleep(time.Millisecond) // deaths of one millisecond have no order
+		second := deadLetter(t, db, "a", "2", "poison")
+		deadLetter(t, db, "b", "3", "poison")
+		u, v := corebot.Principal{Channel: "test", ID: "u"}, corebot.Principal{Channel: "test", ID: "v"}
+		for _, c := range []struct {
+			chat, id string
+			asker    corebot.Principal
+			want     int64
+		}{
+			{"a", "", u, second}, {"a", "1", u, first}, {"a", "1", v, first}, {"a", "", v, 0}, {"a", "3", u, 0}, {"a", "nothing", u, 0}, {"c", "", u, 0},
+		} {
+			life, err := letters.Meant(t.Context(), chatKey(c.chat), c.id, c.asker)
+			if life.ID != c.want || errors.Is(err, corebot.ErrNotFound) != (c.want == 0) {
+				t.Errorf("%+v means %+v: %v", c, life, err)
+			}
+			if c.want != 0 && (life.Sender != u || life.End != corebot.EndDead) {
+				t.Errorf("%+v means %+v", c, life)
+			}
 		}
-		if c.want != 0 && (life.Sender != u || life.End != corebot.EndDead) {
-			t.Errorf("%+v means %+v", c, life)
-		}
-	}
+	})
 }
 
 func TestADamagedJournalKeepsNoLetterFromItsReplay(t *testing.T) {

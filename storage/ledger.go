@@ -17,6 +17,18 @@ func NewLedger(db *DB) *Ledger { return &Ledger{db} }
 // Record writes one step of a run, and the audit events that belong to it, in one commit. Recording a position again
 // advances it. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
 func (l *Ledger) Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error {
+	return l.step(ctx, d, s, func(t *tx) error {
+		if s.Awaited { // it ended without an answer: its tool is gone, or who asked may not have it any more
+			if err := denyAwaitedTx(t, d.Life, corebot.AuditEvent{}); err != nil {
+				return err
+			}
+		}
+		return auditTx(t, events)
+	})
+}
+
+// step writes one step of a run, what its answer cost, and what more adds, in one commit.
+func (l *Ledger) step(ctx context.Context, d corebot.Delivery, s corebot.Step, more func(*tx) error) error {
 	row, err := encodeStep(s)
 	if err != nil {
 		return err
@@ -32,12 +44,7 @@ func (l *Ledger) Record(ctx context.Context, d corebot.Delivery, s corebot.Step,
 		if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
 			return err
 		}
-		if s.Awaited { // it ended without an answer: its tool is gone, or who asked may not have it any more
-			if err := denyAwaitedTx(t, d.Life, corebot.AuditEvent{}); err != nil {
-				return err
-			}
-		}
-		return auditTx(t, events)
+		return more(t)
 	})
 	l.db.metrics.used(used, err)
 	return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -58,37 +59,39 @@ func TestTheLifeOfAMergedMessageOutlivesThatOfTheOneThatAnsweredIt(t *testing.T)
 }
 
 func TestTheNewestMessageOfSomebodyWaitsOrDiedOrWasSaidLast(t *testing.T) {
-	db := limited(t, corebot.Limits{})
-	me := testMessage("a", "").Sender
-	newest := func(want string) {
-		t.Helper()
-		l, err := NewLives(db).InChat(t.Context(), testKey("a"), "", me)
-		if want == "" && errors.Is(err, corebot.ErrNotFound) {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		db := limited(t, corebot.Limits{})
+		me := testMessage("a", "").Sender
+		newest := func(want string) {
+			t.Helper()
+			l, err := NewLives(db).InChat(t.Context(), testKey("a"), "", me)
+			if want == "" && errors.Is(err, corebot.ErrNotFound) {
+				return
+			}
+			if must(t, err); l.MessageID != want {
+				t.Errorf("the newest is %q, want %q", l.MessageID, want)
+			}
 		}
-		if must(t, err); l.MessageID != want {
-			t.Errorf("the newest is %q, want %q", l.MessageID, want)
+		newest("")
+		publishTest(t, db, "a", "1")
+		publishTest(t, db, "a", "2")
+		newest("2")
+		said := func(d corebot.Delivery) corebot.Result {
+			return corebot.Result{
+				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+				History: []corebot.Entry{{Speaker: corebot.SpeakerUser, Sender: me, Text: "x", MessageID: d.Message.ID, At: time.Now()}},
+			}
 		}
-	}
-	newest("")
-	publishTest(t, db, "a", "1")
-	publishTest(t, db, "a", "2")
-	newest("2")
-	said := func(d corebot.Delivery) corebot.Result {
-		return corebot.Result{
-			Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-			History: []corebot.Entry{{Speaker: corebot.SpeakerUser, Sender: me, Text: "x", MessageID: d.Message.ID, At: time.Now()}},
+		for range 2 {
+			d := claimTest(t, db)
+			must(t, NewLedger(db).Commit(t.Context(), d, said(d)))
 		}
-	}
-	for range 2 {
-		d := claimTest(t, db)
-		must(t, NewLedger(db).Commit(t.Context(), d, said(d)))
-	}
-	newest("2")
-	time.Sleep(2 * time.Millisecond) // the store counts in milliseconds
-	publishTest(t, db, "a", "3")
-	must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
-	newest("3")
-	publishTest(t, db, "b", "4")
-	newest("3")
+		newest("2")
+		time.Sleep(time.Millisecond) // the store counts in milliseconds
+		publishTest(t, db, "a", "3")
+		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
+		newest("3")
+		publishTest(t, db, "b", "4")
+		newest("3")
+	})
 }

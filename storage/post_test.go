@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -135,24 +136,26 @@ func TestAPostThatCannotBeTakenIsRefusedAndLeavesNothing(t *testing.T) {
 
 // A chat has heard of what did not arrive when a turn of its own has; what others send there tells nothing of that.
 func TestAPostHasNobodyToldTwiceOfWhatWasNotDelivered(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	dialogue(t, db, "there", "t1", "hello", "hi")
-	dead := deadReply(t, db, "there", "lost")
-	send := func(id string) {
-		publishTest(t, db, "here", id)
-		d := claimOf(t, db, "here")
-		must(t, post(t, db, d, 0, corebot.Post{To: testKey("there"), Text: "news"}))
-		ends(t, db, d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered})
-		time.Sleep(2 * time.Millisecond) // claims and deaths of one millisecond count as the claim first
-	}
-	for id, want := range []int{1, 0} {
-		send(fmt.Sprint("h", id))
-		publishTest(t, db, "there", fmt.Sprint("u", id))
-		d := claimOf(t, db, "there")
-		lives, err := NewHistory(db).Undelivered(t.Context(), d, 5)
-		if err != nil || len(lives) != want || want > 0 && lives[0].ID != dead {
-			t.Errorf("turn %d is told of %+v, %v", id, lives, err)
+	synctest.Test(t, func(t *testing.T) {
+		db := openTest(t, t.TempDir())
+		dialogue(t, db, "there", "t1", "hello", "hi")
+		dead := deadReply(t, db, "there", "lost")
+		send := func(id string) {
+			publishTest(t, db, "here", id)
+			d := claimOf(t, db, "here")
+			must(t, post(t, db, d, 0, corebot.Post{To: testKey("there"), Text: "news"}))
+			ends(t, db, d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered})
+			time.Sleep(time.Millisecond) // claims and deaths of one millisecond count as the claim first
 		}
-		ends(t, db, d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered})
-	}
+		for id, want := range []int{1, 0} {
+			send(fmt.Sprint("h", id))
+			publishTest(t, db, "there", fmt.Sprint("u", id))
+			d := claimOf(t, db, "there")
+			lives, err := NewHistory(db).Undelivered(t.Context(), d, 5)
+			if err != nil || len(lives) != want || want > 0 && lives[0].ID != dead {
+				t.Errorf("turn %d is told of %+v, %v", id, lives, err)
+			}
+			ends(t, db, d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered})
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/internal/terms"
 )
 
@@ -99,7 +100,7 @@ func (s *search) some(ctx context.Context) ([]hit, error) {
 	}
 	older, err := s.index(ctx, searchBest, match(s.chat, loose, " OR "), 4*s.limit)
 	for i := range older {
-		older[i].phrases = loose.In(terms.Head(older[i].Text, searched)).Phrases
+		older[i].phrases = loose.In(runes.Head(older[i].Text, searched)).Phrases
 	}
 	return best(append(hits, older...), byMatch, s.limit), err
 }
@@ -111,7 +112,7 @@ func (s *search) tail(ctx context.Context, q terms.Query, wanted func(hit) bool,
 		return nil, err
 	}
 	err = s.read(ctx, unindexed, func(h hit) {
-		h.phrases = q.In(terms.Head(h.Text, searched)).Phrases
+		h.phrases = q.In(runes.Head(h.Text, searched)).Phrases
 		if !wanted(h) {
 			return
 		}
@@ -177,7 +178,7 @@ func writeTerm(b *strings.Builder, chat int64, term string) {
 // indexedText is what the index gets of an entry.
 func indexedText(chat int64, text string) string {
 	var b strings.Builder
-	for t := range terms.All(terms.Head(text, searched)) {
+	for t := range terms.All(runes.Head(text, searched)) {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}

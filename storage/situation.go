@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -55,11 +54,7 @@ func (c *Chats) ChosenModel(ctx context.Context, k corebot.Key) (model string, e
 // chat that is not known is [corebot.ErrNotFound].
 func (c *Chats) SetModel(ctx context.Context, k corebot.Key, model string) error {
 	return c.db.write(ctx, "model", func(t *tx) error {
-		chat := corebot.Chat{Key: k}
-		found, err := t.one(selectChat, chatColumns(&chat), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
-		if err == nil && !found {
-			err = fmt.Errorf("chat %s: %w", k, corebot.ErrNotFound)
-		}
+		chat, err := knownChatTx(t, k)
 		if err != nil {
 			return err
 		}

@@ -26,21 +26,7 @@ func (h *History) Summary(ctx context.Context, k corebot.Key) (s corebot.Summary
 // covers history and takes none of it away. Storing the same range again changes nothing, and so does one that is behind the stored one. A
 // worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
 func (l *Ledger) Summarize(ctx context.Context, d corebot.Delivery, step corebot.Step, s corebot.Summary) error {
-	row, err := encodeStep(step)
-	if err != nil {
-		return err
-	}
-	var used corebot.Use
-	err = l.db.write(ctx, "step."+string(step.Kind)+"."+string(step.State), func(t *tx) (err error) {
-		if err := holdsTx(t, d.Lease); err != nil {
-			return err
-		}
-		if used, err = l.bookStepTx(t, &d, step); err != nil {
-			return err
-		}
-		if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
-			return err
-		}
+	return l.step(ctx, d, step, func(t *tx) error {
 		chat, err := chatTx(t, d.Message.Key)
 		if err != nil {
 			return err
@@ -48,6 +34,4 @@ func (l *Ledger) Summarize(ctx context.Context, d corebot.Delivery, step corebot
 		_, err = t.exec(putSummary, chat.ID, s.Session, s.Through, s.Text, s.Model, t.now)
 		return err
 	})
-	l.db.metrics.used(used, err)
-	return err
 }

@@ -5,10 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // maxWhole bounds what is kept of one output at all, in bytes.
@@ -25,7 +25,7 @@ func (j *job) present(ctx context.Context, text string) string {
 		limit, mark = limit-outside.Overhead, outside.Result
 	}
 	lost := max(0, len(text)-maxWhole)
-	whole := j.box.opts.Redactor.Text(redact.Visible(head(text, maxWhole)))
+	whole := j.box.opts.Redactor.Text(redact.Visible(runes.Head(text, maxWhole)))
 	shown := outside.Text(whole)
 	if len(shown) > limit || lost > 0 {
 		where := j.keep(ctx, whole)
@@ -57,31 +57,11 @@ func (j *job) keep(ctx context.Context, text string) string {
 func shorten(text string, limit int, where string) string {
 	note := func(left int) string { return fmt.Sprintf("\n\n[%d bytes left out here; %s]\n\n…", left, where) }
 	room := max(0, limit-len(note(len(text))))
-	first := head(text, (room+1)/2)
-	last := tail(text[len(first):], room/2)
+	first := runes.Head(text, (room+1)/2)
+	last := runes.Tail(text[len(first):], room/2)
 	left := len(text) - len(first) - len(last)
 	if left == 0 {
 		return text
 	}
 	return first + note(left) + last
-}
-
-// head is at most n bytes of the beginning, ended at a rune boundary.
-func head(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
-// tail is at most n bytes of the end, begun at a rune boundary.
-func tail(s string, n int) string {
-	i := max(0, len(s)-n)
-	for i < len(s) && !utf8.RuneStart(s[i]) {
-		i++
-	}
-	return s[i:]
 }

@@ -3,10 +3,10 @@ package cli
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 const (
@@ -32,12 +32,8 @@ type toolRun struct {
 // append adds a piece of the answer.
 func (t *turn) append(piece string) {
 	t.text += piece
-	if over := len(t.text) - streamKept; over > streamKept { // halve now and then, instead of copying for every piece
-		keep := t.text[over:]
-		for len(keep) > 0 && !utf8.RuneStart(keep[0]) {
-			keep = keep[1:]
-		}
-		t.text, t.cut = strings.Clone(keep), true
+	if len(t.text) > 2*streamKept { // halve now and then, instead of copying for every piece
+		t.text, t.cut = strings.Clone(runes.Tail(t.text, streamKept)), true
 	}
 }
 

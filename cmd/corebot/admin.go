@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -97,13 +98,10 @@ func newAdminList(s *shell) *cobra.Command {
 		Use:   "list",
 		Short: "List the grants",
 		Args:  takes(),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			db, err := s.reader(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			grants, err := storage.NewGrants(db).List(cmd.Context())
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			grants, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Grant, error) {
+				return storage.NewGrants(db).List(ctx)
+			})
 			if err != nil {
 				return err
 			}

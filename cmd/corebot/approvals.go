@@ -41,9 +41,6 @@ func newApprovalsList(s *shell) *cobra.Command {
 		Short: "Show the calls that wait, whole, oldest first",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 1 {
-				return usage(cmd, fmt.Errorf("--limit %d: want at least 1", limit))
-			}
 			waiting, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Approval, error) {
 				return storage.NewApprovals(db).Awaited(ctx, limit)
 			})
@@ -54,7 +51,7 @@ func newApprovalsList(s *shell) *cobra.Command {
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	cmd.Flags().IntVar(&limit, "limit", 1000, "at most this many")
+	limitFlag(cmd, &limit, 1000, "at most this many")
 	return cmd
 }
 

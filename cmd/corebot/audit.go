@@ -33,15 +33,12 @@ func (f *auditFilter) flags(cmd *cobra.Command) {
 	flags.DurationVar(&f.since, "since", 0, "of the last time, such as 24h")
 	flags.StringVar(&f.after, "after", "", "at this moment or later: 2006-01-02, or 2006-01-02T15:04:05Z")
 	flags.StringVar(&f.before, "before", "", "before this moment")
-	flags.IntVar(&f.Limit, "limit", 100, "at most this many, the newest")
+	limitFlag(cmd, &f.Limit, 100, "at most this many, the newest")
 }
 
 // parse reads the flags that are no plain text.
 func (f *auditFilter) parse(cmd *cobra.Command) (out storage.AuditFilter, err error) {
 	out = f.AuditFilter
-	if f.Limit < 1 {
-		return out, usage(cmd, fmt.Errorf("--limit %d: want at least 1", f.Limit))
-	}
 	if out.Since, err = moment(cmd, "after", f.after, "since", f.since); err != nil {
 		return out, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,16 +28,10 @@ func newChatsList(s *shell) *cobra.Command {
 		Use:   "list",
 		Short: "List the chats that Corebot knows",
 		Args:  takes(),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if limit < 1 {
-				return usage(cmd, fmt.Errorf("--limit %d: want at least 1", limit))
-			}
-			db, err := s.reader(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			chats, err := storage.NewChats(db).List(cmd.Context(), channel, limit)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			chats, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Chat, error) {
+				return storage.NewChats(db).List(ctx, channel, limit)
+			})
 			if err != nil {
 				return err
 			}
@@ -45,7 +40,7 @@ func newChatsList(s *shell) *cobra.Command {
 	}
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().StringVar(&channel, "channel", "", "of this channel only")
-	cmd.Flags().IntVar(&limit, "limit", 1000, "at most this many")
+	limitFlag(cmd, &limit, 1000, "at most this many")
 	return cmd
 }
 
@@ -95,58 +90,64 @@ func newChatsShow(s *shell) *cobra.Command {
 		Use:   "show KEY",
 		Short: "Show a chat and the history that is in play",
 		Args:  takes("KEY"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := corebot.ParseKey(args[0])
 			if err != nil {
 				return usage(cmd, err)
 			}
-			db, err := s.reader(cmd)
+			found, err := read(s, cmd, func(ctx context.Context, db *storage.DB) (talk, error) { return talkOf(ctx, db, key, limit) })
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			chat, err := storage.NewChats(db).Chat(cmd.Context(), key)
-			if err == nil && chat.ID == 0 {
-				err = corebot.WithHint(fmt.Errorf("chat %s: %w", key, corebot.ErrNotFound), "`corebot chats list` shows the keys")
-			}
-			if err != nil {
-				return err
-			}
-			history, err := storage.NewHistory(db).Recent(cmd.Context(), key, limit)
-			if err != nil {
-				return err
-			}
-			summary, err := storage.NewHistory(db).Summary(cmd.Context(), key)
-			if err != nil {
-				return err
-			}
-			if err := redactCalls(history); err != nil {
+			if err := redactCalls(found.History); err != nil {
 				return err
 			}
 			if asJSON {
 				return printJSON(cmd, struct {
 					chatRow
-					Summary corebot.Summary `json:"summary,omitzero"`
-					History []corebot.Entry `json:"history"`
-				}{rowOf(chat), summary, history})
+					talk
+				}{rowOf(found.chat), found})
 			}
-			return printHistory(cmd, chat, summary, history)
+			return printHistory(cmd, found)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	cmd.Flags().IntVar(&limit, "limit", 50, "at most this many entries, the newest")
+	limitFlag(cmd, &limit, 50, "at most this many entries, the newest")
 	return cmd
 }
 
-func printHistory(cmd *cobra.Command, chat corebot.Chat, summary corebot.Summary, history []corebot.Entry) error {
-	t := &teller{w: cmd.OutOrStdout()}
+// talk is what is in play of a chat.
+type talk struct {
+	chat    corebot.Chat
+	Summary corebot.Summary `json:"summary,omitzero"`
+	History []corebot.Entry `json:"history"`
+}
+
+// talkOf reads a chat and the newest of its history.
+func talkOf(ctx context.Context, db *storage.DB, k corebot.Key, limit int) (talk talk, err error) {
+	if talk.chat, err = storage.NewChats(db).Chat(ctx, k); err != nil {
+		return talk, err
+	}
+	if talk.chat.ID == 0 {
+		return talk, corebot.WithHint(fmt.Errorf("chat %s: %w", k, corebot.ErrNotFound), "`corebot chats list` shows the keys")
+	}
+	history := storage.NewHistory(db)
+	if talk.History, err = history.Recent(ctx, k, limit); err != nil {
+		return talk, err
+	}
+	talk.Summary, err = history.Summary(ctx, k)
+	return talk, err
+}
+
+func printHistory(cmd *cobra.Command, talk talk) error {
+	t, chat, summary := &teller{w: cmd.OutOrStdout()}, talk.chat, talk.Summary
 	t.line("%s  %s", chat.Key, oneLine(chat.DisplayName, 60))
 	t.line("registered %v, access %s, session %d, queue mode %s, since %s\n", chat.Registered, cmp.Or(chat.Access, byDefault), chat.Session,
 		cmp.Or(chat.QueueMode, byDefault), chat.CreatedAt.Local().Format(time.DateTime))
 	if summary.Through > 0 {
 		t.line("what the model is shown of older messages, by %s at %s:\n%s\n", cmp.Or(oneLine(summary.Model, 64), "an extract"), clock(summary.At), printable(summary.Text))
 	}
-	for _, e := range history {
+	for _, e := range talk.History {
 		who := string(e.Speaker)
 		if e.Name != "" {
 			who += " " + oneLine(e.Name, 30)

@@ -44,9 +44,6 @@ func newDLQList(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if filter.Limit < 1 {
-				return usage(cmd, fmt.Errorf("--limit %d: want at least 1", filter.Limit))
-			}
 			letters, err := s.deadLetters(cmd, filter)
 			if err != nil {
 				return err
@@ -56,7 +53,7 @@ func newDLQList(s *shell) *cobra.Command {
 	}
 	jsonFlag(cmd, &asJSON)
 	f.flags(cmd)
-	cmd.Flags().IntVar(&f.limit, "limit", 100, "at most this many, the newest")
+	limitFlag(cmd, &f.limit, 100, "at most this many, the newest")
 	return cmd
 }
 

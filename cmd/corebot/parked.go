@@ -42,9 +42,6 @@ func newParkedList(s *shell) *cobra.Command {
 		Short: "List the messages that left their chats' queues, in the order in which they come back",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if limit < 1 {
-				return usage(cmd, fmt.Errorf("--limit %d: want at least 1", limit))
-			}
 			parked, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Parked, error) {
 				return storage.NewLot(db).List(ctx, limit)
 			})
@@ -55,7 +52,7 @@ func newParkedList(s *shell) *cobra.Command {
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	cmd.Flags().IntVar(&limit, "limit", 1000, "at most this many")
+	limitFlag(cmd, &limit, 1000, "at most this many")
 	return cmd
 }
 

@@ -62,18 +62,13 @@ func (s *shell) dataDir() (string, error) {
 	return app.DataDir(home), err
 }
 
-// reader opens the database for looking at it, beside a running daemon too.
-func (s *shell) reader(cmd *cobra.Command) (*storage.DB, error) {
+// read gives what fn finds in the database, beside a running daemon too. It is open no longer than that: what is printed slowly holds nothing up.
+func read[T any](s *shell, cmd *cobra.Command, fn func(context.Context, *storage.DB) (T, error)) (found T, err error) {
 	dir, err := s.dataDir()
 	if err != nil {
-		return nil, err
+		return found, err
 	}
-	return storage.OpenReader(cmd.Context(), dir)
-}
-
-// read gives what fn finds in the database. It is open no longer than that: what is printed slowly holds nothing up.
-func read[T any](s *shell, cmd *cobra.Command, fn func(context.Context, *storage.DB) (T, error)) (found T, err error) {
-	db, err := s.reader(cmd)
+	db, err := storage.OpenReader(cmd.Context(), dir)
 	if err != nil {
 		return found, err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"text/tabwriter"
 	"time"
 
@@ -21,9 +20,6 @@ func newUsage(s *shell) *cobra.Command {
 		Short: "Print what models used, by day, chat, sender and model",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if days < 1 || limit < 1 {
-				return usage(cmd, fmt.Errorf("--days %d, --limit %d: want at least 1", days, limit))
-			}
 			accounting, err := s.accounting()
 			if err != nil {
 				return err
@@ -40,8 +36,8 @@ func newUsage(s *shell) *cobra.Command {
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	cmd.Flags().IntVar(&days, "days", 1, "so many days, today included")
-	cmd.Flags().IntVar(&limit, "limit", 1000, "at most this many rows, the newest days first")
+	numberFlag(cmd, &days, "days", 1, "so many days, today included")
+	limitFlag(cmd, &limit, 1000, "at most this many rows, the newest days first")
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,8 +64,34 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &invalid) {
 		return usage(cmd, err)
 	}
-	want := map[string]string{"int": "a whole number", "bool": "true or false"}[invalid.GetFlag().Value.Type()]
+	want := map[string]string{"int": "a whole number", "number": "a whole number, at least 1", "bool": "true or false"}[invalid.GetFlag().Value.Type()]
 	return usage(cmd, fmt.Errorf("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want))
+}
+
+// numberFlag is a flag for a whole number from 1.
+func numberFlag(cmd *cobra.Command, to *int, name string, standard int, text string) {
+	*to = standard
+	cmd.Flags().Var((*number)(to), name, text)
+}
+
+// limitFlag is the flag of a list that says how long it may be.
+func limitFlag(cmd *cobra.Command, to *int, standard int, text string) {
+	numberFlag(cmd, to, "limit", standard, text)
+}
+
+// number is the value of such a flag.
+type number int
+
+func (n *number) Type() string   { return "number" }
+func (n *number) String() string { return strconv.Itoa(int(*n)) }
+
+func (n *number) Set(s string) error {
+	v, err := strconv.Atoi(s)
+	if err != nil || v < 1 {
+		return corebot.ErrInvalid // flagError says what is wanted
+	}
+	*n = number(v)
+	return nil
 }
 
 // newHelp is "corebot help COMMAND"; unlike the library's own it refuses a command that does not exist.

@@ -30,8 +30,7 @@ func (c Config) Secrets() []string {
 func (p Provider) secrets() []string {
 	all := []string{p.APIKey.Reveal()}
 	for _, header := range p.Headers {
-		_, credentials, _ := strings.Cut(header.Reveal(), " ") // as in "Bearer abc"
-		all = append(all, header.Reveal(), credentials)
+		all = append(all, redact.OfHeader(header.Reveal())...)
 	}
 	return all
 }

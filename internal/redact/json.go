@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // sensitiveWords are the words of a field's name that make its value a secret.
@@ -213,9 +214,5 @@ func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	n := max(limit, 0)
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
+	return runes.Head(s, limit) + "…"
 }

@@ -24,6 +24,13 @@ const Mark = "[redacted]"
 // MinSecret is the shortest exact secret, in bytes. A shorter one would blot out ordinary words.
 const MinSecret = 8
 
+// OfHeader are the exact secrets in the value of a header that may have some: the whole of it, and what stands behind the scheme of an
+// Authorization, as in "Bearer abc". What is shorter than [MinSecret] is none.
+func OfHeader(value string) []string {
+	_, credentials, _ := strings.Cut(value, " ")
+	return slices.DeleteFunc([]string{value, credentials}, func(s string) bool { return len(s) < MinSecret })
+}
+
 // Redactor is safe for use by several goroutines.
 type Redactor struct {
 	learning   sync.Mutex

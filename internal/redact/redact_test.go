@@ -127,6 +127,16 @@ func TestInvisibleCharactersAreStripped(t *testing.T) {
 	}
 }
 
+func TestOfAHeaderTheWholeAndItsCredentialsAreSecret(t *testing.T) {
+	for value, want := range map[string]string{
+		"": "", "short": "", "Bearer x": "Bearer x", "hunter2hunter2": "hunter2hunter2", "Basic hunter2hunter2": "Basic hunter2hunter2|hunter2hunter2",
+	} {
+		if got := strings.Join(redact.OfHeader(value), "|"); got != want {
+			t.Errorf("of %q: %q, want %q", value, got, want)
+		}
+	}
+}
+
 func TestHostileTextTakesLinearTime(t *testing.T) {
 	r := newRedactor(t, strings.Repeat("a", 63)+"b")
 	for _, unit := range []string{"a", "-----BEGIN PRIVATE KEY-----", "://a:", "eyJaaaaaaaa.", "bearer ", "sk-", `{"key":`} {

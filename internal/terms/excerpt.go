@@ -3,18 +3,9 @@ package terms
 import (
 	"strings"
 	"unicode/utf8"
-)
 
-// Head is at most n bytes of the beginning of a text, ended at a rune boundary.
-func Head(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
+	"github.com/corebot/corebot/internal/runes"
+)
 
 // lead is which part of an excerpt is for what stands before the place, as a divisor.
 const lead = 3
@@ -28,7 +19,7 @@ func Excerpt(text string, at Found, width int) string {
 	for begin > 0 && begin < len(text) && !utf8.RuneStart(text[begin]) {
 		begin++
 	}
-	shown := Head(text[begin:], width)
+	shown := runes.Head(text[begin:], width)
 	out := strings.Join(strings.Fields(shown), " ")
 	if begin > 0 {
 		out = "…" + out

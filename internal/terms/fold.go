@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // maxTerm bounds a term, in bytes; of longer ones the beginning counts.
@@ -15,10 +17,10 @@ const maxTerm = 64
 // It may be empty.
 func fold(s string) string {
 	if folded, ok := foldASCII(s); ok {
-		return Head(folded, maxTerm)
+		return runes.Head(folded, maxTerm)
 	}
 	var b strings.Builder
-	for _, r := range norm.NFKD.String(Head(s, 4*maxTerm)) {
+	for _, r := range norm.NFKD.String(runes.Head(s, 4*maxTerm)) {
 		if dropped(r) {
 			continue
 		}
@@ -28,7 +30,7 @@ func fold(s string) string {
 		}
 		b.WriteRune(sameCase(r))
 	}
-	return Head(norm.NFC.String(b.String()), maxTerm)
+	return runes.Head(norm.NFC.String(b.String()), maxTerm)
 }
 
 func foldASCII(s string) (string, bool) {

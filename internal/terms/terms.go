@@ -3,6 +3,8 @@ package terms
 import (
 	"iter"
 	"unicode"
+
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // Term is one term of a text.
@@ -106,7 +108,7 @@ func (c *cutter) unit(end int) {
 	case c.class == sign:
 		u.kind = symbol
 	case c.hasPrev:
-		c.emit(Term{Text: Head(c.before.Text+u.Text, maxTerm), Start: c.before.Start, End: end, kind: pair})
+		c.emit(Term{Text: runes.Head(c.before.Text+u.Text, maxTerm), Start: c.before.Start, End: end, kind: pair})
 		u.kind = last
 	default:
 		u.kind = alone

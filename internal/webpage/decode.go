@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
+
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // declared is the encoding that an XML document names in its first line, which is looked for in its first bytes.
@@ -43,19 +45,6 @@ func encodingOf(body []byte, contentType string) encoding.Encoding {
 
 // looksLikeUTF8 forgives a last character that was cut off, if another one shows that there are such.
 func looksLikeUTF8(body []byte) bool {
-	whole := wholeRunes(body)
+	whole := runes.Whole(body)
 	return utf8.Valid(whole) && (len(whole) == len(body) || bytes.ContainsFunc(whole, func(r rune) bool { return r >= utf8.RuneSelf }))
-}
-
-// wholeRunes drops the bytes of a character that was cut off at the end.
-func wholeRunes(b []byte) []byte {
-	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(b[i]) {
-			if !utf8.FullRune(b[i:]) {
-				return b[:i]
-			}
-			break
-		}
-	}
-	return b
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // fit makes a text that others wrote fit for a result: visible characters, no secrets, no tokens of chat templates, and at most max bytes. Secrets
@@ -18,10 +18,7 @@ func (s *Service) fit(text string, max int) (shown string, truncated bool) {
 	if len(text) <= max {
 		return text, false
 	}
-	for max > 0 && !utf8.RuneStart(text[max]) {
-		max--
-	}
-	return text[:max], true
+	return runes.Head(text, max), true
 }
 
 // encode writes a result as one line of JSON. It stays JSON when secrets are taken out of it as of any text: where that would swallow the escape of

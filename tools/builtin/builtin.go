@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -37,14 +38,5 @@ func wholeRunes(data []byte) (whole []byte, skipped int) {
 	for skipped < len(data) && skipped < utf8.UTFMax-1 && !utf8.RuneStart(data[skipped]) {
 		skipped++
 	}
-	whole = data[skipped:]
-	for i := len(whole) - 1; i >= 0 && i >= len(whole)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(whole[i]) {
-			if !utf8.FullRune(whole[i:]) {
-				whole = whole[:i]
-			}
-			break
-		}
-	}
-	return whole, skipped
+	return runes.Whole(data[skipped:]), skipped
 }

@@ -23,7 +23,7 @@ func (r *request) keep() int {
 	}
 	unwanted := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, os.NewFile(requestFD, "request")) // the end of the pipe is all that still comes
+		_, _ = io.Copy(io.Discard, descriptor(requestFD)) // the end of the pipe is all that still comes
 		close(unwanted)
 	}()
 	child := *r

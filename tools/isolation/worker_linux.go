@@ -24,7 +24,7 @@ func Work() int {
 	if err := unix.CloseRange(requestFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return tell(report{Error: "this kernel cannot close inherited files: " + err.Error()})
 	}
-	r, err := readRequest(os.NewFile(requestFD, "request"))
+	r, err := readRequest(descriptor(requestFD))
 	if err != nil {
 		return tell(report{Error: err.Error()})
 	}
@@ -43,6 +43,24 @@ func Work() int {
 	}
 	err = syscall.Exec(r.Program, r.Argv, r.Env)
 	return tell(report{Error: fmt.Sprintf("execute %s: %v", r.Program, err)})
+}
+
+// descriptor is a file that was inherited. An [os.File] of it would close it, once the collector finds that nobody uses that any more.
+type descriptor int
+
+func (d descriptor) Read(p []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(d), p)
+		switch {
+		case errors.Is(err, unix.EINTR): // the runtime signals its own threads
+		case err != nil:
+			return 0, err
+		case n == 0 && len(p) > 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
 }
 
 // readRequest reads exactly one request: its pipe stays open.

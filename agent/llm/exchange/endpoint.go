@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/redact"
 )
 
 // Options of a model at a provider. Zero values take the defaults that are named.
@@ -142,21 +143,13 @@ func (e *Endpoint) Limit(ctx context.Context) (limited context.Context, stop con
 // Close drops idle connections. Calls that run are not disturbed.
 func (e *Endpoint) Close() { e.client.CloseIdleConnections() }
 
-// shortestSecret is how long a header's value is when it may be a secret; shorter ones are words that occur anywhere.
-const shortestSecret = 8
-
 func secretsOf(o Options) []string {
 	var secrets []string
 	if o.APIKey != "" {
 		secrets = append(secrets, o.APIKey)
 	}
 	for _, value := range o.Header {
-		_, credentials, _ := strings.Cut(value, " ") // as in "Bearer abc"
-		for _, s := range []string{value, credentials} {
-			if len(s) >= shortestSecret {
-				secrets = append(secrets, s)
-			}
-		}
+		secrets = append(secrets, redact.OfHeader(value)...)
 	}
 	return secrets
 }
