@@ -107,11 +107,11 @@ func (p *publication) publish(ctx context.Context, content string, wait time.Dur
 
 // accept hands the message to the front door. Once it is there it must be known what became of it, so that no cancellation counts.
 func (p *publication) accept(ctx context.Context, content string) (duplicate bool, err error) {
-	door := p.door.Load()
-	if door == nil {
-		return false, errNotRunning
+	door, err := p.entrance(ctx)
+	if err != nil {
+		return false, err
 	}
-	got, err := (*door).Accept(context.WithoutCancel(ctx), channels.Incoming{
+	got, err := door.Accept(context.WithoutCancel(ctx), channels.Incoming{
 		ID: p.id, Channel: Channel, Account: p.key.Account, Chat: p.key.Chat, SenderID: p.opts.Principal, Text: content,
 	})
 	var busy *corebot.Busy

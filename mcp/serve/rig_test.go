@@ -42,7 +42,8 @@ type rigOptions struct {
 	access  policy.AccessRule
 	changes func(serve.Changes) serve.Changes
 	trail   func(serve.Trail) serve.Trail
-	quiet   bool // the router does not run
+	quiet   bool          // the router does not run
+	late    time.Duration // until the channel runs
 }
 
 func newRig(t testing.TB, o rigOptions) *rig {
@@ -91,19 +92,15 @@ func (r *rig) run(o rigOptions) {
 	r.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = r.service.Run(ctx, door) })
+	running.Go(func() {
+		time.Sleep(o.late)
+		_ = r.service.Run(ctx, door)
+	})
 	running.Go(func() { _ = outbox.Run(ctx, r.service) })
 	r.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	r.t.Cleanup(r.stop)
 	if !o.quiet {
 		r.Start()
-	}
-	for { // until the channel runs; nothing can be said in no words
-		got, err := r.service.Call(context.Background(), serve.Call{Tool: "message_publish", Args: json.RawMessage(`{"content":""}`)})
-		if err != nil || !strings.Contains(got.Text, "starting") {
-			return
-		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

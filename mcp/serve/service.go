@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,8 @@ type Service struct {
 	store   Store
 	replies *channels.Replies
 	door    atomic.Pointer[channels.Door] // while Run runs
+	opened  chan struct{}                 // closed when Run runs for the first time
+	open    sync.Once
 	box     *tools.Box
 	catalog []Tool
 	lines   map[string]bool // tools that say one object a line, by both names
@@ -60,13 +63,16 @@ var (
 	_ Backend             = (*Service)(nil)
 )
 
-// errNotRunning is what a client reads before the channel runs and after it has ended.
+// startTime is how long a client waits for a channel that has not begun to run: hosts call as soon as their server speaks.
+const startTime = 15 * time.Second
+
+// errNotRunning is what a client reads of a channel that does not begin to run, and after it has ended.
 var errNotRunning = errors.New("it is starting or stopping: try again")
 
 // New makes the service. A principal that could hold no grant is [corebot.ErrInvalid].
 func New(s Store, rules *policy.Policy, o Options) (*Service, error) {
 	o.Agent, o.MaxWait = cmp.Or(o.Agent, corebot.DefaultAgent), cmp.Or(o.MaxWait, 10*time.Minute)
-	sv := &Service{opts: o, store: s}
+	sv := &Service{opts: o, store: s, opened: make(chan struct{})}
 	if err := sv.principal().Validate(); err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("mcp.serve.principal: %w", err), "it is the id of a sender, such as editor")
 	}
@@ -118,8 +124,26 @@ func (s *Service) Name() string { return Channel }
 func (s *Service) Run(ctx context.Context, door channels.Door) error {
 	s.door.Store(&door)
 	defer s.door.Store(nil)
+	s.open.Do(func() { close(s.opened) })
 	<-ctx.Done()
 	return nil
+}
+
+// entrance is the door, which is waited for before the channel runs for the first time.
+func (s *Service) entrance(ctx context.Context) (channels.Door, error) {
+	late := time.NewTimer(startTime)
+	defer late.Stop()
+	select {
+	case <-s.opened:
+	case <-late.C:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	door := s.door.Load()
+	if door == nil {
+		return nil, errNotRunning
+	}
+	return *door, nil
 }
 
 // Send implements [channels.Channel]: the reply waits in the mailbox.

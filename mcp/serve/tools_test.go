@@ -288,6 +288,21 @@ func TestAFullChatSaysWhenToComeAgain(t *testing.T) {
 	})
 }
 
+// Hosts call as soon as their server speaks.
+func TestWhatIsPublishedBeforeTheChannelRunsWaitsForIt(t *testing.T) {
+	within(t, rigOptions{late: 5 * time.Second}, func(t *testing.T, r *rig) {
+		if got := call[struct{ Answered bool }](r, "message_publish", `{"content":"hello"}`); !got.Answered {
+			t.Error("it is not answered")
+		}
+	})
+	within(t, rigOptions{late: time.Hour}, func(t *testing.T, r *rig) {
+		began := time.Now()
+		if text := r.refused(serve.Call{Tool: "message_publish", Args: json.RawMessage(`{"content":"hello"}`)}); !strings.Contains(text, "try again") || time.Since(began) > time.Minute {
+			t.Errorf("after %v it says %s", time.Since(began), text)
+		}
+	})
+}
+
 // fickle is a front door whose caller goes away while it writes.
 type fickle struct{ leave func() }
 
