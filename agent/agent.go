@@ -57,12 +57,10 @@ type Journal interface {
 	Summarize(ctx context.Context, d corebot.Delivery, step corebot.Step, s corebot.Summary) error
 }
 
-// History gives the summary of the session that is in play, what was said behind a place in it (newest first), and the replies that did not
-// reach the chat and that no earlier turn has heard of.
+// History gives what a turn finds of its chat, with at most so many undelivered replies, and what was said in the session behind its summary, newest
+// first.
 type History interface {
-	Summary(ctx context.Context, k corebot.Key) (corebot.Summary, error)
-	Newest(ctx context.Context, k corebot.Key, after int64) iter.Seq2[corebot.Entry, error]
-	Undelivered(ctx context.Context, d corebot.Delivery, limit int) ([]corebot.Life, error)
+	Recall(ctx context.Context, d corebot.Delivery, undelivered int) (corebot.Recollection, iter.Seq2[corebot.Entry, error], error)
 }
 
 // Notes are the texts of the workspace. A text that is missing is empty.
@@ -72,11 +70,6 @@ type Notes interface {
 	Tools() (string, error)
 	GlobalMemory() (string, error)
 	ChatMemory(k corebot.Key) (string, error)
-}
-
-// Choices says which model a chat's session asks for; empty is the configured one.
-type Choices interface {
-	ChosenModel(ctx context.Context, k corebot.Key) (string, error)
 }
 
 // Parts are what an agent is made of. All are required.
@@ -101,7 +94,6 @@ type Options struct {
 	Compaction    Compaction
 	SessionIdle   time.Duration // a longer pause before a message ends the session; 0: none does
 	Tokenizer     llm.Tokenizer // required
-	Choices       Choices       // nil: always the configured model
 	Live          *live.Hub
 	Metrics       prometheus.Registerer
 }

@@ -38,38 +38,49 @@ func (m *meter) count(text string) int {
 	return n
 }
 
-func (m *meter) cost(messages ...llm.Message) int { return sumOf(m.count, messages) }
+func (m *meter) cost(messages ...llm.Message) int { return m.tokens().sum(messages) }
 
 // costOf is what all of a view costs.
-func (m *meter) costOf(v view) int { return sumOfView(m.count, v) }
+func (m *meter) costOf(v view) int { return m.tokens().sumOf(v) }
 
 // fits says whether a view costs no more than a number of tokens. In a short chat that is known without counting: no vocabulary has a token
 // of less than a byte.
 func (m *meter) fits(v view, tokens int) bool {
-	bytes := func(text string) int { return len(text) }
-	return sumOfView(bytes, v) <= tokens || m.costOf(v) <= tokens
+	return inBytes.sumOf(v) <= tokens || m.costOf(v) <= tokens
 }
 
-func sumOfView(count func(string) int, v view) int {
-	n := sumOf(count, v.head) + sumOf(count, v.present)
+// measure says how large a text is, in one unit or another; raw is the same for one that is kept as bytes.
+type measure struct {
+	text func(string) int
+	raw  func([]byte) int
+}
+
+var inBytes = measure{text: func(s string) int { return len(s) }, raw: func(b []byte) int { return len(b) }}
+
+func (m *meter) tokens() measure {
+	return measure{text: m.count, raw: func(b []byte) int { return m.count(string(b)) }}
+}
+
+func (m measure) sumOf(v view) int {
+	n := m.sum(v.head) + m.sum(v.present)
 	for _, turn := range v.past {
-		n += sumOf(count, turn)
+		n += m.sum(turn)
 	}
 	for _, t := range v.tools {
-		n += messageOverhead + count(t.Name) + count(t.Description) + count(string(t.Schema))
+		n += messageOverhead + m.text(t.Name) + m.text(t.Description) + m.raw(t.Schema)
 	}
 	return n
 }
 
-func sumOf(count func(string) int, messages []llm.Message) int {
+func (m measure) sum(messages []llm.Message) int {
 	n := 0
-	for _, m := range messages {
-		n += messageOverhead + count(m.Text) + partTokens*len(m.Parts)
-		for _, c := range m.Calls {
-			n += messageOverhead + count(c.Tool) + count(string(c.Args))
+	for _, message := range messages {
+		n += messageOverhead + m.text(message.Text) + partTokens*len(message.Parts)
+		for _, c := range message.Calls {
+			n += messageOverhead + m.text(c.Tool) + m.raw(c.Args)
 		}
-		if m.Opaque != nil {
-			n += count(string(m.Opaque.Data))
+		if message.Opaque != nil {
+			n += m.raw(message.Opaque.Data)
 		}
 	}
 	return n

@@ -1,8 +1,8 @@
 package agent
 
 import (
-	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -146,15 +146,11 @@ type past struct {
 	more    bool       // there are older turns behind the summary, which were not read
 }
 
-// readPast reads the session from its newest entry back: to its summary, or until there is more than most tokens of it. The last turn that it
-// begins, it reads to its beginning.
-func (a *Agent) readPast(ctx context.Context, k corebot.Key, most int) (p past, err error) {
-	if p.summary, err = a.history.Summary(ctx, k); err != nil {
-		return p, fmt.Errorf("read the summary: %w", err)
-	}
-	p.newest = p.summary.At
-	r := reading{most: most}
-	for e, err := range a.history.Newest(ctx, k, p.summary.Through) {
+// readPast takes the entries of the session, which come newest first, until there is more than most tokens of them. The last turn that it
+// begins, it takes to its beginning.
+func readPast(summary corebot.Summary, entries iter.Seq2[corebot.Entry, error], most int) (past, error) {
+	p, r := past{summary: summary, newest: summary.At}, reading{most: most}
+	for e, err := range entries {
 		if err != nil {
 			return p, fmt.Errorf("read the history: %w", err)
 		}

@@ -10,20 +10,25 @@ import (
 )
 
 // recall reads the session, and ends it if the message comes after too long a pause. The pause is from what was said last to the message's
-// acceptance: it is the same in every attempt, and a queue makes it no longer.
-func (t *turn) recall(ctx context.Context) (err error) {
+// acceptance: it is the same in every attempt, and a queue makes it no longer. It gives the replies that did not reach the chat.
+func (t *turn) recall(ctx context.Context) (undelivered []corebot.Life, err error) {
+	found, entries, err := t.history.Recall(ctx, t.delivery, maxUndelivered)
+	if err != nil {
+		return nil, fmt.Errorf("recall what was said: %w", err)
+	}
 	most := t.opts.ContextTokens
 	if !t.opts.Compaction.Off {
 		most *= 2 // what is not shown is summarised
 	}
-	if t.past, err = t.readPast(ctx, t.who.Key, most); err != nil {
-		return err
+	if t.past, err = readPast(found.Summary, entries, most); err != nil {
+		return nil, err
 	}
+	t.asksFor = found.Model
 	idle := t.opts.SessionIdle
 	if t.beginsSession = idle > 0 && !t.past.newest.IsZero() && t.delivery.PublishedAt.Sub(t.past.newest) > idle; t.beginsSession {
 		t.past, t.asksFor = past{newest: t.past.newest}, ""
 	}
-	return nil
+	return found.Undelivered, nil
 }
 
 // view is what there is to show, with nothing of the past left out.

@@ -54,22 +54,14 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	if t.offered, err = t.tools.Offer(ctx, t.who); err != nil {
 		return fmt.Errorf("offer tools: %w", err)
 	}
-	if t.opts.Choices != nil {
-		if t.asksFor, err = t.opts.Choices.ChosenModel(ctx, t.who.Key); err != nil {
-			return fmt.Errorf("read which model the session asks for: %w", err)
-		}
-	}
 	if t.system, err = t.systemPrompt(); err != nil {
 		return err
 	}
-	if err := t.recall(ctx); err != nil {
+	undelivered, err := t.recall(ctx)
+	if err != nil {
 		return err
 	}
 	t.taintByPast()
-	undelivered, err := t.history.Undelivered(ctx, t.delivery, maxUndelivered)
-	if err != nil {
-		return fmt.Errorf("look for replies that were not delivered: %w", err)
-	}
 	m := t.delivery.Message
 	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, Text: outside.Text(m.Text()), Parts: attachments(m)}}
 	t.say(corebot.Entry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Text: m.Text()})

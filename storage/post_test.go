@@ -151,9 +151,9 @@ func TestAPostHasNobodyToldTwiceOfWhatWasNotDelivered(t *testing.T) {
 			send(fmt.Sprint("h", id))
 			publishTest(t, db, "there", fmt.Sprint("u", id))
 			d := claimOf(t, db, "there")
-			lives, err := NewHistory(db).Undelivered(t.Context(), d, 5)
-			if err != nil || len(lives) != want || want > 0 && lives[0].ID != dead {
-				t.Errorf("turn %d is told of %+v, %v", id, lives, err)
+			found, _, err := NewHistory(db).Recall(t.Context(), d, 5)
+			if err != nil || len(found.Undelivered) != want || want > 0 && found.Undelivered[0].ID != dead {
+				t.Errorf("turn %d is told of %+v, %v", id, found.Undelivered, err)
 			}
 			ends(t, db, d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered})
 		}

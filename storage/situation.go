@@ -42,14 +42,6 @@ func (c *Chats) Situation(ctx context.Context, k corebot.Key) (s corebot.Situati
 	return s, err
 }
 
-var chosenModel = &query{`SELECT model FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ? AND model_session = session`}
-
-// ChosenModel is the model that a chat's session asks for, or empty for the configured one.
-func (c *Chats) ChosenModel(ctx context.Context, k corebot.Key) (model string, err error) {
-	_, err = c.db.reader.one(ctx, chosenModel, []any{&model}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
-	return model, err
-}
-
 // SetModel has the chat's session ask for a model, or with "" for the configured one again. Another session asks for that one by itself. A
 // chat that is not known is [corebot.ErrNotFound].
 func (c *Chats) SetModel(ctx context.Context, k corebot.Key, model string) error {

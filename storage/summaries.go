@@ -17,8 +17,17 @@ var (
 
 // Summary is what stands for the older part of a chat's session; the zero Summary if nothing does.
 func (h *History) Summary(ctx context.Context, k corebot.Key) (s corebot.Summary, err error) {
-	_, err = h.db.reader.one(ctx, selectSummary, []any{&s.Session, &s.Through, &s.Text, &s.Model, moment{&s.At}},
-		k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	err = h.db.reader.use(ctx, func(c *prepared) (err error) {
+		s, err = summaryOf(c, k)
+		return err
+	})
+	return s, err
+}
+
+func summaryOf(c *prepared, k corebot.Key) (s corebot.Summary, err error) {
+	err = c.each(selectSummary, func(row scanner) error {
+		return row.Scan(&s.Session, &s.Through, &s.Text, &s.Model, moment{&s.At})
+	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return s, err
 }
 

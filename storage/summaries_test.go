@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +24,18 @@ func longTurn(t *testing.T, db *DB, id string, n int, begins bool) {
 	must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), r))
 }
 
-// newestTexts gives the texts of at most n entries, newest first.
-func newestTexts(t *testing.T, db *DB, after int64, n int) (texts []string) {
+// recalled gives the entries that a turn finds, newest first.
+func recalled(ctx context.Context, t *testing.T, db *DB) iter.Seq2[corebot.Entry, error] {
 	t.Helper()
-	for e, err := range NewHistory(db).Newest(t.Context(), testKey("a"), after) {
+	_, entries, err := NewHistory(db).Recall(ctx, corebot.Delivery{Message: corebot.Message{Key: testKey("a")}}, 1)
+	must(t, err)
+	return entries
+}
+
+// newestTexts gives the texts of at most n entries, newest first.
+func newestTexts(t *testing.T, db *DB, n int) (texts []string) {
+	t.Helper()
+	for e, err := range recalled(t.Context(), t, db) {
 		must(t, err)
 		texts = append(texts, e.Text)
 		if len(texts) == n {
@@ -45,34 +55,38 @@ func TestHistoryIsReadFromItsNewestEntryBackAcrossPages(t *testing.T) {
 			want = append([]string{fmt.Sprint(i+1, "-", j)}, want...)
 		}
 	}
-	if got := newestTexts(t, db, 0, -1); strings.Join(got, " ") != strings.Join(want, " ") {
+	if got := newestTexts(t, db, -1); strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("got\n%q, want\n%q", got, want)
 	}
-	if got := newestTexts(t, db, 0, 3); strings.Join(got, " ") != strings.Join(want[:3], " ") {
+	if got := newestTexts(t, db, 3); strings.Join(got, " ") != strings.Join(want[:3], " ") {
 		t.Errorf("whoever stops gets %q", got)
 	}
-	if got := newestTexts(t, db, 2, -1); len(got) != pageRows+1 || got[pageRows] != "3-0" {
-		t.Errorf("behind the second turn are %q", got)
-	}
-	if got := newestTexts(t, db, 4, -1); got != nil {
-		t.Errorf("behind the last turn are %q", got)
+	publishTest(t, db, "a", "5")
+	d := claimTest(t, db)
+	for i, c := range []struct {
+		through int64
+		want    []string
+	}{{2, want[:pageRows+1]}, {4, nil}} {
+		must(t, summarize(t, db, d, i, corebot.Summary{Session: 1, Through: c.through, Text: "s"}))
+		if got := newestTexts(t, db, -1); !slices.Equal(got, c.want) {
+			t.Errorf("behind the summary of %d turns are %q", c.through, got)
+		}
 	}
 }
 
 func TestReadingHistoryEndsWithItsContext(t *testing.T) {
 	db := openTest(t, t.TempDir())
-	longTurn(t, db, "1", 1, false)
+	longTurn(t, db, "1", pageRows+1, false)
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
+	entries := recalled(ctx, t, db)
 	cancel(gone)
-	n := 0
-	for _, err := range NewHistory(db).Newest(ctx, testKey("a"), 0) {
-		if n++; !errors.Is(err, gone) {
-			t.Errorf("the error is %v", err)
-		}
+	var errs []error
+	for _, err := range entries {
+		errs = append(errs, err)
 	}
-	if n != 1 {
-		t.Errorf("it yielded %d times", n)
+	if len(errs) != pageRows+1 || errs[pageRows-1] != nil || !errors.Is(errs[pageRows], gone) {
+		t.Errorf("behind the page that was read already came %v", errs[min(pageRows, len(errs)):])
 	}
 }
 
@@ -81,7 +95,7 @@ func TestATurnThatBeginsASessionIsItsFirst(t *testing.T) {
 	longTurn(t, db, "1", 2, false)
 	longTurn(t, db, "2", 1, true)
 	longTurn(t, db, "3", 1, false)
-	if got := strings.Join(newestTexts(t, db, 0, -1), " "); got != "3-0 2-0" {
+	if got := strings.Join(newestTexts(t, db, -1), " "); got != "3-0 2-0" {
 		t.Errorf("the session has %s", got)
 	}
 	chat, err := NewChats(db).Chat(t.Context(), testKey("a"))
@@ -122,8 +136,8 @@ func TestASummaryReachesEverFurtherAndNeverBack(t *testing.T) {
 		must(t, summarize(t, db, d, i, corebot.Summary{Session: 1, Through: s.through, Text: s.text, Model: "m"}))
 		wantSummary(t, db, s.want, max(s.through, map[string]int64{"one": 1, "two": 2}[s.want]))
 	}
-	if got := newestTexts(t, db, 0, -1); len(got) != 6 {
-		t.Errorf("%d entries are left of 6", len(got))
+	if kept, err := NewHistory(db).Recent(t.Context(), testKey("a"), 10); err != nil || len(kept) != 6 {
+		t.Errorf("%d entries are left of 6, %v", len(kept), err)
 	}
 	if n := count(t, dir, "summaries"); n != 1 {
 		t.Errorf("the chat has %d rows", n)

@@ -1,10 +1,6 @@
 package storage
 
-import (
-	"context"
-
-	"github.com/corebot/corebot"
-)
+import "github.com/corebot/corebot"
 
 // undelivered parts time by claims: a reply that died before this claim, and not before that of the turn that wrote the chat's newest
 // history, has been told to no turn yet. Claims and deaths have the writer's clock, so each death falls between two claims.
@@ -20,12 +16,12 @@ var undelivered = &query{`SELECT m.id, m.message_id, m.kind, m.checksum, m.reaso
 	AND l.direction = 2 AND l.agent = ?2 AND l.channel = ?3 AND l.account = ?4 AND l.chat = ?5 AND l.thread = ?6
 	ORDER BY m.ended_at DESC LIMIT ?7 + 0`}
 
-// Undelivered gives the replies of a chat that were given up and that no turn before this claim has heard of, newest first, at most
+// undeliveredOf gives the replies of a chat that were given up and that no turn before this claim has heard of, newest first, at most
 // limit of them. The last turn that left history counts as having heard; one that failed does not.
-func (h *History) Undelivered(ctx context.Context, d corebot.Delivery, limit int) ([]corebot.Life, error) {
+func undeliveredOf(c *prepared, d corebot.Delivery, limit int) ([]corebot.Life, error) {
 	k := d.Message.Key
 	var out []corebot.Life
-	err := h.db.reader.each(ctx, undelivered, func(s scanner) error {
+	err := c.each(undelivered, func(s scanner) error {
 		life := corebot.Life{Direction: corebot.Outbound, Key: k, End: corebot.EndDead}
 		var kind string
 		var sum, body []byte

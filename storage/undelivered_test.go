@@ -23,10 +23,10 @@ func turnOf(t *testing.T, db *DB, chat, id string) (corebot.Delivery, []string) 
 
 func heard(t *testing.T, db *DB, d corebot.Delivery) []string {
 	t.Helper()
-	lives, err := NewHistory(db).Undelivered(t.Context(), d, 3)
+	found, _, err := NewHistory(db).Recall(t.Context(), d, 3)
 	must(t, err)
 	var ids []string
-	for _, l := range lives {
+	for _, l := range found.Undelivered {
 		ids = append(ids, l.MessageID)
 		if l.Reason != "permanent" || l.LastError != "no such chat" || l.Message == nil || l.Message.Text() != "text of "+l.MessageID {
 			t.Errorf("told of %+v", l)

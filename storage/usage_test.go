@@ -218,12 +218,12 @@ func TestTheModelOfASessionEndsWithIt(t *testing.T) {
 	must(t, chats.Register(t.Context(), k, true, ""))
 	must(t, chats.SetModel(t.Context(), k, "big"))
 	for _, want := range []string{"big", ""} {
-		model, err := chats.ChosenModel(t.Context(), k)
+		found, _, err := NewHistory(db).Recall(t.Context(), corebot.Delivery{Message: corebot.Message{Key: k}}, 1)
 		must(t, err)
 		now, err := chats.Situation(t.Context(), k)
 		must(t, err)
-		if model != want || now.Model != want {
-			t.Errorf("the session asks for %q and %q, want %q", model, now.Model, want)
+		if found.Model != want || now.Model != want {
+			t.Errorf("the session asks for %q and %q, want %q", found.Model, now.Model, want)
 		}
 		must(t, chats.Reset(t.Context(), k))
 	}

@@ -83,12 +83,13 @@ func (s *toolset) encode(name string) {
 }
 
 // Offer lists the tools that a model may be shown, sorted by name. For one set of tools and one filter it is the same byte for
-// byte, so that a provider's prompt cache holds.
+// byte, so that a provider's prompt cache holds. The schemas are the registry's own: nobody may change them.
 func (r *Registry) Offer(visible func(Tool) bool) []llm.Tool {
-	var offered []llm.Tool
-	for _, t := range r.now.Load().sorted {
+	sorted := r.now.Load().sorted
+	offered := make([]llm.Tool, 0, len(sorted))
+	for _, t := range sorted {
 		if visible(t) {
-			offered = append(offered, llm.Tool{Name: t.name, Description: t.doc, Schema: slices.Clone(t.schema)})
+			offered = append(offered, llm.Tool{Name: t.name, Description: t.doc, Schema: t.schema})
 		}
 	}
 	return offered

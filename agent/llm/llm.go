@@ -34,7 +34,7 @@ type Message struct {
 type Tool struct {
 	Name        string
 	Description string
-	Schema      json.RawMessage // JSON Schema of the arguments, an object
+	Schema      json.RawMessage // JSON Schema of the arguments, an object; shared by all requests, and not to be changed
 }
 
 // Request is one call of a model.

@@ -3,6 +3,7 @@ package llm
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,19 +42,35 @@ type Names struct {
 }
 
 // NewNames knows the tools that r offers and those that calls in its history name.
-func NewNames(r Request) *Names {
-	n := &Names{encoded: make(map[string]string), decoded: make(map[string]string)}
-	offered := make([]string, len(r.Tools))
-	for i, t := range r.Tools {
+func NewNames(r Request) *Names { return OfferedNames(r.Tools).With(r.Messages) }
+
+// OfferedNames knows tools that are offered. It can be kept for as long as the same are: see [Names.With].
+func OfferedNames(tools []Tool) *Names {
+	n := &Names{encoded: make(map[string]string, len(tools)), decoded: make(map[string]string, len(tools))}
+	offered := make([]string, len(tools))
+	for i, t := range tools {
 		offered[i] = t.Name
 	}
 	n.addOffered(offered)
-	for _, m := range r.Messages {
+	return n
+}
+
+// With knows also the tools that calls in a history name, first come, first served: a history grows at its end, and what is in it keeps its
+// encoding. It leaves n as it is, and is n if that knows them all.
+func (n *Names) With(history []Message) *Names {
+	with := n
+	for _, m := range history {
 		for _, c := range m.Calls {
-			n.addPast(c.Tool)
+			if _, known := with.encoded[c.Tool]; known {
+				continue
+			}
+			if with == n {
+				with = &Names{encoded: maps.Clone(n.encoded), decoded: maps.Clone(n.decoded)}
+			}
+			with.claim(c.Tool, EncodeName(c.Tool))
 		}
 	}
-	return n
+	return with
 }
 
 // Encode is the provider's name of a tool. A name that is not of the request is encoded as by [EncodeName].
@@ -96,13 +113,6 @@ func (n *Names) addOffered(names []string) {
 			e = n.freeHash(name)
 		}
 		n.claim(name, e)
-	}
-}
-
-// addPast is first come, first served: a history grows at its end, and what is in it keeps its encoding.
-func (n *Names) addPast(name string) {
-	if _, known := n.encoded[name]; !known {
-		n.claim(name, EncodeName(name))
 	}
 }
 

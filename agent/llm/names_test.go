@@ -133,3 +133,17 @@ func TestAToolThatIsOfferedTwiceDoesNotCollideWithItself(t *testing.T) {
 		t.Errorf("fs.read is encoded as %s", got)
 	}
 }
+
+func TestWhatIsKeptOfTheOfferedToolsKnowsNothingOfAHistory(t *testing.T) {
+	offered := OfferedNames(request([]string{"fs.read"}).Tools)
+	past := request(nil, "fs_read", "fs.read").Messages
+	for range 2 {
+		n := offered.With(past)
+		if e := n.Encode("fs_read"); n.Encode("fs.read") != "fs_read" || e == "fs_read" || n.Decode(e) != "fs_read" {
+			t.Errorf("fs.read is %s, fs_read of the history is %s", n.Encode("fs.read"), e)
+		}
+	}
+	if _, known := offered.encoded["fs_read"]; known || offered.With(request(nil, "fs.read").Messages) != offered {
+		t.Error("a history has changed what is kept, or one that calls nothing new has copied it")
+	}
+}

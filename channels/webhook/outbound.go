@@ -21,9 +21,11 @@ func (h *handler) outbound(w http.ResponseWriter, r *http.Request) int {
 	if p != nil {
 		return p.write(w, hasBody(r))
 	}
+	wake, stop := h.replies.Watch(q.key) // before the read: what comes before the read is read, what comes after it wakes
+	defer stop()
 	replies, err := h.page(r.Context(), q.key, q.after, q.limit)
 	if err == nil && len(replies) == 0 && q.wait > 0 {
-		replies, p, err = h.poll(r, who, q)
+		replies, p, err = h.poll(r, who, q, wake)
 	}
 	if err != nil {
 		p = h.refusalOf(err)
@@ -42,26 +44,23 @@ func (h *handler) outbound(w http.ResponseWriter, r *http.Request) int {
 	return answer(w, http.StatusOK, "application/json", page)
 }
 
-// poll waits for replies. It also ends, with none, when the time is up, when the caller has gone, and when Corebot stops: in each case
-// the caller asks again from where it is.
-func (h *handler) poll(r *http.Request, who proof, q query) ([]corebot.Posted, *problem, error) {
+// poll waits for replies where there are none. It also ends, with none, when the time is up, when the caller has gone, and when Corebot
+// stops: in each case the caller asks again from where it is.
+func (h *handler) poll(r *http.Request, who proof, q query, wake <-chan struct{}) ([]corebot.Posted, *problem, error) {
 	ctx, end, p := h.wait(r, who, kindPoll)
 	if p != nil {
 		return nil, p, nil
 	}
 	defer end()
-	wake, stop := h.replies.Watch(q.key)
-	defer stop()
 	timer := time.NewTimer(q.wait)
 	defer timer.Stop()
 	for {
-		// Read after watching: what comes before the read is read, what comes after it wakes.
-		replies, err := h.page(context.WithoutCancel(ctx), q.key, q.after, q.limit)
-		if err != nil || len(replies) > 0 {
-			return replies, h.stillGood(who), err
-		}
 		select {
 		case <-wake:
+			replies, err := h.page(context.WithoutCancel(ctx), q.key, q.after, q.limit)
+			if err != nil || len(replies) > 0 {
+				return replies, h.stillGood(who), err
+			}
 		case <-timer.C:
 			return nil, nil, nil
 		case <-ctx.Done():

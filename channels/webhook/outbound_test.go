@@ -232,6 +232,33 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 	}
 }
 
+func TestAReplyThatComesBehindTheFirstReadEndsTheLongPoll(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		f.replies = channels.NewReplies(&readThen{Mailbox: openMailbox(t), then: func() { f.send("c", "1", "just now") }})
+		began := time.Now()
+		if page := f.outboundPage("&wait=20"); len(page.Messages) != 1 || page.Messages[0].Content != "just now" {
+			t.Errorf("the poll gives %+v", page.Messages)
+		}
+		wantTook(t, began, 0)
+	})
+}
+
+// readThen does something right behind the first read of a mailbox.
+type readThen struct {
+	channels.Mailbox
+	then func()
+}
+
+func (r *readThen) After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error) {
+	page, err := r.Mailbox.After(ctx, k, cursor, limit)
+	if then := r.then; then != nil {
+		r.then = nil
+		then()
+	}
+	return page, err
+}
+
 func TestAMailboxThatCannotBeReadIsAProblemWithoutItsReason(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f := start(t, Options{})

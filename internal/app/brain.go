@@ -8,7 +8,6 @@ import (
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/config"
-	"github.com/corebot/corebot/storage"
 )
 
 const (
@@ -30,7 +29,7 @@ func (a *App) agentOptions(chosen choice, r prometheus.Registerer) agent.Options
 			Off: !c.Compaction, Extract: len(chosen.each) == 0, // the offline model cannot summarise
 			ReserveTokens: c.CompactionReserve, KeepTokens: c.CompactionKeep, Timeout: c.CompactionTimeout,
 		},
-		Tokenizer: chosen.tokenizer, Choices: storage.NewChats(a.Store), Live: a.Live, Metrics: r,
+		Tokenizer: chosen.tokenizer, Live: a.Live, Metrics: r,
 	}
 }
 

@@ -75,6 +75,9 @@ func (c *Conn) run(sql string) error {
 // LastInsertID is the rowid that the last insert of the connection wrote.
 func (c *Conn) LastInsertID() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls, c.db) }
 
+// InTransaction says whether a transaction is open.
+func (c *Conn) InTransaction() bool { return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0 }
+
 // Close closes the connection. Its statements must have been closed before.
 func (c *Conn) Close() error {
 	var err error

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -36,6 +37,7 @@ type Endpoint struct {
 	Options
 	client  *http.Client
 	secrets []string
+	readers sync.Pool // *bufio.Reader of answers that have been read
 }
 
 // New checks what can be checked without talking to anybody. It refuses a base URL that is not plain http or https, a key or a header that

@@ -29,6 +29,7 @@ type Exchange struct {
 	endpoint *Endpoint
 	spell    Spelling
 	watch    *watchdog
+	body     *bufio.Reader // nil: no answer has begun
 
 	patience   time.Duration // how long the next piece of the answer may take
 	silence    error         // the cause if it takes longer
@@ -58,10 +59,25 @@ func (e *Endpoint) Begin(ctx context.Context, spell Spelling) *Exchange {
 // Context is what the request runs in.
 func (x *Exchange) Context() context.Context { return x.ctx }
 
-// Close ends the request, whatever became of it.
+// Close ends the request, whatever became of it. Nothing reads its answer any more.
 func (x *Exchange) Close() {
 	x.watch.stop()
 	x.cancel(nil)
+	if x.body != nil {
+		x.body.Reset(nil)
+		x.endpoint.readers.Put(x.body)
+		x.body = nil
+	}
+}
+
+// read gives a reader for the answer, which is one that an earlier answer has left where there is one.
+func (x *Exchange) read(answer io.Reader) *bufio.Reader {
+	x.body, _ = x.endpoint.readers.Get().(*bufio.Reader)
+	if x.body == nil {
+		x.body = bufio.NewReader(answer)
+	}
+	x.body.Reset(answer)
+	return x.body
 }
 
 // ExpectEnd stops waiting long: the answer is whole, and only its usage may follow.
@@ -80,7 +96,7 @@ func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.retryAfter = retryAfter(resp.Header, time.Now())
-	body := bufio.NewReader(&watchedBody{resp.Body, x})
+	body := x.read(&watchedBody{resp.Body, x})
 	switch {
 	case resp.StatusCode >= http.StatusBadRequest:
 		b, err := io.ReadAll(io.LimitReader(body, maxErrorBody)) // what has come of it by then is better than nothing

@@ -41,10 +41,24 @@ type draft struct {
 	args  strings.Builder
 }
 
-// event is a chunk, or the error that some gateways put into the stream in its place.
-type event struct {
-	api.ChatCompletionStreamResponse
+// chunk is what is wanted of a piece of the stream, or the error that some gateways put into the stream in its place. What go-openai
+// would read beside it costs as much again, for each word that a model says.
+type chunk struct {
+	Model   string `json:"model"`
+	Choices []struct {
+		Index        int              `json:"index"`
+		Delta        delta            `json:"delta"`
+		FinishReason api.FinishReason `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *api.Usage      `json:"usage"`
 	Error json.RawMessage `json:"error"`
+}
+
+type delta struct {
+	Content          string         `json:"content"`
+	Refusal          string         `json:"refusal"`
+	ReasoningContent string         `json:"reasoning_content"`
+	ToolCalls        []api.ToolCall `json:"tool_calls"`
 }
 
 func newAssembly(maxBytes int, onText func(string)) *assembly {
@@ -74,15 +88,15 @@ func (a *assembly) next(s rawStream) error {
 	if err != nil {
 		return err
 	}
-	var e event
-	if err := json.Unmarshal(raw, &e); err != nil {
+	var c chunk
+	if err := json.Unmarshal(raw, &c); err != nil {
 		return fmt.Errorf("%w: %v", exchange.ErrGarbled, err)
 	}
-	if len(e.Error) > 0 && string(e.Error) != "null" {
-		return streamError(e.Error)
+	if len(c.Error) > 0 && string(c.Error) != "null" {
+		return streamError(c.Error)
 	}
 	a.received = true
-	return a.take(e.ChatCompletionStreamResponse)
+	return a.take(c)
 }
 
 // streamError reads an error in whatever shape a server writes it.
@@ -94,7 +108,7 @@ func streamError(raw json.RawMessage) error {
 	return &e
 }
 
-func (a *assembly) take(c api.ChatCompletionStreamResponse) error {
+func (a *assembly) take(c chunk) error {
 	if c.Model != "" {
 		a.model = c.Model
 	}
@@ -120,7 +134,7 @@ func (a *assembly) take(c api.ChatCompletionStreamResponse) error {
 	return nil
 }
 
-func (a *assembly) takeDelta(d api.ChatCompletionStreamChoiceDelta) error {
+func (a *assembly) takeDelta(d delta) error {
 	if err := a.spend(len(d.Content) + len(d.Refusal) + len(d.ReasoningContent)); err != nil {
 		return err
 	}

@@ -61,19 +61,19 @@ func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)
 	if ctx.Err() != nil {
 		return corebot.Answer{}, context.Cause(ctx)
 	}
-	names := llm.NewNames(r)
-	tools, err := m.tools.of(r.Tools, names)
+	tools, err := m.tools.of(r.Tools)
 	if err != nil {
 		return corebot.Answer{}, m.failure(err)
 	}
+	names := tools.names.With(r.Messages)
 	request := m.encode(ctx, r, names)
 	callCtx, stop := m.endpoint.Limit(ctx)
 	defer stop()
 
-	a, err := m.attempt(callCtx, request, tools, onText)
+	a, err := m.attempt(callCtx, request, tools.text, onText)
 	if err != nil && request.StreamOptions != nil && refusesStreamOptions(err) {
 		request.StreamOptions = nil
-		if a, err = m.attempt(callCtx, request, tools, onText); err == nil {
+		if a, err = m.attempt(callCtx, request, tools.text, onText); err == nil {
 			m.noStreamOptions.Store(true)
 		}
 	}

@@ -20,22 +20,25 @@ type toolText struct{ last atomic.Pointer[encodedTools] }
 
 type encodedTools struct {
 	tools []llm.Tool
+	names *llm.Names
 	text  []byte // a field of a JSON object with the comma behind it; empty for no tools
 }
 
-// of gives the field for the tools of a request. What they are called depends on nothing else: see [llm.Names].
-func (t *toolText) of(tools []llm.Tool, names *llm.Names) ([]byte, error) {
-	if len(tools) == 0 {
-		return nil, nil
-	}
+// of gives the tools of a request, encoded. What they are called depends on nothing else: see [llm.Names].
+func (t *toolText) of(tools []llm.Tool) (*encodedTools, error) {
 	if last := t.last.Load(); last != nil && slices.EqualFunc(last.tools, tools, sameTool) {
-		return last.text, nil
+		return last, nil
 	}
+	names := llm.OfferedNames(tools)
 	text, err := encodeTools(tools, names)
-	if err == nil {
-		t.last.Store(&encodedTools{slices.Clone(tools), text})
+	if err != nil {
+		return nil, err
 	}
-	return text, err
+	encoded := &encodedTools{slices.Clone(tools), names, text}
+	if len(tools) > 0 { // a last word is asked for without them, and the next turn has them again
+		t.last.Store(encoded)
+	}
+	return encoded, nil
 }
 
 func sameTool(a, b llm.Tool) bool {
@@ -43,6 +46,9 @@ func sameTool(a, b llm.Tool) bool {
 }
 
 func encodeTools(tools []llm.Tool, names *llm.Names) ([]byte, error) {
+	if len(tools) == 0 {
+		return nil, nil
+	}
 	encoded := make([]api.Tool, len(tools))
 	for i, t := range tools {
 		encoded[i] = api.Tool{Type: api.ToolTypeFunction, Function: &api.FunctionDefinition{

@@ -54,11 +54,11 @@ func TestToolsAreEncodedAgainOnlyWhenTheyChange(t *testing.T) {
 	var text toolText
 	of := func(tools ...llm.Tool) []byte {
 		t.Helper()
-		out, err := text.of(tools, llm.NewNames(llm.Request{Tools: tools}))
-		if err != nil || len(tools) > 0 && !json.Valid([]byte("{"+string(out)+`"model":""}`)) {
-			t.Fatalf("%s, %v", out, err)
+		out, err := text.of(tools)
+		if err != nil || len(tools) > 0 && !json.Valid([]byte("{"+string(out.text)+`"model":""}`)) {
+			t.Fatalf("%+v, %v", out, err)
 		}
-		return out
+		return out.text
 	}
 	read := llm.Tool{Name: "fs.read", Description: "Reads.", Schema: []byte(`{"type":"object"}`)}
 	first := of(read)
@@ -76,6 +76,10 @@ func TestToolsAreEncodedAgainOnlyWhenTheyChange(t *testing.T) {
 	}
 	if bytes.Equal(of(read, llm.Tool{Name: "x"}), first) || len(of()) != 0 {
 		t.Error("another number of tools is sent as before")
+	}
+	again := of(read)
+	if of(); &of(read)[0] != &again[0] {
+		t.Error("a request without tools had them encoded again")
 	}
 	if !bytes.Contains(first, []byte(`"name":"fs_read"`)) {
 		t.Errorf("%s", first)
