@@ -163,7 +163,7 @@ func TestChatsAreRegisteredListedAndReset(t *testing.T) {
 		t.Errorf("the chat is %+v: %v", chat, err)
 	}
 	for channel, want := range map[string]int{"": 1, "webhook": 1, "cli": 0} {
-		if list, err := chats.List(t.Context(), channel, 10); err != nil || len(list) != want || want == 1 && list[0].Key != k {
+		if list, err := chats.Page(t.Context(), channel, 0, 10); err != nil || len(list) != want || want == 1 && list[0].Key != k {
 			t.Errorf("the list of %q: %+v %v", channel, list, err)
 		}
 	}

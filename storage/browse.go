@@ -76,11 +76,5 @@ func parsePlace(text string) (place, error) {
 
 // Answers gives the messages behind a cursor that answer a message of their conversation, oldest first, at most limit of them.
 func (m *Mailbox) Answers(ctx context.Context, k corebot.Key, id string, cursor int64, limit int) ([]corebot.Posted, error) {
-	var out []corebot.Posted
-	err := m.db.reader.each(ctx, answers, func(s scanner) error {
-		p, err := scanPosted(s)
-		out = append(out, p)
-		return err
-	}, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, id, limit)
-	return out, err
+	return m.posted(ctx, answers, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, id, limit)
 }

@@ -23,11 +23,9 @@ func (c *Chats) As(by corebot.AuditEvent) *Chats { return &Chats{c.db, by} }
 var (
 	selectChat = &query{`SELECT id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
 		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
-	insertChat = &query{`INSERT INTO chats (agent, channel, account, chat, thread, created_at) VALUES (?, ?, ?, ?, ?, ?)`}
-	newSession = &query{`UPDATE chats SET session = session + 1 WHERE id = ?`}
-	setChat    = &query{`UPDATE chats SET registered = ?, display_name = ? WHERE id = ?`}
-	listChats  = &query{`SELECT agent, channel, account, chat, thread, id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
-		WHERE ? IN ('', channel) ORDER BY id LIMIT ? + 0`}
+	insertChat  = &query{`INSERT INTO chats (agent, channel, account, chat, thread, created_at) VALUES (?, ?, ?, ?, ?, ?)`}
+	newSession  = &query{`UPDATE chats SET session = session + 1 WHERE id = ?`}
+	setChat     = &query{`UPDATE chats SET registered = ?, display_name = ? WHERE id = ?`}
 	setChatMode = &query{`UPDATE chats SET queue_mode = ? WHERE id = ?`}
 	chatMode    = &query{`SELECT queue_mode FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 	setLaneMode = &query{`UPDATE lanes SET mode = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
@@ -38,19 +36,6 @@ func (c *Chats) Chat(ctx context.Context, k corebot.Key) (corebot.Chat, error) {
 	chat := corebot.Chat{Key: k, Session: 1}
 	_, err := c.db.reader.one(ctx, selectChat, chatColumns(&chat), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return chat, err
-}
-
-// List gives chats in the order in which they were first seen; an empty channel means all.
-func (c *Chats) List(ctx context.Context, channel string, limit int) ([]corebot.Chat, error) {
-	var out []corebot.Chat
-	err := c.db.reader.each(ctx, listChats, func(s scanner) error {
-		var chat corebot.Chat
-		k := &chat.Key
-		err := s.Scan(append([]any{&k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread}, chatColumns(&chat)...)...)
-		out = append(out, chat)
-		return err
-	}, channel, limit)
-	return out, err
 }
 
 // Register marks a chat as one that Corebot serves, or no longer does, and gives it a name for display. A chat that is not

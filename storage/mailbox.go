@@ -36,18 +36,17 @@ func (m *Mailbox) Post(ctx context.Context, msg corebot.Message) error {
 
 // After gives the messages of a conversation behind a cursor, oldest first, at most limit of them.
 func (m *Mailbox) After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error) {
-	var out []corebot.Posted
-	err := m.db.reader.each(ctx, selectMail, func(s scanner) error {
-		p, err := scanPosted(s)
-		out = append(out, p)
-		return err
-	}, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
-	return out, err
+	return m.posted(ctx, selectMail, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
 }
 
-func scanPosted(s scanner) (p corebot.Posted, err error) {
-	err = s.Scan(&p.Cursor, &p.ID, &p.InReplyTo, (*string)(&p.Kind), &p.Content, moment{&p.CreatedAt})
-	return p, err
+func (m *Mailbox) posted(ctx context.Context, q *query, args ...any) (out []corebot.Posted, err error) {
+	err = m.db.reader.each(ctx, q, func(s scanner) error {
+		var p corebot.Posted
+		err := s.Scan(&p.Cursor, &p.ID, &p.InReplyTo, (*string)(&p.Kind), &p.Content, moment{&p.CreatedAt})
+		out = append(out, p)
+		return err
+	}, args...)
+	return out, err
 }
 
 // Last is the cursor of a conversation's newest message, or 0.

@@ -30,7 +30,7 @@ func newChatsList(s *shell) *cobra.Command {
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			chats, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Chat, error) {
-				return storage.NewChats(db).List(ctx, channel, limit)
+				return storage.NewChats(db).Page(ctx, channel, 0, limit)
 			})
 			if err != nil {
 				return err
