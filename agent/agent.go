@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,6 +69,8 @@ type Notes interface {
 	Identity() (string, error)
 	User() (string, error)
 	Tools() (string, error)
+	// Skills is the index of the skills and the pages that are always there. What is wrong with one is not an error.
+	Skills() (string, error)
 	GlobalMemory() (string, error)
 	ChatMemory(k corebot.Key) (string, error)
 }
@@ -107,6 +110,7 @@ type Agent struct {
 	notes   Notes
 	opts    Options
 	metrics *metrics
+	prompt  atomic.Pointer[systemText] // the last that was put together
 }
 
 // New makes an agent. A part that is missing, and numbers that leave no room for a prompt, are [corebot.ErrInvalid].

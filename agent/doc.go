@@ -12,7 +12,7 @@
 //     turn hears the same at the same place.
 //   - Failures are errors. A model that fails makes the turn fail, to be retried by the rules of the bus; it is never answered with
 //     an apology of the agent's own.
-//   - Text from outside is data. Only what the operator wrote (identity, user profile, tools notes, global memory) is in
+//   - Text from outside is data. Only what the operator wrote (identity, user profile, tools notes, skills, global memory) is in
 //     role=system; chat memory and tool results never are.
 //   - A turn knows what it has read. From the first text on that others than the operator and its principal may have written it is tainted, and the tools are
 //     told so: see taint.go. A call that waits for an admin's word ends the claim with [*corebot.Awaits]; a resumed turn comes to the same call again.

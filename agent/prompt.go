@@ -11,28 +11,53 @@ import (
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
-// systemPrompt is what the operator wrote, and nothing that changes from turn to turn.
+// sections are what the operator wrote, in the order in which it is shown: what changes more often comes later.
+type sections [5]section
+
+type section struct{ title, text string }
+
+// systemPrompt is what the operator wrote, and nothing that changes from turn to turn. It is put together when that changes.
 func (t *turn) systemPrompt() (llm.Message, error) {
-	var b strings.Builder
-	for _, section := range []struct {
+	var now sections
+	for i, s := range [len(now)]struct {
 		title string
 		read  func() (string, error)
 	}{
 		{"Identity", t.notes.Identity},
 		{"User profile", t.notes.User},
 		{"Notes on tools", t.notes.Tools},
+		{"Skills", t.notes.Skills},
 		{"Memory", t.notes.GlobalMemory},
 	} {
-		text, err := section.read()
+		text, err := s.read()
 		if err != nil {
-			return llm.Message{}, fmt.Errorf("read the %s: %w", strings.ToLower(section.title), err)
+			return llm.Message{}, fmt.Errorf("read the %s: %w", strings.ToLower(s.title), err)
 		}
-		if text = strings.TrimSpace(text); text != "" {
-			b.WriteString("# " + section.title + "\n\n" + text + "\n\n")
+		now[i] = section{s.title, text}
+	}
+	last := t.prompt.Load()
+	if last == nil || last.of != now {
+		last = &systemText{now, now.String()}
+		t.prompt.Store(last)
+	}
+	return llm.Message{Role: llm.System, Text: last.text}, nil
+}
+
+// systemText is a system prompt, and what it was made of.
+type systemText struct {
+	of   sections
+	text string
+}
+
+func (all sections) String() string {
+	var b strings.Builder
+	for _, s := range all {
+		if text := strings.TrimSpace(s.text); text != "" {
+			b.WriteString("# " + s.title + "\n\n" + text + "\n\n")
 		}
 	}
 	b.WriteString(ground)
-	return llm.Message{Role: llm.System, Text: b.String()}, nil
+	return b.String()
 }
 
 // ground is true whatever the operator writes.

@@ -29,13 +29,13 @@ func system(r llm.Request) string {
 
 func TestTheSystemPromptIsTheSameByteForByteWhileItsFilesAre(t *testing.T) {
 	notes := &apptest.Notes{
-		IdentityText: "I am Corebot.", UserText: "They like tea.", ToolsText: "Use them well.", Global: "The sky is blue.",
+		IdentityText: "I am Corebot.", UserText: "They like tea.", ToolsText: "Use them well.", SkillsText: "- tea: how to make it", Global: "The sky is blue.",
 		Chats: map[corebot.Key]string{},
 	}
 	b := newBench(t, apptest.Options{Model: apptest.Always(apptest.Text("hm")), Notes: notes})
 	b.answers(t, "1", "hello")
 	first := system(b.model.Last())
-	for _, section := range []string{"# Identity\n\nI am Corebot.", "# User profile\n\nThey like tea.", "# Notes on tools\n\nUse them well.", "# Memory\n\nThe sky is blue.", "# Ground rules"} {
+	for _, section := range []string{"# Identity\n\nI am Corebot.", "# User profile\n\nThey like tea.", "# Notes on tools\n\nUse them well.", "# Skills\n\n- tea: how to make it", "# Memory\n\nThe sky is blue.", "# Ground rules"} {
 		if !strings.Contains(first, section) {
 			t.Errorf("%q is not in the system prompt:\n%s", section, first)
 		}

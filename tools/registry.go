@@ -73,6 +73,12 @@ func (r *Registry) find(name string) (Tool, bool) {
 	return t, ok
 }
 
+// Has says whether there is a tool by that name now.
+func (r *Registry) Has(name string) bool {
+	_, ok := r.now.Load().byName[name]
+	return ok
+}
+
 // encode notes what providers call a tool. What two could mean is neither.
 func (s *toolset) encode(name string) {
 	encoded := llm.EncodeName(name)

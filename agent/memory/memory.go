@@ -48,24 +48,31 @@ func New(root *rootfs.Root, o Options) (*Store, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
-	return &Store{root: root, global: rootfs.NewCache(root), max: o.MaxBytes}, nil
+	return &Store{root: root, global: rootfs.NewDerived(root, page), max: o.MaxBytes}, nil
 }
 
 // Read returns a page. One that was never written is empty.
 func (s *Store) Read(p Page) (string, error) {
-	read := s.root.ReadFile
-	if p == Global {
-		read = s.global.ReadFile
-	}
-	data, err := read(string(p), s.max)
+	text, err := s.read(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("read memory: %w", err)
 	}
-	return strings.ToValidUTF8(string(data), "\uFFFD"), nil
+	return text, nil
 }
+
+func (s *Store) read(p Page) (string, error) {
+	if p == Global {
+		return s.global.Get(string(p), s.max)
+	}
+	data, err := s.root.ReadFile(string(p), s.max)
+	return page(string(p), data), err
+}
+
+// page is what a file says.
+func page(_ string, data []byte) string { return strings.ToValidUTF8(string(data), "\uFFFD") }
 
 // Append adds text as lines of its own. Over the cap it is [rootfs.ErrTooLarge] and the page stays as it is.
 func (s *Store) Append(p Page, text string) error {

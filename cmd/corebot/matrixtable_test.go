@@ -38,6 +38,10 @@ func matrix() []cell {
 		{"fs.list", `{"path":"chats"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
 		{"fs.list", `{"path":".."}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
 
+		{"skills.list", `{}`, "success open", "success open", "success open"},
+		{"skills.read", `{"name":"none"}`, "error open", "error open", "error open"},
+		{"skills.read", `{"name":"../../data"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
+
 		{"memory.write", `{"scope":"chat","content":"one"}`, "success open", "success open", "success open"},
 		{"memory.write", `{"scope":"global","content":"one"}`, "denied memory-global", "denied memory-global", "success memory-global"},
 		{"memory.write", `{"scope":"other","content":"one"}`, "denied memory-scope", "denied memory-scope", "denied memory-scope"},
@@ -89,7 +93,7 @@ func (c cell) want(s scene, shell bool) string {
 func offers(as effective, shell bool) []string {
 	all := []string{
 		"chat.register", "fs.edit", "fs.list", "fs.read", "fs.write", "history.search", "memory.read", "memory.search", "memory.write",
-		"message.send", "web.fetch", "web.search",
+		"message.send", "skills.list", "skills.read", "web.fetch", "web.search",
 	}
 	if as != normal {
 		all = append(all, "chat.set_role")

@@ -60,11 +60,19 @@ func endpoints() http.Handler {
 		"json":     llmtest.Always(llmtest.Raw(http.StatusOK, "application/json", `{"status":"fine"}`)),
 		"escapes":  llmtest.Always(llmtest.Text("\x1b[2Jwiped\x07 \u202eout")),
 		"tools":    llmtest.Queue(llmtest.ToolCalls(llmtest.Call{Name: "fs_list", Args: `{"path":"."}`}), llmtest.Text("Looked.")),
+		"recites":  recitesSkills,
 		"once-503": secondTry(llmtest.Text("The second try worked.")),
 	} {
 		mux.Handle("/"+name+"/", http.StripPrefix("/"+name, llmtest.New(script)))
 	}
 	return mux
+}
+
+// recitesSkills answers with what the system prompt says of skills.
+func recitesSkills(r llmtest.Request) llmtest.Answer {
+	_, skills, _ := strings.Cut(string(r.Messages[0].Content), "# Skills\n\n")
+	skills, _, _ = strings.Cut(skills, "\n# Memory")
+	return llmtest.Text(r.Messages[0].Role + ": " + skills)
 }
 
 // secondTry fails a server's first request.

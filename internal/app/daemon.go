@@ -29,6 +29,7 @@ func (a *App) operations() control.Operations {
 		return Done{Changed: 1}, nil
 	})
 	a.mcpOperations(ops)
+	a.skillOperations(ops)
 	a.clientOperations(ops)
 	return ops
 }

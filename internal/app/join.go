@@ -57,7 +57,10 @@ var (
 
 // makeTools gathers the built-in tools under the policy.
 func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*tools.Box, error) {
-	all := append(builtin.Workspace(w.root, w.memory), builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
+	if err := w.openSkills(a.log); err != nil {
+		return nil, err
+	}
+	all := append(builtin.Workspace(w.root, w.memory), builtin.SkillsList(w.skills), builtin.SkillsRead(w.skills), builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
 	web, err := webTools(a.config.Tools.Web)
 	if err != nil {
 		return nil, err
@@ -71,6 +74,7 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 	if err != nil {
 		return nil, err
 	}
+	w.hasTool = registry.Has
 	artifacts, err := tools.NewFiles(w.root)
 	if err != nil {
 		return nil, err

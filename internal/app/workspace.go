@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
+	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/workspace"
 )
@@ -23,6 +24,9 @@ type notes struct {
 	root   *rootfs.Root
 	texts  *rootfs.Cache // the operator's
 	memory *memory.Store
+
+	skills  *skills.Store
+	hasTool func(name string) bool
 }
 
 // openWorkspace opens the directory, made if it is missing, and fills in the templates that it has no file for.
@@ -42,7 +46,7 @@ func openWorkspace(dir string) (*notes, error) {
 	if err != nil {
 		return nil, errors.Join(corebot.WithHint(fmt.Errorf("fill the workspace: %w", err), hint), root.Close())
 	}
-	n := &notes{root, rootfs.NewCache(root), store}
+	n := &notes{root: root, texts: rootfs.NewCache(root), memory: store}
 	for _, read := range []func() (string, error){n.Identity, n.User, n.Tools, n.GlobalMemory} {
 		if _, err := read(); err != nil { // every turn needs them: better said now than by each message
 			err = corebot.WithHint(fmt.Errorf("read the workspace: %w", err), fmt.Sprintf("the texts of the prompt are plain files of at most %d KiB", maxNote>>10))
@@ -75,9 +79,9 @@ func (n *notes) ChatMemory(k corebot.Key) (string, error) { return n.memory.Read
 
 // read gives a text of the workspace; one that is missing is empty.
 func (n *notes) read(name string) (string, error) {
-	data, err := n.texts.ReadFile(name, maxNote)
+	text, err := n.texts.Get(name, maxNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return string(data), err
+	return text, err
 }

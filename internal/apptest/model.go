@@ -122,13 +122,14 @@ func After(d time.Duration, r Reply) Reply {
 
 // Notes are the texts of a workspace that a test writes.
 type Notes struct {
-	IdentityText, UserText, ToolsText, Global string
-	Chats                                     map[corebot.Key]string
+	IdentityText, UserText, ToolsText, SkillsText, Global string
+	Chats                                                 map[corebot.Key]string
 }
 
 func (n *Notes) Identity() (string, error)                { return n.IdentityText, nil }
 func (n *Notes) User() (string, error)                    { return n.UserText, nil }
 func (n *Notes) Tools() (string, error)                   { return n.ToolsText, nil }
+func (n *Notes) Skills() (string, error)                  { return n.SkillsText, nil }
 func (n *Notes) GlobalMemory() (string, error)            { return n.Global, nil }
 func (n *Notes) ChatMemory(k corebot.Key) (string, error) { return n.Chats[k], nil }
 

@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -11,44 +12,68 @@ import (
 // step of a file system's clock (2 s at worst) it can change twice.
 const settled = 2 * time.Second
 
-// Cache keeps whole files in memory that are read often and changed seldom. What it gives is what a [Root.ReadFile] at that moment would: each
+// Cache keeps whole files in memory, as text, that are read often and changed seldom. What it gives is what a [Root.ReadFile] at that moment would: each
 // read asks the file system whether the file is still the one that was read, of the same size and time of change, and one that was changed just
 // before it was read is read again. It is safe for use by several goroutines, and made for a few paths: it forgets none.
-type Cache struct {
-	root  *Root
-	now   func() time.Time
-	mu    sync.Mutex
-	files map[string]cached
-}
-
-type cached struct {
-	info  fs.FileInfo
-	limit int64
-	data  []byte
-}
+type Cache = Derived[string]
 
 // NewCache keeps files of a root.
-func NewCache(r *Root) *Cache { return &Cache{root: r, now: time.Now, files: map[string]cached{}} }
+func NewCache(r *Root) *Cache {
+	return NewDerived(r, func(_ string, data []byte) string { return string(data) })
+}
 
-// ReadFile is [Root.ReadFile]; its caller must not change what it gets.
-func (c *Cache) ReadFile(path string, limit int64) ([]byte, error) {
-	c.mu.Lock()
-	known, ok := c.files[path]
-	c.mu.Unlock()
-	if ok && known.limit == limit {
-		if info, err := c.root.dir.Lstat(path); err == nil && sameContent(known.info, info) {
-			return known.data, nil
-		}
+// Derived keeps what was made of files, in the place of their bytes, by the rule of [Cache]: nothing is made twice of a file that did not change.
+// It is safe for use by several goroutines.
+type Derived[T any] struct {
+	root  *Root
+	make  func(path string, data []byte) T
+	now   func() time.Time
+	mu    sync.Mutex
+	files map[string]derived[T]
+}
+
+type derived[T any] struct {
+	info  fs.FileInfo
+	limit int64
+	value T
+}
+
+// NewDerived makes something of files of a root.
+func NewDerived[T any](r *Root, make func(path string, data []byte) T) *Derived[T] {
+	return &Derived[T]{root: r, make: make, now: time.Now, files: map[string]derived[T]{}}
+}
+
+// Get gives what is made of a file, which has at most limit bytes; a larger one is [ErrTooLarge], and is not read for it.
+func (d *Derived[T]) Get(path string, limit int64) (value T, err error) {
+	d.mu.Lock()
+	known, ok := d.files[path]
+	d.mu.Unlock()
+	before, statErr := d.root.dir.Lstat(path)
+	if ok && statErr == nil && known.limit == limit && sameContent(known.info, before) {
+		return known.value, nil
 	}
-	before, statErr := c.root.dir.Lstat(path)
-	data, err := c.root.ReadFile(path, limit)
-	if err != nil || statErr != nil || c.now().Sub(changed(before)) < settled {
-		return data, err
+	if statErr == nil && before.Mode().IsRegular() && before.Size() > limit {
+		return value, tooLarge(path, before.Size(), limit)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.files[path] = cached{before, limit, data}
-	return data, nil
+	data, err := d.root.ReadFile(path, limit)
+	if err != nil {
+		return value, err
+	}
+	value = d.make(path, data)
+	if statErr != nil || d.now().Sub(changed(before)) < settled {
+		return value, nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.files[path] = derived[T]{before, limit, value}
+	return value, nil
+}
+
+// Keep forgets all files but those that are wanted.
+func (d *Derived[T]) Keep(wanted func(path string) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.files, func(path string, _ derived[T]) bool { return !wanted(path) })
 }
 
 // sameContent: an atomic write makes another file, an edit in place another time. Root takes no links, so the entry is the file.

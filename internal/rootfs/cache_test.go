@@ -21,9 +21,9 @@ func newCache(t *testing.T) (*Cache, string) {
 	return c, filepath.Join(dir, "a.txt")
 }
 
-func (c *Cache) requireReads(t *testing.T, want string) {
+func requireReads(t *testing.T, c *Cache, want string) {
 	t.Helper()
-	if got, err := c.ReadFile("a.txt", 100); err != nil || string(got) != want {
+	if got, err := c.Get("a.txt", 100); err != nil || got != want {
 		t.Fatalf("read %q, %v, want %q", got, err, want)
 	}
 }
@@ -75,8 +75,8 @@ func TestACachedFileIsReadAgainWhenItChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, path := newCache(t)
 			write(t, path, "old")
-			c.requireReads(t, "old")
-			c.requireReads(t, "old")
+			requireReads(t, c, "old")
+			requireReads(t, c, "old")
 			later(t, filepath.Dir(path))
 			if err := change(path); err != nil {
 				t.Fatal(err)
@@ -85,7 +85,7 @@ func TestACachedFileIsReadAgainWhenItChanged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.requireReads(t, string(want))
+			requireReads(t, c, string(want))
 		})
 	}
 }
@@ -93,17 +93,17 @@ func TestACachedFileIsReadAgainWhenItChanged(t *testing.T) {
 func TestACachedFileThatIsGoneOrNoLongerPlainIsAnError(t *testing.T) {
 	c, path := newCache(t)
 	write(t, path, "old")
-	c.requireReads(t, "old")
+	requireReads(t, c, "old")
 	if err := os.Link(path, path+"2"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.ReadFile("a.txt", 100); err == nil {
+	if got, err := c.Get("a.txt", 100); err == nil {
 		t.Errorf("a file with a second name gives %q", got)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.ReadFile("a.txt", 100); err == nil {
+	if got, err := c.Get("a.txt", 100); err == nil {
 		t.Errorf("a file that is gone gives %q", got)
 	}
 }
@@ -112,13 +112,13 @@ func TestAFileThatWasChangedJustNowIsNotKept(t *testing.T) {
 	c, path := newCache(t)
 	write(t, path, "old")
 	c.now = time.Now
-	c.requireReads(t, "old")
+	requireReads(t, c, "old")
 	if len(c.files) != 0 {
 		t.Error("it could change again without another time")
 	}
 	c.now = func() time.Time { return time.Now().Add(settled) }
-	c.requireReads(t, "old")
-	c.requireReads(t, "old")
+	requireReads(t, c, "old")
+	requireReads(t, c, "old")
 	if len(c.files) != 1 {
 		t.Error("a file that is left alone is not kept")
 	}
@@ -127,8 +127,8 @@ func TestAFileThatWasChangedJustNowIsNotKept(t *testing.T) {
 func TestALowerLimitCountsForACachedFileToo(t *testing.T) {
 	c, path := newCache(t)
 	write(t, path, "a text")
-	c.requireReads(t, "a text")
-	if got, err := c.ReadFile("a.txt", 3); err == nil {
+	requireReads(t, c, "a text")
+	if got, err := c.Get("a.txt", 3); err == nil {
 		t.Errorf("read %q within 3 bytes", got)
 	}
 }

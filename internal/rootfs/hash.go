@@ -23,7 +23,7 @@ func (r *Root) Hash(path string, limit int64) (sum [sha256.Size]byte, err error)
 	case err != nil:
 		return sum, fmt.Errorf("read %s: %w", name, bare(err))
 	case n > limit:
-		return sum, fmt.Errorf("read %s: it %w: %d bytes, the limit is %d", name, ErrTooLarge, info.Size(), limit)
+		return sum, tooLarge(name, info.Size(), limit)
 	}
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }

@@ -38,7 +38,7 @@ func (r *Root) List(dir, after string, limit int) (entries []Entry, more int, er
 		return nil, 0, fmt.Errorf("list %s: %w", clean, err)
 	}
 	defer at.Close()
-	names, more, err := firstNames(at, after, limit)
+	names, more, err := firstNames(at, after, limit, listed)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list %s: %w", clean, err)
 	}
@@ -55,8 +55,8 @@ func (r *Root) List(dir, after string, limit int) (entries []Entry, more int, er
 	return entries, more, nil
 }
 
-// firstNames gives the first names of a directory behind one, and how many more there are. It holds few more than it gives.
-func firstNames(at *os.Root, after string, limit int) (names []string, more int, err error) {
+// firstNames gives the first names of a directory behind one that are wanted, and how many more there are. It holds few more than it gives.
+func firstNames(at *os.Root, after string, limit int, wanted func(fs.DirEntry) bool) (names []string, more int, err error) {
 	d, err := at.Open(".")
 	if err != nil {
 		return nil, 0, bare(err)
@@ -71,7 +71,7 @@ func firstNames(at *os.Root, after string, limit int) (names []string, more int,
 	for seen := 0; ; {
 		batch, err := d.ReadDir(listBatch)
 		for _, e := range batch {
-			if e.Name() > after && listed(e) {
+			if e.Name() > after && wanted(e) {
 				names = append(names, e.Name())
 			}
 		}
@@ -89,9 +89,12 @@ func firstNames(at *os.Root, after string, limit int) (names []string, more int,
 	}
 }
 
-func listed(e fs.DirEntry) bool {
+func listed(e fs.DirEntry) bool { return nameable(e) && (e.IsDir() || e.Type().IsRegular()) }
+
+// nameable says whether a path can have the name.
+func nameable(e fs.DirEntry) bool {
 	name, err := Clean(e.Name())
-	return err == nil && name == e.Name() && (e.IsDir() || e.Type().IsRegular())
+	return err == nil && name == e.Name()
 }
 
 func entryOf(info fs.FileInfo) Entry {

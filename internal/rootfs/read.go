@@ -20,9 +20,13 @@ func (r *Root) ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(c.Data)) > limit {
-		return nil, fmt.Errorf("read %s: it %w: %d bytes, the limit is %d", path, ErrTooLarge, c.Size, limit)
+		return nil, tooLarge(path, c.Size, limit)
 	}
 	return c.Data, nil
+}
+
+func tooLarge(path string, size, limit int64) error {
+	return fmt.Errorf("read %s: it %w: %d bytes, the limit is %d", path, ErrTooLarge, size, limit)
 }
 
 // ReadChunk returns at most limit bytes of a file, from a byte offset on. An offset at or past the end gives no data and no

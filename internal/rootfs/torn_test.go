@@ -18,8 +18,8 @@ var kills = flag.Int("files.kills", 12, "kills of a process that writes; the lon
 // tornSize is what a write writes, in bytes: enough to be cut in the middle.
 const tornSize = 1 << 20
 
-// TestAWriteThatIsKilledLeavesTheOldFileOrTheNewOne has another process write the same file without end, each time whole with another letter, and
-// kills it at some moment.
+// TestAWriteThatIsKilledLeavesTheOldFileOrTheNewOne has other processes write the same file without end, each time whole with another letter, and
+// kills each at some moment after its first write.
 func TestAWriteThatIsKilledLeavesTheOldFileOrTheNewOne(t *testing.T) {
 	if dir := os.Getenv("COREBOT_TEST_WRITES"); dir != "" {
 		writeWithoutEnd(t, dir)
@@ -27,13 +27,14 @@ func TestAWriteThatIsKilledLeavesTheOldFileOrTheNewOne(t *testing.T) {
 	root, dir := open(t)
 	seen := map[byte]bool{}
 	for kill := range *kills {
+		before, _ := os.Stat(filepath.Join(dir, "f")) // none before the first
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAWriteThatIsKilled")
-		cmd.Env = append(os.Environ(), "COREBOT_TEST_WRITES="+dir)
+		cmd.Env = append(os.Environ(), "COREBOT_TEST_WRITES="+dir, "COREBOT_TEST_LETTER="+string(letter(kill)))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		for began := time.Now(); ; time.Sleep(time.Millisecond) {
-			if _, err := os.Stat(filepath.Join(dir, "f")); err == nil {
+			if now, err := os.Stat(filepath.Join(dir, "f")); err == nil && !os.SameFile(before, now) {
 				break
 			} else if time.Since(began) > 20*time.Second {
 				t.Fatal("it writes nothing")
@@ -61,13 +62,16 @@ func TestAWriteThatIsKilledLeavesTheOldFileOrTheNewOne(t *testing.T) {
 	}
 }
 
+func letter(n int) byte { return byte('a' + n%26) }
+
+// writeWithoutEnd begins with a letter of its own.
 func writeWithoutEnd(t *testing.T, dir string) {
 	root, err := rootfs.New(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; ; i++ {
-		if err := root.Write("f", bytes.Repeat([]byte{byte('a' + i%26)}, tornSize)); err != nil {
+	for i := int(os.Getenv("COREBOT_TEST_LETTER")[0] - 'a'); ; i++ {
+		if err := root.Write("f", bytes.Repeat([]byte{letter(i)}, tornSize)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,102 @@
+package skills
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/corebot/corebot"
+)
+
+// lead stands above the index.
+const lead = "Each skill is a page of instructions for one kind of work. Before work that one of these describes, read its page with skills.read.\n\n"
+
+// Prompt is what the system prompt says of the skills: an index of those that can be used, and the pages of those that are always there. Without
+// any it is empty. It never fails: what cannot be read is left out, and logged when it was not the last time.
+func (s *Store) Prompt() string {
+	found, err := s.All()
+	var wrong []string
+	if err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	if more := found.oversight(); more != "" {
+		wrong = append(wrong, more)
+	}
+	var usable []Skill
+	for _, skill := range found.Skills {
+		switch {
+		case skill.Err != nil:
+			wrong = append(wrong, withHint(skill.Err))
+		case skill.Usable():
+			usable = append(usable, skill)
+		}
+	}
+	index, shown := indexOf(usable)
+	if shown < len(usable) {
+		wrong = append(wrong, fmt.Sprintf("the index of the skills in the prompt has no room for %d of %d: the limit is %d bytes", len(usable)-shown, len(usable), MaxIndex))
+	}
+	pages, without := alwaysOf(usable)
+	for _, name := range without {
+		wrong = append(wrong, fmt.Sprintf("the page of the skill %s is not in every prompt: all such pages together have %d bytes at most", name, MaxAlways))
+	}
+	s.say(wrong)
+	if len(usable) == 0 {
+		return ""
+	}
+	return lead + index + pages
+}
+
+// say logs what is wrong, each thing once as long as it stays so.
+func (s *Store) say(wrong []string) {
+	s.saying.Lock()
+	defer s.saying.Unlock()
+	for _, what := range wrong {
+		if !slices.Contains(s.said, what) {
+			s.opts.Log.Warn().Msg(what)
+		}
+	}
+	s.said = wrong
+}
+
+func withHint(err error) string {
+	if hint := corebot.HintOf(err); hint != "" {
+		return fmt.Sprintf("%v (%s)", err, hint)
+	}
+	return err.Error()
+}
+
+// indexOf is a line for each skill, as many as have room, and how many those are.
+func indexOf(usable []Skill) (index string, shown int) {
+	const cut = "- (%d more have no room here: skills.list has them all)\n"
+	var b strings.Builder
+	for i, skill := range usable {
+		line := fmt.Sprintf("- %s: %s\n", skill.Name, skill.Description)
+		room := MaxIndex - b.Len()
+		if i < len(usable)-1 {
+			room -= len(fmt.Sprintf(cut, len(usable))) // for the line that says what was cut
+		}
+		if len(line) > room {
+			fmt.Fprintf(&b, cut, len(usable)-i)
+			return b.String(), i
+		}
+		b.WriteString(line)
+	}
+	return b.String(), len(usable)
+}
+
+// alwaysOf are the pages that are always there, as many as have room; without names the others.
+func alwaysOf(usable []Skill) (pages string, without []string) {
+	var b strings.Builder
+	for _, skill := range usable {
+		if !skill.Always {
+			continue
+		}
+		page := fmt.Sprintf("\n## Skill %s\n\n%s\n", skill.Name, strings.TrimSpace(skill.page))
+		if skill.pageBytes > MaxAlways || b.Len()+len(page) > MaxAlways {
+			without = append(without, skill.Name)
+			continue
+		}
+		b.WriteString(page)
+	}
+	return b.String(), without
+}

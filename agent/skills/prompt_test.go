@@ -1,0 +1,155 @@
+package skills_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot/agent/skills"
+)
+
+// index is the prompt without what stands above the index.
+func (b bench) index() string {
+	b.Helper()
+	lead, rest, found := strings.Cut(b.store.Prompt(), "\n\n")
+	if !found || !strings.Contains(lead, "skills.read") {
+		b.Fatalf("the prompt begins with %q", lead)
+	}
+	return rest
+}
+
+func TestThePromptHasTheIndexAndThePagesThatAreAlwaysThere(t *testing.T) {
+	b := newBench(t)
+	b.skill(t, "tea", "Makes tea.\n  Use it when cold.")
+	b.write(t, "manners", "---\nname: manners\ndescription: How to speak.\nalways: true\n---\n\nBe kind.\n\n")
+	b.write(t, "haste", "---\nname: haste\ndescription: How to hurry.\nalways: true\n---\nDo not.")
+	want := "- haste: How to hurry.\n- manners: How to speak.\n- tea: Makes tea. Use it when cold.\n\n## Skill haste\n\nDo not.\n\n## Skill manners\n\nBe kind.\n"
+	for range 3 {
+		if got := b.index(); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+	if b.log.Len() > 0 {
+		t.Errorf("the log has %s", b.log)
+	}
+}
+
+func TestAChangeIsInTheNextPrompt(t *testing.T) {
+	b := newBench(t)
+	b.write(t, "manners", "---\nname: manners\ndescription: How to speak.\nalways: true\n---\nBe kind.")
+	for _, step := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, "- manners: How to speak.\n\n## Skill manners\n\nBe kind.\n"},
+		{func() {
+			b.write(t, "manners", "---\nname: manners\ndescription: How to speak.\nalways: true\n---\nBe just.")
+		}, "- manners: How to speak.\n\n## Skill manners\n\nBe just.\n"},
+		{func() { b.skill(t, "tea", "Makes tea.") }, "- manners: How to speak.\n- tea: Makes tea.\n\n## Skill manners\n\nBe just.\n"},
+		{func() { must(t, os.RemoveAll(b.path("manners"))) }, "- tea: Makes tea.\n"},
+		{func() { must(t, os.Rename(b.path("tea"), b.path("coffee"))); b.skill(t, "coffee", "Makes coffee.") }, "- coffee: Makes coffee.\n"},
+	} {
+		step.change()
+		if got := b.index(); got != step.want {
+			t.Errorf("got  %q\nwant %q", got, step.want)
+		}
+	}
+}
+
+func TestAnIndexThatIsTooLongIsCutAndSaysByHowMuch(t *testing.T) {
+	b := newBench(t)
+	for i := range 40 {
+		b.skill(t, fmt.Sprintf("s%02d", i), strings.Repeat("x", 400))
+	}
+	index := b.index()
+	lines := strings.SplitAfter(strings.TrimSuffix(index, "\n"), "\n")
+	last := lines[len(lines)-1]
+	if len(index) > skills.MaxIndex || len(index) < skills.MaxIndex-500 || last != fmt.Sprintf("- (%d more have no room here: skills.list has them all)", 40-len(lines)+1) {
+		t.Errorf("%d bytes, and the last line is %q", len(index), last)
+	}
+	b.index()
+	if n := strings.Count(b.log.String(), "has no room for"); n != 1 {
+		t.Errorf("it is logged %d times: %s", n, b.log)
+	}
+}
+
+func TestAnIndexOfExactlyTheLimitIsWhole(t *testing.T) {
+	for over, cut := range map[int]bool{0: false, 1: true} {
+		b := newBench(t)
+		left := skills.MaxIndex + over
+		for i := 0; left > 0; i++ {
+			name := fmt.Sprintf("s%02d", i)
+			description := min(1000, left-len("- : \n")-len(name))
+			if rest := left - 1000 - len("- : \n") - len(name); rest > 0 && rest < 100 {
+				description -= 100 // so that the last has room for a description
+			}
+			b.skill(t, name, strings.Repeat("x", description))
+			left -= description + len("- : \n") + len(name)
+		}
+		if got := strings.Contains(b.index(), "have no room"); got != cut {
+			t.Errorf("%d bytes over the limit: cut %v", over, got)
+		}
+	}
+}
+
+func TestPagesThatAreAlwaysThereHaveALimitTogether(t *testing.T) {
+	b := newBench(t)
+	always := func(name string, size int) {
+		b.write(t, name, page("name: "+name, "description: x", "always: true")+strings.Repeat("x", size))
+	}
+	always("a", 20<<10)
+	always("b", 20<<10)
+	always("c", 10<<10)
+	always("d", skills.MaxAlways+1)
+	for range 2 {
+		index := b.index()
+		if !strings.HasPrefix(index, "- a: x\n- b: x\n- c: x\n- d: x\n\n## Skill a\n") || strings.Count(index, "## Skill ") != 2 || !strings.Contains(index, "## Skill c\n") || len(index) > skills.MaxAlways+200 {
+			t.Errorf("%d bytes: %.100q", len(index), index)
+		}
+	}
+	for _, name := range []string{"b", "d"} {
+		if n := strings.Count(b.log.String(), "the page of the skill "+name+" is not in every prompt"); n != 1 {
+			t.Errorf("that %s has no room is logged %d times", name, n)
+		}
+	}
+	always("b", 1<<10) // now it has room, and when it has none again that is news
+	b.index()
+	always("b", 20<<10)
+	b.index()
+	if n := strings.Count(b.log.String(), "skill b is not"); n != 2 {
+		t.Errorf("it is logged %d times: %s", n, b.log)
+	}
+}
+
+func TestWhatIsWrongWithASkillIsLoggedOnce(t *testing.T) {
+	b := newBench(t)
+	b.write(t, "bad", "no front matter")
+	b.store.Prompt()
+	b.store.Prompt()
+	if log := b.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "skill bad: invalid: it does not begin with front matter (the first line is ---") {
+		t.Errorf("the log has %s", log)
+	}
+}
+
+// BenchmarkPrompt: as many skills as there may be, none of them changed.
+func BenchmarkPrompt(b *testing.B) {
+	for _, n := range []int{0, 1, 10, skills.MaxSkills} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			bench := newBench(b)
+			must(b, os.MkdirAll(bench.path(), 0o700))
+			for i := range n {
+				bench.write(b, fmt.Sprintf("s%03d", i), page(fmt.Sprintf("name: s%03d", i), "description: Does the work of the kind "+fmt.Sprint(i)+".", "tools: [web.search]")+strings.Repeat("text ", 1000))
+			}
+			waitUntilSettled()
+			bench.store.Prompt()
+			for b.Loop() {
+				bench.store.Prompt()
+			}
+		})
+	}
+}
+
+// waitUntilSettled: what was changed just now is read again each time, since it could change once more without a sign of it.
+func waitUntilSettled() { time.Sleep(2100 * time.Millisecond) }

@@ -1,0 +1,127 @@
+// Package skills reads the skills of a workspace: directories of skills/ with a SKILL.md, each a page of instructions for one kind of work. The
+// system prompt has an index of them, and a model reads the page that it needs.
+//
+// A SKILL.md begins with front matter, YAML between two lines of "---", and goes on in Markdown:
+//
+//	---
+//	name: web-research
+//	description: Searches the web and quotes its sources. Use it for questions about what is new.
+//	always: false
+//	requires:
+//	  - env: [BRAVE_API_KEY]
+//	  - tools: [web.search, web.fetch]
+//	tools: [web.search, web.fetch]
+//	---
+//
+//	# How to search ...
+//
+// This is the public Agent Skills format with three keys of Corebot's: always has the whole page in every prompt, requires says without what the
+// skill is left out, and tools says what its page speaks of, which grants nothing. Keys of other programs (license, metadata, allowed-tools, ...)
+// are passed over.
+//
+// Guarantees:
+//   - One bad skill takes no other away, and fails no turn: it is listed with what is wrong with it.
+//   - Files are only read, through [rootfs.Root]: a link, FIFO, device or file with a second name is refused, never followed or waited for.
+//   - Whatever a file holds, reading it takes time and memory in proportion to its size: anchors, aliases and tags of YAML are refused unread, and so is
+//     what is nested too deep.
+//   - A change is seen by the next turn, and only what changed is parsed again.
+//   - For the same skills the prompt's text is the same byte for byte.
+//   - No value of the environment is read beyond whether there is one, and none is shown.
+//
+// Limits: [MaxSkills], [MaxFile], [MaxFrontMatter], [MaxIndex] and [MaxAlways], each with what happens at it. The pages are as trusted as who may write the
+// workspace's skills/, which is admins: they stand in the system role.
+package skills
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Dir is where the skills of a workspace are.
+const Dir = "skills"
+
+// FileName is the page of a skill, in its directory.
+const FileName = "SKILL.md"
+
+const (
+	// MaxSkills is how many directories are looked at, the first by name; how many there are besides is said.
+	MaxSkills = 256
+	// MaxFile is the largest page, in bytes, front matter included. A larger one is an error of its skill.
+	MaxFile = 256 << 10
+	// MaxFrontMatter is the longest front matter, in bytes. A longer one is an error of its skill.
+	MaxFrontMatter = 16 << 10
+	// MaxIndex bounds the index in the prompt, in bytes. What has no room is left out, last names first, and a line says how many.
+	MaxIndex = 8 << 10
+	// MaxAlways bounds the pages in the prompt, in bytes. What has no room, in the order of names, is in the index only.
+	MaxAlways = 32 << 10
+)
+
+// Path is where a skill's page is in the workspace.
+func Path(name string) string { return Dir + "/" + name + "/" + FileName }
+
+// FrontMatter is what a skill says of itself.
+type FrontMatter struct {
+	Name        string // that of its directory: 1 to 64 of a-z, 0-9 and -, not first a -
+	Description string // what it does, and when to use it: one line of 1 to 1024 characters
+	Always      bool   // its page is in every prompt
+	Requires    Needs
+	Tools       []string // which tools its page speaks of; a hint, never a grant
+}
+
+// Needs are things that a skill cannot do without, each named once.
+type Needs struct {
+	Env   []string // variables of Corebot's environment that must be set and not empty
+	Tools []string // tools that Corebot must have
+}
+
+// None says that nothing is needed.
+func (n Needs) None() bool { return len(n.Env) == 0 && len(n.Tools) == 0 }
+
+// List names what is needed, for whoever runs Corebot.
+func (n Needs) List() []string {
+	all := []string{}
+	for _, name := range n.Env {
+		all = append(all, "env "+name)
+	}
+	for _, name := range n.Tools {
+		all = append(all, "tool "+name)
+	}
+	return all
+}
+
+func (n Needs) String() string { return strings.Join(n.List(), ", ") }
+
+// without is what is left of the needs when those that are there are taken away.
+func (n Needs) without(env, tool func(name string) bool) Needs {
+	return Needs{
+		Env:   slices.DeleteFunc(slices.Clone(n.Env), env),
+		Tools: slices.DeleteFunc(slices.Clone(n.Tools), tool),
+	}
+}
+
+// Skill is one directory of skills/, as it was found.
+type Skill struct {
+	FrontMatter       // only the name, which is the directory's, if there is an error
+	Missing     Needs // what it requires and is not there
+	Err         error // why it cannot be used; often with a hint
+	page        string
+	pageBytes   int
+}
+
+// Usable says whether a model may be shown it.
+func (s Skill) Usable() bool { return s.Err == nil && s.Missing.None() }
+
+// Found are the skills of a workspace.
+type Found struct {
+	Skills []Skill // sorted by name
+	More   int     // directories beyond the first [MaxSkills], which are not looked at
+}
+
+// oversight says that there is more than is looked at; empty: there is not.
+func (f Found) oversight() string {
+	if f.More == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s has %d directories, and only the first %d are looked at", Dir, MaxSkills+f.More, MaxSkills)
+}

@@ -1,0 +1,136 @@
+package skills
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
+)
+
+// Options of a [Store]. Zero means the default.
+type Options struct {
+	Env  func(name string) bool // whether a variable is set; those of this process that are not empty
+	Tool func(name string) bool // whether there is a tool; all are taken to be there
+	Log  zerolog.Logger         // the zero logger is silent
+}
+
+// Store reads the skills of a workspace. It is safe for use by several goroutines.
+type Store struct {
+	root   *rootfs.Root
+	dirs   *rootfs.Dirs
+	opts   Options
+	parsed *rootfs.Derived[Skill]
+
+	saying sync.Mutex
+	said   []string // what was last wrong, and is not said again
+}
+
+// New reads skills below a root. Nothing is read yet.
+func New(root *rootfs.Root, o Options) (*Store, error) {
+	if root == nil {
+		return nil, fmt.Errorf("%w: skills want a directory", corebot.ErrInvalid)
+	}
+	if o.Env == nil {
+		o.Env = func(name string) bool { return os.Getenv(name) != "" }
+	}
+	if o.Tool == nil {
+		o.Tool = func(string) bool { return true }
+	}
+	return &Store{root: root, dirs: rootfs.NewDirs(root, Dir, MaxSkills), opts: o, parsed: rootfs.NewDerived(root, parsed)}, nil
+}
+
+// parsed is a skill without its name. Only a page that belongs into every prompt is kept, if it has room there.
+func parsed(_ string, data []byte) (s Skill) {
+	var page string
+	if s.FrontMatter, page, s.Err = Parse(data); s.Always && len(page) <= MaxAlways {
+		s.page = page
+	}
+	s.pageBytes = len(page)
+	return s
+}
+
+// All gives the skills as they are now: a workspace without a directory for them has none. Directories without a page are none either. An error
+// is about that directory itself; those of its skills are theirs.
+func (s *Store) All() (Found, error) {
+	names, more, anew, err := s.dirs.Names()
+	if errors.Is(err, fs.ErrNotExist) {
+		return Found{}, nil
+	}
+	if err != nil {
+		return Found{}, corebot.WithHint(fmt.Errorf("read the skills: %w", err), "it is a directory of the workspace, and no link")
+	}
+	if anew {
+		s.forgetBut(names)
+	}
+	found := Found{More: more}
+	for _, name := range names {
+		if skill, ok := s.find(name); ok {
+			found.Skills = append(found.Skills, skill)
+		}
+	}
+	return found, nil
+}
+
+// forgetBut frees what is known of skills that are gone.
+func (s *Store) forgetBut(names []string) {
+	here := make(map[string]bool, len(names))
+	for _, name := range names {
+		here[Path(name)] = true
+	}
+	s.parsed.Keep(func(path string) bool { return here[path] })
+}
+
+// find gives one skill, whatever is wrong with it; ok says that there is a page by that name.
+func (s *Store) find(name string) (skill Skill, ok bool) {
+	skill, err := s.parsed.Get(Path(name), MaxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Skill{}, false
+	}
+	return s.judged(name, skill, err), true
+}
+
+// judged is a skill under the name of its directory, with what is missing for it or wrong with it.
+func (s *Store) judged(name string, skill Skill, err error) Skill {
+	switch {
+	case err != nil:
+		skill.Err = err
+	case skill.Err == nil && skill.Name != name:
+		skill.Err = corebot.WithHint(fmt.Errorf("%w: it is called %q and its directory %q", corebot.ErrInvalid, skill.Name, clip(name)), "the two must be the same")
+	}
+	if skill.Err != nil {
+		return Skill{FrontMatter: FrontMatter{Name: name}, Err: fmt.Errorf("skill %s: %w", clip(name), skill.Err)}
+	}
+	skill.Missing = skill.Requires.without(s.opts.Env, s.opts.Tool)
+	return skill
+}
+
+// Read gives one skill and its page, as they are now. One that is not there is [corebot.ErrNotFound]. What is wrong with it is the error; what
+// is missing for it is not.
+func (s *Store) Read(name string) (skill Skill, page string, err error) {
+	if !regexp.MustCompile(skillName).MatchString(name) {
+		return Skill{}, "", notFound(name)
+	}
+	data, err := s.root.ReadFile(Path(name), MaxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Skill{}, "", notFound(name)
+	}
+	if err == nil {
+		skill.FrontMatter, page, skill.Err = Parse(data)
+	}
+	skill = s.judged(name, skill, err)
+	if skill.Err != nil {
+		return Skill{}, "", skill.Err
+	}
+	return skill, page, nil
+}
+
+func notFound(name string) error {
+	return corebot.WithHint(fmt.Errorf("skill %q: %w", clip(name), corebot.ErrNotFound), "list the skills to see which there are")
+}

@@ -1,0 +1,68 @@
+package rootfs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+)
+
+// Dirs keeps the names of the directories in one directory, by the rule of [Cache]: whoever adds, removes, renames or exchanges an entry changes the
+// directory's own time. It is safe for use by several goroutines.
+type Dirs struct {
+	root  *Root
+	dir   string
+	limit int
+	now   func() time.Time
+
+	mu    sync.Mutex
+	info  fs.FileInfo // nil: nothing is kept
+	names []string
+	more  int
+}
+
+// NewDirs lists the directories of dir, the first limit of them by name. A path that cannot be one is an error of each [Dirs.Names].
+func NewDirs(r *Root, dir string, limit int) *Dirs {
+	return &Dirs{root: r, dir: dir, limit: limit, now: time.Now}
+}
+
+// Names returns the names of the directories as they are now, sorted; the caller must not change them. more is how many there are besides, and anew
+// says that they may be others than the last time. Links and special files are among them, so that nobody wonders where a linked directory went:
+// whatever is read below one is refused, and says what it is. To list anew reads all names, as [Root.List] does.
+func (d *Dirs) Names() (names []string, more int, anew bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, statErr := d.root.dir.Lstat(d.dir)
+	if statErr == nil && d.info != nil && sameDir(d.info, before) {
+		return d.names, d.more, false, nil
+	}
+	d.info = nil
+	names, more, err = d.root.dirs(d.dir, d.limit)
+	if err == nil && statErr == nil && d.now().Sub(changed(before)) >= settled {
+		d.info, d.names, d.more = before, names, more
+	}
+	return names, more, true, err
+}
+
+func sameDir(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && changed(a).Equal(changed(b)) && a.Mode() == b.Mode()
+}
+
+// dirs are the names of everything in a directory but plain files.
+func (r *Root) dirs(dir string, limit int) (names []string, more int, err error) {
+	clean, err := Clean(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	at, err := r.walk(clean, false)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list %s: %w", clean, err)
+	}
+	defer at.Close()
+	names, more, err = firstNames(at, "", limit, func(e fs.DirEntry) bool { return !e.Type().IsRegular() && nameable(e) })
+	if err != nil {
+		return nil, 0, fmt.Errorf("list %s: %w", clean, err)
+	}
+	return names, more, nil
+}
