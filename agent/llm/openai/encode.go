@@ -26,6 +26,7 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api
 		out.MaxTokens = r.MaxOutputTokens
 	}
 	attach := llm.NewAttacher(m.endpoint.Blobs, func(mediaType string) bool { return m.endpoint.Vision && isImage(mediaType) })
+	out.Messages = make([]api.ChatCompletionMessage, 0, len(r.Messages))
 	for _, msg := range r.Messages {
 		out.Messages = append(out.Messages, m.encodeMessage(ctx, msg, names, attach))
 	}

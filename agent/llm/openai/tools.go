@@ -72,24 +72,26 @@ func (c withField) Do(req *http.Request) (*http.Response, error) {
 	if len(c.field) == 0 {
 		return c.HTTPDoer.Do(req)
 	}
-	body, again := req.Body, req.GetBody
-	if req.Body, req.GetBody = c.insert(body), nil; again != nil {
-		req.GetBody = func() (io.ReadCloser, error) { // for a connection that turns out to be closed
-			body, err := again()
-			if err != nil {
-				return nil, err
-			}
-			return c.insert(body), nil
-		}
+	body, err := c.insert(req)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request: %w", err)
 	}
-	req.ContentLength += int64(len(c.field))
+	again := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil } // for a connection that turns out to be closed
+	req.Body, _ = again()
+	req.GetBody, req.ContentLength = again, int64(len(body))
 	return c.HTTPDoer.Do(req)
 }
 
-// insert reads a body that begins with a brace, and has a field of its own to follow.
-func (c withField) insert(body io.ReadCloser) io.ReadCloser {
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(io.LimitReader(body, 1), bytes.NewReader(c.field), body), body}
+// insert gives the body of a request, which begins with a brace and has a field of its own to follow, in one piece: net/http sends what is in memory
+// together with the header, and what it cannot see in pieces that it allocates.
+func (c withField) insert(req *http.Request) ([]byte, error) {
+	defer req.Body.Close() //nolint:errcheck // it was only read
+	var body bytes.Buffer
+	body.Grow(int(req.ContentLength) + len(c.field) + bytes.MinRead)
+	if _, err := io.CopyN(&body, req.Body, 1); err != nil {
+		return nil, err
+	}
+	body.Write(c.field)
+	_, err := body.ReadFrom(req.Body)
+	return body.Bytes(), err
 }
