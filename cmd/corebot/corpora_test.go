@@ -7,11 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,12 +36,12 @@ var (
 )
 
 // TestBadInputThroughEveryDoor sends every item through every door of a running Corebot whose model does all that it is told: the body, headers and
-// query of the webhook, the arguments of every tool in the hands of an admin, the terminal, the settings, the editing of dead letters, and what an MCP
-// server says. Nothing crashes, no door answers with a 5xx but 503, nothing outside the workspace is read or changed, nothing on this machine is
+// query of the webhook, the arguments of every tool in the hands of an admin, the terminal, the settings, the editing of dead letters, what MCP
+// clients send, over HTTP and as hosts of programs, and what an MCP server says. Nothing crashes, no door answers with a 5xx but 503, nothing outside the workspace is read or changed, nothing on this machine is
 // fetched from, and the model is shown nothing that is hidden or forged.
 func TestBadInputThroughEveryDoor(t *testing.T) {
 	items := badItems(t, *corporaFile, *corporaItems)
-	f := openFort(t, items)
+	f, opened := openFort(t, items), 0
 	for _, door := range []struct {
 		name string
 		send func()
@@ -58,14 +56,20 @@ func TestBadInputThroughEveryDoor(t *testing.T) {
 		{"control socket", f.each(f.asOperation)},
 		{"tool arguments", f.asArguments},
 		{"terminal", f.atTheTerminal},
+		{"MCP over HTTP", f.fromWebClients},
+		{"MCP over stdio", f.fromHosts},
 		{"MCP server", f.fromAServer},
 	} {
 		if !strings.Contains(door.name, *corporaDoor) {
 			continue
 		}
+		opened++
 		began := time.Now()
 		door.send()
 		t.Logf("%-16s %d items in %v", door.name, len(items), time.Since(began).Round(time.Millisecond))
+	}
+	if opened == 0 {
+		t.Errorf("no door has %q in its name", *corporaDoor)
 	}
 	f.requireUnharmed()
 }
@@ -90,7 +94,7 @@ const theSecret = "SECRET-OF-THE-OPERATOR"
 
 func openFort(t *testing.T, items []string) *fort {
 	t.Helper()
-	f := &fort{items: items, fetched: new(atomic.Int64), http: &http.Client{Timeout: 2 * patience}, home2: t.TempDir()}
+	f := &fort{items: items, fetched: new(atomic.Int64), http: &http.Client{Timeout: 2 * patience, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, home2: t.TempDir()}
 	private := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		f.fetched.Add(1)
 		_, _ = io.WriteString(w, theSecret)
@@ -106,7 +110,7 @@ func openFort(t *testing.T, items []string) *fort {
 	f.service = &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: []string{
 		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none", "COREBOT_LOG_LEVEL=error",
 		"COREBOT_TOOLS_SHELL_ENABLED=true", "COREBOT_TOOLS_SHELL_ALLOW=echo", "COREBOT_APPROVALS_MODE=never", "COREBOT_TOOLS_WEB_ALLOWED_PORTS=80,443," + port,
-		"COREBOT_BUS_MAX_ATTEMPTS=1", "COREBOT_LOG_LEVEL=info",
+		"COREBOT_BUS_MAX_ATTEMPTS=1", "COREBOT_LOG_LEVEL=info", "COREBOT_MCP_SERVE_HTTP=true", "COREBOT_MCP_SERVE_MAX_WAIT=10s",
 	}}
 	f.output("init", "--webhook")
 	furnish(t, f.home)
@@ -154,133 +158,6 @@ func (f *fort) each(send func(string, int)) func() {
 			})
 		}
 		wg.Wait()
-	}
-}
-
-func (f *fort) asBody(item string, _ int) { f.post(item, nil) }
-
-func (f *fort) asField(item string, i int) {
-	m := map[string]any{"id": fmt.Sprint("field ", i), "chatId": fmt.Sprint("fields ", i%200), "senderId": "eve", "content": "die " + item}
-	name := []string{"content", "id", "chatId", "senderId", "metadata", item}[i%6]
-	m[name] = item
-	if name == "metadata" {
-		m[name] = map[string]string{item: item}
-	}
-	body, err := json.Marshal(m)
-	if err != nil {
-		f.t.Errorf("%q: %v", item, err)
-	}
-	f.post(string(body), nil)
-}
-
-// post sends a body and tries again as a caller should.
-func (f *fort) post(body string, header http.Header) {
-	for tries := 0; ; tries++ {
-		r, err := http.NewRequest(http.MethodPost, "http://"+f.addr+"/webhook", strings.NewReader(body))
-		if err != nil {
-			f.t.Error(err)
-			return
-		}
-		r.Header.Set("Authorization", "Bearer "+f.token)
-		r.Header.Set("Content-Type", "application/json")
-		maps.Copy(r.Header, header)
-		status := f.do(r, body)
-		if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable || tries > 400 {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-func (f *fort) do(r *http.Request, item string) int {
-	answer, err := f.http.Do(r)
-	if err != nil {
-		f.t.Errorf("%.100q: %v", item, err)
-		return 0
-	}
-	defer answer.Body.Close() //nolint:errcheck // only read
-	text, err := io.ReadAll(io.LimitReader(answer.Body, 8<<20))
-	f.judge(answer.StatusCode, string(text), item, err)
-	return answer.StatusCode
-}
-
-func (f *fort) judge(status int, text, item string, err error) {
-	if err != nil || status >= 500 && status != http.StatusServiceUnavailable || strings.Contains(text, theSecret) || strings.Contains(text, f.token) || strings.Contains(text, "goroutine ") {
-		f.t.Errorf("%.100q is answered %d %.300q, %v", item, status, text, err)
-	}
-}
-
-// asHeader writes an item into a request byte for byte, in one of its headers or its first line.
-func (f *fort) asHeader(item string, i int) {
-	item = item[:min(len(item), 8<<10)]
-	head := func(target, host, authorization string, more ...string) string {
-		return "POST " + target + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nAuthorization: " + authorization + "\r\n" + strings.Join(more, "\r\n") + "\r\nContent-Length: 2\r\n\r\n{}"
-	}
-	bearer := "Bearer " + f.token
-	request := []string{
-		head("/webhook", f.addr, item),
-		head("/webhook", item, bearer),
-		head("/webhook", f.addr, bearer, "Content-Type: "+item),
-		head("/webhook", f.addr, "x", "webhook-id: "+item, "webhook-timestamp: "+item, "webhook-signature: "+item),
-		head("/webhook", f.addr, bearer, "X-Forwarded-For: "+item, "Forwarded: "+item, "Origin: "+item),
-		head(item, f.addr, bearer),
-		head("/webhook", f.addr, bearer, "Content-Encoding: "+item, "Last-Event-ID: "+item, item+": x"),
-	}[i%7]
-	f.write(f.addr, request, item, true)
-}
-
-// write sends bytes to a listener and reads what it answers. Where nothing else can come, it says so.
-func (f *fort) write(addr, request, item string, whole bool) {
-	c, err := net.DialTimeout("tcp", addr, patience)
-	if err != nil {
-		f.t.Error(err)
-		return
-	}
-	defer c.Close() //nolint:errcheck // only read
-	_ = c.SetDeadline(time.Now().Add(2 * patience))
-	_, _ = io.WriteString(c, request) // it may be refused before it is whole
-	if tcp, ok := c.(*net.TCPConn); ok && whole {
-		_ = tcp.CloseWrite()
-	}
-	answer, err := io.ReadAll(io.LimitReader(c, 1<<20))
-	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		f.t.Errorf("%.100q in a header is not answered", item)
-	}
-	for line := range strings.Lines(string(answer)) {
-		var status int
-		if n, _ := fmt.Sscanf(line, "HTTP/1.1 %d", &status); n == 1 && status != http.StatusNotImplemented { // net/http's word for a transfer coding
-			f.judge(status, string(answer), item, nil)
-		}
-	}
-}
-
-// asScrape asks the listener of observability, by path, query and headers.
-func (f *fort) asScrape(item string, i int) {
-	item = item[:min(len(item), 8<<10)]
-	get := func(target, host, header string) string {
-		return "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + header + "\r\n\r\n"
-	}
-	page := []string{"/status", "/metrics", "/ready", "/health"}[i%4]
-	f.write(f.metrics, []string{
-		get(page+"?"+url.QueryEscape(item), f.metrics, "Accept: "+item),
-		get("/"+url.PathEscape(item), f.metrics, "Accept-Encoding: "+item),
-		get(item, f.metrics, "Origin: "+item),
-		get(page, item, "X-Forwarded-Host: "+item),
-		get(page, f.metrics, "Authorization: "+item),
-	}[i%5], item, false) // to /status, a caller who says no more has gone
-}
-
-func (f *fort) asQuery(item string, i int) {
-	escaped := url.QueryEscape(item[:min(len(item), 3<<10)])
-	query := []string{"chatId=" + escaped, "chatId=a&after=" + escaped, "chatId=a&limit=" + escaped, "chatId=a&" + escaped + "=1", escaped, "chatId=" + escaped + "&chatId=b"}[i%6]
-	for _, path := range []string{"/webhook/outbound?", "/webhook?"} {
-		r, err := http.NewRequest(http.MethodGet, "http://"+f.addr+path+query, nil)
-		if err != nil {
-			f.t.Error(err)
-			return
-		}
-		r.Header.Set("Authorization", "Bearer "+f.token)
-		f.do(r, item)
 	}
 }
 
@@ -428,7 +305,13 @@ func (f *fort) requireUnharmed() {
 func (f *fort) endCleanly() {
 	f.t.Helper()
 	f.terminate()
-	log, err := os.ReadFile(f.log)
+	f.requireOrdinaryLog(f.log)
+}
+
+// requireOrdinaryLog: a log has neither a panic nor what a terminal obeys, and no secret.
+func (f *fort) requireOrdinaryLog(path string) {
+	f.t.Helper()
+	log, err := os.ReadFile(path)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -437,5 +320,8 @@ func (f *fort) endCleanly() {
 	}
 	if strings.ContainsFunc(string(log), func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
 		f.t.Error("the log has what a terminal obeys")
+	}
+	if strings.Contains(string(log), f.token) || strings.Contains(string(log), theSecret) {
+		f.t.Error("the log has a secret")
 	}
 }

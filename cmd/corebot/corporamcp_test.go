@@ -208,15 +208,7 @@ func (s *itemServer) result(n int) string {
 	case 7:
 		return `"error":{"code":-32000,"message":` + item + `,"data":` + item + `}`
 	}
-	return `"result":` + s.raw(n)
-}
-
-// raw is the item itself where it is JSON, else a text.
-func (s *itemServer) raw(n int) string {
-	if item := s.items[n]; json.Valid([]byte(item)) && !strings.ContainsAny(item, "\r\n") {
-		return item
-	}
-	return quoted(s.items[n])
+	return `"result":` + jsonOf(s.items[n])
 }
 
 // tools are the next list: tools that are made of four items each, and one that gives items. After the last of them another says so.
@@ -238,8 +230,8 @@ func (s *itemServer) tool(n int) string {
 	schema := []string{
 		`{"type":"object","description":` + at(2) + `,"properties":{` + at(3) + `:{"type":"string","description":` + at(2) + `,"enum":[` + at(3) + `]}}}`,
 		`{"type":"object","required":[` + at(2) + `],"$defs":{` + at(3) + `:{"type":"string"}},"properties":{"x":{"pattern":` + at(2) + `,"default":` + at(3) + `}}}`,
-		`{"type":"object","properties":{"x":{"const":` + s.raw((n+2)%len(s.items)) + `},"y":{"$ref":` + at(3) + `}}}`,
-		s.raw((n + 3) % len(s.items)),
+		`{"type":"object","properties":{"x":{"const":` + jsonOf(s.items[(n+2)%len(s.items)]) + `},"y":{"$ref":` + at(3) + `}}}`,
+		jsonOf(s.items[(n+3)%len(s.items)]),
 	}[n/itemsPerTool%4]
 	return `{"name":` + at(0) + `,"title":` + at(1) + `,"description":` + at(1) + `,"annotations":{"title":` + at(2) + `},"inputSchema":` + schema + `}`
 }

@@ -57,7 +57,7 @@ func (s *Service) Tools(ctx context.Context) ([]Tool, error) {
 // Call implements [Backend].
 func (s *Service) Call(ctx context.Context, c Call) (Result, error) {
 	if len(c.Key) > maxKey {
-		return Result{Text: fmt.Sprintf("invalid_args: the idempotency key has %d bytes, the limit is %d", len(c.Key), maxKey), Failed: true}, nil
+		return s.refuse(ctx, c, fmt.Sprintf("the idempotency key has %d bytes, the limit is %d", len(c.Key), maxKey))
 	}
 	if len(c.Args) == 0 || string(c.Args) == "null" {
 		c.Args = json.RawMessage("{}")

@@ -56,7 +56,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if begins(body) {
+	head, _ := headOf(body)
+	if head.strange() {
+		refuseMessage(w, strangeText)
+		return
+	}
+	if head.Method == string(mcp.MethodInitialize) {
 		h.beginning.Lock()
 		defer h.beginning.Unlock()
 		if !h.sessions.room() {
@@ -69,12 +74,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.inner.ServeHTTP(w, r)
 }
 
-// begins says whether a body asks for a session.
-func begins(body []byte) bool {
-	var head struct {
-		Method string `json:"method"`
-	}
-	return json.Unmarshal(body, &head) == nil && head.Method == string(mcp.MethodInitialize)
+// refuseMessage answers what is no request as the library does.
+func refuseMessage(w http.ResponseWriter, why string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	_ = json.NewEncoder(w).Encode(refusal(nil, mcp.INVALID_REQUEST, why)) // an answer that cannot be delivered is nobody's loss
 }
 
 // EndSessions ends all sessions: the credential that they were begun with is gone. Clients begin new ones.

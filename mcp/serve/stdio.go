@@ -93,11 +93,12 @@ const busyCode = -32000
 
 // take handles one message. A request gets a goroutine, so that a call that waits holds up none behind it; the others are quick.
 func (c *conversation) take(line []byte) {
-	var head struct {
-		ID     any    `json:"id"`
-		Method string `json:"method"`
-	}
-	if json.Unmarshal(line, &head) != nil || head.ID == nil || head.Method == string(mcp.MethodInitialize) {
+	head, ok := headOf(line)
+	switch {
+	case head.strange():
+		c.write(refusal(nil, mcp.INVALID_REQUEST, strangeText))
+		return
+	case !ok || head.ID == nil || head.Method == string(mcp.MethodInitialize):
 		c.answer(line, head.ID)
 		return
 	}

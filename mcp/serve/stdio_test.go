@@ -149,6 +149,25 @@ func TestLinesThatAreNoMessagesHurtNobody(t *testing.T) {
 	})
 }
 
+// What JSON-RPC does not know for an id would come back as one that no client could make out.
+func TestAnIDIsATextOrANumber(t *testing.T) {
+	within(t, rigOptions{}, func(t *testing.T, r *rig) {
+		w := r.dial().hello()
+		for _, id := range []string{`{}`, `{"a":1}`, `[1]`, `true`} {
+			w.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
+			if m := w.hear(); m.Error == nil || m.Error.Code != -32600 || m.ID != nil {
+				t.Errorf("the id %s is answered %+v", id, m)
+			}
+		}
+		for id, want := range map[string]any{`"x"`: "x", `-7`: -7., `0.5`: .5} {
+			w.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
+			if m := w.hear(); m.Error != nil || m.ID != want {
+				t.Errorf("the id %s is answered %+v", id, m)
+			}
+		}
+	})
+}
+
 func TestALineWithoutEndCostsNoMemory(t *testing.T) {
 	within(t, rigOptions{server: serve.ServerOptions{MaxLine: 1 << 16}}, func(t *testing.T, r *rig) {
 		w := r.dial().hello()

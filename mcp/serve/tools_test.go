@@ -261,7 +261,14 @@ func TestArgumentsThatMeanNothingAreRefused(t *testing.T) {
 		} {
 			r.refused(serve.Call{Tool: c.tool, Args: json.RawMessage(c.args)})
 		}
-		r.refused(serve.Call{Tool: "chat_list", Key: long(513)})
+		before := len(r.audit())
+		r.refused(serve.Call{Tool: "chat_list", Key: long(513), Args: json.RawMessage(`{"channel":"cli"}`)})
+		r.refused(serve.Call{Tool: long(513), Key: long(513)})
+		rows := r.audit()
+		if row := rows[1]; len(rows) != before+2 || row.Tool != "chat.list" || row.Outcome != corebot.OutcomeInvalidArgs || row.Entry != corebot.EntryClient ||
+			row.Role != corebot.RoleNormal || row.Args != `{"channel":"cli"}` || rows[0].Tool != long(128) {
+			t.Errorf("calls with a long key left %+v", rows[:len(rows)-before])
+		}
 		if lives, err := r.Lives.Find(t.Context(), "a\nb"); len(lives) != 0 || err != nil {
 			t.Errorf("something came in: %v %v", lives, err)
 		}

@@ -229,6 +229,17 @@ func TestThousandsOfSessionsStayBounded(t *testing.T) {
 	}
 }
 
+func TestAnIDThatIsNeitherTextNorNumberIsRefusedOverHTTP(t *testing.T) {
+	w := newWeb(t, rigOptions{}, serve.WebOptions{})
+	session := w.session()
+	for _, id := range []string{`{}`, `[1]`, `true`} {
+		answer := w.post(`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`, session)
+		if body := read(t, answer); answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"id":null`) || !strings.Contains(body, "-32600") {
+			t.Errorf("the id %s is answered %d %s", id, answer.StatusCode, body)
+		}
+	}
+}
+
 func TestASessionInUseMakesNoRoom(t *testing.T) {
 	model := newGate()
 	w := newWeb(t, rigOptions{kit: apptest.Options{Model: model}}, serve.WebOptions{MaxSessions: 1})
