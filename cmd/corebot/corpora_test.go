@@ -36,7 +36,7 @@ var (
 )
 
 // TestBadInputThroughEveryDoor sends every item through every door of a running Corebot whose model does all that it is told: the body, headers and
-// query of the webhook, the arguments of every tool in the hands of an admin, the terminal, the settings, the editing of dead letters, what MCP
+// query of the webhook, the arguments of every tool in the hands of an admin, the terminal, the settings, pages of skills, the editing of dead letters, what MCP
 // clients send, over HTTP and as hosts of programs, and what an MCP server says. Nothing crashes, no door answers with a 5xx but 503, nothing outside the workspace is read or changed, nothing on this machine is
 // fetched from, and the model is shown nothing that is hidden or forged.
 func TestBadInputThroughEveryDoor(t *testing.T) {
@@ -55,6 +55,7 @@ func TestBadInputThroughEveryDoor(t *testing.T) {
 		{"dead letters", f.asEdits},
 		{"control socket", f.each(f.asOperation)},
 		{"tool arguments", f.asArguments},
+		{"skills", f.asSkills},
 		{"terminal", f.atTheTerminal},
 		{"MCP over HTTP", f.fromWebClients},
 		{"MCP over stdio", f.fromHosts},
