@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -60,7 +61,15 @@ func (h *handler) fromPage(r *http.Request) *problem {
 }
 
 func (h *handler) unknown(w http.ResponseWriter, r *http.Request) int {
-	return refuse(http.StatusNotFound, "there are %s, %s and %s", pathPost, pathOutbound, pathStream).write(w, hasBody(r))
+	there := []string{pathPost, pathOutbound, pathStream}
+	if h.opts.Guest != nil {
+		there = append(there, pathGuest)
+	}
+	p := refuse(http.StatusNotFound, "there are %s", strings.Join(there, ", "))
+	if r.URL.Path == pathGuest {
+		p = refuse(http.StatusNotFound, "MCP clients are not served here: mcp.serve.http is not set")
+	}
+	return p.write(w, hasBody(r))
 }
 
 func (h *handler) wrongMethod(w http.ResponseWriter, r *http.Request) int {

@@ -90,6 +90,7 @@ func TestARequestThatIsNotForTheWebhookIsRefused(t *testing.T) {
 			{"GET", "/", 404, ""},
 			{"GET", "/debug/pprof/", 404, ""},
 			{"POST", "/Webhook", 404, ""},
+			{"POST", "/mcp", 404, ""},
 		} {
 			got := f.do(f.request(c.method, c.path, strings.NewReader(goodBody)))
 			if got.header.Get("Allow") != c.allow {
@@ -108,6 +109,22 @@ func TestARequestThatIsNotForTheWebhookIsRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestAnAddressThatIsNoneSaysWhatThereIs(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		wantProblem(t, f.get("/"), 404, "/webhook, /webhook/outbound, /webhook/stream")
+		wantProblem(t, f.get("/mcp"), 404, "mcp.serve.http")
+		f.opts.Guest = silent{}
+		wantProblem(t, f.get("/"), 404, "/webhook/stream, /mcp")
+	})
+}
+
+// silent is a guest that answers nothing.
+type silent struct{}
+
+func (silent) ServeHTTP(http.ResponseWriter, *http.Request) {}
+func (silent) EndSessions()                                 {}
 
 func TestOnlyPlainJSONIsRead(t *testing.T) {
 	within(t, func(t *testing.T) {
