@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/storage"
 )
 
 // fsyncs is how many appends a round of [fsyncP50] times.
@@ -43,6 +44,22 @@ func fsyncP50(ctx context.Context, dir string) (ms float64, err error) {
 		times = append(times, time.Since(started))
 	}
 	return times.quantile(0.5), nil
+}
+
+// measureMachine appends what a commit and the engine cost here at best: the median of an fsync, and how many pairs of rows with bodies of so many
+// bytes are inserted per second.
+func measureMachine(ctx context.Context, parent string, pairs, bodyBytes int, fsync, raw *Series) error {
+	p50, err := fsyncP50(ctx, parent)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(parent, "raw-")
+	if err != nil {
+		return fmt.Errorf("measure raw inserts: %w", err)
+	}
+	perSecond, err := storage.Ceiling(ctx, dir, pairs, bodyBytes)
+	*fsync, *raw = append(*fsync, p50), append(*raw, perSecond)
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // freeBytes is what an ordinary user may still write to the file system of a directory.

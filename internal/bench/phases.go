@@ -3,11 +3,9 @@ package bench
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/storage"
 )
 
 // phase is one part of a round.
@@ -27,17 +25,7 @@ var phases = [...]phase{
 
 // machine measures what everything else is compared with.
 func (b *busBench) machine(ctx context.Context) error {
-	fsync, err := fsyncP50(ctx, b.dir)
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp(b.dir, "raw-")
-	if err != nil {
-		return err
-	}
-	raw, err := storage.Ceiling(ctx, dir, b.opts.Messages, b.opts.Bytes)
-	b.fsync, b.raw = append(b.fsync, fsync), append(b.raw, raw)
-	return errors.Join(err, os.RemoveAll(dir))
+	return measureMachine(ctx, b.dir, b.opts.Messages, b.opts.Bytes, &b.fsync, &b.raw)
 }
 
 // onEmpty runs fn with an empty bus.

@@ -18,6 +18,7 @@ const (
 	PerSecond    Unit = iota // whole
 	Milliseconds             // to a microsecond
 	Ratio                    // and other small numbers: to a thousandth
+	Share                    // of the ceiling, which may be far away: to three digits
 	Bytes                    // whole in JSON, MiB for people
 )
 
@@ -60,7 +61,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	for _, f := range r.Figures {
 		o.field(f.Name, f.Unit.number(f.Series.Median()))
 		if f.OfCeiling != nil {
-			o.field(strings.TrimSuffix(f.Name, "_per_s")+"_of_raw", Ratio.number(f.OfCeiling.Median()))
+			o.field(strings.TrimSuffix(f.Name, "_per_s")+"_of_raw", Share.number(f.OfCeiling.Median()))
 		}
 	}
 	for _, s := range r.Settings {
@@ -128,8 +129,11 @@ func (u Unit) number(v float64) any {
 		return nil
 	}
 	scale := 1.0
-	if u == Milliseconds || u == Ratio {
-		scale = 1000
+	switch u {
+	case Milliseconds, Ratio:
+		scale = 1_000
+	case Share:
+		scale = 100_000
 	}
 	return math.Round(v*scale) / scale
 }
@@ -145,6 +149,8 @@ func (u Unit) text(v float64) string {
 		return fmt.Sprintf("%.3f ms", v)
 	case u == Bytes:
 		return fmt.Sprintf("%.1f MiB", v/(1<<20))
+	case u == Share:
+		return fmt.Sprintf("%.3g", v)
 	}
 	return fmt.Sprintf("%.2f", v)
 }
@@ -186,7 +192,7 @@ func (r Report) Print(w io.Writer) error {
 	for _, f := range r.Figures {
 		share := ""
 		if f.OfCeiling != nil {
-			share = Ratio.text(f.OfCeiling.Median())
+			share = Share.text(f.OfCeiling.Median())
 		}
 		row(f.Label, f.Unit.text(f.Series.Median()), f.Unit.text(lowest(f.Series)), f.Unit.text(highest(f.Series)), f.Target.text(f.Unit), share)
 	}

@@ -128,3 +128,9 @@ func TestThousandsAreGrouped(t *testing.T) {
 		}
 	}
 }
+
+func TestAShareThatIsSmallKeepsItsDigits(t *testing.T) {
+	if text, number := Share.text(0.012345), Share.number(0.012345); text != "0.0123" || number != 0.01235 {
+		t.Errorf("0.012345 is written %q and %v", text, number)
+	}
+}

@@ -17,7 +17,7 @@ type TurnOptions struct {
 	Clients  int // at once, each with one chat at a time
 	Single   int // messages of the idle phase, one at a time
 	Rounds   int
-	Dir      string       // where the program keeps its home, for the fsync latency beside the figures
+	Dir      string       // where the program keeps its home, for what the machine can do beside the figures; the working directory
 	Progress func(string) // told what is done, a line each; may be nil
 }
 
@@ -55,7 +55,8 @@ type turnBench struct {
 
 	turns, sharing, crowdedCommits, cpu Series // crowded
 	added50, added99, model50           Series // idle
-	commits, rows, idleCommits, fsync50 Series
+	commits, rows, idleCommits          Series
+	fsync, raw                          Series // of the machine
 }
 
 // Turn measures the whole way, from POST /webhook to the reply that can be read at /webhook/outbound:
@@ -84,7 +85,7 @@ func (b *turnBench) measure(ctx context.Context) (Report, error) {
 		for _, part := range []struct {
 			name string
 			run  func(ctx context.Context, prefix string) error
-		}{{"crowded", b.crowded}, {"idle", b.idle}} {
+		}{{"fsync and raw inserts", b.machine}, {"crowded", b.crowded}, {"idle", b.idle}} {
 			b.tell("round %d of %d: %s", n+1, b.opts.Rounds, part.name)
 			if err := part.run(ctx, fmt.Sprintf("%s-%d-%s", run, n, part.name)); err != nil {
 				return Report{}, fmt.Errorf("%s: %w", part.name, err)
@@ -98,6 +99,14 @@ func (b *turnBench) tell(format string, args ...any) {
 	if b.opts.Progress != nil {
 		b.opts.Progress(fmt.Sprintf(format, args...))
 	}
+}
+
+// rawBytes is how long the bodies of raw inserts are: those of the workload that `bench bus` has.
+const rawBytes = 512
+
+// machine measures what turns are compared with.
+func (b *turnBench) machine(ctx context.Context, _ string) error {
+	return measureMachine(ctx, cmp.Or(b.opts.Dir, "."), b.opts.Messages, rawBytes, &b.fsync, &b.raw)
 }
 
 // crowded measures turns per second, and how many operations the store put into one commit meanwhile.
@@ -136,10 +145,6 @@ const perChat = 10
 
 // idle measures what Corebot adds to the model's own time, and what a turn commits.
 func (b *turnBench) idle(ctx context.Context, prefix string) error {
-	fsync, err := fsyncP50(ctx, cmp.Or(b.opts.Dir, "."))
-	if err != nil {
-		return err
-	}
 	own, err := watchIdle(ctx, b.program.Metrics, b.idleTime)
 	if err != nil {
 		return err
@@ -155,7 +160,6 @@ func (b *turnBench) idle(ctx context.Context, prefix string) error {
 	after, err := quiet(ctx, b.program.Metrics, b.quietPause)
 	commits, rows := own.perTurn(before, after, after.at.Sub(before.at).Seconds(), b.opts.Single)
 	b.commits, b.rows, b.idleCommits = append(b.commits, commits), append(b.rows, rows), append(b.idleCommits, own.commits)
-	b.fsync50 = append(b.fsync50, fsync)
 	b.added50, b.added99 = append(b.added50, added.quantile(0.5)), append(b.added99, added.quantile(0.99))
 	b.model50 = append(b.model50, model.quantile(0.5))
 	return err
@@ -248,7 +252,7 @@ func (b *turnBench) report() Report {
 			grouped(int64(o.Messages)), grouped(int64(o.Chats)), o.Clients, grouped(int64(o.Single)), o.Rounds),
 		Settings: []Setting{{"messages", o.Messages}, {"chats", o.Chats}, {"clients", o.Clients}, {"single", o.Single}, {"rounds", o.Rounds}},
 		Figures: []Figure{
-			{Name: "turns_per_s", Label: "accepted and answered", Series: b.turns, Target: Target{Value: 3_000}},
+			{Name: "turns_per_s", Label: "accepted and answered", Series: b.turns, Target: Target{Value: 3_000}, OfCeiling: b.turns.over(b.raw)},
 			{Name: "added_p50_ms", Label: "added to the model p50, idle", Unit: Milliseconds, Series: b.added50, Target: Target{Value: 3, AtMost: true}},
 			{Name: "added_p99_ms", Label: "added to the model p99, idle", Unit: Milliseconds, Series: b.added99},
 			{Name: "commits_per_turn", Label: "commits of a turn, idle", Unit: Ratio, Series: b.commits, Target: Target{Value: 4, AtMost: true}},
@@ -258,7 +262,8 @@ func (b *turnBench) report() Report {
 			{Name: "crowded_operations_per_commit", Label: "operations of a commit, crowded", Unit: Ratio, Series: b.sharing},
 			{Name: "idle_commits_per_s", Label: "commits by itself, per second", Unit: Ratio, Series: b.idleCommits},
 			{Name: "model_p50_ms", Label: "the model's own time p50, idle", Unit: Milliseconds, Series: b.model50},
-			{Name: "fsync_p50_ms", Label: "fsync of 4 KiB p50", Unit: Milliseconds, Series: b.fsync50},
+			{Name: "fsync_p50_ms", Label: "fsync of 4 KiB p50", Unit: Milliseconds, Series: b.fsync},
+			{Name: "raw_insert_per_s", Label: "raw inserts of two rows", Series: b.raw},
 		},
 	}
 }

@@ -142,7 +142,7 @@ func TestATurnReportCountsWhatTheProgramDid(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"turns_per_s", "cpu_ms_per_turn", "added_p50_ms", "added_p99_ms", "model_p50_ms", "fsync_p50_ms"} {
+	for _, key := range []string{"turns_per_s", "cpu_ms_per_turn", "added_p50_ms", "added_p99_ms", "model_p50_ms", "fsync_p50_ms", "raw_insert_per_s", "turns_of_raw"} {
 		if v, ok := got[key].(float64); !ok || v <= 0 {
 			t.Errorf("%s is %v", key, got[key])
 		}
