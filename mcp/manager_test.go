@@ -287,7 +287,7 @@ func TestFiftyBadFilesUnderLoadCostNoCall(t *testing.T) {
 			ended <- struct{}{}
 		}()
 	}
-	for i := range 50 {
+	for i := 0; i < 50 || calls.Load() < 50; i++ {
 		r.writeText(badFiles()[i%len(badFiles())])
 		if o, err := r.manager.Reload(t.Context()); err == nil || o.FileError == "" || len(o.Servers) != 1 {
 			t.Errorf("file %d: %v, %+v", i, err, o)
@@ -297,7 +297,7 @@ func TestFiftyBadFilesUnderLoadCostNoCall(t *testing.T) {
 	for range 4 {
 		<-ended
 	}
-	if bad.Load() > 0 || calls.Load() < 50 {
+	if bad.Load() > 0 {
 		t.Errorf("%d of %d calls failed", bad.Load(), calls.Load())
 	}
 	if s := r.status("one"); !s.Since.Equal(since) {

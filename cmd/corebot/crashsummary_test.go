@@ -37,12 +37,12 @@ func TestKilledDuringASummaryATurnGivesOneReplyAndShowsIt(t *testing.T) {
 				return twoNotes(r)
 			}))
 			t.Cleanup(model.Close)
-			c := &crash{t: t, binary: binary, home: t.TempDir(), model: model.URL + "/v1", env: []string{"COREBOT_LLM_CONTEXT_TOKENS=20000"}}
+			c := &crash{t: t, binary: binary, home: t.TempDir(), model: model.URL + "/v1", env: []string{"COREBOT_LLM_CONTEXT_TOKENS=30000"}}
 			c.talkAtLength()
 			if n := made.Load(); n != 0 {
 				t.Fatalf("%d summaries were made before the crash", n)
 			}
-			c.env = []string{"COREBOT_LLM_CONTEXT_TOKENS=9000"} // what was said has no room any more
+			c.env = []string{"COREBOT_LLM_CONTEXT_TOKENS=11000"} // what was said has no room any more
 			c.killedAt(point)
 			c.checkAfterRestart(point)
 			if n := made.Load(); n != want {
