@@ -35,6 +35,7 @@ func bombs() map[string]string {
 		"colons": "a: " + same("a: "), "brackets with a key each": "a: " + same("[a: "), "steps": lines(func(i int) string { return strings.Repeat(" ", i) + "k:\n" }),
 		"steps of dashes": lines(func(i int) string { return strings.Repeat(" ", i) + "-\n" }), "quotes": same(`"`), "apostrophes": same("'"), "commas": "a: [" + same(","), "a long list": "a: [" + same("a,") + "]",
 		"many keys": lines(func(i int) string { return fmt.Sprintf("k%d: 1\n", i) }), "anchors": same("&a "), "tags": same("!a "), "aliases": same("*a "), "documents": same("--- a\n"),
+		"a block of nothing": "name: tea\ndescription: x\na: |\n" + same("\n"), "a block of lone carriage returns": "name: tea\ndescription: x\na: |\n" + same("\r"),
 		"a long block": "a: |\n" + same("  x\n"), "a long folded text": "a: >\n" + same("  x\n\n"), "escapes": `a: "` + same(`\x41`) + `"`, "comments": same("#\n"), "line ends": same("\n"), "carriage returns": same("\r"), "tabs": same("\t"),
 	}
 }

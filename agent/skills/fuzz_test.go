@@ -27,7 +27,7 @@ func FuzzFrontMatter(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	for _, bomb := range []string{"laughs", "an alias of itself", "brackets", "steps", "escapes", "a long folded text"} {
+	for _, bomb := range []string{"laughs", "an alias of itself", "brackets", "steps", "escapes", "a long folded text", "a block of nothing"} {
 		f.Add([]byte("---\n" + bombs()[bomb] + "\n---\n"))
 	}
 	name := regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)

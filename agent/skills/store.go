@@ -61,6 +61,7 @@ func parsed(_ string, data []byte) (s Skill) {
 func (s *Store) All() (Found, error) {
 	names, more, anew, err := s.dirs.Names()
 	if errors.Is(err, fs.ErrNotExist) {
+		s.forgetBut(nil)
 		return Found{}, nil
 	}
 	if err != nil {

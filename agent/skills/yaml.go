@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -15,6 +16,9 @@ import (
 
 // maxDepth is how deep front matter may be nested. That of a metadata key of another program is deeper than ours.
 const maxDepth = 16
+
+// maxLines is how many lines front matter may have: the scanner looks at all of a block text again with each of its lines.
+const maxLines = 400
 
 // entry is a key and what stands behind it.
 type entry struct {
@@ -53,6 +57,9 @@ func contained(parse func() ([]entry, error)) (entries []entry, err error) {
 
 // tokenize gives the words of YAML, and refuses, before anything is built of them, those by which a small text becomes a large value.
 func tokenize(front string) (token.Tokens, error) {
+	if n := strings.Count(front, "\n") + strings.Count(front, "\r"); n > maxLines {
+		return nil, fmt.Errorf("%w: it has %d lines, the limit is %d", corebot.ErrTooLarge, n, maxLines)
+	}
 	var s scanner.Scanner
 	s.Init(front)
 	var all token.Tokens

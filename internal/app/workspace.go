@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -35,6 +36,9 @@ func openWorkspace(dir string) (*notes, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("make the workspace: %w", err), hint)
 	}
+	if err := apart(dir, filepath.Dir(dir), DataDir(filepath.Dir(dir))); err != nil {
+		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err), fmt.Sprintf("let %s be a directory, or a link to one, that has nothing of Corebot's own in it", dir))
+	}
 	root, err := rootfs.New(dir)
 	if err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err), hint)
@@ -54,6 +58,27 @@ func openWorkspace(dir string) (*notes, error) {
 		}
 	}
 	return n, nil
+}
+
+// apart refuses a directory, where it really is, that has one of others in it: whatever is in the workspace, tools may read and write.
+func apart(dir string, others ...string) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		at, err := filepath.EvalSymlinks(other)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if rel, err := filepath.Rel(real, at); err == nil && filepath.IsLocal(rel) {
+			return fmt.Errorf("%w: %s is a link to %s, which has %s in it", corebot.ErrInvalid, dir, real, other)
+		}
+	}
+	return nil
 }
 
 // leftover is how old a temporary file must be to belong to a write that a crash cut off.

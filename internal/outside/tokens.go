@@ -14,13 +14,17 @@ func isAngleToken(s string) bool {
 	}
 	word, rest := cutWord(s)
 	switch word {
-	case "s", "bos", "eos", "pad", "unk", "sys", "system", "user", "assistant", "human", "think", "thinking":
+	case "s", "bos", "eos", "pad", "unk", "sys", "system", "user", "assistant", "human", "think", "thinking", "role", "sop", "eop", "arg_key", "arg_value",
+		"eot_id", "eom_id", "bos_token", "eos_token", "pad_token", "unk_token", "eop_token":
 		return strings.HasPrefix(skip(rest, isGap), ">")
 	case "tool_call", "tool_calls", "tool_response", "tool_responses", "tool_result", "tool_results", "tool_output", "tool_outputs", "tool_code", "tools",
 		"function", "functions", "function_call", "function_calls", "function_result", "function_results", "invoke", "antml", "im_start", "im_end":
 		return true
 	}
-	for _, family := range []string{"start_of", "end_of", "begin_of", "start_function", "end_function", "start_header", "end_header", "unused", "extra_id_"} {
+	if word == "seed" && strings.HasPrefix(rest, ":") { // <seed:bos>
+		return true
+	}
+	for _, family := range []string{"special_", "start_of", "end_of", "begin_of", "start_function", "end_function", "start_header", "end_header", "unused", "extra_id_"} {
 		if strings.HasPrefix(word, family) {
 			return true
 		}
@@ -30,12 +34,24 @@ func isAngleToken(s string) bool {
 
 // isSquareToken says whether what follows a "[" makes it the begin of a control token.
 func isSquareToken(s string) bool {
+	if strings.HasPrefix(s, "e~[") { // MiniMax
+		return true
+	}
+	if bar, found := strings.CutPrefix(s, "|"); found { // EXAONE: [|system|]
+		word, rest := cutWord(bar)
+		return word != "" && strings.HasPrefix(rest, "|]")
+	}
 	word, rest := cutWord(skip(strings.TrimPrefix(skip(s, isGap), "/"), isGap))
 	switch word {
-	case "inst", "sys", "system_prompt", "available_tools", "tool_calls", "tool_results", "tool_content", "call_id", "args", "think", "model_settings", "img":
+	case "inst", "sys", "system_prompt", "available_tools", "tool_calls", "tool_results", "tool_content", "call_id", "args", "think", "model_settings", "img", "gmask", "smask":
 		return strings.HasPrefix(skip(rest, isGap), "]")
 	}
 	return false
+}
+
+// isClosingToken says whether what follows a "]" makes it the begin of a control token: those of MiniMax read so.
+func isClosingToken(s string) bool {
+	return strings.HasPrefix(s, "~b]") || strings.HasPrefix(s, "~!b[")
 }
 
 // isSpeaker says whether a line that begins so would be the begin of somebody's turn.

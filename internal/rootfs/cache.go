@@ -49,7 +49,7 @@ func (d *Derived[T]) Get(path string, limit int64) (value T, err error) {
 	known, ok := d.files[path]
 	d.mu.Unlock()
 	before, statErr := d.root.dir.Lstat(path)
-	if ok && statErr == nil && known.limit == limit && sameContent(known.info, before) {
+	if ok && statErr == nil && known.limit == limit && sameContent(known.info, before) && d.root.straight(path) {
 		return known.value, nil
 	}
 	if statErr == nil && before.Mode().IsRegular() && before.Size() > limit {
@@ -74,6 +74,19 @@ func (d *Derived[T]) Keep(wanted func(path string) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.files, func(path string, _ derived[T]) bool { return !wanted(path) })
+}
+
+// straight says whether a path leads through directories alone. A link among them may lead to the very file, and is refused all the same.
+func (r *Root) straight(path string) bool {
+	for i := range len(path) {
+		if path[i] != '/' {
+			continue
+		}
+		if info, err := r.dir.Lstat(path[:i]); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	return true
 }
 
 // sameContent: an atomic write makes another file, an edit in place another time. Root takes no links, so the entry is the file.

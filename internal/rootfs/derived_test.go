@@ -49,6 +49,27 @@ func TestAFileThatIsTooLargeIsNotRead(t *testing.T) {
 	}
 }
 
+func TestAFileThatIsReachedByALinkNowIsNoLongerGiven(t *testing.T) {
+	c, path := newCache(t)
+	dir := filepath.Join(filepath.Dir(path), "sub")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "b.txt"), "text")
+	if got, err := c.Get("sub/b.txt", 100); err != nil || got != "text" || len(c.files) != 1 {
+		t.Fatalf("read %q, %v, and keeps %d", got, err, len(c.files))
+	}
+	if err := os.Rename(dir, dir+"2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("sub2", dir); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Get("sub/b.txt", 100); !errors.Is(err, ErrEscape) {
+		t.Errorf("read %q, %v", got, err)
+	}
+}
+
 // newDirs lists the directories of a directory whose clock is an hour ahead.
 func newDirs(t *testing.T, limit int) (*Dirs, string) {
 	t.Helper()

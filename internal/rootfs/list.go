@@ -21,13 +21,13 @@ type Entry struct {
 }
 
 const (
-	listBatch = 256       // names that are read at a time
-	listMost  = 1_000_000 // names of a directory that are looked at
+	listBatch = 256     // names that are read at a time
+	listMost  = 300_000 // names of a directory that are looked at
 )
 
 // List returns the plain files and directories of a directory behind a name (from the beginning, if it is empty), sorted by name and at most
 // limit of them; more is how many there are besides. Everything else is left out, and so are files being written and names that no path can
-// have. It reads all names, however few are wanted; a directory of more than a million is [ErrTooLarge].
+// have. It reads all names, however few are wanted; a directory of more than 300,000, which takes a second, is [ErrTooLarge].
 func (r *Root) List(dir, after string, limit int) (entries []Entry, more int, err error) {
 	clean, err := Clean(dir)
 	if err != nil {

@@ -1,6 +1,9 @@
 package serve
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"math"
+)
 
 // head is what is looked at of a message before the library reads it.
 type head struct {
@@ -14,15 +17,20 @@ func headOf(message []byte) (h head, ok bool) {
 	return h, ok
 }
 
-// strange holds for an id that is neither a text nor a number, nor missing. The library would take any JSON for one, and no client could make out such
-// an answer.
+// exact is the least number that two ids of other spellings could be read as: the library keeps numbers as float64.
+const exact = 1 << 53
+
+// strange holds for an id that is neither a text nor a number, nor missing, or a number that would come back as another. The library would take any
+// JSON for one, and no client could make out such an answer.
 func (h head) strange() bool {
-	switch h.ID.(type) {
-	case nil, string, float64:
+	switch id := h.ID.(type) {
+	case nil, string:
 		return false
+	case float64:
+		return math.Abs(id) >= exact
 	}
 	return true
 }
 
 // strangeText is what the sender of such an id hears.
-const strangeText = "the id of a request is a text or a number"
+const strangeText = "the id of a request is a text, or a number below 2 to the power of 53"

@@ -153,13 +153,13 @@ func TestLinesThatAreNoMessagesHurtNobody(t *testing.T) {
 func TestAnIDIsATextOrANumber(t *testing.T) {
 	within(t, rigOptions{}, func(t *testing.T, r *rig) {
 		w := r.dial().hello()
-		for _, id := range []string{`{}`, `{"a":1}`, `[1]`, `true`} {
+		for _, id := range []string{`{}`, `{"a":1}`, `[1]`, `true`, `9007199254740993`, `-9007199254740993`, `1e300`} {
 			w.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
 			if m := w.hear(); m.Error == nil || m.Error.Code != -32600 || m.ID != nil {
 				t.Errorf("the id %s is answered %+v", id, m)
 			}
 		}
-		for id, want := range map[string]any{`"x"`: "x", `-7`: -7., `0.5`: .5} {
+		for id, want := range map[string]any{`"x"`: "x", `-7`: -7., `0.5`: .5, `9007199254740991`: 9007199254740991.} {
 			w.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
 			if m := w.hear(); m.Error != nil || m.ID != want {
 				t.Errorf("the id %s is answered %+v", id, m)

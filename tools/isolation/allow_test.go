@@ -89,6 +89,9 @@ func TestARunningProgramIsToldFromOneThatRunsOthers(t *testing.T) {
 		{"g++", "/usr/bin/g++-14", true},
 		{"/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", true},
 		{"ENV", "/usr/bin/ENV", true},
+		{"linux64", "/usr/bin/setarch", true},
+		{"cc", "/usr/bin/x86_64-linux-gnu-gcc-12", true},
+		{"strip", "/usr/bin/x86_64-linux-gnu-strip", false},
 		{"sha256sum", "/usr/bin/sha256sum", false},
 		{"base64", "/usr/bin/base64", false},
 	} {

@@ -142,6 +142,9 @@ func TestAJobIsDoneInTheWorkspaceAndAnswered(t *testing.T) {
 func TestAJobReadsWhatProgramsHaveWritten(t *testing.T) {
 	r := newRunner(t, Bare, Options{Allow: []string{"touch"}})
 	run(t, r, 5*time.Second, "touch", "mine")
+	if info, err := os.Stat(filepath.Join(r.path, filepath.FromSlash(Directory(chat)), "mine")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("what a program makes: %v, %v", info, err)
+	}
 	if got := do(t, r, ReadFiles, "read "+Directory(chat)+"/mine"); got != "" {
 		t.Errorf("got %q", got)
 	}

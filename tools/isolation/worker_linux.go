@@ -206,8 +206,10 @@ func diesWithParent() error {
 	}
 }
 
-// set bounds this process and all that it starts. It is the last step that needs what it takes away.
+// set bounds this process and all that it starts. It is the last step that needs what it takes away. What they make is their owner's alone, as all that
+// Corebot makes is.
 func (l limits) set() error {
+	unix.Umask(0o077)
 	cpu := uint64(l.CPU/time.Second) + 1
 	for resource, limit := range map[int]uint64{
 		unix.RLIMIT_CPU: cpu, unix.RLIMIT_DATA: l.Data, unix.RLIMIT_FSIZE: maxFileSize, unix.RLIMIT_NOFILE: maxOpenFiles, unix.RLIMIT_CORE: 0,

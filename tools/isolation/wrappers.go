@@ -15,6 +15,8 @@ func wrappers() []string {
 		"chrt", "prlimit", "setpriv", "unshare", "nsenter", "chroot", "flock", "strace", "ltrace", "gdb", "lldb", "valgrind", "perf", "script",
 		"expect", "dbus-run-session", "systemd-run", "run-parts", "start-stop-daemon", "capsh", "bwrap", "firejail", "at", "batch", "crontab",
 		"sudo", "doas", "su", "runuser", "pkexec", "newgrp", "sg", "ssh", "scp", "sftp", "rsync", "socat", "nc", "ncat", "netcat", "telnet",
+		"setarch", "linux32", "linux64", "i386", "x86_64", "uname26", "choom", "runcon", "uclampset", "ssh-agent", "gpg-agent", "switch_root", "pivot_root",
+		"agetty", "getty", "login", "ip", "systemctl", "journalctl", "mount", "umount", "dbus-launch", "xvfb-run", "faketime", "fakeroot", "eatmydata",
 		"docker", "podman", "kubectl", "nerdctl", "ctr", "runc", "crun", "lxc", "screen", "tmux",
 		// shells and interpreters
 		"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "pwsh", "busybox", "toybox",
@@ -49,6 +51,9 @@ func isWrapper(entry, resolved string) bool {
 // stem is a program's name without version and variant: "vim.basic" is vim, "python3.13" python, "gcc-14" gcc.
 func stem(name string) string {
 	name = strings.ToLower(name)
+	if _, tool, cross := strings.Cut(name, "-linux-gnu-"); cross { // x86_64-linux-gnu-gcc-12
+		name = tool
+	}
 	if slices.Contains(wrappers(), name) {
 		return name
 	}
