@@ -171,7 +171,10 @@ func (e *FileError) Error() string {
 
 func (e *FileError) Unwrap() []error { return []error{e.Err, corebot.ErrInvalid} }
 
+// longestKey is how much of a key an error shows.
+const longestKey = 200
+
 func (p *parser) wrong(at int64, key string, err error) error {
 	at = min(at, int64(len(p.data)))
-	return &FileError{File: p.file, Line: 1 + bytes.Count(p.data[:at], []byte("\n")), Key: key, Err: err}
+	return &FileError{File: p.file, Line: 1 + bytes.Count(p.data[:at], []byte("\n")), Key: clip(key, longestKey), Err: err}
 }

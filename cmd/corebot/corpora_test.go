@@ -27,6 +27,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/load"
+	"github.com/corebot/corebot/mcp"
 )
 
 var (
@@ -36,7 +37,7 @@ var (
 )
 
 // TestBadInputThroughEveryDoor sends every item through every door of a running Corebot whose model does all that it is told: the body, headers and
-// query of the webhook, the arguments of every tool in the hands of an admin, the terminal, the settings, pages of skills, the editing of dead letters, what MCP
+// query of the webhook, the arguments of every tool in the hands of an admin, the terminal, the settings, the file of MCP servers, pages of skills, the editing of dead letters, what MCP
 // clients send, over HTTP and as hosts of programs, and what an MCP server says. Nothing crashes, no door answers with a 5xx but 503, nothing outside the workspace is read or changed, nothing on this machine is
 // fetched from, and the model is shown nothing that is hidden or forged.
 func TestBadInputThroughEveryDoor(t *testing.T) {
@@ -52,6 +53,7 @@ func TestBadInputThroughEveryDoor(t *testing.T) {
 		{"webhook query", f.each(f.asQuery)},
 		{"observability", f.each(f.asScrape)},
 		{"settings", f.each(f.asSettings)},
+		{"file of MCP servers", f.each(f.asServers)},
 		{"dead letters", f.asEdits},
 		{"control socket", f.each(f.asOperation)},
 		{"tool arguments", f.asArguments},
@@ -176,6 +178,27 @@ func (f *fort) asSettings(item string, i int) {
 		}
 		if _, err := config.Load(f.home2); err != nil && strings.Contains(err.Error(), theSecret) {
 			f.t.Errorf("%.100q: %v", item, err)
+		}
+	}
+	if err := os.Remove(name); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// asServers reads an item as a .mcp.json, and as a value everywhere in one. A panic ends the test.
+func (f *fort) asServers(item string, i int) {
+	name := filepath.Join(f.home2, fmt.Sprintf("servers-%d.json", i))
+	quoted, _ := json.Marshal(item)
+	entry := strings.ReplaceAll([]string{
+		`{"command":ITEM,"args":[ITEM],"env":{"A":ITEM},"timeout":ITEM}`, `{"command":"x","env":{ITEM:"x"},"cwd":ITEM}`, `{"type":ITEM,"url":ITEM,"headers":{"A":ITEM}}`, `{"url":"http://127.0.0.1","headers":{ITEM:"x"},"timeout":ITEM}`,
+	}[i%4], "ITEM", string(quoted))
+	for _, text := range []string{item, `{"mcpServers":{"a":` + entry + `}}`, `{"mcpServers":{` + string(quoted) + `:` + entry + `}}`, `{"mcpServers":{"a":` + item + `}}`} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			f.t.Error(err)
+		}
+		variable := func(string) (string, bool) { return theSecret, true }
+		if _, err := mcp.ReadFile(name, variable); err != nil && (strings.Contains(err.Error(), theSecret) || len(err.Error()) > 4<<10) {
+			f.t.Errorf("%.100q: an error of %d bytes: %.300v", item, len(err.Error()), err)
 		}
 	}
 	if err := os.Remove(name); err != nil {
