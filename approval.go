@@ -47,13 +47,15 @@ type Bound struct {
 	Tool  string
 	Args  json.RawMessage // as the model wrote them, without white space between their parts
 	Dir   string          // the directory that the call works in, relative to the workspace
-	Files []NamedFile     // that the call names
+	Files []NamedFile     // that the call names; Dir, if there is one, is among them and stands for everything in it
 }
 
-// NamedFile is a file of the workspace that a call names.
+// NamedFile is a file of the workspace that a call names, or the directory that it works in.
 type NamedFile struct {
-	Path    string `json:"path"`
-	Content string `json:"content"` // "sha256:" and its hash, or why there is none: [NoFile] or [NoContent]
+	Path string `json:"path"`
+	// Content is "sha256:" and a file's hash, or why there is none: [NoFile] or [NoContent]. That of the directory is how many files are in it, at any depth,
+	// and a hash over all of it.
+	Content string `json:"content"`
 }
 
 // What stands for the content of a [NamedFile] that has none that could be bound.
@@ -96,7 +98,7 @@ func (b Bound) Drift(now Bound) string {
 	}
 	for _, f := range now.Files {
 		if i := slices.IndexFunc(b.Files, func(was NamedFile) bool { return was.Path == f.Path }); i >= 0 && b.Files[i] != f {
-			return fmt.Sprintf("%s has changed", f.Path)
+			return b.named(f) + " has changed"
 		}
 	}
 	switch {
@@ -108,6 +110,14 @@ func (b Bound) Drift(now Bound) string {
 	return "the call is another"
 }
 
+// named is what a person calls a file, or the directory.
+func (b Bound) named(f NamedFile) string {
+	if f.Path == b.Dir {
+		return "what is in the directory " + f.Path
+	}
+	return f.Path
+}
+
 // String shows the whole call, untruncated, with every character that a person would not see written out: what is read is what runs.
 func (b Bound) String() string {
 	var s strings.Builder
@@ -116,6 +126,10 @@ func (b Bound) String() string {
 		fmt.Fprintf(&s, "\ndirectory: %s", Plainly(b.Dir))
 	}
 	for _, f := range b.Files {
+		if f.Path == b.Dir {
+			fmt.Fprintf(&s, "\nin the directory: %s", f.Content)
+			continue
+		}
 		fmt.Fprintf(&s, "\nfile: %s (%s)", Plainly(f.Path), f.Content)
 	}
 	return s.String()

@@ -22,25 +22,29 @@ func bound(t testing.TB, tool, args, dir string, files ...corebot.NamedFile) cor
 func TestAnApprovalIsBoundToEachPartOfACall(t *testing.T) {
 	script, other := corebot.NamedFile{Path: "a.sh", Content: "sha256:00"}, corebot.NamedFile{Path: "b", Content: corebot.NoFile}
 	approved := bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, other)
+	place := corebot.NamedFile{Path: "chats/x", Content: "1 file, sha256:00"}
+	approved.Files = append(approved.Files, place)
+	more := corebot.NamedFile{Path: "chats/x", Content: "2 files, sha256:01"}
 	changed, gone, made := script, script, other
 	changed.Content, gone.Content, made.Content = "sha256:01", corebot.NoFile, "sha256:00"
 	for drift, now := range map[string]corebot.Bound{
-		"the tool is another":              bound(t, "shell.exe", `{"argv":["sh","a.sh"]}`, "chats/x", script, other),
-		"the call is another":              bound(t, "shell.exec", `{"argv":["sh","-x","a.sh"]}`, "chats/x", script, other),
-		"the working directory is another": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/y", script, other),
-		"a.sh has changed":                 bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", changed, other),
-		"b has changed":                    bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, made),
+		"the tool is another":                          bound(t, "shell.exe", `{"argv":["sh","a.sh"]}`, "chats/x", script, other, place),
+		"the call is another":                          bound(t, "shell.exec", `{"argv":["sh","-x","a.sh"]}`, "chats/x", script, other, place),
+		"the working directory is another":             bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/y", script, other, place),
+		"a.sh has changed":                             bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", changed, other, more),
+		"b has changed":                                bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, made, more),
+		"what is in the directory chats/x has changed": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, other, more),
 	} {
 		if got := approved.Drift(now); got != drift {
 			t.Errorf("got %q, want %q", got, drift)
 		}
 	}
 	for name, now := range map[string]corebot.Bound{
-		"a file that is gone":      bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", gone, other),
-		"one that is not named":    bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script),
-		"one more":                 bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, other, corebot.NamedFile{Path: "c"}),
-		"parts that run together":  bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/xa.shsha256:00", other),
-		"another order in objects": bound(t, "shell.exec", `{"a":1,"argv":["sh","a.sh"]}`, "chats/x", script, other),
+		"a file that is gone":      bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", gone, other, place),
+		"one that is not named":    bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, place),
+		"one more":                 bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, other, place, corebot.NamedFile{Path: "c"}),
+		"parts that run together":  bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/xa.shsha256:00", other, place),
+		"another order in objects": bound(t, "shell.exec", `{"a":1,"argv":["sh","a.sh"]}`, "chats/x", script, other, place),
 	} {
 		if approved.Drift(now) == "" {
 			t.Errorf("%s is taken for the same call", name)

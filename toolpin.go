@@ -2,15 +2,22 @@ package corebot
 
 import "time"
 
-// ToolPin is what is known of a tool of an MCP server: how it was when it was approved, by being seen for the first time or by an operator, and
-// how it was seen last. Both are hashes of name, description and schema, in hexadecimal digits.
+// ToolPin is what is known of a tool of an MCP server: how it was when it was pinned, when an operator approved it, and when it was seen last. All
+// three are hashes of name, description and schema, in hexadecimal digits.
 type ToolPin struct {
 	Server    string    `json:"server"`
 	Tool      string    `json:"tool"`               // as the server calls it
-	Approved  string    `json:"approved,omitempty"` // empty: never
+	Pinned    string    `json:"pinned,omitempty"`   // by being seen for the first time, or by an approval; empty: a new name that waits for one
+	Approved  string    `json:"approved,omitempty"` // by an operator; empty: never
 	Seen      string    `json:"seen"`
 	ChangedAt time.Time `json:"changedAt"` // when Seen became what it is
 }
 
-// Changed says whether the tool is not what was approved.
-func (p ToolPin) Changed() bool { return p.Approved != p.Seen }
+// Changed says whether the tool is not what it is pinned to.
+func (p ToolPin) Changed() bool { return p.Pinned != p.Seen }
+
+// Vouched says whether the operator stands for what the tool says of itself now: he has approved it, or, with trustFirst, it is what it was when it was
+// pinned: he wrote down the server. Of a tool that nobody knows it is trustFirst.
+func (p ToolPin) Vouched(trustFirst bool) bool {
+	return p.Approved != "" && p.Approved == p.Seen || trustFirst && !p.Changed()
+}

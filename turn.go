@@ -50,6 +50,7 @@ type ToolResult struct {
 	Outcome AuditOutcome `json:"outcome"`
 	Content string       `json:"content"`
 	Outside bool         `json:"outside,omitempty"` // others than the operator may have written what it says
+	Notice  string       `json:"notice,omitempty"`  // what the chat is told besides, whatever the model makes of it
 }
 
 // Usage counts the tokens of one model answer, or of several added up. Estimated marks figures that the provider did not give.
@@ -78,6 +79,7 @@ type Answer struct {
 	Model  string     `json:"model,omitempty"`
 	Usage  Usage      `json:"usage"`
 	Opaque *Opaque    `json:"opaque,omitempty"`
+	Taint  string     `json:"taint,omitempty"` // of one that is journaled: [Caller.Taint] when it was given
 }
 
 // Opaque is what a provider wants to get back, unchanged, with the answer that it came with, as long as the turn lasts: what a model
@@ -151,7 +153,7 @@ type Entry struct {
 	Text      string     `json:"text"`
 	Calls     []ToolCall `json:"calls,omitempty"`   // of an assistant entry
 	CallID    string     `json:"callId,omitempty"`  // of a tool entry: the call that it answers
-	Outside   bool       `json:"outside,omitempty"` // of a tool entry: [ToolResult.Outside]
+	Outside   bool       `json:"outside,omitempty"` // of a tool entry: [ToolResult.Outside]; of an assistant entry: the turn was tainted
 	MessageID string     `json:"messageId"`         // the inbound message of the turn
 	At        time.Time  `json:"at"`
 }

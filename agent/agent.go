@@ -165,7 +165,7 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 		History: t.said, BeginsSession: t.beginsSession,
-		Replies: []corebot.Message{t.reply(answer.Text)},
+		Replies: t.replies(answer.Text),
 		Spent:   t.spent,
 	}, nil
 }
@@ -176,6 +176,18 @@ func entry(d corebot.Delivery) string {
 		return corebot.EntryReplay
 	}
 	return corebot.EntryDirect
+}
+
+// replies are the turn's answer, and what a result of a tool had to say to the chat itself.
+func (t *turn) replies(text string) []corebot.Message {
+	replies := []corebot.Message{t.reply(text)}
+	if t.notice != "" {
+		replies = append(replies, corebot.Message{
+			ID: t.delivery.RunID() + "/notice", Direction: corebot.Outbound, Key: t.delivery.Message.Key, Kind: corebot.KindNotice,
+			Parts: corebot.TextPart(t.notice), InReplyTo: t.delivery.Message.ID,
+		})
+	}
+	return replies
 }
 
 // reply is the turn's answer as a message. A model that says nothing is said to have said nothing: a chat is never left silent.

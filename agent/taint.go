@@ -10,11 +10,12 @@ import (
 // whoever the principal is: such text may have told the model what to do. What taints it is on disk, in the journal and in the history, so that a
 // resumed turn is tainted at the same place. A turn reads:
 //
+//   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator has approved them as they are;
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins may write, what was
 //     said and is remembered in the chat;
 //   - what other people say to it while it runs, or had said in its session;
-//   - of its session also earlier results of such tools, what was sent to the chat from elsewhere, a summary, and turns that are too long ago to be
-//     looked at;
+//   - of its session also earlier results of such tools, what was answered in tainted turns, what was sent to the chat from elsewhere, a summary, and
+//     turns that are too long ago to be looked at;
 //   - the chat's memory, and replies that could not be delivered, when they stand in its prompt.
 //
 // A new session, as after /new, has none of that but the chat's memory.
@@ -23,6 +24,17 @@ import (
 func (t *turn) taint(source string) {
 	if t.who.Taint == "" {
 		t.who.Taint = source
+	}
+}
+
+// taintByTools looks at what the turn is offered. Such a tool may be approved, changed or gone when the turn is resumed: each answer that is journaled
+// says what had tainted it.
+func (t *turn) taintByTools() {
+	for _, tool := range t.offered {
+		if tool.Unapproved {
+			t.taint("the description of " + tool.Name + ", which nobody approved")
+			return
+		}
 	}
 }
 
@@ -53,6 +65,8 @@ func (t *turn) foreign(e corebot.Entry) string {
 		return "what other people said before"
 	case e.Speaker == corebot.SpeakerTool && e.Outside:
 		return "the result of a tool in an earlier turn"
+	case e.Speaker == corebot.SpeakerAssistant && e.Outside:
+		return "an answer of an earlier turn that had read such text"
 	}
 	return ""
 }

@@ -47,6 +47,7 @@ type turn struct {
 	streamed    strings.Builder  // what the model has said so far in the call that runs
 	heldBack    []corebot.Merged // taken in, and not yet shown to the model
 	alsoAnswers []string         // the ids of what was taken in
+	notice      string           // what Corebot tells the chat beside the answer
 }
 
 // prepare gathers what the prompt is made of.
@@ -54,6 +55,7 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	if t.offered, err = t.tools.Offer(ctx, t.who); err != nil {
 		return fmt.Errorf("offer tools: %w", err)
 	}
+	t.taintByTools()
 	if t.system, err = t.systemPrompt(); err != nil {
 		return err
 	}
@@ -76,6 +78,7 @@ func attachments(m corebot.Message) []corebot.Part {
 // say adds an entry to the history that the turn will leave.
 func (t *turn) say(e corebot.Entry) {
 	e.MessageID, e.At = t.delivery.Message.ID, time.Now()
+	e.Outside = e.Outside || e.Speaker == corebot.SpeakerAssistant && t.who.Taint != ""
 	t.said = append(t.said, e)
 }
 
@@ -132,6 +135,7 @@ func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
 		t.spend(answer)
 		return answer, nil
 	}
+	answer.Taint = t.who.Taint
 	step := corebot.Step{Position: t.position, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &answer, StartedAt: started, EndedAt: time.Now()}
 	if err := t.journal.Record(ctx, t.delivery, step); err != nil {
 		return corebot.Answer{}, fmt.Errorf("journal the model's answer: %w", err)
@@ -208,6 +212,9 @@ func (t *turn) spend(a corebot.Answer) {
 
 // heard adds an answer that asks for tools to the context and the history.
 func (t *turn) heard(a corebot.Answer) {
+	if a.Taint != "" {
+		t.taint(a.Taint)
+	}
 	t.messages = append(t.messages, llm.Message{Role: llm.Assistant, Text: outside.Text(a.Text), Calls: a.Calls, Opaque: a.Opaque})
 	t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: a.Text, Calls: a.Calls})
 }
@@ -239,6 +246,7 @@ func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 	if result.Outside {
 		t.taint("a result of " + call.Tool)
 	}
+	t.notice = cmp.Or(t.notice, result.Notice) // the first is enough: a model could make many
 }
 
 func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int) (corebot.ToolResult, error) {

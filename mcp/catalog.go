@@ -16,20 +16,30 @@ const (
 	maxNotes = 10  // of one server that are said
 )
 
-// Pins remembers what tools looked like.
+// Pins remembers what tools looked like, and which of that an operator has approved.
 type Pins interface {
-	// Sight notes how the tools of a server look now, by their names, and gives what is known of each. A tool that was not known is approved as it
-	// is, unless trustNew is false and others of the server were known: then it waits.
+	// Sight notes how the tools of a server look now, by their names, and gives what is known of each. A tool that was not known is pinned as it
+	// is, unless trustNew is false and others of the server were known: then it waits. It is approved by nobody.
 	Sight(ctx context.Context, server string, fingerprints map[string]string, trustNew bool) (map[string]corebot.ToolPin, error)
+	// Peek gives the same, and notes nothing.
+	Peek(ctx context.Context, server string, fingerprints map[string]string, trustNew bool) (map[string]corebot.ToolPin, error)
+}
+
+// onlooker are pins that are only looked at.
+type onlooker struct{ Pins }
+
+func (o onlooker) Sight(ctx context.Context, server string, fingerprints map[string]string, trustNew bool) (map[string]corebot.ToolPin, error) {
+	return o.Peek(ctx, server, fingerprints, trustNew)
 }
 
 // catalog is what a server offers to us.
 type catalog struct {
-	tools []tools.Tool
-	names []string // of the tools
-	notes []string // what was left out, and why
-	held  []string // tools, as the server calls them, that wait for an approval
-	moved []string // tools that are not what they were, whether they wait or not
+	tools      []tools.Tool
+	names      []string      // of the tools
+	unapproved []string      // of those that no operator has approved as they are
+	notes      []string      // what was left out, and why
+	described  []Description // also of tools that wait for an approval
+	moved      []string      // tools, as the server calls them, that are not what they were, whether they wait or not
 }
 
 func (c *catalog) note(format string, args ...any) {
@@ -42,7 +52,7 @@ func (c *catalog) note(format string, args ...any) {
 func (c *catalog) problem() string { return strings.Join(c.notes, "; ") }
 
 // makeCatalog takes of a server's tools what the operator lets through, what can be offered to a model, and, if tools are pinned, what is as it was
-// approved.
+// pinned.
 func (s *server) makeCatalog(ctx context.Context, defs []definition, more bool) (catalog, error) {
 	var c catalog
 	defs = slices.DeleteFunc(defs, func(d definition) bool { return d.err == nil && !s.allows(d.Name) })
@@ -56,15 +66,11 @@ func (s *server) makeCatalog(ctx context.Context, defs []definition, more bool) 
 	}
 	for _, d := range defs {
 		pin, known := pins[d.Name]
-		if known && pin.Changed() {
+		changed := known && pin.Changed()
+		if changed {
 			c.moved = append(c.moved, d.Name)
 		}
-		if known && pin.Changed() && s.pinned() {
-			c.held = append(c.held, d.Name)
-			c.note("the tool %q is not what was approved (corebot mcp approve %s/%s)", clip(d.Name, 60), s.spec.Name, clip(d.Name, 60))
-			continue
-		}
-		c.add(s, d)
+		c.add(s, d, !pin.Vouched(s.opts.TrustFirst), changed && s.pinned())
 	}
 	return c, nil
 }
@@ -95,29 +101,46 @@ func (s *server) pinned() bool {
 	return s.opts.PinTools
 }
 
-// add makes a tool of a definition, or notes why there is none.
-func (c *catalog) add(s *server, d definition) {
+// add makes a tool of a definition, or notes why there is none. One that is unapproved says so to whoever offers it to a model; one that is held waits
+// for an approval and is only described.
+func (c *catalog) add(s *server, d definition, unapproved, held bool) {
 	if d.err != nil {
 		c.note("a tool cannot be used: %v", d.err)
 		return
 	}
-	traits := tools.SideEffect | tools.Privileged | tools.Outside
-	if matchesAny(s.spec.ReadOnlyTools, d.Name) {
-		traits = tools.ReadOnly | tools.Privileged | tools.Outside
-	}
-	name := toolName(s.spec.Name, d.Name)
-	tool, err := tools.NewDynamic(tools.Dynamic{
-		Name: name, Doc: d.doc(s.spec.Name), Schema: d.InputSchema, Traits: traits, Timeout: s.longest() + callSlack,
-		Run: func(ctx context.Context, call tools.Call, args json.RawMessage) (string, error) {
-			return s.run(ctx, d.Name, call, args)
-		},
-	})
-	if err == nil && slices.Contains(c.names, name) {
+	tool, err := s.makeTool(d, unapproved)
+	name := tool.Name()
+	if err == nil && slices.ContainsFunc(c.described, func(o Description) bool { return o.Name == name }) {
 		err = fmt.Errorf("there is another tool called %s", name)
 	}
 	if err != nil {
 		c.note("the tool %q cannot be used: %v", clip(d.Name, 60), clip(err.Error(), 200))
 		return
 	}
+	shown := tool.Offered()
+	c.described = append(c.described, Description{Name: name, Tool: d.Name, Approved: !unapproved, Text: shown.Description, Schema: shown.Schema})
+	if held {
+		c.note("the tool %q is not what was approved (corebot mcp approve %s/%s)", clip(d.Name, 60), s.spec.Name, clip(d.Name, 60))
+		return
+	}
 	c.tools, c.names = append(c.tools, tool), append(c.names, name)
+	if unapproved {
+		c.unapproved = append(c.unapproved, name)
+	}
+}
+
+func (s *server) makeTool(d definition, unapproved bool) (tools.Tool, error) {
+	traits := tools.SideEffect | tools.Privileged | tools.Outside
+	if matchesAny(s.spec.ReadOnlyTools, d.Name) {
+		traits = tools.ReadOnly | tools.Privileged | tools.Outside
+	}
+	if unapproved {
+		traits |= tools.Unapproved
+	}
+	return tools.NewDynamic(tools.Dynamic{
+		Name: toolName(s.spec.Name, d.Name), Doc: d.doc(s.spec.Name), Schema: d.InputSchema, Traits: traits, Timeout: s.longest() + callSlack,
+		Run: func(ctx context.Context, call tools.Call, args json.RawMessage) (string, error) {
+			return s.run(ctx, d.Name, call, args)
+		},
+	})
 }

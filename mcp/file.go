@@ -29,6 +29,15 @@ type File struct {
 	Warnings []string // what is not wrong, but not well either
 }
 
+// Secrets are the values in the file that are taken for secrets: of headers, and of variables with a name that says so.
+func (f File) Secrets() []string {
+	var all []string
+	for _, s := range f.Servers {
+		all = append(all, s.secrets()...)
+	}
+	return all
+}
+
 // ReadFile reads a configuration file. One that is not there configures no server. Whatever is wrong in it is a [*FileError], which names the
 // file, the key and the line; env looks up variables. Relative directories begin at the file's own.
 func ReadFile(path string, env func(string) (string, bool)) (File, error) {

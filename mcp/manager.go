@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -204,9 +206,9 @@ func (m *Manager) Overview() Overview {
 		s := m.slots[name]
 		st := s.active.status()
 		if s.next != nil { // its tools are not there yet
-			tools := st.Tools
-			st = s.next.status()
-			st.Tools = tools
+			now := s.next.status()
+			now.Tools, now.Unapproved = st.Tools, st.Unapproved
+			st = now
 		}
 		o.Servers = append(o.Servers, st)
 	}
@@ -216,13 +218,35 @@ func (m *Manager) Overview() Overview {
 	return o
 }
 
-// Relist has the tools of a server looked at again, such as after an approval.
-func (m *Manager) Relist(server string) {
+// Describe gives what a server says of its tools now, those that wait for an approval included. A server that the file does not list is
+// [corebot.ErrNotFound].
+func (m *Manager) Describe(server string) ([]Description, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s := m.slots[server]; s != nil {
-		s.active.toolsChanged()
+	s := m.slots[server]
+	if s == nil {
+		return nil, fmt.Errorf("the MCP server %q: %w", server, corebot.ErrNotFound)
 	}
+	return s.active.descriptions(), nil
+}
+
+// Reconsider looks again at what a server, or every server if the name is empty, said last of its tools, after an approval. The servers are not asked:
+// what nobody has seen yet is not approved. The turns that begin after it have what was approved.
+func (m *Manager) Reconsider(ctx context.Context, name string) error {
+	m.mu.Lock()
+	var all []*server
+	for of, s := range m.slots {
+		if name == "" || name == of {
+			all = append(all, s.active)
+		}
+	}
+	m.mu.Unlock()
+	var err error
+	for _, s := range all {
+		err = errors.Join(err, s.reconsider(ctx))
+	}
+	m.publish()
+	return err
 }
 
 // reloadTime is how long Reload waits for servers that it has started.
@@ -243,10 +267,13 @@ func (m *Manager) Reload(ctx context.Context) (Overview, error) {
 	return m.Overview(), err
 }
 
-// Check reads a file and connects to each of its servers once, beside whatever runs. It changes nothing: also not what is known of tools. The error
-// is that of the file.
+// Check reads a file and connects to each of its servers once, beside whatever runs. It changes nothing: what is known of tools is only looked at.
+// The error is that of the file.
 func Check(ctx context.Context, path string, o Options) (Overview, error) {
-	o.Metrics, o.Trail, o.Pins = nil, nil, nil
+	o.Metrics, o.Trail = nil, nil
+	if o.Pins != nil {
+		o.Pins = onlooker{o.Pins}
+	}
 	m, err := New(path, nowhere{}, o)
 	if err != nil {
 		return Overview{}, err

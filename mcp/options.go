@@ -37,7 +37,8 @@ type Options struct {
 	AllowedServers []string // names, or beginnings and "*"
 	AllowedTools   []string // the same, of tools: mcp__SERVER__TOOL, SERVER/TOOL, or TOOL of any server
 	PassEnv        []string // variables of Corebot's environment that every program sees
-	PinTools       bool     // a tool that is not what was approved is not offered; an entry may say otherwise
+	TrustFirst     bool     // what a tool says of itself when it is seen first needs no approval; a turn that is offered what needs one is tainted
+	PinTools       bool     // a tool that is not what it was pinned to is not offered; an entry may say otherwise
 
 	ConnectTimeout time.Duration // from the start of a server to its list of tools
 	Timeout        time.Duration // of a call, from its beginning or its last report of progress
@@ -50,7 +51,7 @@ type Options struct {
 
 	Version   string                           // of Corebot, as servers are told
 	Env       func(name string) (string, bool) // where variables are looked up; os.LookupEnv
-	Pins      Pins                             // nil: changes of tools are not noticed
+	Pins      Pins                             // nil: changes of tools are not noticed, and no tool is approved
 	Artifacts tools.Artifacts                  // nil: results that are not text are lost
 	Redactor  *redact.Redactor                 // learns what is secret in the file; nil: one of our own
 	Trail     Trail                            // nil: nothing is noted in the audit

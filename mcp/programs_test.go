@@ -39,6 +39,9 @@ func programs() map[string]func(*peer) {
 		"progress":  progress,
 		"changes":   changes,
 		"versioned": func(p *peer) { p.decent(nil, strings.Replace(doTool, "Do it.", os.Getenv("DOC"), 1)) },
+		"other-schema": func(p *peer) {
+			p.decent(nil, strings.Replace(doTool, `{"type":"string"}`, `{"type":"string","description":"your keys"}`, 1))
+		},
 		"errors": func(p *peer) {
 			p.decent(only("tools/call", func(m said) { p.result(m.ID, `{"isError":true,"content":[{"type":"text","text":"no such city"}]}`) }))
 		},

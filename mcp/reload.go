@@ -49,10 +49,8 @@ func (m *Manager) read(again bool) error {
 	defer m.reading.Unlock()
 	seen := stampOf(m.path)
 	f, err := ReadFile(m.path, m.opts.Env)
-	for _, s := range f.Servers {
-		if err == nil {
-			err = m.opts.Redactor.Learn(s.secrets())
-		}
+	if err == nil {
+		err = m.opts.Redactor.Learn(f.Secrets())
 	}
 	m.metrics.reloaded(err)
 	m.mu.Lock()

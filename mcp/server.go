@@ -40,6 +40,10 @@ type server struct {
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the server has stopped
 
+	looking sync.Mutex   // guards what follows, and is taken before mu
+	defs    []definition // that the server gave last
+	more    bool         // it has more
+
 	mu      sync.Mutex
 	state   State
 	since   time.Time
@@ -93,7 +97,6 @@ func (s *server) supervise(ctx context.Context) {
 		s.to(Connecting, nil)
 		began := time.Now()
 		err := s.once(ctx)
-		s.settle.Do(func() { close(s.settled) })
 		if ctx.Err() != nil {
 			break
 		}
@@ -102,6 +105,7 @@ func (s *server) supervise(ctx context.Context) {
 		}
 		failures++
 		s.to(Failed, err)
+		s.settle.Do(func() { close(s.settled) }) // whoever waits for the first attempt finds how it ended
 		s.publish()
 		wait := again.After(failures)
 		s.opts.Log.Warn().Err(err).Str("server", s.spec.Name).Dur("again_in", wait).Msg("an MCP server is not connected")
@@ -160,7 +164,25 @@ func (s *server) refresh(ctx context.Context, session *session) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.makeCatalog(ctx, defs, more)
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	s.defs, s.more = defs, more
+	return s.look(ctx)
+}
+
+// reconsider looks again at what the server said last, without asking it.
+func (s *server) reconsider(ctx context.Context) error {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	if !s.wasConnected() {
+		return nil
+	}
+	return s.look(ctx)
+}
+
+// look makes the catalog of what the server said last. The lock looking is held: what is noted of the tools follows the order in which the server said it.
+func (s *server) look(ctx context.Context) error {
+	c, err := s.makeCatalog(ctx, s.defs, s.more)
 	if err != nil {
 		return err
 	}
@@ -302,6 +324,12 @@ func (s *server) offered() []tools.Tool {
 	return s.catalog.tools
 }
 
+func (s *server) descriptions() []Description {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.catalog.described
+}
+
 func (s *server) problem() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -331,9 +359,9 @@ func (s *server) failed() bool {
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Name: s.spec.Name, Transport: s.spec.Transport, State: s.state, Since: s.since, Tools: slices.Clone(s.catalog.names)}
-	if st.Tools == nil {
-		st.Tools = []string{}
+	st := Status{
+		Name: s.spec.Name, Transport: s.spec.Transport, State: s.state, Since: s.since,
+		Tools: append([]string{}, s.catalog.names...), Unapproved: append([]string{}, s.catalog.unapproved...),
 	}
 	until, cause := s.breaker.Why()
 	switch {

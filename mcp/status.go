@@ -1,6 +1,9 @@
 package mcp
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // State is how a server is doing. The values are part of what scripts read.
 type State string
@@ -22,6 +25,18 @@ type Status struct {
 	Since     time.Time `json:"since"`     // when the state began
 	LastError string    `json:"lastError"` // also what of it is not offered, and why; empty if all is well
 	Tools     []string  `json:"tools"`     // as models are offered them
+
+	// Unapproved are those of Tools that no operator has approved as they are: a turn that is offered them is tainted.
+	Unapproved []string `json:"unapproved"`
+}
+
+// Description is what a server says of one of its tools, as a model is shown it.
+type Description struct {
+	Name     string          `json:"name"`     // as models are offered it
+	Tool     string          `json:"tool"`     // as the server calls it
+	Approved bool            `json:"approved"` // by an operator, as it is
+	Text     string          `json:"text"`
+	Schema   json.RawMessage `json:"schema"` // JSON Schema of the arguments
 }
 
 // Overview is all servers, by name, and what is wrong with their file: then the servers are those of the last good one.
@@ -36,7 +51,7 @@ type Overview struct {
 func (f File) Describe() []Status {
 	all := make([]Status, len(f.Servers))
 	for i, s := range f.Servers {
-		all[i] = Status{Name: s.Name, Transport: s.Transport, State: Stopped, Tools: []string{}}
+		all[i] = Status{Name: s.Name, Transport: s.Transport, State: Stopped, Tools: []string{}, Unapproved: []string{}}
 		if s.Disabled {
 			all[i].State = Disabled
 		}

@@ -66,6 +66,18 @@ func TestNobodyAndNothingCannotBeGranted(t *testing.T) {
 	}
 }
 
+// A row without an id would be for everybody whom a channel cannot name.
+func TestTheTableOfGrantsTakesNoneWithoutAnID(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	err := db.write(t.Context(), "test", func(t *tx) error {
+		_, err := t.exec(upsertGrant, "test", "", "", "", "admin", "nobody", t.now)
+		return err
+	})
+	if err == nil {
+		t.Error("it is there")
+	}
+}
+
 // turnTest runs one turn of a chat that leaves entries in its history.
 func turnTest(t *testing.T, db *DB, chat, id string, r corebot.Result) corebot.Delivery {
 	t.Helper()

@@ -13,19 +13,25 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// A call that policy keeps for an admin's word is bound to what it is: its tool, its arguments, the directory that it works in, and the content of
-// the files that it names. Its step waits in the journal, the turn ends its claim, and whoever resumes the turn comes here again: with an
+// A call that policy keeps for an admin's word is bound to what it is: its tool, its arguments, the directory that it works in with everything in it, and
+// the content of the files that it names. A program finds files by itself, under more names than anybody could list: so all that is there counts. Its step waits in the journal, the turn ends its claim, and whoever resumes the turn comes here again: with an
 // approval, and with nothing changed, the call goes on to its intent and runs; everything else ends it as denied.
 //
-// Limits: the files are looked at right before the call runs, not while it does; directories and files of the system that a call names
-// are bound by their names alone.
+// Limits: the files are looked at right before the call runs, not while it does; files of the system, and directories elsewhere than where the call works,
+// are bound by their names alone. Where a directory has more than can be compared, no call that works in it can be approved.
 
 // maxBoundFile is the largest file that a call may name and wait for an approval: all of it is read twice.
 const maxBoundFile = 64 << 20
 
-// Contents tells what is in a file of the workspace: "sha256:" and its hash, or [corebot.NoFile] or [corebot.NoContent].
+// Contents tells what is in files and directories of the workspace.
 type Contents interface {
+	// Content is that of a file: "sha256:" and its hash, or [corebot.NoFile] or [corebot.NoContent].
 	Content(path string) (string, error)
+	// Directory stands for everything in a directory, at any depth: how many files there are, and a hash over all names and contents. A missing
+	// directory is as an empty one; one with more than 1,000 entries or 64 MiB is an error with a hint.
+	Directory(path string) (string, error)
+	// Empty says whether there is nothing in a directory. A missing one is empty.
+	Empty(path string) (bool, error)
 }
 
 // Approvers says whether anybody is known who may approve a call of a conversation.
@@ -35,12 +41,12 @@ type Approvers interface {
 
 // Named is what a call names beside what it touches.
 type Named struct {
-	Dir   string   // in which it works, relative to the workspace
+	Dir   string   // in which it works, and may read and change everything; relative to the workspace; empty: none
 	Paths []string // that may be files, relative to the workspace
 }
 
-// Names tells which files a call may read, from its arguments. What is there of them, and only an approval of a call that names them, is bound to it; and what
-// it returns is text from outside if any of them is, whatever the traits of the tool.
+// Names tells where a call works and which files it may read, from its arguments. An approval of the call is bound to all that is there. What the call
+// returns is text from outside, whatever the traits of the tool, if there is anything in its directory before or after it ran, or any of its files is.
 func Names[A any](named func(Call, A) Named) Option[A] {
 	return func(s *spec[A]) { s.named = named }
 }
@@ -68,7 +74,8 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 	}
 	now, err := j.bind(args)
 	if err != nil {
-		return deny(policy.RuleCannotBind, "this call needs the approval of an admin, who could not tell what it would do: "+err.Error())
+		j.tellChat(err)
+		return deny(policy.RuleCannotBind, "this call needs the approval of an admin, who could not tell what it would do: "+explained(err))
 	}
 	a, err := j.ask(ctx, rule, now)
 	if err != nil {
@@ -97,22 +104,39 @@ func (j *job) ask(ctx context.Context, rule string, b corebot.Bound) (corebot.Ap
 	}, e)
 }
 
-// bind gathers what an approval is given for, as it is now.
+// tellChat has the chat hear why nobody is asked: what is to be done about it is for people, and a model need not pass it on.
+func (j *job) tellChat(err error) {
+	j.notice = corebot.Plainly(fmt.Sprintf("A call of %s was denied. It needs an approval, but nobody could tell what it would do: %s.", j.label, explained(err)))
+}
+
+// bind gathers what an approval is given for, as it is now. The directory comes last: a file in it that the call names is the better word for what has
+// changed.
 func (j *job) bind(args bound) (corebot.Bound, error) {
 	named := args.named(j.call)
 	if path := args.target(j.call).Path; path != "" {
 		named.Paths = append([]string{path}, named.Paths...)
 	}
 	var files []corebot.NamedFile
-	for _, path := range slices.Compact(slices.Sorted(slices.Values(named.Paths))) {
+	add := func(path string, content func(Contents, string) (string, error)) error {
 		if j.box.opts.Contents == nil {
-			return corebot.Bound{}, fmt.Errorf("what is in %s is not known", path)
+			return fmt.Errorf("what is in %s is not known", path)
 		}
-		content, err := j.box.opts.Contents.Content(path)
-		if err != nil {
+		is, err := content(j.box.opts.Contents, path)
+		files = append(files, corebot.NamedFile{Path: path, Content: is})
+		return err
+	}
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(named.Paths))) {
+		if path == named.Dir {
+			continue
+		}
+		if err := add(path, Contents.Content); err != nil {
 			return corebot.Bound{}, err
 		}
-		files = append(files, corebot.NamedFile{Path: path, Content: content})
+	}
+	if named.Dir != "" {
+		if err := add(named.Dir, Contents.Directory); err != nil {
+			return corebot.Bound{}, err
+		}
 	}
 	return corebot.NewBound(j.raw, named.Dir, files)
 }
@@ -122,13 +146,26 @@ func (j *job) outside(t Tool, args bound) bool {
 	if t.traits.Has(Outside) {
 		return !args.trusted(j.call)
 	}
-	return slices.ContainsFunc(args.named(j.call).Paths, func(path string) bool {
+	named := args.named(j.call)
+	return j.anythingIn(named.Dir) || slices.ContainsFunc(named.Paths, func(path string) bool {
 		if j.box.opts.Contents == nil {
 			return true
 		}
 		content, err := j.box.opts.Contents.Content(path)
 		return (err != nil || content != corebot.NoFile) && !policy.OperatorsText(policy.Target{Path: path})
 	})
+}
+
+// anythingIn says whether a call that works in a directory finds something there. It is all others' text: tools and people of the chat put it there.
+func (j *job) anythingIn(dir string) bool {
+	if dir == "" {
+		return false
+	}
+	if j.box.opts.Contents == nil {
+		return true
+	}
+	empty, err := j.box.opts.Contents.Empty(dir)
+	return err != nil || !empty
 }
 
 // Content implements [Contents] for the files of a workspace.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -22,9 +21,10 @@ func (s someone) CanApprove(context.Context, corebot.Key) (bool, error) { return
 // office is a box on a workspace, with the one tool that runs programs.
 type office struct {
 	*testing.T
-	dir  string
-	box  *tools.Box
-	runs int
+	dir    string
+	box    *tools.Box
+	runs   int
+	during func() // the program does this
 }
 
 func newOffice(t *testing.T, approvers tools.Approvers) *office {
@@ -36,17 +36,12 @@ func newOffice(t *testing.T, approvers tools.Approvers) *office {
 func newOfficeWith(t *testing.T, approvers tools.Approvers, repeats tools.Traits) *office {
 	t.Helper()
 	o := &office{T: t, dir: t.TempDir()}
-	root, err := rootfs.New(o.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { root.Close() })
-	files, err := tools.NewFiles(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files, _ := filesIn(t, o.dir)
 	program := tools.New("shell.exec", "A tool for tests.", repeats|tools.Privileged, func(context.Context, tools.Call, programArgs) (string, error) {
 		o.runs++
+		if o.during != nil {
+			o.during()
+		}
 		return "ran", nil
 	}, tools.Names(func(_ tools.Call, a programArgs) tools.Named { return tools.Named{Dir: a.Dir, Paths: a.Paths} }))
 	o.box = newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{Approvers: approvers, Contents: files}, program)
@@ -73,11 +68,13 @@ func (o *office) call(s *step, args string) (corebot.ToolResult, error) {
 	return o.box.Call(o.Context(), who, call("shell.exec", args), s)
 }
 
-// asked has the call ask, and gives the approval as it was stored.
-func (o *office) asked() corebot.Approval {
+// asked has the usual call ask, and gives the approval as it was stored.
+func (o *office) asked() corebot.Approval { return o.askedFor(programCall) }
+
+func (o *office) askedFor(args string) corebot.Approval {
 	o.Helper()
 	s := newStep()
-	_, err := o.call(s, programCall)
+	_, err := o.call(s, args)
 	waits := (*corebot.Awaits)(nil)
 	if !errors.As(err, &waits) || len(s.asked) != 1 || len(s.results) != 0 || o.runs != 0 {
 		o.Fatalf("it did not wait: %v; asked %d times, ran %d times", err, len(s.asked), o.runs)

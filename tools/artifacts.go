@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/corebot/corebot"
@@ -18,15 +19,18 @@ const (
 )
 
 // Files keeps artifacts as files of the conversation's directory in the workspace, where policy closes them to every other
-// conversation. It keeps a hundred for each.
-type Files struct{ root *rootfs.Root }
+// conversation. It keeps a hundred for each. It also tells what is in files and directories of the workspace.
+type Files struct {
+	root      *rootfs.Root
+	workspace *os.Root // the same directory, for what no path of root can name
+}
 
-// NewFiles keeps artifacts in a workspace.
-func NewFiles(root *rootfs.Root) (*Files, error) {
-	if root == nil {
+// NewFiles keeps artifacts in a workspace, which is given twice: as tools see it, and as programs that work in it do. Whoever opened them closes them.
+func NewFiles(root *rootfs.Root, workspace *os.Root) (*Files, error) {
+	if root == nil || workspace == nil {
 		return nil, fmt.Errorf("%w: artifacts want a workspace", corebot.ErrInvalid)
 	}
-	return &Files{root}, nil
+	return &Files{root, workspace}, nil
 }
 
 // Save writes one artifact and takes away the oldest ones over the limit.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,12 +16,23 @@ import (
 
 func newFiles(t *testing.T) (*tools.Files, *rootfs.Root) {
 	t.Helper()
-	root, err := rootfs.New(t.TempDir())
+	return filesIn(t, t.TempDir())
+}
+
+// filesIn keeps artifacts in a directory, which is there.
+func filesIn(t *testing.T, dir string) (*tools.Files, *rootfs.Root) {
+	t.Helper()
+	root, err := rootfs.New(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	files, err := tools.NewFiles(root)
+	workspace, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { workspace.Close() })
+	files, err := tools.NewFiles(root, workspace)
 	if err != nil {
 		t.Fatal(err)
 	}

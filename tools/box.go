@@ -91,7 +91,7 @@ func NewBox(r *Registry, p *policy.Policy, roles Roles, o Options) (*Box, error)
 			return nil, err
 		}
 	}
-	m, err := newMetrics(o.Metrics)
+	m, err := newMetrics(o.Metrics, o.Redactor)
 	if err != nil {
 		return nil, err
 	}

@@ -352,6 +352,54 @@ func TestCallsAreCountedUnderBoundedLabels(t *testing.T) {
 	}
 }
 
+// A server of MCP names its tools, and may do so after what it was told.
+func TestTheLabelsOfACallHoldNoSecret(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	hide, err := redact.New([]string{"hunter2hunter2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := tools.New("mcp__vault__hunter2hunter2", "A tool for tests.", tools.ReadOnly|tools.Outside, func(context.Context, tools.Call, noArgs) (string, error) { return "", nil })
+	b := newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{Metrics: reg, Redactor: hide}, tool)
+	if _, err := b.Call(t.Context(), who, call("mcp__vault__hunter2hunter2", `{}`), newStep()); err != nil {
+		t.Fatal(err)
+	}
+	families, err := reg.Gather()
+	if err != nil || len(families) != 2 {
+		t.Fatalf("%d families, %v", len(families), err)
+	}
+	for _, f := range families {
+		for _, label := range f.GetMetric()[0].GetLabel() {
+			if label.GetName() == "tool" && label.GetValue() != "mcp__vault__[redacted]" {
+				t.Errorf("%s has the label %q", f.GetName(), label.GetValue())
+			}
+		}
+	}
+}
+
+// inOneChat is server state with an admin of one conversation.
+type inOneChat corebot.Key
+
+func (c inOneChat) RoleOf(_ context.Context, _ corebot.Principal, k corebot.Key) (corebot.Role, error) {
+	if k == corebot.Key(c) {
+		return corebot.RoleAdmin, nil
+	}
+	return corebot.RoleNormal, nil
+}
+
+func TestWhoIsAdminInOneConversationHasNoToolThatActsOnAll(t *testing.T) {
+	tool := tools.New("mcp.reload", "A tool for tests.", tools.SideEffect, func(context.Context, tools.Call, noArgs) (string, error) {
+		t.Error("it ran")
+		return "", nil
+	})
+	b, s := newBox(t, inOneChat(chat), tools.Options{}, tool), newStep()
+	if offered, err := b.Offer(t.Context(), who); err != nil || len(offered) != 0 {
+		t.Errorf("it is offered %v, %v", offered, err)
+	}
+	r, err := b.Call(t.Context(), who, call("mcp.reload", `{}`), s)
+	requireEnd(t, s, r, err, corebot.OutcomeDenied, "only an admin everywhere")
+}
+
 func TestABegunCallStaysUnknownWhateverHoldsNow(t *testing.T) {
 	tool := tools.New("bus.dead_letter.replay", "A tool for tests.", tools.SideEffect, func(context.Context, tools.Call, noArgs) (string, error) {
 		t.Error("it ran again")

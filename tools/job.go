@@ -35,6 +35,7 @@ type job struct {
 	privileged bool             // allowed because of who asks
 	raw        corebot.ToolCall // as the model made it
 	reads      bool             // text that others than the operator may have written
+	notice     string           // what the chat is told of it besides
 }
 
 func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCall, step Step) *job {
@@ -70,6 +71,7 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 	}
 	j.reads = j.outside(t, args)
 	out, err := j.execute(ctx, t, args)
+	j.reads = j.reads || j.anythingIn(args.named(j.call).Dir) // it may have read what came meanwhile
 	if ctx.Err() != nil {
 		return corebot.ToolResult{}, j.cancelled(ctx, t, out, err)
 	}
@@ -165,8 +167,11 @@ func (j *job) guarded(ctx context.Context, args bound) (out output, err error) {
 }
 
 // failure is what a model reads of an error.
-func failure(err error) string {
-	text := "error: " + err.Error()
+func failure(err error) string { return "error: " + explained(err) }
+
+// explained is an error with its hint.
+func explained(err error) string {
+	text := err.Error()
 	if hint := corebot.HintOf(err); hint != "" {
 		text += " (" + hint + ")"
 	}
@@ -199,7 +204,7 @@ func (j *job) finish(ctx context.Context, outcome corebot.AuditOutcome, text str
 // end words the result and its audit row, has them stored, and counts the call.
 func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string, store func(corebot.ToolResult, corebot.AuditEvent) error) (corebot.ToolResult, error) {
 	took := time.Since(j.began)
-	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads}
+	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice}
 	e := j.event
 	e.Event, e.At, e.Outcome, e.Duration = "tool.result", j.began.Add(took), outcome, took
 	if err := store(r, e); err != nil {

@@ -7,16 +7,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/redact"
 )
 
-// metrics counts calls. Labels are bounded: tools that exist, one word for all that do not, and the five outcomes.
+// metrics counts calls. Labels are bounded: tools that exist, one word for all that do not, and the five outcomes. An MCP server names its tools as
+// it likes, so that names are redacted: who reads the metrics may be nobody who may know the secret in one.
 type metrics struct {
+	hide     *redact.Redactor
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
-func newMetrics(r prometheus.Registerer) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, hide *redact.Redactor) (*metrics, error) {
 	m := &metrics{
+		hide: hide,
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_tool_calls_total", Help: "Tool calls that ended, by tool and outcome.",
 		}, []string{"tool", "outcome"}),
@@ -37,6 +41,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 }
 
 func (m *metrics) count(tool string, o corebot.AuditOutcome, took time.Duration) {
+	tool = m.hide.Text(tool)
 	m.calls.WithLabelValues(tool, string(o)).Inc()
 	m.duration.WithLabelValues(tool).Observe(took.Seconds())
 }

@@ -95,7 +95,7 @@ func (r *Registry) Offer(visible func(Tool) bool) []llm.Tool {
 	offered := make([]llm.Tool, 0, len(sorted))
 	for _, t := range sorted {
 		if visible(t) {
-			offered = append(offered, llm.Tool{Name: t.name, Description: t.doc, Schema: t.schema})
+			offered = append(offered, t.Offered())
 		}
 	}
 	return offered

@@ -25,6 +25,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/policy"
 )
 
@@ -38,6 +39,7 @@ const (
 	OwnData                       // changes only Corebot's own database, by an effect that is committed with its outcome: see [NewOwn]
 	Privileged                    // only admins should have it
 	Outside                       // what it returns may have been written by others than the operator: whoever reads it is tainted
+	Unapproved                    // its description and schema were written by others, and the operator has not approved them: whoever is offered it is tainted
 )
 
 // Has says whether all traits of u are set.
@@ -49,7 +51,7 @@ func (t Traits) mayRepeat() bool { return t&(ReadOnly|Idempotent|OwnData) != 0 }
 func (t Traits) validate() error {
 	effects := t & (Idempotent | SideEffect | OwnData)
 	switch {
-	case t >= Outside<<1:
+	case t >= Unapproved<<1:
 		return fmt.Errorf("%w: traits %b: not known", corebot.ErrInvalid, t)
 	case t.Has(ReadOnly) == (effects != 0):
 		return fmt.Errorf("%w: traits %b: want either ReadOnly or what its effects are", corebot.ErrInvalid, t)
@@ -179,6 +181,11 @@ func (t Tool) hasEffects() bool { return !t.traits.Has(ReadOnly) && !t.own }
 
 // Name is the tool's internal name, with dots.
 func (t Tool) Name() string { return t.name }
+
+// Offered is the tool as a model is shown it.
+func (t Tool) Offered() llm.Tool {
+	return llm.Tool{Name: t.name, Description: t.doc, Schema: t.schema, Unapproved: t.traits.Has(Unapproved)}
+}
 
 // validate finds what cannot be offered to a model or told apart in an audit.
 func (t Tool) validate(names *regexp.Regexp) error {

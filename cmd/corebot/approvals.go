@@ -55,7 +55,8 @@ func newApprovalsList(s *shell) *cobra.Command {
 	return cmd
 }
 
-// printApprovals shows calls untruncated: who says yes has seen all of it.
+// printApprovals shows calls untruncated and, unlike all else that is shown, with what looks like a secret: who says yes has seen all of it, and a model could
+// hide the better half of a call behind the shape of a key. The characters of a terminal are made harmless here.
 func printApprovals(cmd *cobra.Command, waiting []corebot.Approval, asJSON bool) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	for _, a := range waiting {
@@ -67,11 +68,11 @@ func printApprovals(cmd *cobra.Command, waiting []corebot.Approval, asJSON bool)
 			continue
 		}
 		t.line("approval %d, until %s, by the rule %s", a.ID, a.ExpiresAt.Local().Format(time.DateTime), a.Rule)
-		t.line("  chat: %s, message %s, on behalf of %s", a.Key, printable(a.MessageID), a.Principal)
+		t.line("  chat: %s, message %s, on behalf of %s", a.Key, corebot.Plainly(a.MessageID), a.Principal)
 		if a.Taint != "" {
-			t.line("  read from outside: %s", printable(a.Taint))
+			t.line("  read from outside: %s", corebot.Plainly(a.Taint))
 		}
-		t.line("  %s", strings.ReplaceAll(printable(a.Bound.String()), "\n", "\n  "))
+		t.line("  %s", strings.ReplaceAll(a.Bound.String(), "\n", "\n  "))
 	}
 	if len(waiting) == 0 && !asJSON {
 		t.line("nothing waits for an admin's word")

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/redact"
 )
 
@@ -17,7 +19,19 @@ func (s *shell) hides(commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// hiding is an output without secrets. The settings are read for it when there is something to write; without them it knows the usual shapes.
+// redactor knows the secrets of the home: those of its settings, and those of its MCP servers. Without either it knows the usual shapes.
+func (s *shell) redactor() (*redact.Redactor, error) {
+	var secrets []string
+	if c, err := s.settings(); err == nil {
+		secrets = c.Secrets()
+	}
+	if home, err := config.Home(s.home); err == nil {
+		secrets = append(secrets, app.MCPSecrets(home)...)
+	}
+	return redact.New(secrets)
+}
+
+// hiding is an output without secrets. They are looked up when there is something to write.
 type hiding struct {
 	shell *shell
 	to    io.Writer
@@ -26,14 +40,9 @@ type hiding struct {
 
 func (h *hiding) Write(p []byte) (int, error) {
 	if h.out == nil {
-		r, err := redact.New(nil)
+		r, err := h.shell.redactor()
 		if err != nil {
 			return 0, err
-		}
-		if c, err := h.shell.settings(); err == nil {
-			if err := r.Learn(c.Secrets()); err != nil {
-				return 0, err
-			}
 		}
 		h.out = r.Writer(h.to)
 	}

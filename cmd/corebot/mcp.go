@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,7 @@ grant them to others.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newMCPList(s), newMCPCheck(s), newMCPReload(s), newMCPApprove(s), newMCPServe(s))
+	cmd.AddCommand(newMCPList(s), newMCPCheck(s), newMCPReload(s), newMCPShow(s), newMCPApprove(s), newMCPServe(s))
 	return cmd
 }
 
@@ -48,8 +49,15 @@ func printServers(cmd *cobra.Command, o mcp.Overview, asJSON bool) error {
 		if s.LastError != "" {
 			t.line("    %s", oneLine(s.LastError, 500))
 		}
+		if n := len(s.Unapproved); n > 0 {
+			t.line("    %s not approved, which taints the turns that are offered them (corebot mcp approve %s)", count(int64(n), "tool"), s.Name)
+		}
 		for _, name := range s.Tools {
-			t.line("    %s", name)
+			mark := ""
+			if slices.Contains(s.Unapproved, name) {
+				mark = "  not approved"
+			}
+			t.line("    %s%s", name, mark)
 		}
 	}
 	if t.err != nil {

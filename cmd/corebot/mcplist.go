@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -93,29 +92,4 @@ connected. If the file is wrong nothing changes. Servers whose entries have not 
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-func newMCPApprove(s *shell) *cobra.Command {
-	return &cobra.Command{
-		Use:   "approve SERVER[/TOOL]",
-		Short: "Take the tools of an MCP server, or one of them, as they are now",
-		Long: `Take the tools of an MCP server, or one of them, as they were seen last. A tool that is pinned (mcp.pin_tools, or pinTools in the entry) and is not
-what it was is not offered until then. Look at what the server says of it first: "corebot mcp check" starts it and shows what it has.`,
-		Args: takes("SERVER[/TOOL]"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, tool, _ := strings.Cut(args[0], "/")
-			return s.change(cmd, func(c control.Caller) error {
-				done, err := control.Call[app.Done](cmd.Context(), c, app.OpMCPApprove, app.MCPApproval{Server: server, Tool: tool})
-				if errors.Is(err, corebot.ErrNotFound) {
-					err = corebot.WithHint(err, "a server is known once it was connected; `corebot mcp list` shows them")
-				}
-				if err != nil {
-					return err
-				}
-				t := &teller{w: cmd.OutOrStdout()}
-				t.line("%s approved", count(int64(done.Changed), "change"))
-				return t.err
-			})
-		},
-	}
 }

@@ -2,6 +2,8 @@ package app
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -75,7 +77,12 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 		return nil, err
 	}
 	w.hasTool = registry.Has
-	artifacts, err := tools.NewFiles(w.root)
+	dir, err := os.OpenRoot(filepath.Join(a.config.Home, "workspace"))
+	if err != nil {
+		return nil, fmt.Errorf("open the workspace: %w", err)
+	}
+	a.opened("files of programs", dir)
+	artifacts, err := tools.NewFiles(w.root, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,7 +44,7 @@ func MCPFile(home string) string { return filepath.Join(home, mcp.FileName) }
 // mcpOptions are what the settings say of MCP servers.
 func mcpOptions(c config.Config, version string) mcp.Options {
 	return mcp.Options{
-		AllowedServers: c.MCP.AllowedServers.Values(), AllowedTools: c.MCP.AllowedTools.Values(), PassEnv: c.Tools.AllowedEnv.Values(), PinTools: c.MCP.PinTools,
+		AllowedServers: c.MCP.AllowedServers.Values(), AllowedTools: c.MCP.AllowedTools.Values(), PassEnv: c.Tools.AllowedEnv.Values(), TrustFirst: c.MCP.TrustFirst, PinTools: c.MCP.PinTools,
 		ConnectTimeout: c.MCP.ConnectTimeout, Timeout: c.MCP.Timeout, MaxTime: c.MCP.MaxTime, MaxCalls: c.MCP.MaxCalls, MaxMessage: c.MCP.MaxMessage,
 		PingEvery: c.MCP.PingEvery, Version: version,
 	}
@@ -78,7 +81,8 @@ func (r reloads) Reload(ctx context.Context) (string, error) {
 	return strings.Join(append(lines, now.Warnings...), "\n"), nil
 }
 
-// MCPApproval names what [OpMCPApprove] takes as it is now: a tool as its server calls it, or, if the name is empty, all tools of the server.
+// MCPApproval names what [OpMCPApprove] takes as it is now: a tool as its server calls it, all tools of the server if Tool is empty, or those of all
+// servers if both are.
 type MCPApproval struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
@@ -87,6 +91,7 @@ type MCPApproval struct {
 // Operations on MCP servers.
 const (
 	OpMCPList    = "mcp.list"
+	OpMCPShow    = "mcp.show" // of the name of a server
 	OpMCPReload  = "mcp.reload"
 	OpMCPApprove = "mcp.approve"
 )
@@ -103,17 +108,30 @@ func approveMCP(db *storage.DB) control.Operation {
 func (a *App) mcpOperations(all control.Operations) {
 	type none struct{}
 	all[OpMCPList] = control.Typed(func(context.Context, none) (mcp.Overview, error) { return a.servers.Overview(), nil })
+	all[OpMCPShow] = control.Typed(func(_ context.Context, server string) ([]mcp.Description, error) { return a.servers.Describe(server) })
 	all[OpMCPReload] = control.Typed(func(ctx context.Context, _ none) (mcp.Overview, error) { return a.servers.Reload(ctx) })
 	all[OpMCPApprove] = control.Typed(func(ctx context.Context, what MCPApproval) (Done, error) {
 		n, err := storage.NewMCPTools(a.Store).Approve(ctx, what.Server, what.Tool)
-		a.servers.Relist(what.Server)
+		if err == nil {
+			err = a.servers.Reconsider(ctx, what.Server)
+		}
 		return Done{Changed: n}, err
 	})
 }
 
 // CheckMCP connects to each MCP server of a home once, beside whatever runs, and changes nothing. The error is that of their file.
 func CheckMCP(ctx context.Context, c config.Config, version string) (mcp.Overview, error) {
-	return mcp.Check(ctx, MCPFile(c.Home), mcpOptions(c, version))
+	o := mcpOptions(c, version)
+	db, err := storage.OpenReader(ctx, DataDir(c.Home))
+	if err == nil {
+		defer db.Close() //nolint:errcheck // only read
+		o.Pins = storage.NewMCPTools(db)
+	}
+	found, failed := mcp.Check(ctx, MCPFile(c.Home), o)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // which the servers are not to blame for
+		found.Warnings = append(found.Warnings, fmt.Sprintf("which tools are approved is not known: %v", err))
+	}
+	return found, failed
 }
 
 // ListMCP says how the MCP servers of a home are doing: as its daemon knows, or, if none runs, which there are.
@@ -129,8 +147,18 @@ func ListMCP(ctx context.Context, home string) (mcp.Overview, error) {
 	return mcp.Overview{Servers: f.Describe(), Warnings: f.Warnings}, err
 }
 
-// checkMCPFile looks at the file of MCP servers, and reaches none of them.
-func checkMCPFile(c config.Config) []Finding {
+// MCPSecrets are the secrets in the file of MCP servers of a home, for commands that show beside a daemon what it has stored. A variable may be set for the daemon
+// only: then its value is not known here, which hides nothing else. A file that is missing or wrong has none: what is stored can be looked at all the same.
+func MCPSecrets(home string) []string {
+	f, err := mcp.ReadFile(MCPFile(home), func(name string) (string, bool) { return os.Getenv(name), true })
+	if err != nil {
+		return nil
+	}
+	return f.Secrets()
+}
+
+// checkMCPFile looks at the file of MCP servers and at what is known of their tools, and reaches none of them.
+func checkMCPFile(ctx context.Context, c config.Config) []Finding {
 	f, err := mcp.ReadFile(MCPFile(c.Home), os.LookupEnv)
 	if err != nil {
 		return []Finding{fail("the MCP servers", err)}
@@ -138,6 +166,27 @@ func checkMCPFile(c config.Config) []Finding {
 	findings := []Finding{ok("%d MCP servers are listed (`corebot mcp check` reaches them)", len(f.Servers))}
 	for _, w := range f.Warnings {
 		findings = append(findings, warn("files that say which programs run must be the operator's alone", "%s", w))
+	}
+	return append(findings, checkMCPTools(ctx, c, f.Servers)...)
+}
+
+// checkMCPTools tells of servers whose tools were seen and not approved. Where there is no database that can be read, another check says so.
+func checkMCPTools(ctx context.Context, c config.Config, servers []mcp.Spec) (findings []Finding) {
+	db, err := storage.OpenReader(ctx, DataDir(c.Home))
+	if err != nil {
+		return nil
+	}
+	defer db.Close() //nolint:errcheck // only read
+	for _, s := range servers {
+		known, err := storage.NewMCPTools(db).List(ctx, s.Name)
+		if err != nil {
+			return append(findings, fail("the tools of MCP servers", err))
+		}
+		vouched := slices.DeleteFunc(slices.Clone(known), func(p corebot.ToolPin) bool { return !p.Vouched(c.MCP.TrustFirst) })
+		if n := len(known) - len(vouched); n > 0 && !s.Disabled {
+			findings = append(findings, warn("`corebot mcp check` shows what it says; `corebot mcp approve "+s.Name+"` takes that",
+				"of the MCP server %s %d tools are not approved as they are: turns that are offered them count as having read text from outside", s.Name, n))
+		}
 	}
 	return findings
 }

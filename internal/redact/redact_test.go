@@ -78,7 +78,10 @@ func TestOrdinaryTextStaysAsItIs(t *testing.T) {
 }
 
 func TestSensitiveGoesByWholeWords(t *testing.T) {
-	for _, s := range []string{"key", "apiKey", "APIKey", "x-api-key", "bootstrapKey", "access_token", "Authorization", "db.password", "key2", "clientSECRET", "Set-Cookie"} {
+	for _, s := range []string{
+		"key", "apiKey", "APIKey", "x-api-key", "bootstrapKey", "access_token", "Authorization", "db.password", "key2", "clientSECRET", "Set-Cookie",
+		"auth", "apikey", "bearer", "cookies", "credential", "credentials", "jwt", "keys", "otp", "passphrase", "passwd", "passwords", "pin", "privatekey", "pwd", "secrets", "tokens",
+	} {
 		if !redact.Sensitive(s) {
 			t.Errorf("%q is taken for harmless", s)
 		}
@@ -100,6 +103,7 @@ func TestArgumentsKeepTheirShapeWithoutTheirSecrets(t *testing.T) {
 		`{"content":"say hunter2hunter2 <b>"}`:           `{"content":"say [redacted] <b>"}`,
 		`{"list":[{"secret":"x"},"y"],"k":"v"}`:          `{"list":[{"secret":"[redacted]"},"y"],"k":"v"}`,
 		`"hunter2hunter2"`:                               `"[redacted]"`,
+		`{"hunter2hunter2":"x"}`:                         `{"[redacted]":"x"}`,
 		`{"password":"pa55" "broken`:                     `"{\"password\":\"[redacted]\" \"broken"`,
 		`token=abc123`:                                   `"token=\"[redacted]\""`,
 		`{} {}`:                                          `"{} {}"`,

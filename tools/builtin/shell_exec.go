@@ -63,7 +63,8 @@ func Shell(runner Runner, programs []string, longest time.Duration) tools.Tool {
 	}, tools.Timeout[shellArgs](longest+shellSlack), tools.Names(shellNames))
 }
 
-// shellNames are the files that arguments may mean, as they are and behind a "=": those of the directory in which programs work.
+// shellNames are the directory in which programs work, where they find everything by themselves under whatever name, and the files that arguments may
+// mean, as they are and behind a "=": for who approves them, and for those that are named from there but are elsewhere.
 func shellNames(c tools.Call, a shellArgs) tools.Named {
 	n := tools.Named{Dir: rootfs.FilesDir(c.Key)}
 	for i, arg := range a.Argv {

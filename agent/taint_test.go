@@ -1,0 +1,123 @@
+package agent_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/tools"
+)
+
+// described is a tool of an MCP server, of which nobody but the server has said what it does; traits are those that it has beside.
+func described(traits tools.Traits) tools.Tool {
+	return apptest.Tool("mcp__x__y", tools.ReadOnly|tools.Outside|traits, func(context.Context, string) (string, error) { return "", nil })
+}
+
+const byNobody = "the description of mcp__x__y, which nobody approved"
+
+// admin makes one of who speaks: tools of MCP servers are offered to nobody else.
+func (b *bench) admin(t *testing.T) {
+	t.Helper()
+	if err := b.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person(apptest.Sender), Role: corebot.RoleAdmin, By: "operator"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spied is the tool that [spy] makes: one that everybody may call.
+const spied = "history.search"
+
+// spy is a tool that notes what taints the turns that call it.
+func spy(taints *[]string) tools.Tool {
+	return tools.New(spied, "A tool of a test.", tools.ReadOnly, func(_ context.Context, c tools.Call, _ apptest.ToolArgs) (string, error) {
+		*taints = append(*taints, c.Taint)
+		return "noted", nil
+	})
+}
+
+func TestATurnIsTaintedFromItsBeginningByAToolThatNobodyApproved(t *testing.T) {
+	for name, c := range map[string]struct {
+		traits tools.Traits
+		admin  bool
+		want   string
+	}{
+		"unapproved":               {tools.Unapproved, true, byNobody},
+		"approved":                 {0, true, ""},
+		"not offered to this role": {tools.Unapproved, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var taints []string
+			b := newBench(t, apptest.Options{Tools: []tools.Tool{described(c.traits), spy(&taints)}}, apptest.Asks(call("c", spied, "x")), apptest.Text("done"))
+			if c.admin {
+				b.admin(t)
+			}
+			r, err := b.turn(t, "go")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(taints) != 1 || taints[0] != c.want {
+				t.Errorf("tainted by %q, want %q", taints, c.want)
+			}
+			for _, e := range r.History {
+				if e.Speaker == corebot.SpeakerAssistant && e.Outside != (c.want != "") {
+					t.Errorf("the history has %q as from outside: %v", e.Text, e.Outside)
+				}
+			}
+		})
+	}
+}
+
+// TestAResumedTurnStaysTaintedByADescriptionThatIsNotThereAnyMore: a server could take back what it has said once the model has obeyed.
+func TestAResumedTurnStaysTaintedByADescriptionThatIsNotThereAnyMore(t *testing.T) {
+	var taints []string
+	script := func() *apptest.Model {
+		return scriptOfTurns(apptest.Asks(call("c", search, "x"), call("d", spied, "x")), apptest.Text("done"))
+	}
+	journal := &recorder{}
+	begun := newBench(t, apptest.Options{
+		Model: script(), Tools: []tools.Tool{described(tools.Unapproved), spy(&taints)},
+		Journal: func(j agent.Journal) agent.Journal { journal.Journal = j; return journal },
+	})
+	begun.admin(t)
+	if _, err := begun.turn(t, "go"); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 2} { // records: the answer, and the search
+		taints = nil
+		b := newBench(t, apptest.Options{Model: script(), Tools: []tools.Tool{described(0), spy(&taints)}})
+		b.Say("a", "1", "go")
+		d := b.Claim()
+		d.Journal = journal.after(n)
+		r, err := b.Agent.Turn(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(taints) != 1 || taints[0] != byNobody {
+			t.Errorf("after %d records: tainted by %q", n, taints)
+		}
+		if last := r.History[len(r.History)-1]; !last.Outside {
+			t.Errorf("after %d records: the history has the answer as %+v", n, last)
+		}
+	}
+}
+
+func TestAnAnswerOfATaintedTurnTaintsThoseBehindItInTheSession(t *testing.T) {
+	var taints []string
+	notes := &apptest.Notes{Chats: map[corebot.Key]string{apptest.Key("a"): "a note"}}
+	ask := func(r llm.Request) bool { return r.Messages[len(r.Messages)-1].Role != llm.ToolRole }
+	b := newBench(t, apptest.Options{Notes: notes, Tools: []tools.Tool{spy(&taints)}, Model: apptest.Always(
+		func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+			if ask(r) && r.Messages[len(r.Messages)-1].Text == "look" {
+				return apptest.Asks(call("c", spied, "x"))(ctx, r, onText)
+			}
+			return apptest.Text("done")(ctx, r, onText)
+		})})
+	b.answers(t, "1", "hello")
+	notes.Chats = nil // what the turn has read is not there any more
+	b.answers(t, "2", "look")
+	if len(taints) != 1 || taints[0] != "an answer of an earlier turn that had read such text" {
+		t.Errorf("tainted by %q", taints)
+	}
+}

@@ -1,0 +1,50 @@
+package corebot_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"testing"
+)
+
+// TestCredentialsAreComparedInConstantTime reads the functions that decide whether a credential is the right one. How long they take shows in no test that is not a
+// matter of luck, so that it is the code that is looked at: each compares by crypto/subtle or crypto/hmac.
+func TestCredentialsAreComparedInConstantTime(t *testing.T) {
+	for file, name := range map[string]string{
+		"channels/webhook/credentials.go": "same",
+		"channels/webhook/signature.go":   "signs",
+		"observability/server.go":         "guarded",
+		"policy/bootstrap.go":             "Decide",
+	} {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, d := range parsed.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == name {
+				found = true
+				if !calls(fn, "subtle.ConstantTimeCompare") && !calls(fn, "hmac.Equal") {
+					t.Errorf("%s in %s does not compare in constant time", name, file)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s has no function %s: where are its credentials compared now?", file, name)
+		}
+	}
+}
+
+// calls says whether a function calls another, which is named with its package.
+func calls(fn *ast.FuncDecl, other string) (found bool) {
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if of, ok := call.Fun.(*ast.SelectorExpr); ok {
+				pkg, _ := of.X.(*ast.Ident)
+				found = found || pkg != nil && pkg.Name+"."+of.Sel.Name == other
+			}
+		}
+		return !found
+	})
+	return found
+}
