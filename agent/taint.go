@@ -10,7 +10,7 @@ import (
 // whoever the principal is: such text may have told the model what to do. What taints it is on disk, in the journal and in the history, so that a
 // resumed turn is tainted at the same place. A turn reads:
 //
-//   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator has approved them as they are;
+//   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator stands for them: see [llm.Tool];
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins may write, what was
 //     said and is remembered in the chat;
 //   - what other people say to it while it runs, or had said in its session;

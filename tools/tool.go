@@ -39,7 +39,7 @@ const (
 	OwnData                       // changes only Corebot's own database, by an effect that is committed with its outcome: see [NewOwn]
 	Privileged                    // only admins should have it
 	Outside                       // what it returns may have been written by others than the operator: whoever reads it is tainted
-	Unapproved                    // its description and schema were written by others, and the operator has not approved them: whoever is offered it is tainted
+	Unapproved                    // its description and schema were written by others, and the operator does not stand for them: whoever is offered it is tainted
 )
 
 // Has says whether all traits of u are set.

@@ -35,7 +35,7 @@ type Tool struct {
 	Name        string
 	Description string
 	Schema      json.RawMessage // JSON Schema of the arguments, an object; shared by all requests, and not to be changed
-	Unapproved  bool            // somebody else described it, and the operator has not approved that: whoever is offered it has read text from outside
+	Unapproved  bool            // somebody else described it, and the operator does not stand for that, by an approval or by trust on first use: whoever is offered it has read text from outside
 }
 
 // Request is one call of a model.
