@@ -118,7 +118,7 @@ func (c *catalog) add(s *server, d definition, unapproved, held bool) {
 		return
 	}
 	shown := tool.Offered()
-	c.described = append(c.described, Description{Name: name, Tool: d.Name, Approved: !unapproved, Text: shown.Description, Schema: shown.Schema})
+	c.described = append(c.described, Description{Name: name, Tool: d.Name, Trusted: !unapproved, Text: shown.Description, Schema: shown.Schema})
 	if held {
 		c.note("the tool %q is not what was approved (corebot mcp approve %s/%s)", clip(d.Name, 60), s.spec.Name, clip(d.Name, 60))
 		return

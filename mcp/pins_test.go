@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/mcp"
 )
 
@@ -107,19 +108,7 @@ func (r *rig) reconsider(server string) {
 // foreign are the tools of an offer that no operator has approved.
 func (r *rig) foreign() string {
 	r.t.Helper()
-	box, end := r.begin()
-	defer end()
-	offered, err := box.Offer(r.t.Context(), caller())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var names []string
-	for _, o := range offered {
-		if o.Unapproved {
-			names = append(names, o.Name)
-		}
-	}
-	return strings.Join(names, " ")
+	return r.names(func(t llm.Tool) bool { return t.Unapproved })
 }
 
 func TestAToolIsOfferedAsUnapprovedUntilAnOperatorApprovesItAndAgainOnceItChanges(t *testing.T) {

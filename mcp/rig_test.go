@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
@@ -138,6 +139,12 @@ func (r *rig) begin() (box *tools.Box, end func()) {
 // offered are the names of the tools that a turn would be offered now.
 func (r *rig) offered() string {
 	r.t.Helper()
+	return r.names(func(llm.Tool) bool { return true })
+}
+
+// names are those of the tools of an offer that are wanted.
+func (r *rig) names(wanted func(llm.Tool) bool) string {
+	r.t.Helper()
 	box, end := r.begin()
 	defer end()
 	offered, err := box.Offer(r.t.Context(), caller())
@@ -145,8 +152,10 @@ func (r *rig) offered() string {
 		r.t.Fatal(err)
 	}
 	var names []string
-	for _, o := range offered {
-		names = append(names, o.Name)
+	for _, t := range offered {
+		if wanted(t) {
+			names = append(names, t.Name)
+		}
 	}
 	return strings.Join(names, " ")
 }

@@ -32,11 +32,11 @@ type Status struct {
 
 // Description is what a server says of one of its tools, as a model is shown it.
 type Description struct {
-	Name     string          `json:"name"`     // as models are offered it
-	Tool     string          `json:"tool"`     // as the server calls it
-	Approved bool            `json:"approved"` // by an operator, as it is
-	Text     string          `json:"text"`
-	Schema   json.RawMessage `json:"schema"` // JSON Schema of the arguments
+	Name    string          `json:"name"`    // as models are offered it
+	Tool    string          `json:"tool"`    // as the server calls it
+	Trusted bool            `json:"trusted"` // the operator stands for it: see [corebot.ToolPin.Vouched]
+	Text    string          `json:"text"`
+	Schema  json.RawMessage `json:"schema"` // JSON Schema of the arguments
 }
 
 // Overview is all servers, by name, and what is wrong with their file: then the servers are those of the last good one.

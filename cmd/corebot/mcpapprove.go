@@ -9,7 +9,6 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
-	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/mcp"
 )
@@ -19,20 +18,13 @@ func newMCPShow(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show SERVER",
 		Short: "Print what an MCP server says of its tools, as models are shown it",
-		Long: `Print what an MCP server says of its tools, as models are shown it: description and schema, and whether an operator has approved them. The running
-Corebot knows, and it is what "corebot mcp approve" takes.`,
+		Long: `Print what an MCP server says of its tools, as models are shown it: description and schema, and whether they are trusted: approved by an
+operator, or, by default, as they were when they were seen first. The running Corebot knows, and it is what "corebot mcp approve" takes.`,
 		Args: takes("SERVER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			home, err := config.Home(s.home)
+			daemon, err := s.daemon(cmd.Context(), "start one: it connects to the servers")
 			if err != nil {
 				return err
-			}
-			daemon, running, err := control.Dial(cmd.Context(), app.DataDir(home))
-			if err != nil {
-				return err
-			}
-			if !running {
-				return corebot.WithHint(errors.New("no Corebot runs on this home"), "start one: it connects to the servers")
 			}
 			tools, err := control.Call[[]mcp.Description](cmd.Context(), daemon, app.OpMCPShow, args[0])
 			if errors.Is(err, corebot.ErrNotFound) {
@@ -58,8 +50,8 @@ func printDescriptions(cmd *cobra.Command, tools []mcp.Description, asJSON bool)
 			continue
 		}
 		state := "not approved"
-		if d.Approved {
-			state = "approved"
+		if d.Trusted {
+			state = "trusted"
 		}
 		t.line("%s (%s)", d.Name, state)
 		for line := range strings.Lines(printable(d.Text)) {
@@ -76,9 +68,9 @@ func newMCPApprove(s *shell) *cobra.Command {
 		Use:   "approve SERVER[/TOOL] | --all",
 		Short: "Take the tools of MCP servers as they are now",
 		Long: `Take the tools of an MCP server, one of them, or those of all servers, as they were seen last: name, description and schema. These are words of
-somebody else, which the model reads in each turn that is offered the tool. Until they are approved such a turn counts as having read text from outside, and
-what not everyone may do waits in it for an admin's word. If a tool changes it is not approved any more, and one that is pinned (mcp.pin_tools, or pinTools in the
-entry) is not offered. "corebot mcp list" shows which tools are not approved, and "corebot mcp show" what they say: read that first.`,
+somebody else, which the model reads in each turn that is offered the tool. What has changed since it was seen first, or approved, makes such a turn count as having
+read text from outside until it is approved, and so does everything with mcp.trust_on_first_use: false: what not everyone may do waits in it for an admin's word.
+A tool that has changed and is pinned (mcp.pin_tools, or pinTools in the entry) is not offered. "corebot mcp list" shows which tools are not approved, and "corebot mcp show" what they say: read that first.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if all {
 				return takes()(cmd, args)

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
-	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
@@ -72,16 +69,9 @@ func newMCPReload(s *shell) *cobra.Command {
 connected. If the file is wrong nothing changes. Servers whose entries have not changed keep their connections.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			home, err := config.Home(s.home)
+			daemon, err := s.daemon(cmd.Context(), "the next start reads the file anyway; `corebot mcp check` tries it now")
 			if err != nil {
 				return err
-			}
-			daemon, running, err := control.Dial(cmd.Context(), app.DataDir(home))
-			if err != nil {
-				return err
-			}
-			if !running {
-				return corebot.WithHint(errors.New("no Corebot runs on this home"), "the next start reads the file anyway; `corebot mcp check` tries it now")
 			}
 			o, err := control.Call[mcp.Overview](cmd.Context(), daemon, app.OpMCPReload, struct{}{})
 			if err != nil {

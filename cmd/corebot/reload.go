@@ -1,14 +1,11 @@
 package main
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
-	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 )
 
@@ -21,16 +18,9 @@ func newConfigReload(s *shell) *cobra.Command {
 that are wrong change nothing.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			home, err := config.Home(s.home)
+			daemon, err := s.daemon(cmd.Context(), "the next start reads the settings anyway")
 			if err != nil {
 				return err
-			}
-			daemon, running, err := control.Dial(cmd.Context(), app.DataDir(home))
-			if err != nil {
-				return err
-			}
-			if !running {
-				return corebot.WithHint(errors.New("no Corebot runs on this home"), "the next start reads the settings anyway")
 			}
 			r, err := control.Call[app.Reloaded](cmd.Context(), daemon, app.OpReload, struct{}{})
 			switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
@@ -54,6 +55,19 @@ func (s *shell) settings() (config.Config, error) {
 		return config.Config{}, err
 	}
 	return config.Load(home)
+}
+
+// daemon connects to the Corebot that runs on the home; the hint says what to do if none does.
+func (s *shell) daemon(ctx context.Context, hint string) (*control.Client, error) {
+	dir, err := s.dataDir()
+	if err != nil {
+		return nil, err
+	}
+	daemon, running, err := control.Dial(ctx, dir)
+	if err == nil && !running {
+		err = corebot.WithHint(errors.New("no Corebot runs on this home"), hint)
+	}
+	return daemon, err
 }
 
 // dataDir is where the home keeps its database.

@@ -170,7 +170,7 @@ func checkMCPFile(ctx context.Context, c config.Config) []Finding {
 	return append(findings, checkMCPTools(ctx, c, f.Servers)...)
 }
 
-// checkMCPTools tells of servers whose tools were seen and not approved. Where there is no database that can be read, another check says so.
+// checkMCPTools tells of servers with tools that the operator does not stand for. Where there is no database that can be read, another check says so.
 func checkMCPTools(ctx context.Context, c config.Config, servers []mcp.Spec) (findings []Finding) {
 	db, err := storage.OpenReader(ctx, DataDir(c.Home))
 	if err != nil {
@@ -184,8 +184,8 @@ func checkMCPTools(ctx context.Context, c config.Config, servers []mcp.Spec) (fi
 		}
 		vouched := slices.DeleteFunc(slices.Clone(known), func(p corebot.ToolPin) bool { return !p.Vouched(c.MCP.TrustFirst) })
 		if n := len(known) - len(vouched); n > 0 && !s.Disabled {
-			findings = append(findings, warn("`corebot mcp check` shows what it says; `corebot mcp approve "+s.Name+"` takes that",
-				"of the MCP server %s %d tools are not approved as they are: turns that are offered them count as having read text from outside", s.Name, n))
+			findings = append(findings, warn("`corebot mcp show "+s.Name+"` prints what they say; `corebot mcp approve "+s.Name+"` takes that",
+				"tools of the MCP server %s are not approved as they are (%d): turns that are offered them count as having read text from outside", s.Name, n))
 		}
 	}
 	return findings

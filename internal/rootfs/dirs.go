@@ -1,7 +1,6 @@
 package rootfs
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"sync"
@@ -51,18 +50,9 @@ func sameDir(a, b fs.FileInfo) bool {
 
 // dirs are the names of everything in a directory but plain files.
 func (r *Root) dirs(dir string, limit int) (names []string, more int, err error) {
-	clean, err := Clean(dir)
-	if err != nil {
-		return nil, 0, err
-	}
-	at, err := r.walk(clean, false)
-	if err != nil {
-		return nil, 0, fmt.Errorf("list %s: %w", clean, err)
-	}
-	defer at.Close()
-	names, more, err = firstNames(at, "", limit, func(e fs.DirEntry) bool { return !e.Type().IsRegular() && nameable(e) })
-	if err != nil {
-		return nil, 0, fmt.Errorf("list %s: %w", clean, err)
-	}
-	return names, more, nil
+	err = r.inDirectory(dir, func(at *os.Root) (err error) {
+		names, more, err = firstNames(at, "", limit, func(e fs.DirEntry) bool { return !e.Type().IsRegular() && nameable(e) })
+		return err
+	})
+	return names, more, err
 }

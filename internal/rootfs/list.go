@@ -29,30 +29,44 @@ const (
 // limit of them; more is how many there are besides. Everything else is left out, and so are files being written and names that no path can
 // have. It reads all names, however few are wanted; a directory of more than 300,000, which takes a second, is [ErrTooLarge].
 func (r *Root) List(dir, after string, limit int) (entries []Entry, more int, err error) {
-	clean, err := Clean(dir)
+	err = r.inDirectory(dir, func(at *os.Root) (err error) {
+		var names []string
+		if names, more, err = firstNames(at, after, limit, listed); err != nil {
+			return err
+		}
+		for _, name := range names {
+			info, err := at.Lstat(name)
+			if errors.Is(err, fs.ErrNotExist) { // it has vanished meanwhile
+				continue
+			}
+			if err != nil {
+				return bare(err)
+			}
+			entries = append(entries, entryOf(info))
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, 0, err
 	}
+	return entries, more, nil
+}
+
+// inDirectory runs fn on a directory; an error says that it was to be listed.
+func (r *Root) inDirectory(dir string, fn func(at *os.Root) error) error {
+	clean, err := Clean(dir)
+	if err != nil {
+		return err
+	}
 	at, err := r.walk(clean, false)
 	if err != nil {
-		return nil, 0, fmt.Errorf("list %s: %w", clean, err)
+		return fmt.Errorf("list %s: %w", clean, err)
 	}
 	defer at.Close()
-	names, more, err := firstNames(at, after, limit, listed)
-	if err != nil {
-		return nil, 0, fmt.Errorf("list %s: %w", clean, err)
+	if err := fn(at); err != nil {
+		return fmt.Errorf("list %s: %w", clean, err)
 	}
-	for _, name := range names {
-		info, err := at.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) { // it has vanished meanwhile
-			continue
-		}
-		if err != nil {
-			return nil, 0, fmt.Errorf("list %s: %w", clean, bare(err))
-		}
-		entries = append(entries, entryOf(info))
-	}
-	return entries, more, nil
+	return nil
 }
 
 // firstNames gives the first names of a directory behind one that are wanted, and how many more there are. It holds few more than it gives.
