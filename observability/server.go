@@ -36,6 +36,8 @@ type Options struct {
 	Gather       prometheus.Gatherer
 	// Ready gives the reasons why Corebot cannot accept or answer now; none means that it can.
 	Ready func(ctx context.Context) []string
+	// Degraded has what is wrong although Corebot accepts and answers; nil: nothing. /ready names the reasons and stays what it is.
+	Degraded *Degraded
 	// Status gives what /status shows, as JSON.
 	Status func(ctx context.Context) (any, error)
 	Log    zerolog.Logger
@@ -119,13 +121,16 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	reasons := s.opts.Ready(r.Context())
-	if len(reasons) == 0 {
-		_, _ = w.Write([]byte("ready\n"))
-		return
+	lines := s.opts.Ready(r.Context())
+	status := http.StatusServiceUnavailable
+	if len(lines) == 0 {
+		status, lines = http.StatusOK, []string{"ready"}
 	}
-	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = w.Write([]byte(strings.Join(reasons, "\n") + "\n"))
+	for _, d := range s.opts.Degraded.Now(r.Context()) {
+		lines = append(lines, fmt.Sprintf("degraded: %s: %s", d.Reason, d.Says))
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(strings.Join(lines, "\n") + "\n"))
 }
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {

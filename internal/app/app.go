@@ -69,6 +69,7 @@ type App struct {
 
 	log       zerolog.Logger
 	redactor  *redact.Redactor
+	degraded  *observability.Degraded
 	upkeep    upkeep
 	notes     *notes
 	router    *router.Router
@@ -110,6 +111,9 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	registry := observability.NewRegistry(o.Version)
+	if a.degraded, err = observability.NewDegraded(registry); err != nil {
+		return nil, err
+	}
 	if a.accounting, err = c.Accounting(); err != nil {
 		return nil, err
 	}

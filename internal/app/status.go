@@ -28,6 +28,8 @@ type Status struct {
 	Parked           map[string]int64       `json:"parked,omitempty"`           // messages that left their lanes for a time, by reason
 	UsageToday       UsageToday             `json:"usageToday"`
 	MCP              *mcp.Overview          `json:"mcp,omitempty"` // a running Corebot knows it
+	// Degraded is what is wrong although messages are accepted and answered; a running Corebot knows it.
+	Degraded []observability.Degradation `json:"degraded,omitempty"`
 }
 
 // QueueStatus are the figures of one pool.
@@ -62,7 +64,7 @@ func ReadStatus(ctx context.Context, db *storage.DB, a corebot.Accounting) (Stat
 func (a *App) observe(g prometheus.Gatherer) (*observability.Server, error) {
 	return observability.NewServer(observability.Options{
 		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(), AllowedHosts: a.config.Observability.AllowedHosts.Values(), Gather: g, Log: a.log,
-		Ready: a.notReady,
+		Ready: a.notReady, Degraded: a.degraded,
 		Status: func(ctx context.Context) (any, error) {
 			s, err := a.statusNow(ctx)
 			if err != nil {
@@ -83,6 +85,7 @@ func (a *App) statusNow(ctx context.Context) (Status, error) {
 	s.Version, s.Model, s.Models, s.Since = a.version, a.ModelName(), a.models.states(), a.since
 	servers := a.servers.Overview()
 	s.MCP = &servers
+	s.Degraded = a.degraded.Now(ctx)
 	return s, nil
 }
 
