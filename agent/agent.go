@@ -14,6 +14,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -64,15 +65,15 @@ type History interface {
 	Recall(ctx context.Context, d corebot.Delivery, undelivered int) (corebot.Recollection, iter.Seq2[corebot.Entry, error], error)
 }
 
-// Notes are the texts of the workspace. A text that is missing is empty.
+// Notes are the texts of the workspace that stand in prompts. What is wrong with one is never an error: it is left out, and its page says so.
 type Notes interface {
-	Identity() (string, error)
-	User() (string, error)
-	Tools() (string, error)
-	// Skills is the index of the skills and the pages that are always there. What is wrong with one is not an error.
-	Skills() (string, error)
-	GlobalMemory() (string, error)
-	ChatMemory(k corebot.Key) (string, error)
+	Identity() pages.Page
+	User() pages.Page
+	Tools() pages.Page
+	// Skills is the index of the skills and the pages that are always there.
+	Skills() pages.Page
+	GlobalMemory() pages.Page
+	ChatMemory(k corebot.Key) pages.Page
 }
 
 // Parts are what an agent is made of. All are required.

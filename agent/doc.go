@@ -12,6 +12,7 @@
 //     turn hears the same at the same place.
 //   - Failures are errors. A model that fails makes the turn fail, to be retried by the rules of the bus; it is never answered with
 //     an apology of the agent's own.
+//   - A page of the workspace that cannot be shown fails no turn: it is left out, and the prompt says so in a marked block.
 //   - Text from outside is data. Only what the operator wrote (identity, user profile, tools notes, skills, global memory) is in
 //     role=system; chat memory and tool results never are.
 //   - A turn knows what it has read. From the first text on that others than the operator and its principal may have written it is tainted, and the tools are

@@ -7,6 +7,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/rootfs"
 )
@@ -14,33 +15,26 @@ import (
 // sections are what the operator wrote, in the order in which it is shown: what changes more often comes later.
 type sections [5]section
 
-type section struct{ title, text string }
+type section struct {
+	title string
+	page  pages.Page
+}
 
 // systemPrompt is what the operator wrote, and nothing that changes from turn to turn. It is put together when that changes.
-func (t *turn) systemPrompt() (llm.Message, error) {
-	var now sections
-	for i, s := range [len(now)]struct {
-		title string
-		read  func() (string, error)
-	}{
-		{"Identity", t.notes.Identity},
-		{"User profile", t.notes.User},
-		{"Notes on tools", t.notes.Tools},
-		{"Skills", t.notes.Skills},
-		{"Memory", t.notes.GlobalMemory},
-	} {
-		text, err := s.read()
-		if err != nil {
-			return llm.Message{}, fmt.Errorf("read the %s: %w", strings.ToLower(s.title), err)
-		}
-		now[i] = section{s.title, text}
+func (t *turn) systemPrompt() llm.Message {
+	now := sections{
+		{"Identity", t.notes.Identity()},
+		{"User profile", t.notes.User()},
+		{"Notes on tools", t.notes.Tools()},
+		{"Skills", t.notes.Skills()},
+		{"Memory", t.notes.GlobalMemory()},
 	}
 	last := t.prompt.Load()
 	if last == nil || last.of != now {
 		last = &systemText{now, now.String()}
 		t.prompt.Store(last)
 	}
-	return llm.Message{Role: llm.System, Text: last.text}, nil
+	return llm.Message{Role: llm.System, Text: last.text}
 }
 
 // systemText is a system prompt, and what it was made of.
@@ -52,7 +46,11 @@ type systemText struct {
 func (all sections) String() string {
 	var b strings.Builder
 	for _, s := range all {
-		if text := strings.TrimSpace(s.text); text != "" {
+		text := strings.TrimSpace(s.page.Text)
+		if s.page.LeftOut != "" {
+			text = strings.TrimSpace(text + "\n\n" + outside.Block("left out", s.page.LeftOut))
+		}
+		if text != "" {
 			b.WriteString("# " + s.title + "\n\n" + text + "\n\n")
 		}
 	}
@@ -69,10 +67,7 @@ const maxName = 200
 // situation is what this turn should know: the time, who speaks, whether a new session begins, which replies did not arrive, and what is remembered of
 // the chat. It comes right before the user's message because it changes from turn to turn, and as marked data because others than the operator wrote it.
 func (t *turn) situation(undelivered []corebot.Life) string {
-	memory, err := t.notes.ChatMemory(t.who.Key)
-	if err != nil { // anybody in the chat can spoil it: that must not silence the chat, and the model may mend it
-		memory = fmt.Sprintf("(it cannot be read: %v)", err)
-	}
+	memory := t.chatMemory()
 	t.taintBySituation(memory, undelivered)
 	var b strings.Builder
 	fmt.Fprintf(&b, "time: %s\n", t.delivery.PublishedAt.Format(time.RFC1123Z))
@@ -92,6 +87,15 @@ func (t *turn) situation(undelivered []corebot.Life) string {
 		fmt.Fprintf(&b, "memory of this chat:\n%s\n", memory)
 	}
 	return outside.Block("situation", strings.TrimSuffix(b.String(), "\n"))
+}
+
+// chatMemory is what is remembered of the chat, and what is missing of it: the model can mend that.
+func (t *turn) chatMemory() string {
+	page := t.notes.ChatMemory(t.who.Key)
+	if page.LeftOut != "" {
+		return page.Text + "\n(" + page.LeftOut + ")"
+	}
+	return page.Text
 }
 
 // maxUndelivered is how many replies that did not arrive a turn is told of: the newest.

@@ -55,11 +55,8 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	if t.offered, err = t.tools.Offer(ctx, t.who); err != nil {
 		return fmt.Errorf("offer tools: %w", err)
 	}
-	t.taintBySender()
 	t.taintByTools()
-	if t.system, err = t.systemPrompt(); err != nil {
-		return err
-	}
+	t.system = t.systemPrompt()
 	undelivered, err := t.recall(ctx)
 	if err != nil {
 		return err

@@ -39,21 +39,22 @@ func Names() ([]string, error) {
 	return names, nil
 }
 
-// Install writes every template that the workspace has no file for. It may be run again at any time; an error leaves what was
-// written so far.
+// Install writes every template that the workspace has no file for. It may be run again at any time. A template that cannot be written keeps no other
+// from its place; the error names all of them.
 func Install(files Files) error {
 	names, err := Names()
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, name := range names {
 		data, err := templates.ReadFile(top + "/" + name)
-		if err != nil {
-			return fmt.Errorf("read the workspace template %s: %w", name, err)
+		if err == nil {
+			err = files.Create(name, data)
 		}
-		if err := files.Create(name, data); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("install %s in the workspace: %w", name, err)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			errs = append(errs, fmt.Errorf("install %s in the workspace: %w", name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -20,10 +20,13 @@ import (
 type Page string
 
 // Global is the memory that every conversation reads.
-const Global Page = "memory/MEMORY.md"
+const Global Page = "memory/" + FileName
+
+// FileName is what every page is called, in its directory.
+const FileName = "MEMORY.md"
 
 // Chat is the memory of one conversation.
-func Chat(k corebot.Key) Page { return Page(rootfs.ChatDir(k) + "/MEMORY.md") }
+func Chat(k corebot.Key) Page { return Page(rootfs.ChatDir(k) + "/" + FileName) }
 
 // DefaultMaxBytes is the cap of a page: memory rides in every prompt.
 const DefaultMaxBytes = 64 << 10
@@ -35,9 +38,8 @@ type Options struct {
 
 // Store reads and writes pages. It is safe for use by several goroutines.
 type Store struct {
-	root   *rootfs.Root
-	global *rootfs.Cache // every turn reads this page
-	max    int64
+	root *rootfs.Root
+	max  int64
 }
 
 // New keeps the pages in root, which must be the only one that writes the workspace.
@@ -48,31 +50,22 @@ func New(root *rootfs.Root, o Options) (*Store, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
-	return &Store{root: root, global: rootfs.NewDerived(root, page), max: o.MaxBytes}, nil
+	return &Store{root: root, max: o.MaxBytes}, nil
 }
 
-// Read returns a page. One that was never written is empty.
+// Read returns a page. One that was never written is empty; one over the cap is [rootfs.ErrTooLarge].
 func (s *Store) Read(p Page) (string, error) {
-	text, err := s.read(p)
-	if errors.Is(err, fs.ErrNotExist) {
+	data, err := s.root.ReadFile(string(p), s.max)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
-	}
-	if err != nil {
+	case errors.Is(err, rootfs.ErrTooLarge):
+		return "", corebot.WithHint(fmt.Errorf("read memory: %w", err), "read "+string(p)+" piece by piece as a file, then replace the page by a shorter one")
+	case err != nil:
 		return "", fmt.Errorf("read memory: %w", err)
 	}
-	return text, nil
+	return strings.ToValidUTF8(string(data), "\uFFFD"), nil
 }
-
-func (s *Store) read(p Page) (string, error) {
-	if p == Global {
-		return s.global.Get(string(p), s.max)
-	}
-	data, err := s.root.ReadFile(string(p), s.max)
-	return page(string(p), data), err
-}
-
-// page is what a file says.
-func page(_ string, data []byte) string { return strings.ToValidUTF8(string(data), "\uFFFD") }
 
 // Append adds text as lines of its own. Over the cap it is [rootfs.ErrTooLarge] and the page stays as it is.
 func (s *Store) Append(p Page, text string) error {
@@ -84,22 +77,41 @@ func (s *Store) Append(p Page, text string) error {
 	})
 }
 
-// Replace puts text in place of a page. Over the cap it is [rootfs.ErrTooLarge] and the page stays as it is.
+// Replace puts text in place of a page, whatever is there: also of one that is over the cap. A text over the cap is [rootfs.ErrTooLarge] and the page
+// stays as it is.
 func (s *Store) Replace(p Page, text string) error {
-	return s.update(p, text, func([]byte) []byte { return []byte(ended(text)) })
+	return s.write(text, func() error {
+		data := []byte(ended(text))
+		if err := s.fits(data); err != nil {
+			return err
+		}
+		return s.root.Write(string(p), data)
+	})
 }
 
 func (s *Store) update(p Page, text string, fn func(old []byte) []byte) error {
+	return s.write(text, func() error {
+		return s.root.Update(string(p), s.max, func(old []byte, _ bool) ([]byte, error) {
+			page := fn(old)
+			return page, s.fits(page)
+		})
+	})
+}
+
+// fits refuses what is over the cap.
+func (s *Store) fits(page []byte) error {
+	if int64(len(page)) > s.max {
+		return fmt.Errorf("the page %w: it would have %d bytes, the limit is %d", rootfs.ErrTooLarge, len(page), s.max)
+	}
+	return nil
+}
+
+// write checks the text of a change, makes the change, and words what went wrong.
+func (s *Store) write(text string, change func() error) error {
 	if !utf8.ValidString(text) {
 		return fmt.Errorf("write memory: %w: the text is not valid UTF-8", corebot.ErrInvalid)
 	}
-	err := s.root.Update(string(p), s.max, func(old []byte, _ bool) ([]byte, error) {
-		page := fn(old)
-		if int64(len(page)) > s.max {
-			return nil, fmt.Errorf("the page %w: it would have %d bytes, the limit is %d", rootfs.ErrTooLarge, len(page), s.max)
-		}
-		return page, nil
-	})
+	err := change()
 	if errors.Is(err, rootfs.ErrTooLarge) {
 		err = corebot.WithHint(err, "replace the page by a shorter one that keeps what matters")
 	}

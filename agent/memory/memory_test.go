@@ -74,6 +74,23 @@ func TestAPageOverItsCapStaysAsItIs(t *testing.T) {
 	requirePage(t, s, memory.Global, "12345\n")
 }
 
+func TestAPageOverItsCapIsReplacedByAShorterOne(t *testing.T) {
+	s, root := newStore(t, memory.Options{MaxBytes: 10})
+	if err := root.Write(string(memory.Global), []byte("by hand, and too long")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(memory.Global); !errors.Is(err, rootfs.ErrTooLarge) || corebot.HintOf(err) == "" {
+		t.Errorf("it is read with %v", err)
+	}
+	if err := s.Replace(memory.Global, "longer than it"); !errors.Is(err, rootfs.ErrTooLarge) || corebot.HintOf(err) == "" {
+		t.Errorf("a text over the cap ends with %v", err)
+	}
+	if err := s.Replace(memory.Global, "short"); err != nil {
+		t.Fatal(err)
+	}
+	requirePage(t, s, memory.Global, "short\n")
+}
+
 func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
 	s, _ := newStore(t, memory.Options{})
 	if err := s.Append(memory.Global, "\xff"); !errors.Is(err, corebot.ErrInvalid) {

@@ -58,6 +58,14 @@ func (s *Store) say(wrong []string) {
 	s.said = wrong
 }
 
+// Wrong lists what is wrong with the skills that prompts should have.
+func (s *Store) Wrong() []string {
+	s.Prompt()
+	s.saying.Lock()
+	defer s.saying.Unlock()
+	return slices.Clone(s.said)
+}
+
 func withHint(err error) string {
 	if hint := corebot.HintOf(err); hint != "" {
 		return fmt.Sprintf("%v (%s)", err, hint)

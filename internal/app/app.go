@@ -185,7 +185,7 @@ func (a *App) opened(name string, c io.Closer) {
 
 // makeRouter builds what answers: workspace, tools, model, agent, router.
 func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
-	w, err := openWorkspace(filepath.Join(a.config.Home, "workspace"))
+	w, err := openWorkspace(filepath.Join(a.config.Home, "workspace"), a.log)
 	if err != nil {
 		return err
 	}
@@ -203,6 +203,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	if err != nil {
 		return err
 	}
+	a.degraded.Watch(observability.PromptPage, w.wrong)
 	a.models = chosen
 	a.log.Info().Str("model", chosen.model.Name()).Msg(chosen.why)
 	brain, err := agent.New(agent.Parts{

@@ -65,7 +65,7 @@ func realTools(t *testing.T) (*tools.Box, corebot.Caller, []llm.Tool) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = db.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended; must(t, db.Close()) })
-	w, err := openWorkspace(filepath.Join(home, "workspace"))
+	w, err := openWorkspace(filepath.Join(home, "workspace"), zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, w.root.Close()) })
 	rules, err := policy.New(policy.Options{ShellEnabled: true})

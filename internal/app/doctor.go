@@ -53,6 +53,7 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	findings = append(findings, checkWeb(ctx, c.Tools.Web)...)
 	findings = append(findings, checkWorkers(ctx, c)...)
 	findings = append(findings, checkMCPFile(ctx, c)...)
+	findings = append(findings, checkPages(home)...)
 	findings = append(findings, checkSkills(ctx, c)...)
 	return append(findings, checkModels(ctx, c.LLM)...)
 }

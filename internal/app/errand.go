@@ -61,7 +61,7 @@ func runErrand(ctx context.Context, input []byte, connect isolation.Dialer) (str
 	if e.Web != nil {
 		return fetch(ctx, e, connect)
 	}
-	root, err := rootfs.New(".")
+	root, err := rootfs.NewBounded(".", pageLimit)
 	if err != nil {
 		return "", err
 	}

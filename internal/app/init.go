@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rs/zerolog"
+
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/config"
 )
@@ -43,7 +45,7 @@ func Init(home string, webhook bool) (made []string, err error) {
 			return nil, corebot.WithHint(fmt.Errorf("make the home: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
 		}
 	}
-	w, err := openWorkspace(filepath.Join(home, "workspace"))
+	w, err := openWorkspace(filepath.Join(home, "workspace"), zerolog.Nop())
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
@@ -21,7 +22,7 @@ func (n *notes) openSkills(log zerolog.Logger) (err error) {
 	return err
 }
 
-func (n *notes) Skills() (string, error) { return n.skills.Prompt(), nil }
+func (n *notes) Skills() pages.Page { return pages.Page{Text: n.skills.Prompt()} }
 
 // What a skill may be good for.
 const (

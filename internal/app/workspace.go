@@ -1,37 +1,63 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
+	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/workspace"
 )
 
-// maxNote bounds each of the operator's texts: they ride in every prompt.
-const maxNote = 64 << 10
-
 // notes are the texts of a workspace directory, as the agent reads them.
 type notes struct {
 	root   *rootfs.Root
-	texts  *rootfs.Cache // the operator's
+	pages  *pages.Store
 	memory *memory.Store
 
 	skills  *skills.Store
 	hasTool func(name string) bool
 }
 
-// openWorkspace opens the directory, made if it is missing, and fills in the templates that it has no file for.
-func openWorkspace(dir string) (*notes, error) {
+// The operator's pages, beside the memory.
+const (
+	identityPage = "IDENTITY.md"
+	userPage     = "USER.md"
+	toolsPage    = "TOOLS.md"
+)
+
+// pageLimit is how large tools may make a file of the workspace, in bytes; zero: as large as they can. What stands in prompts has a limit.
+func pageLimit(path string) int64 {
+	folded := rootfs.Fold(path)
+	dir, name, found := strings.Cut(folded, "/")
+	switch {
+	case !found && slices.ContainsFunc([]string{identityPage, userPage, toolsPage}, func(p string) bool { return rootfs.Fold(p) == folded }):
+		return pages.MaxBytes
+	case folded == rootfs.Fold(string(memory.Global)):
+		return memory.DefaultMaxBytes
+	case dir == rootfs.ChatsDir && strings.Count(name, "/") == 1 && strings.HasSuffix(name, "/"+rootfs.Fold(memory.FileName)):
+		return memory.DefaultMaxBytes
+	case dir == skills.Dir && strings.Count(name, "/") == 1 && strings.HasSuffix(name, "/"+rootfs.Fold(skills.FileName)):
+		return skills.MaxFile
+	}
+	return 0
+}
+
+// openWorkspace opens the directory, made if it is missing, and fills in the templates that it has no file for. A template that has no place there, and a
+// page that cannot be shown, are logged: the rest of Corebot works without them.
+func openWorkspace(dir string, log zerolog.Logger) (*notes, error) {
 	hint := fmt.Sprintf("%s must be a directory, or a link to one, that can be read and written; move away what is there", dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("make the workspace: %w", err), hint)
@@ -39,23 +65,29 @@ func openWorkspace(dir string) (*notes, error) {
 	if err := apart(dir, filepath.Dir(dir), DataDir(filepath.Dir(dir))); err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err), fmt.Sprintf("let %s be a directory, or a link to one, that has nothing of Corebot's own in it", dir))
 	}
-	root, err := rootfs.New(dir)
+	n, err := readWorkspace(dir, log)
 	if err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err), hint)
 	}
-	store, err := memory.New(root, memory.Options{})
-	if err == nil {
-		err = workspace.Install(root)
+	if err := workspace.Install(n.root); err != nil {
+		log.Warn().Err(err).Str("hint", hint).Msg("a template has no place in the workspace")
+	}
+	n.pages.Faults()
+	return n, nil
+}
+
+// readWorkspace opens a directory that is there.
+func readWorkspace(dir string, log zerolog.Logger) (*notes, error) {
+	root, err := rootfs.NewBounded(dir, pageLimit)
+	if err != nil {
+		return nil, err
+	}
+	n := &notes{root: root}
+	if n.pages, err = pages.New(root, log, identityPage, userPage, toolsPage, string(memory.Global)); err == nil {
+		n.memory, err = memory.New(root, memory.Options{})
 	}
 	if err != nil {
-		return nil, errors.Join(corebot.WithHint(fmt.Errorf("fill the workspace: %w", err), hint), root.Close())
-	}
-	n := &notes{root: root, texts: rootfs.NewCache(root), memory: store}
-	for _, read := range []func() (string, error){n.Identity, n.User, n.Tools, n.GlobalMemory} {
-		if _, err := read(); err != nil { // every turn needs them: better said now than by each message
-			err = corebot.WithHint(fmt.Errorf("read the workspace: %w", err), fmt.Sprintf("the texts of the prompt are plain files of at most %d KiB", maxNote>>10))
-			return nil, errors.Join(err, root.Close())
-		}
+		return nil, errors.Join(err, root.Close())
 	}
 	return n, nil
 }
@@ -95,18 +127,58 @@ func (n *notes) sweep(log zerolog.Logger) {
 	}
 }
 
-func (n *notes) Identity() (string, error)     { return n.read("IDENTITY.md") }
-func (n *notes) User() (string, error)         { return n.read("USER.md") }
-func (n *notes) Tools() (string, error)        { return n.read("TOOLS.md") }
-func (n *notes) GlobalMemory() (string, error) { return n.memory.Read(memory.Global) }
+func (n *notes) Identity() pages.Page     { return n.pages.Read(identityPage) }
+func (n *notes) User() pages.Page         { return n.pages.Read(userPage) }
+func (n *notes) Tools() pages.Page        { return n.pages.Read(toolsPage) }
+func (n *notes) GlobalMemory() pages.Page { return n.pages.Read(string(memory.Global)) }
 
-func (n *notes) ChatMemory(k corebot.Key) (string, error) { return n.memory.Read(memory.Chat(k)) }
+func (n *notes) ChatMemory(k corebot.Key) pages.Page { return n.pages.Read(string(memory.Chat(k))) }
 
-// read gives a text of the workspace; one that is missing is empty.
-func (n *notes) read(name string) (string, error) {
-	text, err := n.texts.Get(name, maxNote)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+// wrong says what prompts are without, in one line; empty: nothing.
+func (n *notes) wrong(context.Context) string {
+	var all []string
+	for _, f := range n.pages.Faults() {
+		all = append(all, f.What)
 	}
-	return text, err
+	all = append(all, n.skills.Wrong()...)
+	if more := len(all) - saidFaults; more > 0 {
+		all = append(all[:saidFaults], fmt.Sprintf("and %d more: `corebot doctor` has them", more))
+	}
+	return strings.Join(all, "; ")
+}
+
+// saidFaults is how many faults of pages the status names.
+const saidFaults = 5
+
+// checkedChats is how many conversations' pages are looked at by [checkPages].
+const checkedChats = 2_000
+
+// checkPages looks for pages of the workspace that prompts are without, those of conversations included.
+func checkPages(home string) []Finding {
+	n, err := readWorkspace(filepath.Join(home, "workspace"), zerolog.Nop())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return []Finding{fail("the workspace", err)}
+	}
+	defer n.root.Close() //nolint:errcheck // only read
+	chats, more, err := n.root.List(rootfs.ChatsDir, "", checkedChats)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return []Finding{fail("the workspace", err)}
+	}
+	for _, chat := range slices.DeleteFunc(chats, func(e rootfs.Entry) bool { return !e.Dir }) {
+		n.pages.Read(rootfs.ChatsDir + "/" + chat.Name + "/" + memory.FileName)
+	}
+	var findings []Finding
+	for _, f := range n.pages.Faults() {
+		findings = append(findings, warn(f.Hint, "%s", f.What))
+	}
+	if more > 0 {
+		findings = append(findings, ok("the memories of %d chats more were not looked at", more))
+	}
+	if len(findings) == 0 {
+		findings = append(findings, ok("the pages of the prompt can be read"))
+	}
+	return findings
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/corebot/corebot"
 )
 
@@ -30,7 +32,7 @@ func TestAWorkspaceHasNothingOfCorebotsOwnInIt(t *testing.T) {
 			if err := os.Symlink(c.to, filepath.Join(home, "workspace")); err != nil {
 				t.Fatal(err)
 			}
-			n, err := openWorkspace(filepath.Join(home, "workspace"))
+			n, err := openWorkspace(filepath.Join(home, "workspace"), zerolog.Nop())
 			if err == nil {
 				defer n.root.Close() //nolint:errcheck // it was only opened
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -124,14 +125,18 @@ func After(d time.Duration, r Reply) Reply {
 type Notes struct {
 	IdentityText, UserText, ToolsText, SkillsText, Global string
 	Chats                                                 map[corebot.Key]string
+
+	LeftOut string // of the identity and of each chat's memory
 }
 
-func (n *Notes) Identity() (string, error)                { return n.IdentityText, nil }
-func (n *Notes) User() (string, error)                    { return n.UserText, nil }
-func (n *Notes) Tools() (string, error)                   { return n.ToolsText, nil }
-func (n *Notes) Skills() (string, error)                  { return n.SkillsText, nil }
-func (n *Notes) GlobalMemory() (string, error)            { return n.Global, nil }
-func (n *Notes) ChatMemory(k corebot.Key) (string, error) { return n.Chats[k], nil }
+func (n *Notes) Identity() pages.Page     { return pages.Page{Text: n.IdentityText, LeftOut: n.LeftOut} }
+func (n *Notes) User() pages.Page         { return pages.Page{Text: n.UserText} }
+func (n *Notes) Tools() pages.Page        { return pages.Page{Text: n.ToolsText} }
+func (n *Notes) Skills() pages.Page       { return pages.Page{Text: n.SkillsText} }
+func (n *Notes) GlobalMemory() pages.Page { return pages.Page{Text: n.Global} }
+func (n *Notes) ChatMemory(k corebot.Key) pages.Page {
+	return pages.Page{Text: n.Chats[k], LeftOut: n.LeftOut}
+}
 
 // ToolArgs are the arguments of every test tool.
 type ToolArgs struct {

@@ -12,18 +12,10 @@ import (
 // step of a file system's clock (2 s at worst) it can change twice.
 const settled = 2 * time.Second
 
-// Cache keeps whole files in memory, as text, that are read often and changed seldom. What it gives is what a [Root.ReadFile] at that moment would: each
+// Derived keeps what was made of files that are read often and changed seldom. What it gives is what [Root.ReadFile] and make at that moment would: each
 // read asks the file system whether the file is still the one that was read, of the same size and time of change, and one that was changed just
-// before it was read is read again. It is safe for use by several goroutines, and made for a few paths: it forgets none.
-type Cache = Derived[string]
-
-// NewCache keeps files of a root.
-func NewCache(r *Root) *Cache {
-	return NewDerived(r, func(_ string, data []byte) string { return string(data) })
-}
-
-// Derived keeps what was made of files, in the place of their bytes, by the rule of [Cache]: nothing is made twice of a file that did not change.
-// It is safe for use by several goroutines.
+// before it was read is read again. Nothing is made twice of a file that did not change. It is safe for use by several goroutines, and made for a few
+// paths: it forgets none by itself.
 type Derived[T any] struct {
 	root  *Root
 	make  func(path string, data []byte) T

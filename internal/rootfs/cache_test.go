@@ -8,7 +8,7 @@ import (
 )
 
 // newCache is a cache whose clock is an hour ahead: every file has long been left alone.
-func newCache(t *testing.T) (*Cache, string) {
+func newCache(t *testing.T) (*Derived[string], string) {
 	t.Helper()
 	dir := t.TempDir()
 	root, err := New(dir)
@@ -16,12 +16,12 @@ func newCache(t *testing.T) (*Cache, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	c := NewCache(root)
+	c := NewDerived(root, func(_ string, data []byte) string { return string(data) })
 	c.now = func() time.Time { return time.Now().Add(time.Hour) }
 	return c, filepath.Join(dir, "a.txt")
 }
 
-func requireReads(t *testing.T, c *Cache, want string) {
+func requireReads(t *testing.T, c *Derived[string], want string) {
 	t.Helper()
 	if got, err := c.Get("a.txt", 100); err != nil || got != want {
 		t.Fatalf("read %q, %v, want %q", got, err, want)

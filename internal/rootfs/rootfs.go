@@ -41,8 +41,19 @@ const stripes = 64
 // Root is one directory. It is safe for use by several goroutines.
 type Root struct {
 	dir   *os.Root
+	limit func(path string) int64 // nil: none has a limit
 	seed  maphash.Seed
 	locks [stripes]sync.Mutex
+}
+
+// NewBounded is [New] for a directory in which some files have a limit. A write that would make such a file longer is [ErrTooLarge] and changes nothing.
+// The limit is in bytes, for a cleaned path; zero means none. Limit must be a pure function.
+func NewBounded(dir string, limit func(path string) int64) (*Root, error) {
+	r, err := New(dir)
+	if err == nil {
+		r.limit = limit
+	}
+	return r, err
 }
 
 // New opens a directory that exists. Close ends it.

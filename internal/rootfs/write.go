@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+
+	"github.com/corebot/corebot"
 )
 
 // Write puts data in place of a file, atomically and durably, and makes the directories that are missing.
@@ -61,11 +63,27 @@ func (r *Root) change(path string, next func(at *os.Root, name string) ([]byte, 
 		if err != nil {
 			return err
 		}
+		if err := r.bounded(path, data); err != nil {
+			return err
+		}
 		if err := replaceable(at, name); err != nil {
 			return err
 		}
 		return replace(at, name, data)
 	})
+}
+
+// bounded refuses contents over the limit of a file.
+func (r *Root) bounded(path string, data []byte) error {
+	clean, err := Clean(path)
+	if err != nil || r.limit == nil {
+		return err
+	}
+	if limit := r.limit(clean); limit > 0 && int64(len(data)) > limit {
+		return corebot.WithHint(fmt.Errorf("the file %w: it would have %d bytes, the limit is %d", ErrTooLarge, len(data), limit),
+			"keep what matters in it, and put the rest into another file")
+	}
+	return nil
 }
 
 // locked runs fn on the directory and the name of a file, under the file's lock.
