@@ -24,7 +24,7 @@ func inMemory(t testing.TB) string {
 	return dir
 }
 
-// sample is how much of n is tried: under the race detector SQLite is thirty times slower, and a few are enough to find races.
+// sample is how much of n is tried. `go test` tries all. The race detector looks for races, of which a few show as many.
 func sample(n int) int {
 	if raceDetector {
 		return max(n/20, 2)

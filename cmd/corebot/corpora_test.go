@@ -41,6 +41,7 @@ var (
 // clients send, over HTTP and as hosts of programs, and what an MCP server says. Nothing crashes, no door answers with a 5xx but 503, nothing outside the workspace is read or changed, nothing on this machine is
 // fetched from, and the model is shown nothing that is hidden or forged.
 func TestBadInputThroughEveryDoor(t *testing.T) {
+	t.Parallel()
 	items := badItems(t, *corporaFile, *corporaItems)
 	f, opened := openFort(t, items), 0
 	for _, door := range []struct {

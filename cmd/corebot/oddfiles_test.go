@@ -54,6 +54,7 @@ func oddFiles(t *testing.T, home string) (paths []string) {
 }
 
 func TestAnObedientModelGetsNothingOutOfOddFiles(t *testing.T) {
+	t.Parallel()
 	f := openFort(t, nil)
 	var calls []llmtest.Call
 	for _, path := range oddFiles(t, f.home) {

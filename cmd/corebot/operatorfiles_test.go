@@ -21,6 +21,7 @@ import (
 // TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor calls every tool as an admin, with every text argument replaced by
 // ways to the operator's files, links included. Beside the workspace and the database, the home is then what it was, byte for byte.
 func TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor(t *testing.T) {
+	t.Parallel()
 	w := &walker{}
 	endpoint := httptest.NewServer(llmtest.New(w.answer))
 	t.Cleanup(endpoint.Close)

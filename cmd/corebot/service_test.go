@@ -26,6 +26,7 @@ import (
 
 // TestTheServiceStories plays the scripts of testdata/script/service, in which programs talk to Corebot over HTTP.
 func TestTheServiceStories(t *testing.T) {
+	t.Parallel()
 	models := httptest.NewServer(endpoints())
 	t.Cleanup(models.Close)
 	testscript.Run(t, testscript.Params{

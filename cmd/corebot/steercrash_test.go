@@ -21,7 +21,7 @@ import (
 // crashStory is what a test sends to a daemon that dies on the way, and what must have become of it after another daemon has run.
 type crashStory struct {
 	mode   string
-	first  string            // its id is "first"; the rest is sent when the model has been asked about it, or at once
+	first  string            // its id is "first"; the rest is sent when the model's script opens the gate, or at once
 	rest   map[string]string // by id, sent in the order of ids
 	wait   bool              // the rest is for a turn that runs
 	points []string
@@ -99,11 +99,7 @@ func TestKilledDuringASteerAMergeOrAnInterruptNothingIsLostOrDoubled(t *testing.
 
 func (c crashStory) play(t *testing.T, point string) {
 	started, sent := newGate(), newGate()
-	script := c.model(started, sent)
-	server := llmtest.New(func(r llmtest.Request) llmtest.Answer {
-		started.let()
-		return script(r)
-	})
+	server := llmtest.New(c.model(started, sent))
 	model := httptest.NewServer(server)
 	t.Cleanup(model.Close)
 	t.Cleanup(sent.let)
@@ -213,8 +209,9 @@ func (s *service) awaitEnds(c crashStory) map[string]bookEntry {
 	}
 }
 
-// oneNote writes a note, then asks for two more; who says "just one" meanwhile is heard.
-func oneNote(_, sent *gate) llmtest.Script {
+// oneNote writes a note, then asks for two more. The steer "just one" is sent during the second call of the model, so
+// that the turn hears it between the second note and the third, however slow the machine is.
+func oneNote(started, sent *gate) llmtest.Script {
 	note := func(id string) llmtest.Call {
 		return llmtest.Call{ID: id, Name: "memory_write", Args: fmt.Sprintf(`{"scope":"chat","content":"NOTE %s"}`, id)}
 	}
@@ -225,6 +222,7 @@ func oneNote(_, sent *gate) llmtest.Script {
 		case toolResults(r) == 0:
 			return llmtest.ToolCalls(note("one"))
 		case toolResults(r) == 1:
+			started.let()
 			sent.pass()
 			return llmtest.ToolCalls(note("two"), note("three"))
 		}
@@ -272,9 +270,10 @@ func partsAreOneTurn(t *testing.T, _ string, books map[string]bookEntry, request
 }
 
 // slowAtFirst does not answer the first message until another was sent, and a second time at once.
-func slowAtFirst(_, sent *gate) llmtest.Script {
+func slowAtFirst(started, sent *gate) llmtest.Script {
 	var asked atomic.Bool
 	return func(r llmtest.Request) llmtest.Answer {
+		started.let()
 		if lastUser(r) == "take your time" && !asked.Swap(true) {
 			sent.pass()
 			time.Sleep(500 * time.Millisecond)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"flag"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,12 +27,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Most of these tests wait for other processes: more of them at once than there are processors keep those busy.
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"corebot": main, hostileServer: serveItems})
 }
 
 // TestStories plays the scripts of testdata/script: each is one walk of a person or a program through the whole binary, on a home
 // of its own. Models listen on loopback; nothing else is reached.
 func TestStories(t *testing.T) {
+	t.Parallel()
 	models := httptest.NewServer(endpoints())
 	t.Cleanup(models.Close)
 	testscript.Run(t, testscript.Params{
