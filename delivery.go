@@ -73,6 +73,9 @@ type Outcome struct {
 // process begins.
 const NotNow = "not now"
 
+// Crowded is the reason of a [Wait] for other sends of the channel to end.
+const Crowded = "other sends"
+
 // Paced is the reason of a lane whose next message waits for the lane's rate.
 const Paced = "rate limit"
 

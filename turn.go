@@ -119,9 +119,16 @@ type Step struct {
 	Call      *ToolCall   // StepTool
 	Result    *ToolResult // StepTool, once done
 	Merged    *Merged     // StepMerge
+	Sent      *Sent       // StepPart; nil in one that an earlier version of Corebot wrote
 	Awaited   bool        // StepTool: it was in [StepAwaiting] before; not stored
 	StartedAt time.Time
 	EndedAt   time.Time
+}
+
+// Sent is the piece of a long message's text that one part of it was made of, in bytes; the next part begins at To.
+type Sent struct {
+	From int `json:"from"`
+	To   int `json:"to"`
 }
 
 // StepID is the idempotency key of a step: the same in every attempt of a run, different everywhere else.

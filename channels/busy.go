@@ -8,8 +8,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// RetryAfter is when a message that was refused for want of room is worth another try: when a turn of the chat may have ended, when many
-// turns may have, or when somebody may have made room on the disk. It is zero for any other error.
+// RetryAfter is when a message that was refused for want of room is worth another try: when a turn of the chat may have
+// ended, when many turns may have, or when somebody may have made room on the disk. It is zero for any other error.
 func RetryAfter(err error) time.Duration {
 	switch {
 	case errors.Is(err, corebot.ErrLaneFull):
@@ -27,32 +27,26 @@ const (
 	episodeChats = 10_000          // remembered at once; beyond that a chat may be told again
 )
 
-// episodes remembers the chats that are in an episode of being busy: from the first refusal until there were none for a while. That
-// something is accepted in between does not end it: a lane at its cap takes one message after each turn. A restart forgets.
+// episodes remembers the chats that are in an episode of being busy: from the first refusal until there were none for a
+// while. That something is accepted in between does not end it: a lane at its cap takes one message after each turn. A
+// restart forgets.
 type episodes struct {
-	mu          sync.Mutex
-	since       time.Time // of the younger generation
-	young, aged map[corebot.Key]struct{}
+	mu sync.Mutex
+	recent
 }
 
 // refused notes a refusal and says whether an episode begins with it.
 func (e *episodes) refused(k corebot.Key, now time.Time) (begins bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if age := now.Sub(e.since); e.young == nil || age >= episodeTime || len(e.young) >= episodeChats/2 {
-		e.aged = e.young
-		if age >= 2*episodeTime {
-			e.aged = nil // nobody was refused for long
-		}
-		e.young, e.since = map[corebot.Key]struct{}{}, now
-	}
-	_, young := e.young[k]
-	_, aged := e.aged[k]
-	e.young[k] = struct{}{}
-	return !young && !aged
+	e.span, e.max = episodeTime, episodeChats
+	begins = !e.has(k, now)
+	e.note(k, now)
+	return begins
 }
 
-// busy makes a refusal for want of room one that says when to come again, and whether the chat is to be told. Other errors stay as they are.
+// busy makes a refusal for want of room one that says when to come again, and whether the chat is to be told. Other
+// errors stay as they are.
 func (e *episodes) busy(k corebot.Key, err error) error {
 	after := RetryAfter(err)
 	if after == 0 {

@@ -12,8 +12,11 @@ import (
 // Run receives: it hands every incoming message to the door and blocks until ctx ends or the connection is beyond repair;
 // the supervisor runs it again after a backoff. Send delivers one outbound message and returns when the platform has it; a
 // [*corebot.Failure] tells the outbox whether to try again. Send is called from one goroutine at a time per conversation. It must
-// return soon after its ctx ends: at its deadline, at least 30 s, or when the lease is lost ([corebot.ErrLeaseLost] is the cause).
-// Until it returns its message stays claimed, and the conversation waits.
+// return soon after its ctx ends: at its deadline, or when the lease is lost ([corebot.ErrLeaseLost] is the cause). The deadline is
+// 30 s at least; it is shorter for a conversation whose last message failed, and for one that holds up others of its account.
+// Until Send returns, its message stays claimed and the conversation waits.
+//
+// A Send that ends with its ctx may have shown the message. A [*corebot.Failure] of class Cancelled says that it has not.
 type Channel interface {
 	Name() string
 	Run(ctx context.Context, door Door) error

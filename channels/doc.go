@@ -2,15 +2,23 @@
 //
 // It promises:
 //
-//   - One front door. Every message of every channel passes [FrontDoor.Accept], which gives it its key, principal and kind, checks
-//     who may talk at all and how much, and publishes it. What it returns nil for is on disk (G1).
-//   - Who may not talk leaves nothing behind but a count and a bounded number of audit rows, and gets an answer only from a channel that has
-//     authenticated him.
-//   - One notice for each episode. However many messages of a chat are refused for want of room, the chat is told once, until it has had
-//     room for some minutes ([corebot.Busy]).
-//   - Replies leave in order. The outbox sends the messages of a chat one at a time, in the order in which they were enqueued; a chat
-//     or channel that is slow or down holds up nobody else.
-//   - Sent at least once, once if the platform can tell. A message's id is the platform's idempotency key. Where there is none and a
-//     send was cut off by a crash, or lost its lease, the message may have been sent: it is counted, and OnAmbiguous decides.
+//   - One front door. Every message of every channel passes [FrontDoor.Accept], which gives it its key, principal and
+//     kind, checks who may talk at all and how much, and publishes it. What it returns nil for is on disk (G1).
+//   - Who may not talk leaves nothing behind but a count and a bounded number of audit rows, and gets an answer only
+//     from a channel that has authenticated him.
+//   - One notice for each episode. However many messages of a chat are refused for want of room, the chat is told once,
+//     until it has had room for some minutes ([corebot.Busy]).
+//   - Replies leave in order. The outbox sends the messages of a chat one at a time, in the order in which they were
+//     enqueued.
+//   - A chat or channel that is slow or down holds up nobody else. Eight messages of a channel are begun at once; a
+//     send that nobody answers within 100 ms goes on without its worker. So a message waits for half a second behind 40
+//     chats that never answer. A channel has 256 sends under way, one account of it 192. Behind more chats of its own
+//     account a message waits for 5 s per 192 of them, once. A chat that failed lately gets short slots and a share of
+//     the places, and no worker waits for its send.
+//   - Sent at least once, once if the platform can tell. A message's id is the platform's idempotency key. A crash, a
+//     lost lease or the end of its slot can cut a send off. Without a key the message may have been sent: it is
+//     counted, and OnAmbiguous decides.
+//   - A long message arrives whole. The journal has the bytes that were sent, so that another limit on a part's size
+//     changes nothing.
 //   - Channels come back. The supervisor runs a channel again when it fails, with backoff.
 package channels

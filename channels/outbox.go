@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backoff"
-	"github.com/corebot/corebot/internal/fault"
 )
 
 // Queue is what the outbox needs of the bus.
@@ -42,11 +40,11 @@ const (
 // ReasonAmbiguous is why a held message is a dead letter.
 const ReasonAmbiguous = "ambiguous"
 
-// sendWorkers is how many chats of one channel are sent to at once.
-const sendWorkers = 8
-
-// sendTime is how long one Send may take at least, however short the leases are.
-const sendTime = 30 * time.Second
+const (
+	sendWorkers = 8                      // how many messages of one channel are begun at once
+	handOver    = 100 * time.Millisecond // a send that takes longer goes on without its worker, which begins the next
+	sendTime    = 30 * time.Second       // how long one Send may take at least, however short the leases are
+)
 
 // Outbox sends what waits for channels.
 type Outbox struct {
@@ -56,6 +54,7 @@ type Outbox struct {
 	log         zerolog.Logger
 	sent        *prometheus.CounterVec
 	ambiguous   *prometheus.CounterVec
+	underWay    *prometheus.GaugeVec
 }
 
 // NewOutbox makes an outbox; it starts nothing.
@@ -72,51 +71,95 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 			Name: "corebot_outbox_sends_total", Help: "Sends of outbound messages, by result: sent, failed, postponed.",
 		}, []string{"channel", "result"}),
 		ambiguous: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_outbox_ambiguous_total", Help: "Outbound messages that may have been sent before a crash, on a channel that cannot tell.",
+			Name: "corebot_outbox_ambiguous_total", Help: "Sends that were cut off and may have been shown, on a channel that cannot tell.",
+		}, []string{"channel"}),
+		underWay: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "corebot_outbox_sends_under_way", Help: "Sends of outbound messages that nobody has answered yet; each channel has 256 places.",
 		}, []string{"channel"}),
 	}
 	if r == nil {
 		return o, nil
 	}
-	return o, errors.Join(r.Register(o.sent), r.Register(o.ambiguous))
+	return o, errors.Join(r.Register(o.sent), r.Register(o.ambiguous), r.Register(o.underWay))
 }
 
-// Run sends the messages of one channel until ctx ends. A Send that is under way then may still finish, within its own
-// deadline; a message of many parts stops after the part that is being sent, and goes on there at the next start.
+// Run sends the messages of one channel until ctx ends. A Send that is under way then can still finish, within its own
+// deadline. A message of many parts stops after the part that is being sent, and goes on there at the next start.
 func (o *Outbox) Run(ctx context.Context, c Channel) error {
-	var wg sync.WaitGroup
+	r := &run{Outbox: o, channel: c, places: newPlaces()}
+	var workers sync.WaitGroup
 	for range sendWorkers {
-		wg.Go(func() { o.loop(ctx, c) })
+		workers.Go(func() { r.loop(ctx) })
 	}
-	wg.Wait()
+	workers.Wait()
+	r.sends.Wait()
 	return nil
 }
 
-func (o *Outbox) loop(ctx context.Context, c Channel) {
+// run is the outbox of one channel at work.
+type run struct {
+	*Outbox
+	channel Channel
+	places  *places
+	sends   sync.WaitGroup
+}
+
+func (r *run) loop(ctx context.Context) {
 	pause := backoff.Policy{Base: 100 * time.Millisecond, Max: 10 * time.Second}
 	for failures := 0; ctx.Err() == nil; {
-		ds, err := o.queue.Claim(ctx, corebot.OutboundPool(c.Name()), 1)
+		ds, err := r.queue.Claim(ctx, corebot.OutboundPool(r.channel.Name()), 1)
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, corebot.ErrClosed) {
 				return
 			}
 			failures++
-			o.log.Error().Err(err).Str("channel", c.Name()).Msg("claim")
+			r.log.Error().Err(err).Str("channel", r.channel.Name()).Msg("claim")
 			backoff.Sleep(ctx, pause.After(failures))
 			continue
 		}
 		failures = 0
 		for _, d := range ds {
-			o.deliver(ctx, c, d)
+			r.begin(ctx, d)
 		}
 	}
 }
 
-// deliver sends one message and settles it.
-func (o *Outbox) deliver(ctx context.Context, c Channel, d corebot.Delivery) {
-	log := o.log.With().Str("channel", c.Name()).Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Logger()
-	outcome := o.outcome(ctx, c, d)
-	if err := o.settle(ctx, d, outcome); err != nil {
+// begin delivers one message and returns when that is done, or after a moment. A chat that answers late, or never, must
+// not keep the worker from the next message. The worker does not wait at all for a chat that failed lately.
+func (r *run) begin(ctx context.Context, d corebot.Delivery) {
+	s, again := r.places.take(d, max(sendTime, r.queue.Lease()), time.Now())
+	if s == nil {
+		r.deliver(ctx, d, func() corebot.Outcome { return r.postpone(again) })
+		return
+	}
+	done := make(chan struct{})
+	under := r.underWay.WithLabelValues(r.channel.Name())
+	under.Inc()
+	r.sends.Go(func() {
+		defer close(done)
+		defer under.Dec()
+		defer s.end()
+		r.deliver(ctx, d, func() corebot.Outcome { return r.send(ctx, s, d) })
+	})
+	if s.failing {
+		return
+	}
+	moment := time.NewTimer(handOver)
+	defer moment.Stop()
+	select {
+	case <-done:
+	case <-moment.C:
+	}
+}
+
+// deliver settles one message by what send says, unless it must not be sent.
+func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() corebot.Outcome) {
+	log := r.log.With().Str("channel", r.channel.Name()).Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Logger()
+	outcome, unsent := r.unsendable(d)
+	if !unsent {
+		outcome = send()
+	}
+	if err := r.settle(ctx, d, outcome); err != nil {
 		log.Error().Err(err).Msg("a message was handled and could not be settled; it is handled again when its lease ends")
 		return
 	}
@@ -131,7 +174,8 @@ func (o *Outbox) deliver(ctx context.Context, c Channel, d corebot.Delivery) {
 // settleTries bounds how often a settle is tried.
 const settleTries = 5
 
-// settle ends the delivery. What was sent should not be sent again for a full disk, which takes a second or two to be helped.
+// settle ends the delivery. What was sent should not be sent again for a full disk, which takes a second or two to be
+// helped.
 func (o *Outbox) settle(ctx context.Context, d corebot.Delivery, outcome corebot.Outcome) (err error) {
 	for n := 1; ; n++ {
 		err = o.queue.Settle(context.WithoutCancel(ctx), d, outcome)
@@ -142,36 +186,70 @@ func (o *Outbox) settle(ctx context.Context, d corebot.Delivery, outcome corebot
 	}
 }
 
-// outcome sends the message, unless it must not be sent.
-func (o *Outbox) outcome(ctx context.Context, c Channel, d corebot.Delivery) corebot.Outcome {
-	if out, unfit := o.queue.Unfit(d); unfit {
-		return out
+// unsendable says whether a message must not be sent, and how it ends then.
+func (r *run) unsendable(d corebot.Delivery) (corebot.Outcome, bool) {
+	if out, unfit := r.queue.Unfit(d); unfit {
+		return out, true
 	}
-	if d.Lost > 0 {
-		if _, native := c.(Idempotent); !native {
-			o.ambiguous.WithLabelValues(c.Name()).Inc()
-			if o.onAmbiguous == Hold {
-				return corebot.Outcome{Verb: corebot.Dead, Reason: ReasonAmbiguous, Error: "a crash cut off its send: it may have been sent"}
-			}
-		}
+	if _, known := resumeAt(d); !known { // nor do the parts have the ids that they had then
+		return r.mayBeShown("an earlier version of Corebot has sent a part of it and did not note how much")
 	}
+	if d.Lost > 0 && !r.idempotent() {
+		return r.mayBeShown("a crash cut off its send: it may have been sent")
+	}
+	return corebot.Outcome{}, false
+}
+
+// idempotent says whether the platform shows a message once, however often it is sent.
+func (r *run) idempotent() bool {
+	_, native := r.channel.(Idempotent)
+	return native
+}
+
+// mayBeShown counts a message whose send was cut off, and says whether that is its end.
+func (r *run) mayBeShown(why string) (out corebot.Outcome, held bool) {
+	r.ambiguous.WithLabelValues(r.channel.Name()).Inc()
+	return corebot.Outcome{Verb: corebot.Dead, Reason: ReasonAmbiguous, Error: why}, r.onAmbiguous == Hold
+}
+
+// postpone has a message wait that found no place. That counts no attempt.
+func (r *run) postpone(again time.Time) corebot.Outcome {
+	r.sent.WithLabelValues(r.channel.Name(), "postponed").Inc()
+	return corebot.Outcome{Verb: corebot.Wait, At: again, Reason: corebot.Crowded}
+}
+
+// send sends one message and says what becomes of it.
+func (r *run) send(ctx context.Context, s *send, d corebot.Delivery) corebot.Outcome {
 	result, out := "sent", corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}
-	kept, release := o.keep(ctx, d)
-	err := o.send(ctx, kept, c, d)
+	kept, release := r.keep(ctx, d)
+	err := r.sendParts(ctx, kept, s, d)
 	release()
 	if err != nil {
-		result, out = "failed", o.queue.Verdict(d, err)
+		result, out = "failed", r.verdict(d, err)
 		if out.Verb == corebot.Wait {
 			result = "postponed"
 		}
 	}
-	o.sent.WithLabelValues(c.Name(), result).Inc()
+	if out.Verb != corebot.Wait { // which is of the process, not of the chat
+		s.judge(err != nil)
+	}
+	r.sent.WithLabelValues(r.channel.Name(), result).Inc()
 	return out
 }
 
-// keep extends the lease of a delivery, three times in a lease, until release is called: a Send that takes long is alive, and its
-// message must not be claimed by another worker. The context that it returns survives ctx; it ends with [corebot.ErrLeaseLost]
-// when another claim may have the message all the same.
+// verdict is what becomes of a message whose send failed.
+func (r *run) verdict(d corebot.Delivery, err error) corebot.Outcome {
+	if errors.Is(err, errCutOff) && !r.idempotent() {
+		if out, held := r.mayBeShown(err.Error()); held {
+			return out
+		}
+	}
+	return r.queue.Verdict(d, err)
+}
+
+// keep extends the lease of a delivery, three times in a lease, until release is called: a Send that takes long is
+// alive, and its message must not be claimed by another worker. The context that it returns survives ctx; it ends with
+// [corebot.ErrLeaseLost] when another claim may have the message all the same.
 func (o *Outbox) keep(ctx context.Context, d corebot.Delivery) (_ context.Context, release func()) {
 	kept, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var beat sync.WaitGroup
@@ -197,54 +275,4 @@ func (o *Outbox) keep(ctx context.Context, d corebot.Delivery) (_ context.Contex
 		cancel(nil)
 		beat.Wait() // a lease that is settled already would be reported as lost
 	}
-}
-
-// partID is the idempotency key of a part. It is the same in every run: a platform that has shown a part does not show it again for the
-// replay of a dead letter.
-func partID(m corebot.Message, i int) string { return corebot.Delivery{Message: m, Run: 1}.StepID(i) }
-
-// send sends the parts that are still to be sent, while the lease is kept, and begins no further one when ctx has ended. Every part
-// but the last is journaled; the last rides on the settle.
-func (o *Outbox) send(ctx, kept context.Context, c Channel, d corebot.Delivery) error {
-	parts := []string{d.Message.Text()}
-	if s, ok := c.(Splitter); ok {
-		parts = Split(parts[0], s.MaxMessageBytes())
-	}
-	for i := len(d.Journal); i < len(parts); i++ {
-		if i > len(d.Journal) && ctx.Err() != nil {
-			return corebot.ErrShutdown
-		}
-		m := d.Message
-		m.Parts = corebot.TextPart(parts[i])
-		if len(parts) > 1 {
-			m.ID = partID(d.Message, i)
-		}
-		started := time.Now()
-		fault.Point("send", "before")
-		if err := o.sendOne(kept, c, m); err != nil {
-			return err
-		}
-		fault.Point("send", "after")
-		if i == len(parts)-1 {
-			return nil
-		}
-		step := corebot.Step{Position: i, Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: started, EndedAt: time.Now()}
-		if err := o.journal.Record(kept, d, step); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sendOne gives one Send its deadline. It turns a panic of a channel into this message's failure: the process must not die of it
-// again and again.
-func (o *Outbox) sendOne(ctx context.Context, c Channel, m corebot.Message) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, max(sendTime, o.queue.Lease()))
-	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return c.Send(ctx, m)
 }

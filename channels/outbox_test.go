@@ -155,7 +155,7 @@ func TestAfterACrashALongMessageGoesOnAtTheRightPart(t *testing.T) {
 		for _, m := range append(p.sent, q.sent...) {
 			ids = append(ids, m.ID)
 		}
-		if want := []string{"1/1/0", "1/1/1", "1/1/2", "1/1/3"}; !slices.Equal(ids, want) {
+		if want := []string{"1/1/0-9", "1/1/9-18", "1/1/18-25", "1/1/25-30"}; !slices.Equal(ids, want) {
 			t.Errorf("the parts have the ids %q", ids)
 		}
 	})

@@ -145,7 +145,7 @@ func TestAReplayedReplyIsSentUnderTheSameIdsInEveryPart(t *testing.T) {
 		for _, m := range p.sent {
 			sent = append(sent, m.ID+" "+m.Text())
 		}
-		if got := strings.Join(sent, ", "); got != "1/1/0 one one., 1/1/1 two two., 1/1/2 three." {
+		if got := strings.Join(sent, ", "); got != "1/1/0-9 one one., 1/1/9-18 two two., 1/1/18-24 three." {
 			t.Errorf("sent %s", got)
 		}
 	})

@@ -5,24 +5,34 @@ import (
 	"unicode/utf8"
 )
 
-// Split cuts a text into parts of at most limit bytes, at the last paragraph, line, sentence or word that fits, never inside a
-// rune. Joined again without the white space at the cuts, the parts are the text. A limit under 1 means no limit.
+// Split cuts a text into parts of at most limit bytes, at the last paragraph, line, sentence or word that fits, never
+// inside a rune. Joined again without the white space at the cuts, the parts are the text. A limit under 1 means no
+// limit.
 func Split(text string, limit int) []string {
-	if limit < 1 || len(text) <= limit {
-		return []string{text}
-	}
 	var parts []string
-	for len(text) > limit {
-		n := cut(text, limit)
-		if part := strings.TrimRight(text[:n], " \n"); part != "" {
+	for from := 0; ; {
+		part, to := nextPart(text, from, limit)
+		if part != "" || text == "" {
 			parts = append(parts, part)
 		}
-		text = strings.TrimLeft(text[n:], " \n")
+		if to == len(text) {
+			return parts
+		}
+		from = to
 	}
-	if text != "" {
-		parts = append(parts, text)
+}
+
+// nextPart is the part of a text that begins at a place, and the place where the next one begins: the end of the text
+// after the last part. A part is blank only where nothing but white space is left.
+func nextPart(text string, from, limit int) (part string, to int) {
+	for rest := text[from:]; limit > 0 && len(rest) > limit; rest = text[to:] {
+		n := cut(rest, limit)
+		to = len(text) - len(strings.TrimLeft(rest[n:], " \n"))
+		if part = strings.TrimRight(rest[:n], " \n"); part != "" || to == len(text) {
+			return part, to
+		}
 	}
-	return parts
+	return text[max(from, to):], len(text)
 }
 
 // cut is where the first part ends. A boundary in the first half would make too small a part.

@@ -25,6 +25,7 @@ func encodeStep(s corebot.Step) (row stepRow, err error) {
 	case corebot.StepMerge:
 		request = s.Merged
 	case corebot.StepPart:
+		request = s.Sent
 	default:
 		return row, fmt.Errorf("record a step: no such kind: %q", s.Kind)
 	}
@@ -85,6 +86,8 @@ func scanStep(s scanner) (step corebot.Step, err error) {
 		}
 	case corebot.StepMerge:
 		err = decode(request, &step.Merged)
+	case corebot.StepPart:
+		err = decode(request, &step.Sent)
 	}
 	return step, err
 }

@@ -65,6 +65,7 @@ type stepJSON struct {
 	Call      *corebot.ToolCall   `json:"call,omitempty"`
 	Result    *corebot.ToolResult `json:"result,omitempty"`
 	Merged    *corebot.Merged     `json:"merged,omitempty"`
+	Sent      *corebot.Sent       `json:"sent,omitempty"`
 	Awaited   bool                `json:"-"`
 	StartedAt time.Time           `json:"startedAt,omitzero"`
 	EndedAt   time.Time           `json:"endedAt,omitzero"`
@@ -197,6 +198,8 @@ func stepEvent(s corebot.Step) (time.Time, string) {
 		return s.StartedAt, fmt.Sprintf("step %d: %s was begun", s.Position, oneLine(s.Call.Tool, 64))
 	case s.Kind == corebot.StepMerge && s.Merged != nil:
 		return s.EndedAt, fmt.Sprintf("step %d: took in message %s", s.Position, printable(s.Merged.ID))
+	case s.Kind == corebot.StepPart && s.Sent != nil:
+		return s.EndedAt, fmt.Sprintf("part %d was sent: bytes %d to %d of the text", s.Position+1, s.Sent.From, s.Sent.To)
 	case s.Kind == corebot.StepPart:
 		return s.EndedAt, fmt.Sprintf("part %d was sent", s.Position+1)
 	}

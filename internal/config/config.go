@@ -127,7 +127,7 @@ type Tools struct {
 
 // Channels says how replies are sent, on every channel, and who may talk on each.
 type Channels struct {
-	OnAmbiguous string `mapstructure:"on_ambiguous" oneof:"resend,hold" doc:"what becomes of a reply that may have been sent before a crash"`
+	OnAmbiguous string `mapstructure:"on_ambiguous" oneof:"resend,hold" doc:"what becomes of a reply whose sending was cut off, by a crash or for want of an answer, and that may have been shown"`
 	CLI         Access `mapstructure:"cli" doc:"Who may talk at the terminal, beside being able to run Corebot's commands."`
 	Webhook     Access `mapstructure:"webhook" doc:"Who may talk through the webhook, beside having its token or secret."`
 	MCP         Access `mapstructure:"mcp" doc:"Who may talk as an MCP client, which all are mcp.serve.principal: with an allowlist, in which chats."`
