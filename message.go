@@ -49,6 +49,9 @@ type Message struct {
 	Metadata   map[string]string `json:"metadata,omitempty"`
 	InReplyTo  string            `json:"inReplyTo,omitempty"` // of an outbound message: the id of the one that it answers
 	CreatedAt  time.Time         `json:"-"`                   // set by publish
+
+	// Interactive says that a person wrote it, as the entry that took it knows. It counts while the message is accepted, and is not stored.
+	Interactive bool `json:"-"`
 }
 
 // TextPart is a message's usual content.

@@ -4,12 +4,14 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/policy"
 )
 
 // A turn is tainted from the moment it has read text that others than the operator and its principal may have written, and stays so to its end,
 // whoever the principal is: such text may have told the model what to do. What taints it is on disk, in the journal and in the history, so that a
 // resumed turn is tainted at the same place. A turn reads:
 //
+//   - the message itself, if an MCP client published it: a client is a program that passes on what a model, or a page, made of it;
 //   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator stands for them: see [llm.Tool];
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins may write, what was
 //     said and is remembered in the chat;
@@ -24,6 +26,13 @@ import (
 func (t *turn) taint(source string) {
 	if t.who.Taint == "" {
 		t.who.Taint = source
+	}
+}
+
+// taintBySender looks at who published the message.
+func (t *turn) taintBySender() {
+	if t.who.Principal.Channel == policy.ClientChannel {
+		t.taint("what an MCP client published")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -119,5 +120,21 @@ func TestAnAnswerOfATaintedTurnTaintsThoseBehindItInTheSession(t *testing.T) {
 	b.answers(t, "2", "look")
 	if len(taints) != 1 || taints[0] != "an answer of an earlier turn that had read such text" {
 		t.Errorf("tainted by %q", taints)
+	}
+}
+
+func TestWhatAnMCPClientPublishesTaints(t *testing.T) {
+	for channel, want := range map[string]string{policy.ClientChannel: "what an MCP client published", apptest.Channel: ""} {
+		var taints []string
+		b := newBench(t, apptest.Options{Tools: []tools.Tool{spy(&taints)}}, apptest.Asks(call("c", spied, "x")), apptest.Text("done"))
+		b.Say("a", "1", "go")
+		d := b.Claim()
+		d.Message.Sender.Channel = channel
+		if _, err := b.Agent.Turn(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		if len(taints) != 1 || taints[0] != want {
+			t.Errorf("%s: tainted by %q, want %q", channel, taints, want)
+		}
 	}
 }

@@ -55,6 +55,7 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	if t.offered, err = t.tools.Offer(ctx, t.who); err != nil {
 		return fmt.Errorf("offer tools: %w", err)
 	}
+	t.taintBySender()
 	t.taintByTools()
 	t.system = t.systemPrompt()
 	undelivered, err := t.recall(ctx)

@@ -41,6 +41,10 @@ type Incoming struct {
 	SenderName string // display only
 	Text       string
 	Metadata   map[string]string
+
+	// Interactive says that a person wrote the message, at a terminal or in a chat. Only such a message can approve a call: a channel of programs,
+	// agents or tasks leaves it false.
+	Interactive bool
 }
 
 // Accepted says what became of an incoming message.

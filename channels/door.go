@@ -78,7 +78,7 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 		ID: in.ID, Direction: corebot.Inbound, Kind: corebot.KindPrompt,
 		Key:        corebot.Key{Agent: d.opts.Agent, Channel: in.Channel, Account: in.Account, Chat: in.Chat, Thread: in.Thread},
 		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
-		SenderName: in.SenderName, Parts: corebot.TextPart(in.Text), Metadata: in.Metadata,
+		SenderName: in.SenderName, Parts: corebot.TextPart(in.Text), Metadata: in.Metadata, Interactive: in.Interactive,
 	}
 	if err := d.admit(ctx, m); err != nil {
 		return Accepted{}, err

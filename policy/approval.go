@@ -76,9 +76,18 @@ func OperatorsText(t Target) bool {
 	return err == nil && slices.ContainsFunc(protectedPaths(), func(p string) bool { return rootfs.Within(path, p) })
 }
 
+// RulePersonApproves denies an /approve that no person gave.
+const RulePersonApproves = "approve-person"
+
 // approvalCommands are the words about a call that waits. In its own conversation an admin of that says them, elsewhere one who is admin everywhere.
+// Only a person approves: what a program, an agent or a task writes may be what some text told it. Such a sender may deny, since that makes nothing run.
 func approvalCommands() []rule {
-	var t []rule
+	t := []rule{{
+		name: RulePersonApproves, tool: "/approve", when: notInteractive, targeted: true, who: nobody,
+		on: "a command that no person gave: of an MCP client, an agent, a task, an event file, `corebot send`, " +
+			"or a webhook that is not `webhook.interactive`",
+		reason: "only a person can approve a call: in the terminal, in a chat, or with `corebot approvals approve`",
+	}}
 	for _, command := range []string{"/approve", "/deny"} {
 		t = append(t,
 			rule{name: "approve-elsewhere", tool: command, when: otherChat, on: "a call of another conversation", targeted: true, who: adminsThere, reason: "only an admin everywhere can say that about a call of another chat"},
@@ -86,3 +95,5 @@ func approvalCommands() []rule {
 	}
 	return t
 }
+
+func notInteractive(_ Options, r Request) bool { return !r.Interactive }

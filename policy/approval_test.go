@@ -74,3 +74,27 @@ func TestWhatTheOperatorWroteIsToldFromTheRest(t *testing.T) {
 		t.Error("the scopes of memory are taken for one another")
 	}
 }
+
+func TestOnlyAPersonApproves(t *testing.T) {
+	p := newPolicy(t, policy.Options{})
+	for _, c := range []struct {
+		command string
+		person  bool
+		target  policy.Target
+		rule    string
+		allow   bool
+	}{
+		{"/approve", true, own, "approve", true},
+		{"/approve", false, own, policy.RulePersonApproves, false},
+		{"/approve", true, others, "approve-elsewhere", true},
+		{"/approve", false, others, policy.RulePersonApproves, false},
+		{"/deny", false, own, "approve", true},
+		{"/deny", false, others, "approve-elsewhere", true},
+	} {
+		r := request(c.command, corebot.RoleAdmin, c.target)
+		r.Interactive = c.person
+		if got := p.Authorize(r); got.Allow != c.allow || got.Rule != c.rule {
+			t.Errorf("%s, a person %v, of %+v: %+v", c.command, c.person, c.target, got)
+		}
+	}
+}

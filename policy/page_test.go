@@ -173,6 +173,8 @@ func writeCommands(b *strings.Builder, p *Policy) {
 		r.Target.Sender = corebot.Principal{ID: "somebody else"}
 		who := "everybody who may talk"
 		switch others := p.Authorize(r); {
+		case own.Rule == RulePersonApproves:
+			who = "an admin who is a person"
 		case own.Rule == "default": // it acts on nothing that is anybody's
 		case !own.Allow:
 			who = "an admin"

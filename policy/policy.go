@@ -59,6 +59,8 @@ type Request struct {
 	Others     []corebot.Principal // whose text is in the turn as well
 	Key        corebot.Key         // the conversation of the turn
 	Target     Target
+
+	Interactive bool // of a chat command: a person gave it, as its entry says
 }
 
 // Decision says whether a call may run, by which rule, and why not in words that a model or a person can use.

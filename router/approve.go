@@ -91,7 +91,7 @@ func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Com
 	if err != nil {
 		return by, "", err
 	}
-	request := policy.Request{Tool: c.Name, Role: here, There: here, Principal: m.Sender, Key: m.Key, Target: policy.Target{Chat: m.Key}}
+	request := policy.Request{Tool: c.Name, Role: here, There: here, Principal: m.Sender, Key: m.Key, Target: policy.Target{Chat: m.Key}, Interactive: m.Interactive}
 	if a.ID != 0 && a.Key != m.Key {
 		if request.There, err = r.roles.RoleOf(ctx, m.Sender, corebot.Key{}); err != nil {
 			return by, "", err
@@ -103,7 +103,12 @@ func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Com
 		Event: "approval" + strings.Replace(c.Name, "/", ".", 1), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: here, Entry: "command",
 		Rule: decision.Rule, Args: fmt.Sprintf(`{"id":%d}`, a.ID),
 	}
-	if !decision.Allow {
+	switch {
+	case decision.Rule == policy.RulePersonApproves:
+		by.Outcome = corebot.OutcomeDenied
+		denied = fmt.Sprintf("Only a person can approve a call. Say %s %s in the terminal or in a chat, "+
+			"or run `corebot approvals approve %s`.", c.Name, c.Args, c.Args)
+	case !decision.Allow:
 		by.Outcome, denied = corebot.OutcomeDenied, "Only an admin can say that: of the chat that the call is made in, or everywhere."
 	}
 	return by, denied, nil

@@ -380,3 +380,29 @@ func TestTheWholeCallIsShownHoweverLong(t *testing.T) {
 		}
 	})
 }
+
+func TestAProgramCannotApproveWhateverItsRole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter(t, apptest.Options{})
+		c.SayAs("root", "a", "1", "read the page")
+		pass(time.Second)
+		c.PostAs("root", "a", "here", "/approve 1")
+		c.PostAs("root", "b", "elsewhere", "/approve 1")
+		for _, id := range []string{"here", "elsewhere"} {
+			c.WantTold(id, "Only a person can approve a call. Say /approve 1 in the terminal or in a chat, or run `corebot approvals approve 1`.")
+		}
+		c.PostAs("root", "a", "steer", "/steer /approve 1")
+		pass(time.Second)
+		if got := c.state(t, 1); got.State != corebot.ApprovalAwaited || c.runs.Load() != 0 {
+			t.Fatalf("it is %s by %s and ran %d times", got.State, got.By, c.runs.Load())
+		}
+		events, err := storage.NewAudit(c.DB).List(t.Context(), storage.AuditFilter{Outcome: corebot.OutcomeDenied})
+		if err != nil || len(events) != 2 || events[0].Rule != policy.RulePersonApproves || events[0].Tool != "/approve" {
+			t.Errorf("the audit has %+v, %v", events, err)
+		}
+		c.PostAs("root", "a", "no", "/deny 1") // which makes nothing run
+		if got := c.state(t, 1); got.State != corebot.ApprovalDenied {
+			t.Errorf("it is %s", got.State)
+		}
+	})
+}

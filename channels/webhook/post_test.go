@@ -16,7 +16,7 @@ const goodBody = `{"id":"m1","chatId":"c","senderId":"alice","content":"hello","
 
 func TestAMessageIsAcceptedOnceAndThenADuplicate(t *testing.T) {
 	within(t, func(t *testing.T) {
-		f := start(t, Options{Account: "acme"})
+		f := start(t, Options{Account: "acme", Interactive: true})
 		for i, want := range []string{`{"id":"m1","status":"accepted"}`, `{"id":"m1","status":"duplicate"}`} {
 			got := f.post(goodBody)
 			if got.status != http.StatusAccepted || got.body != want || got.header.Get("Content-Type") != "application/json" {
@@ -24,7 +24,7 @@ func TestAMessageIsAcceptedOnceAndThenADuplicate(t *testing.T) {
 			}
 		}
 		want := channels.Incoming{
-			ID: "m1", Channel: "webhook", Account: "acme", Chat: "c", SenderID: "alice", Text: "hello", Metadata: map[string]string{"k": "v"},
+			ID: "m1", Channel: "webhook", Account: "acme", Chat: "c", SenderID: "alice", Text: "hello", Metadata: map[string]string{"k": "v"}, Interactive: true,
 		}
 		if len(f.door.in) != 1 || !reflect.DeepEqual(f.door.in[0], want) {
 			t.Errorf("the door got %+v", f.door.in)

@@ -30,6 +30,8 @@ type Options struct {
 	Agent   string // whose chats these are; corebot.DefaultAgent by default
 	Account string // of the keys
 
+	Interactive bool // its senders are people, who may approve calls
+
 	MaxBodyBytes   int64    // of a POST, 1 MiB by default
 	MaxConnections int      // at once, 1024 by default; one more is answered 503 and closed
 	AllowedHosts   []string // names of the listener beside its address and localhost: see [listen.NewPages]

@@ -15,7 +15,8 @@ func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ *webh
 	o := webhook.Options{
 		Addr: c.Addr, Token: c.Token.Reveal(), Secret: c.Secret.Reveal(),
 		AllowedHosts: c.AllowedHosts.Values(), MaxBodyBytes: int64(c.MaxBodyBytes), MaxConnections: c.MaxConnections, MaxWaiting: c.MaxStreams,
-		Callback: c.CallbackURL, CallbackSecret: c.CallbackSecret.Reveal(),
+		Interactive: a.config.WebhookInteractive(),
+		Callback:    c.CallbackURL, CallbackSecret: c.CallbackSecret.Reveal(),
 		Live: a.Live, Log: a.log, Metrics: r,
 	}
 	if a.config.MCP.Serve.HTTP {

@@ -31,9 +31,20 @@ func (k *Kit) Say(chat, id, text string) {
 // SayAs has somebody say something in a chat.
 func (k *Kit) SayAs(sender, chat, id, text string) channels.Accepted {
 	k.t.Helper()
-	a, err := k.Door.Accept(context.Background(), channels.Incoming{ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender, Text: text})
+	return k.accept(channels.Incoming{ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender, Text: text, Interactive: true})
+}
+
+// PostAs has a program say something in somebody's name.
+func (k *Kit) PostAs(sender, chat, id, text string) channels.Accepted {
+	k.t.Helper()
+	return k.accept(channels.Incoming{ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender, Text: text})
+}
+
+func (k *Kit) accept(in channels.Incoming) channels.Accepted {
+	k.t.Helper()
+	a, err := k.Door.Accept(context.Background(), in)
 	if err != nil {
-		k.t.Fatalf("accept %s: %v", id, err)
+		k.t.Fatalf("accept %s: %v", in.ID, err)
 	}
 	return a
 }

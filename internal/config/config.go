@@ -154,6 +154,7 @@ type Webhook struct {
 	Retention      time.Duration `mapstructure:"retention" min:"1ns" doc:"how long replies can be fetched"`
 	AllowedHosts   List[string]  `mapstructure:"allowed_hosts" doc:"names under which callers may know the listener, beside its address and localhost, such as that of a proxy in front of it; of a listener on loopback any other name in Host is refused, since it may be a web page's; pages of these names may ask; * is all"`
 	MaxConnections int           `mapstructure:"max_connections" min:"1" doc:"at once; one more is answered 503"`
+	Interactive    bool          `mapstructure:"interactive" doc:"the senders are people, and their admins may /approve; set it to false where callers are agents or automation; with mcp.serve.http it counts as false, since MCP clients have the same credential"`
 	MaxStreams     int           `mapstructure:"max_streams" min:"1" doc:"long polls and event streams at once; one more is answered 503"`
 }
 
@@ -196,7 +197,7 @@ func Defaults() Config {
 		Channels:  Channels{OnAmbiguous: "resend", CLI: Access{Rule: "open"}, Webhook: Access{Rule: "open"}, MCP: Access{Rule: "open"}},
 		Admin:     Admin{BootstrapMaxAttempts: 5, BootstrapLockout: 15 * time.Minute},
 		Webhook: Webhook{
-			Addr: "127.0.0.1:8788", MaxBodyBytes: 1 << 20, Retention: 7 * 24 * time.Hour, MaxConnections: 1_024, MaxStreams: 256,
+			Addr: "127.0.0.1:8788", MaxBodyBytes: 1 << 20, Retention: 7 * 24 * time.Hour, MaxConnections: 1_024, MaxStreams: 256, Interactive: true,
 		},
 		Observability: Observability{Enabled: true, Addr: "127.0.0.1:3210"},
 		Log:           Log{Level: "info", Format: "auto"},

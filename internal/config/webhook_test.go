@@ -75,3 +75,19 @@ func TestAWebhookThatIsOffNeedsNothing(t *testing.T) {
 	clean(t)
 	load(t, homeWith(t, "corebot.yaml", "webhook: {token: short, secret: short, callback_url: nowhere}"))
 }
+
+func TestTheWebhookIsForPeopleUnlessItIsSaidOrMCPClientsShareItsCredential(t *testing.T) {
+	c := Defaults()
+	if !c.WebhookInteractive() {
+		t.Error("not by default")
+	}
+	c.MCP.Serve.HTTP = true
+	if c.WebhookInteractive() {
+		t.Error("beside MCP clients")
+	}
+	c = Defaults()
+	c.Webhook.Interactive = false
+	if c.WebhookInteractive() {
+		t.Error("though the settings say no")
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/storage"
 )
 
 // standing is what the principal of the clients is.
@@ -219,6 +220,19 @@ func TestADeadLetterIsListedAndReplayedOnceForItsKey(t *testing.T) {
 		replay.Key = ""
 		if got, err := r.service.Call(t.Context(), replay); err != nil || got.Failed {
 			t.Errorf("another call: %v %+v", err, got)
+		}
+	})
+}
+
+// TestAClientApprovesNothingWhateverItIs: the call that waits may be its own.
+func TestAClientApprovesNothingWhateverItIs(t *testing.T) {
+	within(t, rigOptions{}, func(t *testing.T, r *rig) {
+		r.stand(everywhere)
+		call[published](r, "message.publish", `{"id":"a","content":"/approve 1"}`)
+		denied, err := storage.NewAudit(r.DB).List(t.Context(), storage.AuditFilter{Outcome: corebot.OutcomeDenied})
+		r.must(err)
+		if len(denied) != 1 || denied[0].Rule != policy.RulePersonApproves || denied[0].Principal != editor {
+			t.Errorf("the audit has %+v", denied)
 		}
 	})
 }
