@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Reason is the stable name of something that is wrong although Corebot accepts and answers. The set is bounded: a reason that is not in
-// the table below does not exist, so that metrics, /ready and /status never have more of them.
+// Reason is the stable name of something that is wrong although Corebot accepts and answers. The set is bounded: a
+// reason that is not in the table below does not exist, so that metrics, /ready and /status never have more of them.
 type Reason string
 
 // The reasons.
@@ -36,8 +36,9 @@ type Degradation struct {
 	Detail string `json:"detail,omitempty"` // what the component knows of it, for operators
 }
 
-// Degraded collects the reasons that hold now. A component either tells when one begins and ends ([Degraded.Set]), or is asked whenever
-// somebody looks ([Degraded.Watch]). The gauge corebot_degraded shows every reason, from the start. A nil Degraded takes and gives nothing.
+// Degraded collects the reasons that hold now. A component either tells when one begins and ends ([Degraded.Set]), or
+// is asked whenever somebody looks ([Degraded.Watch]). The gauge corebot_degraded shows every reason, from the start.
+// A nil Degraded takes and gives nothing.
 type Degraded struct {
 	mu      sync.Mutex
 	told    map[Reason]string
@@ -56,7 +57,8 @@ func NewDegraded(r prometheus.Registerer) (*Degraded, error) {
 	return d, nil
 }
 
-// Set says that a reason holds, and why; with an empty detail, that it holds no longer. A reason without a name of its own is dropped.
+// Set says that a reason holds, and why; with an empty detail, that it holds no longer. A reason without a name of
+// its own is dropped.
 func (d *Degraded) Set(r Reason, detail string) {
 	if d == nil || reasons[r] == "" {
 		return
@@ -66,7 +68,8 @@ func (d *Degraded) Set(r Reason, detail string) {
 	d.told[r] = detail
 }
 
-// Watch has fn asked for the detail of a reason whenever somebody looks: empty means that the reason does not hold. fn must be quick.
+// Watch has fn asked for the detail of a reason whenever somebody looks: empty means that the reason does not hold.
+// fn must be quick.
 func (d *Degraded) Watch(r Reason, fn func(context.Context) string) {
 	if d == nil || reasons[r] == "" {
 		return

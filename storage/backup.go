@@ -6,7 +6,26 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
+
+// backupsName is the directory beside the database that backups are made in.
+const backupsName = "backups"
+
+// newestBackup is the path of the backup that was made last; empty if there is none.
+func newestBackup(dir string) (newest string) {
+	paths, err := filepath.Glob(filepath.Join(dir, backupsName, "*.db"))
+	if err != nil {
+		return ""
+	}
+	var latest time.Time
+	for _, path := range paths {
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 && info.ModTime().After(latest) {
+			newest, latest = path, info.ModTime()
+		}
+	}
+	return newest
+}
 
 // makeBackup writes a copy of the database at path to a new file and checks it: SQLite's integrity check, and the same schema
 // version as the original. The copy gets its name only when it is whole and on disk; an existing file is never overwritten.

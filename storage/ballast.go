@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ballastName is the ballast's name in the data directory.
+const ballastName = "ballast"
+
 // ballast is a file that is there only to be thrown overboard: when the disk is full to the last byte its blocks let the writer go on.
 type ballast struct{ path string }
 

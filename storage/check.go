@@ -16,32 +16,38 @@ import (
 
 var header = []byte("SQLite format 3\x00")
 
-// checkFile refuses what is not a database before SQLite gets to touch it. A missing or empty file is fine: it will be made.
-func checkFile(path string) error {
+// headerSize is what every SQLite database begins with.
+const headerSize = 100
+
+// checkFile refuses what is not a database before SQLite gets to touch it. state is "is missing" or "is empty" where a
+// database may be made, and "" where there is one.
+func checkFile(path string) (state string, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return "is missing", nil
 	}
 	if err != nil {
-		return fmt.Errorf("look at the database: %w", err)
+		return "", fmt.Errorf("look at the database: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return corebot.WithHint(fmt.Errorf("%s is not a regular file", path), "move it away")
+		return "", corebot.WithHint(fmt.Errorf("%s is not a regular file", path), "choose another home with --home, or move what is there away")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return corebot.WithHint(fmt.Errorf("open the database: %w", err), "make the file readable for the user who runs Corebot")
+		return "", corebot.WithHint(fmt.Errorf("open the database: %w", err), "make the file readable for the user who runs Corebot")
 	}
 	defer f.Close() //nolint:errcheck // only read
-	got := make([]byte, len(header))
+	got := make([]byte, headerSize)
 	n, err := io.ReadFull(f, got)
-	if n == 0 && errors.Is(err, io.EOF) {
-		return nil
+	switch {
+	case n == 0 && errors.Is(err, io.EOF):
+		return "is empty", nil
+	case !bytes.HasPrefix(got, header):
+		return "", fmt.Errorf("%s is not a SQLite database", path)
+	case n < headerSize:
+		return "", fmt.Errorf("%s is damaged: it is cut off after %d bytes, inside its header", path, n)
 	}
-	if !bytes.Equal(got, header) {
-		return corebot.WithHint(fmt.Errorf("%s is not a SQLite database", path), "it was not changed; move it away, or put back a backup from data/backups")
-	}
-	return nil
+	return "", nil
 }
 
 // Problems checks the whole file: SQLite's own integrity check, dangling references, and the rules between lanes, queue and

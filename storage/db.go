@@ -71,8 +71,8 @@ type DB struct {
 
 // Open locks the data directory (made if it is missing), checks the file, migrates it if it is older, and voids the leases
 // that an earlier process left. It starts nothing. The errors say what to do: a directory that cannot be written, another
-// process that holds it, a file that is damaged, not Corebot's, or of a newer Corebot; in none of these cases is the file
-// changed.
+// process that holds it, a file that is damaged, not Corebot's, of a newer Corebot or of another home, and one that is missing or empty
+// although the home had a database; in none of these cases is anything changed.
 func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
@@ -86,7 +86,8 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 			err = errors.Join(err, db.Close())
 		}
 	}()
-	if err := checkFile(db.path); err != nil {
+	_, p, err := inspect(ctx, dir)
+	if err != nil {
 		return nil, err
 	}
 	if err := migrate(ctx, db.path, migrations.FS, o.Log); err != nil {
@@ -94,6 +95,9 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	}
 	if db.conn, err = openWriteConn(db.path, db.vfs); err != nil {
 		return nil, classify(err)
+	}
+	if err := db.conn.remember(dir, p); err != nil {
+		return nil, err
 	}
 	if err := db.conn.voidLeases(time.Now()); err != nil {
 		return nil, fmt.Errorf("void the leases of the last process: %w", classify(err))
@@ -118,13 +122,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 // Repositories made of it can read; their writing methods return [corebot.ErrClosed].
 func OpenReader(ctx context.Context, dir string) (*DB, error) {
 	path := filepath.Join(dir, FileName)
-	if _, err := os.Stat(path); err != nil {
-		return nil, corebot.WithHint(fmt.Errorf("open the database: %w", err), "there is no database yet: start Corebot once with this home")
-	}
-	if err := checkFile(path); err != nil {
-		return nil, err
-	}
-	if err := checkVersion(ctx, path); err != nil {
+	if err := checkVersion(ctx, dir); err != nil {
 		return nil, err
 	}
 	r, err := openReader(path, 1)

@@ -10,6 +10,8 @@
 //     cannot find out it says [corebot.ErrCommitUnknown].
 //   - Fencing. Whatever is written on behalf of a claim names its epoch; a stale one changes nothing
 //     ([corebot.ErrLeaseLost], guarantee G4).
+//   - Nothing in the place of a database that is gone. A directory remembers which database it has; a file that is missing, empty or another's is
+//     refused, and left as it is.
 //   - Waiting claims are parked in the writer, which serves them in the very commit that made a lane ready.
 //
 // The repositories, one per aggregate, share one [DB]: [Queue], [Ledger], [Lives], [DeadLetters] and [Lot] for messages and turns, [Chats],

@@ -41,4 +41,4 @@ func classify(err error) error {
 	return err
 }
 
-const repairHint = "nothing was changed; run `corebot db check`, and put back the newest file of data/backups if it agrees"
+const repairHint = "nothing was changed; run `corebot db check`, and if it agrees, `corebot db restore` with the newest file of data/backups"

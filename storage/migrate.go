@@ -60,21 +60,20 @@ func schemaVersion(ctx context.Context, path string) (version int64, err error) 
 	case tables == 0: // the process that made it died before its first migration
 		return 0, nil
 	case ours == 0:
-		return 0, corebot.WithHint(fmt.Errorf("%s is a SQLite database of another program", path), "it was not changed; choose another home with --home, or move the file away")
+		return 0, corebot.WithHint(fmt.Errorf("%s is a SQLite database of another program", path), "it was not changed; choose another home with --home. "+wayBack(filepath.Dir(path)))
 	}
 	err = db.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`).Scan(&version)
 	return version, classify(err)
 }
 
-// checkVersion refuses a schema that this program cannot read.
-func checkVersion(ctx context.Context, path string) error {
-	version, err := schemaVersion(ctx, path)
-	if err != nil {
-		return err
-	}
+// checkVersion refuses a data directory whose database this program cannot read as it is. One that has none yet is [fs.ErrNotExist].
+func checkVersion(ctx context.Context, dir string) error {
+	version, _, err := inspect(ctx, dir)
 	switch knows := SchemaVersion(); {
-	case version > knows:
-		return newer(version, knows)
+	case err != nil:
+		return err
+	case version == 0:
+		return corebot.WithHint(fmt.Errorf("open the database: %s: %w", filepath.Join(dir, FileName), fs.ErrNotExist), "there is no database yet: start Corebot once with this home")
 	case version < knows:
 		return corebot.WithHint(fmt.Errorf("the database has schema %d, this Corebot needs %d", version, knows), "run `corebot db migrate`, or start Corebot once")
 	}
@@ -82,7 +81,7 @@ func checkVersion(ctx context.Context, path string) error {
 }
 
 func newer(has, knows int64) error {
-	return corebot.WithHint(&NewerError{Has: has, Knows: knows}, "the file was not changed; run the newer Corebot, or put back a backup that was made before the upgrade")
+	return corebot.WithHint(&NewerError{Has: has, Knows: knows}, "the file was not changed; run the newer Corebot, or go back to a backup from before the upgrade with `corebot db restore FILE`")
 }
 
 // migrate brings the file to the newest schema of the migrations. Existing data is backed up first, and the backup is checked; the migration of a
@@ -102,7 +101,7 @@ func migrate(ctx context.Context, path string, migrations fs.FS, log zerolog.Log
 		return create(ctx, path, migrations, knows)
 	case version > 0:
 		name := fmt.Sprintf("before-schema-%d-%s.db", version+1, time.Now().UTC().Format("20060102T150405.000Z"))
-		backup := filepath.Join(filepath.Dir(path), "backups", name)
+		backup := filepath.Join(filepath.Dir(path), backupsName, name)
 		if err := makeBackup(ctx, path, backup); err != nil {
 			return corebot.WithHint(fmt.Errorf("back up the database before its migration: %w", err), "nothing was migrated")
 		}

@@ -1,12 +1,14 @@
 package storage
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -116,8 +118,8 @@ func largest(recording *vfstest.Recording, name string) []byte {
 	return longest
 }
 
-// An earlier program made its database in place. What a crash in the middle left beside an empty file belongs to no database, and
-// must not become part of the new one.
+// An earlier program made its database in place. What a crash in the middle left beside an empty file must not become part of
+// the new one. A write-ahead log may also be all that is left of a database that was used: the operator decides.
 func TestWhatLiesBesideAnEmptyDatabaseIsNotTakenForTheNewOnes(t *testing.T) {
 	old := inMemory(t)
 	recording := &vfstest.Recording{}
@@ -132,6 +134,16 @@ func TestWhatLiesBesideAnEmptyDatabaseIsNotTakenForTheNewOnes(t *testing.T) {
 		}
 		dir := filepath.Join(inMemory(t), "data")
 		must(t, vfstest.Files{FileName: nil, FileName + suffix: left}.WriteTo(dir))
+		if suffix == "-wal" {
+			if _, err := Open(t.Context(), dir, Options{}); err == nil || !strings.Contains(err.Error(), "this home had a database") {
+				t.Errorf("beside a log: %v", err)
+			}
+			aside, err := BeginAnew(t.Context(), dir)
+			must(t, err)
+			if kept, err := os.ReadFile(filepath.Join(aside, FileName+suffix)); err != nil || !bytes.Equal(kept, left) {
+				t.Errorf("the log is not kept: %v", err)
+			}
+		}
 		earlier(t, dir, func(db *DB) { publishTest(t, db, "chat", "1") })
 		db := openTest(t, dir)
 		healthy(t, db)

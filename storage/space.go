@@ -61,7 +61,7 @@ func NewSpace(db *DB, o SpaceOptions) (*Space, error) {
 		o.Disk = DiskAt
 	}
 	dir := filepath.Dir(db.path)
-	s := &Space{db: db, opts: o, dir: dir, ballast: ballast{filepath.Join(dir, "ballast")}}
+	s := &Space{db: db, opts: o, dir: dir, ballast: ballast{filepath.Join(dir, ballastName)}}
 	if err := s.measure(); err != nil {
 		return nil, err
 	}

@@ -22,15 +22,15 @@ type Vacuumed struct{ Before, After int64 }
 // it was, or shrunk.
 func Vacuum(ctx context.Context, dir string) (v Vacuumed, err error) {
 	path := filepath.Join(dir, FileName)
-	if _, err := os.Stat(path); err != nil {
-		return v, corebot.WithHint(fmt.Errorf("vacuum the database: %w", err), "there is no database in this home")
+	if err := checkVersion(ctx, dir); err != nil {
+		return v, err
 	}
 	lock, err := lockDir(dir)
 	if err != nil {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := errors.Join(checkFile(path), checkVersion(ctx, path)); err != nil {
+	if err := checkVersion(ctx, dir); err != nil {
 		return v, err
 	}
 	db, err := sql.Open("sqlite", dsn(path, vacuumPragmas))

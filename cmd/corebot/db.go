@@ -12,7 +12,7 @@ import (
 )
 
 func newDB(s *shell) *cobra.Command {
-	return group("db", "Check, migrate and shrink the database", newDBCheck(s), newDBMigrate(s), newDBVacuum(s))
+	return group("db", "Check, migrate, restore and shrink the database", newDBCheck(s), newDBMigrate(s), newDBRestore(s), newDBNew(s), newDBVacuum(s))
 }
 
 func newDBCheck(s *shell) *cobra.Command {

@@ -105,10 +105,10 @@ func checkDaemon(ctx context.Context, home string) Finding {
 }
 
 func checkDatabase(ctx context.Context, home string) Finding {
-	if _, err := os.Stat(filepath.Join(DataDir(home), storage.FileName)); errors.Is(err, fs.ErrNotExist) {
+	db, err := storage.OpenReader(ctx, DataDir(home))
+	if errors.Is(err, fs.ErrNotExist) {
 		return ok("there is no database yet; the first start makes it")
 	}
-	db, err := storage.OpenReader(ctx, DataDir(home))
 	if err != nil {
 		return fail("the database", err)
 	}

@@ -1,0 +1,218 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+
+	"github.com/corebot/corebot"
+)
+
+// rememberedName is the file in which a home remembers its database. It is written after the database has its name,
+// so that a start that was cut short leaves a database that is not remembered, and never the memory of one that was
+// not made.
+const rememberedName = "database.json"
+
+// identity says which database it is.
+type identity struct {
+	ID        string `json:"id"`        // '' in a file of an older schema
+	CreatedAt int64  `json:"createdAt"` // unix milliseconds: what tells databases of older schemas apart
+}
+
+// is says whether a file with this identity is the database that is remembered: a copy of it, a backup from before it
+// had an id included.
+func (i identity) is(remembered identity) bool {
+	if i.ID == "" || remembered.ID == "" {
+		return i.CreatedAt == remembered.CreatedAt
+	}
+	return i.ID == remembered.ID
+}
+
+// past is what a data directory knows of the database that it had.
+type past struct {
+	remembered identity // the zero identity: none that can be read
+	trace      string   // what says that there was a database; empty: nothing does
+}
+
+// pastOf looks at what earlier starts have left. Homes of older versions have no memory and other traces: a
+// write-ahead log with something in it, the ballast, and backups are made only beside a database that is whole.
+func pastOf(dir string) (p past, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, rememberedName))
+	switch {
+	case err == nil:
+		p.trace = rememberedName
+		if json.Unmarshal(text, &p.remembered) != nil {
+			p.remembered = identity{} // a memory that cannot be read still says that there was a database
+		}
+		return p, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return p, corebot.WithHint(fmt.Errorf("look for what this home remembers of its database: %w", err),
+			"make the files of "+dir+" readable for the user who runs Corebot")
+	case hasContent(filepath.Join(dir, FileName+"-wal")):
+		p.trace = FileName + "-wal"
+	case hasContent(filepath.Join(dir, ballastName)):
+		p.trace = ballastName
+	default:
+		p.trace = cmp.Or(firstOf(filepath.Join(dir, backupsName, "*.db")),
+			firstOf(filepath.Join(dir, asidePrefix+"*", FileName)))
+	}
+	return p, nil
+}
+
+func firstOf(pattern string) string {
+	if found, err := filepath.Glob(pattern); err == nil && len(found) > 0 {
+		return filepath.Base(found[0])
+	}
+	return ""
+}
+
+// lost refuses to go on without a database that the home had. Nothing was changed, and nothing that the hint names
+// takes anything away.
+func lost(dir, what string, p past) error {
+	path := filepath.Join(dir, FileName)
+	err := fmt.Errorf("%s %s, and this home had a database (%s says so)", path, what, p.trace)
+	return corebot.WithHint(err, wayBack(dir))
+}
+
+// wayBack names the newest backup, and the commands to go on with.
+func wayBack(dir string) string {
+	const anew = "`corebot db new` begins with an empty database. " +
+		"Both first move what is there to a directory of its own, and delete nothing"
+	if backup := newestBackup(dir); backup != "" {
+		return "`corebot db restore " + backup + "` goes on with the newest backup; " + anew
+	}
+	return "there is no backup in data/" + backupsName + ": find the file, and go on with `corebot db restore FILE`; " +
+		anew
+}
+
+// inspect looks at the database of a data directory before anything opens it for good, and changes nothing. It
+// refuses what is no database, what is cut off, what is another program's or another home's, and a file that is
+// missing or empty although the home had one. version is that of the schema; 0 means that there is no database yet.
+func inspect(ctx context.Context, dir string) (version int64, p past, err error) {
+	path := filepath.Join(dir, FileName)
+	if p, err = pastOf(dir); err != nil {
+		return 0, p, err
+	}
+	state, err := checkFile(path)
+	switch {
+	case err != nil && corebot.HintOf(err) == "":
+		return 0, p, corebot.WithHint(err, "it was not changed. "+wayBack(dir))
+	case err != nil:
+		return 0, p, err
+	case state != "" && p.trace != "":
+		return 0, p, lost(dir, state, p)
+	case state != "":
+		return 0, p, nil
+	}
+	version, err = schemaVersion(ctx, path)
+	switch {
+	case err != nil:
+		return 0, p, damagedHint(err, dir)
+	case version > SchemaVersion():
+		return version, p, newer(version, SchemaVersion())
+	case version == 0 && p.trace != "":
+		return 0, p, lost(dir, "has no tables", p)
+	case version == 0:
+		return 0, p, nil
+	}
+	has, err := readIdentity(ctx, path)
+	if err != nil {
+		return version, p, damagedHint(err, dir)
+	}
+	return version, p, checkIdentity(dir, p, has)
+}
+
+// damagedHint names the newest backup where an error has only the general advice.
+func damagedHint(err error, dir string) error {
+	if corebot.HintOf(err) != repairHint {
+		return err
+	}
+	return corebot.WithHint(err, "nothing was changed. `corebot db check` says what is wrong; "+wayBack(dir))
+}
+
+// checkIdentity refuses a database that is not the one that the home remembers.
+func checkIdentity(dir string, p past, has identity) error {
+	if p.remembered == (identity{}) || has.is(p.remembered) {
+		return nil
+	}
+	path := filepath.Join(dir, FileName)
+	err := fmt.Errorf("%s is the database of another home: it is %s, and this home's is %s", path, has, p.remembered)
+	return corebot.WithHint(err, "it was not changed. "+wayBack(dir)+". `corebot db restore "+path+"` goes on with this one")
+}
+
+func (i identity) String() string {
+	return cmp.Or(i.ID, "one of "+fromMillis(i.CreatedAt).UTC().Format("2006-01-02 15:04:05"))
+}
+
+var (
+	selectIdentity = &query{`SELECT identity, created_at FROM store WHERE id = 1`}
+	giveIdentity   = &query{`UPDATE store SET identity = ? WHERE id = 1 AND identity = ''`}
+)
+
+// remember gives the database its id, if it has none, and has the home remember it. A database that was restored from
+// a time before there were ids gets the one that the home knows.
+func (c *prepared) remember(dir string, p past) error {
+	has := identity{}
+	err := c.each(selectIdentity, func(s scanner) error { return s.Scan(&has.ID, &has.CreatedAt) })
+	if err != nil {
+		return fmt.Errorf("read which database it is: %w", classify(err))
+	}
+	if has.ID == "" {
+		// A new id fails only where Go ends the program before: no randomness.
+		has.ID = cmp.Or(p.remembered.ID, uuid.Must(uuid.NewV7()).String())
+		if _, err := c.exec(giveIdentity, has.ID); err != nil {
+			return fmt.Errorf("give the database its id: %w", classify(err))
+		}
+	}
+	if has == p.remembered {
+		return nil
+	}
+	return writeRemembered(dir, has)
+}
+
+// writeRemembered puts the memory in place when it is whole and on disk.
+func writeRemembered(dir string, i identity) error {
+	text, err := json.Marshal(i)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, rememberedName)
+	part := path + ".part"
+	if err := os.WriteFile(part, append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("remember the database: %w", err)
+	}
+	if err := putInPlace(part, path); err != nil {
+		return fmt.Errorf("remember the database: %w", err)
+	}
+	return nil
+}
+
+// readIdentity reads it from a file of any schema that this program knows.
+func readIdentity(ctx context.Context, path string) (i identity, err error) {
+	db, err := openReadOnly(path)
+	if err != nil {
+		return i, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	column := `''` // of a schema that has no ids yet
+	var has int
+	const columns = `SELECT COUNT(*) FROM pragma_table_info('store') WHERE name = 'identity'`
+	if err := db.QueryRowContext(ctx, columns).Scan(&has); err != nil {
+		return i, classify(err)
+	}
+	if has > 0 {
+		column = "identity"
+	}
+	err = db.QueryRowContext(ctx, `SELECT `+column+`, created_at FROM store WHERE id = 1`).Scan(&i.ID, &i.CreatedAt)
+	if err != nil {
+		return i, fmt.Errorf("read which database it is: %w", classify(err))
+	}
+	return i, nil
+}
