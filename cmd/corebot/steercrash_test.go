@@ -108,6 +108,7 @@ func (c crashStory) play(t *testing.T, point string) {
 		"COREBOT_BUS_QUEUE_MODE=" + orQueue(c.mode), "COREBOT_BUS_COLLECT_DEBOUNCE=300ms",
 	}}
 	s.output("init")
+	t.Cleanup(s.kill)
 	usual := s.env
 	s.env = append(slices.Clone(usual), "COREBOT_FAULT="+point)
 	s.startAndWait()
@@ -115,7 +116,6 @@ func (c crashStory) play(t *testing.T, point string) {
 	s.sendAll(c, started, sent)
 	s.wantKilled()
 	s.startAndWait()
-	t.Cleanup(s.kill)
 	s.sendAll(c, started, sent) // again, as a platform does that got no acknowledgement
 	books := s.awaitEnds(c)
 	c.check(t, point, books, server.Requests())
