@@ -83,7 +83,6 @@ func askAndKill(t *testing.T, point string, least int) {
 		s.startAndWait()
 		s.try("approvals", "approve", "1") // as whoever saw no answer does
 	}
-	t.Cleanup(s.kill)
 	books := s.awaitEnds(crashStory{})
 	if b := books["first"]; b.End != "answered" || b.replies() != 1 || len(b.Replies) != 2 { // the call was shown once
 		t.Errorf("the message: %+v", b)

@@ -55,7 +55,6 @@ func parkAndKill(t *testing.T, point string) {
 
 	s.env = unlimited
 	s.startAndWait()
-	t.Cleanup(s.kill)
 	books := s.awaitEnds(crashStory{rest: map[string]string{"over": ""}})
 	for id, b := range books {
 		if b.End != "answered" || b.replies() != 1 || len(b.Replies) > 2 { // one notice at most says that it waited

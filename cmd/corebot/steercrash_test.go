@@ -108,7 +108,6 @@ func (c crashStory) play(t *testing.T, point string) {
 		"COREBOT_BUS_QUEUE_MODE=" + orQueue(c.mode), "COREBOT_BUS_COLLECT_DEBOUNCE=300ms",
 	}}
 	s.output("init")
-	t.Cleanup(s.kill)
 	usual := s.env
 	s.env = append(slices.Clone(usual), "COREBOT_FAULT="+point)
 	s.startAndWait()
@@ -130,9 +129,10 @@ func orQueue(mode string) string {
 	return mode
 }
 
-// startAndWait starts the daemon and waits until it can be talked to.
+// startAndWait starts the daemon and waits until it can be talked to. The daemon ends with the test at the latest.
 func (s *service) startAndWait() {
 	s.t.Helper()
+	s.t.Cleanup(s.kill)
 	if err := s.start(); err != nil {
 		s.t.Fatal(err)
 	}
