@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/corebot/corebot/internal/owned"
 )
 
 // markVariable names every process of a server, so that one which left its process group can be found when the server ends.
@@ -31,8 +33,17 @@ func environment(s Spec, pass []string, env func(string) (string, bool), mark st
 	return list
 }
 
-// program finds what a command means: as a shell would in the program's own environment and directory.
+// program finds what a command means: as a shell would in the program's own environment and directory. A program that others can change, or exchange, is
+// refused.
 func program(s Spec, environment []string) (string, error) {
+	path, err := find(s, environment)
+	if err == nil {
+		err = owned.Check(path)
+	}
+	return path, err
+}
+
+func find(s Spec, environment []string) (string, error) {
 	if filepath.IsAbs(s.Command) {
 		return s.Command, runnable(s.Command)
 	}

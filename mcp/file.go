@@ -11,9 +11,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/owned"
 )
 
 const (
@@ -25,8 +25,7 @@ const (
 
 // File is what a configuration file says.
 type File struct {
-	Servers  []Spec   // by name
-	Warnings []string // what is not wrong, but not well either
+	Servers []Spec // by name
 }
 
 // Secrets are the values in the file that are taken for secrets: of headers, and of variables with a name that says so.
@@ -39,9 +38,14 @@ func (f File) Secrets() []string {
 }
 
 // ReadFile reads a configuration file. One that is not there configures no server. Whatever is wrong in it is a [*FileError], which names the
-// file, the key and the line; env looks up variables. Relative directories begin at the file's own.
+// file, the key and the line; env looks up variables. Relative directories begin at the file's own. A file that others can change, or exchange, is
+// refused: it says which programs run.
 func ReadFile(path string, env func(string) (string, bool)) (File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not hold anybody up
+	err := owned.Check(filepath.Dir(path))
+	var f *os.File
+	if err == nil {
+		f, _, err = owned.Open(path)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return File{}, nil
 	}
@@ -49,13 +53,6 @@ func ReadFile(path string, env func(string) (string, bool)) (File, error) {
 		return File{}, fmt.Errorf("read the MCP servers: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return File{}, fmt.Errorf("read the MCP servers: %w", err)
-	case !info.Mode().IsRegular():
-		return File{}, fmt.Errorf("%w: %s is not a regular file", corebot.ErrInvalid, path)
-	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return File{}, fmt.Errorf("read the MCP servers: %w", err)
@@ -63,11 +60,7 @@ func ReadFile(path string, env func(string) (string, bool)) (File, error) {
 	if len(data) > maxFile {
 		return File{}, fmt.Errorf("%w: %s has more than %d bytes", corebot.ErrInvalid, path, maxFile)
 	}
-	parsed, err := parseFile(path, data, env)
-	if err == nil && info.Mode().Perm()&0o022 != 0 {
-		parsed.Warnings = append(parsed.Warnings, fmt.Sprintf("%s can be written by others than its owner: chmod 600 %s", path, path))
-	}
-	return parsed, err
+	return parseFile(path, data, env)
 }
 
 // entryReader reads the entries of one file.

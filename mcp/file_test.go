@@ -12,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/owned"
 )
 
 // lookUp knows a few variables.
@@ -76,13 +77,22 @@ func TestAFileThatCannotBeTakenIsRefused(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o620: true, 0o646: true} {
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o620: true, 0o646: true} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		if f, err := ReadFile(path, lookUp); err != nil || len(f.Warnings) == 1 != warned {
+		if f, err := ReadFile(path, lookUp); errors.Is(err, owned.ErrNotOurs) != refused || !refused && err != nil {
 			t.Errorf("%v: %+v, %v", mode, f, err)
 		}
+	}
+	if err := errors.Join(os.Chmod(path, 0o600), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil { // it could be made there by everyone
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(path, lookUp); !errors.Is(err, owned.ErrNotOurs) {
+		t.Errorf("a home that everyone can write: %v", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, make([]byte, maxFile+1), 0o600); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,6 @@ type Manager struct {
 	stopping sync.WaitGroup
 	seen     stamp // of the file that was read last, good or bad
 	fileErr  error
-	warnings []string
 	settleBy time.Time // until then a turn waits for servers that were just started
 }
 
@@ -201,7 +200,7 @@ func (m *Manager) publish() {
 func (m *Manager) Overview() Overview {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o := Overview{Servers: []Status{}, Warnings: slices.Clone(m.warnings)}
+	o := Overview{Servers: []Status{}}
 	for _, name := range slices.Sorted(maps.Keys(m.slots)) {
 		s := m.slots[name]
 		st := s.active.status()

@@ -17,6 +17,7 @@ type stamp struct {
 	size     int64
 	modified time.Time
 	mode     fs.FileMode
+	owner    uint32
 	failed   bool // it could not be looked at
 }
 
@@ -27,7 +28,7 @@ func stampOf(path string) stamp {
 	}
 	s := stamp{there: true, size: info.Size(), modified: info.ModTime(), mode: info.Mode()}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.inode = sys.Ino
+		s.inode, s.owner = sys.Ino, sys.Uid
 	}
 	return s
 }
@@ -56,7 +57,6 @@ func (m *Manager) read(again bool) error {
 	m.mu.Lock()
 	m.seen, m.fileErr = seen, err
 	if err == nil {
-		m.warnings = f.Warnings
 		m.adopt(f.Servers, again)
 	}
 	trail := m.opts.Trail
@@ -68,9 +68,6 @@ func (m *Manager) read(again bool) error {
 		m.opts.Log.Error().Err(err).Str("hint", corebot.HintOf(err)).Msg("the file of MCP servers is wrong: what was there before stays")
 		note(trail, m.opts.Log, "mcp.reload", corebot.OutcomeError, map[string]any{"error": clip(err.Error(), 300)})
 		return err
-	}
-	for _, w := range f.Warnings {
-		m.opts.Log.Warn().Msg(w)
 	}
 	m.publish()
 	m.opts.Log.Info().Int("servers", len(f.Servers)).Msg("the file of MCP servers was read")

@@ -122,6 +122,9 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 // Repositories made of it can read; their writing methods return [corebot.ErrClosed].
 func OpenReader(ctx context.Context, dir string) (*DB, error) {
 	path := filepath.Join(dir, FileName)
+	if err := ours(dir); err != nil {
+		return nil, err
+	}
 	if err := checkVersion(ctx, dir); err != nil {
 		return nil, err
 	}

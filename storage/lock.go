@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/owned"
 )
 
 // LockError says that another process holds the data directory.
@@ -74,8 +75,21 @@ func (l *dirLock) Close() error {
 }
 
 func makeDir(dir string) error {
+	if err := owned.Check(dir); errors.Is(err, owned.ErrNotOurs) { // before anything is made in it
+		return fmt.Errorf("the data directory: %w", err)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return corebot.WithHint(fmt.Errorf("make the data directory: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
+	}
+	return ours(dir)
+}
+
+// ours refuses a data directory, or a file of the database, that others can change: whoever writes there grants himself a role.
+func ours(dir string) error {
+	for _, name := range []string{"", "lock", FileName, FileName + "-wal", FileName + "-shm"} {
+		if err := owned.Check(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("the data directory: %w", err)
+		}
 	}
 	return nil
 }

@@ -221,7 +221,7 @@ func TestTheBallastHasBlocksAndIsMadeAnewWhenItHasNot(t *testing.T) {
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
-	err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
+	err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size)
 	if errors.Is(err, unix.EPERM) {
 		t.Skip("needs the right to mount a file system, which root has: CI runs it")
 	}

@@ -50,7 +50,7 @@ func TestStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "exits": exits, "fields": fields, "busyport": busyPort, "same": same, "sqlite": sqlite, "terminate": terminate,
+			"await": await, "exits": exits, "fields": fields, "busyport": busyPort, "refused": refused, "same": same, "sqlite": sqlite, "terminate": terminate,
 		},
 	})
 }
@@ -141,6 +141,22 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if stderr := ts.ReadFile("stderr"); strings.Contains(stderr, "goroutine ") || code == 1 && !strings.HasPrefix(last(stderr), "corebot: ") {
 		ts.Fatalf("not an error for people:\n%s", stderr)
+	}
+}
+
+// refused PROBLEM HINT: a start is refused for that, and whatever says beforehand whether it would be agrees.
+func refused(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: refused PROBLEM HINT")
+	}
+	for _, command := range [][]string{{"serve"}, {"config", "check"}, {"doctor"}} {
+		exits(ts, false, append([]string{"1", "corebot"}, command...))
+		said := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+		for _, want := range args {
+			if !regexp.MustCompile(want).MatchString(said) {
+				ts.Fatalf("corebot %s does not say %s:\n%s", strings.Join(command, " "), want, said)
+			}
+		}
 	}
 }
 

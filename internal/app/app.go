@@ -103,6 +103,9 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Close())
 		}
 	}()
+	if err := checkOwner(c.Home); err != nil {
+		return nil, err
+	}
 	a.log = o.Log.Hook(a.level)
 	if err := a.level.Set(c.Log.Level); err != nil {
 		return nil, err

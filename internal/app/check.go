@@ -2,14 +2,22 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 
+	"github.com/corebot/corebot/agent/memory"
+	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/owned"
 )
 
 // Check says whether a start gets past the settings. Loading has checked each by itself; this asks the parts that know what they mean. Nothing is
 // started, opened or asked for over a network.
 func Check(c config.Config) error {
+	if err := checkOwner(c.Home); err != nil {
+		return err
+	}
 	if _, err := Rules(c); err != nil {
 		return err
 	}
@@ -23,4 +31,25 @@ func Check(c config.Config) error {
 	models.Discover = false // that a server runs on this machine is nothing that settings say
 	_, err := chooseModel(context.Background(), models, nil)
 	return err
+}
+
+// trusted are the parts of a home that say what Corebot does and whom it trusts. The settings and the files of secrets are
+// held to the same rules where they are read. Every prompt takes the pages of the workspace for the operator's word.
+func trusted(home string) []string {
+	all := []string{home, MCPFile(home), DataDir(home), filepath.Join(home, "events")}
+	for _, name := range []string{"", identityPage, userPage, toolsPage, filepath.Dir(string(memory.Global)), string(memory.Global), skills.Dir} {
+		all = append(all, filepath.Join(home, "workspace", name))
+	}
+	return all
+}
+
+// checkOwner refuses a home that others can change. What does not exist yet is made so that they cannot; what cannot be
+// looked at fails where it is used.
+func checkOwner(home string) error {
+	for _, path := range trusted(home) {
+		if err := owned.Check(path); errors.Is(err, owned.ErrNotOurs) {
+			return fmt.Errorf("the home: %w", err)
+		}
+	}
+	return nil
 }

@@ -40,6 +40,9 @@ const starter = `# Settings of Corebot. Nothing here is needed: every key has a 
 // Init makes a home: directories, a settings file with comments, a token for the webhook, and the workspace with its texts. What
 // is there stays as it is. It returns the files that it made.
 func Init(home string, webhook bool) (made []string, err error) {
+	if err := checkOwner(home); err != nil {
+		return nil, err
+	}
 	for _, dir := range []string{home, DataDir(home)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, corebot.WithHint(fmt.Errorf("make the home: %w", err), "choose a home that can be written with --home or COREBOT_HOME")

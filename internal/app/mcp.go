@@ -144,7 +144,7 @@ func ListMCP(ctx context.Context, home string) (mcp.Overview, error) {
 		return control.Call[mcp.Overview](ctx, daemon, OpMCPList, struct{}{})
 	}
 	f, err := mcp.ReadFile(MCPFile(home), os.LookupEnv)
-	return mcp.Overview{Servers: f.Describe(), Warnings: f.Warnings}, err
+	return mcp.Overview{Servers: f.Describe()}, err
 }
 
 // MCPSecrets are the secrets in the file of MCP servers of a home, for commands that show beside a daemon what it has stored. A variable may be set for the daemon
@@ -164,9 +164,6 @@ func checkMCPFile(ctx context.Context, c config.Config) []Finding {
 		return []Finding{fail("the MCP servers", err)}
 	}
 	findings := []Finding{ok("%d MCP servers are listed (`corebot mcp check` reaches them)", len(f.Servers))}
-	for _, w := range f.Warnings {
-		findings = append(findings, warn("files that say which programs run must be the operator's alone", "%s", w))
-	}
 	return append(findings, checkMCPTools(ctx, c, f.Servers)...)
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/owned"
 )
 
 // clean takes every variable out of the environment that this package reads.
@@ -359,6 +361,38 @@ func TestASettingsFileThatIsNoFileIsRefusedAtOnce(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+func TestSettingsThatOthersCanChangeAreRefused(t *testing.T) {
+	clean(t)
+	home := homeWith(t, "corebot.yaml", "observability: {token: 'file:token'}")
+	if err := os.WriteFile(filepath.Join(home, "token"), []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "corebot.yaml", "token"} {
+		path := filepath.Join(home, name)
+		info, err := os.Stat(path)
+		if err == nil {
+			err = os.Chmod(path, info.Mode().Perm()|0o020)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(home); !errors.Is(err, owned.ErrNotOurs) || !strings.HasSuffix(corebot.HintOf(err), "chmod g-w "+path) {
+			t.Errorf("%q: got %v (%s)", name, err, corebot.HintOf(err))
+		}
+		if err := os.Chmod(path, info.Mode().Perm()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load(t, home)
+	empty := t.TempDir()
+	if err := os.Chmod(empty, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(empty); !errors.Is(err, owned.ErrNotOurs) {
+		t.Errorf("a home without settings: %v", err)
 	}
 }
 

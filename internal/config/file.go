@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/owned"
 )
 
 // fileNames are the settings files that a home may have, at most one of them.
@@ -23,13 +26,16 @@ const maxFile = 1 << 20
 
 // readFile sets what the home's file says, if there is one.
 func (s *settings) readFile(home string) error {
+	if err := owned.Check(home); errors.Is(err, owned.ErrNotOurs) {
+		return fmt.Errorf("the home: %w", err)
+	}
 	path, err := findFile(home)
 	if path == "" || err != nil {
 		return err
 	}
-	data, err := readRegular(path)
+	data, err := readFile(path)
 	if err != nil {
-		return corebot.WithHint(err, "make it a readable settings file, or move it away")
+		return corebot.WithHint(err, cmp.Or(corebot.HintOf(err), "make it a readable settings file, or move it away"))
 	}
 	tree := map[string]any{}
 	if err := decode(path, data, tree); err != nil {
@@ -57,18 +63,21 @@ func findFile(home string) (string, error) {
 	return "", corebot.WithHint(fmt.Errorf("%s has %s", home, strings.Join(found, " and ")), "keep one of them")
 }
 
-// readRegular reads a file that is one: a pipe would keep the program waiting for ever.
-func readRegular(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
+// readFile reads a plain file that nobody else can change: whoever writes the settings says what Corebot does. What is
+// looked at is what was opened, and a pipe keeps nobody waiting.
+func readFile(path string) ([]byte, error) {
+	f, info, err := owned.Open(path)
+	if err != nil {
 		return nil, fmt.Errorf("read the settings: %w", err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("read the settings: %s is not a regular file", path)
-	case info.Size() > maxFile:
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if info.Size() > maxFile {
 		return nil, fmt.Errorf("read the settings: %s has %d bytes, the limit is %d", path, info.Size(), maxFile)
 	}
-	data, err := os.ReadFile(path)
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the settings: %w", err)
 	}

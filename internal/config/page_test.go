@@ -45,7 +45,7 @@ Defaults, then the settings file, then the environment; the later one wins.
 The value of a secret is the secret, or says where it is:
 
 - ` + "`file:PATH`" + `: the whole file without its last line break. A relative path begins at the home directory. It must be a regular file of at
-  most 64 KiB, and should be readable by Corebot's user alone.
+  most 64 KiB that belongs to Corebot's user or to root and that nobody else can write. It should be readable by Corebot's user alone.
 - ` + "`env:NAME`" + `: the value of an environment variable.
 
 A secret prints as ` + "`***`" + ` everywhere. It is visible ASCII in one line. A secret that itself begins with ` + "`file:` or `env:`" + ` must be put in a file.

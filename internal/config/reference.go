@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,10 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/owned"
 )
 
 // maxSecretFile bounds the file of a secret, in bytes.
@@ -72,8 +73,8 @@ func (r *resolver) fromFile(key, path string) (string, error) {
 	}
 	secret, mode, err := readSecret(full)
 	if err != nil {
-		return "", corebot.WithHint(fmt.Errorf("%s: %s%s: %w", key, fileReference, path, err),
-			fmt.Sprintf("make it a readable file of at most %d bytes that holds the secret and nothing else; a relative path begins at the home", maxSecretFile))
+		return "", corebot.WithHint(fmt.Errorf("%s: %s%s: %w", key, fileReference, path, err), cmp.Or(corebot.HintOf(err),
+			fmt.Sprintf("make it a readable file of at most %d bytes that holds the secret and nothing else; a relative path begins at the home", maxSecretFile)))
 	}
 	if readableByOthers(mode) {
 		r.warnings = append(r.warnings, fmt.Sprintf("%s: every user of this machine can read %s (chmod o-r)", key, full))
@@ -81,20 +82,13 @@ func (r *resolver) fromFile(key, path string) (string, error) {
 	return secret, nil
 }
 
-// readSecret reads a file that is one. It looks at what it has opened, and opening does not wait for the other end of a pipe.
+// readSecret reads a plain file that nobody else can change: a secret that others write lets them in.
 func readSecret(path string) (_ string, mode os.FileMode, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, info, err := owned.Open(path)
 	if err != nil {
 		return "", 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return "", 0, err
-	case !info.Mode().IsRegular():
-		return "", 0, errors.New("it is not a regular file")
-	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
 	switch {
 	case err != nil:

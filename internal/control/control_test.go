@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/owned"
 )
 
 type sum struct{ A, B int }
@@ -137,5 +138,24 @@ func TestTheServerEndsAfterTheOperationsUnderWay(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestASocketThatOthersCouldHaveMadeIsNeitherUsedNorOpened(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Listen(dir, operations()); !errors.Is(err, owned.ErrNotOurs) {
+		t.Errorf("it listens: %v, %v", s, err)
+	}
+	if _, ok, err := Dial(t.Context(), dir); ok || !errors.Is(err, owned.ErrNotOurs) {
+		t.Errorf("what may be somebody else's is asked: %v, %v", ok, err)
+	}
+	if err := errors.Join(os.Chmod(dir, 0o700), os.WriteFile(filepath.Join(dir, socketName), nil, 0o600), os.Chmod(filepath.Join(dir, socketName), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := Dial(t.Context(), dir); ok || !errors.Is(err, owned.ErrNotOurs) {
+		t.Errorf("a socket that everyone can write: %v, %v", ok, err)
 	}
 }

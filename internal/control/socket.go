@@ -19,6 +19,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/listen"
+	"github.com/corebot/corebot/internal/owned"
 )
 
 // socketName is the socket's name in the data directory.
@@ -39,6 +40,9 @@ type Server struct {
 // Listen makes the socket in a data directory whose lock the caller holds: one that is there was left by a process that is
 // gone.
 func Listen(dir string, ops Operations) (*Server, error) {
+	if err := owned.Check(dir); err != nil { // whoever can exchange the socket is told what operators send
+		return nil, fmt.Errorf("listen on the control socket: %w", err)
+	}
 	if err := os.Remove(filepath.Join(dir, socketName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove the old control socket: %w", err)
 	}
@@ -131,6 +135,11 @@ type Client struct{ http *http.Client }
 
 // Dial finds the daemon of a data directory; ok is false when none listens there.
 func Dial(ctx context.Context, dir string) (_ *Client, ok bool, err error) {
+	for _, path := range []string{dir, filepath.Join(dir, socketName)} {
+		if err := owned.Check(path); errors.Is(err, owned.ErrNotOurs) { // somebody else may listen
+			return nil, false, fmt.Errorf("reach the running Corebot: %w", err)
+		}
+	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		path, release, err := shortPath(dir)
 		if err != nil {

@@ -1,18 +1,18 @@
 package isolation
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/owned"
 )
 
 // searchPath is where the names of entries are looked up, and the PATH of every program.
@@ -44,8 +44,8 @@ func newAllowlist(entries, closed []string) (allowlist, error) {
 			args, err = parseProfile(words[1:])
 		}
 		if err != nil {
-			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err),
-				"an entry is the name of a program in "+searchPath+", or an absolute path; behind it, if you like, what its arguments must be")
+			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err), cmp.Or(corebot.HintOf(err),
+				"an entry is the name of a program in "+searchPath+", or an absolute path; behind it, if you like, what its arguments must be"))
 		}
 		if p.family = strings.HasPrefix(entry, unsafeMark); !p.family {
 			if err := p.mustBeAlone(name); err != nil {
@@ -105,13 +105,23 @@ func resolve(name string, closed []string) (program, error) {
 	if err != nil {
 		return program{}, err
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
 		return program{}, err
 	}
-	if err := trustworthy(path, closed); err != nil {
+	for _, dir := range closed {
+		if within(real, dir) {
+			return program{}, fmt.Errorf("%s is in %s, which tools may write", real, dir)
+		}
+	}
+	if real, err = owned.Resolve(path); err != nil {
 		return program{}, err
 	}
-	return program{path: path}, nil
+	info, err := os.Stat(real)
+	if err == nil && (!info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0) {
+		err = fmt.Errorf("%s is not an executable file", real)
+	}
+	return program{path: real}, err
 }
 
 // lookUp finds a name on the search path.
@@ -130,36 +140,6 @@ func lookUp(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no such program in %s", searchPath)
-}
-
-// trustworthy refuses a program that somebody other than the operator could have put there.
-func trustworthy(path string, closed []string) error {
-	for _, dir := range closed {
-		if within(path, dir) {
-			return fmt.Errorf("%s is in %s, which tools may write", path, dir)
-		}
-	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-		return fmt.Errorf("%s is not an executable file", path)
-	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s can be written by its group or by everyone", path)
-	case !ownedByUsOrRoot(info):
-		return fmt.Errorf("%s belongs to another user", path)
-	}
-	dir, err := os.Stat(filepath.Dir(path))
-	if err == nil && dir.Mode().Perm()&0o002 != 0 {
-		err = fmt.Errorf("%s can be written by everyone", filepath.Dir(path))
-	}
-	return err
-}
-
-func ownedByUsOrRoot(info fs.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid())
 }
 
 // within says whether a clean absolute path is dir or below it.

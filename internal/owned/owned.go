@@ -1,0 +1,234 @@
+// Package owned decides whether the operator alone can change a file: one that says what Corebot runs, whom it trusts, or what its secrets are.
+//
+// Guarantees, for a path that [Resolve], [Check] or [Open] takes without an error:
+//   - The file or directory belongs to root or to the user who runs Corebot, and neither its group nor everyone can write it.
+//   - Nobody else can put another one in its place. Every directory on the way belongs to root or to that user. None can be
+//     written by everyone, or by a group other than root's, unless its sticky bit keeps others from renaming what is in it.
+//   - Symbolic links are followed, and both the way to the link and the way behind it are held to the same rules.
+//
+// The walk goes from the root down. Whatever it has passed, only root or Corebot's user can exchange, so that a path which was
+// checked stays what it was. [Open] looks at the file once more through its handle.
+//
+// Limits: a file that somebody holds open for writing since before it was closed to him can still be changed by him. An access
+// control list counts by its mask, which the mode shows as the rights of the group. Root's group (0) is trusted with directories
+// on the way only.
+package owned
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/corebot/corebot"
+)
+
+// maxLinks is how many symbolic links are followed, as by the kernel.
+const maxLinks = 40
+
+// ErrNotOurs is in the error of a path that others can change. It is compared with errors.Is.
+var ErrNotOurs = errors.New("others can change it")
+
+// judge holds paths to the rules for one user.
+type judge struct{ uid int }
+
+// Check refuses a path that others can change. A path of which the last part does not exist yet is fine if nobody else can make it.
+func Check(path string) error {
+	_, err := Resolve(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Resolve gives the absolute path without symbolic links. The error is [ErrNotOurs] if others can change what is there, and
+// fs.ErrNotExist if nothing is and nobody else can change that.
+func Resolve(path string) (string, error) {
+	return judge{os.Geteuid()}.resolve(path)
+}
+
+func (j judge) resolve(path string) (string, error) {
+	real, info, err := j.walk(path)
+	if err == nil {
+		err = j.target(real, info)
+	}
+	if err != nil {
+		return "", err
+	}
+	return real, nil
+}
+
+// Open opens a plain file for reading. It waits for nobody at a FIFO, and judges the file by its handle.
+func Open(path string) (*os.File, fs.FileInfo, error) {
+	j := judge{os.Geteuid()}
+	real, info, err := j.walk(path)
+	if err == nil && !info.Mode().IsRegular() { // opening a device can do something
+		err = notRegular(path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err = f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = notRegular(path)
+	}
+	if err == nil {
+		err = j.target(real, info)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+func notRegular(path string) error {
+	return fmt.Errorf("%w: %s is not a regular file", corebot.ErrInvalid, path)
+}
+
+// walk goes along a path from the root down, and judges every directory on the way. It gives what is at the end.
+func (j judge) walk(path string) (string, fs.FileInfo, error) {
+	rest, err := filepath.Abs(path)
+	if err != nil {
+		return "", nil, err
+	}
+	at, info, links := "/", fs.FileInfo(nil), 0
+	for {
+		if info, err = os.Lstat(at); err != nil {
+			return "", nil, fmt.Errorf("open %s: %w", path, cause(err))
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			if links++; links > maxLinks {
+				return "", nil, fmt.Errorf("%s: %w", path, syscall.ELOOP)
+			}
+			link, err := os.Readlink(at)
+			if err != nil {
+				return "", nil, err
+			}
+			if at = filepath.Dir(at); filepath.IsAbs(link) {
+				at = "/"
+			}
+			rest = link + "/" + rest // as it is: what ".." means depends on the links before it
+			continue
+		}
+		name, more, _ := strings.Cut(strings.TrimLeft(rest, "/"), "/")
+		if name == "" {
+			return at, info, nil
+		}
+		next := filepath.Join(at, name) // at has no links in it, so that this is true for ".." too
+		if err := j.way(at, info, next); err != nil {
+			return "", nil, err
+		}
+		at, rest = next, more
+	}
+}
+
+// cause takes the name off an error of package os: it is that of one step.
+func cause(err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+// way judges a directory by whether others can exchange what it has at a name.
+func (j judge) way(dir string, info fs.FileInfo, next string) error {
+	uid, gid := owner(info)
+	shared := info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && gid != 0
+	switch {
+	case !info.IsDir():
+		return &fs.PathError{Op: "open", Path: next, Err: syscall.ENOTDIR}
+	case !j.trusts(uid):
+		return j.foreign(dir, uid, fmt.Sprintf("; or move %s to a place that is not below %s", next, dir))
+	case !shared:
+		return nil
+	case info.Mode()&fs.ModeSticky == 0:
+		return writable(dir, info)
+	}
+	entry, err := os.Lstat(next)
+	if err != nil { // nothing is there, which the next step says
+		return nil
+	}
+	if uid, _ := owner(entry); !j.trusts(uid) {
+		return j.foreign(next, uid, "")
+	}
+	return nil
+}
+
+// target judges what stands at the end of a path.
+func (j judge) target(path string, info fs.FileInfo) error {
+	uid, _ := owner(info)
+	switch {
+	case !j.trusts(uid):
+		return j.foreign(path, uid, fmt.Sprintf(", or give it to that user: chown %s %s", j.name(), quoted(path)))
+	case info.Mode().Perm()&0o022 != 0:
+		return writable(path, info)
+	}
+	return nil
+}
+
+// trusts holds for root and for the user who runs Corebot.
+func (j judge) trusts(uid int) bool { return uid == 0 || uid == j.uid }
+
+func (j judge) name() string { return nameOf(j.uid) }
+
+// foreign is the error about what belongs to somebody else.
+func (j judge) foreign(path string, uid int, or string) error {
+	return corebot.WithHint(fmt.Errorf("%w: %s belongs to another user, %s, and Corebot runs as %s", ErrNotOurs, path, described(uid), described(j.uid)),
+		fmt.Sprintf("run Corebot as its owner (sudo -u %s corebot ...)%s", nameOf(uid), or))
+}
+
+// writable is the error about what others can write.
+func writable(path string, info fs.FileInfo) error {
+	who, mode := "its group", "g-w"
+	switch info.Mode().Perm() & 0o022 {
+	case 0o002:
+		who, mode = "everyone", "o-w"
+	case 0o022:
+		who, mode = "everyone", "go-w"
+	}
+	return corebot.WithHint(fmt.Errorf("%w: %s can be written by %s (mode %04o)", ErrNotOurs, path, who, info.Mode().Perm()),
+		fmt.Sprintf("look whether somebody has changed what is there, then: chmod %s %s", mode, quoted(path)))
+}
+
+// owner is who a file belongs to.
+func owner(info fs.FileInfo) (uid, gid int) {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid), int(stat.Gid)
+	}
+	return -1, -1
+}
+
+// nameOf is the name of a user, or the number of one without a name.
+func nameOf(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return cmp.Or(u.Username, strconv.Itoa(uid))
+	}
+	return strconv.Itoa(uid)
+}
+
+func described(uid int) string {
+	if name := nameOf(uid); name != strconv.Itoa(uid) {
+		return fmt.Sprintf("%s (%d)", name, uid)
+	}
+	return fmt.Sprintf("user %d", uid)
+}
+
+// quoted is a path as a shell takes it.
+func quoted(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool {
+		return !strings.ContainsRune("/._-+@:,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}

@@ -1,0 +1,215 @@
+package owned
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/corebot/corebot"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// place is a directory that the user alone can change, with a file two directories down.
+func place(t *testing.T) (top, file string) {
+	t.Helper()
+	top = t.TempDir()
+	must(t, os.Chmod(top, 0o755))
+	file = filepath.Join(top, "a", "b", "file")
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(file, []byte("text"), 0o600))
+	return top, file
+}
+
+func TestWhatOthersCanChangeIsRefusedAndTheHintMendsIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		at   string
+		mode os.FileMode
+		want string // empty: it is taken
+	}{
+		"a file as Corebot makes it":                       {"a/b/file", 0o600, ""},
+		"a file that others read":                          {"a/b/file", 0o644, ""},
+		"a file of its group":                              {"a/b/file", 0o620, "chmod g-w "},
+		"a file of everyone":                               {"a/b/file", 0o602, "chmod o-w "},
+		"a file of both":                                   {"a/b/file", 0o666, "chmod go-w "},
+		"a directory on the way, of everyone":              {"a", 0o757, "chmod o-w "},
+		"a directory on the way, of everyone and group":    {"a", 0o777, "chmod go-w "},
+		"a directory on the way, of everyone but sticky":   {"a", 0o777 | fs.ModeSticky, ""},
+		"the directory of the file, of everyone":           {"a/b", 0o777, "chmod go-w "},
+		"a directory on the way that others can only read": {"a/b", 0o755, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top, file := place(t)
+			at := filepath.Join(top, c.at)
+			must(t, os.Chmod(at, c.mode))
+			requireJudged(t, file, c.want, at)
+			if c.want == "" {
+				return
+			}
+			must(t, os.Chmod(at, c.mode&^0o022)) // as the hint says
+			requireJudged(t, file, "", at)
+		})
+	}
+}
+
+// requireJudged: Check and Open agree. want is in the hint, and at in the error.
+func requireJudged(t *testing.T, file, want, at string) {
+	t.Helper()
+	err := Check(file)
+	f, _, opened := Open(file)
+	if f != nil {
+		must(t, f.Close())
+	}
+	for _, err := range []error{err, opened} {
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("refused: %v", err)
+		case want != "" && (!errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(), at+" ") || !strings.HasSuffix(corebot.HintOf(err), want+at)):
+			t.Errorf("got %v (%s), want %s%s", err, corebot.HintOf(err), want, at)
+		}
+	}
+}
+
+// TestWhatBelongsToAnotherUserIsRefused judges for users who own the file, and for those who do not: no rights are needed for that.
+func TestWhatBelongsToAnotherUserIsRefused(t *testing.T) {
+	_, file := place(t)
+	info, err := os.Stat(file)
+	must(t, err)
+	uid, _ := owner(info)
+	if _, err := (judge{uid}).resolve(file); err != nil {
+		t.Errorf("its owner: %v", err)
+	}
+	_, err = judge{uid + 12345}.resolve(file)
+	if uid == 0 && err != nil {
+		t.Errorf("what is root's: %v", err)
+	}
+	if uid != 0 && !errors.Is(err, ErrNotOurs) {
+		t.Errorf("somebody else: %v", err)
+	}
+}
+
+func TestOnlyRootAndCorebotsUserAreTrusted(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	const stranger, other = 54321, 54322
+	for _, at := range []string{"a", "a/b", "a/b/file"} {
+		top, file := place(t)
+		at := filepath.Join(top, at)
+		must(t, os.Chown(at, stranger, stranger))
+		for _, us := range []int{0, other} {
+			_, err := judge{us}.resolve(file)
+			hint := corebot.HintOf(err)
+			if !errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(), at+" belongs to another user, user 54321") || !strings.Contains(hint, "sudo -u 54321 corebot") {
+				t.Errorf("%s, for user %d: %v (%s)", at, us, err, hint)
+			}
+			if at == file != strings.Contains(hint, "chown ") { // nobody is told to take a directory that others use
+				t.Errorf("%s: the hint is %q", at, hint)
+			}
+		}
+		if _, err := (judge{stranger}).resolve(file); err != nil {
+			t.Errorf("%s, for its owner: %v", at, err)
+		}
+	}
+	top, file := place(t)
+	must(t, errors.Join(os.Chown(filepath.Join(top, "a"), 0, 100), os.Chmod(filepath.Join(top, "a"), 0o775)))
+	if err := Check(file); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("a directory that a group can write: %v", err)
+	}
+	must(t, os.Chown(filepath.Join(top, "a"), 0, 0))
+	if err := Check(file); err != nil {
+		t.Errorf("a directory that root's group can write: %v", err)
+	}
+}
+
+func TestAStickyDirectoryIsOnlySafeForWhatIsOurs(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	top, file := place(t)
+	sticky := filepath.Join(top, "sticky")
+	link := filepath.Join(sticky, "link")
+	must(t, errors.Join(os.Mkdir(sticky, 0o700), os.Chmod(sticky, 0o777|fs.ModeSticky), os.Symlink(filepath.Dir(file), link)))
+	if err := Check(filepath.Join(link, "file")); err != nil {
+		t.Errorf("a link of ours: %v", err)
+	}
+	must(t, os.Lchown(link, 54321, 54321))
+	if err := Check(filepath.Join(link, "file")); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("a link of somebody else, to what is ours: %v", err)
+	}
+	must(t, errors.Join(os.Remove(link), os.Chown(sticky, 54321, 54321), os.WriteFile(link, nil, 0o600)))
+	if err := Check(link); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("a file in a sticky directory of somebody else: %v", err)
+	}
+}
+
+func TestLinksAreFollowedAndWhatIsBehindThemIsJudged(t *testing.T) {
+	top, file := place(t)
+	for name, to := range map[string]string{"absolute": filepath.Dir(file), "relative": "a/b", "round": "a/../a/b"} {
+		must(t, os.Symlink(to, filepath.Join(top, name)))
+		if got, err := Resolve(filepath.Join(top, name, "file")); err != nil || got != file {
+			t.Errorf("%s leads to %q, %v", name, got, err)
+		}
+	}
+	must(t, errors.Join(os.Symlink("a/b/../../a", filepath.Join(top, "up")), os.Symlink("absolute/../b", filepath.Join(top, "behind"))))
+	for _, name := range []string{"up/b", "behind"} {
+		if got, err := Resolve(filepath.Join(top, name, "file")); err != nil || got != file {
+			t.Errorf("%s leads to %q, %v", name, got, err)
+		}
+	}
+	must(t, os.Symlink("loop", filepath.Join(top, "loop")))
+	if _, err := Resolve(filepath.Join(top, "loop", "file")); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("a circle: %v", err)
+	}
+	must(t, os.Chmod(filepath.Join(top, "a"), 0o777))
+	if err := Check(filepath.Join(top, "absolute", "file")); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("a link to what others can exchange: %v", err)
+	}
+}
+
+func TestWhatIsNotThereYetIsFineWhereNobodyElseCanMakeIt(t *testing.T) {
+	top, file := place(t)
+	for _, path := range []string{filepath.Join(top, "none"), filepath.Join(top, "none", "deeper"), file + "2"} {
+		if err := Check(path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, _, err := Open(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if _, err := Resolve(filepath.Join(file, "below")); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("below a file: %v", err)
+	}
+	must(t, os.Chmod(top, 0o777))
+	if err := Check(filepath.Join(top, "none")); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("where everyone can make it: %v", err)
+	}
+}
+
+func TestOnlyAPlainFileIsOpenedAndNobodyIsWaitedFor(t *testing.T) {
+	top, file := place(t)
+	fifo := filepath.Join(top, "fifo")
+	must(t, syscall.Mkfifo(fifo, 0o600))
+	for _, path := range []string{fifo, filepath.Dir(file)} {
+		if _, _, err := Open(path); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestHintsCanBeGivenToAShell(t *testing.T) {
+	for path, want := range map[string]string{"/srv/corebot-1": "/srv/corebot-1", "/a b": "'/a b'", "/it's": `'/it'\''s'`, "/$(x)": "'/$(x)'"} {
+		if got := quoted(path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}
