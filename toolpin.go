@@ -3,11 +3,11 @@ package corebot
 import "time"
 
 // ToolPin is what is known of a tool of an MCP server: how it was when it was pinned, when an operator approved it, and when it was seen last. All
-// three are hashes of name, description and schema, in hexadecimal digits.
+// three are hashes of all that its server says of the tool, in hexadecimal digits.
 type ToolPin struct {
 	Server    string    `json:"server"`
 	Tool      string    `json:"tool"`               // as the server calls it
-	Pinned    string    `json:"pinned,omitempty"`   // by being seen for the first time, or by an approval; empty: a new name that waits for one
+	Pinned    string    `json:"pinned,omitempty"`   // by the first listing of its server, or by an approval; empty: it came later and waits for one
 	Approved  string    `json:"approved,omitempty"` // by an operator; empty: never
 	Seen      string    `json:"seen"`
 	ChangedAt time.Time `json:"changedAt"` // when Seen became what it is

@@ -42,8 +42,8 @@ type Incoming struct {
 	Text       string
 	Metadata   map[string]string
 
-	// Interactive says that a person wrote the message, at a terminal or in a chat. Only such a message can approve a call: a channel of programs,
-	// agents or tasks leaves it false.
+	// Interactive says that a person wrote the message, at a terminal or in a chat. Only such a message can approve a
+	// call: a channel of programs, agents or tasks leaves it false.
 	Interactive bool
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,18 +19,19 @@ const (
 
 // Pins remembers what tools looked like, and which of that an operator has approved.
 type Pins interface {
-	// Sight notes how the tools of a server look now, by their names, and gives what is known of each. A tool that was not known is pinned as it
-	// is, unless trustNew is false and others of the server were known: then it waits. It is approved by nobody.
-	Sight(ctx context.Context, server string, fingerprints map[string]string, trustNew bool) (map[string]corebot.ToolPin, error)
+	// Sight notes how the tools of a server look now, by their names, and gives what is known of each. The first
+	// listing of a server pins its tools as they are. A tool that comes later is pinned by an approval only. Seeing
+	// approves nothing.
+	Sight(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error)
 	// Peek gives the same, and notes nothing.
-	Peek(ctx context.Context, server string, fingerprints map[string]string, trustNew bool) (map[string]corebot.ToolPin, error)
+	Peek(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error)
 }
 
 // onlooker are pins that are only looked at.
 type onlooker struct{ Pins }
 
-func (o onlooker) Sight(ctx context.Context, server string, fingerprints map[string]string, trustNew bool) (map[string]corebot.ToolPin, error) {
-	return o.Peek(ctx, server, fingerprints, trustNew)
+func (o onlooker) Sight(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error) {
+	return o.Peek(ctx, server, fingerprints)
 }
 
 // catalog is what a server offers to us.
@@ -39,7 +41,7 @@ type catalog struct {
 	unapproved []string      // of those that no operator has approved as they are
 	notes      []string      // what was left out, and why
 	described  []Description // also of tools that wait for an approval
-	moved      []string      // tools, as the server calls them, that are not what they were, whether they wait or not
+	moved      []string      // tools, as the server calls them, that are new or not what they were, whether they wait or not
 }
 
 func (c *catalog) note(format string, args ...any) {
@@ -55,16 +57,22 @@ func (c *catalog) problem() string { return strings.Join(c.notes, "; ") }
 // pinned.
 func (s *server) makeCatalog(ctx context.Context, defs []definition, more bool) (catalog, error) {
 	var c catalog
-	defs = slices.DeleteFunc(defs, func(d definition) bool { return d.err == nil && !s.allows(d.Name) })
+	refused := doubled(defs)
+	pins, err := s.sight(ctx, defs, refused)
+	if err != nil {
+		return c, err
+	}
+	defs = slices.DeleteFunc(slices.Clone(defs), func(d definition) bool { return d.err == nil && !s.allows(d.Name) })
 	if more || len(defs) > maxTools {
 		c.note("it has more tools than the %d that are looked at", maxTools)
 		defs = defs[:min(len(defs), maxTools)]
 	}
-	pins, err := s.sight(ctx, defs)
-	if err != nil {
-		return c, err
-	}
+	maps.Copy(refused, confusable(s.spec.Name, defs))
 	for _, d := range defs {
+		if why := refused[d.Name]; why != "" {
+			c.refuse(s, d, why)
+			continue
+		}
 		pin, known := pins[d.Name]
 		changed := known && pin.Changed()
 		if changed {
@@ -75,24 +83,31 @@ func (s *server) makeCatalog(ctx context.Context, defs []definition, more bool) 
 	return c, nil
 }
 
-// sight asks what is known of tools.
-func (s *server) sight(ctx context.Context, defs []definition) (map[string]corebot.ToolPin, error) {
+// sight asks what is known of tools. It notes the whole listing, so that a tool which the settings allow later is none
+// that the server added later. A name that stands for several tools is not noted.
+func (s *server) sight(ctx context.Context, defs []definition, doubled map[string]string) (map[string]corebot.ToolPin, error) {
 	if s.opts.Pins == nil {
 		return nil, nil
 	}
 	prints := make(map[string]string, len(defs))
 	for _, d := range defs {
-		if d.err == nil {
+		if d.err == nil && doubled[d.Name] == "" {
 			prints[d.Name] = d.fingerprint()
 		}
 	}
-	return s.opts.Pins.Sight(ctx, s.spec.Name, prints, !s.pinned())
+	return s.opts.Pins.Sight(ctx, s.spec.Name, prints)
 }
 
-// allows: the entry and the settings must both let a tool pass. The settings may name it as models do, as SERVER/TOOL, or alone.
-func (s *server) allows(tool string) bool {
-	return s.spec.offers(tool) && matchesAny(s.opts.AllowedTools, toolName(s.spec.Name, tool), s.spec.Name+"/"+tool, tool)
+// refuse leaves a tool out because of its name, and shows why.
+func (c *catalog) refuse(s *server, d definition, why string) {
+	if slices.ContainsFunc(c.described, func(o Description) bool { return o.Tool == d.Name }) {
+		return // it was said of the first one
+	}
+	c.note("the tool %q cannot be used: %s", clip(d.Name, 60), why)
+	c.described = append(c.described, Description{Name: toolName(s.spec.Name, d.Name), Tool: d.Name, Unusable: why, Schema: json.RawMessage("{}")})
 }
+
+func (s *server) allows(tool string) bool { return s.spec.Allows(s.opts.AllowedTools, tool) }
 
 func (s *server) pinned() bool {
 	if s.spec.Pin != nil {
@@ -110,17 +125,14 @@ func (c *catalog) add(s *server, d definition, unapproved, held bool) {
 	}
 	tool, err := s.makeTool(d, unapproved)
 	name := tool.Name()
-	if err == nil && slices.ContainsFunc(c.described, func(o Description) bool { return o.Name == name }) {
-		err = fmt.Errorf("there is another tool called %s", name)
-	}
 	if err != nil {
 		c.note("the tool %q cannot be used: %v", clip(d.Name, 60), clip(err.Error(), 200))
 		return
 	}
 	shown := tool.Offered()
-	c.described = append(c.described, Description{Name: name, Tool: d.Name, Trusted: !unapproved, Text: shown.Description, Schema: shown.Schema})
+	c.described = append(c.described, Description{Name: name, Tool: d.Name, Trusted: !unapproved, Fingerprint: d.fingerprint(), Text: shown.Description, Schema: shown.Schema})
 	if held {
-		c.note("the tool %q is not what was approved (corebot mcp approve %s/%s)", clip(d.Name, 60), s.spec.Name, clip(d.Name, 60))
+		c.note("the tool %q is not what was approved (corebot mcp show %s)", clip(d.Name, 60), s.spec.Name)
 		return
 	}
 	c.tools, c.names = append(c.tools, tool), append(c.names, name)

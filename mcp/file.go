@@ -101,12 +101,17 @@ func parseFile(path string, data []byte, env func(string) (string, bool)) (File,
 // "a__b" with the tool "c" the same as "a" with the tool "b__c".
 func (r *entryReader) servers(n *node) (f File, err error) {
 	name := regexp.MustCompile(`^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$`)
+	known := map[string]string{}
 	for _, field := range n.fields {
 		key := "mcpServers." + field.name
 		if !name.MatchString(field.name) || len(field.name) > maxServerName {
 			return File{}, corebot.WithHint(r.wrong(field.at, key, fmt.Errorf("%q is no name of a server", clip(field.name, 60))),
 				fmt.Sprintf("use letters and digits, with single - or _ between them, %d characters at most", maxServerName))
 		}
+		if other, ok := known[alike(field.name)]; ok {
+			return File{}, corebot.WithHint(r.wrong(field.at, key, fmt.Errorf("there is a server %q, whose name looks like this one", other)), "give one of them another name")
+		}
+		known[alike(field.name)] = field.name
 		s, err := r.entry(key, field)
 		if err != nil {
 			return File{}, err

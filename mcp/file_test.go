@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -153,14 +155,18 @@ func TestNamesOfToolsAreTakenByEveryProviderAndNeverCollideBetweenServers(t *tes
 	}
 }
 
-func TestAFingerprintIsOfWhatAModelActsOn(t *testing.T) {
+func TestAFingerprintIsOfAllThatAServerSaysOfATool(t *testing.T) {
 	base := define([]byte(`{"name":"a","description":"d","inputSchema":{"type":"object","properties":{"x":{},"y":{}}},"annotations":{"readOnlyHint":true}}`)).fingerprint()
 	for same, text := range map[bool][]string{
 		true: {
-			`{"inputSchema":{"properties":{"y":{},"x":{}}, "type":"object"},"name":"a","description":"d"}`,
-			`{"name":"a","description":"d","inputSchema":{"type":"object","properties":{"x":{},"y":{}}},"annotations":{"readOnlyHint":false}}`,
+			`{"annotations": {"readOnlyHint":true},"inputSchema":{"properties":{"y":{},"x":{}}, "type":"object"},"name":"a","description":"d"}`,
+			`{"name":"a","description":"d","inputSchema":{"type":"object","properties":{"x":{},"y":{}}},"annotations":{"readOnlyHint":true},"_meta":{"now":7}}`,
 		},
 		false: {
+			`{"name":"a","description":"d","inputSchema":{"type":"object","properties":{"x":{},"y":{}}},"annotations":{"readOnlyHint":false}}`,
+			`{"name":"a","description":"d","inputSchema":{"type":"object","properties":{"x":{},"y":{}}}}`,
+			`{"name":"a","description":"d","inputSchema":{"type":"object","properties":{"x":{},"y":{}}},"annotations":{"readOnlyHint":true},"outputSchema":{"type":"object"}}`,
+			`{"name":"a","description":"d","inputSchema":{"type":"object","properties":{"x":{"maximum":9007199254740993},"y":{}}},"annotations":{"readOnlyHint":true}}`,
 			`{"name":"b","description":"d","inputSchema":{"type":"object","properties":{"x":{},"y":{}}}}`,
 			`{"name":"a","description":"d ","inputSchema":{"type":"object","properties":{"x":{},"y":{}}}}`,
 			`{"name":"a","title":"t","description":"d","inputSchema":{"type":"object","properties":{"x":{},"y":{}}}}`,
@@ -173,5 +179,55 @@ func TestAFingerprintIsOfWhatAModelActsOn(t *testing.T) {
 				t.Errorf("%s: the same is %v", raw, got)
 			}
 		}
+	}
+}
+
+func TestTheFingerprintOfAToolWithoutAnnotationsIsWhatItWasBeforeTheyCounted(t *testing.T) {
+	d := define([]byte(`{"name":"a","description":"d","inputSchema":{"type":"object"}}`))
+	sum := sha256.Sum256([]byte(`["a","","d",{"type":"object"}]`))
+	if got := d.fingerprint(); got != hex.EncodeToString(sum[:]) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestNamesThatLookAlikeAreOne(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"read_mail", "read_mail", true},
+		{"read_mail", "Read_Mail", true},
+		{"read_mail", "read-mail", true},
+		{"read_mail", "read.mail", true},
+		{"read_mail", "re\u0430d_mail", true},
+		{"read_mail", "RE\u0410D_MAIL", true},
+		{"read_mail", "\uff52ead_mail", true},
+		{"read_mail", "rea\u200bd_mail", true},
+		{"read_mail", "re\u0301ad_mail", true},
+		{"tool", "t00l", true},
+		{"kill", "\u212aill", true},
+		{"read_mail", "read_mails", false},
+		{"read_mail", "send_mail", false},
+		{"mail1", "mail2", false},
+	} {
+		if got := alike(c.a) == alike(c.b); got != c.same {
+			t.Errorf("%q and %q: %v", c.a, c.b, got)
+		}
+	}
+	if len([]rune(lookalikes)) != len(latin) {
+		t.Errorf("%d letters look like %d", len([]rune(lookalikes)), len(latin))
+	}
+}
+
+// TestToolsThatAModelCouldMistakeAreRefused: two names of one listing whose hashes begin alike are one name for a
+// model.
+func TestToolsThatAModelCouldMistakeAreRefused(t *testing.T) {
+	var defs []definition
+	for _, name := range []string{"do", "Do", "go.x", toolName("s", "go.x")[len("mcp__s__"):], "fine"} {
+		defs = append(defs, definition{Name: name})
+	}
+	got := confusable("s", defs)
+	if len(got) != 4 || got["fine"] != "" {
+		t.Errorf("refused %v", got)
 	}
 }

@@ -40,7 +40,7 @@ func hostiles() []hostile {
 		{"endless-pages", mcp.Connected, "", corebot.OutcomeError},
 		{"reference-bomb", mcp.Connected, `"bomb" cannot be used`, corebot.OutcomeSuccess},
 		{"huge-schema", mcp.Connected, `"big" cannot be used`, corebot.OutcomeSuccess},
-		{"odd-tools", mcp.Connected, "another tool called", corebot.OutcomeSuccess},
+		{"odd-tools", mcp.Connected, "lists 2 tools of that name", corebot.OutcomeError},
 		{"ignores-sigterm", mcp.Connected, "", corebot.OutcomeSuccess},
 		{"forks-away", mcp.Connected, "", corebot.OutcomeSuccess},
 		{"leaves-children", mcp.Connected, "", corebot.OutcomeSuccess},
@@ -195,7 +195,7 @@ func TestOddToolsGetNamesThatProvidersTakeAndDescriptionsThatHideNothing(t *test
 			t.Errorf("%s has the description %.200q of %d bytes", o.Name, o.Description, len(o.Description))
 		}
 	}
-	if want := "mcp__odd__do mcp__odd__dots_and_slashes_c8647c37 mcp__odd__hidden mcp__odd__line_end_fd3b5b4e"; !strings.HasPrefix(strings.Join(names, " "), want) || len(names) != 5 {
+	if want := "mcp__odd__dots_and_slashes_c8647c37 mcp__odd__hidden mcp__odd__line_end_fd3b5b4e"; !strings.HasPrefix(strings.Join(names, " "), want) || len(names) != 4 {
 		t.Errorf("the names are %s", strings.Join(names, " "))
 	}
 	for _, name := range names { // the server hears its own names
@@ -203,6 +203,6 @@ func TestOddToolsGetNamesThatProvidersTakeAndDescriptionsThatHideNothing(t *test
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	r.requireCall(names[1], `{}`, corebot.OutcomeSuccess, "dots.and/slashes {}")
+	r.requireCall(names[0], `{}`, corebot.OutcomeSuccess, "dots.and/slashes {}")
 	fmt.Fprintln(t.Output(), r.status("odd").LastError)
 }

@@ -352,11 +352,11 @@ func TestCheckConnectsOnceAndChangesNothing(t *testing.T) {
 // pins counts how often it is told of tools, and knows nothing.
 type pins struct{ asked atomic.Int64 }
 
-func (p *pins) Peek(context.Context, string, map[string]string, bool) (map[string]corebot.ToolPin, error) {
+func (p *pins) Peek(context.Context, string, map[string]string) (map[string]corebot.ToolPin, error) {
 	return nil, nil
 }
 
-func (p *pins) Sight(context.Context, string, map[string]string, bool) (map[string]corebot.ToolPin, error) {
+func (p *pins) Sight(context.Context, string, map[string]string) (map[string]corebot.ToolPin, error) {
 	p.asked.Add(1)
 	return nil, nil
 }

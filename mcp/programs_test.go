@@ -78,6 +78,7 @@ func programs() map[string]func(*peer) {
 		"huge-schema": func(p *peer) {
 			p.decent(nil, doTool, `{"name":"big","inputSchema":{"type":"object","description":"`+strings.Repeat("x", 100<<10)+`"}}`)
 		},
+		"lists":            func(p *peer) { p.decent(nil, os.Getenv("TOOLS")) },
 		"odd-tools":        func(p *peer) { p.decent(nil, oddTools()) },
 		"ignores-sigterm":  func(p *peer) { signal.Ignore(syscall.SIGTERM); p.decent(nil); forever() },
 		"forks-away":       func(p *peer) { forkAway(); p.decent(nil) },

@@ -60,9 +60,11 @@ func (s Spec) secrets() []string {
 	return all
 }
 
-// offers says whether the entry lets a tool of the server pass.
-func (s Spec) offers(tool string) bool {
-	return (s.AllowTools == nil || matchesAny(s.AllowTools, tool)) && !matchesAny(s.DenyTools, tool)
+// Allows says whether the entry and the settings let a tool of the server pass: both must. The settings may name it as
+// models do, as SERVER/TOOL, or alone.
+func (s Spec) Allows(settings []string, tool string) bool {
+	return (s.AllowTools == nil || matchesAny(s.AllowTools, tool)) && !matchesAny(s.DenyTools, tool) &&
+		matchesAny(settings, toolName(s.Name, tool), s.Name+"/"+tool, tool)
 }
 
 // matchesAny says whether one of the patterns matches one of the names.

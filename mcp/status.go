@@ -37,6 +37,21 @@ type Description struct {
 	Trusted bool            `json:"trusted"` // the operator stands for it: see [corebot.ToolPin.Vouched]
 	Text    string          `json:"text"`
 	Schema  json.RawMessage `json:"schema"` // JSON Schema of the arguments
+
+	Fingerprint string `json:"fingerprint,omitempty"` // of all that the server says of the tool: what an approval takes
+	Unusable    string `json:"unusable,omitempty"`    // why the tool is not offered, whatever is approved; then there is no fingerprint
+}
+
+// Fingerprints are those of the tools that can be approved, by the names that their server gives them, and one over all
+// of them.
+func Fingerprints(all []Description) (each map[string]string, whole string) {
+	each = map[string]string{}
+	for _, d := range all {
+		if d.Unusable == "" {
+			each[d.Tool] = d.Fingerprint
+		}
+	}
+	return each, digest(each)
 }
 
 // Overview is all servers, by name, and what is wrong with their file: then the servers are those of the last good one.

@@ -79,8 +79,9 @@ func OperatorsText(t Target) bool {
 // RulePersonApproves denies an /approve that no person gave.
 const RulePersonApproves = "approve-person"
 
-// approvalCommands are the words about a call that waits. In its own conversation an admin of that says them, elsewhere one who is admin everywhere.
-// Only a person approves: what a program, an agent or a task writes may be what some text told it. Such a sender may deny, since that makes nothing run.
+// approvalCommands are the words about a call that waits. In its own conversation an admin of that says them, elsewhere
+// one who is admin everywhere. Only a person approves: what a program, an agent or a task writes may be what some text
+// told it. Such a sender may deny, since that makes nothing run.
 func approvalCommands() []rule {
 	t := []rule{{
 		name: RulePersonApproves, tool: "/approve", when: notInteractive, targeted: true, who: nobody,

@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -21,22 +23,32 @@ var (
 	selectMCPTools = &query{`SELECT server, tool, pinned, approved, seen, changed_at FROM mcp_tools WHERE ? IN ('', server) ORDER BY server, tool`}
 	seeMCPTool     = &query{`INSERT INTO mcp_tools (server, tool, pinned, approved, seen, changed_at) VALUES (?, ?, ?, '', ?, ?)
 		ON CONFLICT (server, tool) DO UPDATE SET seen = excluded.seen, changed_at = excluded.changed_at`}
-	approveMCPTools = &query{`UPDATE mcp_tools SET pinned = seen, approved = seen WHERE ? IN ('', server) AND ? IN ('', tool) AND approved <> seen`}
-	countMCPTools   = &query{`SELECT COUNT(*) FROM mcp_tools WHERE ? IN ('', server) AND ? IN ('', tool)`}
+	approveMCPTool  = &query{`UPDATE mcp_tools SET pinned = seen, approved = seen WHERE server = ? AND tool = ? AND approved <> seen`}
+	seenMCPTool     = &query{`SELECT seen FROM mcp_tools WHERE server = ? AND tool = ?`}
+	listedMCPServer = &query{`SELECT 1 FROM mcp_servers WHERE name = ?`}
+	listMCPServer   = &query{`INSERT INTO mcp_servers (name, listed_at) VALUES (?, ?)`}
 	trimMCPTools    = &query{`DELETE FROM mcp_tools WHERE server = ?1 AND tool IN
 		(SELECT tool FROM mcp_tools WHERE server = ?1 ORDER BY changed_at DESC, tool LIMIT -1 OFFSET ?2)`}
 )
 
-// Sight notes how the tools of a server look now, by their names, and gives what is known of each. A tool that was not known is pinned as it is,
-// unless trustNew is false and others of the server were known: a tool that was renamed is a new one. Nothing is approved by being seen.
-func (m *MCPTools) Sight(ctx context.Context, server string, fingerprints map[string]string, trustNew bool) (map[string]corebot.ToolPin, error) {
+// Sight notes how the tools of a server look now, by their names, and gives what is known of each. The first listing of
+// a server pins its tools as they are. A tool that comes later waits for an approval, also if the first listing was
+// empty, and a tool that was renamed is a new one. Nothing is approved by being seen.
+func (m *MCPTools) Sight(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error) {
 	var known map[string]corebot.ToolPin
 	err := m.db.write(ctx, "mcp.sight", func(t *tx) (err error) {
 		if known, err = knownTools(t.each, server); err != nil {
 			return err
 		}
+		first, err := firstListing(t.one, server)
+		if err == nil && first {
+			_, err = t.exec(listMCPServer, server, t.now)
+		}
+		if err != nil {
+			return err
+		}
 		before := len(known)
-		for _, p := range sighted(known, server, fingerprints, trustNew, t.now) {
+		for _, p := range sighted(known, server, fingerprints, first, t.now) {
 			if _, err := t.exec(seeMCPTool, p.Server, p.Tool, p.Pinned, p.Seen, p.ChangedAt); err != nil {
 				return err
 			}
@@ -54,15 +66,26 @@ func (m *MCPTools) Sight(ctx context.Context, server string, fingerprints map[st
 }
 
 // Peek gives what Sight would give, and notes nothing.
-func (m *MCPTools) Peek(ctx context.Context, server string, fingerprints map[string]string, trustNew bool) (map[string]corebot.ToolPin, error) {
+func (m *MCPTools) Peek(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error) {
 	known, err := knownTools(func(q *query, scan func(scanner) error, args ...any) error {
 		return m.db.reader.each(ctx, q, scan, args...)
 	}, server)
+	first := false
+	if err == nil {
+		first, err = firstListing(func(q *query, into []any, args ...any) (bool, error) { return m.db.reader.one(ctx, q, into, args...) }, server)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look up the tools of the MCP server %s: %w", server, err)
 	}
-	sighted(known, server, fingerprints, trustNew, time.Now())
+	sighted(known, server, fingerprints, first, time.Now())
 	return known, nil
+}
+
+// firstListing says whether a server has never listed its tools before.
+func firstListing(one func(q *query, into []any, args ...any) (bool, error), server string) (bool, error) {
+	var listed int64
+	known, err := one(listedMCPServer, []any{&listed}, server)
+	return !known, err
 }
 
 // knownTools reads what is known of a server's tools, by their names.
@@ -75,9 +98,9 @@ func knownTools(each func(q *query, scan func(scanner) error, args ...any) error
 	}, server)
 }
 
-// sighted brings known in line with what is seen, and gives what has changed in it.
-func sighted(known map[string]corebot.ToolPin, server string, fingerprints map[string]string, trustNew bool, now time.Time) (changed []corebot.ToolPin) {
-	trust := trustNew || len(known) == 0
+// sighted brings known in line with what is seen, and gives what has changed in it. With trust a tool that was not
+// known is pinned.
+func sighted(known map[string]corebot.ToolPin, server string, fingerprints map[string]string, trust bool, now time.Time) (changed []corebot.ToolPin) {
 	for tool, print := range fingerprints {
 		p, ok := known[tool]
 		if ok && p.Seen == print {
@@ -93,27 +116,45 @@ func sighted(known map[string]corebot.ToolPin, server string, fingerprints map[s
 	return changed
 }
 
-// Approve takes a tool of a server, all its tools if tool is empty, or those of all servers if both names are, as they were seen last, for what an
-// operator approves, and says how many were not approved so. What was never seen is [corebot.ErrNotFound], a tool without its server [corebot.ErrInvalid].
-func (m *MCPTools) Approve(ctx context.Context, server, tool string) (changed int, err error) {
-	if server == "" && tool != "" {
-		return 0, fmt.Errorf("%w: approve the tool %q: of which MCP server is not said", corebot.ErrInvalid, tool)
-	}
+// Approve takes tools of a server, by their names, for what an operator approves: each with the fingerprint of what he
+// has read. It says how many were not approved so. A tool that was never seen is [corebot.ErrNotFound]; one that looks
+// otherwise now is [corebot.ErrInvalid], and nothing is approved.
+func (m *MCPTools) Approve(ctx context.Context, server string, fingerprints map[string]string) (changed int, err error) {
 	err = m.db.write(ctx, "mcp.approve", func(t *tx) error {
-		var known int64
-		if _, err := t.one(countMCPTools, []any{&known}, server, tool); err != nil {
-			return err
+		changed = 0
+		for _, tool := range slices.Sorted(maps.Keys(fingerprints)) {
+			n, err := approveTx(t, server, tool, fingerprints[tool])
+			if err != nil {
+				return err
+			}
+			changed += n
 		}
-		if known == 0 {
-			return fmt.Errorf("tools of the MCP server %q called %q: %w", server, tool, corebot.ErrNotFound)
-		}
-		n, err := t.exec(approveMCPTools, server, tool)
-		if changed = int(n); err != nil || n == 0 {
-			return err
-		}
-		return changeTx(t, byOperator(), "mcp.approve", corebot.Key{}, map[string]any{"server": server, "tool": tool, "changed": n})
+		return nil
 	})
-	return changed, err
+	if err != nil {
+		return 0, err
+	}
+	return changed, nil
+}
+
+// approveTx approves one tool as it was read.
+func approveTx(t *tx, server, tool, print string) (changed int, err error) {
+	var seen string
+	known, err := t.one(seenMCPTool, []any{&seen}, server, tool)
+	switch {
+	case err != nil:
+		return 0, err
+	case !known:
+		return 0, fmt.Errorf("tool %q of the MCP server %q: %w", tool, server, corebot.ErrNotFound)
+	case seen != print:
+		return 0, corebot.WithHint(fmt.Errorf("%w: the tool %q of the MCP server %q is not what this fingerprint was printed for", corebot.ErrInvalid, tool, server),
+			"it has changed since, or the fingerprint is of something else: read `corebot mcp show "+server+"` again")
+	}
+	n, err := t.exec(approveMCPTool, server, tool)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	return int(n), changeTx(t, byOperator(), "mcp.approve", corebot.Key{}, map[string]any{"server": server, "tool": tool, "fingerprint": print})
 }
 
 // List gives what is known of the tools of a server, or of all servers if the name is empty.

@@ -9,9 +9,9 @@ import (
 	"github.com/corebot/corebot"
 )
 
-func sight(t *testing.T, m *MCPTools, server string, trustNew bool, prints map[string]string) map[string]corebot.ToolPin {
+func sight(t *testing.T, m *MCPTools, server string, prints map[string]string) map[string]corebot.ToolPin {
 	t.Helper()
-	known, err := m.Sight(t.Context(), server, prints, trustNew)
+	known, err := m.Sight(t.Context(), server, prints)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,69 +21,83 @@ func sight(t *testing.T, m *MCPTools, server string, trustNew bool, prints map[s
 func TestAToolIsPinnedAsItWasFirstSeenUntilAnOperatorSaysOtherwise(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	m := NewMCPTools(db)
-	if p := sight(t, m, "files", false, map[string]string{"read": "r1", "write": "w1"})["read"]; p.Changed() || p.Pinned != "r1" {
+	if p := sight(t, m, "files", map[string]string{"read": "r1", "write": "w1"})["read"]; p.Changed() || p.Pinned != "r1" {
 		t.Fatalf("at first sight: %+v", p)
 	}
 	for range 2 { // seeing a change again does not approve it
-		known := sight(t, m, "files", false, map[string]string{"read": "r2", "write": "w1"})
+		known := sight(t, m, "files", map[string]string{"read": "r2", "write": "w1"})
 		if p := known["read"]; !p.Changed() || p.Pinned != "r1" || p.Seen != "r2" || known["write"].Changed() {
 			t.Fatalf("after a change: %+v", known)
 		}
 	}
-	if n, err := m.Approve(t.Context(), "files", "read"); err != nil || n != 1 {
+	if n, err := m.Approve(t.Context(), "files", map[string]string{"read": "r2"}); err != nil || n != 1 {
 		t.Fatalf("approved %d, %v", n, err)
 	}
-	if p := sight(t, m, "files", false, map[string]string{"read": "r2"})["read"]; p.Changed() {
+	if p := sight(t, m, "files", map[string]string{"read": "r2"})["read"]; p.Changed() {
 		t.Errorf("after the approval: %+v", p)
 	}
-	if n, err := m.Approve(t.Context(), "files", "read"); err != nil || n != 0 {
+	if n, err := m.Approve(t.Context(), "files", map[string]string{"read": "r2"}); err != nil || n != 0 {
 		t.Errorf("approved %d once more, %v", n, err)
 	}
 	events, err := NewAudit(db).List(t.Context(), AuditFilter{})
-	if err != nil || len(events) != 1 || events[0].Event != "mcp.approve" || events[0].Args != `{"changed":1,"server":"files","tool":"read"}` {
+	if err != nil || len(events) != 1 || events[0].Event != "mcp.approve" || events[0].Args != `{"fingerprint":"r2","server":"files","tool":"read"}` {
 		t.Errorf("%v; the audit has %+v", err, events)
 	}
 }
 
-func TestANewToolOfAKnownServerWaitsWhereToolsArePinned(t *testing.T) {
+func TestAToolThatComesAfterTheFirstListingOfItsServerWaitsForAnApproval(t *testing.T) {
 	m := NewMCPTools(openTest(t, t.TempDir()))
-	sight(t, m, "files", false, map[string]string{"read": "r"})
-	if p := sight(t, m, "files", false, map[string]string{"read2": "r"})["read2"]; !p.Changed() {
-		t.Errorf("a tool under another name: %+v", p)
+	sight(t, m, "files", map[string]string{"read": "r"})
+	if p := sight(t, m, "files", map[string]string{"read": "r", "read2": "r"})["read2"]; !p.Changed() || p.Vouched(true) {
+		t.Errorf("a tool that came later: %+v", p)
 	}
-	if p := sight(t, m, "files", true, map[string]string{"read3": "r"})["read3"]; p.Changed() {
-		t.Errorf("where tools are not pinned: %+v", p)
+	sight(t, m, "empty", map[string]string{})
+	if p := sight(t, m, "empty", map[string]string{"read": "r"})["read"]; p.Vouched(true) {
+		t.Errorf("after an empty listing: %+v", p)
 	}
-	if p := sight(t, m, "other", false, map[string]string{"read": "r"})["read"]; p.Changed() {
+	if p := sight(t, m, "other", map[string]string{"read": "r"})["read"]; p.Changed() {
 		t.Errorf("of another server: %+v", p)
 	}
-	if n, err := m.Approve(t.Context(), "files", ""); err != nil || n != 3 {
+	if n, err := m.Approve(t.Context(), "files", map[string]string{"read": "r", "read2": "r"}); err != nil || n != 2 {
 		t.Errorf("approved %d, %v", n, err)
 	}
-	for tool, p := range sight(t, m, "files", false, map[string]string{"read2": "r"}) {
+	for tool, p := range sight(t, m, "files", map[string]string{"read2": "r"}) {
 		if p.Changed() {
 			t.Errorf("%s after the approval: %+v", tool, p)
 		}
 	}
 }
 
-func TestWhatWasNeverSeenCannotBeApproved(t *testing.T) {
+func TestAnApprovalTakesWhatWasReadAndNothingElse(t *testing.T) {
 	m := NewMCPTools(openTest(t, t.TempDir()))
-	sight(t, m, "files", false, map[string]string{"read": "r"})
-	for _, c := range [][2]string{{"files", "write"}, {"other", ""}} {
-		if n, err := m.Approve(t.Context(), c[0], c[1]); !errors.Is(err, corebot.ErrNotFound) || n != 0 {
-			t.Errorf("%q: %d, %v", c, n, err)
+	sight(t, m, "files", map[string]string{"a": "a1", "b": "b1"})
+	for _, c := range []struct {
+		server string
+		prints map[string]string
+		want   error
+	}{
+		{"files", map[string]string{"write": "w"}, corebot.ErrNotFound},
+		{"other", map[string]string{"a": "a1"}, corebot.ErrNotFound},
+		{"", map[string]string{"a": "a1"}, corebot.ErrNotFound},
+		{"files", map[string]string{"a": "a2"}, corebot.ErrInvalid},
+		{"files", map[string]string{"a": ""}, corebot.ErrInvalid},
+		{"files", map[string]string{"a": "a1", "b": "b2"}, corebot.ErrInvalid},
+	} {
+		if n, err := m.Approve(t.Context(), c.server, c.prints); !errors.Is(err, c.want) || n != 0 {
+			t.Errorf("%s %v: approved %d, %v", c.server, c.prints, n, err)
 		}
 	}
-	if n, err := m.Approve(t.Context(), "", "read"); !errors.Is(err, corebot.ErrInvalid) || n != 0 {
-		t.Errorf("a tool of no server: %d, %v", n, err)
+	for tool, p := range sight(t, m, "files", map[string]string{"a": "a1", "b": "b1"}) {
+		if p.Vouched(false) {
+			t.Errorf("%s is approved: %+v", tool, p)
+		}
 	}
 }
 
 func TestOnlyAnOperatorApprovesATool(t *testing.T) {
 	m := NewMCPTools(openTest(t, t.TempDir()))
 	seen := func(read string) corebot.ToolPin {
-		return sight(t, m, "files", true, map[string]string{"read": read})["read"]
+		return sight(t, m, "files", map[string]string{"read": read})["read"]
 	}
 	if p := seen("r1"); p.Vouched(false) || !p.Vouched(true) {
 		t.Fatalf("at first sight: %+v", p)
@@ -95,13 +109,13 @@ func TestOnlyAnOperatorApprovesATool(t *testing.T) {
 		t.Fatalf("changed before anybody approved it: %+v", p)
 	}
 	seen("r1")
-	approve := func(server, tool string, want int) {
+	approve := func(server string, want int, prints map[string]string) {
 		t.Helper()
-		if n, err := m.Approve(t.Context(), server, tool); err != nil || n != want {
-			t.Fatalf("approved %d of %q %q, %v; want %d", n, server, tool, err, want)
+		if n, err := m.Approve(t.Context(), server, prints); err != nil || n != want {
+			t.Fatalf("approved %d of %q %v, %v; want %d", n, server, prints, err, want)
 		}
 	}
-	approve("files", "read", 1)
+	approve("files", 1, map[string]string{"read": "r1"})
 	if p := seen("r1"); !p.Vouched(false) {
 		t.Errorf("approved: %+v", p)
 	}
@@ -111,25 +125,25 @@ func TestOnlyAnOperatorApprovesATool(t *testing.T) {
 	if p := seen("r1"); !p.Vouched(false) {
 		t.Errorf("as it was approved, again: %+v", p)
 	}
-	sight(t, m, "other", true, map[string]string{"a": "x", "b": "x"})
-	approve("files", "", 0)
-	approve("", "", 2)
-	approve("", "", 0)
+	sight(t, m, "other", map[string]string{"a": "x", "b": "x"})
+	approve("files", 0, map[string]string{"read": "r1"})
+	approve("other", 2, map[string]string{"a": "x", "b": "x"})
+	approve("other", 0, map[string]string{"a": "x", "b": "x"})
 }
 
 func TestWhoOnlyPeeksLearnsTheSameAndChangesNothing(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	m := NewMCPTools(db)
-	sight(t, m, "files", false, map[string]string{"read": "r1"})
+	sight(t, m, "files", map[string]string{"read": "r1"})
 	before, err := m.List(t.Context(), "")
 	must(t, err)
 	now := map[string]string{"read": "r2", "write": "w1"}
-	peeked, err := m.Peek(t.Context(), "files", now, false)
+	peeked, err := m.Peek(t.Context(), "files", now)
 	must(t, err)
 	if after, err := m.List(t.Context(), ""); err != nil || !slices.Equal(before, after) {
 		t.Errorf("%v: it was %+v and is %+v", err, before, after)
 	}
-	for tool, p := range sight(t, m, "files", false, now) {
+	for tool, p := range sight(t, m, "files", now) {
 		if q := peeked[tool]; q.Pinned != p.Pinned || q.Approved != p.Approved || q.Seen != p.Seen {
 			t.Errorf("%s: peeked at %+v, seen as %+v", tool, q, p)
 		}
@@ -143,9 +157,9 @@ func TestAServerThatRenamesItsToolsWithoutEndFillsNothing(t *testing.T) {
 		for i := range 500 {
 			prints[fmt.Sprintf("t%d-%d", round, i)] = "x"
 		}
-		sight(t, m, "files", true, prints)
+		sight(t, m, "files", prints)
 	}
-	sight(t, m, "other", true, map[string]string{"a": "x"})
+	sight(t, m, "other", map[string]string{"a": "x"})
 	all, err := m.List(t.Context(), "files")
 	if err != nil || len(all) != maxMCPTools {
 		t.Errorf("%d are remembered, %v", len(all), err)

@@ -50,7 +50,7 @@ func printServers(cmd *cobra.Command, o mcp.Overview, asJSON bool) error {
 			t.line("    %s", oneLine(s.LastError, 500))
 		}
 		if n := len(s.Unapproved); n > 0 {
-			t.line("    %s not approved, which taints the turns that are offered them (corebot mcp approve %s)", count(int64(n), "tool"), s.Name)
+			t.line("    %s not approved, which taints the turns that are offered them (corebot mcp show %s)", count(int64(n), "tool"), s.Name)
 		}
 		for _, name := range s.Tools {
 			mark := ""

@@ -19,28 +19,35 @@ func newMCPShow(s *shell) *cobra.Command {
 		Use:   "show SERVER",
 		Short: "Print what an MCP server says of its tools, as models are shown it",
 		Long: `Print what an MCP server says of its tools, as models are shown it: description and schema, and whether they are trusted: approved by an
-operator, or, by default, as they were when they were seen first. The running Corebot knows, and it is what "corebot mcp approve" takes.`,
+operator, or, by default, as the server's first listing had them. The running Corebot knows. "corebot mcp approve" takes the fingerprint that is printed with it: it
+covers all that the server says of a tool, its annotations and its output schema too.`,
 		Args: takes("SERVER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			daemon, err := s.daemon(cmd.Context(), "start one: it connects to the servers")
+			tools, err := s.describe(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			tools, err := control.Call[[]mcp.Description](cmd.Context(), daemon, app.OpMCPShow, args[0])
-			if errors.Is(err, corebot.ErrNotFound) {
-				err = corebot.WithHint(err, "`corebot mcp list` shows which there are")
-			}
-			if err != nil {
-				return err
-			}
-			return printDescriptions(cmd, tools, asJSON)
+			return printDescriptions(cmd, args[0], tools, asJSON)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func printDescriptions(cmd *cobra.Command, tools []mcp.Description, asJSON bool) error {
+// describe asks the running Corebot what a server says of its tools.
+func (s *shell) describe(cmd *cobra.Command, server string) ([]mcp.Description, error) {
+	daemon, err := s.daemon(cmd.Context(), "start one: it connects to the servers")
+	if err != nil {
+		return nil, err
+	}
+	tools, err := control.Call[[]mcp.Description](cmd.Context(), daemon, app.OpMCPShow, server)
+	if errors.Is(err, corebot.ErrNotFound) {
+		err = corebot.WithHint(err, "`corebot mcp list` shows which there are")
+	}
+	return tools, err
+}
+
+func printDescriptions(cmd *cobra.Command, server string, tools []mcp.Description, asJSON bool) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	for _, d := range tools {
 		if asJSON {
@@ -49,47 +56,78 @@ func printDescriptions(cmd *cobra.Command, tools []mcp.Description, asJSON bool)
 			}
 			continue
 		}
-		state := "not approved"
-		if d.Trusted {
-			state = "trusted"
-		}
-		t.line("%s (%s)", d.Name, state)
-		for line := range strings.Lines(printable(d.Text)) {
-			t.line("    %s", strings.TrimSuffix(line, "\n"))
-		}
-		t.line("    arguments: %s", printable(string(d.Schema)))
+		printDescription(t, d)
+	}
+	each, whole := mcp.Fingerprints(tools)
+	if len(each) > 0 && !asJSON {
+		t.line("to approve all of this, and nothing else: corebot mcp approve %s %s", server, whole)
 	}
 	return t.err
 }
 
+func printDescription(t *teller, d mcp.Description) {
+	state := "not approved"
+	switch {
+	case d.Unusable != "":
+		state = "not offered: " + printable(d.Unusable)
+	case d.Trusted:
+		state = "trusted"
+	}
+	t.line("%s (%s)", d.Name, state)
+	if d.Unusable != "" {
+		return
+	}
+	for line := range strings.Lines(printable(d.Text)) {
+		t.line("    %s", strings.TrimSuffix(line, "\n"))
+	}
+	t.line("    arguments: %s", printable(string(d.Schema)))
+	t.line("    fingerprint: %s", d.Fingerprint)
+}
+
 func newMCPApprove(s *shell) *cobra.Command {
-	var all bool
-	cmd := &cobra.Command{
-		Use:   "approve SERVER[/TOOL] | --all",
-		Short: "Take the tools of MCP servers as they are now",
-		Long: `Take the tools of an MCP server, one of them, or those of all servers, as they were seen last: name, description and schema. These are words of
-somebody else, which the model reads in each turn that is offered the tool. What has changed since it was seen first, or approved, makes such a turn count as having
-read text from outside until it is approved, and so does everything with mcp.trust_on_first_use: false: what not everyone may do waits in it for an admin's word.
-A tool that has changed and is pinned (mcp.pin_tools, or pinTools in the entry) is not offered. "corebot mcp list" shows which tools are not approved, and "corebot mcp show" what they say: read that first.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if all {
-				return takes()(cmd, args)
-			}
-			return takes("SERVER[/TOOL]")(cmd, args)
-		},
+	return &cobra.Command{
+		Use:   "approve SERVER[/TOOL] FINGERPRINT",
+		Short: "Take the tools of an MCP server as they were read",
+		Long: `Take one tool of an MCP server, or all of them, as "corebot mcp show SERVER" printed them: the fingerprint stands for exactly that. If the server says
+anything else by now, nothing is approved.
+
+What a tool says of itself are words of somebody else, which the model reads in each turn that is offered the tool. A tool that is new or has changed makes such a turn
+count as having read text from outside until it is approved, and so does every tool with mcp.trust_on_first_use: false: what not everyone may do waits in it for an
+admin. With mcp.pin_tools, or pinTools in the entry, such a tool is not even offered. "corebot mcp list" shows which tools are not approved.`,
+		Args: takes("SERVER[/TOOL]", "FINGERPRINT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var what app.MCPApproval // of all
-			if !all {
-				what.Server, what.Tool, _ = strings.Cut(args[0], "/")
-				if what.Server == "" {
-					return usage(cmd, fmt.Errorf("%q names no server", args[0]))
+			server, tool, one := strings.Cut(args[0], "/")
+			if server == "" || one && tool == "" {
+				return usage(cmd, fmt.Errorf("%q names no server, or no tool", args[0]))
+			}
+			if len(args[1]) != 64 || strings.Trim(args[1], "0123456789abcdef") != "" {
+				return usage(cmd, fmt.Errorf("%q is no fingerprint: want 64 hexadecimal digits, as `corebot mcp show %s` prints them", args[1], server))
+			}
+			what := app.MCPApproval{Server: server, Fingerprints: map[string]string{tool: args[1]}}
+			if !one {
+				var err error
+				if what.Fingerprints, err = s.shown(cmd, server, args[1]); err != nil {
+					return err
 				}
 			}
 			return s.change(cmd, func(c control.Caller) error { return approveTools(cmd, c, what) })
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "the tools of all servers")
-	return cmd
+}
+
+// shown are the fingerprints of the tools of a server, if that of all of them is still the one that was printed. Should
+// one change after that, the approval is refused for it.
+func (s *shell) shown(cmd *cobra.Command, server, whole string) (map[string]string, error) {
+	tools, err := s.describe(cmd, server)
+	if err != nil {
+		return nil, err
+	}
+	each, now := mcp.Fingerprints(tools)
+	if now != whole {
+		return nil, corebot.WithHint(fmt.Errorf("%w: the tools of the MCP server %q are not what this fingerprint was printed for", corebot.ErrInvalid, server),
+			"they have changed since, or the fingerprint is of one tool: read `corebot mcp show "+server+"` again")
+	}
+	return each, nil
 }
 
 func approveTools(cmd *cobra.Command, c control.Caller, what app.MCPApproval) error {

@@ -81,11 +81,11 @@ func (r reloads) Reload(ctx context.Context) (string, error) {
 	return strings.Join(append(lines, now.Warnings...), "\n"), nil
 }
 
-// MCPApproval names what [OpMCPApprove] takes as it is now: a tool as its server calls it, all tools of the server if Tool is empty, or those of all
-// servers if both are.
+// MCPApproval is what [OpMCPApprove] takes: tools of a server, as it calls them, each with the fingerprint of what the
+// operator has read.
 type MCPApproval struct {
-	Server string `json:"server"`
-	Tool   string `json:"tool"`
+	Server       string            `json:"server"`
+	Fingerprints map[string]string `json:"fingerprints"`
 }
 
 // Operations on MCP servers.
@@ -96,10 +96,10 @@ const (
 	OpMCPApprove = "mcp.approve"
 )
 
-// approveMCP takes tools as they were seen last.
+// approveMCP takes tools as they were read, if they are so still.
 func approveMCP(db *storage.DB) control.Operation {
 	return control.Typed(func(ctx context.Context, a MCPApproval) (Done, error) {
-		n, err := storage.NewMCPTools(db).Approve(ctx, a.Server, a.Tool)
+		n, err := storage.NewMCPTools(db).Approve(ctx, a.Server, a.Fingerprints)
 		return Done{Changed: n}, err
 	})
 }
@@ -111,7 +111,7 @@ func (a *App) mcpOperations(all control.Operations) {
 	all[OpMCPShow] = control.Typed(func(_ context.Context, server string) ([]mcp.Description, error) { return a.servers.Describe(server) })
 	all[OpMCPReload] = control.Typed(func(ctx context.Context, _ none) (mcp.Overview, error) { return a.servers.Reload(ctx) })
 	all[OpMCPApprove] = control.Typed(func(ctx context.Context, what MCPApproval) (Done, error) {
-		n, err := storage.NewMCPTools(a.Store).Approve(ctx, what.Server, what.Tool)
+		n, err := storage.NewMCPTools(a.Store).Approve(ctx, what.Server, what.Fingerprints)
 		if err == nil {
 			err = a.servers.Reconsider(ctx, what.Server)
 		}
@@ -179,9 +179,11 @@ func checkMCPTools(ctx context.Context, c config.Config, servers []mcp.Spec) (fi
 		if err != nil {
 			return append(findings, fail("the tools of MCP servers", err))
 		}
-		vouched := slices.DeleteFunc(slices.Clone(known), func(p corebot.ToolPin) bool { return !p.Vouched(c.MCP.TrustFirst) })
+		vouched := slices.DeleteFunc(slices.Clone(known), func(p corebot.ToolPin) bool {
+			return s.Allows(c.MCP.AllowedTools.Values(), p.Tool) && !p.Vouched(c.MCP.TrustFirst)
+		})
 		if n := len(known) - len(vouched); n > 0 && !s.Disabled {
-			findings = append(findings, warn("`corebot mcp show "+s.Name+"` prints what they say; `corebot mcp approve "+s.Name+"` takes that",
+			findings = append(findings, warn("`corebot mcp show "+s.Name+"` prints what they say, and the command that approves it",
 				"tools of the MCP server %s are not approved as they are (%d): turns that are offered them count as having read text from outside", s.Name, n))
 		}
 	}

@@ -11,8 +11,8 @@ import (
 type MCP struct {
 	AllowedServers List[string]  `mapstructure:"allowed_servers" doc:"which servers of .mcp.json are used: names, or beginnings of names and *; an empty list is none"`
 	AllowedTools   List[string]  `mapstructure:"allowed_tools" doc:"which of their tools are offered: mcp__SERVER__TOOL, SERVER/TOOL, or TOOL of any server, each with * at its end for all that begin so; an empty list is none. Who may use them says the policy"`
-	PinTools       bool          `mapstructure:"pin_tools" doc:"a tool whose name, description or schema is not what it was when it was seen first is not offered until corebot mcp approve; otherwise a change is logged and counted"`
-	TrustFirst     bool          `mapstructure:"trust_on_first_use" doc:"what a tool says of itself when it is seen for the first time is taken for the operator's word, who wrote down its server; otherwise, and when it changes, turns that are offered it count as having read text from outside until corebot mcp approve"`
+	PinTools       bool          `mapstructure:"pin_tools" doc:"a tool that has changed since the first listing of its server, or came later, is not offered until corebot mcp approve; otherwise it is offered, and counts as text from outside"`
+	TrustFirst     bool          `mapstructure:"trust_on_first_use" doc:"what the first listing of a server says of its tools is taken for the operator's word, who wrote down the server; otherwise, and for tools that change or come later, turns that are offered them count as having read text from outside until corebot mcp approve"`
 	ConnectTimeout time.Duration `mapstructure:"connect_timeout" min:"1ms" doc:"how long a server may take from its start to its list of tools; then it is tried again later"`
 	Timeout        time.Duration `mapstructure:"timeout" min:"1ms" doc:"how long a call may take, from its beginning or from the last progress that the server reports"`
 	MaxTime        time.Duration `mapstructure:"max_time" min:"1ms" doc:"how long a call may take, whatever progress is reported; at least timeout"`

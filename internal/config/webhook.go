@@ -48,8 +48,8 @@ func (w Webhook) validate() error {
 	return w.validateCallback()
 }
 
-// WebhookInteractive says whether senders of the webhook may approve calls. MCP clients over HTTP have the credential of the webhook: with them any
-// sender may be such a client.
+// WebhookInteractive says whether senders of the webhook may approve calls. MCP clients over HTTP have the credential
+// of the webhook: with them any sender may be such a client.
 func (c Config) WebhookInteractive() bool { return c.Webhook.Interactive && !c.MCP.Serve.HTTP }
 
 func (w Webhook) validateCallback() error {
