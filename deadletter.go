@@ -2,6 +2,14 @@ package corebot
 
 import "time"
 
+// Reasons of dead letters that people are told of in words of their own. They are stored and counted; they never
+// change.
+const (
+	ReasonAttempts = "attempts"               // every attempt failed
+	ReasonTooLong  = "too long for the model" // the message, and what belongs to it, is more than the model takes
+	ReasonPoison   = "poison"                 // its workers die of it
+)
+
 // DeadLetter is one row of the dead letters. ID is that of the message's life.
 type DeadLetter struct {
 	ID        int64     `json:"id"`

@@ -18,6 +18,8 @@ type Delivery struct {
 	Size        int       // of the stored body, in bytes
 	Run         int       // 1 when published; a replay of a dead letter is the next run
 	Attempt     int       // which counted attempt of this run this is, from 1
+	Limited     int       // attempts of this run that met a rate limit and were not counted
+	LimitedAt   time.Time // of the first of them; zero if there is none
 	Lost        int       // leases lost in a row without a new journal step
 	Damaged     error     // the stored body cannot be read: the message can only be a dead letter
 	Stopped     bool      // a /stop was accepted for this message: end it, do not run it
@@ -49,7 +51,7 @@ type OutcomeVerb uint8
 const (
 	// Done ends the message's life with Outcome.End; the lane goes on.
 	Done OutcomeVerb = iota + 1
-	// RetryAt keeps the message at the head until Outcome.At and counts the attempt.
+	// RetryAt keeps the message at the head until Outcome.At and counts the attempt, unless it is Outcome.Uncounted.
 	RetryAt
 	// Wait keeps the message at the head until Outcome.At and counts nothing: a shutdown, an approval, a rate limit.
 	Wait
@@ -62,11 +64,14 @@ const (
 
 // Outcome is the end of one claim. Nothing else can be written.
 type Outcome struct {
-	Verb   OutcomeVerb
-	At     time.Time // RetryAt, Wait, Park
-	End    End       // Done
-	Reason string    // why: a word or two that is counted (Dead, Wait, Park), such as "attempts" or "poison"
-	Error  string    // the last error, for people (RetryAt, Dead)
+	Verb      OutcomeVerb
+	At        time.Time // RetryAt, Wait, Park
+	End       End       // Done
+	Reason    string    // why: a word or two that is counted (Dead, Wait, Park), such as "attempts" or "poison"
+	Error     string    // the last error, for operators (RetryAt, Dead)
+	Class     string    // the name of the error's [Class] (RetryAt, Dead); empty: there was no error
+	Plain     string    // the error in one sentence, for anybody in the chat (RetryAt, Dead); empty: see [Explanation]
+	Uncounted bool      // RetryAt: the attempt met a rate limit and is not counted
 }
 
 // NotNow is the reason of a [Wait] for something of the process, such as a terminal that is not open. It ends when another

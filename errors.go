@@ -53,6 +53,24 @@ type Failure struct {
 func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
+// Explanation adds to a failure what the people of a chat hear of it, in place of its text and the name of its class.
+type Explanation struct {
+	Err   error
+	Plain string // one sentence for anybody: nothing in it of accounts, addresses and keys
+	Words string // what the other side said, for admins: one bounded line without secrets; empty: it said nothing
+}
+
+func (e *Explanation) Error() string { return e.Err.Error() }
+func (e *Explanation) Unwrap() error { return e.Err }
+
+// ExplanationOf is the outermost explanation of an error; one without sentences if the error has none.
+func ExplanationOf(err error) Explanation {
+	if e := (*Explanation)(nil); errors.As(err, &e) {
+		return *e
+	}
+	return Explanation{Err: err}
+}
+
 // Hint adds to an error what its reader can do about it.
 type Hint struct {
 	Err  error

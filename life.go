@@ -2,12 +2,14 @@ package corebot
 
 import "time"
 
-// Attempt is one claim that did not end its message for good.
+// Attempt is one claim of a message that did not answer it.
 type Attempt struct {
 	Run   int       `json:"run"`
 	At    time.Time `json:"at"`
-	What  string    `json:"what"` // "retry", "wait", "lease_lost"; "dead" and "replayed" between two runs
-	Error string    `json:"error,omitempty"`
+	What  string    `json:"what"`            // "retry", "wait", "lease_lost", "dead"; "replayed" between two runs
+	Class string    `json:"class,omitempty"` // the name of the error's [Class]
+	Plain string    `json:"plain,omitempty"` // the error in one sentence, for anybody: see [Explanation]
+	Error string    `json:"error,omitempty"` // for operators
 }
 
 // MaxAttemptsKept bounds the attempts that a life row remembers; the newest are kept.
@@ -28,9 +30,11 @@ type Life struct {
 	LastError      string    `json:"lastError,omitempty"`
 	Attempts       int       `json:"attempts"` // counted ones of the current run
 	AttemptLog     []Attempt `json:"attemptLog,omitempty"`
+	Model          string    `json:"model,omitempty"` // that gave the answer
 	Usage          Usage     `json:"usage,omitzero"`
-	Cost           Money     `json:"cost,omitzero"`           // of the tokens that have a price, in millionths of the currency
-	UnpricedTokens int64     `json:"unpricedTokens,omitzero"` // of models without a price
+	Estimated      int64     `json:"estimatedTokens,omitzero"` // of the usage: tokens that no provider counted
+	Cost           Money     `json:"cost,omitzero"`            // of the tokens that have a price, in millionths of the currency
+	UnpricedTokens int64     `json:"unpricedTokens,omitzero"`  // of models without a price
 	PublishedAt    time.Time `json:"publishedAt"`
 	ClaimedAt      time.Time `json:"claimedAt,omitzero"` // of the claim that ended it, or that runs
 	WakeAt         time.Time `json:"wakeAt,omitzero"`    // when a waiting head is due

@@ -60,6 +60,7 @@ type Usage struct {
 	CacheReadTokens  int64 `json:"cacheReadTokens,omitempty"`  // of the input: what the provider had in its cache
 	CacheWriteTokens int64 `json:"cacheWriteTokens,omitempty"` // of the input: what the provider put into its cache
 	Estimated        bool  `json:"estimated,omitempty"`
+	EstimatedTokens  int64 `json:"estimatedTokens,omitempty"` // of both: how many are estimated
 }
 
 // Add sums two usages.
@@ -69,6 +70,7 @@ func (u Usage) Add(v Usage) Usage {
 	u.CacheReadTokens += v.CacheReadTokens
 	u.CacheWriteTokens += v.CacheWriteTokens
 	u.Estimated = u.Estimated || v.Estimated
+	u.EstimatedTokens += v.EstimatedTokens
 	return u
 }
 
@@ -170,7 +172,8 @@ type Result struct {
 	Outcome Outcome
 	History []Entry
 	Replies []Message // outbound, ids as in [Delivery.RunID]
-	Spent   []Spent   // by model calls that no step of the journal counts: the final answer, and calls that failed
+	Model   string    // that gave the final answer; empty: none did
+	Spent   []Spent   // by model calls that no step of the journal counts: the final answer, and calls that failed or were cut off
 
 	BeginsSession bool // this turn is the first of a new session
 	NewSession    bool // the chat's history begins anew after this turn

@@ -60,6 +60,7 @@ func (u Usage) Sane() Usage {
 	u.InputTokens, u.OutputTokens = bounded(u.InputTokens, maxCallTokens), bounded(u.OutputTokens, maxCallTokens)
 	u.CacheReadTokens = bounded(u.CacheReadTokens, u.InputTokens)
 	u.CacheWriteTokens = bounded(u.CacheWriteTokens, u.InputTokens-u.CacheReadTokens)
+	u.EstimatedTokens = bounded(u.EstimatedTokens, u.InputTokens+u.OutputTokens)
 	return u
 }
 
@@ -95,7 +96,10 @@ func (a Accounting) NextDay(t time.Time) time.Time {
 func (a Accounting) Book(s Spent) Use {
 	n := s.Sane()
 	u := Use{InputTokens: n.InputTokens, OutputTokens: n.OutputTokens, CacheReadTokens: n.CacheReadTokens, CacheWriteTokens: n.CacheWriteTokens}
-	if n.Estimated {
+	switch {
+	case n.EstimatedTokens > 0:
+		u.EstimatedTokens = n.EstimatedTokens
+	case n.Estimated: // a journal of a build that did not count them
 		u.EstimatedTokens = u.Tokens()
 	}
 	price, known := a.Prices.Of(s.Model)

@@ -167,6 +167,7 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 		History: t.said, BeginsSession: t.beginsSession,
 		Replies: t.replies(answer.Text),
+		Model:   cmp.Or(answer.Model, t.model.Name()),
 		Spent:   t.spent,
 	}, nil
 }

@@ -25,14 +25,20 @@ type Store interface {
 type Options struct {
 	Lease       time.Duration // how long a claim lasts unless it is extended; 30 s
 	MaxAttempts int           // counted attempts before a message is dead; 8, which outlasts two minutes of trouble on average
-	MaxLost     int           // leases lost in a row without progress before a message is poison, the last of them in quarantine; 3
-	BackoffBase time.Duration // 2 s
-	BackoffMax  time.Duration // 5 min
-	MaxBytes    int           // of one message's content; 1 MiB
-	Limits      corebot.Limits
-	Rate        corebot.Rate          // of new inbound messages in each chat; none by default
-	Metrics     prometheus.Registerer // nil: figures are kept and shown to nobody
+	// LimitPatience is how long, from the first one of a message on, rate limits use up none of its attempts; 1 h,
+	// negative: they always do.
+	LimitPatience time.Duration
+	MaxLost       int           // leases lost in a row without progress before a message is poison, the last of them in quarantine; 3
+	BackoffBase   time.Duration // 2 s
+	BackoffMax    time.Duration // 5 min
+	MaxBytes      int           // of one message's content; 1 MiB
+	Limits        corebot.Limits
+	Rate          corebot.Rate          // of new inbound messages in each chat; none by default
+	Metrics       prometheus.Registerer // nil: figures are kept and shown to nobody
 }
+
+// DefaultLimitPatience is that of [Options].
+const DefaultLimitPatience = time.Hour
 
 // Default limits of the queue.
 const (
@@ -46,6 +52,7 @@ func (o Options) withDefaults() Options {
 	o.Lease = cmp.Or(o.Lease, 30*time.Second)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, 8)
 	o.MaxLost = cmp.Or(o.MaxLost, 3)
+	o.LimitPatience = cmp.Or(o.LimitPatience, DefaultLimitPatience)
 	o.BackoffBase = cmp.Or(o.BackoffBase, 2*time.Second)
 	o.BackoffMax = cmp.Or(o.BackoffMax, 5*time.Minute)
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)

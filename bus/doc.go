@@ -21,7 +21,9 @@
 //   - Nobody dies of another's poison. A head that is one loss away from being unfit is claimed only while no other such head of its
 //     pool is: the loss that makes it poison is its own.
 //   - Attempts end. Failures are retried with backoff until MaxAttempts, then the message is a dead letter. Permanent failures are dead
-//     at once; interruptions by a shutdown are not counted.
+//     at once; interruptions by a shutdown are not counted. Rate limits are not counted for LimitPatience from the first one on.
+//   - Nobody comes back too early. The wait before another attempt is the backoff or what the other side asked for, whichever is longer, within
+//     [MaxRetryAfter].
 //   - Dead letters stay. They are kept with their body until somebody replays or drops them; a replay delivers once.
 //   - Parked is not lost. A message that may not run for now, such as one over a budget, leaves its lane, which goes on; it comes back at
 //     the tail when it is due, or when another process begins. It is the same message, and counts as one that waits.

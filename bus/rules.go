@@ -3,6 +3,7 @@ package bus
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -11,15 +12,15 @@ import (
 
 // Reasons of dead letters and waits. They are stored and counted; they never change.
 const (
-	ReasonAttempts  = "attempts"               // every attempt failed
-	ReasonPermanent = "permanent"              // it would fail the same way again
-	ReasonTooLong   = "too long for the model" // it, and what belongs to it, is more than the model takes
-	ReasonPoison    = "poison"                 // its workers die of it
-	ReasonDamaged   = "damaged"                // its stored body cannot be read
-	ReasonShutdown  = "shutdown"               // interrupted; not counted
+	ReasonAttempts  = corebot.ReasonAttempts
+	ReasonPermanent = "permanent" // it would fail the same way again
+	ReasonTooLong   = corebot.ReasonTooLong
+	ReasonPoison    = corebot.ReasonPoison
+	ReasonDamaged   = "damaged"  // its stored body cannot be read
+	ReasonShutdown  = "shutdown" // interrupted; not counted
 )
 
-// MaxRetryAfter bounds how long a provider may ask us to wait.
+// MaxRetryAfter bounds how long the other side may ask us to wait.
 const MaxRetryAfter = time.Hour
 
 // maxErrorBytes bounds the error text that is kept with a message.
@@ -38,25 +39,49 @@ func (b *Bus) Unfit(d corebot.Delivery) (corebot.Outcome, bool) {
 
 // Verdict turns a failure into the outcome that the rules ask for.
 func (b *Bus) Verdict(d corebot.Delivery, err error) corebot.Outcome {
-	class, after := classify(err)
+	class, asked := classify(err)
 	now := time.Now()
-	switch {
-	case class == corebot.Cancelled:
+	if class == corebot.Cancelled {
 		reason := ReasonShutdown
-		if after > 0 {
+		if asked > 0 {
 			reason = corebot.NotNow
 		}
-		return corebot.Outcome{Verb: corebot.Wait, At: now.Add(min(after, MaxRetryAfter)), Reason: reason}
+		return corebot.Outcome{Verb: corebot.Wait, At: now.Add(min(asked, MaxRetryAfter)), Reason: reason}
+	}
+	uncounted := class == corebot.RateLimited && b.patient(d, now)
+	switch {
 	case class == corebot.Permanent && errors.Is(err, corebot.ErrTooLarge):
 		return dead(ReasonTooLong, err)
 	case class == corebot.Permanent:
 		return dead(ReasonPermanent, err)
-	case d.Attempt >= b.opts.MaxAttempts:
+	case d.Attempt >= b.opts.MaxAttempts && !uncounted:
 		return dead(ReasonAttempts, err)
-	case after <= 0:
-		after = b.backoff.After(d.Attempt)
 	}
-	return corebot.Outcome{Verb: corebot.RetryAt, At: now.Add(min(after, MaxRetryAfter)), Error: errorText(err)}
+	return corebot.Outcome{
+		Verb: corebot.RetryAt, At: now.Add(b.wait(d.Attempt+d.Limited, asked)), Uncounted: uncounted,
+		Error: errorText(err), Class: class.String(), Plain: corebot.ExplanationOf(err).Plain,
+	}
+}
+
+// patient says whether a rate limit that a delivery meets uses up no attempt: within a bound of time from the first
+// one of its run. A clock that stepped back ends the patience: nothing else would.
+func (b *Bus) patient(d corebot.Delivery, now time.Time) bool {
+	if d.Limited == 0 {
+		return b.opts.LimitPatience > 0
+	}
+	since := now.Sub(d.LimitedAt)
+	return since >= 0 && since < b.opts.LimitPatience
+}
+
+// wait is how long a message is left alone after its nth failure: for the backoff, or for as long as the other side
+// asked where that is longer. What it asked for is spread by up to a quarter, so that all whom it told the same do
+// not come back at once.
+func (b *Bus) wait(n int, asked time.Duration) time.Duration {
+	after := b.backoff.After(n)
+	if asked = min(asked, MaxRetryAfter); asked <= 0 {
+		return after
+	}
+	return max(after, asked+rand.N(asked/4+1))
 }
 
 // classify reads an error's class. What nobody classified is worth another attempt.
@@ -71,7 +96,8 @@ func classify(err error) (corebot.Class, time.Duration) {
 }
 
 func dead(reason string, err error) corebot.Outcome {
-	return corebot.Outcome{Verb: corebot.Dead, Reason: reason, Error: errorText(err)}
+	class, _ := classify(err)
+	return corebot.Outcome{Verb: corebot.Dead, Reason: reason, Error: errorText(err), Class: class.String(), Plain: corebot.ExplanationOf(err).Plain}
 }
 
 func errorText(err error) string {

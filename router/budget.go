@@ -64,7 +64,7 @@ func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Re
 	if err != nil {
 		o := r.queue.Verdict(d, fmt.Errorf("read what was used today: %w", err))
 		if o.Verb == corebot.Dead {
-			return gaveUp(d, o, nil), true
+			return r.gaveUp(ctx, d, o, err, nil), true
 		}
 		return corebot.Result{Outcome: o}, true
 	}
@@ -76,7 +76,9 @@ func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Re
 }
 
 // begun says whether something of the run was done before this claim.
-func begun(d corebot.Delivery) bool { return d.Attempt > 1 || d.Lost > 0 || len(d.Journal) > 0 }
+func begun(d corebot.Delivery) bool {
+	return d.Attempt > 1 || d.Limited > 0 || d.Lost > 0 || len(d.Journal) > 0
+}
 
 // usedUp finds the first cap that has nothing left for the message; nil if all have.
 func (r *Router) usedUp(ctx context.Context, d corebot.Delivery) (*limit, error) {
@@ -127,7 +129,7 @@ func capOf(s corebot.BudgetScope) string {
 // noPlace refuses a message that could be neither answered nor parked: the chat has too many parked ones.
 func noPlace(d corebot.Delivery) corebot.Result {
 	return corebot.Result{
-		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused, Reason: "budget"},
+		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused, Reason: refusedBudget},
 		Replies: []corebot.Message{notice(d, "refused", "Today's budget is used up, and too many messages wait for tomorrow's. This one is not kept: please send it again then.")},
 	}
 }

@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -15,26 +16,41 @@ func notice(d corebot.Delivery, name, text string) corebot.Message {
 	}
 }
 
-// gaveUp ends a message as a dead letter and tells the chat once. What its last attempt spent is counted like any other.
-func gaveUp(d corebot.Delivery, o corebot.Outcome, spent []corebot.Spent) corebot.Result {
-	text := fmt.Sprintf("Sorry, I could not answer this message (%s). ", o.Reason)
-	if d.Damaged != nil { // a retry would fail the same way
-		text += fmt.Sprintf("What is stored of message %s cannot be read any more: please send it again.", d.Message.ID)
-	} else {
-		text += fmt.Sprintf("It is kept as message %s: send \"/retry %s\" to have it tried again.", d.Message.ID, d.Message.ID)
-	}
-	return corebot.Result{Outcome: o, Spent: spent, Replies: []corebot.Message{notice(d, "gave-up", text)}}
-}
+// Reasons of ends that are told in words of their own. They are stored; they never change.
+const (
+	stopInterrupt = "interrupt"
+	refusedBudget = "budget"
+)
 
 // stopped ends a message by /stop, or by a newer prompt, and keeps what was done in the history.
 func stopped(d corebot.Delivery, done corebot.Result, interrupted bool) corebot.Result {
 	reason, text := "stop", "Stopped."
 	if interrupted {
-		reason, text = "interrupt", "Stopped, for your newer message."
+		reason, text = stopInterrupt, "Stopped, for your newer message."
 	}
 	done.Outcome = corebot.Outcome{Verb: corebot.Done, End: corebot.EndStopped, Reason: reason}
 	done.Replies = []corebot.Message{notice(d, "stopped", text)}
 	return done
+}
+
+// longDelay is from when on a chat is told that a rate limit delays its answer.
+const longDelay = time.Minute
+
+// delayed tells the chat, once, that a rate limit delays its answer. The notice says nothing that differs from
+// attempt to attempt: it is the same however often it is written.
+func delayed(d corebot.Delivery, o corebot.Outcome) []corebot.Message {
+	if o.Class != corebot.RateLimited.String() {
+		return nil
+	}
+	since := d.LimitedAt
+	if since.IsZero() {
+		since = d.ClaimedAt
+	}
+	if o.At.Sub(since) < longDelay {
+		return nil
+	}
+	return []corebot.Message{notice(d, "delayed", "The model provider limits how often it can be asked, so this answer takes longer. "+
+		"The message keeps its place and is tried again by itself. /status tells when, and /stop ends it.")}
 }
 
 // help lists the chat commands, and the terminal's own are not among them.

@@ -53,7 +53,8 @@ func TestTheChatHearsHowToHaveAMessageTriedAgain(t *testing.T) {
 		k := fails(t, 1)
 		k.Say("a", "m-17", "hello")
 		pass(time.Second)
-		k.WantTold("m-17", `Sorry, I could not answer this message (permanent). It is kept as message m-17: send "/retry m-17" to have it tried again.`)
+		k.WantTold("m-17", "Sorry, I could not answer this message. Something failed inside Corebot. "+
+			"An operator can see more with `corebot why m-17`. Send \"/retry m-17\" to have it tried again.")
 	})
 }
 

@@ -70,13 +70,14 @@ func (p Parts) whole() bool {
 
 // Options of a [Router]. Zero values mean the defaults.
 type Options struct {
-	Workers   int           // turns that run at once; 64
-	Drain     time.Duration // how long turns may go on after shutdown began; 30 s
-	MaxBytes  int           // of one control message; 1 MiB
-	Spending  Spending      // what was used, and what may be
-	AdminChat corebot.Key   // is shown what waits for an admin's word, beside the chat itself; zero: none
-	Chats     Situations    // what /status tells of; nil: nothing
-	Model     func() string // the configured model, for /status; nil: not told
+	Workers   int                 // turns that run at once; 64
+	Drain     time.Duration       // how long turns may go on after shutdown began; 30 s
+	MaxBytes  int                 // of one control message; 1 MiB
+	Spending  Spending            // what was used, and what may be
+	AdminChat corebot.Key         // is shown what waits for an admin's word, beside the chat itself; zero: none
+	Chats     Situations          // what /status tells of; nil: nothing
+	Redact    func(string) string // takes secrets out of what errors say, before a chat reads it; nil: nothing is taken out
+	Model     func() string       // the configured model, for /status; nil: not told
 	Live      *live.Hub
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer
@@ -111,6 +112,9 @@ func New(p Parts, o Options) (*Router, error) {
 	}
 	if o.Live == nil {
 		o.Live = new(live.Hub)
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
 	}
 	router := &Router{
 		queue: p.Queue, ledger: p.Ledger, letters: p.Letters, lives: p.Lives, approvals: p.Approvals, agent: p.Agent, roles: p.Roles, policy: p.Policy, opts: o,
@@ -207,7 +211,7 @@ func ending(o corebot.Outcome) string {
 // run decides what a delivery needs and has it done. It never fails: a failure is an outcome.
 func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	if o, unfit := r.queue.Unfit(d); unfit {
-		return gaveUp(d, o, nil)
+		return r.gaveUp(ctx, d, o, nil, nil)
 	}
 	if d.Message.Kind == corebot.KindCommand {
 		if d.Stopped {
@@ -230,9 +234,9 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	}
 	o := r.queue.Verdict(d, err)
 	if o.Verb == corebot.Dead {
-		return gaveUp(d, o, result.Spent)
+		return r.gaveUp(ctx, d, o, err, result.Spent)
 	}
-	return corebot.Result{Outcome: o, Spent: result.Spent}
+	return corebot.Result{Outcome: o, Spent: result.Spent, Replies: delayed(d, o)}
 }
 
 // turn has the agent run; a panic of it is this message's failure, not the process's end.

@@ -40,7 +40,7 @@ func describe(s corebot.Situation, model string, now time.Time) string {
 	case len(s.Awaited) > 0:
 		b.WriteString("An answer waits for an admin's word.")
 	case s.Why != "":
-		fmt.Fprintf(&b, "The next message waits (%s) until %s.", s.Why, s.WakeAt.UTC().Format("15:04:05 MST"))
+		fmt.Fprintf(&b, "The next message %s until %s.", waitInWords(s.Why), s.WakeAt.UTC().Format("15:04:05 MST"))
 	case s.Waiting > 0:
 		b.WriteString("The next message is about to be answered.")
 	default:

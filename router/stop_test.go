@@ -112,7 +112,7 @@ func TestStopEndsAHeadInBackoffAndKeepsWhatItsAttemptsDid(t *testing.T) {
 		k.Say("a", "s", "/stop")
 		pass(time.Second)
 		k.WantEnd("1", corebot.EndStopped)
-		k.WantTold("1", "Stopped.")
+		k.WantTold("1", delayedText, "Stopped.")
 		k.WantTold("2", "next")
 		want := []string{"user: look", `assistant: web.search({"text":"x"})`, "tool: found x", stoppedNote, "user: and then?", "assistant: next"}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {

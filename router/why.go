@@ -36,7 +36,7 @@ func (r *Router) why(ctx context.Context, m corebot.Message, c corebot.Command) 
 		by.Args = about(life)
 		return r.ledger.Refuse(ctx, m, by, controlNotice(m, c, "Only who sent the message, or an admin, can hear what became of it."))
 	}
-	return r.ledger.Answer(ctx, m, controlNotice(m, c, biography(life, by.Role == corebot.RoleAdmin)))
+	return r.ledger.Answer(ctx, m, controlNotice(m, c, r.biography(life, by.Role == corebot.RoleAdmin)))
 }
 
 // maxHappenings bounds what is told of one message: the newest.
@@ -50,13 +50,16 @@ type happening struct {
 
 // biography tells a life in words: how it stands, then what happened, oldest first. Errors may name what is none of a chat's business, such
 // as the machines behind it: they are for admins.
-func biography(l corebot.Life, admin bool) string {
+func (r *Router) biography(l corebot.Life, admin bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Message %s: %s.", l.MessageID, standing(l))
-	if admin && l.LastError != "" {
-		fmt.Fprintf(&b, "\nLast error: %s", l.LastError)
+	if l.Model != "" {
+		fmt.Fprintf(&b, "\nAnswered by the model %s.", visible(l.Model))
 	}
-	all := happenings(l)
+	if admin && l.LastError != "" {
+		fmt.Fprintf(&b, "\nLast error: %s", clip(r.opts.Redact(visible(l.LastError)), maxErrorShown))
+	}
+	all := r.happenings(l, admin)
 	if more := len(all) - maxHappenings; more > 0 {
 		fmt.Fprintf(&b, "\n(%d earlier steps are left out)", more)
 		all = all[more:]
@@ -73,14 +76,35 @@ func standing(l corebot.Life) string {
 	case l.End == corebot.EndMerged && l.MergedInto != nil:
 		return fmt.Sprintf("merged: it was answered together with message %s", l.MergedInto.MessageID)
 	case l.End == corebot.EndDead:
-		return fmt.Sprintf("given up (%s); it is kept, and /retry %s tries it again", l.Reason, l.MessageID)
-	case l.End != "" && l.Reason != "":
-		return fmt.Sprintf("%s (%s)", l.End, l.Reason)
+		return fmt.Sprintf("given up; it is kept, and /retry %s tries it again", l.MessageID)
+	case l.End == corebot.EndStopped && l.Reason == stopInterrupt:
+		return "stopped, for a newer message"
+	case l.End == corebot.EndRefused && l.Reason == refusedBudget:
+		return "refused: the budget of the day was used up"
+	case l.End == "" && !l.WakeAt.IsZero() && strings.HasPrefix(l.State, "waiting: "):
+		return fmt.Sprintf("%s until %s", waitInWords(strings.TrimPrefix(l.State, "waiting: ")), l.WakeAt.UTC().Format("15:04:05 MST"))
 	}
 	return l.State
 }
 
-func happenings(l corebot.Life) []happening {
+// waitInWords says what the head of a chat waits for.
+func waitInWords(why string) string {
+	switch why {
+	case "backoff":
+		return "waits to be tried again"
+	case corebot.Paced:
+		return "waits for the chat's rate limit"
+	case corebot.AwaitingApproval:
+		return "waits for a pending approval"
+	case corebot.Collecting:
+		return "waits for more messages of its sender"
+	case corebot.Quarantined:
+		return "waits for another message that may have broken Corebot off"
+	}
+	return "waits"
+}
+
+func (r *Router) happenings(l corebot.Life, admin bool) []happening {
 	var all []happening
 	add := func(at time.Time, format string, args ...any) {
 		if !at.IsZero() {
@@ -88,11 +112,11 @@ func happenings(l corebot.Life) []happening {
 		}
 	}
 	add(l.PublishedAt, "accepted")
-	for _, a := range l.AttemptLog {
-		add(a.At, "run %d: %s", a.Run, a.What)
-	}
 	if l.Attempts > 0 {
 		add(l.ClaimedAt, "begun, attempt %d", l.Attempts)
+	}
+	for _, a := range l.AttemptLog {
+		add(a.At, "%s", r.attemptInWords(a, admin))
 	}
 	for _, s := range l.Steps {
 		if text := stepInWords(s); text != "" {
@@ -108,10 +132,32 @@ func happenings(l corebot.Life) []happening {
 	return all
 }
 
+// attemptInWords says what an attempt came to. What went wrong is a sentence for everybody; the error itself is for
+// admins.
+func (r *Router) attemptInWords(a corebot.Attempt, admin bool) string {
+	text := map[string]string{
+		"retry": "an attempt failed", "limited": "an attempt met a rate limit and is not counted", "lease_lost": "an attempt broke off with Corebot",
+		"dead": "given up", "replayed": fmt.Sprintf("tried again, run %d", a.Run),
+	}[a.What]
+	if text == "" {
+		text = a.What
+	}
+	if admin && a.Class != "" {
+		text += ", class " + a.Class
+	}
+	if a.Plain != "" {
+		text += ": " + strings.TrimSuffix(a.Plain, ".")
+	}
+	if admin && a.Error != "" {
+		text += ": " + clip(r.opts.Redact(visible(a.Error)), maxErrorShown)
+	}
+	return text
+}
+
 func stepInWords(s corebot.Step) string {
 	switch {
 	case s.Kind == corebot.StepModel && s.Answer != nil:
-		return fmt.Sprintf("the model asked for %d tool calls", len(s.Answer.Calls))
+		return fmt.Sprintf("the model%s asked for %d tool calls", named(s.Answer.Model), len(s.Answer.Calls))
 	case s.Kind == corebot.StepSummary && s.Answer != nil:
 		return "older messages were summarised"
 	case s.Kind == corebot.StepTool && s.Result != nil:
@@ -124,4 +170,12 @@ func stepInWords(s corebot.Step) string {
 		return fmt.Sprintf("took in message %s", s.Merged.ID)
 	}
 	return ""
+}
+
+// named puts a model's name behind the word for it.
+func named(model string) string {
+	if model == "" {
+		return ""
+	}
+	return " " + visible(model)
 }

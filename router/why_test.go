@@ -35,15 +35,15 @@ func TestWhyTellsTheLifeOfAMessageInWords(t *testing.T) {
 		k.Say("a", "w1", "/why") // the newest of mine: it runs
 		k.Say("a", "s", "/steer enough")
 		pass(time.Minute)
-		wantTelling(t, k, "w1", "Message 1: running.", "accepted", "begun, attempt 1", "the model asked for 2 tool calls")
+		wantTelling(t, k, "w1", "Message 1: running.", "accepted", "begun, attempt 1", "the model scripted asked for 2 tool calls")
 		k.Say("a", "w2", "/why 1")
-		wantTelling(t, k, "w2", "Message 1: answered.", "tool web.search: success", "took in message s", "ended: answered", "reply written")
+		wantTelling(t, k, "w2", "Message 1: answered.", "Answered by the model scripted.", "tool web.search: success", "took in message s", "ended: answered", "reply written")
 		k.Say("a", "w3", "/why s")
 		wantTelling(t, k, "w3", "Message s: merged: it was answered together with message 1.")
 		k.Say("a", "2", "fail")
 		pass(time.Second)
 		k.Say("a", "w4", "/why")
-		wantTelling(t, k, "w4", "Message 2: given up (permanent)", "/retry 2")
+		wantTelling(t, k, "w4", "Message 2: given up;", "/retry 2")
 		if told := k.Told("w4"); strings.Contains(told[0].Text(), "no credit") {
 			t.Errorf("the sender reads the error itself: %q", told[0].Text())
 		}
@@ -52,7 +52,7 @@ func TestWhyTellsTheLifeOfAMessageInWords(t *testing.T) {
 		k.Say("a", "stop", "/stop")
 		pass(time.Second)
 		k.Say("a", "w5", "/why 3")
-		wantTelling(t, k, "w5", "Message 3: stopped (stop).")
+		wantTelling(t, k, "w5", "Message 3: stopped.")
 		k.Say("a", "w6", "/why stop")
 		wantTelling(t, k, "w6", "Message stop: applied.")
 	})
@@ -104,7 +104,7 @@ func TestWhyTellsTheNewestOfManySteps(t *testing.T) {
 		pass(time.Second)
 		k.Say("a", "w", "/why")
 		wantTelling(t, k, "w", "earlier steps are left out", "ended: answered")
-		if n := strings.Count(k.Told("w")[0].Text(), "\n"); n != 21 {
+		if n := strings.Count(k.Told("w")[0].Text(), "\n"); n != 22 {
 			t.Errorf("it has %d lines behind the first", n)
 		}
 	})

@@ -15,7 +15,8 @@ import (
 type claimed struct {
 	lane, epoch, lostAt, stopSeq, mergeSeq, wakeAt, freeAt, now int64
 	leased, interrupted                                         bool
-	attempts, lost, run                                         int
+	attempts, lost, run, limited                                int
+	limitedAt                                                   time.Time
 	waiting                                                     string
 	key                                                         corebot.Key
 	life, seq, publishedAt                                      int64
@@ -40,7 +41,9 @@ var (
 		WHERE l.pool = ? AND l.wake_at <= ? ORDER BY l.wake_at LIMIT ? + 0`}
 	nextWake  = &query{`SELECT MIN(wake_at) FROM lanes WHERE pool = ? AND wake_at IS NOT NULL`}
 	leaseLane = &query{`UPDATE lanes SET epoch = epoch + 1, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, free_at = ?, waiting = '' WHERE id = ?`}
-	logLife   = &query{`UPDATE message_life SET attempt_log = ? WHERE id = ?`}
+	// How often the head met a rate limit; few have.
+	selectLimited = &query{`SELECT limited, limited_at FROM lanes WHERE id = ?`}
+	logLife       = &query{`UPDATE message_life SET attempt_log = ? WHERE id = ?`}
 )
 
 func readyLanesTx(t *tx, pool corebot.Pool, n int) ([]claimed, error) {
@@ -78,6 +81,11 @@ func lookTx(t *tx, c *claimed) (err error) {
 			return err
 		}
 	}
+	if c.begun {
+		if _, err := t.one(selectLimited, []any{&c.limited, moment{&c.limitedAt}}, c.lane); err != nil {
+			return err
+		}
+	}
 	if c.leased {
 		if at := progress(c.journal); at != c.lostAt {
 			c.lost, c.lostAt = 0, at
@@ -106,7 +114,7 @@ func logLossTx(t *tx, c *claimed) error {
 	if !c.leased {
 		return nil
 	}
-	log := appendAttempt(c.attemptLog, corebot.Attempt{Run: c.run, At: t.now, What: "lease_lost"})
+	log := appendAttempt(c.attemptLog, corebot.Attempt{Run: c.run, At: t.now, What: attemptLost})
 	_, err := t.exec(logLife, log, c.life)
 	return err
 }
@@ -130,6 +138,13 @@ func progress(steps []corebot.Step) int64 {
 		}
 	}
 	return n
+}
+
+// endsDead says whether a stored list of attempts ends with the death of a run.
+func endsDead(stored string, run int) bool {
+	var log []corebot.Attempt
+	_ = json.Unmarshal([]byte(stored), &log)
+	return len(log) > 0 && log[len(log)-1].What == attemptDead && log[len(log)-1].Run == run
 }
 
 // appendAttempt adds to a stored list of attempts and keeps the newest. A list that cannot be read is begun anew: it is for
@@ -159,7 +174,8 @@ func (c *claimed) delivery(pool corebot.Pool) corebot.Delivery {
 	err = cmp.Or(err, c.damaged)
 	return corebot.Delivery{
 		Lease: corebot.Lease{Lane: c.lane, Epoch: c.epoch}, Life: c.life, Message: m, Seq: c.seq, Size: len(c.body),
-		Run: c.run, Attempt: c.attempts + 1, Lost: c.lost, Stopped: c.stopSeq >= c.seq, Interrupted: c.interrupted, Merges: c.mergeSeq > c.seq, Journal: c.journal,
+		Run: c.run, Attempt: c.attempts + 1, Limited: c.limited, LimitedAt: c.limitedAt, Lost: c.lost,
+		Stopped: c.stopSeq >= c.seq, Interrupted: c.interrupted, Merges: c.mergeSeq > c.seq, Journal: c.journal,
 		PublishedAt: fromMillis(c.publishedAt), ClaimedAt: fromMillis(c.now), ExpiresAt: fromMillis(c.wakeAt), Damaged: err,
 	}
 }

@@ -103,8 +103,11 @@ func (l *DeadLetters) reviveTx(t *tx, d letter, fresh bool) error {
 	if err := l.roomTx(t, d, lane, d.body); err != nil {
 		return fmt.Errorf("dead letter %d: %w", d.id, err)
 	}
-	log := appendAttempt(d.attemptLog, corebot.Attempt{Run: d.run, At: d.diedAt, What: "dead", Error: d.cause()})
-	log = appendAttempt(log, corebot.Attempt{Run: d.run + 1, At: t.now, What: "replayed"})
+	log := d.attemptLog
+	if !endsDead(log, d.run) { // a letter of a build that did not log its death
+		log = appendAttempt(log, corebot.Attempt{Run: d.run, At: d.diedAt, What: attemptDead, Error: cause(d.reason, d.failed)})
+	}
+	log = appendAttempt(log, corebot.Attempt{Run: d.run + 1, At: t.now, What: attemptReplayed})
 	if _, err := t.exec(reviveLife, log, d.id); err != nil {
 		return err
 	}
@@ -121,14 +124,6 @@ func (l *DeadLetters) reviveTx(t *tx, d letter, fresh bool) error {
 		return err
 	}
 	return pushTx(t, d.direction, d.key, lane, d.id, d.body)
-}
-
-// cause says why a letter died.
-func (d letter) cause() string {
-	if d.failed == "" {
-		return d.reason
-	}
-	return d.reason + ": " + d.failed
 }
 
 // roomTx holds what comes back to the limits of what comes in.

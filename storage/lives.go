@@ -17,7 +17,7 @@ type Lives struct{ db *DB }
 func NewLives(db *DB) *Lives { return &Lives{db} }
 
 const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id, m.kind, m.checksum, m.sender, m.run,
-	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.cost, m.unpriced, m.published_at, m.claimed_at, m.ended_at,
+	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.cost, m.unpriced, m.model, m.estimated, m.published_at, m.claimed_at, m.ended_at,
 	COALESCE(m.body, q.body, p.body), COALESCE(q.seq, 0), COALESCE((SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id), 0),
 	l.leased, l.claimed_at, l.wake_at, l.waiting, l.attempts, COALESCE(m.cause_id, 0), COALESCE(c.message_id, ''),
 	COALESCE(m.merged_id, 0), COALESCE(g.message_id, ''), COALESCE(p.reason, ''), COALESCE(p.due_at, 0)
@@ -102,7 +102,7 @@ func scanLife(s scanner) (corebot.Life, error) {
 	var cause, merged corebot.Origin
 	k := &life.Key
 	err := s.Scan(&life.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &life.MessageID, &kind, &sum, &life.Sender.ID, &life.Run,
-		&end, &life.Reason, &life.LastError, &life.Attempts, &log, &life.Usage.InputTokens, &life.Usage.OutputTokens, (*int64)(&life.Cost), &life.UnpricedTokens,
+		&end, &life.Reason, &life.LastError, &life.Attempts, &log, &life.Usage.InputTokens, &life.Usage.OutputTokens, (*int64)(&life.Cost), &life.UnpricedTokens, &life.Model, &life.Estimated,
 		moment{&life.PublishedAt}, moment{&life.ClaimedAt}, moment{&life.EndedAt},
 		&body, &lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.attempts,
 		&cause.Life, &cause.MessageID, &merged.Life, &merged.MessageID, &lane.parked, moment{&lane.dueAt})

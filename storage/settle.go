@@ -9,11 +9,15 @@ import (
 var (
 	// The door out of a claim. All outcomes pass a statement that names the epoch; zero rows is a lost lease.
 	popLane = &query{`UPDATE lanes SET leased = 0, depth = depth - 1, bytes = bytes - ?, wake_at = CASE WHEN depth > 1 THEN MAX(?, free_at, quiet_at) END,
-		attempts = 0, lost = 0, lost_at = 0, waiting = CASE WHEN depth = 1 OR MAX(free_at, quiet_at) <= ? THEN ''
+		attempts = 0, limited = 0, limited_at = 0, lost = 0, lost_at = 0, waiting = CASE WHEN depth = 1 OR MAX(free_at, quiet_at) <= ? THEN ''
 		WHEN quiet_at > free_at THEN '` + corebot.Collecting + `' ELSE '` + corebot.Paced + `' END WHERE id = ? AND epoch = ? AND leased = 1`}
 	// A /stop that was accepted while the turn was failing must not wait for the backoff.
 	retryLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END,
 		attempts = attempts + 1, lost = 0, lost_at = 0, waiting = 'backoff' WHERE id = ? AND epoch = ? AND leased = 1`}
+	// The same for a rate limit that is not counted as an attempt: it is counted by itself, from the first one on.
+	limitLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END,
+		limited_at = CASE WHEN limited = 0 THEN ? ELSE limited_at END, limited = limited + 1,
+		lost = 0, lost_at = 0, waiting = 'backoff' WHERE id = ? AND epoch = ? AND leased = 1`}
 	waitLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END, lost = 0, lost_at = 0,
 		waiting = COALESCE(NULLIF(?, ''), 'waiting') WHERE id = ? AND epoch = ? AND leased = 1`}
 
@@ -21,8 +25,8 @@ var (
 	// The same for an end that has tokens, an error or a body to keep, which most have not.
 	endLifeWith = &query{`UPDATE message_life SET "end" = ?, reason = ?, claimed_at = ?, ended_at = ?, attempts = ?,
 		last_error = COALESCE(NULLIF(?, ''), last_error), input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,
-		cost = cost + ?, unpriced = unpriced + ?, body = ? WHERE id = ?`}
-	retryLife   = &query{`UPDATE message_life SET last_error = ?, claimed_at = ?, attempts = ?, attempt_log = ? WHERE id = ?`}
+		cost = cost + ?, unpriced = unpriced + ?, estimated = estimated + ?, model = ?, body = ? WHERE id = ?`}
+	retryLife   = &query{`UPDATE message_life SET last_error = ?, claimed_at = ?, attempts = ? WHERE id = ?`}
 	selectLog   = &query{`SELECT attempt_log FROM message_life WHERE id = ?`}
 	deleteBody  = &query{`DELETE FROM message_queue WHERE life_id = ?`}
 	selectBody  = &query{`SELECT body FROM message_queue WHERE life_id = ?`}
@@ -30,11 +34,17 @@ var (
 )
 
 func settleTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
-	return settleUseTx(t, d, o, corebot.Use{})
+	return settleUseTx(t, d, o, used{})
+}
+
+// used is what a claim used, and the model that answered in the end; empty: none did.
+type used struct {
+	corebot.Use
+	model string
 }
 
 // settleUseTx ends a claim, and with Done or Dead the message's life. What the claim used is added to that life.
-func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Use) error {
+func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 	switch o.Verb {
 	case corebot.Done:
 		if err := endTx(t, d, o, u, nil); err != nil {
@@ -50,12 +60,16 @@ func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Use) e
 		if err := endTx(t, d, o, u, body); err != nil {
 			return err
 		}
+		death := corebot.Attempt{What: attemptDead, Class: o.Class, Plain: o.Plain, Error: cause(o.Reason, o.Error)}
+		if err := logAttemptTx(t, d, death); err != nil {
+			return err
+		}
 		return endAwaitedTx(t, d, o)
 	case corebot.RetryAt:
 		if err := retryTx(t, d, o); err != nil {
 			return err
 		}
-		return bookLifeTx(t, d.Life, u)
+		return bookLifeTx(t, d.Life, u.Use)
 	case corebot.Wait:
 		if o.Reason == corebot.AwaitingApproval {
 			var err error
@@ -67,7 +81,7 @@ func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Use) e
 			return err
 		}
 		t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
-		return bookLifeTx(t, d.Life, u)
+		return bookLifeTx(t, d.Life, u.Use)
 	case corebot.Park:
 		return parkTx(t, d, o)
 	}
@@ -90,30 +104,64 @@ func popTx(t *tx, d *corebot.Delivery) error {
 }
 
 // endTx takes the message out of its lane and ends its life.
-func endTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u corebot.Use, body []byte) error {
+func endTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used, body []byte) error {
 	if err := popTx(t, d); err != nil {
 		return err
 	}
-	if o.Error == "" && u == (corebot.Use{}) && body == nil {
+	if o.Error == "" && u == (used{}) && body == nil {
 		_, err := t.exec(endLife, string(o.End), o.Reason, d.ClaimedAt, t.now, d.Attempt, d.Life)
 		return err
 	}
-	_, err := t.exec(endLifeWith, string(o.End), o.Reason, d.ClaimedAt, t.now, d.Attempt, o.Error, u.InputTokens, u.OutputTokens, int64(u.Cost), u.UnpricedTokens, body, d.Life)
+	_, err := t.exec(endLifeWith, string(o.End), o.Reason, d.ClaimedAt, t.now, d.Attempt, o.Error,
+		u.InputTokens, u.OutputTokens, int64(u.Cost), u.UnpricedTokens, u.EstimatedTokens, u.model, body, d.Life)
 	return err
 }
 
 func retryTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
-	if err := fenced(t.exec(retryLane, d.Seq, t.now, o.At, d.Lane, d.Epoch)); err != nil {
+	what, counted := attemptRetry, d.Attempt
+	rows, err := int64(0), error(nil)
+	if o.Uncounted {
+		what, counted = attemptLimited, d.Attempt-1
+		rows, err = t.exec(limitLane, d.Seq, t.now, o.At, t.now, d.Lane, d.Epoch)
+	} else {
+		rows, err = t.exec(retryLane, d.Seq, t.now, o.At, d.Lane, d.Epoch)
+	}
+	if err := fenced(rows, err); err != nil {
 		return err
 	}
+	t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
+	if _, err := t.exec(retryLife, o.Error, d.ClaimedAt, counted, d.Life); err != nil {
+		return err
+	}
+	return logAttemptTx(t, d, corebot.Attempt{What: what, Class: o.Class, Plain: o.Plain, Error: o.Error})
+}
+
+// What an attempt that did not answer its message came to. The values are stored; they never change.
+const (
+	attemptRetry    = "retry"
+	attemptLimited  = "limited" // a retry that is not counted
+	attemptLost     = "lease_lost"
+	attemptDead     = "dead"
+	attemptReplayed = "replayed" // no attempt: another run begins
+)
+
+// logAttemptTx adds to the attempts of a message what has become of the claim of it.
+func logAttemptTx(t *tx, d *corebot.Delivery, a corebot.Attempt) error {
 	var log string
 	if _, err := t.one(selectLog, []any{&log}, d.Life); err != nil {
 		return err
 	}
-	log = appendAttempt(log, corebot.Attempt{Run: d.Run, At: t.now, What: "retry", Error: o.Error})
-	_, err := t.exec(retryLife, o.Error, d.ClaimedAt, d.Attempt, log, d.Life)
-	t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
+	a.Run, a.At = d.Run, t.now
+	_, err := t.exec(logLife, appendAttempt(log, a), d.Life)
 	return err
+}
+
+// cause is why a message died, in one line for operators.
+func cause(reason, failed string) string {
+	if failed == "" {
+		return reason
+	}
+	return reason + ": " + failed
 }
 
 // fenced reads the result of a statement that names an epoch.

@@ -19,8 +19,8 @@ var (
 		  cache_read = usage_days.cache_read + excluded.cache_read, cache_write = usage_days.cache_write + excluded.cache_write,
 		  cost = usage_days.cost + excluded.cost, unpriced = usage_days.unpriced + excluded.unpriced,
 		  estimated = usage_days.estimated + excluded.estimated`}
-	bookLife = &query{`UPDATE message_life SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?, unpriced = unpriced + ?
-		WHERE id = ?`}
+	bookLife = &query{`UPDATE message_life SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?, unpriced = unpriced + ?,
+		estimated = estimated + ? WHERE id = ?`}
 	hasStep = &query{`SELECT 1 FROM execution_steps WHERE life_id = ? AND run = ? AND position = ?`}
 )
 
@@ -69,7 +69,7 @@ func bookLifeTx(t *tx, life int64, u corebot.Use) error {
 	if u == (corebot.Use{}) {
 		return nil
 	}
-	_, err := t.exec(bookLife, u.InputTokens, u.OutputTokens, int64(u.Cost), u.UnpricedTokens, life)
+	_, err := t.exec(bookLife, u.InputTokens, u.OutputTokens, int64(u.Cost), u.UnpricedTokens, u.EstimatedTokens, life)
 	return err
 }
 
@@ -128,18 +128,18 @@ func (b *Books) Days(ctx context.Context, from, to string, limit int) ([]corebot
 }
 
 // settleTurnTx ends a claim and books what it spent beside its journal.
-func (l *Ledger) settleTurnTx(t *tx, d *corebot.Delivery, r corebot.Result) (used corebot.Use, err error) {
+func (l *Ledger) settleTurnTx(t *tx, d *corebot.Delivery, r corebot.Result) (use corebot.Use, err error) {
 	if len(r.Spent) > 0 { // a stale claim books nothing; without anything to book the settle finds out by itself
 		if err := holdsTx(t, d.Lease); err != nil {
-			return used, err
+			return use, err
 		}
 	}
 	turns := int64(0)
 	if r.Outcome.Verb == corebot.Done {
 		turns = 1
 	}
-	if used, err = l.bookTx(t, d, r.Spent, turns); err != nil {
-		return used, err
+	if use, err = l.bookTx(t, d, r.Spent, turns); err != nil {
+		return use, err
 	}
-	return used, settleUseTx(t, d, r.Outcome, used)
+	return use, settleUseTx(t, d, r.Outcome, used{use, modelName(r.Model)})
 }

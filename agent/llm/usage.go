@@ -7,9 +7,11 @@ func CompleteUsage(u corebot.Usage, t Tokenizer, r Request, a corebot.Answer) co
 	u.InputTokens, u.OutputTokens = max(0, u.InputTokens), max(0, u.OutputTokens)
 	if u.InputTokens == 0 {
 		u.InputTokens, u.Estimated = int64(countRequest(t, r)), true
+		u.EstimatedTokens += u.InputTokens
 	}
 	if u.OutputTokens == 0 && (a.Text != "" || len(a.Calls) > 0) {
 		u.OutputTokens, u.Estimated = int64(t.Count(a.Text)+countCalls(t, a.Calls)), true
+		u.EstimatedTokens += u.OutputTokens
 	}
 	return u
 }

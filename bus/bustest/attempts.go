@@ -15,7 +15,9 @@ func attemptSpecs() []spec {
 	return []spec{
 		{"failures are retried until the last attempt, then the message is a dead letter", attemptsEnd},
 		{"a permanent failure is dead at once", permanentIsDead},
-		{"a provider's wish is granted up to an hour", retryAfterWins},
+		{"a provider's wish is granted up to an hour, and never shortens the backoff", retryAfterOnlyLengthens},
+		{"rate limits use up no attempt for as long as the bus is patient", limitsAreNotCounted},
+		{"the patience with rate limits ends with the message, and with a clock that steps back", patienceEnds},
 		{"an interruption is not counted", interruptionIsNotCounted},
 		{"a wait is not counted", waitIsNotCounted},
 		{"an outcome that does not exist is refused and changes nothing", unknownOutcomeIsRefused},
@@ -66,20 +68,100 @@ func permanentIsDead(s *suite) {
 	s.nothingReady()
 }
 
-func retryAfterWins(s *suite) {
+func limited(after time.Duration) error {
+	return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: after, Err: errBroken}
+}
+
+func retryAfterOnlyLengthens(s *suite) {
 	s.publish("a", "1")
 	d := s.claim("1")
 	for asked, want := range map[time.Duration]time.Duration{17 * time.Minute: 17 * time.Minute, 48 * time.Hour: bus.MaxRetryAfter} {
-		o := s.bus.Verdict(d, &corebot.Failure{Class: corebot.RateLimited, RetryAfter: asked, Err: errBroken})
-		if got := time.Until(o.At); o.Verb != corebot.RetryAt || got != want {
-			s.t.Errorf("asked for %v: %v in %v", asked, o.Verb, got)
+		spread := map[time.Duration]bool{}
+		for range 20 {
+			o := s.bus.Verdict(d, limited(asked))
+			wait := time.Until(o.At)
+			if o.Verb != corebot.RetryAt || wait < want || wait > want+want/4 {
+				s.t.Errorf("asked for %v: %v in %v", asked, o.Verb, wait)
+			}
+			spread[wait] = true
+		}
+		if len(spread) < 10 {
+			s.t.Errorf("asked for %v: all come back within %d moments", asked, len(spread))
 		}
 	}
-	s.settle(d, s.bus.Verdict(d, &corebot.Failure{Class: corebot.RateLimited, RetryAfter: time.Minute, Err: errBroken}))
+	// The provider says a second every time: the backoff grows all the same.
+	late, longest := d, time.Duration(0)
+	late.Attempt, late.Limited = 3, 5
+	for range 100 {
+		longest = max(longest, time.Until(s.bus.Verdict(late, limited(time.Second)).At))
+	}
+	if longest < 4*time.Second {
+		s.t.Errorf("after eight failures the longest of 100 waits is %v", longest)
+	}
+	s.settle(d, s.bus.Verdict(d, limited(time.Minute)))
 	time.Sleep(time.Minute - moment)
 	s.nothingReady()
-	time.Sleep(moment)
+	time.Sleep(moment + time.Minute/4)
 	s.claim("1")
+}
+
+func limitsAreNotCounted(s *suite) {
+	life := s.publish("a", "1")
+	began := time.Now()
+	n := 0
+	for ; time.Since(began) < bus.DefaultLimitPatience; n++ {
+		d := s.claim("1")
+		if d.Attempt != 1 || d.Limited != n || n > 0 && !d.LimitedAt.Equal(began) {
+			s.t.Fatalf("limited %d times since %v: %+v", n, began, d)
+		}
+		o := s.bus.Verdict(d, limited(time.Second))
+		if o.Verb != corebot.RetryAt || !o.Uncounted {
+			s.t.Fatalf("limited %d times: %+v", n, o)
+		}
+		s.settle(d, o)
+		if l := s.life(life); l.Attempts != 0 || l.AttemptLog[len(l.AttemptLog)-1].What != "limited" || l.AttemptLog[len(l.AttemptLog)-1].Class != "rate_limited" {
+			s.t.Fatalf("the life says %+v", l)
+		}
+		time.Sleep(max(time.Until(o.At), time.Minute))
+	}
+	if n < 20 {
+		s.t.Fatalf("limited only %d times in an hour", n)
+	}
+	for attempt := 1; attempt <= maxAttempts; attempt++ {
+		d := s.claim("1")
+		if d.Attempt != attempt || d.Limited != n {
+			s.t.Fatalf("after an hour: %+v, want attempt %d", d, attempt)
+		}
+		o := s.bus.Verdict(d, limited(time.Second))
+		if o.Uncounted || attempt == maxAttempts && o.Verb != corebot.Dead {
+			s.t.Fatalf("after an hour, attempt %d: %+v", attempt, o)
+		}
+		s.settle(d, o)
+		time.Sleep(time.Until(o.At))
+	}
+	if l := s.life(life); l.End != corebot.EndDead || l.Reason != bus.ReasonAttempts || l.Attempts != maxAttempts {
+		s.t.Fatalf("the life says %+v", l)
+	}
+}
+
+func patienceEnds(s *suite) {
+	s.publish("a", "1")
+	s.publish("a", "2")
+	d := s.claim("1")
+	s.settle(d, s.bus.Verdict(d, limited(0)))
+	time.Sleep(time.Minute)
+	d = s.claim("1")
+	if d.Limited != 1 || s.bus.Verdict(d, limited(0)).Uncounted != true || s.bus.Verdict(d, errBroken).Uncounted {
+		s.t.Fatalf("%+v: %+v and %+v", d, s.bus.Verdict(d, limited(0)), s.bus.Verdict(d, errBroken))
+	}
+	d.LimitedAt = time.Now().Add(time.Hour)
+	if s.bus.Verdict(d, limited(0)).Uncounted {
+		s.t.Error("a limit from the future is not counted")
+	}
+	s.settle(d, answered())
+	if d = s.claim("2"); d.Limited != 0 || !d.LimitedAt.IsZero() {
+		s.t.Errorf("the next message of the chat: %+v", d)
+	}
 }
 
 func interruptionIsNotCounted(s *suite) {

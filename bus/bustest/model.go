@@ -69,6 +69,7 @@ type modelLane struct {
 	wake      int64 // unix milliseconds: due, backoff, or the end of the lease
 	leased    bool
 	attempts  int // counted ones of the head
+	limited   int // uncounted ones of the head
 	lost      int // leases of the head, in a row without a new step
 	lostAt    int // steps at the last loss
 }

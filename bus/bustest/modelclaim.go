@@ -60,12 +60,12 @@ func (m *model) claimed(d corebot.Delivery, due []*modelLane, wake int64) {
 		m.lose(l, head)
 	}
 	type told struct {
-		id, text                  string
-		lost, attempt, run, steps int
-		stopped                   bool
+		id, text                           string
+		lost, attempt, limited, run, steps int
+		stopped                            bool
 	}
-	got := told{d.Message.ID, d.Message.Text(), d.Lost, d.Attempt, d.Run, len(d.Journal), d.Stopped}
-	want := told{head.ID, head.Text(), l.lost, l.attempts + 1, head.run, head.steps, l.stopSeq >= head.seq}
+	got := told{d.Message.ID, d.Message.Text(), d.Lost, d.Attempt, d.Limited, d.Run, len(d.Journal), d.Stopped}
+	want := told{head.ID, head.Text(), l.lost, l.attempts + 1, l.limited, head.run, head.steps, l.stopSeq >= head.seq}
 	if got != want || d.Damaged != nil || head.life != 0 && d.Life != head.life {
 		m.s.t.Fatalf("claimed %+v (life %d, damaged: %v), want %+v (life %d)", got, d.Life, d.Damaged, want, head.life)
 	}
@@ -145,7 +145,7 @@ func (m *model) staleReturns() {
 // anyOutcome is a random one, with pauses that end before and after leases do.
 func (m *model) anyOutcome() corebot.Outcome {
 	pause := time.Duration(m.rand.IntN(40_000)) * time.Millisecond
-	o, _ := pick(m, []corebot.Outcome{answered(), answered(), answered(), retryIn(pause), waitFor(pause), given("permanent")})
+	o, _ := pick(m, []corebot.Outcome{answered(), answered(), answered(), retryIn(pause), limitedFor(pause), waitFor(pause), given("permanent")})
 	return o
 }
 
@@ -187,9 +187,13 @@ func (m *model) settled(c modelClaim, o corebot.Outcome) {
 	l.leased, l.wake = false, o.At.UnixMilli()
 	switch o.Verb {
 	case corebot.RetryAt:
-		l.attempts++
+		if o.Uncounted {
+			l.limited++
+		} else {
+			l.attempts++
+		}
 	case corebot.Done, corebot.Dead:
-		l.queue, l.wake, l.attempts = l.queue[1:], nowMS(), 0
+		l.queue, l.wake, l.attempts, l.limited = l.queue[1:], nowMS(), 0, 0
 		m.waiting[l.direction]--
 		if o.Verb == corebot.Dead {
 			m.dead = append(m.dead, c.m)

@@ -219,6 +219,10 @@ func retryIn(d time.Duration) corebot.Outcome {
 	return corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(d), Error: "not now"}
 }
 
+func limitedFor(d time.Duration) corebot.Outcome {
+	return corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(d), Error: "not so fast", Class: corebot.RateLimited.String(), Uncounted: true}
+}
+
 func waitFor(d time.Duration) corebot.Outcome {
 	return corebot.Outcome{Verb: corebot.Wait, At: time.Now().Add(d), Reason: "approval"}
 }

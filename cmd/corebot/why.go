@@ -90,6 +90,9 @@ func tell(w io.Writer, l corebot.Life) error {
 	if l.LastError != "" {
 		t.line("  last error  %s", oneLine(l.LastError, 300))
 	}
+	if l.Model != "" {
+		t.line("  model       %s", oneLine(l.Model, 100))
+	}
 	if l.Run > 1 {
 		t.line("  run         %d (it was replayed)", l.Run)
 	}
@@ -123,7 +126,7 @@ func eventsOf(l corebot.Life) []event {
 	}
 	add(l.PublishedAt, "accepted from %s", senderOf(l))
 	for _, a := range l.AttemptLog {
-		add(a.At, "run %d: %s", a.Run, detail(a.What, a.Error))
+		add(a.At, "run %d: %s", a.Run, detail(attemptOf(a), a.Error))
 	}
 	if l.Attempts > 0 {
 		add(l.ClaimedAt, "claimed, attempt %d", l.Attempts)
@@ -143,6 +146,19 @@ func eventsOf(l corebot.Life) []event {
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
 	return events
+}
+
+// attemptOf names what an attempt came to, and the class of its error. The death of a message has its reason in its
+// error.
+func attemptOf(a corebot.Attempt) string {
+	what := a.What
+	if what == "limited" {
+		what = "retry, not counted"
+	}
+	if a.Class != "" && what != "dead" {
+		what += ", " + a.Class
+	}
+	return what
 }
 
 // detail is a word and, where there is one, the error behind it.
@@ -168,7 +184,11 @@ func tokensOf(l corebot.Life) string {
 	if l.Cost > 0 {
 		cost = ", cost " + l.Cost.String()
 	}
-	return fmt.Sprintf(" (%d tokens in, %d out%s)", l.Usage.InputTokens, l.Usage.OutputTokens, cost)
+	estimated := ""
+	if l.Estimated > 0 {
+		estimated = fmt.Sprintf(", %d of them estimated", l.Estimated)
+	}
+	return fmt.Sprintf(" (%d tokens in, %d out%s%s)", l.Usage.InputTokens, l.Usage.OutputTokens, estimated, cost)
 }
 
 // teller writes lines and keeps the first error.

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,6 +165,8 @@ func (a *App) listen(o Options, r prometheus.Gatherer) (err error) {
 
 func busOptions(c config.Bus, r prometheus.Registerer) bus.Options {
 	return bus.Options{
+		LimitPatience: cmp.Or(c.LimitPatience, -1), // to the bus, zero would mean its default
+
 		Lease: c.Lease, MaxAttempts: c.MaxAttempts, BackoffBase: c.BackoffBase, BackoffMax: c.BackoffMax, MaxBytes: c.MaxMessageBytes,
 		Limits:  limits(c),
 		Rate:    corebot.Rate{Every: c.RateEvery, Burst: c.RateBurst},
@@ -229,6 +232,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	}, router.Options{
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond), // to the router, zero would mean its default
 		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store), Model: chosen.describe, Live: a.Live, Log: a.log, Metrics: r,
+		Redact: a.redactor.Text,
 	})
 	return err
 }

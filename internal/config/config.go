@@ -82,6 +82,7 @@ type Bus struct {
 	MaxAttempts     int           `mapstructure:"max_attempts" min:"1" doc:"then a message is a dead letter"`
 	BackoffBase     time.Duration `mapstructure:"backoff_base" min:"1ns" doc:"the first wait between two attempts; it doubles each time, with full jitter"`
 	BackoffMax      time.Duration `mapstructure:"backoff_max" doc:"the longest wait between two attempts; at least backoff_base"`
+	LimitPatience   time.Duration `mapstructure:"limit_patience" min:"0s" doc:"how long, from the first one that a message meets, rate limits of a provider use up none of its attempts; 0s: they always do"`
 	Drain           time.Duration `mapstructure:"drain" min:"0s" doc:"how long turns may go on after SIGTERM"`
 	MaxMessageBytes int           `mapstructure:"max_message_bytes" min:"1" doc:"of one message"`
 	LaneDepth       int64         `mapstructure:"lane_depth" min:"1" doc:"messages that may wait in one chat; one more is refused"`
@@ -182,7 +183,7 @@ func Defaults() Config {
 		},
 		Agent: Agent{MaxToolIterations: 8, MaxTime: 10 * time.Minute, Compaction: true, CompactionTimeout: time.Minute},
 		Bus: Bus{
-			Lease: 30 * time.Second, MaxAttempts: 8, BackoffBase: 2 * time.Second, BackoffMax: 5 * time.Minute, Drain: 30 * time.Second,
+			Lease: 30 * time.Second, MaxAttempts: 8, BackoffBase: 2 * time.Second, BackoffMax: 5 * time.Minute, LimitPatience: time.Hour, Drain: 30 * time.Second,
 			MaxMessageBytes: 1 << 20, LaneDepth: 1_000, RateBurst: 10,
 			QueueMode: "queue", CollectDebounce: 2 * time.Second, ControlEvery: 30 * time.Second, ControlBurst: 30,
 			TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,

@@ -161,8 +161,8 @@ func (c *Chain) order(asked string) ([]*route, error) {
 		at = slices.IndexFunc(c.routes, func(r *route) bool { return r.model.Name() == asked })
 	}
 	if at < 0 {
-		return nil, &corebot.Failure{Class: corebot.Permanent, Err: corebot.WithHint(
-			fmt.Errorf("%w: no model is called %q", llm.ErrBadRequest, asked), "there are: "+strings.Join(c.Models(), ", "))}
+		err := corebot.WithHint(fmt.Errorf("%w: no model is called %q", llm.ErrBadRequest, asked), "there are: "+strings.Join(c.Models(), ", "))
+		return nil, &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{Err: err, Plain: "The model that this chat asks for is not configured."}}
 	}
 	return append([]*route{c.routes[at]}, slices.Delete(slices.Clone(c.routes), at, at+1)...), nil
 }

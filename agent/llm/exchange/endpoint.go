@@ -156,10 +156,11 @@ func secretsOf(o Options) []string {
 	return secrets
 }
 
-// Clean takes the key and the headers out of text that others wrote; providers like to repeat the key that they refuse.
+// Clean takes the key, the headers and what looks like a key out of text that others wrote; providers like to repeat
+// the key that they refuse.
 func (e *Endpoint) Clean(s string) string {
 	for _, secret := range e.secrets {
 		s = strings.ReplaceAll(s, secret, "***")
 	}
-	return s
+	return shapes().Text(s)
 }

@@ -66,12 +66,15 @@ type Status struct {
 	Message string // for people
 }
 
-// verdict is what is made of an error: the class, the text, the hint, and what it is about.
+// verdict is what is made of an error: the class, the text, the hint, what it is about, and what people of the chat
+// hear of it.
 type verdict struct {
 	class corebot.Class
 	text  string
 	hint  string
-	about error // one of llm's, or nil
+	about error  // one of llm's, or nil
+	plain string // see [corebot.Explanation]
+	words string
 }
 
 // Failure classifies an error and writes its text anew. status is what the API's own errors said; a zero one means that the error is not
@@ -91,10 +94,10 @@ func (e *Endpoint) Failure(err error, status Status) *corebot.Failure {
 	if v.about != nil {
 		flat = &about{text, v.about}
 	}
-	f := &corebot.Failure{Class: v.class, Err: corebot.WithHint(flat, v.hint)}
-	if v.hint == "" {
-		f.Err = flat
+	if v.hint != "" {
+		flat = corebot.WithHint(flat, v.hint)
 	}
+	f := &corebot.Failure{Class: v.class, Err: &corebot.Explanation{Err: flat, Plain: v.plain, Words: v.words}}
 	if c := (*CallError)(nil); errors.As(err, &c) && v.class != corebot.Permanent {
 		f.RetryAfter = c.RetryAfter
 	}
@@ -113,23 +116,30 @@ func (a *about) Unwrap() error { return a.err }
 // judge is for errors that are not the provider's own words.
 func (e *Endpoint) judge(err error) verdict {
 	if timeout := (*timeoutError)(nil); errors.As(err, &timeout) {
-		return verdict{text: err.Error(), about: llm.ErrUnreachable, hint: "the endpoint is slow or stuck; the limit is " + e.Setting(timeout.setting)}
+		return verdict{
+			text: err.Error(), about: llm.ErrUnreachable, plain: "The model provider did not answer in time.",
+			hint: "the endpoint is slow or stuck; the limit is " + e.Setting(timeout.setting),
+		}
 	}
 	odd, body := (*oddAnswer)(nil), (*BodyError)(nil)
 	if errors.As(err, &odd) || errors.As(err, &body) {
-		return verdict{class: corebot.Permanent, text: err.Error(), hint: "does this address speak the API that is configured? check " + e.Setting("base_url")}
+		return verdict{
+			class: corebot.Permanent, text: err.Error(), plain: "What answers at the address of the model provider is not a model.",
+			hint: "does this address speak the API that is configured? check " + e.Setting("base_url"),
+		}
 	}
 	for _, known := range []struct {
 		err, about error
 		hint       string
+		plain      string
 	}{
-		{ErrTooLong, nil, ""},
-		{ErrNoRoom, nil, "allow the model more output tokens: llm.output_tokens"},
-		{ErrFiltered, llm.ErrRefused, ""},
-		{ErrRefusal, llm.ErrRefused, ""},
+		{ErrTooLong, nil, "", "The model's answer was longer than Corebot allows."},
+		{ErrNoRoom, nil, "allow the model more output tokens: llm.output_tokens", "The model used up its output limit before it said anything."},
+		{ErrFiltered, llm.ErrRefused, "", "The model provider's content filter stopped the answer."},
+		{ErrRefusal, llm.ErrRefused, "", "The model declined to answer."},
 	} {
 		if errors.Is(err, known.err) {
-			return verdict{class: corebot.Permanent, text: err.Error(), hint: known.hint, about: known.about}
+			return verdict{class: corebot.Permanent, text: err.Error(), hint: known.hint, about: known.about, plain: known.plain}
 		}
 	}
 	return networkVerdict(err, e.Setting("base_url"))
@@ -137,9 +147,10 @@ func (e *Endpoint) judge(err error) verdict {
 
 // networkVerdict: what nobody knows is worth another attempt.
 func networkVerdict(err error, setting string) verdict {
-	v := verdict{}
+	v := verdict{plain: "The model's answer broke off, or could not be read."}
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err, v.about = u.Err, llm.ErrUnreachable // the address is named already
+		v.plain = "The model provider cannot be reached."
 	}
 	v.text = err.Error()
 	dns := (*net.DNSError)(nil)
@@ -150,12 +161,14 @@ func networkVerdict(err error, setting string) verdict {
 }
 
 // judgeStatus goes by the status and the provider's own word.
-func (e *Endpoint) judgeStatus(s Status) verdict {
+func (e *Endpoint) judgeStatus(s Status) (v verdict) {
 	name := strings.TrimSpace(fmt.Sprintf("status %d %s", s.Code, http.StatusText(s.Code))) // some providers have statuses of their own
-	v := verdict{class: classOf(s.Code), text: name + ": " + Excerpt(e.Clean(s.Message))}
+	v = verdict{class: classOf(s), text: name + ": " + Excerpt(e.Clean(s.Message)), words: wordsOf(e.Clean(s.Message))}
+	defer func() { v.plain = plainly(s.Code, v) }()
 	switch {
-	case strings.Contains(s.Reason, "insufficient_quota"), strings.Contains(s.Reason, "billing"), s.Code == http.StatusPaymentRequired:
-		v.about, v.hint = llm.ErrUnauthorized, "the account has no credit left at the provider"
+	case hasNoCredit(s):
+		// Also under the status of a rate limit: it does not pass by waiting.
+		v.class, v.about, v.hint = corebot.Permanent, llm.ErrUnauthorized, "the account has no credit left at the provider"
 	case s.Code == http.StatusUnauthorized:
 		v.about, v.hint = llm.ErrUnauthorized, "the provider refuses the key: check "+e.Setting("api_key")
 	case s.Code == http.StatusForbidden:
@@ -173,14 +186,25 @@ func (e *Endpoint) judgeStatus(s Status) verdict {
 	return v
 }
 
-func classOf(status int) corebot.Class {
+// classOf takes a provider that is overloaded for a rate limit of all its customers together, as Anthropic and the
+// gateways to it say it.
+func classOf(s Status) corebot.Class {
+	status := s.Code
 	switch {
-	case status == http.StatusTooManyRequests:
+	case status == http.StatusTooManyRequests, status == statusOverloaded, status >= 500 && strings.Contains(s.Reason, "overloaded"):
 		return corebot.RateLimited
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500:
 		return corebot.Transient
 	}
 	return corebot.Permanent
+}
+
+// statusOverloaded is Anthropic's own.
+const statusOverloaded = 529
+
+// hasNoCredit knows the codes of OpenAI and of those who do as it does.
+func hasNoCredit(s Status) bool {
+	return strings.Contains(s.Reason, "insufficient_quota") || strings.Contains(s.Reason, "billing") || s.Code == http.StatusPaymentRequired
 }
 
 // isFiltered knows the codes of OpenAI and Azure.
@@ -210,7 +234,7 @@ func saysTooLong(s Status) bool {
 // Excerpt makes foreign text fit for one line of an error.
 func Excerpt(s string) string {
 	const longest = 300
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	s = oneLine(s)
 	if s == "" {
 		return "(nothing)"
 	}

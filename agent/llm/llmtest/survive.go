@@ -45,18 +45,18 @@ func Survivals() map[string]Survival {
 		"429 with a date": limited(90 * time.Second), "429 with a date in the past": limited(0), "429 with a date in centuries": limited(time.Hour),
 		"429 without credit": unauthorized,
 
-		"500": transient, "502 of a proxy": transient, "503 with Retry-After": {Fault: "transient", RetryAfter: 5 * time.Second}, "529": transient,
+		"500": transient, "502 of a proxy": transient, "503 with Retry-After": {Fault: "transient", RetryAfter: 5 * time.Second}, "529": limited(0),
 		"401": unauthorized, "403": unauthorized, "404": {Fault: "no_model"}, "400": {Fault: "bad_request"},
 		"400 context length": {Fault: "context_too_long"}, "413": {Fault: "context_too_long"}, "refused by a filter": {Fault: "refused"},
 
 		"reset before the headers": unreachable, "reset behind the headers": transient, "reset in the middle": transient, "closed in the middle": transient,
 		"no end": transient, "no [DONE]": {Fault: "ok", Text: "one two three four five six"},
-		"an error event, then open": transient, "an error event, then the end": transient,
+		"an error event, then open": limited(0), "an error event, then the end": limited(0),
 
 		"no headers": silent(FirstByteTimeout), "headers, then silence": silent(FirstByteTimeout), "three chunks, then silence": silent(IdleTimeout),
 		"a byte every ten seconds": silent(Timeout), "headers after two minutes": silent(FirstByteTimeout),
 
-		"truncated JSON": transient, "HTML with 200": permanent, "JSON with 200": permanent, "an error with 200": transient, "a redirect": permanent,
+		"truncated JSON": transient, "HTML with 200": permanent, "JSON with 200": permanent, "an error with 200": limited(0), "a redirect": permanent,
 		"an empty body": transient, "no content at all": transient, "invalid UTF-8": {Fault: "ok", Text: "caf\uFFFD"}, "empty choices": transient,
 
 		"a gigabyte of text": permanent, "a gigabyte in one line": permanent, "a gigabyte of comments": permanent, "a gigabyte of an error": transient,

@@ -8,6 +8,8 @@
 // in the user's last message makes that call, and the answer after it shows the result; several lines make their calls in one answer,
 // in order. Any other question is answered with the lines of the context that share most words with it, quoted with their source.
 //
+// It books no tokens: nobody counts them, and nothing is paid for.
+//
 // It calls no tool that the user's last message did not ask for by such a line. Everything else is data to it: a /tool line in a
 // tool result, a system section or the history does nothing.
 package offline
@@ -39,7 +41,7 @@ func (Model) Complete(ctx context.Context, r llm.Request, onText func(string)) (
 	if err := speak(ctx, text, onText); err != nil {
 		return corebot.Answer{}, err
 	}
-	return corebot.Answer{Text: text, Calls: calls, Model: Name, Usage: usage(r, text, calls)}, nil
+	return corebot.Answer{Text: text, Calls: calls, Model: Name}, nil
 }
 
 func answer(r llm.Request) (string, []corebot.ToolCall) {
@@ -109,17 +111,4 @@ func speak(ctx context.Context, text string, onText func(string)) error {
 		}
 	}
 	return nil
-}
-
-func usage(r llm.Request, text string, calls []corebot.ToolCall) corebot.Usage {
-	u := corebot.Usage{Estimated: true}
-	var count llm.Estimate
-	for _, m := range r.Messages {
-		u.InputTokens += int64(count.Count(m.Text))
-	}
-	u.OutputTokens = int64(count.Count(text))
-	for _, c := range calls {
-		u.OutputTokens += int64(count.Count(c.Tool) + count.Count(string(c.Args)))
-	}
-	return u
 }

@@ -141,8 +141,8 @@ func TestTheSameRequestGetsTheSameAnswer(t *testing.T) {
 			t.Fatalf("%+v then %+v", first, again)
 		}
 	}
-	if first.Model != Name || !first.Usage.Estimated || first.Usage.OutputTokens == 0 || first.Usage.InputTokens == 0 {
-		t.Errorf("%+v", first)
+	if first.Model != Name || first.Usage != (corebot.Usage{}) {
+		t.Errorf("%+v, want the model's name and no tokens", first)
 	}
 }
 

@@ -18,8 +18,10 @@ import (
 func (m *Model) failure(err error) *corebot.Failure {
 	for _, client := range []error{api.ErrChatCompletionInvalidModel, api.ErrCompletionUnsupportedModel} {
 		if errors.Is(err, client) { // go-openai refused to send the request
-			return &corebot.Failure{Class: corebot.Permanent, Err: corebot.WithHint(
-				fmt.Errorf("ask %s at %s: %w: it is not a chat model", m.endpoint.Model, m.endpoint.BaseURL, llm.ErrNoModel), "set "+m.endpoint.Setting("model")+" to a chat model")}
+			err := corebot.WithHint(
+				fmt.Errorf("ask %s at %s: %w: it is not a chat model", m.endpoint.Model, m.endpoint.BaseURL, llm.ErrNoModel),
+				"set "+m.endpoint.Setting("model")+" to a chat model")
+			return &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{Err: err, Plain: "The configured model is not a chat model."}}
 		}
 	}
 	return m.endpoint.Failure(err, statusOf(err))

@@ -168,8 +168,8 @@ func TestANullErrorIsNoError(t *testing.T) {
 func TestStatusesHaveTheirClass(t *testing.T) {
 	for status, class := range map[int]corebot.Class{
 		400: corebot.Permanent, 401: corebot.Permanent, 403: corebot.Permanent, 404: corebot.Permanent, 405: corebot.Permanent, 422: corebot.Permanent,
-		408: corebot.Transient, 409: corebot.Transient, 425: corebot.Transient, 500: corebot.Transient, 503: corebot.Transient, 529: corebot.Transient,
-		429: corebot.RateLimited,
+		408: corebot.Transient, 409: corebot.Transient, 425: corebot.Transient, 500: corebot.Transient, 503: corebot.Transient,
+		529: corebot.RateLimited, 429: corebot.RateLimited,
 	} {
 		for _, answer := range []llmtest.Answer{llmtest.Fail(status, "no: "+apiKey), llmtest.Raw(status, "text/html", "<html>no: "+apiKey), llmtest.Raw(status, "", "")} {
 			m, srv := start(t, openai.Options{}, answer)

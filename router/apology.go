@@ -1,0 +1,98 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+)
+
+// gaveUp ends a message as a dead letter and tells the chat once, why and what to do. err is what its last attempt
+// met; nil: the outcome says all. What that attempt spent is counted like any other.
+func (r *Router) gaveUp(ctx context.Context, d corebot.Delivery, o corebot.Outcome, err error, spent []corebot.Spent) corebot.Result {
+	text := []string{"Sorry, I could not answer this message.", whyGivenUp(d, o)}
+	if err != nil && r.mayReadErrors(ctx, d) {
+		text = append(text, r.forAdmins(o, err)...)
+	}
+	if d.Damaged == nil { // a retry of that would fail the same way
+		id := d.Message.ID
+		text = append(text, fmt.Sprintf("An operator can see more with `corebot why %s`.", shellWord(id)),
+			fmt.Sprintf("Send \"/retry %s\" to have it tried again.", id))
+	}
+	told := notice(d, "gave-up", strings.Join(text, " "))
+	return corebot.Result{Outcome: o, Spent: spent, Replies: []corebot.Message{told}}
+}
+
+// whyGivenUp says in words for anybody why a message is given up.
+func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
+	why := o.Plain
+	if why == "" {
+		why = "Something failed inside Corebot."
+	}
+	switch {
+	case d.Damaged != nil:
+		return fmt.Sprintf("What is stored of message %s cannot be read any more: please send it again.", d.Message.ID)
+	case o.Reason == corebot.ReasonPoison:
+		return fmt.Sprintf("Corebot broke off %d times in a row at the same place of it.", d.Lost)
+	case o.Reason == corebot.ReasonTooLong:
+		return "It is too long for the model, also with half of what was said before it. " +
+			"Begin a new conversation with /new, or send a shorter message."
+	case o.Reason == corebot.ReasonAttempts:
+		return fmt.Sprintf("I tried it %d times. The last time: %s", d.Attempt, why)
+	}
+	return why
+}
+
+// mayReadErrors says whether the sender of a message reads what providers and errors say themselves: only an admin
+// does, since they may name accounts and machines.
+func (r *Router) mayReadErrors(ctx context.Context, d corebot.Delivery) bool {
+	role, err := r.roles.RoleOf(context.WithoutCancel(ctx), d.Message.Sender, d.Message.Key)
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("who sent the message is taken for normal")
+	}
+	return err == nil && role == corebot.RoleAdmin
+}
+
+// maxErrorShown bounds the error that an admin reads in a chat, in bytes.
+const maxErrorShown = 300
+
+// forAdmins are the provider's own words, or the error where there are none, and what mends it.
+func (r *Router) forAdmins(o corebot.Outcome, err error) []string {
+	var text []string
+	switch e := corebot.ExplanationOf(err); {
+	case e.Words != "":
+		text = append(text, fmt.Sprintf("The provider said: %q.", r.opts.Redact(e.Words)))
+	case o.Error != "":
+		text = append(text, fmt.Sprintf("The error: %q.", clip(r.opts.Redact(visible(o.Error)), maxErrorShown)))
+	}
+	if hint := corebot.HintOf(err); hint != "" && o.Reason != corebot.ReasonTooLong {
+		text = append(text, "Hint: "+strings.TrimSuffix(r.opts.Redact(visible(hint)), ".")+".")
+	}
+	return text
+}
+
+// visible makes one line of a text, and writes the characters out that a person does not see.
+func visible(s string) string { return corebot.Plainly(strings.Join(strings.Fields(s), " ")) }
+
+// clip is at most n bytes of a text, whole characters.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// shellWord quotes an id for a command line that an operator may copy: whoever sent the message chose it.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:@+,", r))
+	}
+	if !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) && !strings.HasPrefix(s, "-") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
