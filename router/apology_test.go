@@ -157,7 +157,7 @@ func TestARateLimitThatDoesNotPassEndsTheMessage(t *testing.T) {
 		k.WantEnd("1", corebot.EndDead)
 		told := k.Told("1")
 		if len(told) != 2 || !strings.Contains(told[1].Text(), "I tried it 8 times. The last time: The model provider limits how often it can be asked (429).") {
-			t.Errorf("the chat was told %q", told)
+			t.Errorf("the chat was told %+v", told)
 		}
 	})
 }

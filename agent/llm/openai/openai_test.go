@@ -382,7 +382,7 @@ func TestMissingUsageIsCountedAndMarked(t *testing.T) {
 	for _, answer := range []llmtest.Answer{llmtest.Text("one two").NoUsage(), llmtest.Text("one two").Usage(0, 0), llmtest.Text("one two").Usage(-1, -1)} {
 		m, _ := start(t, openai.Options{Tokenizer: bytesAsTokens{}}, answer)
 		a, _ := complete(t, m, hello())
-		if want := (corebot.Usage{InputTokens: 4 + 5, OutputTokens: 7, Estimated: true}); a.Usage != want {
+		if want := (corebot.Usage{InputTokens: 4 + 5, OutputTokens: 7, Estimated: true, EstimatedTokens: 16}); a.Usage != want {
 			t.Errorf("usage %+v, want %+v", a.Usage, want)
 		}
 	}
