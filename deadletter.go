@@ -8,6 +8,7 @@ const (
 	ReasonAttempts = "attempts"               // every attempt failed
 	ReasonTooLong  = "too long for the model" // the message, and what belongs to it, is more than the model takes
 	ReasonPoison   = "poison"                 // its workers die of it
+	ReasonDamaged  = "damaged"                // what is stored of the message cannot be read
 )
 
 // DeadLetter is one row of the dead letters. ID is that of the message's life.

@@ -81,6 +81,10 @@ const NotNow = "not now"
 // Crowded is the reason of a [Wait] for other sends of the channel to end.
 const Crowded = "other sends"
 
+// Unreadable is the reason of a lane that is set aside: its head cannot be read from the database. Its head is tried again, ever more rarely,
+// and when another process begins.
+const Unreadable = "unreadable"
+
 // Paced is the reason of a lane whose next message waits for the lane's rate.
 const Paced = "rate limit"
 

@@ -16,7 +16,7 @@ const (
 	ReasonPermanent = "permanent" // it would fail the same way again
 	ReasonTooLong   = corebot.ReasonTooLong
 	ReasonPoison    = corebot.ReasonPoison
-	ReasonDamaged   = "damaged"  // its stored body cannot be read
+	ReasonDamaged   = corebot.ReasonDamaged
 	ReasonShutdown  = "shutdown" // interrupted; not counted
 )
 

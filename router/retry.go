@@ -67,6 +67,9 @@ func (r *Router) weigh(ctx context.Context, m corebot.Message, c corebot.Command
 		w.instead = notGivenUp(life.MessageID, life.End)
 	default:
 		w.letter, w.instead = life.ID, notGivenUp(life.MessageID, "") // for when somebody is faster
+		if life.Reason == corebot.ReasonDamaged {
+			w.instead = fmt.Sprintf("What is stored of message %s cannot be read any more: please send it again.", life.MessageID)
+		}
 	}
 	return w, nil
 }

@@ -12,10 +12,10 @@ const begunLane = `(l.leased = 1 OR l.attempts > 0 OR l.lost > 0 OR l.waiting NO
 
 var (
 	selectBusy = &query{`SELECT q.life_id, q.seq, m.sender, m.kind, ` + begunLane + `, l.stop_seq FROM lanes l
-		JOIN message_queue q ON q.lane_id = l.id JOIN message_life m ON m.id = q.life_id WHERE l.id = ? ORDER BY q.seq LIMIT 1`}
-	selectTail = &query{`SELECT q.life_id, q.merge_into, m.sender, m.kind FROM message_queue q JOIN message_life m ON m.id = q.life_id
-		WHERE q.lane_id = ? ORDER BY q.seq DESC LIMIT 1`}
-	stillWaits  = &query{`SELECT 1 FROM message_queue WHERE life_id = ?`}
+		JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id WHERE l.id = ? ORDER BY q.seq LIMIT 1`}
+	selectTail = &query{`SELECT q.life_id, q.merge_into, m.sender, m.kind FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past
+		JOIN message_life m ON m.id = q.life_id WHERE l.id = ? ORDER BY q.seq DESC LIMIT 1`}
+	stillWaits  = &query{`SELECT 1 FROM message_queue q JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past WHERE q.life_id = ?`}
 	selectGroup = &query{`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) FROM message_queue WHERE merge_into = ? AND merge_into <> 0`}
 	selectQuiet = &query{`SELECT quiet_from FROM lanes WHERE id = ?`}
 

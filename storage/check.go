@@ -76,9 +76,9 @@ var checks = []*query{
 	{`PRAGMA integrity_check(20)`},
 	{`SELECT "table" || ' row ' || rowid || ' refers to a missing row of ' || parent FROM pragma_foreign_key_check LIMIT 20`},
 	{`SELECT 'lane ' || l.id || ' says it has ' || l.depth || ' messages and has ' || COUNT(q.life_id)
-	  FROM lanes l LEFT JOIN message_queue q ON q.lane_id = l.id GROUP BY l.id HAVING COUNT(q.life_id) <> l.depth LIMIT 20`},
+	  FROM lanes l LEFT JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past GROUP BY l.id HAVING COUNT(q.life_id) <> l.depth LIMIT 20`},
 	{`SELECT 'lane ' || l.id || ' says it has ' || l.bytes || ' bytes and has ' || COALESCE(SUM(LENGTH(q.body)), 0)
-	  FROM lanes l LEFT JOIN message_queue q ON q.lane_id = l.id GROUP BY l.id HAVING COALESCE(SUM(LENGTH(q.body)), 0) <> l.bytes LIMIT 20`},
+	  FROM lanes l LEFT JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past GROUP BY l.id HAVING COALESCE(SUM(LENGTH(q.body)), 0) <> l.bytes LIMIT 20`},
 	{`SELECT 'lane ' || id || ' has messages and is never due' FROM lanes WHERE depth > 0 AND wake_at IS NULL LIMIT 20`},
 	{`SELECT 'lane ' || id || ' is empty and due' FROM lanes WHERE depth = 0 AND (wake_at IS NOT NULL OR leased = 1) LIMIT 20`},
 	{`SELECT 'message ' || m.id || ' has not ended and is not in the queue' FROM message_life m
@@ -97,7 +97,7 @@ var checks = []*query{
 	  LEFT JOIN (SELECT lane_id, SUM(run) AS places FROM message_life GROUP BY lane_id) m ON m.lane_id = l.id
 	  WHERE l.direction <> 3 AND l.next_seq - 1 <> l.swept + COALESCE(m.places, 0) LIMIT 20`},
 	{`SELECT 'message ' || m.id || ' has ended and is still in the queue' FROM message_queue q
-	  JOIN message_life m ON m.id = q.life_id WHERE m."end" <> '' LIMIT 20`},
+	  JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id WHERE m."end" <> '' LIMIT 20`},
 }
 
 // openReadOnly opens the file so that nothing, a checkpoint on close included, can change it.

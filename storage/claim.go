@@ -14,6 +14,7 @@ import (
 // claimed is a lane with its head, as the claim found it; what needs decoding is decoded by the caller.
 type claimed struct {
 	lane, epoch, lostAt, stopSeq, mergeSeq, wakeAt, freeAt, now int64
+	past                                                        int64 // places up to here hold nothing but what was given up
 	leased, interrupted                                         bool
 	attempts, lost, run, limited                                int
 	limitedAt                                                   time.Time
@@ -30,16 +31,16 @@ type claimed struct {
 
 var (
 	// The lanes of a pool that are due, oldest first: one probe of lanes_wake however deep the backlog. Leased and backing-off
-	// lanes sort after now in the same index; empty ones are not in it. The planner looks at the value of a bare LIMIT ? and
-	// prepares the statement anew whenever it changes; at an expression it does not look.
-	readyLanes = &query{`SELECT l.id, l.epoch, l.leased, l.attempts, l.lost, l.lost_at, l.stop_seq, l.interrupted, l.merge_seq, l.free_at, l.waiting,
-		  l.agent, l.channel, l.account, l.chat, l.thread,
-		  q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run, m.published_at, m.attempt_log
-		FROM lanes l
-		JOIN message_queue q ON q.lane_id = l.id AND q.seq = (SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id)
-		JOIN message_life m ON m.id = q.life_id
-		WHERE l.pool = ? AND l.wake_at <= ? ORDER BY l.wake_at LIMIT ? + 0`}
-	nextWake  = &query{`SELECT MIN(wake_at) FROM lanes WHERE pool = ? AND wake_at IS NOT NULL`}
+	// lanes sort after now in the same index; empty ones are not in it. It reads nothing but lanes: a message that cannot be read is the
+	// trouble of its own lane. The planner looks at the value of a bare LIMIT ? and prepares the statement anew whenever it changes; at
+	// an expression it does not look.
+	readyLanes = &query{`SELECT id, epoch, leased, attempts, lost, lost_at, stop_seq, interrupted, merge_seq, free_at, waiting, past,
+		  agent, channel, account, chat, thread
+		FROM lanes WHERE pool = ? AND wake_at <= ? ORDER BY wake_at LIMIT ? + 0`}
+	// The first message of a lane behind those that were given up where they lie. A head without a life is no reason to take the next.
+	laneHead = &query{`SELECT q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run, m.published_at, m.attempt_log
+		FROM message_queue q LEFT JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`}
+	nextWake  = &query{`SELECT MIN(wake_at) FROM lanes WHERE pool = ? AND wake_at > ?`}
 	leaseLane = &query{`UPDATE lanes SET epoch = epoch + 1, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, free_at = ?, waiting = '' WHERE id = ?`}
 	// How often the head met a rate limit; few have.
 	selectLimited = &query{`SELECT limited, limited_at FROM lanes WHERE id = ?`}
@@ -51,16 +52,33 @@ func readyLanesTx(t *tx, pool corebot.Pool, n int) ([]claimed, error) {
 	err := t.each(readyLanes, func(s scanner) error {
 		out = append(out, claimed{})
 		c := &out[len(out)-1]
-		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostAt, &c.stopSeq, &c.interrupted, &c.mergeSeq, &c.freeAt, &c.waiting,
-			&c.key.Agent, &c.key.Channel, &c.key.Account, &c.key.Chat, &c.key.Thread,
-			&c.life, &c.seq, &c.body, &c.id, &c.kind, &c.checksum, &c.run, &c.publishedAt, &c.attemptLog)
+		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostAt, &c.stopSeq, &c.interrupted, &c.mergeSeq, &c.freeAt, &c.waiting, &c.past,
+			&c.key.Agent, &c.key.Channel, &c.key.Account, &c.key.Chat, &c.key.Thread)
 	}, string(pool), t.now, n)
 	return out, err
 }
 
+// loadTx reads the head of a lane and what an earlier claim of it has left.
+func loadTx(t *tx, c *claimed) error {
+	found, err := t.one(laneHead, []any{
+		&c.life, &c.seq, &c.body, &c.id, &c.kind, &c.checksum, &c.run, &c.publishedAt, &c.attemptLog,
+	}, c.lane, c.past)
+	if err == nil && !found {
+		err = errNoHead
+	}
+	if err != nil {
+		return err
+	}
+	return lookTx(t, c)
+}
+
+// errNoHead says that a lane has messages by its own count, and none is there.
+var errNoHead = errors.New("the message is missing")
+
+// nextWakeTx is when the next lane of a pool falls due that is not due now.
 func nextWakeTx(t *tx, pool corebot.Pool) (int64, error) {
 	next := int64(0)
-	if _, err := t.one(nextWake, []any{&next}, string(pool)); err != nil {
+	if _, err := t.one(nextWake, []any{&next}, string(pool), t.now); err != nil {
 		return 0, err
 	}
 	if next == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	selectHead = &query{`SELECT life_id, seq FROM message_queue WHERE lane_id = ? ORDER BY seq LIMIT 1`}
+	selectHead = &query{`SELECT q.life_id, q.seq FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past WHERE l.id = ? ORDER BY q.seq LIMIT 1`}
 	stopLane   = &query{`UPDATE lanes SET stop_seq = ?, interrupted = ?, wake_at = CASE WHEN leased = 1 THEN wake_at ELSE MIN(wake_at, ?) END WHERE id = ?`}
 	endNow     = &query{`UPDATE message_life SET "end" = ?, claimed_at = ?, ended_at = ? WHERE id = ?`}
 	paceLane   = &query{`UPDATE lanes SET free_at = ? WHERE id = ?`}
@@ -165,7 +165,7 @@ func headTx(t *tx, k corebot.Key, headLife int64) (laneID, seq int64, err error)
 }
 
 var headOf = &query{`SELECT m.id, m.sender FROM lanes l
-	JOIN message_queue q ON q.lane_id = l.id JOIN message_life m ON m.id = q.life_id
+	JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
 	WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY q.seq LIMIT 1`}
 
 // Head is the message that a chat works on or waits for: its life and its sender. Of an empty lane it is the oldest message that is parked. A

@@ -63,6 +63,7 @@ type DB struct {
 	failing    failure     // the last transaction of the writer failed
 	diskLow    atomic.Bool // the disk is under its floor: nothing more comes in; see [Space]
 	roles      roles
+	aside      *aside        // lanes whose heads cannot be read
 	said       chan struct{} // the history has grown; it has room for one
 	between    chan func()   // what the writer runs between two transactions
 	stopped    chan struct{} // closed when the writer takes nothing more
@@ -77,7 +78,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func()), stopped: make(chan struct{}), drained: make(chan struct{})}
+	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, aside: newAside(), ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func()), stopped: make(chan struct{}), drained: make(chan struct{})}
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
@@ -103,8 +104,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 		return nil, fmt.Errorf("void the leases of the last process: %w", classify(err))
 	}
 	if !o.KeepParked {
-		now := time.Now()
-		if _, err := db.conn.exec(dueNow, now, now); err != nil {
+		if err := db.parkedDue(time.Now()); err != nil {
 			return nil, fmt.Errorf("have the parked messages come back: %w", classify(err))
 		}
 	}
@@ -132,7 +132,7 @@ func OpenReader(ctx context.Context, dir string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{path: path, reader: r, stopped: make(chan struct{})}
+	db := &DB{path: path, reader: r, aside: newAside(), stopped: make(chan struct{})}
 	close(db.stopped)
 	return db, nil
 }
@@ -186,7 +186,7 @@ var (
 	touchStore   = &query{`UPDATE store SET batch = batch WHERE id = 1`}
 	selectStore  = &query{`SELECT batch, last_life FROM store WHERE id = 1`}
 	selectTotals = &query{`SELECT direction, SUM(depth), SUM(bytes) FROM lanes GROUP BY direction`}
-	voidLeases   = &query{`UPDATE lanes SET epoch = epoch + 1, wake_at = ? WHERE leased = 1 OR waiting = '` + corebot.NotNow + `'
+	voidLeases   = &query{`UPDATE lanes SET epoch = epoch + 1, wake_at = ? WHERE leased = 1 OR waiting IN ('` + corebot.NotNow + `', '` + corebot.Unreadable + `')
 		OR waiting = '' AND wake_at > ?`}
 	capWaits = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?), free_at = MIN(free_at, ?), quiet_at = MIN(quiet_at, ?)
 		WHERE wake_at > ? OR free_at > ? OR quiet_at > ?`}

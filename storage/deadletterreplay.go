@@ -65,6 +65,7 @@ func (l *DeadLetters) replayChunkTx(t *tx, ids []int64, began time.Time, fresh b
 		case noRoom(err):
 			r.Left++
 			r.Why = cmp.Or(r.Why, err)
+		case errors.Is(err, errUnreadable): // it was given up where it lies
 		default:
 			return r, err
 		}
@@ -96,6 +97,9 @@ func (l *DeadLetters) replayTx(t *tx, id int64, fresh bool) error {
 }
 
 func (l *DeadLetters) reviveTx(t *tx, d letter, fresh bool) error {
+	if d.body == nil {
+		return fmt.Errorf("dead letter %d: %w", d.id, errUnreadable)
+	}
 	lane, err := findLaneTx(t, d.direction, d.key)
 	if err != nil {
 		return err

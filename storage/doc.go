@@ -13,6 +13,7 @@
 //   - Nothing in the place of a database that is gone. A directory remembers which database it has; a file that is missing, empty or another's is
 //     refused, and left as it is.
 //   - Waiting claims are parked in the writer, which serves them in the very commit that made a lane ready.
+//   - A lane whose head cannot be read is set aside. It fails no operation and holds up no other lane.
 //
 // The repositories, one per aggregate, share one [DB]: [Queue], [Ledger], [Lives], [DeadLetters] and [Lot] for messages and turns, [Chats],
 // [Grants] and [History] for who talks where, [Mailbox] for what programs fetch, [Audit], [Approvals], [Books] and [MCPTools].

@@ -16,11 +16,16 @@ type sqliteError interface {
 }
 
 func ofSQLite(err error) bool {
+	_, ok := asSQLite(err)
+	return ok
+}
+
+func asSQLite(err error) (e sqliteError, ok bool) {
 	if err == nil {
-		return false
+		return nil, false
 	}
-	var e sqliteError
-	return errors.As(err, &e)
+	ok = errors.As(err, &e)
+	return e, ok
 }
 
 // classify turns what SQLite says into the errors that callers decide on. It knows codes, not texts.

@@ -18,16 +18,19 @@ func NewLives(db *DB) *Lives { return &Lives{db} }
 
 const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id, m.kind, m.checksum, m.sender, m.run,
 	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.cost, m.unpriced, m.model, m.estimated, m.published_at, m.claimed_at, m.ended_at,
-	COALESCE(m.body, q.body, p.body), COALESCE(q.seq, 0), COALESCE((SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id), 0),
+	COALESCE(q.seq, 0), COALESCE((SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id AND h.seq > l.past), 0),
 	l.leased, l.claimed_at, l.wake_at, l.waiting, l.attempts, COALESCE(m.cause_id, 0), COALESCE(c.message_id, ''),
 	COALESCE(m.merged_id, 0), COALESCE(g.message_id, ''), COALESCE(p.reason, ''), COALESCE(p.due_at, 0)
-	FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id
+	FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id AND q.seq > l.past
 	LEFT JOIN message_parked p ON p.life_id = m.id LEFT JOIN message_life c ON c.id = m.cause_id LEFT JOIN message_life g ON g.id = m.merged_id `
 
 var (
 	livesByMessageID = &query{lifeColumns + `WHERE m.message_id = ? ORDER BY m.id LIMIT 20`}
 	lifeByRow        = &query{lifeColumns + `WHERE m.id = ?`}
 	livesByCause     = &query{lifeColumns + `WHERE m.cause_id = ? ORDER BY m.id LIMIT 100`}
+	// Read by itself: a body that cannot be read hides nothing else of its message.
+	bodyOfLife = &query{`SELECT COALESCE(m.body, q.body, p.body) FROM message_life m JOIN lanes l ON l.id = m.lane_id
+		LEFT JOIN message_queue q ON q.life_id = m.id AND q.seq > l.past LEFT JOIN message_parked p ON p.life_id = m.id WHERE m.id = ?`}
 )
 
 // Find gives every message with that id (several chats may have used it), each with its steps and what it caused.
@@ -73,12 +76,44 @@ func (l *Lives) load(ctx context.Context, q *query, args ...any) ([]corebot.Life
 
 func (l *Lives) scan(ctx context.Context, q *query, args ...any) ([]corebot.Life, error) {
 	var out []corebot.Life
+	var sums [][]byte
 	err := l.db.reader.each(ctx, q, func(s scanner) error {
-		life, err := scanLife(s)
-		out = append(out, life)
+		life, sum, err := scanLife(s)
+		out, sums = append(out, life), append(sums, sum)
 		return err
 	}, args...)
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if err := l.content(ctx, &out[i], sums[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// content reads what a message that waits or is dead says; in the place of what cannot be read is why.
+func (l *Lives) content(ctx context.Context, life *corebot.Life, sum []byte) error {
+	if life.End != "" && life.End != corebot.EndDead {
+		return nil
+	}
+	var body []byte
+	_, err := l.db.reader.one(ctx, bodyOfLife, []any{&body}, life.ID)
+	if ofSQLite(err) && ofTheFile(err) {
+		life.LastError = classify(err).Error()
+		return nil
+	}
+	if err != nil || body == nil {
+		return err
+	}
+	m, err := unpack(body, life.Direction, life.Key, life.Kind, sum)
+	if err != nil {
+		life.LastError = err.Error()
+		return nil
+	}
+	life.Message = &m
+	return nil
 }
 
 // laneState is what the lane knows of a message that has not ended.
@@ -93,21 +128,21 @@ type laneState struct {
 	dueAt     time.Time
 }
 
-func scanLife(s scanner) (corebot.Life, error) {
+func scanLife(s scanner) (_ corebot.Life, checksum []byte, err error) {
 	var life corebot.Life
 	var lane laneState
 	var direction int
 	var kind, end, log string
-	var sum, body []byte
+	var sum []byte
 	var cause, merged corebot.Origin
 	k := &life.Key
-	err := s.Scan(&life.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &life.MessageID, &kind, &sum, &life.Sender.ID, &life.Run,
+	err = s.Scan(&life.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &life.MessageID, &kind, &sum, &life.Sender.ID, &life.Run,
 		&end, &life.Reason, &life.LastError, &life.Attempts, &log, &life.Usage.InputTokens, &life.Usage.OutputTokens, (*int64)(&life.Cost), &life.UnpricedTokens, &life.Model, &life.Estimated,
 		moment{&life.PublishedAt}, moment{&life.ClaimedAt}, moment{&life.EndedAt},
-		&body, &lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.attempts,
+		&lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.attempts,
 		&cause.Life, &cause.MessageID, &merged.Life, &merged.MessageID, &lane.parked, moment{&lane.dueAt})
 	if err != nil {
-		return life, err
+		return life, nil, err
 	}
 	life.Direction, life.Kind, life.End = corebot.Direction(direction), corebot.Kind(kind), corebot.End(end)
 	life.Sender.Channel, life.Sender.Account = k.Channel, k.Account
@@ -120,15 +155,8 @@ func scanLife(s scanner) (corebot.Life, error) {
 	if log != "" {
 		_ = json.Unmarshal([]byte(log), &life.AttemptLog) // for people; see appendAttempt
 	}
-	if body != nil {
-		if m, err := unpack(body, life.Direction, *k, life.Kind, sum); err == nil {
-			life.Message = &m
-		} else {
-			life.LastError = err.Error()
-		}
-	}
 	lane.describe(&life)
-	return life, nil
+	return life, sum, nil
 }
 
 // describe says what a message does now.

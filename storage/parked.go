@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -17,11 +18,13 @@ var (
 	insertParked = &query{`INSERT INTO message_parked (life_id, lane_id, reason, parked_at, due_at, body) VALUES (?, ?, ?, ?, ?, ?)`}
 	deleteParked = &query{`DELETE FROM message_parked WHERE life_id = ?`}
 	countParked  = &query{`SELECT COUNT(*) FROM message_parked WHERE lane_id = ?`}
-	duePark      = &query{`SELECT p.life_id, p.body, l.direction, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p JOIN lanes l ON l.id = p.lane_id
+	duePark      = &query{`SELECT p.life_id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p JOIN lanes l ON l.id = p.lane_id
 		WHERE p.due_at <= ? ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
-	nextDue     = &query{`SELECT MIN(due_at) FROM message_parked`}
+	parkedBody  = &query{`SELECT body FROM message_parked WHERE life_id = ?`}
+	nextDue     = &query{`SELECT MIN(due_at) FROM message_parked WHERE due_at > ?`}
 	parkedTotal = &query{`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), COALESCE(MIN(due_at), 0) FROM message_parked`}
 	dueNow      = &query{`UPDATE message_parked SET due_at = ? WHERE due_at > ?`}
+	dueLater    = &query{`SELECT life_id FROM message_parked WHERE due_at > ?`}
 	// A life has one place for each of its runs. The one that it gave up counts as swept; see [Retention].
 	giveUpPlace = &query{`UPDATE lanes SET swept = swept + 1 WHERE id = ?`}
 )
@@ -56,8 +59,32 @@ func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	return err
 }
 
+// parkedDue has the parked messages come back now. If one of them is damaged, each is changed by itself: that one comes back at its time, if it can.
+func (db *DB) parkedDue(now time.Time) error {
+	_, err := db.conn.exec(dueNow, now, now)
+	if err == nil || !ofSQLite(err) || !ofTheFile(err) {
+		return err
+	}
+	var lives []int64
+	err = db.conn.each(dueLater, func(s scanner) error {
+		var life int64
+		err := s.Scan(&life)
+		lives = append(lives, life)
+		return err
+	}, now)
+	for _, life := range lives {
+		if _, err := db.conn.exec(releaseParked, now, life, now); err != nil {
+			db.log.Error().Err(classify(err)).Int64("life", life).Msg("a parked message cannot be read: it does not come back early")
+		}
+	}
+	return err
+}
+
 // returnChunk bounds how many messages come back in one transaction.
 const returnChunk = 32
+
+// parkedPool is what parked messages that cannot be read are kept apart as. It is nobody's pool.
+const parkedPool corebot.Pool = ""
 
 // returning is a parked message on its way back.
 type returning struct {
@@ -67,34 +94,60 @@ type returning struct {
 	key       corebot.Key
 }
 
-// returnParkedTx puts parked messages that are due back into their lanes, and notes when the next one is.
-func returnParkedTx(t *tx) error {
-	if t.backAt > t.now.UnixMilli() {
+// returnParkedTx puts parked messages that are due back into their lanes, and notes when the next one is. One that cannot be read stays, and is
+// tried again like the head of a lane that is set aside. An error is [*unserved].
+func (p *parking) returnParkedTx(t *tx, probe bool) error {
+	if t.backAt > t.now.UnixMilli() || p.shut[parkedPool].After(t.now) {
 		return nil
 	}
-	var due []returning
-	err := t.each(duePark, func(s scanner) error {
+	limit := returnChunk + p.aside.remembered(parkedPool)
+	due, err := dueParkedTx(t, limit)
+	if err != nil {
+		return &unserved{pool: parkedPool, err: err}
+	}
+	left := 0
+	for _, r := range due {
+		switch p.aside.stands(-r.life, t.now) {
+		case asideNow:
+			continue
+		case asideDue:
+			if left++; !probe {
+				continue
+			}
+			t.readmitted = append(t.readmitted, -r.life)
+		}
+		if err := returnTx(t, r); err != nil {
+			return &unserved{pool: parkedPool, lane: &claimed{lane: -r.life, key: r.key}, row: false, err: err}
+		}
+	}
+	if len(due) == limit || left > 0 {
+		return nil // the rest of them at once
+	}
+	if err := nextDueTx(t); err != nil {
+		return &unserved{pool: parkedPool, err: err}
+	}
+	t.backAt = min(t.backAt, p.aside.next(parkedPool))
+	return nil
+}
+
+func dueParkedTx(t *tx, limit int) (due []returning, err error) {
+	err = t.each(duePark, func(s scanner) error {
 		var r returning
 		var direction int
 		k := &r.key
-		err := s.Scan(&r.life, &r.body, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread)
+		err := s.Scan(&r.life, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread)
 		r.direction = corebot.Direction(direction)
 		due = append(due, r)
 		return err
-	}, t.now, returnChunk)
-	if err != nil {
-		return err
-	}
-	for _, r := range due {
-		if err := returnTx(t, r); err != nil {
-			return err
-		}
-	}
-	return nextDueTx(t)
+	}, t.now, limit)
+	return due, err
 }
 
 // returnTx puts one message back at the tail of its lane, as what it is: a prompt that waits its turn.
 func returnTx(t *tx, r returning) error {
+	if _, err := t.one(parkedBody, []any{&r.body}, r.life); err != nil {
+		return err
+	}
 	l, err := findLaneTx(t, r.direction, r.key)
 	if err != nil {
 		return err
@@ -116,11 +169,11 @@ func unparkTx(t *tx, life int64, d corebot.Direction, size int) error {
 	return err
 }
 
-// nextDueTx notes when the next parked message is due.
+// nextDueTx notes when the next parked message falls due that is not due now.
 func nextDueTx(t *tx) error {
 	t.backAt = math.MaxInt64
 	next := int64(0)
-	if _, err := t.one(nextDue, []any{&next}); err != nil {
+	if _, err := t.one(nextDue, []any{&next}, t.now); err != nil {
 		return err
 	}
 	if next != 0 {

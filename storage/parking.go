@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 // claim asks for up to max lanes of a pool.
 type claim struct {
+	ctx   context.Context //nolint:containedctx // of the caller, who cannot say that it has gone while the claim is being served
 	pool  corebot.Pool
 	max   int
 	terms corebot.Terms
@@ -20,11 +23,13 @@ type claim struct {
 // lane ready lowers it in the same transaction, so that nobody can forget to wake a claim.
 type parking struct {
 	waiting map[corebot.Pool][]*op
-	wakes   map[corebot.Pool]int64 // unix milliseconds; absent means not known, so due
+	wakes   map[corebot.Pool]int64     // unix milliseconds; absent means not known, so due
+	shut    map[corebot.Pool]time.Time // pools whose lanes could not be chosen, until they are looked at again
+	aside   *aside
 }
 
-func newParking() parking {
-	return parking{waiting: map[corebot.Pool][]*op{}, wakes: map[corebot.Pool]int64{}}
+func newParking(a *aside) parking {
+	return parking{waiting: map[corebot.Pool][]*op{}, wakes: map[corebot.Pool]int64{}, shut: map[corebot.Pool]time.Time{}, aside: a}
 }
 
 // add parks a claim, and drops those whose callers have gone: in an idle pool nobody else does.
@@ -32,6 +37,19 @@ func (p *parking) add(o *op) {
 	pool := o.claim.pool
 	waiting := slices.DeleteFunc(p.waiting[pool], func(o *op) bool { return o.state.Load() == opCancelled })
 	p.waiting[pool] = append(waiting, o)
+}
+
+// giveBack puts claims that were served in a transaction which did not happen back to the front of their lines.
+func (p *parking) giveBack(served []*op) {
+	for _, o := range slices.Backward(served) {
+		o.claim.got = nil
+		o.state.Store(opWaiting)
+		if o.claim.ctx.Err() != nil && o.take() { // its caller went when the claim was taken, and waits for the answer now
+			o.done <- context.Cause(o.claim.ctx)
+			continue
+		}
+		p.waiting[o.claim.pool] = slices.Insert(p.waiting[o.claim.pool], 0, o)
+	}
 }
 
 // forget drops what was learnt in a transaction that did not happen: every pool may have a ready lane.
@@ -45,7 +63,7 @@ func (p *parking) nextWake(now time.Time) time.Duration {
 	next := int64(math.MaxInt64)
 	for pool, ops := range p.waiting {
 		if len(ops) > 0 {
-			next = min(next, p.wakes[pool])
+			next = min(next, max(p.wakes[pool], p.shut[pool].UnixMilli()))
 		}
 	}
 	if next == math.MaxInt64 {
@@ -54,43 +72,85 @@ func (p *parking) nextWake(now time.Time) time.Duration {
 	return time.UnixMilli(next).Sub(now)
 }
 
+// unserved says that the waiting claims of a pool could not be served, and which lane is at fault; without a lane it is the pool.
+type unserved struct {
+	pool corebot.Pool
+	lane *claimed
+	row  bool // the lane's row cannot be written; its head is known to be unreadable
+	err  error
+}
+
+func (u *unserved) Error() string { return fmt.Sprintf("serve pool %s: %v", u.pool, u.err) }
+func (u *unserved) Unwrap() error { return u.err }
+
 // serve gives ready lanes to the claims that wait, first come first served, and returns the claims that got some. They are
-// answered after the commit.
-func (p *parking) serve(t *tx) ([]*op, error) {
-	var served []*op
+// answered after the commit. Unless probe is set, lanes that were set aside are left alone: to read their heads may cost the transaction.
+// An error is [*unserved].
+func (p *parking) serve(t *tx, probe bool) (served []*op, err error) {
 	for pool, ops := range p.waiting {
-		if len(ops) == 0 || p.wakes[pool] > t.now.UnixMilli() {
+		if now := t.now.UnixMilli(); len(ops) == 0 || p.wakes[pool] > now || p.shut[pool].After(t.now) {
 			continue
 		}
-		want := 0
-		for _, o := range ops {
-			want += o.claim.max
-		}
-		ready, err := readyLanesTx(t, pool, want)
-		if err != nil {
+		if err := p.servePool(t, pool, probe, &served); err != nil {
 			return served, err
-		}
-		exhausted := len(ready) < want
-		if ready, err = quarantineTx(t, pool, ready, ops[0].claim.terms.Quarantine); err != nil {
-			return served, err
-		}
-		n, err := p.hand(t, pool, ready, &served)
-		if err != nil {
-			return served, err
-		}
-		if exhausted && n == len(ready) {
-			next, err := nextWakeTx(t, pool)
-			if err != nil {
-				return served, err
-			}
-			// A lane that is due and was not found has lost its message, as `db check` would say: it must not keep us busy.
-			if next <= t.now.UnixMilli() {
-				next = t.now.Add(failurePause).UnixMilli()
-			}
-			p.wakes[pool] = next
 		}
 	}
 	return served, nil
+}
+
+func (p *parking) servePool(t *tx, pool corebot.Pool, probe bool, served *[]*op) error {
+	want := 0
+	for _, o := range p.waiting[pool] {
+		want += o.claim.max
+	}
+	limit := want + p.aside.remembered(pool) // these are still due by their rows
+	due, err := readyLanesTx(t, pool, limit)
+	if err != nil {
+		return &unserved{pool: pool, err: err}
+	}
+	ready, left, err := p.load(t, pool, due, want, probe)
+	if err != nil {
+		return err
+	}
+	whole := len(due) < limit && left == 0
+	if ready, err = quarantineTx(t, pool, ready, p.waiting[pool][0].claim.terms.Quarantine); err != nil {
+		return err
+	}
+	n, err := p.hand(t, pool, ready, served)
+	if err != nil || !whole || n < len(ready) {
+		return err
+	}
+	next, err := nextWakeTx(t, pool)
+	if err != nil {
+		return &unserved{pool: pool, err: err}
+	}
+	p.wakes[pool] = min(next, p.aside.next(pool))
+	return nil
+}
+
+// load reads the heads of up to want lanes, each by itself. left is how many lanes are to be looked at again soon.
+func (p *parking) load(t *tx, pool corebot.Pool, due []claimed, want int, probe bool) (ready []claimed, left int, err error) {
+	ready = due[:0]
+	for i := range due {
+		c := &due[i]
+		if len(ready) == want {
+			return ready, len(due) - i, nil
+		}
+		switch p.aside.stands(c.lane, t.now) {
+		case asideNow:
+			continue
+		case asideDue:
+			if !probe {
+				left++
+				continue
+			}
+		}
+		if err := loadTx(t, c); err != nil {
+			return nil, 0, &unserved{pool: pool, lane: c, err: err}
+		}
+		ready = append(ready, *c)
+	}
+	return ready, left, nil
 }
 
 // hand leases ready lanes to the waiting claims of a pool and says how many it leased.
@@ -107,8 +167,12 @@ func (p *parking) hand(t *tx, pool corebot.Pool, ready []claimed, served *[]*op)
 		n := min(o.claim.max, len(ready)-leased)
 		o.claim.got = ready[leased : leased+n : leased+n]
 		for i := range o.claim.got {
-			if err := leaseTx(t, &o.claim.got[i], o.claim.terms); err != nil {
-				return leased, err
+			c := &o.claim.got[i]
+			if err := leaseTx(t, c, o.claim.terms); err != nil {
+				return leased, &unserved{pool: pool, lane: c, err: err}
+			}
+			if p.aside.stands(c.lane, t.now) != asideNot {
+				t.readmitted = append(t.readmitted, c.lane)
 			}
 		}
 		leased += n

@@ -15,15 +15,12 @@ var (
 // asideFor is how long a suspect waits before it is looked at again.
 const asideFor = time.Second
 
-// quarantineTx looks at the ready lanes of a pool and leaves one suspect among them, or none while another is at work. The others are
+// quarantineTx looks at the loaded lanes of a pool and leaves one suspect among them, or none while another is at work. The others are
 // put aside, with their loss counted: they are claimed one after the other. See [corebot.Terms].
 func quarantineTx(t *tx, pool corebot.Pool, ready []claimed, limit int) ([]claimed, error) {
 	left, known, busy := ready[:0], false, false
 	for i := range ready {
 		c := &ready[i]
-		if err := lookTx(t, c); err != nil {
-			return nil, err
-		}
 		if limit <= 0 || c.lost != limit { // one more loss, and it is poison: the router gives it up without running it
 			left = append(left, *c)
 			continue
@@ -42,7 +39,7 @@ func quarantineTx(t *tx, pool corebot.Pool, ready []claimed, limit int) ([]claim
 			continue
 		}
 		if err := putAsideTx(t, c); err != nil {
-			return nil, err
+			return nil, &unserved{pool: pool, lane: c, err: err}
 		}
 	}
 	return left, nil

@@ -36,7 +36,7 @@ func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int, terms cor
 	if max < 1 {
 		return nil, fmt.Errorf("%w: a claim for %d lanes", corebot.ErrInvalid, max)
 	}
-	c := &claim{pool: pool, max: max, terms: terms}
+	c := &claim{ctx: ctx, pool: pool, max: max, terms: terms}
 	if err := q.db.submit(ctx, &op{name: "claim", claim: c, done: make(chan error, 1)}); err != nil {
 		return nil, err
 	}

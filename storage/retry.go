@@ -10,15 +10,15 @@ import (
 
 var (
 	// Without an id the asker means the newest of his own; the partial index of the dead has them in order.
-	newestDead = &query{`SELECT m.id, m.message_id, m.sender, m."end" FROM message_life m JOIN lanes l ON l.id = m.lane_id
+	newestDead = &query{`SELECT m.id, m.message_id, m.sender, m."end", m.reason FROM message_life m JOIN lanes l ON l.id = m.lane_id
 		WHERE m."end" = 'dead' AND m.sender = ? AND l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
 		ORDER BY m.ended_at DESC LIMIT 1`}
-	lifeInChat = &query{`SELECT m.id, m.message_id, m.sender, m."end" FROM message_life m JOIN lanes l ON l.id = m.lane_id
+	lifeInChat = &query{`SELECT m.id, m.message_id, m.sender, m."end", m.reason FROM message_life m JOIN lanes l ON l.id = m.lane_id
 		WHERE m.message_id = ? AND l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?`}
 )
 
 // Meant finds the message of a chat that a /retry is about: the one with the id, whatever became of it, or, without an id, the
-// newest dead letter of the asker. Only its life, id, sender and end are filled in. None is [corebot.ErrNotFound].
+// newest dead letter of the asker. Only its life, id, sender, end and reason are filled in. None is [corebot.ErrNotFound].
 func (l *DeadLetters) Meant(ctx context.Context, k corebot.Key, messageID string, asker corebot.Principal) (corebot.Life, error) {
 	q, what := lifeInChat, messageID
 	if messageID == "" {
@@ -26,7 +26,7 @@ func (l *DeadLetters) Meant(ctx context.Context, k corebot.Key, messageID string
 	}
 	life := corebot.Life{Key: k, Sender: corebot.Principal{Channel: k.Channel, Account: k.Account}}
 	var end string
-	found, err := l.db.reader.one(ctx, q, []any{&life.ID, &life.MessageID, &life.Sender.ID, &end},
+	found, err := l.db.reader.one(ctx, q, []any{&life.ID, &life.MessageID, &life.Sender.ID, &end, &life.Reason},
 		what, int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	if err == nil && !found {
 		err = fmt.Errorf("message %q of this chat: %w", messageID, corebot.ErrNotFound)
@@ -75,7 +75,7 @@ func (l *DeadLetters) replaysTx(t *tx, id int64) (bool, error) {
 		return false, err
 	}
 	lane, err := findLaneTx(t, d.direction, d.key)
-	return err == nil && l.roomTx(t, d, lane, d.body) == nil, err
+	return err == nil && d.body != nil && l.roomTx(t, d, lane, d.body) == nil, err
 }
 
 // retryTx replays a letter and says which verdict that is.
@@ -87,7 +87,7 @@ func (l *DeadLetters) retryTx(t *tx, id int64) (verdict int, err error) {
 		return 1, err
 	}
 	switch err := l.replayTx(t, id, false); {
-	case errors.Is(err, corebot.ErrNotFound):
+	case errors.Is(err, corebot.ErrNotFound), errors.Is(err, errUnreadable):
 		return 1, nil
 	case noRoom(err):
 		return 2, nil

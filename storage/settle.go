@@ -30,6 +30,8 @@ var (
 	selectLog   = &query{`SELECT attempt_log FROM message_life WHERE id = ?`}
 	deleteBody  = &query{`DELETE FROM message_queue WHERE life_id = ?`}
 	selectBody  = &query{`SELECT body FROM message_queue WHERE life_id = ?`}
+	selectSum   = &query{`SELECT checksum FROM message_life WHERE id = ?`}
+	leaveHead   = &query{`UPDATE lanes SET past = ? WHERE id = ?`}
 	fencedLease = &query{`SELECT 1 FROM lanes WHERE id = ? AND epoch = ? AND leased = 1`}
 )
 
@@ -52,12 +54,17 @@ func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		}
 		return endAwaitedTx(t, d, o)
 	case corebot.Dead:
-		var body []byte
-		if _, err := t.one(selectBody, []any{&body}, d.Life); err != nil {
+		body, whole, err := lastBodyTx(t, d)
+		if err != nil {
 			return err
 		}
 		o.End = corebot.EndDead
-		if err := endTx(t, d, o, u, body); err != nil {
+		if !whole {
+			err = leaveTx(t, d, o, u)
+		} else {
+			err = endTx(t, d, o, u, body)
+		}
+		if err != nil {
 			return err
 		}
 		death := corebot.Attempt{What: attemptDead, Class: o.Class, Plain: o.Plain, Error: cause(o.Reason, o.Error)}
@@ -91,10 +98,16 @@ func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 // popTx takes the head out of its lane. The lane's next message is due now, behind every lane that waits already: that
 // is the round robin over chats.
 func popTx(t *tx, d *corebot.Delivery) error {
-	if err := fenced(t.exec(popLane, d.Size, t.now, t.now, d.Lane, d.Epoch)); err != nil {
+	if err := passTx(t, d); err != nil {
 		return err
 	}
-	if _, err := t.exec(deleteBody, d.Life); err != nil {
+	_, err := t.exec(deleteBody, d.Life)
+	return err
+}
+
+// passTx has the lane go on without its head.
+func passTx(t *tx, d *corebot.Delivery) error {
+	if err := fenced(t.exec(popLane, d.Size, t.now, t.now, d.Lane, d.Epoch)); err != nil {
 		return err
 	}
 	t.total.depth[d.Message.Direction]--
@@ -103,11 +116,45 @@ func popTx(t *tx, d *corebot.Delivery) error {
 	return nil
 }
 
+// inPage is how many bytes of a body are surely in the row's own page. What a longer one has in other pages is found by what the row says.
+const inPage = 3000
+
+// lastBodyTx reads the body of a message that dies. It is not whole if it is not what was published and lies in more than its own page: then
+// the row may name pages that are another's.
+func lastBodyTx(t *tx, d *corebot.Delivery) (body []byte, whole bool, err error) {
+	if _, err := t.one(selectBody, []any{&body}, d.Life); err != nil {
+		return nil, false, err
+	}
+	if d.Damaged == nil || d.Size <= inPage {
+		return body, true, nil
+	}
+	var sum []byte
+	if _, err := t.one(selectSum, []any{&sum}, d.Life); err != nil {
+		return nil, false, err
+	}
+	return body, corebot.DecodeBody(body, sum, new(corebot.Message)) == nil, nil
+}
+
+// leaveTx ends the message and leaves its row where it is: see [DeadLetters.GiveUp].
+func leaveTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
+	if err := passTx(t, d); err != nil {
+		return err
+	}
+	if _, err := t.exec(leaveHead, d.Seq, d.Lane); err != nil {
+		return err
+	}
+	return endLifeTx(t, d, o, u, nil)
+}
+
 // endTx takes the message out of its lane and ends its life.
 func endTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used, body []byte) error {
 	if err := popTx(t, d); err != nil {
 		return err
 	}
+	return endLifeTx(t, d, o, u, body)
+}
+
+func endLifeTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used, body []byte) error {
 	if o.Error == "" && u == (used{}) && body == nil {
 		_, err := t.exec(endLife, string(o.End), o.Reason, d.ClaimedAt, t.now, d.Attempt, d.Life)
 		return err

@@ -67,7 +67,7 @@ func claimOneTx(t *tx) (*corebot.Delivery, error) {
 		return nil, fmt.Errorf("%d lanes are ready", len(ready))
 	}
 	c := &ready[0]
-	if err := lookTx(t, c); err != nil {
+	if err := loadTx(t, c); err != nil {
 		return nil, err
 	}
 	if err := leaseTx(t, c, corebot.Terms{Lease: time.Minute}); err != nil {

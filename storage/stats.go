@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -14,8 +15,10 @@ type Stats struct {
 	DeadFor          map[Death]int64 // the same dead letters, by reason too
 	OldestUnanswered time.Time       // publish time of the oldest inbound message without an end; zero if there is none
 	Chats            int64
-	Awaited          int64            // calls of tools that wait for an admin's word
-	Parked           map[string]int64 // messages that have left their lanes for a time, by reason
+	Awaited          int64             // calls of tools that wait for an admin's word
+	Parked           map[string]int64  // messages that have left their lanes for a time, by reason
+	Aside            []Aside           // lanes whose heads cannot be read, and parked messages that cannot (with their negative lives as lanes)
+	Unread           map[string]string // figures that cannot be read, and why
 }
 
 // Death is what dead letters have in common.
@@ -37,56 +40,117 @@ var (
 	deadStats = &query{`SELECT l.direction, m.reason, COUNT(*) FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m."end" = 'dead'
 		GROUP BY l.direction, m.reason`}
 	// The queue's rows come in the order of publishing: the first inbound one is the oldest.
-	oldestInbound = &query{`SELECT m.published_at FROM message_queue q JOIN lanes l ON l.id = q.lane_id JOIN message_life m ON m.id = q.life_id
+	oldestInbound = &query{`SELECT m.published_at FROM message_queue q JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
 		WHERE l.direction = 1 ORDER BY q.life_id LIMIT 1`}
 	parkedStats  = &query{`SELECT reason, COUNT(*) FROM message_parked GROUP BY reason`}
 	countAwaited = &query{`SELECT COUNT(*) FROM approvals WHERE state = 'awaiting' AND expires_at > ?`}
-	countChats   = &query{`SELECT COUNT(*) FROM chats`}
+	listAside    = &query{`SELECT id, pool, agent, channel, account, chat, thread, wake_at FROM lanes
+		WHERE wake_at IS NOT NULL AND waiting = '` + corebot.Unreadable + `' ORDER BY id LIMIT ? + 0`}
+	countChats = &query{`SELECT COUNT(*) FROM chats`}
 )
 
-// Stats reads the figures. It looks at every lane that has messages, and at no message but one.
+// Stats reads the figures. It looks at every lane that has messages, and at no message but one. A figure that a damaged page keeps from being read
+// is missing, and named in [Stats.Unread]; the others are there.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{Pools: map[corebot.Pool]PoolStats{}, DeadLetters: map[corebot.Direction]int64{}, DeadFor: map[Death]int64{}, Parked: map[string]int64{}}
-	r := q.db.reader
-	err := r.each(ctx, poolStats, func(row scanner) error {
+	s := Stats{
+		Pools: map[corebot.Pool]PoolStats{}, DeadLetters: map[corebot.Direction]int64{}, DeadFor: map[Death]int64{}, Parked: map[string]int64{},
+		Unread: map[string]string{},
+	}
+	for _, f := range q.figures(ctx, &s) {
+		switch err := f.read(); {
+		case err == nil:
+		case ofSQLite(err) && ofTheFile(err):
+			s.Unread[f.name] = classify(err).Error()
+		default:
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// The names of what [Queue.Stats] reads.
+const (
+	figureQueue   = "queue"
+	figureAside   = "setAside"
+	figureDead    = "deadLetters"
+	figureParked  = "parked"
+	figureOldest  = "oldestUnanswered"
+	figureAwaited = "approvalsWaiting"
+	figureChats   = "chats"
+	asideListed   = 100 // lanes that are set aside, in the list
+)
+
+// figure is one of the figures, read by itself.
+type figure struct {
+	name string
+	read func() error
+}
+
+func (q *Queue) figures(ctx context.Context, s *Stats) []figure {
+	one := func(q2 *query, dest any, args ...any) func() error {
+		return func() error {
+			_, err := q.db.reader.one(ctx, q2, []any{dest}, args...)
+			return err
+		}
+	}
+	each := func(q2 *query, fn func(scanner) error) func() error {
+		return func() error { return q.db.reader.each(ctx, q2, fn) }
+	}
+	return []figure{
+		{figureQueue, each(poolStats, s.scanPool)},
+		{figureAside, func() (err error) {
+			s.Aside, err = q.asideNow(ctx)
+			return err
+		}},
+		{figureDead, each(deadStats, s.scanDeath)},
+		{figureParked, each(parkedStats, func(row scanner) error {
+			var reason string
+			var n int64
+			err := row.Scan(&reason, &n)
+			s.Parked[reason] = n
+			return err
+		})},
+		{figureOldest, one(oldestInbound, moment{&s.OldestUnanswered})},
+		{figureAwaited, one(countAwaited, &s.Awaited, time.Now())},
+		{figureChats, one(countChats, &s.Chats)},
+	}
+}
+
+func (s *Stats) scanPool(row scanner) error {
+	var pool string
+	var p PoolStats
+	err := row.Scan(&pool, &p.Depth, &p.Lanes, &p.Leased, &p.Waiting)
+	s.Pools[corebot.Pool(pool)] = p
+	return err
+}
+
+func (s *Stats) scanDeath(row scanner) error {
+	var direction int
+	var death Death
+	var n int64
+	err := row.Scan(&direction, &death.Reason, &n)
+	death.Direction = corebot.Direction(direction)
+	s.DeadLetters[death.Direction] += n
+	s.DeadFor[death] = n
+	return err
+}
+
+// SetAside lists the lanes and parked messages that this process has found unreadable.
+func (db *DB) SetAside() []Aside { return db.aside.all() }
+
+// asideNow lists the lanes that are set aside: those whose rows say it, with what this process knows of them, and what only this process knows.
+func (q *Queue) asideNow(ctx context.Context) ([]Aside, error) {
+	known := q.db.aside.all()
+	err := q.db.reader.each(ctx, listAside, func(row scanner) error {
+		var l Aside
 		var pool string
-		var p PoolStats
-		err := row.Scan(&pool, &p.Depth, &p.Lanes, &p.Leased, &p.Waiting)
-		s.Pools[corebot.Pool(pool)] = p
+		k := &l.Key
+		err := row.Scan(&l.Lane, &pool, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, moment{&l.Until})
+		l.Pool = corebot.Pool(pool)
+		if !slices.ContainsFunc(known, func(a Aside) bool { return a.Lane == l.Lane }) {
+			known = append(known, l)
+		}
 		return err
-	})
-	if err != nil {
-		return s, err
-	}
-	err = r.each(ctx, deadStats, func(row scanner) error {
-		var direction int
-		var death Death
-		var n int64
-		err := row.Scan(&direction, &death.Reason, &n)
-		death.Direction = corebot.Direction(direction)
-		s.DeadLetters[death.Direction] += n
-		s.DeadFor[death] = n
-		return err
-	})
-	if err != nil {
-		return s, err
-	}
-	err = r.each(ctx, parkedStats, func(row scanner) error {
-		var reason string
-		var n int64
-		err := row.Scan(&reason, &n)
-		s.Parked[reason] = n
-		return err
-	})
-	if err != nil {
-		return s, err
-	}
-	if _, err := r.one(ctx, oldestInbound, []any{moment{&s.OldestUnanswered}}); err != nil {
-		return s, err
-	}
-	if _, err := r.one(ctx, countAwaited, []any{&s.Awaited}, time.Now()); err != nil {
-		return s, err
-	}
-	_, err = r.one(ctx, countChats, []any{&s.Chats})
-	return s, err
+	}, asideListed)
+	return known, err
 }

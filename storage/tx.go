@@ -23,7 +23,10 @@ type tx struct {
 	granted  bool                    // the grants have changed
 	queueing corebot.Queueing        // where a chat has no setting of its own
 	resolved []corebot.ApprovalState // approvals that this transaction ends
-	wakes    map[corebot.Pool]int64  // earliest wake_at of each pool that may be due; see parking
+
+	stored     []Aside                // lanes whose rows say now that they are set aside
+	readmitted []int64                // lanes that were set aside and go on
+	wakes      map[corebot.Pool]int64 // earliest wake_at of each pool that may be due; see parking
 
 	backAt     int64 // when the first parked message comes back, in unix milliseconds, or earlier; math.MaxInt64 if none does
 	lanePlaces int64 // parked messages that a lane may have; 0: any number

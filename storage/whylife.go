@@ -11,7 +11,7 @@ var (
 	// A message that came in, or a command that acted at once: of one id there may be one each.
 	lifeOfChat = &query{lifeColumns + `WHERE m.message_id = ? AND l.direction IN (1, 3)
 		AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? LIMIT 1`}
-	newestWaiting = &query{`SELECT m.message_id FROM lanes l JOIN message_queue q ON q.lane_id = l.id JOIN message_life m ON m.id = q.life_id
+	newestWaiting = &query{`SELECT m.message_id FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
 		WHERE m.sender = ? AND l.direction = 1 AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
 		ORDER BY q.seq DESC LIMIT 1`}
 	newestSaid = &query{`SELECT h.message_id, h.at FROM chats c JOIN history h ON h.chat_id = c.id AND h.session = c.session

@@ -89,7 +89,7 @@ var (
 // Run is the writer. It blocks until ctx ends, answers what was submitted before that, and refuses the rest with
 // [corebot.ErrClosed]. It runs once.
 func (db *DB) Run(ctx context.Context) error {
-	w := &writer{db: db, conn: db.conn, state: db.state, parked: newParking(), timer: time.NewTimer(time.Hour)}
+	w := &writer{db: db, conn: db.conn, state: db.state, parked: newParking(db.aside), timer: time.NewTimer(time.Hour)}
 	defer func() { db.conn = w.conn }()
 	w.schedule()
 	for {
@@ -163,9 +163,9 @@ func (w *writer) work(batch []*op) {
 			taken = append(taken, o)
 		}
 	}
-	if err := w.attempt(taken); err != nil {
+	if err := w.run(taken); err != nil {
 		for _, o := range taken { // somebody's error took the batch down: everybody runs alone
-			if e := w.attempt([]*op{o}); e != nil {
+			if e := w.attempt([]*op{o}, false); e != nil {
 				o.done <- e
 			}
 		}
@@ -173,20 +173,41 @@ func (w *writer) work(batch []*op) {
 	w.schedule()
 }
 
+// run runs a batch in one transaction that serves waiting claims too. If it cannot serve them, the batch runs without, and then the claims are
+// served as far as that can be done: whoever waits for work is no reason to refuse an operation.
+func (w *writer) run(ops []*op) error {
+	err := w.attempt(ops, true)
+	for n := 0; n < asideRound; n++ {
+		u := (*unserved)(nil)
+		if !errors.As(err, &u) {
+			return err
+		}
+		w.leave(u)
+		if len(ops) > 0 {
+			if err := w.attempt(ops, false); err != nil {
+				return err
+			}
+			ops = nil
+		}
+		err = w.attempt(nil, true)
+	}
+	return nil
+}
+
 // schedule sets the timer for what falls due next: a lane that a claim waits for, or a parked message.
 func (w *writer) schedule() {
 	now := time.Now()
 	next := w.parked.nextWake(now)
 	if w.backAt != math.MaxInt64 {
-		next = min(next, time.UnixMilli(w.backAt).Sub(now))
+		next = min(next, time.UnixMilli(max(w.backAt, w.parked.shut[parkedPool].UnixMilli())).Sub(now))
 	}
 	w.timer.Reset(max(next, w.pause))
 }
 
-// attempt runs the operations and the parked claims in one transaction and answers them after the commit. It returns an
+// attempt runs the operations, and if serving is set the parked claims, in one transaction and answers them after the commit. It returns an
 // error, having answered nobody, when an operation failed after it had written, or SQLite failed: then the transaction is rolled
-// back.
-func (w *writer) attempt(ops []*op) error {
+// back. [*unserved] says that the fault was not the operations'.
+func (w *writer) attempt(ops []*op, serving bool) error {
 	if now := time.Now(); len(ops) == 0 && !w.parked.due(now) && w.backAt > now.UnixMilli() {
 		return nil
 	}
@@ -213,14 +234,14 @@ func (w *writer) attempt(ops []*op) error {
 		}
 		fault.Point(o.name, "before")
 	}
-	if err := returnParkedTx(t); err != nil {
-		w.rollback()
-		return w.refuse(ops, classify(err))
-	}
-	served, err := w.parked.serve(t)
-	if err != nil {
-		w.rollback()
-		return w.refuse(append(ops, served...), classify(err))
+	var served []*op
+	if serving {
+		var err error
+		if served, err = w.serve(t, len(ops) == 0); err != nil {
+			w.rollback()
+			w.parked.giveBack(served)
+			return err
+		}
 	}
 	if err := w.commit(t); err != nil {
 		return w.refuse(append(ops, served...), err)
@@ -237,6 +258,22 @@ func (w *writer) attempt(ops []*op) error {
 		o.done <- nil
 	}
 	return nil
+}
+
+// serve does what falls due by itself: messages that were put off come back, and waiting claims get what is ready. alone says that there is no
+// operation in the transaction that could suffer.
+func (w *writer) serve(t *tx, alone bool) (served []*op, err error) {
+	if alone {
+		lanes := w.db.aside.unstored()
+		if err := storeAsideTx(t, lanes); err != nil {
+			return nil, err
+		}
+		t.stored = lanes
+	}
+	if err := w.parked.returnParkedTx(t, alone); err != nil {
+		return nil, err
+	}
+	return w.parked.serve(t, alone)
 }
 
 // refuse answers every operation of a transaction that failed as a whole with the same error.
@@ -290,6 +327,12 @@ func (w *writer) tell(t *tx, err error) {
 	}
 	if t.said && err == nil {
 		w.db.tellSaid()
+	}
+	if err == nil && len(t.stored) > 0 {
+		w.db.aside.note(t.stored, asideInRow)
+	}
+	if err == nil && len(t.readmitted) > 0 {
+		w.readmit(t.readmitted)
 	}
 }
 

@@ -196,7 +196,7 @@ func TestReadingWritesNothing(t *testing.T) {
 }
 
 func TestAClaimWhoseCallerHasGoneIsForgotten(t *testing.T) {
-	p := newParking()
+	p := newParking(newAside())
 	for range 100 {
 		o := &op{claim: &claim{pool: corebot.InboundPool, max: 1}}
 		p.add(o)

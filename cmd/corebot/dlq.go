@@ -14,8 +14,8 @@ import (
 )
 
 func newDLQ(s *shell) *cobra.Command {
-	return group("dlq", "List, show, replay, edit, drop and purge dead letters",
-		newDLQList(s), newDLQShow(s), newDLQReplay(s), newDLQEdit(s), newDLQDrop(s), newDLQPurge(s))
+	return group("dlq", "List, show, replay, edit, drop, purge and make dead letters",
+		newDLQList(s), newDLQShow(s), newDLQReplay(s), newDLQEdit(s), newDLQDrop(s), newDLQPurge(s), newDLQGiveUp(s))
 }
 
 // deadLetter is the contract's JSON of one row.

@@ -41,6 +41,15 @@ func newStatus(s *shell) *cobra.Command {
 	return cmd
 }
 
+// describeAside says what cannot be read, and what lets the chat go on.
+func describeAside(a app.SetAside) string {
+	again := a.Until.Local().Format(time.TimeOnly)
+	if a.Life != 0 {
+		return fmt.Sprintf("parked message %d of %s cannot be read; it is tried again at %s  (corebot db check)", a.Life, a.Chat, again)
+	}
+	return fmt.Sprintf("the next message of %s (%s) cannot be read; it is tried again at %s  (corebot db check; corebot dlq give-up %d)", a.Chat, a.Pool, again, a.Lane)
+}
+
 func printStatus(cmd *cobra.Command, a corebot.Accounting, s app.Status) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	t.line("chats         %d", s.Chats)
@@ -59,6 +68,12 @@ func printStatus(cmd *cobra.Command, a corebot.Accounting, s app.Status) error {
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Parked)) {
 		t.line("parked        %s for the %s  (corebot parked list)", count(s.Parked[reason], "message"), reason)
+	}
+	for _, a := range s.SetAside {
+		t.line("set aside     %s", describeAside(a))
+	}
+	for _, figure := range slices.Sorted(maps.Keys(s.Unread)) {
+		t.line("unreadable    %s: %s  (corebot db check)", figure, s.Unread[figure])
 	}
 	t.line("used today    %s in %s", a.Describe(s.UsageToday.Use), count(s.UsageToday.Turns, "turn"))
 	dead := fmt.Sprintf("%d inbound, %d outbound", s.DeadLetters["inbound"], s.DeadLetters["outbound"])

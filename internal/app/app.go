@@ -210,6 +210,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 		return err
 	}
 	a.degraded.Watch(observability.PromptPage, w.wrong)
+	a.degraded.Watch(observability.LaneDamaged, a.damagedLanes)
 	a.models = chosen
 	a.log.Info().Str("model", chosen.model.Name()).Msg(chosen.why)
 	brain, err := agent.New(agent.Parts{

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -117,11 +120,28 @@ func checkDatabase(ctx context.Context, home string) Finding {
 	if err != nil {
 		return fail("the database", err)
 	}
+	if len(s.SetAside) > 0 || len(s.Unread) > 0 {
+		return fail("the database", corebot.WithHint(damage(s), "`corebot db check` says more; put back the newest file of data/backups, or have the chats go on with `corebot dlq give-up LANE`"))
+	}
 	dead := s.DeadLetters[corebot.Inbound.String()] + s.DeadLetters[corebot.Outbound.String()]
 	if dead > 0 {
 		return warn("`corebot dlq list` shows them", "the database can be read; %d messages are dead letters", dead)
 	}
 	return ok("the database can be read (schema %d)", storage.SchemaVersion())
+}
+
+// damage says what of a database cannot be read.
+func damage(s Status) error {
+	var parts []string
+	for _, a := range s.SetAside {
+		parts = append(parts, fmt.Sprintf("the next message of %s (lane %d)", a.Chat, a.Lane))
+	}
+	parts = append(parts, slices.Sorted(maps.Keys(s.Unread))...)
+	const told = 5
+	if more := len(parts) - told; more > 0 {
+		parts = append(parts[:told], fmt.Sprintf("%d more", more))
+	}
+	return fmt.Errorf("it cannot be read in places: %s", strings.Join(parts, ", "))
 }
 
 // modelTime is how long the model may take to say a word.

@@ -34,6 +34,10 @@ type (
 	Purge struct {
 		Filter corebot.DeadLetterFilter `json:"filter"`
 	}
+	// GiveUp has lanes that are set aside go on without the message that cannot be read.
+	GiveUp struct {
+		Lane int64 `json:"lane"`
+	}
 	// ChatChange registers a chat, or begins a new session in it.
 	ChatChange struct {
 		Key        corebot.Key `json:"key"`
@@ -70,6 +74,7 @@ const (
 	OpEdit     = "dlq.edit"
 	OpDrop     = "dlq.drop"
 	OpPurge    = "dlq.purge"
+	OpGiveUp   = "dlq.give-up"
 	OpGrant    = "admin.grant"
 	OpRevoke   = "admin.revoke"
 	OpRegister = "chats.register"
@@ -102,6 +107,9 @@ func storeOperations(db *storage.DB) control.Operations {
 		OpPurge: control.Typed(func(ctx context.Context, p Purge) (Done, error) {
 			n, err := letters.Purge(ctx, p.Filter)
 			return Done{Changed: n}, err
+		}),
+		OpGiveUp: control.Typed(func(ctx context.Context, g GiveUp) (corebot.Origin, error) {
+			return letters.GiveUp(ctx, g.Lane)
 		}),
 		OpGrant: control.Typed(func(ctx context.Context, g corebot.Grant) (Done, error) {
 			return Done{Changed: 1}, grants.Grant(ctx, g)

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +28,8 @@ type Status struct {
 	OldestUnanswered time.Time              `json:"oldestUnanswered,omitzero"`
 	ApprovalsWaiting int64                  `json:"approvalsWaiting,omitempty"` // calls of tools that wait for an admin's word
 	Parked           map[string]int64       `json:"parked,omitempty"`           // messages that left their lanes for a time, by reason
+	SetAside         []SetAside             `json:"setAside,omitempty"`         // chats whose next message cannot be read
+	Unread           map[string]string      `json:"unread,omitempty"`           // figures that a damaged page keeps from being read, and why
 	UsageToday       UsageToday             `json:"usageToday"`
 	MCP              *mcp.Overview          `json:"mcp,omitempty"` // a running Corebot knows it
 	// Degraded is what is wrong although messages are accepted and answered; a running Corebot knows it.
@@ -40,6 +44,28 @@ type QueueStatus struct {
 	Waiting  int64 `json:"waiting"`
 }
 
+// SetAside is a lane that waits because the message at its head cannot be read from the database, or a parked message that cannot.
+type SetAside struct {
+	Lane  int64     `json:"lane,omitempty"`
+	Life  int64     `json:"life,omitempty"` // of a parked message
+	Chat  string    `json:"chat"`
+	Pool  string    `json:"pool,omitempty"`
+	Since time.Time `json:"since,omitzero"` // a running Corebot knows it
+	Until time.Time `json:"until"`          // when it is tried again
+	Error string    `json:"error,omitempty"`
+}
+
+func setAside(all []storage.Aside) (out []SetAside) {
+	for _, a := range all {
+		s := SetAside{Lane: a.Lane, Chat: a.Key.String(), Pool: string(a.Pool), Since: a.Since, Until: a.Until, Error: a.Error}
+		if a.Lane < 0 {
+			s.Lane, s.Life = 0, -a.Lane
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
 // ReadStatus reads the figures of a database, beside a running daemon too.
 func ReadStatus(ctx context.Context, db *storage.DB, a corebot.Accounting) (Status, error) {
 	s, err := storage.NewQueue(db).Stats(ctx)
@@ -51,7 +77,7 @@ func ReadStatus(ctx context.Context, db *storage.DB, a corebot.Accounting) (Stat
 		return Status{}, err
 	}
 	out := Status{
-		ApprovalsWaiting: s.Awaited, Parked: s.Parked, UsageToday: used,
+		ApprovalsWaiting: s.Awaited, Parked: s.Parked, SetAside: setAside(s.Aside), Unread: s.Unread, UsageToday: used,
 		Chats: s.Chats, OldestUnanswered: s.OldestUnanswered, Queue: map[string]QueueStatus{},
 		DeadLetters: map[string]int64{corebot.Inbound.String(): s.DeadLetters[corebot.Inbound], corebot.Outbound.String(): s.DeadLetters[corebot.Outbound]},
 	}
@@ -87,6 +113,19 @@ func (a *App) statusNow(ctx context.Context) (Status, error) {
 	s.MCP = &servers
 	s.Degraded = a.degraded.Now(ctx)
 	return s, nil
+}
+
+// damagedLanes says which chats are set aside.
+func (a *App) damagedLanes(context.Context) string {
+	var chats []string
+	for _, l := range a.Store.SetAside() {
+		chats = append(chats, l.Key.String())
+	}
+	const named = 5
+	if more := len(chats) - named; more > 0 {
+		chats = append(chats[:named], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(chats, ", ")
 }
 
 // notReady gives the reasons why messages cannot be accepted or answered now.
