@@ -58,6 +58,9 @@ const searchTime = 10 * time.Second
 // checkWeb says who answers web.search. One's own server is asked; Brave is not, since every question counts there.
 func checkWeb(ctx context.Context, w config.Web) []Finding {
 	var findings []Finding
+	if err := egress.CheckLocal(); err != nil {
+		findings = append(findings, fail("web.fetch", err))
+	}
 	if opened := w.AllowPrivate.Values(); len(opened) > 0 {
 		findings = append(findings, warn("keep tools.web.allow_private as narrow as it can be", "web.fetch may reach private addresses, for whoever talks to Corebot and for every page that it reads: %s", w.AllowPrivate))
 	}

@@ -16,7 +16,7 @@ import (
 type Web struct {
 	AllowedDomains List[string]  `mapstructure:"allowed_domains" doc:"what may be fetched: a name is itself, *.example.com is every name below it, * is all; an empty list is nothing"`
 	AllowedPorts   List[int]     `mapstructure:"allowed_ports" doc:"ports that may be fetched from; an empty list is none"`
-	AllowPrivate   List[string]  `mapstructure:"allow_private" doc:"ranges of addresses that may be fetched from though they are not public, such as 10.1.2.0/24. Danger: whoever talks to Corebot, and every page that it reads, can have it fetch whatever answers there without a password"`
+	AllowPrivate   List[string]  `mapstructure:"allow_private" doc:"ranges of addresses that may be fetched from though they are not public, such as 10.1.2.0/24, or are public ones of this machine and the networks that it is on. Danger: whoever talks to Corebot, and every page that it reads, can have it fetch whatever answers there without a password"`
 	Timeout        time.Duration `mapstructure:"timeout" min:"1ns" doc:"of one fetch or search, from the look-up of the name to the last byte, redirects included"`
 	MaxBodyBytes   int64         `mapstructure:"max_body_bytes" min:"1" doc:"of one answer, before and after decompression; the rest is not read"`
 	Search         string        `mapstructure:"search" oneof:"auto,brave,searxng" doc:"who answers web.search; auto is Brave if it has a key, else SearXNG if it has an address, else nobody, and there is no such tool"`

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// guard runs after the look-up and before the connection, for every address that is tried: nothing can change in between.
+// guard runs after the look-up and before the connection, for every address that is tried: nothing can change in between. Beside what is not public it
+// refuses what is local now.
 func (t targets) guard(_ context.Context, network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return fmt.Errorf("%w: a connection over %s", ErrRefused, network)
@@ -21,13 +22,29 @@ func (t targets) guard(_ context.Context, network, address string, _ syscall.Raw
 	if !slices.Contains(t.ports, int(to.Port())) {
 		return fmt.Errorf("%w: port %d is not allowed", ErrRefused, to.Port())
 	}
-	return t.permit(to.Addr())
+	ip := to.Addr()
+	if err := t.permit(ip); err != nil || t.opens(ip) {
+		return err
+	}
+	here, err := t.locals.now()
+	if err != nil {
+		return err
+	}
+	if what := here.special(ip); what != "" {
+		return fmt.Errorf("%w: it leads to %s", ErrRefused, what)
+	}
+	return nil
+}
+
+// opens says whether the operator has opened an address.
+func (t targets) opens(ip netip.Addr) bool {
+	plain := ip.Unmap()
+	return slices.ContainsFunc(t.private, func(p netip.Prefix) bool { return p.Contains(plain) }) // never of an address with a zone
 }
 
 // permit refuses an address that is neither public nor opened.
 func (t targets) permit(ip netip.Addr) error {
-	plain := ip.Unmap()
-	if slices.ContainsFunc(t.private, func(p netip.Prefix) bool { return p.Contains(plain) }) { // never of an address with a zone
+	if t.opens(ip) {
 		return nil
 	}
 	if what := special(ip); what != "" {

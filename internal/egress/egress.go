@@ -4,11 +4,14 @@
 //   - No connection is made to an address that is not a public one of the internet, whatever its name, its spelling, or what led there:
 //     the address is checked when it is dialled, after the last look-up, for every connection. Prefixes that [Targets] opens are the
 //     only exception.
+//   - A public address is refused as well if it is this machine's own, or of a network that this machine is on: services
+//     that listen there often trust whoever comes from so near. Interfaces and routes are read anew for every connection, or were a second ago.
 //   - Every hop of a redirect is held to the same schemes, names and ports as the first request. None leads from https to http.
 //   - It uses no proxy, sends no credentials and no cookies, and tells no hop where it came from.
 //   - It ends: the whole exchange has a deadline, and headers, body and decompressed body have limits.
 //
-// Limits: an operator's own NAT64 prefix, and a public address that a router forwards inwards, look like any other public address.
+// Limits: an operator's own NAT64 prefix, a public address that a router forwards inwards, and from inside a container those of its host, look like any
+// other public address.
 package egress
 
 import (

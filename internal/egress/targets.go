@@ -32,6 +32,7 @@ type targets struct {
 	below   []string // with the leading dot
 	ports   []int
 	private []netip.Prefix
+	locals  *locals
 }
 
 // Check says what is wrong with targets, without making a client.
@@ -41,7 +42,7 @@ func (t Targets) Check() error {
 }
 
 func (t Targets) parse() (targets, error) {
-	var out targets
+	out := targets{locals: &locals{read: readLocal}}
 	for _, entry := range t.Domains {
 		if entry == "*" {
 			out.all = true

@@ -1,0 +1,103 @@
+package egress
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// localAge is how long what is known of this machine's addresses is used. They come and go: with a lease, a tunnel, a container.
+const localAge = time.Second
+
+// The least lengths of a prefix that is taken for a network which this machine is on. A shorter one is the way to the rest of the world through a tunnel.
+const (
+	leastNetwork4 = 8
+	leastNetwork6 = 16
+)
+
+// local is where this machine itself answers, and what it reaches without a router: services there trust their neighbours.
+type local struct {
+	addresses, networks []netip.Prefix
+}
+
+// special says what an address is if it is this machine's own or a neighbour's.
+func (l local) special(ip netip.Addr) string {
+	for _, p := range l.addresses {
+		if p.Contains(ip) {
+			return "an address of this machine"
+		}
+	}
+	for _, p := range l.networks {
+		if p.Contains(ip) {
+			return "an address of a network that this machine is on"
+		}
+	}
+	return ""
+}
+
+// locals knows what is local now.
+type locals struct {
+	read func() (local, error)
+
+	mu   sync.Mutex
+	last local     // guarded by mu
+	at   time.Time // when it was read; guarded by mu
+}
+
+// now gives what is local, as of a second ago at most. Without an answer nothing can be told from this machine.
+func (l *locals) now() (local, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if age := time.Since(l.at); age >= 0 && age < localAge {
+		return l.last, nil
+	}
+	fresh, err := l.read()
+	if err != nil {
+		return local{}, corebot.WithHint(fmt.Errorf("%w: the addresses of this machine cannot be read: %w", ErrRefused, err),
+			"let Corebot use netlink sockets (systemd: RestrictAddressFamilies with AF_NETLINK)")
+	}
+	l.last, l.at = fresh, time.Now()
+	return fresh, nil
+}
+
+// CheckLocal says why nothing can be fetched where the addresses of this machine cannot be read.
+func CheckLocal() error {
+	_, err := (&locals{read: readLocal}).now()
+	return err
+}
+
+// readLocal asks the system.
+func readLocal() (local, error) {
+	interfaces, err := net.InterfaceAddrs()
+	if err != nil {
+		return local{}, err
+	}
+	var l local
+	for _, a := range interfaces {
+		n, ok := a.(*net.IPNet)
+		if !ok {
+			return local{}, fmt.Errorf("an interface has %v", a)
+		}
+		ip, _ := netip.AddrFromSlice(n.IP)
+		bits, _ := n.Mask.Size()
+		l.add(ip.Unmap(), bits)
+	}
+	routed, err := localRoutes()
+	l.addresses = append(l.addresses, routed...)
+	return l, err
+}
+
+// add notes the address of an interface and the network behind it.
+func (l *local) add(ip netip.Addr, bits int) {
+	if !ip.IsValid() {
+		return
+	}
+	l.addresses = append(l.addresses, netip.PrefixFrom(ip, ip.BitLen()))
+	if ip.Is4() && bits >= leastNetwork4 || ip.Is6() && bits >= leastNetwork6 {
+		l.networks = append(l.networks, netip.PrefixFrom(ip, bits).Masked())
+	}
+}
