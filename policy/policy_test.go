@@ -233,6 +233,7 @@ func TestAnAdminOfOneConversationReachesNothingThatAllShare(t *testing.T) {
 		{"bus.dead_letter.list", own, "dead-letters", false},
 		{"bus.dead_letter.replay", own, "dead-letters", false},
 		{"mcp.reload", own, "mcp-reload", false},
+		{"mcp__files__read", own, "mcp-tools", false},
 		{"skills.enable", own, "skills-enable", false},
 	} {
 		r := request(c.tool, corebot.RoleAdmin, c.target)
@@ -269,6 +270,10 @@ func TestAToolThatCallsItselfPrivilegedIsTheAdmins(t *testing.T) {
 	r.Privileged = true
 	if got := p.Authorize(r); got.Allow || got.Rule != "privileged" || p.Visible(r) {
 		t.Errorf("got %+v", got)
+	}
+	r.Role, r.There = corebot.RoleAdmin, corebot.RoleAdmin // of one conversation
+	if got := p.Authorize(r); got.Allow || got.Rule != "privileged" || p.Visible(r) {
+		t.Errorf("for an admin of one conversation: %+v", got)
 	}
 }
 

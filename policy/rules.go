@@ -92,10 +92,10 @@ func keptForAdmins() []rule {
 		{name: "mcp-reload", tool: "mcp.reload", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reload the MCP servers"},
 		{name: "dead-letters", tool: "bus.dead_letter.list", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reach the dead letters"},
 		{name: "dead-letters", tool: "bus.dead_letter.replay", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reach the dead letters"},
-		{name: "mcp-tools", tool: "mcp__*", who: admins, grantable: true, reason: "only an admin may use the tools of MCP servers"},
+		{name: "mcp-tools", tool: "mcp__*", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may use the tools of MCP servers"},
 		{name: "skills-enable", tool: "skills.enable", who: adminsEverywhere, reason: "only an admin everywhere may enable skills"},
 		{name: "skills-disable", tool: "skills.disable", who: adminsEverywhere, reason: "only an admin everywhere may disable skills"},
-		{name: "privileged", tool: "*", when: privileged, on: "a tool that is marked as privileged and has no rule above", who: admins, reason: "only an admin may use this tool"},
+		{name: "privileged", tool: "*", when: privileged, on: "a tool that is marked as privileged and has no rule above", who: adminsEverywhere, reason: "only an admin everywhere may use this tool"},
 	}
 }
 

@@ -70,6 +70,7 @@ func matrixService(t *testing.T, settings ...string) (*service, *actor) {
 		"COREBOT_TOOLS_SHELL_ALLOW=echo", "COREBOT_APPROVALS_MODE=never", "COREBOT_TOOLS_WEB_SEARXNG_URL=http://127.0.0.1:1",
 	}, settings...)}
 	s.output("init", "--webhook")
+	s.addServer()
 	s.startAndWait()
 	t.Cleanup(s.kill)
 	t.Cleanup(func() {
@@ -80,6 +81,29 @@ func matrixService(t *testing.T, settings ...string) (*service, *actor) {
 	s.findWebhook()
 	s.output("admin", "grant", "webhook::root") // no scene demotes the last admin
 	return s, model
+}
+
+// addServer lists an MCP server with one tool.
+func (s *service) addServer() {
+	s.t.Helper()
+	program := `while read -r line; do
+	id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+	case $line in
+	*'"method":"initialize"'*) answer='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}' ;;
+	*'"method":"tools/list"'*) answer='{"tools":[{"name":"say","description":"Say.","inputSchema":{"type":"object"}}]}' ;;
+	*'"method":"tools/call"'*) answer='{"content":[{"type":"text","text":"said"}]}' ;;
+	*'"method":"notifications'*) continue ;;
+	*) answer='{}' ;;
+	esac
+	printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$answer"
+done
+`
+	path := filepath.Join(s.home, "server.sh")
+	for name, text := range map[string]string{path: program, filepath.Join(s.home, ".mcp.json"): fmt.Sprintf(`{"mcpServers":{"test":{"command":"sh","args":[%q]}}}`, path)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 // auditLine is a row of `corebot audit --json`.

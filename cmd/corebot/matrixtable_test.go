@@ -73,6 +73,7 @@ func matrix() []cell {
 		{"web.fetch", `{"url":"http://127.0.0.1:1/"}`, "error open", "error open", "error open"},
 		{"web.search", `{"query":"one"}`, "error open", "error open", "error open"},
 
+		{"mcp__test__say", `{}`, "denied mcp-tools", "denied mcp-tools", "success mcp-tools"},
 		{"mcp__files__read", `{}`, "error ", "error ", "error "},
 		{"fs_chmod", `{"path":"{chat}.md"}`, "error ", "error ", "error "},
 	}
@@ -99,7 +100,7 @@ func offers(as effective, shell bool) []string {
 		all = append(all, "chat.set_role")
 	}
 	if as == everywhere {
-		all = append(all, "bus.dead_letter.list", "bus.dead_letter.replay", "mcp.reload")
+		all = append(all, "bus.dead_letter.list", "bus.dead_letter.replay", "mcp.reload", "mcp__test__say")
 	}
 	if as != normal && shell {
 		all = append(all, "shell.exec")

@@ -14,8 +14,8 @@ func newMCP(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Look after the MCP servers, whose tools the agent can use",
-		Long: `Look after the MCP servers that .mcp.json in the home lists. Their tools are called mcp__SERVER__TOOL, and are an admin's unless the settings
-grant them to others.`,
+		Long: `Look after the MCP servers that .mcp.json in the home lists. Their tools are called mcp__SERVER__TOOL, and are for who is admin everywhere,
+unless the settings grant them to others.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
