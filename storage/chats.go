@@ -27,7 +27,9 @@ var (
 	newSession  = &query{`UPDATE chats SET session = session + 1 WHERE id = ?`}
 	setChat     = &query{`UPDATE chats SET registered = ?, display_name = ? WHERE id = ?`}
 	setChatMode = &query{`UPDATE chats SET queue_mode = ? WHERE id = ?`}
-	chatMode    = &query{`SELECT queue_mode FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
+	keptByChat  = &query{`SELECT c.queue_mode, MAX(COALESCE((SELECT s.through FROM summaries s WHERE s.chat_id = c.id), 0),
+		COALESCE((SELECT h.seq FROM history h WHERE h.chat_id = c.id ORDER BY h.session DESC, h.seq DESC LIMIT 1), 0))
+		FROM chats c WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
 	setLaneMode = &query{`UPDATE lanes SET mode = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 )
 
@@ -103,10 +105,10 @@ func (c *Chats) SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.Qu
 	})
 }
 
-// chatModeTx reads the mode for a new lane: the chat has kept it while it had none.
-func chatModeTx(t *tx, k corebot.Key) (mode string, err error) {
-	_, err = t.one(chatMode, []any{&mode}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
-	return mode, err
+// keptByChatTx reads what a chat has kept for its next lane: its mode, and the last place that its history and its summary name.
+func keptByChatTx(t *tx, k corebot.Key) (mode string, places int64, err error) {
+	_, err = t.one(keptByChat, []any{&mode, &places}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	return mode, places, err
 }
 
 func chatColumns(c *corebot.Chat) []any {

@@ -58,7 +58,7 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"lifeInChat": lifeInChat, "lifeOfChat": lifeOfChat, "newestWaiting": newestWaiting, "newestSaid": newestSaid, "newestGivenUp": newestGivenUp,
 		"selectBusy": selectBusy, "selectTail": selectTail, "stillWaits": stillWaits, "selectGroup": selectGroup, "selectQuiet": selectQuiet,
 		"mergingLane": mergingLane, "quietLane": quietLane, "waitQuietly": waitQuietly, "waitingMerges": waitingMerges, "mergesInto": mergesInto,
-		"unqueue": unqueue, "shrinkLane": shrinkLane, "endMerged": endMerged, "paceLane": paceLane, "chatMode": chatMode, "setLaneMode": setLaneMode, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
+		"unqueue": unqueue, "shrinkLane": shrinkLane, "endMerged": endMerged, "paceLane": paceLane, "keptByChat": keptByChat, "setLaneMode": setLaneMode, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
 		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory, "historyPage": historyPage, "selectSummary": selectSummary, "selectStanding": selectStanding,
 		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause, "selectStore": selectStore,
 		"bookLife": bookLife, "hasStep": hasStep, "useOfChat": useOfChat, "useOfPrincipal": useOfPrincipal,
@@ -103,7 +103,8 @@ func TestAScanIsNoticed(t *testing.T) {
 func TestNoStatementOfASweepLooksAtMoreThanItsRange(t *testing.T) {
 	path := planned(t)
 	for name, q := range map[string]*query{
-		"life page": lifeTable.page, "mailbox page": mailboxTable.page, "lane page": lanePage, "chat page": chatPage,
+		"life page": lifeTable.page, "mailbox page": mailboxTable.page, "lane page": lanePage, "chat page": chatPage, "over page": overPage, "drop chat": dropChat,
+		"newest lane": newestLane, "newest chat": newestChat, "newest of chat": newestOfChat, "drop last summary": dropLastSummary,
 		"drop lives": lifeTable.drop, "drop steps": dropSteps, "count swept": countSwept, "drop lanes": dropLanes, "drop audit": cutAudit,
 		"next to index": nextToIndex, "advance index": advanceIndex, "drop mail": mailboxTable.drop, "drop history": dropHistory, "drop summary": dropSummary, "nth in session": nthInSession, "nth of all": nthOfAll, "oldest": oldestOfChat,
 	} {

@@ -17,8 +17,9 @@ type lane struct {
 var (
 	selectLane = &query{`SELECT id, next_seq, depth, wake_at, free_at, mode, waiting FROM lanes
 		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
-	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, mode) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`}
-	pushLane   = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ? WHERE id = ?`}
+	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, mode, next_seq, swept)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	pushLane = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ? WHERE id = ?`}
 	// Naming wake_at rewrites its index, changed or not: only for a lane that had none.
 	readyLane = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, wake_at = ?, waiting = ? WHERE id = ?`}
 
@@ -103,17 +104,21 @@ func findLaneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
 	return l, err
 }
 
-// makeLaneTx stores a lane that findLaneTx has not found.
+// makeLaneTx stores a lane that findLaneTx has not found. A chat whose earlier lane was forgotten may still have history, which is in the order of
+// places: the new lane counts on from there, as if the places before were those of lives that retention has taken.
 func makeLaneTx(t *tx, d corebot.Direction, k corebot.Key, l *lane) (err error) {
 	if l.id != 0 {
 		return nil
 	}
+	var places int64
 	if d == corebot.Inbound {
-		if l.mode, err = chatModeTx(t, k); err != nil {
+		if l.mode, places, err = keptByChatTx(t, k); err != nil {
 			return err
 		}
 	}
-	l.id, err = t.insert(insertLane, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(corebot.PoolOf(d, k)), l.mode)
+	l.nextSeq = places + 1
+	l.id, err = t.insert(insertLane, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(corebot.PoolOf(d, k)), l.mode,
+		l.nextSeq, places)
 	return err
 }
 

@@ -23,6 +23,9 @@ type RetentionOptions struct {
 	Usage    time.Duration // what was used on a day
 	History  time.Duration
 
+	// HasFiles says whether a chat has files of its own: then it is not forgotten. Nil: none has.
+	HasFiles func(corebot.Key) bool
+
 	HistoryEntries int // the newest that many of a chat are kept, whatever their age; 0 means all
 
 	Every   time.Duration // between two passes; 1 h, give or take a tenth
@@ -39,18 +42,24 @@ type RetentionOptions struct {
 // What is taken away, and what is not:
 //   - Lives that have ended, with their steps. Kept whatever their age: dead letters, messages that wait, whatever caused a life that is
 //     kept, and whatever an unfinished or dead message has caused or taken in. A message whose life is gone is new when it comes again.
-//   - Lanes of which no life is left: nobody has used them for as long. One whose chat has history stays: history is in the order of
-//     its places. A lane that is needed again is another row with another id, so that no epoch comes twice.
-//   - Audit events, fetched or unfetched replies in mailboxes, and history but for the newest [recentEntries] of a chat's session.
+//   - Lanes of which no life is left: nobody has used them for as long. A lane that is needed again is another row with another id, so that
+//     no epoch comes twice, and counts its places on from the chat's history.
+//   - Audit events, fetched or unfetched replies in mailboxes, and old history. While a chat is in use the newest [recentEntries] of its session
+//     stay; of a chat that has been silent for as long all goes.
+//   - Chats that nothing refers to any more: without lanes, history, mailbox and files, not registered, with nothing set in them and with no role
+//     given in them.
+//
+// Lanes and chats are in no order of time. A pass looks at a part of them, and all are looked at within a day ([rotation]).
 //
 // The file does not shrink: SQLite uses the freed pages again. [Vacuum] gives them back to the disk.
 type Retention struct {
-	db     *DB
-	opts   RetentionOptions
-	stages []stage
-	swept  *prometheus.CounterVec
-	ran    *prometheus.GaugeVec
-	told   int64 // the head of the audit trail that was logged last
+	db                    *DB
+	opts                  RetentionOptions
+	stages                []stage
+	lanes, history, chats rotation
+	swept                 *prometheus.CounterVec
+	ran                   *prometheus.GaugeVec
+	told                  int64 // the head of the audit trail that was logged last
 }
 
 // stage sweeps one kind of row. It is left out of a pass when its rows are kept for ever.
@@ -97,6 +106,7 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 		{"audit_events", o.Audit, r.sweepAudit},
 		{"mailbox", o.Mailbox, r.sweepAged(mailboxTable)},
 		{"history", history, r.sweepHistory},
+		{"chats", o.Messages, r.sweepChats}, // last: what it looks for may just have gone
 	}
 	if o.Metrics == nil {
 		return r, nil

@@ -38,9 +38,10 @@ func TestALaneGoesWhenNothingIsLeftOfItAndComesBackAsAnother(t *testing.T) {
 	})
 }
 
-func TestALaneWhoseChatHasHistoryStaysSoThatItsPlacesGoOn(t *testing.T) {
+func TestALaneThatComesBackCountsItsPlacesOnFromTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := openTest(t, t.TempDir())
+		dir := t.TempDir()
+		db := openTest(t, dir)
 		r := keeping(t, db, RetentionOptions{Messages: day})
 		say := func(id string) {
 			publishTest(t, db, "a", id)
@@ -52,7 +53,11 @@ func TestALaneWhoseChatHasHistoryStaysSoThatItsPlacesGoOn(t *testing.T) {
 		say("1")
 		time.Sleep(2 * day)
 		must(t, r.Sweep(t.Context()))
+		if n := count(t, dir, "lanes"); n != 0 {
+			t.Errorf("%d lanes are left", n)
+		}
 		say("2")
+		wantWhole(t, db)
 		entries, err := NewHistory(db).Recent(t.Context(), testKey("a"), 10)
 		if err != nil || len(entries) != 2 || entries[0].Text != "1" || entries[1].Text != "2" {
 			t.Errorf("the history is %+v, %v", entries, err)

@@ -203,7 +203,9 @@ func TestASummaryOfASessionThatIsOverGoesWithItsHistory(t *testing.T) {
 	chronicle(t, dir, 1, 1, 10, old)
 	chronicle(t, dir, 1, 2, 10, time.Now()) // its first session is over
 	chronicle(t, dir, 2, 1, 600, old)       // its session is in play, though parts of it are old
-	for chat := 1; chat <= 2; chat++ {
+	chronicle(t, dir, 2, 1, 1, time.Now())  // it is in use
+	chronicle(t, dir, 3, 1, 10, old)        // nothing was said here for long
+	for chat := 1; chat <= 3; chat++ {
 		sideQuery(t, dir, `INSERT INTO summaries (chat_id, session, through, text, model, at) VALUES (?, 1, 5, 'x', '', 0)`, chat)
 	}
 	must(t, keeping(t, db, RetentionOptions{History: day}).Sweep(t.Context()))

@@ -34,17 +34,20 @@ func TestHistoryIsKeptForEverUnlessSomebodySaysOtherwise(t *testing.T) {
 	}
 }
 
-func TestOldHistoryGoesButForTheRecentEntriesOfTheSession(t *testing.T) {
+func TestOldHistoryGoesButForTheRecentEntriesOfASessionThatIsInUse(t *testing.T) {
 	dir := t.TempDir()
 	db := openTest(t, dir)
 	old := time.Now().Add(-2 * day)
 	chronicle(t, dir, 1, 1, 700, old) // an earlier session: all of it goes
 	chronicle(t, dir, 1, 2, 400, old) // this session has 800: the newest stay
-	chronicle(t, dir, 2, 1, 10, old)  // a short session stays whole
+	chronicle(t, dir, 1, 2, 1, time.Now())
+	chronicle(t, dir, 2, 1, 10, old) // a short session stays whole
+	chronicle(t, dir, 2, 1, 1, time.Now())
 	chronicle(t, dir, 3, 1, 300, old)
 	chronicle(t, dir, 3, 1, 400, time.Now())
+	chronicle(t, dir, 4, 1, 10, old) // nothing was said here for as long: all of it goes
 	must(t, keeping(t, db, RetentionOptions{History: day}).Sweep(t.Context()))
-	for chat, want := range map[int]string{1: "[2|500]", 2: "[1|20]", 3: "[1|800]"} {
+	for chat, want := range map[int]string{1: "[2|500]", 2: "[1|22]", 3: "[1|800]", 4: "[]"} {
 		if got := remaining(t, dir, chat); got != want {
 			t.Errorf("of chat %d are left %s, want %s", chat, got, want)
 		}

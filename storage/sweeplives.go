@@ -65,43 +65,31 @@ func dropLivesTx(t *tx, first, last int64, before time.Time, limit int64) (gone 
 	}
 }
 
-// laneOver says of a lane l that it is empty and without lives: nobody has used it for as long as lives are kept. The places of a chat's inbound lane order its history:
-// while there is any, counting must not begin anew.
+// laneOver says of a lane l that it is empty and without lives: nobody has used it for as long as lives are kept.
 const laneOver = `l.depth = 0 AND l.leased = 0 AND l.wake_at IS NULL
 	AND CASE l.direction
 	  WHEN 3 THEN NOT EXISTS (SELECT 1 FROM message_life m WHERE m.lane_id = l.id AND m.kind = 'control')
-	  ELSE l.next_seq - 1 = l.swept END
-	AND NOT (l.direction = 1 AND EXISTS (SELECT 1 FROM chats c JOIN history h ON h.chat_id = c.id
-	  WHERE c.agent = l.agent AND c.channel = l.channel AND c.account = l.account AND c.chat = l.chat AND c.thread = l.thread))`
+	  ELSE l.next_seq - 1 = l.swept END`
 
 var (
-	lanePage  = &query{`SELECT l.id, ` + laneOver + ` FROM lanes l WHERE l.id > ? ORDER BY l.id LIMIT ? + 0`}
-	dropLanes = &query{`DELETE FROM lanes AS l WHERE l.id BETWEEN ? AND ? AND ` + laneOver}
+	newestLane = &query{`SELECT COALESCE(MAX(id), 0) FROM lanes`}
+	lanePage   = &query{`SELECT l.id, ` + laneOver + ` FROM lanes l WHERE l.id > ? ORDER BY l.id LIMIT ? + 0`}
+	dropLanes  = &query{`DELETE FROM lanes AS l WHERE l.id BETWEEN ? AND ? AND ` + laneOver}
 )
 
-// sweepLanes takes lanes. They are in no order of time, so a pass looks at each.
+// sweepLanes takes the lanes of this pass's part of the table.
 func (r *Retention) sweepLanes(ctx context.Context, _ time.Time) error {
-	for cursor := int64(0); ; {
-		var rows int
-		var over bool
-		first := cursor + 1
-		err := r.db.reader.each(ctx, lanePage, func(s scanner) error {
+	return r.lanes.pass(ctx, r, newestLane, func(after int64) (rows int, last int64, err error) {
+		over := false
+		err = r.db.reader.each(ctx, lanePage, func(s scanner) error {
 			var this bool
-			err := s.Scan(&cursor, &this)
+			err := s.Scan(&last, &this)
 			rows, over = rows+1, over || this
 			return err
-		}, cursor, sweepRows)
-		if err != nil {
-			return err
+		}, after, sweepRows)
+		if err != nil || !over {
+			return rows, last, err
 		}
-		if over {
-			last := cursor
-			if err := r.drop(ctx, "lanes", func(t *tx) (int64, error) { return t.exec(dropLanes, first, last) }); err != nil {
-				return err
-			}
-		}
-		if rows < sweepRows {
-			return nil
-		}
-	}
+		return rows, last, r.drop(ctx, "lanes", func(t *tx) (int64, error) { return t.exec(dropLanes, after+1, last) })
+	})
 }

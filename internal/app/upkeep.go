@@ -1,9 +1,17 @@
 package app
 
 import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/lifecycle"
+	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -30,9 +38,23 @@ func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 	}
 	a.upkeep.retention, err = storage.NewRetention(a.Store, storage.RetentionOptions{
 		Messages: c.Retention.Messages, Dedupe: c.Bus.DedupeTTL, Audit: c.Retention.Audit, Mailbox: c.Webhook.Retention, Usage: c.Retention.Usage,
-		History: c.Retention.History, HistoryEntries: c.Retention.HistoryEntries, Log: a.log, Metrics: r,
+		History: c.Retention.History, HistoryEntries: c.Retention.HistoryEntries, HasFiles: hasFiles(c.Home), Log: a.log, Metrics: r,
 	})
 	return err
+}
+
+// hasFiles says whether a chat has anything in its folder of the workspace: memory, artifacts, files. They are
+// people's, and retention takes none of them.
+func hasFiles(home string) func(corebot.Key) bool {
+	return func(k corebot.Key) bool {
+		dir, err := os.Open(filepath.Join(home, "workspace", filepath.FromSlash(rootfs.ChatDir(k))))
+		if err != nil {
+			return !errors.Is(err, fs.ErrNotExist) // what cannot be looked at may be there
+		}
+		defer dir.Close() //nolint:errcheck // only read
+		_, err = dir.Readdirnames(1)
+		return !errors.Is(err, io.EOF)
+	}
 }
 
 // services are in the order of starting: the disk is looked at before anything comes in.

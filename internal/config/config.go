@@ -104,10 +104,10 @@ type Storage struct {
 
 // Retention is how long what is over is kept.
 type Retention struct {
-	Messages       time.Duration `mapstructure:"messages" min:"0s" doc:"messages that have ended, with their journals; at least bus.dedupe_ttl"`
+	Messages       time.Duration `mapstructure:"messages" min:"0s" doc:"messages that have ended, with their journals, and then their chats if nothing else keeps them; at least bus.dedupe_ttl"`
 	Usage          time.Duration `mapstructure:"usage" min:"0s" doc:"what was used on each day; at least 720h, which /usage looks back"`
 	Audit          time.Duration `mapstructure:"audit" min:"0s" doc:"the audit trail of tool calls"`
-	History        time.Duration `mapstructure:"history" min:"0s" doc:"what was said in chats; the newest 500 entries of a chat's session stay whatever their age"`
+	History        time.Duration `mapstructure:"history" min:"0s" doc:"what was said in chats; while a chat is in use, the newest 500 entries of its session stay whatever their age"`
 	HistoryEntries int           `mapstructure:"history_entries" min:"0" doc:"at most about that many entries of a chat, whatever their age; 0 is no limit; the newest 500 of its session stay"`
 }
 

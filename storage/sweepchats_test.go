@@ -1,0 +1,174 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+const tenYears = 10 * 365 * day
+
+// usedTest has a chat answered, with a question and an answer in its history.
+func usedTest(t *testing.T, db *DB, chat, id string) {
+	t.Helper()
+	publishTest(t, db, chat, id)
+	now := time.Now()
+	must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
+		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+		History: []corebot.Entry{{Speaker: corebot.SpeakerUser, Text: "question", At: now}, {Speaker: corebot.SpeakerAssistant, Text: "answer", At: now}},
+	}))
+}
+
+// ageTest makes everything older.
+func ageTest(t *testing.T, dir string, by time.Duration) {
+	t.Helper()
+	for column, tables := range map[string]string{
+		"published_at": "message_life", "ended_at": "message_life", "claimed_at": "message_life", "at": "history summaries",
+		"created_at": "chats mailbox",
+	} {
+		for table := range strings.FieldsSeq(tables) {
+			sideQuery(t, dir, fmt.Sprintf(`UPDATE %s SET %s = %[2]s - ? WHERE %[2]s > 0`, table, column), by.Milliseconds())
+		}
+	}
+}
+
+// rowsOf counts the rows of tables.
+func rowsOf(t *testing.T, dir string, tables ...string) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for _, table := range tables {
+		n[table] = count(t, dir, table)
+	}
+	return n
+}
+
+// A caller who names a new chat with every request leaves nothing behind for ever.
+func TestWhatNobodyUsesAnyMoreIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	const chats = 50
+	for i := range chats {
+		usedTest(t, db, fmt.Sprint(i), "m")
+		must(t, NewMailbox(db).Post(t.Context(), outboundTest(fmt.Sprint(i), "r")))
+	}
+	sideQuery(t, dir, `INSERT INTO summaries (chat_id, session, through, text, model, at) SELECT id, 1, 1, 'x', '', ? FROM chats`, time.Now().UnixMilli())
+	index, err := NewSearchIndex(db, SearchIndexOptions{})
+	must(t, err)
+	must(t, index.CatchUp(t.Context()))
+	ageTest(t, dir, tenYears)
+	tables := []string{"lanes", "chats", "history", "message_life", "mailbox", "summaries", "history_terms"}
+	if n := rowsOf(t, dir, tables...); n["lanes"] != chats || n["chats"] != chats || n["history"] != 2*chats || n["history_terms"] == 0 {
+		t.Fatalf("there are %v", n)
+	}
+	must(t, keeping(t, db, RetentionOptions{Messages: time.Hour, History: time.Hour, Mailbox: time.Hour}).Sweep(t.Context()))
+	for table, n := range rowsOf(t, dir, tables...) {
+		if n != 0 {
+			t.Errorf("%d rows of %s are left", n, table)
+		}
+	}
+	wantWhole(t, db)
+	usedTest(t, db, "1", "m") // it begins anew, and its old id is new
+	if n := rowsOf(t, dir, "lanes", "chats", "history"); n["chats"] != 1 || n["history"] != 2 {
+		t.Errorf("after another turn there are %v", n)
+	}
+}
+
+// A chat stays while something refers to it, or somebody has set something in it.
+func TestAChatStaysWhileItMatters(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	chats, key := NewChats(db), testKey
+	stays := map[string]func(){
+		"registered": func() { must(t, chats.Register(t.Context(), key("registered"), true, "")) },
+		"named":      func() { must(t, chats.Register(t.Context(), key("named"), false, "a name")) },
+		"mode":       func() { must(t, chats.SetQueueMode(t.Context(), key("mode"), corebot.ModeSteer)) },
+		"access":     func() { must(t, chats.SetAccess(t.Context(), key("access"), corebot.DenyChat)) },
+		"model":      func() { must(t, chats.SetModel(t.Context(), key("model"), "big")) },
+		"granted": func() {
+			who := corebot.Principal{Channel: "test", ID: "ann"}
+			must(t, NewGrants(db).Grant(t.Context(), corebot.Grant{Principal: who, Chat: key("granted"), Role: corebot.RoleAdmin}))
+		},
+		"files":     func() {},
+		"waiting":   func() { publishTest(t, db, "waiting", "w") },
+		"dead":      func() { deadTest(t, db, "dead", "d") },
+		"summary":   func() {},
+		"mail":      func() { must(t, NewMailbox(db).Post(t.Context(), outboundTest("mail", "r"))) },
+		"forgotten": func() {},
+	}
+	for chat := range stays {
+		usedTest(t, db, chat, "m")
+	}
+	ageTest(t, dir, tenYears)
+	for chat, change := range stays {
+		change()
+		if chat == "summary" {
+			sideQuery(t, dir, `INSERT INTO summaries SELECT id, 1, 1, 'x', '', 0 FROM chats WHERE chat = 'summary'`)
+		}
+	}
+	hasFiles := func(k corebot.Key) bool { return k == key("files") }
+	r := keeping(t, db, RetentionOptions{Messages: time.Hour, Mailbox: time.Hour, History: time.Hour, HasFiles: hasFiles})
+	sideQuery(t, dir, `DELETE FROM history WHERE chat_id = (SELECT id FROM chats WHERE chat = 'summary')`)
+	must(t, r.Sweep(t.Context()))
+	left := sideQuery(t, dir, `SELECT chat FROM chats ORDER BY chat`)
+	want := []string{"access", "dead", "files", "granted", "mail", "mode", "model", "named", "registered", "summary", "waiting"}
+	if !slices.Equal(left, want) {
+		t.Errorf("left are %q, want %q", left, want)
+	}
+	if n := count(t, dir, "history"); n != 0 {
+		t.Errorf("%d entries are left: whatever keeps a chat does not keep what was said in it", n)
+	}
+	must(t, chats.Register(t.Context(), key("registered"), false, ""))
+	must(t, r.Sweep(t.Context()))
+	if now := sideQuery(t, dir, `SELECT chat FROM chats ORDER BY chat`); slices.Contains(now, "registered") {
+		t.Errorf("left are %q", now)
+	}
+	wantWhole(t, db)
+}
+
+// deadTest has a message of a chat end in the dead letters, whatever waits elsewhere.
+func deadTest(t *testing.T, db *DB, chat, id string) {
+	t.Helper()
+	publishTest(t, db, chat, id)
+	for {
+		d := claimTest(t, db)
+		if d.Message.Key == testKey(chat) {
+			must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
+			return
+		}
+	}
+}
+
+// A pass over many chats looks at a part of them, and all are looked at within a day.
+func TestAPassLooksAtAPartOfALargeTable(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	const chats = 30_000
+	grow(t, dir, chats, `INSERT INTO chats (agent, channel, account, chat, thread, created_at) SELECT 'main', 'test', '', 'c' || i, '', 0 FROM n`)
+	r := keeping(t, db, RetentionOptions{Messages: day, Every: time.Hour})
+	seen := map[int64]bool{}
+	var o rotation
+	for pass := range 25 {
+		looked := 0
+		must(t, o.pass(t.Context(), r, newestChat, func(after int64) (rows int, last int64, err error) {
+			err = db.reader.each(t.Context(), chatPage, func(s scanner) error {
+				var session int64
+				rows++
+				err := s.Scan(&last, &session)
+				seen[last] = true
+				return err
+			}, after, sweepRows)
+			looked += rows
+			return rows, last, err
+		}))
+		if most := chats/24 + 2*sweepRows; looked > most {
+			t.Errorf("pass %d has looked at %d chats, want %d at most", pass, looked, most)
+		}
+	}
+	if len(seen) != chats {
+		t.Errorf("after a day %d of %d chats were looked at", len(seen), chats)
+	}
+}
