@@ -110,6 +110,13 @@ func (c *CLI) Send(ctx context.Context, m corebot.Message) error {
 	return s.show(ctx, m)
 }
 
+// Connection tells the user, while Run runs, what became of the connection to Corebot. gone says that there is none at the moment.
+func (c *CLI) Connection(text string, gone bool) {
+	if now := c.stage.session(); now != nil {
+		now.connection(text, gone)
+	}
+}
+
 // patience is how long a message waits for its chat to be opened in this process. Another process tries at once.
 const patience = time.Minute
 

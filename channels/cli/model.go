@@ -42,6 +42,7 @@ type model struct {
 	unsent   []turn       // ended, their answers are on their way
 	stopID   string       // of the /stop under way, until a turn ends or anything is answered
 	leaving  bool         // the user left; what was typed is still on its way
+	away     bool         // there is no connection to Corebot
 	gone     bool         // nothing more is taken; the rest is printed
 	wrote    func() error // what became of writing to the terminal
 }
@@ -56,6 +57,10 @@ type (
 	showMsg struct {
 		message corebot.Message
 		done    chan<- error // buffered
+	}
+	connectionMsg struct {
+		text string
+		gone bool
 	}
 	readyMsg struct{}
 	tickMsg  struct{}
@@ -104,6 +109,9 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		m.onDelivered(msg)
 	case showMsg:
 		m.onShow(msg)
+	case connectionMsg:
+		m.away = msg.gone
+		m.print(m.look.dim.Render(wrap(drawable(msg.text), m.width)) + "\n")
 	case printedMsg:
 		m.onPrinted()
 	case readyMsg:
@@ -122,7 +130,7 @@ func (m *model) busy() bool { return m.turn.running || len(m.asked) > 0 || len(m
 
 // animate keeps the spinner going while there is something to wait for, and lets the terminal rest otherwise.
 func (m *model) animate() tea.Cmd {
-	if m.ticking || m.gone || !m.busy() {
+	if m.ticking || m.gone || !m.busy() && !m.away {
 		return nil
 	}
 	m.ticking = true

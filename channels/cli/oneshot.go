@@ -5,97 +5,167 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 )
 
-// OneShot is the terminal channel for a single message, as `corebot send` needs it: it hands the message to the door and, if
-// it is to wait, blocks until the answer has come.
+// OneShot is the terminal channel for a single message, as `corebot send --wait` needs it: it hands the message to the door and blocks until
+// the message has ended.
+//
+// What a notice means to the message is not in its text: a request for an approval comes while the message waits, the notice that a message was
+// given up comes after its end. So OneShot asks what became of the message.
 type OneShot struct {
 	in      channels.Incoming
-	show    Show
+	opts    OneShotOptions
 	replies writes
 	printed recent // replies that were shown; belongs to the write under way
-	answer  sync.Once
-	shown   chan struct{} // closed when the answer was and Send has said so: Run may end, and nobody shows it again
+
+	accepted atomic.Bool
+
+	mu    sync.Mutex
+	end   corebot.End // of the message, once that was shown
+	over  sync.Once
+	ended chan struct{} // closed when the end was shown and Send has said so: Run may end, and nobody shows it again
 }
 
-// Show prints a message. own says whether it is the answer to the one that was sent; replies leave in order, so those to earlier
-// messages of the chat come first.
-type Show func(m corebot.Message, own bool) error
+// OneShotOptions are how a [OneShot] shows what comes, and how it learns what became of its message.
+type OneShotOptions struct {
+	Show Show
+	Life func(ctx context.Context) (corebot.Life, error) // of the message
+}
+
+// Show prints a message of the chat. Replies leave in order, so answers to earlier messages come first.
+type Show func(m corebot.Message, as ShowAs) error
+
+// ShowAs says what an outbound message is to the message that was sent.
+type ShowAs struct {
+	Own bool        // it answers the message, or is about it
+	End corebot.End // of the message, where this tells it; empty: the message goes on
+}
 
 var _ channels.Channel = (*OneShot)(nil)
 
-// NewOneShot makes the channel of one message, whose channel is set. show prints what comes until the answer has come; without
-// it nothing is waited for.
-func NewOneShot(in channels.Incoming, show Show) *OneShot {
+// NewOneShot makes the channel of one message, whose channel is set.
+func NewOneShot(in channels.Incoming, o OneShotOptions) *OneShot {
 	in.Channel = channelName
-	return &OneShot{in: in, show: show, shown: make(chan struct{})}
+	return &OneShot{in: in, opts: o, ended: make(chan struct{})}
 }
 
 // Name is "cli".
 func (o *OneShot) Name() string { return channelName }
 
-// Run hands the message over and waits for its answer, if it is to. What the door refuses is final; so is an answer that did
-// not come before ctx ended.
+// checkEvery is how often Run looks whether the message has ended without a word to this terminal.
+const checkEvery = 10 * time.Second
+
+// Run hands the message over and waits until it has ended, or until ctx has. What the door refuses is final.
 func (o *OneShot) Run(ctx context.Context, door channels.Door) error {
 	accepted, err := door.Accept(ctx, o.in)
 	switch {
 	case err != nil:
 		return &channels.Final{Err: err}
-	case o.show == nil:
-		return nil
 	case accepted.Duplicate:
 		hint := "`corebot why " + o.in.ID + "` tells what became of it"
 		return &channels.Final{Err: corebot.WithHint(fmt.Errorf("message %s was accepted before", o.in.ID), hint)}
 	}
-	select {
-	case <-o.shown:
-	case <-ctx.Done():
+	o.accepted.Store(true)
+	look := time.NewTicker(checkEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-o.ended:
+			return nil
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+			if err := o.check(ctx); err != nil {
+				return &channels.Final{Err: err}
+			}
+		}
 	}
-	return nil
 }
 
-// Answered says whether the answer was shown.
-func (o *OneShot) Answered() bool {
-	select {
-	case <-o.shown:
-		return true
-	default:
-		return false
+// Accepted says whether the message is on disk.
+func (o *OneShot) Accepted() bool { return o.accepted.Load() }
+
+// check says when nothing more will come: the message has ended, and so has all that was said about it.
+func (o *OneShot) check(ctx context.Context) error {
+	life, err := o.opts.Life(ctx)
+	if err != nil || life.End == "" || life.End == corebot.EndMerged || o.End() != "" {
+		return nil // what cannot be read now is read the next time; a merged message is answered with another
 	}
+	if slices.ContainsFunc(life.Replies, func(r corebot.Life) bool { return r.Direction == corebot.Outbound && r.End == "" }) {
+		return nil
+	}
+	return corebot.WithHint(fmt.Errorf("message %s has ended (%s), and its answer was not shown here", o.in.ID, life.End),
+		"`corebot why "+o.in.ID+"` tells what became of it")
 }
 
-// Send shows the replies of the chat up to the answer that Run waits for: a reply counts as sent only when it is on the screen.
-// Everything else stays in the queue, for a terminal that is open. When ctx ends before show returns, so does Send; sent again,
-// the reply is not shown twice.
+// End says how the message has ended, once that was shown.
+func (o *OneShot) End() corebot.End {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.end
+}
+
+// Send shows what the chat is told up to the end that Run waits for: a message counts as sent only when it is on the screen. What comes later
+// stays in the queue, for a terminal that is open. When ctx ends before Show returns, so does Send; sent again, the message is not shown twice.
 func (o *OneShot) Send(ctx context.Context, m corebot.Message) error {
-	if o.show == nil || m.Key.Chat != o.in.Chat {
+	if m.Key.Chat != o.in.Chat {
 		return notHere(m)
 	}
-	if err := o.replies.do(ctx, m.ID, func() error { return o.print(m) }); err != nil {
+	if err := o.replies.do(ctx, m.ID, func() error { return o.print(ctx, m) }); err != nil {
 		return err
 	}
-	if o.own(m) {
-		o.answer.Do(func() { close(o.shown) })
+	if o.End() != "" && slices.Contains(m.Answers(), o.in.ID) {
+		o.over.Do(func() { close(o.ended) })
 	}
 	return nil
 }
 
-func (o *OneShot) own(m corebot.Message) bool { return slices.Contains(m.Answers(), o.in.ID) }
-
 // print runs for one message at a time.
-func (o *OneShot) print(m corebot.Message) error {
+func (o *OneShot) print(ctx context.Context, m corebot.Message) error {
 	switch {
 	case o.printed.has(m.ID):
 		return nil
-	case o.Answered():
+	case o.End() != "":
 		return notHere(m)
 	}
-	if err := o.show(m, o.own(m)); err != nil {
+	as, err := o.meaning(ctx, m)
+	if err != nil {
+		return err
+	}
+	if err := o.opts.Show(m, as); err != nil {
 		return fmt.Errorf("print the reply: %w", err)
 	}
 	o.printed.add(m.ID)
+	o.mu.Lock()
+	o.end = as.End
+	o.mu.Unlock()
 	return nil
+}
+
+// meaning says what m is to the message that was sent. A reply is its answer. A notice tells its end if it has ended and the notice was the last
+// that was said about it.
+func (o *OneShot) meaning(ctx context.Context, m corebot.Message) (as ShowAs, err error) {
+	if as.Own = slices.Contains(m.Answers(), o.in.ID); !as.Own {
+		return as, nil
+	}
+	if m.Kind == corebot.KindReply {
+		as.End = corebot.EndAnswered
+		return as, nil
+	}
+	life, err := o.opts.Life(ctx)
+	if err != nil {
+		return as, fmt.Errorf("ask what became of message %s: %w", o.in.ID, err)
+	}
+	if last := len(life.Replies) - 1; last >= 0 && life.Replies[last].MessageID == m.ID {
+		as.End = life.End
+	}
+	if as.End == corebot.EndMerged { // its answer is that of another message
+		as.End = ""
+	}
+	return as, nil
 }

@@ -18,51 +18,141 @@ func (d taken) Accept(_ context.Context, in channels.Incoming) (channels.Accepte
 }
 
 func answerIn(chat, id, inReplyTo string) corebot.Message {
-	return corebot.Message{ID: id, Key: corebot.Key{Agent: "main", Channel: channelName, Chat: chat}, InReplyTo: inReplyTo, Parts: corebot.TextPart(id)}
+	return corebot.Message{
+		ID: id, Key: corebot.Key{Agent: "main", Channel: channelName, Chat: chat}, Kind: corebot.KindReply, InReplyTo: inReplyTo, Parts: corebot.TextPart(id),
+	}
+}
+
+func noticeIn(chat, id, inReplyTo string) corebot.Message {
+	m := answerIn(chat, id, inReplyTo)
+	m.Kind = corebot.KindNotice
+	return m
+}
+
+// shotBench is a message that is waited for, and what is known of it.
+type shotBench struct {
+	*OneShot
+	t     *testing.T
+	life  corebot.Life
+	shown map[string]ShowAs
+	ended chan error
+}
+
+func newShotBench(t *testing.T) *shotBench {
+	b := &shotBench{t: t, shown: map[string]ShowAs{}, ended: make(chan error, 1)}
+	b.OneShot = NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, OneShotOptions{
+		Show: func(m corebot.Message, as ShowAs) error { b.shown[m.ID] = as; return nil },
+		Life: func(context.Context) (corebot.Life, error) { return b.life, nil },
+	})
+	go func() { b.ended <- b.Run(t.Context(), taken{}) }()
+	return b
+}
+
+// said notes what was said about the message so far.
+func (b *shotBench) said(ids ...string) {
+	for _, id := range ids {
+		b.life.Replies = append(b.life.Replies, corebot.Life{Direction: corebot.Outbound, MessageID: id})
+	}
+}
+
+func (b *shotBench) send(ms ...corebot.Message) {
+	b.t.Helper()
+	for _, m := range ms {
+		if err := b.Send(b.t.Context(), m); err != nil {
+			b.t.Fatalf("%s: %v", m.ID, err)
+		}
+	}
 }
 
 func TestOneMessageEndsWithItsAnswerAndShowsEarlierOnesApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shown := map[string]bool{}
-		o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, func(m corebot.Message, own bool) error {
-			shown[m.ID] = own
-			return nil
-		})
-		ended := make(chan error, 1)
-		go func() { ended <- o.Run(t.Context(), taken{}) }()
-		send := func(m corebot.Message) error { return o.Send(t.Context(), m) }
-		if err := errors.Join(send(answerIn("open", "old", "before")), send(answerIn("open", "answer", "question"))); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-ended; err != nil || !o.Answered() {
-			t.Errorf("it ended with %v, answered: %v", err, o.Answered())
+		b := newShotBench(t)
+		b.send(answerIn("open", "old", "before"), answerIn("open", "answer", "question"))
+		if err := <-b.ended; err != nil || b.End() != corebot.EndAnswered || !b.Accepted() {
+			t.Errorf("it ended with %v, %q", err, b.End())
 		}
 		for _, m := range []corebot.Message{answerIn("closed", "other", "before"), answerIn("open", "late", "later")} {
 			var failure *corebot.Failure
-			if err := send(m); !errors.As(err, &failure) || failure.Class != corebot.Cancelled || failure.RetryAfter <= 0 {
+			if err := b.Send(t.Context(), m); !errors.As(err, &failure) || failure.Class != corebot.Cancelled || failure.RetryAfter <= 0 {
 				t.Errorf("%s was not left in the queue: %v", m.ID, err)
 			}
 		}
-		if own, ok := shown["old"]; !ok || own || !shown["answer"] || len(shown) != 2 {
-			t.Errorf("shown: %v", shown)
+		if len(b.shown) != 2 || b.shown["old"] != (ShowAs{}) || b.shown["answer"] != (ShowAs{true, corebot.EndAnswered}) {
+			t.Errorf("shown: %v", b.shown)
+		}
+	})
+}
+
+func TestANoticeIsNoAnswerWhileTheMessageGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newShotBench(t)
+		b.said("approval")
+		b.send(noticeIn("open", "approval", "question"))
+		if b.shown["approval"] != (ShowAs{Own: true}) || b.End() != "" {
+			t.Errorf("shown %v, ended %q", b.shown, b.End())
+		}
+		b.said("late notice", "answer")
+		b.life.End = corebot.EndAnswered // before its notice was shown
+		b.send(noticeIn("open", "late notice", "question"), answerIn("open", "answer", "question"))
+		if err := <-b.ended; err != nil || b.shown["late notice"].End != "" || b.End() != corebot.EndAnswered {
+			t.Errorf("shown %v, ended %q: %v", b.shown, b.End(), err)
+		}
+	})
+}
+
+func TestTheLastNoticeTellsHowAMessageEnded(t *testing.T) {
+	for _, end := range []corebot.End{corebot.EndAnswered, corebot.EndApplied, corebot.EndStopped, corebot.EndRefused, corebot.EndDead, corebot.EndDropped} {
+		t.Run(string(end), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newShotBench(t)
+				b.said("approval", "last")
+				b.life.End = end
+				b.send(noticeIn("open", "approval", "question"), noticeIn("open", "last", "question"))
+				if err := <-b.ended; err != nil || b.End() != end {
+					t.Errorf("it ended with %q: %v", b.End(), err)
+				}
+			})
+		})
+	}
+}
+
+func TestAMergedMessageIsAnsweredWithAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newShotBench(t)
+		b.said("steering")
+		b.life.End = corebot.EndMerged
+		other := answerIn("open", "answer", "other")
+		other.AlsoAnswers("question")
+		b.send(noticeIn("open", "steering", "question"), other)
+		if err := <-b.ended; err != nil || b.End() != corebot.EndAnswered {
+			t.Errorf("it ended with %q: %v", b.End(), err)
+		}
+	})
+}
+
+func TestAMessageThatHasEndedWithoutAWordIsNotWaitedForForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newShotBench(t)
+		b.life.End = corebot.EndDropped
+		if err := <-b.ended; err == nil || corebot.HintOf(err) == "" || b.End() != "" {
+			t.Errorf("it ended with %q: %v", b.End(), err)
 		}
 	})
 }
 
 func TestAMessageThatWasAcceptedBeforeIsNotWaitedFor(t *testing.T) {
-	o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, func(corebot.Message, bool) error { return nil })
+	o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, OneShotOptions{})
 	var final *channels.Final
 	if err := o.Run(t.Context(), taken{duplicate: true}); !errors.As(err, &final) || corebot.HintOf(err) == "" {
 		t.Errorf("it ended with %v", err)
 	}
-	if err := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, nil).Run(t.Context(), taken{duplicate: true}); err != nil {
-		t.Errorf("a publish that was repeated is success, not %v", err)
-	}
 }
 
 func TestAnAnswerThatCannotBePrintedIsNotSent(t *testing.T) {
-	o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, func(corebot.Message, bool) error { return errors.New("closed pipe") })
-	if err := o.Send(t.Context(), answerIn("open", "answer", "question")); err == nil || o.Answered() {
+	o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, OneShotOptions{
+		Show: func(corebot.Message, ShowAs) error { return errors.New("closed pipe") },
+	})
+	if err := o.Send(t.Context(), answerIn("open", "answer", "question")); err == nil || o.End() != "" {
 		t.Errorf("a broken pipe counted as sent: %v", err)
 	}
 }

@@ -126,14 +126,14 @@ func TestAnAnswerThatIsSentAgainWhileItIsPrintedIsShownOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drained := make(chan struct{})
 		shown := make(chan string, 100)
-		o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, func(m corebot.Message, _ bool) error {
+		o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, OneShotOptions{Show: func(m corebot.Message, _ ShowAs) error {
 			<-drained
 			shown <- m.ID
 			return nil
-		})
+		}})
 		answer := answerIn("open", "answer", "question")
-		if class := classOf(t, sendFor(t, o, answer)); class != corebot.Cancelled || o.Answered() {
-			t.Errorf("an answer that nobody takes is %s, answered: %v", class, o.Answered())
+		if class := classOf(t, sendFor(t, o, answer)); class != corebot.Cancelled || o.End() != "" {
+			t.Errorf("an answer that nobody takes is %s, ended: %q", class, o.End())
 		}
 		results := make(chan error, 2)
 		for range cap(results) {
@@ -141,8 +141,8 @@ func TestAnAnswerThatIsSentAgainWhileItIsPrintedIsShownOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		close(drained) // both learn of the one write
-		if err := errors.Join(<-results, <-results, sendFor(t, o, answer)); err != nil || !o.Answered() {
-			t.Errorf("sent again it is %v, answered: %v", err, o.Answered())
+		if err := errors.Join(<-results, <-results, sendFor(t, o, answer)); err != nil || o.End() != corebot.EndAnswered {
+			t.Errorf("sent again it is %v, ended: %q", err, o.End())
 		}
 		if n := len(shown); n != 1 {
 			t.Errorf("it was shown %d times", n)

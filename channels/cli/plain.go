@@ -140,6 +140,9 @@ func (p *plain) complain(text string) {
 	_, _ = fmt.Fprintln(p.opts.Err, neutralise(text)) // nowhere left to report that this failed
 }
 
+// connection complains of what the user can do nothing about, since a script may wait for long.
+func (p *plain) connection(text string, _ bool) { p.complain(text) }
+
 // settle waits until every accepted message has its answer.
 func (p *plain) settle(ctx context.Context) error {
 	for p.open() > 0 {

@@ -2,7 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,40 +12,43 @@ import (
 	"github.com/corebot/corebot/internal/live"
 )
 
-// Remote is the terminal channel of a daemon. Terminals of other processes attach to it, one for each chat, and fetch what
-// they are to show; a message counts as sent when its terminal has said that it was shown. The replies of chats that no terminal
-// has open stay in the queue.
+// Remote is the terminal channel of a Corebot that terminals attach to, those of its own process among them. Several terminals can have
+// one chat open: each is shown what comes. A message counts as sent once every terminal that had its chat open has shown the message or is gone,
+// and at least one has shown it. The replies of chats that no terminal has open stay in the queue.
 type Remote struct {
 	agent string
 	watch func(corebot.Key) (<-chan live.Event, func())
 	wake  func(context.Context, corebot.Key) error
 
 	mu       sync.Mutex
-	attached map[string]*attachment // by chat
-}
-
-// attachment is one terminal, from Attach until it is replaced or has been silent for too long.
-type attachment struct {
-	session string
-	events  <-chan live.Event
-	unwatch func()
-	out     chan corebot.Message
-	shown   chan string // ids of messages that the terminal has shown
-	gone    chan struct{}
-	timer   *time.Timer // runs while the terminal is not fetching
+	attached map[string][]*attachment // by chat
+	lately   []sentLately
 }
 
 var _ channels.Channel = (*Remote)(nil)
 
-// ErrReplaced says that a session is no longer attached.
-var ErrReplaced = errors.New("this terminal is no longer attached: another one has opened the chat, or it was silent for too long")
+// ErrDetached says that the session of a terminal is not attached: the terminal was silent for too long, or Corebot is another process than
+// the one that it attached to. The terminal can attach again.
+var ErrDetached = fmt.Errorf("this terminal is not attached: %w", corebot.ErrNotFound)
 
 // silence is how long a terminal may go without fetching before it is taken to be gone.
 const silence = 10 * time.Second
 
+// Terminals that attach again are shown what was sent while they were away: at most so many messages, so long ago, of at most so many bytes.
+const (
+	latelyKept  = 16
+	latelyTime  = time.Minute
+	latelyBytes = 64 << 10
+)
+
+type sentLately struct {
+	message corebot.Message
+	at      time.Time
+}
+
 // NewRemote makes the channel. watch gives the live events of a conversation; wake makes its waiting replies due again.
 func NewRemote(agent string, watch func(corebot.Key) (<-chan live.Event, func()), wake func(context.Context, corebot.Key) error) *Remote {
-	return &Remote{agent: agent, watch: watch, wake: wake, attached: map[string]*attachment{}}
+	return &Remote{agent: agent, watch: watch, wake: wake, attached: map[string][]*attachment{}}
 }
 
 // Name is "cli".
@@ -56,46 +60,36 @@ func (*Remote) Run(ctx context.Context, _ channels.Door) error {
 	return nil
 }
 
-// Send gives m to the terminal that has its chat open, and returns when it was shown there.
+// Send gives m to the terminals that have its chat open, and returns when each has shown it or is gone.
 func (r *Remote) Send(ctx context.Context, m corebot.Message) error {
 	r.mu.Lock()
-	a := r.attached[m.Key.Chat]
+	open := slices.Clone(r.attached[m.Key.Chat])
 	r.mu.Unlock()
-	if a == nil {
+	shown := make(chan bool, len(open))
+	for _, a := range open {
+		go func() { shown <- a.show(ctx, m) }()
+	}
+	seen := false
+	for range open {
+		seen = <-shown || seen
+	}
+	if !seen {
 		return notHere(m)
 	}
-	select {
-	case a.out <- m:
-	case <-a.gone:
-		return notHere(m)
-	case <-ctx.Done():
-		return notHere(m)
-	}
-	for {
-		select {
-		case id := <-a.shown:
-			if id == m.ID {
-				return nil
-			}
-		case <-a.gone:
-			if a.lastShown() == m.ID { // it said so while it left
-				return nil
-			}
-			return notHere(m)
-		case <-ctx.Done():
-			return notHere(m)
-		}
-	}
+	r.remember(m)
+	return nil
 }
 
-// lastShown is what a terminal that has left said last.
-func (a *attachment) lastShown() string {
-	select {
-	case id := <-a.shown:
-		return id
-	default:
-		return ""
+// remember keeps m for terminals that are about to attach again.
+func (r *Remote) remember(m corebot.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lately = slices.DeleteFunc(r.lately, func(s sentLately) bool { return time.Since(s.at) > latelyTime })
+	if m.Size() > latelyBytes {
+		return
 	}
+	r.lately = append(r.lately, sentLately{m, time.Now()})
+	r.lately = r.lately[max(len(r.lately)-latelyKept, 0):]
 }
 
 // Fetched is what a terminal is to show next: a message, or events of the turn that runs, or neither when nothing came in time.
@@ -109,10 +103,10 @@ type Fetched struct {
 // brought, once it is on the screen.
 func (r *Remote) Fetch(ctx context.Context, chat, session, shown string) (Fetched, error) {
 	r.mu.Lock()
-	a := r.attached[chat]
+	a := r.find(chat, session)
 	r.mu.Unlock()
-	if a == nil || a.session != session {
-		return Fetched{}, ErrReplaced
+	if a == nil {
+		return Fetched{}, ErrDetached
 	}
 	a.timer.Stop()
 	defer a.timer.Reset(silence)
@@ -120,84 +114,67 @@ func (r *Remote) Fetch(ctx context.Context, chat, session, shown string) (Fetche
 	return a.next(ctx)
 }
 
-// patient is how long one fetch waits for something to show.
-const patient = 20 * time.Second
-
-func (a *attachment) next(ctx context.Context) (f Fetched, err error) {
-	enough := time.NewTimer(patient)
-	defer enough.Stop()
-	select {
-	case m := <-a.out:
-		return Fetched{Message: &m, Kind: m.Kind}, nil
-	case e, watched := <-a.events:
-		if !watched { // it ends when the attachment does
-			return f, ErrReplaced
-		}
-		f.Events = append(f.Events, e)
-	case <-a.gone:
-		return f, ErrReplaced
-	case <-enough.C:
-		return f, nil
-	case <-ctx.Done():
-		return f, context.Cause(ctx)
-	}
-	for len(f.Events) < live.Buffer { // what has gathered meanwhile comes along
-		select {
-		case e, watched := <-a.events:
-			if !watched {
-				return f, nil
-			}
-			f.Events = append(f.Events, e)
-		default:
-			return f, nil
-		}
-	}
-	return f, nil
-}
-
-// Attach opens a chat in the terminal of a new session, in place of any other, and makes replies that wait for it due.
-func (r *Remote) Attach(ctx context.Context, chat, session string) error {
+// Attach opens a chat in the terminal of a session, and makes replies that wait for it due. A terminal that attaches again is shown what was sent
+// lately; it knows what it has shown already.
+func (r *Remote) Attach(ctx context.Context, chat, session string, again bool) error {
+	r.Detach(chat, session, "")
 	key := corebot.Key{Agent: r.agent, Channel: channelName, Account: DefaultAccount, Chat: chat}
-	a := &attachment{session: session, out: make(chan corebot.Message), shown: make(chan string, 1), gone: make(chan struct{})}
+	a := newAttachment(session)
 	a.events, a.unwatch = r.watch(key)
 	r.mu.Lock()
-	old := r.attached[chat]
-	r.attached[chat] = a
-	a.timer = time.AfterFunc(silence, func() { r.Detach(chat, session, "") })
-	r.mu.Unlock()
-	if old != nil {
-		old.leave()
+	if again {
+		a.missed = r.sentIn(chat)
 	}
+	r.attached[chat] = append(r.attached[chat], a)
+	a.timer = time.AfterFunc(silence, func() { r.drop(chat, a, "") })
+	r.mu.Unlock()
 	return r.wake(ctx, key)
 }
 
-// wasShown tells the Send that waits for it, if one does.
-func (a *attachment) wasShown(id string) {
-	if id == "" {
-		return
+// sentIn is called with the mutex held.
+func (r *Remote) sentIn(chat string) []corebot.Message {
+	var sent []corebot.Message
+	for _, s := range r.lately {
+		if s.message.Key.Chat == chat && time.Since(s.at) <= latelyTime {
+			sent = append(sent, s.message)
+		}
 	}
-	select {
-	case a.shown <- id:
-	default: // an older one that nobody waited for
-	}
+	return sent
 }
 
 // Detach ends a session's attachment; shown is as in Fetch. It may be called again.
 func (r *Remote) Detach(chat, session, shown string) {
 	r.mu.Lock()
-	a := r.attached[chat]
-	if a == nil || a.session != session {
-		r.mu.Unlock()
-		return
-	}
-	delete(r.attached, chat)
+	a := r.find(chat, session)
 	r.mu.Unlock()
-	a.wasShown(shown)
-	a.leave()
+	if a != nil {
+		r.drop(chat, a, shown)
+	}
 }
 
-func (a *attachment) leave() {
-	a.timer.Stop()
-	a.unwatch()
-	close(a.gone)
+// drop ends an attachment, once however often it is called.
+func (r *Remote) drop(chat string, a *attachment, shown string) {
+	r.mu.Lock()
+	at := slices.Index(r.attached[chat], a)
+	if at >= 0 {
+		r.attached[chat] = slices.Delete(r.attached[chat], at, at+1)
+	}
+	if len(r.attached[chat]) == 0 {
+		delete(r.attached, chat)
+	}
+	r.mu.Unlock()
+	if at >= 0 {
+		a.wasShown(shown)
+		a.leave()
+	}
+}
+
+// find is called with the mutex held.
+func (r *Remote) find(chat, session string) *attachment {
+	for _, a := range r.attached[chat] {
+		if a.session == session {
+			return a
+		}
+	}
+	return nil
 }

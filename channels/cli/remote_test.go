@@ -28,7 +28,7 @@ func newRemoteBench(t *testing.T) *remoteBench {
 
 func (b *remoteBench) attach(session string) {
 	b.t.Helper()
-	if err := b.remote.Attach(b.t.Context(), "open", session); err != nil {
+	if err := b.remote.Attach(b.t.Context(), "open", session, false); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -84,35 +84,91 @@ func TestATerminalThatGoesSilentGivesItsMessageBack(t *testing.T) {
 		if class := classOf(t, <-b.sent); class != corebot.Cancelled || time.Since(begun) != silence {
 			t.Errorf("after %v it is %s", time.Since(begun), class)
 		}
-		if _, err := b.fetch("one", "answer"); !errors.Is(err, ErrReplaced) {
+		if _, err := b.fetch("one", "answer"); !errors.Is(err, ErrDetached) {
 			t.Errorf("the silent terminal is still attached: %v", err)
 		}
 	})
 }
 
-func TestTheNewestTerminalHasTheChat(t *testing.T) {
+func TestEveryTerminalOfAChatIsShownAReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRemoteBench(t)
 		b.attach("one")
-		old := make(chan error, 1)
-		go func() { _, err := b.fetch("one", ""); old <- err }()
-		synctest.Wait()
 		b.attach("two")
-		if err := <-old; !errors.Is(err, ErrReplaced) {
-			t.Errorf("the old terminal was told %v", err)
-		}
-		if _, err := b.fetch("one", ""); !errors.Is(err, ErrReplaced) {
-			t.Errorf("the old terminal took the chat back: %v", err)
-		}
-		b.remote.Detach("open", "one", "") // too late: it is not its to leave
 		b.send("answer")
-		if f, err := b.fetch("two", ""); err != nil || f.Message == nil {
-			t.Fatalf("fetched %+v: %v", f, err)
+		for _, session := range []string{"one", "two"} {
+			if f, err := b.fetch(session, ""); err != nil || f.Message == nil || f.Message.ID != "answer" {
+				t.Fatalf("%s fetched %+v: %v", session, f, err)
+			}
+		}
+		b.remote.Detach("open", "one", "answer")
+		synctest.Wait()
+		select {
+		case err := <-b.sent:
+			t.Fatalf("it counted as sent before the second terminal had shown it: %v", err)
+		default:
 		}
 		b.remote.Detach("open", "two", "answer")
 		if err := <-b.sent; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+func TestATerminalThatIsGoneDoesNotKeepAReplyFromTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemoteBench(t)
+		b.attach("dead")
+		b.attach("alive")
+		b.send("answer")
+		if _, err := b.fetch("alive", ""); err != nil {
+			t.Fatal(err)
+		}
+		b.remote.Detach("open", "alive", "answer")
+		begun := time.Now()
+		if err := <-b.sent; err != nil || time.Since(begun) > silence {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+	})
+}
+
+func TestATerminalThatAttachesAgainIsShownWhatItMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemoteBench(t)
+		b.attach("one")
+		b.send("answer")
+		if _, err := b.fetch("one", ""); err != nil {
+			t.Fatal(err)
+		}
+		b.remote.Detach("open", "one", "answer")
+		if err := <-b.sent; err != nil {
+			t.Fatal(err)
+		}
+		if err := b.remote.Attach(t.Context(), "open", "two", true); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := b.fetch("two", ""); err != nil || f.Message == nil || f.Message.ID != "answer" {
+			t.Errorf("the terminal that was away fetched %+v: %v", f, err)
+		}
+		b.attach("new")
+		b.send("next")
+		for _, session := range []string{"two", "new"} {
+			if f, err := b.fetch(session, "answer"); err != nil || f.Message == nil || f.Message.ID != "next" {
+				t.Errorf("%s fetched %+v: %v", session, f, err)
+			}
+			b.remote.Detach("open", session, "next")
+		}
+		if err := <-b.sent; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(latelyTime + time.Second)
+		if err := b.remote.Attach(t.Context(), "open", "late", true); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := b.fetch("late", ""); err != nil || f.Message != nil {
+			t.Errorf("after a long time it fetched %+v: %v", f, err)
+		}
+		b.remote.Detach("open", "late", "")
 	})
 }
 

@@ -148,6 +148,9 @@ func (s *screen) show(ctx context.Context, m corebot.Message) error {
 	}
 }
 
+// connection hands the line to the model, unless the session has ended.
+func (s *screen) connection(text string, gone bool) { s.program.Send(connectionMsg{text, gone}) }
+
 // afterEnd is the answer to a reply that was shown while the session ended: done, if it was done.
 func (s *screen) afterEnd(done <-chan error) error {
 	select {

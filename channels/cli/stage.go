@@ -15,6 +15,8 @@ var errLeft = errors.New("the user has left the terminal")
 type session interface {
 	// show writes m and returns when that is done, or a *corebot.Failure.
 	show(ctx context.Context, m corebot.Message) error
+	// connection tells the user what became of the connection.
+	connection(text string, gone bool)
 }
 
 // stage is where Send finds the session, which comes and goes with Run. The zero stage is ready: nobody has come yet.
@@ -58,6 +60,13 @@ func (s *stage) wait(ctx context.Context) (session, error) {
 			return nil, cancelled(ctx, "wait for the terminal")
 		}
 	}
+}
+
+// session is the one that runs, or nil.
+func (s *stage) session() session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
 }
 
 func (s *stage) look() (now session, left bool, entered <-chan struct{}) {

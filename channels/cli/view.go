@@ -57,7 +57,7 @@ func (m *model) toolRows() []string {
 }
 
 func (m *model) statusRows() []string {
-	if !m.busy() {
+	if !m.busy() && !m.away {
 		return nil
 	}
 	return []string{m.spin() + " " + m.look.dim.Render(ansi.Truncate(m.status(), max(m.width-4, 1), "…"))}
@@ -68,6 +68,8 @@ func (m *model) status() string {
 	switch {
 	case m.leaving:
 		return "leaving when it is sent; Ctrl-C leaves now"
+	case m.away:
+		return "waiting for Corebot to come back; Ctrl-D leaves"
 	case m.stopID != "":
 		parts = append(parts, "stopping")
 	case len(m.turn.tools) > 0:

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,39 +12,50 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/backoff"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/live"
 )
 
-// attached is a terminal of this process at the daemon that runs on the home: what is typed goes to the daemon's front door, what the daemon
-// sends is shown here.
+// attached is a terminal of this process at the Corebot of the home, whichever process that is: what is typed goes to its front door, what it sends
+// is shown here. Should it end, the terminal goes on with the next one.
 type attached struct {
-	daemon control.Caller
-	chat   string
-	id     string // of the session
-	model  string
-	shown  string // the last message that was shown here, until the daemon knows
-	events live.Hub
+	link    *app.Link
+	chat    string
+	id      string        // of the session
+	patient time.Duration // how long it waits for the next Corebot; 0: for as long as the terminal is open
+	shown   string        // the last message that was shown here, until Corebot knows
+	events  live.Hub
+	tell    func(app.Place) // says which Corebot it has reached after the first, and that it is gone
 }
 
-// attach opens the chat at the daemon.
+// again is the pause between two tries to reach a Corebot that is gone.
+const again = 200 * time.Millisecond
+
+// attach opens the chat.
 func (a *attached) attach(ctx context.Context) error {
-	a.id = uuid.Must(uuid.NewV7()).String()
-	hello, err := control.Call[app.Attached](ctx, a.daemon, app.OpAttach, app.Terminal{Chat: a.chat, Session: a.id})
-	a.model = hello.Model
+	first := a.id == ""
+	if first {
+		a.id = uuid.Must(uuid.NewV7()).String()
+	}
+	_, err := control.Call[app.Done](ctx, a.link, app.OpAttach, app.Terminal{Chat: a.chat, Session: a.id, Again: !first})
 	return err
 }
 
-// Accept implements [channels.Door] at the daemon's.
-func (a *attached) Accept(ctx context.Context, in channels.Incoming) (channels.Accepted, error) {
-	return control.Call[channels.Accepted](ctx, a.daemon, app.OpSend, in)
+// Accept implements [channels.Door]. A message whose Corebot has gone before it answered is given to the next one: under its id it stays one.
+func (a *attached) Accept(ctx context.Context, in channels.Incoming) (accepted channels.Accepted, err error) {
+	for gone := false; ; gone = true {
+		accepted, err = app.Send(ctx, a.link, in)
+		if !app.IsGone(err) || ctx.Err() != nil {
+			accepted.Duplicate = accepted.Duplicate && !gone // perhaps it was this very one
+			return accepted, err
+		}
+		backoff.Sleep(ctx, again)
+	}
 }
 
-// run talks until the channel ends, showing what the daemon has for this chat.
+// run talks until the channel ends, showing what Corebot has for this chat.
 func (a *attached) run(ctx context.Context, c channels.Channel) error {
-	if a.id == "" { // only to publish
-		return c.Run(ctx, a)
-	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	pumped := make(chan struct{})
@@ -61,32 +73,69 @@ func (a *attached) run(ctx context.Context, c channels.Channel) error {
 	<-pumped
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_, _ = control.Call[app.Done](bye, a.daemon, app.OpDetach, app.Terminal{Chat: a.chat, Session: a.id, Shown: a.shown}) // else its silence tells
+	a.leave(bye)
 	return err
+}
+
+// leave says goodbye, if Corebot is still there; else the silence of the terminal tells.
+func (a *attached) leave(ctx context.Context) {
+	_, _ = control.Call[app.Done](ctx, a.link.Reached(), app.OpDetach, app.Terminal{Chat: a.chat, Session: a.id, Shown: a.shown})
 }
 
 // pump fetches until ctx ends.
 func (a *attached) pump(ctx context.Context, c channels.Channel) error {
-	for {
-		f, err := control.Call[cli.Fetched](ctx, a.daemon, app.OpFetch, app.Terminal{Chat: a.chat, Session: a.id, Shown: a.shown})
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+	var gone time.Time // since when Corebot is
+	for ctx.Err() == nil {
+		err := a.fetch(ctx, c)
+		switch {
+		case err == nil:
+			gone = time.Time{}
+		case ctx.Err() != nil:
+		case app.IsGone(err), errors.Is(err, cli.ErrDetached), errors.Is(err, corebot.ErrNotFound): // the last is what is left of it on its way
+			if gone.IsZero() {
+				gone = time.Now()
+			}
+			if a.patient > 0 && time.Since(gone) > a.patient {
+				return a.givenUp()
+			}
+			if err := a.attach(ctx); err != nil {
+				backoff.Sleep(ctx, again)
+			}
+		default:
 			return err
 		}
-		a.shown = ""
-		for _, e := range f.Events {
-			a.events.Publish(e)
-		}
-		if f.Message != nil {
-			m := *f.Message
-			m.Key, m.Kind, m.Direction = a.key(), f.Kind, corebot.Outbound
-			if c.Send(ctx, m) == nil {
-				a.shown = m.ID
-			}
-		}
 	}
+	return nil
+}
+
+// givenUp is why a terminal ends that nobody sits at.
+func (a *attached) givenUp() error {
+	err := fmt.Errorf("Corebot has gone and did not come back within %v; what was accepted is kept, and is answered by the next Corebot that runs", a.patient)
+	return corebot.WithHint(err, "run it: corebot serve")
+}
+
+// fetch shows what there is to show next.
+func (a *attached) fetch(ctx context.Context, c channels.Channel) error {
+	f, err := control.Call[cli.Fetched](ctx, a.link, app.OpFetch, app.Terminal{Chat: a.chat, Session: a.id, Shown: a.shown})
+	if err != nil {
+		return err
+	}
+	a.shown = ""
+	for _, e := range f.Events {
+		a.events.Publish(e)
+	}
+	if f.Message == nil {
+		return nil
+	}
+	m := *f.Message
+	m.Key, m.Kind, m.Direction = a.key(), f.Kind, corebot.Outbound
+	if err := c.Send(ctx, m); err != nil { // it stays in the queue, and other terminals need not wait for this one
+		a.leave(ctx)
+		backoff.Sleep(ctx, time.Second)
+		return nil
+	}
+	a.shown = m.ID
+	return nil
 }
 
 func (a *attached) key() corebot.Key {

@@ -14,13 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
-	"github.com/corebot/corebot/internal/control"
-	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/observability"
 )
@@ -49,15 +46,16 @@ the commands of the chat. What was running when Corebot was killed goes on at th
 			if err != nil {
 				return err
 			}
-			data := app.DataDir(c.Home)
 			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
-			return s.talk(cmd.Context(), c, conversation{chat: chat, interactive: interactive, open: func(at place) (channels.Channel, error) {
+			return s.talk(cmd.Context(), c, conversation{chat: chat, interactive: interactive, open: func(at *attached, model string) (channels.Channel, error) {
 				id, name := whoRuns()
-				return cli.New(cli.Options{
+				c, err := cli.New(cli.Options{
 					In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
-					Chat: chat, UserID: id, UserName: name, Watch: at.watch, ModelName: at.model,
-					HistoryFile: filepath.Join(data, "prompts"), NoColor: os.Getenv("NO_COLOR") != "",
+					Chat: chat, UserID: id, UserName: name, Watch: at.events.Watch, ModelName: model,
+					HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"), NoColor: os.Getenv("NO_COLOR") != "",
 				})
+				at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }
+				return c, err
 			}})
 		},
 	}
@@ -69,40 +67,47 @@ the commands of the chat. What was running when Corebot was killed goes on at th
 type conversation struct {
 	chat        string
 	interactive bool
-	publishOnly bool // it waits for no answer
-	open        func(place) (channels.Channel, error)
+	open        func(at *attached, model string) (channels.Channel, error)
 }
 
-// place is where a terminal talks: a Corebot of this process, or the daemon that runs on the home.
-type place struct {
-	watch func(corebot.Key) (<-chan live.Event, func())
-	model string
-}
-
-// talk runs a terminal until it ends, at the daemon of the home or else at a Corebot of its own.
-func (s *shell) talk(ctx context.Context, c config.Config, t conversation) error {
-	daemon, running, err := control.Dial(ctx, app.DataDir(c.Home))
+// talk runs a terminal until it ends, at the Corebot of the home: the one that runs, or else one of this process.
+func (s *shell) talk(ctx context.Context, c config.Config, t conversation) (err error) {
+	at := &attached{chat: t.chat}
+	if !t.interactive {
+		at.patient = app.Away
+	}
+	link, closeLink := newLink(c, t.interactive, func(p app.Place) {
+		if p.Gone || p.Again {
+			at.tell(p)
+		}
+	})
+	defer func() { err = errors.Join(err, closeLink()) }()
+	at.link = link
+	place, err := link.Open(ctx)
 	if err != nil {
 		return err
 	}
-	if running {
-		return talkTo(ctx, daemon, t)
-	}
-	return talkHere(ctx, c, t)
-}
-
-func talkTo(ctx context.Context, daemon control.Caller, t conversation) error {
-	at := &attached{daemon: daemon, chat: t.chat}
-	if !t.publishOnly {
-		if err := at.attach(ctx); err != nil {
-			return err
-		}
-	}
-	channel, err := t.open(place{at.events.Watch, at.model})
+	channel, err := t.open(at, place.Model)
 	if err != nil {
+		return err
+	}
+	if err := at.attach(ctx); err != nil {
 		return err
 	}
 	return final(at.run(ctx, channel))
+}
+
+// placeText tells a person which Corebot he is at.
+func placeText(p app.Place) string {
+	switch {
+	case p.Gone && p.Daemon:
+		return "Corebot has stopped. Waiting for it to come back: what you type is kept, and sent then."
+	case p.Gone:
+		return fmt.Sprintf("The Corebot that answered here, process %d, has ended.", p.PID)
+	case p.Here:
+		return fmt.Sprintf("Corebot runs in this process now, with %s.", p.Model)
+	}
+	return fmt.Sprintf("Attached to Corebot again: process %d, with %s.", p.PID, p.Model)
 }
 
 // final takes an error out of what marks it as the channel's last.
@@ -113,31 +118,28 @@ func final(err error) error {
 	return err
 }
 
-func talkHere(ctx context.Context, c config.Config, t conversation) (err error) {
-	hide, err := redact.New(nil) // the app has it learn the secrets
-	if err != nil {
-		return err
-	}
-	log, closeLog, err := terminalLog(c, hide, t.interactive)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeLog()) }()
-	here := &terminal{}
-	c.Bus.Drain = min(c.Bus.Drain, chatDrain)
-	a, err := app.New(ctx, c, app.Options{
-		Version: versionText(), Log: log, Redactor: hide, PublishOnly: t.publishOnly,
-		Terminal: func(a *app.App) (_ channels.Channel, err error) {
-			here.Channel, err = t.open(place{a.Live.Watch, a.ModelName()})
-			return here, err
-		},
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	err = a.Run(ctx)
-	return errors.Join(here.err, err)
+// newLink makes a way to the Corebot of the home. close ends the Corebot of this process, if there is one.
+func newLink(c config.Config, interactive bool, tell func(app.Place)) (_ *app.Link, closeLink func() error) {
+	closeLog := func() error { return nil }
+	link := app.NewLink(c.Home, func(ctx context.Context) (*app.App, error) {
+		hide, err := redact.New(nil) // the app has it learn the secrets
+		if err != nil {
+			return nil, err
+		}
+		log, done, err := terminalLog(c, hide, interactive)
+		if err != nil {
+			return nil, err
+		}
+		here := c
+		here.Bus.Drain = min(c.Bus.Drain, chatDrain)
+		a, err := app.New(ctx, here, app.Options{Version: versionText(), Log: log, Redactor: hide, Attended: true})
+		if err != nil {
+			return nil, errors.Join(err, done())
+		}
+		closeLog = done
+		return a, nil
+	}, tell)
+	return link, func() error { return errors.Join(link.Close(), closeLog()) }
 }
 
 // maxTerminalLog is the size over which the log of terminal sessions is begun anew.

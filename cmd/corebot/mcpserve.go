@@ -5,17 +5,13 @@ import (
 	"errors"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot/internal/app"
-	"github.com/corebot/corebot/internal/backoff"
 	"github.com/corebot/corebot/internal/config"
-	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/mcp/serve"
-	"github.com/corebot/corebot/storage"
 )
 
 func newMCPServe(s *shell) *cobra.Command {
@@ -45,70 +41,35 @@ type clientSide struct {
 	config config.Config
 }
 
-// takeOver is how long a Corebot that has just begun on the home may take until others can attach to it.
-const takeOver = 5 * time.Second
-
-// serve attaches to the Corebot of the home, or is it. Two that begin at once both try to be it: the second one then finds the first.
-func (s *clientSide) serve(ctx context.Context) error {
-	for began := time.Now(); ; backoff.Sleep(ctx, 50*time.Millisecond) {
-		daemon, running, err := control.Dial(ctx, app.DataDir(s.config.Home))
-		switch {
-		case err != nil:
-			return err
-		case running:
-			return s.attach(ctx, daemon)
-		}
-		err = s.alone(ctx)
-		if held := (*storage.LockError)(nil); !errors.As(err, &held) || time.Since(began) > takeOver || ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
-// attach speaks for the Corebot that runs.
-func (s *clientSide) attach(ctx context.Context, daemon control.Caller) error {
+// serve speaks for the Corebot of the home, whichever process that is at the moment.
+func (s *clientSide) serve(ctx context.Context) (err error) {
 	hide, err := redact.New(s.config.Secrets())
 	if err != nil {
 		return err
 	}
-	return s.speak(ctx, app.ClientsOf(daemon), hide)
-}
-
-// alone is Corebot itself, as long as its client is there.
-func (s *clientSide) alone(ctx context.Context) (err error) {
-	hide, err := redact.New(nil) // the app has it learn the secrets
-	if err != nil {
-		return err
-	}
-	c := s.config
-	log, _, err := terminalLog(c, hide, false)
-	if err != nil {
-		return err
-	}
-	c.Bus.Drain = min(c.Bus.Drain, chatDrain)
-	a, err := app.New(ctx, c, app.Options{Version: versionText(), Log: log, Redactor: hide, Clients: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() {
-		defer stop() // nobody is left to answer
-		ended <- a.Run(ctx)
-	}()
-	err = s.speak(ctx, a.Clients(), hide)
-	stop()
-	return errors.Join(err, <-ended)
-}
-
-func (s *clientSide) speak(ctx context.Context, b serve.Backend, hide *redact.Redactor) error {
 	log, _, err := terminalLog(s.config, hide, false)
 	if err != nil {
 		return err
 	}
-	server, err := serve.NewServer(ctx, b, serve.ServerOptions{Version: versionText(), Log: log})
+	link, closeLink := newLink(s.config, false, func(p app.Place) {
+		if p.Gone || p.Again {
+			log.Warn().Msg(placeText(p))
+		}
+	})
+	defer func() { err = errors.Join(err, closeLink()) }()
+	if _, err := link.Open(ctx); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-link.Ended(): // nobody is left to answer
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	server, err := serve.NewServer(ctx, app.ClientsOf(link), serve.ServerOptions{Version: versionText(), Log: log})
 	if err != nil {
 		return err
 	}

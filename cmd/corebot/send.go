@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -12,20 +14,32 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/redact"
 )
 
 func newSend(s *shell) *cobra.Command {
 	var chat, id string
 	var wait, asJSON bool
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "send --chat ID [--wait] TEXT",
 		Short: "Publish one message, with --wait print the reply",
 		Long: `Publish one message in a chat of the terminal channel. The text "-" is read from standard input. Without --wait the command ends as soon
-as the message is on disk; it is answered by the next Corebot that runs on this home.`,
+as the message is on disk; it is answered by the Corebot that runs on this home, or by the next one.
+
+With --wait the command prints the answer and ends. What Corebot says meanwhile, such as that the answer waits for an approval, goes to standard
+error. A message that was given up, refused or stopped has no answer: the command says why, with exit code 1. So it does when --timeout is
+over; the message is kept and answered all the same.`,
 		Args: takes("TEXT..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if chat == "" {
+			switch {
+			case chat == "":
 				return usage(cmd, errNoChat)
+			case timeout < 0 || timeout > 0 && !wait:
+				return usage(cmd, errors.New("--timeout is a time over 0s, and needs --wait"))
 			}
 			text, err := textOf(cmd, args)
 			if err != nil {
@@ -35,17 +49,18 @@ as the message is on disk; it is answered by the next Corebot that runs on this 
 				id = uuid.Must(uuid.NewV7()).String() // fails only where Go ends the program before: no randomness
 			}
 			uid, name := whoRuns()
-			in := channels.Incoming{ID: id, Account: "local", Chat: chat, SenderID: uid, SenderName: name, Text: text}
+			in := channels.Incoming{ID: id, Account: cli.DefaultAccount, Chat: chat, SenderID: uid, SenderName: name, Text: text}
 			if !wait {
 				return s.publish(cmd, in, asJSON)
 			}
-			return s.ask(cmd, in, asJSON)
+			return s.ask(cmd, in, timeout, asJSON)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to send to")
 	cmd.Flags().StringVar(&id, "id", "", "the message's id: sending it twice accepts it once (default: a new one)")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the reply and print it")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: how long at most, such as 90s (default: until the message has ended)")
 	return cmd
 }
 
@@ -70,50 +85,50 @@ func textOf(cmd *cobra.Command, args []string) (string, error) {
 
 // publish puts the message on disk and leaves it there.
 func (s *shell) publish(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
-	if err := s.oneShot(cmd, in.Chat, cli.NewOneShot(in, nil), true); err != nil {
+	c, err := s.settings()
+	if err != nil {
 		return err
+	}
+	if err := app.Locked(cmd.Context(), c.Home, func() error { return publish(cmd.Context(), c, in) }); err != nil {
+		return refusal(err)
 	}
 	if asJSON {
 		return printJSON(cmd, sent{ID: in.ID})
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "accepted %s\n", in.ID)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "accepted %s\n", in.ID)
 	return err
 }
 
-// ask publishes the message and prints the reply as soon as it comes. Other messages for the chat go to stderr.
-func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
-	shot := cli.NewOneShot(in, func(m corebot.Message, own bool) (err error) {
-		switch {
-		case !own && m.InReplyTo == "":
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sent here in answer to nothing:\n%s\n", printable(m.Text()))
-		case !own:
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "the answer to the earlier message %s:\n%s\n", m.InReplyTo, printable(m.Text()))
-		case asJSON:
-			err = printJSON(cmd, sent{ID: in.ID, Reply: m.Text(), Kind: m.Kind})
-		default:
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(m.Text()))
-		}
-		return err
-	})
-	if err := s.oneShot(cmd, in.Chat, shot, false); err != nil {
-		return err
-	}
-	if !shot.Answered() {
-		return corebot.WithHint(errors.New("interrupted before the reply came; the message is kept and the next Corebot that runs answers it"),
-			fmt.Sprintf("`corebot why %s` tells how far it is", in.ID))
-	}
-	return nil
-}
-
-// oneShot runs Corebot for one message.
-func (s *shell) oneShot(cmd *cobra.Command, chat string, shot *cli.OneShot, publishOnly bool) error {
-	settings, err := s.settings()
+// publish gives the message to the Corebot that runs on the home or, with none, opens the home for this one message.
+func publish(ctx context.Context, c config.Config, in channels.Incoming) error {
+	client, running, err := control.Dial(ctx, app.DataDir(c.Home))
 	if err != nil {
 		return err
 	}
-	err = s.talk(cmd.Context(), settings, conversation{
-		chat: chat, publishOnly: publishOnly, open: func(place) (channels.Channel, error) { return shot, nil },
+	if running {
+		_, err := app.Send(ctx, client, in)
+		return err
+	}
+	hide, err := redact.New(nil) // the app has it learn the secrets
+	if err != nil {
+		return err
+	}
+	log, _, err := terminalLog(c, hide, false)
+	if err != nil {
+		return err
+	}
+	a, err := app.New(ctx, c, app.Options{Version: versionText(), Log: log, Redactor: hide})
+	if err != nil {
+		return err
+	}
+	return a.While(ctx, func(ctx context.Context) error {
+		_, err := a.Accept(ctx, in)
+		return err
 	})
+}
+
+// refusal adds what to do about a message that was not accepted.
+func refusal(err error) error {
 	switch {
 	case errors.Is(err, corebot.ErrTooLarge):
 		return corebot.WithHint(err, "the limit is bus.max_message_bytes")
@@ -128,4 +143,5 @@ type sent struct {
 	ID    string       `json:"id"`
 	Reply string       `json:"reply,omitempty"`
 	Kind  corebot.Kind `json:"kind,omitempty"`
+	End   corebot.End  `json:"end,omitempty"` // of a message without an answer
 }

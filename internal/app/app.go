@@ -40,15 +40,12 @@ type Options struct {
 	Version  string
 	Log      zerolog.Logger
 	Redactor *redact.Redactor // of the log; it learns the secrets that a reload brings; nil: nothing is taken out of the log
-	// Terminal makes the one channel of a run in a terminal, which ends with it. The app is complete but for the channels then.
-	Terminal func(*App) (channels.Channel, error)
 	// Serve makes a daemon of it: with the configured channels, the listeners and the control socket.
 	Serve bool
-	// Clients serves MCP clients of this process: a run that ends with them. It has the control socket, so that other processes can attach, and no
-	// other listener.
-	Clients bool
-	// PublishOnly runs neither router nor outbox: what is accepted waits for another run.
-	PublishOnly bool
+	// Attended makes it the Corebot of a terminal or an MCP client, which ends with them. It has the control socket, so that other processes can
+	// attach, and no other listener.
+	Attended bool
+	// With neither, it runs neither router nor outbox: what is accepted waits for another run.
 }
 
 // App is a whole Corebot on one home directory.
@@ -81,8 +78,8 @@ type App struct {
 	clients   *serve.Service
 	control   *control.Server
 	channels  *channels.Supervisor
-	receives  bool
 	answers   bool
+	serves    bool
 	server    *observability.Server
 	undo      []undo
 }
@@ -98,7 +95,7 @@ func DataDir(home string) string { return filepath.Join(home, "data") }
 
 // New makes a Corebot. It opens files and listeners and starts nothing. Whatever fails, what was opened is closed again.
 func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
-	a := &App{version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), receives: o.Serve || o.Clients || o.Terminal != nil, answers: !o.PublishOnly}
+	a := &App{version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), answers: o.Serve || o.Attended, serves: o.Serve}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -141,7 +138,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if err = a.makeChannels(ctx, o, registry); err != nil {
 		return nil, err
 	}
-	if o.Serve || o.Clients {
+	if a.answers {
 		err = a.listen(o, registry)
 	}
 	return a, err
@@ -259,13 +256,9 @@ func (a *App) makeChannels(ctx context.Context, o Options, r prometheus.Register
 	return err
 }
 
-// openChannels makes the channels of this run: its terminal, or those that are configured.
+// openChannels makes the channels of this run: terminals and MCP clients, and for a daemon those that are configured.
 func (a *App) openChannels(ctx context.Context, o Options, r prometheus.Registerer) ([]channels.Channel, error) {
-	if o.Terminal != nil {
-		c, err := o.Terminal(a)
-		return []channels.Channel{c}, err
-	}
-	if !o.Serve && !o.Clients {
+	if !a.answers {
 		return nil, nil
 	}
 	clients, err := a.openClients(r)
@@ -283,7 +276,7 @@ func (a *App) openChannels(ctx context.Context, o Options, r prometheus.Register
 	return running, nil
 }
 
-// Run runs everything until ctx ends, or until a channel of this run has ended by itself. It stops in the reverse order of
+// Run runs everything until ctx ends. It stops in the reverse order of
 // starting: no new messages, then the turns drain, then sends under way end, then the writer commits what is left. Replies that
 // were not sent yet leave at the next start.
 func (a *App) Run(ctx context.Context) error {
@@ -299,10 +292,8 @@ func (a *App) Run(ctx context.Context) error {
 			lifecycle.Service{Name: "workspace", Run: waitOut(func(context.Context) error { a.notes.sweep(a.log); return nil })},
 			lifecycle.Service{Name: "outbox", Run: waitOut(a.channels.Send)},
 			lifecycle.Service{Name: "mcp", Run: a.servers.Run},
-			lifecycle.Service{Name: "router", Run: a.router.Run})
-	}
-	if a.receives {
-		services = append(services, lifecycle.Service{Name: "channels", Run: a.channels.Receive})
+			lifecycle.Service{Name: "router", Run: a.router.Run},
+			lifecycle.Service{Name: "channels", Run: a.channels.Receive})
 	}
 	a.log.Info().Str("home", a.config.Home).Msg("corebot runs")
 	return lifecycle.Run(ctx, a.log, services...)

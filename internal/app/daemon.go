@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"unicode/utf8"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -10,16 +13,21 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
-// operations are all changes that this daemon carries out for commands.
+// Caller carries out, in this process, what other processes ask for through the control socket.
+func (a *App) Caller() control.Caller { return a.operations() }
+
+// operations are all changes that this Corebot carries out for commands, and what terminals ask of it.
 func (a *App) operations() control.Operations {
 	ops := storeOperations(a.Store)
+	ops[OpHello] = control.Typed(func(context.Context, struct{}) (Hello, error) { return a.hello(), nil })
 	ops[OpReload] = control.Typed(func(context.Context, struct{}) (Reloaded, error) { return a.Reload() })
-	ops[OpSend] = control.Typed(func(ctx context.Context, in channels.Incoming) (channels.Accepted, error) {
-		in.Channel, in.Account = "cli", cli.DefaultAccount
-		return a.door.Accept(ctx, in)
+	ops[OpSend] = control.Typed(a.Accept)
+	ops[OpLife] = control.Typed(func(ctx context.Context, m TerminalMessage) (corebot.Life, error) {
+		key := corebot.Key{Agent: corebot.DefaultAgent, Channel: terminalChannel, Account: cli.DefaultAccount, Chat: m.Chat}
+		return storage.NewLives(a.Store).InChat(ctx, key, m.ID, corebot.Principal{})
 	})
-	ops[OpAttach] = control.Typed(func(ctx context.Context, t Terminal) (Attached, error) {
-		return Attached{a.ModelName()}, a.terminals.Attach(ctx, t.Chat, t.Session)
+	ops[OpAttach] = control.Typed(func(ctx context.Context, t Terminal) (Done, error) {
+		return Done{Changed: 1}, a.terminals.Attach(ctx, t.Chat, t.Session, t.Again)
 	})
 	ops[OpFetch] = control.Typed(func(ctx context.Context, t Terminal) (cli.Fetched, error) {
 		return a.terminals.Fetch(ctx, t.Chat, t.Session, t.Shown)
@@ -34,9 +42,28 @@ func (a *App) operations() control.Operations {
 	return ops
 }
 
-// Attached tells a terminal what it talks to.
-type Attached struct {
-	Model string `json:"model"`
+// terminalChannel is the channel of terminals.
+const terminalChannel = "cli"
+
+// Accept takes a message of a terminal, which is on disk then.
+func (a *App) Accept(ctx context.Context, in channels.Incoming) (channels.Accepted, error) {
+	in.Channel, in.Account = terminalChannel, cli.DefaultAccount
+	return a.door.Accept(ctx, in)
+}
+
+// Send gives a message of a terminal to a Corebot. Text that is not UTF-8 is refused here: JSON would carry another text.
+func Send(ctx context.Context, c control.Caller, in channels.Incoming) (channels.Accepted, error) {
+	if !utf8.ValidString(in.Text) {
+		return channels.Accepted{}, fmt.Errorf("%w: the text is not valid UTF-8", corebot.ErrInvalid)
+	}
+	return control.Call[channels.Accepted](ctx, c, OpSend, in)
+}
+
+// Hello tells a process which Corebot it has reached.
+type Hello struct {
+	Model  string `json:"model"`
+	Daemon bool   `json:"daemon"` // it serves until it is told to stop, and does not end with a terminal
+	PID    int    `json:"pid"`
 }
 
 // openTerminals makes the channel of terminals that attach through the control socket.
@@ -45,3 +72,5 @@ func (a *App) openTerminals() *cli.Remote {
 	a.terminals = cli.NewRemote(corebot.DefaultAgent, a.Live.Watch, queue.Wake)
 	return a.terminals
 }
+
+func (a *App) hello() Hello { return Hello{Model: a.ModelName(), Daemon: a.serves, PID: os.Getpid()} }

@@ -57,9 +57,6 @@ func (a *App) webClients(ctx context.Context, r prometheus.Registerer) (*serve.H
 	return server.Web(serve.WebOptions{MaxSessions: c.MaxSessions, SessionIdle: c.SessionIdle, Metrics: r})
 }
 
-// Clients is what MCP clients of this process reach.
-func (a *App) Clients() serve.Backend { return a.clients }
-
 // Operations for MCP clients of other processes.
 const (
 	OpClientTools = "mcp.serve.tools"

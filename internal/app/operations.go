@@ -54,11 +54,18 @@ type (
 		Key    corebot.Key        `json:"key"`
 		Access corebot.ChatAccess `json:"access"`
 	}
-	// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it is shown.
+	// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it is shown; Again says that
+	// the session was attached before.
 	Terminal struct {
 		Chat    string `json:"chat"`
 		Session string `json:"session"`
-		Shown   string `json:"shown"`
+		Shown   string `json:"shown,omitempty"`
+		Again   bool   `json:"again,omitempty"`
+	}
+	// TerminalMessage names a message that came from a terminal.
+	TerminalMessage struct {
+		Chat string `json:"chat"`
+		ID   string `json:"id"`
 	}
 	// Done is the result of an operation that has nothing to tell: how many things it changed.
 	Done struct {
@@ -82,7 +89,9 @@ const (
 	OpMode     = "chats.mode"
 	OpAccess   = "chats.access"
 	OpReload   = "config.reload"
+	OpHello    = "hello"
 	OpSend     = "send"
+	OpLife     = "terminal.life"
 	OpAttach   = "terminal.attach"
 	OpFetch    = "terminal.fetch"
 	OpDetach   = "terminal.detach"
@@ -158,21 +167,27 @@ func each(ids []int64, change func(int64) error) (Done, error) {
 	return Done{Changed: len(ids)}, nil
 }
 
-// Change gives fn a way to the operations of a home: through its daemon, or, if none runs, in this process with the home locked. The
-// limits of the queue hold in a daemon; with none, nothing else fills it.
+// Change gives fn a way to the operations of a home: through the Corebot that runs on it or, if none runs, in this process with the home locked. The
+// limits of the queue hold in a running Corebot; with none, nothing else fills it.
 func Change(ctx context.Context, home string, fn func(control.Caller) error) error {
-	client, running, err := control.Dial(ctx, DataDir(home))
-	if err != nil {
-		return err
-	}
-	if running {
-		return fn(client)
-	}
-	return WithStore(ctx, home, func(db *storage.DB) error { return fn(storeOperations(db)) })
+	return Locked(ctx, home, func() error {
+		client, running, err := control.Dial(ctx, DataDir(home))
+		switch {
+		case err != nil:
+			return err
+		case running:
+			return fn(client)
+		}
+		return withStore(ctx, home, func(db *storage.DB) error { return fn(storeOperations(db)) })
+	})
 }
 
 // WithStore opens the store of a home for this process alone, with its writer running. It refuses beside a running Corebot.
 func WithStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
+	return Locked(ctx, home, func() error { return withStore(ctx, home, fn) })
+}
+
+func withStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
 	db, err := storage.Open(ctx, DataDir(home), storage.Options{Log: zerolog.Nop(), KeepParked: true})
 	if err != nil {
 		return err

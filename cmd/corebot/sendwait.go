@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/cli"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/control"
+)
+
+// question is a message whose answer the command waits for.
+type question struct {
+	cmd    *cobra.Command
+	in     channels.Incoming
+	asJSON bool
+	last   string // what was said when the message ended
+}
+
+// ask publishes the message and prints its answer as soon as it comes. Everything else that the chat is told meanwhile goes to stderr.
+func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, timeout time.Duration, asJSON bool) error {
+	settings, err := s.settings()
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	q := &question{cmd: cmd, in: in, asJSON: asJSON}
+	var shot *cli.OneShot
+	err = s.talk(ctx, settings, conversation{chat: in.Chat, open: func(at *attached, _ string) (channels.Channel, error) {
+		at.tell = func(p app.Place) { fmt.Fprintln(cmd.ErrOrStderr(), placeText(p)) }
+		shot = cli.NewOneShot(in, cli.OneShotOptions{Show: q.show, Life: func(ctx context.Context) (corebot.Life, error) {
+			return control.Call[corebot.Life](ctx, at.link, app.OpLife, app.TerminalMessage{Chat: in.Chat, ID: in.ID})
+		}})
+		return shot, nil
+	}})
+	switch {
+	case shot == nil || !shot.Accepted():
+		return refusal(err)
+	case shot.End() != "":
+		return errors.Join(q.result(shot.End()), err)
+	case ctx.Err() == nil:
+		return err
+	}
+	why := "interrupted before the reply came"
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		why = fmt.Sprintf("no reply came within %v", timeout)
+	}
+	return corebot.WithHint(fmt.Errorf("%s; the message is kept and will be answered all the same", why),
+		fmt.Sprintf("`corebot why %s` tells how far it is", in.ID))
+}
+
+// show prints what the chat is told: the answer to stdout, the rest to stderr.
+func (q *question) show(m corebot.Message, as cli.ShowAs) (err error) {
+	text, stderr := printable(m.Text()), q.cmd.ErrOrStderr()
+	switch {
+	case !as.Own && m.InReplyTo == "":
+		_, err = fmt.Fprintf(stderr, "sent here in answer to nothing:\n%s\n", text)
+	case !as.Own:
+		_, err = fmt.Fprintf(stderr, "the answer to the earlier message %s:\n%s\n", m.InReplyTo, text)
+	case as.End == "":
+		_, err = fmt.Fprintf(stderr, "no answer yet:\n%s\n", text)
+	case !succeeded(as.End) && q.asJSON:
+		err = printJSON(q.cmd, sent{ID: q.in.ID, Reply: m.Text(), Kind: m.Kind, End: as.End})
+	case q.asJSON:
+		err = printJSON(q.cmd, sent{ID: q.in.ID, Reply: m.Text(), Kind: m.Kind})
+	case succeeded(as.End):
+		_, err = fmt.Fprintln(q.cmd.OutOrStdout(), text)
+	}
+	if as.End != "" {
+		q.last = m.Text()
+	}
+	return err
+}
+
+// succeeded says whether a message that ended so has its answer. A chat command that acted at once has it too.
+func succeeded(e corebot.End) bool { return e == corebot.EndAnswered || e == corebot.EndApplied }
+
+// result is the error of a message that ended without an answer.
+func (q *question) result(e corebot.End) error {
+	if succeeded(e) {
+		return nil
+	}
+	return corebot.WithHint(fmt.Errorf("message %s was not answered: %s", q.in.ID, q.last), fmt.Sprintf("`corebot why %s` tells more", q.in.ID))
+}
