@@ -187,8 +187,8 @@ func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) 
 		publish(live.Text, text)
 	})
 	t.metrics.called(t.model.Name(), answer.Usage, err, time.Since(started))
-	if err != nil || len(answer.Calls) > 0 {
-		publish(live.TextReset, "")
+	if stopped := errors.Is(context.Cause(ctx), corebot.ErrStopped); !stopped && (err != nil || len(answer.Calls) > 0) {
+		publish(live.TextReset, "") // of a stopped answer, what was streamed is what there is
 	}
 	if err != nil {
 		t.spend(answer)

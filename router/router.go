@@ -15,6 +15,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backoff"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/policy"
 )
 
@@ -239,6 +240,9 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	return corebot.Result{Outcome: o, Spent: result.Spent, Replies: delayed(d, o)}
 }
 
+// questionBytes bounds how much of a message its watchers are shown.
+const questionBytes = 4 << 10
+
 // turn has the agent run; a panic of it is this message's failure, not the process's end.
 func (r *Router) turn(ctx context.Context, d corebot.Delivery) (result corebot.Result, err error) {
 	defer func() {
@@ -247,7 +251,8 @@ func (r *Router) turn(ctx context.Context, d corebot.Delivery) (result corebot.R
 			err = fmt.Errorf("internal error: %v", p)
 		}
 	}()
-	r.opts.Live.Publish(live.Event{Kind: live.TurnStarted, Key: d.Message.Key, MessageID: d.Message.ID})
+	question := runes.Head(d.Message.Text(), questionBytes)
+	r.opts.Live.Publish(live.Event{Kind: live.TurnStarted, Key: d.Message.Key, MessageID: d.Message.ID, Text: question})
 	return r.agent.Turn(ctx, d)
 }
 

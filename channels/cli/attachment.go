@@ -79,6 +79,9 @@ func (a *attachment) next(ctx context.Context) (f Fetched, err error) {
 		a.missed = a.missed[1:]
 		return Fetched{Message: &m, Kind: m.Kind}, nil
 	}
+	if a.gather(&f); len(f.Events) > 0 { // what was streamed comes before what ends it
+		return f, nil
+	}
 	enough := time.NewTimer(patient)
 	defer enough.Stop()
 	select {

@@ -73,6 +73,12 @@ func (e *editor) set(text string) {
 	e.at, e.draft = len(e.history.prompts), ""
 }
 
+// discard empties the input. What was in it is the newest of the history, of this session only.
+func (e *editor) discard() {
+	e.history.keep(prompt{Text: e.text()})
+	e.set("")
+}
+
 func (e *editor) replace(text string) {
 	e.area.Reset()
 	e.aside = nil

@@ -73,6 +73,12 @@ func reply(id, to, text string) corebot.Message {
 	return corebot.Message{ID: id, Key: testKey(), Direction: corebot.Outbound, Kind: corebot.KindReply, InReplyTo: to, Parts: corebot.TextPart(text)}
 }
 
+func notice(id, to, text string) corebot.Message {
+	m := reply(id, to, text)
+	m.Kind = corebot.KindNotice
+	return m
+}
+
 func classOf(t *testing.T, err error) corebot.Class {
 	t.Helper()
 	var f *corebot.Failure

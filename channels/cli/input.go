@@ -13,6 +13,7 @@ import (
 func (m *model) onKey(k tea.KeyPressMsg) tea.Cmd {
 	switch k.String() {
 	case "enter":
+		m.stopID = ""
 		m.submit()
 		return nil
 	case "ctrl+c":
@@ -24,6 +25,7 @@ func (m *model) onKey(k tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 	}
+	m.stopID = "" // whoever types on does not mean to leave
 	return m.editor.press(k)
 }
 
@@ -110,12 +112,22 @@ func (m *model) giveBack(err error) {
 	m.editor.set(strings.Join(texts, "\n"))
 }
 
-// interrupt is Ctrl-C: stop what runs; leave if nothing does, or if it was pressed before.
+// interrupt is Ctrl-C: it clears what is typed; with nothing typed it stops what runs; and it leaves if nothing runs, or if that was stopped before.
 func (m *model) interrupt() {
-	if m.stopID != "" || m.leaving || !m.busy() {
+	switch {
+	case m.leaving:
+		m.leaveNow()
+	case !m.editor.empty():
+		m.editor.discard()
+		m.print(m.look.dim.Render("the input is cleared; the up arrow brings it back"))
+	case m.stopID != "" || m.away || !m.busy():
 		m.leave()
-		return
+	default:
+		m.stop()
 	}
+}
+
+func (m *model) stop() {
 	stop := newLetter("/stop")
 	m.stopID = stop.id
 	m.seen.add(stop.id)
@@ -149,8 +161,21 @@ func (m *model) leaveNow() {
 		m.printPartial(t, "")
 	}
 	m.unsent, m.turn = nil, turn{}
+	m.saveInput()
 	for _, l := range m.onWay {
 		m.print(wrap(m.look.bad.Render("perhaps not sent: ")+drawable(l.text), m.width))
 	}
 	m.onWay = nil
+}
+
+// saveInput keeps what is typed, and was not sent, for the next time: no key of the user has given it up.
+func (m *model) saveInput() {
+	text := m.editor.text()
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	m.print(wrap(m.look.bad.Render("not sent: ")+drawable(text), m.width))
+	if err := m.history.add(prompt{Text: text}); err != nil {
+		m.printError(err)
+	}
 }

@@ -149,16 +149,29 @@ func (m *model) onShow(s showMsg) {
 		m.bringQuestion(id)
 		delete(m.asked, id)
 	}
-	m.stopID = ""
 	if s.message.Kind == corebot.KindNotice {
+		m.onNotice(to)
 		m.printThen(m.look.dim.Render(wrap(drawable(s.message.Text()), m.width))+"\n", done)
 		return
 	}
+	m.stopID = ""
 	if to != "" {
 		m.answered.add(to)
 		m.dropTurn(to)
 	}
 	m.printThen(m.answers.render(s.message.Text(), m.width)+"\n", done)
+}
+
+// onNotice prints what a turn streamed that the user has stopped, before the notice that it has ended.
+func (m *model) onNotice(to string) {
+	if m.stopID == "" || to == m.stopID {
+		return
+	}
+	m.stopID = ""
+	if to == m.turn.id {
+		m.printPartial(m.turn, string(corebot.EndStopped))
+		m.turn = turn{}
+	}
 }
 
 // bringQuestion makes sure that whoever reads the reply knows what it replies to: nothing to do if that is the last

@@ -177,24 +177,100 @@ func TestARefusedTextIsBackInTheInputAndKeepsItsID(t *testing.T) {
 func TestCtrlCStopsTheTurnAndThenLeaves(t *testing.T) {
 	d := newDesk(t)
 	l := d.enter("hello")
-	d.do(deliveredMsg{letter: l}, event(live.TurnStarted, l.id, "", ""), press('c', tea.ModCtrl))
-	if stop := d.letters[len(d.letters)-1]; stop.text != "/stop" {
+	d.do(deliveredMsg{letter: l}, event(live.TurnStarted, l.id, "", ""), event(live.Text, l.id, "half an", ""), press('c', tea.ModCtrl))
+	stop := d.letters[len(d.letters)-1]
+	if stop.text != "/stop" {
 		t.Fatalf("Ctrl-C sent %+v", stop)
 	}
 	requireHas(t, d.printed(), "stopping")
 	if d.gone {
 		t.Fatal("the first Ctrl-C left")
 	}
-	d.do(deliveredMsg{letter: d.letters[1]}, event(live.TurnEnded, l.id, "stopped", ""))
+	d.do(deliveredMsg{letter: stop})
+	d.show(notice("n1", stop.id, "Stopping."))
+	requireHas(t, d.screen(), "half an")
+	d.show(notice("n2", l.id, "Stopped."))
+	requireHas(t, d.printed(), "half an\n(partial answer, stopped)\n\nStopped.")
+	d.do(event(live.TurnEnded, l.id, "stopped", ""))
 	l = d.enter("another")
 	d.do(deliveredMsg{letter: l}, press('c', tea.ModCtrl))
 	if n := len(d.letters); n != 4 || d.letters[3].text != "/stop" || d.gone {
 		t.Fatalf("Ctrl-C in the next turn: %d letters, gone %v", n, d.gone)
 	}
+	d.do(deliveredMsg{letter: d.letters[3]})
+	d.show(notice("n3", d.letters[3].id, "Stopping."))
 	d.do(press('c', tea.ModCtrl))
 	if !d.gone {
-		t.Fatal("the second Ctrl-C did not leave")
+		t.Fatal("the second Ctrl-C did not leave, though the turn has not ended")
 	}
+}
+
+func TestTypingAfterCtrlCIsNotLeaving(t *testing.T) {
+	d := newDesk(t)
+	l := d.enter("hello")
+	d.do(deliveredMsg{letter: l}, press('c', tea.ModCtrl))
+	d.typed("wait")
+	d.do(press('c', tea.ModCtrl), press('c', tea.ModCtrl))
+	if n := len(d.letters); n != 3 || d.gone {
+		t.Errorf("%d letters, gone %v: the first clears, the second stops again", n, d.gone)
+	}
+}
+
+func TestCtrlCClearsWhatIsTypedAndTheArrowBringsItBack(t *testing.T) {
+	d := newDesk(t)
+	d.typed("a long thought")
+	requireLacks(t, d.printed(), "cleared")
+	d.do(press('c', tea.ModCtrl))
+	if d.gone || d.editor.text() != "" || len(d.letters) != 0 {
+		t.Fatalf("gone %v, input %q, %d letters", d.gone, d.editor.text(), len(d.letters))
+	}
+	requireHas(t, d.printed(), "the input is cleared")
+	d.do(press(tea.KeyUp, 0))
+	if got := d.editor.text(); got != "a long thought" {
+		t.Errorf("the arrow brought back %q", got)
+	}
+	d.do(press('c', tea.ModCtrl), press('c', tea.ModCtrl))
+	if !d.gone {
+		t.Error("with nothing typed and nothing running it did not leave")
+	}
+}
+
+func TestWhatIsTypedSurvivesAnEndThatNobodyAskedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "prompts")
+	d := newDesk(t)
+	d.history.path = path
+	d.typed("unfinished")
+	d.do(leaveMsg{})
+	requireHas(t, d.printed(), "not sent: unfinished")
+	if h, err := openHistory(path); err != nil || len(h.prompts) != 1 || h.prompts[0].Text != "unfinished" {
+		t.Errorf("the history has %+v: %v", h.prompts, err)
+	}
+}
+
+func TestAQuestionOfAnotherTerminalIsShownWithItsAnswer(t *testing.T) {
+	d := newDesk(t)
+	mine := d.enter("mine")
+	d.do(deliveredMsg{letter: mine}, event(live.TurnStarted, mine.id, "mine", ""))
+	d.show(reply("r1", mine.id, "yours"))
+	d.do(event(live.TurnStarted, "theirs", "what do they ask?", ""), event(live.Text, "theirs", "half", ""))
+	d.do(event(live.TurnStarted, "theirs", "what do they ask?", ""), event(live.Text, "theirs", "all of it", "")) // a restart
+	requireLacks(t, d.screen(), "halfall")
+	d.show(reply("r2", "theirs", "an answer"))
+	if got := strings.Count(d.printed(), "what do they ask?"); got != 1 || strings.Count(d.printed(), "› mine") != 1 {
+		t.Errorf("the questions are there %d times:\n%s", got, d.printed())
+	}
+}
+
+func TestALostConnectionIsSaidAndWaitedFor(t *testing.T) {
+	d := newDesk(t)
+	d.typed("kept")
+	d.do(connectionMsg{"Corebot has stopped.", true})
+	requireHas(t, d.printed(), "Corebot has stopped.")
+	requireHas(t, d.screen(), "waiting for Corebot to come back")
+	requireHas(t, d.screen(), "kept")
+	d.do(connectionMsg{"Attached again.", false})
+	requireHas(t, d.printed(), "Attached again.")
+	requireLacks(t, d.screen(), "waiting for Corebot")
 }
 
 func TestARefusedStopIsSaid(t *testing.T) {

@@ -169,7 +169,7 @@ func (p *plain) result(ctx context.Context) error {
 		err = fmt.Errorf("%d messages were refused; the first: %w", p.refused, p.first)
 	}
 	if n := len(p.asked); n > 0 {
-		err = errors.Join(err, fmt.Errorf("left while %d messages waited for their answers: %w", n, context.Cause(ctx)))
+		err = errors.Join(err, fmt.Errorf("left before %d of the messages had their answers; they are kept and will be answered all the same (%w)", n, context.Cause(ctx)))
 	}
 	return err
 }

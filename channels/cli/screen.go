@@ -58,11 +58,20 @@ func (s *screen) programOptions(width, height int) []tea.ProgramOption {
 	options := []tea.ProgramOption{
 		tea.WithInput(s.opts.In), tea.WithOutput(s.out.terminal()), tea.WithWindowSize(width, height),
 		tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler(), // signals are the program's, through ctx
+		tea.WithFilter(sized),
 	}
 	if s.opts.NoColor {
 		options = append(options, tea.WithColorProfile(colorprofile.ASCII))
 	}
 	return options
+}
+
+// sized gives a size to a terminal that does not know its own, such as that of a container: nothing would be drawn.
+func sized(_ tea.Model, msg tea.Msg) tea.Msg {
+	if size, is := msg.(tea.WindowSizeMsg); is && (size.Width <= 0 || size.Height <= 0) {
+		return tea.WindowSizeMsg{Width: defaultWidth, Height: defaultHeight}
+	}
+	return msg
 }
 
 func terminalSize(out io.Writer) (width, height int) {

@@ -63,11 +63,16 @@ func (m *model) onEvent(e live.Event) {
 		m.onTurnEnded(e)
 		return
 	}
+	if m.turn.id == e.MessageID && e.Kind == live.TurnStarted { // after a crash: what was streamed comes again
+		m.turn = turn{}
+	}
 	if m.turn.id != e.MessageID || !m.turn.running {
 		m.setTurnAside()
 		m.turn = turn{id: e.MessageID, running: true}
 	}
 	switch e.Kind {
+	case live.TurnStarted:
+		m.showOther(e.MessageID, e.Text)
 	case live.Text:
 		m.turn.append(e.Text)
 	case live.TextReset:
@@ -77,6 +82,16 @@ func (m *model) onEvent(e live.Event) {
 	case live.ToolEnded:
 		m.printTool(m.turn.toolEnded(e.Tool), e.Text)
 	}
+}
+
+// showOther prints a question that was typed at another terminal.
+func (m *model) showOther(id, text string) {
+	if _, mine := m.asked[id]; mine || m.seen.has(id) || text == "" {
+		return
+	}
+	m.seen.add(id)
+	m.last = id
+	m.print(m.look.dim.Render(promptMark + indent(wrap(drawable(text), m.width-promptColumns))) + "\n")
 }
 
 // onTurnEnded keeps an answered turn's text until the answer itself comes. A turn that ended otherwise has none: what it

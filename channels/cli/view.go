@@ -88,10 +88,14 @@ func (m *model) status() string {
 	if m.turn.running && waiting > 0 {
 		parts = append(parts, fmt.Sprintf("%d more waiting", waiting))
 	}
-	if m.stopID != "" {
-		return strings.Join(append(parts, "Ctrl-C leaves"), " · ")
+	key := "Ctrl-C stops"
+	switch {
+	case !m.editor.empty():
+		key = "Ctrl-C clears the input"
+	case m.stopID != "":
+		key = "Ctrl-C leaves"
 	}
-	return strings.Join(append(parts, "Ctrl-C stops"), " · ")
+	return strings.Join(append(parts, key), " · ")
 }
 
 func (m *model) spin() string {
@@ -109,6 +113,6 @@ func header(o Options, look styles, width int) string {
 		title += " · " + oneLine(o.ModelName, noteWidth)
 	}
 	title += " · chat " + oneLine(o.Chat, noteWidth)
-	keys := "/help for commands · Alt+Enter for a new line · Ctrl-C stops a turn · Ctrl-D or /quit leaves"
+	keys := "/help for commands · Alt+Enter for a new line · Ctrl-C stops an answer · Ctrl-D or /quit leaves"
 	return look.question.Render(wrap(title, width)) + "\n" + look.dim.Render(wrap(keys, width)) + "\n"
 }

@@ -68,8 +68,11 @@ func newDBVacuum(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := storage.Vacuum(cmd.Context(), app.DataDir(home))
-			if err != nil {
+			var v storage.Vacuumed
+			if err := app.Locked(cmd.Context(), home, func() (err error) {
+				v, err = storage.Vacuum(cmd.Context(), app.DataDir(home))
+				return err
+			}); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the database had %d KiB, and has %d KiB\n", v.Before>>10, v.After>>10)

@@ -37,8 +37,11 @@ signal ends at once, which is safe too. SIGHUP reads the settings and .mcp.json 
 			if err != nil {
 				return err
 			}
-			a, err := app.New(cmd.Context(), c, app.Options{Version: versionText(), Log: log, Redactor: hide, Serve: true})
-			if err != nil {
+			var a *app.App
+			if err := app.Locked(cmd.Context(), c.Home, func() (err error) {
+				a, err = app.New(cmd.Context(), c, app.Options{Version: versionText(), Log: log, Redactor: hide, Serve: true})
+				return err
+			}); err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, a.Close()) }()

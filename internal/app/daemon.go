@@ -30,6 +30,8 @@ func (a *App) operations() control.Operations {
 		return Done{Changed: 1}, a.terminals.Attach(ctx, t.Chat, t.Session, t.Again)
 	})
 	ops[OpFetch] = control.Typed(func(ctx context.Context, t Terminal) (cli.Fetched, error) {
+		ctx, cancel := control.UntilStop(ctx)
+		defer cancel()
 		return a.terminals.Fetch(ctx, t.Chat, t.Session, t.Shown)
 	})
 	ops[OpDetach] = control.Typed(func(_ context.Context, t Terminal) (Done, error) {

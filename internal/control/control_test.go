@@ -159,3 +159,39 @@ func TestASocketThatOthersCouldHaveMadeIsNeitherUsedNorOpened(t *testing.T) {
 		t.Errorf("a socket that everyone can write: %v, %v", ok, err)
 	}
 }
+
+func TestAnOperationThatOnlyWaitsEndsWithTheServer(t *testing.T) {
+	dir := t.TempDir()
+	begun := make(chan struct{})
+	s, err := Listen(dir, Operations{"wait": Typed(func(ctx context.Context, _ struct{}) (int, error) {
+		ctx, cancel := UntilStop(ctx)
+		defer cancel()
+		close(begun)
+		<-ctx.Done()
+		return 0, context.Cause(ctx)
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	c, ok, err := Dial(t.Context(), dir)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := Call[int](t.Context(), c, "wait", struct{}{})
+		answered <- err
+	}()
+	<-begun
+	stopped := time.Now()
+	stop()
+	if err := <-answered; !errors.Is(err, corebot.ErrClosed) {
+		t.Errorf("it was answered with %v", err)
+	}
+	if err := <-ended; err != nil || time.Since(stopped) >= drainTime {
+		t.Errorf("the server ended after %v: %v", time.Since(stopped), err)
+	}
+}

@@ -35,6 +35,31 @@ const maxConnections = 256
 type Server struct {
 	listener net.Listener
 	http     *http.Server
+	stopping chan struct{} // closed when the server begins to stop
+}
+
+// stopping is the key of that channel among the values of an operation's context.
+type stopping struct{}
+
+// ErrStopping is why an operation that only waits ends with the server.
+var ErrStopping = fmt.Errorf("the running Corebot stops: %w", corebot.ErrClosed)
+
+// UntilStop is the context of an operation that only waits for something to happen: it ends when the server begins to stop, so that the server need
+// not wait for the operation.
+func UntilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+	stop, served := ctx.Value(stopping{}).(chan struct{})
+	if !served {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-stop:
+			cancel(ErrStopping)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // Listen makes the socket in a data directory whose lock the caller holds: one that is there was left by a process that is
@@ -59,9 +84,12 @@ func Listen(dir string, ops Operations) (*Server, error) {
 	if err := os.Chmod(filepath.Join(dir, socketName), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("close the control socket to others: %w", err), l.Close())
 	}
+	stop := make(chan struct{})
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /{operation}", func(w http.ResponseWriter, r *http.Request) { serve(ops, w, r) })
-	return &Server{listener: l, http: &http.Server{
+	mux.HandleFunc("POST /{operation}", func(w http.ResponseWriter, r *http.Request) {
+		serve(ops, w, r.WithContext(context.WithValue(r.Context(), stopping{}, stop)))
+	})
+	return &Server{listener: l, stopping: stop, http: &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}}, nil
 }
@@ -99,6 +127,7 @@ func (s *Server) Run(ctx context.Context) error {
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(drained)
+		close(s.stopping)
 		s.drain(context.WithoutCancel(ctx))
 	})
 	err := s.http.Serve(listen.NewCapped(s.listener, maxConnections, nil))

@@ -13,7 +13,7 @@ import (
 type EventKind string
 
 const (
-	TurnStarted EventKind = "turn_started"
+	TurnStarted EventKind = "turn_started" // Event.Text is the message, or its beginning; a turn that is tried again starts anew
 	Text        EventKind = "text"         // a piece of the answer in Event.Text
 	TextReset   EventKind = "text_reset"   // what was streamed since the last reset is not the answer after all (a retry, or tools follow)
 	ToolStarted EventKind = "tool_started" // Event.Tool and its arguments in Event.Text
