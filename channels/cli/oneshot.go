@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -35,7 +36,11 @@ type OneShot struct {
 type OneShotOptions struct {
 	Show Show
 	Life func(ctx context.Context) (corebot.Life, error) // of the message
+	Wait time.Duration                                   // how long Run waits once the message is accepted; 0: until the message has ended
 }
+
+// ErrNoReply is what Run gives when the message has not ended in time.
+var ErrNoReply = errors.New("no reply came in time")
 
 // Show prints a message of the chat. Replies leave in order, so answers to earlier messages come first.
 type Show func(m corebot.Message, as ShowAs) error
@@ -73,8 +78,14 @@ func (o *OneShot) Run(ctx context.Context, door channels.Door) error {
 	o.accepted.Store(true)
 	look := time.NewTicker(checkEvery)
 	defer look.Stop()
+	var late <-chan time.Time
+	if o.opts.Wait > 0 {
+		late = time.After(o.opts.Wait)
+	}
 	for {
 		select {
+		case <-late:
+			return &channels.Final{Err: ErrNoReply}
 		case <-o.ended:
 			return nil
 		case <-ctx.Done():

@@ -91,7 +91,7 @@ func (m *model) showOther(id, text string) {
 	}
 	m.seen.add(id)
 	m.last = id
-	m.print(m.look.dim.Render(promptMark + indent(wrap(drawable(text), m.width-promptColumns))) + "\n")
+	m.print(m.look.dim.Render(promptMark+indent(wrap(drawable(text), m.width-promptColumns))) + "\n")
 }
 
 // onTurnEnded keeps an answered turn's text until the answer itself comes. A turn that ended otherwise has none: what it

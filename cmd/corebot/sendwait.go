@@ -29,17 +29,11 @@ func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, timeout time.Durat
 	if err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
 	q := &question{cmd: cmd, in: in, asJSON: asJSON}
 	var shot *cli.OneShot
-	err = s.talk(ctx, settings, conversation{chat: in.Chat, open: func(at *attached, _ string) (channels.Channel, error) {
+	err = s.talk(cmd.Context(), settings, conversation{chat: in.Chat, open: func(at *attached, _ string) (channels.Channel, error) {
 		at.tell = func(p app.Place) { fmt.Fprintln(cmd.ErrOrStderr(), placeText(p)) }
-		shot = cli.NewOneShot(in, cli.OneShotOptions{Show: q.show, Life: func(ctx context.Context) (corebot.Life, error) {
+		shot = cli.NewOneShot(in, cli.OneShotOptions{Wait: timeout, Show: q.show, Life: func(ctx context.Context) (corebot.Life, error) {
 			return control.Call[corebot.Life](ctx, at.link, app.OpLife, app.TerminalMessage{Chat: in.Chat, ID: in.ID})
 		}})
 		return shot, nil
@@ -49,15 +43,17 @@ func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, timeout time.Durat
 		return refusal(err)
 	case shot.End() != "":
 		return errors.Join(q.result(shot.End()), err)
-	case ctx.Err() == nil:
-		return err
+	case errors.Is(err, cli.ErrNoReply):
+		return q.unanswered(fmt.Sprintf("no reply came within %v", timeout))
+	case cmd.Context().Err() != nil:
+		return q.unanswered("interrupted before the reply came")
 	}
-	why := "interrupted before the reply came"
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		why = fmt.Sprintf("no reply came within %v", timeout)
-	}
-	return corebot.WithHint(fmt.Errorf("%s; the message is kept and will be answered all the same", why),
-		fmt.Sprintf("`corebot why %s` tells how far it is", in.ID))
+	return err
+}
+
+// unanswered is the error of a message that is not waited for any more.
+func (q *question) unanswered(why string) error {
+	return corebot.WithHint(fmt.Errorf("%s; the message is kept and will be answered all the same", why), fmt.Sprintf("`corebot why %s` tells how far it is", q.in.ID))
 }
 
 // show prints what the chat is told: the answer to stdout, the rest to stderr.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -125,7 +123,7 @@ func (l *Link) reach(ctx context.Context) (control.Caller, error) {
 		l.reached(client, Place{Hello: hello})
 		return client, nil
 	}
-	if l.place.Daemon || l.place != (Place{}) && !mayHost(l.home) {
+	if l.place.Daemon {
 		return nil, &control.Lost{Err: errNoneRuns}
 	}
 	return l.begin(ctx)
@@ -159,16 +157,6 @@ func (l *Link) reached(c control.Caller, p Place) {
 	p.Again = l.place != (Place{})
 	l.now, l.place = c, p
 	l.tell(p)
-}
-
-// mayHost keeps another user, such as root, from becoming the Corebot of a home after its own has ended: the files would be that user's.
-func mayHost(home string) bool {
-	info, err := os.Stat(DataDir(home))
-	if err != nil {
-		return true // there is nothing yet that could be another's
-	}
-	stat, is := info.Sys().(*syscall.Stat_t)
-	return !is || int(stat.Uid) == os.Geteuid()
 }
 
 // Close ends the Corebot of this process, if there is one: turns that run have its drain time.

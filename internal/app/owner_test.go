@@ -34,7 +34,7 @@ func TestAHomeThatOthersCanChangeIsRefusedByAllThatLookAtIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		app, started := New(t.Context(), c, Options{PublishOnly: true})
+		app, started := New(t.Context(), c, Options{})
 		if app != nil {
 			_ = app.Close() // it should not be there
 		}
