@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Command is a chat command: what a message is when its first word is a known one that begins with a slash.
@@ -22,8 +23,8 @@ type CommandUsage struct {
 
 // commands are the same in every channel.
 var commands = []CommandUsage{
-	{"/new", "", "begin a new conversation; what was said before is kept but no longer in play", KindCommand},
-	{"/reset", "", "the same as /new", KindCommand},
+	{"/new", "[TEXT]", "begin a new conversation, with TEXT if there is one; what was said before is kept but no longer in play", KindCommand},
+	{"/reset", "[TEXT]", "the same as /new", KindCommand},
 	{"/stop", "", "stop the answer that is being made", KindControl},
 	{"/steer", "TEXT", "say something to the answer that is being made, without waiting for its end", KindControl},
 	{"/why", "[ID]", "tell what became of a message: the one with that id, or the newest of yours", KindControl},
@@ -38,20 +39,76 @@ var commands = []CommandUsage{
 // Commands lists the chat commands in the order in which people are told of them.
 func Commands() []CommandUsage { return slices.Clone(commands) }
 
-// ParseCommand reads a chat command. Text that begins with any other slashed word is an ordinary prompt.
+// modelWord begins lines that are meant for the offline model: its own command, and text to all others.
+const modelWord = "/tool"
+
+// Spoken is what a text of a person is.
+type Spoken struct {
+	Kind Kind   // KindPrompt, KindOpening, KindCommand or KindControl
+	Text string // of a prompt, what the model reads; of a command, the whole text
+}
+
+// Read tells what a text is. Every channel reads texts by this rule, and by no other:
+//
+//   - A command word is a slash and a letter, and what follows up to white space, without another slash. So "/" and "/tmp/x is full" are text.
+//   - A text whose first word is a known command, in any case, is that command. "/new TEXT" and "/reset TEXT" are a prompt that begins a session.
+//   - A text whose first word is another command word is a control message as well: whoever mistyped /stop does not want to wait for the model.
+//   - A text that begins with "//" is a prompt without the first slash, where it would otherwise be a command: "//stop" is the text "/stop".
+//   - Everything else is a prompt as it stands.
+func Read(text string) Spoken {
+	if c, kind, ok := ParseCommand(text); ok {
+		if opens(c.Name) && c.Args != "" {
+			return Spoken{KindOpening, c.Args}
+		}
+		return Spoken{kind, text}
+	}
+	begin := strings.TrimLeftFunc(text, unicode.IsSpace)
+	switch {
+	case isCommandWord(begin):
+		return Spoken{KindControl, text}
+	case isLiteral(begin):
+		return Spoken{KindPrompt, begin[1:]}
+	}
+	return Spoken{KindPrompt, text}
+}
+
+func opens(name string) bool { return name == "/new" || name == "/reset" }
+
+// isLiteral says whether the first slash of a text only keeps it from being a command.
+func isLiteral(text string) bool {
+	slashes := len(text) - len(strings.TrimLeft(text, "/"))
+	return slashes > 1 && hasCommandForm(text[slashes-1:])
+}
+
+// isCommandWord says whether a text begins with a word that can only be meant as a command.
+func isCommandWord(text string) bool {
+	return hasCommandForm(text) && !strings.EqualFold(firstWord(text), modelWord)
+}
+
+func hasCommandForm(text string) bool {
+	word, slash := strings.CutPrefix(firstWord(text), "/")
+	first, _ := utf8.DecodeRuneInString(word)
+	return slash && unicode.IsLetter(first) && !strings.Contains(word, "/")
+}
+
+func firstWord(text string) string {
+	if end := strings.IndexFunc(text, unicode.IsSpace); end >= 0 {
+		return text[:end]
+	}
+	return text
+}
+
+// ParseCommand reads a known chat command.
 func ParseCommand(text string) (c Command, kind Kind, ok bool) {
 	text = strings.TrimSpace(text)
-	if !strings.HasPrefix(text, "/") {
-		return Command{}, KindPrompt, false
-	}
-	end := strings.IndexFunc(text, unicode.IsSpace)
-	if end < 0 {
-		end = len(text)
-	}
-	name, rest := strings.ToLower(text[:end]), text[end:]
+	word := firstWord(text)
+	name := strings.ToLower(word)
 	known := slices.IndexFunc(commands, func(u CommandUsage) bool { return u.Name == name })
 	if known < 0 {
 		return Command{}, KindPrompt, false
 	}
-	return Command{Name: name, Args: strings.TrimSpace(rest)}, commands[known].Kind, true
+	return Command{Name: name, Args: strings.TrimSpace(text[len(word):])}, commands[known].Kind, true
 }
+
+// UnknownCommand is the first word of a text that is no known command.
+func UnknownCommand(text string) string { return firstWord(strings.TrimSpace(text)) }

@@ -13,6 +13,7 @@ type Kind string
 
 const (
 	KindPrompt  Kind = "prompt"  // inbound: a turn of the agent answers it
+	KindOpening Kind = "opening" // inbound: a prompt that begins a new session, such as "/new TEXT"; its text is TEXT
 	KindCommand Kind = "command" // inbound: a chat command that keeps its place in the lane, such as /new
 	KindControl Kind = "control" // control: a chat command that acts at once, such as /stop
 	KindReply   Kind = "reply"   // outbound: what the agent says

@@ -73,7 +73,10 @@ func (t *turn) situation(undelivered []corebot.Life) string {
 	fmt.Fprintf(&b, "time: %s\n", t.delivery.PublishedAt.Format(time.RFC1123Z))
 	fmt.Fprintf(&b, "this chat: channel %s, chatId %s\n", t.who.Key.Channel, t.who.Key.Chat)
 	fmt.Fprintf(&b, "directory of this chat: %s\n", rootfs.ChatDir(t.who.Key))
-	if t.beginsSession {
+	switch {
+	case t.delivery.Opens():
+		b.WriteString("this message begins a new conversation: what was said before is not shown any more\n")
+	case t.beginsSession:
 		fmt.Fprintf(&b, "this message begins a new conversation: nothing was said for %s before it, and what was said then is not shown any more\n",
 			t.delivery.PublishedAt.Sub(t.past.newest).Round(time.Minute))
 	}

@@ -24,11 +24,16 @@ func (t *turn) recall(ctx context.Context) (undelivered []corebot.Life, err erro
 		return nil, err
 	}
 	t.asksFor = found.Model
-	idle := t.opts.SessionIdle
-	if t.beginsSession = idle > 0 && !t.past.newest.IsZero() && t.delivery.PublishedAt.Sub(t.past.newest) > idle; t.beginsSession {
+	if t.beginsSession = t.delivery.Opens() || t.idle(); t.beginsSession {
 		t.past, t.asksFor = past{newest: t.past.newest}, ""
 	}
 	return found.Undelivered, nil
+}
+
+// idle says whether the pause before the message ends the session.
+func (t *turn) idle() bool {
+	idle := t.opts.SessionIdle
+	return idle > 0 && !t.past.newest.IsZero() && t.delivery.PublishedAt.Sub(t.past.newest) > idle
 }
 
 // view is what there is to show, with nothing of the past left out.

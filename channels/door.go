@@ -74,17 +74,15 @@ func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontD
 
 // Accept implements [Door].
 func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
+	spoken := corebot.Read(in.Text)
 	m := corebot.Message{
-		ID: in.ID, Direction: corebot.Inbound, Kind: corebot.KindPrompt,
+		ID: in.ID, Direction: corebot.Inbound, Kind: spoken.Kind,
 		Key:        corebot.Key{Agent: d.opts.Agent, Channel: in.Channel, Account: in.Account, Chat: in.Chat, Thread: in.Thread},
 		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
-		SenderName: in.SenderName, Parts: corebot.TextPart(in.Text), Metadata: in.Metadata, Interactive: in.Interactive,
+		SenderName: in.SenderName, Parts: corebot.TextPart(spoken.Text), Metadata: in.Metadata, Interactive: in.Interactive,
 	}
 	if err := d.admit(ctx, m); err != nil {
 		return Accepted{}, err
-	}
-	if _, kind, ok := corebot.ParseCommand(in.Text); ok {
-		m.Kind = kind
 	}
 	accept := d.bus.Publish
 	if m.Kind == corebot.KindControl {

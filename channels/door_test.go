@@ -58,7 +58,10 @@ func TestCommandsAreToldFromPrompts(t *testing.T) {
 	}{
 		{"hello", corebot.Inbound, corebot.KindPrompt},
 		{`/tool fs.list {"path":"."}`, corebot.Inbound, corebot.KindPrompt},
-		{"/stopping now", corebot.Inbound, corebot.KindPrompt},
+		{"/stopping now", corebot.Control, corebot.KindControl},
+		{"/tmp/x is full", corebot.Inbound, corebot.KindPrompt},
+		{"//stop", corebot.Inbound, corebot.KindPrompt},
+		{"/new day", corebot.Inbound, corebot.KindOpening},
 		{"please /stop", corebot.Inbound, corebot.KindPrompt},
 		{"/new", corebot.Inbound, corebot.KindCommand},
 		{"  /RESET  ", corebot.Inbound, corebot.KindCommand},

@@ -24,7 +24,7 @@ func (r *Router) gaveUp(ctx context.Context, d corebot.Delivery, o corebot.Outco
 			fmt.Sprintf("Send \"/retry %s\" to have it tried again.", id))
 	}
 	told := notice(d, "gave-up", strings.Join(text, " "))
-	return corebot.Result{Outcome: o, Spent: spent, Replies: []corebot.Message{told}}
+	return corebot.Result{Outcome: o, Spent: spent, NewSession: d.Opens(), Replies: []corebot.Message{told}}
 }
 
 // whyGivenUp says in words for anybody why a message is given up.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/nearest"
+	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/policy"
 )
 
@@ -33,8 +35,27 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 	case "/status":
 		return r.status(ctx, m, c)
 	default:
-		return corebot.Receipt{}, fmt.Errorf("%w: %q is not a control message", corebot.ErrInvalid, c.Name)
+		return r.ledger.Answer(ctx, m, controlNotice(m, corebot.Command{Name: "/unknown"}, unknown(corebot.UnknownCommand(m.Text()))))
 	}
+}
+
+// longestEcho bounds the mistyped word that a notice repeats.
+const longestEcho = 40
+
+// unknown tells what to do about a command that there is not. A command is offered only if half of its letters were typed.
+func unknown(word string) string {
+	var names []string
+	for _, c := range corebot.Commands() {
+		names = append(names, c.Name)
+	}
+	advice := "/help lists the commands."
+	if len(word) > longestEcho {
+		word = runes.Head(word, longestEcho) + "…"
+	}
+	if name, edits := nearest.Name(strings.ToLower(word), names); 2*edits <= len(name) {
+		advice = fmt.Sprintf("Did you mean %s?", name)
+	}
+	return fmt.Sprintf("There is no command %s. %s To say it as text, begin with //.", corebot.Plainly(word), advice)
 }
 
 // Interrupt ends the turn of a message that the store has stopped because a newer prompt came.

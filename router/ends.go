@@ -60,6 +60,7 @@ func help() string {
 	for _, c := range corebot.Commands() {
 		fmt.Fprintf(&b, "\n%-13s %s", strings.TrimSpace(c.Name+" "+c.Args), c.Summary)
 	}
+	fmt.Fprintf(&b, "\n%-13s %s", "//TEXT", "say /TEXT itself; a path such as /tmp/x is text anyway")
 	return b.String()
 }
 

@@ -37,7 +37,9 @@ type busyHead struct {
 func (h busyHead) runs() bool { return h.begun && h.stopSeq < h.seq }
 
 // takesIn says whether that turn can take in other messages. A chat command cannot.
-func (h busyHead) takesIn() bool { return h.runs() && h.kind == string(corebot.KindPrompt) }
+func (h busyHead) takesIn() bool {
+	return h.runs() && (h.kind == string(corebot.KindPrompt) || h.kind == string(corebot.KindOpening))
+}
 
 func busyHeadTx(t *tx, l lane) (h busyHead, err error) {
 	_, err = t.one(selectBusy, []any{&h.life, &h.seq, &h.sender, &h.kind, &h.begun, &h.stopSeq}, l.id)

@@ -87,8 +87,7 @@ func (m *model) onDelivered(d deliveredMsg) {
 
 // isControl holds for the commands that act when they are accepted and for which no turn runs.
 func isControl(text string) bool {
-	_, kind, _ := corebot.ParseCommand(text)
-	return kind == corebot.KindControl
+	return corebot.Read(text).Kind == corebot.KindControl
 }
 
 // giveBack shows why a message was refused and returns it to the input, with those that were typed after it: they may

@@ -56,7 +56,7 @@ func readEntry(where string, raw any, leaves []leaf, into any) error {
 		l, isKnown := known[key]
 		switch {
 		case !isKnown:
-			return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), fmt.Sprintf("did you mean %q?", nearest(key, slices.Sorted(maps.Keys(known)))))
+			return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), fmt.Sprintf("did you mean %q?", nearestOf(key, slices.Sorted(maps.Keys(known)))))
 		case seen[key]:
 			return corebot.WithHint(fmt.Errorf("%s: key %q is there twice", where, key), "keep one of them")
 		case entry[name] == nil:

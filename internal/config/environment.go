@@ -46,7 +46,7 @@ func checkNames(values, known map[string]string) error {
 		if !strings.HasPrefix(name, envPrefix) || slices.Contains(notSettings, name) || known[name] != "" {
 			continue
 		}
-		meant := nearest(name, slices.Sorted(maps.Keys(known)))
+		meant := nearestOf(name, slices.Sorted(maps.Keys(known)))
 		return corebot.WithHint(fmt.Errorf("environment: unknown variable %q", name), fmt.Sprintf("did you mean %q?", meant))
 	}
 	return nil

@@ -158,5 +158,5 @@ func (s *settings) unknown(where, key string) error {
 }
 
 func (s *settings) nearest(key string) string {
-	return nearest(key, slices.Sorted(maps.Keys(s.leaves)))
+	return nearestOf(key, slices.Sorted(maps.Keys(s.leaves)))
 }

@@ -1,0 +1,32 @@
+// Package nearest finds the known name that a misspelt one was meant to be.
+package nearest
+
+// Name is the known name with the fewest edits from a misspelt one, the first of several, and how many edits those are. Without known names it is empty.
+func Name(misspelt string, known []string) (name string, edits int) {
+	for i, k := range known {
+		if d := distance(misspelt, k); i == 0 || d < edits {
+			name, edits = k, d
+		}
+	}
+	return name, edits
+}
+
+// distance is the Levenshtein distance in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
