@@ -155,7 +155,7 @@ func (c *Checkpoints) cut(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	// It needs the writer's lock, which a busy writer leaves for moments only.
-	if stopped := c.store.betweenTransactions(ctx, func() { left, err = c.checkpoint(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`) }); stopped != nil {
+	if stopped := c.store.betweenTransactions(ctx, func(*writer) { left, err = c.checkpoint(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`) }); stopped != nil {
 		return false, stopped
 	}
 	if left > 0 { // the writer was held up in vain: not again at once
@@ -165,10 +165,10 @@ func (c *Checkpoints) cut(ctx context.Context) (bool, error) {
 }
 
 // betweenTransactions has the writer run fn while it has no transaction.
-func (db *DB) betweenTransactions(ctx context.Context, fn func()) error {
+func (db *DB) betweenTransactions(ctx context.Context, fn func(*writer)) error {
 	done := make(chan struct{})
 	select {
-	case db.between <- func() { defer close(done); fn() }:
+	case db.between <- func(w *writer) { defer close(done); fn(w) }:
 		<-done
 		return nil
 	case <-db.stopped:

@@ -63,9 +63,11 @@ type DB struct {
 	failing    failure     // the last transaction of the writer failed
 	diskLow    atomic.Bool // the disk is under its floor: nothing more comes in; see [Space]
 	roles      roles
-	aside      *aside        // lanes whose heads cannot be read
-	said       chan struct{} // the history has grown; it has room for one
-	between    chan func()   // what the writer runs between two transactions
+	aside      *aside             // lanes whose heads cannot be read
+	said       chan struct{}      // the history has grown; it has room for one
+	between    chan func(*writer) // what the writer runs between two transactions
+	faults     faults
+	rehearsals rehearsals
 	stopped    chan struct{} // closed when the writer takes nothing more
 	drained    chan struct{} // closed when it has answered what it took
 }
@@ -78,7 +80,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, aside: newAside(), ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func()), stopped: make(chan struct{}), drained: make(chan struct{})}
+	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, aside: newAside(), ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func(*writer)), stopped: make(chan struct{}), drained: make(chan struct{})}
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}

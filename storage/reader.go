@@ -81,8 +81,12 @@ func (r *reader) use(ctx context.Context, fn func(*prepared) error) error {
 	if err != nil {
 		return classify(err)
 	}
-	defer r.put(c)
-	return classify(fn(c))
+	if err = fn(c); isDamage(err) {
+		_ = c.Close() // it keeps damaged pages in its cache: the next one looks at the file
+		return classify(err)
+	}
+	r.put(c)
+	return classify(err)
 }
 
 // one scans the first row; ok is false when there is none.

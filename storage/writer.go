@@ -43,6 +43,12 @@ func (db *DB) write(ctx context.Context, name string, fn func(*tx) error) error 
 }
 
 func (db *DB) submit(ctx context.Context, o *op) error {
+	err := db.await(ctx, o)
+	db.faults.note(o.name, err)
+	return err
+}
+
+func (db *DB) await(ctx context.Context, o *op) error {
 	select {
 	case db.ops <- o:
 	case <-ctx.Done():
@@ -99,7 +105,7 @@ func (db *DB) Run(ctx context.Context) error {
 		case <-w.timer.C:
 			w.work(nil)
 		case fn := <-db.between:
-			fn()
+			fn(w)
 		case <-ctx.Done():
 			close(db.stopped)
 			w.drain()
@@ -230,6 +236,9 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 		if t.failed != nil || verdicts[i] != nil && t.writes > before {
 			w.db.failing.Store(t.failed != nil)
 			w.rollback()
+			if isDamage(t.failed) {
+				w.forgetPages()
+			}
 			return classify(cmp.Or(verdicts[i], t.failed))
 		}
 		fault.Point(o.name, "before")

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,6 +69,7 @@ type App struct {
 	log       zerolog.Logger
 	redactor  *redact.Redactor
 	degraded  *observability.Degraded
+	stopping  atomic.Pointer[string] // why nothing more is accepted
 	upkeep    upkeep
 	notes     *notes
 	router    *router.Router
@@ -209,6 +211,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	a.degraded.Watch(observability.PromptPage, w.wrong)
 	a.degraded.Watch(observability.LaneDamaged, a.damagedLanes)
 	a.models = chosen
+	a.degraded.Watch(observability.ModelFails, chosen.failing)
 	a.log.Info().Str("model", chosen.model.Name()).Msg(chosen.why)
 	brain, err := agent.New(agent.Parts{
 		Model: chosen.model, Tools: toolbox{box, a.servers}, Journal: storage.NewLedger(a.Store), History: storage.NewHistory(a.Store), Notes: w,
@@ -296,7 +299,26 @@ func (a *App) Run(ctx context.Context) error {
 			lifecycle.Service{Name: "channels", Run: a.channels.Receive})
 	}
 	a.log.Info().Str("home", a.config.Home).Msg("corebot runs")
+	defer context.AfterFunc(ctx, func() { a.stops("it was told to") })()
+	for i, s := range services {
+		services[i].Run = a.endsProgram(s)
+	}
 	return lifecycle.Run(ctx, a.log, services...)
+}
+
+// stops notes why Corebot stops: from then on it is not ready, though it may go on for as long as the turns under way take.
+func (a *App) stops(why string) {
+	text := "corebot is stopping, and accepts nothing more: " + why
+	a.stopping.CompareAndSwap(nil, &text)
+}
+
+// endsProgram has the end of a service, which ends all others, be noted at once.
+func (a *App) endsProgram(s lifecycle.Service) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := s.Run(ctx)
+		a.stops(fmt.Sprintf("its service %q has ended", s.Name))
+		return err
+	}
 }
 
 // waitOut keeps a service without work from ending the program.

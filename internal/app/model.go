@@ -144,6 +144,18 @@ func (c choice) states() []chain.ModelState {
 	return nil
 }
 
+// failing says why no model answers: how the last call of each failed. It is "" if there is one whose last call did not.
+func (c choice) failing(context.Context) string {
+	var all []string
+	for _, s := range c.states() {
+		if s.Failing == "" {
+			return ""
+		}
+		all = append(all, s.Name+": "+s.Failing)
+	}
+	return strings.Join(all, "; ")
+}
+
 // describe names the preferred model, and those that rest, as a chat may see it: why is the operator's.
 func (c choice) describe() string {
 	text := c.model.Name()

@@ -132,8 +132,11 @@ func (a *App) damagedLanes(context.Context) string {
 func (a *App) notReady(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err := a.Store.Ping(ctx); err != nil {
-		return []string{"the store does not commit: " + err.Error()}
+	if why := a.stopping.Load(); why != nil {
+		return []string{*why}
+	}
+	if err := a.Store.Ready(ctx); err != nil {
+		return strings.Split(err.Error(), "\n") // joined errors stand on lines of their own
 	}
 	if low := a.upkeep.space.Low(); low != "" {
 		return []string{low}

@@ -66,6 +66,7 @@ type route struct {
 	provider string
 	model    llm.Model
 	breaker  *breaker.Breaker
+	last     streak
 }
 
 func (r *route) name() string { return r.provider + "/" + r.model.Name() }
@@ -179,6 +180,7 @@ func (c *Chain) try(ctx context.Context, r *route, req llm.Request, s *stream) (
 	answer, err = r.model.Complete(ctx, req, s.begin())
 	c.metrics.called(r, answer.Usage, err, time.Since(began))
 	ticket.outcome(time.Now(), err)
+	r.last.note(err)
 	return answer, true, err
 }
 

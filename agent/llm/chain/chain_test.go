@@ -263,7 +263,10 @@ func TestTheStatesSayWhoRestsUntilWhenAndWhy(t *testing.T) {
 		k.ask(t)
 		states := k.States(time.Now())
 		cause := states[0].Cause
-		states[0].Cause = ""
+		if states[0].Failing != cause {
+			t.Errorf("the last call failed as %q", states[0].Failing)
+		}
+		states[0].Cause, states[0].Failing = "", ""
 		want := []chain.ModelState{{Name: "A/a1", Breaker: "open", Until: until}, {Name: "A/a2", Breaker: "closed"}, {Name: "B/b", Breaker: "closed"}}
 		if !slices.Equal(states, want) || !strings.Contains(cause, errBusy.Error()) {
 			t.Errorf("%+v, for %q", states, cause)
@@ -493,4 +496,35 @@ func TestManyCallsAtOnceAreAllAnsweredAsLongAsOneModelIsWell(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func TestAModelIsFailingUntilItAnswers(t *testing.T) {
+	bad := fail(corebot.Permanent, 0, llm.ErrBadRequest)
+	declined := fail(corebot.Permanent, 0, llm.ErrRefused)
+	for name, c := range map[string]struct {
+		met  []error
+		want bool
+	}{
+		"never asked":            {nil, false},
+		"a refused key":          {[]error{refusedKey}, true},
+		"one bad request":        {[]error{bad}, false},
+		"nothing but refusals":   {[]error{bad, bad, bad}, true},
+		"declined, again":        {[]error{declined, declined, declined}, false},
+		"a failure, then a word": {[]error{broken, nil}, false},
+		"bad, but not in a row":  {[]error{bad, bad, nil, bad}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &model{name: "only", fails: c.met}
+			one, err := chain.New([]chain.Provider{{Name: "A", Models: []llm.Model{m}}}, chain.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range c.met {
+				_, _ = one.Complete(t.Context(), llm.Request{}, nil) // what it says is not the point
+			}
+			if got := one.States(time.Now())[0].Failing; (got != "") != c.want {
+				t.Errorf("it is said to fail by %q", got)
+			}
+		})
+	}
 }

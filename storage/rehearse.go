@@ -1,0 +1,231 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/corebot/corebot"
+)
+
+// rehearsals remember the last rehearsal, so that whoever asks often costs the writer no more than one in
+// [rehearseEvery].
+type rehearsals struct {
+	mu   sync.Mutex
+	at   time.Time
+	last error
+}
+
+// rehearseEvery is how old the answer of [DB.Ready] can be.
+const rehearseEvery = time.Second
+
+// Ready says why messages cannot be accepted or answered now; nil if they can. It takes the whole way of a message,
+// from its publishing to the reply that can be fetched, in a transaction that is rolled back, and reads what a turn
+// reads. So it finds a table or an index that cannot be read or written where the next message will go, also while
+// nobody sends one. A page that only one chat needs is none of its business: see [DB.SetAside]. Operations that have
+// failed again and again of late count too.
+func (db *DB) Ready(ctx context.Context) error {
+	if err := db.Ping(ctx); err != nil {
+		return fmt.Errorf("the store does not commit: %w", err)
+	}
+	if err := db.faults.now(time.Now()); err != nil {
+		return err
+	}
+	r := &db.rehearsals
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.at.IsZero() || now.Sub(r.at) >= rehearseEvery || now.Before(r.at) {
+		r.last, r.at = db.rehearse(ctx), now
+	}
+	return r.last
+}
+
+func (db *DB) rehearse(ctx context.Context) (err error) {
+	stopped := db.betweenTransactions(ctx, func(w *writer) { err = w.rehearse() })
+	if stopped != nil {
+		return stopped
+	}
+	return errors.Join(err, db.rehearseReading(ctx))
+}
+
+// rehearsed is the conversation of a rehearsal. No channel has this name.
+var rehearsed = corebot.Key{Agent: corebot.DefaultAgent, Channel: "rehearsal", Chat: "rehearsal"}
+
+// rehearse runs the operations of a message on the write connection, and takes them back.
+func (w *writer) rehearse() error {
+	if err := w.ready(); err != nil {
+		return err
+	}
+	if _, err := w.conn.exec(begin); err != nil {
+		return fmt.Errorf("begin a transaction: %w", classify(err))
+	}
+	t := &tx{
+		now: time.Now().Truncate(time.Millisecond), conn: w.conn, total: w.total, lastLife: w.lastLife, audit: w.audit, backAt: math.MaxInt64,
+		queueing: w.db.queueing,
+	}
+	err := rehearseTx(t)
+	w.rollback()
+	if err != nil {
+		w.forgetPages()
+	}
+	return err
+}
+
+var shrinkMemory = &query{`PRAGMA shrink_memory`}
+
+// forgetPages has the connection read its pages anew: a damaged one must not stay in its cache when the file is whole
+// again.
+func (w *writer) forgetPages() {
+	if w.conn == nil {
+		return
+	}
+	if err := w.conn.each(shrinkMemory, func(scanner) error { return nil }); err != nil {
+		w.db.log.Debug().Err(err).Msg("forget the cached pages")
+	}
+}
+
+// rehearseTx takes the way of one message.
+func rehearseTx(t *tx) error {
+	who := corebot.Principal{Channel: rehearsed.Channel, ID: "rehearsal"}
+	said := corebot.TextPart("rehearsal")
+	in := corebot.Message{ID: "rehearsal", Direction: corebot.Inbound, Kind: corebot.KindPrompt, Key: rehearsed, Sender: who, Parts: said}
+	out := corebot.Message{ID: "rehearsal", Direction: corebot.Outbound, Kind: corebot.KindReply, Key: rehearsed, Parts: said}
+	var life, chat int64
+	publish := func(m corebot.Message) error {
+		r, err := publishTx(t, &pack([]corebot.Message{m})[0], corebot.Limits{})
+		if err == nil {
+			life, err = r.Life, r.Err
+		}
+		return err
+	}
+	for _, step := range []struct {
+		name string
+		run  func() error
+	}{
+		{"accept a message", func() error { return publish(in) }},
+		{"find waiting messages", func() error {
+			_, err := readyLanesTx(t, corebot.InboundPool, 1)
+			return err
+		}},
+		{"journal a turn", func() error {
+			return recordStepTx(t, life, 1, stepRow{Step: corebot.Step{Kind: corebot.StepTool, State: corebot.StepDone}})
+		}},
+		{"keep the history of a chat", func() (err error) {
+			known, err := chatTx(t, rehearsed)
+			if err != nil {
+				return err
+			}
+			chat = known.ID
+			_, err = t.exec(appendHistory, chat, 1, 1, 0, string(corebot.SpeakerUser), "", "", "", "", "", false, in.ID, t.now)
+			return err
+		}},
+		{"note an audit event", func() error { return auditTx(t, []corebot.AuditEvent{{Event: "rehearsal", Key: rehearsed}}) }},
+		{"book what was used", func() error {
+			_, err := t.exec(bookDay, "0000-00-00", rehearsed.Agent, rehearsed.String(), "", "", "", "", 0, 0, 0, 0, 0, 0, 0, 0)
+			return err
+		}},
+		{"enqueue a reply", func() error { return publish(out) }},
+		{"deliver a reply", func() error {
+			_, err := t.exec(insertMail, chat, out.ID, in.ID, string(out.Kind), "", t.now)
+			return err
+		}},
+	} {
+		if err := step.run(); err != nil {
+			return fmt.Errorf("the store cannot %s: %w", step.name, classify(err))
+		}
+	}
+	return nil
+}
+
+// rehearseReading reads what a turn reads before it begins.
+func (db *DB) rehearseReading(ctx context.Context) error {
+	k := rehearsed
+	for _, step := range []struct {
+		name string
+		run  func() error
+	}{
+		{"read the roles", func() error { return db.reader.each(ctx, selectRoles, func(scanner) error { return nil }) }},
+		{"read a chat", func() error {
+			_, err := NewChats(db).Chat(ctx, k)
+			return err
+		}},
+		{"read the history", func() error {
+			_, err := NewHistory(db).Recent(ctx, k, 1)
+			return err
+		}},
+		{"read replies that can be fetched", func() error {
+			_, err := NewMailbox(db).After(ctx, k, 0, 1)
+			return err
+		}},
+	} {
+		if err := step.run(); err != nil {
+			return fmt.Errorf("the store cannot %s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// isDamage says whether an error is of a file whose content is wrong.
+func isDamage(err error) bool {
+	var e sqliteError
+	if !errors.As(err, &e) {
+		return false
+	}
+	code := e.Code() & 0xff
+	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
+}
+
+// faults remembers which operations fail, by their names. A success of the same name ends it, and so does time: a
+// store that nobody uses is judged by its rehearsals alone.
+type faults struct {
+	mu     sync.Mutex
+	failed map[string]failedOp // names are those of the operations in this package
+}
+
+type failedOp struct {
+	times int
+	at    time.Time
+	err   error
+}
+
+const (
+	faultTimes = 3                // failures in a row: one damaged chat among others does not make them
+	faultTime  = 30 * time.Second // after which the last of them says nothing more
+)
+
+// note learns how an operation ended. Only errors of SQLite's own are failures of the store.
+func (f *faults) note(name string, err error) {
+	failed := ofSQLite(err) && !errors.Is(err, corebot.ErrDiskFull) // the disk has its own reason: see [Space]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !failed && len(f.failed) == 0, errors.Is(err, corebot.ErrClosed), errors.Is(err, context.Canceled):
+	case !failed:
+		delete(f.failed, name)
+	default:
+		if f.failed == nil {
+			f.failed = map[string]failedOp{}
+		}
+		f.failed[name] = failedOp{f.failed[name].times + 1, time.Now(), err}
+	}
+}
+
+// now gives the operations that have failed again and again of late.
+func (f *faults) now(now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for name, last := range f.failed {
+		if age := now.Sub(last.at); age >= faultTime || age < 0 {
+			delete(f.failed, name)
+		} else if last.times >= faultTimes {
+			errs = append(errs, fmt.Errorf("the operation %q of the store has failed %d times in a row: %w", name, last.times, last.err))
+		}
+	}
+	return errors.Join(errs...)
+}
