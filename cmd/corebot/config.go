@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,7 +35,8 @@ func newConfigCheck(s *shell) *cobra.Command {
 		Use:   "check",
 		Short: "Say whether the settings can be used",
 		Long: `Read the settings as "corebot serve" would: the settings file, the environment, and the files and variables that secrets
-refer to. Prints "ok", or what is wrong and what to do. Nothing is started, and nothing is changed.`,
+refer to. Prints "ok", or what is wrong and what to do. A home that does not exist is a warning: a start makes it. Nothing is started, and
+nothing is changed.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := s.explain()
@@ -42,7 +46,7 @@ refer to. Prints "ok", or what is wrong and what to do. Nothing is started, and 
 			if err := app.Check(e.Config); err != nil {
 				return err
 			}
-			warn(cmd.ErrOrStderr(), e.Warnings)
+			warn(cmd.ErrOrStderr(), append(missingHome(e.Config.Home), e.Warnings...))
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), "ok")
 			return err
 		},
@@ -93,6 +97,14 @@ use it to complete and check corebot.yaml.`,
 			return enc.Encode(config.Schema())
 		},
 	}
+}
+
+// missingHome warns of a home that is not there: a start makes it, and so it may as well be a misspelt one.
+func missingHome(home string) []string {
+	if _, err := os.Stat(home); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return []string{fmt.Sprintf("the home %s does not exist; these are the defaults and the environment (`corebot init` makes it)", home)}
 }
 
 func warn(w io.Writer, warnings []string) {

@@ -37,40 +37,69 @@ const starter = `# Settings of Corebot. Nothing here is needed: every key has a 
 %s  token: file:webhook.token
 `
 
-// Init makes a home: directories, a settings file with comments, a token for the webhook, and the workspace with its texts. What
-// is there stays as it is. It returns the files that it made.
-func Init(home string, webhook bool) (made []string, err error) {
+// Made is what [Init] did to a home: the paths of files that were not there, and of those that it changed.
+type Made struct {
+	Files   []string
+	Changed []string
+}
+
+// Init makes a home: directories, a settings file with comments, a token for the webhook, and the workspace with its texts. What is there stays
+// as it is, but for one thing: with webhook, a settings file that is there comes to say that the webhook is enabled.
+func Init(home string, webhook bool) (made Made, err error) {
 	if err := checkOwner(home); err != nil {
-		return nil, err
+		return made, err
 	}
 	for _, dir := range []string{home, DataDir(home)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, corebot.WithHint(fmt.Errorf("make the home: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
+			return made, corebot.WithHint(fmt.Errorf("make the home: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
 		}
 	}
 	w, err := openWorkspace(filepath.Join(home, "workspace"), zerolog.Nop())
 	if err != nil {
-		return nil, err
+		return made, err
 	}
 	if err := w.root.Close(); err != nil {
-		return nil, err
+		return made, err
 	}
-	comment := "# "
-	if webhook {
-		comment = ""
+	if err := made.add(filepath.Join(home, config.TokenFile), rand.Text()+"\n"); err != nil {
+		return made, err
 	}
-	for name, text := range map[string]string{"webhook.token": rand.Text() + "\n", "corebot.yaml": fmt.Sprintf(starter, comment, comment, comment)} {
-		path := filepath.Join(home, name)
-		created, err := create(path, text)
-		if err != nil {
-			return made, err
-		}
-		if created {
-			made = append(made, path)
-		}
+	if err := made.settings(home, webhook); err != nil {
+		return made, err
 	}
 	_, err = config.Load(home)
 	return made, err
+}
+
+// settings makes the settings file, unless the home has one, and turns the webhook on in it.
+func (m *Made) settings(home string, webhook bool) error {
+	has, err := config.HasFile(home)
+	switch {
+	case err != nil:
+		return err
+	case !has:
+		comment := "# "
+		if webhook {
+			comment = ""
+		}
+		return m.add(filepath.Join(home, "corebot.yaml"), fmt.Sprintf(starter, comment, comment, comment))
+	case !webhook:
+		return nil
+	}
+	changed, err := config.TurnWebhookOn(home)
+	if changed != "" {
+		m.Changed = append(m.Changed, changed)
+	}
+	return err
+}
+
+// add makes a file, unless it is there.
+func (m *Made) add(path, text string) error {
+	created, err := create(path, text)
+	if created {
+		m.Files = append(m.Files, path)
+	}
+	return err
 }
 
 // create writes a file that does not exist.

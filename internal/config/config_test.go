@@ -212,9 +212,9 @@ func TestMistakesInAFileAreRefusedWithTheirPlaceAndWhatToDo(t *testing.T) {
 	for name, c := range map[string]struct{ file, content, says, hint string }{
 		"an unknown key":                   {"corebot.yaml", "bus: {max_atempts: 3}", `unknown key "bus.max_atempts"`, `"bus.max_attempts"`},
 		"an unknown section":               {"corebot.yaml", "buss: {max_attempts: 3}", `unknown key "buss"`, `did you mean`},
-		"an unknown section that is empty": {"corebot.yaml", "zzz: {}", `unknown key "zzz"`, `did you mean`},
-		"an unknown key that is empty":     {"corebot.yaml", "llm: {zzz: }", `unknown key "llm.zzz"`, `did you mean`},
-		"a key that is not text":           {"corebot.yaml", "llm: {1: x}", `unknown key "llm.1"`, `did you mean`},
+		"an unknown section that is empty": {"corebot.yaml", "zzz: {}", `unknown key "zzz"`, `no such setting`},
+		"an unknown key that is empty":     {"corebot.yaml", "llm: {zzz: }", `unknown key "llm.zzz"`, `no such setting`},
+		"a key that is not text":           {"corebot.yaml", "llm: {1: x}", `unknown key "llm.1"`, `no such setting`},
 		"something below a setting":        {"corebot.yaml", "llm: {model: {name: x}}", `llm.model is not text`, "in quotes"},
 		"a section that is a value":        {"corebot.yaml", "bus: 3", `"bus" is a section`, `below it`},
 		"a key twice, in other letters":    {"corebot.yaml", "llm: {model: a, Model: b}", `"llm.model" is there twice`, "keep one"},

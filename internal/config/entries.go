@@ -56,7 +56,7 @@ func readEntry(where string, raw any, leaves []leaf, into any) error {
 		l, isKnown := known[key]
 		switch {
 		case !isKnown:
-			return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), fmt.Sprintf("did you mean %q?", nearestOf(key, slices.Sorted(maps.Keys(known)))))
+			return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), hintOfEntry(key, slices.Sorted(maps.Keys(known))))
 		case seen[key]:
 			return corebot.WithHint(fmt.Errorf("%s: key %q is there twice", where, key), "keep one of them")
 		case entry[name] == nil:
@@ -70,4 +70,11 @@ func readEntry(where string, raw any, leaves []leaf, into any) error {
 		reflect.ValueOf(into).Elem().FieldByIndex(l.index).Set(reflect.ValueOf(value).Convert(l.kind))
 	}
 	return nil
+}
+
+func hintOfEntry(key string, known []string) string {
+	if near := nearestOf(key, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "an entry can have: " + strings.Join(known, ", ")
 }

@@ -46,8 +46,12 @@ func checkNames(values, known map[string]string) error {
 		if !strings.HasPrefix(name, envPrefix) || slices.Contains(notSettings, name) || known[name] != "" {
 			continue
 		}
-		meant := nearestOf(name, slices.Sorted(maps.Keys(known)))
-		return corebot.WithHint(fmt.Errorf("environment: unknown variable %q", name), fmt.Sprintf("did you mean %q?", meant))
+		names := []string{"HOME"}
+		for k := range known {
+			names = append(names, strings.TrimPrefix(k, envPrefix))
+		}
+		hint := meant(strings.TrimPrefix(name, envPrefix), names, func(near string) string { return envPrefix + near })
+		return corebot.WithHint(fmt.Errorf("environment: unknown variable %q", name), hint)
 	}
 	return nil
 }

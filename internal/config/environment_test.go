@@ -46,7 +46,7 @@ func TestTheCommonNamesOfAModelAreRead(t *testing.T) {
 func TestAnUnknownVariableIsRefusedWithTheNearestOne(t *testing.T) {
 	clean(t)
 	for name, near := range map[string]string{
-		"COREBOT_LLM_MODLE": "COREBOT_LLM_MODEL", "COREBOT_BUS_LEASES": "COREBOT_BUS_LEASE", "COREBOT_": "COREBOT_", "COREBOT_HOMES": "COREBOT_",
+		"COREBOT_LLM_MODLE": "COREBOT_LLM_MODEL", "COREBOT_BUS_LEASES": "COREBOT_BUS_LEASE", "COREBOT_": "no such setting", "COREBOT_HOMES": "COREBOT_HOME",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "")

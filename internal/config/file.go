@@ -44,6 +44,12 @@ func (s *settings) readFile(home string) error {
 	return s.merge(path, "", tree, map[string]bool{})
 }
 
+// HasFile says whether a home has a settings file.
+func HasFile(home string) (bool, error) {
+	path, err := findFile(home)
+	return path != "", err
+}
+
 // findFile gives the path of the home's one settings file, or nothing.
 func findFile(home string) (string, error) {
 	var found []string
@@ -120,7 +126,7 @@ func (s *settings) merge(path, prefix string, tree map[string]any, seen map[stri
 		case isSection:
 			err = s.merge(path, key+".", section, seen)
 		case value != nil:
-			err = corebot.WithHint(fmt.Errorf("%s: %q is a section, not a setting", path, key), fmt.Sprintf("put settings below it, such as %q", s.nearest(key+".")))
+			err = corebot.WithHint(fmt.Errorf("%s: %q is a section, not a setting", path, key), fmt.Sprintf("put settings below it, such as %q", s.firstIn(key)))
 		}
 		if err != nil {
 			return err
@@ -153,10 +159,29 @@ func asSection(value any) (map[string]any, bool) {
 	return nil, false
 }
 
+// unknown refuses a key. What it may have meant is looked for in its own section.
 func (s *settings) unknown(where, key string) error {
-	return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), fmt.Sprintf("did you mean %q?", s.nearest(key)))
+	section, name := "", key
+	if at := strings.LastIndexByte(key, '.'); at >= 0 {
+		section, name = key[:at+1], key[at+1:]
+	}
+	var known []string
+	for k := range s.leaves {
+		if rest, in := strings.CutPrefix(k, section); in {
+			rest, _, _ = strings.Cut(rest, ".")
+			known = append(known, rest)
+		}
+	}
+	hint := meant(name, known, func(near string) string { return section + near })
+	return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), hint)
 }
 
-func (s *settings) nearest(key string) string {
-	return nearestOf(key, slices.Sorted(maps.Keys(s.leaves)))
+// firstIn is a setting of a section, as an example.
+func (s *settings) firstIn(section string) string {
+	for _, l := range leaves() {
+		if strings.HasPrefix(l.key, section+".") {
+			return l.key
+		}
+	}
+	return section
 }

@@ -23,7 +23,7 @@ func (c Config) validate() error {
 			return err
 		}
 	}
-	return cmp.Or(c.LLM.validate(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(), c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(), c.Observability.validate(), c.Tools.Web.validate(), c.MCP.validate(), c.validateMCPServe())
+	return cmp.Or(c.LLM.validate(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(), c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(), c.Observability.validate(), c.validateListeners(), c.Tools.Web.validate(), c.MCP.validate(), c.validateMCPServe())
 }
 
 func (l LLM) validate() error {
@@ -94,12 +94,53 @@ func (o Observability) validate() error {
 	return nil
 }
 
-// isListener refuses what is not host:port.
+// isListener refuses what is not host:port, with a port that there is.
 func isListener(key, addr, like string) error {
-	if _, _, err := net.SplitHostPort(addr); err != nil {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
 		return corebot.WithHint(fmt.Errorf("%s: %w", key, err), "it must be like "+like)
 	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return corebot.WithHint(fmt.Errorf("%s is %q, and there is no port %q", key, addr, port), "ports are 1 to 65535, and 0 picks a free one")
+	}
 	return nil
+}
+
+// validateListeners refuses one port for two listeners: the second would fail at the start.
+func (c Config) validateListeners() error {
+	if !c.Webhook.Enabled || !c.Observability.Enabled || !overlap(c.Webhook.Addr, c.Observability.Addr) {
+		return nil
+	}
+	return corebot.WithHint(fmt.Errorf("webhook.addr is %s and observability.addr is %s: two listeners on one port", c.Webhook.Addr, c.Observability.Addr),
+		"give each a port of its own")
+}
+
+// overlap says whether two listeners want the same port of the same address. Without a host, or with 0.0.0.0 or [::], a listener has all addresses.
+func overlap(a, b string) bool {
+	hostA, portA, _ := net.SplitHostPort(a)
+	hostB, portB, _ := net.SplitHostPort(b)
+	numberA, _ := net.LookupPort("tcp", portA)
+	numberB, _ := net.LookupPort("tcp", portB)
+	if numberA != numberB || numberA == 0 {
+		return false
+	}
+	return isEvery(hostA) || isEvery(hostB) || plainHost(hostA) == plainHost(hostB)
+}
+
+func isEvery(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
+}
+
+// plainHost is a host by one of its names.
+func plainHost(host string) string {
+	if host = strings.ToLower(host); host == "localhost" {
+		return "127.0.0.1"
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().String()
+	}
+	return host
 }
 
 func atLeast[T int64 | time.Duration](key string, got, least T) error {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -82,6 +83,12 @@ func parseBool(raw any) (any, *wanted) {
 	case bool:
 		return v, nil
 	case string:
+		switch strings.ToLower(v) { // YAML 1.1 has more words for it than the decoder knows
+		case "yes", "y", "on":
+			return true, nil
+		case "no", "n", "off":
+			return false, nil
+		}
 		if b, err := strconv.ParseBool(v); err == nil {
 			return b, nil
 		}
