@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/internal/app"
@@ -284,17 +285,20 @@ func (f *fort) makeCalls(calls []llmtest.Call) (results int) {
 func (f *fort) atTheTerminal() {
 	drives := regexp.MustCompile(`[^\PC\n\t]`)
 	for part, items := range slices.Collect(slices.Chunk(f.items, 300)) {
-		lines := make([]string, len(items))
+		lines, refused := make([]string, len(items)), 0
 		for i, item := range items {
 			lines[i] = strings.NewReplacer("\n", " ", "\r", " ").Replace(item[:min(len(item), 2_000)])
+			if !utf8.ValidString(lines[i]) {
+				refused++
+			}
 		}
 		ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Minute)
 		cmd := f.command(ctx, "chat", "--chat", fmt.Sprint("terminal ", part))
 		cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 		out, err := cmd.CombinedOutput()
 		cancel()
-		if err != nil {
-			f.t.Errorf("the terminal ended with %v: %.300q", err, out[max(0, len(out)-300):])
+		if (err != nil) != (refused > 0) || refused > 0 && !strings.Contains(string(out), fmt.Sprintf("corebot: %d messages were refused", refused)) {
+			f.t.Errorf("the terminal ended with %v, %d lines are not UTF-8: %.300q", err, refused, out[max(0, len(out)-300):])
 		}
 		for _, at := range drives.FindAllString(string(out), -1) {
 			if r := []rune(at)[0]; unicode.IsControl(r) {
