@@ -95,6 +95,9 @@ const Paced = "rate limit"
 type Terms struct {
 	Lease time.Duration // how long each claimed lane is ours unless the lease is extended
 	Rate  Rate          // how often a lane gives out another message
+	// Turns is how many claims of the pool can be held at once, if they are to be shared fairly between the senders: each gets as many as are
+	// left for the others, and one at least. Zero means first come, first served.
+	Turns int
 	// Quarantine keeps the innocent from dying with the guilty. When a process dies, every message that it worked on has lost its lease,
 	// whoever it died of. Heads that have lost it so many times in a row are claimed one at a time in their pool, so that the next death
 	// tells. Zero means no quarantine.

@@ -33,8 +33,10 @@ type Options struct {
 	BackoffMax    time.Duration // 5 min
 	MaxBytes      int           // of one message's content; 1 MiB
 	Limits        corebot.Limits
-	Rate          corebot.Rate          // of new inbound messages in each chat; none by default
-	Metrics       prometheus.Registerer // nil: figures are kept and shown to nobody
+	Rate          corebot.Rate // of new inbound messages in each chat; none by default
+	// Turns is how many inbound claims there are at once, to be shared fairly between senders; 0: first come, first served.
+	Turns   int
+	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
 }
 
 // DefaultLimitPatience is that of [Options].
@@ -70,7 +72,7 @@ type Bus struct {
 
 // New joins a store and its rules. Negative numbers are refused.
 func New(store Store, o Options) (*Bus, error) {
-	if o.Lease < 0 || o.MaxAttempts < 0 || o.MaxLost < 0 || o.BackoffBase < 0 || o.BackoffMax < 0 || o.MaxBytes < 0 || o.Rate.Every < 0 || o.Rate.Burst < 0 {
+	if o.Lease < 0 || o.MaxAttempts < 0 || o.MaxLost < 0 || o.BackoffBase < 0 || o.BackoffMax < 0 || o.MaxBytes < 0 || o.Rate.Every < 0 || o.Rate.Burst < 0 || o.Turns < 0 {
 		return nil, fmt.Errorf("%w: a number of the bus is negative: %+v", corebot.ErrInvalid, o)
 	}
 	o = o.withDefaults()
@@ -119,7 +121,7 @@ func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, 
 func (b *Bus) Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error) {
 	terms := corebot.Terms{Lease: b.opts.Lease, Quarantine: b.opts.MaxLost - 1}
 	if pool == corebot.InboundPool {
-		terms.Rate = b.opts.Rate
+		terms.Rate, terms.Turns = b.opts.Rate, b.opts.Turns
 	}
 	return b.store.Claim(ctx, pool, max, terms)
 }

@@ -10,6 +10,8 @@
 //   - Order per lane (G3). A lane delivers its messages one at a time, in the order of publishing. A message that is retried or
 //     waits keeps its place, and its lane waits with it. Lanes that are ready are served oldest first, so that no lane
 //     can starve another.
+//   - Fair between senders, if Turns is set. A sender holds as many claims as are left for others, and one at least. When more
+//     lanes are ready than can be claimed, senders take turns, and then the lanes of each.
 //   - One owner, fenced (G4). A claim leases a lane and raises its epoch. Whoever holds an older epoch can neither extend nor
 //     settle: [corebot.ErrLeaseLost].
 //   - Merged once. A message that the turn of another is to take in (a steer, a queue mode) waits in their lane; it leaves with the commit that

@@ -16,6 +16,9 @@ type claimed struct {
 	lane, epoch, lostAt, stopSeq, mergeSeq, wakeAt, freeAt, now int64
 	past                                                        int64 // places up to here hold nothing but what was given up
 	leased, interrupted                                         bool
+	held                                                        bool  // it was held back for the sake of others
+	readyAt                                                     int64 // since when it has been ready
+	sender                                                      corebot.Principal
 	attempts, lost, run, limited                                int
 	limitedAt                                                   time.Time
 	waiting                                                     string
@@ -35,6 +38,7 @@ var (
 	// trouble of its own lane. The planner looks at the value of a bare LIMIT ? and prepares the statement anew whenever it changes; at
 	// an expression it does not look.
 	readyLanes = &query{`SELECT id, epoch, leased, attempts, lost, lost_at, stop_seq, interrupted, merge_seq, free_at, waiting, past,
+		  held_for IS NOT NULL, wake_at,
 		  agent, channel, account, chat, thread
 		FROM lanes WHERE pool = ? AND wake_at <= ? ORDER BY wake_at LIMIT ? + 0`}
 	// The first message of a lane behind those that were given up where they lie. A head without a life is no reason to take the next.
@@ -52,7 +56,7 @@ func readyLanesTx(t *tx, pool corebot.Pool, n int) ([]claimed, error) {
 	err := t.each(readyLanes, func(s scanner) error {
 		out = append(out, claimed{})
 		c := &out[len(out)-1]
-		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostAt, &c.stopSeq, &c.interrupted, &c.mergeSeq, &c.freeAt, &c.waiting, &c.past,
+		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostAt, &c.stopSeq, &c.interrupted, &c.mergeSeq, &c.freeAt, &c.waiting, &c.past, &c.held, &c.readyAt,
 			&c.key.Agent, &c.key.Channel, &c.key.Account, &c.key.Chat, &c.key.Thread)
 	}, string(pool), t.now, n)
 	return out, err
@@ -117,6 +121,14 @@ func lookTx(t *tx, c *claimed) (err error) {
 func leaseTx(t *tx, c *claimed, terms corebot.Terms) error {
 	if err := logLossTx(t, c); err != nil {
 		return err
+	}
+	if c.held {
+		if _, err := t.exec(lineUp, t.now, c.lane); err != nil {
+			return err
+		}
+	}
+	if terms.Turns > 0 {
+		t.flows.lease(c)
 	}
 	c.now = t.now.UnixMilli()
 	c.wakeAt = t.now.Add(terms.Lease).UnixMilli()

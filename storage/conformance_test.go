@@ -69,3 +69,23 @@ func behindItsBack(dir string, use func(*sql.DB) error) error {
 	}
 	return errors.Join(use(db), db.Close())
 }
+
+// fairQueue shares its inbound claims fairly.
+type fairQueue struct{ *storage.Queue }
+
+func (q fairQueue) Claim(ctx context.Context, pool corebot.Pool, max int, terms corebot.Terms) ([]corebot.Delivery, error) {
+	if pool == corebot.InboundPool {
+		terms.Turns = 200
+	}
+	return q.Queue.Claim(ctx, pool, max, terms)
+}
+
+func TestAStoreThatIsFairKeepsTheContractOfTheBus(t *testing.T) {
+	bustest.Run(t, func(dir string) (bustest.Store, error) {
+		s, err := openForSuite(dir)
+		if err == nil {
+			s.Queue = fairQueue{s.Queue.(*storage.Queue)}
+		}
+		return s, err
+	})
+}

@@ -202,6 +202,9 @@ func (c *prepared) voidLeases(now time.Time) error {
 	if _, err := c.exec(voidLeases, now, now); err != nil {
 		return err
 	}
+	if _, err := c.exec(releaseHeld, now); err != nil {
+		return err
+	}
 	latest := now.Add(longestWait)
 	_, err := c.exec(capWaits, latest, latest, latest, latest, latest, latest)
 	return err

@@ -103,16 +103,15 @@ func (p *parking) servePool(t *tx, pool corebot.Pool, probe bool, served *[]*op)
 	for _, o := range p.waiting[pool] {
 		want += o.claim.max
 	}
-	limit := want + p.aside.remembered(pool) // these are still due by their rows
-	due, err := readyLanesTx(t, pool, limit)
+	due, whole, err := p.choose(t, pool, want, probe)
 	if err != nil {
-		return &unserved{pool: pool, err: err}
+		return err
 	}
 	ready, left, err := p.load(t, pool, due, want, probe)
 	if err != nil {
 		return err
 	}
-	whole := len(due) < limit && left == 0
+	whole = whole && left == 0
 	if ready, err = quarantineTx(t, pool, ready, p.waiting[pool][0].claim.terms.Quarantine); err != nil {
 		return err
 	}
@@ -126,6 +125,23 @@ func (p *parking) servePool(t *tx, pool corebot.Pool, probe bool, served *[]*op)
 	}
 	p.wakes[pool] = min(next, p.aside.next(pool))
 	return nil
+}
+
+// choose gives the lanes whose heads are worth a look: at least want that are not set aside, if there are so many. They are the oldest ones or,
+// if the terms say so, chosen fairly between principals. whole says that no other lane is ready.
+func (p *parking) choose(t *tx, pool corebot.Pool, want int, probe bool) (due []claimed, whole bool, err error) {
+	aside := p.aside.remembered(pool) // these are still due by their rows
+	if turns := p.waiting[pool][0].claim.terms.Turns; turns > 0 {
+		return t.flows.fairTx(t, fairness{pool: pool, want: want, turns: turns, aside: aside, skip: func(lane int64) (skip, due bool) {
+			stands := p.aside.stands(lane, t.now)
+			return stands == asideNow || stands == asideDue && !probe, stands == asideDue
+		}})
+	}
+	limit := want + aside
+	if due, err = readyLanesTx(t, pool, limit); err != nil {
+		return nil, false, &unserved{pool: pool, err: err}
+	}
+	return due, len(due) < limit, nil
 }
 
 // load reads the heads of up to want lanes, each by itself. left is how many lanes are to be looked at again soon.

@@ -49,7 +49,7 @@ func planned(t *testing.T) string {
 func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 	path := planned(t)
 	for name, q := range map[string]*query{
-		"readyLanes": readyLanes, "laneHead": laneHead, "setAsideLane": setAsideLane, "parkedBody": parkedBody, "nextWake": nextWake, "leaseLane": leaseLane, "logLife": logLife,
+		"readyLanes": readyLanes, "headSender": headSender, "holdLane": holdLane, "lineUp": lineUp, "longestHeld": longestHeld, "laneHead": laneHead, "setAsideLane": setAsideLane, "parkedBody": parkedBody, "nextWake": nextWake, "leaseLane": leaseLane, "logLife": logLife,
 		"selectLane": selectLane, "pushLane": pushLane, "readyLane": readyLane, "selectLifeByID": selectLifeByID,
 		"extend": extend, "fencedLease": fencedLease, "popLane": popLane, "retryLane": retryLane, "waitLane": waitLane,
 		"endLife": endLife, "endLifeWith": endLifeWith, "retryLife": retryLife, "selectLog": selectLog, "deleteBody": deleteBody, "selectBody": selectBody,

@@ -49,6 +49,7 @@ func putAsideTx(t *tx, c *claimed) error {
 	if err := logLossTx(t, c); err != nil {
 		return err
 	}
+	t.flows.release(c.lane)
 	_, err := t.exec(putAsideLane, t.now.Add(asideFor), c.lost, c.lostAt, c.lane)
 	return err
 }

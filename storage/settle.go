@@ -87,6 +87,7 @@ func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := fenced(t.exec(waitLane, d.Seq, t.now, o.At, o.Reason, d.Lane, d.Epoch)); err != nil {
 			return err
 		}
+		t.flows.release(d.Lane)
 		t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
 		return bookLifeTx(t, d.Life, u.Use)
 	case corebot.Park:
@@ -110,6 +111,7 @@ func passTx(t *tx, d *corebot.Delivery) error {
 	if err := fenced(t.exec(popLane, d.Size, t.now, t.now, d.Lane, d.Epoch)); err != nil {
 		return err
 	}
+	t.flows.release(d.Lane)
 	t.total.depth[d.Message.Direction]--
 	t.total.bytes -= int64(d.Size)
 	t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
@@ -176,6 +178,7 @@ func retryTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	if err := fenced(rows, err); err != nil {
 		return err
 	}
+	t.flows.release(d.Lane)
 	t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
 	if _, err := t.exec(retryLife, o.Error, d.ClaimedAt, counted, d.Life); err != nil {
 		return err

@@ -77,6 +77,7 @@ type writer struct {
 	conn   *prepared
 	state  // as of the last commit
 	parked parking
+	flows  *flows
 	timer  *time.Timer
 	pause  time.Duration // after a failure, before the parked claims are tried again
 }
@@ -95,7 +96,7 @@ var (
 // Run is the writer. It blocks until ctx ends, answers what was submitted before that, and refuses the rest with
 // [corebot.ErrClosed]. It runs once.
 func (db *DB) Run(ctx context.Context) error {
-	w := &writer{db: db, conn: db.conn, state: db.state, parked: newParking(db.aside), timer: time.NewTimer(time.Hour)}
+	w := &writer{db: db, conn: db.conn, state: db.state, parked: newParking(db.aside), flows: newFlows(), timer: time.NewTimer(time.Hour)}
 	defer func() { db.conn = w.conn }()
 	w.schedule()
 	for {
@@ -226,7 +227,7 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 	}
 	t := &tx{
 		now: started.Truncate(time.Millisecond), conn: w.conn,
-		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt,
+		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt, flows: w.flows,
 		diskLow: w.db.diskLow.Load(), queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
 	}
 	verdicts := make([]error, len(ops))
@@ -298,6 +299,7 @@ func (w *writer) refuse(ops []*op, err error) error {
 }
 
 func (w *writer) rollback() {
+	w.flows.rollback()
 	if _, err := w.conn.exec(rollback); err != nil {
 		w.db.log.Debug().Err(err).Msg("rollback") // SQLite has rolled back by itself, or the connection is replaced
 		w.conn = w.discard()
@@ -309,6 +311,7 @@ func (w *writer) rollback() {
 func (w *writer) commit(t *tx) error {
 	if t.writes == 0 {
 		w.backAt = t.backAt
+		w.flows.commit()
 		w.rollback()
 		return nil
 	}
@@ -324,6 +327,11 @@ func (w *writer) commit(t *tx) error {
 		w.db.failing.Store(false)
 	} else {
 		err = w.resolve(err)
+	}
+	if err == nil {
+		w.flows.commit()
+	} else {
+		w.flows.rollback()
 	}
 	w.tell(t, err)
 	return err
@@ -422,6 +430,9 @@ func (w *writer) ready() error {
 	state, err := readState(conn)
 	if err != nil {
 		return errors.Join(fmt.Errorf("read the state of the database: %w", classify(err)), conn.Close())
+	}
+	if w.flows, err = loadFlows(conn, time.Now()); err != nil {
+		return errors.Join(fmt.Errorf("read whose turns run: %w", classify(err)), conn.Close())
 	}
 	w.conn, w.state = conn, state
 	return nil

@@ -131,7 +131,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if err = a.makeUpkeep(registry); err != nil {
 		return nil, err
 	}
-	if a.Bus, err = bus.New(storage.NewQueue(a.Store), busOptions(c.Bus, registry)); err != nil {
+	if a.Bus, err = bus.New(storage.NewQueue(a.Store), busOptions(c, registry)); err != nil {
 		return nil, err
 	}
 	if err = a.makeRouter(ctx, registry); err != nil {
@@ -162,8 +162,13 @@ func (a *App) listen(o Options, r prometheus.Gatherer) (err error) {
 	return nil
 }
 
-func busOptions(c config.Bus, r prometheus.Registerer) bus.Options {
+func busOptions(all config.Config, r prometheus.Registerer) bus.Options {
+	c, turns := all.Bus, 0
+	if all.Router.Fair {
+		turns = all.Router.Workers
+	}
 	return bus.Options{
+		Turns:         turns,
 		LimitPatience: cmp.Or(c.LimitPatience, -1), // to the bus, zero would mean its default
 
 		Lease: c.Lease, MaxAttempts: c.MaxAttempts, BackoffBase: c.BackoffBase, BackoffMax: c.BackoffMax, MaxBytes: c.MaxMessageBytes,

@@ -113,7 +113,8 @@ type Retention struct {
 
 // Router says how much runs at once.
 type Router struct {
-	Workers int `mapstructure:"workers" min:"1" doc:"turns at once"`
+	Workers int  `mapstructure:"workers" min:"1" doc:"turns at once"`
+	Fair    bool `mapstructure:"fair" doc:"share them fairly between senders: each has as many at once as are left for the others, at least one, and those who wait take turns"`
 }
 
 // Tools bounds tool calls.
@@ -190,7 +191,7 @@ func Defaults() Config {
 		},
 		Retention: Retention{Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour},
 		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
-		Router:    Router{Workers: 64},
+		Router:    Router{Workers: 64, Fair: true},
 		Tools:     Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000, Shell: defaultShell(), Web: defaultWeb()},
 		Approvals: defaultApprovals(),
 		Isolation: defaultIsolation(),
