@@ -103,6 +103,9 @@ func (h *handler) accept(r *http.Request, b *body) (channels.Accepted, *problem)
 	if p != nil {
 		return channels.Accepted{}, p
 	}
+	if _, err := parameters(r.URL.RawQuery, nil); err != nil {
+		return channels.Accepted{}, refuse(http.StatusBadRequest, "%v", err)
+	}
 	if p := checkMedia(r.Header); p != nil {
 		return channels.Accepted{}, p
 	}

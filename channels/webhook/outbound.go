@@ -17,7 +17,7 @@ type outboundPage struct {
 }
 
 func (h *handler) outbound(w http.ResponseWriter, r *http.Request) int {
-	q, who, p := h.ask(r)
+	q, who, p := h.ask(r, "chatId", "after", "limit", "wait")
 	if p != nil {
 		return p.write(w, hasBody(r))
 	}

@@ -73,7 +73,8 @@ func TestUnusableQueriesAreRefused(t *testing.T) {
 			"chatId=%ff":                         "chatId",
 			"chatId=" + strings.Repeat("x", 600): "chatId",
 			"chatId=c&chatId=d":                  "chatId",
-			"chatId=c&after=":                    "after",
+			"chatId=c&aftr=1":                    `no query parameter "aftr"`,
+			"chatId=c&=":                         "no query parameter",
 			"chatId=c&after=-1":                  "after",
 			"chatId=c&after=+1":                  "after",
 			"chatId=c&after=x":                   "after",
@@ -97,10 +98,21 @@ func TestUnusableQueriesAreRefused(t *testing.T) {
 			}
 			wantProblem(t, f.get(pathStream+"?"+query), 400, detail)
 		}
+		wantProblem(t, f.get(pathStream+"?chatId=c&limit=5"), 400, `no query parameter "limit" here, only chatId, after`)
 		r := f.request("GET", pathStream+"?chatId=c", nil)
 		r.Header.Set("Last-Event-ID", "x")
 		wantProblem(t, f.do(r), 400, "Last-Event-ID")
 		wantProblem(t, f.do(f.request("GET", pathOutbound+"?chatId=c", strings.NewReader("a body"))), 400, "no body")
+	})
+}
+
+func TestAnEmptyCursorIsTheBeginning(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		f.send("c", "old", "old")
+		if page := f.outboundPage("&after="); len(page.Messages) != 1 {
+			t.Errorf("the page has %+v", page)
+		}
 	})
 }
 

@@ -73,6 +73,18 @@ func TestEveryErrorOfTheDoorHasItsStatus(t *testing.T) {
 	})
 }
 
+func TestAPostWithAQueryIsRefused(t *testing.T) {
+	within(t, func(t *testing.T) {
+		f := start(t, Options{})
+		r := f.request("POST", pathPost+"?chatId=elsewhere", strings.NewReader(goodBody))
+		r.Header.Set("Content-Type", "application/json")
+		wantProblem(t, f.do(r), 400, `no query parameters: leave out "chatId"`)
+		if n := f.door.count(); n != 0 {
+			t.Errorf("%d messages were accepted", n)
+		}
+	})
+}
+
 func TestARequestThatIsNotForTheWebhookIsRefused(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f := start(t, Options{})

@@ -1,10 +1,14 @@
 package webhook
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -25,8 +29,8 @@ type query struct {
 	wait   time.Duration
 }
 
-// ask authenticates a GET and reads its query.
-func (h *handler) ask(r *http.Request) (query, proof, *problem) {
+// ask authenticates a GET and reads its query, which may have the given parameters.
+func (h *handler) ask(r *http.Request, params ...string) (query, proof, *problem) {
 	who, p := h.authenticate(r.Header, func() ([]byte, *problem) { return nil, nil })
 	if p != nil {
 		return query{}, who, p
@@ -34,29 +38,25 @@ func (h *handler) ask(r *http.Request) (query, proof, *problem) {
 	if hasBody(r) { // a signature would not cover it
 		return query{}, who, refuse(http.StatusBadRequest, "a GET has no body here")
 	}
-	q, err := h.parseQuery(r.URL.RawQuery)
+	q, err := h.parseQuery(r.URL.RawQuery, params)
 	if err != nil {
 		return query{}, who, refuse(http.StatusBadRequest, "%v", err)
 	}
 	return q, who, nil
 }
 
-func (h *handler) parseQuery(raw string) (query, error) {
-	values, err := url.ParseQuery(raw)
+func (h *handler) parseQuery(raw string, params []string) (query, error) {
+	values, err := parameters(raw, params)
 	if err != nil {
-		return query{}, fmt.Errorf("the query is malformed: %w", err)
-	}
-	for _, name := range []string{"chatId", "after", "limit", "wait"} {
-		if len(values[name]) > 1 {
-			return query{}, fmt.Errorf("%s stands there twice", name)
-		}
+		return query{}, err
 	}
 	q := query{key: h.key(values.Get("chatId"))}
 	if err := q.key.Validate(); err != nil {
 		return query{}, err
 	}
 	if values.Has("after") {
-		if q, err = q.from("after", values.Get("after")); err != nil {
+		beginning := "0" // is what an empty one means
+		if q, err = q.from("after", cmp.Or(values.Get("after"), beginning)); err != nil {
 			return query{}, err
 		}
 	}
@@ -67,6 +67,26 @@ func (h *handler) parseQuery(raw string) (query, error) {
 	wait, err := number(values, "wait", 0, maxWait, 0)
 	q.limit, q.wait = limit, time.Duration(wait)*time.Second
 	return q, err
+}
+
+// parameters reads a query that may have each of the given parameters once. A parameter of another name is refused: its
+// sender takes it for something that Corebot does.
+func parameters(raw string, params []string) (url.Values, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, fmt.Errorf("the query is malformed: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch {
+		case len(params) == 0:
+			return nil, fmt.Errorf("this address takes no query parameters: leave out %.40q", name)
+		case !slices.Contains(params, name):
+			return nil, fmt.Errorf("there is no query parameter %.40q here, only %s", name, strings.Join(params, ", "))
+		case len(values[name]) > 1:
+			return nil, fmt.Errorf("%s stands there twice", name)
+		}
+	}
+	return values, nil
 }
 
 // from sets the place to read from; name is where it was given.

@@ -12,7 +12,7 @@ import (
 const keepAlive = 15 * time.Second
 
 func (h *handler) stream(w http.ResponseWriter, r *http.Request) int {
-	q, who, p := h.ask(r)
+	q, who, p := h.ask(r, "chatId", "after")
 	if p != nil {
 		return p.write(w, hasBody(r))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -110,7 +111,7 @@ func printAudit(cmd *cobra.Command, events []corebot.AuditEvent, asJSON bool) er
 		if asJSON {
 			row := auditRow{
 				e.At, e.Event, e.Tool, e.Key.Channel, e.Key.Chat, e.Principal.ID, string(e.Role), e.Entry, string(e.Outcome), e.Rule,
-				json.RawMessage(cmp.Or(e.Args, "{}")), e.Duration.Milliseconds(),
+				redact.Shallow(json.RawMessage(cmp.Or(e.Args, "{}"))), e.Duration.Milliseconds(),
 			}
 			if err := printJSON(cmd, row); err != nil {
 				return err

@@ -42,7 +42,9 @@ func signalContext() (context.Context, func()) {
 	go func() {
 		<-signals
 		cancel()
-		<-signals
+		second := <-signals
+		fmt.Fprintf(os.Stderr, "corebot: a second signal (%v) ended it at once, before running turns had their time. "+
+			"Nothing that was accepted is lost: those turns resume at the next start.\n", second)
 		os.Exit(exitFailed)
 	}()
 	return ctx, func() { signal.Stop(signals); cancel() }

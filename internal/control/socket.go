@@ -33,6 +33,7 @@ const maxConnections = 256
 
 // Server carries out operations for other processes on this machine.
 type Server struct {
+	path     string
 	listener net.Listener
 	http     *http.Server
 	stopping chan struct{} // closed when the server begins to stop
@@ -80,7 +81,7 @@ func Listen(dir string, ops Operations) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on the control socket: %w", err)
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // by its own path it is removed in Close
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the short path means nothing by then: Close removes the socket
 	if err := os.Chmod(filepath.Join(dir, socketName), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("close the control socket to others: %w", err), l.Close())
 	}
@@ -89,7 +90,7 @@ func Listen(dir string, ops Operations) (*Server, error) {
 	mux.HandleFunc("POST /{operation}", func(w http.ResponseWriter, r *http.Request) {
 		serve(ops, w, r.WithContext(context.WithValue(r.Context(), stopping{}, stop)))
 	})
-	return &Server{listener: l, stopping: stop, http: &http.Server{
+	return &Server{path: filepath.Join(dir, socketName), listener: l, stopping: stop, http: &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}}, nil
 }
@@ -151,12 +152,17 @@ func (s *Server) drain(ctx context.Context) {
 	}
 }
 
-// Close ends listening, also of a server that was never run.
+// Close ends listening, also of a server that was never run, and removes the socket. The caller still holds the lock of the
+// data directory: nobody else has made a socket there meanwhile.
 func (s *Server) Close() error {
-	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
-		return err
+	err := s.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
 	}
-	return nil
+	if e := os.Remove(s.path); e != nil && !errors.Is(e, fs.ErrNotExist) {
+		err = errors.Join(err, fmt.Errorf("remove the control socket: %w", e))
+	}
+	return err
 }
 
 // Client asks the daemon of a data directory.

@@ -55,17 +55,51 @@ func splitWords(name string) []string {
 }
 
 // Args returns what a model wrote as arguments, fit to be stored: always one JSON value in valid UTF-8, with secrets replaced.
-// Order and doubled fields are kept. What is not JSON, and what is longer than limit bytes once redacted, is a JSON string with
-// the beginning of the text; limit counts the text before it is quoted.
+// Order and doubled fields are kept. Text that is not JSON, is nested deeper than [MaxDepth], or is longer than limit bytes
+// once redacted becomes a JSON string with its beginning. The limit counts the text before it is quoted.
 func (r *Redactor) Args(raw []byte, limit int) string {
 	text, err := r.json(raw)
 	if err != nil {
 		text = r.assignment.ReplaceAllString(r.Text(string(raw)), `${1}"`+Mark+`"`)
 	}
-	if err == nil && len(text) <= limit {
+	if err == nil && len(text) <= limit && depth(text) <= MaxDepth {
 		return text
 	}
 	return quote(cut(strings.ToValidUTF8(text, "\uFFFD"), limit))
+}
+
+// MaxDepth is how deep JSON that others wrote may be nested where Corebot prints it. Readers have limits of their own: jq
+// stops at 256 levels and then shows no later row either. No tool takes arguments of more than 32 levels.
+const MaxDepth = 64
+
+// Shallow returns JSON that others wrote, fit to be part of a row: a value that is nested deeper than [MaxDepth] becomes a
+// JSON string with its whole text.
+func Shallow(raw json.RawMessage) json.RawMessage {
+	if depth(string(raw)) <= MaxDepth {
+		return raw
+	}
+	return json.RawMessage(quote(strings.ToValidUTF8(string(raw), "\uFFFD")))
+}
+
+// depth is how deep the arrays and objects of a JSON text are nested.
+func depth(text string) (deepest int) {
+	open, quoted, escaped := 0, false, false
+	for i := range len(text) {
+		switch c := text[i]; {
+		case escaped:
+			escaped = false
+		case quoted:
+			quoted, escaped = c != '"', c == '\\'
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[':
+			open++
+			deepest = max(deepest, open)
+		case c == '}' || c == ']':
+			open--
+		}
+	}
+	return deepest
 }
 
 var errTrailing = errors.New("more than one JSON value")

@@ -124,6 +124,22 @@ func TestLongArgumentsAreCutToAString(t *testing.T) {
 	}
 }
 
+func TestArgumentsThatAreNestedTooDeeplyAreText(t *testing.T) {
+	nested := func(n int) string {
+		return strings.Repeat(`{"a":[`, n) + `{"token":"hunter2-hunter2"},"]}\"]}"` + strings.Repeat(`]}`, n)
+	}
+	r := newRedactor(t)
+	for n, isText := range map[int]bool{1: false, (redact.MaxDepth - 1) / 2: false, redact.MaxDepth / 2: true, 1000: true} {
+		got := r.Args([]byte(nested(n)), 1<<20)
+		if strings.HasPrefix(got, `"`) != isText || !json.Valid([]byte(got)) || strings.Contains(got, "hunter2") {
+			t.Errorf("%d levels: %.200s", 2*n+1, got)
+		}
+		if got := redact.Shallow([]byte(nested(n))); strings.HasPrefix(string(got), `"`) != isText || !json.Valid(got) {
+			t.Errorf("%d levels, shown: %.200s", 2*n+1, got)
+		}
+	}
+}
+
 func TestInvisibleCharactersAreStripped(t *testing.T) {
 	in := "a\u200bb\u202ec\u2066d\x1b[31m\x00e\U000E0041f\ufe01g\u00adh\u3164i\u0085j\xffk\tl\r\nm❤\ufe0f é"
 	if got, want := redact.Visible(in), "abcd[31mefghij\ufffdk\tl\r\nm❤\ufe0f é"; got != want {
