@@ -1,11 +1,14 @@
 package corebot_test
 
 import (
+	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,22 +72,34 @@ var owners = map[string][]string{
 	"github.com/prometheus/client_golang/prometheus/promhttp": {"observability"},
 }
 
-// imports lists what every package of the module imports in its non-test files.
-func imports(t *testing.T) map[string][]string {
+// goFiles are the files of the module that go into programs: no tests.
+func goFiles(t *testing.T) (files []string) {
 	t.Helper()
-	found := map[string][]string{}
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || d.Name() == "testdata" || d.Name() == "node_modules"):
 			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
-			return nil
+		case !d.IsDir() && strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go"):
+			files = append(files, file)
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// imports lists what every package of the module imports in its non-test files.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	for _, file := range goFiles(t) {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
 		pkg := filepath.ToSlash(filepath.Dir(file))
 		if pkg == "." {
@@ -93,14 +108,10 @@ func imports(t *testing.T) map[string][]string {
 		for _, i := range f.Imports {
 			name, err := strconv.Unquote(i.Path.Value)
 			if err != nil {
-				return err
+				t.Fatal(err)
 			}
 			found[pkg] = append(found[pkg], name)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return found
 }
@@ -170,6 +181,22 @@ func TestEachLibraryHasItsOwner(t *testing.T) {
 				if !ok {
 					t.Errorf("%s imports %s, which belongs to %v", orRoot(pkg), name, allowed)
 				}
+			}
+		}
+	}
+}
+
+// A log reader sees a bare number: the key has to name the unit. zerolog writes durations in milliseconds.
+func TestEveryDurationInALogNamesItsUnit(t *testing.T) {
+	key := regexp.MustCompile(`\.Dur\("([^"]*)"`)
+	for _, file := range goFiles(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range key.FindAllSubmatch(text, -1) {
+			if !bytes.HasSuffix(m[1], []byte("_ms")) {
+				t.Errorf("%s: the key %q of a duration does not end in _ms", file, m[1])
 			}
 		}
 	}

@@ -74,7 +74,7 @@ func (s *Supervisor) keep(ctx context.Context, c Channel) error {
 			failures = 1
 		}
 		wait := pause.After(failures)
-		s.log.Error().Err(err).Str("channel", c.Name()).Dur("again_in", wait).Msg("the channel failed")
+		s.log.Error().Err(err).Str("channel", c.Name()).Dur("again_in_ms", wait).Msg("the channel failed")
 		backoff.Sleep(ctx, wait)
 	}
 }

@@ -108,7 +108,7 @@ func (s *server) supervise(ctx context.Context) {
 		s.settle.Do(func() { close(s.settled) }) // whoever waits for the first attempt finds how it ended
 		s.publish()
 		wait := again.After(failures)
-		s.opts.Log.Warn().Err(err).Str("server", s.spec.Name).Dur("again_in", wait).Msg("an MCP server is not connected")
+		s.opts.Log.Warn().Err(err).Str("server", s.spec.Name).Dur("again_in_ms", wait).Msg("an MCP server is not connected")
 		if failures == 1 {
 			s.note("mcp.lost", corebot.OutcomeError, map[string]any{"error": clip(err.Error(), 300)})
 		}

@@ -179,7 +179,7 @@ func (r *Router) deliver(work context.Context, d corebot.Delivery) {
 	}
 	took := time.Since(started)
 	if err != nil {
-		log.Error().Err(err).Dur("took", took).Msg("the turn was not committed; it will run again from its journal")
+		log.Error().Err(err).Dur("took_ms", took).Msg("the turn was not committed; it will run again from its journal")
 		r.metrics.turn("uncommitted", took)
 		return
 	}
@@ -191,7 +191,7 @@ func (r *Router) deliver(work context.Context, d corebot.Delivery) {
 	if result.Outcome.Error != "" {
 		event = log.Warn().Str("error", result.Outcome.Error)
 	}
-	event.Str("end", name).Dur("took", took).Msg("turn")
+	event.Str("end", name).Dur("took_ms", took).Msg("turn")
 }
 
 // ending names how a claim ended, for the log, metrics and watchers.

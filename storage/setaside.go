@@ -218,7 +218,7 @@ func (w *writer) leave(u *unserved) {
 	switch {
 	case u.lane == nil || !ofTheFile(u.err):
 		w.parked.shut[u.pool] = now.Add(failurePause)
-		log.Error().Err(classify(u.err)).Dur("pause", failurePause).Msg("waiting claims cannot be served")
+		log.Error().Err(classify(u.err)).Dur("pause_ms", failurePause).Msg("waiting claims cannot be served")
 	case u.row:
 		w.db.aside.note([]Aside{{Lane: u.lane.lane}}, asideInMemory)
 		log.Error().Err(classify(u.err)).Int64("lane", u.lane.lane).Msg("the row of a lane cannot be written")
