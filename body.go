@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -72,11 +71,7 @@ func (m Message) toValidUTF8() Message {
 	for i, p := range m.Parts {
 		m.Parts[i] = Part{Type: PartType(valid(string(p.Type))), Text: valid(p.Text), Hash: valid(p.Hash), Name: valid(p.Name), MediaType: valid(p.MediaType)}
 	}
-	metadata := make(map[string]string, len(m.Metadata))
-	for k, v := range m.Metadata {
-		metadata[valid(k)] = valid(v)
-	}
-	m.Metadata = metadata
+	m.Metadata = m.Metadata.toValidUTF8()
 	return m
 }
 
@@ -115,13 +110,7 @@ func (m Message) appendEssence(buf []byte) []byte {
 			buf = appendString(buf, s)
 		}
 	}
-	if len(m.Metadata) == 0 { // as of most messages; sorting none costs three allocations
-		return buf
-	}
-	for _, k := range slices.Sorted(maps.Keys(m.Metadata)) {
-		buf = appendString(appendString(buf, k), m.Metadata[k])
-	}
-	return buf
+	return m.Metadata.appendTo(buf)
 }
 
 func (m *Message) readEssence(essence string) error {
@@ -139,10 +128,9 @@ func (m *Message) readEssence(essence string) error {
 	}
 	for r.rest != "" && !r.broken {
 		if m.Metadata == nil {
-			m.Metadata = map[string]string{}
+			m.Metadata = Metadata{}
 		}
-		k := r.string()
-		m.Metadata[k] = r.string()
+		m.Metadata.read(&r)
 	}
 	return r.end()
 }

@@ -14,7 +14,7 @@ func wholeMessage() corebot.Message {
 	m := valid()
 	m.Direction, m.Key = 0, corebot.Key{} // columns of their own
 	m.SenderName, m.InReplyTo = "Ada", "0"
-	m.Metadata = map[string]string{"k": "v", "": "", "ü": strings.Repeat("x", 300)}
+	m.Metadata = corebot.Texts(map[string]string{"k": "v", "": "", "ü": strings.Repeat("x", 300)})
 	m.Parts = append(m.Parts, corebot.Part{Type: corebot.PartImage, Hash: "h", Name: "n", MediaType: "image/png"})
 	return m
 }

@@ -1,6 +1,8 @@
 package corebot
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
 	"fmt"
 	"strings"
 )
@@ -24,6 +26,19 @@ func (p Principal) String() string {
 	escapeField(&b, p.ID)
 	return b.String()
 }
+
+// Label is a short name of a principal that nobody chose: the same for ever, and another for everybody else. People who share a display name are told apart
+// by it. Without an id there is none: all senders whom a channel could not name share the empty one.
+func (p Principal) Label() string {
+	if p.ID == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(p.String()))
+	return "u-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:labelLetters])
+}
+
+// labelLetters of five bits each: to make an id with the label of another takes some 2^50 attempts.
+const labelLetters = 10
 
 // ParsePrincipal reads what [Principal.String] writes, and nothing else.
 func ParsePrincipal(s string) (Principal, error) {

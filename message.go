@@ -40,16 +40,16 @@ type Part struct {
 
 // Message is what travels on the bus. Its identity is (direction, key, id).
 type Message struct {
-	ID         string            `json:"id"`
-	Direction  Direction         `json:"-"`
-	Key        Key               `json:"-"`
-	Kind       Kind              `json:"-"`
-	Sender     Principal         `json:"sender,omitzero"` // of an inbound message; its ID may be empty
-	SenderName string            `json:"senderName,omitempty"`
-	Parts      []Part            `json:"parts"`
-	Metadata   map[string]string `json:"metadata,omitempty"`
-	InReplyTo  string            `json:"inReplyTo,omitempty"` // of an outbound message: the id of the one that it answers
-	CreatedAt  time.Time         `json:"-"`                   // set by publish
+	ID         string    `json:"id"`
+	Direction  Direction `json:"-"`
+	Key        Key       `json:"-"`
+	Kind       Kind      `json:"-"`
+	Sender     Principal `json:"sender,omitzero"` // of an inbound message; its ID may be empty
+	SenderName string    `json:"senderName,omitempty"`
+	Parts      []Part    `json:"parts"`
+	Metadata   Metadata  `json:"metadata,omitempty"`
+	InReplyTo  string    `json:"inReplyTo,omitempty"` // of an outbound message: the id of the one that it answers
+	CreatedAt  time.Time `json:"-"`                   // set by publish
 
 	// Interactive says that a person wrote it, as the entry that took it knows. It counts while the message is
 	// accepted, and is not stored.
@@ -79,10 +79,7 @@ func (m Message) Size() int {
 	for _, p := range m.Parts {
 		n += len(p.Text) + len(p.Hash) + len(p.Name) + len(p.MediaType)
 	}
-	for k, v := range m.Metadata {
-		n += len(k) + len(v)
-	}
-	return n
+	return n + m.Metadata.size()
 }
 
 // Validate says what is wrong with a message before it is published; the error is [ErrInvalid] or [ErrTooLarge].
@@ -125,10 +122,7 @@ func (m Message) validUTF8() bool {
 			ok = ok && utf8.ValidString(s)
 		}
 	}
-	for k, v := range m.Metadata {
-		ok = ok && utf8.ValidString(k) && utf8.ValidString(v)
-	}
-	return ok
+	return ok && m.Metadata.validUTF8()
 }
 
 // metaAnswers is the metadata of a reply that has the ids of the messages that it answers beside InReplyTo, one a line.
@@ -137,12 +131,12 @@ const metaAnswers = "answers"
 // AlsoAnswers has a reply name a message that its turn took in.
 func (m *Message) AlsoAnswers(id string) {
 	if m.Metadata == nil {
-		m.Metadata = map[string]string{}
+		m.Metadata = Metadata{}
 	}
-	if others := m.Metadata[metaAnswers]; others != "" {
+	if others, _ := m.Metadata.Text(metaAnswers); others != "" {
 		id = others + "\n" + id // ids have no control characters: see Validate
 	}
-	m.Metadata[metaAnswers] = id
+	m.Metadata[metaAnswers] = textValue(id)
 }
 
 // Answers lists the ids of the messages that an outbound message answers; the first is InReplyTo.
@@ -151,7 +145,7 @@ func (m Message) Answers() []string {
 	if m.InReplyTo != "" {
 		ids = append(ids, m.InReplyTo)
 	}
-	if others := m.Metadata[metaAnswers]; others != "" {
+	if others, _ := m.Metadata.Text(metaAnswers); others != "" {
 		ids = append(ids, strings.Split(others, "\n")...)
 	}
 	return ids

@@ -1,6 +1,7 @@
 package corebot_test
 
 import (
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -45,7 +46,7 @@ func TestWhatCannotBeStoredShownOrAnsweredIsInvalid(t *testing.T) {
 		"a text of many lines":       {func(m *corebot.Message) { m.Parts = corebot.TextPart("a\nb\x00c") }, nil},
 		"a text of the largest size": {func(m *corebot.Message) { m.Parts = corebot.TextPart(strings.Repeat("x", 100)) }, nil},
 		"a text over it":             {func(m *corebot.Message) { m.Parts = corebot.TextPart(strings.Repeat("x", 101)) }, corebot.ErrTooLarge},
-		"metadata over it":           {func(m *corebot.Message) { m.Metadata = map[string]string{"k": strings.Repeat("x", 95)} }, corebot.ErrTooLarge},
+		"metadata over it":           {func(m *corebot.Message) { m.Metadata = corebot.Texts(map[string]string{"k": strings.Repeat("x", 95)}) }, corebot.ErrTooLarge},
 		"a display name over it":     {func(m *corebot.Message) { m.SenderName = strings.Repeat("x", 96) }, corebot.ErrTooLarge},
 	} {
 		m := valid()
@@ -70,7 +71,7 @@ func TestTextIsTheTextPartsAlone(t *testing.T) {
 
 func TestEveryFieldThatMakesAMessageAnotherChangesItsChecksum(t *testing.T) {
 	base := valid()
-	base.Metadata = map[string]string{"k": "v"}
+	base.Metadata = corebot.Texts(map[string]string{"k": "v"})
 	sums := map[corebot.Checksum]string{base.Checksum(): "the message itself"}
 	for name, change := range map[string]func(*corebot.Message){
 		"kind":             func(m *corebot.Message) { m.Kind = corebot.KindCommand },
@@ -84,14 +85,15 @@ func TestEveryFieldThatMakesAMessageAnotherChangesItsChecksum(t *testing.T) {
 		"part's hash":      func(m *corebot.Message) { m.Parts[0].Hash = "x" },
 		"part's name":      func(m *corebot.Message) { m.Parts[0].Name = "x" },
 		"part's mediatype": func(m *corebot.Message) { m.Parts[0].MediaType = "x" },
-		"metadata's value": func(m *corebot.Message) { m.Metadata["k"] = "w" },
-		"metadata's key":   func(m *corebot.Message) { m.Metadata = map[string]string{"K": "v"} },
-		"more metadata":    func(m *corebot.Message) { m.Metadata["k2"] = "" },
+		"metadata's value": func(m *corebot.Message) { m.Metadata["k"] = json.RawMessage(`"w"`) },
+		"metadata's key":   func(m *corebot.Message) { m.Metadata = corebot.Texts(map[string]string{"K": "v"}) },
+		"another type":     func(m *corebot.Message) { m.Metadata["k"] = json.RawMessage(`{"v":null}`) },
+		"more metadata":    func(m *corebot.Message) { m.Metadata["k2"] = json.RawMessage(`""`) },
 		"no metadata":      func(m *corebot.Message) { m.Metadata = nil },
 		"what it answers":  func(m *corebot.Message) { m.InReplyTo = "x" },
 	} {
 		m := valid()
-		m.Metadata = map[string]string{"k": "v"}
+		m.Metadata = corebot.Texts(map[string]string{"k": "v"})
 		change(&m)
 		if other, taken := sums[m.Checksum()]; taken {
 			t.Errorf("another %s has the checksum of %s", name, other)
@@ -104,7 +106,7 @@ func TestWhatMakesNoOtherMessageKeepsTheChecksum(t *testing.T) {
 	base := valid()
 	m := base
 	m.SenderName, m.ID, m.Key.Chat, m.CreatedAt = "Ada L.", "2", "2", m.CreatedAt.AddDate(1, 0, 0)
-	m.Metadata = map[string]string{}
+	m.Metadata = corebot.Texts(map[string]string{})
 	if m.Checksum() != base.Checksum() {
 		t.Error("a display name, an id, a key, a time or an empty map changed it")
 	}
@@ -116,7 +118,7 @@ func FuzzDifferentBodiesHaveDifferentChecksums(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sender, text, k, v, answers, sender2, text2, k2, v2, answers2 string) {
 		body := func(sender, text, k, v, answers string) corebot.Message {
 			m := valid()
-			m.Sender.ID, m.Parts, m.Metadata, m.InReplyTo = sender, corebot.TextPart(text), map[string]string{k: v}, answers
+			m.Sender.ID, m.Parts, m.Metadata, m.InReplyTo = sender, corebot.TextPart(text), corebot.Texts(map[string]string{k: v}), answers
 			return m
 		}
 		a, b := body(sender, text, k, v, answers), body(sender2, text2, k2, v2, answers2)

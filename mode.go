@@ -58,6 +58,8 @@ type Merged struct {
 	Sender Principal `json:"sender,omitzero"`
 	Name   string    `json:"senderName,omitempty"` // display only
 	Text   string    `json:"text"`
+
+	Metadata Metadata `json:"metadata,omitempty"`
 }
 
 // Steered says what became of a /steer.

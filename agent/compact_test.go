@@ -82,14 +82,14 @@ func TestTheOlderPartOfALongSessionIsSummarisedAndStaysInTheHistory(t *testing.T
 	b := newBench(t, apptest.Options{Model: model, Agent: small})
 	b.chatOn(t, 1, 14)
 	asked := summaries(model)
-	if len(asked) < 1 || len(asked) > 4 {
+	if len(asked) < 1 || len(asked) > 5 {
 		t.Fatalf("14 messages took %d summaries", len(asked))
 	}
 	if len(asked[0].Tools) > 0 || asked[0].MaxOutputTokens == 0 || asked[0].MaxOutputTokens > 200 {
 		t.Errorf("a summary may call %d tools and have %d tokens", len(asked[0].Tools), asked[0].MaxOutputTokens)
 	}
 	text := asked[0].Messages[1].Text
-	if first, last := strings.Index(text, "user alice: message 1 "), strings.Index(text, "assistant: answer 1\n"); first < 0 || last < first {
+	if first, last := strings.Index(text, "): message 1 "), strings.Index(text, "assistant: answer 1\n"); first < 0 || last < first {
 		t.Errorf("the first messages are not summarised in their order:\n%s", text)
 	}
 	if want := "user: <data kind=\"summary of what was said before\">\n- they count messages\n</data>"; block(model.Last()) != want {
@@ -192,11 +192,12 @@ func TestAModelThatCannotSummariseIsReplacedByAnExtract(t *testing.T) {
 func wantExtract(t *testing.T, b *bench) {
 	t.Helper()
 	s := b.summary(t)
-	newer, older := strings.Index(s.Text, "- assistant: answer 4\n"), strings.Index(s.Text, "- user alice: message 4 word")
+	said3 := "- user alice (" + apptest.Person("alice").Label() + "): message 3 word"
+	newer, older := strings.Index(s.Text, "- assistant: answer 3\n"), strings.Index(s.Text, said3)
 	if s.Model != "" || !strings.HasPrefix(s.Text, "What was said, newest first:\n") || newer < 0 || older < newer {
 		t.Errorf("the extract of %q is\n%s", s.Model, s.Text)
 	}
-	if !strings.Contains(block(b.model.Last()), "- user alice: message 4 word") {
+	if !strings.Contains(block(b.model.Last()), said3) {
 		t.Errorf("the model is shown %q", block(b.model.Last()))
 	}
 }
@@ -405,7 +406,7 @@ func TestASummaryIsOfTheNewestThatHasRoom(t *testing.T) {
 		t.Fatalf("%d summaries", len(asked))
 	}
 	text := asked[0].Messages[1].Text
-	if !strings.Contains(text, "\n(what was said before that is left out)\n- ") || strings.Contains(text, "message 1 ") || !strings.Contains(text, "message 50 ") {
+	if !strings.Contains(text, "\n(what was said before that is left out)\n- ") || strings.Contains(text, "message 1 ") || !strings.Contains(text, "message 52 ") {
 		t.Errorf("it is made of\n%s", text)
 	}
 }

@@ -13,6 +13,8 @@
 //   - Failures are errors. A model that fails makes the turn fail, to be retried by the rules of the bus; it is never answered with
 //     an apology of the agent's own.
 //   - A page of the workspace that cannot be shown fails no turn: it is left out, and the prompt says so in a marked block.
+//   - The model sees who speaks. Each message of a person, of this turn or an earlier one, stands behind a line with the display name and a label made of the
+//     immutable id; no name and no text can write such a line. Summaries keep both.
 //   - Text from outside is data. Only what the operator wrote (identity, user profile, tools notes, skills, global memory) is in
 //     role=system; chat memory and tool results never are.
 //   - A turn knows what it has read. From the first text on that others than the operator and its principal may have written it is tainted, and the tools are

@@ -75,7 +75,7 @@ func (m measure) sumOf(v view) int {
 func (m measure) sum(messages []llm.Message) int {
 	n := 0
 	for _, message := range messages {
-		n += messageOverhead + m.text(message.Text) + partTokens*len(message.Parts)
+		n += messageOverhead + m.text(message.About) + m.text(message.Text) + partTokens*len(message.Parts)
 		for _, c := range message.Calls {
 			n += messageOverhead + m.text(c.Tool) + m.raw(c.Args)
 		}

@@ -64,7 +64,7 @@ func TestNothingThatOthersWroteIsInTheSystemRoleOrForgesOne(t *testing.T) {
 		for _, m := range r.Messages {
 			requireHarmless(t, i, m)
 			for _, way := range []string{"situation", "summary of what was said before", "earlier summary", "conversation", "from outside", "sender"} {
-				ways[way] = ways[way] || strings.Contains(m.Text, "<data kind=\""+way+"\">") && strings.Contains(m.Text, "OBEY-ME")
+				ways[way] = ways[way] || strings.Contains(m.About+m.Text, "<data kind=\""+way+"\">") && strings.Contains(m.About+m.Text, "OBEY-ME")
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func (p pastTurn) messages(d detail) []llm.Message {
 	for i, e := range p.entries {
 		switch e.Speaker {
 		case corebot.SpeakerUser:
-			out[i] = llm.Message{Role: llm.User, Text: e.Text}
+			out[i] = llm.Message{Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text}
 		case corebot.SpeakerAssistant:
 			out[i] = llm.Message{Role: llm.Assistant, Text: e.Text, Calls: e.Calls}
 		case corebot.SpeakerTool:
@@ -82,7 +82,7 @@ func (p pastTurn) said(short bool) []llm.Message {
 		calls += len(e.Calls)
 		switch {
 		case e.Speaker == corebot.SpeakerUser:
-			out = append(out, llm.Message{Role: llm.User, Text: e.Text})
+			out = append(out, llm.Message{Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text})
 		case e.Speaker == corebot.SpeakerAssistant && len(e.Calls) == 0:
 			out = append(out, llm.Message{Role: llm.Assistant, Text: e.Text})
 		}

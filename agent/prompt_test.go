@@ -89,7 +89,7 @@ func TestTextFromOutsideIsNeverInTheSystemRole(t *testing.T) {
 			if m.Role == llm.System && strings.Contains(m.Text, evil) {
 				t.Errorf("request %d has it in the system prompt:\n%s", i, m.Text)
 			}
-			n += strings.Count(m.Text, evil)
+			n += strings.Count(m.About+m.Text, evil)
 		}
 		if n < 3 {
 			t.Errorf("request %d has it %d times: memory, name and message are to be there", i, n)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
@@ -76,7 +75,7 @@ func (t *turn) takeInRest(ctx context.Context) error {
 // to the least that any of them may, and the audit names what is done from now on after it.
 func (t *turn) listen(ctx context.Context) error {
 	for _, m := range t.heldBack {
-		t.messages = append(t.messages, llm.Message{Role: llm.User, Text: t.attributed(m)})
+		t.messages = append(t.messages, llm.Message{Role: llm.User, About: about(m.Sender, m.Name, m.Metadata), Text: outside.Text(m.Text)})
 		t.say(corebot.Entry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Text: m.Text})
 		t.alsoAnswers = append(t.alsoAnswers, m.ID)
 		if m.Sender != t.who.Principal || m.Sender.ID == "" {
@@ -94,18 +93,6 @@ func (t *turn) listen(ctx context.Context) error {
 	}
 	t.heldBack = nil
 	return nil
-}
-
-// attributed is a text with the name of who said it, if that is not the sender whom the model knows of.
-func (t *turn) attributed(m corebot.Merged) string {
-	if m.Sender == t.who.Principal {
-		return outside.Text(m.Text)
-	}
-	name := m.Name
-	if strings.TrimSpace(name) == "" {
-		name = "somebody else"
-	}
-	return outside.Block("sender", "sender: "+shorten(oneLine(name), maxName)) + "\n" + outside.Text(m.Text)
 }
 
 // skip gives the calls that are not run any more their results.

@@ -64,7 +64,7 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	}
 	t.taintByPast()
 	m := t.delivery.Message
-	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, Text: outside.Text(m.Text()), Parts: attachments(m)}}
+	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, About: about(m.Sender, m.SenderName, m.Metadata), Text: outside.Text(m.Text()), Parts: attachments(m)}}
 	t.say(corebot.Entry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Text: m.Text()})
 	return nil
 }

@@ -40,7 +40,7 @@ type Incoming struct {
 	SenderID   string // immutable id of the sender, empty if the platform did not say
 	SenderName string // display only
 	Text       string
-	Metadata   map[string]string
+	Metadata   corebot.Metadata
 
 	// Interactive says that a person wrote the message, at a terminal or in a chat. Only such a message can approve a
 	// call: a channel of programs, agents or tasks leaves it false.

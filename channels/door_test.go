@@ -84,14 +84,14 @@ func TestCommandsAreToldFromPrompts(t *testing.T) {
 func TestAMessageIsStoredUnderItsKeyAndPrincipal(t *testing.T) {
 	k, door := newDoor(t, policy.AccessOpen)
 	in := incoming("1", "hello")
-	in.Metadata = map[string]string{"lang": "en"}
+	in.Metadata = corebot.Texts(map[string]string{"lang": "en"})
 	if _, err := door.Accept(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
 	m := k.Claim().Message
 	want := corebot.Key{Agent: "main", Channel: apptest.Channel, Account: "acc", Chat: "a", Thread: "t"}
 	sender := corebot.Principal{Channel: apptest.Channel, Account: "acc", ID: "alice"}
-	if m.Key != want || m.Sender != sender || m.SenderName != "Alice" || m.Text() != "hello" || m.Metadata["lang"] != "en" {
+	if m.Key != want || m.Sender != sender || m.SenderName != "Alice" || m.Text() != "hello" || string(m.Metadata["lang"]) != `"en"` {
 		t.Errorf("stored as %+v", m)
 	}
 }
@@ -101,14 +101,16 @@ func TestARefusalStoresNothing(t *testing.T) {
 		change func(*channels.Incoming)
 		want   error
 	}{
-		"no id":                    {func(in *channels.Incoming) { in.ID = "" }, corebot.ErrInvalid},
-		"no chat":                  {func(in *channels.Incoming) { in.Chat = "" }, corebot.ErrInvalid},
-		"no text":                  {func(in *channels.Incoming) { in.Text = " \n " }, corebot.ErrInvalid},
-		"text that is not UTF-8":   {func(in *channels.Incoming) { in.Text = "a\xff" }, corebot.ErrInvalid},
-		"control character in id":  {func(in *channels.Incoming) { in.ID = "1\n2" }, corebot.ErrInvalid},
-		"id that is too long":      {func(in *channels.Incoming) { in.ID = strings.Repeat("x", corebot.MaxKeyField+1) }, corebot.ErrInvalid},
-		"too large":                {func(in *channels.Incoming) { in.Text = strings.Repeat("x", 1001) }, corebot.ErrTooLarge},
-		"metadata too large":       {func(in *channels.Incoming) { in.Metadata = map[string]string{"k": strings.Repeat("x", 1000)} }, corebot.ErrTooLarge},
+		"no id":                   {func(in *channels.Incoming) { in.ID = "" }, corebot.ErrInvalid},
+		"no chat":                 {func(in *channels.Incoming) { in.Chat = "" }, corebot.ErrInvalid},
+		"no text":                 {func(in *channels.Incoming) { in.Text = " \n " }, corebot.ErrInvalid},
+		"text that is not UTF-8":  {func(in *channels.Incoming) { in.Text = "a\xff" }, corebot.ErrInvalid},
+		"control character in id": {func(in *channels.Incoming) { in.ID = "1\n2" }, corebot.ErrInvalid},
+		"id that is too long":     {func(in *channels.Incoming) { in.ID = strings.Repeat("x", corebot.MaxKeyField+1) }, corebot.ErrInvalid},
+		"too large":               {func(in *channels.Incoming) { in.Text = strings.Repeat("x", 1001) }, corebot.ErrTooLarge},
+		"metadata too large": {func(in *channels.Incoming) {
+			in.Metadata = corebot.Texts(map[string]string{"k": strings.Repeat("x", 1000)})
+		}, corebot.ErrTooLarge},
 		"a /stop without an id":    {func(in *channels.Incoming) { in.ID, in.Text = "", "/stop" }, corebot.ErrInvalid},
 		"a /stop of a bad sender":  {func(in *channels.Incoming) { in.SenderID, in.Text = "\x00", "/stop" }, corebot.ErrInvalid},
 		"a /stop that is too long": {func(in *channels.Incoming) { in.ID, in.Text = strings.Repeat("x", 600), "/stop" }, corebot.ErrInvalid},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,8 +212,9 @@ func TestTheModelIsToldWhoElseSpeaks(t *testing.T) {
 		k.SayAs("bob", "a", "2", "stop looking")
 		pass(time.Minute)
 		last := model.Last().Messages
-		if text := last[len(last)-1].Text; !strings.Contains(text, "sender: bob") || !strings.HasSuffix(text, "\nstop looking") {
-			t.Errorf("the model was shown %q", text)
+		want := `<data kind="sender">bob (` + apptest.Person("bob").Label() + ")</data>"
+		if m := last[len(last)-1]; m.About != want || m.Text != "stop looking" {
+			t.Errorf("the model was shown %q and %q, want %q", m.About, m.Text, want)
 		}
 	})
 }

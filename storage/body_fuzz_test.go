@@ -19,7 +19,7 @@ func anyMessage(id, text, name, key, value, answers string, image bool) corebot.
 		m.Parts = append(m.Parts, corebot.Part{Type: corebot.PartImage, Hash: value, Name: key, MediaType: text})
 	}
 	if key != "" || value != "" {
-		m.Metadata = map[string]string{key: value}
+		m.Metadata = corebot.Texts(map[string]string{key: value})
 	}
 	return m
 }

@@ -80,7 +80,7 @@ func scanMerge(s scanner, k corebot.Key) (m corebot.Merged, size int, readable b
 	if err != nil {
 		return m, 0, false, nil
 	}
-	m.Sender, m.Name, m.Text = message.Sender, message.SenderName, message.Text()
+	m.Sender, m.Name, m.Text, m.Metadata = message.Sender, message.SenderName, message.Text(), message.Metadata
 	return m, size, true, nil
 }
 

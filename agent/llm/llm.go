@@ -23,6 +23,7 @@ const (
 // message with its CallID.
 type Message struct {
 	Role   Role
+	About  string // of a user: who said the text and what came with it, marked as data; it stands in lines of its own before the text
 	Text   string
 	Parts  []corebot.Part  // of a user: images and files beside the text, by content hash; see [Blobs]
 	Opaque *corebot.Opaque // of an assistant: what came with its answer, for the provider that it came from

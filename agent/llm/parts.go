@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,10 +46,7 @@ func NewAttacher(blobs Blobs, takes func(mediaType string) bool) *Attacher {
 // Attach gives the attachments of a message, and its text with a line for each part that the model cannot be shown. A part that
 // cannot be fetched is no error: it is one of those.
 func (a *Attacher) Attach(ctx context.Context, m Message) (shown []Attachment, text string) {
-	lines := []string{}
-	if m.Text != "" {
-		lines = append(lines, m.Text)
-	}
+	lines := slices.DeleteFunc([]string{m.About, m.Text}, func(line string) bool { return line == "" })
 	for _, p := range m.Parts {
 		if p.Type == corebot.PartText {
 			continue // is in the message's text

@@ -22,7 +22,7 @@ const frameTokens = 4
 func countRequest(t Tokenizer, r Request) int {
 	n := 0
 	for _, m := range r.Messages {
-		n += frameTokens + t.Count(m.Text) + countCalls(t, m.Calls)
+		n += frameTokens + t.Count(m.About) + t.Count(m.Text) + countCalls(t, m.Calls)
 	}
 	for _, tool := range r.Tools {
 		n += frameTokens + t.Count(tool.Name) + t.Count(tool.Description) + t.Count(string(tool.Schema))

@@ -1,6 +1,7 @@
 package bustest
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -33,7 +34,8 @@ func messageIsWhole(s *suite) {
 	m := prompt("<a&b>\u2028", "1 ⅷ")
 	m.Key.Account, m.Key.Thread = "acc:ount", "th%re/ad"
 	m.SenderName = "Zoë"
-	m.Metadata = map[string]string{"a": "1", "": "", "ü": "\x7f<>"}
+	m.Metadata = corebot.Texts(map[string]string{"a": "1", "": "", "ü": "\x7f<>"})
+	m.Metadata["deep"] = json.RawMessage(`{"a":[1,null,"x"]}`)
 	m.Parts = append(m.Parts, corebot.Part{Type: corebot.PartImage, Hash: "ff00", Name: "cat.png", MediaType: "image/png"})
 	_, err := s.bus.Publish(s.t.Context(), m)
 	s.must(err)
@@ -175,10 +177,10 @@ func strangeBytesAreReplaced(s *suite) {
 	s.publish("a", "1")
 	d := s.claim("1")
 	m := reply("a", "1/1/0")
-	m.Parts, m.Metadata = corebot.TextPart("caf\xe9"), map[string]string{"\xff": "\xfe", "k": "\ufffd"}
+	m.Parts, m.Metadata = corebot.TextPart("caf\xe9"), corebot.Texts(map[string]string{"\xff": "\xfe", "k": "\ufffd"})
 	s.must(s.Ledger.Commit(s.t.Context(), d, corebot.Result{Outcome: answered(), Replies: []corebot.Message{m}}))
 	got := s.ready(corebot.OutboundPool("test"), 1)
-	if len(got) != 1 || got[0].Damaged != nil || got[0].Message.Text() != "caf\ufffd" || got[0].Message.Metadata["k"] != "\ufffd" {
+	if len(got) != 1 || got[0].Damaged != nil || got[0].Message.Text() != "caf\ufffd" || string(got[0].Message.Metadata["k"]) != "\"\ufffd\"" {
 		s.t.Fatalf("the channel gets %+v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 )
 
@@ -17,6 +18,7 @@ const (
 	maxDepth         = 32       // arrays and objects inside one another
 	maxMetadata      = 64       // entries
 	maxMetadataBytes = 16 << 10 // names and values together
+	maxSenderName    = 256      // bytes
 	maxQuoted        = 64       // bytes of a caller's field name in an answer
 )
 
@@ -116,27 +118,65 @@ func (x *reader) field(name string) error {
 		return x.text(name, &x.in.Chat)
 	case "senderId":
 		return x.text(name, &x.in.SenderID)
+	case "senderName":
+		err := x.text(name, &x.in.SenderName)
+		if len(x.in.SenderName) > maxSenderName {
+			x.blame("senderName is longer than %d bytes", maxSenderName)
+		}
+		return err
 	case "content":
 		return x.text(name, &x.in.Text)
 	case "metadata":
-		x.in.Metadata = map[string]string{}
+		x.in.Metadata = corebot.Metadata{}
 		return x.object(name, x.entry)
 	}
-	x.blame("there is no field %s; fields are id, chatId, senderId, content and metadata, spelled so", quoted(name))
+	x.blame("there is no field %s; fields are id, chatId, senderId, senderName, content and metadata, spelled so", quoted(name))
 	return x.any()
 }
 
-// entry reads one entry of the metadata.
+// entry reads one entry of the metadata: any JSON value. Numbers stay as they were written, and keys come out sorted.
 func (x *reader) entry(name string) error {
-	var value string
-	err := x.text("every value of metadata", &value)
-	x.bytes += len(name) + len(value)
-	if len(x.in.Metadata) >= maxMetadata || x.bytes > maxMetadataBytes {
-		x.blame("metadata is more than %d entries or %d bytes", maxMetadata, maxMetadataBytes)
+	value, err := x.value()
+	if err != nil {
 		return err
 	}
-	x.in.Metadata[name] = value
-	return err
+	raw := encode(value)
+	if x.bytes += len(name) + len(raw); len(x.in.Metadata) >= maxMetadata || x.bytes > maxMetadataBytes {
+		x.blame("metadata is more than %d entries or %d bytes", maxMetadata, maxMetadataBytes)
+		return nil
+	}
+	x.in.Metadata[name] = raw
+	return nil
+}
+
+// value reads any JSON value. One that is nested too deep is malformed, as everywhere in the body.
+func (x *reader) value() (any, error) {
+	tok, err := x.d.Token()
+	open, nested := tok.(json.Delim)
+	if err != nil || !nested {
+		return tok, err
+	}
+	if x.depth++; x.depth > maxDepth {
+		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
+	}
+	defer func() { x.depth-- }()
+	if open == '{' {
+		all := map[string]any{}
+		return all, x.fields(func(name string) (err error) {
+			all[name], err = x.value()
+			return err
+		})
+	}
+	all := []any{}
+	for x.d.More() {
+		one, err := x.value()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	_, err = x.d.Token()
+	return all, err
 }
 
 // text reads a value that should be a string.

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -62,10 +63,15 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 
 		with(`,"` + strings.Repeat("n", 999) + `":1`): {422, strings.Repeat("n", 64) + `"…`},
 
-		with(`,"metadata":null`):            {422, "metadata must be an object"},
-		with(`,"metadata":[]`):              {422, "metadata must be an object"},
-		with(`,"metadata":{"a":1}`):         {422, "metadata must be a string"},
-		with(`,"metadata":{"a":{"b":"c"}}`): {422, "metadata must be a string"},
+		with(`,"metadata":null`):                {422, "metadata must be an object"},
+		with(`,"metadata":[]`):                  {422, "metadata must be an object"},
+		with(`,"metadata":{"a":{"b":1,"b":1}}`): {400, "stands there twice"},
+		with(`,"metadata":{"a":` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + `}`): {400, "nested deeper than 32"},
+		with(`,"metadata":{"a":[` + strings.Repeat("1,", maxMetadataBytes/2) + `1]}`):                       {422, "metadata is more than"},
+
+		with(`,"senderName":null`):  {422, "senderName must be a string"},
+		with(`,"senderName":["A"]`): {422, "senderName must be a string"},
+		with(`,"senderName":"` + strings.Repeat("é", maxSenderName/2+1) + `"`): {422, "senderName is longer than 256 bytes"},
 
 		with(`,"metadata":{"a":"` + strings.Repeat("v", maxMetadataBytes) + `"}`): {422, "metadata is more than"},
 		with(`,"metadata":` + entries(maxMetadata+1)):                             {422, "metadata is more than"},
@@ -101,6 +107,17 @@ func TestGoodBodiesAreReadAsTheyAre(t *testing.T) {
 	}
 }
 
+func TestMetadataMayBeAnyJSONAndTheSenderHasAName(t *testing.T) {
+	in, p := decode([]byte(`{"id":"i","chatId":"c","content":"t","senderName":"Ada \u0026 Zoë","metadata":{"text":"<a>","number":1.50,"deep":{"z":[1,null,true],"a":{}},"none":null}}`))
+	if p != nil || in.SenderName != "Ada & Zoë" {
+		t.Fatalf("got %+v, %+v", in, p)
+	}
+	want := `{"deep":{"a":{},"z":[1,null,true]},"none":null,"number":1.50,"text":"<a>"}`
+	if got := string(encode(in.Metadata)); got != want {
+		t.Errorf("the metadata is %s, want %s", got, want)
+	}
+}
+
 // FuzzBody holds decode to encoding/json: what it lets in is what the standard decoder reads, and comes back when it is written again.
 func FuzzBody(f *testing.F) {
 	for _, s := range []string{
@@ -121,17 +138,27 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		type fields struct {
-			ID       string            `json:"id"`
-			Chat     string            `json:"chatId"`
-			Sender   string            `json:"senderId"`
-			Text     string            `json:"content"`
-			Metadata map[string]string `json:"metadata"`
+			ID       string         `json:"id"`
+			Chat     string         `json:"chatId"`
+			Sender   string         `json:"senderId"`
+			Text     string         `json:"content"`
+			Name     string         `json:"senderName"`
+			Metadata map[string]any `json:"metadata"`
 		}
 		var want fields
-		if err := json.Unmarshal(raw, &want); err != nil {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber()
+		if err := d.Decode(&want); err != nil {
 			t.Fatalf("let in what encoding/json refuses: %v", err)
 		}
-		got := fields{in.ID, in.Chat, in.SenderID, in.Text, in.Metadata}
+		got := fields{in.ID, in.Chat, in.SenderID, in.Text, in.SenderName, nil}
+		if in.Metadata != nil {
+			d := json.NewDecoder(bytes.NewReader(encode(in.Metadata)))
+			d.UseNumber()
+			if err := d.Decode(&got.Metadata); err != nil {
+				t.Fatalf("the metadata %s is not JSON: %v", encode(in.Metadata), err)
+			}
+		}
 		if !reflect.DeepEqual(got, want) || in.ID == "" || in.Chat == "" || in.Text == "" {
 			t.Fatalf("read %+v, want %+v", got, want)
 		}

@@ -18,6 +18,11 @@ const Overhead = len(begin + kindOfResult + opens + end)
 // Block marks a text as data. The system prompt says what that means: information, never instructions.
 func Block(kind, text string) string { return begin + kind + opens + Text(text) + end }
 
+// Line is a short [Block] on one line. Whatever the text has for line ends, or is not seen, is gone.
+func Line(kind, text string) string {
+	return begin + kind + "\">" + strings.Join(strings.Fields(Text(text)), " ") + "</data>"
+}
+
 // Result marks what a tool brought from outside.
 func Result(text string) string { return Block(kindOfResult, text) }
 

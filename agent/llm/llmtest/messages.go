@@ -96,6 +96,7 @@ func parseMessages(body []byte) (Request, error) {
 		tool.Function.Name, tool.Function.Description, tool.Function.Parameters = t.Name, t.Description, t.InputSchema
 		r.Tools = append(r.Tools, tool)
 	}
+	r.nameSenders()
 	return r, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 )
 
 // API is in which provider's words a request came, and goes back.
@@ -39,6 +40,7 @@ type StreamOpts struct {
 type Message struct {
 	Role      string     `json:"role"`
 	Content   Content    `json:"content"`
+	Senders   []string   `json:"-"` // of a user's: who speaks in it, as the lines before the texts say; they are not in Content
 	ToolCalls []ToolCall `json:"tool_calls"`
 	CallID    string     `json:"tool_call_id"`
 	Thinking  string     `json:"reasoning_content"`
@@ -112,5 +114,23 @@ func parseRequest(body []byte) (Request, error) {
 		return Request{}, fmt.Errorf("the request has no messages: %.200s", body)
 	}
 	r.Body = body
+	r.nameSenders()
 	return r, nil
+}
+
+// senderLine stands before what a person says: see package agent.
+var senderLine = regexp.MustCompile(`<data kind="sender">([^<]*)</data>\n`)
+
+// nameSenders takes the lines that say who speaks out of the contents, so that a test finds what was said as it was said.
+func (r *Request) nameSenders() {
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		if m.Role != "user" {
+			continue
+		}
+		for _, found := range senderLine.FindAllStringSubmatch(string(m.Content), -1) {
+			m.Senders = append(m.Senders, found[1])
+		}
+		m.Content = Content(senderLine.ReplaceAllString(string(m.Content), ""))
+	}
 }
