@@ -69,3 +69,12 @@ func TestARequestCarriesSoManyAttachmentsAndNoMore(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoSpeaksStandsBeforeTheTextOfAMessage(t *testing.T) {
+	a := llm.NewAttacher(nil, nil)
+	for want, m := range map[string]llm.Message{"who\ntext": {About: "who", Text: "text"}, "text": {Text: "text"}, "who": {About: "who"}} {
+		if _, text := a.Attach(t.Context(), m); text != want {
+			t.Errorf("%+v is encoded as %q, want %q", m, text, want)
+		}
+	}
+}
