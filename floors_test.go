@@ -62,6 +62,7 @@ var owners = map[string][]string{
 	module + "/internal/config":                               {"internal/app", "cmd/corebot"},
 	module + "/internal/lifecycle":                            {"internal/app"},
 	"github.com/anishathalye/porcupine":                       {"bus/bustest"},
+	"github.com/elastic/go-seccomp-bpf":                       {"tools/isolation"},
 	"github.com/goccy/go-yaml":                                {"agent/skills"},
 	"github.com/google/jsonschema-go":                         {"tools"},
 	"github.com/spf13/cobra":                                  {"cmd/corebot"},

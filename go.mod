@@ -18,6 +18,7 @@ require (
 	github.com/anthropics/anthropic-sdk-go v1.26.0
 	github.com/charmbracelet/colorprofile v0.4.3
 	github.com/charmbracelet/x/ansi v0.11.9
+	github.com/elastic/go-seccomp-bpf v1.5.0
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/jsonschema-go v0.4.3
 	github.com/google/uuid v1.6.0

@@ -48,7 +48,12 @@ func newAllowlist(entries, closed []string) (allowlist, error) {
 				"an entry is the name of a program in "+searchPath+", or an absolute path; behind it, if you like, what its arguments must be"))
 		}
 		if p.family = strings.HasPrefix(entry, unsafeMark); !p.family {
-			if err := p.mustBeAlone(name); err != nil {
+			err := p.mustBeAlone(name)
+			if err == nil && len(args) == 0 && runsByOption(name, p.path) {
+				return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: options can make it run other programs or code", entry),
+					fmt.Sprintf("say behind it what its arguments must be, such as %q, or write it as %q", entry+" **", unsafeMark+entry))
+			}
+			if err != nil {
 				return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err),
 					fmt.Sprintf("if you mean it, write it as %q: the program may then start any other program of the system", unsafeMark+entry))
 			}

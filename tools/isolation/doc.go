@@ -6,7 +6,7 @@
 //
 // Guarantees of [Runner.Run]:
 //   - Only what the operator listed runs, by the path that its entry had when Corebot started, with arguments as its entry has them, without any
-//     shell. Unless its entry says otherwise, a program can execute nothing but itself: whatever it is told to start, the kernel refuses.
+//     shell. Unless its entry says otherwise, a program can execute nothing: whatever it is told to start, the kernel refuses, itself and its loader too.
 //   - It reads the system's programs and libraries, writes the conversation's own directory and a temporary one, and reaches no other
 //     file: not Corebot's settings, database or keys, nor other conversations.
 //   - It has no network, no sockets of any kind, and no way to look into, signal or trace a process that is not its own.
@@ -27,9 +27,12 @@
 //   - [Bare]: without namespaces (many containers forbid them). Landlock holds the files alone; a filter of system calls refuses what
 //     Landlock leaves open, such as changing the mode of a file elsewhere; a keeper process collects what detaches itself.
 //
+// The filter lets through the system calls that are listed as harmless. What it does not know is a call that the kernel does not have.
+//
 // Both need Landlock (Linux 5.13) and seccomp. Where one is missing, nothing runs.
 //
 // Limits: /proc is closed, which some programs mind. The memory limit is per process and does not count memory that is shared on purpose
 // (MAP_SHARED); a program may fill the disk of its conversation's directory file by file, and use the processor until its deadline. In
-// a bare worker names, sizes and times of files elsewhere can be seen, though not their content. Linux on amd64 and arm64 only.
+// a bare worker names, sizes and times of files elsewhere can be seen, though not their content, and a program can load code that was written in its
+// directory, if its arguments can have it load any. Linux on amd64 and arm64 only.
 package isolation

@@ -21,6 +21,7 @@ import (
 type outside struct {
 	secret, other, dir       string
 	tcp, udp, unix, abstract string
+	packets                  string // a socket for datagrams that has a path
 }
 
 func newOutside(t *testing.T, r *Runner) outside {
@@ -47,6 +48,11 @@ func newOutside(t *testing.T, r *Runner) outside {
 	listen(t, "unix", o.unix)
 	must(t, os.Chmod(o.unix, 0o777))
 	listen(t, "unix", o.abstract)
+	o.packets = filepath.Join(home, "d")
+	datagrams, err := net.ListenPacket("unixgram", o.packets)
+	must(t, err)
+	t.Cleanup(func() { datagrams.Close() })
+	must(t, os.Chmod(o.packets, 0o777))
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { packets.Close() })
@@ -101,6 +107,12 @@ func (o outside) attempts() [][]string {
 		{"bomb"},
 		{"device"},
 		{"drop"},
+		{"memfd"},
+		{"again"},
+		{"loader", "/usr/bin/true"},
+		{"listener"},
+		{"datagram", o.packets},
+		{"numbers"},
 		{"env", "SECRET_OF_COREBOT"},
 		{"write", "/usr/x"},
 		{"write", "/etc/x"},
@@ -137,7 +149,7 @@ func (o outside) attempts() [][]string {
 		{"append", "/dev/vda"},
 	}
 	for _, file := range []string{o.secret, o.other} {
-		for _, try := range []string{"read", "symlink", "hardlink", "append", "write", "truncate", "chmod", "chown", "chtimes", "setxattr", "rename", "remove"} {
+		for _, try := range []string{"read", "symlink", "hardlink", "append", "write", "truncate", "chmod", "chown", "chtimes", "setxattr", "setxattrat", "removexattrat", "setattr", "rename", "remove"} {
 			all = append(all, []string{try, file})
 		}
 	}
@@ -201,6 +213,23 @@ func TestNoToolOfTheSystemGetsOut(t *testing.T) {
 	})
 }
 
+// TestWhatAnOptionWouldStartIsNotStarted: the operator has let an option through that starts another program, and the loader starts any.
+func TestWhatAnOptionWouldStartIsNotStarted(t *testing.T) {
+	loaders, err := filepath.Glob("/lib*/ld-linux-*.so*")
+	if err != nil || len(loaders) == 0 {
+		t.Skip("there is no loader here")
+	}
+	inEachMode(t, Options{Allow: []string{"install -s --strip-program=* **"}}, func(t *testing.T, r *Runner) {
+		for _, argv := range [][]string{
+			{"install", "-s", "--strip-program=" + loaders[0], "/usr/bin/id", "copy"}, {"install", "-s", "--strip-program=/usr/bin/id", "/usr/bin/true", "copy"},
+		} {
+			if end := run(t, r, 10*time.Second, argv...); end.Exit == 0 || strings.Contains(end.Output, "uid=") {
+				t.Errorf("%q: %+v", argv, end)
+			}
+		}
+	})
+}
+
 // TestAFenceCanBeBuiltForEveryVersion: what a kernel does not know must not be asked of it.
 func TestAFenceCanBeBuiltForEveryVersion(t *testing.T) {
 	newest, err := landlockVersion()
@@ -234,6 +263,11 @@ func TestAllAttemptsSucceedWithoutWalls(t *testing.T) {
 		{"limit", strconv.Itoa(os.Getpid())},
 		{"execute", "/usr/bin/true"},
 		{"drop"},
+		{"memfd"},
+		{"again"},
+		{"loader", "/usr/bin/true"},
+		{"listener"},
+		{"datagram", o.packets},
 		{"grow"},
 		{"memory"},
 		{"files"},

@@ -12,15 +12,19 @@ type Walls struct {
 	Mode     Mode
 	Landlock int    // the version of the kernel's interface
 	UID      int    // who programs run as
+	Once     bool   // programs can execute nothing at all; otherwise themselves and their loader
 	NoRoom   string // why there are no namespaces; empty if there are
 }
 
 // Open says, in sentences, what stays open that better walls would close.
 func (w Walls) Open() (open []string) {
-	if w.Mode == Room {
-		return nil
+	if !w.Once {
+		open = append(open, "programs can execute themselves and their loader, which starts others, since another listener for system calls has the place (a container's)")
 	}
-	open = append(open, "names, sizes and times of files elsewhere can be seen, though not their content")
+	if w.Mode == Room {
+		return open
+	}
+	open = append(open, "a program that loads code by its arguments can load it from the chat's directory", "names, sizes and times of files elsewhere can be seen, though not their content")
 	if w.Landlock < 6 {
 		open = append(open, "programs cannot signal processes, not even their own, since this kernel's Landlock does not tell them apart")
 	}
@@ -63,5 +67,5 @@ func (r *Runner) probe(ctx context.Context, mode Mode) (Walls, error) {
 	if uid == 0 {
 		uid = os.Geteuid()
 	}
-	return Walls{Mode: mode, Landlock: end.Landlock, UID: uid}, nil
+	return Walls{Mode: mode, Landlock: end.Landlock, Once: end.Once, UID: uid}, nil
 }

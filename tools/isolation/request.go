@@ -88,6 +88,7 @@ type report struct {
 	Exit     int    `json:"exit,omitempty"`
 	Signal   int    `json:"signal,omitempty"`
 	Landlock int    `json:"landlock,omitempty"` // of a probe: the version of the kernel's interface
+	Once     bool   `json:"once,omitempty"`     // of a probe: a program can execute nothing
 }
 
 // systemDirs are what a program may see of the system, where it exists. Corebot's own directories are never in it.

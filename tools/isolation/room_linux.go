@@ -28,6 +28,9 @@ func (r *request) enterRoom() error {
 		return fmt.Errorf("make the mounts private: %w", err)
 	}
 	work, err := copyMount(r.Dir, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil {
+		err = noPrograms(work)
+	}
 	if err != nil {
 		return err
 	}
@@ -37,7 +40,7 @@ func (r *request) enterRoom() error {
 	}
 	// Any directory that surely exists would do: what it holds is covered here only, and was copied above where it is needed.
 	const root = "/tmp"
-	if err := unix.Mount("corebot", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=0755,size=%d,nr_inodes=16384", roomTmpSize)); err != nil {
+	if err := unix.Mount("corebot", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, fmt.Sprintf("mode=0755,size=%d,nr_inodes=16384", roomTmpSize)); err != nil {
 		return fmt.Errorf("mount an empty root: %w", err)
 	}
 	if err := r.makeOwn(root + roomTmp); err != nil {
@@ -115,6 +118,15 @@ func copyMount(path string, flags uint) (int, error) {
 		return 0, &fs.PathError{Op: "copy the mount of", Path: path, Err: err}
 	}
 	return tree, nil
+}
+
+// noPrograms keeps what is written there from being executed, also as a library: by Landlock alone a program could load one.
+func noPrograms(tree int) error {
+	attributes := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOEXEC | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attributes); err != nil {
+		return fmt.Errorf("keep the working directory from being executed: %w", err)
+	}
+	return nil
 }
 
 // place puts a thing under its name below root.

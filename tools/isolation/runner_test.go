@@ -129,7 +129,7 @@ func TestOutputIsCappedWhileItIsRead(t *testing.T) {
 }
 
 func TestNothingOutlivesAProgram(t *testing.T) {
-	inEachMode(t, Options{Allow: []string{self(t)}}, func(t *testing.T, r *Runner) {
+	inEachMode(t, Options{Allow: []string{unsafeMark + self(t)}}, func(t *testing.T, r *Runner) {
 		for _, how := range []string{"daemonise", "holder"} {
 			mark := newMark(t)
 			began := time.Now()
@@ -145,7 +145,7 @@ func TestNothingOutlivesAProgram(t *testing.T) {
 }
 
 func TestADeadlineKillsEverythingWithinASecond(t *testing.T) {
-	inEachMode(t, Options{Allow: []string{self(t)}}, func(t *testing.T, r *Runner) {
+	inEachMode(t, Options{Allow: []string{unsafeMark + self(t)}}, func(t *testing.T, r *Runner) {
 		for _, how := range []string{"sleep", "stubborn", "closed", "crowd"} {
 			mark := newMark(t)
 			args := []string{self(t), "attempt", how, "60", mark}
@@ -162,7 +162,7 @@ func TestADeadlineKillsEverythingWithinASecond(t *testing.T) {
 }
 
 func TestTheEndOfTheCallersContextKillsEverythingWithinASecond(t *testing.T) {
-	inEachMode(t, Options{Allow: []string{self(t)}}, func(t *testing.T, r *Runner) {
+	inEachMode(t, Options{Allow: []string{unsafeMark + self(t)}}, func(t *testing.T, r *Runner) {
 		mark := newMark(t)
 		ctx, stop := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
@@ -183,7 +183,7 @@ func TestTheEndOfTheCallersContextKillsEverythingWithinASecond(t *testing.T) {
 }
 
 func TestWhatMultipliesFasterThanItIsKilledIsKilledToo(t *testing.T) {
-	inEachMode(t, Options{Allow: []string{self(t)}}, func(t *testing.T, r *Runner) {
+	inEachMode(t, Options{Allow: []string{unsafeMark + self(t)}}, func(t *testing.T, r *Runner) {
 		mark := newMark(t)
 		ctx, stop := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
@@ -204,7 +204,7 @@ func TestWhatMultipliesFasterThanItIsKilledIsKilledToo(t *testing.T) {
 // TestAProgramDiesWithCorebot plays a Corebot that is killed: this test binary, executed again, runs a program and is killed in the middle.
 func TestAProgramDiesWithCorebot(t *testing.T) {
 	if mark := os.Getenv("CORPSE_MARK"); mark != "" {
-		r := newRunner(t, Mode(os.Getenv("CORPSE_MODE")), Options{Allow: []string{self(t)}})
+		r := newRunner(t, Mode(os.Getenv("CORPSE_MODE")), Options{Allow: []string{unsafeMark + self(t)}})
 		run(t, r, time.Minute, self(t), "attempt", "crowd", mark)
 		return
 	}

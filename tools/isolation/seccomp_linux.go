@@ -3,9 +3,12 @@
 package isolation
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
+	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,6 +23,14 @@ const (
 // newNamespaces are the flags of clone that make namespaces, which would be a way around the walls.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
+// executing says what a filter does with the calls that execute a program.
+type executing string
+
+const (
+	executeOnce executing = "once" // whoever listens decides; the kernel refuses when nobody does
+	executeAny  executing = "any"  // as far as Landlock allows
+)
+
 // filter is a program under construction. Every rule leaves the number of the call in the accumulator.
 type filter []unix.SockFilter
 
@@ -32,86 +43,129 @@ func (f *filter) ret(action uint32)  { f.add(unix.BPF_RET|unix.BPF_K, 0, 0, acti
 
 func refuseWith(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
 
-// refuse answers a call with an error.
-func (f *filter) refuse(errno unix.Errno, calls ...uint32) {
-	for _, call := range calls {
-		f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 1, call)
-		f.ret(refuseWith(errno))
-	}
-}
-
-// refuseFlags answers a call with an error if one of the flags is set in an argument.
-func (f *filter) refuseFlags(errno unix.Errno, call uint32, arg int, flags uint32) {
+// refuseFlags answers a call with EPERM if one of the flags is set in an argument.
+func (f *filter) refuseFlags(call uint32, arg int, flags uint32) {
 	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 4, call)
 	f.load(offsetArgs + 8*uint32(arg))
 	f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 1, flags)
-	f.ret(refuseWith(errno))
+	f.ret(refuseWith(unix.EPERM))
 	f.load(offsetNumber)
 }
 
-// newFilter is the filter for a mode and a version of Landlock.
-func newFilter(mode Mode, landlock int) filter {
+// allowOnly answers a call with EPERM unless an argument, under a mask, is one of two values.
+func (f *filter) allowOnly(call uint32, arg int, mask, one, other uint32) {
+	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 6, call)
+	f.load(offsetArgs + 8*uint32(arg))
+	f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, mask)
+	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 2, 0, one)
+	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 1, 0, other)
+	f.ret(refuseWith(unix.EPERM))
+	f.load(offsetNumber)
+}
+
+// newFilter is the filter for a mode and a version of Landlock. It lets through the calls that it knows to be harmless, and
+// no other: a call that a later kernel brings is one that this kernel does not have.
+func newFilter(mode Mode, landlock int, may executing) filter {
 	var f filter
 	f.load(offsetArch)
-	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 1, 0, nativeArch)
+	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 1, 0, uint32(table.ID))
 	f.ret(unix.SECCOMP_RET_KILL_PROCESS)
 	f.load(offsetNumber)
-	f.add(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, 0, 1, foreignCalls) // numbers of another table, which the list does not know
-	f.ret(unix.SECCOMP_RET_KILL_PROCESS)
 
-	f.refuse(unix.EACCES, unix.SYS_SOCKET)
-	f.refuse(unix.ENOSYS, unix.SYS_CLONE3) // its flags cannot be seen from here; libraries fall back to clone
-	f.refuseFlags(unix.EPERM, unix.SYS_CLONE, 0, newNamespaces)
-	f.refuseFlags(unix.EPERM, unix.SYS_PRLIMIT64, 0, ^uint32(0)) // of another process
-	f.refuse(unix.EPERM, never()...)
-	f.refuse(unix.EPERM, neverHere()...)
-	if mode == Bare {
-		f.refuse(unix.EPERM, leftOpen()...)
-		f.refuse(unix.EPERM, leftOpenHere()...)
-		if landlock < 3 {
-			f.refuse(unix.EPERM, unix.SYS_TRUNCATE)
-		}
-		if landlock < 6 {
-			f.refuse(unix.EPERM, unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL)
-		}
-	}
-	f.ret(unix.SECCOMP_RET_ALLOW)
+	f.refuseFlags(unix.SYS_CLONE, 0, newNamespaces)
+	f.refuseFlags(unix.SYS_PRLIMIT64, 0, ^uint32(0)) // of another process
+	// A pair of datagram sockets can send to any path, and a connected one can be connected elsewhere as it sends.
+	f.allowOnly(unix.SYS_SOCKETPAIR, 1, 0xf, unix.SOCK_STREAM, unix.SOCK_SEQPACKET)
+	f.refuseFlags(unix.SYS_SENDTO, 3, unix.MSG_FASTOPEN)
+	f.refuseFlags(unix.SYS_SENDMSG, 2, unix.MSG_FASTOPEN)
+	// Of two listeners the newer one decides: a program of its own would let through what this one refuses.
+	f.refuseFlags(unix.SYS_SECCOMP, 1, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+	f.ranges(actions(table, mode, landlock, may))
 	return f
 }
 
-// never are calls that no program of a tool has a use for, and that reach the kernel, other processes or the system as a whole.
-func never() []uint32 {
-	return []uint32{
-		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
-		unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
-		unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_UNSHARE, unix.SYS_SETNS,
-		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-		unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
-		unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_REBOOT,
-		unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
-		unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
-		unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_MEMFD_SECRET, unix.SYS_NFSSERVCTL,
+// ranges gives each number its action. What is no call for the table is none for programs: numbers in between, those of newer kernels, those of x32.
+func (f *filter) ranges(of map[int]uint32) {
+	action := func(number int) uint32 {
+		if a, known := of[number]; known {
+			return a
+		}
+		return refuseWith(unix.ENOSYS)
 	}
+	last := 0
+	for number := range of {
+		last = max(last, number)
+	}
+	for number := 0; number <= last; {
+		end := number + 1
+		for end <= last && action(end) == action(number) {
+			end++
+		}
+		f.add(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, 1, 0, uint32(end))
+		f.ret(action(number))
+		number = end
+	}
+	f.ret(refuseWith(unix.ENOSYS))
 }
 
-// leftOpen are calls that reach files and processes elsewhere past Landlock, where no room keeps those out of sight: the mode, owner,
-// times and attributes of a file, the priority of a process, and what outlives its maker.
-func leftOpen() []uint32 {
-	return []uint32{
-		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
-		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
-		unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY,
-		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_INOTIFY_ADD_WATCH,
-		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV,
-		unix.SYS_SHMCTL, unix.SYS_SEMCTL, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+// actions are what becomes of each call of an architecture's table: those that are not named are refused.
+func actions(table *arch.Info, mode Mode, landlock int, may executing) map[int]uint32 {
+	of := map[int]uint32{}
+	for number := range table.SyscallNumbers {
+		of[number] = refuseWith(unix.EPERM)
 	}
+	set := func(action uint32, names []string) {
+		for _, name := range names {
+			if number, here := table.SyscallNames[name]; here { // some are of one architecture only
+				of[number] = action
+			}
+		}
+	}
+	set(unix.SECCOMP_RET_ALLOW, harmless())
+	if mode == Room {
+		set(unix.SECCOMP_RET_ALLOW, harmlessInRoom())
+	}
+	if mode == Room || landlock >= 3 {
+		set(unix.SECCOMP_RET_ALLOW, []string{"truncate"})
+	}
+	if mode == Room || landlock >= 6 {
+		set(unix.SECCOMP_RET_ALLOW, signals())
+	}
+	set(refuseWith(unix.EACCES), []string{"socket"})
+	set(refuseWith(unix.ENOSYS), []string{"clone3"}) // its flags cannot be seen from here; libraries fall back to clone
+	if may == executeOnce {
+		set(unix.SECCOMP_RET_USER_NOTIF, []string{"execve", "execveat"})
+	} else {
+		set(unix.SECCOMP_RET_ALLOW, []string{"execve"}) // not execveat: a file of memory only has no path that Landlock could see
+	}
+	return of
 }
 
-// install puts the calling thread, and whatever it executes, under the filter. no_new_privs must be set.
-func (f filter) install() error {
+// install puts the calling thread, and whatever it executes, under the filter. no_new_privs must be set. listener is where its
+// notifications come out; zero if the filter has none.
+func (f filter) install() (listener int, err error) {
+	flags := 0
+	if slices.ContainsFunc(f, func(i unix.SockFilter) bool {
+		return i.Code == unix.BPF_RET|unix.BPF_K && i.K == unix.SECCOMP_RET_USER_NOTIF
+	}) {
+		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+	}
 	program := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
-	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
-		return fmt.Errorf("install the filter of system calls: %w", err)
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, uintptr(flags), uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return 0, fmt.Errorf("install the filter of system calls: %w", errno)
 	}
-	return nil
+	return int(fd), nil
+}
+
+// filterCalls puts the calling thread under the filter for a request. A kernel has one listener for all filters of a process:
+// where a container's own has that place, Landlock alone says what can be executed, and listener is zero.
+func (r *request) filterCalls(landlock int) (listener int, err error) {
+	if !r.Family {
+		listener, err = newFilter(r.Mode, landlock, executeOnce).install()
+		if !errors.Is(err, unix.EBUSY) {
+			return listener, err
+		}
+	}
+	return newFilter(r.Mode, landlock, executeAny).install()
 }

@@ -31,18 +31,19 @@ func Work() int {
 	if r.Role == keepProgram {
 		return r.keep()
 	}
-	landlock, err := r.wallUp()
+	allow := make(chan int)
+	go letThrough(allow) // from outside of the walls, which hold this thread only
+	landlock, listener, err := r.wallUp()
 	switch {
 	case err != nil:
 		return tell(report{Error: err.Error()})
 	case r.Role == tellWalls:
-		return tell(report{Landlock: landlock})
+		return tell(report{Landlock: landlock, Once: listener != 0})
 	}
 	if code := tell(report{Started: true}); code != 0 {
 		return code
 	}
-	err = syscall.Exec(r.Program, r.Argv, r.Env)
-	return tell(report{Error: fmt.Sprintf("execute %s: %v", r.Program, err)})
+	return tell(report{Error: r.execute(listener, allow).Error()})
 }
 
 // descriptor is a file that was inherited. An [os.File] of it would close it, once the collector finds that nobody uses that any more.
@@ -85,10 +86,10 @@ func tell(r report) int {
 }
 
 // wallUp puts this thread behind all walls, the outermost first: each one is built with what the next takes away. It gives the version of
-// Landlock.
-func (r *request) wallUp() (landlock int, err error) {
+// Landlock, and the listener of the filter.
+func (r *request) wallUp() (landlock, listener int, err error) {
 	if landlock, err = landlockVersion(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	// When memory or time run short, better the program's than Corebot's. Both are wishes.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
@@ -96,17 +97,17 @@ func (r *request) wallUp() (landlock int, err error) {
 	dir, tmp := r.Dir, r.Tmp
 	if r.Mode == Room {
 		if err := r.enterRoom(); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		dir, tmp = roomDir, roomTmp
 	}
 	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // who the program is may not be able to get here
 	if err != nil {
-		return 0, fmt.Errorf("open the working directory %s: %w", dir, err)
+		return 0, 0, fmt.Errorf("open the working directory %s: %w", dir, err)
 	}
 	f, err := r.fence(landlock, dir, tmp)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for _, step := range []func() error{
 		r.Limits.set,
@@ -114,13 +115,13 @@ func (r *request) wallUp() (landlock int, err error) {
 		diesWithParent,
 		func() error { return unix.Fchdir(at) },
 		f.close,
-		newFilter(r.Mode, landlock).install,
 	} {
 		if err := step(); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	return landlock, nil
+	listener, err = r.filterCalls(landlock)
+	return landlock, listener, err
 }
 
 // fence says which files are open to the program.

@@ -30,8 +30,17 @@ func wrappers() []string {
 		"git", "hg", "svn", "bzr", "cvs", "gh", "ansible", "ansible-playbook", "terraform", "puppet",
 		// pagers, editors and others with a way out
 		"less", "more", "most", "man", "vi", "vim", "vimdiff", "view", "nvim", "ex", "rvim", "nano", "pico", "emacs", "joe", "mc", "ranger", "tar", "bsdtar",
-		"tcpdump", "nmap", "ftp", "lftp", "mail", "mutt", "logrotate",
+		"tcpdump", "nmap", "ftp", "dc", "fzf", "rg", "lftp", "mail", "mutt", "logrotate",
 		"ld", "ld.so", "latex", "tex", "pdflatex", "xetex", "luatex",
+	}
+}
+
+// optional are programs that run another, or load code, if an option says so. With an entry that says what their arguments must be they
+// are like any other.
+func optional() []string {
+	return []string{
+		"install", "ginstall", "sort", "split", "zip", "cpio", "pax", "diff3", "sdiff", "patch", "wget", "bat", "batcat", "openssl", "gpg", "gpg2",
+		"pandoc", "convert", "magick", "mogrify", "identify", "gs", "ar", "nm", "objdump", "objcopy", "strip", "ffmpeg",
 	}
 }
 
@@ -46,6 +55,17 @@ func isWrapper(entry, resolved string) bool {
 		return true
 	}
 	return !slices.Contains(multicalls(), target) && slices.Contains(known, stem(target))
+}
+
+// runsByOption is [isWrapper] for programs that run others only if an option says so.
+func runsByOption(entry, resolved string) bool {
+	return slices.ContainsFunc([]string{entry, resolved}, func(path string) bool {
+		name := strings.ToLower(filepath.Base(path))
+		if _, tool, cross := strings.Cut(name, "-linux-gnu-"); cross {
+			name = tool
+		}
+		return slices.Contains(optional(), name)
+	})
 }
 
 // stem is a program's name without version and variant: "vim.basic" is vim, "python3.13" python, "gcc-14" gcc.
