@@ -74,12 +74,14 @@ func (u Usage) Add(v Usage) Usage {
 	return u
 }
 
-// Answer is one whole answer of a model: text, wishes to call tools, or both.
+// Answer is one whole answer of a model: text, wishes to call tools, or both. Of a call that failed or was cut off it
+// has what the call used.
 type Answer struct {
 	Text   string     `json:"text,omitempty"`
 	Calls  []ToolCall `json:"calls,omitempty"`
 	Model  string     `json:"model,omitempty"`
 	Usage  Usage      `json:"usage"`
+	Failed []Spent    `json:"failed,omitempty"` // by other models that were asked first and broke off
 	Opaque *Opaque    `json:"opaque,omitempty"`
 	Taint  string     `json:"taint,omitempty"` // of one that is journaled: [Caller.Taint] when it was given
 }

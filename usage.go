@@ -144,7 +144,7 @@ type UseFilter struct {
 func (a Accounting) Describe(u Use) string {
 	text := fmt.Sprintf("%d tokens in, %d out", u.InputTokens, u.OutputTokens)
 	if u.EstimatedTokens > 0 {
-		text += " (partly estimated)"
+		text += fmt.Sprintf(" (%d of them estimated)", u.EstimatedTokens)
 	}
 	switch {
 	case u.UnpricedTokens == 0:

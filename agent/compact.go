@@ -66,7 +66,7 @@ func (t *turn) compact(ctx context.Context, left int) error {
 	s := corebot.Summary{Session: session, Through: through, Text: text, Model: answer.Model, At: time.Now()}
 	step := corebot.Step{
 		Position: t.position, Kind: corebot.StepSummary, State: corebot.StepDone,
-		Answer: &corebot.Answer{Model: answer.Model, Usage: answer.Usage}, StartedAt: started, EndedAt: time.Now(),
+		Answer: &corebot.Answer{Model: answer.Model, Usage: answer.Usage, Failed: answer.Failed}, StartedAt: started, EndedAt: time.Now(),
 	}
 	if err := t.journal.Summarize(ctx, t.delivery, step, s); err != nil {
 		return fmt.Errorf("store the summary: %w", err)
@@ -111,7 +111,7 @@ func (t *turn) summarize(ctx context.Context, older []pastTurn) (string, corebot
 		switch {
 		case ctx.Err() != nil:
 			return "", corebot.Answer{}, context.Cause(ctx)
-		case mayPass(err) && t.delivery.Attempt <= 1:
+		case mayPass(err) && t.delivery.Attempt <= 1 && t.delivery.Limited == 0:
 			return "", corebot.Answer{}, fmt.Errorf("summarise older messages: %w", err)
 		}
 	}

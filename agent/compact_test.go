@@ -238,6 +238,12 @@ func TestASummaryThatTakesTooLongIsAnExtract(t *testing.T) {
 }
 
 func TestAFailureThatMayPassIsWorthOneMoreAttemptBeforeTheExtract(t *testing.T) {
+	t.Run("counted", func(t *testing.T) { oneMoreAttempt(t, func(d *corebot.Delivery) { d.Attempt++ }) })
+	t.Run("a rate limit, not counted", func(t *testing.T) { oneMoreAttempt(t, func(d *corebot.Delivery) { d.Limited++ }) })
+}
+
+func oneMoreAttempt(t *testing.T, again func(*corebot.Delivery)) {
+	t.Helper()
 	broken := &corebot.Failure{Class: corebot.RateLimited, RetryAfter: time.Minute, Err: errors.New("slow down")}
 	model := summarized(apptest.Fails(broken), numbered())
 	b := newBench(t, apptest.Options{Model: model, Agent: small})
@@ -254,7 +260,7 @@ func TestAFailureThatMayPassIsWorthOneMoreAttemptBeforeTheExtract(t *testing.T) 
 		if !errors.Is(err, broken) || b.summary(t).Through != 0 {
 			t.Fatalf("the first attempt ended with %v and the summary %+v", err, b.summary(t))
 		}
-		d.Attempt++
+		again(&d)
 		if _, err := b.Agent.Turn(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}

@@ -202,8 +202,10 @@ func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) 
 	return answer, nil
 }
 
-// spend notes what a call used that no step of the journal will count. Of a call that failed it is what the provider told, often nothing.
+// spend notes what a call used that no step of the journal will count. Of a call that was cut off it is an estimate,
+// or what the provider told.
 func (t *turn) spend(a corebot.Answer) {
+	t.spent = append(t.spent, a.Failed...)
 	if a.Usage != (corebot.Usage{}) {
 		t.spent = append(t.spent, corebot.Spent{Model: cmp.Or(a.Model, t.model.Name()), Usage: a.Usage})
 	}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/corebot/corebot"
@@ -52,14 +53,15 @@ func modelName(s string) string {
 // bookStepTx books the answer that a step records, when it is recorded for the first time: a turn that resumes from its journal finds it
 // counted. Call it before the step is recorded.
 func (l *Ledger) bookStepTx(t *tx, d *corebot.Delivery, s corebot.Step) (use corebot.Use, err error) {
-	if s.Answer == nil || s.Answer.Usage == (corebot.Usage{}) {
+	if s.Answer == nil || s.Answer.Usage == (corebot.Usage{}) && len(s.Answer.Failed) == 0 {
 		return use, nil
 	}
 	var one int64
 	if known, err := t.one(hasStep, []any{&one}, d.Life, d.Run, s.Position); err != nil || known {
 		return use, err
 	}
-	if use, err = l.bookTx(t, d, []corebot.Spent{{Model: s.Answer.Model, Usage: s.Answer.Usage}}, 0); err != nil {
+	spent := append(slices.Clone(s.Answer.Failed), corebot.Spent{Model: s.Answer.Model, Usage: s.Answer.Usage})
+	if use, err = l.bookTx(t, d, spent, 0); err != nil {
 		return use, err
 	}
 	return use, bookLifeTx(t, d.Life, use)

@@ -59,9 +59,11 @@ type Request struct {
 // goroutine at a time) and returns the whole answer, with tool names decoded. What a model thinks before it answers is neither
 // streamed nor part of the text.
 //
-// Errors are a [*corebot.Failure] with a class: a caller decides on retries by it. What the failure is about, beyond its class, is in
-// its chain: [ErrContextTooLong] and the others. An answer that broke off in the middle is an error, never a shorter answer. When ctx
-// ends, its cause is returned.
+// Errors are a [*corebot.Failure] with a class: a caller decides on retries by it. What the failure is about, beyond
+// its class, is in its chain: [ErrContextTooLong] and the others. An answer that broke off in the middle is an error,
+// never a shorter answer. When ctx ends, its cause is returned. Beside an error the answer has nothing but the model
+// and what the call used: what the provider told of a request that it had begun with, and estimates where it told
+// nothing, since it is paid for all the same. A request that was refused, or that nobody took, used nothing.
 type Model interface {
 	Name() string
 	Complete(ctx context.Context, r Request, onText func(string)) (corebot.Answer, error)

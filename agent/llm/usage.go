@@ -2,15 +2,16 @@ package llm
 
 import "github.com/corebot/corebot"
 
-// CompleteUsage counts what the provider did not report, and marks the usage as estimated then.
-func CompleteUsage(u corebot.Usage, t Tokenizer, r Request, a corebot.Answer) corebot.Usage {
+// CompleteUsage counts what the provider did not report, and marks the usage as estimated then. a is the answer as
+// far as it came, and thought what the model wrote beside it.
+func CompleteUsage(u corebot.Usage, t Tokenizer, r Request, a corebot.Answer, thought string) corebot.Usage {
 	u.InputTokens, u.OutputTokens = max(0, u.InputTokens), max(0, u.OutputTokens)
 	if u.InputTokens == 0 {
 		u.InputTokens, u.Estimated = int64(countRequest(t, r)), true
 		u.EstimatedTokens += u.InputTokens
 	}
-	if u.OutputTokens == 0 && (a.Text != "" || len(a.Calls) > 0) {
-		u.OutputTokens, u.Estimated = int64(t.Count(a.Text)+countCalls(t, a.Calls)), true
+	if u.OutputTokens == 0 && (a.Text != "" || len(a.Calls) > 0 || thought != "") {
+		u.OutputTokens, u.Estimated = int64(t.Count(a.Text)+countCalls(t, a.Calls)+t.Count(thought)), true
 		u.EstimatedTokens += u.OutputTokens
 	}
 	return u

@@ -159,8 +159,11 @@ func patienceEnds(s *suite) {
 		s.t.Error("a limit from the future is not counted")
 	}
 	s.settle(d, answered())
-	if d = s.claim("2"); d.Limited != 0 || !d.LimitedAt.IsZero() {
-		s.t.Errorf("the next message of the chat: %+v", d)
+	for range 2 { // what is known of a head is read when it was claimed before
+		if d = s.claim("2"); d.Limited != 0 || !d.LimitedAt.IsZero() {
+			s.t.Errorf("the next message of the chat: %+v", d)
+		}
+		s.settle(d, retryIn(0))
 	}
 }
 

@@ -88,28 +88,40 @@ func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return corebot.Answer{}, context.Cause(ctx)
+		return m.cutOff(a, r, names, a.sent), context.Cause(ctx)
 	case err != nil:
-		return corebot.Answer{}, m.endpoint.Failure(err, statusOf(err))
+		return m.cutOff(a, r, names, false), m.endpoint.Failure(err, statusOf(err))
 	}
-	answer.Usage = llm.CompleteUsage(a.usage, m.endpoint.Tokenizer, r, answer)
+	answer.Usage = llm.CompleteUsage(a.usage, m.endpoint.Tokenizer, r, answer, a.thought())
 	return answer, nil
 }
 
-// attempt makes one HTTP request and reads its stream to the end.
+// cutOff is what a call used that gave no answer. begun says that the provider is at work, though nothing of its
+// answer has come yet. The API tells the input at the beginning of its answer.
+func (m *Model) cutOff(a *assembly, r llm.Request, names *llm.Names, begun bool) corebot.Answer {
+	if !a.received && !begun {
+		return corebot.Answer{}
+	}
+	so := corebot.Answer{Text: a.textSoFar(), Calls: a.calls(r, names)}
+	usage := llm.CompleteUsage(a.usage, m.endpoint.Tokenizer, r, so, a.thought())
+	return corebot.Answer{Model: cmp.Or(a.model, m.endpoint.Model), Usage: usage}
+}
+
+// attempt makes one HTTP request and reads its stream to the end. It always gives the assembly, as far as that came.
 func (m *Model) attempt(ctx context.Context, params sdk.MessageNewParams, onText func(string)) (*assembly, error) {
+	a := newAssembly(m.endpoint.MaxAnswerBytes, onText)
 	x := m.endpoint.Begin(ctx, spell)
 	defer x.Close()
+	defer func() { a.sent = x.Sent() }()
 	service := sdk.NewMessageService(option.WithBaseURL(m.endpoint.BaseURL), option.WithAPIKey(m.endpoint.APIKey), option.WithHTTPClient(x), option.WithMaxRetries(0))
 	stream := service.NewStreaming(x.Context(), params)
 	if err := stream.Err(); err != nil {
-		return nil, x.Explain(err)
+		return a, x.Explain(err)
 	}
 	defer stream.Close() //nolint:errcheck // the body is done with, whatever closing says
-	a := newAssembly(m.endpoint.MaxAnswerBytes, onText)
 	for stream.Next() {
 		if err := a.take(stream.Current()); err != nil {
-			return nil, x.Explain(err)
+			return a, x.Explain(err)
 		}
 		if a.stopped != "" {
 			x.ExpectEnd()
@@ -120,9 +132,9 @@ func (m *Model) attempt(ctx context.Context, params sdk.MessageNewParams, onText
 	case a.stopped != "" && !errors.Is(err, exchange.ErrTooLong):
 		return a, nil // all of the answer is there
 	case err != nil:
-		return nil, x.Explain(err)
+		return a, x.Explain(err)
 	case !a.received:
-		return nil, x.Explain(exchange.ErrEmpty)
+		return a, x.Explain(exchange.ErrEmpty)
 	}
-	return nil, x.Explain(exchange.ErrBrokenOff)
+	return a, x.Explain(exchange.ErrBrokenOff)
 }

@@ -20,6 +20,7 @@ type assembly struct {
 	model    string
 	usage    corebot.Usage
 	received bool
+	sent     bool // the provider has the whole request
 }
 
 // draft is a block that is still arriving.
@@ -160,6 +161,18 @@ func (a *assembly) textSoFar() string {
 		}
 	}
 	return text.String()
+}
+
+// thought is what the model wrote beside its text and calls. Redacted thinking is sealed: its length is that of the
+// seal.
+func (a *assembly) thought() string {
+	var thought strings.Builder
+	for _, d := range a.blocks {
+		if d.kind == kindThinking || d.kind == kindRedacted {
+			thought.WriteString(d.text.String())
+		}
+	}
+	return thought.String()
 }
 
 func (a *assembly) calls(r llm.Request, names *llm.Names) []corebot.ToolCall {

@@ -13,6 +13,7 @@
 //     Retry-After for as long as the provider asks, and for long when it refuses the key or has no such model. Then one call at a time finds
 //     out whether it is back.
 //   - With nobody left, the failure is the one that can be tried again soonest, and its RetryAfter says when.
+//   - What a model used that broke off is told beside the answer of the next one, or beside the failure.
 //   - What a failed stream has shown is taken back by [llm.Request].OnReset before another model begins, or nothing more is streamed.
 //
 // A chain of a single model has no breaker: there is nobody to turn to, and the backoff of the bus spares it.
@@ -22,6 +23,7 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,6 +135,7 @@ func (c *Chain) Complete(ctx context.Context, r llm.Request, onText func(string)
 	}
 	s := &stream{onText: onText, onReset: r.OnReset}
 	var failures []failure
+	var spent []corebot.Spent // by those that broke off
 	left := map[string]bool{} // providers that are not asked any more
 	for _, route := range routes {
 		if left[route.provider] {
@@ -141,7 +144,11 @@ func (c *Chain) Complete(ctx context.Context, r llm.Request, onText func(string)
 		answer, tried, err := c.try(ctx, route, r, s)
 		f := (*corebot.Failure)(nil)
 		if err == nil || !errors.As(err, &f) || llm.IsOfRequest(err) {
+			answer.Failed = append(spent, answer.Failed...)
 			return answer, err // an error that is no failure is the end of ctx
+		}
+		if answer.Usage != (corebot.Usage{}) {
+			spent = append(spent, corebot.Spent{Model: cmp.Or(answer.Model, route.model.Name()), Usage: answer.Usage})
 		}
 		if tried && len(routes) > 1 {
 			zerolog.Ctx(ctx).Warn().Err(err).Str("model", route.name()).Msg("the model failed")
@@ -149,7 +156,7 @@ func (c *Chain) Complete(ctx context.Context, r llm.Request, onText func(string)
 		left[route.provider] = tried && concernsProvider(err)
 		failures = append(failures, failure{Failure: f, err: err, wait: c.wait(route, f)})
 	}
-	return corebot.Answer{}, soonest(failures)
+	return corebot.Answer{Failed: spent}, soonest(failures)
 }
 
 // order puts the model that is asked for in front.

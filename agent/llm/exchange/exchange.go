@@ -17,7 +17,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,6 +36,7 @@ type Exchange struct {
 	patience   time.Duration // how long the next piece of the answer may take
 	silence    error         // the cause if it takes longer
 	retryAfter time.Duration
+	sent       atomic.Bool
 	errorBody  string // beginning of the body of an HTTP error
 }
 
@@ -86,11 +89,17 @@ func (x *Exchange) ExpectEnd() {
 	x.watch.reset(x.patience, x.silence)
 }
 
+// Sent says whether the provider has the whole request.
+func (x *Exchange) Sent() bool { return x.sent.Load() }
+
 // Do makes the request; it is what SDKs want of an HTTP client.
 func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 	for name, value := range x.endpoint.Header {
 		req.Header.Set(name, value)
 	}
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		WroteRequest: func(w httptrace.WroteRequestInfo) { x.sent.Store(w.Err == nil) },
+	}))
 	resp, err := x.endpoint.client.Do(req)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,8 @@ type assembly struct {
 	model    string
 	usage    *api.Usage
 	received bool
+	sent     bool            // the provider has the whole request
+	hidden   strings.Builder // thinking that stood in the text
 }
 
 // draft is a tool call that is still arriving.
@@ -139,9 +141,16 @@ func (a *assembly) takeDelta(d delta) error {
 		return err
 	}
 	a.thinking.WriteString(d.ReasoningContent)
-	a.takeText(a.filter.take(d.Content) + d.Refusal)
+	text := a.filter.take(d.Content)
+	if a.filter.state == inThinking || a.filter.state == behindThinking {
+		a.hidden.WriteString(d.Content)
+	}
+	a.takeText(text + d.Refusal)
 	return nil
 }
+
+// thought is what the model wrote beside its text and calls.
+func (a *assembly) thought() string { return a.thinking.String() + a.hidden.String() }
 
 func (a *assembly) takeText(s string) {
 	if s != "" {

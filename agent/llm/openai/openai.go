@@ -83,27 +83,39 @@ func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return corebot.Answer{}, context.Cause(ctx)
+		return m.cutOff(a, r, names, a.sent), context.Cause(ctx)
 	case err != nil:
-		return corebot.Answer{}, m.failure(err)
+		return m.cutOff(a, r, names, false), m.failure(err)
 	}
-	answer.Usage = llm.CompleteUsage(reportedUsage(a.usage), m.endpoint.Tokenizer, r, answer)
+	answer.Usage = llm.CompleteUsage(reportedUsage(a.usage), m.endpoint.Tokenizer, r, answer, a.thought())
 	return answer, nil
 }
 
-// attempt makes one HTTP request and reads its stream to the end.
+// cutOff is what a call used that gave no answer. begun says that the provider is at work, though nothing of its
+// answer has come yet.
+func (m *Model) cutOff(a *assembly, r llm.Request, names *llm.Names, begun bool) corebot.Answer {
+	if !a.received && !begun {
+		return corebot.Answer{}
+	}
+	so := corebot.Answer{Text: a.text.String(), Calls: a.toolCalls(r, names)}
+	usage := llm.CompleteUsage(reportedUsage(a.usage), m.endpoint.Tokenizer, r, so, a.thought())
+	return corebot.Answer{Model: cmp.Or(a.model, m.endpoint.Model), Usage: usage}
+}
+
+// attempt makes one HTTP request and reads its stream to the end. It always gives the assembly, as far as that came.
 func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, tools []byte, onText func(string)) (*assembly, error) {
+	a := newAssembly(m.endpoint.MaxAnswerBytes, onText)
 	x := m.endpoint.Begin(ctx, asEvent)
 	defer x.Close()
+	defer func() { a.sent = x.Sent() }()
 	config := api.DefaultConfig(m.endpoint.APIKey)
 	config.BaseURL = m.endpoint.BaseURL
 	config.HTTPClient = withField{x, tools} // one exchange per call: go-openai's errors carry no headers, it does
 	stream, err := api.NewClientWithConfig(config).CreateChatCompletionStream(x.Context(), request)
 	if err != nil {
-		return nil, x.Explain(err)
+		return a, x.Explain(err)
 	}
 	defer stream.Close()
-	a := newAssembly(m.endpoint.MaxAnswerBytes, onText)
 	for {
 		err := a.next(stream)
 		switch {
@@ -112,7 +124,7 @@ func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, 
 		case err != nil && a.finish != "" && !errors.Is(err, exchange.ErrTooLong):
 			return a, nil // all of the answer is there; only its usage, at most, is not
 		case err != nil:
-			return nil, x.Explain(err)
+			return a, x.Explain(err)
 		}
 		if a.finish != "" {
 			x.ExpectEnd()
