@@ -27,7 +27,7 @@ func TestWhatHasNoPriceIsSaidToHaveNone(t *testing.T) {
 		t.Errorf("it comes to %+v", u)
 	}
 	for want, u := range map[string]Use{
-		"7 tokens in, 3 out (10 of them estimated), cost not known":                         u,
+		"7 tokens in, 3 out (10 of them estimated), cost not known":                     u,
 		"7 tokens in, 3 out, 0.50 EUR":                                                  {InputTokens: 7, OutputTokens: 3, Cost: 500_000},
 		"9 tokens in, 3 out, 0.50 EUR and what 4 tokens of models without a price cost": {InputTokens: 9, OutputTokens: 3, Cost: 500_000, UnpricedTokens: 4},
 	} {
