@@ -112,6 +112,7 @@ type Agent struct {
 	opts    Options
 	metrics *metrics
 	prompt  atomic.Pointer[systemText] // the last that was put together
+	tooling atomic.Pointer[sizedTools] // the last that were offered
 }
 
 // New makes an agent. A part that is missing, and numbers that leave no room for a prompt, are [corebot.ErrInvalid].
@@ -188,6 +189,9 @@ func (t *turn) replies(text string) []corebot.Message {
 			ID: t.delivery.RunID() + "/notice", Direction: corebot.Outbound, Key: t.delivery.Message.Key, Kind: corebot.KindNotice,
 			Parts: corebot.TextPart(t.notice), InReplyTo: t.delivery.Message.ID,
 		})
+	}
+	if t.cramped > 0 {
+		replies = append(replies, crampedNotice(t.delivery.Message.Key, t.cramped))
 	}
 	return replies
 }

@@ -43,6 +43,11 @@ const (
 	maxSummaryTokens = 1_024
 	// summaryShare is which part of the prompt a summary may take at most.
 	summaryShare = 8
+	// minSummaryTokens is the shortest summary that says anything.
+	minSummaryTokens = 64
+	// summaryFrame is what the block around a summary costs, and that it came out a little longer than it was asked
+	// for.
+	summaryFrame = 32
 )
 
 // compact summarises the older part of the session if it is due; left is how many tokens there are for the session. It does nothing while the
@@ -57,7 +62,7 @@ func (t *turn) compact(ctx context.Context, left int) error {
 	}
 	started := time.Now()
 	fault.Point("summary", "before")
-	text, answer, err := t.summarize(ctx, older)
+	text, answer, err := t.summarize(ctx, older, left)
 	if err != nil {
 		return err
 	}
@@ -77,18 +82,33 @@ func (t *turn) compact(ctx context.Context, left int) error {
 	return nil
 }
 
-// older is the part of the past (newest first) that is to be summarised; none if everything has room. Where the prompt is nearly full without
-// the session a summary would help little, and be due in every turn.
+// summarySize is how many tokens a summary may have. Where the prompt is nearly full without the session it has half
+// of what is left.
+func (t *turn) summarySize(left int) int {
+	size := min(maxSummaryTokens, t.opts.OutputTokens, t.room/summaryShare)
+	if t.nearlyFull(left) {
+		return min(size, left/2)
+	}
+	return size
+}
+
+// nearlyFull says whether so little is left for the session that a summary would be due in every turn.
+func (t *turn) nearlyFull(left int) bool { return left < t.room/summaryShare }
+
+// older is the part of the past (newest first) that is to be summarised; none if everything has room, or if not even
+// a short summary has. The newest turn is among it only where it has no room beside the summary, also shortened: what
+// is in neither would be lost.
 func (t *turn) older(left int) []pastTurn {
 	c := t.opts.Compaction
-	limit := max(left-c.ReserveTokens, left/2)
-	if left < t.room/summaryShare {
+	limit, size := max(left-c.ReserveTokens, left/2), t.summarySize(left)
+	if size < minSummaryTokens {
 		return nil
 	}
-	total, keep := 0, 1
+	total, keep := 0, 0
 	for i, turn := range t.past.turns {
 		total += t.cost(turn.messages(brief)...)
-		if total <= min(c.KeepTokens, limit/2) {
+		newest := i == 0 && t.cost(turn.messages(glimpse)...) <= left-size-summaryFrame
+		if newest || total <= min(c.KeepTokens, limit/2) {
 			keep = i + 1
 		}
 	}
@@ -100,9 +120,9 @@ func (t *turn) older(left int) []pastTurn {
 
 // summarize makes the summary: by the model or, if that cannot, as an extract. A failure that may pass is worth one more attempt of the turn, which
 // the model's answer would need as well.
-func (t *turn) summarize(ctx context.Context, older []pastTurn) (string, corebot.Answer, error) {
-	size := min(maxSummaryTokens, t.opts.OutputTokens, t.room/summaryShare)
-	if !t.opts.Compaction.Extract {
+func (t *turn) summarize(ctx context.Context, older []pastTurn, left int) (string, corebot.Answer, error) {
+	size := t.summarySize(left)
+	if !t.opts.Compaction.Extract && !t.nearlyFull(left) { // else it would be a call in every turn
 		answer, err := t.askForSummary(ctx, older, size)
 		if err == nil && !blank(answer.Text) {
 			answer.Model = cmp.Or(answer.Model, t.model.Name())

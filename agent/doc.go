@@ -24,6 +24,8 @@
 //     that providers can cache it.
 //   - Every request is within the context, also in the middle of a turn, whatever its tools returned. Results are shortened before they are
 //     left out, a call is never parted from its result, and what the user said and the last answer's results are always there.
+//   - Tools leave room. Where they would take more than a quarter of a prompt, they are offered without their prose; see [ToolTokens].
+//   - No part of a session is lost without a word. A chat is told, once in a session, that the context is too small for it.
 //   - What has no room is summarised: once, in a commit of its own that also journals it, fenced by the lease; by the model, or as an extract
 //     where that cannot. Nothing is taken out of the history for it.
 //   - A provider that finds a prompt too long is asked once more, with half of it; then the turn fails for good. No turn is too long twice in

@@ -60,6 +60,7 @@ func (t *turn) makeRoom(ctx context.Context, offered []llm.Tool) error {
 		return err
 	}
 	t.shown = t.pastWithin(t.past.turns, t.left(offered))
+	t.noteCramped(t.left(offered))
 	return nil
 }
 
@@ -84,11 +85,12 @@ func (t *turn) halve(ctx context.Context, r llm.Request, err error) (llm.Request
 	t.metrics.tooLong.Inc()
 	sent := t.costOf(view{tools: r.Tools, present: r.Messages})
 	t.halved, t.settled, t.room = true, false, sent/2
-	if err := t.makeRoom(ctx, r.Tools); err != nil {
+	offered := t.sized(r.Tools)
+	if err := t.makeRoom(ctx, offered); err != nil {
 		return r, err
 	}
-	shorter := t.request(r.Tools)
-	if t.costOf(view{tools: r.Tools, present: shorter.Messages}) >= sent {
+	shorter := t.request(offered)
+	if t.costOf(view{tools: offered, present: shorter.Messages}) >= sent {
 		return r, tooLong(err)
 	}
 	return shorter, nil

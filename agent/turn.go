@@ -48,6 +48,8 @@ type turn struct {
 	heldBack    []corebot.Merged // taken in, and not yet shown to the model
 	alsoAnswers []string         // the ids of what was taken in
 	notice      string           // what Corebot tells the chat beside the answer
+	shortened   bool             // the tools have not their whole prose in the prompt
+	cramped     int64            // the session whose chat is to be told that the context is small; 0: it is not
 }
 
 // prepare gathers what the prompt is made of.
@@ -150,6 +152,7 @@ func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer
 	if ctx.Err() != nil {
 		return corebot.Answer{}, context.Cause(ctx)
 	}
+	offered = t.sized(offered)
 	if err := t.makeRoom(ctx, offered); err != nil {
 		return corebot.Answer{}, err
 	}

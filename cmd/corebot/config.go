@@ -46,6 +46,9 @@ nothing is changed.`,
 			if err := app.Check(e.Config); err != nil {
 				return err
 			}
+			if small := app.WarnOfRoom(e.Config); small != "" {
+				e.Warnings = append(e.Warnings, small)
+			}
 			warn(cmd.ErrOrStderr(), append(missingHome(e.Config.Home), e.Warnings...))
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), "ok")
 			return err

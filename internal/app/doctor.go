@@ -58,7 +58,7 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	findings = append(findings, checkMCPFile(ctx, c)...)
 	findings = append(findings, checkPages(home)...)
 	findings = append(findings, checkSkills(ctx, c)...)
-	return append(findings, checkModels(ctx, c.LLM)...)
+	return append(findings, checkModels(ctx, c)...)
 }
 
 func checkHome(home string) Finding {
@@ -148,13 +148,14 @@ func damage(s Status) error {
 const modelTime = 20 * time.Second
 
 // checkModels has every model that may be asked say a word: the only way to know that address, key and name are right.
-func checkModels(ctx context.Context, c config.LLM) []Finding {
+func checkModels(ctx context.Context, all config.Config) []Finding {
+	c := all.LLM
 	chosen, err := chooseModel(ctx, c, nil)
 	if err != nil {
 		return []Finding{fail("the model", err)}
 	}
 	context, known := contextFor(chosen, c)
-	findings := []Finding{ok("a prompt and its answer have %d tokens together (%s)", context, knownAs(known))}
+	findings := []Finding{checkRoom(all, chosen), ok("a prompt and its answer have %d tokens together (%s)", context, knownAs(known))}
 	if len(c.Providers.List()) == 0 || c.Offline {
 		return append(findings, checkModel(ctx, chosen.model, "the model", chosen.why))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -62,16 +63,13 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 	if err := w.openSkills(a.log); err != nil {
 		return nil, err
 	}
-	all := append(builtin.Workspace(w.root, w.memory), builtin.SkillsList(w.skills), builtin.SkillsRead(w.skills), builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
-	web, err := webTools(a.config.Tools.Web)
+	all, err := a.builtins(w)
 	if err != nil {
 		return nil, err
 	}
-	all = append(append(all, web...), a.chatTools()...)
 	if all, err = a.withWorkers(all, w.root); err != nil {
 		return nil, err
 	}
-	all = append(all, builtin.MCPReload(reloads{a}))
 	registry, err := tools.NewRegistry(all...)
 	if err != nil {
 		return nil, err
@@ -93,6 +91,14 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 		Approvers: storage.NewGrants(a.Store), Contents: artifacts, Patience: a.config.Approvals.Expiry,
 		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts, Redactor: a.redactor, Log: a.log, Metrics: r,
 	})
+}
+
+// builtins are the tools that work in Corebot's own process, unless isolation.tools names them.
+func (a *App) builtins(w *notes) ([]tools.Tool, error) {
+	all := append(builtin.Workspace(w.root, w.memory), builtin.SkillsList(w.skills), builtin.SkillsRead(w.skills),
+		builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
+	web, err := webTools(a.config.Tools.Web)
+	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{a})}), err
 }
 
 // learnSecrets has the redactor know the secrets of the settings: what it takes out of the log, it takes out of the audit, of what tools say and of

@@ -98,8 +98,10 @@ func TestTheOfflineModelAndTheListComeBeforeTheSingleEndpoint(t *testing.T) {
 func TestTheDoctorAsksEveryModelOfTheList(t *testing.T) {
 	_, wellURL := answering(t, llmtest.Always(llmtest.Text("ok")))
 	_, brokenURL := answering(t, llmtest.Always(llmtest.Fail(401, "no such key")))
-	findings := checkModels(t.Context(), settings(
-		config.Provider{Name: "near", Kind: "openai", BaseURL: wellURL, Models: []string{"a", "b"}}, config.Provider{Name: "far", Kind: "anthropic", BaseURL: brokenURL, Models: []string{"c"}}))
+	c := config.Defaults()
+	c.LLM = settings(config.Provider{Name: "near", Kind: "openai", BaseURL: wellURL, Models: []string{"a", "b"}},
+		config.Provider{Name: "far", Kind: "anthropic", BaseURL: brokenURL, Models: []string{"c"}})
+	findings := checkModels(t.Context(), c)[1:] // behind what the tools take
 	var got []string
 	for _, f := range findings {
 		got = append(got, f.Level+" "+f.What)
