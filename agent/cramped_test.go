@@ -86,7 +86,7 @@ func TestASmallContextShortensToolsSummarisesAndTellsTheChatOnce(t *testing.T) {
 			t.Errorf("request %d is offered %+v", i, r.Tools[0])
 		}
 		last := r.Messages[len(r.Messages)-1].Text
-		if !strings.HasPrefix(last, fmt.Sprintf("mark%d ", i)) || len(last) < 4_900 {
+		if !strings.Contains(last, fmt.Sprintf("mark%d ", i)) || len(last) < 4_900 {
 			t.Errorf("request %d ends with %.60q of %d bytes", i, last, len(last))
 		}
 		for j := range i { // what was said is there, or a summary of it
@@ -137,7 +137,7 @@ func TestAMemoryThatGrewLeavesRoomForTheMessage(t *testing.T) {
 	b := newBench(t, apptest.Options{Agent: agent.Options{ContextTokens: 9_000, OutputTokens: 4_096}, Notes: notes}, apptest.Text("fine"))
 	b.answers(t, "1", "hello")
 	r := b.model.Last()
-	if n := tokensOf(r); n > 9_000-4_096 || r.Messages[len(r.Messages)-1].Text != "hello" || !strings.Contains(everything(r), "bytes left out") {
+	if n := tokensOf(r); n > 9_000-4_096 || !strings.HasSuffix(r.Messages[len(r.Messages)-1].Text, "hello") || !strings.Contains(everything(r), "bytes left out") {
 		t.Errorf("%d tokens are asked, ending with %q", n, r.Messages[len(r.Messages)-1].Text)
 	}
 }
