@@ -74,18 +74,18 @@ func TestATurnOfSeveralPeopleHasAGrantedToolIfEachOfThemHas(t *testing.T) {
 
 func TestAGrantThatOpensNothingIsRefused(t *testing.T) {
 	for _, tool := range []string{
-		"", "a*b", "shell.exec", "shell.*", "fs.write", "memory.write", "skills.enable", "web.fetch", "history.search", "no.such",
-		"message.sent", "Message.send", "tasks.drop", "bus.dead_letter.drop", "mcp", "mcp_", "/retry", "role-unknown",
+		"", "a*b", "shell.exec", "shell.*", "fs.write", "memory.write", "skills.read", "web.fetch", "history.search", "no.such",
+		"message.sent", "Message.send", "bus.dead_letter.drop", "mcp", "mcp_", "/retry", "role-unknown",
 	} {
 		_, err := policy.New(policy.Options{Grants: []corebot.ToolGrant{{Tool: tool, Role: corebot.RoleNormal}}})
 		if !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%q: got %v", tool, err)
 		}
-		if tool == "no.such" && !strings.Contains(corebot.HintOf(err), "chat.set_role, history.read, mcp.reload, mcp__*, message.send, status.read, tasks.list") {
+		if tool == "no.such" && !strings.Contains(corebot.HintOf(err), "chat.set_role, history.read, mcp.reload, mcp__*, message.send, status.read") {
 			t.Errorf("the hint is %q", corebot.HintOf(err))
 		}
 	}
-	for _, tool := range []string{"message.send", "message.*", "tasks.list", "tasks.*", "bus.dead_letter.replay", "mcp__x__y", "mcp__x__*", "mcp*", "mcp.reload", "chat.set_role", "*"} {
+	for _, tool := range []string{"message.send", "message.*", "bus.dead_letter.replay", "mcp__x__y", "mcp__x__*", "mcp*", "mcp.reload", "chat.set_role", "*"} {
 		if _, err := policy.New(policy.Options{Grants: []corebot.ToolGrant{{Tool: tool, Role: corebot.RoleNormal}}}); err != nil {
 			t.Errorf("%q: %v", tool, err)
 		}

@@ -75,7 +75,7 @@ tools:
   grants:
     - {tool: mcp__files__*, role: normal}                 # everybody
     - {tool: message.send, principal: "webhook::alice"}   # one sender, whatever his role
-    - {tool: tasks.*, role: admin}                        # who is admin in one chat, in all others too
+    - {tool: message.send, role: admin}                   # who is admin in one chat, to all others too
 ` + "```" + `
 
 In the environment: ` + "`COREBOT_TOOLS_GRANTS=mcp__files__*=normal,message.send=webhook::alice`" + `. A tool is a name, or the beginning of names and ` + "`*`" + `. In a turn with text of several

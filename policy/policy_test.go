@@ -74,7 +74,6 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 		{plain, "fs.write", writing("s\u212aill\u017f/x/SKILL.md"), "protected-path", false, true},
 		{all, "fs.write", writing("skills"), "protected-path", false, true},
 		{all, "fs.edit", writing(theirs), "chat-files", false, false},
-		{all, "skills.enable", own, "skills-enable", false, true},
 
 		{plain, "fs.read", reading(mine), "open", true, true},
 		{plain, "fs.edit", writing(mine), "open", true, true},
@@ -115,10 +114,6 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 		{plain, "chat.set_role", others, "set-role-there", false, true},
 		{plain, "chat.set_role", own, "own-role", false, false},
 		{granted, "chat.set_role", own, "own-role", false, false},
-		{plain, "tasks.update", own, "open", true, true},
-		{plain, "tasks.update", others, "tasks-other-chat", false, true},
-		{plain, "tasks.schedule", others, "tasks-other-chat", false, true},
-		{plain, "tasks.list", others, "tasks-other-chat", false, true},
 		{plain, "mcp.reload", own, "mcp-reload", false, true},
 		{granted, "mcp.reload", own, "mcp-reload", true, true},
 		{plain, "bus.dead_letter.list", own, "dead-letters", false, true},
@@ -129,8 +124,6 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 		{plain, "mcp__files__read", own, "mcp-tools", false, true},
 		{granted, "mcp__files__read", own, "mcp-tools", true, true},
 		{granted, "mcp__other__read", own, "mcp-tools", false, true},
-		{plain, "skills.enable", own, "skills-enable", false, true},
-		{plain, "skills.disable", own, "skills-disable", false, true},
 		{plain, "skills.read", own, "open", true, true},
 		{plain, "web.fetch", own, "open", true, true},
 		{plain, "history.search", own, "open", true, true},
@@ -179,7 +172,6 @@ func TestAnAdminOfOneConversationIsNobodyInAnother(t *testing.T) {
 	}{
 		{"message.send", others, "message-other-chat"},
 		{"chat.register", others, "register-other-chat"},
-		{"tasks.update", others, "tasks-other-chat"},
 		{"chat.set_role", others, "set-role-there"},
 		{"chat.set_role", bobAll, "set-role-there"},
 	} {
@@ -234,7 +226,6 @@ func TestAnAdminOfOneConversationReachesNothingThatAllShare(t *testing.T) {
 		{"bus.dead_letter.replay", own, "dead-letters", false},
 		{"mcp.reload", own, "mcp-reload", false},
 		{"mcp__files__read", own, "mcp-tools", false},
-		{"skills.enable", own, "skills-enable", false},
 	} {
 		r := request(c.tool, corebot.RoleAdmin, c.target)
 		r.There, r.Everywhere = corebot.RoleNormal, corebot.RoleNormal

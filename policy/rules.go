@@ -79,7 +79,6 @@ func otherConversations() []rule {
 		{name: "bootstrap-alone", tool: "chat.register", when: sharedBootstrap, on: "a bootstrap key, in a turn with text of several people", targeted: true, who: nobody, reason: "the turn has text of several people: send the bootstrap key in a message that is answered alone"},
 		{name: "admin-by-key", tool: "chat.register", when: adminWithoutKey, on: "the role admin without a bootstrap key", targeted: true, who: nobody, reason: "chat.register makes an admin only with the bootstrap key; an admin gives roles with chat.set_role"},
 		{name: "register-other-chat", tool: "chat.register", when: registersOther, on: "another conversation, without a bootstrap key", targeted: true, who: adminsThere, grantable: true, reason: "only an admin may register another conversation"},
-		{name: "tasks-other-chat", tool: "tasks.*", when: otherChat, on: "another conversation", targeted: true, who: adminsThere, grantable: true, reason: "only an admin may reach the tasks of another conversation"},
 	}
 }
 
@@ -93,8 +92,6 @@ func keptForAdmins() []rule {
 		{name: "dead-letters", tool: "bus.dead_letter.list", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reach the dead letters"},
 		{name: "dead-letters", tool: "bus.dead_letter.replay", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reach the dead letters"},
 		{name: "mcp-tools", tool: "mcp__*", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may use the tools of MCP servers"},
-		{name: "skills-enable", tool: "skills.enable", who: adminsEverywhere, reason: "only an admin everywhere may enable skills"},
-		{name: "skills-disable", tool: "skills.disable", who: adminsEverywhere, reason: "only an admin everywhere may disable skills"},
 		{name: "privileged", tool: "*", when: privileged, on: "a tool that is marked as privileged and has no rule above", who: adminsEverywhere, reason: "only an admin everywhere may use this tool"},
 	}
 }
@@ -119,8 +116,7 @@ func openToAll() []rule {
 		"memory.read", "memory.write", "memory.search", "history.search",
 		"message.send", "chat.register",
 		"chat.list", "history.read", "message.publish", "message.replies",
-		"tasks.schedule", "tasks.list", "tasks.update",
-		"skills.list", "skills.read", "skills.enabled",
+		"skills.list", "skills.read",
 		"web.fetch", "web.search",
 	} {
 		t = append(t, rule{name: "open", tool: tool, who: anyone})

@@ -9,6 +9,11 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
+// versionLine is what `corebot version` and `corebot --version` print.
+func versionLine() string {
+	return fmt.Sprintf("corebot %s (%s, schema %d)", versionText(), runtime.Version(), storage.SchemaVersion())
+}
+
 func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -19,7 +24,7 @@ func newVersion() *cobra.Command {
 			if asJSON {
 				return printJSON(cmd, map[string]any{"version": versionText(), "go": runtime.Version(), "schema": storage.SchemaVersion()})
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "corebot %s (%s, schema %d)\n", versionText(), runtime.Version(), storage.SchemaVersion())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
