@@ -56,7 +56,7 @@ func newScreen(ctx context.Context, o Options, key corebot.Key, mail courier) (*
 
 func (s *screen) programOptions(width, height int) []tea.ProgramOption {
 	options := []tea.ProgramOption{
-		tea.WithInput(s.opts.In), tea.WithOutput(s.out.terminal()), tea.WithWindowSize(width, height),
+		tea.WithInput(input(s.opts.In)), tea.WithOutput(s.out.terminal()), tea.WithWindowSize(width, height),
 		tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler(), // signals are the program's, through ctx
 		tea.WithFilter(sized),
 	}

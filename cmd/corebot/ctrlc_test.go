@@ -94,3 +94,12 @@ func TestATerminalThatDoesNotKnowItsSizeIsDrawnOn(t *testing.T) {
 	sc.await(0, "say something")
 	sc.say("hello", "Hello! I am Corebot's")
 }
+
+func TestALineThatIsTypedBeforeTheChatBeginsIsAMessage(t *testing.T) {
+	s := newHome(t)
+	s.output("send", "hello") // a first start takes longer
+	sc := startScreen(t, s.command(t.Context(), "chat"), 100, 30)
+	sc.press("/help\rhello\r")
+	sc.await(0, "Commands of this chat")
+	sc.await(0, "Hello! I am Corebot's")
+}

@@ -1,0 +1,16 @@
+package cli
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// waiting is how many bytes of whole lines wait at a terminal.
+func waiting(f *os.File) int {
+	n, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ)
+	if err != nil {
+		return 0 // it is no terminal
+	}
+	return n
+}
