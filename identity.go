@@ -27,6 +27,12 @@ func (p Principal) String() string {
 	return b.String()
 }
 
+// What every terminal of this machine is called: the channel and the account of its principals.
+const (
+	TerminalChannel = "cli"
+	TerminalAccount = "local"
+)
+
 // Label is a short name of a principal that nobody chose: the same for ever, and another for everybody else. People who share a display name are told apart
 // by it. Without an id there is none: all senders whom a channel could not name share the empty one.
 func (p Principal) Label() string {

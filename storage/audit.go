@@ -63,6 +63,9 @@ func scanEvent(s scanner, before ...any) (e corebot.AuditEvent, err error) {
 	err = s.Scan(append(before, &e.ID, moment{&e.At}, &e.Event, &e.Tool, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &e.Principal.ID,
 		&role, &e.Entry, &outcome, &e.Rule, &e.Args, &took, &e.StepID)...)
 	e.Principal.Channel, e.Principal.Account = k.Channel, k.Account
+	if e.Entry == operator && e.Principal.ID != "" { // the key is that of the chat which the change is about
+		e.Principal.Channel, e.Principal.Account = corebot.TerminalChannel, corebot.TerminalAccount
+	}
 	e.Role, e.Outcome, e.Duration = corebot.Role(role), corebot.AuditOutcome(outcome), time.Duration(took)*time.Millisecond
 	return e, err
 }

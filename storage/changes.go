@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
+	"strconv"
 
 	"github.com/corebot/corebot"
 )
@@ -11,8 +13,10 @@ import (
 // operator is who makes a change by a command on the machine.
 const operator = "operator"
 
-// byOperator begins the audit event of such a change.
-func byOperator() corebot.AuditEvent { return corebot.AuditEvent{Entry: operator} }
+// byOperator begins the audit event of such a change. Its sender is the user of this process: the control socket is open to nobody else but root.
+func byOperator() corebot.AuditEvent {
+	return corebot.AuditEvent{Entry: operator, Principal: corebot.Principal{ID: strconv.Itoa(os.Getuid())}}
+}
 
 // maker spells who makes a change.
 func maker(by corebot.AuditEvent) string {

@@ -17,7 +17,7 @@ type DeadLetters struct {
 
 // NewDeadLetters are the dead letters of a database, in the hands of the operator.
 func NewDeadLetters(db *DB) *DeadLetters {
-	return &DeadLetters{db, corebot.AuditEvent{Entry: "operator"}}
+	return &DeadLetters{db, byOperator()}
 }
 
 // As gives the dead letters into other hands: the audit events of changes have the principal, role, entry, rule, tool, step and

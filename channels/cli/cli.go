@@ -13,10 +13,10 @@ import (
 )
 
 // channelName is the channel's part of keys and principals.
-const channelName = "cli"
+const channelName = corebot.TerminalChannel
 
 // DefaultAccount is the account of this machine's terminals.
-const DefaultAccount = "local"
+const DefaultAccount = corebot.TerminalAccount
 
 // Options say whose terminal it is and how it looks.
 type Options struct {

@@ -33,7 +33,7 @@ The last admin cannot be made normal.
 ` + principalHelp,
 		Args: takes("PRINCIPAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			grant, err := parseGrant(cmd, args[0], chat, role)
+			grant, err := s.parseGrant(cmd, args[0], chat, role)
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func newAdminRevoke(s *shell) *cobra.Command {
 		Long:  "Take a grant away. It holds from the next tool call on. The last admin cannot be revoked.\n\n" + principalHelp,
 		Args:  takes("PRINCIPAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			grant, err := parseGrant(cmd, args[0], chat, string(corebot.RoleNormal))
+			grant, err := s.parseGrant(cmd, args[0], chat, string(corebot.RoleNormal))
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func newAdminRevoke(s *shell) *cobra.Command {
 	return cmd
 }
 
-func parseGrant(cmd *cobra.Command, principal, chat, role string) (g corebot.Grant, err error) {
+func (s *shell) parseGrant(cmd *cobra.Command, principal, chat, role string) (g corebot.Grant, err error) {
 	if g.Principal, err = corebot.ParsePrincipal(principal); err != nil {
 		return g, usage(cmd, err)
 	}
@@ -72,8 +72,8 @@ func parseGrant(cmd *cobra.Command, principal, chat, role string) (g corebot.Gra
 		return g, usage(cmd, err)
 	}
 	if chat != "" {
-		if g.Chat, err = corebot.ParseKey(chat); err != nil {
-			return g, usage(cmd, err)
+		if g.Chat, err = s.chat(cmd, chat); err != nil {
+			return g, err
 		}
 	}
 	return g, nil

@@ -91,9 +91,9 @@ func newChatsShow(s *shell) *cobra.Command {
 		Short: "Show a chat and the history that is in play",
 		Args:  takes("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := corebot.ParseKey(args[0])
+			key, err := s.chat(cmd, args[0])
 			if err != nil {
-				return usage(cmd, err)
+				return err
 			}
 			found, err := read(s, cmd, func(ctx context.Context, db *storage.DB) (talk, error) { return talkOf(ctx, db, key, limit) })
 			if err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
 )
@@ -42,8 +41,8 @@ func newChatsReset(s *shell) *cobra.Command {
 }
 
 func (s *shell) changeChat(cmd *cobra.Command, op, key string, change app.ChatChange, said string) (err error) {
-	if change.Key, err = corebot.ParseKey(key); err != nil {
-		return usage(cmd, err)
+	if change.Key, err = s.chat(cmd, key); err != nil {
+		return err
 	}
 	return s.change(cmd, func(c control.Caller) error {
 		if _, err := control.Call[app.Done](cmd.Context(), c, op, change); err != nil {

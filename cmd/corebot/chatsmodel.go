@@ -20,9 +20,9 @@ func newChatsModel(s *shell) *cobra.Command {
 if it fails. A new conversation (/new) goes back to the configured order, and so does "default". A turn that has begun keeps its model.`,
 		Args: takes("KEY", "MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := corebot.ParseKey(args[0])
+			key, err := s.chat(cmd, args[0])
 			if err != nil {
-				return usage(cmd, err)
+				return err
 			}
 			change := app.ModelChange{Key: key, Model: args[1]}
 			if change.Model == byDefault {

@@ -29,9 +29,9 @@ The access says who may talk in the chat: with allow whoever is in it, with deny
 rule, such as channels.webhook.access. It holds in the threads of the chat too.`,
 		Args: takes("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := corebot.ParseKey(args[0])
+			key, err := s.chat(cmd, args[0])
 			if err != nil {
-				return usage(cmd, err)
+				return err
 			}
 			if mode == "" && access == "" {
 				return usage(cmd, errors.New("want --queue-mode, --access or both"))

@@ -95,15 +95,15 @@ func newDLQShow(s *shell) *cobra.Command {
 		Short: "Show a dead letter: its life and its content",
 		Args:  takes("ID"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			id, err := deadLetterID(cmd, args[0])
+			ids, err := s.named(cmd, args)
 			if err != nil {
 				return err
 			}
 			life, err := read(s, cmd, func(ctx context.Context, db *storage.DB) (corebot.Life, error) {
-				return storage.NewLives(db).Get(ctx, id)
+				return storage.NewLives(db).Get(ctx, ids[0])
 			})
 			if err == nil && life.End != corebot.EndDead {
-				err = fmt.Errorf("dead letter %d: %w (the message is %s)", id, corebot.ErrNotFound, life.State)
+				err = fmt.Errorf("dead letter %s: %w (the message is %s)", args[0], corebot.ErrNotFound, life.State)
 			}
 			if err != nil {
 				return corebot.WithHint(err, "`corebot dlq list` shows the ids")

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -50,7 +49,7 @@ A message whose queue is full, or that would not fit on the disk, stays a dead l
 
 // replay replays letters one by one: each is said as soon as it is done.
 func (s *shell) replay(cmd *cobra.Command, args []string, fresh bool) error {
-	ids, err := deadLetterIDs(cmd, args)
+	ids, err := s.named(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -84,7 +83,7 @@ func newDLQEdit(s *shell) *cobra.Command {
 of the other. The dead letter itself ends as dropped.`,
 		Args: takes("ID", "TEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := deadLetterIDs(cmd, args[:1])
+			ids, err := s.named(cmd, args[:1])
 			if err != nil {
 				return err
 			}
@@ -105,7 +104,7 @@ func newDLQDrop(s *shell) *cobra.Command {
 		Long:  "Give dead letters up for good. Their content is deleted; their lives stay known to `corebot why` for the retention time.",
 		Args:  takes("ID..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := deadLetterIDs(cmd, args)
+			ids, err := s.named(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -195,24 +194,4 @@ func hintOfLetter(err error) error {
 		return corebot.WithHint(err, "it is still a dead letter; make room on the disk and replay it")
 	}
 	return err
-}
-
-func deadLetterIDs(cmd *cobra.Command, args []string) ([]int64, error) {
-	ids := make([]int64, len(args))
-	for i, a := range args {
-		id, err := deadLetterID(cmd, a)
-		if err != nil {
-			return nil, err
-		}
-		ids[i] = id
-	}
-	return ids, nil
-}
-
-func deadLetterID(cmd *cobra.Command, s string) (int64, error) {
-	id, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || id < 1 {
-		return 0, usage(cmd, fmt.Errorf("dead letter id %q: want a number as `corebot dlq list` shows it", s))
-	}
-	return id, nil
 }

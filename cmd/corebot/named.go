@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/storage"
+)
+
+// maxNamed is how many chats are looked at for a short form.
+const maxNamed = 100_000
+
+// chat reads the chat that an argument names: by its key, or by a short form of a known one.
+func (s *shell) chat(cmd *cobra.Command, name string) (corebot.Key, error) {
+	if k, err := corebot.ParseKey(name); err == nil {
+		return k, nil
+	}
+	chats, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Chat, error) {
+		return storage.NewChats(db).Page(ctx, "", 0, maxNamed)
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return corebot.Key{}, err
+	}
+	known := make([]corebot.Key, len(chats))
+	for i, c := range chats {
+		known[i] = c.Key
+	}
+	k, err := corebot.Named(name, known)
+	if errors.Is(err, corebot.ErrInvalid) {
+		return k, usage(cmd, err)
+	}
+	return k, err
+}
+
+// named reads the dead letters that arguments name: by the number that `dlq list` shows, or by the id of their message.
+func (s *shell) named(cmd *cobra.Command, args []string) ([]int64, error) {
+	ids := make([]int64, len(args))
+	for i, arg := range args {
+		var err error
+		if ids[i], err = strconv.ParseInt(arg, 10, 64); err == nil && ids[i] > 0 {
+			continue
+		}
+		if ids[i], err = s.deadMessage(cmd, arg); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// deadMessage finds the one dead letter of a message id.
+func (s *shell) deadMessage(cmd *cobra.Command, id string) (found int64, err error) {
+	lives, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Life, error) {
+		return storage.NewLives(db).Find(ctx, id)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, life := range lives {
+		switch {
+		case life.End != corebot.EndDead:
+		case found != 0:
+			return 0, usage(cmd, fmt.Errorf("%q is the id of several dead letters: name them by the numbers that `corebot dlq list` shows", id))
+		default:
+			found = life.ID
+		}
+	}
+	if found == 0 {
+		return 0, corebot.WithHint(fmt.Errorf("dead letter %q: %w", id, corebot.ErrNotFound), "`corebot dlq list` shows the numbers of dead letters and the ids of their messages")
+	}
+	return found, nil
+}
