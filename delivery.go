@@ -127,5 +127,21 @@ type Limits struct {
 	LaneDepth  int64 // waiting messages of one lane
 	TotalDepth int64 // waiting messages of one direction
 	TotalBytes int64 // bytes of all waiting bodies
-	Control    Rate  // of the control messages of one chat that find nothing to do; faster ones are refused
+	// SenderDepth and SenderBytes are what may wait of one sender: messages, and bytes of their bodies.
+	SenderDepth, SenderBytes int64
+	// Owner is the channel of who owns the machine, such as the terminal. The limits of a sender are not for it, and a sixteenth of those
+	// of all inbound messages is kept for it: nobody can lock the owner out. Empty means none.
+	Owner   string
+	Control Rate // of the control messages of one chat that find nothing to do; faster ones are refused
+}
+
+// Owns says whether a conversation is the owner's.
+func (l Limits) Owns(k Key) bool { return l.Owner != "" && k.Channel == l.Owner }
+
+// ForOthers is what is left of a limit of all inbound messages for who is not the owner.
+func (l Limits) ForOthers(limit int64) int64 {
+	if l.Owner == "" {
+		return limit
+	}
+	return limit - limit/16
 }

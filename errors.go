@@ -13,12 +13,22 @@ var (
 	ErrNotFound      = errors.New("not found")
 	ErrConflict      = errors.New("the same message id was accepted with another body")
 	ErrLaneFull      = errors.New("the chat has too many waiting messages")
+	ErrSenderFull    = error(&narrower{"the sender has too many waiting messages", ErrLaneFull}) // of all his chats
 	ErrOverloaded    = errors.New("too many waiting messages")
 	ErrDiskFull      = errors.New("the disk is full")
 	ErrLeaseLost     = errors.New("the lease is lost")
 	ErrCommitUnknown = errors.New("the outcome of the commit is unknown")
 	ErrClosed        = errors.New("the store is closed")
 )
+
+// narrower is a kind of another error.
+type narrower struct {
+	text string
+	kind error
+}
+
+func (n *narrower) Error() string { return n.text }
+func (n *narrower) Unwrap() error { return n.kind }
 
 // Causes of a cancelled turn, given to context.WithCancelCause.
 var (

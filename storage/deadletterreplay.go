@@ -127,15 +127,22 @@ func (l *DeadLetters) reviveTx(t *tx, d letter, fresh bool) error {
 	if err := l.auditTx(t, d, "replay", map[string]any{"run": d.run + 1, "fresh": fresh}); err != nil {
 		return err
 	}
+	if d.direction == corebot.Inbound {
+		if err := t.waiting.addLife(t, d.id, 1, len(d.body)); err != nil {
+			return err
+		}
+	}
 	return pushTx(t, d.direction, d.key, lane, d.id, d.body)
 }
 
-// roomTx holds what comes back to the limits of what comes in.
+// roomTx holds what comes back to the limits of what comes in, but for those of a sender: it is an operator who brings it back, or an admin.
 func (l *DeadLetters) roomTx(t *tx, d letter, lane lane, body []byte) error {
 	if d.direction != corebot.Inbound {
 		return nil
 	}
-	return overLimit(t, &parcel{Message: corebot.Message{Direction: d.direction, Key: d.key}, body: body}, lane, l.db.limits)
+	limits := l.db.limits
+	limits.SenderDepth, limits.SenderBytes = 0, 0
+	return overLimit(t, &parcel{Message: corebot.Message{Direction: d.direction, Key: d.key}, body: body}, lane, limits)
 }
 
 // Edit replays a dead letter with another text: as a new message with an id of its own, caused by the old one, which ends as

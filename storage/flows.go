@@ -14,6 +14,7 @@ type flows struct {
 	stalled map[corebot.Principal]bool     // those with lanes held back and none of them in line
 	looked  time.Time                      // when the lines were last looked through
 	served  [2]map[corebot.Principal]int64 // when the latest turn of a principal began; two generations
+	waiting waiting
 	undo    []func()
 }
 
@@ -26,7 +27,12 @@ type flow struct {
 }
 
 func newFlows() *flows {
-	return &flows{running: map[int64]corebot.Principal{}, of: map[corebot.Principal]flow{}, stalled: map[corebot.Principal]bool{}}
+	f := &flows{
+		running: map[int64]corebot.Principal{}, of: map[corebot.Principal]flow{}, stalled: map[corebot.Principal]bool{},
+		waiting: waiting{of: map[corebot.Principal]share{}},
+	}
+	f.waiting.undo = &f.undo
+	return f
 }
 
 var runningLanes = &query{`SELECT l.id, l.channel, l.account, m.sender FROM lanes l

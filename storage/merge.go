@@ -107,6 +107,9 @@ func mergeTx(t *tx, d corebot.Delivery, merges []merging) error {
 			return err
 		}
 	}
+	for _, m := range merges {
+		t.waiting.add(senderOf(d.Message.Key, m.Merged.Sender.ID), m.Merged.Life, -1, m.size)
+	}
 	t.total.depth[corebot.Inbound] -= int64(len(merges))
 	t.total.bytes -= int64(size)
 	return nil

@@ -53,6 +53,7 @@ func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 		return err
 	}
 	t.total.depth[d.Message.Direction]++ // it still counts as one that waits
+	t.waiting.add(senderOf(d.Message.Key, d.Message.Sender.ID), d.Life, 1, d.Size)
 	t.total.bytes += int64(d.Size)
 	t.backAt = min(t.backAt, o.At.UnixMilli())
 	_, err := t.exec(insertParked, d.Life, d.Lane, o.Reason, t.now, o.At, body)
@@ -203,6 +204,9 @@ func endParkedTx(t *tx, life int64, end corebot.End, reason string) (bool, error
 		return false, err
 	}
 	if err := unparkTx(t, life, d, size); err != nil {
+		return true, err
+	}
+	if err := t.waiting.addLife(t, life, -1, size); err != nil {
 		return true, err
 	}
 	_, err = t.exec(endParked, string(end), reason, t.now, life)

@@ -58,6 +58,9 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	if err != nil {
 		return r, err
 	}
+	if p.Direction == corebot.Inbound && (lim.SenderDepth > 0 || lim.SenderBytes > 0) {
+		t.waiting.add(senderOf(p.Key, p.Sender.ID), life, 1, len(p.body))
+	}
 	return r, tellAwaitedTx(t, l, p, life)
 }
 
@@ -123,6 +126,12 @@ func makeLaneTx(t *tx, d corebot.Direction, k corebot.Key, l *lane) (err error) 
 }
 
 func overLimit(t *tx, p *parcel, l lane, lim corebot.Limits) error {
+	if err := t.waiting.over(p, lim); err != nil {
+		return err
+	}
+	if p.Direction == corebot.Inbound && !lim.Owns(p.Key) {
+		lim.TotalDepth, lim.TotalBytes = lim.ForOthers(lim.TotalDepth), lim.ForOthers(lim.TotalBytes)
+	}
 	switch {
 	case lim.LaneDepth > 0 && l.depth >= lim.LaneDepth:
 		return fmt.Errorf("%w: %d of %d", corebot.ErrLaneFull, l.depth, lim.LaneDepth)

@@ -66,7 +66,7 @@ func (w *writer) rehearse() error {
 	}
 	t := &tx{
 		now: time.Now().Truncate(time.Millisecond), conn: w.conn, total: w.total, lastLife: w.lastLife, audit: w.audit, backAt: math.MaxInt64,
-		queueing: w.db.queueing,
+		queueing: w.db.queueing, flows: w.flows, waiting: &w.flows.waiting,
 	}
 	err := rehearseTx(t)
 	w.rollback()

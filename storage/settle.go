@@ -112,6 +112,9 @@ func passTx(t *tx, d *corebot.Delivery) error {
 		return err
 	}
 	t.flows.release(d.Lane)
+	if d.Message.Direction == corebot.Inbound {
+		t.waiting.add(senderOf(d.Message.Key, d.Message.Sender.ID), d.Life, -1, d.Size)
+	}
 	t.total.depth[d.Message.Direction]--
 	t.total.bytes -= int64(d.Size)
 	t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())

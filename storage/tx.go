@@ -27,6 +27,7 @@ type tx struct {
 	stored     []Aside                // lanes whose rows say now that they are set aside
 	readmitted []int64                // lanes that were set aside and go on
 	flows      *flows                 // whose turns run, and whose wait
+	waiting    *waiting               // how much waits of whom
 	wakes      map[corebot.Pool]int64 // earliest wake_at of each pool that may be due; see parking
 
 	backAt     int64 // when the first parked message comes back, in unix milliseconds, or earlier; math.MaxInt64 if none does

@@ -97,6 +97,7 @@ var (
 // [corebot.ErrClosed]. It runs once.
 func (db *DB) Run(ctx context.Context) error {
 	w := &writer{db: db, conn: db.conn, state: db.state, parked: newParking(db.aside), flows: newFlows(), timer: time.NewTimer(time.Hour)}
+	w.flows.waiting.first = w.lastLife
 	defer func() { db.conn = w.conn }()
 	w.schedule()
 	for {
@@ -227,7 +228,7 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 	}
 	t := &tx{
 		now: started.Truncate(time.Millisecond), conn: w.conn,
-		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt, flows: w.flows,
+		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt, flows: w.flows, waiting: &w.flows.waiting,
 		diskLow: w.db.diskLow.Load(), queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
 	}
 	verdicts := make([]error, len(ops))
@@ -434,6 +435,7 @@ func (w *writer) ready() error {
 	if w.flows, err = loadFlows(conn, time.Now()); err != nil {
 		return errors.Join(fmt.Errorf("read whose turns run: %w", classify(err)), conn.Close())
 	}
+	w.flows.waiting.first = state.lastLife
 	w.conn, w.state = conn, state
 	return nil
 }

@@ -57,6 +57,7 @@ func TestEveryErrorOfTheDoorHasItsStatus(t *testing.T) {
 			{corebot.ErrTooLarge, 413, "", "too large"},
 			{corebot.ErrInvalid, 422, "", "invalid"},
 			{corebot.ErrLaneFull, 429, "2", "chat"},
+			{corebot.ErrSenderFull, 429, "2", "sender"},
 			{corebot.ErrOverloaded, 503, "5", "waiting"},
 			{corebot.ErrDiskFull, 503, "30", "disk"},
 			{corebot.ErrClosed, 503, "5", "stopping"},

@@ -84,6 +84,8 @@ func refusalOf(err error) (p *problem, known bool) {
 		return refuse(http.StatusRequestEntityTooLarge, "%v", err), true
 	case errors.Is(err, corebot.ErrInvalid):
 		return refuse(http.StatusUnprocessableEntity, "%v", err), true
+	case errors.Is(err, corebot.ErrSenderFull): // before ErrLaneFull, which it is too
+		return later(http.StatusTooManyRequests, channels.RetryAfter(err), "the sender has too many waiting messages"), true
 	case errors.Is(err, corebot.ErrLaneFull):
 		return later(http.StatusTooManyRequests, channels.RetryAfter(err), "the chat has too many waiting messages"), true
 	case errors.Is(err, corebot.ErrOverloaded):

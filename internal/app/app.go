@@ -181,6 +181,7 @@ func busOptions(all config.Config, r prometheus.Registerer) bus.Options {
 func limits(c config.Bus) corebot.Limits {
 	return corebot.Limits{
 		LaneDepth: c.LaneDepth, TotalDepth: c.TotalDepth, TotalBytes: c.TotalBytes,
+		SenderDepth: c.SenderDepth, SenderBytes: c.SenderBytes, Owner: terminalChannel,
 		Control: corebot.Rate{Every: c.ControlEvery, Burst: c.ControlBurst},
 	}
 }

@@ -91,6 +91,7 @@ var classes = []struct {
 	{"not_found", corebot.ErrNotFound},
 	{"conflict", corebot.ErrConflict},
 	{"too_large", corebot.ErrTooLarge},
+	{"sender_full", corebot.ErrSenderFull}, // before lane_full, which it is too
 	{"lane_full", corebot.ErrLaneFull},
 	{"overloaded", corebot.ErrOverloaded},
 	{"disk_full", corebot.ErrDiskFull},
