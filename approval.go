@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,9 +26,15 @@ const (
 // AwaitingApproval is the reason of a lane whose head waits for an admin's word. It keeps its place and holds no worker.
 const AwaitingApproval = "approval"
 
-// Approval is one call of a tool that may run only after an admin has said so. It is resolved once.
+// Approval is one call of a tool that may run only after an admin has said so. It is resolved once. All calls of one
+// answer that need a decision are one request: they are shown and resolved together.
 type Approval struct {
 	ID         int64
+	Request    int64  // the ID of the request's first call, by which people name the request
+	Calls      int    // of the request
+	Position   int    // of the call's step in the journal
+	Answer     int    // the position of the first call of the same answer
+	Beyond     bool   // the call reaches beyond its chat, and only an admin everywhere may approve it
 	Life       int64  // of the message whose turn asks
 	MessageID  string // the same message
 	Key        Key
@@ -147,11 +154,34 @@ func hidden(r rune) bool {
 	return !unicode.IsPrint(r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
+// Ask is a call that an approval is asked for, and the audit event of that.
+type Ask struct {
+	Approval Approval
+	Event    AuditEvent
+}
+
+// Asked is how the approval of a call stands.
+type Asked struct {
+	Approval
+	All []Approval // calls of its request, in their order
+}
+
+// ErrNotAsked: a call needs an approval and is not among the calls of its answer that were asked about. An answer has
+// one request.
+var ErrNotAsked = errors.New("no approval was asked for this call")
+
+// InAnswer is what a call must know of the other calls of its answer.
+type InAnswer struct {
+	Behind []ToolCall // that come after it, as long as nothing of the answer was asked about
+	Denied string     // the rule by which the approval of an earlier one was denied, or expired; empty: none was
+}
+
 // Awaits ends the claim of a turn that cannot go on before an admin has spoken. It is no failure.
-type Awaits struct{ Approval Approval }
+type Awaits struct{ Asked Asked }
 
 func (e *Awaits) Error() string {
-	return fmt.Sprintf("approval %d of %s is awaited until %s", e.Approval.ID, e.Approval.Bound.Tool, e.Approval.ExpiresAt.UTC().Format(time.RFC3339))
+	a := e.Asked.Approval
+	return fmt.Sprintf("approval %d of %s is awaited until %s", a.Request, a.Bound.Tool, a.ExpiresAt.UTC().Format(time.RFC3339))
 }
 
 // Resolved refuses to resolve an approval again.
@@ -159,9 +189,9 @@ type Resolved struct{ Approval Approval }
 
 func (e *Resolved) Error() string {
 	if e.Approval.By == "" {
-		return fmt.Sprintf("approval %d is %s already", e.Approval.ID, e.Approval.State)
+		return fmt.Sprintf("approval %d is %s already", e.Approval.Request, e.Approval.State)
 	}
-	return fmt.Sprintf("approval %d is %s already, by %s", e.Approval.ID, e.Approval.State, e.Approval.By)
+	return fmt.Sprintf("approval %d is %s already, by %s", e.Approval.Request, e.Approval.State, e.Approval.By)
 }
 
 // ParseApprovalID reads the number of an approval as people write it, with or without a "#".

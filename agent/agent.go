@@ -43,16 +43,20 @@ type Step interface {
 	Finish(ctx context.Context, result corebot.ToolResult, event corebot.AuditEvent) error
 	// Apply makes a change of Corebot's own data and stores how the call ended, in one commit.
 	Apply(ctx context.Context, effect corebot.Effect, result corebot.ToolResult, event corebot.AuditEvent) error
-	// Ask stores that the call waits for an approval, unless it does already, and gives how that stands.
-	Ask(ctx context.Context, a corebot.Approval, event corebot.AuditEvent) (corebot.Approval, error)
+	// InAnswer tells of the other calls of the same answer.
+	InAnswer() corebot.InAnswer
+	// Ask stores that the call, and others behind it, wait for an approval, unless they do already, and gives how that
+	// stands.
+	Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error)
 }
 
 // Journal stores steps; storage's ledger is one.
 type Journal interface {
 	Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error
 	Apply(ctx context.Context, d corebot.Delivery, s corebot.Step, effect corebot.Effect, event corebot.AuditEvent) error
-	// Ask stores a step that waits for an approval, and the approval, in one commit; one that waits already is given as it stands.
-	Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, a corebot.Approval, event corebot.AuditEvent) (corebot.Approval, error)
+	// Ask stores a step that waits for an approval, and all approvals of its request, in one commit; one that waits
+	// already is given as it stands.
+	Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, asks []corebot.Ask) (corebot.Asked, error)
 	// Merge ends the messages that wait to be taken in by the turn, and stores each as a step from the position on, in one commit.
 	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)
 	// Summarize stores a summary and the step that made it, in one commit.

@@ -33,7 +33,8 @@ type step struct {
 	*turn
 	position  int
 	call      corebot.ToolCall
-	state     corebot.StepState // as an earlier attempt left it
+	behind    []corebot.ToolCall // of the same answer
+	state     corebot.StepState  // as an earlier attempt left it
 	startedAt time.Time
 }
 
@@ -58,12 +59,25 @@ func (s *step) Apply(ctx context.Context, effect corebot.Effect, result corebot.
 	return s.journal.Apply(ctx, s.delivery, s.done(result), effect, event)
 }
 
-func (s *step) Ask(ctx context.Context, a corebot.Approval, event corebot.AuditEvent) (corebot.Approval, error) {
+// InAnswer gives the calls behind this one until something of the answer was asked about: an answer has one request.
+func (s *step) InAnswer() corebot.InAnswer {
+	if s.calls.asked {
+		return corebot.InAnswer{Denied: s.calls.denied}
+	}
+	return corebot.InAnswer{Behind: s.behind, Denied: s.calls.denied}
+}
+
+func (s *step) Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error) {
+	for i := range asks {
+		a := &asks[i].Approval
+		a.Position, a.Answer = s.position+a.Position, s.calls.first
+		asks[i].Event.StepID = s.delivery.StepID(a.Position)
+	}
 	a, err := s.journal.Ask(ctx, s.delivery, corebot.Step{
 		Position: s.position, Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &s.call, StartedAt: time.Now(),
-	}, a, event)
+	}, asks)
 	if err == nil {
-		s.state = corebot.StepAwaiting
+		s.state, s.calls.asked = corebot.StepAwaiting, true
 	}
 	return a, err
 }

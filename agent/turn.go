@@ -42,6 +42,7 @@ type turn struct {
 	asksFor  string          // the model that the session asks for; empty: the configured one
 	spent    []corebot.Spent // by calls that no step counts
 	position int             // of the next step in the journal
+	calls    answerCalls     // of the answer whose calls run
 	repeats  repeats
 
 	streamed    strings.Builder  // what the model has said so far in the call that runs
@@ -225,6 +226,7 @@ func (t *turn) heard(a corebot.Answer) {
 
 // runCalls runs the calls of one answer in order. Each gets exactly one result.
 func (t *turn) runCalls(ctx context.Context, calls []corebot.ToolCall) error {
+	t.calls = answerCalls{first: t.position}
 	for i, call := range calls {
 		interjected, err := t.interjected(ctx)
 		if err != nil {
@@ -234,10 +236,11 @@ func (t *turn) runCalls(ctx context.Context, calls []corebot.ToolCall) error {
 			t.skip(calls[i:])
 			return nil
 		}
-		result, err := t.runCall(ctx, call, i)
+		result, err := t.runCall(ctx, call, i, calls[i+1:min(len(calls), max(maxCalls, i+1))])
 		if err != nil {
 			return err
 		}
+		t.calls.denied = cmp.Or(t.calls.denied, result.Denies)
 		t.answered(call, result)
 		t.repeats.note(call, result)
 	}
@@ -253,11 +256,18 @@ func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 	t.notice = cmp.Or(t.notice, result.Notice) // the first is enough: a model could make many
 }
 
-func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int) (corebot.ToolResult, error) {
+// answerCalls is what the calls of one answer have in common.
+type answerCalls struct {
+	first  int    // the position of the first of them
+	asked  bool   // this walk has asked for approvals, or found them asked for
+	denied string // the rule by which one was denied, and with it the rest
+}
+
+func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int, behind []corebot.ToolCall) (corebot.ToolResult, error) {
 	if i >= maxCalls {
 		return notRun("an answer may have %d tool calls", maxCalls), nil
 	}
-	handle := &step{turn: t, position: t.position, call: call}
+	handle := &step{turn: t, position: t.position, call: call, behind: behind}
 	switch s, ok := t.recorded(corebot.StepTool); {
 	case ok && s.State == corebot.StepDone:
 		return *s.Result, nil

@@ -48,6 +48,7 @@ const (
 	RuleNotApproved     = "approval-denied"         // an admin, or a /stop, said no
 	RuleNotInTime       = "approval-expired"        // nobody said anything in time
 	RuleNotTheSame      = "approval-drift"          // it is no longer what was approved
+	RuleNotAsked        = "approval-not-asked"      // the request of its answer did not have it
 	RuleCannotBind      = "approval-not-comparable" // what it names cannot be read, so nobody could tell whether it has changed
 )
 
@@ -76,8 +77,11 @@ func OperatorsText(t Target) bool {
 	return err == nil && slices.ContainsFunc(protectedPaths(), func(p string) bool { return rootfs.Within(path, p) })
 }
 
-// RulePersonApproves denies an /approve that no person gave.
-const RulePersonApproves = "approve-person"
+// Rules by which an /approve is denied. They are stored in the audit; they never change.
+const (
+	RulePersonApproves = "approve-person" // no person gave it
+	RuleApproveBeyond  = "approve-beyond" // the call reaches further than the role of who gave it
+)
 
 // approvalCommands are the words about a call that waits. In its own conversation an admin of that says them, elsewhere
 // one who is admin everywhere. Only a person approves: what a program, an agent or a task writes may be what some text
@@ -89,6 +93,10 @@ func approvalCommands() []rule {
 			"or a webhook that is not `webhook.interactive`",
 		reason: "only a person can approve a call: in the terminal, in a chat, or with `corebot approvals approve`",
 	}}
+	t = append(t, rule{
+		name: RuleApproveBeyond, tool: "/approve", when: reachesBeyond, on: "a call that reaches beyond its conversation", targeted: true, who: adminsEverywhere,
+		reason: "only an admin everywhere can approve a call that reaches beyond its chat",
+	})
 	for _, command := range []string{"/approve", "/deny"} {
 		t = append(t,
 			rule{name: "approve-elsewhere", tool: command, when: otherChat, on: "a call of another conversation", targeted: true, who: adminsThere, reason: "only an admin everywhere can say that about a call of another chat"},
@@ -96,5 +104,7 @@ func approvalCommands() []rule {
 	}
 	return t
 }
+
+func reachesBeyond(_ Options, r Request) bool { return r.Target.Everywhere }
 
 func notInteractive(_ Options, r Request) bool { return !r.Interactive }

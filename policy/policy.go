@@ -67,6 +67,7 @@ type Request struct {
 type Decision struct {
 	Allow      bool
 	Privileged bool // allowed because of who asks: not everyone may
+	Beyond     bool // allowed to who is admin beyond the conversation of the turn
 	Rule       string
 	Reason     string // empty when allowed
 }
@@ -124,7 +125,8 @@ func (p *Policy) Visible(r Request) bool {
 
 func (p *Policy) decide(rule rule, r Request) Decision {
 	if rule.who.has(r) || rule.grantable && p.granted(r) {
-		return Decision{Allow: true, Privileged: rule.who != anyone, Rule: rule.name}
+		beyond := rule.who == adminsThere || rule.who == adminsEverywhere
+		return Decision{Allow: true, Privileged: rule.who != anyone, Beyond: beyond, Rule: rule.name}
 	}
 	return Decision{Rule: rule.name, Reason: rule.reason}
 }

@@ -21,12 +21,12 @@ type Approvals interface {
 
 // awaits ends the claim of a turn that cannot go on before an admin has spoken. The message keeps its place; its chat, and the admins' chat if
 // there is one, are shown the whole call, once: the notices are the same however often the turn is claimed.
-func (r *Router) awaits(d corebot.Delivery, done corebot.Result, a corebot.Approval) corebot.Result {
-	text := request(a)
-	replies := []corebot.Message{notice(d, fmt.Sprintf("approval-%d", a.ID), text)}
+func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.Asked) corebot.Result {
+	a, text := asked.Approval, request(asked)
+	replies := []corebot.Message{notice(d, fmt.Sprintf("approval-%d", a.Request), text)}
 	if to := r.opts.AdminChat; to != (corebot.Key{}) && to != d.Message.Key {
 		replies = append(replies, corebot.Message{
-			ID: fmt.Sprintf("approval/%d", a.ID), Direction: corebot.Outbound, Key: to, Kind: corebot.KindNotice,
+			ID: fmt.Sprintf("approval/%d", a.Request), Direction: corebot.Outbound, Key: to, Kind: corebot.KindNotice,
 			Parts: corebot.TextPart(fmt.Sprintf("In the chat %s:\n%s", a.Key, text)),
 		})
 	}
@@ -37,18 +37,39 @@ func (r *Router) awaits(d corebot.Delivery, done corebot.Result, a corebot.Appro
 }
 
 // request shows an admin what is to be approved: all of it, and why he is asked.
-func request(a corebot.Approval) string {
+func request(asked corebot.Asked) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Approval %d: an admin has to approve this call before it runs", a.ID)
+	a, n := asked.Approval, len(asked.All)
+	what := "this call before it runs"
+	if n > 1 {
+		what = fmt.Sprintf("these %d calls of one answer before any of them runs", n)
+	}
+	fmt.Fprintf(&b, "Approval %d: %s has to approve %s", a.Request, approver(a), what)
 	switch {
 	case a.Rule == policy.RuleApproveTainted && a.Taint != "":
 		fmt.Fprintf(&b, ", because the turn has read text from outside (%s)", corebot.Plainly(a.Taint))
 	case a.Taint != "":
 		fmt.Fprintf(&b, "; the turn has read text from outside (%s)", corebot.Plainly(a.Taint))
 	}
-	fmt.Fprintf(&b, ".\n\n%s\n\non behalf of: %s\n", a.Bound, a.Principal)
-	fmt.Fprintf(&b, "/approve %d or /deny %d, until %s.", a.ID, a.ID, a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
+	b.WriteString(".")
+	for i, call := range asked.All {
+		b.WriteString("\n\n")
+		if n > 1 {
+			fmt.Fprintf(&b, "call %d of %d\n", i+1, n)
+		}
+		b.WriteString(call.Bound.String())
+	}
+	fmt.Fprintf(&b, "\n\non behalf of: %s\n", a.Principal)
+	fmt.Fprintf(&b, "/approve %d or /deny %d, until %s.", a.Request, a.Request, a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
 	return b.String()
+}
+
+// approver is who may approve a request.
+func approver(a corebot.Approval) string {
+	if a.Beyond {
+		return "an admin everywhere"
+	}
+	return "an admin"
 }
 
 // decide accepts an /approve or a /deny. In its own chat an admin of that decides, elsewhere one who is admin everywhere; nobody else hears
@@ -78,10 +99,18 @@ func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Comman
 		case err != nil:
 			return controlNotice(m, c, fmt.Sprintf("There is no call %s to say that about.", c.Args))
 		case state == corebot.ApprovalApproved:
-			return controlNotice(m, c, fmt.Sprintf("Approved: %s runs now, if nothing has changed.", a.Bound.Tool))
+			return controlNotice(m, c, fmt.Sprintf("Approved: %s now, if nothing has changed.", calls(a, "runs", "run")))
 		}
-		return controlNotice(m, c, fmt.Sprintf("Denied: %s does not run.", a.Bound.Tool))
+		return controlNotice(m, c, fmt.Sprintf("Denied: %s.", calls(a, "does not run", "do not run")))
 	})
+}
+
+// calls says in words what becomes of the calls of a request.
+func calls(a corebot.Approval, one, many string) string {
+	if a.Calls > 1 {
+		return fmt.Sprintf("%d calls %s", a.Calls, many)
+	}
+	return a.Bound.Tool + " " + one
 }
 
 // mayDecide asks the policy whether a command may act on a call, and gives what the audit says of it. One that is not known is asked for as one
@@ -98,6 +127,12 @@ func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Com
 		}
 		request.Target = policy.Target{Chat: a.Key}
 	}
+	if a.Beyond {
+		if request.Everywhere, err = r.roles.RoleOf(ctx, m.Sender, corebot.Key{}); err != nil {
+			return by, "", err
+		}
+		request.Target.Everywhere = true
+	}
 	decision := r.policy.Authorize(request)
 	by = corebot.AuditEvent{
 		Event: "approval" + strings.Replace(c.Name, "/", ".", 1), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: here, Entry: "command",
@@ -108,6 +143,8 @@ func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Com
 		by.Outcome = corebot.OutcomeDenied
 		denied = fmt.Sprintf("Only a person can approve a call. Say %s %s in the terminal or in a chat, "+
 			"or run `corebot approvals approve %s`.", c.Name, c.Args, c.Args)
+	case decision.Rule == policy.RuleApproveBeyond && !decision.Allow && here == corebot.RoleAdmin && a.Key == m.Key:
+		by.Outcome, denied = corebot.OutcomeDenied, "Only an admin everywhere can approve that: it reaches beyond this chat."
 	case !decision.Allow:
 		by.Outcome, denied = corebot.OutcomeDenied, "Only an admin can say that: of the chat that the call is made in, or everywhere."
 	}

@@ -406,3 +406,150 @@ func TestAProgramCannotApproveWhateverItsRole(t *testing.T) {
 		}
 	})
 }
+
+// three makes three calls that need an approval, and one between them that does not, in one answer.
+func three() apptest.Reply {
+	return apptest.Asks(
+		apptest.Call("b", "mcp.reload", `{"text":"one"}`), apptest.Call("c", "web.fetch", `{"text":"page"}`),
+		apptest.Call("d", "mcp.reload", `{"text":"two"}`), apptest.Call("e", "mcp.reload", `{"text":"three"}`))
+}
+
+func TestTheCallsOfAnAnswerAreAskedAboutOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		say   string
+		after time.Duration
+		runs  int32
+		says  string
+		last  string
+	}{
+		"approved": {"/approve 1", 0, 3, "Approved: 3 calls run now, if nothing has changed.", "paid"},
+		"denied":   {"/deny 1", 0, 0, "Denied: 3 calls do not run.", "denied: an admin said no to an earlier call of this answer, and the rest of the answer was not run"},
+		"expired":  {"", 16 * time.Minute, 0, "", "denied: an earlier call of this answer was not approved in time, and the rest of the answer was not run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newCounter(t, apptest.Options{Model: apptest.Script(hijacked()[0], three(), apptest.Text("done"))})
+				k.SayAs("root", "a", "1", "read the page")
+				pass(time.Second)
+				told := k.Told("1")
+				if len(told) != 1 {
+					t.Fatalf("told %d times: %+v", len(told), told)
+				}
+				for _, part := range []string{"Approval 1: an admin everywhere has to approve these 3 calls of one answer", `call 1 of 3`, `{"text":"one"}`, `call 3 of 3`, `{"text":"three"}`, "/approve 1 or /deny 1"} {
+					if !strings.Contains(told[0].Text(), part) {
+						t.Errorf("the request lacks %q:\n%s", part, told[0].Text())
+					}
+				}
+				k.SayAs("root", "a", "s", "/status")
+				if told := k.Told("s"); !strings.Contains(told[0].Text(), "Approval 1: mcp.reload and 2 more, until") || strings.Count(told[0].Text(), "Approval ") != 1 {
+					t.Errorf("the status is %q", told[0].Text())
+				}
+				if c.say != "" {
+					k.SayAs("root", "a", "w", c.say)
+					k.WantTold("w", c.says)
+				}
+				pass(c.after + time.Second)
+				k.WantEnd("1", corebot.EndAnswered) // at once, or when one request is over
+				if r := k.results(); len(r) != 5 || k.runs.Load() != c.runs || r[4] != c.last {
+					t.Errorf("it ran %d times; the model was told %q", k.runs.Load(), r)
+				}
+				denied, err := storage.NewAudit(k.DB).List(t.Context(), storage.AuditFilter{Outcome: corebot.OutcomeDenied})
+				if err != nil || len(denied) != map[string]int{"approved": 0, "denied": 4, "expired": 4}[name] {
+					t.Errorf("the audit has %d denied calls, %v", len(denied), err)
+				}
+			})
+		})
+	}
+}
+
+func TestARequestOfSeveralCallsSurvivesARestartBetweenThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newCounter(t, apptest.Options{Model: apptest.Script(hijacked()[0], three(), apptest.Text("done"))})
+		first.SayAs("root", "a", "1", "read the page")
+		pass(time.Second)
+		first.Crash()
+		c := newCounter(t, apptest.Options{Dir: first.Dir, Model: apptest.Script(apptest.Text("done"))})
+		pass(time.Minute)
+		c.SayAs("root", "a", "yes", "/approve 2") // any of its numbers
+		pass(time.Second)
+		c.WantEnd("1", corebot.EndAnswered)
+		if c.runs.Load() != 3 || len(c.Told("1")) != 2 {
+			t.Errorf("it ran %d times; told %+v", c.runs.Load(), c.Told("1"))
+		}
+	})
+}
+
+// TestAnAdminOfTheChatApprovesNothingThatReachesBeyondIt: he may not make the call himself.
+func TestAnAdminOfTheChatApprovesNothingThatReachesBeyondIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter(t, apptest.Options{})
+		c.admin(t, "here", apptest.Key("a"))
+		c.SayAs("root", "a", "1", "read the page")
+		pass(time.Second)
+		c.SayAs("here", "a", "yes", "/approve 1")
+		c.WantTold("yes", "Only an admin everywhere can approve that: it reaches beyond this chat.")
+		c.SayAs("bob", "a", "bob", "/approve 1")
+		c.WantTold("bob", "Only an admin can say that: of the chat that the call is made in, or everywhere.")
+		if got := c.state(t, 1); got.State != corebot.ApprovalAwaited || c.runs.Load() != 0 {
+			t.Errorf("it is %s by %s and ran %d times", got.State, got.By, c.runs.Load())
+		}
+		c.SayAs("here", "a", "no", "/deny 1")
+		if got := c.state(t, 1); got.State != corebot.ApprovalDenied {
+			t.Errorf("it is %s", got.State)
+		}
+	})
+}
+
+// TestACallThatAnEarlierOneOfItsAnswerTaintsIsAskedAboutWithTheOthers: it would be the second request of the answer, or
+// none.
+func TestACallThatAnEarlierOneOfItsAnswerTaintsIsAskedAboutWithTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := new(atomic.Int32)
+		letters := apptest.Tool("bus.dead_letter.list", tools.ReadOnly|tools.Privileged, func(context.Context, string) (string, error) { return "none", nil })
+		k := apptest.New(t, apptest.Options{
+			Policy: policy.Options{Approvals: policy.Approvals{Always: []string{"mcp.reload"}}}, Tools: []tools.Tool{reads(), pays(runs), letters},
+			Model: apptest.Script(apptest.Asks(
+				apptest.Call("a", "mcp.reload", `{"text":"one"}`), apptest.Call("b", "web.fetch", `{"text":"page"}`), apptest.Call("c", "bus.dead_letter.list", `{"text":"x"}`)),
+				apptest.Text("done")),
+		}).Start()
+		c := counter{k, runs}
+		c.admin(t, "root", corebot.Key{})
+		c.SayAs("root", "a", "1", "go")
+		pass(time.Second)
+		if told := c.Told("1"); len(told) != 1 || !strings.Contains(told[0].Text(), "these 2 calls") {
+			t.Fatalf("told %+v", told)
+		}
+		c.SayAs("root", "a", "yes", "/approve 1")
+		pass(time.Second)
+		c.WantEnd("1", corebot.EndAnswered)
+		if r := c.results(); len(r) != 3 || r[2] != "none" || runs.Load() != 1 {
+			t.Errorf("the model was told %q", r)
+		}
+	})
+}
+
+func TestOneCallThatReachesBeyondTheChatMakesItsRequestReachBeyondIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := new(atomic.Int32)
+		program := apptest.Tool("shell.exec", tools.SideEffect|tools.Privileged, func(context.Context, string) (string, error) { return "ran", nil })
+		k := apptest.New(t, apptest.Options{
+			Policy: policy.Options{ShellEnabled: true}, Tools: []tools.Tool{reads(), pays(runs), program},
+			Model: apptest.Script(hijacked()[0],
+				apptest.Asks(apptest.Call("a", "shell.exec", `{"text":"ls"}`), apptest.Call("b", "mcp.reload", `{"text":"x"}`)),
+				apptest.Text("done"), apptest.Asks(apptest.Call("c", "shell.exec", `{"text":"ls"}`)), apptest.Text("done")),
+		}).Start()
+		c := counter{k, runs}
+		c.admin(t, "root", corebot.Key{})
+		c.admin(t, "here", apptest.Key("a"))
+		c.SayAs("root", "a", "1", "go")
+		pass(time.Second)
+		c.SayAs("here", "a", "yes", "/approve 1")
+		c.WantTold("yes", "Only an admin everywhere can approve that: it reaches beyond this chat.")
+		c.SayAs("root", "a", "no", "/deny 1")
+		pass(time.Second)
+		c.SayAs("root", "a", "2", "again")
+		pass(time.Second)
+		c.SayAs("here", "a", "alone", "/approve 3") // a program of this chat
+		c.WantTold("alone", "Approved: shell.exec runs now, if nothing has changed.")
+	})
+}

@@ -231,7 +231,7 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 		return stopped(d, result, errors.Is(err, corebot.ErrInterrupted))
 	}
 	if waits := (*corebot.Awaits)(nil); errors.As(err, &waits) {
-		return r.awaits(d, result, waits.Approval)
+		return r.awaits(d, result, waits.Asked)
 	}
 	o := r.queue.Verdict(d, err)
 	if o.Verb == corebot.Dead {

@@ -47,7 +47,14 @@ func describe(s corebot.Situation, model string, now time.Time) string {
 		b.WriteString("Nothing is being answered.")
 	}
 	for _, a := range s.Awaited {
-		fmt.Fprintf(&b, "\nApproval %d: %s, until %s: /approve %d or /deny %d", a.ID, a.Bound.Tool, a.ExpiresAt.UTC().Format("15:04:05 MST"), a.ID, a.ID)
+		if a.ID != a.Request { // it was told with the first call of its request
+			continue
+		}
+		what := a.Bound.Tool
+		if a.Calls > 1 {
+			what = fmt.Sprintf("%s and %d more", what, a.Calls-1)
+		}
+		fmt.Fprintf(&b, "\nApproval %d: %s, until %s: /approve %d or /deny %d", a.Request, what, a.ExpiresAt.UTC().Format("15:04:05 MST"), a.Request, a.Request)
 	}
 	if s.Waiting > 0 {
 		fmt.Fprintf(&b, "\nWaiting: %d", s.Waiting)

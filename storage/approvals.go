@@ -24,7 +24,7 @@ func NewApprovals(db *DB) *Approvals { return &Approvals{db, byOperator()} }
 // As gives the approvals into other hands, as [DeadLetters.As] does.
 func (a *Approvals) As(by corebot.AuditEvent) *Approvals { return &Approvals{a.db, by} }
 
-const approvalColumns = `SELECT a.id, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
+const approvalColumns = `SELECT a.id, a.request, (SELECT COUNT(*) FROM approvals r WHERE r.request = a.request), a.position, a.answer, a.beyond, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
 	a.tool, a.args, a.dir, a.files, a.digest, a.rule, a.taint, a.state, a.created_at, a.expires_at, a.resolved_at, a.resolved_by
 	FROM approvals a JOIN message_life m ON m.id = a.life_id JOIN lanes l ON l.id = m.lane_id `
 
@@ -34,7 +34,8 @@ var (
 	listAwaited   = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.expires_at > ? ORDER BY a.id LIMIT ? + 0`}
 	awaitedInChat = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.expires_at > ? AND l.direction = 1
 		AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY a.id`}
-	resolveApproval = &query{`UPDATE approvals SET state = ?, resolved_at = ?, resolved_by = ? WHERE id = ? AND state = 'awaiting'`}
+	callsOfRequest  = &query{approvalColumns + `WHERE a.request = ? ORDER BY a.id`}
+	resolveApproval = &query{`UPDATE approvals SET state = ?, resolved_at = ?, resolved_by = ? WHERE request = ? AND state = 'awaiting'`}
 	wakeAwaiting    = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?) WHERE id = (SELECT lane_id FROM message_life WHERE id = ?)
 		AND leased = 0 AND waiting = '` + corebot.AwaitingApproval + `'`}
 )
@@ -43,7 +44,7 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 	var args, files string
 	var digest []byte
 	k := &a.Key
-	err = s.Scan(&a.ID, &a.Life, &a.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &a.Principal.ID,
+	err = s.Scan(&a.ID, &a.Request, &a.Calls, &a.Position, &a.Answer, &a.Beyond, &a.Life, &a.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &a.Principal.ID,
 		&a.Bound.Tool, &args, &a.Bound.Dir, &files, &digest, &a.Rule, &a.Taint, (*string)(&a.State),
 		moment{&a.CreatedAt}, moment{&a.ExpiresAt}, moment{&a.ResolvedAt}, &a.By)
 	if err != nil {
@@ -167,9 +168,9 @@ func (a *Approvals) resolveTx(t *tx, id int64, state corebot.ApprovalState) erro
 	return closeTx(t, found, state, maker(a.by), a.by)
 }
 
-// closeTx ends the wait of one call, notes who ended it, and has its turn go on.
+// closeTx ends the wait of all calls of a request, notes who ended it, and has its turn go on.
 func closeTx(t *tx, a corebot.Approval, state corebot.ApprovalState, who string, by corebot.AuditEvent) error {
-	if _, err := t.exec(resolveApproval, string(state), t.now, who, a.ID); err != nil {
+	if _, err := t.exec(resolveApproval, string(state), t.now, who, a.Request); err != nil {
 		return err
 	}
 	if _, err := t.exec(wakeAwaiting, t.now, a.Life); err != nil {
@@ -181,7 +182,7 @@ func closeTx(t *tx, a corebot.Approval, state corebot.ApprovalState, who string,
 		corebot.ApprovalApproved: "approval.approve", corebot.ApprovalDenied: "approval.deny", corebot.ApprovalExpired: "approval.expire",
 	}[state]
 	return changeTx(t, by, event, a.Key, map[string]any{
-		"id": a.ID, "tool": a.Bound.Tool, "messageId": a.MessageID, "chat": a.Key.String(), "principal": a.Principal.String(), "by": who,
+		"id": a.Request, "calls": a.Calls, "tool": a.Bound.Tool, "messageId": a.MessageID, "chat": a.Key.String(), "principal": a.Principal.String(), "by": who,
 	})
 }
 
@@ -191,7 +192,7 @@ const itself = "corebot"
 // denyAwaitedTx ends the wait of the calls of a message that goes on, or ends, without them.
 func denyAwaitedTx(t *tx, life int64, by corebot.AuditEvent) error {
 	a, found, err := approvalTx(t, awaitedOfLife, life)
-	if err != nil || !found { // a turn waits for one call at a time
+	if err != nil || !found { // a turn waits for one request at a time
 		return err
 	}
 	who := by.Principal.String()
@@ -201,9 +202,13 @@ func denyAwaitedTx(t *tx, life int64, by corebot.AuditEvent) error {
 	return closeTx(t, a, corebot.ApprovalDenied, who, by)
 }
 
-// CanApprove says whether anybody is known who may approve a call of a chat: an admin of it, or everywhere.
-func (g *Grants) CanApprove(ctx context.Context, k corebot.Key) (bool, error) {
+// CanApprove says whether anybody is known who may approve a call of a chat: an admin everywhere or, unless the call
+// reaches beyond the chat, an admin of it.
+func (g *Grants) CanApprove(ctx context.Context, k corebot.Key, beyond bool) (bool, error) {
 	var n int64
+	if beyond {
+		k = corebot.Key{}
+	}
 	_, err := g.db.reader.one(ctx, countApprovers, []any{&n}, scopeOf(wholeChat(k)), scopeOf(k))
 	if err != nil {
 		return false, fmt.Errorf("look for an admin of %s: %w", k, err)

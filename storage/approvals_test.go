@@ -27,7 +27,10 @@ func askAgain(t testing.TB, db *DB, d corebot.Delivery) (corebot.Approval, error
 	must(t, err)
 	step := corebot.Step{Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &call, StartedAt: time.Now()}
 	event := corebot.AuditEvent{Event: "approval.request", Tool: call.Tool, Key: d.Message.Key, Principal: d.Message.Sender, Outcome: corebot.OutcomeSuccess}
-	return NewLedger(db).Ask(t.Context(), d, step, corebot.Approval{Bound: b, Rule: "approval-tainted", Taint: "a page", ExpiresAt: time.Now().Add(time.Minute)}, event)
+	asked, err := NewLedger(db).Ask(t.Context(), d, step, []corebot.Ask{{
+		Approval: corebot.Approval{Bound: b, Rule: "approval-tainted", Taint: "a page", ExpiresAt: time.Now().Add(time.Minute)}, Event: event,
+	}})
+	return asked.Approval, err
 }
 
 func waitTest(t testing.TB, db *DB, d corebot.Delivery, a corebot.Approval) {
@@ -223,6 +226,91 @@ func TestApprovalsGoWithTheLivesOfTheirMessages(t *testing.T) {
 		var rows, left int64
 		if _, err := db.reader.one(t.Context(), &query{`SELECT COUNT(*), MAX(id) FROM approvals`}, []any{&rows, &left}); err != nil || rows != 1 || left != waits.ID {
 			t.Errorf("%d are left, the newest %d: %v; want that of the message that waits", rows, left, err)
+		}
+	})
+}
+
+// askThree asks for three calls of one answer, the first of which is at a position.
+func askThree(t *testing.T, db *DB, d corebot.Delivery, position int) (corebot.Asked, error) {
+	t.Helper()
+	var asks []corebot.Ask
+	for i, tool := range []string{"a.one", "b.two", "c.three"} {
+		b, err := corebot.NewBound(corebot.ToolCall{Tool: tool, Args: []byte("{}")}, "", nil)
+		must(t, err)
+		asks = append(asks, corebot.Ask{
+			Approval: corebot.Approval{Bound: b, Position: position + 2*i, ExpiresAt: time.Now().Add(time.Minute), Beyond: true},
+			Event:    corebot.AuditEvent{Event: "approval.request", Tool: tool, Key: d.Message.Key},
+		})
+	}
+	step := corebot.Step{Position: position, Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &corebot.ToolCall{ID: "c", Tool: "a.one"}}
+	return NewLedger(db).Ask(t.Context(), d, step, asks)
+}
+
+func TestTheCallsOfAnAnswerAreOneRequestAndAreResolvedTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		by    int // which of the calls is named
+		state corebot.ApprovalState
+	}{"by the first": {0, corebot.ApprovalApproved}, "by the last": {2, corebot.ApprovalApproved}, "denied": {1, corebot.ApprovalDenied}} {
+		t.Run(name, func(t *testing.T) {
+			afterwards(t, func(t *testing.T, db *DB) {
+				publishTest(t, db, "a", "1")
+				d := claimTest(t, db)
+				asked, err := askThree(t, db, d, 0)
+				must(t, err)
+				if len(asked.All) != 3 || asked.Calls != 3 || asked.Request != asked.All[0].ID || asked.Bound.Tool != "a.one" || !asked.Beyond {
+					t.Fatalf("asked %+v", asked)
+				}
+				must(t, NewApprovals(db).Resolve(t.Context(), asked.All[c.by].ID, c.state))
+				for _, call := range asked.All {
+					if a, err := NewApprovals(db).Approval(t.Context(), call.ID); err != nil || a.State != c.state || a.By != "operator" {
+						t.Errorf("%s is %+v, %v", call.Bound.Tool, a, err)
+					}
+				}
+				again, err := askThree(t, db, d, 2) // the second call, when its turn comes
+				if err != nil || again.Bound.Tool != "b.two" || again.State != c.state || again.Request != asked.Request {
+					t.Errorf("the second call: %+v, %v", again, err)
+				}
+				events := map[string]int{}
+				for _, e := range notes(t, db) {
+					events[e.Event]++
+				}
+				if events["approval.request"] != 3 || events["approval.approve"]+events["approval.deny"] != 1 {
+					t.Errorf("the audit has %v", events)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAnswerIsAskedAboutOnce(t *testing.T) {
+	afterwards(t, func(t *testing.T, db *DB) {
+		publishTest(t, db, "a", "1")
+		d := claimTest(t, db)
+		_, err := askThree(t, db, d, 0)
+		must(t, err)
+		if _, err := askThree(t, db, d, 1); !errors.Is(err, corebot.ErrNotAsked) {
+			t.Errorf("a call that was not asked about: %v", err)
+		}
+		if waiting, err := NewApprovals(db).Awaited(t.Context(), 10); err != nil || len(waiting) != 3 {
+			t.Errorf("%d wait, %v", len(waiting), err)
+		}
+	})
+}
+
+func TestARequestExpiresWhole(t *testing.T) {
+	afterwards(t, func(t *testing.T, db *DB) {
+		publishTest(t, db, "a", "1")
+		d := claimTest(t, db)
+		asked, err := askThree(t, db, d, 0)
+		must(t, err)
+		waitTest(t, db, d, asked.Approval)
+		time.Sleep(time.Minute)
+		d, found := claimNow(t, db)
+		if !found {
+			t.Fatal("its lane does not wake")
+		}
+		if again, err := askThree(t, db, d, 0); err != nil || again.State != corebot.ApprovalExpired || again.All[2].State != corebot.ApprovalExpired {
+			t.Errorf("it is %+v, %v", again, err)
 		}
 	})
 }

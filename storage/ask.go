@@ -12,59 +12,88 @@ import (
 var (
 	approvalOfStep = &query{approvalColumns + `WHERE a.life_id = ? AND a.run = ? AND a.position = ?`}
 	newestOfLife   = &query{`SELECT state FROM approvals WHERE life_id = ? ORDER BY id DESC LIMIT 1`}
-	insertApproval = &query{`INSERT INTO approvals (life_id, run, position, tool, args, dir, files, digest, rule, taint, step_id, state, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
+	insertApproval = &query{`INSERT INTO approvals
+		(life_id, run, position, answer, beyond, tool, args, dir, files, digest, rule, taint, step_id, request, state, created_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
+	beginRequest  = &query{`UPDATE approvals SET request = id WHERE id = ?`}
+	countOfAnswer = &query{`SELECT COUNT(*) FROM approvals WHERE life_id = ? AND run = ? AND answer = ?`}
 	awaitedInLane = &query{approvalColumns + `JOIN message_queue q ON q.life_id = a.life_id WHERE a.state = 'awaiting' AND q.lane_id = ? LIMIT 1`}
 )
 
-// Ask stores that a call waits for an admin's word: the step, the approval, and the audit event of both are one commit. A call that waits already
-// is given as it stands; one whose time is over expires here. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
-func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, a corebot.Approval, event corebot.AuditEvent) (corebot.Approval, error) {
+// Ask stores that calls of an answer wait for an admin: the step of the first of them, their approvals, and the audit
+// events of both are one commit. If the first one was asked for already, it is given as it stands, and nothing is
+// stored; a request whose time is over expires here. A call of an answer that has another request is
+// [corebot.ErrNotAsked]. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
+func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, asks []corebot.Ask) (stands corebot.Asked, err error) {
 	row, err := encodeStep(s)
 	if err != nil {
-		return a, err
+		return stands, err
 	}
-	var stands corebot.Approval
 	err = l.db.write(ctx, "ask", func(t *tx) (err error) {
 		if err := holdsTx(t, d.Lease); err != nil {
 			return err
 		}
-		known := false
-		if stands, known, err = approvalTx(t, approvalOfStep, d.Life, d.Run, s.Position); err != nil {
+		own, known, err := approvalTx(t, approvalOfStep, d.Life, d.Run, s.Position)
+		switch {
+		case err != nil:
 			return err
+		case !known:
+			err = askTx(t, d, row, asks)
+		case own.State == corebot.ApprovalAwaited && !own.ExpiresAt.After(t.now):
+			err = closeTx(t, own, corebot.ApprovalExpired, itself, corebot.AuditEvent{Key: own.Key, Entry: itself, StepID: d.StepID(s.Position)})
 		}
-		if !known {
-			stands, err = askTx(t, d, row, a, event)
-			return err
+		if err == nil {
+			stands, err = askedTx(t, d, s.Position)
 		}
-		if stands.State == corebot.ApprovalAwaited && !stands.ExpiresAt.After(t.now) {
-			stands.State = corebot.ApprovalExpired
-			return closeTx(t, stands, corebot.ApprovalExpired, itself, corebot.AuditEvent{Key: stands.Key, Entry: itself, StepID: d.StepID(s.Position)})
-		}
-		return nil
+		return err
 	})
 	return stands, err
 }
 
-func askTx(t *tx, d corebot.Delivery, row stepRow, a corebot.Approval, event corebot.AuditEvent) (corebot.Approval, error) {
-	files, err := encode(a.Bound.Files)
-	if err != nil {
+// askTx stores a request.
+func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
+	var others int64
+	if _, err := t.one(countOfAnswer, []any{&others}, d.Life, d.Run, asks[0].Approval.Answer); err != nil {
+		return err
+	}
+	if others > 0 {
+		return corebot.ErrNotAsked
+	}
+	request := int64(0)
+	for _, ask := range asks {
+		a := ask.Approval
+		files, err := encode(a.Bound.Files)
+		if err != nil {
+			return err
+		}
+		sum := a.Bound.Digest()
+		id, err := t.insert(insertApproval, d.Life, d.Run, a.Position, a.Answer, a.Beyond, a.Bound.Tool, string(a.Bound.Args), a.Bound.Dir, files, sum[:], a.Rule, a.Taint,
+			d.StepID(a.Position), request, t.now, a.ExpiresAt)
+		if err == nil && request == 0 {
+			request = id
+			_, err = t.exec(beginRequest, id)
+		}
+		if err == nil {
+			err = auditTx(t, []corebot.AuditEvent{ask.Event})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return recordStepTx(t, d.Life, d.Run, row)
+}
+
+// askedTx gives the approval of a step with all of its request.
+func askedTx(t *tx, d corebot.Delivery, position int) (a corebot.Asked, err error) {
+	if a.Approval, _, err = approvalTx(t, approvalOfStep, d.Life, d.Run, position); err != nil {
 		return a, err
 	}
-	sum := a.Bound.Digest()
-	a.ID, err = t.insert(insertApproval, d.Life, d.Run, row.Position, a.Bound.Tool, string(a.Bound.Args), a.Bound.Dir, files, sum[:], a.Rule, a.Taint,
-		d.StepID(row.Position), t.now, a.ExpiresAt)
-	if err != nil {
-		return a, err
-	}
-	if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
-		return a, err
-	}
-	if err := auditTx(t, []corebot.AuditEvent{event}); err != nil {
-		return a, err
-	}
-	stands, _, err := approvalTx(t, approvalByID, a.ID)
-	return stands, err
+	err = t.each(callsOfRequest, func(s scanner) error {
+		call, err := scanApproval(s)
+		a.All = append(a.All, call)
+		return err
+	}, a.Request)
+	return a, err
 }
 
 // standsTx says until when the head of a lane waits for an approval: until it expires or, if it was resolved before the claim ended, until now.
@@ -95,8 +124,8 @@ func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 		return err
 	}
 	told := corebot.Message{
-		ID: fmt.Sprintf("approval/%d/awaited", a.ID), Direction: corebot.Outbound, Key: p.Key, Kind: corebot.KindNotice, InReplyTo: p.ID,
-		Parts: corebot.TextPart(fmt.Sprintf("This waits behind a call of %s that an admin has to approve first: /approve %d or /deny %d. /stop gives it up.", a.Bound.Tool, a.ID, a.ID)),
+		ID: fmt.Sprintf("approval/%d/awaited", a.Request), Direction: corebot.Outbound, Key: p.Key, Kind: corebot.KindNotice, InReplyTo: p.ID,
+		Parts: corebot.TextPart(fmt.Sprintf("This waits behind a call of %s that an admin has to approve first: /approve %d or /deny %d. /stop gives it up.", a.Bound.Tool, a.Request, a.Request)),
 	}
 	if err := noticeTx(t, &pack([]corebot.Message{told})[0], life); !errors.Is(err, corebot.ErrConflict) { // then it was told in answer to an earlier message
 		return err

@@ -34,9 +34,9 @@ type Contents interface {
 	Empty(path string) (bool, error)
 }
 
-// Approvers says whether anybody is known who may approve a call of a conversation.
+// Approvers says whether anybody is known who may approve a call of a conversation, or one that reaches beyond it.
 type Approvers interface {
-	CanApprove(ctx context.Context, k corebot.Key) (bool, error)
+	CanApprove(ctx context.Context, k corebot.Key, beyond bool) (bool, error)
 }
 
 // Named is what a call names beside what it touches.
@@ -56,52 +56,140 @@ func Trusted[A any](trusted func(Call, A) bool) Option[A] {
 	return func(s *spec[A]) { s.trusted = trusted }
 }
 
+// decided holds a call that policy allows to what an admin says of it, or has said of the answer. done says that the
+// call has ended, as denied.
+func (j *job) decided(ctx context.Context, tool Tool, args bound, d policy.Decision) (r corebot.ToolResult, done bool, err error) {
+	switch j.step.InAnswer().Denied {
+	case policy.RuleNotApproved:
+		return j.deny(ctx, policy.RuleNotApproved, "an admin said no to an earlier call of this answer, and the rest of the answer was not run")
+	case policy.RuleNotInTime:
+		return j.deny(ctx, policy.RuleNotInTime, "an earlier call of this answer was not approved in time, and the rest of the answer was not run")
+	}
+	rule := j.box.policy.NeedsApproval(tool.name, d, j.call.Taint != "")
+	if rule == "" && j.step.State() != corebot.StepAwaiting {
+		return r, false, nil
+	}
+	return j.approve(ctx, rule, args)
+}
+
+// deny ends a call as denied by a rule of approvals.
+func (j *job) deny(ctx context.Context, rule, reason string) (corebot.ToolResult, bool, error) {
+	j.event.Rule = rule
+	r, err := j.finish(ctx, corebot.OutcomeDenied, "denied: "+reason)
+	return r, true, err
+}
+
 // approve holds a call until an admin has approved it. done says that it has ended, as denied; the error is [*corebot.Awaits] while it waits.
 func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.ToolResult, done bool, err error) {
-	deny := func(rule, reason string) (corebot.ToolResult, bool, error) {
-		j.event.Rule = rule
-		r, err := j.finish(ctx, corebot.OutcomeDenied, "denied: "+reason)
-		return r, true, err
-	}
-	someone := false
-	if a := j.box.opts.Approvers; a != nil {
-		if someone, err = a.CanApprove(ctx, j.call.Key); err != nil {
-			return r, false, fmt.Errorf("look for who could approve a call: %w", err)
-		}
+	someone, err := j.someone(ctx)
+	if err != nil {
+		return r, false, err
 	}
 	if !someone {
-		return deny(policy.RuleNobodyToApprove, "this call needs the approval of an admin, and there is none")
+		return j.deny(ctx, policy.RuleNobodyToApprove, "this call needs the approval of an admin, and there is none")
 	}
 	now, err := j.bind(args)
 	if err != nil {
 		j.tellChat(err)
-		return deny(policy.RuleCannotBind, "this call needs the approval of an admin, who could not tell what it would do: "+explained(err))
+		return j.deny(ctx, policy.RuleCannotBind, "this call needs the approval of an admin, who could not tell what it would do: "+explained(err))
 	}
 	a, err := j.ask(ctx, rule, now)
-	if err != nil {
+	switch {
+	case errors.Is(err, corebot.ErrNotAsked):
+		return j.deny(ctx, policy.RuleNotAsked, "this call needs the approval of an admin, who was asked about other calls of this answer; make it again")
+	case err != nil:
 		return r, false, err
 	}
 	switch a.State {
 	case corebot.ApprovalApproved:
 		if drift := a.Bound.Drift(now); drift != "" {
-			return deny(policy.RuleNotTheSame, fmt.Sprintf("an admin approved this call, but %s since; it was not run", drift))
+			return j.deny(ctx, policy.RuleNotTheSame, fmt.Sprintf("an admin approved this call, but %s since; it was not run", drift))
 		}
 		return r, false, nil
 	case corebot.ApprovalAwaited:
-		return r, false, &corebot.Awaits{Approval: a}
+		return r, false, &corebot.Awaits{Asked: a}
 	case corebot.ApprovalExpired:
-		return deny(policy.RuleNotInTime, "this call needs the approval of an admin, and none came in time; it was not run")
+		j.denies = policy.RuleNotInTime
+		return j.deny(ctx, j.denies, "this call needs the approval of an admin, and none came in time; it was not run")
 	}
-	return deny(policy.RuleNotApproved, "an admin said no to this call; it was not run")
+	j.denies = policy.RuleNotApproved
+	return j.deny(ctx, j.denies, "an admin said no to this call; it was not run")
 }
 
-// ask stores that the call waits, unless it does already, and gives how its approval stands.
-func (j *job) ask(ctx context.Context, rule string, b corebot.Bound) (corebot.Approval, error) {
+// someone says whether anybody is known who may approve the call.
+func (j *job) someone(ctx context.Context) (bool, error) {
+	if j.box.opts.Approvers == nil {
+		return false, nil
+	}
+	known, err := j.box.opts.Approvers.CanApprove(ctx, j.call.Key, j.beyond)
+	if err != nil {
+		return false, fmt.Errorf("look for who could approve a call: %w", err)
+	}
+	return known, nil
+}
+
+// ask stores that the call waits, with the calls behind it that will, unless it does already, and gives how its
+// approval stands.
+func (j *job) ask(ctx context.Context, rule string, b corebot.Bound) (corebot.Asked, error) {
+	asks := []corebot.Ask{j.wanted(0, rule, b)}
+	if j.step.State() != corebot.StepAwaiting {
+		behind, err := j.foresee(ctx)
+		if err != nil {
+			return corebot.Asked{}, err
+		}
+		asks = append(asks, behind...)
+	}
+	beyond := slices.ContainsFunc(asks, func(a corebot.Ask) bool { return a.Approval.Beyond })
+	for i := range asks { // they are approved together
+		asks[i].Approval.Beyond = beyond
+	}
+	return j.step.Ask(ctx, asks)
+}
+
+// wanted is what is asked for a call.
+func (j *job) wanted(position int, rule string, b corebot.Bound) corebot.Ask {
 	e := j.event
 	e.Event, e.Rule, e.Outcome = "approval.request", rule, corebot.OutcomeSuccess
-	return j.step.Ask(ctx, corebot.Approval{
-		Key: j.call.Key, Principal: j.call.Principal, Bound: b, Rule: rule, Taint: j.call.Taint, ExpiresAt: time.Now().Add(j.box.opts.Patience),
-	}, e)
+	return corebot.Ask{Event: e, Approval: corebot.Approval{
+		Key: j.call.Key, Principal: j.call.Principal, Position: position, Bound: b, Rule: rule, Taint: j.call.Taint, Beyond: j.beyond,
+		ExpiresAt: time.Now().Add(j.box.opts.Patience),
+	}}
+}
+
+// foresee finds the calls behind this one that will need an approval as well, so that an admin decides once. A call
+// that cannot run, or that nobody could approve, is left out: its own turn says why. Results of the calls between may
+// taint the turn: then a call behind them counts as one of a tainted turn.
+func (j *job) foresee(ctx context.Context) (asks []corebot.Ask, err error) {
+	tainted := j.call.Taint != ""
+	for i, call := range j.step.InAnswer().Behind {
+		later := j.box.newJob(j.call.Caller, j.event.Role, call, j.step)
+		tool, ok := j.box.registry.find(call.Tool)
+		if !ok {
+			continue
+		}
+		later.label, later.event.Tool = tool.name, tool.name
+		args, err := tool.bind(call.Args)
+		if err != nil {
+			continue
+		}
+		d, err := later.judge(ctx, tool, args)
+		if err != nil {
+			return nil, err
+		}
+		rule := j.box.policy.NeedsApproval(tool.name, d, tainted)
+		tainted = tainted || d.Allow && later.outside(tool, args)
+		if !d.Allow || rule == "" {
+			continue
+		}
+		known, err := later.someone(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if b, err := later.bind(args); known && err == nil {
+			asks = append(asks, later.wanted(i+1, rule, b))
+		}
+	}
+	return asks, nil
 }
 
 // tellChat has the chat hear why nobody is asked: what is to be done about it is for people, and a model need not pass it on.

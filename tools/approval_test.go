@@ -16,7 +16,7 @@ import (
 // someone is whether there is anybody who could approve.
 type someone bool
 
-func (s someone) CanApprove(context.Context, corebot.Key) (bool, error) { return bool(s), nil }
+func (s someone) CanApprove(context.Context, corebot.Key, bool) (bool, error) { return bool(s), nil }
 
 // office is a box on a workspace, with the one tool that runs programs.
 type office struct {

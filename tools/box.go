@@ -39,8 +39,12 @@ type Step interface {
 	Intend(ctx context.Context, e corebot.AuditEvent) error
 	Finish(ctx context.Context, r corebot.ToolResult, e corebot.AuditEvent) error
 	Apply(ctx context.Context, effect corebot.Effect, r corebot.ToolResult, e corebot.AuditEvent) error
-	// Ask stores, in one commit with its audit row, that the call waits for an admin's word, unless it does already, and gives how that stands.
-	Ask(ctx context.Context, a corebot.Approval, e corebot.AuditEvent) (corebot.Approval, error)
+	// InAnswer tells of the other calls of the same answer.
+	InAnswer() corebot.InAnswer
+	// Ask stores, in one commit with their audit rows, that calls wait for an admin, unless they do already, and gives
+	// how that stands. The first is the call itself, the others are of those behind it: Position counts from the call.
+	// An answer has one request; any other is [corebot.ErrNotAsked].
+	Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error)
 }
 
 // Artifacts keeps output that is too long for a model. Save returns the path under which the conversation can read it; the
@@ -136,29 +140,38 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	if err != nil {
 		return j.finish(ctx, corebot.OutcomeInvalidArgs, "invalid_args: "+err.Error())
 	}
-	target := args.target(j.call)
-	there, err := b.roleThere(ctx, who, role, target)
+	decision, err := j.judge(ctx, tool, args)
 	if err != nil {
 		return corebot.ToolResult{}, err
 	}
+	if !decision.Allow {
+		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
+	}
+	if !j.intended() {
+		if r, done, err := j.decided(ctx, tool, args, decision); done || err != nil {
+			return r, err
+		}
+	}
+	return j.run(ctx, tool, args)
+}
+
+// judge asks the policy whether the call may run.
+func (j *job) judge(ctx context.Context, tool Tool, args bound) (policy.Decision, error) {
+	b, who, role, target := j.box, j.call.Caller, j.event.Role, args.target(j.call)
+	there, err := b.roleThere(ctx, who, role, target)
+	if err != nil {
+		return policy.Decision{}, err
+	}
 	everywhere, err := b.roleEverywhere(ctx, who, role)
 	if err != nil {
-		return corebot.ToolResult{}, err
+		return policy.Decision{}, err
 	}
 	decision := b.policy.Authorize(policy.Request{
 		Tool: tool.name, Privileged: tool.traits.Has(Privileged), Role: role, There: there, Everywhere: everywhere,
 		Principal: who.Principal, Others: who.Others, Key: who.Key, Target: target,
 	})
-	j.event.Rule, j.privileged = decision.Rule, decision.Privileged
-	if !decision.Allow {
-		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
-	}
-	if rule := b.policy.NeedsApproval(tool.name, decision, who.Taint != ""); (rule != "" || step.State() == corebot.StepAwaiting) && !j.intended() {
-		if r, done, err := j.approve(ctx, rule, args); done || err != nil {
-			return r, err
-		}
-	}
-	return j.run(ctx, tool, args)
+	j.event.Rule, j.privileged, j.beyond = decision.Rule, decision.Privileged, decision.Beyond
+	return decision, nil
 }
 
 // roleEverywhere is the role that holds in all conversations. Who is not admin in his own is not admin in all.

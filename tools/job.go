@@ -33,9 +33,11 @@ type job struct {
 	began time.Time
 
 	privileged bool             // allowed because of who asks
+	beyond     bool             // allowed to who is admin beyond the conversation
 	raw        corebot.ToolCall // as the model made it
 	reads      bool             // text that others than the operator may have written
 	notice     string           // what the chat is told of it besides
+	denies     string           // the rule by which the rest of its answer is denied
 }
 
 func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCall, step Step) *job {
@@ -204,7 +206,7 @@ func (j *job) finish(ctx context.Context, outcome corebot.AuditOutcome, text str
 // end words the result and its audit row, has them stored, and counts the call.
 func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string, store func(corebot.ToolResult, corebot.AuditEvent) error) (corebot.ToolResult, error) {
 	took := time.Since(j.began)
-	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice}
+	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice, Denies: j.denies}
 	e := j.event
 	e.Event, e.At, e.Outcome, e.Duration = "tool.result", j.began.Add(took), outcome, took
 	if err := store(r, e); err != nil {

@@ -32,6 +32,7 @@ type step struct {
 	state     corebot.StepState // if it is not intended
 	approval  *corebot.Approval // how the call stands
 	asked     []corebot.Approval
+	inAnswer  corebot.InAnswer
 	intendErr error
 	finishErr error
 	applyErr  error
@@ -54,16 +55,20 @@ func (s *step) State() corebot.StepState {
 	return s.state
 }
 
+func (s *step) InAnswer() corebot.InAnswer { return s.inAnswer }
+
 // Ask gives the approval that the test has put there, or has the call wait.
-func (s *step) Ask(_ context.Context, a corebot.Approval, e corebot.AuditEvent) (corebot.Approval, error) {
+func (s *step) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
 	*s.log = append(*s.log, "ask")
-	s.asked = append(s.asked, a)
-	s.rows = append(s.rows, e)
-	if s.approval != nil {
-		return *s.approval, nil
+	for _, ask := range asks {
+		s.asked, s.rows = append(s.asked, ask.Approval), append(s.rows, ask.Event)
 	}
-	a.ID, a.State = 1, corebot.ApprovalAwaited
-	return a, nil
+	if s.approval != nil {
+		return corebot.Asked{Approval: *s.approval}, nil
+	}
+	a := asks[0].Approval
+	a.ID, a.Request, a.State = 1, 1, corebot.ApprovalAwaited
+	return corebot.Asked{Approval: a, All: []corebot.Approval{a}}, nil
 }
 
 func (s *step) Intend(_ context.Context, e corebot.AuditEvent) error {

@@ -22,7 +22,8 @@ func newApprovals(s *shell) *cobra.Command {
 		newApprovalsResolve(s, "deny", "Do not let calls run; the model is told, and their turns go on", corebot.ApprovalDenied))
 }
 
-// approvalRow is the contract's JSON of one call that waits.
+// approvalRow is the contract's JSON of one call that waits. All calls of one answer have one id: they are approved, or
+// denied, together.
 type approvalRow struct {
 	ID        int64           `json:"id"`
 	Tool      string          `json:"tool"`
@@ -31,6 +32,8 @@ type approvalRow struct {
 	ChatID    string          `json:"chatId"`
 	CreatedAt time.Time       `json:"createdAt"`
 	ExpiresAt time.Time       `json:"expiresAt"`
+	Call      int             `json:"call"`  // which of the request's calls it is, from 1
+	Calls     int             `json:"calls"` // of the request
 }
 
 func newApprovalsList(s *shell) *cobra.Command {
@@ -59,15 +62,23 @@ func newApprovalsList(s *shell) *cobra.Command {
 // hide the better half of a call behind the shape of a key. The characters of a terminal are made harmless here.
 func printApprovals(cmd *cobra.Command, waiting []corebot.Approval, asJSON bool) error {
 	t := &teller{w: cmd.OutOrStdout()}
-	for _, a := range waiting {
+	for i, a := range waiting {
+		call := 1
+		for before := i - 1; before >= 0 && waiting[before].Request == a.Request; before-- {
+			call++
+		}
 		if asJSON {
-			row := approvalRow{a.ID, a.Bound.Tool, a.Bound.Args, a.Principal.String(), a.Key.Chat, a.CreatedAt, a.ExpiresAt}
+			row := approvalRow{a.Request, a.Bound.Tool, a.Bound.Args, a.Principal.String(), a.Key.Chat, a.CreatedAt, a.ExpiresAt, call, a.Calls}
 			if err := printJSON(cmd, row); err != nil {
 				return err
 			}
 			continue
 		}
-		t.line("approval %d, until %s, by the rule %s", a.ID, a.ExpiresAt.Local().Format(time.DateTime), a.Rule)
+		of := ""
+		if a.Calls > 1 {
+			of = fmt.Sprintf(", call %d of %d", call, a.Calls)
+		}
+		t.line("approval %d%s, until %s, by the rule %s", a.Request, of, a.ExpiresAt.Local().Format(time.DateTime), a.Rule)
 		t.line("  chat: %s, message %s, on behalf of %s", a.Key, corebot.Plainly(a.MessageID), a.Principal)
 		if a.Taint != "" {
 			t.line("  read from outside: %s", corebot.Plainly(a.Taint))

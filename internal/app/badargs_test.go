@@ -32,9 +32,10 @@ type watched struct {
 
 func (w *watched) ID() string               { return "m/1/0" }
 func (w *watched) State() corebot.StepState { return "" }
-func (w *watched) Ask(_ context.Context, a corebot.Approval, _ corebot.AuditEvent) (corebot.Approval, error) {
-	w.t.Errorf("%s: it waits for an approval", w.what)
-	return a, nil
+func (w *watched) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
+
+func (w *watched) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
+	return corebot.Asked{Approval: asks[0].Approval}, nil
 }
 
 func (w *watched) Intend(context.Context, corebot.AuditEvent) error {

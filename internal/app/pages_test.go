@@ -31,8 +31,10 @@ func (plain) Apply(context.Context, corebot.Effect, corebot.ToolResult, corebot.
 	return nil
 }
 
-func (plain) Ask(_ context.Context, a corebot.Approval, _ corebot.AuditEvent) (corebot.Approval, error) {
-	return a, nil
+func (plain) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
+
+func (plain) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
+	return corebot.Asked{Approval: asks[0].Approval}, nil
 }
 
 func TestNoToolMakesAPageOfThePromptLongerThanAPromptTakes(t *testing.T) {

@@ -55,8 +55,10 @@ func (noStep) Apply(context.Context, corebot.Effect, corebot.ToolResult, corebot
 	return nil
 }
 
-func (noStep) Ask(context.Context, corebot.Approval, corebot.AuditEvent) (corebot.Approval, error) {
-	return corebot.Approval{}, nil
+func (noStep) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
+
+func (noStep) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
+	return corebot.Asked{Approval: asks[0].Approval}, nil
 }
 
 // beClient connects as Corebot does, and calls each tool that it is offered once.

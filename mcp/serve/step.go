@@ -59,7 +59,10 @@ func (s *step) Apply(ctx context.Context, effect corebot.Effect, _ corebot.ToolR
 	return s.store.Changes.Apply(ctx, s.call, effect, e)
 }
 
+// InAnswer implements [tools.Step].
+func (s *step) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
+
 // Ask implements [tools.Step].
-func (s *step) Ask(context.Context, corebot.Approval, corebot.AuditEvent) (corebot.Approval, error) {
-	return corebot.Approval{}, errNoTurn
+func (s *step) Ask(context.Context, []corebot.Ask) (corebot.Asked, error) {
+	return corebot.Asked{}, errNoTurn
 }

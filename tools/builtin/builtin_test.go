@@ -44,9 +44,10 @@ func (step) Apply(context.Context, corebot.Effect, corebot.ToolResult, corebot.A
 	return nil
 }
 
-func (step) Ask(_ context.Context, a corebot.Approval, _ corebot.AuditEvent) (corebot.Approval, error) {
-	a.State = corebot.ApprovalAwaited
-	return a, nil
+func (step) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
+
+func (step) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
+	return corebot.Asked{Approval: asks[0].Approval}, nil
 }
 
 // bench is a workspace with the whole call path in front of it.
