@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -68,7 +69,7 @@ func printApprovals(cmd *cobra.Command, waiting []corebot.Approval, asJSON bool)
 			call++
 		}
 		if asJSON {
-			row := approvalRow{a.Request, a.Bound.Tool, a.Bound.Args, a.Principal.String(), a.Key.Chat, a.CreatedAt, a.ExpiresAt, call, a.Calls}
+			row := approvalRow{a.Request, a.Bound.Tool, redact.Shallow(a.Bound.Args), a.Principal.String(), a.Key.Chat, a.CreatedAt, a.ExpiresAt, call, a.Calls}
 			if err := printJSON(cmd, row); err != nil {
 				return err
 			}

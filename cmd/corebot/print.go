@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -16,11 +17,16 @@ func jsonFlag(cmd *cobra.Command, to *bool) {
 	cmd.Flags().BoolVar(to, "json", false, "print JSON, one object a line")
 }
 
-// printJSON prints one object on one line.
+// printJSON prints one object on one line, no deeper than readers of JSON go.
 func printJSON(cmd *cobra.Command, v any) error {
-	enc := json.NewEncoder(redact.EscapedWriter(cmd.OutOrStdout()))
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := redact.EscapedWriter(cmd.OutOrStdout()).Write(redact.Flat(line.Bytes()))
+	return err
 }
 
 // clock is how commands show a moment to people.

@@ -30,8 +30,8 @@ type watched struct {
 	last     corebot.AuditEvent
 }
 
-func (w *watched) ID() string               { return "m/1/0" }
-func (w *watched) State() corebot.StepState { return "" }
+func (w *watched) ID() string                 { return "m/1/0" }
+func (w *watched) State() corebot.StepState   { return "" }
 func (w *watched) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
 
 func (w *watched) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
