@@ -37,7 +37,7 @@ type AuditEvent struct {
 	Principal Principal
 	Role      Role
 	Entry     string       // how the turn came about, such as EntryDirect
-	Outcome   AuditOutcome // empty in a decision that allows
+	Outcome   AuditOutcome // empty where nothing has ended: in a decision that allows, and in a request for an approval
 	Rule      string       // the policy rule that decided
 	Args      string       // JSON
 	Duration  time.Duration

@@ -44,7 +44,10 @@ func request(asked corebot.Asked) string {
 	if n > 1 {
 		what = fmt.Sprintf("these %d calls of one answer before any of them runs", n)
 	}
-	fmt.Fprintf(&b, "Approval %d: %s has to approve %s", a.Request, approver(a), what)
+	fmt.Fprintf(&b, "Approval %d: an admin has to approve %s", a.Request, what)
+	if a.Beyond {
+		b.WriteString(", one who is admin everywhere")
+	}
 	switch {
 	case a.Rule == policy.RuleApproveTainted && a.Taint != "":
 		fmt.Fprintf(&b, ", because the turn has read text from outside (%s)", corebot.Plainly(a.Taint))
@@ -62,14 +65,6 @@ func request(asked corebot.Asked) string {
 	fmt.Fprintf(&b, "\n\non behalf of: %s\n", a.Principal)
 	fmt.Fprintf(&b, "/approve %d or /deny %d, until %s.", a.Request, a.Request, a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
 	return b.String()
-}
-
-// approver is who may approve a request.
-func approver(a corebot.Approval) string {
-	if a.Beyond {
-		return "an admin everywhere"
-	}
-	return "an admin"
 }
 
 // decide accepts an /approve or a /deny. In its own chat an admin of that decides, elsewhere one who is admin everywhere; nobody else hears

@@ -132,7 +132,7 @@ func TestACallOfATaintedTurnWaitsForAnAdminsWordAndThenRunsOnce(t *testing.T) {
 		if r := c.results(); c.runs.Load() != 1 || len(r) != 2 || r[1] != "paid" {
 			t.Errorf("it ran %d times and gave %q", c.runs.Load(), r)
 		}
-		if got, want := c.audited(t), []string{"approval.request success root", "approval.approve success root"}; !slices.Equal(got, want) {
+		if got, want := c.audited(t), []string{"approval.request  root", "approval.approve success root"}; !slices.Equal(got, want) {
 			t.Errorf("the audit has %q, want %q", got, want)
 		}
 	})
@@ -435,7 +435,7 @@ func TestTheCallsOfAnAnswerAreAskedAboutOnce(t *testing.T) {
 				if len(told) != 1 {
 					t.Fatalf("told %d times: %+v", len(told), told)
 				}
-				for _, part := range []string{"Approval 1: an admin everywhere has to approve these 3 calls of one answer", `call 1 of 3`, `{"text":"one"}`, `call 3 of 3`, `{"text":"three"}`, "/approve 1 or /deny 1"} {
+				for _, part := range []string{"Approval 1: an admin has to approve these 3 calls of one answer before any of them runs, one who is admin everywhere", `call 1 of 3`, `{"text":"one"}`, `call 3 of 3`, `{"text":"three"}`, "/approve 1 or /deny 1"} {
 					if !strings.Contains(told[0].Text(), part) {
 						t.Errorf("the request lacks %q:\n%s", part, told[0].Text())
 					}

@@ -149,7 +149,7 @@ func (j *job) ask(ctx context.Context, rule string, b corebot.Bound) (corebot.As
 // wanted is what is asked for a call.
 func (j *job) wanted(position int, rule string, b corebot.Bound) corebot.Ask {
 	e := j.event
-	e.Event, e.Rule, e.Outcome = "approval.request", rule, corebot.OutcomeSuccess
+	e.Event, e.Rule = "approval.request", rule // without an outcome: nothing has run
 	return corebot.Ask{Event: e, Approval: corebot.Approval{
 		Key: j.call.Key, Principal: j.call.Principal, Position: position, Bound: b, Rule: rule, Taint: j.call.Taint, Beyond: j.beyond,
 		ExpiresAt: time.Now().Add(j.box.opts.Patience),

@@ -33,8 +33,6 @@ type approvalRow struct {
 	ChatID    string          `json:"chatId"`
 	CreatedAt time.Time       `json:"createdAt"`
 	ExpiresAt time.Time       `json:"expiresAt"`
-	Call      int             `json:"call"`  // which of the request's calls it is, from 1
-	Calls     int             `json:"calls"` // of the request
 }
 
 func newApprovalsList(s *shell) *cobra.Command {
@@ -69,7 +67,7 @@ func printApprovals(cmd *cobra.Command, waiting []corebot.Approval, asJSON bool)
 			call++
 		}
 		if asJSON {
-			row := approvalRow{a.Request, a.Bound.Tool, redact.Shallow(a.Bound.Args), a.Principal.String(), a.Key.Chat, a.CreatedAt, a.ExpiresAt, call, a.Calls}
+			row := approvalRow{a.Request, a.Bound.Tool, redact.Shallow(a.Bound.Args), a.Principal.String(), a.Key.Chat, a.CreatedAt, a.ExpiresAt}
 			if err := printJSON(cmd, row); err != nil {
 				return err
 			}
