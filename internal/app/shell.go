@@ -116,7 +116,19 @@ func checkWorkers(ctx context.Context, c config.Config) []Finding {
 		findings = append(findings, ok("%s work in workers, with walls of %s (Landlock version %d, seccomp)", strings.Join(isolated, ", "), w.Mode, w.Landlock))
 	}
 	if open := w.Open(); len(open) > 0 {
-		findings = append(findings, warn("let Corebot make user, mount, PID and network namespaces: "+w.NoRoom, "workers have no namespaces here, so %s", strings.Join(open, "; ")))
+		findings = append(findings, warn(betterWalls(w), "workers run behind weaker walls here: %s", strings.Join(open, "; ")))
 	}
 	return findings
+}
+
+// betterWalls says what would close what is open.
+func betterWalls(w isolation.Walls) string {
+	var hints []string
+	if w.Mode == isolation.Bare {
+		hints = append(hints, "let Corebot make user, mount, PID and network namespaces: "+w.NoRoom)
+	}
+	if !w.Once {
+		hints = append(hints, "run Corebot where no container runtime listens to its system calls")
+	}
+	return strings.Join(hints, "; ")
 }

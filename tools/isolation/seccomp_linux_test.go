@@ -311,6 +311,36 @@ func TestNothingThatWasWrittenIsExecutedAsALibraryEither(t *testing.T) {
 	}
 }
 
+// TestWhereSomebodyElseListensLandlockAloneSaysWhatIsExecuted: a kernel has one listener for a process, and in some containers it is the runtime's.
+func TestWhereSomebodyElseListensLandlockAloneSaysWhatIsExecuted(t *testing.T) {
+	type result struct {
+		listener int
+		err      error
+	}
+	got := make(chan result)
+	go func() {
+		runtime.LockOSThread() // and never let go: the filters stay
+		var theirs filter
+		theirs.load(offsetNumber)
+		theirs.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 1, unix.SYS_REBOOT)
+		theirs.ret(unix.SECCOMP_RET_USER_NOTIF)
+		theirs.ret(unix.SECCOMP_RET_ALLOW)
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			got <- result{err: err}
+			return
+		}
+		if _, err := theirs.install(); err != nil {
+			got <- result{err: err}
+			return
+		}
+		listener, err := (&request{Mode: Room}).filterCalls(7)
+		got <- result{listener, err}
+	}()
+	if r := <-got; r.listener != 0 || r.err != nil {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // TestAProgramThatMayStartOthersStartsThoseOfTheSystemOnly: neither what was written, nor what is in memory only.
 func TestAProgramThatMayStartOthersStartsThoseOfTheSystemOnly(t *testing.T) {
 	inEachMode(t, Options{Allow: []string{unsafeMark + self(t)}}, func(t *testing.T, r *Runner) {
