@@ -42,6 +42,7 @@ type AuditEvent struct {
 	Args      string       // JSON
 	Duration  time.Duration
 	StepID    string
+	Label     string // how the counters name the tool whose call ended; it is not stored
 }
 
 // AuditChain is what a walk along the audit trail found.

@@ -41,6 +41,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "corebot_messages_merged_total", Help: "Messages that ended merged: the turn of another took them in, steered or collected.",
 		}),
 	}
+	for _, by := range []string{"model", "extract"} {
+		m.compactions.WithLabelValues(by) // shown from the start
+	}
 	if r == nil {
 		return m, nil
 	}

@@ -12,7 +12,6 @@ import (
 type metrics struct {
 	publish *prometheus.CounterVec
 	settle  *prometheus.CounterVec
-	dead    *prometheus.CounterVec
 	lost    prometheus.Counter
 	life    *prometheus.HistogramVec
 }
@@ -25,9 +24,6 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		settle: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_bus_settled_total", Help: "Claims that ended, by outcome: done, retry, wait, dead, park.",
 		}, []string{"direction", "outcome"}),
-		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_bus_dead_letters_total", Help: "Messages that were given up, by direction and reason.",
-		}, []string{"direction", "reason"}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "corebot_bus_leases_lost_total", Help: "Leases that were found lost when they were to be extended.",
 		}),
@@ -35,15 +31,28 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "corebot_bus_message_seconds", Help: "Time from publish to the end of a message's life.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}, []string{"direction"}),
 	}
+	m.begin()
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.publish, m.settle, m.dead, m.lost, m.life} {
+	for _, c := range []prometheus.Collector{m.publish, m.settle, m.lost, m.life} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the bus's metrics: %w", err)
 		}
 	}
 	return m, nil
+}
+
+// begin shows every series from the start, at zero.
+func (m *metrics) begin() {
+	for _, direction := range []corebot.Direction{corebot.Inbound, corebot.Outbound} {
+		for _, result := range []string{"accepted", "duplicate", "conflict", "refused"} {
+			m.publish.WithLabelValues(direction.String(), result)
+		}
+		for _, outcome := range outcomeNames {
+			m.settle.WithLabelValues(direction.String(), outcome)
+		}
+	}
 }
 
 func (m *metrics) published(d corebot.Direction, result string) {
@@ -53,9 +62,6 @@ func (m *metrics) published(d corebot.Direction, result string) {
 func (m *metrics) settled(d corebot.Delivery, o corebot.Outcome) {
 	direction := d.Message.Direction.String()
 	m.settle.WithLabelValues(direction, outcomeNames[o.Verb]).Inc()
-	if o.Verb == corebot.Dead {
-		m.dead.WithLabelValues(direction, o.Reason).Inc()
-	}
 	if o.Verb == corebot.Done || o.Verb == corebot.Dead {
 		m.life.WithLabelValues(direction).Observe(time.Since(d.PublishedAt).Seconds())
 	}

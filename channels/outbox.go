@@ -86,6 +86,10 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 // Run sends the messages of one channel until ctx ends. A Send that is under way then can still finish, within its own
 // deadline. A message of many parts stops after the part that is being sent, and goes on there at the next start.
 func (o *Outbox) Run(ctx context.Context, c Channel) error {
+	o.ambiguous.WithLabelValues(c.Name()) // shown from the start, as the others
+	for _, result := range []string{"sent", "failed", "postponed"} {
+		o.sent.WithLabelValues(c.Name(), result)
+	}
 	r := &run{Outbox: o, channel: c, places: newPlaces()}
 	var workers sync.WaitGroup
 	for range sendWorkers {

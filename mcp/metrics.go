@@ -41,6 +41,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		tools:    gauge("tools", "Tools of an MCP server that are offered."),
 		breaker:  gauge("breaker", "State of the breaker of an MCP server: 0 closed, 1 half-open, 2 open."),
 	}
+	for _, outcome := range []string{"ok", "failed"} {
+		m.reloads.WithLabelValues(outcome) // shown from the start
+	}
 	if r == nil {
 		return m, nil
 	}

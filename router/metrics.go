@@ -5,19 +5,22 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot"
 )
 
 type metrics struct {
-	turns   *prometheus.CounterVec
+	lost    prometheus.Counter
 	seconds prometheus.Histogram
 	parked  *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 	m := &metrics{
-		turns: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_turns_total", Help: "Claims of inbound messages that ended, by how: answered, stopped, refused, retrying, waiting, parked, dead, uncommitted.",
-		}, []string{"end"}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corebot_turns_uncommitted_total",
+			Help: "Turns that this process did not commit: they run again. Those that ended are corebot_turns_total.",
+		}),
 		parked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_budget_refusals_total", Help: "Turns that were not begun because a cap of the budget was used up: of the chat, principal, role or total.",
 		}, []string{"scope"}),
@@ -25,11 +28,14 @@ func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 			Name: "corebot_turn_seconds", Help: "Time of a turn, from its claim to its commit.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}),
 	}
+	for _, scope := range []corebot.BudgetScope{corebot.BudgetChat, corebot.BudgetPrincipal, corebot.BudgetRole, corebot.BudgetTotal} {
+		m.parked.WithLabelValues(string(scope)) // shown from the start
+	}
 	if r == nil {
 		return m, nil
 	}
 	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "corebot_turns_running", Help: "Turns that run now."}, func() float64 { return float64(a.count()) })
-	for _, c := range []prometheus.Collector{m.turns, m.seconds, m.parked, running} {
+	for _, c := range []prometheus.Collector{m.lost, m.seconds, m.parked, running} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the router's metrics: %w", err)
 		}
@@ -37,7 +43,5 @@ func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) turn(end string, d time.Duration) {
-	m.turns.WithLabelValues(end).Inc()
-	m.seconds.Observe(d.Seconds())
-}
+// turn takes the time of a turn. How it ended is counted where it is stored.
+func (m *metrics) turn(d time.Duration) { m.seconds.Observe(d.Seconds()) }

@@ -180,12 +180,13 @@ func (r *Router) deliver(work context.Context, d corebot.Delivery) {
 	took := time.Since(started)
 	if err != nil {
 		log.Error().Err(err).Dur("took_ms", took).Msg("the turn was not committed; it will run again from its journal")
-		r.metrics.turn("uncommitted", took)
+		r.metrics.turn(took)
+		r.metrics.lost.Inc()
 		return
 	}
 	r.queue.Settled(d, result.Outcome)
 	name := ending(result.Outcome)
-	r.metrics.turn(name, took)
+	r.metrics.turn(took)
 	r.opts.Live.Publish(live.Event{Kind: live.TurnEnded, Key: d.Message.Key, MessageID: d.Message.ID, Text: name})
 	event := log.Info()
 	if result.Outcome.Error != "" {

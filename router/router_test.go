@@ -241,7 +241,7 @@ func TestALeaseThatWasLostBetweenTwoTriesIsNoSuccess(t *testing.T) {
 	})
 }
 
-// turns reads corebot_turns_total.
+// turns reads how many turns ended so, or were not committed.
 func turns(t *testing.T, k *apptest.Kit, end string) float64 {
 	t.Helper()
 	families, err := k.Registry.Gather()
@@ -249,6 +249,9 @@ func turns(t *testing.T, k *apptest.Kit, end string) float64 {
 		t.Fatal(err)
 	}
 	for _, f := range families {
+		if f.GetName() == "corebot_turns_uncommitted_total" && end == "uncommitted" {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
 		if f.GetName() != "corebot_turns_total" {
 			continue
 		}

@@ -70,6 +70,9 @@ func scanEvent(s scanner, before ...any) (e corebot.AuditEvent, err error) {
 	return e, err
 }
 
+// toolResult is the event of a call that has ended. Events that are made of another one keep its label.
+const toolResult = "tool.result"
+
 // auditTx writes events in the transaction that they belong to.
 func auditTx(t *tx, events []corebot.AuditEvent) error {
 	for _, e := range events {
@@ -81,6 +84,9 @@ func auditTx(t *tx, events []corebot.AuditEvent) error {
 			return err
 		}
 		t.audit = next
+		if e.Event == toolResult && e.Label != "" {
+			t.count(toolsTotal, e.Label, string(e.Outcome), 1)
+		}
 	}
 	return nil
 }

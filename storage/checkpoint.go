@@ -68,6 +68,9 @@ func NewCheckpoints(store *DB, o CheckpointOptions) (*Checkpoints, error) {
 			Name: "corebot_store_log_cuts_total", Help: "Tries to cut the write-ahead log, by result: cut, read (somebody reads it), error.",
 		}, []string{"result"}),
 	}
+	for _, result := range []string{"cut", "read", "error"} {
+		c.results.WithLabelValues(result) // shown from the start
+	}
 	if o.Metrics == nil {
 		return c, nil
 	}

@@ -66,6 +66,7 @@ type DB struct {
 	aside      *aside             // lanes whose heads cannot be read
 	said       chan struct{}      // the history has grown; it has room for one
 	between    chan func(*writer) // what the writer runs between two transactions
+	tally      tally
 	faults     faults
 	rehearsals rehearsals
 	stopped    chan struct{} // closed when the writer takes nothing more
@@ -110,7 +111,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 			return nil, fmt.Errorf("have the parked messages come back: %w", classify(err))
 		}
 	}
-	if db.state, err = readState(db.conn); err != nil {
+	if db.state, err = readState(db.conn, &db.tally); err != nil {
 		return nil, fmt.Errorf("read the state of the database: %w", classify(err))
 	}
 	if db.reader, err = openReader(db.path, readConns); err != nil {
@@ -222,7 +223,8 @@ type state struct {
 	backAt   int64 // see tx
 }
 
-func readState(c *prepared) (st state, err error) {
+// readState reads it, and the counters into y.
+func readState(c *prepared, y *tally) (st state, err error) {
 	err = c.each(selectStore, func(s scanner) error { return s.Scan(&st.batch, &st.lastLife) })
 	if err != nil {
 		return st, err
@@ -245,6 +247,11 @@ func readState(c *prepared) (st state, err error) {
 	if err != nil {
 		return st, err
 	}
+	counters, err := readTally(c)
+	if err != nil {
+		return st, err
+	}
+	y.replace(counters)
 	var parked, bytes int64 // all of them came in, and count as waiting
 	err = c.each(parkedTotal, func(s scanner) error { return s.Scan(&parked, &bytes, &st.backAt) })
 	st.total.depth[corebot.Inbound] += parked

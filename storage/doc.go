@@ -12,6 +12,8 @@
 //     ([corebot.ErrLeaseLost], guarantee G4).
 //   - Nothing in the place of a database that is gone. A directory remembers which database it has; a file that is missing, empty or another's is
 //     refused, and left as it is.
+//   - Counters agree with the facts. What the metrics count of the database rises in the commit that writes it, and survives restarts and
+//     retention.
 //   - Waiting claims are parked in the writer, which serves them in the very commit that made a lane ready.
 //   - A lane whose head cannot be read is set aside. It fails no operation and holds up no other lane.
 //

@@ -33,12 +33,11 @@ func (l *Ledger) step(ctx context.Context, d corebot.Delivery, s corebot.Step, m
 	if err != nil {
 		return err
 	}
-	var used corebot.Use
-	err = l.db.write(ctx, "step."+string(s.Kind)+"."+string(s.State), func(t *tx) (err error) {
+	return l.db.write(ctx, "step."+string(s.Kind)+"."+string(s.State), func(t *tx) error {
 		if err := holdsTx(t, d.Lease); err != nil {
 			return err
 		}
-		if used, err = l.bookStepTx(t, &d, s); err != nil {
+		if err := l.bookStepTx(t, &d, s); err != nil {
 			return err
 		}
 		if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
@@ -46,8 +45,6 @@ func (l *Ledger) step(ctx context.Context, d corebot.Delivery, s corebot.Step, m
 		}
 		return more(t)
 	})
-	l.db.metrics.used(used, err)
-	return err
 }
 
 // Commit ends a turn: outcome, history, replies and what it spent, all of it or nothing (guarantee G4). Replies whose ids were
@@ -63,9 +60,8 @@ func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Resul
 	if err != nil {
 		return err
 	}
-	var used corebot.Use
-	err = l.db.write(ctx, "turn", func(t *tx) (err error) {
-		if used, err = l.settleTurnTx(t, &d, r); err != nil {
+	return l.db.write(ctx, "turn", func(t *tx) error {
+		if err := l.settleTurnTx(t, &d, r); err != nil {
 			return err
 		}
 		if err := appendHistoryTx(t, d, history, r); err != nil {
@@ -85,6 +81,4 @@ func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Resul
 		}
 		return nil
 	})
-	l.db.metrics.used(used, err)
-	return err
 }

@@ -108,6 +108,9 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 		{"history", history, r.sweepHistory},
 		{"chats", o.Messages, r.sweepChats}, // last: what it looks for may just have gone
 	}
+	for _, s := range r.stages {
+		r.swept.WithLabelValues(s.table) // shown from the start
+	}
 	if o.Metrics == nil {
 		return r, nil
 	}

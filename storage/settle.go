@@ -47,6 +47,14 @@ type used struct {
 
 // settleUseTx ends a claim, and with Done or Dead the message's life. What the claim used is added to that life.
 func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
+	err := endClaimTx(t, d, o, u)
+	if err == nil {
+		countSettledTx(t, d, o)
+	}
+	return err
+}
+
+func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 	switch o.Verb {
 	case corebot.Done:
 		if err := endTx(t, d, o, u, nil); err != nil {

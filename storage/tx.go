@@ -16,13 +16,14 @@ type tx struct {
 	writes   int   // rows changed so far in this transaction
 	failed   error // the first error of SQLite's own: it may have ended the whole transaction already
 	total    totals
-	lastLife int64                   // the number of the newest life
-	audit    link                    // the newest event of the audit trail
-	diskLow  bool                    // nothing more comes in
-	said     bool                    // the history has grown
-	granted  bool                    // the grants have changed
-	queueing corebot.Queueing        // where a chat has no setting of its own
-	resolved []corebot.ApprovalState // approvals that this transaction ends
+	lastLife int64            // the number of the newest life
+	audit    link             // the newest event of the audit trail
+	diskLow  bool             // nothing more comes in
+	said     bool             // the history has grown
+	granted  bool             // the grants have changed
+	queueing corebot.Queueing // where a chat has no setting of its own
+	tally    *tally           // the counters as of the last commit; nil: nothing is counted
+	counted  map[series]int64 // what this transaction adds to them
 
 	stored     []Aside                // lanes whose rows say now that they are set aside
 	readmitted []int64                // lanes that were set aside and go on

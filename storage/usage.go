@@ -39,6 +39,7 @@ func (l *Ledger) bookTx(t *tx, d *corebot.Delivery, spent []corebot.Spent, turns
 		}
 		sum = sum.Add(u)
 	}
+	countUseTx(t, sum)
 	return sum, nil
 }
 
@@ -52,19 +53,20 @@ func modelName(s string) string {
 
 // bookStepTx books the answer that a step records, when it is recorded for the first time: a turn that resumes from its journal finds it
 // counted. Call it before the step is recorded.
-func (l *Ledger) bookStepTx(t *tx, d *corebot.Delivery, s corebot.Step) (use corebot.Use, err error) {
+func (l *Ledger) bookStepTx(t *tx, d *corebot.Delivery, s corebot.Step) error {
 	if s.Answer == nil || s.Answer.Usage == (corebot.Usage{}) && len(s.Answer.Failed) == 0 {
-		return use, nil
+		return nil
 	}
 	var one int64
 	if known, err := t.one(hasStep, []any{&one}, d.Life, d.Run, s.Position); err != nil || known {
-		return use, err
+		return err
 	}
 	spent := append(slices.Clone(s.Answer.Failed), corebot.Spent{Model: s.Answer.Model, Usage: s.Answer.Usage})
-	if use, err = l.bookTx(t, d, spent, 0); err != nil {
-		return use, err
+	use, err := l.bookTx(t, d, spent, 0)
+	if err != nil {
+		return err
 	}
-	return use, bookLifeTx(t, d.Life, use)
+	return bookLifeTx(t, d.Life, use)
 }
 
 func bookLifeTx(t *tx, life int64, u corebot.Use) error {
@@ -130,18 +132,19 @@ func (b *Books) Days(ctx context.Context, from, to string, limit int) ([]corebot
 }
 
 // settleTurnTx ends a claim and books what it spent beside its journal.
-func (l *Ledger) settleTurnTx(t *tx, d *corebot.Delivery, r corebot.Result) (use corebot.Use, err error) {
+func (l *Ledger) settleTurnTx(t *tx, d *corebot.Delivery, r corebot.Result) error {
 	if len(r.Spent) > 0 { // a stale claim books nothing; without anything to book the settle finds out by itself
 		if err := holdsTx(t, d.Lease); err != nil {
-			return use, err
+			return err
 		}
 	}
 	turns := int64(0)
 	if r.Outcome.Verb == corebot.Done {
 		turns = 1
 	}
-	if use, err = l.bookTx(t, d, r.Spent, turns); err != nil {
-		return use, err
+	use, err := l.bookTx(t, d, r.Spent, turns)
+	if err != nil {
+		return err
 	}
-	return use, settleUseTx(t, d, r.Outcome, used{use, modelName(r.Model)})
+	return settleUseTx(t, d, r.Outcome, used{use, modelName(r.Model)})
 }

@@ -229,7 +229,7 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 	t := &tx{
 		now: started.Truncate(time.Millisecond), conn: w.conn,
 		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt, flows: w.flows, waiting: &w.flows.waiting,
-		diskLow: w.db.diskLow.Load(), queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
+		diskLow: w.db.diskLow.Load(), tally: &w.db.tally, queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
 	}
 	verdicts := make([]error, len(ops))
 	for i, o := range ops {
@@ -258,7 +258,6 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 		return w.refuse(append(ops, served...), err)
 	}
 	w.pause = 0
-	w.db.metrics.resolved(t.resolved)
 	w.db.metrics.observe(len(ops)+len(served), t.writes, time.Since(started))
 	for i, o := range ops {
 		fault.Point(o.name, "after")
@@ -316,14 +315,19 @@ func (w *writer) commit(t *tx) error {
 		w.rollback()
 		return nil
 	}
-	if _, err := w.conn.exec(bumpBatch, w.batch+1, t.lastLife); err != nil {
+	err := storeCountedTx(t)
+	if err == nil {
+		_, err = w.conn.exec(bumpBatch, w.batch+1, t.lastLife)
+	}
+	if err != nil {
 		w.rollback()
 		return classify(err)
 	}
 	fault.Point("commit", "before")
-	_, err := w.conn.exec(commit)
+	_, err = w.conn.exec(commit)
 	if err == nil {
 		w.batch++
+		w.db.tally.took(t.counted)
 		w.total, w.lastLife, w.audit, w.backAt = t.total, t.lastLife, t.audit, t.backAt
 		w.db.failing.Store(false)
 	} else {
@@ -383,7 +387,7 @@ func (w *writer) resolve(cause error) error {
 // them, ends that. A higher number than the one in question is that of an earlier seal, which left happened as it was.
 func (w *writer) seal(number int64, happened *bool) error {
 	_, _ = w.conn.exec(rollback) // mostly SQLite has rolled back already, and says that there is nothing to do
-	st, err := readState(w.conn)
+	st, err := readState(w.conn, &w.db.tally)
 	if err != nil {
 		return fmt.Errorf("read the state of the database: %w", err)
 	}
@@ -428,7 +432,7 @@ func (w *writer) ready() error {
 	if err := conn.each(emptyLog, func(scanner) error { return nil }); err != nil {
 		return errors.Join(fmt.Errorf("empty the write-ahead log: %w", classify(err)), conn.Close())
 	}
-	state, err := readState(conn)
+	state, err := readState(conn, &w.db.tally)
 	if err != nil {
 		return errors.Join(fmt.Errorf("read the state of the database: %w", classify(err)), conn.Close())
 	}

@@ -327,27 +327,33 @@ func TestAuditRowsHoldNoSecrets(t *testing.T) {
 	}
 }
 
+// The store counts a call by the label of its row.
 func TestCallsAreCountedUnderBoundedLabels(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	b := newBox(t, normal, tools.Options{Metrics: reg}, does(tools.ReadOnly, says("")))
+	got := map[string]float64{}
 	for _, tool := range []string{"web.search", "made.up", "made.up.too"} {
-		if _, err := b.Call(t.Context(), who, call(tool, `{}`), newStep()); err != nil {
+		s := newStep()
+		if _, err := b.Call(t.Context(), who, call(tool, `{}`), s); err != nil {
 			t.Fatal(err)
 		}
+		last := s.rows[len(s.rows)-1]
+		got[last.Label+" "+string(last.Outcome)]++
 	}
-	got := map[string]float64{}
+	if want := map[string]float64{"web.search success": 1, "unknown error": 2}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the rows are labelled %v, want %v", got, want)
+	}
+	got = map[string]float64{}
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetType().String() == "COUNTER" {
-				got[m.GetLabel()[1].GetValue()+" "+m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
-			}
+			got[m.GetLabel()[0].GetValue()] = float64(m.GetHistogram().GetSampleCount())
 		}
 	}
-	if want := map[string]float64{"web.search success": 1, "unknown error": 2}; !reflect.DeepEqual(got, want) {
+	if want := map[string]float64{"web.search": 1, "unknown": 2}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -361,11 +367,15 @@ func TestTheLabelsOfACallHoldNoSecret(t *testing.T) {
 	}
 	tool := tools.New("mcp__vault__hunter2hunter2", "A tool for tests.", tools.ReadOnly|tools.Outside, func(context.Context, tools.Call, noArgs) (string, error) { return "", nil })
 	b := newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{Metrics: reg, Redactor: hide}, tool)
-	if _, err := b.Call(t.Context(), who, call("mcp__vault__hunter2hunter2", `{}`), newStep()); err != nil {
+	s := newStep()
+	if _, err := b.Call(t.Context(), who, call("mcp__vault__hunter2hunter2", `{}`), s); err != nil {
 		t.Fatal(err)
 	}
+	if label := s.rows[len(s.rows)-1].Label; label != "mcp__vault__[redacted]" {
+		t.Errorf("the row is labelled %q", label)
+	}
 	families, err := reg.Gather()
-	if err != nil || len(families) != 2 {
+	if err != nil || len(families) != 1 {
 		t.Fatalf("%d families, %v", len(families), err)
 	}
 	for _, f := range families {

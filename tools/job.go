@@ -192,7 +192,7 @@ func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, erro
 		return j.finish(ctx, corebot.OutcomeError, failure(err))
 	}
 	if denied := (*corebot.Denied)(nil); errors.As(err, &denied) {
-		j.box.metrics.count(j.label, corebot.OutcomeDenied, time.Since(j.began))
+		j.box.metrics.took(j.label, time.Since(j.began))
 		return denied.Result(), nil
 	}
 	return r, err
@@ -208,10 +208,10 @@ func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string
 	took := time.Since(j.began)
 	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice, Denies: j.denies}
 	e := j.event
-	e.Event, e.At, e.Outcome, e.Duration = "tool.result", j.began.Add(took), outcome, took
+	e.Event, e.At, e.Outcome, e.Duration, e.Label = "tool.result", j.began.Add(took), outcome, took, j.box.metrics.label(j.label)
 	if err := store(r, e); err != nil {
 		return corebot.ToolResult{}, err
 	}
-	j.box.metrics.count(j.label, outcome, took)
+	j.box.metrics.took(j.label, took)
 	return r, nil
 }

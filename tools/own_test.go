@@ -52,7 +52,7 @@ func TestAnEffectThatIsDeniedHasBeenStoredAndIsCounted(t *testing.T) {
 	if err != nil || r.Outcome != corebot.OutcomeDenied || r.Content != "denied: this is not the bootstrap key" || strings.Join(*s.log, " ") != "apply" {
 		t.Errorf("got %+v, %v; the journal saw %q", r, err, *s.log)
 	}
-	if n, err := testutil.GatherAndCount(metrics, "corebot_tool_calls_total"); err != nil || n != 1 {
+	if n, err := testutil.GatherAndCount(metrics, "corebot_tool_duration_seconds"); err != nil || n != 1 {
 		t.Errorf("%d series, %v", n, err)
 	}
 }

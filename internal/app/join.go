@@ -75,6 +75,9 @@ func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*t
 		return nil, err
 	}
 	w.hasTool = registry.Has
+	for _, t := range all {
+		a.Store.KnowTools(t.Name())
+	}
 	dir, err := os.OpenRoot(filepath.Join(a.config.Home, "workspace"))
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace: %w", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
@@ -427,7 +428,17 @@ func TestCallsBreakersAndTokensAreCounted(t *testing.T) {
 	k.a1.fails = []error{broken}
 	k.ask(t)
 	k.ask(t)
-	err := testutil.GatherAndCompare(registry, strings.NewReader(`
+	if n, err := testutil.GatherAndCount(registry, "corebot_provider_calls_total"); err != nil || n != 3*12 {
+		t.Errorf("%d series of calls, want each outcome of each model from the start; %v", n, err)
+	}
+	risen := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, err := registry.Gather()
+		for _, f := range families {
+			f.Metric = slices.DeleteFunc(f.Metric, func(m *dto.Metric) bool { return m.Counter != nil && m.Counter.GetValue() == 0 })
+		}
+		return families, err
+	})
+	err := testutil.GatherAndCompare(risen, strings.NewReader(`
 # HELP corebot_provider_breaker State of the breaker of a provider's model: 0 closed, 1 half-open, 2 open.
 # TYPE corebot_provider_breaker gauge
 corebot_provider_breaker{model="a1",provider="A"} 2

@@ -17,6 +17,12 @@ type metrics struct {
 	tokens  *prometheus.CounterVec
 }
 
+// outcomes are those of a call.
+var outcomes = []string{
+	"ok", "resting", "transient", "rate_limited", "permanent", "cancelled", "context_too_long", "refused", "bad_request", "unauthorized", "no_model",
+	"unreachable",
+}
+
 func newMetrics(r prometheus.Registerer, c *Chain) (*metrics, error) {
 	labels := []string{"provider", "model"}
 	m := &metrics{
@@ -35,6 +41,11 @@ func newMetrics(r prometheus.Registerer, c *Chain) (*metrics, error) {
 	}
 	if r == nil {
 		return m, nil
+	}
+	for _, route := range c.routes {
+		for _, outcome := range outcomes {
+			m.calls.WithLabelValues(route.provider, route.model.Name(), outcome) // shown from the start
+		}
 	}
 	collectors := []prometheus.Collector{m.calls, m.seconds, m.tokens}
 	for _, route := range c.routes {
