@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -33,6 +34,7 @@ func noticeIn(chat, id, inReplyTo string) corebot.Message {
 type shotBench struct {
 	*OneShot
 	t     *testing.T
+	mu    sync.Mutex // over life, which Run reads too
 	life  corebot.Life
 	shown map[string]ShowAs
 	ended chan error
@@ -42,7 +44,11 @@ func newShotBench(t *testing.T) *shotBench {
 	b := &shotBench{t: t, shown: map[string]ShowAs{}, ended: make(chan error, 1)}
 	b.OneShot = NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, OneShotOptions{
 		Show: func(m corebot.Message, as ShowAs) error { b.shown[m.ID] = as; return nil },
-		Life: func(context.Context) (corebot.Life, error) { return b.life, nil },
+		Life: func(context.Context) (corebot.Life, error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.life, nil
+		},
 	})
 	go func() { b.ended <- b.Run(t.Context(), taken{}) }()
 	return b
@@ -133,7 +139,9 @@ func TestAMergedMessageIsAnsweredWithAnother(t *testing.T) {
 func TestAMessageThatHasEndedWithoutAWordIsNotWaitedForForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newShotBench(t)
+		b.mu.Lock()
 		b.life.End = corebot.EndDropped
+		b.mu.Unlock()
 		if err := <-b.ended; err == nil || corebot.HintOf(err) == "" || b.End() != "" {
 			t.Errorf("it ended with %q: %v", b.End(), err)
 		}
