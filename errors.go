@@ -19,6 +19,7 @@ var (
 	ErrLeaseLost     = errors.New("the lease is lost")
 	ErrCommitUnknown = errors.New("the outcome of the commit is unknown")
 	ErrClosed        = errors.New("the store is closed")
+	ErrDiverged      = errors.New("the journal has another step in this place")
 )
 
 // narrower is a kind of another error.
@@ -29,6 +30,9 @@ type narrower struct {
 
 func (n *narrower) Error() string { return n.text }
 func (n *narrower) Unwrap() error { return n.kind }
+
+// ErrSettled is the ErrLeaseLost of a claim that its own holder has ended: what the holder wrote then has happened.
+var ErrSettled = fmt.Errorf("%w: the claim was settled already", ErrLeaseLost)
 
 // Causes of a cancelled turn, given to context.WithCancelCause.
 var (

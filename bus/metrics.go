@@ -25,7 +25,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "corebot_bus_settled_total", Help: "Claims that ended, by outcome: done, retry, wait, dead, park.",
 		}, []string{"direction", "outcome"}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "corebot_bus_leases_lost_total", Help: "Leases that were found lost when they were to be extended.",
+			Name: "corebot_bus_leases_lost_total", Help: "Leases that another claim had taken when they were to be extended. A claim that was settled meanwhile is not counted.",
 		}),
 		life: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "corebot_bus_message_seconds", Help: "Time from publish to the end of a message's life.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),

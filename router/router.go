@@ -261,7 +261,7 @@ func (r *Router) turn(ctx context.Context, d corebot.Delivery) (result corebot.R
 const commitTries = 6
 
 // commit ends the turn in one commit. It does not end with the turn's context: what was done must not be lost to a
-// shutdown. Trying again is safe: if an earlier try took effect after all, the lease is gone.
+// shutdown. Trying again is safe: if an earlier try took effect after all, the claim is settled, and says so.
 func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.Result) (err error) {
 	pause := backoff.Policy{Base: 200 * time.Millisecond, Max: 5 * time.Second}
 	ctx = context.WithoutCancel(ctx)
@@ -271,8 +271,8 @@ func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, corebot.ErrLeaseLost) && maybeDone:
-			return nil // the earlier try, whose outcome was unknown, has ended it
+		case errors.Is(err, corebot.ErrSettled) && maybeDone:
+			return nil // the earlier try, whose outcome was unknown, has ended the claim: nobody else can
 		case errors.Is(err, corebot.ErrLeaseLost), errors.Is(err, corebot.ErrClosed), errors.Is(err, corebot.ErrLaneFull):
 			return err
 		}

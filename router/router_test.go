@@ -2,7 +2,9 @@ package router_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
+	"github.com/corebot/corebot/storage"
 )
 
 // pass lets virtual time go by, and everything happen that falls due.
@@ -150,15 +153,21 @@ func TestALostLeaseCancelsTheTurnAndCommitsNothing(t *testing.T) {
 	})
 }
 
-// stealLease settles the running turn behind the router's back, as a worker elsewhere does whose claim is newer.
+// stealLease ends the lease of the running turn of chat "a" behind the router's back, so that another worker takes the lane. A command in
+// another chat has the store look for work; it is answered.
 func stealLease(t *testing.T, k *apptest.Kit) {
 	t.Helper()
-	life := k.Life("1")
-	lease := corebot.Lease{Lane: 1, Epoch: 1}
-	d := corebot.Delivery{Lease: lease, Life: life.ID, Message: *life.Message, Run: 1, Attempt: 1}
-	if err := k.Bus.Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Wait, At: time.Now(), Reason: "stolen"}); err != nil {
+	db, err := sql.Open("sqlite", filepath.Join(k.Dir, storage.FileName))
+	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := db.Exec(`UPDATE lanes SET wake_at = 1 WHERE id = 1`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	k.Say("b", "help", "/help")
 }
 
 func TestACommitIsTriedAgainWhenTheStoreErrs(t *testing.T) {
@@ -221,24 +230,28 @@ func TestACommitThatFailsForGoodLeavesTheMessageToItsNextClaim(t *testing.T) {
 }
 
 func TestALeaseThatWasLostBetweenTwoTriesIsNoSuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var k *apptest.Kit
-		k = apptest.New(t, apptest.Options{Model: apptest.Always(apptest.Text("hi")), Ledger: func(l router.Ledger) router.Ledger {
-			return &faultyLedger{Ledger: l, commit: func(try int, real func() error) error {
-				if try == 1 {
-					stealLease(t, k)
-					return errors.New("no")
+	for name, first := range map[string]error{"the first failed": errors.New("no"), "of the first nothing is known": corebot.ErrCommitUnknown} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var k *apptest.Kit
+				k = apptest.New(t, apptest.Options{Model: apptest.Always(apptest.Text("hi")), Ledger: func(l router.Ledger) router.Ledger {
+					return &faultyLedger{Ledger: l, commit: func(try int, real func() error) error {
+						if try == 1 {
+							stealLease(t, k)
+							return first
+						}
+						return real()
+					}}
+				}})
+				k.Say("a", "1", "hello")
+				k.Start()
+				pass(time.Minute)
+				if u, a := turns(t, k, "uncommitted"), turns(t, k, "answered"); u != 1 || a != 2 {
+					t.Errorf("%v turns count as uncommitted and %v as answered, want 1 and 2", u, a)
 				}
-				return real()
-			}}
-		}})
-		k.Say("a", "1", "hello")
-		k.Start()
-		pass(time.Minute)
-		if u, a := turns(t, k, "uncommitted"), turns(t, k, "answered"); u != 1 || a != 1 {
-			t.Errorf("%v turns count as uncommitted and %v as answered, want 1 and 1", u, a)
-		}
-	})
+			})
+		})
+	}
 }
 
 // turns reads how many turns ended so, or were not committed.

@@ -45,11 +45,14 @@ var (
 	laneHead = &query{`SELECT q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run, m.published_at, m.attempt_log
 		FROM message_queue q LEFT JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`}
 	nextWake  = &query{`SELECT MIN(wake_at) FROM lanes WHERE pool = ? AND wake_at > ?`}
-	leaseLane = &query{`UPDATE lanes SET epoch = epoch + 1, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, free_at = ?, waiting = '' WHERE id = ?`}
+	leaseLane = &query{`UPDATE lanes SET ` + nextEpoch + `, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, free_at = ?, waiting = '' WHERE id = ?`}
 	// How often the head met a rate limit; few have.
 	selectLimited = &query{`SELECT limited, limited_at FROM lanes WHERE id = ?`}
 	logLife       = &query{`UPDATE message_life SET attempt_log = ? WHERE id = ?`}
 )
+
+// nextEpoch shuts the last claim of a lane out, and remembers it if it had not ended: its lease is lost.
+const nextEpoch = `lost_epoch = CASE WHEN leased = 1 THEN epoch ELSE lost_epoch END, epoch = epoch + 1`
 
 func readyLanesTx(t *tx, pool corebot.Pool, n int) ([]claimed, error) {
 	var out []claimed

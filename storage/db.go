@@ -63,6 +63,7 @@ type DB struct {
 	failing    failure     // the last transaction of the writer failed
 	diskLow    atomic.Bool // the disk is under its floor: nothing more comes in; see [Space]
 	roles      roles
+	clock      *clock
 	aside      *aside             // lanes whose heads cannot be read
 	said       chan struct{}      // the history has grown; it has room for one
 	between    chan func(*writer) // what the writer runs between two transactions
@@ -81,7 +82,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, aside: newAside(), ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func(*writer)), stopped: make(chan struct{}), drained: make(chan struct{})}
+	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, aside: newAside(), clock: newClock(nil), ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func(*writer)), stopped: make(chan struct{}), drained: make(chan struct{})}
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
@@ -103,11 +104,14 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := db.conn.remember(dir, p); err != nil {
 		return nil, err
 	}
-	if err := db.conn.voidLeases(time.Now()); err != nil {
+	if err := db.conn.followClock(db.clock.now()); err != nil {
+		return nil, fmt.Errorf("have the stored times follow the clock: %w", classify(err))
+	}
+	if err := db.conn.voidLeases(db.clock.now()); err != nil {
 		return nil, fmt.Errorf("void the leases of the last process: %w", classify(err))
 	}
 	if !o.KeepParked {
-		if err := db.parkedDue(time.Now()); err != nil {
+		if err := db.parkedDue(db.conn, db.clock.now()); err != nil {
 			return nil, fmt.Errorf("have the parked messages come back: %w", classify(err))
 		}
 	}
@@ -186,10 +190,11 @@ func openWriteConn(path, vfs string) (*prepared, error) {
 }
 
 var (
+	lastCommit   = &query{`SELECT at FROM store WHERE id = 1`}
 	touchStore   = &query{`UPDATE store SET batch = batch WHERE id = 1`}
 	selectStore  = &query{`SELECT batch, last_life FROM store WHERE id = 1`}
 	selectTotals = &query{`SELECT direction, SUM(depth), SUM(bytes) FROM lanes GROUP BY direction`}
-	voidLeases   = &query{`UPDATE lanes SET epoch = epoch + 1, wake_at = ? WHERE leased = 1 OR waiting IN ('` + corebot.NotNow + `', '` + corebot.Unreadable + `')
+	voidLeases   = &query{`UPDATE lanes SET ` + nextEpoch + `, wake_at = ? WHERE leased = 1 OR waiting IN ('` + corebot.NotNow + `', '` + corebot.Unreadable + `')
 		OR waiting = '' AND wake_at > ?`}
 	capWaits = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?), free_at = MIN(free_at, ?), quiet_at = MIN(quiet_at, ?)
 		WHERE wake_at > ? OR free_at > ? OR quiet_at > ?`}
@@ -209,6 +214,16 @@ func (c *prepared) voidLeases(now time.Time) error {
 	latest := now.Add(longestWait)
 	_, err := c.exec(capWaits, latest, latest, latest, latest, latest, latest)
 	return err
+}
+
+// followClock moves the stored times if the newest commit is of the future: the wall clock was stepped back since.
+func (c *prepared) followClock(now time.Time) error {
+	var at time.Time
+	err := c.each(lastCommit, func(s scanner) error { return s.Scan(moment{&at}) })
+	if err != nil || at.Sub(now) < clockTolerance {
+		return err
+	}
+	return c.shift(now, now.Truncate(time.Millisecond).Sub(at))
 }
 
 // longestWait is the longest backoff that the bus gives.

@@ -20,6 +20,6 @@
 // The repositories, one per aggregate, share one [DB]: [Queue], [Ledger], [Lives], [DeadLetters] and [Lot] for messages and turns, [Chats],
 // [Grants] and [History] for who talks where, [Mailbox] for what programs fetch, [Audit], [Approvals], [Books] and [MCPTools].
 //
-// Limits: times are whole milliseconds of the wall clock. The file must be on a local disk: WAL does not work over network
+// Limits: times are whole milliseconds of the wall clock; when it is stepped, the times of waits follow. The file must be on a local disk: WAL does not work over network
 // file systems.
 package storage

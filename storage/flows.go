@@ -36,7 +36,7 @@ func newFlows() *flows {
 }
 
 var runningLanes = &query{`SELECT l.id, l.channel, l.account, m.sender FROM lanes l
-	JOIN message_queue q ON q.lane_id = l.id AND q.seq = (SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id)
+	JOIN message_queue q ON q.lane_id = l.id AND q.seq = (SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id AND h.seq > l.past)
 	JOIN message_life m ON m.id = q.life_id WHERE l.pool = ? AND l.leased = 1 AND l.wake_at > ?`}
 
 // loadFlows begins anew with what the database says: whose turns run. Nothing is held back any more. Of a turn whose message cannot be read

@@ -89,7 +89,7 @@ func mergeTx(t *tx, d corebot.Delivery, merges []merging) error {
 	for _, m := range merges {
 		size += m.size
 	}
-	if err := fenced(t.exec(shrinkLane, len(merges), size, d.Lane, d.Epoch)); err != nil {
+	if err := fencedTx(t, d.Lease, shrinkLane, len(merges), size); err != nil {
 		return err
 	}
 	for _, m := range merges {

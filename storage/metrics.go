@@ -14,6 +14,7 @@ type metrics struct {
 	batch         prometheus.Histogram
 	seconds       prometheus.Histogram
 	rows          prometheus.Counter
+	clockSteps    prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, db *DB) (*metrics, error) {
@@ -21,6 +22,9 @@ func newMetrics(r prometheus.Registerer, db *DB) (*metrics, error) {
 		commits:       prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_commits_total", Help: "Transactions that the writer ended."}),
 		failedCommits: prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_commit_errors_total", Help: "Commits that failed and had to be looked up."}),
 		rows:          prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_rows_written_total", Help: "Rows inserted, updated or deleted."}),
+		clockSteps: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corebot_clock_steps_total", Help: "Steps of the wall clock that stored times had to follow; a machine that was suspended makes one, too.",
+		}),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "corebot_store_batch_operations", Help: "Operations and claims that shared a commit.", Buckets: prometheus.ExponentialBuckets(1, 4, 6),
 		}),
@@ -31,7 +35,7 @@ func newMetrics(r prometheus.Registerer, db *DB) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.commits, m.failedCommits, m.rows, m.batch, m.seconds, collector{NewQueue(db)}} {
+	for _, c := range []prometheus.Collector{m.commits, m.failedCommits, m.rows, m.clockSteps, m.batch, m.seconds, collector{NewQueue(db)}} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the store's metrics: %w", err)
 		}

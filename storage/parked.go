@@ -61,20 +61,20 @@ func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 }
 
 // parkedDue has the parked messages come back now. If one of them is damaged, each is changed by itself: that one comes back at its time, if it can.
-func (db *DB) parkedDue(now time.Time) error {
-	_, err := db.conn.exec(dueNow, now, now)
+func (db *DB) parkedDue(c *prepared, now time.Time) error {
+	_, err := c.exec(dueNow, now, now)
 	if err == nil || !ofSQLite(err) || !ofTheFile(err) {
 		return err
 	}
 	var lives []int64
-	err = db.conn.each(dueLater, func(s scanner) error {
+	err = c.each(dueLater, func(s scanner) error {
 		var life int64
 		err := s.Scan(&life)
 		lives = append(lives, life)
 		return err
 	}, now)
 	for _, life := range lives {
-		if _, err := db.conn.exec(releaseParked, now, life, now); err != nil {
+		if _, err := c.exec(releaseParked, now, life, now); err != nil {
 			db.log.Error().Err(classify(err)).Int64("life", life).Msg("a parked message cannot be read: it does not come back early")
 		}
 	}

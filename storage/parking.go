@@ -67,10 +67,13 @@ func (p *parking) nextWake(now time.Time) time.Duration {
 		}
 	}
 	if next == math.MaxInt64 {
-		return time.Hour
+		return idle
 	}
 	return time.UnixMilli(next).Sub(now)
 }
+
+// idle is how long the writer sleeps when nothing waits for a time.
+const idle = 365 * 24 * time.Hour
 
 // unserved says that the waiting claims of a pool could not be served, and which lane is at fault; without a lane it is the pool.
 type unserved struct {

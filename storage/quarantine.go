@@ -9,7 +9,7 @@ import (
 var (
 	// Leased lanes wake in the future: a range of the index that is as long as there are claims and waits.
 	suspectAtWork = &query{`SELECT 1 FROM lanes WHERE pool = ? AND wake_at > ? AND leased = 1 AND lost >= ? LIMIT 1`}
-	putAsideLane  = &query{`UPDATE lanes SET epoch = epoch + 1, leased = 0, wake_at = ?, lost = ?, lost_at = ?, waiting = '` + corebot.Quarantined + `' WHERE id = ?`}
+	putAsideLane  = &query{`UPDATE lanes SET ` + nextEpoch + `, leased = 0, wake_at = ?, lost = ?, lost_at = ?, waiting = '` + corebot.Quarantined + `' WHERE id = ?`}
 )
 
 // asideFor is how long a suspect waits before it is looked at again.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,7 +50,7 @@ func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int, terms cor
 
 var extend = &query{`UPDATE lanes SET wake_at = ? WHERE id = ? AND epoch = ? AND leased = 1`}
 
-// Extend prolongs leases until a moment and returns those that are lost.
+// Extend prolongs leases until a moment and returns those that are lost. One whose claim was settled meanwhile is not lost.
 func (q *Queue) Extend(ctx context.Context, leases []corebot.Lease, until time.Time) (lost []corebot.Lease, err error) {
 	err = q.db.write(ctx, "extend", func(t *tx) error {
 		lost = lost[:0]
@@ -58,7 +59,13 @@ func (q *Queue) Extend(ctx context.Context, leases []corebot.Lease, until time.T
 			if err != nil {
 				return err
 			}
-			if n == 0 {
+			if n > 0 {
+				continue
+			}
+			if err := staleTx(t, l); !errors.Is(err, corebot.ErrSettled) { // whose claim has ended needs no lease
+				if !errors.Is(err, corebot.ErrLeaseLost) {
+					return err
+				}
 				lost = append(lost, l)
 			}
 		}

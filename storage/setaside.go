@@ -148,6 +148,17 @@ func (a *aside) unstored() (all []Aside) {
 	return all
 }
 
+// shift has lanes be tried again in time when the wall clock was stepped.
+func (a *aside) shift(step time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range a.lanes {
+		if step < 0 {
+			l.Until = l.Until.Add(step)
+		}
+	}
+}
+
 // note remembers what became of the rows of lanes.
 func (a *aside) note(lanes []Aside, s asideStored) {
 	a.mu.Lock()
@@ -185,7 +196,7 @@ func (a *aside) all() (all []Aside) {
 }
 
 // Its loss, if its worker died, is counted here: the row will not say any more that it is leased.
-var setAsideLane = &query{`UPDATE lanes SET epoch = epoch + 1, lost = lost + leased, leased = 0, wake_at = ?, waiting = '` + corebot.Unreadable + `' WHERE id = ?`}
+var setAsideLane = &query{`UPDATE lanes SET ` + nextEpoch + `, lost = lost + leased, leased = 0, wake_at = ?, waiting = '` + corebot.Unreadable + `' WHERE id = ?`}
 
 // storeAsideTx has the rows of lanes say that they are set aside. An error of one is [*unserved].
 func storeAsideTx(t *tx, lanes []Aside) error {
@@ -213,7 +224,7 @@ func ofTheFile(err error) bool {
 
 // leave has the next transactions do without what could not be served.
 func (w *writer) leave(u *unserved) {
-	now := time.Now()
+	now := w.db.clock.now()
 	log := w.db.log.With().Str("pool", string(u.pool)).Logger()
 	switch {
 	case u.lane == nil || !ofTheFile(u.err):

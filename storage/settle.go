@@ -92,7 +92,7 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 				return err
 			}
 		}
-		if err := fenced(t.exec(waitLane, d.Seq, t.now, o.At, o.Reason, d.Lane, d.Epoch)); err != nil {
+		if err := fencedTx(t, d.Lease, waitLane, d.Seq, t.now, o.At, o.Reason); err != nil {
 			return err
 		}
 		t.flows.release(d.Lane)
@@ -116,7 +116,7 @@ func popTx(t *tx, d *corebot.Delivery) error {
 
 // passTx has the lane go on without its head.
 func passTx(t *tx, d *corebot.Delivery) error {
-	if err := fenced(t.exec(popLane, d.Size, t.now, t.now, d.Lane, d.Epoch)); err != nil {
+	if err := fencedTx(t, d.Lease, popLane, d.Size, t.now, t.now); err != nil {
 		return err
 	}
 	t.flows.release(d.Lane)
@@ -186,7 +186,10 @@ func retryTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	} else {
 		rows, err = t.exec(retryLane, d.Seq, t.now, o.At, d.Lane, d.Epoch)
 	}
-	if err := fenced(rows, err); err != nil {
+	if err == nil && rows == 0 {
+		err = staleTx(t, d.Lease)
+	}
+	if err != nil {
 		return err
 	}
 	t.flows.release(d.Lane)
@@ -225,12 +228,30 @@ func cause(reason, failed string) string {
 	return reason + ": " + failed
 }
 
-// fenced reads the result of a statement that names an epoch.
-func fenced(rows int64, err error) error {
+// fencedTx runs a statement that names the epoch of a lease in its last two parameters. If that changes nothing, a newer owner has the lane: everything
+// in this transaction vanishes.
+func fencedTx(t *tx, l corebot.Lease, q *query, args ...any) error {
+	rows, err := t.exec(q, append(args, l.Lane, l.Epoch)...)
 	if err == nil && rows == 0 {
-		return corebot.ErrLeaseLost // a newer owner has it: everything in this transaction vanishes
+		err = staleTx(t, l)
 	}
 	return err
+}
+
+var lostClaim = &query{`SELECT 1 FROM lanes WHERE id = ? AND lost_epoch >= ?`}
+
+// staleTx says why a lease is not the newest of its lane any more: [corebot.ErrSettled] if its own holder has ended the claim, and
+// [corebot.ErrLeaseLost] if another has taken the lane.
+func staleTx(t *tx, l corebot.Lease) error {
+	var one int64
+	lost, err := t.one(lostClaim, []any{&one}, l.Lane, l.Epoch)
+	switch {
+	case err != nil:
+		return err
+	case lost:
+		return corebot.ErrLeaseLost
+	}
+	return corebot.ErrSettled
 }
 
 // holdsTx refuses to go on for a claim that is not the newest of its lane.
@@ -238,7 +259,7 @@ func holdsTx(t *tx, l corebot.Lease) error {
 	var one int64
 	held, err := t.one(fencedLease, []any{&one}, l.Lane, l.Epoch)
 	if err == nil && !held {
-		err = corebot.ErrLeaseLost
+		err = staleTx(t, l)
 	}
 	return err
 }

@@ -51,13 +51,19 @@ func encode[T any](v T) (string, error) {
 var (
 	recordStep = &query{`INSERT INTO execution_steps (life_id, run, position, kind, state, request, result, started_at, ended_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (life_id, run, position) DO UPDATE SET state = excluded.state, result = excluded.result, ended_at = excluded.ended_at`}
+		ON CONFLICT (life_id, run, position) DO UPDATE SET state = excluded.state, result = excluded.result, ended_at = excluded.ended_at
+		WHERE kind = excluded.kind AND request = excluded.request`}
 	selectSteps = &query{`SELECT position, kind, state, request, result, started_at, ended_at FROM execution_steps
 		WHERE life_id = ? AND run = ? ORDER BY position`}
 )
 
+// recordStepTx writes a step, or advances the one that is in its place. Another step there is [corebot.ErrDiverged]: the turn that resumed the
+// journal does not do what the journal says, and one of the two would be lost.
 func recordStepTx(t *tx, life int64, run int, s stepRow) error {
-	_, err := t.exec(recordStep, life, run, s.Position, string(s.Kind), string(s.State), s.request, s.result, s.StartedAt, s.EndedAt)
+	n, err := t.exec(recordStep, life, run, s.Position, string(s.Kind), string(s.State), s.request, s.result, s.StartedAt, s.EndedAt)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("record step %d (%s): %w", s.Position, s.Kind, corebot.ErrDiverged)
+	}
 	return err
 }
 

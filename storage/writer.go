@@ -80,6 +80,9 @@ type writer struct {
 	flows  *flows
 	timer  *time.Timer
 	pause  time.Duration // after a failure, before the parked claims are tried again
+
+	step      time.Duration // of the wall clock, that the stored times have not followed yet
+	heedAgain time.Time     // when they are to, after a failure
 }
 
 // failurePause keeps a writer whose disk is broken from spinning for the parked claims.
@@ -90,13 +93,13 @@ var (
 	commit    = &query{`COMMIT`}
 	emptyLog  = &query{`PRAGMA wal_checkpoint(TRUNCATE)`}
 	rollback  = &query{`ROLLBACK`}
-	bumpBatch = &query{`UPDATE store SET batch = ?, last_life = ? WHERE id = 1`}
+	bumpBatch = &query{`UPDATE store SET batch = ?, last_life = ?, at = ? WHERE id = 1`}
 )
 
 // Run is the writer. It blocks until ctx ends, answers what was submitted before that, and refuses the rest with
 // [corebot.ErrClosed]. It runs once.
 func (db *DB) Run(ctx context.Context) error {
-	w := &writer{db: db, conn: db.conn, state: db.state, parked: newParking(db.aside), flows: newFlows(), timer: time.NewTimer(time.Hour)}
+	w := &writer{db: db, conn: db.conn, state: db.state, parked: newParking(db.aside), flows: newFlows(), timer: time.NewTimer(idle)}
 	w.flows.waiting.first = w.lastLife
 	defer func() { db.conn = w.conn }()
 	w.schedule()
@@ -171,6 +174,7 @@ func (w *writer) work(batch []*op) {
 			taken = append(taken, o)
 		}
 	}
+	w.heed()
 	if err := w.run(taken); err != nil {
 		for _, o := range taken { // somebody's error took the batch down: everybody runs alone
 			if e := w.attempt([]*op{o}, false); e != nil {
@@ -204,10 +208,13 @@ func (w *writer) run(ops []*op) error {
 
 // schedule sets the timer for what falls due next: a lane that a claim waits for, or a parked message.
 func (w *writer) schedule() {
-	now := time.Now()
+	now := w.db.clock.now()
 	next := w.parked.nextWake(now)
 	if w.backAt != math.MaxInt64 {
 		next = min(next, time.UnixMilli(max(w.backAt, w.parked.shut[parkedPool].UnixMilli())).Sub(now))
+	}
+	if next < idle { // a machine that is suspended stops the timer, and not the wall clock
+		next = min(next, clockLook)
 	}
 	w.timer.Reset(max(next, w.pause))
 }
@@ -216,7 +223,7 @@ func (w *writer) schedule() {
 // error, having answered nobody, when an operation failed after it had written, or SQLite failed: then the transaction is rolled
 // back. [*unserved] says that the fault was not the operations'.
 func (w *writer) attempt(ops []*op, serving bool) error {
-	if now := time.Now(); len(ops) == 0 && !w.parked.due(now) && w.backAt > now.UnixMilli() {
+	if now := w.db.clock.now(); len(ops) == 0 && !w.parked.due(now) && w.backAt > now.UnixMilli() {
 		return nil
 	}
 	started := time.Now()
@@ -226,11 +233,7 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 	if _, err := w.conn.exec(begin); err != nil {
 		return w.refuse(ops, classify(err))
 	}
-	t := &tx{
-		now: started.Truncate(time.Millisecond), conn: w.conn,
-		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt, flows: w.flows, waiting: &w.flows.waiting,
-		diskLow: w.db.diskLow.Load(), tally: &w.db.tally, queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
-	}
+	t := w.newTx(w.db.clock.now())
 	verdicts := make([]error, len(ops))
 	for i, o := range ops {
 		before := t.writes
@@ -268,6 +271,14 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 		o.done <- nil
 	}
 	return nil
+}
+
+func (w *writer) newTx(now time.Time) *tx {
+	return &tx{
+		now: now.Truncate(time.Millisecond), conn: w.conn,
+		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt, flows: w.flows, waiting: &w.flows.waiting,
+		diskLow: w.db.diskLow.Load(), tally: &w.db.tally, queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
+	}
 }
 
 // serve does what falls due by itself: messages that were put off come back, and waiting claims get what is ready. alone says that there is no
@@ -317,7 +328,7 @@ func (w *writer) commit(t *tx) error {
 	}
 	err := storeCountedTx(t)
 	if err == nil {
-		_, err = w.conn.exec(bumpBatch, w.batch+1, t.lastLife)
+		_, err = w.conn.exec(bumpBatch, w.batch+1, t.lastLife, t.now)
 	}
 	if err != nil {
 		w.rollback()
@@ -398,7 +409,7 @@ func (w *writer) seal(number int64, happened *bool) error {
 	if _, err := w.conn.exec(begin); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	if _, err := w.conn.exec(bumpBatch, st.batch, st.lastLife); err != nil {
+	if _, err := w.conn.exec(bumpBatch, st.batch, st.lastLife, w.db.clock.now()); err != nil {
 		return fmt.Errorf("write the batch number: %w", err)
 	}
 	if _, err := w.conn.exec(commit); err != nil {
@@ -436,7 +447,7 @@ func (w *writer) ready() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("read the state of the database: %w", classify(err)), conn.Close())
 	}
-	if w.flows, err = loadFlows(conn, time.Now()); err != nil {
+	if w.flows, err = loadFlows(conn, w.db.clock.now()); err != nil {
 		return errors.Join(fmt.Errorf("read whose turns run: %w", classify(err)), conn.Close())
 	}
 	w.flows.waiting.first = state.lastLife

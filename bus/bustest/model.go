@@ -68,10 +68,11 @@ type modelLane struct {
 	stopSeq   int   // the place of the message that a /stop was accepted for
 	wake      int64 // unix milliseconds: due, backoff, or the end of the lease
 	leased    bool
-	attempts  int // counted ones of the head
-	limited   int // uncounted ones of the head
-	lost      int // leases of the head, in a row without a new step
-	lostAt    int // steps at the last loss
+	attempts  int   // counted ones of the head
+	limited   int   // uncounted ones of the head
+	lost      int   // leases of the head, in a row without a new step
+	lostAt    int   // steps at the last loss
+	lostEpoch int64 // of the newest claim that was lost
 }
 
 type modelMessage struct {
@@ -193,6 +194,7 @@ func (m *model) reopen() {
 	m.note("reopen")
 	m.s.reopen()
 	for _, c := range m.claims {
+		c.m.lane.lostEpoch = c.Epoch
 		m.remember(c)
 	}
 	m.claims = nil

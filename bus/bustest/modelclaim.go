@@ -80,6 +80,11 @@ func (m *model) lose(l *modelLane, head *modelMessage) {
 		l.lost, l.lostAt = 0, head.steps
 	}
 	l.lost++
+	for _, c := range m.claims {
+		if c.m == head {
+			l.lostEpoch = c.Epoch
+		}
+	}
 	m.forget(head)
 }
 
@@ -100,17 +105,22 @@ func (m *model) remember(c modelClaim) {
 	m.stale[m.rand.IntN(modelStale)] = c
 }
 
-// extend prolongs every claim, the stale ones too, which must come back as lost.
+// extend prolongs every claim, the stale ones too. Those that another claim followed before they had ended must come back as lost.
 func (m *model) extend() {
-	var leases []corebot.Lease
+	var leases, want []corebot.Lease
 	for _, c := range slices.Concat(m.claims, m.stale) {
 		leases = append(leases, c.Lease)
+	}
+	for _, c := range m.stale {
+		if c.Epoch <= c.m.lane.lostEpoch {
+			want = append(want, c.Lease)
+		}
 	}
 	lost, err := m.s.bus.Extend(m.s.t.Context(), leases)
 	m.note("extend %d, lost %d", len(leases), len(lost))
 	m.s.must(err)
-	if !slices.Equal(lost, leases[len(m.claims):]) && len(leases) > 0 {
-		m.s.t.Fatalf("lost %v, want %v", lost, leases[len(m.claims):])
+	if !slices.Equal(lost, want) {
+		m.s.t.Fatalf("lost %v, want %v", lost, want)
 	}
 	for _, c := range m.claims {
 		c.m.lane.wake = nowMS() + lease.Milliseconds()

@@ -1,0 +1,124 @@
+package storage
+
+import (
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// Times that are stored are of the wall clock, which can be stepped: by an operator, by NTP, or by a machine that was suspended. The writer
+// holds the wall clock against the monotonic one before each transaction, and while something waits each [clockLook]. When the wall clock
+// has been stepped, the stored times of waits move with it:
+//
+//   - Back: every wait moves, so that it lasts as long as it would have. Otherwise a chat waits for as long as the step.
+//   - Forward: leases move. Their holders live in this process, and a step, or a suspended machine, is no reason to give their chats to
+//     others. Everything else that waits is over early, or has waited while the machine slept.
+//
+// Each commit stores its time, so that a step back between two processes is noticed when the database is opened.
+
+const (
+	clockTolerance = time.Second      // NTP slews by less
+	clockLook      = 30 * time.Second // between two looks while something waits
+)
+
+// clock is the wall clock, held against the monotonic one.
+type clock struct {
+	skew func() time.Duration // added to the wall clock; tests step it
+	seen time.Time            // the last look, as the system told it: wall and monotonic
+	off  time.Duration        // skew at the last look
+}
+
+func newClock(skew func() time.Duration) *clock {
+	if skew == nil {
+		skew = func() time.Duration { return 0 }
+	}
+	return &clock{skew: skew, seen: time.Now(), off: skew()}
+}
+
+// now is the wall clock.
+func (c *clock) now() time.Time { return time.Now().Round(0).Add(c.skew()) }
+
+// look says by how much the wall clock was stepped since the last look; 0 within the tolerance.
+func (c *clock) look() (step time.Duration) {
+	now, off := time.Now(), c.skew()
+	wall := now.Round(0).Sub(c.seen.Round(0)) + off - c.off
+	step = wall - now.Sub(c.seen)
+	c.seen, c.off = now, off
+	if step.Abs() < clockTolerance {
+		return 0
+	}
+	return step.Truncate(time.Millisecond)
+}
+
+var (
+	// A lane that is due keeps its place before those that fall due later.
+	shiftBack = &query{`UPDATE lanes SET wake_at = MAX(wake_at + ?1, 1), free_at = MAX(free_at + ?1, 0), quiet_at = MAX(quiet_at + ?1, 0), quiet_from = MAX(quiet_from + ?1, 0),
+		limited_at = MAX(limited_at + ?1, 0)
+		WHERE wake_at IS NOT NULL OR free_at > ?2 OR quiet_at > ?2`}
+	shiftApprovals = &query{`UPDATE approvals SET expires_at = MAX(expires_at + ?, 1) WHERE state = '` + string(corebot.ApprovalAwaited) + `'`}
+	// What had expired before the step stays expired.
+	shiftLeases = &query{`UPDATE lanes SET wake_at = wake_at + ?1 WHERE leased = 1 AND wake_at > ?2 - ?1`}
+)
+
+// shift moves the stored times of waits by a step of the wall clock, which says now after it.
+func (c *prepared) shift(now time.Time, step time.Duration) (err error) {
+	if step > 0 {
+		_, err = c.exec(shiftLeases, step.Milliseconds(), now)
+		return err
+	}
+	if _, err = c.exec(shiftBack, step.Milliseconds(), now); err == nil {
+		_, err = c.exec(shiftApprovals, step.Milliseconds())
+	}
+	return err
+}
+
+// heed looks whether the wall clock was stepped, and has the stored times follow. What cannot be changed now is changed later: a step is
+// remembered until then.
+func (w *writer) heed() {
+	w.step += w.db.clock.look()
+	now := w.db.clock.now()
+	if w.step == 0 || now.Before(w.heedAgain) {
+		return
+	}
+	if err := w.follow(now); err != nil {
+		w.heedAgain = now.Add(failurePause)
+		w.db.log.Error().Err(err).Dur("step", w.step).Msg("the wall clock was stepped, and the stored times cannot follow yet")
+		return
+	}
+	w.db.log.Warn().Str("step", w.step.String()).Msg("the wall clock was stepped; what waits waits no longer for that")
+	w.db.metrics.clockSteps.Inc()
+	w.db.aside.shift(w.step)
+	clear(w.parked.shut)
+	w.parked.forget()
+	w.step = 0
+}
+
+// follow moves the stored times in a transaction of its own.
+func (w *writer) follow(now time.Time) error {
+	if err := w.ready(); err != nil {
+		return err
+	}
+	if _, err := w.conn.exec(begin); err != nil {
+		return classify(err)
+	}
+	t := w.newTx(now)
+	if err := w.conn.shift(now, w.step); err != nil {
+		w.rollback()
+		return classify(err)
+	}
+	t.writes++ // the shift went past the transaction's count
+	if err := w.commit(t); err != nil {
+		return err
+	}
+	if w.step > 0 {
+		return nil // what is parked is due, or will be
+	}
+	if f, err := loadFlows(w.conn, now); err != nil {
+		w.db.log.Error().Err(classify(err)).Msg("whose turns run could not be read again")
+	} else {
+		f.waiting.first = w.lastLife
+		w.flows = f // its times are of the wall clock, too
+	}
+	w.backAt = now.UnixMilli()
+	return classify(w.db.parkedDue(w.conn, now)) // the day may be another: whoever is still over a budget is parked again
+}

@@ -1,0 +1,250 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// stepped is a database whose wall clock a test can step, beside the virtual clock of its bubble.
+type stepped struct {
+	*DB
+	t    *testing.T
+	skew *atomic.Int64
+}
+
+func openStepped(t *testing.T, dir string, ahead time.Duration, o Options) *stepped {
+	t.Helper()
+	db, err := Open(t.Context(), dir, o)
+	must(t, err)
+	s := &stepped{db, t, new(atomic.Int64)}
+	s.skew.Store(int64(ahead))
+	db.clock = newClock(func() time.Duration { return time.Duration(s.skew.Load()) })
+	return s
+}
+
+func newStepped(t *testing.T) *stepped {
+	s := openStepped(t, seeded(t), 0, Options{Limits: corebot.Limits{Control: corebot.Rate{Every: time.Second}}})
+	runTest(t, s.DB)
+	return s
+}
+
+func (s *stepped) step(d time.Duration) { s.skew.Add(int64(d)) }
+
+// wall is what a bus with the same clock says.
+func (s *stepped) wall() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
+
+// claim gives the message that is claimed within a time, or "".
+func (s *stepped) claim(patience time.Duration, terms corebot.Terms) corebot.Delivery {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	ds, err := NewQueue(s.DB).Claim(ctx, corebot.InboundPool, 1, terms)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return corebot.Delivery{}
+	}
+	must(s.t, err)
+	return ds[0]
+}
+
+var stepTerms = corebot.Terms{Lease: 30 * time.Second}
+
+func (s *stepped) wantWithin(id string, patience time.Duration) corebot.Delivery {
+	s.t.Helper()
+	began := time.Now()
+	d := s.claim(patience, stepTerms)
+	if d.Message.ID != id {
+		s.t.Fatalf("within %v, %q was claimed, want %q", patience, d.Message.ID, id)
+	}
+	s.t.Logf("%s after %v", id, time.Since(began))
+	return d
+}
+
+func TestAClockThatIsSetBackHoldsUpNoMessage(t *testing.T) {
+	for name, wait := range map[string]struct {
+		prepare func(*stepped)
+		within  time.Duration
+	}{
+		"that is ready": {func(s *stepped) {}, time.Second},
+		"that backs off": {func(s *stepped) {
+			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), s.claim(time.Second, stepTerms),
+				corebot.Outcome{Verb: corebot.RetryAt, At: s.wall().Add(5 * time.Second), Error: "x"}))
+		}, 6 * time.Second},
+		"that waits for something": {func(s *stepped) {
+			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), s.claim(time.Second, stepTerms),
+				corebot.Outcome{Verb: corebot.Wait, At: s.wall().Add(20 * time.Second), Reason: "approval"}))
+		}, 21 * time.Second},
+		"that waits for its rate": {func(s *stepped) {
+			terms := stepTerms
+			terms.Rate = corebot.Rate{Every: 10 * time.Second}
+			publishTest(s.t, s.DB, "a", "0")
+			first := s.claim(time.Second, terms)
+			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), first, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+		}, 11 * time.Second},
+		"whose worker is gone": {func(s *stepped) { s.claim(time.Second, stepTerms) }, 31 * time.Second},
+		"that is parked": {func(s *stepped) {
+			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), s.claim(time.Second, stepTerms),
+				corebot.Outcome{Verb: corebot.Park, At: s.wall().Add(time.Minute), Reason: "budget"}))
+		}, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStepped(t)
+				if name == "that waits for its rate" {
+					wait.prepare(s)
+					publishTest(t, s.DB, "a", "1")
+				} else {
+					publishTest(t, s.DB, "a", "1")
+					wait.prepare(s)
+				}
+				s.step(-time.Hour)
+				s.wantWithin("1", wait.within)
+			})
+		})
+	}
+}
+
+func TestAClaimThatWaitsIsServedInTimeWhenTheClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStepped(t)
+		publishTest(t, s.DB, "a", "1")
+		must(t, NewQueue(s.DB).Settle(t.Context(), s.claim(time.Second, stepTerms),
+			corebot.Outcome{Verb: corebot.RetryAt, At: s.wall().Add(5 * time.Minute), Error: "x"}))
+		time.AfterFunc(time.Minute, func() { s.step(-24 * time.Hour) })
+		s.wantWithin("1", 5*time.Minute+time.Second)
+	})
+}
+
+func TestALaneKeepsItsPlaceWhenTheClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStepped(t)
+		publishTest(t, s.DB, "a", "1")
+		s.step(-time.Hour)
+		time.Sleep(time.Second)
+		publishTest(t, s.DB, "b", "2")
+		s.wantWithin("1", time.Second)
+	})
+}
+
+func TestACommandIsAnsweredAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStepped(t)
+		ask := func(id string) error {
+			m := testMessage("a", id)
+			m.Direction, m.Kind = corebot.Control, corebot.KindControl
+			notice := testMessage("a", id+"/status")
+			notice.Direction, notice.Kind = corebot.Outbound, corebot.KindNotice
+			_, err := NewLedger(s.DB).Answer(t.Context(), m, notice)
+			return err
+		}
+		must(t, ask("1"))
+		if err := ask("2"); !errors.Is(err, corebot.ErrLaneFull) {
+			t.Fatalf("the rate does not hold: %v", err)
+		}
+		s.step(-time.Hour)
+		time.Sleep(2 * time.Second)
+		must(t, ask("3"))
+	})
+}
+
+func TestAnApprovalExpiresInTimeWhenTheClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStepped(t)
+		publishTest(t, s.DB, "a", "1")
+		d := s.claim(time.Second, stepTerms)
+		step := corebot.Step{Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &corebot.ToolCall{ID: "c", Tool: "x", Args: []byte(`{}`)}}
+		asked := corebot.Approval{Bound: corebot.Bound{Tool: "x", Args: []byte(`{}`)}, ExpiresAt: s.wall().Add(15 * time.Minute)}
+		stands, err := NewLedger(s.DB).Ask(t.Context(), d, step, []corebot.Ask{{Approval: asked}})
+		must(t, err)
+		must(t, NewQueue(s.DB).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Wait, At: stands.ExpiresAt, Reason: corebot.AwaitingApproval}))
+		s.step(-time.Hour)
+		again := s.wantWithin("1", 15*time.Minute+time.Second)
+		if stands, err = NewLedger(s.DB).Ask(t.Context(), again, step, []corebot.Ask{{Approval: asked}}); err != nil || stands.State != corebot.ApprovalExpired {
+			t.Errorf("it is %q: %v", stands.State, err)
+		}
+	})
+}
+
+// A machine that was suspended wakes with its wall clock ahead of its monotonic one: the same as a step forward.
+func TestAClockThatIsSetForwardTakesNoLeaseFromALiveWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStepped(t)
+		publishTest(t, s.DB, "a", "1")
+		d := s.claim(time.Second, stepTerms)
+		time.Sleep(5 * time.Second)
+		s.step(8 * time.Hour)
+		if stolen := s.claim(20*time.Second, stepTerms); stolen.Life != 0 {
+			t.Fatalf("message %s was claimed again", stolen.Message.ID)
+		}
+		lost, err := NewQueue(s.DB).Extend(t.Context(), []corebot.Lease{d.Lease}, s.wall().Add(30*time.Second))
+		if err != nil || len(lost) > 0 {
+			t.Fatalf("lost: %v %v", lost, err)
+		}
+		must(t, NewQueue(s.DB).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	})
+}
+
+func TestALeaseThatNobodyExtendsEndsAfterAStepForward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStepped(t)
+		publishTest(t, s.DB, "a", "1")
+		s.claim(time.Second, stepTerms)
+		s.step(8 * time.Hour)
+		if d := s.wantWithin("1", 31*time.Second); d.Lost != 1 {
+			t.Errorf("claimed with %d losses", d.Lost)
+		}
+	})
+}
+
+func TestAWaitThatASuspendedMachineSleptThroughIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStepped(t)
+		publishTest(t, s.DB, "a", "1")
+		must(t, NewQueue(s.DB).Settle(t.Context(), s.claim(time.Second, stepTerms),
+			corebot.Outcome{Verb: corebot.RetryAt, At: s.wall().Add(time.Hour), Error: "x"}))
+		time.AfterFunc(10*time.Second, func() { s.step(2 * time.Hour) })
+		s.wantWithin("1", 10*time.Second+clockLook)
+	})
+}
+
+func TestAClockThatIsSetBackBetweenTwoProcessesHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := seeded(t)
+		limits := Options{Limits: corebot.Limits{Control: corebot.Rate{Every: time.Second}}}
+		s := openStepped(t, dir, 24*time.Hour, limits)
+		stop := runWriter(s.DB)
+		publishTest(t, s.DB, "a", "1")
+		must(t, NewQueue(s.DB).Settle(t.Context(), s.claim(time.Second, stepTerms),
+			corebot.Outcome{Verb: corebot.RetryAt, At: s.wall().Add(5 * time.Second), Error: "x"}))
+		stop()
+		must(t, s.Close())
+
+		s = openStepped(t, dir, 0, limits)
+		runTest(t, s.DB)
+		s.wantWithin("1", 6*time.Second)
+	})
+}
+
+func TestASmallDifferenceOfTheClocksIsNoStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(nil)
+		skew := time.Duration(0)
+		c.skew = func() time.Duration { return skew }
+		for range 100 {
+			time.Sleep(time.Minute)
+			skew += 30 * time.Millisecond // as NTP slews
+			if d := c.look(); d != 0 {
+				t.Fatalf("a step of %v", d)
+			}
+		}
+		skew -= 3 * time.Second
+		if d := c.look(); d != -3*time.Second {
+			t.Errorf("a step of %v", d)
+		}
+	})
+}

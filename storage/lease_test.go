@@ -1,0 +1,72 @@
+package storage
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// extendTest extends a lease and says whether it is lost.
+func extendTest(t *testing.T, db *DB, d corebot.Delivery) bool {
+	t.Helper()
+	lost, err := NewQueue(db).Extend(t.Context(), []corebot.Lease{d.Lease}, time.Now().Add(time.Minute))
+	must(t, err)
+	return len(lost) > 0
+}
+
+// A heartbeat may have read its list of leases before a turn committed.
+func TestALeaseWhoseClaimWasSettledIsNotLost(t *testing.T) {
+	answered := corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}
+	for name, c := range map[string]struct {
+		outcome corebot.Outcome
+		next    bool
+	}{
+		"answered": {answered, false}, "and the next claim has the lane": {answered, true},
+		"tried again": {corebot.Outcome{Verb: corebot.RetryAt, At: time.Now(), Error: "x"}, true},
+		"waiting":     {corebot.Outcome{Verb: corebot.Wait, At: time.Now(), Reason: "x"}, true},
+		"dead":        {corebot.Outcome{Verb: corebot.Dead, Reason: "x"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := openTest(t, t.TempDir())
+			publishTest(t, db, "a", "1")
+			publishTest(t, db, "a", "2")
+			d := claimTest(t, db)
+			must(t, NewQueue(db).Settle(t.Context(), d, c.outcome))
+			if c.next {
+				claimTest(t, db)
+			}
+			if extendTest(t, db, d) {
+				t.Error("it counts as lost")
+			}
+			if err := NewQueue(db).Settle(t.Context(), d, answered); !errors.Is(err, corebot.ErrSettled) || !errors.Is(err, corebot.ErrLeaseLost) {
+				t.Errorf("to settle it again gives %v", err)
+			}
+			if err := NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: answered}); !errors.Is(err, corebot.ErrSettled) {
+				t.Errorf("to commit it again gives %v", err)
+			}
+		})
+	}
+}
+
+func TestALeaseThatAnotherClaimTookIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openTest(t, t.TempDir())
+		publishTest(t, db, "a", "1")
+		d := claimTest(t, db)
+		time.Sleep(time.Hour)
+		next := claimTest(t, db)
+		if !extendTest(t, db, d) {
+			t.Error("it does not count as lost")
+		}
+		must(t, NewQueue(db).Settle(t.Context(), next, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+		if !extendTest(t, db, d) || extendTest(t, db, next) {
+			t.Error("the loss is of the wrong claim when the next is settled")
+		}
+		if err := NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}); !errors.Is(err, corebot.ErrLeaseLost) || errors.Is(err, corebot.ErrSettled) {
+			t.Errorf("to settle it gives %v", err)
+		}
+	})
+}
