@@ -8,6 +8,7 @@ const (
 	ReasonAttempts = "attempts"               // every attempt failed
 	ReasonTooLong  = "too long for the model" // the message, and what belongs to it, is more than the model takes
 	ReasonPoison   = "poison"                 // its workers die of it
+	ReasonUnstored = "cannot be stored"       // the database refuses what its turn leaves behind, and would again
 	ReasonDamaged  = "damaged"                // what is stored of the message cannot be read
 )
 

@@ -34,6 +34,19 @@ func (n *narrower) Unwrap() error { return n.kind }
 // ErrSettled is the ErrLeaseLost of a claim that its own holder has ended: what the holder wrote then has happened.
 var ErrSettled = fmt.Errorf("%w: the claim was settled already", ErrLeaseLost)
 
+// ErrUnstorable is what the database refuses whenever it is asked, such as a row that breaks a constraint.
+var ErrUnstorable = errors.New("the database cannot store this")
+
+// Unstorable says whether an error of storing something comes again however often it is tried.
+func Unstorable(err error) bool {
+	for _, permanent := range []error{ErrUnstorable, ErrDiverged, ErrConflict, ErrTooLarge, ErrInvalid} {
+		if errors.Is(err, permanent) {
+			return true
+		}
+	}
+	return false
+}
+
 // Causes of a cancelled turn, given to context.WithCancelCause.
 var (
 	ErrStopped  = errors.New("stopped")

@@ -50,6 +50,8 @@ func (b *Bus) Verdict(d corebot.Delivery, err error) corebot.Outcome {
 	}
 	uncounted := class == corebot.RateLimited && b.patient(d, now)
 	switch {
+	case errors.Is(err, corebot.ErrDiverged), errors.Is(err, corebot.ErrUnstorable):
+		return dead(corebot.ReasonUnstored, err)
 	case class == corebot.Permanent && errors.Is(err, corebot.ErrTooLarge):
 		return dead(ReasonTooLong, err)
 	case class == corebot.Permanent:

@@ -84,6 +84,9 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 	if err := d.admit(ctx, m); err != nil {
 		return Accepted{}, err
 	}
+	if err := corebot.CheckID(m.ID); err != nil {
+		return Accepted{}, err
+	}
 	accept := d.bus.Publish
 	if m.Kind == corebot.KindControl {
 		m.Direction = corebot.Control

@@ -107,6 +107,7 @@ func TestARefusalStoresNothing(t *testing.T) {
 		"text that is not UTF-8":  {func(in *channels.Incoming) { in.Text = "a\xff" }, corebot.ErrInvalid},
 		"control character in id": {func(in *channels.Incoming) { in.ID = "1\n2" }, corebot.ErrInvalid},
 		"id that is too long":     {func(in *channels.Incoming) { in.ID = strings.Repeat("x", corebot.MaxKeyField+1) }, corebot.ErrInvalid},
+		"an id of Corebot's own":  {func(in *channels.Incoming) { in.ID = corebot.OwnIDs + "sent/5/1/1" }, corebot.ErrInvalid},
 		"too large":               {func(in *channels.Incoming) { in.Text = strings.Repeat("x", 1001) }, corebot.ErrTooLarge},
 		"metadata too large": {func(in *channels.Incoming) {
 			in.Metadata = corebot.Texts(map[string]string{"k": strings.Repeat("x", 1000)})

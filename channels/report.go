@@ -94,7 +94,7 @@ func (r *Reporter) report(d corebot.Delivery, o corebot.Outcome, left int) coreb
 		text += " Further ones within this hour are not reported here; \"corebot dlq list --direction outbound\" has them all."
 	}
 	return corebot.Message{
-		ID: fmt.Sprintf("undelivered/%d/%d", d.Life, d.Run), Direction: corebot.Outbound, Key: r.to, Kind: corebot.KindNotice, Parts: corebot.TextPart(text),
+		ID: corebot.OwnID("undelivered", d.Life, d.Run), Direction: corebot.Outbound, Key: r.to, Kind: corebot.KindNotice, Parts: corebot.TextPart(text),
 	}
 }
 

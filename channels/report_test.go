@@ -113,7 +113,7 @@ func TestAReportWhoseIdIsTakenHoldsUpNobody(t *testing.T) {
 		o := newReported(t)
 		p := refuses("a")
 		o.enqueue(t, "a", "1", "hello")
-		o.enqueue(t, "admins", fmt.Sprintf("undelivered/%d/1", o.life(t, "1").ID), "something else")
+		o.enqueue(t, "admins", corebot.OwnID("undelivered", o.life(t, "1").ID, 1), "something else")
 		o.run(t, p)
 		pass(time.Minute)
 		if life := o.life(t, "1"); life.End != corebot.EndDead {

@@ -27,6 +27,22 @@ func (r *Router) gaveUp(ctx context.Context, d corebot.Delivery, o corebot.Outco
 	return corebot.Result{Outcome: o, Spent: spent, NewSession: d.Opens(), Replies: []corebot.Message{told}}
 }
 
+// unstored ends a message whose turn leaves something behind that the database will never take: as a dead letter at once, under that
+// name. A chat that cannot even be told, since that cannot be stored either, learns it by /why.
+func (r *Router) unstored(ctx context.Context, d corebot.Delivery, done corebot.Result, cause error) (corebot.Result, error) {
+	o := corebot.Outcome{Verb: corebot.Dead, Reason: corebot.ReasonUnstored, Error: clip(cause.Error(), maxErrorKept)}
+	result := r.gaveUp(ctx, d, o, cause, done.Spent)
+	err := r.commit(ctx, d, result)
+	if corebot.Unstorable(err) {
+		result.Replies = nil
+		err = r.commit(ctx, d, result)
+	}
+	return result, err
+}
+
+// maxErrorKept bounds the error that a dead letter keeps, in bytes.
+const maxErrorKept = 2_000
+
 // whyGivenUp says in words for anybody why a message is given up.
 func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
 	why := o.Plain
@@ -36,6 +52,8 @@ func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
 	switch {
 	case d.Damaged != nil:
 		return fmt.Sprintf("What is stored of message %s cannot be read any more: please send it again.", d.Message.ID)
+	case o.Reason == corebot.ReasonUnstored:
+		return "Its answer could not be stored, and would not be the next time."
 	case o.Reason == corebot.ReasonPoison:
 		return fmt.Sprintf("Corebot broke off %d times in a row at the same place of it.", d.Lost)
 	case o.Reason == corebot.ReasonTooLong:

@@ -26,7 +26,7 @@ func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.A
 	replies := []corebot.Message{notice(d, fmt.Sprintf("approval-%d", a.Request), text)}
 	if to := r.opts.AdminChat; to != (corebot.Key{}) && to != d.Message.Key {
 		replies = append(replies, corebot.Message{
-			ID: fmt.Sprintf("approval/%d", a.Request), Direction: corebot.Outbound, Key: to, Kind: corebot.KindNotice,
+			ID: corebot.OwnID("approval", a.Request), Direction: corebot.Outbound, Key: to, Kind: corebot.KindNotice,
 			Parts: corebot.TextPart(fmt.Sprintf("In the chat %s:\n%s", a.Key, text)),
 		})
 	}

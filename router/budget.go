@@ -106,7 +106,7 @@ func (s Spending) parked(d corebot.Delivery, scope corebot.BudgetScope) corebot.
 	who := sha256.Sum256([]byte(d.Message.Sender.String()))
 	told := notice(d, "", fmt.Sprintf("%s is used up. This message, and what follows it, waits and is answered from %s on. /usage tells more.",
 		capOf(scope), until.Format("15:04 MST on Monday, 2 January")))
-	told.ID = fmt.Sprintf("budget/%s/%s/%s", s.Accounting.Day(now), scope, hex.EncodeToString(who[:8]))
+	told.ID = corebot.OwnID("budget", s.Accounting.Day(now), scope, hex.EncodeToString(who[:8]))
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Park, At: until, Reason: string(scope) + " budget"},
 		Replies: []corebot.Message{told},

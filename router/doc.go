@@ -19,6 +19,7 @@
 //   - /retry acts at accept too: whoever sent a message that was given up, or an admin, has it tried again, once however often
 //     they ask; others are denied, with an audit event.
 //
-// A turn that fails is retried by the rules of the bus. A failure to commit is retried while the lease is held; then the message
+// A turn that fails is retried by the rules of the bus. A result that can never be stored makes its message a dead letter at once. Any other
+// failure to commit is retried while the lease is held; then the message
 // runs again from its journal.
 package router

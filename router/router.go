@@ -177,6 +177,9 @@ func (r *Router) deliver(work context.Context, d corebot.Delivery) {
 		result = noPlace(d)
 		err = r.commit(ctx, d, result)
 	}
+	if corebot.Unstorable(err) {
+		result, err = r.unstored(ctx, d, result, err)
+	}
 	took := time.Since(started)
 	if err != nil {
 		log.Error().Err(err).Dur("took_ms", took).Msg("the turn was not committed; it will run again from its journal")
@@ -273,7 +276,7 @@ func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.
 			return nil
 		case errors.Is(err, corebot.ErrSettled) && maybeDone:
 			return nil // the earlier try, whose outcome was unknown, has ended the claim: nobody else can
-		case errors.Is(err, corebot.ErrLeaseLost), errors.Is(err, corebot.ErrClosed), errors.Is(err, corebot.ErrLaneFull):
+		case errors.Is(err, corebot.ErrLeaseLost), errors.Is(err, corebot.ErrClosed), errors.Is(err, corebot.ErrLaneFull), corebot.Unstorable(err):
 			return err
 		}
 		maybeDone = maybeDone || errors.Is(err, corebot.ErrCommitUnknown)

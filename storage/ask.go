@@ -124,7 +124,7 @@ func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 		return err
 	}
 	told := corebot.Message{
-		ID: fmt.Sprintf("approval/%d/awaited", a.Request), Direction: corebot.Outbound, Key: p.Key, Kind: corebot.KindNotice, InReplyTo: p.ID,
+		ID: corebot.OwnID("approval", a.Request, "awaited"), Direction: corebot.Outbound, Key: p.Key, Kind: corebot.KindNotice, InReplyTo: p.ID,
 		Parts: corebot.TextPart(fmt.Sprintf("This waits behind a call of %s that an admin has to approve first: /approve %d or /deny %d. /stop gives it up.", a.Bound.Tool, a.Request, a.Request)),
 	}
 	if err := noticeTx(t, &pack([]corebot.Message{told})[0], life); !errors.Is(err, corebot.ErrConflict) { // then it was told in answer to an earlier message

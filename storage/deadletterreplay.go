@@ -176,7 +176,7 @@ func (d letter) rewritten(newID, text string) (p parcel, was string, err error) 
 	}
 	was = m.Text()
 	m.ID, m.Parts = newID, corebot.TextPart(text)
-	if err := m.Validate(0); err != nil {
+	if err := cmp.Or(m.Validate(0), corebot.CheckID(newID)); err != nil {
 		return p, was, err
 	}
 	packed := pack([]corebot.Message{m})

@@ -40,6 +40,8 @@ func classify(err error) error {
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%w: %w", corebot.ErrDiskFull, err)
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
+		return fmt.Errorf("%w: %w", corebot.ErrUnstorable, err)
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return corebot.WithHint(fmt.Errorf("the database is damaged: %w", err), repairHint)
 	}

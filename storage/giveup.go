@@ -162,7 +162,7 @@ func (g *giving) notice() corebot.Message {
 		text = fmt.Sprintf("What is stored of message %s cannot be read any more: please send it again.", g.MessageID)
 	}
 	return corebot.Message{
-		ID: fmt.Sprintf("lane/%d/%d/gave-up", g.lane, g.past), Direction: corebot.Outbound, Key: g.key, Kind: corebot.KindNotice,
+		ID: corebot.OwnID("lane", g.lane, g.past), Direction: corebot.Outbound, Key: g.key, Kind: corebot.KindNotice,
 		Parts: corebot.TextPart(text), InReplyTo: g.MessageID,
 	}
 }
