@@ -199,6 +199,16 @@ func (p *parking) hand(t *tx, pool corebot.Pool, ready []claimed, served *[]*op)
 	return leased, nil
 }
 
+// refusePool answers the claims that wait in a pool.
+func (p *parking) refusePool(pool corebot.Pool, err error) {
+	for _, o := range p.waiting[pool] {
+		if o.take() {
+			o.done <- err
+		}
+	}
+	delete(p.waiting, pool)
+}
+
 // refuse answers every claim that waits.
 func (p *parking) refuse(err error) {
 	for _, ops := range p.waiting {

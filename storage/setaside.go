@@ -229,6 +229,7 @@ func (w *writer) leave(u *unserved) {
 	switch {
 	case u.lane == nil || !ofTheFile(u.err):
 		w.parked.shut[u.pool] = now.Add(failurePause)
+		w.parked.refusePool(u.pool, classify(u.err)) // what keeps all of its lanes from being chosen must not look like an idle pool
 		log.Error().Err(classify(u.err)).Dur("pause_ms", failurePause).Msg("waiting claims cannot be served")
 	case u.row:
 		w.db.aside.note([]Aside{{Lane: u.lane.lane}}, asideInMemory)
