@@ -10,8 +10,10 @@ import (
 
 // What Corebot makes of different messages, runs and ordinals is never the same, whatever ids their senders chose.
 func TestNoIDOfASenderMakesAnIDThatAnotherHas(t *testing.T) {
-	ids := []string{"a", "a/1", "a/1/1", "a/1/1/1", "sent/5", "sent/5/1", "5", "5/1", "1", "1/1", "/", "a/", "/1", "a/1/stopped",
-		"a/stop", "corebot", "corebot/sent/5", "approval/5", "budget", "lane/7", "a/1/1/sent"}
+	ids := []string{
+		"a", "a/1", "a/1/1", "a/1/1/1", "sent/5", "sent/5/1", "5", "5/1", "1", "1/1", "/", "a/", "/1", "a/1/stopped",
+		"a/stop", "corebot", "corebot/sent/5", "approval/5", "budget", "lane/7", "a/1/1/sent",
+	}
 	made := map[string]string{}
 	put := func(id, of string) {
 		if other, taken := made[id]; taken {

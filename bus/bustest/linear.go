@@ -46,7 +46,7 @@ type claimAnswer struct {
 	runsAfterLease bool // the lane was leased before, and its lease had ended
 }
 
-// held is the answer to an extendCall or settleCall: whether the lease was still the caller's.
+// held is the answer to a settleCall, whether the lease was still the caller's, and to an extendCall, whether no other claim took it.
 type held bool
 
 // laneState is a lane as the package doc of bus describes it. It is never changed, only replaced.
@@ -54,13 +54,14 @@ type laneState struct {
 	texts    map[string]string // of every message that was ever accepted, by id
 	queue    []string
 	epoch    int64
+	lost     int64 // the epoch of the newest claim that another followed before it had ended
 	leased   bool
 	wake     int64 // due, or the end of the lease
 	attempts int   // counted ones of the head
 }
 
 func (l laneState) equal(o laneState) bool {
-	return l.epoch == o.epoch && l.leased == o.leased && l.wake == o.wake && l.attempts == o.attempts &&
+	return l.epoch == o.epoch && l.lost == o.lost && l.leased == o.leased && l.wake == o.wake && l.attempts == o.attempts &&
 		slices.Equal(l.queue, o.queue) && maps.Equal(l.texts, o.texts)
 }
 
@@ -76,7 +77,7 @@ func (l laneState) step(call, answer any) (bool, laneState) {
 		if mine {
 			l.wake = c.until
 		}
-		return held(mine) == answer.(held), l
+		return held(c.epoch > l.lost) == answer.(held), l
 	case settleCall:
 		return l.settle(c, answer.(held))
 	}
@@ -104,6 +105,9 @@ func (l laneState) publish(c publishCall, r receipt) (bool, laneState) {
 func (l laneState) claim(a claimAnswer) (bool, laneState) {
 	ok := len(l.queue) > 0 && l.wake <= a.at && a.expires == a.at+lease.Milliseconds() &&
 		a.epoch == l.epoch+1 && a.id == l.queue[0] && a.text == l.texts[a.id] && a.attempt == l.attempts+1 && a.runsAfterLease == l.leased
+	if l.leased {
+		l.lost = l.epoch
+	}
 	l.epoch, l.leased, l.wake = a.epoch, true, a.expires
 	return ok, l
 }
