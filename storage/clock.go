@@ -82,10 +82,10 @@ func (w *writer) heed() {
 	}
 	if err := w.follow(now); err != nil {
 		w.heedAgain = now.Add(failurePause)
-		w.db.log.Error().Err(err).Dur("step", w.step).Msg("the wall clock was stepped, and the stored times cannot follow yet")
+		w.db.log.Error().Err(err).Dur("step_ms", w.step).Msg("the wall clock was stepped, and the stored times cannot follow yet")
 		return
 	}
-	w.db.log.Warn().Str("step", w.step.String()).Msg("the wall clock was stepped; what waits waits no longer for that")
+	w.db.log.Warn().Dur("step_ms", w.step).Msg("the wall clock was stepped; what waits waits no longer for that")
 	w.db.metrics.clockSteps.Inc()
 	w.db.aside.shift(w.step)
 	clear(w.parked.shut)

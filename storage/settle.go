@@ -238,20 +238,20 @@ func fencedTx(t *tx, l corebot.Lease, q *query, args ...any) error {
 	return err
 }
 
-var lostClaim = &query{`SELECT 1 FROM lanes WHERE id = ? AND lost_epoch >= ?`}
+var settledClaim = &query{`SELECT 1 FROM lanes WHERE id = ? AND lost_epoch < ?`}
 
 // staleTx says why a lease is not the newest of its lane any more: [corebot.ErrSettled] if its own holder has ended the claim, and
-// [corebot.ErrLeaseLost] if another has taken the lane.
+// [corebot.ErrLeaseLost] if another has taken the lane, or nothing is known of the lane any more.
 func staleTx(t *tx, l corebot.Lease) error {
 	var one int64
-	lost, err := t.one(lostClaim, []any{&one}, l.Lane, l.Epoch)
+	settled, err := t.one(settledClaim, []any{&one}, l.Lane, l.Epoch)
 	switch {
 	case err != nil:
 		return err
-	case lost:
-		return corebot.ErrLeaseLost
+	case settled:
+		return corebot.ErrSettled
 	}
-	return corebot.ErrSettled
+	return corebot.ErrLeaseLost
 }
 
 // holdsTx refuses to go on for a claim that is not the newest of its lane.
