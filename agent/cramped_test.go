@@ -18,7 +18,7 @@ func wordy() []tools.Tool {
 	var all []tools.Tool
 	for _, name := range []string{
 		"fs.read", "fs.write", "fs.list", "memory.read", "memory.search", "history.search", "message.send", "skills.list", "skills.read",
-		"chat.list", "history.read", "message.replies", "fs.edit", "memory.write", "message.publish", "web.search",
+		"chat.list", "history.read", "message.replies", "fs.edit", "memory.write", "message.publish", "chat.register",
 	} {
 		prose := "Does what " + name + " does. " + strings.Repeat("There is much to say of it. ", 25)
 		all = append(all, tools.New(name, prose, tools.ReadOnly, func(context.Context, tools.Call, apptest.ToolArgs) (string, error) { return "", nil }))
