@@ -151,7 +151,7 @@ func patienceEnds(s *suite) {
 	s.settle(d, s.bus.Verdict(d, limited(0)))
 	time.Sleep(time.Minute)
 	d = s.claim("1")
-	if d.Limited != 1 || s.bus.Verdict(d, limited(0)).Uncounted != true || s.bus.Verdict(d, errBroken).Uncounted {
+	if d.Limited != 1 || !s.bus.Verdict(d, limited(0)).Uncounted || s.bus.Verdict(d, errBroken).Uncounted {
 		s.t.Fatalf("%+v: %+v and %+v", d, s.bus.Verdict(d, limited(0)), s.bus.Verdict(d, errBroken))
 	}
 	d.LimitedAt = time.Now().Add(time.Hour)

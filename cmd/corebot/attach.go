@@ -110,7 +110,7 @@ func (a *attached) pump(ctx context.Context, c channels.Channel) error {
 
 // givenUp is why a terminal ends that nobody sits at.
 func (a *attached) givenUp() error {
-	err := fmt.Errorf("Corebot has gone and did not come back within %v; what was accepted is kept, and is answered by the next Corebot that runs", a.patient)
+	err := fmt.Errorf("the running Corebot has gone and did not come back within %v; what was accepted is kept, and is answered by the next Corebot that runs", a.patient)
 	return corebot.WithHint(err, "run it: corebot serve")
 }
 
