@@ -31,7 +31,8 @@ type Delivery struct {
 	ExpiresAt   time.Time // when the lease is lost unless it is extended
 }
 
-// Opens says whether the turn begins a new session, whatever becomes of it. A replay does not: the session began when the message was given up.
+// Opens says whether the turn begins a new session, whatever becomes of it, if its sender may. A replay does not: the session began when the
+// message was given up.
 func (d Delivery) Opens() bool { return d.Message.Kind == KindOpening && d.Run <= 1 }
 
 // End is how a message's life ended. The values are stored; they never change.

@@ -180,6 +180,8 @@ type Result struct {
 
 	BeginsSession bool // this turn is the first of a new session
 	NewSession    bool // the chat's history begins anew after this turn
+
+	Denied AuditEvent // of a chat command that was refused; zero: none was
 }
 
 // Caller is on whose behalf tools run in a turn.

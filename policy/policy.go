@@ -41,7 +41,7 @@ type Target struct {
 	Write  bool              // Path is changed, not only read
 	Scope  string            // which memory: ScopeGlobal or ScopeChat, the one of the request's own conversation
 	Chat   corebot.Key       // the conversation that is acted on
-	Sender corebot.Principal // who sent the message that a chat command acts on, or who gets a role
+	Sender corebot.Principal // who sent the message that a chat command acts on, or has spoken in the session that it ends, or who gets a role
 
 	Everywhere bool         // all conversations are acted on, and Chat is not set
 	Role       corebot.Role // the role that is given

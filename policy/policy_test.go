@@ -132,6 +132,10 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 		{plain, "/stop", others, "others-message", false, true},
 		{plain, "/steer", others, "others-message", false, true},
 		{plain, "/retry", others, "others-message", false, true},
+		{plain, "/new", own, "own-session", true, true},
+		{plain, "/new", others, "session-of-others", false, true},
+		{plain, "/reset", own, "own-session", true, true},
+		{all, "/reset", others, "session-of-others", false, true},
 
 		{plain, "fs.chmod", writing("x"), "default", false, false},
 		{plain, "FS.read", reading("x"), "default", false, false},
@@ -145,7 +149,7 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 			if got.Allow != want || got.Rule != c.rule {
 				t.Errorf("%s of %+v as %s: got %+v, want %v by %s", c.tool, c.target, role, got, want, c.rule)
 			}
-			if open := c.rule == "open" || c.rule == "own-message"; got.Privileged != (got.Allow && !open) {
+			if open := c.rule == "open" || c.rule == "own-message" || c.rule == "own-session"; got.Privileged != (got.Allow && !open) {
 				t.Errorf("%s of %+v as %s: privileged is %v", c.tool, c.target, role, got.Privileged)
 			}
 			if got.Allow == (got.Reason != "") {

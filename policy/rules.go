@@ -53,7 +53,7 @@ type rule struct {
 func rules() []rule {
 	return slices.Concat(
 		[]rule{{name: "role-unknown", tool: "*", when: roleUnknown, on: "the role is neither admin nor normal", who: nobody, reason: "the role is not known"}},
-		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), approvalCommands(), openToAll())
+		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), ownSessionOnly(), approvalCommands(), openToAll())
 }
 
 // filesAndMemory close paths, the shell and the memory that all share.
@@ -96,7 +96,7 @@ func keptForAdmins() []rule {
 	}
 }
 
-// ownMessageOnly are chat commands that belong to who sent the message that they act on, or an admin. Those that act on no message, such as /new, are
+// ownMessageOnly are chat commands that belong to who sent the message that they act on, or an admin. Those that act on nothing, such as /help, are
 // everybody's who may talk.
 func ownMessageOnly() []rule {
 	var t []rule
@@ -104,6 +104,25 @@ func ownMessageOnly() []rule {
 		t = append(t,
 			rule{name: "others-message", tool: command, when: othersMessage, on: "a message of another sender", targeted: true, who: admins, reason: "only the sender of the message or an admin may do that"},
 			rule{name: "own-message", tool: command, who: anyone})
+	}
+	return t
+}
+
+// RuleSessionOfOthers is the rule by which a new session is denied. It is stored in the audit; it never changes.
+const RuleSessionOfOthers = "session-of-others"
+
+// ownSessionOnly are chat commands that end a session: they belong to who alone has spoken in it, or an admin. An empty
+// session is everybody's.
+func ownSessionOnly() []rule {
+	var t []rule
+	for _, command := range []string{"/new", "/reset"} {
+		t = append(t,
+			rule{
+				name: RuleSessionOfOthers, tool: command, when: othersMessage, targeted: true, who: admins,
+				on:     "a session in which others have spoken",
+				reason: "others have spoken in this session: an admin of this chat can begin a new one",
+			},
+			rule{name: "own-session", tool: command, who: anyone})
 	}
 	return t
 }

@@ -24,7 +24,8 @@ func (r *Router) gaveUp(ctx context.Context, d corebot.Delivery, o corebot.Outco
 			fmt.Sprintf("Send \"/retry %s\" to have it tried again.", id))
 	}
 	told := notice(d, "gave-up", strings.Join(text, " "))
-	return corebot.Result{Outcome: o, Spent: spent, NewSession: d.Opens(), Replies: []corebot.Message{told}}
+	begins := d.Opens() && d.Damaged == nil // nobody can tell whether who sent a damaged one may
+	return corebot.Result{Outcome: o, Spent: spent, NewSession: begins, Replies: []corebot.Message{told}}
 }
 
 // unstored ends a message whose turn leaves something behind that the database will never take: as a dead letter at once, under that
@@ -32,6 +33,7 @@ func (r *Router) gaveUp(ctx context.Context, d corebot.Delivery, o corebot.Outco
 func (r *Router) unstored(ctx context.Context, d corebot.Delivery, done corebot.Result, cause error) (corebot.Result, error) {
 	o := corebot.Outcome{Verb: corebot.Dead, Reason: corebot.ReasonUnstored, Error: clip(cause.Error(), maxErrorKept)}
 	result := r.gaveUp(ctx, d, o, cause, done.Spent)
+	result.NewSession = result.NewSession && done.Outcome.End != corebot.EndRefused
 	err := r.commit(ctx, d, result)
 	if corebot.Unstorable(err) {
 		result.Replies = nil

@@ -113,7 +113,7 @@ func (r *Router) head(ctx context.Context, m corebot.Message, c corebot.Command)
 	return life, by.Outcome == corebot.OutcomeDenied, by, nil
 }
 
-// judge asks the policy whether a command may act on a message of a sender. by is what the audit should know of it.
+// judge asks the policy whether a command may act on a message, or a session, of a sender. by is what the audit should know of it.
 func (r *Router) judge(ctx context.Context, m corebot.Message, c corebot.Command, sender corebot.Principal) (d policy.Decision, by corebot.AuditEvent, err error) {
 	role, err := r.roles.RoleOf(ctx, m.Sender, m.Key)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/policy"
 )
 
 // notice is what Corebot itself says about a delivery. Its name makes its id the same however often it is written.
@@ -20,6 +21,7 @@ func notice(d corebot.Delivery, name, text string) corebot.Message {
 const (
 	stopInterrupt = "interrupt"
 	refusedBudget = "budget"
+	refusedOthers = policy.RuleSessionOfOthers
 )
 
 // stopped ends a message by /stop, or by a newer prompt, and keeps what was done in the history.

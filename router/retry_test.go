@@ -158,21 +158,22 @@ func TestPoisonDiesWithANoticeWithoutRunning(t *testing.T) {
 	})
 }
 
+// damage puts a word in the place of another in all bodies that wait.
+func damage(t *testing.T, k *apptest.Kit, word, other string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(k.Dir, storage.FileName))
+	must(t, err)
+	_, err = db.Exec(`UPDATE message_queue SET body = CAST(replace(CAST(body AS TEXT), ?, ?) AS BLOB)`, word, other)
+	must(t, err)
+	must(t, db.Close())
+}
+
 func TestADamagedMessageDiesWithANoticeWithoutRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := apptest.Script()
 		k := apptest.New(t, apptest.Options{Model: model})
 		k.Say("a", "1", "hello")
-		db, err := sql.Open("sqlite", filepath.Join(k.Dir, storage.FileName))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Exec(`UPDATE message_queue SET body = CAST(replace(CAST(body AS TEXT), 'hello', 'hullo') AS BLOB)`); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		damage(t, k, "hello", "hullo")
 		k.Start()
 		pass(time.Second)
 		wantDead(t, k, "1", bus.ReasonDamaged, 1)

@@ -33,6 +33,9 @@ type Queue interface {
 type Ledger interface {
 	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
 	Head(ctx context.Context, k corebot.Key) (life int64, sender corebot.Principal, err error)
+	// Another finds somebody else than p who has spoken in the chat's session.
+	// Who holds the lease of the chat's lane may rely on it until the commit.
+	Another(ctx context.Context, k corebot.Key, p corebot.Principal) (other corebot.Principal, found bool, err error)
 	// Stop stops the turn of headLife, or nothing if that is 0.
 	Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(found bool) corebot.Message) (corebot.Stopped, error)
 	// Steer stores a prompt for the turn of headLife, or, if that is 0 or its turn has ended, for a turn of its own.
@@ -215,6 +218,9 @@ func ending(o corebot.Outcome) string {
 
 // run decides what a delivery needs and has it done. It never fails: a failure is an outcome.
 func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
+	if result, ends := r.sessionOfOthers(ctx, d); ends {
+		return result
+	}
 	if o, unfit := r.queue.Unfit(d); unfit {
 		return r.gaveUp(ctx, d, o, nil, nil)
 	}

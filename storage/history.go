@@ -18,7 +18,10 @@ func NewHistory(db *DB) *History { return &History{db} }
 var (
 	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, calls, call_id, outside, message_id, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
-	recentHistory = &query{inSession + `ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
+	recentHistory    = &query{inSession + `ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
+	anotherInSession = &query{`SELECT h.sender FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
+		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
+		AND h.speaker = '` + string(corebot.SpeakerUser) + `' AND h.sender <> ? LIMIT 1`}
 )
 
 // inSession are the entries of the session that is in play in a chat.
@@ -36,6 +39,18 @@ func (h *History) Recent(ctx context.Context, k corebot.Key, limit int) ([]coreb
 	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
 	slices.Reverse(out)
 	return out, err
+}
+
+// Another finds somebody else than p who has spoken in the session that is in play in a chat. Those whom the channel
+// could not name are one person. Only turns of the chat's lane add people: who holds its lease may rely on it until the
+// commit.
+func (l *Ledger) Another(
+	ctx context.Context, k corebot.Key, p corebot.Principal,
+) (other corebot.Principal, found bool, err error) {
+	other = corebot.Principal{Channel: k.Channel, Account: k.Account}
+	found, err = l.db.reader.one(ctx, anotherInSession, []any{&other.ID},
+		k.Agent, k.Channel, k.Account, k.Chat, k.Thread, p.ID)
+	return other, found, err
 }
 
 func scanEntry(s scanner, k corebot.Key) (e corebot.Entry, ordinal int64, err error) {

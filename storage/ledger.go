@@ -47,7 +47,7 @@ func (l *Ledger) step(ctx context.Context, d corebot.Delivery, s corebot.Step, m
 	})
 }
 
-// Commit ends a turn: outcome, history, replies and what it spent, all of it or nothing (guarantee G4). Replies whose ids were
+// Commit ends a turn: outcome, history, replies, a refusal's audit event and what it spent, all of it or nothing (guarantee G4). Replies whose ids were
 // enqueued before collapse. Replies are not held to the limits of the queue: a turn that was paid for is not thrown away.
 // Of the notices of parked messages only the first with an id is enqueued, whatever the others say. A lane that has no place for one more
 // parked message is [corebot.ErrLaneFull], and nothing has changed.
@@ -65,6 +65,9 @@ func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Resul
 			return err
 		}
 		if err := appendHistoryTx(t, d, history, r); err != nil {
+			return err
+		}
+		if err := deniedTx(t, r.Denied); err != nil {
 			return err
 		}
 		for i := range replies {
