@@ -15,7 +15,7 @@ func begins(d corebot.Delivery) (c corebot.Command, does bool) {
 		return c, false
 	case d.Opens():
 		return corebot.Command{Name: "/new"}, len(d.Journal) == 0
-	case d.Message.Kind == corebot.KindCommand && !d.Stopped:
+	case d.Message.Kind == corebot.KindCommand:
 		c, _, _ = corebot.ParseCommand(d.Message.Text())
 		return c, c.Name == "/new" || c.Name == "/reset"
 	}

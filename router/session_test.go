@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/tools"
 )
 
 const (
@@ -184,5 +185,44 @@ func TestWhatCannotTellWhoHasSpokenBeginsNothing(t *testing.T) {
 		pass(time.Second)
 		k.WantEnd("2", corebot.EndRefused)
 		inSession(t, k, 1, said...)
+	})
+}
+
+func TestARunThatWasLetBeginASessionGoesOnAfterItsSenderIsNoAdmin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := &corebot.Failure{Class: corebot.RateLimited, RetryAfter: time.Hour, Err: errors.New("busy")}
+		model := apptest.Script(apptest.Text("hm"), searches("x"), apptest.Fails(busy), apptest.Text("done"))
+		k := apptest.New(t, apptest.Options{Model: model, Tools: []tools.Tool{slowSearch()}}).Start()
+		admin := corebot.Grant{Principal: apptest.Person("root"), Role: corebot.RoleAdmin, Chat: apptest.Key("a")}
+		must(t, k.Grants.Grant(t.Context(), admin))
+		k.SayAs("ann", "a", "1", "hello")
+		k.SayAs("root", "a", "2", "/new look")
+		pass(time.Minute)
+		k.WantEnd("2", "")
+		must(t, k.Grants.Revoke(t.Context(), admin.Principal, admin.Chat))
+		pass(2 * time.Hour)
+		k.WantEnd("2", corebot.EndAnswered)
+		inSession(t, k, 2, "user: look", `assistant: web.search({"text":"x"})`, "tool: found x", "assistant: done")
+	})
+}
+
+func TestARefusalThatCannotBeStoredBeginsNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := apptest.New(t, apptest.Options{
+			Model: apptest.Always(apptest.Text("hm")),
+			Ledger: func(l router.Ledger) router.Ledger {
+				return &faultyLedger{Ledger: l, commit: func(try int, real func() error) error {
+					if try == 2 {
+						return corebot.ErrUnstorable
+					}
+					return real()
+				}}
+			},
+		}).Start()
+		k.SayAs("ann", "a", "1", "hello")
+		k.SayAs("bob", "a", "2", "/new plan")
+		pass(time.Minute)
+		k.WantEnd("2", corebot.EndDead)
+		inSession(t, k, 1, "user: hello", "assistant: hm")
 	})
 }
