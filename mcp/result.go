@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -157,6 +159,9 @@ func (r *reader) file(kind, mimeType, data string) string {
 	path, err := r.artifacts.Save(r.ctx, r.key, "mcp-"+hex.EncodeToString(sum[:8])+extension(mimeType), string(body))
 	if err != nil { // the call has taken place, and does not fail for that
 		r.log.Warn().Err(err).Str("file", what).Msg("what an MCP server returned was not kept")
+		if full := (*rootfs.Full)(nil); errors.As(err, &full) {
+			return fmt.Sprintf("[%s; it could not be kept: %v]", what, full)
+		}
 		return fmt.Sprintf("[%s; it could not be kept]", what)
 	}
 	return fmt.Sprintf("[%s; it is in %s]", what, path)

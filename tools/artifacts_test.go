@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,13 @@ func newFiles(t *testing.T) (*tools.Files, *rootfs.Root) {
 // filesIn keeps artifacts in a directory, which is there.
 func filesIn(t *testing.T, dir string) (*tools.Files, *rootfs.Root) {
 	t.Helper()
-	root, err := rootfs.New(dir)
+	return filesWithin(t, dir, rootfs.Quota{})
+}
+
+// filesWithin is filesIn with a quota of the folders of chats.
+func filesWithin(t *testing.T, dir string, q rootfs.Quota) (*tools.Files, *rootfs.Root) {
+	t.Helper()
+	root, err := rootfs.NewBounded(dir, nil, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,5 +101,64 @@ func TestAConversationKeepsAHundredArtifacts(t *testing.T) {
 	entries, _, err := root.List(rootfs.ChatDir(chat)+"/artifacts", "", 1000)
 	if err != nil || len(entries) != 100 || entries[99].Name != "a-102.txt" {
 		t.Errorf("%d are left, %v", len(entries), err)
+	}
+}
+
+func TestTheOldestArtifactsMakeRoomForANewOneAndFilesOfPeopleStay(t *testing.T) {
+	files, root := filesWithin(t, t.TempDir(), rootfs.Quota{Dir: rootfs.ChatsDir, Bytes: 100, Entries: 6})
+	dir := rootfs.ChatDir(chat)
+	save := func(name string, size int) {
+		t.Helper()
+		if _, err := files.Save(t.Context(), chat, name, strings.Repeat("x", size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(want ...string) {
+		t.Helper()
+		entries, _, err := root.List(dir+"/artifacts", "", 100)
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name)
+		}
+		if err != nil || !slices.Equal(names, want) {
+			t.Fatalf("the artifacts are %q, %v; want %q", names, err, want)
+		}
+	}
+	if err := root.Write(dir+"/people", []byte(strings.Repeat("x", 40))); err != nil {
+		t.Fatal(err)
+	}
+	save("d", 20)
+	save("c", 20)
+	save("b", 20)
+	save("a", 30) // bytes for it: d and c are the oldest
+	has("a", "b")
+	save("e", 5)
+	save("f", 5)
+	save("g", 0) // one entry too many
+	has("a", "e", "f", "g")
+	if _, err := files.Save(t.Context(), chat, "h", strings.Repeat("x", 61)); !errors.Is(err, rootfs.ErrFull) {
+		t.Errorf("got %v", err)
+	}
+	has("a", "e", "f", "g") // nothing goes for what has no room at all
+	save("a", 60)           // it makes no room of itself
+	has("a", "g")
+	if text, err := root.ReadFile(dir+"/people", 100); err != nil || len(text) != 40 {
+		t.Errorf("the file of people has %d bytes, %v", len(text), err)
+	}
+}
+
+func TestOutputForWhichAChatHasNoRoomIsHeadAndTailAndSaysSo(t *testing.T) {
+	files, root := filesWithin(t, t.TempDir(), rootfs.Quota{Dir: rootfs.ChatsDir, Bytes: 1_000, BytesKey: "tools.chat_files_bytes"})
+	b := newBox(t, normal, tools.Options{Artifacts: files}, does(tools.SideEffect, says("BEGIN"+strings.Repeat("x", 60_000)+"END")))
+	s := newStep()
+	r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
+	requireEnd(t, s, r, err, corebot.OutcomeSuccess, "they could not be kept: the folder "+rootfs.ChatDir(chat)+" has no room")
+	for _, part := range []string{"BEGIN", "END", "the limit is 1000", "tools.chat_files_bytes"} {
+		if !strings.Contains(r.Content, part) {
+			t.Errorf("the model does not read %q", part)
+		}
+	}
+	if entries, _, err := root.List(rootfs.ChatDir(chat)+"/artifacts", "", 10); len(entries) > 0 {
+		t.Errorf("%v, %v", entries, err)
 	}
 }

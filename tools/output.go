@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/runes"
 )
 
@@ -47,6 +50,9 @@ func (j *job) keep(ctx context.Context, text string) string {
 	path, err := j.box.opts.Artifacts.Save(ctx, j.call.Key, j.label+"-"+hex.EncodeToString(sum[:8])+".txt", text)
 	if err != nil {
 		j.box.opts.Log.Warn().Err(err).Str("tool", j.label).Str("step", j.call.StepID).Msg("long output was not kept")
+		if full := (*rootfs.Full)(nil); errors.As(err, &full) {
+			return fmt.Sprintf("they could not be kept: %v (%s)", full, corebot.HintOf(err))
+		}
 		return "they could not be kept"
 	}
 	return "the whole output is in " + path

@@ -196,7 +196,7 @@ func (a *App) opened(name string, c io.Closer) {
 
 // makeRouter builds what answers: workspace, tools, model, agent, router.
 func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
-	w, err := openWorkspace(filepath.Join(a.config.Home, "workspace"), a.log)
+	w, err := openWorkspace(filepath.Join(a.config.Home, "workspace"), chatQuota(a.config.Tools), a.log)
 	if err != nil {
 		return err
 	}

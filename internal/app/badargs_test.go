@@ -17,6 +17,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
@@ -66,7 +67,7 @@ func realTools(t *testing.T) (*tools.Box, corebot.Caller, []llm.Tool) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = db.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended; must(t, db.Close()) })
-	w, err := openWorkspace(filepath.Join(home, "workspace"), zerolog.Nop())
+	w, err := openWorkspace(filepath.Join(home, "workspace"), rootfs.Quota{}, zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, w.root.Close()) })
 	rules, err := policy.New(policy.Options{ShellEnabled: true})

@@ -18,9 +18,10 @@ import (
 
 // errand is what a worker is told to do for a tool, and all that it is told.
 type errand struct {
-	Tool string          `json:"tool"`
-	Args json.RawMessage `json:"args"`
-	Web  *webErrand      `json:"web,omitempty"`
+	Tool  string          `json:"tool"`
+	Args  json.RawMessage `json:"args"`
+	Web   *webErrand      `json:"web,omitempty"`
+	Quota rootfs.Quota    `json:"quota,omitzero"` // of what it writes
 }
 
 // webErrand is what a worker must know to fetch.
@@ -61,7 +62,7 @@ func runErrand(ctx context.Context, input []byte, connect isolation.Dialer) (str
 	if e.Web != nil {
 		return fetch(ctx, e, connect)
 	}
-	root, err := rootfs.NewBounded(".", pageLimit)
+	root, err := rootfs.NewBounded(".", pageLimit, e.Quota)
 	if err != nil {
 		return "", err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/rootfs"
 )
 
 // starter is the settings file of a new home. Everything in it is a comment: the defaults are good.
@@ -54,7 +55,7 @@ func Init(home string, webhook bool) (made Made, err error) {
 			return made, corebot.WithHint(fmt.Errorf("make the home: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
 		}
 	}
-	w, err := openWorkspace(filepath.Join(home, "workspace"), zerolog.Nop())
+	w, err := openWorkspace(filepath.Join(home, "workspace"), rootfs.Quota{}, zerolog.Nop())
 	if err != nil {
 		return made, err
 	}

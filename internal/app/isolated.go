@@ -27,6 +27,7 @@ type isolated struct {
 	workers workers
 	root    *rootfs.Root
 	web     config.Web
+	quota   rootfs.Quota
 }
 
 // workers do jobs. An error that is isolation.ErrNoAnswer leaves open what was done; with any other nothing was, or ctx has ended.
@@ -38,7 +39,7 @@ var _ workers = (*isolation.Runner)(nil)
 
 // isolate puts the workers of isolation.tools in the place of tools.
 func (a *App) isolate(all []tools.Tool, runner *isolation.Runner, root *rootfs.Root) error {
-	i := isolated{runner, root, a.config.Tools.Web}
+	i := isolated{runner, root, a.config.Tools.Web, chatQuota(a.config.Tools)}
 	for at, tool := range all {
 		if !slices.Contains(a.config.Isolation.Tools.Values(), tool.Name()) {
 			continue
@@ -66,7 +67,7 @@ func (i isolated) work(tool string) (func(context.Context, json.RawMessage) (str
 				return "", err
 			}
 			defer release()
-			return i.send(ctx, job, errand{Tool: tool, Args: args})
+			return i.send(ctx, job, errand{Tool: tool, Args: args, Quota: i.quota})
 		}, nil
 	case "web.fetch":
 		return i.fetches(job)

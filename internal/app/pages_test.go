@@ -91,7 +91,7 @@ func TestAWorkspaceWithSpoiledPagesOpensAndEachIsNamed(t *testing.T) {
 	} {
 		must(t, made)
 	}
-	n, err := openWorkspace(dir, zerolog.Nop())
+	n, err := openWorkspace(dir, rootfs.Quota{}, zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, n.root.Close()) })
 	must(t, n.openSkills(zerolog.Nop()))

@@ -17,9 +17,19 @@ import (
 )
 
 // programs is the isolation as shell.exec sees it: both say the same of a program, each in a type of its own.
-type programs struct{ *isolation.Runner }
+type programs struct {
+	*isolation.Runner
+	root *rootfs.Root
+}
 
+// Run starts no program in a folder that holds more than its quota. What a program writes cannot be stopped on its way:
+// the folder is measured once the program has ended.
 func (p programs) Run(ctx context.Context, c builtin.Command) (builtin.Ended, error) {
+	dir := rootfs.FilesDir(c.Key)
+	if err := p.root.Admits(dir); err != nil {
+		return builtin.Ended{}, fmt.Errorf("start a program: %w", err)
+	}
+	defer p.root.Changed(dir)
 	end, err := p.Runner.Run(ctx, isolation.Command(c))
 	return builtin.Ended(end), err
 }
@@ -41,7 +51,7 @@ func (a *App) withWorkers(all []tools.Tool, root *rootfs.Root) ([]tools.Tool, er
 	if users := usersOfWorkers(a.config); len(users) > 0 {
 		logWalls(a.log.With().Strs("tools", users).Logger(), runner)
 	}
-	return append(all, builtin.Shell(programs{runner}, runner.Programs(), a.config.Tools.Shell.Timeout)), nil
+	return append(all, builtin.Shell(programs{runner, root}, runner.Programs(), a.config.Tools.Shell.Timeout)), nil
 }
 
 // usersOfWorkers are the tools that work in workers.

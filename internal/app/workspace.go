@@ -17,6 +17,7 @@ import (
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/agent/skills"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/workspace"
 )
@@ -55,9 +56,17 @@ func pageLimit(path string) int64 {
 	return 0
 }
 
+// chatQuota is what the folder of one chat can hold.
+func chatQuota(t config.Tools) rootfs.Quota {
+	return rootfs.Quota{
+		Dir: rootfs.ChatsDir, Bytes: t.ChatFilesBytes, Entries: t.ChatFiles,
+		BytesKey: "tools.chat_files_bytes", EntriesKey: "tools.chat_files",
+	}
+}
+
 // openWorkspace opens the directory, made if it is missing, and fills in the templates that it has no file for. A template that has no place there, and a
 // page that cannot be shown, are logged: the rest of Corebot works without them.
-func openWorkspace(dir string, log zerolog.Logger) (*notes, error) {
+func openWorkspace(dir string, q rootfs.Quota, log zerolog.Logger) (*notes, error) {
 	hint := fmt.Sprintf("%s must be a directory, or a link to one, that can be read and written; move away what is there", dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("make the workspace: %w", err), hint)
@@ -65,7 +74,7 @@ func openWorkspace(dir string, log zerolog.Logger) (*notes, error) {
 	if err := apart(dir, filepath.Dir(dir), DataDir(filepath.Dir(dir))); err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err), fmt.Sprintf("let %s be a directory, or a link to one, that has nothing of Corebot's own in it", dir))
 	}
-	n, err := readWorkspace(dir, log)
+	n, err := readWorkspace(dir, q, log)
 	if err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err), hint)
 	}
@@ -77,8 +86,8 @@ func openWorkspace(dir string, log zerolog.Logger) (*notes, error) {
 }
 
 // readWorkspace opens a directory that is there.
-func readWorkspace(dir string, log zerolog.Logger) (*notes, error) {
-	root, err := rootfs.NewBounded(dir, pageLimit)
+func readWorkspace(dir string, q rootfs.Quota, log zerolog.Logger) (*notes, error) {
+	root, err := rootfs.NewBounded(dir, pageLimit, q)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +164,7 @@ const checkedChats = 2_000
 
 // checkPages looks for pages of the workspace that prompts are without, those of conversations included.
 func checkPages(home string) []Finding {
-	n, err := readWorkspace(filepath.Join(home, "workspace"), zerolog.Nop())
+	n, err := readWorkspace(filepath.Join(home, "workspace"), rootfs.Quota{}, zerolog.Nop())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -123,6 +123,8 @@ type Router struct {
 type Tools struct {
 	Timeout        time.Duration `mapstructure:"timeout" min:"1ns" doc:"of one tool call"`
 	MaxOutputBytes int           `mapstructure:"max_output_bytes" min:"1" doc:"longer output goes to a file, and the model sees its head and tail"`
+	ChatFilesBytes int64         `mapstructure:"chat_files_bytes" min:"0" doc:"bytes of all files in one chat's folder of the workspace: its memory, artifacts and files; a write over it is refused; 0 is no limit"`
+	ChatFiles      int           `mapstructure:"chat_files" min:"0" doc:"files and directories in one chat's folder of the workspace; a write over it is refused; 0 is no limit"`
 	Grants         Grants        `mapstructure:"grants" doc:"tools that are an admin's, opened to others; which those are, docs/policy.md says, and any other is refused; in a variable as TOOL=WHO, separated by commas"`
 	AllowedEnv     List[string]  `mapstructure:"allowed_env" doc:"variables of Corebot's environment that programs see, by name, beside PATH, HOME, TMPDIR and LANG, which are the same for all"`
 	Shell          Shell         `mapstructure:"shell" doc:"Programs that shell.exec may run, each in a worker process behind walls (docs/isolation.md)."`
@@ -194,7 +196,7 @@ func Defaults() Config {
 		Retention: Retention{Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour},
 		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
 		Router:    Router{Workers: 64, Fair: true},
-		Tools:     Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000, Shell: defaultShell(), Web: defaultWeb()},
+		Tools:     Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000, ChatFilesBytes: 256 << 20, ChatFiles: 10_000, Shell: defaultShell(), Web: defaultWeb()},
 		Approvals: defaultApprovals(),
 		Isolation: defaultIsolation(),
 		MCP:       defaultMCP(),

@@ -14,7 +14,7 @@ func TestNoWriteMakesABoundedFileLongerThanItsLimit(t *testing.T) {
 			return 4
 		}
 		return 0
-	})
+	}, rootfs.Quota{})
 	if err != nil {
 		t.Fatal(err)
 	}

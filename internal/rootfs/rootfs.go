@@ -10,6 +10,8 @@
 //     survives a power cut.
 //   - Two changes of one file through one [Root] never lose one another: [Root.Update] reads and writes under a lock. All who
 //     write must share the Root.
+//   - A write never makes a folder hold more than its [Quota]. What other processes write there is measured: before a
+//     refusal, after [Root.Changed] or [Root.Hold], and every ten minutes.
 //
 // Limits: every read names its cap; a path has at most [MaxPath] bytes and [MaxDepth] names; a listing has a cap. Files are 0600 and directories
 // 0700. On systems without inode link counts in the standard library (Windows) the hard link rule is not enforced.
@@ -22,6 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -44,14 +47,20 @@ type Root struct {
 	limit func(path string) int64 // nil: none has a limit
 	seed  maphash.Seed
 	locks [stripes]sync.Mutex
+
+	quota  Quota
+	usages usages
 }
 
-// NewBounded is [New] for a directory in which some files have a limit. A write that would make such a file longer is [ErrTooLarge] and changes nothing.
-// The limit is in bytes, for a cleaned path; zero means none. Limit must be a pure function.
-func NewBounded(dir string, limit func(path string) int64) (*Root, error) {
+// NewBounded is [New] for a directory in which some files and folders have a limit.
+//
+// A write that would make a file longer than its limit is [ErrTooLarge] and changes nothing. The limit is in bytes, for
+// a cleaned path; zero means none. Limit must be a pure function. A write that would make a folder hold more than the
+// quota is [ErrFull] and changes no file.
+func NewBounded(dir string, limit func(path string) int64, q Quota) (*Root, error) {
 	r, err := New(dir)
 	if err == nil {
-		r.limit = limit
+		r.limit, r.quota = limit, q
 	}
 	return r, err
 }
@@ -72,7 +81,7 @@ func New(dir string) (*Root, error) {
 		root.Close()
 		return nil, corebot.WithHint(fmt.Errorf("read the directory %s: %w", dir, bare(err)), hint)
 	}
-	return &Root{dir: root, seed: maphash.MakeSeed()}, nil
+	return &Root{dir: root, seed: maphash.MakeSeed(), usages: usages{now: time.Now, known: map[string]usage{}}}, nil
 }
 
 // Close releases the directory. Later calls of any method fail with os.ErrClosed.
@@ -80,8 +89,10 @@ func (r *Root) Close() error { return r.dir.Close() }
 
 // lock serializes the writers of one file. Names that a case-folding file system takes for one share a lock.
 func (r *Root) lock(path string) *sync.Mutex {
-	return &r.locks[maphash.String(r.seed, Fold(path))%stripes]
+	return &r.locks[r.stripe(path)]
 }
+
+func (r *Root) stripe(path string) uint64 { return maphash.String(r.seed, Fold(path)) % stripes }
 
 // bare takes the name off an error of package os: it is the name of one step of a walk, not the path that was asked for.
 func bare(err error) error {

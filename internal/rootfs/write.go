@@ -45,39 +45,75 @@ func (r *Root) Update(path string, limit int64, fn func(old []byte, exists bool)
 
 // Remove takes away a plain file.
 func (r *Root) Remove(path string) error {
-	return r.locked(path, "remove", func(at *os.Root, name string) error {
-		if err := replaceable(at, name); err != nil {
+	return r.locked(path, "remove", func(clean string, rm room) error {
+		return r.in(clean, false, func(at *os.Root, name string) error {
+			if err := replaceable(at, name); err != nil {
+				return err
+			}
+			size := sizeOf(at, name)
+			err := bare(at.Remove(name))
+			if err == nil {
+				err = syncDir(at)
+			}
+			rm.grown(Usage{-size, -1}, err)
 			return err
-		}
-		if err := at.Remove(name); err != nil {
-			return bare(err)
-		}
-		return syncDir(at)
+		})
 	})
 }
 
 // change replaces a file with what next returns, under the file's lock.
 func (r *Root) change(path string, next func(at *os.Root, name string) ([]byte, error)) error {
-	return r.locked(path, "write", func(at *os.Root, name string) error {
-		data, err := next(at, name)
-		if err != nil {
-			return err
+	return r.locked(path, "write", func(clean string, rm room) error {
+		dirs := rm.missing(clean)
+		if dirs > 0 {
+			if err := rm.admit(Usage{Entries: dirs + 1}); err != nil { // before any directory is made, and the file in it
+				return err
+			}
 		}
-		if err := r.bounded(path, data); err != nil {
+		return r.in(clean, true, func(at *os.Root, name string) error {
+			rm.grown(Usage{Entries: dirs}, nil)
+			data, err := next(at, name)
+			if err != nil {
+				return err
+			}
+			if err := r.bounded(clean, data); err != nil {
+				return err
+			}
+			if err := replaceable(at, name); err != nil {
+				return err
+			}
+			more := growth(at, name, data)
+			if err := rm.admit(more); err != nil {
+				return err
+			}
+			err = replace(at, name, data)
+			rm.grown(more, err)
 			return err
-		}
-		if err := replaceable(at, name); err != nil {
-			return err
-		}
-		return replace(at, name, data)
+		})
 	})
 }
 
+// growth is what a folder holds more once a file has new contents.
+func growth(at *os.Root, name string, data []byte) Usage {
+	if _, err := at.Lstat(name); err != nil {
+		return Usage{int64(len(data)), 1}
+	}
+	return Usage{Bytes: int64(len(data)) - sizeOf(at, name)}
+}
+
+// sizeOf is how many bytes a file has; one that cannot be looked at counts for none.
+func sizeOf(at *os.Root, name string) int64 {
+	info, err := at.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
+}
+
 // bounded refuses contents over the limit of a file.
-func (r *Root) bounded(path string, data []byte) error {
-	clean, err := Clean(path)
-	if err != nil || r.limit == nil {
-		return err
+func (r *Root) bounded(clean string, data []byte) error {
+	if r.limit == nil {
+		return nil
 	}
 	if limit := r.limit(clean); limit > 0 && int64(len(data)) > limit {
 		return corebot.WithHint(fmt.Errorf("the file %w: it would have %d bytes, the limit is %d", ErrTooLarge, len(data), limit),
@@ -86,8 +122,8 @@ func (r *Root) bounded(path string, data []byte) error {
 	return nil
 }
 
-// locked runs fn on the directory and the name of a file, under the file's lock.
-func (r *Root) locked(file, verb string, fn func(at *os.Root, name string) error) error {
+// locked runs fn on the cleaned path of a file, under the file's lock and then that of its folder.
+func (r *Root) locked(file, verb string, fn func(clean string, rm room) error) error {
 	clean, err := Clean(file)
 	if err != nil {
 		return err
@@ -98,15 +134,22 @@ func (r *Root) locked(file, verb string, fn func(at *os.Root, name string) error
 	mu := r.lock(clean)
 	mu.Lock()
 	defer mu.Unlock()
-	at, err := r.walk(path.Dir(clean), verb == "write")
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", verb, clean, err)
-	}
-	defer at.Close()
-	if err := fn(at, path.Base(clean)); err != nil {
+	rm, leave := r.enterFolder(clean)
+	defer leave()
+	if err := fn(clean, rm); err != nil {
 		return fmt.Errorf("%s %s: %w", verb, clean, err)
 	}
 	return nil
+}
+
+// in runs fn on the directory and the name of a file.
+func (r *Root) in(clean string, create bool, fn func(at *os.Root, name string) error) error {
+	at, err := r.walk(path.Dir(clean), create)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	return fn(at, path.Base(clean))
 }
 
 // replaceable refuses to put a file in place of something that is none. It is a courtesy, not the guard: a rename replaces the
