@@ -124,4 +124,3 @@ func TestNoProgramStartsInAFolderThatProgramsOverfilled(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(files, "f"), make([]byte, 1_024), 0o600)) // as a program would
 	requireQuota(t, root.Write(rootfs.FilesDir(quotaChat)+"/g", []byte("x")), "tools.chat_files_bytes")
 }
-
