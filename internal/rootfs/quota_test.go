@@ -101,11 +101,13 @@ func TestWhatOthersChangeInAFolderIsMeasured(t *testing.T) {
 		time.Sleep(11 * time.Minute) // nobody says so, but old knowledge is measured again
 		requireFull(t, root.Write("chats/a/h", []byte("1")), "key.bytes")
 		ok(t, os.Remove(byHand))
+		root.Changed("chats/a/f")
+		ok(t, root.Write("chats/a/h", []byte("1")))
 		release, err := root.Hold("chats/a/g")
 		ok(t, err)
-		put(t, filepath.Join(dir, "chats/a/g"), "123456")
+		put(t, filepath.Join(dir, "chats/a/g"), "12345")
 		release()
-		requireFull(t, root.Write("chats/a/h", []byte("1")), "key.bytes")
+		requireFull(t, root.Write("chats/a/i", []byte("1")), "key.bytes")
 	})
 }
 
