@@ -80,7 +80,7 @@ func (t *turn) noteCramped(left int) {
 func crampedNotice(k corebot.Key, session int64) corebot.Message {
 	wording := sha256.Sum256([]byte(crampedText))
 	return corebot.Message{
-		ID: fmt.Sprintf("context/%d/%x", session, wording[:4]), Direction: corebot.Outbound, Key: k, Kind: corebot.KindNotice,
+		ID: corebot.OwnID("context", session, fmt.Sprintf("%x", wording[:4])), Direction: corebot.Outbound, Key: k, Kind: corebot.KindNotice,
 		Parts: corebot.TextPart(crampedText),
 	}
 }
