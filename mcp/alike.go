@@ -20,7 +20,7 @@ const (
 // another script that look the same.
 func alike(name string) string {
 	twins := []rune(lookalikes)
-	return strings.Map(func(r rune) rune {
+	shape := strings.Map(func(r rune) rune {
 		r = unicode.ToLower(unicode.ToUpper(r)) // K, k and the Kelvin sign
 		switch i := slices.Index(twins, r); {
 		case i >= 0:
@@ -32,6 +32,7 @@ func alike(name string) string {
 		}
 		return '_'
 	}, norm.NFKD.String(name))
+	return strings.NewReplacer("l", "i", "rn", "m", "vv", "w").Replace(shape) // I, l and 1 look the same
 }
 
 // doubled names what a listing has more than once. Whichever of them a model were shown, the fingerprint could be that of another.

@@ -14,7 +14,14 @@ ALTER TABLE approvals ADD COLUMN beyond INTEGER NOT NULL DEFAULT 0; -- only an a
 UPDATE approvals SET request = id, answer = position, beyond = 1;
 CREATE INDEX approvals_request ON approvals (request);
 
+-- A position that a call did not take, because it was not run, is that of a later answer's call.
+DROP INDEX approvals_step;
+CREATE UNIQUE INDEX approvals_step ON approvals (life_id, run, position, answer);
+
 -- +goose Down
+DELETE FROM approvals WHERE id NOT IN (SELECT MAX(id) FROM approvals GROUP BY life_id, run, position);
+DROP INDEX approvals_step;
+CREATE UNIQUE INDEX approvals_step ON approvals (life_id, run, position);
 DROP INDEX approvals_request;
 ALTER TABLE approvals DROP COLUMN beyond;
 ALTER TABLE approvals DROP COLUMN answer;

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	approvalOfStep = &query{approvalColumns + `WHERE a.life_id = ? AND a.run = ? AND a.position = ?`}
+	approvalOfStep = &query{approvalColumns + `WHERE a.life_id = ? AND a.run = ? AND a.position = ? AND (a.answer = ? OR a.answer = a.position)`}
 	newestOfLife   = &query{`SELECT state FROM approvals WHERE life_id = ? ORDER BY id DESC LIMIT 1`}
 	insertApproval = &query{`INSERT INTO approvals
 		(life_id, run, position, answer, beyond, tool, args, dir, files, digest, rule, taint, step_id, request, state, created_at, expires_at)
@@ -33,7 +33,7 @@ func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, as
 		if err := holdsTx(t, d.Lease); err != nil {
 			return err
 		}
-		own, known, err := approvalTx(t, approvalOfStep, d.Life, d.Run, s.Position)
+		own, known, err := approvalTx(t, approvalOfStep, d.Life, d.Run, s.Position, asks[0].Approval.Answer)
 		switch {
 		case err != nil:
 			return err
@@ -43,7 +43,7 @@ func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, as
 			err = closeTx(t, own, corebot.ApprovalExpired, itself, corebot.AuditEvent{Key: own.Key, Entry: itself, StepID: d.StepID(s.Position)})
 		}
 		if err == nil {
-			stands, err = askedTx(t, d, s.Position)
+			stands, err = askedTx(t, d, asks[0].Approval.Answer, s.Position)
 		}
 		return err
 	})
@@ -84,8 +84,8 @@ func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
 }
 
 // askedTx gives the approval of a step with all of its request.
-func askedTx(t *tx, d corebot.Delivery, position int) (a corebot.Asked, err error) {
-	if a.Approval, _, err = approvalTx(t, approvalOfStep, d.Life, d.Run, position); err != nil {
+func askedTx(t *tx, d corebot.Delivery, answer, position int) (a corebot.Asked, err error) {
+	if a.Approval, _, err = approvalTx(t, approvalOfStep, d.Life, d.Run, position, answer); err != nil {
 		return a, err
 	}
 	err = t.each(callsOfRequest, func(s scanner) error {
