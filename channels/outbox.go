@@ -181,8 +181,13 @@ const settleTries = 5
 // settle ends the delivery. What was sent should not be sent again for a full disk, which takes a second or two to be
 // helped.
 func (o *Outbox) settle(ctx context.Context, d corebot.Delivery, outcome corebot.Outcome) (err error) {
+	maybeDone := false
 	for n := 1; ; n++ {
 		err = o.queue.Settle(context.WithoutCancel(ctx), d, outcome)
+		if errors.Is(err, corebot.ErrSettled) && maybeDone {
+			return nil // by the earlier try, whose outcome was unknown
+		}
+		maybeDone = maybeDone || errors.Is(err, corebot.ErrCommitUnknown)
 		if err == nil || n == settleTries || errors.Is(err, corebot.ErrLeaseLost) || errors.Is(err, corebot.ErrClosed) {
 			return err
 		}

@@ -78,6 +78,9 @@ func (l *DeadLetters) giveUpTx(t *tx, g *giving) error {
 	if err := g.countTx(t, &after); err != nil {
 		return err
 	}
+	if err := g.makeRoomTx(t, lives, before.bytes-after.bytes); err != nil {
+		return err
+	}
 	t.total.depth[g.direction] += after.depth[g.direction] - before.depth[g.direction]
 	t.total.bytes += after.bytes - before.bytes
 	t.wake(corebot.PoolOf(g.direction, g.key), t.now.UnixMilli())
@@ -90,6 +93,19 @@ func (l *DeadLetters) giveUpTx(t *tx, g *giving) error {
 		return nil // the chat's next turn is told what became of its reply
 	}
 	return noticeTx(t, &pack([]corebot.Message{g.notice()})[0], g.Life)
+}
+
+// makeRoomTx takes what is given up from what waits of its sender. Nobody knows whose a message without a readable life was.
+func (g *giving) makeRoomTx(t *tx, lives []int64, bytes int64) error {
+	if g.direction != corebot.Inbound || !g.named {
+		return nil
+	}
+	for _, life := range lives {
+		if err := t.waiting.addLife(t, life, -1, int(bytes)/len(lives)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // asideTx finds the lane, if it is set aside.

@@ -13,8 +13,8 @@ var (
 	headSender  = &query{`SELECT m.sender, q.seq FROM message_queue q JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`}
 	holdLane    = &query{`UPDATE lanes SET wake_at = ?, held_for = ?, held_at = ? WHERE id = ?`}
 	lineUp      = &query{`UPDATE lanes SET wake_at = ?, held_for = NULL WHERE id = ?`}
-	longestHeld = &query{`SELECT id FROM lanes WHERE pool = ? AND channel = ? AND account = ? AND held_for = ? ORDER BY held_at LIMIT 1`}
-	releaseHeld = &query{`UPDATE lanes SET wake_at = ?, held_for = NULL WHERE held_for IS NOT NULL`}
+	longestHeld = &query{`SELECT id FROM lanes WHERE pool = ? AND channel = ? AND account = ? AND held_for = ? AND depth > 0 ORDER BY held_at LIMIT 1`}
+	releaseHeld = &query{`UPDATE lanes SET wake_at = CASE WHEN depth > 0 THEN ? END, held_for = NULL WHERE held_for IS NOT NULL`}
 )
 
 const (
@@ -136,6 +136,7 @@ func (p *pick) lookTx(t *tx, c *claimed, crowded bool) (stays bool, err error) {
 	v, room := p.of[c.sender], p.room(c.sender, p.his[c.sender], len(p.chosen), p.turns)
 	switch waits := v.running+p.his[c.sender] > 0 || p.overtakes(c); {
 	case c.stopSeq >= seq, // a stop waits for nobody
+		c.leased, // its turn has begun: whoever held it may still extend or end it, and would not undo the holding back
 		!waits && v.held == 0 && v.next == 0,
 		room && c.lane == v.next,
 		room && !crowded && v.held == 0 && v.next == 0,

@@ -120,8 +120,12 @@ func passTx(t *tx, d *corebot.Delivery) error {
 		return err
 	}
 	t.flows.release(d.Lane)
-	if d.Message.Direction == corebot.Inbound {
+	if d.Message.Direction == corebot.Inbound && d.Damaged == nil {
 		t.waiting.add(senderOf(d.Message.Key, d.Message.Sender.ID), d.Life, -1, d.Size)
+	} else if d.Message.Direction == corebot.Inbound { // its body does not tell who sent it
+		if err := t.waiting.addLife(t, d.Life, -1, d.Size); err != nil {
+			return err
+		}
 	}
 	t.total.depth[d.Message.Direction]--
 	t.total.bytes -= int64(d.Size)

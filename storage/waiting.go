@@ -48,8 +48,10 @@ func (w *waiting) addLife(t *tx, life, messages int64, bytes int) error {
 		return nil
 	}
 	var p corebot.Principal
-	_, err := t.one(senderOfLife, []any{&p.Channel, &p.Account, &p.ID}, life)
-	w.add(p, life, messages, bytes)
+	found, err := t.one(senderOfLife, []any{&p.Channel, &p.Account, &p.ID}, life)
+	if found {
+		w.add(p, life, messages, bytes)
+	}
 	return err
 }
 
