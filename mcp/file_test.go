@@ -230,4 +230,9 @@ func TestToolsThatAModelCouldMistakeAreRefused(t *testing.T) {
 	if len(got) != 4 || got["fine"] != "" {
 		t.Errorf("refused %v", got)
 	}
+	for _, pair := range [][2]string{{"list_mail", "Iist_mail"}, {"list_mail", "list_rnail"}, {"vview", "wiew"}, {"go1", "goI"}} {
+		if got := confusable("s", []definition{{Name: pair[0]}, {Name: pair[1]}, {Name: "fine"}}); len(got) != 2 || got["fine"] != "" {
+			t.Errorf("of %v these are refused: %v", pair, got)
+		}
+	}
 }

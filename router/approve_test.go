@@ -462,6 +462,48 @@ func TestTheCallsOfAnAnswerAreAskedAboutOnce(t *testing.T) {
 	}
 }
 
+// TestAnApprovalIsOfOneAnswer: a steer has the calls behind the first one skipped, so that the next answer's call stands
+// at the place of the last of them. What was said of that one is not said of this one.
+func TestAnApprovalIsOfOneAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		say, next string
+		runs      int32
+	}{
+		"approved, and the same call again": {"/approve 1", `{"text":"four"}`, 1},
+		"approved, and another call":        {"/approve 1", `{"text":"other"}`, 1},
+		"denied, and another call":          {"/deny 1", `{"text":"other"}`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls []corebot.ToolCall
+				for _, text := range []string{"one", "two", "three", "four"} {
+					calls = append(calls, apptest.Call(text, "mcp.reload", fmt.Sprintf(`{"text":%q}`, text)))
+				}
+				k := newCounter(t, apptest.Options{Model: apptest.Script(hijacked()[0],
+					apptest.Asks(calls...), apptest.Asks(apptest.Call("new", "mcp.reload", c.next)), apptest.Text("done"))})
+				k.SayAs("root", "a", "1", "read the page")
+				pass(time.Second)
+				k.SayAs("root", "a", "s", "/steer I changed my mind")
+				k.SayAs("root", "a", "w", c.say)
+				pass(time.Second)
+				if n := k.runs.Load(); n != c.runs {
+					t.Fatalf("%d calls ran after %s, want %d", n, c.say, c.runs)
+				}
+				told := k.Told("1")
+				if last := told[len(told)-1].Text(); len(told) != 2 || !strings.Contains(last, c.next) {
+					t.Fatalf("told %d times, at last %q", len(told), last)
+				}
+				k.SayAs("root", "a", "again", "/approve 5")
+				pass(time.Second)
+				k.WantEnd("1", corebot.EndAnswered)
+				if n := k.runs.Load(); n != c.runs+1 {
+					t.Errorf("%d calls ran in the end, want %d", n, c.runs+1)
+				}
+			})
+		})
+	}
+}
+
 func TestARequestOfSeveralCallsSurvivesARestartBetweenThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newCounter(t, apptest.Options{Model: apptest.Script(hijacked()[0], three(), apptest.Text("done"))})
