@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,10 +116,11 @@ func TestALaneThatIsSetAsideIsTriedAgainEverMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := Open(t.Context(), seeded(t), Options{})
 		must(t, err)
-		broken, tries := true, 0
+		var healed atomic.Bool
+		var tries atomic.Int64
 		inject(db, func(sql string, after bool) error {
-			if sql == laneHead.sql && !after && broken {
-				tries++
+			if sql == laneHead.sql && !after && !healed.Load() {
+				tries.Add(1)
 				return errDisk
 			}
 			return nil
@@ -133,10 +135,10 @@ func TestALaneThatIsSetAsideIsTriedAgainEverMoreRarely(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Hour)
-		if tries < 60 || tries > 70 {
-			t.Errorf("it was tried %d times in an hour, want once a minute", tries)
+		if n := tries.Load(); n < 60 || n > 70 {
+			t.Errorf("it was tried %d times in an hour, want once a minute", n)
 		}
-		broken = false
+		healed.Store(true)
 		time.Sleep(asideMost + time.Second)
 		synctest.Wait()
 		if len(got) != 1 {
@@ -187,10 +189,11 @@ func TestAPoolWhoseLanesCannotBeChosenHoldsUpNoOtherAndNoOperation(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		db, err := Open(t.Context(), seeded(t), Options{})
 		must(t, err)
-		broken, tries := true, 0
+		var healed atomic.Bool
+		var tries atomic.Int64
 		inject(db, func(sql string, after bool) error {
-			if sql == readyLanes.sql && !after && broken {
-				tries++
+			if sql == readyLanes.sql && !after && !healed.Load() {
+				tries.Add(1)
 				return errDisk
 			}
 			return nil
@@ -211,13 +214,13 @@ func TestAPoolWhoseLanesCannotBeChosenHoldsUpNoOtherAndNoOperation(t *testing.T)
 			publishTest(t, db, "a", fmt.Sprint(i))
 		}
 		time.Sleep(10 * time.Second)
-		if tries < 5 || tries > 15 {
-			t.Errorf("its lanes were looked for %d times in ten seconds, want about one a second", tries)
+		if n := tries.Load(); n < 5 || n > 15 {
+			t.Errorf("its lanes were looked for %d times in ten seconds, want about one a second", n)
 		}
 		if n := len(refused); n == 0 || !errors.Is(<-refused, errDisk) {
 			t.Errorf("%d claims were refused", n)
 		}
-		broken = false
+		healed.Store(true)
 		time.Sleep(2 * failurePause)
 		must(t, claim())
 		stop()
