@@ -32,3 +32,9 @@ func Dial(t Targets, network, address string) error {
 	}
 	return checked.guard(context.Background(), network, address, nil)
 }
+
+// Special is what this machine knows of an address now.
+func Special(ip netip.Addr) (string, error) {
+	l, err := readLocal()
+	return l.special(ip), err
+}

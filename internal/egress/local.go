@@ -13,13 +13,14 @@ import (
 // localAge is how long what is known of this machine's addresses is used. They come and go: with a lease, a tunnel, a container.
 const localAge = time.Second
 
-// The least lengths of a prefix that is taken for a network which this machine is on. A shorter one is the way to the rest of the world through a tunnel.
+// The least lengths of a prefix that is taken for a network which this machine is on. A shorter one is a way to the rest of the world.
 const (
 	leastNetwork4 = 8
 	leastNetwork6 = 16
 )
 
 // local is where this machine itself answers, and what it reaches without a router: services there trust their neighbours.
+// What only a route through a tunnel reaches is not local: a VPN may route the whole internet so.
 type local struct {
 	addresses, networks []netip.Prefix
 }
@@ -86,8 +87,11 @@ func readLocal() (local, error) {
 		bits, _ := n.Mask.Size()
 		l.add(ip.Unmap(), bits)
 	}
-	routed, err := localRoutes()
-	l.addresses = append(l.addresses, routed...)
+	own, direct, err := localRoutes()
+	l.addresses = append(l.addresses, own...)
+	for _, p := range direct {
+		l.addNetwork(p)
+	}
 	return l, err
 }
 
@@ -97,7 +101,12 @@ func (l *local) add(ip netip.Addr, bits int) {
 		return
 	}
 	l.addresses = append(l.addresses, netip.PrefixFrom(ip, ip.BitLen()))
-	if ip.Is4() && bits >= leastNetwork4 || ip.Is6() && bits >= leastNetwork6 {
-		l.networks = append(l.networks, netip.PrefixFrom(ip, bits).Masked())
+	l.addNetwork(netip.PrefixFrom(ip, bits).Masked())
+}
+
+// addNetwork notes a prefix that is reached without a router, unless it is too wide for a network.
+func (l *local) addNetwork(p netip.Prefix) {
+	if p.Addr().Is4() && p.Bits() >= leastNetwork4 || p.Addr().Is6() && p.Bits() >= leastNetwork6 {
+		l.networks = append(l.networks, p)
 	}
 }

@@ -5,4 +5,4 @@ package egress
 import "net/netip"
 
 // localRoutes: what interfaces have is all that is known here.
-func localRoutes() ([]netip.Prefix, error) { return nil, nil }
+func localRoutes() (own, direct []netip.Prefix, err error) { return nil, nil, nil }
