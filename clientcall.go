@@ -10,6 +10,6 @@ type ClientCall struct {
 
 // Said is an entry of the history with its place, from which older ones can be read on. A place means something to the history alone.
 type Said struct {
-	Entry
+	HistoryEntry
 	Place string
 }

@@ -67,7 +67,7 @@ func TestAnAnswerIsNoPostWhateverTheIDOfItsMessage(t *testing.T) {
 		"sent/5/1/1": true, // of an earlier version of Corebot
 		corebot.Delivery{Life: 5, Run: 1}.PostID(0): true,
 	} {
-		if e := (corebot.Entry{Speaker: corebot.SpeakerAssistant, MessageID: id}); e.Posted() != posted {
+		if e := (corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, MessageID: id}); e.Posted() != posted {
 			t.Errorf("%q is posted: %v", id, e.Posted())
 		}
 	}

@@ -23,7 +23,7 @@ func (d Delivery) PostID(position int) string { return OwnID(postKind, d.Life, d
 var earlierPost = regexp.MustCompile(`^sent/[0-9]+/[0-9]+/[0-9]+$`)
 
 // Posted says of an entry of the history that it was sent there by a turn of another conversation.
-func (e Entry) Posted() bool {
+func (e HistoryEntry) Posted() bool {
 	own := strings.HasPrefix(e.MessageID, OwnIDs+postKind+"/") || earlierPost.MatchString(e.MessageID)
 	return e.Speaker == SpeakerAssistant && own
 }

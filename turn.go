@@ -146,7 +146,7 @@ func (d Delivery) RunID() string {
 	return d.Message.ID + "/" + strconv.Itoa(d.Run)
 }
 
-// Speaker is who said an [Entry] of the history.
+// Speaker is who said a [HistoryEntry] of the history.
 type Speaker string
 
 const (
@@ -155,8 +155,8 @@ const (
 	SpeakerTool      Speaker = "tool"
 )
 
-// Entry is one row of a chat's history.
-type Entry struct {
+// HistoryEntry is one row of a chat's history.
+type HistoryEntry struct {
 	Session   int64      `json:"session"`
 	Seq       int64      `json:"-"` // the place of its turn in the lane; the entries of a turn share it
 	Speaker   Speaker    `json:"speaker"`
@@ -173,7 +173,7 @@ type Entry struct {
 // Result is what a turn leaves behind. It is committed whole with the turn's outcome, or not at all.
 type Result struct {
 	Outcome Outcome
-	History []Entry
+	History []HistoryEntry
 	Replies []Message // outbound, ids as in [Delivery.RunID]
 	Model   string    // that gave the final answer; empty: none did
 	Spent   []Spent   // by model calls that no step of the journal counts: the final answer, and calls that failed or were cut off

@@ -66,7 +66,7 @@ type Journal interface {
 // History gives what a turn finds of its chat, with at most so many undelivered replies, and what was said in the session behind its summary, newest
 // first.
 type History interface {
-	Recall(ctx context.Context, d corebot.Delivery, undelivered int) (corebot.Recollection, iter.Seq2[corebot.Entry, error], error)
+	Recall(ctx context.Context, d corebot.Delivery, undelivered int) (corebot.Recollection, iter.Seq2[corebot.HistoryEntry, error], error)
 }
 
 // Notes are the texts of the workspace that stand in prompts. What is wrong with one is never an error: it is left out, and its page says so.
@@ -166,7 +166,7 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		return corebot.Result{History: t.said, Spent: t.spent, BeginsSession: t.beginsSession}, err
 	}
 	if !blank(answer.Text) {
-		t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: answer.Text})
+		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Text: answer.Text})
 	}
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},

@@ -22,8 +22,8 @@ const (
 
 // pastTurn is an earlier turn of the session that is in play.
 type pastTurn struct {
-	entries []corebot.Entry // in order, beginning with its user's
-	cut     bool            // results were shortened as they were read
+	entries []corebot.HistoryEntry // in order, beginning with its user's
+	cut     bool                   // results were shortened as they were read
 }
 
 func (p pastTurn) place() (session, seq int64) { return p.entries[0].Session, p.entries[0].Seq }
@@ -148,7 +148,7 @@ type past struct {
 
 // readPast takes the entries of the session, which come newest first, until there is more than most tokens of them. The last turn that it
 // begins, it takes to its beginning.
-func readPast(summary corebot.Summary, entries iter.Seq2[corebot.Entry, error], most int) (past, error) {
+func readPast(summary corebot.Summary, entries iter.Seq2[corebot.HistoryEntry, error], most int) (past, error) {
 	p, r := past{summary: summary, newest: summary.At}, reading{most: most}
 	for e, err := range entries {
 		if err != nil {
@@ -176,7 +176,7 @@ type reading struct {
 }
 
 // take adds an entry and says whether it wants more. Results that no prompt has room for are shortened at once: a turn may have megabytes of them.
-func (r *reading) take(e corebot.Entry) bool {
+func (r *reading) take(e corebot.HistoryEntry) bool {
 	if begins := len(r.turns) == 0 || r.last().entries[0].Seq != e.Seq; begins {
 		if r.brief > r.most {
 			return false
@@ -200,7 +200,7 @@ func (r *reading) take(e corebot.Entry) bool {
 	return r.rows < maxPastRows
 }
 
-func estimate(e corebot.Entry) int {
+func estimate(e corebot.HistoryEntry) int {
 	n := messageOverhead + llm.Estimate{}.Count(e.Text)
 	for _, c := range e.Calls {
 		n += messageOverhead + llm.Estimate{}.Count(string(c.Args))

@@ -9,19 +9,19 @@ import (
 )
 
 // newestFirst are the entries of a turn with so many calls, as the store gives them.
-func newestFirst(seq int64, calls, words int) []corebot.Entry {
-	entries := []corebot.Entry{{Seq: seq, Speaker: corebot.SpeakerAssistant, Text: "answer"}}
+func newestFirst(seq int64, calls, words int) []corebot.HistoryEntry {
+	entries := []corebot.HistoryEntry{{Seq: seq, Speaker: corebot.SpeakerAssistant, Text: "answer"}}
 	for i := range calls {
 		id := fmt.Sprint(i)
 		entries = append(entries,
-			corebot.Entry{Seq: seq, Speaker: corebot.SpeakerTool, CallID: id, Text: strings.Repeat("word ", words)},
-			corebot.Entry{Seq: seq, Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{{ID: id}}})
+			corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerTool, CallID: id, Text: strings.Repeat("word ", words)},
+			corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{{ID: id}}})
 	}
-	return append(entries, corebot.Entry{Seq: seq, Speaker: corebot.SpeakerUser, Text: "question"})
+	return append(entries, corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerUser, Text: "question"})
 }
 
 // read takes turns, newest first, and says how many entries it took.
-func read(r *reading, turns ...[]corebot.Entry) (taken int) {
+func read(r *reading, turns ...[]corebot.HistoryEntry) (taken int) {
 	for _, turn := range turns {
 		for _, e := range turn {
 			taken++
@@ -71,7 +71,7 @@ func TestATurnThatLostItsBeginningIsLeftOut(t *testing.T) {
 }
 
 func TestWhatPeopleSaidWhileATurnRanIsInItsGist(t *testing.T) {
-	p := pastTurn{entries: []corebot.Entry{
+	p := pastTurn{entries: []corebot.HistoryEntry{
 		{Speaker: corebot.SpeakerUser, Text: "go"},
 		{Speaker: corebot.SpeakerAssistant, Text: "looking", Calls: []corebot.ToolCall{{ID: "a"}, {ID: "b"}}},
 		{Speaker: corebot.SpeakerTool, CallID: "a"},

@@ -252,14 +252,14 @@ func TestATurnOfManyRowsIsStillThere(t *testing.T) {
 			b := newBench(t, apptest.Options{Model: apptest.Always(apptest.Text("fine")), Agent: o})
 			b.Say("a", "1", "do much")
 			d := b.Claim()
-			entries := []corebot.Entry{{Speaker: corebot.SpeakerUser, Text: "do much"}}
+			entries := []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: "do much"}}
 			for i := range 599 {
 				id := fmt.Sprint(i)
 				entries = append(entries,
-					corebot.Entry{Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{call(id, search, id)}},
-					corebot.Entry{Speaker: corebot.SpeakerTool, CallID: id, Text: strings.Repeat("word ", 500)})
+					corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{call(id, search, id)}},
+					corebot.HistoryEntry{Speaker: corebot.SpeakerTool, CallID: id, Text: strings.Repeat("word ", 500)})
 			}
-			entries = append(entries, corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: "much is done"})
+			entries = append(entries, corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Text: "much is done"})
 			done := corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: entries}
 			if err := b.Ledger.Commit(t.Context(), d, done); err != nil {
 				t.Fatal(err)

@@ -85,7 +85,7 @@ func transcript(turns []pastTurn, text, result int) func(func(string) bool) {
 	}
 }
 
-func transcriptLine(e corebot.Entry, text, result int) string {
+func transcriptLine(e corebot.HistoryEntry, text, result int) string {
 	switch {
 	case e.Speaker == corebot.SpeakerUser:
 		return fmt.Sprintf("- user %s: %s\n", speaker(e.Sender, e.Name), shorten(oneLine(e.Text), text))

@@ -66,7 +66,7 @@ func (t *turn) taintByPast() {
 }
 
 // foreign says what is from outside in an entry of the history; empty: nothing.
-func (t *turn) foreign(e corebot.Entry) string {
+func (t *turn) foreign(e corebot.HistoryEntry) string {
 	switch {
 	case e.Posted():
 		return "what was sent here from another chat"

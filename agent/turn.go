@@ -33,7 +33,7 @@ type turn struct {
 	shown         [][]llm.Message // what is shown of the past
 	messages      []llm.Message   // of this turn, growing: see [view]
 	offered       []llm.Tool
-	said          []corebot.Entry // what the turn adds to the history
+	said          []corebot.HistoryEntry // what the turn adds to the history
 
 	*meter
 	room     int             // tokens of the context that are left for the prompt
@@ -68,7 +68,7 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	t.taintByPast()
 	m := t.delivery.Message
 	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, About: about(m.Sender, m.SenderName, m.Metadata), Text: outside.Text(m.Text()), Parts: attachments(m)}}
-	t.say(corebot.Entry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Text: m.Text()})
+	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Text: m.Text()})
 	return nil
 }
 
@@ -78,7 +78,7 @@ func attachments(m corebot.Message) []corebot.Part {
 }
 
 // say adds an entry to the history that the turn will leave.
-func (t *turn) say(e corebot.Entry) {
+func (t *turn) say(e corebot.HistoryEntry) {
 	e.MessageID, e.At = t.delivery.Message.ID, time.Now()
 	e.Outside = e.Outside || e.Speaker == corebot.SpeakerAssistant && t.who.Taint != ""
 	t.said = append(t.said, e)
@@ -221,7 +221,7 @@ func (t *turn) heard(a corebot.Answer) {
 		t.taint(a.Taint)
 	}
 	t.messages = append(t.messages, llm.Message{Role: llm.Assistant, Text: outside.Text(a.Text), Calls: a.Calls, Opaque: a.Opaque})
-	t.say(corebot.Entry{Speaker: corebot.SpeakerAssistant, Text: a.Text, Calls: a.Calls})
+	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Text: a.Text, Calls: a.Calls})
 }
 
 // runCalls runs the calls of one answer in order. Each gets exactly one result.
@@ -249,7 +249,7 @@ func (t *turn) runCalls(ctx context.Context, calls []corebot.ToolCall) error {
 
 func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 	t.messages = append(t.messages, llm.Message{Role: llm.ToolRole, Text: result.Content, CallID: call.ID})
-	t.say(corebot.Entry{Speaker: corebot.SpeakerTool, Text: result.Content, CallID: call.ID, Outside: result.Outside})
+	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerTool, Text: result.Content, CallID: call.ID, Outside: result.Outside})
 	if result.Outside {
 		t.taint("a result of " + call.Tool)
 	}
@@ -305,6 +305,6 @@ func (t *turn) settleOpenCalls() {
 	}
 	answered := len(t.said) - 1 - last
 	for _, c := range t.said[last].Calls[min(answered, len(t.said[last].Calls)):] {
-		t.say(corebot.Entry{Speaker: corebot.SpeakerTool, Text: "stopped by the user; it may or may not have taken effect", CallID: c.ID})
+		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerTool, Text: "stopped by the user; it may or may not have taken effect", CallID: c.ID})
 	}
 }

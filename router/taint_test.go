@@ -131,7 +131,7 @@ func answered(t *testing.T, k *apptest.Kit, d corebot.Delivery, text string, rep
 	t.Helper()
 	must(t, k.Ledger.Commit(t.Context(), d, corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, Replies: replies,
-		History: []corebot.Entry{
+		History: []corebot.HistoryEntry{
 			{Speaker: corebot.SpeakerUser, Sender: d.Message.Sender, Text: text, At: time.Now()},
 			{Speaker: corebot.SpeakerAssistant, Text: text, At: time.Now()},
 		},

@@ -49,7 +49,7 @@ func (h *History) Before(ctx context.Context, k corebot.Key, before string, limi
 	var out []corebot.Said
 	err = h.db.reader.each(ctx, saidBefore, func(s scanner) error {
 		e, ordinal, err := scanEntry(s, k)
-		out = append(out, corebot.Said{Entry: e, Place: fmt.Sprintf("%d.%d.%d", e.Session, e.Seq, ordinal)})
+		out = append(out, corebot.Said{HistoryEntry: e, Place: fmt.Sprintf("%d.%d.%d", e.Session, e.Seq, ordinal)})
 		return err
 	}, chat, p.session, p.seq, p.ordinal, limit)
 	return out, err

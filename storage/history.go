@@ -30,8 +30,8 @@ const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.na
 	WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? `
 
 // Recent gives the newest entries of a chat's session, oldest first, at most limit of them.
-func (h *History) Recent(ctx context.Context, k corebot.Key, limit int) ([]corebot.Entry, error) {
-	var out []corebot.Entry
+func (h *History) Recent(ctx context.Context, k corebot.Key, limit int) ([]corebot.HistoryEntry, error) {
+	var out []corebot.HistoryEntry
 	err := h.db.reader.each(ctx, recentHistory, func(s scanner) error {
 		e, _, err := scanEntry(s, k)
 		out = append(out, e)
@@ -53,7 +53,7 @@ func (l *Ledger) Another(
 	return other, found, err
 }
 
-func scanEntry(s scanner, k corebot.Key) (e corebot.Entry, ordinal int64, err error) {
+func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64, err error) {
 	var speaker, calls string
 	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &e.Text, &calls, &e.CallID, &e.Outside, &e.MessageID, moment{&e.At})
 	if err != nil {
@@ -73,14 +73,14 @@ func scanEntry(s scanner, k corebot.Key) (e corebot.Entry, ordinal int64, err er
 
 // entryRow is an entry made ready for the writer.
 type entryRow struct {
-	corebot.Entry
+	corebot.HistoryEntry
 	calls string
 }
 
-func encodeHistory(entries []corebot.Entry) ([]entryRow, error) {
+func encodeHistory(entries []corebot.HistoryEntry) ([]entryRow, error) {
 	rows := make([]entryRow, len(entries))
 	for i, e := range entries {
-		rows[i].Entry = e
+		rows[i].HistoryEntry = e
 		if len(e.Calls) > 0 {
 			calls, err := encode(e.Calls)
 			if err != nil {

@@ -19,7 +19,7 @@ const pageRows = 50
 // Recall gives what a turn finds of its chat, with at most so many undelivered replies, and the entries of the session behind its summary,
 // newest first. All that is read at once is as of one moment. Further pages of entries are read as they are wanted, and nothing is held
 // between them, so whoever ranges may take its time and stop at any entry; an error ends it.
-func (h *History) Recall(ctx context.Context, d corebot.Delivery, undelivered int) (r corebot.Recollection, entries iter.Seq2[corebot.Entry, error], err error) {
+func (h *History) Recall(ctx context.Context, d corebot.Delivery, undelivered int) (r corebot.Recollection, entries iter.Seq2[corebot.HistoryEntry, error], err error) {
 	k := d.Message.Key
 	var newest historyRows
 	err = h.db.reader.view(ctx, func(c *prepared) (err error) {
@@ -39,8 +39,8 @@ func (h *History) Recall(ctx context.Context, d corebot.Delivery, undelivered in
 }
 
 // from gives the entries of a page, and of those that follow it.
-func (h *History) from(ctx context.Context, k corebot.Key, after int64, page historyRows) iter.Seq2[corebot.Entry, error] {
-	return func(yield func(corebot.Entry, error) bool) {
+func (h *History) from(ctx context.Context, k corebot.Key, after int64, page historyRows) iter.Seq2[corebot.HistoryEntry, error] {
+	return func(yield func(corebot.HistoryEntry, error) bool) {
 		for {
 			for _, e := range page.entries {
 				if !yield(e, nil) {
@@ -55,7 +55,7 @@ func (h *History) from(ctx context.Context, k corebot.Key, after int64, page his
 				return err
 			})
 			if err != nil {
-				yield(corebot.Entry{}, err)
+				yield(corebot.HistoryEntry{}, err)
 				return
 			}
 		}
@@ -64,7 +64,7 @@ func (h *History) from(ctx context.Context, k corebot.Key, after int64, page his
 
 // historyRows are entries, newest first.
 type historyRows struct {
-	entries []corebot.Entry
+	entries []corebot.HistoryEntry
 	last    place // of the oldest of them
 }
 

@@ -88,10 +88,10 @@ func turnTest(t *testing.T, db *DB, chat, id string, r corebot.Result) corebot.D
 	return d
 }
 
-func said(texts ...string) []corebot.Entry {
-	var entries []corebot.Entry
+func said(texts ...string) []corebot.HistoryEntry {
+	var entries []corebot.HistoryEntry
 	for _, text := range texts {
-		entries = append(entries, corebot.Entry{Speaker: corebot.SpeakerUser, Sender: corebot.Principal{Channel: "test", ID: "ada"}, Text: text, At: time.UnixMilli(5)})
+		entries = append(entries, corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: corebot.Principal{Channel: "test", ID: "ada"}, Text: text, At: time.UnixMilli(5)})
 	}
 	return entries
 }
@@ -137,7 +137,7 @@ func TestHistoryIsInTheOrderOfTurnsAndBelongsToItsSession(t *testing.T) {
 
 func TestAHistoryEntryComesBackWhole(t *testing.T) {
 	db := openTest(t, t.TempDir())
-	want := []corebot.Entry{
+	want := []corebot.HistoryEntry{
 		{Speaker: corebot.SpeakerUser, Sender: corebot.Principal{Channel: "test", ID: "ada"}, Name: "Ada", Text: "list", MessageID: "1", At: time.UnixMilli(7)},
 		{Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{{ID: "c", Tool: "fs.list", Args: []byte(`{"path":"."}`)}}, MessageID: "1", At: time.UnixMilli(8)},
 		{Speaker: corebot.SpeakerTool, Text: "a\x00b", CallID: "c", MessageID: "1", At: time.UnixMilli(9)},

@@ -47,7 +47,7 @@ func TestALaneThatComesBackCountsItsPlacesOnFromTheHistory(t *testing.T) {
 			publishTest(t, db, "a", id)
 			d := claimTest(t, db)
 			must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
-				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: []corebot.Entry{{Speaker: corebot.SpeakerUser, Text: id}},
+				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: id}},
 			}))
 		}
 		say("1")

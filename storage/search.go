@@ -36,7 +36,7 @@ const searchIndex = `SELECT ` + foundColumns + ` FROM history_terms f JOIN histo
 // Search finds what was said in a chat, in all its sessions: the newest entries that have all phrases of a query, newest first. If there are
 // none, whole is false and found are the entries that have the most of its terms. At most limit are found. Of an entry only the first 64 KiB
 // count. A turn is found once it has ended, whether the index has it already or not.
-func (h *History) Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.Entry, whole bool, err error) {
+func (h *History) Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.HistoryEntry, whole bool, err error) {
 	s := search{History: h, key: k, query: q, limit: limit}
 	known, err := h.db.reader.one(ctx, chatNumber, []any{&s.chat}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	if err != nil || !known || len(q.Phrases) == 0 || limit < 1 {
@@ -61,7 +61,7 @@ type search struct {
 
 // hit is an entry that was found.
 type hit struct {
-	corebot.Entry
+	corebot.HistoryEntry
 	place
 	phrases int // that it has of the query
 }
@@ -73,10 +73,10 @@ func byAge(a, b hit) int {
 
 func byMatch(a, b hit) int { return cmp.Or(cmp.Compare(b.phrases, a.phrases), byAge(a, b)) }
 
-func entriesOf(hits []hit) []corebot.Entry {
-	var found []corebot.Entry
+func entriesOf(hits []hit) []corebot.HistoryEntry {
+	var found []corebot.HistoryEntry
 	for _, h := range hits {
-		found = append(found, h.Entry)
+		found = append(found, h.HistoryEntry)
 	}
 	return found
 }
@@ -134,7 +134,7 @@ func (s *search) read(ctx context.Context, q *query, take func(hit), args ...any
 			return context.Cause(ctx)
 		}
 		e, ordinal, err := scanEntry(row, s.key)
-		take(hit{Entry: e, place: place{e.Session, e.Seq, ordinal}})
+		take(hit{HistoryEntry: e, place: place{e.Session, e.Seq, ordinal}})
 		return err
 	}, args...)
 }

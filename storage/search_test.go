@@ -20,7 +20,7 @@ func dialogue(t testing.TB, db *DB, chat, id, user, agent string) {
 	at := time.Now()
 	must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.Entry{
+		History: []corebot.HistoryEntry{
 			{Speaker: corebot.SpeakerUser, Sender: corebot.Principal{ID: "ada"}, Text: user, At: at},
 			{Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{{ID: "1", Tool: "fs.read", Args: []byte(`{}`)}}, At: at},
 			{Speaker: corebot.SpeakerTool, Text: "the tool said xylophone", CallID: "1", At: at},

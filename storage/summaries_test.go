@@ -19,13 +19,13 @@ func longTurn(t *testing.T, db *DB, id string, n int, begins bool) {
 	publishTest(t, db, "a", id)
 	r := corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, BeginsSession: begins}
 	for i := range n {
-		r.History = append(r.History, corebot.Entry{Speaker: corebot.SpeakerUser, Text: fmt.Sprint(id, "-", i), MessageID: id, At: time.Now()})
+		r.History = append(r.History, corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Text: fmt.Sprint(id, "-", i), MessageID: id, At: time.Now()})
 	}
 	must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), r))
 }
 
 // recalled gives the entries that a turn finds, newest first.
-func recalled(ctx context.Context, t *testing.T, db *DB) iter.Seq2[corebot.Entry, error] {
+func recalled(ctx context.Context, t *testing.T, db *DB) iter.Seq2[corebot.HistoryEntry, error] {
 	t.Helper()
 	_, entries, err := NewHistory(db).Recall(ctx, corebot.Delivery{Message: corebot.Message{Key: testKey("a")}}, 1)
 	must(t, err)

@@ -84,7 +84,7 @@ func TestALaneGoesWithTheLastOfItsHistory(t *testing.T) {
 		say := func(id string) {
 			publishTest(t, db, "a", id)
 			must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
-				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: []corebot.Entry{{Speaker: corebot.SpeakerUser, Text: id, At: time.Now()}},
+				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: id, At: time.Now()}},
 			}))
 		}
 		say("1")

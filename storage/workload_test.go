@@ -204,7 +204,7 @@ func (w *workload) endOnce(d corebot.Delivery, how ending) error {
 	}
 	return NewLedger(w.db).Commit(ctx, d, corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.Entry{{Speaker: corebot.SpeakerUser, Text: d.Message.Text(), At: time.Now()}, {Speaker: corebot.SpeakerAssistant, Text: "answer", At: time.Now()}},
+		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: d.Message.Text(), At: time.Now()}, {Speaker: corebot.SpeakerAssistant, Text: "answer", At: time.Now()}},
 		Replies: []corebot.Message{reply},
 	})
 }

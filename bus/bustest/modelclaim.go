@@ -180,7 +180,7 @@ func (m *model) commit() {
 	answer := reply(c.m.lane.chat, c.RunID()+"/0")
 	r := corebot.Result{Outcome: o, Replies: []corebot.Message{answer}}
 	if o.Verb == corebot.Done {
-		r.History = []corebot.Entry{{Speaker: corebot.SpeakerUser, Text: c.m.Text()}, {Speaker: corebot.SpeakerAssistant, Text: answer.Text()}}
+		r.History = []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: c.m.Text()}, {Speaker: corebot.SpeakerAssistant, Text: answer.Text()}}
 		m.history += len(r.History)
 	}
 	m.note("commit %s: %+v", c.m.ID, o)

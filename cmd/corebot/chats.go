@@ -119,8 +119,8 @@ func newChatsShow(s *shell) *cobra.Command {
 // talk is what is in play of a chat.
 type talk struct {
 	chat    corebot.Chat
-	Summary corebot.Summary `json:"summary,omitzero"`
-	History []corebot.Entry `json:"history"`
+	Summary corebot.Summary        `json:"summary,omitzero"`
+	History []corebot.HistoryEntry `json:"history"`
 }
 
 // talkOf reads a chat and the newest of its history.
@@ -162,7 +162,7 @@ func printHistory(cmd *cobra.Command, talk talk) error {
 }
 
 // redactCalls takes what looks like a secret out of the arguments of tool calls, which are stored as the model wrote them.
-func redactCalls(history []corebot.Entry) error {
+func redactCalls(history []corebot.HistoryEntry) error {
 	r, err := redact.New(nil)
 	if err != nil {
 		return err

@@ -99,7 +99,7 @@ func (k *Kit) WantTold(id string, texts ...string) {
 }
 
 // Said is the history of a chat's session.
-func (k *Kit) Said(chat string) []corebot.Entry {
+func (k *Kit) Said(chat string) []corebot.HistoryEntry {
 	k.t.Helper()
 	entries, err := k.History.Recent(context.Background(), Key(chat), 1_000)
 	if err != nil {
@@ -112,7 +112,7 @@ func (k *Kit) Said(chat string) []corebot.Entry {
 func (k *Kit) Transcript(chat string) []string { return Transcript(k.Said(chat)) }
 
 // Transcript writes entries as "speaker: text" lines; calls stand as "name(args)" behind the text.
-func Transcript(entries []corebot.Entry) []string {
+func Transcript(entries []corebot.HistoryEntry) []string {
 	lines := make([]string, len(entries))
 	for i, e := range entries {
 		lines[i] = string(e.Speaker) + ": " + e.Text

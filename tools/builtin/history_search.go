@@ -20,7 +20,7 @@ var historySearchDoc string
 // Sayings finds what was said in a chat. Found are the newest entries that have all of the query or, where there are none and whole is false,
 // those that have the most of its terms.
 type Sayings interface {
-	Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.Entry, whole bool, err error)
+	Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.HistoryEntry, whole bool, err error)
 }
 
 const (
@@ -81,7 +81,7 @@ func parseQuery(text string) (terms.Query, error) {
 }
 
 // sayingLines writes one JSON object a line, so that nothing that was said can pass for another line.
-func sayingLines(found []corebot.Entry, q terms.Query, head string) (string, error) {
+func sayingLines(found []corebot.HistoryEntry, q terms.Query, head string) (string, error) {
 	out := bytes.NewBufferString(head)
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
