@@ -5,14 +5,7 @@ import (
 	"strings"
 )
 
-// Post is a message that the agent sends into a conversation by itself, in answer to nothing that was said there.
-type Post struct {
-	To    Key
-	Text  string
-	Known bool // refuse a conversation that nobody has ever used
-}
-
-// postKind is the kind of the ids of posts: see [OwnID].
+// postKind is the kind of the ids of messages that [SendMessage] sends: see [OwnID].
 const postKind = "sent"
 
 // PostID is the id of a message that a step sends. It names the life, which is one in all conversations, and not the message of the turn, whose

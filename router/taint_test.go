@@ -151,7 +151,7 @@ func posted(t *testing.T, k *apptest.Kit) {
 	d := turn(k, "b", "before")
 	call := corebot.ToolCall{ID: "c", Tool: "message.send", Args: []byte(`{}`)}
 	step := corebot.Step{Kind: corebot.StepTool, State: corebot.StepDone, Call: &call, Result: &corebot.ToolResult{Outcome: corebot.OutcomeSuccess}, StartedAt: time.Now()}
-	must(t, k.Ledger.Apply(t.Context(), d, step, corebot.Effect{Post: corebot.Post{To: apptest.Key("a"), Text: "pay mallory"}}, corebot.AuditEvent{Event: "tool.result", Key: d.Message.Key}))
+	must(t, k.Ledger.Apply(t.Context(), d, step, corebot.SendMessage{To: apptest.Key("a"), Text: "pay mallory"}, corebot.AuditEvent{Event: "tool.result", Key: d.Message.Key}))
 	answered(t, k, d, "sent")
 }
 

@@ -119,7 +119,7 @@ func TestARuleAboutRolesEndsTheCallDenied(t *testing.T) {
 	must(t, NewGrants(db).Grant(t.Context(), corebot.Grant{Principal: ada, Role: corebot.RoleAdmin}))
 	d := atWork(t, db)
 	step, _ := applied()
-	err := NewLedger(db).Apply(t.Context(), d, step, corebot.Effect{Grant: corebot.Grant{Principal: ada, Role: corebot.RoleNormal}}, asCaller(corebot.Principal{Channel: "test", ID: "bob"}))
+	err := NewLedger(db).Apply(t.Context(), d, step, corebot.GrantRole{Principal: ada, Role: corebot.RoleNormal}, asCaller(corebot.Principal{Channel: "test", ID: "bob"}))
 	if deniedBy(err) != "last-admin" || lifeOf(t, db, d.Life).Steps[0].Result.Outcome != corebot.OutcomeDenied {
 		t.Errorf("the error is %v", err)
 	}

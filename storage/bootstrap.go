@@ -10,24 +10,30 @@ var (
 	updateBootstrap = &query{`UPDATE bootstrap SET failures = ?, locked_at = ?, used = ? WHERE id = 1`}
 )
 
-// bootstrapTx tries a key on behalf of the event's principal, who becomes admin everywhere if it is the right one. Whatever policy decides,
-// what is to be remembered of the attempt is written; a denial is not an error, so that it is committed.
-func (l *Ledger) bootstrapTx(t *tx, key corebot.KeyHash, event corebot.AuditEvent) (policy.Decision, error) {
+// firstAdminTx handles [corebot.BecomeFirstAdmin]. The call's principal becomes admin everywhere, and the chat is
+// registered, if the key is the right one. The count of attempts is written whatever policy decides: a denial is
+// committed.
+func (db *DB) firstAdminTx(t *tx, asks *asking, e corebot.BecomeFirstAdmin) error {
+	who := asks.event.Principal
 	var state policy.BootstrapState
-	attempt := policy.BootstrapAttempt{Key: key, By: event.Principal, At: t.now}
+	attempt := policy.BootstrapAttempt{Key: e.Bootstrap, By: who, At: t.now}
 	_, err := t.one(selectBootstrap, []any{&state.Failures, moment{&state.LockedAt}, &state.Used, &attempt.Admins})
 	if err != nil {
-		return policy.Decision{}, err
+		return err
 	}
-	decision, next := l.db.bootstrap.Decide(state, attempt)
+	decision, next := db.bootstrap.Decide(state, attempt)
 	if next != state {
 		if _, err := t.exec(updateBootstrap, int64(next.Failures), next.LockedAt, next.Used); err != nil {
-			return decision, err
+			return err
 		}
 	}
 	if !decision.Allow {
-		return decision, nil
+		return &corebot.Denied{Rule: decision.Rule, Reason: decision.Reason}
 	}
-	event.Rule = decision.Rule
-	return decision, NewGrants(l.db).As(event).grantTx(t, corebot.Grant{Principal: event.Principal, Role: corebot.RoleAdmin, By: decision.Rule})
+	asks.event.Rule = decision.Rule
+	first := corebot.Grant{Principal: who, Role: corebot.RoleAdmin, By: decision.Rule}
+	if err := NewGrants(db).As(asks.event).grantTx(t, first); err != nil {
+		return err
+	}
+	return NewChats(db).As(asks.event).registerTx(t, e.Chat, true, "")
 }

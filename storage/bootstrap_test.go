@@ -62,7 +62,7 @@ func try(t *testing.T, db *DB, d corebot.Delivery, key string) error {
 		Result: &corebot.ToolResult{Outcome: corebot.OutcomeSuccess, Content: "registered"},
 	}
 	event := corebot.AuditEvent{Event: "tool.result", Tool: "chat.register", Key: m.Key, Principal: m.Sender, Outcome: corebot.OutcomeSuccess, Rule: "open", Args: "{}", StepID: d.StepID(0)}
-	return NewLedger(db).Apply(t.Context(), d, step, corebot.Effect{Bootstrap: corebot.HashKey(key), Register: m.Key}, event)
+	return NewLedger(db).Apply(t.Context(), d, step, corebot.BecomeFirstAdmin{Bootstrap: corebot.HashKey(key), Chat: m.Key}, event)
 }
 
 // deniedBy is the rule of a denial, or empty.

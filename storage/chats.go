@@ -60,6 +60,11 @@ func (c *Chats) registerTx(t *tx, k corebot.Key, registered bool, name string) e
 	return c.noteTx(t, "chat.register", k, map[string]any{"registered": registered, "name": name})
 }
 
+// registerEffectTx handles [corebot.RegisterChat].
+func (c *Chats) registerEffectTx(t *tx, e corebot.RegisterChat) error {
+	return c.registerTx(t, e.Chat, true, "")
+}
+
 // noteTx leaves the audit event of a change.
 func (c *Chats) noteTx(t *tx, event string, k corebot.Key, note map[string]any) error {
 	all := map[string]any{"chat": k.String()}

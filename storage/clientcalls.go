@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 
 	"github.com/corebot/corebot"
@@ -24,34 +23,29 @@ var (
 	trimClientCalls  = &query{`DELETE FROM client_calls WHERE id <= ?`}
 )
 
-// errPostOutside: the id of a post is made of the life of its turn.
-var errPostOutside = errors.New("a message can be sent by a turn only")
-
 // Apply makes a change on behalf of the event's principal and notes the event, in one commit: a crash leaves both or neither. A call that was made
 // before under its key changes nothing and is no error. The errors are those of [Ledger.Apply]; a key that was used for another call is a
 // [*corebot.Refused] of [corebot.ErrConflict].
 func (c *ClientCalls) Apply(ctx context.Context, call corebot.ClientCall, effect corebot.Effect, event corebot.AuditEvent) error {
-	if effect.Post != (corebot.Post{}) {
-		return &corebot.Refused{Err: fmt.Errorf("%w: %w", corebot.ErrInvalid, errPostOutside)}
-	}
 	var denied *corebot.Denied
-	err := c.db.write(ctx, "client-call", func(t *tx) (err error) {
-		event := event
+	err := c.db.write(ctx, "client-call", func(t *tx) error {
+		asks := asking{event: event}
 		repeated, err := repeatedTx(t, call)
 		if err != nil {
 			return err
 		}
+		denied = nil
 		if !repeated {
-			if denied, err = NewLedger(c.db).effectTx(t, corebot.Delivery{}, 0, effect, &event); err != nil {
+			if denied, err = c.db.applyTx(t, &asks, effect); err != nil {
 				return err
 			}
 		}
-		if denied != nil {
-			event.Outcome, event.Rule = corebot.OutcomeDenied, denied.Rule
-		} else if err := rememberTx(t, call, repeated); err != nil {
-			return err
+		if denied == nil {
+			if err := rememberTx(t, call, repeated); err != nil {
+				return err
+			}
 		}
-		return auditTx(t, []corebot.AuditEvent{event})
+		return auditTx(t, []corebot.AuditEvent{asks.event})
 	})
 	if err == nil && denied != nil {
 		return denied

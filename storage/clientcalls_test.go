@@ -25,15 +25,15 @@ func TestAClientsChangeIsMadeOnceForItsKeyWhateverBecomesOfTheLetterSince(t *tes
 	calls := NewClientCalls(db)
 	id := deadLetter(t, db, "a", "1", "poison")
 	call := clientCall("k", `{"id":`+strconv.FormatInt(id, 10)+`}`)
-	must(t, calls.Apply(t.Context(), call, corebot.Effect{Replay: id}, clientEvent()))
+	must(t, calls.Apply(t.Context(), call, corebot.ReplayDeadLetter{ID: id}, clientEvent()))
 	d := take(t, db, corebot.InboundPool)
 	must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Dead, Reason: "poison again"}))
 
-	must(t, calls.Apply(t.Context(), call, corebot.Effect{Replay: id}, clientEvent())) // as after a crash that took the answer
+	must(t, calls.Apply(t.Context(), call, corebot.ReplayDeadLetter{ID: id}, clientEvent())) // as after a crash that took the answer
 	if life := lifeOf(t, db, id); life.End != corebot.EndDead || life.Run != 2 {
 		t.Errorf("the repeated call replayed it again: %+v", life)
 	}
-	must(t, calls.Apply(t.Context(), clientCall("another", string(call.Args)), corebot.Effect{Replay: id}, clientEvent()))
+	must(t, calls.Apply(t.Context(), clientCall("another", string(call.Args)), corebot.ReplayDeadLetter{ID: id}, clientEvent()))
 	if life := lifeOf(t, db, id); life.Run != 3 {
 		t.Errorf("another call did not replay it: %+v", life)
 	}
@@ -53,8 +53,8 @@ func TestAKeyThatWasUsedForAnotherCallIsRefused(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	calls := NewClientCalls(db)
 	one, two := deadLetter(t, db, "a", "1", "poison"), deadLetter(t, db, "b", "1", "poison")
-	must(t, calls.Apply(t.Context(), clientCall("k", `{"id":1}`), corebot.Effect{Replay: one}, clientEvent()))
-	err := calls.Apply(t.Context(), clientCall("k", `{"id":2}`), corebot.Effect{Replay: two}, clientEvent())
+	must(t, calls.Apply(t.Context(), clientCall("k", `{"id":1}`), corebot.ReplayDeadLetter{ID: one}, clientEvent()))
+	err := calls.Apply(t.Context(), clientCall("k", `{"id":2}`), corebot.ReplayDeadLetter{ID: two}, clientEvent())
 	if refused := (*corebot.Refused)(nil); !errors.As(err, &refused) || !errors.Is(err, corebot.ErrConflict) {
 		t.Errorf("the same key with another call: %v", err)
 	}
@@ -63,7 +63,7 @@ func TestAKeyThatWasUsedForAnotherCallIsRefused(t *testing.T) {
 	}
 	other := clientCall("k", `{"id":2}`)
 	other.Principal.ID = "somebody else"
-	must(t, calls.Apply(t.Context(), other, corebot.Effect{Replay: two}, clientEvent()))
+	must(t, calls.Apply(t.Context(), other, corebot.ReplayDeadLetter{ID: two}, clientEvent()))
 }
 
 func TestARefusedChangeOfAClientIsNotRemembered(t *testing.T) {
@@ -71,17 +71,17 @@ func TestARefusedChangeOfAClientIsNotRemembered(t *testing.T) {
 	calls := NewClientCalls(db)
 	call := clientCall("k", `{}`)
 	refused := (*corebot.Refused)(nil)
-	if err := calls.Apply(t.Context(), call, corebot.Effect{Replay: 4711}, clientEvent()); !errors.As(err, &refused) || !errors.Is(err, corebot.ErrNotFound) {
+	if err := calls.Apply(t.Context(), call, corebot.ReplayDeadLetter{ID: 4711}, clientEvent()); !errors.As(err, &refused) || !errors.Is(err, corebot.ErrNotFound) {
 		t.Fatalf("replay of what is not there: %v", err)
 	}
-	if err := calls.Apply(t.Context(), call, corebot.Effect{Post: corebot.Post{Text: "hi"}}, clientEvent()); !errors.As(err, &refused) {
+	if err := calls.Apply(t.Context(), call, corebot.SendMessage{Text: "hi"}, clientEvent()); !errors.As(err, &refused) {
 		t.Errorf("a post outside of a turn: %v", err)
 	}
 	if len(notes(t, db)) != 0 {
 		t.Errorf("refused changes left %+v", notes(t, db))
 	}
 	id := deadLetter(t, db, "a", "1", "poison")
-	must(t, calls.Apply(t.Context(), call, corebot.Effect{Replay: id}, clientEvent()))
+	must(t, calls.Apply(t.Context(), call, corebot.ReplayDeadLetter{ID: id}, clientEvent()))
 	if life := lifeOf(t, db, id); life.Run != 2 {
 		t.Errorf("the key of a refused call was taken for used: %+v", life)
 	}
@@ -94,7 +94,7 @@ func TestOneKeyAtOnceFromManyPlacesActsOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
-			if err := calls.Apply(t.Context(), clientCall("k", `{}`), corebot.Effect{Replay: id}, clientEvent()); err != nil {
+			if err := calls.Apply(t.Context(), clientCall("k", `{}`), corebot.ReplayDeadLetter{ID: id}, clientEvent()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -96,6 +96,15 @@ func (l *DeadLetters) replayTx(t *tx, id int64, fresh bool) error {
 	return l.reviveTx(t, d, fresh)
 }
 
+// replayEffectTx handles [corebot.ReplayDeadLetter].
+func (l *DeadLetters) replayEffectTx(t *tx, e corebot.ReplayDeadLetter) error {
+	err := l.replayTx(t, e.ID, false)
+	if errors.Is(err, corebot.ErrNotFound) || noRoom(err) {
+		err = &corebot.Refused{Err: err}
+	}
+	return err
+}
+
 func (l *DeadLetters) reviveTx(t *tx, d letter, fresh bool) error {
 	if d.body == nil {
 		return fmt.Errorf("dead letter %d: %w", d.id, errUnreadable)

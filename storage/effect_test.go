@@ -30,7 +30,7 @@ func TestAnEffectAndItsStepAreOneCommit(t *testing.T) {
 	id := deadLetter(t, db, "a", "1", "poison")
 	d := atWork(t, db)
 	step, event := applied()
-	must(t, NewLedger(db).Apply(t.Context(), d, step, corebot.Effect{Replay: id}, event))
+	must(t, NewLedger(db).Apply(t.Context(), d, step, corebot.ReplayDeadLetter{ID: id}, event))
 	if life := lifeOf(t, db, id); life.End != "" || life.Run != 2 {
 		t.Errorf("the letter is %+v", life)
 	}
@@ -50,7 +50,7 @@ func TestAnEffectThatARuleForbidsIsRefusedAndLeavesNothing(t *testing.T) {
 	d := atWork(t, db) // it takes all the room there is
 	step, event := applied()
 	for letter, want := range map[int64]error{4711: corebot.ErrNotFound, id: corebot.ErrOverloaded} {
-		err := NewLedger(db).Apply(t.Context(), d, step, corebot.Effect{Replay: letter}, event)
+		err := NewLedger(db).Apply(t.Context(), d, step, corebot.ReplayDeadLetter{ID: letter}, event)
 		var refused *corebot.Refused
 		if !errors.As(err, &refused) || !errors.Is(err, want) {
 			t.Errorf("replay of %d: %v", letter, err)
@@ -67,7 +67,7 @@ func TestAStaleWorkerMakesNoEffect(t *testing.T) {
 	d := atWork(t, db)
 	d.Epoch--
 	step, event := applied()
-	err := NewLedger(db).Apply(t.Context(), d, step, corebot.Effect{Replay: id}, event)
+	err := NewLedger(db).Apply(t.Context(), d, step, corebot.ReplayDeadLetter{ID: id}, event)
 	if !errors.Is(err, corebot.ErrLeaseLost) || lifeOf(t, db, id).End != corebot.EndDead || len(notes(t, db)) != 0 {
 		t.Errorf("a stale worker replayed it: %v", err)
 	}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -85,6 +86,21 @@ func (g *Grants) grantTx(t *tx, grant corebot.Grant) error {
 		return err
 	}
 	return g.noteTx(t, "role.grant", p, grant.Chat, map[string]any{"role": grant.Role, "by": grant.By})
+}
+
+// grantEffectTx handles [corebot.GrantRole]. A rule about roles that the grant breaks ends the call as denied. Anything
+// else that is wrong with the grant is a refusal.
+func (g *Grants) grantEffectTx(t *tx, e corebot.GrantRole) error {
+	err := g.grantTx(t, corebot.Grant{Principal: e.Principal, Role: e.Role, Chat: e.Chat})
+	switch {
+	case errors.Is(err, ErrLastAdmin):
+		return &corebot.Denied{Rule: "last-admin", Reason: "this is the last admin"}
+	case errors.Is(err, ErrOutranked):
+		return &corebot.Denied{Rule: "outranked", Reason: "only an admin everywhere may change the role of another"}
+	case errors.Is(err, corebot.ErrInvalid):
+		return &corebot.Refused{Err: err}
+	}
+	return err
 }
 
 // Revoke takes a grant away. One that is not there is [corebot.ErrNotFound]; the last admin's is [ErrLastAdmin].

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/corebot/corebot"
@@ -9,10 +10,18 @@ import (
 // takePlace gives a lane's next place to something that waits in no queue: it has no life there, as after a sweep.
 var takePlace = &query{`UPDATE lanes SET next_seq = next_seq + 1, swept = swept + 1 WHERE id = ?`}
 
-// postTx enqueues a message that a step sends, under an id that is the same in every attempt, and enters it into the history where it is
-// read. There it has a place of its own, behind the turns that are begun or wait. The turn's own conversation gets it with the turn's
-// history, as the call that sent it. A conversation without room, or an unknown one if that is asked for, is [*corebot.Refused].
-func (l *Ledger) postTx(t *tx, d corebot.Delivery, position int, p corebot.Post) error {
+// errSendOutside: the id of a message that the agent sends is made of the life of its turn.
+var errSendOutside = errors.New("a message can be sent by a turn only")
+
+// sendTx handles [corebot.SendMessage]. It enqueues the message, under an id that is the same in every attempt, and
+// enters it into the history of the conversation where it is read. There the message has a place of its own, behind the
+// turns that are begun or wait. The turn's own conversation gets the message with the turn's history, as the call that
+// sent it. A conversation without room is [*corebot.Refused], and so is an unknown one if only known ones are meant.
+func (db *DB) sendTx(t *tx, asks *asking, p corebot.SendMessage) error {
+	d := asks.turn
+	if d.Life == 0 {
+		return &corebot.Refused{Err: fmt.Errorf("%w: %w", corebot.ErrInvalid, errSendOutside)}
+	}
 	own := p.To == d.Message.Key
 	if p.Known && !own {
 		if err := knownTx(t, p.To); err != nil {
@@ -20,11 +29,12 @@ func (l *Ledger) postTx(t *tx, d corebot.Delivery, position int, p corebot.Post)
 		}
 	}
 	m := corebot.Message{
-		ID: d.PostID(position), Direction: corebot.Outbound, Key: p.To, Kind: corebot.KindReply, Parts: corebot.TextPart(p.Text),
+		ID: d.PostID(asks.position), Direction: corebot.Outbound, Key: p.To, Kind: corebot.KindReply,
+		Parts: corebot.TextPart(p.Text),
 	}
 	packed := pack([]corebot.Message{m})
 	packed[0].cause = d.Life
-	r, err := publishTx(t, &packed[0], l.db.limits)
+	r, err := publishTx(t, &packed[0], db.limits)
 	switch {
 	case err != nil:
 		return err

@@ -19,10 +19,10 @@ func posting(position int) (corebot.Step, corebot.AuditEvent) {
 	return s, corebot.AuditEvent{Event: "tool.result", Tool: "message.send", Args: "{}"}
 }
 
-func post(t *testing.T, db *DB, d corebot.Delivery, position int, p corebot.Post) error {
+func post(t *testing.T, db *DB, d corebot.Delivery, position int, p corebot.SendMessage) error {
 	t.Helper()
 	step, event := posting(position)
-	return NewLedger(db).Apply(t.Context(), d, step, corebot.Effect{Post: p}, event)
+	return NewLedger(db).Apply(t.Context(), d, step, p, event)
 }
 
 // claimOf claims what is ready until it has the head of a chat.
@@ -52,7 +52,7 @@ func TestAPostIsEnqueuedAndEnteredIntoTheHistoryOfItsChatOnce(t *testing.T) {
 	publishTest(t, db, "here", "h1")
 	d := claimOf(t, db, "here")
 	publishTest(t, db, "there", "t2") // waits
-	must(t, post(t, db, d, 3, corebot.Post{To: testKey("there"), Text: "news", Known: true}))
+	must(t, post(t, db, d, 3, corebot.SendMessage{To: testKey("there"), Text: "news", Known: true}))
 	got := outboundOf(t, db, d.Life)
 	if len(got) != 1 || got[0].Text() != "news" || got[0].ID != d.PostID(3) || got[0].Key != testKey("there") || got[0].InReplyTo != "" || got[0].Kind != corebot.KindReply {
 		t.Fatalf("enqueued is %+v", got)
@@ -60,7 +60,7 @@ func TestAPostIsEnqueuedAndEnteredIntoTheHistoryOfItsChatOnce(t *testing.T) {
 	if lives, err := NewLives(db).Find(t.Context(), d.PostID(3)); err != nil || len(lives) != 1 || lives[0].Cause == nil || lives[0].Cause.MessageID != "h1" {
 		t.Errorf("why tells %+v, %v", lives, err)
 	}
-	must(t, post(t, db, d, 3, corebot.Post{To: testKey("there"), Text: "news", Known: true})) // as after a crash that lost the answer
+	must(t, post(t, db, d, 3, corebot.SendMessage{To: testKey("there"), Text: "news", Known: true})) // as after a crash that lost the answer
 	if again := outboundOf(t, db, d.Life); len(again) != 1 {
 		t.Errorf("enqueued are %+v", again)
 	}
@@ -87,8 +87,8 @@ func TestAPostIntoItsOwnChatComesBeforeTheReplyAndLeavesTheHistoryToTheTurn(t *t
 	db := openTest(t, t.TempDir())
 	publishTest(t, db, "here", "h1")
 	d := claimTest(t, db)
-	must(t, post(t, db, d, 1, corebot.Post{To: testKey("here"), Text: "first", Known: true}))
-	must(t, post(t, db, d, 2, corebot.Post{To: testKey("here"), Text: "second"}))
+	must(t, post(t, db, d, 1, corebot.SendMessage{To: testKey("here"), Text: "first", Known: true}))
+	must(t, post(t, db, d, 2, corebot.SendMessage{To: testKey("here"), Text: "second"}))
 	reply := corebot.Message{
 		ID: d.RunID() + "/0", Direction: corebot.Outbound, Key: testKey("here"), Kind: corebot.KindReply, InReplyTo: "h1", Parts: corebot.TextPart("last"),
 	}
@@ -110,11 +110,11 @@ func TestAPostThatCannotBeTakenIsRefusedAndLeavesNothing(t *testing.T) {
 	publishTest(t, db, "here", "h1")
 	publishTest(t, db, "waits", "w1") // no turn of it has ended, and still somebody has written
 	d := claimOf(t, db, "here")
-	must(t, post(t, db, d, 0, corebot.Post{To: testKey("waits"), Text: "a", Known: true}))
-	must(t, post(t, db, d, 1, corebot.Post{To: testKey("any"), Text: "a"}))
-	must(t, post(t, db, d, 2, corebot.Post{To: testKey("any"), Text: "b", Known: true}))
+	must(t, post(t, db, d, 0, corebot.SendMessage{To: testKey("waits"), Text: "a", Known: true}))
+	must(t, post(t, db, d, 1, corebot.SendMessage{To: testKey("any"), Text: "a"}))
+	must(t, post(t, db, d, 2, corebot.SendMessage{To: testKey("any"), Text: "b", Known: true}))
 	rows := count(t, db.path, "history")
-	for want, p := range map[error]corebot.Post{
+	for want, p := range map[error]corebot.SendMessage{
 		corebot.ErrNotFound: {To: testKey("nobody"), Text: "x", Known: true},
 		corebot.ErrLaneFull: {To: testKey("any"), Text: "c"},
 	} {
@@ -124,7 +124,7 @@ func TestAPostThatCannotBeTakenIsRefusedAndLeavesNothing(t *testing.T) {
 		}
 	}
 	d.Epoch--
-	if err := post(t, db, d, 3, corebot.Post{To: testKey("waits"), Text: "x"}); !errors.Is(err, corebot.ErrLeaseLost) {
+	if err := post(t, db, d, 3, corebot.SendMessage{To: testKey("waits"), Text: "x"}); !errors.Is(err, corebot.ErrLeaseLost) {
 		t.Errorf("a stale worker: %v", err)
 	}
 	d.Epoch++
@@ -143,7 +143,7 @@ func TestAPostHasNobodyToldTwiceOfWhatWasNotDelivered(t *testing.T) {
 		send := func(id string) {
 			publishTest(t, db, "here", id)
 			d := claimOf(t, db, "here")
-			must(t, post(t, db, d, 0, corebot.Post{To: testKey("there"), Text: "news"}))
+			must(t, post(t, db, d, 0, corebot.SendMessage{To: testKey("there"), Text: "news"}))
 			ends(t, db, d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered})
 			time.Sleep(time.Millisecond) // claims and deaths of one millisecond count as the claim first
 		}

@@ -38,7 +38,7 @@ func kept(fn func()) []tools.Tool {
 	run := func(context.Context, tools.Call, noArgs) (string, error) { fn(); return "done", nil }
 	own := func(context.Context, tools.Call, noArgs) (corebot.Effect, string, error) {
 		fn()
-		return corebot.Effect{Replay: 7}, "done", nil
+		return corebot.ReplayDeadLetter{ID: 7}, "done", nil
 	}
 	return []tools.Tool{
 		tools.New("bus.dead_letter.list", "A tool for tests.", tools.ReadOnly|tools.Privileged, run),

@@ -182,7 +182,7 @@ func explained(err error) string {
 
 // succeed ends a call that did not fail. An effect that it still has is made in the commit of its result, or refused or denied there.
 func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, error) {
-	if out.effect == (corebot.Effect{}) {
+	if out.effect == nil {
 		return j.finish(ctx, corebot.OutcomeSuccess, out.text)
 	}
 	r, err := j.end(ctx, corebot.OutcomeSuccess, out.text, func(r corebot.ToolResult, e corebot.AuditEvent) error {

@@ -22,7 +22,7 @@ func owns(fn func(context.Context) (corebot.Effect, string, error)) tools.Tool {
 
 func replays(letter int64) func(context.Context) (corebot.Effect, string, error) {
 	return func(context.Context) (corebot.Effect, string, error) {
-		return corebot.Effect{Replay: letter}, "replayed", nil
+		return corebot.ReplayDeadLetter{ID: letter}, "replayed", nil
 	}
 }
 
@@ -30,7 +30,7 @@ func TestAToolOfOwnDataHasItsEffectStoredWithItsOutcomeAndNoIntent(t *testing.T)
 	s := newStep()
 	r, err := newBox(t, normal, tools.Options{}, owns(replays(7))).Call(t.Context(), who, call("web.search", `{}`), s)
 	requireEnd(t, s, r, err, corebot.OutcomeSuccess, "replayed")
-	if got := strings.Join(*s.log, " "); got != "apply" || len(s.effects) != 1 || s.effects[0].Replay != 7 {
+	if got := strings.Join(*s.log, " "); got != "apply" || len(s.effects) != 1 || s.effects[0] != (corebot.ReplayDeadLetter{ID: 7}) {
 		t.Errorf("order: %s; effects %+v", got, s.effects)
 	}
 }
@@ -69,9 +69,9 @@ func TestTroubleWithTheStoreDuringAnEffectEndsTheTurn(t *testing.T) {
 func TestAToolOfOwnDataThatFailsOrHasNothingToChangeHasAPlainOutcome(t *testing.T) {
 	for outcome, fn := range map[corebot.AuditOutcome]func(context.Context) (corebot.Effect, string, error){
 		corebot.OutcomeError: func(context.Context) (corebot.Effect, string, error) {
-			return corebot.Effect{Replay: 7}, "", errors.New("no")
+			return corebot.ReplayDeadLetter{ID: 7}, "", errors.New("no")
 		},
-		corebot.OutcomeSuccess: func(context.Context) (corebot.Effect, string, error) { return corebot.Effect{}, "no", nil },
+		corebot.OutcomeSuccess: func(context.Context) (corebot.Effect, string, error) { return nil, "no", nil },
 	} {
 		s := newStep()
 		r, err := newBox(t, normal, tools.Options{}, owns(fn)).Call(t.Context(), who, call("web.search", `{}`), s)
@@ -87,7 +87,7 @@ func TestAToolOfOwnDataThatIsCutOffOrLeftBehindHasChangedNothing(t *testing.T) {
 		release := make(chan struct{})
 		b := newBox(t, normal, tools.Options{}, owns(func(context.Context) (corebot.Effect, string, error) {
 			<-release
-			return corebot.Effect{Replay: 7}, "replayed", nil
+			return corebot.ReplayDeadLetter{ID: 7}, "replayed", nil
 		}))
 		s := newStep()
 		r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)

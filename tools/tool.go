@@ -71,8 +71,8 @@ type Call struct {
 // soon after ctx ended. Its error, with its hint, is shown to the model.
 type Func[A any] func(ctx context.Context, call Call, args A) (string, error)
 
-// OwnFunc prepares a change of Corebot's own data: it changes nothing itself, and says which change to make and what the model reads
-// once it was made.
+// OwnFunc prepares a change of Corebot's own data: it changes nothing itself, and says which change to make (nil: none) and
+// what the model reads once the change was made.
 type OwnFunc[A any] func(ctx context.Context, call Call, args A) (corebot.Effect, string, error)
 
 // Tool is a function that a model may call.

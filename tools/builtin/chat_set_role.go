@@ -21,27 +21,30 @@ type chatSetRoleArgs struct {
 
 // ChatSetRole gives a sender of the caller's channel and account a role, in one chat or everywhere.
 func ChatSetRole() tools.Tool {
-	return tools.NewOwn("chat.set_role", chatSetRoleDoc, tools.Privileged, func(_ context.Context, c tools.Call, a chatSetRoleArgs) (corebot.Effect, string, error) {
-		role, err := corebot.ParseRole(a.Role)
-		if err != nil {
-			return corebot.Effect{}, "", err
-		}
-		grant := corebot.Grant{Principal: a.who(c), Role: role}
-		if err := grant.Principal.Validate(); err != nil {
-			return corebot.Effect{}, "", err
-		}
-		if a.ChatID == "" {
-			return corebot.Effect{Grant: grant}, fmt.Sprintf("%s is %s everywhere", a.SenderID, role), nil
-		}
-		grant.Chat = chatOf(c, a.ChatID)
-		return corebot.Effect{Grant: grant}, fmt.Sprintf("%s is %s in the chat %s", a.SenderID, role, a.ChatID), grant.Chat.Validate()
-	}, tools.Touches(func(c tools.Call, a chatSetRoleArgs) policy.Target {
+	return tools.NewOwn("chat.set_role", chatSetRoleDoc, tools.Privileged, setRole, tools.Touches(func(c tools.Call, a chatSetRoleArgs) policy.Target {
 		target := policy.Target{Sender: a.who(c), Role: corebot.Role(a.Role), Everywhere: a.ChatID == ""}
 		if !target.Everywhere {
 			target.Chat = chatOf(c, a.ChatID)
 		}
 		return target
 	}))
+}
+
+// setRole prepares the effect of chat.set_role.
+func setRole(_ context.Context, c tools.Call, a chatSetRoleArgs) (corebot.Effect, string, error) {
+	role, err := corebot.ParseRole(a.Role)
+	if err != nil {
+		return nil, "", err
+	}
+	grant := corebot.GrantRole{Principal: a.who(c), Role: role}
+	if err := grant.Principal.Validate(); err != nil {
+		return nil, "", err
+	}
+	if a.ChatID == "" {
+		return grant, fmt.Sprintf("%s is %s everywhere", a.SenderID, role), nil
+	}
+	grant.Chat = chatOf(c, a.ChatID)
+	return grant, fmt.Sprintf("%s is %s in the chat %s", a.SenderID, role, a.ChatID), grant.Chat.Validate()
 }
 
 // who is the principal that a sender's id means. The channel and account are the caller's: an id of another could mean somebody else.

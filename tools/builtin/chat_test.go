@@ -46,7 +46,7 @@ func chatCall(t *testing.T, roles tools.Roles, tool, arguments string) (corebot.
 		t.Errorf("%s %s: %s with the effects %+v", tool, arguments, r.Outcome, j.effects)
 	}
 	if len(j.effects) == 0 {
-		return r, corebot.Effect{}
+		return r, nil
 	}
 	return r, j.effects[0]
 }
@@ -56,24 +56,24 @@ func TestAChatIsRegisteredByWhoIsInItAndAnotherByAnAdmin(t *testing.T) {
 		roles   scoped
 		args    string
 		outcome corebot.AuditOutcome
-		chat    corebot.Key
+		want    corebot.Effect
 	}{
-		{nil, `{}`, corebot.OutcomeSuccess, here},
-		{nil, `{"chatId":"here"}`, corebot.OutcomeSuccess, here},
-		{nil, `{"chatId":"here","role":"normal"}`, corebot.OutcomeSuccess, here},
-		{nil, `{"chatId":"there"}`, corebot.OutcomeDenied, corebot.Key{}},
-		{hereOnly, `{"chatId":"there"}`, corebot.OutcomeDenied, corebot.Key{}},
-		{everywhere, `{"chatId":"there"}`, corebot.OutcomeSuccess, there},
-		{everywhere, `{"role":"admin"}`, corebot.OutcomeDenied, corebot.Key{}},
-		{nil, `{"role":"admin"}`, corebot.OutcomeDenied, corebot.Key{}},
-		{nil, `{"role":"root"}`, corebot.OutcomeError, corebot.Key{}},
-		{nil, `{"bootstrapKey":"0123456789abcdef"}`, corebot.OutcomeError, corebot.Key{}},
-		{everywhere, `{"chatId":"a\u0007"}`, corebot.OutcomeDenied, corebot.Key{}},
-		{nil, `{"chatId":7}`, corebot.OutcomeInvalidArgs, corebot.Key{}},
-		{nil, `{"bootstrapkey":"x"}`, corebot.OutcomeInvalidArgs, corebot.Key{}},
+		{nil, `{}`, corebot.OutcomeSuccess, corebot.RegisterChat{Chat: here}},
+		{nil, `{"chatId":"here"}`, corebot.OutcomeSuccess, corebot.RegisterChat{Chat: here}},
+		{nil, `{"chatId":"here","role":"normal"}`, corebot.OutcomeSuccess, corebot.RegisterChat{Chat: here}},
+		{nil, `{"chatId":"there"}`, corebot.OutcomeDenied, nil},
+		{hereOnly, `{"chatId":"there"}`, corebot.OutcomeDenied, nil},
+		{everywhere, `{"chatId":"there"}`, corebot.OutcomeSuccess, corebot.RegisterChat{Chat: there}},
+		{everywhere, `{"role":"admin"}`, corebot.OutcomeDenied, nil},
+		{nil, `{"role":"admin"}`, corebot.OutcomeDenied, nil},
+		{nil, `{"role":"root"}`, corebot.OutcomeError, nil},
+		{nil, `{"bootstrapKey":"0123456789abcdef"}`, corebot.OutcomeError, nil},
+		{everywhere, `{"chatId":"a\u0007"}`, corebot.OutcomeDenied, nil},
+		{nil, `{"chatId":7}`, corebot.OutcomeInvalidArgs, nil},
+		{nil, `{"bootstrapkey":"x"}`, corebot.OutcomeInvalidArgs, nil},
 	} {
 		r, effect := chatCall(t, c.roles, "chat.register", c.args)
-		if r.Outcome != c.outcome || effect != (corebot.Effect{Register: c.chat}) {
+		if r.Outcome != c.outcome || effect != c.want {
 			t.Errorf("%v %s: %+v with %+v", c.roles, c.args, r, effect)
 		}
 	}
@@ -82,7 +82,7 @@ func TestAChatIsRegisteredByWhoIsInItAndAnotherByAnAdmin(t *testing.T) {
 func TestABootstrapKeyTravelsAsItsHashWhateverTheChat(t *testing.T) {
 	for _, chat := range []corebot.Key{here, there} {
 		r, effect := chatCall(t, scoped{}, "chat.register", `{"chatId":"`+chat.Chat+`","role":"admin","bootstrapKey":"0123456789abcdef"}`)
-		want := corebot.Effect{Register: chat, Bootstrap: corebot.HashKey("0123456789abcdef")}
+		want := corebot.BecomeFirstAdmin{Bootstrap: corebot.HashKey("0123456789abcdef"), Chat: chat}
 		if effect != want || strings.Contains(r.Content, "0123456789abcdef") {
 			t.Errorf("%s: %+v, %+v", chat, r, effect)
 		}
@@ -95,25 +95,25 @@ func TestARoleIsGivenWhereItsGiverIsAdmin(t *testing.T) {
 		roles   scoped
 		args    string
 		outcome corebot.AuditOutcome
-		grant   corebot.Grant
+		want    corebot.Effect
 	}{
-		{nil, `{"senderId":"bob","chatId":"here","role":"admin"}`, corebot.OutcomeDenied, corebot.Grant{}},
-		{hereOnly, `{"senderId":"bob","chatId":"here","role":"admin"}`, corebot.OutcomeSuccess, corebot.Grant{Principal: bob, Role: corebot.RoleAdmin, Chat: here}},
-		{hereOnly, `{"senderId":"bob","chatId":"here","role":"normal"}`, corebot.OutcomeSuccess, corebot.Grant{Principal: bob, Role: corebot.RoleNormal, Chat: here}},
-		{hereOnly, `{"senderId":"bob","chatId":"there","role":"admin"}`, corebot.OutcomeDenied, corebot.Grant{}},
-		{hereOnly, `{"senderId":"bob","role":"admin"}`, corebot.OutcomeDenied, corebot.Grant{}},
-		{everywhere, `{"senderId":"bob","chatId":"there","role":"admin"}`, corebot.OutcomeSuccess, corebot.Grant{Principal: bob, Role: corebot.RoleAdmin, Chat: there}},
-		{everywhere, `{"senderId":"bob","role":"admin"}`, corebot.OutcomeSuccess, corebot.Grant{Principal: bob, Role: corebot.RoleAdmin}},
-		{everywhere, `{"senderId":"ann","role":"normal"}`, corebot.OutcomeDenied, corebot.Grant{}},
-		{everywhere, `{"senderId":"ann","chatId":"there","role":"admin"}`, corebot.OutcomeDenied, corebot.Grant{}},
-		{everywhere, `{"senderId":"","role":"admin"}`, corebot.OutcomeError, corebot.Grant{}},
-		{everywhere, `{"senderId":"b\n","role":"admin"}`, corebot.OutcomeError, corebot.Grant{}},
-		{everywhere, `{"senderId":"bob","role":"Admin"}`, corebot.OutcomeError, corebot.Grant{}},
-		{everywhere, `{"senderId":"bob"}`, corebot.OutcomeInvalidArgs, corebot.Grant{}},
-		{everywhere, `{"role":"admin"}`, corebot.OutcomeInvalidArgs, corebot.Grant{}},
+		{nil, `{"senderId":"bob","chatId":"here","role":"admin"}`, corebot.OutcomeDenied, nil},
+		{hereOnly, `{"senderId":"bob","chatId":"here","role":"admin"}`, corebot.OutcomeSuccess, corebot.GrantRole{Principal: bob, Role: corebot.RoleAdmin, Chat: here}},
+		{hereOnly, `{"senderId":"bob","chatId":"here","role":"normal"}`, corebot.OutcomeSuccess, corebot.GrantRole{Principal: bob, Role: corebot.RoleNormal, Chat: here}},
+		{hereOnly, `{"senderId":"bob","chatId":"there","role":"admin"}`, corebot.OutcomeDenied, nil},
+		{hereOnly, `{"senderId":"bob","role":"admin"}`, corebot.OutcomeDenied, nil},
+		{everywhere, `{"senderId":"bob","chatId":"there","role":"admin"}`, corebot.OutcomeSuccess, corebot.GrantRole{Principal: bob, Role: corebot.RoleAdmin, Chat: there}},
+		{everywhere, `{"senderId":"bob","role":"admin"}`, corebot.OutcomeSuccess, corebot.GrantRole{Principal: bob, Role: corebot.RoleAdmin}},
+		{everywhere, `{"senderId":"ann","role":"normal"}`, corebot.OutcomeDenied, nil},
+		{everywhere, `{"senderId":"ann","chatId":"there","role":"admin"}`, corebot.OutcomeDenied, nil},
+		{everywhere, `{"senderId":"","role":"admin"}`, corebot.OutcomeError, nil},
+		{everywhere, `{"senderId":"b\n","role":"admin"}`, corebot.OutcomeError, nil},
+		{everywhere, `{"senderId":"bob","role":"Admin"}`, corebot.OutcomeError, nil},
+		{everywhere, `{"senderId":"bob"}`, corebot.OutcomeInvalidArgs, nil},
+		{everywhere, `{"role":"admin"}`, corebot.OutcomeInvalidArgs, nil},
 	} {
 		r, effect := chatCall(t, c.roles, "chat.set_role", c.args)
-		if r.Outcome != c.outcome || effect != (corebot.Effect{Grant: c.grant}) {
+		if r.Outcome != c.outcome || effect != c.want {
 			t.Errorf("%v %s: %+v with %+v", c.roles, c.args, r, effect)
 		}
 	}

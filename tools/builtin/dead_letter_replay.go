@@ -18,10 +18,13 @@ type deadLetterReplayArgs struct {
 
 // DeadLetterReplay puts a message that was given up back into the queue, in the commit of its own outcome.
 func DeadLetterReplay() tools.Tool {
-	return tools.NewOwn("bus.dead_letter.replay", deadLetterReplayDoc, tools.Privileged, func(_ context.Context, _ tools.Call, a deadLetterReplayArgs) (corebot.Effect, string, error) {
-		if a.ID < 1 {
-			return corebot.Effect{}, "", fmt.Errorf("%w: id %d: want the id of a dead letter", corebot.ErrInvalid, a.ID)
-		}
-		return corebot.Effect{Replay: a.ID}, fmt.Sprintf("dead letter %d is back in its queue", a.ID), nil
-	})
+	return tools.NewOwn("bus.dead_letter.replay", deadLetterReplayDoc, tools.Privileged, replayDeadLetter)
+}
+
+// replayDeadLetter prepares the effect of bus.dead_letter.replay.
+func replayDeadLetter(_ context.Context, _ tools.Call, a deadLetterReplayArgs) (corebot.Effect, string, error) {
+	if a.ID < 1 {
+		return nil, "", fmt.Errorf("%w: id %d: want the id of a dead letter", corebot.ErrInvalid, a.ID)
+	}
+	return corebot.ReplayDeadLetter{ID: a.ID}, fmt.Sprintf("dead letter %d is back in its queue", a.ID), nil
 }

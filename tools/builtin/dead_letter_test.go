@@ -77,7 +77,7 @@ func TestDeadLettersAreForAdminsUnlessTheyAreGranted(t *testing.T) {
 		if len(offered) != c.offered || list.Outcome != c.outcome || replay.Outcome != c.outcome {
 			t.Errorf("%s with %q: offered %d, list %s, replay %s", c.role, c.grants, len(offered), list.Outcome, replay.Outcome)
 		}
-		if made := len(j.effects) == 1 && j.effects[0].Replay == 7; made != (c.outcome == corebot.OutcomeSuccess) {
+		if made := len(j.effects) == 1 && j.effects[0] == (corebot.ReplayDeadLetter{ID: 7}); made != (c.outcome == corebot.OutcomeSuccess) {
 			t.Errorf("%s: effects %+v", c.role, j.effects)
 		}
 	}

@@ -36,14 +36,14 @@ func MessageSend(to map[string]Destination, maxBytes int) tools.Tool {
 		if !ok {
 			known := strings.Join(slices.Sorted(maps.Keys(to)), ", ")
 			err := fmt.Errorf("there is no channel %q: %w", a.Channel, corebot.ErrNotFound)
-			return corebot.Effect{}, "", corebot.WithHint(err, "the channels are: "+known)
+			return nil, "", corebot.WithHint(err, "the channels are: "+known)
 		}
-		p := corebot.Post{To: a.chat(c, to), Text: a.Content, Known: !d.AnyChat}
-		m := corebot.Message{ID: c.StepID, Key: p.To, Parts: corebot.TextPart(p.Text)}
+		send := corebot.SendMessage{To: a.chat(c, to), Text: a.Content, Known: !d.AnyChat}
+		m := corebot.Message{ID: c.StepID, Key: send.To, Parts: corebot.TextPart(send.Text)}
 		if err := m.Validate(maxBytes); err != nil {
-			return corebot.Effect{}, "", fmt.Errorf("send: %w", err)
+			return nil, "", fmt.Errorf("send: %w", err)
 		}
-		return corebot.Effect{Post: p}, fmt.Sprintf("the message is on its way to chat %q on %s", a.ChatID, a.Channel), nil
+		return send, fmt.Sprintf("the message is on its way to chat %q on %s", a.ChatID, a.Channel), nil
 	}, tools.Touches(func(c tools.Call, a messageSendArgs) policy.Target { return policy.Target{Chat: a.chat(c, to)} }))
 }
 

@@ -34,16 +34,16 @@ func (s *sayings) Search(_ context.Context, k corebot.Key, _ terms.Query, limit 
 // effects is a journal that keeps the effects of calls.
 type effects struct {
 	step
-	posts []corebot.Post
+	posts []corebot.SendMessage
 }
 
 func (e *effects) Apply(_ context.Context, effect corebot.Effect, _ corebot.ToolResult, _ corebot.AuditEvent) error {
-	e.posts = append(e.posts, effect.Post)
+	e.posts = append(e.posts, effect.(corebot.SendMessage))
 	return nil
 }
 
 // talk calls one tool from a conversation.
-func talk(t *testing.T, role corebot.Role, tool tools.Tool, k corebot.Key, a args) (corebot.ToolResult, []corebot.Post) {
+func talk(t *testing.T, role corebot.Role, tool tools.Tool, k corebot.Key, a args) (corebot.ToolResult, []corebot.SendMessage) {
 	t.Helper()
 	registry, err := tools.NewRegistry(tool)
 	must(t, err)
@@ -129,11 +129,11 @@ func TestAMessageGoesToTheChatThatIsMeant(t *testing.T) {
 	inThread := corebot.Key{Agent: "main", Channel: "webhook", Account: "bot", Chat: "here", Thread: "7"}
 	for _, c := range []struct {
 		channel, chat string
-		want          corebot.Post
+		want          corebot.SendMessage
 	}{
-		{"webhook", "here", corebot.Post{To: inThread, Text: "hello"}},
-		{"webhook", "there", corebot.Post{To: corebot.Key{Agent: "main", Channel: "webhook", Account: "bot", Chat: "there"}, Text: "hello"}},
-		{"cli", "here", corebot.Post{To: corebot.Key{Agent: "main", Channel: "cli", Account: "local", Chat: "here"}, Text: "hello", Known: true}},
+		{"webhook", "here", corebot.SendMessage{To: inThread, Text: "hello"}},
+		{"webhook", "there", corebot.SendMessage{To: corebot.Key{Agent: "main", Channel: "webhook", Account: "bot", Chat: "there"}, Text: "hello"}},
+		{"cli", "here", corebot.SendMessage{To: corebot.Key{Agent: "main", Channel: "cli", Account: "local", Chat: "here"}, Text: "hello", Known: true}},
 	} {
 		a := args{"channel": c.channel, "chatId": c.chat, "content": "hello"}
 		r, posts := talk(t, corebot.RoleAdmin, send, inThread, a)
