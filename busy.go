@@ -3,7 +3,7 @@ package corebot
 import "time"
 
 // Busy says that a message was refused for want of room: nothing was stored, and the same message may be accepted later. Err is
-// [ErrLaneFull], [ErrSenderFull], [ErrOverloaded] or [ErrDiskFull].
+// [ErrLaneFull], [ErrSenderFull], [ErrCommandRate], [ErrOverloaded] or [ErrDiskFull].
 type Busy struct {
 	Err        error
 	RetryAfter time.Duration // when another try is worth it, about

@@ -133,7 +133,7 @@ type Limits struct {
 	// Owner is the channel of who owns the machine, such as the terminal. The limits of a sender are not for it, and a sixteenth of those
 	// of all inbound messages is kept for it: nobody can lock the owner out. Empty means none.
 	Owner   string
-	Control Rate // of the control messages of one chat that find nothing to do; faster ones are refused
+	Control Rate // of one sender's control messages in a chat that find nothing to do; faster ones are refused
 }
 
 // Owns says whether a conversation is the owner's.

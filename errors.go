@@ -14,6 +14,7 @@ var (
 	ErrConflict      = errors.New("the same message id was accepted with another body")
 	ErrLaneFull      = errors.New("the chat has too many waiting messages")
 	ErrSenderFull    = error(&narrower{"the sender has too many waiting messages", ErrLaneFull}) // of all his chats
+	ErrCommandRate   = errors.New("too many commands of the sender in this chat")
 	ErrOverloaded    = errors.New("too many waiting messages")
 	ErrDiskFull      = errors.New("the disk is full")
 	ErrLeaseLost     = errors.New("the lease is lost")
@@ -30,6 +31,20 @@ type narrower struct {
 
 func (n *narrower) Error() string { return n.text }
 func (n *narrower) Unwrap() error { return n.kind }
+
+// TooSoon is the [ErrCommandRate] of a command that finds nothing to do and comes faster than the rate of its sender in its chat.
+type TooSoon struct{ After time.Duration } // when the next such command is accepted
+
+func (e *TooSoon) Error() string {
+	return fmt.Sprintf("%v: the next one is accepted in %v", ErrCommandRate, e.Seconds())
+}
+
+func (e *TooSoon) Is(target error) bool { return target == ErrCommandRate }
+
+// Seconds is After in whole seconds: another try after them is not too soon.
+func (e *TooSoon) Seconds() time.Duration {
+	return max(time.Second, (e.After + time.Second - 1).Truncate(time.Second))
+}
 
 // ErrSettled is the ErrLeaseLost of a claim that its own holder has ended: what the holder wrote then has happened.
 var ErrSettled = fmt.Errorf("%w: the claim was settled already", ErrLeaseLost)

@@ -8,10 +8,13 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// RetryAfter is when a message that was refused for want of room is worth another try: when a turn of the chat may have
-// ended, when many turns may have, or when somebody may have made room on the disk. It is zero for any other error.
+// RetryAfter is when a refused message is worth another try. By then a turn of the chat may have ended, or many turns, somebody may have made
+// room on the disk, or the rate of commands allows another. It is zero for an error that is no want of room.
 func RetryAfter(err error) time.Duration {
+	soon := (*corebot.TooSoon)(nil)
 	switch {
+	case errors.As(err, &soon):
+		return soon.Seconds()
 	case errors.Is(err, corebot.ErrLaneFull):
 		return 2 * time.Second
 	case errors.Is(err, corebot.ErrOverloaded):

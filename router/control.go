@@ -12,7 +12,7 @@ import (
 )
 
 // Control accepts a message that acts at once. It returns after the commit that stored the message together with its effect;
-// a duplicate changes nothing. Commands of a chat that do nothing, and come too fast, are [corebot.ErrLaneFull].
+// a duplicate changes nothing. Commands of a sender that do nothing in a chat, and come too fast, are [corebot.ErrCommandRate].
 func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receipt, error) {
 	if err := m.Validate(r.opts.MaxBytes); err != nil {
 		return corebot.Receipt{}, err

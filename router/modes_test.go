@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,41 @@ func TestAChatHasItsOwnMode(t *testing.T) {
 	})
 }
 
+func TestCommandsOfOneSenderUseUpNobodyElsesInTheSameChat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := apptest.New(t, apptest.Options{Bus: bus.Options{Limits: corebot.Limits{Control: corebot.Rate{Every: 30 * time.Second, Burst: 30}}}}).Start()
+		say := func(sender, chat, id, text string) error {
+			_, err := k.Door.Accept(t.Context(), channels.Incoming{ID: id, Channel: apptest.Channel, Chat: chat, SenderID: sender, Text: text})
+			return err
+		}
+		flood := func(sender, chat string) (refused int) {
+			for i := range 35 {
+				if err := say(sender, chat, fmt.Sprint(sender, i), "/nonsense"); errors.Is(err, corebot.ErrCommandRate) {
+					refused++
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+			return refused
+		}
+		if n := flood("stranger", "group"); n != 5 {
+			t.Errorf("%d of 35 commands of one sender were refused", n)
+		}
+		for _, command := range []string{"/status", "/stop", "/why"} {
+			if err := say("operator", "group", command, command); err != nil {
+				t.Errorf("%s of another sender: %v", command, err)
+			}
+		}
+		flood("", "nameless")
+		if err := say("", "nameless", "one more", "/status"); !errors.Is(err, corebot.ErrCommandRate) {
+			t.Errorf("those without an id are one sender of a chat: %v", err)
+		}
+		if err := say("", "another", "another", "/status"); err != nil {
+			t.Errorf("those without an id in another chat: %v", err)
+		}
+	})
+}
+
 func TestAFloodOfCommandsIsRefusedAndNobodyIsKeptFromStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Model: apptest.Always(apptest.Hangs()), Bus: bus.Options{Limits: corebot.Limits{Control: corebot.Rate{Every: time.Minute, Burst: 3}}}}).Start()
@@ -122,7 +158,7 @@ func TestAFloodOfCommandsIsRefusedAndNobodyIsKeptFromStopping(t *testing.T) {
 		for i, id := range []string{"s4", "s5"} {
 			_, err := k.Door.Accept(t.Context(), channels.Incoming{ID: id, Channel: apptest.Channel, Chat: "a", SenderID: apptest.Sender, Text: "/stop"})
 			busy := (*corebot.Busy)(nil)
-			if !errors.As(err, &busy) || !errors.Is(err, corebot.ErrLaneFull) || busy.Tell != (i == 0) {
+			if !errors.As(err, &busy) || !errors.Is(err, corebot.ErrCommandRate) || busy.Tell != (i == 0) {
 				t.Errorf("refusal %d of the flood is %#v", i+1, err)
 			}
 		}

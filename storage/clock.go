@@ -113,10 +113,12 @@ func (w *writer) follow(now time.Time) error {
 	if w.step > 0 {
 		return nil // what is parked is due, or will be
 	}
+	w.flows.spoken.shift(w.step)
 	if f, err := loadFlows(w.conn, now); err != nil {
 		w.db.log.Error().Err(classify(err)).Msg("whose turns run could not be read again")
 	} else {
 		f.waiting.first = w.lastLife
+		f.keep(w.flows)
 		w.flows = f // its times are of the wall clock, too
 	}
 	w.backAt = now.UnixMilli()

@@ -143,7 +143,7 @@ func TestACommandIsAnsweredAfterTheClockWasSetBack(t *testing.T) {
 			return err
 		}
 		must(t, ask("1"))
-		if err := ask("2"); !errors.Is(err, corebot.ErrLaneFull) {
+		if err := ask("2"); !errors.Is(err, corebot.ErrCommandRate) {
 			t.Fatalf("the rate does not hold: %v", err)
 		}
 		s.step(-time.Hour)

@@ -3,7 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -12,13 +12,12 @@ var (
 	selectHead = &query{`SELECT q.life_id, q.seq FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past WHERE l.id = ? ORDER BY q.seq LIMIT 1`}
 	stopLane   = &query{`UPDATE lanes SET stop_seq = ?, interrupted = ?, wake_at = CASE WHEN leased = 1 THEN wake_at ELSE MIN(wake_at, ?) END WHERE id = ?`}
 	endNow     = &query{`UPDATE message_life SET "end" = ?, claimed_at = ?, ended_at = ? WHERE id = ?`}
-	paceLane   = &query{`UPDATE lanes SET free_at = ? WHERE id = ?`}
 )
 
 // Stop accepts a /stop: it marks the head of the chat's lane, wherever that is in its life, and enqueues the notices, all
 // in one commit. A head that runs learns it from its worker's side; any other is claimed at once and ended.
 // Only the message with the life headLife is stopped: if the lane went on meanwhile, nothing is. One that is parked ends here. One that stops nothing is held to the
-// rate of control messages: [corebot.ErrLaneFull]. by goes to the audit if it says denied, and ends the wait of the message's call for an approval.
+// rate of control messages: [corebot.ErrCommandRate]. by goes to the audit if it says denied, and ends the wait of the message's call for an approval.
 func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(found bool) corebot.Message) (s corebot.Stopped, err error) {
 	packed := pack([]corebot.Message{m, notice(false), notice(true)})
 	err = l.db.write(ctx, "stop", func(t *tx) error {
@@ -51,7 +50,7 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by
 }
 
 // Answer accepts a control message that changes nothing, and tells the chat what it asked for, in one commit. It is held to the rate of
-// control messages: [corebot.ErrLaneFull].
+// control messages: [corebot.ErrCommandRate].
 func (l *Ledger) Answer(ctx context.Context, m corebot.Message, notice corebot.Message) (corebot.Receipt, error) {
 	return l.Refuse(ctx, m, corebot.AuditEvent{}, notice)
 }
@@ -114,17 +113,19 @@ func noticeTx(t *tx, notice *parcel, cause int64) error {
 }
 
 // controlTx stores a control message as one that has been applied: it never waits, so it has no place in a queue. A message that was
-// stored before is a duplicate; the same id with another body is [corebot.ErrConflict]. One that has nothing to do is refused when they come faster
-// than their rate; the others are bounded by what there is to stop or to retry, and a flood must not keep anybody from stopping.
+// stored before is a duplicate; the same id with another body is [corebot.ErrConflict]. A command that has nothing to do is refused when its sender
+// gives such commands faster than the rate in that chat. The others are bounded by what there is to stop or to retry: a flood keeps nobody from stopping.
+// The rate is kept in memory: nobody who sends commands can restart the process, and a restart gives each sender one burst more.
 func (db *DB) controlTx(t *tx, c *parcel, effective bool) (r corebot.Receipt, err error) {
 	lane, err := findLaneTx(t, corebot.Control, c.Key)
 	if err != nil {
 		return r, err
 	}
-	if now := t.now.UnixMilli(); !effective && lane.freeAt > now {
+	who := speaker{c.Key, c.Sender.ID}
+	if wait := t.flows.spoken.freeAt(who) - t.now.UnixMilli(); !effective && wait > 0 {
 		r, known, err := duplicateTx(t, c, lane)
 		if err == nil && !known {
-			err = fmt.Errorf("%w: too many commands", corebot.ErrLaneFull)
+			err = &corebot.TooSoon{After: time.Duration(wait) * time.Millisecond}
 		}
 		return r, cmp.Or(err, r.Err)
 	}
@@ -139,9 +140,7 @@ func (db *DB) controlTx(t *tx, c *parcel, effective bool) (r corebot.Receipt, er
 		return r, cmp.Or(err, r.Err)
 	}
 	if rate := db.limits.Control; rate.Every > 0 && !effective {
-		if _, err := t.exec(paceLane, nextFree(lane.freeAt, t.now, rate), lane.id); err != nil {
-			return r, err
-		}
+		t.flows.spoken.take(who, t.now, rate)
 	}
 	_, err = t.exec(endNow, string(corebot.EndApplied), t.now, t.now, r.Life)
 	return r, err

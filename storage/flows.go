@@ -15,7 +15,14 @@ type flows struct {
 	looked  time.Time                      // when the lines were last looked through
 	served  [2]map[corebot.Principal]int64 // when the latest turn of a principal began; two generations
 	waiting waiting
+	spoken  rates[speaker] // commands that find nothing to do
 	undo    []func()
+}
+
+// speaker is a sender in a chat; one without an id is everybody without an id there.
+type speaker struct {
+	chat   corebot.Key
+	sender string
 }
 
 // flow is one principal.
@@ -32,7 +39,14 @@ func newFlows() *flows {
 		waiting: waiting{of: map[corebot.Principal]share{}},
 	}
 	f.waiting.undo = &f.undo
+	f.spoken = newRates[speaker](&f.undo)
 	return f
+}
+
+// keep takes over what no database has from the flows before these.
+func (f *flows) keep(earlier *flows) {
+	f.spoken = earlier.spoken
+	f.spoken.undo = &f.undo
 }
 
 var runningLanes = &query{`SELECT l.id, l.channel, l.account, m.sender FROM lanes l

@@ -58,7 +58,7 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"lifeInChat": lifeInChat, "lifeOfChat": lifeOfChat, "newestWaiting": newestWaiting, "newestSaid": newestSaid, "newestGivenUp": newestGivenUp,
 		"selectBusy": selectBusy, "selectTail": selectTail, "stillWaits": stillWaits, "selectGroup": selectGroup, "selectQuiet": selectQuiet,
 		"mergingLane": mergingLane, "quietLane": quietLane, "waitQuietly": waitQuietly, "waitingMerges": waitingMerges, "mergesInto": mergesInto,
-		"unqueue": unqueue, "shrinkLane": shrinkLane, "endMerged": endMerged, "paceLane": paceLane, "keptByChat": keptByChat, "setLaneMode": setLaneMode, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
+		"unqueue": unqueue, "shrinkLane": shrinkLane, "endMerged": endMerged, "keptByChat": keptByChat, "setLaneMode": setLaneMode, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
 		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory, "anotherInSession": anotherInSession, "historyPage": historyPage, "selectSummary": selectSummary, "selectStanding": selectStanding,
 		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause, "selectStore": selectStore,
 		"bookLife": bookLife, "hasStep": hasStep, "useOfChat": useOfChat, "useOfPrincipal": useOfPrincipal,

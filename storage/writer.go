@@ -447,9 +447,12 @@ func (w *writer) ready() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("read the state of the database: %w", classify(err)), conn.Close())
 	}
-	if w.flows, err = loadFlows(conn, w.db.clock.now()); err != nil {
+	flows, err := loadFlows(conn, w.db.clock.now())
+	if err != nil {
 		return errors.Join(fmt.Errorf("read whose turns run: %w", classify(err)), conn.Close())
 	}
+	flows.keep(w.flows)
+	w.flows = flows
 	w.flows.waiting.first = state.lastLife
 	w.conn, w.state = conn, state
 	return nil

@@ -1,6 +1,7 @@
 package bustest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func modeSpecs() []spec {
 		{"what an operator puts into a lane has no mode", editedLetterDoesNotInterrupt},
 		{"a chat keeps its mode when its lane is new, and can have the default again", modeIsKept},
 		{"a mode that does not exist is refused", unknownModeIsRefused},
-		{"a flood of commands that find nothing to do is refused", controlsArePaced},
+		{"a flood of a sender's commands that find nothing to do is refused", controlsArePaced},
 	}
 }
 
@@ -389,8 +390,17 @@ func controlsArePaced(s *suite) {
 	}
 	before := s.census()
 	_, err := s.Ledger.Stop(s.t.Context(), stopMessage("a", "one more"), 0, corebot.AuditEvent{}, said)
-	s.wantErr(err, corebot.ErrLaneFull)
+	s.wantErr(err, corebot.ErrCommandRate)
+	soon := (*corebot.TooSoon)(nil)
+	if !errors.As(err, &soon) || soon.After <= 0 || soon.After > ControlRate().Every {
+		s.t.Fatalf("when the next is accepted: %v", err)
+	}
+	again := time.Now().Add(soon.After)
 	s.unchanged(before)
+	other := stopMessage("a", "of another sender")
+	other.Sender.ID = "another"
+	_, err = s.Ledger.Stop(s.t.Context(), other, 0, corebot.AuditEvent{}, said)
+	s.must(err)
 	if duplicate, _ := s.stop("stop 0", 0); !duplicate { // what was accepted stays accepted
 		s.t.Fatal("a duplicate is no duplicate")
 	}
@@ -398,7 +408,10 @@ func controlsArePaced(s *suite) {
 	if _, found := s.stopIn("b", "of another chat", 0); found {
 		s.t.Fatal("there was nothing to stop")
 	}
-	time.Sleep(ControlRate().Every)
+	time.Sleep(time.Until(again) - time.Millisecond)
+	_, err = s.Ledger.Stop(s.t.Context(), stopMessage("a", "too early"), 0, corebot.AuditEvent{}, said)
+	s.wantErr(err, corebot.ErrCommandRate)
+	time.Sleep(time.Millisecond)
 	if duplicate, _ := s.stop("later", 0); duplicate {
 		s.t.Fatal("a new /stop is a duplicate")
 	}

@@ -65,7 +65,7 @@ func (c courier) deliver(ctx context.Context, l letter) error {
 }
 
 func noRoom(err error) bool {
-	return errors.Is(err, corebot.ErrLaneFull) || errors.Is(err, corebot.ErrOverloaded) || errors.Is(err, corebot.ErrDiskFull)
+	return errors.Is(err, corebot.ErrLaneFull) || errors.Is(err, corebot.ErrCommandRate) || errors.Is(err, corebot.ErrOverloaded) || errors.Is(err, corebot.ErrDiskFull)
 }
 
 // worthAnotherTry holds for a commit that may have happened (the id makes asking again safe) and for what calls itself

@@ -58,6 +58,7 @@ func TestEveryErrorOfTheDoorHasItsStatus(t *testing.T) {
 			{corebot.ErrInvalid, 422, "", "invalid"},
 			{corebot.ErrLaneFull, 429, "2", "chat"},
 			{corebot.ErrSenderFull, 429, "2", "sender"},
+			{&corebot.TooSoon{After: 28*time.Second + time.Millisecond}, 429, "29", "too many commands of the sender in this chat: the next one is accepted in 29s"},
 			{corebot.ErrOverloaded, 503, "5", "waiting"},
 			{corebot.ErrDiskFull, 503, "30", "disk"},
 			{corebot.ErrClosed, 503, "5", "stopping"},

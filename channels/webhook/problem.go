@@ -88,6 +88,8 @@ func refusalOf(err error) (p *problem, known bool) {
 		return later(http.StatusTooManyRequests, channels.RetryAfter(err), "the sender has too many waiting messages"), true
 	case errors.Is(err, corebot.ErrLaneFull):
 		return later(http.StatusTooManyRequests, channels.RetryAfter(err), "the chat has too many waiting messages"), true
+	case errors.Is(err, corebot.ErrCommandRate):
+		return later(http.StatusTooManyRequests, channels.RetryAfter(err), tooSoon(err)), true
 	case errors.Is(err, corebot.ErrOverloaded):
 		return later(http.StatusServiceUnavailable, channels.RetryAfter(err), "too many messages are waiting"), true
 	case errors.Is(err, corebot.ErrDiskFull):
@@ -98,6 +100,14 @@ func refusalOf(err error) (p *problem, known bool) {
 		return later(http.StatusServiceUnavailable, time.Second, "it is not known whether the message was stored; send it again under the same id"), true
 	}
 	return refuse(http.StatusInternalServerError, "an error of Corebot; its log says more"), false
+}
+
+// tooSoon says what the rate of commands limits, and when the next one is accepted.
+func tooSoon(err error) string {
+	if soon := (*corebot.TooSoon)(nil); errors.As(err, &soon) {
+		return soon.Error()
+	}
+	return corebot.ErrCommandRate.Error()
 }
 
 func later(status int, after time.Duration, detail string) *problem {

@@ -90,8 +90,8 @@ type Bus struct {
 	RateBurst       int           `mapstructure:"rate_burst" min:"1" doc:"with rate_every: how many messages of a chat are begun at once after a pause"`
 	QueueMode       string        `mapstructure:"queue_mode" oneof:"queue,steer,interrupt,collect" doc:"what becomes of a prompt that finds its chat busy, where the chat has no mode of its own: it waits its turn, is taken in by the turn that runs, stops it if it is of the same sender, or is answered together with the others of its sender that wait"`
 	CollectDebounce time.Duration `mapstructure:"collect_debounce" min:"0s" doc:"with the mode collect: how long a sender must be silent before his messages are answered; ten times as long at most"`
-	ControlEvery    time.Duration `mapstructure:"control_every" min:"0s" doc:"one command of a chat that acts at once, and finds nothing to do, is accepted in this time on average; faster ones are refused; 0 is no limit"`
-	ControlBurst    int           `mapstructure:"control_burst" min:"1" doc:"with control_every: how many such commands of a chat are accepted at once after a pause"`
+	ControlEvery    time.Duration `mapstructure:"control_every" min:"0s" doc:"one command of a sender in a chat that acts at once, and finds nothing to do, is accepted in this time on average; faster ones are refused; 0 is no limit"`
+	ControlBurst    int           `mapstructure:"control_burst" min:"1" doc:"with control_every: how many such commands of a sender in a chat are accepted at once after a pause"`
 	SenderDepth     int64         `mapstructure:"sender_depth" min:"0" doc:"messages of one sender that may wait, in all chats together; one more is refused, but not at the terminal; 0 is no limit"`
 	SenderBytes     int64         `mapstructure:"sender_bytes" min:"0" doc:"bytes of one sender that may wait; 0 is no limit"`
 	TotalDepth      int64         `mapstructure:"total_depth" min:"1" doc:"messages that may wait in all chats together"`

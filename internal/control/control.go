@@ -93,6 +93,7 @@ var classes = []struct {
 	{"too_large", corebot.ErrTooLarge},
 	{"sender_full", corebot.ErrSenderFull}, // before lane_full, which it is too
 	{"lane_full", corebot.ErrLaneFull},
+	{"command_rate", corebot.ErrCommandRate},
 	{"overloaded", corebot.ErrOverloaded},
 	{"disk_full", corebot.ErrDiskFull},
 	{"closed", corebot.ErrClosed},
