@@ -1,86 +1,33 @@
 package anthropic_test
 
 import (
-	"context"
-	"errors"
-	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/llm/anthropic"
 	"github.com/corebot/corebot/agent/llm/exchange"
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// long is an answer of 20 KB.
-func long() llmtest.Answer { return llmtest.Text(strings.Repeat("word ", 4_000)).Pieces(100) }
-
-// cut is what it has used when all of its text has come, after what the provider told at its beginning.
-var cut = corebot.Usage{
-	InputTokens: 15, CacheReadTokens: 3, CacheWriteTokens: 2, OutputTokens: 20_000, Estimated: true, EstimatedTokens: 20_000,
-}
-
-// stopped asks, and stops the answer after a second.
-func stopped(t *testing.T, answer llmtest.Answer) corebot.Answer {
-	t.Helper()
-	m, _ := start(t, anthropic.Options{Options: exchange.Options{Tokenizer: bytesAsTokens{}}}, answer)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(time.Second, func() { cancel(corebot.ErrStopped) })
-	a, err := m.Complete(ctx, hello(), nil)
-	if !errors.Is(err, corebot.ErrStopped) {
-		t.Errorf("ended with %v", err)
-	}
-	return a
-}
-
-func TestAStoppedAnswerHasUsedWhatWasSentAndStreamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, c := range map[string]struct {
-			answer llmtest.Answer
-			want   corebot.Usage
-		}{
-			"20 KB":                  {long().Stall(203), cut},
-			"nothing but the header": {long().Stall(0), corebot.Usage{InputTokens: 9, Estimated: true, EstimatedTokens: 9}},
-			"not even that":          {long().Stall(-1), corebot.Usage{InputTokens: 9, Estimated: true, EstimatedTokens: 9}},
-			"thinking": {
-				llmtest.Text("one two three").Thinking(strings.Repeat("hm ", 100)).Pieces(300).Stall(5),
-				corebot.Usage{InputTokens: 15, CacheReadTokens: 3, CacheWriteTokens: 2, OutputTokens: 300, Estimated: true, EstimatedTokens: 300},
-			},
-		} {
-			if a := stopped(t, c.answer); a.Usage != c.want || a.Text != "" || a.Model == "" {
-				t.Errorf("%s: %+v, want %+v", name, a, c.want)
-			}
+// cutOff is what an answer has used that ends early. The first event tells the usage of the request.
+var cutOff = llmtest.CutOff{
+	Open: func(t testing.TB, srv *llmtest.Running) llm.Model {
+		m, err := anthropic.New(srv.URL, anthropic.Options{Options: exchange.Options{
+			Model: "claude-test", APIKey: apiKey, Transport: srv.Transport, Tokenizer: llmtest.BytesAsTokens{},
+		}})
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		return m
+	},
+	Head: 3, ThinkingHead: 5,
+	Told:    corebot.Usage{InputTokens: 15, CacheReadTokens: 3, CacheWriteTokens: 2},
+	Refusal: `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`,
 }
+
+func TestAStoppedAnswerHasUsedWhatWasSentAndStreamed(t *testing.T) { cutOff.StoppedIsBooked(t) }
 
 func TestABrokenAnswerHasUsedWhatWasStreamedAndARefusedRequestNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		none := corebot.Usage{}
-		for name, c := range map[string]struct {
-			answer llmtest.Answer
-			want   corebot.Usage
-		}{
-			"broken":                    {long().Break(203), cut},
-			"silent":                    {long().Stall(203), cut},
-			"401":                       {llmtest.Fail(401, "no"), none},
-			"429":                       {llmtest.Fail(429, "no"), none},
-			"a page":                    {llmtest.Raw(200, "text/html", "<html>"), none},
-			"an error at the beginning": {llmtest.Stream(`{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`), none},
-			"never a byte":              {long().Stall(-1), none},
-		} {
-			m, _ := start(t, anthropic.Options{Options: exchange.Options{Tokenizer: bytesAsTokens{}}}, c.answer)
-			a, err := m.Complete(t.Context(), hello(), nil)
-			if f := (*corebot.Failure)(nil); !errors.As(err, &f) || a.Usage != c.want {
-				t.Errorf("%s: %+v, want %+v (%v)", name, a.Usage, c.want, err)
-			}
-		}
-	})
+	cutOff.BrokenIsBooked(t)
 }
-
-type bytesAsTokens struct{}
-
-func (bytesAsTokens) Count(s string) int { return len(s) }
-func (bytesAsTokens) Exact() bool        { return true }

@@ -381,18 +381,13 @@ func TestAProviderThatRefusesStreamOptionsIsAskedWithoutOnce(t *testing.T) {
 
 func TestMissingUsageIsCountedAndMarked(t *testing.T) {
 	for _, answer := range []llmtest.Answer{llmtest.Text("one two").NoUsage(), llmtest.Text("one two").Usage(0, 0), llmtest.Text("one two").Usage(-1, -1)} {
-		m, _ := start(t, openai.Options{Tokenizer: bytesAsTokens{}}, answer)
+		m, _ := start(t, openai.Options{Tokenizer: llmtest.BytesAsTokens{}}, answer)
 		a, _ := complete(t, m, hello())
 		if want := (corebot.Usage{InputTokens: 4 + 5, OutputTokens: 7, Estimated: true, EstimatedTokens: 16}); a.Usage != want {
 			t.Errorf("usage %+v, want %+v", a.Usage, want)
 		}
 	}
 }
-
-type bytesAsTokens struct{}
-
-func (bytesAsTokens) Count(s string) int { return len(s) }
-func (bytesAsTokens) Exact() bool        { return true }
 
 func TestAnswersThatTheProviderCutSaySo(t *testing.T) {
 	for reason, word := range map[string]string{"length": "output limit", "content_filter": "content filter"} {
