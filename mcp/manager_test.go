@@ -108,6 +108,7 @@ func TestAServerThatDoesNotAnswerIsConnectedAgain(t *testing.T) {
 }
 
 func TestCallsOfAServerWaitTheirTurnAndNoLongerThanACallMayTake(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, everything(mcp.Options{}), servers{"one": entry("slow", "maxCalls", 1, "timeout", "1500ms"), "two": entry("good")})
 	r.awaitConnected("one", "two")
 	results := make(chan corebot.ToolResult, 3)
@@ -133,6 +134,7 @@ func TestACallThatTakesTooLongIsGivenUpAndTheServerIsTold(t *testing.T) {
 }
 
 func TestProgressExtendsTheTimeOfACallUpToALimit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, everything(mcp.Options{}), servers{
 		"patient": entry("progress", "timeout", "2s", "maxTime", "2m"), "limited": entry("progress", "timeout", "2s", "maxTime", "3s"),
 	})
@@ -184,6 +186,7 @@ func TestAServerWhoseCallsHaveNoAnswerRestsForAWhile(t *testing.T) {
 }
 
 func TestAServerMayChangeItsToolsAndATurnKeepsThoseThatItBeganWith(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, everything(mcp.Options{ConnectTimeout: time.Nanosecond}), servers{"one": entry("changes", "connectTimeout", "1m")}) // the entry's own counts, each time
 	if got := r.offered(); got != "mcp__one__do1" {
 		t.Fatalf("offered %q", got)
@@ -310,6 +313,7 @@ func TestFiftyBadFilesUnderLoadCostNoCall(t *testing.T) {
 }
 
 func TestASlowServerDelaysNobody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, everything(mcp.Options{}), servers{"slow": entry("hangs"), "good": entry("good")})
 	r.awaitConnected("good")
 	r.offered() // waits a moment for the slow one, once

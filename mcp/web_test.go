@@ -164,6 +164,7 @@ func TestAServerCanBeReachedOverStreamableHTTPAndOverEvents(t *testing.T) {
 }
 
 func TestAServerOverHTTPMayChangeItsTools(t *testing.T) {
+	t.Parallel()
 	s := echoServer()
 	web := httptest.NewServer(server.NewStreamableHTTPServer(s))
 	t.Cleanup(web.Close)

@@ -2,15 +2,11 @@ package router_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	_ "modernc.org/sqlite"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
@@ -18,7 +14,6 @@ import (
 	"github.com/corebot/corebot/agent/llm/openai"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/internal/apptest"
-	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -161,11 +156,7 @@ func TestPoisonDiesWithANoticeWithoutRunning(t *testing.T) {
 // damage puts a word in the place of another in all bodies that wait.
 func damage(t *testing.T, k *apptest.Kit, word, other string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(k.Dir, storage.FileName))
-	must(t, err)
-	_, err = db.Exec(`UPDATE message_queue SET body = CAST(replace(CAST(body AS TEXT), ?, ?) AS BLOB)`, word, other)
-	must(t, err)
-	must(t, db.Close())
+	k.Alter(`UPDATE message_queue SET body = CAST(replace(CAST(body AS TEXT), ?, ?) AS BLOB)`, word, other)
 }
 
 func TestADamagedMessageDiesWithANoticeWithoutRunning(t *testing.T) {

@@ -2,9 +2,7 @@ package router_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,7 +18,6 @@ import (
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
-	"github.com/corebot/corebot/storage"
 )
 
 // pass lets virtual time go by, and everything happen that falls due.
@@ -157,16 +154,7 @@ func TestALostLeaseCancelsTheTurnAndCommitsNothing(t *testing.T) {
 // another chat has the store look for work; it is answered.
 func stealLease(t *testing.T, k *apptest.Kit) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(k.Dir, storage.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec(`UPDATE lanes SET wake_at = 1 WHERE id = 1`); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	k.Alter(`UPDATE lanes SET wake_at = 1 WHERE id = 1`)
 	k.Say("b", "help", "/help")
 }
 

@@ -63,7 +63,7 @@ func census(dir string) (c bustest.Census, err error) {
 
 // behindItsBack uses the database on a connection of its own, as no part of Corebot does.
 func behindItsBack(dir string, use func(*sql.DB) error) error {
-	db, err := sql.Open("sqlite", filepath.Join(dir, storage.FileName))
+	db, err := sql.Open("sqlite", filepath.Join(dir, storage.FileName)+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		return err
 	}

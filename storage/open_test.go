@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -231,5 +232,5 @@ func hold(t *testing.T, dir string) {
 	claimTest(t, db)
 	_, err := os.Stdout.WriteString("held")
 	must(t, err)
-	select {}
+	time.Sleep(time.Hour)
 }

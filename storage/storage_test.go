@@ -84,13 +84,18 @@ func claimTest(t testing.TB, db *DB) corebot.Delivery {
 	return ds[0]
 }
 
+// besides is a connection of its own to a database. The connection waits for a commit that is under way.
+func besides(path string) (*sql.DB, error) {
+	return sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
+}
+
 // sideQuery runs one statement on a connection of its own and gives its rows, columns joined by "|".
 func sideQuery(t testing.TB, path, query string, args ...any) []string {
 	t.Helper()
 	if filepath.Ext(path) == "" {
 		path = filepath.Join(path, FileName)
 	}
-	db, err := sql.Open("sqlite", path)
+	db, err := besides(path)
 	must(t, err)
 	defer db.Close() //nolint:errcheck // a test's own connection
 	rows, err := db.Query(query, args...)

@@ -5,8 +5,10 @@ package isolation
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,18 +47,40 @@ func (r *request) keep() int {
 	return tell(end)
 }
 
-// killDescendants ends when this process has no children. Killing is faster than forking: each round ends all that it finds, and the limit of
-// processes keeps the few that came after from becoming many.
+// killDescendants ends when this process has no children.
 func killDescendants() {
 	for {
-		for _, p := range descendants(os.Getpid()) {
-			_ = unix.Kill(p.pid, unix.SIGKILL)
+		for _, pid := range stopDescendants() {
+			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 		if !reap() {
 			return
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// stopRounds bounds how often stopDescendants looks for processes that it has not stopped yet.
+const stopRounds = 16
+
+// stopDescendants stops all processes below this one and gives their ids. A stopped process starts no other and keeps its place under the limit
+// of processes, so a swarm cannot grow while it is looked through; killed ones would leave their places to the rest. A program that
+// wakes what was stopped gains a few rounds.
+func stopDescendants() (pids []int) {
+	stopped := map[int]bool{}
+	for range stopRounds {
+		before := len(stopped)
+		for _, p := range descendants(os.Getpid()) {
+			if !stopped[p.pid] {
+				_ = unix.Kill(p.pid, unix.SIGSTOP)
+				stopped[p.pid] = true
+			}
+		}
+		if len(stopped) == before {
+			break
+		}
+	}
+	return slices.Collect(maps.Keys(stopped))
 }
 
 // reap collects the children that have ended, and says whether there are others.

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	keeperTime = 5 * time.Second        // for a keeper to have killed everything; it takes milliseconds
+	keeperTime = 30 * time.Second       // for a keeper to have killed everything: milliseconds, or seconds where many processes want the processors
 	pipeTime   = 500 * time.Millisecond // for the last output after a worker's end
 )
 
@@ -123,7 +123,7 @@ func (r *request) send(to io.Writer) error {
 }
 
 // kill ends the worker and all that it has started, within a second. In namespaces of its own everything dies with the first process; a
-// keeper is told, and killed if that does not help.
+// keeper is told. A keeper that cannot end, because the kernel does not let go of a process, is killed after keeperTime.
 func (w *worker) kill() {
 	_ = w.request.Close()
 	if w.gentle {
