@@ -26,10 +26,20 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
+// raceTests are what runs under the race detector where -run does not say otherwise. Most tests here start the program as it is released, in
+// which the detector is not: only stories run the program that was built with the tests. These stories start all of its parts.
+const raceTests = "^(TestStories|TestTheServiceStories)$/^(talk|modes|mcp|mcpserve|beside|service|full|approvals)$"
+
 func TestMain(m *testing.M) {
 	// Most of these tests wait for other processes: more of them at once than there are processors keep those busy.
-	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
-		panic(err)
+	defaults := map[string]string{"test.parallel": strconv.Itoa(3 * runtime.GOMAXPROCS(0))}
+	if raceDetector {
+		defaults["test.run"] = raceTests
+	}
+	for name, value := range defaults {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
 	}
 	testscript.Main(m, map[string]func(){"corebot": main, hostileServer: serveItems})
 }

@@ -1,0 +1,5 @@
+//go:build race
+
+package isolation
+
+const raceDetector = true
