@@ -131,11 +131,13 @@ func collectTx(t *tx, p *parcel, l lane, life int64) error {
 		return err
 	}
 	nothingWaited := l.depth == 0 || l.depth == 1 && h.begun
-	if err := hushTx(t, l.id, nothingWaited); err != nil {
+	until, err := hushTx(t, l.id, nothingWaited)
+	if err != nil {
 		return err
 	}
 	if l.depth == 0 || first == h.life && !h.begun {
 		_, err = t.exec(waitQuietly, l.id)
+		t.wake(corebot.InboundPool, until) // which can be sooner than before: the debounce is a setting
 	}
 	return err
 }
@@ -171,16 +173,16 @@ func groupTx(t *tx, p *parcel, l lane, h busyHead) (first int64, err error) {
 }
 
 // hushTx sets until when the lane is silent: for a debounce from now, but not longer than some of them after the first message that waits.
-func hushTx(t *tx, lane int64, first bool) error {
+func hushTx(t *tx, lane int64, first bool) (until int64, err error) {
 	now := t.now.UnixMilli()
 	from := now
 	if !first {
 		if _, err := t.one(selectQuiet, []any{&from}, lane); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	debounce := t.queueing.Debounce
-	until := min(t.now.Add(debounce).UnixMilli(), from+int64(corebot.MaxDebounces*debounce/time.Millisecond))
-	_, err := t.exec(quietLane, until, from, lane)
-	return err
+	until = min(t.now.Add(debounce).UnixMilli(), from+int64(corebot.MaxDebounces*debounce/time.Millisecond))
+	_, err = t.exec(quietLane, until, from, lane)
+	return until, err
 }
