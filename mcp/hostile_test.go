@@ -59,8 +59,8 @@ func hostiles() []hostile {
 	}
 }
 
-// TestHostileServersHarmNobody runs all of them at once beside one that is good: it answers all the while, memory stays bounded, each of the
-// others is found out, and in the end no process and no goroutine is left.
+// TestHostileServersHarmNobody runs all of them at once beside one that is good: it answers all the while, memory stays
+// bounded, each of the others is found out, and in the end no process and no goroutine is left.
 func TestHostileServersHarmNobody(t *testing.T) {
 	hostiles := append(hostiles(), hostileWebs()...)
 	before := runtime.NumGoroutine()

@@ -207,7 +207,8 @@ func faultyBinary(t *testing.T) string {
 	return path
 }
 
-// releasedBinary is the program as it is released, but for -trimpath: that would compile every package once more, for other names of files.
+// releasedBinary is the program as it is released, but for -trimpath: that would compile every package once more, for
+// other names of files.
 func releasedBinary(t *testing.T) string {
 	t.Helper()
 	path, err := buildReleased()

@@ -26,8 +26,9 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// raceTests are what runs under the race detector where -run does not say otherwise. Most tests here start the program as it is released, in
-// which the detector is not: only stories run the program that was built with the tests. These stories start all of its parts.
+// raceTests are what runs under the race detector where -run does not say otherwise. Most tests here start the program
+// as it is released, without the detector: only stories run the program that was built with the tests. These stories
+// start all of its parts.
 const raceTests = "^(TestStories|TestTheServiceStories)$/^(talk|modes|mcp|mcpserve|beside|service|full|approvals)$"
 
 func TestMain(m *testing.M) {

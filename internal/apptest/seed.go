@@ -21,8 +21,8 @@ var empty = seedtest.New(storage.FileName, func(dir string) error {
 // Seed puts an empty database into a directory that has none.
 func Seed(dir string) error { return empty.Put(dir) }
 
-// Alter runs a statement on the database as another program does: behind the back of the kit's store, and after a commit of its writer that is
-// under way.
+// Alter runs a statement on the database as another program does, behind the back of the kit's store. It waits for a
+// commit that is under way.
 func (k *Kit) Alter(statement string, args ...any) {
 	k.t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(k.Dir, storage.FileName)+"?_pragma=busy_timeout(5000)")

@@ -63,9 +63,9 @@ func killDescendants() {
 // stopRounds bounds how often stopDescendants looks for processes that it has not stopped yet.
 const stopRounds = 16
 
-// stopDescendants stops all processes below this one and gives their ids. A stopped process starts no other and keeps its place under the limit
-// of processes, so a swarm cannot grow while it is looked through; killed ones would leave their places to the rest. A program that
-// wakes what was stopped gains a few rounds.
+// stopDescendants stops all processes below this one and gives their ids. A stopped process starts no other, and keeps
+// its place under the limit of processes. So a swarm cannot grow while the keeper looks through it. Killed processes
+// would leave their places to the rest. A program that wakes the stopped ones gains a few rounds.
 func stopDescendants() (pids []int) {
 	stopped := map[int]bool{}
 	for range stopRounds {

@@ -35,9 +35,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// raceTests are what runs under the race detector where -run does not say otherwise: what several goroutines of Corebot share. The other tests
-// are about what a worker process can do. The walls stand between processes, which share no memory.
-const raceTests = "^(TestAJob|TestABreaker|TestFurtherCalls|TestTheEndOfTheCallersContext|TestWhatAProgramSays|TestWorkersThatKeepFailing|TestAWorkerGetsADirectory|TestTheCollector|FuzzNothingThatAWorker)"
+// raceTests are what runs under the race detector where -run does not say otherwise: what several goroutines of Corebot
+// share. The other tests are about what a worker process can do. The walls stand between processes, which share no memory.
+const raceTests = "^(TestAJob|TestABreaker|TestFurtherCalls|TestTheEndOfTheCallersContext|TestWhatAProgramSays|" +
+	"TestWorkersThatKeepFailing|TestAWorkerGetsADirectory|TestTheCollector|FuzzNothingThatAWorker)"
 
 var (
 	chat  = corebot.Key{Agent: "main", Channel: "cli", Chat: "main"}

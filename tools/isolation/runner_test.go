@@ -191,7 +191,7 @@ func TestWhatMultipliesFasterThanItIsKilledIsKilledToo(t *testing.T) {
 			_, err := r.Run(ctx, Command{Key: chat, Argv: []string{self(t), "attempt", "swarm", mark}, Timeout: time.Minute})
 			ended <- err
 		}()
-		// The limit on processes counts threads, of which each has up to a dozen where many processes want the processors.
+		// The limit on processes counts threads. On a busy machine each process has up to a dozen.
 		eventually(t, "a swarm", func() bool { return len(marked(mark)) > 6 })
 		stop(corebot.ErrStopped)
 		began := time.Now()

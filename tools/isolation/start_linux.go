@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	keeperTime = 30 * time.Second       // for a keeper to have killed everything: milliseconds, or seconds where many processes want the processors
+	keeperTime = 30 * time.Second       // for a keeper to have killed everything: milliseconds, on a busy machine seconds
 	pipeTime   = 500 * time.Millisecond // for the last output after a worker's end
 )
 
@@ -122,8 +122,9 @@ func (r *request) send(to io.Writer) error {
 	return err
 }
 
-// kill ends the worker and all that it has started, within a second. In namespaces of its own everything dies with the first process; a
-// keeper is told. A keeper that cannot end, because the kernel does not let go of a process, is killed after keeperTime.
+// kill ends the worker and all that it has started, within a second. In namespaces of its own everything dies with the
+// first process; a keeper is told. A keeper that cannot end, because the kernel does not let go of a process, is killed
+// after keeperTime.
 func (w *worker) kill() {
 	_ = w.request.Close()
 	if w.gentle {

@@ -41,7 +41,8 @@ const (
 
 func long() Answer { return Text(strings.Repeat("word ", said/5)).Pieces(pieceBytes) }
 
-// used is the usage of a request after so many bytes of its answer. What the provider has not told is an estimate.
+// used is the usage of a request after so many bytes of its answer. Figures that the provider has not told are
+// estimates.
 func (c CutOff) used(streamed int64) corebot.Usage {
 	u := c.Told
 	if u.InputTokens == 0 {
@@ -63,7 +64,9 @@ func (c CutOff) StoppedIsBooked(t *testing.T) {
 		"20 KB":                  {long().Stall(c.Head + said/pieceBytes), c.used(said)},
 		"nothing but the header": {long().Stall(0), untold},
 		"not even that":          {long().Stall(-1), untold},
-		"thinking":               {Text("one two three").Thinking(strings.Repeat("hm ", 100)).Pieces(300).Stall(c.ThinkingHead), c.used(300)},
+		"thinking": {
+			Text("one two three").Thinking(strings.Repeat("hm ", 100)).Pieces(300).Stall(c.ThinkingHead), c.used(300),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -78,7 +81,8 @@ func (c CutOff) StoppedIsBooked(t *testing.T) {
 	}
 }
 
-// BrokenIsBooked has answers break by themselves: what was streamed until then counts as used, and a refused request as nothing.
+// BrokenIsBooked has answers break by themselves: what was streamed until then counts as used, and a refused request
+// as nothing.
 func (c CutOff) BrokenIsBooked(t *testing.T) {
 	all, none := c.used(said), corebot.Usage{}
 	for name, broken := range map[string]struct {
