@@ -21,6 +21,32 @@ func TestAClockThatWasAheadLengthensNoSilenceBeyondAnHour(t *testing.T) {
 	}
 }
 
+func TestAShorterDebounceHoldsForWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := seeded(t)
+		open := func(debounce time.Duration) (*DB, func()) {
+			db, err := Open(t.Context(), dir, Options{Queueing: corebot.Queueing{Mode: corebot.ModeCollect, Debounce: debounce}})
+			must(t, err)
+			stop := runWriter(db)
+			return db, func() { stop(); must(t, db.Close()) }
+		}
+		db, end := open(time.Hour)
+		publishTest(t, db, "a", "1")
+		end()
+		db, end = open(time.Second)
+		defer end()
+		claimed := make(chan string, 1)
+		go func() { claimed <- claimTest(t, db).Message.ID }()
+		synctest.Wait() // the timer is set to the hour
+		publishTest(t, db, "a", "2")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if len(claimed) != 1 {
+			t.Error("the messages wait for the longer debounce")
+		}
+	})
+}
+
 func TestASteerIsHeldToTheCapOfItsLane(t *testing.T) {
 	db := limited(t, corebot.Limits{LaneDepth: 2})
 	publishTest(t, db, "a", "1")
