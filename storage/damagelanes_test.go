@@ -33,6 +33,20 @@ func asideOf(t *testing.T, db *DB) []Aside {
 	return s.Aside
 }
 
+// breakQuery makes a query fail until heal is called, and counts how often it is tried.
+func breakQuery(db *DB, q *query) (tries *atomic.Int64, heal func()) {
+	tries = new(atomic.Int64)
+	var healed atomic.Bool
+	inject(db, func(sql string, after bool) error {
+		if sql != q.sql || after || healed.Load() {
+			return nil
+		}
+		tries.Add(1)
+		return errDisk
+	})
+	return tries, func() { healed.Store(true) }
+}
+
 func TestALaneThatIsSetAsideIsShownAndGivenUp(t *testing.T) {
 	dir, _ := damaged(t)
 	registry := prometheus.NewRegistry()
@@ -116,15 +130,7 @@ func TestALaneThatIsSetAsideIsTriedAgainEverMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := Open(t.Context(), seeded(t), Options{})
 		must(t, err)
-		var healed atomic.Bool
-		var tries atomic.Int64
-		inject(db, func(sql string, after bool) error {
-			if sql == laneHead.sql && !after && !healed.Load() {
-				tries.Add(1)
-				return errDisk
-			}
-			return nil
-		})
+		tries, heal := breakQuery(db, laneHead)
 		stop := runWriter(db)
 		publishTest(t, db, "a", "1")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -138,7 +144,7 @@ func TestALaneThatIsSetAsideIsTriedAgainEverMoreRarely(t *testing.T) {
 		if n := tries.Load(); n < 60 || n > 70 {
 			t.Errorf("it was tried %d times in an hour, want once a minute", n)
 		}
-		healed.Store(true)
+		heal()
 		time.Sleep(asideMost + time.Second)
 		synctest.Wait()
 		if len(got) != 1 {
@@ -189,15 +195,7 @@ func TestAPoolWhoseLanesCannotBeChosenHoldsUpNoOtherAndNoOperation(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		db, err := Open(t.Context(), seeded(t), Options{})
 		must(t, err)
-		var healed atomic.Bool
-		var tries atomic.Int64
-		inject(db, func(sql string, after bool) error {
-			if sql == readyLanes.sql && !after && !healed.Load() {
-				tries.Add(1)
-				return errDisk
-			}
-			return nil
-		})
+		tries, heal := breakQuery(db, readyLanes)
 		stop := runWriter(db)
 		claim := func() error {
 			_, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
@@ -220,7 +218,7 @@ func TestAPoolWhoseLanesCannotBeChosenHoldsUpNoOtherAndNoOperation(t *testing.T)
 		if n := len(refused); n == 0 || !errors.Is(<-refused, errDisk) {
 			t.Errorf("%d claims were refused", n)
 		}
-		healed.Store(true)
+		heal()
 		time.Sleep(2 * failurePause)
 		must(t, claim())
 		stop()
