@@ -99,11 +99,18 @@ type Terms struct {
 	// Turns is how many claims of the pool can be held at once, if they are to be shared fairly between the senders: each gets as many as are
 	// left for the others, and one at least. Zero means first come, first served.
 	Turns int
+	// Sender is how often a sender's turns begin, over all chats; it holds with Turns only. Where a sender has no id, the chat is the sender.
+	Sender Rate
+	// Owner is the channel of who owns the machine, for whom that rate does not hold; empty: none.
+	Owner string
 	// Quarantine keeps the innocent from dying with the guilty. When a process dies, every message that it worked on has lost its lease,
 	// whoever it died of. Heads that have lost it so many times in a row are claimed one at a time in their pool, so that the next death
 	// tells. Zero means no quarantine.
 	Quarantine int
 }
+
+// Owns says whether a conversation is the owner's.
+func (t Terms) Owns(k Key) bool { return t.Owner != "" && k.Channel == t.Owner }
 
 // Quarantined is the reason of a lane whose head waits until no other suspect of its pool is at work.
 const Quarantined = "quarantine"

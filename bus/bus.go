@@ -35,8 +35,9 @@ type Options struct {
 	Limits        corebot.Limits
 	Rate          corebot.Rate // of new inbound messages in each chat; none by default
 	// Turns is how many inbound claims there are at once, to be shared fairly between senders; 0: first come, first served.
-	Turns   int
-	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
+	Turns      int
+	SenderRate corebot.Rate          // of one sender's new messages, in all chats; it holds with Turns only; none by default
+	Metrics    prometheus.Registerer // nil: figures are kept and shown to nobody
 }
 
 // DefaultLimitPatience is that of [Options].
@@ -72,7 +73,7 @@ type Bus struct {
 
 // New joins a store and its rules. Negative numbers are refused.
 func New(store Store, o Options) (*Bus, error) {
-	if o.Lease < 0 || o.MaxAttempts < 0 || o.MaxLost < 0 || o.BackoffBase < 0 || o.BackoffMax < 0 || o.MaxBytes < 0 || o.Rate.Every < 0 || o.Rate.Burst < 0 || o.Turns < 0 {
+	if o.Lease < 0 || o.MaxAttempts < 0 || o.MaxLost < 0 || o.BackoffBase < 0 || o.BackoffMax < 0 || o.MaxBytes < 0 || o.Rate.Every < 0 || o.Rate.Burst < 0 || o.Turns < 0 || o.SenderRate.Every < 0 || o.SenderRate.Burst < 0 {
 		return nil, fmt.Errorf("%w: a number of the bus is negative: %+v", corebot.ErrInvalid, o)
 	}
 	o = o.withDefaults()
@@ -121,7 +122,7 @@ func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, 
 func (b *Bus) Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error) {
 	terms := corebot.Terms{Lease: b.opts.Lease, Quarantine: b.opts.MaxLost - 1}
 	if pool == corebot.InboundPool {
-		terms.Rate, terms.Turns = b.opts.Rate, b.opts.Turns
+		terms.Rate, terms.Turns, terms.Sender, terms.Owner = b.opts.Rate, b.opts.Turns, b.opts.SenderRate, b.opts.Limits.Owner
 	}
 	return b.store.Claim(ctx, pool, max, terms)
 }

@@ -136,7 +136,9 @@ func collectTx(t *tx, p *parcel, l lane, life int64) error {
 		return err
 	}
 	if l.depth == 0 || first == h.life && !h.begun {
-		_, err = t.exec(waitQuietly, l.id)
+		if _, err = t.exec(waitQuietly, l.id); err == nil && l.depth > 0 {
+			err = letGoTx(t, l.id)
+		}
 		t.wake(corebot.InboundPool, until) // which can be sooner than before: the debounce is a setting
 	}
 	return err

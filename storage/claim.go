@@ -97,7 +97,7 @@ func nextWakeTx(t *tx, pool corebot.Pool) (int64, error) {
 // lookTx reads what an earlier claim of the head has left. A lane that is still marked as leased lost its worker: the loss is counted
 // against the journal position, and a new step since the last loss starts the count anew.
 func lookTx(t *tx, c *claimed) (err error) {
-	c.begun = c.leased || c.attempts > 0 || c.lost > 0 || c.waiting != "" && c.waiting != corebot.Paced && c.waiting != corebot.Collecting
+	c.begun = c.hasBegun()
 	if c.begun || c.run > 1 {
 		c.journal, err = stepsTx(t, c.life, c.run)
 		if errors.Is(err, errStepDamaged) {
@@ -120,6 +120,11 @@ func lookTx(t *tx, c *claimed) (err error) {
 	return nil
 }
 
+// hasBegun says whether an earlier claim of the head has not ended it.
+func (c *claimed) hasBegun() bool {
+	return c.leased || c.attempts > 0 || c.lost > 0 || c.waiting != "" && c.waiting != corebot.Paced && c.waiting != corebot.Collecting
+}
+
 // leaseTx takes a ready lane that was looked at.
 func leaseTx(t *tx, c *claimed, terms corebot.Terms) error {
 	if err := logLossTx(t, c); err != nil {
@@ -132,6 +137,7 @@ func leaseTx(t *tx, c *claimed, terms corebot.Terms) error {
 	}
 	if terms.Turns > 0 {
 		t.flows.lease(c)
+		t.flows.begin(c, t.now, terms)
 	}
 	c.now = t.now.UnixMilli()
 	c.wakeAt = t.now.Add(terms.Lease).UnixMilli()

@@ -114,6 +114,7 @@ func (w *writer) follow(now time.Time) error {
 		return nil // what is parked is due, or will be
 	}
 	w.flows.spoken.shift(w.step)
+	w.flows.begun.shift(w.step)
 	if f, err := loadFlows(w.conn, now); err != nil {
 		w.db.log.Error().Err(classify(err)).Msg("whose turns run could not be read again")
 	} else {

@@ -12,10 +12,12 @@ type flows struct {
 	running map[int64]corebot.Principal    // leased lanes, by whose message is at their head
 	of      map[corebot.Principal]flow     // those that have any
 	stalled map[corebot.Principal]bool     // those with lanes held back and none of them in line
+	inLine  map[int64]corebot.Principal    // lanes in line, by whose they are
 	looked  time.Time                      // when the lines were last looked through
 	served  [2]map[corebot.Principal]int64 // when the latest turn of a principal began; two generations
 	waiting waiting
 	spoken  rates[speaker] // commands that find nothing to do
+	begun   rates[speaker] // turns of new messages
 	undo    []func()
 }
 
@@ -35,18 +37,18 @@ type flow struct {
 
 func newFlows() *flows {
 	f := &flows{
-		running: map[int64]corebot.Principal{}, of: map[corebot.Principal]flow{}, stalled: map[corebot.Principal]bool{},
+		running: map[int64]corebot.Principal{}, of: map[corebot.Principal]flow{}, stalled: map[corebot.Principal]bool{}, inLine: map[int64]corebot.Principal{},
 		waiting: waiting{of: map[corebot.Principal]share{}},
 	}
 	f.waiting.undo = &f.undo
-	f.spoken = newRates[speaker](&f.undo)
+	f.spoken, f.begun = newRates[speaker](&f.undo), newRates[speaker](&f.undo)
 	return f
 }
 
 // keep takes over what no database has from the flows before these.
 func (f *flows) keep(earlier *flows) {
-	f.spoken = earlier.spoken
-	f.spoken.undo = &f.undo
+	f.spoken, f.begun = earlier.spoken, earlier.begun
+	f.spoken.undo, f.begun.undo = &f.undo, &f.undo
 }
 
 var runningLanes = &query{`SELECT l.id, l.channel, l.account, m.sender FROM lanes l
@@ -89,6 +91,10 @@ func (f *flows) change(p corebot.Principal, by func(*flow)) {
 }
 
 func (f *flows) put(p corebot.Principal, now flow) {
+	delete(f.inLine, f.of[p].next)
+	if now.next != 0 {
+		f.inLine[now.next] = p
+	}
 	if now.running == 0 && now.held == 0 && now.next == 0 {
 		delete(f.of, p)
 	} else {

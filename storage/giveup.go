@@ -75,6 +75,9 @@ func (l *DeadLetters) giveUpTx(t *tx, g *giving) error {
 	if _, err := t.exec(passLane, g.past, t.now, g.lane); err != nil {
 		return err
 	}
+	if err := letGoTx(t, g.lane); err != nil {
+		return err
+	}
 	if err := g.countTx(t, &after); err != nil {
 		return err
 	}

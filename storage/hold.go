@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"time"
+
 	"github.com/corebot/corebot"
 )
 
@@ -26,16 +28,17 @@ const (
 
 // fairness says what is to be chosen.
 type fairness struct {
-	pool        corebot.Pool
-	want, turns int
-	aside       int                                // lanes that are set aside, and among those that are ready
-	skip        func(lane int64) (skip, soon bool) // whether a lane is one of them; soon: it is to be looked at again soon
+	pool  corebot.Pool
+	want  int
+	terms corebot.Terms
+	aside int                                // lanes that are set aside, and among those that are ready
+	skip  func(lane int64) (skip, soon bool) // whether a lane is one of them; soon: it is to be looked at again soon
 }
 
 // fairTx chooses up to want of a pool's ready lanes. whole says that no other lane is ready. An error is [*unserved].
 func (f *flows) fairTx(t *tx, want fairness) (chosen []claimed, whole bool, err error) {
 	f.lookThrough(t.now)
-	p := pick{flows: f, fairness: want, lanes: map[int64]bool{}, his: map[corebot.Principal]int{}}
+	p := pick{flows: f, fairness: want, now: t.now, lanes: map[int64]bool{}, his: map[corebot.Principal]int{}, begins: map[speaker]int{}}
 	for range fairRounds {
 		if err := p.lineUpTx(t); err != nil {
 			return nil, false, &unserved{pool: p.pool, err: err}
@@ -51,15 +54,17 @@ func (f *flows) fairTx(t *tx, want fairness) (chosen []claimed, whole bool, err 
 type pick struct {
 	*flows
 	fairness
+	now    time.Time
 	chosen []claimed
 	lanes  map[int64]bool            // those chosen
 	his    map[corebot.Principal]int // how many of them are whose
+	begins map[speaker]int           // how many of them count for whose rate
 }
 
 // lineUpTx puts a lane in line for each principal who has room, and none in line.
 func (p *pick) lineUpTx(t *tx) error {
 	for who := range p.stalled {
-		if !p.room(who, p.his[who], len(p.chosen), p.turns) {
+		if !p.mayBegin(who) {
 			continue
 		}
 		lane := int64(0)
@@ -116,12 +121,20 @@ func (p *pick) roundTx(t *tx) (whole bool, err error) {
 // somebodyHasRoom says whether another lane can be put in line.
 func (p *pick) somebodyHasRoom() bool {
 	for who := range p.stalled {
-		if p.room(who, p.his[who], len(p.chosen), p.turns) {
+		if p.mayBegin(who) {
 			return true
 		}
 	}
 	return false
 }
+
+// mayBegin says whether a lane of a principal can be put in line.
+func (p *pick) mayBegin(who corebot.Principal) bool {
+	return p.room(who, p.his[who], len(p.chosen), p.terms.Turns) && p.freeFrom(senderAlone(who)) <= p.now.UnixMilli()
+}
+
+// freeFrom is when the rate of a sender allows a turn more besides those that are chosen.
+func (p *pick) freeFrom(s speaker) int64 { return p.allowed(s, p.begins[s], p.now, p.terms) }
 
 // lookTx chooses a ready lane, holds it back, or sends it to the end of the line, where it stays ready.
 func (p *pick) lookTx(t *tx, c *claimed, crowded bool) (stays bool, err error) {
@@ -133,11 +146,18 @@ func (p *pick) lookTx(t *tx, c *claimed, crowded bool) (stays bool, err error) {
 	}
 	c.sender.Channel, c.sender.Account = c.key.Channel, c.key.Account
 	p.release(c.lane) // its lease is over
-	v, room := p.of[c.sender], p.room(c.sender, p.his[c.sender], len(p.chosen), p.turns)
+	c.seq = seq
+	v, room := p.of[c.sender], p.room(c.sender, p.his[c.sender], len(p.chosen), p.terms.Turns)
+	if free := p.freeFrom(c.speaker()); free > p.now.UnixMilli() && c.countsForRate() {
+		if c.sender.ID == "" { // its chat is the principal
+			return false, p.throttleTx(t, c, free)
+		}
+		room = false
+	}
 	switch waits := v.running+p.his[c.sender] > 0 || p.overtakes(c); {
 	case c.stopSeq >= seq, // a stop waits for nobody
 		c.leased, // its turn has begun: whoever held it may still extend or end it, and would not undo the holding back
-		!waits && v.held == 0 && v.next == 0,
+		room && !waits && v.held == 0 && v.next == 0,
 		room && c.lane == v.next,
 		room && !crowded && v.held == 0 && v.next == 0,
 		len(p.of) >= maxFlows && v == flow{}:
@@ -145,7 +165,7 @@ func (p *pick) lookTx(t *tx, c *claimed, crowded bool) (stays bool, err error) {
 		return false, nil
 	case room && v.held == 0 && v.next == 0:
 		return true, p.lastTx(t, c)
-	case room && c.held && v.next == 0:
+	case room && v.next == 0 && (c.held || c.hasBegun()):
 		return true, p.lastTx(t, c)
 	default:
 		return false, p.holdTx(t, c)
@@ -155,6 +175,9 @@ func (p *pick) lookTx(t *tx, c *claimed, crowded bool) (stays bool, err error) {
 func (p *pick) choose(t *tx, c *claimed) {
 	p.chosen, p.lanes[c.lane] = append(p.chosen, *c), true
 	p.his[c.sender]++
+	if c.countsForRate() {
+		p.begins[c.speaker()]++
+	}
 	p.serve(c.sender, t.now.UnixMilli())
 	if p.of[c.sender].next == c.lane {
 		p.change(c.sender, func(v *flow) { v.next = 0 })
@@ -175,10 +198,11 @@ func (p *pick) lastTx(t *tx, c *claimed) error {
 	return nil
 }
 
-// holdTx holds a lane back, behind the others of its principal; the one that was in line already keeps its place.
+// holdTx holds a lane back, behind the others of its principal; the one that was in line already keeps its place, and a
+// message that has begun comes before new ones.
 func (p *pick) holdTx(t *tx, c *claimed) error {
 	at := c.readyAt
-	if c.lane == p.of[c.sender].next {
+	if c.lane == p.of[c.sender].next || c.hasBegun() {
 		at = 0
 	}
 	if _, err := t.exec(holdLane, int64(heldUntil), c.sender.ID, at, c.lane); err != nil {
@@ -193,4 +217,41 @@ func (p *pick) holdTx(t *tx, c *claimed) error {
 		}
 	})
 	return nil
+}
+
+// throttleTx has a lane wait until its rate allows another turn.
+func (p *pick) throttleTx(t *tx, c *claimed, until int64) error {
+	if _, err := t.exec(throttleLane, until, c.lane); err != nil {
+		return err
+	}
+	p.change(c.sender, func(v *flow) {
+		if c.held {
+			v.held--
+		}
+		if v.next == c.lane {
+			v.next = 0
+		}
+	})
+	return nil
+}
+
+var (
+	heldLane   = &query{`SELECT channel, account, held_for FROM lanes WHERE id = ? AND held_for IS NOT NULL`}
+	unholdLane = &query{`UPDATE lanes SET held_for = NULL WHERE id = ?`}
+)
+
+// letGoTx has a lane that waits for something of its own be neither held back nor in line, where others would wait for it.
+func letGoTx(t *tx, lane int64) error {
+	if who, ok := t.flows.inLine[lane]; ok {
+		t.flows.change(who, func(v *flow) { v.next = 0 })
+		return nil // it is held back no more
+	}
+	var who corebot.Principal
+	held, err := t.one(heldLane, []any{&who.Channel, &who.Account, &who.ID}, lane)
+	if err != nil || !held {
+		return err
+	}
+	t.flows.change(who, func(v *flow) { v.held-- })
+	_, err = t.exec(unholdLane, lane)
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -201,6 +202,7 @@ func TestAFairStoreServesEverything(t *testing.T) {
 						must(t, NewQueue(db).Settle(context.Background(), d, o))
 					default:
 						got := s.claim(len(s.busy) == 0 && waits > 0)
+						wantFlows(t, dir, s)
 						if waits -= len(got); len(s.busy) == 0 && waits > 0 {
 							t.Fatalf("%d messages wait, and an idle shop gets none", waits)
 						}
@@ -294,5 +296,113 @@ func TestALaneThatIsNotClaimedLosesItsPlaceInLine(t *testing.T) {
 	f.rollback()
 	if len(f.of) != 0 || len(f.stalled) != 0 {
 		t.Errorf("undone it is %+v, %v", f.of, f.stalled)
+	}
+}
+
+// wantFlows says that the writer's flows are what the database has: lanes that are held back, and turns that run.
+func wantFlows(t *testing.T, dir string, s *shop) {
+	t.Helper()
+	held, running := map[string]int{}, map[string]int{}
+	must(t, s.db.betweenTransactions(t.Context(), func(w *writer) {
+		for p, f := range w.flows.of {
+			if f.held != 0 {
+				held[p.ID] = f.held
+			}
+			if f.running != 0 {
+				running[p.ID] = f.running
+			}
+		}
+	}))
+	stored := map[string]int{}
+	for _, who := range sideQuery(t, dir, `SELECT held_for FROM lanes WHERE held_for IS NOT NULL`) {
+		stored[who]++
+	}
+	if !maps.Equal(held, stored) {
+		t.Fatalf("held back are %v, the database has %v", held, stored)
+	}
+	if !maps.Equal(running, s.counts()) {
+		t.Fatalf("the turns that run are %v, want %v", running, s.counts())
+	}
+	if odd := sideQuery(t, dir, `SELECT chat FROM lanes WHERE held_for IS NOT NULL AND (leased = 1 OR depth = 0)`); len(odd) > 0 {
+		t.Fatalf("%q are held back and leased, or empty", odd)
+	}
+}
+
+func TestALaneThatIsSetAsideHasNoTurnAndIsNotHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		db := openTest(t, dir)
+		s := &shop{t: t, db: db, turns: 2}
+		for _, chat := range []string{"a", "b", "c"} {
+			publishAs(t, db, "hog", chat, chat)
+		}
+		s.claim(true)
+		waiting := held(t, dir)
+		if len(waiting) != 2 {
+			t.Fatalf("%q are held back", waiting)
+		}
+		var lane int64
+		_, err := db.reader.one(t.Context(), &query{`SELECT id FROM lanes WHERE chat = ? AND direction = 1`}, []any{&lane}, waiting[0])
+		must(t, err)
+		must(t, db.write(t.Context(), "test", func(t *tx) error {
+			return storeAsideTx(t, []Aside{{Lane: lane, Pool: corebot.InboundPool, Until: t.now.Add(time.Hour)}})
+		}))
+		wantFlows(t, dir, s)
+		if got := held(t, dir); !slices.Equal(got, waiting[1:]) {
+			t.Errorf("%q are held back, want %q", got, waiting[1:])
+		}
+		must(t, db.betweenTransactions(t.Context(), func(w *writer) { // the lease is over, and the head cannot be read
+			w.leave(&unserved{pool: corebot.InboundPool, lane: &claimed{lane: s.busy[0].Lane}, err: errNoHead})
+		}))
+		s.busy = nil
+		wantFlows(t, dir, s)
+	})
+}
+
+func inLine(t *testing.T, db *DB) (lanes map[int64]corebot.Principal) {
+	t.Helper()
+	must(t, db.betweenTransactions(t.Context(), func(w *writer) { lanes = maps.Clone(w.flows.inLine) }))
+	return lanes
+}
+
+// collecting is a store that collects, in which a sender has turns and lanes that wait.
+func collecting(t *testing.T, turns int, chats ...string) (s *shop, dir string) {
+	t.Helper()
+	dir = seeded(t)
+	db, err := Open(t.Context(), dir, Options{Queueing: corebot.Queueing{Debounce: 2 * time.Second}})
+	must(t, err)
+	runTest(t, db)
+	for _, chat := range chats {
+		must(t, NewChats(db).SetQueueMode(t.Context(), testKey(chat), corebot.ModeCollect))
+		publishAs(t, db, "hog", chat, chat)
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(2 * time.Second)
+	return &shop{t: t, db: db, turns: turns}, dir
+}
+
+func TestALaneThatCollectsWaitsForItsSilenceWhileOthersGoOn(t *testing.T) {
+	for turns, name := range map[int]string{1: "in line", 2: "held back"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, dir := collecting(t, turns, "a", "b", "c", "d")
+				s.claim(true)
+				chat := "b" // which comes next
+				for lane := range inLine(t, s.db) {
+					chat = sideQuery(t, dir, fmt.Sprint("SELECT chat FROM lanes WHERE id = ", lane))[0]
+				}
+				publishAs(t, s.db, "hog", chat, "another")
+				wantFlows(t, dir, s)
+				for last := range 3 {
+					s.end("hog")
+					began := time.Now()
+					s.claim(true)
+					got, took := s.busy[len(s.busy)-1].Message.Key.Chat, time.Since(began)
+					if (got == chat) != (last == 2) || last < 2 && took > 10*time.Millisecond {
+						t.Errorf("%s was claimed after %v as number %d, want %s as the last", got, took, last, chat)
+					}
+				}
+			})
+		})
 	}
 }

@@ -115,7 +115,8 @@ func (p *parking) servePool(t *tx, pool corebot.Pool, probe bool, served *[]*op)
 		return err
 	}
 	whole = whole && left == 0
-	if ready, err = quarantineTx(t, pool, ready, p.waiting[pool][0].claim.terms.Quarantine); err != nil {
+	terms := p.waiting[pool][0].claim.terms
+	if ready, err = quarantineTx(t, pool, ready, terms.Quarantine); err != nil {
 		return err
 	}
 	n, err := p.hand(t, pool, ready, served)
@@ -126,7 +127,7 @@ func (p *parking) servePool(t *tx, pool corebot.Pool, probe bool, served *[]*op)
 	if err != nil {
 		return &unserved{pool: pool, err: err}
 	}
-	p.wakes[pool] = min(next, p.aside.next(pool))
+	p.wakes[pool] = min(next, p.aside.next(pool), t.flows.nextAllowed(t.now, terms))
 	return nil
 }
 
@@ -134,8 +135,8 @@ func (p *parking) servePool(t *tx, pool corebot.Pool, probe bool, served *[]*op)
 // if the terms say so, chosen fairly between principals. whole says that no other lane is ready.
 func (p *parking) choose(t *tx, pool corebot.Pool, want int, probe bool) (due []claimed, whole bool, err error) {
 	aside := p.aside.remembered(pool) // these are still due by their rows
-	if turns := p.waiting[pool][0].claim.terms.Turns; turns > 0 {
-		return t.flows.fairTx(t, fairness{pool: pool, want: want, turns: turns, aside: aside, skip: func(lane int64) (skip, due bool) {
+	if terms := p.waiting[pool][0].claim.terms; terms.Turns > 0 {
+		return t.flows.fairTx(t, fairness{pool: pool, want: want, terms: terms, aside: aside, skip: func(lane int64) (skip, due bool) {
 			stands := p.aside.stands(lane, t.now)
 			return stands == asideNow || stands == asideDue && !probe, stands == asideDue
 		}})

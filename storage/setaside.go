@@ -204,6 +204,9 @@ func storeAsideTx(t *tx, lanes []Aside) error {
 		if _, err := t.exec(setAsideLane, l.Until, l.Lane); err != nil {
 			return &unserved{pool: l.Pool, lane: &claimed{lane: l.Lane, key: l.Key}, err: err, row: true}
 		}
+		if err := letGoTx(t, l.Lane); err != nil {
+			return &unserved{pool: l.Pool, lane: &claimed{lane: l.Lane, key: l.Key}, err: err, row: true}
+		}
 	}
 	return nil
 }
@@ -232,9 +235,11 @@ func (w *writer) leave(u *unserved) {
 		w.parked.refusePool(u.pool, classify(u.err)) // what keeps all of its lanes from being chosen must not look like an idle pool
 		log.Error().Err(classify(u.err)).Dur("pause_ms", failurePause).Msg("waiting claims cannot be served")
 	case u.row:
+		w.endsTurn(u.lane.lane)
 		w.db.aside.note([]Aside{{Lane: u.lane.lane}}, asideInMemory)
 		log.Error().Err(classify(u.err)).Int64("lane", u.lane.lane).Msg("the row of a lane cannot be written")
 	default:
+		w.endsTurn(u.lane.lane)
 		l, fresh := w.db.aside.put(u, now)
 		event := log.Debug()
 		if fresh {
@@ -244,6 +249,12 @@ func (w *writer) leave(u *unserved) {
 			Str("hint", "run `corebot db check`; `corebot dlq give-up "+strconv.FormatInt(l.Lane, 10)+"` lets the chat go on without the message").
 			Msg("the next message of a chat cannot be read: the chat is set aside")
 	}
+}
+
+// endsTurn takes a lane that was due from the turns that run: whoever held it has no lease any more. The transaction that saw it is undone.
+func (w *writer) endsTurn(lane int64) {
+	w.flows.release(lane)
+	w.flows.commit()
 }
 
 // readmit forgets what was set aside and has been claimed, or given up.

@@ -73,13 +73,14 @@ func (db *DB) await(ctx context.Context, o *op) error {
 
 // writer is the state of the one goroutine that writes.
 type writer struct {
-	db     *DB
-	conn   *prepared
-	state  // as of the last commit
-	parked parking
-	flows  *flows
-	timer  *time.Timer
-	pause  time.Duration // after a failure, before the parked claims are tried again
+	db       *DB
+	conn     *prepared
+	state    // as of the last commit
+	parked   parking
+	flows    *flows
+	recalled bool // how fast senders were before this process
+	timer    *time.Timer
+	pause    time.Duration // after a failure, before the parked claims are tried again
 
 	step      time.Duration // of the wall clock, that the stored times have not followed yet
 	heedAgain time.Time     // when they are to, after a failure
@@ -169,6 +170,7 @@ func (w *writer) work(batch []*op) {
 	for _, o := range batch {
 		switch {
 		case o.claim != nil:
+			w.recall(o.claim.terms)
 			w.parked.add(o)
 		case o.take():
 			taken = append(taken, o)

@@ -172,9 +172,10 @@ func busOptions(all config.Config, r prometheus.Registerer) bus.Options {
 		LimitPatience: cmp.Or(c.LimitPatience, -1), // to the bus, zero would mean its default
 
 		Lease: c.Lease, MaxAttempts: c.MaxAttempts, BackoffBase: c.BackoffBase, BackoffMax: c.BackoffMax, MaxBytes: c.MaxMessageBytes,
-		Limits:  limits(c),
-		Rate:    corebot.Rate{Every: c.RateEvery, Burst: c.RateBurst},
-		Metrics: r,
+		Limits:     limits(c),
+		Rate:       corebot.Rate{Every: c.RateEvery, Burst: c.RateBurst},
+		Metrics:    r,
+		SenderRate: corebot.Rate{Every: c.SenderEvery, Burst: c.SenderBurst},
 	}
 }
 

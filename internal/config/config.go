@@ -92,6 +92,8 @@ type Bus struct {
 	CollectDebounce time.Duration `mapstructure:"collect_debounce" min:"0s" doc:"with the mode collect: how long a sender must be silent before his messages are answered; ten times as long at most"`
 	ControlEvery    time.Duration `mapstructure:"control_every" min:"0s" doc:"one command of a sender in a chat that acts at once, and finds nothing to do, is accepted in this time on average; faster ones are refused; 0 is no limit"`
 	ControlBurst    int           `mapstructure:"control_burst" min:"1" doc:"with control_every: how many such commands of a sender in a chat are accepted at once after a pause"`
+	SenderEvery     time.Duration `mapstructure:"sender_every" min:"0s" doc:"with router.fair: one new message of a sender is begun in this time on average, in all chats together, but not at the terminal; faster ones wait and are never refused; a sender without an id is the chat; 0 is no limit"`
+	SenderBurst     int           `mapstructure:"sender_burst" min:"1" doc:"with sender_every: how many messages of a sender are begun at once after a pause"`
 	SenderDepth     int64         `mapstructure:"sender_depth" min:"0" doc:"messages of one sender that may wait, in all chats together; one more is refused, but not at the terminal; 0 is no limit"`
 	SenderBytes     int64         `mapstructure:"sender_bytes" min:"0" doc:"bytes of one sender that may wait; 0 is no limit"`
 	TotalDepth      int64         `mapstructure:"total_depth" min:"1" doc:"messages that may wait in all chats together"`
@@ -191,7 +193,7 @@ func Defaults() Config {
 			Lease: 30 * time.Second, MaxAttempts: 8, BackoffBase: 2 * time.Second, BackoffMax: 5 * time.Minute, LimitPatience: time.Hour, Drain: 30 * time.Second,
 			MaxMessageBytes: 1 << 20, LaneDepth: 1_000, RateBurst: 10,
 			QueueMode: "queue", CollectDebounce: 2 * time.Second, ControlEvery: 30 * time.Second, ControlBurst: 30,
-			SenderDepth: 10_000, SenderBytes: 256 << 20, TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
+			SenderEvery: time.Second, SenderBurst: 3_600, SenderDepth: 10_000, SenderBytes: 256 << 20, TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
 		},
 		Retention: Retention{Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour},
 		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
