@@ -38,7 +38,7 @@ type fairness struct {
 // fairTx chooses up to want of a pool's ready lanes. whole says that no other lane is ready. An error is [*unserved].
 func (f *flows) fairTx(t *tx, want fairness) (chosen []claimed, whole bool, err error) {
 	f.lookThrough(t.now)
-	p := pick{flows: f, fairness: want, now: t.now, lanes: map[int64]bool{}, his: map[corebot.Principal]int{}, begins: map[speaker]int{}}
+	p := pick{flows: f, fairness: want, now: t.now, look: 1, lanes: map[int64]bool{}, his: map[corebot.Principal]int{}, begins: map[speaker]int{}}
 	for range fairRounds {
 		if err := p.lineUpTx(t); err != nil {
 			return nil, false, &unserved{pool: p.pool, err: err}
@@ -55,6 +55,7 @@ type pick struct {
 	*flows
 	fairness
 	now    time.Time
+	look   int // lanes to be looked at beyond those that are wanted: one in the first round, which mostly is enough
 	chosen []claimed
 	lanes  map[int64]bool            // those chosen
 	his    map[corebot.Principal]int // how many of them are whose
@@ -90,7 +91,8 @@ func (p *pick) lineUpTx(t *tx) error {
 
 // roundTx looks at the ready lanes once, oldest first. whole says that it has seen all of them, and left none.
 func (p *pick) roundTx(t *tx) (whole bool, err error) {
-	limit := len(p.chosen) + p.want + p.aside + fairLook
+	limit := len(p.chosen) + p.want + p.aside + p.look
+	p.look = fairLook
 	due, err := readyLanesTx(t, p.pool, limit)
 	if err != nil {
 		return false, &unserved{pool: p.pool, err: err}

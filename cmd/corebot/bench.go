@@ -45,6 +45,7 @@ Everything is durable (synchronous=FULL). The default workload, which the target
 	flags.IntVar(&o.Bytes, "bytes", o.Bytes, "bytes of each message's text")
 	flags.IntVar(&o.Backlog, "backlog", o.Backlog, "messages that wait in the last phase; at least two for each chat")
 	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds, whose medians count")
+	flags.BoolVar(&o.Fair, "fair", o.Fair, "measure drain and both also with turns shared fairly between senders, as router.fair does")
 	flags.StringVar(&o.Dir, "dir", "", "make the database below this directory (default: the system's place for temporary files)")
 	return cmd
 }

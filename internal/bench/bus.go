@@ -19,6 +19,7 @@ type BusOptions struct {
 	Bytes      int // of each message's text, at most 1 MiB
 	Backlog    int // messages that wait in the last phase; at least two for each chat
 	Rounds     int
+	Fair       bool         // share turns fairly between senders, as serve does by default
 	Dir        string       // below which the databases are made; the system's place for temporary files if it is empty
 	Progress   func(string) // told what is done, a line each; may be nil
 }
@@ -63,6 +64,7 @@ type busBench struct {
 
 	fsync, raw, publish, drain, together, pickupP50, pickupP99 Series
 	backlogPublish, backlogClaim, emptyClaim                   Series
+	fairDrain, fairBoth, fairDrainCPU, fairBothCPU             Series
 	publishCPU, drainCPU, togetherCPU, backlogCPU              Series
 }
 
@@ -81,7 +83,7 @@ func Bus(ctx context.Context, o BusOptions) (_ Report, err error) {
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	b := &busBench{opts: o, load: newWorkload(o.Chats, o.Bytes), dir: dir}
-	if b.backlog, err = openRig(ctx, dir); err != nil {
+	if b.backlog, err = openRig(ctx, dir, 0); err != nil {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, b.backlog.close()) }()
@@ -105,6 +107,9 @@ func (b *busBench) rounds(ctx context.Context) error {
 	for round := range b.opts.Rounds {
 		for _, p := range phases {
 			b.tell("round %d of %d: %s", round+1, b.opts.Rounds, p.name)
+			if p.fair && !b.opts.Fair {
+				continue
+			}
 			if err := p.run(b, ctx); err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
@@ -137,6 +142,9 @@ func (b *busBench) report() Report {
 		},
 	}
 	r.Figures = append(b.rates(), b.comparisons()...)
+	if o.Fair {
+		r.Figures = append(r.Figures, b.fairness()...)
+	}
 	for _, m := range []Figure{
 		{Name: "rss_empty_bytes", Label: "memory, empty", Series: b.memory.empty},
 		{Name: "rss_tenth_backlog_bytes", Label: "memory, a tenth of the backlog", Series: b.memory.tenth},
@@ -164,6 +172,16 @@ func (b *busBench) rates() []Figure {
 		{Name: "empty_claim_p50_ms", Label: "claim on an empty queue p50", Unit: Milliseconds, Series: b.emptyClaim},
 		{Name: "raw_insert_per_s", Label: "raw inserts of two rows", Series: b.raw},
 		{Name: "fsync_p50_ms", Label: "fsync of 4 KiB p50", Unit: Milliseconds, Series: b.fsync},
+	}
+}
+
+// fairness are ratios within a round: turns that are shared fairly between senders, to turns that are not.
+func (b *busBench) fairness() []Figure {
+	return []Figure{
+		{Name: "fair_drain_of_drain", Label: "drain, fair / not", Unit: Ratio, Series: b.fairDrain.over(b.drain), Target: Target{Value: 0.97}},
+		{Name: "fair_both_of_both", Label: "both at once, fair / not", Unit: Ratio, Series: b.fairBoth.over(b.together), Target: Target{Value: 0.97}},
+		{Name: "fair_drain_cpu_of_drain", Label: "drain, CPU, fair / not", Unit: Ratio, Series: b.fairDrainCPU.over(b.drainCPU)},
+		{Name: "fair_both_cpu_of_both", Label: "both at once, CPU, fair / not", Unit: Ratio, Series: b.fairBothCPU.over(b.togetherCPU)},
 	}
 }
 

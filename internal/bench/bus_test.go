@@ -142,7 +142,7 @@ func stats(t *testing.T, r *rig) poolFigures {
 
 func emptyRig(t *testing.T) *rig {
 	t.Helper()
-	r, err := openRig(t.Context(), t.TempDir())
+	r, err := openRig(t.Context(), t.TempDir(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

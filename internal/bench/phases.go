@@ -11,16 +11,19 @@ import (
 // phase is one part of a round.
 type phase struct {
 	name string
+	fair bool // only with [BusOptions.Fair]
 	run  func(*busBench, context.Context) error
 }
 
 // phases in their order. Each begins with an empty database of its own; only the last looks at the backlog, which is there from the start.
 var phases = [...]phase{
-	{"fsync and raw inserts", (*busBench).machine},
-	{"publish, drain", (*busBench).publishAndDrain},
-	{"both at once", (*busBench).both},
-	{"pick-up", (*busBench).pickup},
-	{"with the backlog", (*busBench).withBacklog},
+	{"fsync and raw inserts", false, (*busBench).machine},
+	{"publish, drain", false, (*busBench).publishAndDrain},
+	{"drain, fair", true, (*busBench).drainFairly},
+	{"both at once", false, (*busBench).both},
+	{"both at once, fair", true, (*busBench).bothFairly},
+	{"pick-up", false, (*busBench).pickup},
+	{"with the backlog", false, (*busBench).withBacklog},
 }
 
 // machine measures what everything else is compared with.
@@ -30,7 +33,11 @@ func (b *busBench) machine(ctx context.Context) error {
 
 // onEmpty runs fn with an empty bus.
 func (b *busBench) onEmpty(ctx context.Context, fn func(*rig) error) error {
-	r, err := openRig(ctx, b.dir)
+	return b.onEmptyWith(ctx, 0, fn)
+}
+
+func (b *busBench) onEmptyWith(ctx context.Context, turns int, fn func(*rig) error) error {
+	r, err := openRig(ctx, b.dir, turns)
 	if err != nil {
 		return err
 	}
@@ -54,6 +61,27 @@ func (b *busBench) both(ctx context.Context) error {
 	messages := b.load.spread(b.opts.Messages)
 	return b.onEmpty(ctx, func(r *rig) error {
 		return timed(len(messages), &b.together, &b.togetherCPU, func() error {
+			return r.exchange(ctx, messages, b.opts.Publishers, b.opts.Consumers)
+		})
+	})
+}
+
+// drainFairly is the second half of publishAndDrain with turns that are shared fairly.
+func (b *busBench) drainFairly(ctx context.Context) error {
+	messages := b.load.spread(b.opts.Messages)
+	return b.onEmptyWith(ctx, b.opts.Consumers, func(r *rig) error {
+		if err := r.publish(ctx, messages, b.opts.Publishers); err != nil {
+			return err
+		}
+		return timed(len(messages), &b.fairDrain, &b.fairDrainCPU, func() error { return r.consume(ctx, len(messages), b.opts.Consumers) })
+	})
+}
+
+// bothFairly is both with turns that are shared fairly.
+func (b *busBench) bothFairly(ctx context.Context) error {
+	messages := b.load.spread(b.opts.Messages)
+	return b.onEmptyWith(ctx, b.opts.Consumers, func(r *rig) error {
+		return timed(len(messages), &b.fairBoth, &b.fairBothCPU, func() error {
 			return r.exchange(ctx, messages, b.opts.Publishers, b.opts.Consumers)
 		})
 	})

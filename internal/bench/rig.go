@@ -22,6 +22,9 @@ import (
 // A limit of zero would mean none, but all zero means the defaults.
 var lifted = corebot.Limits{LaneDepth: math.MaxInt64}
 
+// unnoticed is a rate of senders that is counted and never delays.
+var unnoticed = corebot.Rate{Every: time.Millisecond, Burst: math.MaxInt32}
+
 // lease is longer than any measurement: nobody extends here, and lanes that are held stay held.
 const lease = time.Hour
 
@@ -34,8 +37,8 @@ type rig struct {
 	stop  func() error
 }
 
-// openRig makes a rig in a new directory below parent.
-func openRig(ctx context.Context, parent string) (_ *rig, err error) {
+// openRig makes a rig in a new directory below parent. With turns, they are shared fairly between senders.
+func openRig(ctx context.Context, parent string, turns int) (_ *rig, err error) {
 	dir, err := os.MkdirTemp(parent, "bus-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for a database: %w", err)
@@ -51,7 +54,7 @@ func openRig(ctx context.Context, parent string) (_ *rig, err error) {
 		return nil, fmt.Errorf("open a database: %w", err)
 	}
 	r.queue = storage.NewQueue(r.db)
-	if r.bus, err = bus.New(r.queue, bus.Options{Limits: lifted, Lease: lease, Metrics: registry}); err != nil {
+	if r.bus, err = bus.New(r.queue, bus.Options{Limits: lifted, Lease: lease, Turns: turns, SenderRate: unnoticed, Metrics: registry}); err != nil {
 		return nil, err
 	}
 	r.stop = background(r.db.Run)

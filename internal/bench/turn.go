@@ -211,7 +211,7 @@ func (c conversation) converse(ctx context.Context, client *load.Client) error {
 
 // post publishes the next message.
 func (c *conversation) post(ctx context.Context, client *load.Client) error {
-	_, err := client.Post(ctx, load.Message{ID: c.messageID(c.posted), ChatID: c.id, Sender: "bench", Content: "What is the answer to message " + c.messageID(c.posted) + "?"})
+	_, err := client.Post(ctx, load.Message{ID: c.messageID(c.posted), ChatID: c.id, Sender: c.id, Content: "What is the answer to message " + c.messageID(c.posted) + "?"})
 	c.posted++
 	return err
 }

@@ -25,7 +25,7 @@ func (w workload) message(chat int) corebot.Message {
 		ID:        uuid.Must(uuid.NewV7()).String(), // fails only where Go ends the program before: no randomness
 		Direction: corebot.Inbound, Kind: corebot.KindPrompt,
 		Key:    corebot.Key{Agent: corebot.DefaultAgent, Channel: "bench", Chat: chatName(chat)},
-		Sender: corebot.Principal{Channel: "bench", ID: "someone"},
+		Sender: corebot.Principal{Channel: "bench", ID: chatName(chat)}, // one in each chat
 		Parts:  corebot.TextPart(w.text),
 	}
 }

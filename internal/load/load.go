@@ -136,7 +136,7 @@ func (c *chat) post(ctx context.Context, id string) error {
 	var all sync.WaitGroup
 	for i := range receipts {
 		all.Go(func() {
-			receipts[i], errs[i] = c.client.Post(ctx, Message{ID: id, ChatID: c.id, Sender: "load", Content: c.opts.Content(id)})
+			receipts[i], errs[i] = c.client.Post(ctx, Message{ID: id, ChatID: c.id, Sender: c.id, Content: c.opts.Content(id)})
 		})
 	}
 	all.Wait()
