@@ -45,7 +45,7 @@ func entryKeys() map[string]reading {
 
 // entry reads one server.
 func (r *entryReader) entry(key string, f fieldNode) (Spec, error) {
-	s, keys, at := Spec{Name: f.name}, entryKeys(), map[string]int64{}
+	s, keys, at := Spec{Name: f.name}, entryKeys(), map[string]int{}
 	if f.value.kind != '{' {
 		return s, r.wrong(f.value.at, key, errors.New("want an object"))
 	}
@@ -70,7 +70,7 @@ func (r *entryReader) entry(key string, f fieldNode) (Spec, error) {
 }
 
 // complete checks what keys mean together, and settles the kind of the connection. It names the key that is wrong.
-func (s *Spec) complete(given map[string]int64, dir string) (key string, err error) {
+func (s *Spec) complete(given map[string]int, dir string) (key string, err error) {
 	_, command := given["command"]
 	_, address := given["url"]
 	switch {
@@ -143,7 +143,7 @@ func text(to func(*Spec) *string) reading {
 
 // text is a text with its variables put in.
 func (r *entryReader) text(key string, n *node) (string, error) {
-	if n.kind != 's' {
+	if n.kind != '"' {
 		return "", r.wrong(n.at, key, errors.New("want a text"))
 	}
 	out, err := expand(n.text, r.env)
@@ -209,10 +209,10 @@ func pairs(to func(*Spec) *map[string]string) reading {
 
 func truth(put func(*Spec, bool)) reading {
 	return func(r *entryReader, key string, n *node, s *Spec) error {
-		if n.kind != 'b' {
+		if n.kind != 't' && n.kind != 'f' {
 			return r.wrong(n.at, key, errors.New("want true or false"))
 		}
-		put(s, n.truth)
+		put(s, n.kind == 't')
 		return nil
 	}
 }
@@ -220,7 +220,7 @@ func truth(put func(*Spec, bool)) reading {
 func duration(to func(*Spec) *time.Duration) reading {
 	return func(r *entryReader, key string, n *node, s *Spec) error {
 		d, err := time.ParseDuration(n.text)
-		if n.kind != 's' || err != nil || d < time.Millisecond || d > 24*time.Hour {
+		if n.kind != '"' || err != nil || d < time.Millisecond || d > 24*time.Hour {
 			return r.wrong(n.at, key, errors.New(`want a time such as "30s" or "5m", at most "24h"`))
 		}
 		*to(s) = d
@@ -231,7 +231,7 @@ func duration(to func(*Spec) *time.Duration) reading {
 func number(to func(*Spec) *int) reading {
 	return func(r *entryReader, key string, n *node, s *Spec) error {
 		v, err := strconv.Atoi(n.text)
-		if n.kind != 'n' || err != nil || v < 1 || v > 1_000 {
+		if n.kind != '0' || err != nil || v < 1 || v > 1_000 {
 			return r.wrong(n.at, key, errors.New("want a whole number from 1 to 1000"))
 		}
 		*to(s) = v

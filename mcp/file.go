@@ -122,6 +122,6 @@ func (r *entryReader) servers(n *node) (f File, err error) {
 	return f, nil
 }
 
-func (r *entryReader) unknown(at int64, key string, known []string) error {
+func (r *entryReader) unknown(at int, key string, known []string) error {
 	return corebot.WithHint(r.wrong(at, key, errors.New("this key is not known")), "known are "+strings.Join(known, ", "))
 }

@@ -59,8 +59,10 @@ func TestAMistakeIsNamedWithItsFileItsKeyAndItsLine(t *testing.T) {
 		"{\"a\":1,\n\"a\":2}":         "line 2, key a: the key stands there twice",
 		"{\"mcpServers\":\n\"\xff\"}": "line 2: bytes that are not UTF-8",
 		"\xef\xbb\xbf{}":              "line 1: a byte order mark",
-		strings.Repeat("[", 40):       "line 1: nested deeper",
-		"{\n\"servers\": {}}":         "line 2, key servers: this key is not known",
+
+		strings.Repeat("[", 17): "line 1: nested deeper than 16",
+		strings.Repeat("[", 16): "line 1: the file ends in the middle",
+		"{\n\"servers\": {}}":   "line 2, key servers: this key is not known",
 	} {
 		_, err := parseFile("/h/.mcp.json", []byte(text), lookUp)
 		where := (*FileError)(nil)

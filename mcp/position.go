@@ -2,13 +2,11 @@ package mcp
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"unicode/utf8"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/strictjson"
 )
 
 // maxFileDepth is how deep a configuration file may be nested: one that is right has four levels.
@@ -16,16 +14,15 @@ const maxFileDepth = 16
 
 // node is a JSON value that knows where in its file it stands.
 type node struct {
-	at     int64       // offset of its first byte
-	kind   byte        // '{', '[', 's' for a text, 'n' for a number, 'b' for true and false, '0' for null
+	at     int         // offset of its first byte
+	kind   byte        // '{', '[', '"' for a text, '0' for a number, 't', 'f' and 'n' for true, false and null
 	text   string      // of a text, and of a number as it is spelt
-	truth  bool        // of true and false
 	fields []fieldNode // of an object, in their order
 	items  []*node     // of a list
 }
 
 type fieldNode struct {
-	at    int64
+	at    int
 	name  string
 	value *node
 }
@@ -35,112 +32,87 @@ type fieldNode struct {
 type parser struct {
 	file string
 	data []byte
-	dec  *json.Decoder
+	json *strictjson.Reader
 }
 
 // parse reads a whole document.
 func parse(file string, data []byte) (*node, error) {
-	p := &parser{file: file, data: data, dec: json.NewDecoder(bytes.NewReader(data))}
-	if i := invalidUTF8(data); i >= 0 {
-		return nil, p.wrong(int64(i), "", errors.New("bytes that are not UTF-8"))
+	p := &parser{file: file, data: data, json: strictjson.NewReader(data, strictjson.Rules{HalfCharacters: true})}
+	n, err := p.value()
+	if err == nil {
+		err = p.json.End()
 	}
-	p.dec.UseNumber()
-	n, err := p.value(0)
 	if err != nil {
-		return nil, err
-	}
-	at := p.ahead()
-	if _, err := p.dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, p.wrong(at, "", errors.New("something follows the document"))
+		return nil, p.explain(err)
 	}
 	return n, nil
 }
 
-func invalidUTF8(data []byte) int {
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && size == 1 {
-			return i
-		}
-		i += size
+// explain gives what strictjson says the words of somebody who edits a file.
+func (p *parser) explain(err error) error {
+	var bad *strictjson.Error
+	if !errors.As(err, &bad) {
+		return err
 	}
-	return -1
+	switch bad.What {
+	case strictjson.Encoding:
+		err = errors.New("bytes that are not UTF-8")
+	case strictjson.Trailing:
+		err = errors.New("something follows the document")
+	case strictjson.Cut:
+		err = errors.New("the file ends in the middle")
+	case strictjson.Doubled:
+		return p.wrong(bad.At, bad.Name, errors.New("the key stands there twice"))
+	case strictjson.Deep:
+		err = fmt.Errorf("nested deeper than %d", maxFileDepth)
+	default:
+		return p.syntax(bad)
+	}
+	return p.wrong(bad.At, "", err)
 }
 
-// ahead is where the next token begins.
-func (p *parser) ahead() int64 {
-	at := p.dec.InputOffset()
-	for at < int64(len(p.data)) && bytes.IndexByte([]byte(" \t\r\n,:"), p.data[at]) >= 0 {
-		at++
-	}
-	return at
-}
-
-func (p *parser) token() (json.Token, int64, error) {
-	at := p.ahead()
-	tok, err := p.dec.Token()
-	if err != nil {
-		return nil, at, p.syntax(at, err)
-	}
-	return tok, at, nil
-}
-
-// syntax names the line of what is no JSON.
-func (p *parser) syntax(at int64, err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return p.wrong(int64(len(p.data)), "", errors.New("the file ends in the middle"))
-	}
-	if at < int64(len(p.data)) && (p.data[at] == '/' || p.data[at] == '#') {
-		return p.wrong(at, "", errors.New("a comment, which JSON does not have"))
-	}
-	if bytes.HasPrefix(p.data, []byte("\xef\xbb\xbf")) {
+// syntax names what people write into JSON that it does not have.
+func (p *parser) syntax(bad *strictjson.Error) error {
+	rest := p.data[bad.At:]
+	switch {
+	case bytes.HasPrefix(rest, []byte("/")), bytes.HasPrefix(rest, []byte("#")):
+		return p.wrong(bad.At, "", errors.New("a comment, which JSON does not have"))
+	case bytes.HasPrefix(p.data, []byte("\xef\xbb\xbf")):
 		return p.wrong(0, "", errors.New("a byte order mark, which JSON does not have"))
 	}
-	return p.wrong(at, "", fmt.Errorf("no JSON: %w", err))
+	return p.wrong(bad.At, "", fmt.Errorf("no JSON: %w", bad))
 }
 
-func (p *parser) value(depth int) (*node, error) {
-	tok, at, err := p.token()
+func (p *parser) value() (*node, error) {
+	n := &node{at: p.json.Ahead()}
+	tok, err := p.json.Next()
 	if err != nil {
 		return nil, err
 	}
-	n := &node{at: at}
-	switch v := tok.(type) {
-	case string:
-		n.kind, n.text = 's', v
-	case json.Number:
-		n.kind, n.text = 'n', v.String()
-	case bool:
-		n.kind, n.truth = 'b', v
-	case nil:
-		n.kind = '0'
-	case json.Delim:
-		n.kind = byte(v)
-		if depth >= maxFileDepth {
-			return nil, p.wrong(at, "", fmt.Errorf("nested deeper than %d", maxFileDepth))
+	switch n.kind = byte(tok.Kind()); n.kind {
+	case '"', '0':
+		n.text = tok.String()
+	case '{', '[':
+		if p.json.Depth() > maxFileDepth {
+			return nil, p.wrong(n.at, "", fmt.Errorf("nested deeper than %d", maxFileDepth))
 		}
-		return n, p.inside(n, depth)
+		return n, p.inside(n)
 	}
 	return n, nil
 }
 
-// inside reads what is in an object or a list.
-func (p *parser) inside(n *node, depth int) error {
-	seen := map[string]bool{}
-	for p.dec.More() {
-		f := fieldNode{at: p.ahead()}
+// inside reads what is in an object or a list, and its end.
+func (p *parser) inside(n *node) error {
+	for p.json.More() {
+		f := fieldNode{at: p.json.Ahead()}
 		if n.kind == '{' {
-			tok, _, err := p.token()
+			name, err := p.json.Next()
 			if err != nil {
 				return err
 			}
-			f.name, _ = tok.(string)
-			if seen[f.name] {
-				return p.wrong(f.at, f.name, errors.New("the key stands there twice"))
-			}
-			seen[f.name] = true
+			f.name = name.String()
 		}
-		v, err := p.value(depth + 1)
+		v, err := p.value()
 		if err != nil {
 			return err
 		}
@@ -150,7 +122,7 @@ func (p *parser) inside(n *node, depth int) error {
 			n.items = append(n.items, v)
 		}
 	}
-	_, _, err := p.token()
+	_, err := p.json.Next()
 	return err
 }
 
@@ -174,7 +146,6 @@ func (e *FileError) Unwrap() []error { return []error{e.Err, corebot.ErrInvalid}
 // longestKey is how much of a key an error shows.
 const longestKey = 200
 
-func (p *parser) wrong(at int64, key string, err error) error {
-	at = min(at, int64(len(p.data)))
+func (p *parser) wrong(at int, key string, err error) error {
 	return &FileError{File: p.file, Line: 1 + bytes.Count(p.data[:at], []byte("\n")), Key: clip(key, longestKey), Err: err}
 }

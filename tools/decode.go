@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/corebot/corebot/internal/strictjson"
 )
 
 const (
@@ -57,62 +58,19 @@ func wellFormed(raw json.RawMessage) error {
 	if len(raw) > maxArgs {
 		return fmt.Errorf("the arguments have %d bytes, the limit is %d", len(raw), maxArgs)
 	}
-	if !utf8.Valid(raw) {
-		return errors.New("the arguments are not valid UTF-8")
-	}
-	w := walker{json.NewDecoder(bytes.NewReader(raw))}
-	w.d.UseNumber()
-	if err := w.value(0); err != nil {
-		if errors.Is(err, io.EOF) {
+	err := strictjson.Check(raw, maxDepth, strictjson.Rules{HalfCharacters: true})
+	if bad := (*strictjson.Error)(nil); errors.As(err, &bad) {
+		switch bad.What {
+		case strictjson.Encoding:
+			return errors.New("the arguments are not valid UTF-8")
+		case strictjson.Trailing:
+			return errors.New("the arguments are not good JSON: something follows the object")
+		case strictjson.Cut:
 			err = io.ErrUnexpectedEOF
 		}
+	}
+	if err != nil {
 		return fmt.Errorf("the arguments are not good JSON: %w", err)
 	}
-	if _, err := w.d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("the arguments are not good JSON: something follows the object")
-	}
-	return nil
-}
-
-// walker reads a document token by token.
-type walker struct{ d *json.Decoder }
-
-func (w walker) value(depth int) error {
-	tok, err := w.d.Token()
-	if err != nil {
-		return err
-	}
-	open, ok := tok.(json.Delim)
-	if !ok {
-		return nil
-	}
-	if depth >= maxDepth {
-		return fmt.Errorf("nested deeper than %d", maxDepth)
-	}
-	names := map[string]bool{}
-	for w.d.More() {
-		if open == '{' {
-			if err := w.name(names); err != nil {
-				return err
-			}
-		}
-		if err := w.value(depth + 1); err != nil {
-			return err
-		}
-	}
-	_, err = w.d.Token()
-	return err
-}
-
-func (w walker) name(seen map[string]bool) error {
-	tok, err := w.d.Token()
-	if err != nil {
-		return err
-	}
-	name, _ := tok.(string)
-	if seen[name] {
-		return fmt.Errorf("the field %q stands there twice", name)
-	}
-	seen[name] = true
 	return nil
 }

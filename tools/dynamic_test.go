@@ -49,6 +49,7 @@ func TestASchemaThatCannotBeTrustedIsRefused(t *testing.T) {
 		"arguments that are a list":       `{"type":"array"}`,
 		"no type":                         `{"properties":{}}`,
 		"a doubled key":                   `{"type":"object","properties":{"a":{},"a":{}}}`,
+		"names that look like one":        `{"type":"object","properties":{"a":{},"a\u200b":{}}}`,
 		"something behind it":             `{"type":"object"} {}`,
 		"bytes that are not UTF-8":        "{\"type\":\"object\",\"title\":\"\xff\"}",
 		"more than 64 KiB":                `{"type":"object","description":"` + strings.Repeat("x", 64<<10) + `"}`,

@@ -13,12 +13,12 @@ import (
 
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/strictjson"
 )
 
 const (
-	maxSchema      = 64 << 10 // bytes
-	maxSchemaDepth = 64       // arrays and objects inside one another
-	maxSubschemas  = 2_000    // with every reference written out
+	maxSchema     = 64 << 10 // bytes
+	maxSubschemas = 2_000    // with every reference written out
 )
 
 // readSchema makes a schema of somebody else fit to be offered and checked with. checker is nil if the schema contains itself.
@@ -56,62 +56,21 @@ func readSchema(raw json.RawMessage) (tidy json.RawMessage, checker *jsonschema.
 	return tidy, checker, err
 }
 
-// tidyJSON writes a schema again: compact, in its order, without invisible characters, and with its prose as a prompt may show it. Doubled names, depth,
-// bytes that are not UTF-8, and names and values that a chat template would obey are refused.
+// tidyJSON writes a schema again: compact, in its order, without invisible characters, and with its prose as a prompt may
+// show it. Doubled names, depth, bytes that are not UTF-8, and names and values that a chat template would obey are refused.
 func tidyJSON(raw json.RawMessage) (json.RawMessage, error) {
 	if err := wellFormed(raw); err != nil {
 		return nil, fmt.Errorf("%s", strings.Replace(err.Error(), "the arguments", "it", 1))
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := copyValue(d, enc, &out, "", 0); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
-
-// copyValue copies the value of a member, or of the whole, which has no name.
-func copyValue(d *json.Decoder, enc *json.Encoder, out *bytes.Buffer, member string, depth int) error {
-	tok, err := d.Token()
-	if err != nil {
-		return err
-	}
-	open, ok := tok.(json.Delim)
-	if !ok {
-		return copyScalar(tok, enc, out, isProse(member))
-	}
-	if depth >= maxSchemaDepth {
-		return fmt.Errorf("nested deeper than %d", maxSchemaDepth)
-	}
-	out.WriteRune(rune(open))
-	for first := true; d.More(); first = false {
-		if !first {
-			out.WriteByte(',')
-		}
-		name := ""
-		if open == '{' {
-			tok, err := d.Token()
-			if err == nil {
-				err = copyScalar(tok, enc, out, false)
+	return strictjson.Rewrite(raw, strictjson.Rules{HalfCharacters: true}, strictjson.Edit{
+		Name: literal,
+		Text: func(member, text string) (string, error) {
+			if isProse(member) {
+				return outside.Text(text), nil
 			}
-			if err != nil {
-				return err
-			}
-			out.WriteByte(':')
-			name, _ = tok.(string)
-		}
-		if err := copyValue(d, enc, out, name, depth+1); err != nil {
-			return err
-		}
-	}
-	end, err := d.Token()
-	if err == nil {
-		out.WriteString(fmt.Sprint(end))
-	}
-	return err
+			return literal(text)
+		},
+	})
 }
 
 // isProse: the member is there for its reader only, and can be changed.
@@ -119,17 +78,13 @@ func isProse(member string) bool {
 	return member == "description" || member == "title" || member == "$comment"
 }
 
-func copyScalar(tok json.Token, enc *json.Encoder, out *bytes.Buffer, prose bool) error {
-	if text, ok := tok.(string); ok {
-		shown := outside.Text(text)
-		if !prose && shown != redact.Visible(text) { // what a model must write as it stands
-			return fmt.Errorf("%.60q has a control token of chat templates", text)
-		}
-		tok = shown
+// literal is a text that a model must write as it stands.
+func literal(text string) (string, error) {
+	shown := outside.Text(text)
+	if shown != redact.Visible(text) {
+		return "", fmt.Errorf("%.60q has a control token of chat templates", text)
 	}
-	err := enc.Encode(tok)
-	out.Truncate(out.Len() - 1) // the encoder ends with a line end
-	return err
+	return shown, nil
 }
 
 // expansion follows a schema as a check of arguments would, with every reference written out, and counts. What it refuses would make a check take

@@ -25,7 +25,7 @@ func Flat(raw []byte) []byte {
 }
 
 // scan calls see for each bracket of a JSON document, with the depth behind it and its place. It needs no recursion.
-func scan(raw []byte, see func(depth int, bracket byte, at int)) {
+func scan[T string | []byte](raw T, see func(depth int, bracket byte, at int)) {
 	depth, text := 0, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {

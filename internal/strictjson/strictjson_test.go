@@ -1,0 +1,160 @@
+package strictjson_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/corebot/corebot/internal/strictjson"
+)
+
+func TestADocumentIsTakenOrRefusedWithWhatIsWrongAndWhere(t *testing.T) {
+	const fine = strictjson.What(255)
+	half, lax := strictjson.Rules{HalfCharacters: true}, strictjson.Rules{BadUTF8: true, DoubledNames: true}
+	for _, c := range []struct {
+		data string
+		what strictjson.What
+		at   int
+		half strictjson.What // with half characters allowed
+		lax  strictjson.What // with everything allowed
+	}{
+		{` {"a":[1,{"b":null}],"A":"\ud83d\ude00"} `, fine, 0, fine, fine},
+		{`"text"`, fine, 0, fine, fine},
+		{``, strictjson.Cut, 0, strictjson.Cut, strictjson.Cut},
+		{`{"a":[`, strictjson.Cut, 6, strictjson.Cut, strictjson.Cut},
+		{`{"a":1,}`, strictjson.Syntax, 7, strictjson.Syntax, strictjson.Syntax},
+		{`{"a":1 "b":2}`, strictjson.Syntax, 7, strictjson.Syntax, strictjson.Syntax},
+		{`{"a":01}`, strictjson.Syntax, 6, strictjson.Syntax, strictjson.Syntax},
+		{`{"a":"\x"}`, strictjson.Syntax, 5, strictjson.Syntax, strictjson.Syntax},
+		{`{1:2}`, strictjson.Syntax, 1, strictjson.Syntax, strictjson.Syntax},
+		{`]`, strictjson.Syntax, 0, strictjson.Syntax, strictjson.Syntax},
+		{`{} {}`, strictjson.Trailing, 3, strictjson.Trailing, strictjson.Trailing},
+		{`{}x`, strictjson.Trailing, 2, strictjson.Trailing, strictjson.Trailing},
+		{`{"a":1, "a":2}`, strictjson.Doubled, 8, strictjson.Doubled, fine},
+		{`{"a":1,"\u0061":2}`, strictjson.Doubled, 7, strictjson.Doubled, fine},
+		{`[{"b":{"a":1,"a":2}}]`, strictjson.Doubled, 13, strictjson.Doubled, fine},
+		{`{"a":"\ud800"}`, strictjson.HalfCharacter, 5, fine, fine},
+		{`["x", "\udc00\ud800"]`, strictjson.HalfCharacter, 6, fine, fine},
+		{`{"\ud800":1,"\udc00":2}`, strictjson.HalfCharacter, 1, strictjson.Doubled, fine},
+		{"[\"a\xff\"]", strictjson.Encoding, 3, strictjson.Encoding, fine},
+		{"[1]\xff", strictjson.Encoding, 3, strictjson.Encoding, strictjson.Trailing},
+		{`[[[[1]]]]`, fine, 0, fine, fine},
+		{`[[[[[1]]]]]`, strictjson.Deep, 4, strictjson.Deep, strictjson.Deep},
+		{`[{"a":[[{}]]}]`, strictjson.Deep, 8, strictjson.Deep, strictjson.Deep},
+		{strings.Repeat("[", 20_000), strictjson.Deep, 4, strictjson.Deep, strictjson.Deep},
+	} {
+		what := func(rules strictjson.Rules) (strictjson.What, *strictjson.Error) {
+			err := strictjson.Check([]byte(c.data), 4, rules)
+			bad := (*strictjson.Error)(nil)
+			if err == nil {
+				return fine, bad
+			}
+			if !errors.As(err, &bad) || err.Error() == "" || strings.Contains(err.Error(), "jsontext") {
+				t.Fatalf("%.40q: got %#v", c.data, err)
+			}
+			return bad.What, bad
+		}
+		got, bad := what(strictjson.Rules{})
+		if got != c.what || bad != nil && bad.At != c.at {
+			t.Errorf("%.40q: got %d, %+v; want %d at %d", c.data, got, bad, c.what, c.at)
+		}
+		if got, bad := what(half); got != c.half {
+			t.Errorf("%.40q, with half characters: got %d, %+v; want %d", c.data, got, bad, c.half)
+		}
+		if got, bad := what(lax); got != c.lax {
+			t.Errorf("%.40q, with everything: got %d, %+v; want %d", c.data, got, bad, c.lax)
+		}
+	}
+}
+
+func TestANameFromOutsideIsShownShortAndOnOneLine(t *testing.T) {
+	name := "a\n\u202e" + strings.Repeat("n", 500)
+	twice, err := json.Marshal(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = strictjson.Check([]byte("{"+string(twice)+":1,"+string(twice)+":2}"), 4, strictjson.Rules{})
+	var bad *strictjson.Error
+	if !errors.As(err, &bad) || bad.Name != name || len(err.Error()) > 120 || strings.ContainsAny(err.Error(), "\n\u202e") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestADocumentIsWrittenAgainWithItsTextsEdited(t *testing.T) {
+	edit := strictjson.Edit{
+		Name: func(name string) (string, error) { return strings.TrimSuffix(name, "!"), nil },
+		Text: func(member, text string) (string, error) { return member + "=" + text, nil },
+		Hide: func(member string, value strictjson.Kind) (string, bool) {
+			return "hidden", member == "key" && value != 't'
+		},
+	}
+	for in, want := range map[string]string{
+		` { "b" : 1.50 , "a!" : [ "x" , { "c" : "<&>\u2028" } , "y" ] , "d" : null } `: `{"b":1.50,"a":["=x",{"c":"c=<&>\u2028"},"=y"],"d":null}`,
+		`{"key":{"deep":[1,{"key":2}]},"then":"t"}`:                                    `{"key":"hidden","then":"then=t"}`,
+		`[{"key":1e2},"key"]`:     `[{"key":"hidden"},"=key"]`,
+		`"text"`:                  `"=text"`,
+		`-0.0e1`:                  `-0.0e1`,
+		`{"a":1,"a!":2}`:          "",
+		`{"a":1,"a":2}`:           "",
+		`{"key":[1}`:              "",
+		`{"key":[{"a":1,"a":2}]}`: "",
+		`{} []`:                   "",
+		`]`:                       "",
+	} {
+		got, err := strictjson.Rewrite([]byte(in), strictjson.Rules{}, edit)
+		if (err != nil) != (want == "") || err == nil && string(got) != want {
+			t.Errorf("%s became %s, %v; want %s", in, got, err, want)
+		}
+	}
+	stop := errors.New("stop")
+	edit.Text = func(string, string) (string, error) { return "", stop }
+	if _, err := strictjson.Rewrite([]byte(`["a"]`), strictjson.Rules{}, edit); !errors.Is(err, stop) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FuzzRead holds the reader to encoding/json: what one takes by the strictest rules, the other reads to the same value, and
+// what is written again is that value.
+func FuzzRead(f *testing.F) {
+	for _, s := range []string{`{"a":[1,{"b":null}],"c":"\ud83d\ude00"}`, `{"a":1,"\u0061":2}`, `"\ud800"`, "\"\xff\"", `[1,]`, `1 2`, `{"a":1e999,"b":-0}`, strings.Repeat("[", 50)} {
+		f.Add([]byte(s))
+	}
+	same := func(s string) (string, error) { return s, nil }
+	edit := strictjson.Edit{Name: same, Text: func(_, s string) (string, error) { return same(s) }}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := string(data)
+		strict := strictjson.Check(data, 32, strictjson.Rules{})
+		again, err := strictjson.Rewrite(data, strictjson.Rules{}, edit)
+		_, lax := strictjson.Rewrite(data, strictjson.Rules{BadUTF8: true, DoubledNames: true}, edit)
+		switch {
+		case string(data) != before:
+			t.Fatal("reading changes the data")
+		case strict == nil && (err != nil || !json.Valid(data) || !utf8.Valid(data)):
+			t.Fatalf("taken: %v", err)
+		case (lax == nil) != json.Valid(data):
+			t.Fatalf("with every rule lifted: %v", lax)
+		case strict != nil:
+			return
+		}
+		if want := compact(t, data); string(compact(t, again)) != string(want) {
+			t.Fatalf("written again it is %s, want %s", again, want)
+		}
+	})
+}
+
+// compact is what encoding/json reads, written by it.
+func compact(t *testing.T, data []byte) []byte {
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
