@@ -65,6 +65,7 @@ var owners = map[string][]string{
 	"github.com/elastic/go-seccomp-bpf":                       {"tools/isolation"},
 	"github.com/goccy/go-yaml":                                {"agent/skills"},
 	"github.com/go-json-experiment/json":                      {"internal/strictjson"},
+	"github.com/pelletier/go-toml":                            {"internal/redact"},
 	"github.com/google/jsonschema-go":                         {"tools"},
 	"github.com/spf13/cobra":                                  {"cmd/corebot"},
 	"codeberg.org/readeck/go-readability":                     {"internal/webpage"},

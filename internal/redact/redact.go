@@ -1,7 +1,7 @@
 // Package redact takes secrets out of what Corebot shows, stores or hands to a model.
 //
-// It knows the exact secrets of the configuration, well-known shapes of keys (bearer tokens, provider keys, JSON web tokens,
-// private keys, passwords in URLs), and in JSON the names of fields that hold secrets. Time is linear in the input.
+// It knows the exact secrets of the configuration, the looks of the keys in rules.toml, and in JSON the names of fields that
+// hold secrets. Time is linear in the input.
 //
 // It is a net, not a wall: a secret of a shape that nobody knows, in a field with an innocent name, passes.
 package redact
@@ -36,21 +36,14 @@ type Redactor struct {
 	learning   sync.Mutex
 	known      []string // the exact secrets, guarded by learning
 	exact      atomic.Pointer[strings.Replacer]
-	shapes     []shape
+	rules      []rule
 	assignment *regexp.Regexp
-}
-
-// shape is a kind of secret that can be told by its look.
-type shape struct {
-	hints   []string // text with none of them cannot match: much faster to say than running the pattern
-	pattern *regexp.Regexp
-	replace string
 }
 
 // New takes the exact secrets to look for. One shorter than [MinSecret] is [corebot.ErrInvalid]; empty ones are left out. The
 // error never spells the secret.
 func New(secrets []string) (*Redactor, error) {
-	r := &Redactor{shapes: shapes(), assignment: assignment()}
+	r := &Redactor{rules: builtIn(), assignment: assignment()}
 	return r, r.Learn(secrets)
 }
 
@@ -83,39 +76,10 @@ func (r *Redactor) Learn(secrets []string) error {
 // Text returns s with every secret replaced by [Mark].
 func (r *Redactor) Text(s string) string {
 	s = r.exact.Load().Replace(s)
-	for _, shape := range r.shapes {
-		if slices.ContainsFunc(shape.hints, func(h string) bool { return strings.Contains(s, h) }) {
-			s = shape.pattern.ReplaceAllString(s, shape.replace)
-		}
+	for i := range r.rules {
+		s = r.rules[i].redact(s)
 	}
 	return s
-}
-
-func shapes() []shape {
-	of := func(pattern, replace string, hints ...string) shape {
-		return shape{hints, regexp.MustCompile(pattern), replace}
-	}
-	return []shape{
-		// A key that is cut off still shows most of itself, so the end line is optional. The body has no two hyphens in a row: it
-		// never runs into the next line of hyphens, which keeps the time linear.
-		of(`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----(?:[A-Za-z0-9+/=\s\\,:]|-[A-Za-z])*(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY-----)?`, Mark, "PRIVATE KEY-----"),
-		of(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`, Mark, "eyJ"),
-		of(`\bsk-[A-Za-z0-9_-]{16,}`, Mark, "sk-"),
-		of(`\b(?:[sr]k|pk)_(?:live|test)_[A-Za-z0-9]{16,}`, Mark, "_live_", "_test_"),
-		of(`\bgh[pousr]_[A-Za-z0-9]{30,}`, Mark, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-		of(`\bgithub_pat_[A-Za-z0-9_]{22,}`, Mark, "github_pat_"),
-		of(`\bglpat-[A-Za-z0-9_-]{16,}`, Mark, "glpat-"),
-		of(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`, Mark, "AKIA", "ASIA"),
-		of(`\bAIza[A-Za-z0-9_-]{35}`, Mark, "AIza"),
-		of(`\bxox[abeprs]-[A-Za-z0-9-]{10,}`, Mark, "xox"),
-		of(`\bwhsec_[A-Za-z0-9+/=]{16,}`, Mark, "whsec_"),
-		of(`\bnpm_[A-Za-z0-9]{30,}`, Mark, "npm_"),
-		of(`\bhf_[A-Za-z0-9]{30,}`, Mark, "hf_"),
-		of(`\b[0-9]{8,10}:[A-Za-z0-9_-]{35}\b`, Mark, ":"), // a Telegram bot's token
-		of(`(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{16,}`, "${1}"+Mark, "earer", "EARER"),
-		of(`(?i)\b(authorization["']?\s*[:=]\s*["']?(?:basic|token|digest)\s+)[^\s"']{8,}`, "${1}"+Mark, "uthorization", "UTHORIZATION"),
-		of(`(://[^\s/:@"']*:)[^\s/@"']+@`, "${1}"+Mark+"@", "://"),
-	}
 }
 
 // assignment finds name=value and "name":"value" with a name that [Sensitive] would find, in text that is not JSON after all.
