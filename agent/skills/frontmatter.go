@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/nearest"
 	"github.com/corebot/corebot/internal/redact"
 )
 
@@ -166,30 +167,10 @@ func distinct(all []string) []string {
 
 // misspelt is an error for a key that is nearly a known one. Others are of other programs.
 func misspelt(key string) error {
-	for _, known := range knownKeys() {
-		if oneEditApart(strings.ToLower(key), known) {
-			return corebot.WithHint(fmt.Errorf("%w: the key %q is not known", corebot.ErrInvalid, clip(key)), fmt.Sprintf("did you mean %s?", known))
-		}
+	if known, edits := nearest.Name(strings.ToLower(key), knownKeys()); edits <= 1 {
+		return corebot.WithHint(fmt.Errorf("%w: the key %q is not known", corebot.ErrInvalid, clip(key)), fmt.Sprintf("did you mean %s?", known))
 	}
 	return nil
-}
-
-// oneEditApart says whether two words are the same but for one letter that is missing, added or another.
-func oneEditApart(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	same := 0
-	for same < len(a) && a[same] == b[same] {
-		same++
-	}
-	switch len(b) - len(a) {
-	case 0:
-		return same == len(a) || a[same+1:] == b[same+1:]
-	case 1:
-		return a[same:] == b[same+1:]
-	}
-	return false
 }
 
 // clip keeps what a file says short in an error.
