@@ -21,6 +21,7 @@ const (
 	ApprovalApproved ApprovalState = "approved"
 	ApprovalDenied   ApprovalState = "denied"  // by an admin, by a /stop, or because its turn went on without it
 	ApprovalExpired  ApprovalState = "expired" // nobody said anything in time
+	ApprovalVoid     ApprovalState = "void"    // it was approved, and the call was never made: see [Approval.Reason]
 )
 
 // AwaitingApproval is the reason of a lane whose head waits for an admin's word. It keeps its place and holds no worker.
@@ -40,9 +41,15 @@ type Approval struct {
 	Key        Key
 	Principal  Principal // on whose behalf
 	Bound      Bound
-	Rule       string // the rule that asks for an approval, as the audit names it
-	Taint      string // what the turn had read from outside, in words; empty: nothing
+	Rule       string     // the rule that asks for an approval, as the audit names it
+	Taint      string     // what the turn had read from outside, in words; empty: nothing
+	Change     FileChange // what the call would make of a file; zero: of none that is known
+	Round      int        // how often the call was asked about before, and had changed since
+	Instead    int64      // the request before, which is void now; 0: this is the first
+	Because    string     // what had changed since that was approved, in words
 	State      ApprovalState
+	Ran        bool   // the call was begun
+	Reason     string // why it is void, in words
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	ResolvedAt time.Time // zero while it is awaited
@@ -51,10 +58,11 @@ type Approval struct {
 
 // Bound is all that an approval is given for. What differs in any of it is another call.
 type Bound struct {
-	Tool  string
-	Args  json.RawMessage // as the model wrote them, without white space between their parts
-	Dir   string          // the directory that the call works in, relative to the workspace
-	Files []NamedFile     // that the call names; Dir, if there is one, is among them and stands for everything in it
+	Tool       string
+	Definition string          // the fingerprint of what an MCP server says of the tool; empty: it is Corebot's own
+	Args       json.RawMessage // as the model wrote them, without white space between their parts
+	Dir        string          // the directory that the call works in, relative to the workspace
+	Files      []NamedFile     // that the call names; Dir, if there is one, is among them and stands for everything in it
 }
 
 // NamedFile is a file of the workspace that a call names, or the directory that it works in.
@@ -91,6 +99,9 @@ func (b Bound) Digest() [sha256.Size]byte {
 	for _, f := range b.Files {
 		fields = append(fields, f.Path, f.Content)
 	}
+	if b.Definition != "" { // files come in pairs: one field more is this one
+		fields = append(fields, b.Definition)
+	}
 	var buf []byte
 	for _, s := range fields {
 		buf = appendString(buf, s)
@@ -113,6 +124,8 @@ func (b Bound) Drift(now Bound) string {
 		return "the working directory is another"
 	case b.Tool != now.Tool:
 		return "the tool is another"
+	case b.Definition != now.Definition:
+		return "what the MCP server says of the tool has changed"
 	}
 	return "the call is another"
 }
@@ -129,6 +142,9 @@ func (b Bound) named(f NamedFile) string {
 func (b Bound) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "tool: %s\narguments: %s", Plainly(b.Tool), Plainly(string(b.Args)))
+	if b.Definition != "" {
+		fmt.Fprintf(&s, "\ndefinition: %s (`corebot mcp show` prints it)", Plainly(b.Definition))
+	}
 	if b.Dir != "" {
 		fmt.Fprintf(&s, "\ndirectory: %s", Plainly(b.Dir))
 	}
@@ -143,10 +159,10 @@ func (b Bound) String() string {
 }
 
 // Plainly writes characters that a person does not see, or that change how others are shown, as JSON escapes. In JSON it changes no meaning.
-func Plainly(s string) string { return EscapeFunc(s, hidden) }
+func Plainly(s string) string { return EscapeFunc(s, Hidden) }
 
-// hidden characters are those that do not print, marks that join or select, and letters without a shape.
-func hidden(r rune) bool {
+// Hidden says whether a person does not see a character: one that does not print, a mark that joins or selects, a letter without a shape.
+func Hidden(r rune) bool {
 	switch r {
 	case '\u034F', '\u115F', '\u1160', '\u17B4', '\u17B5', '\u2800', '\u3164', '\uFFA0':
 		return true
@@ -172,7 +188,8 @@ var ErrNotAsked = errors.New("no approval was asked for this call")
 
 // InAnswer is what a call must know of the other calls of its answer.
 type InAnswer struct {
-	Behind []ToolCall // that come after it, as long as nothing of the answer was asked about
+	Behind []ToolCall // that come after it
+	Asked  bool       // something of the answer was asked about before
 	Denied string     // the rule by which the approval of an earlier one was denied, or expired; empty: none was
 }
 
@@ -188,10 +205,14 @@ func (e *Awaits) Error() string {
 type Resolved struct{ Approval Approval }
 
 func (e *Resolved) Error() string {
-	if e.Approval.By == "" {
-		return fmt.Sprintf("approval %d is %s already", e.Approval.Request, e.Approval.State)
+	a := e.Approval
+	switch {
+	case a.State == ApprovalVoid:
+		return fmt.Sprintf("approval %d is void: %s", a.Request, a.Reason)
+	case a.By == "":
+		return fmt.Sprintf("approval %d is %s already", a.Request, a.State)
 	}
-	return fmt.Sprintf("approval %d is %s already, by %s", e.Approval.Request, e.Approval.State, e.Approval.By)
+	return fmt.Sprintf("approval %d is %s already, by %s", a.Request, a.State, a.By)
 }
 
 // ParseApprovalID reads the number of an approval as people write it, with or without a "#".

@@ -67,6 +67,7 @@ var owners = map[string][]string{
 	"github.com/go-json-experiment/json":                      {"internal/strictjson"},
 	"github.com/pelletier/go-toml":                            {"internal/redact"},
 	"github.com/google/jsonschema-go":                         {"tools"},
+	"github.com/rogpeppe/go-internal":                         {"internal/linediff"},
 	"github.com/spf13/cobra":                                  {"cmd/corebot"},
 	"codeberg.org/readeck/go-readability":                     {"internal/webpage"},
 	"github.com/JohannesKaufmann/html-to-markdown":            {"internal/webpage"},

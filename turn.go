@@ -52,6 +52,7 @@ type ToolResult struct {
 	Outside bool         `json:"outside,omitempty"` // others than the operator may have written what it says
 	Notice  string       `json:"notice,omitempty"`  // what the chat is told besides, whatever the model makes of it
 	Denies  string       `json:"denies,omitempty"`  // the rule by which the rest of its answer is denied: see [InAnswer]
+	Ran     bool         `json:"-"`                 // the tool was called
 }
 
 // Usage counts the tokens of one model answer, or of several added up. Estimated marks figures that the provider did not give.

@@ -44,7 +44,8 @@ func (s *step) State() corebot.StepState { return s.state }
 func (s *step) Intend(ctx context.Context, decision corebot.AuditEvent) error {
 	s.startedAt = time.Now()
 	err := s.journal.Record(ctx, s.delivery, corebot.Step{
-		Position: s.position, Kind: corebot.StepTool, State: corebot.StepIntended, Call: &s.call, StartedAt: s.startedAt,
+		Position: s.position, Kind: corebot.StepTool, State: corebot.StepIntended, Call: &s.call, Awaited: s.state == corebot.StepAwaiting,
+		StartedAt: s.startedAt,
 	}, decision)
 	fault.Point("tool", "before")
 	return err
@@ -59,12 +60,8 @@ func (s *step) Apply(ctx context.Context, effect corebot.Effect, result corebot.
 	return s.journal.Apply(ctx, s.delivery, s.done(result), effect, event)
 }
 
-// InAnswer gives the calls behind this one until something of the answer was asked about: an answer has one request.
 func (s *step) InAnswer() corebot.InAnswer {
-	if s.calls.asked {
-		return corebot.InAnswer{Denied: s.calls.denied}
-	}
-	return corebot.InAnswer{Behind: s.behind, Denied: s.calls.denied}
+	return corebot.InAnswer{Behind: s.behind, Asked: s.calls.asked, Denied: s.calls.denied}
 }
 
 func (s *step) Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error) {

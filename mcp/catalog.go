@@ -151,8 +151,19 @@ func (s *server) makeTool(d definition, unapproved bool) (tools.Tool, error) {
 	}
 	return tools.NewDynamic(tools.Dynamic{
 		Name: toolName(s.spec.Name, d.Name), Doc: d.doc(s.spec.Name), Schema: d.InputSchema, Traits: traits, Timeout: s.longest() + callSlack,
+		Definition: func() string { return s.fingerprintOf(d.Name) },
 		Run: func(ctx context.Context, call tools.Call, args json.RawMessage) (string, error) {
 			return s.run(ctx, d.Name, call, args)
 		},
 	})
+}
+
+// fingerprintOf is that of a tool as the server lists it now, not as it was when a turn began.
+func (s *server) fingerprintOf(tool string) string {
+	for _, d := range s.descriptions() {
+		if d.Tool == tool && d.Fingerprint != "" {
+			return d.Fingerprint
+		}
+	}
+	return "not listed"
 }

@@ -22,12 +22,12 @@ type Approvals interface {
 // awaits ends the claim of a turn that cannot go on before an admin has spoken. The message keeps its place; its chat, and the admins' chat if
 // there is one, are shown the whole call, once: the notices are the same however often the turn is claimed.
 func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.Asked) corebot.Result {
-	a, text := asked.Approval, request(asked)
-	replies := []corebot.Message{notice(d, fmt.Sprintf("approval-%d", a.Request), text)}
+	a := asked.Approval
+	replies := []corebot.Message{notice(d, fmt.Sprintf("approval-%d", a.Request), r.request(asked, d.Message.Key))}
 	if to := r.opts.AdminChat; to != (corebot.Key{}) && to != d.Message.Key {
 		replies = append(replies, corebot.Message{
 			ID: corebot.OwnID("approval", a.Request), Direction: corebot.Outbound, Key: to, Kind: corebot.KindNotice,
-			Parts: corebot.TextPart(fmt.Sprintf("In the chat %s:\n%s", a.Key, text)),
+			Parts: corebot.TextPart(fmt.Sprintf("In the chat %s:\n%s", a.Key, r.request(asked, to))),
 		})
 	}
 	return corebot.Result{
@@ -36,8 +36,11 @@ func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.A
 	}
 }
 
-// request shows an admin what is to be approved: all of it, and why he is asked.
-func request(asked corebot.Asked) string {
+// maxShown is how much of the diffs of one request a chat is shown, in bytes. The arguments are shown whole.
+const maxShown = 32 << 10
+
+// request shows the people of a chat what is to be approved: all of it, and why an admin is asked.
+func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 	var b strings.Builder
 	a, n := asked.Approval, len(asked.All)
 	what := "this call before it runs"
@@ -55,16 +58,35 @@ func request(asked corebot.Asked) string {
 		fmt.Fprintf(&b, "; the turn has read text from outside (%s)", corebot.Plainly(a.Taint))
 	}
 	b.WriteString(".")
+	if a.Instead != 0 {
+		fmt.Fprintf(&b, "\nApproval %d is void, and this one is asked for instead: %s after it was approved.", a.Instead, corebot.Plainly(a.Because))
+	}
+	where := fmt.Sprintf("`corebot approvals show %d` prints it whole", a.Request)
 	for i, call := range asked.All {
 		b.WriteString("\n\n")
 		if n > 1 {
 			fmt.Fprintf(&b, "call %d of %d\n", i+1, n)
 		}
 		b.WriteString(call.Bound.String())
+		switch c := call.Change; {
+		case c.Path == "":
+		case r.mayRead(to, c.Path):
+			b.WriteString("\n" + c.Show(maxShown/n, where))
+		default:
+			b.WriteString("\n" + c.Hidden(where))
+		}
 	}
 	fmt.Fprintf(&b, "\n\non behalf of: %s\n", a.Principal)
 	fmt.Fprintf(&b, "/approve %d or /deny %d, until %s.", a.Request, a.Request, a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
 	return b.String()
+}
+
+// mayRead says whether a chat may be shown a file. Everybody in it reads what it is shown: so the file must be open to
+// whoever may do the least there.
+func (r *Router) mayRead(k corebot.Key, path string) bool {
+	return r.policy.Authorize(policy.Request{
+		Tool: "fs.read", Role: corebot.RoleNormal, There: corebot.RoleNormal, Key: k, Target: policy.Target{Path: path},
+	}).Allow
 }
 
 // decide accepts an /approve or a /deny. In its own chat an admin of that decides, elsewhere one who is admin everywhere; nobody else hears

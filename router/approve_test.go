@@ -489,6 +489,9 @@ func TestAnApprovalIsOfOneAnswer(t *testing.T) {
 				if n := k.runs.Load(); n != c.runs {
 					t.Fatalf("%d calls ran after %s, want %d", n, c.say, c.runs)
 				}
+				if c.say == "/approve 1" {
+					k.wantVoid(t, 2, 4)
+				}
 				told := k.Told("1")
 				if last := told[len(told)-1].Text(); len(told) != 2 || !strings.Contains(last, c.next) {
 					t.Fatalf("told %d times, at last %q", len(told), last)
@@ -501,6 +504,28 @@ func TestAnApprovalIsOfOneAnswer(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// wantVoid checks that approvals say that their calls were skipped, in the table and in the audit.
+func (c counter) wantVoid(t *testing.T, first, last int64) {
+	t.Helper()
+	for id := first; id <= last; id++ {
+		if a := c.state(t, id); a.State != corebot.ApprovalVoid || a.Ran || a.Reason != "the user said something in the meantime" {
+			t.Errorf("approval %d is %s (%s), ran: %v", id, a.State, a.Reason, a.Ran)
+		}
+	}
+	if a := c.state(t, first-1); a.State != corebot.ApprovalApproved || !a.Ran {
+		t.Errorf("approval %d is %s, ran: %v", a.ID, a.State, a.Ran)
+	}
+	n := int64(0)
+	for _, e := range c.audited(t) {
+		if e == "approval.void success corebot" {
+			n++
+		}
+	}
+	if n != last-first+1 {
+		t.Errorf("the audit has %q", c.audited(t))
 	}
 }
 

@@ -25,13 +25,15 @@ func NewApprovals(db *DB) *Approvals { return &Approvals{db, byOperator()} }
 func (a *Approvals) As(by corebot.AuditEvent) *Approvals { return &Approvals{a.db, by} }
 
 const approvalColumns = `SELECT a.id, a.request, (SELECT COUNT(*) FROM approvals r WHERE r.request = a.request), a.position, a.answer, a.beyond, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
-	a.tool, a.args, a.dir, a.files, a.digest, a.rule, a.taint, a.state, a.created_at, a.expires_at, a.resolved_at, a.resolved_by
+	a.tool, a.definition, a.args, a.dir, a.files, a.digest, a.change, a.rule, a.taint, a.round, a.instead, a.because, a.state, a.ran, a.reason,
+	a.created_at, a.expires_at, a.resolved_at, a.resolved_by
 	FROM approvals a JOIN message_life m ON m.id = a.life_id JOIN lanes l ON l.id = m.lane_id `
 
 var (
 	approvalByID  = &query{approvalColumns + `WHERE a.id = ?`}
 	awaitedOfLife = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.life_id = ?`}
 	listAwaited   = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.expires_at > ? ORDER BY a.id LIMIT ? + 0`}
+	listNewest    = &query{approvalColumns + `ORDER BY a.id DESC LIMIT ? + 0`}
 	awaitedInChat = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.expires_at > ? AND l.direction = 1
 		AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY a.id`}
 	callsOfRequest  = &query{approvalColumns + `WHERE a.request = ? ORDER BY a.id`}
@@ -41,11 +43,12 @@ var (
 )
 
 func scanApproval(s scanner) (a corebot.Approval, err error) {
-	var args, files string
+	var args, files, change string
 	var digest []byte
 	k := &a.Key
 	err = s.Scan(&a.ID, &a.Request, &a.Calls, &a.Position, &a.Answer, &a.Beyond, &a.Life, &a.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &a.Principal.ID,
-		&a.Bound.Tool, &args, &a.Bound.Dir, &files, &digest, &a.Rule, &a.Taint, (*string)(&a.State),
+		&a.Bound.Tool, &a.Bound.Definition, &args, &a.Bound.Dir, &files, &digest, &change, &a.Rule, &a.Taint,
+		&a.Round, &a.Instead, &a.Because, (*string)(&a.State), &a.Ran, &a.Reason,
 		moment{&a.CreatedAt}, moment{&a.ExpiresAt}, moment{&a.ResolvedAt}, &a.By)
 	if err != nil {
 		return a, err
@@ -53,6 +56,9 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 	a.Principal.Channel, a.Principal.Account, a.Bound.Args = k.Channel, k.Account, json.RawMessage(args)
 	if files != "" {
 		err = json.Unmarshal([]byte(files), &a.Bound.Files)
+	}
+	if err == nil && change != "" {
+		err = json.Unmarshal([]byte(change), &a.Change)
 	}
 	if sum := a.Bound.Digest(); err != nil || !bytes.Equal(sum[:], digest) {
 		return a, fmt.Errorf("what is stored of approval %d is not what it was given for", a.ID)
@@ -63,6 +69,21 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 // Awaited lists what an admin has to say a word about, oldest first, at most limit.
 func (a *Approvals) Awaited(ctx context.Context, limit int) ([]corebot.Approval, error) {
 	return a.list(ctx, listAwaited, time.Now(), limit)
+}
+
+// Newest lists approvals however they stand, newest first, at most limit.
+func (a *Approvals) Newest(ctx context.Context, limit int) ([]corebot.Approval, error) {
+	return a.list(ctx, listNewest, limit)
+}
+
+// Request lists the calls of the request that a number names, however they stand; the number of any of its calls
+// will do. A number that is not known is [corebot.ErrNotFound].
+func (a *Approvals) Request(ctx context.Context, id int64) ([]corebot.Approval, error) {
+	one, err := a.Approval(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return a.list(ctx, callsOfRequest, one.Request)
 }
 
 func (a *Approvals) list(ctx context.Context, q *query, args ...any) (out []corebot.Approval, err error) {

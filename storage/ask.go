@@ -10,20 +10,25 @@ import (
 )
 
 var (
-	approvalOfStep = &query{approvalColumns + `WHERE a.life_id = ? AND a.run = ? AND a.position = ? AND (a.answer = ? OR a.answer = a.position)`}
+	approvalOfStep = &query{approvalColumns + `WHERE a.life_id = ? AND a.run = ? AND a.position = ? AND (a.answer = ? OR a.answer = a.position)
+		AND a.state <> 'void'`}
 	newestOfLife   = &query{`SELECT state FROM approvals WHERE life_id = ? ORDER BY id DESC LIMIT 1`}
 	insertApproval = &query{`INSERT INTO approvals
-		(life_id, run, position, answer, beyond, tool, args, dir, files, digest, rule, taint, step_id, request, state, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
+		(life_id, run, position, answer, round, beyond, tool, definition, args, dir, files, digest, change, rule, taint, step_id, instead, because,
+		request, state, created_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
 	beginRequest  = &query{`UPDATE approvals SET request = id WHERE id = ?`}
-	countOfAnswer = &query{`SELECT COUNT(*) FROM approvals WHERE life_id = ? AND run = ? AND answer = ?`}
+	countOfAnswer = &query{`SELECT COUNT(*) FROM approvals WHERE life_id = ? AND run = ? AND answer = ? AND state <> 'void'`}
 	awaitedInLane = &query{approvalColumns + `JOIN message_queue q ON q.life_id = a.life_id WHERE a.state = 'awaiting' AND q.lane_id = ? LIMIT 1`}
 )
 
 // Ask stores that calls of an answer wait for an admin: the step of the first of them, their approvals, and the audit
 // events of both are one commit. If the first one was asked for already, it is given as it stands, and nothing is
 // stored; a request whose time is over expires here. A call of an answer that has another request is
-// [corebot.ErrNotAsked]. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
+// [corebot.ErrNotAsked].
+//
+// A call of a later round has changed since it was approved: that approval is void then, with those of all calls behind
+// it, and the asks are a new request. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
 func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, asks []corebot.Ask) (stands corebot.Asked, err error) {
 	row, err := encodeStep(s)
 	if err != nil {
@@ -39,6 +44,8 @@ func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, as
 			return err
 		case !known:
 			err = askTx(t, d, row, asks)
+		case own.State == corebot.ApprovalApproved && asks[0].Approval.Round > own.Round:
+			err = askAnewTx(t, d, row, own, asks)
 		case own.State == corebot.ApprovalAwaited && !own.ExpiresAt.After(t.now):
 			err = closeTx(t, own, corebot.ApprovalExpired, itself, corebot.AuditEvent{Key: own.Key, Entry: itself, StepID: d.StepID(s.Position)})
 		}
@@ -59,6 +66,23 @@ func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
 	if others > 0 {
 		return corebot.ErrNotAsked
 	}
+	return requestTx(t, d, row, asks)
+}
+
+// askAnewTx puts a request in the place of one that was approved.
+func askAnewTx(t *tx, d corebot.Delivery, row stepRow, own corebot.Approval, asks []corebot.Ask) error {
+	because := asks[0].Approval.Because
+	if err := voidTx(t, because+" since it was approved", unmadeFrom, d.Life, d.Run, own.Position); err != nil {
+		return err
+	}
+	for i := range asks {
+		a := &asks[i].Approval
+		a.Round, a.Instead, a.Because = own.Round+1, own.Request, because
+	}
+	return requestTx(t, d, row, asks)
+}
+
+func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
 	request := int64(0)
 	for _, ask := range asks {
 		a := ask.Approval
@@ -66,9 +90,15 @@ func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
 		if err != nil {
 			return err
 		}
+		change := ""
+		if a.Change != (corebot.FileChange{}) {
+			if change, err = encode(a.Change); err != nil {
+				return err
+			}
+		}
 		sum := a.Bound.Digest()
-		id, err := t.insert(insertApproval, d.Life, d.Run, a.Position, a.Answer, a.Beyond, a.Bound.Tool, string(a.Bound.Args), a.Bound.Dir, files, sum[:], a.Rule, a.Taint,
-			d.StepID(a.Position), request, t.now, a.ExpiresAt)
+		id, err := t.insert(insertApproval, d.Life, d.Run, a.Position, a.Answer, a.Round, a.Beyond, a.Bound.Tool, a.Bound.Definition, string(a.Bound.Args), a.Bound.Dir,
+			files, sum[:], change, a.Rule, a.Taint, d.StepID(a.Position), a.Instead, a.Because, request, t.now, a.ExpiresAt)
 		if err == nil && request == 0 {
 			request = id
 			_, err = t.exec(beginRequest, id)
@@ -106,14 +136,6 @@ func standsTx(t *tx, life int64, until time.Time) (time.Time, error) {
 	return until, err
 }
 
-// endAwaitedTx has no call wait for a message that has ended. Most answered ones have had none.
-func endAwaitedTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
-	if d.Message.Direction != corebot.Inbound || o.End == corebot.EndAnswered && !awaits(d.Journal) {
-		return nil
-	}
-	return denyAwaitedTx(t, d.Life, corebot.AuditEvent{})
-}
-
 // tellAwaitedTx tells a chat, once, that what is said now waits behind a call that waits for an admin's word.
 func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 	if l.waiting != corebot.AwaitingApproval || p.cause != 0 {
@@ -131,9 +153,4 @@ func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 		return err
 	}
 	return nil
-}
-
-// awaits says whether a journal has a call that waits.
-func awaits(journal []corebot.Step) bool {
-	return len(journal) > 0 && journal[len(journal)-1].State == corebot.StepAwaiting
 }

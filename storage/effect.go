@@ -33,6 +33,9 @@ func (l *Ledger) Apply(ctx context.Context, d corebot.Delivery, s corebot.Step, 
 		if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
 			return err
 		}
+		if err := madeTx(t, d, step); err != nil {
+			return err
+		}
 		return auditTx(t, []corebot.AuditEvent{asks.event})
 	})
 	if err == nil && denied != nil {

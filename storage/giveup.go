@@ -166,7 +166,7 @@ func (g *giving) endTx(t *tx, life int64) error {
 			return err
 		}
 	}
-	return denyAwaitedTx(t, life, corebot.AuditEvent{})
+	return endCallsTx(t, life)
 }
 
 // countTx reads what waits in the lane by its own count.

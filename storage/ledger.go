@@ -18,10 +18,8 @@ func NewLedger(db *DB) *Ledger { return &Ledger{db} }
 // advances it. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
 func (l *Ledger) Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error {
 	return l.step(ctx, d, s, func(t *tx) error {
-		if s.Awaited { // it ended without an answer: its tool is gone, or who asked may not have it any more
-			if err := denyAwaitedTx(t, d.Life, corebot.AuditEvent{}); err != nil {
-				return err
-			}
+		if err := madeTx(t, d, s); err != nil {
+			return err
 		}
 		return auditTx(t, events)
 	})

@@ -23,7 +23,7 @@ var (
 )
 
 // Merge has the turn of a delivery take in the messages that wait for it: each is journaled as a step, from the position on, and its life ends
-// as merged into the turn's, all in one commit. It gives the steps, in the order of publishing; what is beyond [corebot.MaxCollected] waits for
+// as merged into the turn's, all in one commit. Calls from that position on are not made any more, and their approvals are void. It gives the steps, in the order of publishing; what is beyond [corebot.MaxCollected] waits for
 // another call. A message that cannot be read is left in the lane, where it becomes a dead letter of its own. A worker that lost its
 // lease gets [corebot.ErrLeaseLost] and changes nothing.
 func (l *Ledger) Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error) {
@@ -106,6 +106,9 @@ func mergeTx(t *tx, d corebot.Delivery, merges []merging) error {
 		if err := recordStepTx(t, d.Life, d.Run, m.stepRow); err != nil {
 			return err
 		}
+	}
+	if err := voidTx(t, "the user said something in the meantime", unmadeFrom, d.Life, d.Run, merges[0].Position); err != nil {
+		return err
 	}
 	for _, m := range merges {
 		t.waiting.add(senderOf(d.Message.Key, m.Merged.Sender.ID), m.Merged.Life, -1, m.size)

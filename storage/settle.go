@@ -60,7 +60,7 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := endTx(t, d, o, u, nil); err != nil {
 			return err
 		}
-		return endAwaitedTx(t, d, o)
+		return endApprovalsTx(t, d, o)
 	case corebot.Dead:
 		body, whole, err := lastBodyTx(t, d)
 		if err != nil {
@@ -79,7 +79,7 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := logAttemptTx(t, d, death); err != nil {
 			return err
 		}
-		return endAwaitedTx(t, d, o)
+		return endApprovalsTx(t, d, o)
 	case corebot.RetryAt:
 		if err := retryTx(t, d, o); err != nil {
 			return err

@@ -44,7 +44,7 @@ var totalDescs = map[string]totalDesc{
 	costTotal: newTotalDesc("corebot_usage_cost_total", "Cost that was booked, in units of the configured currency.", 1e-6),
 	deadTotal: newTotalDesc("corebot_bus_dead_letters_total", "Messages that were given up, by direction and reason.", 1, "direction", "reason"),
 	approvalsTotal: newTotalDesc("corebot_approvals_total", "Calls of tools that waited for an admin's word, by how that ended: "+
-		"approved, denied, expired.", 1, "outcome"),
+		"approved, denied, expired, or void: approved, and not made.", 1, "outcome"),
 }
 
 // deadReasons are the reasons of dead letters that there are: inbound ones, and those of the outbox.
@@ -63,7 +63,7 @@ func knownSeries() map[series]int64 {
 	}
 	add(turnsTotal, string(corebot.EndAnswered), string(corebot.EndStopped), string(corebot.EndRefused), "retrying", "waiting", "parked", "dead")
 	add(tokensTotal, "input", "output", "cache_read", "cache_write", "unpriced")
-	add(approvalsTotal, string(corebot.ApprovalApproved), string(corebot.ApprovalDenied), string(corebot.ApprovalExpired))
+	add(approvalsTotal, string(corebot.ApprovalApproved), string(corebot.ApprovalDenied), string(corebot.ApprovalExpired), string(corebot.ApprovalVoid))
 	for direction, reasons := range deadReasons {
 		for _, reason := range reasons {
 			known[series{deadTotal, direction.String(), reason}] = 0

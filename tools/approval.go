@@ -15,16 +15,19 @@ import (
 
 // A call that policy keeps for an admin's word is bound to what it is: its tool, its arguments, the directory that it works in with everything in it, and
 // the content of the files that it names. A program finds files by itself, under more names than anybody could list: so all that is there counts. Its step waits in the journal, the turn ends its claim, and whoever resumes the turn comes here again: with an
-// approval, and with nothing changed, the call goes on to its intent and runs; everything else ends it as denied.
+// approval, and with nothing changed, the call goes on to its intent and runs. What has changed since it was approved is asked about anew; everything
+// else ends it as denied.
 //
-// Limits: the files are looked at right before the call runs, not while it does; files of the system, and directories elsewhere than where the call works,
-// are bound by their names alone. Where a directory has more than can be compared, no call that works in it can be approved.
+// Limits: the files are looked at right before the call runs; one that the call itself changes is looked at again under the lock of its write. Files of the system, and directories
+// elsewhere than where the call works, are bound by their names alone. Where a directory has more than can be compared, no call that works in it can be approved.
 
 // maxBoundFile is the largest file that a call may name and wait for an approval: all of it is read twice.
 const maxBoundFile = 64 << 20
 
 // Contents tells what is in files and directories of the workspace.
 type Contents interface {
+	// Read gives a whole file of at most limit bytes; a larger one is [rootfs.ErrTooLarge], a missing one fs.ErrNotExist.
+	Read(path string, limit int64) ([]byte, error)
 	// Content is that of a file: "sha256:" and its hash, or [corebot.NoFile] or [corebot.NoContent].
 	Content(path string) (string, error)
 	// Directory stands for everything in a directory, at any depth: how many files there are, and a hash over all names and contents. A missing
@@ -79,7 +82,11 @@ func (j *job) deny(ctx context.Context, rule, reason string) (corebot.ToolResult
 	return r, true, err
 }
 
+// maxRounds is how often a call is asked about that changes each time after it was approved.
+const maxRounds = 3
+
 // approve holds a call until an admin has approved it. done says that it has ended, as denied; the error is [*corebot.Awaits] while it waits.
+// One that is no longer what was approved is asked about anew.
 func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.ToolResult, done bool, err error) {
 	someone, err := j.someone(ctx)
 	if err != nil {
@@ -88,12 +95,14 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 	if !someone {
 		return j.deny(ctx, policy.RuleNobodyToApprove, "this call needs the approval of an admin, and there is none")
 	}
-	now, err := j.bind(args)
+	f := newForecast()
+	now, err := j.bind(args, f)
 	if err != nil {
 		j.tellChat(err)
 		return j.deny(ctx, policy.RuleCannotBind, "this call needs the approval of an admin, who could not tell what it would do: "+explained(err))
 	}
-	a, err := j.ask(ctx, rule, now)
+	// Also a call that waits already looks ahead: in a replay nothing of its answer was asked about.
+	a, err := j.ask(ctx, j.wanted(0, rule, args, now, f), f, !j.step.InAnswer().Asked)
 	switch {
 	case errors.Is(err, corebot.ErrNotAsked):
 		return j.deny(ctx, policy.RuleNotAsked, "this call needs the approval of an admin, who was asked about other calls of this answer; make it again")
@@ -103,8 +112,9 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 	switch a.State {
 	case corebot.ApprovalApproved:
 		if drift := a.Bound.Drift(now); drift != "" {
-			return j.deny(ctx, policy.RuleNotTheSame, fmt.Sprintf("an admin approved this call, but %s since; it was not run", drift))
+			return j.askAnew(ctx, a.Approval, drift, args, now)
 		}
+		j.call.Approved = changedFile(args.change(j.call), now).Content
 		return r, false, nil
 	case corebot.ApprovalAwaited:
 		return r, false, &corebot.Awaits{Asked: a}
@@ -114,6 +124,23 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 	}
 	j.denies = policy.RuleNotApproved
 	return j.deny(ctx, j.denies, "an admin said no to this call; it was not run")
+}
+
+// askAnew asks about a call, and those behind it, that has changed since it was approved. A call that never stays the
+// same is denied in the end.
+func (j *job) askAnew(ctx context.Context, was corebot.Approval, drift string, args bound, now corebot.Bound) (r corebot.ToolResult, done bool, err error) {
+	if was.Round+1 >= maxRounds {
+		j.tell(fmt.Sprintf("A call of %s was not run: %s after it was approved, for the %dth time.", j.label, drift, maxRounds))
+		return j.deny(ctx, policy.RuleNotTheSame, fmt.Sprintf("an admin approved this call, but %s since, again and again; it was not run", drift))
+	}
+	f := newForecast()
+	anew := j.wanted(0, was.Rule, args, now, f)
+	anew.Approval.Round, anew.Approval.Because = was.Round+1, drift
+	a, err := j.ask(ctx, anew, f, true)
+	if err != nil {
+		return r, false, err
+	}
+	return r, false, &corebot.Awaits{Asked: a}
 }
 
 // someone says whether anybody is known who may approve the call.
@@ -130,10 +157,10 @@ func (j *job) someone(ctx context.Context) (bool, error) {
 
 // ask stores that the call waits, with the calls behind it that will, unless it does already, and gives how its
 // approval stands.
-func (j *job) ask(ctx context.Context, rule string, b corebot.Bound) (corebot.Asked, error) {
-	asks := []corebot.Ask{j.wanted(0, rule, b)}
-	if j.step.State() != corebot.StepAwaiting {
-		behind, err := j.foresee(ctx)
+func (j *job) ask(ctx context.Context, own corebot.Ask, f *forecast, foresee bool) (corebot.Asked, error) {
+	asks := []corebot.Ask{own}
+	if foresee {
+		behind, err := j.foresee(ctx, f)
 		if err != nil {
 			return corebot.Asked{}, err
 		}
@@ -147,19 +174,25 @@ func (j *job) ask(ctx context.Context, rule string, b corebot.Bound) (corebot.As
 }
 
 // wanted is what is asked for a call.
-func (j *job) wanted(position int, rule string, b corebot.Bound) corebot.Ask {
+func (j *job) wanted(position int, rule string, args bound, b corebot.Bound, f *forecast) corebot.Ask {
 	e := j.event
 	e.Event, e.Rule = "approval.request", rule // without an outcome: nothing has run
-	return corebot.Ask{Event: e, Approval: corebot.Approval{
+	a := corebot.Approval{
 		Key: j.call.Key, Principal: j.call.Principal, Position: position, Bound: b, Rule: rule, Taint: j.call.Taint, Beyond: j.beyond,
 		ExpiresAt: time.Now().Add(j.box.opts.Patience),
-	}}
+	}
+	if file := changedFile(args.change(j.call), b); file.Path != "" {
+		a.Change = j.change(args, file, f)
+	}
+	return corebot.Ask{Event: e, Approval: a}
 }
 
 // foresee finds the calls behind this one that will need an approval as well, so that an admin decides once. A call
 // that cannot run, or that nobody could approve, is left out: its own turn says why. Results of the calls between may
 // taint the turn: then a call behind them counts as one of a tainted turn.
-func (j *job) foresee(ctx context.Context) (asks []corebot.Ask, err error) {
+//
+// A file that an earlier call changes is shown, and bound, as that call would leave it.
+func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.Ask, err error) {
 	tainted := j.call.Taint != ""
 	for i, call := range j.step.InAnswer().Behind {
 		later := j.box.newJob(j.call.Caller, j.event.Role, call, j.step)
@@ -178,31 +211,56 @@ func (j *job) foresee(ctx context.Context) (asks []corebot.Ask, err error) {
 		}
 		rule := j.box.policy.NeedsApproval(tool.name, d, tainted)
 		tainted = tainted || d.Allow && later.outside(tool, args)
-		if !d.Allow || rule == "" {
+		if !d.Allow {
+			continue
+		}
+		if rule == "" {
+			later.passes(args, f)
 			continue
 		}
 		known, err := later.someone(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if b, err := later.bind(args); known && err == nil {
-			asks = append(asks, later.wanted(i+1, rule, b))
+		if b, err := later.bind(args, f); known && err == nil {
+			asks = append(asks, later.wanted(i+1, rule, args, b, f))
 		}
 	}
 	return asks, nil
 }
 
+// passes notes what a call that nobody is asked about will make of its file.
+func (j *job) passes(args bound, f *forecast) {
+	change := args.change(j.call)
+	path, err := rootfs.Clean(change.Path)
+	if change.Path == "" || err != nil {
+		return
+	}
+	v := j.before(path, f)
+	if v.why != nil {
+		return
+	}
+	if after, err := change.Make(v.data, v.exists); err == nil {
+		f.files[path] = after
+	}
+}
+
 // tellChat has the chat hear why nobody is asked: what is to be done about it is for people, and a model need not pass it on.
 func (j *job) tellChat(err error) {
-	j.notice = corebot.Plainly(fmt.Sprintf("A call of %s was denied. It needs an approval, but nobody could tell what it would do: %s.", j.label, explained(err)))
+	j.tell(fmt.Sprintf("A call of %s was denied. It needs an approval, but nobody could tell what it would do: %s.", j.label, explained(err)))
 }
+
+func (j *job) tell(text string) { j.notice = corebot.Plainly(text) }
 
 // bind gathers what an approval is given for, as it is now. The directory comes last: a file in it that the call names is the better word for what has
 // changed.
-func (j *job) bind(args bound) (corebot.Bound, error) {
+func (j *job) bind(args bound, f *forecast) (corebot.Bound, error) {
 	named := args.named(j.call)
-	if path := args.target(j.call).Path; path != "" {
-		named.Paths = append([]string{path}, named.Paths...)
+	paths := append([]string{args.target(j.call).Path, args.change(j.call).Path}, named.Paths...)
+	for i, path := range paths { // a file is bound once, however it is spelled
+		if clean, err := rootfs.Clean(path); err == nil {
+			paths[i] = clean
+		}
 	}
 	var files []corebot.NamedFile
 	add := func(path string, content func(Contents, string) (string, error)) error {
@@ -213,11 +271,17 @@ func (j *job) bind(args bound) (corebot.Bound, error) {
 		files = append(files, corebot.NamedFile{Path: path, Content: is})
 		return err
 	}
-	for _, path := range slices.Compact(slices.Sorted(slices.Values(named.Paths))) {
-		if path == named.Dir {
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(paths))) {
+		if path == "" || path == named.Dir {
 			continue
 		}
-		if err := add(path, Contents.Content); err != nil {
+		err := add(path, func(c Contents, path string) (string, error) {
+			if content, known := f.content(path); known {
+				return content, nil
+			}
+			return c.Content(path)
+		})
+		if err != nil {
 			return corebot.Bound{}, err
 		}
 	}
@@ -226,7 +290,23 @@ func (j *job) bind(args bound) (corebot.Bound, error) {
 			return corebot.Bound{}, err
 		}
 	}
-	return corebot.NewBound(j.raw, named.Dir, files)
+	b, err := corebot.NewBound(j.raw, named.Dir, files)
+	b.Definition = args.definition
+	return b, err
+}
+
+// changedFile is the file that a call changes, as it is bound.
+func changedFile(change Change, b corebot.Bound) corebot.NamedFile {
+	path, err := rootfs.Clean(change.Path)
+	if err != nil {
+		return corebot.NamedFile{}
+	}
+	for _, f := range b.Files {
+		if f.Path == path {
+			return f
+		}
+	}
+	return corebot.NamedFile{}
 }
 
 // outside says whether what a call returns may be text that others than the operator wrote. It is asked before the call runs.
@@ -255,6 +335,9 @@ func (j *job) anythingIn(dir string) bool {
 	empty, err := j.box.opts.Contents.Empty(dir)
 	return err != nil || !empty
 }
+
+// Read implements [Contents] for the files of a workspace.
+func (f *Files) Read(path string, limit int64) ([]byte, error) { return f.root.ReadFile(path, limit) }
 
 // Content implements [Contents] for the files of a workspace.
 func (f *Files) Content(path string) (string, error) {

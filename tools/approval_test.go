@@ -105,19 +105,41 @@ func TestACallThatWasApprovedRunsIfNothingItNamesHasChanged(t *testing.T) {
 			s := newStep()
 			s.state, s.approval = corebot.StepAwaiting, &a
 			r, err := o.call(s, c.args)
-			if err != nil {
-				t.Fatal(err)
-			}
 			if c.drift == "" {
-				if r.Outcome != corebot.OutcomeSuccess || o.runs != 1 || (*s.log)[1] != "intend" {
+				if err != nil || r.Outcome != corebot.OutcomeSuccess || o.runs != 1 || (*s.log)[1] != "intend" {
 					t.Errorf("got %+v after %v; it ran %d times", r, *s.log, o.runs)
 				}
 				return
 			}
-			if r.Outcome != corebot.OutcomeDenied || !strings.Contains(r.Content, c.drift) || o.runs != 0 || s.rows[1].Rule != policy.RuleNotTheSame {
-				t.Errorf("got %+v by %s; it ran %d times", r, s.rows[1].Rule, o.runs)
-			}
+			o.wantAskedAnew(s, err, c.drift)
 		})
+	}
+}
+
+// wantAskedAnew checks that a call waits a second time, and why.
+func (o *office) wantAskedAnew(s *step, err error, drift string) {
+	o.Helper()
+	waits := (*corebot.Awaits)(nil)
+	if !errors.As(err, &waits) || len(s.asked) != 2 || o.runs != 0 || len(s.results) != 0 {
+		o.Fatalf("asked %d times: %v; it ran %d times", len(s.asked), err, o.runs)
+	}
+	if anew := s.asked[1]; anew.Round != 1 || !strings.Contains(anew.Because, drift) || anew.Bound.Drift(s.asked[0].Bound) != "" {
+		o.Errorf("it is asked about anew because %q, want %q: %+v", anew.Because, drift, anew)
+	}
+}
+
+// TestACallThatNeverStaysTheSameIsDeniedInTheEnd: something writes its file all the time, and the chat must not wait for ever.
+func TestACallThatNeverStaysTheSameIsDeniedInTheEnd(t *testing.T) {
+	o := newOffice(t, someone(true))
+	o.write("a.sh", "echo 1")
+	a := o.asked()
+	a.State, a.Round = corebot.ApprovalApproved, 2
+	o.write("a.sh", "echo 2")
+	s := newStep()
+	s.state, s.approval = corebot.StepAwaiting, &a
+	r, err := o.call(s, programCall)
+	if err != nil || r.Outcome != corebot.OutcomeDenied || r.Ran || !strings.Contains(r.Notice, "a.sh has changed") || s.rows[1].Rule != policy.RuleNotTheSame {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 

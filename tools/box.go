@@ -147,6 +147,9 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	if !decision.Allow {
 		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
 	}
+	if j.intended() && args.change(j.call).Path != "" && b.policy.NeedsApproval(tool.name, decision, who.Taint != "") != "" {
+		return j.lost(ctx) // its file may be another by now than the one that an admin was shown
+	}
 	if !j.intended() {
 		if r, done, err := j.decided(ctx, tool, args, decision); done || err != nil {
 			return r, err

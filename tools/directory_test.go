@@ -51,7 +51,9 @@ func (o *office) approvedThen(args string, change func()) (corebot.ToolResult, *
 	s := newStep()
 	s.state, s.approval = corebot.StepAwaiting, &a
 	r, err := o.call(s, args)
-	o.must(err)
+	if waits := (*corebot.Awaits)(nil); !errors.As(err, &waits) {
+		o.must(err)
+	}
 	return r, s
 }
 
@@ -80,8 +82,9 @@ func TestAnApprovalIsBoundToAllThatIsInTheDirectory(t *testing.T) {
 			o := furnished(t)
 			r, s := o.approvedThen(workCall, func() { o.must(change(o)) })
 			rule := s.rows[len(s.rows)-1].Rule
-			if r.Outcome != corebot.OutcomeDenied || o.runs != 0 || rule != policy.RuleNotTheSame && rule != policy.RuleCannotBind {
-				t.Errorf("got %+v by %s; it ran %d times", r, rule, o.runs)
+			anew := len(s.asked) == 2 && s.asked[1].Because != "" && len(s.results) == 0
+			if o.runs != 0 || !anew && (r.Outcome != corebot.OutcomeDenied || rule != policy.RuleCannotBind) {
+				t.Errorf("got %+v by %s; it ran %d times, and was asked about %d times", r, rule, o.runs, len(s.asked))
 			}
 		})
 	}

@@ -29,6 +29,8 @@ type Dynamic struct {
 	Schema  json.RawMessage // of the arguments; what is taken says [NewDynamic]
 	Traits  Traits
 	Timeout time.Duration // of one call; zero: the box's default
+	// Definition is the fingerprint of what the other side says of the tool at this moment: an approval is bound to it. Nil: nobody can tell.
+	Definition func() string
 	// Run gets the arguments as they came: one object, well-formed, that the schema takes.
 	Run func(ctx context.Context, c Call, args json.RawMessage) (string, error)
 }
@@ -50,10 +52,17 @@ func NewDynamic(d Dynamic) (Tool, error) {
 		if err != nil {
 			return bound{}, err
 		}
+		definition := ""
+		if d.Definition != nil {
+			definition = d.Definition()
+		}
 		return bound{
+			definition: definition,
+
 			target:  func(Call) policy.Target { return policy.Target{} },
 			named:   func(Call) Named { return Named{} },
 			trusted: func(Call) bool { return false },
+			change:  func(Call) Change { return Change{} },
 			run: func(ctx context.Context, c Call) (output, error) {
 				text, err := d.Run(ctx, c, args)
 				return output{text: text}, err

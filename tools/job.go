@@ -37,6 +37,7 @@ type job struct {
 	raw        corebot.ToolCall // as the model made it
 	reads      bool             // text that others than the operator may have written
 	notice     string           // what the chat is told of it besides
+	ran        bool             // the tool was called
 	denies     string           // the rule by which the rest of its answer is denied
 }
 
@@ -71,7 +72,7 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 			return corebot.ToolResult{}, err
 		}
 	}
-	j.reads = j.outside(t, args)
+	j.ran, j.reads = true, j.outside(t, args)
 	out, err := j.execute(ctx, t, args)
 	j.reads = j.reads || j.anythingIn(args.named(j.call).Dir) // it may have read what came meanwhile
 	if ctx.Err() != nil {
@@ -206,7 +207,7 @@ func (j *job) finish(ctx context.Context, outcome corebot.AuditOutcome, text str
 // end words the result and its audit row, has them stored, and counts the call.
 func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string, store func(corebot.ToolResult, corebot.AuditEvent) error) (corebot.ToolResult, error) {
 	took := time.Since(j.began)
-	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice, Denies: j.denies}
+	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice, Denies: j.denies, Ran: j.ran}
 	e := j.event
 	e.Event, e.At, e.Outcome, e.Duration, e.Label = "tool.result", j.began.Add(took), outcome, took, j.box.metrics.label(j.label)
 	if err := store(r, e); err != nil {

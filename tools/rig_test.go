@@ -57,13 +57,14 @@ func (s *step) State() corebot.StepState {
 
 func (s *step) InAnswer() corebot.InAnswer { return s.inAnswer }
 
-// Ask gives the approval that the test has put there, or has the call wait.
+// Ask gives the approval that the test has put there, or has the call wait; one that is
+// asked about anew waits again.
 func (s *step) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
 	*s.log = append(*s.log, "ask")
 	for _, ask := range asks {
 		s.asked, s.rows = append(s.asked, ask.Approval), append(s.rows, ask.Event)
 	}
-	if s.approval != nil {
+	if s.approval != nil && asks[0].Approval.Round == 0 {
 		return corebot.Asked{Approval: *s.approval}, nil
 	}
 	a := asks[0].Approval

@@ -64,7 +64,8 @@ func (t Traits) validate() error {
 // Call is what a tool is told beside its arguments.
 type Call struct {
 	corebot.Caller
-	StepID string // the same in every attempt of a run: the idempotency key for whoever knows such keys
+	StepID   string // the same in every attempt of a run: the idempotency key for whoever knows such keys
+	Approved string // the content of the file to change that the call was approved for: see [Call.Unchanged]; empty: any
 }
 
 // Func runs a tool. What it returns is what the model reads; it should bound that while it reads, not after. It must return
@@ -92,7 +93,10 @@ type bound struct {
 	target  func(Call) policy.Target
 	named   func(Call) Named
 	trusted func(Call) bool
+	change  func(Call) Change
 	run     func(context.Context, Call) (output, error)
+
+	definition string // of an MCP tool: the fingerprint of what its server says of it now
 }
 
 // output is what a tool gives when it does not fail: what the model reads, and what remains to be done in the commit of the outcome.
@@ -107,6 +111,7 @@ type spec[A any] struct {
 	target  func(Call, A) policy.Target
 	named   func(Call, A) Named
 	trusted func(Call, A) bool
+	change  func(Call, A) Change
 }
 
 // Option refines a tool of arguments A.
@@ -150,6 +155,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 		target:  func(Call, A) policy.Target { return policy.Target{} },
 		named:   func(Call, A) Named { return Named{} },
 		trusted: func(Call, A) bool { return false },
+		change:  func(Call, A) Change { return Change{} },
 	}
 	for _, o := range opts {
 		o(&s)
@@ -170,6 +176,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 			target:  func(c Call) policy.Target { return s.target(c, args) },
 			named:   func(c Call) Named { return s.named(c, args) },
 			trusted: func(c Call) bool { return s.trusted(c, args) },
+			change:  func(c Call) Change { return s.change(c, args) },
 			run:     func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
 		}, nil
 	}

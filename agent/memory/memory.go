@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -67,35 +68,56 @@ func (s *Store) Read(p Page) (string, error) {
 	return strings.ToValidUTF8(string(data), "\uFFFD"), nil
 }
 
-// Append adds text as lines of its own. Over the cap it is [rootfs.ErrTooLarge] and the page stays as it is.
-func (s *Store) Append(p Page, text string) error {
-	return s.update(p, text, func(old []byte) []byte {
-		if len(old) > 0 && old[len(old)-1] != '\n' {
-			old = append(old, '\n')
-		}
-		return append(old, ended(text)...)
-	})
+// Edit is a change of a page: text as lines of its own behind what is there, or in the place of it.
+type Edit struct {
+	Text     string
+	Replaces bool
 }
+
+// Append adds text as lines of its own. Over the cap it is [rootfs.ErrTooLarge] and the page stays as it is.
+func (s *Store) Append(p Page, text string) error { return s.Change(p, Edit{Text: text}, nil) }
 
 // Replace puts text in place of a page, whatever is there: also of one that is over the cap. A text over the cap is [rootfs.ErrTooLarge] and the page
 // stays as it is.
 func (s *Store) Replace(p Page, text string) error {
-	return s.write(text, func() error {
-		data := []byte(ended(text))
-		if err := s.fits(data); err != nil {
-			return err
-		}
-		return s.root.Write(string(p), data)
+	return s.Change(p, Edit{Text: text, Replaces: true}, nil)
+}
+
+// Change makes an edit. unless is asked about the page under the lock of the write, and an error of it leaves the page
+// as it is; nil asks nothing.
+func (s *Store) Change(p Page, e Edit, unless func(old []byte, exists bool) error) error {
+	limit := s.max
+	if e.Replaces {
+		limit = maxReplaced
+	}
+	return s.write(e.Text, func() error {
+		return s.root.Update(string(p), limit, func(old []byte, exists bool) ([]byte, error) {
+			if unless != nil {
+				if err := unless(old, exists); err != nil {
+					return nil, err
+				}
+			}
+			return s.Changed(old, e)
+		})
 	})
 }
 
-func (s *Store) update(p Page, text string, fn func(old []byte) []byte) error {
-	return s.write(text, func() error {
-		return s.root.Update(string(p), s.max, func(old []byte, _ bool) ([]byte, error) {
-			page := fn(old)
-			return page, s.fits(page)
-		})
-	})
+// maxReplaced is the largest page that can be replaced, in bytes.
+const maxReplaced = 64 << 20
+
+// Changed is a page after an edit, and changes nothing itself. A page that is too large for an edit, or would be, is
+// [rootfs.ErrTooLarge].
+func (s *Store) Changed(old []byte, e Edit) ([]byte, error) {
+	if e.Replaces {
+		old = nil
+	} else if err := s.fits(old); err != nil {
+		return nil, err
+	}
+	if len(old) > 0 && old[len(old)-1] != '\n' {
+		old = append(slices.Clip(old), '\n')
+	}
+	page := append(slices.Clip(old), ended(e.Text)...)
+	return page, s.fits(page)
 }
 
 // fits refuses what is over the cap.

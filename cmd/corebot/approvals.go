@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 )
 
 func newApprovals(s *shell) *cobra.Command {
-	return group("approvals", "List, approve and deny calls of tools that wait for an admin's word", newApprovalsList(s),
+	return group("approvals", "List, approve and deny calls of tools that wait for an admin's word", newApprovalsList(s), newApprovalsShow(s),
 		newApprovalsResolve(s, "approve", "Let calls run, if nothing they were asked for has changed", corebot.ApprovalApproved),
 		newApprovalsResolve(s, "deny", "Do not let calls run; the model is told, and their turns go on", corebot.ApprovalDenied))
 }
@@ -33,61 +34,139 @@ type approvalRow struct {
 	ChatID    string          `json:"chatId"`
 	CreatedAt time.Time       `json:"createdAt"`
 	ExpiresAt time.Time       `json:"expiresAt"`
+
+	Change     *corebot.FileChange `json:"change,omitempty"`     // of a call that changes a file
+	Definition string              `json:"definition,omitempty"` // of a call of an MCP tool
+	Instead    int64               `json:"instead,omitempty"`    // the request that is void
+	Because    string              `json:"because,omitempty"`    // what had changed since
+
+	State      corebot.ApprovalState `json:"state,omitempty"` // of one that need not wait any more
+	Ran        bool                  `json:"ran,omitempty"`
+	Reason     string                `json:"reason,omitempty"`
+	ResolvedAt time.Time             `json:"resolvedAt,omitzero"`
+	ResolvedBy string                `json:"resolvedBy,omitempty"`
+}
+
+func newApprovalRow(a corebot.Approval) approvalRow {
+	row := approvalRow{
+		ID: a.Request, Tool: a.Bound.Tool, Args: redact.Shallow(a.Bound.Args), Principal: a.Principal.String(), ChatID: a.Key.Chat,
+		CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, Definition: a.Bound.Definition, Instead: a.Instead, Because: a.Because,
+	}
+	if a.Change.Path != "" {
+		row.Change = &a.Change
+	}
+	if a.State != corebot.ApprovalAwaited {
+		row.State, row.Ran, row.Reason, row.ResolvedAt, row.ResolvedBy = a.State, a.Ran, a.Reason, a.ResolvedAt, a.By
+	}
+	return row
 }
 
 func newApprovalsList(s *shell) *cobra.Command {
-	var asJSON bool
+	var asJSON, all bool
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show the calls that wait, whole, oldest first",
-		Args:  takes(),
+		Long: `Show the calls that wait, whole, oldest first. Of the diff of a file it shows the beginning; approvals show prints all of it.
+With --all it shows also how calls ended, newest first: approved, denied, expired, or void, which is approved and then not made.`,
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			waiting, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Approval, error) {
+			found, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Approval, error) {
+				if all {
+					return storage.NewApprovals(db).Newest(ctx, limit)
+				}
 				return storage.NewApprovals(db).Awaited(ctx, limit)
 			})
 			if err != nil {
 				return err
 			}
-			return printApprovals(cmd, waiting, asJSON)
+			return printApprovals(cmd, found, asJSON, maxListed)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&all, "all", false, "also those that wait no longer")
 	limitFlag(cmd, &limit, 1000, "at most this many")
+	return cmd
+}
+
+// maxListed is how much of a diff the list shows, in bytes.
+const maxListed = 8 << 10
+
+func newApprovalsShow(s *shell) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show the calls of one request, with all of their diffs, and how they ended",
+		Args:  takes("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := corebot.ParseApprovalID(args[0])
+			if err != nil {
+				return usage(cmd, err)
+			}
+			found, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Approval, error) {
+				return storage.NewApprovals(db).Request(ctx, id)
+			})
+			if errors.Is(err, corebot.ErrNotFound) {
+				return corebot.WithHint(err, "`corebot approvals list --all` shows the ids")
+			}
+			if err != nil {
+				return err
+			}
+			return printApprovals(cmd, found, asJSON, math.MaxInt)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
 // printApprovals shows calls untruncated and, unlike all else that is shown, with what looks like a secret: who says yes has seen all of it, and a model could
 // hide the better half of a call behind the shape of a key. The characters of a terminal are made harmless here.
-func printApprovals(cmd *cobra.Command, waiting []corebot.Approval, asJSON bool) error {
+func printApprovals(cmd *cobra.Command, found []corebot.Approval, asJSON bool, diff int) error {
 	t := &teller{w: cmd.OutOrStdout()}
-	for i, a := range waiting {
-		call := 1
-		for before := i - 1; before >= 0 && waiting[before].Request == a.Request; before-- {
-			call++
+	for _, a := range found {
+		if !asJSON {
+			printApproval(t, a, diff)
+		} else if err := printJSON(cmd, newApprovalRow(a)); err != nil {
+			return err
 		}
-		if asJSON {
-			row := approvalRow{a.Request, a.Bound.Tool, redact.Shallow(a.Bound.Args), a.Principal.String(), a.Key.Chat, a.CreatedAt, a.ExpiresAt}
-			if err := printJSON(cmd, row); err != nil {
-				return err
-			}
-			continue
-		}
-		of := ""
-		if a.Calls > 1 {
-			of = fmt.Sprintf(", call %d of %d", call, a.Calls)
-		}
-		t.line("approval %d%s, until %s, by the rule %s", a.Request, of, a.ExpiresAt.Local().Format(time.DateTime), a.Rule)
-		t.line("  chat: %s, message %s, on behalf of %s", a.Key, corebot.Plainly(a.MessageID), a.Principal)
-		if a.Taint != "" {
-			t.line("  read from outside: %s", corebot.Plainly(a.Taint))
-		}
-		t.line("  %s", strings.ReplaceAll(a.Bound.String(), "\n", "\n  "))
 	}
-	if len(waiting) == 0 && !asJSON {
+	if len(found) == 0 && !asJSON {
 		t.line("nothing waits for an admin's word")
 	}
 	return t.err
+}
+
+func printApproval(t *teller, a corebot.Approval, diff int) {
+	of := ""
+	if a.Calls > 1 { // the calls of a request are stored in a row
+		of = fmt.Sprintf(", call %d of %d", a.ID-a.Request+1, a.Calls)
+	}
+	t.line("approval %d%s, %s, by the rule %s", a.Request, of, standing(a), a.Rule)
+	t.line("  chat: %s, message %s, on behalf of %s", a.Key, corebot.Plainly(a.MessageID), a.Principal)
+	if a.Taint != "" {
+		t.line("  read from outside: %s", corebot.Plainly(a.Taint))
+	}
+	if a.Instead != 0 {
+		t.line("  instead of approval %d: %s after it was approved", a.Instead, corebot.Plainly(a.Because))
+	}
+	shown := a.Bound.String()
+	if a.Change.Path != "" {
+		shown += "\n" + a.Change.Show(diff, fmt.Sprintf("corebot approvals show %d", a.Request))
+	}
+	t.line("  %s", strings.ReplaceAll(shown, "\n", "\n  "))
+}
+
+// standing says how an approval stands.
+func standing(a corebot.Approval) string {
+	switch {
+	case a.State == corebot.ApprovalAwaited:
+		return "until " + a.ExpiresAt.Local().Format(time.DateTime)
+	case a.State == corebot.ApprovalVoid:
+		return fmt.Sprintf("void: %s; approved by %s", corebot.Plainly(a.Reason), a.By)
+	case a.State == corebot.ApprovalApproved && !a.Ran:
+		return fmt.Sprintf("approved by %s, not made yet", a.By)
+	}
+	return fmt.Sprintf("%s by %s on %s", a.State, a.By, a.ResolvedAt.Local().Format(time.DateTime))
 }
 
 func newApprovalsResolve(s *shell, name, short string, state corebot.ApprovalState) *cobra.Command {

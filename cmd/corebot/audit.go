@@ -29,7 +29,7 @@ func (f *auditFilter) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.Channel, "channel", "", "of this channel only")
 	flags.StringVar(&f.Chat, "chat", "", "of this chat only: its id in the channel")
 	flags.StringVar(&f.Sender, "sender", "", "of this sender only")
-	flags.StringVar(&f.outcome, "outcome", "", "success, denied, error, invalid_args or unknown")
+	flags.StringVar(&f.outcome, "outcome", "", "success, denied, error, invalid_args or unknown; approval.request has none, since nothing has run")
 	flags.BoolVar(&f.Decisions, "decisions", false, "also show the decisions that were written before calls ran")
 	flags.DurationVar(&f.since, "since", 0, "of the last time, such as 24h")
 	flags.StringVar(&f.after, "after", "", "at this moment or later: 2006-01-02, or 2006-01-02T15:04:05Z")

@@ -27,21 +27,35 @@ type editArgs struct {
 
 // Edit replaces text in a file. Run twice it could change what the first run wrote, so it is not run again after a crash.
 func Edit(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.edit", editDoc, tools.SideEffect, func(_ context.Context, _ tools.Call, a editArgs) (string, error) {
+	return tools.New("fs.edit", editDoc, tools.SideEffect, func(_ context.Context, c tools.Call, a editArgs) (string, error) {
 		var count int
-		err := root.Update(a.Path, maxFile, func(old []byte, exists bool) (_ []byte, err error) {
-			if !exists {
-				return nil, fs.ErrNotExist
+		err := root.Update(a.Path, maxFile, func(old []byte, exists bool) ([]byte, error) {
+			if err := c.Unchanged(old, exists); err != nil {
+				return nil, err
 			}
-			var edited []byte
-			edited, count, err = a.apply(old)
+			edited, n, err := a.edit(old, exists)
+			count = n
 			return edited, err
 		})
 		if err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("replaced %d in %s", count, a.Path), nil
-	}, tools.Touches(func(_ tools.Call, a editArgs) policy.Target { return writes(a.Path) }))
+	}, tools.Touches(func(_ tools.Call, a editArgs) policy.Target { return writes(a.Path) }),
+		tools.Changes(func(_ tools.Call, a editArgs) tools.Change {
+			return tools.Change{Path: a.Path, Make: func(old []byte, exists bool) ([]byte, error) {
+				edited, _, err := a.edit(old, exists)
+				return edited, err
+			}}
+		}))
+}
+
+// edit is apply for a file that may be missing.
+func (a editArgs) edit(old []byte, exists bool) ([]byte, int, error) {
+	if !exists {
+		return nil, 0, fs.ErrNotExist
+	}
+	return a.apply(old)
 }
 
 var (

@@ -24,15 +24,33 @@ type memoryWriteArgs struct {
 // MemoryWrite adds to a page of memory or replaces it.
 func MemoryWrite(pages *memory.Store) tools.Tool {
 	return tools.New("memory.write", memoryWriteDoc, tools.SideEffect, func(_ context.Context, c tools.Call, a memoryWriteArgs) (string, error) {
-		switch a.Mode {
-		case "", "append":
-			if strings.TrimSpace(a.Content) == "" {
-				return "", fmt.Errorf("%w: there is nothing to remember in content", corebot.ErrInvalid)
-			}
-			return "remembered", pages.Append(page(c, a.Scope), a.Content)
-		case "replace":
-			return "the memory was replaced", pages.Replace(page(c, a.Scope), a.Content)
+		edit, done, err := a.edit()
+		if err != nil {
+			return "", err
 		}
-		return "", fmt.Errorf("%w: mode %q: want append or replace", corebot.ErrInvalid, a.Mode)
-	}, tools.Touches(func(_ tools.Call, a memoryWriteArgs) policy.Target { return policy.Target{Scope: a.Scope, Write: true} }))
+		return done, pages.Change(page(c, a.Scope), edit, c.Unchanged)
+	}, tools.Touches(func(_ tools.Call, a memoryWriteArgs) policy.Target { return policy.Target{Scope: a.Scope, Write: true} }),
+		tools.Changes(func(c tools.Call, a memoryWriteArgs) tools.Change {
+			return tools.Change{Path: string(page(c, a.Scope)), Make: func(old []byte, _ bool) ([]byte, error) {
+				edit, _, err := a.edit()
+				if err != nil {
+					return nil, err
+				}
+				return pages.Changed(old, edit)
+			}}
+		}))
+}
+
+// edit is what the arguments ask for, and what the model is told once it was done.
+func (a memoryWriteArgs) edit() (e memory.Edit, done string, err error) {
+	switch a.Mode {
+	case "", "append":
+		if strings.TrimSpace(a.Content) == "" {
+			return e, "", fmt.Errorf("%w: there is nothing to remember in content", corebot.ErrInvalid)
+		}
+		return memory.Edit{Text: a.Content}, "remembered", nil
+	case "replace":
+		return memory.Edit{Text: a.Content, Replaces: true}, "the memory was replaced", nil
+	}
+	return e, "", fmt.Errorf("%w: mode %q: want append or replace", corebot.ErrInvalid, a.Mode)
 }
