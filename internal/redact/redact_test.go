@@ -130,7 +130,7 @@ func TestArgumentsThatAreNestedTooDeeplyAreText(t *testing.T) {
 		return strings.Repeat(`{"a":[`, n) + `{"token":"hunter2-hunter2"},"]}\"]}"` + strings.Repeat(`]}`, n)
 	}
 	r := newRedactor(t)
-	for n, isText := range map[int]bool{1: false, (redact.MaxDepth - 1) / 2: false, redact.MaxDepth / 2: true, 1000: true} {
+	for n, isText := range map[int]bool{1: false, (redact.MaxDepth - 1) / 2: false, redact.MaxDepth / 2: true, 1000: true, 6000: true} {
 		got := r.Args([]byte(nested(n)), 1<<20)
 		if strings.HasPrefix(got, `"`) != isText || !json.Valid([]byte(got)) || strings.Contains(got, "hunter2") {
 			t.Errorf("%d levels: %.200s", 2*n+1, got)
@@ -160,7 +160,7 @@ func TestOfAHeaderTheWholeAndItsCredentialsAreSecret(t *testing.T) {
 
 func TestHostileTextTakesLinearTime(t *testing.T) {
 	r := newRedactor(t, strings.Repeat("a", 63)+"b")
-	for _, unit := range []string{"a", "-----BEGIN PRIVATE KEY-----", "://a:", "eyJaaaaaaaa.", "bearer ", "sk-", `{"key":`} {
+	for _, unit := range []string{"a", "-----BEGIN PRIVATE KEY-----", "://a:", "eyJaaaaaaaa.", "bearer ", "sk-", "ghp_", "ghp_ ", "a_live_ ", `{"key":`} {
 		start := time.Now()
 		r.Args([]byte(strings.Repeat(unit, 80_000/len(unit))), 1000)
 		if d := time.Since(start); d > 10*time.Second { // what looks again from each unit on takes half a minute

@@ -2,7 +2,7 @@ package strictjson
 
 import "strconv"
 
-// What is wrong with a document.
+// What names the kind of mistake in a document.
 type What uint8
 
 // All that can be wrong.
