@@ -83,19 +83,29 @@ func (r *Reporter) take(now time.Time) (left int, ok bool) {
 
 // report is the notice about a reply. It has the life in its id: other chats may have messages of the same id.
 func (r *Reporter) report(d corebot.Delivery, o corebot.Outcome, left int) corebot.Message {
-	why := o.Reason
-	if o.Error != "" {
-		why += ": " + clip(strings.Join(strings.Fields(o.Error), " "), reportedError)
-	}
 	k := d.Message.Key
-	text := fmt.Sprintf("A reply could not be delivered to chat %s on %s (%s). It is kept as dead letter %d: \"corebot dlq show %d\" shows it, \"corebot dlq replay %d\" sends it again.",
-		k.Chat, k.Channel, why, d.Life, d.Life, d.Life)
+	text := fmt.Sprintf("A reply could not be delivered to chat %s on %s. %s. It is kept as dead letter %d: \"corebot dlq show %d\" shows it, \"corebot dlq replay %d\" sends it again.",
+		corebot.Plainly(k.Chat), k.Channel, whyGivenUp(d, o), d.Life, d.Life, d.Life)
 	if left == 0 {
 		text += " Further ones within this hour are not reported here; \"corebot dlq list --direction outbound\" has them all."
 	}
 	return corebot.Message{
 		ID: corebot.OwnID("undelivered", d.Life, d.Run), Direction: corebot.Outbound, Key: r.to, Kind: corebot.KindNotice, Parts: corebot.TextPart(text),
 	}
+}
+
+// whyGivenUp says in words why a reply is given up: what its last attempt met, and how many there were if more could have helped.
+func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
+	met := clip(corebot.Plainly(strings.TrimSuffix(strings.Join(strings.Fields(o.Error), " "), ".")), reportedError)
+	switch {
+	case d.Damaged != nil:
+		return "What is stored of it cannot be read any more"
+	case met == "":
+		return "The channel did not say why"
+	case o.Reason == corebot.ReasonAttempts:
+		return fmt.Sprintf("Corebot tried it %d times, and the last time: %s", d.Attempt, met)
+	}
+	return "The last attempt said: " + met
 }
 
 // clip is at most n bytes of a text, whole characters.

@@ -54,7 +54,7 @@ func TestAReplyThatIsGivenUpIsReportedOnceToTheAdminChat(t *testing.T) {
 		o.run(t, p)
 		pass(time.Minute)
 		id := o.life(t, "1").ID
-		want := fmt.Sprintf(`A reply could not be delivered to chat a on test (permanent: no such chat). It is kept as dead letter %d: "corebot dlq show %d" shows it, "corebot dlq replay %d" sends it again.`, id, id, id)
+		want := fmt.Sprintf(`A reply could not be delivered to chat a on test. The last attempt said: no such chat. It is kept as dead letter %d: "corebot dlq show %d" shows it, "corebot dlq replay %d" sends it again.`, id, id, id)
 		if got := p.texts("admins"); len(got) != 1 || got[0] != want {
 			t.Errorf("the admins were told %q, want %q", got, want)
 		}
@@ -63,6 +63,30 @@ func TestAReplyThatIsGivenUpIsReportedOnceToTheAdminChat(t *testing.T) {
 		}
 		if n := settled(t, o, "corebot_bus_dead_letters_total"); n != 1 {
 			t.Errorf("%v dead letters are counted", n)
+		}
+	})
+}
+
+func TestAReportSaysHowOftenAReplyWasTriedAndNoNameOfAClass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newReported(t)
+		p := &platform{send: func(_ context.Context, m corebot.Message) error {
+			if m.Key.Chat == "admins" {
+				return nil
+			}
+			return &corebot.Failure{Class: corebot.Transient, Err: errors.New("the line\u202e is busy.")}
+		}}
+		o.enqueue(t, "a", "1", "hello")
+		o.run(t, p)
+		pass(time.Hour)
+		got := strings.Join(p.texts("admins"), "\n")
+		if !strings.HasPrefix(got, "A reply could not be delivered to chat a on test. Corebot tried it 3 times, and the last time: ") || !strings.Contains(got, " is busy. It is kept") {
+			t.Errorf("the admins were told %q", got)
+		}
+		for _, no := range []string{"attempts", "transient", "permanent", "\u202e"} {
+			if strings.Contains(got, no) {
+				t.Errorf("%q is in %q", no, got)
+			}
 		}
 	})
 }

@@ -107,7 +107,7 @@ func TestWhyTellsEachAttemptWithItsReasonAndTheModelThatAnswered(t *testing.T) {
 			}
 		}
 		k.SayAs("root", "a", "wr", "/why 1")
-		wantTelling(t, k, "wr", "an attempt failed, class transient: The model provider failed (500): ask", "10.0.0.7", "class rate_limited: ", "org-bob has used 200 of 200")
+		wantTelling(t, k, "wr", "an attempt failed: The model provider failed (500): ask", "10.0.0.7", "an attempt met a rate limit and is not counted", "org-bob has used 200 of 200")
 	})
 }
 

@@ -144,9 +144,6 @@ func (r *Router) attemptInWords(a corebot.Attempt, admin bool) string {
 	if text == "" {
 		text = a.What
 	}
-	if admin && a.Class != "" {
-		text += ", class " + a.Class
-	}
 	if a.Plain != "" {
 		text += ": " + strings.TrimSuffix(a.Plain, ".")
 	}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -14,9 +15,15 @@ import (
 //   - Forward: leases move. Their holders live in this process, and a step, or a suspended machine, is no reason to give their chats to
 //     others. Everything else that waits is over early, or has waited while the machine slept.
 //
-// Each commit stores its time, so that a step back between two processes is noticed when the database is opened.
+// Each commit stores its time, so that a step between two processes is noticed when the database is opened.
+//
+// A clock that is set far ahead can be wrong, and what retention deletes by it is gone. So retention deletes nothing for [doubt]
+// after a step of [farAhead]. Nobody can tell a step between two processes from a long rest: that counts as one.
 
 const (
+	farAhead = 24 * time.Hour
+	doubt    = 24 * time.Hour
+
 	clockTolerance = time.Second      // NTP slews by less
 	clockLook      = 30 * time.Second // between two looks while something waits
 )
@@ -58,16 +65,40 @@ var (
 	shiftApprovals = &query{`UPDATE approvals SET expires_at = MAX(expires_at + ?, 1) WHERE state = '` + string(corebot.ApprovalAwaited) + `'`}
 	// What had expired before the step stays expired.
 	shiftLeases = &query{`UPDATE lanes SET wake_at = wake_at + ?1 WHERE leased = 1 AND wake_at > ?2 - ?1`}
+	// A doubt lasts as long as it would have.
+	shiftDoubt = &query{`UPDATE store SET sweep_from = MAX(sweep_from + ?, 0) WHERE id = 1`}
+	beginDoubt = &query{`UPDATE store SET sweep_from = ? WHERE id = 1`}
+	doubtEnds  = &query{`SELECT sweep_from FROM store WHERE id = 1`}
 )
+
+// errDoubt says that retention waits.
+var errDoubt = fmt.Errorf("the wall clock was set ahead by %v or more", farAhead)
+
+// undoubtedTx refuses what deletes by the time while the time is in doubt.
+func undoubtedTx(t *tx) error {
+	if t.stepped >= farAhead {
+		return errDoubt
+	}
+	var end time.Time
+	if _, err := t.one(doubtEnds, []any{moment{&end}}); err != nil || !end.After(t.now) {
+		return err
+	}
+	return fmt.Errorf("%w: nothing is deleted before %s", errDoubt, end.UTC().Format(time.RFC3339))
+}
 
 // shift moves the stored times of waits by a step of the wall clock, which says now after it.
 func (c *prepared) shift(now time.Time, step time.Duration) (err error) {
 	if step > 0 {
-		_, err = c.exec(shiftLeases, step.Milliseconds(), now)
+		if _, err = c.exec(shiftLeases, step.Milliseconds(), now); err == nil && step >= farAhead {
+			_, err = c.exec(beginDoubt, now.Add(doubt))
+		}
 		return err
 	}
 	if _, err = c.exec(shiftBack, step.Milliseconds(), now); err == nil {
 		_, err = c.exec(shiftApprovals, step.Milliseconds())
+	}
+	if err == nil {
+		_, err = c.exec(shiftDoubt, step.Milliseconds())
 	}
 	return err
 }

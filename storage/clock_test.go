@@ -248,3 +248,94 @@ func TestASmallDifferenceOfTheClocksIsNoStep(t *testing.T) {
 		}
 	})
 }
+
+// oldReply is a reply in a mailbox that is an hour old: retention keeps it for ten days. It gives how many are left.
+func oldReply(s *stepped, dir string) (left func() int) {
+	must(s.t, NewMailbox(s.DB).Post(s.t.Context(), outboundTest("a", "1")))
+	time.Sleep(time.Hour)
+	return func() int { return count(s.t, dir, "mailbox") }
+}
+
+func TestAClockThatIsSetFarAheadIsDoubtedForADayBeforeAnythingIsDeletedByIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := seeded(t)
+		s := openStepped(t, dir, 0, Options{})
+		stop := runWriter(s.DB)
+		left := oldReply(s, dir)
+		r := keeping(t, s.DB, RetentionOptions{Mailbox: 10 * day})
+		s.step(365 * day)
+		if err := r.Sweep(t.Context()); !errors.Is(err, errDoubt) || left() != 1 {
+			t.Fatalf("%v; %d replies are left", err, left())
+		}
+		stop()
+		must(t, s.Close())
+
+		time.Sleep(365 * day) // what the clock said is the time now: a new process sees no gap
+		s = openStepped(t, dir, 0, Options{})
+		runTest(t, s.DB)
+		r = keeping(t, s.DB, RetentionOptions{Mailbox: 10 * day})
+		time.Sleep(doubt - time.Minute)
+		if err := r.Sweep(t.Context()); !errors.Is(err, errDoubt) || left() != 1 {
+			t.Fatalf("a minute before the end: %v; %d replies are left", err, left())
+		}
+		time.Sleep(2 * time.Minute)
+		if err := r.Sweep(t.Context()); err != nil || left() != 0 {
+			t.Errorf("after it: %v; %d replies are left", err, left())
+		}
+	})
+}
+
+func TestAClockThatIsSetRightAgainDeletesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := seeded(t)
+		s := openStepped(t, dir, 0, Options{})
+		runTest(t, s.DB)
+		left := oldReply(s, dir)
+		r := keeping(t, s.DB, RetentionOptions{Mailbox: 10 * day})
+		s.step(365 * day)
+		if err := r.Sweep(t.Context()); !errors.Is(err, errDoubt) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		s.step(-365 * day)
+		publishTest(t, s.DB, "a", "1")
+		time.Sleep(doubt) // the doubt has moved with the clock, and ends
+		if err := r.Sweep(t.Context()); err != nil || left() != 1 {
+			t.Errorf("%v; %d replies are left", err, left())
+		}
+		time.Sleep(9 * day)
+		if err := r.Sweep(t.Context()); err != nil || left() != 0 {
+			t.Errorf("in its time: %v; %d replies are left", err, left())
+		}
+	})
+}
+
+func TestAStepBetweenTwoProcessesIsDoubtedLikeALongRest(t *testing.T) {
+	for name, c := range map[string]struct {
+		gap  time.Duration
+		want error
+	}{"an hour": {time.Hour, nil}, "two days": {2 * day, errDoubt}} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := seeded(t)
+			s := openStepped(t, dir, 0, Options{})
+			stop := runWriter(s.DB)
+			left := oldReply(s, dir)
+			stop()
+			must(t, s.Close())
+			time.Sleep(c.gap)
+			s = openStepped(t, dir, 0, Options{})
+			runTest(t, s.DB)
+			err := keeping(t, s.DB, RetentionOptions{Mailbox: time.Minute}).Sweep(t.Context())
+			if !errors.Is(err, c.want) || (left() == 0) != (c.want == nil) {
+				t.Errorf("%s: %v; %d replies are left", name, err, left())
+			}
+		})
+	}
+}
+
+// TestNothingIsDeletedWhileTheStoredTimesCannotFollow: the step is known, and could not be stored.
+func TestNothingIsDeletedWhileTheStoredTimesCannotFollow(t *testing.T) {
+	if err := undoubtedTx(&tx{stepped: farAhead}); !errors.Is(err, errDoubt) {
+		t.Error(err)
+	}
+}

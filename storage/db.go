@@ -216,10 +216,14 @@ func (c *prepared) voidLeases(now time.Time) error {
 	return err
 }
 
-// followClock moves the stored times if the newest commit is of the future: the wall clock was stepped back since.
+// followClock moves the stored times if the newest commit is of the future: the wall clock was stepped back since. If that
+// commit is long ago, the wall clock may have been set ahead.
 func (c *prepared) followClock(now time.Time) error {
 	var at time.Time
 	err := c.each(lastCommit, func(s scanner) error { return s.Scan(moment{&at}) })
+	if err == nil && !at.IsZero() && now.Sub(at) >= farAhead {
+		_, err = c.exec(beginDoubt, now.Add(doubt))
+	}
 	if err != nil || at.Sub(now) < clockTolerance {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 func TestADatabaseThatOthersCanChangeIsOpenedByNobody(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	earlier(t, dir, func(*DB) {})
+	must(t, errors.Join(os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o711))) // nothing shuts others out
 	for _, name := range []string{"", FileName, "lock"} {
 		path := filepath.Join(dir, name)
 		info, err := os.Stat(path)
@@ -25,7 +26,7 @@ func TestADatabaseThatOthersCanChangeIsOpenedByNobody(t *testing.T) {
 		}
 		must(t, os.Chmod(path, info.Mode().Perm()))
 	}
-	open := filepath.Join(t.TempDir(), "open")
+	open := filepath.Join(filepath.Dir(dir), "open")
 	must(t, errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777)))
 	if _, err := Open(t.Context(), filepath.Join(open, "data"), Options{}); !errors.Is(err, owned.ErrNotOurs) {
 		t.Errorf("a directory in one that everyone can write: %v", err)

@@ -51,6 +51,8 @@ type RetentionOptions struct {
 //
 // Lanes and chats are in no order of time. A pass looks at a part of them, and all are looked at within a day ([rotation]).
 //
+// After the wall clock was set ahead by [farAhead] or more, nothing is taken away for [doubt]: the clock may be wrong.
+//
 // The file does not shrink: SQLite uses the freed pages again. [Vacuum] gives them back to the disk.
 type Retention struct {
 	db                    *DB
@@ -153,15 +155,19 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Sweep makes one pass over every table. One that fails does not keep the others from being swept.
+// Sweep makes one pass over every table. One that fails does not keep the others from being swept. While the time is in doubt
+// there is no pass.
 func (r *Retention) Sweep(ctx context.Context) error {
 	var errs []error
 	for _, s := range r.stages {
 		if s.keep == 0 {
 			continue
 		}
-		now := time.Now()
-		if err := s.sweep(ctx, now.Add(-s.keep)); err != nil {
+		err := s.sweep(ctx, r.db.clock.now().Add(-s.keep))
+		if errors.Is(err, errDoubt) {
+			return err
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("sweep %s: %w", s.table, err))
 			continue
 		}
@@ -174,6 +180,9 @@ func (r *Retention) Sweep(ctx context.Context) error {
 func (r *Retention) drop(ctx context.Context, table string, fn func(*tx) (int64, error)) error {
 	began, gone := time.Now(), int64(0)
 	err := r.db.write(ctx, "sweep", func(t *tx) (err error) {
+		if err := undoubtedTx(t); err != nil {
+			return err
+		}
 		gone, err = fn(t)
 		return err
 	})

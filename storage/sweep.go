@@ -59,7 +59,7 @@ func (r *Retention) walk(ctx context.Context, a aged, before time.Time, each fun
 
 // look reads the page behind an id.
 func (r *Retention) look(ctx context.Context, a aged, before time.Time, after int64) (p page, last int64, err error) {
-	now := time.Now()
+	now := r.db.clock.now()
 	err = r.db.reader.each(ctx, a.page, func(s scanner) error {
 		var id int64
 		var at time.Time

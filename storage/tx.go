@@ -11,7 +11,8 @@ import (
 
 // tx is the writer's transaction, handed to one operation after the other. It must not outlive the operation.
 type tx struct {
-	now      time.Time // one time for the whole commit, in whole milliseconds
+	now      time.Time     // one time for the whole commit, in whole milliseconds
+	stepped  time.Duration // of the wall clock, which the stored times do not follow yet
 	conn     *prepared
 	writes   int   // rows changed so far in this transaction
 	failed   error // the first error of SQLite's own: it may have ended the whole transaction already

@@ -277,7 +277,7 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 
 func (w *writer) newTx(now time.Time) *tx {
 	return &tx{
-		now: now.Truncate(time.Millisecond), conn: w.conn,
+		now: now.Truncate(time.Millisecond), stepped: w.step, conn: w.conn,
 		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt, flows: w.flows, waiting: &w.flows.waiting,
 		diskLow: w.db.diskLow.Load(), tally: &w.db.tally, queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
 	}

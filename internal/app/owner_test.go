@@ -23,6 +23,11 @@ func TestAHomeThatOthersCanChangeIsRefusedByAllThatLookAtIt(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Join(home, "events"), 0o700), os.WriteFile(MCPFile(home), []byte(`{"mcpServers":{}}`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	for _, dir := range []string{filepath.Dir(filepath.Dir(home)), filepath.Dir(home), home, filepath.Join(home, "workspace"), filepath.Join(home, "workspace", "memory")} {
+		if err := os.Chmod(dir, 0o755); err != nil { // none of them shuts others out
+			t.Fatal(err)
+		}
+	}
 	for _, name := range []string{
 		"", ".mcp.json", "data", "events", "workspace", "workspace/IDENTITY.md", "workspace/USER.md", "workspace/TOOLS.md", "workspace/memory", "workspace/memory/MEMORY.md", "workspace/skills",
 	} {

@@ -370,6 +370,9 @@ func TestSettingsThatOthersCanChangeAreRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "token"), []byte("0123456789abcdef"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := errors.Join(os.Chmod(filepath.Dir(home), 0o755), os.Chmod(home, 0o755)); err != nil { // nothing shuts others out
+		t.Fatal(err)
+	}
 	for _, name := range []string{"", "corebot.yaml", "token"} {
 		path := filepath.Join(home, name)
 		info, err := os.Stat(path)

@@ -143,7 +143,7 @@ func TestTheServerEndsAfterTheOperationsUnderWay(t *testing.T) {
 
 func TestASocketThatOthersCouldHaveMadeIsNeitherUsedNorOpened(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil { // nothing above it shuts others out
 		t.Fatal(err)
 	}
 	if s, err := Listen(dir, operations()); !errors.Is(err, owned.ErrNotOurs) {
@@ -152,7 +152,7 @@ func TestASocketThatOthersCouldHaveMadeIsNeitherUsedNorOpened(t *testing.T) {
 	if _, ok, err := Dial(t.Context(), dir); ok || !errors.Is(err, owned.ErrNotOurs) {
 		t.Errorf("what may be somebody else's is asked: %v, %v", ok, err)
 	}
-	if err := errors.Join(os.Chmod(dir, 0o700), os.WriteFile(filepath.Join(dir, socketName), nil, 0o600), os.Chmod(filepath.Join(dir, socketName), 0o666)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o711), os.WriteFile(filepath.Join(dir, socketName), nil, 0o600), os.Chmod(filepath.Join(dir, socketName), 0o666)); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok, err := Dial(t.Context(), dir); ok || !errors.Is(err, owned.ErrNotOurs) {

@@ -5,13 +5,15 @@
 //   - Nobody else can put another one in its place. Every directory on the way belongs to root or to that user. None can be
 //     written by everyone, or by a group other than root's, unless its sticky bit keeps others from renaming what is in it.
 //   - Symbolic links are followed, and both the way to the link and the way behind it are held to the same rules.
+//   - Below a directory that only root and that user can search (0700), rights to write mean nothing: nobody else gets there. A
+//     file with several hard links has names elsewhere, and what is mounted there is a place elsewhere: their rights count.
 //
 // The walk goes from the root down. Whatever it has passed, only root or Corebot's user can exchange, so that a path which was
 // checked stays what it was. [Open] looks at the file once more through its handle.
 //
-// Limits: a file that somebody holds open for writing since before it was closed to him can still be changed by him. An access
-// control list counts by its mask, which the mode shows as the rights of the group. Root's group (0) is trusted with directories
-// on the way only.
+// Limits: a file or directory that somebody holds open since before it was closed to him can still be changed by him. What is
+// below a directory of 0700, and which root mounts or exports somewhere else, can be reached there. An access control list counts
+// by its mask, which the mode shows as the rights of the group. Root's group (0) is trusted with directories on the way only.
 package owned
 
 import (
@@ -54,9 +56,9 @@ func Resolve(path string) (string, error) {
 }
 
 func (j judge) resolve(path string) (string, error) {
-	real, info, err := j.walk(path)
+	real, info, shut, err := j.walk(path)
 	if err == nil {
-		err = j.target(real, info)
+		err = j.target(real, info, shut)
 	}
 	if err != nil {
 		return "", err
@@ -67,7 +69,7 @@ func (j judge) resolve(path string) (string, error) {
 // Open opens a plain file for reading. It waits for nobody at a FIFO, and judges the file by its handle.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	j := judge{os.Geteuid()}
-	real, info, err := j.walk(path)
+	real, info, shut, err := j.walk(path)
 	if err == nil && !info.Mode().IsRegular() { // opening a device can do something
 		err = notRegular(path)
 	}
@@ -83,7 +85,7 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 		err = notRegular(path)
 	}
 	if err == nil {
-		err = j.target(real, info)
+		err = j.target(real, info, shut)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -95,24 +97,25 @@ func notRegular(path string) error {
 	return fmt.Errorf("%w: %s is not a regular file", corebot.ErrInvalid, path)
 }
 
-// walk goes along a path from the root down, and judges every directory on the way. It gives what is at the end.
-func (j judge) walk(path string) (string, fs.FileInfo, error) {
+// walk goes along a path from the root down, and judges every directory on the way. It gives what is at the end, and whether
+// others are shut out from there.
+func (j judge) walk(path string) (_ string, _ fs.FileInfo, shut bool, _ error) {
 	rest, err := filepath.Abs(path)
 	if err != nil {
-		return "", nil, err
+		return "", nil, false, err
 	}
-	at, info, links := "/", fs.FileInfo(nil), 0
+	at, info, links, door := "/", fs.FileInfo(nil), 0, shutDoor{}
 	for {
 		if info, err = os.Lstat(at); err != nil {
-			return "", nil, fmt.Errorf("open %s: %w", path, cause(err))
+			return "", nil, false, fmt.Errorf("open %s: %w", path, cause(err))
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
 			if links++; links > maxLinks {
-				return "", nil, fmt.Errorf("%s: %w", path, syscall.ELOOP)
+				return "", nil, false, fmt.Errorf("%s: %w", path, syscall.ELOOP)
 			}
 			link, err := os.Readlink(at)
 			if err != nil {
-				return "", nil, err
+				return "", nil, false, err
 			}
 			if at = filepath.Dir(at); filepath.IsAbs(link) {
 				at = "/"
@@ -120,13 +123,15 @@ func (j judge) walk(path string) (string, fs.FileInfo, error) {
 			rest = link + "/" + rest // as it is: what ".." means depends on the links before it
 			continue
 		}
+		door = door.at(at, info)
+		shut := door.shuts(at)
 		name, more, _ := strings.Cut(strings.TrimLeft(rest, "/"), "/")
 		if name == "" {
-			return at, info, nil
+			return at, info, shut, nil
 		}
 		next := filepath.Join(at, name) // at has no links in it, so that this is true for ".." too
-		if err := j.way(at, info, next); err != nil {
-			return "", nil, err
+		if err := j.way(at, info, next, shut); err != nil {
+			return "", nil, false, err
 		}
 		at, rest = next, more
 	}
@@ -140,18 +145,23 @@ func cause(err error) error {
 	return err
 }
 
-// way judges a directory by whether others can exchange what it has at a name.
-func (j judge) way(dir string, info fs.FileInfo, next string) error {
+// way judges a directory by whether others can exchange what it has at a name. Who is shut out cannot, but may have
+// been there before.
+func (j judge) way(dir string, info fs.FileInfo, next string, shut bool) error {
 	uid, gid := owner(info)
 	shared := info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && gid != 0
 	switch {
 	case !info.IsDir():
 		return &fs.PathError{Op: "open", Path: next, Err: syscall.ENOTDIR}
 	case !j.trusts(uid):
-		return j.foreign(dir, uid, fmt.Sprintf("; or move %s to a place that is not below %s", next, dir))
+		or := ""
+		if dir != "/" {
+			or = fmt.Sprintf("; or move %s to a place that is not below %s", next, dir)
+		}
+		return j.foreign(dir, uid, or)
 	case !shared:
 		return nil
-	case info.Mode()&fs.ModeSticky == 0:
+	case !shut && info.Mode()&fs.ModeSticky == 0:
 		return writable(dir, info)
 	}
 	entry, err := os.Lstat(next)
@@ -165,12 +175,12 @@ func (j judge) way(dir string, info fs.FileInfo, next string) error {
 }
 
 // target judges what stands at the end of a path.
-func (j judge) target(path string, info fs.FileInfo) error {
+func (j judge) target(path string, info fs.FileInfo, shut bool) error {
 	uid, _ := owner(info)
 	switch {
 	case !j.trusts(uid):
 		return j.foreign(path, uid, fmt.Sprintf(", or give it to that user: chown %s %s", j.name(), quoted(path)))
-	case info.Mode().Perm()&0o022 != 0:
+	case info.Mode().Perm()&0o022 != 0 && (!shut || hardLinks(info) > 1):
 		return writable(path, info)
 	}
 	return nil
@@ -183,8 +193,12 @@ func (j judge) name() string { return nameOf(j.uid) }
 
 // foreign is the error about what belongs to somebody else.
 func (j judge) foreign(path string, uid int, or string) error {
+	if !isMapped(uid) {
+		return corebot.WithHint(fmt.Errorf("%w: %s belongs to a user whom the user namespace of Corebot (%s) does not know", ErrNotOurs, path, described(j.uid)),
+			fmt.Sprintf("run Corebot outside of that namespace (without unshare -r), or in one that knows the owner of %s", path))
+	}
 	return corebot.WithHint(fmt.Errorf("%w: %s belongs to another user, %s, and Corebot runs as %s", ErrNotOurs, path, described(uid), described(j.uid)),
-		fmt.Sprintf("run Corebot as its owner (sudo -u %s corebot ...)%s", nameOf(uid), or))
+		fmt.Sprintf("run Corebot as its owner (sudo -u %s corebot ..., or docker run --user %d)%s", nameOf(uid), uid, or))
 }
 
 // writable is the error about what others can write.
@@ -198,6 +212,14 @@ func writable(path string, info fs.FileInfo) error {
 	}
 	return corebot.WithHint(fmt.Errorf("%w: %s can be written by %s (mode %04o)", ErrNotOurs, path, who, info.Mode().Perm()),
 		fmt.Sprintf("look whether somebody has changed what is there, then: chmod %s %s", mode, quoted(path)))
+}
+
+// hardLinks is how many names a file has. A directory has one, whatever it counts.
+func hardLinks(info fs.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && !info.IsDir() {
+		return uint64(stat.Nlink) //nolint:unconvert // its type is not the same everywhere
+	}
+	return 1
 }
 
 // owner is who a file belongs to.

@@ -23,7 +23,7 @@ func must(t *testing.T, err error) {
 func place(t *testing.T) (top, file string) {
 	t.Helper()
 	top = t.TempDir()
-	must(t, os.Chmod(top, 0o755))
+	must(t, errors.Join(os.Chmod(filepath.Dir(top), 0o755), os.Chmod(top, 0o755))) // package testing makes the upper one 0700
 	file = filepath.Join(top, "a", "b", "file")
 	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	must(t, os.WriteFile(file, []byte("text"), 0o600))
@@ -149,6 +149,70 @@ func TestAStickyDirectoryIsOnlySafeForWhatIsOurs(t *testing.T) {
 	must(t, errors.Join(os.Remove(link), os.Chown(sticky, 54321, 54321), os.WriteFile(link, nil, 0o600)))
 	if err := Check(link); !errors.Is(err, ErrNotOurs) {
 		t.Errorf("a file in a sticky directory of somebody else: %v", err)
+	}
+}
+
+// TestBelowAPrivateDirectoryRightsToWriteMeanNothing has what a umask of 002 and an editor leave in a home of 0700.
+func TestBelowAPrivateDirectoryRightsToWriteMeanNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		top, dir, file os.FileMode
+		refused        string // what the error names; empty: nothing is
+	}{
+		"a file of its group":                       {0o700, 0o755, 0o664, ""},
+		"a file and its directory, of everyone":     {0o700, 0o777, 0o666, ""},
+		"where others can list, but not search":     {0o744, 0o777, 0o666, ""},
+		"where the group can search":                {0o710, 0o755, 0o664, "a/b/file"},
+		"where everyone can search":                 {0o701, 0o755, 0o602, "a/b/file"},
+		"a directory of its group, below an open":   {0o755, 0o770, 0o600, "a/b"},
+		"the directory itself, which others search": {0o711, 0o777, 0o600, "a/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top, file := place(t)
+			must(t, errors.Join(os.Chmod(file, c.file), os.Chown(filepath.Dir(file), -1, 100), os.Chmod(filepath.Dir(file), c.dir), os.Chmod(top, c.top)))
+			if c.refused == "" {
+				requireJudged(t, file, "", "")
+				return
+			}
+			if err := Check(file); !errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(), filepath.Join(top, c.refused)+" can be written") {
+				t.Errorf("got %v, want %s refused", err, c.refused)
+			}
+		})
+	}
+}
+
+func TestWhatHasANameOutsideIsNotShutIn(t *testing.T) {
+	top, file := place(t)
+	must(t, errors.Join(os.Chmod(file, 0o664), os.Chmod(filepath.Join(top, "a"), 0o700)))
+	requireJudged(t, file, "", "")
+	must(t, os.Link(file, filepath.Join(top, "name")))
+	requireJudged(t, file, "chmod g-w ", file)
+	must(t, os.Remove(filepath.Join(top, "name")))
+	outside := filepath.Join(top, "outside")
+	must(t, errors.Join(os.WriteFile(outside, nil, 0o600), os.Chmod(outside, 0o664)))
+	for _, to := range []string{outside, "../../outside"} { // a link leads out, and so does ".."
+		link := filepath.Join(top, "a", "b", "link")
+		must(t, os.Symlink(to, link))
+		requireJudged(t, link, "chmod g-w ", outside)
+		must(t, os.Remove(link))
+	}
+	must(t, errors.Join(os.Mkdir(filepath.Join(top, "ab"), 0o755), os.Rename(outside, filepath.Join(top, "ab", "outside")))) // its name begins like the private one's
+	must(t, os.Symlink("../../ab/outside", filepath.Join(top, "a", "b", "link")))
+	requireJudged(t, filepath.Join(top, "a", "b", "link"), "chmod g-w ", filepath.Join(top, "ab", "outside"))
+}
+
+func TestAPrivateDirectoryItselfIsJudged(t *testing.T) {
+	top, file := place(t)
+	private := filepath.Join(top, "a")
+	must(t, os.Chmod(private, 0o720))
+	if err := Check(private); !errors.Is(err, ErrNotOurs) || !strings.HasSuffix(corebot.HintOf(err), "chmod g-w "+private) {
+		t.Errorf("got %v", err)
+	}
+	if os.Getuid() == 0 {
+		must(t, os.Chmod(private, 0o700))
+		must(t, os.Lchown(file, 54321, 54321))
+		if err := Check(file); !errors.Is(err, ErrNotOurs) {
+			t.Errorf("a stranger's file in it: %v", err)
+		}
 	}
 }
 

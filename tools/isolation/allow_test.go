@@ -22,6 +22,7 @@ func TestAnEntryIsAProgramThatNobodyElseCanChange(t *testing.T) {
 	}
 	open := filepath.Join(dir, "open")
 	must(t, os.Mkdir(open, 0o755))
+	must(t, os.Chmod(filepath.Dir(dir), 0o755)) // below a directory that only its owner searches all rights would be fine
 	script := filepath.Join(dir, "runme")
 	must(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
 	inOpen := file("open/tool", 0o755)
