@@ -54,22 +54,27 @@ type Spoken struct {
 //   - A text whose first word is a known command, in any case, is that command. "/new TEXT" and "/reset TEXT" are a prompt that begins a session.
 //   - A text whose first word is another command word is a control message as well: whoever mistyped /stop does not want to wait for the model.
 //   - A text that begins with "//" is a prompt without the first slash, where it would otherwise be a command: "//stop" is the text "/stop".
+//     So is the TEXT of "/new TEXT", "/reset TEXT" and "/steer TEXT".
 //   - Everything else is a prompt as it stands.
 func Read(text string) Spoken {
 	if c, kind, ok := ParseCommand(text); ok {
 		if opens(c.Name) && c.Args != "" {
-			return Spoken{KindOpening, c.Args}
+			return Spoken{KindOpening, unescaped(c.Args)}
 		}
 		return Spoken{kind, text}
 	}
-	begin := strings.TrimLeftFunc(text, unicode.IsSpace)
-	switch {
-	case isCommandWord(begin):
+	if isCommandWord(strings.TrimLeftFunc(text, unicode.IsSpace)) {
 		return Spoken{KindControl, text}
-	case isLiteral(begin):
-		return Spoken{KindPrompt, begin[1:]}
 	}
-	return Spoken{KindPrompt, text}
+	return Spoken{KindPrompt, unescaped(text)}
+}
+
+// unescaped is a text without the slash that only keeps it from being a command.
+func unescaped(text string) string {
+	if begin := strings.TrimLeftFunc(text, unicode.IsSpace); isLiteral(begin) {
+		return begin[1:]
+	}
+	return text
 }
 
 func opens(name string) bool { return name == "/new" || name == "/reset" }
@@ -107,7 +112,11 @@ func ParseCommand(text string) (c Command, kind Kind, ok bool) {
 	if known < 0 {
 		return Command{}, KindPrompt, false
 	}
-	return Command{Name: name, Args: strings.TrimSpace(text[len(word):])}, commands[known].Kind, true
+	args := strings.TrimSpace(text[len(word):])
+	if name == "/steer" {
+		args = unescaped(args)
+	}
+	return Command{Name: name, Args: args}, commands[known].Kind, true
 }
 
 // UnknownCommand is the first word of a text that is no known command.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/redact"
@@ -30,6 +32,7 @@ func speaker(p corebot.Principal, name string) string {
 }
 
 // plainName is a display name without what could be taken for anything else: letters, digits, spaces and a few signs of it, on one line.
+// Letters and digits in circles, squares and parentheses are letters and digits: "⒜" shows the parentheses of a label.
 func plainName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
@@ -39,8 +42,21 @@ func plainName(name string) string {
 			return ' '
 		}
 		return -1
-	}, redact.Visible(name))
+	}, redact.Visible(unframed(runes.Head(name, 4*maxName))))
 	return strings.TrimSpace(runes.Head(oneLine(name), maxName))
+}
+
+// unframed writes letters and digits without circles, squares and parentheses around them, and other forms of them in the usual one.
+func unframed(name string) string {
+	return norm.NFKC.String(strings.Map(func(r rune) rune {
+		switch {
+		case 0x1F150 <= r && r <= 0x1F169: // white on black circles and squares, which no normalisation knows
+			return 'A' + r - 0x1F150
+		case 0x1F170 <= r && r <= 0x1F189:
+			return 'A' + r - 0x1F170
+		}
+		return r
+	}, name))
 }
 
 // about is what stands before the text of a message: who said it, and what came with it.

@@ -55,6 +55,20 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
+// callOutcomes are all that a call can have. Those that have not happened are shown as zero.
+var callOutcomes = []string{"ok", "tool_error", "refused", "unsettled", "busy", "resting", "down", "cancelled"}
+
+// show begins the series of a server.
+func (m *metrics) show(server string) {
+	for _, outcome := range callOutcomes {
+		m.calls.WithLabelValues(server, outcome)
+	}
+	for _, outcome := range []string{"ok", "failed"} {
+		m.connects.WithLabelValues(server, outcome)
+	}
+	m.changes.WithLabelValues(server)
+}
+
 func (m *metrics) called(server, outcome string) { m.calls.WithLabelValues(server, outcome).Inc() }
 
 func (m *metrics) asked(server string, took time.Duration, b *breaker.Breaker) {

@@ -122,6 +122,7 @@ func (m *Manager) place(spec Spec, again bool) {
 // begin makes a server and, while servers run, starts it.
 func (m *Manager) begin(spec Spec) *server {
 	s := newServer(spec, &m.opts, m.metrics, m.publish)
+	m.metrics.show(spec.Name)
 	if m.life != nil {
 		s.start(m.life)
 		m.settleBy = time.Now().Add(moment)

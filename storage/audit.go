@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,7 +18,8 @@ func NewAudit(db *DB) *Audit { return &Audit{db} }
 type AuditFilter struct {
 	Since, Until time.Time
 	Channel      string
-	Chat         string
+	Chat         string      // the id of a chat, of any account and thread
+	Key          corebot.Key // one chat exactly
 	Sender       string
 	Tool         string
 	Outcome      corebot.AuditOutcome
@@ -32,7 +34,8 @@ var (
 	// The id is the order of writing. An empty filter field lets everything pass.
 	selectAudit = &query{`SELECT id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id
 		FROM audit_events
-		WHERE at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', sender) AND ? IN ('', tool) AND ? IN ('', outcome)
+		WHERE at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', agent) AND (? = '' OR account = ? AND thread = ?)
+		AND ? IN ('', sender) AND ? IN ('', tool) AND ? IN ('', outcome)
 		AND (? = 1 OR event <> 'tool.decision')
 		ORDER BY id DESC LIMIT ? + 0`}
 )
@@ -51,7 +54,7 @@ func (a *Audit) List(ctx context.Context, f AuditFilter) ([]corebot.AuditEvent, 
 		e, err := scanEvent(s)
 		out = append(out, e)
 		return err
-	}, f.Since, until, f.Channel, f.Chat, f.Sender, f.Tool, string(f.Outcome), f.Decisions, limit)
+	}, f.Since, until, cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat), f.Key.Agent, f.Key.Agent, f.Key.Account, f.Key.Thread, f.Sender, f.Tool, string(f.Outcome), f.Decisions, limit)
 	return out, err
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -27,6 +28,7 @@ func (l *DeadLetters) As(by corebot.AuditEvent) *DeadLetters { return &DeadLette
 // deadWhere walks the partial index of the dead, the newest first, and stops at its limit.
 const deadWhere = ` FROM message_life m JOIN lanes l ON l.id = m.lane_id
 	WHERE m."end" = 'dead' AND m.ended_at >= ? AND m.ended_at < ? AND ? IN (0, l.direction) AND ? IN ('', l.channel) AND ? IN ('', l.chat)
+	AND ? IN ('', l.agent) AND (? = '' OR l.account = ? AND l.thread = ?)
 	AND ? IN ('', m.sender) AND ? IN ('', m.reason)
 	ORDER BY m.ended_at DESC, m.id DESC LIMIT ? + 0`
 
@@ -46,7 +48,10 @@ func conditions(f corebot.DeadLetterFilter) []any {
 	if before.IsZero() {
 		before = time.UnixMilli(math.MaxInt64)
 	}
-	return []any{f.After, before, int64(f.Direction), f.Channel, f.Chat, f.Sender, f.Reason, limit}
+	return []any{
+		f.After, before, int64(f.Direction), cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat),
+		f.Key.Agent, f.Key.Agent, f.Key.Account, f.Key.Thread, f.Sender, f.Reason, limit,
+	}
 }
 
 // List gives dead letters, newest first.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,9 @@ func (db *DB) Ready(ctx context.Context) error {
 	defer r.mu.Unlock()
 	if now := time.Now(); r.at.IsZero() || now.Sub(r.at) >= rehearseEvery || now.Before(r.at) {
 		r.last, r.at = db.rehearse(ctx), now
+		if isDamage(r.last) {
+			r.last = errors.Join(r.last, db.SharedDamage(ctx))
+		}
 	}
 	return r.last
 }
@@ -134,6 +138,14 @@ func rehearseTx(t *tx) error {
 			_, err := t.exec(insertMail, chat, out.ID, in.ID, string(out.Kind), "", t.now)
 			return err
 		}},
+		{"count what happened", func() error {
+			_, err := readTally(t.conn)
+			return err
+		}},
+		{"number a commit", func() error {
+			_, err := t.exec(touchStore)
+			return err
+		}},
 	} {
 		if err := step.run(); err != nil {
 			return fmt.Errorf("the store cannot %s: %w", step.name, classify(err))
@@ -168,6 +180,35 @@ func (db *DB) rehearseReading(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sharedTables are small, and every chat needs every page of their indexes: damage there is not one chat's.
+var sharedTables = []string{"store", "lanes", "totals"}
+
+var checkTable = &query{`SELECT quick_check FROM pragma_quick_check(?)`}
+
+// SharedDamage names the tables that all chats need and that are damaged, and how to repair them; nil if all are whole.
+func (db *DB) SharedDamage(ctx context.Context) error {
+	var damaged []string
+	for _, name := range sharedTables {
+		whole := true
+		err := db.reader.each(ctx, checkTable, func(s scanner) error {
+			var text string
+			err := s.Scan(&text)
+			whole = whole && text == "ok"
+			return err
+		}, name)
+		switch {
+		case err != nil && !isDamage(err):
+			return fmt.Errorf("check the table %s: %w", name, err)
+		case err != nil || !whole:
+			damaged = append(damaged, name)
+		}
+	}
+	if damaged == nil {
+		return nil
+	}
+	return corebot.WithHint(fmt.Errorf("damaged, and all chats need it: the table %s", strings.Join(damaged, ", the table ")), repairHint)
 }
 
 // isDamage says whether an error is of a file whose content is wrong.

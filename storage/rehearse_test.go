@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/corebot/corebot"
 )
 
 // rootOf is the number of the first page of a table or an index.
@@ -65,6 +68,37 @@ func TestReadySaysWhichWayOfAMessageIsDamaged(t *testing.T) {
 				}
 				repair()
 				if err := db.Ready(t.Context()); err != nil {
+					t.Errorf("after the repair: %v", err)
+				}
+				usedTest(t, db, "a", "2")
+				wantWhole(t, db)
+			})
+		})
+	}
+}
+
+// What damages one of these while Corebot runs is named with the command that repairs it, and a repair makes the store ready.
+func TestReadyNamesTheDamagedTableThatAllChatsNeed(t *testing.T) {
+	for _, name := range []string{"lanes", "totals", "store"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := seeded(t)
+				earlier(t, dir, func(db *DB) { usedTest(t, db, "a", "1") })
+				db, err := Open(t.Context(), dir, Options{})
+				must(t, err)
+				runTest(t, db)
+				must(t, db.Ready(t.Context()))
+				must(t, db.SharedDamage(t.Context()))
+				time.Sleep(rehearseEvery)
+				repair := spoilPage(t, dir, rootOf(t, dir, name))
+				must(t, db.betweenTransactions(t.Context(), func(w *writer) { w.forgetPages() })) // they are in the cache
+				err = db.Ready(t.Context())
+				if err == nil || !strings.Contains(err.Error(), "damaged, and all chats need it: the table "+name) || !strings.Contains(corebot.HintOf(err), "corebot db restore") {
+					t.Errorf("it says %v (%s)", err, corebot.HintOf(err))
+				}
+				repair()
+				time.Sleep(rehearseEvery)
+				if err := errors.Join(db.Ready(t.Context()), db.SharedDamage(t.Context())); err != nil {
 					t.Errorf("after the repair: %v", err)
 				}
 				usedTest(t, db, "a", "2")

@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -34,6 +36,9 @@ The last admin cannot be made normal.
 		Args: takes("PRINCIPAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			grant, err := s.parseGrant(cmd, args[0], chat, role)
+			if err == nil {
+				err = knownAccount(cmd, grant.Principal)
+			}
 			if err != nil {
 				return err
 			}
@@ -62,6 +67,24 @@ func newAdminRevoke(s *shell) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&chat, "chat", "", "of this chat only")
 	return cmd
+}
+
+// accounts are those under which the channels of this version have their senders.
+var accounts = map[string]string{corebot.TerminalChannel: corebot.TerminalAccount, webhook.Channel: "", policy.ClientChannel: ""}
+
+// knownAccount refuses a principal that no sender of its channel can be: a grant to webhook:main:root would be nobody's. What is granted to a
+// channel that this version does not have is only mentioned.
+func knownAccount(cmd *cobra.Command, p corebot.Principal) error {
+	account, known := accounts[p.Channel]
+	meant := corebot.Principal{Channel: p.Channel, Account: account, ID: p.ID}
+	switch {
+	case !known:
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "warning: no channel %s is known here: nobody is %s yet\n", p.Channel, p)
+		return err
+	case p.Account != account:
+		return usage(cmd, fmt.Errorf("no sender is %s: want corebot admin grant %s", p, meant))
+	}
+	return nil
 }
 
 func (s *shell) parseGrant(cmd *cobra.Command, principal, chat, role string) (g corebot.Grant, err error) {

@@ -27,7 +27,7 @@ func (f *auditFilter) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Tool, "tool", "", "of this tool only")
 	flags.StringVar(&f.Channel, "channel", "", "of this channel only")
-	flags.StringVar(&f.Chat, "chat", "", "of this chat only: its id in the channel")
+	flags.StringVar(&f.Chat, "chat", "", chatFlagHelp)
 	flags.StringVar(&f.Sender, "sender", "", "of this sender only")
 	flags.StringVar(&f.outcome, "outcome", "", "success, denied, error, invalid_args or unknown; approval.request has none, since nothing has run")
 	flags.BoolVar(&f.Decisions, "decisions", false, "also show the decisions that were written before calls ran")
@@ -38,8 +38,11 @@ func (f *auditFilter) flags(cmd *cobra.Command) {
 }
 
 // parse reads the flags that are no plain text.
-func (f *auditFilter) parse(cmd *cobra.Command) (out storage.AuditFilter, err error) {
+func (f *auditFilter) parse(s *shell, cmd *cobra.Command) (out storage.AuditFilter, err error) {
 	out = f.AuditFilter
+	if out.Key, out.Chat, err = s.chatFilter(cmd, f.Channel, f.Chat); err != nil {
+		return out, err
+	}
 	if out.Since, err = moment(cmd, "after", f.after, "since", f.since); err != nil {
 		return out, err
 	}
@@ -58,7 +61,7 @@ func newAudit(s *shell) *cobra.Command {
 		Short: "List tool calls: who asked for what, what decided, how it ended",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := f.parse(cmd)
+			filter, err := f.parse(s, cmd)
 			if err != nil {
 				return err
 			}

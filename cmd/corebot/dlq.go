@@ -40,7 +40,7 @@ func newDLQList(s *shell) *cobra.Command {
 		Short: "List dead letters, newest first",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, _, err := f.parse(cmd)
+			filter, _, err := f.parse(s, cmd)
 			if err != nil {
 				return err
 			}

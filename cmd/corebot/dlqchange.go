@@ -25,7 +25,7 @@ is sent once more under the same id.
 A message whose queue is full, or that would not fit on the disk, stays a dead letter.`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter, empty, err := f.parse(cmd)
+			filter, empty, err := f.parse(s, cmd)
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func newDLQPurge(s *shell) *cobra.Command {
 --yes. Without any other flag --all is needed.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, empty, err := f.parse(cmd)
+			filter, empty, err := f.parse(s, cmd)
 			if err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ func (f *deadFilter) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.direction, "direction", "", "inbound or outbound (default: both)")
 	flags.StringVar(&f.channel, "channel", "", "of this channel only")
-	flags.StringVar(&f.chat, "chat", "", "of this chat only: its id in the channel")
+	flags.StringVar(&f.chat, "chat", "", chatFlagHelp)
 	flags.StringVar(&f.sender, "sender", "", "of this sender only")
 	flags.StringVar(&f.reason, "reason", "", "dead for this reason only: attempts, permanent, \"too long for the model\", poison, damaged or ambiguous")
 	flags.StringVar(&f.before, "before", "", "dead before this moment: 2006-01-02, or 2006-01-02T15:04:05Z")
@@ -32,8 +32,11 @@ func (f *deadFilter) flags(cmd *cobra.Command) {
 }
 
 // parse reads the flags. empty says that none of them narrows the choice.
-func (f *deadFilter) parse(cmd *cobra.Command) (out corebot.DeadLetterFilter, empty bool, err error) {
-	out = corebot.DeadLetterFilter{Channel: f.channel, Chat: f.chat, Sender: f.sender, Reason: f.reason}
+func (f *deadFilter) parse(s *shell, cmd *cobra.Command) (out corebot.DeadLetterFilter, empty bool, err error) {
+	out = corebot.DeadLetterFilter{Channel: f.channel, Sender: f.sender, Reason: f.reason}
+	if out.Key, out.Chat, err = s.chatFilter(cmd, f.channel, f.chat); err != nil {
+		return out, false, err
+	}
 	switch f.direction {
 	case "":
 	case corebot.Inbound.String():

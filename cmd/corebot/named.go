@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,39 @@ func (s *shell) chat(cmd *cobra.Command, name string) (corebot.Key, error) {
 		return k, usage(cmd, err)
 	}
 	return k, err
+}
+
+const chatFlagHelp = "of this chat only: its id in the channel, of any account; or its key, or a short form such as webhook:c1"
+
+// chatFilter reads the chat of a filter: a name that is not just an id, such as webhook:c1, is one chat exactly. A chat that is
+// not known has the default agent: it can be forgotten before its events are, or have none but dead letters.
+func (s *shell) chatFilter(cmd *cobra.Command, channel, name string) (k corebot.Key, id string, err error) {
+	if !strings.Contains(name, ":") {
+		return k, name, nil
+	}
+	if k, err = s.chat(cmd, name); errors.Is(err, corebot.ErrNotFound) {
+		if k, err = unknownChat(name); err != nil {
+			return corebot.Key{}, name, nil // an id with a colon in it
+		}
+	}
+	switch {
+	case err == nil && channel != "" && channel != k.Channel:
+		return k, "", usage(cmd, fmt.Errorf("--chat %s is not on --channel %s", name, channel))
+	}
+	return k, "", err
+}
+
+// unknownChat completes channel:account:chat, or channel:chat of a channel that has one account.
+func unknownChat(name string) (corebot.Key, error) {
+	channel, chat, _ := strings.Cut(name, ":")
+	account, known := accounts[channel]
+	if !known {
+		return corebot.Key{}, corebot.ErrNotFound
+	}
+	if k, err := corebot.ParseKey(corebot.DefaultAgent + ":" + name); err == nil {
+		return k, nil
+	}
+	return corebot.ParseKey(strings.Join([]string{corebot.DefaultAgent, channel, account, chat}, ":"))
 }
 
 // named reads the dead letters that arguments name: by the number that `dlq list` shows, or by the id of their message.

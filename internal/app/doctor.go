@@ -116,6 +116,9 @@ func checkDatabase(ctx context.Context, home string) Finding {
 		return fail("the database", err)
 	}
 	defer db.Close() //nolint:errcheck // only read
+	if err := db.SharedDamage(ctx); err != nil {
+		return fail("the database", err)
+	}
 	s, err := ReadStatus(ctx, db, corebot.Accounting{})
 	if err != nil {
 		return fail("the database", err)

@@ -136,7 +136,11 @@ func (a *App) notReady(ctx context.Context) []string {
 		return []string{*why}
 	}
 	if err := a.Store.Ready(ctx); err != nil {
-		return strings.Split(err.Error(), "\n") // joined errors stand on lines of their own
+		lines := strings.Split(err.Error(), "\n") // joined errors stand on lines of their own
+		if hint := corebot.HintOf(err); hint != "" {
+			lines = append(lines, "hint: "+hint)
+		}
+		return lines
 	}
 	if low := a.upkeep.space.Low(); low != "" {
 		return []string{low}
