@@ -31,7 +31,7 @@ type DeadLetterFilter struct {
 	Direction Direction `json:"direction,omitempty"`
 	Channel   string    `json:"channel,omitempty"`
 	Chat      string    `json:"chatId,omitempty"` // the id of a chat, of any account and thread
-	Key       Key       `json:"key,omitzero"`    // one chat exactly
+	Key       Key       `json:"key,omitzero"`     // one chat exactly
 	Sender    string    `json:"senderId,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 	After     time.Time `json:"after,omitzero"`  // dead at that moment or later
