@@ -44,7 +44,8 @@ func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (coreb
 	case denied.Outcome != corebot.OutcomeDenied:
 		return corebot.Result{}, false
 	}
-	text := "Others have spoken in this session: an admin of this chat can begin a new one."
+	text := fmt.Sprintf("Others have spoken in this session: an admin of this chat can begin a new one. "+
+		"So can an operator, with `corebot chats reset %s`.", d.Message.Key)
 	if d.Opens() {
 		text += " Nothing was begun, and your text was not answered. Send it without the command to say it in this session."
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	ofOthers = "Others have spoken in this session: an admin of this chat can begin a new one."
+	ofOthers = "Others have spoken in this session: an admin of this chat can begin a new one. So can an operator, with `corebot chats reset main:test::a`."
 	notBegun = " Nothing was begun, and your text was not answered. " +
 		"Send it without the command to say it in this session."
 	beginning = "A new conversation begins here."
