@@ -6,9 +6,9 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// An approval ends with its call. What was approved and is not made any more is void: a steer has the rest of its answer
-// skipped, what it was given for has changed, its sender lost his role, its message was stopped. The table says so in the
-// commit that decides it.
+// An approval ends with its call. An approval whose call is not made any more is void. A steer skipped the call, what it
+// was given for has changed, the sender lost his role, or the message was stopped. The commit that decides it says so in
+// the table.
 
 var (
 	// The columns that the step's index has come first.

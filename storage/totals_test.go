@@ -102,7 +102,7 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 	for _, name := range []string{
 		"turns answered", "turns stopped", "turns refused", "turns retrying", "turns waiting", "turns parked", "turns dead",
 		"usage_tokens input", "usage_tokens output", "usage_tokens cache_read", "usage_tokens cache_write", "usage_tokens unpriced", "usage_cost ",
-		"approvals approved", "approvals denied", "approvals expired", "tool_calls denied fs.read", "tool_calls unknown fs.read",
+		"approvals approved", "approvals denied", "approvals expired", "approvals void", "tool_calls denied fs.read", "tool_calls unknown fs.read",
 		"bus_dead_letters inbound attempts", "bus_dead_letters inbound poison", "bus_dead_letters outbound ambiguous",
 	} {
 		if n, there := got[name]; !there || n != 0 {

@@ -49,8 +49,8 @@ func contentOf(data []byte, exists bool) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(data))
 }
 
-// forecast is what files of the workspace will be once the calls before have run, by their clean paths, and how much of
-// the diffs of a request has been kept.
+// forecast is what files of the workspace will be, by their clean paths, once the calls before have run. It also counts
+// how much of the diffs of a request has been kept.
 type forecast struct {
 	files map[string][]byte
 	kept  int
@@ -95,7 +95,7 @@ func (j *job) before(path string, f *forecast) version {
 	return version{why: err}
 }
 
-// foresee shows what the call makes of a file, and notes it for the calls behind.
+// change shows what the call makes of a file, and notes it for the calls behind.
 func (j *job) change(args bound, is corebot.NamedFile, f *forecast) corebot.FileChange {
 	change := args.change(j.call)
 	c := corebot.FileChange{Path: is.Path, Before: is.Content}
