@@ -47,7 +47,7 @@ func (s *shell) knowsModel(name string) error {
 	if err != nil {
 		return err
 	}
-	if known := app.KnownModels(c.LLM); len(known) > 0 && !slices.Contains(known, name) {
+	if known := c.LLM.KnownModels(); len(known) > 0 && !slices.Contains(known, name) {
 		return corebot.WithHint(fmt.Errorf("no model is called %q", name), "the settings have "+strings.Join(known, ", "))
 	}
 	return nil

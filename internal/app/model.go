@@ -21,12 +21,6 @@ import (
 	"github.com/corebot/corebot/internal/config"
 )
 
-// defaultModel is asked for at an endpoint when nobody named a model.
-const defaultModel = "gpt-4o-mini"
-
-// onlyProvider is what metrics call the provider of base_url, api_key and model.
-const onlyProvider = "default"
-
 // choice is a model with the reason why it is the one.
 type choice struct {
 	model     llm.Model
@@ -43,7 +37,7 @@ func chooseModel(ctx context.Context, c config.LLM, r prometheus.Registerer) (ch
 	case len(c.Providers.List()) > 0:
 		return providers(c, r)
 	case c.BaseURL != "" || c.APIKey.Reveal() != "":
-		c.Model = cmp.Or(c.Model, defaultModel)
+		c.Model = cmp.Or(c.Model, config.DefaultModel)
 		return endpoint(c, r, "an OpenAI-compatible endpoint answers, "+hostOf(c.BaseURL))
 	case c.Discover:
 		if found, ok := openai.Discover(ctx, nil); ok {
@@ -63,7 +57,7 @@ func endpoint(c config.LLM, r prometheus.Registerer, why string) (choice, error)
 	if err != nil {
 		return choice{}, fmt.Errorf("set up the model: %w", err)
 	}
-	return chained(c, r, []chain.Provider{{Name: onlyProvider, Models: []llm.Model{m}}}, why)
+	return chained(c, r, []chain.Provider{{Name: config.OnlyProvider, Models: []llm.Model{m}}}, why)
 }
 
 // providers are those of the list.
@@ -120,21 +114,6 @@ func hostOf(baseURL string) string {
 
 // ModelName is the preferred model's.
 func (a *App) ModelName() string { return a.models.model.Name() }
-
-// KnownModels are what a chat may ask for by the settings: names, and provider/name. It is empty if the settings leave open who answers.
-func KnownModels(c config.LLM) []string {
-	var names []string
-	for _, p := range c.Providers.List() {
-		for _, m := range p.Models {
-			names = append(names, m, p.Name+"/"+m)
-		}
-	}
-	if len(names) == 0 && (c.BaseURL != "" || c.APIKey.Reveal() != "") {
-		m := cmp.Or(c.Model, defaultModel)
-		names = []string{m, onlyProvider + "/" + m}
-	}
-	return names
-}
 
 // states are the models that answer, in their order, with their breakers; none for the offline model.
 func (c choice) states() []chain.ModelState {

@@ -136,15 +136,15 @@ func TestAChatIsToldWhichModelRests(t *testing.T) {
 }
 
 func TestTheModelsThatAreKnownAreThoseOfTheSettings(t *testing.T) {
-	if got := KnownModels(settings(config.Provider{Name: "a", Models: []string{"x", "y"}})); !slices.Equal(got, []string{"x", "a/x", "y", "a/y"}) {
+	if got := settings(config.Provider{Name: "a", Models: []string{"x", "y"}}).KnownModels(); !slices.Equal(got, []string{"x", "a/x", "y", "a/y"}) {
 		t.Errorf("of a list: %q", got)
 	}
 	c := settings()
 	c.BaseURL = "http://x/v1"
-	if got := KnownModels(c); !slices.Equal(got, []string{defaultModel, "default/" + defaultModel}) {
+	if got := c.KnownModels(); !slices.Equal(got, []string{config.DefaultModel, "default/" + config.DefaultModel}) {
 		t.Errorf("of an endpoint: %q", got)
 	}
-	if got := KnownModels(config.LLM{Discover: true}); len(got) != 0 {
+	if got := (config.LLM{Discover: true}).KnownModels(); len(got) != 0 {
 		t.Errorf("of whatever is found: %q", got)
 	}
 }

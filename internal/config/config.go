@@ -28,23 +28,25 @@ import "time"
 type Config struct {
 	Home string `mapstructure:"-"`
 
-	LLM           LLM           `mapstructure:"llm" doc:"Which model answers. With neither key nor address Corebot looks for a server on this machine, then uses the offline model."`
-	Agent         Agent         `mapstructure:"agent" doc:"Bounds of one turn."`
-	Bus           Bus           `mapstructure:"bus" doc:"The numbers of the queue."`
-	Storage       Storage       `mapstructure:"storage" doc:"The database and its disk."`
-	Retention     Retention     `mapstructure:"retention" doc:"How long what is over is kept; 0s means for ever. Dead letters and what waits are kept whatever their age; replies for callers of the webhook have webhook.retention."`
-	Usage         Usage         `mapstructure:"usage" doc:"How what models use is booked. Prices are llm.prices."`
-	Budget        Budget        `mapstructure:"budget" doc:"What may be used in a day. A message over a cap leaves its chat's queue and comes back when the day turns; a turn that has begun goes on to its end, so that a cap is passed by as much as the turns under way use."`
-	Router        Router        `mapstructure:"router" doc:"How much runs at once."`
-	Tools         Tools         `mapstructure:"tools" doc:"Bounds of one tool call."`
-	Approvals     Approvals     `mapstructure:"approvals" doc:"Calls of tools that run only after an admin has said so, with /approve or corebot approvals."`
-	Isolation     Isolation     `mapstructure:"isolation" doc:"The worker processes in which programs run, and tools if they are told to."`
-	MCP           MCP           `mapstructure:"mcp" doc:"Bounds of the MCP servers, which .mcp.json in the home lists (docs/mcp.md)."`
-	Channels      Channels      `mapstructure:"channels" doc:"How replies are sent, and who may talk."`
-	Admin         Admin         `mapstructure:"admin" doc:"Whoever looks after Corebot."`
-	Webhook       Webhook       `mapstructure:"webhook" doc:"The channel for programs that talk over HTTP. Enabled, it needs a token or a secret."`
-	Observability Observability `mapstructure:"observability" doc:"The listener for /health, /ready, /metrics and /status."`
-	Log           Log           `mapstructure:"log" doc:"What is logged, and how."`
+	LLM           LLM                 `mapstructure:"llm" doc:"Which model answers. With neither key nor address Corebot looks for a server on this machine, then uses the offline model."`
+	Agent         Agent               `mapstructure:"agent" doc:"Bounds of one turn."`
+	Agents        Entries[AgentEntry] `mapstructure:"agents" doc:"Several agents in one process, each with a workspace, models, tools and a budget of its own. Without any there is one, main, with the settings of the other sections."`
+	Routes        Entries[Route]      `mapstructure:"routes" doc:"Which agent answers where: the first entry that matches a chat. Without a match it is main, or the first of agents where none is called main."`
+	Bus           Bus                 `mapstructure:"bus" doc:"The numbers of the queue."`
+	Storage       Storage             `mapstructure:"storage" doc:"The database and its disk."`
+	Retention     Retention           `mapstructure:"retention" doc:"How long what is over is kept; 0s means for ever. Dead letters and what waits are kept whatever their age; replies for callers of the webhook have webhook.retention."`
+	Usage         Usage               `mapstructure:"usage" doc:"How what models use is booked. Prices are llm.prices."`
+	Budget        Budget              `mapstructure:"budget" doc:"What may be used in a day. A message over a cap leaves its chat's queue and comes back when the day turns; a turn that has begun goes on to its end, so that a cap is passed by as much as the turns under way use."`
+	Router        Router              `mapstructure:"router" doc:"How much runs at once."`
+	Tools         Tools               `mapstructure:"tools" doc:"Bounds of one tool call."`
+	Approvals     Approvals           `mapstructure:"approvals" doc:"Calls of tools that run only after an admin has said so, with /approve or corebot approvals."`
+	Isolation     Isolation           `mapstructure:"isolation" doc:"The worker processes in which programs run, and tools if they are told to."`
+	MCP           MCP                 `mapstructure:"mcp" doc:"Bounds of the MCP servers, which .mcp.json in the home lists (docs/mcp.md)."`
+	Channels      Channels            `mapstructure:"channels" doc:"How replies are sent, and who may talk."`
+	Admin         Admin               `mapstructure:"admin" doc:"Whoever looks after Corebot."`
+	Webhook       Webhook             `mapstructure:"webhook" doc:"The channel for programs that talk over HTTP. Enabled, it needs a token or a secret."`
+	Observability Observability       `mapstructure:"observability" doc:"The listener for /health, /ready, /metrics and /status."`
+	Log           Log                 `mapstructure:"log" doc:"What is logged, and how."`
 }
 
 // LLM says which model answers. With neither key nor base URL Corebot looks for a local server, then uses the offline model.

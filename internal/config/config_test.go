@@ -78,6 +78,12 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 	}
 	var b strings.Builder
 	for _, s := range sections() {
+		if s.isList() {
+			value := another(t, s.leaves[0], "")
+			s.leaves[0].put(&want, value)
+			fmt.Fprintf(&b, "%s: %v\n", s.name, value)
+			continue
+		}
 		depth := strings.Repeat("  ", strings.Count(s.name, "."))
 		fmt.Fprintf(&b, "%s%s:\n", depth, s.name[strings.LastIndex(s.name, ".")+1:])
 		for _, l := range s.leaves {
@@ -111,6 +117,10 @@ func another(t *testing.T, l leaf, text string) any {
 		return NewSecret(cmp.Or(text, "0123456789abcdef"))
 	case Providers:
 		return NewProviders(everyProvider())
+	case Entries[AgentEntry]:
+		return NewEntries(everyAgent())
+	case Entries[Route]:
+		return NewEntries(Route{Channel: "webhook", Account: "work", Chat: "c1", Agent: everyAgent().ID})
 	case Grants:
 		return NewGrants(corebot.ToolGrant{Tool: "mcp__*", Role: corebot.RoleAdmin}, corebot.ToolGrant{Tool: "mcp.reload", Principal: corebot.Principal{Channel: "webhook", ID: "ann"}})
 	case List[string]:

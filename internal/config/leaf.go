@@ -30,6 +30,9 @@ type section struct {
 	leaves    []leaf
 }
 
+// isList says whether the section is a single setting: a list of entries that stands by itself.
+func (s section) isList() bool { return len(s.leaves) == 1 && s.leaves[0].key == s.name }
+
 // sections are all settings, in the order of [Config]; a section comes before those that are part of it.
 func sections() []section {
 	defaults := reflect.ValueOf(Defaults())
@@ -45,6 +48,12 @@ func sections() []section {
 // sectionsOf is the section that a field holds, and those that are part of it.
 func sectionsOf(prefix string, f reflect.StructField, defaults reflect.Value) []section {
 	s := section{name: prefix + f.Tag.Get("mapstructure"), doc: f.Tag.Get("doc")}
+	if !isPart(f.Type) { // a list of entries stands by itself
+		l := newLeaf("", f, defaults)
+		l.doc = strings.TrimSuffix(s.doc, ".")
+		s.leaves = []leaf{l}
+		return []section{s}
+	}
 	var parts []section
 	for _, setting := range reflect.VisibleFields(f.Type) {
 		setting.Index = append(slices.Clone(f.Index), setting.Index[0])
@@ -103,6 +112,9 @@ func (l leaf) isNumbers() bool  { return l.kind == reflect.TypeFor[List[int]]() 
 
 // entries are the settings of an entry, where the setting is a list of such; else there are none.
 func (l leaf) entries() []leaf {
+	if list, is := l.standard.(entryList); is {
+		return list.leaves()
+	}
 	switch l.kind {
 	case reflect.TypeFor[Providers]():
 		return providerLeaves()
@@ -130,6 +142,10 @@ func (l leaf) check(value any) error {
 	case map[string]Secret:
 		return checkHeaders(l.key, v)
 	case Providers:
+		return v.check(l.key)
+	case entryList:
+		return v.check(l.key)
+	case Number:
 		return v.check(l.key)
 	case time.Duration:
 		if l.least != nil {

@@ -58,6 +58,14 @@ func newSettings() *settings {
 // set takes a value for a known key. where names its source, for the error.
 func (s *settings) set(where, key string, raw any, from origin) error {
 	var value any
+	if list, is := s.leaves[key].standard.(entryList); is {
+		value, err := list.read(where, raw)
+		if err == nil {
+			s.values.Set(key, value)
+			s.from[key] = from
+		}
+		return err
+	}
 	switch s.leaves[key].kind {
 	case reflect.TypeFor[Providers]():
 		list, err := readProviders(where, raw)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -215,4 +216,27 @@ func firstTwice(names []string) (string, bool) {
 		seen[name] = true
 	}
 	return "", false
+}
+
+const (
+	// DefaultModel is asked for at an endpoint when nobody named a model.
+	DefaultModel = "gpt-4o-mini"
+	// OnlyProvider is what metrics call the provider of base_url, api_key and model.
+	OnlyProvider = "default"
+)
+
+// KnownModels are what a chat or an agent may ask for: names, and PROVIDER/NAME. It is empty if the settings leave open
+// who answers.
+func (l LLM) KnownModels() []string {
+	var names []string
+	for _, p := range l.Providers.List() {
+		for _, m := range p.Models {
+			names = append(names, m, p.Name+"/"+m)
+		}
+	}
+	if len(names) == 0 && (l.BaseURL != "" || l.APIKey.Reveal() != "") {
+		m := cmp.Or(l.Model, DefaultModel)
+		names = []string{m, OnlyProvider + "/" + m}
+	}
+	return names
 }

@@ -32,6 +32,10 @@ func Schema() any {
 	top := closedObject("Settings of Corebot", "object")
 	top.Schema, top.Title = "https://json-schema.org/draft/2020-12/schema", "corebot.yaml"
 	for _, s := range sections() {
+		if s.isList() {
+			top.Properties[s.name] = s.leaves[0].schema()
+			continue
+		}
 		o := closedObject(s.doc, []string{"object", "null"}) // a section whose settings are all commented out is null
 		for _, l := range s.leaves {
 			o.Properties[l.key[len(s.name)+1:]] = l.schema()
@@ -64,7 +68,14 @@ func (l leaf) schema() schemaObject {
 		o.Type, o.Default = "array", []any{}
 		entry := closedObject("one of them", "object")
 		for _, setting := range l.entries() {
-			entry.Properties[setting.key] = setting.schema()
+			of, name := entry, setting.key
+			if section, rest, part := strings.Cut(name, "."); part {
+				if _, known := entry.Properties[section]; !known {
+					entry.Properties[section] = closedObject("", []string{"object", "null"})
+				}
+				of, name = entry.Properties[section], rest
+			}
+			of.Properties[name] = setting.schema()
 		}
 		o.Items = &entry
 	case l.isTexts():
@@ -77,6 +88,8 @@ func (l leaf) schema() schemaObject {
 		o.Type, o.Default, o.Others = "object", nil, schemaObject{Type: "string", WriteOnly: true}
 	case l.isSecret():
 		o.WriteOnly, o.Default = true, nil
+	case l.kind == reflect.TypeFor[Number]():
+		o.Type, o.Default = []string{"number", "string"}, nil
 	case l.isDuration():
 		o.Pattern = durationPattern
 	case l.kind.Kind() == reflect.Bool:

@@ -23,7 +23,7 @@ func (c Config) validate() error {
 			return err
 		}
 	}
-	return cmp.Or(c.LLM.validate(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(), c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(), c.Observability.validate(), c.validateListeners(), c.Tools.Web.validate(), c.MCP.validate(), c.validateMCPServe())
+	return cmp.Or(c.LLM.validate(), c.validateAgents(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(), c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(), c.Observability.validate(), c.validateListeners(), c.Tools.Web.validate(), c.MCP.validate(), c.validateMCPServe())
 }
 
 func (l LLM) validate() error {

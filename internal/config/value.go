@@ -1,11 +1,14 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/corebot/corebot"
 )
 
 // wanted says what a value should have been. It never quotes what it was: that may be secret.
@@ -22,6 +25,8 @@ func parse(raw any, t reflect.Type) (any, *wanted) {
 		return parseBool(raw)
 	case t.Kind() == reflect.Int || t.Kind() == reflect.Int64:
 		return parseInt(raw)
+	case t == reflect.TypeFor[Number]():
+		return parseNumber(raw)
 	case t == reflect.TypeFor[[]string]():
 		return parseTexts(raw)
 	case t == reflect.TypeFor[List[string]]():
@@ -112,4 +117,32 @@ func parseInt(raw any) (any, *wanted) {
 		}
 	}
 	return nil, &wanted{"a whole number", "digits, such as 5; sizes are in bytes"}
+}
+
+// Number is a number with a fraction, as text; empty is none.
+type Number string
+
+// Value gives the number, and whether there is one.
+func (n Number) Value() (float64, bool) {
+	v, err := strconv.ParseFloat(string(n), 64)
+	return v, err == nil
+}
+
+// check refuses what no temperature can be; nothing else is such a number.
+func (n Number) check(key string) error {
+	v, set := n.Value()
+	if n == "" || set && v >= 0 && v <= 2 {
+		return nil
+	}
+	return corebot.WithHint(fmt.Errorf("%s is %s", key, n), "it must be a number from 0 to 2")
+}
+
+func parseNumber(raw any) (any, *wanted) {
+	text := strings.TrimSpace(fmt.Sprint(raw))
+	if _, isNumber := raw.(bool); !isNumber {
+		if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return Number(text), nil
+		}
+	}
+	return nil, &wanted{"a number", "digits with a point, such as 0.7"}
 }

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/corebot/corebot"
+)
+
+// AgentEntry is one entry of agents.
+type AgentEntry struct {
+	ID          string       `mapstructure:"id" doc:"what routes, keys of chats, metrics and --agent call it: lower-case letters, digits and -; required, each its own. main has the home's own workspace, every other one agents/ID/workspace"`
+	Name        string       `mapstructure:"name" doc:"what people call it; the id if it is empty"`
+	Model       string       `mapstructure:"model" doc:"the model that it asks first, one of llm.providers: MODEL or PROVIDER/MODEL; empty is their order"`
+	Think       string       `mapstructure:"think" oneof:",off,minimal,low,medium,high" doc:"how much its models think before they answer; empty is what the provider does by itself"`
+	Temperature Number       `mapstructure:"temperature" doc:"how freely its models choose words, from 0 to 2; empty is what the provider does by itself"`
+	Tools       AgentTools   `mapstructure:"tools"`
+	MCP         List[string] `mapstructure:"mcp" doc:"which servers of .mcp.json it has, beside mcp.allowed_servers: names, or beginnings of names and *. With a file agents/ID/.mcp.json those of that file are meant"`
+	Skills      List[string] `mapstructure:"skills" doc:"which skills of its workspace it has: names, or beginnings of names and *"`
+	Budget      AgentBudget  `mapstructure:"budget"`
+	QueueMode   string       `mapstructure:"queue_mode" oneof:",queue,steer,interrupt,collect" doc:"as bus.queue_mode, for its chats; empty is bus.queue_mode"`
+}
+
+// AgentTools are the tools that an agent has. Policy decides beside it who may use them.
+type AgentTools struct {
+	Allow List[string] `mapstructure:"allow" doc:"which tools it has: names, or beginnings of names and *; an empty list is none"`
+	Deny  List[string] `mapstructure:"deny" doc:"which of these it has not"`
+}
+
+// AgentBudget caps what an agent may use in a day, beside the caps of budget.
+type AgentBudget struct {
+	DailyTokens int64  `mapstructure:"daily_tokens" min:"0" doc:"tokens of all its chats; 0 is no cap"`
+	DailyCost   string `mapstructure:"daily_cost" doc:"cost of all its chats, such as 2.50, in quotes; empty is no cap"`
+}
+
+// standard implements [entry].
+func (AgentEntry) standard() AgentEntry {
+	return AgentEntry{Tools: AgentTools{Allow: NewList("*")}, MCP: NewList("*"), Skills: NewList("*")}
+}
+
+// agentID is what an agent can be called: part of a directory's name, of keys and of labels, and settings fold capital letters.
+var agentID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+// validate implements [entry].
+func (a AgentEntry) validate(where string) error {
+	if !agentID.MatchString(a.ID) {
+		return corebot.WithHint(fmt.Errorf("%s.id is %q", where, a.ID), "write lower-case letters, digits and -, at most 32, such as id: helper")
+	}
+	if _, err := a.Budget.cap(); err != nil {
+		return fmt.Errorf("%s.budget.daily_cost: %w", where, err)
+	}
+	return nil
+}
+
+// cap is the budget as amounts.
+func (b AgentBudget) cap() (c corebot.Cap, err error) {
+	c.Tokens = b.DailyTokens
+	if b.DailyCost != "" {
+		if c.Cost, err = corebot.ParseMoney(b.DailyCost); err != nil {
+			err = corebot.WithHint(err, "write an amount such as 2.50, or nothing for no cap")
+		}
+	}
+	return c, err
+}
+
+// Route is one entry of routes. A field that is empty matches everything.
+type Route struct {
+	Channel string `mapstructure:"channel" doc:"the channel that messages come by, such as webhook; empty is every one, here and in the next two"`
+	Account string `mapstructure:"account" doc:"the account of the channel"`
+	Chat    string `mapstructure:"chat" doc:"the chatId, as the channel spells it"`
+	Agent   string `mapstructure:"agent" doc:"the id of the agent that answers; required"`
+}
+
+// standard implements [entry].
+func (Route) standard() Route { return Route{} }
+
+// validate implements [entry].
+func (r Route) validate(where string) error {
+	if r.Agent == "" {
+		return corebot.WithHint(fmt.Errorf("%s names no agent", where), "name one of agents, such as agent: main")
+	}
+	return nil
+}
+
+// Matches says whether the route is for a chat.
+func (r Route) Matches(channel, account, chat string) bool {
+	return (r.Channel == "" || r.Channel == channel) && (r.Account == "" || r.Account == account) && (r.Chat == "" || r.Chat == chat)
+}
+
+// AgentList gives the agents: those of the settings, or the one that there is without any.
+func (c Config) AgentList() []AgentEntry {
+	list := c.Agents.List()
+	if len(list) == 0 {
+		only := AgentEntry{}.standard()
+		only.ID = corebot.DefaultAgent
+		list = []AgentEntry{only}
+	}
+	return list
+}
+
+// AgentFor is the id of the agent that answers in a chat: that of the first route that matches, else the first of agents.
+func (c Config) AgentFor(channel, account, chat string) string {
+	for _, r := range c.Routes.List() {
+		if r.Matches(channel, account, chat) {
+			return r.Agent
+		}
+	}
+	return c.DefaultAgent()
+}
+
+// DefaultAgent is the agent of chats that no route matches: main, or the first of agents where none is called so.
+func (c Config) DefaultAgent() string {
+	list := c.AgentList()
+	if slices.ContainsFunc(list, func(a AgentEntry) bool { return a.ID == corebot.DefaultAgent }) {
+		return corebot.DefaultAgent
+	}
+	return list[0].ID
+}
+
+// Budget is what the agent may use in a day. [Load] has checked that it can be read.
+func (a AgentEntry) DailyCap() (corebot.Cap, error) { return a.Budget.cap() }
+
+// validateAgents refuses agents of one id, routes to agents that there are not, and models that nobody has.
+func (c Config) validateAgents() error {
+	seen := map[string]bool{}
+	for i, a := range c.AgentList() {
+		if seen[a.ID] {
+			return corebot.WithHint(fmt.Errorf("agents[%d].id is %q, and so is another's", i, a.ID), "give each an id of its own")
+		}
+		seen[a.ID] = true
+		if cap, _ := a.Budget.cap(); cap.Cost > 0 && c.LLM.Prices == "" {
+			return corebot.WithHint(fmt.Errorf("agents[%d].budget.daily_cost caps a cost, and llm.prices is empty: nothing would ever cost anything", i),
+				"set the prices of the models, or cap tokens")
+		}
+		if known := c.LLM.KnownModels(); a.Model != "" && !slices.Contains(known, a.Model) {
+			return corebot.WithHint(fmt.Errorf("agents[%d].model is %q, which is none of llm.providers", i, a.Model), hintOfModel(a.Model, known))
+		}
+	}
+	for i, r := range c.Routes.List() {
+		if !seen[r.Agent] {
+			return corebot.WithHint(fmt.Errorf("routes[%d].agent is %q, and there is no such agent", i, r.Agent), "name one of agents")
+		}
+	}
+	return nil
+}
+
+func hintOfModel(name string, known []string) string {
+	if len(known) == 0 {
+		return "list the models in llm.providers, or set llm.model"
+	}
+	if near := nearestOf(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return fmt.Sprintf("name one of: %v", known)
+}
