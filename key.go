@@ -29,8 +29,20 @@ func (d Direction) String() string {
 	return fmt.Sprintf("direction(%d)", uint8(d))
 }
 
-// DefaultAgent is the only agent there is today. Keys carry it so that a second one needs no migration.
+// DefaultAgent is the agent of a home whose settings list no other.
 const DefaultAgent = "main"
+
+// Routing names the agent that answers in a chat. The nil Routing names [DefaultAgent] everywhere.
+type Routing func(channel, account, chat string) (agent string)
+
+// Key is the key of a whole chat, without a thread, with the agent that answers there.
+func (r Routing) Key(channel, account, chat string) Key {
+	agent := DefaultAgent
+	if r != nil {
+		agent = r(channel, account, chat)
+	}
+	return Key{Agent: agent, Channel: channel, Account: account, Chat: chat}
+}
 
 // Key names one conversation. All five fields are opaque text of the channel, compared byte by byte;
 // Account and Thread may be empty. A Key and a [Direction] name a lane of the bus.

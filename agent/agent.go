@@ -102,6 +102,8 @@ type Options struct {
 	Compaction    Compaction
 	SessionIdle   time.Duration // a longer pause before a message ends the session; 0: none does
 	Tokenizer     llm.Tokenizer // required
+	Model         string        // asked for where the session asks for none, as [llm.Request].Model; empty: the preferred one
+	Voice         llm.Voice
 	Live          *live.Hub
 	Metrics       prometheus.Registerer
 }
@@ -143,6 +145,9 @@ func New(p Parts, o Options) (*Agent, error) {
 	return &Agent{model: p.Model, tools: p.Tools, journal: p.Journal, history: p.History, notes: p.Notes, opts: o, metrics: metrics}, err
 }
 
+// modelName is the preferred model's, for what no answer tells.
+func (a *Agent) modelName() string { return cmp.Or(a.opts.Model, a.model.Name()) }
+
 // Turn answers one delivery. Everything that the turn leaves behind is in the result; nothing but journal steps, a summary of older messages, and
 // what tools did, has happened when it returns. On [corebot.ErrStopped] the result has the history of what was done.
 func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, error) {
@@ -172,7 +177,7 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 		History: t.said, BeginsSession: t.beginsSession,
 		Replies: t.replies(answer.Text),
-		Model:   cmp.Or(answer.Model, t.model.Name()),
+		Model:   cmp.Or(answer.Model, t.modelName()),
 		Spent:   t.spent,
 	}, nil
 }

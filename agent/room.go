@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (t *turn) left(offered []llm.Tool) int {
 
 // request is the next call of the model, within the room that there is.
 func (t *turn) request(offered []llm.Tool) llm.Request {
-	return llm.Request{Messages: t.fit(t.view(offered), t.room), Tools: offered, MaxOutputTokens: t.opts.OutputTokens, Model: t.asksFor}
+	return llm.Request{Messages: t.fit(t.view(offered), t.room), Tools: offered, MaxOutputTokens: t.opts.OutputTokens, Model: cmp.Or(t.asksFor, t.opts.Model), Voice: t.opts.Voice}
 }
 
 // halve makes a request that is half as long as one that the provider found too long. It does so once in an attempt, and only if the request

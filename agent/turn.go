@@ -190,7 +190,7 @@ func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) 
 		t.streamed.WriteString(text)
 		publish(live.Text, text)
 	})
-	t.metrics.called(t.model.Name(), answer.Usage, err, time.Since(started))
+	t.metrics.called(t.modelName(), answer.Usage, err, time.Since(started))
 	if stopped := errors.Is(context.Cause(ctx), corebot.ErrStopped); !stopped && (err != nil || len(answer.Calls) > 0) {
 		publish(live.TextReset, "") // of a stopped answer, what was streamed is what there is
 	}
@@ -211,7 +211,7 @@ func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) 
 func (t *turn) spend(a corebot.Answer) {
 	t.spent = append(t.spent, a.Failed...)
 	if a.Usage != (corebot.Usage{}) {
-		t.spent = append(t.spent, corebot.Spent{Model: cmp.Or(a.Model, t.model.Name()), Usage: a.Usage})
+		t.spent = append(t.spent, corebot.Spent{Model: cmp.Or(a.Model, t.modelName()), Usage: a.Usage})
 	}
 }
 

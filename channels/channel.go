@@ -35,6 +35,7 @@ type Incoming struct {
 	ID         string // the platform's id of the message: the idempotency key
 	Channel    string
 	Account    string
+	Agent      string // whom the sender means; empty: the agent that answers in the chat
 	Chat       string
 	Thread     string
 	SenderID   string // immutable id of the sender, empty if the platform did not say

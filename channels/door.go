@@ -1,8 +1,10 @@
 package channels
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,7 +37,8 @@ type Trail interface {
 
 // DoorOptions of a [FrontDoor].
 type DoorOptions struct {
-	Agent   string                   // whose door it is; [corebot.DefaultAgent] if it is empty
+	Routing corebot.Routing          // which agent answers where
+	Agents  []string                 // that there are; empty: [corebot.DefaultAgent]
 	Access  map[string]policy.Access // who may talk, by channel; on one that is not there nobody may
 	Trail   Trail                    // nil: refusals are counted only
 	Log     zerolog.Logger           // the zero logger is silent
@@ -53,13 +56,13 @@ type FrontDoor struct {
 	refused  *prometheus.CounterVec
 }
 
-// NewFrontDoor makes the door of an agent.
+// NewFrontDoor makes the door of a process.
 func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontDoor, error) {
 	if b == nil || c == nil || r == nil {
 		return nil, fmt.Errorf("%w: a front door wants a bus, a controller and a register of chats", corebot.ErrInvalid)
 	}
-	if o.Agent == "" {
-		o.Agent = corebot.DefaultAgent
+	if len(o.Agents) == 0 {
+		o.Agents = []string{corebot.DefaultAgent}
 	}
 	d := &FrontDoor{bus: b, control: c, register: r, opts: o, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "corebot_door_refused_total", Help: "Messages of senders who may not talk, by channel and the rule that refused them.",
@@ -74,10 +77,14 @@ func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontD
 
 // Accept implements [Door].
 func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
+	key, err := d.key(in)
+	if err != nil {
+		return Accepted{}, err
+	}
 	spoken := corebot.Read(in.Text)
 	m := corebot.Message{
 		ID: in.ID, Direction: corebot.Inbound, Kind: spoken.Kind,
-		Key:        corebot.Key{Agent: d.opts.Agent, Channel: in.Channel, Account: in.Account, Chat: in.Chat, Thread: in.Thread},
+		Key:        key,
 		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
 		SenderName: in.SenderName, Parts: corebot.TextPart(spoken.Text), Metadata: in.Metadata, Interactive: in.Interactive,
 	}
@@ -97,6 +104,16 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 		d.control.Interrupt(r.Stops) // stored already: a crash here only means that the turn is ended by its next claim
 	}
 	return Accepted{ID: in.ID, Duplicate: r.Duplicate}, d.episodes.busy(m.Key, err)
+}
+
+// key is the lane of a message. A message that names an agent that there is not is refused: nobody would ever answer it.
+func (d *FrontDoor) key(in Incoming) (corebot.Key, error) {
+	k := d.opts.Routing.Key(in.Channel, in.Account, in.Chat)
+	k.Agent, k.Thread = cmp.Or(in.Agent, k.Agent), in.Thread
+	if !slices.Contains(d.opts.Agents, k.Agent) {
+		return k, corebot.WithHint(fmt.Errorf("%w: there is no agent %q", corebot.ErrInvalid, k.Agent), "`corebot agents list` shows which there are")
+	}
+	return k, nil
 }
 
 // admit says who may talk at all, before anything of the message is stored. Every kind of message is held to it: who may not talk can neither

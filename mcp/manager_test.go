@@ -71,7 +71,7 @@ func TestOnlyWhatTheSettingsAndTheEntryAllowIsOffered(t *testing.T) {
 		{"disabled", []string{"*"}, []string{"*"}, entry("good", "disabled", true), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, mcp.Options{AllowedServers: c.servers, AllowedTools: c.tools}, servers{"one": c.entry})
+			r := newRig(t, mcp.Options{AllowedServers: c.servers, AgentServers: []string{"*"}, AllowedTools: c.tools}, servers{"one": c.entry})
 			if got := r.offered(); got != c.want {
 				t.Errorf("offered %q, want %q", got, c.want)
 			}

@@ -35,6 +35,7 @@ type Trail interface {
 // Options of a [Manager]. Zero means the default; of the lists it means nothing.
 type Options struct {
 	AllowedServers []string // names, or beginnings and "*"
+	AgentServers   []string // the same, of the agent: a server must be in both
 	AllowedTools   []string // the same, of tools: mcp__SERVER__TOOL, SERVER/TOOL, or TOOL of any server
 	PassEnv        []string // variables of Corebot's environment that every program sees
 	TrustFirst     bool     // what a tool says of itself when it is seen first needs no approval; a turn that is offered what needs one is tainted

@@ -39,7 +39,7 @@ func entry(kind string, more ...any) map[string]any {
 
 // everything lets all servers and tools pass.
 func everything(o mcp.Options) mcp.Options {
-	o.AllowedServers, o.AllowedTools, o.Grace = []string{"*"}, []string{"*"}, 50*time.Millisecond
+	o.AllowedServers, o.AgentServers, o.AllowedTools, o.Grace = []string{"*"}, []string{"*"}, []string{"*"}, 50*time.Millisecond
 	return o
 }
 

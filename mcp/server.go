@@ -65,6 +65,8 @@ func newServer(s Spec, o *Options, m *metrics, publish func()) *server {
 		srv.off = "its entry says disabled"
 	case !matchesAny(o.AllowedServers, s.Name):
 		srv.off = "mcp.allowed_servers does not name it"
+	case !matchesAny(o.AgentServers, s.Name):
+		srv.off = "the agent's own list, agents[].mcp, does not name it"
 	}
 	if srv.off != "" {
 		srv.state = Disabled

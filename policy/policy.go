@@ -23,6 +23,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/corebot/corebot"
 )
@@ -77,6 +78,16 @@ type Options struct {
 	ShellEnabled bool
 	Grants       []corebot.ToolGrant // what the rules keep for admins and others have all the same
 	Approvals    Approvals           // which allowed calls wait for an admin's word
+	Agent        AgentTools          // which tools the agent has at all
+}
+
+// AgentTools are the tools of one agent: names, or beginnings of names and "*". A nil Allow is all tools, an empty one is none; Deny
+// comes before Allow. Chat commands are no tools.
+type AgentTools struct{ Allow, Deny []string }
+
+func (a AgentTools) has(tool string) bool {
+	matches := func(pattern string) bool { return corebot.MatchesName(pattern, tool) }
+	return strings.HasPrefix(tool, "/") || !slices.ContainsFunc(a.Deny, matches) && (a.Allow == nil || slices.ContainsFunc(a.Allow, matches))
 }
 
 // Policy is a table of rules with its options. It is immutable.
@@ -89,6 +100,7 @@ type Policy struct {
 func New(o Options) (*Policy, error) {
 	p := &Policy{opts: o, rules: rules()}
 	p.opts.Grants = slices.Clone(o.Grants)
+	p.opts.Agent = AgentTools{Allow: slices.Clone(o.Agent.Allow), Deny: slices.Clone(o.Agent.Deny)}
 	if err := o.Approvals.Validate(); err != nil {
 		return nil, err
 	}

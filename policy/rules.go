@@ -52,7 +52,10 @@ type rule struct {
 // rules is the whole policy.
 func rules() []rule {
 	return slices.Concat(
-		[]rule{{name: "role-unknown", tool: "*", when: roleUnknown, on: "the role is neither admin nor normal", who: nobody, reason: "the role is not known"}},
+		[]rule{
+			{name: "role-unknown", tool: "*", when: roleUnknown, on: "the role is neither admin nor normal", who: nobody, reason: "the role is not known"},
+			{name: "agent-tools", tool: "*", when: notOfAgent, on: "a tool that the agent has not, by `agents[].tools`", who: nobody, reason: "this agent does not have the tool"},
+		},
 		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), ownSessionOnly(), approvalCommands(), openToAll())
 }
 
@@ -149,6 +152,8 @@ func protectedPaths() []string {
 }
 
 func protectedText() string { return "`" + strings.Join(protectedPaths(), "`, `") + "`" }
+
+func notOfAgent(o Options, r Request) bool { return !o.Agent.has(r.Tool) }
 
 func roleUnknown(_ Options, r Request) bool {
 	return r.Role != corebot.RoleAdmin && r.Role != corebot.RoleNormal

@@ -81,11 +81,14 @@ type Options struct {
 	AdminChat corebot.Key         // is shown what waits for an admin's word, beside the chat itself; zero: none
 	Chats     Situations          // what /status tells of; nil: nothing
 	Redact    func(string) string // takes secrets out of what errors say, before a chat reads it; nil: nothing is taken out
-	Model     func() string       // the configured model, for /status; nil: not told
+	Describe  Describer           // who answers in a chat, for /status; nil: not told
 	Live      *live.Hub
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer
 }
+
+// Describer says what people call an agent, and its model. The name is empty where there is only one agent.
+type Describer func(agent string) (name, model string)
 
 // Router runs turns.
 type Router struct {

@@ -24,15 +24,15 @@ func (r *Router) status(ctx context.Context, m corebot.Message, c corebot.Comman
 	if err != nil {
 		return corebot.Receipt{}, fmt.Errorf("read what chat %s does: %w", m.Key, err)
 	}
-	var model string
-	if r.opts.Model != nil {
-		model = r.opts.Model()
+	var agent, model string
+	if r.opts.Describe != nil {
+		agent, model = r.opts.Describe(m.Key.Agent)
 	}
-	return r.ledger.Answer(ctx, m, controlNotice(m, c, describe(s, model, time.Now())))
+	return r.ledger.Answer(ctx, m, controlNotice(m, c, describe(s, agent, model, time.Now())))
 }
 
 // describe says in words what a chat does.
-func describe(s corebot.Situation, model string, now time.Time) string {
+func describe(s corebot.Situation, agent, model string, now time.Time) string {
 	var b strings.Builder
 	switch {
 	case s.Running:
@@ -61,6 +61,9 @@ func describe(s corebot.Situation, model string, now time.Time) string {
 	}
 	if s.Parked > 0 {
 		fmt.Fprintf(&b, "\nParked for the budget: %d, until %s", s.Parked, s.BackAt.UTC().Format("15:04 MST on 2 January"))
+	}
+	if agent != "" {
+		fmt.Fprintf(&b, "\nAgent: %s", corebot.Plainly(agent))
 	}
 	fmt.Fprintf(&b, "\nSession: %d\nQueue mode: %s", s.Session, cmp.Or(string(s.QueueMode), "the default"))
 	switch {

@@ -11,24 +11,27 @@ import (
 )
 
 // MCPTools keeps how the tools of MCP servers looked when they were pinned and when they were approved, and how they look now.
-type MCPTools struct{ db *DB }
+type MCPTools struct {
+	db    *DB
+	agent string
+}
 
-// NewMCPTools are the tools that a database knows of.
-func NewMCPTools(db *DB) *MCPTools { return &MCPTools{db} }
+// NewMCPTools are the tools of an agent that a database knows of. What another agent has under the same names is not theirs.
+func NewMCPTools(db *DB, agent string) *MCPTools { return &MCPTools{db, agent} }
 
 // maxMCPTools is how many tools of one server are remembered. A server that renames its tools without end loses the ones that were seen first.
 const maxMCPTools = 2_000
 
 var (
-	selectMCPTools = &query{`SELECT server, tool, pinned, approved, seen, changed_at FROM mcp_tools WHERE ? IN ('', server) ORDER BY server, tool`}
-	seeMCPTool     = &query{`INSERT INTO mcp_tools (server, tool, pinned, approved, seen, changed_at) VALUES (?, ?, ?, '', ?, ?)
-		ON CONFLICT (server, tool) DO UPDATE SET seen = excluded.seen, changed_at = excluded.changed_at`}
-	approveMCPTool  = &query{`UPDATE mcp_tools SET pinned = seen, approved = seen WHERE server = ? AND tool = ? AND approved <> seen`}
-	seenMCPTool     = &query{`SELECT seen FROM mcp_tools WHERE server = ? AND tool = ?`}
-	listedMCPServer = &query{`SELECT 1 FROM mcp_servers WHERE name = ?`}
-	listMCPServer   = &query{`INSERT INTO mcp_servers (name, listed_at) VALUES (?, ?)`}
-	trimMCPTools    = &query{`DELETE FROM mcp_tools WHERE server = ?1 AND tool IN
-		(SELECT tool FROM mcp_tools WHERE server = ?1 ORDER BY changed_at DESC, tool LIMIT -1 OFFSET ?2)`}
+	selectMCPTools = &query{`SELECT server, tool, pinned, approved, seen, changed_at FROM mcp_tools WHERE agent = ? AND ? IN ('', server) ORDER BY server, tool`}
+	seeMCPTool     = &query{`INSERT INTO mcp_tools (agent, server, tool, pinned, approved, seen, changed_at) VALUES (?, ?, ?, ?, '', ?, ?)
+		ON CONFLICT (agent, server, tool) DO UPDATE SET seen = excluded.seen, changed_at = excluded.changed_at`}
+	approveMCPTool  = &query{`UPDATE mcp_tools SET pinned = seen, approved = seen WHERE agent = ? AND server = ? AND tool = ? AND approved <> seen`}
+	seenMCPTool     = &query{`SELECT seen FROM mcp_tools WHERE agent = ? AND server = ? AND tool = ?`}
+	listedMCPServer = &query{`SELECT 1 FROM mcp_servers WHERE agent = ? AND name = ?`}
+	listMCPServer   = &query{`INSERT INTO mcp_servers (agent, name, listed_at) VALUES (?, ?, ?)`}
+	trimMCPTools    = &query{`DELETE FROM mcp_tools WHERE agent = ?1 AND server = ?2 AND tool IN
+		(SELECT tool FROM mcp_tools WHERE agent = ?1 AND server = ?2 ORDER BY changed_at DESC, tool LIMIT -1 OFFSET ?3)`}
 )
 
 // Sight notes how the tools of a server look now, by their names, and gives what is known of each. The first listing of
@@ -37,26 +40,26 @@ var (
 func (m *MCPTools) Sight(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error) {
 	var known map[string]corebot.ToolPin
 	err := m.db.write(ctx, "mcp.sight", func(t *tx) (err error) {
-		if known, err = knownTools(t.each, server); err != nil {
+		if known, err = m.known(t.each, server); err != nil {
 			return err
 		}
-		first, err := firstListing(t.one, server)
+		first, err := m.firstListing(t.one, server)
 		if err == nil && first {
-			_, err = t.exec(listMCPServer, server, t.now)
+			_, err = t.exec(listMCPServer, m.agent, server, t.now)
 		}
 		if err != nil {
 			return err
 		}
 		before := len(known)
 		for _, p := range sighted(known, server, fingerprints, first, t.now) {
-			if _, err := t.exec(seeMCPTool, p.Server, p.Tool, p.Pinned, p.Seen, p.ChangedAt); err != nil {
+			if _, err := t.exec(seeMCPTool, m.agent, p.Server, p.Tool, p.Pinned, p.Seen, p.ChangedAt); err != nil {
 				return err
 			}
 		}
 		if len(known) == before || len(known) <= maxMCPTools {
 			return nil
 		}
-		_, err = t.exec(trimMCPTools, server, maxMCPTools)
+		_, err = t.exec(trimMCPTools, m.agent, server, maxMCPTools)
 		return err
 	})
 	if err != nil {
@@ -67,12 +70,12 @@ func (m *MCPTools) Sight(ctx context.Context, server string, fingerprints map[st
 
 // Peek gives what Sight would give, and notes nothing.
 func (m *MCPTools) Peek(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error) {
-	known, err := knownTools(func(q *query, scan func(scanner) error, args ...any) error {
+	known, err := m.known(func(q *query, scan func(scanner) error, args ...any) error {
 		return m.db.reader.each(ctx, q, scan, args...)
 	}, server)
 	first := false
 	if err == nil {
-		first, err = firstListing(func(q *query, into []any, args ...any) (bool, error) { return m.db.reader.one(ctx, q, into, args...) }, server)
+		first, err = m.firstListing(func(q *query, into []any, args ...any) (bool, error) { return m.db.reader.one(ctx, q, into, args...) }, server)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up the tools of the MCP server %s: %w", server, err)
@@ -82,20 +85,20 @@ func (m *MCPTools) Peek(ctx context.Context, server string, fingerprints map[str
 }
 
 // firstListing says whether a server has never listed its tools before.
-func firstListing(one func(q *query, into []any, args ...any) (bool, error), server string) (bool, error) {
+func (m *MCPTools) firstListing(one func(q *query, into []any, args ...any) (bool, error), server string) (bool, error) {
 	var listed int64
-	known, err := one(listedMCPServer, []any{&listed}, server)
+	known, err := one(listedMCPServer, []any{&listed}, m.agent, server)
 	return !known, err
 }
 
-// knownTools reads what is known of a server's tools, by their names.
-func knownTools(each func(q *query, scan func(scanner) error, args ...any) error, server string) (map[string]corebot.ToolPin, error) {
+// known reads what is known of a server's tools, by their names.
+func (m *MCPTools) known(each func(q *query, scan func(scanner) error, args ...any) error, server string) (map[string]corebot.ToolPin, error) {
 	known := map[string]corebot.ToolPin{}
 	return known, each(selectMCPTools, func(s scanner) error {
 		p, err := scanPin(s)
 		known[p.Tool] = p
 		return err
-	}, server)
+	}, m.agent, server)
 }
 
 // sighted brings known in line with what is seen, and gives what has changed in it. With trust a tool that was not
@@ -123,7 +126,7 @@ func (m *MCPTools) Approve(ctx context.Context, server string, fingerprints map[
 	err = m.db.write(ctx, "mcp.approve", func(t *tx) error {
 		changed = 0
 		for _, tool := range slices.Sorted(maps.Keys(fingerprints)) {
-			n, err := approveTx(t, server, tool, fingerprints[tool])
+			n, err := m.approveTx(t, server, tool, fingerprints[tool])
 			if err != nil {
 				return err
 			}
@@ -138,9 +141,9 @@ func (m *MCPTools) Approve(ctx context.Context, server string, fingerprints map[
 }
 
 // approveTx approves one tool as it was read.
-func approveTx(t *tx, server, tool, print string) (changed int, err error) {
+func (m *MCPTools) approveTx(t *tx, server, tool, print string) (changed int, err error) {
 	var seen string
-	known, err := t.one(seenMCPTool, []any{&seen}, server, tool)
+	known, err := t.one(seenMCPTool, []any{&seen}, m.agent, server, tool)
 	switch {
 	case err != nil:
 		return 0, err
@@ -150,11 +153,11 @@ func approveTx(t *tx, server, tool, print string) (changed int, err error) {
 		return 0, corebot.WithHint(fmt.Errorf("%w: the tool %q of the MCP server %q is not what this fingerprint was printed for", corebot.ErrInvalid, tool, server),
 			"it has changed since, or the fingerprint is of something else: read `corebot mcp show "+server+"` again")
 	}
-	n, err := t.exec(approveMCPTool, server, tool)
+	n, err := t.exec(approveMCPTool, m.agent, server, tool)
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	return int(n), changeTx(t, byOperator(), "mcp.approve", corebot.Key{}, map[string]any{"server": server, "tool": tool, "fingerprint": print})
+	return int(n), changeTx(t, byOperator(), "mcp.approve", corebot.Key{}, map[string]any{"agent": m.agent, "server": server, "tool": tool, "fingerprint": print})
 }
 
 // List gives what is known of the tools of a server, or of all servers if the name is empty.
@@ -164,7 +167,7 @@ func (m *MCPTools) List(ctx context.Context, server string) ([]corebot.ToolPin, 
 		p, err := scanPin(s)
 		out = append(out, p)
 		return err
-	}, server)
+	}, m.agent, server)
 	return out, err
 }
 

@@ -20,7 +20,7 @@ func sight(t *testing.T, m *MCPTools, server string, prints map[string]string) m
 
 func TestAToolIsPinnedAsItWasFirstSeenUntilAnOperatorSaysOtherwise(t *testing.T) {
 	db := openTest(t, t.TempDir())
-	m := NewMCPTools(db)
+	m := NewMCPTools(db, "main")
 	if p := sight(t, m, "files", map[string]string{"read": "r1", "write": "w1"})["read"]; p.Changed() || p.Pinned != "r1" {
 		t.Fatalf("at first sight: %+v", p)
 	}
@@ -46,7 +46,7 @@ func TestAToolIsPinnedAsItWasFirstSeenUntilAnOperatorSaysOtherwise(t *testing.T)
 }
 
 func TestAToolThatComesAfterTheFirstListingOfItsServerWaitsForAnApproval(t *testing.T) {
-	m := NewMCPTools(openTest(t, t.TempDir()))
+	m := NewMCPTools(openTest(t, t.TempDir()), "main")
 	sight(t, m, "files", map[string]string{"read": "r"})
 	if p := sight(t, m, "files", map[string]string{"read": "r", "read2": "r"})["read2"]; !p.Changed() || p.Vouched(true) {
 		t.Errorf("a tool that came later: %+v", p)
@@ -69,7 +69,7 @@ func TestAToolThatComesAfterTheFirstListingOfItsServerWaitsForAnApproval(t *test
 }
 
 func TestAnApprovalTakesWhatWasReadAndNothingElse(t *testing.T) {
-	m := NewMCPTools(openTest(t, t.TempDir()))
+	m := NewMCPTools(openTest(t, t.TempDir()), "main")
 	sight(t, m, "files", map[string]string{"a": "a1", "b": "b1"})
 	for _, c := range []struct {
 		server string
@@ -95,7 +95,7 @@ func TestAnApprovalTakesWhatWasReadAndNothingElse(t *testing.T) {
 }
 
 func TestOnlyAnOperatorApprovesATool(t *testing.T) {
-	m := NewMCPTools(openTest(t, t.TempDir()))
+	m := NewMCPTools(openTest(t, t.TempDir()), "main")
 	seen := func(read string) corebot.ToolPin {
 		return sight(t, m, "files", map[string]string{"read": read})["read"]
 	}
@@ -133,7 +133,7 @@ func TestOnlyAnOperatorApprovesATool(t *testing.T) {
 
 func TestWhoOnlyPeeksLearnsTheSameAndChangesNothing(t *testing.T) {
 	db := openTest(t, t.TempDir())
-	m := NewMCPTools(db)
+	m := NewMCPTools(db, "main")
 	sight(t, m, "files", map[string]string{"read": "r1"})
 	before, err := m.List(t.Context(), "")
 	must(t, err)
@@ -151,7 +151,7 @@ func TestWhoOnlyPeeksLearnsTheSameAndChangesNothing(t *testing.T) {
 }
 
 func TestAServerThatRenamesItsToolsWithoutEndFillsNothing(t *testing.T) {
-	m := NewMCPTools(openTest(t, t.TempDir()))
+	m := NewMCPTools(openTest(t, t.TempDir()), "main")
 	for round := range 6 {
 		prints := map[string]string{}
 		for i := range 500 {

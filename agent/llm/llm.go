@@ -44,6 +44,7 @@ type Request struct {
 	Messages        []Message
 	Tools           []Tool
 	MaxOutputTokens int // zero: the provider's default
+	Voice           Voice
 
 	// Model asks for one of several models, as "provider/model" or by the model's name alone. Empty means the first. Only a Model
 	// that stands for several looks at it; see package chain.

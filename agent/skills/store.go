@@ -16,9 +16,10 @@ import (
 
 // Options of a [Store]. Zero means the default.
 type Options struct {
-	Env  func(name string) bool // whether a variable is set; those of this process that are not empty
-	Tool func(name string) bool // whether there is a tool; all are taken to be there
-	Log  zerolog.Logger         // the zero logger is silent
+	Env     func(name string) bool // whether a variable is set; those of this process that are not empty
+	Allowed func(name string) bool // whether the agent has the skill; it has all
+	Tool    func(name string) bool // whether there is a tool; all are taken to be there
+	Log     zerolog.Logger         // the zero logger is silent
 }
 
 // Store reads the skills of a workspace. It is safe for use by several goroutines.
@@ -39,6 +40,9 @@ func New(root *rootfs.Root, o Options) (*Store, error) {
 	}
 	if o.Env == nil {
 		o.Env = func(name string) bool { return os.Getenv(name) != "" }
+	}
+	if o.Allowed == nil {
+		o.Allowed = func(string) bool { return true }
 	}
 	if o.Tool == nil {
 		o.Tool = func(string) bool { return true }
@@ -72,6 +76,9 @@ func (s *Store) All() (Found, error) {
 	}
 	found := Found{More: more}
 	for _, name := range names {
+		if !s.opts.Allowed(name) {
+			continue
+		}
 		if skill, ok := s.find(name); ok {
 			found.Skills = append(found.Skills, skill)
 		}
@@ -115,7 +122,7 @@ func (s *Store) judged(name string, skill Skill, err error) Skill {
 // Read gives one skill and its page, as they are now. One that is not there is [corebot.ErrNotFound]. What is wrong with it is the error; what
 // is missing for it is not.
 func (s *Store) Read(name string) (skill Skill, page string, err error) {
-	if !regexp.MustCompile(skillName).MatchString(name) {
+	if !regexp.MustCompile(skillName).MatchString(name) || !s.opts.Allowed(name) {
 		return Skill{}, "", notFound(name)
 	}
 	data, err := s.root.ReadFile(Path(name), MaxFile)

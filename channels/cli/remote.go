@@ -16,12 +16,11 @@ import (
 // one chat open: each is shown what comes. A message counts as sent once every terminal that had its chat open has shown the message or is gone,
 // and at least one has shown it. The replies of chats that no terminal has open stay in the queue.
 type Remote struct {
-	agent string
 	watch func(corebot.Key) (<-chan live.Event, func())
 	wake  func(context.Context, corebot.Key) error
 
 	mu       sync.Mutex
-	attached map[string][]*attachment // by chat
+	attached map[corebot.Key][]*attachment
 	lately   []sentLately
 }
 
@@ -47,8 +46,8 @@ type sentLately struct {
 }
 
 // NewRemote makes the channel. watch gives the live events of a conversation; wake makes its waiting replies due again.
-func NewRemote(agent string, watch func(corebot.Key) (<-chan live.Event, func()), wake func(context.Context, corebot.Key) error) *Remote {
-	return &Remote{agent: agent, watch: watch, wake: wake, attached: map[string][]*attachment{}}
+func NewRemote(watch func(corebot.Key) (<-chan live.Event, func()), wake func(context.Context, corebot.Key) error) *Remote {
+	return &Remote{watch: watch, wake: wake, attached: map[corebot.Key][]*attachment{}}
 }
 
 // Name is "cli".
@@ -63,7 +62,7 @@ func (*Remote) Run(ctx context.Context, _ channels.Door) error {
 // Send gives m to the terminals that have its chat open, and returns when each has shown it or is gone.
 func (r *Remote) Send(ctx context.Context, m corebot.Message) error {
 	r.mu.Lock()
-	open := slices.Clone(r.attached[m.Key.Chat])
+	open := slices.Clone(r.attached[m.Key])
 	r.mu.Unlock()
 	shown := make(chan bool, len(open))
 	for _, a := range open {
@@ -101,7 +100,7 @@ type Fetched struct {
 
 // Fetch waits for what the terminal of a session is to show in a chat. shown is the id of the message that the last call
 // brought, once it is on the screen.
-func (r *Remote) Fetch(ctx context.Context, chat, session, shown string) (Fetched, error) {
+func (r *Remote) Fetch(ctx context.Context, chat corebot.Key, session, shown string) (Fetched, error) {
 	r.mu.Lock()
 	a := r.find(chat, session)
 	r.mu.Unlock()
@@ -114,13 +113,17 @@ func (r *Remote) Fetch(ctx context.Context, chat, session, shown string) (Fetche
 	return a.next(ctx)
 }
 
+// TerminalKey is the key of a chat that terminals talk in with an agent.
+func TerminalKey(agent, chat string) corebot.Key {
+	return corebot.Key{Agent: agent, Channel: channelName, Account: DefaultAccount, Chat: chat}
+}
+
 // Attach opens a chat in the terminal of a session, and makes replies that wait for it due. A terminal that attaches again is shown what was sent
 // lately; it knows what it has shown already.
-func (r *Remote) Attach(ctx context.Context, chat, session string, again bool) error {
+func (r *Remote) Attach(ctx context.Context, chat corebot.Key, session string, again bool) error {
 	r.Detach(chat, session, "")
-	key := corebot.Key{Agent: r.agent, Channel: channelName, Account: DefaultAccount, Chat: chat}
 	a := newAttachment(session)
-	a.events, a.unwatch = r.watch(key)
+	a.events, a.unwatch = r.watch(chat)
 	r.mu.Lock()
 	if again {
 		a.missed = r.sentIn(chat)
@@ -128,14 +131,14 @@ func (r *Remote) Attach(ctx context.Context, chat, session string, again bool) e
 	r.attached[chat] = append(r.attached[chat], a)
 	a.timer = time.AfterFunc(silence, func() { r.drop(chat, a, "") })
 	r.mu.Unlock()
-	return r.wake(ctx, key)
+	return r.wake(ctx, chat)
 }
 
 // sentIn is called with the mutex held.
-func (r *Remote) sentIn(chat string) []corebot.Message {
+func (r *Remote) sentIn(chat corebot.Key) []corebot.Message {
 	var sent []corebot.Message
 	for _, s := range r.lately {
-		if s.message.Key.Chat == chat && time.Since(s.at) <= latelyTime {
+		if s.message.Key == chat && time.Since(s.at) <= latelyTime {
 			sent = append(sent, s.message)
 		}
 	}
@@ -143,7 +146,7 @@ func (r *Remote) sentIn(chat string) []corebot.Message {
 }
 
 // Detach ends a session's attachment; shown is as in Fetch. It may be called again.
-func (r *Remote) Detach(chat, session, shown string) {
+func (r *Remote) Detach(chat corebot.Key, session, shown string) {
 	r.mu.Lock()
 	a := r.find(chat, session)
 	r.mu.Unlock()
@@ -153,7 +156,7 @@ func (r *Remote) Detach(chat, session, shown string) {
 }
 
 // drop ends an attachment, once however often it is called.
-func (r *Remote) drop(chat string, a *attachment, shown string) {
+func (r *Remote) drop(chat corebot.Key, a *attachment, shown string) {
 	r.mu.Lock()
 	at := slices.Index(r.attached[chat], a)
 	if at >= 0 {
@@ -170,7 +173,7 @@ func (r *Remote) drop(chat string, a *attachment, shown string) {
 }
 
 // find is called with the mutex held.
-func (r *Remote) find(chat, session string) *attachment {
+func (r *Remote) find(chat corebot.Key, session string) *attachment {
 	for _, a := range r.attached[chat] {
 		if a.session == session {
 			return a

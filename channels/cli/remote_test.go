@@ -22,13 +22,13 @@ type remoteBench struct {
 
 func newRemoteBench(t *testing.T) *remoteBench {
 	b := &remoteBench{t: t, sent: make(chan error, 1)}
-	b.remote = NewRemote("main", b.hub.Watch, func(context.Context, corebot.Key) error { b.woken++; return nil })
+	b.remote = NewRemote(b.hub.Watch, func(context.Context, corebot.Key) error { b.woken++; return nil })
 	return b
 }
 
 func (b *remoteBench) attach(session string) {
 	b.t.Helper()
-	if err := b.remote.Attach(b.t.Context(), "open", session, false); err != nil {
+	if err := b.remote.Attach(b.t.Context(), TerminalKey("main", "open"), session, false); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -42,7 +42,7 @@ func (b *remoteBench) send(id string) {
 }
 
 func (b *remoteBench) fetch(session, shown string) (Fetched, error) {
-	return b.remote.Fetch(b.t.Context(), "open", session, shown)
+	return b.remote.Fetch(b.t.Context(), TerminalKey("main", "open"), session, shown)
 }
 
 func TestAReplyIsSentWhenItsTerminalSaysThatItIsShown(t *testing.T) {
@@ -65,7 +65,7 @@ func TestAReplyIsSentWhenItsTerminalSaysThatItIsShown(t *testing.T) {
 			t.Fatalf("it counted as sent before it was shown: %v", err)
 		case <-time.After(time.Second):
 		}
-		b.remote.Detach("open", "one", "answer") // shown while it leaves
+		b.remote.Detach(TerminalKey("main", "open"), "one", "answer") // shown while it leaves
 		if err := <-b.sent; err != nil {
 			t.Errorf("it was shown: %v", err)
 		}
@@ -101,14 +101,14 @@ func TestEveryTerminalOfAChatIsShownAReply(t *testing.T) {
 				t.Fatalf("%s fetched %+v: %v", session, f, err)
 			}
 		}
-		b.remote.Detach("open", "one", "answer")
+		b.remote.Detach(TerminalKey("main", "open"), "one", "answer")
 		synctest.Wait()
 		select {
 		case err := <-b.sent:
 			t.Fatalf("it counted as sent before the second terminal had shown it: %v", err)
 		default:
 		}
-		b.remote.Detach("open", "two", "answer")
+		b.remote.Detach(TerminalKey("main", "open"), "two", "answer")
 		if err := <-b.sent; err != nil {
 			t.Error(err)
 		}
@@ -124,7 +124,7 @@ func TestATerminalThatIsGoneDoesNotKeepAReplyFromTheOthers(t *testing.T) {
 		if _, err := b.fetch("alive", ""); err != nil {
 			t.Fatal(err)
 		}
-		b.remote.Detach("open", "alive", "answer")
+		b.remote.Detach(TerminalKey("main", "open"), "alive", "answer")
 		begun := time.Now()
 		if err := <-b.sent; err != nil || time.Since(begun) > silence {
 			t.Errorf("after %v: %v", time.Since(begun), err)
@@ -140,11 +140,11 @@ func TestATerminalThatAttachesAgainIsShownWhatItMissed(t *testing.T) {
 		if _, err := b.fetch("one", ""); err != nil {
 			t.Fatal(err)
 		}
-		b.remote.Detach("open", "one", "answer")
+		b.remote.Detach(TerminalKey("main", "open"), "one", "answer")
 		if err := <-b.sent; err != nil {
 			t.Fatal(err)
 		}
-		if err := b.remote.Attach(t.Context(), "open", "two", true); err != nil {
+		if err := b.remote.Attach(t.Context(), TerminalKey("main", "open"), "two", true); err != nil {
 			t.Fatal(err)
 		}
 		if f, err := b.fetch("two", ""); err != nil || f.Message == nil || f.Message.ID != "answer" {
@@ -156,19 +156,19 @@ func TestATerminalThatAttachesAgainIsShownWhatItMissed(t *testing.T) {
 			if f, err := b.fetch(session, "answer"); err != nil || f.Message == nil || f.Message.ID != "next" {
 				t.Errorf("%s fetched %+v: %v", session, f, err)
 			}
-			b.remote.Detach("open", session, "next")
+			b.remote.Detach(TerminalKey("main", "open"), session, "next")
 		}
 		if err := <-b.sent; err != nil {
 			t.Error(err)
 		}
 		time.Sleep(latelyTime + time.Second)
-		if err := b.remote.Attach(t.Context(), "open", "late", true); err != nil {
+		if err := b.remote.Attach(t.Context(), TerminalKey("main", "open"), "late", true); err != nil {
 			t.Fatal(err)
 		}
 		if f, err := b.fetch("late", ""); err != nil || f.Message != nil {
 			t.Errorf("after a long time it fetched %+v: %v", f, err)
 		}
-		b.remote.Detach("open", "late", "")
+		b.remote.Detach(TerminalKey("main", "open"), "late", "")
 	})
 }
 
@@ -186,6 +186,6 @@ func TestATerminalFetchesWhatHappensInItsChat(t *testing.T) {
 		if f, err := b.fetch("one", ""); err != nil || f.Message != nil || len(f.Events) != 0 || time.Since(begun) != patient {
 			t.Errorf("with nothing to show it fetched %+v after %v: %v", f, time.Since(begun), err)
 		}
-		b.remote.Detach("open", "one", "")
+		b.remote.Detach(TerminalKey("main", "open"), "one", "")
 	})
 }

@@ -139,5 +139,5 @@ func (h *handler) refusalOf(err error) *problem {
 }
 
 func (w *Webhook) key(chat string) corebot.Key {
-	return corebot.Key{Agent: w.opts.Agent, Channel: Channel, Account: w.opts.Account, Chat: chat}
+	return w.opts.Routing.Key(Channel, w.opts.Account, chat)
 }

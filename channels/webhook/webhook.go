@@ -27,8 +27,8 @@ type Options struct {
 	Token  string // what callers send as a bearer token: 16 visible ASCII characters or more
 	Secret string // what callers sign with, by Standard Webhooks: whsec_ and base64 of 16 bytes or more
 
-	Agent   string // whose chats these are; corebot.DefaultAgent by default
-	Account string // of the keys
+	Routing corebot.Routing // which agent answers where
+	Account string          // of the keys
 
 	Interactive bool // its senders are people, who may approve calls
 
@@ -48,7 +48,6 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Agent = cmp.Or(o.Agent, corebot.DefaultAgent)
 	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 1<<20)
 	o.MaxConnections = cmp.Or(o.MaxConnections, 1024)
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, 256)

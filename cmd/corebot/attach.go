@@ -21,6 +21,7 @@ import (
 // is shown here. Should it end, the terminal goes on with the next one.
 type attached struct {
 	link    *app.Link
+	agent   string
 	chat    string
 	id      string        // of the session
 	patient time.Duration // how long it waits for the next Corebot; 0: for as long as the terminal is open
@@ -38,7 +39,7 @@ func (a *attached) attach(ctx context.Context) error {
 	if first {
 		a.id = uuid.Must(uuid.NewV7()).String()
 	}
-	_, err := control.Call[app.Done](ctx, a.link, app.OpAttach, app.Terminal{Chat: a.chat, Session: a.id, Again: !first})
+	_, err := control.Call[app.Done](ctx, a.link, app.OpAttach, app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Again: !first})
 	return err
 }
 
@@ -79,7 +80,7 @@ func (a *attached) run(ctx context.Context, c channels.Channel) error {
 
 // leave says goodbye, if Corebot is still there; else the silence of the terminal tells.
 func (a *attached) leave(ctx context.Context) {
-	_, _ = control.Call[app.Done](ctx, a.link.Reached(), app.OpDetach, app.Terminal{Chat: a.chat, Session: a.id, Shown: a.shown})
+	_, _ = control.Call[app.Done](ctx, a.link.Reached(), app.OpDetach, app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
 }
 
 // pump fetches until ctx ends.
@@ -116,7 +117,7 @@ func (a *attached) givenUp() error {
 
 // fetch shows what there is to show next.
 func (a *attached) fetch(ctx context.Context, c channels.Channel) error {
-	f, err := control.Call[cli.Fetched](ctx, a.link, app.OpFetch, app.Terminal{Chat: a.chat, Session: a.id, Shown: a.shown})
+	f, err := control.Call[cli.Fetched](ctx, a.link, app.OpFetch, app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
 	if err != nil {
 		return err
 	}
@@ -138,6 +139,4 @@ func (a *attached) fetch(ctx context.Context, c channels.Channel) error {
 	return nil
 }
 
-func (a *attached) key() corebot.Key {
-	return corebot.Key{Agent: corebot.DefaultAgent, Channel: "cli", Account: cli.DefaultAccount, Chat: a.chat}
-}
+func (a *attached) key() corebot.Key { return cli.TerminalKey(a.agent, a.chat) }

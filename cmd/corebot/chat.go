@@ -28,7 +28,7 @@ const chatDrain = 2 * time.Second
 var errNoChat = errors.New("--chat is empty")
 
 func newChat(s *shell) *cobra.Command {
-	var chat string
+	var chat, agent string
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk to it here in the terminal",
@@ -50,12 +50,15 @@ the terminal ends that the others were attached to, one of them goes on in its p
 			if err != nil {
 				return err
 			}
+			if agent, err = agentOf(c, agent, chat); err != nil {
+				return err
+			}
 			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
-			return s.talk(cmd.Context(), c, conversation{chat: chat, interactive: interactive, open: func(at *attached, model string) (channels.Channel, error) {
+			return s.talk(cmd.Context(), c, conversation{chat: chat, agent: agent, interactive: interactive, open: func(at *attached, model string) (channels.Channel, error) {
 				id, name := whoRuns()
 				c, err := cli.New(cli.Options{
 					In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
-					Chat: chat, UserID: id, UserName: name, Watch: at.events.Watch, ModelName: model,
+					Agent: agent, Chat: chat, UserID: id, UserName: name, Watch: at.events.Watch, ModelName: model,
 					HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"), NoColor: os.Getenv("NO_COLOR") != "",
 				})
 				at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }
@@ -64,19 +67,20 @@ the terminal ends that the others were attached to, one of them goes on in its p
 		},
 	}
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to talk in")
+	agentFlag(cmd, &agent)
 	return cmd
 }
 
 // conversation is what one terminal of this process does with a chat.
 type conversation struct {
-	chat        string
+	agent, chat string
 	interactive bool
 	open        func(at *attached, model string) (channels.Channel, error)
 }
 
 // talk runs a terminal until it ends, at the Corebot of the home: the one that runs, or else one of this process.
 func (s *shell) talk(ctx context.Context, c config.Config, t conversation) (err error) {
-	at := &attached{chat: t.chat}
+	at := &attached{agent: t.agent, chat: t.chat}
 	if !t.interactive {
 		at.patient = app.Away
 	}

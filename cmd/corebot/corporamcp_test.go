@@ -103,7 +103,7 @@ func (f *fort) offerAll() {
 // listed are the names of the server's tools.
 func (f *fort) listed() []string {
 	f.t.Helper()
-	now, err := control.Call[mcp.Overview](f.t.Context(), f.control, app.OpMCPList, struct{}{})
+	now, err := control.Call[mcp.Overview](f.t.Context(), f.control, app.OpMCPList, app.MCPServer{})
 	if err != nil {
 		f.t.Fatal(err)
 	}

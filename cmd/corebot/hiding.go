@@ -21,14 +21,15 @@ func (s *shell) hides(commands ...*cobra.Command) []*cobra.Command {
 
 // redactor knows the secrets of the home: those of its settings, and those of its MCP servers. Without either it knows the usual shapes.
 func (s *shell) redactor() (*redact.Redactor, error) {
-	var secrets []string
-	if c, err := s.settings(); err == nil {
-		secrets = c.Secrets()
+	c, err := s.settings()
+	if err != nil { // the agent main has a file of MCP servers all the same
+		home, err := config.Home(s.home)
+		if err != nil {
+			return redact.New(nil)
+		}
+		return redact.New(app.MCPSecrets(config.Config{Home: home}))
 	}
-	if home, err := config.Home(s.home); err == nil {
-		secrets = append(secrets, app.MCPSecrets(home)...)
-	}
-	return redact.New(secrets)
+	return redact.New(append(c.Secrets(), app.MCPSecrets(c)...))
 }
 
 // hiding is an output without secrets. They are looked up when there is something to write.

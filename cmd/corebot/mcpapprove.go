@@ -15,6 +15,7 @@ import (
 
 func newMCPShow(s *shell) *cobra.Command {
 	var asJSON bool
+	var agent string
 	cmd := &cobra.Command{
 		Use:   "show SERVER",
 		Short: "Print what an MCP server says of its tools, as models are shown it",
@@ -23,31 +24,33 @@ operator, or, by default, as the server's first listing had them. The running Co
 covers all that the server says of a tool, its annotations and its output schema too.`,
 		Args: takes("SERVER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tools, err := s.describe(cmd, args[0])
+			of := app.MCPServer{Agent: agent, Server: args[0]}
+			tools, err := s.describe(cmd, of)
 			if err != nil {
 				return err
 			}
-			return printDescriptions(cmd, args[0], tools, asJSON)
+			return printDescriptions(cmd, of, tools, asJSON)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
+	agentFlag(cmd, &agent)
 	return cmd
 }
 
 // describe asks the running Corebot what a server says of its tools.
-func (s *shell) describe(cmd *cobra.Command, server string) ([]mcp.Description, error) {
+func (s *shell) describe(cmd *cobra.Command, of app.MCPServer) ([]mcp.Description, error) {
 	daemon, err := s.daemon(cmd.Context(), "start one: it connects to the servers")
 	if err != nil {
 		return nil, err
 	}
-	tools, err := control.Call[[]mcp.Description](cmd.Context(), daemon, app.OpMCPShow, server)
+	tools, err := control.Call[[]mcp.Description](cmd.Context(), daemon, app.OpMCPShow, of)
 	if errors.Is(err, corebot.ErrNotFound) {
 		err = corebot.WithHint(err, "`corebot mcp list` shows which there are")
 	}
 	return tools, err
 }
 
-func printDescriptions(cmd *cobra.Command, server string, tools []mcp.Description, asJSON bool) error {
+func printDescriptions(cmd *cobra.Command, of app.MCPServer, tools []mcp.Description, asJSON bool) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	for _, d := range tools {
 		if asJSON {
@@ -60,7 +63,7 @@ func printDescriptions(cmd *cobra.Command, server string, tools []mcp.Descriptio
 	}
 	each, whole := mcp.Fingerprints(tools)
 	if len(each) > 0 && !asJSON {
-		t.line("to approve all of this, and nothing else: corebot mcp approve %s %s", server, whole)
+		t.line("to approve all of this, and nothing else: corebot mcp approve%s %s %s", withAgent(of.Agent), of.Server, whole)
 	}
 	return t.err
 }
@@ -84,8 +87,17 @@ func printDescription(t *teller, d mcp.Description) {
 	t.line("    fingerprint: %s", d.Fingerprint)
 }
 
+// withAgent is the flag that means an agent, in a command that is printed; empty for none.
+func withAgent(agent string) string {
+	if agent == "" {
+		return ""
+	}
+	return " --agent " + agent
+}
+
 func newMCPApprove(s *shell) *cobra.Command {
-	return &cobra.Command{
+	var agent string
+	cmd := &cobra.Command{
 		Use:   "approve SERVER[/TOOL] FINGERPRINT",
 		Short: "Take the tools of an MCP server as they were read",
 		Long: `Take one tool of an MCP server, or all of them, as "corebot mcp show SERVER" printed them: the fingerprint stands for exactly that. If the server says
@@ -103,29 +115,32 @@ admin. With mcp.pin_tools, or pinTools in the entry, such a tool is not even off
 			if len(args[1]) != 64 || strings.Trim(args[1], "0123456789abcdef") != "" {
 				return usage(cmd, fmt.Errorf("%q is no fingerprint: want 64 hexadecimal digits, as `corebot mcp show %s` prints them", args[1], server))
 			}
-			what := app.MCPApproval{Server: server, Fingerprints: map[string]string{tool: args[1]}}
+			of := app.MCPServer{Agent: agent, Server: server}
+			what := app.MCPApproval{MCPServer: of, Fingerprints: map[string]string{tool: args[1]}}
 			if !one {
 				var err error
-				if what.Fingerprints, err = s.shown(cmd, server, args[1]); err != nil {
+				if what.Fingerprints, err = s.shown(cmd, of, args[1]); err != nil {
 					return err
 				}
 			}
 			return s.change(cmd, func(c control.Caller) error { return approveTools(cmd, c, what) })
 		},
 	}
+	agentFlag(cmd, &agent)
+	return cmd
 }
 
 // shown are the fingerprints of the tools of a server, if that of all of them is still the one that was printed. Should
 // one change after that, the approval is refused for it.
-func (s *shell) shown(cmd *cobra.Command, server, whole string) (map[string]string, error) {
-	tools, err := s.describe(cmd, server)
+func (s *shell) shown(cmd *cobra.Command, of app.MCPServer, whole string) (map[string]string, error) {
+	tools, err := s.describe(cmd, of)
 	if err != nil {
 		return nil, err
 	}
 	each, now := mcp.Fingerprints(tools)
 	if now != whole {
-		return nil, corebot.WithHint(fmt.Errorf("%w: the tools of the MCP server %q are not what this fingerprint was printed for", corebot.ErrInvalid, server),
-			"they have changed since, or the fingerprint is of one tool: read `corebot mcp show "+server+"` again")
+		return nil, corebot.WithHint(fmt.Errorf("%w: the tools of the MCP server %q are not what this fingerprint was printed for", corebot.ErrInvalid, of.Server),
+			"they have changed since, or the fingerprint is of one tool: read `corebot mcp show "+of.Server+"` again")
 	}
 	return each, nil
 }

@@ -4,13 +4,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot/internal/app"
-	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/mcp"
 )
 
 func newMCPList(s *shell) *cobra.Command {
 	var asJSON bool
+	var agent string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Print how each MCP server is doing, and its tools",
@@ -18,11 +18,11 @@ func newMCPList(s *shell) *cobra.Command {
 the file are listed as stopped.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			home, err := config.Home(s.home)
+			c, err := s.settings()
 			if err != nil {
 				return err
 			}
-			o, err := app.ListMCP(cmd.Context(), home)
+			o, err := app.ListMCP(cmd.Context(), c, agent)
 			if err != nil {
 				return err
 			}
@@ -30,11 +30,13 @@ the file are listed as stopped.`,
 		},
 	}
 	jsonFlag(cmd, &asJSON)
+	agentFlag(cmd, &agent)
 	return cmd
 }
 
 func newMCPCheck(s *shell) *cobra.Command {
 	var asJSON bool
+	var agent string
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Read .mcp.json and try each server once; nothing is changed",
@@ -46,7 +48,7 @@ Corebot does, nor what is known of tools. It fails if the file is wrong, and if 
 			if err != nil {
 				return err
 			}
-			o, err := app.CheckMCP(cmd.Context(), c, versionText())
+			o, err := app.CheckMCP(cmd.Context(), c, agent, versionText())
 			if err != nil {
 				return err
 			}
@@ -57,11 +59,13 @@ Corebot does, nor what is known of tools. It fails if the file is wrong, and if 
 		},
 	}
 	jsonFlag(cmd, &asJSON)
+	agentFlag(cmd, &agent)
 	return cmd
 }
 
 func newMCPReload(s *shell) *cobra.Command {
 	var asJSON bool
+	var agent string
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Have the running Corebot read .mcp.json again",
@@ -73,7 +77,7 @@ connected. If the file is wrong nothing changes. Servers whose entries have not 
 			if err != nil {
 				return err
 			}
-			o, err := control.Call[mcp.Overview](cmd.Context(), daemon, app.OpMCPReload, struct{}{})
+			o, err := control.Call[mcp.Overview](cmd.Context(), daemon, app.OpMCPReload, app.MCPServer{Agent: agent})
 			if err != nil {
 				return err
 			}
@@ -81,5 +85,6 @@ connected. If the file is wrong nothing changes. Servers whose entries have not 
 		},
 	}
 	jsonFlag(cmd, &asJSON)
+	agentFlag(cmd, &agent)
 	return cmd
 }

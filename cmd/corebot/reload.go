@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,9 +40,7 @@ that are wrong change nothing.`,
 	return cmd
 }
 
-func listed(keys []string) string {
-	if len(keys) == 0 {
-		return "nothing"
-	}
-	return strings.Join(keys, ", ")
+// listed are names in one line; none is "nothing".
+func listed(names []string) string {
+	return cmp.Or(printable(strings.Join(names, ", ")), "nothing")
 }

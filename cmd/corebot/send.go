@@ -21,7 +21,7 @@ import (
 )
 
 func newSend(s *shell) *cobra.Command {
-	var chat, id string
+	var chat, id, agent string
 	var wait, asJSON bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -49,15 +49,23 @@ over; the message is kept and answered all the same.`,
 				id = uuid.Must(uuid.NewV7()).String() // fails only where Go ends the program before: no randomness
 			}
 			uid, name := whoRuns()
-			in := channels.Incoming{ID: id, Account: cli.DefaultAccount, Chat: chat, SenderID: uid, SenderName: name, Text: text}
-			if !wait {
-				return s.publish(cmd, in, asJSON)
+			c, err := s.settings()
+			if err != nil {
+				return err
 			}
-			return s.ask(cmd, in, timeout, asJSON)
+			if agent, err = agentOf(c, agent, chat); err != nil {
+				return err
+			}
+			in := channels.Incoming{ID: id, Agent: agent, Account: cli.DefaultAccount, Chat: chat, SenderID: uid, SenderName: name, Text: text}
+			if !wait {
+				return publishAndSay(cmd, c, in, asJSON)
+			}
+			return s.ask(cmd, c, in, timeout, asJSON)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to send to")
+	agentFlag(cmd, &agent)
 	cmd.Flags().StringVar(&id, "id", "", "the message's id: sending it twice accepts it once (default: a new one)")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the reply and print it")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: how long at most, such as 90s (default: until the message has ended)")
@@ -83,19 +91,15 @@ func textOf(cmd *cobra.Command, args []string) (string, error) {
 	return string(data), nil
 }
 
-// publish puts the message on disk and leaves it there.
-func (s *shell) publish(cmd *cobra.Command, in channels.Incoming, asJSON bool) error {
-	c, err := s.settings()
-	if err != nil {
-		return err
-	}
+// publishAndSay puts the message on disk and leaves it there.
+func publishAndSay(cmd *cobra.Command, c config.Config, in channels.Incoming, asJSON bool) error {
 	if err := app.Locked(cmd.Context(), c.Home, func() error { return publish(cmd.Context(), c, in) }); err != nil {
 		return refusal(err)
 	}
 	if asJSON {
 		return printJSON(cmd, sent{ID: in.ID})
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "accepted %s\n", in.ID)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "accepted %s\n", in.ID)
 	return err
 }
 

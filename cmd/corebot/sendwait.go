@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 )
 
@@ -24,17 +25,13 @@ type question struct {
 }
 
 // ask publishes the message and prints its answer as soon as it comes. Everything else that the chat is told meanwhile goes to stderr.
-func (s *shell) ask(cmd *cobra.Command, in channels.Incoming, timeout time.Duration, asJSON bool) error {
-	settings, err := s.settings()
-	if err != nil {
-		return err
-	}
+func (s *shell) ask(cmd *cobra.Command, settings config.Config, in channels.Incoming, timeout time.Duration, asJSON bool) error {
 	q := &question{cmd: cmd, in: in, asJSON: asJSON}
 	var shot *cli.OneShot
-	err = s.talk(cmd.Context(), settings, conversation{chat: in.Chat, open: func(at *attached, _ string) (channels.Channel, error) {
+	err := s.talk(cmd.Context(), settings, conversation{agent: in.Agent, chat: in.Chat, open: func(at *attached, _ string) (channels.Channel, error) {
 		at.tell = func(p app.Place) { fmt.Fprintln(cmd.ErrOrStderr(), placeText(p)) }
 		shot = cli.NewOneShot(in, cli.OneShotOptions{Wait: timeout, Show: q.show, Life: func(ctx context.Context) (corebot.Life, error) {
-			return control.Call[corebot.Life](ctx, at.link, app.OpLife, app.TerminalMessage{Chat: in.Chat, ID: in.ID})
+			return control.Call[corebot.Life](ctx, at.link, app.OpLife, app.TerminalMessage{Agent: in.Agent, Chat: in.Chat, ID: in.ID})
 		}})
 		return shot, nil
 	}})

@@ -14,13 +14,15 @@ import (
 )
 
 func newServe(s *shell) *cobra.Command {
-	return &cobra.Command{
+	var agent string
+	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run everything that is configured, until SIGTERM",
 		Long: `Run everything that is configured, until SIGTERM or Ctrl-C.
 
 The first signal lets running turns finish within bus.drain; what is not finished then resumes at the next start. A second
-signal ends at once, which is safe too. SIGHUP reads the settings and .mcp.json again, as
+signal ends at once, which is safe too. With --agent it runs one of the agents: messages for the others are accepted, and wait
+for a Corebot that runs them. SIGHUP reads the settings and .mcp.json again, as
 "corebot config reload" and "corebot mcp reload" do.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -39,7 +41,7 @@ signal ends at once, which is safe too. SIGHUP reads the settings and .mcp.json 
 			}
 			var a *app.App
 			if err := app.Locked(cmd.Context(), c.Home, func() (err error) {
-				a, err = app.New(cmd.Context(), c, app.Options{Version: versionText(), Log: log, Redactor: hide, Serve: true})
+				a, err = app.New(cmd.Context(), c, app.Options{Version: versionText(), Log: log, Redactor: hide, Serve: true, Agent: agent})
 				return err
 			}); err != nil {
 				return err
@@ -53,4 +55,6 @@ signal ends at once, which is safe too. SIGHUP reads the settings and .mcp.json 
 			return a.Run(cmd.Context())
 		},
 	}
+	cmd.Flags().StringVar(&agent, "agent", "", "run this agent alone: its id (default: all of the settings)")
+	return cmd
 }

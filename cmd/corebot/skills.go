@@ -8,7 +8,6 @@ import (
 
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/app"
-	"github.com/corebot/corebot/internal/config"
 )
 
 func newSkills(s *shell) *cobra.Command {
@@ -17,6 +16,7 @@ func newSkills(s *shell) *cobra.Command {
 
 func newSkillsList(s *shell) *cobra.Command {
 	var asJSON bool
+	var agent string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the skills, and what is missing for them or wrong with them",
@@ -24,11 +24,11 @@ func newSkillsList(s *shell) *cobra.Command {
 environment of this command, and tools are taken to be there.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			home, err := config.Home(s.home)
+			c, err := s.settings()
 			if err != nil {
 				return err
 			}
-			all, err := app.ListSkills(cmd.Context(), home)
+			all, err := app.ListSkills(cmd.Context(), c, agent)
 			if err != nil {
 				return err
 			}
@@ -36,6 +36,7 @@ environment of this command, and tools are taken to be there.`,
 		},
 	}
 	jsonFlag(cmd, &asJSON)
+	agentFlag(cmd, &agent)
 	return cmd
 }
 
@@ -101,16 +102,17 @@ type skillPage struct {
 
 func newSkillsShow(s *shell) *cobra.Command {
 	var asJSON bool
+	var agent string
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Print a skill as Corebot understands it: its front matter and its page",
 		Args:  takes("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			home, err := config.Home(s.home)
+			c, err := s.settings()
 			if err != nil {
 				return err
 			}
-			front, page, err := app.ReadSkill(home, args[0])
+			front, page, err := app.ReadSkill(c, agent, args[0])
 			if err != nil {
 				return err
 			}
@@ -122,5 +124,6 @@ func newSkillsShow(s *shell) *cobra.Command {
 		},
 	}
 	jsonFlag(cmd, &asJSON)
+	agentFlag(cmd, &agent)
 	return cmd
 }

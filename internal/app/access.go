@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/config"
@@ -28,7 +27,7 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 	}
 	var err error
 	a.door, err = channels.NewFrontDoor(a.Bus, a.router, storage.NewChats(a.Store), channels.DoorOptions{
-		Agent: corebot.DefaultAgent, Access: access, Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
+		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
 	})
 	return err
 }
@@ -36,15 +35,23 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 // Rules makes the policy of a configuration. A grant that opens nothing is an error that names tools.grants, a pattern that means nothing one that names
 // approvals.
 func Rules(c config.Config) (*policy.Policy, error) {
-	approvals := policy.Approvals{Mode: policy.ApprovalMode(c.Approvals.Mode), Always: c.Approvals.Always.Values(), Tainted: c.Approvals.Tainted.Values()}
-	if err := approvals.Validate(); err != nil {
-		return nil, fmt.Errorf("approvals: %w", err)
+	o, err := policyOptions(c)
+	if err != nil {
+		return nil, err
 	}
-	p, err := policy.New(policy.Options{ShellEnabled: c.Tools.Shell.Enabled, Grants: c.Tools.Grants.List(), Approvals: approvals})
+	p, err := policy.New(o)
 	if err != nil {
 		return nil, fmt.Errorf("tools.grants: %w", err)
 	}
 	return p, nil
+}
+
+func policyOptions(c config.Config) (policy.Options, error) {
+	approvals := policy.Approvals{Mode: policy.ApprovalMode(c.Approvals.Mode), Always: c.Approvals.Always.Values(), Tainted: c.Approvals.Tainted.Values()}
+	if err := approvals.Validate(); err != nil {
+		return policy.Options{}, fmt.Errorf("approvals: %w", err)
+	}
+	return policy.Options{ShellEnabled: c.Tools.Shell.Enabled, Grants: c.Tools.Grants.List(), Approvals: approvals}, nil
 }
 
 // bootstrap is how the first admin is made.

@@ -19,7 +19,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
@@ -29,7 +28,6 @@ import (
 	"github.com/corebot/corebot/internal/lifecycle"
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/redact"
-	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/router"
@@ -46,6 +44,8 @@ type Options struct {
 	// Attended makes it the Corebot of a terminal or an MCP client, which ends with them. It has the control socket, so that other processes can
 	// attach, and no other listener.
 	Attended bool
+	// Agent is the one agent of the settings that this process runs; empty: all of them.
+	Agent string
 	// With neither, it runs neither router nor outbox: what is accepted waits for another run.
 }
 
@@ -55,9 +55,9 @@ type App struct {
 	Bus     *bus.Bus
 	Live    *live.Hub
 	models  choice
+	agents  agents
 	version string
 	since   time.Time
-	servers *mcp.Manager
 
 	config     config.Config // as the parts were made
 	level      *observability.Level
@@ -71,7 +71,6 @@ type App struct {
 	degraded  *observability.Degraded
 	stopping  atomic.Pointer[string] // why nothing more is accepted
 	upkeep    upkeep
-	notes     *notes
 	router    *router.Router
 	door      *channels.FrontDoor
 	outbox    *channels.Outbox
@@ -82,6 +81,7 @@ type App struct {
 	channels  *channels.Supervisor
 	answers   bool
 	serves    bool
+	only      string // the one agent that this process runs; empty: all
 	server    *observability.Server
 	undo      []undo
 }
@@ -97,13 +97,13 @@ func DataDir(home string) string { return filepath.Join(home, "data") }
 
 // New makes a Corebot. It opens files and listeners and starts nothing. Whatever fails, what was opened is closed again.
 func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
-	a := &App{version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), answers: o.Serve || o.Attended, serves: o.Serve}
+	a := &App{version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), answers: o.Serve || o.Attended, serves: o.Serve, only: o.Agent}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	if err := checkOwner(c.Home); err != nil {
+	if err := checkOwner(places(c)...); err != nil {
 		return nil, err
 	}
 	a.log = o.Log.Hook(a.level)
@@ -195,34 +195,19 @@ func (a *App) opened(name string, c io.Closer) {
 	a.undo = append(a.undo, undo{name, c.Close})
 }
 
-// makeRouter builds what answers: workspace, tools, model, agent, router.
-func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
-	w, err := openWorkspace(filepath.Join(a.config.Home, "workspace"), chatQuota(a.config.Tools), a.log)
-	if err != nil {
+// makeRouter builds what answers: models, agents, router.
+func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err error) {
+	if a.models, err = chooseModel(ctx, a.config.LLM, r); err != nil {
 		return err
 	}
-	a.notes = w
-	a.opened("workspace", w.root)
-	rules, err := Rules(a.config)
-	if err != nil {
+	a.log.Info().Str("model", a.models.model.Name()).Msg(a.models.why)
+	if err := a.makeAgents(r); err != nil {
 		return err
 	}
-	box, err := a.makeTools(w, rules, r)
-	if err != nil {
-		return err
-	}
-	chosen, err := chooseModel(ctx, a.config.LLM, r)
-	if err != nil {
-		return err
-	}
-	a.degraded.Watch(observability.PromptPage, w.wrong)
+	a.degraded.Watch(observability.PromptPage, a.agents.wrong)
 	a.degraded.Watch(observability.LaneDamaged, a.damagedLanes)
-	a.models = chosen
-	a.degraded.Watch(observability.ModelFails, chosen.failing)
-	a.log.Info().Str("model", chosen.model.Name()).Msg(chosen.why)
-	brain, err := agent.New(agent.Parts{
-		Model: chosen.model, Tools: toolbox{box, a.servers}, Journal: storage.NewLedger(a.Store), History: storage.NewHistory(a.Store), Notes: w,
-	}, a.agentOptions(chosen, r))
+	a.degraded.Watch(observability.ModelFails, a.models.failing)
+	rules, err := Rules(a.config)
 	if err != nil {
 		return err
 	}
@@ -236,10 +221,10 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) error {
 	}
 	a.router, err = router.New(router.Parts{
 		Queue: a.Bus, Ledger: storage.NewLedger(a.Store), Letters: storage.NewDeadLetters(a.Store), Lives: storage.NewLives(a.Store),
-		Approvals: storage.NewApprovals(a.Store), Agent: brain, Roles: storage.NewGrants(a.Store), Policy: rules,
+		Approvals: storage.NewApprovals(a.Store), Agent: a.agents, Roles: storage.NewGrants(a.Store), Policy: rules,
 	}, router.Options{
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond), // to the router, zero would mean its default
-		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store), Model: chosen.describe, Live: a.Live, Log: a.log, Metrics: r,
+		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store), Describe: a.describe, Live: a.Live, Log: a.log, Metrics: r,
 		Redact: a.redactor.Text,
 	})
 	return err
@@ -299,9 +284,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.answers {
 		services = append(services,
-			lifecycle.Service{Name: "workspace", Run: waitOut(func(context.Context) error { a.notes.sweep(a.log); return nil })},
+			lifecycle.Service{Name: "workspace", Run: waitOut(a.agents.sweep)},
 			lifecycle.Service{Name: "outbox", Run: waitOut(a.channels.Send)},
-			lifecycle.Service{Name: "mcp", Run: a.servers.Run},
+			lifecycle.Service{Name: "mcp", Run: a.agents.runServers},
 			lifecycle.Service{Name: "router", Run: a.router.Run},
 			lifecycle.Service{Name: "channels", Run: a.channels.Receive})
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/rootfs"
-	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
@@ -67,14 +66,15 @@ func realTools(t *testing.T) (*tools.Box, corebot.Caller, []llm.Tool) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = db.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended; must(t, db.Close()) })
-	w, err := openWorkspace(filepath.Join(home, "workspace"), rootfs.Quota{}, zerolog.Nop())
+	c.Tools.Shell.Enabled = true
+	p := place{home, corebot.DefaultAgent}
+	w, err := openWorkspace(p, rootfs.Quota{}, zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, w.root.Close()) })
-	rules, err := policy.New(policy.Options{ShellEnabled: true})
-	must(t, err)
 	a := &App{config: c, Store: db, log: zerolog.Nop()}
-	box, err := a.makeTools(w, rules, prometheus.NewRegistry())
-	must(t, err)
+	u := &agentUnit{entry: c.AgentList()[0], place: p, notes: w}
+	must(t, a.makeTools(u, prometheus.NewRegistry()))
+	box := u.box
 	who := corebot.Caller{Key: corebot.Key{Agent: "main", Channel: "cli", Account: "local", Chat: "x"}, Principal: corebot.Principal{Channel: "cli", Account: "local", ID: "0"}, Entry: "direct"}
 	must(t, storage.NewGrants(db).Grant(t.Context(), corebot.Grant{Principal: who.Principal, Role: corebot.RoleAdmin, By: "operator"}))
 	offered, err := box.Offer(t.Context(), who)

@@ -8,6 +8,7 @@ import (
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/storage"
 )
 
 const (
@@ -17,10 +18,18 @@ const (
 	maxContext = 64_000
 )
 
-// agentOptions are the bounds of a turn with the model that was chosen. It logs what the context was taken to be.
-func (a *App) agentOptions(chosen choice, r prometheus.Registerer) agent.Options {
+// brain makes what answers for an agent. It logs what the context was taken to be.
+func (a *App) brain(u *agentUnit, r prometheus.Registerer) (*agent.Agent, error) {
+	return agent.New(agent.Parts{
+		Model: a.models.model, Tools: toolbox{u.box, u.servers}, Journal: storage.NewLedger(a.Store), History: storage.NewHistory(a.Store), Notes: u.notes,
+	}, a.agentOptions(u.entry, r))
+}
+
+// agentOptions are the bounds of a turn of an agent.
+func (a *App) agentOptions(entry config.AgentEntry, r prometheus.Registerer) agent.Options {
+	chosen := a.models
 	context, known := contextFor(chosen, a.config.LLM)
-	a.log.Info().Int("tokens", context).Bool("estimated", !known).Bool("counts_estimated", !chosen.tokenizer.Exact()).Msg("the context of the model")
+	a.log.Info().Str("agent", entry.ID).Int("tokens", context).Bool("estimated", !known).Bool("counts_estimated", !chosen.tokenizer.Exact()).Msg("the context of the model")
 	c := a.config.Agent
 	return agent.Options{
 		MaxIterations: c.MaxToolIterations, MaxTime: c.MaxTime, SessionIdle: c.SessionIdle,
@@ -29,8 +38,17 @@ func (a *App) agentOptions(chosen choice, r prometheus.Registerer) agent.Options
 			Off: !c.Compaction, Extract: len(chosen.each) == 0, // the offline model cannot summarise
 			ReserveTokens: c.CompactionReserve, KeepTokens: c.CompactionKeep, Timeout: c.CompactionTimeout,
 		},
-		Tokenizer: chosen.tokenizer, Live: a.Live, Metrics: r,
+		Tokenizer: chosen.tokenizer, Model: entry.Model, Voice: voiceOf(entry), Live: a.Live, Metrics: r,
 	}
+}
+
+// voiceOf is how the settings have an agent's models answer.
+func voiceOf(entry config.AgentEntry) llm.Voice {
+	v := llm.Voice{Think: llm.Thinking(entry.Think)}
+	if warmth, set := entry.Temperature.Value(); set {
+		v.Temperature = &warmth
+	}
+	return v
 }
 
 // contextFor is how many tokens the settings give a prompt and its answer; known says that nothing was assumed.

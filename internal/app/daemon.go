@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,25 +24,31 @@ func (a *App) operations() control.Operations {
 	ops[OpReload] = control.Typed(func(context.Context, struct{}) (Reloaded, error) { return a.Reload() })
 	ops[OpSend] = control.Typed(a.Accept)
 	ops[OpLife] = control.Typed(func(ctx context.Context, m TerminalMessage) (corebot.Life, error) {
-		key := corebot.Key{Agent: corebot.DefaultAgent, Channel: terminalChannel, Account: cli.DefaultAccount, Chat: m.Chat}
-		return storage.NewLives(a.Store).InChat(ctx, key, m.ID, corebot.Principal{})
+		return storage.NewLives(a.Store).InChat(ctx, a.terminalKey(m.Agent, m.Chat), m.ID, corebot.Principal{})
 	})
 	ops[OpAttach] = control.Typed(func(ctx context.Context, t Terminal) (Done, error) {
-		return Done{Changed: 1}, a.terminals.Attach(ctx, t.Chat, t.Session, t.Again)
+		return Done{Changed: 1}, a.terminals.Attach(ctx, a.terminalKey(t.Agent, t.Chat), t.Session, t.Again)
 	})
 	ops[OpFetch] = control.Typed(func(ctx context.Context, t Terminal) (cli.Fetched, error) {
 		ctx, cancel := control.UntilStop(ctx)
 		defer cancel()
-		return a.terminals.Fetch(ctx, t.Chat, t.Session, t.Shown)
+		return a.terminals.Fetch(ctx, a.terminalKey(t.Agent, t.Chat), t.Session, t.Shown)
 	})
 	ops[OpDetach] = control.Typed(func(_ context.Context, t Terminal) (Done, error) {
-		a.terminals.Detach(t.Chat, t.Session, t.Shown)
+		a.terminals.Detach(a.terminalKey(t.Agent, t.Chat), t.Session, t.Shown)
 		return Done{Changed: 1}, nil
 	})
 	a.mcpOperations(ops)
 	a.skillOperations(ops)
 	a.clientOperations(ops)
 	return ops
+}
+
+// terminalKey is the key of a chat that a terminal talks in. Without an agent it is the one that answers there.
+func (a *App) terminalKey(agent, chat string) corebot.Key {
+	k := a.routing().Key(terminalChannel, cli.DefaultAccount, chat)
+	k.Agent = cmp.Or(agent, k.Agent)
+	return k
 }
 
 // terminalChannel is the channel of terminals.
@@ -71,7 +78,7 @@ type Hello struct {
 // openTerminals makes the channel of terminals that attach through the control socket.
 func (a *App) openTerminals() *cli.Remote {
 	queue := storage.NewQueue(a.Store)
-	a.terminals = cli.NewRemote(corebot.DefaultAgent, a.Live.Watch, queue.Wake)
+	a.terminals = cli.NewRemote(a.Live.Watch, queue.Wake)
 	return a.terminals
 }
 

@@ -55,9 +55,13 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	findings = append(findings, checkDatabase(ctx, home))
 	findings = append(findings, checkWeb(ctx, c.Tools.Web)...)
 	findings = append(findings, checkWorkers(ctx, c)...)
-	findings = append(findings, checkMCPFile(ctx, c)...)
-	findings = append(findings, checkPages(home)...)
-	findings = append(findings, checkSkills(ctx, c)...)
+	findings = append(findings, checkMCPFiles(ctx, c)...)
+	for _, p := range places(c) {
+		findings = append(findings, checkPages(p)...)
+	}
+	for _, entry := range c.AgentList() {
+		findings = append(findings, checkSkills(ctx, c, entry)...)
+	}
 	return append(findings, checkModels(ctx, c)...)
 }
 

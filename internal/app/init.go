@@ -47,7 +47,7 @@ type Made struct {
 // Init makes a home: directories, a settings file with comments, a token for the webhook, and the workspace with its texts. What is there stays
 // as it is, but for one thing: with webhook, a settings file that is there comes to say that the webhook is enabled.
 func Init(home string, webhook bool) (made Made, err error) {
-	if err := checkOwner(home); err != nil {
+	if err := checkOwner(place{home, corebot.DefaultAgent}); err != nil {
 		return made, err
 	}
 	for _, dir := range []string{home, DataDir(home)} {
@@ -55,7 +55,7 @@ func Init(home string, webhook bool) (made Made, err error) {
 			return made, corebot.WithHint(fmt.Errorf("make the home: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
 		}
 	}
-	w, err := openWorkspace(filepath.Join(home, "workspace"), rootfs.Quota{}, zerolog.Nop())
+	w, err := openWorkspace(place{home, corebot.DefaultAgent}, rootfs.Quota{}, zerolog.Nop())
 	if err != nil {
 		return made, err
 	}

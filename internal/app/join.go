@@ -3,7 +3,6 @@ package app
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +14,6 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/mcp"
-	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
@@ -29,7 +27,7 @@ var (
 	_ router.Ledger       = (*storage.Ledger)(nil)
 	_ router.Letters      = (*storage.DeadLetters)(nil)
 	_ router.Lives        = (*storage.Lives)(nil)
-	_ router.Agent        = (*agent.Agent)(nil)
+	_ router.Agent        = agents{}
 	_ router.Roles        = (*storage.Grants)(nil)
 	_ router.Books        = (*storage.Books)(nil)
 	_ router.Situations   = (*storage.Chats)(nil)
@@ -58,50 +56,56 @@ var (
 	_ channels.Mailbox    = (*storage.Mailbox)(nil)
 )
 
-// makeTools gathers the built-in tools under the policy.
-func (a *App) makeTools(w *notes, p *policy.Policy, r prometheus.Registerer) (*tools.Box, error) {
-	if err := w.openSkills(a.log); err != nil {
-		return nil, err
+// makeTools gathers an agent's tools under its policy.
+func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
+	if err := u.notes.openSkills(u.entry.Skills.Values(), a.log); err != nil {
+		return err
 	}
-	all, err := a.builtins(w)
+	all, err := a.builtins(u)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if all, err = a.withWorkers(all, w.root); err != nil {
-		return nil, err
+	if all, err = a.withWorkers(all, u); err != nil {
+		return err
 	}
 	registry, err := tools.NewRegistry(all...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	w.hasTool = registry.Has
+	u.notes.hasTool = registry.Has
 	for _, t := range all {
 		a.Store.KnowTools(t.Name())
 	}
-	dir, err := os.OpenRoot(filepath.Join(a.config.Home, "workspace"))
+	dir, err := os.OpenRoot(u.place.workspace())
 	if err != nil {
-		return nil, fmt.Errorf("open the workspace: %w", err)
+		return fmt.Errorf("open the workspace: %w", err)
 	}
 	a.opened("files of programs", dir)
-	artifacts, err := tools.NewFiles(w.root, dir)
+	artifacts, err := tools.NewFiles(u.notes.root, dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := a.openMCP(registry, artifacts, r); err != nil {
-		return nil, err
+	if err := a.openMCP(u, registry, artifacts, r); err != nil {
+		return err
 	}
-	return tools.NewBox(registry, p, storage.NewGrants(a.Store), tools.Options{
+	rules, err := u.rules(a.config)
+	if err != nil {
+		return err
+	}
+	u.box, err = tools.NewBox(registry, rules, storage.NewGrants(a.Store), tools.Options{
 		Approvers: storage.NewGrants(a.Store), Contents: artifacts, Patience: a.config.Approvals.Expiry,
 		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts, Redactor: a.redactor, Log: a.log, Metrics: r,
 	})
+	return err
 }
 
 // builtins are the tools that work in Corebot's own process, unless isolation.tools names them.
-func (a *App) builtins(w *notes) ([]tools.Tool, error) {
+func (a *App) builtins(u *agentUnit) ([]tools.Tool, error) {
+	w := u.notes
 	all := append(builtin.Workspace(w.root, w.memory), builtin.SkillsList(w.skills), builtin.SkillsRead(w.skills),
 		builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
 	web, err := webTools(a.config.Tools.Web)
-	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{a})}), err
+	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{u})}), err
 }
 
 // learnSecrets has the redactor know the secrets of the settings: what it takes out of the log, it takes out of the audit, of what tools say and of

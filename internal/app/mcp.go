@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,26 +45,27 @@ func MCPFile(home string) string { return filepath.Join(home, mcp.FileName) }
 // mcpOptions are what the settings say of MCP servers.
 func mcpOptions(c config.Config, version string) mcp.Options {
 	return mcp.Options{
-		AllowedServers: c.MCP.AllowedServers.Values(), AllowedTools: c.MCP.AllowedTools.Values(), PassEnv: c.Tools.AllowedEnv.Values(), TrustFirst: c.MCP.TrustFirst, PinTools: c.MCP.PinTools,
+		AllowedServers: c.MCP.AllowedServers.Values(), AgentServers: []string{"*"}, AllowedTools: c.MCP.AllowedTools.Values(), PassEnv: c.Tools.AllowedEnv.Values(), TrustFirst: c.MCP.TrustFirst, PinTools: c.MCP.PinTools,
 		ConnectTimeout: c.MCP.ConnectTimeout, Timeout: c.MCP.Timeout, MaxTime: c.MCP.MaxTime, MaxCalls: c.MCP.MaxCalls, MaxMessage: c.MCP.MaxMessage,
 		PingEvery: c.MCP.PingEvery, Version: version,
 	}
 }
 
-// openMCP reads which MCP servers there are. Their tools come into the registry once they are connected.
-func (a *App) openMCP(registry *tools.Registry, artifacts tools.Artifacts, r prometheus.Registerer) (err error) {
+// openMCP reads which MCP servers an agent has. Their tools come into the registry once they are connected.
+func (a *App) openMCP(u *agentUnit, registry *tools.Registry, artifacts tools.Artifacts, r prometheus.Registerer) (err error) {
 	o := mcpOptions(a.config, a.version)
-	o.Pins, o.Trail, o.Artifacts, o.Redactor, o.Log, o.Metrics = storage.NewMCPTools(a.Store), storage.NewAudit(a.Store), artifacts, a.redactor, a.log, r
-	a.servers, err = mcp.New(MCPFile(a.config.Home), registry, o)
+	o.AgentServers = u.entry.MCP.Values()
+	o.Pins, o.Trail, o.Artifacts, o.Redactor, o.Log, o.Metrics = storage.NewMCPTools(a.Store, u.entry.ID), storage.NewAudit(a.Store), artifacts, a.redactor, a.log, r
+	u.servers, err = mcp.New(u.place.mcpFile(), registry, o)
 	return err
 }
 
-// reloads is the MCP servers as the tool mcp.reload sees them.
-type reloads struct{ app *App }
+// reloads is an agent's MCP servers as the tool mcp.reload sees them.
+type reloads struct{ unit *agentUnit }
 
 // Reload reads the file of MCP servers again and says in words how each is doing.
 func (r reloads) Reload(ctx context.Context) (string, error) {
-	now, err := r.app.servers.Reload(ctx)
+	now, err := r.unit.servers.Reload(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -81,17 +83,24 @@ func (r reloads) Reload(ctx context.Context) (string, error) {
 	return strings.Join(append(lines, now.Warnings...), "\n"), nil
 }
 
-// MCPApproval is what [OpMCPApprove] takes: tools of a server, as it calls them, each with the fingerprint of what the
-// operator has read.
-type MCPApproval struct {
-	Server       string            `json:"server"`
-	Fingerprints map[string]string `json:"fingerprints"`
-}
+// The arguments of the operations on MCP servers. An empty agent is the one that is meant where none is named.
+type (
+	// MCPServer names a server of an agent.
+	MCPServer struct {
+		Agent  string `json:"agent,omitempty"`
+		Server string `json:"server,omitempty"`
+	}
+	// MCPApproval approves tools of a server, as it calls them, each with the fingerprint of what the operator has read.
+	MCPApproval struct {
+		MCPServer
+		Fingerprints map[string]string `json:"fingerprints"`
+	}
+)
 
 // Operations on MCP servers.
 const (
 	OpMCPList    = "mcp.list"
-	OpMCPShow    = "mcp.show" // of the name of a server
+	OpMCPShow    = "mcp.show"
 	OpMCPReload  = "mcp.reload"
 	OpMCPApprove = "mcp.approve"
 )
@@ -99,83 +108,141 @@ const (
 // approveMCP takes tools as they were read, if they are so still.
 func approveMCP(db *storage.DB) control.Operation {
 	return control.Typed(func(ctx context.Context, a MCPApproval) (Done, error) {
-		n, err := storage.NewMCPTools(db).Approve(ctx, a.Server, a.Fingerprints)
+		n, err := storage.NewMCPTools(db, cmp.Or(a.Agent, corebot.DefaultAgent)).Approve(ctx, a.Server, a.Fingerprints)
 		return Done{Changed: n}, err
 	})
 }
 
 // mcpOperations are what a daemon can say of its MCP servers, and do with them.
 func (a *App) mcpOperations(all control.Operations) {
-	type none struct{}
-	all[OpMCPList] = control.Typed(func(context.Context, none) (mcp.Overview, error) { return a.servers.Overview(), nil })
-	all[OpMCPShow] = control.Typed(func(_ context.Context, server string) ([]mcp.Description, error) { return a.servers.Describe(server) })
-	all[OpMCPReload] = control.Typed(func(ctx context.Context, _ none) (mcp.Overview, error) { return a.servers.Reload(ctx) })
+	all[OpMCPList] = control.Typed(func(_ context.Context, of MCPServer) (mcp.Overview, error) {
+		u, err := a.agents.named(of.Agent)
+		if err != nil {
+			return mcp.Overview{}, err
+		}
+		return u.servers.Overview(), nil
+	})
+	all[OpMCPShow] = control.Typed(func(_ context.Context, of MCPServer) ([]mcp.Description, error) {
+		u, err := a.agents.named(of.Agent)
+		if err != nil {
+			return nil, err
+		}
+		return u.servers.Describe(of.Server)
+	})
+	all[OpMCPReload] = control.Typed(func(ctx context.Context, of MCPServer) (mcp.Overview, error) {
+		u, err := a.agents.named(of.Agent)
+		if err != nil {
+			return mcp.Overview{}, err
+		}
+		return u.servers.Reload(ctx)
+	})
 	all[OpMCPApprove] = control.Typed(func(ctx context.Context, what MCPApproval) (Done, error) {
-		n, err := storage.NewMCPTools(a.Store).Approve(ctx, what.Server, what.Fingerprints)
+		u, err := a.agents.named(what.Agent)
+		if err != nil {
+			return Done{}, err
+		}
+		n, err := storage.NewMCPTools(a.Store, u.entry.ID).Approve(ctx, what.Server, what.Fingerprints)
 		if err == nil {
-			err = a.servers.Reconsider(ctx, what.Server)
+			err = u.servers.Reconsider(ctx, what.Server)
 		}
 		return Done{Changed: n}, err
 	})
 }
 
-// CheckMCP connects to each MCP server of a home once, beside whatever runs, and changes nothing. The error is that of their file.
-func CheckMCP(ctx context.Context, c config.Config, version string) (mcp.Overview, error) {
+// entryOf is what the settings say of an agent; empty is the agent that is meant where none is named.
+func entryOf(c config.Config, agent string) (config.AgentEntry, error) {
+	agent = cmp.Or(agent, c.DefaultAgent())
+	for _, entry := range c.AgentList() {
+		if entry.ID == agent {
+			return entry, nil
+		}
+	}
+	return config.AgentEntry{}, corebot.WithHint(fmt.Errorf("the agent %q: %w", agent, corebot.ErrNotFound), "`corebot agents list` shows which there are")
+}
+
+// CheckMCP connects to each MCP server of an agent once, beside whatever runs, and changes nothing. The error is that of their file.
+func CheckMCP(ctx context.Context, c config.Config, agent, version string) (mcp.Overview, error) {
+	entry, err := entryOf(c, agent)
+	if err != nil {
+		return mcp.Overview{}, err
+	}
 	o := mcpOptions(c, version)
+	o.AgentServers = entry.MCP.Values()
 	db, err := storage.OpenReader(ctx, DataDir(c.Home))
 	if err == nil {
 		defer db.Close() //nolint:errcheck // only read
-		o.Pins = storage.NewMCPTools(db)
+		o.Pins = storage.NewMCPTools(db, entry.ID)
 	}
-	found, failed := mcp.Check(ctx, MCPFile(c.Home), o)
+	found, failed := mcp.Check(ctx, place{c.Home, entry.ID}.mcpFile(), o)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // which the servers are not to blame for
 		found.Warnings = append(found.Warnings, fmt.Sprintf("which tools are approved is not known: %v", err))
 	}
 	return found, failed
 }
 
-// ListMCP says how the MCP servers of a home are doing: as its daemon knows, or, if none runs, which there are.
-func ListMCP(ctx context.Context, home string) (mcp.Overview, error) {
-	daemon, running, err := control.Dial(ctx, DataDir(home))
+// ListMCP says how the MCP servers of an agent are doing: as the daemon of the home knows, or, if none runs, which there are.
+func ListMCP(ctx context.Context, c config.Config, agent string) (mcp.Overview, error) {
+	entry, err := entryOf(c, agent)
+	if err != nil {
+		return mcp.Overview{}, err
+	}
+	daemon, running, err := control.Dial(ctx, DataDir(c.Home))
 	if err != nil {
 		return mcp.Overview{}, err
 	}
 	if running {
-		return control.Call[mcp.Overview](ctx, daemon, OpMCPList, struct{}{})
+		return control.Call[mcp.Overview](ctx, daemon, OpMCPList, MCPServer{Agent: entry.ID})
 	}
-	f, err := mcp.ReadFile(MCPFile(home), os.LookupEnv)
+	f, err := mcp.ReadFile(place{c.Home, entry.ID}.mcpFile(), os.LookupEnv)
 	return mcp.Overview{Servers: f.Describe()}, err
 }
 
-// MCPSecrets are the secrets in the file of MCP servers of a home, for commands that show beside a daemon what it has stored. A variable may be set for the daemon
-// only: then its value is not known here, which hides nothing else. A file that is missing or wrong has none: what is stored can be looked at all the same.
-func MCPSecrets(home string) []string {
-	f, err := mcp.ReadFile(MCPFile(home), func(name string) (string, bool) { return os.Getenv(name), true })
-	if err != nil {
-		return nil
+// MCPSecrets are the secrets in the files of MCP servers of a home, for commands that show beside a daemon what it has stored. A
+// variable may be set for the daemon only: then its value is not known here, which hides nothing else. A file that is missing or
+// wrong has none: what is stored can be looked at all the same.
+func MCPSecrets(c config.Config) (all []string) {
+	for _, p := range places(c) {
+		f, err := mcp.ReadFile(p.mcpFile(), func(name string) (string, bool) { return os.Getenv(name), true })
+		if err == nil {
+			all = append(all, f.Secrets()...)
+		}
 	}
-	return f.Secrets()
+	return all
 }
 
-// checkMCPFile looks at the file of MCP servers and at what is known of their tools, and reaches none of them.
-func checkMCPFile(ctx context.Context, c config.Config) []Finding {
-	f, err := mcp.ReadFile(MCPFile(c.Home), os.LookupEnv)
-	if err != nil {
-		return []Finding{fail("the MCP servers", err)}
+// checkMCPFiles looks at the files of MCP servers and at what is known of their tools, and reaches none of them.
+func checkMCPFiles(ctx context.Context, c config.Config) (findings []Finding) {
+	seen := map[string]bool{}
+	for _, entry := range c.AgentList() {
+		path := place{c.Home, entry.ID}.mcpFile()
+		f, err := mcp.ReadFile(path, os.LookupEnv)
+		switch {
+		case err != nil && !seen[path]:
+			findings = append(findings, fail("the MCP servers", err))
+		case !seen[path]:
+			findings = append(findings, ok("%d MCP servers are listed (`corebot mcp check` reaches them)", len(f.Servers)))
+		}
+		seen[path] = true
+		if err == nil {
+			findings = append(findings, checkMCPTools(ctx, c, entry, f.Servers)...)
+		}
 	}
-	findings := []Finding{ok("%d MCP servers are listed (`corebot mcp check` reaches them)", len(f.Servers))}
-	return append(findings, checkMCPTools(ctx, c, f.Servers)...)
+	return findings
 }
 
 // checkMCPTools tells of servers with tools that the operator does not stand for. Where there is no database that can be read, another check says so.
-func checkMCPTools(ctx context.Context, c config.Config, servers []mcp.Spec) (findings []Finding) {
+func checkMCPTools(ctx context.Context, c config.Config, entry config.AgentEntry, servers []mcp.Spec) (findings []Finding) {
 	db, err := storage.OpenReader(ctx, DataDir(c.Home))
 	if err != nil {
 		return nil
 	}
 	defer db.Close() //nolint:errcheck // only read
+	of := ""
+	if entry.ID != c.DefaultAgent() {
+		of = " --agent " + entry.ID
+	}
 	for _, s := range servers {
-		known, err := storage.NewMCPTools(db).List(ctx, s.Name)
+		known, err := storage.NewMCPTools(db, entry.ID).List(ctx, s.Name)
 		if err != nil {
 			return append(findings, fail("the tools of MCP servers", err))
 		}
@@ -183,7 +250,7 @@ func checkMCPTools(ctx context.Context, c config.Config, servers []mcp.Spec) (fi
 			return s.Allows(c.MCP.AllowedTools.Values(), p.Tool) && !p.Vouched(c.MCP.TrustFirst)
 		})
 		if n := len(known) - len(vouched); n > 0 && !s.Disabled {
-			findings = append(findings, warn("`corebot mcp show "+s.Name+"` prints what they say, and the command that approves it",
+			findings = append(findings, warn("`corebot mcp show "+s.Name+of+"` prints what they say, and the command that approves it",
 				"tools of the MCP server %s are not approved as they are (%d): turns that are offered them count as having read text from outside", s.Name, n))
 		}
 	}

@@ -40,7 +40,7 @@ func (a *App) openClients(r prometheus.Registerer) (channels.Channel, error) {
 		Mailbox: storage.NewMailbox(a.Store), Chats: storage.NewChats(a.Store), History: storage.NewHistory(a.Store), Lives: storage.NewLives(a.Store),
 		Changes: storage.NewClientCalls(a.Store), Trail: storage.NewAudit(a.Store), Roles: storage.NewGrants(a.Store),
 	}, rules, serve.Options{
-		Principal: c.Principal, MaxWait: c.MaxWait, Status: func(ctx context.Context) (any, error) { return a.statusNow(ctx) },
+		Routing: a.routing(), Principal: c.Principal, MaxWait: c.MaxWait, Status: func(ctx context.Context) (any, error) { return a.statusNow(ctx) },
 		Tools:    []tools.Tool{builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay()},
 		Redactor: a.redactor, Log: a.log, Metrics: r,
 	})

@@ -57,6 +57,7 @@ type (
 	// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it is shown; Again says that
 	// the session was attached before.
 	Terminal struct {
+		Agent   string `json:"agent,omitempty"` // empty: the agent that answers in the chat
 		Chat    string `json:"chat"`
 		Session string `json:"session"`
 		Shown   string `json:"shown,omitempty"`
@@ -64,8 +65,9 @@ type (
 	}
 	// TerminalMessage names a message that came from a terminal.
 	TerminalMessage struct {
-		Chat string `json:"chat"`
-		ID   string `json:"id"`
+		Agent string `json:"agent,omitempty"` // as of a Terminal
+		Chat  string `json:"chat"`
+		ID    string `json:"id"`
 	}
 	// Done is the result of an operation that has nothing to tell: how many things it changed.
 	Done struct {

@@ -91,21 +91,21 @@ func TestAWorkspaceWithSpoiledPagesOpensAndEachIsNamed(t *testing.T) {
 	} {
 		must(t, made)
 	}
-	n, err := openWorkspace(dir, rootfs.Quota{}, zerolog.Nop())
+	n, err := openWorkspace(place{home, corebot.DefaultAgent}, rootfs.Quota{}, zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, n.root.Close()) })
-	must(t, n.openSkills(zerolog.Nop()))
+	must(t, n.openSkills([]string{"*"}, zerolog.Nop()))
 	if n.Identity().LeftOut == "" || n.User().Text == "" || n.Skills().Text != "" {
 		t.Errorf("identity %+v, user %.20q, skills %+v", n.Identity(), n.User().Text, n.Skills())
 	}
-	status := n.wrong(t.Context())
+	status := n.wrong()
 	for _, page := range []string{"IDENTITY.md", "USER.md", "TOOLS.md", "memory/MEMORY.md", "skills"} {
 		if !strings.Contains(status, page) {
 			t.Errorf("the status does not name %s: %s", page, status)
 		}
 	}
 	var found []string
-	for _, f := range checkPages(home) {
+	for _, f := range checkPages(place{home, corebot.DefaultAgent}) {
 		if f.Level != "warn" || f.Hint == "" {
 			t.Errorf("the doctor says %+v", f)
 		}

@@ -42,7 +42,7 @@ func requireQuota(t *testing.T, err error, key string) {
 }
 
 func TestEveryToolThatWritesKeepsTheQuotaOfAChatAndNamesItsSetting(t *testing.T) {
-	n, err := openWorkspace(filepath.Join(t.TempDir(), "workspace"), chatQuota(quotaSettings()), zerolog.Nop())
+	n, err := openWorkspace(place{t.TempDir(), corebot.DefaultAgent}, chatQuota(quotaSettings()), zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, n.root.Close()) })
 	registry, err := tools.NewRegistry(builtin.Workspace(n.root, n.memory)...)

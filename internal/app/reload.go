@@ -70,6 +70,6 @@ func (a *App) ReloadOn(ctx context.Context, signals <-chan os.Signal) {
 		if _, err := a.Reload(); err != nil {
 			a.log.Error().Err(err).Str("hint", corebot.HintOf(err)).Msg("the settings were not reloaded; nothing has changed")
 		}
-		_, _ = a.servers.Reload(ctx) // which logs what is wrong
+		a.agents.reloadServers(ctx)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -36,8 +35,8 @@ func (p programs) Run(ctx context.Context, c builtin.Command) (builtin.Ended, er
 
 // withWorkers has the tools that isolation.tools names work in workers, and adds shell.exec. Where that is not enabled it is there all the same, for
 // policy to deny it, and has no program to run.
-func (a *App) withWorkers(all []tools.Tool, root *rootfs.Root) ([]tools.Tool, error) {
-	runner, err := openRunner(a.config)
+func (a *App) withWorkers(all []tools.Tool, u *agentUnit) ([]tools.Tool, error) {
+	runner, err := openRunner(a.config, u.place)
 	if err != nil {
 		return nil, err
 	}
@@ -45,13 +44,13 @@ func (a *App) withWorkers(all []tools.Tool, root *rootfs.Root) ([]tools.Tool, er
 	if removed, err := runner.Sweep(); err != nil || removed > 0 {
 		a.log.Info().Err(err).Int("directories", removed).Msg("swept what workers of a Corebot that was killed have left")
 	}
-	if err := a.isolate(all, runner, root); err != nil {
+	if err := a.isolate(all, runner, u.notes.root); err != nil {
 		return nil, err
 	}
 	if users := usersOfWorkers(a.config); len(users) > 0 {
 		logWalls(a.log.With().Strs("tools", users).Logger(), runner)
 	}
-	return append(all, builtin.Shell(programs{runner, root}, runner.Programs(), a.config.Tools.Shell.Timeout)), nil
+	return append(all, builtin.Shell(programs{runner, u.notes.root}, runner.Programs(), a.config.Tools.Shell.Timeout)), nil
 }
 
 // usersOfWorkers are the tools that work in workers.
@@ -63,8 +62,8 @@ func usersOfWorkers(c config.Config) []string {
 	return users
 }
 
-func openRunner(c config.Config) (*isolation.Runner, error) {
-	return isolation.New(filepath.Join(c.Home, "workspace"), isolationOptions(c))
+func openRunner(c config.Config, p place) (*isolation.Runner, error) {
+	return isolation.New(p.workspace(), isolationOptions(c))
 }
 
 func isolationOptions(c config.Config) isolation.Options {
@@ -92,10 +91,10 @@ func logWalls(log zerolog.Logger, r *isolation.Runner) {
 
 // checkWorkers shows what this kernel gives for programs and tools in workers, and what stays open.
 func checkWorkers(ctx context.Context, c config.Config) []Finding {
-	if _, err := os.Stat(filepath.Join(c.Home, "workspace")); err != nil {
+	if _, err := os.Stat(places(c)[0].workspace()); err != nil {
 		return []Finding{warn("`corebot init` makes it", "what workers can do is not known: there is no workspace yet")}
 	}
-	runner, err := openRunner(c)
+	runner, err := openRunner(c, places(c)[0])
 	if err != nil {
 		return []Finding{fail("workers", err)}
 	}

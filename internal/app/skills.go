@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path/filepath"
+	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -16,10 +16,17 @@ import (
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
-// openSkills reads the skills of the workspace from now on. Which tools there are is asked when a skill needs one.
-func (n *notes) openSkills(log zerolog.Logger) (err error) {
-	n.skills, err = skills.New(n.root, skills.Options{Tool: func(name string) bool { return n.hasTool(name) }, Log: log})
+// openSkills reads the skills of the workspace that the agent has from now on. Which tools there are is asked when a skill needs one.
+func (n *notes) openSkills(allowed []string, log zerolog.Logger) (err error) {
+	n.skills, err = skills.New(n.root, skills.Options{Allowed: hasSkill(allowed), Tool: func(name string) bool { return n.hasTool(name) }, Log: log})
 	return err
+}
+
+// hasSkill says which skills an agent has, by its patterns.
+func hasSkill(patterns []string) func(name string) bool {
+	return func(name string) bool {
+		return slices.ContainsFunc(patterns, func(pattern string) bool { return corebot.MatchesName(pattern, name) })
+	}
 }
 
 func (n *notes) Skills() pages.Page { return pages.Page{Text: n.skills.Prompt()} }
@@ -54,9 +61,12 @@ type Skills struct {
 const OpSkillsList = "skills.list"
 
 func (a *App) skillOperations(all control.Operations) {
-	type none struct{}
-	all[OpSkillsList] = control.Typed(func(context.Context, none) (Skills, error) {
-		found, err := a.notes.skills.All()
+	all[OpSkillsList] = control.Typed(func(_ context.Context, agent string) (Skills, error) {
+		u, err := a.agents.named(agent)
+		if err != nil {
+			return Skills{}, err
+		}
+		found, err := u.notes.skills.All()
 		return described(found, true), err
 	})
 }
@@ -85,16 +95,20 @@ func described(found skills.Found, toolsKnown bool) Skills {
 
 // ListSkills says which skills a home has: as its daemon knows, or, if none runs, as the environment of this process has it and with all tools
 // taken to be there.
-func ListSkills(ctx context.Context, home string) (Skills, error) {
-	daemon, running, err := control.Dial(ctx, DataDir(home))
+func ListSkills(ctx context.Context, c config.Config, agent string) (Skills, error) {
+	entry, err := entryOf(c, agent)
+	if err != nil {
+		return Skills{}, err
+	}
+	daemon, running, err := control.Dial(ctx, DataDir(c.Home))
 	if err != nil {
 		return Skills{}, err
 	}
 	if running {
-		return control.Call[Skills](ctx, daemon, OpSkillsList, struct{}{})
+		return control.Call[Skills](ctx, daemon, OpSkillsList, entry.ID)
 	}
 	var found skills.Found
-	err = withSkills(home, func(store *skills.Store) (err error) {
+	err = withSkills(c, entry, func(store *skills.Store) (err error) {
 		found, err = store.All()
 		return err
 	})
@@ -105,8 +119,12 @@ func ListSkills(ctx context.Context, home string) (Skills, error) {
 }
 
 // ReadSkill gives the front matter and the page of a skill as Corebot understands them.
-func ReadSkill(home, name string) (front skills.FrontMatter, page string, err error) {
-	err = withSkills(home, func(store *skills.Store) error {
+func ReadSkill(c config.Config, agent, name string) (front skills.FrontMatter, page string, err error) {
+	entry, err := entryOf(c, agent)
+	if err != nil {
+		return front, "", err
+	}
+	err = withSkills(c, entry, func(store *skills.Store) error {
 		skill, text, err := store.Read(name)
 		front, page = skill.FrontMatter, text
 		return err
@@ -114,13 +132,13 @@ func ReadSkill(home, name string) (front skills.FrontMatter, page string, err er
 	return front, page, err
 }
 
-// withSkills hands over the skills of a home, beside whatever runs there.
-func withSkills(home string, fn func(*skills.Store) error) error {
-	root, err := rootfs.New(filepath.Join(home, "workspace"))
+// withSkills hands over the skills of an agent, beside whatever runs there.
+func withSkills(c config.Config, entry config.AgentEntry, fn func(*skills.Store) error) error {
+	root, err := rootfs.New(place{c.Home, entry.ID}.workspace())
 	if err != nil {
 		return err
 	}
-	store, err := skills.New(root, skills.Options{})
+	store, err := skills.New(root, skills.Options{Allowed: hasSkill(entry.Skills.Values())})
 	if err == nil {
 		err = fn(store)
 	}
@@ -128,8 +146,8 @@ func withSkills(home string, fn func(*skills.Store) error) error {
 }
 
 // checkSkills looks for skills that are of no use as they are.
-func checkSkills(ctx context.Context, c config.Config) []Finding {
-	all, err := ListSkills(ctx, c.Home)
+func checkSkills(ctx context.Context, c config.Config, entry config.AgentEntry) []Finding {
+	all, err := ListSkills(ctx, c, entry.ID)
 	if err != nil {
 		return []Finding{warn(corebot.HintOf(err), "the skills: %v", err)}
 	}

@@ -109,7 +109,7 @@ func (a *App) statusNow(ctx context.Context) (Status, error) {
 		return s, err
 	}
 	s.Version, s.Model, s.Models, s.Since = a.version, a.ModelName(), a.models.states(), a.since
-	servers := a.servers.Overview()
+	servers := a.agents.first().servers.Overview()
 	s.MCP = &servers
 	s.Degraded = a.degraded.Now(ctx)
 	return s, nil

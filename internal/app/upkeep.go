@@ -47,7 +47,7 @@ func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 // people's, and retention takes none of them.
 func hasFiles(home string) func(corebot.Key) bool {
 	return func(k corebot.Key) bool {
-		dir, err := os.Open(filepath.Join(home, "workspace", filepath.FromSlash(rootfs.ChatDir(k))))
+		dir, err := os.Open(filepath.Join(place{home, k.Agent}.workspace(), filepath.FromSlash(rootfs.ChatDir(k))))
 		if err != nil {
 			return !errors.Is(err, fs.ErrNotExist) // what cannot be looked at may be there
 		}

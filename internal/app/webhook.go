@@ -13,7 +13,7 @@ import (
 func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ *webhook.Webhook, err error) {
 	c := a.config.Webhook
 	o := webhook.Options{
-		Addr: c.Addr, Token: c.Token.Reveal(), Secret: c.Secret.Reveal(),
+		Routing: a.routing(), Addr: c.Addr, Token: c.Token.Reveal(), Secret: c.Secret.Reveal(),
 		AllowedHosts: c.AllowedHosts.Values(), MaxBodyBytes: int64(c.MaxBodyBytes), MaxConnections: c.MaxConnections, MaxWaiting: c.MaxStreams,
 		Interactive: a.config.WebhookInteractive(),
 		Callback:    c.CallbackURL, CallbackSecret: c.CallbackSecret.Reveal(),

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,8 +18,39 @@ import (
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/workspace"
 )
+
+// place is where an agent of a home keeps what is its own.
+type place struct{ home, agent string }
+
+// dir is the home itself for the agent main, and agents/ID for every other.
+func (p place) dir() string {
+	if p.agent == corebot.DefaultAgent {
+		return p.home
+	}
+	return filepath.Join(p.home, "agents", p.agent)
+}
+
+func (p place) workspace() string { return filepath.Join(p.dir(), "workspace") }
+
+// mcpFile lists the agent's MCP servers: a file of its own, if it has one, else that of the home.
+func (p place) mcpFile() string {
+	own := filepath.Join(p.dir(), mcp.FileName)
+	if _, err := os.Lstat(own); err == nil {
+		return own
+	}
+	return MCPFile(p.home)
+}
+
+// places are those of all agents of the settings.
+func places(c config.Config) (all []place) {
+	for _, a := range c.AgentList() {
+		all = append(all, place{c.Home, a.ID})
+	}
+	return all
+}
 
 // notes are the texts of a workspace directory, as the agent reads them.
 type notes struct {
@@ -64,14 +94,15 @@ func chatQuota(t config.Tools) rootfs.Quota {
 	}
 }
 
-// openWorkspace opens the directory, made if it is missing, and fills in the templates that it has no file for. A template that has no place there, and a
+// openWorkspace opens an agent's workspace, made if it is missing, and fills in the templates that it has no file for. A template that has no place there, and a
 // page that cannot be shown, are logged: the rest of Corebot works without them.
-func openWorkspace(dir string, q rootfs.Quota, log zerolog.Logger) (*notes, error) {
+func openWorkspace(p place, q rootfs.Quota, log zerolog.Logger) (*notes, error) {
+	dir := p.workspace()
 	hint := fmt.Sprintf("%s must be a directory, or a link to one, that can be read and written; move away what is there", dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("make the workspace: %w", err), hint)
 	}
-	if err := apart(dir, filepath.Dir(dir), DataDir(filepath.Dir(dir))); err != nil {
+	if err := apart(dir, p.home, DataDir(p.home)); err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err), fmt.Sprintf("let %s be a directory, or a link to one, that has nothing of Corebot's own in it", dir))
 	}
 	n, err := readWorkspace(dir, q, log)
@@ -125,7 +156,7 @@ func apart(dir string, others ...string) error {
 // leftover is how old a temporary file must be to belong to a write that a crash cut off.
 const leftover = time.Hour
 
-// sweep takes away what crashes left in the workspace. What it cannot take away is no reason not to run.
+// sweep removes what crashes left in the workspace. A file that it cannot remove is no reason not to run.
 func (n *notes) sweep(log zerolog.Logger) {
 	removed, err := n.root.Sweep(time.Now().Add(-leftover))
 	if err != nil {
@@ -144,7 +175,7 @@ func (n *notes) GlobalMemory() pages.Page { return n.pages.Read(string(memory.Gl
 func (n *notes) ChatMemory(k corebot.Key) pages.Page { return n.pages.Read(string(memory.Chat(k))) }
 
 // wrong says what prompts are without, in one line; empty: nothing.
-func (n *notes) wrong(context.Context) string {
+func (n *notes) wrong() string {
 	var all []string
 	for _, f := range n.pages.Faults() {
 		all = append(all, f.What)
@@ -162,9 +193,9 @@ const saidFaults = 5
 // checkedChats is how many conversations' pages are looked at by [checkPages].
 const checkedChats = 2_000
 
-// checkPages looks for pages of the workspace that prompts are without, those of conversations included.
-func checkPages(home string) []Finding {
-	n, err := readWorkspace(filepath.Join(home, "workspace"), rootfs.Quota{}, zerolog.Nop())
+// checkPages looks for pages of a workspace that prompts are without, those of conversations included.
+func checkPages(p place) []Finding {
+	n, err := readWorkspace(p.workspace(), rootfs.Quota{}, zerolog.Nop())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

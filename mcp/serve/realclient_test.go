@@ -89,7 +89,7 @@ func beClient(address string) error {
 		return err
 	}
 	log := zerolog.New(os.Stderr)
-	manager, err := mcp.New(path, registry, mcp.Options{AllowedServers: []string{"*"}, AllowedTools: []string{"*"}, Log: log})
+	manager, err := mcp.New(path, registry, mcp.Options{AllowedServers: []string{"*"}, AgentServers: []string{"*"}, AllowedTools: []string{"*"}, Log: log})
 	if err != nil {
 		return err
 	}

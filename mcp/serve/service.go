@@ -31,9 +31,9 @@ const maxOutput = 1 << 20
 
 // Options of a [Service]. Zero means the default.
 type Options struct {
-	Agent     string        // whose chats these are; [corebot.DefaultAgent]
-	Principal string        // the sender id for which clients act; required
-	MaxWait   time.Duration // the longest that a call may wait for a reply; 10 min
+	Routing   corebot.Routing // which agent answers where
+	Principal string          // the sender id for which clients act; required
+	MaxWait   time.Duration   // the longest that a call may wait for a reply; 10 min
 
 	Status   func(context.Context) (any, error) // what status.read shows, as JSON; nil: the tool is missing
 	Tools    []tools.Tool                       // tools of Corebot that clients have as well
@@ -71,7 +71,7 @@ var errNotRunning = errors.New("it is starting or stopping: try again")
 
 // New makes the service. A principal that could hold no grant is [corebot.ErrInvalid].
 func New(s Store, rules *policy.Policy, o Options) (*Service, error) {
-	o.Agent, o.MaxWait = cmp.Or(o.Agent, corebot.DefaultAgent), cmp.Or(o.MaxWait, 10*time.Minute)
+	o.MaxWait = cmp.Or(o.MaxWait, 10*time.Minute)
 	sv := &Service{opts: o, store: s, opened: make(chan struct{})}
 	if err := sv.principal().Validate(); err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("mcp.serve.principal: %w", err), "it is the id of a sender, such as editor")
@@ -114,7 +114,7 @@ func (s *Service) principal() corebot.Principal {
 
 // key is a chat of the clients' own.
 func (s *Service) key(chat string) corebot.Key {
-	return corebot.Key{Agent: s.opts.Agent, Channel: Channel, Chat: cmp.Or(chat, DefaultChat)}
+	return s.opts.Routing.Key(Channel, "", cmp.Or(chat, DefaultChat))
 }
 
 // Name implements [channels.Channel].

@@ -18,9 +18,11 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) sdk
 	if out.MaxTokens <= 0 {
 		out.MaxTokens = defaultOutput
 	}
-	if m.thinking > 0 && m.mayThink(r.Messages) {
-		out.Thinking = sdk.ThinkingConfigParamOfEnabled(int64(m.thinking))
-		out.MaxTokens += int64(m.thinking) // the API counts thinking as output
+	if budget := m.budget(r.Voice.Think); budget > 0 && m.mayThink(r.Messages) {
+		out.Thinking = sdk.ThinkingConfigParamOfEnabled(int64(budget))
+		out.MaxTokens += int64(budget) // the API counts thinking as output
+	} else if r.Voice.Temperature != nil { // which the API does not take together with thinking
+		out.Temperature = sdk.Float(min(*r.Voice.Temperature, 1)) // the API's scale ends there
 	}
 	for _, t := range r.Tools {
 		tool := &sdk.ToolParam{Name: names.Encode(t.Name), InputSchema: param.Override[sdk.ToolInputSchemaParam](llm.SchemaOf(t))}
@@ -39,6 +41,23 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) sdk
 	}
 	markForCache(&out)
 	return out
+}
+
+// budget is how many tokens a model may think.
+func (m *Model) budget(t llm.Thinking) int {
+	switch t {
+	case llm.ThinkOff:
+		return 0
+	case llm.ThinkMinimal:
+		return minThinking
+	case llm.ThinkLow:
+		return 4 * minThinking
+	case llm.ThinkMedium:
+		return 12 * minThinking
+	case llm.ThinkHigh:
+		return 24 * minThinking
+	}
+	return m.thinking
 }
 
 // mayThink: with thinking on, the API refuses results of tools whose calls come without the thinking that led to them. An answer of the turn

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"math"
 	"strings"
 
 	api "github.com/sashabaranov/go-openai"
@@ -25,12 +26,42 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api
 		//lint:ignore SA1019 it is deprecated by OpenAI only
 		out.MaxTokens = r.MaxOutputTokens
 	}
+	m.encodeVoice(&out, r.Voice)
 	attach := llm.NewAttacher(m.endpoint.Blobs, func(mediaType string) bool { return m.endpoint.Vision && isImage(mediaType) })
 	out.Messages = make([]api.ChatCompletionMessage, 0, len(r.Messages))
 	for _, msg := range r.Messages {
 		out.Messages = append(out.Messages, m.encodeMessage(ctx, msg, names, attach))
 	}
 	return out
+}
+
+// encodeVoice: OpenAI itself takes an effort from the models that reason and from no other, and a temperature from the others only. Most
+// other servers leave out what they do not know.
+func (m *Model) encodeVoice(out *api.ChatCompletionRequest, v llm.Voice) {
+	thinks := reasons(m.endpoint.Model)
+	if thinks || m.endpoint.BaseURL != DefaultBaseURL {
+		out.ReasoningEffort = m.effort(v.Think)
+	}
+	if v.Temperature != nil && !thinks {
+		out.Temperature = max(float32(*v.Temperature), math.SmallestNonzeroFloat32) // go-openai leaves out a zero
+	}
+}
+
+// effort is how much a model is to think in the words of the API. Of OpenAI's families only gpt-5 knows "minimal", only what
+// came after it knows "none", and the others cannot but think.
+func (m *Model) effort(t llm.Thinking) string {
+	first := m.endpoint.Model == "gpt-5" || strings.HasPrefix(m.endpoint.Model, "gpt-5-")
+	switch {
+	case t == llm.ThinkOff && first, t == llm.ThinkMinimal && first:
+		return "minimal"
+	case t == llm.ThinkOff && reasons(m.endpoint.Model) && !strings.HasPrefix(m.endpoint.Model, "gpt-5"):
+		return "low"
+	case t == llm.ThinkOff:
+		return "none"
+	case t == llm.ThinkMinimal:
+		return "low"
+	}
+	return string(t)
 }
 
 // reasons covers the families for which go-openai, like the provider, refuses max_tokens.

@@ -1,0 +1,200 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/mcp"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+// agentUnit is one agent with everything that is its own: the workspace with its pages, memory and skills, the tools over that
+// workspace, the MCP servers, and what answers. No part of a unit knows that there are other agents.
+//
+// The store, the queue and the models with their breakers are the process's. What they keep of a chat is under the chat's key,
+// which names the agent.
+type agentUnit struct {
+	entry   config.AgentEntry
+	place   place
+	notes   *notes
+	servers *mcp.Manager
+	box     *tools.Box
+	brain   *agent.Agent
+}
+
+// rules is the policy of the process with the tools that the agent has.
+func (u *agentUnit) rules(c config.Config) (*policy.Policy, error) {
+	o, err := policyOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	o.Agent = policy.AgentTools{Allow: u.entry.Tools.Allow.Values(), Deny: u.entry.Tools.Deny.Values()}
+	p, err := policy.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("the tools of the agent %s: %w", u.entry.ID, err)
+	}
+	return p, nil
+}
+
+// name is what people call the agent.
+func (u *agentUnit) name() string {
+	if u.entry.Name != "" {
+		return u.entry.Name
+	}
+	return u.entry.ID
+}
+
+// makeAgents makes the agents of the settings, or the one that this process is for.
+func (a *App) makeAgents(r prometheus.Registerer) error {
+	a.agents = agents{all: map[string]*agentUnit{}, log: a.log}
+	for _, entry := range a.config.AgentList() {
+		a.agents.configured = append(a.agents.configured, entry.ID)
+		if a.only != "" && entry.ID != a.only {
+			continue
+		}
+		u, err := a.makeAgent(entry, prometheus.WrapRegistererWith(prometheus.Labels{"agent": entry.ID}, r))
+		if err != nil {
+			return fmt.Errorf("the agent %s: %w", entry.ID, err)
+		}
+		a.agents.all[entry.ID] = u
+		a.agents.order = append(a.agents.order, u)
+	}
+	if len(a.agents.order) == 0 {
+		return corebot.WithHint(fmt.Errorf("the agent %q: %w", a.only, corebot.ErrNotFound), "there are: "+strings.Join(a.agents.configured, ", "))
+	}
+	return nil
+}
+
+func (a *App) makeAgent(entry config.AgentEntry, r prometheus.Registerer) (u *agentUnit, err error) {
+	u = &agentUnit{entry: entry, place: place{a.config.Home, entry.ID}}
+	if u.notes, err = openWorkspace(u.place, chatQuota(a.config.Tools), a.log); err != nil {
+		return nil, err
+	}
+	a.opened("workspace", u.notes.root)
+	if err := a.makeTools(u, r); err != nil {
+		return nil, err
+	}
+	u.brain, err = a.brain(u, r)
+	return u, err
+}
+
+// routing names the agent that answers in a chat.
+func (a *App) routing() corebot.Routing { return a.config.AgentFor }
+
+// agentIDs are the agents whose messages are accepted: all of the settings. A message of one that another process is for waits
+// for it.
+func (a *App) agentIDs() []string { return a.agents.configured }
+
+// describe says for /status who answers in a chat.
+func (a *App) describe(agent string) (name, model string) {
+	u := a.agents.all[agent]
+	if u == nil {
+		return agent, ""
+	}
+	model = a.models.describe()
+	if u.entry.Model != "" {
+		model = u.entry.Model
+	}
+	if len(a.agents.configured) > 1 {
+		name = u.name()
+	}
+	return name, model
+}
+
+// agents are the agents that this process runs. They are the router's one agent: each turn is done by the agent that the key of
+// its chat names.
+type agents struct {
+	all        map[string]*agentUnit
+	order      []*agentUnit // as the settings list them
+	configured []string     // ids of all in the settings, those of other processes too
+	log        zerolog.Logger
+}
+
+// elsewhere is how long a message waits before it is looked at again, where its agent runs in another process.
+const elsewhere = time.Minute
+
+// Turn implements [router.Agent].
+func (a agents) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, error) {
+	id := d.Message.Key.Agent
+	if u := a.all[id]; u != nil {
+		return u.brain.Turn(ctx, d)
+	}
+	for _, known := range a.configured {
+		if known == id {
+			return corebot.Result{}, &corebot.Failure{Class: corebot.Cancelled, RetryAfter: elsewhere, Err: fmt.Errorf("the agent %s does not run in this process", id)}
+		}
+	}
+	plain := fmt.Sprintf("The agent %q, which this chat talks to, is not configured any more.", id)
+	err := corebot.WithHint(fmt.Errorf("there is no agent %q: %w", id, corebot.ErrNotFound), "add it to agents, then replay the dead letter")
+	return corebot.Result{}, &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{Err: err, Plain: plain}}
+}
+
+// first is the agent that is meant where none is named.
+func (a agents) first() *agentUnit {
+	if u := a.all[corebot.DefaultAgent]; u != nil {
+		return u
+	}
+	return a.order[0]
+}
+
+// named is an agent by its id; empty is the first.
+func (a agents) named(id string) (*agentUnit, error) {
+	if id == "" {
+		return a.first(), nil
+	}
+	if u := a.all[id]; u != nil {
+		return u, nil
+	}
+	return nil, corebot.WithHint(fmt.Errorf("the agent %q: %w", id, corebot.ErrNotFound), "`corebot agents list` shows which there are")
+}
+
+// wrong says what prompts are without, in one line; empty: nothing.
+func (a agents) wrong(context.Context) string {
+	var all []string
+	for _, u := range a.order {
+		if what := u.notes.wrong(); what != "" {
+			if len(a.order) > 1 {
+				what = "agent " + u.entry.ID + ": " + what
+			}
+			all = append(all, what)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// sweep removes what crashes left in the workspaces.
+func (a agents) sweep(context.Context) error {
+	for _, u := range a.order {
+		u.notes.sweep(a.log)
+	}
+	return nil
+}
+
+// runServers keeps the MCP servers of all agents connected until ctx ends.
+func (a agents) runServers(ctx context.Context) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(a.order))
+	for i, u := range a.order {
+		all.Go(func() { errs[i] = u.servers.Run(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// reloadServers reads the files of MCP servers again.
+func (a agents) reloadServers(ctx context.Context) {
+	for _, u := range a.order {
+		_, _ = u.servers.Reload(ctx) // which logs what is wrong
+	}
+}
