@@ -33,6 +33,7 @@ const (
 	BudgetChat      BudgetScope = "chat"
 	BudgetPrincipal BudgetScope = "principal"
 	BudgetRole      BudgetScope = "role"
+	BudgetAgent     BudgetScope = "agent"
 	BudgetTotal     BudgetScope = "total"
 )
 

@@ -29,6 +29,7 @@ type DeadLetter struct {
 // DeadLetterFilter says which dead letters are meant. Zero fields mean all.
 type DeadLetterFilter struct {
 	Direction Direction `json:"direction,omitempty"`
+	Agent     string    `json:"agent,omitempty"`
 	Channel   string    `json:"channel,omitempty"`
 	Chat      string    `json:"chatId,omitempty"` // the id of a chat, of any account and thread
 	Key       Key       `json:"key,omitzero"`     // one chat exactly

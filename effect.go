@@ -10,8 +10,11 @@ import "crypto/sha256"
 // into one commit are one type, such as [BecomeFirstAdmin].
 type Effect interface{ effect() }
 
-// ReplayDeadLetter puts a dead letter back into its queue.
-type ReplayDeadLetter struct{ ID int64 }
+// ReplayDeadLetter puts a dead letter of an agent back into its queue.
+type ReplayDeadLetter struct {
+	ID    int64
+	Agent string // whose it must be; empty: any agent's
+}
 
 // SendMessage sends a message of the agent into a conversation, in answer to nothing that was said there.
 type SendMessage struct {

@@ -1,6 +1,7 @@
 package corebot
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -34,10 +35,15 @@ func ParseQueueMode(s string) (QueueMode, error) {
 // Queueing is how prompts wait in chats that have no setting of their own.
 type Queueing struct {
 	Mode QueueMode // empty is ModeQueue
+	// Agents are the modes of agents that have one of their own, by their ids.
+	Agents map[string]QueueMode
 	// Debounce is how long, in every chat with ModeCollect, a sender must be silent before the turn begins. Whoever never is silent waits
 	// MaxDebounces times as long.
 	Debounce time.Duration
 }
+
+// Of is the mode of an agent's chats.
+func (q Queueing) Of(agent string) QueueMode { return cmp.Or(q.Agents[agent], q.Mode, ModeQueue) }
 
 // MaxDebounces bounds how long a message waits for more to come, as a multiple of [Queueing.Debounce].
 const MaxDebounces = 10

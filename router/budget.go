@@ -21,7 +21,11 @@ type Spending struct {
 	Books      Books
 	Accounting corebot.Accounting
 	Budget     corebot.Budget
+	Agents     map[string]corebot.Cap // of all chats of an agent together, by its id
 }
+
+// none says whether nothing is capped.
+func (s Spending) none() bool { return s.Budget == (corebot.Budget{}) && len(s.Agents) == 0 }
 
 // limit is one cap that a message has to keep.
 type limit struct {
@@ -41,6 +45,7 @@ func (s Spending) limits(k corebot.Key, p corebot.Principal, role corebot.Role) 
 		{corebot.BudgetChat, s.Budget.Chat, corebot.UseFilter{Chat: k}},
 		{corebot.BudgetPrincipal, s.Budget.Principal, corebot.UseFilter{Principal: p}},
 		{corebot.BudgetRole, ofRole, corebot.UseFilter{Role: role}},
+		{corebot.BudgetAgent, s.Agents[k.Agent], corebot.UseFilter{Agent: k.Agent}},
 		{corebot.BudgetTotal, s.Budget.Total, corebot.UseFilter{}},
 	}
 	var set []limit
@@ -57,7 +62,7 @@ func (s Spending) limits(k corebot.Key, p corebot.Principal, role corebot.Role) 
 // failure or a restart. What cannot be read counts as a failed attempt: without it nobody knows what the turn may cost.
 func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Result, bool) {
 	s := r.opts.Spending
-	if s.Books == nil || s.Budget == (corebot.Budget{}) || d.Stopped || begun(d) {
+	if s.Books == nil || s.none() || d.Stopped || begun(d) {
 		return corebot.Result{}, false
 	}
 	used, err := r.usedUp(ctx, d)
@@ -122,6 +127,8 @@ func capOf(s corebot.BudgetScope) string {
 		return "Your budget of today"
 	case corebot.BudgetRole:
 		return "Today's budget of all who have your role"
+	case corebot.BudgetAgent:
+		return "Today's budget of this agent"
 	}
 	return "Today's budget"
 }
@@ -134,7 +141,7 @@ func noPlace(d corebot.Delivery) corebot.Result {
 	}
 }
 
-// sharedUse remembers for a moment what many chats ask for: what a role or everybody used takes a look at every row of the day.
+// sharedUse remembers for a moment what many chats ask for: what a role, an agent or everybody used takes a look at every row of the day.
 type sharedUse struct {
 	mu   sync.Mutex
 	read map[corebot.UseFilter]readUse
@@ -149,7 +156,7 @@ type readUse struct {
 const sharedFor = time.Second
 
 func (s *sharedUse) use(ctx context.Context, b Books, l limit) (corebot.Use, error) {
-	if l.scope != corebot.BudgetRole && l.scope != corebot.BudgetTotal {
+	if l.scope == corebot.BudgetChat || l.scope == corebot.BudgetPrincipal {
 		return b.Use(ctx, l.use)
 	}
 	s.mu.Lock()

@@ -28,7 +28,7 @@ func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 			Name: "corebot_turn_seconds", Help: "Time of a turn, from its claim to its commit.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}),
 	}
-	for _, scope := range []corebot.BudgetScope{corebot.BudgetChat, corebot.BudgetPrincipal, corebot.BudgetRole, corebot.BudgetTotal} {
+	for _, scope := range []corebot.BudgetScope{corebot.BudgetChat, corebot.BudgetPrincipal, corebot.BudgetRole, corebot.BudgetAgent, corebot.BudgetTotal} {
 		m.parked.WithLabelValues(string(scope)) // shown from the start
 	}
 	if r == nil {

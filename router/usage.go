@@ -47,6 +47,9 @@ func (s Spending) report(ctx context.Context, k corebot.Key, p corebot.Principal
 			part{"all admins", corebot.UseFilter{Role: corebot.RoleAdmin}, s.Budget.Admin},
 			part{"everything", corebot.UseFilter{}, s.Budget.Total})
 	}
+	if daily := s.Agents[k.Agent]; role == corebot.RoleAdmin && !daily.None() {
+		parts = append(parts, part{"this agent", corebot.UseFilter{Agent: k.Agent}, daily})
+	}
 	now := time.Now()
 	today, first := s.Accounting.Day(now), s.Accounting.Day(now.AddDate(0, 0, 1-usageDays))
 	var b strings.Builder

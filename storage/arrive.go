@@ -50,7 +50,7 @@ func busyHeadTx(t *tx, l lane) (h busyHead, err error) {
 // here, in the commit that accepts it; see [corebot.QueueMode]. Only prompts from outside have a mode: what Corebot itself puts into a lane waits its turn.
 func arriveTx(t *tx, p *parcel, l lane, life int64) (r corebot.Receipt, err error) {
 	r.Life = life
-	mode := corebot.QueueMode(cmp.Or(l.mode, string(t.queueing.Mode)))
+	mode := corebot.QueueMode(cmp.Or(l.mode, string(t.queueing.Of(p.Key.Agent))))
 	switch {
 	case p.steers != nil:
 		return r, steerTx(t, p, l, life, *p.steers)

@@ -98,7 +98,13 @@ func (l *DeadLetters) replayTx(t *tx, id int64, fresh bool) error {
 
 // replayEffectTx handles [corebot.ReplayDeadLetter].
 func (l *DeadLetters) replayEffectTx(t *tx, e corebot.ReplayDeadLetter) error {
-	err := l.replayTx(t, e.ID, false)
+	d, err := letterTx(t, e.ID)
+	if err == nil && e.Agent != "" && d.key.Agent != e.Agent {
+		err = fmt.Errorf("dead letter %d: %w", e.ID, corebot.ErrNotFound)
+	}
+	if err == nil {
+		err = l.reviveTx(t, d, false)
+	}
 	if errors.Is(err, corebot.ErrNotFound) || noRoom(err) {
 		err = &corebot.Refused{Err: err}
 	}

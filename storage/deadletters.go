@@ -50,7 +50,7 @@ func conditions(f corebot.DeadLetterFilter) []any {
 	}
 	return []any{
 		f.After, before, int64(f.Direction), cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat),
-		f.Key.Agent, f.Key.Agent, f.Key.Account, f.Key.Thread, f.Sender, f.Reason, limit,
+		cmp.Or(f.Key.Agent, f.Agent), f.Key.Agent, f.Key.Account, f.Key.Thread, f.Sender, f.Reason, limit,
 	}
 }
 

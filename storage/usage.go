@@ -90,18 +90,21 @@ const useSums = `SELECT COALESCE(SUM(u.turns), 0), COALESCE(SUM(u.input), 0), CO
 var (
 	useOfAll       = &query{useSums}
 	useOfChat      = &query{useSums + ` AND u.key = ?`}
+	useOfAgent     = &query{useSums + ` AND u.agent = ?`}
 	useOfPrincipal = &query{useSums + ` AND u.channel = ? AND u.account = ? AND u.sender = ?`}
 	// Who is an admin, everywhere or in the chat, is what the grants say now.
 	useOfRole = &query{useSums + ` AND ? = (u.sender <> '' AND COALESCE((SELECT g.role FROM grants g WHERE g.channel = u.channel
 		AND g.account = u.account AND g.sender = u.sender AND g.scope IN ('', u.key) ORDER BY g.scope DESC LIMIT 1), '') = 'admin')`}
 )
 
-// Use adds up what was used. A filter names at most one of chat, principal and role.
+// Use adds up what was used. A filter names at most one of agent, chat, principal and role.
 func (b *Books) Use(ctx context.Context, f corebot.UseFilter) (u corebot.Use, err error) {
 	q, args := useOfAll, []any{f.From, f.To}
 	switch {
 	case f.Chat != (corebot.Key{}):
 		q, args = useOfChat, append(args, f.Chat.String())
+	case f.Agent != "":
+		q, args = useOfAgent, append(args, f.Agent)
 	case f.Principal != (corebot.Principal{}):
 		q, args = useOfPrincipal, append(args, f.Principal.Channel, f.Principal.Account, f.Principal.ID)
 	case f.Role != "":

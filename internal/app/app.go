@@ -124,7 +124,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Accounting: a.accounting, Bootstrap: first, Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c.Bus)}); err != nil {
+	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Accounting: a.accounting, Bootstrap: first, Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c)}); err != nil {
 		return nil, err
 	}
 	a.opened("database", a.Store)
@@ -187,8 +187,14 @@ func limits(c config.Bus) corebot.Limits {
 	}
 }
 
-func queueing(c config.Bus) corebot.Queueing {
-	return corebot.Queueing{Mode: corebot.QueueMode(c.QueueMode), Debounce: c.CollectDebounce}
+func queueing(c config.Config) corebot.Queueing {
+	q := corebot.Queueing{Mode: corebot.QueueMode(c.Bus.QueueMode), Debounce: c.Bus.CollectDebounce, Agents: map[string]corebot.QueueMode{}}
+	for _, a := range c.AgentList() {
+		if a.QueueMode != "" {
+			q.Agents[a.ID] = corebot.QueueMode(a.QueueMode)
+		}
+	}
+	return q
 }
 
 func (a *App) opened(name string, c io.Closer) {

@@ -21,7 +21,7 @@ func (a *App) chatTools() []tools.Tool {
 func (a *App) destinations() map[string]builtin.Destination {
 	to := map[string]builtin.Destination{"cli": {Account: cli.DefaultAccount}, serve.Channel: {}}
 	if a.config.Webhook.Enabled {
-		to[webhook.Channel] = builtin.Destination{AnyChat: true} // any caller may ask for any chat's messages
+		to[webhook.Channel] = builtin.Destination{AnyChat: true, AgentOf: func(chat string) string { return a.routing().Key(webhook.Channel, "", chat).Agent }} // any caller may ask for any chat's messages
 	}
 	return to
 }

@@ -13,7 +13,20 @@ import (
 // spending is what the router knows of usage and its caps.
 func (a *App) spending() (router.Spending, error) {
 	caps, err := a.config.Budget.Caps()
-	return router.Spending{Books: storage.NewBooks(a.Store), Accounting: a.accounting, Budget: caps}, err
+	if err != nil {
+		return router.Spending{}, err
+	}
+	of := map[string]corebot.Cap{}
+	for _, entry := range a.config.AgentList() {
+		daily, err := entry.DailyCap()
+		if err != nil {
+			return router.Spending{}, err
+		}
+		if !daily.None() {
+			of[entry.ID] = daily
+		}
+	}
+	return router.Spending{Books: storage.NewBooks(a.Store), Accounting: a.accounting, Budget: caps, Agents: of}, nil
 }
 
 // UsageToday is what was used since the day began.

@@ -118,7 +118,7 @@ func (c Config) DefaultAgent() string {
 	return list[0].ID
 }
 
-// Budget is what the agent may use in a day. [Load] has checked that it can be read.
+// DailyCap is what the agent may use in a day. [Load] has checked that it can be read.
 func (a AgentEntry) DailyCap() (corebot.Cap, error) { return a.Budget.cap() }
 
 // validateAgents refuses agents of one id, routes to agents that there are not, and models that nobody has.

@@ -45,13 +45,14 @@ type deadLetterLine struct {
 	DeadAt    time.Time `json:"deadAt"`
 }
 
-// DeadLetterList shows what was given up, in every chat.
+// DeadLetterList shows what was given up, in every chat of the agent.
 func DeadLetterList(letters DeadLetters) tools.Tool {
-	return tools.New("bus.dead_letter.list", deadLetterListDoc, tools.ReadOnly|tools.Privileged|tools.Outside, func(ctx context.Context, _ tools.Call, a deadLetterListArgs) (string, error) {
+	return tools.New("bus.dead_letter.list", deadLetterListDoc, tools.ReadOnly|tools.Privileged|tools.Outside, func(ctx context.Context, c tools.Call, a deadLetterListArgs) (string, error) {
 		filter, err := a.filter()
 		if err != nil {
 			return "", err
 		}
+		filter.Agent = c.Key.Agent
 		found, err := letters.List(ctx, filter)
 		if err != nil {
 			return "", fmt.Errorf("list the dead letters: %w", err)

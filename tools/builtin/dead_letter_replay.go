@@ -22,9 +22,9 @@ func DeadLetterReplay() tools.Tool {
 }
 
 // replayDeadLetter prepares the effect of bus.dead_letter.replay.
-func replayDeadLetter(_ context.Context, _ tools.Call, a deadLetterReplayArgs) (corebot.Effect, string, error) {
+func replayDeadLetter(_ context.Context, c tools.Call, a deadLetterReplayArgs) (corebot.Effect, string, error) {
 	if a.ID < 1 {
 		return nil, "", fmt.Errorf("%w: id %d: want the id of a dead letter", corebot.ErrInvalid, a.ID)
 	}
-	return corebot.ReplayDeadLetter{ID: a.ID}, fmt.Sprintf("dead letter %d is back in its queue", a.ID), nil
+	return corebot.ReplayDeadLetter{ID: a.ID, Agent: c.Key.Agent}, fmt.Sprintf("dead letter %d is back in its queue", a.ID), nil
 }

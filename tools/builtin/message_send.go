@@ -19,7 +19,10 @@ var messageSendDoc string
 // Destination is a channel that messages can be sent on.
 type Destination struct {
 	Account string // of the keys of its chats
-	AnyChat bool   // whoever asks for a chat's messages gets them, also of one that nobody has written in yet
+	// AgentOf names the agent that answers in a chat; nil: the chats are every agent's. A message into the chat of another agent
+	// is refused: nobody would look for it there.
+	AgentOf func(chat string) string
+	AnyChat bool // whoever asks for a chat's messages gets them, also of one that nobody has written in yet
 }
 
 type messageSendArgs struct {
@@ -39,6 +42,10 @@ func MessageSend(to map[string]Destination, maxBytes int) tools.Tool {
 			return nil, "", corebot.WithHint(err, "the channels are: "+known)
 		}
 		send := corebot.SendMessage{To: a.chat(c, to), Text: a.Content, Known: !d.AnyChat}
+		if d.AgentOf != nil && send.To != c.Key && d.AgentOf(a.ChatID) != c.Key.Agent {
+			err := fmt.Errorf("chat %q on %s talks to another agent: %w", a.ChatID, a.Channel, corebot.ErrNotFound)
+			return nil, "", corebot.WithHint(err, "send to a chat of this agent")
+		}
 		m := corebot.Message{ID: c.StepID, Key: send.To, Parts: corebot.TextPart(send.Text)}
 		if err := m.Validate(maxBytes); err != nil {
 			return nil, "", fmt.Errorf("send: %w", err)
