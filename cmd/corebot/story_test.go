@@ -80,6 +80,7 @@ func endpoints() http.Handler {
 		"tools":    llmtest.Queue(llmtest.ToolCalls(llmtest.Call{Name: "fs_list", Args: `{"path":"."}`}), llmtest.Text("Looked.")),
 		"obeys":    obeysDescriptions,
 		"recites":  recitesSkills,
+		"presents": presentsItself,
 		"once-503": secondTry(llmtest.Text("The second try worked.")),
 	} {
 		mux.Handle("/"+name+"/", http.StripPrefix("/"+name, llmtest.New(script)))
@@ -92,6 +93,13 @@ func recitesSkills(r llmtest.Request) llmtest.Answer {
 	_, skills, _ := strings.Cut(string(r.Messages[0].Content), "# Skills\n\n")
 	skills, _, _ = strings.Cut(skills, "\n# Memory")
 	return llmtest.Text(r.Messages[0].Role + ": " + skills)
+}
+
+// presentsItself answers with the model that was asked for, and the first line of the identity that it was given.
+func presentsItself(r llmtest.Request) llmtest.Answer {
+	_, identity, _ := strings.Cut(string(r.Messages[0].Content), "# Identity\n\n")
+	identity, _, _ = strings.Cut(identity, "\n")
+	return llmtest.Text(r.Model + " is " + identity)
 }
 
 // obeysDescriptions writes a skill that is always in the prompt as soon as the description of a tool says so.

@@ -18,6 +18,7 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
@@ -66,13 +67,14 @@ func realTools(t *testing.T) (*tools.Box, corebot.Caller, []llm.Tool) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = db.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended; must(t, db.Close()) })
-	c.Tools.Shell.Enabled = true
 	p := place{home, corebot.DefaultAgent}
 	w, err := openWorkspace(p, rootfs.Quota{}, zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, w.root.Close()) })
 	a := &App{config: c, Store: db, log: zerolog.Nop()}
-	u := &agentUnit{entry: c.AgentList()[0], place: p, notes: w}
+	rules, err := policy.New(policy.Options{ShellEnabled: true})
+	must(t, err)
+	u := &agentUnit{policy: rules, entry: c.AgentList()[0], place: p, notes: w}
 	must(t, a.makeTools(u, prometheus.NewRegistry()))
 	box := u.box
 	who := corebot.Caller{Key: corebot.Key{Agent: "main", Channel: "cli", Account: "local", Chat: "x"}, Principal: corebot.Principal{Channel: "cli", Account: "local", ID: "0"}, Entry: "direct"}

@@ -19,7 +19,7 @@ func Check(c config.Config) error {
 		return err
 	}
 	for _, entry := range c.AgentList() {
-		if _, err := (&agentUnit{entry: entry}).rules(c); err != nil {
+		if _, err := rulesOf(entry, c); err != nil {
 			return err
 		}
 	}

@@ -88,11 +88,7 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 	if err := a.openMCP(u, registry, artifacts, r); err != nil {
 		return err
 	}
-	rules, err := u.rules(a.config)
-	if err != nil {
-		return err
-	}
-	u.box, err = tools.NewBox(registry, rules, storage.NewGrants(a.Store), tools.Options{
+	u.box, err = tools.NewBox(registry, u.policy, storage.NewGrants(a.Store), tools.Options{
 		Approvers: storage.NewGrants(a.Store), Contents: artifacts, Patience: a.config.Approvals.Expiry,
 		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts, Redactor: a.redactor, Log: a.log, Metrics: r,
 	})

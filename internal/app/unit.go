@@ -27,22 +27,23 @@ import (
 type agentUnit struct {
 	entry   config.AgentEntry
 	place   place
+	policy  *policy.Policy
 	notes   *notes
 	servers *mcp.Manager
 	box     *tools.Box
 	brain   *agent.Agent
 }
 
-// rules is the policy of the process with the tools that the agent has.
-func (u *agentUnit) rules(c config.Config) (*policy.Policy, error) {
+// rulesOf is the policy of the process with the tools that an agent has.
+func rulesOf(entry config.AgentEntry, c config.Config) (*policy.Policy, error) {
 	o, err := policyOptions(c)
 	if err != nil {
 		return nil, err
 	}
-	o.Agent = policy.AgentTools{Allow: u.entry.Tools.Allow.Values(), Deny: u.entry.Tools.Deny.Values()}
+	o.Agent = policy.AgentTools{Allow: entry.Tools.Allow.Values(), Deny: entry.Tools.Deny.Values()}
 	p, err := policy.New(o)
 	if err != nil {
-		return nil, fmt.Errorf("the tools of the agent %s: %w", u.entry.ID, err)
+		return nil, fmt.Errorf("the tools of the agent %s: %w", entry.ID, err)
 	}
 	return p, nil
 }
@@ -70,6 +71,9 @@ func (a *App) makeAgents(r prometheus.Registerer) error {
 		a.agents.all[entry.ID] = u
 		a.agents.order = append(a.agents.order, u)
 	}
+	if err := a.agents.apart(); err != nil {
+		return err
+	}
 	if len(a.agents.order) == 0 {
 		return corebot.WithHint(fmt.Errorf("the agent %q: %w", a.only, corebot.ErrNotFound), "there are: "+strings.Join(a.agents.configured, ", "))
 	}
@@ -78,6 +82,9 @@ func (a *App) makeAgents(r prometheus.Registerer) error {
 
 func (a *App) makeAgent(entry config.AgentEntry, r prometheus.Registerer) (u *agentUnit, err error) {
 	u = &agentUnit{entry: entry, place: place{a.config.Home, entry.ID}}
+	if u.policy, err = rulesOf(entry, a.config); err != nil {
+		return nil, err
+	}
 	if u.notes, err = openWorkspace(u.place, chatQuota(a.config.Tools), a.log); err != nil {
 		return nil, err
 	}
@@ -138,6 +145,21 @@ func (a agents) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 	plain := fmt.Sprintf("The agent %q, which this chat talks to, is not configured any more.", id)
 	err := corebot.WithHint(fmt.Errorf("there is no agent %q: %w", id, corebot.ErrNotFound), "add it to agents, then replay the dead letter")
 	return corebot.Result{}, &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{Err: err, Plain: plain}}
+}
+
+// apart refuses two agents of which one reaches the workspace of the other, by a link: what is in a workspace is its agent's alone.
+func (a agents) apart() error {
+	for _, u := range a.order {
+		for _, other := range a.order {
+			if u == other {
+				continue
+			}
+			if err := apart(u.place.workspace(), other.place.workspace()); err != nil {
+				return corebot.WithHint(err, "give each agent a workspace of its own")
+			}
+		}
+	}
+	return nil
 }
 
 // first is the agent that is meant where none is named.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -84,7 +85,8 @@ func standardText(l leaf) string {
 func meaning(l leaf) string {
 	parts := []string{l.doc}
 	if l.oneOf != nil {
-		parts = append(parts, "one of `"+strings.Join(l.oneOf, "`, `")+"`")
+		values := slices.DeleteFunc(slices.Clone(l.oneOf), func(s string) bool { return s == "" })
+		parts = append(parts, "one of `"+strings.Join(values, "`, `")+"`")
 	}
 	if l.least != nil && *l.least > 1 { // that it cannot be zero goes without saying
 		parts = append(parts, fmt.Sprintf("at least `%v`", reflect.ValueOf(*l.least).Convert(l.kind)))
