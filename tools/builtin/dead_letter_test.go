@@ -77,7 +77,7 @@ func TestDeadLettersAreForAdminsUnlessTheyAreGranted(t *testing.T) {
 		if len(offered) != c.offered || list.Outcome != c.outcome || replay.Outcome != c.outcome {
 			t.Errorf("%s with %q: offered %d, list %s, replay %s", c.role, c.grants, len(offered), list.Outcome, replay.Outcome)
 		}
-		if made := len(j.effects) == 1 && j.effects[0] == (corebot.ReplayDeadLetter{ID: 7}); made != (c.outcome == corebot.OutcomeSuccess) {
+		if made := len(j.effects) == 1 && j.effects[0] == (corebot.ReplayDeadLetter{ID: 7, Agent: here.Agent}); made != (c.outcome == corebot.OutcomeSuccess) {
 			t.Errorf("%s: effects %+v", c.role, j.effects)
 		}
 	}
@@ -95,7 +95,7 @@ func TestDeadLettersAreListedOneALine(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(r.Content), "\n"); len(lines) != 2 || lines[0] != want {
 		t.Errorf("the model reads %s", r.Content)
 	}
-	if s.asked != (corebot.DeadLetterFilter{Direction: corebot.Outbound, Limit: 100}) {
+	if s.asked != (corebot.DeadLetterFilter{Direction: corebot.Outbound, Agent: here.Agent, Limit: 100}) {
 		t.Errorf("asked for %+v", s.asked)
 	}
 	s.has = nil
