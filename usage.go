@@ -134,7 +134,7 @@ func charge(tokens int64, price Money) Money {
 // UseFilter says whose use is meant, from one day to another, both included. Days are named as [Accounting.Day] does. The zero values
 // of the others mean everything.
 type UseFilter struct {
-	Agent string
+	Agent     string
 	From, To  string
 	Chat      Key
 	Principal Principal
