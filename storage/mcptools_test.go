@@ -40,7 +40,7 @@ func TestAToolIsPinnedAsItWasFirstSeenUntilAnOperatorSaysOtherwise(t *testing.T)
 		t.Errorf("approved %d once more, %v", n, err)
 	}
 	events, err := NewAudit(db).List(t.Context(), AuditFilter{})
-	if err != nil || len(events) != 1 || events[0].Event != "mcp.approve" || events[0].Args != `{"fingerprint":"r2","server":"files","tool":"read"}` {
+	if err != nil || len(events) != 1 || events[0].Event != "mcp.approve" || events[0].Args != `{"agent":"main","fingerprint":"r2","server":"files","tool":"read"}` {
 		t.Errorf("%v; the audit has %+v", err, events)
 	}
 }
@@ -166,5 +166,27 @@ func TestAServerThatRenamesItsToolsWithoutEndFillsNothing(t *testing.T) {
 	}
 	if all, err = m.List(t.Context(), ""); err != nil || len(all) != maxMCPTools+1 {
 		t.Errorf("%d of all servers, %v", len(all), err)
+	}
+}
+
+func TestServersOfOneNameAreEachAgentsOwn(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	first, other := NewMCPTools(db, "main"), NewMCPTools(db, "helper")
+	for agent, m := range map[string]*MCPTools{"main": first, "helper": other} {
+		if _, err := m.Sight(t.Context(), "files", map[string]string{"read": "of " + agent}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := first.Approve(t.Context(), "files", map[string]string{"read": "of helper"}); err == nil {
+		t.Error("the fingerprint of another agent's tool was taken")
+	}
+	if n, err := other.Approve(t.Context(), "files", map[string]string{"read": "of helper"}); n != 1 || err != nil {
+		t.Errorf("approved %d, %v", n, err)
+	}
+	for agent, m := range map[string]*MCPTools{"main": first, "helper": other} {
+		list, err := m.List(t.Context(), "")
+		if err != nil || len(list) != 1 || list[0].Seen != "of "+agent || list[0].Approved != "" != (agent == "helper") {
+			t.Errorf("%s knows %+v, %v", agent, list, err)
+		}
 	}
 }
