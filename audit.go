@@ -18,15 +18,6 @@ const (
 	OutcomeUnknown     AuditOutcome = "unknown" // begun before a crash; whether it took effect nobody knows
 )
 
-// How a turn came about, in the audit. The values are stored; they never change. What is done outside of a turn has words of its own: "command",
-// "door", "operator".
-const (
-	EntryClient = "mcp.serve" // no turn: an MCP client called a tool
-	EntryDirect = "direct"    // its message was sent
-	EntryReplay = "replay"    // its message was a dead letter
-	EntrySteer  = "steer"     // however it began: somebody else than its sender has said something to it since, and it has the lowest of their roles
-)
-
 // AuditEvent is one row of the audit trail. Args are redacted before they get here.
 type AuditEvent struct {
 	ID        int64
@@ -36,7 +27,7 @@ type AuditEvent struct {
 	Key       Key
 	Principal Principal
 	Role      Role
-	Entry     string       // how the turn came about, such as EntryDirect
+	Entry     EntryKind    // how the turn, or the change, came about
 	Outcome   AuditOutcome // empty where nothing has ended: in a decision that allows, and in a request for an approval
 	Rule      string       // the policy rule that decided
 	Args      string       // JSON

@@ -51,9 +51,8 @@ type Message struct {
 	InReplyTo  string    `json:"inReplyTo,omitempty"` // of an outbound message: the id of the one that it answers
 	CreatedAt  time.Time `json:"-"`                   // set by publish
 
-	// Interactive says that a person wrote it, as the entry that took it knows. It counts while the message is
-	// accepted, and is not stored.
-	Interactive bool `json:"-"`
+	// Entry says how the message came in. It counts while the message is accepted, and is not stored.
+	Entry Entry `json:"-"`
 }
 
 // TextPart is a message's usual content.

@@ -185,16 +185,6 @@ type Result struct {
 	Denied AuditEvent // of a chat command that was refused; zero: none was
 }
 
-// Caller is on whose behalf tools run in a turn.
-type Caller struct {
-	Key       Key
-	Principal Principal
-	Entry     string // how the turn came about, for the audit, such as EntryDirect
-	MessageID string
-	Others    []Principal // whose text the turn took in as well: it has the lowest of all their roles
-	Taint     string      // what the turn has read that others than the operator and the principal may have written, in words; empty: nothing
-}
-
 // Stopped says what a /stop met.
 type Stopped struct {
 	Life      int64 // of the /stop itself

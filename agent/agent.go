@@ -155,7 +155,7 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 	defer end()
 	t := &turn{
 		Agent: a, delivery: d, tools: tools,
-		who:      corebot.Caller{Key: d.Message.Key, Principal: d.Message.Sender, Entry: entry(d), MessageID: d.Message.ID},
+		who:      d.Caller(),
 		deadline: time.Now().Add(a.opts.MaxTime),
 		meter:    newMeter(a.opts.Tokenizer), room: a.opts.ContextTokens - a.opts.OutputTokens,
 	}
@@ -182,25 +182,17 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 	}, nil
 }
 
-// entry names how the turn came about, for the audit.
-func entry(d corebot.Delivery) string {
-	if d.Run > 1 {
-		return corebot.EntryReplay
-	}
-	return corebot.EntryDirect
-}
-
 // replies are the turn's answer, and what a result of a tool had to say to the chat itself.
 func (t *turn) replies(text string) []corebot.Message {
 	replies := []corebot.Message{t.reply(text)}
 	if t.notice != "" {
 		replies = append(replies, corebot.Message{
-			ID: t.delivery.RunID() + "/notice", Direction: corebot.Outbound, Key: t.delivery.Message.Key, Kind: corebot.KindNotice,
+			ID: t.delivery.RunID() + "/notice", Direction: corebot.Outbound, Key: t.who.Results(), Kind: corebot.KindNotice,
 			Parts: corebot.TextPart(t.notice), InReplyTo: t.delivery.Message.ID,
 		})
 	}
 	if t.cramped > 0 {
-		replies = append(replies, crampedNotice(t.delivery.Message.Key, t.cramped))
+		replies = append(replies, crampedNotice(t.who.Results(), t.cramped))
 	}
 	return replies
 }
@@ -208,7 +200,7 @@ func (t *turn) replies(text string) []corebot.Message {
 // reply is the turn's answer as a message. A model that says nothing is said to have said nothing: a chat is never left silent.
 func (t *turn) reply(text string) corebot.Message {
 	m := corebot.Message{
-		ID: t.delivery.RunID() + "/1", Direction: corebot.Outbound, Key: t.delivery.Message.Key, Kind: corebot.KindReply,
+		ID: t.delivery.RunID() + "/1", Direction: corebot.Outbound, Key: t.who.Results(), Kind: corebot.KindReply,
 		Parts: corebot.TextPart(text), InReplyTo: t.delivery.Message.ID,
 	}
 	if blank(text) {

@@ -12,6 +12,22 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
+func TestWhatATurnAnswersGoesWhereItsEntrySays(t *testing.T) {
+	asker := apptest.Key("asker")
+	for kind, want := range map[corebot.EntryKind]corebot.Key{
+		"": apptest.Key("a"), corebot.EntryTask: apptest.Key("a"), corebot.EntryEvent: apptest.Key("a"), corebot.EntryAgent: asker,
+	} {
+		b := newBench(t, apptest.Options{}, apptest.Text("done"))
+		b.Say("a", "1", "go")
+		d := b.Claim()
+		d.Message.Entry = corebot.Entry{Kind: kind, From: asker}
+		r, err := b.Agent.Turn(t.Context(), d)
+		if err != nil || len(r.Replies) != 1 || r.Replies[0].Key != want {
+			t.Errorf("%q: %+v, %v", kind, r.Replies, err)
+		}
+	}
+}
+
 // TestTheChatIsToldWhyNobodyCouldBeAskedWhateverTheModelSays: once, however often the model tries, and after a crash the same.
 func TestTheChatIsToldWhyNobodyCouldBeAskedWhateverTheModelSays(t *testing.T) {
 	program := tools.New("mcp.reload", "A tool of a test.", tools.SideEffect|tools.Privileged,

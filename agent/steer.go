@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
@@ -81,10 +80,9 @@ func (t *turn) listen(ctx context.Context) error {
 		if m.Sender != t.who.Principal || m.Sender.ID == "" {
 			t.taint("what somebody else said")
 		}
-		if m.Sender == t.who.Principal || slices.Contains(t.who.Others, m.Sender) {
+		if !t.who.Hears(m.Sender) {
 			continue
 		}
-		t.who.Others, t.who.Entry = append(t.who.Others, m.Sender), corebot.EntrySteer
 		offered, err := t.tools.Offer(context.WithoutCancel(ctx), t.who)
 		if err != nil {
 			return fmt.Errorf("offer tools: %w", err)

@@ -86,7 +86,8 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 		ID: in.ID, Direction: corebot.Inbound, Kind: spoken.Kind,
 		Key:        key,
 		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
-		SenderName: in.SenderName, Parts: corebot.TextPart(spoken.Text), Metadata: in.Metadata, Interactive: in.Interactive,
+		SenderName: in.SenderName, Parts: corebot.TextPart(spoken.Text), Metadata: in.Metadata,
+		Entry: corebot.Entry{Person: in.Interactive},
 	}
 	if err := d.admit(ctx, m); err != nil {
 		return Accepted{}, err
@@ -144,7 +145,8 @@ func (d *FrontDoor) note(ctx context.Context, m corebot.Message, decision policy
 		return
 	}
 	e := corebot.AuditEvent{
-		At: time.Now(), Event: "door.refused", Key: m.Key, Principal: m.Sender, Entry: "door", Outcome: corebot.OutcomeDenied, Rule: decision.Rule, Args: "{}",
+		At: time.Now(), Event: "door.refused", Key: m.Key, Principal: m.Sender, Entry: corebot.EntryDoor,
+		Outcome: corebot.OutcomeDenied, Rule: decision.Rule, Args: "{}",
 	}
 	if err := d.opts.Trail.Note(ctx, e); err != nil {
 		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).Msg("a refusal at the front door was not noted in the audit")

@@ -30,7 +30,9 @@ func note(trail Trail, log zerolog.Logger, event string, outcome corebot.AuditOu
 	if err == nil {
 		ctx, stop := context.WithTimeout(context.Background(), noteTime)
 		defer stop()
-		err = trail.Note(ctx, corebot.AuditEvent{At: time.Now(), Event: event, Entry: "mcp", Outcome: outcome, Args: string(args)})
+		err = trail.Note(ctx, corebot.AuditEvent{
+			At: time.Now(), Event: event, Entry: corebot.EntryServers, Outcome: outcome, Args: string(args),
+		})
 	}
 	if err != nil {
 		log.Warn().Err(err).Str("event", event).Msg("an event of an MCP server was not noted in the audit")

@@ -185,7 +185,7 @@ func (r *rig) requireCall(tool, args string, want corebot.AuditOutcome, content 
 
 func caller() corebot.Caller {
 	p := corebot.Principal{Channel: "test", ID: "ann"}
-	return corebot.Caller{Key: corebot.Key{Agent: corebot.DefaultAgent, Channel: "test", Chat: "a"}, Principal: p, Entry: "direct", MessageID: "1"}
+	return corebot.Caller{Key: corebot.Key{Agent: corebot.DefaultAgent, Channel: "test", Chat: "a"}, Principal: p, MessageID: "1"}
 }
 
 // admins makes everybody one.

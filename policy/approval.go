@@ -107,4 +107,4 @@ func approvalCommands() []rule {
 
 func reachesBeyond(_ Options, r Request) bool { return r.Target.Everywhere }
 
-func notInteractive(_ Options, r Request) bool { return !r.Interactive }
+func notInteractive(_ Options, r Request) bool { return !r.Entry.Interactive() }

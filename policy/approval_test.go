@@ -77,24 +77,31 @@ func TestWhatTheOperatorWroteIsToldFromTheRest(t *testing.T) {
 
 func TestOnlyAPersonApproves(t *testing.T) {
 	p := newPolicy(t, policy.Options{})
+	person, program := corebot.Entry{Person: true}, corebot.Entry{}
+	of := func(k corebot.EntryKind) corebot.Entry { return corebot.Entry{Kind: k, Person: true} }
 	for _, c := range []struct {
 		command string
-		person  bool
+		entry   corebot.Entry
 		target  policy.Target
 		rule    string
 		allow   bool
 	}{
-		{"/approve", true, own, "approve", true},
-		{"/approve", false, own, policy.RulePersonApproves, false},
-		{"/approve", true, others, "approve-elsewhere", true},
-		{"/approve", false, others, policy.RulePersonApproves, false},
-		{"/deny", false, own, "approve", true},
-		{"/deny", false, others, "approve-elsewhere", true},
+		{"/approve", person, own, "approve", true},
+		{"/approve", program, own, policy.RulePersonApproves, false},
+		{"/approve", of(corebot.EntryTask), own, policy.RulePersonApproves, false},
+		{"/approve", of(corebot.EntryAgent), own, policy.RulePersonApproves, false},
+		{"/approve", of(corebot.EntryEvent), own, policy.RulePersonApproves, false},
+		{"/approve", of(corebot.EntryClient), own, policy.RulePersonApproves, false},
+		{"/approve", person, others, "approve-elsewhere", true},
+		{"/approve", program, others, policy.RulePersonApproves, false},
+		{"/deny", program, own, "approve", true},
+		{"/deny", of(corebot.EntryTask), own, "approve", true},
+		{"/deny", program, others, "approve-elsewhere", true},
 	} {
 		r := request(c.command, corebot.RoleAdmin, c.target)
-		r.Interactive = c.person
+		r.Entry = c.entry
 		if got := p.Authorize(r); got.Allow != c.allow || got.Rule != c.rule {
-			t.Errorf("%s, a person %v, of %+v: %+v", c.command, c.person, c.target, got)
+			t.Errorf("%s, by %+v, of %+v: %+v", c.command, c.entry, c.target, got)
 		}
 	}
 }

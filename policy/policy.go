@@ -61,7 +61,7 @@ type Request struct {
 	Key        corebot.Key         // the conversation of the turn
 	Target     Target
 
-	Interactive bool // of a chat command: a person gave it, as its entry says
+	Entry corebot.Entry // how the turn, or the chat command, came about
 }
 
 // Decision says whether a call may run, by which rule, and why not in words that a model or a person can use.

@@ -23,8 +23,12 @@ type Approvals interface {
 // there is one, are shown the whole call, once: the notices are the same however often the turn is claimed.
 func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.Asked) corebot.Result {
 	a := asked.Approval
-	replies := []corebot.Message{notice(d, fmt.Sprintf("approval-%d", a.Request), r.request(asked, d.Message.Key))}
-	if to := r.opts.AdminChat; to != (corebot.Key{}) && to != d.Message.Key {
+	var replies []corebot.Message
+	for i, to := range d.Caller().Approvals(r.opts.AdminChat) {
+		if i == 0 { // where the results go
+			replies = append(replies, notice(d, fmt.Sprintf("approval-%d", a.Request), r.request(asked, to)))
+			continue
+		}
 		replies = append(replies, corebot.Message{
 			ID: corebot.OwnID("approval", a.Request), Direction: corebot.Outbound, Key: to, Kind: corebot.KindNotice,
 			Parts: corebot.TextPart(fmt.Sprintf("In the chat %s:\n%s", a.Key, r.request(asked, to))),
@@ -137,7 +141,9 @@ func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Com
 	if err != nil {
 		return by, "", err
 	}
-	request := policy.Request{Tool: c.Name, Role: here, There: here, Principal: m.Sender, Key: m.Key, Target: policy.Target{Chat: m.Key}, Interactive: m.Interactive}
+	request := policy.Request{
+		Tool: c.Name, Role: here, There: here, Principal: m.Sender, Key: m.Key, Target: policy.Target{Chat: m.Key}, Entry: m.Entry,
+	}
 	if a.ID != 0 && a.Key != m.Key {
 		if request.There, err = r.roles.RoleOf(ctx, m.Sender, corebot.Key{}); err != nil {
 			return by, "", err
@@ -152,8 +158,8 @@ func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Com
 	}
 	decision := r.policy.Authorize(request)
 	by = corebot.AuditEvent{
-		Event: "approval" + strings.Replace(c.Name, "/", ".", 1), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: here, Entry: "command",
-		Rule: decision.Rule, Args: fmt.Sprintf(`{"id":%d}`, a.ID),
+		Event: "approval" + strings.Replace(c.Name, "/", ".", 1), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: here,
+		Entry: corebot.EntryCommand, Rule: decision.Rule, Args: fmt.Sprintf(`{"id":%d}`, a.ID),
 	}
 	switch {
 	case decision.Rule == policy.RulePersonApproves:

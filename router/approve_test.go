@@ -96,7 +96,7 @@ func (c counter) audited(t *testing.T) (all []string) {
 	}
 	for _, e := range slices.Backward(events) {
 		if strings.HasPrefix(e.Event, "approval.") {
-			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Event, e.Outcome, cmp.Or(e.Principal.ID, e.Entry))))
+			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Event, e.Outcome, cmp.Or(e.Principal.ID, string(e.Entry)))))
 		}
 	}
 	return all

@@ -119,9 +119,12 @@ func (r *Router) judge(ctx context.Context, m corebot.Message, c corebot.Command
 	if err != nil {
 		return d, by, err
 	}
-	d = r.policy.Authorize(policy.Request{Tool: c.Name, Role: role, Principal: m.Sender, Key: m.Key, Target: policy.Target{Sender: sender}})
+	d = r.policy.Authorize(policy.Request{
+		Tool: c.Name, Role: role, Principal: m.Sender, Key: m.Key, Target: policy.Target{Sender: sender}, Entry: m.Entry,
+	})
 	by = corebot.AuditEvent{
-		Event: strings.TrimPrefix(c.Name, "/"), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: role, Entry: "command", Rule: d.Rule, Args: "{}",
+		Event: strings.TrimPrefix(c.Name, "/"), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: role,
+		Entry: corebot.EntryCommand, Rule: d.Rule, Args: "{}",
 	}
 	if !d.Allow {
 		by.Outcome = corebot.OutcomeDenied

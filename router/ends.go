@@ -12,7 +12,7 @@ import (
 // notice is what Corebot itself says about a delivery. Its name makes its id the same however often it is written.
 func notice(d corebot.Delivery, name, text string) corebot.Message {
 	return corebot.Message{
-		ID: d.RunID() + "/" + name, Direction: corebot.Outbound, Key: d.Message.Key, Kind: corebot.KindNotice,
+		ID: d.RunID() + "/" + name, Direction: corebot.Outbound, Key: d.Caller().Results(), Kind: corebot.KindNotice,
 		Parts: corebot.TextPart(text), InReplyTo: d.Message.ID,
 	}
 }

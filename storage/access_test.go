@@ -152,7 +152,7 @@ func TestEveryChangeOfRolesAndChatsLeavesARow(t *testing.T) {
 	}
 	got := notes(t, db)
 	for i, w := range want {
-		if i >= len(got) || got[i].Event != w.event || got[i].Entry != w.entry || got[i].Key.Chat != w.chat || got[i].Args != w.args || got[i].Outcome != corebot.OutcomeSuccess {
+		if i >= len(got) || got[i].Event != w.event || string(got[i].Entry) != w.entry || got[i].Key.Chat != w.chat || got[i].Args != w.args || got[i].Outcome != corebot.OutcomeSuccess {
 			t.Fatalf("row %d is %+v, want %+v", i, got, w)
 		}
 	}

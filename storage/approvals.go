@@ -218,7 +218,7 @@ func denyAwaitedTx(t *tx, life int64, by corebot.AuditEvent) error {
 	}
 	who := by.Principal.String()
 	if by.Principal == (corebot.Principal{}) {
-		who, by.Entry = itself, itself
+		who, by.Entry = itself, corebot.EntryItself
 	}
 	return closeTx(t, a, corebot.ApprovalDenied, who, by)
 }

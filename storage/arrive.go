@@ -108,7 +108,8 @@ func interruptTx(t *tx, p *parcel, l lane) (stopped int64, err error) {
 		return 0, err
 	}
 	t.wake(corebot.InboundPool, t.now.UnixMilli())
-	return h.life, denyAwaitedTx(t, h.life, corebot.AuditEvent{Key: p.Key, Principal: p.Sender, Entry: "interrupt"})
+	by := corebot.AuditEvent{Key: p.Key, Principal: p.Sender, Entry: corebot.EntryInterrupt}
+	return h.life, denyAwaitedTx(t, h.life, by)
 }
 
 // collectTx puts a message at the tail and has its lane be silent for the debounce. If the message before it is of the same sender and waits

@@ -47,7 +47,8 @@ func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, as
 		case own.State == corebot.ApprovalApproved && asks[0].Approval.Round > own.Round:
 			err = askAnewTx(t, d, row, own, asks)
 		case own.State == corebot.ApprovalAwaited && !own.ExpiresAt.After(t.now):
-			err = closeTx(t, own, corebot.ApprovalExpired, itself, corebot.AuditEvent{Key: own.Key, Entry: itself, StepID: d.StepID(s.Position)})
+			by := corebot.AuditEvent{Key: own.Key, Entry: corebot.EntryItself, StepID: d.StepID(s.Position)}
+			err = closeTx(t, own, corebot.ApprovalExpired, itself, by)
 		}
 		if err == nil {
 			stands, err = askedTx(t, d, asks[0].Approval.Answer, s.Position)

@@ -64,9 +64,9 @@ func scanEvent(s scanner, before ...any) (e corebot.AuditEvent, err error) {
 	var took int64
 	k := &e.Key
 	err = s.Scan(append(before, &e.ID, moment{&e.At}, &e.Event, &e.Tool, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &e.Principal.ID,
-		&role, &e.Entry, &outcome, &e.Rule, &e.Args, &took, &e.StepID)...)
+		&role, (*string)(&e.Entry), &outcome, &e.Rule, &e.Args, &took, &e.StepID)...)
 	e.Principal.Channel, e.Principal.Account = k.Channel, k.Account
-	if e.Entry == operator && e.Principal.ID != "" { // the key is that of the chat which the change is about
+	if e.Entry == corebot.EntryOperator && e.Principal.ID != "" { // the key is that of the chat which the change is about
 		e.Principal.Channel, e.Principal.Account = corebot.TerminalChannel, corebot.TerminalAccount
 	}
 	e.Role, e.Outcome, e.Duration = corebot.Role(role), corebot.AuditOutcome(outcome), time.Duration(took)*time.Millisecond
@@ -82,7 +82,7 @@ func auditTx(t *tx, events []corebot.AuditEvent) error {
 		e.At = t.now
 		next, k := t.audit.follow(&e), e.Key
 		_, err := t.exec(insertAudit, next.id, next.hash, t.now, e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, e.Principal.ID,
-			string(e.Role), e.Entry, string(e.Outcome), e.Rule, e.Args, e.Duration.Milliseconds(), e.StepID)
+			string(e.Role), string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.Duration.Milliseconds(), e.StepID)
 		if err != nil {
 			return err
 		}

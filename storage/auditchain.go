@@ -61,7 +61,7 @@ func (l link) follow(e *corebot.AuditEvent) link {
 	h.number(e.At.UnixMilli())
 	k := e.Key
 	for _, field := range []string{
-		e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, e.Principal.ID, string(e.Role), e.Entry, string(e.Outcome), e.Rule, e.Args, e.StepID,
+		e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, e.Principal.ID, string(e.Role), string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.StepID,
 	} {
 		h.text(field)
 	}

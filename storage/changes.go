@@ -10,18 +10,16 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// operator is who makes a change by a command on the machine.
-const operator = "operator"
-
-// byOperator begins the audit event of such a change. Its sender is the user of this process: the control socket is open to nobody else but root.
+// byOperator begins the audit event of a change by a command on the machine. Its sender is the user of this
+// process: the control socket is open to nobody else but root.
 func byOperator() corebot.AuditEvent {
-	return corebot.AuditEvent{Entry: operator, Principal: corebot.Principal{ID: strconv.Itoa(os.Getuid())}}
+	return corebot.AuditEvent{Entry: corebot.EntryOperator, Principal: corebot.Principal{ID: strconv.Itoa(os.Getuid())}}
 }
 
 // maker spells who makes a change.
 func maker(by corebot.AuditEvent) string {
-	if by.Entry == operator {
-		return operator
+	if by.Entry == corebot.EntryOperator {
+		return string(corebot.EntryOperator)
 	}
 	return by.Principal.String()
 }

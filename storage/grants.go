@@ -132,7 +132,7 @@ func (g *Grants) mayDemoteTx(t *tx, p corebot.Principal) error {
 	if others == 0 {
 		return ErrLastAdmin
 	}
-	if g.by.Entry == operator {
+	if g.by.Entry == corebot.EntryOperator {
 		return nil
 	}
 	if own, _, err = adminsTx(t, g.by.Principal); err == nil && own == 0 {

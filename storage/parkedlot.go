@@ -57,7 +57,8 @@ func (l *Lot) Drop(ctx context.Context, life int64) error {
 			return err
 		}
 		dropped := corebot.AuditEvent{
-			At: t.now, Event: "parked.drop", Key: p.Key, Entry: operator, Principal: byOperator().Principal, Outcome: corebot.OutcomeSuccess, Args: fmt.Sprintf(`{"id":%d}`, life),
+			At: t.now, Event: "parked.drop", Key: p.Key, Entry: corebot.EntryOperator, Principal: byOperator().Principal,
+			Outcome: corebot.OutcomeSuccess, Args: fmt.Sprintf(`{"id":%d}`, life),
 		}
 		if err := auditTx(t, []corebot.AuditEvent{dropped}); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 
 var (
 	chat = corebot.Key{Agent: "main", Channel: "webhook", Chat: "room"}
-	who  = corebot.Caller{Key: chat, Principal: corebot.Principal{Channel: "webhook", ID: "ann"}, Entry: "direct", MessageID: "m1"}
+	who  = corebot.Caller{Key: chat, Principal: corebot.Principal{Channel: "webhook", ID: "ann"}, MessageID: "m1"}
 )
 
 // roles is server state with one role in it.

@@ -113,7 +113,7 @@ func printAudit(cmd *cobra.Command, events []corebot.AuditEvent, asJSON bool) er
 	for _, e := range events {
 		if asJSON {
 			row := auditRow{
-				e.At, e.Event, e.Tool, e.Key.Channel, e.Key.Chat, e.Principal.ID, string(e.Role), e.Entry, string(e.Outcome), e.Rule,
+				e.At, e.Event, e.Tool, e.Key.Channel, e.Key.Chat, e.Principal.ID, string(e.Role), string(e.Entry), string(e.Outcome), e.Rule,
 				redact.Shallow(json.RawMessage(cmp.Or(e.Args, "{}"))), e.Duration.Milliseconds(),
 			}
 			if err := printJSON(cmd, row); err != nil {

@@ -77,7 +77,7 @@ func realTools(t *testing.T) (*tools.Box, corebot.Caller, []llm.Tool) {
 	u := &agentUnit{policy: rules, entry: c.AgentList()[0], place: p, notes: w}
 	must(t, a.makeTools(u, prometheus.NewRegistry()))
 	box := u.box
-	who := corebot.Caller{Key: corebot.Key{Agent: "main", Channel: "cli", Account: "local", Chat: "x"}, Principal: corebot.Principal{Channel: "cli", Account: "local", ID: "0"}, Entry: "direct"}
+	who := corebot.Caller{Key: corebot.Key{Agent: "main", Channel: "cli", Account: "local", Chat: "x"}, Principal: corebot.Principal{Channel: "cli", Account: "local", ID: "0"}}
 	must(t, storage.NewGrants(db).Grant(t.Context(), corebot.Grant{Principal: who.Principal, Role: corebot.RoleAdmin, By: "operator"}))
 	offered, err := box.Offer(t.Context(), who)
 	must(t, err)

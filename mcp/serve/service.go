@@ -158,7 +158,7 @@ func (s *Service) caller(args json.RawMessage) corebot.Caller {
 	if k.Validate() != nil {
 		k = s.key("") // the call will be refused for it
 	}
-	return corebot.Caller{Key: k, Principal: s.principal(), Entry: corebot.EntryClient}
+	return corebot.Caller{Key: k, Principal: s.principal(), Entry: corebot.Entry{Kind: corebot.EntryClient}}
 }
 
 // chatOf looks for the chat that a call names, before anything is checked.
