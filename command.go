@@ -1,9 +1,11 @@
 package corebot
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -121,3 +123,24 @@ func ParseCommand(text string) (c Command, kind Kind, ok bool) {
 
 // UnknownCommand is the first word of a text that is no known command.
 func UnknownCommand(text string) string { return firstWord(strings.TrimSpace(text)) }
+
+// EscapeFunc writes the characters for which hidden holds as JSON escapes (\u and four digits, a pair of them beyond the basic plane). Inside a
+// JSON string that changes no meaning.
+func EscapeFunc(s string, hidden func(rune) bool) string {
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !hidden(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}

@@ -2,7 +2,9 @@ package corebot
 
 import (
 	"encoding/json"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -190,4 +192,60 @@ type Stopped struct {
 	Life      int64 // of the /stop itself
 	Duplicate bool  // this /stop was accepted before; nothing changed
 	Found     bool  // there was a message to stop
+}
+
+// Recollection is what a turn finds of its chat as it begins, beside what was said in the session.
+type Recollection struct {
+	Model       string  // that the session asks for; empty: the configured one
+	Summary     Summary // of the part of the session that is not shown word for word; the zero Summary if there is none
+	Undelivered []Life  // replies that were given up and that no turn before has heard of, newest first
+}
+
+// Summary stands for the older part of a session in the prompts of its later turns. The messages that it covers stay in the history.
+type Summary struct {
+	Session int64     `json:"session"`
+	Through int64     `json:"-"` // the place in the lane ([HistoryEntry].Seq) of the last turn that it covers, with all before it; 0: there is no summary
+	Text    string    `json:"text"`
+	Model   string    `json:"model,omitempty"` // who wrote it; empty: an extract, made without a model
+	At      time.Time `json:"at"`
+}
+
+// Posted is a reply that waits in a mailbox to be fetched, at a place that its cursor names. Cursors of one conversation rise.
+type Posted struct {
+	Cursor    int64
+	ID        string
+	InReplyTo string
+	Kind      Kind
+	Content   string
+	CreatedAt time.Time
+}
+
+// postKind is the kind of the ids of messages that [SendMessage] sends: see [OwnID].
+const postKind = "sent"
+
+// PostID is the id of a message that a step sends. It names the life, which is one in all conversations, and not the message of the turn, whose
+// id may be that of another in the conversation that the post goes to.
+func (d Delivery) PostID(position int) string { return OwnID(postKind, d.Life, d.Run, position) }
+
+// earlierPost is how earlier versions of Corebot spelled the id of a post, which a sender could spell, too.
+var earlierPost = regexp.MustCompile(`^sent/[0-9]+/[0-9]+/[0-9]+$`)
+
+// Posted says of an entry of the history that it was sent there by a turn of another conversation.
+func (e HistoryEntry) Posted() bool {
+	own := strings.HasPrefix(e.MessageID, OwnIDs+postKind+"/") || earlierPost.MatchString(e.MessageID)
+	return e.Speaker == SpeakerAssistant && own
+}
+
+// ClientCall names a change that a client asks for outside of any turn by what it would be repeated with.
+type ClientCall struct {
+	Principal Principal
+	Key       string // the client's idempotency key; empty: each call is another
+	Tool      string
+	Args      []byte // JSON, as they came
+}
+
+// Said is an entry of the history with its place, from which older ones can be read on. A place means something to the history alone.
+type Said struct {
+	HistoryEntry
+	Place string
 }

@@ -3,6 +3,16 @@ package storage
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"os"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -92,4 +102,192 @@ func auditTx(t *tx, events []corebot.AuditEvent) error {
 		}
 	}
 	return nil
+}
+
+// The audit trail is a hash chain: each event has a SHA-256 of itself and of the hash before it, so that changing, adding or taking away an event changes every hash behind it. Whoever can write the file can compute a whole chain anew:
+// what tells then is a head that was noted elsewhere before.
+//
+// Retention cuts the chain at its old end only, and leaves the hash that it goes on from. The numbers of events have no gaps: what a transaction
+// that is rolled back has numbered is numbered again.
+
+var (
+	newestAudit     = &query{`SELECT id, hash FROM audit_events ORDER BY id DESC LIMIT 1`}
+	selectAuditPast = &query{`SELECT past, hash FROM audit_chain WHERE id = 1`}
+	// The highest number that was ever given: one that is missing at the end shows, also after others have followed.
+	selectAuditNumber = &query{`SELECT seq FROM sqlite_sequence WHERE name = 'audit_events'`}
+)
+
+// link is an event's place in the chain.
+type link struct {
+	id   int64
+	hash []byte // empty before the first event
+}
+
+func readHead(c *prepared) (head link, err error) {
+	scan := func(id *int64, hash *[]byte) func(scanner) error {
+		return func(s scanner) error { return s.Scan(id, hash) }
+	}
+	var last link
+	if err := errors.Join(c.each(selectAuditPast, scan(&head.id, &head.hash)), c.each(newestAudit, scan(&last.id, &last.hash))); err != nil {
+		return head, err
+	}
+	if last.id > head.id {
+		head = last
+	}
+	return head, c.each(selectAuditNumber, func(s scanner) error {
+		var number int64
+		err := s.Scan(&number)
+		head.id = max(head.id, number)
+		return err
+	})
+}
+
+// follow is the place of the next event.
+func (l link) follow(e *corebot.AuditEvent) link {
+	next := link{id: l.id + 1}
+	h := digest{sha256.New()}
+	h.text("corebot audit 1")
+	h.text(string(l.hash))
+	h.number(next.id)
+	h.number(e.At.UnixMilli())
+	k := e.Key
+	for _, field := range []string{
+		e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, e.Principal.ID, string(e.Role), string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.StepID,
+	} {
+		h.text(field)
+	}
+	h.number(e.Duration.Milliseconds())
+	next.hash = h.Sum(nil)
+	return next
+}
+
+// digest hashes fields so that none can run into the next.
+type digest struct{ hash.Hash }
+
+func (d digest) number(n int64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	_, _ = d.Write(b[:])
+}
+
+func (d digest) text(s string) {
+	d.number(int64(len(s)))
+	_, _ = d.Write([]byte(s))
+}
+
+// selectChain is one statement, and so one state of the database, also beside a writer.
+var selectChain = &query{`SELECT c.past, c.hash, COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'audit_events'), 0), e.id IS NOT NULL, COALESCE(e.hash, x''),
+	COALESCE(e.id, 0), COALESCE(e.at, 0), COALESCE(e.event, ''), COALESCE(e.tool, ''), COALESCE(e.agent, ''), COALESCE(e.channel, ''), COALESCE(e.account, ''),
+	COALESCE(e.chat, ''), COALESCE(e.thread, ''), COALESCE(e.sender, ''), COALESCE(e.role, ''), COALESCE(e.entry, ''), COALESCE(e.outcome, ''), COALESCE(e.rule, ''),
+	COALESCE(e.args, ''), COALESCE(e.duration_ms, 0), COALESCE(e.step_id, '')
+	FROM audit_chain c LEFT JOIN audit_events e ON e.id > c.past WHERE c.id = 1 ORDER BY e.id`}
+
+// verification goes along the chain.
+type verification struct {
+	corebot.AuditChain
+	noted *corebot.AuditHead
+	at    link
+	found bool // the noted head
+}
+
+// Verify follows the chain from its beginning to its head. A chain that does not fit together, or one that a head that was noted before is not
+// a part of, is a [*corebot.BrokenChain]; noted may be nil. It takes about 11 µs for each event.
+func (a *Audit) Verify(ctx context.Context, noted *corebot.AuditHead) (corebot.AuditChain, error) {
+	v := verification{noted: noted}
+	numbers, began := int64(0), false
+	err := a.db.reader.each(ctx, selectChain, func(s scanner) error {
+		var past link
+		var stored []byte
+		var is bool
+		e, err := scanEvent(s, &past.id, &past.hash, &numbers, &is, &stored)
+		if err != nil {
+			return err
+		}
+		if !began {
+			began = true
+			v.begin(past)
+		}
+		if !is {
+			return nil
+		}
+		return v.step(&e, stored)
+	})
+	if err == nil && !began {
+		err = &corebot.BrokenChain{Why: "where it begins is not known"}
+	}
+	if err == nil {
+		err = v.end(numbers)
+	}
+	return v.AuditChain, err
+}
+
+func (v *verification) begin(past link) {
+	v.at, v.Past = past, past.id
+	v.meet()
+}
+
+// step checks one event against what it says it is.
+func (v *verification) step(e *corebot.AuditEvent, stored []byte) error {
+	if e.ID != v.at.id+1 {
+		return &corebot.BrokenChain{Event: v.at.id + 1, Why: fmt.Sprintf("events %d to %d are missing", v.at.id+1, e.ID-1)}
+	}
+	next := v.at.follow(e)
+	if !slices.Equal(next.hash, stored) {
+		return &corebot.BrokenChain{Event: e.ID, Why: "it, or what was before it, is not what was written"}
+	}
+	v.at = next
+	v.Events++
+	if v.meet() {
+		return nil
+	}
+	return &corebot.BrokenChain{Event: e.ID, Why: "it is another one than the head that was noted"}
+}
+
+// meet says whether the noted head, if this is its place, is what stands here.
+func (v *verification) meet() bool {
+	v.Head = corebot.AuditHead{Event: v.at.id, Hash: hex.EncodeToString(v.at.hash)}
+	if v.noted == nil || v.noted.Event != v.at.id {
+		return true
+	}
+	v.found = *v.noted == v.Head
+	return v.found
+}
+
+// end checks what is behind the last event: numbers was given to the last one that was ever written.
+func (v *verification) end(numbers int64) error {
+	switch {
+	case numbers > v.at.id:
+		return &corebot.BrokenChain{Event: v.at.id + 1, Why: fmt.Sprintf("events %d to %d are missing at its end", v.at.id+1, numbers)}
+	case v.noted == nil || v.found:
+		return nil
+	case v.noted.Event <= v.Past:
+		return &corebot.BrokenChain{Event: v.noted.Event, Why: fmt.Sprintf("the head that was noted is not there any more: the trail begins behind event %d", v.Past)}
+	}
+	return &corebot.BrokenChain{Event: v.noted.Event, Why: "the head that was noted is not there: the trail ends before it"}
+}
+
+// byOperator begins the audit event of a change by a command on the machine. Its sender is the user of this
+// process: the control socket is open to nobody else but root.
+func byOperator() corebot.AuditEvent {
+	return corebot.AuditEvent{Entry: corebot.EntryOperator, Principal: corebot.Principal{ID: strconv.Itoa(os.Getuid())}}
+}
+
+// maker spells who makes a change.
+func maker(by corebot.AuditEvent) string {
+	if by.Entry == corebot.EntryOperator {
+		return string(corebot.EntryOperator)
+	}
+	return by.Principal.String()
+}
+
+// changeTx notes in the audit what was changed, in the commit of the change. by says who did it and where; what an operator did has the
+// conversation that it is about.
+func changeTx(t *tx, by corebot.AuditEvent, event string, about corebot.Key, note map[string]any) error {
+	args, err := json.Marshal(note)
+	if err != nil {
+		return fmt.Errorf("encode the audit note of %s: %w", event, err)
+	}
+	by.Key = cmp.Or(by.Key, about)
+	by.Event, by.Outcome, by.Args = event, corebot.OutcomeSuccess, string(args)
+	return auditTx(t, []corebot.AuditEvent{by})
 }

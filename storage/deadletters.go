@@ -3,7 +3,11 @@ package storage
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -80,4 +84,306 @@ func (l *DeadLetters) ids(ctx context.Context, f corebot.DeadLetterFilter) (ids 
 		return err
 	}, conditions(f)...)
 	return ids, err
+}
+
+var (
+	reviveLife = &query{`UPDATE message_life SET "end" = '', reason = '', ended_at = 0, attempts = 0, run = run + 1, attempt_log = ?, body = NULL
+		WHERE id = ?`}
+	// Moving the steps to the next run is what "resuming the journal" means; a fresh start leaves them behind, but for what people said.
+	moveSteps = &query{`UPDATE execution_steps SET run = run + 1 WHERE life_id = ? AND run = ?`}
+)
+
+// Replay puts a dead letter back at the tail of its lane: the same id, its next run, with attempts reset. It resumes its
+// journal unless fresh is set. Replaying twice, or at once from two places, delivers it once: the second gets
+// [corebot.ErrNotFound]. An inbound letter is held to [Options.Limits] like a new message, and stays dead when there is no
+// room ([corebot.ErrLaneFull], [corebot.ErrOverloaded], [corebot.ErrDiskFull]); a reply was paid for, and always passes.
+func (l *DeadLetters) Replay(ctx context.Context, id int64, fresh bool) error {
+	return l.db.write(ctx, "replay", func(t *tx) error { return l.replayTx(t, id, fresh) })
+}
+
+// ReplayAll replays every dead letter that the filter means, in the order of their publishing, so that those of a chat keep theirs.
+// What the queue has no room for stays dead and is counted. They go in small commits: an error leaves those that went before
+// replayed. A letter that died after ReplayAll was called, such as one that failed again, stays.
+func (l *DeadLetters) ReplayAll(ctx context.Context, f corebot.DeadLetterFilter, fresh bool) (r corebot.Replayed, err error) {
+	began := time.Now()
+	ids, err := l.ids(ctx, f)
+	if err != nil {
+		return r, err
+	}
+	slices.Sort(ids)
+	for chunk := range slices.Chunk(ids, changeChunk) {
+		var part corebot.Replayed
+		err := l.db.write(ctx, "replay", func(t *tx) (err error) {
+			part, err = l.replayChunkTx(t, chunk, began, fresh)
+			return err
+		})
+		if err != nil {
+			return r, fmt.Errorf("%d replayed, then: %w", r.Done, err)
+		}
+		r.Done, r.Left, r.Why = r.Done+part.Done, r.Left+part.Left, cmp.Or(r.Why, part.Why)
+	}
+	return r, nil
+}
+
+func (l *DeadLetters) replayChunkTx(t *tx, ids []int64, began time.Time, fresh bool) (r corebot.Replayed, err error) {
+	for _, id := range ids {
+		d, found, err := stillDeadTx(t, id, began)
+		if err != nil {
+			return r, err
+		}
+		if !found {
+			continue
+		}
+		switch err := l.reviveTx(t, d, fresh); {
+		case err == nil:
+			r.Done++
+		case noRoom(err):
+			r.Left++
+			r.Why = cmp.Or(r.Why, err)
+		case errors.Is(err, errUnreadable): // it was given up where it lies
+		default:
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// stillDeadTx reads a letter that was dead at a moment; found is false when it no longer is, or died anew since.
+func stillDeadTx(t *tx, id int64, at time.Time) (d letter, found bool, err error) {
+	d, err = letterTx(t, id)
+	if errors.Is(err, corebot.ErrNotFound) {
+		return d, false, nil
+	}
+	return d, err == nil && !d.diedAt.After(at), err
+}
+
+// noRoom says whether an error is a refusal for want of room. Nothing was written then.
+func noRoom(err error) bool {
+	return errors.Is(err, corebot.ErrLaneFull) || errors.Is(err, corebot.ErrOverloaded) || errors.Is(err, corebot.ErrDiskFull)
+}
+
+// replayTx checks its rules before it writes: an error of one of them leaves the transaction as it was.
+func (l *DeadLetters) replayTx(t *tx, id int64, fresh bool) error {
+	d, err := letterTx(t, id)
+	if err != nil {
+		return err
+	}
+	return l.reviveTx(t, d, fresh)
+}
+
+// replayEffectTx handles [corebot.ReplayDeadLetter].
+func (l *DeadLetters) replayEffectTx(t *tx, e corebot.ReplayDeadLetter) error {
+	d, err := letterTx(t, e.ID)
+	if err == nil && e.Agent != "" && d.key.Agent != e.Agent {
+		err = fmt.Errorf("dead letter %d: %w", e.ID, corebot.ErrNotFound)
+	}
+	if err == nil {
+		err = l.reviveTx(t, d, false)
+	}
+	if errors.Is(err, corebot.ErrNotFound) || noRoom(err) {
+		err = &corebot.Refused{Err: err}
+	}
+	return err
+}
+
+func (l *DeadLetters) reviveTx(t *tx, d letter, fresh bool) error {
+	if d.body == nil {
+		return fmt.Errorf("dead letter %d: %w", d.id, errUnreadable)
+	}
+	lane, err := findLaneTx(t, d.direction, d.key)
+	if err != nil {
+		return err
+	}
+	if err := l.roomTx(t, d, lane, d.body); err != nil {
+		return fmt.Errorf("dead letter %d: %w", d.id, err)
+	}
+	log := d.attemptLog
+	if !endsDead(log, d.run) { // a letter of a build that did not log its death
+		log = appendAttempt(log, corebot.Attempt{Run: d.run, At: d.diedAt, What: attemptDead, Error: cause(d.reason, d.failed)})
+	}
+	log = appendAttempt(log, corebot.Attempt{Run: d.run + 1, At: t.now, What: attemptReplayed})
+	if _, err := t.exec(reviveLife, log, d.id); err != nil {
+		return err
+	}
+	if fresh {
+		if _, err := t.exec(carryMerges, d.id, d.run); err != nil {
+			return err
+		}
+	} else {
+		if _, err := t.exec(moveSteps, d.id, d.run); err != nil {
+			return err
+		}
+	}
+	if err := l.auditTx(t, d, "replay", map[string]any{"run": d.run + 1, "fresh": fresh}); err != nil {
+		return err
+	}
+	if d.direction == corebot.Inbound {
+		if err := t.waiting.addLife(t, d.id, 1, len(d.body)); err != nil {
+			return err
+		}
+	}
+	return pushTx(t, d.direction, d.key, lane, d.id, d.body)
+}
+
+// roomTx holds what comes back to the limits of what comes in, but for those of a sender: it is an operator who brings it back, or an admin.
+func (l *DeadLetters) roomTx(t *tx, d letter, lane lane, body []byte) error {
+	if d.direction != corebot.Inbound {
+		return nil
+	}
+	limits := l.db.limits
+	limits.SenderDepth, limits.SenderBytes = 0, 0
+	return overLimit(t, &parcel{Message: corebot.Message{Direction: d.direction, Key: d.key}, body: body}, lane, limits)
+}
+
+// Edit replays a dead letter with another text: as a new message with an id of its own, caused by the old one, which ends as
+// dropped. Its sender stays the same. An id that is taken is [corebot.ErrConflict]; the limits are those of [DeadLetters.Replay].
+func (l *DeadLetters) Edit(ctx context.Context, id int64, newID, text string) error {
+	return l.db.write(ctx, "edit", func(t *tx) error {
+		d, err := letterTx(t, id)
+		if err != nil {
+			return err
+		}
+		p, was, err := d.rewritten(newID, text)
+		if err != nil {
+			return err
+		}
+		limits := l.db.limits
+		if d.direction != corebot.Inbound {
+			limits = corebot.Limits{}
+		}
+		if r, err := publishTx(t, &p, limits); err != nil || r.Err != nil || r.Duplicate {
+			return cmp.Or(err, r.Err, error(corebot.ErrConflict))
+		}
+		return l.dropTx(t, d, dropping{"edit", "edited"}, map[string]any{"newId": newID, "bytes": len(was), "newBytes": len(text)})
+	})
+}
+
+// rewritten is the letter as a new message with another text; was is the text that it had.
+func (d letter) rewritten(newID, text string) (p parcel, was string, err error) {
+	m, err := unpack(d.body, d.direction, d.key, d.kind, d.checksum)
+	if err != nil {
+		return p, "", corebot.WithHint(err, "what was sent cannot be read any more: have it sent again, and drop this one")
+	}
+	was = m.Text()
+	m.ID, m.Parts = newID, corebot.TextPart(text)
+	if err := cmp.Or(m.Validate(0), corebot.CheckID(newID)); err != nil {
+		return p, was, err
+	}
+	packed := pack([]corebot.Message{m})
+	packed[0].cause = d.id
+	return packed[0], was, nil
+}
+
+var (
+	selectDead = &query{`SELECT l.direction, l.agent, l.channel, l.account, l.chat, l.thread,
+		m.message_id, m.run, m.kind, m.checksum, m.body, m.reason, m.last_error, m.attempt_log, m.ended_at
+		FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.id = ? AND m."end" = 'dead'`}
+	dropLife = &query{`UPDATE message_life SET "end" = 'dropped', reason = ?, ended_at = ?, body = NULL WHERE id = ? AND "end" = 'dead'`}
+)
+
+// letter is a dead letter as a change of it needs it.
+type letter struct {
+	id             int64
+	direction      corebot.Direction
+	key            corebot.Key
+	messageID      string
+	run            int
+	kind           corebot.Kind
+	checksum, body []byte
+	reason, failed string
+	attemptLog     string
+	diedAt         time.Time
+}
+
+// letterTx reads a dead letter, or gives [corebot.ErrNotFound].
+func letterTx(t *tx, id int64) (letter, error) {
+	d := letter{id: id}
+	var direction int
+	var kind string
+	k := &d.key
+	found, err := t.one(selectDead, []any{
+		&direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread,
+		&d.messageID, &d.run, &kind, &d.checksum, &d.body, &d.reason, &d.failed, &d.attemptLog,
+		moment{&d.diedAt},
+	}, id)
+	if err == nil && !found {
+		err = fmt.Errorf("dead letter %d: %w", id, corebot.ErrNotFound)
+	}
+	d.direction, d.kind = corebot.Direction(direction), corebot.Kind(kind)
+	return d, err
+}
+
+// Drop gives up a dead letter for good: its content goes, its life stays until retention takes it.
+func (l *DeadLetters) Drop(ctx context.Context, id int64) error {
+	return l.db.write(ctx, "drop", func(t *tx) error {
+		d, err := letterTx(t, id)
+		if err != nil {
+			return err
+		}
+		return l.dropTx(t, d, dropping{"drop", "dropped"}, nil)
+	})
+}
+
+// dropping is a way to end a dead letter: what the audit calls it, and the reason that its life keeps.
+type dropping struct{ change, reason string }
+
+// dropTx ends a dead letter. detail is what the audit should know beside it.
+func (l *DeadLetters) dropTx(t *tx, d letter, how dropping, detail map[string]any) error {
+	if _, err := t.exec(dropLife, how.reason, t.now, d.id); err != nil {
+		return err
+	}
+	return l.auditTx(t, d, how.change, detail)
+}
+
+// changeChunk bounds how many letters one commit changes, and with it how long the others that write are held up.
+const changeChunk = 50
+
+// Purge drops every dead letter that the filter means and says how many. They go in small commits: an error leaves those that went
+// before gone. A letter that died after Purge was called stays. What it would drop is what [DeadLetters.List] gives.
+func (l *DeadLetters) Purge(ctx context.Context, f corebot.DeadLetterFilter) (dropped int, err error) {
+	began := time.Now()
+	ids, err := l.ids(ctx, f)
+	if err != nil {
+		return 0, err
+	}
+	for chunk := range slices.Chunk(ids, changeChunk) {
+		n := 0
+		err := l.db.write(ctx, "purge", func(t *tx) error {
+			n = 0
+			for _, id := range chunk {
+				d, found, err := stillDeadTx(t, id, began)
+				if err == nil && found {
+					n++
+					err = l.dropTx(t, d, dropping{"purge", "purged"}, nil)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return dropped, fmt.Errorf("%d dropped, then: %w", dropped, err)
+		}
+		dropped += n
+	}
+	return dropped, nil
+}
+
+// auditTx notes what was done to a letter, and by whom.
+func (l *DeadLetters) auditTx(t *tx, d letter, change string, detail map[string]any) error {
+	note := map[string]any{"id": d.id, "messageId": d.messageID, "direction": d.direction.String(), "chat": d.key.String(), "reason": d.reason}
+	for name, value := range detail {
+		note[name] = value
+	}
+	args, err := json.Marshal(note)
+	if err != nil {
+		return fmt.Errorf("encode the audit note of dead letter %d: %w", d.id, err)
+	}
+	e := l.by
+	if e.Key == (corebot.Key{}) {
+		e.Key = d.key
+	}
+	e.Event, e.Outcome, e.Args = "dead_letter."+change, corebot.OutcomeSuccess, string(args)
+	return auditTx(t, []corebot.AuditEvent{e})
 }

@@ -1,6 +1,10 @@
 package storage
 
 import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -178,4 +182,212 @@ func (f *flows) lookThrough(now time.Time) {
 			f.change(p, func(v *flow) { v.next = 0 })
 		}
 	}
+}
+
+// maxRates bounds the keys of one [rates].
+const maxRates = 20_000
+
+// rates remember from when on a key is free again, by [nextFree]. They are in memory, and follow the writer's transactions as [flows] do. Of
+// more than [maxRates] keys those that were used longest ago are forgotten, and free.
+type rates[K comparable] struct {
+	young, aged map[K]int64 // unix milliseconds
+	undo        *[]func()
+}
+
+func newRates[K comparable](undo *[]func()) rates[K] {
+	return rates[K]{young: map[K]int64{}, undo: undo}
+}
+
+// freeAt is when a key is free, in unix milliseconds.
+func (r *rates[K]) freeAt(k K) int64 {
+	if at, ok := r.young[k]; ok {
+		return at
+	}
+	return r.aged[k]
+}
+
+// take uses a key once.
+func (r *rates[K]) take(k K, now time.Time, rate corebot.Rate) {
+	was := r.freeAt(k)
+	*r.undo = append(*r.undo, func() { r.put(k, was) })
+	r.put(k, nextFree(was, now, rate))
+}
+
+func (r *rates[K]) put(k K, at int64) {
+	if _, ok := r.young[k]; !ok && len(r.young) >= maxRates/2 {
+		r.young, r.aged = map[K]int64{}, r.young
+	}
+	r.young[k] = at
+}
+
+// shift has keys be free in time when the wall clock was stepped back.
+func (r *rates[K]) shift(step time.Duration) {
+	for _, m := range []map[K]int64{r.young, r.aged} {
+		for k := range maps.Keys(m) {
+			m[k] += step.Milliseconds()
+		}
+	}
+}
+
+// A sender has a rate of turns, over all chats. It refuses nothing: what comes faster waits. Lanes of a sender whose rate is used up are held
+// back, as those of one who has turns enough, and each moment of the rate puts one in line. So thousands of lanes wait without a claim that
+// looks at them. Where a sender has no id, the chat is the principal: its lane waits by itself.
+//
+// The rate is kept in memory. Another process reads from the lives when the latest turns began.
+
+// senderAlone is a sender whatever the chat.
+func senderAlone(p corebot.Principal) speaker {
+	return speaker{corebot.Key{Channel: p.Channel, Account: p.Account}, p.ID}
+}
+
+// speaker is whose rate a claimed message counts for.
+func (c *claimed) speaker() speaker {
+	if c.sender.ID == "" {
+		return speaker{chat: c.key}
+	}
+	return senderAlone(c.sender)
+}
+
+// countsForRate says whether the turn of a head is a new one that its rate can delay. A stop waits for nobody.
+func (c *claimed) countsForRate() bool { return !c.hasBegun() && c.stopSeq < c.seq }
+
+// begin notes that a turn of a sender begins.
+func (f *flows) begin(c *claimed, now time.Time, terms corebot.Terms) {
+	if terms.Sender.Every > 0 && c.countsForRate() && !terms.Owns(c.key) {
+		f.begun.take(c.speaker(), now, terms.Sender)
+	}
+}
+
+// allowed is when the rate of a sender allows a turn more besides some that are about to begin.
+func (f *flows) allowed(s speaker, besides int, now time.Time, terms corebot.Terms) int64 {
+	if terms.Sender.Every <= 0 || terms.Owns(s.chat) {
+		return 0
+	}
+	at := f.begun.freeAt(s)
+	for range besides {
+		at = nextFree(at, now, terms.Sender)
+	}
+	return at
+}
+
+// nextAllowed is when the first sender whose lanes are held back can have another turn by his rate, of those who have not turns enough.
+func (f *flows) nextAllowed(now time.Time, terms corebot.Terms) int64 {
+	next := int64(math.MaxInt64)
+	if terms.Turns == 0 || terms.Sender.Every <= 0 {
+		return next
+	}
+	for who := range f.stalled {
+		if f.room(who, 0, 0, terms.Turns) {
+			next = min(next, f.allowed(senderAlone(who), 0, now, terms))
+		}
+	}
+	return next
+}
+
+// recalledLives bounds the newest messages from which another process learns how fast senders were.
+const recalledLives = 20_000
+
+var (
+	throttleLane = &query{`UPDATE lanes SET wake_at = ?, held_for = NULL, waiting = '` + corebot.Paced + `' WHERE id = ?`}
+	latestTurns  = &query{`SELECT l.agent, l.channel, l.account, l.chat, l.thread, m.sender, m.claimed_at
+		FROM (SELECT lane_id, sender, claimed_at, "end" FROM message_life ORDER BY id DESC LIMIT ? + 0) m JOIN lanes l ON l.id = m.lane_id
+		WHERE l.direction = ? AND m.claimed_at > ? AND m."end" <> '` + string(corebot.EndMerged) + `'`}
+)
+
+// recall learns from the lives how fast senders were before this process, once. What cannot be read is left out: then some senders can have
+// their burst again.
+func (w *writer) recall(terms corebot.Terms) {
+	rate := terms.Sender
+	if w.recalled || terms.Turns == 0 || rate.Every <= 0 || w.ready() != nil {
+		return
+	}
+	w.recalled = true
+	type turn struct {
+		whose speaker
+		at    int64
+	}
+	var turns []turn
+	now := w.db.clock.now()
+	err := w.conn.each(latestTurns, func(s scanner) error {
+		var c claimed
+		var at int64
+		k := &c.key
+		err := s.Scan(&k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &c.sender.ID, &at)
+		c.sender.Channel, c.sender.Account = k.Channel, k.Account
+		turns = append(turns, turn{c.speaker(), at})
+		return err
+	}, recalledLives, int64(corebot.Inbound), now.Add(-time.Duration(rate.Burst)*rate.Every))
+	if err != nil {
+		w.forgetPages()
+		w.db.log.Warn().Err(classify(err)).Msg("how fast senders were before could not be read: their rates begin anew")
+	}
+	slices.SortFunc(turns, func(a, b turn) int { return int(a.at - b.at) })
+	for _, t := range turns {
+		w.flows.begun.take(t.whose, time.UnixMilli(min(t.at, now.UnixMilli())), rate)
+	}
+	w.flows.commit()
+}
+
+// waiting counts what waits of each sender, in memory, as [flows] do: it follows the writer's transactions. It knows the messages that were
+// accepted since the process began. Those that waited already are bounded by the limits of all messages, and were by this one.
+type waiting struct {
+	first int64 // the last life that it does not know
+	of    map[corebot.Principal]share
+	undo  *[]func()
+}
+
+// share is what waits of one sender.
+type share struct{ messages, bytes int64 }
+
+var senderOfLife = &query{`SELECT l.channel, l.account, m.sender FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.id = ?`}
+
+// senderOf is the principal whose limits a message of a chat counts for. Those of a channel's account without an id are one.
+func senderOf(k corebot.Key, sender string) corebot.Principal {
+	return corebot.Principal{Channel: k.Channel, Account: k.Account, ID: sender}
+}
+
+// add counts a message that begins to wait, and with a negative number one that no longer does.
+func (w *waiting) add(p corebot.Principal, life, messages int64, bytes int) {
+	was, known := w.of[p]
+	if life <= w.first || messages < 0 && !known {
+		return
+	}
+	*w.undo = append(*w.undo, func() { w.put(p, was) })
+	w.put(p, share{was.messages + messages, was.bytes + messages*int64(bytes)})
+}
+
+func (w *waiting) put(p corebot.Principal, l share) {
+	if l.messages <= 0 {
+		delete(w.of, p)
+	} else {
+		w.of[p] = l
+	}
+}
+
+// addLife counts a message of which only the life is at hand.
+func (w *waiting) addLife(t *tx, life, messages int64, bytes int) error {
+	if life <= w.first {
+		return nil
+	}
+	var p corebot.Principal
+	found, err := t.one(senderOfLife, []any{&p.Channel, &p.Account, &p.ID}, life)
+	if found {
+		w.add(p, life, messages, bytes)
+	}
+	return err
+}
+
+// over says whether a sender has too much waiting for one message more.
+func (w *waiting) over(p *parcel, lim corebot.Limits) error {
+	if p.Direction != corebot.Inbound || lim.Owns(p.Key) {
+		return nil
+	}
+	now := w.of[senderOf(p.Key, p.Sender.ID)]
+	if lim.SenderDepth > 0 && now.messages >= lim.SenderDepth {
+		return fmt.Errorf("%w: %d of %d", corebot.ErrSenderFull, now.messages, lim.SenderDepth)
+	}
+	if lim.SenderBytes > 0 && now.messages > 0 && now.bytes+int64(len(p.body)) > lim.SenderBytes {
+		return fmt.Errorf("%w: %d of %d bytes", corebot.ErrSenderFull, now.bytes, lim.SenderBytes)
+	}
+	return nil
 }

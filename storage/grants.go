@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/policy"
 )
 
 // Grants keeps who has which role. A grant holds in one chat, or everywhere; where somebody has several, the one of the chat counts, and that
@@ -187,4 +189,98 @@ func (g *Grants) List(ctx context.Context) ([]corebot.Grant, error) {
 		return err
 	})
 	return out, err
+}
+
+// holder is whom a grant is for, and where: scope is the spelling of a chat's key, empty for everywhere.
+type holder struct {
+	corebot.Principal
+	scope string
+}
+
+// roles are all grants, as they are read once and again after each change of them: several times in every turn somebody asks for one.
+type roles struct {
+	mu      sync.Mutex
+	changes int                     // so far
+	of      map[holder]corebot.Role // nil: to be read
+}
+
+// forget has the grants read anew. It is called before whoever changed them learns that they are changed.
+func (r *roles) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changes++
+	r.of = nil
+}
+
+func (r *roles) known() (of map[holder]corebot.Role, changes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of, r.changes
+}
+
+// learn keeps what was read since a number of changes, unless there was one meanwhile.
+func (r *roles) learn(of map[holder]corebot.Role, changes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changes == changes {
+		r.of = of
+	}
+}
+
+var selectRoles = &query{`SELECT channel, account, sender, scope, role FROM grants`}
+
+// roles gives all grants.
+func (g *Grants) roles(ctx context.Context) (map[holder]corebot.Role, error) {
+	of, changes := g.db.roles.known()
+	if of != nil {
+		return of, nil
+	}
+	of = map[holder]corebot.Role{}
+	err := g.db.reader.each(ctx, selectRoles, func(s scanner) error {
+		var h holder
+		var role string
+		err := s.Scan(&h.Channel, &h.Account, &h.ID, &h.scope, &role)
+		of[h] = corebot.Role(role)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !g.db.readOnly() { // beside a daemon nobody would say that they have changed
+		g.db.roles.learn(of, changes)
+	}
+	return of, nil
+}
+
+var (
+	selectBootstrap = &query{`SELECT b.failures, b.locked_at, b.used, EXISTS (SELECT 1 FROM grants WHERE role = 'admin') FROM bootstrap b WHERE b.id = 1`}
+	updateBootstrap = &query{`UPDATE bootstrap SET failures = ?, locked_at = ?, used = ? WHERE id = 1`}
+)
+
+// firstAdminTx handles [corebot.BecomeFirstAdmin]. The call's principal becomes admin everywhere, and the chat is
+// registered, if the key is the right one. The count of attempts is written whatever policy decides: a denial is
+// committed.
+func (db *DB) firstAdminTx(t *tx, asks *asking, e corebot.BecomeFirstAdmin) error {
+	who := asks.event.Principal
+	var state policy.BootstrapState
+	attempt := policy.BootstrapAttempt{Key: e.Bootstrap, By: who, At: t.now}
+	_, err := t.one(selectBootstrap, []any{&state.Failures, moment{&state.LockedAt}, &state.Used, &attempt.Admins})
+	if err != nil {
+		return err
+	}
+	decision, next := db.bootstrap.Decide(state, attempt)
+	if next != state {
+		if _, err := t.exec(updateBootstrap, int64(next.Failures), next.LockedAt, next.Used); err != nil {
+			return err
+		}
+	}
+	if !decision.Allow {
+		return &corebot.Denied{Rule: decision.Rule, Reason: decision.Reason}
+	}
+	asks.event.Rule = decision.Rule
+	first := corebot.Grant{Principal: who, Role: corebot.RoleAdmin, By: decision.Rule}
+	if err := NewGrants(db).As(asks.event).grantTx(t, first); err != nil {
+		return err
+	}
+	return NewChats(db).As(asks.event).registerTx(t, e.Chat, true, "")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 
 	"github.com/corebot/corebot"
@@ -120,4 +122,150 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 		_, err = t.exec(newSession, chat.ID)
 	}
 	return err
+}
+
+var (
+	chosenModel = &query{`SELECT model FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ? AND model_session = session`}
+	historyPage = &query{inSession + `AND h.seq > ? AND (h.seq, h.ordinal) < (?, ?) ORDER BY h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
+)
+
+// pageRows is how many entries are read at once: most prompts take no more, and one with the largest tool results fits into a few megabytes.
+const pageRows = 50
+
+// Recall gives what a turn finds of its chat, with at most so many undelivered replies, and the entries of the session behind its summary,
+// newest first. All that is read at once is as of one moment. Further pages of entries are read as they are wanted, and nothing is held
+// between them, so whoever ranges may take its time and stop at any entry; an error ends it.
+func (h *History) Recall(ctx context.Context, d corebot.Delivery, undelivered int) (r corebot.Recollection, entries iter.Seq2[corebot.HistoryEntry, error], err error) {
+	k := d.Message.Key
+	var newest historyRows
+	err = h.db.reader.view(ctx, func(c *prepared) (err error) {
+		if err := c.each(chosenModel, func(s scanner) error { return s.Scan(&r.Model) }, k.Agent, k.Channel, k.Account, k.Chat, k.Thread); err != nil {
+			return err
+		}
+		if r.Summary, err = summaryOf(c, k); err != nil {
+			return err
+		}
+		if newest, err = historyBefore(c, k, r.Summary.Through, place{seq: math.MaxInt64}); err != nil {
+			return err
+		}
+		r.Undelivered, err = undeliveredOf(c, d, undelivered)
+		return err
+	})
+	return r, h.from(ctx, k, r.Summary.Through, newest), err
+}
+
+// from gives the entries of a page, and of those that follow it.
+func (h *History) from(ctx context.Context, k corebot.Key, after int64, page historyRows) iter.Seq2[corebot.HistoryEntry, error] {
+	return func(yield func(corebot.HistoryEntry, error) bool) {
+		for {
+			for _, e := range page.entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if len(page.entries) < pageRows {
+				return
+			}
+			err := h.db.reader.use(ctx, func(c *prepared) (err error) {
+				page, err = historyBefore(c, k, after, page.last)
+				return err
+			})
+			if err != nil {
+				yield(corebot.HistoryEntry{}, err)
+				return
+			}
+		}
+	}
+}
+
+// historyRows are entries, newest first.
+type historyRows struct {
+	entries []corebot.HistoryEntry
+	last    place // of the oldest of them
+}
+
+// historyBefore reads the newest entries before a place, and behind a place in the lane.
+func historyBefore(c *prepared, k corebot.Key, after int64, before place) (rows historyRows, err error) {
+	err = c.each(historyPage, func(s scanner) error {
+		e, ordinal, err := scanEntry(s, k)
+		rows.entries, rows.last = append(rows.entries, e), place{e.Session, e.Seq, ordinal}
+		return err
+	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, after, before.seq, before.ordinal, pageRows)
+	return rows, err
+}
+
+var (
+	selectSummary = &query{`SELECT s.session, s.through, s.text, s.model, s.at FROM summaries s JOIN chats c ON c.id = s.chat_id AND c.session = s.session
+		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
+	// A summary that reaches no further than the stored one changes nothing.
+	putSummary = &query{`INSERT INTO summaries (chat_id, session, through, text, model, at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (chat_id) DO UPDATE SET session = excluded.session, through = excluded.through, text = excluded.text, model = excluded.model,
+		  at = excluded.at WHERE (excluded.session, excluded.through) > (summaries.session, summaries.through)`}
+)
+
+// Summary is what stands for the older part of a chat's session; the zero Summary if nothing does.
+func (h *History) Summary(ctx context.Context, k corebot.Key) (s corebot.Summary, err error) {
+	err = h.db.reader.use(ctx, func(c *prepared) (err error) {
+		s, err = summaryOf(c, k)
+		return err
+	})
+	return s, err
+}
+
+func summaryOf(c *prepared, k corebot.Key) (s corebot.Summary, err error) {
+	err = c.each(selectSummary, func(row scanner) error {
+		return row.Scan(&s.Session, &s.Through, &s.Text, &s.Model, moment{&s.At})
+	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	return s, err
+}
+
+// Summarize stores a summary of a chat's session and the step that made it, in one commit: after a crash both are there, or neither. It
+// covers history and takes none of it away. Storing the same range again changes nothing, and so does one that is behind the stored one. A
+// worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
+func (l *Ledger) Summarize(ctx context.Context, d corebot.Delivery, step corebot.Step, s corebot.Summary) error {
+	return l.step(ctx, d, step, func(t *tx) error {
+		chat, err := chatTx(t, d.Message.Key)
+		if err != nil {
+			return err
+		}
+		_, err = t.exec(putSummary, chat.ID, s.Session, s.Through, s.Text, s.Model, t.now)
+		return err
+	})
+}
+
+// undelivered parts time by claims: a reply that died before this claim, and not before that of the turn that wrote the chat's newest
+// history, has been told to no turn yet. Claims and deaths have the writer's clock, so each death falls between two claims.
+var undelivered = &query{`SELECT m.id, m.message_id, m.kind, m.checksum, m.reason, m.last_error, m.ended_at, m.body
+	FROM lanes l CROSS JOIN message_life m INDEXED BY message_life_dead_of_lane ON m.lane_id = l.id
+	WHERE m."end" = 'dead' AND m.ended_at < ?1 AND m.ended_at >= COALESCE((
+		SELECT p.claimed_at FROM message_life p JOIN lanes i ON i.id = p.lane_id
+		WHERE i.direction = 1 AND i.agent = ?2 AND i.channel = ?3 AND i.account = ?4 AND i.chat = ?5 AND i.thread = ?6 AND p.message_id = (
+			SELECT h.message_id FROM chats c JOIN history h ON h.chat_id = c.id
+			WHERE c.agent = ?2 AND c.channel = ?3 AND c.account = ?4 AND c.chat = ?5 AND c.thread = ?6 AND h.speaker = 'user'
+			ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT 1)), 0)
+	AND m.kind = 'reply'
+	AND l.direction = 2 AND l.agent = ?2 AND l.channel = ?3 AND l.account = ?4 AND l.chat = ?5 AND l.thread = ?6
+	ORDER BY m.ended_at DESC LIMIT ?7 + 0`}
+
+// undeliveredOf gives the replies of a chat that were given up and that no turn before this claim has heard of, newest first, at most
+// limit of them. The last turn that left history counts as having heard; one that failed does not.
+func undeliveredOf(c *prepared, d corebot.Delivery, limit int) ([]corebot.Life, error) {
+	k := d.Message.Key
+	var out []corebot.Life
+	err := c.each(undelivered, func(s scanner) error {
+		life := corebot.Life{Direction: corebot.Outbound, Key: k, End: corebot.EndDead}
+		var kind string
+		var sum, body []byte
+		err := s.Scan(&life.ID, &life.MessageID, &kind, &sum, &life.Reason, &life.LastError, moment{&life.EndedAt}, &body)
+		if err != nil {
+			return err
+		}
+		life.Kind = corebot.Kind(kind)
+		if m, err := unpack(body, life.Direction, k, life.Kind, sum); err == nil { // a damaged one is told without its text
+			life.Message = &m
+		}
+		out = append(out, life)
+		return nil
+	}, d.ClaimedAt, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
+	return out, err
 }

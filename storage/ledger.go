@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -82,4 +83,184 @@ func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Resul
 		}
 		return nil
 	})
+}
+
+// stepRow is a step as it is stored: one request and one result, whatever its kind.
+type stepRow struct {
+	corebot.Step
+	request, result string
+}
+
+func encodeStep(s corebot.Step) (row stepRow, err error) {
+	row.Step = s
+	var request, result any
+	switch s.Kind {
+	case corebot.StepModel, corebot.StepSummary:
+		result = s.Answer
+	case corebot.StepTool:
+		request, result = s.Call, s.Result
+	case corebot.StepMerge:
+		request = s.Merged
+	case corebot.StepPart:
+		request = s.Sent
+	default:
+		return row, fmt.Errorf("record a step: no such kind: %q", s.Kind)
+	}
+	if row.request, err = encode(request); err != nil {
+		return row, err
+	}
+	row.result, err = encode(result)
+	return row, err
+}
+
+// encode stores a value as JSON; a nil pointer is an empty string.
+func encode[T any](v T) (string, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("encode %T: %w", v, err)
+	}
+	if string(b) == "null" {
+		return "", nil
+	}
+	return string(b), nil
+}
+
+var (
+	recordStep = &query{`INSERT INTO execution_steps (life_id, run, position, kind, state, request, result, started_at, ended_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (life_id, run, position) DO UPDATE SET state = excluded.state, result = excluded.result, ended_at = excluded.ended_at
+		WHERE kind = excluded.kind AND request = excluded.request`}
+	selectSteps = &query{`SELECT position, kind, state, request, result, started_at, ended_at FROM execution_steps
+		WHERE life_id = ? AND run = ? ORDER BY position`}
+)
+
+// recordStepTx writes a step, or advances the one that is in its place. Another step there is [corebot.ErrDiverged]: the turn that resumed the
+// journal does not do what the journal says, and one of the two would be lost.
+func recordStepTx(t *tx, life int64, run int, s stepRow) error {
+	n, err := t.exec(recordStep, life, run, s.Position, string(s.Kind), string(s.State), s.request, s.result, s.StartedAt, s.EndedAt)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("record step %d (%s): %w", s.Position, s.Kind, corebot.ErrDiverged)
+	}
+	return err
+}
+
+func stepsTx(t *tx, life int64, run int) ([]corebot.Step, error) {
+	var steps []corebot.Step
+	err := t.each(selectSteps, func(s scanner) error {
+		step, err := scanStep(s)
+		steps = append(steps, step)
+		return err
+	}, life, run)
+	return steps, err
+}
+
+func scanStep(s scanner) (step corebot.Step, err error) {
+	var kind, state, request, result string
+	if err := s.Scan(&step.Position, &kind, &state, &request, &result, moment{&step.StartedAt}, moment{&step.EndedAt}); err != nil {
+		return step, err
+	}
+	step.Kind, step.State = corebot.StepKind(kind), corebot.StepState(state)
+	switch step.Kind {
+	case corebot.StepModel, corebot.StepSummary:
+		err = decode(result, &step.Answer)
+	case corebot.StepTool:
+		if err = decode(request, &step.Call); err == nil {
+			err = decode(result, &step.Result)
+		}
+	case corebot.StepMerge:
+		err = decode(request, &step.Merged)
+	case corebot.StepPart:
+		err = decode(request, &step.Sent)
+	}
+	return step, err
+}
+
+// errStepDamaged says that a journal cannot be read: its message can only be a dead letter, and must not hold up any other.
+var errStepDamaged = errors.New("a stored step is damaged")
+
+// decode reads what encode wrote; an empty string leaves the pointer nil.
+func decode[T any](s string, to **T) error {
+	if s == "" {
+		return nil
+	}
+	*to = new(T)
+	if err := json.Unmarshal([]byte(s), *to); err != nil {
+		return fmt.Errorf("%w: %v", errStepDamaged, err)
+	}
+	return nil
+}
+
+// Apply makes a change of Corebot's own data and records the step that asked for it, with its audit event, in one commit.
+// A crash leaves both or neither. A change that a rule of the data forbids is a [*corebot.Refused] error, and then nothing
+// is written. A change that the caller may not make is a [*corebot.Denied] error: the step and the event say so, and are
+// written. The event's principal makes the change.
+func (l *Ledger) Apply(ctx context.Context, d corebot.Delivery, s corebot.Step, effect corebot.Effect, event corebot.AuditEvent) error {
+	var denied *corebot.Denied
+	err := l.db.write(ctx, "step."+string(s.Kind)+".applied", func(t *tx) (err error) {
+		if err := holdsTx(t, d.Lease); err != nil {
+			return err
+		}
+		step, asks := s, asking{d, s.Position, event}
+		if denied, err = l.db.applyTx(t, &asks, effect); err != nil {
+			return err
+		}
+		if denied != nil {
+			result := denied.Result()
+			step.Result = &result
+		}
+		row, err := encodeStep(step)
+		if err != nil {
+			return err
+		}
+		if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
+			return err
+		}
+		if err := madeTx(t, d, step); err != nil {
+			return err
+		}
+		return auditTx(t, []corebot.AuditEvent{asks.event})
+	})
+	if err == nil && denied != nil {
+		return denied
+	}
+	return err
+}
+
+// asking is the tool call that asks for an effect.
+type asking struct {
+	turn     corebot.Delivery   // zero: the call is made outside of a turn
+	position int                // of the call's step
+	event    corebot.AuditEvent // of the call's end; its principal makes the change
+}
+
+// applyTx makes the effect that a call asks for. A denial fails no transaction: it is how the call ended, and the call's
+// event says so.
+func (db *DB) applyTx(t *tx, asks *asking, effect corebot.Effect) (*corebot.Denied, error) {
+	err := db.effectTx(t, asks, effect)
+	if denied := (*corebot.Denied)(nil); errors.As(err, &denied) {
+		asks.event.Outcome, asks.event.Rule = corebot.OutcomeDenied, denied.Rule
+		return denied, nil
+	}
+	return nil, err
+}
+
+// errNoHandler marks an effect that no aggregate handles: TestEveryEffectHasAHandler fails before a turn can meet it.
+var errNoHandler = errors.New("no aggregate of the database handles the effect")
+
+// effectTx hands an effect to its aggregate. A handler checks its rules before it writes: on an error all is as it was. A
+// [*corebot.Denied] is the exception: what its handler has written, such as the count of an attempt, is committed.
+func (db *DB) effectTx(t *tx, asks *asking, effect corebot.Effect) error {
+	switch e := effect.(type) {
+	case corebot.ReplayDeadLetter:
+		return NewDeadLetters(db).As(asks.event).replayEffectTx(t, e)
+	case corebot.SendMessage:
+		return db.sendTx(t, asks, e)
+	case corebot.RegisterChat:
+		return NewChats(db).As(asks.event).registerEffectTx(t, e)
+	case corebot.GrantRole:
+		return NewGrants(db).As(asks.event).grantEffectTx(t, e)
+	case corebot.BecomeFirstAdmin:
+		return db.firstAdminTx(t, asks, e)
+	}
+	return fmt.Errorf("%w %T", errNoHandler, effect)
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -117,4 +118,157 @@ func (q *Queue) Wake(ctx context.Context, k corebot.Key) error {
 		}
 		return err
 	})
+}
+
+// lane is what publish needs to know of one.
+type lane struct {
+	id, nextSeq, depth, wakeAt, freeAt int64
+	mode                               string // of the chat; empty is the default
+	waiting                            string // why its head waits; empty: it does not
+}
+
+var (
+	selectLane = &query{`SELECT id, next_seq, depth, wake_at, free_at, mode, waiting FROM lanes
+		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
+	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, mode, next_seq, swept)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	pushLane = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ? WHERE id = ?`}
+	// Naming wake_at rewrites its index, changed or not: only for a lane that had none.
+	readyLane = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, wake_at = ?, waiting = ? WHERE id = ?`}
+
+	insertLife = &query{`INSERT INTO message_life (id, lane_id, message_id, kind, checksum, sender, cause_id, published_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id, lane_id) DO NOTHING`}
+	selectLifeByID = &query{`SELECT id, checksum FROM message_life WHERE message_id = ? AND lane_id = ?`}
+	insertBody     = &query{`INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (?, ?, ?, ?)`}
+)
+
+// publishTx appends a message to its lane, by the queue mode of its chat, unless it was accepted before. Guarantee G2: the life row is the
+// dedupe record, and it is written in the same transaction as the body.
+func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
+	l, err := findLaneTx(t, p.Direction, p.Key)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	if full := overLimit(t, p, l, lim); full != nil {
+		r, found, err := duplicateTx(t, p, l) // a lane that is not there has id 0 and holds no duplicate
+		if err == nil && !found {
+			r.Err = full
+		}
+		return r, err
+	}
+	if err := makeLaneTx(t, p.Direction, p.Key, &l); err != nil {
+		return corebot.Receipt{}, err
+	}
+	life, err := bearTx(t, p, l)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	if life == 0 {
+		r, _, err := duplicateTx(t, p, l)
+		return r, err
+	}
+	r, err := arriveTx(t, p, l, life)
+	if err != nil {
+		return r, err
+	}
+	if p.Direction == corebot.Inbound && (lim.SenderDepth > 0 || lim.SenderBytes > 0) {
+		t.waiting.add(senderOf(p.Key, p.Sender.ID), life, 1, len(p.body))
+	}
+	return r, tellAwaitedTx(t, l, p, life)
+}
+
+// bearTx begins the life of a message in a lane and gives its number, or 0 if the lane has had the message before. Numbers grow and are
+// never used again; the writer stores the last one with the commit.
+func bearTx(t *tx, p *parcel, l lane) (int64, error) {
+	var cause any
+	if p.cause != 0 {
+		cause = p.cause
+	}
+	life := t.lastLife + 1
+	n, err := t.exec(insertLife, life, l.id, p.ID, string(p.Kind), p.checksum[:], p.Sender.ID, cause, t.now)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	t.lastLife = life
+	return life, nil
+}
+
+// pushTx puts a body at the tail of a lane and makes an empty lane ready.
+func pushTx(t *tx, d corebot.Direction, k corebot.Key, l lane, life int64, body []byte) error {
+	if _, err := t.exec(insertBody, life, l.id, l.nextSeq, body); err != nil {
+		return err
+	}
+	t.total.depth[d]++
+	t.total.bytes += int64(len(body))
+	if l.wakeAt != 0 {
+		_, err := t.exec(pushLane, len(body), l.id)
+		return err
+	}
+	due, waiting := t.now.UnixMilli(), ""
+	if l.freeAt > due {
+		due, waiting = l.freeAt, corebot.Paced
+	}
+	t.wake(corebot.PoolOf(d, k), due)
+	_, err := t.exec(readyLane, len(body), due, waiting, l.id)
+	return err
+}
+
+// findLaneTx gives an empty lane with id 0 when there is none.
+func findLaneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
+	l := lane{nextSeq: 1}
+	_, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt, &l.freeAt, &l.mode, &l.waiting}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	return l, err
+}
+
+// makeLaneTx stores a lane that findLaneTx has not found. A chat whose earlier lane was forgotten may still have history, which is in the order of
+// places: the new lane counts on from there, as if the places before were those of lives that retention has taken.
+func makeLaneTx(t *tx, d corebot.Direction, k corebot.Key, l *lane) (err error) {
+	if l.id != 0 {
+		return nil
+	}
+	var places int64
+	if d == corebot.Inbound {
+		if l.mode, places, err = keptByChatTx(t, k); err != nil {
+			return err
+		}
+	}
+	l.nextSeq = places + 1
+	l.id, err = t.insert(insertLane, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(corebot.PoolOf(d, k)), l.mode,
+		l.nextSeq, places)
+	return err
+}
+
+func overLimit(t *tx, p *parcel, l lane, lim corebot.Limits) error {
+	if err := t.waiting.over(p, lim); err != nil {
+		return err
+	}
+	if p.Direction == corebot.Inbound && !lim.Owns(p.Key) {
+		lim.TotalDepth, lim.TotalBytes = lim.ForOthers(lim.TotalDepth), lim.ForOthers(lim.TotalBytes)
+	}
+	switch {
+	case lim.LaneDepth > 0 && l.depth >= lim.LaneDepth:
+		return fmt.Errorf("%w: %d of %d", corebot.ErrLaneFull, l.depth, lim.LaneDepth)
+	case lim.TotalDepth > 0 && t.total.depth[p.Direction] >= lim.TotalDepth:
+		return fmt.Errorf("%w: %d of %d", corebot.ErrOverloaded, t.total.depth[p.Direction], lim.TotalDepth)
+	case lim.TotalBytes > 0 && t.total.bytes+int64(len(p.body)) > lim.TotalBytes:
+		return fmt.Errorf("%w: %d of %d bytes", corebot.ErrOverloaded, t.total.bytes, lim.TotalBytes)
+	case t.diskLow && p.Direction == corebot.Inbound: // what comes in waits outside; replies and settles make the room that is left
+		return fmt.Errorf("%w: its free space is under the floor", corebot.ErrDiskFull)
+	}
+	return nil
+}
+
+// duplicateTx says whether the message was accepted before, and refuses another body under the same id.
+func duplicateTx(t *tx, p *parcel, l lane) (r corebot.Receipt, found bool, err error) {
+	var sum []byte
+	found, err = t.one(selectLifeByID, []any{&r.Life, &sum}, p.ID, l.id)
+	if err != nil || !found {
+		return r, found, err
+	}
+	if bytes.Equal(sum, p.checksum[:]) {
+		r.Duplicate = true
+	} else {
+		r.Err = corebot.ErrConflict
+	}
+	return r, true, nil
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/storage/engine"
 )
@@ -153,4 +156,114 @@ func (c *prepared) Close() error {
 		errs = append(errs, s.Close())
 	}
 	return errors.Join(append(errs, c.db.Close())...)
+}
+
+// query is one SQL statement. Its address is its name: prepared statements are found by it.
+type query struct{ sql string }
+
+// scanner is a row of the writer or of a reader.
+type scanner interface{ Scan(dest ...any) error }
+
+// fromMillis reads what [engine.Millis] wrote.
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// moment scans a stored time.
+type moment struct{ to *time.Time }
+
+func (m moment) Scan(v any) error {
+	ms, ok := v.(int64)
+	if !ok && v != nil {
+		return fmt.Errorf("storage: a time is stored as %T", v)
+	}
+	*m.to = fromMillis(ms)
+	return nil
+}
+
+// sqliteError is an error of SQLite's own, from the writer's engine or from the readers' driver.
+type sqliteError interface {
+	error
+	Code() int // extended result code
+}
+
+func ofSQLite(err error) bool {
+	_, ok := asSQLite(err)
+	return ok
+}
+
+func asSQLite(err error) (e sqliteError, ok bool) {
+	if err == nil {
+		return nil, false
+	}
+	ok = errors.As(err, &e)
+	return e, ok
+}
+
+// classify turns what SQLite says into the errors that callers decide on. It knows codes, not texts.
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	var e sqliteError
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%w: %w", corebot.ErrDiskFull, err)
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
+		return fmt.Errorf("%w: %w", corebot.ErrUnstorable, err)
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return corebot.WithHint(fmt.Errorf("the database is damaged: %w", err), repairHint)
+	}
+	return err
+}
+
+const repairHint = "nothing was changed; run `corebot db check`, and if it agrees, `corebot db restore` with the newest file of data/backups"
+
+// metrics are the writer's figures.
+type metrics struct {
+	commits       prometheus.Counter
+	failedCommits prometheus.Counter
+	batch         prometheus.Histogram
+	seconds       prometheus.Histogram
+	rows          prometheus.Counter
+	clockSteps    prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer, db *DB) (*metrics, error) {
+	m := &metrics{
+		commits:       prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_commits_total", Help: "Transactions that the writer ended."}),
+		failedCommits: prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_commit_errors_total", Help: "Commits that failed and had to be looked up."}),
+		rows:          prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_rows_written_total", Help: "Rows inserted, updated or deleted."}),
+		clockSteps: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corebot_clock_steps_total", Help: "Steps of the wall clock that stored times had to follow; a machine that was suspended makes one, too.",
+		}),
+		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "corebot_store_batch_operations", Help: "Operations and claims that shared a commit.", Buckets: prometheus.ExponentialBuckets(1, 4, 6),
+		}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "corebot_store_commit_seconds", Help: "Time of a transaction, fsync included.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8),
+		}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.commits, m.failedCommits, m.rows, m.clockSteps, m.batch, m.seconds, collector{NewQueue(db)}} {
+		if err := r.Register(c); err != nil {
+			return nil, fmt.Errorf("register the store's metrics: %w", err)
+		}
+	}
+	return m, db.tally.register(r)
+}
+
+func (m *metrics) observe(operations, rows int, d time.Duration) {
+	m.commits.Inc()
+	m.rows.Add(float64(rows))
+	m.batch.Observe(float64(operations))
+	m.seconds.Observe(d.Seconds())
 }

@@ -1,0 +1,345 @@
+package storage
+
+import (
+	"context"
+	"encoding/hex"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// lifeOver says of a life m that it ended before a moment and that nothing keeps it.
+const lifeOver = `m."end" NOT IN ('', 'dead') AND m.ended_at < ?
+	AND NOT EXISTS (SELECT 1 FROM message_life c WHERE c.cause_id = m.id)
+	AND NOT EXISTS (SELECT 1 FROM message_life p WHERE p.id IN (m.cause_id, m.merged_id) AND p."end" IN ('', 'dead'))`
+
+var (
+	lifeTable = aged{
+		name: "message_life",
+		// What keeps a life is looked up where it matters, in the writer.
+		page: &query{`SELECT id, published_at, "end" NOT IN ('', 'dead') AND ended_at < ? FROM message_life WHERE id > ? ORDER BY id LIMIT ? + 0`},
+		drop: &query{`DELETE FROM message_life AS m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver},
+	}
+	dropSteps = &query{`DELETE FROM execution_steps WHERE rowid IN (
+		SELECT s.rowid FROM message_life m JOIN execution_steps s ON s.life_id = m.id WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` LIMIT ? + 0)`}
+	dropApprovals = &query{`DELETE FROM approvals WHERE life_id BETWEEN ? AND ? AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = approvals.life_id AND ` + lifeOver + `)`}
+	// A life has had one place in its lane for each of its runs.
+	countSwept = &query{`UPDATE lanes SET swept = swept + gone.places FROM (
+		SELECT m.lane_id AS lane, SUM(m.run) AS places FROM message_life m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` GROUP BY m.lane_id) AS gone
+		WHERE lanes.id = gone.lane`}
+)
+
+// sweepLives takes lives and their steps.
+func (r *Retention) sweepLives(ctx context.Context, before time.Time) error {
+	return r.walk(ctx, lifeTable, before, func(p page) error {
+		for more := true; more; {
+			err := r.drop(ctx, lifeTable.name, func(t *tx) (gone int64, err error) {
+				gone, more, err = dropLivesTx(t, p.first, p.last, before, sweepRows)
+				return gone, err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// dropLivesTx takes the lives between two ids that are over, those that were caused before those that caused them. When their journals have
+// more steps than an operation may take, it takes that many steps and leaves the rest for more.
+func dropLivesTx(t *tx, first, last int64, before time.Time, limit int64) (gone int64, more bool, err error) {
+	for {
+		steps, err := t.exec(dropSteps, first, last, before, limit)
+		if err != nil || steps == limit {
+			return gone, steps == limit, err
+		}
+		limit -= steps
+		if _, err := t.exec(countSwept, first, last, before); err != nil {
+			return gone, false, err
+		}
+		if _, err := t.exec(dropApprovals, first, last, before); err != nil {
+			return gone, false, err
+		}
+		n, err := t.exec(lifeTable.drop, first, last, before)
+		gone += n
+		if err != nil || n == 0 {
+			return gone, false, err
+		}
+	}
+}
+
+// laneOver says of a lane l that it is empty and without lives: nobody has used it for as long as lives are kept.
+const laneOver = `l.depth = 0 AND l.leased = 0 AND l.wake_at IS NULL
+	AND CASE l.direction
+	  WHEN 3 THEN NOT EXISTS (SELECT 1 FROM message_life m WHERE m.lane_id = l.id AND m.kind = 'control')
+	  ELSE l.next_seq - 1 = l.swept END`
+
+var (
+	newestLane = &query{`SELECT COALESCE(MAX(id), 0) FROM lanes`}
+	lanePage   = &query{`SELECT l.id, ` + laneOver + ` FROM lanes l WHERE l.id > ? ORDER BY l.id LIMIT ? + 0`}
+	dropLanes  = &query{`DELETE FROM lanes AS l WHERE l.id BETWEEN ? AND ? AND ` + laneOver}
+)
+
+// sweepLanes takes the lanes of this pass's part of the table.
+func (r *Retention) sweepLanes(ctx context.Context, _ time.Time) error {
+	return r.lanes.pass(ctx, r, newestLane, func(after int64) (rows int, last int64, err error) {
+		over := false
+		err = r.db.reader.each(ctx, lanePage, func(s scanner) error {
+			var this bool
+			err := s.Scan(&last, &this)
+			rows, over = rows+1, over || this
+			return err
+		}, after, sweepRows)
+		if err != nil || !over {
+			return rows, last, err
+		}
+		return rows, last, r.drop(ctx, "lanes", func(t *tx) (int64, error) { return t.exec(dropLanes, after+1, last) })
+	})
+}
+
+// recentEntries are the newest entries of a chat's session that stay while the chat is in use, whatever their age: more than a
+// prompt takes.
+const recentEntries = 500
+
+// place is where an entry is in its chat's history.
+type place struct{ session, seq, ordinal int64 }
+
+// before: of two places, whether this turn is earlier. Turns are taken whole, so that no call is parted from its result.
+func (p place) before(q place) bool {
+	return p.session < q.session || p.session == q.session && p.seq < q.seq
+}
+
+var (
+	newestChat = &query{`SELECT COALESCE(MAX(id), 0) FROM chats`}
+	chatPage   = &query{`SELECT id, session FROM chats WHERE id > ? ORDER BY id LIMIT ? + 0`}
+	// The n-th newest entry, of a session or of all.
+	nthInSession = &query{`SELECT session, seq FROM history WHERE chat_id = ? AND session = ? ORDER BY seq DESC, ordinal DESC LIMIT 1 OFFSET ? + 0`}
+	nthOfAll     = &query{`SELECT session, seq FROM history WHERE chat_id = ? ORDER BY session DESC, seq DESC, ordinal DESC LIMIT 1 OFFSET ? + 0`}
+	newestOfChat = &query{`SELECT at FROM history WHERE chat_id = ? ORDER BY session DESC, seq DESC, ordinal DESC LIMIT 1`}
+	oldestOfChat = &query{`SELECT session, seq, ordinal, at FROM history WHERE chat_id = ? ORDER BY session, seq, ordinal LIMIT ? + 0`}
+	dropHistory  = &query{`DELETE FROM history WHERE chat_id = ? AND (session, seq, ordinal) <= (?, ?, ?)`}
+	// The summary of a session that is over goes with the first of its entries; that of the session in play stands for them.
+	dropSummary = &query{`DELETE FROM summaries WHERE chat_id = ? AND session <= ? AND session < ?`}
+	// It stands for nothing when all of the history is gone.
+	dropLastSummary = &query{`DELETE FROM summaries WHERE chat_id = ? AND NOT EXISTS (SELECT 1 FROM history WHERE chat_id = summaries.chat_id)`}
+)
+
+// sweepHistory takes entries that are too old or too many, chat by chat.
+func (r *Retention) sweepHistory(ctx context.Context, before time.Time) error {
+	return r.history.pass(ctx, r, newestChat, func(after int64) (rows int, last int64, err error) {
+		var chats []place // of which ordinal is the chat's id
+		err = r.db.reader.each(ctx, chatPage, func(s scanner) error {
+			var c place
+			err := s.Scan(&c.ordinal, &c.session)
+			chats = append(chats, c)
+			return err
+		}, after, sweepRows)
+		for _, c := range chats {
+			if err == nil {
+				err = r.sweepChat(ctx, c.ordinal, c.session, before)
+			}
+			last = c.ordinal
+		}
+		return len(chats), last, err
+	})
+}
+
+// sweepChat takes the oldest entries of a chat, a page at a time, as long as they are over.
+func (r *Retention) sweepChat(ctx context.Context, chat, session int64, before time.Time) error {
+	var crowded, recent place
+	for {
+		oldest, err := r.oldest(ctx, chat)
+		if err != nil || len(oldest) == 0 {
+			return err
+		}
+		if recent == (place{}) { // asked only of chats that have entries
+			if recent, crowded, err = r.kept(ctx, chat, session, before); err != nil {
+				return err
+			}
+		}
+		n := 0
+		for n < len(oldest) && oldest[n].before(recent) && (oldest[n].at.Before(before) || oldest[n].before(crowded)) {
+			n++
+		}
+		if n == 0 {
+			return nil
+		}
+		last := oldest[n-1]
+		err = r.drop(ctx, "history", func(t *tx) (int64, error) {
+			if _, err := t.exec(dropSummary, chat, last.session, session); err != nil {
+				return 0, err
+			}
+			gone, err := t.exec(dropHistory, chat, last.session, last.seq, last.ordinal)
+			if err == nil {
+				_, err = t.exec(dropLastSummary, chat)
+			}
+			return gone, err
+		})
+		if err != nil || n < len(oldest) {
+			return err
+		}
+	}
+}
+
+// kept gives the turns that stay: from recent on whatever happens, and from crowded on unless they are old. Of a chat in which nothing was said since
+// the moment in question nothing stays.
+func (r *Retention) kept(ctx context.Context, chat, session int64, before time.Time) (recent, crowded place, err error) {
+	var newest time.Time
+	if _, err = r.db.reader.one(ctx, newestOfChat, []any{moment{&newest}}, chat); err != nil {
+		return recent, crowded, err
+	}
+	if newest.Before(before) {
+		return place{session: math.MaxInt64}, crowded, nil
+	}
+	recent = place{session: session} // if the session is short, all of it
+	if _, err = r.db.reader.one(ctx, nthInSession, []any{&recent.session, &recent.seq}, chat, session, recentEntries-1); err != nil {
+		return recent, crowded, err
+	}
+	if n := r.opts.HistoryEntries; n > 0 {
+		_, err = r.db.reader.one(ctx, nthOfAll, []any{&crowded.session, &crowded.seq}, chat, n-1)
+	}
+	return recent, crowded, err
+}
+
+// dated is an entry's place and time.
+type dated struct {
+	place
+	at time.Time
+}
+
+func (r *Retention) oldest(ctx context.Context, chat int64) (page []dated, err error) {
+	err = r.db.reader.each(ctx, oldestOfChat, func(s scanner) error {
+		var d dated
+		err := s.Scan(&d.session, &d.seq, &d.ordinal, moment{&d.at})
+		page = append(page, d)
+		return err
+	}, chat, sweepRows)
+	return page, err
+}
+
+var (
+	oldestAudit = &query{`SELECT id, at, hash FROM audit_events ORDER BY id LIMIT ? + 0`}
+	cutAudit    = &query{`DELETE FROM audit_events WHERE id <= ?`}
+	movePast    = &query{`UPDATE audit_chain SET past = ?, hash = ? WHERE id = 1 AND past < ?`}
+)
+
+// sweepAudit cuts the trail at its old end: up to the last old event before the first young one. What is behind a young event waits for it, so that
+// the chain has one beginning; what a wrong clock has dated into the future goes with what is around it.
+func (r *Retention) sweepAudit(ctx context.Context, before time.Time) error {
+	for more := true; more; {
+		err := r.drop(ctx, "audit_events", func(t *tx) (int64, error) {
+			past, rows, err := oldestTx(t, before)
+			if err != nil || past.id == 0 {
+				more = false
+				return 0, err
+			}
+			more = rows == sweepRows
+			if _, err := t.exec(movePast, past.id, past.hash, past.id); err != nil {
+				return 0, err
+			}
+			return t.exec(cutAudit, past.id)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellHead logs the head of the trail when it has gone on: a log that is kept elsewhere is a witness.
+func (r *Retention) tellHead(ctx context.Context) error {
+	var head link
+	_, err := r.db.reader.one(ctx, newestAudit, []any{&head.id, &head.hash})
+	if err == nil && head.id > r.told && len(head.hash) > 0 {
+		r.told = head.id
+		r.opts.Log.Info().Stringer("head", corebot.AuditHead{Event: head.id, Hash: hex.EncodeToString(head.hash)}).Msg("the audit trail goes on")
+	}
+	return err
+}
+
+// oldestTx looks at the oldest events and finds the last that may go; rows is how many it saw.
+func oldestTx(t *tx, before time.Time) (past link, rows int, err error) {
+	young := false
+	err = t.each(oldestAudit, func(s scanner) error {
+		var l link
+		var at time.Time
+		if err := s.Scan(&l.id, moment{&at}, &l.hash); err != nil {
+			return err
+		}
+		rows++
+		young = young || !at.Before(before) && !at.After(t.now)
+		if !young && at.Before(before) {
+			past = link{l.id, slices.Clone(l.hash)}
+		}
+		return nil
+	}, sweepRows)
+	return past, rows, err
+}
+
+// chatOver says of a chat c, made before a moment, that nothing refers to it and that nobody has set anything in it.
+const chatOver = `c.created_at < ? AND c.registered = 0 AND c.display_name = '' AND c.queue_mode = '' AND c.access = ''
+	AND (c.model = '' OR c.model_session <> c.session)
+	AND NOT EXISTS (SELECT 1 FROM history h WHERE h.chat_id = c.id)
+	AND NOT EXISTS (SELECT 1 FROM mailbox b WHERE b.chat_id = c.id)
+	AND NOT EXISTS (SELECT 1 FROM summaries s WHERE s.chat_id = c.id)
+	AND NOT EXISTS (SELECT 1 FROM lanes l WHERE l.direction IN (1, 2, 3) AND l.agent = c.agent AND l.channel = c.channel
+	  AND l.account = c.account AND l.chat = c.chat AND l.thread = c.thread)`
+
+var (
+	overPage = &query{`SELECT c.id, ` + chatOver + `, c.agent, c.channel, c.account, c.chat, c.thread FROM chats c
+		WHERE c.id > ? ORDER BY c.id LIMIT ? + 0`}
+	dropChat = &query{`DELETE FROM chats AS c WHERE c.id = ? AND ` + chatOver + ` AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.scope = ? AND g.scope <> '')`}
+)
+
+// sweepChats forgets chats that nobody uses any more. One that comes back begins as a new one, under another id.
+func (r *Retention) sweepChats(ctx context.Context, before time.Time) error {
+	return r.chats.pass(ctx, r, newestChat, func(after int64) (rows int, last int64, err error) {
+		over := map[int64]string{} // ids, and how their keys are spelled
+		err = r.db.reader.each(ctx, overPage, func(s scanner) error {
+			var k corebot.Key
+			var this bool
+			err := s.Scan(&last, &this, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread)
+			if rows++; this && err == nil && !r.hasFiles(k) {
+				over[last] = k.String()
+			}
+			return err
+		}, before, after, sweepRows)
+		if err != nil || len(over) == 0 {
+			return rows, last, err
+		}
+		return rows, last, r.drop(ctx, "chats", func(t *tx) (gone int64, err error) {
+			for id, spelled := range over {
+				n, err := t.exec(dropChat, id, before, spelled)
+				if err != nil {
+					return gone, err
+				}
+				gone += n
+			}
+			return gone, nil
+		})
+	})
+}
+
+func (r *Retention) hasFiles(k corebot.Key) bool { return r.opts.HasFiles != nil && r.opts.HasFiles(k) }
+
+// dropUsage takes days that are over for long enough, the oldest first.
+var dropUsage = &query{`DELETE FROM usage_days WHERE (day, key, sender, model) IN
+	(SELECT day, key, sender, model FROM usage_days WHERE day < ? ORDER BY day LIMIT ? + 0)`}
+
+// sweepUsage takes the rows of days that ended before a moment.
+func (r *Retention) sweepUsage(ctx context.Context, before time.Time) error {
+	first := r.db.accounting.Day(before)
+	for more := true; more; {
+		err := r.drop(ctx, "usage_days", func(t *tx) (gone int64, err error) {
+			gone, err = t.exec(dropUsage, first, sweepRows)
+			more = gone == sweepRows
+			return gone, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
