@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -218,3 +219,60 @@ func (p *pipe) Close() error { return nil }
 
 // GetSessionId is empty: a program has one session.
 func (p *pipe) GetSessionId() string { return "" }
+
+// lines reads lines that are at most so long; a longer one is an error, and is not kept in memory.
+type lines struct {
+	r   *bufio.Reader
+	max int
+}
+
+func newLines(r io.Reader, maxLine int) *lines {
+	return &lines{bufio.NewReaderSize(r, 16<<10), maxLine}
+}
+
+// next is the next line, with its end if it has one. What is left before the end of the input counts as a line. The line is valid until the next
+// call.
+func (l *lines) next() ([]byte, error) {
+	var long []byte // of a line that the reader's buffer has no room for
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if len(long)+len(part) > l.max {
+			return nil, fmt.Errorf("the server sent a line of more than %d bytes", l.max)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			long = append(long, part...)
+			continue
+		case long != nil:
+			part = append(long, part...)
+		}
+		if errors.Is(err, io.EOF) && len(part) > 0 {
+			err = nil
+		}
+		return part, err
+	}
+}
+
+const (
+	floodWindow = time.Second
+	floodUnits  = 2_000    // in a window
+	floodUnit   = 64 << 10 // bytes that count as one message
+)
+
+// flood counts what a server sends without having been asked. It is not safe for use by several goroutines.
+type flood struct {
+	since time.Time
+	units int
+}
+
+// add is an error once a server sends more than a server that works would: reading it would cost a processor.
+func (f *flood) add(now time.Time, size int) error {
+	if now.Sub(f.since) > floodWindow {
+		f.since, f.units = now, 0
+	}
+	f.units += 1 + size/floodUnit
+	if f.units > floodUnits {
+		return fmt.Errorf("the server floods: more than %d messages that nobody asked for within %v", floodUnits, floodWindow)
+	}
+	return nil
+}

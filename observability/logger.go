@@ -5,8 +5,11 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
 
@@ -55,4 +58,43 @@ func harmless(message any) string {
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Level is a threshold that can be moved while a logger is in use: a hook that drops what is below it. The zero Level lets
+// everything from debug on pass.
+type Level struct{ least atomic.Int32 }
+
+// Set moves the threshold: debug, info, warn or error.
+func (l *Level) Set(name string) error {
+	level, err := parseLevel(name)
+	if err == nil {
+		l.least.Store(int32(level))
+	}
+	return err
+}
+
+// Run implements zerolog.Hook.
+func (l *Level) Run(e *zerolog.Event, level zerolog.Level, _ string) {
+	if int32(level) < l.least.Load() {
+		e.Discard()
+	}
+}
+
+func parseLevel(name string) (zerolog.Level, error) {
+	level, err := zerolog.ParseLevel(name)
+	if err != nil || level < zerolog.DebugLevel || level > zerolog.ErrorLevel {
+		return zerolog.Disabled, fmt.Errorf("%w: log level %q: want debug, info, warn or error", corebot.ErrInvalid, name)
+	}
+	return level, nil
+}
+
+// NewRegistry is where every part of Corebot puts its metrics; the process and the Go runtime are in it from the start.
+func NewRegistry(version string) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "corebot_build_info", Help: "Always 1; the version is in the label.", ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	r.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
 }

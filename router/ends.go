@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -75,4 +76,67 @@ func command(d corebot.Delivery) corebot.Result {
 	default:
 		return corebot.Result{Outcome: done, Replies: []corebot.Message{notice(d, "help", help())}}
 	}
+}
+
+// begins is the command by which a delivery is to begin a new session; none: it begins none, or has been let begin it.
+// A run that has a journal was let, when its agent began: what it has done since is not thrown away.
+func begins(d corebot.Delivery) (c corebot.Command, does bool) {
+	switch {
+	case d.Damaged != nil:
+		return c, false
+	case d.Opens():
+		return corebot.Command{Name: "/new"}, len(d.Journal) == 0
+	case d.Message.Kind == corebot.KindCommand:
+		c, _, _ = corebot.ParseCommand(d.Message.Text())
+		return c, c.Name == "/new" || c.Name == "/reset"
+	}
+	return c, false
+}
+
+// sessionOfOthers ends a message that is to begin a new session and may not: others have spoken in the one in play.
+// Nobody can join them between this look and the commit: only turns of the lane add people, and its lease is held.
+// If the session cannot be read, the attempt has failed, and begins nothing. A stop does not keep the question from
+// being asked: who may begin a session begins it also by a message that is stopped.
+func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (corebot.Result, bool) {
+	c, does := begins(d)
+	if !does {
+		return corebot.Result{}, false
+	}
+	denied, err := r.deniedSession(context.WithoutCancel(ctx), d.Message, c)
+	switch {
+	case err != nil:
+		o := r.queue.Verdict(d, err)
+		if o.Verb != corebot.Dead {
+			return corebot.Result{Outcome: o}, true
+		}
+		result := r.gaveUp(ctx, d, o, err, nil)
+		result.NewSession = false
+		return result, true
+	case denied.Outcome != corebot.OutcomeDenied:
+		return corebot.Result{}, false
+	}
+	text := fmt.Sprintf("Others have spoken in this session: an admin of this chat can begin a new one. "+
+		"So can an operator, with `corebot chats reset %s`.", d.Message.Key)
+	if d.Opens() {
+		text += " Nothing was begun, and your text was not answered. Send it without the command to say it in this session."
+	}
+	return corebot.Result{
+		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused, Reason: refusedOthers},
+		Replies: []corebot.Message{notice(d, "refused", text)},
+		Denied:  denied,
+	}, true
+}
+
+// deniedSession asks the policy whether the sender of a message may end the session. What it gives says denied if not.
+func (r *Router) deniedSession(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.AuditEvent, error) {
+	speaker := m.Sender
+	other, found, err := r.ledger.Another(ctx, m.Key, m.Sender)
+	if err != nil {
+		return corebot.AuditEvent{}, fmt.Errorf("look who has spoken in the session: %w", err)
+	}
+	if found {
+		speaker = other
+	}
+	_, by, err := r.judge(ctx, m, c, speaker)
+	return by, err
 }

@@ -3,7 +3,10 @@ package llm
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+
+	"github.com/corebot/corebot"
 )
 
 // CallIDs gives the tool calls of one answer ids by which their results can be told apart. Models leave ids out, and use one twice.
@@ -68,4 +71,91 @@ func SchemaOf(t Tool) json.RawMessage {
 		return json.RawMessage(`{"type":"object","properties":{}}`)
 	}
 	return t.Schema
+}
+
+// CompleteUsage counts what the provider did not report, and marks the usage as estimated then. a is the answer as
+// far as it came, and thought what the model wrote beside it.
+func CompleteUsage(u corebot.Usage, t Tokenizer, r Request, a corebot.Answer, thought string) corebot.Usage {
+	u.InputTokens, u.OutputTokens = max(0, u.InputTokens), max(0, u.OutputTokens)
+	if u.InputTokens == 0 {
+		u.InputTokens, u.Estimated = int64(countRequest(t, r)), true
+		u.EstimatedTokens += u.InputTokens
+	}
+	if u.OutputTokens == 0 && (a.Text != "" || len(a.Calls) > 0 || thought != "") {
+		u.OutputTokens, u.Estimated = int64(t.Count(a.Text)+countCalls(t, a.Calls)+t.Count(thought)), true
+		u.EstimatedTokens += u.OutputTokens
+	}
+	return u
+}
+
+// frameTokens is about what the markup around a message, a call or a tool costs.
+const frameTokens = 4
+
+func countRequest(t Tokenizer, r Request) int {
+	n := 0
+	for _, m := range r.Messages {
+		n += frameTokens + t.Count(m.About) + t.Count(m.Text) + countCalls(t, m.Calls)
+	}
+	for _, tool := range r.Tools {
+		n += frameTokens + t.Count(tool.Name) + t.Count(tool.Description) + t.Count(string(tool.Schema))
+	}
+	return n
+}
+
+func countCalls(t Tokenizer, calls []corebot.ToolCall) int {
+	n := 0
+	for _, c := range calls {
+		n += frameTokens + t.Count(c.Tool) + t.Count(string(c.Args))
+	}
+	return n
+}
+
+// What a failure is about, in its chain, where more is known than its class. The first three are about the request: another provider
+// would hardly answer it either. The others are about the provider. Most transient failures and rate limits have none.
+var (
+	// ErrContextTooLong: the request does not fit the model's context. The same request fails again; a shorter one need not.
+	ErrContextTooLong = errors.New("the request is too long for the model's context")
+	// ErrRefused: the provider or its filter will not answer this request.
+	ErrRefused = errors.New("the provider refuses to answer this request")
+	// ErrBadRequest: the provider cannot make sense of the request.
+	ErrBadRequest = errors.New("the provider does not accept this request")
+
+	// ErrUnauthorized: the key is wrong, may not do this, or its account has no credit.
+	ErrUnauthorized = errors.New("the provider does not serve this key")
+	// ErrNoModel: there is no such model, or nothing at all, at the provider's address.
+	ErrNoModel = errors.New("the provider has no such model")
+	// ErrUnreachable: the provider was not reached, or fell silent.
+	ErrUnreachable = errors.New("the provider does not answer")
+)
+
+// FaultOf names what became of a call, in a word for metrics: "ok", "context_too_long", "refused", "bad_request", "unauthorized",
+// "no_model", "unreachable", or else the class of the failure. An error that is no failure is "cancelled".
+func FaultOf(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	for _, f := range [...]struct {
+		err  error
+		name string
+	}{
+		{ErrContextTooLong, "context_too_long"},
+		{ErrRefused, "refused"},
+		{ErrBadRequest, "bad_request"},
+		{ErrUnauthorized, "unauthorized"},
+		{ErrNoModel, "no_model"},
+		{ErrUnreachable, "unreachable"},
+	} {
+		if errors.Is(err, f.err) {
+			return f.name
+		}
+	}
+	if f := (*corebot.Failure)(nil); errors.As(err, &f) {
+		return f.Class.String()
+	}
+	return corebot.Cancelled.String()
+}
+
+// IsOfRequest says whether a failure is the request's own: it would meet the next provider as well.
+func IsOfRequest(err error) bool {
+	return errors.Is(err, ErrContextTooLong) || errors.Is(err, ErrRefused) || errors.Is(err, ErrBadRequest)
 }

@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -53,4 +54,41 @@ func (r *Root) read(path string, offset, limit int64) (Chunk, error) {
 		return Chunk{}, fmt.Errorf("read %s: %w", name, bare(err))
 	}
 	return Chunk{Data: data, Offset: offset, Size: info.Size()}, nil
+}
+
+// Hash is the SHA-256 of a whole file of at most limit bytes; a larger one is [ErrTooLarge]. It holds no more than a piece of the file at a time.
+func (r *Root) Hash(path string, limit int64) (sum [sha256.Size]byte, err error) {
+	name, err := Clean(path)
+	if err != nil {
+		return sum, err
+	}
+	f, info, err := r.openFile(name)
+	if err != nil {
+		return sum, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return sum, fmt.Errorf("read %s: %w", name, bare(err))
+	case n > limit:
+		return sum, tooLarge(name, info.Size(), limit)
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// Hold keeps everybody from a file who writes through this Root, until release is called: for a change that another process makes to it. Readers see
+// the old file or the new one all the while. What its folder holds is measured afterwards. Release it soon: who waits for it cannot be told to stop.
+func (r *Root) Hold(path string) (release func(), err error) {
+	clean, err := Clean(path)
+	if err != nil {
+		return nil, err
+	}
+	mu := r.lock(clean)
+	mu.Lock()
+	return func() {
+		r.Changed(clean)
+		mu.Unlock()
+	}, nil
 }

@@ -3,12 +3,21 @@ package serve
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/outside"
+	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/runes"
+	"github.com/corebot/corebot/tools"
 )
 
 // Backend carries out what clients ask a [Server] for. Its errors are trouble that is no answer, such as a store that is closed.
@@ -104,3 +113,116 @@ type itemPage[T any] struct {
 }
 
 func isObject(text []byte) bool { return len(text) > 0 && text[0] == '{' && json.Valid(text) }
+
+// step is the journal's place of a call that no turn makes: there is no journal, so that its decision and its result are rows of the audit, and what
+// makes it repeatable is its idempotency key.
+type step struct {
+	*Service
+	id   string
+	call corebot.ClientCall
+}
+
+var _ tools.Step = (*step)(nil)
+
+// errNoTurn ends a call that would wait for an admin. It does not come to that: a box without approvers denies the call before.
+var errNoTurn = errors.New("a call of an MCP client cannot wait for an approval")
+
+// stepPrefix begins the ids of steps, and of messages whose client gave them none.
+const stepPrefix = "mcp/"
+
+func (s *Service) newStep(c Call) *step {
+	id := stepPrefix + uuid.Must(uuid.NewV7()).String()
+	if c.Key != "" { // the same call has the same id
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %s", s.principal(), c.Key))
+		id = stepPrefix + hex.EncodeToString(sum[:16])
+	}
+	return &step{s, id, corebot.ClientCall{Principal: s.principal(), Key: c.Key, Tool: c.Tool, Args: c.Args}}
+}
+
+// ID implements [tools.Step].
+func (s *step) ID() string { return s.id }
+
+// State implements [tools.Step]: whether an earlier call came through, the bus and the store know by its key.
+func (s *step) State() corebot.StepState { return "" }
+
+// Intend implements [tools.Step].
+func (s *step) Intend(ctx context.Context, e corebot.AuditEvent) error {
+	return s.store.Trail.Note(ctx, e)
+}
+
+// Finish implements [tools.Step].
+func (s *step) Finish(ctx context.Context, _ corebot.ToolResult, e corebot.AuditEvent) error {
+	return s.store.Trail.Note(ctx, e)
+}
+
+// Apply implements [tools.Step].
+func (s *step) Apply(ctx context.Context, effect corebot.Effect, _ corebot.ToolResult, e corebot.AuditEvent) error {
+	return s.store.Changes.Apply(ctx, s.call, effect, e)
+}
+
+// InAnswer implements [tools.Step].
+func (s *step) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
+
+// Ask implements [tools.Step].
+func (s *step) Ask(context.Context, []corebot.Ask) (corebot.Asked, error) {
+	return corebot.Asked{}, errNoTurn
+}
+
+// fit makes a text that others wrote fit for a result: visible characters, no secrets, no tokens of chat templates, and at most max bytes. Secrets
+// go before the cut: half of one would not be known.
+func (s *Service) fit(text string, max int) (shown string, truncated bool) {
+	text = outside.Text(s.opts.Redactor.Text(redact.Visible(text)))
+	if len(text) <= max {
+		return text, false
+	}
+	return runes.Head(text, max), true
+}
+
+// encode writes a result as one line of JSON. It stays JSON when secrets are taken out of it as of any text: where that would swallow the escape of
+// a quote, quotes and backslashes are written in a way that has neither.
+func (s *Service) encode(v any) (string, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return "", fmt.Errorf("encode the result: %w", err)
+	}
+	text := strings.TrimSuffix(b.String(), "\n")
+	if !json.Valid([]byte(s.opts.Redactor.Text(text))) {
+		text = strings.NewReplacer(`\"`, `\u0022`, `\\`, `\u005c`).Replace(text)
+	}
+	return text, nil
+}
+
+const (
+	refusedName = 128     // bytes of a made-up tool's name in the row of a refused call
+	refusedArgs = 8 << 10 // bytes of its arguments there
+)
+
+// refuse ends a call that does not come as far as its tool. Like every other it is counted and leaves its row.
+func (s *Service) refuse(ctx context.Context, c Call, why string) (Result, error) {
+	who, began := s.caller(c.Args), time.Now()
+	role, err := s.store.Roles.RoleOf(ctx, who.Principal, who.Key)
+	if err != nil {
+		return Result{}, fmt.Errorf("read the role of %s: %w", who.Principal, err)
+	}
+	err = s.store.Trail.Note(ctx, corebot.AuditEvent{
+		At: began, Event: "tool.result", Tool: s.nameInAudit(c.Tool), Key: who.Key, Principal: who.Principal, Role: role,
+		Entry: who.Entry.Word(), Outcome: corebot.OutcomeInvalidArgs, Args: s.opts.Redactor.Args(c.Args, refusedArgs),
+	})
+	if err != nil {
+		return Result{}, fmt.Errorf("note a refused call of %s: %w", who.Principal, err)
+	}
+	s.metrics.count(c.Tool, string(corebot.OutcomeInvalidArgs), time.Since(began))
+	return Result{Text: "invalid_args: " + why, Failed: true}, nil
+}
+
+// nameInAudit is a tool's name as the rows of other calls have it.
+func (s *Service) nameInAudit(tool string) string {
+	for _, t := range s.catalog {
+		if t.Name == tool {
+			return t.internal
+		}
+	}
+	return strings.ToValidUTF8(tool[:min(len(tool), refusedName)], "\uFFFD")
+}

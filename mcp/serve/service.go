@@ -169,3 +169,72 @@ func chatOf(args json.RawMessage) string {
 	_ = json.Unmarshal(args, &a)
 	return a.ChatID
 }
+
+// Store is what a [Service] reads, and how it changes something. All of it is required.
+type Store struct {
+	Mailbox Mailbox
+	Chats   Chats
+	History History
+	Lives   Lives
+	Changes Changes
+	Trail   Trail
+	Roles   tools.Roles
+}
+
+func (s Store) complete() bool {
+	return s.Mailbox != nil && s.Chats != nil && s.History != nil && s.Lives != nil && s.Changes != nil && s.Trail != nil && s.Roles != nil
+}
+
+// Mailbox keeps replies. Answers gives those behind a cursor that answer one message, oldest first.
+type Mailbox interface {
+	channels.Mailbox
+	Answers(ctx context.Context, k corebot.Key, id string, cursor int64, limit int) ([]corebot.Posted, error)
+}
+
+// Chats gives chats by the order of their ids.
+type Chats interface {
+	Page(ctx context.Context, channel string, after int64, limit int) ([]corebot.Chat, error)
+}
+
+// History gives what was said in a chat before a place, newest first.
+type History interface {
+	Before(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error)
+}
+
+// Lives tells what became of a message.
+type Lives interface {
+	Find(ctx context.Context, messageID string) ([]corebot.Life, error)
+}
+
+// Changes makes a change with its audit event in one commit, once for the key of its call.
+type Changes interface {
+	Apply(ctx context.Context, call corebot.ClientCall, effect corebot.Effect, event corebot.AuditEvent) error
+}
+
+// Trail is the audit.
+type Trail interface {
+	Note(ctx context.Context, e corebot.AuditEvent) error
+}
+
+// tools are the service's own.
+func (s *Service) tools() []tools.Tool {
+	all := []tools.Tool{s.chatList(), s.historyRead(), s.messagePublish(), s.messageReplies()}
+	if s.opts.Status != nil {
+		all = append(all, s.statusRead())
+	}
+	return all
+}
+
+// ownChat is what a call touches that names a chat of the clients' own.
+func (s *Service) ownChat(chat string) policy.Target { return policy.Target{Chat: s.key(chat)} }
+
+// page is how many are meant: so many if it is not said, and at most so many.
+func page(asked, usual, most int) (int, error) {
+	if asked < 0 {
+		return 0, fmt.Errorf("%w: limit %d: want 1 to %d", corebot.ErrInvalid, asked, most)
+	}
+	return min(cmp.Or(asked, usual), most), nil
+}
+
+// timestamp is RFC 3339 in UTC with milliseconds, as in the interface of the webhook.
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
