@@ -230,7 +230,7 @@ func ParseApprovalID(s string) (int64, error) {
 type FileChange struct {
 	Path    string `json:"path"`              // relative to the workspace
 	Before  string `json:"before"`            // as [NamedFile.Content]
-	After   string `json:"after,omitempty"`   // "sha256:" and the hash of what the file would become; empty: nobody can tell
+	After   string `json:"after,omitempty"`   // as Before, of what the file would become; empty: nobody can tell
 	Assumed bool   `json:"assumed,omitempty"` // Before is what earlier calls of the same answer would leave
 	Added   int    `json:"added"`             // lines
 	Removed int    `json:"removed"`
@@ -278,6 +278,8 @@ func (c FileChange) summary() string {
 		return "unknown"
 	case c.After == c.Before:
 		return "none"
+	case c.After == NoFile:
+		return "the file is deleted"
 	case c.Added+c.Removed == 0 && c.Diff == "":
 		return "the content"
 	}

@@ -71,13 +71,16 @@ type History interface {
 
 // Notes are the texts of the workspace that stand in prompts. What is wrong with one is never an error: it is left out, and its page says so.
 type Notes interface {
-	Identity() pages.Page
-	User() pages.Page
-	Tools() pages.Page
+	// Page is one of [workspace.Pages]. A file that is missing is an empty page.
+	Page(path string) pages.Page
 	// Skills is the index of the skills and the pages that are always there.
 	Skills() pages.Page
-	GlobalMemory() pages.Page
 	ChatMemory(k corebot.Key) pages.Page
+}
+
+// Roles reads a principal's role in a conversation; in the zero Key, the role that holds everywhere.
+type Roles interface {
+	RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error)
 }
 
 // Parts are what an agent is made of. All are required.
@@ -87,10 +90,11 @@ type Parts struct {
 	Journal Journal
 	History History
 	Notes   Notes
+	Roles   Roles
 }
 
 func (p Parts) whole() bool {
-	return p.Model != nil && p.Tools != nil && p.Journal != nil && p.History != nil && p.Notes != nil
+	return p.Model != nil && p.Tools != nil && p.Journal != nil && p.History != nil && p.Notes != nil && p.Roles != nil
 }
 
 // Options of an [Agent]. Zero values mean the defaults.
@@ -115,6 +119,7 @@ type Agent struct {
 	journal Journal
 	history History
 	notes   Notes
+	roles   Roles
 	opts    Options
 	metrics *metrics
 	prompt  atomic.Pointer[systemText] // the last that was put together
@@ -142,7 +147,7 @@ func New(p Parts, o Options) (*Agent, error) {
 		o.Live = new(live.Hub)
 	}
 	metrics, err := newMetrics(o.Metrics)
-	return &Agent{model: p.Model, tools: p.Tools, journal: p.Journal, history: p.History, notes: p.Notes, opts: o, metrics: metrics}, err
+	return &Agent{model: p.Model, tools: p.Tools, journal: p.Journal, history: p.History, notes: p.Notes, roles: p.Roles, opts: o, metrics: metrics}, err
 }
 
 // modelName is the preferred model's, for what no answer tells.

@@ -285,7 +285,7 @@ func TestALostLeaseEndsTheTurnAtItsNextStep(t *testing.T) {
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	k := apptest.New(t, apptest.Options{})
-	parts := agent.Parts{Model: apptest.Script(), Tools: &witness{}, Journal: k.Ledger, History: k.History, Notes: &apptest.Notes{}}
+	parts := agent.Parts{Model: apptest.Script(), Tools: &witness{}, Journal: k.Ledger, History: k.History, Notes: &apptest.Notes{}, Roles: k.Grants}
 	for name, o := range map[string]agent.Options{
 		"no tokenizer":        {},
 		"negative iterations": {Tokenizer: llm.Estimate{}, MaxIterations: -1},

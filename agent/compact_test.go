@@ -486,7 +486,7 @@ func TestAJournalThatIsNotOfThisTurnIsNotWrittenOver(t *testing.T) {
 	b := newBench(t, apptest.Options{Model: model, Agent: o})
 	b.chatOn(t, 1, 14)
 	o.Compaction.Off, o.Tokenizer = false, llm.Estimate{}
-	a, err := agent.New(agent.Parts{Model: model, Tools: &witness{seen: new([]bool)}, Journal: b.Ledger, History: b.History, Notes: &apptest.Notes{}}, o)
+	a, err := agent.New(agent.Parts{Model: model, Tools: &witness{seen: new([]bool)}, Journal: b.Ledger, History: b.History, Notes: &apptest.Notes{}, Roles: b.Grants}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

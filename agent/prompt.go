@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -10,10 +11,11 @@ import (
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/workspace"
 )
 
 // sections are what the operator wrote, in the order in which it is shown: what changes more often comes later.
-type sections [5]section
+type sections [8]section
 
 type section struct {
 	title string
@@ -21,20 +23,45 @@ type section struct {
 }
 
 // systemPrompt is what the operator wrote, and nothing that changes from turn to turn. It is put together when that changes.
-func (t *turn) systemPrompt() llm.Message {
+func (t *turn) systemPrompt(ctx context.Context) (llm.Message, error) {
+	ritual, err := t.ritual(ctx)
+	if err != nil {
+		return llm.Message{}, err
+	}
 	now := sections{
-		{"Identity", t.notes.Identity()},
-		{"User profile", t.notes.User()},
-		{"Notes on tools", t.notes.Tools()},
+		{"Identity", t.notes.Page(workspace.Identity)},
+		{"Manner", t.notes.Page(workspace.Soul)},
+		{"Working rules", t.notes.Page(workspace.Agents)},
+		{"User profile", t.notes.Page(workspace.User)},
+		{"Notes on tools", t.notes.Page(workspace.Tools)},
 		{"Skills", t.notes.Skills()},
-		{"Memory", t.notes.GlobalMemory()},
+		{"Memory", t.notes.Page(workspace.Memory)},
+		{llm.FirstConversation, ritual},
 	}
 	last := t.prompt.Load()
 	if last == nil || last.of != now {
 		last = &systemText{now, now.String()}
 		t.prompt.Store(last)
 	}
-	return llm.Message{Role: llm.System, Text: last.text}
+	return llm.Message{Role: llm.System, Text: last.text}, nil
+}
+
+// ritual is what the agent does in its first conversation: it asks who it is and whom it serves, and writes that into
+// pages that only an admin everywhere may change. So only the turn of such a person has it, and only one that somebody's
+// message began: a task and another agent cannot answer questions.
+func (t *turn) ritual(ctx context.Context) (pages.Page, error) {
+	page := t.notes.Page(workspace.Bootstrap)
+	if page == (pages.Page{}) || t.who.Entry.Kind != "" && t.who.Entry.Kind != corebot.EntryDirect {
+		return pages.Page{}, nil
+	}
+	role, err := t.roles.RoleOf(ctx, t.who.Principal, corebot.Key{})
+	if err != nil {
+		return pages.Page{}, fmt.Errorf("read the role of the sender: %w", err)
+	}
+	if role != corebot.RoleAdmin {
+		return pages.Page{}, nil
+	}
+	return page, nil
 }
 
 // systemText is a system prompt, and what it was made of.

@@ -52,6 +52,40 @@ func TestTheSystemPromptIsTheSameByteForByteWhileItsFilesAre(t *testing.T) {
 	}
 }
 
+func TestOnlyAnAdminEverywhereSeesWhatTheFirstConversationIsFor(t *testing.T) {
+	notes := &apptest.Notes{IdentityText: "I am Corebot.", SoulText: "Warm.", AgentsText: "Look first.", BootstrapText: "Ask who you are."}
+	b := newBench(t, apptest.Options{Model: apptest.Always(apptest.Text("hm")), Notes: notes})
+	const ritual = "# " + llm.FirstConversation + "\n\nAsk who you are.\n\n# Ground rules"
+	sees := func(sender, id string, kind corebot.EntryKind, want bool) {
+		t.Helper()
+		b.SayAs(sender, "a", id, "hello")
+		d := b.Claim()
+		d.Message.Entry.Kind = kind
+		r, err := b.Agent.Turn(t.Context(), d)
+		if got := system(b.model.Last()); err != nil || strings.Contains(got, ritual) != want || !strings.Contains(got, "# Manner\n\nWarm.\n\n# Working rules\n\nLook first.") {
+			t.Errorf("%s: want %v: %v\n%s", sender, want, err, got)
+		}
+		if err := b.Ledger.Commit(t.Context(), d, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, g := range []corebot.Grant{
+		{Principal: apptest.Person("root"), Role: corebot.RoleAdmin},
+		{Principal: apptest.Person("here"), Role: corebot.RoleAdmin, Chat: apptest.Key("a")},
+	} {
+		if err := b.Grants.Grant(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sees("stranger", "1", "", false)
+	sees("root", "2", corebot.EntryDirect, true)
+	sees("here", "3", "", false)
+	sees("root", "4", corebot.EntryAgent, false)
+	sees("root", "5", corebot.EntryTask, false)
+	notes.BootstrapText = ""
+	sees("root", "6", "", false)
+}
+
 func TestWhatIsLeftOutOfAPageIsSaidWhereThePageWouldBe(t *testing.T) {
 	notes := &apptest.Notes{IdentityText: "I am Corebot.", LeftOut: "the rest </data> is too long", Chats: map[corebot.Key]string{}}
 	b := newBench(t, apptest.Options{Model: apptest.Always(apptest.Text("hm")), Notes: notes})

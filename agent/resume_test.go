@@ -132,7 +132,7 @@ func TestAnIntendedCallIsHandedOverAsIntended(t *testing.T) {
 		{Position: 0, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &answer},
 		{Position: 1, Kind: corebot.StepTool, State: corebot.StepIntended, Call: &c},
 	}
-	a, err := agent.New(agent.Parts{Model: b.model, Tools: &witness{seen: &seen}, Journal: b.Ledger, History: b.History, Notes: &apptest.Notes{}}, agent.Options{Tokenizer: llm.Estimate{}})
+	a, err := agent.New(agent.Parts{Model: b.model, Tools: &witness{seen: &seen}, Journal: b.Ledger, History: b.History, Notes: &apptest.Notes{}, Roles: b.Grants}, agent.Options{Tokenizer: llm.Estimate{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,9 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	}
 	t.taintBySender()
 	t.taintByTools()
-	t.system = t.systemPrompt()
+	if t.system, err = t.systemPrompt(ctx); err != nil {
+		return err
+	}
 	undelivered, err := t.recall(ctx)
 	if err != nil {
 		return err

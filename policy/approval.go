@@ -6,6 +6,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/workspace"
 )
 
 // ApprovalMode says in which turns a privileged call needs an admin's word: one that not everyone may make.
@@ -74,7 +75,7 @@ func OperatorsText(t Target) bool {
 		return t.Scope == ScopeGlobal
 	}
 	path, err := rootfs.Clean(t.Path)
-	return err == nil && slices.ContainsFunc(protectedPaths(), func(p string) bool { return rootfs.Within(path, p) })
+	return err == nil && slices.ContainsFunc(workspace.Protected(), func(p string) bool { return rootfs.Within(path, p) })
 }
 
 // Rules by which an /approve is denied. They are stored in the audit; they never change.

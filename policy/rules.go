@@ -6,6 +6,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/workspace"
 )
 
 // who a rule lets through.
@@ -65,7 +66,7 @@ func filesAndMemory() []rule {
 		{name: "path-unusable", tool: "*", when: pathUnusable, on: "a path that leads out of the workspace or cannot be one", targeted: true, who: nobody, reason: "the path is not one of the workspace"},
 		{name: "path-missing", tool: "fs.*", when: pathMissing, on: "no path", targeted: true, who: nobody, reason: "the call does not say which path it touches"},
 		{name: "chat-files", tool: "*", when: chatFiles, on: "a path in the files of another conversation, or their common directory", targeted: true, who: nobody, reason: "the files of another conversation are closed to this one"},
-		{name: "protected-path", tool: "*", when: protectedWrite, on: "writing to " + protectedText(), targeted: true, who: adminsEverywhere, reason: "only an admin everywhere may change this file"},
+		{name: "protected-path", tool: "*", when: protectedWrite, on: "writing or deleting " + protectedText(), targeted: true, who: adminsEverywhere, reason: "only an admin everywhere may change this file"},
 
 		{name: "shell-disabled", tool: "shell.*", when: shellDisabled, on: "`tools.shell.enabled` is false", who: nobody, reason: "the shell is not enabled"},
 		{name: "shell", tool: "shell.exec", who: admins, reason: "only an admin may run commands"},
@@ -134,7 +135,7 @@ func ownSessionOnly() []rule {
 func openToAll() []rule {
 	var t []rule
 	for _, tool := range []string{
-		"fs.read", "fs.write", "fs.edit", "fs.list",
+		"fs.read", "fs.write", "fs.edit", "fs.delete", "fs.list",
 		"memory.read", "memory.write", "memory.search", "history.search",
 		"message.send", "chat.register",
 		"chat.list", "history.read", "message.publish", "message.replies",
@@ -146,12 +147,7 @@ func openToAll() []rule {
 	return t
 }
 
-// protectedPaths are what admins alone may change: they are instructions to the agent.
-func protectedPaths() []string {
-	return []string{"IDENTITY.md", "USER.md", "TOOLS.md", "memory", "skills"}
-}
-
-func protectedText() string { return "`" + strings.Join(protectedPaths(), "`, `") + "`" }
+func protectedText() string { return "`" + strings.Join(workspace.Protected(), "`, `") + "`" }
 
 func notOfAgent(o Options, r Request) bool { return !o.Agent.has(r.Tool) }
 
@@ -177,7 +173,7 @@ func chatFiles(_ Options, r Request) bool {
 
 func protectedWrite(_ Options, r Request) bool {
 	path, err := rootfs.Clean(r.Target.Path)
-	return err == nil && r.Target.Write && slices.ContainsFunc(protectedPaths(), func(p string) bool { return rootfs.Within(path, p) })
+	return err == nil && r.Target.Write && slices.ContainsFunc(workspace.Protected(), func(p string) bool { return rootfs.Within(path, p) })
 }
 
 func shellDisabled(o Options, _ Request) bool { return !o.ShellEnabled }

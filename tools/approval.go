@@ -240,7 +240,7 @@ func (j *job) passes(args bound, f *forecast) {
 	if v.why != nil {
 		return
 	}
-	if after, err := change.Make(v.data, v.exists); err == nil {
+	if after, err := change.after(v); err == nil {
 		f.files[path] = after
 	}
 }

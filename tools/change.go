@@ -22,7 +22,17 @@ const (
 type Change struct {
 	Path string // relative to the workspace; empty: the call changes no file that is known
 	// Make gives the file's new content, as the call itself would, and changes nothing.
-	Make func(old []byte, exists bool) ([]byte, error)
+	Make    func(old []byte, exists bool) ([]byte, error)
+	Deletes bool // the file goes, and there is no Make
+}
+
+// after is what becomes of a file.
+func (c Change) after(v version) (now version, err error) {
+	if c.Deletes {
+		return version{content: corebot.NoFile}, nil
+	}
+	data, err := c.Make(v.data, v.exists)
+	return version{data: data, exists: true, content: contentOf(data, true)}, err
 }
 
 // Changes tells which file a call changes, and how. Whoever writes the file holds it to [Call.Unchanged].
@@ -52,23 +62,23 @@ func contentOf(data []byte, exists bool) string {
 // forecast is what files of the workspace will be, by their clean paths, once the calls before have run. It also counts
 // how much of the diffs of a request has been kept.
 type forecast struct {
-	files map[string][]byte
+	files map[string]version
 	kept  int
 }
 
-func newForecast() *forecast { return &forecast{files: map[string][]byte{}} }
+func newForecast() *forecast { return &forecast{files: map[string]version{}} }
 
 // content is that of a named file, as far as the calls before decide it.
 func (f *forecast) content(path string) (string, bool) {
 	clean, err := rootfs.Clean(path)
-	data, known := f.files[clean]
+	v, known := f.files[clean]
 	if err != nil || !known {
 		return "", false
 	}
-	return contentOf(data, true), true
+	return v.content, true
 }
 
-// version is a file before a call.
+// version is a file before or behind a call.
 type version struct {
 	data    []byte
 	exists  bool
@@ -79,8 +89,9 @@ type version struct {
 
 // before reads the file that a call changes.
 func (j *job) before(path string, f *forecast) version {
-	if data, known := f.files[path]; known {
-		return version{data: data, exists: true, content: contentOf(data, true), assumed: true}
+	if v, known := f.files[path]; known {
+		v.assumed = true
+		return v
 	}
 	if j.box.opts.Contents == nil {
 		return version{why: errors.New("it cannot be read")}
@@ -108,15 +119,15 @@ func (j *job) change(args bound, is corebot.NamedFile, f *forecast) corebot.File
 		return c
 	}
 	c.Assumed = v.assumed
-	after, err := change.Make(v.data, v.exists)
+	after, err := change.after(v)
 	if err != nil {
 		c.Note = fmt.Sprintf("There is no diff: as the file is now, the call would fail: %s.", corebot.Plainly(err.Error()))
 		return c
 	}
-	f.files[is.Path], c.After = after, contentOf(after, true)
-	hunks, err := linediff.Compare(v.data, after)
+	f.files[is.Path], c.After = after, after.content
+	hunks, err := linediff.Compare(v.data, after.data)
 	if err != nil {
-		c.Note = fmt.Sprintf("There is no diff: of %d and %d bytes, a version %v.", len(v.data), len(after), err)
+		c.Note = fmt.Sprintf("There is no diff: of %d and %d bytes, a version %v.", len(v.data), len(after.data), err)
 		return c
 	}
 	c.Added, c.Removed = linediff.Count(hunks)

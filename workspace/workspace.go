@@ -1,8 +1,9 @@
-// Package workspace holds the files that a new workspace starts with: who the assistant is, whom it serves, how it uses its
-// tools, and an empty memory.
+// Package workspace names the files of a workspace that stand in prompts, and holds those that a new workspace starts
+// with: who the assistant is, its manner and working rules, whom it serves, how it uses its tools, an empty memory, and
+// what it does in its first conversation.
 //
-// Guarantee: installing never changes a file that is there. A file that was deleted comes back with the next install; to keep
-// one out of the prompt, empty it.
+// Guarantee: installing never changes a file that is there. A file that was deleted comes back with the next install; to
+// keep a page out of the prompt, empty it. [Bootstrap] is the exception: only a workspace without any page gets it.
 package workspace
 
 import (
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -19,9 +21,11 @@ var templates embed.FS
 // top is the directory that the templates are embedded from.
 const top = "templates"
 
-// Files is where the templates go: the workspace's directory. Create must leave an existing file alone and return fs.ErrExist.
+// Files is where the templates go: the workspace's directory. Create must leave an existing file alone and return
+// fs.ErrExist. ReadFile gives fs.ErrNotExist for a file that is not there.
 type Files interface {
 	Create(path string, data []byte) error
+	ReadFile(path string, limit int64) ([]byte, error)
 }
 
 // Names returns the paths of the templates in the workspace, sorted.
@@ -39,12 +43,18 @@ func Names() ([]string, error) {
 	return names, nil
 }
 
-// Install writes every template that the workspace has no file for. It may be run again at any time. A template that cannot be written keeps no other
-// from its place; the error names all of them.
+// Install writes every template that the workspace has no file for. It may be run again at any time. A template that
+// cannot be written keeps no other from its place; the error names all of them.
+//
+// [Bootstrap] is written first: an install that was cut off and is run again finds it there, or a workspace still new.
 func Install(files Files) error {
 	names, err := Names()
 	if err != nil {
 		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == Bootstrap })
+	if isNew(files) {
+		names = slices.Insert(names, 0, Bootstrap)
 	}
 	var errs []error
 	for _, name := range names {
@@ -57,4 +67,12 @@ func Install(files Files) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// isNew says whether a workspace has no page at all. A page that cannot be read is there.
+func isNew(files Files) bool {
+	return !slices.ContainsFunc(Pages(), func(page string) bool {
+		_, err := files.ReadFile(page, 1)
+		return !errors.Is(err, fs.ErrNotExist)
+	})
 }

@@ -29,7 +29,7 @@ func TestANewWorkspaceGetsEveryTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"IDENTITY.md", "TOOLS.md", "USER.md", "memory/MEMORY.md"} {
+	for _, want := range workspace.Pages() {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is not among the templates %v", want, names)
 		}
@@ -56,9 +56,62 @@ func TestInstallNeverChangesWhatIsThere(t *testing.T) {
 	}
 }
 
+func TestOnlyAWorkspaceWithoutAnyPageBeginsWithAFirstConversation(t *testing.T) {
+	there := func(root *rootfs.Root) bool {
+		_, err := root.ReadFile(workspace.Bootstrap, 1<<20)
+		return err == nil
+	}
+	for _, page := range workspace.Pages() {
+		root := newRoot(t)
+		err := root.Write(page, []byte("mine"))
+		if err = errors.Join(err, workspace.Install(root)); err != nil {
+			t.Fatal(err)
+		}
+		if there(root) != (page == workspace.Bootstrap) {
+			t.Errorf("a workspace that has %s: BOOTSTRAP.md is there: %v", page, there(root))
+		}
+	}
+	root := newRoot(t)
+	if err := errors.Join(workspace.Install(root), root.Remove(workspace.Bootstrap), workspace.Install(root)); err != nil {
+		t.Fatal(err)
+	}
+	if there(root) {
+		t.Error("BOOTSTRAP.md came back")
+	}
+}
+
+// cutOff takes so many files, and then there is no room any more.
+type cutOff struct {
+	*rootfs.Root
+	left int
+}
+
+func (c *cutOff) Create(path string, data []byte) error {
+	if c.left--; c.left < 0 {
+		return fs.ErrPermission
+	}
+	return c.Root.Create(path, data)
+}
+
+func TestAnInstallThatWasCutOffStillBeginsWithAFirstConversation(t *testing.T) {
+	for done := range 3 {
+		root := newRoot(t)
+		if err := workspace.Install(&cutOff{root, done}); err == nil {
+			t.Fatal("the install was not cut off")
+		}
+		if err := workspace.Install(root); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := root.ReadFile(workspace.Bootstrap, 1<<20); err != nil {
+			t.Errorf("after %d files: %v", done, err)
+		}
+	}
+}
+
 type full struct{}
 
-func (full) Create(string, []byte) error { return fs.ErrPermission }
+func (full) Create(string, []byte) error            { return fs.ErrPermission }
+func (full) ReadFile(string, int64) ([]byte, error) { return nil, fs.ErrNotExist }
 
 func TestAnErrorOfTheWorkspaceIsReported(t *testing.T) {
 	if err := workspace.Install(full{}); !errors.Is(err, fs.ErrPermission) {

@@ -19,6 +19,10 @@ const (
 	ToolRole  Role = "tool"
 )
 
+// FirstConversation is the title of the last section of a system prompt, before the ground rules: what the agent does in
+// its first conversation. It is there until the agent has done that.
+const FirstConversation = "First conversation"
+
 // Message is one entry of a model's context. An assistant message may carry Calls; each is answered by one later tool
 // message with its CallID.
 type Message struct {

@@ -15,13 +15,14 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/workspace"
 )
 
 // Page names one file of memory, by its path in the workspace.
 type Page string
 
 // Global is the memory that every conversation reads.
-const Global Page = "memory/" + FileName
+const Global Page = workspace.Memory
 
 // FileName is what every page is called, in its directory.
 const FileName = "MEMORY.md"

@@ -27,6 +27,13 @@ func matrix() []cell {
 		{"fs.edit", `{"path":"{otherdir}/x.md","old":"one","new":"two"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
 		{"fs.edit", `{"path":"skills/{chat}.md","old":"one","new":"two"}`, "denied protected-path", "denied protected-path", "success protected-path"},
 		{"fs.edit", `{"path":"/etc/passwd","old":"one","new":"two"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
+		{"fs.write", `{"path":"AGENTS.md","content":"one"}`, "denied protected-path", "denied protected-path", "success protected-path"},
+		{"fs.delete", `{"path":"none.md"}`, "success open", "success open", "success open"},
+		{"fs.delete", `{"path":"{dir}/none.md"}`, "success open", "success open", "success open"},
+		{"fs.delete", `{"path":"{otherdir}/x.md"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
+		{"fs.delete", `{"path":"skills/{chat}.md"}`, "denied protected-path", "denied protected-path", "success protected-path"},
+		{"fs.delete", `{"path":"BOOTSTRAP.md"}`, "denied protected-path", "denied protected-path", "success protected-path"},
+		{"fs.delete", `{"path":"../corebot.yaml"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
 		{"fs.read", `{"path":"{chat}.md"}`, "success open", "success open", "success open"},
 		{"fs.read", `{"path":"{dir}/own.md"}`, "success open", "success open", "success open"},
 		{"fs.read", `{"path":"{otherdir}/x.md"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
@@ -93,7 +100,7 @@ func (c cell) want(s scene, shell bool) string {
 // offers are the tools that the model of a turn is offered.
 func offers(as effective, shell bool) []string {
 	all := []string{
-		"chat.register", "fs.edit", "fs.list", "fs.read", "fs.write", "history.search", "memory.read", "memory.search", "memory.write",
+		"chat.register", "fs.delete", "fs.edit", "fs.list", "fs.read", "fs.write", "history.search", "memory.read", "memory.search", "memory.write",
 		"message.send", "skills.list", "skills.read", "web.fetch", "web.search",
 	}
 	if as != normal {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
-	"github.com/corebot/corebot/agent/memory"
-	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/owned"
+	"github.com/corebot/corebot/workspace"
 )
 
 // Check says whether a start gets past the settings. Loading has checked each by itself; this asks the parts that know what they mean. Nothing is
@@ -41,7 +41,7 @@ func Check(c config.Config) error {
 // held to the same rules where they are read. Every prompt takes the pages of the workspace for the operator's word.
 func trusted(p place) []string {
 	all := []string{p.home, MCPFile(p.home), DataDir(p.home), filepath.Join(p.home, "events"), p.dir(), p.mcpFile()}
-	for _, name := range []string{"", identityPage, userPage, toolsPage, filepath.Dir(string(memory.Global)), string(memory.Global), skills.Dir} {
+	for _, name := range slices.Concat([]string{""}, workspace.Protected(), workspace.Pages()) {
 		all = append(all, filepath.Join(p.workspace(), name))
 	}
 	return all

@@ -42,6 +42,7 @@ var (
 	_ agent.Journal       = (*storage.Ledger)(nil)
 	_ agent.History       = (*storage.History)(nil)
 	_ agent.Notes         = (*notes)(nil)
+	_ agent.Roles         = (*storage.Grants)(nil)
 	_ agent.Tools         = toolbox{}
 	_ tools.Roles         = (*storage.Grants)(nil)
 	_ tools.Approvers     = (*storage.Grants)(nil)

@@ -29,7 +29,8 @@ func TestAHomeThatOthersCanChangeIsRefusedByAllThatLookAtIt(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"", ".mcp.json", "data", "events", "workspace", "workspace/IDENTITY.md", "workspace/USER.md", "workspace/TOOLS.md", "workspace/memory", "workspace/memory/MEMORY.md", "workspace/skills",
+		"", ".mcp.json", "data", "events", "workspace", "workspace/IDENTITY.md", "workspace/USER.md", "workspace/TOOLS.md", "workspace/SOUL.md", "workspace/AGENTS.md", "workspace/BOOTSTRAP.md",
+		"workspace/memory", "workspace/memory/MEMORY.md", "workspace/skills",
 	} {
 		path := filepath.Join(home, name)
 		info, err := os.Stat(path)

@@ -15,6 +15,7 @@ import (
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/workspace"
 )
 
 // plain is a journal that keeps nothing.
@@ -51,7 +52,7 @@ func TestNoToolMakesAPageOfThePromptLongerThanAPromptTakes(t *testing.T) {
 	}
 	const own = "chats/main:cli:local:x/MEMORY.md"
 	long, longer := strings.Repeat("word ", pages.MaxBytes/4), strings.Repeat("word ", skills.MaxFile/4)
-	for _, path := range []string{"IDENTITY.md", "identity.md", "./USER.md", "TOOLS.md", "memory/MEMORY.md", own, "skills/tea/SKILL.md"} {
+	for _, path := range []string{"IDENTITY.md", "identity.md", "./USER.md", "TOOLS.md", "SOUL.md", "AGENTS.md", "BOOTSTRAP.md", "memory/MEMORY.md", own, "skills/tea/SKILL.md"} {
 		call(corebot.OutcomeError, "fs.write", map[string]any{"path": path, "content": longer})
 		call(corebot.OutcomeSuccess, "fs.write", map[string]any{"path": path, "content": "a seed"})
 		call(corebot.OutcomeError, "fs.edit", map[string]any{"path": path, "old": "seed", "new": longer})
@@ -95,8 +96,9 @@ func TestAWorkspaceWithSpoiledPagesOpensAndEachIsNamed(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, n.root.Close()) })
 	must(t, n.openSkills([]string{"*"}, zerolog.Nop()))
-	if n.Identity().LeftOut == "" || n.User().Text == "" || n.Skills().Text != "" {
-		t.Errorf("identity %+v, user %.20q, skills %+v", n.Identity(), n.User().Text, n.Skills())
+	identity, user := n.Page(workspace.Identity), n.Page(workspace.User)
+	if identity.LeftOut == "" || user.Text == "" || n.Skills().Text != "" {
+		t.Errorf("identity %+v, user %.20q, skills %+v", identity, user.Text, n.Skills())
 	}
 	status := n.wrong()
 	for _, page := range []string{"IDENTITY.md", "USER.md", "TOOLS.md", "memory/MEMORY.md", "skills"} {

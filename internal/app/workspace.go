@@ -62,22 +62,15 @@ type notes struct {
 	hasTool func(name string) bool
 }
 
-// The operator's pages, beside the memory.
-const (
-	identityPage = "IDENTITY.md"
-	userPage     = "USER.md"
-	toolsPage    = "TOOLS.md"
-)
-
 // pageLimit is how large tools may make a file of the workspace, in bytes; zero: as large as they can. What stands in prompts has a limit.
 func pageLimit(path string) int64 {
 	folded := rootfs.Fold(path)
-	dir, name, found := strings.Cut(folded, "/")
+	dir, name, _ := strings.Cut(folded, "/")
 	switch {
-	case !found && slices.ContainsFunc([]string{identityPage, userPage, toolsPage}, func(p string) bool { return rootfs.Fold(p) == folded }):
-		return pages.MaxBytes
 	case folded == rootfs.Fold(string(memory.Global)):
 		return memory.DefaultMaxBytes
+	case slices.ContainsFunc(workspace.Pages(), func(p string) bool { return rootfs.Fold(p) == folded }):
+		return pages.MaxBytes
 	case dir == rootfs.ChatsDir && strings.Count(name, "/") == 1 && strings.HasSuffix(name, "/"+rootfs.Fold(memory.FileName)):
 		return memory.DefaultMaxBytes
 	case dir == skills.Dir && strings.Count(name, "/") == 1 && strings.HasSuffix(name, "/"+rootfs.Fold(skills.FileName)):
@@ -123,7 +116,7 @@ func readWorkspace(dir string, q rootfs.Quota, log zerolog.Logger) (*notes, erro
 		return nil, err
 	}
 	n := &notes{root: root}
-	if n.pages, err = pages.New(root, log, identityPage, userPage, toolsPage, string(memory.Global)); err == nil {
+	if n.pages, err = pages.New(root, log, workspace.Pages()...); err == nil {
 		n.memory, err = memory.New(root, memory.Options{})
 	}
 	if err != nil {
@@ -167,10 +160,7 @@ func (n *notes) sweep(log zerolog.Logger) {
 	}
 }
 
-func (n *notes) Identity() pages.Page     { return n.pages.Read(identityPage) }
-func (n *notes) User() pages.Page         { return n.pages.Read(userPage) }
-func (n *notes) Tools() pages.Page        { return n.pages.Read(toolsPage) }
-func (n *notes) GlobalMemory() pages.Page { return n.pages.Read(string(memory.Global)) }
+func (n *notes) Page(path string) pages.Page { return n.pages.Read(path) }
 
 func (n *notes) ChatMemory(k corebot.Key) pages.Page { return n.pages.Read(string(memory.Chat(k))) }
 

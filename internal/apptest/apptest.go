@@ -157,7 +157,7 @@ func (k *Kit) makeAgent(o Options) error {
 	if o.Journal != nil {
 		journal = o.Journal(journal)
 	}
-	k.Agent, err = agent.New(agent.Parts{Model: o.Model, Tools: toolbox{box}, Journal: journal, History: k.History, Notes: o.Notes}, o.Agent)
+	k.Agent, err = agent.New(agent.Parts{Model: o.Model, Tools: toolbox{box}, Journal: journal, History: k.History, Notes: o.Notes, Roles: k.Grants}, o.Agent)
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/tools"
+	"github.com/corebot/corebot/workspace"
 )
 
 // Reply is one answer of a scripted model.
@@ -124,16 +125,28 @@ func After(d time.Duration, r Reply) Reply {
 // Notes are the texts of a workspace that a test writes.
 type Notes struct {
 	IdentityText, UserText, ToolsText, SkillsText, Global string
+	SoulText, AgentsText, BootstrapText                   string
 	Chats                                                 map[corebot.Key]string
 
 	LeftOut string // of the identity and of each chat's memory
 }
 
-func (n *Notes) Identity() pages.Page     { return pages.Page{Text: n.IdentityText, LeftOut: n.LeftOut} }
-func (n *Notes) User() pages.Page         { return pages.Page{Text: n.UserText} }
-func (n *Notes) Tools() pages.Page        { return pages.Page{Text: n.ToolsText} }
-func (n *Notes) Skills() pages.Page       { return pages.Page{Text: n.SkillsText} }
-func (n *Notes) GlobalMemory() pages.Page { return pages.Page{Text: n.Global} }
+// Page implements [agent.Notes].
+func (n *Notes) Page(path string) pages.Page {
+	p := pages.Page{Text: map[string]string{
+		workspace.Identity: n.IdentityText, workspace.Soul: n.SoulText, workspace.Agents: n.AgentsText, workspace.User: n.UserText,
+		workspace.Tools: n.ToolsText, workspace.Memory: n.Global, workspace.Bootstrap: n.BootstrapText,
+	}[path]}
+	if path == workspace.Identity {
+		p.LeftOut = n.LeftOut
+	}
+	return p
+}
+
+// Skills implements [agent.Notes].
+func (n *Notes) Skills() pages.Page { return pages.Page{Text: n.SkillsText} }
+
+// ChatMemory implements [agent.Notes].
 func (n *Notes) ChatMemory(k corebot.Key) pages.Page {
 	return pages.Page{Text: n.Chats[k], LeftOut: n.LeftOut}
 }

@@ -43,11 +43,28 @@ func (r *Root) Update(path string, limit int64, fn func(old []byte, exists bool)
 	})
 }
 
-// Remove takes away a plain file.
-func (r *Root) Remove(path string) error {
+// Remove takes away a plain file. One that is not there is fs.ErrNotExist.
+func (r *Root) Remove(path string) error { return r.remove(path, func(string) error { return nil }) }
+
+// RemoveIf is Remove for a file of at most limit bytes that check allows by its content, with no other write of this
+// Root in between. An error of check is returned wrapped, and the file stays.
+func (r *Root) RemoveIf(path string, limit int64, check func(old []byte, exists bool) error) error {
+	return r.remove(path, func(clean string) error {
+		old, err := r.ReadFile(clean, limit)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return check(old, err == nil)
+	})
+}
+
+func (r *Root) remove(path string, check func(clean string) error) error {
 	return r.locked(path, "remove", func(clean string, rm room) error {
 		return r.in(clean, false, func(at *os.Root, name string) error {
 			if err := replaceable(at, name); err != nil {
+				return err
+			}
+			if err := check(clean); err != nil {
 				return err
 			}
 			size := sizeOf(at, name)

@@ -116,6 +116,57 @@ func TestAnApprovedWriteLooksAtTheFileAgain(t *testing.T) {
 	}
 }
 
+// TestAnApprovedDeletionShowsWhatGoesAndLooksAtTheFileAgain: a file that has changed meanwhile stays.
+func TestAnApprovedDeletionShowsWhatGoesAndLooksAtTheFileAgain(t *testing.T) {
+	for _, meddles := range []bool{false, true} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "BOOTSTRAP.md")
+		must(t, os.WriteFile(path, []byte("ask\n"), 0o600))
+		box := protected(t, dir, func() {
+			if meddles {
+				must(t, os.WriteFile(path, []byte("ask me\n"), 0o600))
+			}
+		})
+		s := &approving{}
+		r, err := box.Call(t.Context(), corebot.Caller{Key: here, Taint: "a page"}, corebot.ToolCall{Tool: "fs.delete", Args: json.RawMessage(`{"path":"BOOTSTRAP.md"}`)}, s)
+		must(t, err)
+		if _, err := os.Stat(path); (err == nil) != meddles || (r.Outcome == corebot.OutcomeError) != meddles {
+			t.Errorf("meddled %v: %+v, %v", meddles, r, err)
+		}
+		const shown = "change of BOOTSTRAP.md: the file is deleted\n| @@ -1,1 +0,0 @@\n| -ask"
+		if got := s.asked.Change.Show(1000, "there"); !strings.HasPrefix(got, shown) && !meddles {
+			t.Errorf("it was shown as %s", got)
+		}
+	}
+}
+
+func TestAFileIsDeletedOnceAndADirectoryNever(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "a.md"), []byte("a"), 0o600))
+	must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	must(t, os.Symlink("a.md", filepath.Join(dir, "link")))
+	box := protected(t, dir, func() {})
+	for _, c := range []struct {
+		path    string
+		outcome corebot.AuditOutcome
+		says    string
+	}{
+		{"sub", corebot.OutcomeError, "is not a plain file"},
+		{"link", corebot.OutcomeError, ""},
+		{".", corebot.OutcomeError, ""},
+		{"./a.md", corebot.OutcomeSuccess, "deleted"},
+		{"a.md", corebot.OutcomeSuccess, "there is no file"},
+		{"none/a.md", corebot.OutcomeSuccess, "there is no file"},
+	} {
+		args, err := json.Marshal(map[string]string{"path": c.path})
+		must(t, err)
+		r, err := box.Call(t.Context(), corebot.Caller{Key: here}, corebot.ToolCall{Tool: "fs.delete", Args: args}, &approving{})
+		if err != nil || r.Outcome != c.outcome || !strings.Contains(r.Content, c.says) {
+			t.Errorf("%s: %+v, %v", c.path, r, err)
+		}
+	}
+}
+
 // TestAnApprovedWriteThatACrashCutOffIsNotRepeated: the file may be another by now, also for a write that may be repeated.
 func TestAnApprovedWriteThatACrashCutOffIsNotRepeated(t *testing.T) {
 	w := writers["fs.write"]

@@ -21,7 +21,7 @@ const maxFile = 1 << 20
 
 // Workspace lists the tools that act on files and memory.
 func Workspace(root *rootfs.Root, pages *memory.Store) []tools.Tool {
-	return []tools.Tool{Read(root), Write(root), Edit(root), List(root), MemoryRead(pages), MemoryWrite(pages), MemorySearch(pages)}
+	return []tools.Tool{Read(root), Write(root), Edit(root), Delete(root), List(root), MemoryRead(pages), MemoryWrite(pages), MemorySearch(pages)}
 }
 
 // reads and writes are what a call touches.

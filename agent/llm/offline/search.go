@@ -35,7 +35,7 @@ func passagesOf(given []llm.Message) []passage {
 	var all []passage
 	for _, m := range given {
 		if m.Role == llm.System {
-			all = appendLines(all, m.Text, "system prompt")
+			all = appendLines(all, withoutRitual(m.Text), "system prompt")
 		}
 	}
 	for _, m := range slices.Backward(given) {
@@ -51,6 +51,13 @@ func passagesOf(given []llm.Message) []passage {
 		}
 	}
 	return all
+}
+
+// withoutRitual leaves out what the agent is to do in its first conversation: this model can do nothing of it, and a
+// quotation of it would answer no question. It waits for a model that can.
+func withoutRitual(system string) string {
+	before, _, _ := strings.Cut("\n"+system, "\n# "+llm.FirstConversation+"\n")
+	return before
 }
 
 func appendLines(all []passage, text, origin string) []passage {

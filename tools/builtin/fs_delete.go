@@ -1,0 +1,42 @@
+package builtin
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+//go:embed fs_delete.md
+var deleteDoc string
+
+type deleteArgs struct {
+	Path string `json:"path" jsonschema:"the file, relative to the workspace"`
+}
+
+// Delete takes away one file. A second run finds nothing, and says the same thing of the workspace: the file is not there.
+func Delete(root *rootfs.Root) tools.Tool {
+	return tools.New("fs.delete", deleteDoc, tools.Idempotent, func(_ context.Context, c tools.Call, a deleteArgs) (string, error) {
+		var err error
+		if c.Approved == "" {
+			err = root.Remove(a.Path)
+		} else {
+			err = root.RemoveIf(a.Path, tools.MaxApproved, c.Unchanged)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Sprintf("there is no file %s", a.Path), nil
+		case err != nil:
+			return "", err
+		}
+		return "deleted " + a.Path, nil
+	}, tools.Touches(func(_ tools.Call, a deleteArgs) policy.Target { return writes(a.Path) }),
+		tools.Changes(func(_ tools.Call, a deleteArgs) tools.Change {
+			return tools.Change{Path: a.Path, Deletes: true}
+		}))
+}
