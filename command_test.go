@@ -13,6 +13,7 @@ func TestACommandIsTheFirstWordWhateverFollowsIt(t *testing.T) {
 		"/stop":         {Name: "/stop"},
 		"  /STOP\tnow ": {Name: "/stop", Args: "now"},
 		"/new\nplease":  {Name: "/new", Args: "please"},
+		"/steer //stop": {Name: "/steer", Args: "/stop"},
 	} {
 		if got, _, ok := corebot.ParseCommand(text); !ok || got != want {
 			t.Errorf("%q is %+v, %v", text, got, ok)

@@ -247,6 +247,6 @@ func writeBootstrap(t *testing.T, b *strings.Builder) {
 		d, _ := c.how.Decide(c.before, c.attempt)
 		fmt.Fprintf(b, "| %s | %s | `%s` | %s |\n", c.state, map[bool]string{true: "admin everywhere", false: "no"}[d.Allow], d.Rule, strings.ReplaceAll(d.Reason, "2026-01-02T03:19:05Z", "TIME"))
 	}
-	b.WriteString("\nA change of roles is held to two more rules, in the commit that makes it: nobody makes the last admin everywhere normal (`last-admin`), and who is admin in some chats changes " +
+	b.WriteString("\nA change of roles is held to two more rules, in the commit that makes it: nobody makes the last admin everywhere who can speak normal (`last-admin`), and who is admin in some chats changes " +
 		"no admin everywhere (`outranked`).\n")
 }

@@ -142,6 +142,29 @@ func TestTheLastAdminStays(t *testing.T) {
 	}
 }
 
+func TestAnAdminWhoCanNeverSpeakIsNotTheLastOne(t *testing.T) {
+	db, err := Open(t.Context(), t.TempDir(), Options{Speaks: func(p corebot.Principal) bool { return p.Channel == "cli" }})
+	must(t, err)
+	runTest(t, db)
+	grants := NewGrants(db)
+	person, nobody := corebot.Principal{Channel: "cli", ID: "1"}, corebot.Principal{Channel: "clii", ID: "1"}
+	makeAdmin := func(p corebot.Principal) {
+		must(t, grants.Grant(t.Context(), corebot.Grant{Principal: p, Role: corebot.RoleAdmin}))
+	}
+	makeAdmin(nobody)
+	if err := grants.Revoke(t.Context(), nobody, corebot.Key{}); err != nil {
+		t.Errorf("a grant that is nobody's: %v", err)
+	}
+	makeAdmin(nobody)
+	makeAdmin(person)
+	if err := grants.Revoke(t.Context(), person, corebot.Key{}); !errors.Is(err, ErrLastAdmin) {
+		t.Errorf("the last admin who can speak: %v", err)
+	}
+	if err := grants.Grant(t.Context(), corebot.Grant{Principal: nobody, Role: corebot.RoleNormal}); err != nil {
+		t.Errorf("a grant that is nobody's, to normal: %v", err)
+	}
+}
+
 func TestChatsAreRegisteredListedAndReset(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	chats := NewChats(db)

@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/migrations"
@@ -41,6 +43,39 @@ func TestAReplayOfADeadLetterAsksAnewAndWhatWasApprovedBeforeIsVoid(t *testing.T
 			})
 		})
 	}
+}
+
+// TestAVoidApprovalIsOfNoCallAnyMore: the request that came instead has one of the two calls alone.
+func TestAVoidApprovalIsOfNoCallAnyMore(t *testing.T) {
+	afterwards(t, func(t *testing.T, db *DB) {
+		publishTest(t, db, "a", "1")
+		d := claimTest(t, db)
+		ask := func(round int, positions ...int) (corebot.Asked, error) {
+			call := corebot.ToolCall{ID: "c", Tool: "fs.write", Args: []byte(`{}`)}
+			b, err := corebot.NewBound(call, "", nil)
+			must(t, err)
+			asks := make([]corebot.Ask, len(positions))
+			for i, at := range positions {
+				asks[i].Approval = corebot.Approval{Position: at, Answer: 1, Round: round, Bound: b, Rule: "r", Because: "it has changed", ExpiresAt: time.Now().Add(time.Hour)}
+				asks[i].Event = corebot.AuditEvent{Event: "approval.request", Key: d.Message.Key}
+			}
+			step := corebot.Step{Position: positions[0], Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &call}
+			return NewLedger(db).Ask(t.Context(), d, step, asks)
+		}
+		first, err := ask(0, 1, 2)
+		must(t, err)
+		must(t, NewApprovals(db).Resolve(t.Context(), first.Request, corebot.ApprovalApproved))
+		if a, err := ask(0, 2); err != nil || a.State != corebot.ApprovalApproved {
+			t.Fatalf("the second call is %+v, %v", a, err)
+		}
+		anew, err := ask(1, 1)
+		if err != nil || anew.State != corebot.ApprovalAwaited || anew.Instead != first.Request {
+			t.Fatalf("the first call is %+v, %v", anew, err)
+		}
+		if a, err := ask(0, 2); !errors.Is(err, corebot.ErrNotAsked) {
+			t.Errorf("the second call is %+v, %v", a.Approval, err)
+		}
+	})
 }
 
 // TestAnApprovalSaysWhetherItsCallWasBegun walks the ways of a call after its approval.

@@ -39,6 +39,8 @@ type Options struct {
 	Accounting corebot.Accounting
 	// Bootstrap is how the first admin is made; off by default.
 	Bootstrap policy.Bootstrap
+	// Speaks says whether a channel can have a sender: an admin who can never speak is not the last one. Nil: everybody can.
+	Speaks func(corebot.Principal) bool
 	// KeepParked leaves parked messages where they are. Otherwise they come back when the database is opened: what they were parked for may
 	// have been configured anew.
 	KeepParked bool
@@ -56,6 +58,7 @@ type DB struct {
 	queueing   corebot.Queueing
 	accounting corebot.Accounting
 	bootstrap  policy.Bootstrap
+	speaks     func(corebot.Principal) bool
 	conn       *prepared
 	state      state // as the writer begins with
 	reader     *reader
@@ -82,7 +85,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, aside: newAside(), clock: newClock(nil), ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func(*writer)), stopped: make(chan struct{}), drained: make(chan struct{})}
+	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), clock: newClock(nil), ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func(*writer)), stopped: make(chan struct{}), drained: make(chan struct{})}
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}

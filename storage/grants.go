@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/corebot/corebot"
@@ -28,11 +29,9 @@ func (g *Grants) As(by corebot.AuditEvent) *Grants { return &Grants{g.db, by} }
 var (
 	upsertGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (channel, account, sender, scope) DO UPDATE SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
-	deleteGrant = &query{`DELETE FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope = ?`}
-	// Of the admins everywhere: is the principal one, and how many others are there?
-	countAdmins = &query{`SELECT COUNT(*) FILTER (WHERE self), COUNT(*) FILTER (WHERE NOT self)
-		FROM (SELECT channel = ? AND account = ? AND sender = ? AS self FROM grants WHERE scope = '' AND role = 'admin')`}
-	listGrants = &query{`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants ORDER BY channel, account, sender, scope`}
+	deleteGrant      = &query{`DELETE FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope = ?`}
+	adminsEverywhere = &query{`SELECT channel, account, sender FROM grants WHERE scope = '' AND role = 'admin'`}
+	listGrants       = &query{`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants ORDER BY channel, account, sender, scope`}
 )
 
 // RoleOf is the role of a principal in a chat, from the grants alone: normal unless they say admin. In the zero Key it is the role that holds
@@ -54,7 +53,7 @@ func (g *Grants) RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key)
 }
 
 var (
-	// ErrLastAdmin refuses to leave Corebot without an admin everywhere.
+	// ErrLastAdmin refuses to leave Corebot without an admin everywhere who can speak.
 	ErrLastAdmin = fmt.Errorf("%w: this is the last admin", corebot.ErrInvalid)
 	// ErrOutranked refuses to let an admin of some chats overrule one who is admin everywhere.
 	ErrOutranked = fmt.Errorf("%w: only an admin everywhere may change the role of another", corebot.ErrInvalid)
@@ -125,29 +124,36 @@ func (g *Grants) Revoke(ctx context.Context, p corebot.Principal, chat corebot.K
 	})
 }
 
-// mayDemoteTx refuses to make the only admin everywhere less than that, and to let him be overruled by who is none.
+// mayDemoteTx refuses to make the only admin everywhere less than that, and to let him be overruled by who is none. An admin
+// who can never speak is not the last one, and leaves nobody else free to go.
 func (g *Grants) mayDemoteTx(t *tx, p corebot.Principal) error {
-	own, others, err := adminsTx(t, p)
-	if err != nil || own == 0 {
+	admins, err := adminsTx(t)
+	if err != nil || !slices.Contains(admins, p) {
 		return err
 	}
-	if others == 0 {
+	isOther := func(q corebot.Principal) bool { return q != p && g.db.canSpeak(q) }
+	switch {
+	case g.db.canSpeak(p) && !slices.ContainsFunc(admins, isOther):
 		return ErrLastAdmin
+	case g.by.Entry != corebot.EntryOperator && !slices.Contains(admins, g.by.Principal):
+		return ErrOutranked
 	}
-	if g.by.Entry == corebot.EntryOperator {
-		return nil
-	}
-	if own, _, err = adminsTx(t, g.by.Principal); err == nil && own == 0 {
-		err = ErrOutranked
-	}
-	return err
+	return nil
 }
 
-// adminsTx says whether a principal is admin everywhere, and how many others are.
-func adminsTx(t *tx, p corebot.Principal) (own, others int64, err error) {
-	_, err = t.one(countAdmins, []any{&own, &others}, p.Channel, p.Account, p.ID)
-	return own, others, err
+// adminsTx gives the admins everywhere.
+func adminsTx(t *tx) (all []corebot.Principal, err error) {
+	err = t.each(adminsEverywhere, func(s scanner) error {
+		var p corebot.Principal
+		err := s.Scan(&p.Channel, &p.Account, &p.ID)
+		all = append(all, p)
+		return err
+	})
+	return all, err
 }
+
+// canSpeak says whether a channel can have this sender.
+func (db *DB) canSpeak(p corebot.Principal) bool { return db.speaks == nil || db.speaks(p) }
 
 // noteTx leaves the audit event of a change. What holds everywhere has the channel of its principal.
 func (g *Grants) noteTx(t *tx, event string, p corebot.Principal, chat corebot.Key, note map[string]any) error {

@@ -359,6 +359,34 @@ func TestALaneThatIsSetAsideHasNoTurnAndIsNotHeldBack(t *testing.T) {
 	})
 }
 
+// TestALaneThatIsGivenUpIsNotHeldBack has a lane whose row never came to say that it is set aside: the writer alone knows.
+func TestALaneThatIsGivenUpIsNotHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		db := openTest(t, dir)
+		s := &shop{t: t, db: db, turns: 2}
+		for _, chat := range []string{"a", "b"} {
+			publishAs(t, db, "hog", chat, chat)
+		}
+		s.claim(true)
+		waiting := held(t, dir)
+		if len(waiting) != 1 {
+			t.Fatalf("%q are held back", waiting)
+		}
+		var lane int64
+		_, err := db.reader.one(t.Context(), &query{`SELECT id FROM lanes WHERE chat = ? AND direction = 1`}, []any{&lane}, waiting[0])
+		must(t, err)
+		unread, _ := db.aside.put(&unserved{pool: corebot.InboundPool, lane: &claimed{lane: lane, key: testKey(waiting[0])}, err: errNoHead}, time.Now())
+		db.aside.note([]Aside{unread}, asideInMemory)
+		_, err = NewDeadLetters(db).GiveUp(t.Context(), lane)
+		must(t, err)
+		wantFlows(t, dir, s)
+		if got := held(t, dir); len(got) != 0 {
+			t.Errorf("%q are held back", got)
+		}
+	})
+}
+
 func inLine(t *testing.T, db *DB) (lanes map[int64]corebot.Principal) {
 	t.Helper()
 	must(t, db.betweenTransactions(t.Context(), func(w *writer) { lanes = maps.Clone(w.flows.inLine) }))

@@ -79,7 +79,7 @@ func makeDir(dir string) error {
 		return fmt.Errorf("the data directory: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return corebot.WithHint(fmt.Errorf("make the data directory: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
+		return corebot.WithHint(fmt.Errorf("make the data directory: %w", err), owned.Elsewhere(err, filepath.Dir(dir)))
 	}
 	return ours(dir)
 }

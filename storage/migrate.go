@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/owned"
 	"github.com/corebot/corebot/migrations"
 )
 
@@ -171,7 +172,7 @@ func migrateTo(ctx context.Context, path string, migrations fs.FS, version int64
 func makeFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return corebot.WithHint(fmt.Errorf("make the database: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
+		return corebot.WithHint(fmt.Errorf("make the database: %w", err), owned.Elsewhere(err, filepath.Dir(path)))
 	}
 	return f.Close()
 }

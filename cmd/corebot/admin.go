@@ -10,10 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
-	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -30,7 +28,7 @@ func newAdminGrant(s *shell) *cobra.Command {
 		Use:   "grant PRINCIPAL",
 		Short: "Make a principal admin, everywhere or in one chat",
 		Long: `Give a principal a role, everywhere or in one chat; where it has several, that of the chat counts. It holds from the next tool call on.
-The last admin cannot be made normal.
+The last admin cannot be made normal. One of a channel that this version does not have can never speak, and does not count.
 
 ` + principalHelp,
 		Args: takes("PRINCIPAL"),
@@ -55,7 +53,7 @@ func newAdminRevoke(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke PRINCIPAL",
 		Short: "Take a grant away",
-		Long:  "Take a grant away. It holds from the next tool call on. The last admin cannot be revoked.\n\n" + principalHelp,
+		Long:  "Take a grant away. It holds from the next tool call on. The last admin cannot be revoked;\nan admin of a channel that this version does not have does not count.\n\n" + principalHelp,
 		Args:  takes("PRINCIPAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			grant, err := s.parseGrant(cmd, args[0], chat, string(corebot.RoleNormal))
@@ -69,19 +67,15 @@ func newAdminRevoke(s *shell) *cobra.Command {
 	return cmd
 }
 
-// accounts are those under which the channels of this version have their senders.
-var accounts = map[string]string{corebot.TerminalChannel: corebot.TerminalAccount, webhook.Channel: "", policy.ClientChannel: ""}
-
 // knownAccount refuses a principal that no sender of its channel can be: a grant to webhook:main:root would be nobody's. What is granted to a
 // channel that this version does not have is only mentioned.
 func knownAccount(cmd *cobra.Command, p corebot.Principal) error {
-	account, known := accounts[p.Channel]
-	meant := corebot.Principal{Channel: p.Channel, Account: account, ID: p.ID}
+	meant, known := app.SenderLike(p)
 	switch {
 	case !known:
 		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "warning: no channel %s is known here: nobody is %s yet\n", p.Channel, p)
 		return err
-	case p.Account != account:
+	case p != meant:
 		return usage(cmd, fmt.Errorf("no sender is %s: want corebot admin grant %s", p, meant))
 	}
 	return nil

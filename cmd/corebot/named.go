@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -62,14 +63,14 @@ func (s *shell) chatFilter(cmd *cobra.Command, channel, name string) (k corebot.
 // unknownChat completes channel:account:chat, or channel:chat of a channel that has one account.
 func unknownChat(name string) (corebot.Key, error) {
 	channel, chat, _ := strings.Cut(name, ":")
-	account, known := accounts[channel]
+	sender, known := app.SenderLike(corebot.Principal{Channel: channel})
 	if !known {
 		return corebot.Key{}, corebot.ErrNotFound
 	}
 	if k, err := corebot.ParseKey(corebot.DefaultAgent + ":" + name); err == nil {
 		return k, nil
 	}
-	return corebot.ParseKey(strings.Join([]string{corebot.DefaultAgent, channel, account, chat}, ":"))
+	return corebot.ParseKey(strings.Join([]string{corebot.DefaultAgent, channel, sender.Account, chat}, ":"))
 }
 
 // named reads the dead letters that arguments name: by the number that `dlq list` shows, or by the id of their message.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/config"
@@ -30,6 +31,21 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
 	})
 	return err
+}
+
+// accounts are those under which the channels of this version have their senders.
+var accounts = map[string]string{corebot.TerminalChannel: corebot.TerminalAccount, webhook.Channel: "", serve.Channel: ""}
+
+// SenderLike gives the sender that a principal with this id is in its channel. known says whether this version has the channel.
+func SenderLike(p corebot.Principal) (sender corebot.Principal, known bool) {
+	account, known := accounts[p.Channel]
+	return corebot.Principal{Channel: p.Channel, Account: account, ID: p.ID}, known
+}
+
+// CanSpeak says whether a principal can be the sender of a message: the last admin is one who can.
+func CanSpeak(p corebot.Principal) bool {
+	sender, known := SenderLike(p)
+	return known && sender == p
 }
 
 // Rules makes the policy of a configuration. A grant that opens nothing is an error that names tools.grants, a pattern that means nothing one that names

@@ -124,7 +124,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Accounting: a.accounting, Bootstrap: first, Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c)}); err != nil {
+	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Accounting: a.accounting, Bootstrap: first, Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c), Speaks: CanSpeak}); err != nil {
 		return nil, err
 	}
 	a.opened("database", a.Store)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/owned"
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
@@ -52,7 +53,7 @@ func Init(home string, webhook bool) (made Made, err error) {
 	}
 	for _, dir := range []string{home, DataDir(home)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return made, corebot.WithHint(fmt.Errorf("make the home: %w", err), "choose a home that can be written with --home or COREBOT_HOME")
+			return made, corebot.WithHint(fmt.Errorf("make the home: %w", err), owned.Elsewhere(err, home))
 		}
 	}
 	w, err := openWorkspace(place{home, corebot.DefaultAgent}, rootfs.Quota{}, zerolog.Nop())

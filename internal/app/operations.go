@@ -190,7 +190,7 @@ func WithStore(ctx context.Context, home string, fn func(*storage.DB) error) err
 }
 
 func withStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
-	db, err := storage.Open(ctx, DataDir(home), storage.Options{Log: zerolog.Nop(), KeepParked: true})
+	db, err := storage.Open(ctx, DataDir(home), storage.Options{Log: zerolog.Nop(), KeepParked: true, Speaks: CanSpeak})
 	if err != nil {
 		return err
 	}

@@ -162,7 +162,7 @@ func (j judge) way(dir string, info fs.FileInfo, next string, shut bool) error {
 	case !shared:
 		return nil
 	case !shut && info.Mode()&fs.ModeSticky == 0:
-		return writable(dir, info)
+		return j.writable(dir, info, "")
 	}
 	entry, err := os.Lstat(next)
 	if err != nil { // nothing is there, which the next step says
@@ -181,7 +181,7 @@ func (j judge) target(path string, info fs.FileInfo, shut bool) error {
 	case !j.trusts(uid):
 		return j.foreign(path, uid, fmt.Sprintf(", or give it to that user: chown %s %s", j.name(), quoted(path)))
 	case info.Mode().Perm()&0o022 != 0 && (!shut || hardLinks(info) > 1):
-		return writable(path, info)
+		return j.writable(path, info, fmt.Sprintf("chown %s %s && ", j.name(), quoted(path)))
 	}
 	return nil
 }
@@ -201,8 +201,9 @@ func (j judge) foreign(path string, uid int, or string) error {
 		fmt.Sprintf("run Corebot as its owner (sudo -u %s corebot ..., or docker run --user %d)%s", nameOf(uid), uid, or))
 }
 
-// writable is the error about what others can write.
-func writable(path string, info fs.FileInfo) error {
+// writable is the error about what others can write. Only root changes the mode of what is root's, and own is what root does
+// there first: Corebot's user could do nothing with a home that stays root's.
+func (j judge) writable(path string, info fs.FileInfo, own string) error {
 	who, mode := "its group", "g-w"
 	switch info.Mode().Perm() & 0o022 {
 	case 0o002:
@@ -210,8 +211,24 @@ func writable(path string, info fs.FileInfo) error {
 	case 0o022:
 		who, mode = "everyone", "go-w"
 	}
+	mend := fmt.Sprintf("chmod %s %s", mode, quoted(path))
+	if uid, _ := owner(info); uid != j.uid && j.uid != 0 {
+		mend = "as root: " + own + mend
+	}
 	return corebot.WithHint(fmt.Errorf("%w: %s can be written by %s (mode %04o)", ErrNotOurs, path, who, info.Mode().Perm()),
-		fmt.Sprintf("look whether somebody has changed what is there, then: chmod %s %s", mode, quoted(path)))
+		"look whether somebody has changed what is there, then: "+mend)
+}
+
+// Elsewhere is the hint for an error of making something in a directory of a home. Where only rights are missing, root can
+// give the directory to Corebot's user.
+func Elsewhere(err error, dir string) string { return judge{os.Geteuid()}.elsewhere(err, dir) }
+
+func (j judge) elsewhere(err error, dir string) string {
+	const other = "choose a home that can be written with --home or COREBOT_HOME"
+	if j.uid == 0 || !errors.Is(err, fs.ErrPermission) {
+		return other
+	}
+	return fmt.Sprintf("%s, or as root: mkdir -p %s && chown %s %[2]s", other, quoted(dir), j.name())
 }
 
 // hardLinks is how many names a file has. A directory has one, whatever it counts.

@@ -2,6 +2,7 @@ package owned
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -274,6 +275,51 @@ func TestHintsCanBeGivenToAShell(t *testing.T) {
 	for path, want := range map[string]string{"/srv/corebot-1": "/srv/corebot-1", "/a b": "'/a b'", "/it's": `'/it'\''s'`, "/$(x)": "'/$(x)'"} {
 		if got := quoted(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}
+
+// TestTheHintAboutWhatIsRootsNamesChown has a volume as container platforms mount it: it is root's, and everyone can write it.
+func TestTheHintAboutWhatIsRootsNamesChown(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root has a directory of root's to try it on")
+	}
+	const user = 54321
+	for name, c := range map[string]struct {
+		mode   os.FileMode
+		below  string
+		us     int
+		before string // of the path, what the hint ends with
+	}{
+		"the home":                      {0o777, "", user, "as root: chown 54321 %[1]s && chmod go-w %[1]s"},
+		"the home, of a group":          {0o770, "", user, "as root: chown 54321 %[1]s && chmod g-w %[1]s"},
+		"the way to the home":           {0o777, "home", user, "as root: chmod go-w %[1]s"},
+		"the home, and Corebot is root": {0o777, "", 0, "then: chmod go-w %[1]s"},
+	} {
+		top, _ := place(t)
+		volume := filepath.Join(top, "a")
+		must(t, errors.Join(os.Chown(volume, 0, 100), os.Chmod(volume, c.mode)))
+		_, err := judge{c.us}.resolve(filepath.Join(volume, c.below))
+		if want := fmt.Sprintf(c.before, volume); !errors.Is(err, ErrNotOurs) || !strings.HasSuffix(corebot.HintOf(err), want) {
+			t.Errorf("%s: %v (%s), want %s", name, err, corebot.HintOf(err), want)
+		}
+	}
+}
+
+func TestWhereNothingCanBeMadeTheHintGivesTheHomeToCorebotsUser(t *testing.T) {
+	denied := &fs.PathError{Op: "mkdir", Path: "/srv/a b", Err: syscall.EACCES}
+	const chown = ", or as root: mkdir -p '/srv/a b' && chown 54321 '/srv/a b'"
+	for name, c := range map[string]struct {
+		us   int
+		err  error
+		want bool
+	}{
+		"its user has no rights": {54321, denied, true},
+		"root has none":          {0, denied, false},
+		"it is read only":        {54321, syscall.EROFS, false},
+	} {
+		if got := (judge{c.us}).elsewhere(c.err, "/srv/a b"); strings.HasSuffix(got, chown) != c.want || !strings.Contains(got, "--home") {
+			t.Errorf("%s: the hint is %q", name, got)
 		}
 	}
 }

@@ -137,14 +137,16 @@ func TestNothingOutlivesAProgram(t *testing.T) {
 			if end.Exit != 0 || end.TimedOut {
 				t.Errorf("%s: %+v", how, end)
 			}
-			if left, took := marked(mark), time.Since(began); len(left) > 0 || took > 3*time.Second {
+			if left, took := marked(mark), time.Since(began); len(left) > 0 || took >= keeperTime { // it would live for 60 s
 				t.Errorf("%s: %v are left after %v", how, left, took)
 			}
 		}
 	})
 }
 
-func TestADeadlineKillsEverythingWithinASecond(t *testing.T) {
+// TestADeadlineKillsEverything has programs that live for 60 seconds. A keeper that does not end is itself killed after
+// keeperTime: a run that took less was ended by the kill alone.
+func TestADeadlineKillsEverything(t *testing.T) {
 	inEachMode(t, Options{Allow: []string{unsafeMark + self(t)}}, func(t *testing.T, r *Runner) {
 		for _, how := range []string{"sleep", "stubborn", "closed", "crowd"} {
 			mark := newMark(t)
@@ -154,14 +156,14 @@ func TestADeadlineKillsEverythingWithinASecond(t *testing.T) {
 			}
 			began := time.Now()
 			end := run(t, r, 500*time.Millisecond, args...)
-			if took := time.Since(began); !end.TimedOut || took > 1500*time.Millisecond || len(marked(mark)) > 0 {
+			if took := time.Since(began); !end.TimedOut || took >= keeperTime || len(marked(mark)) > 0 {
 				t.Errorf("%s: %+v after %v, %v are left", how, end, took, marked(mark))
 			}
 		}
 	})
 }
 
-func TestTheEndOfTheCallersContextKillsEverythingWithinASecond(t *testing.T) {
+func TestTheEndOfTheCallersContextKillsEverything(t *testing.T) {
 	inEachMode(t, Options{Allow: []string{unsafeMark + self(t)}}, func(t *testing.T, r *Runner) {
 		mark := newMark(t)
 		ctx, stop := context.WithCancelCause(t.Context())
@@ -176,7 +178,7 @@ func TestTheEndOfTheCallersContextKillsEverythingWithinASecond(t *testing.T) {
 		if err := <-ended; !errors.Is(err, corebot.ErrStopped) {
 			t.Errorf("got %v", err)
 		}
-		if took := time.Since(began); took > time.Second || len(marked(mark)) > 0 {
+		if took := time.Since(began); took >= keeperTime || len(marked(mark)) > 0 {
 			t.Errorf("%v are left after %v", marked(mark), took)
 		}
 	})
@@ -196,7 +198,7 @@ func TestWhatMultipliesFasterThanItIsKilledIsKilledToo(t *testing.T) {
 		stop(corebot.ErrStopped)
 		began := time.Now()
 		<-ended
-		if took := time.Since(began); took > keeperTime || len(marked(mark)) > 0 {
+		if took := time.Since(began); took >= keeperTime || len(marked(mark)) > 0 {
 			t.Errorf("%d are left after %v", len(marked(mark)), took)
 		}
 	})

@@ -122,7 +122,7 @@ func (r *request) send(to io.Writer) error {
 	return err
 }
 
-// kill ends the worker and all that it has started, within a second. In namespaces of its own everything dies with the
+// kill ends the worker and all that it has started. In namespaces of its own everything dies with the
 // first process; a keeper is told. A keeper that cannot end, because the kernel does not let go of a process, is killed
 // after keeperTime.
 func (w *worker) kill() {
