@@ -31,9 +31,28 @@ type Status struct {
 	SetAside         []SetAside             `json:"setAside,omitempty"`         // chats whose next message cannot be read
 	Unread           map[string]string      `json:"unread,omitempty"`           // figures that a damaged page keeps from being read, and why
 	UsageToday       UsageToday             `json:"usageToday"`
-	MCP              *mcp.Overview          `json:"mcp,omitempty"` // a running Corebot knows it
+	MCP              *mcp.Overview          `json:"mcp,omitempty"`    // a running Corebot knows it; of the first agent
+	Agents           []AgentStatus          `json:"agents,omitempty"` // a running Corebot knows them
 	// Degraded is what is wrong although messages are accepted and answered; a running Corebot knows it.
 	Degraded []observability.Degradation `json:"degraded,omitempty"`
+}
+
+// AgentStatus is what one agent is made of at the moment.
+type AgentStatus struct {
+	ID    string       `json:"id"`
+	Name  string       `json:"name"`
+	Model string       `json:"model"`
+	MCP   mcp.Overview `json:"mcp"`
+	Wrong string       `json:"wrong,omitempty"` // what its prompts are without
+}
+
+// agentStatus says how the agents of this process are doing.
+func (a *App) agentStatus() (all []AgentStatus) {
+	for _, u := range a.agents.order {
+		_, model := a.describe(u.entry.ID)
+		all = append(all, AgentStatus{ID: u.entry.ID, Name: u.name(), Model: model, MCP: u.servers.Overview(), Wrong: u.notes.wrong()})
+	}
+	return all
 }
 
 // QueueStatus are the figures of one pool.
@@ -111,6 +130,7 @@ func (a *App) statusNow(ctx context.Context) (Status, error) {
 	s.Version, s.Model, s.Models, s.Since = a.version, a.ModelName(), a.models.states(), a.since
 	servers := a.agents.first().servers.Overview()
 	s.MCP = &servers
+	s.Agents = a.agentStatus()
 	s.Degraded = a.degraded.Now(ctx)
 	return s, nil
 }
