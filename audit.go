@@ -36,6 +36,19 @@ type AuditEvent struct {
 	Label     string // how the counters name the tool whose call ended; it is not stored
 }
 
+// AuditFilter says which events are wanted. Zero fields mean all.
+type AuditFilter struct {
+	Since, Until time.Time
+	Channel      string
+	Chat         string // the id of a chat, of any account and thread
+	Key          Key    // one chat exactly
+	Sender       string
+	Tool         string
+	Outcome      AuditOutcome
+	Decisions    bool // also those written before a call ran, which have no outcome yet
+	Limit        int  // the newest that many; 0 means 100
+}
+
 // AuditChain is what a walk along the audit trail found.
 type AuditChain struct {
 	Past   int64     `json:"past"`   // the last event before the chain: of a time without one, or taken away by retention; 0 if there is none

@@ -18,7 +18,7 @@ import (
 // refusedRows are the senders whom the audit names as refused, with the rule.
 func refusedRows(t *testing.T, k *apptest.Kit) (rows []string) {
 	t.Helper()
-	events, err := storage.NewAudit(k.DB).List(t.Context(), storage.AuditFilter{Outcome: corebot.OutcomeDenied, Limit: 1000})
+	events, err := storage.NewAudit(k.DB).List(t.Context(), corebot.AuditFilter{Outcome: corebot.OutcomeDenied, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (c counter) results() (all []string) {
 // audited are the events of approvals, oldest first, with who made them and how they ended.
 func (c counter) audited(t *testing.T) (all []string) {
 	t.Helper()
-	events, err := storage.NewAudit(c.DB).List(t.Context(), storage.AuditFilter{})
+	events, err := storage.NewAudit(c.DB).List(t.Context(), corebot.AuditFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestNobodyToAskMeansNo(t *testing.T) {
 		if r := c.results(); runs.Load() != 0 || len(r) != 2 || !strings.Contains(r[1], "there is none") {
 			t.Errorf("it ran %d times; the model was told %q", runs.Load(), r)
 		}
-		events, err := storage.NewAudit(c.DB).List(t.Context(), storage.AuditFilter{Outcome: corebot.OutcomeDenied})
+		events, err := storage.NewAudit(c.DB).List(t.Context(), corebot.AuditFilter{Outcome: corebot.OutcomeDenied})
 		if err != nil || len(events) != 1 || events[0].Rule != policy.RuleNobodyToApprove {
 			t.Errorf("the audit has %+v, %v", events, err)
 		}
@@ -396,7 +396,7 @@ func TestAProgramCannotApproveWhateverItsRole(t *testing.T) {
 		if got := c.state(t, 1); got.State != corebot.ApprovalAwaited || c.runs.Load() != 0 {
 			t.Fatalf("it is %s by %s and ran %d times", got.State, got.By, c.runs.Load())
 		}
-		events, err := storage.NewAudit(c.DB).List(t.Context(), storage.AuditFilter{Outcome: corebot.OutcomeDenied})
+		events, err := storage.NewAudit(c.DB).List(t.Context(), corebot.AuditFilter{Outcome: corebot.OutcomeDenied})
 		if err != nil || len(events) != 2 || events[0].Rule != policy.RulePersonApproves || events[0].Tool != "/approve" {
 			t.Errorf("the audit has %+v, %v", events, err)
 		}
@@ -453,7 +453,7 @@ func TestTheCallsOfAnAnswerAreAskedAboutOnce(t *testing.T) {
 				if r := k.results(); len(r) != 5 || k.runs.Load() != c.runs || r[4] != c.last {
 					t.Errorf("it ran %d times; the model was told %q", k.runs.Load(), r)
 				}
-				denied, err := storage.NewAudit(k.DB).List(t.Context(), storage.AuditFilter{Outcome: corebot.OutcomeDenied})
+				denied, err := storage.NewAudit(k.DB).List(t.Context(), corebot.AuditFilter{Outcome: corebot.OutcomeDenied})
 				if err != nil || len(denied) != map[string]int{"approved": 0, "denied": 4, "expired": 4}[name] {
 					t.Errorf("the audit has %d denied calls, %v", len(denied), err)
 				}

@@ -39,7 +39,7 @@ func fails(t *testing.T, times int) *apptest.Kit {
 // replays are the notes of the audit about messages that were tried again, or asked for, oldest first.
 func replays(t *testing.T, k *apptest.Kit) []corebot.AuditEvent {
 	t.Helper()
-	events, err := storage.NewAudit(k.DB).List(t.Context(), storage.AuditFilter{})
+	events, err := storage.NewAudit(k.DB).List(t.Context(), corebot.AuditFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

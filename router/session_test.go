@@ -26,7 +26,7 @@ const (
 // newSessions are the audit's rows of commands for a new session, oldest first: who gave it, which, and the rule.
 func newSessions(t *testing.T, k *apptest.Kit) (all []string) {
 	t.Helper()
-	events, err := storage.NewAudit(k.DB).List(t.Context(), storage.AuditFilter{})
+	events, err := storage.NewAudit(k.DB).List(t.Context(), corebot.AuditFilter{})
 	must(t, err)
 	for _, e := range slices.Backward(events) {
 		if e.Event == "new" || e.Event == "reset" {

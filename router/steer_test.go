@@ -128,7 +128,7 @@ func TestASteerIsForTheSenderOrAnAdminAndAStrangersWaits(t *testing.T) {
 		if len(told) != 2 || told[1].Text() != "to mallory" {
 			t.Errorf("mallory was told %+v", told)
 		}
-		events, err := storage.NewAudit(k.DB).List(t.Context(), storage.AuditFilter{})
+		events, err := storage.NewAudit(k.DB).List(t.Context(), corebot.AuditFilter{})
 		if err != nil {
 			t.Fatal(err)
 		}

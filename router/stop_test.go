@@ -181,7 +181,7 @@ func TestStopIsForTheSenderOrAnAdmin(t *testing.T) {
 // wantDenied compares the denials in the audit, oldest first.
 func wantDenied(t *testing.T, k *apptest.Kit, want ...string) {
 	t.Helper()
-	events, err := storage.NewAudit(k.DB).List(t.Context(), storage.AuditFilter{Outcome: corebot.OutcomeDenied})
+	events, err := storage.NewAudit(k.DB).List(t.Context(), corebot.AuditFilter{Outcome: corebot.OutcomeDenied})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,19 +24,6 @@ type Audit struct{ db *DB }
 // NewAudit is the audit trail of a database.
 func NewAudit(db *DB) *Audit { return &Audit{db} }
 
-// AuditFilter says which events are wanted. Zero fields mean all.
-type AuditFilter struct {
-	Since, Until time.Time
-	Channel      string
-	Chat         string      // the id of a chat, of any account and thread
-	Key          corebot.Key // one chat exactly
-	Sender       string
-	Tool         string
-	Outcome      corebot.AuditOutcome
-	Decisions    bool // also those written before a call ran, which have no outcome yet
-	Limit        int  // the newest that many; 0 means 100
-}
-
 var (
 	insertAudit = &query{`INSERT INTO audit_events
 		(id, hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
@@ -51,7 +38,7 @@ var (
 )
 
 // List gives events, newest first.
-func (a *Audit) List(ctx context.Context, f AuditFilter) ([]corebot.AuditEvent, error) {
+func (a *Audit) List(ctx context.Context, f corebot.AuditFilter) ([]corebot.AuditEvent, error) {
 	until, limit := int64(1<<62), 100
 	if !f.Until.IsZero() {
 		until = f.Until.UnixMilli()

@@ -24,18 +24,18 @@ func TestTheAuditIsListedNewestFirstAndFiltered(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		filter AuditFilter
+		filter corebot.AuditFilter
 		want   []string
 	}{
-		{AuditFilter{}, []string{"two fs.read", "one fs.write", "one fs.read"}},
-		{AuditFilter{Limit: 1}, []string{"two fs.read"}},
-		{AuditFilter{Tool: "fs.read"}, []string{"two fs.read", "one fs.read"}},
-		{AuditFilter{Chat: "one", Tool: "fs.read"}, []string{"one fs.read"}},
-		{AuditFilter{Outcome: corebot.OutcomeDenied}, nil},
-		{AuditFilter{Sender: "8"}, nil},
-		{AuditFilter{Channel: "webhook"}, nil},
-		{AuditFilter{Since: time.Now().Add(time.Hour)}, nil},
-		{AuditFilter{Until: time.Now().Add(-time.Hour)}, nil},
+		{corebot.AuditFilter{}, []string{"two fs.read", "one fs.write", "one fs.read"}},
+		{corebot.AuditFilter{Limit: 1}, []string{"two fs.read"}},
+		{corebot.AuditFilter{Tool: "fs.read"}, []string{"two fs.read", "one fs.read"}},
+		{corebot.AuditFilter{Chat: "one", Tool: "fs.read"}, []string{"one fs.read"}},
+		{corebot.AuditFilter{Outcome: corebot.OutcomeDenied}, nil},
+		{corebot.AuditFilter{Sender: "8"}, nil},
+		{corebot.AuditFilter{Channel: "webhook"}, nil},
+		{corebot.AuditFilter{Since: time.Now().Add(time.Hour)}, nil},
+		{corebot.AuditFilter{Until: time.Now().Add(-time.Hour)}, nil},
 	} {
 		events, err := NewAudit(db).List(t.Context(), c.filter)
 		if err != nil {

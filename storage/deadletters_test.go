@@ -57,7 +57,7 @@ func limited(t *testing.T, l corebot.Limits) *DB {
 // notes are the audit events about dead letters, oldest first.
 func notes(t *testing.T, db *DB) []corebot.AuditEvent {
 	t.Helper()
-	events, err := NewAudit(db).List(t.Context(), AuditFilter{})
+	events, err := NewAudit(db).List(t.Context(), corebot.AuditFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

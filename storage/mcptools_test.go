@@ -39,7 +39,7 @@ func TestAToolIsPinnedAsItWasFirstSeenUntilAnOperatorSaysOtherwise(t *testing.T)
 	if n, err := m.Approve(t.Context(), "files", map[string]string{"read": "r2"}); err != nil || n != 0 {
 		t.Errorf("approved %d once more, %v", n, err)
 	}
-	events, err := NewAudit(db).List(t.Context(), AuditFilter{})
+	events, err := NewAudit(db).List(t.Context(), corebot.AuditFilter{})
 	if err != nil || len(events) != 1 || events[0].Event != "mcp.approve" || events[0].Args != `{"agent":"main","fingerprint":"r2","server":"files","tool":"read"}` {
 		t.Errorf("%v; the audit has %+v", err, events)
 	}

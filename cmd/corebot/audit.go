@@ -18,7 +18,7 @@ import (
 
 // auditFilter are the flags that say which events are meant.
 type auditFilter struct {
-	storage.AuditFilter
+	corebot.AuditFilter
 	outcome, after, before string
 	since                  time.Duration
 }
@@ -38,7 +38,7 @@ func (f *auditFilter) flags(cmd *cobra.Command) {
 }
 
 // parse reads the flags that are no plain text.
-func (f *auditFilter) parse(s *shell, cmd *cobra.Command) (out storage.AuditFilter, err error) {
+func (f *auditFilter) parse(s *shell, cmd *cobra.Command) (out corebot.AuditFilter, err error) {
 	out = f.AuditFilter
 	if out.Key, out.Chat, err = s.chatFilter(cmd, f.Channel, f.Chat); err != nil {
 		return out, err

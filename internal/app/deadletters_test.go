@@ -140,7 +140,7 @@ func TestAnAdminsTurnListsAndReplaysDeadLetters(t *testing.T) {
 	if life := ended(t, a.Store, letter); life.Run != 2 {
 		t.Errorf("the letter is %+v", life)
 	}
-	events, err := storage.NewAudit(a.Store).List(t.Context(), storage.AuditFilter{})
+	events, err := storage.NewAudit(a.Store).List(t.Context(), corebot.AuditFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -229,7 +229,7 @@ func TestAClientApprovesNothingWhateverItIs(t *testing.T) {
 	within(t, rigOptions{}, func(t *testing.T, r *rig) {
 		r.stand(everywhere)
 		call[published](r, "message.publish", `{"id":"a","content":"/approve 1"}`)
-		denied, err := storage.NewAudit(r.DB).List(t.Context(), storage.AuditFilter{Outcome: corebot.OutcomeDenied})
+		denied, err := storage.NewAudit(r.DB).List(t.Context(), corebot.AuditFilter{Outcome: corebot.OutcomeDenied})
 		r.must(err)
 		if len(denied) != 1 || denied[0].Rule != policy.RulePersonApproves || denied[0].Principal != editor {
 			t.Errorf("the audit has %+v", denied)

@@ -148,7 +148,7 @@ func (r *rig) refused(c serve.Call) string {
 // audit are the rows of the clients, newest first.
 func (r *rig) audit() []corebot.AuditEvent {
 	r.t.Helper()
-	rows, err := storage.NewAudit(r.DB).List(context.Background(), storage.AuditFilter{Channel: serve.Channel, Decisions: true, Limit: 10_000})
+	rows, err := storage.NewAudit(r.DB).List(context.Background(), corebot.AuditFilter{Channel: serve.Channel, Decisions: true, Limit: 10_000})
 	r.must(err)
 	return rows
 }
