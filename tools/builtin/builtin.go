@@ -1,8 +1,9 @@
-// Package builtin holds the tools that come with Corebot: one Go file and one Markdown file, which is what the model reads,
-// for each.
+// Package builtin holds the tools that come with Corebot. Each tool is one Go file and one Markdown file, which the
+// model reads.
 //
-// They act on the workspace through one shared rootfs.Root, which keeps paths inside and concurrent changes of one file from
-// losing each other. Who may do what is policy's business: a tool only says what it touches.
+// The tools act on the workspace through one shared rootfs.Root. It refuses paths that lead out of the workspace, and
+// keeps concurrent changes of one file from losing each other. Policy decides who may do what: a tool only says what it
+// touches.
 package builtin
 
 import (
@@ -21,7 +22,10 @@ const maxFile = 1 << 20
 
 // Workspace lists the tools that act on files and memory.
 func Workspace(root *rootfs.Root, pages *memory.Store) []tools.Tool {
-	return []tools.Tool{Read(root), Write(root), Edit(root), Delete(root), List(root), MemoryRead(pages), MemoryWrite(pages), MemorySearch(pages)}
+	return []tools.Tool{
+		Read(root), Write(root), Edit(root), Delete(root), List(root), MemoryRead(pages),
+		MemoryWrite(pages), MemorySearch(pages),
+	}
 }
 
 // reads and writes are what a call touches.

@@ -19,17 +19,18 @@ type memoryReadArgs struct {
 
 // MemoryRead shows a page of memory.
 func MemoryRead(pages *memory.Store) tools.Tool {
-	return tools.New("memory.read", memoryReadDoc, tools.ReadOnly|tools.Outside, func(_ context.Context, c tools.Call, a memoryReadArgs) (string, error) {
-		text, err := pages.Read(page(c, a.Scope))
-		if err == nil && text == "" {
-			text = fmt.Sprintf("[the %s memory is empty]", a.Scope)
-		}
-		return text, err
-	}, tools.Touches(func(_ tools.Call, a memoryReadArgs) policy.Target { return policy.Target{Scope: a.Scope} }),
+	return tools.New("memory.read", memoryReadDoc, tools.ReadOnly|tools.Outside,
+		func(_ context.Context, c tools.Call, a memoryReadArgs) (string, error) {
+			text, err := pages.Read(page(c, a.Scope))
+			if err == nil && text == "" {
+				text = fmt.Sprintf("[the %s memory is empty]", a.Scope)
+			}
+			return text, err
+		}, tools.Touches(func(_ tools.Call, a memoryReadArgs) policy.Target { return policy.Target{Scope: a.Scope} }),
 		tools.Trusted(func(_ tools.Call, a memoryReadArgs) bool { return a.Scope == policy.ScopeGlobal }))
 }
 
-// page is the page of a scope. Policy lets no other scopes through than these two; the chat's own page is the harmless one.
+// page is the page of a scope. Policy lets only these two scopes through; the chat's own page is the harmless default.
 func page(c tools.Call, scope string) memory.Page {
 	if scope == policy.ScopeGlobal {
 		return memory.Global
