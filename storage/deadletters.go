@@ -31,7 +31,8 @@ func (l *DeadLetters) As(by corebot.AuditEvent) *DeadLetters { return &DeadLette
 
 // deadWhere walks the partial index of the dead, the newest first, and stops at its limit.
 const deadWhere = ` FROM message_life m JOIN lanes l ON l.id = m.lane_id
-	WHERE m."end" = 'dead' AND m.ended_at >= ? AND m.ended_at < ? AND ? IN (0, l.direction) AND ? IN ('', l.channel) AND ? IN ('', l.chat)
+	WHERE m."end" = 'dead' AND m.ended_at >= ? AND m.ended_at <= ? AND (m.ended_at < ? OR m.id < ?)
+	AND ? IN (0, l.direction) AND ? IN ('', l.channel) AND ? IN ('', l.chat)
 	AND ? IN ('', l.agent) AND (? = '' OR l.account = ? AND l.thread = ?)
 	AND ? IN ('', m.sender) AND ? IN ('', m.reason)
 	ORDER BY m.ended_at DESC, m.id DESC LIMIT ? + 0`
@@ -42,26 +43,46 @@ var (
 	deadIDs = &query{`SELECT m.id` + deadWhere}
 )
 
-// conditions are the parameters of deadWhere.
-func conditions(f corebot.DeadLetterFilter) []any {
+// deadPlace is the place of a dead letter in the list.
+type deadPlace struct{ at, id int64 }
+
+// newestDeath is before every place.
+var newestDeath = deadPlace{math.MaxInt64, math.MaxInt64}
+
+// conditions are the parameters of deadWhere, for the letters behind a place.
+func conditions(f corebot.DeadLetterFilter, p deadPlace) []any {
 	limit := f.Limit
 	if limit <= 0 {
 		limit = -1 // SQLite: no limit
 	}
-	before := f.Before
-	if before.IsZero() {
-		before = time.UnixMilli(math.MaxInt64)
+	last := p.at
+	if !f.Before.IsZero() {
+		last = min(last, f.Before.UnixMilli()-1)
 	}
 	return []any{
-		f.After, before, int64(f.Direction), cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat),
+		f.After, last, p.at, p.id, int64(f.Direction), cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat),
 		cmp.Or(f.Key.Agent, f.Agent), f.Key.Agent, f.Key.Account, f.Key.Thread, f.Sender, f.Reason, limit,
 	}
 }
 
 // List gives dead letters, newest first.
 func (l *DeadLetters) List(ctx context.Context, f corebot.DeadLetterFilter) ([]corebot.DeadLetter, error) {
-	var out []corebot.DeadLetter
-	err := l.db.reader.each(ctx, listDead, func(s scanner) error {
+	return l.list(ctx, f, newestDeath)
+}
+
+// Page gives the dead letters behind a cursor, newest first, at most limit of them, and the cursor behind them.
+func (l *DeadLetters) Page(ctx context.Context, f corebot.DeadLetterFilter, after string, limit int) ([]corebot.DeadLetter, string, error) {
+	p := newestDeath
+	if err := behind(after, "dead", &p.at, &p.id); err != nil {
+		return nil, "", err
+	}
+	f.Limit = limit
+	found, err := l.list(ctx, f, p)
+	return found, nextPage(found, limit, func(d corebot.DeadLetter) string { return cursor("dead", d.DeadAt.UnixMilli(), d.ID) }), err
+}
+
+func (l *DeadLetters) list(ctx context.Context, f corebot.DeadLetterFilter, p deadPlace) (out []corebot.DeadLetter, err error) {
+	err = l.db.reader.each(ctx, listDead, func(s scanner) error {
 		var dl corebot.DeadLetter
 		var direction int
 		k := &dl.Key
@@ -71,7 +92,7 @@ func (l *DeadLetters) List(ctx context.Context, f corebot.DeadLetterFilter) ([]c
 		dl.Sender.Channel, dl.Sender.Account = k.Channel, k.Account
 		out = append(out, dl)
 		return err
-	}, conditions(f)...)
+	}, conditions(f, p)...)
 	return out, err
 }
 
@@ -82,7 +103,7 @@ func (l *DeadLetters) ids(ctx context.Context, f corebot.DeadLetterFilter) (ids 
 		err := s.Scan(&id)
 		ids = append(ids, id)
 		return err
-	}, conditions(f)...)
+	}, conditions(f, newestDeath)...)
 	return ids, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -98,7 +99,7 @@ func (s *shell) parseGrant(cmd *cobra.Command, principal, chat, role string) (g 
 
 func (s *shell) grant(cmd *cobra.Command, op string, g corebot.Grant, said string) error {
 	return s.change(cmd, func(c control.Caller) error {
-		if _, err := control.Call[app.Done](cmd.Context(), c, op, g); err != nil {
+		if _, err := control.Call[operate.Done](cmd.Context(), c, op, g); err != nil {
 			return err
 		}
 		if g.Chat != (corebot.Key{}) {

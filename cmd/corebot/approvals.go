@@ -14,6 +14,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/storage"
 )
@@ -182,7 +183,7 @@ func newApprovalsResolve(s *shell, name, short string, state corebot.ApprovalSta
 			}
 			return s.change(cmd, func(c control.Caller) error {
 				for _, id := range ids { // each is said as soon as it is done
-					_, err := control.Call[app.Done](cmd.Context(), c, app.OpResolve, app.Resolution{IDs: []int64{id}, State: state})
+					_, err := control.Call[operate.Done](cmd.Context(), c, app.OpResolve, app.Resolution{IDs: []int64{id}, State: state})
 					if errors.Is(err, corebot.ErrNotFound) {
 						return corebot.WithHint(err, "`corebot approvals list` shows the ids")
 					}

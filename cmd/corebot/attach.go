@@ -15,6 +15,7 @@ import (
 	"github.com/corebot/corebot/internal/backoff"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 // attached is a terminal of this process at the Corebot of the home, whichever process that is: what is typed goes to its front door, what it sends
@@ -39,7 +40,7 @@ func (a *attached) attach(ctx context.Context) error {
 	if first {
 		a.id = uuid.Must(uuid.NewV7()).String()
 	}
-	_, err := control.Call[app.Done](ctx, a.link, app.OpAttach, app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Again: !first})
+	_, err := control.Call[operate.Done](ctx, a.link, app.OpAttach, app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Again: !first})
 	return err
 }
 
@@ -80,7 +81,7 @@ func (a *attached) run(ctx context.Context, c channels.Channel) error {
 
 // leave says goodbye, if Corebot is still there; else the silence of the terminal tells.
 func (a *attached) leave(ctx context.Context) {
-	_, _ = control.Call[app.Done](ctx, a.link.Reached(), app.OpDetach, app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
+	_, _ = control.Call[operate.Done](ctx, a.link.Reached(), app.OpDetach, app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
 }
 
 // pump fetches until ctx ends.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newChatsRegister(s *shell) *cobra.Command {
@@ -45,7 +46,7 @@ func (s *shell) changeChat(cmd *cobra.Command, op, key string, change app.ChatCh
 		return err
 	}
 	return s.change(cmd, func(c control.Caller) error {
-		if _, err := control.Call[app.Done](cmd.Context(), c, op, change); err != nil {
+		if _, err := control.Call[operate.Done](cmd.Context(), c, op, change); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", said, change.Key)

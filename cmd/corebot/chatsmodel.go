@@ -10,6 +10,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newChatsModel(s *shell) *cobra.Command {
@@ -31,7 +32,7 @@ if it fails. A new conversation (/new) goes back to the configured order, and so
 				return err
 			}
 			return s.change(cmd, func(c control.Caller) error {
-				if _, err := control.Call[app.Done](cmd.Context(), c, app.OpModel, change); err != nil {
+				if _, err := control.Call[operate.Done](cmd.Context(), c, app.OpModel, change); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "model of %s: %s\n", key, printable(args[1]))

@@ -9,6 +9,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 // byDefault is how the command line asks for a setting to be the configured one again.
@@ -42,7 +43,7 @@ rule, such as channels.webhook.access. It holds in the threads of the chat too.`
 			}
 			return s.change(cmd, func(c control.Caller) error {
 				for _, change := range changes {
-					if _, err := control.Call[app.Done](cmd.Context(), c, change.op, change.args); err != nil {
+					if _, err := control.Call[operate.Done](cmd.Context(), c, change.op, change.args); err != nil {
 						return err
 					}
 					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s of %s: %s\n", change.what, key, change.to); err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/load"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp"
 )
 
@@ -224,7 +225,7 @@ func (f *fort) asEdits() {
 				break
 			}
 			item := f.items[next]
-			_, err := control.Call[app.Done](f.t.Context(), f.control, app.OpEdit, app.Edit{ID: letter.ID, NewID: []string{fmt.Sprint("edit ", next), item}[next%2], Text: "die " + item})
+			_, err := control.Call[operate.Done](f.t.Context(), f.control, operate.EditDeadLetter.Name, operate.Edit{ID: letter.ID, NewID: []string{fmt.Sprint("edit ", next), item}[next%2], Text: "die " + item})
 			f.requireOrdinary(err, item)
 			if next++; err == nil {
 				edited++
@@ -243,7 +244,7 @@ func (f *fort) asEdits() {
 // asOperation asks the control socket for what is no operation.
 func (f *fort) asOperation(item string, _ int) {
 	name := item[:min(len(item), 1<<10)] // a longer one is over the cap on headers, and refused by a closed connection
-	_, err := control.Call[app.Done](f.t.Context(), f.control, name, map[string]string{item: item})
+	_, err := control.Call[operate.Done](f.t.Context(), f.control, name, map[string]string{item: item})
 	f.requireOrdinary(err, item)
 }
 

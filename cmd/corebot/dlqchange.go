@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newDLQReplay(s *shell) *cobra.Command {
@@ -33,7 +33,7 @@ A message whose queue is full, or that would not fit on the disk, stays a dead l
 				if err := needsFilter(cmd, empty, all); err != nil {
 					return err
 				}
-				return s.replayAll(cmd, app.Replay{Filter: &filter, Fresh: fresh})
+				return s.replayAll(cmd, operate.Replay{Filter: &filter, Fresh: fresh})
 			}
 			if !empty || all {
 				return usage(cmd, errors.New("name dead letters, or describe them with flags: not both"))
@@ -54,16 +54,16 @@ func (s *shell) replay(cmd *cobra.Command, args []string, fresh bool) error {
 		return err
 	}
 	for _, id := range ids {
-		if err := s.letters(cmd, app.OpReplay, app.Replay{IDs: []int64{id}, Fresh: fresh}, fmt.Sprintf("replayed %d", id)); err != nil {
+		if err := letters(s, cmd, operate.ReplayDeadLetters, operate.Replay{IDs: []int64{id}, Fresh: fresh}, fmt.Sprintf("replayed %d", id)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *shell) replayAll(cmd *cobra.Command, args app.Replay) error {
+func (s *shell) replayAll(cmd *cobra.Command, args operate.Replay) error {
 	return s.change(cmd, func(c control.Caller) error {
-		done, err := control.Call[app.Done](cmd.Context(), c, app.OpReplay, args)
+		done, err := operate.ReplayDeadLetters.Call(cmd.Context(), c, args)
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ of the other. The dead letter itself ends as dropped.`,
 			if newID == "" {
 				newID = uuid.Must(uuid.NewV7()).String()
 			}
-			return s.letters(cmd, app.OpEdit, app.Edit{ID: ids[0], NewID: newID, Text: args[1]}, fmt.Sprintf("replayed %d as %s", ids[0], newID))
+			return letters(s, cmd, operate.EditDeadLetter, operate.Edit{ID: ids[0], NewID: newID, Text: args[1]}, fmt.Sprintf("replayed %d as %s", ids[0], newID))
 		},
 	}
 	cmd.Flags().StringVar(&newID, "id", "", "the new message's id (default: a new one)")
@@ -109,7 +109,7 @@ func newDLQDrop(s *shell) *cobra.Command {
 				return err
 			}
 			for _, id := range ids {
-				if err := s.letters(cmd, app.OpDrop, app.Drop{IDs: []int64{id}}, fmt.Sprintf("dropped %d", id)); err != nil {
+				if err := letters(s, cmd, operate.DropDeadLetters, operate.Drop{IDs: []int64{id}}, fmt.Sprintf("dropped %d", id)); err != nil {
 					return err
 				}
 			}
@@ -142,7 +142,7 @@ func newDLQPurge(s *shell) *cobra.Command {
 				return usage(cmd, errors.New("purge deletes for good: look with --dry-run, then say --yes"))
 			}
 			return s.change(cmd, func(c control.Caller) error {
-				done, err := control.Call[app.Done](cmd.Context(), c, app.OpPurge, app.Purge{Filter: filter})
+				done, err := operate.PurgeDeadLetters.Call(cmd.Context(), c, operate.Purge{Filter: filter})
 				if err == nil {
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), "dropped %s\n", count(int64(done.Changed), "dead letter"))
 				}
@@ -159,23 +159,18 @@ func newDLQPurge(s *shell) *cobra.Command {
 
 // wouldPurge lists what a purge would drop.
 func (s *shell) wouldPurge(cmd *cobra.Command, f corebot.DeadLetterFilter) error {
-	letters, err := s.deadLetters(cmd, f)
+	n, err := s.listDeadLetters(cmd, f, 0, "", false)
 	if err != nil {
 		return err
 	}
-	if len(letters) > 0 {
-		if err := printDeadLetters(cmd, letters, false); err != nil {
-			return err
-		}
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "would drop %s\n", count(int64(len(letters)), "dead letter"))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "would drop %s\n", count(int64(n), "dead letter"))
 	return err
 }
 
 // letters makes one change of a dead letter and says so.
-func (s *shell) letters(cmd *cobra.Command, op string, args any, said string) error {
+func letters[A any](s *shell, cmd *cobra.Command, op operate.Operation[A, operate.Done], args A, said string) error {
 	return s.change(cmd, func(c control.Caller) error {
-		if _, err := control.Call[app.Done](cmd.Context(), c, op, args); err != nil {
+		if _, err := op.Call(cmd.Context(), c, args); err != nil {
 			return hintOfLetter(err)
 		}
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), said)

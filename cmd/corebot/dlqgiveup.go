@@ -6,9 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newDLQGiveUp(s *shell) *cobra.Command {
@@ -25,7 +24,7 @@ by itself, and nothing is lost.`,
 				return usage(cmd, fmt.Errorf("lane %q: want a number as `corebot status` shows it", args[0]))
 			}
 			return s.change(cmd, func(c control.Caller) error {
-				given, err := control.Call[corebot.Origin](cmd.Context(), c, app.OpGiveUp, app.GiveUp{Lane: lane})
+				given, err := operate.GiveUpHead.Call(cmd.Context(), c, operate.GiveUp{Lane: lane})
 				if err != nil {
 					return err
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp"
 )
 
@@ -146,7 +147,7 @@ func (s *shell) shown(cmd *cobra.Command, of app.MCPServer, whole string) (map[s
 }
 
 func approveTools(cmd *cobra.Command, c control.Caller, what app.MCPApproval) error {
-	done, err := control.Call[app.Done](cmd.Context(), c, app.OpMCPApprove, what)
+	done, err := control.Call[operate.Done](cmd.Context(), c, app.OpMCPApprove, what)
 	if errors.Is(err, corebot.ErrNotFound) {
 		err = corebot.WithHint(err, "a server is known once it was connected; `corebot mcp list` shows them")
 	}

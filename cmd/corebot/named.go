@@ -12,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -89,24 +90,16 @@ func (s *shell) named(cmd *cobra.Command, args []string) ([]int64, error) {
 }
 
 // deadMessage finds the one dead letter of a message id.
-func (s *shell) deadMessage(cmd *cobra.Command, id string) (found int64, err error) {
-	lives, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Life, error) {
-		return storage.NewLives(db).Find(ctx, id)
-	})
+func (s *shell) deadMessage(cmd *cobra.Command, id string) (int64, error) {
+	found, err := look(s, cmd, operate.FindDeadLetters, operate.ByMessage{MessageID: id})
 	if err != nil {
 		return 0, err
 	}
-	for _, life := range lives {
-		switch {
-		case life.End != corebot.EndDead:
-		case found != 0:
-			return 0, usage(cmd, fmt.Errorf("%q is the id of several dead letters: name them by the numbers that `corebot dlq list` shows", id))
-		default:
-			found = life.ID
-		}
-	}
-	if found == 0 {
+	switch len(found.IDs) {
+	case 1:
+		return found.IDs[0], nil
+	case 0:
 		return 0, corebot.WithHint(fmt.Errorf("dead letter %q: %w", id, corebot.ErrNotFound), "`corebot dlq list` shows the numbers of dead letters and the ids of their messages")
 	}
-	return found, nil
+	return 0, usage(cmd, fmt.Errorf("%q is the id of several dead letters: name them by the numbers that `corebot dlq list` shows", id))
 }

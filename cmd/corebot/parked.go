@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -91,7 +92,7 @@ func newParkedChange(s *shell, name, short, op, said string) *cobra.Command {
 				lives.IDs = append(lives.IDs, id)
 			}
 			return s.change(cmd, func(c control.Caller) error {
-				done, err := control.Call[app.Done](cmd.Context(), c, op, lives)
+				done, err := control.Call[operate.Done](cmd.Context(), c, op, lives)
 				if err != nil {
 					return corebot.WithHint(err, "`corebot parked list` shows the ids")
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/storage"
@@ -19,7 +20,8 @@ import (
 
 // shell is what the commands share: the global flags, and what they lead to.
 type shell struct {
-	home string
+	home   string
+	reader *app.Reader // made when something is to be read first
 }
 
 func newRoot() *cobra.Command {
@@ -90,6 +92,18 @@ func read[T any](s *shell, cmd *cobra.Command, fn func(context.Context, *storage
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return fn(cmd.Context(), db)
+}
+
+// look carries out an operation that only reads, beside a running Corebot and without one.
+func look[A, R any](s *shell, cmd *cobra.Command, op operate.Operation[A, R], args A) (found R, err error) {
+	if s.reader == nil {
+		home, err := config.Home(s.home)
+		if err != nil {
+			return found, err
+		}
+		s.reader = app.NewReader(home, app.Patience)
+	}
+	return op.Call(cmd.Context(), s.reader, args)
 }
 
 // logger logs to stderr as the settings say.

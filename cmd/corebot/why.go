@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -11,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newWhy(s *shell) *cobra.Command {
@@ -21,20 +20,15 @@ func newWhy(s *shell) *cobra.Command {
 		Short: "Print the whole life of a message, from publish to delivery",
 		Args:  takes("ID"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			lives, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Life, error) {
-				return storage.NewLives(db).Find(ctx, args[0])
-			})
+			told, err := look(s, cmd, operate.Why, operate.ByMessage{MessageID: args[0]})
 			if err != nil {
 				return err
 			}
-			if len(lives) == 0 {
-				return corebot.WithHint(fmt.Errorf("message %q: %w", args[0], corebot.ErrNotFound), "was it accepted here, and is it younger than the retention time?")
-			}
-			for _, life := range lives {
+			for _, life := range told.Lives {
 				if asJSON {
-					err = printJSON(cmd, lifeJSON(life))
+					err = printJSON(cmd, life)
 				} else {
-					err = tell(cmd.OutOrStdout(), life)
+					err = tell(cmd.OutOrStdout(), life.Whole())
 				}
 				if err != nil {
 					return err
@@ -45,38 +39,6 @@ func newWhy(s *shell) *cobra.Command {
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-// story is a life as JSON, with its direction spelled out and the names that every other command uses.
-type story struct {
-	Direction string `json:"direction"`
-	Channel   string `json:"channel"`
-	ChatID    string `json:"chatId"`
-	corebot.Life
-	Steps []stepJSON `json:"steps,omitempty"` // in the place of the life's own
-}
-
-// stepJSON is a step with the names of JSON.
-type stepJSON struct {
-	Position  int                 `json:"position"`
-	Kind      corebot.StepKind    `json:"kind"`
-	State     corebot.StepState   `json:"state"`
-	Answer    *corebot.Answer     `json:"answer,omitempty"`
-	Call      *corebot.ToolCall   `json:"call,omitempty"`
-	Result    *corebot.ToolResult `json:"result,omitempty"`
-	Merged    *corebot.Merged     `json:"merged,omitempty"`
-	Sent      *corebot.Sent       `json:"sent,omitempty"`
-	Awaited   bool                `json:"-"`
-	StartedAt time.Time           `json:"startedAt,omitzero"`
-	EndedAt   time.Time           `json:"endedAt,omitzero"`
-}
-
-func lifeJSON(l corebot.Life) story {
-	s := story{Direction: l.Direction.String(), Channel: l.Key.Channel, ChatID: l.Key.Chat, Life: l}
-	for _, step := range l.Steps {
-		s.Steps = append(s.Steps, stepJSON(step))
-	}
-	return s
 }
 
 // tell writes a life: how it stands, then what happened, in the order of time.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -20,7 +21,7 @@ type Resolution struct {
 // approvalOperations adds what an operator says about calls that wait for an admin's word.
 func approvalOperations(db *storage.DB, all control.Operations) {
 	approvals := storage.NewApprovals(db)
-	all[OpResolve] = control.Typed(func(ctx context.Context, r Resolution) (Done, error) {
+	all[OpResolve] = control.Typed(func(ctx context.Context, r Resolution) (operate.Done, error) {
 		return each(r.IDs, func(id int64) error { return approvals.Resolve(ctx, id, r.State) })
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -26,17 +27,17 @@ func (a *App) operations() control.Operations {
 	ops[OpLife] = control.Typed(func(ctx context.Context, m TerminalMessage) (corebot.Life, error) {
 		return storage.NewLives(a.Store).InChat(ctx, a.terminalKey(m.Agent, m.Chat), m.ID, corebot.Principal{})
 	})
-	ops[OpAttach] = control.Typed(func(ctx context.Context, t Terminal) (Done, error) {
-		return Done{Changed: 1}, a.terminals.Attach(ctx, a.terminalKey(t.Agent, t.Chat), t.Session, t.Again)
+	ops[OpAttach] = control.Typed(func(ctx context.Context, t Terminal) (operate.Done, error) {
+		return operate.Done{Changed: 1}, a.terminals.Attach(ctx, a.terminalKey(t.Agent, t.Chat), t.Session, t.Again)
 	})
 	ops[OpFetch] = control.Typed(func(ctx context.Context, t Terminal) (cli.Fetched, error) {
 		ctx, cancel := control.UntilStop(ctx)
 		defer cancel()
 		return a.terminals.Fetch(ctx, a.terminalKey(t.Agent, t.Chat), t.Session, t.Shown)
 	})
-	ops[OpDetach] = control.Typed(func(_ context.Context, t Terminal) (Done, error) {
+	ops[OpDetach] = control.Typed(func(_ context.Context, t Terminal) (operate.Done, error) {
 		a.terminals.Detach(a.terminalKey(t.Agent, t.Chat), t.Session, t.Shown)
-		return Done{Changed: 1}, nil
+		return operate.Done{Changed: 1}, nil
 	})
 	a.mcpOperations(ops)
 	a.skillOperations(ops)

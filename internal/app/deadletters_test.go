@@ -16,6 +16,7 @@ import (
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -88,7 +89,7 @@ func TestFiftyReplaysAtOnceThroughTheControlSocketDeliverOnce(t *testing.T) {
 	for i := range 50 {
 		wg.Go(func() {
 			err := app.Change(t.Context(), home, func(c control.Caller) error {
-				_, err := control.Call[app.Done](t.Context(), c, app.OpReplay, app.Replay{IDs: []int64{letter}, Fresh: i%2 == 0})
+				_, err := control.Call[operate.Done](t.Context(), c, operate.ReplayDeadLetters.Name, operate.Replay{IDs: []int64{letter}, Fresh: i%2 == 0})
 				return err
 			})
 			switch {

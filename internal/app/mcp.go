@@ -17,6 +17,7 @@ import (
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
@@ -107,9 +108,9 @@ const (
 
 // approveMCP takes tools as they were read, if they are so still.
 func approveMCP(db *storage.DB) control.Operation {
-	return control.Typed(func(ctx context.Context, a MCPApproval) (Done, error) {
+	return control.Typed(func(ctx context.Context, a MCPApproval) (operate.Done, error) {
 		n, err := storage.NewMCPTools(db, cmp.Or(a.Agent, corebot.DefaultAgent)).Approve(ctx, a.Server, a.Fingerprints)
-		return Done{Changed: n}, err
+		return operate.Done{Changed: n}, err
 	})
 }
 
@@ -136,16 +137,16 @@ func (a *App) mcpOperations(all control.Operations) {
 		}
 		return u.servers.Reload(ctx)
 	})
-	all[OpMCPApprove] = control.Typed(func(ctx context.Context, what MCPApproval) (Done, error) {
+	all[OpMCPApprove] = control.Typed(func(ctx context.Context, what MCPApproval) (operate.Done, error) {
 		u, err := a.agents.named(what.Agent)
 		if err != nil {
-			return Done{}, err
+			return operate.Done{}, err
 		}
 		n, err := storage.NewMCPTools(a.Store, u.entry.ID).Approve(ctx, what.Server, what.Fingerprints)
 		if err == nil {
 			err = u.servers.Reconsider(ctx, what.Server)
 		}
-		return Done{Changed: n}, err
+		return operate.Done{Changed: n}, err
 	})
 }
 

@@ -4,40 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
 // The arguments of the operations, as commands send them.
 type (
-	// Replay puts dead letters back into the queue: those that are named, or all that the filter means.
-	Replay struct {
-		IDs    []int64                   `json:"ids,omitempty"`
-		Filter *corebot.DeadLetterFilter `json:"filter,omitempty"`
-		Fresh  bool                      `json:"fresh"`
-	}
-	// Edit replays a dead letter with another text, under a new id.
-	Edit struct {
-		ID    int64  `json:"id"`
-		NewID string `json:"newId"`
-		Text  string `json:"text"`
-	}
-	// Drop gives dead letters up for good.
-	Drop struct {
-		IDs []int64 `json:"ids"`
-	}
-	// Purge drops all dead letters that the filter means.
-	Purge struct {
-		Filter corebot.DeadLetterFilter `json:"filter"`
-	}
-	// GiveUp has lanes that are set aside go on without the message that cannot be read.
-	GiveUp struct {
-		Lane int64 `json:"lane"`
-	}
 	// ChatChange registers a chat, or begins a new session in it.
 	ChatChange struct {
 		Key        corebot.Key `json:"key"`
@@ -69,21 +47,10 @@ type (
 		Chat  string `json:"chat"`
 		ID    string `json:"id"`
 	}
-	// Done is the result of an operation that has nothing to tell: how many things it changed.
-	Done struct {
-		Changed int    `json:"changed"`
-		Left    int    `json:"left,omitempty"` // dead letters that stay because the queue has no room for them
-		Why     string `json:"why,omitempty"`  // of the first of these
-	}
 )
 
 // The names of the operations.
 const (
-	OpReplay   = "dlq.replay"
-	OpEdit     = "dlq.edit"
-	OpDrop     = "dlq.drop"
-	OpPurge    = "dlq.purge"
-	OpGiveUp   = "dlq.give-up"
 	OpGrant    = "admin.grant"
 	OpRevoke   = "admin.revoke"
 	OpRegister = "chats.register"
@@ -101,72 +68,45 @@ const (
 
 // storeOperations are the changes that need nothing but the store: a command can make them without a daemon.
 func storeOperations(db *storage.DB) control.Operations {
-	letters, grants, chats := storage.NewDeadLetters(db), storage.NewGrants(db), storage.NewChats(db)
+	grants, chats := storage.NewGrants(db), storage.NewChats(db)
 	all := control.Operations{
-		OpReplay: control.Typed(func(ctx context.Context, r Replay) (Done, error) {
-			if r.Filter != nil {
-				return replayAll(ctx, letters, *r.Filter, r.Fresh)
-			}
-			return each(r.IDs, func(id int64) error { return letters.Replay(ctx, id, r.Fresh) })
+		OpGrant: control.Typed(func(ctx context.Context, g corebot.Grant) (operate.Done, error) {
+			return operate.Done{Changed: 1}, grants.Grant(ctx, g)
 		}),
-		OpEdit: control.Typed(func(ctx context.Context, e Edit) (Done, error) {
-			return Done{Changed: 1}, letters.Edit(ctx, e.ID, e.NewID, e.Text)
+		OpRevoke: control.Typed(func(ctx context.Context, g corebot.Grant) (operate.Done, error) {
+			return operate.Done{Changed: 1}, grants.Revoke(ctx, g.Principal, g.Chat)
 		}),
-		OpDrop: control.Typed(func(ctx context.Context, d Drop) (Done, error) {
-			return each(d.IDs, func(id int64) error { return letters.Drop(ctx, id) })
+		OpRegister: control.Typed(func(ctx context.Context, c ChatChange) (operate.Done, error) {
+			return operate.Done{Changed: 1}, chats.Register(ctx, c.Key, c.Registered, c.Name)
 		}),
-		OpPurge: control.Typed(func(ctx context.Context, p Purge) (Done, error) {
-			n, err := letters.Purge(ctx, p.Filter)
-			return Done{Changed: n}, err
+		OpReset: control.Typed(func(ctx context.Context, c ChatChange) (operate.Done, error) {
+			return operate.Done{Changed: 1}, chats.Reset(ctx, c.Key)
 		}),
-		OpGiveUp: control.Typed(func(ctx context.Context, g GiveUp) (corebot.Origin, error) {
-			return letters.GiveUp(ctx, g.Lane)
+		OpMode: control.Typed(func(ctx context.Context, c ModeChange) (operate.Done, error) {
+			return operate.Done{Changed: 1}, chats.SetQueueMode(ctx, c.Key, c.Mode)
 		}),
-		OpGrant: control.Typed(func(ctx context.Context, g corebot.Grant) (Done, error) {
-			return Done{Changed: 1}, grants.Grant(ctx, g)
-		}),
-		OpRevoke: control.Typed(func(ctx context.Context, g corebot.Grant) (Done, error) {
-			return Done{Changed: 1}, grants.Revoke(ctx, g.Principal, g.Chat)
-		}),
-		OpRegister: control.Typed(func(ctx context.Context, c ChatChange) (Done, error) {
-			return Done{Changed: 1}, chats.Register(ctx, c.Key, c.Registered, c.Name)
-		}),
-		OpReset: control.Typed(func(ctx context.Context, c ChatChange) (Done, error) {
-			return Done{Changed: 1}, chats.Reset(ctx, c.Key)
-		}),
-		OpMode: control.Typed(func(ctx context.Context, c ModeChange) (Done, error) {
-			return Done{Changed: 1}, chats.SetQueueMode(ctx, c.Key, c.Mode)
-		}),
-		OpAccess: control.Typed(func(ctx context.Context, c AccessChange) (Done, error) {
-			return Done{Changed: 1}, chats.SetAccess(ctx, c.Key, c.Access)
+		OpAccess: control.Typed(func(ctx context.Context, c AccessChange) (operate.Done, error) {
+			return operate.Done{Changed: 1}, chats.SetAccess(ctx, c.Key, c.Access)
 		}),
 	}
 	usageOperations(db, all)
 	all[OpMCPApprove] = approveMCP(db)
 	approvalOperations(db, all)
+	maps.Copy(all, operate.Operations(service(db), false))
 	return all
 }
 
-func replayAll(ctx context.Context, letters *storage.DeadLetters, f corebot.DeadLetterFilter, fresh bool) (Done, error) {
-	r, err := letters.ReplayAll(ctx, f, fresh)
-	done := Done{Changed: r.Done, Left: r.Left}
-	if r.Why != nil {
-		done.Why = r.Why.Error()
-	}
-	return done, err
-}
-
 // each changes one thing after the other and stops at the first that fails; what was changed before stays, and is said.
-func each(ids []int64, change func(int64) error) (Done, error) {
+func each(ids []int64, change func(int64) error) (operate.Done, error) {
 	for n, id := range ids {
 		if err := change(id); err != nil {
 			if n > 0 {
 				err = fmt.Errorf("%d changed, then: %w", n, err)
 			}
-			return Done{Changed: n}, err
+			return operate.Done{Changed: n}, err
 		}
 	}
-	return Done{Changed: len(ids)}, nil
+	return operate.Done{Changed: len(ids)}, nil
 }
 
 // Change gives fn a way to the operations of a home: through the Corebot that runs on it or, if none runs, in this process with the home locked. The

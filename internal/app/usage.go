@@ -6,6 +6,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
 )
@@ -63,13 +64,13 @@ type Lives struct {
 // usageOperations adds the changes that concern usage to those of [storeOperations].
 func usageOperations(db *storage.DB, into control.Operations) {
 	chats, lot := storage.NewChats(db), storage.NewLot(db)
-	into[OpModel] = control.Typed(func(ctx context.Context, m ModelChange) (Done, error) {
-		return Done{Changed: 1}, chats.SetModel(ctx, m.Key, m.Model)
+	into[OpModel] = control.Typed(func(ctx context.Context, m ModelChange) (operate.Done, error) {
+		return operate.Done{Changed: 1}, chats.SetModel(ctx, m.Key, m.Model)
 	})
-	into[OpRelease] = control.Typed(func(ctx context.Context, l Lives) (Done, error) {
+	into[OpRelease] = control.Typed(func(ctx context.Context, l Lives) (operate.Done, error) {
 		return each(l.IDs, func(id int64) error { return lot.Release(ctx, id) })
 	})
-	into[OpUnpark] = control.Typed(func(ctx context.Context, l Lives) (Done, error) {
+	into[OpUnpark] = control.Typed(func(ctx context.Context, l Lives) (operate.Done, error) {
 		return each(l.IDs, func(id int64) error { return lot.Drop(ctx, id) })
 	})
 }

@@ -43,7 +43,7 @@ type Caller interface {
 
 // Call carries out the operation of a name and gives its typed result.
 func Call[R any](ctx context.Context, c Caller, name string, args any) (result R, err error) {
-	raw, err := json.Marshal(args)
+	raw, err := encode(args)
 	if err != nil {
 		return result, fmt.Errorf("encode the arguments of %s: %w", name, err)
 	}
@@ -66,7 +66,16 @@ func (o Operations) Call(ctx context.Context, name string, args json.RawMessage)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(result)
+	return encode(result)
+}
+
+// encode writes JSON in which every character stands for itself: arguments of tools are shown as they are stored.
+func encode(v any) (json.RawMessage, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return out.Bytes(), err
 }
 
 // problem is an error on the wire.

@@ -1,0 +1,97 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
+)
+
+// answering has a process answer at the control socket of a home until the test ends, as a Corebot with these operations.
+func answering(t *testing.T, home string, ops control.Operations) {
+	t.Helper()
+	server, err := control.Listen(app.DataDir(home), ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ended, server.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACommandReadsByItselfWhereTheCorebotOfTheHomeCannotAnswer(t *testing.T) {
+	type operations = func(asked *int, release <-chan struct{}) control.Operations
+	for name, ops := range map[string]operations{
+		"it is older and does not know the operation": func(asked *int, _ <-chan struct{}) control.Operations {
+			return control.Operations{}
+		},
+		"it is older and does not know an argument": func(asked *int, _ <-chan struct{}) control.Operations {
+			return control.Operations{operate.ListDeadLetters.Name: control.Typed(func(context.Context, struct{}) (int, error) {
+				return 0, nil
+			})}
+		},
+		"it hangs": func(asked *int, release <-chan struct{}) control.Operations {
+			return control.Operations{operate.ListDeadLetters.Name: control.Typed(func(context.Context, operate.DeadLetterQuery) (int, error) {
+				*asked++
+				<-release
+				return 0, nil
+			})}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home, letter := deadHome(t)
+			asked, release := 0, make(chan struct{})
+			answering(t, home, ops(&asked, release))
+			t.Cleanup(func() { close(release) })
+			reader := app.NewReader(home, 50*time.Millisecond)
+			for range 2 {
+				page, err := operate.ListDeadLetters.Call(t.Context(), reader, operate.DeadLetterQuery{Part: operate.Part{Limit: 5}})
+				if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != letter || page.Next != "" {
+					t.Fatalf("it read %+v: %v", page, err)
+				}
+			}
+			if asked > 1 {
+				t.Errorf("a Corebot that hangs was asked %d times", asked)
+			}
+		})
+	}
+}
+
+func TestARunningCorebotReadsForACommand(t *testing.T) {
+	home, letter := deadHome(t)
+	daemon(t, home)
+	file := app.DataDir(home) + "/corebot.db"
+	if _, err := os.Stat(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file, file+".elsewhere"); err != nil { // the daemon has it open
+		t.Fatal(err)
+	}
+	page, err := operate.ListDeadLetters.Call(t.Context(), app.NewReader(home, time.Minute), operate.DeadLetterQuery{})
+	if err := os.Rename(file+".elsewhere", file); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != letter {
+		t.Errorf("it read %+v: %v", page, err)
+	}
+}
+
+func TestACommandThatReadsCannotChange(t *testing.T) {
+	home, letter := deadHome(t)
+	_, err := operate.DropDeadLetters.Call(t.Context(), app.NewReader(home, time.Second), operate.Drop{IDs: []int64{letter}})
+	if !errors.Is(err, corebot.ErrNotFound) {
+		t.Errorf("a reader dropped a dead letter: %v", err)
+	}
+}

@@ -1,0 +1,159 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// DeadLetters keeps the messages that were given up. Every change of one leaves an audit event in its commit.
+type DeadLetters interface {
+	// Page gives dead letters behind a cursor, newest first, and the cursor behind them.
+	Page(ctx context.Context, f corebot.DeadLetterFilter, after string, limit int) (found []corebot.DeadLetter, next string, err error)
+	Replay(ctx context.Context, id int64, fresh bool) error
+	ReplayAll(ctx context.Context, f corebot.DeadLetterFilter, fresh bool) (corebot.Replayed, error)
+	Edit(ctx context.Context, id int64, newID, text string) error
+	Drop(ctx context.Context, id int64) error
+	Purge(ctx context.Context, f corebot.DeadLetterFilter) (int, error)
+	GiveUp(ctx context.Context, lane int64) (corebot.Origin, error)
+}
+
+// The operations on dead letters.
+var (
+	ListDeadLetters   = reads("dlq.list", (*Service).ListDeadLetters)
+	ShowDeadLetter    = reads("dlq.show", (*Service).ShowDeadLetter)
+	FindDeadLetters   = reads("dlq.find", (*Service).FindDeadLetters)
+	ReplayDeadLetters = changes("dlq.replay", (*Service).ReplayDeadLetters)
+	EditDeadLetter    = changes("dlq.edit", (*Service).EditDeadLetter)
+	DropDeadLetters   = changes("dlq.drop", (*Service).DropDeadLetters)
+	PurgeDeadLetters  = changes("dlq.purge", (*Service).PurgeDeadLetters)
+	GiveUpHead        = changes("dlq.give-up", (*Service).GiveUpHead)
+)
+
+type (
+	// DeadLetterQuery asks for a part of the dead letters that a filter means. The filter's own limit does not count.
+	DeadLetterQuery struct {
+		Filter corebot.DeadLetterFilter `json:"filter,omitzero"`
+		Part
+	}
+	// DeadLetter is one row of the list: the contract's JSON.
+	DeadLetter struct {
+		ID        int64     `json:"id"`
+		Direction string    `json:"direction"`
+		Channel   string    `json:"channel"`
+		ChatID    string    `json:"chatId"`
+		MessageID string    `json:"messageId"`
+		Reason    string    `json:"reason"`
+		Attempts  int       `json:"attempts"`
+		LastError string    `json:"lastError"`
+		CreatedAt time.Time `json:"createdAt"`
+		DeadAt    time.Time `json:"deadAt"`
+	}
+	// ByID names one row.
+	ByID struct {
+		ID int64 `json:"id"`
+	}
+	// ByMessage names the messages with an id. Several chats can have used it.
+	ByMessage struct {
+		MessageID string `json:"messageId"`
+	}
+	// Found are the numbers of rows.
+	Found struct {
+		IDs []int64 `json:"ids"`
+	}
+	// Replay puts dead letters back into the queue: those that are named, or all that the filter means.
+	Replay struct {
+		IDs    []int64                   `json:"ids,omitempty"`
+		Filter *corebot.DeadLetterFilter `json:"filter,omitempty"`
+		Fresh  bool                      `json:"fresh"`
+	}
+	// Edit replays a dead letter with another text, under a new id.
+	Edit struct {
+		ID    int64  `json:"id"`
+		NewID string `json:"newId"`
+		Text  string `json:"text"`
+	}
+	// Drop gives dead letters up for good.
+	Drop struct {
+		IDs []int64 `json:"ids"`
+	}
+	// Purge drops all dead letters that the filter means.
+	Purge struct {
+		Filter corebot.DeadLetterFilter `json:"filter"`
+	}
+	// GiveUp has a lane that is set aside go on without its next message, which cannot be read.
+	GiveUp struct {
+		Lane int64 `json:"lane"`
+	}
+)
+
+// ListDeadLetters lists dead letters, newest first.
+func (s *Service) ListDeadLetters(ctx context.Context, q DeadLetterQuery) (Page[DeadLetter], error) {
+	found, next, err := s.stores.DeadLetters.Page(ctx, q.Filter, q.After, q.size())
+	return pageOf(found, next, newDeadLetter), err
+}
+
+func newDeadLetter(l corebot.DeadLetter) DeadLetter {
+	return DeadLetter{l.ID, l.Direction.String(), l.Key.Channel, l.Key.Chat, l.MessageID, l.Reason, l.Attempts, l.LastError, l.CreatedAt, l.DeadAt}
+}
+
+// ShowDeadLetter gives the life of a dead letter, with its content. A message that is not dead is [corebot.ErrNotFound].
+func (s *Service) ShowDeadLetter(ctx context.Context, by ByID) (Life, error) {
+	life, err := s.stores.Lives.Get(ctx, by.ID)
+	if err == nil && life.End != corebot.EndDead {
+		err = fmt.Errorf("dead letter %d: %w (the message is %s)", by.ID, corebot.ErrNotFound, life.State)
+	}
+	if err != nil {
+		return Life{}, corebot.WithHint(err, "`corebot dlq list` shows the ids")
+	}
+	return newLife(life), nil
+}
+
+// FindDeadLetters finds the dead letters of the messages with an id; there can be none.
+func (s *Service) FindDeadLetters(ctx context.Context, by ByMessage) (Found, error) {
+	lives, err := s.stores.Lives.Find(ctx, by.MessageID)
+	found := Found{IDs: []int64{}}
+	for _, life := range lives {
+		if life.End == corebot.EndDead {
+			found.IDs = append(found.IDs, life.ID)
+		}
+	}
+	return found, err
+}
+
+// ReplayDeadLetters puts dead letters back into the queue. Named letters are replayed one by one, and the first that
+// fails ends it. Of those that a filter means, letters without room in the queue stay dead and are counted.
+func (s *Service) ReplayDeadLetters(ctx context.Context, r Replay) (Done, error) {
+	if r.Filter == nil {
+		return each(r.IDs, func(id int64) error { return s.stores.DeadLetters.Replay(ctx, id, r.Fresh) })
+	}
+	replayed, err := s.stores.DeadLetters.ReplayAll(ctx, *r.Filter, r.Fresh)
+	done := Done{Changed: replayed.Done, Left: replayed.Left}
+	if replayed.Why != nil {
+		done.Why = replayed.Why.Error()
+	}
+	return done, err
+}
+
+// EditDeadLetter replays a dead letter with another text, under a new id.
+func (s *Service) EditDeadLetter(ctx context.Context, e Edit) (Done, error) {
+	return Done{Changed: 1}, s.stores.DeadLetters.Edit(ctx, e.ID, e.NewID, e.Text)
+}
+
+// DropDeadLetters gives dead letters up for good.
+func (s *Service) DropDeadLetters(ctx context.Context, d Drop) (Done, error) {
+	return each(d.IDs, func(id int64) error { return s.stores.DeadLetters.Drop(ctx, id) })
+}
+
+// PurgeDeadLetters drops all dead letters that a filter means.
+func (s *Service) PurgeDeadLetters(ctx context.Context, p Purge) (Done, error) {
+	n, err := s.stores.DeadLetters.Purge(ctx, p.Filter)
+	return Done{Changed: n}, err
+}
+
+// GiveUpHead has a lane that is set aside go on without its next message, and names the message if that can be read.
+func (s *Service) GiveUpHead(ctx context.Context, g GiveUp) (corebot.Origin, error) {
+	return s.stores.DeadLetters.GiveUp(ctx, g.Lane)
+}

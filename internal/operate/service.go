@@ -1,0 +1,13 @@
+package operate
+
+// Service carries out operations on one home.
+type Service struct{ stores Stores }
+
+// Stores are what a service works on.
+type Stores struct {
+	DeadLetters DeadLetters
+	Lives       Lives
+}
+
+// New is the service on some stores. All of them are required.
+func New(s Stores) *Service { return &Service{s} }
