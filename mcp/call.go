@@ -72,7 +72,7 @@ func (s *server) ask(ctx context.Context, tool string, call tools.Call, args jso
 	if a.err != nil {
 		return "", "refused", fmt.Errorf("it refused the call: %s (%d)", clip(a.err.Message, 2_000), a.err.Code)
 	}
-	r := reader{artifacts: s.opts.Artifacts, key: call.Key, ctx: ctx, log: s.opts.Log.With().Str("server", s.spec.Name).Str("tool", tool).Logger()}
+	r := reader{artifacts: s.opts.Artifacts, caller: call.Caller, ctx: ctx, log: s.opts.Log.With().Str("server", s.spec.Name).Str("tool", tool).Logger()}
 	text, err = r.read(a.result)
 	if err != nil {
 		outcome = "tool_error"
@@ -146,7 +146,7 @@ func (e *toolError) Error() string { return e.text }
 // reader makes text of results. What is not text becomes a file of the conversation.
 type reader struct {
 	artifacts tools.Artifacts // nil: what is not text is lost
-	key       corebot.Key
+	caller    corebot.Caller
 	ctx       context.Context
 	log       zerolog.Logger
 }
@@ -249,7 +249,7 @@ func (r *reader) file(kind, mimeType, data string) string {
 		return fmt.Sprintf("[%s; it was not kept]", what)
 	}
 	sum := sha256.Sum256(body)
-	path, err := r.artifacts.Save(r.ctx, r.key, "mcp-"+hex.EncodeToString(sum[:8])+extension(mimeType), string(body))
+	path, err := r.artifacts.Save(r.ctx, r.caller, "mcp-"+hex.EncodeToString(sum[:8])+extension(mimeType), string(body))
 	if err != nil { // the call has taken place, and does not fail for that
 		r.log.Warn().Err(err).Str("file", what).Msg("what an MCP server returned was not kept")
 		if full := (*rootfs.Full)(nil); errors.As(err, &full) {

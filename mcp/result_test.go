@@ -17,7 +17,7 @@ import (
 // shelf keeps artifacts by name.
 type shelf map[string]string
 
-func (s shelf) Save(_ context.Context, _ corebot.Key, name, content string) (string, error) {
+func (s shelf) Save(_ context.Context, _ corebot.Caller, name, content string) (string, error) {
 	s[name] = content
 	return "chats/a/artifacts/" + name, nil
 }
@@ -25,7 +25,7 @@ func (s shelf) Save(_ context.Context, _ corebot.Key, name, content string) (str
 // fullShelf keeps nothing.
 type fullShelf struct{}
 
-func (fullShelf) Save(context.Context, corebot.Key, string, string) (string, error) {
+func (fullShelf) Save(context.Context, corebot.Caller, string, string) (string, error) {
 	return "", errors.New("no room")
 }
 

@@ -35,7 +35,7 @@ func newDesk(t *testing.T, o apptest.Options, replies ...apptest.Reply) desk {
 	workspace, err := os.OpenRoot(d.dir)
 	d.must(err)
 	t.Cleanup(func() { workspace.Close() })
-	files, err := tools.NewFiles(root, workspace)
+	files, err := tools.NewFiles(root, workspace, nil)
 	d.must(err)
 	pages, err := memory.New(root, memory.Options{})
 	d.must(err)

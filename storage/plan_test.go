@@ -61,6 +61,7 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"unqueue": unqueue, "shrinkLane": shrinkLane, "endMerged": endMerged, "keptByChat": keptByChat, "setLaneMode": setLaneMode, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
 		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory, "anotherInSession": anotherInSession, "historyPage": historyPage, "selectSummary": selectSummary, "selectStanding": selectStanding,
 		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause, "selectStore": selectStore,
+		"chargesOfChat": chargesOfChat, "chargedTo": chargedTo, "chargedIn": chargedIn, "recordedOf": recordedOf,
 		"bookLife": bookLife, "hasStep": hasStep, "useOfChat": useOfChat, "useOfPrincipal": useOfPrincipal,
 		"chatNumber": chatNumber, "indexed": indexed, "unindexed": unindexed, "takePlace": takePlace,
 		"countParked": countParked, "duePark": duePark, "nextDue": nextDue, "parkedOne": parkedOne, "oldestInLot": oldestInLot,

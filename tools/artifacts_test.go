@@ -39,7 +39,7 @@ func filesWithin(t *testing.T, dir string, q rootfs.Quota) (*tools.Files, *rootf
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { workspace.Close() })
-	files, err := tools.NewFiles(root, workspace)
+	files, err := tools.NewFiles(root, workspace, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestASecretThatTheCapWouldCutInTwoIsStillFound(t *testing.T) {
 
 type broken struct{}
 
-func (broken) Save(context.Context, corebot.Key, string, string) (string, error) {
+func (broken) Save(context.Context, corebot.Caller, string, string) (string, error) {
 	return "", errors.New("the disk is full")
 }
 
@@ -94,7 +94,7 @@ func TestOutputThatCannotBeKeptDoesNotFailTheCall(t *testing.T) {
 func TestAConversationKeepsAHundredArtifacts(t *testing.T) {
 	files, root := newFiles(t)
 	for i := range 103 {
-		if _, err := files.Save(t.Context(), chat, fmt.Sprintf("a-%03d.txt", i), "x"); err != nil {
+		if _, err := files.Save(t.Context(), corebot.Caller{Key: chat}, fmt.Sprintf("a-%03d.txt", i), "x"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestTheOldestArtifactsMakeRoomForANewOneAndFilesOfPeopleStay(t *testing.T) 
 	dir := rootfs.ChatDir(chat)
 	save := func(name string, size int) {
 		t.Helper()
-		if _, err := files.Save(t.Context(), chat, name, strings.Repeat("x", size)); err != nil {
+		if _, err := files.Save(t.Context(), corebot.Caller{Key: chat}, name, strings.Repeat("x", size)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestTheOldestArtifactsMakeRoomForANewOneAndFilesOfPeopleStay(t *testing.T) 
 	save("f", 5)
 	save("g", 0) // one entry too many
 	has("a", "e", "f", "g")
-	if _, err := files.Save(t.Context(), chat, "h", strings.Repeat("x", 61)); !errors.Is(err, rootfs.ErrFull) {
+	if _, err := files.Save(t.Context(), corebot.Caller{Key: chat}, "h", strings.Repeat("x", 61)); !errors.Is(err, rootfs.ErrFull) {
 		t.Errorf("got %v", err)
 	}
 	has("a", "e", "f", "g") // nothing goes for what has no room at all

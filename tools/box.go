@@ -50,7 +50,7 @@ type Step interface {
 // Artifacts keeps output that is too long for a model. Save returns the path under which the conversation can read it; the
 // same name again replaces what was there.
 type Artifacts interface {
-	Save(ctx context.Context, k corebot.Key, name, content string) (path string, err error)
+	Save(ctx context.Context, who corebot.Caller, name, content string) (path string, err error)
 }
 
 // Options of a [Box]. Zero means the default.

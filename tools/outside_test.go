@@ -41,7 +41,7 @@ func TestWhatAToolSaysByItselfIsNotMarkedAndForgesNoRoleEither(t *testing.T) {
 // whole keeps the artifact.
 type whole struct{ text string }
 
-func (w *whole) Save(_ context.Context, _ corebot.Key, name, content string) (string, error) {
+func (w *whole) Save(_ context.Context, _ corebot.Caller, name, content string) (string, error) {
 	w.text = content
 	return name, nil
 }

@@ -256,6 +256,28 @@ func (t Tool) Elsewhere(run func(ctx context.Context, args json.RawMessage) (str
 	return t
 }
 
+// Within is the tool with around about its function, wherever that does its work: around calls do, or gives an error in its place. A tool that changes
+// nothing but Corebot's own data, or nothing at all, stays as it is.
+func (t Tool) Within(around func(ctx context.Context, who corebot.Caller, do func(context.Context) error) error) Tool {
+	if t.err != nil || !t.hasEffects() {
+		return t
+	}
+	inner := t.bind
+	t.bind = func(raw json.RawMessage) (bound, error) {
+		b, err := inner(raw)
+		run := b.run
+		b.run = func(ctx context.Context, c Call) (out output, err error) {
+			err = around(ctx, c.Caller, func(ctx context.Context) (err error) {
+				out, err = run(ctx, c)
+				return err
+			})
+			return out, err
+		}
+		return b, err
+	}
+	return t
+}
+
 // Work is the other side of [Tool.Elsewhere]: the tool's own function, for arguments that a [Box] has let pass. It asks no policy and keeps no journal.
 // The function is told no more of the call than its arguments.
 func (t Tool) Work(ctx context.Context, args json.RawMessage) (string, error) {

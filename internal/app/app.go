@@ -32,6 +32,7 @@ import (
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/tools"
 )
 
 // Options say what this run of Corebot is for.
@@ -71,6 +72,7 @@ type App struct {
 	degraded  *observability.Degraded
 	stopping  atomic.Pointer[string] // why nothing more is accepted
 	upkeep    upkeep
+	senders   *tools.SenderFiles
 	router    *router.Router
 	door      *channels.FrontDoor
 	outbox    *channels.Outbox

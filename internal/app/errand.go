@@ -21,7 +21,9 @@ type errand struct {
 	Tool  string          `json:"tool"`
 	Args  json.RawMessage `json:"args"`
 	Web   *webErrand      `json:"web,omitempty"`
-	Quota rootfs.Quota    `json:"quota,omitzero"` // of what it writes
+	Quota rootfs.Quota    `json:"quota,omitzero"`  // of what it writes
+	File  string          `json:"file,omitempty"`  // that it writes
+	Share *rootfs.Share   `json:"share,omitempty"` // of the sender, in the folder of the file
 }
 
 // webErrand is what a worker must know to fetch.
@@ -67,6 +69,11 @@ func runErrand(ctx context.Context, input []byte, connect isolation.Dialer) (str
 		return "", err
 	}
 	defer root.Close() //nolint:errcheck // the process ends
+	if e.Share != nil {
+		if _, err := root.SetShare(e.File, *e.Share); err != nil {
+			return "", err
+		}
+	}
 	for _, tool := range []tools.Tool{builtin.Read(root), builtin.List(root), builtin.Write(root), builtin.Edit(root)} {
 		if tool.Name() == e.Tool {
 			return tool.Work(ctx, e.Args)

@@ -62,12 +62,16 @@ func (i isolated) work(tool string) (func(context.Context, json.RawMessage) (str
 	case "fs.write", "fs.edit":
 		job.Access = isolation.WriteFiles
 		return func(ctx context.Context, args json.RawMessage) (string, error) {
-			release, err := i.hold(args)
+			path, release, err := i.hold(args)
 			if err != nil {
 				return "", err
 			}
 			defer release()
-			return i.send(ctx, job, errand{Tool: tool, Args: args, Quota: i.quota})
+			e := errand{Tool: tool, Args: args, Quota: i.quota, File: path}
+			if share, ok := i.root.ShareOf(path); ok {
+				e.Share = &share
+			}
+			return i.send(ctx, job, e)
 		}, nil
 	case "web.fetch":
 		return i.fetches(job)
@@ -80,12 +84,13 @@ func (i isolated) work(tool string) (func(context.Context, json.RawMessage) (str
 }
 
 // hold keeps all others from the file that a call changes. A worker has no part in the locks that a change otherwise takes.
-func (i isolated) hold(args json.RawMessage) (release func(), err error) {
+func (i isolated) hold(args json.RawMessage) (path string, release func(), err error) {
 	var file struct{ Path string }
 	if err := json.Unmarshal(args, &file); err != nil {
-		return nil, fmt.Errorf("%w: %w", corebot.ErrInvalid, err)
+		return "", nil, fmt.Errorf("%w: %w", corebot.ErrInvalid, err)
 	}
-	return i.root.Hold(file.Path)
+	release, err = i.root.Hold(file.Path)
+	return file.Path, release, err
 }
 
 // fetches: the worker reads what comes, and has no network. Each connection that it asks for is made here, by the rules for addresses.

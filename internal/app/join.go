@@ -47,6 +47,7 @@ var (
 	_ tools.Roles         = (*storage.Grants)(nil)
 	_ tools.Approvers     = (*storage.Grants)(nil)
 	_ router.Approvals    = (*storage.Approvals)(nil)
+	_ tools.FileCharges   = (*storage.FileCharges)(nil)
 	_ builtin.DeadLetters = (*storage.DeadLetters)(nil)
 	_ builtin.Runner      = programs{}
 	_ builtin.Servers     = reloads{}
@@ -69,6 +70,8 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 	if all, err = a.withWorkers(all, u); err != nil {
 		return err
 	}
+	a.senders.Have(u.entry.ID, u.notes.root)
+	charged(all, a.senders)
 	registry, err := tools.NewRegistry(all...)
 	if err != nil {
 		return err
@@ -82,7 +85,7 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 		return fmt.Errorf("open the workspace: %w", err)
 	}
 	a.opened("files of programs", dir)
-	artifacts, err := tools.NewFiles(u.notes.root, dir)
+	artifacts, err := tools.NewFiles(u.notes.root, dir, a.senders)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -59,6 +60,7 @@ func (u *agentUnit) name() string {
 // makeAgents makes the agents of the settings, or the one that this process is for.
 func (a *App) makeAgents(r prometheus.Registerer) error {
 	a.agents = agents{all: map[string]*agentUnit{}, log: a.log}
+	a.senders = tools.NewSenderFiles(storage.NewFileCharges(a.Store), storage.NewGrants(a.Store), senderQuota(a.config.Tools), a.log)
 	for _, entry := range a.config.AgentList() {
 		a.agents.configured = append(a.agents.configured, entry.ID)
 		if a.only != "" && entry.ID != a.only {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +20,8 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/mcp"
+	"github.com/corebot/corebot/tools"
+	"github.com/corebot/corebot/tools/builtin"
 	"github.com/corebot/corebot/workspace"
 )
 
@@ -84,6 +87,29 @@ func chatQuota(t config.Tools) rootfs.Quota {
 	return rootfs.Quota{
 		Dir: rootfs.ChatsDir, Bytes: t.ChatFilesBytes, Entries: t.ChatFiles,
 		BytesKey: "tools.chat_files_bytes", EntriesKey: "tools.chat_files",
+		Shared: t.SenderFilesBytes > 0 || t.SenderFiles > 0,
+	}
+}
+
+// senderQuota is what the turns of one sender can add to the folders of all chats together.
+func senderQuota(t config.Tools) tools.SenderQuota {
+	return tools.SenderQuota{
+		Bytes: t.SenderFilesBytes, Entries: t.SenderFiles, BytesKey: "tools.sender_files_bytes", EntriesKey: "tools.sender_files",
+		Owner: terminalChannel,
+	}
+}
+
+// charged has the files that tools write be charged to the senders of the turns. A program may take long: it keeps no other call of its sender
+// waiting.
+func charged(all []tools.Tool, s *tools.SenderFiles) {
+	if s == nil {
+		return
+	}
+	for i, t := range all {
+		alone := t.Name() != builtin.ShellExec
+		all[i] = t.Within(func(ctx context.Context, who corebot.Caller, do func(context.Context) error) error {
+			return s.Use(ctx, who, alone, do)
+		})
 	}
 }
 

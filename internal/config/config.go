@@ -129,10 +129,13 @@ type Tools struct {
 	MaxOutputBytes int           `mapstructure:"max_output_bytes" min:"1" doc:"longer output goes to a file, and the model sees its head and tail"`
 	ChatFilesBytes int64         `mapstructure:"chat_files_bytes" min:"0" doc:"bytes of all files in one chat's folder of the workspace: its memory, artifacts and files; a write over it is refused; 0 is no limit"`
 	ChatFiles      int           `mapstructure:"chat_files" min:"0" doc:"files and directories in one chat's folder of the workspace; a write over it is refused; 0 is no limit"`
-	Grants         Grants        `mapstructure:"grants" doc:"tools that are an admin's, opened to others; which those are, docs/policy.md says, and any other is refused; in a variable as TOOL=WHO, separated by commas"`
-	AllowedEnv     List[string]  `mapstructure:"allowed_env" doc:"variables of Corebot's environment that programs see, by name, beside PATH, HOME, TMPDIR and LANG, which are the same for all"`
-	Shell          Shell         `mapstructure:"shell" doc:"Programs that shell.exec may run, each in a worker process behind walls (docs/isolation.md)."`
-	Web            Web           `mapstructure:"web" doc:"What web.fetch may reach, and who answers web.search. Addresses that are not public are refused whatever name leads to them."`
+
+	SenderFilesBytes int64        `mapstructure:"sender_files_bytes" min:"0" doc:"bytes that the turns of one sender may add to the folders of all chats together; a write over it is refused; admins and the terminal have no such limit; 0 is no limit"`
+	SenderFiles      int          `mapstructure:"sender_files" min:"0" doc:"files and directories that the turns of one sender may add to the folders of all chats together; a write over it is refused; 0 is no limit"`
+	Grants           Grants       `mapstructure:"grants" doc:"tools that are an admin's, opened to others; which those are, docs/policy.md says, and any other is refused; in a variable as TOOL=WHO, separated by commas"`
+	AllowedEnv       List[string] `mapstructure:"allowed_env" doc:"variables of Corebot's environment that programs see, by name, beside PATH, HOME, TMPDIR and LANG, which are the same for all"`
+	Shell            Shell        `mapstructure:"shell" doc:"Programs that shell.exec may run, each in a worker process behind walls (docs/isolation.md)."`
+	Web              Web          `mapstructure:"web" doc:"What web.fetch may reach, and who answers web.search. Addresses that are not public are refused whatever name leads to them."`
 }
 
 // Channels says how replies are sent, on every channel, and who may talk on each.
@@ -200,7 +203,7 @@ func Defaults() Config {
 		Retention: Retention{Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour},
 		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
 		Router:    Router{Workers: 64, Fair: true},
-		Tools:     Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000, ChatFilesBytes: 256 << 20, ChatFiles: 10_000, Shell: defaultShell(), Web: defaultWeb()},
+		Tools:     Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000, ChatFilesBytes: 256 << 20, ChatFiles: 10_000, SenderFilesBytes: 64 << 20, SenderFiles: 5_000, Shell: defaultShell(), Web: defaultWeb()},
 		Approvals: defaultApprovals(),
 		Isolation: defaultIsolation(),
 		MCP:       defaultMCP(),

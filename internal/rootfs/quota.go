@@ -24,9 +24,11 @@ type Quota struct {
 	Entries int    // files, directories and links of a folder together
 
 	BytesKey, EntriesKey string // the settings that raise the limits, for hints
+
+	Shared bool // what the folders hold is counted although nothing may limit one by itself: see [Share]
 }
 
-func (q Quota) limits() bool { return q.Bytes > 0 || q.Entries > 0 }
+func (q Quota) limits() bool { return q.Bytes > 0 || q.Entries > 0 || q.Shared }
 
 // folder is the folder that a cleaned path leads into, and how many names of the path lead to the folder.
 func (q Quota) folder(clean string) (dir string, names int, ok bool) {
@@ -41,37 +43,43 @@ func (q Quota) folder(clean string) (dir string, names int, ok bool) {
 	return strings.Join(parts[:names], "/"), names, true
 }
 
-// Full is a folder that has no room for a change.
+// Full is a folder that has no room for a change, or somebody who has no room in all folders together.
 type Full struct {
 	Folder    string
-	Need      Usage // what the folder would hold
-	Limit     Usage // zero: no limit
-	OverBytes int64 // how many bytes too many; zero or less: the bytes have room
-	OverCount int   // how many entries too many; zero or less: the entries have room
+	Who       string // who takes too much in all folders together; empty: the folder itself has no room
+	Need      Usage  // what the folder would hold, or what he would take
+	Limit     Usage  // zero: no limit
+	OverBytes int64  // how many bytes too many; zero or less: the bytes have room
+	OverCount int    // how many entries too many; zero or less: the entries have room
+}
+
+func newFull(dir string, need, limit Usage) *Full {
+	e := &Full{Folder: dir, Need: need, Limit: limit}
+	if limit.Entries > 0 {
+		e.OverCount = need.Entries - limit.Entries
+	}
+	if limit.Bytes > 0 {
+		e.OverBytes = need.Bytes - limit.Bytes
+	}
+	return e
 }
 
 func (e *Full) Error() string {
-	if e.OverCount > 0 {
-		return fmt.Sprintf("the folder %s %v: it would have %d files and directories, the limit is %d",
-			e.Folder, ErrFull, e.Need.Entries, e.Limit.Entries)
+	what := "the folder " + e.Folder
+	if e.Who != "" {
+		what = "the workspace, for files of " + e.Who + " in all chats together,"
 	}
-	return fmt.Sprintf("the folder %s %v: it would have %d bytes, the limit is %d",
-		e.Folder, ErrFull, e.Need.Bytes, e.Limit.Bytes)
+	if e.OverCount > 0 {
+		return fmt.Sprintf("%s %v: it would have %d files and directories, the limit is %d", what, ErrFull, e.Need.Entries, e.Limit.Entries)
+	}
+	return fmt.Sprintf("%s %v: it would have %d bytes, the limit is %d", what, ErrFull, e.Need.Bytes, e.Limit.Bytes)
 }
 
 func (e *Full) Is(target error) bool { return target == ErrFull }
 
 // check refuses a change after which a folder holds more than a limit.
 func (q Quota) check(dir string, holds, more Usage) error {
-	e := &Full{
-		Folder: dir, Need: Usage{holds.Bytes + more.Bytes, holds.Entries + more.Entries}, Limit: Usage{q.Bytes, q.Entries},
-	}
-	if q.Entries > 0 {
-		e.OverCount = e.Need.Entries - q.Entries
-	}
-	if q.Bytes > 0 {
-		e.OverBytes = e.Need.Bytes - q.Bytes
-	}
+	e := newFull(dir, Usage{holds.Bytes + more.Bytes, holds.Entries + more.Entries}, Usage{q.Bytes, q.Entries})
 	switch {
 	case e.OverCount > 0:
 		return corebot.WithHint(e, q.hint(q.EntriesKey))
@@ -112,8 +120,9 @@ type usages struct {
 	now   func() time.Time
 	locks [stripes]sync.Mutex // one change of a folder at a time
 
-	mu    sync.Mutex
-	known map[string]usage // by the folded path of the folder
+	mu     sync.Mutex
+	known  map[string]usage // by the folded path of the folder
+	shares map[string]Share // likewise
 }
 
 type usage struct {
@@ -172,7 +181,7 @@ func (rm room) admit(more Usage) error {
 	}
 	known, ok := rm.root.usages.get(rm.dir)
 	if ok {
-		err := rm.root.quota.check(rm.dir, known.Usage, more)
+		err := rm.check(known.Usage, more)
 		if err == nil || rm.root.usages.now().Sub(known.measured) < usageDoubted {
 			return err
 		}
@@ -181,7 +190,16 @@ func (rm room) admit(more Usage) error {
 	if err != nil {
 		return err
 	}
-	return rm.root.quota.check(rm.dir, holds, more)
+	return rm.check(holds, more)
+}
+
+// check refuses what the quota of the folder or the share of its user has no room for.
+func (rm room) check(holds, more Usage) error {
+	err := rm.root.quota.check(rm.dir, holds, more)
+	if s, ok := rm.root.usages.share(rm.dir); ok && err == nil {
+		err = s.check(rm.dir, holds, more)
+	}
+	return err
 }
 
 // grown notes a change that was made. After one that failed nobody knows what is there.
@@ -280,7 +298,7 @@ func (r *Root) Admits(path string) error {
 	if err != nil {
 		return err
 	}
-	return r.quota.check(rm.dir, holds, Usage{})
+	return rm.check(holds, Usage{})
 }
 
 // Changed says that another process may have changed the folder of a path: it is measured before the next change.

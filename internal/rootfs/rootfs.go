@@ -10,8 +10,8 @@
 //     survives a power cut.
 //   - Two changes of one file through one [Root] never lose one another: [Root.Update] reads and writes under a lock. All who
 //     write must share the Root.
-//   - A write never makes a folder hold more than its [Quota]. What other processes write there is measured: before a
-//     refusal, after [Root.Changed] or [Root.Hold], and every ten minutes.
+//   - A write never makes a folder hold more than its [Quota], or its user take more than his [Share] allows. What other
+//     processes write there is measured: before a refusal, after [Root.Changed] or [Root.Hold], and every ten minutes.
 //
 // Limits: every read names its cap; a path has at most [MaxPath] bytes and [MaxDepth] names; a listing has a cap. Files are 0600 and directories
 // 0700. On systems without inode link counts in the standard library (Windows) the hard link rule is not enforced.
@@ -81,7 +81,7 @@ func New(dir string) (*Root, error) {
 		root.Close()
 		return nil, corebot.WithHint(fmt.Errorf("read the directory %s: %w", dir, bare(err)), hint)
 	}
-	return &Root{dir: root, seed: maphash.MakeSeed(), usages: usages{now: time.Now, known: map[string]usage{}}}, nil
+	return &Root{dir: root, seed: maphash.MakeSeed(), usages: usages{now: time.Now, known: map[string]usage{}, shares: map[string]Share{}}}, nil
 }
 
 // Close releases the directory. Later calls of any method fail with os.ErrClosed.

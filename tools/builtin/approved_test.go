@@ -60,7 +60,7 @@ func protected(t *testing.T, dir string, meddle func()) *tools.Box {
 	workspace, err := os.OpenRoot(dir)
 	must(t, err)
 	t.Cleanup(func() { workspace.Close() })
-	files, err := tools.NewFiles(root, workspace)
+	files, err := tools.NewFiles(root, workspace, nil)
 	must(t, err)
 	pages, err := memory.New(root, memory.Options{})
 	must(t, err)

@@ -39,6 +39,9 @@ type Runner interface {
 	Run(ctx context.Context, c Command) (Ended, error)
 }
 
+// ShellExec is the name of the tool that runs programs.
+const ShellExec = "shell.exec"
+
 // shellSlack is how much later the call's own limit is than the program's, so that the model hears how far it came.
 const shellSlack = 5 * time.Second
 
@@ -50,7 +53,7 @@ type shellArgs struct {
 // Shell runs the programs that are allowed, each for at most longest.
 func Shell(runner Runner, programs []string, longest time.Duration) tools.Tool {
 	doc := shellDoc + fmt.Sprintf("\nPrograms: %s. The longest time is %v.\n", strings.Join(programs, ", "), longest)
-	return tools.New("shell.exec", doc, tools.SideEffect|tools.Privileged, func(ctx context.Context, call tools.Call, a shellArgs) (string, error) {
+	return tools.New(ShellExec, doc, tools.SideEffect|tools.Privileged, func(ctx context.Context, call tools.Call, a shellArgs) (string, error) {
 		limit, err := a.timeout(longest)
 		if err != nil {
 			return "", err

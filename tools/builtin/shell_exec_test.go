@@ -47,7 +47,7 @@ func shellIn(t *testing.T, dir string, enabled bool, role corebot.Role, p *progr
 	workspace, err := os.OpenRoot(dir)
 	must(t, err)
 	defer workspace.Close()
-	files, err := tools.NewFiles(root, workspace)
+	files, err := tools.NewFiles(root, workspace, nil)
 	must(t, err)
 	registry, err := tools.NewRegistry(builtin.Shell(p, []string{"echo"}, time.Minute))
 	must(t, err)

@@ -1,0 +1,188 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/corebot/corebot"
+)
+
+// FileCharges keep whose turns made the folders of chats grow.
+//
+// The charges of a chat's folder add up to what the folder held when it was last looked at. Growth is the caller's.
+// What is deleted is taken from his charges first, and then from the largest. So whoever deletes files has their room
+// back.
+type FileCharges struct{ db *DB }
+
+// NewFileCharges are the charges of a database.
+func NewFileCharges(db *DB) *FileCharges { return &FileCharges{db} }
+
+var (
+	chargesOfChat = &query{`SELECT channel, account, sender, bytes, entries FROM file_charges WHERE chat = ?`}
+	putCharge     = &query{`INSERT INTO file_charges (chat, channel, account, sender, bytes, entries)
+		VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (chat, channel, account, sender)
+		DO UPDATE SET bytes = excluded.bytes, entries = excluded.entries`}
+	dropCharge = &query{`DELETE FROM file_charges WHERE chat = ? AND channel = ? AND account = ? AND sender = ?`}
+	chargedTo  = &query{`SELECT COALESCE(SUM(bytes), 0), COALESCE(SUM(entries), 0) FROM file_charges
+		WHERE channel = ? AND account = ? AND sender = ?`}
+	chargedIn    = &query{`SELECT bytes, entries FROM file_charges WHERE chat = ? AND channel = ? AND account = ? AND sender = ?`}
+	recordedOf   = &query{`SELECT COALESCE(SUM(bytes), 0), COALESCE(SUM(entries), 0) FROM file_charges WHERE chat = ?`}
+	chatsCharged = &query{`SELECT chat FROM file_charges WHERE channel = ? AND account = ? AND sender = ?
+		ORDER BY bytes DESC, entries DESC LIMIT ? + 0`}
+	mostCharged = &query{`SELECT channel, account, sender, CASE WHEN sender = '' THEN chat ELSE '' END AS alone,
+		  SUM(bytes), SUM(entries), COUNT(*) FROM file_charges WHERE channel <> '' GROUP BY channel, account, sender, alone
+		HAVING SUM(bytes) >= ? OR SUM(entries) >= ? ORDER BY SUM(bytes) DESC, SUM(entries) DESC LIMIT ? + 0`}
+)
+
+// Sum is what a principal is charged with in all chats; without an id, what the chat is charged with.
+func (f *FileCharges) Sum(ctx context.Context, p corebot.Principal, k corebot.Key) (sum corebot.FileSum, err error) {
+	q, args := chargedTo, []any{p.Channel, p.Account, p.ID}
+	if p.ID == "" {
+		q, args = chargedIn, append([]any{k.String()}, args...)
+	}
+	if _, err = f.db.reader.one(ctx, q, []any{&sum.Bytes, &sum.Entries}, args...); err != nil {
+		err = fmt.Errorf("read what the files of %s take: %w", p, err)
+	}
+	return sum, err
+}
+
+// Recorded is what the folder of a chat held when it was last looked at, whoever is charged with it.
+func (f *FileCharges) Recorded(ctx context.Context, k corebot.Key) (sum corebot.FileSum, err error) {
+	if _, err = f.db.reader.one(ctx, recordedOf, []any{&sum.Bytes, &sum.Entries}, k.String()); err != nil {
+		err = fmt.Errorf("read what the files of %s take: %w", k, err)
+	}
+	return sum, err
+}
+
+// Chats are those in which a principal is charged with files, where he is charged with most first, at most limit.
+func (f *FileCharges) Chats(ctx context.Context, p corebot.Principal, limit int) (chats []corebot.Key, err error) {
+	err = f.db.reader.each(ctx, chatsCharged, func(s scanner) error {
+		var spelled string
+		if err := s.Scan(&spelled); err != nil {
+			return err
+		}
+		k, err := corebot.ParseKey(spelled)
+		chats = append(chats, k)
+		return err
+	}, p.Channel, p.Account, p.ID, limit)
+	if err != nil {
+		err = fmt.Errorf("read where %s has files: %w", p, err)
+	}
+	return chats, err
+}
+
+// Most are those who are charged with at least so many bytes or so many entries; zero of either counts for nobody.
+func (f *FileCharges) Most(ctx context.Context, least corebot.FileSum, limit int) ([]corebot.FileCharge, error) {
+	var all []corebot.FileCharge
+	const never = int64(1) << 62
+	err := f.db.reader.each(ctx, mostCharged, func(s scanner) error {
+		var c corebot.FileCharge
+		p := &c.Principal
+		err := s.Scan(&p.Channel, &p.Account, &p.ID, &c.Chat, &c.Bytes, &c.Entries, &c.Chats)
+		all = append(all, c)
+		return err
+	}, cmp.Or(least.Bytes, never), cmp.Or(least.Entries, never), limit)
+	if err != nil {
+		err = fmt.Errorf("read whose files take most: %w", err)
+	}
+	return all, err
+}
+
+// Charge notes that the folder of a chat held so much before a call of a principal, and so much after it. What nobody
+// was charged with before stays nobody's. Without a principal nothing but that is noted.
+func (f *FileCharges) Charge(
+	ctx context.Context, k corebot.Key, p corebot.Principal, before, after corebot.FileSum,
+) error {
+	return f.db.write(ctx, "file_charge", func(t *tx) error {
+		chat := k.String()
+		all, err := chargesTx(t, chat)
+		if err != nil {
+			return err
+		}
+		was := slices.Clone(all)
+		all = settleCharges(all, corebot.Principal{}, before)
+		all = settleCharges(all, p, after)
+		for _, c := range all {
+			if slices.Contains(was, c) {
+				continue
+			}
+			q, args := putCharge, []any{chat, c.who.Channel, c.who.Account, c.who.ID, c.Bytes, c.Entries}
+			if c.FileSum == (corebot.FileSum{}) {
+				q, args = dropCharge, args[:4]
+			}
+			if _, err := t.exec(q, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// charge is one row of a chat.
+type charge struct {
+	who corebot.Principal
+	corebot.FileSum
+}
+
+func chargesTx(t *tx, chat string) (all []charge, err error) {
+	err = t.each(chargesOfChat, func(s scanner) error {
+		var c charge
+		err := s.Scan(&c.who.Channel, &c.who.Account, &c.who.ID, &c.Bytes, &c.Entries)
+		all = append(all, c)
+		return err
+	}, chat)
+	return all, err
+}
+
+// settleCharges has the charges of a folder add up to what it holds: who pays what it holds more, and is the first to
+// pay less.
+func settleCharges(all []charge, who corebot.Principal, holds corebot.FileSum) []charge {
+	var sum corebot.FileSum
+	for _, c := range all {
+		sum = corebot.FileSum{Bytes: sum.Bytes + c.Bytes, Entries: sum.Entries + c.Entries}
+	}
+	more := holds.Minus(sum)
+	if more == (corebot.FileSum{}) {
+		return all
+	}
+	at := slices.IndexFunc(all, func(c charge) bool { return c.who == who })
+	if at < 0 {
+		at, all = len(all), append(all, charge{who: who})
+	}
+	for _, amount := range []struct {
+		more int64
+		of   func(*charge) *int64
+	}{
+		{more.Bytes, func(c *charge) *int64 { return &c.Bytes }},
+		{more.Entries, func(c *charge) *int64 { return &c.Entries }},
+	} {
+		settleAmount(all, at, amount.more, amount.of)
+	}
+	return all
+}
+
+// settleAmount adds to the charge at a place, or takes away: from that one first, if it is somebody's, and then from
+// the largest.
+func settleAmount(all []charge, at int, more int64, of func(*charge) *int64) {
+	if more > 0 || all[at].who != (corebot.Principal{}) {
+		n := max(more, -*of(&all[at]))
+		*of(&all[at]) += n
+		more -= n
+	}
+	for more < 0 {
+		most := of(&all[0])
+		for i := range all {
+			if n := of(&all[i]); *n > *most {
+				most = n
+			}
+		}
+		less := min(-more, *most)
+		if less == 0 { // then a row says less than nothing
+			return
+		}
+		*most -= less
+		more += less
+	}
+}

@@ -1,0 +1,82 @@
+package storage
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/corebot/corebot"
+)
+
+func sum(bytes, entries int64) corebot.FileSum {
+	return corebot.FileSum{Bytes: bytes, Entries: entries}
+}
+
+func sender(id string) corebot.Principal {
+	return corebot.Principal{Channel: "test", Account: "bot", ID: id}
+}
+
+func wantCharged(t *testing.T, f *FileCharges, who corebot.Principal, chat string, want corebot.FileSum) {
+	t.Helper()
+	if got, err := f.Sum(t.Context(), who, testKey(chat)); err != nil || got != want {
+		t.Errorf("%s is charged with %+v, %v; want %+v", who, got, err, want)
+	}
+}
+
+func TestASenderIsChargedWithTheGrowthOfAllHisChatsAndADeletionGivesItBack(t *testing.T) {
+	dir := t.TempDir()
+	earlier(t, dir, func(db *DB) {
+		f := NewFileCharges(db)
+		must(t, f.Charge(t.Context(), testKey("a"), sender("ann"), sum(100, 1), sum(150, 3)))
+		must(t, f.Charge(t.Context(), testKey("b"), sender("ann"), sum(0, 0), sum(7, 1)))
+		must(t, f.Charge(t.Context(), testKey("a"), sender("bob"), sum(150, 3), sum(170, 4)))
+	})
+	db := openTest(t, dir) // who made a folder grow is known after a restart
+	f := NewFileCharges(db)
+	wantCharged(t, f, sender("ann"), "a", sum(57, 3))
+	wantCharged(t, f, sender("bob"), "a", sum(20, 1))
+	chats, err := f.Chats(t.Context(), sender("ann"), 10)
+	if want := []corebot.Key{testKey("a"), testKey("b")}; err != nil || !slices.Equal(chats, want) {
+		t.Errorf("files are in %v, %v", chats, err)
+	}
+	must(t, f.Charge(t.Context(), testKey("a"), sender("ann"), sum(170, 4), sum(140, 2))) // she deletes
+	wantCharged(t, f, sender("ann"), "a", sum(27, 1))
+	wantCharged(t, f, sender("bob"), "a", sum(20, 1))
+	must(t, f.Charge(t.Context(), testKey("a"), corebot.Principal{}, sum(0, 0), sum(0, 0))) // an operator removed everything
+	wantCharged(t, f, sender("ann"), "a", sum(7, 1))
+	wantCharged(t, f, sender("bob"), "a", sum(0, 0))
+	if rows := sideQuery(t, db.path, "SELECT chat FROM file_charges"); len(rows) != 1 {
+		t.Errorf("the rows are %v, want one", rows)
+	}
+}
+
+func TestWhatIsFoundInAFolderIsNobodysAndAChatPaysForSendersWithoutAnID(t *testing.T) {
+	f := NewFileCharges(openTest(t, t.TempDir()))
+	must(t, f.Charge(t.Context(), testKey("a"), sender(""), sum(1_000, 10), sum(1_010, 11)))
+	must(t, f.Charge(t.Context(), testKey("b"), sender(""), sum(0, 0), sum(5, 1)))
+	wantCharged(t, f, sender(""), "a", sum(10, 1))
+	wantCharged(t, f, sender(""), "b", sum(5, 1))
+	must(t, f.Charge(t.Context(), testKey("a"), sender("ann"), sum(1_010, 11), sum(5, 1))) // what others have goes, the largest first
+	wantCharged(t, f, sender(""), "a", sum(5, 1))
+	wantCharged(t, f, sender("ann"), "a", sum(0, 0))
+}
+
+func TestThoseWhoseFilesTakeMostAreListed(t *testing.T) {
+	f := NewFileCharges(openTest(t, t.TempDir()))
+	for chat, bytes := range map[string]int64{"a": 60, "b": 50, "c": 9} {
+		must(t, f.Charge(t.Context(), testKey(chat), sender("ann"), sum(0, 0), sum(bytes, 1)))
+		must(t, f.Charge(t.Context(), testKey("x"+chat), sender(""), sum(500, 5), sum(500+bytes, 6)))
+	}
+	must(t, f.Charge(t.Context(), testKey("d"), sender("bob"), sum(0, 0), sum(1, 9)))
+	alone := testKey("xa")
+	want := []corebot.FileCharge{
+		{Principal: sender("ann"), FileSum: sum(119, 3), Chats: 3},
+		{Principal: sender(""), Chat: alone.String(), FileSum: sum(60, 1), Chats: 1},
+		{Principal: sender("bob"), FileSum: sum(1, 9), Chats: 1},
+	}
+	if got, err := f.Most(t.Context(), sum(60, 9), 10); err != nil || !slices.Equal(got, want) {
+		t.Errorf("listed %+v, %v; want %+v", got, err, want)
+	}
+	if got, err := f.Most(t.Context(), sum(0, 9), 10); err != nil || len(got) != 1 {
+		t.Errorf("by entries alone %+v, %v", got, err)
+	}
+}
