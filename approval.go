@@ -21,60 +21,62 @@ const (
 	ApprovalAwaited  ApprovalState = "awaiting"
 	ApprovalApproved ApprovalState = "approved"
 	ApprovalDenied   ApprovalState = "denied"  // by an admin, by a /stop, or because its turn went on without it
-	ApprovalExpired  ApprovalState = "expired" // nobody said anything in time
-	ApprovalVoid     ApprovalState = "void"    // it was approved, and the call was never made: see [Approval.Reason]
+	ApprovalExpired  ApprovalState = "expired" // no decision came in time
+	ApprovalVoid     ApprovalState = "void"    // the call was approved and then never made: see [Approval.Reason]
 )
 
-// AwaitingApproval is the reason of a lane whose head waits for an admin's word. It keeps its place and holds no worker.
+// AwaitingApproval is the reason of a lane whose head waits for an approval. The message keeps its place and holds no
+// worker.
 const AwaitingApproval = "approval"
 
-// Approval is one call of a tool that may run only after an admin has said so. It is resolved once. All calls of one
-// answer that need a decision are one request: they are shown and resolved together.
+// Approval is one tool call that runs only after an admin has approved it. An approval is resolved once. All calls of
+// one model answer that need a decision form one request: they are shown and resolved together.
 type Approval struct {
 	ID         int64
 	Request    int64  // the ID of the request's first call, by which people name the request
-	Calls      int    // of the request
+	Calls      int    // how many calls the request has
 	Position   int    // of the call's step in the journal
 	Answer     int    // the position of the first call of the same answer
 	Beyond     bool   // the call reaches beyond its chat, and only an admin everywhere may approve it
-	Life       int64  // of the message whose turn asks
-	MessageID  string // the same message
+	Life       int64  // of the message whose turn requests the approval
+	MessageID  string // of the same message
 	Key        Key
-	Principal  Principal // on whose behalf
+	Principal  Principal // who acts
 	Bound      Bound
-	Rule       string     // the rule that asks for an approval, as the audit names it
-	Taint      string     // what the turn had read from outside, in words; empty: nothing
-	Change     FileChange // what the call would make of a file; zero: of none that is known
-	Round      int        // how often the call was asked about before, and had changed since
-	Instead    int64      // the request before, which is void now; 0: this is the first
-	Because    string     // what had changed since that was approved, in words
+	Rule       string     // the rule that requires an approval, as the audit names it
+	Taint      string     // which untrusted text the turn had read, in words; empty: none
+	Change     FileChange // how the call would change a file; zero: no change is known
+	Round      int        // how many earlier requests for this call were void because something had changed
+	Instead    int64      // the ID of the earlier request, which is void now; 0: this request is the first
+	Because    string     // what has changed since the earlier request, in words
 	State      ApprovalState
 	Ran        bool   // the call was begun
-	Reason     string // why it is void, in words
+	Reason     string // why the approval is void, in words
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	ResolvedAt time.Time // zero while it is awaited
-	By         string    // who resolved it: a principal's spelling, "operator", or empty where nobody did
+	By         string    // who resolved it: a principal's spelling or "operator"; empty: nobody did
 }
 
-// Bound is all that an approval is given for. What differs in any of it is another call.
+// Bound is everything that an approval covers. A call that differs in any field is another call and needs another
+// approval.
 type Bound struct {
 	Tool       string
-	Definition string          // the fingerprint of what an MCP server says of the tool; empty: it is Corebot's own
+	Definition string          // the fingerprint of the MCP server's description; empty: Corebot's own tool
 	Args       json.RawMessage // as the model wrote them, without white space between their parts
 	Dir        string          // the directory that the call works in, relative to the workspace
-	Files      []NamedFile     // that the call names; Dir, if there is one, is among them and stands for everything in it
+	Files      []NamedFile     // the files that the call names; an entry for Dir stands for everything in it
 }
 
 // NamedFile is a file of the workspace that a call names, or the directory that it works in.
 type NamedFile struct {
 	Path string `json:"path"`
-	// Content is "sha256:" and a file's hash, or why there is none: [NoFile] or [NoContent]. That of the directory is how many files are in it, at any depth,
-	// and a hash over all of it.
+	// Content is "sha256:" and the hash of a file, or [NoFile] or [NoContent]. For a directory it is the number of
+	// files at any depth and a hash over all of them.
 	Content string `json:"content"`
 }
 
-// What stands for the content of a [NamedFile] that has none that could be bound.
+// Values of [NamedFile.Content] for a file without content.
 const (
 	NoFile    = "absent"
 	NoContent = "not a file"
@@ -89,8 +91,8 @@ func NewBound(call ToolCall, dir string, files []NamedFile) (Bound, error) {
 	return Bound{Tool: call.Tool, Args: args.Bytes(), Dir: dir, Files: files}, nil
 }
 
-// Digest is the SHA-256 over the exact call: two calls that differ anywhere have different ones. The journal spells some characters of
-// arguments in another way, which means the same and has the same digest.
+// Digest is the SHA-256 of the exact call: calls that differ in any field have different digests. The journal escapes
+// some characters of the arguments in another way. The meaning is the same, and so is the digest.
 func (b Bound) Digest() [sha256.Size]byte {
 	args, err := json.Marshal(b.Args)
 	if err != nil {
@@ -100,7 +102,7 @@ func (b Bound) Digest() [sha256.Size]byte {
 	for _, f := range b.Files {
 		fields = append(fields, f.Path, f.Content)
 	}
-	if b.Definition != "" { // files come in pairs: one field more is this one
+	if b.Definition != "" { // files add two fields each, so a single field more can only be the definition
 		fields = append(fields, b.Definition)
 	}
 	var buf []byte
@@ -110,13 +112,14 @@ func (b Bound) Digest() [sha256.Size]byte {
 	return sha256.Sum256(buf)
 }
 
-// Drift says in words what is no longer as it was approved; empty if nothing is.
+// Drift says in words what has changed since the approval; empty means nothing.
 func (b Bound) Drift(now Bound) string {
 	if b.Digest() == now.Digest() {
 		return ""
 	}
 	for _, f := range now.Files {
-		if i := slices.IndexFunc(b.Files, func(was NamedFile) bool { return was.Path == f.Path }); i >= 0 && b.Files[i] != f {
+		if i := slices.IndexFunc(b.Files, func(was NamedFile) bool { return was.Path == f.Path }); i >= 0 &&
+			b.Files[i] != f {
 			return b.named(f) + " has changed"
 		}
 	}
@@ -131,7 +134,7 @@ func (b Bound) Drift(now Bound) string {
 	return "the call is another"
 }
 
-// named is what a person calls a file, or the directory.
+// named is how a person calls a file or the directory.
 func (b Bound) named(f NamedFile) string {
 	if f.Path == b.Dir {
 		return "what is in the directory " + f.Path
@@ -139,7 +142,8 @@ func (b Bound) named(f NamedFile) string {
 	return f.Path
 }
 
-// String shows the whole call, untruncated, with every character that a person would not see written out: what is read is what runs.
+// String shows the whole call, untruncated. Every character that a person cannot see is written out, so the call that
+// is read is the call that runs.
 func (b Bound) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "tool: %s\narguments: %s", Plainly(b.Tool), Plainly(string(b.Args)))
@@ -159,10 +163,12 @@ func (b Bound) String() string {
 	return s.String()
 }
 
-// Plainly writes characters that a person does not see, or that change how others are shown, as JSON escapes. In JSON it changes no meaning.
+// Plainly writes characters that a person cannot see, or that change how other characters are shown, as JSON escapes.
+// In JSON the escapes keep the meaning.
 func Plainly(s string) string { return EscapeFunc(s, Hidden) }
 
-// Hidden says whether a person does not see a character: one that does not print, a mark that joins or selects, a letter without a shape.
+// Hidden says whether a person cannot see a character: it does not print, it joins or selects, or it is a letter
+// without a shape.
 func Hidden(r rune) bool {
 	switch r {
 	case '\u034F', '\u115F', '\u1160', '\u17B4', '\u17B5', '\u2800', '\u3164', '\uFFA0':
@@ -171,38 +177,39 @@ func Hidden(r rune) bool {
 	return !unicode.IsPrint(r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
-// Ask is a call that an approval is asked for, and the audit event of that.
+// Ask is a request for the approval of one call, with its audit event.
 type Ask struct {
 	Approval Approval
 	Event    AuditEvent
 }
 
-// Asked is how the approval of a call stands.
+// Asked is the approval of a call with its whole request.
 type Asked struct {
 	Approval
 	All []Approval // calls of its request, in their order
 }
 
-// ErrNotAsked: a call needs an approval and is not among the calls of its answer that were asked about. An answer has
-// one request.
+// ErrNotAsked means that a call needs an approval, but the request of its answer did not include the call. An answer
+// has one request.
 var ErrNotAsked = errors.New("no approval was asked for this call")
 
-// InAnswer is what a call must know of the other calls of its answer.
+// InAnswer is what a call must know about the other calls of its answer.
 type InAnswer struct {
-	Behind []ToolCall // that come after it
-	Asked  bool       // something of the answer was asked about before
-	Denied string     // the rule by which the approval of an earlier one was denied, or expired; empty: none was
+	Behind []ToolCall // the calls after this call
+	Asked  bool       // a call of the answer was in a request before
+	Denied string     // the rule by which the approval of an earlier call was denied or expired; empty: none was
 }
 
-// Awaits ends the claim of a turn that cannot go on before an admin has spoken. It is no failure.
+// Awaits ends the claim of a turn that waits for an approval. It is no failure.
 type Awaits struct{ Asked Asked }
 
 func (e *Awaits) Error() string {
 	a := e.Asked.Approval
-	return fmt.Sprintf("approval %d of %s is awaited until %s", a.Request, a.Bound.Tool, a.ExpiresAt.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("approval %d of %s is awaited until %s", a.Request, a.Bound.Tool,
+		a.ExpiresAt.UTC().Format(time.RFC3339))
 }
 
-// Resolved refuses to resolve an approval again.
+// Resolved is the error for a second attempt to resolve an approval.
 type Resolved struct{ Approval Approval }
 
 func (e *Resolved) Error() string {
@@ -225,23 +232,24 @@ func ParseApprovalID(s string) (int64, error) {
 	return id, nil
 }
 
-// FileChange shows what a call would make of a file, from the bytes that the file had when its approval was asked for.
-// It is for people: what a call is held to is [Bound].
+// FileChange shows what a call would make of a file. It starts from the bytes that the file had when the approval was
+// requested. A FileChange only informs people; [Bound] decides whether the call may run.
 type FileChange struct {
 	Path    string `json:"path"`              // relative to the workspace
 	Before  string `json:"before"`            // as [NamedFile.Content]
-	After   string `json:"after,omitempty"`   // as Before, of what the file would become; empty: nobody can tell
-	Assumed bool   `json:"assumed,omitempty"` // Before is what earlier calls of the same answer would leave
+	After   string `json:"after,omitempty"`   // as Before, for the file after the call; empty: unknown
+	Assumed bool   `json:"assumed,omitempty"` // Before is the file as earlier calls of the same answer would leave it
 	Added   int    `json:"added"`             // lines
 	Removed int    `json:"removed"`
-	// Diff is a unified diff. Each row of it begins with "@@", " ", "-", "+" or, where it is a note, "\". It has no
-	// character that a person does not see but tabs.
+	// Diff is a unified diff. Each row begins with "@@", " ", "-", "+" or, if the row is a note, "\". Tabs are the only
+	// characters in it that a person cannot see.
 	Diff string `json:"diff,omitempty"`
 	Note string `json:"note,omitempty"` // why there is no diff, or what it leaves out; a sentence
 }
 
-// Show is the change as a request shows it: at most limit bytes of the diff, in whole rows. where says how the rest is
-// read. Every row of the diff stands behind a bar, so that no text of a file can pass for a part of the request.
+// Show is the text of the change in a request: at most limit bytes of the diff, in whole rows. The text where tells the
+// reader how to see the rest. Every row of the diff stands behind a bar, so that no text of a file looks like a part of
+// the request.
 func (c FileChange) Show(limit int, where string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "change of %s: %s", Plainly(c.Path), c.summary())
@@ -266,12 +274,12 @@ func (c FileChange) Show(limit int, where string) string {
 	return b.String()
 }
 
-// Hidden is what a chat is told that may not read the file.
+// Hidden is the text for a chat that may not read the file.
 func (c FileChange) Hidden(where string) string {
-	return fmt.Sprintf("change of %s: not shown here, because this chat may not read the file; %s.", Plainly(c.Path), where)
+	return fmt.Sprintf("change of %s: not shown here, because this chat may not read the file; %s.", Plainly(c.Path),
+		where)
 }
 
-// summary counts lines.
 func (c FileChange) summary() string {
 	switch {
 	case c.After == "":

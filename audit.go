@@ -15,28 +15,30 @@ const (
 	OutcomeDenied      AuditOutcome = "denied"
 	OutcomeError       AuditOutcome = "error"
 	OutcomeInvalidArgs AuditOutcome = "invalid_args"
-	OutcomeUnknown     AuditOutcome = "unknown" // begun before a crash; whether it took effect nobody knows
+	OutcomeUnknown     AuditOutcome = "unknown" // begun before a crash; nobody knows whether the call took effect
 )
 
 // AuditEvent is one row of the audit trail. Args are redacted before they get here.
 type AuditEvent struct {
-	ID        int64
-	At        time.Time
-	Event     string // "tool.decision" before a call runs that has side effects or that not everyone may make, "tool.result" after every call
+	ID int64
+	At time.Time
+	// Event is "tool.decision" before a call that has side effects or is not open to everyone, and "tool.result" after
+	// every call.
+	Event     string
 	Tool      string
 	Key       Key
 	Principal Principal
 	Role      Role
-	Entry     EntryKind    // how the turn, or the change, came about
-	Outcome   AuditOutcome // empty where nothing has ended: in a decision that allows, and in a request for an approval
+	Entry     EntryKind    // how the turn or the change came about
+	Outcome   AuditOutcome // empty in a decision that allows and in a request for an approval: nothing has ended
 	Rule      string       // the policy rule that decided
 	Args      string       // JSON
 	Duration  time.Duration
 	StepID    string
-	Label     string // how the counters name the tool whose call ended; it is not stored
+	Label     string // the tool's name in the counters; not stored
 }
 
-// AuditFilter says which events are wanted. Zero fields mean all.
+// AuditFilter selects events. Zero fields select all.
 type AuditFilter struct {
 	Since, Until time.Time
 	Channel      string
@@ -45,18 +47,19 @@ type AuditFilter struct {
 	Sender       string
 	Tool         string
 	Outcome      AuditOutcome
-	Decisions    bool // also those written before a call ran, which have no outcome yet
-	Limit        int  // the newest that many; 0 means 100
+	Decisions    bool // also decisions before a call, which have no outcome yet
+	Limit        int  // at most so many, the newest; 0: 100
 }
 
-// AuditChain is what a walk along the audit trail found.
+// AuditChain is the result of a check of the audit trail's hash chain.
 type AuditChain struct {
-	Past   int64     `json:"past"`   // the last event before the chain: of a time without one, or taken away by retention; 0 if there is none
-	Events int64     `json:"events"` // that follow one another unbroken behind it
+	Past   int64     `json:"past"`   // the last event before the chain: unchained, or deleted by retention; 0: none
+	Events int64     `json:"events"` // how many events follow it unbroken
 	Head   AuditHead `json:"head"`
 }
 
-// AuditHead is the newest event with its hash. Noted outside of Corebot's reach it proves later that nothing up to it has changed.
+// AuditHead is the newest event with its hash. A head that is noted outside of Corebot's reach proves later that no
+// event up to it has changed.
 type AuditHead struct {
 	Event int64  `json:"event"`
 	Hash  string `json:"hash"` // SHA-256 in hexadecimal digits; empty before the first event
@@ -70,12 +73,13 @@ func ParseAuditHead(s string) (AuditHead, error) {
 	event, hash, found := strings.Cut(s, ":")
 	n, err := strconv.ParseInt(event, 10, 64)
 	if !found || err != nil || n < 1 || len(hash) != 64 || strings.Trim(hash, "0123456789abcdef") != "" {
-		return AuditHead{}, fmt.Errorf("%w: the head %q: want EVENT:HASH, a number and 64 hexadecimal digits, as it was printed", ErrInvalid, s)
+		return AuditHead{}, fmt.Errorf("%w: the head %q: want EVENT:HASH, a number and 64 hexadecimal digits, as it "+
+			"was printed", ErrInvalid, s)
 	}
 	return AuditHead{Event: n, Hash: hash}, nil
 }
 
-// BrokenChain says where the audit trail is not what was written.
+// BrokenChain says where the audit trail differs from what was written.
 type BrokenChain struct {
 	Event int64
 	Why   string

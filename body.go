@@ -11,29 +11,32 @@ import (
 	"strings"
 )
 
-// Checksum tells one body from another, and a stored body from a damaged one.
+// Checksum tells two bodies apart, and a stored body from a damaged body.
 type Checksum [16]byte
 
-// Checksum covers everything that makes two messages of one id the same or not: kind, sender, parts, metadata and what it
-// answers. It leaves out the sender's display name, which a platform may change between two deliveries of one message.
+// Checksum covers everything that distinguishes two messages with one id: kind, sender, parts, metadata and the message
+// that it answers. It leaves out the sender's display name, which a platform can change between two deliveries of one
+// message.
 func (m Message) Checksum() Checksum { return sum(m.appendEssence(make([]byte, 0, m.bodySize()))) }
 
-// A stored body is a version byte, then the length and the bytes of what the checksum covers, then the sender's name
-// and the id. The key and the times of a message are columns beside its body. Strings are a length and their bytes, lengths are uvarints.
+// A stored body is a version byte, then the length and the bytes that the checksum covers, then the sender's name and
+// the id. The key and the times of a message are columns beside its body. A string is its length and its bytes; a
+// length is a uvarint.
 //
-// It is written and read once for every message, under the one writer's and every worker's feet: JSON took a sixth of all their
-// time (docs/performance.md).
+// Every message is encoded once in the writer's way and decoded once by a worker. JSON took a sixth of all their time
+// (docs/performance.md).
 const bodyVersion = 1
 
 var errBody = errors.New("the stored body of a message is damaged")
 
-// EncodeBody is the body of a message as it is stored, and its checksum. Bytes that are not UTF-8, which no channel could show, are
-// replaced first; the checksum is of what is stored.
+// EncodeBody makes the stored body of a message and its checksum. It first replaces bytes that are not UTF-8, which no
+// channel could show. The checksum is of the replaced text.
 func (m Message) EncodeBody() ([]byte, Checksum) {
 	if !m.validUTF8() {
 		m = m.toValidUTF8()
 	}
-	const head = 1 + binary.MaxVarintLen64 // room in front for the version and the length, which is known last
+	// room in front for the version and the length, which is only known at the end
+	const head = 1 + binary.MaxVarintLen64
 	buf := m.appendEssence(make([]byte, head, head+m.bodySize()))
 	essence := buf[head:]
 	length := binary.AppendUvarint(nil, uint64(len(essence)))
@@ -43,8 +46,8 @@ func (m Message) EncodeBody() ([]byte, Checksum) {
 	return appendString(appendString(buf, m.SenderName), m.ID)[begin:], sum(essence)
 }
 
-// DecodeBody reads what [Message.EncodeBody] wrote, or the JSON that Corebot stored before it, into a message that has its kind already, and holds it
-// against its checksum.
+// DecodeBody reads a body into a message whose Kind is set already, and compares it with its checksum. It reads what
+// [Message.EncodeBody] wrote, and the JSON that earlier versions of Corebot stored.
 func DecodeBody(body []byte, want []byte, m *Message) error {
 	if len(body) > 0 && body[0] == '{' {
 		return decodeJSON(body, want, m)
@@ -69,7 +72,10 @@ func (m Message) toValidUTF8() Message {
 	valid := func(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 	m.SenderName, m.Parts = valid(m.SenderName), slices.Clone(m.Parts)
 	for i, p := range m.Parts {
-		m.Parts[i] = Part{Type: PartType(valid(string(p.Type))), Text: valid(p.Text), Hash: valid(p.Hash), Name: valid(p.Name), MediaType: valid(p.MediaType)}
+		m.Parts[i] = Part{
+			Type: PartType(valid(string(p.Type))), Text: valid(p.Text), Hash: valid(p.Hash),
+			Name: valid(p.Name), MediaType: valid(p.MediaType),
+		}
 	}
 	m.Metadata = m.Metadata.toValidUTF8()
 	return m
@@ -90,7 +96,7 @@ func sum(essence []byte) Checksum {
 	return Checksum(s[:16])
 }
 
-// bodySize is about how long the stored body will be.
+// bodySize is about the length of the stored body.
 func (m Message) bodySize() int {
 	return 128 + 16*len(m.Parts) + m.Size() + len(m.ID) + len(m.Sender.ID) + len(m.InReplyTo)
 }
@@ -99,7 +105,7 @@ func appendString(buf []byte, s string) []byte {
 	return append(binary.AppendUvarint(buf, uint64(len(s))), s...)
 }
 
-// appendEssence writes what the checksum covers. Its layout never changes: checksums are stored.
+// appendEssence writes the bytes that the checksum covers. Their layout never changes, because checksums are stored.
 func (m Message) appendEssence(buf []byte) []byte {
 	for _, s := range [...]string{string(m.Kind), m.Sender.Channel, m.Sender.Account, m.Sender.ID, m.InReplyTo} {
 		buf = appendString(buf, s)
@@ -119,12 +125,15 @@ func (m *Message) readEssence(essence string) error {
 	m.Sender = Principal{Channel: r.string(), Account: r.string(), ID: r.string()}
 	m.InReplyTo = r.string()
 	parts := r.uvarint()
-	if kind != m.Kind || parts > uint64(len(r.rest)) { // a part is five bytes at least
+	if kind != m.Kind || parts > uint64(len(r.rest)) { // a part has at least five bytes
 		return errBody
 	}
 	m.Parts = make([]Part, parts)
 	for i := range m.Parts {
-		m.Parts[i] = Part{Type: PartType(r.string()), Text: r.string(), Hash: r.string(), Name: r.string(), MediaType: r.string()}
+		m.Parts[i] = Part{
+			Type: PartType(r.string()), Text: r.string(), Hash: r.string(), Name: r.string(),
+			MediaType: r.string(),
+		}
 	}
 	for r.rest != "" && !r.broken {
 		if m.Metadata == nil {
@@ -135,7 +144,7 @@ func (m *Message) readEssence(essence string) error {
 	return r.end()
 }
 
-// reader takes strings off the front of a stored body. Its strings share the body's memory.
+// reader takes strings from the front of a stored body. The strings share the body's memory.
 type reader struct {
 	rest   string
 	broken bool
@@ -165,7 +174,7 @@ func (r *reader) string() string {
 	return s
 }
 
-// end is an error unless everything was read and nothing is left.
+// end is an error unless the reader has read everything.
 func (r *reader) end() error {
 	if r.broken || r.rest != "" {
 		return errBody

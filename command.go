@@ -9,28 +9,32 @@ import (
 	"unicode/utf8"
 )
 
-// Command is a chat command: what a message is when its first word is a known one that begins with a slash.
+// Command is a chat command: a message whose first word is a known command word.
 type Command struct {
 	Name string // with its slash, in lower case
 	Args string // the rest, trimmed
 }
 
-// CommandUsage tells people about a chat command.
+// CommandUsage describes a chat command to people.
 type CommandUsage struct {
 	Name    string // with its slash
 	Args    string // as usage shows them, or empty
 	Summary string
-	Kind    Kind // what it is on the bus: a control acts at accept, a command keeps its place among the prompts of its chat
+	Kind    Kind // a control acts at accept; a command keeps its place among the prompts of its chat
 }
 
 // commands are the same in every channel.
 var commands = []CommandUsage{
-	{"/new", "[TEXT]", "begin a new conversation, with TEXT if there is one; what was said before is kept but no longer in play", KindCommand},
+	{"/new", "[TEXT]", "begin a new conversation, with TEXT if there is one; what was said before is kept but no " +
+		"longer in play", KindCommand},
 	{"/reset", "[TEXT]", "the same as /new", KindCommand},
 	{"/stop", "", "stop the answer that is being made", KindControl},
 	{"/steer", "TEXT", "say something to the answer that is being made, without waiting for its end", KindControl},
 	{"/why", "[ID]", "tell what became of a message: the one with that id, or the newest of yours", KindControl},
-	{"/retry", "[ID]", "try a message again that was given up: the one with that id, or the newest of yours", KindControl},
+	{
+		"/retry", "[ID]", "try a message again that was given up: the one with that id, or the newest of yours",
+		KindControl,
+	},
 	{"/approve", "ID", "let a call run that waits for an admin's word", KindControl},
 	{"/deny", "ID", "do not let it run", KindControl},
 	{"/status", "", "tell what this chat does now, and what waits", KindControl},
@@ -38,25 +42,29 @@ var commands = []CommandUsage{
 	{"/help", "", "this list", KindCommand},
 }
 
-// Commands lists the chat commands in the order in which people are told of them.
+// Commands lists the chat commands in the order in which people see them.
 func Commands() []CommandUsage { return slices.Clone(commands) }
 
-// modelWord begins lines that are meant for the offline model: its own command, and text to all others.
+// modelWord begins lines that are meant for the offline model: for the offline model a command, for every other model
+// text.
 const modelWord = "/tool"
 
-// Spoken is what a text of a person is.
+// Spoken is how Corebot understands a text of a person.
 type Spoken struct {
 	Kind Kind   // KindPrompt, KindOpening, KindCommand or KindControl
-	Text string // of a prompt, what the model reads; of a command, the whole text
+	Text string // of a prompt: what the model reads; of a command: the whole text
 }
 
-// Read tells what a text is. Every channel reads texts by this rule, and by no other:
+// Read decides what a text is. Every channel reads texts by this rule, and by no other:
 //
-//   - A command word is a slash and a letter, and what follows up to white space, without another slash. So "/" and "/tmp/x is full" are text.
-//   - A text whose first word is a known command, in any case, is that command. "/new TEXT" and "/reset TEXT" are a prompt that begins a session.
-//   - A text whose first word is another command word is a control message as well: whoever mistyped /stop does not want to wait for the model.
-//   - A text that begins with "//" is a prompt without the first slash, where it would otherwise be a command: "//stop" is the text "/stop".
-//     So is the TEXT of "/new TEXT", "/reset TEXT" and "/steer TEXT".
+//   - A command word is a slash and a letter, and all that follows up to white space, without another slash. So "/"
+//     and "/tmp/x is full" are text.
+//   - A text whose first word is a known command, in any case, is that command. "/new TEXT" and "/reset TEXT" are a
+//     prompt that begins a session.
+//   - A text whose first word is any other command word is a control message as well: a sender who mistyped /stop
+//     must not wait for the model.
+//   - A text that begins with "//" loses its first slash and is a prompt, if it would otherwise be a command:
+//     "//stop" is the text "/stop". The same holds for the TEXT of "/new TEXT", "/reset TEXT" and "/steer TEXT".
 //   - Everything else is a prompt as it stands.
 func Read(text string) Spoken {
 	if c, kind, ok := ParseCommand(text); ok {
@@ -71,7 +79,7 @@ func Read(text string) Spoken {
 	return Spoken{KindPrompt, unescaped(text)}
 }
 
-// unescaped is a text without the slash that only keeps it from being a command.
+// unescaped removes a slash that only keeps a text from being a command.
 func unescaped(text string) string {
 	if begin := strings.TrimLeftFunc(text, unicode.IsSpace); isLiteral(begin) {
 		return begin[1:]
@@ -81,13 +89,13 @@ func unescaped(text string) string {
 
 func opens(name string) bool { return name == "/new" || name == "/reset" }
 
-// isLiteral says whether the first slash of a text only keeps it from being a command.
+// isLiteral says whether the first slash of a text only keeps the text from being a command.
 func isLiteral(text string) bool {
 	slashes := len(text) - len(strings.TrimLeft(text, "/"))
 	return slashes > 1 && hasCommandForm(text[slashes-1:])
 }
 
-// isCommandWord says whether a text begins with a word that can only be meant as a command.
+// isCommandWord says whether a text begins with a command word: see [Read].
 func isCommandWord(text string) bool {
 	return hasCommandForm(text) && !strings.EqualFold(firstWord(text), modelWord)
 }
@@ -121,11 +129,11 @@ func ParseCommand(text string) (c Command, kind Kind, ok bool) {
 	return Command{Name: name, Args: args}, commands[known].Kind, true
 }
 
-// UnknownCommand is the first word of a text that is no known command.
+// UnknownCommand is the first word of a text that is not a known command.
 func UnknownCommand(text string) string { return firstWord(strings.TrimSpace(text)) }
 
-// EscapeFunc writes the characters for which hidden holds as JSON escapes (\u and four digits, a pair of them beyond the basic plane). Inside a
-// JSON string that changes no meaning.
+// EscapeFunc writes the characters that hidden names as JSON escapes: \u and four digits, or a pair of them beyond the
+// basic plane. Inside a JSON string the meaning stays the same.
 func EscapeFunc(s string, hidden func(rune) bool) string {
 	if !strings.ContainsFunc(s, hidden) {
 		return s

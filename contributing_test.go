@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheContributingPageQuotesTheCode holds each block of code on the page to the file that the text before it names first, or that of the block before.
+// TestTheContributingPageQuotesTheCode compares each block of code on the page with its file. The text before the block
+// names the file first; without a name it is the file of the block before.
 func TestTheContributingPageQuotesTheCode(t *testing.T) {
 	page, err := os.ReadFile("CONTRIBUTING.md")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCredentialsAreComparedInConstantTime reads the functions that decide whether a credential is the right one. How long they take shows in no test that is not a
-// matter of luck, so that it is the code that is looked at: each compares by crypto/subtle or crypto/hmac.
+// TestCredentialsAreComparedInConstantTime reads the code of each function that checks a credential. Each must compare
+// by crypto/subtle or crypto/hmac. A test of the time that a comparison takes would be a matter of luck.
 func TestCredentialsAreComparedInConstantTime(t *testing.T) {
 	for file, name := range map[string]string{
 		"channels/webhook/credentials.go": "same",

@@ -2,17 +2,16 @@ package corebot
 
 import "time"
 
-// Reasons of dead letters that people are told of in words of their own. They are stored and counted; they never
-// change.
+// Reasons of dead letters that notices explain in their own words. They are stored and counted; they never change.
 const (
 	ReasonAttempts = "attempts"               // every attempt failed
-	ReasonTooLong  = "too long for the model" // the message, and what belongs to it, is more than the model takes
-	ReasonPoison   = "poison"                 // its workers die of it
-	ReasonUnstored = "cannot be stored"       // the database refuses what its turn leaves behind, and would again
-	ReasonDamaged  = "damaged"                // what is stored of the message cannot be read
+	ReasonTooLong  = "too long for the model" // the message and its context are more than the model takes
+	ReasonPoison   = "poison"                 // its lease was lost too often in a row: see [Delivery.Lost]
+	ReasonUnstored = "cannot be stored"       // the database refuses the result of its turn, and would refuse it again
+	ReasonDamaged  = "damaged"                // the stored message cannot be read
 )
 
-// DeadLetter is one row of the dead letters. ID is that of the message's life.
+// DeadLetter is one row of the dead letters. ID is the ID of the message's life.
 type DeadLetter struct {
 	ID        int64     `json:"id"`
 	Direction Direction `json:"-"`
@@ -20,13 +19,13 @@ type DeadLetter struct {
 	MessageID string    `json:"messageId"`
 	Sender    Principal `json:"-"` // of an inbound message
 	Reason    string    `json:"reason"`
-	Attempts  int       `json:"attempts"` // counted ones of the run that failed
+	Attempts  int       `json:"attempts"` // counted attempts of the run that failed
 	LastError string    `json:"lastError"`
 	CreatedAt time.Time `json:"createdAt"`
 	DeadAt    time.Time `json:"deadAt"`
 }
 
-// DeadLetterFilter says which dead letters are meant. Zero fields mean all.
+// DeadLetterFilter selects dead letters. Zero fields select all.
 type DeadLetterFilter struct {
 	Direction Direction `json:"direction,omitempty"`
 	Agent     string    `json:"agent,omitempty"`
@@ -35,14 +34,14 @@ type DeadLetterFilter struct {
 	Key       Key       `json:"key,omitzero"`     // one chat exactly
 	Sender    string    `json:"senderId,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
-	After     time.Time `json:"after,omitzero"`  // dead at that moment or later
-	Before    time.Time `json:"before,omitzero"` // dead before that moment
-	Limit     int       `json:"limit,omitempty"` // at most that many, newest first; 0 means no limit
+	After     time.Time `json:"after,omitzero"`  // dead at this moment or later
+	Before    time.Time `json:"before,omitzero"` // dead before this moment
+	Limit     int       `json:"limit,omitempty"` // at most so many, newest first; 0: no limit
 }
 
-// Replayed says what became of dead letters that were replayed together.
+// Replayed is the result of a replay of several dead letters.
 type Replayed struct {
 	Done int   // back in the queue
 	Left int   // still dead: the queue had no room for them
-	Why  error // of the first that was left: [ErrLaneFull], [ErrOverloaded] or [ErrDiskFull]
+	Why  error // the error of the first letter that was left: [ErrLaneFull], [ErrOverloaded] or [ErrDiskFull]
 }

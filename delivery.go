@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Lease is the right to work on the head of a lane. Epoch is the fencing token: every claim of a lane raises it, and
-// every write on behalf of a claim names it, so that a worker that lost its lease changes nothing.
+// Lease is the right to work on the head of a lane. Epoch is the fencing token: every claim of a lane raises it. Every
+// write on behalf of a claim names its epoch, so a worker that lost its lease changes nothing.
 type Lease struct {
 	Lane  int64
 	Epoch int64
@@ -14,27 +14,27 @@ type Lease struct {
 // Delivery is one claim of the message at the head of a lane.
 type Delivery struct {
 	Lease
-	Life        int64 // the message's life row; never used again, may be shown
+	Life        int64 // the ID of the message's life row; never used again, and safe to show
 	Message     Message
 	Seq         int64     // the message's place in its lane
 	Size        int       // of the stored body, in bytes
 	Run         int       // 1 when published; a replay of a dead letter is the next run
-	Attempt     int       // which counted attempt of this run this is, from 1
+	Attempt     int       // the number of this counted attempt in its run, from 1
 	Limited     int       // attempts of this run that met a rate limit and were not counted
-	LimitedAt   time.Time // of the first of them; zero if there is none
+	LimitedAt   time.Time // when the first of them ended; zero: there is none
 	Lost        int       // leases lost in a row without a new journal step
 	Damaged     error     // the stored body cannot be read: the message can only be a dead letter
 	Stopped     bool      // a /stop was accepted for this message: end it, do not run it
 	Interrupted bool      // the stop came with a newer prompt
-	Merges      bool      // when it was claimed, messages waited that its turn is to take in
-	Journal     []Step    // what earlier attempts of this run have done
-	PublishedAt time.Time // accepted, by the store's clock
+	Merges      bool      // when it was claimed, messages waited that its turn is to merge
+	Journal     []Step    // the steps of earlier attempts of this run
+	PublishedAt time.Time // when the message was accepted, by the store's clock
 	ClaimedAt   time.Time
-	ExpiresAt   time.Time // when the lease is lost unless it is extended
+	ExpiresAt   time.Time // when the lease expires unless it is extended
 }
 
-// Opens says whether the turn begins a new session, whatever becomes of it, if its sender may. A replay does not: the session began when the
-// message was given up.
+// Opens says whether the turn begins a new session, provided that its sender may. The turn does so however it ends. A
+// replay begins no session: the session began when the message became a dead letter.
 func (d Delivery) Opens() bool { return d.Message.Kind == KindOpening && d.Run <= 1 }
 
 // End is how a message's life ended. The values are stored; they never change.
@@ -47,11 +47,11 @@ const (
 	EndMerged   End = "merged"   // inbound: answered as part of another message's turn
 	EndApplied  End = "applied"  // control: took effect at accept
 	EndSent     End = "sent"     // outbound: the channel took it
-	EndDropped  End = "dropped"  // a dead letter that an operator gave up
+	EndDropped  End = "dropped"  // a dead letter that an operator dropped
 	EndDead     End = "dead"     // in the dead letters
 )
 
-// OutcomeVerb is what settling does with the head of a lane.
+// OutcomeVerb is what a settle does with the head of a lane.
 type OutcomeVerb uint8
 
 const (
@@ -63,92 +63,96 @@ const (
 	Wait
 	// Dead moves the message to the dead letters with Outcome.Reason; the lane goes on.
 	Dead
-	// Park takes the message out of its lane until Outcome.At, when it comes back at the tail; the lane goes on. It counts nothing.
-	// Only a message whose run has not begun may be parked.
+	// Park defers the message: it leaves its lane until Outcome.At, and comes back at the tail. The lane goes on and
+	// nothing is counted. Only a message whose run has not begun may be deferred.
 	Park
 )
 
-// Outcome is the end of one claim. Nothing else can be written.
+// Outcome is how a claim ends. There is no other way to end a claim.
 type Outcome struct {
 	Verb      OutcomeVerb
 	At        time.Time // RetryAt, Wait, Park
 	End       End       // Done
-	Reason    string    // why: a word or two that is counted (Dead, Wait, Park), such as "attempts" or "poison"
+	Reason    string    // one or two words that are counted, such as "attempts" or "poison" (Dead, Wait, Park)
 	Error     string    // the last error, for operators (RetryAt, Dead)
 	Class     string    // the name of the error's [Class] (RetryAt, Dead); empty: there was no error
 	Plain     string    // the error in one sentence, for anybody in the chat (RetryAt, Dead); empty: see [Explanation]
 	Uncounted bool      // RetryAt: the attempt met a rate limit and is not counted
 }
 
-// NotNow is the reason of a [Wait] for something of the process, such as a terminal that is not open. It ends when another
-// process begins.
+// NotNow is the reason of a [Wait] for something in the process, such as a terminal that is not open. The wait ends at
+// the latest when another process begins.
 const NotNow = "not now"
 
-// Crowded is the reason of a [Wait] for other sends of the channel to end.
+// Crowded is the reason of a [Wait] until other sends of the channel have ended.
 const Crowded = "other sends"
 
-// Unreadable is the reason of a lane that is set aside: its head cannot be read from the database. Its head is tried again, ever more rarely,
-// and when another process begins.
+// Unreadable is the reason of a lane that is set aside because its head cannot be read from the database. The store
+// tries the head again ever more rarely, and when another process begins.
 const Unreadable = "unreadable"
 
-// Paced is the reason of a lane whose next message waits for the lane's rate.
+// Paced is the reason of a throttled lane: its next message waits for the lane's rate.
 const Paced = "rate limit"
 
-// Terms are what a claim is made on.
+// Terms are the conditions of a claim.
 type Terms struct {
-	Lease time.Duration // how long each claimed lane is ours unless the lease is extended
-	Rate  Rate          // how often a lane gives out another message
-	// Turns is how many claims of the pool can be held at once, if they are to be shared fairly between the senders: each gets as many as are
-	// left for the others, and one at least. Zero means first come, first served.
+	Lease time.Duration // how long each claimed lane is leased unless the lease is extended
+	Rate  Rate          // how often a lane delivers another message
+	// Turns is how many claims of the pool can be held at once, if senders are to share them fairly. Each sender gets
+	// as many as the others leave, and at least one. Zero means first come, first served.
 	Turns int
-	// Sender is how often a sender's turns begin, over all chats; it holds with Turns only. Where a sender has no id, the chat is the sender.
+	// Sender is how often a sender's turns begin, over all chats. It holds only if Turns is set. Where a sender has no
+	// id, the chat counts as the sender.
 	Sender Rate
-	// Owner is the channel of who owns the machine, for whom that rate does not hold; empty: none.
+	// Owner is the channel of the machine's owner. The sender rate does not hold for it. Empty: no channel.
 	Owner string
-	// Quarantine keeps the innocent from dying with the guilty. When a process dies, every message that it worked on has lost its lease,
-	// whoever it died of. Heads that have lost it so many times in a row are claimed one at a time in their pool, so that the next death
-	// tells. Zero means no quarantine.
+	// Quarantine is the number of lost leases in a row from which a head is suspect. When a process dies, every message
+	// in work loses its lease, whichever message killed it. Suspect heads are therefore claimed one at a time in their
+	// pool: the next death shows the guilty one. Zero means no quarantine.
 	Quarantine int
 }
 
 // Owns says whether a conversation is the owner's.
 func (t Terms) Owns(k Key) bool { return t.Owner != "" && k.Channel == t.Owner }
 
-// Quarantined is the reason of a lane whose head waits until no other suspect of its pool is at work.
+// Quarantined is the reason of a lane whose suspect head waits while another suspect of its pool is claimed.
 const Quarantined = "quarantine"
 
-// Rate spaces the messages of one lane: on average one in Every, and after a pause up to Burst at once. It never refuses
-// anything; what comes faster waits in its lane. Zero means no limit. A message that is tried again is not counted again.
+// Rate spaces the messages of one lane: on average one in each Every, and after a pause up to Burst at once. A rate
+// refuses nothing; a message that is too early waits in its lane. Zero means no limit. An attempt after the first is
+// not counted again.
 type Rate struct {
 	Every time.Duration
 	Burst int
 }
 
-// Receipt is what publish says of one message. Exactly one of three is true: it is new, it is a Duplicate, or Err is set.
+// Receipt is the answer of publish for one message. Exactly one of three is true: the message is new, it is a
+// Duplicate, or Err is set.
 type Receipt struct {
 	Life      int64
 	Duplicate bool  // the same message was accepted before; nothing changed
 	Err       error // ErrConflict, ErrLaneFull, ErrOverloaded, ErrDiskFull; nothing changed
-	Stops     int64 // the life whose turn ends because of this message, by [ModeInterrupt]; 0: none
+	Stops     int64 // the life whose turn this message stops by [ModeInterrupt]; 0: none
 }
 
-// Limits are the caps that publish holds a message to. Zero means no cap.
+// Limits are the bounds that publish checks. Zero means no bound.
 type Limits struct {
 	LaneDepth  int64 // waiting messages of one lane
 	TotalDepth int64 // waiting messages of one direction
 	TotalBytes int64 // bytes of all waiting bodies
-	// SenderDepth and SenderBytes are what may wait of one sender: messages, and bytes of their bodies.
+	// SenderDepth and SenderBytes bound the waiting messages of one sender, and the bytes of their bodies.
 	SenderDepth, SenderBytes int64
-	// Owner is the channel of who owns the machine, such as the terminal. The limits of a sender are not for it, and a sixteenth of those
-	// of all inbound messages is kept for it: nobody can lock the owner out. Empty means none.
+	// Owner is the channel of the machine's owner, such as the terminal. The limits of a sender do not hold for it. A
+	// sixteenth of the limits of all inbound messages is reserved for it, so that nobody can lock the owner out. Empty:
+	// no channel.
 	Owner   string
-	Control Rate // of one sender's control messages in a chat that find nothing to do; faster ones are refused
+	Control Rate // of one sender's control messages in a chat that have nothing to act on; faster ones are refused
 }
 
 // Owns says whether a conversation is the owner's.
 func (l Limits) Owns(k Key) bool { return l.Owner != "" && k.Channel == l.Owner }
 
-// ForOthers is what is left of a limit of all inbound messages for who is not the owner.
+// ForOthers is the part of a limit of all inbound messages that is open to other channels than the owner's.
 func (l Limits) ForOthers(limit int64) int64 {
 	if l.Owner == "" {
 		return limit
@@ -156,7 +160,7 @@ func (l Limits) ForOthers(limit int64) int64 {
 	return limit - limit/16
 }
 
-// Attempt is one claim of a message that did not answer it.
+// Attempt is one claim of a message that ended without an answer.
 type Attempt struct {
 	Run   int       `json:"run"`
 	At    time.Time `json:"at"`
@@ -169,7 +173,7 @@ type Attempt struct {
 // MaxAttemptsKept bounds the attempts that a life row remembers; the newest are kept.
 const MaxAttemptsKept = 20
 
-// Life is everything known of one message, from publish to its end.
+// Life is everything known about one message, from publish to its end.
 type Life struct {
 	ID             int64     `json:"life"`
 	Direction      Direction `json:"-"`
@@ -182,22 +186,22 @@ type Life struct {
 	End            End       `json:"end,omitempty"`
 	Reason         string    `json:"reason,omitempty"`
 	LastError      string    `json:"lastError,omitempty"`
-	Attempts       int       `json:"attempts"` // counted ones of the current run
+	Attempts       int       `json:"attempts"` // counted attempts of the current run
 	AttemptLog     []Attempt `json:"attemptLog,omitempty"`
-	Model          string    `json:"model,omitempty"` // that gave the answer
+	Model          string    `json:"model,omitempty"` // the model that gave the answer
 	Usage          Usage     `json:"usage,omitzero"`
 	Estimated      int64     `json:"estimatedTokens,omitzero"` // of the usage: tokens that no provider counted
 	Cost           Money     `json:"cost,omitzero"`            // of the tokens that have a price, in millionths of the currency
 	UnpricedTokens int64     `json:"unpricedTokens,omitzero"`  // of models without a price
 	PublishedAt    time.Time `json:"publishedAt"`
-	ClaimedAt      time.Time `json:"claimedAt,omitzero"` // of the claim that ended it, or that runs
-	WakeAt         time.Time `json:"wakeAt,omitzero"`    // when a waiting head is due
+	ClaimedAt      time.Time `json:"claimedAt,omitzero"` // when the claim began that ended the message or that runs
+	WakeAt         time.Time `json:"wakeAt,omitzero"`    // when the waiting head is due
 	EndedAt        time.Time `json:"endedAt,omitzero"`
-	Message        *Message  `json:"message,omitempty"` // while it waits or is dead
+	Message        *Message  `json:"message,omitempty"` // while the message waits or is dead
 	Steps          []Step    `json:"steps,omitempty"`
-	Cause          *Origin   `json:"cause,omitempty"`      // what it came of: the message that it answers, or the dead letter that was edited
-	MergedInto     *Origin   `json:"mergedInto,omitempty"` // the message whose turn took it in
-	Replies        []Life    `json:"replies,omitempty"`    // caused by it: replies, notices, and the edited message that took its place
+	Cause          *Origin   `json:"cause,omitempty"`      // the message that it answers, or the edited dead letter
+	MergedInto     *Origin   `json:"mergedInto,omitempty"` // the message whose turn merged it
+	Replies        []Life    `json:"replies,omitempty"`    // replies, notices, and the edited message that replaced it
 }
 
 // Origin names the message that caused another, or that answered for it.
@@ -206,13 +210,13 @@ type Origin struct {
 	MessageID string `json:"id"`
 }
 
-// Busy says that a message was refused for want of room: nothing was stored, and the same message may be accepted later. Err is
-// [ErrLaneFull], [ErrSenderFull], [ErrCommandRate], [ErrOverloaded] or [ErrDiskFull].
+// Busy says that a message was refused for want of room. Nothing was stored, and the same message can be accepted
+// later. Err is [ErrLaneFull], [ErrSenderFull], [ErrCommandRate], [ErrOverloaded] or [ErrDiskFull].
 type Busy struct {
 	Err        error
-	RetryAfter time.Duration // when another try is worth it, about
-	// Tell is set on the first refusal of an episode in a chat. A channel that has no other way to answer than in the chat says there
-	// that it is busy, once, and is silent about the refusals that follow.
+	RetryAfter time.Duration // about when another try is worth it
+	// Tell is set on the first refusal of an episode in a chat. A channel that can answer only in the chat then says
+	// once that it is busy, and says nothing about the refusals that follow.
 	Tell bool
 }
 

@@ -2,21 +2,22 @@ package corebot
 
 import "crypto/sha256"
 
-// Effect is one change of Corebot's own database that a tool asks for, as data. The store makes it in the very commit that
-// journals the tool's outcome: either both happened or neither, so that a crash never leaves such a call unknown.
+// Effect is one change of Corebot's own database that a tool asks for, as data. The store applies the effect in the
+// commit that journals the tool's outcome. Either both happened or neither, so a crash never leaves such a call
+// unknown.
 //
-// The interface is sealed: its types are those of this file, as values. Each has one handler, beside its aggregate in
-// package storage. A call has at most one effect. Changes that belong
-// into one commit are one type, such as [BecomeFirstAdmin].
+// The interface is sealed: its types are the types of this file, as values. Each type has one handler, beside its
+// aggregate in package storage. A call has at most one effect. Changes that belong into one commit are one type, such
+// as [BecomeFirstAdmin].
 type Effect interface{ effect() }
 
-// ReplayDeadLetter puts a dead letter of an agent back into its queue.
+// ReplayDeadLetter replays a dead letter of an agent.
 type ReplayDeadLetter struct {
 	ID    int64
-	Agent string // whose it must be; empty: any agent's
+	Agent string // the agent that must own the letter; empty: any agent
 }
 
-// SendMessage sends a message of the agent into a conversation, in answer to nothing that was said there.
+// SendMessage sends a message of the agent into a conversation. The message answers nothing in that conversation.
 type SendMessage struct {
 	To    Key
 	Text  string
@@ -33,8 +34,8 @@ type GrantRole struct {
 	Chat      Key
 }
 
-// BecomeFirstAdmin makes the principal of the call the first admin, everywhere, and registers a chat. Both need the right
-// bootstrap key. A wrong key is counted, the call ends as [Denied], and nothing else changes.
+// BecomeFirstAdmin makes the principal of the call the first admin, everywhere, and registers a chat. Both need the
+// right bootstrap key. A wrong key is counted, the call ends as [Denied], and nothing else changes.
 type BecomeFirstAdmin struct {
 	Bootstrap KeyHash
 	Chat      Key
@@ -46,14 +47,14 @@ func (RegisterChat) effect()     {}
 func (GrantRole) effect()        {}
 func (BecomeFirstAdmin) effect() {}
 
-// Refused says that an [Effect] was not made because a rule of the data forbids it, such as a thing that is not there.
-// Nothing was changed. Any other error of an effect is trouble with the store, or a lost lease.
+// Refused says that an [Effect] was not applied because a rule of the data forbids it, such as a missing row. Nothing
+// was changed. Any other error of an effect means trouble with the store, or a lost lease.
 type Refused struct{ Err error }
 
 func (r *Refused) Error() string { return r.Err.Error() }
 func (r *Refused) Unwrap() error { return r.Err }
 
-// Denied says that the caller may not have an [Effect]. A denial is stored, unlike a [Refused]: the call has ended with
+// Denied says that the caller may not have an [Effect]. Unlike a [Refused], a denial is stored. The call ends with
 // [Denied.Result], in the commit that counted the attempt.
 type Denied struct {
 	Rule   string // as the audit names it
@@ -65,9 +66,8 @@ func (d *Denied) Error() string { return "denied: " + d.Reason }
 // Result is what the model sees of the call.
 func (d *Denied) Result() ToolResult { return ToolResult{Outcome: OutcomeDenied, Content: d.Error()} }
 
-// KeyHash stands for a key that must not travel any further. All hashes have one length, so that comparing two tells
-// nothing of either. The zero KeyHash stands for no key.
+// KeyHash stands for a key that must not travel further. All hashes have one length, so that a comparison tells nothing
+// about either key. The zero KeyHash stands for no key.
 type KeyHash [sha256.Size]byte
 
-// HashKey makes the hash of a key.
 func HashKey(key string) KeyHash { return sha256.Sum256([]byte(key)) }

@@ -2,21 +2,21 @@ package corebot
 
 import "slices"
 
-// EntryKind names a way in which a turn, or a change outside of a turn, comes about. The words are stored in the audit;
-// they never change.
+// EntryKind names how a turn began, or how a change outside of a turn was made. The words are stored in the audit; they
+// never change.
 type EntryKind string
 
-// How turns come about.
+// How turns begin.
 const (
 	EntryDirect EntryKind = "direct" // somebody sent its message
-	EntryReplay EntryKind = "replay" // its message was a dead letter
-	EntrySteer  EntryKind = "steer"  // somebody other than its sender has spoken to it since: see [Caller.Others]
-	EntryTask   EntryKind = "task"   // its time had come
+	EntryReplay EntryKind = "replay" // its message was a dead letter and was replayed
+	EntrySteer  EntryKind = "steer"  // somebody other than its sender has steered it: see [Caller.Others]
+	EntryTask   EntryKind = "task"   // a scheduled task was due
 	EntryAgent  EntryKind = "agent"  // the turn of another agent asked for it
 	EntryEvent  EntryKind = "event"  // a file in the directory of events asked for it
 )
 
-// How changes outside of turns come about.
+// How changes outside of turns are made.
 const (
 	EntryClient    EntryKind = "mcp.serve" // an MCP client called a tool
 	EntryCommand   EntryKind = "command"   // a chat command acted at once
@@ -24,19 +24,19 @@ const (
 	EntryDoor      EntryKind = "door"      // the front door refused a sender
 	EntryOperator  EntryKind = "operator"  // the operator gave a command on the machine
 	EntryServers   EntryKind = "mcp"       // the tools of an MCP server changed
-	EntryItself    EntryKind = "corebot"   // nobody: Corebot did it by itself, such as when a time was over
+	EntryItself    EntryKind = "corebot"   // Corebot itself, such as when an approval expired
 )
 
-// Entry says how a message came in, and so how its turn, or its chat command, comes about. The zero Entry is a message
-// that a program sent.
+// Entry says how a message came in, and so how its turn or its chat command began. The zero Entry is a message that a
+// program sent.
 type Entry struct {
 	Kind   EntryKind // how it began; empty: EntryDirect
 	Since  EntryKind // what the turn has become since: EntryReplay, EntrySteer, or empty
-	Person bool      // a person wrote the message just now, at a terminal, in the console or in a chat
-	From   Key       // of a task, an event and an agent: the conversation of its maker; zero: none
+	Person bool      // a person wrote the message at this moment: at a terminal, in the console or in a chat
+	From   Key       // of a task, an event or an agent: the conversation of its maker; zero: none
 }
 
-// Word is what the audit says of an entry.
+// Word is the audit's word for an entry.
 func (e Entry) Word() EntryKind {
 	switch {
 	case e.Since != "":
@@ -47,26 +47,27 @@ func (e Entry) Word() EntryKind {
 	return EntryDirect
 }
 
-// Interactive says whether a person stands behind the entry at this moment. Only such an entry can approve a call. A
-// task, an event file, another agent and an MCP client never can, whatever their messages say of a person.
+// Interactive says whether a person stands behind the entry at this moment. Only an interactive entry can approve a
+// call. A task, an event file, another agent and an MCP client never can, whatever their messages say about a person.
 func (e Entry) Interactive() bool {
 	return e.Person && e.Word() == EntryDirect
 }
 
-// Caller is on whose behalf a turn, or a call of an MCP client, runs.
+// Caller says for whom a turn, or a call of an MCP client, runs.
 type Caller struct {
 	Key       Key       // the conversation
-	Principal Principal // who acts, with the role of each moment
+	Principal Principal // who acts; the role is looked up at each call
 	Entry     Entry     // how the turn came about
 	MessageID string
-	Others    []Principal // whose text the turn took in as well: it has the lowest of all their roles
-	// Taint names what the turn has read that others than the operator and the principal may have written; empty: nothing.
+	Others    []Principal // senders whose text the turn merged; the lowest role of all of them counts
+	// Taint names the untrusted text that the turn has read: text that others than the operator and the principal can
+	// have written. Empty: none.
 	Taint string
 }
 
-// Caller is on whose behalf the turn of a delivery runs. The sender of its message acts: the maker of a task and of an
-// event file, and for an agent the principal of the turn that asks. A message that had to wait is nobody's act of this
-// moment: no turn is interactive.
+// Caller says for whom the turn of a delivery runs: the sender of its message. For a task and an event file the sender
+// is their maker; for an agent it is the principal of the turn that asks. A turn is never interactive, because its
+// message had to wait: it is nobody's act of this moment.
 func (d Delivery) Caller() Caller {
 	m := d.Message
 	e := m.Entry
@@ -77,7 +78,7 @@ func (d Delivery) Caller() Caller {
 	return Caller{Key: m.Key, Principal: m.Sender, Entry: e, MessageID: m.ID}
 }
 
-// Hears notes that somebody has spoken to the turn. It says whether the turn is somebody else's as well from now on.
+// Hears adds a principal who has spoken to the turn. It reports whether the turn had not heard this principal before.
 func (c *Caller) Hears(p Principal) bool {
 	if p == c.Principal || slices.Contains(c.Others, p) {
 		return false
@@ -86,7 +87,8 @@ func (c *Caller) Hears(p Principal) bool {
 	return true
 }
 
-// Results is the conversation that gets the turn's replies and notices: its own, or that of the agent that asks.
+// Results is the conversation that gets the turn's replies and notices: its own, or the conversation of the asking
+// agent.
 func (c Caller) Results() Key {
 	if c.Entry.Kind == EntryAgent && c.Entry.From != (Key{}) {
 		return c.Entry.From
@@ -94,8 +96,9 @@ func (c Caller) Results() Key {
 	return c.Key
 }
 
-// Approvals are the conversations that are shown what waits for an approval: where the results go, that of the maker,
-// and the admins' chat, if there is one. A call of an MCP client asks for none: there is no turn that could wait.
+// Approvals lists the conversations that are shown a request for an approval: the conversation of the results, the
+// maker's conversation, and the admins' chat if there is one. A call of an MCP client has none: there is no turn that
+// could wait.
 func (c Caller) Approvals(admins Key) []Key {
 	if c.Entry.Kind == EntryClient {
 		return nil

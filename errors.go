@@ -8,12 +8,13 @@ import (
 
 // Errors that callers decide on. They are compared with errors.Is.
 var (
-	ErrInvalid       = errors.New("invalid")
-	ErrTooLarge      = errors.New("too large")
-	ErrNotFound      = errors.New("not found")
-	ErrConflict      = errors.New("the same message id was accepted with another body")
-	ErrLaneFull      = errors.New("the chat has too many waiting messages")
-	ErrSenderFull    = error(&narrower{"the sender has too many waiting messages", ErrLaneFull}) // of all his chats
+	ErrInvalid  = errors.New("invalid")
+	ErrTooLarge = errors.New("too large")
+	ErrNotFound = errors.New("not found")
+	ErrConflict = errors.New("the same message id was accepted with another body")
+	ErrLaneFull = errors.New("the chat has too many waiting messages")
+	// ErrSenderFull counts over all chats of the sender.
+	ErrSenderFull    = error(&narrower{"the sender has too many waiting messages", ErrLaneFull})
 	ErrCommandRate   = errors.New("too many commands of the sender in this chat")
 	ErrOverloaded    = errors.New("too many waiting messages")
 	ErrDiskFull      = errors.New("the disk is full")
@@ -23,7 +24,7 @@ var (
 	ErrDiverged      = errors.New("the journal has another step in this place")
 )
 
-// narrower is a kind of another error.
+// narrower is an error that also counts as another, more general error.
 type narrower struct {
 	text string
 	kind error
@@ -32,7 +33,8 @@ type narrower struct {
 func (n *narrower) Error() string { return n.text }
 func (n *narrower) Unwrap() error { return n.kind }
 
-// TooSoon is the [ErrCommandRate] of a command that finds nothing to do and comes faster than the rate of its sender in its chat.
+// TooSoon is the [ErrCommandRate] of a command that has nothing to act on and exceeds the rate of its sender in its
+// chat.
 type TooSoon struct{ After time.Duration } // when the next such command is accepted
 
 func (e *TooSoon) Error() string {
@@ -41,18 +43,19 @@ func (e *TooSoon) Error() string {
 
 func (e *TooSoon) Is(target error) bool { return target == ErrCommandRate }
 
-// Seconds is After in whole seconds: another try after them is not too soon.
+// Seconds is After in whole seconds, rounded up. A try after them is not too soon.
 func (e *TooSoon) Seconds() time.Duration {
 	return max(time.Second, (e.After + time.Second - 1).Truncate(time.Second))
 }
 
-// ErrSettled is the ErrLeaseLost of a claim that its own holder has ended: what the holder wrote then has happened.
+// ErrSettled is the ErrLeaseLost of a claim that its own holder has ended already. The earlier settle of the holder
+// took effect.
 var ErrSettled = fmt.Errorf("%w: the claim was settled already", ErrLeaseLost)
 
-// ErrUnstorable is what the database refuses whenever it is asked, such as a row that breaks a constraint.
+// ErrUnstorable marks a write that the database refuses at every try, such as a row that breaks a constraint.
 var ErrUnstorable = errors.New("the database cannot store this")
 
-// Unstorable says whether an error of storing something comes again however often it is tried.
+// Unstorable says whether a failed write will fail in the same way at every try.
 func Unstorable(err error) bool {
 	for _, permanent := range []error{ErrUnstorable, ErrDiverged, ErrConflict, ErrTooLarge, ErrInvalid} {
 		if errors.Is(err, permanent) {
@@ -62,22 +65,22 @@ func Unstorable(err error) bool {
 	return false
 }
 
-// Causes of a cancelled turn, given to context.WithCancelCause.
+// Causes of a cancelled turn, passed to context.WithCancelCause.
 var (
 	ErrStopped  = errors.New("stopped")
 	ErrShutdown = errors.New("interrupted by shutdown")
 
-	// ErrInterrupted is the ErrStopped of a turn that had to make room for a newer prompt.
+	// ErrInterrupted is the ErrStopped of a turn that a newer prompt stopped.
 	ErrInterrupted = fmt.Errorf("%w: a newer message came", ErrStopped)
 )
 
-// Class says what a failure means for the message that met it.
+// Class says what a failure means for its message.
 type Class uint8
 
 const (
-	Transient   Class = iota // worth another attempt after a backoff; what an unclassified error is taken for
+	Transient   Class = iota // worth another attempt after a backoff; the class of every unclassified error
 	RateLimited              // worth another attempt when RetryAfter has passed
-	Permanent                // will fail the same way again
+	Permanent                // another attempt would fail in the same way
 	Cancelled                // not the message's fault; not counted
 )
 
@@ -85,27 +88,27 @@ func (c Class) String() string {
 	return [...]string{"transient", "rate_limited", "permanent", "cancelled"}[c]
 }
 
-// Failure is an error with its class. Adapters wrap what a provider or platform says into it.
+// Failure is an error with its class. Adapters wrap the errors of a provider or platform into it.
 type Failure struct {
 	Class      Class
-	RetryAfter time.Duration // what the other side asked for; zero if it asked for nothing
+	RetryAfter time.Duration // the wait that the other side asked for; zero: none
 	Err        error
 }
 
 func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Explanation adds to a failure what the people of a chat hear of it, in place of its text and the name of its class.
+// Explanation adds to a failure the sentences that a chat reads instead of the error's text and class.
 type Explanation struct {
 	Err   error
-	Plain string // one sentence for anybody: nothing in it of accounts, addresses and keys
-	Words string // what the other side said, for admins: one bounded line without secrets; empty: it said nothing
+	Plain string // one sentence for everybody, without accounts, addresses and keys
+	Words string // the other side's own words, for admins: one bounded line without secrets; empty: none
 }
 
 func (e *Explanation) Error() string { return e.Err.Error() }
 func (e *Explanation) Unwrap() error { return e.Err }
 
-// ExplanationOf is the outermost explanation of an error; one without sentences if the error has none.
+// ExplanationOf is the outermost explanation of an error. Without one, its sentences are empty.
 func ExplanationOf(err error) Explanation {
 	if e := (*Explanation)(nil); errors.As(err, &e) {
 		return *e

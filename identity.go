@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Principal is who acts: the immutable id that a channel gives a sender, within one account of one channel. Names that
-// people choose are display only and never part of it. The zero ID is a sender that the channel could not name; it
-// can hold no grant.
+// Principal is who acts: the immutable id that a channel gives a sender, within one account of one channel. A name that
+// a person chooses is for display only and never part of a principal. The zero ID is a sender that the channel could
+// not name; such a sender can hold no grant.
 type Principal struct {
 	Channel string `json:"channel"`
 	Account string `json:"account"`
@@ -27,14 +27,15 @@ func (p Principal) String() string {
 	return b.String()
 }
 
-// What every terminal of this machine is called: the channel and the account of its principals.
+// The channel and the account of every terminal of this machine.
 const (
 	TerminalChannel = "cli"
 	TerminalAccount = "local"
 )
 
-// Label is a short name of a principal that nobody chose: the same for ever, and another for everybody else. People who share a display name are told apart
-// by it. Without an id there is none: all senders whom a channel could not name share the empty one.
+// Label is a short name of a principal that nobody chose. It never changes and differs from everybody else's. It tells
+// people apart who share a display name. A principal without an id has no label, because all unnamed senders share the
+// empty id.
 func (p Principal) Label() string {
 	if p.ID == "" {
 		return ""
@@ -43,7 +44,7 @@ func (p Principal) Label() string {
 	return "u-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:labelLetters])
 }
 
-// labelLetters of five bits each: to make an id with the label of another takes some 2^50 attempts.
+// labelLetters are letters of five bits each: to find an id with the label of another takes some 2^50 attempts.
 const labelLetters = 10
 
 // ParsePrincipal reads what [Principal.String] writes, and nothing else.
@@ -67,7 +68,7 @@ func ParsePrincipal(s string) (Principal, error) {
 	return p, nil
 }
 
-// Validate refuses a principal that could hold no grant: one without an id, or with a name that could not be stored or shown.
+// Validate refuses a principal that can hold no grant: the id is empty, or a name cannot be stored or shown.
 func (p Principal) Validate() error {
 	if p.ID == "" {
 		return fmt.Errorf("%w: senderId is empty", ErrInvalid)
@@ -80,7 +81,7 @@ func (p Principal) Validate() error {
 	return nil
 }
 
-// Role is what a principal may do. There are two.
+// Role says what a principal may do. There are two roles.
 type Role string
 
 const (
@@ -88,7 +89,7 @@ const (
 	RoleAdmin  Role = "admin"
 )
 
-// ParseRole refuses every other word: a role that is not known is never taken for the lesser one.
+// ParseRole refuses every other word: an unknown role is never taken for the lesser role.
 func ParseRole(s string) (Role, error) {
 	switch r := Role(s); r {
 	case RoleNormal, RoleAdmin:
@@ -97,7 +98,7 @@ func ParseRole(s string) (Role, error) {
 	return "", fmt.Errorf("%w: role %q: want normal or admin", ErrInvalid, s)
 }
 
-// Grant gives a principal a role, in one chat or (zero Chat) everywhere.
+// Grant gives a principal a role in one chat, or everywhere if Chat is zero.
 type Grant struct {
 	Principal Principal `json:"principal"`
 	Role      Role      `json:"role"`
@@ -106,21 +107,23 @@ type Grant struct {
 	AtMS      int64     `json:"at"`
 }
 
-// Allowlist names who may talk on a channel. It is immutable; the zero Allowlist names nobody.
+// Allowlist lists who may talk on a channel. It is immutable. The zero Allowlist lists nobody.
 type Allowlist struct {
 	everybody  bool
 	principals map[Principal]bool
 	chats      map[Key]bool
 }
 
-// ParseAllowlist reads the list of a channel. An entry is "*", which is everybody, a sender as [Principal.String] spells him, or a chat as
-// [Key.String] does, which includes its threads. An entry that could never match is refused: one of another channel, or a sender without an id.
+// ParseAllowlist reads the list of a channel. An entry is one of three: "*" for everybody, a sender as
+// [Principal.String] spells him, or a chat as [Key.String] spells it. A chat includes its threads. ParseAllowlist
+// refuses an entry that can never match: an entry of another channel, or a sender without an id.
 func ParseAllowlist(channel string, entries []string) (Allowlist, error) {
 	l := Allowlist{principals: map[Principal]bool{}, chats: map[Key]bool{}}
 	for _, entry := range entries {
 		if err := l.add(channel, entry); err != nil {
 			return Allowlist{}, WithHint(fmt.Errorf("allowlist entry %q: %w", entry, err),
-				fmt.Sprintf(`write "*" for everybody, a sender like %s::alice, or a chat like %s:%s::family, as "corebot audit" and "corebot chats list" show them`, channel, DefaultAgent, channel))
+				fmt.Sprintf(
+					`write "*" for everybody, a sender like %s::alice, or a chat like %s:%s::family, as "corebot audit" and "corebot chats list" show them`, channel, DefaultAgent, channel))
 		}
 	}
 	return l, nil
@@ -150,7 +153,8 @@ func (l *Allowlist) add(channel, entry string) error {
 	return nil
 }
 
-// Names says whether the list names a sender, the chat he is in, or everybody. Senders without an id cannot be told apart: none of them is named.
+// Names says whether the list has the sender, the chat of the sender, or everybody. A sender without an id is never
+// listed himself, because nothing tells such senders apart.
 func (l Allowlist) Names(p Principal, k Key) bool {
 	chat := k
 	chat.Thread = ""

@@ -30,13 +30,13 @@ func (d Direction) String() string {
 	return fmt.Sprintf("direction(%d)", uint8(d))
 }
 
-// DefaultAgent is the agent of a home whose settings list no other.
+// DefaultAgent is the agent of a home whose settings name no agents.
 const DefaultAgent = "main"
 
-// Routing names the agent that answers in a chat. The nil Routing names [DefaultAgent] everywhere.
+// Routing returns the agent that answers in a chat. The nil Routing returns [DefaultAgent] for every chat.
 type Routing func(channel, account, chat string) (agent string)
 
-// Key is the key of a whole chat, without a thread, with the agent that answers there.
+// Key is the key of a whole chat, without a thread, for the agent that answers in the chat.
 func (r Routing) Key(channel, account, chat string) Key {
 	agent := DefaultAgent
 	if r != nil {
@@ -45,8 +45,8 @@ func (r Routing) Key(channel, account, chat string) Key {
 	return Key{Agent: agent, Channel: channel, Account: account, Chat: chat}
 }
 
-// Key names one conversation. All five fields are opaque text of the channel, compared byte by byte;
-// Account and Thread may be empty. A Key and a [Direction] name a lane of the bus.
+// Key names one conversation. All five fields are opaque text, compared byte by byte. Account and Thread can be empty.
+// A Key and a [Direction] together name a lane of the bus.
 type Key struct {
 	Agent   string `json:"agent"`
 	Channel string `json:"channel"`
@@ -55,15 +55,21 @@ type Key struct {
 	Thread  string `json:"thread,omitempty"`
 }
 
-// MaxKeyField is the longest a field of a [Key], or a message id, may be, in bytes.
+// MaxKeyField is the greatest length in bytes of a field of a [Key] and of a message id.
 const MaxKeyField = 512
 
-// Validate refuses a key that could not be stored, shown or turned into a file name.
+// Validate refuses a key that cannot be stored, shown or made a file name.
 func (k Key) Validate() error {
 	for _, f := range []struct {
 		name, value string
 		required    bool
-	}{{"agent", k.Agent, true}, {"channel", k.Channel, true}, {"account", k.Account, false}, {"chatId", k.Chat, true}, {"thread", k.Thread, false}} {
+	}{
+		{"agent", k.Agent, true},
+		{"channel", k.Channel, true},
+		{"account", k.Account, false},
+		{"chatId", k.Chat, true},
+		{"thread", k.Thread, false},
+	} {
 		if f.value == "" && f.required {
 			return fmt.Errorf("%w: %s is empty", ErrInvalid, f.name)
 		}
@@ -80,7 +86,7 @@ var (
 	errNameControl = errors.New("has a control character")
 )
 
-// validateName holds for everything that a channel hands over as a name: it ends up in logs and listings.
+// validateName checks every name that a channel hands over, because names appear in logs and listings.
 func validateName(s string) error {
 	switch {
 	case len(s) > MaxKeyField:
@@ -93,9 +99,9 @@ func validateName(s string) error {
 	return nil
 }
 
-// String is the one spelling of a key in files, logs and commands: the fields joined by ":", every byte outside
-// [A-Za-z0-9_-] written as %XX, trailing empty thread left out. Different keys never share a spelling, also not on a file
-// system that folds case of the escapes: those are always upper case.
+// String is the only spelling of a key in files, logs and commands. Colons join the fields. Every byte outside
+// [A-Za-z0-9_-] is written as %XX. An empty thread at the end is left out. Different keys never share a spelling. The
+// escapes are always upper case, so a file system that folds case cannot confuse two escapes.
 func (k Key) String() string {
 	var b strings.Builder
 	b.Grow(len(k.Agent) + len(k.Channel) + len(k.Account) + len(k.Chat) + len(k.Thread) + 4)
@@ -134,11 +140,12 @@ func escapeField(b *strings.Builder, s string) {
 	}
 }
 
-// ParseKey reads what [Key.String] writes, and nothing else: a second spelling of a key is an error.
+// ParseKey reads what [Key.String] writes, and nothing else: any other spelling of a key is an error.
 func ParseKey(s string) (Key, error) {
 	parts := strings.Split(s, ":")
 	if len(parts) != 4 && len(parts) != 5 {
-		return Key{}, fmt.Errorf("%w: key %q: want agent:channel:account:chat or agent:channel:account:chat:thread", ErrInvalid, s)
+		return Key{}, fmt.Errorf("%w: key %q: want agent:channel:account:chat or agent:channel:account:chat:thread",
+			ErrInvalid, s)
 	}
 	var f [5]string
 	for i, p := range parts {
@@ -178,8 +185,8 @@ func unescapeField(s string) (string, error) {
 	return b.String(), nil
 }
 
-// Pool is what a worker claims from: all inbound lanes together, or the outbound lanes of one channel. A channel
-// that is down keeps its replies in its own pool and takes no worker from any other.
+// Pool is a set of lanes that a worker claims from: all inbound lanes together, or the outbound lanes of one channel.
+// When a channel is down, its replies stay in its own pool and take no worker from another pool.
 type Pool string
 
 // InboundPool holds the inbound lanes of every channel.
@@ -188,7 +195,7 @@ const InboundPool Pool = "inbound"
 // OutboundPool holds the replies that wait for one channel.
 func OutboundPool(channel string) Pool { return Pool("outbound:" + channel) }
 
-// PoolOf is the pool that a lane belongs to.
+// PoolOf is the pool of a lane.
 func PoolOf(d Direction, k Key) Pool {
 	if d == Outbound {
 		return OutboundPool(k.Channel)
@@ -196,10 +203,11 @@ func PoolOf(d Direction, k Key) Pool {
 	return Pool(d.String())
 }
 
-// Named finds the chat that a person means: by its key as [Key.String] spells it, whether it is known or not, or by a short form of one of the known chats.
-// Short forms leave out fields from the left: of "main:webhook::c1" they are "webhook::c1", "webhook:c1" (its account is empty) and "c1". The
-// last two stand for a chat of any account. A chat's id counts as it is, or escaped as in its key. A short form of none is [ErrNotFound]; one of
-// several is [ErrInvalid] and names them.
+// Named finds the chat that a person means. A name is a key as [Key.String] spells it, even of an unknown chat, or a
+// short form of a known chat. Short forms leave out fields from the left: "main:webhook::c1" has "webhook::c1",
+// "webhook:c1" and "c1". The last two stand for a chat of any account. The id of a chat can be written as it is, or
+// escaped as in the key. A name that matches no chat is [ErrNotFound]. A name that matches several is [ErrInvalid], and
+// the error lists them.
 func Named(name string, known []Key) (Key, error) {
 	if k, err := ParseKey(name); err == nil {
 		return k, nil
@@ -215,12 +223,13 @@ func Named(name string, known []Key) (Key, error) {
 		return meant[0], nil
 	case 0:
 		return Key{}, WithHint(fmt.Errorf("chat %q: %w", name, ErrNotFound),
-			"`corebot chats list` has those that are known; one that is not is spelled agent:channel:account:chat, such as main:webhook::c1")
+			"`corebot chats list` has those that are known; one that is not is spelled agent:channel:account:chat, "+
+				"such as main:webhook::c1")
 	}
 	return Key{}, fmt.Errorf("%w: chat %q can be any of %s", ErrInvalid, name, listed(meant))
 }
 
-// shortForms are the short names of a chat. They may be those of another, too.
+// shortForms are the short names of a chat. Another chat can have the same.
 func shortForms(k Key) []string {
 	fields := strings.Split(k.String(), ":")[1:] // without the agent
 	channel, account, chat := fields[0], fields[1], strings.Join(fields[2:], ":")
@@ -231,7 +240,7 @@ func shortForms(k Key) []string {
 	return forms
 }
 
-// mostListed bounds the chats that an error names.
+// mostListed bounds the chats that an error lists.
 const mostListed = 10
 
 func listed(keys []Key) string {
@@ -245,19 +254,20 @@ func listed(keys []Key) string {
 	return strings.Join(names, ", ")
 }
 
-// Ids of messages are made in three ways, and no two of them can make the same one in a lane:
+// Message ids are made in three ways. Two ways never make the same id in a lane:
 //
-//   - What comes in has the id that its channel or its sender gave it. It never begins with [OwnIDs]; see [CheckID].
-//   - What answers it has that id with a name behind it: RunID/ordinal for replies, RunID/name for notices, and the name
-//     alone for the notices of control messages. Read from its end, such an id tells what it is made of: ordinals and runs
-//     are numbers, and no two kinds have the same name.
-//   - What Corebot sends by itself has an id that begins with OwnIDs and the name of its kind.
+//   - An inbound message has the id that its channel or its sender gave it. The id never begins with [OwnIDs]; see
+//     [CheckID].
+//   - An answer has that id with a name behind it: RunID/ordinal for replies, RunID/name for notices, and the name
+//     alone for the notices of control messages. Read from its end, such an id shows its parts: ordinals and runs are
+//     numbers, and each kind has its own name.
+//   - A message that Corebot sends by itself has an id that begins with OwnIDs and the name of its kind.
 
 // OwnIDs begins the ids of messages that answer nothing.
 const OwnIDs = "corebot:"
 
-// OwnID is the id of a message that Corebot sends by itself: its kind, and what tells it from others of its kind. The
-// parts have no slashes.
+// OwnID is the id of a message that Corebot sends by itself: its kind, and the parts that tell it from others of its
+// kind. The parts have no slashes.
 func OwnID(kind string, parts ...any) string {
 	var b strings.Builder
 	b.WriteString(OwnIDs + kind)
@@ -267,7 +277,7 @@ func OwnID(kind string, parts ...any) string {
 	return b.String()
 }
 
-// CheckID refuses an id that a sender may not give his message: it is Corebot's own.
+// CheckID refuses a sender's id that belongs to Corebot.
 func CheckID(id string) error {
 	if strings.HasPrefix(id, OwnIDs) {
 		return WithHint(fmt.Errorf("%w: id %q: ids that begin with %q are Corebot's own", ErrInvalid, id, OwnIDs),

@@ -11,16 +11,16 @@ import (
 	"unicode/utf8"
 )
 
-// Kind tells what a message is for. The values are stored; they never change.
+// Kind says what a message is for. The values are stored; they never change.
 type Kind string
 
 const (
 	KindPrompt  Kind = "prompt"  // inbound: a turn of the agent answers it
-	KindOpening Kind = "opening" // inbound: a prompt that begins a new session, such as "/new TEXT"; its text is TEXT
+	KindOpening Kind = "opening" // inbound: a prompt that begins a new session: the TEXT of "/new TEXT"
 	KindCommand Kind = "command" // inbound: a chat command that keeps its place in the lane, such as /new
 	KindControl Kind = "control" // control: a chat command that acts at once, such as /stop
 	KindReply   Kind = "reply"   // outbound: what the agent says
-	KindNotice  Kind = "notice"  // outbound: what Corebot itself says; a notice never begets a notice
+	KindNotice  Kind = "notice"  // outbound: what Corebot itself says; a notice never causes a notice
 )
 
 // PartType is the kind of content of a [Part].
@@ -32,7 +32,8 @@ const (
 	PartFile  PartType = "file"
 )
 
-// Part is one piece of a message's content. Images and files are references by content hash; only text is produced today.
+// Part is one piece of a message's content. Images and files are references by content hash. Only text is produced
+// today.
 type Part struct {
 	Type      PartType `json:"type"`
 	Text      string   `json:"text,omitempty"`
@@ -51,14 +52,13 @@ type Message struct {
 	SenderName string    `json:"senderName,omitempty"`
 	Parts      []Part    `json:"parts"`
 	Metadata   Metadata  `json:"metadata,omitempty"`
-	InReplyTo  string    `json:"inReplyTo,omitempty"` // of an outbound message: the id of the one that it answers
+	InReplyTo  string    `json:"inReplyTo,omitempty"` // of an outbound message: the id of the message that it answers
 	CreatedAt  time.Time `json:"-"`                   // set by publish
 
-	// Entry says how the message came in. It counts while the message is accepted, and is not stored.
+	// Entry says how the message came in. Only the accept reads it; it is not stored.
 	Entry Entry `json:"-"`
 }
 
-// TextPart is a message's usual content.
 func TextPart(text string) []Part { return []Part{{Type: PartText, Text: text}} }
 
 // Text joins the text parts with newlines.
@@ -110,13 +110,14 @@ func (m Message) Validate(maxBytes int) error {
 	if !m.validUTF8() {
 		return fmt.Errorf("%w: the text is not valid UTF-8", ErrInvalid)
 	}
-	if strings.TrimSpace(m.Text()) == "" && !slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Type != PartText }) {
+	if strings.TrimSpace(m.Text()) == "" && !slices.ContainsFunc(m.Parts,
+		func(p Part) bool { return p.Type != PartText }) {
 		return fmt.Errorf("%w: the message is empty", ErrInvalid)
 	}
 	return nil
 }
 
-// validUTF8 looks at all content: what is stored must come back as it was.
+// validUTF8 checks all content, because stored content must come back unchanged.
 func (m Message) validUTF8() bool {
 	ok := utf8.ValidString(m.SenderName)
 	for _, p := range m.Parts {
@@ -127,10 +128,11 @@ func (m Message) validUTF8() bool {
 	return ok && m.Metadata.validUTF8()
 }
 
-// metaAnswers is the metadata of a reply that has the ids of the messages that it answers beside InReplyTo, one a line.
+// metaAnswers is a reply's metadata with the ids of further messages that the reply answers, one in each line. The
+// first message is in InReplyTo.
 const metaAnswers = "answers"
 
-// AlsoAnswers has a reply name a message that its turn took in.
+// AlsoAnswers adds the id of a message that the reply's turn merged.
 func (m *Message) AlsoAnswers(id string) {
 	if m.Metadata == nil {
 		m.Metadata = Metadata{}
@@ -141,7 +143,7 @@ func (m *Message) AlsoAnswers(id string) {
 	m.Metadata[metaAnswers] = textValue(id)
 }
 
-// Answers lists the ids of the messages that an outbound message answers; the first is InReplyTo.
+// Answers lists the ids of the messages that an outbound message answers. The first is InReplyTo.
 func (m Message) Answers() []string {
 	var ids []string
 	if m.InReplyTo != "" {
@@ -153,10 +155,9 @@ func (m Message) Answers() []string {
 	return ids
 }
 
-// Metadata is what a program says beside the text of a message: names and JSON values of any type. A model is shown it as data.
+// Metadata is what a program adds to the text of a message: names and JSON values of any type. A model sees it as data.
 type Metadata map[string]json.RawMessage
 
-// Empty says that there is none.
 func (m Metadata) Empty() bool { return len(m) == 0 }
 
 // String is the metadata as one JSON object, sorted by name.
@@ -170,7 +171,7 @@ func (m Metadata) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Texts is metadata whose values are all texts.
+// Texts makes metadata whose values are all texts.
 func Texts(values map[string]string) Metadata {
 	m := make(Metadata, len(values))
 	for k, v := range values {
@@ -179,7 +180,7 @@ func Texts(values map[string]string) Metadata {
 	return m
 }
 
-// Text gives a value that is a text; ok says that it is one.
+// Text returns a value that is a text; ok is false for any other value.
 func (m Metadata) Text(name string) (text string, ok bool) {
 	value, found := m[name]
 	if !found || len(value) == 0 || value[0] != '"' {
@@ -189,7 +190,7 @@ func (m Metadata) Text(name string) (text string, ok bool) {
 	return text, err == nil
 }
 
-// textValue is a text as a JSON value, as it would be written by hand.
+// textValue writes a text as a JSON value, without escapes for HTML.
 func textValue(s string) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -198,7 +199,6 @@ func textValue(s string) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// size is what the limits of the bus count.
 func (m Metadata) size() (n int) {
 	for k, v := range m {
 		n += len(k) + len(v)
@@ -223,12 +223,13 @@ func (m Metadata) toValidUTF8() Metadata {
 	return valid
 }
 
-// otherThanText stands before the name of a stored value that is JSON of another type. No name begins with it: it is not UTF-8.
+// otherThanText stands before the name of a stored value that is JSON of another type. It is not UTF-8, so no name
+// begins with it.
 const otherThanText = "\xff"
 
-// appendTo writes the metadata into the essence of a message. Its layout never changes: checksums are stored.
+// appendTo writes the metadata into the essence of a message. Its layout never changes, because checksums are stored.
 func (m Metadata) appendTo(buf []byte) []byte {
-	if len(m) == 0 { // as of most messages; sorting none costs three allocations
+	if len(m) == 0 { // most messages have none; sorting would cost three allocations
 		return buf
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -241,7 +242,7 @@ func (m Metadata) appendTo(buf []byte) []byte {
 	return buf
 }
 
-// read takes one value off the front of a stored essence.
+// read takes one value from the front of a stored essence.
 func (m Metadata) read(r *reader) {
 	k, v := r.string(), r.string()
 	if name, other := strings.CutPrefix(k, otherThanText); other {

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// ToolGrant opens a tool that is kept for admins: to a role, or to one principal. Exactly one of Role and Principal is set.
+// ToolGrant opens a tool that the policy reserves for admins: to a role, or to one principal. Exactly one of Role and
+// Principal is set.
 type ToolGrant struct {
 	Tool      string    // a name, or the beginning of names and "*"
-	Role      Role      // RoleNormal is everybody; RoleAdmin is who is admin where the turn runs, also beyond it
+	Role      Role      // RoleNormal: everybody; RoleAdmin: admins of the turn's chat, also for targets beyond the chat
 	Principal Principal // one sender, whatever his role
 }
 
@@ -30,7 +31,7 @@ func ParseToolGrant(s string) (ToolGrant, error) {
 	}
 	g := ToolGrant{Tool: strings.TrimSpace(tool)}
 	var err error
-	if who = strings.TrimSpace(who); strings.Contains(who, ":") { // which no role has
+	if who = strings.TrimSpace(who); strings.Contains(who, ":") { // no role has a colon
 		g.Principal, err = ParsePrincipal(who)
 	} else {
 		g.Role, err = ParseRole(who)
@@ -41,7 +42,7 @@ func ParseToolGrant(s string) (ToolGrant, error) {
 	return g, g.Validate()
 }
 
-// Validate refuses a grant of nothing, and one to nobody.
+// Validate refuses a grant without a tool, and a grant to nobody.
 func (g ToolGrant) Validate() error {
 	name := strings.TrimSuffix(g.Tool, "*")
 	switch {
@@ -58,36 +59,41 @@ func (g ToolGrant) Validate() error {
 	return g.Principal.Validate()
 }
 
-// toolRune is what names of tools are made of.
+// toolRune says whether a character can be in the name of a tool.
 func toolRune(r rune) bool { return r < 0x80 && (plainByte(byte(r)) || r == '.') }
 
-// ToolPin is what is known of a tool of an MCP server: how it was when it was pinned, when an operator approved it, and when it was seen last. All
-// three are hashes of all that its server says of the tool, in hexadecimal digits.
+// ToolPin is what Corebot remembers about a tool of an MCP server. Pinned, Approved and Seen are hashes of the server's
+// whole description of the tool, in hexadecimal digits. A change of the description shows as a difference of the
+// hashes.
 type ToolPin struct {
-	Server    string    `json:"server"`
-	Tool      string    `json:"tool"`               // as the server calls it
-	Pinned    string    `json:"pinned,omitempty"`   // by the first listing of its server, or by an approval; empty: it came later and waits for one
+	Server string `json:"server"`
+	Tool   string `json:"tool"` // as the server calls it
+	// Pinned is set by the server's first listing or by an operator's approval. Empty: the tool came later and waits
+	// for an approval.
+	Pinned    string    `json:"pinned,omitempty"`
 	Approved  string    `json:"approved,omitempty"` // by an operator; empty: never
 	Seen      string    `json:"seen"`
-	ChangedAt time.Time `json:"changedAt"` // when Seen became what it is
+	ChangedAt time.Time `json:"changedAt"` // when Seen got its value
 }
 
-// Changed says whether the tool is not what it is pinned to.
+// Changed says whether the tool differs from its pinned description.
 func (p ToolPin) Changed() bool { return p.Pinned != p.Seen }
 
-// Vouched says whether the operator stands for what the tool says of itself now: he has approved it, or, with trustFirst, it is what it was when it was
-// pinned: he wrote down the server. Of a tool that nobody knows it is trustFirst.
+// Vouched says whether the operator stands for the tool's present description. Either the operator has approved it, or,
+// with trustFirst, it is still the pinned description: the operator configured the server. For a tool without a pin,
+// Vouched is trustFirst.
 func (p ToolPin) Vouched(trustFirst bool) bool {
 	return p.Approved != "" && p.Approved == p.Seen || trustFirst && !p.Changed()
 }
 
-// MatchesName says whether a pattern means a name: the pattern is the name, or a beginning of it and "*". Case counts.
+// MatchesName says whether a pattern matches a name: the pattern is the whole name, or a beginning of it and "*". Case
+// counts.
 func MatchesName(pattern, name string) bool {
 	beginning, open := strings.CutSuffix(pattern, "*")
 	return pattern == name || open && strings.HasPrefix(name, beginning)
 }
 
-// IsNamePattern says whether [MatchesName] can make sense of a pattern: it is not empty, and has a "*" at its end at most.
+// IsNamePattern says whether a pattern is valid for [MatchesName]: it is not empty, and a "*" stands only at its end.
 func IsNamePattern(pattern string) bool {
 	return pattern != "" && !strings.Contains(strings.TrimSuffix(pattern, "*"), "*")
 }

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// Spent is what calls of one model used.
+// Spent is the usage of calls to one model.
 type Spent struct {
-	Model string `json:"model"` // as its provider names it
+	Model string `json:"model"` // the provider's name for it
 	Usage
 }
 
-// Use is what was used by many calls, added up.
+// Use is the usage of many calls, added up.
 type Use struct {
-	Turns            int64 `json:"turns"` // that ended with an answer of a model
+	Turns            int64 `json:"turns"` // turns that ended with an answer of a model
 	InputTokens      int64 `json:"inputTokens"`
 	OutputTokens     int64 `json:"outputTokens"`
 	CacheReadTokens  int64 `json:"cacheReadTokens"`  // of the input
 	CacheWriteTokens int64 `json:"cacheWriteTokens"` // of the input
 	Cost             Money `json:"cost"`             // of the tokens that have a price, in millionths of the currency
-	UnpricedTokens   int64 `json:"unpricedTokens"`   // of models that have no price: what they cost is not known
-	EstimatedTokens  int64 `json:"estimatedTokens"`  // that no provider counted
+	UnpricedTokens   int64 `json:"unpricedTokens"`   // tokens of models without a price: their cost is unknown
+	EstimatedTokens  int64 `json:"estimatedTokens"`  // tokens that no provider counted
 }
 
-// Tokens is what caps count: input and output together. What a provider had in its cache is input like any other.
+// Tokens is what caps count: input and output together. Input from the provider's cache counts like any other input.
 func (u Use) Tokens() int64 { return u.InputTokens + u.OutputTokens }
 
 // Add sums two uses.
@@ -44,19 +44,20 @@ func (u Use) Add(v Use) Use {
 	return u
 }
 
-// UseRow is what one principal used of one model, in one chat on one day.
+// UseRow is the usage of one model by one principal, in one chat on one day.
 type UseRow struct {
 	Day       string    `json:"day"`
-	Chat      string    `json:"chat"` // the spelling of its key
+	Chat      string    `json:"chat"` // as [Key.String] spells its key
 	Principal Principal `json:"principal"`
 	Model     string    `json:"model"`
 	Use
 }
 
-// maxCallTokens bounds what is believed of one call. A provider that claims more is wrong; its figure must not overflow a sum.
+// maxCallTokens bounds the tokens of one call. A provider that claims more is wrong, and its figure must not overflow a
+// sum.
 const maxCallTokens = 1_000_000_000
 
-// Sane is a usage without figures that cannot be: each is at least 0 and bounded, and what was cached is part of the input.
+// Sane removes impossible figures: each is at least 0 and bounded, and the cached tokens are part of the input.
 func (u Usage) Sane() Usage {
 	bounded := func(n, most int64) int64 { return min(max(n, 0), most) }
 	u.InputTokens, u.OutputTokens = bounded(u.InputTokens, maxCallTokens), bounded(u.OutputTokens, maxCallTokens)
@@ -66,7 +67,7 @@ func (u Usage) Sane() Usage {
 	return u
 }
 
-// Accounting is how usage is booked. The zero value knows no price, and its days are those of UTC.
+// Accounting turns usage into money and days. The zero value has no prices, and its days are days of UTC.
 type Accounting struct {
 	Prices   Prices
 	Currency string         // for display, such as "USD"
@@ -83,25 +84,28 @@ func (a Accounting) zone() *time.Location {
 // Day names the calendar day of a moment, such as "2026-11-21". Names sort in the order of days.
 func (a Accounting) Day(t time.Time) string { return t.In(a.zone()).Format(time.DateOnly) }
 
-// NextDay is when the day after that of a moment begins. Days are not always 24 hours long, and where a clock is put forward at
-// midnight the day begins later.
+// NextDay is the moment when the next calendar day begins. A day is not always 24 hours long. Where a clock is put
+// forward at midnight, the day begins later.
 func (a Accounting) NextDay(t time.Time) time.Time {
 	year, month, day := t.In(a.zone()).Date()
 	next := time.Date(year, month, day+1, 0, 0, 0, 0, a.zone())
-	for a.Day(next) <= a.Day(t) { // a midnight that does not exist may be given as an hour of the day before
+	for a.Day(next) <= a.Day(t) { // for a midnight that does not exist, time.Date can return an hour of the day before
 		next = next.Add(time.Hour)
 	}
 	return next
 }
 
-// Book is what the calls of one model come to. Turns is left at 0.
+// Book turns the usage of one model into a Use with its cost. Turns stays 0.
 func (a Accounting) Book(s Spent) Use {
 	n := s.Sane()
-	u := Use{InputTokens: n.InputTokens, OutputTokens: n.OutputTokens, CacheReadTokens: n.CacheReadTokens, CacheWriteTokens: n.CacheWriteTokens}
+	u := Use{
+		InputTokens: n.InputTokens, OutputTokens: n.OutputTokens, CacheReadTokens: n.CacheReadTokens,
+		CacheWriteTokens: n.CacheWriteTokens,
+	}
 	switch {
 	case n.EstimatedTokens > 0:
 		u.EstimatedTokens = n.EstimatedTokens
-	case n.Estimated: // a journal of a build that did not count them
+	case n.Estimated: // a journal of an earlier build, which did not count the estimated tokens
 		u.EstimatedTokens = u.Tokens()
 	}
 	price, known := a.Prices.Of(s.Model)
@@ -116,10 +120,11 @@ func (a Accounting) Book(s Spent) Use {
 // cost prices the tokens of one call, rounded up. It never overflows: prices and tokens are bounded.
 func (p Price) cost(u Usage) Money {
 	fresh := u.InputTokens - u.CacheReadTokens - u.CacheWriteTokens
-	return charge(fresh, p.Input) + charge(u.CacheReadTokens, p.CacheRead) + charge(u.CacheWriteTokens, p.CacheWrite) + charge(u.OutputTokens, p.Output)
+	return charge(fresh, p.Input) + charge(u.OutputTokens, p.Output) +
+		charge(u.CacheReadTokens, p.CacheRead) + charge(u.CacheWriteTokens, p.CacheWrite)
 }
 
-// charge is tokens at a price for a million of them.
+// charge is the cost of tokens at a price for each million.
 func charge(tokens int64, price Money) Money {
 	const million = 1_000_000
 	high, low := bits.Mul64(uint64(tokens), uint64(price)) // both are at least 0
@@ -133,17 +138,17 @@ func charge(tokens int64, price Money) Money {
 	return Money(min(n, math.MaxInt64/8))
 }
 
-// UseFilter says whose use is meant, from one day to another, both included. Days are named as [Accounting.Day] does. The zero values
-// of the others mean everything.
+// UseFilter selects usage from one day to another, both included. Days are named as by [Accounting.Day]. The zero
+// values of the other fields select everything.
 type UseFilter struct {
 	Agent     string
 	From, To  string
 	Chat      Key
 	Principal Principal
-	Role      Role // of those who have it now, all together
+	Role      Role // of everybody who has this role now, together
 }
 
-// Describe says a use in words, and what is not known of its cost.
+// Describe puts a use into words, with the part of its cost that is unknown.
 func (a Accounting) Describe(u Use) string {
 	text := fmt.Sprintf("%d tokens in, %d out", u.InputTokens, u.OutputTokens)
 	if u.EstimatedTokens > 0 {
@@ -160,7 +165,7 @@ func (a Accounting) Describe(u Use) string {
 	return text
 }
 
-// DescribeCap says a cap in words.
+// DescribeCap puts a cap into words.
 func (a Accounting) DescribeCap(c Cap) string {
 	var parts []string
 	if c.Tokens > 0 {
@@ -176,31 +181,31 @@ func (a Accounting) money(m Money) string {
 	return strings.TrimSpace(m.String() + " " + a.Currency)
 }
 
-// Cap bounds what may be used in a day. Zero means no cap.
+// Cap bounds the usage of one day. Zero means no cap.
 type Cap struct {
 	Tokens int64
 	Cost   Money
 }
 
-// None says whether there is nothing that the cap bounds.
+// None says whether the cap bounds nothing.
 func (c Cap) None() bool { return c == Cap{} }
 
-// Reached says whether no more may be used. Tokens without a price count as tokens, and cost nothing.
+// Reached says whether the cap is used up. Tokens without a price count as tokens and cost nothing.
 func (c Cap) Reached(u Use) bool {
 	return c.Tokens > 0 && u.Tokens() >= c.Tokens || c.Cost > 0 && u.Cost >= c.Cost
 }
 
-// Budget is what may be used in a day, by whom. A turn is begun when each cap that concerns it still has something left, and then
-// ends whatever it uses: a cap is passed by as much as the turns that are under way use.
+// Budget is the set of caps for one day. A turn begins only if every cap that concerns it has something left. The turn
+// then runs to its end. So running turns can exceed a cap by as much as they use.
 type Budget struct {
 	Chat      Cap // each chat
 	Principal Cap // each principal, in all chats
-	Normal    Cap // all who are normal, together
+	Normal    Cap // all normal principals together
 	Admin     Cap // all admins, together
 	Total     Cap // everything
 }
 
-// BudgetScope names the cap that a message met. The values are stored and counted; they never change.
+// BudgetScope names the cap that stopped a message. The values are stored and counted; they never change.
 type BudgetScope string
 
 const (
@@ -211,7 +216,7 @@ const (
 	BudgetTotal     BudgetScope = "total"
 )
 
-// Parked is a message that has left its lane until a moment. It comes back at the tail.
+// Parked is a deferred message: it has left its lane until DueAt. Then it comes back at the tail.
 type Parked struct {
 	Life      int64     `json:"life"`
 	MessageID string    `json:"id"`
@@ -222,28 +227,28 @@ type Parked struct {
 	DueAt     time.Time `json:"dueAt"`
 }
 
-// Situation is what a chat does now.
+// Situation is what a chat does at this moment.
 type Situation struct {
-	Running      bool       // a turn is being made
-	RunningSince time.Time  // if one runs
-	Waiting      int64      // messages in the lane behind the one that runs
-	Why          string     // what the head waits for, if it waits for something; empty when nothing is in the way
-	WakeAt       time.Time  // until when, if it does
-	Parked       int64      // messages that left the lane until their day begins
-	BackAt       time.Time  // when the first of them comes back, if there are any
-	Awaited      []Approval // what an admin has to say a word about
-	Session      int64      // the part of the history that is in play, from 1
+	Running      bool       // a turn runs
+	RunningSince time.Time  // zero: no turn runs
+	Waiting      int64      // messages in the lane behind the running one
+	Why          string     // what the head waits for; empty: nothing
+	WakeAt       time.Time  // when the head's wait ends, if it waits
+	Parked       int64      // deferred messages
+	BackAt       time.Time  // when the first deferred message comes back
+	Awaited      []Approval // calls that wait for an approval
+	Session      int64      // the number of the current session, from 1
 	QueueMode    QueueMode  // of the chat; empty: the configured default
-	Model        string     // the model that the session asks for; empty: the configured one
+	Model        string     // the model that the session asks for; empty: the configured model
 }
 
 // Money is an amount in millionths of the configured currency.
 type Money int64
 
-// maxMoney bounds what can be written: a billion of the currency.
+// maxMoney bounds the amounts that can be written: a billion of the currency.
 const maxMoney = Money(1_000_000_000_000_000)
 
-// ParseMoney reads an amount such as "2.50": digits, and up to six after a point. It is never negative.
+// ParseMoney reads an amount such as "2.50": digits, and up to six more after a point. An amount is never negative.
 func ParseMoney(s string) (Money, error) {
 	whole, fraction, pointed := strings.Cut(s, ".")
 	digits := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
@@ -257,7 +262,7 @@ func ParseMoney(s string) (Money, error) {
 	return Money(n), nil
 }
 
-// String writes an amount with two digits after the point, or with up to six where they matter.
+// String writes an amount with two digits after the point, or with up to six if they are not zero.
 func (m Money) String() string {
 	sign := ""
 	if m < 0 {
@@ -270,17 +275,19 @@ func (m Money) String() string {
 	return fmt.Sprintf("%s%d.%s", sign, m/1_000_000, fraction)
 }
 
-// Price is what a million tokens of a model cost. Without prices of their own, cached tokens cost what the others do.
+// Price is the price of a million tokens of a model. Cached tokens without prices of their own cost as much as other
+// input.
 type Price struct {
 	Model                                string // a name, or the beginning of names and "*"
 	Input, Output, CacheRead, CacheWrite Money
 }
 
-// Prices is a list of prices. There is no built-in one: prices change.
+// Prices is a list of prices. Corebot has no built-in list, because prices change.
 type Prices []Price
 
-// ParsePrices reads a list such as "gpt-4o-mini=0.15/0.60/0.075, claude-*=3/15/0.30/3.75": for each model the prices of a million
-// tokens of input, output, input read from the provider's cache, and input written to it; the last two may be left out.
+// ParsePrices reads a list such as "gpt-4o-mini=0.15/0.60/0.075, claude-*=3/15/0.30/3.75". Each entry gives the prices
+// of a million tokens of one model: input, output, input read from the provider's cache, and input written to it. The
+// last two can be left out.
 func ParsePrices(text string) (Prices, error) {
 	var all Prices
 	for entry := range strings.SplitSeq(text, ",") {
@@ -325,7 +332,7 @@ func parsePrice(entry string) (p Price, err error) {
 	return p, nil
 }
 
-// Of finds the price of a model: by its whole name, else by the longest beginning of it.
+// Of finds the price of a model: by its whole name, else by the longest matching beginning.
 func (p Prices) Of(model string) (Price, bool) {
 	best, found := Price{}, false
 	for _, price := range p {
