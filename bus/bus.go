@@ -13,7 +13,7 @@ import (
 	"github.com/corebot/corebot/internal/backoff"
 )
 
-// Store is what the bus needs of storage. Every method is one transaction.
+// Store is the part of storage that the bus needs. Every method is one transaction.
 type Store interface {
 	Publish(ctx context.Context, messages []corebot.Message, lim corebot.Limits) ([]corebot.Receipt, error)
 	Claim(ctx context.Context, pool corebot.Pool, max int, terms corebot.Terms) ([]corebot.Delivery, error)
@@ -24,23 +24,25 @@ type Store interface {
 // Options are the numbers of the bus. Zero values mean the defaults.
 type Options struct {
 	Lease       time.Duration // how long a claim lasts unless it is extended; 30 s
-	MaxAttempts int           // counted attempts before a message is dead; 8, which outlasts two minutes of trouble on average
-	// LimitPatience is how long, from the first one of a message on, rate limits use up none of its attempts; 1 h,
-	// negative: they always do.
+	MaxAttempts int           // counted attempts before a message is a dead letter; 8, about two minutes of trouble
+	// LimitPatience is how long rate limits use up no attempts of a message, counted from its first rate limit. The
+	// default is 1 h. A negative value means that rate limits always use up attempts.
 	LimitPatience time.Duration
-	MaxLost       int           // leases lost in a row without progress before a message is poison, the last of them in quarantine; 3
-	BackoffBase   time.Duration // 2 s
-	BackoffMax    time.Duration // 5 min
-	MaxBytes      int           // of one message's content; 1 MiB
-	Limits        corebot.Limits
-	Rate          corebot.Rate // of new inbound messages in each chat; none by default
-	// Turns is how many inbound claims there are at once, to be shared fairly between senders; 0: first come, first served.
+	// MaxLost is how many leases a message loses in a row without progress before it is poison. The last loss happens
+	// in quarantine. The default is 3.
+	MaxLost     int
+	BackoffBase time.Duration // 2 s
+	BackoffMax  time.Duration // 5 min
+	MaxBytes    int           // of one message's content; 1 MiB
+	Limits      corebot.Limits
+	Rate        corebot.Rate // of new inbound messages in each chat; none by default
+	// Turns is how many inbound claims can be held at once, shared fairly between senders. 0: first come, first served.
 	Turns      int
-	SenderRate corebot.Rate          // of one sender's new messages, in all chats; it holds with Turns only; none by default
-	Metrics    prometheus.Registerer // nil: figures are kept and shown to nobody
+	SenderRate corebot.Rate          // of one sender's new messages, in all chats; only with Turns; none by default
+	Metrics    prometheus.Registerer // nil: the metrics are kept and not exported
 }
 
-// DefaultLimitPatience is that of [Options].
+// DefaultLimitPatience is the default of Options.LimitPatience.
 const DefaultLimitPatience = time.Hour
 
 // Default limits of the queue.
@@ -59,7 +61,10 @@ func (o Options) withDefaults() Options {
 	o.BackoffBase = cmp.Or(o.BackoffBase, 2*time.Second)
 	o.BackoffMax = cmp.Or(o.BackoffMax, 5*time.Minute)
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
-	o.Limits = cmp.Or(o.Limits, corebot.Limits{LaneDepth: DefaultLaneDepth, TotalDepth: DefaultTotalDepth, TotalBytes: DefaultTotalBytes})
+	o.Limits = cmp.Or(o.Limits, corebot.Limits{
+		LaneDepth: DefaultLaneDepth, TotalDepth: DefaultTotalDepth,
+		TotalBytes: DefaultTotalBytes,
+	})
 	return o
 }
 
@@ -71,14 +76,16 @@ type Bus struct {
 	metrics *metrics
 }
 
-// New joins a store and its rules. Negative numbers are refused.
+// New makes a bus of a store and options. It refuses negative numbers.
 func New(store Store, o Options) (*Bus, error) {
-	if o.Lease < 0 || o.MaxAttempts < 0 || o.MaxLost < 0 || o.BackoffBase < 0 || o.BackoffMax < 0 || o.MaxBytes < 0 || o.Rate.Every < 0 || o.Rate.Burst < 0 || o.Turns < 0 || o.SenderRate.Every < 0 || o.SenderRate.Burst < 0 {
+	if o.Lease < 0 || o.MaxAttempts < 0 || o.MaxLost < 0 || o.BackoffBase < 0 || o.BackoffMax < 0 || o.MaxBytes < 0 ||
+		o.Rate.Every < 0 || o.Rate.Burst < 0 || o.Turns < 0 || o.SenderRate.Every < 0 || o.SenderRate.Burst < 0 {
 		return nil, fmt.Errorf("%w: a number of the bus is negative: %+v", corebot.ErrInvalid, o)
 	}
 	o = o.withDefaults()
 	if o.BackoffBase > o.BackoffMax {
-		return nil, fmt.Errorf("%w: bus.backoff_base (%v) is over bus.backoff_max (%v)", corebot.ErrInvalid, o.BackoffBase, o.BackoffMax)
+		return nil, fmt.Errorf("%w: bus.backoff_base (%v) is over bus.backoff_max (%v)", corebot.ErrInvalid,
+			o.BackoffBase, o.BackoffMax)
 	}
 	m, err := newMetrics(o.Metrics)
 	if err != nil {
@@ -87,12 +94,14 @@ func New(store Store, o Options) (*Bus, error) {
 	return &Bus{store: store, opts: o, backoff: backoff.Policy{Base: o.BackoffBase, Max: o.BackoffMax}, metrics: m}, nil
 }
 
-// Publish accepts one message. The receipt comes after the fsync. A refusal is in the error: [corebot.ErrInvalid],
-// [corebot.ErrTooLarge], [corebot.ErrConflict], [corebot.ErrLaneFull], [corebot.ErrOverloaded] or [corebot.ErrDiskFull]; then nothing was
-// stored. [corebot.ErrCommitUnknown] means that it may have been: publish the same id again.
+// Publish accepts one message. It returns the receipt after the fsync. If it refuses the message, nothing was stored,
+// and the error is [corebot.ErrInvalid], [corebot.ErrTooLarge], [corebot.ErrConflict], [corebot.ErrLaneFull],
+// [corebot.ErrOverloaded] or [corebot.ErrDiskFull]. After [corebot.ErrCommitUnknown] the message may be stored or not:
+// publish the same id again.
 func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, error) {
 	if m.Direction != corebot.Inbound && m.Direction != corebot.Outbound {
-		return corebot.Receipt{}, fmt.Errorf("%w: the bus has no lanes for direction %v", corebot.ErrInvalid, m.Direction)
+		return corebot.Receipt{}, fmt.Errorf("%w: the bus has no lanes for direction %v", corebot.ErrInvalid,
+			m.Direction)
 	}
 	if err := m.Validate(b.opts.MaxBytes); err != nil {
 		b.metrics.published(m.Direction, "refused")
@@ -118,19 +127,20 @@ func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, 
 	return receipts[0], nil
 }
 
-// Claim waits for work in a pool and leases up to max lanes of it.
+// Claim waits for work in a pool and leases up to max of its lanes.
 func (b *Bus) Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error) {
 	terms := corebot.Terms{Lease: b.opts.Lease, Quarantine: b.opts.MaxLost - 1}
 	if pool == corebot.InboundPool {
-		terms.Rate, terms.Turns, terms.Sender, terms.Owner = b.opts.Rate, b.opts.Turns, b.opts.SenderRate, b.opts.Limits.Owner
+		terms.Rate, terms.Turns, terms.Sender, terms.Owner = b.opts.Rate, b.opts.Turns, b.opts.SenderRate,
+			b.opts.Limits.Owner
 	}
 	return b.store.Claim(ctx, pool, max, terms)
 }
 
-// Lease is how long a claim lasts. A worker extends three times in that time.
+// Lease is how long a claim lasts. A worker extends its lease three times in that time.
 func (b *Bus) Lease() time.Duration { return b.opts.Lease }
 
-// Extend prolongs leases by one lease time from now and returns those that are lost.
+// Extend prolongs leases by one lease time from now. It returns the leases that are lost.
 func (b *Bus) Extend(ctx context.Context, leases []corebot.Lease) (lost []corebot.Lease, err error) {
 	lost, err = b.store.Extend(ctx, leases, time.Now().Add(b.opts.Lease))
 	b.metrics.lost.Add(float64(len(lost)))
@@ -146,5 +156,5 @@ func (b *Bus) Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome)
 	return err
 }
 
-// Settled counts an outcome that was committed, also by others than Settle.
+// Settled counts an outcome in the metrics. Callers that commit an outcome in another way than Settle call it.
 func (b *Bus) Settled(d corebot.Delivery, o corebot.Outcome) { b.metrics.settled(d, o) }

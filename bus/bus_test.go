@@ -15,7 +15,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// script is a store that says what a test wants.
+// script is a store whose answers a test sets.
 type script struct {
 	receipt corebot.Receipt
 	err     error
@@ -42,7 +42,7 @@ func (s *script) Extend(_ context.Context, _ []corebot.Lease, until time.Time) (
 
 func (s *script) Settle(context.Context, corebot.Delivery, corebot.Outcome) error { return s.err }
 
-// counted is what a counter shows.
+// counted is the value of a counter.
 func counted(t *testing.T, c prometheus.Metric) float64 {
 	t.Helper()
 	var m dto.Metric
@@ -70,7 +70,8 @@ func prompt(text string) corebot.Message {
 
 func TestNumbersThatMakeNoSenseAreRefused(t *testing.T) {
 	for name, o := range map[string]Options{
-		"lease": {Lease: -1}, "attempts": {MaxAttempts: -1}, "lost": {MaxLost: -1}, "base": {BackoffBase: -1}, "max": {BackoffMax: -1},
+		"lease": {Lease: -1}, "attempts": {MaxAttempts: -1}, "lost": {MaxLost: -1}, "base": {BackoffBase: -1},
+		"max":   {BackoffMax: -1},
 		"bytes": {MaxBytes: -1}, "base over max": {BackoffBase: time.Hour, BackoffMax: time.Minute},
 	} {
 		if _, err := New(&script{}, o); !errors.Is(err, corebot.ErrInvalid) {
@@ -93,7 +94,8 @@ func TestTheDefaultsBoundEverything(t *testing.T) {
 	if l := s.limits; l.LaneDepth <= 0 || l.TotalDepth <= 0 || l.TotalBytes <= 0 {
 		t.Errorf("the limits are %+v", l)
 	}
-	if _, err := b.Publish(t.Context(), prompt(strings.Repeat("x", DefaultMaxBytes+1))); !errors.Is(err, corebot.ErrTooLarge) {
+	if _, err := b.Publish(t.Context(), prompt(strings.Repeat("x", DefaultMaxBytes+1))); !errors.Is(err,
+		corebot.ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -102,7 +104,8 @@ func TestLeasesAreAskedForAndExtendedByTheLeaseTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lost: []corebot.Lease{{Lane: 1, Epoch: 2}}}
 		b := newTest(t, s, Options{Lease: time.Minute})
-		if _, err := b.Claim(t.Context(), corebot.InboundPool, 1); err != nil || s.terms.Lease != time.Minute || b.Lease() != time.Minute {
+		if _, err := b.Claim(t.Context(), corebot.InboundPool, 1); err != nil || s.terms.Lease != time.Minute ||
+			b.Lease() != time.Minute {
 			t.Errorf("claimed for %v: %v", s.terms, err)
 		}
 		lost, err := b.Extend(t.Context(), nil)

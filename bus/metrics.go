@@ -19,16 +19,19 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		publish: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_bus_published_total", Help: "Messages offered to the bus, by what became of them: accepted, duplicate, conflict, refused.",
+			Name: "corebot_bus_published_total",
+			Help: "Messages offered to the bus, by what became of them: accepted, duplicate, conflict, refused.",
 		}, []string{"direction", "result"}),
 		settle: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_bus_settled_total", Help: "Claims that ended, by outcome: done, retry, wait, dead, park.",
 		}, []string{"direction", "outcome"}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "corebot_bus_leases_lost_total", Help: "Leases that another claim had taken when they were to be extended. A claim that was settled meanwhile is not counted.",
+			Name: "corebot_bus_leases_lost_total", Help: "Leases that another claim had taken when they were to be " +
+				"extended. A claim that was settled meanwhile is not counted.",
 		}),
 		life: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "corebot_bus_message_seconds", Help: "Time from publish to the end of a message's life.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+			Name: "corebot_bus_message_seconds", Help: "Time from publish to the end of a message's life.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}, []string{"direction"}),
 	}
 	m.begin()
@@ -43,7 +46,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// begin shows every series from the start, at zero.
+// begin creates every series at zero, so that each is exported from the start.
 func (m *metrics) begin() {
 	for _, direction := range []corebot.Direction{corebot.Inbound, corebot.Outbound} {
 		for _, result := range []string{"accepted", "duplicate", "conflict", "refused"} {
@@ -67,4 +70,7 @@ func (m *metrics) settled(d corebot.Delivery, o corebot.Outcome) {
 	}
 }
 
-var outcomeNames = map[corebot.OutcomeVerb]string{corebot.Done: "done", corebot.RetryAt: "retry", corebot.Wait: "wait", corebot.Dead: "dead", corebot.Park: "park"}
+var outcomeNames = map[corebot.OutcomeVerb]string{
+	corebot.Done: "done", corebot.RetryAt: "retry", corebot.Wait: "wait",
+	corebot.Dead: "dead", corebot.Park: "park",
+}

@@ -13,20 +13,21 @@ import (
 // Reasons of dead letters and waits. They are stored and counted; they never change.
 const (
 	ReasonAttempts  = corebot.ReasonAttempts
-	ReasonPermanent = "permanent" // it would fail the same way again
+	ReasonPermanent = "permanent" // another attempt would fail in the same way
 	ReasonTooLong   = corebot.ReasonTooLong
 	ReasonPoison    = corebot.ReasonPoison
 	ReasonDamaged   = corebot.ReasonDamaged
 	ReasonShutdown  = "shutdown" // interrupted; not counted
 )
 
-// MaxRetryAfter bounds how long the other side may ask us to wait.
+// MaxRetryAfter bounds the wait that the other side can ask for.
 const MaxRetryAfter = time.Hour
 
 // maxErrorBytes bounds the error text that is kept with a message.
 const maxErrorBytes = 2_000
 
-// Unfit says whether a delivery must not run, and how to end it: its body is damaged, or its workers die of it.
+// Unfit says whether a delivery must not run, and how to end it. A delivery is unfit if its body is damaged, or if it
+// lost its lease too often.
 func (b *Bus) Unfit(d corebot.Delivery) (corebot.Outcome, bool) {
 	switch {
 	case d.Damaged != nil:
@@ -37,7 +38,7 @@ func (b *Bus) Unfit(d corebot.Delivery) (corebot.Outcome, bool) {
 	return corebot.Outcome{}, false
 }
 
-// Verdict turns a failure into the outcome that the rules ask for.
+// Verdict turns a failure into the outcome that the rules require.
 func (b *Bus) Verdict(d corebot.Delivery, err error) corebot.Outcome {
 	class, asked := classify(err)
 	now := time.Now()
@@ -65,8 +66,8 @@ func (b *Bus) Verdict(d corebot.Delivery, err error) corebot.Outcome {
 	}
 }
 
-// patient says whether a rate limit that a delivery meets uses up no attempt: within a bound of time from the first
-// one of its run. A clock that stepped back ends the patience: nothing else would.
+// patient says whether a rate limit uses up no attempt: it does not within LimitPatience from the first rate limit of
+// the run. A clock that was set back ends the patience, because nothing else would end it.
 func (b *Bus) patient(d corebot.Delivery, now time.Time) bool {
 	if d.Limited == 0 {
 		return b.opts.LimitPatience > 0
@@ -75,9 +76,9 @@ func (b *Bus) patient(d corebot.Delivery, now time.Time) bool {
 	return since >= 0 && since < b.opts.LimitPatience
 }
 
-// wait is how long a message is left alone after its nth failure: for the backoff, or for as long as the other side
-// asked where that is longer. What it asked for is spread by up to a quarter, so that all whom it told the same do
-// not come back at once.
+// wait is the pause after the nth failure of a message: the backoff, or the wait that the other side asked for if that
+// is longer. The asked wait grows by a random part of up to a quarter, so that all clients with the same answer do not
+// come back at once.
 func (b *Bus) wait(n int, asked time.Duration) time.Duration {
 	after := b.backoff.After(n)
 	if asked = min(asked, MaxRetryAfter); asked <= 0 {
@@ -86,7 +87,7 @@ func (b *Bus) wait(n int, asked time.Duration) time.Duration {
 	return max(after, asked+rand.N(asked/4+1))
 }
 
-// classify reads an error's class. What nobody classified is worth another attempt.
+// classify reads an error's class. An unclassified error is worth another attempt.
 func classify(err error) (corebot.Class, time.Duration) {
 	if errors.Is(err, corebot.ErrShutdown) || errors.Is(err, corebot.ErrLeaseLost) {
 		return corebot.Cancelled, 0
@@ -99,7 +100,10 @@ func classify(err error) (corebot.Class, time.Duration) {
 
 func dead(reason string, err error) corebot.Outcome {
 	class, _ := classify(err)
-	return corebot.Outcome{Verb: corebot.Dead, Reason: reason, Error: errorText(err), Class: class.String(), Plain: corebot.ExplanationOf(err).Plain}
+	return corebot.Outcome{
+		Verb: corebot.Dead, Reason: reason, Error: errorText(err), Class: class.String(),
+		Plain: corebot.ExplanationOf(err).Plain,
+	}
 }
 
 func errorText(err error) string {

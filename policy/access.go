@@ -13,17 +13,17 @@ type AccessRule string
 
 const (
 	AccessOpen       AccessRule = "open"       // everybody whom the channel lets through
-	AccessRegistered AccessRule = "registered" // whoever is in a chat that is registered
-	AccessAllowlist  AccessRule = "allowlist"  // the senders and chats that are listed; an empty list is nobody
+	AccessRegistered AccessRule = "registered" // everybody in a registered chat
+	AccessAllowlist  AccessRule = "allowlist"  // the listed senders and chats; an empty list admits nobody
 )
 
-// Access decides who may talk on one channel. It is immutable; the zero Access lets nobody.
+// Access decides who may talk on one channel. It is immutable. The zero Access admits nobody.
 type Access struct {
 	rule AccessRule
 	list corebot.Allowlist
 }
 
-// NewAccess makes the rule of a channel. The list counts with [AccessAllowlist] only.
+// NewAccess makes the rule of a channel. Only [AccessAllowlist] uses the list.
 func NewAccess(rule AccessRule, list corebot.Allowlist) (Access, error) {
 	switch rule {
 	case AccessOpen, AccessRegistered, AccessAllowlist:
@@ -32,7 +32,7 @@ func NewAccess(rule AccessRule, list corebot.Allowlist) (Access, error) {
 	return Access{}, fmt.Errorf("%w: access %q: want open, registered or allowlist", corebot.ErrInvalid, rule)
 }
 
-// Admit says whether a sender may talk in a chat. What is set for the chat comes before the rule of the channel.
+// Admit says whether a sender may talk in a chat. A setting of the chat comes before the rule of the channel.
 func (a Access) Admit(p corebot.Principal, k corebot.Key, chat corebot.Standing) Decision {
 	switch {
 	case chat.Access == corebot.DenyChat:
@@ -51,30 +51,54 @@ func (a Access) Admit(p corebot.Principal, k corebot.Key, chat corebot.Standing)
 	return Decision{Rule: "not-listed", Reason: "neither the sender nor the chat is listed"}
 }
 
-// ClientChannel is the channel of MCP clients. Its chats all belong to the one principal that they act for.
+// ClientChannel is the channel of MCP clients. All its chats belong to the one principal for whom the clients act.
 const ClientChannel = "mcp"
 
-// ofClients close what an MCP client has no business with. Its own chats are open to it by the rules that are open to all.
+// ofClients are rules that close to MCP clients everything outside of their own chats. The rules that are open to all
+// open a client's own chats.
 func ofClients() []rule {
 	return []rule{
-		{name: "chats-elsewhere", tool: "chat.list", when: notAClientsOwn, on: "the chats of another channel than the MCP client's", targeted: true, who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may list the chats of other channels"},
-		{name: "history-elsewhere", tool: "history.read", when: notAClientsOwn, on: "a chat of another channel than the MCP client's", targeted: true, who: adminsThere, grantable: true, reason: "only an admin may read the history of a chat on another channel"},
-		{name: "publish-elsewhere", tool: "message.publish", when: notAClientsOwn, on: "a chat of another channel than the MCP client's", targeted: true, who: nobody, reason: "an MCP client has a channel of its own, and publishes there"},
-		{name: "publish-elsewhere", tool: "message.replies", when: notAClientsOwn, on: "a chat of another channel than the MCP client's", targeted: true, who: nobody, reason: "an MCP client has a channel of its own, and publishes there"},
-		{name: "status", tool: "status.read", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may read the status"},
+		{
+			name: "chats-elsewhere", tool: "chat.list", when: notAClientsOwn, on: "the chats of another channel than " +
+				"the MCP client's", targeted: true, who: adminsEverywhere, grantable: true,
+			reason: "only an admin everywhere may list the chats of other channels",
+		},
+		{
+			name: "history-elsewhere", tool: "history.read", when: notAClientsOwn,
+			on: "a chat of another channel than the MCP client's", targeted: true, who: adminsThere, grantable: true,
+			reason: "only an admin may read the history of a chat on another channel",
+		},
+		{
+			name: "publish-elsewhere", tool: "message.publish", when: notAClientsOwn,
+			on: "a chat of another channel than the MCP client's", targeted: true, who: nobody,
+			reason: "an MCP client has a channel of its own, and publishes there",
+		},
+		{
+			name: "publish-elsewhere", tool: "message.replies", when: notAClientsOwn,
+			on: "a chat of another channel than the MCP client's", targeted: true, who: nobody,
+			reason: "an MCP client has a channel of its own, and publishes there",
+		},
+		{
+			name: "status", tool: "status.read", who: adminsEverywhere, grantable: true,
+			reason: "only an admin everywhere may read the status",
+		},
 	}
 }
 
-// notAClientsOwn takes every conversation for another's but the request's own and, on the channel of MCP clients, those of its account.
+// notAClientsOwn says whether the target is another's conversation. The request's own conversation is the caller's. On
+// the channel of MCP clients, so are all conversations of its account.
 func notAClientsOwn(o Options, r Request) bool {
 	own, on := r.Key, r.Target.Chat
-	client := own.Channel == ClientChannel && on.Channel == ClientChannel && on.Account == own.Account && on.Agent == own.Agent
+	client := own.Channel == ClientChannel && on.Channel == ClientChannel && on.Account == own.Account &&
+		on.Agent == own.Agent
 	return r.Target.Everywhere || !client && otherChat(o, r)
 }
 
-// granted says whether configuration has given the tool to those whose text is in the turn: to each of them, or to the role that they all have.
+// granted says whether configuration grants the tool to every principal whose text is in the turn: to each by himself,
+// or to a role that all have.
 func (p *Policy) granted(r Request) bool {
-	return p.grantedTo(r.Principal, r) && !slices.ContainsFunc(r.Others, func(other corebot.Principal) bool { return !p.grantedTo(other, r) })
+	return p.grantedTo(r.Principal, r) && !slices.ContainsFunc(r.Others,
+		func(other corebot.Principal) bool { return !p.grantedTo(other, r) })
 }
 
 func (p *Policy) grantedTo(who corebot.Principal, r Request) bool {
@@ -87,7 +111,7 @@ func (p *Policy) grantedTo(who corebot.Principal, r Request) bool {
 	})
 }
 
-// checkGrant refuses a grant that opens nothing: whoever wrote it believes that it does.
+// checkGrant refuses a grant that opens nothing, because its author believes that it does.
 func (p *Policy) checkGrant(g corebot.ToolGrant) error {
 	if err := g.Validate(); err != nil {
 		return fmt.Errorf("grant %s: %w", g, err)
@@ -100,8 +124,8 @@ func (p *Policy) checkGrant(g corebot.ToolGrant) error {
 	return corebot.WithHint(err, "what can be granted is "+strings.Join(open, ", "))
 }
 
-// grantable are the tools that a grant can open, as a whole or for some of their targets. Those of MCP servers, whose names are not known here, are
-// the beginning of their names and "*".
+// grantable lists the tools that a grant can open, as a whole or for some targets. The names of MCP servers' tools are
+// not known here. A beginning of their names and "*" stands for them.
 func (p *Policy) grantable() []string {
 	var open []string
 	for _, rule := range p.rules {
@@ -118,7 +142,7 @@ func (p *Policy) grantable() []string {
 	return slices.Compact(open)
 }
 
-// tools are those that rules name one by one, sorted.
+// tools lists the tools that rules name one by one, sorted.
 func (p *Policy) tools() []string {
 	var names []string
 	for _, rule := range p.rules {
@@ -130,7 +154,7 @@ func (p *Policy) tools() []string {
 	return slices.Compact(names)
 }
 
-// overlap says whether there is a name that both patterns match.
+// overlap says whether any name matches both patterns.
 func overlap(a, b string) bool {
 	start, open := strings.CutSuffix(b, "*")
 	return corebot.MatchesName(a, start) || open && corebot.MatchesName(b, strings.TrimSuffix(a, "*"))

@@ -9,23 +9,24 @@ import (
 	"github.com/corebot/corebot/workspace"
 )
 
-// ApprovalMode says in which turns a privileged call needs an admin's word: one that not everyone may make.
+// ApprovalMode says in which turns a privileged call needs an approval. A privileged call is a call that not everyone
+// may make.
 type ApprovalMode string
 
 const (
-	ApproveTainted ApprovalMode = "tainted" // in those that have read text from outside
+	ApproveTainted ApprovalMode = "tainted" // in turns that have read untrusted text
 	ApproveAlways  ApprovalMode = "always"  // in all
 	ApproveNever   ApprovalMode = "never"   // in none
 )
 
-// Approvals says which calls run only after an admin has said so. The zero Approvals ask for privileged calls of tainted turns.
+// Approvals says which calls need an approval. The zero Approvals require one for privileged calls of tainted turns.
 type Approvals struct {
 	Mode    ApprovalMode // empty is ApproveTainted
-	Always  []string     // tools that need one in every turn: names, or beginnings and "*"
-	Tainted []string     // tools that need one in a tainted turn, privileged or not
+	Always  []string     // tools that need an approval in every turn: names, or beginnings and "*"
+	Tainted []string     // tools that need an approval in a tainted turn, privileged or not
 }
 
-// Validate refuses what would ask for less than it looks like.
+// Validate refuses settings that would require less than they seem to.
 func (a Approvals) Validate() error {
 	switch a.Mode {
 	case "", ApproveTainted, ApproveAlways, ApproveNever:
@@ -41,19 +42,20 @@ func (a Approvals) Validate() error {
 	return nil
 }
 
-// Rules by which a call needs an approval, or got none. They are stored in the audit; they never change.
+// Rules by which a call needs an approval, or did not get one. They are stored in the audit; they never change.
 const (
-	RuleApproveTainted  = "approval-tainted"        // the turn has read text from outside
-	RuleApproveAlways   = "approval-always"         // it needs one in every turn
-	RuleNobodyToApprove = "approval-nobody"         // no admin is known who could say it
-	RuleNotApproved     = "approval-denied"         // an admin, or a /stop, said no
-	RuleNotInTime       = "approval-expired"        // nobody said anything in time
-	RuleNotTheSame      = "approval-drift"          // it is no longer what was approved
-	RuleNotAsked        = "approval-not-asked"      // the request of its answer did not have it
-	RuleCannotBind      = "approval-not-comparable" // what it names cannot be read, so nobody could tell whether it has changed
+	RuleApproveTainted  = "approval-tainted"   // the turn has read untrusted text
+	RuleApproveAlways   = "approval-always"    // the tool needs an approval in every turn
+	RuleNobodyToApprove = "approval-nobody"    // no known admin could approve
+	RuleNotApproved     = "approval-denied"    // an admin or a /stop denied it
+	RuleNotInTime       = "approval-expired"   // no decision came in time
+	RuleNotTheSame      = "approval-drift"     // the call has changed since its approval
+	RuleNotAsked        = "approval-not-asked" // the request of its answer did not include the call
+	// a file that it names cannot be read, so a change would stay unknown
+	RuleCannotBind = "approval-not-comparable"
 )
 
-// NeedsApproval says by which rule an allowed call runs only after an admin has said so; empty: it runs.
+// NeedsApproval returns the rule by which an allowed call needs an approval; empty: the call runs.
 func (p *Policy) NeedsApproval(tool string, d Decision, tainted bool) (rule string) {
 	a := p.opts.Approvals
 	named := func(patterns []string) bool {
@@ -68,25 +70,27 @@ func (p *Policy) NeedsApproval(tool string, d Decision, tainted bool) (rule stri
 	return ""
 }
 
-// OperatorsText says whether what a call reads can only have been written by the operator, or by an admin's word: the global memory, and the
-// paths that nobody else may write. All else in the workspace may be from a tool that wrote down what a page said.
+// OperatorsText says whether only the operator, or an admin's approval, can have written the text that a call reads.
+// Such text is the global memory and the protected paths. Any other file of the workspace can hold text that a tool
+// copied from a page.
 func OperatorsText(t Target) bool {
 	if t.Path == "" {
 		return t.Scope == ScopeGlobal
 	}
 	path, err := rootfs.Clean(t.Path)
-	return err == nil && slices.ContainsFunc(workspace.Protected(), func(p string) bool { return rootfs.Within(path, p) })
+	return err == nil && slices.ContainsFunc(workspace.Protected(),
+		func(p string) bool { return rootfs.Within(path, p) })
 }
 
 // Rules by which an /approve is denied. They are stored in the audit; they never change.
 const (
-	RulePersonApproves = "approve-person" // no person gave it
-	RuleApproveBeyond  = "approve-beyond" // the call reaches further than the role of who gave it
+	RulePersonApproves = "approve-person" // the sender is not a person
+	RuleApproveBeyond  = "approve-beyond" // the call reaches further than the sender's role
 )
 
-// approvalCommands are the words about a call that waits. In its own conversation an admin of that says them, elsewhere
-// one who is admin everywhere. Only a person approves: what a program, an agent or a task writes may be what some text
-// told it. Such a sender may deny, since that makes nothing run.
+// approvalCommands are the rules for /approve and /deny. In the conversation of the call, an admin of that conversation
+// decides. Elsewhere an admin of everything decides. Only a person approves, because some text can have told a program,
+// an agent or a task what to write. Such a sender may deny, since a denial makes nothing run.
 func approvalCommands() []rule {
 	t := []rule{{
 		name: RulePersonApproves, tool: "/approve", when: notInteractive, targeted: true, who: nobody,
@@ -95,12 +99,17 @@ func approvalCommands() []rule {
 		reason: "only a person can approve a call: in the terminal, in a chat, or with `corebot approvals approve`",
 	}}
 	t = append(t, rule{
-		name: RuleApproveBeyond, tool: "/approve", when: reachesBeyond, on: "a call that reaches beyond its conversation", targeted: true, who: adminsEverywhere,
+		name: RuleApproveBeyond, tool: "/approve", when: reachesBeyond,
+		on: "a call that reaches beyond its conversation", targeted: true, who: adminsEverywhere,
 		reason: "only an admin everywhere can approve a call that reaches beyond its chat",
 	})
 	for _, command := range []string{"/approve", "/deny"} {
 		t = append(t,
-			rule{name: "approve-elsewhere", tool: command, when: otherChat, on: "a call of another conversation", targeted: true, who: adminsThere, reason: "only an admin everywhere can say that about a call of another chat"},
+			rule{
+				name: "approve-elsewhere", tool: command, when: otherChat, on: "a call of another conversation",
+				targeted: true, who: adminsThere,
+				reason: "only an admin everywhere can say that about a call of another chat",
+			},
 			rule{name: "approve", tool: command, who: admins, reason: "only an admin can say that"})
 	}
 	return t

@@ -38,13 +38,17 @@ func newPolicy(t testing.TB, o policy.Options) *policy.Policy {
 }
 
 func request(tool string, role corebot.Role, target policy.Target) policy.Request {
-	return policy.Request{Tool: tool, Role: role, There: role, Everywhere: role, Principal: ann, Key: here, Target: target}
+	return policy.Request{
+		Tool: tool, Role: role, There: role, Everywhere: role, Principal: ann, Key: here,
+		Target: target,
+	}
 }
 
 func TestEveryRuleForEveryRole(t *testing.T) {
 	plain := policy.Options{}
 	shell := policy.Options{ShellEnabled: true}
-	granted := policy.Options{Grants: grants("mcp__files__*=normal", "mcp.reload=normal", "message.send=webhook::ann", "chat.*=normal", "bus.*=admin")}
+	granted := policy.Options{Grants: grants("mcp__files__*=normal", "mcp.reload=normal", "message.send=webhook::ann",
+		"chat.*=normal", "bus.*=admin")}
 	all := policy.Options{ShellEnabled: true, Grants: grants("*=normal")}
 	mine, theirs := rootfs.ChatDir(here)+"/x", rootfs.ChatDir(there)+"/x"
 	for _, c := range []struct {
@@ -149,7 +153,8 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 			if got.Allow != want || got.Rule != c.rule {
 				t.Errorf("%s of %+v as %s: got %+v, want %v by %s", c.tool, c.target, role, got, want, c.rule)
 			}
-			if open := c.rule == "open" || c.rule == "own-message" || c.rule == "own-session"; got.Privileged != (got.Allow && !open) {
+			if open := c.rule == "open" || c.rule == "own-message" ||
+				c.rule == "own-session"; got.Privileged != (got.Allow && !open) {
 				t.Errorf("%s of %+v as %s: privileged is %v", c.tool, c.target, role, got.Privileged)
 			}
 			if got.Allow == (got.Reason != "") {
@@ -185,7 +190,8 @@ func TestAnAdminOfOneConversationIsNobodyInAnother(t *testing.T) {
 			if got := p.Authorize(r); got.Allow || got.Rule != c.rule {
 				t.Errorf("%s with the role %q there: got %+v", c.tool, role, got)
 			}
-			r.Role, r.There = corebot.RoleNormal, corebot.RoleAdmin // a normal turn does not borrow from another conversation
+			// a normal turn does not borrow from another conversation
+			r.Role, r.There = corebot.RoleNormal, corebot.RoleAdmin
 			if got := p.Authorize(r); got.Allow {
 				t.Errorf("%s by who is admin there only: got %+v", c.tool, got)
 			}
@@ -214,7 +220,8 @@ func TestATurnOfSeveralPeopleGivesNoneOfThemARole(t *testing.T) {
 	}
 }
 
-// What all conversations share takes an admin of all, and is not offered to an admin of one.
+// A tool that acts on all conversations needs an admin everywhere. An admin of one conversation is not offered the
+// tool.
 func TestAnAdminOfOneConversationReachesNothingThatAllShare(t *testing.T) {
 	p := newPolicy(t, policy.Options{})
 	for _, c := range []struct {
@@ -272,10 +279,13 @@ func TestAToolThatCallsItselfPrivilegedIsTheAdmins(t *testing.T) {
 	}
 }
 
-// FuzzNoSpellingOpensAClosedPath compares the rules with an independent reading of the path: what path.Clean makes of it,
-// without case.
+// FuzzNoSpellingOpensAClosedPath compares the rules with an independent reading of the path: what path.Clean makes of
+// it, without case.
 func FuzzNoSpellingOpensAClosedPath(f *testing.F) {
-	for _, s := range []string{"./memory//x", "MEMORY/x", "a/../memory/x", "chats/./x", "skills/", "s\u212aills/x", "memory\x00", "\\memory", "IDENTITY.md/", "chats/main:webhook::here/../x"} {
+	for _, s := range []string{
+		"./memory//x", "MEMORY/x", "a/../memory/x", "chats/./x", "skills/", "s\u212aills/x",
+		"memory\x00", "\\memory", "IDENTITY.md/", "chats/main:webhook::here/../x",
+	} {
 		f.Add(s)
 	}
 	p := newPolicy(f, policy.Options{})
@@ -291,7 +301,8 @@ func FuzzNoSpellingOpensAClosedPath(f *testing.F) {
 			}
 		}
 		second, _, _ := strings.Cut(rest, "/")
-		if strings.EqualFold(first, "chats") && !strings.EqualFold("chats/"+second, rootfs.ChatDir(here)) || path.IsAbs(clean) {
+		if strings.EqualFold(first, "chats") && !strings.EqualFold("chats/"+second, rootfs.ChatDir(here)) ||
+			path.IsAbs(clean) {
 			t.Errorf("writing %q was allowed", in)
 		}
 	})

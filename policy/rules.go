@@ -9,18 +9,18 @@ import (
 	"github.com/corebot/corebot/workspace"
 )
 
-// who a rule lets through.
+// who is the set of principals that a rule lets through.
 type who uint8
 
 const (
 	nobody           who = iota
 	admins               // of the turn's conversation
-	adminsThere          // who are admin in what the call acts on as well
+	adminsThere          // admins also where the call acts
 	adminsEverywhere     // for what all conversations share
 	anyone
 )
 
-// has says whether a role is enough.
+// has says whether the role of a request is enough.
 func (w who) has(r Request) bool {
 	switch w {
 	case anyone:
@@ -37,76 +37,150 @@ func (w who) has(r Request) bool {
 
 // rule is one row of the table. The first row that applies decides.
 //
-// Rows with targeted set look at what a call touches. They only ever take away, and stand before the rows that open their tool,
-// so that [Policy.Visible] may leave them out.
+// A row with targeted set depends on the target of a call. Such rows only deny or restrict, and they stand before the
+// rows that open their tool. So [Policy.Visible] can leave them out.
 type rule struct {
 	name      string // appears in the audit; never changes
 	tool      string // a name, or a beginning and "*"
 	when      func(Options, Request) bool
-	on        string // when that is, for docs/policy.md; empty: always
+	on        string // the condition in words, for docs/policy.md; empty: always
 	targeted  bool
 	who       who
 	grantable bool   // configuration may open it to others
-	reason    string // said when it denies
+	reason    string // shown to the caller when the rule denies
 }
 
 // rules is the whole policy.
 func rules() []rule {
 	return slices.Concat(
 		[]rule{
-			{name: "role-unknown", tool: "*", when: roleUnknown, on: "the role is neither admin nor normal", who: nobody, reason: "the role is not known"},
-			{name: "agent-tools", tool: "*", when: notOfAgent, on: "a tool that the agent has not, by `agents[].tools`", who: nobody, reason: "this agent does not have the tool"},
+			{
+				name: "role-unknown", tool: "*", when: roleUnknown, on: "the role is neither admin nor normal",
+				who: nobody, reason: "the role is not known",
+			},
+			{
+				name: "agent-tools", tool: "*", when: notOfAgent,
+				on:  "a tool that the agent has not, by `agents[].tools`",
+				who: nobody, reason: "this agent does not have the tool",
+			},
 		},
-		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), ownSessionOnly(), approvalCommands(), openToAll())
+		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), ownSessionOnly(),
+		approvalCommands(), openToAll())
 }
 
-// filesAndMemory close paths, the shell and the memory that all share.
+// filesAndMemory are the rules for paths, the shell and the global memory.
 func filesAndMemory() []rule {
 	return []rule{
-		{name: "path-unusable", tool: "*", when: pathUnusable, on: "a path that leads out of the workspace or cannot be one", targeted: true, who: nobody, reason: "the path is not one of the workspace"},
-		{name: "path-missing", tool: "fs.*", when: pathMissing, on: "no path", targeted: true, who: nobody, reason: "the call does not say which path it touches"},
-		{name: "chat-files", tool: "*", when: chatFiles, on: "a path in the files of another conversation, or their common directory", targeted: true, who: nobody, reason: "the files of another conversation are closed to this one"},
-		{name: "protected-path", tool: "*", when: protectedWrite, on: "writing or deleting " + protectedText(), targeted: true, who: adminsEverywhere, reason: "only an admin everywhere may change this file"},
+		{
+			name: "path-unusable", tool: "*", when: pathUnusable,
+			on: "a path that leads out of the workspace or cannot be one", targeted: true, who: nobody,
+			reason: "the path is not one of the workspace",
+		},
+		{
+			name: "path-missing", tool: "fs.*", when: pathMissing, on: "no path", targeted: true, who: nobody,
+			reason: "the call does not say which path it touches",
+		},
+		{
+			name: "chat-files", tool: "*", when: chatFiles,
+			on: "a path in the files of another conversation, or their " +
+				"common directory", targeted: true, who: nobody,
+			reason: "the files of another conversation are closed to this one",
+		},
+		{
+			name: "protected-path", tool: "*", when: protectedWrite, on: "writing or deleting " + protectedText(),
+			targeted: true, who: adminsEverywhere, reason: "only an admin everywhere may change this file",
+		},
 
-		{name: "shell-disabled", tool: "shell.*", when: shellDisabled, on: "`tools.shell.enabled` is false", who: nobody, reason: "the shell is not enabled"},
+		{
+			name: "shell-disabled", tool: "shell.*", when: shellDisabled, on: "`tools.shell.enabled` is false",
+			who: nobody, reason: "the shell is not enabled",
+		},
 		{name: "shell", tool: "shell.exec", who: admins, reason: "only an admin may run commands"},
 
-		{name: "memory-scope", tool: "memory.*", when: scopeUnknown, on: "a scope other than global and chat", targeted: true, who: nobody, reason: "the memory scope must be global or chat"},
-		{name: "memory-global", tool: "memory.write", when: globalScope, on: "the global memory", targeted: true, who: adminsEverywhere, reason: "only an admin everywhere may change the global memory"},
+		{
+			name: "memory-scope", tool: "memory.*", when: scopeUnknown, on: "a scope other than global and chat",
+			targeted: true, who: nobody, reason: "the memory scope must be global or chat",
+		},
+		{
+			name: "memory-global", tool: "memory.write", when: globalScope, on: "the global memory", targeted: true,
+			who: adminsEverywhere, reason: "only an admin everywhere may change the global memory",
+		},
 	}
 }
 
-// otherConversations close what acts outside of the turn's conversation, and what makes an admin.
+// otherConversations are the rules for calls that act outside of the turn's conversation, or that make an admin.
 func otherConversations() []rule {
 	return []rule{
-		{name: "message-other-chat", tool: "message.send", when: otherChat, on: "another conversation", targeted: true, who: adminsThere, grantable: true, reason: "only an admin may send to another conversation"},
-		{name: "bootstrap-alone", tool: "chat.register", when: sharedBootstrap, on: "a bootstrap key, in a turn with text of several people", targeted: true, who: nobody, reason: "the turn has text of several people: send the bootstrap key in a message that is answered alone"},
-		{name: "admin-by-key", tool: "chat.register", when: adminWithoutKey, on: "the role admin without a bootstrap key", targeted: true, who: nobody, reason: "chat.register makes an admin only with the bootstrap key; an admin gives roles with chat.set_role"},
-		{name: "register-other-chat", tool: "chat.register", when: registersOther, on: "another conversation, without a bootstrap key", targeted: true, who: adminsThere, grantable: true, reason: "only an admin may register another conversation"},
+		{
+			name: "message-other-chat", tool: "message.send", when: otherChat, on: "another conversation",
+			targeted: true,
+			who:      adminsThere, grantable: true, reason: "only an admin may send to another conversation",
+		},
+		{
+			name: "bootstrap-alone", tool: "chat.register", when: sharedBootstrap,
+			on: "a bootstrap key, in a turn with text of several people", targeted: true, who: nobody,
+			reason: "the turn has text of several people: send the bootstrap key in a message that is answered alone",
+		},
+		{
+			name: "admin-by-key", tool: "chat.register", when: adminWithoutKey,
+			on: "the role admin without a bootstrap key", targeted: true, who: nobody,
+			reason: "chat.register makes an admin only with the bootstrap key; an admin gives roles with chat.set_role",
+		},
+		{
+			name: "register-other-chat", tool: "chat.register", when: registersOther,
+			on: "another conversation, without a bootstrap key", targeted: true, who: adminsThere, grantable: true,
+			reason: "only an admin may register another conversation",
+		},
 	}
 }
 
-// keptForAdmins are tools that are an admin's as a whole.
+// keptForAdmins are the tools that only admins have.
 func keptForAdmins() []rule {
 	return []rule{
-		{name: "own-role", tool: "chat.set_role", when: ownRole, on: "the role of somebody who has text in the turn", targeted: true, who: nobody, reason: "nobody may change his own role"},
-		{name: "set-role-there", tool: "chat.set_role", when: roleElsewhere, on: "a role in another conversation, or everywhere", targeted: true, who: adminsThere, grantable: true, reason: "who is admin in one conversation may give roles in that one only"},
+		{
+			name: "own-role", tool: "chat.set_role", when: ownRole, on: "the role of somebody who has text in the turn",
+			targeted: true, who: nobody, reason: "nobody may change his own role",
+		},
+		{
+			name: "set-role-there", tool: "chat.set_role", when: roleElsewhere,
+			on: "a role in another conversation, or everywhere", targeted: true, who: adminsThere, grantable: true,
+			reason: "who is admin in one conversation may give roles in that one only",
+		},
 		{name: "set-role", tool: "chat.set_role", who: admins, grantable: true, reason: "only an admin may give roles"},
-		{name: "mcp-reload", tool: "mcp.reload", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reload the MCP servers"},
-		{name: "dead-letters", tool: "bus.dead_letter.list", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reach the dead letters"},
-		{name: "dead-letters", tool: "bus.dead_letter.replay", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may reach the dead letters"},
-		{name: "mcp-tools", tool: "mcp__*", who: adminsEverywhere, grantable: true, reason: "only an admin everywhere may use the tools of MCP servers"},
-		{name: "privileged", tool: "*", when: privileged, on: "a tool that is marked as privileged and has no rule above", who: adminsEverywhere, reason: "only an admin everywhere may use this tool"},
+		{
+			name: "mcp-reload", tool: "mcp.reload", who: adminsEverywhere, grantable: true,
+			reason: "only an admin everywhere may reload the MCP servers",
+		},
+		{
+			name: "dead-letters", tool: "bus.dead_letter.list", who: adminsEverywhere, grantable: true,
+			reason: "only an admin everywhere may reach the dead letters",
+		},
+		{
+			name: "dead-letters", tool: "bus.dead_letter.replay", who: adminsEverywhere, grantable: true,
+			reason: "only an admin everywhere may reach the dead letters",
+		},
+		{
+			name: "mcp-tools", tool: "mcp__*", who: adminsEverywhere, grantable: true,
+			reason: "only an admin everywhere may use the tools of MCP servers",
+		},
+		{
+			name: "privileged", tool: "*", when: privileged,
+			on: "a tool that is marked as privileged and has no rule above", who: adminsEverywhere,
+			reason: "only an admin everywhere may use this tool",
+		},
 	}
 }
 
-// ownMessageOnly are chat commands that belong to who sent the message that they act on, or an admin. Those that act on nothing, such as /help, are
-// everybody's who may talk.
+// ownMessageOnly are the rules for chat commands that act on a message. The sender of that message, or an admin, may
+// give them. A command that acts on nothing, such as /help, is open to everybody who may talk.
 func ownMessageOnly() []rule {
 	var t []rule
 	for _, command := range []string{"/stop", "/steer", "/retry", "/why"} {
 		t = append(t,
-			rule{name: "others-message", tool: command, when: othersMessage, on: "a message of another sender", targeted: true, who: admins, reason: "only the sender of the message or an admin may do that"},
+			rule{
+				name: "others-message", tool: command, when: othersMessage, on: "a message of another sender",
+				targeted: true, who: admins, reason: "only the sender of the message or an admin may do that",
+			},
 			rule{name: "own-message", tool: command, who: anyone})
 	}
 	return t
@@ -115,8 +189,8 @@ func ownMessageOnly() []rule {
 // RuleSessionOfOthers is the rule by which a new session is denied. It is stored in the audit; it never changes.
 const RuleSessionOfOthers = "session-of-others"
 
-// ownSessionOnly are chat commands that end a session: they belong to who alone has spoken in it, or an admin. An empty
-// session is everybody's.
+// ownSessionOnly are the rules for chat commands that end a session. Only a sender who alone has spoken in the session,
+// or an admin, may give them. Anybody may end an empty session.
 func ownSessionOnly() []rule {
 	var t []rule
 	for _, command := range []string{"/new", "/reset"} {
@@ -131,7 +205,7 @@ func ownSessionOnly() []rule {
 	return t
 }
 
-// openToAll names every tool that is left to everyone, one by one: a tool that is added is denied until it stands here.
+// openToAll lists every tool that everybody may use, one by one. A new tool is denied until it is listed.
 func openToAll() []rule {
 	var t []rule
 	for _, tool := range []string{
@@ -165,7 +239,7 @@ func pathUnusable(_ Options, r Request) bool {
 
 func pathMissing(_ Options, r Request) bool { return r.Target.Path == "" }
 
-// chatFiles catches the directory of all conversations too: its listing would tell who talks here.
+// chatFiles matches the directory of all conversations too, because its listing would show who talks here.
 func chatFiles(_ Options, r Request) bool {
 	path, err := rootfs.Clean(r.Target.Path)
 	return err == nil && rootfs.Within(path, rootfs.ChatsDir) && !rootfs.Within(path, rootfs.ChatDir(r.Key))
@@ -173,7 +247,8 @@ func chatFiles(_ Options, r Request) bool {
 
 func protectedWrite(_ Options, r Request) bool {
 	path, err := rootfs.Clean(r.Target.Path)
-	return err == nil && r.Target.Write && slices.ContainsFunc(workspace.Protected(), func(p string) bool { return rootfs.Within(path, p) })
+	return err == nil && r.Target.Write && slices.ContainsFunc(workspace.Protected(),
+		func(p string) bool { return rootfs.Within(path, p) })
 }
 
 func shellDisabled(o Options, _ Request) bool { return !o.ShellEnabled }
@@ -184,27 +259,29 @@ func scopeUnknown(_ Options, r Request) bool {
 
 func globalScope(_ Options, r Request) bool { return r.Target.Scope == ScopeGlobal }
 
-// otherChat takes a call that names no conversation for one that means another.
+// otherChat says whether a call acts on another conversation. A call that names no conversation counts as such.
 func otherChat(_ Options, r Request) bool { return r.Target.Chat != r.Key }
 
-// registersOther lets a bootstrap key pass, whatever the chat: who has the right one is admin everywhere, and no other has any effect.
+// registersOther lets a bootstrap key pass for any chat. The right key makes an admin everywhere, and a wrong key has
+// no effect.
 func registersOther(o Options, r Request) bool { return otherChat(o, r) && !r.Target.Bootstrap }
 
 func adminWithoutKey(_ Options, r Request) bool {
 	return r.Target.Role == corebot.RoleAdmin && !r.Target.Bootstrap
 }
 
-// sharedBootstrap: a key must not make somebody admin in whose turn another has spoken it.
+// sharedBootstrap: a key must not make its sender an admin in a turn in which others have spoken. One of the others may
+// have sent the key.
 func sharedBootstrap(_ Options, r Request) bool { return r.Target.Bootstrap && len(r.Others) > 0 }
 
 func ownRole(_ Options, r Request) bool {
 	return r.Target.Sender == r.Principal || slices.Contains(r.Others, r.Target.Sender)
 }
 
-// roleElsewhere: the role holds in more than the turn's conversation, or in another.
+// roleElsewhere: the role holds in another conversation, or in more than the turn's conversation.
 func roleElsewhere(o Options, r Request) bool { return r.Target.Everywhere || otherChat(o, r) }
 
 func privileged(_ Options, r Request) bool { return r.Privileged }
 
-// othersMessage takes senders that a channel could not name for one sender: nothing tells them apart.
+// othersMessage counts all senders that a channel could not name as one sender, because nothing tells them apart.
 func othersMessage(_ Options, r Request) bool { return r.Target.Sender != r.Principal }

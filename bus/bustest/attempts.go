@@ -25,7 +25,7 @@ func attemptSpecs() []spec {
 	}
 }
 
-// maxAttempts is what the suite sets, whatever the default is.
+// maxAttempts is the suite's own number, independent of the default.
 const maxAttempts = 5
 
 var errBroken = errors.New("it broke")
@@ -52,7 +52,8 @@ func attemptsEnd(s *suite) {
 		time.Sleep(time.Minute)
 	}
 	s.nothingReady()
-	if l := s.life(life); l.End != corebot.EndDead || l.Reason != bus.ReasonAttempts || l.Attempts != maxAttempts || l.LastError != "it broke" {
+	if l := s.life(life); l.End != corebot.EndDead || l.Reason != bus.ReasonAttempts || l.Attempts != maxAttempts ||
+		l.LastError != "it broke" {
 		s.t.Fatalf("the life says %+v", l)
 	}
 }
@@ -75,7 +76,10 @@ func limited(after time.Duration) error {
 func retryAfterOnlyLengthens(s *suite) {
 	s.publish("a", "1")
 	d := s.claim("1")
-	for asked, want := range map[time.Duration]time.Duration{17 * time.Minute: 17 * time.Minute, 48 * time.Hour: bus.MaxRetryAfter} {
+	for asked, want := range map[time.Duration]time.Duration{
+		17 * time.Minute: 17 * time.Minute,
+		48 * time.Hour:   bus.MaxRetryAfter,
+	} {
 		spread := map[time.Duration]bool{}
 		for range 20 {
 			o := s.bus.Verdict(d, limited(asked))
@@ -89,7 +93,7 @@ func retryAfterOnlyLengthens(s *suite) {
 			s.t.Errorf("asked for %v: all come back within %d moments", asked, len(spread))
 		}
 	}
-	// The provider says a second every time: the backoff grows all the same.
+	// The provider asks for a second every time; the backoff must grow all the same.
 	late, longest := d, time.Duration(0)
 	late.Attempt, late.Limited = 3, 5
 	for range 100 {
@@ -119,7 +123,8 @@ func limitsAreNotCounted(s *suite) {
 			s.t.Fatalf("limited %d times: %+v", n, o)
 		}
 		s.settle(d, o)
-		if l := s.life(life); l.Attempts != 0 || l.AttemptLog[len(l.AttemptLog)-1].What != "limited" || l.AttemptLog[len(l.AttemptLog)-1].Class != "rate_limited" {
+		if l := s.life(life); l.Attempts != 0 || l.AttemptLog[len(l.AttemptLog)-1].What != "limited" ||
+			l.AttemptLog[len(l.AttemptLog)-1].Class != "rate_limited" {
 			s.t.Fatalf("the life says %+v", l)
 		}
 		time.Sleep(max(time.Until(o.At), time.Minute))
@@ -159,7 +164,7 @@ func patienceEnds(s *suite) {
 		s.t.Error("a limit from the future is not counted")
 	}
 	s.settle(d, answered())
-	for range 2 { // what is known of a head is read when it was claimed before
+	for range 2 { // the second claim of a head reads counts that the first claim stored
 		if d = s.claim("2"); d.Limited != 0 || !d.LimitedAt.IsZero() {
 			s.t.Errorf("the next message of the chat: %+v", d)
 		}
@@ -229,11 +234,13 @@ func lifeTells(s *suite) {
 		time.Sleep(moment)
 	}
 	l := s.life(life)
-	if n := len(l.AttemptLog); n != corebot.MaxAttemptsKept || l.AttemptLog[n-1].Error != l.LastError || !strings.HasSuffix(l.LastError, "24") {
+	if n := len(l.AttemptLog); n != corebot.MaxAttemptsKept || l.AttemptLog[n-1].Error != l.LastError ||
+		!strings.HasSuffix(l.LastError, "24") {
 		s.t.Fatalf("the attempts are %+v, the last error is %q", l.AttemptLog, l.LastError)
 	}
 	s.settle(s.claim("1"), answered())
-	if l = s.life(life); l.End != corebot.EndAnswered || l.EndedAt.IsZero() || l.Message != nil || l.Attempts != corebot.MaxAttemptsKept+6 {
+	if l = s.life(life); l.End != corebot.EndAnswered || l.EndedAt.IsZero() || l.Message != nil ||
+		l.Attempts != corebot.MaxAttemptsKept+6 {
 		s.t.Fatalf("after its end: %+v", l)
 	}
 }

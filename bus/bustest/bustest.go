@@ -1,13 +1,14 @@
-// Package bustest is the contract of the bus as a suite of tests. Every store that the bus runs on must pass it: each sentence
-// of the package doc of bus has at least one test here, and so has each guarantee that only bus and store together can give.
+// Package bustest is the contract of the bus as a suite of tests. Every store that the bus runs on must pass it. Each
+// sentence of the package doc of bus has at least one test here. So has each guarantee that only bus and store together
+// can give.
 //
-// The tests run in virtual time (testing/synctest) on a real store in a temporary directory. They talk to it through [bus.Bus]
-// wherever the bus has a word for it. When a test ends, the store must find no fault with itself. Beside the sentences, [RunModel]
-// compares random histories with a model of the lanes, and what concurrent callers saw of a lane is checked for an order that a
-// lane could have had.
+// The tests run in virtual time (testing/synctest) on a real store in a temporary directory. They use [bus.Bus]
+// wherever the bus has a method for the purpose. When a test ends, the store must find no problem with itself. In
+// addition, [RunModel] compares random histories with a model of the lanes. The suite also records what concurrent
+// callers saw of a lane, and checks that a lane could have answered in some such order.
 //
-// Limits: a process that is killed is imitated by closing the store with claims still held. What a kill in the middle of a commit
-// leaves behind needs real processes and is not tested here.
+// Limits: the suite imitates a killed process by closing the store with claims still held. It does not test what a kill
+// in the middle of a commit leaves behind, because that needs real processes.
 package bustest
 
 import (
@@ -28,61 +29,63 @@ type Store struct {
 	Lives       Lives
 	Modes       Modes
 
-	// Damage overwrites what is stored of a waiting message, its body or its journal, with as many bytes of something else.
+	// Damage overwrites a part of what is stored for a waiting message with as many other bytes.
 	Damage func(life int64, what Damaged) error
-	// Census counts what is stored.
+	// Census counts the stored rows.
 	Census func() (Census, error)
 	// Problems is the store's own check of itself.
 	Problems func(ctx context.Context) ([]string, error)
-	// Close ends the writer and closes the files as they are: nothing is settled or released.
+	// Close ends the writer and closes the files as they are. It settles and releases nothing.
 	Close func() error
 }
 
-// Damaged is what a test wants damaged.
+// Damaged is the part that a test damages, and how.
 type Damaged string
 
 const (
-	Body    Damaged = "body"    // no message can be read from it
-	Letter  Damaged = "letter"  // a message can be read: another than was published
-	Journal Damaged = "journal" // no step can be read from it
+	Body    Damaged = "body"    // no message can be read from the body
+	Letter  Damaged = "letter"  // the body can be read, but as another message
+	Journal Damaged = "journal" // no step can be read from the journal
 )
 
-// Ledger is what the suite needs of executions.
+// Ledger is the part of the ledger that the suite needs.
 type Ledger interface {
 	Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error
 	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
-	Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(found bool) corebot.Message) (corebot.Stopped, error)
-	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(merges bool) *corebot.Message) (corebot.Steered, error)
+	Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
+		notice func(found bool) corebot.Message) (corebot.Stopped, error)
+	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
+		notice func(merges bool) *corebot.Message) (corebot.Steered, error)
 	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)
 }
 
-// Modes sets what becomes of prompts that find their chat busy.
+// Modes sets the queue modes of chats.
 type Modes interface {
 	SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.QueueMode) error
 }
 
-// DeadLetters is what the suite needs of the messages that were given up.
+// DeadLetters is the part of the dead letters that the suite needs.
 type DeadLetters interface {
 	List(ctx context.Context, f corebot.DeadLetterFilter) ([]corebot.DeadLetter, error)
 	Replay(ctx context.Context, id int64, fresh bool) error
 }
 
-// Administer is what an operator does to a dead letter beside replaying it.
+// Administer is what an operator can do to a dead letter beside a replay.
 type Administer interface {
 	Edit(ctx context.Context, id int64, newID, text string) error
 	Drop(ctx context.Context, id int64) error
 }
 
-// Lives is what the suite needs of the life rows.
+// Lives is the part of the life rows that the suite needs.
 type Lives interface {
 	Get(ctx context.Context, life int64) (corebot.Life, error)
 }
 
-// Census is how many of each a store holds. A write that is refused must not change it.
+// Census is how many rows of each kind a store holds. A refused write must not change it.
 type Census struct{ Lanes, Lives, Waiting, Steps, History, Audit int }
 
-// Open opens the store of a directory as a new process would, made if it is missing, with [Debounce] and [ControlRate]. It is called again on the same directory
-// after Close.
+// Open opens the store of a directory as a new process would, with [Debounce] and [ControlRate]. It creates a missing
+// store. The suite calls it again on the same directory after Close.
 type Open func(dir string) (Store, error)
 
 // spec is one sentence of the contract.
@@ -91,7 +94,7 @@ type spec struct {
 	hold     func(*suite)
 }
 
-// Run holds a store to the contract.
+// Run checks a store against the contract.
 func Run(t *testing.T, open Open) {
 	for _, chapter := range []struct {
 		title string

@@ -26,7 +26,7 @@ func deadLetterSpecs() []spec {
 	}
 }
 
-// dead publishes a message and gives it up.
+// dead publishes a message and makes it a dead letter.
 func (s *suite) dead(chat, id string) int64 {
 	s.t.Helper()
 	life := s.publish(chat, id)
@@ -52,7 +52,8 @@ func deadLettersAreListed(s *suite) {
 		s.t.Fatalf("got %+v", got)
 	}
 	dl := got[1]
-	if dl.MessageID != "1" || dl.Reason != "permanent" || dl.LastError != "it broke" || dl.Attempts != 1 || dl.Key != prompt("a", "1").Key || !dl.DeadAt.After(dl.CreatedAt) {
+	if dl.MessageID != "1" || dl.Reason != "permanent" || dl.LastError != "it broke" || dl.Attempts != 1 ||
+		dl.Key != prompt("a", "1").Key || !dl.DeadAt.After(dl.CreatedAt) {
 		s.t.Fatalf("got %+v", dl)
 	}
 	if all, one := s.list(0, 10), s.list(0, 1); len(all) != 3 || len(one) != 1 {
@@ -72,7 +73,8 @@ func replayAtTheTail(s *suite) {
 	s.publish("a", "3")
 	s.settle(s.claim("2"), answered())
 	d := s.claim("1")
-	if d.Run != 2 || d.Attempt != 1 || d.Lost != 0 || d.Life != life || d.Damaged != nil || d.Message.Text() != "text of 1" {
+	if d.Run != 2 || d.Attempt != 1 || d.Lost != 0 || d.Life != life || d.Damaged != nil ||
+		d.Message.Text() != "text of 1" {
 		s.t.Fatalf("got %+v", d)
 	}
 	s.settle(d, answered())
@@ -104,7 +106,7 @@ func replayDeliversOnce(s *suite) {
 	s.publishAgain("a", "1", life)
 }
 
-// deadWithJournal gives up a message that had done one step.
+// deadWithJournal makes a dead letter with one journaled step.
 func (s *suite) deadWithJournal() int64 {
 	s.t.Helper()
 	life := s.publish("a", "1")
@@ -162,7 +164,7 @@ func (s *suite) damagedIsUnfit(chat string, what Damaged) {
 	}
 }
 
-// unfit claims a message that must not run because it is damaged.
+// unfit claims a damaged message, which must not run.
 func (s *suite) unfit(id string) (corebot.Delivery, corebot.Outcome) {
 	s.t.Helper()
 	d := s.claim(id)
@@ -240,7 +242,7 @@ func droppedIsOver(s *suite) {
 	s.publishAgain("a", "1", life)
 }
 
-// wantOver fails the test unless a letter has ended as dropped and nothing can be done with it any more.
+// wantOver fails the test unless a letter has ended as dropped and refuses every further operation.
 func (s *suite) wantOver(life int64) {
 	s.t.Helper()
 	if l := s.life(life); l.End != corebot.EndDropped || l.Message != nil {
@@ -250,7 +252,10 @@ func (s *suite) wantOver(life int64) {
 		s.t.Fatalf("listed %+v", got)
 	}
 	ctx := s.t.Context()
-	for _, err := range []error{s.DeadLetters.Replay(ctx, life, false), s.Administer.Drop(ctx, life), s.Administer.Edit(ctx, life, "again", "x")} {
+	for _, err := range []error{
+		s.DeadLetters.Replay(ctx, life, false), s.Administer.Drop(ctx, life),
+		s.Administer.Edit(ctx, life, "again", "x"),
+	} {
 		s.wantErr(err, corebot.ErrNotFound)
 	}
 }

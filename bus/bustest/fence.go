@@ -38,7 +38,7 @@ func oneOwner(s *suite) {
 	}
 }
 
-// stale gives a claim whose lease has passed to another.
+// stale returns a claim whose lease has passed to another claim.
 func (s *suite) stale() (old, current corebot.Delivery) {
 	s.t.Helper()
 	s.publish("a", "1")
@@ -51,7 +51,7 @@ func (s *suite) stale() (old, current corebot.Delivery) {
 	return old, current
 }
 
-// everyOutcome is one of each that can be written.
+// everyOutcome is one outcome of each verb.
 func everyOutcome() []corebot.Outcome {
 	return []corebot.Outcome{answered(), retryIn(0), limitedFor(0), waitFor(0), given("permanent"), parkFor(0)}
 }
@@ -72,11 +72,14 @@ func staleOwnerIsRefused(s *suite) {
 	s.settle(current, answered())
 }
 
-// turn is a result with something of everything.
+// turn is a result in which every part is set.
 func turn(o corebot.Outcome) corebot.Result {
 	return corebot.Result{
 		Outcome: o, NewSession: true,
-		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: "hello", MessageID: "1"}, {Speaker: corebot.SpeakerAssistant, Text: "hi", MessageID: "1"}},
+		History: []corebot.HistoryEntry{
+			{Speaker: corebot.SpeakerUser, Text: "hello", MessageID: "1"},
+			{Speaker: corebot.SpeakerAssistant, Text: "hi", MessageID: "1"},
+		},
 		Replies: []corebot.Message{reply("a", "1/1/0")},
 		Spent:   []corebot.Spent{{Model: "m", Usage: corebot.Usage{InputTokens: 3, OutputTokens: 4}}},
 	}
@@ -90,7 +93,7 @@ func staleTurnVanishes(s *suite) {
 		s.wantErr(s.Ledger.Commit(s.t.Context(), old, turn(o)), corebot.ErrLeaseLost)
 	}
 	event := corebot.AuditEvent{Event: "tool.result", Tool: "fs.read", Key: old.Message.Key, At: time.Now()}
-	for position := range 2 { // one that is there and one that is new
+	for position := range 2 { // a position with a step, and a new position
 		s.wantErr(s.Ledger.Record(s.t.Context(), old, step(position), event), corebot.ErrLeaseLost)
 	}
 	s.unchanged(before)
@@ -125,7 +128,7 @@ func staleAfterRestart(s *suite) {
 	s.publish("a", "1")
 	old := s.claim("1")
 	s.reopen()
-	s.wantErr(s.bus.Settle(s.t.Context(), old, answered()), corebot.ErrLeaseLost) // nobody has claimed it since
+	s.wantErr(s.bus.Settle(s.t.Context(), old, answered()), corebot.ErrLeaseLost) // nobody has claimed the lane since
 	lost, err := s.bus.Extend(s.t.Context(), []corebot.Lease{old.Lease})
 	s.must(err)
 	if len(lost) != 1 {
@@ -145,17 +148,21 @@ func commitLeavesAll(s *suite) {
 		s.t.Fatalf("the store has %+v, want %+v", got, want)
 	}
 	life := s.life(d.Life)
-	if life.End != corebot.EndAnswered || life.Usage.InputTokens != 3 || life.Usage.OutputTokens != 4 || life.Attempts != 1 || len(life.Replies) != 1 {
+	if life.End != corebot.EndAnswered || life.Usage.InputTokens != 3 || life.Usage.OutputTokens != 4 ||
+		life.Attempts != 1 || len(life.Replies) != 1 {
 		s.t.Fatalf("the life says %+v", life)
 	}
 	got := s.ready(corebot.OutboundPool("test"), 1)
 	if len(got) != 1 || got[0].Message.ID != "1/1/0" || got[0].Damaged != nil {
 		s.t.Fatalf("the reply is %+v", got)
 	}
-	// The same reply again, from a turn that was repeated, collapses.
+	// The same reply, from a repeated turn, is a duplicate.
 	s.publish("a", "1 again")
 	again := s.claim("1 again")
-	s.must(s.Ledger.Commit(s.t.Context(), again, corebot.Result{Outcome: answered(), Replies: turn(answered()).Replies}))
+	s.must(s.Ledger.Commit(s.t.Context(), again, corebot.Result{
+		Outcome: answered(),
+		Replies: turn(answered()).Replies,
+	}))
 	if c := s.census(); c.Waiting != 1 {
 		s.t.Fatalf("%d messages wait, want the one reply", c.Waiting)
 	}

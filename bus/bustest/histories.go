@@ -16,11 +16,15 @@ import (
 
 func historySpecs() []spec {
 	return []spec{
-		{"what publishers, workers, heartbeats and stale workers see at once of a lane has an order", historiesAreLinearizable},
+		{
+			"what publishers, workers, heartbeats and stale workers see at once of a lane has an order",
+			historiesAreLinearizable,
+		},
 	}
 }
 
-// recorder notes calls and returns in the order in which they happen. One counter serves as the clock: the virtual one stands still.
+// recorder notes calls and returns in the order in which they happen. A counter serves as its clock, because the
+// virtual clock stands still.
 type recorder struct {
 	clock   atomic.Int64
 	mu      sync.Mutex
@@ -34,10 +38,13 @@ func (r *recorder) add(chat string, client int, call int64, input, output any) {
 	returned := r.clock.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.history[chat] = append(r.history[chat], porcupine.Operation{ClientId: client, Input: input, Call: call, Output: output, Return: returned})
+	r.history[chat] = append(r.history[chat], porcupine.Operation{
+		ClientId: client, Input: input, Call: call,
+		Output: output, Return: returned,
+	})
 }
 
-// claimed notes what a claim got. That the lane had been leased before is told by the count of losses.
+// claimed notes the answer of a claim. The count of lost leases tells that the lane had been leased before.
 func (r *recorder) claimed(client int, call int64, d corebot.Delivery) {
 	r.add(d.Message.Key.Chat, client, call, claimCall{}, claimAnswer{
 		id: d.Message.ID, text: d.Message.Text(), epoch: d.Epoch, attempt: d.Attempt,
@@ -45,7 +52,7 @@ func (r *recorder) claimed(client int, call int64, d corebot.Delivery) {
 	})
 }
 
-// strand remembers the claim of a worker that gave no sign until its lease was over.
+// strand keeps the claim of a worker that was silent until its lease expired.
 func (r *recorder) strand(d corebot.Delivery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +68,7 @@ func (r *recorder) stranded() (corebot.Delivery, bool) {
 	return r.stale[rand.IntN(len(r.stale))], true
 }
 
-// ended counts a message that is done, and says whether it was the last.
+// ended counts a message that is done, and says whether it was the last message.
 func (r *recorder) ended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,12 +83,13 @@ const (
 )
 
 func historiesAreLinearizable(s *suite) {
-	// No lane is put in quarantine, which raises its epoch without a claim: chapters of their own hold that rule.
+	// Quarantine is off, because it raises the epoch of a lane without a claim. Other chapters test it.
 	options := s.opts
 	options.MaxLost = 1 << 30
 	s.reopenWith(options)
 	r := &recorder{history: map[string][]porcupine.Operation{}, left: historyChats * historyEach}
-	ctx, stop := context.WithTimeout(s.t.Context(), 24*time.Hour) // a claim that nobody wakes is an error, not a test that hangs
+	// a claim that nobody wakes is an error, not a test that hangs
+	ctx, stop := context.WithTimeout(s.t.Context(), 24*time.Hour)
 	defer stop()
 	var all sync.WaitGroup
 	for c := range historyChats {
@@ -112,7 +120,8 @@ func historiesAreLinearizable(s *suite) {
 		}
 	}
 	if stolen == 0 || refused == 0 {
-		s.t.Errorf("%d leases passed to another, %d stale workers were refused: the test proves nothing", stolen, refused)
+		s.t.Errorf("%d leases passed to another, %d stale workers were refused: the test proves nothing", stolen,
+			refused)
 	}
 }
 
@@ -144,7 +153,7 @@ func (s *suite) publishRecorded(r *recorder, client int, chat string, ids <-chan
 	}
 }
 
-// workRecorded claims, and with each claim does what workers do: settle, hold on, or be late.
+// workRecorded claims messages and does with each claim what workers do: settle, extend, or come too late.
 func (s *suite) workRecorded(ctx context.Context, stop func(), r *recorder, client int) {
 	for {
 		call := r.clock.Add(1)
@@ -166,8 +175,8 @@ func (s *suite) workRecorded(ctx context.Context, stop func(), r *recorder, clie
 	}
 }
 
-// deliverRecorded says whether the message has ended. One worker in ten sleeps beyond its lease first, and comes back as if nothing
-// had happened; whoever works may also find that an older claim comes back at the same time.
+// deliverRecorded says whether the message has ended. One worker in ten sleeps until its lease has expired and comes
+// back as if nothing had happened. At the same time an older claim can come back.
 func (s *suite) deliverRecorded(r *recorder, client int, d corebot.Delivery) (ended bool) {
 	switch rand.IntN(10) {
 	case 0:
@@ -180,7 +189,7 @@ func (s *suite) deliverRecorded(r *recorder, client int, d corebot.Delivery) (en
 	if old, ok := r.stranded(); ok {
 		s.extendRecorded(r, client, old)
 		if old.Lease != d.Lease {
-			s.settleRecorded(r, client, old, retryIn(0)) // refused, unless nobody has taken the lane meanwhile
+			s.settleRecorded(r, client, old, retryIn(0)) // refused, unless no other claim has the lane yet
 		}
 	}
 	o := answered()

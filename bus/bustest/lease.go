@@ -128,7 +128,7 @@ func bootEndsNotNow(s *suite) {
 	s.nothingReady()
 }
 
-// A clock that was far ahead when a moment was written must not hold a chat for as long.
+// A moment that a clock far ahead has written must not hold a chat for as long.
 func bootCapsWaits(s *suite) {
 	s.publish("a", "1")
 	s.settle(s.claim("1"), retryIn(1000*time.Hour))
@@ -163,7 +163,7 @@ func lostLeasesArePoison(s *suite) {
 	}
 }
 
-// suspects are the heads of so many chats, "0" and on, that lost their leases twice.
+// suspects makes heads that lost their leases twice, in the chats "0" to n-1.
 func (s *suite) suspects(n int) {
 	s.t.Helper()
 	for i := range n {
@@ -177,7 +177,7 @@ func (s *suite) suspects(n int) {
 	}
 }
 
-// alone claims the one suspect that may be claimed now.
+// alone claims the one suspect that can be claimed now.
 func (s *suite) alone() corebot.Delivery {
 	s.t.Helper()
 	got := s.ready(corebot.InboundPool, 9)
@@ -194,7 +194,7 @@ func suspectsRunAlone(s *suite) {
 	for range n {
 		d := s.alone()
 		seen[d.Message.ID] = true
-		time.Sleep(5 * time.Second) // at work, and the others are looked at meanwhile
+		time.Sleep(5 * time.Second) // the suspect is at work; the other heads are claimed meanwhile
 		s.nothingReady()
 		s.settle(d, answered())
 		time.Sleep(time.Second)
@@ -208,7 +208,7 @@ func suspectsRunAlone(s *suite) {
 func innocentsSurvivePoison(s *suite) {
 	s.suspects(4)
 	poison := s.alone().Message.ID
-	s.reopen() // it kills its worker again
+	s.reopen() // the message kills its worker again
 	time.Sleep(time.Second)
 	alive, dead := 0, ""
 	for range 4 {
@@ -243,12 +243,13 @@ func stepResetsLosses(s *suite) {
 			time.Sleep(lease)
 			d = s.claim("1")
 			if d.Lost != lost || len(d.Journal) != position {
-				s.t.Fatalf("at position %d: lost %d, journal %d; want %d losses", position, d.Lost, len(d.Journal), lost)
+				s.t.Fatalf("at position %d: lost %d, journal %d; want %d losses", position, d.Lost, len(d.Journal),
+					lost)
 			}
 		}
 		s.record(d, position)
 	}
-	// An intent that becomes done is progress as well.
+	// A step that goes from intended to done is progress as well.
 	intent := step(3)
 	intent.State, intent.Result = corebot.StepIntended, nil
 	s.must(s.Ledger.Record(s.t.Context(), d, intent))

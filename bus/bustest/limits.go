@@ -29,7 +29,7 @@ func (s *suite) limited(l corebot.Limits) {
 	s.reopenWith(o)
 }
 
-// refused offers a message that must be refused with want and leave no trace.
+// refused publishes a message that must fail with want and change nothing in the store.
 func (s *suite) refused(chat, id string, want error) {
 	s.t.Helper()
 	before := s.census()

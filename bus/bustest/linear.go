@@ -10,8 +10,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// The operations of a lane as its callers saw them. Times are unix milliseconds of the store's clock, which is virtual: it stands
-// still while anybody works, so that an operation that does not wait happens at the moment of its call.
+// The operations of a lane as its callers saw them. Times are unix milliseconds of the store's virtual clock. The clock
+// stands still while anybody works. So an operation that does not wait happens at the moment of its call.
 type (
 	publishCall struct {
 		id, text string
@@ -24,7 +24,7 @@ type (
 	settleCall struct {
 		epoch   int64
 		outcome corebot.OutcomeVerb
-		at, due int64 // the moment of the call; when a head that stays is due again
+		at, due int64 // the moment of the call; the next due moment of a head that stays
 	}
 )
 
@@ -43,29 +43,31 @@ type claimAnswer struct {
 	epoch          int64
 	attempt        int
 	at, expires    int64
-	runsAfterLease bool // the lane was leased before, and its lease had ended
+	runsAfterLease bool // the lane was leased before, and its lease has expired
 }
 
-// held is the answer to a settleCall, whether the lease was still the caller's, and to an extendCall, whether no other claim took it.
+// held is the answer to a settleCall and an extendCall. For a settleCall it says whether the caller still held the
+// lease. For an extendCall it says that no other claim took the lease.
 type held bool
 
-// laneState is a lane as the package doc of bus describes it. It is never changed, only replaced.
+// laneState is a lane as the package doc of bus describes it. A state is replaced, never changed.
 type laneState struct {
 	texts    map[string]string // of every message that was ever accepted, by id
 	queue    []string
 	epoch    int64
-	lost     int64 // the epoch of the newest claim that another followed before it had ended
+	lost     int64 // the epoch of the newest claim that was replaced before it had ended
 	leased   bool
-	wake     int64 // due, or the end of the lease
-	attempts int   // counted ones of the head
+	wake     int64 // when the head is due, or when the lease expires
+	attempts int   // counted attempts of the head
 }
 
 func (l laneState) equal(o laneState) bool {
-	return l.epoch == o.epoch && l.lost == o.lost && l.leased == o.leased && l.wake == o.wake && l.attempts == o.attempts &&
+	return l.epoch == o.epoch && l.lost == o.lost && l.leased == o.leased && l.wake == o.wake &&
+		l.attempts == o.attempts &&
 		slices.Equal(l.queue, o.queue) && maps.Equal(l.texts, o.texts)
 }
 
-// step says whether a lane may give this answer to this call, and what it is afterwards.
+// step says whether a lane can give this answer to this call, and returns the next state of the lane.
 func (l laneState) step(call, answer any) (bool, laneState) {
 	switch c := call.(type) {
 	case publishCall:
@@ -101,10 +103,12 @@ func (l laneState) publish(c publishCall, r receipt) (bool, laneState) {
 	return r == accepted, l
 }
 
-// claim: the head and nothing else, when it is due or its lease has ended, under the next epoch.
+// claim: a lane gives its head and nothing else. It does so when the head is due or the lease has expired, under the
+// next epoch.
 func (l laneState) claim(a claimAnswer) (bool, laneState) {
 	ok := len(l.queue) > 0 && l.wake <= a.at && a.expires == a.at+lease.Milliseconds() &&
-		a.epoch == l.epoch+1 && a.id == l.queue[0] && a.text == l.texts[a.id] && a.attempt == l.attempts+1 && a.runsAfterLease == l.leased
+		a.epoch == l.epoch+1 && a.id == l.queue[0] && a.text == l.texts[a.id] && a.attempt == l.attempts+1 &&
+		a.runsAfterLease == l.leased
 	if l.leased {
 		l.lost = l.epoch
 	}
@@ -129,7 +133,7 @@ func (l laneState) settle(c settleCall, h held) (bool, laneState) {
 	return bool(h), l
 }
 
-// laneModel is a lane for the checker.
+// laneModel describes a lane to the checker.
 func laneModel() porcupine.Model {
 	return porcupine.Model{
 		Init:  func() any { return laneState{texts: map[string]string{}} },
@@ -138,8 +142,8 @@ func laneModel() porcupine.Model {
 	}
 }
 
-// linearizable says whether the operations of one lane can be put in an order that agrees with their calls and returns, and in which
-// a lane gives these answers. Giving up after a time is no answer: it is [porcupine.Unknown].
+// linearizable says whether one lane can have given these answers. The checker looks for an order of the operations
+// that agrees with their calls and returns. If the checker runs out of time, the result is [porcupine.Unknown].
 func linearizable(history []porcupine.Operation) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(laneModel(), history, time.Minute)
 }

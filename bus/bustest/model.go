@@ -11,42 +11,42 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// ModelOptions say how long a random history is, and which.
+// ModelOptions select a random history and its length.
 type ModelOptions struct {
 	Operations int    // in one history
 	Seed       uint64 // the same seed and number of operations are the same history
 }
 
-// RunModel plays a random history of operations against a store and, step by step, against a model of its lanes in memory; the two
-// must agree on every answer. Time is virtual. A failure reports the seed and the last operations.
+// RunModel plays a random history of operations against a store and, step by step, against a model of its lanes in
+// memory. The two must agree on every answer. Time is virtual. A failure reports the seed and the last operations.
 func RunModel(t *testing.T, open Open, o ModelOptions) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSuite(t, open)
 		options := s.opts
 		options.Limits = corebot.Limits{LaneDepth: modelLaneDepth, TotalDepth: modelTotalDepth}
-		options.MaxLost = 1 << 30 // no lane is put in quarantine: chapters of their own hold that rule
+		options.MaxLost = 1 << 30 // quarantine is off: other chapters test it
 		s.reopenWith(options)
 		newModel(s, o).run()
 	})
 }
 
-// The limits are low, so that a history meets them now and then.
+// The limits are low, so that a history reaches them now and then.
 const (
 	modelChats      = 8
 	modelLaneDepth  = 12
 	modelTotalDepth = 50
-	modelStale      = 32 // how many claims that were lost are remembered and tried again
+	modelStale      = 32 // how many lost claims the model keeps and tries again
 	modelTrace      = 40 // how many operations a failure reports
 )
 
-// model is what the lanes should be like, in plain Go.
+// model is the expected state of the lanes, in plain Go.
 type model struct {
 	s       *suite
 	opts    ModelOptions
 	rand    *rand.Rand
 	lanes   []*modelLane
 	claims  []modelClaim // that hold their lane
-	stale   []modelClaim // that have lost it
+	stale   []modelClaim // claims that have lost their lane
 	dead    []*modelMessage
 	all     []*modelMessage
 	known   map[string]*modelMessage // by lane and message id
@@ -65,14 +65,14 @@ type modelLane struct {
 	chat      string
 	queue     []*modelMessage
 	nextSeq   int
-	stopSeq   int   // the place of the message that a /stop was accepted for
+	stopSeq   int   // the place of the message that a /stop has stopped
 	wake      int64 // unix milliseconds: due, backoff, or the end of the lease
 	leased    bool
 	attempts  int   // counted ones of the head
 	limited   int   // uncounted ones of the head
 	lost      int   // leases of the head, in a row without a new step
 	lostAt    int   // steps at the last loss
-	lostEpoch int64 // of the newest claim that was lost
+	lostEpoch int64 // the epoch of the newest lost claim
 }
 
 type modelMessage struct {
@@ -83,13 +83,13 @@ type modelMessage struct {
 	seq        int // its place in the lane
 }
 
-// modelClaim is a delivery and what the model knows of it.
+// modelClaim is a delivery with the model's view of it.
 type modelClaim struct {
 	corebot.Delivery
 	m *modelMessage
 }
 
-// modelStop is a /stop that was accepted.
+// modelStop is an accepted /stop.
 type modelStop struct{ chat, id string }
 
 func newModel(s *suite, o ModelOptions) *model {
@@ -103,7 +103,8 @@ func (m *model) run() {
 	done := 0
 	defer func() {
 		if m.s.t.Failed() {
-			m.s.t.Logf("seed %d, operation %d. The last operations:\n%s", m.opts.Seed, done, strings.Join(m.trace, "\n"))
+			m.s.t.Logf("seed %d, operation %d. The last operations:\n%s", m.opts.Seed, done,
+				strings.Join(m.trace, "\n"))
 		}
 	}()
 	moves := m.moves()
@@ -126,7 +127,7 @@ func (m *model) run() {
 	m.agree()
 }
 
-// weighted is an operation and how often it is drawn, in comparison with the others.
+// weighted is an operation with its relative frequency.
 type weighted struct {
 	weight int
 	move   func()
@@ -153,7 +154,7 @@ func (m *model) moves() []weighted {
 	}
 }
 
-// note adds an operation to what a failure reports.
+// note adds an operation to the trace that a failure reports.
 func (m *model) note(format string, args ...any) {
 	if len(m.trace) == modelTrace {
 		m.trace = append(m.trace[:0], m.trace[1:]...)
@@ -171,7 +172,7 @@ func pick[T any](m *model, from []T) (x T, ok bool) {
 	return from[m.rand.IntN(len(from))], true
 }
 
-// lane is that of a chat, made if it is missing.
+// lane is the lane of a chat; a missing lane is created.
 func (m *model) lane(d corebot.Direction, chat string) *modelLane {
 	for _, l := range m.lanes {
 		if l.direction == d && l.chat == chat {
@@ -189,7 +190,7 @@ func (m *model) sleep() {
 	m.note("slept %v", d)
 }
 
-// reopen is a crash: every claim is stale, and every lane that was held is ready.
+// reopen is a crash: every claim is stale, and every held lane is ready.
 func (m *model) reopen() {
 	m.note("reopen")
 	m.s.reopen()
@@ -205,10 +206,13 @@ func (m *model) reopen() {
 	}
 }
 
-// agree compares what is stored in all.
+// agree compares the counts of the store and of the model.
 func (m *model) agree() {
 	m.s.t.Helper()
-	want := Census{Lanes: len(m.lanes) + len(m.control), Lives: m.lives, Steps: m.steps, History: m.history, Audit: m.audit}
+	want := Census{
+		Lanes: len(m.lanes) + len(m.control), Lives: m.lives, Steps: m.steps, History: m.history,
+		Audit: m.audit,
+	}
 	for _, n := range m.waiting {
 		want.Waiting += int(n)
 	}

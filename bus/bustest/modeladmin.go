@@ -15,11 +15,11 @@ func (m *model) takeDead() (*modelMessage, bool) {
 	x := m.dead[i]
 	m.dead[i] = m.dead[last]
 	m.dead = m.dead[:last]
-	m.audit++ // each change of a dead letter leaves an event
+	m.audit++ // each change of a dead letter leaves an audit event
 	return x, true
 }
 
-// replay puts a dead letter back; a second replay finds nothing. The store itself is opened without limits.
+// replay replays a dead letter. A second replay finds nothing. The store under test has no limits of its own.
 func (m *model) replay() {
 	x, ok := m.takeDead()
 	if !ok {
@@ -36,7 +36,7 @@ func (m *model) replay() {
 	m.enqueue(x)
 }
 
-// edit replays a dead letter with another text under a new id; the old one is dropped.
+// edit replays a dead letter with another text under a new id, and drops the old letter.
 func (m *model) edit() {
 	x, ok := m.takeDead()
 	if !ok {
@@ -61,7 +61,8 @@ func (m *model) drop() {
 	m.s.wantErr(m.s.Administer.Drop(m.s.t.Context(), x.life), corebot.ErrNotFound)
 }
 
-// stop is for the head of a chat; sometimes for a message that is not the head, and sometimes it is one that was accepted before.
+// stop stops the head of a chat. Sometimes it names a message that is not the head, and sometimes it repeats an
+// accepted /stop.
 func (m *model) stop() {
 	x, ok := pick(m, m.all)
 	if !ok || x.lane.direction != corebot.Inbound {

@@ -8,7 +8,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// claim predicts which lanes come, in which order and with which counts.
+// claim predicts the claimed lanes, their order and their counts.
 func (m *model) claim() {
 	n, direction, pool := 1+m.rand.IntN(4), corebot.Inbound, corebot.InboundPool
 	if m.rand.IntN(4) == 0 {
@@ -32,7 +32,8 @@ func (m *model) claim() {
 	}
 }
 
-// dueTogether is how many of the lanes, sorted by their wake time, a claim for n may give: lanes that wake together have no order.
+// dueTogether is how many of the lanes, sorted by their wake time, a claim for n can return. Lanes that wake together
+// have no order.
 func (m *model) dueTogether(due []*modelLane, n int) int {
 	for n < len(due) && due[n].wake == due[n-1].wake {
 		n++
@@ -47,7 +48,7 @@ func ids(ds []corebot.Delivery) (out []string) {
 	return out
 }
 
-// claimed holds one delivery against the model. Its lane must be one of those that are due, with this wake time.
+// claimed compares one delivery with the model. Its lane must be one of the due lanes with this wake time.
 func (m *model) claimed(d corebot.Delivery, due []*modelLane, wake int64) {
 	m.s.t.Helper()
 	i := slices.IndexFunc(due, func(l *modelLane) bool { return l.chat == d.Message.Key.Chat })
@@ -74,7 +75,7 @@ func (m *model) claimed(d corebot.Delivery, due []*modelLane, wake int64) {
 	m.claims = append(m.claims, modelClaim{d, head})
 }
 
-// lose counts a lease that was lost and makes its holder stale.
+// lose counts a lost lease and makes its holder stale.
 func (m *model) lose(l *modelLane, head *modelMessage) {
 	if head.steps != l.lostAt {
 		l.lost, l.lostAt = 0, head.steps
@@ -88,7 +89,7 @@ func (m *model) lose(l *modelLane, head *modelMessage) {
 	m.forget(head)
 }
 
-// forget turns the claim of a message, if there is one, into a stale one.
+// forget makes the claim of a message stale, if there is one.
 func (m *model) forget(head *modelMessage) {
 	if i := slices.IndexFunc(m.claims, func(c modelClaim) bool { return c.m == head }); i >= 0 {
 		m.remember(m.claims[i])
@@ -96,7 +97,7 @@ func (m *model) forget(head *modelMessage) {
 	}
 }
 
-// remember keeps a stale claim, in place of an older one if there are many.
+// remember keeps a stale claim. If there are many, it replaces an older one.
 func (m *model) remember(c modelClaim) {
 	if len(m.stale) < modelStale {
 		m.stale = append(m.stale, c)
@@ -105,7 +106,7 @@ func (m *model) remember(c modelClaim) {
 	m.stale[m.rand.IntN(modelStale)] = c
 }
 
-// extend prolongs every claim, the stale ones too. Those that another claim followed before they had ended must come back as lost.
+// extend prolongs every claim, also the stale ones. A claim that another claim has replaced must come back as lost.
 func (m *model) extend() {
 	var leases, want []corebot.Lease
 	for _, c := range slices.Concat(m.claims, m.stale) {
@@ -138,7 +139,7 @@ func (m *model) record() {
 	m.steps++
 }
 
-// staleReturns has a worker that lost its lease try everything that a worker can.
+// staleReturns lets a worker that lost its lease try everything that a worker can do.
 func (m *model) staleReturns() {
 	c, ok := pick(m, m.stale)
 	if !ok {
@@ -152,10 +153,13 @@ func (m *model) staleReturns() {
 	m.s.wantErr(m.s.Ledger.Commit(ctx, c.Delivery, turn(o)), corebot.ErrLeaseLost)
 }
 
-// anyOutcome is a random one, with pauses that end before and after leases do.
+// anyOutcome is a random outcome. Its pauses end before or after leases expire.
 func (m *model) anyOutcome() corebot.Outcome {
 	pause := time.Duration(m.rand.IntN(40_000)) * time.Millisecond
-	o, _ := pick(m, []corebot.Outcome{answered(), answered(), answered(), retryIn(pause), limitedFor(pause), waitFor(pause), given("permanent")})
+	o, _ := pick(m, []corebot.Outcome{
+		answered(), answered(), answered(), retryIn(pause), limitedFor(pause),
+		waitFor(pause), given("permanent"),
+	})
 	return o
 }
 
@@ -180,7 +184,10 @@ func (m *model) commit() {
 	answer := reply(c.m.lane.chat, c.RunID()+"/0")
 	r := corebot.Result{Outcome: o, Replies: []corebot.Message{answer}}
 	if o.Verb == corebot.Done {
-		r.History = []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: c.m.Text()}, {Speaker: corebot.SpeakerAssistant, Text: answer.Text()}}
+		r.History = []corebot.HistoryEntry{
+			{Speaker: corebot.SpeakerUser, Text: c.m.Text()},
+			{Speaker: corebot.SpeakerAssistant, Text: answer.Text()},
+		}
 		m.history += len(r.History)
 	}
 	m.note("commit %s: %+v", c.m.ID, o)
@@ -211,6 +218,6 @@ func (m *model) settled(c modelClaim, o corebot.Outcome) {
 	}
 	l.lost, l.lostAt = 0, 0
 	if (o.Verb == corebot.RetryAt || o.Verb == corebot.Wait) && l.stopSeq >= c.m.seq {
-		l.wake = nowMS() // who was told to stop does not sit out a backoff
+		l.wake = nowMS() // a stopped message does not wait for the end of its backoff
 	}
 }

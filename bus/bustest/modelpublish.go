@@ -19,7 +19,7 @@ func (m *model) fresh() corebot.Message {
 
 func name(l *modelLane, id string) string { return fmt.Sprint(l.direction, " ", l.chat, " ", id) }
 
-// push takes a message for accepted and puts it at the tail of its lane.
+// push adds an accepted message to the tail of its lane.
 func (m *model) push(msg corebot.Message, life int64) *modelMessage {
 	l := m.lane(msg.Direction, msg.Key.Chat)
 	x := &modelMessage{Message: msg, lane: l, life: life, run: 1}
@@ -41,7 +41,7 @@ func (m *model) enqueue(x *modelMessage) {
 	m.waiting[l.direction]++
 }
 
-// full says which refusals a new message must expect, if any.
+// full lists the refusals that a new message can meet.
 func (m *model) full(msg corebot.Message) (refusals []error) {
 	for _, l := range m.lanes {
 		if l.direction == msg.Direction && l.chat == msg.Key.Chat && len(l.queue) >= modelLaneDepth {
@@ -54,7 +54,7 @@ func (m *model) full(msg corebot.Message) (refusals []error) {
 	return refusals
 }
 
-// received holds a receipt for a new message against the limits.
+// received checks the receipt of a new message against the limits.
 func (m *model) received(msg corebot.Message, r corebot.Receipt, err error) {
 	m.s.t.Helper()
 	refusals := m.full(msg)
@@ -75,7 +75,7 @@ func (m *model) publish() {
 	m.received(msg, r, err)
 }
 
-// publishAgain offers what was accepted before, over every limit and whatever has become of it.
+// publishAgain repeats an accepted message, although limits are reached and whatever has happened to it.
 func (m *model) publishAgain() {
 	x, ok := pick(m, m.all)
 	if !ok {
@@ -89,7 +89,7 @@ func (m *model) publishAgain() {
 	}
 }
 
-// publishOther offers another body under an id that is taken.
+// publishOther publishes another body under a used id.
 func (m *model) publishOther() {
 	x, ok := pick(m, m.all)
 	if !ok {
@@ -102,7 +102,8 @@ func (m *model) publishOther() {
 	m.s.wantErr(err, corebot.ErrConflict)
 }
 
-// publishBatch stores several messages in one transaction: new ones, one of them twice, and one that was accepted before.
+// publishBatch stores several messages in one transaction: new ones, one of them twice, and one that was accepted
+// before.
 func (m *model) publishBatch() {
 	var batch []corebot.Message
 	for i := range 1 + m.rand.IntN(4) {

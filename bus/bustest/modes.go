@@ -33,10 +33,10 @@ func modeSpecs() []spec {
 	}
 }
 
-// Debounce is what stores under test must be opened with, and ControlRate the rate of control messages.
+// Debounce is the debounce time of a store under test.
 const Debounce = 2 * time.Second
 
-// ControlRate is generous enough for random histories.
+// ControlRate is the rate of control messages of a store under test. It is generous enough for random histories.
 func ControlRate() corebot.Rate { return corebot.Rate{Every: time.Minute, Burst: 30} }
 
 func (s *suite) mode(chat string, m corebot.QueueMode) {
@@ -44,7 +44,7 @@ func (s *suite) mode(chat string, m corebot.QueueMode) {
 	s.must(s.Modes.SetQueueMode(s.t.Context(), prompt(chat, "").Key, m))
 }
 
-// publishAs offers a prompt of another sender than the usual.
+// publishAs publishes a prompt of another sender than the usual one.
 func (s *suite) publishAs(sender, chat, id string) corebot.Receipt {
 	s.t.Helper()
 	m := prompt(chat, id)
@@ -55,7 +55,7 @@ func (s *suite) publishAs(sender, chat, id string) corebot.Receipt {
 	return r
 }
 
-// publishCommand offers a chat command.
+// publishCommand publishes a chat command.
 func (s *suite) publishCommand(chat, id string) {
 	s.t.Helper()
 	m := prompt(chat, id)
@@ -65,7 +65,7 @@ func (s *suite) publishCommand(chat, id string) {
 	time.Sleep(moment)
 }
 
-// heard are the ids of what a delivery takes in.
+// heard lists the ids of the messages that a delivery merges.
 func (s *suite) heard(d corebot.Delivery) (ids []string) {
 	s.t.Helper()
 	steps, err := s.Ledger.Merge(s.t.Context(), d, len(d.Journal))
@@ -76,7 +76,7 @@ func (s *suite) heard(d corebot.Delivery) (ids []string) {
 	return ids
 }
 
-// answerWith claims the one message that must be due, with what its turn takes in, and answers it.
+// answerWith claims the one message that must be due, with the messages that its turn merges, and answers it.
 func (s *suite) answerWith(id string, others ...string) {
 	s.t.Helper()
 	d := s.claim(id)
@@ -111,7 +111,7 @@ func commandDoesNotSteer(s *suite) {
 	s.merge(d, 0)
 	s.settle(d, answered())
 	d = s.claim("new")
-	s.publish("a", "2") // a command takes nothing in
+	s.publish("a", "2") // a command merges nothing
 	s.waits("3", d.Life)
 	s.settle(d, answered())
 	s.answerNext("2")
@@ -257,7 +257,8 @@ func collectedBehindATurn(s *suite) {
 	s.publish("a", "6")
 	time.Sleep(Debounce)
 	d = s.claim("6")
-	for range corebot.MaxDebounces + 1 { // a long turn does not use up the silence of what comes late in it
+	// the silence counts from the end of a long turn, also for messages that came late in it
+	for range corebot.MaxDebounces + 1 {
 		time.Sleep(Debounce)
 		_, err := s.bus.Extend(s.t.Context(), []corebot.Lease{d.Lease})
 		s.must(err)
@@ -401,7 +402,7 @@ func controlsArePaced(s *suite) {
 	other.Sender.ID = "another"
 	_, err = s.Ledger.Stop(s.t.Context(), other, 0, corebot.AuditEvent{}, said)
 	s.must(err)
-	if duplicate, _ := s.stop("stop 0", 0); !duplicate { // what was accepted stays accepted
+	if duplicate, _ := s.stop("stop 0", 0); !duplicate { // an accepted /stop stays accepted
 		s.t.Fatal("a duplicate is no duplicate")
 	}
 	s.stopFinds("effective", s.publish("a", "1")) // nobody is kept from stopping

@@ -70,7 +70,7 @@ func (tr *traffic) begin(d corebot.Delivery) {
 	tr.running[chat] = d.Message.ID
 }
 
-// end is called before the settle: after it the lane may be another worker's already.
+// end is called before the settle, because after the settle another worker can have the lane.
 func (tr *traffic) end(d corebot.Delivery, done bool) (last bool) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -86,7 +86,8 @@ func (tr *traffic) end(d corebot.Delivery, done bool) (last bool) {
 func orderUnderConcurrency(s *suite) {
 	const chats, each, workers = 8, 25, 6
 	tr := &traffic{running: map[string]string{}, ended: map[string][]string{}, left: chats * each}
-	ctx, stop := context.WithTimeout(s.t.Context(), time.Hour) // a claim that nobody wakes is an error, not a test that hangs
+	// a claim that nobody wakes is an error, not a test that hangs
+	ctx, stop := context.WithTimeout(s.t.Context(), time.Hour)
 	defer stop()
 	var wg sync.WaitGroup
 	for range workers {
@@ -110,7 +111,7 @@ func orderUnderConcurrency(s *suite) {
 	}
 }
 
-// work claims and settles with random outcomes until everything has ended.
+// work claims and settles messages with random outcomes until all have ended.
 func (s *suite) work(ctx context.Context, stop func(), tr *traffic) {
 	for {
 		ds, err := s.bus.Claim(ctx, corebot.InboundPool, 1+rand.IntN(3))

@@ -21,7 +21,7 @@ func parkingSpecs() []spec {
 	}
 }
 
-// park takes a claimed message out of its lane for some time.
+// park defers a claimed message for some time.
 func (s *suite) park(d corebot.Delivery, wait time.Duration) {
 	s.t.Helper()
 	s.must(s.Ledger.Commit(s.t.Context(), d, corebot.Result{Outcome: parkFor(wait)}))
@@ -35,7 +35,8 @@ func parkedComesBack(s *suite) {
 	life := s.publish("a", "1")
 	s.publish("a", "2")
 	s.park(s.claim("1"), time.Hour)
-	if l := s.life(life); l.End != "" || l.State != "parked: chat budget" || !l.WakeAt.After(time.Now()) || l.Message == nil {
+	if l := s.life(life); l.End != "" || l.State != "parked: chat budget" || !l.WakeAt.After(time.Now()) ||
+		l.Message == nil {
 		s.t.Fatalf("the life says %+v", l)
 	}
 	s.settle(s.claim("2"), answered())
@@ -47,7 +48,7 @@ func parkedComesBack(s *suite) {
 	s.publish("a", "4")
 	time.Sleep(time.Minute)
 	s.settle(three, answered())
-	s.settle(s.claim("4"), answered()) // it was there before the parked one came back
+	s.settle(s.claim("4"), answered()) // the message waited before the deferred one came back
 	d := s.claim("1")
 	if d.Life != life || d.Attempt != 1 || d.Run != 1 || d.Message.Text() != "text of 1" {
 		s.t.Fatalf("it came back as %+v", d)
@@ -119,7 +120,7 @@ func parkedSurvives(s *suite) {
 	life := s.publish("a", "1")
 	s.park(s.claim("1"), time.Hour)
 	s.reopen()
-	s.park(s.claim("1"), time.Hour) // a new process asks anew whether it may run
+	s.park(s.claim("1"), time.Hour) // a new process decides again whether the message may run
 	s.reopen()
 	d := s.claim("1")
 	if d.Life != life || d.Attempt != 1 || d.Lost != 0 {
@@ -150,7 +151,10 @@ func parkedToldOnce(s *suite) {
 		s.publish("a", id)
 		told := reply("a", "budget")
 		told.InReplyTo, told.Parts = id, corebot.TextPart("told in answer to "+id)
-		s.must(s.Ledger.Commit(s.t.Context(), s.claim(id), corebot.Result{Outcome: parkFor(time.Hour), Replies: []corebot.Message{told}}))
+		s.must(s.Ledger.Commit(s.t.Context(), s.claim(id), corebot.Result{
+			Outcome: parkFor(time.Hour),
+			Replies: []corebot.Message{told},
+		}))
 	}
 	got := s.ready(corebot.OutboundPool("test"), 10)
 	if len(got) != 1 || got[0].Message.Text() != "told in answer to 1" {

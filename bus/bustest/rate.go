@@ -25,7 +25,7 @@ func rateSpecs() []spec {
 
 const every = time.Minute
 
-// paced reopens the bus with a rate of one message in a minute and so many at once.
+// paced reopens the bus with a rate of one message in a minute, and the given burst.
 func (s *suite) paced(burst int) {
 	s.t.Helper()
 	o := s.opts
@@ -72,7 +72,7 @@ func burstAfterAPause(s *suite) {
 	s.nothingReady()
 	time.Sleep(every)
 	s.answerNext("4")
-	time.Sleep(10 * every) // more than three are not saved up
+	time.Sleep(10 * every) // at most three are saved up
 	for i := 5; i < 9; i++ {
 		s.publish("a", fmt.Sprint(i))
 	}
@@ -140,7 +140,7 @@ func retryIsNotPaced(s *suite) {
 	time.Sleep(time.Second)
 	d = s.claim("1")
 	s.settle(d, s.bus.Verdict(d, errors.New("still")))
-	time.Sleep(5 * time.Second) // over its backoff
+	time.Sleep(5 * time.Second) // until after its backoff
 	s.answerNext("1")
 	s.nothingReady()
 	time.Sleep(time.Until(began.Add(every)))
@@ -174,7 +174,7 @@ func outboundIsNotPaced(s *suite) {
 
 func rateSurvivesAClockAhead(s *suite) {
 	o := s.opts
-	o.Rate = corebot.Rate{Every: 1000 * time.Hour, Burst: 1} // as if an hour ago the clock had shown next month
+	o.Rate = corebot.Rate{Every: 1000 * time.Hour, Burst: 1} // as if the clock had shown next month an hour ago
 	s.reopenWith(o)
 	s.publish("a", "1")
 	s.publish("a", "2")

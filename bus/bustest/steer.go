@@ -26,22 +26,23 @@ func steerSpecs() []spec {
 	}
 }
 
-// steerIn accepts a /steer for the turn of a life and says what became of it.
+// steerIn accepts a /steer for the turn of a life and returns the result.
 func (s *suite) steerIn(chat, id string, head int64) corebot.Steered {
 	s.t.Helper()
-	got, err := s.Ledger.Steer(s.t.Context(), prompt(chat, id), head, corebot.AuditEvent{}, func(merges bool) *corebot.Message {
-		if !merges {
-			return nil
-		}
-		n := stopNotice(chat, id, true)
-		return &n
-	})
+	got, err := s.Ledger.Steer(s.t.Context(), prompt(chat, id), head, corebot.AuditEvent{},
+		func(merges bool) *corebot.Message {
+			if !merges {
+				return nil
+			}
+			n := stopNotice(chat, id, true)
+			return &n
+		})
 	s.must(err)
 	time.Sleep(moment)
 	return got
 }
 
-// steers accepts a /steer that the turn of head may take in, and gives its life.
+// steers accepts a /steer that the turn of head can merge, and returns its life.
 func (s *suite) steers(id string, head int64) int64 {
 	s.t.Helper()
 	got := s.steerIn("a", id, head)
@@ -59,7 +60,7 @@ func (s *suite) waits(id string, head int64) {
 	}
 }
 
-// merge has a delivery take in exactly these messages.
+// merge makes a delivery merge exactly these messages.
 func (s *suite) merge(d corebot.Delivery, position int, ids ...string) {
 	s.t.Helper()
 	steps, err := s.Ledger.Merge(s.t.Context(), d, position)
@@ -67,7 +68,7 @@ func (s *suite) merge(d corebot.Delivery, position int, ids ...string) {
 	s.wantMerged(steps, position, ids...)
 }
 
-// wantMerged holds steps against the messages that they should be.
+// wantMerged compares merge steps with the ids of the expected messages.
 func (s *suite) wantMerged(steps []corebot.Step, position int, ids ...string) {
 	s.t.Helper()
 	var got []string
@@ -86,10 +87,11 @@ func (s *suite) wantMerged(steps []corebot.Step, position int, ids ...string) {
 	}
 }
 
-// wantMergedInto holds a life against the message that should have answered it.
+// wantMergedInto checks which message answered a life.
 func (s *suite) wantMergedInto(life int64, id string) {
 	s.t.Helper()
-	if l := s.life(life); l.End != corebot.EndMerged || l.MergedInto == nil || l.MergedInto.MessageID != id || l.EndedAt.IsZero() {
+	if l := s.life(life); l.End != corebot.EndMerged || l.MergedInto == nil || l.MergedInto.MessageID != id ||
+		l.EndedAt.IsZero() {
 		s.t.Fatalf("message %s: end %q, merged into %+v, want %s", l.MessageID, l.End, l.MergedInto, id)
 	}
 }
@@ -193,7 +195,8 @@ func steerIsDeduped(s *suite) {
 	again()
 	other := prompt("a", "x")
 	other.Parts = corebot.TextPart("something else")
-	_, err := s.Ledger.Steer(s.t.Context(), other, head, corebot.AuditEvent{}, func(bool) *corebot.Message { return nil })
+	_, err := s.Ledger.Steer(s.t.Context(), other, head, corebot.AuditEvent{},
+		func(bool) *corebot.Message { return nil })
 	s.wantErr(err, corebot.ErrConflict)
 	s.nothingReady()
 }

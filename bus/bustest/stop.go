@@ -24,7 +24,7 @@ func stopMessage(chat, id string) corebot.Message {
 	return m
 }
 
-// stopNotice is what the chat is told of a /stop.
+// stopNotice is the notice of a /stop.
 func stopNotice(chat, id string, found bool) corebot.Message {
 	m := reply(chat, id+"/notice")
 	m.Kind = corebot.KindNotice
@@ -34,10 +34,11 @@ func stopNotice(chat, id string, found bool) corebot.Message {
 	return m
 }
 
-// stopIn applies a /stop to the head of a chat and says what it met.
+// stopIn applies a /stop to the head of a chat and returns its result.
 func (s *suite) stopIn(chat, id string, head int64) (duplicate, found bool) {
 	s.t.Helper()
-	stopped, err := s.Ledger.Stop(s.t.Context(), stopMessage(chat, id), head, corebot.AuditEvent{}, func(found bool) corebot.Message { return stopNotice(chat, id, found) })
+	stopped, err := s.Ledger.Stop(s.t.Context(), stopMessage(chat, id), head, corebot.AuditEvent{},
+		func(found bool) corebot.Message { return stopNotice(chat, id, found) })
 	s.must(err)
 	return stopped.Duplicate, stopped.Found
 }
@@ -75,7 +76,7 @@ func stopWhileRunning(s *suite) {
 	life := s.publish("a", "1")
 	d := s.claim("1")
 	s.stopFinds("stop", life)
-	s.nothingReady() // the lease is the worker's
+	s.nothingReady() // the worker still holds the lease
 	s.record(d, 0)
 	s.settle(d, retryIn(0))
 	if d = s.claim("1"); !d.Stopped {
@@ -115,7 +116,8 @@ func stopIsDeduped(s *suite) {
 	}
 	other := stopMessage("a", "stop")
 	other.Sender.ID = "somebody else"
-	_, err := s.Ledger.Stop(s.t.Context(), other, 0, corebot.AuditEvent{}, func(bool) corebot.Message { return reply("a", "x") })
+	_, err := s.Ledger.Stop(s.t.Context(), other, 0, corebot.AuditEvent{},
+		func(bool) corebot.Message { return reply("a", "x") })
 	s.wantErr(err, corebot.ErrConflict)
 }
 

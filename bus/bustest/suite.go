@@ -12,7 +12,7 @@ import (
 	"github.com/corebot/corebot/bus"
 )
 
-// suite is one test's store with the bus on top, and the words that the tests are written in.
+// suite is the store of one test with the bus on top, and the helpers of the tests.
 type suite struct {
 	Store
 	t    *testing.T
@@ -22,8 +22,8 @@ type suite struct {
 	opts bus.Options
 }
 
-// MemoryDir is a directory of one test, in memory where the system has a file system there (Linux has), else on disk. What is tested
-// with it is the logic of a store; waiting for the disk at each commit would only take time. It is gone when the test ends.
+// MemoryDir is a directory of one test, removed at its end. On Linux it is in memory, elsewhere on disk. Its tests
+// check the logic of a store, so waiting for the disk at each commit would only take time.
 func MemoryDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "corebot")
 	if err != nil {
@@ -53,7 +53,7 @@ func newSuite(t *testing.T, open Open) *suite {
 // lease is how long claims last in the tests.
 const lease = 30 * time.Second
 
-// moment is the smallest step of a store's clock: what happens a moment later sorts behind.
+// moment is the smallest step of a store's clock. An event one moment later sorts behind.
 const moment = time.Millisecond
 
 func (s *suite) must(err error) {
@@ -102,7 +102,7 @@ func reply(chat, id string) corebot.Message {
 	return m
 }
 
-// publish offers a message that must be accepted as new, and gives its life.
+// publish publishes a message that must be new, and returns its life.
 func (s *suite) publish(chat, id string) int64 {
 	s.t.Helper()
 	r, err := s.bus.Publish(s.t.Context(), prompt(chat, id))
@@ -114,7 +114,7 @@ func (s *suite) publish(chat, id string) int64 {
 	return r.Life
 }
 
-// publishAgain offers a message that must be a duplicate of that life.
+// publishAgain publishes a message that must be a duplicate of that life.
 func (s *suite) publishAgain(chat, id string, life int64) {
 	s.t.Helper()
 	before := s.census()
@@ -140,7 +140,7 @@ func (s *suite) unchanged(before Census) {
 	}
 }
 
-// pending is a claim that may be parked.
+// pending is a claim that may still wait.
 type pending struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -170,7 +170,7 @@ func (p *pending) over() bool {
 	}
 }
 
-// ready claims what is due at this moment, at most n, and does not wait.
+// ready claims at most n messages that are due at this moment, and does not wait.
 func (s *suite) ready(pool corebot.Pool, n int) []corebot.Delivery {
 	s.t.Helper()
 	p := s.claimLater(pool, n)
@@ -182,7 +182,7 @@ func (s *suite) ready(pool corebot.Pool, n int) []corebot.Delivery {
 	return p.got
 }
 
-// claim takes the one message that must be due now.
+// claim claims the one message that must be due now.
 func (s *suite) claim(id string) corebot.Delivery {
 	s.t.Helper()
 	got := s.ready(corebot.InboundPool, 1)
@@ -220,7 +220,10 @@ func retryIn(d time.Duration) corebot.Outcome {
 }
 
 func limitedFor(d time.Duration) corebot.Outcome {
-	return corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(d), Error: "not so fast", Class: corebot.RateLimited.String(), Uncounted: true}
+	return corebot.Outcome{
+		Verb: corebot.RetryAt, At: time.Now().Add(d), Error: "not so fast",
+		Class: corebot.RateLimited.String(), Uncounted: true,
+	}
 }
 
 func waitFor(d time.Duration) corebot.Outcome {

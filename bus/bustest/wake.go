@@ -22,7 +22,7 @@ func wakeSpecs() []spec {
 	}
 }
 
-// now says that a parked claim must have got this message without any time passing.
+// now checks that a waiting claim got this message without any time passing.
 func (s *suite) now(p *pending, id string) corebot.Delivery {
 	s.t.Helper()
 	if !p.over() {
@@ -62,7 +62,7 @@ func parkedGetsNext(s *suite) {
 		switch o.Verb {
 		case corebot.Done, corebot.Dead:
 			s.now(p, chat+"2")
-		case corebot.Park: // at the tail now
+		case corebot.Park: // it waits at the tail now
 			s.settle(s.now(p, chat+"2"), answered())
 			s.claim(chat + "1")
 		default:
@@ -90,7 +90,7 @@ func parkedGetsNearer(s *suite) {
 	s.publish("a", "1")
 	s.publish("b", "2")
 	d1, d2 := s.claim("1"), s.claim("2")
-	p := s.claimLater(corebot.InboundPool, 1) // parked with the lease's end in mind
+	p := s.claimLater(corebot.InboundPool, 1) // the claim knows when the lease expires
 	s.settle(d1, retryIn(20*time.Second))
 	s.settle(d2, retryIn(5*time.Second))
 	time.Sleep(5 * time.Second)
