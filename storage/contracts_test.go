@@ -1,0 +1,49 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/storage/storagetest"
+)
+
+func TestTheStoreKeepsTheContractsOfItsRepositories(t *testing.T) {
+	storagetest.Run(t, openForContracts)
+}
+
+// openForContracts opens the database of a directory as a new process would.
+func openForContracts(dir string) (storagetest.Store, error) {
+	if err := storage.Seed(dir); err != nil {
+		return storagetest.Store{}, err
+	}
+	db, err := storage.Open(context.Background(), dir, storage.Options{Accounting: storagetest.Accounting()})
+	if err != nil {
+		return storagetest.Store{}, err
+	}
+	index, err := storage.NewSearchIndex(db, storage.SearchIndexOptions{})
+	if err != nil {
+		return storagetest.Store{}, errors.Join(err, db.Close())
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- db.Run(ctx) }()
+	ledger, history := storage.NewLedger(db), storage.NewHistory(db)
+	return storagetest.Store{
+		Queue: storage.NewQueue(db), Lives: storage.NewLives(db), Letters: storage.NewDeadLetters(db),
+		Ledger: ledger, Journal: ledger, History: history, Sayings: history,
+		Mailbox: storage.NewMailbox(db), Books: storage.NewBooks(db), Audit: storage.NewAudit(db),
+		Approvals: func(by corebot.AuditEvent) storagetest.Approvals { return storage.NewApprovals(db).As(by) },
+		Grants:    func(by corebot.AuditEvent) storagetest.Grants { return storage.NewGrants(db).As(by) },
+		Chats:     func(by corebot.AuditEvent) storagetest.Chats { return storage.NewChats(db).As(by) },
+		Pins:      func(agent string) storagetest.Pins { return storage.NewMCPTools(db, agent) },
+		Index:     index.CatchUp,
+		Problems:  db.Problems,
+		Close: func() error {
+			stop()
+			return errors.Join(<-ended, db.Close())
+		},
+	}, nil
+}

@@ -1,0 +1,167 @@
+package storagetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/router"
+)
+
+// Books are what the calls of models used. What the steps of a journal book, the [Journal] guarantees. The books
+// guarantee:
+//
+//   - Use is summed over all, by agent, by chat and by principal.
+//   - Use by role follows the role that somebody has now, in the chat where it was used.
+//   - A turn counts when it is answered, and what a failed one spent is booked all the same.
+//   - A token has the price of its model, and one without a price is counted as such.
+//   - A day begins at midnight in the zone of the books.
+//   - The rows of days add up to the use of all, newest day first.
+//   - What was booked survives a restart.
+type Books interface {
+	router.Books
+	Days(ctx context.Context, from, to string, limit int) ([]corebot.UseRow, error)
+}
+
+func bookSpecs() []spec {
+	return []spec{
+		{"Use is summed over all, by agent, by chat and by principal.", useIsSummed},
+		{"Use by role follows the role that somebody has now, in the chat where it was used.", useFollowsRoles},
+		{"A turn counts when it is answered, and what a failed one spent is booked all the same.", answeredTurnsCount},
+		{"A token has the price of its model, and one without a price is counted as such.", tokensHavePrices},
+		{"A day begins at midnight in the zone of the books.", dayBeginsInItsZone},
+		{"The rows of days add up to the use of all, newest day first.", daysAddUp},
+		{"What was booked survives a restart.", bookingsSurvive},
+	}
+}
+
+// spend is a turn of somebody that used so many tokens of input.
+func (s *suite) spend(k corebot.Key, who string, model string, tokens int64) {
+	s.t.Helper()
+	m := prompt(k, fmt.Sprint(k, who, model, tokens, time.Now().UnixMilli()))
+	m.Sender = person(who)
+	s.publish(m)
+	s.commit(s.claim(), corebot.Result{Outcome: answered(), Spent: []corebot.Spent{spent(model, tokens, 0)}})
+	time.Sleep(moment)
+}
+
+func (s *suite) wantTokens(what string, f corebot.UseFilter, want int64) {
+	s.t.Helper()
+	if got := s.use(f).InputTokens; got != want {
+		s.t.Errorf("%s: %d tokens, want %d", what, got, want)
+	}
+}
+
+func useIsSummed(s *suite) {
+	s.spend(key("a"), "ann", "m", 1)
+	s.spend(key("a"), "bob", "m", 10)
+	s.spend(key("b"), "ann", "m", 100)
+	s.spend(thread("a", "1"), "ann", "m", 1_000)
+	s.spend(agentKey("other", "a"), "ann", "m", 10_000)
+	s.wantTokens("all", corebot.UseFilter{}, 11_111)
+	s.wantTokens("an agent", corebot.UseFilter{Agent: corebot.DefaultAgent}, 1_111)
+	s.wantTokens("a chat", corebot.UseFilter{Chat: key("a")}, 11)
+	s.wantTokens("a thread", corebot.UseFilter{Chat: thread("a", "1")}, 1_000)
+	s.wantTokens("a principal", corebot.UseFilter{Principal: person("ann")}, 11_101)
+	s.wantTokens("nobody", corebot.UseFilter{Principal: person("eve")}, 0)
+}
+
+func useFollowsRoles(s *suite) {
+	s.spend(key("a"), "ann", "m", 1)
+	s.spend(key("b"), "ann", "m", 10)
+	s.spend(key("b"), "bob", "m", 100)
+	s.spend(key("b"), "", "m", 1_000)
+	admins, others := corebot.UseFilter{Role: corebot.RoleAdmin}, corebot.UseFilter{Role: corebot.RoleNormal}
+	s.wantTokens("without any admin", admins, 0)
+	s.grant(admin(person("ann"), key("b")))
+	s.wantTokens("an admin of one chat", admins, 10)
+	s.wantTokens("those who are none there", others, 1_101)
+	s.grant(admin(person("bob"), everywhere))
+	s.grant(admin(person("ann"), everywhere))
+	s.grant(normal(person("bob"), key("b")))
+	s.wantTokens("an admin everywhere", admins, 11)
+	s.wantTokens("those who are none", others, 1_100)
+}
+
+func answeredTurnsCount(s *suite) {
+	d := s.begin(key("a"), "1")
+	s.commit(d, corebot.Result{Outcome: retry(), Spent: []corebot.Spent{spent("m", 1, 0)}})
+	s.commit(s.claim(), corebot.Result{Outcome: given(), Spent: []corebot.Spent{spent("m", 10, 0)}})
+	s.equal("of a turn that failed", s.use(corebot.UseFilter{}), corebot.Use{InputTokens: 11, Cost: 11})
+	s.turn(key("a"), "2", corebot.Result{Spent: []corebot.Spent{spent("m", 100, 0), spent("m", 100, 0)}})
+	s.equal("of both", s.use(corebot.UseFilter{}), corebot.Use{Turns: 1, InputTokens: 211, Cost: 211})
+}
+
+func tokensHavePrices(s *suite) {
+	cached := corebot.Spent{Model: "m", Usage: corebot.Usage{
+		InputTokens: 100, OutputTokens: 10, CacheReadTokens: 30, CacheWriteTokens: 20, EstimatedTokens: 5,
+	}}
+	s.turn(key("a"), "1", corebot.Result{Spent: []corebot.Spent{cached, spent("free", 3, 4)}})
+	want := Accounting().Book(cached).Add(corebot.Use{Turns: 1, InputTokens: 3, OutputTokens: 4, UnpricedTokens: 7})
+	s.equal("the use", s.use(corebot.UseFilter{}), want)
+	if long := s.use(corebot.UseFilter{}); long.Cost == 0 || long.CacheReadTokens != 30 || long.EstimatedTokens != 5 {
+		s.t.Errorf("the use is %+v", long)
+	}
+	s.spend(key("a"), "ann", strings.Repeat("é", 1000)+"\xff", 1) // a provider says it
+	s.equal("unpriced", s.use(corebot.UseFilter{}).UnpricedTokens, 8)
+}
+
+// midnight sleeps until a moment before the day of the books ends, and gives the names of that day and of the next.
+func (s *suite) midnight() (today, tomorrow string) {
+	next := Accounting().NextDay(time.Now())
+	time.Sleep(time.Until(next) - 10*moment)
+	return Accounting().Day(time.Now()), Accounting().Day(next)
+}
+
+func dayBeginsInItsZone(s *suite) {
+	today, tomorrow := s.midnight()
+	s.spend(key("a"), "ann", "m", 1)
+	time.Sleep(10 * moment)
+	s.spend(key("a"), "ann", "m", 10)
+	s.wantTokens("today", corebot.UseFilter{From: today, To: today}, 1)
+	s.wantTokens("tomorrow", corebot.UseFilter{From: tomorrow, To: tomorrow}, 10)
+	s.wantTokens("both", corebot.UseFilter{From: today, To: tomorrow}, 11)
+	s.wantTokens("both, in a chat", corebot.UseFilter{From: today, To: tomorrow, Chat: key("a")}, 11)
+	s.wantTokens("neither", corebot.UseFilter{From: tomorrow, To: today}, 0)
+}
+
+func daysAddUp(s *suite) {
+	today, tomorrow := s.midnight()
+	s.spend(key("a"), "ann", "m", 1)
+	s.spend(key("a"), "ann", "m", 2)
+	s.spend(key("a"), "bob", "m", 10)
+	s.spend(key("b"), "ann", "n", 100)
+	time.Sleep(10 * moment)
+	s.spend(key("a"), "ann", "m", 1_000)
+	rows, err := s.Books.Days(s.ctx(), today, tomorrow, 10)
+	s.must(err)
+	var sum corebot.Use
+	tokens := map[string]int64{}
+	for i, r := range rows {
+		sum = sum.Add(r.Use)
+		tokens[strings.Join([]string{r.Day, r.Chat, r.Principal.ID, r.Model}, " ")] = r.InputTokens
+		if i > 0 && r.Day > rows[i-1].Day {
+			s.t.Errorf("day %s comes behind %s", r.Day, rows[i-1].Day)
+		}
+	}
+	s.equal("the rows", tokens, map[string]int64{
+		today + " main:test::a ann m": 3, today + " main:test::a bob m": 10, today + " main:test::b ann n": 100,
+		tomorrow + " main:test::a ann m": 1_000,
+	})
+	s.equal("their sum", sum, s.use(corebot.UseFilter{}))
+	if one, err := s.Books.Days(s.ctx(), today, tomorrow, 1); err != nil || len(one) != 1 || one[0].Day != tomorrow {
+		s.t.Errorf("of at most one there are %+v, %v", one, err)
+	}
+	if first, err := s.Books.Days(s.ctx(), today, today, 10); err != nil || len(first) != 3 {
+		s.t.Errorf("of the first day there are %+v, %v", first, err)
+	}
+}
+
+func bookingsSurvive(s *suite) {
+	s.spend(key("a"), "ann", "m", 1)
+	s.reopen()
+	s.spend(key("a"), "ann", "m", 10)
+	s.equal("the use", s.use(corebot.UseFilter{}), corebot.Use{Turns: 2, InputTokens: 11, Cost: 11})
+}

@@ -1,0 +1,226 @@
+package storagetest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/mcp/serve"
+	"github.com/corebot/corebot/router"
+)
+
+// Chats is what is kept of conversations beside their history. They guarantee:
+//
+//   - A chat that nobody knows is in its first session, and reading it makes it no known one.
+//   - What is set for a chat stays over a restart, and a name stays until there is another.
+//   - What is said of a chat holds in its threads, unless they have their own.
+//   - A new session begins where a chat is known, and asks for the configured model again.
+//   - Chats are listed page by page, each once.
+//   - A situation tells what the lane of a chat does now.
+//   - A change leaves one audit event that says who made it, and a refused one leaves none.
+type Chats interface {
+	channels.Register
+	router.Situations
+	serve.Chats
+	Chat(ctx context.Context, k corebot.Key) (corebot.Chat, error)
+	Register(ctx context.Context, k corebot.Key, registered bool, name string) error
+	Reset(ctx context.Context, k corebot.Key) error
+	SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.QueueMode) error
+	SetAccess(ctx context.Context, k corebot.Key, access corebot.ChatAccess) error
+	SetModel(ctx context.Context, k corebot.Key, model string) error
+}
+
+func chatSpecs() []spec {
+	return []spec{
+		{"A chat that nobody knows is in its first session, and reading it makes it no known one.", unknownChatIsNew},
+		{"What is set for a chat stays over a restart, and a name stays until there is another.", settingsStay},
+		{"What is said of a chat holds in its threads, unless they have their own.", threadsFollowTheirChat},
+		{"A new session begins where a chat is known, and asks for the configured model again.", sessionsBegin},
+		{"Chats are listed page by page, each once.", chatsAreListed},
+		{"A situation tells what the lane of a chat does now.", situationTells},
+		{"A change leaves one audit event that says who made it, and a refused one leaves none.", chatsAreNoted},
+	}
+}
+
+func (s *suite) chat(k corebot.Key) corebot.Chat {
+	s.t.Helper()
+	c, err := s.Chats(operator()).Chat(s.ctx(), k)
+	s.must(err)
+	return c
+}
+
+func unknownChatIsNew(s *suite) {
+	s.equal("the chat", s.chat(key("a")), corebot.Chat{Key: key("a"), Session: 1})
+	now, err := s.Chats(operator()).Situation(s.ctx(), key("a"))
+	s.must(err)
+	s.equal("its situation", now, corebot.Situation{Session: 1})
+	if all, err := s.Chats(operator()).Page(s.ctx(), "", 0, 10); err != nil || len(all) != 0 {
+		s.t.Errorf("listed are %+v, %v", all, err)
+	}
+	s.wantErr(s.Chats(operator()).Reset(s.ctx(), key("a")), corebot.ErrNotFound)
+	s.wantErr(s.Chats(operator()).SetModel(s.ctx(), key("a"), "m"), corebot.ErrNotFound)
+}
+
+func settingsStay(s *suite) {
+	chats, k := s.Chats(operator()), key("a")
+	s.must(chats.Register(s.ctx(), k, true, "The first"))
+	s.must(chats.SetQueueMode(s.ctx(), k, corebot.ModeSteer))
+	s.must(chats.SetAccess(s.ctx(), k, corebot.DenyChat))
+	s.must(chats.SetModel(s.ctx(), k, "big"))
+	s.must(chats.Register(s.ctx(), k, false, ""))
+	s.reopen()
+	got := s.chat(k)
+	if got.CreatedAt.IsZero() {
+		s.t.Error("nobody knows since when the chat is known")
+	}
+	got.CreatedAt = time.Time{}
+	s.equal("the chat", got, corebot.Chat{
+		Key: k, DisplayName: "The first", Session: 1, QueueMode: corebot.ModeSteer,
+		Model: "big", Access: corebot.DenyChat,
+	})
+	s.wantErr(s.Chats(operator()).SetQueueMode(s.ctx(), k, "maybe"), corebot.ErrInvalid)
+	s.wantErr(s.Chats(operator()).SetAccess(s.ctx(), k, "maybe"), corebot.ErrInvalid)
+	s.must(s.Chats(operator()).SetQueueMode(s.ctx(), k, ""))
+	s.must(s.Chats(operator()).SetAccess(s.ctx(), k, ""))
+	if got = s.chat(k); got.QueueMode != "" || got.Access != "" {
+		s.t.Errorf("the chat is %+v", got)
+	}
+}
+
+func threadsFollowTheirChat(s *suite) {
+	want := func(k corebot.Key, want corebot.Standing) {
+		s.t.Helper()
+		got, err := s.Chats(operator()).Standing(s.ctx(), k)
+		s.must(err)
+		s.equal("the standing in "+k.String(), got, want)
+	}
+	chats, own, other := s.Chats(operator()), thread("a", "1"), thread("a", "2")
+	want(key("a"), corebot.Standing{})
+	s.must(chats.Register(s.ctx(), key("a"), true, ""))
+	s.must(chats.SetAccess(s.ctx(), key("a"), corebot.DenyChat))
+	s.must(chats.SetAccess(s.ctx(), own, corebot.AllowChat))
+	want(key("a"), corebot.Standing{Registered: true, Access: corebot.DenyChat})
+	want(own, corebot.Standing{Registered: true, Access: corebot.AllowChat})
+	want(other, corebot.Standing{Registered: true, Access: corebot.DenyChat})
+	want(key("b"), corebot.Standing{})
+	want(agentKey("other", "a"), corebot.Standing{})
+	s.must(chats.SetAccess(s.ctx(), key("a"), ""))
+	want(other, corebot.Standing{Registered: true})
+	if got := s.chat(own); got.Registered {
+		s.t.Errorf("the thread is %+v", got)
+	}
+}
+
+func sessionsBegin(s *suite) {
+	chats, k := s.Chats(operator()), key("a")
+	s.must(chats.Register(s.ctx(), k, true, ""))
+	s.must(chats.SetModel(s.ctx(), k, "big"))
+	wantModel := func(session int64, model string) {
+		s.t.Helper()
+		found, _, err := s.History.Recall(s.ctx(), corebot.Delivery{Message: corebot.Message{Key: k}}, 1)
+		s.must(err)
+		now, err := chats.Situation(s.ctx(), k)
+		s.must(err)
+		if c := s.chat(k); c.Session != session || c.Model != model || found.Model != model || now.Model != model ||
+			now.Session != session {
+			s.t.Errorf("session %d asks for %q, %q and %q; want session %d and %q", c.Session, c.Model, found.Model,
+				now.Model, session, model)
+		}
+	}
+	wantModel(1, "big")
+	s.must(chats.Reset(s.ctx(), k))
+	wantModel(2, "")
+}
+
+func chatsAreListed(s *suite) {
+	chats := s.Chats(operator())
+	for _, c := range strings.Split("a b c d e f g", " ") {
+		s.must(chats.Register(s.ctx(), key(c), true, ""))
+	}
+	s.must(chats.Register(s.ctx(), corebot.Key{Agent: "main", Channel: "elsewhere", Chat: "x"}, true, ""))
+	for channel, want := range map[string]int{"": 8, "test": 7, "nowhere": 0} {
+		seen := map[corebot.Key]bool{}
+		for after := int64(0); ; {
+			page, err := chats.Page(s.ctx(), channel, after, 3)
+			s.must(err)
+			if len(page) == 0 {
+				break
+			}
+			for _, c := range page {
+				if seen[c.Key] || len(page) > 3 {
+					s.t.Fatalf("chat %s came twice, or too many at once", c.Key)
+				}
+				seen[c.Key], after = true, c.ID
+			}
+		}
+		if len(seen) != want {
+			s.t.Errorf("channel %q: %d chats, want %d", channel, len(seen), want)
+		}
+	}
+}
+
+func situationTells(s *suite) {
+	now := func() corebot.Situation {
+		s.t.Helper()
+		got, err := s.Chats(operator()).Situation(s.ctx(), key("a"))
+		s.must(err)
+		return got
+	}
+	s.publish(prompt(key("a"), "1"))
+	s.publish(prompt(key("a"), "2"))
+	if n := now(); n.Running || n.Waiting != 2 || n.Why != "" {
+		s.t.Errorf("while both wait: %+v", n)
+	}
+	d := s.claim()
+	if n := now(); !n.Running || n.Waiting != 1 || !n.RunningSince.Equal(d.ClaimedAt) {
+		s.t.Errorf("while the first runs: %+v", n)
+	}
+	asked, err := s.askFrom(d, 0, 0)
+	s.must(err)
+	s.waits(d, asked)
+	if n := now(); n.Running || n.Waiting != 2 || n.Why != corebot.AwaitingApproval || len(n.Awaited) != 3 ||
+		!n.WakeAt.Equal(asked.ExpiresAt.Truncate(moment)) {
+		s.t.Errorf("while it waits for an approval: %+v", n)
+	}
+	s.resolve(asked.ID, corebot.ApprovalDenied)
+	s.commit(s.claim(), corebot.Result{Outcome: answered()})
+	back := time.Now().Add(time.Hour)
+	s.commit(s.claim(), corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Park, At: back, Reason: "chat budget"}})
+	if n := now(); n.Waiting != 0 || n.Parked != 1 || !n.BackAt.Equal(back) || len(n.Awaited) != 0 {
+		s.t.Errorf("while it is deferred: %+v", n)
+	}
+}
+
+// wantNotes compares what the audit says of changes, oldest first: event, entry, conversation and note.
+func (s *suite) wantNotes(want ...string) {
+	s.t.Helper()
+	var got []string
+	for _, e := range s.events() {
+		got = append(got, strings.Join([]string{e.Event, string(e.Entry), e.Key.String(), e.Args}, "|"))
+		if e.Outcome != corebot.OutcomeSuccess {
+			s.t.Errorf("%s ended as %q", e.Event, e.Outcome)
+		}
+	}
+	s.equal("the audit", got, want)
+}
+
+func chatsAreNoted(s *suite) {
+	chats, k := s.Chats(operator()), key("a")
+	s.wantErr(chats.Reset(s.ctx(), k), corebot.ErrNotFound)
+	s.wantErr(chats.SetModel(s.ctx(), k, "m"), corebot.ErrNotFound)
+	s.wantErr(chats.SetAccess(s.ctx(), k, "maybe"), corebot.ErrInvalid)
+	s.must(s.Chats(hands(person("ann"))).Register(s.ctx(), k, true, "A"))
+	s.must(chats.SetAccess(s.ctx(), k, corebot.DenyChat))
+	s.must(chats.SetQueueMode(s.ctx(), k, corebot.ModeSteer))
+	s.must(chats.SetModel(s.ctx(), k, "m"))
+	s.must(chats.Reset(s.ctx(), k))
+	s.wantNotes(
+		`chat.register|direct|main:test::room|{"chat":"main:test::a","name":"A","registered":true}`,
+		`chat.access|operator|main:test::a|{"access":"deny","chat":"main:test::a"}`,
+		`chat.queue_mode|operator|main:test::a|{"chat":"main:test::a","mode":"steer"}`,
+		`chat.model|operator|main:test::a|{"chat":"main:test::a","model":"m"}`,
+		`chat.reset|operator|main:test::a|{"chat":"main:test::a","session":2}`,
+	)
+}

@@ -1,0 +1,289 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent"
+)
+
+// History is what a turn reads of its chat. It guarantees:
+//
+//   - Entries come back whole and in the order of their turns, also after a restart.
+//   - A turn reads its session from the newest entry back, however long the session is.
+//   - A turn finds nothing of a session that is over, of another chat, thread or agent.
+//   - A turn that begins a session is the first of it, and one that ends a session is the last of it.
+//   - A summary and its step are one commit, and behind the summary only later entries are read.
+//   - A summary reaches ever further and never back, and takes no entry away.
+//   - A summary ends with its session.
+//   - A turn hears once of replies that were given up.
+//   - Reading ends with its context.
+type History interface {
+	agent.History
+}
+
+func historySpecs() []spec {
+	return []spec{
+		{"Entries come back whole and in the order of their turns, also after a restart.", entriesComeBack},
+		{"A turn reads its session from the newest entry back, however long the session is.", sessionIsReadBack},
+		{"A turn finds nothing of a session that is over, of another chat, thread or agent.", turnFindsItsOwn},
+		{
+			"A turn that begins a session is the first of it, and one that ends a session is the last of it.",
+			turnsBoundSessions,
+		},
+		{"A summary and its step are one commit, and behind the summary only later entries are read.", summaryIsOneCommit},
+		{"A summary reaches ever further and never back, and takes no entry away.", summaryNeverGoesBack},
+		{"A summary ends with its session.", summaryEndsWithSession},
+		{"A turn hears once of replies that were given up.", undeliveredIsHeardOnce},
+		{"Reading ends with its context.", readingEndsWithContext},
+	}
+}
+
+// entry is something that was said.
+func entry(by corebot.Speaker, words string) corebot.HistoryEntry {
+	e := corebot.HistoryEntry{Speaker: by, Text: words, At: time.Now().UTC().Truncate(moment)}
+	if by == corebot.SpeakerUser {
+		e.Sender, e.Name = person("ann"), "Ann"
+	}
+	return e
+}
+
+// words are those of an entry.
+func words(e corebot.HistoryEntry) string { return e.Text }
+
+// said are entries of ann.
+func said(texts ...string) (entries []corebot.HistoryEntry) {
+	for _, t := range texts {
+		entries = append(entries, entry(corebot.SpeakerUser, t))
+	}
+	return entries
+}
+
+// recalled is what a turn of a conversation would read, newest first.
+func (s *suite) recalled(k corebot.Key) (out []string) {
+	s.t.Helper()
+	for _, e := range s.recalledEntries(k) {
+		out = append(out, words(e))
+	}
+	return out
+}
+
+func (s *suite) recalledEntries(k corebot.Key) (out []corebot.HistoryEntry) {
+	s.t.Helper()
+	_, entries, err := s.History.Recall(s.ctx(), corebot.Delivery{Message: corebot.Message{Key: k}}, 1)
+	s.must(err)
+	for e, err := range entries {
+		s.must(err)
+		out = append(out, e)
+	}
+	return out
+}
+
+func (s *suite) wantRecalled(k corebot.Key, want ...string) {
+	s.t.Helper()
+	s.equal("the session of "+k.String(), s.recalled(k), want)
+}
+
+func entriesComeBack(s *suite) {
+	call := corebot.ToolCall{ID: "c", Tool: "fs.list", Args: []byte(`{"path":"."}`)}
+	want := []corebot.HistoryEntry{
+		entry(corebot.SpeakerUser, "list <&>\u2028"), entry(corebot.SpeakerAssistant, ""),
+		entry(corebot.SpeakerTool, "a\x00b ⅷ"),
+		entry(corebot.SpeakerAssistant, "done"), entry(corebot.SpeakerUser, "thanks"),
+	}
+	want[1].Calls, want[2].CallID, want[2].Outside, want[3].Outside = []corebot.ToolCall{call}, "c", true, true
+	s.turn(key("a"), "1", corebot.Result{History: want[:4]})
+	s.turn(key("a"), "2", corebot.Result{History: want[4:]})
+	s.reopen()
+	got := s.recalledEntries(key("a"))
+	slices.Reverse(got)
+	for i := range want {
+		want[i].Session, want[i].MessageID = 1, map[bool]string{true: "1", false: "2"}[i < 4]
+	}
+	s.equal("the history", got, want)
+	if got[0].Seq != got[3].Seq || got[3].Seq >= got[4].Seq {
+		s.t.Errorf("the places of the turns are %d and %d", got[3].Seq, got[4].Seq)
+	}
+}
+
+func sessionIsReadBack(s *suite) {
+	var want []string
+	for i, n := range []int{49, 102, 1, 50, 3} {
+		var texts []string
+		for j := range n {
+			texts = append(texts, fmt.Sprint(i, "-", j))
+		}
+		s.turn(key("a"), fmt.Sprint(i), corebot.Result{History: said(texts...)})
+		want = append(want, texts...)
+	}
+	slices.Reverse(want)
+	s.wantRecalled(key("a"), want...)
+}
+
+func turnFindsItsOwn(s *suite) {
+	own := []corebot.Key{key("a"), thread("a", "1"), key("b"), agentKey("other", "a"), key("A")}
+	for _, k := range own {
+		s.turn(k, "1", corebot.Result{History: said("over in " + k.String()), NewSession: true})
+		s.turn(k, "2", corebot.Result{History: said("now in " + k.String())})
+	}
+	for _, k := range own {
+		s.wantRecalled(k, "now in "+k.String())
+	}
+	if none := s.recalled(key("c")); len(none) != 0 {
+		s.t.Errorf("a chat that nobody knows has %q", none)
+	}
+}
+
+func turnsBoundSessions(s *suite) {
+	s.turn(key("a"), "1", corebot.Result{History: said("one")})
+	s.turn(key("a"), "2", corebot.Result{History: said("two"), BeginsSession: true})
+	s.turn(key("a"), "3", corebot.Result{History: said("three")})
+	s.wantRecalled(key("a"), "three", "two")
+	s.turn(key("a"), "4", corebot.Result{History: said("bye"), NewSession: true})
+	if left := s.recalled(key("a")); len(left) != 0 {
+		s.t.Errorf("the new session begins with %q", left)
+	}
+	s.turn(key("a"), "5", corebot.Result{History: said("five")})
+	s.wantRecalled(key("a"), "five")
+	if chat, err := s.Chats(operator()).Chat(s.ctx(), key("a")); err != nil || chat.Session != 3 {
+		s.t.Errorf("the chat is %+v, %v", chat, err)
+	}
+}
+
+// summarize stores a summary of a chat's session.
+func (s *suite) summarize(d corebot.Delivery, position int, session, through int64, text string) {
+	s.t.Helper()
+	s.must(s.Journal.Summarize(s.ctx(), d, summaryStep(position),
+		corebot.Summary{Session: session, Through: through, Text: text, Model: "m"}))
+}
+
+func (s *suite) wantSummary(k corebot.Key, text string, through int64) {
+	s.t.Helper()
+	r, _, err := s.History.Recall(s.ctx(), corebot.Delivery{Message: corebot.Message{Key: k}}, 1)
+	if err != nil || r.Summary.Text != text || r.Summary.Through != through {
+		s.t.Fatalf("the summary is %+v, %v; want %q through %d", r.Summary, err, text, through)
+	}
+}
+
+func summaryIsOneCommit(s *suite) {
+	k := key("a")
+	var through int64
+	for i := range 3 {
+		through = s.turn(k, fmt.Sprint(i), corebot.Result{History: said(fmt.Sprint("said ", i))}).Seq
+	}
+	s.wantSummary(k, "", 0)
+	d := s.begin(k, "3")
+	s.summarize(d, 0, 1, through-1, "short")
+	s.reopen()
+	s.wantSummary(k, "short", through-1)
+	s.wantRecalled(k, "said 2")
+	if d = s.claim(); len(d.Journal) != 1 || d.Journal[0].Kind != corebot.StepSummary {
+		s.t.Errorf("the journal is %+v", d.Journal)
+	}
+}
+
+func summaryNeverGoesBack(s *suite) {
+	k := key("a")
+	var at []int64
+	for i := range 3 {
+		at = append(at, s.turn(k, fmt.Sprint(i), corebot.Result{History: said(fmt.Sprint("said ", i))}).Seq)
+	}
+	d := s.begin(k, "3")
+	for i, c := range []struct {
+		through    int64
+		text, want string
+		reaches    int64
+	}{
+		{at[0], "one", "one", at[0]},
+		{at[0], "the same again", "one", at[0]},
+		{at[1], "two", "two", at[1]},
+		{at[0], "late", "two", at[1]},
+	} {
+		s.summarize(d, i, 1, c.through, c.text)
+		s.wantSummary(k, c.want, c.reaches)
+	}
+	s.equal("the pages", s.pages(k, 2), []string{"said 2", "said 1", "said 0"})
+}
+
+func summaryEndsWithSession(s *suite) {
+	k := key("a")
+	at := s.turn(k, "0", corebot.Result{History: said("said")}).Seq
+	d := s.begin(k, "1")
+	s.summarize(d, 0, 1, at, "first")
+	s.must(s.Chats(operator()).Reset(s.ctx(), k))
+	s.wantSummary(k, "", 0)
+	s.summarize(d, 1, 2, at, "second")
+	s.summarize(d, 2, 1, at+9, "late")
+	s.wantSummary(k, "second", at)
+}
+
+func undeliveredIsHeardOnce(s *suite) {
+	k := key("a")
+	lose := func(k corebot.Key, id string) {
+		s.t.Helper()
+		s.publish(outbound(k, corebot.KindReply, id, "text of "+id))
+		d, found := s.due(corebot.OutboundPool("test"))
+		if !found {
+			s.t.Fatal("the reply is not due")
+		}
+		time.Sleep(moment)
+		s.must(s.Queue.Settle(s.ctx(), d, given()))
+		time.Sleep(moment)
+	}
+	heard := func(id string) (corebot.Delivery, string) {
+		s.t.Helper()
+		d := s.begin(k, id)
+		r, _, err := s.History.Recall(s.ctx(), d, 3)
+		s.must(err)
+		var ids []string
+		for _, l := range r.Undelivered {
+			ids = append(ids, l.MessageID+" "+l.Reason+" "+l.Message.Text())
+		}
+		time.Sleep(moment)
+		return d, strings.Join(ids, ", ")
+	}
+	s.turn(k, "0", corebot.Result{History: said("hello")})
+	time.Sleep(moment)
+	lose(key("b"), "of another chat")
+	lose(k, "r")
+	for i, c := range []struct {
+		ends corebot.Result
+		want string
+	}{
+		{corebot.Result{Outcome: given()}, "r permanent text of r"}, // a turn that fails has told nobody
+		{corebot.Result{Outcome: answered(), History: said("well")}, "r permanent text of r"},
+		{corebot.Result{Outcome: answered(), History: said("so")}, ""},
+	} {
+		d, told := heard(fmt.Sprint("turn ", i))
+		if told != c.want {
+			s.t.Errorf("turn %d hears of %q, want %q", i, told, c.want)
+		}
+		s.commit(d, c.ends)
+	}
+}
+
+func readingEndsWithContext(s *suite) {
+	var texts []string
+	for i := range 200 {
+		texts = append(texts, fmt.Sprint(i))
+	}
+	s.turn(key("a"), "1", corebot.Result{History: said(texts...)})
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(s.ctx())
+	_, entries, err := s.History.Recall(ctx, corebot.Delivery{Message: corebot.Message{Key: key("a")}}, 1)
+	s.must(err)
+	cancel(gone)
+	var last error
+	for _, err := range entries {
+		if last != nil {
+			s.t.Fatal("something comes behind the error")
+		}
+		last = err
+	}
+	s.wantErr(last, gone)
+}
