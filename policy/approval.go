@@ -51,7 +51,7 @@ const (
 	RuleNotInTime       = "approval-expired"   // no decision came in time
 	RuleNotTheSame      = "approval-drift"     // the call has changed since its approval
 	RuleNotAsked        = "approval-not-asked" // the request of its answer did not include the call
-	// a file that it names cannot be read, so a change would stay unknown
+	// RuleCannotBind: a file that the call names cannot be read, so a change would stay unknown.
 	RuleCannotBind = "approval-not-comparable"
 )
 

@@ -9,14 +9,14 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// active knows the turns that run in this process.
+// active holds the running turns of this process.
 type active struct {
 	mu      sync.Mutex
 	turns   map[corebot.Lease]running
-	stopped map[int64]stop // of lives whose turns may not be known here yet
+	stopped map[int64]stop // lives whose turns are perhaps not registered here yet
 }
 
-// stop is when a life was stopped, and what by: [corebot.ErrStopped] or [corebot.ErrInterrupted].
+// stop is when a life was stopped, and by what: [corebot.ErrStopped] or [corebot.ErrInterrupted].
 type stop struct {
 	at    time.Time
 	cause error
@@ -27,8 +27,8 @@ type running struct {
 	cancel context.CancelCauseFunc
 }
 
-// begin registers a turn. Its context ends with a cause: [corebot.ErrStopped], [corebot.ErrInterrupted], [corebot.ErrLeaseLost] or
-// [corebot.ErrShutdown].
+// begin registers a turn. The returned context ends with one of these causes: [corebot.ErrStopped],
+// [corebot.ErrInterrupted], [corebot.ErrLeaseLost] or [corebot.ErrShutdown].
 func (a *active) begin(ctx context.Context, d corebot.Delivery) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.mu.Lock()
@@ -37,7 +37,8 @@ func (a *active) begin(ctx context.Context, d corebot.Delivery) (_ context.Conte
 		a.turns = map[corebot.Lease]running{}
 	}
 	a.turns[d.Lease] = running{d.Life, cancel}
-	// A /stop that was accepted before the claim is in the delivery. One from before that, such as of an earlier run, is over.
+	// A /stop that was accepted before this claim is in the delivery. An older entry here, such as of an earlier run,
+	// no longer counts.
 	switch s, ok := a.stopped[d.Life]; {
 	case ok && !s.at.Before(d.ClaimedAt):
 		cancel(s.cause)
@@ -70,14 +71,14 @@ func (a *active) stop(life int64, cause error) {
 	}
 }
 
-// forget drops what is known of a /stop from before a moment: the turn that it met had ended already.
+// forget drops stops from before a moment: their turns had ended already.
 func (a *active) forget(before time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.stopped, func(_ int64, s stop) bool { return s.at.Before(before) })
 }
 
-// lost cancels turns whose lease another claim may have.
+// lost cancels turns whose leases other claims can hold by now.
 func (a *active) lost(leases []corebot.Lease) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,7 +121,7 @@ func (r *Router) heartbeat(ctx context.Context) {
 			continue
 		}
 		lost, err := r.queue.Extend(ctx, leases)
-		if err != nil { // the epochs keep us safe; the leases may still be extended next time
+		if err != nil { // the epochs protect the data; the next beat can still extend the leases
 			r.opts.Log.Error().Err(err).Msg("extend leases")
 		}
 		r.active.lost(lost)

@@ -11,26 +11,30 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// gaveUp ends a message as a dead letter and tells the chat once, why and what to do. err is what its last attempt
-// met; nil: the outcome says all. What that attempt spent is counted like any other.
-func (r *Router) gaveUp(ctx context.Context, d corebot.Delivery, o corebot.Outcome, err error, spent []corebot.Spent) corebot.Result {
+// gaveUp ends a message as a dead letter. One notice tells the chat why, and what to do. err is the error of the last
+// attempt; nil: the outcome says everything. The attempt's usage is counted like any other.
+func (r *Router) gaveUp(ctx context.Context, d corebot.Delivery, o corebot.Outcome, err error,
+	spent []corebot.Spent,
+) corebot.Result {
 	text := []string{"Sorry, I could not answer this message.", whyGivenUp(d, o)}
 	if err != nil && r.mayReadErrors(ctx, d) {
 		text = append(text, r.forAdmins(o, err)...)
 	}
-	if d.Damaged == nil { // a retry of that would fail the same way
+	if d.Damaged == nil { // a retry of a damaged message would fail in the same way
 		id := d.Message.ID
 		text = append(text, fmt.Sprintf("An operator can see more with `corebot why %s`.", shellWord(id)),
 			fmt.Sprintf("Send \"/retry %s\" to have it tried again.", id))
 	}
 	told := notice(d, "gave-up", strings.Join(text, " "))
-	begins := d.Opens() && d.Damaged == nil // nobody can tell whether who sent a damaged one may
+	begins := d.Opens() && d.Damaged == nil // nobody knows whether the sender of a damaged message may begin a session
 	return corebot.Result{Outcome: o, Spent: spent, NewSession: begins, Replies: []corebot.Message{told}}
 }
 
-// unstored ends a message whose turn leaves something behind that the database will never take: as a dead letter at once, under that
-// name. A chat that cannot even be told, since that cannot be stored either, learns it by /why.
-func (r *Router) unstored(ctx context.Context, d corebot.Delivery, done corebot.Result, cause error) (corebot.Result, error) {
+// unstored makes a message a dead letter at once because the database will never store its turn's result. If the notice
+// cannot be stored either, the chat can still learn the reason by /why.
+func (r *Router) unstored(ctx context.Context, d corebot.Delivery, done corebot.Result,
+	cause error,
+) (corebot.Result, error) {
 	o := corebot.Outcome{Verb: corebot.Dead, Reason: corebot.ReasonUnstored, Error: clip(cause.Error(), maxErrorKept)}
 	result := r.gaveUp(ctx, d, o, cause, done.Spent)
 	result.NewSession = result.NewSession && done.Outcome.End != corebot.EndRefused
@@ -45,7 +49,7 @@ func (r *Router) unstored(ctx context.Context, d corebot.Delivery, done corebot.
 // maxErrorKept bounds the error that a dead letter keeps, in bytes.
 const maxErrorKept = 2_000
 
-// whyGivenUp says in words for anybody why a message is given up.
+// whyGivenUp says why a message became a dead letter, in words for everybody.
 func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
 	why := o.Plain
 	if why == "" {
@@ -67,8 +71,8 @@ func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
 	return why
 }
 
-// mayReadErrors says whether the sender of a message reads what providers and errors say themselves: only an admin
-// does, since they may name accounts and machines.
+// mayReadErrors says whether the sender of a message may read the texts of providers and errors. Only an admin may,
+// because the texts can name accounts and machines.
 func (r *Router) mayReadErrors(ctx context.Context, d corebot.Delivery) bool {
 	role, err := r.roles.RoleOf(context.WithoutCancel(ctx), d.Message.Sender, d.Message.Key)
 	if err != nil {
@@ -80,7 +84,7 @@ func (r *Router) mayReadErrors(ctx context.Context, d corebot.Delivery) bool {
 // maxErrorShown bounds the error that an admin reads in a chat, in bytes.
 const maxErrorShown = 300
 
-// forAdmins are the provider's own words, or the error where there are none, and what mends it.
+// forAdmins returns the provider's own words, or else the error, with its hint.
 func (r *Router) forAdmins(o corebot.Outcome, err error) []string {
 	var text []string
 	switch e := corebot.ExplanationOf(err); {
@@ -95,10 +99,10 @@ func (r *Router) forAdmins(o corebot.Outcome, err error) []string {
 	return text
 }
 
-// visible makes one line of a text, and writes the characters out that a person does not see.
+// visible makes a text one line and writes out the characters that a person cannot see.
 func visible(s string) string { return corebot.Plainly(strings.Join(strings.Fields(s), " ")) }
 
-// clip is at most n bytes of a text, whole characters.
+// clip cuts a text to at most n bytes, at a whole character.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -106,10 +110,12 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// shellWord quotes an id for a command line that an operator may copy: whoever sent the message chose it.
+// shellWord quotes an id for a command line that an operator can copy. The id comes from the message's sender, so it
+// can contain anything.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
-		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:@+,", r))
+		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) ||
+			strings.ContainsRune("-_./:@+,", r))
 	}
 	if !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) && !strings.HasPrefix(s, "-") {
 		return s

@@ -10,22 +10,23 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// Approvals keeps the calls that wait for an admin's word.
+// Approvals stores the calls that wait for an approval.
 type Approvals interface {
-	// Approval gives one, however it stands; one that is not known is [corebot.ErrNotFound].
+	// Approval returns an approval in any state. An unknown id is [corebot.ErrNotFound].
 	Approval(ctx context.Context, id int64) (corebot.Approval, error)
-	// Decide stores the command, what it does to the approval (0: nothing) and the notice in one commit. notice words what came of it: nil,
-	// [*corebot.Resolved] for one that was resolved before, or [corebot.ErrNotFound].
-	Decide(ctx context.Context, m corebot.Message, id int64, state corebot.ApprovalState, by corebot.AuditEvent, notice func(error) corebot.Message) (corebot.Receipt, error)
+	// Decide stores the command, its effect on the approval (id 0: none) and the notice in one commit. It calls notice
+	// with the result: nil, [*corebot.Resolved] if the approval was resolved before, or [corebot.ErrNotFound].
+	Decide(ctx context.Context, m corebot.Message, id int64, state corebot.ApprovalState, by corebot.AuditEvent,
+		notice func(error) corebot.Message) (corebot.Receipt, error)
 }
 
-// awaits ends the claim of a turn that cannot go on before an admin has spoken. The message keeps its place; its chat, and the admins' chat if
-// there is one, are shown the whole call, once: the notices are the same however often the turn is claimed.
+// awaits ends the claim of a turn that waits for an approval. The message keeps its place. Its chat, and the admins'
+// chat if there is one, are shown the whole call once: each claim of the turn makes the same notices.
 func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.Asked) corebot.Result {
 	a := asked.Approval
 	var replies []corebot.Message
 	for i, to := range d.Caller().Approvals(r.opts.AdminChat) {
-		if i == 0 { // where the results go
+		if i == 0 { // the conversation of the results
 			replies = append(replies, notice(d, fmt.Sprintf("approval-%d", a.Request), r.request(asked, to)))
 			continue
 		}
@@ -40,10 +41,10 @@ func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.A
 	}
 }
 
-// maxShown is how much of the diffs of one request a chat is shown, in bytes. The arguments are shown whole.
+// maxShown bounds the diffs of one request that a chat is shown, in bytes. The arguments are shown whole.
 const maxShown = 32 << 10
 
-// request shows the people of a chat what is to be approved: all of it, and why an admin is asked.
+// request is the text that asks people for an approval: all calls of the request, and why an admin is needed.
 func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 	var b strings.Builder
 	a, n := asked.Approval, len(asked.All)
@@ -63,7 +64,8 @@ func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 	}
 	b.WriteString(".")
 	if a.Instead != 0 {
-		fmt.Fprintf(&b, "\nApproval %d is void, and this one is asked for instead: %s after it was approved.", a.Instead, corebot.Plainly(a.Because))
+		fmt.Fprintf(&b, "\nApproval %d is void, and this one is asked for instead: %s after it was approved.",
+			a.Instead, corebot.Plainly(a.Because))
 	}
 	where := fmt.Sprintf("`corebot approvals show %d` prints it whole", a.Request)
 	for i, call := range asked.All {
@@ -81,24 +83,28 @@ func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 		}
 	}
 	fmt.Fprintf(&b, "\n\non behalf of: %s\n", a.Principal)
-	fmt.Fprintf(&b, "/approve %d or /deny %d, until %s.", a.Request, a.Request, a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
+	fmt.Fprintf(&b, "/approve %d or /deny %d, until %s.", a.Request, a.Request,
+		a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
 	return b.String()
 }
 
-// mayRead says whether a chat may be shown a file. Everybody in it reads what it is shown: so the file must be open to
-// whoever may do the least there.
+// mayRead says whether a chat may be shown a file. Everybody in the chat reads the request. So the file must be open to
+// the least privileged person there.
 func (r *Router) mayRead(k corebot.Key, path string) bool {
 	return r.policy.Authorize(policy.Request{
 		Tool: "fs.read", Role: corebot.RoleNormal, There: corebot.RoleNormal, Key: k, Target: policy.Target{Path: path},
 	}).Allow
 }
 
-// decide accepts an /approve or a /deny. In its own chat an admin of that decides, elsewhere one who is admin everywhere; nobody else hears
-// whether there is such a call at all.
-func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Command, state corebot.ApprovalState) (corebot.Receipt, error) {
+// decide accepts an /approve or a /deny. In the call's own chat an admin of that chat may decide, elsewhere an admin
+// everywhere. Nobody else learns whether such a call exists.
+func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Command,
+	state corebot.ApprovalState,
+) (corebot.Receipt, error) {
 	id, err := corebot.ParseApprovalID(c.Args)
 	if err != nil {
-		return r.ledger.Answer(ctx, m, controlNotice(m, c, fmt.Sprintf("Say which one, by its number: %s ID. /status tells what waits in this chat.", c.Name)))
+		return r.ledger.Answer(ctx, m, controlNotice(m, c, fmt.Sprintf("Say which one, by its number: %s ID. /status "+
+			"tells what waits in this chat.", c.Name)))
 	}
 	a, err := r.approvals.Approval(ctx, id)
 	if err != nil && !errors.Is(err, corebot.ErrNotFound) {
@@ -120,13 +126,14 @@ func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Comman
 		case err != nil:
 			return controlNotice(m, c, fmt.Sprintf("There is no call %s to say that about.", c.Args))
 		case state == corebot.ApprovalApproved:
-			return controlNotice(m, c, fmt.Sprintf("Approved: %s now, if nothing has changed.", calls(a, "runs", "run")))
+			return controlNotice(m, c, fmt.Sprintf("Approved: %s now, if nothing has changed.",
+				calls(a, "runs", "run")))
 		}
 		return controlNotice(m, c, fmt.Sprintf("Denied: %s.", calls(a, "does not run", "do not run")))
 	})
 }
 
-// calls says in words what becomes of the calls of a request.
+// calls says in words what happens to the calls of a request.
 func calls(a corebot.Approval, one, many string) string {
 	if a.Calls > 1 {
 		return fmt.Sprintf("%d calls %s", a.Calls, many)
@@ -134,15 +141,18 @@ func calls(a corebot.Approval, one, many string) string {
 	return a.Bound.Tool + " " + one
 }
 
-// mayDecide asks the policy whether a command may act on a call, and gives what the audit says of it. One that is not known is asked for as one
-// of the chat where the command was said.
-func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Command, a corebot.Approval) (by corebot.AuditEvent, denied string, err error) {
+// mayDecide asks the policy whether a command may act on a call, and returns the audit event of the command. An unknown
+// call is judged as a call of the command's own chat.
+func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Command,
+	a corebot.Approval,
+) (by corebot.AuditEvent, denied string, err error) {
 	here, err := r.roles.RoleOf(ctx, m.Sender, m.Key)
 	if err != nil {
 		return by, "", err
 	}
 	request := policy.Request{
-		Tool: c.Name, Role: here, There: here, Principal: m.Sender, Key: m.Key, Target: policy.Target{Chat: m.Key}, Entry: m.Entry,
+		Tool: c.Name, Role: here, There: here, Principal: m.Sender, Key: m.Key, Target: policy.Target{Chat: m.Key},
+		Entry: m.Entry,
 	}
 	if a.ID != 0 && a.Key != m.Key {
 		if request.There, err = r.roles.RoleOf(ctx, m.Sender, corebot.Key{}); err != nil {
@@ -158,7 +168,8 @@ func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Com
 	}
 	decision := r.policy.Authorize(request)
 	by = corebot.AuditEvent{
-		Event: "approval" + strings.Replace(c.Name, "/", ".", 1), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: here,
+		Event: "approval" + strings.Replace(c.Name, "/", ".", 1), Tool: c.Name, Key: m.Key, Principal: m.Sender,
+		Role:  here,
 		Entry: corebot.EntryCommand, Rule: decision.Rule, Args: fmt.Sprintf(`{"id":%d}`, a.ID),
 	}
 	switch {
@@ -167,12 +178,14 @@ func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Com
 		denied = fmt.Sprintf("Only a person can approve a call. Say %s %s in the terminal or in a chat, "+
 			"or run `corebot approvals approve %s`.", c.Name, c.Args, c.Args)
 	case decision.Rule == policy.RuleApproveBeyond && !decision.Allow && here == corebot.RoleAdmin && a.Key == m.Key:
-		by.Outcome, denied = corebot.OutcomeDenied, "Only an admin everywhere can approve that: it reaches beyond this chat."
+		by.Outcome, denied = corebot.OutcomeDenied,
+			"Only an admin everywhere can approve that: it reaches beyond this chat."
 	case !decision.Allow:
-		by.Outcome, denied = corebot.OutcomeDenied, "Only an admin can say that: of the chat that the call is made in, or everywhere."
+		by.Outcome, denied = corebot.OutcomeDenied,
+			"Only an admin can say that: of the chat that the call is made in, or everywhere."
 	}
 	return by, denied, nil
 }
 
-// sentence makes an error one.
+// sentence turns the text of an error into a sentence.
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }

@@ -11,30 +11,30 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Books says what was used.
+// Books returns the usage that was booked.
 type Books interface {
 	Use(ctx context.Context, f corebot.UseFilter) (corebot.Use, error)
 }
 
-// Spending is what the router knows of usage and its caps. The zero value has no caps, and /usage has nothing to tell.
+// Spending is the router's view of usage and caps. The zero value has no caps, and then /usage has nothing to report.
 type Spending struct {
 	Books      Books
 	Accounting corebot.Accounting
 	Budget     corebot.Budget
-	Agents     map[string]corebot.Cap // of all chats of an agent together, by its id
+	Agents     map[string]corebot.Cap // for all chats of an agent together, by agent id
 }
 
-// none says whether nothing is capped.
+// none says whether there is no cap.
 func (s Spending) none() bool { return s.Budget == (corebot.Budget{}) && len(s.Agents) == 0 }
 
-// limit is one cap that a message has to keep.
+// limit is one cap that concerns a message.
 type limit struct {
 	scope corebot.BudgetScope
 	cap   corebot.Cap
 	use   corebot.UseFilter
 }
 
-// limits are the caps that concern a principal in a chat today, the narrowest first.
+// limits returns the caps that concern a principal in a chat today, the narrowest first.
 func (s Spending) limits(k corebot.Key, p corebot.Principal, role corebot.Role) []limit {
 	ofRole := s.Budget.Normal
 	if role == corebot.RoleAdmin {
@@ -58,8 +58,9 @@ func (s Spending) limits(k corebot.Key, p corebot.Principal, role corebot.Role) 
 	return set
 }
 
-// overBudget parks a message whose turn may not begin: a cap that concerns it is used up. A run that has begun goes on to its end, also after a
-// failure or a restart. What cannot be read counts as a failed attempt: without it nobody knows what the turn may cost.
+// overBudget defers a message whose turn may not begin because a cap is used up. A run that has begun continues to its
+// end, also after a failure or a restart. If the usage cannot be read, the attempt fails, because nobody knows what the
+// turn may cost.
 func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Result, bool) {
 	s := r.opts.Spending
 	if s.Books == nil || s.none() || d.Stopped || begun(d) {
@@ -80,12 +81,12 @@ func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Re
 	return s.parked(d, used.scope), true
 }
 
-// begun says whether something of the run was done before this claim.
+// begun says whether an earlier claim of this run did any work.
 func begun(d corebot.Delivery) bool {
 	return d.Attempt > 1 || d.Limited > 0 || d.Lost > 0 || len(d.Journal) > 0
 }
 
-// usedUp finds the first cap that has nothing left for the message; nil if all have.
+// usedUp returns the first cap that has nothing left for the message; nil: none.
 func (r *Router) usedUp(ctx context.Context, d corebot.Delivery) (*limit, error) {
 	role, err := r.roles.RoleOf(ctx, d.Message.Sender, d.Message.Key)
 	if err != nil {
@@ -103,13 +104,14 @@ func (r *Router) usedUp(ctx context.Context, d corebot.Delivery) (*limit, error)
 	return nil, nil
 }
 
-// parked takes the message out of its lane until the day turns, and tells the chat: once a day for each principal and kind of cap, since the
-// notice has the same id then.
+// parked defers the message until the day ends, and tells the chat. The notice has the same id for a whole day, for
+// each principal and kind of cap. So the chat is told once a day.
 func (s Spending) parked(d corebot.Delivery, scope corebot.BudgetScope) corebot.Result {
 	now := time.Now()
 	until := s.Accounting.NextDay(now)
 	who := sha256.Sum256([]byte(d.Message.Sender.String()))
-	told := notice(d, "", fmt.Sprintf("%s is used up. This message, and what follows it, waits and is answered from %s on. /usage tells more.",
+	told := notice(d, "", fmt.Sprintf("%s is used up. This message, and what follows it, waits and is answered from "+
+		"%s on. /usage tells more.",
 		capOf(scope), until.Format("15:04 MST on Monday, 2 January")))
 	told.ID = corebot.OwnID("budget", s.Accounting.Day(now), scope, hex.EncodeToString(who[:8]))
 	return corebot.Result{
@@ -133,15 +135,17 @@ func capOf(s corebot.BudgetScope) string {
 	return "Today's budget"
 }
 
-// noPlace refuses a message that could be neither answered nor parked: the chat has too many parked ones.
+// noPlace refuses a message that is over budget in a chat with too many deferred messages.
 func noPlace(d corebot.Delivery) corebot.Result {
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused, Reason: refusedBudget},
-		Replies: []corebot.Message{notice(d, "refused", "Today's budget is used up, and too many messages wait for tomorrow's. This one is not kept: please send it again then.")},
+		Replies: []corebot.Message{notice(d, "refused", "Today's budget is used up, and too many messages wait for "+
+			"tomorrow's. This one is not kept: please send it again then.")},
 	}
 }
 
-// sharedUse remembers for a moment what many chats ask for: what a role, an agent or everybody used takes a look at every row of the day.
+// sharedUse caches the usage of a role, an agent or everybody for a moment. Many chats ask for it, and each answer
+// reads every row of the day.
 type sharedUse struct {
 	mu   sync.Mutex
 	read map[corebot.UseFilter]readUse
@@ -152,7 +156,8 @@ type readUse struct {
 	at  time.Time
 }
 
-// sharedFor is how long; the cap is passed by what is used in that time, beside what the turns under way use.
+// sharedFor is how long a cached usage counts. A cap can be exceeded by the usage of this time, in addition to the
+// usage of running turns.
 const sharedFor = time.Second
 
 func (s *sharedUse) use(ctx context.Context, b Books, l limit) (corebot.Use, error) {
@@ -168,7 +173,7 @@ func (s *sharedUse) use(ctx context.Context, b Books, l limit) (corebot.Use, err
 	if err != nil {
 		return u, err
 	}
-	for old, r := range s.read { // of yesterday, too
+	for old, r := range s.read { // old entries, also of yesterday
 		if time.Since(r.at) >= sharedFor {
 			delete(s.read, old)
 		}

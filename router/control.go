@@ -11,8 +11,9 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// Control accepts a message that acts at once. It returns after the commit that stored the message together with its effect;
-// a duplicate changes nothing. Commands of a sender that do nothing in a chat, and come too fast, are [corebot.ErrCommandRate].
+// Control accepts a message that acts at once. It returns after the commit that stored the message together with its
+// effect. A duplicate changes nothing. If commands of one sender in one chat have no effect and come too fast, the
+// error is [corebot.ErrCommandRate].
 func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receipt, error) {
 	if err := m.Validate(r.opts.MaxBytes); err != nil {
 		return corebot.Receipt{}, err
@@ -35,14 +36,15 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 	case "/status":
 		return r.status(ctx, m, c)
 	default:
-		return r.ledger.Answer(ctx, m, controlNotice(m, corebot.Command{Name: "/unknown"}, unknown(corebot.UnknownCommand(m.Text()))))
+		return r.ledger.Answer(ctx, m, controlNotice(m, corebot.Command{Name: "/unknown"},
+			unknown(corebot.UnknownCommand(m.Text()))))
 	}
 }
 
 // longestEcho bounds the mistyped word that a notice repeats.
 const longestEcho = 40
 
-// unknown tells what to do about a command that there is not. A command is offered only if half of its letters were typed.
+// unknown is the answer to an unknown command. It suggests a known command only if at most half of its letters differ.
 func unknown(word string) string {
 	var names []string
 	for _, c := range corebot.Commands() {
@@ -58,10 +60,11 @@ func unknown(word string) string {
 	return fmt.Sprintf("There is no command %s. %s To say it as text, begin with //.", corebot.Plainly(word), advice)
 }
 
-// Interrupt ends the turn of a message that the store has stopped because a newer prompt came.
+// Interrupt cancels the turn of a message that the store has stopped because a newer prompt came.
 func (r *Router) Interrupt(life int64) { r.active.stop(life, corebot.ErrInterrupted) }
 
-// controlNotice is what the chat hears of a control message. Its name makes its id the same however often it is written.
+// controlNotice is the notice about a control message. Its id depends only on the message and the command, so every
+// repetition has the same id.
 func controlNotice(m corebot.Message, c corebot.Command, text string) corebot.Message {
 	return corebot.Message{
 		ID: m.ID + c.Name, Direction: corebot.Outbound, Key: m.Key, Kind: corebot.KindNotice,
@@ -94,9 +97,12 @@ func (r *Router) stop(ctx context.Context, m corebot.Message, c corebot.Command)
 	return corebot.Receipt{Life: s.Life, Duplicate: s.Duplicate}, nil
 }
 
-// head finds the message that the chat works on, and asks the policy whether the command may act on it: for the sender of it, or an admin. Who may
-// not is refused, and for him there is none: life is 0. by is what the audit should know of it.
-func (r *Router) head(ctx context.Context, m corebot.Message, c corebot.Command) (life int64, refused bool, by corebot.AuditEvent, err error) {
+// head finds the message that the chat works on, and asks the policy whether the command may act on it. The sender of
+// that message and admins may. For anybody else life is 0, as if the lane were empty, and refused is true. by is the
+// command's audit event.
+func (r *Router) head(ctx context.Context, m corebot.Message,
+	c corebot.Command,
+) (life int64, refused bool, by corebot.AuditEvent, err error) {
 	life, sender, err := r.ledger.Head(ctx, m.Key)
 	if err != nil {
 		return 0, false, by, fmt.Errorf("look for what %s is about: %w", c.Name, err)
@@ -106,21 +112,25 @@ func (r *Router) head(ctx context.Context, m corebot.Message, c corebot.Command)
 	case err != nil:
 		return 0, false, by, err
 	case life == 0:
-		by.Outcome = "" // there was nothing to be denied
+		by.Outcome = "" // there is no message, so nothing is denied
 	case !decision.Allow:
 		life = 0
 	}
 	return life, by.Outcome == corebot.OutcomeDenied, by, nil
 }
 
-// judge asks the policy whether a command may act on a message, or a session, of a sender. by is what the audit should know of it.
-func (r *Router) judge(ctx context.Context, m corebot.Message, c corebot.Command, sender corebot.Principal) (d policy.Decision, by corebot.AuditEvent, err error) {
+// judge asks the policy whether a command may act on a message, or end a session, of a sender. by is the command's
+// audit event.
+func (r *Router) judge(ctx context.Context, m corebot.Message, c corebot.Command,
+	sender corebot.Principal,
+) (d policy.Decision, by corebot.AuditEvent, err error) {
 	role, err := r.roles.RoleOf(ctx, m.Sender, m.Key)
 	if err != nil {
 		return d, by, err
 	}
 	d = r.policy.Authorize(policy.Request{
-		Tool: c.Name, Role: role, Principal: m.Sender, Key: m.Key, Target: policy.Target{Sender: sender}, Entry: m.Entry,
+		Tool: c.Name, Role: role, Principal: m.Sender, Key: m.Key, Target: policy.Target{Sender: sender},
+		Entry: m.Entry,
 	})
 	by = corebot.AuditEvent{
 		Event: strings.TrimPrefix(c.Name, "/"), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: role,
@@ -132,8 +142,8 @@ func (r *Router) judge(ctx context.Context, m corebot.Message, c corebot.Command
 	return d, by, nil
 }
 
-// steer accepts a /steer: its text becomes an inbound prompt that the turn which runs takes in at its next step, unless it ends before. With
-// nothing running, or for somebody who may not steer the answer to another's message, it is a prompt that waits its turn.
+// steer accepts a /steer. Its text becomes an inbound prompt that the running turn merges at its next step, unless the
+// turn ends before. If nothing runs, or the sender may not steer the turn, the prompt waits its turn.
 func (r *Router) steer(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
 	if c.Args == "" {
 		return r.ledger.Answer(ctx, m, controlNotice(m, c, "Say what you want to add: /steer TEXT."))
@@ -148,16 +158,17 @@ func (r *Router) steer(ctx context.Context, m corebot.Message, c corebot.Command
 		case merges:
 			n = controlNotice(m, c, "Steering.")
 		case refused:
-			n = controlNotice(m, c, "Only who sent the message that is being answered, or an admin, can steer its answer. Yours waits its turn.")
+			n = controlNotice(m, c, "Only who sent the message that is being answered, or an admin, can steer its "+
+				"answer. Yours waits its turn.")
 		default:
-			return nil // its answer will be heard
+			return nil // the answer itself will show that the text was read
 		}
 		return &n
 	})
 	return s.Receipt, err
 }
 
-// asPrompt is a /steer as the prompt that its text is. Its id stays.
+// asPrompt turns a /steer into the prompt of its text, with the same id.
 func asPrompt(m corebot.Message, text string) corebot.Message {
 	m.Direction, m.Kind, m.Parts = corebot.Inbound, corebot.KindPrompt, corebot.TextPart(text)
 	return m

@@ -1,25 +1,26 @@
-// Package router claims deliveries, runs one turn for each, and maps how the turn ended to an outcome.
+// Package router claims deliveries, runs one turn for each, and turns the end of the turn into an outcome.
 //
 // It promises:
 //
-//   - One turn at a time per chat: the bus leases a lane to one claim; the router adds no lock of its own.
-//   - A turn ends in one commit (G4). What a turn leaves behind travels with its outcome, fenced by the lease's epoch; a worker
-//     whose lease is lost stops and changes nothing.
-//   - No silent end (G6). A message that is given up, stopped or refused says so in its chat, once, in the same commit. Notices
-//     are outbound messages and never beget notices.
-//   - Shutdown is not a failure. Claims end first; turns have the drain time to finish; the rest are released without
-//     counting an attempt and resume from their journal.
-//   - /stop acts at accept: it is stored with its effect before it is acknowledged, and cancels the turn that runs.
-//   - A prompt that interrupts is stored with the stop of the turn that runs, and cancels it like /stop.
-//   - /steer acts at accept: it is stored as a prompt that the turn which runs takes in, unless that ends before. For whoever may not
-//     steer that turn, and with nothing running, it is a prompt that waits its turn.
-//   - A turn whose call waits for an admin's word holds no worker, keeps its place and counts no attempt; the chat, and the admins' chat, are shown the
-//     whole call once. /approve and /deny act at accept, once, for admins of that chat or of everything.
-//   - /why tells a message's life to its sender, or an admin, and knows no message of another chat.
-//   - /retry acts at accept too: whoever sent a message that was given up, or an admin, has it tried again, once however often
-//     they ask; others are denied, with an audit event.
+//   - One turn at a time per chat. The bus leases a lane to one claim; the router adds no lock of its own.
+//   - A turn ends in one commit (G4). The turn's result travels with its outcome, fenced by the lease's epoch. A
+//     worker whose lease is lost stops and changes nothing.
+//   - No silent end (G6). The chat of a dead, stopped or refused message gets one notice, in the commit that ends the
+//     message. Notices are outbound messages and never cause notices.
+//   - Shutdown is not a failure. Claims end first. Turns then have the drain time to finish. The remaining turns are
+//     released without counting an attempt, and resume from their journal.
+//   - /stop acts at accept. It is stored with its effect before it is acknowledged, and cancels the running turn.
+//   - A prompt that interrupts is stored together with the stop of the running turn, and cancels the turn like /stop.
+//   - /steer acts at accept. It is stored as a prompt that the running turn merges, unless the turn ends before. If
+//     nothing runs, or the sender may not steer the turn, the prompt waits its turn.
+//   - A turn that waits for an approval holds no worker, keeps its place and counts no attempt. Its chat and the
+//     admins' chat are shown the whole call once. /approve and /deny act at accept, once. An admin of the chat or of
+//     everything may give them.
+//   - /why tells the life of a message to its sender or an admin. It knows no message of another chat.
+//   - /retry acts at accept, too. The sender of a dead letter or an admin may replay it. Repeated commands replay it
+//     once. Others are denied, with an audit event.
 //
-// A turn that fails is retried by the rules of the bus. A result that can never be stored makes its message a dead letter at once. Any other
-// failure to commit is retried while the lease is held; then the message
-// runs again from its journal.
+// The bus's rules decide when a failed turn is retried. A result that can never be stored makes its message a dead
+// letter at once. After any other failed commit the router tries the commit again while the lease is held. Then the
+// message runs again from its journal.
 package router

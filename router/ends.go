@@ -10,7 +10,8 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// notice is what Corebot itself says about a delivery. Its name makes its id the same however often it is written.
+// notice is what Corebot itself says about a delivery. Its id depends only on the run and the name, so every repetition
+// has the same id.
 func notice(d corebot.Delivery, name, text string) corebot.Message {
 	return corebot.Message{
 		ID: d.RunID() + "/" + name, Direction: corebot.Outbound, Key: d.Caller().Results(), Kind: corebot.KindNotice,
@@ -18,14 +19,14 @@ func notice(d corebot.Delivery, name, text string) corebot.Message {
 	}
 }
 
-// Reasons of ends that are told in words of their own. They are stored; they never change.
+// Reasons of ends that have their own words for people. They are stored; they never change.
 const (
 	stopInterrupt = "interrupt"
 	refusedBudget = "budget"
 	refusedOthers = policy.RuleSessionOfOthers
 )
 
-// stopped ends a message by /stop, or by a newer prompt, and keeps what was done in the history.
+// stopped ends a message by /stop or by a newer prompt, and keeps the work done so far in the history.
 func stopped(d corebot.Delivery, done corebot.Result, interrupted bool) corebot.Result {
 	reason, text := "stop", "Stopped."
 	if interrupted {
@@ -36,11 +37,11 @@ func stopped(d corebot.Delivery, done corebot.Result, interrupted bool) corebot.
 	return done
 }
 
-// longDelay is from when on a chat is told that a rate limit delays its answer.
+// longDelay is the shortest rate-limit delay that a chat is told about.
 const longDelay = time.Minute
 
-// delayed tells the chat, once, that a rate limit delays its answer. The notice says nothing that differs from
-// attempt to attempt: it is the same however often it is written.
+// delayed tells the chat once that a rate limit delays its answer. The text is the same in every attempt, so
+// repetitions are duplicates.
 func delayed(d corebot.Delivery, o corebot.Outcome) []corebot.Message {
 	if o.Class != corebot.RateLimited.String() {
 		return nil
@@ -52,11 +53,12 @@ func delayed(d corebot.Delivery, o corebot.Outcome) []corebot.Message {
 	if o.At.Sub(since) < longDelay {
 		return nil
 	}
-	return []corebot.Message{notice(d, "delayed", "The model provider limits how often it can be asked, so this answer takes longer. "+
-		"The message keeps its place and is tried again by itself. /status tells when, and /stop ends it.")}
+	return []corebot.Message{notice(d, "delayed",
+		"The model provider limits how often it can be asked, so this answer takes longer. "+
+			"The message keeps its place and is tried again by itself. /status tells when, and /stop ends it.")}
 }
 
-// help lists the chat commands, and the terminal's own are not among them.
+// help lists the chat commands, without the commands of the terminal itself.
 func help() string {
 	var b strings.Builder
 	b.WriteString("Commands of this chat:")
@@ -72,14 +74,16 @@ func command(d corebot.Delivery) corebot.Result {
 	done := corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}
 	switch c, _, _ := corebot.ParseCommand(d.Message.Text()); c.Name {
 	case "/new", "/reset":
-		return corebot.Result{Outcome: done, NewSession: true, Replies: []corebot.Message{notice(d, "new", "A new conversation begins here.")}}
+		return corebot.Result{Outcome: done, NewSession: true, Replies: []corebot.Message{notice(d, "new",
+			"A new conversation begins here.")}}
 	default:
 		return corebot.Result{Outcome: done, Replies: []corebot.Message{notice(d, "help", help())}}
 	}
 }
 
-// begins is the command by which a delivery is to begin a new session; none: it begins none, or has been let begin it.
-// A run that has a journal was let, when its agent began: what it has done since is not thrown away.
+// begins returns the command by which a delivery is to begin a new session. does is false if the delivery begins none,
+// or was already allowed to begin one. A run with a journal was allowed before its agent began, and its work is not
+// thrown away.
 func begins(d corebot.Delivery) (c corebot.Command, does bool) {
 	switch {
 	case d.Damaged != nil:
@@ -93,10 +97,10 @@ func begins(d corebot.Delivery) (c corebot.Command, does bool) {
 	return c, false
 }
 
-// sessionOfOthers ends a message that is to begin a new session and may not: others have spoken in the one in play.
-// Nobody can join them between this look and the commit: only turns of the lane add people, and its lease is held.
-// If the session cannot be read, the attempt has failed, and begins nothing. A stop does not keep the question from
-// being asked: who may begin a session begins it also by a message that is stopped.
+// sessionOfOthers ends a message that wants to begin a new session but may not, because others have spoken in the
+// current session. Nobody can join them between this check and the commit: only turns of this lane add speakers, and
+// its lease is held. If the session cannot be read, the attempt has failed and begins nothing. The check also holds for
+// a stopped message, because a stopped message still begins its session.
 func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (corebot.Result, bool) {
 	c, does := begins(d)
 	if !does {
@@ -118,7 +122,8 @@ func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (coreb
 	text := fmt.Sprintf("Others have spoken in this session: an admin of this chat can begin a new one. "+
 		"So can an operator, with `corebot chats reset %s`.", d.Message.Key)
 	if d.Opens() {
-		text += " Nothing was begun, and your text was not answered. Send it without the command to say it in this session."
+		text += " Nothing was begun, and your text was not answered. Send it without the command to say it in this " +
+			"session."
 	}
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused, Reason: refusedOthers},
@@ -127,7 +132,8 @@ func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (coreb
 	}, true
 }
 
-// deniedSession asks the policy whether the sender of a message may end the session. What it gives says denied if not.
+// deniedSession asks the policy whether the sender of a message may end the session. The returned event has the outcome
+// denied if not.
 func (r *Router) deniedSession(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.AuditEvent, error) {
 	speaker := m.Sender
 	other, found, err := r.ledger.Another(ctx, m.Key, m.Sender)

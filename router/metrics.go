@@ -22,19 +22,25 @@ func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 			Help: "Turns that this process did not commit: they run again. Those that ended are corebot_turns_total.",
 		}),
 		parked: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_budget_refusals_total", Help: "Turns that were not begun because a cap of the budget was used up: of the chat, principal, role or total.",
+			Name: "corebot_budget_refusals_total", Help: "Turns that were not begun because a cap of the budget was " +
+				"used up: of the chat, principal, role or total.",
 		}, []string{"scope"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "corebot_turn_seconds", Help: "Time of a turn, from its claim to its commit.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+			Name: "corebot_turn_seconds", Help: "Time of a turn, from its claim to its commit.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}),
 	}
-	for _, scope := range []corebot.BudgetScope{corebot.BudgetChat, corebot.BudgetPrincipal, corebot.BudgetRole, corebot.BudgetAgent, corebot.BudgetTotal} {
-		m.parked.WithLabelValues(string(scope)) // shown from the start
+	for _, scope := range []corebot.BudgetScope{
+		corebot.BudgetChat, corebot.BudgetPrincipal, corebot.BudgetRole,
+		corebot.BudgetAgent, corebot.BudgetTotal,
+	} {
+		m.parked.WithLabelValues(string(scope)) // creates the series at zero
 	}
 	if r == nil {
 		return m, nil
 	}
-	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "corebot_turns_running", Help: "Turns that run now."}, func() float64 { return float64(a.count()) })
+	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "corebot_turns_running", Help: "Turns that run now."},
+		func() float64 { return float64(a.count()) })
 	for _, c := range []prometheus.Collector{m.lost, m.seconds, m.parked, running} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the router's metrics: %w", err)
@@ -43,5 +49,5 @@ func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 	return m, nil
 }
 
-// turn takes the time of a turn. How it ended is counted where it is stored.
+// turn observes the duration of a turn. The store counts how the turn ended.
 func (m *metrics) turn(d time.Duration) { m.seconds.Observe(d.Seconds()) }

@@ -9,17 +9,20 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Letters keeps the messages that were given up.
+// Letters stores the dead letters.
 type Letters interface {
-	// Meant finds the message of a chat that a /retry is about: by its id, or, without one, the newest dead letter of the asker.
+	// Meant finds the message of a chat that a /retry names by its id. Without an id it is the newest dead letter of
+	// the asker.
 	Meant(ctx context.Context, k corebot.Key, messageID string, asker corebot.Principal) (corebot.Life, error)
-	// Retry stores the /retry, the replay of the letter (0: none may be had) and the notice in one commit. notice words what came
-	// of it: nil, [corebot.ErrNotFound] for one that is dead no longer, [corebot.ErrOverloaded] for no room.
-	Retry(ctx context.Context, m corebot.Message, letter int64, by corebot.AuditEvent, notice func(error) corebot.Message) (corebot.Receipt, error)
+	// Retry stores the /retry, the replay of the letter (0: none) and the notice in one commit. It calls notice with
+	// the result: nil, [corebot.ErrNotFound] if the letter is no longer dead, or [corebot.ErrOverloaded] if there is no
+	// room.
+	Retry(ctx context.Context, m corebot.Message, letter int64, by corebot.AuditEvent,
+		notice func(error) corebot.Message) (corebot.Receipt, error)
 }
 
-// retry accepts a /retry: "/retry ID", or "/retry" for the newest dead letter of who asks. Two in a row deliver the message once: the
-// second finds it dead no longer.
+// retry accepts a /retry: "/retry ID", or "/retry" for the sender's newest dead letter. Two commands in a row deliver
+// the message once, because the second finds no dead letter.
 func (r *Router) retry(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
 	w, err := r.weigh(ctx, m, c)
 	if err != nil {
@@ -32,19 +35,20 @@ func (r *Router) retry(ctx context.Context, m corebot.Message, c corebot.Command
 		case errors.Is(err, corebot.ErrNotFound):
 			return controlNotice(m, c, w.instead)
 		}
-		return controlNotice(m, c, fmt.Sprintf("There is no room for message %s now; it is kept. Ask again a little later.", w.messageID))
+		return controlNotice(m, c,
+			fmt.Sprintf("There is no room for message %s now; it is kept. Ask again a little later.", w.messageID))
 	})
 }
 
-// weighed is a /retry as far as it can be judged before the store makes it.
+// weighed is a /retry as far as the router can judge it before the store acts.
 type weighed struct {
-	letter    int64 // to be replayed; 0: none
+	letter    int64 // to replay; 0: none
 	messageID string
 	by        corebot.AuditEvent
-	instead   string // what the chat hears when nothing was replayed
+	instead   string // what the chat is told if nothing was replayed
 }
 
-// weigh finds what a /retry means and whether who asks may have it.
+// weigh finds the message of a /retry, and asks the policy whether the sender may replay it.
 func (r *Router) weigh(ctx context.Context, m corebot.Message, c corebot.Command) (w weighed, err error) {
 	life, err := r.letters.Meant(ctx, m.Key, c.Args, m.Sender)
 	if errors.Is(err, corebot.ErrNotFound) {
@@ -66,17 +70,19 @@ func (r *Router) weigh(ctx context.Context, m corebot.Message, c corebot.Command
 	case life.End != corebot.EndDead:
 		w.instead = notGivenUp(life.MessageID, life.End)
 	default:
-		w.letter, w.instead = life.ID, notGivenUp(life.MessageID, "") // for when somebody is faster
+		w.letter, w.instead = life.ID, notGivenUp(life.MessageID, "") // for the case that another replay is faster
 		if life.Reason == corebot.ReasonDamaged {
-			w.instead = fmt.Sprintf("What is stored of message %s cannot be read any more: please send it again.", life.MessageID)
+			w.instead = fmt.Sprintf("What is stored of message %s cannot be read any more: please send it again.",
+				life.MessageID)
 		}
 	}
 	return w, nil
 }
 
-// about is what the audit shows of a denied command on a message; an accepted /retry has the note of the change.
+// about is the audit's note of a denied command on a message. An accepted /retry has the note of the replay instead.
 func about(life corebot.Life) string {
-	args, _ := json.Marshal(map[string]any{"id": life.ID, "messageId": life.MessageID}) // a number and a string: cannot fail
+	// a number and a string: Marshal cannot fail
+	args, _ := json.Marshal(map[string]any{"id": life.ID, "messageId": life.MessageID})
 	return string(args)
 }
 
@@ -87,7 +93,7 @@ func nothingMeant(id string) string {
 	return fmt.Sprintf("There is no message %s in this chat.", id)
 }
 
-// notGivenUp says why there is nothing to retry about a message that is known.
+// notGivenUp says why a known message cannot be retried.
 func notGivenUp(id string, end corebot.End) string {
 	switch end {
 	case "":

@@ -19,7 +19,7 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// Queue is what the router needs of the bus.
+// Queue is the part of the bus that the router needs.
 type Queue interface {
 	Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error)
 	Extend(ctx context.Context, leases []corebot.Lease) (lost []corebot.Lease, err error)
@@ -29,24 +29,28 @@ type Queue interface {
 	Settled(d corebot.Delivery, o corebot.Outcome)
 }
 
-// Ledger ends turns, each in one commit, and accepts control messages together with what they do.
+// Ledger ends turns, each in one commit, and accepts control messages together with their effects.
 type Ledger interface {
 	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
 	Head(ctx context.Context, k corebot.Key) (life int64, sender corebot.Principal, err error)
-	// Another finds somebody else than p who has spoken in the chat's session.
-	// Who holds the lease of the chat's lane may rely on it until the commit.
+	// Another finds a principal other than p who has spoken in the chat's session. If the caller holds the lease of the
+	// chat's lane, the answer stays true until the commit.
 	Another(ctx context.Context, k corebot.Key, p corebot.Principal) (other corebot.Principal, found bool, err error)
-	// Stop stops the turn of headLife, or nothing if that is 0.
-	Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(found bool) corebot.Message) (corebot.Stopped, error)
-	// Steer stores a prompt for the turn of headLife, or, if that is 0 or its turn has ended, for a turn of its own.
-	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(merges bool) *corebot.Message) (corebot.Steered, error)
-	// Answer stores a control message that changes nothing, with what the chat is told.
+	// Stop stops the turn of headLife; 0: nothing.
+	Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
+		notice func(found bool) corebot.Message) (corebot.Stopped, error)
+	// Steer stores a prompt for the turn of headLife. If headLife is 0 or that turn has ended, the prompt gets a turn
+	// of its own.
+	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
+		notice func(merges bool) *corebot.Message) (corebot.Steered, error)
+	// Answer stores a control message that changes nothing, with its notice.
 	Answer(ctx context.Context, m corebot.Message, notice corebot.Message) (corebot.Receipt, error)
-	// Refuse is Answer to a command that by says was denied.
-	Refuse(ctx context.Context, m corebot.Message, by corebot.AuditEvent, notice corebot.Message) (corebot.Receipt, error)
+	// Refuse is Answer for a denied command; by is its audit event.
+	Refuse(ctx context.Context, m corebot.Message, by corebot.AuditEvent, notice corebot.Message) (corebot.Receipt,
+		error)
 }
 
-// Agent runs a turn. On [corebot.ErrStopped] the result still has the history of what was done.
+// Agent runs a turn. With [corebot.ErrStopped] the result still has the history of the work done.
 type Agent interface {
 	Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, error)
 }
@@ -56,7 +60,7 @@ type Roles interface {
 	RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error)
 }
 
-// Parts are what a router is made of. All are required.
+// Parts are the parts of a router. All are required.
 type Parts struct {
 	Queue     Queue
 	Ledger    Ledger
@@ -69,25 +73,26 @@ type Parts struct {
 }
 
 func (p Parts) whole() bool {
-	return p.Queue != nil && p.Ledger != nil && p.Letters != nil && p.Lives != nil && p.Approvals != nil && p.Agent != nil && p.Roles != nil && p.Policy != nil
+	return p.Queue != nil && p.Ledger != nil && p.Letters != nil && p.Lives != nil && p.Approvals != nil &&
+		p.Agent != nil && p.Roles != nil && p.Policy != nil
 }
 
 // Options of a [Router]. Zero values mean the defaults.
 type Options struct {
 	Workers   int                 // turns that run at once; 64
-	Drain     time.Duration       // how long turns may go on after shutdown began; 30 s
+	Drain     time.Duration       // how long turns can go on after shutdown began; 30 s
 	MaxBytes  int                 // of one control message; 1 MiB
-	Spending  Spending            // what was used, and what may be
-	AdminChat corebot.Key         // is shown what waits for an admin's word, beside the chat itself; zero: none
-	Chats     Situations          // what /status tells of; nil: nothing
-	Redact    func(string) string // takes secrets out of what errors say, before a chat reads it; nil: nothing is taken out
-	Describe  Describer           // who answers in a chat, for /status; nil: not told
+	Spending  Spending            // usage and its caps
+	AdminChat corebot.Key         // where requests for approval are shown, beside the chat itself; zero: nowhere
+	Chats     Situations          // for /status; nil: /status tells nothing
+	Redact    func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
+	Describe  Describer           // the agent of a chat, for /status; nil: not told
 	Live      *live.Hub
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer
 }
 
-// Describer says what people call an agent, and its model. The name is empty where there is only one agent.
+// Describer returns the display names of an agent and its model. The name is empty where there is only one agent.
 type Describer func(agent string) (name, model string)
 
 // Router runs turns.
@@ -106,7 +111,7 @@ type Router struct {
 	metrics   *metrics
 }
 
-// New makes a router; it starts nothing. A part that is missing, and a number below zero, is [corebot.ErrInvalid].
+// New makes a router; it starts nothing. A missing part and a negative number are [corebot.ErrInvalid].
 func New(p Parts, o Options) (*Router, error) {
 	if !p.whole() {
 		return nil, fmt.Errorf("%w: router: a part of it is missing", corebot.ErrInvalid)
@@ -115,7 +120,8 @@ func New(p Parts, o Options) (*Router, error) {
 	o.Drain = cmp.Or(o.Drain, 30*time.Second)
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	if o.Workers < 0 || o.Drain < 0 || o.MaxBytes < 0 {
-		return nil, fmt.Errorf("%w: router: workers %d, drain %v, %d bytes", corebot.ErrInvalid, o.Workers, o.Drain, o.MaxBytes)
+		return nil, fmt.Errorf("%w: router: workers %d, drain %v, %d bytes", corebot.ErrInvalid, o.Workers, o.Drain,
+			o.MaxBytes)
 	}
 	if o.Live == nil {
 		o.Live = new(live.Hub)
@@ -124,14 +130,15 @@ func New(p Parts, o Options) (*Router, error) {
 		o.Redact = func(s string) string { return s }
 	}
 	router := &Router{
-		queue: p.Queue, ledger: p.Ledger, letters: p.Letters, lives: p.Lives, approvals: p.Approvals, agent: p.Agent, roles: p.Roles, policy: p.Policy, opts: o,
+		queue: p.Queue, ledger: p.Ledger, letters: p.Letters, lives: p.Lives, approvals: p.Approvals, agent: p.Agent,
+		roles: p.Roles, policy: p.Policy, opts: o,
 	}
 	var err error
 	router.metrics, err = newMetrics(o.Metrics, &router.active)
 	return router, err
 }
 
-// Run claims and runs turns until ctx ends, then drains: see the package doc.
+// Run claims and runs turns until ctx ends, and then drains: see the package doc.
 func (r *Router) Run(ctx context.Context) error {
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
@@ -150,7 +157,7 @@ func (r *Router) Run(ctx context.Context) error {
 	return nil
 }
 
-// loop is one worker. Claims end with claims; turns live on work.
+// loop is one worker. The context claims ends its claims; the context work ends its turns.
 func (r *Router) loop(claims, work context.Context) {
 	pause := backoff.Policy{Base: 100 * time.Millisecond, Max: 10 * time.Second}
 	for failures := 0; claims.Err() == nil; {
@@ -173,7 +180,8 @@ func (r *Router) loop(claims, work context.Context) {
 
 // deliver takes one delivery to its end.
 func (r *Router) deliver(work context.Context, d corebot.Delivery) {
-	log := r.opts.Log.With().Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Str("execution", d.RunID()).Int("attempt", d.Attempt).Logger()
+	log := r.opts.Log.With().Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Str("execution",
+		d.RunID()).Int("attempt", d.Attempt).Logger()
 	ctx, release := r.active.begin(log.WithContext(work), d)
 	defer release()
 	started := time.Now()
@@ -204,7 +212,7 @@ func (r *Router) deliver(work context.Context, d corebot.Delivery) {
 	event.Str("end", name).Dur("took_ms", took).Msg("turn")
 }
 
-// ending names how a claim ended, for the log, metrics and watchers.
+// ending names the end of a claim, for the log, metrics and watchers.
 func ending(o corebot.Outcome) string {
 	switch o.Verb {
 	case corebot.Done:
@@ -219,7 +227,7 @@ func ending(o corebot.Outcome) string {
 	return "dead"
 }
 
-// run decides what a delivery needs and has it done. It never fails: a failure is an outcome.
+// run decides what a delivery needs and does it. It returns no error, because every failure is an outcome.
 func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	if result, ends := r.sessionOfOthers(ctx, d); ends {
 		return result
@@ -253,10 +261,10 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	return corebot.Result{Outcome: o, Spent: result.Spent, Replies: delayed(d, o)}
 }
 
-// questionBytes bounds how much of a message its watchers are shown.
+// questionBytes bounds the part of a message that its watchers are shown.
 const questionBytes = 4 << 10
 
-// turn has the agent run; a panic of it is this message's failure, not the process's end.
+// turn runs the agent. A panic of the agent is a failure of this message, not the end of the process.
 func (r *Router) turn(ctx context.Context, d corebot.Delivery) (result corebot.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -269,11 +277,12 @@ func (r *Router) turn(ctx context.Context, d corebot.Delivery) (result corebot.R
 	return r.agent.Turn(ctx, d)
 }
 
-// commitTries bounds how often a commit is tried while its lease is extended.
+// commitTries bounds the tries of a commit while its lease is extended.
 const commitTries = 6
 
-// commit ends the turn in one commit. It does not end with the turn's context: what was done must not be lost to a
-// shutdown. Trying again is safe: if an earlier try took effect after all, the claim is settled, and says so.
+// commit ends the turn in one commit. The end of the turn's context does not stop it, because a shutdown must not lose
+// the work done. Trying again is safe: if an earlier try took effect after all, the claim is settled, and the store
+// says so.
 func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.Result) (err error) {
 	pause := backoff.Policy{Base: 200 * time.Millisecond, Max: 5 * time.Second}
 	ctx = context.WithoutCancel(ctx)
@@ -284,8 +293,9 @@ func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.
 		case err == nil:
 			return nil
 		case errors.Is(err, corebot.ErrSettled) && maybeDone:
-			return nil // the earlier try, whose outcome was unknown, has ended the claim: nobody else can
-		case errors.Is(err, corebot.ErrLeaseLost), errors.Is(err, corebot.ErrClosed), errors.Is(err, corebot.ErrLaneFull), corebot.Unstorable(err):
+			return nil // the earlier try of unknown outcome has ended the claim: nobody else could
+		case errors.Is(err, corebot.ErrLeaseLost), errors.Is(err, corebot.ErrClosed),
+			errors.Is(err, corebot.ErrLaneFull), corebot.Unstorable(err):
 			return err
 		}
 		maybeDone = maybeDone || errors.Is(err, corebot.ErrCommitUnknown)

@@ -15,7 +15,7 @@ type Situations interface {
 	Situation(ctx context.Context, k corebot.Key) (corebot.Situation, error)
 }
 
-// status answers a /status. It looks at the store alone: a chat whose turn hangs can ask, too.
+// status answers a /status. It asks only the store, so it also works in a chat whose turn hangs.
 func (r *Router) status(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
 	if r.opts.Chats == nil {
 		return r.ledger.Answer(ctx, m, controlNotice(m, c, "Corebot runs."))
@@ -31,7 +31,7 @@ func (r *Router) status(ctx context.Context, m corebot.Message, c corebot.Comman
 	return r.ledger.Answer(ctx, m, controlNotice(m, c, describe(s, agent, model, time.Now())))
 }
 
-// describe says in words what a chat does.
+// describe puts the situation of a chat into words.
 func describe(s corebot.Situation, agent, model string, now time.Time) string {
 	var b strings.Builder
 	switch {
@@ -47,20 +47,22 @@ func describe(s corebot.Situation, agent, model string, now time.Time) string {
 		b.WriteString("Nothing is being answered.")
 	}
 	for _, a := range s.Awaited {
-		if a.ID != a.Request { // it was told with the first call of its request
+		if a.ID != a.Request { // the first call of the request has told it
 			continue
 		}
 		what := a.Bound.Tool
 		if a.Calls > 1 {
 			what = fmt.Sprintf("%s and %d more", what, a.Calls-1)
 		}
-		fmt.Fprintf(&b, "\nApproval %d: %s, until %s: /approve %d or /deny %d", a.Request, what, a.ExpiresAt.UTC().Format("15:04:05 MST"), a.Request, a.Request)
+		fmt.Fprintf(&b, "\nApproval %d: %s, until %s: /approve %d or /deny %d", a.Request, what,
+			a.ExpiresAt.UTC().Format("15:04:05 MST"), a.Request, a.Request)
 	}
 	if s.Waiting > 0 {
 		fmt.Fprintf(&b, "\nWaiting: %d", s.Waiting)
 	}
 	if s.Parked > 0 {
-		fmt.Fprintf(&b, "\nParked for the budget: %d, until %s", s.Parked, s.BackAt.UTC().Format("15:04 MST on 2 January"))
+		fmt.Fprintf(&b, "\nParked for the budget: %d, until %s", s.Parked,
+			s.BackAt.UTC().Format("15:04 MST on 2 January"))
 	}
 	if agent != "" {
 		fmt.Fprintf(&b, "\nAgent: %s", corebot.Plainly(agent))

@@ -9,10 +9,10 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// usageDays is how far back /usage looks, today included.
+// usageDays is how far back /usage reports, today included.
 const usageDays = 30
 
-// usage answers a /usage: what the chat and the asker used, and to an admin what everybody did.
+// usage answers a /usage: the usage of the chat and of the sender, and for an admin the usage of everybody.
 func (r *Router) usage(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
 	if r.opts.Spending.Books == nil {
 		return r.ledger.Answer(ctx, m, controlNotice(m, c, "What is used is not counted here."))
@@ -28,14 +28,14 @@ func (r *Router) usage(ctx context.Context, m corebot.Message, c corebot.Command
 	return r.ledger.Answer(ctx, m, controlNotice(m, c, text))
 }
 
-// part is one line of a report. Its cap is of a day.
+// part is one line of a report. Its cap is for one day.
 type part struct {
 	name   string
 	filter corebot.UseFilter
 	cap    corebot.Cap
 }
 
-// report says in words what was used. Who is not an admin hears of the chat and of themselves only.
+// report puts usage into words. A sender who is not an admin is told only about the chat and himself.
 func (s Spending) report(ctx context.Context, k corebot.Key, p corebot.Principal, role corebot.Role) (string, error) {
 	parts := []part{
 		{"this chat", corebot.UseFilter{Chat: k}, s.Budget.Chat},

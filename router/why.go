@@ -11,13 +11,15 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Lives tells what became of the messages of a chat.
+// Lives returns the lives of a chat's messages.
 type Lives interface {
-	// InChat finds the message of a chat with that id, or, without one, the newest of who asks. None is [corebot.ErrNotFound].
+	// InChat finds the message of a chat with this id. Without an id it is the asker's newest message. If there is
+	// none, the error is [corebot.ErrNotFound].
 	InChat(ctx context.Context, k corebot.Key, messageID string, asker corebot.Principal) (corebot.Life, error)
 }
 
-// why accepts a /why: whoever sent a message, or an admin, hears its life in words. Messages of other chats are not there for it.
+// why accepts a /why. The sender of a message, or an admin, is told its life in words. Messages of other chats do not
+// exist for it.
 func (r *Router) why(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
 	life, err := r.lives.InChat(ctx, m.Key, c.Args, m.Sender)
 	switch {
@@ -34,12 +36,13 @@ func (r *Router) why(ctx context.Context, m corebot.Message, c corebot.Command) 
 	}
 	if !decision.Allow {
 		by.Args = about(life)
-		return r.ledger.Refuse(ctx, m, by, controlNotice(m, c, "Only who sent the message, or an admin, can hear what became of it."))
+		return r.ledger.Refuse(ctx, m, by,
+			controlNotice(m, c, "Only who sent the message, or an admin, can hear what became of it."))
 	}
 	return r.ledger.Answer(ctx, m, controlNotice(m, c, r.biography(life, by.Role == corebot.RoleAdmin)))
 }
 
-// maxHappenings bounds what is told of one message: the newest.
+// maxHappenings bounds the events that are told of one message; the newest are told.
 const maxHappenings = 20
 
 // happening is something that happened to a message.
@@ -48,8 +51,8 @@ type happening struct {
 	text string
 }
 
-// biography tells a life in words: how it stands, then what happened, oldest first. Errors may name what is none of a chat's business, such
-// as the machines behind it: they are for admins.
+// biography tells a life in words: its state, then its events, oldest first. Errors are for admins only, because they
+// can name things outside of the chat, such as machines.
 func (r *Router) biography(l corebot.Life, admin bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Message %s: %s.", l.MessageID, standing(l))
@@ -70,7 +73,7 @@ func (r *Router) biography(l corebot.Life, admin bool) string {
 	return b.String()
 }
 
-// standing is how a message stands, in a few words.
+// standing is the state of a message, in a few words.
 func standing(l corebot.Life) string {
 	switch {
 	case l.End == corebot.EndMerged && l.MergedInto != nil:
@@ -84,7 +87,8 @@ func standing(l corebot.Life) string {
 	case l.End == corebot.EndRefused && l.Reason == refusedOthers:
 		return "refused: others had spoken in the session, and an admin of the chat could have begun a new one"
 	case l.End == "" && !l.WakeAt.IsZero() && strings.HasPrefix(l.State, "waiting: "):
-		return fmt.Sprintf("%s until %s", waitInWords(strings.TrimPrefix(l.State, "waiting: ")), l.WakeAt.UTC().Format("15:04:05 MST"))
+		return fmt.Sprintf("%s until %s", waitInWords(strings.TrimPrefix(l.State, "waiting: ")),
+			l.WakeAt.UTC().Format("15:04:05 MST"))
 	}
 	return l.State
 }
@@ -134,12 +138,12 @@ func (r *Router) happenings(l corebot.Life, admin bool) []happening {
 	return all
 }
 
-// attemptInWords says what an attempt came to. What went wrong is a sentence for everybody; the error itself is for
-// admins.
+// attemptInWords says how an attempt ended. The reason is one sentence for everybody; the error itself is for admins.
 func (r *Router) attemptInWords(a corebot.Attempt, admin bool) string {
 	text := map[string]string{
-		"retry": "an attempt failed", "limited": "an attempt met a rate limit and is not counted", "lease_lost": "an attempt broke off with Corebot",
-		"dead": "given up", "replayed": fmt.Sprintf("tried again, run %d", a.Run),
+		"retry": "an attempt failed", "limited": "an attempt met a rate limit and is not counted",
+		"lease_lost": "an attempt broke off with Corebot",
+		"dead":       "given up", "replayed": fmt.Sprintf("tried again, run %d", a.Run),
 	}[a.What]
 	if text == "" {
 		text = a.What
@@ -171,7 +175,7 @@ func stepInWords(s corebot.Step) string {
 	return ""
 }
 
-// named puts a model's name behind the word for it.
+// named puts a model's name behind its label.
 func named(model string) string {
 	if model == "" {
 		return ""

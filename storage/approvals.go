@@ -11,17 +11,17 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Approvals keeps the calls that wait for an admin's word. Each is resolved once, by whoever is first; every resolution leaves an audit event
-// and wakes the lane, in the commit that makes it.
+// Approvals stores the calls that wait for an approval. Each is resolved once; the first decision counts. Every
+// resolution leaves an audit event and wakes the lane, in its own commit.
 type Approvals struct {
 	db *DB
 	by corebot.AuditEvent
 }
 
-// NewApprovals are the approvals of a database, in the hands of the operator.
+// NewApprovals returns the approvals of a database, for changes by the operator.
 func NewApprovals(db *DB) *Approvals { return &Approvals{db, byOperator()} }
 
-// As gives the approvals into other hands, as [DeadLetters.As] does.
+// As returns the approvals for changes by somebody else, as [DeadLetters.As] does.
 func (a *Approvals) As(by corebot.AuditEvent) *Approvals { return &Approvals{a.db, by} }
 
 const approvalColumns = `SELECT a.id, a.request, (SELECT COUNT(*) FROM approvals r WHERE r.request = a.request), a.position, a.answer, a.beyond, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
@@ -32,13 +32,16 @@ const approvalColumns = `SELECT a.id, a.request, (SELECT COUNT(*) FROM approvals
 var (
 	approvalByID  = &query{approvalColumns + `WHERE a.id = ?`}
 	awaitedOfLife = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.life_id = ?`}
-	listAwaited   = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.expires_at > ? ORDER BY a.id LIMIT ? + 0`}
+	listAwaited   = &query{approvalColumns +
+		`WHERE a.state = 'awaiting' AND a.expires_at > ? ORDER BY a.id LIMIT ? + 0`}
 	listNewest    = &query{approvalColumns + `ORDER BY a.id DESC LIMIT ? + 0`}
 	awaitedInChat = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.expires_at > ? AND l.direction = 1
 		AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY a.id`}
 	callsOfRequest  = &query{approvalColumns + `WHERE a.request = ? ORDER BY a.id`}
-	resolveApproval = &query{`UPDATE approvals SET state = ?, resolved_at = ?, resolved_by = ? WHERE request = ? AND state = 'awaiting'`}
-	wakeAwaiting    = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?) WHERE id = (SELECT lane_id FROM message_life WHERE id = ?)
+	resolveApproval = &query{
+		`UPDATE approvals SET state = ?, resolved_at = ?, resolved_by = ? WHERE request = ? AND state = 'awaiting'`,
+	}
+	wakeAwaiting = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?) WHERE id = (SELECT lane_id FROM message_life WHERE id = ?)
 		AND leased = 0 AND waiting = '` + corebot.AwaitingApproval + `'`}
 )
 
@@ -46,7 +49,8 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 	var args, files, change string
 	var digest []byte
 	k := &a.Key
-	err = s.Scan(&a.ID, &a.Request, &a.Calls, &a.Position, &a.Answer, &a.Beyond, &a.Life, &a.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &a.Principal.ID,
+	err = s.Scan(&a.ID, &a.Request, &a.Calls, &a.Position, &a.Answer, &a.Beyond, &a.Life, &a.MessageID, &k.Agent,
+		&k.Channel, &k.Account, &k.Chat, &k.Thread, &a.Principal.ID,
 		&a.Bound.Tool, &a.Bound.Definition, &args, &a.Bound.Dir, &files, &digest, &change, &a.Rule, &a.Taint,
 		&a.Round, &a.Instead, &a.Because, (*string)(&a.State), &a.Ran, &a.Reason,
 		moment{&a.CreatedAt}, moment{&a.ExpiresAt}, moment{&a.ResolvedAt}, &a.By)
@@ -66,18 +70,18 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 	return a, nil
 }
 
-// Awaited lists what an admin has to say a word about, oldest first, at most limit.
+// Awaited lists the calls that wait for an approval, oldest first, at most limit.
 func (a *Approvals) Awaited(ctx context.Context, limit int) ([]corebot.Approval, error) {
 	return a.list(ctx, listAwaited, time.Now(), limit)
 }
 
-// Newest lists approvals however they stand, newest first, at most limit.
+// Newest lists approvals in any state, newest first, at most limit.
 func (a *Approvals) Newest(ctx context.Context, limit int) ([]corebot.Approval, error) {
 	return a.list(ctx, listNewest, limit)
 }
 
-// Request lists the calls of the request that a number names, however they stand; the number of any of its calls
-// will do. A number that is not known is [corebot.ErrNotFound].
+// Request lists the calls of a request, in any state. id is the number of any call of the request. An unknown number is
+// [corebot.ErrNotFound].
 func (a *Approvals) Request(ctx context.Context, id int64) ([]corebot.Approval, error) {
 	one, err := a.Approval(ctx, id)
 	if err != nil {
@@ -95,7 +99,7 @@ func (a *Approvals) list(ctx context.Context, q *query, args ...any) (out []core
 	return out, err
 }
 
-// Approval gives one, however it stands; one that is not known is [corebot.ErrNotFound].
+// Approval returns an approval in any state. An unknown id is [corebot.ErrNotFound].
 func (a *Approvals) Approval(ctx context.Context, id int64) (corebot.Approval, error) {
 	found, err := a.list(ctx, approvalByID, id)
 	if err == nil && len(found) == 0 {
@@ -109,15 +113,18 @@ func (a *Approvals) Approval(ctx context.Context, id int64) (corebot.Approval, e
 
 func unknownApproval(id int64) error { return fmt.Errorf("approval %d: %w", id, corebot.ErrNotFound) }
 
-// Resolve says yes or no to a call. One that was resolved or whose time is over is [*corebot.Resolved], one that is not known
-// [corebot.ErrNotFound].
+// Resolve approves or denies a call. If the call was resolved before or its time is over, the error is
+// [*corebot.Resolved]. An unknown id is [corebot.ErrNotFound].
 func (a *Approvals) Resolve(ctx context.Context, id int64, state corebot.ApprovalState) error {
 	return a.db.write(ctx, resolution(state), func(t *tx) error { return a.resolveTx(t, id, state) })
 }
 
-// Decide accepts an /approve or a /deny: its life, what it does to the approval (id 0: nothing), and the notice are one commit. notice words what came
-// of it: nil, [*corebot.Resolved] or [corebot.ErrNotFound]. by goes to the audit, also when it says denied. A duplicate changes nothing.
-func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, state corebot.ApprovalState, by corebot.AuditEvent, notice func(error) corebot.Message) (r corebot.Receipt, err error) {
+// Decide accepts an /approve or a /deny. One commit has its life, its effect on the approval (id 0: none) and the
+// notice. Decide calls notice with the result: nil, [*corebot.Resolved] or [corebot.ErrNotFound]. by goes to the audit,
+// also when its outcome is denied. A duplicate changes nothing.
+func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, state corebot.ApprovalState,
+	by corebot.AuditEvent, notice func(error) corebot.Message,
+) (r corebot.Receipt, err error) {
 	control := &pack([]corebot.Message{m})[0]
 	hands := a.As(by)
 	err = a.db.write(ctx, resolution(state), func(t *tx) (err error) {
@@ -134,7 +141,8 @@ func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, sta
 			err = auditTx(t, []corebot.AuditEvent{by})
 		case id != 0:
 			verdict = hands.resolveTx(t, id, state)
-			if again := (*corebot.Resolved)(nil); verdict != nil && !errors.As(verdict, &again) && !errors.Is(verdict, corebot.ErrNotFound) {
+			if again := (*corebot.Resolved)(nil); verdict != nil && !errors.As(verdict, &again) &&
+				!errors.Is(verdict, corebot.ErrNotFound) {
 				err = verdict
 			}
 		}
@@ -146,7 +154,7 @@ func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, sta
 	return r, err
 }
 
-// resolution names an operation of the writer.
+// resolution is the name of the writer's operation.
 func resolution(state corebot.ApprovalState) string {
 	if state == corebot.ApprovalApproved {
 		return "approve"
@@ -154,7 +162,7 @@ func resolution(state corebot.ApprovalState) string {
 	return "deny"
 }
 
-// stillAwaitedTx says whether there is something to resolve.
+// stillAwaitedTx says whether the approval can still be resolved.
 func stillAwaitedTx(t *tx, id int64) (bool, error) {
 	a, found, err := approvalTx(t, approvalByID, id)
 	return found && a.State == corebot.ApprovalAwaited && a.ExpiresAt.After(t.now), err
@@ -180,7 +188,8 @@ func (a *Approvals) resolveTx(t *tx, id int64, state corebot.ApprovalState) erro
 		return err
 	case !known:
 		return unknownApproval(id)
-	case found.State == corebot.ApprovalAwaited && !found.ExpiresAt.After(t.now): // its lane has not been claimed for it yet
+	// its time is over, and no claim of the lane has stored that yet
+	case found.State == corebot.ApprovalAwaited && !found.ExpiresAt.After(t.now):
 		found.State = corebot.ApprovalExpired
 		return &corebot.Resolved{Approval: found}
 	case found.State != corebot.ApprovalAwaited:
@@ -189,7 +198,7 @@ func (a *Approvals) resolveTx(t *tx, id int64, state corebot.ApprovalState) erro
 	return closeTx(t, found, state, maker(a.by), a.by)
 }
 
-// closeTx ends the wait of all calls of a request, notes who ended it, and has its turn go on.
+// closeTx ends the wait of all calls of a request, stores who ended it, and lets its turn go on.
 func closeTx(t *tx, a corebot.Approval, state corebot.ApprovalState, who string, by corebot.AuditEvent) error {
 	if _, err := t.exec(resolveApproval, string(state), t.now, who, a.Request); err != nil {
 		return err
@@ -200,20 +209,22 @@ func closeTx(t *tx, a corebot.Approval, state corebot.ApprovalState, who string,
 	t.wake(corebot.InboundPool, t.now.UnixMilli())
 	t.count(approvalsTotal, string(state), "", 1)
 	event := map[corebot.ApprovalState]string{
-		corebot.ApprovalApproved: "approval.approve", corebot.ApprovalDenied: "approval.deny", corebot.ApprovalExpired: "approval.expire",
+		corebot.ApprovalApproved: "approval.approve", corebot.ApprovalDenied: "approval.deny",
+		corebot.ApprovalExpired: "approval.expire",
 	}[state]
 	return changeTx(t, by, event, a.Key, map[string]any{
-		"id": a.Request, "calls": a.Calls, "tool": a.Bound.Tool, "messageId": a.MessageID, "chat": a.Key.String(), "principal": a.Principal.String(), "by": who,
+		"id": a.Request, "calls": a.Calls, "tool": a.Bound.Tool, "messageId": a.MessageID, "chat": a.Key.String(),
+		"principal": a.Principal.String(), "by": who,
 	})
 }
 
-// itself is who ends the wait of a call when nobody has.
+// itself stands for Corebot where nobody else ended the wait.
 const itself = "corebot"
 
-// denyAwaitedTx ends the wait of the calls of a message that goes on, or ends, without them.
+// denyAwaitedTx denies the waiting calls of a message that goes on or ends without them.
 func denyAwaitedTx(t *tx, life int64, by corebot.AuditEvent) error {
 	a, found, err := approvalTx(t, awaitedOfLife, life)
-	if err != nil || !found { // a turn waits for one request at a time
+	if err != nil || !found { // a turn waits for at most one request
 		return err
 	}
 	who := by.Principal.String()
@@ -223,8 +234,8 @@ func denyAwaitedTx(t *tx, life int64, by corebot.AuditEvent) error {
 	return closeTx(t, a, corebot.ApprovalDenied, who, by)
 }
 
-// CanApprove says whether anybody is known who may approve a call of a chat: an admin everywhere or, unless the call
-// reaches beyond the chat, an admin of it.
+// CanApprove says whether any known principal can approve a call of a chat. An admin everywhere can. An admin of the
+// chat can, unless the call reaches beyond the chat.
 func (g *Grants) CanApprove(ctx context.Context, k corebot.Key, beyond bool) (bool, error) {
 	var n int64
 	if beyond {
@@ -248,18 +259,25 @@ var (
 		request, state, created_at, expires_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
 	beginRequest  = &query{`UPDATE approvals SET request = id WHERE id = ?`}
-	countOfAnswer = &query{`SELECT COUNT(*) FROM approvals WHERE life_id = ? AND run = ? AND answer = ? AND state <> 'void'`}
-	awaitedInLane = &query{approvalColumns + `JOIN message_queue q ON q.life_id = a.life_id WHERE a.state = 'awaiting' AND q.lane_id = ? LIMIT 1`}
+	countOfAnswer = &query{
+		`SELECT COUNT(*) FROM approvals WHERE life_id = ? AND run = ? AND answer = ? AND state <> 'void'`,
+	}
+	awaitedInLane = &query{approvalColumns +
+		`JOIN message_queue q ON q.life_id = a.life_id WHERE a.state = 'awaiting' AND q.lane_id = ? LIMIT 1`}
 )
 
-// Ask stores that calls of an answer wait for an admin: the step of the first of them, their approvals, and the audit
-// events of both are one commit. If the first one was asked for already, it is given as it stands, and nothing is
-// stored; a request whose time is over expires here. A call of an answer that has another request is
-// [corebot.ErrNotAsked].
+// Ask stores a request for approvals. One commit has the step of the first call, the approvals of all calls of the
+// answer that need one, and the audit events.
 //
-// A call of a later round has changed since it was approved: that approval is void then, with those of all calls behind
-// it, and the asks are a new request. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
-func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, asks []corebot.Ask) (stands corebot.Asked, err error) {
+// If the first call was asked for already, Ask stores nothing and returns the approval in its present state. A request
+// whose time is over expires here. If the answer has another request already, the error is [corebot.ErrNotAsked].
+//
+// A call of a later round has changed since it was approved. Its approval is void then, with the approvals of all calls
+// behind it, and the asks are a new request. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes
+// nothing.
+func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step,
+	asks []corebot.Ask,
+) (stands corebot.Asked, err error) {
 	row, err := encodeStep(s)
 	if err != nil {
 		return stands, err
@@ -300,7 +318,7 @@ func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
 	return requestTx(t, d, row, asks)
 }
 
-// askAnewTx puts a request in the place of one that was approved.
+// askAnewTx replaces an approved request by a new one.
 func askAnewTx(t *tx, d corebot.Delivery, row stepRow, own corebot.Approval, asks []corebot.Ask) error {
 	because := asks[0].Approval.Because
 	if err := voidTx(t, because+" since it was approved", unmadeFrom, d.Life, d.Run, own.Position); err != nil {
@@ -328,8 +346,10 @@ func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error
 			}
 		}
 		sum := a.Bound.Digest()
-		id, err := t.insert(insertApproval, d.Life, d.Run, a.Position, a.Answer, a.Round, a.Beyond, a.Bound.Tool, a.Bound.Definition, string(a.Bound.Args), a.Bound.Dir,
-			files, sum[:], change, a.Rule, a.Taint, d.StepID(a.Position), a.Instead, a.Because, request, t.now, a.ExpiresAt)
+		id, err := t.insert(insertApproval, d.Life, d.Run, a.Position, a.Answer, a.Round, a.Beyond, a.Bound.Tool,
+			a.Bound.Definition, string(a.Bound.Args), a.Bound.Dir,
+			files, sum[:], change, a.Rule, a.Taint, d.StepID(a.Position), a.Instead, a.Because, request, t.now,
+			a.ExpiresAt)
 		if err == nil && request == 0 {
 			request = id
 			_, err = t.exec(beginRequest, id)
@@ -344,7 +364,7 @@ func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error
 	return recordStepTx(t, d.Life, d.Run, row)
 }
 
-// askedTx gives the approval of a step with all of its request.
+// askedTx returns the approval of a step with its whole request.
 func askedTx(t *tx, d corebot.Delivery, answer, position int) (a corebot.Asked, err error) {
 	if a.Approval, _, err = approvalTx(t, approvalOfStep, d.Life, d.Run, position, answer); err != nil {
 		return a, err
@@ -357,7 +377,8 @@ func askedTx(t *tx, d corebot.Delivery, answer, position int) (a corebot.Asked, 
 	return a, err
 }
 
-// standsTx says until when the head of a lane waits for an approval: until it expires or, if it was resolved before the claim ended, until now.
+// standsTx says how long the head of a lane waits for an approval: until the approval expires. If the approval was
+// resolved before the claim ended, the wait is over.
 func standsTx(t *tx, life int64, until time.Time) (time.Time, error) {
 	var state string
 	asked, err := t.one(newestOfLife, []any{&state}, life)
@@ -367,7 +388,7 @@ func standsTx(t *tx, life int64, until time.Time) (time.Time, error) {
 	return until, err
 }
 
-// tellAwaitedTx tells a chat, once, that what is said now waits behind a call that waits for an admin's word.
+// tellAwaitedTx tells the chat once that its messages wait for a pending approval.
 func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 	if l.waiting != corebot.AwaitingApproval || p.cause != 0 {
 		return nil
@@ -377,29 +398,36 @@ func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 		return err
 	}
 	told := corebot.Message{
-		ID: corebot.OwnID("approval", a.Request, "awaited"), Direction: corebot.Outbound, Key: p.Key, Kind: corebot.KindNotice, InReplyTo: p.ID,
-		Parts: corebot.TextPart(fmt.Sprintf("This waits behind a call of %s that an admin has to approve first: /approve %d or /deny %d. /stop gives it up.", a.Bound.Tool, a.Request, a.Request)),
+		ID: corebot.OwnID("approval", a.Request, "awaited"), Direction: corebot.Outbound, Key: p.Key,
+		Kind: corebot.KindNotice, InReplyTo: p.ID,
+		Parts: corebot.TextPart(fmt.Sprintf("This waits behind a call of %s that an admin has to approve first: "+
+			"/approve %d or /deny %d. /stop gives it up.", a.Bound.Tool, a.Request, a.Request)),
 	}
-	if err := noticeTx(t, &pack([]corebot.Message{told})[0], life); !errors.Is(err, corebot.ErrConflict) { // then it was told in answer to an earlier message
+	// a conflict: the chat was told in answer to an earlier message
+	if err := noticeTx(t, &pack([]corebot.Message{told})[0], life); !errors.Is(err, corebot.ErrConflict) {
 		return err
 	}
 	return nil
 }
 
-// An approval ends with its call. An approval whose call is not made any more is void. A steer skipped the call, what it
-// was given for has changed, the sender lost his role, or the message was stopped. The commit that decides it says so in
-// the table.
+// An approval ends with its call. If the call will not be made any more, its approval is void: a steer skipped the
+// call, the call has changed, the sender lost his role, or the message was stopped. The commit that decides this also
+// stores it in the table.
 
 var (
-	// The columns that the step's index has come first.
-	unmadeFrom   = &query{approvalColumns + `WHERE a.life_id = ? AND a.run = ? AND a.position >= ? AND a.state = 'approved' AND a.ran = 0 ORDER BY a.id`}
-	unmadeOf     = &query{approvalColumns + `WHERE a.life_id = ? AND a.run = ? AND a.position = ? AND a.state = 'approved' AND a.ran = 0`}
+	// The columns of the step's index come first.
+	unmadeFrom = &query{approvalColumns +
+		`WHERE a.life_id = ? AND a.run = ? AND a.position >= ? AND a.state = 'approved' AND a.ran = 0 ORDER BY a.id`}
+	unmadeOf = &query{approvalColumns +
+		`WHERE a.life_id = ? AND a.run = ? AND a.position = ? AND a.state = 'approved' AND a.ran = 0`}
 	unmadeOfLife = &query{approvalColumns + `WHERE a.life_id = ? AND a.state = 'approved' AND a.ran = 0 ORDER BY a.id`}
 	voidApproval = &query{`UPDATE approvals SET state = 'void', reason = ? WHERE id = ?`}
-	beginCall    = &query{`UPDATE approvals SET ran = 1 WHERE life_id = ? AND run = ? AND position = ? AND state = 'approved' AND ran = 0`}
+	beginCall    = &query{
+		`UPDATE approvals SET ran = 1 WHERE life_id = ? AND run = ? AND position = ? AND state = 'approved' AND ran = 0`,
+	}
 )
 
-// voidTx ends approvals whose calls are not made any more.
+// voidTx makes approvals void whose calls will not be made.
 func voidTx(t *tx, reason string, which *query, args ...any) error {
 	var unmade []corebot.Approval
 	err := t.each(which, func(s scanner) error {
@@ -419,7 +447,8 @@ func voidTx(t *tx, reason string, which *query, args ...any) error {
 		}
 		by := corebot.AuditEvent{Entry: itself, Key: a.Key}
 		err := changeTx(t, by, "approval.void", a.Key, map[string]any{
-			"id": a.Request, "tool": a.Bound.Tool, "messageId": a.MessageID, "chat": a.Key.String(), "principal": a.Principal.String(),
+			"id": a.Request, "tool": a.Bound.Tool, "messageId": a.MessageID, "chat": a.Key.String(),
+			"principal":  a.Principal.String(),
 			"approvedBy": a.By, "reason": reason,
 		})
 		if err != nil {
@@ -429,7 +458,7 @@ func voidTx(t *tx, reason string, which *query, args ...any) error {
 	return nil
 }
 
-// madeTx notes what a step says of the approval of its call: the call is begun, or has ended without being made.
+// madeTx updates the approval of a step's call: the call is begun, or has ended without being made.
 func madeTx(t *tx, d corebot.Delivery, s corebot.Step) error {
 	switch {
 	case !s.Awaited:
@@ -441,7 +470,7 @@ func madeTx(t *tx, d corebot.Delivery, s corebot.Step) error {
 	if err := voidTx(t, withoutCall(s.Result), unmadeOf, d.Life, d.Run, s.Position); err != nil {
 		return err
 	}
-	return denyAwaitedTx(t, d.Life, corebot.AuditEvent{}) // its tool is gone, or who asked may not have it any more
+	return denyAwaitedTx(t, d.Life, corebot.AuditEvent{}) // the tool is gone, or the sender lost the right to it
 }
 
 // withoutCall says why an approved call was not made.
@@ -452,7 +481,7 @@ func withoutCall(r *corebot.ToolResult) string {
 	return fmt.Sprintf("the call was not made (%s)", r.Outcome)
 }
 
-// endApprovalsTx ends the approvals of a message that has ended. A message that was answered in its first claim has none.
+// endApprovalsTx ends the approvals of an ended message. A message that was answered in its first claim has none.
 func endApprovalsTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	if d.Message.Direction != corebot.Inbound || o.End == corebot.EndAnswered && len(d.Journal) == 0 {
 		return nil
@@ -460,7 +489,7 @@ func endApprovalsTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	return endCallsTx(t, d.Life)
 }
 
-// endCallsTx denies the calls of a message that wait, and makes approvals of those void that were not made.
+// endCallsTx denies the waiting calls of a message, and makes its approvals void whose calls were not made.
 func endCallsTx(t *tx, life int64) error {
 	if err := denyAwaitedTx(t, life, corebot.AuditEvent{}); err != nil {
 		return err

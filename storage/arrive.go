@@ -9,36 +9,45 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// begunLane says of a lane l that work on its head has begun: a turn of it runs, or has run and will go on.
-const begunLane = `(l.leased = 1 OR l.attempts > 0 OR l.lost > 0 OR l.waiting NOT IN ('', '` + corebot.Paced + `', '` + corebot.Collecting + `'))`
+// begunLane is true for a lane l if work on its head has begun: a turn runs, or has run and will go on.
+const begunLane = `(l.leased = 1 OR l.attempts > 0 OR l.lost > 0 OR l.waiting NOT IN ('', '` + corebot.Paced + `', '` +
+	corebot.Collecting + `'))`
 
 var (
 	selectBusy = &query{`SELECT q.life_id, q.seq, m.sender, m.kind, ` + begunLane + `, l.stop_seq FROM lanes l
 		JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id WHERE l.id = ? ORDER BY q.seq LIMIT 1`}
 	selectTail = &query{`SELECT q.life_id, q.merge_into, m.sender, m.kind FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past
 		JOIN message_life m ON m.id = q.life_id WHERE l.id = ? ORDER BY q.seq DESC LIMIT 1`}
-	stillWaits  = &query{`SELECT 1 FROM message_queue q JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past WHERE q.life_id = ?`}
-	selectGroup = &query{`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) FROM message_queue WHERE merge_into = ? AND merge_into <> 0`}
+	stillWaits = &query{
+		`SELECT 1 FROM message_queue q JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past WHERE q.life_id = ?`,
+	}
+	selectGroup = &query{
+		`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) FROM message_queue WHERE merge_into = ? AND merge_into <> 0`,
+	}
 	selectQuiet = &query{`SELECT quiet_from FROM lanes WHERE id = ?`}
 
 	insertMerging = &query{`INSERT INTO message_queue (life_id, lane_id, seq, body, merge_into) VALUES (?, ?, ?, ?, ?)`}
-	mergingLane   = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, merge_seq = ? WHERE id = ?`}
-	quietLane     = &query{`UPDATE lanes SET quiet_at = ?, quiet_from = ? WHERE id = ?`}
-	// Of a lane whose head has not begun: it waits for more. A turn that a rate holds back waits for the later of the two.
-	waitQuietly = &query{`UPDATE lanes SET wake_at = MAX(quiet_at, free_at), waiting = '` + corebot.Collecting + `' WHERE id = ?`}
+	mergingLane   = &query{
+		`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, merge_seq = ? WHERE id = ?`,
+	}
+	quietLane = &query{`UPDATE lanes SET quiet_at = ?, quiet_from = ? WHERE id = ?`}
+	// For a lane whose head has not begun: it waits for further messages. If a rate holds the turn back too, the later
+	// of the two times counts.
+	waitQuietly = &query{`UPDATE lanes SET wake_at = MAX(quiet_at, free_at), waiting = '` + corebot.Collecting +
+		`' WHERE id = ?`}
 )
 
-// busyHead is the message at the head of a lane, for one that comes behind it.
+// busyHead is the message at the head of a lane, as a new message behind it sees it.
 type busyHead struct {
 	life, seq, stopSeq int64
 	sender, kind       string
 	begun              bool
 }
 
-// runs says whether a turn of the head runs, or will go on, and is not about to end by a stop.
+// runs says whether a turn of the head runs or will go on, and no stop is about to end it.
 func (h busyHead) runs() bool { return h.begun && h.stopSeq < h.seq }
 
-// takesIn says whether that turn can take in other messages. A chat command cannot.
+// takesIn says whether the head's turn can merge other messages. A chat command cannot.
 func (h busyHead) takesIn() bool {
 	return h.runs() && (h.kind == string(corebot.KindPrompt) || h.kind == string(corebot.KindOpening))
 }
@@ -48,8 +57,9 @@ func busyHeadTx(t *tx, l lane) (h busyHead, err error) {
 	return h, err
 }
 
-// arriveTx puts a new message at the tail of its lane. What it does to the turn that runs, or is to be merged with, is decided and stored
-// here, in the commit that accepts it; see [corebot.QueueMode]. Only prompts from outside have a mode: what Corebot itself puts into a lane waits its turn.
+// arriveTx puts a new message at the tail of its lane. In the same commit it decides and stores what the message does
+// to other turns; see [corebot.QueueMode]. Only prompts from outside have a mode. Messages that Corebot itself enqueues
+// wait their turn.
 func arriveTx(t *tx, p *parcel, l lane, life int64) (r corebot.Receipt, err error) {
 	r.Life = life
 	mode := corebot.QueueMode(cmp.Or(l.mode, string(t.queueing.Of(p.Key.Agent))))
@@ -73,7 +83,8 @@ func arriveTx(t *tx, p *parcel, l lane, life int64) (r corebot.Receipt, err erro
 	return r, pushTx(t, p.Direction, p.Key, l, life, p.body)
 }
 
-// steerTx has the turn of the head take the message in, if that is the head meant and its turn can; else the message waits its turn.
+// steerTx makes the head's turn merge the message, if head is the meant life and its turn can merge. Otherwise the
+// message waits its turn.
 func steerTx(t *tx, p *parcel, l lane, life, head int64) error {
 	if head != 0 {
 		h, err := busyHeadTx(t, l)
@@ -87,8 +98,8 @@ func steerTx(t *tx, p *parcel, l lane, life, head int64) error {
 	return pushTx(t, p.Direction, p.Key, l, life, p.body)
 }
 
-// pushMergingTx puts a message behind the one whose turn is to take it in. It has a place like any other: if it comes to nothing, it is
-// already the prompt that it becomes.
+// pushMergingTx puts a message behind the message whose turn is to merge it. The message has a normal place in the
+// lane. If it is not merged, it is already in its place as a prompt.
 func pushMergingTx(t *tx, p *parcel, l lane, life, into int64) error {
 	if _, err := t.exec(insertMerging, life, l.id, l.nextSeq, p.body, into); err != nil {
 		return err
@@ -99,8 +110,8 @@ func pushMergingTx(t *tx, p *parcel, l lane, life, into int64) error {
 	return err
 }
 
-// interruptTx stops the turn that runs, as its sender's /stop does, and says whose it was; 0 if there is none, or it is another sender's: who
-// stops whose turn is for the policy to say, and a /stop asks it.
+// interruptTx stops the running turn if it has the same sender, as a /stop of the sender does, and returns the turn's
+// life. Otherwise it returns 0. Only the policy can let a sender stop the turn of another, and /stop asks the policy.
 func interruptTx(t *tx, p *parcel, l lane) (stopped int64, err error) {
 	h, err := busyHeadTx(t, l)
 	if err != nil || !h.runs() || h.sender != p.Sender.ID {
@@ -114,8 +125,8 @@ func interruptTx(t *tx, p *parcel, l lane) (stopped int64, err error) {
 	return h.life, denyAwaitedTx(t, h.life, by)
 }
 
-// collectTx puts a message at the tail and has its lane be silent for the debounce. If the message before it is of the same sender and waits
-// too, both are for one turn: that of the first of them.
+// collectTx puts a message at the tail and keeps its lane silent for the debounce. If the message before it waits too
+// and has the same sender, both belong to one turn: the turn of the first message.
 func collectTx(t *tx, p *parcel, l lane, life int64) error {
 	h, err := busyHeadTx(t, l)
 	if err != nil {
@@ -142,12 +153,12 @@ func collectTx(t *tx, p *parcel, l lane, life int64) error {
 		if _, err = t.exec(waitQuietly, l.id); err == nil && l.depth > 0 {
 			err = letGoTx(t, l.id)
 		}
-		t.wake(corebot.InboundPool, until) // which can be sooner than before: the debounce is a setting
+		t.wake(corebot.InboundPool, until) // this can be sooner than before, because the debounce is a setting
 	}
 	return err
 }
 
-// groupTx finds the message whose turn the new one joins, or 0 if it begins another.
+// groupTx finds the message whose turn the new message joins; 0: it begins a turn of its own.
 func groupTx(t *tx, p *parcel, l lane, h busyHead) (first int64, err error) {
 	var tail, into int64
 	var sender, kind string
@@ -157,7 +168,7 @@ func groupTx(t *tx, p *parcel, l lane, h busyHead) (first int64, err error) {
 	}
 	var one, n, size int64
 	joined := false
-	if into != 0 { // else, or when that turn ended without it, the tail has a turn of its own
+	if into != 0 { // else the message at the tail has a turn of its own
 		if joined, err = t.one(stillWaits, []any{&one}, into); err != nil {
 			return 0, err
 		}
@@ -165,7 +176,7 @@ func groupTx(t *tx, p *parcel, l lane, h busyHead) (first int64, err error) {
 	if first = tail; joined {
 		first = into
 	}
-	if first == h.life && h.begun { // its turn has begun: what comes now is for another
+	if first == h.life && h.begun { // its turn has begun: the new message needs another turn
 		return 0, nil
 	}
 	if _, err := t.one(selectGroup, []any{&n, &size}, first); err != nil {
@@ -177,7 +188,8 @@ func groupTx(t *tx, p *parcel, l lane, h busyHead) (first int64, err error) {
 	return first, nil
 }
 
-// hushTx sets until when the lane is silent: for a debounce from now, but not longer than some of them after the first message that waits.
+// hushTx sets until when the lane is silent: for one debounce from now, but at most [corebot.MaxDebounces] debounces
+// after the first waiting message.
 func hushTx(t *tx, lane int64, first bool) (until int64, err error) {
 	now := t.now.UnixMilli()
 	from := now
@@ -193,23 +205,29 @@ func hushTx(t *tx, lane int64, first bool) (until int64, err error) {
 }
 
 var (
-	// "<> 0" is what the planner needs to see that the index of merges will do.
+	// The planner needs "<> 0" to see that it can use the index of merges.
 	waitingMerges = &query{`SELECT q.life_id, LENGTH(q.body), q.body, m.message_id, m.kind, m.checksum, m.published_at
 		FROM message_queue q JOIN message_life m ON m.id = q.life_id WHERE q.merge_into = ? AND q.merge_into <> 0 ORDER BY q.seq LIMIT ? + 0`}
 	mergesInto = &query{`SELECT merge_into <> 0 FROM message_queue WHERE life_id = ?`}
 	unqueue    = &query{`DELETE FROM message_queue WHERE life_id = ? AND lane_id = ? AND merge_into = ?`}
-	shrinkLane = &query{`UPDATE lanes SET depth = depth - ?, bytes = bytes - ? WHERE id = ? AND epoch = ? AND leased = 1`}
-	endMerged  = &query{`UPDATE message_life SET "end" = '` + string(corebot.EndMerged) + `', merged_id = ?, claimed_at = ?, ended_at = ? WHERE id = ?`}
-	// A run that starts over keeps what people said to the last one, in order, before anything else.
+	shrinkLane = &query{
+		`UPDATE lanes SET depth = depth - ?, bytes = bytes - ? WHERE id = ? AND epoch = ? AND leased = 1`,
+	}
+	endMerged = &query{`UPDATE message_life SET "end" = '` + string(corebot.EndMerged) +
+		`', merged_id = ?, claimed_at = ?, ended_at = ? WHERE id = ?`}
+	// A run that starts over keeps what people said to the last run, in order, before anything else.
 	carryMerges = &query{`INSERT INTO execution_steps (life_id, run, position, kind, state, request, result, started_at, ended_at)
 		SELECT life_id, run + 1, ROW_NUMBER() OVER (ORDER BY position) - 1, kind, state, request, result, started_at, ended_at
 		FROM execution_steps WHERE life_id = ? AND run = ? AND kind = '` + string(corebot.StepMerge) + `'`}
 )
 
-// Merge has the turn of a delivery take in the messages that wait for it: each is journaled as a step, from the position on, and its life ends
-// as merged into the turn's, all in one commit. Calls from that position on are not made any more, and their approvals are void. It gives the steps, in the order of publishing; what is beyond [corebot.MaxCollected] waits for
-// another call. A message that cannot be read is left in the lane, where it becomes a dead letter of its own. A worker that lost its
-// lease gets [corebot.ErrLeaseLost] and changes nothing.
+// Merge merges the waiting messages of a delivery into its turn. One commit journals each message as a step, from the
+// position on, and ends its life as merged. The calls from that position on will not be made, and their approvals are
+// void.
+//
+// Merge returns the steps in the order of publishing. Messages beyond [corebot.MaxCollected] wait for another call. An
+// unreadable message stays in the lane and becomes a dead letter there. A worker that lost its lease gets
+// [corebot.ErrLeaseLost] and changes nothing.
 func (l *Ledger) Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error) {
 	merges, err := l.mergesOf(ctx, d, position)
 	if err != nil || len(merges) == 0 {
@@ -226,13 +244,14 @@ func (l *Ledger) Merge(ctx context.Context, d corebot.Delivery, position int) ([
 	return steps, nil
 }
 
-// merging is a message that is to be merged, as a step made ready for the writer.
+// merging is a message with its merge step, encoded for the writer.
 type merging struct {
 	stepRow
 	size int
 }
 
-// mergesOf reads what waits for a turn. Nobody but the holder of the lease can take it out of the lane: it will still be there.
+// mergesOf reads the messages that wait for a turn. Only the holder of the lease can take them out of the lane, so they
+// are still there at the commit.
 func (l *Ledger) mergesOf(ctx context.Context, d corebot.Delivery, position int) ([]merging, error) {
 	var out []merging
 	now := time.Now()
@@ -242,7 +261,8 @@ func (l *Ledger) mergesOf(ctx context.Context, d corebot.Delivery, position int)
 			return err
 		}
 		row, err := encodeStep(corebot.Step{
-			Position: position + len(out), Kind: corebot.StepMerge, State: corebot.StepDone, Merged: &m, StartedAt: now, EndedAt: now,
+			Position: position + len(out), Kind: corebot.StepMerge, State: corebot.StepDone, Merged: &m, StartedAt: now,
+			EndedAt: now,
 		})
 		out = append(out, merging{row, size})
 		return err
@@ -291,7 +311,8 @@ func mergeTx(t *tx, d corebot.Delivery, merges []merging) error {
 			return err
 		}
 	}
-	if err := voidTx(t, "the user said something in the meantime", unmadeFrom, d.Life, d.Run, merges[0].Position); err != nil {
+	if err := voidTx(t, "the user said something in the meantime", unmadeFrom, d.Life, d.Run,
+		merges[0].Position); err != nil {
 		return err
 	}
 	for _, m := range merges {
@@ -302,7 +323,7 @@ func mergeTx(t *tx, d corebot.Delivery, merges []merging) error {
 	return nil
 }
 
-// mergesTx says whether the turn of another is to take a waiting message in.
+// mergesTx says whether a waiting message is to be merged into another message's turn.
 func mergesTx(t *tx, life int64) (merges bool, err error) {
 	_, err = t.one(mergesInto, []any{&merges}, life)
 	return merges, err

@@ -18,7 +18,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Audit reads the trail of tool calls. It is written with the steps of the ledger, never by itself.
+// Audit reads the audit trail. Its events are written in the commits of the changes and steps that they describe.
 type Audit struct{ db *DB }
 
 // NewAudit is the audit trail of a database.
@@ -28,7 +28,7 @@ var (
 	insertAudit = &query{`INSERT INTO audit_events
 		(id, hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
-	// The id is the order of writing. An empty filter field lets everything pass.
+	// The id is the order of writing. An empty filter field matches everything.
 	selectAudit = &query{`SELECT id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id
 		FROM audit_events
 		WHERE at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', agent) AND (? = '' OR account = ? AND thread = ?)
@@ -37,7 +37,7 @@ var (
 		ORDER BY id DESC LIMIT ? + 0`}
 )
 
-// List gives events, newest first.
+// List returns events, newest first.
 func (a *Audit) List(ctx context.Context, f corebot.AuditFilter) ([]corebot.AuditEvent, error) {
 	until, limit := int64(1<<62), 100
 	if !f.Until.IsZero() {
@@ -51,34 +51,38 @@ func (a *Audit) List(ctx context.Context, f corebot.AuditFilter) ([]corebot.Audi
 		e, err := scanEvent(s)
 		out = append(out, e)
 		return err
-	}, f.Since, until, cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat), f.Key.Agent, f.Key.Agent, f.Key.Account, f.Key.Thread, f.Sender, f.Tool, string(f.Outcome), f.Decisions, limit)
+	}, f.Since, until, cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat), f.Key.Agent, f.Key.Agent,
+		f.Key.Account, f.Key.Thread, f.Sender, f.Tool, string(f.Outcome), f.Decisions, limit)
 	return out, err
 }
 
-// scanEvent scans an event, behind what else a row has.
+// scanEvent scans an event, behind other columns of a row.
 func scanEvent(s scanner, before ...any) (e corebot.AuditEvent, err error) {
 	var role, outcome string
 	var took int64
 	k := &e.Key
-	err = s.Scan(append(before, &e.ID, moment{&e.At}, &e.Event, &e.Tool, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &e.Principal.ID,
+	err = s.Scan(append(before, &e.ID, moment{&e.At}, &e.Event, &e.Tool, &k.Agent, &k.Channel, &k.Account, &k.Chat,
+		&k.Thread, &e.Principal.ID,
 		&role, (*string)(&e.Entry), &outcome, &e.Rule, &e.Args, &took, &e.StepID)...)
 	e.Principal.Channel, e.Principal.Account = k.Channel, k.Account
-	if e.Entry == corebot.EntryOperator && e.Principal.ID != "" { // the key is that of the chat which the change is about
+	if e.Entry == corebot.EntryOperator && e.Principal.ID != "" { // the key is the chat that the change is about
 		e.Principal.Channel, e.Principal.Account = corebot.TerminalChannel, corebot.TerminalAccount
 	}
-	e.Role, e.Outcome, e.Duration = corebot.Role(role), corebot.AuditOutcome(outcome), time.Duration(took)*time.Millisecond
+	e.Role, e.Outcome, e.Duration = corebot.Role(role), corebot.AuditOutcome(outcome),
+		time.Duration(took)*time.Millisecond
 	return e, err
 }
 
-// toolResult is the event of a call that has ended. Events that are made of another one keep its label.
+// toolResult is the event of an ended call. Events that are copied from another event keep its label.
 const toolResult = "tool.result"
 
-// auditTx writes events in the transaction that they belong to.
+// auditTx writes events in the transaction of their change.
 func auditTx(t *tx, events []corebot.AuditEvent) error {
 	for _, e := range events {
 		e.At = t.now
 		next, k := t.audit.follow(&e), e.Key
-		_, err := t.exec(insertAudit, next.id, next.hash, t.now, e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, e.Principal.ID,
+		_, err := t.exec(insertAudit, next.id, next.hash, t.now, e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat,
+			k.Thread, e.Principal.ID,
 			string(e.Role), string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.Duration.Milliseconds(), e.StepID)
 		if err != nil {
 			return err
@@ -91,16 +95,18 @@ func auditTx(t *tx, events []corebot.AuditEvent) error {
 	return nil
 }
 
-// The audit trail is a hash chain: each event has a SHA-256 of itself and of the hash before it, so that changing, adding or taking away an event changes every hash behind it. Whoever can write the file can compute a whole chain anew:
-// what tells then is a head that was noted elsewhere before.
+// The audit trail is a hash chain. Each event has a SHA-256 over itself and the hash before it. So a changed, added or
+// deleted event changes every hash behind it. Whoever can write the file can compute a whole new chain. Only a head
+// that was noted elsewhere before shows this.
 //
-// Retention cuts the chain at its old end only, and leaves the hash that it goes on from. The numbers of events have no gaps: what a transaction
-// that is rolled back has numbered is numbered again.
+// Retention cuts the chain only at its old end, and keeps the last hash before the cut. The numbers of events have no
+// gaps: the numbers of a transaction that is rolled back are used again.
 
 var (
 	newestAudit     = &query{`SELECT id, hash FROM audit_events ORDER BY id DESC LIMIT 1`}
 	selectAuditPast = &query{`SELECT past, hash FROM audit_chain WHERE id = 1`}
-	// The highest number that was ever given: one that is missing at the end shows, also after others have followed.
+	// The highest number that was ever given. It shows that events are missing at the end, even after others have
+	// followed.
 	selectAuditNumber = &query{`SELECT seq FROM sqlite_sequence WHERE name = 'audit_events'`}
 )
 
@@ -115,7 +121,8 @@ func readHead(c *prepared) (head link, err error) {
 		return func(s scanner) error { return s.Scan(id, hash) }
 	}
 	var last link
-	if err := errors.Join(c.each(selectAuditPast, scan(&head.id, &head.hash)), c.each(newestAudit, scan(&last.id, &last.hash))); err != nil {
+	if err := errors.Join(c.each(selectAuditPast, scan(&head.id, &head.hash)),
+		c.each(newestAudit, scan(&last.id, &last.hash))); err != nil {
 		return head, err
 	}
 	if last.id > head.id {
@@ -129,7 +136,7 @@ func readHead(c *prepared) (head link, err error) {
 	})
 }
 
-// follow is the place of the next event.
+// follow computes the place of the next event.
 func (l link) follow(e *corebot.AuditEvent) link {
 	next := link{id: l.id + 1}
 	h := digest{sha256.New()}
@@ -139,7 +146,8 @@ func (l link) follow(e *corebot.AuditEvent) link {
 	h.number(e.At.UnixMilli())
 	k := e.Key
 	for _, field := range []string{
-		e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, e.Principal.ID, string(e.Role), string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.StepID,
+		e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, e.Principal.ID, string(e.Role),
+		string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.StepID,
 	} {
 		h.text(field)
 	}
@@ -148,7 +156,7 @@ func (l link) follow(e *corebot.AuditEvent) link {
 	return next
 }
 
-// digest hashes fields so that none can run into the next.
+// digest hashes texts with their lengths and numbers at a fixed width, so that no field can run into the next.
 type digest struct{ hash.Hash }
 
 func (d digest) number(n int64) {
@@ -162,14 +170,14 @@ func (d digest) text(s string) {
 	_, _ = d.Write([]byte(s))
 }
 
-// selectChain is one statement, and so one state of the database, also beside a writer.
+// selectChain is one statement, so it reads one state of the database even beside a writer.
 var selectChain = &query{`SELECT c.past, c.hash, COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'audit_events'), 0), e.id IS NOT NULL, COALESCE(e.hash, x''),
 	COALESCE(e.id, 0), COALESCE(e.at, 0), COALESCE(e.event, ''), COALESCE(e.tool, ''), COALESCE(e.agent, ''), COALESCE(e.channel, ''), COALESCE(e.account, ''),
 	COALESCE(e.chat, ''), COALESCE(e.thread, ''), COALESCE(e.sender, ''), COALESCE(e.role, ''), COALESCE(e.entry, ''), COALESCE(e.outcome, ''), COALESCE(e.rule, ''),
 	COALESCE(e.args, ''), COALESCE(e.duration_ms, 0), COALESCE(e.step_id, '')
 	FROM audit_chain c LEFT JOIN audit_events e ON e.id > c.past WHERE c.id = 1 ORDER BY e.id`}
 
-// verification goes along the chain.
+// verification is a check on its way along the chain.
 type verification struct {
 	corebot.AuditChain
 	noted *corebot.AuditHead
@@ -177,8 +185,8 @@ type verification struct {
 	found bool // the noted head
 }
 
-// Verify follows the chain from its beginning to its head. A chain that does not fit together, or one that a head that was noted before is not
-// a part of, is a [*corebot.BrokenChain]; noted may be nil. It takes about 11 µs for each event.
+// Verify follows the chain from its beginning to its head. If the chain does not fit together, or the noted head is not
+// a part of it, the error is a [*corebot.BrokenChain]. noted may be nil. The check takes about 11 µs for each event.
 func (a *Audit) Verify(ctx context.Context, noted *corebot.AuditHead) (corebot.AuditChain, error) {
 	v := verification{noted: noted}
 	numbers, began := int64(0), false
@@ -213,10 +221,11 @@ func (v *verification) begin(past link) {
 	v.meet()
 }
 
-// step checks one event against what it says it is.
+// step checks one event against its stored hash.
 func (v *verification) step(e *corebot.AuditEvent, stored []byte) error {
 	if e.ID != v.at.id+1 {
-		return &corebot.BrokenChain{Event: v.at.id + 1, Why: fmt.Sprintf("events %d to %d are missing", v.at.id+1, e.ID-1)}
+		return &corebot.BrokenChain{Event: v.at.id + 1, Why: fmt.Sprintf("events %d to %d are missing", v.at.id+1,
+			e.ID-1)}
 	}
 	next := v.at.follow(e)
 	if !slices.Equal(next.hash, stored) {
@@ -230,7 +239,7 @@ func (v *verification) step(e *corebot.AuditEvent, stored []byte) error {
 	return &corebot.BrokenChain{Event: e.ID, Why: "it is another one than the head that was noted"}
 }
 
-// meet says whether the noted head, if this is its place, is what stands here.
+// meet says whether the event at the place of the noted head has the noted hash. At every other place it is true.
 func (v *verification) meet() bool {
 	v.Head = corebot.AuditHead{Event: v.at.id, Hash: hex.EncodeToString(v.at.hash)}
 	if v.noted == nil || v.noted.Event != v.at.id {
@@ -240,21 +249,28 @@ func (v *verification) meet() bool {
 	return v.found
 }
 
-// end checks what is behind the last event: numbers was given to the last one that was ever written.
+// end checks that no event is missing behind the last one. numbers is the highest number that was ever given.
 func (v *verification) end(numbers int64) error {
 	switch {
 	case numbers > v.at.id:
-		return &corebot.BrokenChain{Event: v.at.id + 1, Why: fmt.Sprintf("events %d to %d are missing at its end", v.at.id+1, numbers)}
+		return &corebot.BrokenChain{Event: v.at.id + 1, Why: fmt.Sprintf("events %d to %d are missing at its end",
+			v.at.id+1, numbers)}
 	case v.noted == nil || v.found:
 		return nil
 	case v.noted.Event <= v.Past:
-		return &corebot.BrokenChain{Event: v.noted.Event, Why: fmt.Sprintf("the head that was noted is not there any more: the trail begins behind event %d", v.Past)}
+		return &corebot.BrokenChain{
+			Event: v.noted.Event,
+			Why:   fmt.Sprintf("the head that was noted is not there any more: the trail begins behind event %d", v.Past),
+		}
 	}
-	return &corebot.BrokenChain{Event: v.noted.Event, Why: "the head that was noted is not there: the trail ends before it"}
+	return &corebot.BrokenChain{
+		Event: v.noted.Event,
+		Why:   "the head that was noted is not there: the trail ends before it",
+	}
 }
 
-// byOperator begins the audit event of a change by a command on the machine. Its sender is the user of this
-// process: the control socket is open to nobody else but root.
+// byOperator begins the audit event of a change by a command on the machine. Its sender is the user of this process,
+// because the control socket is open only to this user and root.
 func byOperator() corebot.AuditEvent {
 	return corebot.AuditEvent{Entry: corebot.EntryOperator, Principal: corebot.Principal{ID: strconv.Itoa(os.Getuid())}}
 }
@@ -267,8 +283,8 @@ func maker(by corebot.AuditEvent) string {
 	return by.Principal.String()
 }
 
-// changeTx notes in the audit what was changed, in the commit of the change. by says who did it and where; what an operator did has the
-// conversation that it is about.
+// changeTx writes the audit event of a change in the commit of the change. by says who made the change and where. An
+// operator's change has the conversation that it is about.
 func changeTx(t *tx, by corebot.AuditEvent, event string, about corebot.Key, note map[string]any) error {
 	args, err := json.Marshal(note)
 	if err != nil {
