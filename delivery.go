@@ -94,6 +94,9 @@ const Unreadable = "unreadable"
 // Paced is the reason of a throttled lane: its next message waits for the lane's rate.
 const Paced = "rate limit"
 
+// HeldBack is the reason of a ready lane that another lane of its sender comes before, or whose sender has used up his rate.
+const HeldBack = "sender's turn"
+
 // Terms are the conditions of a claim.
 type Terms struct {
 	Lease time.Duration // how long each claimed lane is leased unless the lease is extended

@@ -86,6 +86,8 @@ func standing(l corebot.Life) string {
 		return "refused: the budget of the day was used up"
 	case l.End == corebot.EndRefused && l.Reason == refusedOthers:
 		return "refused: others had spoken in the session, and an admin of the chat could have begun a new one"
+	case l.End == "" && l.State == "waiting: "+corebot.HeldBack: // until a time that nobody knows
+		return "waits for its turn: other chats of its sender come first, or the sender's rate is used up"
 	case l.End == "" && !l.WakeAt.IsZero() && strings.HasPrefix(l.State, "waiting: "):
 		return fmt.Sprintf("%s until %s", waitInWords(strings.TrimPrefix(l.State, "waiting: ")),
 			l.WakeAt.UTC().Format("15:04:05 MST"))

@@ -24,7 +24,9 @@ var (
 	selectGroup = &query{
 		`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) FROM message_queue WHERE merge_into = ? AND merge_into <> 0`,
 	}
-	selectQuiet = &query{`SELECT quiet_from FROM lanes WHERE id = ?`}
+	// What was said before the lane collected has no silence of its own: the silence counts from the first waiting message.
+	selectQuiet = &query{`SELECT MAX(l.quiet_from, m.published_at) FROM lanes l JOIN message_queue q ON q.lane_id = l.id
+		JOIN message_life m ON m.id = q.life_id WHERE l.id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`}
 
 	insertMerging = &query{`INSERT INTO message_queue (life_id, lane_id, seq, body, merge_into) VALUES (?, ?, ?, ?, ?)`}
 	mergingLane   = &query{
@@ -145,7 +147,11 @@ func collectTx(t *tx, p *parcel, l lane, life int64) error {
 		return err
 	}
 	nothingWaited := l.depth == 0 || l.depth == 1 && h.begun
-	until, err := hushTx(t, l.id, nothingWaited)
+	begun := h.seq - 1
+	if h.begun {
+		begun = h.seq
+	}
+	until, err := hushTx(t, l.id, begun, nothingWaited)
 	if err != nil {
 		return err
 	}
@@ -189,12 +195,12 @@ func groupTx(t *tx, p *parcel, l lane, h busyHead) (first int64, err error) {
 }
 
 // hushTx sets until when the lane is silent: for one debounce from now, but at most [corebot.MaxDebounces] debounces
-// after the first waiting message.
-func hushTx(t *tx, lane int64, first bool) (until int64, err error) {
+// after the first waiting message. Messages up to the place begun do not wait.
+func hushTx(t *tx, lane, begun int64, first bool) (until int64, err error) {
 	now := t.now.UnixMilli()
 	from := now
 	if !first {
-		if _, err := t.one(selectQuiet, []any{&from}, lane); err != nil {
+		if _, err := t.one(selectQuiet, []any{&from}, lane, begun); err != nil {
 			return 0, err
 		}
 	}

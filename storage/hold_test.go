@@ -410,27 +410,76 @@ func collecting(t *testing.T, turns int, chats ...string) (s *shop, dir string) 
 }
 
 func TestALaneThatCollectsWaitsForItsSilenceWhileOthersGoOn(t *testing.T) {
-	for turns, name := range map[int]string{1: "in line", 2: "held back"} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, dir := collecting(t, turns, "a", "b", "c", "d")
-				s.claim(true)
-				chat := "b" // which comes next
-				for lane := range inLine(t, s.db) {
-					chat = sideQuery(t, dir, fmt.Sprint("SELECT chat FROM lanes WHERE id = ", lane))[0]
-				}
-				publishAs(t, s.db, "hog", chat, "another")
-				wantFlows(t, dir, s)
-				for last := range 3 {
-					s.end("hog")
-					began := time.Now()
-					s.claim(true)
-					got, took := s.busy[len(s.busy)-1].Message.Key.Chat, time.Since(began)
-					if (got == chat) != (last == 2) || last < 2 && took > 10*time.Millisecond {
-						t.Errorf("%s was claimed after %v as number %d, want %s as the last", got, took, last, chat)
-					}
-				}
-			})
+	t.Run("held back", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, dir := collecting(t, 2, "a", "b", "c", "d")
+			s.claim(true)
+			publishAs(t, s.db, "hog", "b", "another")
+			wantFlows(t, dir, s)
+			s.wantLast("b", 3)
 		})
+	})
+	t.Run("in line", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, dir := collecting(t, 2, "a", "b", "c", "d")
+			s.claim(true)
+			publishAs(t, s.db, "ann", "ann", "ann")
+			s.claim(true)
+			publishAs(t, s.db, "bob", "bob", "bob")
+			time.Sleep(time.Millisecond)
+			s.end("hog")
+			s.claim(true) // bob's, which was ready first
+			chat := ""
+			for lane := range inLine(t, s.db) {
+				chat = sideQuery(t, dir, fmt.Sprint("SELECT chat FROM lanes WHERE id = ", lane))[0]
+			}
+			if chat == "" {
+				t.Fatal("no lane is in line")
+			}
+			publishAs(t, s.db, "hog", chat, "another")
+			wantFlows(t, dir, s)
+			s.end("ann")
+			s.end("bob")
+			s.wantLast(chat, 3)
+		})
+	})
+}
+
+// wantLast claims so many turns of the hog, one after the other: those of other chats at once, that of a chat that collects as the last.
+func (s *shop) wantLast(chat string, turns int) {
+	s.t.Helper()
+	for i := range turns {
+		if len(s.busy) > 0 {
+			s.end("hog")
+		}
+		began := time.Now()
+		s.claim(true)
+		got, took := s.busy[len(s.busy)-1].Message.Key.Chat, time.Since(began)
+		if last := i == turns-1; (got == chat) != last || !last && took > 10*time.Millisecond {
+			s.t.Errorf("%s was claimed after %v as number %d, want %s as the last", got, took, i, chat)
+		}
 	}
+}
+
+func TestALaneThatIsHeldBackIsSaidToWaitForItsTurnAndForNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openTest(t, t.TempDir())
+		s := &shop{t: t, db: db, turns: 2}
+		publishAs(t, db, "hog", "a", "again")
+		s.claim(true)
+		must(t, NewQueue(db).Settle(t.Context(), s.busy[0], corebot.Outcome{Verb: corebot.RetryAt, Reason: "backoff", At: time.Now().Add(time.Second)}))
+		s.busy = nil
+		publishAs(t, db, "hog", "b", "runs")
+		publishAs(t, db, "hog", "c", "new")
+		s.claim(true)
+		time.Sleep(time.Second)
+		s.claim(false) // the one that was tried before is held back, too
+		for _, id := range []string{"again", "new"} {
+			lives, err := NewLives(db).Find(t.Context(), id)
+			must(t, err)
+			if l := lives[0]; l.State != "waiting: "+corebot.HeldBack || !l.WakeAt.IsZero() {
+				t.Errorf("%s is %q until %v", id, l.State, l.WakeAt)
+			}
+		}
+	})
 }

@@ -19,7 +19,7 @@ func NewLives(db *DB) *Lives { return &Lives{db} }
 const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id, m.kind, m.checksum, m.sender, m.run,
 	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.cost, m.unpriced, m.model, m.estimated, m.published_at, m.claimed_at, m.ended_at,
 	COALESCE(q.seq, 0), COALESCE((SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id AND h.seq > l.past), 0),
-	l.leased, l.claimed_at, l.wake_at, l.waiting, l.attempts, COALESCE(m.cause_id, 0), COALESCE(c.message_id, ''),
+	l.leased, l.claimed_at, l.wake_at, l.waiting, l.held_for IS NOT NULL, l.attempts, COALESCE(m.cause_id, 0), COALESCE(c.message_id, ''),
 	COALESCE(m.merged_id, 0), COALESCE(g.message_id, ''), COALESCE(p.reason, ''), COALESCE(p.due_at, 0)
 	FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id AND q.seq > l.past
 	LEFT JOIN message_parked p ON p.life_id = m.id LEFT JOIN message_life c ON c.id = m.cause_id LEFT JOIN message_life g ON g.id = m.merged_id `
@@ -123,6 +123,7 @@ type laneState struct {
 	claimedAt int64
 	wakeAt    *int64
 	waiting   string
+	held      bool // for the sake of others: then wakeAt says nothing
 	attempts  int
 	parked    string // why the message has left the lane; empty: it has not
 	dueAt     time.Time
@@ -139,7 +140,7 @@ func scanLife(s scanner) (_ corebot.Life, checksum []byte, err error) {
 	err = s.Scan(&life.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &life.MessageID, &kind, &sum, &life.Sender.ID, &life.Run,
 		&end, &life.Reason, &life.LastError, &life.Attempts, &log, &life.Usage.InputTokens, &life.Usage.OutputTokens, (*int64)(&life.Cost), &life.UnpricedTokens, &life.Model, &life.Estimated,
 		moment{&life.PublishedAt}, moment{&life.ClaimedAt}, moment{&life.EndedAt},
-		&lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.attempts,
+		&lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.held, &lane.attempts,
 		&cause.Life, &cause.MessageID, &merged.Life, &merged.MessageID, &lane.parked, moment{&lane.dueAt})
 	if err != nil {
 		return life, nil, err
@@ -170,6 +171,8 @@ func (l laneState) describe(life *corebot.Life) {
 		life.State = "waiting behind others"
 	case l.leased:
 		life.State, life.ClaimedAt, life.Attempts = "running", fromMillis(l.claimedAt), l.attempts+1
+	case l.held:
+		life.State, life.Attempts = "waiting: "+corebot.HeldBack, l.attempts
 	default:
 		life.State, life.Attempts = "ready", l.attempts
 		if l.waiting != "" {

@@ -47,6 +47,32 @@ func TestAShorterDebounceHoldsForWhatWaits(t *testing.T) {
 	})
 }
 
+func TestALaneThatBeginsToCollectIsSilentForTheDebounceWhateverWaitedBefore(t *testing.T) {
+	for _, runs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			db, err := Open(t.Context(), seeded(t), Options{Queueing: corebot.Queueing{Debounce: 2 * time.Second}})
+			must(t, err)
+			runTest(t, db)
+			publishTest(t, db, "a", "1")
+			var d corebot.Delivery
+			if runs {
+				d = claimTest(t, db)
+				publishTest(t, db, "a", "2")
+			}
+			must(t, NewChats(db).SetQueueMode(t.Context(), testKey("a"), corebot.ModeCollect))
+			publishTest(t, db, "a", "3")
+			began := time.Now()
+			if runs {
+				must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+			}
+			claimTest(t, db)
+			if took := time.Since(began); took < 2*time.Second {
+				t.Errorf("with a turn that runs %v: it was silent for %v", runs, took)
+			}
+		})
+	}
+}
+
 func TestASteerIsHeldToTheCapOfItsLane(t *testing.T) {
 	db := limited(t, corebot.Limits{LaneDepth: 2})
 	publishTest(t, db, "a", "1")

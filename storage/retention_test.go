@@ -106,6 +106,45 @@ func TestAMessageIsForgottenWhenItsTimeIsOverAndNotBefore(t *testing.T) {
 	})
 }
 
+func TestRetentionFreesThePagesOfLargeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		db := openTest(t, dir)
+		r := keeping(t, db, RetentionOptions{Messages: time.Minute, History: time.Minute})
+		long := strings.Repeat("x", 500_000)
+		large := func(id string) {
+			publishTest(t, db, "a", id)
+			d := claimTest(t, db)
+			must(t, NewLedger(db).Record(t.Context(), d, corebot.Step{
+				Kind: corebot.StepModel, State: corebot.StepDone, StartedAt: time.Now(), EndedAt: time.Now(), Answer: &corebot.Answer{Text: long},
+			}))
+			must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
+				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+				History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: long, At: time.Now()}},
+			}))
+		}
+		pages := func(pragma string) (n int64) {
+			_, err := db.reader.one(t.Context(), &query{"PRAGMA " + pragma}, []any{&n})
+			must(t, err)
+			return n
+		}
+		large("1")
+		all := pages("page_count")
+		if free := pages("freelist_count"); free > all/10 {
+			t.Fatalf("%d of %d pages are free before anything was swept", free, all)
+		}
+		time.Sleep(2 * time.Minute)
+		must(t, r.Sweep(t.Context()))
+		if free, size := pages("freelist_count"), pages("page_size"); free*size < 900_000 {
+			t.Errorf("%d pages of %d bytes are free, want those of a journal and a history of 500,000 bytes each", free, size)
+		}
+		large("2")
+		if now := pages("page_count"); now > all+all/10 {
+			t.Errorf("the file has %d pages after the same again, and had %d: free pages are not used again", now, all)
+		}
+	})
+}
+
 func TestIdsThatWouldBeForgottenTooEarlyAreRefused(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	for name, o := range map[string]RetentionOptions{

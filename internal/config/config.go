@@ -198,7 +198,7 @@ func Defaults() Config {
 			Lease: 30 * time.Second, MaxAttempts: 8, BackoffBase: 2 * time.Second, BackoffMax: 5 * time.Minute, LimitPatience: time.Hour, Drain: 30 * time.Second,
 			MaxMessageBytes: 1 << 20, LaneDepth: 1_000, RateBurst: 10,
 			QueueMode: "queue", CollectDebounce: 2 * time.Second, ControlEvery: 30 * time.Second, ControlBurst: 30,
-			SenderEvery: time.Second, SenderBurst: 10_000, SenderDepth: 10_000, SenderBytes: 256 << 20, TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
+			SenderEvery: 100 * time.Millisecond, SenderBurst: 10_000, SenderDepth: 10_000, SenderBytes: 256 << 20, TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
 		},
 		Retention: Retention{Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour},
 		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
