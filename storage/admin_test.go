@@ -109,39 +109,6 @@ func TestAnEditedLetterIsANewMessageOfTheSameSender(t *testing.T) {
 	healthy(t, db)
 }
 
-func TestTheLastAdminStays(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	grants := NewGrants(db)
-	first, second := corebot.Principal{Channel: "cli", ID: "1"}, corebot.Principal{Channel: "cli", ID: "2"}
-	chat := corebot.Key{Agent: "main", Channel: "cli", Chat: "one"}
-	grant := func(p corebot.Principal, r corebot.Role, k corebot.Key) error {
-		return grants.Grant(t.Context(), corebot.Grant{Principal: p, Role: r, Chat: k, By: "operator"})
-	}
-	for _, err := range []error{grant(first, corebot.RoleAdmin, corebot.Key{}), grant(second, corebot.RoleAdmin, chat)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := grant(first, corebot.RoleNormal, corebot.Key{}); !errors.Is(err, ErrLastAdmin) {
-		t.Errorf("the last admin was made normal: %v", err)
-	}
-	if err := grants.Revoke(t.Context(), first, corebot.Key{}); !errors.Is(err, ErrLastAdmin) {
-		t.Errorf("the last admin was revoked: %v", err)
-	}
-	if err := grants.Revoke(t.Context(), second, chat); err != nil {
-		t.Errorf("an admin of one chat: %v", err)
-	}
-	if err := grants.Revoke(t.Context(), second, corebot.Key{}); !errors.Is(err, corebot.ErrNotFound) {
-		t.Errorf("a grant that is not there: %v", err)
-	}
-	if err := grant(second, corebot.RoleAdmin, corebot.Key{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := grants.Revoke(t.Context(), first, corebot.Key{}); err != nil {
-		t.Errorf("one of two admins: %v", err)
-	}
-}
-
 func TestAnAdminWhoCanNeverSpeakIsNotTheLastOne(t *testing.T) {
 	db, err := Open(t.Context(), t.TempDir(), Options{Speaks: func(p corebot.Principal) bool { return p.Channel == "cli" }})
 	must(t, err)
@@ -162,33 +129,6 @@ func TestAnAdminWhoCanNeverSpeakIsNotTheLastOne(t *testing.T) {
 	}
 	if err := grants.Grant(t.Context(), corebot.Grant{Principal: nobody, Role: corebot.RoleNormal}); err != nil {
 		t.Errorf("a grant that is nobody's, to normal: %v", err)
-	}
-}
-
-func TestChatsAreRegisteredListedAndReset(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	chats := NewChats(db)
-	k := corebot.Key{Agent: "main", Channel: "webhook", Chat: "one"}
-	if err := chats.Reset(t.Context(), k); !errors.Is(err, corebot.ErrNotFound) {
-		t.Errorf("reset of a chat that is not there: %v", err)
-	}
-	if err := chats.Register(t.Context(), k, true, "The first"); err != nil {
-		t.Fatal(err)
-	}
-	if err := chats.Register(t.Context(), k, false, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := chats.Reset(t.Context(), k); err != nil {
-		t.Fatal(err)
-	}
-	chat, err := chats.Chat(t.Context(), k)
-	if err != nil || chat.Registered || chat.DisplayName != "The first" || chat.Session != 2 {
-		t.Errorf("the chat is %+v: %v", chat, err)
-	}
-	for channel, want := range map[string]int{"": 1, "webhook": 1, "cli": 0} {
-		if list, err := chats.Page(t.Context(), channel, 0, 10); err != nil || len(list) != want || want == 1 && list[0].Key != k {
-			t.Errorf("the list of %q: %+v %v", channel, list, err)
-		}
 	}
 }
 

@@ -11,40 +11,6 @@ import (
 	"github.com/corebot/corebot/migrations"
 )
 
-// standing is how the newest approval is.
-func standing(t testing.TB, db *DB, id int64) corebot.Approval {
-	t.Helper()
-	a, err := NewApprovals(db).Approval(t.Context(), id)
-	must(t, err)
-	return a
-}
-
-// TestAReplayOfADeadLetterAsksAnewAndWhatWasApprovedBeforeIsVoid has a message die between its approval and its call.
-func TestAReplayOfADeadLetterAsksAnewAndWhatWasApprovedBeforeIsVoid(t *testing.T) {
-	for name, want := range map[string]corebot.ApprovalState{"approved": corebot.ApprovalVoid, "awaited": corebot.ApprovalDenied} {
-		t.Run(name, func(t *testing.T) {
-			afterwards(t, func(t *testing.T, db *DB) {
-				d, a := askTest(t, db, "1")
-				if name == "approved" {
-					must(t, NewApprovals(db).Resolve(t.Context(), a.ID, corebot.ApprovalApproved))
-				}
-				must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Dead, Reason: "permanent", Error: "x"}}))
-				if got := standing(t, db, a.ID); got.State != want || got.Ran {
-					t.Errorf("it is %s", got.State)
-				}
-				letters, err := NewDeadLetters(db).List(t.Context(), corebot.DeadLetterFilter{})
-				must(t, err)
-				must(t, NewDeadLetters(db).Replay(t.Context(), letters[0].ID, false))
-				again := claimTest(t, db)
-				anew, err := askAgain(t, db, again)
-				if err != nil || again.Run != 2 || anew.ID == a.ID || anew.State != corebot.ApprovalAwaited {
-					t.Errorf("run %d asks %+v, %v", again.Run, anew, err)
-				}
-			})
-		})
-	}
-}
-
 // TestAVoidApprovalIsOfNoCallAnyMore: the request that came instead has one of the two calls alone.
 func TestAVoidApprovalIsOfNoCallAnyMore(t *testing.T) {
 	afterwards(t, func(t *testing.T, db *DB) {
@@ -76,48 +42,6 @@ func TestAVoidApprovalIsOfNoCallAnyMore(t *testing.T) {
 			t.Errorf("the second call is %+v, %v", a.Approval, err)
 		}
 	})
-}
-
-// TestAnApprovalSaysWhetherItsCallWasBegun walks the ways of a call after its approval.
-func TestAnApprovalSaysWhetherItsCallWasBegun(t *testing.T) {
-	call := &corebot.ToolCall{ID: "c", Tool: "shell.exec", Args: []byte(`{"argv":["id"]}`)}
-	intended := corebot.Step{Kind: corebot.StepTool, State: corebot.StepIntended, Call: call, Awaited: true}
-	ran := corebot.Step{Kind: corebot.StepTool, State: corebot.StepDone, Call: call, Awaited: true, Result: &corebot.ToolResult{Outcome: corebot.OutcomeSuccess, Ran: true}}
-	denied := corebot.Step{Kind: corebot.StepTool, State: corebot.StepDone, Call: call, Awaited: true, Result: &corebot.ToolResult{Outcome: corebot.OutcomeDenied}}
-	for name, c := range map[string]struct {
-		steps []corebot.Step
-		why   string // it is void; empty: it is not, and the call was begun
-	}{
-		"it was begun":          {[]corebot.Step{intended}, ""},
-		"it ran":                {[]corebot.Step{ran}, ""},
-		"it was begun, and ran": {[]corebot.Step{intended, ran}, ""},
-		"it was denied":         {[]corebot.Step{denied}, "the call was not made (denied)"},
-		"its turn ended":        {nil, "its turn ended without the call"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			afterwards(t, func(t *testing.T, db *DB) {
-				d, a := askTest(t, db, "1")
-				must(t, NewApprovals(db).Resolve(t.Context(), a.ID, corebot.ApprovalApproved))
-				waitTest(t, db, d, a)
-				d, _ = claimNow(t, db)
-				for _, s := range c.steps {
-					must(t, NewLedger(db).Record(t.Context(), d, s))
-				}
-				must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}}))
-				got := standing(t, db, a.ID)
-				voids := 0
-				for _, e := range notes(t, db) {
-					if e.Event == "approval.void" {
-						voids++
-					}
-				}
-				void := got.State == corebot.ApprovalVoid
-				if void != (c.why != "") || got.Ran == void || (voids == 1) != void || got.Reason != c.why {
-					t.Errorf("it is %s (%s), ran: %v; %d events", got.State, got.Reason, got.Ran, voids)
-				}
-			})
-		})
-	}
 }
 
 func TestOlderApprovalsLearnHowTheyEnded(t *testing.T) {

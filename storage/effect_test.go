@@ -25,25 +25,6 @@ func atWork(t *testing.T, db *DB) corebot.Delivery {
 	return take(t, db, corebot.InboundPool)
 }
 
-func TestAnEffectAndItsStepAreOneCommit(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	id := deadLetter(t, db, "a", "1", "poison")
-	d := atWork(t, db)
-	step, event := applied()
-	must(t, NewLedger(db).Apply(t.Context(), d, step, corebot.ReplayDeadLetter{ID: id}, event))
-	if life := lifeOf(t, db, id); life.End != "" || life.Run != 2 {
-		t.Errorf("the letter is %+v", life)
-	}
-	if steps := lifeOf(t, db, d.Life).Steps; len(steps) != 1 || steps[0].State != corebot.StepDone {
-		t.Errorf("the journal is %+v", steps)
-	}
-	got := notes(t, db)
-	if len(got) != 2 || got[0].Event != "dead_letter.replay" || got[0].Principal.ID != "root" || got[0].StepID != "m/1/0" || got[1].Event != "tool.result" {
-		t.Errorf("the audit is %+v", got)
-	}
-	healthy(t, db)
-}
-
 func TestAnEffectThatARuleForbidsIsRefusedAndLeavesNothing(t *testing.T) {
 	db := limited(t, corebot.Limits{TotalDepth: 1})
 	id := deadLetter(t, db, "a", "1", "poison")
@@ -58,17 +39,5 @@ func TestAnEffectThatARuleForbidsIsRefusedAndLeavesNothing(t *testing.T) {
 	}
 	if steps := lifeOf(t, db, d.Life).Steps; len(steps) != 0 || len(notes(t, db)) != 0 || lifeOf(t, db, id).End != corebot.EndDead {
 		t.Errorf("a refused effect left %+v and %+v", steps, notes(t, db))
-	}
-}
-
-func TestAStaleWorkerMakesNoEffect(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	id := deadLetter(t, db, "a", "1", "poison")
-	d := atWork(t, db)
-	d.Epoch--
-	step, event := applied()
-	err := NewLedger(db).Apply(t.Context(), d, step, corebot.ReplayDeadLetter{ID: id}, event)
-	if !errors.Is(err, corebot.ErrLeaseLost) || lifeOf(t, db, id).End != corebot.EndDead || len(notes(t, db)) != 0 {
-		t.Errorf("a stale worker replayed it: %v", err)
 	}
 }

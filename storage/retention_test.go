@@ -286,3 +286,11 @@ func TestASweptMailboxNeverUsesACursorAgain(t *testing.T) {
 		}
 	})
 }
+
+// mail is a reply that a program fetches.
+func mail(chat, id string) corebot.Message {
+	return corebot.Message{
+		ID: id, Direction: corebot.Outbound, Kind: corebot.KindReply, InReplyTo: "q-" + id, Parts: corebot.TextPart("text of " + id),
+		Key: corebot.Key{Agent: "main", Channel: "webhook", Chat: chat},
+	}
+}

@@ -97,59 +97,6 @@ func TestASearchFindsWhatWasSaidInAnyScriptIndexedOrNot(t *testing.T) {
 	}
 }
 
-func TestASearchNeverSeesAnotherChat(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	dialogue(t, db, "a", "1", "the secret is mango", "noted")
-	dialogue(t, db, "b", "2", "hello mango lovers", "hello")
-	for range 2 {
-		for chat, want := range map[string]string{"a": "the secret is mango", "b": "hello mango lovers", "c": ""} {
-			if got, _ := searchIn(t, db, chat, "mango secret lovers", 10); strings.Join(got, "|") != want {
-				t.Errorf("in %s is found %q", chat, got)
-			}
-		}
-		indexAll(t, db)
-	}
-}
-
-func TestTheNewestComeFirstAcrossSessionsAndTheTail(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	for i := range 6 {
-		dialogue(t, db, "a", fmt.Sprint(i), fmt.Sprintf("plum number%d", i), "a plum")
-		if i == 2 {
-			must(t, NewChats(db).Reset(t.Context(), testKey("a")))
-		}
-		if i == 3 {
-			indexAll(t, db)
-		}
-	}
-	if got, whole := searchIn(t, db, "a", "plum number", 5); fmt.Sprint(got) != "[plum number5 plum number4 plum number3 plum number2 plum number1]" || !whole {
-		t.Errorf("got %q", got)
-	}
-	if got, _ := searchIn(t, db, "a", "xylophone", 5); len(got) != 0 {
-		t.Errorf("a tool's result is found: %q", got)
-	}
-	if got, _ := searchIn(t, db, "a", "", 5); len(got) != 0 {
-		t.Errorf("nothing finds %q", got)
-	}
-}
-
-func TestAQueryThatNothingHasWholeFindsWhatHasTheMostOfIt(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	for i, text := range []string{"apple pear", "apple", "apple pear plum", "fig", "pear"} {
-		dialogue(t, db, "a", fmt.Sprint(i), text, "-")
-		if i == 1 {
-			indexAll(t, db)
-		}
-	}
-	for range 2 {
-		got, whole := searchIn(t, db, "a", `"plum apple" pear cherry`, 3)
-		if fmt.Sprint(got) != "[apple pear plum apple pear pear]" || whole {
-			t.Errorf("got %q (whole: %v)", got, whole)
-		}
-		indexAll(t, db)
-	}
-}
-
 func TestWhatIsTakenAwayIsNotFoundAndItsNumberMayComeAgain(t *testing.T) {
 	dir := t.TempDir()
 	db := openTest(t, dir)

@@ -30,105 +30,7 @@ func spentBy(model string, in, out int64) corebot.Spent {
 	return corebot.Spent{Model: model, Usage: corebot.Usage{InputTokens: in, OutputTokens: out}}
 }
 
-func modelStep(position int, s corebot.Spent) corebot.Step {
-	return corebot.Step{Position: position, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{Model: s.Model, Usage: s.Usage}}
-}
-
-// useOf is what was used today, by whom the filter means.
-func useOf(t *testing.T, db *DB, f corebot.UseFilter) corebot.Use {
-	t.Helper()
-	f.From = db.accounting.Day(time.Now())
-	f.To = f.From
-	u, err := NewBooks(db).Use(t.Context(), f)
-	must(t, err)
-	return u
-}
-
 func ended() corebot.Outcome { return corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered} }
-
-func TestEachCallIsBookedOnceHoweverOftenItsTurnIsTried(t *testing.T) {
-	db := openBooks(t, corebot.Limits{})
-	l := NewLedger(db)
-	publishInto(t, db, testMessage("a", "1"))
-	d := take(t, db, corebot.InboundPool)
-	for range 2 { // a step may be recorded again
-		must(t, l.Record(t.Context(), d, modelStep(0, spentBy("m", 100, 10))))
-	}
-	failed := corebot.Result{Outcome: corebot.Outcome{Verb: corebot.RetryAt, At: time.Now()}, Spent: []corebot.Spent{spentBy("m", 1, 0)}}
-	must(t, l.Commit(t.Context(), d, failed))
-	d = take(t, db, corebot.InboundPool)
-	if len(d.Journal) != 1 {
-		t.Fatalf("the journal has %d steps", len(d.Journal))
-	}
-	must(t, l.Summarize(t.Context(), d, corebot.Step{Position: 1, Kind: corebot.StepSummary, State: corebot.StepDone, Answer: modelStep(1, spentBy("m", 20, 2)).Answer}, corebot.Summary{Session: 1, Through: 1}))
-	must(t, l.Commit(t.Context(), d, corebot.Result{Outcome: ended(), Spent: []corebot.Spent{spentBy("m", 50, 5), spentBy("other", 4, 3)}}))
-	want := corebot.Use{Turns: 1, InputTokens: 175, OutputTokens: 20, Cost: 171 + 2*17, UnpricedTokens: 7}
-	if got := useOf(t, db, corebot.UseFilter{}); got != want {
-		t.Errorf("the day has %+v, want %+v", got, want)
-	}
-	life := lifeOf(t, db, d.Life)
-	if life.Usage.InputTokens != 175 || life.Usage.OutputTokens != 20 || life.Cost != want.Cost || life.UnpricedTokens != 7 {
-		t.Errorf("the life has %+v, cost %d", life.Usage, life.Cost)
-	}
-}
-
-func TestAWorkerThatLostItsLeaseBooksNothing(t *testing.T) {
-	db := openBooks(t, corebot.Limits{})
-	l := NewLedger(db)
-	publishInto(t, db, testMessage("a", "1"))
-	d := take(t, db, corebot.InboundPool)
-	stale := d
-	stale.Epoch--
-	for name, err := range map[string]error{
-		"step": l.Record(t.Context(), stale, modelStep(0, spentBy("m", 1, 1))),
-		"turn": l.Commit(t.Context(), stale, corebot.Result{Outcome: ended(), Spent: []corebot.Spent{spentBy("m", 1, 1)}}),
-	} {
-		if !errors.Is(err, corebot.ErrLeaseLost) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if got := useOf(t, db, corebot.UseFilter{}); got != (corebot.Use{}) {
-		t.Errorf("the day has %+v", got)
-	}
-}
-
-func TestUseIsToldByChatPrincipalAndTheRoleThatSomebodyHasNow(t *testing.T) {
-	db := openBooks(t, corebot.Limits{})
-	l := NewLedger(db)
-	turn := func(chat, id, sender string, tokens int64) {
-		t.Helper()
-		m := testMessage(chat, id)
-		m.Sender.ID = sender
-		publishInto(t, db, m)
-		must(t, l.Commit(t.Context(), take(t, db, corebot.InboundPool), corebot.Result{Outcome: ended(), Spent: []corebot.Spent{spentBy("m", tokens, 0)}}))
-	}
-	turn("a", "1", "ann", 1)
-	turn("a", "2", "bob", 10)
-	turn("b", "3", "ann", 100)
-	turn("b", "4", "", 1000)
-	ann := testMessage("a", "x").Sender
-	ann.ID = "ann"
-	must(t, NewGrants(db).Grant(t.Context(), corebot.Grant{Principal: ann, Role: corebot.RoleAdmin, Chat: testMessage("b", "x").Key, By: "operator"}))
-	for name, c := range map[string]struct {
-		filter corebot.UseFilter
-		want   int64
-	}{
-		"all":               {corebot.UseFilter{}, 1111},
-		"a chat":            {corebot.UseFilter{Chat: testMessage("a", "x").Key}, 11},
-		"a principal":       {corebot.UseFilter{Principal: ann}, 101},
-		"admins, of chat b": {corebot.UseFilter{Role: corebot.RoleAdmin}, 100},
-		"those who are not": {corebot.UseFilter{Role: corebot.RoleNormal}, 1011},
-	} {
-		if got := useOf(t, db, c.filter).InputTokens; got != c.want {
-			t.Errorf("%s: %d tokens, want %d", name, got, c.want)
-		}
-	}
-	rows, err := NewBooks(db).Days(t.Context(), "0000", "9999", 10)
-	must(t, err)
-	if len(rows) != 4 || rows[0].Model != "m" || rows[0].Turns != 1 {
-		t.Errorf("the rows are %+v", rows)
-	}
-}
 
 func TestALaneHasPlacesForSoManyParkedMessagesAndOneMoreChangesNothing(t *testing.T) {
 	db := openBooks(t, corebot.Limits{LaneDepth: 2})
@@ -206,25 +108,5 @@ func TestWhatIsParkedComesBackWithANewProcessUnlessItIsKept(t *testing.T) {
 		}
 		stop()
 		must(t, db.Close())
-	}
-}
-
-func TestTheModelOfASessionEndsWithIt(t *testing.T) {
-	db := openBooks(t, corebot.Limits{})
-	chats, k := NewChats(db), testMessage("a", "x").Key
-	if err := chats.SetModel(t.Context(), k, "big"); !errors.Is(err, corebot.ErrNotFound) {
-		t.Errorf("a chat that nobody knows: %v", err)
-	}
-	must(t, chats.Register(t.Context(), k, true, ""))
-	must(t, chats.SetModel(t.Context(), k, "big"))
-	for _, want := range []string{"big", ""} {
-		found, _, err := NewHistory(db).Recall(t.Context(), corebot.Delivery{Message: corebot.Message{Key: k}}, 1)
-		must(t, err)
-		now, err := chats.Situation(t.Context(), k)
-		must(t, err)
-		if found.Model != want || now.Model != want {
-			t.Errorf("the session asks for %q and %q, want %q", found.Model, now.Model, want)
-		}
-		must(t, chats.Reset(t.Context(), k))
 	}
 }

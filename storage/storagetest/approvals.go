@@ -250,40 +250,60 @@ func changedCallAsksAnew(s *suite) {
 }
 
 func approvalEndsWithCall(s *suite) {
-	d, asked := s.asks("1")
-	s.resolve(asked.ID, corebot.ApprovalApproved)
-	s.waits(d, asked)
-	d = s.claim()
-	begun, denied := toolStep(0, "x", corebot.StepIntended), toolStep(2, "y", corebot.StepDone)
-	begun.Awaited, denied.Awaited = true, true
-	denied.Result.Outcome = corebot.OutcomeDenied
-	s.record(d, begun)
-	s.record(d, denied)
-	s.commit(d, corebot.Result{Outcome: answered()})
-	s.wantStates(asked, corebot.ApprovalApproved, corebot.ApprovalVoid, corebot.ApprovalVoid)
-	for i, a := range asked.All {
-		now, err := s.Approvals(operator()).Approval(s.ctx(), a.ID)
-		if err != nil || now.Ran != (i == 0) || (now.Reason == "") != (i == 0) {
-			s.t.Errorf("call %d is %+v, %v", i, now, err)
+	begun, ran, denied := toolStep(0, "x", corebot.StepIntended), toolStep(0, "x", corebot.StepDone),
+		toolStep(0, "x", corebot.StepDone)
+	begun.Awaited, ran.Awaited, denied.Awaited = true, true, true
+	ran.Result.Ran, denied.Result.Outcome = true, corebot.OutcomeDenied
+	for name, c := range map[string]struct {
+		steps []corebot.Step
+		first corebot.ApprovalState
+	}{
+		"the call was begun":          {[]corebot.Step{begun}, corebot.ApprovalApproved},
+		"the call ran":                {[]corebot.Step{ran}, corebot.ApprovalApproved},
+		"the call was begun, and ran": {[]corebot.Step{begun, ran}, corebot.ApprovalApproved},
+		"the call was denied":         {[]corebot.Step{denied}, corebot.ApprovalVoid},
+		"the turn ended":              {nil, corebot.ApprovalVoid},
+	} {
+		d, asked := s.asks(name)
+		s.resolve(asked.ID, corebot.ApprovalApproved)
+		s.waits(d, asked)
+		d = s.claim()
+		for _, step := range c.steps {
+			s.record(d, step)
+		}
+		s.commit(d, corebot.Result{Outcome: answered()})
+		s.wantStates(asked, c.first, corebot.ApprovalVoid, corebot.ApprovalVoid)
+		for _, a := range asked.All {
+			now, err := s.Approvals(operator()).Approval(s.ctx(), a.ID)
+			if void := now.State == corebot.ApprovalVoid; err != nil || now.Ran == void || (now.Reason != "") != void {
+				s.t.Errorf("%s: the approval is %+v, %v", name, now, err)
+			}
 		}
 	}
 }
 
 func endLeavesNothingWaiting(s *suite) {
 	for i, o := range []corebot.Outcome{
-		{Verb: corebot.Done, End: corebot.EndRefused}, {Verb: corebot.Done, End: corebot.EndStopped}, given(),
+		{Verb: corebot.Done, End: corebot.EndRefused}, {Verb: corebot.Done, End: corebot.EndStopped}, given(), given(),
 	} {
 		d, asked := s.asks(fmt.Sprint(i))
+		want := corebot.ApprovalDenied
+		if i == 3 {
+			s.resolve(asked.ID, corebot.ApprovalApproved)
+			want = corebot.ApprovalVoid
+		}
 		s.commit(d, corebot.Result{Outcome: o})
-		s.wantStates(asked, corebot.ApprovalDenied, corebot.ApprovalDenied, corebot.ApprovalDenied)
+		s.wantStates(asked, want, want, want)
 		if o.Verb != corebot.Dead {
 			continue
 		}
 		s.must(s.Letters.Replay(s.ctx(), d.Life, false))
-		anew, err := s.askFrom(s.claim(), 0, 0)
+		d = s.claim()
+		anew, err := s.askFrom(d, 0, 0)
 		if err != nil || anew.State != corebot.ApprovalAwaited || anew.Request == asked.Request {
 			s.t.Errorf("a replay asks %+v, %v", anew.Approval, err)
 		}
+		s.commit(d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndStopped}})
 	}
 }
 

@@ -187,6 +187,7 @@ func chatAdminOverrulesNobody(s *suite) {
 func nobodyIsGrantedNothing(s *suite) {
 	g := s.Grants(operator())
 	s.wantErr(g.Grant(s.ctx(), admin(person(""), key("a"))), corebot.ErrInvalid)
+	s.wantErr(g.Grant(s.ctx(), admin(person("ann\n"), key("a"))), corebot.ErrInvalid)
 	root := admin(person("ann"), key("a"))
 	root.Role = "root"
 	s.wantErr(g.Grant(s.ctx(), root), corebot.ErrInvalid)

@@ -21,7 +21,8 @@ import (
 //   - A summary and its step are one commit, and behind the summary only later entries are read.
 //   - A summary reaches ever further and never back, and takes no entry away.
 //   - A summary ends with its session.
-//   - A turn hears once of replies that were given up.
+//   - A turn hears once of replies that were given up, and never of notices or of another chat's.
+//   - Of many replies that were given up a turn hears of the newest.
 //   - Reading ends with its context.
 type History interface {
 	agent.History
@@ -39,7 +40,11 @@ func historySpecs() []spec {
 		{"A summary and its step are one commit, and behind the summary only later entries are read.", summaryIsOneCommit},
 		{"A summary reaches ever further and never back, and takes no entry away.", summaryNeverGoesBack},
 		{"A summary ends with its session.", summaryEndsWithSession},
-		{"A turn hears once of replies that were given up.", undeliveredIsHeardOnce},
+		{
+			"A turn hears once of replies that were given up, and never of notices or of another chat's.",
+			undeliveredIsHeardOnce,
+		},
+		{"Of many replies that were given up a turn hears of the newest.", newestUndeliveredAreHeard},
 		{"Reading ends with its context.", readingEndsWithContext},
 	}
 }
@@ -123,6 +128,15 @@ func sessionIsReadBack(s *suite) {
 	}
 	slices.Reverse(want)
 	s.wantRecalled(key("a"), want...)
+	_, entries, err := s.History.Recall(s.ctx(), corebot.Delivery{Message: corebot.Message{Key: key("a")}}, 1)
+	s.must(err)
+	for e, err := range entries { // whoever has enough stops
+		s.must(err)
+		if want = want[1:]; words(e) == "4-0" {
+			break
+		}
+	}
+	s.equal("what is left is newest", want[0], "3-49")
 }
 
 func turnFindsItsOwn(s *suite) {
@@ -222,49 +236,72 @@ func summaryEndsWithSession(s *suite) {
 	s.wantSummary(k, "second", at)
 }
 
+// lose has a message of Corebot's given up, a moment from what happens before and behind.
+func (s *suite) lose(k corebot.Key, kind corebot.Kind, id string) int64 {
+	s.t.Helper()
+	s.publish(outbound(k, kind, id, "text of "+id))
+	d, found := s.due(corebot.OutboundPool("test"))
+	if !found {
+		s.t.Fatal("the message is not due")
+	}
+	time.Sleep(moment)
+	s.must(s.Queue.Settle(s.ctx(), d, given()))
+	time.Sleep(moment)
+	return d.Life
+}
+
+// wantHeard compares the given up replies that a turn hears of.
+func (s *suite) wantHeard(d corebot.Delivery, want string) {
+	s.t.Helper()
+	r, _, err := s.History.Recall(s.ctx(), d, 3)
+	s.must(err)
+	var ids []string
+	for _, l := range r.Undelivered {
+		ids = append(ids, l.MessageID)
+		if l.Reason != "permanent" || l.LastError != "it broke" || l.Message == nil ||
+			l.Message.Text() != "text of "+l.MessageID {
+			s.t.Errorf("the turn hears of %+v", l)
+		}
+	}
+	if got := strings.Join(ids, " "); got != want {
+		s.t.Errorf("the turn of %s hears of %q, want %q", d.Message.ID, got, want)
+	}
+	time.Sleep(moment)
+}
+
 func undeliveredIsHeardOnce(s *suite) {
 	k := key("a")
-	lose := func(k corebot.Key, id string) {
-		s.t.Helper()
-		s.publish(outbound(k, corebot.KindReply, id, "text of "+id))
-		d, found := s.due(corebot.OutboundPool("test"))
-		if !found {
-			s.t.Fatal("the reply is not due")
-		}
-		time.Sleep(moment)
-		s.must(s.Queue.Settle(s.ctx(), d, given()))
-		time.Sleep(moment)
-	}
-	heard := func(id string) (corebot.Delivery, string) {
-		s.t.Helper()
-		d := s.begin(k, id)
-		r, _, err := s.History.Recall(s.ctx(), d, 3)
-		s.must(err)
-		var ids []string
-		for _, l := range r.Undelivered {
-			ids = append(ids, l.MessageID+" "+l.Reason+" "+l.Message.Text())
-		}
-		time.Sleep(moment)
-		return d, strings.Join(ids, ", ")
-	}
-	s.turn(k, "0", corebot.Result{History: said("hello")})
-	time.Sleep(moment)
-	lose(key("b"), "of another chat")
-	lose(k, "r")
+	d := s.begin(k, "0")
+	s.wantHeard(d, "")
+	lost := s.lose(k, corebot.KindReply, "lost")
+	s.wantHeard(d, "") // the turn has begun without it
+	s.commit(d, corebot.Result{Outcome: answered(), History: said("hello")})
+	s.lose(key("b"), corebot.KindReply, "of another chat")
+	s.lose(k, corebot.KindNotice, "a notice")
 	for i, c := range []struct {
 		ends corebot.Result
 		want string
 	}{
-		{corebot.Result{Outcome: given()}, "r permanent text of r"}, // a turn that fails has told nobody
-		{corebot.Result{Outcome: answered(), History: said("well")}, "r permanent text of r"},
-		{corebot.Result{Outcome: answered(), History: said("so")}, ""},
+		{corebot.Result{Outcome: given()}, "lost"}, // a turn that fails has told nobody
+		{corebot.Result{Outcome: answered(), History: said("well")}, "lost"},
+		{corebot.Result{Outcome: answered(), History: said("so"), NewSession: true}, ""},
+		{corebot.Result{Outcome: answered(), History: said("anew")}, ""},
 	} {
-		d, told := heard(fmt.Sprint("turn ", i))
-		if told != c.want {
-			s.t.Errorf("turn %d hears of %q, want %q", i, told, c.want)
-		}
+		d = s.begin(k, fmt.Sprint("turn ", i))
+		s.wantHeard(d, c.want)
 		s.commit(d, c.ends)
 	}
+	s.must(s.Letters.Replay(s.ctx(), lost, false))
+	d, _ = s.due(corebot.OutboundPool("test"))
+	s.must(s.Queue.Settle(s.ctx(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}))
+	s.wantHeard(s.begin(k, "last"), "") // the reply has arrived
+}
+
+func newestUndeliveredAreHeard(s *suite) {
+	for i := range 5 {
+		s.lose(key("a"), corebot.KindReply, fmt.Sprint("lost", i))
+	}
+	s.wantHeard(s.begin(key("a"), "1"), "lost4 lost3 lost2")
 }
 
 func readingEndsWithContext(s *suite) {

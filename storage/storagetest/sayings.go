@@ -141,6 +141,9 @@ func searchFindsItsOwn(s *suite) {
 func searchFindsTheMost(s *suite) {
 	for i, fruit := range []string{"apple pear", "apple", "apple pear plum", "fig", "pear"} {
 		s.dialogue(key("a"), fmt.Sprint(i), fruit, "-")
+		if i == 1 {
+			s.must(s.Index(s.ctx()))
+		}
 	}
 	s.wantFound(key("a"), `"plum apple" pear cherry`, 3, false, "apple pear plum", "apple pear", "pear")
 }
