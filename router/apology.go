@@ -71,14 +71,20 @@ func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
 	return why
 }
 
-// mayReadErrors says whether the sender of a message may read the texts of providers and errors. Only an admin may,
-// because the texts can name accounts and machines.
+// mayReadErrors says whether a chat may read the texts of providers and errors, which can name accounts and machines. An
+// admin's message must have caused them. The chat is the admins' chat, a terminal, or a chat in which nobody else has spoken.
 func (r *Router) mayReadErrors(ctx context.Context, d corebot.Delivery) bool {
-	role, err := r.roles.RoleOf(context.WithoutCancel(ctx), d.Message.Sender, d.Message.Key)
-	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("who sent the message is taken for normal")
+	ctx = context.WithoutCancel(ctx)
+	who, k := d.Message.Sender, d.Message.Key
+	role, err := r.roles.RoleOf(ctx, who, k)
+	shared := k != r.opts.AdminChat && k.Channel != corebot.TerminalChannel
+	if err == nil && role == corebot.RoleAdmin && shared {
+		shared, err = r.lives.Shared(ctx, k, who)
 	}
-	return err == nil && role == corebot.RoleAdmin
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("who reads the chat is taken for normal")
+	}
+	return err == nil && role == corebot.RoleAdmin && !shared
 }
 
 // maxErrorShown bounds the error that an admin reads in a chat, in bytes.

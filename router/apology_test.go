@@ -45,6 +45,54 @@ func TestARefusedKeyIsToldInASentenceAndOnlyAnAdminReadsTheProvidersWords(t *tes
 	})
 }
 
+// TestAnAdminReadsTheProvidersWordsWhereNobodyElseDoes: the rest of a group would read them, too.
+func TestAnAdminReadsTheProvidersWordsWhereNobodyElseDoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		first func(k *apptest.Kit) // what happened in the chat before
+		admin corebot.Key          // the admins' chat
+		told  bool
+	}{
+		"nobody else has spoken": {func(*apptest.Kit) {}, corebot.Key{}, true},
+		"somebody was given up":  {func(k *apptest.Kit) { k.SayAs("ann", "a", "0", "hello") }, corebot.Key{}, false},
+		"somebody was answered once": {func(k *apptest.Kit) {
+			k.SayAs("ann", "a", "0", "answer")
+			pass(time.Second)
+			k.SayAs("root", "a", "n", "/new")
+		}, corebot.Key{}, false},
+		"somebody waits":      {func(k *apptest.Kit) { k.SayAs("root", "a", "0", "slowly"); k.SayAs("ann", "a", "w", "answer") }, corebot.Key{}, false},
+		"in the admins' chat": {func(k *apptest.Kit) { k.SayAs("ann", "a", "0", "hello") }, apptest.Key("a"), true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			model, _ := endpoint(t, func(r llmtest.Request) llmtest.Answer {
+				switch r.LastText() {
+				case "answer":
+					return llmtest.Text("yes")
+				case "slowly":
+					time.Sleep(time.Second)
+				}
+				return llmtest.Fail(401, "org-bob")
+			})
+			k := apptest.New(t, apptest.Options{Model: model, Router: router.Options{AdminChat: c.admin}}).Start()
+			grantAdmin(t, k, "root")
+			c.first(k)
+			pass(time.Millisecond)
+			k.SayAs("root", "a", "1", "hello")
+			pass(time.Minute)
+			asked := "1"
+			if name == "somebody waits" {
+				asked = "0"
+			}
+			said := k.Told(asked)[0].Text()
+			if told := strings.Contains(said, "org-bob"); told != c.told {
+				t.Errorf("%s: the chat is told %q", name, said)
+			}
+			if !strings.Contains(said, "The model provider refused the API key (401).") || !strings.Contains(said, "`corebot why "+asked+"`") {
+				t.Errorf("%s: the chat is told %q", name, said)
+			}
+		})
+	}
+}
+
 func TestNoApologyHasTheNameOfAClass(t *testing.T) {
 	explained := func(class corebot.Class) error {
 		return &corebot.Failure{Class: class, Err: &corebot.Explanation{Err: errors.New("secret-host: it broke"), Plain: "The model provider failed (500)."}}

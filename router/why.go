@@ -16,6 +16,8 @@ type Lives interface {
 	// InChat finds the message of a chat with this id. Without an id it is the asker's newest message. If there is
 	// none, the error is [corebot.ErrNotFound].
 	InChat(ctx context.Context, k corebot.Key, messageID string, asker corebot.Principal) (corebot.Life, error)
+	// Shared says whether somebody else than p has spoken in a chat, in whatever thread and session of it.
+	Shared(ctx context.Context, k corebot.Key, p corebot.Principal) (bool, error)
 }
 
 // why accepts a /why. The sender of a message, or an admin, is told its life in words. Messages of other chats do not

@@ -55,7 +55,7 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"endLife": endLife, "endLifeWith": endLifeWith, "retryLife": retryLife, "selectLog": selectLog, "deleteBody": deleteBody, "selectBody": selectBody,
 		"selectSteps": selectSteps, "selectHead": selectHead, "stopLane": stopLane, "endNow": endNow, "headOf": headOf,
 		"selectDead": selectDead, "dropLife": dropLife, "deadIDs": deadIDs, "newestDead": newestDead,
-		"lifeInChat": lifeInChat, "lifeOfChat": lifeOfChat, "newestWaiting": newestWaiting, "newestSaid": newestSaid, "newestGivenUp": newestGivenUp,
+		"lifeInChat": lifeInChat, "lifeOfChat": lifeOfChat, "newestWaiting": newestWaiting, "spokeInChat": spokeInChat, "newestSaid": newestSaid, "newestGivenUp": newestGivenUp,
 		"selectBusy": selectBusy, "selectTail": selectTail, "stillWaits": stillWaits, "selectGroup": selectGroup, "selectQuiet": selectQuiet,
 		"mergingLane": mergingLane, "quietLane": quietLane, "waitQuietly": waitQuietly, "waitingMerges": waitingMerges, "mergesInto": mergesInto,
 		"unqueue": unqueue, "shrinkLane": shrinkLane, "endMerged": endMerged, "keptByChat": keptByChat, "setLaneMode": setLaneMode, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,

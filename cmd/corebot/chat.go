@@ -75,6 +75,7 @@ the terminal ends that the others were attached to, one of them goes on in its p
 type conversation struct {
 	agent, chat string
 	interactive bool
+	passing     bool // it ends with one message
 	open        func(at *attached, model string) (channels.Channel, error)
 }
 
@@ -84,7 +85,7 @@ func (s *shell) talk(ctx context.Context, c config.Config, t conversation) (err 
 	if !t.interactive {
 		at.patient = app.Away
 	}
-	link, closeLink := newLink(c, t.interactive, func(p app.Place) {
+	link, closeLink := newLink(c, t.interactive, t.passing, func(p app.Place) {
 		if p.Gone || p.Again {
 			at.tell(p)
 		}
@@ -127,7 +128,7 @@ func final(err error) error {
 }
 
 // newLink makes a way to the Corebot of the home. close ends the Corebot of this process, if there is one.
-func newLink(c config.Config, interactive bool, tell func(app.Place)) (_ *app.Link, closeLink func() error) {
+func newLink(c config.Config, interactive, passing bool, tell func(app.Place)) (_ *app.Link, closeLink func() error) {
 	closeLog := func() error { return nil }
 	link := app.NewLink(c.Home, func(ctx context.Context) (*app.App, error) {
 		hide, err := redact.New(nil) // the app has it learn the secrets
@@ -140,7 +141,7 @@ func newLink(c config.Config, interactive bool, tell func(app.Place)) (_ *app.Li
 		}
 		here := c
 		here.Bus.Drain = min(c.Bus.Drain, chatDrain)
-		a, err := app.New(ctx, here, app.Options{Version: versionText(), Log: log, Redactor: hide, Attended: true})
+		a, err := app.New(ctx, here, app.Options{Version: versionText(), Log: log, Redactor: hide, Attended: true, Passing: passing})
 		if err != nil {
 			return nil, errors.Join(err, done())
 		}

@@ -51,7 +51,7 @@ func (s *clientSide) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	link, closeLink := newLink(s.config, false, func(p app.Place) {
+	link, closeLink := newLink(s.config, false, false, func(p app.Place) {
 		if p.Gone || p.Again {
 			log.Warn().Msg(placeText(p))
 		}

@@ -28,7 +28,7 @@ type question struct {
 func (s *shell) ask(cmd *cobra.Command, settings config.Config, in channels.Incoming, timeout time.Duration, asJSON bool) error {
 	q := &question{cmd: cmd, in: in, asJSON: asJSON}
 	var shot *cli.OneShot
-	err := s.talk(cmd.Context(), settings, conversation{agent: in.Agent, chat: in.Chat, open: func(at *attached, _ string) (channels.Channel, error) {
+	err := s.talk(cmd.Context(), settings, conversation{agent: in.Agent, chat: in.Chat, passing: true, open: func(at *attached, _ string) (channels.Channel, error) {
 		at.tell = func(p app.Place) { fmt.Fprintln(cmd.ErrOrStderr(), placeText(p)) }
 		shot = cli.NewOneShot(in, cli.OneShotOptions{Wait: timeout, Show: q.show, Life: func(ctx context.Context) (corebot.Life, error) {
 			return control.Call[corebot.Life](ctx, at.link, app.OpLife, app.TerminalMessage{Agent: in.Agent, Chat: in.Chat, ID: in.ID})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -40,7 +41,10 @@ for a Corebot that runs them. SIGHUP reads the settings and .mcp.json again, as
 				return err
 			}
 			var a *app.App
-			if err := app.Locked(cmd.Context(), c.Home, func() (err error) {
+			waits := func(h app.Hello) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "corebot: waiting for process %d, which answers one message on this home, at most %v\n", h.PID, app.Away)
+			}
+			if err := app.LockedSoon(cmd.Context(), c.Home, waits, func() (err error) {
 				a, err = app.New(cmd.Context(), c, app.Options{Version: versionText(), Log: log, Redactor: hide, Serve: true, Agent: agent})
 				return err
 			}); err != nil {

@@ -45,6 +45,8 @@ type Options struct {
 	// Attended makes it the Corebot of a terminal or an MCP client, which ends with them. It has the control socket, so that other processes can
 	// attach, and no other listener.
 	Attended bool
+	// Passing says that an attended Corebot ends when one message has its answer: a daemon that begins waits for its end.
+	Passing bool
 	// Agent is the one agent of the settings that this process runs; empty: all of them.
 	Agent string
 	// With neither, it runs neither router nor outbox: what is accepted waits for another run.
@@ -83,6 +85,7 @@ type App struct {
 	channels  *channels.Supervisor
 	answers   bool
 	serves    bool
+	passing   bool
 	only      string // the one agent that this process runs; empty: all
 	server    *observability.Server
 	undo      []undo
@@ -99,7 +102,7 @@ func DataDir(home string) string { return filepath.Join(home, "data") }
 
 // New makes a Corebot. It opens files and listeners and starts nothing. Whatever fails, what was opened is closed again.
 func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
-	a := &App{version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), answers: o.Serve || o.Attended, serves: o.Serve, only: o.Agent}
+	a := &App{version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), answers: o.Serve || o.Attended, serves: o.Serve, passing: o.Passing, only: o.Agent}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())

@@ -74,6 +74,8 @@ type Hello struct {
 	Model  string `json:"model"`
 	Daemon bool   `json:"daemon"` // it serves until it is told to stop, and does not end with a terminal
 	PID    int    `json:"pid"`
+	// Passing says that it ends when one message has its answer.
+	Passing bool `json:"passing,omitempty"`
 }
 
 // openTerminals makes the channel of terminals that attach through the control socket.
@@ -83,4 +85,6 @@ func (a *App) openTerminals() *cli.Remote {
 	return a.terminals
 }
 
-func (a *App) hello() Hello { return Hello{Model: a.ModelName(), Daemon: a.serves, PID: os.Getpid()} }
+func (a *App) hello() Hello {
+	return Hello{Model: a.ModelName(), Daemon: a.serves, PID: os.Getpid(), Passing: a.passing}
+}

@@ -31,6 +31,30 @@ func Locked(ctx context.Context, home string, try func() error) error {
 	}
 }
 
+// LockedSoon is [Locked], and waits besides, for as long as [Away], for a Corebot that ends by itself when one message has its
+// answer. tell hears once which one that is.
+func LockedSoon(ctx context.Context, home string, tell func(Hello), try func() error) error {
+	told := false
+	for began := time.Now(); ; backoff.Sleep(ctx, momentStep) {
+		err := Locked(ctx, home, try)
+		if !isHeld(err) || ctx.Err() != nil || time.Since(began) > Away {
+			return err
+		}
+		client, running, _ := control.Dial(ctx, DataDir(home))
+		if !running {
+			continue // it has just ended, or another one begins
+		}
+		hello, met := greet(ctx, client)
+		if met == nil && !hello.Passing {
+			return err
+		}
+		if met == nil && !told {
+			told = true
+			tell(hello)
+		}
+	}
+}
+
 // isHeld says whether an error is that another process holds the home.
 func isHeld(err error) bool {
 	var held *storage.LockError
