@@ -150,6 +150,33 @@ func TestSendersWithoutAnIDShareTheQuotaOfTheirChat(t *testing.T) {
 	r.write(r.who("", "a"), "g", 100, corebot.OutcomeError, senderKey)
 }
 
+func TestASenderHasOneQuotaAtAllAgentsAndArtifactsOfAllMakeRoom(t *testing.T) {
+	r := newSenderRig(t, config.Tools{})
+	settings := config.Tools{SenderFilesBytes: 1_024, SenderFiles: 10}
+	other := place{filepath.Dir(r.dir), "other"}
+	n, err := openWorkspace(other, chatQuota(settings), zerolog.Nop())
+	must(t, err)
+	t.Cleanup(func() { must(t, n.root.Close()) })
+	workspace, err := os.OpenRoot(other.workspace())
+	must(t, err)
+	t.Cleanup(func() { must(t, workspace.Close()) })
+	r.senders.Have("other", n.root)
+	files, err := tools.NewFiles(n.root, workspace, r.senders)
+	must(t, err)
+	here, there := r.who("ann", "a"), r.who("ann", "a")
+	there.Key.Agent = "other"
+	first, err := r.save(here, "first", 300)
+	must(t, err)
+	r.write(here, "f", 400, corebot.OutcomeSuccess, "")
+	_, err = files.Save(t.Context(), there, "second", strings.Repeat("x", 600)) // for which the first goes
+	must(t, err)
+	r.wantCharged(here, 1_000)
+	if _, err := os.Stat(filepath.Join(r.dir, first)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the first artifact: %v", err)
+	}
+	r.write(here, "g", 30, corebot.OutcomeError, senderKey)
+}
+
 func TestWhatIsDeletedByHandIsChargedToNobodyAMinuteLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSenderRig(t, config.Tools{})
