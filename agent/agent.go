@@ -69,7 +69,8 @@ type History interface {
 	Recall(ctx context.Context, d corebot.Delivery, undelivered int) (corebot.Recollection, iter.Seq2[corebot.HistoryEntry, error], error)
 }
 
-// Notes are the texts of the workspace that stand in prompts. What is wrong with one is never an error: it is left out, and its page says so.
+// Notes are the texts of the workspace that stand in prompts. A text that cannot be used is no error: it is left out,
+// and its page says so.
 type Notes interface {
 	// Page is one of [workspace.Pages]. A file that is missing is an empty page.
 	Page(path string) pages.Page

@@ -32,7 +32,10 @@ type sizedTools struct {
 func (t *turn) sized(offered []llm.Tool) []llm.Tool {
 	last := t.tooling.Load()
 	if last == nil || !slices.EqualFunc(last.tools, offered, sameTool) {
-		last = &sizedTools{tools: slices.Clone(offered), cost: t.costOf(view{tools: offered}), brief: briefTools(offered)}
+		last = &sizedTools{
+			tools: slices.Clone(offered), cost: t.costOf(view{tools: offered}),
+			brief: briefTools(offered),
+		}
 		if len(offered) > 0 { // a last word is asked for without them, and the next turn has them again
 			t.tooling.Store(last)
 		}
@@ -45,7 +48,8 @@ func (t *turn) sized(offered []llm.Tool) []llm.Tool {
 }
 
 func sameTool(a, b llm.Tool) bool {
-	return a.Name == b.Name && a.Description == b.Description && a.Unapproved == b.Unapproved && bytes.Equal(a.Schema, b.Schema)
+	return a.Name == b.Name && a.Description == b.Description && a.Unapproved == b.Unapproved &&
+		bytes.Equal(a.Schema, b.Schema)
 }
 
 // ToolTokens is what tools take of every prompt: as they are, and shortened as in a small context.
@@ -58,11 +62,13 @@ func ToolTokens(t llm.Tokenizer, tools []llm.Tool) (whole, brief int) {
 func TooManyToolTokens(tokens, prompt int) bool { return tokens > prompt/toolShare }
 
 // crampedText tells a chat that its conversation has little room.
-const crampedText = "The model's context is small for this conversation: what was said earlier reaches the model only as a short summary, or not at all. " +
+const crampedText = "The model's context is small for this conversation: what was said earlier reaches the model " +
+	"only as a short summary, or not at all. " +
 	"/new begins a new conversation. An operator can see more with `corebot doctor`."
 
-// noteCramped has the chat told, once in a session, when part of the session is in no prompt any more, or only in a
-// summary because the context is small. left is how many tokens the session has beside the rest of the prompt.
+// noteCramped has the chat told, once in a session, that the context is too small. That is so when no prompt shows a
+// part of the session any more, or only a summary shows it. left is how many tokens the session has beside the rest of
+// the prompt.
 func (t *turn) noteCramped(left int) {
 	lost := len(t.shown) < len(t.past.turns)
 	squeezed := t.past.summary.Through > 0 && (t.shortened || left < t.room/toolShare)
@@ -80,14 +86,15 @@ func (t *turn) noteCramped(left int) {
 func crampedNotice(k corebot.Key, session int64) corebot.Message {
 	wording := sha256.Sum256([]byte(crampedText))
 	return corebot.Message{
-		ID: corebot.OwnID("context", session, fmt.Sprintf("%x", wording[:4])), Direction: corebot.Outbound, Key: k, Kind: corebot.KindNotice,
+		ID: corebot.OwnID("context", session, fmt.Sprintf("%x", wording[:4])), Direction: corebot.Outbound, Key: k,
+		Kind:  corebot.KindNotice,
 		Parts: corebot.TextPart(crampedText),
 	}
 }
 
-// briefTools shortens tools for a small context: each has the first sentence of its description, and its schema
-// without prose. What a call must look like stays. The same tools are shortened to the same bytes, so that a
-// provider's cache holds.
+// briefTools shortens tools for a small context: each keeps the first sentence of its description, and its schema
+// without prose. The names, types and rules of the arguments stay. The same tools are shortened to the same bytes, so
+// that a provider's cache holds.
 func briefTools(tools []llm.Tool) []llm.Tool {
 	short := make([]llm.Tool, len(tools))
 	for i, tool := range tools {
@@ -131,8 +138,8 @@ func briefSchema(schema json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// withoutProse goes through a schema by the places where JSON Schema has schemas of its own: a property may be called
-// "description", and the values of enum, const and default are data.
+// withoutProse removes descriptions from a schema. It descends only where JSON Schema has schemas of its own. A
+// property may be called "description", and the values of enum, const and default are data.
 func withoutProse(schema any) any {
 	members, is := schema.(map[string]any)
 	if !is {
@@ -145,7 +152,8 @@ func withoutProse(schema any) any {
 			continue
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 			short[name] = eachMember(value)
-		case "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems",
+		case "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
+			"unevaluatedItems",
 			"unevaluatedProperties", "additionalItems", "allOf", "anyOf", "oneOf", "prefixItems":
 			short[name] = eachElement(value)
 		default:

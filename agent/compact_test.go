@@ -99,7 +99,7 @@ func TestTheOlderPartOfALongSessionIsSummarisedAndStaysInTheHistory(t *testing.T
 	if s.Text != "- they count messages" || s.Model != "scripted" || s.Through == 0 || s.Session != 1 {
 		t.Errorf("the summary is %+v", s)
 	}
-	// What the summary covers is not shown, what it does not is.
+	// Turns that the summary covers are not shown; all other turns are.
 	said := b.Said("a")
 	if len(said) != 28 {
 		t.Fatalf("%d entries are in the history, want all 28", len(said))

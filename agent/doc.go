@@ -1,39 +1,45 @@
-// Package agent makes one turn: it assembles the prompt, asks the model, runs the tools that the model asks for, and returns
-// what the turn leaves behind.
+// Package agent makes one turn: it assembles the prompt, asks the model, runs the tools that the model asks for, and
+// returns the turn's result.
 //
 // It promises:
 //
-//   - A turn resumes (G5). Model answers that ask for tools, and tool calls, are journaled steps at counted positions. A turn
-//     that is run again walks the same positions and takes from the journal what is there; only what is missing is done.
-//   - A turn ends. At text, at MaxIterations model calls, at the wall-clock limit, or when one call gave the same result three
-//     times; in the last three cases the model gets one more call, without tools, to say what it has.
-//   - A turn listens. What is said to it while it runs is taken in between its steps, in one commit that journals it and ends it as merged; the calls
-//     that were still to run are skipped. From the first word of another person on the turn has the lowest of their roles. A resumed
-//     turn hears the same at the same place.
-//   - Failures are errors. A model that fails makes the turn fail, to be retried by the rules of the bus; it is never answered with
-//     an apology of the agent's own.
-//   - A page of the workspace that cannot be shown fails no turn: it is left out, and the prompt says so in a marked block.
-//   - The model sees who speaks. Each message of a person, of this turn or an earlier one, stands behind a line with the display name and a label made of the
-//     immutable id; no name and no text can write such a line. Summaries keep both.
-//   - Text from outside is data. Only what the operator wrote (identity, user profile, tools notes, skills, global memory) is in
-//     role=system; chat memory and tool results never are.
-//   - A turn knows what it has read. From the first text on that others than the operator and its principal may have written it is tainted, and the tools are
-//     told so: see taint.go. A call that waits for an admin's word ends the claim with [*corebot.Awaits]; a resumed turn comes to the same call again.
-//   - Requests begin alike. The system prompt is the same byte for byte while the files behind it are, tools are offered in one order, and
-//     what is shown of earlier turns stays within a turn and grows at its end from turn to turn, until a summary takes its place: so
-//     that providers can cache it.
-//   - Every request is within the context, also in the middle of a turn, whatever its tools returned. Results are shortened before they are
-//     left out, a call is never parted from its result, and what the user said and the last answer's results are always there.
-//   - Tools leave room. Where they would take more than a quarter of a prompt, they are offered without their prose; see [ToolTokens].
-//   - No part of a session is lost without a word. A chat is told, once in a session, that the context is too small for it.
-//   - What has no room is summarised: once, in a commit of its own that also journals it, fenced by the lease; by the model, or as an extract
-//     where that cannot. Nothing is taken out of the history for it.
-//   - A provider that finds a prompt too long is asked once more, with half of it; then the turn fails for good. No turn is too long twice in
-//     the same way.
+//   - A turn resumes (G5). Model answers with tool calls, and the calls, are journaled steps at counted positions. A
+//     resumed turn walks the same positions. It takes recorded steps from the journal and does only the missing ones.
+//   - A turn ends at text, at MaxIterations model calls, at the wall-clock limit, or when one call gave the same result
+//     three times. In the last three cases the model gets one more call, without tools, to say what it has.
+//   - A turn takes in steers between its steps. One commit journals the steer and ends its message as merged. The
+//     remaining calls of that answer are skipped. From another person's first word on, the turn has the lowest role of
+//     all who spoke. A resumed turn takes in the same steers at the same places.
+//   - Failures are errors. If the model fails, the turn fails, and the bus schedules the next attempt. The agent never
+//     answers with an apology of its own.
+//   - A page of the workspace that cannot be shown fails no turn. The prompt says in a marked block that the page is
+//     left out.
+//   - The model sees who speaks. A line with the display name, and a label made of the immutable id, stands before each
+//     message of a person. No name and no text can forge such a line. Summaries keep name and label.
+//   - Untrusted text is data. Only the operator's texts (identity, user profile, tools notes, skills, global memory)
+//     have role=system. Chat memory and tool results never have it.
+//   - A turn that has read untrusted text is tainted, and the tools are told so: see taint.go. A call that waits for an
+//     approval ends the claim with [*corebot.Awaits]. A resumed turn comes to the same call again.
+//   - Requests begin alike, so that providers can cache them. The system prompt has the same bytes while its files are
+//     the same. Tools are offered in one order. The part of the history that a prompt shows stays the same within a
+//     turn. From turn to turn it only grows at its end, until a summary replaces it.
+//   - Every request is within the context, also in the middle of a turn, whatever its tools returned. Results are
+//     shortened before they are left out, and a call always keeps its result. The user's messages and the results of
+//     the last answer are always there.
+//   - Tools leave room. Tools that would take more than a quarter of a prompt are offered without their prose; see
+//     [ToolTokens].
+//   - No part of a session is lost in silence. A chat is told once in a session that the context is too small for the
+//     session.
+//   - History without room in the prompt is summarised once. A commit of its own, fenced by the lease, stores and
+//     journals the summary. The model writes it; if the model cannot, an extract takes its place. The history itself
+//     stays whole.
+//   - If a provider finds a prompt too long, the agent asks once more with half of the prompt. If that is too long, the
+//     turn fails for good.
 //
-// Limits: what cannot be shortened (the operator's texts, the tools, the message itself) may be over the context by itself; the provider then says
-// so. Counts are the model's own where its vocabulary is known, and estimates on the high side elsewhere. The wall-clock limit is looked at
-// between calls: a model call or a tool that has begun ends by its own timeout, and so does the last call.
+// Limits: the operator's texts, the tools and the message itself cannot be shortened. If they are over the context by
+// themselves, the provider refuses the request. Counts are the model's own where its vocabulary is known, and high
+// estimates elsewhere. The wall-clock limit is checked between calls. A model call or a tool that has begun ends by its
+// own timeout, and so does the last call.
 //
 // The agent keeps no state between turns.
 package agent

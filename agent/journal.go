@@ -9,8 +9,8 @@ import (
 	"github.com/corebot/corebot/internal/fault"
 )
 
-// recorded takes the step at the turn's position from the journal of earlier attempts. The walk of a resumed turn is the walk
-// of the first one, so the kinds agree; if they did not, the journal would be of another turn, and nothing of it is used.
+// recorded takes the step at the turn's position from the journal of earlier attempts. A resumed turn walks as the
+// first one did, so the kinds agree. If they differ, the journal belongs to another turn, and nothing of it is used.
 func (t *turn) recorded(kind corebot.StepKind) (corebot.Step, bool) {
 	if t.position >= len(t.delivery.Journal) {
 		return corebot.Step{}, false
@@ -23,7 +23,8 @@ func (t *turn) recorded(kind corebot.StepKind) (corebot.Step, bool) {
 	return s, true
 }
 
-// passSummaries goes past summaries that earlier attempts made. They are stored beside the history, where this attempt has found the newest.
+// passSummaries goes past summaries that earlier attempts made. They are stored beside the history, where this attempt
+// has found the newest.
 func (t *turn) passSummaries() {
 	for ok := true; ok; _, ok = t.recorded(corebot.StepSummary) {
 	}
@@ -45,7 +46,8 @@ func (s *step) State() corebot.StepState { return s.state }
 func (s *step) Intend(ctx context.Context, decision corebot.AuditEvent) error {
 	s.startedAt = time.Now()
 	err := s.journal.Record(ctx, s.delivery, corebot.Step{
-		Position: s.position, Kind: corebot.StepTool, State: corebot.StepIntended, Call: &s.call, Awaited: s.state == corebot.StepAwaiting,
+		Position: s.position, Kind: corebot.StepTool, State: corebot.StepIntended, Call: &s.call,
+		Awaited:   s.state == corebot.StepAwaiting,
 		StartedAt: s.startedAt,
 	}, decision)
 	fault.Point("tool", "before")
@@ -57,7 +59,9 @@ func (s *step) Finish(ctx context.Context, result corebot.ToolResult, event core
 	return s.journal.Record(ctx, s.delivery, s.done(result), event)
 }
 
-func (s *step) Apply(ctx context.Context, effect corebot.Effect, result corebot.ToolResult, event corebot.AuditEvent) error {
+func (s *step) Apply(ctx context.Context, effect corebot.Effect, result corebot.ToolResult,
+	event corebot.AuditEvent,
+) error {
 	return s.journal.Apply(ctx, s.delivery, s.done(result), effect, event)
 }
 
@@ -86,7 +90,8 @@ func (s *step) done(result corebot.ToolResult) corebot.Step {
 		s.startedAt = time.Now()
 	}
 	return corebot.Step{
-		Position: s.position, Kind: corebot.StepTool, State: corebot.StepDone, Call: &s.call, Result: &result, Awaited: s.state == corebot.StepAwaiting,
+		Position: s.position, Kind: corebot.StepTool, State: corebot.StepDone, Call: &s.call, Result: &result,
+		Awaited:   s.state == corebot.StepAwaiting,
 		StartedAt: s.startedAt, EndedAt: time.Now(),
 	}
 }

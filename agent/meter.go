@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// messageOverhead is what a message, a call or a tool costs beside its text: role and separators, by the OpenAI cookbook's count, rounded up.
+	// messageOverhead is what a message, a call or a tool costs beside its text: role and separators, by the OpenAI
+	// cookbook's count, rounded up.
 	messageOverhead = 4
 	// partTokens is about what a provider counts for an image or a page.
 	partTokens = 1_600
@@ -17,8 +18,8 @@ const (
 	memoBytes = 64
 )
 
-// meter says what messages cost in one turn. It counts each text once: what a turn is shown grows with every call of the model and is otherwise
-// the same.
+// meter says what messages cost in one turn. It counts each text once: what a turn is shown grows with every call of
+// the model and is otherwise the same.
 type meter struct {
 	tokenizer llm.Tokenizer
 	counted   map[string]int
@@ -43,8 +44,8 @@ func (m *meter) cost(messages ...llm.Message) int { return m.tokens().sum(messag
 // costOf is what all of a view costs.
 func (m *meter) costOf(v view) int { return m.tokens().sumOf(v) }
 
-// fits says whether a view costs no more than a number of tokens. In a short chat that is known without counting: no vocabulary has a token
-// of less than a byte.
+// fits says whether a view costs no more than a number of tokens. In a short chat that is known without counting: no
+// vocabulary has a token of less than a byte.
 func (m *meter) fits(v view, tokens int) bool {
 	return inBytes.sumOf(v) <= tokens || m.costOf(v) <= tokens
 }
@@ -112,10 +113,12 @@ func shortenResult(s string, n int) string {
 	return outside.EditResult(s, func(text string) string { return shorten(text, n) })
 }
 
-// ContextWindow is how many tokens a model takes, prompt and answer together, as its maker says; a provider's prefix, as in openai/gpt-4o, and
-// that of a fine-tuned model do not matter. ok is false for a model that is not known.
+// ContextWindow is how many tokens a model takes, prompt and answer together, as its maker says. Prefixes do not
+// matter: neither a provider's, as in openai/gpt-4o, nor the prefix of a fine-tuned model. ok is false for an unknown
+// model.
 //
-// Models that anybody can serve are not in it: there the server decides, and many serve a small part of what the model could take.
+// Models that anybody can serve are not in it: there the server decides, and many serve a small part of what the model
+// could take.
 func ContextWindow(model string) (tokens int, ok bool) {
 	name := strings.ToLower(model)
 	name = name[strings.LastIndexByte(name, '/')+1:]

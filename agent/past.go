@@ -111,8 +111,9 @@ func (p pastTurn) least() detail {
 	return whole
 }
 
-// pastWithin shows the newest of the turns (newest first) that fit into room, oldest first. A turn that does not fit whole is shown in less
-// detail; the first that does not fit at all ends it, so that nothing is missing in between.
+// pastWithin shows the newest of the turns (newest first) that fit into room, oldest first. A turn that does not fit
+// whole is shown in less detail. The first turn that does not fit at all ends the list, so that nothing is missing in
+// between.
 func (m *meter) pastWithin(turns []pastTurn, room int) [][]llm.Message {
 	var kept [][]llm.Message
 	for _, turn := range turns {

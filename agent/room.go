@@ -11,8 +11,9 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
-// recall reads the session, and ends it if the message comes after too long a pause. The pause is from what was said last to the message's
-// acceptance: it is the same in every attempt, and a queue makes it no longer. It gives the replies that did not reach the chat.
+// recall reads the session, and ends it if the message comes after too long a pause. The pause is from what was said
+// last to the message's acceptance: it is the same in every attempt, and a queue makes it no longer. It gives the
+// replies that did not reach the chat.
 func (t *turn) recall(ctx context.Context) (undelivered []corebot.Life, err error) {
 	found, entries, err := t.history.Recall(ctx, t.delivery, maxUndelivered)
 	if err != nil {
@@ -47,8 +48,8 @@ func (t *turn) view(offered []llm.Tool) view {
 	return v
 }
 
-// makeRoom decides what is shown of the past: before the first call of the model in an attempt, and again when half of the context is gone. In
-// between it stays, so that each request begins like the one before it.
+// makeRoom decides what is shown of the past: before the first call of the model in an attempt, and again when half of
+// the context is gone. In between it stays, so that each request begins like the one before it.
 func (t *turn) makeRoom(ctx context.Context, offered []llm.Tool) error {
 	if t.settled {
 		return nil
@@ -75,11 +76,14 @@ func (t *turn) left(offered []llm.Tool) int {
 
 // request is the next call of the model, within the room that there is.
 func (t *turn) request(offered []llm.Tool) llm.Request {
-	return llm.Request{Messages: t.fit(t.view(offered), t.room), Tools: offered, MaxOutputTokens: t.opts.OutputTokens, Model: cmp.Or(t.asksFor, t.opts.Model), Voice: t.opts.Voice}
+	return llm.Request{
+		Messages: t.fit(t.view(offered), t.room), Tools: offered, MaxOutputTokens: t.opts.OutputTokens,
+		Model: cmp.Or(t.asksFor, t.opts.Model), Voice: t.opts.Voice,
+	}
 }
 
-// halve makes a request that is half as long as one that the provider found too long. It does so once in an attempt, and only if the request
-// becomes shorter by it: asking for the same again would be answered the same.
+// halve makes a request that is half as long as one that the provider found too long. It does so once in an attempt,
+// and only if the request becomes shorter by it: asking for the same again would be answered the same.
 func (t *turn) halve(ctx context.Context, r llm.Request, err error) (llm.Request, error) {
 	if t.halved {
 		return r, tooLong(err)
@@ -98,7 +102,8 @@ func (t *turn) halve(ctx context.Context, r llm.Request, err error) (llm.Request
 	return shorter, nil
 }
 
-// tooLong is the end of a turn whose prompt cannot be made short enough. It is permanent: another attempt would end the same way.
+// tooLong is the end of a turn whose prompt cannot be made short enough. It is permanent: another attempt would end the
+// same way.
 func tooLong(err error) error {
 	return &corebot.Failure{Class: corebot.Permanent, Err: corebot.WithHint(
 		fmt.Errorf("%w for the model, also with half of what was said before it: %w", corebot.ErrTooLarge, err),
@@ -116,20 +121,25 @@ func mayPass(err error) bool {
 
 // view is what a model may be shown, in the order in which it is shown.
 type view struct {
-	tools   []llm.Tool      // that it is offered
-	head    []llm.Message   // the system prompt, and the summary of what is not shown
-	past    [][]llm.Message // earlier turns, oldest first
-	present []llm.Message   // this turn: what it should know and was asked, then answers with the results of their tools
+	tools []llm.Tool      // that it is offered
+	head  []llm.Message   // the system prompt, and the summary of what is not shown
+	past  [][]llm.Message // earlier turns, oldest first
+	// this turn: what it should know and was asked, then answers with the results of their tools
+	present []llm.Message
 }
 
 func (v view) messages() []llm.Message {
 	return slices.Concat(v.head, slices.Concat(v.past...), v.present)
 }
 
-// fit gives the messages of a view that cost no more than room. What is over goes in this order: results of this turn's tools are shortened,
-// oldest first, but for those of its last answer; earlier turns are left out, oldest first; so are earlier answers of this turn, each with its
-// results; at last the last results are shortened too. The head, the tools and what users said in this turn stay whole: when they alone are over, so is
-// what fit gives.
+// fit gives the messages of a view that cost no more than room. It makes room in this order, oldest first in each step:
+//
+//  1. It shortens results of this turn's tools, except the results of the last answer.
+//  2. It leaves earlier turns out.
+//  3. It leaves earlier answers of this turn out, each with its results.
+//  4. It shortens the results of the last answer.
+//
+// The head, the tools and the user's messages of this turn stay whole. If they alone are over room, so is the result.
 func (m *meter) fit(v view, room int) []llm.Message {
 	if m.fits(v, room) {
 		return v.messages()
@@ -168,7 +178,8 @@ type fitting struct {
 	over int // tokens
 }
 
-// shortenResults shortens results of a round, in order, until nothing is over. full is the round with its results as they were.
+// shortenResults shortens results of a round, in order, until nothing is over. full is the round with its results as
+// they were.
 func (f *fitting) shortenResults(r round, full []llm.Message, limit int) {
 	for i := r.from + 1; i < r.to && f.over > 0; i++ {
 		before := f.cost(f.present[i])
@@ -180,7 +191,8 @@ func (f *fitting) shortenResults(r round, full []llm.Message, limit int) {
 // leaveOut takes rounds out of the present until nothing is over, and says so in their place.
 func (f *fitting) leaveOut(rounds []round) {
 	note := func(n int) llm.Message {
-		return llm.Message{Role: llm.User, Text: fmt.Sprintf("<data kind=\"left out\">%d earlier answers of this turn, with the results of their tools</data>", n)}
+		return llm.Message{Role: llm.User, Text: fmt.Sprintf("<data kind=\"left out\">%d earlier answers of this "+
+			"turn, with the results of their tools</data>", n)}
 	}
 	f.over += f.cost(note(len(rounds)))
 	gone := 0
@@ -191,7 +203,8 @@ func (f *fitting) leaveOut(rounds []round) {
 	}
 	kept := append(slices.Clone(f.present[:rounds[0].from]), note(gone))
 	for i, m := range f.present[rounds[0].from:] {
-		if at := i + rounds[0].from; !slices.ContainsFunc(rounds[:gone], func(r round) bool { return r.from <= at && at < r.to }) {
+		if at := i + rounds[0].from; !slices.ContainsFunc(rounds[:gone],
+			func(r round) bool { return r.from <= at && at < r.to }) {
 			kept = append(kept, m)
 		}
 	}

@@ -181,7 +181,8 @@ func TestATurnIsHalvedOnceAlsoWhenALaterPromptOfItIsTooLong(t *testing.T) {
 	}
 }
 
-// What is shown of the past is decided once in a turn: results of tools push old turns out, and cost no summary in the middle.
+// A turn decides once which part of the history it shows. Tool results push old turns out, and cost no summary in the
+// middle.
 func TestResultsOfToolsCauseNoSummaryInTheMiddleOfATurn(t *testing.T) {
 	asked := 0
 	model := summarized(apptest.Text("- short"), func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {

@@ -12,9 +12,9 @@ import (
 	"github.com/corebot/corebot/internal/runes"
 )
 
-// A message of a person is shown behind a line that says who speaks: the display name, which its bearer chose, and a label, which nobody chose. No name and no
-// text can write such a line: it is a data tag, whose begin is replaced wherever else it stands, and a name has no parentheses, in which the label
-// stands.
+// A message of a person is shown behind a line that says who speaks: the display name, which its bearer chose, and a
+// label, which nobody chose. No name and no text can forge such a line. The line is a data tag, and the beginning of
+// such a tag is replaced in all other text. The label stands in parentheses, and a name has none.
 
 // maxName is how many bytes of a sender's name the model is shown.
 const maxName = 64
@@ -31,12 +31,14 @@ func speaker(p corebot.Principal, name string) string {
 	return name + " (" + label + ")"
 }
 
-// plainName is a display name without what could be taken for anything else: letters, digits, spaces and a few signs of it, on one line.
-// Letters and digits in circles, squares and parentheses are letters and digits: "⒜" shows the parentheses of a label.
+// plainName is a display name without what could be taken for anything else: letters, digits, spaces and a few signs of
+// it, on one line. Letters and digits in circles, squares and parentheses are letters and digits: "⒜" shows the
+// parentheses of a label.
 func plainName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
-		case unicode.IsLetter(r), unicode.IsMark(r), unicode.IsNumber(r), unicode.Is(unicode.So, r), strings.ContainsRune(".,'’-_@+&!#*", r):
+		case unicode.IsLetter(r), unicode.IsMark(r), unicode.IsNumber(r), unicode.Is(unicode.So, r),
+			strings.ContainsRune(".,'’-_@+&!#*", r):
 			return r
 		case unicode.IsSpace(r):
 			return ' '
@@ -46,7 +48,8 @@ func plainName(name string) string {
 	return strings.TrimSpace(runes.Head(oneLine(name), maxName))
 }
 
-// unframed writes letters and digits without circles, squares and parentheses around them, and other forms of them in the usual one.
+// unframed writes letters and digits without circles, squares and parentheses around them, and other forms of them in
+// the usual one.
 func unframed(name string) string {
 	return norm.NFKC.String(strings.Map(func(r rune) rune {
 		switch {

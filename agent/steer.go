@@ -9,10 +9,10 @@ import (
 	"github.com/corebot/corebot/internal/outside"
 )
 
-// A turn takes in what people say to it while it runs, and what was collected for it before it began. It looks between its steps: before each
-// call of a tool, and before each call of the model but the last one. What it takes in is journaled at the position where it was found, in the commit that ends
-// the message as merged, so that a resumed turn hears the same at the same place. What comes later than the last look is left where it
-// is: in the lane, as a prompt.
+// A turn takes in what people say to it while it runs, and what was collected for it before it began. It looks between
+// its steps: before each tool call, and before each model call but the last. One commit journals a steer at the
+// position where it was found, and ends its message as merged. So a resumed turn takes in the same at the same place. A
+// message that comes after the last look stays in the lane, as a prompt.
 
 // skipped is the result of the calls that people spoke ahead of.
 const skipped = "not run: the user said something in the meantime, which follows"
@@ -20,7 +20,7 @@ const skipped = "not run: the user said something in the meantime, which follows
 // stoppedText stands in the history where the answer of a stopped turn would.
 const stoppedText = "[stopped by the user]"
 
-// interjected says whether somebody spoke. What was said is held back until every call of the last answer has its result.
+// interjected says whether somebody spoke. The steer is held back until every call of the last answer has its result.
 func (t *turn) interjected(ctx context.Context) (bool, error) {
 	before := len(t.heldBack)
 	for t.nextMerged() {
@@ -70,8 +70,8 @@ func (t *turn) takeInRest(ctx context.Context) error {
 	return t.listen(ctx)
 }
 
-// listen adds what was held back to the context and the history. The first word of another person than the sender lowers what the turn may do
-// to the least that any of them may, and the audit names what is done from now on after it.
+// listen adds the held-back steers to the context and the history. The first word of another person lowers the turn to
+// the least that any of them may do. From then on the audit names a steer as the entry of what the turn does.
 func (t *turn) listen(ctx context.Context) error {
 	for _, m := range t.heldBack {
 		t.messages = append(t.messages, llm.Message{Role: llm.User, About: about(m.Sender, m.Name, m.Metadata), Text: outside.Text(m.Text)})
@@ -100,8 +100,8 @@ func (t *turn) skip(calls []corebot.ToolCall) {
 	}
 }
 
-// stop ends the history of a turn that was stopped: every open call gets a result, and a note stands for the answer, or for the rest of one that
-// its chat has seen the beginning of.
+// stop ends the history of a stopped turn. Every open call gets a result. A note stands for the answer, or for the rest
+// of an answer whose beginning the chat has seen.
 func (t *turn) stop() {
 	t.settleOpenCalls()
 	text := stoppedText

@@ -9,7 +9,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// CallIDs gives the tool calls of one answer ids by which their results can be told apart. Models leave ids out, and use one twice.
+// CallIDs gives the tool calls of one answer ids by which their results can be told apart. Models leave ids out, and
+// use one twice.
 type CallIDs struct {
 	messages  int
 	inHistory map[string]bool
@@ -28,8 +29,9 @@ func NewCallIDs(r Request) *CallIDs {
 	return c
 }
 
-// Give is called once for each call of the answer, in their order. It keeps the model's own id unless that is empty or was given in this
-// answer before; an id of ours is none of the history's, and the same in every attempt.
+// Give is called once for each call of the answer, in their order. It keeps the model's id unless the id is empty or
+// was given before in this answer. An id that Give makes differs from all ids of the history, and is the same in every
+// attempt.
 func (c *CallIDs) Give(own string) string {
 	id := own
 	for n := c.messages; id == "" || c.inAnswer[id] || id != own && c.inHistory[id]; n++ {
@@ -40,8 +42,9 @@ func (c *CallIDs) Give(own string) string {
 	return id
 }
 
-// ObjectArgs always gives a JSON object. Many providers parse the arguments in a history, and answer arguments that a model got wrong
-// once with an error to every later request; so those are wrapped, and the model still sees what it wrote.
+// ObjectArgs always gives a JSON object. Many providers parse the arguments in a history, and answer malformed
+// arguments with an error to every later request. ObjectArgs wraps malformed arguments, and the model still sees what
+// it wrote.
 func ObjectArgs(args json.RawMessage) json.RawMessage {
 	trimmed := bytes.TrimSpace(args)
 	switch {
@@ -73,8 +76,8 @@ func SchemaOf(t Tool) json.RawMessage {
 	return t.Schema
 }
 
-// CompleteUsage counts what the provider did not report, and marks the usage as estimated then. a is the answer as
-// far as it came, and thought what the model wrote beside it.
+// CompleteUsage counts the tokens that the provider did not report, and marks such usage as estimated. a is the answer
+// as far as it came, and thought is the model's thinking.
 func CompleteUsage(u corebot.Usage, t Tokenizer, r Request, a corebot.Answer, thought string) corebot.Usage {
 	u.InputTokens, u.OutputTokens = max(0, u.InputTokens), max(0, u.OutputTokens)
 	if u.InputTokens == 0 {
@@ -110,10 +113,12 @@ func countCalls(t Tokenizer, calls []corebot.ToolCall) int {
 	return n
 }
 
-// What a failure is about, in its chain, where more is known than its class. The first three are about the request: another provider
-// would hardly answer it either. The others are about the provider. Most transient failures and rate limits have none.
+// The subjects of a failure, for errors.Is, where more is known than the class. The first three are about the request:
+// another provider would hardly answer the request either. The others are about the provider. Most transient failures
+// and rate limits have no subject.
 var (
-	// ErrContextTooLong: the request does not fit the model's context. The same request fails again; a shorter one need not.
+	// ErrContextTooLong: the request does not fit the model's context. The same request fails again; a shorter one need
+	// not.
 	ErrContextTooLong = errors.New("the request is too long for the model's context")
 	// ErrRefused: the provider or its filter will not answer this request.
 	ErrRefused = errors.New("the provider refuses to answer this request")
@@ -128,8 +133,9 @@ var (
 	ErrUnreachable = errors.New("the provider does not answer")
 )
 
-// FaultOf names what became of a call, in a word for metrics: "ok", "context_too_long", "refused", "bad_request", "unauthorized",
-// "no_model", "unreachable", or else the class of the failure. An error that is no failure is "cancelled".
+// FaultOf names what became of a call, in a word for metrics: "ok", "context_too_long", "refused", "bad_request",
+// "unauthorized", "no_model", "unreachable", or else the class of the failure. An error that is no failure is
+// "cancelled".
 func FaultOf(err error) string {
 	if err == nil {
 		return "ok"

@@ -1,5 +1,5 @@
-// Package llm holds the types that the agent and the model providers share. A provider lives in a package below this one
-// and implements [Model]; nothing here does I/O.
+// Package llm holds the types that the agent and the model providers share. A provider lives in a package below this
+// one and implements [Model]; nothing here does I/O.
 package llm
 
 import (
@@ -19,15 +19,16 @@ const (
 	ToolRole  Role = "tool"
 )
 
-// FirstConversation is the title of the last section of a system prompt, before the ground rules: what the agent does in
-// its first conversation. It is there until the agent has done that.
+// FirstConversation is the title of the last section of a system prompt, before the ground rules: what the agent does
+// in its first conversation. It is there until the agent has done that.
 const FirstConversation = "First conversation"
 
 // Message is one entry of a model's context. An assistant message may carry Calls; each is answered by one later tool
 // message with its CallID.
 type Message struct {
-	Role   Role
-	About  string // of a user: who said the text and what came with it, marked as data; it stands in lines of its own before the text
+	Role Role
+	// of a user: who said the text and what came with it, marked as data; it stands in lines of its own before the text
+	About  string
 	Text   string
 	Parts  []corebot.Part  // of a user: images and files beside the text, by content hash; see [Blobs]
 	Opaque *corebot.Opaque // of an assistant: what came with its answer, for the provider that it came from
@@ -35,12 +36,16 @@ type Message struct {
 	CallID string
 }
 
-// Tool is a tool as it is offered to a model. Name is the internal one, with dots; providers encode it with [EncodeName].
+// Tool is a tool as it is offered to a model. Name is the internal one, with dots; providers encode it with
+// [EncodeName].
 type Tool struct {
 	Name        string
 	Description string
-	Schema      json.RawMessage // JSON Schema of the arguments, an object; shared by all requests, and not to be changed
-	Unapproved  bool            // somebody else described it, and the operator does not stand for that, by an approval or by trust on first use: whoever is offered it has read text from outside
+	// JSON Schema of the arguments, an object; shared by all requests, and not to be changed
+	Schema json.RawMessage
+	// somebody else described it, and the operator does not stand for that, by an approval or by trust on first use:
+	// whoever is offered it has read text from outside
+	Unapproved bool
 }
 
 // Request is one call of a model.
@@ -50,19 +55,19 @@ type Request struct {
 	MaxOutputTokens int // zero: the provider's default
 	Voice           Voice
 
-	// Model asks for one of several models, as "provider/model" or by the model's name alone. Empty means the first. Only a Model
-	// that stands for several looks at it; see package chain.
+	// Model asks for one of several models, as "provider/model" or by the model's name alone. Empty means the first.
+	// Only package chain, which stands for several models, looks at it.
 	Model string
 
-	// OnReset is called when what was streamed so far is not part of the answer after all, because its stream broke off and
-	// another model answers from the beginning. Without it such an answer is not streamed: it only comes back whole, so that no
-	// reader sees two beginnings of one text.
+	// OnReset is called when what was streamed so far is not part of the answer after all, because its stream broke off
+	// and another model answers from the beginning. Without it such an answer is not streamed: it only comes back
+	// whole, so that no reader sees two beginnings of one text.
 	OnReset func()
 }
 
 // Model answers requests. Complete streams text to onText as it arrives (onText may be nil, and is called from one
-// goroutine at a time) and returns the whole answer, with tool names decoded. What a model thinks before it answers is neither
-// streamed nor part of the text.
+// goroutine at a time) and returns the whole answer, with tool names decoded. What a model thinks before it answers is
+// neither streamed nor part of the text.
 //
 // Errors are a [*corebot.Failure] with a class: a caller decides on retries by it. What the failure is about, beyond
 // its class, is in its chain: [ErrContextTooLong] and the others. An answer that broke off in the middle is an error,

@@ -12,9 +12,9 @@ import (
 // MaxProviderName is the longest tool name that providers take, in bytes.
 const MaxProviderName = 64
 
-// EncodeName is the name that a tool goes by at a provider as long as no other tool of the request wants the same one: fs.read
-// becomes fs_read, a name that providers take as it is stays as it is, and one that is too long ends in a hash of itself.
-// It depends on the name alone. Providers use [Names], which also settles collisions and finds the way back.
+// EncodeName is a tool's name at a provider, unless another tool of the request wants the same name. fs.read becomes
+// fs_read. A name that providers accept stays as it is, and a name that is too long ends in a hash of itself. The
+// result depends on the name alone. Providers use [Names], which also settles collisions and finds the way back.
 func EncodeName(name string) string {
 	if providerTakes(name) {
 		return name
@@ -33,9 +33,10 @@ func EncodeName(name string) string {
 
 // Names translates the tool names of one request to what providers allow ([A-Za-z0-9_-], 1 to 64 bytes) and back.
 //
-// No two names of a request share an encoding, so Decode(Encode(name)) is name. Encodings are the same in every process and in
-// every request that offers the same tools, since providers cache prompts by their bytes: what a chat has in its history
-// never changes how an offered tool is called. Only names that collide get a hash, and a name that is valid already keeps itself.
+// No two names of a request share an encoding, so Decode(Encode(name)) is name. Encodings are the same in every process
+// and in every request that offers the same tools, since providers cache prompts by their bytes: what a chat has in its
+// history never changes how an offered tool is called. Only names that collide get a hash, and a name that is valid
+// already keeps itself.
 type Names struct {
 	encoded map[string]string
 	decoded map[string]string
@@ -55,8 +56,8 @@ func OfferedNames(tools []Tool) *Names {
 	return n
 }
 
-// With knows also the tools that calls in a history name, first come, first served: a history grows at its end, and what is in it keeps its
-// encoding. It leaves n as it is, and is n if that knows them all.
+// With also knows the tools that calls in a history name, first come, first served. A history grows at its end, and its
+// names keep their encoding. With leaves n as it is, and returns n if n knows them all.
 func (n *Names) With(history []Message) *Names {
 	with := n
 	for _, m := range history {
@@ -81,8 +82,8 @@ func (n *Names) Encode(name string) string {
 	return EncodeName(name)
 }
 
-// Decode is the internal name behind a provider's. A name that the model made up stays as it is, so that whoever looks it
-// up says that there is no such tool.
+// Decode is the internal name behind a provider's. A name that the model made up stays as it is, so that whoever looks
+// it up says that there is no such tool.
 func (n *Names) Decode(provider string) string {
 	if d, ok := n.decoded[provider]; ok {
 		return d
@@ -90,8 +91,8 @@ func (n *Names) Decode(provider string) string {
 	return provider
 }
 
-// addOffered treats the tools as a set: their order does not matter, and of several that want one encoding, all are hashed
-// rather than the last, so that no tool is called by another's former name.
+// addOffered treats the tools as a set: their order does not matter. If several tools want one encoding, all of them
+// are hashed. So no tool ever gets the former name of another tool.
 func (n *Names) addOffered(names []string) {
 	names = slices.Clone(names)
 	slices.Sort(names)

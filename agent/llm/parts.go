@@ -11,7 +11,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Limits of the images and files that one request may carry. What is beyond is described in words.
+// Limits of the images and files that one request may carry. Parts beyond them are described in words.
 const (
 	MaxPartBytes  = 4 << 20
 	MaxPartsBytes = 16 << 20
@@ -43,8 +43,8 @@ func NewAttacher(blobs Blobs, takes func(mediaType string) bool) *Attacher {
 	return &Attacher{blobs: blobs, takes: takes}
 }
 
-// Attach gives the attachments of a message, and its text with a line for each part that the model cannot be shown. A part that
-// cannot be fetched is no error: it is one of those.
+// Attach gives the attachments of a message, and its text with a line for each part that the model cannot be shown. A
+// part that cannot be fetched is no error: it is one of those.
 func (a *Attacher) Attach(ctx context.Context, m Message) (shown []Attachment, text string) {
 	lines := slices.DeleteFunc([]string{m.About, m.Text}, func(line string) bool { return line == "" })
 	for _, p := range m.Parts {
@@ -79,7 +79,7 @@ func (a *Attacher) fetch(ctx context.Context, p corebot.Part) (data []byte, why 
 	return data, ""
 }
 
-// describe is a part in words. Whoever sent it chose its name: it stays one short quoted line.
+// describe is a part in words. The sender chose its name, so the name stays one short quoted line.
 func describe(p corebot.Part, why string) string {
 	const longest = 100
 	name := p.Name

@@ -1,8 +1,8 @@
-// Package memory keeps what the agent is to remember, as Markdown files of the workspace that people can read and edit: one for
-// all conversations and one for each.
+// Package memory keeps the agent's memory as Markdown files of the workspace: one page for all conversations, and one
+// for each conversation. People can read and edit them.
 //
-// Guarantees: a change is atomic and durable, and two changes of one page never lose one another (as rootfs promises for its
-// Root). Limit: a page has a cap; what would pass it is refused, nothing is dropped to make room.
+// Guarantees: a change is atomic and durable, and two changes of one page never lose one another (as rootfs promises
+// for its Root). Limit: a page has a cap; what would pass it is refused, nothing is dropped to make room.
 package memory
 
 import (
@@ -62,7 +62,8 @@ func (s *Store) Read(p Page) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	case errors.Is(err, rootfs.ErrTooLarge):
-		return "", corebot.WithHint(fmt.Errorf("read memory: %w", err), "read "+string(p)+" piece by piece as a file, then replace the page by a shorter one")
+		return "", corebot.WithHint(fmt.Errorf("read memory: %w", err),
+			"read "+string(p)+" piece by piece as a file, then replace the page by a shorter one")
 	case err != nil:
 		return "", fmt.Errorf("read memory: %w", err)
 	}
@@ -78,8 +79,8 @@ type Edit struct {
 // Append adds text as lines of its own. Over the cap it is [rootfs.ErrTooLarge] and the page stays as it is.
 func (s *Store) Append(p Page, text string) error { return s.Change(p, Edit{Text: text}, nil) }
 
-// Replace puts text in place of a page, whatever is there: also of one that is over the cap. A text over the cap is [rootfs.ErrTooLarge] and the page
-// stays as it is.
+// Replace puts text in place of a page, whatever is there: also of one that is over the cap. A text over the cap is
+// [rootfs.ErrTooLarge] and the page stays as it is.
 func (s *Store) Replace(p Page, text string) error {
 	return s.Change(p, Edit{Text: text, Replaces: true}, nil)
 }

@@ -80,19 +80,24 @@ func (m *FrontMatter) take(key string, value ast.Node) (err error) {
 func (m *FrontMatter) validate() error {
 	switch {
 	case m.Name == "":
-		return corebot.WithHint(fmt.Errorf("%w: it has no name", corebot.ErrInvalid), "write name: and the name of the directory")
+		return corebot.WithHint(fmt.Errorf("%w: it has no name", corebot.ErrInvalid),
+			"write name: and the name of the directory")
 	case !regexp.MustCompile(skillName).MatchString(m.Name):
-		return corebot.WithHint(fmt.Errorf("%w: the name %q", corebot.ErrInvalid, clip(m.Name)), "want 1 to 64 of a-z, 0-9 and -, the first not a -, as the directory is called")
+		return corebot.WithHint(fmt.Errorf("%w: the name %q", corebot.ErrInvalid, clip(m.Name)),
+			"want 1 to 64 of a-z, 0-9 and -, the first not a -, as the directory is called")
 	case m.Description == "":
-		return corebot.WithHint(fmt.Errorf("%w: it has no description", corebot.ErrInvalid), "say in a line what the skill does and when to use it: the model chooses by that")
+		return corebot.WithHint(fmt.Errorf("%w: it has no description", corebot.ErrInvalid),
+			"say in a line what the skill does and when to use it: the model chooses by that")
 	}
 	if n := utf8.RuneCountInString(m.Description); n > maxDescription {
-		return corebot.WithHint(fmt.Errorf("%w: the description has %d characters, the limit is %d", corebot.ErrTooLarge, n, maxDescription), "move details behind the front matter")
+		return corebot.WithHint(fmt.Errorf("%w: the description has %d characters, the limit is %d",
+			corebot.ErrTooLarge, n, maxDescription), "move details behind the front matter")
 	}
 	return nil
 }
 
-// requirements reads a list of entries, each with env or tools or both. What cannot be judged here is an error: the skill would be taken for usable.
+// requirements reads a list of entries, each with env or tools or both. An entry that cannot be judged is an error: the
+// skill would be taken for usable.
 func requirements(value ast.Node) (n Needs, err error) {
 	const hint = "write requires: and below it, each in a line, - env: [NAME] and - tools: [web.search]"
 	list, ok := value.(*ast.SequenceNode)
@@ -135,10 +140,12 @@ func (n *Needs) take(e entry) (err error) {
 func names(key string, value ast.Node, shape string) (all []string, err error) {
 	list, ok := value.(*ast.SequenceNode)
 	if !ok {
-		return nil, corebot.WithHint(fmt.Errorf("%w: %s is not a list", corebot.ErrInvalid, key), "write it as [one, other]")
+		return nil, corebot.WithHint(fmt.Errorf("%w: %s is not a list", corebot.ErrInvalid, key),
+			"write it as [one, other]")
 	}
 	if len(list.Values) > maxListed {
-		return nil, fmt.Errorf("%w: %s has %d entries, the limit is %d", corebot.ErrTooLarge, key, len(list.Values), maxListed)
+		return nil, fmt.Errorf("%w: %s has %d entries, the limit is %d", corebot.ErrTooLarge, key, len(list.Values),
+			maxListed)
 	}
 	want := regexp.MustCompile(shape)
 	for _, item := range list.Values {
@@ -168,7 +175,8 @@ func distinct(all []string) []string {
 // misspelt is an error for a key that is nearly a known one. Others are of other programs.
 func misspelt(key string) error {
 	if known, edits := nearest.Name(strings.ToLower(key), knownKeys()); edits <= 1 {
-		return corebot.WithHint(fmt.Errorf("%w: the key %q is not known", corebot.ErrInvalid, clip(key)), fmt.Sprintf("did you mean %s?", known))
+		return corebot.WithHint(fmt.Errorf("%w: the key %q is not known", corebot.ErrInvalid, clip(key)),
+			fmt.Sprintf("did you mean %s?", known))
 	}
 	return nil
 }
@@ -182,7 +190,8 @@ func clip(s string) string {
 	return s
 }
 
-// String is the front matter as a SKILL.md has it, with its fences and without the keys of other programs. [Parse] reads it back as it was.
+// String is the front matter as a SKILL.md has it, with its fences and without the keys of other programs. [Parse]
+// reads it back as it was.
 func (m FrontMatter) String() string {
 	var b strings.Builder
 	b.WriteString(fence + "\n")

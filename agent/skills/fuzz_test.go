@@ -11,11 +11,12 @@ import (
 	"github.com/corebot/corebot/agent/skills"
 )
 
-// FuzzFrontMatter: whatever a SKILL.md holds, reading it ends soon and without a panic; what is accepted is within the rules, and comes back as it was
-// when it is printed.
+// FuzzFrontMatter: reading a SKILL.md ends soon and without a panic, whatever the file holds. Accepted front matter is
+// within the rules, and comes back the same when it is printed.
 func FuzzFrontMatter(f *testing.F) {
 	for _, seed := range []string{
-		page("name: tea", "description: Makes tea.", "always: true", "requires:", "  - env: [A_B, C]", "  - tools: [web.search]", "tools: [web.fetch]"),
+		page("name: tea", "description: Makes tea.", "always: true", "requires:", "  - env: [A_B, C]",
+			"  - tools: [web.search]", "tools: [web.fetch]"),
 		page("name: tea", "description: >-", "  folded", "  text", "license: MIT", "metadata: {a: [b, {c: d}]}"),
 		page("name: 'tea'", `description: "a\tb\u00e9\"c\\"`, "tools:", "- a", "- b.c"),
 		page("name: tea", "description: |2", "   block", "", "  text # no comment"),
@@ -23,11 +24,15 @@ func FuzzFrontMatter(f *testing.F) {
 		page("? name", ": tea", "? description", ": x"),
 		page("name: tea", "description: null", "<<: *a", "a: &a b", "x: !!set {a}"),
 		page("name: tea", "description: 'it''s'", "# comment", "always: FALSE"),
-		"\uFEFF---\r\nname: tea\r\ndescription: x\r\n---\r\nbody\r\n", "---\n---\n", "---", "", "---\nname: tea\n...\n---\n", "---\n\x00\n---\n", "---\n\xff\n---\n",
+		"\uFEFF---\r\nname: tea\r\ndescription: x\r\n---\r\nbody\r\n", "---\n---\n", "---", "",
+		"---\nname: tea\n...\n---\n", "---\n\x00\n---\n", "---\n\xff\n---\n",
 	} {
 		f.Add([]byte(seed))
 	}
-	for _, bomb := range []string{"laughs", "an alias of itself", "brackets", "steps", "escapes", "a long folded text", "a block of nothing"} {
+	for _, bomb := range []string{
+		"laughs", "an alias of itself", "brackets", "steps", "escapes", "a long folded text",
+		"a block of nothing",
+	} {
 		f.Add([]byte("---\n" + bombs()[bomb] + "\n---\n"))
 	}
 	name := regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
@@ -43,7 +48,8 @@ func FuzzFrontMatter(f *testing.F) {
 			}
 			return
 		}
-		if n := utf8.RuneCountInString(m.Description); !name.MatchString(m.Name) || n == 0 || n > 1024 || strings.ContainsAny(m.Description, "\n\r\t\x00") || strings.TrimSpace(m.Description) != m.Description {
+		if n := utf8.RuneCountInString(m.Description); !name.MatchString(m.Name) || n == 0 || n > 1024 ||
+			strings.ContainsAny(m.Description, "\n\r\t\x00") || strings.TrimSpace(m.Description) != m.Description {
 			t.Fatalf("accepted: name %q, description %q", m.Name, m.Description)
 		}
 		if !utf8.ValidString(body) || len(body) > len(file) || strings.ContainsRune(body, 0) {

@@ -13,8 +13,8 @@ import (
 // fence stands before and behind front matter, in a line of its own.
 const fence = "---"
 
-// Parse reads a SKILL.md: its front matter, and the Markdown behind it without characters that a person would not see. Whatever is wrong is
-// [corebot.ErrInvalid] or [corebot.ErrTooLarge], with the line where that is known, and usually a hint.
+// Parse reads a SKILL.md: its front matter, and the Markdown behind it without invisible characters. A mistake is
+// [corebot.ErrInvalid] or [corebot.ErrTooLarge], with the line where it is known, and usually a hint.
 func Parse(file []byte) (m FrontMatter, page string, err error) {
 	front, page, err := split(file)
 	if err != nil {
@@ -48,7 +48,8 @@ func split(file []byte) (front, page string, err error) {
 		}
 		end := strings.IndexByte(rest[at:], '\n')
 		if end < 0 {
-			return "", "", corebot.WithHint(fmt.Errorf("%w: the front matter does not end", corebot.ErrInvalid), "a line of --- ends it")
+			return "", "", corebot.WithHint(fmt.Errorf("%w: the front matter does not end", corebot.ErrInvalid),
+				"a line of --- ends it")
 		}
 		at += end + 1
 	}

@@ -1,5 +1,5 @@
-// Package skills reads the skills of a workspace: directories of skills/ with a SKILL.md, each a page of instructions for one kind of work. The
-// system prompt has an index of them, and a model reads the page that it needs.
+// Package skills reads the skills of a workspace: directories of skills/ with a SKILL.md, each a page of instructions
+// for one kind of work. The system prompt has an index of them, and a model reads the page that it needs.
 //
 // A SKILL.md begins with front matter, YAML between two lines of "---", and goes on in Markdown:
 //
@@ -15,21 +15,22 @@
 //
 //	# How to search ...
 //
-// This is the public Agent Skills format with three keys of Corebot's: always has the whole page in every prompt, requires says without what the
-// skill is left out, and tools says what its page speaks of, which grants nothing. Keys of other programs (license, metadata, allowed-tools, ...)
-// are passed over.
+// This is the public Agent Skills format with three keys of Corebot's: always has the whole page in every prompt,
+// requires says without what the skill is left out, and tools says what its page speaks of, which grants nothing. Keys
+// of other programs (license, metadata, allowed-tools, ...) are passed over.
 //
 // Guarantees:
 //   - One bad skill takes no other away, and fails no turn: it is listed with what is wrong with it.
-//   - Files are only read, through [rootfs.Root]: a link, FIFO, device or file with a second name is refused, never followed or waited for.
-//   - Whatever a file holds, reading it takes time and memory in proportion to its size: anchors, aliases and tags of YAML are refused unread, and so is
-//     what is nested too deep.
+//   - Files are only read, through [rootfs.Root]: a link, FIFO, device or file with a second name is refused, never
+//     followed or waited for.
+//   - Reading a file takes time and memory in proportion to its size, whatever the file holds. Anchors, aliases, tags
+//     and deep nesting of YAML are refused unread.
 //   - A change is seen by the next turn, and only what changed is parsed again.
 //   - For the same skills the prompt's text is the same byte for byte.
 //   - No value of the environment is read beyond whether there is one, and none is shown.
 //
-// Limits: [MaxSkills], [MaxFile], [MaxFrontMatter], [MaxIndex] and [MaxAlways], each with what happens at it. The pages are as trusted as who may write the
-// workspace's skills/, which is admins: they stand in the system role.
+// Limits: [MaxSkills], [MaxFile], [MaxFrontMatter], [MaxIndex] and [MaxAlways], each with what happens at it. The pages
+// are as trusted as who may write the workspace's skills/, which is admins: they stand in the system role.
 package skills
 
 import (
@@ -51,9 +52,11 @@ const (
 	MaxFile = 256 << 10
 	// MaxFrontMatter is the longest front matter, in bytes. A longer one is an error of its skill.
 	MaxFrontMatter = 16 << 10
-	// MaxIndex bounds the index in the prompt, in bytes. What has no room is left out, last names first, and a line says how many.
+	// MaxIndex bounds the index in the prompt, in bytes. Without room the last names are left out first, and a line
+	// says how many.
 	MaxIndex = 8 << 10
-	// MaxAlways bounds the pages in the prompt, in bytes. What has no room, in the order of names, is in the index only.
+	// MaxAlways bounds the pages in the prompt, in bytes. Pages without room, in the order of names, are in the index
+	// only.
 	MaxAlways = 32 << 10
 )
 

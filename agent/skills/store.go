@@ -47,7 +47,10 @@ func New(root *rootfs.Root, o Options) (*Store, error) {
 	if o.Tool == nil {
 		o.Tool = func(string) bool { return true }
 	}
-	return &Store{root: root, dirs: rootfs.NewDirs(root, Dir, MaxSkills), opts: o, parsed: rootfs.NewDerived(root, parsed)}, nil
+	return &Store{
+		root: root, dirs: rootfs.NewDirs(root, Dir, MaxSkills), opts: o,
+		parsed: rootfs.NewDerived(root, parsed),
+	}, nil
 }
 
 // parsed is a skill without its name. Only a page that belongs into every prompt is kept, if it has room there.
@@ -60,8 +63,8 @@ func parsed(_ string, data []byte) (s Skill) {
 	return s
 }
 
-// All gives the skills as they are now: a workspace without a directory for them has none. Directories without a page are none either. An error
-// is about that directory itself; those of its skills are theirs.
+// All gives the skills as they are now: a workspace without a directory for them has none. Directories without a page
+// are none either. An error is about that directory itself; those of its skills are theirs.
 func (s *Store) All() (Found, error) {
 	names, more, anew, err := s.dirs.Names()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +72,8 @@ func (s *Store) All() (Found, error) {
 		return Found{}, nil
 	}
 	if err != nil {
-		return Found{}, corebot.WithHint(fmt.Errorf("read the skills: %w", err), "it is a directory of the workspace, and no link")
+		return Found{}, corebot.WithHint(fmt.Errorf("read the skills: %w", err),
+			"it is a directory of the workspace, and no link")
 	}
 	if anew {
 		s.forgetBut(names)
@@ -110,7 +114,8 @@ func (s *Store) judged(name string, skill Skill, err error) Skill {
 	case err != nil:
 		skill.Err = err
 	case skill.Err == nil && skill.Name != name:
-		skill.Err = corebot.WithHint(fmt.Errorf("%w: it is called %q and its directory %q", corebot.ErrInvalid, skill.Name, clip(name)), "the two must be the same")
+		skill.Err = corebot.WithHint(fmt.Errorf("%w: it is called %q and its directory %q", corebot.ErrInvalid,
+			skill.Name, clip(name)), "the two must be the same")
 	}
 	if skill.Err != nil {
 		return Skill{FrontMatter: FrontMatter{Name: name}, Err: fmt.Errorf("skill %s: %w", clip(name), skill.Err)}
@@ -119,8 +124,8 @@ func (s *Store) judged(name string, skill Skill, err error) Skill {
 	return skill
 }
 
-// Read gives one skill and its page, as they are now. One that is not there is [corebot.ErrNotFound]. What is wrong with it is the error; what
-// is missing for it is not.
+// Read gives one skill and its page, as they are now. A missing skill is [corebot.ErrNotFound]. A mistake in the page
+// is the error; an unmet requirement is not.
 func (s *Store) Read(name string) (skill Skill, page string, err error) {
 	if !regexp.MustCompile(skillName).MatchString(name) || !s.opts.Allowed(name) {
 		return Skill{}, "", notFound(name)
@@ -140,5 +145,6 @@ func (s *Store) Read(name string) (skill Skill, page string, err error) {
 }
 
 func notFound(name string) error {
-	return corebot.WithHint(fmt.Errorf("skill %q: %w", clip(name), corebot.ErrNotFound), "list the skills to see which there are")
+	return corebot.WithHint(fmt.Errorf("skill %q: %w", clip(name), corebot.ErrNotFound),
+		"list the skills to see which there are")
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// maxDepth is how deep front matter may be nested. That of a metadata key of another program is deeper than ours.
+// maxDepth is how deep front matter may be nested. A metadata key of another program can be nested deeper than ours.
 const maxDepth = 16
 
-// maxLines is how many lines front matter may have: the scanner looks at all of a block text again with each of its lines.
+// maxLines is how many lines front matter may have: the scanner looks at all of a block text again with each of its
+// lines.
 const maxLines = 400
 
 // entry is a key and what stands behind it.
@@ -45,7 +46,8 @@ func parseMapping(front string) ([]entry, error) {
 	})
 }
 
-// contained makes an error of a panic: the parser is another's, earlier versions have panicked on bad input, and one page must not end Corebot.
+// contained makes an error of a panic: the parser is another's, earlier versions have panicked on bad input, and one
+// page must not end Corebot.
 func contained(parse func() ([]entry, error)) (entries []entry, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -55,7 +57,8 @@ func contained(parse func() ([]entry, error)) (entries []entry, err error) {
 	return parse()
 }
 
-// tokenize gives the words of YAML, and refuses, before anything is built of them, those by which a small text becomes a large value.
+// tokenize gives the words of YAML, and refuses, before anything is built of them, those by which a small text becomes
+// a large value.
 func tokenize(front string) (token.Tokens, error) {
 	if n := strings.Count(front, "\n") + strings.Count(front, "\r"); n > maxLines {
 		return nil, fmt.Errorf("%w: it has %d lines, the limit is %d", corebot.ErrTooLarge, n, maxLines)
@@ -72,7 +75,8 @@ func tokenize(front string) (token.Tokens, error) {
 		for _, t := range some {
 			switch t.Type {
 			case token.AnchorType, token.AliasType, token.MergeKeyType, token.TagType, token.DirectiveType:
-				return nil, corebot.WithHint(fmt.Errorf("%w: line %d: %q: anchors, aliases, tags and directives are not taken", corebot.ErrInvalid, lineOf(t), clip(t.Value)),
+				return nil, corebot.WithHint(fmt.Errorf("%w: line %d: %q: anchors, aliases, tags and directives are "+
+					"not taken", corebot.ErrInvalid, lineOf(t), clip(t.Value)),
 					"write it out; put a text that begins with & * ! or % in quotes")
 			}
 		}
@@ -109,8 +113,8 @@ type level struct {
 	column int
 }
 
-// closed are the levels that are still open at a token: in brackets a comma ends all up to the bracket, outside of them a token that is not
-// further to the right.
+// closed removes the levels that end at a token, and returns the open ones. In brackets a comma ends all levels up to
+// the bracket. Outside of brackets a token ends each level that does not begin to its left.
 func closed(open []level, t *token.Token) []level {
 	last := func() level { return open[len(open)-1] }
 	switch t.Type {
@@ -145,7 +149,8 @@ func explain(err error) error {
 			where = fmt.Sprintf("line %d: ", lineOf(t))
 		}
 	}
-	return corebot.WithHint(fmt.Errorf("%w: %s%s", corebot.ErrInvalid, where, clip(what)), "it is YAML: put a text that has a colon, a # or quotes in quotes")
+	return corebot.WithHint(fmt.Errorf("%w: %s%s", corebot.ErrInvalid, where, clip(what)),
+		"it is YAML: put a text that has a colon, a # or quotes in quotes")
 }
 
 // at says on which line of the file a node is.
@@ -193,5 +198,6 @@ func boolean(what string, n ast.Node) (bool, error) {
 	if b, ok := n.(*ast.BoolNode); ok {
 		return b.Value, nil
 	}
-	return false, corebot.WithHint(fmt.Errorf("%w: %s is neither true nor false", corebot.ErrInvalid, what), "write true or false, without quotes")
+	return false, corebot.WithHint(fmt.Errorf("%w: %s is neither true nor false", corebot.ErrInvalid, what),
+		"write true or false, without quotes")
 }

@@ -1,17 +1,18 @@
 // Package anthropic speaks to Anthropic's messages API through its official SDK.
 //
-// It guarantees what package openai does: an answer is whole or an error, nothing is waited for without a limit, every error is a
-// [*corebot.Failure] with a class, and the key is in none of them. Besides:
+// It guarantees what package openai does: an answer is whole or an error, nothing is waited for without a limit, every
+// error is a [*corebot.Failure] with a class, and the key is in none of them. Besides:
 //
-//   - What the model thinks is kept apart from its text. It is never streamed and never text; while tools run, it goes back with the
-//     answer that it belongs to, signed as it came, since the API refuses the results of tools without it. Where it is missing (the
-//     answer came from another model) the request is made without thinking instead of being refused.
-//   - The tools and the system prompt, which stay the same from turn to turn, are marked for the provider's prompt cache, and so is
-//     the end of a conversation with tools, which the next round repeats. What the cache gave and took is in the usage.
+//   - The model's thinking is kept apart from its text, and never streamed. While tools run, the thinking goes back
+//     with its answer, signed as it came: the API refuses tool results without it. An answer of another model has no
+//     thinking. Then the request is made without thinking instead of being refused.
+//   - The tools and the system prompt stay the same from turn to turn, and the next round repeats the end of a
+//     conversation with tools. Both are marked for the provider's prompt cache. The usage has the tokens that the cache
+//     read and wrote.
 //   - A refusal by the model is [llm.ErrRefused], whatever it had begun to say.
 //
-// Limits: it has only been tried against test servers that imitate the API, never against Anthropic's own. The SDK's retries are off: the
-// bus and package chain do that. Server-side tools are not used.
+// Limits: it has only been tried against test servers that imitate the API, never against Anthropic's own. The SDK's
+// retries are off: the bus and package chain do that. Server-side tools are not used.
 package anthropic
 
 import (
@@ -41,7 +42,8 @@ const defaultOutput = 4096
 // Options of [New].
 type Options struct {
 	exchange.Options
-	ThinkingTokens int // how much the model may think before it answers, beside its output; zero: not at all, else at least 1,024
+	// how much the model may think before it answers, beside its output; zero: not at all, else at least 1,024
+	ThinkingTokens int
 }
 
 // Model is one model at one endpoint. It is safe for concurrent use.
@@ -52,8 +54,8 @@ type Model struct {
 
 var _ llm.Model = (*Model)(nil)
 
-// New prepares a model at baseURL (empty means Anthropic's own; a "/v1" at its end is the SDK's to add) and talks to nobody yet. Its
-// errors are those of [exchange.New], and a budget of thinking that the API would refuse.
+// New prepares a model at baseURL (empty means Anthropic's own; a "/v1" at its end is the SDK's to add) and talks to
+// nobody yet. Its errors are those of [exchange.New], and a budget of thinking that the API would refuse.
 func New(baseURL string, opts Options) (*Model, error) {
 	base := strings.TrimSuffix(strings.TrimRight(cmp.Or(baseURL, defaultBaseURL), "/"), "/v1")
 	endpoint, err := exchange.New(base, opts.Options)
@@ -113,7 +115,8 @@ func (m *Model) attempt(ctx context.Context, params sdk.MessageNewParams, onText
 	x := m.endpoint.Begin(ctx, spell)
 	defer x.Close()
 	defer func() { a.sent = x.Sent() }()
-	service := sdk.NewMessageService(option.WithBaseURL(m.endpoint.BaseURL), option.WithAPIKey(m.endpoint.APIKey), option.WithHTTPClient(x), option.WithMaxRetries(0))
+	service := sdk.NewMessageService(option.WithBaseURL(m.endpoint.BaseURL), option.WithAPIKey(m.endpoint.APIKey),
+		option.WithHTTPClient(x), option.WithMaxRetries(0))
 	stream := service.NewStreaming(x.Context(), params)
 	if err := stream.Err(); err != nil {
 		return a, x.Explain(err)

@@ -25,13 +25,19 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) sdk
 		out.Temperature = sdk.Float(min(*r.Voice.Temperature, 1)) // the API's scale ends there
 	}
 	for _, t := range r.Tools {
-		tool := &sdk.ToolParam{Name: names.Encode(t.Name), InputSchema: param.Override[sdk.ToolInputSchemaParam](llm.SchemaOf(t))}
+		tool := &sdk.ToolParam{
+			Name:        names.Encode(t.Name),
+			InputSchema: param.Override[sdk.ToolInputSchemaParam](llm.SchemaOf(t)),
+		}
 		if t.Description != "" {
 			tool.Description = sdk.String(t.Description)
 		}
 		out.Tools = append(out.Tools, sdk.ToolUnionParam{OfTool: tool})
 	}
-	e := &encoder{Model: m, names: names, attach: llm.NewAttacher(m.endpoint.Blobs, m.takes), ids: map[string]string{}, used: map[string]bool{}}
+	e := &encoder{
+		Model: m, names: names, attach: llm.NewAttacher(m.endpoint.Blobs, m.takes), ids: map[string]string{},
+		used: map[string]bool{},
+	}
 	for _, msg := range r.Messages {
 		if msg.Role != llm.System {
 			e.addMessage(ctx, &out, msg)
@@ -60,8 +66,8 @@ func (m *Model) budget(t llm.Thinking) int {
 	return m.thinking
 }
 
-// mayThink: with thinking on, the API refuses results of tools whose calls come without the thinking that led to them. An answer of the turn
-// that goes on may have come from another model.
+// mayThink: with thinking on, the API refuses results of tools whose calls come without the thinking that led to them.
+// An answer of the turn that goes on may have come from another model.
 func (m *Model) mayThink(messages []llm.Message) bool {
 	for _, msg := range slices.Backward(messages) {
 		if msg.Role == llm.User {
@@ -85,8 +91,8 @@ type encoder struct {
 	used   map[string]bool
 }
 
-// addMessage adds the blocks of a message. The API wants turns: what one side says in a row is one of them, with the results of tools in
-// front.
+// addMessage adds the blocks of a message. The API wants turns: what one side says in a row is one of them, with the
+// results of tools in front.
 func (e *encoder) addMessage(ctx context.Context, out *sdk.MessageNewParams, msg llm.Message) {
 	role, blocks := sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion(nil)
 	switch msg.Role {
@@ -104,7 +110,8 @@ func (e *encoder) addMessage(ctx context.Context, out *sdk.MessageNewParams, msg
 	}
 	at := len(out.Messages[last].Content)
 	if msg.Role == llm.ToolRole {
-		at = slices.IndexFunc(out.Messages[last].Content, func(b sdk.ContentBlockParamUnion) bool { return b.OfToolResult == nil })
+		at = slices.IndexFunc(out.Messages[last].Content,
+			func(b sdk.ContentBlockParamUnion) bool { return b.OfToolResult == nil })
 		if at < 0 {
 			at = len(out.Messages[last].Content)
 		}
@@ -172,8 +179,8 @@ func orEmpty(s string) string {
 	return s
 }
 
-// callID makes an id that the API takes: of plain characters, and the only one in the conversation. Other providers' ids, which a history
-// may hold, are neither now and then; a result belongs to the newest call with its id.
+// callID makes an id that the API takes: of plain characters, and the only one in the conversation. Other providers'
+// ids, which a history may hold, are neither now and then; a result belongs to the newest call with its id.
 func (e *encoder) callID(id string) string {
 	plain := llm.EncodeName(id)
 	unique := plain
@@ -184,8 +191,8 @@ func (e *encoder) callID(id string) string {
 	return unique
 }
 
-// markForCache marks where the provider may keep what came before: behind the system prompt (tools come before it), and, where tools
-// can make the conversation go on at once, at its end.
+// markForCache marks the places up to which the provider may cache: the end of the system prompt, which comes after the
+// tools. If tools can make the conversation go on at once, its end is marked, too.
 func markForCache(out *sdk.MessageNewParams) {
 	mark := sdk.NewCacheControlEphemeralParam()
 	switch {

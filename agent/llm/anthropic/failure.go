@@ -25,13 +25,17 @@ type streamError struct{ apiError }
 
 func (e *streamError) Error() string { return e.apiError.Error.Type + ": " + e.apiError.Error.Message }
 
-// statusOf finds what the provider said was wrong, by HTTP or inside an answer that began well; a zero status if it said nothing.
+// statusOf finds what the provider said was wrong, by HTTP or inside an answer that began well; a zero status if it
+// said nothing.
 func statusOf(err error) exchange.Status {
 	if e := (*sdk.Error)(nil); errors.As(err, &e) {
 		return readStatus(e.StatusCode, bodyOf(err))
 	}
 	if e := (*streamError)(nil); errors.As(err, &e) {
-		return exchange.Status{Code: statusOfType(e.apiError.Error.Type), Reason: e.apiError.Error.Type, Message: e.apiError.Error.Message}
+		return exchange.Status{
+			Code: statusOfType(e.apiError.Error.Type), Reason: e.apiError.Error.Type,
+			Message: e.apiError.Error.Message,
+		}
 	}
 	if e := (*exchange.BodyError)(nil); errors.As(err, &e) {
 		if s := readStatus(0, e.Body); s.Reason != "" {
@@ -62,8 +66,8 @@ func readStatus(code int, body string) exchange.Status {
 // statusOverloaded is Anthropic's own.
 const statusOverloaded = 529
 
-// statusOfType gives the status that the API documents for a type of error, for errors that come without one. A type that is not known
-// is taken for a failure of the server.
+// statusOfType gives the status that the API documents for a type of error, for errors that come without one. A type
+// that is not known is taken for a failure of the server.
 func statusOfType(kind string) int {
 	switch kind {
 	case "invalid_request_error":
@@ -88,8 +92,8 @@ func statusOfType(kind string) int {
 	return http.StatusInternalServerError
 }
 
-// spell writes an event as the SDK reads it: with its name, which it also has in its data, and in valid UTF-8, which the SDK takes for
-// granted. Errors end the stream as what they are, with their type; the SDK would make text of them.
+// spell writes an event as the SDK reads it: with its name, which the data has too, and in valid UTF-8, which the SDK
+// takes for granted. An error ends the stream with its type; the SDK would make text of it.
 func spell(data []byte) ([]byte, error) {
 	data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	var named struct {

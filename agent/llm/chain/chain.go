@@ -1,25 +1,26 @@
-// Package chain makes one model of several: providers in the order of their preference, each with its models, each of those with a
-// circuit breaker.
+// Package chain makes one model of several: providers in the order of their preference, each with its models, each of
+// those with a circuit breaker.
 //
 // It guarantees:
 //
-//   - A failure of a provider is not the caller's as long as another one answers. Models are tried in order, those of a provider one after
-//     the other; a provider that refuses the key or does not answer at all is left at once, with all its models.
-//   - A failure of the request is returned as it is, whoever says so first: [llm.ErrBadRequest], [llm.ErrRefused] and
-//     [llm.ErrContextTooLong] (package llm). It opens no breaker. A request that is too long does not go on to a model with a larger
-//     context, though there may be one: its caller shortens it, which every model can take, and a silent move to another model would be a
-//     surprise on a bill.
-//   - A model that fails is left alone for a while: after failures in a row for a cool-down that doubles, after a rate limit or with a
-//     Retry-After for as long as the provider asks, and for long when it refuses the key or has no such model. Then one call at a time finds
-//     out whether it is back.
+//   - A caller sees no failure of a provider as long as another provider answers. Models are tried in order, the models
+//     of a provider one after the other. If a provider refuses the key or does not answer, all its models are skipped
+//     at once.
+//   - A failure of the request is returned as it is: [llm.ErrBadRequest], [llm.ErrRefused] and [llm.ErrContextTooLong]
+//     (package llm). It opens no breaker. A request that is too long never moves on to a model with a larger context:
+//     its caller shortens it. A silent move to another model would be a surprise on a bill.
+//   - A failing model gets no calls for a while. After failures in a row the cool-down doubles. After a rate limit or
+//     with a Retry-After it lasts as long as the provider asks. It is long when the provider refuses the key or has no
+//     such model. Then one call at a time finds out whether the model is back.
 //   - With nobody left, the failure is the one that can be tried again soonest, and its RetryAfter says when.
 //   - What a model used that broke off is told beside the answer of the next one, or beside the failure.
-//   - What a failed stream has shown is taken back by [llm.Request].OnReset before another model begins, or nothing more is streamed.
+//   - What a failed stream has shown is taken back by [llm.Request].OnReset before another model begins, or nothing
+//     more is streamed.
 //
 // A chain of a single model has no breaker: there is nobody to turn to, and the backoff of the bus spares it.
 //
-// Limits: the breakers are in memory, and a restart closes them all. Attempts cost time one after another: the caller's context bounds
-// their sum.
+// Limits: the breakers are in memory, and a restart closes them all. Attempts cost time one after another: the caller's
+// context bounds their sum.
 package chain
 
 import (
@@ -73,7 +74,8 @@ type route struct {
 
 func (r *route) name() string { return r.provider + "/" + r.model.Name() }
 
-// New makes a chain. It refuses one without models, a provider without a name or with none, and one that is there twice.
+// New makes a chain. It refuses one without models, a provider without a name or with none, and one that is there
+// twice.
 func New(providers []Provider, o Options) (*Chain, error) {
 	o = o.withDefaults()
 	c := &Chain{opts: o}
@@ -82,7 +84,8 @@ func New(providers []Provider, o Options) (*Chain, error) {
 			return nil, fmt.Errorf("%w: the provider %q has %d models", corebot.ErrInvalid, p.Name, len(p.Models))
 		}
 		for _, m := range p.Models {
-			r := &route{provider: p.Name, model: m, breaker: breaker.New(o.Failures, backoff.Policy{Base: o.CoolDown, Max: o.MaxCoolDown})}
+			r := &route{provider: p.Name, model: m, breaker: breaker.New(o.Failures,
+				backoff.Policy{Base: o.CoolDown, Max: o.MaxCoolDown})}
 			if slices.ContainsFunc(c.routes, func(other *route) bool { return other.name() == r.name() }) {
 				return nil, fmt.Errorf("%w: the model %s is there twice", corebot.ErrInvalid, r.name())
 			}
@@ -169,14 +172,20 @@ func (c *Chain) order(asked string) ([]*route, error) {
 		at = slices.IndexFunc(c.routes, func(r *route) bool { return r.model.Name() == asked })
 	}
 	if at < 0 {
-		err := corebot.WithHint(fmt.Errorf("%w: no model is called %q", llm.ErrBadRequest, asked), "there are: "+strings.Join(c.Models(), ", "))
-		return nil, &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{Err: err, Plain: "The model that this chat asks for is not configured."}}
+		err := corebot.WithHint(fmt.Errorf("%w: no model is called %q", llm.ErrBadRequest, asked),
+			"there are: "+strings.Join(c.Models(), ", "))
+		return nil, &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{
+			Err:   err,
+			Plain: "The model that this chat asks for is not configured.",
+		}}
 	}
 	return append([]*route{c.routes[at]}, slices.Delete(slices.Clone(c.routes), at, at+1)...), nil
 }
 
 // try asks one model, unless its breaker is open.
-func (c *Chain) try(ctx context.Context, r *route, req llm.Request, s *stream) (answer corebot.Answer, tried bool, err error) {
+func (c *Chain) try(ctx context.Context, r *route, req llm.Request,
+	s *stream,
+) (answer corebot.Answer, tried bool, err error) {
 	ticket := &ticket{chain: c, route: r}
 	if wait, cause := ticket.enter(time.Now()); cause != nil {
 		c.metrics.skipped(r)

@@ -16,22 +16,23 @@ type failure struct {
 	wait time.Duration // until it can be asked again
 }
 
-// resting is the failure of a model that was not asked. Its cause stays in the chain: whoever reads it learns why, and a refused key is as
-// permanent as when it was refused.
+// resting is the failure of a model that was not asked. Its cause stays in the chain: whoever reads it learns why, and
+// a refused key is as permanent as when it was refused.
 func resting(r *route, wait time.Duration, cause error) error {
 	class := corebot.Transient
 	if f := (*corebot.Failure)(nil); errors.As(cause, &f) {
 		class = f.Class
 	}
-	err := &corebot.Failure{Class: class, Err: fmt.Errorf("%s rests for %s after: %w", r.name(), wait.Round(time.Second), cause)}
+	err := &corebot.Failure{Class: class, Err: fmt.Errorf("%s rests for %s after: %w", r.name(),
+		wait.Round(time.Second), cause)}
 	if class != corebot.Permanent {
 		err.RetryAfter = wait
 	}
 	return err
 }
 
-// soonest is the failure of the whole chain: that of the model that can be asked again first, if one can be asked again at all, with what
-// the others met in its text.
+// soonest is the failure of the whole chain: the failure of the model that can be asked again first, if any can. Its
+// text has the failures of the other models, too.
 func soonest(failures []failure) error {
 	best := failures[0]
 	for _, f := range failures[1:] {

@@ -10,8 +10,8 @@ import (
 	"github.com/corebot/corebot/internal/breaker"
 )
 
-// ticket is one call in the eyes of the breakers: its own model's, and those of the other models of its provider, since some failures
-// concern them all.
+// ticket is one call in the eyes of the breakers: its own model's, and those of the other models of its provider, since
+// some failures concern them all.
 type ticket struct {
 	chain    *Chain
 	route    *route
@@ -106,8 +106,8 @@ type stream struct {
 	shown   bool // something of an answer that then failed
 }
 
-// begin is where the next answer streams to. What an earlier one has shown is taken back; if the caller has no way to do so, the next one is
-// not streamed.
+// begin is where the next answer streams to. Text of an earlier answer is taken back first. If the caller has no way to
+// take text back, the next answer is not streamed.
 func (s *stream) begin() func(string) {
 	if s.onText == nil {
 		return nil

@@ -18,10 +18,12 @@ import (
 
 // Options of a model at a provider. Zero values take the defaults that are named.
 type Options struct {
-	Provider         string            // its name in the list of providers, for errors and hints; empty for the only one
-	Model            string            // required: the provider's id of the model
-	APIKey           string            // empty for servers that want none
-	Header           map[string]string // sent with every request, over those that the API itself needs; values are kept as secret as the key
+	// its name in the list of providers, for errors and hints; empty for the only one
+	Provider string
+	Model    string // required: the provider's id of the model
+	APIKey   string // empty for servers that want none
+	// sent with every request, over those that the API itself needs; values are kept as secret as the key
+	Header           map[string]string
 	FirstByteTimeout time.Duration     // from the request to the first byte of the answer's body; 60 s
 	IdleTimeout      time.Duration     // between two pieces of the answer, keep-alives included; 60 s
 	Timeout          time.Duration     // of the whole call; 10 min
@@ -41,8 +43,8 @@ type Endpoint struct {
 	readers sync.Pool // *bufio.Reader of answers that have been read
 }
 
-// New checks what can be checked without talking to anybody. It refuses a base URL that is not plain http or https, a key or a header that
-// could not be sent, and an empty model; the error is [corebot.ErrInvalid] and quotes no secret.
+// New checks the settings without talking to anybody. It refuses a base URL that is not plain http or https, a key or a
+// header that could not be sent, and an empty model. The error is [corebot.ErrInvalid] and quotes no secret.
 func New(baseURL string, o Options) (*Endpoint, error) {
 	e := &Endpoint{BaseURL: strings.TrimRight(baseURL, "/"), Options: o.withDefaults()}
 	if err := e.validate(baseURL); err != nil {
@@ -86,12 +88,14 @@ func (e *Endpoint) validate(baseURL string) error {
 		return corebot.WithHint(fmt.Errorf("%w: no model is named", corebot.ErrInvalid), "set "+e.Setting("model"))
 	}
 	if strings.ContainsFunc(e.APIKey, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return corebot.WithHint(fmt.Errorf("%w: the API key has a space, a line break or another character that no key has", corebot.ErrInvalid),
+		return corebot.WithHint(fmt.Errorf(
+			"%w: the API key has a space, a line break or another character that no key has", corebot.ErrInvalid),
 			"check "+e.Setting("api_key"))
 	}
 	for name, value := range e.Header {
 		if !canBeSent(name, value) {
-			return corebot.WithHint(fmt.Errorf("%w: the header %q cannot be sent", corebot.ErrInvalid, name), "check "+e.Setting("headers"))
+			return corebot.WithHint(fmt.Errorf("%w: the header %q cannot be sent", corebot.ErrInvalid, name),
+				"check "+e.Setting("headers"))
 		}
 	}
 	return nil
@@ -122,8 +126,8 @@ func canBeSent(name, value string) bool {
 	return name != "" && !strings.ContainsFunc(name, notToken) && !strings.ContainsFunc(value, notText)
 }
 
-// Setting names a setting of this endpoint as an operator finds it. The only provider has settings of its own, and variables that
-// every program knows; one of a list is found by its name.
+// Setting names a setting of this endpoint as an operator finds it. The only provider has settings of its own, and
+// variables that every program knows; one of a list is found by its name.
 func (e *Endpoint) Setting(key string) string {
 	if e.Provider != "" {
 		if key == "model" {
@@ -140,7 +144,10 @@ func (e *Endpoint) Setting(key string) string {
 
 // Limit gives a call its whole time. stop must be called.
 func (e *Endpoint) Limit(ctx context.Context) (limited context.Context, stop context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, e.Timeout, &timeoutError{what: "no whole answer", after: e.Timeout, setting: "timeout"})
+	return context.WithTimeoutCause(ctx, e.Timeout, &timeoutError{
+		what: "no whole answer", after: e.Timeout,
+		setting: "timeout",
+	})
 }
 
 // Close drops idle connections. Calls that run are not disturbed.
@@ -166,9 +173,9 @@ func (e *Endpoint) Clean(s string) string {
 	return shapes().Text(s)
 }
 
-// NewTransport keeps as many connections to its one host as there may be turns at work: with the two of net/http's default, most
-// calls would pay for a TLS handshake. Compression is off because a compressed stream comes in lumps. Proxies of the environment are
-// not used: the key goes to the configured host and nowhere else.
+// NewTransport keeps as many connections to its one host as turns may run at once. With net/http's default of two, most
+// calls would pay for a TLS handshake. Compression is off because a compressed stream comes in lumps. Proxies of the
+// environment are not used: the key goes to the configured host and nowhere else.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -178,6 +185,7 @@ func NewTransport() *http.Transport {
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true,
-		WriteBufferSize:     32 << 10, // most requests go out in one write; copied past a smaller buffer, each would allocate one of its own size
+		// most requests go out in one write; copied past a smaller buffer, each would allocate one of its own size
+		WriteBufferSize: 32 << 10,
 	}
 }

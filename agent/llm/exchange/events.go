@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Spelling writes the data of one server-sent event in the way that an SDK reads it, and keeps nothing of it. Nothing means that the event
-// is left out; an error ends the stream.
+// Spelling writes the data of one server-sent event in the way that an SDK reads it, and keeps nothing of it. Nothing
+// means that the event is left out; an error ends the stream.
 type Spelling func(data []byte) ([]byte, error)
 
 // eventBody passes on the data lines of a stream of server-sent events, each spelt anew.
 //
-// The SDKs read lines of any length, or fail at ones that a server may send: comments while it thinks, by the hundred. What they
-// read here is short, bounded, and nothing but events.
+// The SDKs read lines of any length, or fail at ones that a server may send: comments while it thinks, by the hundred.
+// What they read here is short, bounded, and nothing but events.
 type eventBody struct {
 	in     *bufio.Reader
 	closer io.Closer
@@ -48,8 +48,8 @@ func (b *eventBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readLine gives a line that holds until the next one is read; most need no copy. What there is of a last line without an end comes together
-// with the error: a missing final newline loses nothing.
+// readLine gives a line that is valid until the next call; most lines need no copy. A last line without an end comes
+// together with the error: a missing final newline loses nothing.
 func (b *eventBody) readLine() ([]byte, error) {
 	var line []byte
 	for {

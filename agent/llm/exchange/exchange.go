@@ -1,10 +1,10 @@
-// Package exchange is what the HTTP APIs of all model providers have in common: where they are, which headers go there, how long
-// what is waited for, how much of an answer is taken, and what a failure means.
+// Package exchange is what the HTTP APIs of all model providers have in common: where they are, which headers go there,
+// how long what is waited for, how much of an answer is taken, and what a failure means.
 //
-// It guarantees that nothing is waited for without a limit (first byte, silence, the whole call), that no more of a stream is kept
-// or read than its limits allow, that the key and the configured headers are in no error, and that a failure has a class that was
-// decided by types, statuses and the provider's own codes. Words decide only where a provider that refused a request has no code: whether
-// it was too long.
+// It guarantees that nothing is waited for without a limit (first byte, silence, the whole call), that no more of a
+// stream is kept or read than its limits allow, that the key and the configured headers are in no error, and that a
+// failure has a class that was decided by types, statuses and the provider's own codes. Words decide only where a
+// provider that refused a request has no code: whether it was too long.
 //
 // Limits: no proxies of the environment, no redirects, no retries; those belong to whoever calls.
 package exchange
@@ -23,8 +23,9 @@ import (
 	"time"
 )
 
-// Exchange is one HTTP request and its answer, as the HTTP client of a provider's SDK: it watches the clock, keeps what the SDK's errors
-// leave out (Retry-After, the body), and turns answers that are no stream into errors that say what came instead.
+// Exchange is one HTTP request and its answer, as the HTTP client of a provider's SDK. It watches the clock, and keeps
+// what the SDK's errors leave out: Retry-After and the body. An answer that is no stream becomes an error that says
+// what came instead.
 type Exchange struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -44,7 +45,8 @@ const (
 	maxErrorBody = 64 << 10
 	// maxTail is how long the usage may take once the answer is whole.
 	maxTail = 5 * time.Second
-	// wireFactor is how many bytes a stream may have for each that its answer may have: a chunk of 300 often carries a short word.
+	// wireFactor is how many bytes a stream may have for each that its answer may have: a chunk of 300 often carries a
+	// short word.
 	wireFactor = 128
 	// lineFactor is the same for one line.
 	lineFactor = 8
@@ -54,8 +56,14 @@ const (
 func (e *Endpoint) Begin(ctx context.Context, spell Spelling) *Exchange {
 	x := &Exchange{endpoint: e, spell: spell, patience: e.IdleTimeout}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	x.silence = &timeoutError{what: "silence in the middle of the answer", after: e.IdleTimeout, setting: "idle_timeout"}
-	x.watch = newWatchdog(e.FirstByteTimeout, &timeoutError{what: "not a byte of an answer", after: e.FirstByteTimeout, setting: "first_byte_timeout"}, x.cancel)
+	x.silence = &timeoutError{
+		what: "silence in the middle of the answer", after: e.IdleTimeout,
+		setting: "idle_timeout",
+	}
+	x.watch = newWatchdog(e.FirstByteTimeout, &timeoutError{
+		what: "not a byte of an answer", after: e.FirstByteTimeout,
+		setting: "first_byte_timeout",
+	}, x.cancel)
 	return x
 }
 
@@ -124,7 +132,10 @@ func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		most := x.endpoint.MaxAnswerBytes
-		resp.Body = &eventBody{in: body, closer: resp.Body, spell: x.spell, wire: wireFactor * most, line: lineFactor * most}
+		resp.Body = &eventBody{
+			in: body, closer: resp.Body, spell: x.spell, wire: wireFactor * most,
+			line: lineFactor * most,
+		}
 	}
 	return resp, nil
 }
@@ -138,8 +149,8 @@ func target(resp *http.Response) string {
 	return u.Scheme + "://" + u.Host + u.Path
 }
 
-// Explain gives an error its true cause, since a cancelled context looks like a read error to those below, and what the exchange knows
-// besides.
+// Explain gives an error its true cause, since a cancelled context looks like a read error to those below, and what the
+// exchange knows besides.
 func (x *Exchange) Explain(err error) error {
 	if x.ctx.Err() != nil {
 		err = context.Cause(x.ctx)

@@ -17,7 +17,7 @@ import (
 	"github.com/corebot/corebot/internal/redact"
 )
 
-// What an answer can be beside whole. All but the last four are worth another attempt.
+// The ways in which an answer can fail to be whole. All but the last four are worth another attempt.
 var (
 	ErrBrokenOff = errors.New("the answer broke off in the middle")
 	ErrEmpty     = errors.New("the answer was empty")
@@ -42,7 +42,8 @@ type oddAnswer struct{ what string }
 
 func (e *oddAnswer) Error() string { return "instead of a stream of events came " + e.what }
 
-// BodyError is a success status with a JSON object in place of a stream: some gateways send errors so. Body is its beginning.
+// BodyError is a success status with a JSON object in place of a stream: some gateways send errors so. Body is its
+// beginning.
 type BodyError struct {
 	Body        string
 	contentType string
@@ -80,8 +81,8 @@ type verdict struct {
 	words string
 }
 
-// Failure classifies an error and writes its text anew. status is what the API's own errors said; a zero one means that the error is not
-// the provider's. The original is not kept in the chain: it may quote the key.
+// Failure classifies an error and writes its text anew. status is what the API's own errors said; a zero one means that
+// the error is not the provider's. The original is not kept in the chain: it may quote the key.
 func (e *Endpoint) Failure(err error, status Status) *corebot.Failure {
 	var v verdict
 	if status.Code != 0 {
@@ -127,8 +128,9 @@ func (e *Endpoint) judge(err error) verdict {
 	odd, body := (*oddAnswer)(nil), (*BodyError)(nil)
 	if errors.As(err, &odd) || errors.As(err, &body) {
 		return verdict{
-			class: corebot.Permanent, text: err.Error(), plain: "What answers at the address of the model provider is not a model.",
-			hint: "does this address speak the API that is configured? check " + e.Setting("base_url"),
+			class: corebot.Permanent, text: err.Error(),
+			plain: "What answers at the address of the model provider is not a model.",
+			hint:  "does this address speak the API that is configured? check " + e.Setting("base_url"),
 		}
 	}
 	for _, known := range []struct {
@@ -137,12 +139,18 @@ func (e *Endpoint) judge(err error) verdict {
 		plain      string
 	}{
 		{ErrTooLong, nil, "", "The model's answer was longer than Corebot allows."},
-		{ErrNoRoom, nil, "allow the model more output tokens: llm.output_tokens", "The model used up its output limit before it said anything."},
+		{
+			ErrNoRoom, nil, "allow the model more output tokens: llm.output_tokens",
+			"The model used up its output limit before it said anything.",
+		},
 		{ErrFiltered, llm.ErrRefused, "", "The model provider's content filter stopped the answer."},
 		{ErrRefusal, llm.ErrRefused, "", "The model declined to answer."},
 	} {
 		if errors.Is(err, known.err) {
-			return verdict{class: corebot.Permanent, text: err.Error(), hint: known.hint, about: known.about, plain: known.plain}
+			return verdict{
+				class: corebot.Permanent, text: err.Error(), hint: known.hint, about: known.about,
+				plain: known.plain,
+			}
 		}
 	}
 	return networkVerdict(err, e.Setting("base_url"))
@@ -165,19 +173,23 @@ func networkVerdict(err error, setting string) verdict {
 
 // judgeStatus goes by the status and the provider's own word.
 func (e *Endpoint) judgeStatus(s Status) (v verdict) {
-	name := strings.TrimSpace(fmt.Sprintf("status %d %s", s.Code, http.StatusText(s.Code))) // some providers have statuses of their own
+	// some providers have statuses of their own
+	name := strings.TrimSpace(fmt.Sprintf("status %d %s", s.Code, http.StatusText(s.Code)))
 	v = verdict{class: classOf(s), text: name + ": " + Excerpt(e.Clean(s.Message)), words: wordsOf(e.Clean(s.Message))}
 	defer func() { v.plain = plainly(s.Code, v) }()
 	switch {
 	case hasNoCredit(s):
 		// Also under the status of a rate limit: it does not pass by waiting.
-		v.class, v.about, v.hint = corebot.Permanent, llm.ErrUnauthorized, "the account has no credit left at the provider"
+		v.class, v.about, v.hint = corebot.Permanent, llm.ErrUnauthorized,
+			"the account has no credit left at the provider"
 	case s.Code == http.StatusUnauthorized:
 		v.about, v.hint = llm.ErrUnauthorized, "the provider refuses the key: check "+e.Setting("api_key")
 	case s.Code == http.StatusForbidden:
-		v.about, v.hint = llm.ErrUnauthorized, "the key may not use this model: check "+e.Setting("api_key")+", and "+e.Setting("model")
+		v.about, v.hint = llm.ErrUnauthorized, "the key may not use this model: check "+e.Setting("api_key")+", and "+
+			e.Setting("model")
 	case s.Code == http.StatusNotFound, s.Code == http.StatusMethodNotAllowed:
-		v.about, v.hint = llm.ErrNoModel, "no such model or no such address: check "+e.Setting("model")+", and "+e.Setting("base_url")
+		v.about, v.hint = llm.ErrNoModel, "no such model or no such address: check "+e.Setting("model")+", and "+
+			e.Setting("base_url")
 	case v.class != corebot.Permanent:
 	case isFiltered(s):
 		v.about = llm.ErrRefused
@@ -194,9 +206,11 @@ func (e *Endpoint) judgeStatus(s Status) (v verdict) {
 func classOf(s Status) corebot.Class {
 	status := s.Code
 	switch {
-	case status == http.StatusTooManyRequests, status == statusOverloaded, status >= 500 && strings.Contains(s.Reason, "overloaded"):
+	case status == http.StatusTooManyRequests, status == statusOverloaded,
+		status >= 500 && strings.Contains(s.Reason, "overloaded"):
 		return corebot.RateLimited
-	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500:
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly,
+		status >= 500:
 		return corebot.Transient
 	}
 	return corebot.Permanent
@@ -207,7 +221,8 @@ const statusOverloaded = 529
 
 // hasNoCredit knows the codes of OpenAI and of those who do as it does.
 func hasNoCredit(s Status) bool {
-	return strings.Contains(s.Reason, "insufficient_quota") || strings.Contains(s.Reason, "billing") || s.Code == http.StatusPaymentRequired
+	return strings.Contains(s.Reason, "insufficient_quota") || strings.Contains(s.Reason, "billing") ||
+		s.Code == http.StatusPaymentRequired
 }
 
 // isFiltered knows the codes of OpenAI and Azure.
@@ -220,12 +235,13 @@ func isFiltered(s Status) bool {
 	return false
 }
 
-// saysTooLong goes by the code where there is one (OpenAI, llama.cpp), and by the words of those that refuse a request and have none for
-// it: Anthropic, vLLM, Ollama. It is asked about refused requests only.
+// saysTooLong goes by the code where there is one (OpenAI, llama.cpp), and by the words of those that refuse a request
+// and have none for it: Anthropic, vLLM, Ollama. It is asked about refused requests only.
 func saysTooLong(s Status) bool {
 	said := strings.ToLower(s.Reason + " " + s.Message)
 	for _, words := range []string{
-		"context_length_exceeded", "exceed_context_size", "maximum context length", "context size", "context window", "context length", "prompt is too long",
+		"context_length_exceeded", "exceed_context_size", "maximum context length", "context size", "context window",
+		"context length", "prompt is too long",
 	} {
 		if strings.Contains(said, words) {
 			return true
@@ -306,8 +322,8 @@ var shapes = sync.OnceValue(func() *redact.Redactor {
 // MaxRetryAfter is the longest wait that a provider can ask for.
 const MaxRetryAfter = time.Hour
 
-// retryAfter is what a provider asks for in its headers, at most [MaxRetryAfter]; nonsense asks for nothing. The header in milliseconds,
-// which OpenAI and others send beside the common one, is the exact one.
+// retryAfter is what a provider asks for in its headers, at most [MaxRetryAfter]; nonsense asks for nothing. The header
+// in milliseconds, which OpenAI and others send beside the common one, is the exact one.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if d := seconds(h.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
 		return d

@@ -1,18 +1,21 @@
-// Package llmtest is a scripted model behind a real HTTP interface: the OpenAI-compatible chat completions API (streamed and
-// whole), the list of models, and Anthropic's messages API (streamed). Tests drive a real client against it, over real HTTP, and decide
-// what it answers, when, and how it breaks. [Faults] are the ways to break that everyone who talks to a model must survive.
+// Package llmtest is a scripted model behind a real HTTP interface: the OpenAI-compatible chat completions API
+// (streamed and whole), the list of models, and Anthropic's messages API (streamed). Tests drive a real client against
+// it, over real HTTP, and decide what it answers, when, and how it breaks. [Faults] are the ways to break that everyone
+// who talks to a model must survive.
 //
 // In most tests two lines are enough. [Start] serves over an in-memory network, so it works inside testing/synctest:
 //
 //	srv := llmtest.Start(t, llmtest.Queue(llmtest.ToolCalls(llmtest.Call{Name: "fs_read", Args: `{"path":"a"}`}), llmtest.Text("done")))
 //	model, err := openai.New(srv.URL, openai.Options{Model: "scripted", Transport: srv.Transport})
 //
-// Or the same [Server] behind a port, for a program under test: httptest.NewServer(llmtest.New(script)), base URL + "/v1".
+// Or the same [Server] behind a port, for a program under test: httptest.NewServer(llmtest.New(script)), base URL +
+// "/v1".
 //
-// Scripts are functions from request to answer; [Queue] makes one from a list. Everything here is safe for concurrent use; a
-// script that keeps state of its own must see to that itself, since it is called by each request's goroutine.
+// Scripts are functions from request to answer; [Queue] makes one from a list. Everything here is safe for concurrent
+// use; a script that keeps state of its own must see to that itself, since it is called by each request's goroutine.
 //
-// Limits: only text, thinking and tool calls are spoken, request bodies end at 16 MiB, and the API key is recorded but not checked.
+// Limits: only text, thinking and tool calls are spoken, request bodies end at 16 MiB, and the API key is recorded but
+// not checked.
 package llmtest
 
 import (
@@ -31,8 +34,8 @@ const maxRequestBytes = 16 << 20
 // Script decides what a request is answered.
 type Script func(Request) Answer
 
-// Queue answers the first request with the first answer and so on. A request beyond the last one is answered with status 500 and a
-// message that says so: a test that asks too often fails, instead of getting an answer that was meant for nobody.
+// Queue answers the first request with the first answer, and so on. A request beyond the last answer gets status 500
+// and a message that says so. So a test that asks too often fails.
 func Queue(answers ...Answer) Script {
 	var mu sync.Mutex
 	next := 0
@@ -40,7 +43,8 @@ func Queue(answers ...Answer) Script {
 		mu.Lock()
 		defer mu.Unlock()
 		if next == len(answers) {
-			return Fail(http.StatusInternalServerError, fmt.Sprintf("llmtest: all %d answers are used up", len(answers)))
+			return Fail(http.StatusInternalServerError, fmt.Sprintf("llmtest: all %d answers are used up",
+				len(answers)))
 		}
 		next++
 		return answers[next-1]
@@ -52,8 +56,8 @@ func Always(a Answer) Script {
 	return func(Request) Answer { return a }
 }
 
-// Server is an http.Handler that plays a model. It answers POST /v1/chat/completions and POST /v1/messages by its script and GET
-// /v1/models with [ModelID]; anything else is 404.
+// Server is an http.Handler that plays a model. It answers POST /v1/chat/completions and POST /v1/messages by its
+// script and GET /v1/models with [ModelID]; anything else is 404.
 type Server struct {
 	script Script
 	mux    *http.ServeMux

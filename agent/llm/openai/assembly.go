@@ -43,8 +43,8 @@ type draft struct {
 	args  strings.Builder
 }
 
-// chunk is what is wanted of a piece of the stream, or the error that some gateways put into the stream in its place. What go-openai
-// would read beside it costs as much again, for each word that a model says.
+// chunk has the wanted fields of a piece of the stream, or the error that some gateways send in its place. The other
+// fields, which go-openai would read, cost as much again for each word of a model.
 type chunk struct {
 	Model   string `json:"model"`
 	Choices []struct {
@@ -75,7 +75,8 @@ type rawStream interface {
 	RecvRaw() ([]byte, error)
 }
 
-// next takes in one event. The end of the stream is errStreamEnd if the answer is whole, exchange.ErrBrokenOff if it is not.
+// next takes in one event. The end of the stream is errStreamEnd if the answer is whole, exchange.ErrBrokenOff if it is
+// not.
 func (a *assembly) next(s rawStream) error {
 	raw, err := s.RecvRaw()
 	if errors.Is(err, io.EOF) {
@@ -194,8 +195,9 @@ func (a *assembly) takeCall(d api.ToolCall) error {
 	return nil
 }
 
-// draftFor finds the call that a fragment continues: the newest with its index, or the newest of all where a server sends no index.
-// It is none if the fragment has a name and an id of its own: some servers send whole calls, all of them with index 0.
+// draftFor finds the call that a fragment continues: the newest with its index, or the newest of all where a server
+// sends no index. It is none if the fragment has a name and an id of its own: some servers send whole calls, all of
+// them with index 0.
 func (a *assembly) draftFor(d api.ToolCall) *draft {
 	for _, c := range slices.Backward(a.calls) {
 		if d.Index != nil && c.index != *d.Index {
@@ -253,7 +255,10 @@ func (a *assembly) toolCalls(r llm.Request, names *llm.Names) []corebot.ToolCall
 	ids := llm.NewCallIDs(r)
 	var calls []corebot.ToolCall
 	for _, d := range a.calls {
-		calls = append(calls, corebot.ToolCall{ID: ids.Give(d.id), Tool: names.Decode(d.name), Args: llm.WrittenArgs(d.args.String())})
+		calls = append(calls, corebot.ToolCall{
+			ID: ids.Give(d.id), Tool: names.Decode(d.name),
+			Args: llm.WrittenArgs(d.args.String()),
+		})
 	}
 	return calls
 }

@@ -24,10 +24,10 @@ const (
 	maxModelsBody = 1 << 20
 )
 
-// Discover looks for a model server on this machine, at the usual ports of Ollama, LM Studio, llama.cpp and vLLM, and returns the
-// first of them, in this order, that lists a model. All are asked at once, and it takes 300 ms at most. What listens there but
-// does not answer GET /v1/models as OpenAI does is not a server, and neither is one without a model. The transport is for tests; nil
-// means the built-in one.
+// Discover looks for a model server on this machine, at the usual ports of Ollama, LM Studio, llama.cpp and vLLM. It
+// returns the first of them, in this order, that lists a model. All are asked at once, and it takes 300 ms at most. A
+// listener counts as a server only if it answers GET /v1/models as OpenAI does, with at least one model. The transport
+// is for tests; nil means the built-in one.
 func Discover(ctx context.Context, transport http.RoundTripper) (Found, bool) {
 	if transport == nil {
 		t := exchange.NewTransport()
@@ -36,7 +36,12 @@ func Discover(ctx context.Context, transport http.RoundTripper) (Found, bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, discoverTime)
 	defer cancel()
-	candidates := []struct{ server, port string }{{"Ollama", "11434"}, {"LM Studio", "1234"}, {"llama.cpp", "8080"}, {"vLLM", "8000"}}
+	candidates := []struct{ server, port string }{
+		{"Ollama", "11434"},
+		{"LM Studio", "1234"},
+		{"llama.cpp", "8080"},
+		{"vLLM", "8000"},
+	}
 	answers := make([]chan Found, len(candidates))
 	for i, c := range candidates {
 		answers[i] = make(chan Found, 1)
@@ -54,7 +59,8 @@ func Discover(ctx context.Context, transport http.RoundTripper) (Found, bool) {
 	return Found{}, false
 }
 
-// firstModel is empty if no OpenAI-compatible server with a model answers. Models that only embed cannot chat and are passed over.
+// firstModel is empty if no OpenAI-compatible server with a model answers. Models that only embed cannot chat and are
+// passed over.
 func firstModel(ctx context.Context, transport http.RoundTripper, baseURL string) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, baseURL+"/models", nil)
 	if err != nil {

@@ -27,7 +27,10 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api
 		out.MaxTokens = r.MaxOutputTokens
 	}
 	m.encodeVoice(&out, r.Voice)
-	attach := llm.NewAttacher(m.endpoint.Blobs, func(mediaType string) bool { return m.endpoint.Vision && isImage(mediaType) })
+	attach := llm.NewAttacher(m.endpoint.Blobs, func(mediaType string) bool {
+		return m.endpoint.Vision &&
+			isImage(mediaType)
+	})
 	out.Messages = make([]api.ChatCompletionMessage, 0, len(r.Messages))
 	for _, msg := range r.Messages {
 		out.Messages = append(out.Messages, m.encodeMessage(ctx, msg, names, attach))
@@ -35,8 +38,8 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api
 	return out
 }
 
-// encodeVoice: OpenAI itself takes an effort from the models that reason and from no other, and a temperature from the others only. Most
-// other servers leave out what they do not know.
+// encodeVoice: OpenAI itself takes an effort from the models that reason and from no other, and a temperature from the
+// others only. Most other servers leave out what they do not know.
 func (m *Model) encodeVoice(out *api.ChatCompletionRequest, v llm.Voice) {
 	thinks := reasons(m.endpoint.Model)
 	if thinks || m.endpoint.BaseURL != DefaultBaseURL {
@@ -47,8 +50,8 @@ func (m *Model) encodeVoice(out *api.ChatCompletionRequest, v llm.Voice) {
 	}
 }
 
-// effort is how much a model is to think in the words of the API. Of OpenAI's families only gpt-5 knows "minimal", only what
-// came after it knows "none", and the others cannot but think.
+// effort is how much a model is to think in the words of the API. Of OpenAI's families only gpt-5 knows "minimal", only
+// what came after it knows "none", and the others cannot but think.
 func (m *Model) effort(t llm.Thinking) string {
 	first := m.endpoint.Model == "gpt-5" || strings.HasPrefix(m.endpoint.Model, "gpt-5-")
 	switch {
@@ -83,9 +86,14 @@ func isImage(mediaType string) bool {
 	return false
 }
 
-func (m *Model) encodeMessage(ctx context.Context, msg llm.Message, names *llm.Names, attach *llm.Attacher) api.ChatCompletionMessage {
+func (m *Model) encodeMessage(ctx context.Context, msg llm.Message, names *llm.Names,
+	attach *llm.Attacher,
+) api.ChatCompletionMessage {
 	images, text := attach.Attach(ctx, msg)
-	out := api.ChatCompletionMessage{Role: string(msg.Role), Content: text, ToolCallID: msg.CallID, ReasoningContent: unseal(m.endpoint.Model, msg.Opaque)}
+	out := api.ChatCompletionMessage{
+		Role: string(msg.Role), Content: text, ToolCallID: msg.CallID,
+		ReasoningContent: unseal(m.endpoint.Model, msg.Opaque),
+	}
 	for _, c := range msg.Calls {
 		out.ToolCalls = append(out.ToolCalls, api.ToolCall{
 			ID: c.ID, Type: api.ToolTypeFunction,
@@ -108,7 +116,10 @@ func contentParts(text string, images []llm.Attachment) []api.ChatMessagePart {
 	}
 	for _, image := range images {
 		link := "data:" + image.MediaType + ";base64," + base64.StdEncoding.EncodeToString(image.Data)
-		parts = append(parts, api.ChatMessagePart{Type: api.ChatMessagePartTypeImageURL, ImageURL: &api.ChatMessageImageURL{URL: link}})
+		parts = append(parts, api.ChatMessagePart{
+			Type:     api.ChatMessagePartTypeImageURL,
+			ImageURL: &api.ChatMessageImageURL{URL: link},
+		})
 	}
 	return parts
 }
@@ -125,9 +136,9 @@ func reportedUsage(u *api.Usage) corebot.Usage {
 	return out
 }
 
-// asEvent spells an event so that go-openai hands it over as it is. A chunk that begins with an error, also with a null one, it would
-// take out of the stream and, if it cannot read the error, lose; a space hides it. It reads lines: the empty one behind an event would only cost
-// it time.
+// asEvent spells an event so that go-openai hands it over as it is. go-openai takes a chunk that begins with an error,
+// also a null error, out of the stream, and loses it if it cannot read the error. A leading space hides the chunk from
+// that. go-openai reads lines, and the empty line behind an event would only cost time.
 func asEvent(data []byte) ([]byte, error) {
 	out := append(make([]byte, 0, len(data)+16), "data: "...)
 	if bytes.HasPrefix(data, []byte(`{"error":`)) {

@@ -14,8 +14,8 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
-// toolText keeps the offered tools as they stand in a request. They are the larger part of most requests and the same in nearly all of them, so
-// they are encoded when they change and not for every call.
+// toolText keeps the offered tools as they stand in a request. They are the larger part of most requests and the same
+// in nearly all of them, so they are encoded when they change and not for every call.
 type toolText struct{ last atomic.Pointer[encodedTools] }
 
 type encodedTools struct {
@@ -24,7 +24,7 @@ type encodedTools struct {
 	text  []byte // a field of a JSON object with the comma behind it; empty for no tools
 }
 
-// of gives the tools of a request, encoded. What they are called depends on nothing else: see [llm.Names].
+// of gives the tools of a request, encoded. Only the tools decide their names: see [llm.Names].
 func (t *toolText) of(tools []llm.Tool) (*encodedTools, error) {
 	if last := t.last.Load(); last != nil && slices.EqualFunc(last.tools, tools, sameTool) {
 		return last, nil
@@ -76,14 +76,15 @@ func (c withField) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the request: %w", err)
 	}
-	again := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil } // for a connection that turns out to be closed
+	// for a connection that turns out to be closed
+	again := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	req.Body, _ = again()
 	req.GetBody, req.ContentLength = again, int64(len(body))
 	return c.HTTPDoer.Do(req)
 }
 
-// insert gives the body of a request, which begins with a brace and has a field of its own to follow, in one piece: net/http sends what is in memory
-// together with the header, and what it cannot see in pieces that it allocates.
+// insert gives the body of a request in one piece. The body begins with a brace and has a field of its own to follow.
+// net/http sends a body in memory together with the header. Any other body it sends in pieces that it allocates.
 func (c withField) insert(req *http.Request) ([]byte, error) {
 	defer req.Body.Close() //nolint:errcheck // it was only read
 	var body bytes.Buffer
