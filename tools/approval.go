@@ -13,25 +13,29 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// A call that policy keeps for an admin's word is bound to what it is: its tool, its arguments, the directory that it works in with everything in it, and
-// the content of the files that it names. A program finds files by itself, under more names than anybody could list: so all that is there counts. Its step waits in the journal, the turn ends its claim, and whoever resumes the turn comes here again: with an
-// approval, and with nothing changed, the call goes on to its intent and runs. What has changed since it was approved is asked about anew; everything
-// else ends it as denied.
+// A call that policy keeps for an approval is bound to its tool, its arguments, the directory that it works in with all
+// content, and the content of the files that it names. A program finds files by itself, under more names than anybody
+// could list, so the whole directory counts. The step of the call waits in the journal, and the turn ends its claim. A
+// resumed turn comes here again. With an approval, and nothing changed, the call goes on to its intent and runs. If
+// anything has changed since the approval, the call needs a new one. In every other case the call ends as denied.
 //
-// Limits: the files are looked at right before the call runs; one that the call itself changes is looked at again under the lock of its write. Files of the system, and directories
-// elsewhere than where the call works, are bound by their names alone. Where a directory has more than can be compared, no call that works in it can be approved.
+// Limits: the files are looked at right before the call runs; one that the call itself changes is looked at again under
+// the lock of its write. Files of the system, and directories elsewhere than where the call works, are bound by their
+// names alone. Where a directory has more than can be compared, no call that works in it can be approved.
 
 // maxBoundFile is the largest file that a call may name and wait for an approval: all of it is read twice.
 const maxBoundFile = 64 << 20
 
 // Contents tells what is in files and directories of the workspace.
 type Contents interface {
-	// Read gives a whole file of at most limit bytes; a larger one is [rootfs.ErrTooLarge], a missing one fs.ErrNotExist.
+	// Read gives a whole file of at most limit bytes; a larger one is [rootfs.ErrTooLarge], a missing one
+	// fs.ErrNotExist.
 	Read(path string, limit int64) ([]byte, error)
 	// Content is that of a file: "sha256:" and its hash, or [corebot.NoFile] or [corebot.NoContent].
 	Content(path string) (string, error)
-	// Directory stands for everything in a directory, at any depth: how many files there are, and a hash over all names and contents. A missing
-	// directory is as an empty one; one with more than 1,000 entries or 64 MiB is an error with a hint.
+	// Directory stands for everything in a directory, at any depth: how many files there are, and a hash over all names
+	// and contents. A missing directory is as an empty one; one with more than 1,000 entries or 64 MiB is an error with
+	// a hint.
 	Directory(path string) (string, error)
 	// Empty says whether there is nothing in a directory. A missing one is empty.
 	Empty(path string) (bool, error)
@@ -48,8 +52,9 @@ type Named struct {
 	Paths []string // that may be files, relative to the workspace
 }
 
-// Names tells where a call works and which files it may read, from its arguments. An approval of the call is bound to all that is there. What the call
-// returns is text from outside, whatever the traits of the tool, if there is anything in its directory before or after it ran, or any of its files is.
+// Names tells where a call works and which files it may read, from its arguments. An approval of the call is bound to
+// all that is there. The call's result is untrusted if its directory has anything in it before or after it ran, or if
+// any of its files is untrusted. The traits of the tool do not change that.
 func Names[A any](named func(Call, A) Named) Option[A] {
 	return func(s *spec[A]) { s.named = named }
 }
@@ -59,14 +64,19 @@ func Trusted[A any](trusted func(Call, A) bool) Option[A] {
 	return func(s *spec[A]) { s.trusted = trusted }
 }
 
-// decided holds a call that policy allows to what an admin says of it, or has said of the answer. done says that the
-// call has ended, as denied.
-func (j *job) decided(ctx context.Context, tool Tool, args bound, d policy.Decision) (r corebot.ToolResult, done bool, err error) {
+// decided asks for an approval of an allowed call where policy wants one. If an admin has denied an earlier call of the
+// same answer, or nobody approved it in time, decided denies this call, too. done says that the call has ended, as
+// denied.
+func (j *job) decided(ctx context.Context, tool Tool, args bound,
+	d policy.Decision,
+) (r corebot.ToolResult, done bool, err error) {
 	switch j.step.InAnswer().Denied {
 	case policy.RuleNotApproved:
-		return j.deny(ctx, policy.RuleNotApproved, "an admin said no to an earlier call of this answer, and the rest of the answer was not run")
+		return j.deny(ctx, policy.RuleNotApproved,
+			"an admin said no to an earlier call of this answer, and the rest of the answer was not run")
 	case policy.RuleNotInTime:
-		return j.deny(ctx, policy.RuleNotInTime, "an earlier call of this answer was not approved in time, and the rest of the answer was not run")
+		return j.deny(ctx, policy.RuleNotInTime,
+			"an earlier call of this answer was not approved in time, and the rest of the answer was not run")
 	}
 	rule := j.box.policy.NeedsApproval(tool.name, d, j.call.Taint != "")
 	if rule == "" && j.step.State() != corebot.StepAwaiting {
@@ -85,8 +95,8 @@ func (j *job) deny(ctx context.Context, rule, reason string) (corebot.ToolResult
 // maxRounds is how often a call is asked about that changes each time after it was approved.
 const maxRounds = 3
 
-// approve holds a call until an admin has approved it. done says that it has ended, as denied; the error is [*corebot.Awaits] while it waits.
-// One that is no longer what was approved is asked about anew.
+// approve holds a call until an admin has approved it. done says that it has ended, as denied; the error is
+// [*corebot.Awaits] while it waits. One that is no longer what was approved is asked about anew.
 func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.ToolResult, done bool, err error) {
 	someone, err := j.someone(ctx)
 	if err != nil {
@@ -99,13 +109,15 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 	now, err := j.bind(args, f)
 	if err != nil {
 		j.tellChat(err)
-		return j.deny(ctx, policy.RuleCannotBind, "this call needs the approval of an admin, who could not tell what it would do: "+explained(err))
+		return j.deny(ctx, policy.RuleCannotBind,
+			"this call needs the approval of an admin, who could not tell what it would do: "+explained(err))
 	}
 	// Also a call that waits already looks ahead: in a replay nothing of its answer was asked about.
 	a, err := j.ask(ctx, j.wanted(0, rule, args, now, f), f, !j.step.InAnswer().Asked)
 	switch {
 	case errors.Is(err, corebot.ErrNotAsked):
-		return j.deny(ctx, policy.RuleNotAsked, "this call needs the approval of an admin, who was asked about other calls of this answer; make it again")
+		return j.deny(ctx, policy.RuleNotAsked,
+			"this call needs the approval of an admin, who was asked about other calls of this answer; make it again")
 	case err != nil:
 		return r, false, err
 	}
@@ -128,10 +140,14 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 
 // askAnew asks about a call, and those behind it, that has changed since it was approved. A call that never stays the
 // same is denied in the end.
-func (j *job) askAnew(ctx context.Context, was corebot.Approval, drift string, args bound, now corebot.Bound) (r corebot.ToolResult, done bool, err error) {
+func (j *job) askAnew(ctx context.Context, was corebot.Approval, drift string, args bound,
+	now corebot.Bound,
+) (r corebot.ToolResult, done bool, err error) {
 	if was.Round+1 >= maxRounds {
-		j.tell(fmt.Sprintf("A call of %s was not run: %s after it was approved, for the %dth time.", j.label, drift, maxRounds))
-		return j.deny(ctx, policy.RuleNotTheSame, fmt.Sprintf("an admin approved this call, but %s since, again and again; it was not run", drift))
+		j.tell(fmt.Sprintf("A call of %s was not run: %s after it was approved, for the %dth time.", j.label, drift,
+			maxRounds))
+		return j.deny(ctx, policy.RuleNotTheSame,
+			fmt.Sprintf("an admin approved this call, but %s since, again and again; it was not run", drift))
 	}
 	f := newForecast()
 	anew := j.wanted(0, was.Rule, args, now, f)
@@ -178,7 +194,8 @@ func (j *job) wanted(position int, rule string, args bound, b corebot.Bound, f *
 	e := j.event
 	e.Event, e.Rule = "approval.request", rule // without an outcome: nothing has run
 	a := corebot.Approval{
-		Key: j.call.Key, Principal: j.call.Principal, Position: position, Bound: b, Rule: rule, Taint: j.call.Taint, Beyond: j.beyond,
+		Key: j.call.Key, Principal: j.call.Principal, Position: position, Bound: b, Rule: rule, Taint: j.call.Taint,
+		Beyond:    j.beyond,
 		ExpiresAt: time.Now().Add(j.box.opts.Patience),
 	}
 	if file := changedFile(args.change(j.call), b); file.Path != "" {
@@ -245,15 +262,17 @@ func (j *job) passes(args bound, f *forecast) {
 	}
 }
 
-// tellChat has the chat hear why nobody is asked: what is to be done about it is for people, and a model need not pass it on.
+// tellChat has the chat hear why nobody is asked: what is to be done about it is for people, and a model need not pass
+// it on.
 func (j *job) tellChat(err error) {
-	j.tell(fmt.Sprintf("A call of %s was denied. It needs an approval, but nobody could tell what it would do: %s.", j.label, explained(err)))
+	j.tell(fmt.Sprintf("A call of %s was denied. It needs an approval, but nobody could tell what it would do: %s.",
+		j.label, explained(err)))
 }
 
 func (j *job) tell(text string) { j.notice = corebot.Plainly(text) }
 
-// bind gathers what an approval is given for, as it is now. The directory comes last: a file in it that the call names is the better word for what has
-// changed.
+// bind gathers what an approval is given for, as it is now. The directory comes last: a file in it that the call names
+// is the better word for what has changed.
 func (j *job) bind(args bound, f *forecast) (corebot.Bound, error) {
 	named := args.named(j.call)
 	paths := append([]string{args.target(j.call).Path, args.change(j.call).Path}, named.Paths...)
@@ -309,7 +328,8 @@ func changedFile(change Change, b corebot.Bound) corebot.NamedFile {
 	return corebot.NamedFile{}
 }
 
-// outside says whether what a call returns may be text that others than the operator wrote. It is asked before the call runs.
+// outside says whether what a call returns may be text that others than the operator wrote. It is asked before the call
+// runs.
 func (j *job) outside(t Tool, args bound) bool {
 	if t.traits.Has(Outside) {
 		return !args.trusted(j.call)
@@ -324,7 +344,8 @@ func (j *job) outside(t Tool, args bound) bool {
 	})
 }
 
-// anythingIn says whether a call that works in a directory finds something there. It is all others' text: tools and people of the chat put it there.
+// anythingIn says whether a call that works in a directory finds something there. It is all others' text: tools and
+// people of the chat put it there.
 func (j *job) anythingIn(dir string) bool {
 	if dir == "" {
 		return false

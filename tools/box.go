@@ -178,7 +178,7 @@ func (j *job) judge(ctx context.Context, tool Tool, args bound) (policy.Decision
 	return decision, nil
 }
 
-// roleEverywhere is the role that holds in all conversations. Who is not admin in his own is not admin in all.
+// roleEverywhere is the role that holds in all conversations. An admin of one chat is not an admin of all.
 func (b *Box) roleEverywhere(ctx context.Context, who corebot.Caller, here corebot.Role) (corebot.Role, error) {
 	if here != corebot.RoleAdmin {
 		return here, nil
@@ -194,8 +194,8 @@ func (b *Box) roleThere(ctx context.Context, who corebot.Caller, here corebot.Ro
 	return b.role(ctx, who, target.Chat)
 }
 
-// role is the lowest of the roles in a conversation of all whose text is in the turn, as they are now: nobody may speak through another's turn
-// with more than his own.
+// role is the lowest role, as of now, of all whose text is in the turn. Nobody may use another's turn to do more than
+// his own role allows.
 func (b *Box) role(ctx context.Context, who corebot.Caller, in corebot.Key) (corebot.Role, error) {
 	lowest, err := b.roleOf(ctx, who.Principal, in)
 	for _, p := range who.Others {

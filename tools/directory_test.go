@@ -59,19 +59,36 @@ func (o *office) approvedThen(args string, change func()) (corebot.ToolResult, *
 
 func TestAnApprovalIsBoundToAllThatIsInTheDirectory(t *testing.T) {
 	for name, change := range map[string]func(o *office) error{
-		"a file has changed":           func(o *office) error { return os.WriteFile(o.at("n.txt"), []byte("ONE"), 0o600) },
-		"one below has changed":        func(o *office) error { return os.WriteFile(o.at("sub/m.txt"), []byte("TWO"), 0o600) },
-		"a file is gone":               func(o *office) error { return os.Remove(o.at("n.txt")) },
-		"a file came":                  func(o *office) error { return os.WriteFile(o.at("o.txt"), nil, 0o600) },
-		"a file has another name":      func(o *office) error { return os.Rename(o.at("n.txt"), o.at("o.txt")) },
-		"a file can be run":            func(o *office) error { return os.Chmod(o.at("n.txt"), 0o700) },
-		"a directory came":             func(o *office) error { return os.Mkdir(o.at("more"), 0o700) },
-		"a link leads elsewhere":       func(o *office) error { os.Remove(o.at("link")); return os.Symlink("sub/m.txt", o.at("link")) },
+		"a file has changed": func(o *office) error {
+			return os.WriteFile(o.at("n.txt"), []byte("ONE"),
+				0o600)
+		},
+		"one below has changed": func(o *office) error {
+			return os.WriteFile(o.at("sub/m.txt"), []byte("TWO"),
+				0o600)
+		},
+		"a file is gone":          func(o *office) error { return os.Remove(o.at("n.txt")) },
+		"a file came":             func(o *office) error { return os.WriteFile(o.at("o.txt"), nil, 0o600) },
+		"a file has another name": func(o *office) error { return os.Rename(o.at("n.txt"), o.at("o.txt")) },
+		"a file can be run":       func(o *office) error { return os.Chmod(o.at("n.txt"), 0o700) },
+		"a directory came":        func(o *office) error { return os.Mkdir(o.at("more"), 0o700) },
+		"a link leads elsewhere": func(o *office) error {
+			os.Remove(o.at("link"))
+			return os.Symlink("sub/m.txt",
+				o.at("link"))
+		},
 		"a FIFO came":                  func(o *office) error { return syscall.Mkfifo(o.at("fifo"), 0o600) },
 		"a name that no tool can read": func(o *office) error { return os.WriteFile(o.at("a\\b\xff\n"), nil, 0o600) },
-		"a name of temporary files":    func(o *office) error { return os.WriteFile(o.at(".corebot-tmp-1"), nil, 0o600) },
-		"everything went":              func(o *office) error { return os.RemoveAll(o.at("")) },
-		"the directory is a link":      func(o *office) error { os.Rename(o.at(""), o.dir+"/moved"); return os.Symlink("../../moved", o.at("")) },
+		"a name of temporary files": func(o *office) error {
+			return os.WriteFile(o.at(".corebot-tmp-1"), nil,
+				0o600)
+		},
+		"everything went": func(o *office) error { return os.RemoveAll(o.at("")) },
+		"the directory is a link": func(o *office) error {
+			os.Rename(o.at(""),
+				o.dir+"/moved")
+			return os.Symlink("../../moved", o.at(""))
+		},
 		"two files changed their names": func(o *office) error {
 			os.Rename(o.at("n.txt"), o.at("t"))
 			os.Rename(o.at("sub/m.txt"), o.at("n.txt"))
@@ -100,7 +117,8 @@ func TestADirectoryInWhichNothingChangedIsTheSame(t *testing.T) {
 		t.Errorf("got %+v; it ran %d times", r, o.runs)
 	}
 	empty := newOffice(t, someone(true))
-	r, _ = empty.approvedThen(workCall, func() { empty.must(os.MkdirAll(empty.at(""), 0o700)) }) // as for the first program of another turn
+	// as for the first program of another turn
+	r, _ = empty.approvedThen(workCall, func() { empty.must(os.MkdirAll(empty.at(""), 0o700)) })
 	if r.Outcome != corebot.OutcomeSuccess || empty.runs != 1 {
 		t.Errorf("an empty one: %+v; it ran %d times", r, empty.runs)
 	}
@@ -111,8 +129,10 @@ func TestAnApprovalShowsHowManyFilesTheDirectoryHas(t *testing.T) {
 	if !strings.Contains(shown, "\ndirectory: chats/x/files\nin the directory: 3 files, sha256:") {
 		t.Errorf("got %q", shown)
 	}
-	itself := furnished(t).askedFor(`{"dir":"` + workplace + `","paths":["` + workplace + `","` + workplace + `/n.txt"]}`).Bound.String()
-	if strings.Count(itself, "\nin the directory: ") != 1 || !strings.Contains(itself, "\nin the directory: 3 files") || !strings.Contains(itself, "/n.txt (sha256:") {
+	itself := furnished(t).askedFor(`{"dir":"` + workplace + `","paths":["` + workplace + `","` + workplace +
+		`/n.txt"]}`).Bound.String()
+	if strings.Count(itself, "\nin the directory: ") != 1 || !strings.Contains(itself, "\nin the directory: 3 files") ||
+		!strings.Contains(itself, "/n.txt (sha256:") {
 		t.Errorf("where the arguments name the directory itself: %q", itself)
 	}
 }
@@ -135,11 +155,13 @@ func TestWhatHasTooMuchInItCannotBeApprovedAndTheChatIsToldWhatToDo(t *testing.T
 			fill(o)
 			s := newStep()
 			r, err := o.call(s, workCall)
-			if err != nil || r.Outcome != corebot.OutcomeDenied || len(s.asked) != 0 || o.runs != 0 || s.rows[0].Rule != policy.RuleCannotBind {
+			if err != nil || r.Outcome != corebot.OutcomeDenied || len(s.asked) != 0 || o.runs != 0 ||
+				s.rows[0].Rule != policy.RuleCannotBind {
 				t.Fatalf("got %+v, %v; asked %d times, ran %d times", r, err, len(s.asked), o.runs)
 			}
 			for _, told := range []string{r.Content, r.Notice} {
-				if !strings.Contains(told, "more than 1000 files and directories, more than 64 MiB, or deeper than 32 (have the operator remove") {
+				if !strings.Contains(told, "more than 1000 files and directories, more than 64 MiB, or deeper than "+
+					"32 (have the operator remove") {
 					t.Errorf("told %q", told)
 				}
 			}
@@ -158,19 +180,30 @@ func TestWhatHasAsMuchInItAsCanBeComparedIsCompared(t *testing.T) {
 	}
 }
 
-// TestWhatAProgramSaysIsFromOutsideIfThereWasAnythingToRead: names and contents in its directory were written by tools and people of the chat.
+// TestWhatAProgramSaysIsFromOutsideIfThereWasAnythingToRead: names and contents in its directory were written by tools
+// and people of the chat.
 func TestWhatAProgramSaysIsFromOutsideIfThereWasAnythingToRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, during func(o *office)
 		want           bool
 	}{
-		"nothing":             {nil, nil, false},
-		"an empty directory":  {func(o *office) { o.must(os.MkdirAll(o.at(""), 0o700)) }, nil, false},
-		"a file":              {func(o *office) { o.must(os.MkdirAll(o.at(""), 0o700)); o.write(workplace+"/n.txt", "pay") }, nil, true},
-		"one that it removes": {func(o *office) { o.must(os.MkdirAll(o.at("n"), 0o700)) }, func(o *office) { o.must(os.Remove(o.at("n"))) }, true},
-		"a name":              {func(o *office) { o.must(os.MkdirAll(o.at("pay mallory"), 0o700)) }, nil, true},
-		"one that came":       {nil, func(o *office) { o.must(os.MkdirAll(o.at("n"), 0o700)) }, true},
-		"no directory":        {func(o *office) { o.must(os.MkdirAll(o.at(".."), 0o700)); mustCreate(o.T, o.at("")) }, nil, true},
+		"nothing":            {nil, nil, false},
+		"an empty directory": {func(o *office) { o.must(os.MkdirAll(o.at(""), 0o700)) }, nil, false},
+		"a file": {func(o *office) {
+			o.must(os.MkdirAll(o.at(""), 0o700))
+			o.write(workplace+"/n.txt",
+				"pay")
+		}, nil, true},
+		"one that it removes": {
+			func(o *office) { o.must(os.MkdirAll(o.at("n"), 0o700)) },
+			func(o *office) { o.must(os.Remove(o.at("n"))) }, true,
+		},
+		"a name":        {func(o *office) { o.must(os.MkdirAll(o.at("pay mallory"), 0o700)) }, nil, true},
+		"one that came": {nil, func(o *office) { o.must(os.MkdirAll(o.at("n"), 0o700)) }, true},
+		"no directory": {
+			func(o *office) { o.must(os.MkdirAll(o.at(".."), 0o700)); mustCreate(o.T, o.at("")) },
+			nil, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t, someone(true))
@@ -181,7 +214,8 @@ func TestWhatAProgramSaysIsFromOutsideIfThereWasAnythingToRead(t *testing.T) {
 				o.during = func() { c.during(o) }
 			}
 			r, err := o.box.Call(t.Context(), corebot.Caller{}, call("shell.exec", workCall), newStep())
-			if err != nil || r.Outcome != corebot.OutcomeSuccess || r.Outside != c.want || strings.Contains(r.Content, "<data") != c.want {
+			if err != nil || r.Outcome != corebot.OutcomeSuccess || r.Outside != c.want ||
+				strings.Contains(r.Content, "<data") != c.want {
 				t.Errorf("got %+v, %v", r, err)
 			}
 		})
@@ -192,14 +226,15 @@ func TestWhereNobodyKnowsWhatIsInADirectoryAllOfItIsFromOutside(t *testing.T) {
 	program := tools.New("shell.exec", "A tool for tests.", tools.SideEffect|tools.Privileged,
 		func(context.Context, tools.Call, noArgs) (string, error) { return "ran", nil },
 		tools.Names(func(tools.Call, noArgs) tools.Named { return tools.Named{Dir: workplace} }))
-	r, err := newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{}, program).Call(t.Context(), corebot.Caller{}, call("shell.exec", "{}"), newStep())
+	r, err := newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{}, program).Call(t.Context(), corebot.Caller{},
+		call("shell.exec", "{}"), newStep())
 	if err != nil || !r.Outside {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
 
-// TestWhatIsExchangedMeanwhileIsNeverTakenForAnother has a file and a directory exchanged with links to others, over and over: what is said of their directory
-// is what it was at one time, or an error.
+// TestWhatIsExchangedMeanwhileIsNeverTakenForAnother exchanges a file and a directory with links to others, over and
+// over. The description of their directory is its state at one time, or an error.
 func TestWhatIsExchangedMeanwhileIsNeverTakenForAnother(t *testing.T) {
 	o := &office{T: t, dir: t.TempDir()}
 	files, _ := filesIn(t, o.dir)

@@ -58,12 +58,13 @@ func (j *job) intended() bool { return j.step.State() == corebot.StepIntended }
 
 // lost ends a call whose outcome a crash took away.
 func (j *job) lost(ctx context.Context) (corebot.ToolResult, error) {
-	return j.finish(ctx, corebot.OutcomeUnknown, "unknown: this call was begun before a crash and its result was lost. It may or may not "+
-		"have taken effect, and was not run again. Check what is there before you repeat it.")
+	return j.finish(ctx, corebot.OutcomeUnknown,
+		"unknown: this call was begun before a crash and its result was lost. It may or may not "+
+			"have taken effect, and was not run again. Check what is there before you repeat it.")
 }
 
-// run takes an allowed call from its intent to its result. What was allowed because of who asks has its decision on disk before it runs,
-// whatever it does; after a crash it is decided anew, and noted anew.
+// run takes an allowed call from its intent to its result. A call that is allowed because of who asks has its decision
+// on disk before it runs. After a crash the call is decided anew, and the decision is stored anew.
 func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, error) {
 	if j.privileged || t.hasEffects() && !j.intended() {
 		e := j.event
@@ -82,22 +83,24 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 	case err == nil:
 		return j.succeed(ctx, out)
 	case j.mayHaveHappened(t, err):
-		return j.finish(ctx, corebot.OutcomeUnknown, "unknown: "+err.Error()+". It may or may not have taken effect: check before you repeat it.")
+		return j.finish(ctx, corebot.OutcomeUnknown, "unknown: "+err.Error()+
+			". It may or may not have taken effect: check before you repeat it.")
 	}
 	return j.finish(ctx, corebot.OutcomeError, failure(err))
 }
 
-// mayHaveHappened says whether an error leaves open if the call took effect. A tool that was stopped in the middle, or left
-// behind, may have done its work all the same.
+// mayHaveHappened says whether an error leaves open if the call took effect. A tool that was stopped in the middle, or
+// left behind, may have done its work all the same.
 func (j *job) mayHaveHappened(t Tool, err error) bool {
 	if errors.Is(err, errAbandoned) {
 		return t.hasEffects()
 	}
-	return !t.traits.mayRepeat() && (errors.Is(err, errTimeout) || errors.Is(err, errPanic) || errors.Is(err, ErrUnsettled))
+	return !t.traits.mayRepeat() && (errors.Is(err, errTimeout) || errors.Is(err, errPanic) ||
+		errors.Is(err, ErrUnsettled))
 }
 
-// cancelled stores what must not be lost when the turn ends in the middle of a call, and returns why the turn ended. A result
-// that is known is stored as it is; a call that may repeat is left to do so.
+// cancelled stores what must not be lost when the turn ends in the middle of a call, and returns why the turn ended. A
+// result that is known is stored as it is; a call that may repeat is left to do so.
 func (j *job) cancelled(ctx context.Context, t Tool, out output, err error) error {
 	cause := context.Cause(ctx)
 	if !t.hasEffects() || err != nil && t.traits.mayRepeat() {
@@ -108,10 +111,12 @@ func (j *job) cancelled(ctx context.Context, t Tool, out output, err error) erro
 	outcome := corebot.OutcomeSuccess
 	if err != nil {
 		outcome = corebot.OutcomeUnknown
-		out.text = "unknown: the turn was interrupted while this call ran. It may or may not have taken effect: check before you repeat it."
+		out.text = "unknown: the turn was interrupted while this call ran. It may or may not have taken effect: " +
+			"check before you repeat it."
 	}
 	if _, err := j.finish(late, outcome, out.text); err != nil {
-		j.box.opts.Log.Warn().Err(err).Str("tool", j.label).Str("step", j.call.StepID).Msg("the result of an interrupted tool call was not stored")
+		j.box.opts.Log.Warn().Err(err).Str("tool", j.label).Str("step",
+			j.call.StepID).Msg("the result of an interrupted tool call was not stored")
 	}
 	return cause
 }
@@ -144,7 +149,8 @@ func (j *job) execute(ctx context.Context, t Tool, args bound) (output, error) {
 	case e := <-done:
 		return e.out, timedOut(ctx, e.err)
 	case <-late.C:
-		j.box.opts.Log.Error().Str("tool", j.label).Str("step", j.call.StepID).Msg("a tool ignored the end of its context and was left behind")
+		j.box.opts.Log.Error().Str("tool", j.label).Str("step",
+			j.call.StepID).Msg("a tool ignored the end of its context and was left behind")
 		return output{}, errAbandoned
 	}
 }
@@ -162,7 +168,8 @@ func (j *job) guarded(ctx context.Context, args bound) (out output, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			text := j.box.opts.Redactor.Text(fmt.Sprint(p))
-			j.box.opts.Log.Error().Str("tool", j.label).Str("step", j.call.StepID).Str("panic", text).Bytes("stack", debug.Stack()).Msg("a tool panicked")
+			j.box.opts.Log.Error().Str("tool", j.label).Str("step", j.call.StepID).Str("panic", text).Bytes("stack",
+				debug.Stack()).Msg("a tool panicked")
 			err = errPanic
 		}
 	}()
@@ -181,7 +188,8 @@ func explained(err error) string {
 	return text
 }
 
-// succeed ends a call that did not fail. An effect that it still has is made in the commit of its result, or refused or denied there.
+// succeed ends a call that did not fail. An effect that it still has is made in the commit of its result, or refused or
+// denied there.
 func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, error) {
 	if out.effect == nil {
 		return j.finish(ctx, corebot.OutcomeSuccess, out.text)
@@ -201,15 +209,24 @@ func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, erro
 
 // finish stores the result and its audit row, and counts the call.
 func (j *job) finish(ctx context.Context, outcome corebot.AuditOutcome, text string) (corebot.ToolResult, error) {
-	return j.end(ctx, outcome, text, func(r corebot.ToolResult, e corebot.AuditEvent) error { return j.step.Finish(ctx, r, e) })
+	return j.end(ctx, outcome, text, func(r corebot.ToolResult, e corebot.AuditEvent) error {
+		return j.step.Finish(ctx,
+			r, e)
+	})
 }
 
 // end words the result and its audit row, has them stored, and counts the call.
-func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string, store func(corebot.ToolResult, corebot.AuditEvent) error) (corebot.ToolResult, error) {
+func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string,
+	store func(corebot.ToolResult, corebot.AuditEvent) error,
+) (corebot.ToolResult, error) {
 	took := time.Since(j.began)
-	r := corebot.ToolResult{Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice, Denies: j.denies, Ran: j.ran}
+	r := corebot.ToolResult{
+		Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice,
+		Denies: j.denies, Ran: j.ran,
+	}
 	e := j.event
-	e.Event, e.At, e.Outcome, e.Duration, e.Label = "tool.result", j.began.Add(took), outcome, took, j.box.metrics.label(j.label)
+	e.Event, e.At, e.Outcome, e.Duration, e.Label = "tool.result", j.began.Add(took), outcome, took,
+		j.box.metrics.label(j.label)
 	if err := store(r, e); err != nil {
 		return corebot.ToolResult{}, err
 	}

@@ -20,8 +20,9 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// Registry is the tools that there are, by name: those that it was made with, and those that come and go while Corebot runs. It is safe for
-// use by several goroutines; whoever must not see a change in the middle of something takes a [Registry.Frozen] one.
+// Registry is the tools that there are, by name: those that it was made with, and those that come and go while Corebot
+// runs. It is safe for use by several goroutines; whoever must not see a change in the middle of something takes a
+// [Registry.Frozen] one.
 type Registry struct {
 	own []Tool
 	now atomic.Pointer[toolset]
@@ -45,11 +46,14 @@ func NewRegistry(all ...Tool) (*Registry, error) {
 	return r, r.Replace()
 }
 
-// Replace puts tools in the place of those that were put there before, beside the registry's own. Either all of them are there at once, or, if
-// one is refused, nothing has changed.
+// Replace puts tools in the place of those that were put there before, beside the registry's own. Either all of them
+// are there at once, or, if one is refused, nothing has changed.
 func (r *Registry) Replace(guests ...Tool) error {
 	all := slices.Concat(r.own, guests)
-	names, next := toolNames(), &toolset{byName: make(map[string]Tool, len(all)), encoded: make(map[string]string, len(all)), sorted: all}
+	names, next := toolNames(), &toolset{
+		byName:  make(map[string]Tool, len(all)),
+		encoded: make(map[string]string, len(all)), sorted: all,
+	}
 	for _, t := range all {
 		if err := t.validate(names); err != nil {
 			return err
@@ -72,7 +76,8 @@ func (r *Registry) Frozen() *Registry {
 	return f
 }
 
-// find gives a tool by its name, or by what providers call it: so comes a call of a tool that was not offered to the model.
+// find gives a tool by its name, or by what providers call it: so comes a call of a tool that was not offered to the
+// model.
 func (r *Registry) find(name string) (Tool, bool) {
 	now := r.now.Load()
 	if t, ok := now.byName[name]; ok {
@@ -88,7 +93,7 @@ func (r *Registry) Has(name string) bool {
 	return ok
 }
 
-// encode notes what providers call a tool. What two could mean is neither.
+// encode notes what providers call a tool. A name that two tools could mean belongs to neither.
 func (s *toolset) encode(name string) {
 	encoded := llm.EncodeName(name)
 	if _, taken := s.encoded[encoded]; taken {
@@ -97,8 +102,8 @@ func (s *toolset) encode(name string) {
 	s.encoded[encoded] = name
 }
 
-// Offer lists the tools that a model may be shown, sorted by name. For one set of tools and one filter it is the same byte for
-// byte, so that a provider's prompt cache holds. The schemas are the registry's own: nobody may change them.
+// Offer lists the tools that a model may be shown, sorted by name. For one set of tools and one filter it is the same
+// byte for byte, so that a provider's prompt cache holds. The schemas are the registry's own: nobody may change them.
 func (r *Registry) Offer(visible func(Tool) bool) []llm.Tool {
 	sorted := r.now.Load().sorted
 	offered := make([]llm.Tool, 0, len(sorted))
@@ -117,11 +122,12 @@ func (b *Box) Frozen() *Box {
 	return &frozen
 }
 
-// ErrUnsettled is in the error of a tool that cannot say whether the call took effect: its other side was asked and gave no answer. Unless the
-// tool may repeat, the call's outcome is unknown then, and the model is told so.
+// ErrUnsettled is in the error of a tool that cannot say whether the call took effect: its other side was asked and
+// gave no answer. Unless the tool may repeat, the call's outcome is unknown then, and the model is told so.
 var ErrUnsettled = errors.New("no answer came")
 
-// maxDynamicArgs bounds the arguments of a dynamic tool, in bytes: they are checked against a schema that somebody else wrote.
+// maxDynamicArgs bounds the arguments of a dynamic tool, in bytes: they are checked against a schema that somebody else
+// wrote.
 const maxDynamicArgs = 256 << 10
 
 // Dynamic describes a tool that is not known when Corebot is built.
@@ -131,18 +137,20 @@ type Dynamic struct {
 	Schema  json.RawMessage // of the arguments; what is taken says [NewDynamic]
 	Traits  Traits
 	Timeout time.Duration // of one call; zero: the box's default
-	// Definition is the fingerprint of what the other side says of the tool at this moment: an approval is bound to it. Nil: nobody can tell.
+	// Definition is the fingerprint of what the other side says of the tool at this moment: an approval is bound to it.
+	// Nil: nobody can tell.
 	Definition func() string
 	// Run gets the arguments as they came: one object, well-formed, that the schema takes.
 	Run func(ctx context.Context, c Call, args json.RawMessage) (string, error)
 }
 
-// NewDynamic makes a tool of a description. It refuses what cannot be offered to a model, and a schema that is no schema of an object, larger than
-// 64 KiB, nested too deeply, with a reference that leads elsewhere, or so full of references that checking arguments would never end; all of
-// these are [corebot.ErrInvalid]. Invisible characters are taken out of the schema.
+// NewDynamic makes a tool of a description. It refuses a tool that cannot be offered to a model. It refuses a schema
+// that does not describe an object, or is larger than 64 KiB, nested too deeply, or has a reference that leads
+// elsewhere. It refuses a schema with so many references that checking arguments would never end. Each refusal is
+// [corebot.ErrInvalid]. Invisible characters are taken out of the schema.
 //
-// Arguments are held to the schema before Run. One exception: where a schema contains itself, as that of a tree does, they are only held to be
-// an object; the other side checks the rest.
+// Arguments are held to the schema before Run. One exception: where a schema contains itself, as that of a tree does,
+// they are only held to be an object; the other side checks the rest.
 func NewDynamic(d Dynamic) (Tool, error) {
 	raw, checker, err := readSchema(d.Schema)
 	if err != nil {

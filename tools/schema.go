@@ -22,7 +22,8 @@ const (
 	maxSubschemas = 2_000    // with every reference written out
 )
 
-// readSchema makes a schema of somebody else fit to be offered and checked with. checker is nil if the schema contains itself.
+// readSchema makes a schema of somebody else fit to be offered and checked with. checker is nil if the schema contains
+// itself.
 func readSchema(raw json.RawMessage) (tidy json.RawMessage, checker *jsonschema.Resolved, err error) {
 	if len(raw) > maxSchema {
 		return nil, nil, fmt.Errorf("it has %d bytes, the limit is %d", len(raw), maxSchema)
@@ -57,8 +58,9 @@ func readSchema(raw json.RawMessage) (tidy json.RawMessage, checker *jsonschema.
 	return tidy, checker, err
 }
 
-// tidyJSON writes a schema again: compact, in its order, without invisible characters, and with its prose as a prompt may
-// show it. Doubled names, depth, bytes that are not UTF-8, and names and values that a chat template would obey are refused.
+// tidyJSON writes a schema again: compact, in its order, without invisible characters, and with its prose as a prompt
+// may show it. Doubled names, depth, bytes that are not UTF-8, and names and values that a chat template would obey are
+// refused.
 func tidyJSON(raw json.RawMessage) (json.RawMessage, error) {
 	if err := wellFormed(raw); err != nil {
 		return nil, fmt.Errorf("%s", strings.Replace(err.Error(), "the arguments", "it", 1))
@@ -88,8 +90,8 @@ func literal(text string) (string, error) {
 	return shown, nil
 }
 
-// expansion follows a schema as a check of arguments would, with every reference written out, and counts. What it refuses would make a check take
-// time that grows without bound.
+// expansion follows a schema as a check of arguments would, with every reference written out, and counts. It refuses a
+// schema whose check would take time that grows without bound.
 type expansion struct {
 	root      map[string]any
 	visited   int
@@ -102,7 +104,8 @@ type step struct {
 	depth int
 }
 
-// Keywords with schemas below them: those that look at the same value as the schema around them, and those that look at a part of it.
+// Keywords with schemas below them: those that look at the same value as the schema around them, and those that look at
+// a part of it.
 func sameValue() []string {
 	return []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 }
@@ -250,8 +253,8 @@ const (
 
 // decoder reads arguments as A says, and nothing else.
 //
-// encoding/json alone takes fields in any case, the last of two that have one name, and what follows the document. All three
-// would let policy and tool read different things than the audit shows, so they are refused.
+// encoding/json alone takes fields in any case, the last of two that have one name, and what follows the document. All
+// three would let policy and tool read different things than the audit shows, so they are refused.
 type decoder[A any] struct {
 	schema   json.RawMessage
 	resolved *jsonschema.Resolved
@@ -284,7 +287,8 @@ func (d decoder[A]) decode(raw json.RawMessage) (args A, err error) {
 	return args, err
 }
 
-// wellFormed checks what a schema cannot see: size, encoding, depth, doubled fields, and that there is one document only.
+// wellFormed checks what a schema cannot see: size, encoding, depth, doubled fields, and that there is one document
+// only.
 func wellFormed(raw json.RawMessage) error {
 	if len(raw) > maxArgs {
 		return fmt.Errorf("the arguments have %d bytes, the limit is %d", len(raw), maxArgs)

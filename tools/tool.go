@@ -68,12 +68,12 @@ type Call struct {
 	Approved string // the content of the file to change that the call was approved for: see [Call.Unchanged]; empty: any
 }
 
-// Func runs a tool. What it returns is what the model reads; it should bound that while it reads, not after. It must return
-// soon after ctx ended. Its error, with its hint, is shown to the model.
+// Func runs a tool. The model reads its result; Func should bound the result while it reads, not after. It must return
+// soon after ctx ended. The model is shown its error, with the hint.
 type Func[A any] func(ctx context.Context, call Call, args A) (string, error)
 
-// OwnFunc prepares a change of Corebot's own data: it changes nothing itself, and says which change to make (nil: none) and
-// what the model reads once the change was made.
+// OwnFunc prepares a change of Corebot's own data. It changes nothing itself: it returns the change to make (nil: none)
+// and the text that the model reads once the change was made.
 type OwnFunc[A any] func(ctx context.Context, call Call, args A) (corebot.Effect, string, error)
 
 // Tool is a function that a model may call.
@@ -236,9 +236,9 @@ func resolved[A any]() (*jsonschema.Resolved, json.RawMessage, error) {
 	return r, raw, nil
 }
 
-// Elsewhere is the tool with its work done by run, such as in another process: it has the same name, description, arguments, traits and rules, and
-// every check comes before run as it came before the tool's own function. run is given the arguments as they came, which the tool takes. A tool of
-// own data, whose work is a part of a commit, cannot be elsewhere.
+// Elsewhere is the tool with its work done by run, such as in another process. It has the same name, description,
+// arguments, traits and rules, and the same checks come before run. run gets the arguments as they came, already
+// accepted by the tool. A tool of own data, whose work is a part of a commit, cannot be elsewhere.
 func (t Tool) Elsewhere(run func(ctx context.Context, args json.RawMessage) (string, error)) Tool {
 	if t.own {
 		t.err = fmt.Errorf("%w: tool %s changes Corebot's own data, which cannot be done elsewhere", corebot.ErrInvalid, t.name)

@@ -19,8 +19,8 @@ var messageSendDoc string
 // Destination is a channel that messages can be sent on.
 type Destination struct {
 	Account string // of the keys of its chats
-	// AgentOf names the agent that answers in a chat; nil: the chats are every agent's. A message into the chat of another agent
-	// is refused: nobody would look for it there.
+	// AgentOf names the agent that answers in a chat; nil: the chats are every agent's. A message into the chat of
+	// another agent is refused: nobody would look for it there.
 	AgentOf func(chat string) string
 	AnyChat bool // whoever asks for a chat's messages gets them, also of one that nobody has written in yet
 }
@@ -34,7 +34,9 @@ type messageSendArgs struct {
 // MessageSend sends a message of at most maxBytes into a chat, in the commit of the call's own outcome.
 func MessageSend(to map[string]Destination, maxBytes int) tools.Tool {
 	to = maps.Clone(to)
-	return tools.NewOwn("message.send", messageSendDoc, 0, func(_ context.Context, c tools.Call, a messageSendArgs) (corebot.Effect, string, error) {
+	return tools.NewOwn("message.send", messageSendDoc, 0, func(_ context.Context, c tools.Call,
+		a messageSendArgs,
+	) (corebot.Effect, string, error) {
 		d, ok := to[a.Channel]
 		if !ok {
 			known := strings.Join(slices.Sorted(maps.Keys(to)), ", ")
@@ -54,8 +56,8 @@ func MessageSend(to map[string]Destination, maxBytes int) tools.Tool {
 	}, tools.Touches(func(c tools.Call, a messageSendArgs) policy.Target { return policy.Target{Chat: a.chat(c, to)} }))
 }
 
-// chat is the conversation that is meant. That of the turn is meant with its thread; any other is the whole chat, of the caller's account
-// where it has one on that channel.
+// chat is the conversation that the call means. The chat of the turn is meant with its thread. Any other chat is meant
+// as a whole, under the caller's account where the caller has one on that channel.
 func (a messageSendArgs) chat(c tools.Call, to map[string]Destination) corebot.Key {
 	switch {
 	case a.Channel != c.Key.Channel:

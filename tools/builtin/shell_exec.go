@@ -66,8 +66,9 @@ func Shell(runner Runner, programs []string, longest time.Duration) tools.Tool {
 	}, tools.Timeout[shellArgs](longest+shellSlack), tools.Names(shellNames))
 }
 
-// shellNames are the directory in which programs work, where they find everything by themselves under whatever name, and the files that arguments may
-// mean, as they are and behind a "=": for who approves them, and for those that are named from there but are elsewhere.
+// shellNames are the directory in which programs work, and the files that arguments may mean. Programs find everything
+// in their directory by themselves, under any name. An argument is taken as it is, and behind a "=". The files are
+// shown to the approver, and a named link can lead elsewhere.
 func shellNames(c tools.Call, a shellArgs) tools.Named {
 	n := tools.Named{Dir: rootfs.FilesDir(c.Key)}
 	for i, arg := range a.Argv {

@@ -18,31 +18,37 @@ import (
 //go:embed web_fetch.md
 var webFetchDoc string
 
-// slack is how much later than its client a tool of the web gives up, so that the client's error, which says more, is the one that is told.
+// slack is how much later than its client a tool of the web gives up. So the client's error comes first: it says more.
 const slack = 2 * time.Second
 
 type webFetchArgs struct {
 	URL string `json:"url" jsonschema:"the address, beginning with http:// or https://"`
 }
 
-// WebFetch reads a page of the web through client. timeout is that of the client; it holds for reading and converting together.
+// WebFetch reads a page of the web through client. timeout is that of the client; it holds for reading and converting
+// together.
 func WebFetch(client *egress.Client, timeout time.Duration) tools.Tool {
-	return tools.New("web.fetch", webFetchDoc, tools.ReadOnly|tools.Outside, func(ctx context.Context, _ tools.Call, a webFetchArgs) (string, error) {
-		ctx, stop := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("get %.200q: it took too long (the limit is %v)", a.URL, timeout))
-		defer stop()
-		answer, err := client.Get(ctx, egress.Request{
-			URL: a.URL, Wants: isReadable, Header: http.Header{"Accept": {"text/html, application/xhtml+xml, text/markdown, text/plain, application/json, application/xml;q=0.9, */*;q=0.1"}},
-		})
-		switch {
-		case errors.Is(err, egress.ErrRefused):
-			return "", corebot.WithHint(err, "only the operator can change what may be fetched, in tools.web of the settings")
-		case err != nil:
-			return "", err
-		case answer.Status/100 != 2:
-			return "", fmt.Errorf("get %s: %s", answer.URL.Redacted(), statusText(answer))
-		}
-		return readable(ctx, answer)
-	}, tools.Timeout[webFetchArgs](timeout+slack))
+	return tools.New("web.fetch", webFetchDoc, tools.ReadOnly|tools.Outside,
+		func(ctx context.Context, _ tools.Call, a webFetchArgs) (string, error) {
+			ctx, stop := context.WithTimeoutCause(ctx, timeout,
+				fmt.Errorf("get %.200q: it took too long (the limit is %v)",
+					a.URL, timeout))
+			defer stop()
+			answer, err := client.Get(ctx, egress.Request{
+				URL: a.URL, Wants: isReadable, Header: http.Header{"Accept": {"text/html, application/xhtml+xml, " +
+					"text/markdown, text/plain, application/json, application/xml;q=0.9, */*;q=0.1"}},
+			})
+			switch {
+			case errors.Is(err, egress.ErrRefused):
+				return "", corebot.WithHint(err,
+					"only the operator can change what may be fetched, in tools.web of the settings")
+			case err != nil:
+				return "", err
+			case answer.Status/100 != 2:
+				return "", fmt.Errorf("get %s: %s", answer.URL.Redacted(), statusText(answer))
+			}
+			return readable(ctx, answer)
+		}, tools.Timeout[webFetchArgs](timeout+slack))
 }
 
 // isReadable says whether an answer of that type can be shown as text.
@@ -54,7 +60,8 @@ func isPage(mediaType string) bool {
 
 func isPlain(mediaType string) bool {
 	switch mediaType {
-	case "text/plain", "text/markdown", "text/x-markdown", "application/json", "text/json", "application/xml", "text/xml":
+	case "text/plain", "text/markdown", "text/x-markdown", "application/json", "text/json", "application/xml",
+		"text/xml":
 		return true
 	}
 	return strings.HasSuffix(mediaType, "+json") || strings.HasSuffix(mediaType, "+xml") && mediaType != "image/svg+xml"
@@ -91,7 +98,8 @@ func readable(ctx context.Context, answer egress.Response) (string, error) {
 // statusText is the status of an answer, and when to try again if it says so.
 func statusText(answer egress.Response) string {
 	text := strings.TrimSpace(fmt.Sprintf("the server answered %d %s", answer.Status, http.StatusText(answer.Status)))
-	if after := answer.Header.Get("Retry-After"); after != "" && (answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable) {
+	if after := answer.Header.Get("Retry-After"); after != "" &&
+		(answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable) {
 		text += fmt.Sprintf("; it says to try again after %.40q", after)
 	}
 	return text

@@ -44,29 +44,37 @@ func newAllowlist(entries, closed []string) (allowlist, error) {
 			args, err = parseProfile(words[1:])
 		}
 		if err != nil {
-			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err), cmp.Or(corebot.HintOf(err),
-				"an entry is the name of a program in "+searchPath+", or an absolute path; behind it, if you like, what its arguments must be"))
+			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err),
+				cmp.Or(corebot.HintOf(err),
+					"an entry is the name of a program in "+searchPath+
+						", or an absolute path; behind it, if you like, what its arguments must be"))
 		}
 		if p.family = strings.HasPrefix(entry, unsafeMark); !p.family {
 			err := p.mustBeAlone(name)
 			if err == nil && len(args) == 0 && runsByOption(name, p.path) {
-				return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: options can make it run other programs or code", entry),
-					fmt.Sprintf("say behind it what its arguments must be, such as %q, or write it as %q", entry+" **", unsafeMark+entry))
+				return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: options can make it run other "+
+					"programs or code", entry),
+					fmt.Sprintf("say behind it what its arguments must be, such as %q, or write it as %q", entry+" **",
+						unsafeMark+entry))
 			}
 			if err != nil {
 				return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err),
-					fmt.Sprintf("if you mean it, write it as %q: the program may then start any other program of the system", unsafeMark+entry))
+					fmt.Sprintf(
+						"if you mean it, write it as %q: the program may then start any other program of the system",
+						unsafeMark+entry))
 			}
 		}
 		if p.profiles, err = list[name].with(args, p.family); err != nil {
-			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err), "keep one of them; several for one program all have arguments")
+			return nil, corebot.WithHint(fmt.Errorf("tools.shell.allow: %q: %w", entry, err),
+				"keep one of them; several for one program all have arguments")
 		}
 		list[name] = p
 	}
 	return list, nil
 }
 
-// with is the profiles of a program and one more, which is empty if its entry has no arguments. The zero program has no entry yet.
+// with is the profiles of a program and one more, which is empty if its entry has no arguments. The zero program has no
+// entry yet.
 func (p program) with(more profile, family bool) ([]profile, error) {
 	switch {
 	case p.path == "" && len(more) == 0:
@@ -86,7 +94,8 @@ func (l allowlist) find(argv []string) (program, error) {
 	if !ok {
 		return program{}, fmt.Errorf("%q %w", argv[0], ErrNotAllowed)
 	}
-	if len(p.profiles) > 0 && !slices.ContainsFunc(p.profiles, func(allowed profile) bool { return allowed.allows(argv[1:]) }) {
+	if len(p.profiles) > 0 && !slices.ContainsFunc(p.profiles,
+		func(allowed profile) bool { return allowed.allows(argv[1:]) }) {
 		return program{}, fmt.Errorf("%q with these arguments %w", argv[0], ErrNotAllowed)
 	}
 	return p, nil
@@ -140,7 +149,8 @@ func lookUp(name string) (string, error) {
 		return "", errors.New("it is neither a name nor a clean absolute path")
 	}
 	for dir := range strings.SplitSeq(searchPath, ":") {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() &&
+			info.Mode().Perm()&0o111 != 0 {
 			return filepath.Join(dir, name), nil
 		}
 	}
@@ -162,8 +172,8 @@ func containsAny(dirs []string, path string) bool {
 	return false
 }
 
-// mustBeAlone holds for an entry without a mark: a native program that is not known for running others. The loader is the one thing that
-// it must be let execute beside itself.
+// mustBeAlone holds for an entry without a mark: a native program that is not known for running others. The loader is
+// the one thing that it must be let execute beside itself.
 func (p *program) mustBeAlone(name string) error {
 	if isWrapper(name, p.path) {
 		return errors.New("it is known to run other programs or code")
@@ -195,40 +205,54 @@ func (p *program) findLoader() error {
 	return nil
 }
 
-// wrappers are programs whose arguments can make them run other programs or code, or open a shell. The kernel refuses that to an entry
-// without a mark; listing one all the same would only be a promise that does not hold, so it has to be said.
+// wrappers are programs whose arguments can make them run other programs or code, or open a shell. The kernel refuses
+// that to an entry without a mark. Without the mark, a listed wrapper would only be a promise that does not hold, so
+// the operator has to write the mark.
 func wrappers() []string {
 	return []string{
 		// run a command that is an argument
-		"env", "xargs", "find", "fd", "fdfind", "parallel", "nice", "ionice", "nohup", "timeout", "time", "stdbuf", "setsid", "watch", "entr", "taskset",
-		"chrt", "prlimit", "setpriv", "unshare", "nsenter", "chroot", "flock", "strace", "ltrace", "gdb", "lldb", "valgrind", "perf", "script",
-		"expect", "dbus-run-session", "systemd-run", "run-parts", "start-stop-daemon", "capsh", "bwrap", "firejail", "at", "batch", "crontab",
-		"sudo", "doas", "su", "runuser", "pkexec", "newgrp", "sg", "ssh", "scp", "sftp", "rsync", "socat", "nc", "ncat", "netcat", "telnet",
-		"setarch", "linux32", "linux64", "i386", "x86_64", "uname26", "choom", "runcon", "uclampset", "ssh-agent", "gpg-agent", "switch_root", "pivot_root",
-		"agetty", "getty", "login", "ip", "systemctl", "journalctl", "mount", "umount", "dbus-launch", "xvfb-run", "faketime", "fakeroot", "eatmydata",
+		"env", "xargs", "find", "fd", "fdfind", "parallel", "nice", "ionice", "nohup", "timeout", "time", "stdbuf",
+		"setsid", "watch", "entr", "taskset",
+		"chrt", "prlimit", "setpriv", "unshare", "nsenter", "chroot", "flock", "strace", "ltrace", "gdb", "lldb",
+		"valgrind", "perf", "script",
+		"expect", "dbus-run-session", "systemd-run", "run-parts", "start-stop-daemon", "capsh", "bwrap", "firejail",
+		"at", "batch", "crontab",
+		"sudo", "doas", "su", "runuser", "pkexec", "newgrp", "sg", "ssh", "scp", "sftp", "rsync", "socat", "nc", "ncat",
+		"netcat", "telnet",
+		"setarch", "linux32", "linux64", "i386", "x86_64", "uname26", "choom", "runcon", "uclampset", "ssh-agent",
+		"gpg-agent", "switch_root", "pivot_root",
+		"agetty", "getty", "login", "ip", "systemctl", "journalctl", "mount", "umount", "dbus-launch", "xvfb-run",
+		"faketime", "fakeroot", "eatmydata",
 		"docker", "podman", "kubectl", "nerdctl", "ctr", "runc", "crun", "lxc", "screen", "tmux",
 		// shells and interpreters
 		"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "pwsh", "busybox", "toybox",
-		"awk", "gawk", "mawk", "nawk", "original-awk", "sed", "gsed", "ed", "red", "m4", "perl", "python", "pypy", "ruby",
-		"irb", "node", "nodejs", "deno", "bun", "npm", "npx", "yarn", "pnpm", "php", "lua", "luajit", "tclsh", "wish", "guile", "java",
-		"jshell", "jrunscript", "scala", "groovy", "erl", "elixir", "iex", "julia", "octave", "gnuplot", "ocaml", "ghc", "ghci", "raku",
+		"awk", "gawk", "mawk", "nawk", "original-awk", "sed", "gsed", "ed", "red", "m4", "perl", "python", "pypy",
+		"ruby",
+		"irb", "node", "nodejs", "deno", "bun", "npm", "npx", "yarn", "pnpm", "php", "lua", "luajit", "tclsh", "wish",
+		"guile", "java",
+		"jshell", "jrunscript", "scala", "groovy", "erl", "elixir", "iex", "julia", "octave", "gnuplot", "ocaml", "ghc",
+		"ghci", "raku",
 		"sqlite3", "psql", "mysql", "mariadb", "mongosh", "redis-cli",
 		// build, package and version tools, whose files hold commands
-		"make", "gmake", "cmake", "ninja", "meson", "bazel", "go", "cargo", "rustc", "gcc", "cc", "g++", "c++", "clang", "tcc", "mvn", "gradle", "ant", "pip",
-		"pipx", "uv", "poetry", "gem", "bundle", "rake", "composer", "apt", "apt-get", "dpkg", "rpm", "yum", "dnf", "apk", "pacman", "snap", "flatpak",
+		"make", "gmake", "cmake", "ninja", "meson", "bazel", "go", "cargo", "rustc", "gcc", "cc", "g++", "c++", "clang",
+		"tcc", "mvn", "gradle", "ant", "pip",
+		"pipx", "uv", "poetry", "gem", "bundle", "rake", "composer", "apt", "apt-get", "dpkg", "rpm", "yum", "dnf",
+		"apk", "pacman", "snap", "flatpak",
 		"git", "hg", "svn", "bzr", "cvs", "gh", "ansible", "ansible-playbook", "terraform", "puppet",
 		// pagers, editors and others with a way out
-		"less", "more", "most", "man", "vi", "vim", "vimdiff", "view", "nvim", "ex", "rvim", "nano", "pico", "emacs", "joe", "mc", "ranger", "tar", "bsdtar",
+		"less", "more", "most", "man", "vi", "vim", "vimdiff", "view", "nvim", "ex", "rvim", "nano", "pico", "emacs",
+		"joe", "mc", "ranger", "tar", "bsdtar",
 		"tcpdump", "nmap", "ftp", "dc", "fzf", "rg", "lftp", "mail", "mutt", "logrotate",
 		"ld", "ld.so", "latex", "tex", "pdflatex", "xetex", "luatex",
 	}
 }
 
-// optional are programs that run another, or load code, if an option says so. With an entry that says what their arguments must be they
-// are like any other.
+// optional are programs that run another, or load code, if an option says so. With an entry that says what their
+// arguments must be they are like any other.
 func optional() []string {
 	return []string{
-		"install", "ginstall", "sort", "split", "zip", "cpio", "pax", "diff3", "sdiff", "patch", "wget", "bat", "batcat", "openssl", "gpg", "gpg2",
+		"install", "ginstall", "sort", "split", "zip", "cpio", "pax", "diff3", "sdiff", "patch", "wget", "bat",
+		"batcat", "openssl", "gpg", "gpg2",
 		"pandoc", "convert", "magick", "mogrify", "identify", "gs", "ar", "nm", "objdump", "objcopy", "strip", "ffmpeg",
 	}
 }
@@ -236,7 +260,8 @@ func optional() []string {
 // multicalls are one program under many names: which one it is, its first argument says, and that is the entry.
 func multicalls() []string { return []string{"busybox", "toybox", "coreutils"} }
 
-// isWrapper looks at the entry's own name and at the program that it stands for. Versions do not hide one: python3.13 is python.
+// isWrapper looks at the entry's own name and at the program that it stands for. Versions do not hide one: python3.13
+// is python.
 func isWrapper(entry, resolved string) bool {
 	name, target := stem(filepath.Base(entry)), filepath.Base(resolved)
 	known := wrappers()

@@ -14,8 +14,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// ErrNoAnswer is in the error of a job that was begun and of which nobody knows how far it came: its worker died, took too long, or answered with
-// what is no answer.
+// ErrNoAnswer is in the error of a job that began and whose end nobody knows: its worker died, took too long, or
+// answered nonsense.
 var ErrNoAnswer = errors.New("the worker gave no answer")
 
 // Access is what a job may reach.
@@ -35,7 +35,8 @@ type Job struct {
 	Readable []string      // files and directories that it reads, where they exist
 	Env      []string      // variables and their values
 	Timeout  time.Duration // of waiting for a worker and working, together; over zero
-	// Dial makes the connections that it asks for; nil: it has none. The error is told to it, and whether it is a [*Refused].
+	// Dial makes the connections that it asks for; nil: it has none. The error is told to it, and whether it is a
+	// [*Refused].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -44,16 +45,18 @@ type Refused struct{ Reason string }
 
 func (e *Refused) Error() string { return e.Reason }
 
-// Do has this binary do a job behind the walls, and returns its answer when nothing of it is left. The workspace is its working directory, or
-// nothing is; of the system's files it sees none. It has no network: connections are made here, by Dial, and handed to it.
+// Do has this binary do a job behind the walls, and returns its answer when nothing of it is left. The workspace is its
+// working directory, or nothing is; of the system's files it sees none. It has no network: connections are made here,
+// by Dial, and handed to it.
 //
-// It runs as Corebot's user if it may reach files, since they are his. Root keeps one capability there, with which it passes over the permissions of
-// files, where Landlock lets it reach any.
+// It runs as Corebot's user if it may reach files, since they are his. Root keeps one capability there, with which it
+// passes over the permissions of files, where Landlock lets it reach any.
 //
 // The error is [ErrNoAnswer] if the job was begun; with any other it was not, or ctx ended.
 func (r *Runner) Do(ctx context.Context, j Job) ([]byte, error) {
 	if j.Timeout <= 0 || len(j.Input) > maxFrame {
-		return nil, fmt.Errorf("%w: a job of %d bytes with the timeout %v: want %d at most and a time over zero", corebot.ErrInvalid, len(j.Input), j.Timeout, maxFrame)
+		return nil, fmt.Errorf("%w: a job of %d bytes with the timeout %v: want %d at most and a time over zero",
+			corebot.ErrInvalid, len(j.Input), j.Timeout, maxFrame)
 	}
 	bounded, stop := context.WithTimeoutCause(ctx, j.Timeout, errDeadline)
 	defer stop()
@@ -84,8 +87,10 @@ func (r *Runner) do(ctx context.Context, j Job) ([]byte, error) {
 	}
 	defer tmp.remove()
 	req := &request{
-		Role: becomeProgram, Mode: walls.Mode, Own: true, Program: self.path, Interpreter: self.interpreter, Argv: []string{os.Args[0], ToolCommand},
-		Env: append([]string{"GOTRACEBACK=none", "GORACE=atexit_sleep_ms=0"}, j.Env...), Dir: tmp.path, Tmp: tmp.path, UID: r.uid, Readable: existing(j.Readable),
+		Role: becomeProgram, Mode: walls.Mode, Own: true, Program: self.path, Interpreter: self.interpreter,
+		Argv: []string{os.Args[0], ToolCommand},
+		Env:  append([]string{"GOTRACEBACK=none", "GORACE=atexit_sleep_ms=0"}, j.Env...), Dir: tmp.path, Tmp: tmp.path,
+		UID: r.uid, Readable: existing(j.Readable),
 		Limits: limits{CPU: j.Timeout, Processes: maxProcesses, Data: maxOwnData},
 	}
 	if walls.Mode == Bare {
@@ -97,7 +102,8 @@ func (r *Runner) do(ctx context.Context, j Job) ([]byte, error) {
 	return r.converse(ctx, req, j)
 }
 
-// converse starts a worker, hands it the job, and makes the connections that it asks for, until it has answered or ended.
+// converse starts a worker, hands it the job, and makes the connections that it asks for, until it has answered or
+// ended.
 func (r *Runner) converse(ctx context.Context, req *request, j Job) ([]byte, error) {
 	ours, theirs, err := newPair()
 	if err != nil {
@@ -136,7 +142,8 @@ func (r *Runner) converse(ctx context.Context, req *request, j Job) ([]byte, err
 func ownProgram() (program, error) {
 	path, err := os.Readlink("/proc/self/exe")
 	if err == nil && strings.HasSuffix(path, " (deleted)") {
-		err = corebot.WithHint(errors.New("the file of Corebot's program was replaced while it ran"), "start Corebot again")
+		err = corebot.WithHint(errors.New("the file of Corebot's program was replaced while it ran"),
+			"start Corebot again")
 	}
 	p := program{path: path}
 	if err == nil {

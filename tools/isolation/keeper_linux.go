@@ -16,10 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keep runs a bare worker's program and makes sure that nothing of it is left. What loses its parent becomes a child of the keeper, wherever
-// it went; so all that the program has started can be found, and is killed when the program ends or nobody wants it any more.
+// keep runs a bare worker's program and makes sure that nothing of it is left. A process that loses its parent becomes
+// a child of the keeper, wherever it went. So the keeper finds all that the program has started, and kills it when the
+// program ends or nobody wants it any more.
 func (r *request) keep() int {
-	signal.Notify(make(chan os.Signal, 1)) // the program may be able to signal us; nothing but a kill from outside ends a keeper
+	// the program may be able to signal us; nothing but a kill from outside ends a keeper
+	signal.Notify(make(chan os.Signal, 1))
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return tell(report{Error: "adopt what is orphaned: " + err.Error()})
 	}

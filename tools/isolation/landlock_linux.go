@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a program may do with a file or below a directory.
+// The rights of a program on a file, or below a directory.
 const (
 	mayRead    = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	mayExecute = mayRead | unix.LANDLOCK_ACCESS_FS_EXECUTE
@@ -32,7 +32,7 @@ func landlockVersion() (int, error) {
 	return int(version), nil
 }
 
-// fence is a set of Landlock rules under construction. What no rule names is closed.
+// fence is a set of Landlock rules under construction. A right that no rule names is closed.
 type fence struct {
 	fd      int
 	handled uint64
@@ -56,7 +56,8 @@ func newFence(version int) (*fence, error) {
 	if version >= 6 {
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	const size = unsafe.Offsetof(attr.Scoped) + unsafe.Sizeof(attr.Scoped) // older kernels take what they do not know if it is zero
+	// older kernels take what they do not know if it is zero
+	const size = unsafe.Offsetof(attr.Scoped) + unsafe.Sizeof(attr.Scoped)
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
 	if errno != 0 {
 		return nil, fmt.Errorf("create a Landlock ruleset: %w", errno)
@@ -82,7 +83,8 @@ func (f *fence) open(path string, access uint64) error {
 		access &= ofFiles
 	}
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: access & f.handled, Parent_fd: int32(fd)}
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.fd), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.fd), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&attr)), 0, 0, 0); errno != 0 {
 		return fmt.Errorf("open %s to programs: %w", path, errno)
 	}
 	return nil

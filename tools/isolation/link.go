@@ -18,8 +18,8 @@ const (
 	maxDials = 64       // connections of one job
 )
 
-// link is the connection between Corebot and a worker that does a job: frames of a length and JSON. Corebot sends the job; the worker asks for
-// connections, one at a time, and then answers.
+// link is the connection between Corebot and a worker that does a job: frames of a length and JSON. Corebot sends the
+// job; the worker asks for connections, one at a time, and then answers.
 type link struct {
 	conn *net.UnixConn
 	said atomic.Bool // the worker has said something: it has begun
@@ -133,7 +133,7 @@ func (l *link) send(f frame, handle *os.File) error {
 	return err
 }
 
-// receive reads a frame. What comes with it is not taken: the kernel closes it.
+// receive reads a frame. It takes no descriptors that come with the frame: the kernel closes them.
 func (l *link) receive() (frame, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(l.conn, size[:]); err != nil {

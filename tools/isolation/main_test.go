@@ -17,7 +17,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// TestMain makes four programs of the test binary: the tests, a worker, whoever does a job in one, and whoever tries to get out of one.
+// TestMain makes four programs of the test binary: the tests, a worker, whoever does a job in one, and whoever tries to
+// get out of one.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == WorkerCommand:
@@ -36,7 +37,8 @@ func TestMain(m *testing.M) {
 }
 
 // raceTests are what runs under the race detector where -run does not say otherwise: what several goroutines of Corebot
-// share. The other tests are about what a worker process can do. The walls stand between processes, which share no memory.
+// share. The other tests are about what a worker process can do. The walls stand between processes, which share no
+// memory.
 const raceTests = "^(TestAJob|TestABreaker|TestFurtherCalls|TestTheEndOfTheCallersContext|TestWhatAProgramSays|" +
 	"TestWorkersThatKeepFailing|TestAWorkerGetsADirectory|TestTheCollector|FuzzNothingThatAWorker)"
 
@@ -55,7 +57,8 @@ func self(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))} { // where go test puts it, nobody else may enter
+	// where go test puts it, nobody else may enter
+	for _, dir := range []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))} {
 		_ = os.Chmod(dir, 0o755)
 	}
 	return path
@@ -118,14 +121,16 @@ func marked(mark string) (pids []int) {
 	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range found {
 		text, _ := os.ReadFile(file)
-		if pid, err := strconv.Atoi(strings.Split(file, "/")[2]); err == nil && strings.Contains(string(text), "\x00"+mark+"\x00") {
+		if pid, err := strconv.Atoi(strings.Split(file, "/")[2]); err == nil &&
+			strings.Contains(string(text), "\x00"+mark+"\x00") {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// newMark makes a mark. Whatever has it at the end of the test is ended, so that a wall that does not hold leaves nothing behind.
+// newMark makes a mark. Every process that bears the mark at the end of the test is ended, so that a wall that does not
+// hold leaves nothing behind.
 func newMark(t *testing.T) string {
 	mark := fmt.Sprintf("mark-%d-%d", os.Getpid(), time.Now().UnixNano())
 	t.Cleanup(func() {

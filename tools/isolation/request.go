@@ -2,12 +2,12 @@ package isolation
 
 import "time"
 
-// WorkerCommand is the argument by which this binary, executed again, becomes a worker. Whoever owns main calls [Work] then, before
+// WorkerCommand is the argument by which this binary, executed again, becomes a worker. main calls [Work] then, before
 // anything else.
 const WorkerCommand = "isolation-worker"
 
-// ToolCommand is the argument by which this binary, executed by a worker behind its walls, does the work of a tool. Whoever owns main calls [Serve]
-// then.
+// ToolCommand is the argument by which this binary, executed by a worker behind its walls, does the work of a tool.
+// main calls [Serve] then.
 const ToolCommand = "isolation-tool"
 
 // Mode is how the walls are built. The values are shown to operators.
@@ -27,8 +27,8 @@ const (
 	tellWalls     role = "probe"   // go behind the walls and say that they stand
 )
 
-// The file descriptors of a worker, beside its standard ones. The other end of the first stays open as long as the worker is wanted: its
-// end is the order to stop, also when Corebot was killed.
+// The file descriptors of a worker, beside its standard ones. The other end of the first stays open as long as the
+// worker is wanted: its end is the order to stop, also when Corebot was killed.
 const (
 	requestFD = 3
 	reportFD  = 4
@@ -99,12 +99,15 @@ func systemDirs() []string {
 // systemFiles are the parts of /etc that programs need, and none that has secrets.
 func systemFiles() []string {
 	return []string{
-		"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-		"/etc/ld-musl-x86_64.path", "/etc/ld-musl-aarch64.path", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/mime.types", "/etc/magic",
+		"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/ld.so.cache", "/etc/ld.so.conf",
+		"/etc/ld.so.conf.d",
+		"/etc/ld-musl-x86_64.path", "/etc/ld-musl-aarch64.path", "/etc/alternatives", "/etc/ssl/certs",
+		"/etc/ssl/openssl.cnf", "/etc/mime.types", "/etc/magic",
 	}
 }
 
-// directories are those of the system that the program may see. This binary needs none, unless it was linked with the system's libraries.
+// directories are those of the system that the program may see. This binary needs none, unless it was linked with the
+// system's libraries.
 func (r *request) directories() []string {
 	if r.Own && r.Interpreter == "" {
 		return nil

@@ -21,8 +21,9 @@ type furniture struct {
 	dir  bool
 }
 
-// enterRoom makes a new root out of what the program may see, and makes it the root of this process. The worker has mount and user
-// namespaces of its own, so nobody else notices. What is brought in keeps its permissions; Landlock, later, keeps it from being written.
+// enterRoom makes a new root with only the files that the program may see, and makes it the root of this process. The
+// worker has mount and user namespaces of its own, so nobody else notices. Files in the new root keep their
+// permissions; Landlock later keeps them from being written.
 func (r *request) enterRoom() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)
@@ -38,9 +39,11 @@ func (r *request) enterRoom() error {
 	if err != nil {
 		return err
 	}
-	// Any directory that surely exists would do: what it holds is covered here only, and was copied above where it is needed.
+	// Any directory that surely exists would do: what it holds is covered here only, and was copied above where it is
+	// needed.
 	const root = "/tmp"
-	if err := unix.Mount("corebot", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, fmt.Sprintf("mode=0755,size=%d,nr_inodes=16384", roomTmpSize)); err != nil {
+	if err := unix.Mount("corebot", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+		fmt.Sprintf("mode=0755,size=%d,nr_inodes=16384", roomTmpSize)); err != nil {
 		return fmt.Errorf("mount an empty root: %w", err)
 	}
 	if err := r.makeOwn(root + roomTmp); err != nil {
@@ -76,7 +79,7 @@ func turnRoot(dir string) error {
 	return os.Chdir("/")
 }
 
-// furnish collects what the program may see. What is below something else comes with it.
+// furnish collects what the program may see. A path below another comes with that other path.
 func (r *request) furnish() (all []furniture, err error) {
 	var in []string
 	for _, path := range r.sight() {
@@ -120,7 +123,8 @@ func copyMount(path string, flags uint) (int, error) {
 	return tree, nil
 }
 
-// noPrograms keeps what is written there from being executed, also as a library: by Landlock alone a program could load one.
+// noPrograms keeps what is written there from being executed, also as a library: by Landlock alone a program could load
+// one.
 func noPrograms(tree int) error {
 	attributes := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOEXEC | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attributes); err != nil {

@@ -24,8 +24,8 @@ const (
 	DefaultUID        = 65534   // nobody
 )
 
-// A machine on which workers keep failing gets no more of them for a while: they would only make it worse. That a program ends with an error is
-// no failure of its worker.
+// A machine on which workers keep failing gets no more of them for a while: they would only make it worse. A program
+// that ends with an error is no failure of its worker.
 const (
 	breakAfter = 5 // in a row
 	coolDown   = 30 * time.Second
@@ -33,7 +33,9 @@ const (
 
 // Options of a [Runner]. Zero means the default.
 type Options struct {
-	Allow      []string // what may run: names, or absolute paths; "unsafe:" before one lets it execute other programs; behind it what its arguments must be
+	// what may run: names, or absolute paths; "unsafe:" before one lets it execute other programs; behind it what its
+	// arguments must be
+	Allow      []string
 	Env        []string // names of variables that programs see, beside the fixed ones
 	Readable   []string // directories that programs may read, beside the system's
 	Closed     []string // directories that must stay out of reach, such as the home; nothing above may lead there
@@ -75,7 +77,10 @@ func New(workspace string, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace: %w", err)
 	}
-	r := &Runner{workspace: root, path: path, allow: allow, opts: o, places: make(chan struct{}, o.MaxWorkers), breakers: map[string]*breaker.Breaker{}}
+	r := &Runner{
+		workspace: root, path: path, allow: allow, opts: o, places: make(chan struct{}, o.MaxWorkers),
+		breakers: map[string]*breaker.Breaker{},
+	}
 	if os.Geteuid() == 0 {
 		r.uid = o.UID
 	}
@@ -93,7 +98,10 @@ func (o Options) complete(workspace string) (Options, allowlist, error) {
 	if o.UID < 0 || o.MaxWorkers < 0 || o.MaxOutput < 0 {
 		return o, nil, fmt.Errorf("%w: a runner wants limits that are not negative", corebot.ErrInvalid)
 	}
-	for number, standard := range map[*int]int{&o.UID: DefaultUID, &o.MaxWorkers: DefaultMaxWorkers, &o.MaxOutput: DefaultMaxOutput} {
+	for number, standard := range map[*int]int{
+		&o.UID: DefaultUID, &o.MaxWorkers: DefaultMaxWorkers,
+		&o.MaxOutput: DefaultMaxOutput,
+	} {
 		if *number == 0 {
 			*number = standard
 		}
@@ -109,12 +117,13 @@ func (o Options) complete(workspace string) (Options, allowlist, error) {
 	return o, allow, err
 }
 
-// readable resolves the directories that programs may read, and refuses those, the system's included, through which they would reach what is
-// closed to them.
+// readable resolves the directories that programs may read, and refuses those, the system's included, through which
+// they would reach what is closed to them.
 func readable(dirs, closed []string) (resolved []string, err error) {
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) {
-			return nil, corebot.WithHint(fmt.Errorf("isolation.readable: %q is not an absolute path", dir), "begin it with /")
+			return nil, corebot.WithHint(fmt.Errorf("isolation.readable: %q is not an absolute path", dir),
+				"begin it with /")
 		}
 		path, err := filepath.EvalSymlinks(dir)
 		if err != nil {
@@ -128,7 +137,8 @@ func readable(dirs, closed []string) (resolved []string, err error) {
 				secret = real
 			}
 			if within(secret, dir) || containsAny(resolved, dir) && within(dir, secret) {
-				return nil, corebot.WithHint(fmt.Errorf("programs may read %s, and %s must stay closed to them", dir, secret),
+				return nil, corebot.WithHint(fmt.Errorf("programs may read %s, and %s must stay closed to them", dir,
+					secret),
 					"keep the home out of the system's directories and of isolation.readable")
 			}
 		}
@@ -136,8 +146,8 @@ func readable(dirs, closed []string) (resolved []string, err error) {
 	return resolved, nil
 }
 
-// Programs are what can be run, sorted: names, and behind them what their arguments must be. There "*" is any argument that is no option, "**" any
-// number of them, and a "*" behind a text whatever begins with it.
+// Programs are what can be run, sorted: names, and behind them what their arguments must be. There "*" is any argument
+// that is no option, "**" any number of them, and a "*" behind a text whatever begins with it.
 func (r *Runner) Programs() []string { return r.allow.entries() }
 
 // Close releases the workspace.
@@ -146,8 +156,8 @@ func (r *Runner) Close() error { return r.workspace.Close() }
 // errDeadline ends a program's context at its own deadline.
 var errDeadline = errors.New("the worker took too long")
 
-// Run runs a program and returns when nothing of it is left. A program that fails, or is killed at its deadline, has ended all the same; an
-// error means that it did not run or that ctx ended.
+// Run runs a program and returns when nothing of it is left. A program that fails, or is killed at its deadline, has
+// ended all the same; an error means that it did not run or that ctx ended.
 func (r *Runner) Run(ctx context.Context, c Command) (Ended, error) {
 	p, err := r.allow.find(c.Argv)
 	if err != nil {
@@ -175,8 +185,8 @@ func givenUp(bounded context.Context) bool {
 	return bounded.Err() != nil && !errors.Is(context.Cause(bounded), errDeadline)
 }
 
-// enter waits for a free place among the workers and asks the breaker of a tool; programs have the one without a name. Whoever has entered says with
-// leave how it went.
+// enter waits for a free place among the workers and asks the breaker of a tool; programs have the breaker without a
+// name. The caller reports the result with leave.
 func (r *Runner) enter(bounded context.Context, tool string) (leave func(error), err error) {
 	select {
 	case r.places <- struct{}{}:
@@ -190,7 +200,8 @@ func (r *Runner) enter(bounded context.Context, tool string) (leave func(error),
 	pass, ok, wait, cause := guard.Enter(time.Now())
 	if !ok {
 		<-r.places
-		return nil, fmt.Errorf("%w: workers failed, and the next one is tried in %v: %w", ErrUnavailable, wait.Round(time.Second), cause)
+		return nil, fmt.Errorf("%w: workers failed, and the next one is tried in %v: %w", ErrUnavailable,
+			wait.Round(time.Second), cause)
 	}
 	return func(err error) {
 		switch {
@@ -228,7 +239,8 @@ func (r *Runner) run(ctx context.Context, c Command, p program) (Ended, error) {
 		return Ended{}, fmt.Errorf("%w: %w", ErrWorker, err)
 	}
 	req := &request{
-		Role: becomeProgram, Mode: walls.Mode, Program: p.path, Interpreter: p.interpreter, Family: p.family, Argv: c.Argv, Dir: dir,
+		Role: becomeProgram, Mode: walls.Mode, Program: p.path, Interpreter: p.interpreter, Family: p.family,
+		Argv: c.Argv, Dir: dir,
 		Readable: r.opts.Readable, UID: r.uid, Limits: limits{CPU: c.Timeout, Processes: maxProcesses, Data: maxData},
 	}
 	home, tmp := roomDir, roomTmp
@@ -285,8 +297,8 @@ func (r *Runner) directory(k corebot.Key) (string, error) {
 // maxHandOver is how many files a conversation may have beyond which its programs no longer run.
 const maxHandOver = 20_000
 
-// handOver gives what tools have written there as Corebot's user to the user that programs run as. It follows no link, and leaves alone what
-// has a name somewhere else too.
+// handOver gives what tools have written there as Corebot's user to the user that programs run as. It follows no link,
+// and leaves alone what has a name somewhere else too.
 func (r *Runner) handOver(name string) error {
 	if r.uid == 0 {
 		return nil
@@ -302,7 +314,8 @@ func (r *Runner) handOver(name string) error {
 			return fmt.Errorf("look through %s: %w", name, err)
 		}
 		if seen++; seen > maxHandOver {
-			return corebot.WithHint(fmt.Errorf("%s has more than %d files", name, maxHandOver), "remove what is no longer needed")
+			return corebot.WithHint(fmt.Errorf("%s has more than %d files", name, maxHandOver),
+				"remove what is no longer needed")
 		}
 		info, err := dir.Lstat(path)
 		if err != nil {

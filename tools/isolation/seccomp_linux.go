@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A filter of system calls is a small program that the kernel runs at each of them, on a seccomp_data: the number at offset 0, the
-// architecture at 4, the arguments from 16 on, eight bytes each. Both of our architectures are little-endian.
+// A filter of system calls is a small program that the kernel runs at each call. It reads a seccomp_data: the number at
+// offset 0, the architecture at 4, the arguments from 16 on, eight bytes each. Both of our architectures are
+// little-endian.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
@@ -63,8 +64,8 @@ func (f *filter) allowOnly(call uint32, arg int, mask, one, other uint32) {
 	f.load(offsetNumber)
 }
 
-// newFilter is the filter for a mode and a version of Landlock. It lets through the calls that it knows to be harmless, and
-// no other: a call that a later kernel brings is one that this kernel does not have.
+// newFilter is the filter for a mode and a version of Landlock. It lets only known harmless calls through. To a
+// program, a call of a later kernel is a call that this kernel does not have.
 func newFilter(mode Mode, landlock int, may executing) filter {
 	var f filter
 	f.load(offsetArch)
@@ -84,7 +85,8 @@ func newFilter(mode Mode, landlock int, may executing) filter {
 	return f
 }
 
-// ranges gives each number its action. What is no call for the table is none for programs: numbers in between, those of newer kernels, those of x32.
+// ranges gives each number its action. A number that is no call in the table is no call for programs: numbers in
+// between, numbers of newer kernels, numbers of x32.
 func (f *filter) ranges(of map[int]uint32) {
 	action := func(number int) uint32 {
 		if a, known := of[number]; known {
@@ -136,13 +138,14 @@ func actions(table *arch.Info, mode Mode, landlock int, may executing) map[int]u
 	if may == executeOnce {
 		set(unix.SECCOMP_RET_USER_NOTIF, []string{"execve", "execveat"})
 	} else {
-		set(unix.SECCOMP_RET_ALLOW, []string{"execve"}) // not execveat: a file of memory only has no path that Landlock could see
+		// not execveat: a file of memory only has no path that Landlock could see
+		set(unix.SECCOMP_RET_ALLOW, []string{"execve"})
 	}
 	return of
 }
 
-// install puts the calling thread, and whatever it executes, under the filter. no_new_privs must be set. listener is where its
-// notifications come out; zero if the filter has none.
+// install puts the calling thread, and every program that it executes, under the filter. no_new_privs must be set.
+// listener is where the filter's notifications come out; it is zero if the filter has none.
 func (f filter) install() (listener int, err error) {
 	flags := 0
 	if slices.ContainsFunc(f, func(i unix.SockFilter) bool {
@@ -151,15 +154,16 @@ func (f filter) install() (listener int, err error) {
 		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
 	}
 	program := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
-	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, uintptr(flags), uintptr(unsafe.Pointer(&program)))
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, uintptr(flags),
+		uintptr(unsafe.Pointer(&program)))
 	if errno != 0 {
 		return 0, fmt.Errorf("install the filter of system calls: %w", errno)
 	}
 	return int(fd), nil
 }
 
-// filterCalls puts the calling thread under the filter for a request. A kernel has one listener for all filters of a process:
-// where a container's own has that place, Landlock alone says what can be executed, and listener is zero.
+// filterCalls puts the calling thread under the filter for a request. A kernel has one listener for all filters of a
+// process. If a container's listener has that place, Landlock alone says what can be executed, and listener is zero.
 func (r *request) filterCalls(landlock int) (listener int, err error) {
 	if !r.Family {
 		listener, err = newFilter(r.Mode, landlock, executeOnce).install()

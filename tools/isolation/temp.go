@@ -11,8 +11,9 @@ import (
 // tempPrefix is how the names of temporary directories of workers begin.
 const tempPrefix = "corebot-worker-"
 
-// temp is a temporary directory of one worker. Whoever made it holds a lock on it as long as he lives and wants it: by that it is told from what a
-// crash has left, whatever machine, container or user the other processes at the same place belong to.
+// temp is a temporary directory of one worker. Its maker holds a lock on it as long as the maker lives and wants it.
+// The lock tells a directory in use from the leftover of a crash. That works across machines, containers and users at
+// the same place.
 type temp struct {
 	path string
 	lock *os.File // the directory itself
@@ -69,14 +70,14 @@ func (t *temp) exists() bool {
 	return err == nil && os.SameFile(locked, named)
 }
 
-// remove takes the directory away. What cannot be removed is left to a sweep.
+// remove takes the directory away. A later sweep takes what remove cannot.
 func (t *temp) remove() {
 	_ = os.RemoveAll(t.path)
 	_ = t.lock.Close()
 }
 
-// Sweep removes the temporary directories of workers whose Corebot was killed, and says how many. It never touches one that is in use, whoever uses
-// it.
+// Sweep removes the temporary directories of workers whose Corebot was killed, and says how many. It never touches one
+// that is in use, whoever uses it.
 func (r *Runner) Sweep() (removed int, err error) {
 	paths, err := filepath.Glob(filepath.Join(os.TempDir(), tempPrefix+"*"))
 	for _, path := range paths {

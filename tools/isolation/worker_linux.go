@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Work is the whole life of a worker process. It does not return where it becomes its program; else what it returns is the exit code.
-// It touches nothing of Corebot: no settings, no home, no database.
+// Work is the whole life of a worker process. It does not return where it becomes its program; else what it returns is
+// the exit code. It touches nothing of Corebot: no settings, no home, no database.
 func Work() int {
 	runtime.LockOSThread() // the walls belong to this thread, which executes the program
-	// Whatever the process was born with beyond its own descriptors ends with the worker's last step.
+	// Inherited descriptors, beyond the worker's own, are closed by the worker's last step.
 	if err := unix.CloseRange(requestFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return tell(report{Error: "this kernel cannot close inherited files: " + err.Error()})
 	}
@@ -46,7 +46,8 @@ func Work() int {
 	return tell(report{Error: r.execute(listener, allow).Error()})
 }
 
-// descriptor is a file that was inherited. An [os.File] of it would close it, once the collector finds that nobody uses that any more.
+// descriptor is a file that was inherited. An [os.File] of it would close it, once the collector finds that nobody uses
+// that any more.
 type descriptor int
 
 func (d descriptor) Read(p []byte) (int, error) {
@@ -85,8 +86,8 @@ func tell(r report) int {
 	return 0
 }
 
-// wallUp puts this thread behind all walls, the outermost first: each one is built with what the next takes away. It gives the version of
-// Landlock, and the listener of the filter.
+// wallUp puts this thread behind all walls, the outermost first: each one is built with what the next takes away. It
+// gives the version of Landlock, and the listener of the filter.
 func (r *request) wallUp() (landlock, listener int, err error) {
 	if landlock, err = landlockVersion(); err != nil {
 		return 0, 0, err
@@ -101,7 +102,8 @@ func (r *request) wallUp() (landlock, listener int, err error) {
 		}
 		dir, tmp = roomDir, roomTmp
 	}
-	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // who the program is may not be able to get here
+	// who the program is may not be able to get here
+	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, 0, fmt.Errorf("open the working directory %s: %w", dir, err)
 	}
@@ -157,11 +159,12 @@ func (r *request) fence(version int, dir, tmp string) (*fence, error) {
 	return f, nil
 }
 
-// dropPrivileges becomes the user that the program runs as, without any capability and without a way to gain one. This binary at work for a tool may
-// stay root, who owns the files then, with a single one.
+// dropPrivileges becomes the user that the program runs as, without any capability and without a way to gain one. This
+// binary at work for a tool may stay root, who owns the files then, with a single one.
 func (r *request) dropPrivileges() error {
 	if r.UID != 0 {
-		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(r.UID, r.UID, r.UID), syscall.Setresuid(r.UID, r.UID, r.UID)); err != nil {
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(r.UID, r.UID, r.UID),
+			syscall.Setresuid(r.UID, r.UID, r.UID)); err != nil {
 			return fmt.Errorf("become user %d: %w", r.UID, err)
 		}
 	}
@@ -170,7 +173,8 @@ func (r *request) dropPrivileges() error {
 		if !r.Own {
 			return errors.New("the program would run as root")
 		}
-		keep = 1 << unix.CAP_DAC_OVERRIDE // by which it reads what programs have written as their user, where Landlock lets it
+		// by which it reads what programs have written as their user, where Landlock lets it
+		keep = 1 << unix.CAP_DAC_OVERRIDE
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("clear the ambient capabilities: %w", err)
@@ -186,8 +190,8 @@ func (r *request) dropPrivileges() error {
 	return nil
 }
 
-// diesWithParent has the kernel kill the program when the thread that started it ends. Becoming another user takes that wish away, so it is
-// renewed after; what happened in between shows as the end of the request's pipe.
+// diesWithParent has the kernel kill the program when the thread that started it ends. Becoming another user takes that
+// wish away, so it is renewed after; what happened in between shows as the end of the request's pipe.
 func diesWithParent() error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("ask to die with the parent: %w", err)
@@ -207,13 +211,14 @@ func diesWithParent() error {
 	}
 }
 
-// set bounds this process and all that it starts. It is the last step that needs what it takes away. What they make is their owner's alone, as all that
-// Corebot makes is.
+// set bounds this process and all that it starts. It is the last step that needs what it takes away. Files of these
+// processes belong to their owner alone, as all files of Corebot do.
 func (l limits) set() error {
 	unix.Umask(0o077)
 	cpu := uint64(l.CPU/time.Second) + 1
 	for resource, limit := range map[int]uint64{
-		unix.RLIMIT_CPU: cpu, unix.RLIMIT_DATA: l.Data, unix.RLIMIT_FSIZE: maxFileSize, unix.RLIMIT_NOFILE: maxOpenFiles, unix.RLIMIT_CORE: 0,
+		unix.RLIMIT_CPU: cpu, unix.RLIMIT_DATA: l.Data, unix.RLIMIT_FSIZE: maxFileSize,
+		unix.RLIMIT_NOFILE: maxOpenFiles, unix.RLIMIT_CORE: 0,
 		unix.RLIMIT_NPROC: l.Processes, unix.RLIMIT_MEMLOCK: 64 << 10, unix.RLIMIT_MSGQUEUE: 0,
 	} {
 		var now unix.Rlimit
