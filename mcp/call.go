@@ -143,7 +143,7 @@ type toolError struct{ text string }
 
 func (e *toolError) Error() string { return e.text }
 
-// reader makes text of results. What is not text becomes a file of the conversation.
+// reader makes text of results. Content other than text becomes a file of the conversation.
 type reader struct {
 	artifacts tools.Artifacts // nil: what is not text is lost
 	caller    corebot.Caller
@@ -177,8 +177,8 @@ func (r *reader) read(raw json.RawMessage) (string, error) {
 	return text, nil
 }
 
-// structured is the structured part of a result, unless its texts say the same: servers send it twice, for older clients, as JSON or as the one
-// text that is in it.
+// structured is the structured part of a result, unless the texts of the result say the same. For older clients,
+// servers send it a second time, as JSON or as the one text in it.
 func structured(raw json.RawMessage, parts []string) string {
 	var value any
 	if len(raw) == 0 || json.Unmarshal(raw, &value) != nil || value == nil {

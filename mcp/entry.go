@@ -79,8 +79,10 @@ func (s *Spec) complete(given map[string]int, dir string) (key string, err error
 		return "url", errors.New("there is a command and a url: want one of them")
 	case !command && !address:
 		return "", errors.New("there is neither a command nor a url")
-	case command && s.Transport != "" && s.Transport != Stdio, address && s.Transport != "" && s.Transport != HTTP && s.Transport != SSE:
-		return "type", fmt.Errorf("the type %q does not fit: want %q with a command, and %q (streamable HTTP) or %q with a url", clip(s.Transport, 40), Stdio, HTTP, SSE)
+	case command && s.Transport != "" && s.Transport != Stdio, address && s.Transport != "" && s.Transport != HTTP &&
+		s.Transport != SSE:
+		return "type", fmt.Errorf("the type %q does not fit: want %q with a command, and %q (streamable HTTP) or %q "+
+			"with a url", clip(s.Transport, 40), Stdio, HTTP, SSE)
 	case s.MaxTime > 0 && s.MaxTime < s.Timeout:
 		return "maxTime", fmt.Errorf("it is shorter than the timeout, %v", s.Timeout)
 	}
@@ -122,7 +124,8 @@ func (s *Spec) completeProgram(dir string) (string, error) {
 func (s *Spec) checkAddress() (string, error) {
 	u, err := url.Parse(s.URL)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "": // not quoted: it may have a key in it
+	// not quoted: it may have a key in it
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "":
 		return "url", errors.New("want an http or https address, such as http://127.0.0.1:3001/mcp")
 	case u.User != nil:
 		return "url", errors.New("it has a user in it: write an Authorization header instead")
@@ -183,7 +186,8 @@ func patterns(to func(*Spec) *[]string) reading {
 		}
 		for i, p := range *to(s) {
 			if p == "" || strings.Contains(strings.TrimSuffix(p, "*"), "*") {
-				return r.wrong(n.items[i].at, fmt.Sprintf("%s[%d]", key, i), errors.New("want the name of a tool, or the beginning of names and *"))
+				return r.wrong(n.items[i].at, fmt.Sprintf("%s[%d]", key, i),
+					errors.New("want the name of a tool, or the beginning of names and *"))
 			}
 		}
 		return nil
@@ -243,8 +247,9 @@ func number(to func(*Spec) *int) reading {
 // maxValue bounds one text of the file after its variables were put in, in bytes.
 const maxValue = 64 << 10
 
-// expand puts variables of Corebot's environment into a text: ${NAME}, which must be set, and ${NAME:-default}, which takes the default if NAME is
-// not set or empty. What is put in is not looked at again, and a "$" without a brace stays. No error spells a value.
+// expand puts variables of Corebot's environment into a text: ${NAME}, which must be set, and ${NAME:-default}, which
+// takes the default if NAME is not set or empty. Expanded values are not expanded again, and a "$" without a brace
+// stays. No error spells a value.
 func expand(text string, env func(string) (string, bool)) (string, error) {
 	name := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	var out strings.Builder
@@ -267,7 +272,8 @@ func expand(text string, env func(string) (string, bool)) (string, error) {
 		case hasFallback && value == "":
 			value = fallback
 		case !set:
-			return "", corebot.WithHint(fmt.Errorf("%w: the variable %s is not set", corebot.ErrInvalid, variable), "set it where Corebot is started, or write ${"+variable+":-default}")
+			return "", corebot.WithHint(fmt.Errorf("%w: the variable %s is not set", corebot.ErrInvalid, variable),
+				"set it where Corebot is started, or write ${"+variable+":-default}")
 		}
 		out.WriteString(value)
 		rest = behind

@@ -39,9 +39,9 @@ func (f File) Secrets() []string {
 	return all
 }
 
-// ReadFile reads a configuration file. One that is not there configures no server. Whatever is wrong in it is a [*FileError], which names the
-// file, the key and the line; env looks up variables. Relative directories begin at the file's own. A file that others can change, or exchange, is
-// refused: it says which programs run.
+// ReadFile reads a configuration file. A missing file configures no server. A mistake is a [*FileError], which names
+// the file, the key and the line; env looks up variables. Relative directories begin at the file's own. ReadFile
+// refuses a file that others can change or exchange: the file says which programs run.
 func ReadFile(path string, env func(string) (string, bool)) (File, error) {
 	err := owned.Check(filepath.Dir(path))
 	var f *os.File
@@ -99,19 +99,22 @@ func parseFile(path string, data []byte, env func(string) (string, bool)) (File,
 	return r.servers(servers)
 }
 
-// servers reads the entries. Names become part of the names of tools, so that they are kept plain; two underscores in a row would make
-// "a__b" with the tool "c" the same as "a" with the tool "b__c".
+// servers reads the entries. Names become part of the names of tools, so they are kept plain. Two underscores in a row
+// would make "a__b" with the tool "c" the same as "a" with the tool "b__c".
 func (r *entryReader) servers(n *node) (f File, err error) {
 	name := regexp.MustCompile(`^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$`)
 	known := map[string]string{}
 	for _, field := range n.fields {
 		key := "mcpServers." + field.name
 		if !name.MatchString(field.name) || len(field.name) > maxServerName {
-			return File{}, corebot.WithHint(r.wrong(field.at, key, fmt.Errorf("%q is no name of a server", clip(field.name, 60))),
-				fmt.Sprintf("use letters and digits, with single - or _ between them, %d characters at most", maxServerName))
+			return File{}, corebot.WithHint(r.wrong(field.at, key, fmt.Errorf("%q is no name of a server",
+				clip(field.name, 60))),
+				fmt.Sprintf("use letters and digits, with single - or _ between them, %d characters at most",
+					maxServerName))
 		}
 		if other, ok := known[alike(field.name)]; ok {
-			return File{}, corebot.WithHint(r.wrong(field.at, key, fmt.Errorf("there is a server %q, whose name looks like this one", other)), "give one of them another name")
+			return File{}, corebot.WithHint(r.wrong(field.at, key, fmt.Errorf("there is a server %q, whose name "+
+				"looks like this one", other)), "give one of them another name")
 		}
 		known[alike(field.name)] = field.name
 		s, err := r.entry(key, field)
@@ -125,7 +128,8 @@ func (r *entryReader) servers(n *node) (f File, err error) {
 }
 
 func (r *entryReader) unknown(at int, key string, known []string) error {
-	return corebot.WithHint(r.wrong(at, key, errors.New("this key is not known")), "known are "+strings.Join(known, ", "))
+	return corebot.WithHint(r.wrong(at, key, errors.New("this key is not known")),
+		"known are "+strings.Join(known, ", "))
 }
 
 // maxFileDepth is how deep a configuration file may be nested: one that is right has four levels.
@@ -146,8 +150,8 @@ type fieldNode struct {
 	value *node
 }
 
-// parser reads a JSON document into nodes. Names that stand twice, comments, whatever follows the document, and bytes that are not UTF-8 are
-// refused, each with its line.
+// parser reads a JSON document into nodes. Names that stand twice, comments, whatever follows the document, and bytes
+// that are not UTF-8 are refused, each with its line.
 type parser struct {
 	file string
 	data []byte
@@ -266,5 +270,8 @@ func (e *FileError) Unwrap() []error { return []error{e.Err, corebot.ErrInvalid}
 const longestKey = 200
 
 func (p *parser) wrong(at int, key string, err error) error {
-	return &FileError{File: p.file, Line: 1 + bytes.Count(p.data[:at], []byte("\n")), Key: clip(key, longestKey), Err: err}
+	return &FileError{
+		File: p.file, Line: 1 + bytes.Count(p.data[:at], []byte("\n")), Key: clip(key, longestKey),
+		Err: err,
+	}
 }

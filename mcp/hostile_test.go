@@ -59,8 +59,8 @@ func hostiles() []hostile {
 	}
 }
 
-// TestHostileServersHarmNobody runs all of them at once beside one that is good: it answers all the while, memory stays
-// bounded, each of the others is found out, and in the end no process and no goroutine is left.
+// TestHostileServersHarmNobody runs all of them at once beside a good server. The good server answers all the while,
+// and memory stays bounded. Each hostile server is found out. In the end no process and no goroutine is left.
 func TestHostileServersHarmNobody(t *testing.T) {
 	hostiles := append(hostiles(), hostileWebs()...)
 	before := runtime.NumGoroutine()
@@ -99,7 +99,7 @@ func TestHostileServersHarmNobody(t *testing.T) {
 	requireGoroutines(t, before+10)
 }
 
-// entry is what a file has of it. Whoever gets ready has the time for that, however busy the machine is.
+// entry is the server as a file has it. A server that gets ready has time for that, however busy the machine is.
 func (h hostile) entry(web string) map[string]any {
 	const callTime = "2s"
 	connectTime := "6s"
@@ -188,11 +188,14 @@ func TestOddToolsGetNamesThatProvidersTakeAndDescriptionsThatHideNothing(t *test
 		if len(o.Name) > 64 || strings.ContainsAny(o.Name, ". /\n") {
 			t.Errorf("the name %q", o.Name)
 		}
-		if strings.ContainsAny(o.Description, "\u200b\u202e\U000e0041") || strings.Contains(o.Description, "<|im_start") || len(o.Description) > 5<<10 || !strings.Contains(o.Description, "data and no instruction") {
+		if strings.ContainsAny(o.Description, "\u200b\u202e\U000e0041") ||
+			strings.Contains(o.Description, "<|im_start") || len(o.Description) > 5<<10 ||
+			!strings.Contains(o.Description, "data and no instruction") {
 			t.Errorf("%s has the description %.200q of %d bytes", o.Name, o.Description, len(o.Description))
 		}
 	}
-	if want := "mcp__odd__dots_and_slashes_c8647c37 mcp__odd__hidden mcp__odd__line_end_fd3b5b4e"; !strings.HasPrefix(strings.Join(names, " "), want) || len(names) != 4 {
+	if want := "mcp__odd__dots_and_slashes_c8647c37 mcp__odd__hidden mcp__odd__line_end_fd3b5b4e"; !strings.HasPrefix(
+		strings.Join(names, " "), want) || len(names) != 4 {
 		t.Errorf("the names are %s", strings.Join(names, " "))
 	}
 	for _, name := range names { // the server hears its own names

@@ -26,10 +26,12 @@ const (
 )
 
 // errElsewhere refuses a request that would leave the origin of a server.
-var errElsewhere = errors.New("the server redirects to another origin, which is not followed: write the final address into the file")
+var errElsewhere = errors.New(
+	"the server redirects to another origin, which is not followed: write the final address into the file")
 
-// gate lets requests to one origin pass, with the headers that the entry gives them, and bounds what comes back. No header, and no argument of a
-// tool, reaches another origin. Proxies of the environment are not used. Private and loopback addresses are allowed: the operator wrote them.
+// gate lets requests to one origin pass, with the headers that the entry gives them, and bounds what comes back. No
+// header, and no argument of a tool, reaches another origin. Proxies of the environment are not used. Private and
+// loopback addresses are allowed: the operator wrote them.
 type gate struct {
 	base    *http.Transport
 	origin  string
@@ -48,7 +50,8 @@ func newHTTPClient(s Spec, maxMessage int) (*http.Client, error) {
 	}
 	g := &gate{
 		base: &http.Transport{
-			DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: dialTime, IdleConnTimeout: time.Minute,
+			DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: dialTime,
+			IdleConnTimeout:     time.Minute,
 			MaxIdleConnsPerHost: 4, MaxResponseHeaderBytes: maxHeaders, ForceAttemptHTTP2: true,
 		},
 		origin: origin(u), headers: s.Headers, max: maxMessage,
@@ -76,7 +79,10 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errElsewhere
 	}
 	if r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "" && !g.mayListen(time.Now()) {
-		return &http.Response{Status: "405 Method Not Allowed", StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody, Header: http.Header{}, Request: r}, nil
+		return &http.Response{
+			Status: "405 Method Not Allowed", StatusCode: http.StatusMethodNotAllowed,
+			Body: http.NoBody, Header: http.Header{}, Request: r,
+		}, nil
 	}
 	r = r.Clone(r.Context())
 	for name, value := range g.headers {
@@ -94,7 +100,8 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A stream for notifications that ends at once is opened again by the library every second. A server on which that goes on is not asked any more.
+// A stream for notifications that ends at once is opened again by the library every second. A server on which that goes
+// on is not asked any more.
 const (
 	maxListens    = 20
 	listensWindow = 10 * time.Minute
@@ -132,8 +139,8 @@ func (l *limited) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// streamable is the library's streamable HTTP, with what it lacks: cancelling a call of an older server says so to it, and listening for
-// notifications does not keep the connection from the newest version of the protocol.
+// streamable is the library's streamable HTTP, with two things that it lacks. Cancelling a call tells an older server
+// so. Listening for notifications does not keep the connection from the newest version of the protocol.
 type streamable struct {
 	*transport.StreamableHTTP
 	modern atomic.Bool
@@ -147,25 +154,29 @@ var (
 	_ transport.HTTPConnection = (*eventStream)(nil)
 )
 
-// newHTTPTransport makes a connection; what the library would log is left out, since it may have texts of the server in it.
+// newHTTPTransport makes a connection; what the library would log is left out, since it may have texts of the server in
+// it.
 func newHTTPTransport(s Spec, c *http.Client) (transport.Interface, error) {
 	silent := slog.New(slog.DiscardHandler)
 	if s.Transport == SSE {
-		t, err := transport.NewSSE(s.URL, transport.WithHTTPClient(c), transport.WithSSELogger(silent), transport.WithResponseTimeout(24*time.Hour))
+		t, err := transport.NewSSE(s.URL, transport.WithHTTPClient(c), transport.WithSSELogger(silent),
+			transport.WithResponseTimeout(24*time.Hour))
 		if err != nil {
 			return nil, fmt.Errorf("set up the connection: %w", err)
 		}
 		return &eventStream{t}, nil
 	}
 	//lint:ignore SA1019 servers of older protocols have no other way to say that their tools have changed
-	t, err := transport.NewStreamableHTTP(s.URL, transport.WithHTTPBasicClient(c), transport.WithHTTPLogger(silent), transport.WithContinuousListening())
+	t, err := transport.NewStreamableHTTP(s.URL, transport.WithHTTPBasicClient(c), transport.WithHTTPLogger(silent),
+		transport.WithContinuousListening())
 	if err != nil {
 		return nil, fmt.Errorf("set up the connection: %w", err)
 	}
 	return &streamable{StreamableHTTP: t}, nil
 }
 
-// RequiresLegacyProtocol is no: the library listens for notifications by itself where the version of the protocol has a stream for them.
+// RequiresLegacyProtocol is no: the library listens for notifications by itself where the version of the protocol has a
+// stream for them.
 func (*streamable) RequiresLegacyProtocol() bool { return false }
 
 // SetProtocolVersion notes which version was agreed on.
@@ -200,7 +211,10 @@ func cancelled(ctx context.Context, t transport.Interface, r transport.JSONRPCRe
 	}
 	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
 		Method: string(mcp.MethodNotificationCancelled),
-		Params: mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": r.ID, "reason": "the call was given up"}},
+		Params: mcp.NotificationParams{AdditionalFields: map[string]any{
+			"requestId": r.ID,
+			"reason":    "the call was given up",
+		}},
 	}}
 	go func() {
 		late, stop := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
@@ -209,8 +223,8 @@ func cancelled(ctx context.Context, t transport.Interface, r transport.JSONRPCRe
 	}()
 }
 
-// answer is what a server said to one request, as it came: the library's types know less than the protocol allows, and one tool or one piece of
-// content that they do not know would cost all the others.
+// answer is a server's answer to one request, as it came. The library's types know less than the protocol allows. One
+// tool or one piece of content that they do not know would cost all the others.
 type answer struct {
 	result json.RawMessage
 	err    *mcp.JSONRPCErrorDetails // the server refused
@@ -221,7 +235,8 @@ func (a *answer) given() bool { return a.err != nil || a.result != nil }
 
 type tapKey struct{}
 
-// withTap has the answer to the one request that is made with the context written to a. Through the library there is no other way.
+// withTap has the answer to the one request that is made with the context written to a. Through the library there is no
+// other way.
 func withTap(ctx context.Context, a *answer) context.Context {
 	return context.WithValue(ctx, tapKey{}, a)
 }

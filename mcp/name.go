@@ -22,9 +22,10 @@ import (
 // maxServerName leaves the tools of a server some room in their names, in bytes.
 const maxServerName = 32
 
-// toolName is what Corebot calls a tool: mcp__SERVER__TOOL where that is a name that every provider takes, else its readable beginning and a hash
-// of the server's own name. Of one server no two names are the same but by a collision of eight hexadecimal digits; whoever makes a set of
-// tools refuses the second then. Between servers there is none: see [entryReader.servers].
+// toolName is what Corebot calls a tool. It is mcp__SERVER__TOOL where every provider takes that name, else its
+// readable beginning and a hash of the server's own name. Two names of one server are the same only by a collision of
+// eight hexadecimal digits; the maker of a set of tools then refuses the second. Names of different servers never
+// collide: see [entryReader.servers].
 func toolName(server, tool string) string {
 	prefix := "mcp__" + server + "__"
 	if name := prefix + tool; llm.EncodeName(name) == name && tool != "" {
@@ -57,8 +58,8 @@ const (
 	latin = "abcdeghijklmhopqstvwxy" + "abenikvoptuxy" + "ol"
 )
 
-// alike is one text for all names that a model or a person could take for one another: whatever their case, width, marks and separators, also with letters of
-// another script that look the same.
+// alike is one text for all names that a model or a person could take for one another. Case, width, marks and
+// separators do not count, and neither do letters of another script that look the same.
 func alike(name string) string {
 	twins := []rune(lookalikes)
 	shape := strings.Map(func(r rune) rune {
@@ -76,7 +77,8 @@ func alike(name string) string {
 	return strings.NewReplacer("l", "i", "rn", "m", "vv", "w").Replace(shape) // I, l and 1 look the same
 }
 
-// doubled names what a listing has more than once. Whichever of them a model were shown, the fingerprint could be that of another.
+// doubled names what a listing has more than once. Whichever of them a model were shown, the fingerprint could be that
+// of another.
 func doubled(defs []definition) map[string]string {
 	times := map[string]int{}
 	for _, d := range defs {
@@ -108,7 +110,8 @@ func confusable(server string, defs []definition) map[string]string {
 		for i, name := range names {
 			if len(names) > 1 {
 				other := names[(i+1)%len(names)]
-				refused[name] = fmt.Sprintf("its name looks like that of the tool %q: list one of them in denyTools", clip(other, 60))
+				refused[name] = fmt.Sprintf("its name looks like that of the tool %q: list one of them in denyTools",
+					clip(other, 60))
 			}
 		}
 	}
@@ -125,7 +128,7 @@ func (s *server) note(event string, outcome corebot.AuditOutcome, about map[stri
 	note(s.opts.Trail, s.opts.Log, event, outcome, all)
 }
 
-// note leaves an event in the audit. That it cannot be noted stops nothing.
+// note leaves an event in the audit. If that fails, the work goes on.
 func note(trail Trail, log zerolog.Logger, event string, outcome corebot.AuditOutcome, about map[string]any) {
 	if trail == nil {
 		return

@@ -18,8 +18,8 @@ import (
 // writeTime is how long a server may take to read one message. One that does not read is lost.
 const writeTime = 10 * time.Second
 
-// pipe is the library's connection over the input and output of a program, as a server that must not be trusted needs it: lines are bounded,
-// floods end it, and so does a server that does not read.
+// pipe is the library's connection over the input and output of a program that must not be trusted. Lines are bounded.
+// A flood ends the connection, and so does a server that does not read.
 type pipe struct {
 	in     deadlineWriter
 	out    *lines
@@ -42,7 +42,10 @@ var _ transport.Interface = (*pipe)(nil)
 
 // newPipe makes a connection. fail is called once it cannot go on.
 func newPipe(in deadlineWriter, out io.Reader, maxLine int, fail func(error)) *pipe {
-	return &pipe{in: in, out: newLines(out, maxLine), lost: make(chan struct{}), fail: fail, pending: map[string]chan<- *transport.JSONRPCResponse{}}
+	return &pipe{
+		in: in, out: newLines(out, maxLine), lost: make(chan struct{}), fail: fail,
+		pending: map[string]chan<- *transport.JSONRPCResponse{},
+	}
 }
 
 // Start begins to read.
@@ -83,8 +86,8 @@ func (p *pipe) read() error {
 	}
 }
 
-// take hands a message to whoever waits for it. A line that is no message, and an answer that nobody waits for, are left out: programs
-// write such things to their output by mistake.
+// take hands a message to whoever waits for it. A line that is no message, and an answer that nobody waits for, are
+// left out: programs write such things to their output by mistake.
 func (p *pipe) take(line []byte) (asked bool, err error) {
 	var m message
 	if json.Unmarshal(line, &m) != nil {
@@ -107,7 +110,8 @@ func (p *pipe) take(line []byte) (asked bool, err error) {
 	if waiting == nil {
 		return false, nil
 	}
-	waiting <- &transport.JSONRPCResponse{JSONRPC: mcp.JSONRPC_VERSION, Result: bytes.Clone(m.Result), Error: m.Error} // it has room for one
+	// it has room for one
+	waiting <- &transport.JSONRPCResponse{JSONRPC: mcp.JSONRPC_VERSION, Result: bytes.Clone(m.Result), Error: m.Error}
 	return true, nil
 }
 
@@ -144,15 +148,16 @@ func (p *pipe) write(v any) error {
 	}
 	p.writes.Lock()
 	defer p.writes.Unlock()
-	_ = p.in.SetWriteDeadline(time.Now().Add(writeTime)) // a pipe that has none is closed, and says so when it is written to
+	// a pipe that has none is closed, and says so when it is written to
+	_ = p.in.SetWriteDeadline(time.Now().Add(writeTime))
 	if _, err := p.in.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("write to the server: %w", err)
 	}
 	return nil
 }
 
-// SendRequest sends a request and waits for its answer, for the end of ctx, or for that of the connection. A message that was not taken whole ends
-// the connection.
+// SendRequest sends a request and waits for its answer, for the end of ctx, or for that of the connection. A message
+// that was not taken whole ends the connection.
 func (p *pipe) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	id, err := json.Marshal(r.ID)
 	if err != nil {
@@ -230,8 +235,8 @@ func newLines(r io.Reader, maxLine int) *lines {
 	return &lines{bufio.NewReaderSize(r, 16<<10), maxLine}
 }
 
-// next is the next line, with its end if it has one. What is left before the end of the input counts as a line. The line is valid until the next
-// call.
+// next is the next line, with its end if it has one. The rest before the end of the input counts as a line. The line is
+// valid until the next call.
 func (l *lines) next() ([]byte, error) {
 	var long []byte // of a line that the reader's buffer has no room for
 	for {
@@ -272,7 +277,8 @@ func (f *flood) add(now time.Time, size int) error {
 	}
 	f.units += 1 + size/floodUnit
 	if f.units > floodUnits {
-		return fmt.Errorf("the server floods: more than %d messages that nobody asked for within %v", floodUnits, floodWindow)
+		return fmt.Errorf("the server floods: more than %d messages that nobody asked for within %v", floodUnits,
+			floodWindow)
 	}
 	return nil
 }

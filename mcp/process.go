@@ -27,9 +27,12 @@ type process struct {
 	err   error         // how; once ended is closed
 }
 
-// startProcess starts a program. Whoever starts it must stop it, also once it has ended by itself: what it started may go on.
+// startProcess starts a program. The caller must stop it, also once it has ended by itself: its children may go on.
 func startProcess(path string, s Spec, env []string, mark string) (_ *process, err error) {
-	p := &process{cmd: &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Env: env, Dir: s.Dir, SysProcAttr: attributes()}, mark: mark, ended: make(chan struct{})}
+	p := &process{cmd: &exec.Cmd{
+		Path: path, Args: append([]string{s.Command}, s.Args...), Env: env, Dir: s.Dir,
+		SysProcAttr: attributes(),
+	}, mark: mark, ended: make(chan struct{})}
 	var theirs []io.Closer
 	defer func() {
 		for _, c := range theirs {
@@ -60,7 +63,8 @@ func startProcess(path string, s Spec, env []string, mark string) (_ *process, e
 	return p, <-started
 }
 
-// attend starts the program and waits for its end. It keeps its thread: the kernel would take the thread's end for Corebot's and kill the program.
+// attend starts the program and waits for its end. It keeps its thread: the kernel would take the thread's end for
+// Corebot's and kill the program.
 func (p *process) attend(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -80,8 +84,9 @@ func (p *process) closePipes() {
 	}
 }
 
-// stop ends the program and all that it started: the end of its input asks it to go, SIGTERM tells it to, SIGKILL makes it, each after a grace
-// time. Then whatever is left of its process group is killed, and whatever has left the group and still bears the server's mark.
+// stop ends the program and all that it started. The end of its input asks it to go, SIGTERM tells it to, SIGKILL makes
+// it, each after a grace time. Then stop kills the rest of its process group, and every process outside of the group
+// that still bears the server's mark.
 func (p *process) stop(grace time.Duration) {
 	_ = p.in.Close() // as above
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
@@ -96,7 +101,8 @@ func (p *process) stop(grace time.Duration) {
 	p.closePipes()
 }
 
-func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) } // a group that is gone is what is wanted
+// a group that is gone is what is wanted
+func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
 
 // waits says whether a channel was closed in time.
 func waits(c <-chan struct{}, d time.Duration) bool {
@@ -124,8 +130,8 @@ const (
 	linesLogged = 20 // in a window
 )
 
-// logOutput writes what a program says on its standard error to our log, until it has no more: without what it was configured with that may be
-// secret, lines cut short, and no more than a few. What is not logged is read all the same, or the program would stand still.
+// logOutput writes a program's standard error to our log, until it ends: a few lines, cut short, without the configured
+// values that may be secret. It reads the other lines, too, or the program would stand still.
 func logOutput(r io.Reader, log zerolog.Logger, secrets *redact.Redactor) {
 	in := bufio.NewReaderSize(r, maxLogLine)
 	var since time.Time

@@ -51,8 +51,8 @@ func (m *Manager) notice() {
 	}
 }
 
-// read reads the file and brings the servers in line with it. A file that is wrong changes nothing but what is said of it. With again, servers that
-// are not connected are begun anew.
+// read reads the file and brings the servers in line with it. A file that is wrong changes nothing but what is said of
+// it. With again, servers that are not connected are begun anew.
 func (m *Manager) read(again bool) error {
 	m.reading.Lock()
 	defer m.reading.Unlock()
@@ -73,7 +73,8 @@ func (m *Manager) read(again bool) error {
 	}
 	m.mu.Unlock()
 	if err != nil {
-		m.opts.Log.Error().Err(err).Str("hint", corebot.HintOf(err)).Msg("the file of MCP servers is wrong: what was there before stays")
+		m.opts.Log.Error().Err(err).Str("hint",
+			corebot.HintOf(err)).Msg("the file of MCP servers is wrong: what was there before stays")
 		note(trail, m.opts.Log, "mcp.reload", corebot.OutcomeError, map[string]any{"error": clip(err.Error(), 300)})
 		return err
 	}
@@ -83,8 +84,8 @@ func (m *Manager) read(again bool) error {
 	return nil
 }
 
-// adopt brings the servers in line with entries. Unchanged ones stay as they are; a changed one is started beside the old, which goes once the
-// new one is connected; those that are not there any more go. The lock is held.
+// adopt brings the servers in line with entries. Unchanged servers stay as they are. A changed server is started beside
+// the old one, which goes once the new one is connected. Servers without an entry go. The lock is held.
 func (m *Manager) adopt(specs []Spec, again bool) {
 	named := map[string]bool{}
 	for _, spec := range specs {
@@ -161,8 +162,10 @@ type Options struct {
 	AgentServers   []string // the same, of the agent: a server must be in both
 	AllowedTools   []string // the same, of tools: mcp__SERVER__TOOL, SERVER/TOOL, or TOOL of any server
 	PassEnv        []string // variables of Corebot's environment that every program sees
-	TrustFirst     bool     // what a tool says of itself when it is seen first needs no approval; a turn that is offered what needs one is tainted
-	PinTools       bool     // a tool that is not what it was pinned to is not offered; an entry may say otherwise
+	// what a tool says of itself when it is seen first needs no approval; a turn that is offered what needs one is
+	// tainted
+	TrustFirst bool
+	PinTools   bool // a tool that is not what it was pinned to is not offered; an entry may say otherwise
 
 	ConnectTimeout time.Duration // from the start of a server to its list of tools
 	Timeout        time.Duration // of a call, from its beginning or its last report of progress
@@ -199,8 +202,10 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	if o.ConnectTimeout < 0 || o.Timeout < 0 || o.MaxTime < o.Timeout || o.MaxCalls < 0 || o.MaxMessage < 0 || o.PingEvery < 0 || o.PingTime < 0 || o.Grace < 0 {
-		return fmt.Errorf("%w: MCP servers: connect timeout %v, timeout %v, longest time %v, %d calls, %d bytes, ping every %v", corebot.ErrInvalid,
+	if o.ConnectTimeout < 0 || o.Timeout < 0 || o.MaxTime < o.Timeout || o.MaxCalls < 0 || o.MaxMessage < 0 ||
+		o.PingEvery < 0 || o.PingTime < 0 || o.Grace < 0 {
+		return fmt.Errorf("%w: MCP servers: connect timeout %v, timeout %v, longest time %v, %d calls, %d bytes, "+
+			"ping every %v", corebot.ErrInvalid,
 			o.ConnectTimeout, o.Timeout, o.MaxTime, o.MaxCalls, o.MaxMessage, o.PingEvery)
 	}
 	return nil

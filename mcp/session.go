@@ -57,8 +57,8 @@ type session struct {
 	closing  sync.Once
 }
 
-// connect starts a server or reaches it, and agrees with it on a protocol, within the time of ctx. What fails is cleaned up. The session outlives
-// ctx.
+// connect starts a server or reaches it, and agrees with it on a protocol, within the time of ctx. It cleans up after a
+// failure. The session outlives ctx.
 func connect(ctx context.Context, d dialing) (*session, error) {
 	s := &session{grace: d.grace}
 	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -128,7 +128,8 @@ func (s *session) transport(d dialing) (_ transport.Interface, err error) {
 	return newPipe(s.process.in, s.process.out, d.maxMessage, func(err error) { s.lose(err) }), nil
 }
 
-// lose ends the session for a reason. That the program has ended says more than that it says nothing any more: it has a moment to do so.
+// lose ends the session for a reason. The exit of the program is a better reason than its silence, so the program has a
+// moment to exit.
 func (s *session) lose(err error) {
 	if p := s.process; p != nil && waits(p.ended, 500*time.Millisecond) {
 		err = p.how()
@@ -194,10 +195,12 @@ func (s *session) explain(err error) error {
 // errPatience is the cause of the end of a call that took too long.
 var errPatience = errors.New("the server took too long")
 
-// call runs a tool. An answer of the server, also that it refuses, comes without an error. Without an answer the error is one of
-// [tools.ErrUnsettled], unless the request was never sent. The call has patience from its beginning and from each report of progress, and at most
-// longest altogether.
-func (s *session) call(ctx context.Context, tool string, args json.RawMessage, patience, longest time.Duration) (answer, error) {
+// call runs a tool. An answer of the server, also that it refuses, comes without an error. Without an answer the error
+// is one of [tools.ErrUnsettled], unless the request was never sent. The call has patience from its beginning and from
+// each report of progress, and at most longest altogether.
+func (s *session) call(ctx context.Context, tool string, args json.RawMessage, patience,
+	longest time.Duration,
+) (answer, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(s.life, func() { stop(context.Cause(s.life)) })()
@@ -252,9 +255,9 @@ func (s *session) close() {
 // errClosed is why a session has ended that was not wanted any more.
 var errClosed = errors.New("the connection was closed")
 
-// events is a stream of server-sent events, as a server that must not be trusted needs it: events are bounded, a flood is an error, and a stream
-// that is the answer to one request ends with that answer, whatever the server has to add. Requests of the server are left out of the others,
-// since the library would take one for an answer of the same id.
+// events is a stream of server-sent events of a server that must not be trusted. Events are bounded, and a flood is an
+// error. A stream that answers one request ends with that answer, whatever the server adds. Requests of the server are
+// left out of other streams, since the library would take one for an answer of the same id.
 type events struct {
 	body    io.ReadCloser
 	lines   *lines

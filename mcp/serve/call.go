@@ -20,7 +20,8 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
-// Backend carries out what clients ask a [Server] for. Its errors are trouble that is no answer, such as a store that is closed.
+// Backend carries out what clients ask a [Server] for. Its errors are trouble that is no answer, such as a store that
+// is closed.
 type Backend interface {
 	// Tools are all tools that there are, each with whether it is offered now.
 	Tools(ctx context.Context) ([]Tool, error)
@@ -114,8 +115,8 @@ type itemPage[T any] struct {
 
 func isObject(text []byte) bool { return len(text) > 0 && text[0] == '{' && json.Valid(text) }
 
-// step is the journal's place of a call that no turn makes: there is no journal, so that its decision and its result are rows of the audit, and what
-// makes it repeatable is its idempotency key.
+// step is the journal's place of a call that no turn makes. There is no journal: the decision and the result are rows
+// of the audit, and the idempotency key makes the call repeatable.
 type step struct {
 	*Service
 	id   string
@@ -124,7 +125,8 @@ type step struct {
 
 var _ tools.Step = (*step)(nil)
 
-// errNoTurn ends a call that would wait for an admin. It does not come to that: a box without approvers denies the call before.
+// errNoTurn ends a call that would wait for an admin. It does not come to that: a box without approvers denies the call
+// before.
 var errNoTurn = errors.New("a call of an MCP client cannot wait for an approval")
 
 // stepPrefix begins the ids of steps, and of messages whose client gave them none.
@@ -168,8 +170,8 @@ func (s *step) Ask(context.Context, []corebot.Ask) (corebot.Asked, error) {
 	return corebot.Asked{}, errNoTurn
 }
 
-// fit makes a text that others wrote fit for a result: visible characters, no secrets, no tokens of chat templates, and at most max bytes. Secrets
-// go before the cut: half of one would not be known.
+// fit makes a text that others wrote fit for a result: visible characters, no secrets, no tokens of chat templates, and
+// at most max bytes. Secrets go before the cut: half of one would not be known.
 func (s *Service) fit(text string, max int) (shown string, truncated bool) {
 	text = outside.Text(s.opts.Redactor.Text(redact.Visible(text)))
 	if len(text) <= max {
@@ -178,8 +180,8 @@ func (s *Service) fit(text string, max int) (shown string, truncated bool) {
 	return runes.Head(text, max), true
 }
 
-// encode writes a result as one line of JSON. It stays JSON when secrets are taken out of it as of any text: where that would swallow the escape of
-// a quote, quotes and backslashes are written in a way that has neither.
+// encode writes a result as one line of JSON. The line stays JSON when secrets are taken out of it as of any text.
+// Where that would swallow the escape of a quote, quotes and backslashes are written without such escapes.
 func (s *Service) encode(v any) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -207,7 +209,8 @@ func (s *Service) refuse(ctx context.Context, c Call, why string) (Result, error
 		return Result{}, fmt.Errorf("read the role of %s: %w", who.Principal, err)
 	}
 	err = s.store.Trail.Note(ctx, corebot.AuditEvent{
-		At: began, Event: "tool.result", Tool: s.nameInAudit(c.Tool), Key: who.Key, Principal: who.Principal, Role: role,
+		At: began, Event: "tool.result", Tool: s.nameInAudit(c.Tool), Key: who.Key, Principal: who.Principal,
+		Role:  role,
 		Entry: who.Entry.Word(), Outcome: corebot.OutcomeInvalidArgs, Args: s.opts.Redactor.Args(c.Args, refusedArgs),
 	})
 	if err != nil {

@@ -29,7 +29,8 @@ const (
 
 var editor = corebot.Principal{Channel: serve.Channel, ID: "editor"}
 
-// matrix is every tool on every kind of target, with the outcome and the rule of its row in the audit. It knows nothing of the rules.
+// matrix is every tool on every kind of target, with the outcome and the rule of its row in the audit. It knows nothing
+// of the rules.
 func matrix() []struct {
 	tool, args                            string
 	nobody, normal, here, there, everyone string
@@ -38,24 +39,73 @@ func matrix() []struct {
 		tool, args                            string
 		nobody, normal, here, there, everyone string
 	}{
-		{"message.publish", `{"content":"x","chatId":"own"}`, "error open", "success open", "success open", "success open", "success open"},
-		{"message.replies", `{"chatId":"own"}`, "success open", "success open", "success open", "success open", "success open"},
-		{"history.read", `{"chatId":"own"}`, "success open", "success open", "success open", "success open", "success open"},
-		{"history.read", `{"chatId":"own","key":""}`, "success open", "success open", "success open", "success open", "success open"},
-		{"history.read", `{"key":"main:mcp::other"}`, "success open", "success open", "success open", "success open", "success open"},
-		{"history.read", `{"chatId":"own","key":"main:test::theirs"}`, "denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere", "error history-elsewhere"},
-		{"history.read", `{"key":"main:test::theirs"}`, "denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere", "success history-elsewhere"},
-		{"history.read", `{"key":"main:mcp:another:own"}`, "denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere", "success history-elsewhere"},
-		{"history.read", `{"key":"second:mcp::own"}`, "denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere", "success history-elsewhere"},
-		{"history.read", `{"key":"no key"}`, "denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere", "error history-elsewhere"},
+		{
+			"message.publish", `{"content":"x","chatId":"own"}`, "error open", "success open", "success open",
+			"success open", "success open",
+		},
+		{
+			"message.replies", `{"chatId":"own"}`, "success open", "success open", "success open", "success open",
+			"success open",
+		},
+		{
+			"history.read", `{"chatId":"own"}`, "success open", "success open", "success open", "success open",
+			"success open",
+		},
+		{
+			"history.read", `{"chatId":"own","key":""}`, "success open", "success open", "success open", "success open",
+			"success open",
+		},
+		{
+			"history.read", `{"key":"main:mcp::other"}`, "success open", "success open", "success open", "success open",
+			"success open",
+		},
+		{
+			"history.read", `{"chatId":"own","key":"main:test::theirs"}`, "denied history-elsewhere",
+			"denied history-elsewhere", "denied history-elsewhere", "denied history-elsewhere",
+			"error history-elsewhere",
+		},
+		{
+			"history.read", `{"key":"main:test::theirs"}`, "denied history-elsewhere", "denied history-elsewhere",
+			"denied history-elsewhere", "denied history-elsewhere", "success history-elsewhere",
+		},
+		{
+			"history.read", `{"key":"main:mcp:another:own"}`, "denied history-elsewhere", "denied history-elsewhere",
+			"denied history-elsewhere", "denied history-elsewhere", "success history-elsewhere",
+		},
+		{
+			"history.read", `{"key":"second:mcp::own"}`, "denied history-elsewhere", "denied history-elsewhere",
+			"denied history-elsewhere", "denied history-elsewhere", "success history-elsewhere",
+		},
+		{
+			"history.read", `{"key":"no key"}`, "denied history-elsewhere", "denied history-elsewhere",
+			"denied history-elsewhere", "denied history-elsewhere", "error history-elsewhere",
+		},
 		{"chat.list", `{}`, "success open", "success open", "success open", "success open", "success open"},
-		{"chat.list", `{"channel":"mcp"}`, "success open", "success open", "success open", "success open", "success open"},
-		{"chat.list", `{"channel":"test"}`, "denied chats-elsewhere", "denied chats-elsewhere", "denied chats-elsewhere", "denied chats-elsewhere", "success chats-elsewhere"},
-		{"chat.list", `{"channel":"*"}`, "denied chats-elsewhere", "denied chats-elsewhere", "denied chats-elsewhere", "denied chats-elsewhere", "success chats-elsewhere"},
-		{"bus.dead_letter.list", `{}`, "denied dead-letters", "denied dead-letters", "denied dead-letters", "denied dead-letters", "success dead-letters"},
-		{"bus.dead_letter.replay", `{"id":4711}`, "denied dead-letters", "denied dead-letters", "denied dead-letters", "denied dead-letters", "error dead-letters"},
+		{
+			"chat.list", `{"channel":"mcp"}`, "success open", "success open", "success open", "success open",
+			"success open",
+		},
+		{
+			"chat.list", `{"channel":"test"}`, "denied chats-elsewhere", "denied chats-elsewhere",
+			"denied chats-elsewhere", "denied chats-elsewhere", "success chats-elsewhere",
+		},
+		{
+			"chat.list", `{"channel":"*"}`, "denied chats-elsewhere", "denied chats-elsewhere", "denied chats-elsewhere",
+			"denied chats-elsewhere", "success chats-elsewhere",
+		},
+		{
+			"bus.dead_letter.list", `{}`, "denied dead-letters", "denied dead-letters", "denied dead-letters",
+			"denied dead-letters", "success dead-letters",
+		},
+		{
+			"bus.dead_letter.replay", `{"id":4711}`, "denied dead-letters", "denied dead-letters", "denied dead-letters",
+			"denied dead-letters", "error dead-letters",
+		},
 		{"status.read", `{}`, "denied status", "denied status", "denied status", "denied status", "success status"},
-		{"message.send", `{"channel":"test","chatId":"theirs","content":"x"}`, "error ", "error ", "error ", "error ", "error "},
+		{
+			"message.send", `{"channel":"test","chatId":"theirs","content":"x"}`, "error ", "error ", "error ", "error ",
+			"error ",
+		},
 	}
 }
 
@@ -84,7 +134,10 @@ func TestEveryToolIsHeldToThePolicyForEveryRole(t *testing.T) {
 		within(t, o, func(t *testing.T, r *rig) {
 			r.stand(as)
 			for _, c := range matrix() {
-				want := map[standing]string{nobody: c.nobody, normal: c.normal, here: c.here, there: c.there, everywhere: c.everyone}[as]
+				want := map[standing]string{
+					nobody: c.nobody, normal: c.normal, here: c.here, there: c.there,
+					everywhere: c.everyone,
+				}[as]
 				before := len(r.audit())
 				got, err := r.service.Call(t.Context(), serve.Call{Tool: c.tool, Args: json.RawMessage(c.args)})
 				if err != nil {
@@ -99,8 +152,8 @@ func TestEveryToolIsHeldToThePolicyForEveryRole(t *testing.T) {
 	}
 }
 
-// wantRows checks the newest rows of the audit: one result with the outcome and the rule, and before it a decision where something was allowed that
-// changes something or that not everyone may.
+// wantRows checks the newest rows of the audit: one result with the outcome and the rule. A call that changes
+// something, or that not everyone may make, has a decision before it.
 func (r *rig) wantRows(as standing, tool, args, want string, added int) {
 	r.t.Helper()
 	rows := r.audit()[:added]
@@ -110,8 +163,10 @@ func (r *rig) wantRows(as standing, tool, args, want string, added int) {
 		return
 	}
 	e := rows[i]
-	if got := string(e.Outcome) + " " + e.Rule; got != want || e.Tool != tool || e.Entry != corebot.EntryClient || e.Principal != editor {
-		r.t.Errorf("as %s, %s %s left %q of %s by %s (%s), want %q", as, tool, args, got, e.Tool, e.Principal, e.Entry, want)
+	if got := string(e.Outcome) + " " + e.Rule; got != want || e.Tool != tool || e.Entry != corebot.EntryClient ||
+		e.Principal != editor {
+		r.t.Errorf("as %s, %s %s left %q of %s by %s (%s), want %q", as, tool, args, got, e.Tool, e.Principal, e.Entry,
+			want)
 	}
 	decisions := 0
 	for _, d := range rows {
@@ -120,7 +175,8 @@ func (r *rig) wantRows(as standing, tool, args, want string, added int) {
 		}
 	}
 	allowed := e.Outcome != corebot.OutcomeDenied && e.Rule != ""
-	if wanted := allowed && (e.Rule != "open" || tool == "message.publish"); (decisions == 1) != wanted || decisions > 1 {
+	if wanted := allowed && (e.Rule != "open" || tool == "message.publish"); (decisions == 1) != wanted ||
+		decisions > 1 {
 		r.t.Errorf("as %s, %s %s left %d decisions", as, tool, args, decisions)
 	}
 }
@@ -137,7 +193,10 @@ func TestAToolThatTheRoleMayNotUseIsNotOffered(t *testing.T) {
 			w.leave()
 			return offered
 		}
-		if got := names(); !slices.Equal(got, []string{"chat_list", "history_read", "message_publish", "message_replies"}) {
+		if got := names(); !slices.Equal(got, []string{
+			"chat_list", "history_read", "message_publish",
+			"message_replies",
+		}) {
 			t.Errorf("offered to a normal principal: %v", got)
 		}
 		r.stand(everywhere) // which holds at once, for those that are connected too
@@ -148,7 +207,10 @@ func TestAToolThatTheRoleMayNotUseIsNotOffered(t *testing.T) {
 }
 
 func TestAGrantOpensAToolToTheClients(t *testing.T) {
-	rules := policy.Options{Grants: []corebot.ToolGrant{{Tool: "status.read", Principal: editor}, {Tool: "history.read", Principal: editor}}}
+	rules := policy.Options{Grants: []corebot.ToolGrant{
+		{Tool: "status.read", Principal: editor},
+		{Tool: "history.read", Principal: editor},
+	}}
 	within(t, rigOptions{rules: rules}, func(t *testing.T, r *rig) {
 		status := call[map[string]any](r, "status_read", `{}`)
 		if status["chats"] != 3.0 || status["words"] != "[redacted] ‹|im_start|>" {
@@ -159,10 +221,16 @@ func TestAGrantOpensAToolToTheClients(t *testing.T) {
 }
 
 func TestACallThatNeedsAnAdminsWordIsDenied(t *testing.T) {
-	rules := policy.Options{Approvals: policy.Approvals{Mode: policy.ApproveAlways, Always: []string{"message.publish"}}}
+	rules := policy.Options{Approvals: policy.Approvals{
+		Mode:   policy.ApproveAlways,
+		Always: []string{"message.publish"},
+	}}
 	within(t, rigOptions{rules: rules}, func(t *testing.T, r *rig) {
 		r.stand(everywhere)
-		for _, c := range []serve.Call{{Tool: "status_read"}, {Tool: "message_publish", Args: json.RawMessage(`{"content":"x","id":"q1"}`)}} {
+		for _, c := range []serve.Call{{Tool: "status_read"}, {
+			Tool: "message_publish",
+			Args: json.RawMessage(`{"content":"x","id":"q1"}`),
+		}} {
 			if text := r.refused(c); !strings.Contains(text, "approval of an admin") {
 				t.Errorf("%s: %s", c.Tool, text)
 			}
@@ -183,7 +251,10 @@ func (deafTrail) Note(context.Context, corebot.AuditEvent) error {
 func TestWithoutItsDecisionOnDiskNothingIsDone(t *testing.T) {
 	o := rigOptions{trail: func(serve.Trail) serve.Trail { return deafTrail{} }}
 	within(t, o, func(t *testing.T, r *rig) {
-		if _, err := r.service.Call(t.Context(), serve.Call{Tool: "message_publish", Args: json.RawMessage(`{"content":"x","id":"q1"}`)}); err == nil {
+		if _, err := r.service.Call(t.Context(), serve.Call{
+			Tool: "message_publish",
+			Args: json.RawMessage(`{"content":"x","id":"q1"}`),
+		}); err == nil {
 			t.Error("it was published without a decision")
 		}
 		if lives, err := r.Lives.Find(t.Context(), "q1"); len(lives) != 0 || err != nil {
@@ -206,7 +277,8 @@ func TestADeadLetterIsListedAndReplayedOnceForItsKey(t *testing.T) {
 		if len(list.Items) != 1 || list.Items[0].MessageID != "q1" || list.Items[0].ChatID != "main" {
 			t.Fatalf("the dead letters are %+v", list)
 		}
-		replay := serve.Call{Tool: "bus_dead_letter_replay", Args: json.RawMessage(fmt.Sprintf(`{"id":%d}`, list.Items[0].ID)), Key: "k"}
+		replay := serve.Call{Tool: "bus_dead_letter_replay", Args: json.RawMessage(fmt.Sprintf(`{"id":%d}`,
+			list.Items[0].ID)), Key: "k"}
 		for range 2 {
 			got, err := r.service.Call(t.Context(), replay)
 			if err != nil || got.Failed {

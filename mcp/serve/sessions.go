@@ -11,8 +11,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// sessions are those of clients over HTTP, so many and no more, and none that is idle for long. They hold nothing but what the library keeps for each:
-// what a client may do says its credential, in every request.
+// sessions are those of clients over HTTP, so many and no more, and none that is idle for long. They hold nothing but
+// what the library keeps for each: what a client may do says its credential, in every request.
 type sessions struct {
 	max    int
 	idle   time.Duration
@@ -87,7 +87,8 @@ func (s *sessions) use(id string) (done func()) {
 
 func (s *sessions) over(h *held, now time.Time) bool { return h.busy == 0 && now.Sub(h.used) > s.idle }
 
-// room makes place for one more session: it ends those that were idle for too long and, if that is not enough, the one that was idle the longest.
+// room makes place for one more session. It ends the sessions that were idle for too long. If that is not enough, it
+// ends the session that was idle the longest.
 func (s *sessions) room() bool {
 	for _, id := range s.surplus(time.Now()) {
 		s.forget(id)
@@ -137,7 +138,8 @@ func (s *sessions) count() int {
 // waitingNotes is how many notifications wait for a client that reads slowly; more are dropped.
 const waitingNotes = 64
 
-// session is the one client on standard input and output. The library has one for this purpose, which all of a process share.
+// session is the one client on standard input and output. The library has one for this purpose, which all of a process
+// share.
 type session struct {
 	notes chan mcp.JSONRPCNotification
 	ready atomic.Bool

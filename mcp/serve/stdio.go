@@ -16,24 +16,28 @@ import (
 )
 
 const (
-	// hangUpTime is how long calls may still go on after a client has closed its input, so that one that asks and hangs up is answered.
+	// hangUpTime is how long calls may still go on after a client has closed its input, so that one that asks and hangs
+	// up is answered.
 	hangUpTime = 3 * time.Second
 	// leaveTime is how long answers may take to be read once the client is to be left.
 	leaveTime = time.Second
 )
 
-// ServeStdio serves the one client that writes to in and reads out, until ctx ends, in ends, or out is closed. It returns nil for the first two.
+// ServeStdio serves the one client that writes to in and reads out, until ctx ends, in ends, or out is closed. It
+// returns nil for the first two.
 //
-// A line is one message. One that is too long or no message is answered with an error, and the next one is read. Requests over
-// [ServerOptions.MaxRequests] at once are refused. A client that does not read its answers holds up itself: nothing more is read from it than the
-// requests that may be under way. A read of in that is blocked when ctx ends is left behind.
+// A line is one message. One that is too long or no message is answered with an error, and the next one is read.
+// Requests over [ServerOptions.MaxRequests] at once are refused. A client that does not read its answers holds up
+// itself: nothing more is read from it than the requests that may be under way. A read of in that is blocked when ctx
+// ends is left behind.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	client := newSession()
 	c := &conversation{
-		Server: s, client: client, out: out, leave: leave, slots: make(chan struct{}, s.opts.MaxRequests), writing: make(chan struct{}, 1),
-		ctx: s.mcp.WithContext(ctx, client), lines: newLines(in, s.opts.MaxLine),
+		Server: s, client: client, out: out, leave: leave, slots: make(chan struct{}, s.opts.MaxRequests),
+		writing: make(chan struct{}, 1),
+		ctx:     s.mcp.WithContext(ctx, client), lines: newLines(in, s.opts.MaxLine),
 	}
 	go c.passNotes()
 	ended := make(chan error, 1)
@@ -92,7 +96,8 @@ func (c *conversation) read() error {
 // busyCode is that of a request that was refused for want of room, one of those that JSON-RPC leaves to servers.
 const busyCode = -32000
 
-// take handles one message. A request gets a goroutine, so that a call that waits holds up none behind it; the others are quick.
+// take handles one message. A request gets a goroutine, so that a call that waits holds up none behind it; the others
+// are quick.
 func (c *conversation) take(line []byte) {
 	head, ok := headOf(line)
 	switch {
@@ -106,7 +111,8 @@ func (c *conversation) take(line []byte) {
 	select {
 	case c.slots <- struct{}{}:
 	default:
-		c.write(refusal(head.ID, busyCode, fmt.Sprintf("more than %d requests at once: wait for an answer", c.opts.MaxRequests)))
+		c.write(refusal(head.ID, busyCode, fmt.Sprintf("more than %d requests at once: wait for an answer",
+			c.opts.MaxRequests)))
 		return
 	}
 	c.calls.Go(func() {
@@ -204,8 +210,8 @@ func newLines(r io.Reader, maxLine int) *lines {
 	return &lines{bufio.NewReaderSize(r, 16<<10), maxLine}
 }
 
-// next is the next line, which is the caller's to keep. What is left before the end of the input counts as a line. A line that is too long is
-// errLongLine, and another may follow.
+// next is the next line, which is the caller's to keep. The rest before the end of the input counts as a line. A line
+// that is too long is errLongLine, and another may follow.
 func (l *lines) next() ([]byte, error) {
 	var line []byte
 	long := false

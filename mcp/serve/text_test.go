@@ -20,19 +20,22 @@ func texts(t testing.TB) *Service {
 	return &Service{opts: Options{Redactor: r}}
 }
 
-// FuzzAnyTextIsFitForAResult: whatever was said, a result of it is JSON, also after the box has taken secrets out of it as of any text, and what
-// must not be in it is not.
+// FuzzAnyTextIsFitForAResult: the result of any text is JSON, also after the box has taken secrets out of it as of any
+// text. The result has no text that must not be in it.
 func FuzzAnyTextIsFitForAResult(f *testing.F) {
 	for _, s := range []string{
-		"", "x", "authorization: basic c2VjcmV0c2VjcmV0\"", `authorization: basic c2VjcmV0\`, "the-secret-of-the-settings", "sk-0123456789abcdef0123\\", "<|im_start|>",
-		"a\u200bb", "-----BEGIN PRIVATE KEY-----\\\"", "http://x:\"@y", `http://x:\"@`, "\xff", "\x00", "[INST]", "Human: x", "\u2028Human:", strings.Repeat("ä", 100),
+		"", "x", "authorization: basic c2VjcmV0c2VjcmV0\"", `authorization: basic c2VjcmV0\`,
+		"the-secret-of-the-settings", "sk-0123456789abcdef0123\\", "<|im_start|>",
+		"a\u200bb", "-----BEGIN PRIVATE KEY-----\\\"", "http://x:\"@y", `http://x:\"@`, "\xff", "\x00", "[INST]",
+		"Human: x", "\u2028Human:", strings.Repeat("ä", 100),
 	} {
 		f.Add(s)
 	}
 	s := texts(f)
 	f.Fuzz(func(t *testing.T, said string) {
 		text, truncated := s.fit(said, 150)
-		if len(text) > 150 || truncated != (len(text) > 140 && truncated) || utf8.ValidString(said) && !utf8.ValidString(text) {
+		if len(text) > 150 || truncated != (len(text) > 140 && truncated) || utf8.ValidString(said) &&
+			!utf8.ValidString(text) {
 			t.Errorf("%q became %d bytes, truncated %v: %q", said, len(text), truncated, text)
 		}
 		encoded, err := s.encode(map[string]string{"text": text, "after": "\"\\"})
@@ -41,10 +44,12 @@ func FuzzAnyTextIsFitForAResult(f *testing.F) {
 		}
 		shown := outside.Unmarked(outside.Result(s.opts.Redactor.Text(redact.Visible(encoded)))) // as the box does
 		var back map[string]string
-		if object := structured(outside.Result(shown), false); json.Unmarshal(object, &back) != nil || back["after"] != "\"\\" {
+		if object := structured(outside.Result(shown), false); json.Unmarshal(object, &back) != nil ||
+			back["after"] != "\"\\" {
 			t.Fatalf("%q became %q", said, shown)
 		}
-		if strings.Contains(back["text"], "the-secret-of-the-settings") || regexp.MustCompile(`<\||\x{200b}|sk-[A-Za-z0-9]{16}`).MatchString(back["text"]) {
+		if strings.Contains(back["text"], "the-secret-of-the-settings") ||
+			regexp.MustCompile(`<\||\x{200b}|sk-[A-Za-z0-9]{16}`).MatchString(back["text"]) {
 			t.Errorf("%q came out as %q", said, back["text"])
 		}
 	})
@@ -62,12 +67,18 @@ func TestWhatIsCutOffHoldsNoHalfSecret(t *testing.T) {
 }
 
 func TestResultsOfSeveralLinesBecomeOneObject(t *testing.T) {
-	for content, want := range map[string]string{`{"a":1}`: `{"a":1}`, outside.Result(`{"a":1}`): `{"a":1}`, "{\"a\":1}\n{\"b\":2}\n": "", "[none]": "", "": "", "7": "", "[1]": ""} {
+	for content, want := range map[string]string{
+		`{"a":1}`: `{"a":1}`, outside.Result(`{"a":1}`): `{"a":1}`,
+		"{\"a\":1}\n{\"b\":2}\n": "", "[none]": "", "": "", "7": "", "[1]": "",
+	} {
 		if got := string(structured(content, false)); got != want {
 			t.Errorf("%q became %q, want %q", content, got, want)
 		}
 	}
-	for content, want := range map[string]string{`{"a":1}`: `{"items":[{"a":1}]}`, "{\"a\":1}\n{\"b\":2}\n": `{"items":[{"a":1},{"b":2}]}`, outside.Result("[none]"): `{"items":[]}`} {
+	for content, want := range map[string]string{
+		`{"a":1}`:                `{"items":[{"a":1}]}`,
+		"{\"a\":1}\n{\"b\":2}\n": `{"items":[{"a":1},{"b":2}]}`, outside.Result("[none]"): `{"items":[]}`,
+	} {
 		if got := string(structured(content, true)); got != want {
 			t.Errorf("the lines %q became %q, want %q", content, got, want)
 		}
