@@ -22,7 +22,8 @@ import (
 	"github.com/corebot/corebot/internal/listen"
 )
 
-// maxConnections is how many there are at once; one more is answered 503. It leaves room for slow ones, each of which has five seconds for its headers.
+// maxConnections is how many there are at once; one more is answered 503. It leaves room for slow ones, each of which
+// has five seconds for its headers.
 const maxConnections = 512
 
 // statusTime is how long it may take to find out the status.
@@ -36,7 +37,8 @@ type Options struct {
 	Gather       prometheus.Gatherer
 	// Ready gives the reasons why Corebot cannot accept or answer now; none means that it can.
 	Ready func(ctx context.Context) []string
-	// Degraded has what is wrong although Corebot accepts and answers; nil: nothing. /ready names the reasons and stays what it is.
+	// Degraded has what is wrong although Corebot accepts and answers; nil: nothing. /ready names the reasons and stays
+	// what it is.
 	Degraded *Degraded
 	// Status gives what /status shows, as JSON.
 	Status func(ctx context.Context) (any, error)
@@ -51,12 +53,13 @@ type Server struct {
 	token    atomic.Pointer[[sha256.Size]byte] // see digest
 }
 
-// NewServer listens at once, so that a busy port is known before anything else is started, and serves in Run. A listener that
-// other machines can reach, and that asks for no token, is refused ([corebot.ErrInvalid]).
+// NewServer listens at once, so that a busy port is known before anything else is started, and serves in Run. A
+// listener that other machines can reach, and that asks for no token, is refused ([corebot.ErrInvalid]).
 func NewServer(o Options) (*Server, error) {
 	l, err := net.Listen("tcp", o.Addr)
 	if err != nil {
-		return nil, corebot.WithHint(fmt.Errorf("listen for observability: %w", err), "choose another observability.addr, or port 0 for any")
+		return nil, corebot.WithHint(fmt.Errorf("listen for observability: %w", err),
+			"choose another observability.addr, or port 0 for any")
 	}
 	s := &Server{opts: o, listener: l}
 	if err := s.SetToken(o.Token); err != nil {
@@ -69,11 +72,13 @@ func NewServer(o Options) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("GET /ready", s.ready)
-	mux.Handle("GET /metrics", s.guarded(promhttp.HandlerFor(o.Gather, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})))
+	mux.Handle("GET /metrics", s.guarded(promhttp.HandlerFor(o.Gather,
+		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})))
 	mux.Handle("GET /status", s.guarded(http.HandlerFunc(s.status)))
 	s.http = &http.Server{
-		Handler: programsOnly(pages, mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(o.Log, "", 0),
+		Handler: programsOnly(pages, mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second,
+		IdleTimeout:  time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(o.Log, "", 0),
 	}
 	return s, nil
 }
@@ -115,7 +120,7 @@ func (s *Server) drain(ctx context.Context) {
 	}
 }
 
-// What cannot be written, here and below, goes to a caller who has left, and nobody else misses it.
+// A write that fails, here and below, was for a caller who has left. Nobody else misses it.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("ok\n"))
 }
@@ -134,7 +139,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	// Who closes his side after the request still reads, and net/http takes him for gone.
+	// A caller who closes his side after the request still reads, and net/http takes him for gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), statusTime)
 	defer cancel()
 	v, err := s.opts.Status(ctx)
@@ -149,11 +154,12 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	_ = enc.Encode(v)
 }
 
-// SetToken replaces the token; the old one is refused from now on. A listener that can be reached from other machines keeps
-// having one.
+// SetToken replaces the token; the old one is refused from now on. A listener that can be reached from other machines
+// keeps having one.
 func (s *Server) SetToken(token string) error {
 	if token == "" && !s.loopback() {
-		err := fmt.Errorf("%w: observability at %s can be reached from other machines and asks for no token", corebot.ErrInvalid, s.Addr())
+		err := fmt.Errorf("%w: observability at %s can be reached from other machines and asks for no token",
+			corebot.ErrInvalid, s.Addr())
 		return corebot.WithHint(err, "set observability.token, or listen on 127.0.0.1")
 	}
 	s.token.Store(digest(token))
@@ -187,7 +193,8 @@ func programsOnly(pages listen.Pages, next http.Handler) http.Handler {
 	})
 }
 
-// guarded asks for the token, if there is one. Hashes are compared, so that the time tells nothing of it, its length included.
+// guarded asks for the token, if there is one. Hashes are compared, so that the time tells nothing of it, its length
+// included.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		want, got := s.token.Load(), sha256.Sum256([]byte(r.Header.Get("Authorization")))

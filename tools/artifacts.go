@@ -28,7 +28,7 @@ type Files struct {
 }
 
 // NewFiles keeps artifacts in a workspace, which is given twice: as tools see it, and as programs that work in it do.
-// Whoever opened them closes them.
+// The caller closes both.
 func NewFiles(root *rootfs.Root, workspace *os.Root, senders *SenderFiles) (*Files, error) {
 	if root == nil || workspace == nil {
 		return nil, fmt.Errorf("%w: artifacts want a workspace", corebot.ErrInvalid)

@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	fillBatch  = 1_000 // messages of a commit
-	fillers    = 2     // one makes a batch while the other's is written
-	fillSteps  = 10    // after each of which the progress is told
-	mostHeld   = 100   // chats that are leased or back off
-	perMessage = 1_024 // bytes of the database for a message that waits, beside its text: rows, indexes, spare room in pages
+	fillBatch = 1_000 // messages of a commit
+	fillers   = 2     // one makes a batch while the other's is written
+	fillSteps = 10    // after each of which the progress is told
+	mostHeld  = 100   // chats that are leased or back off
+	// bytes of the database for a message that waits, beside its text: rows, indexes, spare room in pages
+	perMessage = 1_024
 	spareBytes = 256 << 20
 )
 
@@ -29,8 +30,8 @@ func (o BusOptions) held() int { return min(mostHeld, o.Chats/2) }
 // memory is the resident memory on the way to the whole backlog; nil where the system does not say.
 type memory struct{ empty, tenth, whole Series }
 
-// fill publishes the backlog in batches through the store, and notes the resident memory before, at a tenth, and at its end: the
-// caches are full at a tenth, and from there on it must not grow.
+// fill publishes the backlog in batches through the store. It notes the resident memory before, at a tenth, and at the
+// end. The caches are full at a tenth, and from there on the memory must not grow.
 func (b *busBench) fill(ctx context.Context) error {
 	b.memory.empty = resident()
 	for step := range fillSteps {
@@ -77,8 +78,8 @@ func (b *busBench) fillPart(ctx context.Context, first, last int) error {
 	})
 }
 
-// hold leases chats of the backlog, and lets every second of them back off. Never the hot one: its half of the backlog must stay
-// in play.
+// hold leases chats of the backlog, and lets every second of them back off. Never the hot one: its half of the backlog
+// must stay in play.
 func (b *busBench) hold(ctx context.Context) error {
 	for n := 0; n < b.opts.held(); {
 		d, err := b.backlog.claimOne(ctx)
@@ -90,7 +91,10 @@ func (b *busBench) hold(ctx context.Context) error {
 			err = b.backlog.settle(ctx, d)
 		case n%2 == 1:
 			n++
-			err = b.backlog.end(ctx, d, corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(lease), Error: "held back"})
+			err = b.backlog.end(ctx, d, corebot.Outcome{
+				Verb: corebot.RetryAt, At: time.Now().Add(lease),
+				Error: "held back",
+			})
 		default:
 			n++
 		}

@@ -68,12 +68,13 @@ func total(f *dto.MetricFamily) (float64, error) {
 
 const (
 	quietPause = 100 * time.Millisecond // between two looks at whether the store still commits
-	quietTries = 600                    // a minute: the search index may have ten thousand turns to take in, and takes a tenth of the writer's time
+	// a minute: the search index may have ten thousand turns to take in, and takes a tenth of the writer's time
+	quietTries = 600
 	idleTime   = 500 * time.Millisecond // in which it is seen what the program does by itself
 )
 
-// quiet waits until the store has nothing left to do, which it looks at in intervals: what follows a reply, such as the settle of its
-// sending, is part of the turn.
+// quiet waits until the store has nothing left to do, and looks at intervals. Work behind a reply, such as the settle
+// of its sending, is part of the turn.
 func quiet(ctx context.Context, url string, interval time.Duration) (counters, error) {
 	before, err := scrape(ctx, url)
 	for range quietTries {
@@ -89,7 +90,8 @@ func quiet(ctx context.Context, url string, interval time.Duration) (counters, e
 		}
 		before = now
 	}
-	return before, fmt.Errorf("the store commits without end while nothing is asked of it: %.0f commits", before.commits)
+	return before, fmt.Errorf("the store commits without end while nothing is asked of it: %.0f commits",
+		before.commits)
 }
 
 // own is what a program does by itself, per second.
@@ -109,7 +111,8 @@ func watchIdle(ctx context.Context, url string, d time.Duration) (own, error) {
 	return own{(after.commits - before.commits) / seconds, (after.rows - before.rows) / seconds}, err
 }
 
-// perTurn is what each of so many turns has done between two scrapes that lie so many seconds apart, without the program's own doings.
+// perTurn is what each of so many turns has done between two scrapes that lie so many seconds apart, without the
+// program's own doings.
 func (o own) perTurn(before, after counters, seconds float64, turns int) (commits, rows float64) {
 	commits = after.commits - before.commits - o.commits*seconds
 	rows = after.rows - before.rows - o.rows*seconds

@@ -17,9 +17,10 @@ import (
 // Reply is what the [Endpoint] says to everything.
 const Reply = "A short answer, at once."
 
-// Endpoint is an OpenAI-compatible model on a port of loopback that answers every request at once with [Reply], streamed in words,
-// and keeps the time it took: what is left of a turn is Corebot's. It shares the processors with what it answers, so it takes as little of them as it
-// can: requests are read from their connections without a server around them, and the answer is made beforehand.
+// Endpoint is an OpenAI-compatible model on a port of loopback. It answers every request at once with [Reply], streamed
+// in words, and keeps the time it took: the rest of a turn is Corebot's. It shares the processors with Corebot, so it
+// takes as little of them as it can. It reads requests from their connections without a server around them, and makes
+// the answer beforehand.
 type Endpoint struct {
 	listener net.Listener
 	answer   []byte
@@ -92,7 +93,8 @@ func (e *Endpoint) serve(c net.Conn) error {
 		if err != nil {
 			return err
 		}
-		if n, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxPrompt+1)); err != nil || n > maxPrompt || !strings.HasSuffix(r.URL.Path, "/v1/chat/completions") {
+		if n, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxPrompt+1)); err != nil || n > maxPrompt ||
+			!strings.HasSuffix(r.URL.Path, "/v1/chat/completions") {
 			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 			return err
 		}
@@ -109,7 +111,8 @@ func (e *Endpoint) serve(c net.Conn) error {
 func eventStream(text string) string {
 	var b strings.Builder
 	chunk := func(choices, usage string) {
-		fmt.Fprintf(&b, `data: {"id":"bench","object":"chat.completion.chunk","created":1,"model":"bench","choices":[%s],"usage":%s}`+"\n\n", choices, usage)
+		fmt.Fprintf(&b,
+			`data: {"id":"bench","object":"chat.completion.chunk","created":1,"model":"bench","choices":[%s],"usage":%s}`+"\n\n", choices, usage)
 	}
 	for _, word := range strings.SplitAfter(text, " ") {
 		chunk(fmt.Sprintf(`{"index":0,"delta":{"content":%q},"finish_reason":null}`, word), "null")

@@ -20,7 +20,8 @@ import (
 // fsyncs is how many appends a round of [fsyncP50] times.
 const fsyncs = 200
 
-// fsyncP50 is the median time of appending 4 KiB to a file of a directory and syncing it, in milliseconds: what every commit pays.
+// fsyncP50 is the median time of appending 4 KiB to a file of a directory and syncing it, in milliseconds: what every
+// commit pays.
 func fsyncP50(ctx context.Context, dir string) (ms float64, err error) {
 	path := filepath.Join(dir, "fsync")
 	f, err := os.Create(path)
@@ -46,8 +47,8 @@ func fsyncP50(ctx context.Context, dir string) (ms float64, err error) {
 	return times.quantile(0.5), nil
 }
 
-// measureMachine appends what a commit and the engine cost here at best: the median of an fsync, and how many pairs of rows with bodies of so many
-// bytes are inserted per second.
+// measureMachine appends the best figures of this machine: the median of an fsync, and how many pairs of rows the
+// engine inserts a second. The rows have bodies of so many bytes.
 func measureMachine(ctx context.Context, parent string, pairs, bodyBytes int, fsync, raw *Series) error {
 	p50, err := fsyncP50(ctx, parent)
 	if err != nil {
@@ -66,7 +67,8 @@ func measureMachine(ctx context.Context, parent string, pairs, bodyBytes int, fs
 func freeBytes(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, corebot.WithHint(fmt.Errorf("look how much space %s has: %w", dir, err), "choose a directory that is there with --dir")
+		return 0, corebot.WithHint(fmt.Errorf("look how much space %s has: %w", dir, err),
+			"choose a directory that is there with --dir")
 	}
 	return int64(s.Bavail) * int64(s.Bsize), nil
 }
@@ -78,12 +80,13 @@ func requireSpace(dir string, need int64, free func(dir string) (int64, error)) 
 		return err
 	}
 	return corebot.WithHint(
-		fmt.Errorf("%w: the backlog needs about %d MiB in %s, and %d MiB are free", corebot.ErrDiskFull, need>>20, dir, has>>20),
+		fmt.Errorf("%w: the backlog needs about %d MiB in %s, and %d MiB are free", corebot.ErrDiskFull, need>>20, dir,
+			has>>20),
 		"choose a smaller --backlog, or another directory with --dir")
 }
 
-// residentBytes is the process's resident memory after everything free went back to the system. known is false where the system
-// does not say.
+// residentBytes is the process's resident memory after everything free went back to the system. known is false where
+// the system does not say.
 func residentBytes() (n float64, known bool) {
 	debug.FreeOSMemory()
 	data, err := os.ReadFile("/proc/self/statm")
@@ -95,8 +98,8 @@ func residentBytes() (n float64, known bool) {
 	return float64(pages) * float64(os.Getpagesize()), err == nil
 }
 
-// stopwatch measures how long something takes, and how much processor time the whole process spends on it: the one depends on who
-// else uses the machine, the other hardly.
+// stopwatch measures how long a phase takes, and how much processor time the whole process spends on it. Other programs
+// on the machine change the elapsed time; they hardly change the processor time.
 type stopwatch struct {
 	at  time.Time
 	cpu time.Duration
@@ -114,7 +117,8 @@ func (s stopwatch) stop(n int) (rate, cpu float64, err error) {
 	return perSecond(n, took), milliseconds(now-s.cpu) / float64(n), err
 }
 
-// timed runs fn, which handles n messages, and appends what it took to two series: messages per second, processor time of each.
+// timed runs fn, which handles n messages, and appends what it took to two series: messages per second, processor time
+// of each.
 func timed(n int, rate, cpu *Series, fn func() error) error {
 	watch, err := startWatch()
 	if err != nil {
@@ -141,7 +145,8 @@ func cpuTime() (time.Duration, error) {
 func workDir(parent string) (dir string, remove func() error, err error) {
 	dir, err = os.MkdirTemp(parent, "corebot-bench-")
 	if err != nil {
-		return "", nil, corebot.WithHint(fmt.Errorf("make a directory for the measurement: %w", err), "choose one that can be written with --dir")
+		return "", nil, corebot.WithHint(fmt.Errorf("make a directory for the measurement: %w", err),
+			"choose one that can be written with --dir")
 	}
 	return dir, func() error { return os.RemoveAll(dir) }, nil
 }

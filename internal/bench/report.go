@@ -51,9 +51,9 @@ type Report struct {
 	Figures  []Figure
 }
 
-// MarshalJSON writes one flat object: each figure by its median (with its share of the ceiling: publish_of_raw beside publish_per_s),
-// each setting, and under "min" and "max" the least and the greatest value of each figure in a round. What is not a number, such as a ratio to nothing, is
-// null.
+// MarshalJSON writes one flat object: each figure by its median (with its share of the ceiling: publish_of_raw beside
+// publish_per_s), and each setting. "min" and "max" have the least and the greatest value of each figure in a round. A
+// value that is not a number, such as a ratio to nothing, is null.
 func (r Report) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	o := objectWriter{to: &b}
@@ -194,7 +194,8 @@ func (r Report) Print(w io.Writer) error {
 		if f.OfCeiling != nil {
 			share = Share.text(f.OfCeiling.Median())
 		}
-		row(f.Label, f.Unit.text(f.Series.Median()), f.Unit.text(lowest(f.Series)), f.Unit.text(highest(f.Series)), f.Target.text(f.Unit), share)
+		row(f.Label, f.Unit.text(f.Series.Median()), f.Unit.text(lowest(f.Series)), f.Unit.text(highest(f.Series)),
+			f.Target.text(f.Unit), share)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

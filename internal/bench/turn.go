@@ -17,7 +17,8 @@ type TurnOptions struct {
 	Clients  int // at once, each with one chat at a time
 	Single   int // messages of the idle phase, one at a time
 	Rounds   int
-	Dir      string       // where the program keeps its home, for what the machine can do beside the figures; the working directory
+	// where the program keeps its home, for what the machine can do beside the figures; the working directory
+	Dir      string
 	Progress func(string) // told what is done, a line each; may be nil
 }
 
@@ -30,14 +31,16 @@ func DefaultTurnOptions() TurnOptions {
 func (o TurnOptions) Validate() error {
 	return cmp.Or(
 		between("messages", o.Messages, 1, maxMessages), between("chats", o.Chats, 1, o.Messages),
-		between("clients", o.Clients, 1, maxClients), between("single", o.Single, 1, maxMessages), between("rounds", o.Rounds, 1, maxRounds),
+		between("clients", o.Clients, 1, maxClients), between("single", o.Single, 1, maxMessages),
+		between("rounds", o.Rounds, 1, maxRounds),
 	)
 }
 
 // maxClients keeps below what the webhook lets wait at once by default.
 const maxClients = 200
 
-// Program is a running Corebot with an enabled webhook, which asks the endpoint for its answers and has no other callers.
+// Program is a running Corebot with an enabled webhook, which asks the endpoint for its answers and has no other
+// callers.
 type Program struct {
 	Webhook string // such as http://127.0.0.1:8788
 	Token   string // of the webhook
@@ -61,10 +64,11 @@ type turnBench struct {
 
 // Turn measures the whole way, from POST /webhook to the reply that can be read at /webhook/outbound:
 //
-//   - Crowded: so many clients at once. A client takes a chat, posts its messages one after another, follows its replies with
-//     long polls, checks that each message has its one reply in order, and takes the next chat.
-//   - Idle: one message at a time, with one long poll for its reply. What it took without the model's own time is what Corebot
-//     added. Commits per turn are counted here, where turns cannot share them, without those that the program does by itself.
+//   - Crowded: many clients at once. A client takes a chat, posts its messages one after another, and follows its
+//     replies with long polls. It checks that each message has its one reply in order, and takes the next chat.
+//   - Idle: one message at a time, with one long poll for its reply. The time without the model's own time is what
+//     Corebot added. Commits per turn are counted here, where turns cannot share them. The program's own commits do not
+//     count.
 //
 // The program keeps what was said; each round has chats of its own.
 func Turn(ctx context.Context, p Program, o TurnOptions) (Report, error) {
@@ -75,12 +79,16 @@ func Turn(ctx context.Context, p Program, o TurnOptions) (Report, error) {
 }
 
 func newTurnBench(p Program, o TurnOptions) *turnBench {
-	return &turnBench{opts: o, program: p, client: load.NewClient(p.Webhook, p.Token), quietPause: quietPause, idleTime: idleTime}
+	return &turnBench{
+		opts: o, program: p, client: load.NewClient(p.Webhook, p.Token), quietPause: quietPause,
+		idleTime: idleTime,
+	}
 }
 
 func (b *turnBench) measure(ctx context.Context) (Report, error) {
 	defer b.client.Close()
-	run := fmt.Sprintf("bench-%d", time.Now().UnixMilli()) // a program that is measured twice must not take messages for duplicates
+	// a program that is measured twice must not take messages for duplicates
+	run := fmt.Sprintf("bench-%d", time.Now().UnixMilli())
 	for n := range b.opts.Rounds {
 		for _, part := range []struct {
 			name string
@@ -117,7 +125,10 @@ func (b *turnBench) crowded(ctx context.Context, prefix string) error {
 	}
 	chats := make(chan conversation, b.opts.Chats)
 	for n := range b.opts.Chats {
-		chats <- conversation{id: fmt.Sprintf("%s-%05d", prefix, n), messages: b.opts.Messages*(n+1)/b.opts.Chats - b.opts.Messages*n/b.opts.Chats}
+		chats <- conversation{
+			id:       fmt.Sprintf("%s-%05d", prefix, n),
+			messages: b.opts.Messages*(n+1)/b.opts.Chats - b.opts.Messages*n/b.opts.Chats,
+		}
 	}
 	close(chats)
 	err = timed(b.opts.Messages, &b.turns, &b.cpu, func() error {
@@ -140,7 +151,8 @@ func (b *turnBench) crowded(ctx context.Context, prefix string) error {
 	return err
 }
 
-// perChat is how many messages the idle phase sends to one chat: as many as the crowded one does by default, so that prompts are as long.
+// perChat is how many messages the idle phase sends to one chat: as many as the crowded one does by default, so that
+// prompts are as long.
 const perChat = 10
 
 // idle measures what Corebot adds to the model's own time, and what a turn commits.
@@ -159,7 +171,8 @@ func (b *turnBench) idle(ctx context.Context, prefix string) error {
 	}
 	after, err := quiet(ctx, b.program.Metrics, b.quietPause)
 	commits, rows := own.perTurn(before, after, after.at.Sub(before.at).Seconds(), b.opts.Single)
-	b.commits, b.rows, b.idleCommits = append(b.commits, commits), append(b.rows, rows), append(b.idleCommits, own.commits)
+	b.commits, b.rows, b.idleCommits = append(b.commits, commits), append(b.rows, rows),
+		append(b.idleCommits, own.commits)
 	b.added50, b.added99 = append(b.added50, added.quantile(0.5)), append(b.added99, added.quantile(0.99))
 	b.model50 = append(b.model50, model.quantile(0.5))
 	return err
@@ -181,7 +194,8 @@ func (b *turnBench) oneByOne(ctx context.Context, prefix string) (added, model l
 		}
 		took, models := time.Since(started), b.program.Model.Spent()-spent
 		if asked := b.program.Model.Requests() - requests; asked != 1 {
-			return nil, nil, fmt.Errorf("the model was asked %d times in one turn: has the program another caller, or another model?", asked)
+			return nil, nil, fmt.Errorf("the model was asked %d times in one turn: has the program another caller, "+
+				"or another model?", asked)
 		}
 		added, model = append(added, took-models), append(model, models)
 	}
@@ -211,7 +225,10 @@ func (c conversation) converse(ctx context.Context, client *load.Client) error {
 
 // post publishes the next message.
 func (c *conversation) post(ctx context.Context, client *load.Client) error {
-	_, err := client.Post(ctx, load.Message{ID: c.messageID(c.posted), ChatID: c.id, Sender: c.id, Content: "What is the answer to message " + c.messageID(c.posted) + "?"})
+	_, err := client.Post(ctx, load.Message{
+		ID: c.messageID(c.posted), ChatID: c.id, Sender: c.id,
+		Content: "What is the answer to message " + c.messageID(c.posted) + "?",
+	})
 	c.posted++
 	return err
 }
@@ -239,7 +256,8 @@ func (c *conversation) follow(ctx context.Context, client *load.Client) error {
 			c.answered++
 		}
 		if c.cursor = next; c.answered < c.posted && ctx.Err() != nil {
-			return errors.Join(context.Cause(ctx), fmt.Errorf("%s: %d of %d messages are answered", c.id, c.answered, c.posted))
+			return errors.Join(context.Cause(ctx), fmt.Errorf("%s: %d of %d messages are answered", c.id, c.answered,
+				c.posted))
 		}
 	}
 	return nil
@@ -248,18 +266,40 @@ func (c *conversation) follow(ctx context.Context, client *load.Client) error {
 func (b *turnBench) report() Report {
 	o := b.opts
 	return Report{
-		Title: fmt.Sprintf("turn: %s messages over %s chats from %d clients, then %s one at a time; medians of %d rounds",
+		Title: fmt.Sprintf(
+			"turn: %s messages over %s chats from %d clients, then %s one at a time; medians of %d rounds",
 			grouped(int64(o.Messages)), grouped(int64(o.Chats)), o.Clients, grouped(int64(o.Single)), o.Rounds),
-		Settings: []Setting{{"messages", o.Messages}, {"chats", o.Chats}, {"clients", o.Clients}, {"single", o.Single}, {"rounds", o.Rounds}},
+		Settings: []Setting{
+			{"messages", o.Messages},
+			{"chats", o.Chats},
+			{"clients", o.Clients},
+			{"single", o.Single},
+			{"rounds", o.Rounds},
+		},
 		Figures: []Figure{
-			{Name: "turns_per_s", Label: "accepted and answered", Series: b.turns, Target: Target{Value: 3_000}, OfCeiling: b.turns.over(b.raw)},
-			{Name: "added_p50_ms", Label: "added to the model p50, idle", Unit: Milliseconds, Series: b.added50, Target: Target{Value: 3, AtMost: true}},
+			{
+				Name: "turns_per_s", Label: "accepted and answered", Series: b.turns, Target: Target{Value: 3_000},
+				OfCeiling: b.turns.over(b.raw),
+			},
+			{
+				Name: "added_p50_ms", Label: "added to the model p50, idle", Unit: Milliseconds, Series: b.added50,
+				Target: Target{Value: 3, AtMost: true},
+			},
 			{Name: "added_p99_ms", Label: "added to the model p99, idle", Unit: Milliseconds, Series: b.added99},
-			{Name: "commits_per_turn", Label: "commits of a turn, idle", Unit: Ratio, Series: b.commits, Target: Target{Value: 4, AtMost: true}},
+			{
+				Name: "commits_per_turn", Label: "commits of a turn, idle", Unit: Ratio, Series: b.commits,
+				Target: Target{Value: 4, AtMost: true},
+			},
 			{Name: "rows_per_turn", Label: "rows written by a turn, idle", Unit: Ratio, Series: b.rows},
 			{Name: "cpu_ms_per_turn", Label: "CPU of a turn, clients included", Unit: Milliseconds, Series: b.cpu},
-			{Name: "crowded_commits_per_turn", Label: "commits of a turn, crowded", Unit: Ratio, Series: b.crowdedCommits},
-			{Name: "crowded_operations_per_commit", Label: "operations of a commit, crowded", Unit: Ratio, Series: b.sharing},
+			{
+				Name: "crowded_commits_per_turn", Label: "commits of a turn, crowded", Unit: Ratio,
+				Series: b.crowdedCommits,
+			},
+			{
+				Name: "crowded_operations_per_commit", Label: "operations of a commit, crowded", Unit: Ratio,
+				Series: b.sharing,
+			},
 			{Name: "idle_commits_per_s", Label: "commits by itself, per second", Unit: Ratio, Series: b.idleCommits},
 			{Name: "model_p50_ms", Label: "the model's own time p50, idle", Unit: Milliseconds, Series: b.model50},
 			{Name: "fsync_p50_ms", Label: "fsync of 4 KiB p50", Unit: Milliseconds, Series: b.fsync},

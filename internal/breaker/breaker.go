@@ -1,5 +1,5 @@
-// Package breaker keeps calls away from what would only fail: a circuit breaker that opens after failures in a row, or at once for a time
-// that is named. When its cool-down is over one call at a time may try, and the first that succeeds closes it.
+// Package breaker keeps calls away from a service that would only fail. A circuit breaker opens after failures in a
+// row, or at once for a given time. After its cool-down one call at a time may try, and the first success closes it.
 //
 // Calls that began before it opened change nothing: each carries a [Pass] that is of its time. All state is in memory.
 package breaker
@@ -22,7 +22,8 @@ const (
 
 func (s State) String() string { return [...]string{"closed", "half_open", "open"}[s] }
 
-// Breaker is safe for use by several goroutines. The zero Breaker opens at the first failure, for no time at all: make one with [New].
+// Breaker is safe for use by several goroutines. The zero Breaker opens at the first failure, for no time at all: make
+// one with [New].
 type Breaker struct {
 	threshold int
 	coolDown  backoff.Policy
@@ -76,8 +77,8 @@ func (b *Breaker) Succeeded(p Pass) {
 	}
 }
 
-// Failed counts a failure; the one that reaches the threshold, or a probe's, opens the breaker for the next cool-down, which is longer each
-// time.
+// Failed counts a failure; the one that reaches the threshold, or a probe's, opens the breaker for the next cool-down,
+// which is longer each time.
 func (b *Breaker) Failed(p Pass, now time.Time, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -58,7 +58,8 @@ func findFile(home string) (string, error) {
 		if _, err := os.Lstat(filepath.Join(home, name)); err == nil {
 			found = append(found, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", corebot.WithHint(fmt.Errorf("look for settings: %w", err), "the home must be a directory that can be read; name another with --home or COREBOT_HOME")
+			return "", corebot.WithHint(fmt.Errorf("look for settings: %w", err),
+				"the home must be a directory that can be read; name another with --home or COREBOT_HOME")
 		}
 	}
 	switch len(found) {
@@ -70,8 +71,8 @@ func findFile(home string) (string, error) {
 	return "", corebot.WithHint(fmt.Errorf("%s has %s", home, strings.Join(found, " and ")), "keep one of them")
 }
 
-// readFile reads a plain file that nobody else can change: whoever writes the settings says what Corebot does. What is
-// looked at is what was opened, and a pipe keeps nobody waiting.
+// readFile reads a plain file that nobody else can change: whoever writes the settings decides what Corebot does. It
+// checks the file that it has opened, not the name. A pipe keeps nobody waiting.
 func readFile(path string) ([]byte, error) {
 	f, info, err := owned.Open(path)
 	if err != nil {
@@ -127,7 +128,8 @@ func (s *settings) merge(path, prefix string, tree map[string]any, seen map[stri
 		case isSection:
 			err = s.merge(path, key+".", section, seen)
 		case value != nil:
-			err = corebot.WithHint(fmt.Errorf("%s: %q is a section, not a setting", path, key), fmt.Sprintf("put settings below it, such as %q", s.firstIn(key)))
+			err = corebot.WithHint(fmt.Errorf("%s: %q is a section, not a setting", path, key),
+				fmt.Sprintf("put settings below it, such as %q", s.firstIn(key)))
 		}
 		if err != nil {
 			return err
@@ -160,7 +162,7 @@ func asSection(value any) (map[string]any, bool) {
 	return nil, false
 }
 
-// unknown refuses a key. What it may have meant is looked for in its own section.
+// unknown refuses a key. It looks for the intended key in the section of the unknown one.
 func (s *settings) unknown(where, key string) error {
 	section, name := "", key
 	if at := strings.LastIndexByte(key, '.'); at >= 0 {
@@ -187,7 +189,8 @@ func (s *settings) firstIn(section string) string {
 	return section
 }
 
-// nearestOf is the known name that a misspelt one is likely to mean, or empty if none is close: at most one edit for three letters, and one at least.
+// nearestOf is the known name that a misspelt name is likely to mean, or empty if none is close. It allows one edit for
+// three letters, and at least one.
 func nearestOf(misspelt string, known []string) string {
 	name, edits := nearest.Name(misspelt, known)
 	if 3*edits > max(len(misspelt)+1, 3) {

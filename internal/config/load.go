@@ -21,21 +21,22 @@ func Home(given string) (string, error) {
 	if home == "" {
 		user, err := os.UserHomeDir()
 		if err != nil {
-			return "", corebot.WithHint(fmt.Errorf("find the home directory: %w", err), "name one with --home or COREBOT_HOME")
+			return "", corebot.WithHint(fmt.Errorf("find the home directory: %w", err),
+				"name one with --home or COREBOT_HOME")
 		}
 		home = filepath.Join(user, ".corebot")
 	}
 	return filepath.Abs(home)
 }
 
-// Load reads the settings of a home. A home without a file has the defaults. An error names the file or the variable, and
-// the key; it never spells a secret.
+// Load reads the settings of a home. A home without a file has the defaults. An error names the file or the variable,
+// and the key; it never spells a secret.
 func Load(home string) (Config, error) {
 	e, err := Explain(home)
 	return e.Config, err
 }
 
-// settings are values on their way into a [Config]. Whatever is set in them has a known key and the type of its field.
+// settings are values on their way into a [Config]. Each value in them has a known key and the type of its field.
 type settings struct {
 	values *viper.Viper
 	leaves map[string]leaf   // of every known key

@@ -32,8 +32,8 @@ type Provider struct {
 // newProvider has what an entry need not say.
 func newProvider() Provider { return Provider{Kind: "openai"} }
 
-// Providers are the entries of llm.providers, in order. The zero value is the empty list. Two lists can be compared with ==, and like a
-// [Secret], which entries hold, a list prints nothing of itself.
+// Providers are the entries of llm.providers, in order. The zero value is the empty list. Two lists can be compared
+// with ==, and like a [Secret], which entries hold, a list prints nothing of itself.
 type Providers struct {
 	text unique.Handle[string] // the entries as JSON, as a file could say them
 }
@@ -69,7 +69,7 @@ func (p Providers) List() []Provider {
 // providerLeaves are the settings of one entry.
 func providerLeaves() []leaf { return entryLeaves(newProvider()) }
 
-// spell writes an entry as a file could say it, without what is as if it were not written. hide is asked how a secret is to be spelt.
+// spell writes an entry as a file could say it, without empty fields. hide says how a secret is spelt.
 func (p Provider) spell(hide func(Secret) string) map[string]any {
 	entry := map[string]any{}
 	v := reflect.ValueOf(p)
@@ -94,12 +94,13 @@ func (p Provider) spell(hide func(Secret) string) map[string]any {
 	return entry
 }
 
-// readProviders reads a list from a settings file, or from text in JSON, which is how a variable has it. where names the source, for
-// errors; they never quote a value.
+// readProviders reads a list from a settings file, or from JSON text, as a variable has it. where names the source, for
+// errors. No error quotes a value.
 func readProviders(where string, raw any) ([]Provider, error) {
 	entries, ok := entriesOf(raw)
 	if !ok {
-		return nil, corebot.WithHint(fmt.Errorf("%s is not a list", where), `write it as a list of entries, such as [{"name": "main", "models": ["gpt-4o-mini"]}]; in a variable in JSON`)
+		return nil, corebot.WithHint(fmt.Errorf("%s is not a list", where),
+			`write it as a list of entries, such as [{"name": "main", "models": ["gpt-4o-mini"]}]; in a variable in JSON`)
 	}
 	var out []Provider
 	for i, entry := range entries {
@@ -134,7 +135,8 @@ func (p Providers) resolve(key string, r *resolver) (Providers, error) {
 	return NewProviders(list...), nil
 }
 
-// shown is an unresolved list as everyone may see it: references stand as they were written. open says that a secret was written out.
+// shown is an unresolved list as everyone may see it: references stand as they were written. open says that a secret
+// was written out.
 func (p Providers) shown() (text shownList, open bool) {
 	entries := []map[string]any{}
 	for _, entry := range p.List() {
@@ -180,7 +182,8 @@ func (p Providers) check(key string) error {
 			return err
 		}
 		if seen[entry.Name] {
-			return corebot.WithHint(fmt.Errorf("%s.name is %q, and so is another's", where, entry.Name), "give each a name of its own")
+			return corebot.WithHint(fmt.Errorf("%s.name is %q, and so is another's", where, entry.Name),
+				"give each a name of its own")
 		}
 		seen[entry.Name] = true
 	}
@@ -197,9 +200,11 @@ func (p Provider) validate(where string) error {
 	case len(p.Models) == 0 || slices.Contains(p.Models, ""):
 		return corebot.WithHint(fmt.Errorf("%s names no model", where), `name them, such as models: ["gpt-4o-mini"]`)
 	case p.BaseURL != "" && !isHTTP(p.BaseURL): // not quoted: an address may have a password in it
-		return corebot.WithHint(fmt.Errorf("%s.base_url is not an address", where), "it must be an http or https address, such as http://127.0.0.1:11434/v1")
+		return corebot.WithHint(fmt.Errorf("%s.base_url is not an address", where),
+			"it must be an http or https address, such as http://127.0.0.1:11434/v1")
 	case p.ThinkingTokens != 0 && p.ThinkingTokens < leastThinking:
-		return corebot.WithHint(fmt.Errorf("%s.thinking_tokens is %d", where, p.ThinkingTokens), fmt.Sprintf("it must be 0 or at least %d", leastThinking))
+		return corebot.WithHint(fmt.Errorf("%s.thinking_tokens is %d", where, p.ThinkingTokens),
+			fmt.Sprintf("it must be 0 or at least %d", leastThinking))
 	}
 	if duplicate, is := firstTwice(p.Models); is {
 		return corebot.WithHint(fmt.Errorf("%s has the model %q twice", where, duplicate), "keep one of them")

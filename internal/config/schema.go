@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// durationPattern is Go's notation of a duration, without the spellings that nobody needs: a sign, a fraction without digits, a
-// bare 0.
+// durationPattern is Go's notation of a duration, without the spellings that nobody needs: a sign, a fraction without
+// digits, a bare 0.
 const durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 
 // schemaObject is a part of the schema, with its keywords in the order in which people want to read them.
@@ -25,9 +25,9 @@ type schemaObject struct {
 	Others      any                     `json:"additionalProperties,omitempty"` // false: no other settings
 }
 
-// Schema describes the settings file as a JSON Schema, draft 2020-12, for editors and for checks elsewhere. What it accepts, the
-// loader can read; the loader also takes numbers in quotes, keys in capital letters and settings without a value. What
-// depends on several settings at once, only the loader checks.
+// Schema describes the settings file as a JSON Schema, draft 2020-12, for editors and for checks elsewhere. The loader
+// reads every file that the schema accepts. The loader also takes numbers in quotes, keys in capital letters and
+// settings without a value. Only the loader checks rules over several settings at once.
 func Schema() any {
 	top := closedObject("Settings of Corebot", "object")
 	top.Schema, top.Title = "https://json-schema.org/draft/2020-12/schema", "corebot.yaml"

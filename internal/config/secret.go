@@ -21,12 +21,13 @@ import (
 // mask stands where a secret would be.
 const mask = "***"
 
-// Secret is text that is never shown: whatever prints or encodes it gets "***", or nothing if it is empty. Only [Secret.Reveal] gives
-// it away, so that every place that does can be found by that name. The zero value is the empty secret. Two secrets can be compared
-// with ==, which takes no constant time: it is for seeing a change, not for letting anyone in.
+// Secret is text that is never shown: whatever prints or encodes it gets "***", or nothing if it is empty. Only
+// [Secret.Reveal] gives it away, so that every place that does can be found by that name. The zero value is the empty
+// secret. Two secrets can be compared with ==, which takes no constant time: it is for seeing a change, not for letting
+// anyone in.
 //
-// The text is behind a pointer, because package fmt does not ask the methods of a value in an unexported field: it prints what
-// it finds there, and finds an address.
+// The text is behind a pointer, because package fmt does not ask the methods of a value in an unexported field: it
+// prints what it finds there, and finds an address.
 type Secret struct {
 	text unique.Handle[string]
 }
@@ -70,8 +71,8 @@ func (s Secret) Format(f fmt.State, verb rune) {
 // MarshalText encodes [Secret.String], in JSON and YAML too.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Secrets are the texts that must be shown nowhere: the secrets of the settings, and what the environment has under names of secrets. Those that
-// are shorter than [redact.MinSecret] are left out: they are parts of ordinary words.
+// Secrets are the texts that must be shown nowhere: the secrets of the settings, and what the environment has under
+// names of secrets. Those that are shorter than [redact.MinSecret] are left out: they are parts of ordinary words.
 func (c Config) Secrets() []string {
 	var all []string
 	for _, l := range leaves() {
@@ -97,12 +98,14 @@ func (p Provider) secrets() []string {
 	return all
 }
 
-// secretVariables are the values of variables with names of secrets. What stands for a secret, as file:NAME does, and what is a path, is none.
+// secretVariables are the values of variables with names of secrets. A reference, such as file:NAME, is no secret, and
+// neither is a path.
 func secretVariables(environ []string) []string {
 	var all []string
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if redact.Sensitive(name) && !strings.HasPrefix(value, "file:") && !strings.HasPrefix(value, "env:") && !strings.HasPrefix(value, "/") {
+		if redact.Sensitive(name) && !strings.HasPrefix(value, "file:") && !strings.HasPrefix(value, "env:") &&
+			!strings.HasPrefix(value, "/") {
 			all = append(all, value)
 		}
 	}
@@ -112,8 +115,8 @@ func secretVariables(environ []string) []string {
 // maxSecretFile bounds the file of a secret, in bytes.
 const maxSecretFile = 64 << 10
 
-// A reference is what stands in a setting in the place of a secret: "file:PATH", the whole file without its last line break, or
-// "env:NAME". A relative path is relative to the home.
+// A reference is what stands in a setting in the place of a secret: "file:PATH", the whole file without its last line
+// break, or "env:NAME". A relative path is relative to the home.
 const (
 	fileReference     = "file:"
 	variableReference = "env:"
@@ -131,8 +134,8 @@ func isReference(raw string) bool {
 	return strings.HasPrefix(raw, fileReference) || strings.HasPrefix(raw, variableReference)
 }
 
-// resolve gives the secret that a setting means. reference is empty where the setting is the secret itself. An error names the
-// reference, and never the secret.
+// resolve gives the secret that a setting means. reference is empty where the setting is the secret itself. An error
+// names the reference, and never the secret.
 func (r *resolver) resolve(key, raw string) (secret, reference string, err error) {
 	if name, is := strings.CutPrefix(raw, variableReference); is {
 		secret, err = r.fromVariable(key, name)
@@ -147,19 +150,24 @@ func (r *resolver) resolve(key, raw string) (secret, reference string, err error
 
 func (r *resolver) fromVariable(key, name string) (string, error) {
 	if !isVariableName(name) { // not quoted: it may be a secret that was pasted there
-		return "", corebot.WithHint(fmt.Errorf("%s: what follows %q is not the name of a variable", key, variableReference),
-			"write it as env:NAME, with letters, digits and _; a secret that begins with env: can be put in a file and named as file:PATH")
+		return "", corebot.WithHint(fmt.Errorf("%s: what follows %q is not the name of a variable", key,
+			variableReference),
+			"write it as env:NAME, with letters, digits and _; a secret that begins with env: can be put in a file "+
+				"and named as file:PATH")
 	}
 	secret := r.variable(name)
 	if secret == "" {
-		return "", corebot.WithHint(fmt.Errorf("%s: %s%s: the variable is not set", key, variableReference, name), fmt.Sprintf("set %s where Corebot is started", name))
+		return "", corebot.WithHint(fmt.Errorf("%s: %s%s: the variable is not set", key, variableReference, name),
+			fmt.Sprintf("set %s where Corebot is started", name))
 	}
 	return secret, nil
 }
 
 func (r *resolver) fromFile(key, path string) (string, error) {
-	if path == "" || strings.ContainsFunc(path, unicode.IsControl) { // a control character would drive the terminal that shows the error
-		return "", corebot.WithHint(fmt.Errorf("%s: what follows %q is not a path", key, fileReference), "write it as file:PATH; a relative path begins at the home")
+	// a control character would drive the terminal that shows the error
+	if path == "" || strings.ContainsFunc(path, unicode.IsControl) {
+		return "", corebot.WithHint(fmt.Errorf("%s: what follows %q is not a path", key, fileReference),
+			"write it as file:PATH; a relative path begins at the home")
 	}
 	full := path
 	if !filepath.IsAbs(full) {
@@ -167,11 +175,14 @@ func (r *resolver) fromFile(key, path string) (string, error) {
 	}
 	secret, mode, err := readSecret(full)
 	if err != nil {
-		return "", corebot.WithHint(fmt.Errorf("%s: %s%s: %w", key, fileReference, path, err), cmp.Or(corebot.HintOf(err),
-			fmt.Sprintf("make it a readable file of at most %d bytes that holds the secret and nothing else; a relative path begins at the home", maxSecretFile)))
+		return "", corebot.WithHint(fmt.Errorf("%s: %s%s: %w", key, fileReference, path, err),
+			cmp.Or(corebot.HintOf(err),
+				fmt.Sprintf("make it a readable file of at most %d bytes that holds the secret and nothing else; a "+
+					"relative path begins at the home", maxSecretFile)))
 	}
 	if readableByOthers(mode) {
-		r.warnings = append(r.warnings, fmt.Sprintf("%s: every user of this machine can read %s (chmod o-r)", key, full))
+		r.warnings = append(r.warnings, fmt.Sprintf("%s: every user of this machine can read %s (chmod o-r)", key,
+			full))
 	}
 	return secret, nil
 }

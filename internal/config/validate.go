@@ -15,32 +15,39 @@ import (
 	"github.com/corebot/corebot/internal/listen"
 )
 
-// validate refuses settings that no part of Corebot could work with; the error is of the first one. What concerns a single setting is in
-// its tags; here is what concerns several.
+// validate refuses settings that no part of Corebot could work with, and returns the first mistake. The tags check each
+// setting by itself; validate checks several together.
 func (c Config) validate() error {
 	for _, l := range leaves() {
 		if err := l.check(l.in(c)); err != nil {
 			return err
 		}
 	}
-	return cmp.Or(c.LLM.validate(), c.validateAgents(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(), c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(), c.Observability.validate(), c.validateListeners(), c.Tools.Web.validate(), c.MCP.validate(), c.validateMCPServe())
+	return cmp.Or(c.LLM.validate(), c.validateAgents(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(),
+		c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(),
+		c.Observability.validate(), c.validateListeners(), c.Tools.Web.validate(), c.MCP.validate(),
+		c.validateMCPServe())
 }
 
 func (l LLM) validate() error {
 	if l.BaseURL != "" && !isHTTP(l.BaseURL) { // not quoted: an address may have a password in it
-		return corebot.WithHint(errors.New("llm.base_url is not an address"), "it must be an http or https address, such as http://127.0.0.1:11434/v1")
+		return corebot.WithHint(errors.New("llm.base_url is not an address"),
+			"it must be an http or https address, such as http://127.0.0.1:11434/v1")
 	}
 	if l.ContextTokens > 0 && l.ContextTokens <= l.OutputTokens {
-		return corebot.WithHint(fmt.Errorf("llm.context_tokens is %d and llm.output_tokens is %d", l.ContextTokens, l.OutputTokens), "the context holds the output too: it must be larger")
+		return corebot.WithHint(fmt.Errorf("llm.context_tokens is %d and llm.output_tokens is %d", l.ContextTokens,
+			l.OutputTokens), "the context holds the output too: it must be larger")
 	}
 	return nil
 }
 
-// validateCompaction: what is kept must not be due for a summary at once. With a context that is not set, that is checked when the model is known.
+// validateCompaction: what is kept must not be due for a summary at once. With a context that is not set, that is
+// checked when the model is known.
 func (c Config) validateCompaction() error {
 	prompt, used := c.LLM.ContextTokens-c.LLM.OutputTokens, c.Agent.CompactionReserve+c.Agent.CompactionKeep
 	if c.LLM.ContextTokens > 0 && used >= prompt {
-		return corebot.WithHint(fmt.Errorf("agent.compaction_reserve_tokens and agent.compaction_keep_tokens are %d together, and a prompt has %d", used, prompt),
+		return corebot.WithHint(fmt.Errorf("agent.compaction_reserve_tokens and agent.compaction_keep_tokens are %d "+
+			"together, and a prompt has %d", used, prompt),
 			"together they must be less than llm.context_tokens without llm.output_tokens")
 	}
 	return nil
@@ -54,24 +61,28 @@ const usageLooksBack = 30 * 24 * time.Hour
 // validateRetention: a message whose life was forgotten would be run again when its sender repeats it.
 func (c Config) validateRetention() error {
 	if kept, known := c.Retention.Messages, c.Bus.DedupeTTL; kept > 0 && kept < known {
-		return corebot.WithHint(fmt.Errorf("retention.messages is %v and bus.dedupe_ttl is %v", durationText(kept), durationText(known)),
+		return corebot.WithHint(fmt.Errorf("retention.messages is %v and bus.dedupe_ttl is %v", durationText(kept),
+			durationText(known)),
 			"an id is known as long as its message is kept: retention.messages must be at least bus.dedupe_ttl, or 0s")
 	}
 	if kept := c.Retention.Usage; kept > 0 && kept < usageLooksBack {
-		return corebot.WithHint(fmt.Errorf("retention.usage is %v", durationText(kept)), "/usage looks back 30 days: it must be at least 720h, or 0s")
+		return corebot.WithHint(fmt.Errorf("retention.usage is %v", durationText(kept)),
+			"/usage looks back 30 days: it must be at least 720h, or 0s")
 	}
 	return nil
 }
 
 func (a Admin) validate() error {
 	if key := a.BootstrapKey.Reveal(); key != "" && len(key) < minCredential {
-		return corebot.WithHint(fmt.Errorf("admin.bootstrap_key has %d bytes, and the least is %d", len(key), minCredential), makeToken)
+		return corebot.WithHint(fmt.Errorf("admin.bootstrap_key has %d bytes, and the least is %d", len(key),
+			minCredential), makeToken)
 	}
 	if a.Chat == "" {
 		return nil
 	}
 	if _, err := corebot.ParseKey(a.Chat); err != nil {
-		return corebot.WithHint(fmt.Errorf("admin.chat: %w", err), "`corebot chats list` shows the keys of chats, such as main:webhook::ops")
+		return corebot.WithHint(fmt.Errorf("admin.chat: %w", err),
+			"`corebot chats list` shows the keys of chats, such as main:webhook::ops")
 	}
 	return nil
 }
@@ -88,7 +99,8 @@ func (o Observability) validate() error {
 		return fmt.Errorf("observability: %w", err)
 	}
 	if host, _, _ := net.SplitHostPort(o.Addr); !isLoopback(host) && o.Token == (Secret{}) {
-		return corebot.WithHint(fmt.Errorf("observability.addr %s can be reached from other machines, and observability.token is not set", o.Addr),
+		return corebot.WithHint(fmt.Errorf(
+			"observability.addr %s can be reached from other machines, and observability.token is not set", o.Addr),
 			"set the token, or listen on 127.0.0.1")
 	}
 	return nil
@@ -101,7 +113,8 @@ func isListener(key, addr, like string) error {
 		return corebot.WithHint(fmt.Errorf("%s: %w", key, err), "it must be like "+like)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
-		return corebot.WithHint(fmt.Errorf("%s is %q, and there is no port %q", key, addr, port), "ports are 1 to 65535, and 0 picks a free one")
+		return corebot.WithHint(fmt.Errorf("%s is %q, and there is no port %q", key, addr, port),
+			"ports are 1 to 65535, and 0 picks a free one")
 	}
 	return nil
 }
@@ -111,11 +124,13 @@ func (c Config) validateListeners() error {
 	if !c.Webhook.Enabled || !c.Observability.Enabled || !overlap(c.Webhook.Addr, c.Observability.Addr) {
 		return nil
 	}
-	return corebot.WithHint(fmt.Errorf("webhook.addr is %s and observability.addr is %s: two listeners on one port", c.Webhook.Addr, c.Observability.Addr),
+	return corebot.WithHint(fmt.Errorf("webhook.addr is %s and observability.addr is %s: two listeners on one port",
+		c.Webhook.Addr, c.Observability.Addr),
 		"give each a port of its own")
 }
 
-// overlap says whether two listeners want the same port of the same address. Without a host, or with 0.0.0.0 or [::], a listener has all addresses.
+// overlap says whether two listeners want the same port of the same address. Without a host, or with 0.0.0.0 or [::], a
+// listener has all addresses.
 func overlap(a, b string) bool {
 	hostA, portA, _ := net.SplitHostPort(a)
 	hostB, portB, _ := net.SplitHostPort(b)

@@ -16,9 +16,9 @@ import (
 // wanted says what a value should have been. It never quotes what it was: that may be secret.
 type wanted struct{ what, like string }
 
-// parse turns what a file or the environment has into the type of a setting. It guesses nothing: a duration without a unit
-// or a fraction of an attempt is refused, and so is text without quotes that YAML took for a number, since its spelling is
-// lost by then.
+// parse turns a value of the file or the environment into the type of a setting. It guesses nothing: it refuses a
+// duration without a unit and a fraction of an attempt. It refuses text without quotes that YAML took for a number,
+// since the spelling is lost by then.
 func parse(raw any, t reflect.Type) (any, *wanted) {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
@@ -151,7 +151,8 @@ func parseNumber(raw any) (any, *wanted) {
 
 // List is a setting with several values, in order. The zero value is the empty list. Two lists can be compared with ==.
 //
-// In the environment, and wherever else it is one text, a list is its values with commas between them, or a list in JSON.
+// In the environment, and wherever else it is one text, a list is its values with commas between them, or a list in
+// JSON.
 type List[T string | int] struct {
 	text unique.Handle[string] // the values as JSON
 }

@@ -17,9 +17,10 @@ import (
 // TokenFile is where a home keeps the webhook's token, unless its settings say otherwise.
 const TokenFile = "webhook.token"
 
-// TurnWebhookOn has the settings file of a home say that the webhook is enabled, with the token of [TokenFile] if the file names neither a token nor
-// a secret. All else in the file stays as it is, comments too. The result is the path of the file if it was changed. A file that cannot be changed
-// so is left alone; the hint of the error says what to write into it.
+// TurnWebhookOn enables the webhook in the settings file of a home. If the file names neither a token nor a secret, the
+// webhook gets the token of [TokenFile]. All else in the file stays as it is, comments too. The result is the path of
+// the file if it was changed. A file that cannot be changed so is left alone; the hint of the error says what to write
+// into it.
 func TurnWebhookOn(home string) (changed string, err error) {
 	path, err := findFile(home)
 	if path == "" || err != nil {
@@ -40,7 +41,8 @@ func TurnWebhookOn(home string) (changed string, err error) {
 	after := map[string]any{}
 	text := editWebhook(string(before), !hasCredential(tree))
 	if !isYAML(path) || decode(path, []byte(text), after) != nil || !reflect.DeepEqual(after, want) {
-		return "", corebot.WithHint(fmt.Errorf("%s was not changed: Corebot cannot be sure to keep all that is in it", path), byHand(hasCredential(tree)))
+		return "", corebot.WithHint(fmt.Errorf("%s was not changed: Corebot cannot be sure to keep all that is in it",
+			path), byHand(hasCredential(tree)))
 	}
 	return path, replaceFile(path, text)
 }
@@ -108,7 +110,8 @@ var (
 	commentBlock = regexp.MustCompile(`(?m)^# webhook:(\r?\n)#   enabled: true(\r?\n)#   token: file:webhook\.token`)
 )
 
-// editWebhook changes the text of a YAML file: its section, else the commented one that `corebot init` writes, else a new one at the end.
+// editWebhook changes the text of a YAML file: its section, else the commented one that `corebot init` writes, else a
+// new one at the end.
 func editWebhook(text string, token bool) string {
 	end := "\n"
 	if strings.Contains(text, "\r\n") {

@@ -1,9 +1,9 @@
-// Package control is how a command of Corebot changes the state of a home: by named operations, with JSON in and out, that are
-// carried out by the daemon that runs on the home, through a socket in its data directory, or, if none runs, in the
-// command's own process. The caller cannot tell the difference.
+// Package control carries out the operations by which a command changes the state of a home. An operation has a name,
+// and JSON in and out. If a daemon runs on the home, the daemon carries the operation out, through a socket in its data
+// directory. If none runs, the command's own process does. The caller cannot tell the difference.
 //
-// The socket is 0600 in a directory that is 0700: whoever can open it may do what the operator may. Operations are answered
-// after their effect has been committed. Errors keep their class and hint on the way.
+// The socket is 0600 in a directory that is 0700: whoever can open it may do what the operator may. Operations are
+// answered after their effect has been committed. Errors keep their class and hint on the way.
 package control
 
 import (

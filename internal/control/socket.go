@@ -45,8 +45,8 @@ type stopping struct{}
 // ErrStopping is why an operation that only waits ends with the server.
 var ErrStopping = fmt.Errorf("the running Corebot stops: %w", corebot.ErrClosed)
 
-// UntilStop is the context of an operation that only waits for something to happen: it ends when the server begins to stop, so that the server need
-// not wait for the operation.
+// UntilStop is the context of an operation that only waits for an event. It ends when the server begins to stop, so
+// that the server need not wait for the operation.
 func UntilStop(ctx context.Context) (context.Context, context.CancelFunc) {
 	stop, served := ctx.Value(stopping{}).(chan struct{})
 	if !served {
@@ -63,8 +63,8 @@ func UntilStop(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// Listen makes the socket in a data directory whose lock the caller holds: one that is there was left by a process that is
-// gone.
+// Listen makes the socket in a data directory whose lock the caller holds: one that is there was left by a process that
+// is gone.
 func Listen(dir string, ops Operations) (*Server, error) {
 	if err := owned.Check(dir); err != nil { // whoever can exchange the socket is told what operators send
 		return nil, fmt.Errorf("listen on the control socket: %w", err)
@@ -91,12 +91,13 @@ func Listen(dir string, ops Operations) (*Server, error) {
 		serve(ops, w, r.WithContext(context.WithValue(r.Context(), stopping{}, stop)))
 	})
 	return &Server{path: filepath.Join(dir, socketName), listener: l, stopping: stop, http: &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
 	}}, nil
 }
 
-// shortPath names the socket so that it fits into a socket address, whose limit is about a hundred bytes, however long the
-// directory's own path is: through the directory's descriptor.
+// shortPath names the socket through the descriptor of its directory. So the name fits into a socket address, whose
+// limit is about a hundred bytes, however long the directory's own path is.
 func shortPath(dir string) (path string, release func(), err error) {
 	path = filepath.Join(dir, socketName)
 	if len(path) < 100 {
@@ -141,7 +142,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// drainTime is how long operations may go on after the server was told to stop; a terminal that waits for something to show is cut off.
+// drainTime is how long operations may go on after the server was told to stop; a terminal that waits for something to
+// show is cut off.
 const drainTime = 2 * time.Second
 
 func (s *Server) drain(ctx context.Context) {
@@ -152,8 +154,8 @@ func (s *Server) drain(ctx context.Context) {
 	}
 }
 
-// Close ends listening, also of a server that was never run, and removes the socket. The caller still holds the lock of the
-// data directory: nobody else has made a socket there meanwhile.
+// Close ends listening, also of a server that was never run, and removes the socket. The caller still holds the lock of
+// the data directory: nobody else has made a socket there meanwhile.
 func (s *Server) Close() error {
 	err := s.listener.Close()
 	if errors.Is(err, net.ErrClosed) {
@@ -188,7 +190,8 @@ func Dial(ctx context.Context, dir string) (_ *Client, ok bool, err error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, false, nil
 	case errors.Is(err, fs.ErrPermission):
-		return nil, false, corebot.WithHint(fmt.Errorf("reach the running Corebot: %w", err), "run the command as the user who runs Corebot")
+		return nil, false, corebot.WithHint(fmt.Errorf("reach the running Corebot: %w", err),
+			"run the command as the user who runs Corebot")
 	case err != nil:
 		return nil, false, fmt.Errorf("reach the running Corebot: %w", err)
 	}
@@ -196,7 +199,8 @@ func Dial(ctx context.Context, dir string) (_ *Client, ok bool, err error) {
 	return &Client{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}, true, nil
 }
 
-// Lost says that no answer came: the daemon was not there, or went away. Whether it has carried the operation out is not known.
+// Lost says that no answer came: the daemon was not there, or went away. Whether it has carried the operation out is
+// not known.
 type Lost struct{ Err error }
 
 func (e *Lost) Error() string { return e.Err.Error() }
@@ -204,13 +208,15 @@ func (e *Lost) Unwrap() error { return e.Err }
 
 // Call implements [Caller].
 func (c *Client) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://corebot/"+url.PathEscape(name), bytes.NewReader(args))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://corebot/"+url.PathEscape(name),
+		bytes.NewReader(args))
 	if err != nil {
 		return nil, fmt.Errorf("operation %q: %w", name, err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, corebot.WithHint(&Lost{fmt.Errorf("ask the running Corebot: %w", err)}, "it may have stopped just now; run the command again")
+		return nil, corebot.WithHint(&Lost{fmt.Errorf("ask the running Corebot: %w", err)},
+			"it may have stopped just now; run the command again")
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
@@ -222,7 +228,8 @@ func (c *Client) Call(ctx context.Context, name string, args json.RawMessage) (j
 	}
 	var p problem
 	if err := json.Unmarshal(body, &p); err != nil || p.Message == "" {
-		return nil, corebot.WithHint(fmt.Errorf("the running Corebot answered %s: %s", resp.Status, strings.TrimSpace(string(body))), "it may be of another version; restart it")
+		return nil, corebot.WithHint(fmt.Errorf("the running Corebot answered %s: %s", resp.Status,
+			strings.TrimSpace(string(body))), "it may be of another version; restart it")
 	}
 	return nil, p.err()
 }

@@ -10,7 +10,7 @@ type block struct {
 
 const embedded = "an IPv4 address inside IPv6"
 
-// globalUnicast is all of IPv6 that is given out. Whatever is outside of it is refused.
+// globalUnicast is all of IPv6 that is given out. Every address outside of it is refused.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
 // reserved names what is outside of globalUnicast, for the error.
@@ -27,8 +27,8 @@ var reserved = blocks(
 	"ff00::/8", "a multicast address",
 )
 
-// carvedOut are the special parts of IPv4 and of globalUnicast: the special-purpose registries of IANA (RFC 6890 and its successors), and
-// what clouds have put in between.
+// carvedOut are the special parts of IPv4 and of globalUnicast: the special-purpose registries of IANA (RFC 6890 and
+// its successors), and what clouds have put in between.
 var carvedOut = blocks(
 	"0.0.0.0/8", "an unspecified address",
 	"10.0.0.0/8", "a private address",

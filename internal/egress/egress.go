@@ -1,17 +1,20 @@
-// Package egress fetches from addresses that somebody outside chose: a model, a page, a redirect. It is the one way there.
+// Package egress fetches from addresses that somebody outside chose: a model, a page, a redirect. It is the one way
+// there.
 //
 // Guarantees of [Client.Get]:
-//   - No connection is made to an address that is not a public one of the internet, whatever its name, its spelling, or what led there:
-//     the address is checked when it is dialled, after the last look-up, for every connection. Prefixes that [Targets] opens are the
-//     only exception.
-//   - A public address is refused as well if it is this machine's own, or of a network that this machine is on: services
-//     that listen there often trust whoever comes from so near. Interfaces and routes are read anew for every connection, or were a second ago.
-//   - Every hop of a redirect is held to the same schemes, names and ports as the first request. None leads from https to http.
+//   - No connection goes to an address that is not a public address of the internet, whatever its name, its spelling,
+//     or the redirect that led there. Every connection is checked when it is dialled, after the last look-up. Prefixes
+//     that [Targets] opens are the only exception.
+//   - A public address is also refused if it is this machine's own, or of a network that this machine is on: services
+//     there often trust their neighbours. Every connection reads interfaces and routes anew, unless they were read
+//     within the last second.
+//   - Every hop of a redirect is held to the same schemes, names and ports as the first request. None leads from https
+//     to http.
 //   - It uses no proxy, sends no credentials and no cookies, and tells no hop where it came from.
 //   - It ends: the whole exchange has a deadline, and headers, body and decompressed body have limits.
 //
-// Limits: an operator's own NAT64 prefix, a public address that a router forwards inwards, and from inside a container those of its host, look like any
-// other public address.
+// Limits: an operator's own NAT64 prefix, a public address that a router forwards inwards, and from inside a container
+// those of its host, look like any other public address.
 package egress
 
 import (
@@ -48,12 +51,14 @@ var errDeadline = errors.New("it took too long")
 
 // Options of a [Client]. Zero means the default.
 type Options struct {
-	Timeout   time.Duration  // of one call of Get, from the look-up of the name to the last byte, redirects included
-	MaxBody   int64          // bytes of an answer, as they come and as they are after decompression; the rest is not read
+	Timeout time.Duration // of one call of Get, from the look-up of the name to the last byte, redirects included
+	// bytes of an answer, as they come and as they are after decompression; the rest is not read
+	MaxBody   int64
 	Redirects int            // hops that are followed after the first request; zero means none
 	Resolver  *net.Resolver  // nil: the system's
 	RootCAs   *x509.CertPool // whom https trusts; nil: the system's
-	// Dial makes the connections in the place of [Client.Dial]: whoever keeps that, keeps the promise about addresses. Nil: the client itself.
+	// Dial makes the connections in the place of [Client.Dial]: whoever keeps that, keeps the promise about addresses.
+	// Nil: the client itself.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -82,7 +87,10 @@ func New(t Targets, o Options) (*Client, error) {
 	}
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			Proxy: nil, DialContext: o.Dial, TLSClientConfig: &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
+			Proxy: nil, DialContext: o.Dial, TLSClientConfig: &tls.Config{
+				RootCAs:    o.RootCAs,
+				MinVersion: tls.VersionTLS12,
+			},
 			TLSHandshakeTimeout: dialTime, MaxResponseHeaderBytes: maxHeader, ForceAttemptHTTP2: true,
 			DisableCompression: true, // it is undone in this package, where it has a limit
 			DisableKeepAlives:  true, // every request is a connection that was checked, and none is left behind
@@ -92,8 +100,8 @@ func New(t Targets, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Dial connects to a host and port for somebody who speaks HTTP himself, by the rules for names, ports and addresses that hold for Get. The error is
-// [ErrRefused] if one of them forbids it.
+// Dial connects to a host and port for somebody who speaks HTTP himself, by the rules for names, ports and addresses
+// that hold for Get. The error is [ErrRefused] if one of them forbids it.
 func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err == nil {
@@ -124,7 +132,8 @@ type Response struct {
 	Cut         bool   // the body is longer than the limit
 }
 
-// Get fetches an address. The error is [ErrRefused] if the address may not be asked, the cause of ctx if it ended, and else says what failed.
+// Get fetches an address. The error is [ErrRefused] if the address may not be asked, the cause of ctx if it ended, and
+// else says what failed.
 func (c *Client) Get(ctx context.Context, r Request) (Response, error) {
 	u, err := c.targets.parseURL(r.URL)
 	if err != nil {
@@ -162,7 +171,8 @@ func (c *Client) get(ctx context.Context, u *url.URL, r Request) (Response, erro
 	return c.read(answer, r.Wants)
 }
 
-// ownHeaders are what a redirected request still has; whatever else a caller set was meant for the address that he named.
+// ownHeaders are what a redirected request still has; whatever else a caller set was meant for the address that he
+// named.
 var ownHeaders = [...]string{"User-Agent", "Accept-Encoding", "Accept", "Accept-Language"}
 
 // follow decides about one hop. net/http has made the request, with headers of the one before and a Referer.
@@ -189,8 +199,8 @@ func (c *Client) follow(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// withoutURL takes the address out of an error of net/http, which is said once already; and out of one of net if it was refused, since what
-// a name leads to inside is nobody's business outside.
+// withoutURL removes the address from an error of net/http, since the text has it already. It also removes the address
+// from an error of net if it was refused: nobody outside may learn the inner address of a name.
 func withoutURL(err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err

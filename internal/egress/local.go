@@ -10,17 +10,19 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// localAge is how long what is known of this machine's addresses is used. They come and go: with a lease, a tunnel, a container.
+// localAge is how long what is known of this machine's addresses is used. They come and go: with a lease, a tunnel, a
+// container.
 const localAge = time.Second
 
-// The least lengths of a prefix that is taken for a network which this machine is on. A shorter one is a way to the rest of the world.
+// The least lengths of a prefix that is taken for a network which this machine is on. A shorter one is a way to the
+// rest of the world.
 const (
 	leastNetwork4 = 8
 	leastNetwork6 = 16
 )
 
-// local is where this machine itself answers, and what it reaches without a router: services there trust their neighbours.
-// What only a route through a tunnel reaches is not local: a VPN may route the whole internet so.
+// local is where this machine itself answers, and what it reaches without a router: services there trust their
+// neighbours. An address behind a tunnel's route is not local: a VPN may route the whole internet so.
 type local struct {
 	addresses, networks []netip.Prefix
 }
@@ -58,7 +60,8 @@ func (l *locals) now() (local, error) {
 	}
 	fresh, err := l.read()
 	if err != nil {
-		return local{}, corebot.WithHint(fmt.Errorf("%w: the addresses of this machine cannot be read: %w", ErrRefused, err),
+		return local{}, corebot.WithHint(fmt.Errorf("%w: the addresses of this machine cannot be read: %w", ErrRefused,
+			err),
 			"let Corebot use netlink sockets (systemd: RestrictAddressFamilies with AF_NETLINK)")
 	}
 	l.last, l.at = fresh, time.Now()

@@ -13,9 +13,10 @@ import (
 // viaOther is RTA_VIA: a gateway of the other family. Package syscall does not have it.
 const viaOther = 18
 
-// localRoutes reads all tables of routes. own are the addresses that this machine takes for its own: those of its interfaces,
-// and whole prefixes that no interface has ("ip route add local 192.0.2.0/24 dev lo"). direct are the prefixes that it reaches
-// without a gateway, also those in which no interface has an address ("ip route add 192.0.2.7/32 dev eth0").
+// localRoutes reads all tables of routes. own are the addresses that this machine takes for its own: the addresses of
+// its interfaces, and whole prefixes without an interface ("ip route add local 192.0.2.0/24 dev lo"). direct are the
+// prefixes that it reaches without a gateway. Some of them have no address of an interface ("ip route add 192.0.2.7/32
+// dev eth0").
 func localRoutes() (own, direct []netip.Prefix, err error) {
 	tunnels, err := tunnels()
 	if err != nil {
@@ -61,7 +62,8 @@ func localRoutes() (own, direct []netip.Prefix, err error) {
 	return own, direct, nil
 }
 
-// tunnels are the interfaces with one other end, by their index. No neighbour is on a tunnel: a VPN has everything there without a gateway.
+// tunnels are the interfaces with one other end, by their index. No neighbour is on a tunnel: a VPN has everything
+// there without a gateway.
 func tunnels() (map[int]bool, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -118,14 +120,16 @@ func hops(attributes []syscall.NetlinkRouteAttr) (all []hop, err error) {
 	return append(all, h), nil
 }
 
-// several reads the hops that stand one behind the other. Each is its length, flags, weight and interface, then attributes.
+// several reads the hops that stand one behind the other. Each is its length, flags, weight and interface, then
+// attributes.
 func several(raw []byte) (all []hop, err error) {
 	for len(raw) >= syscall.SizeofRtNexthop {
 		size := int(binary.NativeEndian.Uint16(raw))
 		if size < syscall.SizeofRtNexthop || size > len(raw) {
 			return nil, syscall.EINVAL
 		}
-		attributes, err := syscall.ParseNetlinkRouteAttr(&syscall.NetlinkMessage{ // which reads attributes behind the head of a route
+		// which reads attributes behind the head of a route
+		attributes, err := syscall.ParseNetlinkRouteAttr(&syscall.NetlinkMessage{
 			Header: syscall.NlMsghdr{Type: syscall.RTM_NEWROUTE},
 			Data:   append(make([]byte, syscall.SizeofRtMsg), raw[syscall.SizeofRtNexthop:size]...),
 		})

@@ -51,7 +51,8 @@ func (t Targets) parse() (targets, error) {
 		name, wild := strings.CutPrefix(entry, "*.")
 		host, err := normalHost(name)
 		if err != nil || strings.Contains(host, "*") || wild && isAddress(host) {
-			return targets{}, fmt.Errorf("%w: %q is no domain: want a name, *.name for the names below it, or *", corebot.ErrInvalid, entry)
+			return targets{}, fmt.Errorf("%w: %q is no domain: want a name, *.name for the names below it, or *",
+				corebot.ErrInvalid, entry)
 		}
 		if wild {
 			out.below = append(out.below, "."+host)
@@ -66,7 +67,8 @@ func (t Targets) parse() (targets, error) {
 	}
 	for _, p := range t.Private {
 		if !p.IsValid() || p.Addr().Is4In6() {
-			return targets{}, fmt.Errorf("%w: %q is no range of addresses: want one such as 10.0.0.0/8 or fd00::/8", corebot.ErrInvalid, p)
+			return targets{}, fmt.Errorf("%w: %q is no range of addresses: want one such as 10.0.0.0/8 or fd00::/8",
+				corebot.ErrInvalid, p)
 		}
 		out.private = append(out.private, p.Masked())
 	}
@@ -87,7 +89,8 @@ func (t targets) parseURL(raw string) (*url.URL, error) {
 	return u, t.check(u)
 }
 
-// check refuses what may not be asked, and writes the host in its plain form, so that what was checked is what is looked up.
+// check refuses what may not be asked, and writes the host in its plain form, so that what was checked is what is
+// looked up.
 func (t targets) check(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("%w: the scheme %q: want http or https", ErrRefused, u.Scheme)
@@ -118,13 +121,17 @@ func (t targets) check(u *url.URL) error {
 
 func (t targets) allows(host string) bool {
 	return t.all || slices.Contains(t.exact, host) ||
-		slices.ContainsFunc(t.below, func(suffix string) bool { return strings.HasSuffix(host, suffix) && !isAddress(host) })
+		slices.ContainsFunc(t.below, func(suffix string) bool {
+			return strings.HasSuffix(host, suffix) &&
+				!isAddress(host)
+		})
 }
 
 var errHost = errors.New("no host")
 
-// normalHost gives the one spelling of a host: an IP address as netip writes it, or a name in ASCII, in lower case, without the dot of the
-// root. A number that is not written as an IP address is refused: resolvers differ about what 0x7f.1 is.
+// normalHost gives the one spelling of a host: an IP address as netip writes it, or a name in ASCII, in lower case,
+// without the dot of the root. It refuses a number that is not written as an IP address: resolvers differ about what
+// 0x7f.1 is.
 func normalHost(host string) (string, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.String(), nil
@@ -141,7 +148,8 @@ func normalHost(host string) (string, error) {
 		return "", errHost
 	}
 	labels := strings.Split(name, ".")
-	if slices.ContainsFunc(labels, func(l string) bool { return l == "" || len(l) > 63 }) || isNumber(labels[len(labels)-1]) {
+	if slices.ContainsFunc(labels, func(l string) bool { return l == "" || len(l) > 63 }) ||
+		isNumber(labels[len(labels)-1]) {
 		return "", errHost
 	}
 	return name, nil

@@ -3,9 +3,9 @@
 // Guarantees:
 //   - The hunks of [Compare], applied to the old version, give the new one byte for byte.
 //   - Time and memory are bounded: files over [MaxBytes] or [MaxLines] are not compared.
-//   - [Render] shows text of a file only behind a " ", "-" or "+", and says in rows that begin with "\" what it does not
-//     show. What a person would not see is written as an escape: control and bidi characters, invalid UTF-8, long runs of
-//     blanks. No two different lines are shown the same.
+//   - [Render] shows text of a file only behind a " ", "-" or "+". Rows that begin with "\" say what it does not show.
+//     Control and bidi characters, invalid UTF-8 and long runs of blanks are written as escapes, because a person would
+//     not see them. No two different lines are shown the same.
 package linediff
 
 import (

@@ -93,7 +93,7 @@ func context(l Line) []row {
 	return ends([]row{{op: ' ', text: text}}, rest, ended)
 }
 
-// changed shows a line that comes or goes, whole, in rows of a bounded length. What a long line has in common with the
+// changed shows a line that comes or goes, whole, in rows of a bounded length. Text that a long line shares with the
 // line in its place is left out.
 func changed(l Line, other string) []row {
 	text, ended := strings.CutSuffix(l.Text, "\n")
@@ -102,16 +102,20 @@ func changed(l Line, other string) []row {
 	if len(text) > maxRow {
 		from, to := differs(text, other)
 		if from > 0 {
-			rows = append(rows, row{note: fmt.Sprintf(`\ %d bytes at the beginning of the next line are the same in the old and the new one`, from)})
+			rows = append(rows,
+				row{note: fmt.Sprintf(
+					`\ %d bytes at the beginning of the next line are the same in the old and the new one`, from)})
 		}
 		if to < len(text) {
-			rest = fmt.Sprintf(`\ %d bytes at the end of this line are the same in the old and the new one`, len(text)-to)
+			rest = fmt.Sprintf(`\ %d bytes at the end of this line are the same in the old and the new one`,
+				len(text)-to)
 		}
 		text = text[from:to]
 	}
 	pieces := wrap(text)
 	if len(pieces) > 1 {
-		rows = append(rows, row{note: fmt.Sprintf(`\ the next %d rows are one line of %d bytes`, len(pieces), len(l.Text))})
+		rows = append(rows, row{note: fmt.Sprintf(`\ the next %d rows are one line of %d bytes`, len(pieces),
+			len(l.Text))})
 	}
 	for _, piece := range pieces {
 		rows = append(rows, row{op: l.Op, text: piece})

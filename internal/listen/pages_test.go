@@ -41,14 +41,19 @@ func refused(p listen.Pages, host string, headers ...string) int {
 
 func TestOnLoopbackOnlyAddressesLocalhostAndConfiguredNamesAreHosts(t *testing.T) {
 	p := pages(t, "127.0.0.1", "Bot.example.com")
-	for _, host := range []string{"127.0.0.1:8788", "127.0.0.1", "localhost", "LOCALHOST:8788", "localhost.", "[::1]:8788", "[::1]", "10.1.2.3", "bot.example.com", "BOT.example.com.:443", ""} {
+	for _, host := range []string{
+		"127.0.0.1:8788", "127.0.0.1", "localhost", "LOCALHOST:8788", "localhost.",
+		"[::1]:8788", "[::1]", "10.1.2.3", "bot.example.com", "BOT.example.com.:443", "",
+	} {
 		if got := refused(p, host); got != 0 {
 			t.Errorf("Host %q is refused with %d", host, got)
 		}
 	}
 	for _, host := range []string{
-		"evil.example", "evil.example:8788", "localhost.evil.example", "127.0.0.1.nip.io", "bot.example.com.evil.example", "xlocalhost", "2130706433", "0x7f000001", "127.1",
-		"localhost@evil.example", "evil.example#localhost", "::1]evil", "[evil.example]", "localhost:1:2", " localhost", "127.0.0.1, evil.example",
+		"evil.example", "evil.example:8788", "localhost.evil.example", "127.0.0.1.nip.io",
+		"bot.example.com.evil.example", "xlocalhost", "2130706433", "0x7f000001", "127.1",
+		"localhost@evil.example", "evil.example#localhost", "::1]evil", "[evil.example]", "localhost:1:2", " localhost",
+		"127.0.0.1, evil.example",
 	} {
 		if got := refused(p, host); got != http.StatusMisdirectedRequest {
 			t.Errorf("Host %q is answered %d", host, got)
@@ -105,7 +110,10 @@ func TestAStarAllowsAllAndWhatIsNoNameIsRefused(t *testing.T) {
 }
 
 func FuzzNoOtherHostIsTakenForThisListener(f *testing.F) {
-	for _, s := range []string{"localhost", "127.0.0.1:1", "[::1]:8788", "evil.example", "localhost%00", "[::1%25lo]", "ⓛocalhost", "localhost\n"} {
+	for _, s := range []string{
+		"localhost", "127.0.0.1:1", "[::1]:8788", "evil.example", "localhost%00", "[::1%25lo]",
+		"ⓛocalhost", "localhost\n",
+	} {
 		f.Add(s)
 	}
 	p, err := listen.NewPages(bound{at: "127.0.0.1"}, nil)
@@ -116,7 +124,7 @@ func FuzzNoOtherHostIsTakenForThisListener(f *testing.F) {
 		if refused(p, host) != 0 {
 			return
 		}
-		// What is served has no letter beyond those of localhost and of an IPv6 address, so it is no name that anybody could register.
+		// The served host has only letters of localhost and of an IPv6 address, so nobody could register it as a name.
 		rest := strings.NewReplacer("localhost", "").Replace(strings.ToLower(host))
 		if at := strings.IndexByte(rest, '%'); at >= 0 { // a zone
 			rest = rest[:at]

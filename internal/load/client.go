@@ -19,8 +19,8 @@ const (
 	maxAnswer      = 16 << 20 // bytes of one answer
 )
 
-// Client talks to one webhook. What another try can mend, a refused or broken connection or a 429 or 5xx, is tried again under the same
-// id until the context ends, as a caller should; every other answer that is not the documented one is an error at once.
+// Client talks to one webhook. It tries again after a refused or broken connection, a 429 or a 5xx, under the same id
+// until the context ends, as a caller should. Every other answer that is not the documented one is an error at once.
 type Client struct{ wire *wire }
 
 // NewClient makes a client of the webhook at base, such as http://127.0.0.1:8788.
@@ -71,8 +71,8 @@ type Reply struct {
 	Cursor    string `json:"cursor"`
 }
 
-// Replies reads a page of a chat's replies behind a cursor (empty: from the first), and waits whole seconds for one if there is none. It
-// returns the cursor to go on from.
+// Replies reads a page of a chat's replies behind a cursor (empty: from the first), and waits whole seconds for one if
+// there is none. It returns the cursor to go on from.
 func (c *Client) Replies(ctx context.Context, chat, after string, wait time.Duration) ([]Reply, string, error) {
 	query := url.Values{"chatId": {chat}, "wait": {strconv.Itoa(int(wait / time.Second))}}
 	if after != "" {
@@ -82,7 +82,8 @@ func (c *Client) Replies(ctx context.Context, chat, after string, wait time.Dura
 		Messages []Reply
 		Cursor   string
 	}
-	if _, err := c.do(ctx, request{http.MethodGet, "/webhook/outbound?" + query.Encode(), nil, http.StatusOK}, &page); err != nil {
+	if _, err := c.do(ctx, request{http.MethodGet, "/webhook/outbound?" + query.Encode(), nil, http.StatusOK},
+		&page); err != nil {
 		return nil, after, fmt.Errorf("replies of %s: %w", chat, err)
 	}
 	return page.Messages, page.Cursor, nil

@@ -1,9 +1,9 @@
-// Package load plays many callers of the webhook at once and checks what they were promised: every post is acknowledged, copies of a
-// message change nothing, each message gets one reply, the replies of a chat come in the order of its messages, and a cursor leads past
-// each of them once.
+// Package load plays many callers of the webhook at once and checks what they were promised: every post is
+// acknowledged, copies of a message change nothing, each message gets one reply, the replies of a chat come in the
+// order of its messages, and a cursor leads past each of them once.
 //
-// It goes on while Corebot is killed and started again at the same address. What it cannot see is a second reply that comes after
-// the run has ended, or what became of the messages inside: `corebot why` and `corebot dlq list` tell that.
+// It goes on while Corebot is killed and started again at the same address. What it cannot see is a second reply that
+// comes after the run has ended, or what became of the messages inside: `corebot why` and `corebot dlq list` tell that.
 package load
 
 import (
@@ -28,7 +28,8 @@ type Options struct {
 	Prefix   string        // of every id and chat; runs on one home need different ones
 	// Content, if set, is what a message says, by its id; "hello" otherwise.
 	Content func(id string) string
-	// Accepted, if set, is told how many messages are acknowledged so far, after each. It is called from many goroutines.
+	// Accepted, if set, is told how many messages are acknowledged so far, after each. It is called from many
+	// goroutines.
 	Accepted func(messages int)
 }
 
@@ -44,11 +45,13 @@ type Report struct {
 	PerSecond  float64 `json:"perSecond"` // messages answered
 }
 
-// Run posts the messages, each chat's one after the other and all chats at once, and follows the replies until there is one for each or
-// the context ends. The error joins what was found wrong in every chat; the report is true in either case.
+// Run posts the messages, each chat's one after the other and all chats at once. It follows the replies until there is
+// one for each message, or the context ends. The error joins the faults of every chat; the report is true in either
+// case.
 func Run(ctx context.Context, c *Client, o Options) (Report, error) {
 	if o.Chats < 1 || o.Copies < 1 || o.Messages < o.Chats {
-		return Report{}, fmt.Errorf("%d messages in %d chats, %d copies each: want at least one of each, and a message for every chat", o.Messages, o.Chats, o.Copies)
+		return Report{}, fmt.Errorf("%d messages in %d chats, %d copies each: want at least one of each, and a "+
+			"message for every chat", o.Messages, o.Chats, o.Copies)
 	}
 	if o.Content == nil {
 		o.Content = func(string) string { return "hello" }
@@ -68,7 +71,8 @@ func Run(ctx context.Context, c *Client, o Options) (Report, error) {
 		err = together(chats, func(c *chat) error { return c.readAgain(ctx) })
 	}
 	report := Report{
-		Messages: o.Messages, Chats: o.Chats, Posts: int(r.posts.Load()), Duplicates: int(r.duplicates.Load()), Retries: int(r.retries.Load()), Seconds: took,
+		Messages: o.Messages, Chats: o.Chats, Posts: int(r.posts.Load()), Duplicates: int(r.duplicates.Load()),
+		Retries: int(r.retries.Load()), Seconds: took,
 	}
 	for _, c := range chats {
 		report.Replies += len(c.replies)
@@ -130,13 +134,17 @@ func (c *chat) converse(ctx context.Context) error {
 	return nil
 }
 
-// post sends all copies of a message at once. The next message is posted when all are acknowledged, so that the order is settled.
+// post sends all copies of a message at once. The next message is posted when all are acknowledged, so that the order
+// is settled.
 func (c *chat) post(ctx context.Context, id string) error {
 	receipts, errs := make([]Receipt, c.opts.Copies), make([]error, c.opts.Copies)
 	var all sync.WaitGroup
 	for i := range receipts {
 		all.Go(func() {
-			receipts[i], errs[i] = c.client.Post(ctx, Message{ID: id, ChatID: c.id, Sender: c.id, Content: c.opts.Content(id)})
+			receipts[i], errs[i] = c.client.Post(ctx, Message{
+				ID: id, ChatID: c.id, Sender: c.id,
+				Content: c.opts.Content(id),
+			})
 		})
 	}
 	all.Wait()
@@ -150,9 +158,11 @@ func (c *chat) post(ctx context.Context, id string) error {
 			fresh++
 		}
 	}
-	// The acknowledgement of the one that was new may have been lost with its connection, but nothing makes a message new twice.
+	// The acknowledgement of the one that was new may have been lost with its connection, but nothing makes a message
+	// new twice.
 	if fresh > 1 || fresh == 0 && retries == 0 {
-		return fmt.Errorf("%s: %d of %d copies were acknowledged as new, with %d retries", id, fresh, len(receipts), retries)
+		return fmt.Errorf("%s: %d of %d copies were acknowledged as new, with %d retries", id, fresh, len(receipts),
+			retries)
 	}
 	c.posts.Add(int64(len(receipts)))
 	c.duplicates.Add(int64(len(receipts) - fresh))
@@ -163,7 +173,8 @@ func (c *chat) post(ctx context.Context, id string) error {
 	return nil
 }
 
-// take checks that each reply answers the message whose turn it is. A reply that is missing, doubled or out of order does not.
+// take checks that each reply answers the message whose turn it is. A reply that is missing, doubled or out of order
+// does not.
 func (c *chat) take(page []Reply) error {
 	for _, r := range page {
 		if len(c.replies) == c.messages {
@@ -191,7 +202,8 @@ func (c *chat) readAgain(ctx context.Context) error {
 		again, after = append(again, page...), next
 	}
 	if !slices.Equal(again, c.replies) {
-		return fmt.Errorf("%s: read again, the %d replies are %d others:\n%+v\n%+v", c.id, len(c.replies), len(again), c.replies, again)
+		return fmt.Errorf("%s: read again, the %d replies are %d others:\n%+v\n%+v", c.id, len(c.replies), len(again),
+			c.replies, again)
 	}
 	return nil
 }

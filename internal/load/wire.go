@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// wire makes one request after another on connections that it keeps. It does what the callers of this package need of HTTP and no more: on a machine
-// where they share the processors with what they load, an [http.Transport] takes half as much time as the service that answers it.
+// wire makes one request after another on connections that it keeps. It does only what the callers of this package need
+// of HTTP, because they share the processors with the service that they load. An [http.Transport] takes half as much
+// time as the service that answers it.
 type wire struct {
 	address string        // host and port
 	head    string        // headers of every request
@@ -63,7 +64,8 @@ func (w *wire) on(c *connection, method, path string, body []byte) (status int, 
 	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
 		return 0, nil, false, err
 	}
-	_, _ = fmt.Fprintf(c.out, "%s %s HTTP/1.1\r\n%s", method, path, w.head) // an error of any of them comes with the flush
+	// an error of any of them comes with the flush
+	_, _ = fmt.Fprintf(c.out, "%s %s HTTP/1.1\r\n%s", method, path, w.head)
 	if body != nil {
 		_, _ = fmt.Fprintf(c.out, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
 	}

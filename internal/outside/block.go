@@ -18,7 +18,7 @@ const Overhead = len(begin + kindOfResult + opens + end)
 // Block marks a text as data. The system prompt says what that means: information, never instructions.
 func Block(kind, text string) string { return begin + kind + opens + Text(text) + end }
 
-// Line is a short [Block] on one line. Whatever the text has for line ends, or is not seen, is gone.
+// Line is a short [Block] on one line. It has no line ends and no invisible characters of the text.
 func Line(kind, text string) string {
 	return begin + kind + "\">" + strings.Join(strings.Fields(Text(text)), " ") + "</data>"
 }

@@ -1,18 +1,21 @@
 // Package outside makes text that others than the operator may have written fit to stand in a prompt.
 //
 // Guarantees of [Text], and of [Block] around it:
-//   - No text ends the block that it stands in, or begins one: the begin of every <data> tag, in each spelling that a model may take for it, is
-//     replaced.
-//   - No text forges a role: so is the begin of each control token of the chat templates that are known here (ChatML, Llama 2 to 4, Mistral,
-//     Gemma, DeepSeek, Command, GLM, EXAONE, MiniMax, Seed, Ling, and the lines of "Human:" and "### Instruction:" kind), since some model servers read them wherever they stand.
-//   - Nothing is there that a person does not see ([redact.Visible]), so nothing hides a token from this package either.
-//   - It is a pure function: the same text gives the same bytes in every prompt, which provider caches want. Applied again, it changes nothing.
-//     Time is linear in the text.
-//   - What was there can be seen: "<" has become "‹", "[" has become "⟦", "]" "⟧", and "›" stands before what looked like the begin of a speaker's line.
-//     [Restore] gives it back.
+//   - No text ends the block that it stands in, or begins a block. The beginning of every <data> tag is replaced, in
+//     each spelling that a model may take for a tag.
+//   - No text forges a role. Some model servers read control tokens wherever they stand, so the beginning of each known
+//     token is replaced. Known are the chat templates ChatML, Llama 2 to 4, Mistral, Gemma, DeepSeek, Command, GLM,
+//     EXAONE, MiniMax, Seed and Ling. Lines such as "Human:" and "### Instruction:" are replaced, too.
+//   - Nothing is there that a person does not see ([redact.Visible]), so nothing hides a token from this package
+//     either.
+//   - It is a pure function: the same text gives the same bytes in every prompt, which provider caches want. Applied
+//     again, it changes nothing. Time is linear in the text.
+//   - What was there can be seen: "<" has become "‹", "[" has become "⟦", "]" "⟧", and "›" stands before what looked
+//     like the begin of a speaker's line. [Restore] gives it back.
 //
-// Limits: a marker is a word to the model, not a wall. A model may do what a marked text says; the walls are policy, approvals of tainted turns,
-// and isolation. Letters of other scripts that merely look like those of a token are left as they are: no tokenizer takes them for one.
+// Limits: a marker is a word to the model, not a wall. A model may do what a marked text says; the walls are policy,
+// approvals of tainted turns, and isolation. Letters of other scripts that merely look like those of a token are left
+// as they are: no tokenizer takes them for one.
 package outside
 
 import (
@@ -27,22 +30,26 @@ type change struct {
 	to   string
 }
 
-// rewriting changes what stands before tokens in angle brackets, in square ones, in square ones that stand the other way around, and before
-// speakers' lines.
+// rewriting changes what stands before tokens in angle brackets, in square ones, in square ones that stand the other
+// way around, and before speakers' lines.
 type rewriting struct{ angle, square, closing, speaker change }
 
 // Text is a text as a prompt may show it.
 func Text(s string) string {
 	return rewriting{
-		angle: change{[]string{"<", "\uFF1C", "\uFE64"}, "‹"}, square: change{[]string{"["}, "⟦"}, closing: change{[]string{"]"}, "⟧"},
+		angle: change{[]string{"<", "\uFF1C", "\uFE64"}, "‹"}, square: change{[]string{"["}, "⟦"},
+		closing: change{[]string{"]"}, "⟧"},
 		speaker: change{[]string{""}, "›"},
 	}.apply(redact.Visible(s))
 }
 
-// Restore undoes what [Text] has put into a visible text. A text that had one of the replacements in such a place by itself, or a wide form of "<",
-// comes out with what they stand for.
+// Restore undoes what [Text] has put into a visible text. A text that had one of the replacements in such a place by
+// itself, or a wide form of "<", comes out with what they stand for.
 func Restore(s string) string {
-	return rewriting{angle: change{[]string{"‹"}, "<"}, square: change{[]string{"⟦"}, "["}, closing: change{[]string{"⟧"}, "]"}, speaker: change{[]string{"›"}, ""}}.apply(s)
+	return rewriting{
+		angle: change{[]string{"‹"}, "<"}, square: change{[]string{"⟦"}, "["},
+		closing: change{[]string{"⟧"}, "]"}, speaker: change{[]string{"›"}, ""},
+	}.apply(s)
 }
 
 func (w rewriting) apply(s string) string {

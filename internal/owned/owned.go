@@ -1,19 +1,24 @@
-// Package owned decides whether the operator alone can change a file: one that says what Corebot runs, whom it trusts, or what its secrets are.
+// Package owned decides whether the operator alone can change a file: one that says what Corebot runs, whom it trusts,
+// or what its secrets are.
 //
 // Guarantees, for a path that [Resolve], [Check] or [Open] takes without an error:
-//   - The file or directory belongs to root or to the user who runs Corebot, and neither its group nor everyone can write it.
-//   - Nobody else can put another one in its place. Every directory on the way belongs to root or to that user. None can be
-//     written by everyone, or by a group other than root's, unless its sticky bit keeps others from renaming what is in it.
+//   - The file or directory belongs to root or to the user who runs Corebot, and neither its group nor everyone can
+//     write it.
+//   - Nobody else can put another one in its place. Every directory on the way belongs to root or to that user. None
+//     can be written by everyone, or by a group other than root's, unless its sticky bit keeps others from renaming
+//     what is in it.
 //   - Symbolic links are followed, and both the way to the link and the way behind it are held to the same rules.
-//   - Below a directory that only root and that user can search (0700), rights to write mean nothing: nobody else gets there. A
-//     file with several hard links has names elsewhere, and what is mounted there is a place elsewhere: their rights count.
+//   - Below a directory that only root and that user can search (0700), rights to write mean nothing: nobody else gets
+//     there. A file with several hard links has names elsewhere, and what is mounted there is a place elsewhere: their
+//     rights count.
 //
-// The walk goes from the root down. Whatever it has passed, only root or Corebot's user can exchange, so that a path which was
-// checked stays what it was. [Open] looks at the file once more through its handle.
+// The walk goes from the root down. Whatever it has passed, only root or Corebot's user can exchange, so that a path
+// which was checked stays what it was. [Open] looks at the file once more through its handle.
 //
-// Limits: a file or directory that somebody holds open since before it was closed to him can still be changed by him. What is
-// below a directory of 0700, and which root mounts or exports somewhere else, can be reached there. An access control list counts
-// by its mask, which the mode shows as the rights of the group. Root's group (0) is trusted with directories on the way only.
+// Limits: a file or directory that somebody holds open since before it was closed to him can still be changed by him.
+// What is below a directory of 0700, and which root mounts or exports somewhere else, can be reached there. An access
+// control list counts by its mask, which the mode shows as the rights of the group. Root's group (0) is trusted with
+// directories on the way only.
 package owned
 
 import (
@@ -40,7 +45,8 @@ var ErrNotOurs = errors.New("others can change it")
 // judge holds paths to the rules for one user.
 type judge struct{ uid int }
 
-// Check refuses a path that others can change. A path of which the last part does not exist yet is fine if nobody else can make it.
+// Check refuses a path that others can change. A path of which the last part does not exist yet is fine if nobody else
+// can make it.
 func Check(path string) error {
 	_, err := Resolve(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +55,8 @@ func Check(path string) error {
 	return err
 }
 
-// Resolve gives the absolute path without symbolic links. The error is [ErrNotOurs] if others can change what is there, and
-// fs.ErrNotExist if nothing is and nobody else can change that.
+// Resolve gives the absolute path without symbolic links. The error is [ErrNotOurs] if others can change what is there,
+// and fs.ErrNotExist if nothing is and nobody else can change that.
 func Resolve(path string) (string, error) {
 	return judge{os.Geteuid()}.resolve(path)
 }
@@ -97,8 +103,8 @@ func notRegular(path string) error {
 	return fmt.Errorf("%w: %s is not a regular file", corebot.ErrInvalid, path)
 }
 
-// walk goes along a path from the root down, and judges every directory on the way. It gives what is at the end, and whether
-// others are shut out from there.
+// walk goes along a path from the root down, and judges every directory on the way. It gives what is at the end, and
+// whether others are shut out from there.
 func (j judge) walk(path string) (_ string, _ fs.FileInfo, shut bool, _ error) {
 	rest, err := filepath.Abs(path)
 	if err != nil {
@@ -145,8 +151,8 @@ func cause(err error) error {
 	return err
 }
 
-// way judges a directory by whether others can exchange what it has at a name. Who is shut out cannot, but may have
-// been there before.
+// way judges a directory by whether others can exchange its entry of a name. A user who is shut out cannot, but may
+// have been there before.
 func (j judge) way(dir string, info fs.FileInfo, next string, shut bool) error {
 	uid, gid := owner(info)
 	shared := info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && gid != 0
@@ -194,15 +200,20 @@ func (j judge) name() string { return nameOf(j.uid) }
 // foreign is the error about what belongs to somebody else.
 func (j judge) foreign(path string, uid int, or string) error {
 	if !isMapped(uid) {
-		return corebot.WithHint(fmt.Errorf("%w: %s belongs to a user whom the user namespace of Corebot (%s) does not know", ErrNotOurs, path, described(j.uid)),
-			fmt.Sprintf("run Corebot outside of that namespace (without unshare -r), or in one that knows the owner of %s", path))
+		return corebot.WithHint(fmt.Errorf("%w: %s belongs to a user whom the user namespace of Corebot (%s) does "+
+			"not know", ErrNotOurs, path, described(j.uid)),
+			fmt.Sprintf(
+				"run Corebot outside of that namespace (without unshare -r), or in one that knows the owner of %s",
+				path))
 	}
-	return corebot.WithHint(fmt.Errorf("%w: %s belongs to another user, %s, and Corebot runs as %s", ErrNotOurs, path, described(uid), described(j.uid)),
-		fmt.Sprintf("run Corebot as its owner (sudo -u %s corebot ..., or docker run --user %d)%s", nameOf(uid), uid, or))
+	return corebot.WithHint(fmt.Errorf("%w: %s belongs to another user, %s, and Corebot runs as %s", ErrNotOurs, path,
+		described(uid), described(j.uid)),
+		fmt.Sprintf("run Corebot as its owner (sudo -u %s corebot ..., or docker run --user %d)%s", nameOf(uid), uid,
+			or))
 }
 
-// writable is the error about what others can write. Only root changes the mode of what is root's, and own is what root does
-// there first: Corebot's user could do nothing with a home that stays root's.
+// writable is the error about what others can write. Only root changes the mode of what is root's, and own is what root
+// does there first: Corebot's user could do nothing with a home that stays root's.
 func (j judge) writable(path string, info fs.FileInfo, own string) error {
 	who, mode := "its group", "g-w"
 	switch info.Mode().Perm() & 0o022 {
@@ -215,12 +226,13 @@ func (j judge) writable(path string, info fs.FileInfo, own string) error {
 	if uid, _ := owner(info); uid != j.uid && j.uid != 0 {
 		mend = "as root: " + own + mend
 	}
-	return corebot.WithHint(fmt.Errorf("%w: %s can be written by %s (mode %04o)", ErrNotOurs, path, who, info.Mode().Perm()),
+	return corebot.WithHint(fmt.Errorf("%w: %s can be written by %s (mode %04o)", ErrNotOurs, path, who,
+		info.Mode().Perm()),
 		"look whether somebody has changed what is there, then: "+mend)
 }
 
-// Elsewhere is the hint for an error of making something in a directory of a home. Where only rights are missing, root can
-// give the directory to Corebot's user.
+// Elsewhere is the hint for an error of making something in a directory of a home. Where only rights are missing, root
+// can give the directory to Corebot's user.
 func Elsewhere(err error, dir string) string { return judge{os.Geteuid()}.elsewhere(err, dir) }
 
 func (j judge) elsewhere(err error, dir string) string {
@@ -265,7 +277,8 @@ func described(uid int) string {
 // quoted is a path as a shell takes it.
 func quoted(path string) string {
 	if strings.ContainsFunc(path, func(r rune) bool {
-		return !strings.ContainsRune("/._-+@:,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+		return !strings.ContainsRune("/._-+@:,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') &&
+			(r < 'a' || r > 'z')
 	}) {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}

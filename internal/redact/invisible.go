@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// Visible returns s without the characters that a person does not see but a model reads: control characters other than tab
-// and line ends, zero-width and bidirectional controls, tags, variation selectors and invisible fillers. Bytes that are not
-// UTF-8 become U+FFFD.
+// Visible returns s without the characters that a person does not see but a model reads. They are control characters
+// other than tab and line ends, zero-width and bidirectional controls, tags, variation selectors and invisible fillers.
+// Bytes that are not UTF-8 become U+FFFD.
 func Visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if invisible(r) {
@@ -24,7 +24,8 @@ func invisible(r rune) bool {
 	switch r {
 	case '\t', '\n', '\r':
 		return false
-	case '\u034F', '\u115F', '\u1160', '\u17B4', '\u17B5', '\u3164', '\uFFA0': // fillers and joiners that are letters or marks to Unicode
+	// fillers and joiners that are letters or marks to Unicode
+	case '\u034F', '\u115F', '\u1160', '\u17B4', '\u17B5', '\u3164', '\uFFA0':
 		return true
 	case '\uFE0F': // asks for an emoji's colours; alone it carries nothing
 		return false

@@ -1,7 +1,7 @@
 // Package redact takes secrets out of what Corebot shows, stores or hands to a model.
 //
-// It knows the exact secrets of the configuration, the looks of the keys in rules.toml, and in JSON the names of fields that
-// hold secrets. Time is linear in the input.
+// It knows the exact secrets of the configuration, the looks of the keys in rules.toml, and in JSON the names of fields
+// that hold secrets. Time is linear in the input.
 //
 // It is a net, not a wall: a secret of a shape that nobody knows, in a field with an innocent name, passes.
 package redact
@@ -24,8 +24,8 @@ const Mark = "[redacted]"
 // MinSecret is the shortest exact secret, in bytes. A shorter one would blot out ordinary words.
 const MinSecret = 8
 
-// OfHeader are the exact secrets in the value of a header that may have some: the whole of it, and what stands behind the scheme of an
-// Authorization, as in "Bearer abc". What is shorter than [MinSecret] is none.
+// OfHeader are the exact secrets in the value of a header that may have some: the whole value, and the part behind the
+// scheme of an Authorization, as in "Bearer abc". A text shorter than [MinSecret] is no secret.
 func OfHeader(value string) []string {
 	_, credentials, _ := strings.Cut(value, " ")
 	return slices.DeleteFunc([]string{value, credentials}, func(s string) bool { return len(s) < MinSecret })
@@ -40,18 +40,20 @@ type Redactor struct {
 	assignment *regexp.Regexp
 }
 
-// New takes the exact secrets to look for. One shorter than [MinSecret] is [corebot.ErrInvalid]; empty ones are left out. The
-// error never spells the secret.
+// New takes the exact secrets to look for. One shorter than [MinSecret] is [corebot.ErrInvalid]; empty ones are left
+// out. The error never spells the secret.
 func New(secrets []string) (*Redactor, error) {
 	r := &Redactor{rules: builtIn(), assignment: assignment()}
 	return r, r.Learn(secrets)
 }
 
-// Learn adds exact secrets to those that are known; one that was replaced stays one. The rules are those of [New], and an error adds nothing.
+// Learn adds exact secrets to those that are known; one that was replaced stays one. The rules are those of [New], and
+// an error adds nothing.
 func (r *Redactor) Learn(secrets []string) error {
 	for i, s := range secrets {
 		if s != "" && len(s) < MinSecret {
-			return fmt.Errorf("%w: secret number %d has %d bytes: want at least %d", corebot.ErrInvalid, i+1, len(s), MinSecret)
+			return fmt.Errorf("%w: secret number %d has %d bytes: want at least %d", corebot.ErrInvalid, i+1, len(s),
+				MinSecret)
 		}
 	}
 	r.learning.Lock()
@@ -62,7 +64,8 @@ func (r *Redactor) Learn(secrets []string) error {
 			r.known = append(r.known, s, quoted[1:len(quoted)-1]) // as it stands in JSON, such as a line of the log
 		}
 	}
-	// The replacer prefers the earlier of two that start at one place: the longer must come first, or its rest would show.
+	// The replacer prefers the earlier of two that start at one place: the longer must come first, or its rest would
+	// show.
 	slices.SortFunc(r.known, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	r.known = slices.Compact(r.known)
 	var pairs []string
@@ -82,7 +85,8 @@ func (r *Redactor) Text(s string) string {
 	return s
 }
 
-// assignment finds name=value and "name":"value" with a name that [Sensitive] would find, in text that is not JSON after all.
+// assignment finds name=value and "name":"value" with a name that [Sensitive] would find, in text that is not JSON
+// after all.
 func assignment() *regexp.Regexp {
 	names := strings.Join(slices.Sorted(slices.Values(sensitiveWords())), "|")
 	return regexp.MustCompile(`(?i)((?:` + names + `)["']?\s*[:=]\s*)("(?:[^"\\]|\\.)*"?|[^\s,}"]+)`)

@@ -2,8 +2,8 @@ package redact
 
 import "io"
 
-// Writer writes to w what is left when secrets are taken out. What is written at once is looked at together: a secret that comes in two
-// pieces passes.
+// Writer takes secrets out of its input and writes the rest to w. It looks at each write by itself: a secret that comes
+// in two writes passes.
 func (r *Redactor) Writer(w io.Writer) io.Writer { return redacting{r, w} }
 
 type redacting struct {

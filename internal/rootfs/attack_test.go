@@ -17,11 +17,13 @@ import (
 )
 
 var (
-	races   = flag.Int("files.races", 3_000, "reads and writes while what they go through is exchanged; the long form is 200000")
+	races = flag.Int("files.races", 3_000,
+		"reads and writes while what they go through is exchanged; the long form is 200000")
 	entries = flag.Int("files.entries", 20_000, "files in one directory; the long form is 200000")
 )
 
-// soon is how long anything may take, whatever it meets, on a machine that is busy with other tests. What hangs takes longer.
+// soon is how long anything may take, whatever it meets, on a machine that is busy with other tests. What hangs takes
+// longer.
 const soon = 10 * time.Second
 
 // fort is a workspace inside a directory whose other files nobody may read or write through it.
@@ -31,7 +33,7 @@ type fort struct {
 	dir, outside string
 }
 
-// secret is in every file outside. What a file inside holds begins with inner.
+// secret is in every file outside. The content of a file inside begins with inner.
 const secret, inner = "SECRET OF THE OPERATOR", "inside"
 
 func newFort(t *testing.T) fort {
@@ -79,8 +81,8 @@ func (f fort) requireUntouched(top string) {
 	}
 }
 
-// attack reads and lists by a path, and with change it writes, creates, updates and removes too. Nothing that it gets is from outside, and nothing
-// takes long.
+// attack reads and lists by a path, and with change it writes, creates, updates and removes too. Nothing that it gets
+// is from outside, and nothing takes long.
 func (f fort) attack(path string, change bool) {
 	f.Helper()
 	began := time.Now()
@@ -124,7 +126,10 @@ func TestNoSpellingOfAPathLeadsOut(t *testing.T) {
 		f.attack(spelling, err != nil || i%200 == 0) // what is refused costs nothing, what is a path costs a sync
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	pieces := []string{"..", ".", "/", "//", "\\", "outside", "corebot.yaml", "%2e%2e", "%2f", "..;", "…", "\x00", "\u202e", "．．", "／", "d", "f", "~", "C:", "\xff", " ", "..\\"}
+	pieces := []string{
+		"..", ".", "/", "//", "\\", "outside", "corebot.yaml", "%2e%2e", "%2f", "..;", "…", "\x00",
+		"\u202e", "．．", "／", "d", "f", "~", "C:", "\xff", " ", "..\\",
+	}
 	for i := range 1_000 {
 		var path strings.Builder
 		for range 1 + r.IntN(8) {
@@ -135,12 +140,18 @@ func TestNoSpellingOfAPathLeadsOut(t *testing.T) {
 	}
 }
 
-// spellings are ways to write a path that should lead to the operator's files, for whoever reads paths more kindly than it should.
+// spellings are ways to write a path that should lead to the operator's files, for whoever reads paths more kindly than
+// it should.
 func spellings() []string {
 	ups := []string{
-		"..", "%2e%2e", "%252e%252e", "..%00", "..%c0%af", "%c0%ae%c0%ae", "..;", ". .", " ..", ".. ", "..\t", "\u202e..", "..\u200b", "．．", "‥", "…", "\uff0e\uff0e", "..\x00", "...", "....", "..\\", "..\r", ".\u0000.", ".\u00ad.",
+		"..", "%2e%2e", "%252e%252e", "..%00", "..%c0%af", "%c0%ae%c0%ae", "..;", ". .", " ..", ".. ", "..\t",
+		"\u202e..", "..\u200b", "．．", "‥", "…", "\uff0e\uff0e", "..\x00", "...", "....", "..\\", "..\r", ".\u0000.",
+		".\u00ad.",
 	}
-	separators := []string{"/", "//", "\\", "%2f", "%5c", "%252f", "%c0%af", "\u2215", "\u2044", "\uff0f", "/./", "\\/", "/\x00/", ":"}
+	separators := []string{
+		"/", "//", "\\", "%2f", "%5c", "%252f", "%c0%af", "\u2215", "\u2044", "\uff0f", "/./", "\\/",
+		"/\x00/", ":",
+	}
 	targets := []string{"corebot.yaml", ".mcp.json", "data/corebot.db", "outside/f", "outside"}
 	var all []string
 	for _, up := range ups {
@@ -151,10 +162,14 @@ func spellings() []string {
 		}
 	}
 	return append(all,
-		"/etc/passwd", "//etc/passwd", "\\etc\\passwd", "C:\\x", "C:x", "\\\\host\\share", "file:///etc/passwd", "~/.ssh/id_rsa", "~root", "$HOME/x", "${HOME}", "`id`", "$(id)",
-		"/proc/self/environ", "/proc/self/root/etc/passwd", "/proc/self/cwd/../corebot.yaml", "/dev/zero", "/dev/stdin", "/dev/fd/0", "", ".", "./", "..", "../", "../..", "d/..", "d/../..",
-		"-", "--", "-rf", "*", "?", "[a]", "f\n", "f\x00.txt", "f:stream", "NUL", "CON", "aux.txt", "f.", "f ", "\xff\xfe", "\xc3\x28", "\xed\xa0\x80", "\U000e0041", strings.Repeat("a", 256),
-		strings.Repeat("../", 1300)+"etc/passwd", strings.Repeat("a/", 2_000)+"f", strings.Repeat("d/", 30)+"f", strings.Repeat("/", 4_000)+"f", strings.Repeat("./", 2_000)+"f")
+		"/etc/passwd", "//etc/passwd", "\\etc\\passwd", "C:\\x", "C:x", "\\\\host\\share", "file:///etc/passwd",
+		"~/.ssh/id_rsa", "~root", "$HOME/x", "${HOME}", "`id`", "$(id)",
+		"/proc/self/environ", "/proc/self/root/etc/passwd", "/proc/self/cwd/../corebot.yaml", "/dev/zero", "/dev/stdin",
+		"/dev/fd/0", "", ".", "./", "..", "../", "../..", "d/..", "d/../..",
+		"-", "--", "-rf", "*", "?", "[a]", "f\n", "f\x00.txt", "f:stream", "NUL", "CON", "aux.txt", "f.", "f ",
+		"\xff\xfe", "\xc3\x28", "\xed\xa0\x80", "\U000e0041", strings.Repeat("a", 256),
+		strings.Repeat("../", 1300)+"etc/passwd", strings.Repeat("a/", 2_000)+"f", strings.Repeat("d/", 30)+"f",
+		strings.Repeat("/", 4_000)+"f", strings.Repeat("./", 2_000)+"f")
 }
 
 // exchange puts one thing after the other in the place of a name, until it is told to stop.
@@ -192,7 +207,8 @@ func TestWhatIsExchangedMeanwhileNeverLeadsOut(t *testing.T) {
 	}
 	fifo := func(at string) { _ = syscall.Mkfifo(at, 0o600) }
 	hard := func(at string) { _ = os.Link(filepath.Join(f.outside, "f"), at) }
-	stopFile := f.exchange("spot", file, link("../outside/f"), file, hard, file, link(f.outside+"/f"), file, fifo, file, link("/dev/zero"), dir)
+	stopFile := f.exchange("spot", file, link("../outside/f"), file, hard, file, link(f.outside+"/f"), file, fifo, file,
+		link("/dev/zero"), dir)
 	stopDir := f.exchange("place", dir, link("../outside"), link(f.outside+"/d"), file, dir, link(".."))
 	seen := 0
 	for i := range *races {
@@ -222,7 +238,8 @@ func TestWhatIsExchangedMeanwhileNeverLeadsOut(t *testing.T) {
 	t.Logf("%d of %d reads found a file", seen, *races)
 }
 
-// The system's own devices, since only root may make one. That what is no file is not written over either, a FIFO shows.
+// These are the system's own devices, since only root may make one. A FIFO shows that a special file is not written
+// over either.
 func TestADeviceIsNoFile(t *testing.T) {
 	devices, err := rootfs.New("/dev")
 	if err != nil {
@@ -252,8 +269,10 @@ func TestASparseGiantIsReadInPiecesAndNeverWhole(t *testing.T) {
 	requireIs(t, "read it whole", err, rootfs.ErrTooLarge)
 	_, err = f.Hash("giant", 1<<20)
 	requireIs(t, "hash it", err, rootfs.ErrTooLarge)
-	requireIs(t, "update it", f.Update("giant", 1<<20, func([]byte, bool) ([]byte, error) { return nil, nil }), rootfs.ErrTooLarge)
-	if c, err := f.ReadChunk("giant", size-10, 100); err != nil || string(c.Data) != strings.Repeat("\x00", 7)+"end" || c.Size != size {
+	requireIs(t, "update it", f.Update("giant", 1<<20, func([]byte, bool) ([]byte, error) { return nil, nil }),
+		rootfs.ErrTooLarge)
+	if c, err := f.ReadChunk("giant", size-10, 100); err != nil || string(c.Data) != strings.Repeat("\x00", 7)+"end" ||
+		c.Size != size {
 		t.Errorf("its end is %q of %d, %v", c.Data, c.Size, err)
 	}
 	if took := time.Since(began); took > soon {
@@ -277,7 +296,8 @@ func TestADirectoryWithManyEntriesIsListedInPages(t *testing.T) {
 	began := time.Now()
 	found, more, err := f.List("many", fmt.Sprintf("%06d", *entries/2-1), 500)
 	took := time.Since(began)
-	if err != nil || len(found) != 500 || found[0].Name != fmt.Sprintf("%06d", *entries/2) || more != *entries-*entries/2-500 {
+	if err != nil || len(found) != 500 || found[0].Name != fmt.Sprintf("%06d", *entries/2) ||
+		more != *entries-*entries/2-500 {
 		t.Errorf("%d entries and %d more, %v", len(found), more, err)
 	}
 	if took > soon {
@@ -288,7 +308,10 @@ func TestADirectoryWithManyEntriesIsListedInPages(t *testing.T) {
 
 func TestNamesThatNoPathCanHaveAreLeftAlone(t *testing.T) {
 	f := newFort(t)
-	odd := []string{"new\nline", "back\\slash", "\xff\xfe", "esc\x1b[2J", "bidi\u202e", "zero\u200bwidth", ".corebot-tmp-x", "\u2028", "tag\U000e0041"}
+	odd := []string{
+		"new\nline", "back\\slash", "\xff\xfe", "esc\x1b[2J", "bidi\u202e", "zero\u200bwidth",
+		".corebot-tmp-x", "\u2028", "tag\U000e0041",
+	}
 	for _, name := range odd {
 		put(t, filepath.Join(f.dir, "odd", name), inner)
 	}

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// settled is how long a file must have been left alone when it is read, for its time of change to tell whether it changed since: within one
-// step of a file system's clock (2 s at worst) it can change twice.
+// settled is how long a file must have been left alone before its time of change can tell whether it changed since.
+// Within one step of a file system's clock (2 s at worst) a file can change twice.
 const settled = 2 * time.Second
 
-// Derived keeps what was made of files that are read often and changed seldom. What it gives is what [Root.ReadFile] and make at that moment would: each
-// read asks the file system whether the file is still the one that was read, of the same size and time of change, and one that was changed just
-// before it was read is read again. Nothing is made twice of a file that did not change. It is safe for use by several goroutines, and made for a few
-// paths: it forgets none by itself.
+// Derived keeps values made of files that are read often and changed seldom. Its result is what [Root.ReadFile] and
+// make would give at that moment. Each read asks the file system whether the file still has the same size and time of
+// change. A file that changed just before it was read is read again. Nothing is made twice of an unchanged file.
+// Several goroutines may use it. It is made for a few paths, and forgets none by itself.
 type Derived[T any] struct {
 	root  *Root
 	make  func(path string, data []byte) T
@@ -35,7 +35,8 @@ func NewDerived[T any](r *Root, make func(path string, data []byte) T) *Derived[
 	return &Derived[T]{root: r, make: make, now: time.Now, files: map[string]derived[T]{}}
 }
 
-// Get gives what is made of a file, which has at most limit bytes; a larger one is [ErrTooLarge], and is not read for it.
+// Get gives what is made of a file, which has at most limit bytes; a larger one is [ErrTooLarge], and is not read for
+// it.
 func (d *Derived[T]) Get(path string, limit int64) (value T, err error) {
 	d.mu.Lock()
 	known, ok := d.files[path]
@@ -68,7 +69,8 @@ func (d *Derived[T]) Keep(wanted func(path string) bool) {
 	maps.DeleteFunc(d.files, func(path string, _ derived[T]) bool { return !wanted(path) })
 }
 
-// straight says whether a path leads through directories alone. A link among them may lead to the very file, and is refused all the same.
+// straight says whether a path leads through directories alone. A link among them may lead to the very file, and is
+// refused all the same.
 func (r *Root) straight(path string) bool {
 	for i := range len(path) {
 		if path[i] != '/' {
@@ -81,7 +83,9 @@ func (r *Root) straight(path string) bool {
 	return true
 }
 
-// sameContent: an atomic write makes another file, an edit in place another time. Root takes no links, so the entry is the file.
+// sameContent: an atomic write makes another file, an edit in place another time. Root takes no links, so the entry is
+// the file.
 func sameContent(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && changed(a).Equal(changed(b)) && a.Mode() == b.Mode() && links(b) <= 1
+	return os.SameFile(a, b) && a.Size() == b.Size() && changed(a).Equal(changed(b)) && a.Mode() == b.Mode() &&
+		links(b) <= 1
 }

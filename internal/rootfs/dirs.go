@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Dirs keeps the names of the directories in one directory, by the rule of [Cache]: whoever adds, removes, renames or exchanges an entry changes the
-// directory's own time. It is safe for use by several goroutines.
+// Dirs keeps the names of the directories in one directory, by the rule of [Cache]: whoever adds, removes, renames or
+// exchanges an entry changes the directory's own time. It is safe for use by several goroutines.
 type Dirs struct {
 	root  *Root
 	dir   string
@@ -21,14 +21,16 @@ type Dirs struct {
 	more  int
 }
 
-// NewDirs lists the directories of dir, the first limit of them by name. A path that cannot be one is an error of each [Dirs.Names].
+// NewDirs lists the directories of dir, the first limit of them by name. A path that cannot be one is an error of each
+// [Dirs.Names].
 func NewDirs(r *Root, dir string, limit int) *Dirs {
 	return &Dirs{root: r, dir: dir, limit: limit, now: time.Now}
 }
 
-// Names returns the names of the directories as they are now, sorted; the caller must not change them. more is how many there are besides, and anew
-// says that they may be others than the last time. Links and special files are among them, so that nobody wonders where a linked directory went:
-// whatever is read below one is refused, and says what it is. To list anew reads all names, as [Root.List] does.
+// Names returns the names of the directories as they are now, sorted; the caller must not change them. more is how many
+// there are besides. anew says that the names may differ from the last call's. Links and special files are among them,
+// so that nobody wonders where a linked directory went. A read below such a name is refused, and the error says what
+// the name is. A new listing reads all names, as [Root.List] does.
 func (d *Dirs) Names() (names []string, more int, anew bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,7 +53,10 @@ func sameDir(a, b fs.FileInfo) bool {
 // dirs are the names of everything in a directory but plain files.
 func (r *Root) dirs(dir string, limit int) (names []string, more int, err error) {
 	err = r.inDirectory(dir, func(at *os.Root) (err error) {
-		names, more, err = firstNames(at, "", limit, func(e fs.DirEntry) bool { return !e.Type().IsRegular() && nameable(e) })
+		names, more, err = firstNames(at, "", limit, func(e fs.DirEntry) bool {
+			return !e.Type().IsRegular() &&
+				nameable(e)
+		})
 		return err
 	})
 	return names, more, err

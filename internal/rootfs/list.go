@@ -25,9 +25,10 @@ const (
 	listMost  = 300_000 // names of a directory that are looked at
 )
 
-// List returns the plain files and directories of a directory behind a name (from the beginning, if it is empty), sorted by name and at most
-// limit of them; more is how many there are besides. Everything else is left out, and so are files being written and names that no path can
-// have. It reads all names, however few are wanted; a directory of more than 300,000, which takes a second, is [ErrTooLarge].
+// List returns the plain files and directories of a directory, sorted by name, at most limit of them. It begins behind
+// a name, or at the first one if the name is empty. more is how many there are besides. Special files, files that are
+// being written, and names that no path can have are left out. List reads all names, however few are wanted. A
+// directory of more than 300,000 names, which takes a second, is [ErrTooLarge].
 func (r *Root) List(dir, after string, limit int) (entries []Entry, more int, err error) {
 	err = r.inDirectory(dir, func(at *os.Root) (err error) {
 		var names []string
@@ -69,8 +70,11 @@ func (r *Root) inDirectory(dir string, fn func(at *os.Root) error) error {
 	return nil
 }
 
-// firstNames gives the first names of a directory behind one that are wanted, and how many more there are. It holds few more than it gives.
-func firstNames(at *os.Root, after string, limit int, wanted func(fs.DirEntry) bool) (names []string, more int, err error) {
+// firstNames gives the first names of a directory behind one that are wanted, and how many more there are. It holds few
+// more than it gives.
+func firstNames(at *os.Root, after string, limit int, wanted func(fs.DirEntry) bool) (names []string, more int,
+	err error,
+) {
 	d, err := at.Open(".")
 	if err != nil {
 		return nil, 0, bare(err)
@@ -119,7 +123,8 @@ func entryOf(info fs.FileInfo) Entry {
 	return e
 }
 
-// each hands the entries of a directory to fn, in no order, until fn says no. Entries that vanish meanwhile are left out.
+// each hands the entries of a directory to fn, in no order, until fn says no. Entries that vanish meanwhile are left
+// out.
 func each(at *os.Root, fn func(fs.FileInfo) bool) error {
 	d, err := at.Open(".")
 	if err != nil {
@@ -149,8 +154,8 @@ func each(at *os.Root, fn func(fs.FileInfo) bool) error {
 	}
 }
 
-// Sweep removes the temporary files that a crash left behind, and says how many. Only those last changed before the given time
-// are removed: younger ones may be in use.
+// Sweep removes the temporary files that a crash left behind, and says how many. Only those last changed before the
+// given time are removed: younger ones may be in use.
 func (r *Root) Sweep(before time.Time) (int, error) {
 	removed, err := r.sweep(".", before, MaxDepth)
 	if err != nil {

@@ -19,14 +19,14 @@ const (
 	MaxDepth = 32
 )
 
-// tempPrefix marks a file that is being written. Nobody else may use such a name, so that a listing can leave it out and a
-// sweep can take it away.
+// tempPrefix marks a file that is being written. Nobody else may use such a name, so that a listing can leave it out
+// and a sweep can take it away.
 const tempPrefix = ".corebot-tmp-"
 
-// Clean is the one spelling of a path: relative, slashes between names, no empty names and no ".". The root itself is ".".
-// It is a pure function, so that who judges a path and who opens it mean the same file. Refused are [ErrEscape]: absolute paths
-// and ".."; [ErrBadName]: backslashes, control and invisible characters, invalid UTF-8, names and paths that are too long or too
-// deep, and the names of temporary files.
+// Clean is the one spelling of a path: relative, slashes between names, no empty names and no ".". The root itself is
+// ".". It is a pure function, so that who judges a path and who opens it mean the same file. Refused are [ErrEscape]:
+// absolute paths and ".."; [ErrBadName]: backslashes, control and invisible characters, invalid UTF-8, names and paths
+// that are too long or too deep, and the names of temporary files.
 func Clean(path string) (string, error) {
 	switch {
 	case len(path) > MaxPath:
@@ -63,13 +63,14 @@ func Clean(path string) (string, error) {
 	return strings.Join(names, "/"), nil
 }
 
-// forbidden are characters that some system reads as a separator, drops from names, or does not show: two spellings of one
-// file would differ in them.
+// forbidden are characters that some system reads as a separator, drops from names, or does not show: two spellings of
+// one file would differ in them.
 func forbidden(r rune) bool {
 	return r == '\\' || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
-// Fold maps all spellings that a case-insensitive file system takes for one name to one string. Paths are compared folded.
+// Fold maps all spellings that a case-insensitive file system takes for one name to one string. Paths are compared
+// folded.
 func Fold(path string) string {
 	return strings.Map(func(r rune) rune {
 		least := r // the smallest rune of the fold orbit stands for all: K, k and the Kelvin sign are one
@@ -96,9 +97,8 @@ const ChatsDir = "chats"
 const maxPlainKey = 120
 
 // ChatDir is the directory of one conversation: its memory, artifacts and files. It is ChatsDir/KEY with the key as
-// [corebot.Key.String] spells it; a key that is long, or that has upper case letters, which some file systems do not tell from
-// lower case ones, becomes a readable beginning, "~" and a hash. "~" is in no spelled key, so different keys never share a
-// directory, also where case is folded.
+// [corebot.Key.String] spells it. A key that is long, or has upper case letters, becomes a readable beginning, "~" and
+// a hash: some file systems fold case. No spelled key has a "~", so different keys never share a directory.
 func ChatDir(k corebot.Key) string {
 	plain := k.String()
 	if len(plain) <= maxPlainKey && !hasUpperLetter(plain) {

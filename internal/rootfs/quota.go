@@ -174,7 +174,7 @@ func (r *Root) enterFolder(clean string) (rm room, leave func()) {
 	return room{r, dir, depth}, mu.Unlock
 }
 
-// admit refuses what the folder has no room for. What lets nothing grow costs no walk.
+// admit refuses a change that the folder has no room for. A change that lets nothing grow costs no walk.
 func (rm room) admit(more Usage) error {
 	if rm.dir == "" || more.Bytes <= 0 && more.Entries <= 0 {
 		return nil

@@ -30,11 +30,12 @@ func tooLarge(path string, size, limit int64) error {
 	return fmt.Errorf("read %s: it %w: %d bytes, the limit is %d", path, ErrTooLarge, size, limit)
 }
 
-// ReadChunk returns at most limit bytes of a file, from a byte offset on. An offset at or past the end gives no data and no
-// error.
+// ReadChunk returns at most limit bytes of a file, from a byte offset on. An offset at or past the end gives no data
+// and no error.
 func (r *Root) ReadChunk(path string, offset, limit int64) (Chunk, error) {
 	if offset < 0 || limit <= 0 {
-		return Chunk{}, fmt.Errorf("read %s: offset %d and limit %d: want an offset from 0 and a limit from 1", path, offset, limit)
+		return Chunk{}, fmt.Errorf("read %s: offset %d and limit %d: want an offset from 0 and a limit from 1", path,
+			offset, limit)
 	}
 	return r.read(path, offset, limit)
 }
@@ -56,7 +57,8 @@ func (r *Root) read(path string, offset, limit int64) (Chunk, error) {
 	return Chunk{Data: data, Offset: offset, Size: info.Size()}, nil
 }
 
-// Hash is the SHA-256 of a whole file of at most limit bytes; a larger one is [ErrTooLarge]. It holds no more than a piece of the file at a time.
+// Hash is the SHA-256 of a whole file of at most limit bytes; a larger one is [ErrTooLarge]. It holds no more than a
+// piece of the file at a time.
 func (r *Root) Hash(path string, limit int64) (sum [sha256.Size]byte, err error) {
 	name, err := Clean(path)
 	if err != nil {
@@ -78,8 +80,9 @@ func (r *Root) Hash(path string, limit int64) (sum [sha256.Size]byte, err error)
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// Hold keeps everybody from a file who writes through this Root, until release is called: for a change that another process makes to it. Readers see
-// the old file or the new one all the while. What its folder holds is measured afterwards. Release it soon: who waits for it cannot be told to stop.
+// Hold keeps all other writers of this Root from a file until release is called: for a change that another process
+// makes to the file. Readers see the old file or the new one all the while. Its folder is measured anew afterwards.
+// Release it soon: a waiting writer cannot be told to stop.
 func (r *Root) Hold(path string) (release func(), err error) {
 	clean, err := Clean(path)
 	if err != nil {

@@ -10,8 +10,8 @@
 //     survives a power cut.
 //   - Two changes of one file through one [Root] never lose one another: [Root.Update] reads and writes under a lock. All who
 //     write must share the Root.
-//   - A write never makes a folder hold more than its [Quota], or its user take more than his [Share] allows. What other
-//     processes write there is measured: before a refusal, after [Root.Changed] or [Root.Hold], and every ten minutes.
+//   - A write never makes a folder hold more than its [Quota], or its user take more than his [Share] allows. Writes of
+//     other processes are measured before a refusal, after [Root.Changed] or [Root.Hold], and every ten minutes.
 //
 // Limits: every read names its cap; a path has at most [MaxPath] bytes and [MaxDepth] names; a listing has a cap. Files are 0600 and directories
 // 0700. On systems without inode link counts in the standard library (Windows) the hard link rule is not enforced.

@@ -2,7 +2,7 @@ package strictjson
 
 import "strconv"
 
-// What names the kind of mistake in a document.
+// These errors name the kind of mistake in a document.
 type What uint8
 
 // All that can be wrong.

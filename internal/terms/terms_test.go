@@ -51,12 +51,18 @@ func TestATextIsCutIntoTerms(t *testing.T) {
 	}
 }
 
-// corpus is something that was said, and what finds it. What does not is in others.
+// corpus is a text, with queries that find it. The queries that do not find it are in others.
 var corpus = []struct{ script, text, finds, others string }{
-	{"Latin", "Der Flug nach Malmö geht um 7:45 ab Gate B12.", "flug|MALMO|malmö|Flüg|gate b12|\"gate b12\"|7:45|b12", "\"b12 gate\"|lug|malm0"},
+	{
+		"Latin", "Der Flug nach Malmö geht um 7:45 ab Gate B12.", "flug|MALMO|malmö|Flüg|gate b12|\"gate b12\"|7:45|b12",
+		"\"b12 gate\"|lug|malm0",
+	},
 	{"Latin (Vietnamese)", "Tôi thích uống cà phê sữa đá mỗi sáng.", "ca phe|cà phê|sua da|\"sữa đá\"", "\"phê cà\""},
 	{"Latin (Turkish)", "İstanbul'da ışıklar söndü", "istanbul|isik|ışık|sondu", "stanbul"},
-	{"Cyrillic", "Позвони маме, у неё день рождения в четверг.", "мам|\"день рождения\"|нее|НЕЁ|рожд", "\"рождения день\"|отец"},
+	{
+		"Cyrillic", "Позвони маме, у неё день рождения в четверг.", "мам|\"день рождения\"|нее|НЕЁ|рожд",
+		"\"рождения день\"|отец",
+	},
 	{"Greek", "Η πτήση για την Αθήνα ακυρώθηκε", "αθηνα|ΠΤΉΣΗ|ακυρ", "θήνα"},
 	{"Arabic", "الاجتماع يوم الثلاثاء في المكتب الجديد", "الاجتماع|الثُّلاثاء|\"المكتب الجديد\"", "الأربعاء"},
 	{"Persian", "من می\u200cخواهم کتاب را بخوانم", "میخواهم|می\u200cخواهم|کتاب", "قلم"},
@@ -114,13 +120,17 @@ func TestAQueryIsWordsAndQuotedPhrases(t *testing.T) {
 		{Terms: []string{"東京"}},
 		{Terms: []string{"unclosed"}, Prefix: true},
 	}
-	if !slices.EqualFunc(q.Phrases, want, func(a, b terms.Phrase) bool { return a.Prefix == b.Prefix && slices.Equal(a.Terms, b.Terms) }) {
+	if !slices.EqualFunc(q.Phrases, want, func(a, b terms.Phrase) bool {
+		return a.Prefix == b.Prefix &&
+			slices.Equal(a.Terms, b.Terms)
+	}) {
 		t.Errorf("got %+v", q.Phrases)
 	}
 	if loose := q.Loose(); len(loose.Phrases) != 7 {
 		t.Errorf("loose: %+v", loose.Phrases)
 	}
-	if many := terms.Parse(strings.Repeat("a b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2 3 4 5 6 7 8 9 ", 3)); len(many.Phrases) != 32 {
+	if many := terms.Parse(strings.Repeat("a b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2 3 4 5 6 7 8 9 ",
+		3)); len(many.Phrases) != 32 {
 		t.Errorf("%d phrases", len(many.Phrases))
 	}
 	if none := terms.Parse(` "" "!" ...`); len(none.Phrases) != 0 || none.In("anything").Phrases != 0 {
@@ -132,7 +142,8 @@ func TestAnExcerptShowsThePlace(t *testing.T) {
 	text := strings.Repeat("before ", 100) + "the\nneedle here " + strings.Repeat("ä hinter ", 100)
 	at := terms.Parse("needle").In(text)
 	got := terms.Excerpt(text, at, 60)
-	if !strings.Contains(got, "the needle here") || !strings.HasPrefix(got, "…") || !strings.HasSuffix(got, "…") || len(got) > 70 || !utf8.ValidString(got) {
+	if !strings.Contains(got, "the needle here") || !strings.HasPrefix(got, "…") || !strings.HasSuffix(got, "…") ||
+		len(got) > 70 || !utf8.ValidString(got) {
 		t.Errorf("got %q", got)
 	}
 	for text, want := range map[string]string{"short text": "short text", "": ""} {
@@ -151,11 +162,15 @@ func FuzzAnyTextIsCutAndAnyQueryLooksIntoIt(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, query string) {
 		end := 0
 		for term := range terms.All(text) {
-			if term.Text == "" || len(term.Text) > 64 || !utf8.ValidString(term.Text) || term.Start >= term.End || term.End > len(text) || term.End < end {
+			if term.Text == "" || len(term.Text) > 64 || !utf8.ValidString(term.Text) || term.Start >= term.End ||
+				term.End > len(text) || term.End < end {
 				t.Fatalf("%+v of %q", term, text)
 			}
 			end = term.End
-			if i := strings.IndexFunc(term.Text, func(r rune) bool { return r < 0x80 && !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789", r) }); i >= 0 {
+			if i := strings.IndexFunc(term.Text, func(r rune) bool {
+				return r < 0x80 &&
+					!strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789", r)
+			}); i >= 0 {
 				t.Fatalf("the term %q of %q is not folded", term.Text, text)
 			}
 		}

@@ -16,8 +16,8 @@ import (
 // declared is the encoding that an XML document names in its first line, which is looked for in its first bytes.
 var declared = regexp.MustCompile(`^(?:\x{FEFF})?\s*<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']`)
 
-// Decode gives text in UTF-8, from the encoding that its header, its byte order mark or the document itself names, or else that it seems to
-// have. What is no text in it is replaced.
+// Decode gives text in UTF-8. The encoding is the one that the header, the byte order mark or the document itself
+// names, or else the likeliest one. Bytes that are no text in it are replaced.
 func Decode(body []byte, contentType string) string {
 	if e := encodingOf(body, contentType); e != nil {
 		if text, err := e.NewDecoder().Bytes(body); err == nil {
@@ -32,12 +32,14 @@ func encodingOf(body []byte, contentType string) encoding.Encoding {
 	e, name, certain := charset.DetermineEncoding(body, contentType)
 	if _, params, err := mime.ParseMediaType(contentType); !certain || err != nil || params["charset"] == "" {
 		if m := declared.FindSubmatch(body[:min(len(body), 512)]); m != nil {
-			if said, as := charset.Lookup(string(m[1])); said != nil && as != "utf-16be" && as != "utf-16le" { // it is not, or this could not be read
+			// it is not, or this could not be read
+			if said, as := charset.Lookup(string(m[1])); said != nil && as != "utf-16be" && as != "utf-16le" {
 				e, name, certain = said, as, true
 			}
 		}
 	}
-	if name == "utf-8" || !certain && looksLikeUTF8(body) { // the guess was made from the first kilobyte, which may be plain ASCII
+	// the guess was made from the first kilobyte, which may be plain ASCII
+	if name == "utf-8" || !certain && looksLikeUTF8(body) {
 		return nil
 	}
 	return e
@@ -46,5 +48,6 @@ func encodingOf(body []byte, contentType string) encoding.Encoding {
 // looksLikeUTF8 forgives a last character that was cut off, if another one shows that there are such.
 func looksLikeUTF8(body []byte) bool {
 	whole := runes.Whole(body)
-	return utf8.Valid(whole) && (len(whole) == len(body) || bytes.ContainsFunc(whole, func(r rune) bool { return r >= utf8.RuneSelf }))
+	return utf8.Valid(whole) && (len(whole) == len(body) || bytes.ContainsFunc(whole,
+		func(r rune) bool { return r >= utf8.RuneSelf }))
 }

@@ -1,11 +1,12 @@
-// Package webpage makes text of web pages: their main content as Markdown, whatever their charset and however they are built.
+// Package webpage makes text of web pages: their main content as Markdown, whatever their charset and however they are
+// built.
 //
 // Guarantees of [Markdown]:
-//   - It ends soon after ctx does, and its work and memory are bounded by the size of the page, however hostile: depth, number of nodes and
-//     amount of text have limits, and what is beyond is left out and said.
+//   - It ends soon after ctx does. Its work and memory are bounded by the size of the page, however hostile. Depth,
+//     number of nodes and amount of text have limits. The rest is left out, and the text says so.
 //   - It does not panic, whatever the libraries behind it do.
-//   - Scripts, styles, forms and text that a browser would not show are left out, where markup and style attributes tell. Links are
-//     absolute, and lead to http, https, mail and telephone only.
+//   - Scripts, styles, forms and text that a browser would not show are left out, where markup and style attributes
+//     tell. Links are absolute, and lead to http, https, mail and telephone only.
 //
 // Limits: style sheets are not read, so text that only they hide is shown, and no script runs.
 package webpage
@@ -41,8 +42,8 @@ type Page struct {
 
 var errPanic = errors.New("the page could not be converted")
 
-// Markdown converts an HTML page. contentType is the header with which it came, or empty; relative links are relative to address. The
-// error is the cause of ctx, or says that the page cannot be converted.
+// Markdown converts an HTML page. contentType is the header with which it came, or empty; relative links are relative
+// to address. The error is the cause of ctx, or says that the page cannot be converted.
 func Markdown(ctx context.Context, body []byte, contentType string, address *url.URL) (Page, error) {
 	type end struct {
 		page Page
@@ -112,10 +113,14 @@ func markdown(ctx context.Context, n *html.Node) (_ string, err error) {
 		}
 	}()
 	c := converter.NewConverter(
-		converter.WithEscapeMode(converter.EscapeModeDisabled), // a model needs no snake\_case, and escaping looks ahead from every [ to the end
-		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(commonmark.WithLinkEmptyHrefBehavior(commonmark.LinkBehaviorSkip)), table.NewTablePlugin(
-			table.WithCellPaddingBehavior(table.CellPaddingBehaviorNone), // one long cell would make its whole column as long
-		)),
+		// a model needs no snake\_case, and escaping looks ahead from every [ to the end
+		converter.WithEscapeMode(converter.EscapeModeDisabled),
+		converter.WithPlugins(base.NewBasePlugin(),
+			commonmark.NewCommonmarkPlugin(commonmark.WithLinkEmptyHrefBehavior(commonmark.LinkBehaviorSkip)),
+			table.NewTablePlugin(
+				// one long cell would make its whole column as long
+				table.WithCellPaddingBehavior(table.CellPaddingBehaviorNone),
+			)),
 	)
 	out, err := c.ConvertNode(n, converter.WithContext(ctx))
 	return string(bytes.TrimSpace(out)), err
