@@ -116,7 +116,7 @@ func (m Message) appendEssence(buf []byte) []byte {
 			buf = appendString(buf, s)
 		}
 	}
-	return m.Metadata.appendTo(buf)
+	return m.stored().appendTo(buf)
 }
 
 func (m *Message) readEssence(essence string) error {
@@ -141,7 +141,7 @@ func (m *Message) readEssence(essence string) error {
 		}
 		m.Metadata.read(&r)
 	}
-	return r.end()
+	return cmp.Or(r.end(), m.readRelay())
 }
 
 // reader takes strings from the front of a stored body. The strings share the body's memory.

@@ -24,6 +24,14 @@ type SendMessage struct {
 	Known bool // refuse a conversation that nobody has ever used
 }
 
+// AskAgent sends a question to another agent, in the conversation that the two have about the one of the turn. The answer
+// comes back into the conversation of the turn, as a message. One question at a time is under way there.
+type AskAgent struct {
+	Agent string
+	Text  string
+	Asks  Caller // on whose behalf the turn asks, with its taint
+}
+
 // RegisterChat marks a chat as registered.
 type RegisterChat struct{ Chat Key }
 
@@ -43,6 +51,7 @@ type BecomeFirstAdmin struct {
 
 func (ReplayDeadLetter) effect() {}
 func (SendMessage) effect()      {}
+func (AskAgent) effect()         {}
 func (RegisterChat) effect()     {}
 func (GrantRole) effect()        {}
 func (BecomeFirstAdmin) effect() {}

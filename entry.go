@@ -75,7 +75,12 @@ func (d Delivery) Caller() Caller {
 	if d.Run > 1 {
 		e.Since = EntryReplay
 	}
-	return Caller{Key: m.Key, Principal: m.Sender, Entry: e, MessageID: m.ID}
+	c := Caller{Key: m.Key, Principal: m.Sender, Entry: e, MessageID: m.ID}
+	if r := m.Relay; r != nil {
+		c.Entry.Kind, c.Entry.From = EntryAgent, r.origin()
+		c.Others, c.Taint = slices.Clone(r.Others), r.Taint
+	}
+	return c
 }
 
 // Hears adds a principal who has spoken to the turn. It reports whether the turn had not heard this principal before.
@@ -87,8 +92,8 @@ func (c *Caller) Hears(p Principal) bool {
 	return true
 }
 
-// Results is the conversation that gets the turn's replies and notices: its own, or the conversation of the asking
-// agent.
+// Results is the conversation that gets the turn's notices, and its replies unless an agent waits for them: its own, or
+// that of whoever began, where agents ask one another. See [Delivery.Answer].
 func (c Caller) Results() Key {
 	if c.Entry.Kind == EntryAgent && c.Entry.From != (Key{}) {
 		return c.Entry.From

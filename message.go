@@ -55,6 +55,9 @@ type Message struct {
 	InReplyTo  string    `json:"inReplyTo,omitempty"` // of an outbound message: the id of the message that it answers
 	CreatedAt  time.Time `json:"-"`                   // set by publish
 
+	// Relay is set in a message between agents.
+	Relay *Relay `json:"-"`
+
 	// Entry says how the message came in. Only the accept reads it; it is not stored.
 	Entry Entry `json:"-"`
 }

@@ -204,7 +204,12 @@ func (t *turn) replies(text string) []corebot.Message {
 }
 
 // reply is the turn's answer as a message. A model that says nothing is said to have said nothing: a chat is never left silent.
+//
+// An agent that asked gets the answer as a message, and goes on with it. Of a model that says nothing, people are told.
 func (t *turn) reply(text string) corebot.Message {
+	if m, ok := t.delivery.Answer(t.who, text); ok && !blank(text) {
+		return m
+	}
 	m := corebot.Message{
 		ID: t.delivery.RunID() + "/1", Direction: corebot.Outbound, Key: t.who.Results(), Kind: corebot.KindReply,
 		Parts: corebot.TextPart(text), InReplyTo: t.delivery.Message.ID,

@@ -105,6 +105,7 @@ func (t *turn) situation(undelivered []corebot.Life) string {
 	fmt.Fprintf(&b, "time: %s\n", t.delivery.PublishedAt.Format(time.RFC1123Z))
 	fmt.Fprintf(&b, "this chat: channel %s, chatId %s\n", t.who.Key.Channel, t.who.Key.Chat)
 	fmt.Fprintf(&b, "directory of this chat: %s\n", rootfs.ChatDir(t.who.Key))
+	b.WriteString(fromAgent(t.delivery.Message.Relay))
 	switch {
 	case t.delivery.Opens():
 		b.WriteString("this message begins a new conversation: what was said before is not shown any more\n")
@@ -122,6 +123,17 @@ func (t *turn) situation(undelivered []corebot.Life) string {
 		fmt.Fprintf(&b, "memory of this chat:\n%s\n", memory)
 	}
 	return outside.Block("situation", strings.TrimSuffix(b.String(), "\n"))
+}
+
+// fromAgent says which agent a message is from, in one line; of any other message nothing.
+func fromAgent(r *corebot.Relay) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Answer:
+		return fmt.Sprintf("this message is the answer of the agent %s to what you asked it: tell the chat what it needs to know\n", r.Agent)
+	}
+	return fmt.Sprintf("this message is from the agent %s, for the person behind the label: your answer goes to that agent alone\n", r.Agent)
 }
 
 // chatMemory is what is remembered of the chat, and what is missing of it: the model can mend that.

@@ -12,6 +12,7 @@ import (
 // history record the taint, so that a resumed turn is tainted at the same place. A turn reads:
 //
 //   - the message itself, if an MCP client published it: a client is a program that passes on what a model, or a page, made of it;
+//     and if another agent wrote it in a tainted turn;
 //   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator stands for them: see [llm.Tool];
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins
 //     may write, the chat's history and memory;
@@ -72,6 +73,8 @@ func (t *turn) foreign(e corebot.HistoryEntry) string {
 		return "what was sent here from another chat"
 	case e.Speaker == corebot.SpeakerUser && (e.Sender != t.who.Principal || e.Sender.ID == ""):
 		return "what other people said before"
+	case e.Speaker == corebot.SpeakerUser && e.Outside:
+		return "what another agent sent before, which had read such text"
 	case e.Speaker == corebot.SpeakerTool && e.Outside:
 		return "the result of a tool in an earlier turn"
 	case e.Speaker == corebot.SpeakerAssistant && e.Outside:

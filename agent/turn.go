@@ -70,7 +70,10 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	t.taintByPast()
 	m := t.delivery.Message
 	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, About: about(m.Sender, m.SenderName, m.Metadata), Text: outside.Text(m.Text()), Parts: attachments(m)}}
-	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Text: m.Text()})
+	t.say(corebot.HistoryEntry{
+		Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Text: m.Text(),
+		Outside: m.Relay != nil && (m.Relay.Taint != "" || len(m.Relay.Others) > 0),
+	})
 	return nil
 }
 

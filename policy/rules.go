@@ -160,6 +160,14 @@ func keptForAdmins() []rule {
 			reason: "only an admin everywhere may reach the dead letters",
 		},
 		{
+			name: "agents", tool: "agent.list", who: adminsEverywhere, grantable: true,
+			reason: "only an admin everywhere may reach the other agents",
+		},
+		{
+			name: "agents", tool: "agent.send", who: adminsEverywhere, grantable: true,
+			reason: "only an admin everywhere may reach the other agents",
+		},
+		{
 			name: "mcp-tools", tool: "mcp__*", who: adminsEverywhere, grantable: true,
 			reason: "only an admin everywhere may use the tools of MCP servers",
 		},

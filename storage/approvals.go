@@ -57,7 +57,7 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 	if err != nil {
 		return a, err
 	}
-	a.Principal.Channel, a.Principal.Account, a.Bound.Args = k.Channel, k.Account, json.RawMessage(args)
+	a.Principal, a.Bound.Args = senderIn(*k, a.Principal.ID), json.RawMessage(args)
 	if files != "" {
 		err = json.Unmarshal([]byte(files), &a.Bound.Files)
 	}

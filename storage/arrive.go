@@ -116,7 +116,7 @@ func pushMergingTx(t *tx, p *parcel, l lane, life, into int64) error {
 // life. Otherwise it returns 0. Only the policy can let a sender stop the turn of another, and /stop asks the policy.
 func interruptTx(t *tx, p *parcel, l lane) (stopped int64, err error) {
 	h, err := busyHeadTx(t, l)
-	if err != nil || !h.runs() || h.sender != p.Sender.ID {
+	if err != nil || !h.runs() || h.sender != storedSender(p.Key, p.Sender) {
 		return 0, err
 	}
 	if _, err := t.exec(stopLane, h.seq, true, t.now, l.id); err != nil {
@@ -169,7 +169,7 @@ func groupTx(t *tx, p *parcel, l lane, h busyHead) (first int64, err error) {
 	var tail, into int64
 	var sender, kind string
 	found, err := t.one(selectTail, []any{&tail, &into, &sender, &kind}, l.id)
-	if err != nil || !found || sender != p.Sender.ID || kind != string(p.Kind) {
+	if err != nil || !found || sender != storedSender(p.Key, p.Sender) || kind != string(p.Kind) {
 		return 0, err
 	}
 	var one, n, size int64
@@ -322,7 +322,7 @@ func mergeTx(t *tx, d corebot.Delivery, merges []merging) error {
 		return err
 	}
 	for _, m := range merges {
-		t.waiting.add(senderOf(d.Message.Key, m.Merged.Sender.ID), m.Merged.Life, -1, m.size)
+		t.waiting.add(senderOf(d.Message.Key, storedSender(d.Message.Key, m.Merged.Sender)), m.Merged.Life, -1, m.size)
 	}
 	t.total.depth[corebot.Inbound] -= int64(len(merges))
 	t.total.bytes -= int64(size)

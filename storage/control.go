@@ -176,7 +176,7 @@ func (l *Ledger) Head(ctx context.Context, k corebot.Key) (life int64, sender co
 	for _, q := range []*query{headOf, oldestInLot} {
 		found, err := l.db.reader.one(ctx, q, []any{&life, &sender.ID}, int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 		if err != nil || found {
-			return life, sender, err
+			return life, senderIn(k, sender.ID), err
 		}
 	}
 	return 0, sender, nil
@@ -205,7 +205,7 @@ func (l *DeadLetters) Meant(ctx context.Context, k corebot.Key, messageID string
 	if err == nil && !found {
 		err = fmt.Errorf("message %q of this chat: %w", messageID, corebot.ErrNotFound)
 	}
-	life.End = corebot.End(end)
+	life.End, life.Sender = corebot.End(end), senderIn(k, life.Sender.ID)
 	return life, err
 }
 

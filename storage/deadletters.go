@@ -89,7 +89,7 @@ func (l *DeadLetters) list(ctx context.Context, f corebot.DeadLetterFilter, p de
 		err := s.Scan(&dl.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &dl.MessageID, &dl.Sender.ID, &dl.Reason,
 			&dl.Attempts, &dl.LastError, moment{&dl.CreatedAt}, moment{&dl.DeadAt})
 		dl.Direction = corebot.Direction(direction)
-		dl.Sender.Channel, dl.Sender.Account = k.Channel, k.Account
+		dl.Sender = senderIn(*k, dl.Sender.ID)
 		out = append(out, dl)
 		return err
 	}, conditions(f, p)...)

@@ -54,7 +54,7 @@ func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 		return err
 	}
 	t.total.depth[d.Message.Direction]++ // it still counts as one that waits
-	t.waiting.add(senderOf(d.Message.Key, d.Message.Sender.ID), d.Life, 1, d.Size)
+	t.waiting.add(senderOf(d.Message.Key, storedSender(d.Message.Key, d.Message.Sender)), d.Life, 1, d.Size)
 	t.total.bytes += int64(d.Size)
 	t.backAt = min(t.backAt, o.At.UnixMilli())
 	_, err := t.exec(insertParked, d.Life, d.Lane, o.Reason, t.now, o.At, body)
@@ -233,7 +233,7 @@ func (l *Lot) List(ctx context.Context, limit int) ([]corebot.Parked, error) {
 		var p corebot.Parked
 		k := &p.Key
 		err := s.Scan(&p.Life, &p.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &p.Sender.ID, &p.Reason, moment{&p.ParkedAt}, moment{&p.DueAt})
-		p.Sender.Channel, p.Sender.Account = k.Channel, k.Account
+		p.Sender = senderIn(*k, p.Sender.ID)
 		out = append(out, p)
 		return err
 	}, limit)

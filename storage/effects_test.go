@@ -28,6 +28,7 @@ func everyEffect(letter int64) []made {
 	return []made{
 		{corebot.ReplayDeadLetter{ID: letter}, "dead_letter.replay", 0},
 		{corebot.SendMessage{To: testKey("there"), Text: "news"}, "", 1},
+		{corebot.AskAgent{Agent: "helper", Text: "news", Asks: corebot.Caller{Key: testKey("here"), Principal: ann}}, "", 1},
 		{corebot.RegisterChat{Chat: testKey("there")}, "chat.register", 0},
 		{corebot.GrantRole{Principal: ann, Role: corebot.RoleAdmin}, "role.grant", 0},
 		{corebot.BecomeFirstAdmin{Bootstrap: corebot.HashKey(bootstrapKey), Chat: testKey("there")}, "role.grant chat.register", 0},

@@ -341,9 +341,29 @@ type share struct{ messages, bytes int64 }
 
 var senderOfLife = &query{`SELECT l.channel, l.account, m.sender FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.id = ?`}
 
-// senderOf is the principal whose limits a message of a chat counts for. Those of a channel's account without an id are one.
-func senderOf(k corebot.Key, sender string) corebot.Principal {
-	return corebot.Principal{Channel: k.Channel, Account: k.Account, ID: sender}
+// storedSender is what the database has as the sender of a message of a chat: the id, since channel and account are the
+// chat's. In a conversation between agents they are not, and it is the whole principal.
+func storedSender(k corebot.Key, p corebot.Principal) string {
+	if k.Channel == corebot.AgentChannel {
+		return p.String()
+	}
+	return p.ID
+}
+
+// senderIn is the sender that [storedSender] stored.
+func senderIn(k corebot.Key, stored string) corebot.Principal {
+	if k.Channel == corebot.AgentChannel {
+		if p, err := corebot.ParsePrincipal(stored); err == nil {
+			return p
+		}
+	}
+	return corebot.Principal{Channel: k.Channel, Account: k.Account, ID: stored}
+}
+
+// senderOf is the principal whose limits a message of a chat counts for, by its stored sender. Those of a channel's
+// account without an id are one. What a sender's turns ask of other agents counts for itself, beside what he sends.
+func senderOf(k corebot.Key, stored string) corebot.Principal {
+	return corebot.Principal{Channel: k.Channel, Account: k.Account, ID: stored}
 }
 
 // add counts a message that begins to wait, and with a negative number one that no longer does.
@@ -382,7 +402,7 @@ func (w *waiting) over(p *parcel, lim corebot.Limits) error {
 	if p.Direction != corebot.Inbound || lim.Owns(p.Key) {
 		return nil
 	}
-	now := w.of[senderOf(p.Key, p.Sender.ID)]
+	now := w.of[senderOf(p.Key, storedSender(p.Key, p.Sender))]
 	if lim.SenderDepth > 0 && now.messages >= lim.SenderDepth {
 		return fmt.Errorf("%w: %d of %d", corebot.ErrSenderFull, now.messages, lim.SenderDepth)
 	}

@@ -49,10 +49,9 @@ func (h *History) Recent(ctx context.Context, k corebot.Key, limit int) ([]coreb
 func (l *Ledger) Another(
 	ctx context.Context, k corebot.Key, p corebot.Principal,
 ) (other corebot.Principal, found bool, err error) {
-	other = corebot.Principal{Channel: k.Channel, Account: k.Account}
 	found, err = l.db.reader.one(ctx, anotherInSession, []any{&other.ID},
-		k.Agent, k.Channel, k.Account, k.Chat, k.Thread, p.ID)
-	return other, found, err
+		k.Agent, k.Channel, k.Account, k.Chat, k.Thread, storedSender(k, p))
+	return senderIn(k, other.ID), found, err
 }
 
 func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64, err error) {
@@ -63,7 +62,7 @@ func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64,
 	}
 	e.Speaker = corebot.Speaker(speaker)
 	if e.Speaker == corebot.SpeakerUser {
-		e.Sender.Channel, e.Sender.Account = k.Channel, k.Account
+		e.Sender = senderIn(k, e.Sender.ID)
 	}
 	if calls != "" {
 		if err := json.Unmarshal([]byte(calls), &e.Calls); err != nil {
@@ -112,7 +111,11 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 	}
 	t.said = true
 	for i, e := range entries {
-		_, err := t.exec(appendHistory, chat.ID, chat.Session, d.Seq, i, string(e.Speaker), e.Sender.ID, e.Name,
+		sender := ""
+		if e.Speaker == corebot.SpeakerUser {
+			sender = storedSender(d.Message.Key, e.Sender)
+		}
+		_, err := t.exec(appendHistory, chat.ID, chat.Session, d.Seq, i, string(e.Speaker), sender, e.Name,
 			e.Text, e.calls, e.CallID, e.Outside, d.Message.ID, e.At)
 		if err != nil {
 			return err

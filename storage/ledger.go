@@ -70,7 +70,11 @@ func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Resul
 			return err
 		}
 		for i := range replies {
-			receipt, err := publishTx(t, &replies[i], corebot.Limits{})
+			lim := corebot.Limits{}
+			if replies[i].Direction == corebot.Inbound { // to an agent: it counts as any message that waits, and is never refused
+				lim, replies[i].owed = l.db.limits, true
+			}
+			receipt, err := publishTx(t, &replies[i], lim)
 			if err != nil {
 				return err
 			}
@@ -255,6 +259,8 @@ func (db *DB) effectTx(t *tx, asks *asking, effect corebot.Effect) error {
 		return NewDeadLetters(db).As(asks.event).replayEffectTx(t, e)
 	case corebot.SendMessage:
 		return db.sendTx(t, asks, e)
+	case corebot.AskAgent:
+		return db.askAgentTx(t, asks, e)
 	case corebot.RegisterChat:
 		return NewChats(db).As(asks.event).registerEffectTx(t, e)
 	case corebot.GrantRole:

@@ -146,7 +146,7 @@ func scanLife(s scanner) (_ corebot.Life, checksum []byte, err error) {
 		return life, nil, err
 	}
 	life.Direction, life.Kind, life.End = corebot.Direction(direction), corebot.Kind(kind), corebot.End(end)
-	life.Sender.Channel, life.Sender.Account = k.Channel, k.Account
+	life.Sender = senderIn(*k, life.Sender.ID)
 	if cause.Life != 0 {
 		life.Cause = &cause
 	}

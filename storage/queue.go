@@ -86,6 +86,7 @@ type parcel struct {
 	checksum corebot.Checksum
 	body     []byte
 	cause    int64  // the life that caused it, or 0
+	owed     bool   // no limit refuses it
 	steers   *int64 // of a /steer: the life whose turn it is meant for, or 0 for none; the mode of its chat does not matter then
 }
 
@@ -172,7 +173,7 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 		return r, err
 	}
 	if p.Direction == corebot.Inbound && (lim.SenderDepth > 0 || lim.SenderBytes > 0) {
-		t.waiting.add(senderOf(p.Key, p.Sender.ID), life, 1, len(p.body))
+		t.waiting.add(senderOf(p.Key, storedSender(p.Key, p.Sender)), life, 1, len(p.body))
 	}
 	return r, tellAwaitedTx(t, l, p, life)
 }
@@ -185,7 +186,7 @@ func bearTx(t *tx, p *parcel, l lane) (int64, error) {
 		cause = p.cause
 	}
 	life := t.lastLife + 1
-	n, err := t.exec(insertLife, life, l.id, p.ID, string(p.Kind), p.checksum[:], p.Sender.ID, cause, t.now)
+	n, err := t.exec(insertLife, life, l.id, p.ID, string(p.Kind), p.checksum[:], storedSender(p.Key, p.Sender), cause, t.now)
 	if err != nil || n == 0 {
 		return 0, err
 	}
@@ -239,6 +240,9 @@ func makeLaneTx(t *tx, d corebot.Direction, k corebot.Key, l *lane) (err error) 
 }
 
 func overLimit(t *tx, p *parcel, l lane, lim corebot.Limits) error {
+	if p.owed {
+		return nil
+	}
 	if err := t.waiting.over(p, lim); err != nil {
 		return err
 	}
