@@ -81,9 +81,9 @@ func command(d corebot.Delivery) corebot.Result {
 	}
 }
 
-// begins returns the command by which a delivery is to begin a new session. does is false if the delivery begins none,
-// or was already allowed to begin one. A run with a journal was allowed before its agent began, and its work is not
-// thrown away.
+// begins returns the command by which a delivery is to begin a new session. The result does is false if the delivery
+// begins none, or was already allowed to begin one. A run with a journal was allowed before its agent began, and its
+// work is not thrown away.
 func begins(d corebot.Delivery) (c corebot.Command, does bool) {
 	switch {
 	case d.Damaged != nil:

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	ofOthers = "Others have spoken in this session: an admin of this chat can begin a new one. So can an operator, with `corebot chats reset main:test::a`."
+	ofOthers = "Others have spoken in this session: an admin of this chat can begin a new one. So can an operator, " +
+		"with `corebot chats reset main:test::a`."
 	notBegun = " Nothing was begun, and your text was not answered. " +
 		"Send it without the command to say it in this session."
 	beginning = "A new conversation begins here."
@@ -87,7 +88,7 @@ func TestASessionInWhichOthersHaveSpokenIsEndedByAnAdminOnly(t *testing.T) {
 	})
 }
 
-// What a turn hears before a command for a new session is in the session that the command would end.
+// A sender whose text a turn merges before a /new has spoken in the session that the /new would end.
 func TestWhoSpeaksBeforeACommandForANewSessionIsInItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := apptest.Script(apptest.Text("hm"), apptest.Hangs(), apptest.Text("ok"))

@@ -410,9 +410,9 @@ func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 	return nil
 }
 
-// An approval ends with its call. If the call will not be made any more, its approval is void: a steer skipped the
-// call, the call has changed, the sender lost his role, or the message was stopped. The commit that decides this also
-// stores it in the table.
+// An approval ends with its call. If the call will not be made any more, its approval is void. The reason is one of
+// four: a steer skipped the call, the call has changed, the sender lost his role, or the message was stopped. The
+// commit that decides this also stores it in the table.
 
 var (
 	// The columns of the step's index come first.

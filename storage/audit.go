@@ -96,8 +96,8 @@ func auditTx(t *tx, events []corebot.AuditEvent) error {
 }
 
 // The audit trail is a hash chain. Each event has a SHA-256 over itself and the hash before it. So a changed, added or
-// deleted event changes every hash behind it. Whoever can write the file can compute a whole new chain. Only a head
-// that was noted elsewhere before shows this.
+// deleted event changes every hash behind it. An attacker who can write the file can compute a whole new chain. Only
+// a head that was noted elsewhere before shows this.
 //
 // Retention cuts the chain only at its old end, and keeps the last hash before the cut. The numbers of events have no
 // gaps: the numbers of a transaction that is rolled back are used again.
@@ -260,7 +260,8 @@ func (v *verification) end(numbers int64) error {
 	case v.noted.Event <= v.Past:
 		return &corebot.BrokenChain{
 			Event: v.noted.Event,
-			Why:   fmt.Sprintf("the head that was noted is not there any more: the trail begins behind event %d", v.Past),
+			Why: fmt.Sprintf("the head that was noted is not there any more: the trail begins behind event %d",
+				v.Past),
 		}
 	}
 	return &corebot.BrokenChain{

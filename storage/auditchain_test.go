@@ -21,7 +21,10 @@ func writeEvents(t testing.TB, db *DB, tools ...string) {
 	t.Helper()
 	for _, tool := range tools {
 		must(t, db.write(t.Context(), "audit", func(tx *tx) error {
-			return auditTx(tx, []corebot.AuditEvent{{Event: "tool.result", Tool: tool, Key: testMessage("a", "1").Key, Args: "{}", Duration: time.Second}})
+			return auditTx(tx, []corebot.AuditEvent{{
+				Event: "tool.result", Tool: tool, Key: testMessage("a", "1").Key,
+				Args: "{}", Duration: time.Second,
+			}})
 		}))
 	}
 }
@@ -71,32 +74,59 @@ func TestEventsFollowOneAnotherAcrossTransactionsFailuresAndProcesses(t *testing
 // Each change of a stored trail is found, and the event is named.
 func TestAChangedTrailIsBroken(t *testing.T) {
 	columns := []string{
-		"at", "event", "tool", "agent", "channel", "account", "chat", "thread", "sender", "role", "entry", "outcome", "rule", "args", "duration_ms", "step_id",
+		"at", "event", "tool", "agent", "channel", "account", "chat", "thread", "sender", "role", "entry", "outcome",
+		"rule", "args", "duration_ms", "step_id",
 	}
 	changes := map[string]struct {
 		sql    string
 		broken int64
 		why    string
 	}{
-		"an event is gone":                    {`DELETE FROM audit_events WHERE id = 3`, 3, "events 3 to 3 are missing"},
-		"the first is gone":                   {`DELETE FROM audit_events WHERE id = 1`, 1, "events 1 to 1 are missing"},
-		"the last two are gone":               {`DELETE FROM audit_events WHERE id > 3`, 4, "events 4 to 5 are missing at its end"},
-		"all are gone":                        {`DELETE FROM audit_events`, 1, "events 1 to 5 are missing at its end"},
-		"a hash is changed":                   {`UPDATE audit_events SET hash = zeroblob(32) WHERE id = 3`, 3, "not what was written"},
-		"two have changed places":             {`UPDATE audit_events SET tool = CASE id WHEN 2 THEN 'three' ELSE 'two' END, args = '{}' WHERE id IN (2, 3)`, 2, "not what was written"},
-		"an event was put in at the end":      {`INSERT INTO audit_events SELECT 6, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id, hash FROM audit_events WHERE id = 5`, 6, "not what was written"},
-		"all have other numbers":              {`UPDATE audit_events SET id = id + 10; UPDATE audit_chain SET past = 10`, 11, "not what was written"},
-		"a letter has changed its column":     {`UPDATE audit_events SET tool = tool || substr(agent, 1, 1), agent = substr(agent, 2) WHERE id = 3`, 3, "not what was written"},
-		"the beginning is said to be later":   {`UPDATE audit_chain SET past = 2`, 3, "not what was written"},
-		"the beginning is not there":          {`DELETE FROM audit_chain`, 0, "where it begins is not known"},
-		"the beginning is behind what was it": {`UPDATE audit_chain SET past = 9`, 9, "the head that was noted is not there any more"},
+		"an event is gone": {
+			`DELETE FROM audit_events WHERE id = 3`, 3,
+			"events 3 to 3 are missing",
+		},
+		"the first is gone": {
+			`DELETE FROM audit_events WHERE id = 1`, 1,
+			"events 1 to 1 are missing",
+		},
+		"the last two are gone": {
+			`DELETE FROM audit_events WHERE id > 3`, 4,
+			"events 4 to 5 are missing at its end",
+		},
+		"all are gone": {`DELETE FROM audit_events`, 1, "events 1 to 5 are missing at its end"},
+		"a hash is changed": {
+			`UPDATE audit_events SET hash = zeroblob(32) WHERE id = 3`, 3,
+			"not what was written",
+		},
+		"two have changed places": {
+			`UPDATE audit_events SET tool = CASE id WHEN 2 THEN 'three' ELSE 'two' END, args = '{}' WHERE id IN (2, 3)`,
+			2, "not what was written",
+		},
+		"an event was put in at the end": {
+			`INSERT INTO audit_events SELECT 6, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id, hash FROM audit_events WHERE id = 5`, 6, "not what was written",
+		},
+		"all have other numbers": {
+			`UPDATE audit_events SET id = id + 10; UPDATE audit_chain SET past = 10`, 11, "not what was written",
+		},
+		"a letter has changed its column": {
+			`UPDATE audit_events SET tool = tool || substr(agent, 1, 1), agent = substr(agent, 2) WHERE id = 3`, 3,
+			"not what was written",
+		},
+		"the beginning is said to be later": {`UPDATE audit_chain SET past = 2`, 3, "not what was written"},
+		"the beginning is not there":        {`DELETE FROM audit_chain`, 0, "where it begins is not known"},
+		"the beginning is behind what was it": {
+			`UPDATE audit_chain SET past = 9`, 9,
+			"the head that was noted is not there any more",
+		},
 	}
 	for _, c := range columns {
 		changes["another "+c] = struct {
 			sql    string
 			broken int64
 			why    string
-		}{fmt.Sprintf(`UPDATE audit_events SET %[1]s = CASE typeof(%[1]s) WHEN 'text' THEN %[1]s || 'x' ELSE %[1]s + 1 END WHERE id = 3`, c), 3, "not what was written"}
+		}{fmt.Sprintf(
+			`UPDATE audit_events SET %[1]s = CASE typeof(%[1]s) WHEN 'text' THEN %[1]s || 'x' ELSE %[1]s + 1 END WHERE id = 3`, c), 3, "not what was written"}
 	}
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -106,14 +136,16 @@ func TestAChangedTrailIsBroken(t *testing.T) {
 			sideQuery(t, dir, c.sql)
 			broken := (*corebot.BrokenChain)(nil)
 			noted := corebot.AuditHead{Event: 9, Hash: strings.Repeat("0", 64)}
-			if _, err := NewAudit(db).Verify(t.Context(), &noted); !errors.As(err, &broken) || broken.Event != c.broken || !strings.Contains(broken.Why, c.why) {
+			if _, err := NewAudit(db).Verify(t.Context(), &noted); !errors.As(err, &broken) ||
+				broken.Event != c.broken || !strings.Contains(broken.Why, c.why) {
 				t.Errorf("got %v, want event %d: %s", err, c.broken, c.why)
 			}
 		})
 	}
 }
 
-// Whoever can compute hashes can make a trail that fits together. A head that was noted before tells.
+// An attacker who can compute hashes can make a trail that fits together. A head that was noted before shows the
+// change.
 func TestATrailThatWasWrittenAnewDoesNotHaveTheHeadThatWasNoted(t *testing.T) {
 	dir := seeded(t)
 	db := openTest(t, dir)
@@ -129,16 +161,18 @@ func TestATrailThatWasWrittenAnewDoesNotHaveTheHeadThatWasNoted(t *testing.T) {
 	}
 	wholeTrail(t, db)
 	broken := (*corebot.BrokenChain)(nil)
-	if _, err := NewAudit(db).Verify(t.Context(), &noted); !errors.As(err, &broken) || broken.Event != 2 || !strings.Contains(broken.Why, "another one") {
+	if _, err := NewAudit(db).Verify(t.Context(), &noted); !errors.As(err, &broken) || broken.Event != 2 ||
+		!strings.Contains(broken.Why, "another one") {
 		t.Errorf("the forged trail: %v", err)
 	}
 	later := corebot.AuditHead{Event: 7, Hash: noted.Hash}
-	if _, err := NewAudit(db).Verify(t.Context(), &later); !errors.As(err, &broken) || broken.Event != 7 || !strings.Contains(broken.Why, "ends before it") {
+	if _, err := NewAudit(db).Verify(t.Context(), &later); !errors.As(err, &broken) || broken.Event != 7 ||
+		!strings.Contains(broken.Why, "ends before it") {
 		t.Errorf("a head that is further on: %v", err)
 	}
 }
 
-// What was deleted at the end is missed also when other events have followed since, in this process or after a restart.
+// Verify misses events that were deleted at the end, even after other events have followed, in this process or another.
 func TestAnEndThatWasCutOffIsMissedForEver(t *testing.T) {
 	for name, restart := range map[string]bool{"in the same process": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +194,8 @@ func TestAnEndThatWasCutOffIsMissedForEver(t *testing.T) {
 			}
 			writeEvents(t, db, "four")
 			broken := (*corebot.BrokenChain)(nil)
-			if _, err := NewAudit(db).Verify(t.Context(), nil); !errors.As(err, &broken) || broken.Event != 2 || !strings.Contains(broken.Why, "events 2 to 3 are missing") {
+			if _, err := NewAudit(db).Verify(t.Context(), nil); !errors.As(err, &broken) || broken.Event != 2 ||
+				!strings.Contains(broken.Why, "events 2 to 3 are missing") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -186,7 +221,8 @@ func TestRetentionCutsTheTrailAtItsOldEndAndItGoesOnFromThere(t *testing.T) {
 		if c.Past != 2*sweepRows+10 || c.Events != 1 || c.Head.Event != c.Past+1 {
 			t.Errorf("after a cut the trail is %+v", c)
 		}
-		if _, err := NewAudit(db).Verify(t.Context(), &noted); err != nil { // the event is gone, its hash is where the trail goes on from
+		// the event is gone, its hash is where the trail goes on from
+		if _, err := NewAudit(db).Verify(t.Context(), &noted); err != nil {
 			t.Errorf("the head before the cut: %v", err)
 		}
 		time.Sleep(2 * day)
@@ -214,7 +250,8 @@ func TestEachPassLogsTheHeadIfItHasGoneOn(t *testing.T) {
 		log.Reset()
 		writeEvents(t, db, slices.Repeat([]string{"x"}, events)...)
 		must(t, r.Sweep(t.Context()))
-		if told := strings.Contains(log.String(), `"head":"`+wholeTrail(t, db).Head.String()+`"`); told != (events > 0) {
+		if told := strings.Contains(log.String(), `"head":"`+wholeTrail(t, db).Head.String()+
+			`"`); told != (events > 0) {
 			t.Errorf("after %d events the log is %s", events, &log)
 		}
 	}
@@ -261,7 +298,8 @@ func TestEventsOfAnOlderSchemaAreBeforeTheChain(t *testing.T) {
 		t.Errorf("the trail is %+v", c)
 	}
 	must(t, keeping(t, db, RetentionOptions{Audit: day}).Sweep(t.Context()))
-	if c := wholeTrail(t, db); c.Past != 2 || c.Events != 1 || len(sideQuery(t, dir, `SELECT id FROM audit_events`)) != 2 {
+	if c := wholeTrail(t, db); c.Past != 2 || c.Events != 1 || len(sideQuery(t, dir,
+		`SELECT id FROM audit_events`)) != 2 {
 		t.Errorf("without the old event it is %+v", c)
 	}
 }
@@ -269,7 +307,10 @@ func TestEventsOfAnOlderSchemaAreBeforeTheChain(t *testing.T) {
 func BenchmarkVerifyAThousandEvents(b *testing.B) {
 	db := openTest(b, b.TempDir())
 	must(b, db.write(b.Context(), "audit", func(tx *tx) error {
-		return auditTx(tx, slices.Repeat([]corebot.AuditEvent{{Event: "tool.result", Tool: "fs.read", Key: testMessage("a", "1").Key, Args: strings.Repeat("x", 200)}}, 1000))
+		return auditTx(tx, slices.Repeat([]corebot.AuditEvent{{
+			Event: "tool.result", Tool: "fs.read",
+			Key: testMessage("a", "1").Key, Args: strings.Repeat("x", 200),
+		}}, 1000))
 	}))
 	for b.Loop() {
 		wholeTrail(b, db)

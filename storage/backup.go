@@ -15,10 +15,10 @@ import (
 	"github.com/corebot/corebot/migrations"
 )
 
-// backupsName is the directory beside the database that backups are made in.
+// backupsName is the directory of the backups, beside the database.
 const backupsName = "backups"
 
-// newestBackup is the path of the backup that was made last; empty if there is none.
+// newestBackup is the path of the newest backup; empty: there is none.
 func newestBackup(dir string) (newest string) {
 	paths, err := filepath.Glob(filepath.Join(dir, backupsName, "*.db"))
 	if err != nil {
@@ -26,15 +26,17 @@ func newestBackup(dir string) (newest string) {
 	}
 	var latest time.Time
 	for _, path := range paths {
-		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 && info.ModTime().After(latest) {
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 &&
+			info.ModTime().After(latest) {
 			newest, latest = path, info.ModTime()
 		}
 	}
 	return newest
 }
 
-// makeBackup writes a copy of the database at path to a new file and checks it: SQLite's integrity check, and the same schema
-// version as the original. The copy gets its name only when it is whole and on disk; an existing file is never overwritten.
+// makeBackup writes a copy of the database at path to a new file and checks the copy: SQLite's integrity check, and the
+// same schema version as the original. The copy gets its name only when it is whole and on disk. makeBackup never
+// overwrites a file.
 func makeBackup(ctx context.Context, path, to string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
@@ -60,7 +62,7 @@ func makeBackup(ctx context.Context, path, to string) (err error) {
 	return putInPlace(part, to)
 }
 
-// putInPlace gives a file that is whole its name, in place of what had it, once it is on disk.
+// putInPlace gives a whole file its final name once the file is on disk. It replaces a file that had the name.
 func putInPlace(part, to string) error {
 	if err := syncFile(part); err != nil {
 		return err
@@ -80,7 +82,7 @@ func copyDatabase(ctx context.Context, path, to string) (err error) {
 	if err := makeFile(to); err != nil {
 		return err
 	}
-	// VACUUM INTO reads one snapshot, beside a running writer too, and leaves a file with neither WAL nor free pages.
+	// VACUUM INTO reads one snapshot, even beside a running writer. Its result has neither WAL nor free pages.
 	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, to); err != nil {
 		return fmt.Errorf("copy the database: %w", classify(err))
 	}
@@ -125,15 +127,15 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// asidePrefix begins the names of the directories that databases are moved to when another takes their place.
+// asidePrefix begins the names of the directories for replaced databases.
 const asidePrefix = "set-aside-"
 
-// Restore puts a copy of a database in the place of a data directory's own: a backup, or what was found elsewhere.
-// The copy is checked first. What was there is moved to a directory of its own, whose path is given; it is "" when
-// nothing was there. No Corebot may run on the directory meanwhile.
+// Restore replaces the database of a data directory by a copy: a backup, or a file from elsewhere. It checks the copy
+// first. It moves the old database to a directory of its own and returns the path; the path is "" if there was no
+// database. No Corebot may run on the directory meanwhile.
 //
-// It may be killed at any time: the directory then has its old database, its new one, or none; with none it is
-// refused until Restore is run again.
+// A kill at any time leaves the directory with its old database, its new database, or none. Without a database Corebot
+// refuses the directory until Restore is run again.
 func Restore(ctx context.Context, dir, from string) (aside string, err error) {
 	return replace(dir, func(path string) error {
 		state, err := checkFile(from)
@@ -159,14 +161,14 @@ func Restore(ctx context.Context, dir, from string) (aside string, err error) {
 	})
 }
 
-// BeginAnew gives a data directory a new, empty database. What was there is moved to a directory of its own, as with
-// [Restore].
+// BeginAnew gives a data directory a new, empty database. It moves the old database to a directory of its own, as
+// [Restore] does.
 func BeginAnew(ctx context.Context, dir string) (aside string, err error) {
 	return replace(dir, func(path string) error { return migrate(ctx, path, migrations.FS, zerolog.Nop()) })
 }
 
-// replace has fill make a database under another name, moves the old one aside and gives the new one its place. The
-// home remembers the new one when it is first opened.
+// replace lets fill make a database under another name, moves the old database aside and renames the new one. The home
+// remembers the new database when it is first opened.
 func replace(dir string, fill func(path string) error) (aside string, err error) {
 	if err := makeDir(dir); err != nil {
 		return "", err
@@ -195,10 +197,13 @@ func replace(dir string, fill func(path string) error) (aside string, err error)
 	return aside, putInPlace(made, filepath.Join(dir, FileName))
 }
 
-// setAside moves a database, all that belongs to it, and the memory of it to a directory of their own. The database
-// itself goes first: a crash that comes between leaves its traces where they are looked for.
+// setAside moves a database, its other files, and the home's memory of it to a directory of their own. The database
+// itself goes first. After a crash in between, its remaining files are still where Corebot looks for them.
 func setAside(dir string) (aside string, err error) {
-	for _, name := range []string{FileName, FileName + "-wal", FileName + "-shm", FileName + "-journal", rememberedName} {
+	for _, name := range []string{
+		FileName, FileName + "-wal", FileName + "-shm", FileName + "-journal",
+		rememberedName,
+	} {
 		from := filepath.Join(dir, name)
 		if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
 			continue

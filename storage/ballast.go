@@ -11,28 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ballastName is the ballast's name in the data directory.
 const ballastName = "ballast"
 
-// ballast is a file that is there only to be thrown overboard: when the disk is full to the last byte its blocks let the writer go on.
+// ballast is a file whose only use is to be deleted. When the disk is full to the last byte, its blocks let the writer
+// go on.
 type ballast struct{ path string }
 
 const (
-	maxBallast   = 16 << 20 // many seconds of settles
-	ballastShare = 2        // of a small floor the half: the disk keeps some room beside it
+	maxBallast   = 16 << 20 // enough for many seconds of settles
+	ballastShare = 2        // half of a small floor, so that the disk keeps some room beside it
 )
 
 // ballastFor is the size of the ballast under a floor, in bytes.
 func ballastFor(floor int64) int64 { return min(maxBallast, floor/ballastShare) }
 
-// held says whether the file has as many blocks on disk as it should: a crash may have cut its making short.
+// held says whether the file has all its blocks on disk. A crash can have left it too short.
 func (b ballast) held(size int64) bool {
 	var s unix.Stat_t
-	const unit = 512                                                                                  // of st_blocks, whatever the file system's own blocks are
+	// the unit of st_blocks, whatever the file system's own blocks are
+	const unit = 512
 	return size > 0 && unix.Stat(b.path, &s) == nil && s.Size == size && int64(s.Blocks)*unit >= size //nolint:unconvert // the types differ between systems
 }
 
-// make allocates the file anew. When it fails it leaves nothing behind.
+// make allocates the file anew. If it fails, it leaves nothing behind.
 func (b ballast) make(size int64) (err error) {
 	if err := b.release(); err != nil {
 		return err
@@ -49,14 +50,14 @@ func (b ballast) make(size int64) (err error) {
 	if err := allocate(f, size); err == nil {
 		return f.Sync()
 	}
-	// Where blocks cannot be reserved they are written, with what no file system can compress away.
+	// On a file system that cannot reserve blocks, write random data, which nothing can compress.
 	if _, err := io.CopyN(f, rand.Reader, size); err != nil {
 		return err
 	}
 	return f.Sync()
 }
 
-// release gives the blocks back. There may be none.
+// release deletes the file, if there is one.
 func (b ballast) release() error {
 	if err := os.Remove(b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("release the ballast: %w", err)

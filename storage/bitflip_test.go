@@ -37,7 +37,8 @@ func TestNoFlippedBitOfABodyChangesWhatIsRun(t *testing.T) {
 		d := claimTest(t, db)
 		if d.Damaged != nil {
 			damaged++
-		} else if got := d.Message; got.ID != "1" || got.Text() != "text of 1" || got.Sender != testMessage("", "1").Sender || got.SenderName != "" ||
+		} else if got := d.Message; got.ID != "1" || got.Text() != "text of 1" ||
+			got.Sender != testMessage("", "1").Sender || got.SenderName != "" ||
 			got.InReplyTo != "" || len(got.Metadata) > 0 || len(got.Parts) != 1 {
 			t.Errorf("delivered for good: %+v", got)
 		}
@@ -65,7 +66,10 @@ func flipBodies(t *testing.T, dir string) {
 	for bit := range 8 * len(body) {
 		flipped := bytes.Clone(body)
 		flipped[bit/8] ^= 1 << (bit % 8)
-		res, err := db.Exec(`UPDATE message_queue SET body = ? WHERE life_id = (SELECT MIN(life_id) + ? FROM message_queue)`, flipped, bit)
+		res,
+			err := db.Exec(
+			`UPDATE message_queue SET body = ? WHERE life_id = (SELECT MIN(life_id) + ? FROM message_queue)`, flipped,
+			bit)
 		must(t, err)
 		if n, err := res.RowsAffected(); n != 1 || err != nil {
 			t.Fatalf("bit %d: %d rows, %v", bit, n, err)
@@ -107,7 +111,8 @@ func TestADirectionThatDoesNotExistKeepsNothingElseFromRunning(t *testing.T) {
 	publishTest(t, db, "b", "3")
 }
 
-// variety makes a small database with something in every table that matters here, and gives its bytes and the texts of its messages.
+// variety makes a small database with something in every table that matters here, and gives its bytes and the texts of
+// its messages.
 func variety(t *testing.T) (file []byte, texts map[string]bool) {
 	t.Helper()
 	texts = map[string]bool{}
@@ -127,7 +132,8 @@ func variety(t *testing.T) (file []byte, texts map[string]bool) {
 	return file, texts
 }
 
-// The checksum covers what was said, not under which id: an id that changed in the file must not have another message's answer.
+// The checksum covers what was said, not under which id: an id that changed in the file must not have another message's
+// answer.
 func TestAMessageWhoseIDChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
 	dir := t.TempDir()
 	db := openTest(t, dir)
@@ -138,8 +144,8 @@ func TestAMessageWhoseIDChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
 	}
 }
 
-// The database's file only: in the log SQLite takes a frame that does not match its checksum, and all after it, for the rest of a write that
-// a power cut tore, and nobody can tell the one from the other.
+// The test damages only the database's file, not the log. In the log SQLite takes a frame with a wrong checksum, and
+// all frames after it, for the rest of a write that a power cut tore. Nobody can tell the two cases apart.
 func TestADatabaseWithFlippedBitsWorksOrSaysThatItIsDamaged(t *testing.T) {
 	chance := rand.New(rand.NewPCG(5, 5))
 	whole, texts := variety(t)
@@ -190,8 +196,8 @@ func tryDamaged(t *testing.T, dir string, file []byte, texts map[string]bool) st
 	return "works"
 }
 
-// claimDamaged claims what is due. Damage that keeps it from being found may keep the claim waiting if it is reported elsewhere, and only then: a claim
-// without an end is no report.
+// claimDamaged claims what is due. Damage that keeps it from being found may keep the claim waiting if it is reported
+// elsewhere, and only then: a claim without an end is no report.
 func claimDamaged(t *testing.T, db *DB, reported bool) ([]corebot.Delivery, error) {
 	t.Helper()
 	patience := time.Minute

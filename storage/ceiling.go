@@ -12,15 +12,16 @@ import (
 	"modernc.org/sqlite"
 )
 
-// ceilingBatch is how many pairs of rows share a commit: so many that the fsync no longer counts.
+// ceilingBatch is how many pairs of rows share a commit. With so many, the fsync no longer matters.
 const ceilingBatch = 1_000
 
-// Ceiling measures what the engine can do at best, for comparison with what the bus makes of it: pairs of rows, an id in one table
-// and a body of so many bytes in another, inserted per second from prepared statements by one goroutine, in batches of 1,000, with
-// the pragmas of the real write connection (synchronous=FULL). No lanes, no index, no duplicates, no reads: nothing that keeps a promise can reach it.
+// Ceiling measures the best that the engine can do, as a reference for the bus. It inserts pairs of rows: an id in one
+// table, and a body of bodyBytes in another. One goroutine inserts them by prepared statements, in batches of 1,000,
+// with the pragmas of the real write connection (synchronous=FULL). It uses no lanes, no index, no duplicates and no
+// reads. So no queue that keeps promises can reach this rate.
 //
-// It makes its own database file in dir and leaves it there: dir is one that the caller throws away, and has no such file yet.
-// It ends early with the cause of ctx.
+// Ceiling creates its own database file in dir and leaves it there. The caller must throw dir away, and dir must not
+// have such a file yet. Ceiling ends early with the cause of ctx.
 func Ceiling(ctx context.Context, dir string, pairs, bodyBytes int) (perSecond float64, err error) {
 	path := filepath.Join(dir, "ceiling.db")
 	c, err := openCeiling(path)
@@ -41,7 +42,7 @@ func Ceiling(ctx context.Context, dir string, pairs, bodyBytes int) (perSecond f
 	return float64(pairs) / time.Since(started).Seconds(), nil
 }
 
-// ceiling is the bare driver, not [prepared]: what is compared with it must not move it.
+// ceiling uses the bare driver, not [prepared], so that changes of [prepared] do not move the reference.
 type ceiling struct {
 	conn                                driver.Conn
 	begin, commit, insertID, insertBody driver.Stmt
@@ -82,13 +83,13 @@ func openCeiling(path string) (_ *ceiling, err error) {
 	return c, nil
 }
 
-// batch inserts the pairs from first to before last in one commit.
+// batch inserts the pairs from first up to, but without, last in one commit.
 func (c *ceiling) batch(first, last int, body []byte) error {
 	if err := execute(c.begin); err != nil {
 		return err
 	}
 	for n := first; n < last; n++ {
-		// As long as the time-ordered ids of messages.
+		// The ids are as long as the time-ordered ids of messages.
 		if err := execute(c.insertID, int64(n), fmt.Sprintf("%036d", n)); err != nil {
 			return err
 		}
@@ -113,7 +114,7 @@ func execute(s driver.Stmt, args ...driver.Value) error {
 	for i, a := range args {
 		named[i] = driver.NamedValue{Ordinal: i + 1, Value: a}
 	}
-	// The context cannot be cancelled: one that can would cost a goroutine a statement.
+	// A context that can be cancelled would cost one goroutine for each statement.
 	_, err := s.(driver.StmtExecContext).ExecContext(context.Background(), named)
 	return err
 }

@@ -9,40 +9,45 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Chats keeps what is known of conversations beside their history. Every change leaves an audit event, in the commit that makes it.
+// Chats stores the settings of conversations beside their history. Every change leaves an audit event in its own
+// commit.
 type Chats struct {
 	db *DB
 	by corebot.AuditEvent
 }
 
-// NewChats are the chats of a database, in the hands of the operator.
+// NewChats returns the chats of a database, for changes by the operator.
 func NewChats(db *DB) *Chats { return &Chats{db, byOperator()} }
 
-// As gives the chats into other hands, as [DeadLetters.As] does.
+// As returns the chats for changes by somebody else, as [DeadLetters.As] does.
 func (c *Chats) As(by corebot.AuditEvent) *Chats { return &Chats{c.db, by} }
 
 var (
 	selectChat = &query{`SELECT id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
 		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
-	insertChat  = &query{`INSERT INTO chats (agent, channel, account, chat, thread, created_at) VALUES (?, ?, ?, ?, ?, ?)`}
+	insertChat = &query{
+		`INSERT INTO chats (agent, channel, account, chat, thread, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
+	}
 	newSession  = &query{`UPDATE chats SET session = session + 1 WHERE id = ?`}
 	setChat     = &query{`UPDATE chats SET registered = ?, display_name = ? WHERE id = ?`}
 	setChatMode = &query{`UPDATE chats SET queue_mode = ? WHERE id = ?`}
 	keptByChat  = &query{`SELECT c.queue_mode, MAX(COALESCE((SELECT s.through FROM summaries s WHERE s.chat_id = c.id), 0),
 		COALESCE((SELECT h.seq FROM history h WHERE h.chat_id = c.id ORDER BY h.session DESC, h.seq DESC LIMIT 1), 0))
 		FROM chats c WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
-	setLaneMode = &query{`UPDATE lanes SET mode = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
+	setLaneMode = &query{
+		`UPDATE lanes SET mode = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`,
+	}
 )
 
-// Chat is what is known of a conversation. One that has had no turn yet is not stored; it is in its first session.
+// Chat returns the settings of a conversation. A conversation without any turn is not stored; it is in its first
+// session.
 func (c *Chats) Chat(ctx context.Context, k corebot.Key) (corebot.Chat, error) {
 	chat := corebot.Chat{Key: k, Session: 1}
 	_, err := c.db.reader.one(ctx, selectChat, chatColumns(&chat), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return chat, err
 }
 
-// Register marks a chat as one that Corebot serves, or no longer does, and gives it a name for display. A chat that is not
-// known yet becomes known.
+// Register marks a chat as registered or not, and gives it a display name. It creates an unknown chat.
 func (c *Chats) Register(ctx context.Context, k corebot.Key, registered bool, name string) error {
 	return c.db.write(ctx, "register", func(t *tx) error { return c.registerTx(t, k, registered, name) })
 }
@@ -66,14 +71,14 @@ func (c *Chats) registerEffectTx(t *tx, e corebot.RegisterChat) error {
 	return c.registerTx(t, e.Chat, true, "")
 }
 
-// noteTx leaves the audit event of a change.
+// noteTx writes the audit event of a change.
 func (c *Chats) noteTx(t *tx, event string, k corebot.Key, note map[string]any) error {
 	all := map[string]any{"chat": k.String()}
 	maps.Copy(all, note)
 	return changeTx(t, c.by, event, k, all)
 }
 
-// Reset begins a new session: what was said stays stored and is out of play. A chat that is not known is
+// Reset begins a new session. The old history entries stay stored, outside of the new session. An unknown chat is
 // [corebot.ErrNotFound].
 func (c *Chats) Reset(ctx context.Context, k corebot.Key) error {
 	return c.db.write(ctx, "reset", func(t *tx) error {
@@ -88,8 +93,8 @@ func (c *Chats) Reset(ctx context.Context, k corebot.Key) error {
 	})
 }
 
-// SetQueueMode says what becomes from now on of prompts that find the chat busy; an empty mode is the configured default. What waits already
-// stays as it is. A chat that is not known yet becomes known.
+// SetQueueMode sets the queue mode of a chat for new prompts; an empty mode means the configured default. Waiting
+// prompts keep their mode. It creates an unknown chat.
 func (c *Chats) SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.QueueMode) error {
 	if mode != "" {
 		if _, err := corebot.ParseQueueMode(string(mode)); err != nil {
@@ -104,24 +109,30 @@ func (c *Chats) SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.Qu
 		if _, err := t.exec(setChatMode, string(mode), chat.ID); err != nil {
 			return err
 		}
-		if _, err = t.exec(setLaneMode, string(mode), int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread); err != nil {
+		if _, err = t.exec(setLaneMode, string(mode), int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat,
+			k.Thread); err != nil {
 			return err
 		}
 		return c.noteTx(t, "chat.queue_mode", k, map[string]any{"mode": mode})
 	})
 }
 
-// keptByChatTx reads what a chat has kept for its next lane: its mode, and the last place that its history and its summary name.
+// keptByChatTx reads what a chat keeps for a new lane: its mode, and the last place that its history and its summary
+// name.
 func keptByChatTx(t *tx, k corebot.Key) (mode string, places int64, err error) {
 	_, err = t.one(keptByChat, []any{&mode, &places}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return mode, places, err
 }
 
 func chatColumns(c *corebot.Chat) []any {
-	return []any{&c.ID, &c.DisplayName, &c.Registered, &c.Session, (*string)(&c.QueueMode), &c.Model, (*string)(&c.Access), moment{&c.CreatedAt}}
+	return []any{
+		&c.ID, &c.DisplayName, &c.Registered, &c.Session, (*string)(&c.QueueMode), &c.Model,
+		(*string)(&c.Access),
+		moment{&c.CreatedAt},
+	}
 }
 
-// knownChatTx finds the chat of a key; one that is not known is [corebot.ErrNotFound].
+// knownChatTx finds the chat of a key. An unknown chat is [corebot.ErrNotFound].
 func knownChatTx(t *tx, k corebot.Key) (corebot.Chat, error) {
 	chat := corebot.Chat{Key: k}
 	found, err := t.one(selectChat, chatColumns(&chat), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
@@ -143,13 +154,13 @@ func chatTx(t *tx, k corebot.Key) (corebot.Chat, error) {
 }
 
 var (
-	// The thread comes before its chat.
+	// The row of the thread comes before the row of its chat.
 	selectStanding = &query{`SELECT registered, access FROM chats
 		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread IN ('', ?) ORDER BY thread DESC`}
 	setChatAccess = &query{`UPDATE chats SET access = ? WHERE id = ?`}
 )
 
-// Standing is what decides, beside the rule of its channel, whether somebody may talk in a chat.
+// Standing returns what is set for a chat about who may talk there. The rule of its channel comes in addition.
 func (c *Chats) Standing(ctx context.Context, k corebot.Key) (standing corebot.Standing, err error) {
 	err = c.db.reader.each(ctx, selectStanding, func(s scanner) error {
 		var registered bool
@@ -164,8 +175,8 @@ func (c *Chats) Standing(ctx context.Context, k corebot.Key) (standing corebot.S
 	return standing, err
 }
 
-// SetAccess sets a chat apart from the rule of its channel, or with "" no longer. It holds for the next message; what waits already is
-// answered. A chat that is not known yet becomes known.
+// SetAccess makes a chat an exception from the rule of its channel; "" ends the exception. It holds for the next
+// message; waiting messages are still answered. It creates an unknown chat.
 func (c *Chats) SetAccess(ctx context.Context, k corebot.Key, access corebot.ChatAccess) error {
 	if access != "" {
 		if _, err := corebot.ParseChatAccess(string(access)); err != nil {
@@ -196,7 +207,7 @@ var (
 	setChatModel = &query{`UPDATE chats SET model = ?, model_session = session WHERE id = ?`}
 )
 
-// Situation is what a chat does now. One that nobody has spoken in is idle in its first session.
+// Situation says what a chat does at this moment. A chat without messages is idle in its first session.
 func (c *Chats) Situation(ctx context.Context, k corebot.Key) (s corebot.Situation, err error) {
 	chat, err := c.Chat(ctx, k)
 	if err != nil {
@@ -204,7 +215,12 @@ func (c *Chats) Situation(ctx context.Context, k corebot.Key) (s corebot.Situati
 	}
 	s.Session, s.Model, s.QueueMode = chat.Session, chat.Model, chat.QueueMode
 	var lane int64
-	found, err := c.db.reader.one(ctx, laneNow, []any{&lane, &s.Running, moment{&s.RunningSince}, &s.Waiting, &s.Why, moment{&s.WakeAt}},
+	found, err := c.db.reader.one(ctx, laneNow, []any{
+		&lane, &s.Running,
+		moment{&s.RunningSince},
+		&s.Waiting, &s.Why,
+		moment{&s.WakeAt},
+	},
 		int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	if err != nil || !found {
 		return s, err
@@ -214,18 +230,19 @@ func (c *Chats) Situation(ctx context.Context, k corebot.Key) (s corebot.Situati
 	} else {
 		s.RunningSince = time.Time{}
 	}
-	if s.Why == "" { // of a head that runs it is the end of its lease
+	if s.Why == "" { // for a running head WakeAt would be the end of its lease
 		s.WakeAt = time.Time{}
 	}
 	if _, err = c.db.reader.one(ctx, parkedNow, []any{&s.Parked, moment{&s.BackAt}}, lane); err != nil {
 		return s, err
 	}
-	s.Awaited, err = NewApprovals(c.db).list(ctx, awaitedInChat, time.Now(), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	s.Awaited, err = NewApprovals(c.db).list(ctx, awaitedInChat, time.Now(), k.Agent, k.Channel, k.Account, k.Chat,
+		k.Thread)
 	return s, err
 }
 
-// SetModel has the chat's session ask for a model, or with "" for the configured one again. Another session asks for that one by itself. A
-// chat that is not known is [corebot.ErrNotFound].
+// SetModel sets the model of the chat's current session; "" means the configured model. The next session uses the
+// configured model again. An unknown chat is [corebot.ErrNotFound].
 func (c *Chats) SetModel(ctx context.Context, k corebot.Key, model string) error {
 	return c.db.write(ctx, "model", func(t *tx) error {
 		chat, err := knownChatTx(t, k)

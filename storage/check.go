@@ -19,11 +19,11 @@ import (
 
 var header = []byte("SQLite format 3\x00")
 
-// headerSize is what every SQLite database begins with.
+// headerSize is the size of the header of every SQLite database.
 const headerSize = 100
 
-// checkFile refuses what is not a database before SQLite gets to touch it. state is "is missing" or "is empty" where a
-// database may be made, and "" where there is one.
+// checkFile refuses a file that is not a database before SQLite opens it. The result state is "is missing" or "is
+// empty" if Corebot can create a database there, and "" if there is one.
 func checkFile(path string) (state string, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,13 +33,15 @@ func checkFile(path string) (state string, err error) {
 		return "", fmt.Errorf("look at the database: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", corebot.WithHint(fmt.Errorf("%s is not a regular file", path), "choose another home with --home, or move what is there away")
+		return "", corebot.WithHint(fmt.Errorf("%s is not a regular file", path),
+			"choose another home with --home, or move what is there away")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return "", corebot.WithHint(fmt.Errorf("open the database: %w", err), "make the file readable for the user who runs Corebot")
+		return "", corebot.WithHint(fmt.Errorf("open the database: %w", err),
+			"make the file readable for the user who runs Corebot")
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened only for reading
 	got := make([]byte, headerSize)
 	n, err := io.ReadFull(f, got)
 	switch {
@@ -53,8 +55,8 @@ func checkFile(path string) (state string, err error) {
 	return "", nil
 }
 
-// Problems checks the whole file: SQLite's own integrity check, dangling references, and the rules between lanes, queue and
-// lives that no constraint can state. An empty list means that all is well.
+// Problems checks the whole file. It runs SQLite's integrity check, looks for dangling references, and checks the rules
+// between lanes, queue and lives that no constraint can state. An empty list means that there are none.
 func (db *DB) Problems(ctx context.Context) ([]string, error) {
 	var problems []string
 	for _, q := range checks {
@@ -103,7 +105,7 @@ var checks = []*query{
 	  JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id WHERE m."end" <> '' LIMIT 20`},
 }
 
-// openReadOnly opens the file so that nothing, a checkpoint on close included, can change it.
+// openReadOnly opens the file so that nothing can change it, not even the checkpoint of a close.
 func openReadOnly(path string) (*sql.DB, error) {
 	return sql.Open("sqlite", fileURI(path, url.Values{"mode": {"ro"}, "_pragma": pragmas}))
 }
@@ -118,8 +120,8 @@ var (
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? AND m.in_reply_to = ? ORDER BY m.cursor LIMIT ? + 0`}
 )
 
-// Page gives the chats behind a place, at most limit of them, in the order in which they were first seen; an empty channel means all. The place of a
-// chat is its [corebot.Chat.ID].
+// Page lists the chats behind a place, at most limit, in the order in which Corebot first saw them. An empty channel
+// means all channels. The place of a chat is its [corebot.Chat.ID].
 func (c *Chats) Page(ctx context.Context, channel string, after int64, limit int) ([]corebot.Chat, error) {
 	var out []corebot.Chat
 	err := c.db.reader.each(ctx, chatsBehind, func(s scanner) error {
@@ -132,8 +134,8 @@ func (c *Chats) Page(ctx context.Context, channel string, after int64, limit int
 	return out, err
 }
 
-// Before gives what people and the agent said in a chat before a place, in all its sessions, newest first, at most limit entries. An empty place is
-// the end; one that no [corebot.Said] has had is [corebot.ErrInvalid].
+// Before lists what people and the agent said in a chat before a place, in all its sessions, newest first, at most
+// limit entries. An empty place means the end. A place that no [corebot.Said] had is [corebot.ErrInvalid].
 func (h *History) Before(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error) {
 	p, err := parsePlace(before)
 	if err != nil {
@@ -172,7 +174,10 @@ func parsePlace(text string) (place, error) {
 	return place{n[0], n[1], n[2]}, nil
 }
 
-// Answers gives the messages behind a cursor that answer a message of their conversation, oldest first, at most limit of them.
-func (m *Mailbox) Answers(ctx context.Context, k corebot.Key, id string, cursor int64, limit int) ([]corebot.Posted, error) {
+// Answers lists the messages behind a cursor that answer one message of their conversation, oldest first, at most
+// limit.
+func (m *Mailbox) Answers(ctx context.Context, k corebot.Key, id string, cursor int64,
+	limit int,
+) ([]corebot.Posted, error) {
 	return m.posted(ctx, answers, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, id, limit)
 }

@@ -19,22 +19,23 @@ import (
 
 // CheckpointOptions of a [Checkpoints]. The zero value is usable.
 type CheckpointOptions struct {
-	Mark    int64         // bytes of the write-ahead log above which it is cut; 24 MiB
-	Limit   int64         // bytes above which somebody should know; 64 MiB
-	Every   time.Duration // between two looks at its size; 250 ms
+	Mark    int64         // size of the write-ahead log above which it is cut; 24 MiB
+	Limit   int64         // size above which somebody should know; 64 MiB
+	Every   time.Duration // between two looks at the size; 250 ms
 	Log     zerolog.Logger
-	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
+	Metrics prometheus.Registerer // nil: the metrics are kept and not exported
 }
 
-// Checkpoints keeps the write-ahead log short. The writer copies the log into the database as it commits, and begins the log anew when
-// nobody reads it. Under load, with readers that come and go, there is always one that does: then the log would only grow. This cuts it.
+// Checkpoints keeps the write-ahead log short. The writer copies the log into the database as it commits, and starts
+// the log anew when nobody reads it. Under load there is always some reader, and the log would only grow. Checkpoints
+// cuts it.
 //
-// It copies first, which holds up nobody, and only when nearly all is copied does it hold up the writer, for as long as the readers need that
-// are under way: at most [patience]. New readers do not use the log any more by then.
+// It first copies the log, which delays nobody. Only when nearly all is copied does it hold up the writer. It then
+// waits for the running readers, for at most [patience]. New readers do not use the log at that point.
 //
-// Limits: a reader that stays for long, such as a backup or a check of the whole file, keeps the log from being cut. Corebot's own are short by
-// construction: a row is never held while somebody slow is written to. The log then grows until that reader is done, the metrics show it, and
-// a warning says so; the floor of the disk holds all the same.
+// Limits: a long read, such as a backup or a check of the whole file, keeps the log from being cut. Corebot's own reads
+// are short: no read stays open while Corebot writes to somebody slow. The log grows until the long read ends. The
+// metrics show it, and a warning is logged. The floor of the disk holds all the same.
 type Checkpoints struct {
 	store   *DB
 	opts    CheckpointOptions
@@ -42,22 +43,25 @@ type Checkpoints struct {
 	db      *sql.DB
 	results *prometheus.CounterVec
 	warned  bool
-	pause   time.Time // until then it is not tried again
+	pause   time.Time // no attempt before this time
 }
 
 const (
-	patience   = 100         // how long the writer may be held up for the sake of readers, in milliseconds
-	pauseAfter = time.Second // that was in vain
+	patience   = 100         // how long the writer can be held up for readers, in milliseconds
+	pauseAfter = time.Second // after an attempt in vain
 )
 
-// NewCheckpoints opens a connection of its own; it starts nothing. Call Close when Run has returned.
+// NewCheckpoints opens a connection of its own. It starts nothing. Call Close when Run has returned.
 func NewCheckpoints(store *DB, o CheckpointOptions) (*Checkpoints, error) {
 	o.Mark, o.Limit, o.Every = cmp.Or(o.Mark, 24<<20), cmp.Or(o.Limit, 64<<20), cmp.Or(o.Every, 250*time.Millisecond)
 	if o.Mark < 0 || o.Limit < 0 || o.Every < 0 {
 		return nil, fmt.Errorf("%w: a number of the checkpoints is negative: %+v", corebot.ErrInvalid, o)
 	}
-	// FULL, because the log is thrown away when its pages are copied.
-	pragmas := []string{fmt.Sprintf("busy_timeout(%d)", patience), "trusted_schema(off)", "synchronous(FULL)", "wal_autocheckpoint(0)"}
+	// FULL, because SQLite throws the log away when its pages are copied.
+	pragmas := []string{
+		fmt.Sprintf("busy_timeout(%d)", patience), "trusted_schema(off)", "synchronous(FULL)",
+		"wal_autocheckpoint(0)",
+	}
 	db, err := sql.Open("sqlite", dsn(store.path, pragmas))
 	if err != nil {
 		return nil, err
@@ -66,11 +70,12 @@ func NewCheckpoints(store *DB, o CheckpointOptions) (*Checkpoints, error) {
 	c := &Checkpoints{
 		store: store, opts: o, wal: store.path + "-wal", db: db,
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_store_log_cuts_total", Help: "Tries to cut the write-ahead log, by result: cut, read (somebody reads it), error.",
+			Name: "corebot_store_log_cuts_total",
+			Help: "Tries to cut the write-ahead log, by result: cut, read (somebody reads it), error.",
 		}, []string{"result"}),
 	}
 	for _, result := range []string{"cut", "read", "error"} {
-		c.results.WithLabelValues(result) // shown from the start
+		c.results.WithLabelValues(result) // creates the series at zero
 	}
 	if o.Metrics == nil {
 		return c, nil
@@ -81,10 +86,9 @@ func NewCheckpoints(store *DB, o CheckpointOptions) (*Checkpoints, error) {
 	return c, nil
 }
 
-// Close closes the connection.
 func (c *Checkpoints) Close() error { return c.db.Close() }
 
-// Run looks at the log until ctx ends.
+// Run watches the log until ctx ends.
 func (c *Checkpoints) Run(ctx context.Context) error {
 	tick := time.NewTicker(c.opts.Every)
 	defer tick.Stop()
@@ -125,11 +129,12 @@ func (c *Checkpoints) look(ctx context.Context) {
 		c.results.WithLabelValues("read").Inc()
 	}
 	if size > c.opts.Limit && !cut {
-		c.warn(err, size, "the write-ahead log grows, because somebody reads the database for long: a backup, or a check?")
+		c.warn(err, size,
+			"the write-ahead log grows, because somebody reads the database for long: a backup, or a check?")
 	}
 }
 
-// warn tells once of each time that the log is not what it should be.
+// warn logs once for each time that the log becomes too long or cannot be cut.
 func (c *Checkpoints) warn(err error, size int64, what string) {
 	if !c.warned {
 		c.warned = true
@@ -137,7 +142,7 @@ func (c *Checkpoints) warn(err error, size int64, what string) {
 	}
 }
 
-// size is that of the log in bytes; one that is not there has none.
+// size is the size of the log in bytes; 0 if there is no log.
 func (c *Checkpoints) size() (int64, error) {
 	info, err := os.Stat(c.wal)
 	switch {
@@ -149,26 +154,31 @@ func (c *Checkpoints) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// nearly all of the log has been copied when so many pages of it have not: readers that come and go are always a little behind.
+// nearly is how many pages of the log can be uncopied when the cut begins. Readers that come and go are always a little
+// behind.
 const nearly = 1024
 
-// cut copies the log and then begins it anew. It says false, and has only copied what could be, when a reader needs the log.
+// cut copies the log and then starts it anew. If a reader needs the log, cut only copies what it can, and returns
+// false.
 func (c *Checkpoints) cut(ctx context.Context) (bool, error) {
 	left, err := c.checkpoint(ctx, `PRAGMA wal_checkpoint(PASSIVE)`)
 	if err != nil || left > nearly {
 		return false, err
 	}
-	// It needs the writer's lock, which a busy writer leaves for moments only.
-	if stopped := c.store.betweenTransactions(ctx, func(*writer) { left, err = c.checkpoint(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`) }); stopped != nil {
+	// The checkpoint needs the writer's lock. A busy writer releases the lock only for moments.
+	if stopped := c.store.betweenTransactions(ctx, func(*writer) {
+		left,
+			err = c.checkpoint(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	}); stopped != nil {
 		return false, stopped
 	}
-	if left > 0 { // the writer was held up in vain: not again at once
+	if left > 0 { // the writer was held up in vain: wait before the next attempt
 		c.pause = time.Now().Add(pauseAfter)
 	}
 	return err == nil && left == 0, err
 }
 
-// betweenTransactions has the writer run fn while it has no transaction.
+// betweenTransactions lets the writer run fn while it has no transaction.
 func (db *DB) betweenTransactions(ctx context.Context, fn func(*writer)) error {
 	done := make(chan struct{})
 	select {
@@ -182,7 +192,7 @@ func (db *DB) betweenTransactions(ctx context.Context, fn func(*writer)) error {
 	}
 }
 
-// checkpoint runs one and says how many pages of the log are left.
+// checkpoint runs one checkpoint and returns how many pages of the log are not copied.
 func (c *Checkpoints) checkpoint(ctx context.Context, pragma string) (left int64, err error) {
 	var busy, frames, copied int64
 	if err := c.db.QueryRowContext(ctx, pragma).Scan(&busy, &frames, &copied); err != nil {
@@ -193,8 +203,8 @@ func (c *Checkpoints) checkpoint(ctx context.Context, pragma string) (left int64
 
 var selectSynchronous = &query{`PRAGMA synchronous`}
 
-// Synchronous reads back from the write connection how it syncs: "OFF", "NORMAL", "FULL" or "EXTRA". Guarantee G1 needs FULL. It
-// is for those who report figures: a figure without its durability says nothing.
+// Synchronous asks the write connection how it syncs: "OFF", "NORMAL", "FULL" or "EXTRA". Guarantee G1 needs FULL.
+// Benchmarks report it, because a figure without its durability says nothing.
 func (db *DB) Synchronous(ctx context.Context) (string, error) {
 	var level int
 	err := db.write(ctx, "synchronous", func(t *tx) error {
@@ -211,22 +221,24 @@ func (db *DB) Synchronous(ctx context.Context) (string, error) {
 	return names[level], nil
 }
 
-// rotation looks at a table whose rows are in no order of time, a part of it in each pass: where one pass ends the
-// next goes on, and all rows are seen within a day. The first pass begins anywhere, so that a process that is started
-// often does not see the same rows again and again.
+// rotation walks through a table whose rows are in no order of time, one part in each pass. A pass begins where the
+// last one ended, and every row is seen within a day. The first pass begins at a random place. Otherwise a process that
+// restarts often would see the same rows again and again.
 type rotation struct {
 	begun bool
-	next  int64 // the id behind which the next pass begins
+	next  int64 // the next pass begins behind this id
 }
 
 const (
-	wholeTurn = 24 * time.Hour // in which each row is looked at once
-	leastTurn = 5 * sweepRows  // rows of a pass: a small table is seen whole by each
+	wholeTurn = 24 * time.Hour // every row is seen within this time
+	leastTurn = 5 * sweepRows  // least rows of a pass, so that each pass sees a small table whole
 )
 
-// pass hands over the pages of one pass. page reads the rows behind an id, [sweepRows] of them at most, and says how
-// many there were and the id of the last. newest gives the highest id of the table, which stands for its size.
-func (o *rotation) pass(ctx context.Context, r *Retention, newest *query, page func(after int64) (rows int, last int64, err error)) error {
+// pass reads the pages of one pass. page reads at most [sweepRows] rows behind an id. It returns their number and the
+// last id. newest returns the highest id of the table, which stands for the size of the table.
+func (o *rotation) pass(ctx context.Context, r *Retention, newest *query,
+	page func(after int64) (rows int, last int64, err error),
+) error {
 	var ids int64
 	if _, err := r.db.reader.one(ctx, newest, []any{&ids}); err != nil {
 		return err
@@ -244,7 +256,7 @@ func (o *rotation) pass(ctx context.Context, r *Retention, newest *query, page f
 		}
 		seen += rows
 		o.next = last
-		if rows < sweepRows { // the end of the table
+		if rows < sweepRows { // the table ends here
 			if o.next = 0; wrapped {
 				return nil
 			}

@@ -11,13 +11,13 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// claimed is a lane with its head, as the claim found it; what needs decoding is decoded by the caller.
+// claimed is a lane with its head as the claim found it. The caller decodes the stored parts, outside of the writer.
 type claimed struct {
 	lane, epoch, lostAt, stopSeq, mergeSeq, wakeAt, freeAt, now int64
-	past                                                        int64 // places up to here hold nothing but what was given up
+	past                                                        int64 // places up to here have no live message
 	leased, interrupted                                         bool
-	held                                                        bool  // it was held back for the sake of others
-	readyAt                                                     int64 // since when it has been ready
+	held                                                        bool  // it was held back to let others go first
+	readyAt                                                     int64 // when it became ready
 	sender                                                      corebot.Principal
 	attempts, lost, run, limited                                int
 	limitedAt                                                   time.Time
@@ -29,29 +29,32 @@ type claimed struct {
 	attemptLog                                                  string
 	journal                                                     []corebot.Step
 	damaged                                                     error // the journal cannot be read
-	begun                                                       bool  // an earlier claim of the head has not ended it
+	begun                                                       bool  // an earlier claim of the head did not end it
 }
 
 var (
-	// The lanes of a pool that are due, oldest first: one probe of lanes_wake however deep the backlog. Leased and backing-off
-	// lanes sort after now in the same index; empty ones are not in it. It reads nothing but lanes: a message that cannot be read is the
-	// trouble of its own lane. The planner looks at the value of a bare LIMIT ? and prepares the statement anew whenever it changes; at
-	// an expression it does not look.
+	// The due lanes of a pool, oldest first: one probe of lanes_wake, however deep the backlog is. Leased and
+	// backing-off lanes sort after now in the same index, and empty lanes are not in it. The query reads only lanes, so
+	// an unreadable message troubles only its own lane. The planner looks at the value of a bare LIMIT ? and prepares
+	// the statement anew whenever the value changes. It does not look at the value of an expression.
 	readyLanes = &query{`SELECT id, epoch, leased, attempts, lost, lost_at, stop_seq, interrupted, merge_seq, free_at, waiting, past,
 		  held_for IS NOT NULL, wake_at,
 		  agent, channel, account, chat, thread
 		FROM lanes WHERE pool = ? AND wake_at <= ? ORDER BY wake_at LIMIT ? + 0`}
-	// The first message of a lane behind those that were given up where they lie. A head without a life is no reason to take the next.
+	// The first live message of a lane, behind unreadable rows that were left in place. A head without a life row must
+	// not be skipped.
 	laneHead = &query{`SELECT q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run, m.published_at, m.attempt_log
 		FROM message_queue q LEFT JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`}
 	nextWake  = &query{`SELECT MIN(wake_at) FROM lanes WHERE pool = ? AND wake_at > ?`}
-	leaseLane = &query{`UPDATE lanes SET ` + nextEpoch + `, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, free_at = ?, waiting = '' WHERE id = ?`}
-	// How often the head met a rate limit; few have.
+	leaseLane = &query{`UPDATE lanes SET ` + nextEpoch +
+		`, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, free_at = ?, waiting = '' WHERE id = ?`}
+	// How often the head met a rate limit. Few heads did.
 	selectLimited = &query{`SELECT limited, limited_at FROM lanes WHERE id = ?`}
 	logLife       = &query{`UPDATE message_life SET attempt_log = ? WHERE id = ?`}
 )
 
-// nextEpoch shuts the last claim of a lane out, and remembers it if it had not ended: its lease is lost.
+// nextEpoch fences off the last claim of a lane. If that claim had not ended, its lease is lost, and the lane remembers
+// its epoch.
 const nextEpoch = `lost_epoch = CASE WHEN leased = 1 THEN epoch ELSE lost_epoch END, epoch = epoch + 1`
 
 func readyLanesTx(t *tx, pool corebot.Pool, n int) ([]claimed, error) {
@@ -59,13 +62,14 @@ func readyLanesTx(t *tx, pool corebot.Pool, n int) ([]claimed, error) {
 	err := t.each(readyLanes, func(s scanner) error {
 		out = append(out, claimed{})
 		c := &out[len(out)-1]
-		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostAt, &c.stopSeq, &c.interrupted, &c.mergeSeq, &c.freeAt, &c.waiting, &c.past, &c.held, &c.readyAt,
+		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostAt, &c.stopSeq, &c.interrupted,
+			&c.mergeSeq, &c.freeAt, &c.waiting, &c.past, &c.held, &c.readyAt,
 			&c.key.Agent, &c.key.Channel, &c.key.Account, &c.key.Chat, &c.key.Thread)
 	}, string(pool), t.now, n)
 	return out, err
 }
 
-// loadTx reads the head of a lane and what an earlier claim of it has left.
+// loadTx reads the head of a lane and the traces of an earlier claim.
 func loadTx(t *tx, c *claimed) error {
 	found, err := t.one(laneHead, []any{
 		&c.life, &c.seq, &c.body, &c.id, &c.kind, &c.checksum, &c.run, &c.publishedAt, &c.attemptLog,
@@ -79,10 +83,10 @@ func loadTx(t *tx, c *claimed) error {
 	return lookTx(t, c)
 }
 
-// errNoHead says that a lane has messages by its own count, and none is there.
+// errNoHead says that the count of a lane is above zero, but no message is there.
 var errNoHead = errors.New("the message is missing")
 
-// nextWakeTx is when the next lane of a pool falls due that is not due now.
+// nextWakeTx is when the next lane of a pool becomes due.
 func nextWakeTx(t *tx, pool corebot.Pool) (int64, error) {
 	next := int64(0)
 	if _, err := t.one(nextWake, []any{&next}, string(pool), t.now); err != nil {
@@ -94,8 +98,8 @@ func nextWakeTx(t *tx, pool corebot.Pool) (int64, error) {
 	return next, nil
 }
 
-// lookTx reads what an earlier claim of the head has left. A lane that is still marked as leased lost its worker: the loss is counted
-// against the journal position, and a new step since the last loss starts the count anew.
+// lookTx reads the traces of an earlier claim of the head. A due lane that is still marked as leased has lost its
+// worker. The loss is counted against the journal position: a new step since the last loss restarts the count.
 func lookTx(t *tx, c *claimed) (err error) {
 	c.begun = c.hasBegun()
 	if c.begun || c.run > 1 {
@@ -120,12 +124,13 @@ func lookTx(t *tx, c *claimed) (err error) {
 	return nil
 }
 
-// hasBegun says whether an earlier claim of the head has not ended it.
+// hasBegun says whether an earlier claim of the head did not end it.
 func (c *claimed) hasBegun() bool {
-	return c.leased || c.attempts > 0 || c.lost > 0 || c.waiting != "" && c.waiting != corebot.Paced && c.waiting != corebot.Collecting
+	return c.leased || c.attempts > 0 || c.lost > 0 || c.waiting != "" && c.waiting != corebot.Paced &&
+		c.waiting != corebot.Collecting
 }
 
-// leaseTx takes a ready lane that was looked at.
+// leaseTx leases a ready lane.
 func leaseTx(t *tx, c *claimed, terms corebot.Terms) error {
 	if err := logLossTx(t, c); err != nil {
 		return err
@@ -158,8 +163,8 @@ func logLossTx(t *tx, c *claimed) error {
 	return err
 }
 
-// nextFree is when a lane may give out its next message after one that is given out now: the generic cell rate algorithm, kept as
-// the one time from which the lane is free.
+// nextFree is when a lane can deliver its next message if it delivers one now. It is the generic cell rate algorithm:
+// its whole state is the time from which the lane is free.
 func nextFree(freeAt int64, now time.Time, r corebot.Rate) int64 {
 	if r.Every <= 0 {
 		return freeAt
@@ -168,7 +173,7 @@ func nextFree(freeAt int64, now time.Time, r corebot.Rate) int64 {
 	return max(freeAt, now.Add(-credit).UnixMilli()) + r.Every.Milliseconds()
 }
 
-// progress measures how far a journal came: every begun and every finished step counts.
+// progress measures a journal: every begun and every finished step counts.
 func progress(steps []corebot.Step) int64 {
 	n := int64(len(steps))
 	for _, s := range steps {
@@ -179,15 +184,15 @@ func progress(steps []corebot.Step) int64 {
 	return n
 }
 
-// endsDead says whether a stored list of attempts ends with the death of a run.
+// endsDead says whether a stored list of attempts ends with the death of this run.
 func endsDead(stored string, run int) bool {
 	var log []corebot.Attempt
 	_ = json.Unmarshal([]byte(stored), &log)
 	return len(log) > 0 && log[len(log)-1].What == attemptDead && log[len(log)-1].Run == run
 }
 
-// appendAttempt adds to a stored list of attempts and keeps the newest. A list that cannot be read is begun anew: it is for
-// people, and no reason to stop a message.
+// appendAttempt adds to a stored list of attempts and keeps the newest. An unreadable list is replaced: it only informs
+// people, and must not stop a message.
 func appendAttempt(stored string, a corebot.Attempt) string {
 	var log []corebot.Attempt
 	_ = json.Unmarshal([]byte(stored), &log)
@@ -195,11 +200,12 @@ func appendAttempt(stored string, a corebot.Attempt) string {
 	if extra := len(log) - corebot.MaxAttemptsKept; extra > 0 {
 		log = log[extra:]
 	}
-	text, _ := json.Marshal(log) // strings, numbers and times: cannot fail
+	text, _ := json.Marshal(log) // strings, numbers and times: Marshal cannot fail
 	return string(text)
 }
 
-// delivery decodes what was claimed. A body or a journal that cannot be read is no reason to lose the claim: it is delivered as damaged.
+// delivery decodes a claimed message. An unreadable body or journal does not lose the claim: the message is delivered
+// as damaged.
 func (c *claimed) delivery(pool corebot.Pool) corebot.Delivery {
 	direction := corebot.Outbound
 	if pool == corebot.InboundPool {
@@ -215,26 +221,30 @@ func (c *claimed) delivery(pool corebot.Pool) corebot.Delivery {
 		Lease: corebot.Lease{Lane: c.lane, Epoch: c.epoch}, Life: c.life, Message: m, Seq: c.seq, Size: len(c.body),
 		Run: c.run, Attempt: c.attempts + 1, Limited: c.limited, LimitedAt: c.limitedAt, Lost: c.lost,
 		Stopped: c.stopSeq >= c.seq, Interrupted: c.interrupted, Merges: c.mergeSeq > c.seq, Journal: c.journal,
-		PublishedAt: fromMillis(c.publishedAt), ClaimedAt: fromMillis(c.now), ExpiresAt: fromMillis(c.wakeAt), Damaged: err,
+		PublishedAt: fromMillis(c.publishedAt), ClaimedAt: fromMillis(c.now), ExpiresAt: fromMillis(c.wakeAt),
+		Damaged: err,
 	}
 }
 
 var (
-	// Leased lanes wake in the future: a range of the index that is as long as there are claims and waits.
+	// Leased lanes wake in the future. So this reads a range of the index that is as long as there are claims and
+	// waits.
 	suspectAtWork = &query{`SELECT 1 FROM lanes WHERE pool = ? AND wake_at > ? AND leased = 1 AND lost >= ? LIMIT 1`}
-	putAsideLane  = &query{`UPDATE lanes SET ` + nextEpoch + `, leased = 0, wake_at = ?, lost = ?, lost_at = ?, waiting = '` + corebot.Quarantined + `' WHERE id = ?`}
+	putAsideLane  = &query{`UPDATE lanes SET ` + nextEpoch +
+		`, leased = 0, wake_at = ?, lost = ?, lost_at = ?, waiting = '` + corebot.Quarantined + `' WHERE id = ?`}
 )
 
-// asideFor is how long a suspect waits before it is looked at again.
+// asideFor is how long a suspect waits until the next look.
 const asideFor = time.Second
 
-// quarantineTx looks at the loaded lanes of a pool and leaves one suspect among them, or none while another is at work. The others are
-// put aside, with their loss counted: they are claimed one after the other. See [corebot.Terms].
+// quarantineTx keeps at most one suspect among the loaded lanes of a pool, or none while another suspect is at work.
+// The other suspects wait, with their loss counted. They are claimed one after the other. See [corebot.Terms].
 func quarantineTx(t *tx, pool corebot.Pool, ready []claimed, limit int) ([]claimed, error) {
 	left, known, busy := ready[:0], false, false
 	for i := range ready {
 		c := &ready[i]
-		if limit <= 0 || c.lost != limit { // one more loss, and it is poison: the router gives it up without running it
+		// after one more loss it is poison, and the router ends it without running it
+		if limit <= 0 || c.lost != limit {
 			left = append(left, *c)
 			continue
 		}

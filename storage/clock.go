@@ -7,18 +7,20 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Times that are stored are of the wall clock, which can be stepped: by an operator, by NTP, or by a machine that was suspended. The writer
-// holds the wall clock against the monotonic one before each transaction, and while something waits each [clockLook]. When the wall clock
-// has been stepped, the stored times of waits move with it:
+// Stored times are times of the wall clock. An operator, NTP, or a suspended machine can step this clock. The writer
+// compares it with the monotonic clock before each transaction, and every [clockLook] while something waits. When the
+// wall clock has been stepped, the stored times of waits move with it:
 //
-//   - Back: every wait moves, so that it lasts as long as it would have. Otherwise a chat waits for as long as the step.
-//   - Forward: leases move. Their holders live in this process, and a step, or a suspended machine, is no reason to give their chats to
-//     others. Everything else that waits is over early, or has waited while the machine slept.
+//   - Back: every wait moves, so that it lasts as long as planned. Otherwise a chat would wait longer, by the whole
+//     step.
+//   - Forward: only leases move. Their holders live in this process, and a step or a suspended machine must not give
+//     their chats to others. All other waits end early, or have passed while the machine slept.
 //
-// Each commit stores its time, so that a step between two processes is noticed when the database is opened.
+// Each commit stores its time. So the next start notices a step between two processes.
 //
-// A clock that is set far ahead can be wrong, and what retention deletes by it is gone. So retention deletes nothing for [doubt]
-// after a step of [farAhead]. Nobody can tell a step between two processes from a long rest: that counts as one.
+// A clock that is far ahead can be wrong, and retention cannot bring back what it deletes by such a clock. So retention
+// deletes nothing for [doubt] after a step of [farAhead]. A long rest between two processes counts as such a step,
+// because nobody can tell the two apart.
 
 const (
 	farAhead = 24 * time.Hour
@@ -28,10 +30,10 @@ const (
 	clockLook      = 30 * time.Second // between two looks while something waits
 )
 
-// clock is the wall clock, held against the monotonic one.
+// clock compares the wall clock with the monotonic clock.
 type clock struct {
 	skew func() time.Duration // added to the wall clock; tests step it
-	seen time.Time            // the last look, as the system told it: wall and monotonic
+	seen time.Time            // the last look, as the system gave it: wall and monotonic
 	off  time.Duration        // skew at the last look
 }
 
@@ -45,7 +47,7 @@ func newClock(skew func() time.Duration) *clock {
 // now is the wall clock.
 func (c *clock) now() time.Time { return time.Now().Round(0).Add(c.skew()) }
 
-// look says by how much the wall clock was stepped since the last look; 0 within the tolerance.
+// look returns by how much the wall clock was stepped since the last look; 0 within the tolerance.
 func (c *clock) look() (step time.Duration) {
 	now, off := time.Now(), c.skew()
 	wall := now.Round(0).Sub(c.seen.Round(0)) + off - c.off
@@ -58,14 +60,15 @@ func (c *clock) look() (step time.Duration) {
 }
 
 var (
-	// A lane that is due keeps its place before those that fall due later.
+	// A due lane keeps its place before lanes that become due later.
 	shiftBack = &query{`UPDATE lanes SET wake_at = MAX(wake_at + ?1, 1), free_at = MAX(free_at + ?1, 0), quiet_at = MAX(quiet_at + ?1, 0), quiet_from = MAX(quiet_from + ?1, 0),
 		limited_at = MAX(limited_at + ?1, 0)
 		WHERE wake_at IS NOT NULL OR free_at > ?2 OR quiet_at > ?2`}
-	shiftApprovals = &query{`UPDATE approvals SET expires_at = MAX(expires_at + ?, 1) WHERE state = '` + string(corebot.ApprovalAwaited) + `'`}
-	// What had expired before the step stays expired.
+	shiftApprovals = &query{`UPDATE approvals SET expires_at = MAX(expires_at + ?, 1) WHERE state = '` +
+		string(corebot.ApprovalAwaited) + `'`}
+	// A lease that had expired before the step stays expired.
 	shiftLeases = &query{`UPDATE lanes SET wake_at = wake_at + ?1 WHERE leased = 1 AND wake_at > ?2 - ?1`}
-	// A doubt lasts as long as it would have.
+	// The doubt lasts as long as planned.
 	shiftDoubt = &query{`UPDATE store SET sweep_from = MAX(sweep_from + ?, 0) WHERE id = 1`}
 	beginDoubt = &query{`UPDATE store SET sweep_from = ? WHERE id = 1`}
 	doubtEnds  = &query{`SELECT sweep_from FROM store WHERE id = 1`}
@@ -74,7 +77,7 @@ var (
 // errDoubt says that retention waits.
 var errDoubt = fmt.Errorf("the wall clock was set ahead by %v or more", farAhead)
 
-// undoubtedTx refuses what deletes by the time while the time is in doubt.
+// undoubtedTx refuses deletions by time while the clock is in doubt.
 func undoubtedTx(t *tx) error {
 	if t.stepped >= farAhead {
 		return errDoubt
@@ -86,7 +89,7 @@ func undoubtedTx(t *tx) error {
 	return fmt.Errorf("%w: nothing is deleted before %s", errDoubt, end.UTC().Format(time.RFC3339))
 }
 
-// shift moves the stored times of waits by a step of the wall clock, which says now after it.
+// shift moves the stored times of waits by a step of the wall clock. now is the time after the step.
 func (c *prepared) shift(now time.Time, step time.Duration) (err error) {
 	if step > 0 {
 		if _, err = c.exec(shiftLeases, step.Milliseconds(), now); err == nil && step >= farAhead {
@@ -103,8 +106,8 @@ func (c *prepared) shift(now time.Time, step time.Duration) (err error) {
 	return err
 }
 
-// heed looks whether the wall clock was stepped, and has the stored times follow. What cannot be changed now is changed later: a step is
-// remembered until then.
+// heed looks for a step of the wall clock and moves the stored times. If it cannot move them now, it keeps the step and
+// tries again later.
 func (w *writer) heed() {
 	w.step += w.db.clock.look()
 	now := w.db.clock.now()
@@ -113,7 +116,8 @@ func (w *writer) heed() {
 	}
 	if err := w.follow(now); err != nil {
 		w.heedAgain = now.Add(failurePause)
-		w.db.log.Error().Err(err).Dur("step_ms", w.step).Msg("the wall clock was stepped, and the stored times cannot follow yet")
+		w.db.log.Error().Err(err).Dur("step_ms",
+			w.step).Msg("the wall clock was stepped, and the stored times cannot follow yet")
 		return
 	}
 	w.db.log.Warn().Dur("step_ms", w.step).Msg("the wall clock was stepped; what waits waits no longer for that")
@@ -137,12 +141,12 @@ func (w *writer) follow(now time.Time) error {
 		w.rollback()
 		return classify(err)
 	}
-	t.writes++ // the shift went past the transaction's count
+	t.writes++ // the transaction does not count the rows of the shift
 	if err := w.commit(t); err != nil {
 		return err
 	}
 	if w.step > 0 {
-		return nil // what is parked is due, or will be
+		return nil // the deferred messages are due, or will become due
 	}
 	w.flows.spoken.shift(w.step)
 	w.flows.begun.shift(w.step)
@@ -151,8 +155,9 @@ func (w *writer) follow(now time.Time) error {
 	} else {
 		f.waiting.first = w.lastLife
 		f.keep(w.flows)
-		w.flows = f // its times are of the wall clock, too
+		w.flows = f // its times are times of the wall clock, too
 	}
 	w.backAt = now.UnixMilli()
-	return classify(w.db.parkedDue(w.conn, now)) // the day may be another: whoever is still over a budget is parked again
+	// the day can be another now; messages still over a budget are deferred again
+	return classify(w.db.parkedDue(w.conn, now))
 }

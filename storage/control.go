@@ -11,16 +11,25 @@ import (
 )
 
 var (
-	selectHead = &query{`SELECT q.life_id, q.seq FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past WHERE l.id = ? ORDER BY q.seq LIMIT 1`}
-	stopLane   = &query{`UPDATE lanes SET stop_seq = ?, interrupted = ?, wake_at = CASE WHEN leased = 1 THEN wake_at ELSE MIN(wake_at, ?) END WHERE id = ?`}
-	endNow     = &query{`UPDATE message_life SET "end" = ?, claimed_at = ?, ended_at = ? WHERE id = ?`}
+	selectHead = &query{
+		`SELECT q.life_id, q.seq FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past WHERE l.id = ? ORDER BY q.seq LIMIT 1`,
+	}
+	stopLane = &query{
+		`UPDATE lanes SET stop_seq = ?, interrupted = ?, wake_at = CASE WHEN leased = 1 THEN wake_at ELSE MIN(wake_at, ?) END WHERE id = ?`,
+	}
+	endNow = &query{`UPDATE message_life SET "end" = ?, claimed_at = ?, ended_at = ? WHERE id = ?`}
 )
 
-// Stop accepts a /stop: it marks the head of the chat's lane, wherever that is in its life, and enqueues the notices, all
-// in one commit. A head that runs learns it from its worker's side; any other is claimed at once and ended.
-// Only the message with the life headLife is stopped: if the lane went on meanwhile, nothing is. One that is parked ends here. One that stops nothing is held to the
-// rate of control messages: [corebot.ErrCommandRate]. by goes to the audit if it says denied, and ends the wait of the message's call for an approval.
-func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(found bool) corebot.Message) (s corebot.Stopped, err error) {
+// Stop accepts a /stop. One commit marks the head of the chat's lane, whatever its state, and enqueues the notice. A
+// running turn is cancelled by its worker. A head that does not run is claimed at once and ended. A deferred message
+// ends here.
+//
+// Stop stops only the message with the life headLife. If the lane has gone on meanwhile, it stops nothing. A /stop that
+// stops nothing counts for the rate of control messages: [corebot.ErrCommandRate]. by goes to the audit if its outcome
+// is denied. by also ends the wait of the message's call for an approval.
+func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
+	notice func(found bool) corebot.Message,
+) (s corebot.Stopped, err error) {
 	packed := pack([]corebot.Message{m, notice(false), notice(true)})
 	err = l.db.write(ctx, "stop", func(t *tx) error {
 		lane, seq, err := headTx(t, m.Key, headLife)
@@ -51,14 +60,16 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by
 	return s, err
 }
 
-// Answer accepts a control message that changes nothing, and tells the chat what it asked for, in one commit. It is held to the rate of
-// control messages: [corebot.ErrCommandRate].
+// Answer accepts a control message that changes nothing, and enqueues its notice, in one commit. It counts for the rate
+// of control messages: [corebot.ErrCommandRate].
 func (l *Ledger) Answer(ctx context.Context, m corebot.Message, notice corebot.Message) (corebot.Receipt, error) {
 	return l.Refuse(ctx, m, corebot.AuditEvent{}, notice)
 }
 
-// Refuse is [Ledger.Answer] to who may not give the command: by goes to the audit if it says denied, in the same commit.
-func (l *Ledger) Refuse(ctx context.Context, m corebot.Message, by corebot.AuditEvent, notice corebot.Message) (r corebot.Receipt, err error) {
+// Refuse is [Ledger.Answer] for a denied command: by goes to the audit in the same commit, if its outcome is denied.
+func (l *Ledger) Refuse(ctx context.Context, m corebot.Message, by corebot.AuditEvent,
+	notice corebot.Message,
+) (r corebot.Receipt, err error) {
 	packed := pack([]corebot.Message{m, notice})
 	err = l.db.write(ctx, "answer", func(t *tx) (err error) {
 		if r, err = l.db.controlTx(t, &packed[0], false); err != nil || r.Duplicate {
@@ -69,10 +80,13 @@ func (l *Ledger) Refuse(ctx context.Context, m corebot.Message, by corebot.Audit
 	return r, err
 }
 
-// Steer accepts a /steer, as the inbound prompt that its text is. If headLife is the message whose turn runs, or will go on, that turn takes the
-// text in at its next step, unless it ends before; otherwise, and always when headLife is 0, it waits its turn. notice, which may give nil, words
-// what the chat is told in the same commit; by goes to the audit if it says denied. The limits of the queue hold; their errors are those of [Queue.Publish].
-func (l *Ledger) Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent, notice func(merges bool) *corebot.Message) (s corebot.Steered, err error) {
+// Steer accepts a /steer as the inbound prompt of its text. If the turn of headLife runs or will go on, that turn
+// merges the text at its next step, unless it ends before. Otherwise the prompt waits its turn; it always does so if
+// headLife is 0. Steer calls notice for the chat's notice, which can be nil. The notice is in the same commit. by goes
+// to the audit if its outcome is denied. The limits of the queue hold, with the errors of [Queue.Publish].
+func (l *Ledger) Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
+	notice func(merges bool) *corebot.Message,
+) (s corebot.Steered, err error) {
 	steer := &pack([]corebot.Message{m})[0]
 	steer.steers = &headLife
 	told := map[bool]*parcel{}
@@ -99,7 +113,7 @@ func (l *Ledger) Steer(ctx context.Context, m corebot.Message, headLife int64, b
 	return s, err
 }
 
-// deniedTx leaves the audit event of a command that was denied.
+// deniedTx writes the audit event of a denied command.
 func deniedTx(t *tx, by corebot.AuditEvent) error {
 	if by.Outcome != corebot.OutcomeDenied {
 		return nil
@@ -107,17 +121,19 @@ func deniedTx(t *tx, by corebot.AuditEvent) error {
 	return auditTx(t, []corebot.AuditEvent{by})
 }
 
-// noticeTx enqueues what a chat is told of a message.
+// noticeTx enqueues a notice about a message.
 func noticeTx(t *tx, notice *parcel, cause int64) error {
 	notice.cause = cause
 	r, err := publishTx(t, notice, corebot.Limits{})
 	return cmp.Or(err, r.Err)
 }
 
-// controlTx stores a control message as one that has been applied: it never waits, so it has no place in a queue. A message that was
-// stored before is a duplicate; the same id with another body is [corebot.ErrConflict]. A command that has nothing to do is refused when its sender
-// gives such commands faster than the rate in that chat. The others are bounded by what there is to stop or to retry: a flood keeps nobody from stopping.
-// The rate is kept in memory: nobody who sends commands can restart the process, and a restart gives each sender one burst more.
+// controlTx stores a control message as applied. It never waits, so it has no place in a queue. A message that was
+// stored before is a duplicate. The same id with another body is [corebot.ErrConflict].
+//
+// A command without effect is refused if the sender exceeds the rate of such commands in the chat. Effective commands
+// are bounded by what there is to stop or to retry, so a flood keeps nobody from stopping. The rate is kept in memory.
+// A sender of commands cannot restart the process, and a restart gives each sender only one more burst.
 func (db *DB) controlTx(t *tx, c *parcel, effective bool) (r corebot.Receipt, err error) {
 	lane, err := findLaneTx(t, corebot.Control, c.Key)
 	if err != nil {
@@ -148,7 +164,7 @@ func (db *DB) controlTx(t *tx, c *parcel, effective bool) (r corebot.Receipt, er
 	return r, err
 }
 
-// headTx gives the lane of a chat and the place of its head, or 0 if that is not the life meant.
+// headTx returns the lane of a chat and the place of its head; 0 if the head is not headLife.
 func headTx(t *tx, k corebot.Key, headLife int64) (laneID, seq int64, err error) {
 	if headLife == 0 {
 		return 0, 0, nil
@@ -169,12 +185,13 @@ var headOf = &query{`SELECT m.id, m.sender FROM lanes l
 	JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
 	WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY q.seq LIMIT 1`}
 
-// Head is the message that a chat works on or waits for: its life and its sender. Of an empty lane it is the oldest message that is parked. A
-// life of 0 means that there is none.
+// Head returns the life and the sender of the message that a chat works on or waits for. In an empty lane that is the
+// oldest deferred message. A life of 0 means that there is none.
 func (l *Ledger) Head(ctx context.Context, k corebot.Key) (life int64, sender corebot.Principal, err error) {
 	sender = corebot.Principal{Channel: k.Channel, Account: k.Account}
 	for _, q := range []*query{headOf, oldestInLot} {
-		found, err := l.db.reader.one(ctx, q, []any{&life, &sender.ID}, int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+		found, err := l.db.reader.one(ctx, q, []any{&life, &sender.ID}, int64(corebot.Inbound), k.Agent, k.Channel,
+			k.Account, k.Chat, k.Thread)
 		if err != nil || found {
 			return life, senderIn(k, sender.ID), err
 		}
@@ -183,7 +200,7 @@ func (l *Ledger) Head(ctx context.Context, k corebot.Key) (life int64, sender co
 }
 
 var (
-	// Without an id the asker means the newest of his own; the partial index of the dead has them in order.
+	// Without an id the asker means his newest dead letter. The partial index of the dead has the letters in order.
 	newestDead = &query{`SELECT m.id, m.message_id, m.sender, m."end", m.reason FROM message_life m JOIN lanes l ON l.id = m.lane_id
 		WHERE m."end" = 'dead' AND m.sender = ? AND l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
 		ORDER BY m.ended_at DESC LIMIT 1`}
@@ -191,9 +208,12 @@ var (
 		WHERE m.message_id = ? AND l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?`}
 )
 
-// Meant finds the message of a chat that a /retry is about: the one with the id, whatever became of it, or, without an id, the
-// newest dead letter of the asker. Only its life, id, sender, end and reason are filled in. None is [corebot.ErrNotFound].
-func (l *DeadLetters) Meant(ctx context.Context, k corebot.Key, messageID string, asker corebot.Principal) (corebot.Life, error) {
+// Meant finds the message of a chat that a /retry names by its id, whatever its state. Without an id it is the newest
+// dead letter of the asker. Only life, id, sender, end and reason are filled in. If there is none, the error is
+// [corebot.ErrNotFound].
+func (l *DeadLetters) Meant(ctx context.Context, k corebot.Key, messageID string,
+	asker corebot.Principal,
+) (corebot.Life, error) {
 	q, what := lifeInChat, messageID
 	if messageID == "" {
 		q, what = newestDead, asker.ID
@@ -209,10 +229,13 @@ func (l *DeadLetters) Meant(ctx context.Context, k corebot.Key, messageID string
 	return life, err
 }
 
-// Retry accepts a /retry: its life row, the replay of the letter (0: none may be had) and the notice to the chat are one commit.
-// notice words what came of it: nil for replayed, [corebot.ErrNotFound] for a letter that is dead no longer, or none, and
-// [corebot.ErrOverloaded] for no room. by goes to the audit, also when it says denied. A duplicate changes nothing.
-func (l *DeadLetters) Retry(ctx context.Context, m corebot.Message, id int64, by corebot.AuditEvent, notice func(error) corebot.Message) (r corebot.Receipt, err error) {
+// Retry accepts a /retry. One commit has its life row, the replay of the letter (id 0: none) and the notice. Retry
+// calls notice once for each possible result: nil, [corebot.ErrNotFound] if the letter is not dead, and
+// [corebot.ErrOverloaded] if there is no room. It enqueues the notice of the actual result. by goes to the audit, also
+// when its outcome is denied. A duplicate changes nothing.
+func (l *DeadLetters) Retry(ctx context.Context, m corebot.Message, id int64, by corebot.AuditEvent,
+	notice func(error) corebot.Message,
+) (r corebot.Receipt, err error) {
 	verdicts := []error{nil, corebot.ErrNotFound, corebot.ErrOverloaded}
 	messages := []corebot.Message{m}
 	for _, v := range verdicts {
@@ -252,7 +275,7 @@ func (l *DeadLetters) replaysTx(t *tx, id int64) (bool, error) {
 	return err == nil && d.body != nil && l.roomTx(t, d, lane, d.body) == nil, err
 }
 
-// retryTx replays a letter and says which verdict that is.
+// retryTx replays a letter and returns the index of the result among the verdicts.
 func (l *DeadLetters) retryTx(t *tx, id int64) (verdict int, err error) {
 	if id == 0 {
 		if l.by.Outcome == corebot.OutcomeDenied {

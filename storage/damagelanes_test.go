@@ -56,12 +56,14 @@ func TestALaneThatIsSetAsideIsShownAndGivenUp(t *testing.T) {
 	got := consume(t, db)
 	waitUntil(t, "the lane is set aside", func() bool { return len(asideOf(t, db)) == 1 })
 	lane := asideOf(t, db)[0]
-	if lane.Key != testKey("damaged") || lane.Pool != corebot.InboundPool || !strings.Contains(lane.Error, "malformed") || lane.Since.IsZero() {
+	if lane.Key != testKey("damaged") || lane.Pool != corebot.InboundPool ||
+		!strings.Contains(lane.Error, "malformed") || lane.Since.IsZero() {
 		t.Errorf("it is listed as %+v", lane)
 	}
 	wantGauge := func(n int) {
 		t.Helper()
-		want := fmt.Sprintf("# HELP corebot_lanes_set_aside Chats whose next message cannot be read from the database; `corebot status` names them.\n# TYPE corebot_lanes_set_aside gauge\ncorebot_lanes_set_aside %d\n", n)
+		want := fmt.Sprintf("# HELP corebot_lanes_set_aside Chats whose next message cannot be read from the "+
+			"database; `corebot status` names them.\n# TYPE corebot_lanes_set_aside gauge\ncorebot_lanes_set_aside %d\n", n)
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "corebot_lanes_set_aside"); err != nil {
 			t.Error(err)
 		}
@@ -103,7 +105,8 @@ func TestALaneThatIsSetAsideIsShownAndGivenUp(t *testing.T) {
 			t.Errorf("the total of direction %d is %d", name, n)
 		}
 	}
-	if waiting := sideQuery(t, dir, `SELECT depth, bytes, past FROM lanes WHERE id = ?`, lane.Lane)[0]; waiting != "0|0|1" {
+	if waiting := sideQuery(t, dir, `SELECT depth, bytes, past FROM lanes WHERE id = ?`,
+		lane.Lane)[0]; waiting != "0|0|1" {
 		t.Errorf("the lane has %s", waiting)
 	}
 }
@@ -136,7 +139,8 @@ func TestALaneThatIsSetAsideIsTriedAgainEverMoreRarely(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		got := make(chan corebot.Delivery, 1)
 		go func() {
-			if ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute}); err == nil {
+			if ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1,
+				corebot.Terms{Lease: time.Minute}); err == nil {
 				got <- ds[0]
 			}
 		}()
@@ -258,7 +262,10 @@ func TestAParkedMessageThatCannotBeReadHoldsUpNobody(t *testing.T) {
 			park := func(db *DB, m corebot.Message) {
 				_, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
 				must(t, err)
-				must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(time.Hour), Reason: "budget"}))
+				must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{
+					Verb: corebot.Park,
+					At:   time.Now().Add(time.Hour), Reason: "budget",
+				}))
 			}
 			earlier(t, dir, func(db *DB) {
 				park(db, longMessage("damaged", "long"))
@@ -277,13 +284,17 @@ func TestAParkedMessageThatCannotBeReadHoldsUpNobody(t *testing.T) {
 				t.Errorf("claimed %q, %q", a, b)
 			}
 			if due {
-				waitUntil(t, "the parked message is shown", func() bool { s := asideOf(t, db); return len(s) == 1 && s[0].Lane < 0 })
+				waitUntil(t, "the parked message is shown", func() bool {
+					s := asideOf(t, db)
+					return len(s) == 1 &&
+						s[0].Lane < 0
+				})
 			}
 		})
 	}
 }
 
-// What a damaged row says of other pages is not believed: freeing them would damage other chats.
+// The store does not trust what a damaged row says about other pages: to free them could damage other chats.
 func TestALongMessageThatIsDamagedIsLeftWhereItIs(t *testing.T) {
 	dir := seeded(t)
 	earlier(t, dir, func(db *DB) {
@@ -297,7 +308,10 @@ func TestALongMessageThatIsDamagedIsLeftWhereItIs(t *testing.T) {
 	if d.Damaged == nil {
 		t.Fatal("nothing is damaged")
 	}
-	must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Dead, Reason: corebot.ReasonDamaged, Error: "x"}))
+	must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{
+		Verb: corebot.Dead, Reason: corebot.ReasonDamaged,
+		Error: "x",
+	}))
 	if rows := sideQuery(t, dir, `SELECT COUNT(*) FROM message_queue`)[0]; rows != "2" {
 		t.Errorf("%s rows are in the queue", rows)
 	}

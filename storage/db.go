@@ -25,29 +25,30 @@ import (
 // FileName is the database's name in the data directory.
 const FileName = "corebot.db"
 
-// readConns is how many query-only connections there are: so many queries run at once, and each keeps a cache.
+// readConns is the number of query-only connections. So many queries run at once, and each connection keeps a cache.
 const readConns = 4
 
 // Options of a [DB]. The zero value is usable.
 type Options struct {
 	Log     zerolog.Logger
-	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
-	Limits  corebot.Limits        // what control messages and dead letters that come back are held to; none by default
-	// Queueing is how prompts wait that find their chat busy; in line by default. A debounce is needed for ModeCollect.
+	Metrics prometheus.Registerer // nil: the metrics are kept and not exported
+	Limits  corebot.Limits        // for control messages and for dead letters that come back; none by default
+	// Queueing says how prompts wait in a busy chat; in line by default. ModeCollect needs a debounce.
 	Queueing corebot.Queueing
-	// Accounting is how what turns spend is booked.
+	// Accounting says how the usage of turns is booked.
 	Accounting corebot.Accounting
-	// Bootstrap is how the first admin is made; off by default.
+	// Bootstrap says how the first admin is made; off by default.
 	Bootstrap policy.Bootstrap
-	// Speaks says whether a channel can have a sender: an admin who can never speak is not the last one. Nil: everybody can.
+	// Speaks says whether a channel can have a sender: an admin who can never speak is not the last one. Nil: everybody
+	// can.
 	Speaks func(corebot.Principal) bool
-	// KeepParked leaves parked messages where they are. Otherwise they come back when the database is opened: what they were parked for may
-	// have been configured anew.
+	// KeepParked leaves deferred messages where they are. Otherwise they come back when the database is opened, because
+	// the settings that deferred them can have changed.
 	KeepParked bool
 }
 
-// DB is Corebot's database in one data directory. Its methods may be called from any goroutine; those that write need
-// [DB.Run] to be running.
+// DB is Corebot's database in one data directory. Any goroutine may call its methods. The methods that write need a
+// running [DB.Run].
 type DB struct {
 	path       string
 	vfs        string // SQLite's file system layer of the write connection; tests replace it
@@ -60,32 +61,41 @@ type DB struct {
 	bootstrap  policy.Bootstrap
 	speaks     func(corebot.Principal) bool
 	conn       *prepared
-	state      state // as the writer begins with
+	state      state // the state with which the writer begins
 	reader     *reader
 	ops        chan *op
 	failing    failure     // the last transaction of the writer failed
-	diskLow    atomic.Bool // the disk is under its floor: nothing more comes in; see [Space]
+	diskLow    atomic.Bool // the disk is under its floor: the store refuses inbound messages; see [Space]
 	roles      roles
 	clock      *clock
 	aside      *aside             // lanes whose heads cannot be read
-	said       chan struct{}      // the history has grown; it has room for one
+	said       chan struct{}      // signals that the history has grown; holds one signal
 	between    chan func(*writer) // what the writer runs between two transactions
 	tally      tally
 	faults     faults
 	rehearsals rehearsals
-	stopped    chan struct{} // closed when the writer takes nothing more
-	drained    chan struct{} // closed when it has answered what it took
+	stopped    chan struct{} // closed when the writer accepts nothing more
+	drained    chan struct{} // closed when the writer has answered everything that it accepted
 }
 
-// Open locks the data directory (made if it is missing), checks the file, migrates it if it is older, and voids the leases
-// that an earlier process left. It starts nothing. The errors say what to do: a directory that cannot be written, another
-// process that holds it, a file that is damaged, not Corebot's, of a newer Corebot or of another home, and one that is missing or empty
-// although the home had a database; in none of these cases is anything changed.
+// Open locks the data directory and creates it if it is missing. It checks the file, migrates an older file, and voids
+// the leases of an earlier process. It starts nothing.
+//
+// Open refuses and changes nothing in these cases, with an error that says what to do:
+//
+//   - The directory cannot be written, or another process holds it.
+//   - The file is damaged, not Corebot's, of a newer Corebot, or of another home.
+//   - The file is missing or empty although the home had a database.
 func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	db := &DB{path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, accounting: o.Accounting, bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), clock: newClock(nil), ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func(*writer)), stopped: make(chan struct{}), drained: make(chan struct{})}
+	db := &DB{
+		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
+		accounting: o.Accounting, bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), clock: newClock(nil),
+		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func(*writer)),
+		stopped: make(chan struct{}), drained: make(chan struct{}),
+	}
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
@@ -128,8 +138,8 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	return db, err
 }
 
-// OpenReader opens the database of a data directory for reading only, without a lock and beside a running daemon.
-// Repositories made of it can read; their writing methods return [corebot.ErrClosed].
+// OpenReader opens the database of a data directory only for reading. It takes no lock and works beside a running
+// daemon. The repositories of such a DB can read. Their writing methods return [corebot.ErrClosed].
 func OpenReader(ctx context.Context, dir string) (*DB, error) {
 	path := filepath.Join(dir, FileName)
 	if err := ours(dir); err != nil {
@@ -147,14 +157,14 @@ func OpenReader(ctx context.Context, dir string) (*DB, error) {
 	return db, nil
 }
 
-// readOnly: it was opened by [OpenReader].
+// readOnly says whether [OpenReader] opened the database.
 func (db *DB) readOnly() bool { return db.ops == nil }
 
 // tellSaid wakes the search index. It does not block.
 func (db *DB) tellSaid() {
 	select {
 	case db.said <- struct{}{}:
-	default: // it will look anyway
+	default: // a signal is pending already
 	}
 }
 
@@ -170,20 +180,20 @@ func (db *DB) Close() error {
 // pragmas hold for every connection.
 var pragmas = []string{"busy_timeout(5000)", "foreign_keys(off)", "trusted_schema(off)", "cell_size_check(on)"}
 
-// writePragmas hold for connections that write. synchronous(FULL) is the guarantee G1; nothing here may weaken it. Pages and cache are by
-// measurement (docs/performance.md); the WAL is cut back to its limit after a checkpoint.
+// writePragmas hold for connections that write. synchronous(FULL) is guarantee G1, and no other pragma may weaken it.
+// Measurements chose page and cache sizes (docs/performance.md). A checkpoint cuts the WAL back to its limit.
 var writePragmas = append(slices.Clone(pragmas), "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-16384)",
 	"wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "temp_store(memory)")
 
-// fileURI names a database file: a path with "?" or "#" in it stays a path.
+// fileURI names a database file by a URI, in which a path with "?" or "#" stays a path.
 func fileURI(path string, params url.Values) string {
 	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params.Encode()}).String()
 }
 
-// dsn is the URI for the driver of database/sql, which takes the pragmas with it.
+// dsn is the URI for database/sql's driver, with the pragmas.
 func dsn(path string, pragmas []string) string { return fileURI(path, url.Values{"_pragma": pragmas}) }
 
-// openWriteConn opens the write connection. vfs names SQLite's file system layer; it is "" but in tests.
+// openWriteConn opens the write connection. vfs names SQLite's file system layer; outside of tests it is "".
 func openWriteConn(path, vfs string) (*prepared, error) {
 	c, err := engine.Open(fileURI(path, nil), vfs, writePragmas)
 	if err != nil {
@@ -203,10 +213,11 @@ var (
 		WHERE wake_at > ? OR free_at > ? OR quiet_at > ?`}
 )
 
-// voidLeases makes the lanes that an earlier process held, or that waited for something of it, ready at once. The held ones stay
-// marked as leased: the next claim counts the loss, and finds the journal.
-// Times are of the wall clock: one that was ahead when they were written must not hold a chat. A head that waits for nothing is due
-// now, and none waits longer than longestWait.
+// voidLeases makes lanes ready at once that an earlier process held, or that waited for something in that process. The
+// held lanes stay marked as leased: the next claim counts the loss and finds the journal.
+//
+// The stored times are times of the wall clock. If the clock was ahead when they were written, they must not hold a
+// chat. So a head that waits for nothing is due now, and no head waits longer than longestWait.
 func (c *prepared) voidLeases(now time.Time) error {
 	if _, err := c.exec(voidLeases, now, now); err != nil {
 		return err
@@ -219,8 +230,8 @@ func (c *prepared) voidLeases(now time.Time) error {
 	return err
 }
 
-// followClock moves the stored times if the newest commit is of the future: the wall clock was stepped back since. If that
-// commit is long ago, the wall clock may have been set ahead.
+// followClock moves the stored times if the newest commit lies in the future, because then the wall clock was stepped
+// back. If the newest commit is long ago, the wall clock can have been set ahead.
 func (c *prepared) followClock(now time.Time) error {
 	var at time.Time
 	err := c.each(lastCommit, func(s scanner) error { return s.Scan(moment{&at}) })
@@ -233,10 +244,10 @@ func (c *prepared) followClock(now time.Time) error {
 	return c.shift(now, now.Truncate(time.Millisecond).Sub(at))
 }
 
-// longestWait is the longest backoff that the bus gives.
+// longestWait is the longest backoff of the bus.
 const longestWait = time.Hour
 
-// state is what the writer knows of the database without asking it.
+// state is what the writer knows about the database without a query.
 type state struct {
 	batch    int64 // the number of the last commit
 	lastLife int64 // the number of the newest life
@@ -245,7 +256,7 @@ type state struct {
 	backAt   int64 // see tx
 }
 
-// readState reads it, and the counters into y.
+// readState reads the state, and the counters into y.
 func readState(c *prepared, y *tally) (st state, err error) {
 	err = c.each(selectStore, func(s scanner) error { return s.Scan(&st.batch, &st.lastLife) })
 	if err != nil {
@@ -260,7 +271,7 @@ func readState(c *prepared, y *tally) (st state, err error) {
 		if err := s.Scan(&direction, &depth, &bytes); err != nil {
 			return err
 		}
-		if direction >= 0 && direction < len(st.total.depth) { // else a bit has flipped, which `db check` will say
+		if direction >= 0 && direction < len(st.total.depth) { // otherwise a bit has flipped, which `db check` reports
 			st.total.depth[direction] = depth
 		}
 		st.total.bytes += bytes
@@ -274,7 +285,7 @@ func readState(c *prepared, y *tally) (st state, err error) {
 		return st, err
 	}
 	y.replace(counters)
-	var parked, bytes int64 // all of them came in, and count as waiting
+	var parked, bytes int64 // all of them were inbound, and they count as waiting
 	err = c.each(parkedTotal, func(s scanner) error { return s.Scan(&parked, &bytes, &st.backAt) })
 	st.total.depth[corebot.Inbound] += parked
 	st.total.bytes += bytes
@@ -295,8 +306,8 @@ func (db *DB) fileSizes() map[string]int64 {
 	return sizes
 }
 
-// Ping waits for the writer to take an operation. It writes only while the last transaction has failed: then it says whether
-// the next one would be committed.
+// Ping waits until the writer has taken an operation. It writes only if the last transaction failed. Then its error
+// says whether the next one would be committed.
 func (db *DB) Ping(ctx context.Context) error {
 	return db.write(ctx, "ping", func(t *tx) error {
 		if !db.failing.Load() {

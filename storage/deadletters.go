@@ -13,23 +13,23 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// DeadLetters keeps the messages that were given up. They are never dropped silently: every change of one leaves an audit event, in
-// the commit that makes it.
+// DeadLetters stores the dead letters. None is ever dropped silently: every change leaves an audit event in its own
+// commit.
 type DeadLetters struct {
 	db *DB
 	by corebot.AuditEvent
 }
 
-// NewDeadLetters are the dead letters of a database, in the hands of the operator.
+// NewDeadLetters returns the dead letters of a database, for changes by the operator.
 func NewDeadLetters(db *DB) *DeadLetters {
 	return &DeadLetters{db, byOperator()}
 }
 
-// As gives the dead letters into other hands: the audit events of changes have the principal, role, entry, rule, tool, step and
-// conversation of by. Without a conversation they have that of the letter.
+// As returns the dead letters for changes by somebody else. The audit events of the changes have the principal, role,
+// entry, rule, tool, step and conversation of by. If by has no conversation, they have the letter's.
 func (l *DeadLetters) As(by corebot.AuditEvent) *DeadLetters { return &DeadLetters{l.db, by} }
 
-// deadWhere walks the partial index of the dead, the newest first, and stops at its limit.
+// deadWhere walks the partial index of the dead, newest first, and stops at its limit.
 const deadWhere = ` FROM message_life m JOIN lanes l ON l.id = m.lane_id
 	WHERE m."end" = 'dead' AND m.ended_at >= ? AND m.ended_at <= ? AND (m.ended_at < ? OR m.id < ?)
 	AND ? IN (0, l.direction) AND ? IN ('', l.channel) AND ? IN ('', l.chat)
@@ -49,7 +49,7 @@ type deadPlace struct{ at, id int64 }
 // newestDeath is before every place.
 var newestDeath = deadPlace{math.MaxInt64, math.MaxInt64}
 
-// conditions are the parameters of deadWhere, for the letters behind a place.
+// conditions are the parameters of deadWhere for the letters behind a place.
 func conditions(f corebot.DeadLetterFilter, p deadPlace) []any {
 	limit := f.Limit
 	if limit <= 0 {
@@ -65,28 +65,36 @@ func conditions(f corebot.DeadLetterFilter, p deadPlace) []any {
 	}
 }
 
-// List gives dead letters, newest first.
+// List returns dead letters, newest first.
 func (l *DeadLetters) List(ctx context.Context, f corebot.DeadLetterFilter) ([]corebot.DeadLetter, error) {
 	return l.list(ctx, f, newestDeath)
 }
 
-// Page gives the dead letters behind a cursor, newest first, at most limit of them, and the cursor behind them.
-func (l *DeadLetters) Page(ctx context.Context, f corebot.DeadLetterFilter, after string, limit int) ([]corebot.DeadLetter, string, error) {
+// Page returns the dead letters behind a cursor, newest first, at most limit, and the cursor of the next page.
+func (l *DeadLetters) Page(ctx context.Context, f corebot.DeadLetterFilter, after string,
+	limit int,
+) ([]corebot.DeadLetter, string, error) {
 	p := newestDeath
 	if err := behind(after, "dead", &p.at, &p.id); err != nil {
 		return nil, "", err
 	}
 	f.Limit = limit
 	found, err := l.list(ctx, f, p)
-	return found, nextPage(found, limit, func(d corebot.DeadLetter) string { return cursor("dead", d.DeadAt.UnixMilli(), d.ID) }), err
+	return found, nextPage(found, limit, func(d corebot.DeadLetter) string {
+		return cursor("dead", d.DeadAt.UnixMilli(),
+			d.ID)
+	}), err
 }
 
-func (l *DeadLetters) list(ctx context.Context, f corebot.DeadLetterFilter, p deadPlace) (out []corebot.DeadLetter, err error) {
+func (l *DeadLetters) list(ctx context.Context, f corebot.DeadLetterFilter,
+	p deadPlace,
+) (out []corebot.DeadLetter, err error) {
 	err = l.db.reader.each(ctx, listDead, func(s scanner) error {
 		var dl corebot.DeadLetter
 		var direction int
 		k := &dl.Key
-		err := s.Scan(&dl.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &dl.MessageID, &dl.Sender.ID, &dl.Reason,
+		err := s.Scan(&dl.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &dl.MessageID,
+			&dl.Sender.ID, &dl.Reason,
 			&dl.Attempts, &dl.LastError, moment{&dl.CreatedAt}, moment{&dl.DeadAt})
 		dl.Direction = corebot.Direction(direction)
 		dl.Sender = senderIn(*k, dl.Sender.ID)
@@ -96,7 +104,7 @@ func (l *DeadLetters) list(ctx context.Context, f corebot.DeadLetterFilter, p de
 	return out, err
 }
 
-// ids gives the letters that a filter means, in the order of their publishing.
+// ids returns the letters that a filter selects, in the order of their publishing.
 func (l *DeadLetters) ids(ctx context.Context, f corebot.DeadLetterFilter) (ids []int64, err error) {
 	err = l.db.reader.each(ctx, deadIDs, func(s scanner) error {
 		var id int64
@@ -110,22 +118,28 @@ func (l *DeadLetters) ids(ctx context.Context, f corebot.DeadLetterFilter) (ids 
 var (
 	reviveLife = &query{`UPDATE message_life SET "end" = '', reason = '', ended_at = 0, attempts = 0, run = run + 1, attempt_log = ?, body = NULL
 		WHERE id = ?`}
-	// Moving the steps to the next run is what "resuming the journal" means; a fresh start leaves them behind, but for what people said.
+	// A resumed journal moves its steps to the next run. A fresh start leaves the steps behind, except for what people
+	// said.
 	moveSteps = &query{`UPDATE execution_steps SET run = run + 1 WHERE life_id = ? AND run = ?`}
 )
 
-// Replay puts a dead letter back at the tail of its lane: the same id, its next run, with attempts reset. It resumes its
-// journal unless fresh is set. Replaying twice, or at once from two places, delivers it once: the second gets
-// [corebot.ErrNotFound]. An inbound letter is held to [Options.Limits] like a new message, and stays dead when there is no
-// room ([corebot.ErrLaneFull], [corebot.ErrOverloaded], [corebot.ErrDiskFull]); a reply was paid for, and always passes.
+// Replay puts a dead letter back at the tail of its lane: the same id, its next run, and no attempts yet. The run
+// resumes the journal unless fresh is set. Two replays, even at once from two places, deliver the letter once: the
+// second gets [corebot.ErrNotFound].
+//
+// An inbound letter must pass [Options.Limits] like a new message. Without room it stays dead: [corebot.ErrLaneFull],
+// [corebot.ErrOverloaded] or [corebot.ErrDiskFull]. A reply has already been paid for, and always passes.
 func (l *DeadLetters) Replay(ctx context.Context, id int64, fresh bool) error {
 	return l.db.write(ctx, "replay", func(t *tx) error { return l.replayTx(t, id, fresh) })
 }
 
-// ReplayAll replays every dead letter that the filter means, in the order of their publishing, so that those of a chat keep theirs.
-// What the queue has no room for stays dead and is counted. They go in small commits: an error leaves those that went before
-// replayed. A letter that died after ReplayAll was called, such as one that failed again, stays.
-func (l *DeadLetters) ReplayAll(ctx context.Context, f corebot.DeadLetterFilter, fresh bool) (r corebot.Replayed, err error) {
+// ReplayAll replays every dead letter that the filter selects, in the order of their publishing, so that the letters of
+// a chat keep their order. A letter without room stays dead and is counted. ReplayAll works in small commits: after an
+// error the earlier letters stay replayed. It leaves letters that died after the call, such as a letter that failed
+// again.
+func (l *DeadLetters) ReplayAll(ctx context.Context, f corebot.DeadLetterFilter,
+	fresh bool,
+) (r corebot.Replayed, err error) {
 	began := time.Now()
 	ids, err := l.ids(ctx, f)
 	if err != nil {
@@ -161,7 +175,7 @@ func (l *DeadLetters) replayChunkTx(t *tx, ids []int64, began time.Time, fresh b
 		case noRoom(err):
 			r.Left++
 			r.Why = cmp.Or(r.Why, err)
-		case errors.Is(err, errUnreadable): // it was given up where it lies
+		case errors.Is(err, errUnreadable): // an unreadable letter has no body to replay
 		default:
 			return r, err
 		}
@@ -169,7 +183,7 @@ func (l *DeadLetters) replayChunkTx(t *tx, ids []int64, began time.Time, fresh b
 	return r, nil
 }
 
-// stillDeadTx reads a letter that was dead at a moment; found is false when it no longer is, or died anew since.
+// stillDeadTx reads a letter that was dead at a moment. found is false if it is no longer dead, or died again since.
 func stillDeadTx(t *tx, id int64, at time.Time) (d letter, found bool, err error) {
 	d, err = letterTx(t, id)
 	if errors.Is(err, corebot.ErrNotFound) {
@@ -178,12 +192,13 @@ func stillDeadTx(t *tx, id int64, at time.Time) (d letter, found bool, err error
 	return d, err == nil && !d.diedAt.After(at), err
 }
 
-// noRoom says whether an error is a refusal for want of room. Nothing was written then.
+// noRoom says whether an error is a refusal for want of room. Such a refusal has written nothing.
 func noRoom(err error) bool {
-	return errors.Is(err, corebot.ErrLaneFull) || errors.Is(err, corebot.ErrOverloaded) || errors.Is(err, corebot.ErrDiskFull)
+	return errors.Is(err, corebot.ErrLaneFull) || errors.Is(err, corebot.ErrOverloaded) ||
+		errors.Is(err, corebot.ErrDiskFull)
 }
 
-// replayTx checks its rules before it writes: an error of one of them leaves the transaction as it was.
+// replayTx checks its rules before it writes, so a broken rule leaves the transaction unchanged.
 func (l *DeadLetters) replayTx(t *tx, id int64, fresh bool) error {
 	d, err := letterTx(t, id)
 	if err != nil {
@@ -219,8 +234,11 @@ func (l *DeadLetters) reviveTx(t *tx, d letter, fresh bool) error {
 		return fmt.Errorf("dead letter %d: %w", d.id, err)
 	}
 	log := d.attemptLog
-	if !endsDead(log, d.run) { // a letter of a build that did not log its death
-		log = appendAttempt(log, corebot.Attempt{Run: d.run, At: d.diedAt, What: attemptDead, Error: cause(d.reason, d.failed)})
+	if !endsDead(log, d.run) { // an earlier build did not log the death of the letter
+		log = appendAttempt(log, corebot.Attempt{
+			Run: d.run, At: d.diedAt, What: attemptDead,
+			Error: cause(d.reason, d.failed),
+		})
 	}
 	log = appendAttempt(log, corebot.Attempt{Run: d.run + 1, At: t.now, What: attemptReplayed})
 	if _, err := t.exec(reviveLife, log, d.id); err != nil {
@@ -246,7 +264,8 @@ func (l *DeadLetters) reviveTx(t *tx, d letter, fresh bool) error {
 	return pushTx(t, d.direction, d.key, lane, d.id, d.body)
 }
 
-// roomTx holds what comes back to the limits of what comes in, but for those of a sender: it is an operator who brings it back, or an admin.
+// roomTx checks the limits for a replayed letter, except for the limits of a sender: an operator or an admin replays
+// it.
 func (l *DeadLetters) roomTx(t *tx, d letter, lane lane, body []byte) error {
 	if d.direction != corebot.Inbound {
 		return nil
@@ -256,8 +275,9 @@ func (l *DeadLetters) roomTx(t *tx, d letter, lane lane, body []byte) error {
 	return overLimit(t, &parcel{Message: corebot.Message{Direction: d.direction, Key: d.key}, body: body}, lane, limits)
 }
 
-// Edit replays a dead letter with another text: as a new message with an id of its own, caused by the old one, which ends as
-// dropped. Its sender stays the same. An id that is taken is [corebot.ErrConflict]; the limits are those of [DeadLetters.Replay].
+// Edit replays a dead letter with another text. The result is a new message with an id of its own and the same sender,
+// caused by the old letter. The old letter ends as dropped. A used id is [corebot.ErrConflict]. The limits are the
+// limits of [DeadLetters.Replay].
 func (l *DeadLetters) Edit(ctx context.Context, id int64, newID, text string) error {
 	return l.db.write(ctx, "edit", func(t *tx) error {
 		d, err := letterTx(t, id)
@@ -275,15 +295,19 @@ func (l *DeadLetters) Edit(ctx context.Context, id int64, newID, text string) er
 		if r, err := publishTx(t, &p, limits); err != nil || r.Err != nil || r.Duplicate {
 			return cmp.Or(err, r.Err, error(corebot.ErrConflict))
 		}
-		return l.dropTx(t, d, dropping{"edit", "edited"}, map[string]any{"newId": newID, "bytes": len(was), "newBytes": len(text)})
+		return l.dropTx(t, d, dropping{"edit", "edited"}, map[string]any{
+			"newId": newID, "bytes": len(was),
+			"newBytes": len(text),
+		})
 	})
 }
 
-// rewritten is the letter as a new message with another text; was is the text that it had.
+// rewritten is the letter as a new message with another text; was is the old text.
 func (d letter) rewritten(newID, text string) (p parcel, was string, err error) {
 	m, err := unpack(d.body, d.direction, d.key, d.kind, d.checksum)
 	if err != nil {
-		return p, "", corebot.WithHint(err, "what was sent cannot be read any more: have it sent again, and drop this one")
+		return p, "", corebot.WithHint(err,
+			"what was sent cannot be read any more: have it sent again, and drop this one")
 	}
 	was = m.Text()
 	m.ID, m.Parts = newID, corebot.TextPart(text)
@@ -299,10 +323,12 @@ var (
 	selectDead = &query{`SELECT l.direction, l.agent, l.channel, l.account, l.chat, l.thread,
 		m.message_id, m.run, m.kind, m.checksum, m.body, m.reason, m.last_error, m.attempt_log, m.ended_at
 		FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.id = ? AND m."end" = 'dead'`}
-	dropLife = &query{`UPDATE message_life SET "end" = 'dropped', reason = ?, ended_at = ?, body = NULL WHERE id = ? AND "end" = 'dead'`}
+	dropLife = &query{
+		`UPDATE message_life SET "end" = 'dropped', reason = ?, ended_at = ?, body = NULL WHERE id = ? AND "end" = 'dead'`,
+	}
 )
 
-// letter is a dead letter as a change of it needs it.
+// letter is a dead letter with the columns that a change needs.
 type letter struct {
 	id             int64
 	direction      corebot.Direction
@@ -316,7 +342,7 @@ type letter struct {
 	diedAt         time.Time
 }
 
-// letterTx reads a dead letter, or gives [corebot.ErrNotFound].
+// letterTx reads a dead letter, or returns [corebot.ErrNotFound].
 func letterTx(t *tx, id int64) (letter, error) {
 	d := letter{id: id}
 	var direction int
@@ -334,7 +360,7 @@ func letterTx(t *tx, id int64) (letter, error) {
 	return d, err
 }
 
-// Drop gives up a dead letter for good: its content goes, its life stays until retention takes it.
+// Drop ends a dead letter for good. Its content is deleted; its life row stays until retention deletes it.
 func (l *DeadLetters) Drop(ctx context.Context, id int64) error {
 	return l.db.write(ctx, "drop", func(t *tx) error {
 		d, err := letterTx(t, id)
@@ -345,10 +371,10 @@ func (l *DeadLetters) Drop(ctx context.Context, id int64) error {
 	})
 }
 
-// dropping is a way to end a dead letter: what the audit calls it, and the reason that its life keeps.
+// dropping is a way to drop a dead letter: its name in the audit, and the reason that its life keeps.
 type dropping struct{ change, reason string }
 
-// dropTx ends a dead letter. detail is what the audit should know beside it.
+// dropTx drops a dead letter. detail is a further note for the audit.
 func (l *DeadLetters) dropTx(t *tx, d letter, how dropping, detail map[string]any) error {
 	if _, err := t.exec(dropLife, how.reason, t.now, d.id); err != nil {
 		return err
@@ -356,11 +382,12 @@ func (l *DeadLetters) dropTx(t *tx, d letter, how dropping, detail map[string]an
 	return l.auditTx(t, d, how.change, detail)
 }
 
-// changeChunk bounds how many letters one commit changes, and with it how long the others that write are held up.
+// changeChunk bounds the letters that one commit changes, and so how long other writers wait.
 const changeChunk = 50
 
-// Purge drops every dead letter that the filter means and says how many. They go in small commits: an error leaves those that went
-// before gone. A letter that died after Purge was called stays. What it would drop is what [DeadLetters.List] gives.
+// Purge drops every dead letter that the filter selects, and returns their number. [DeadLetters.List] with the same
+// filter shows them first. Purge works in small commits: after an error the earlier letters stay dropped. It leaves
+// letters that died after the call.
 func (l *DeadLetters) Purge(ctx context.Context, f corebot.DeadLetterFilter) (dropped int, err error) {
 	began := time.Now()
 	ids, err := l.ids(ctx, f)
@@ -391,9 +418,12 @@ func (l *DeadLetters) Purge(ctx context.Context, f corebot.DeadLetterFilter) (dr
 	return dropped, nil
 }
 
-// auditTx notes what was done to a letter, and by whom.
+// auditTx writes the audit event of a change of a letter.
 func (l *DeadLetters) auditTx(t *tx, d letter, change string, detail map[string]any) error {
-	note := map[string]any{"id": d.id, "messageId": d.messageID, "direction": d.direction.String(), "chat": d.key.String(), "reason": d.reason}
+	note := map[string]any{
+		"id": d.id, "messageId": d.messageID, "direction": d.direction.String(),
+		"chat": d.key.String(), "reason": d.reason,
+	}
 	for name, value := range detail {
 		note[name] = value
 	}

@@ -35,12 +35,18 @@ func take(t *testing.T, db *DB, p corebot.Pool) corebot.Delivery {
 // deadReply enqueues a reply and gives it up.
 func deadReply(t *testing.T, db *DB, chat, id string) int64 {
 	t.Helper()
-	m := corebot.Message{ID: id, Direction: corebot.Outbound, Key: chatKey(chat), Kind: corebot.KindReply, Parts: corebot.TextPart("text of " + id)}
+	m := corebot.Message{
+		ID: id, Direction: corebot.Outbound, Key: chatKey(chat), Kind: corebot.KindReply,
+		Parts: corebot.TextPart("text of " + id),
+	}
 	if _, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	d := take(t, db, corebot.OutboundPool("test"))
-	if err := NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Dead, Reason: "permanent", Error: "no such chat"}); err != nil {
+	if err := NewQueue(db).Settle(t.Context(), d, corebot.Outcome{
+		Verb: corebot.Dead, Reason: "permanent",
+		Error: "no such chat",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return d.Life
@@ -77,12 +83,17 @@ func lifeOf(t *testing.T, db *DB, id int64) corebot.Life {
 func TestEveryChangeOfADeadLetterSaysWhoMadeIt(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	operator := NewDeadLetters(db)
-	ann := operator.As(corebot.AuditEvent{Tool: "/retry", Key: chatKey("elsewhere"), Principal: corebot.Principal{ID: "ann"}, Role: corebot.RoleAdmin, Entry: "command", Rule: "own-message"})
+	ann := operator.As(corebot.AuditEvent{
+		Tool: "/retry", Key: chatKey("elsewhere"),
+		Principal: corebot.Principal{ID: "ann"}, Role: corebot.RoleAdmin, Entry: "command", Rule: "own-message",
+	})
 	must(t, operator.Replay(t.Context(), deadLetter(t, db, "a", "1", "poison"), true))
-	must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool), corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool),
+		corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
 	must(t, operator.Drop(t.Context(), deadLetter(t, db, "a", "2", "poison")))
 	must(t, operator.Edit(t.Context(), deadLetter(t, db, "b", "3", "poison"), "3b", "better"))
-	must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool), corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool),
+		corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
 	deadLetter(t, db, "a", "4", "poison")
 	if n, err := operator.Purge(t.Context(), corebot.DeadLetterFilter{}); n != 1 || err != nil {
 		t.Fatal(n, err)
@@ -95,7 +106,8 @@ func TestEveryChangeOfADeadLetterSaysWhoMadeIt(t *testing.T) {
 		got = append(got, fmt.Sprint(e.Event, " ", e.Entry, " ", e.Key.Chat, " ", e.Outcome))
 	}
 	want := []string{
-		"dead_letter.replay operator a success", "dead_letter.drop operator a success", "dead_letter.edit operator b success",
+		"dead_letter.replay operator a success", "dead_letter.drop operator a success",
+		"dead_letter.edit operator b success",
 		"dead_letter.purge operator a success", "dead_letter.replay command elsewhere success",
 	}
 	if !slices.Equal(got, want) {
@@ -112,7 +124,8 @@ func TestEveryChangeOfADeadLetterSaysWhoMadeIt(t *testing.T) {
 	}
 	must(t, json.Unmarshal([]byte(e.Args), &args))
 	if e.Principal.ID != "ann" || e.Role != corebot.RoleAdmin || e.Tool != "/retry" || e.Rule != "own-message" ||
-		args.ID != last || args.MessageID != "5" || args.Chat != "main:test::a" || args.Reason != "attempts" || args.Run != 2 || args.Fresh {
+		args.ID != last || args.MessageID != "5" || args.Chat != "main:test::a" || args.Reason != "attempts" ||
+		args.Run != 2 || args.Fresh {
 		t.Errorf("the note is %+v", e)
 	}
 }
@@ -120,7 +133,8 @@ func TestEveryChangeOfADeadLetterSaysWhoMadeIt(t *testing.T) {
 func TestAReplayIsHeldToTheLimitsAndAReplyIsNot(t *testing.T) {
 	db := limited(t, corebot.Limits{LaneDepth: 1})
 	letters := NewDeadLetters(db)
-	first, second, reply := deadLetter(t, db, "a", "1", "poison"), deadLetter(t, db, "a", "2", "poison"), deadReply(t, db, "a", "r")
+	first, second, reply := deadLetter(t, db, "a", "1", "poison"), deadLetter(t, db, "a", "2", "poison"),
+		deadReply(t, db, "a", "r")
 	must(t, letters.Replay(t.Context(), first, false))
 	before := len(notes(t, db))
 	for what, err := range map[string]error{
@@ -130,14 +144,19 @@ func TestAReplayIsHeldToTheLimitsAndAReplyIsNot(t *testing.T) {
 			t.Errorf("%s into a full lane: %v", what, err)
 		}
 	}
-	if life := lifeOf(t, db, second); life.End != corebot.EndDead || life.Message == nil || life.Run != 1 || len(notes(t, db)) != before {
+	if life := lifeOf(t, db, second); life.End != corebot.EndDead || life.Message == nil || life.Run != 1 ||
+		len(notes(t, db)) != before {
 		t.Errorf("a refused replay left %+v", life)
 	}
 	must(t, letters.Replay(t.Context(), reply, false))
-	m := corebot.Message{ID: "r2", Direction: corebot.Outbound, Key: chatKey("a"), Kind: corebot.KindReply, Parts: corebot.TextPart("x")}
+	m := corebot.Message{
+		ID: "r2", Direction: corebot.Outbound, Key: chatKey("a"), Kind: corebot.KindReply,
+		Parts: corebot.TextPart("x"),
+	}
 	_, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
 	must(t, err)
-	must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.OutboundPool("test")), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
+	must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.OutboundPool("test")),
+		corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
 	must(t, letters.Replay(t.Context(), reply, false)) // behind r2, over the lane's cap
 	healthy(t, db)
 }
@@ -153,7 +172,8 @@ func TestReplayingManyKeepsTheOrderOfAChatAndLeavesWhatHasNoRoom(t *testing.T) {
 	if err != nil || r.Done != room || r.Left != letters-room || !errors.Is(r.Why, corebot.ErrLaneFull) {
 		t.Fatalf("replayed %+v: %v", r, err)
 	}
-	queued := sideQuery(t, db.path, `SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`)
+	queued := sideQuery(t, db.path,
+		`SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`)
 	if len(queued) != room || !slices.IsSorted(queued) || queued[0] != "000" {
 		t.Errorf("the queue has %q", queued)
 	}
@@ -184,15 +204,24 @@ func deadTurn(t *testing.T, db *DB, spent corebot.Usage) int64 {
 	id := deadLetter(t, db, "a", "1", "permanent")
 	must(t, NewDeadLetters(db).Replay(t.Context(), id, false))
 	d := take(t, db, corebot.InboundPool)
-	step := corebot.Step{Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{Text: "look", Usage: spent}}
+	step := corebot.Step{
+		Kind: corebot.StepModel, State: corebot.StepDone,
+		Answer: &corebot.Answer{Text: "look", Usage: spent},
+	}
 	must(t, NewLedger(db).Record(t.Context(), d, step))
-	must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Dead, Reason: "permanent", Error: "no credit"}}))
+	must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{
+		Verb:   corebot.Dead,
+		Reason: "permanent", Error: "no credit",
+	}}))
 	return id
 }
 
 func TestAResumedRunCountsTheTokensOfItsJournalOnce(t *testing.T) {
 	spent := corebot.Usage{InputTokens: 100, OutputTokens: 10}
-	for fresh, want := range map[bool]corebot.Usage{false: {InputTokens: 150, OutputTokens: 15}, true: {InputTokens: 250, OutputTokens: 25}} {
+	for fresh, want := range map[bool]corebot.Usage{
+		false: {InputTokens: 150, OutputTokens: 15},
+		true:  {InputTokens: 250, OutputTokens: 25},
+	} {
 		db := openTest(t, t.TempDir())
 		id := deadTurn(t, db, spent)
 		if got := lifeOf(t, db, id).Usage; got != spent {
@@ -203,12 +232,16 @@ func TestAResumedRunCountsTheTokensOfItsJournalOnce(t *testing.T) {
 		if resumed := len(d.Journal) == 1; resumed == fresh {
 			t.Fatalf("fresh is %v and the journal has %d steps", fresh, len(d.Journal))
 		}
-		// What the journal has was counted when it was recorded; a fresh start asks for it anew. Each makes one more call.
+		// The usage in the journal was counted when it was recorded. A fresh start makes these calls again. Each makes
+		// one more call.
 		more := []corebot.Spent{{Usage: corebot.Usage{InputTokens: 50, OutputTokens: 5}}}
 		if fresh {
 			more = append(more, corebot.Spent{Usage: spent})
 		}
-		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, Spent: more}))
+		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{
+			Verb: corebot.Done,
+			End:  corebot.EndAnswered,
+		}, Spent: more}))
 		if got := lifeOf(t, db, id).Usage; got != want {
 			t.Errorf("fresh is %v: the message has cost %+v, want %+v", fresh, got, want)
 		}
@@ -220,15 +253,18 @@ func TestALifeTellsItsRunsAndWhatItCameOf(t *testing.T) {
 	id := deadLetter(t, db, "a", "1", "poison")
 	must(t, NewDeadLetters(db).Replay(t.Context(), id, false))
 	log := lifeOf(t, db, id).AttemptLog
-	if len(log) != 2 || log[0].What != "dead" || log[0].Run != 1 || log[0].Error != "poison: it failed" || log[0].At.IsZero() ||
+	if len(log) != 2 || log[0].What != "dead" || log[0].Run != 1 || log[0].Error != "poison: it failed" ||
+		log[0].At.IsZero() ||
 		log[1].What != "replayed" || log[1].Run != 2 || log[1].At.IsZero() {
 		t.Errorf("between the runs the log has %+v", log)
 	}
-	must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
+	must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool),
+		corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
 	must(t, NewDeadLetters(db).Edit(t.Context(), id, "2", "better"))
 	old := lifeOf(t, db, id)
 	edited := lifeOf(t, db, old.Replies[0].ID)
-	if old.Cause != nil || edited.MessageID != "2" || edited.Cause == nil || *edited.Cause != (corebot.Origin{Life: id, MessageID: "1"}) {
+	if old.Cause != nil || edited.MessageID != "2" || edited.Cause == nil ||
+		*edited.Cause != (corebot.Origin{Life: id, MessageID: "1"}) {
 		t.Errorf("lineage: %+v of %+v", edited.Cause, old)
 	}
 }
@@ -236,7 +272,8 @@ func TestALifeTellsItsRunsAndWhatItCameOf(t *testing.T) {
 // retryOf is a /retry of a chat.
 func retryOf(chat, id string) corebot.Message {
 	return corebot.Message{
-		ID: id, Direction: corebot.Control, Kind: corebot.KindControl, Key: chatKey(chat), Parts: corebot.TextPart("/retry"),
+		ID: id, Direction: corebot.Control, Kind: corebot.KindControl, Key: chatKey(chat),
+		Parts:  corebot.TextPart("/retry"),
 		Sender: corebot.Principal{Channel: "test", ID: "u"},
 	}
 }
@@ -244,7 +281,10 @@ func retryOf(chat, id string) corebot.Message {
 // verdict words what came of a /retry as the error itself.
 func verdict(m corebot.Message) func(error) corebot.Message {
 	return func(err error) corebot.Message {
-		return corebot.Message{ID: m.ID + "/retry", Direction: corebot.Outbound, Kind: corebot.KindNotice, Key: m.Key, Parts: corebot.TextPart(fmt.Sprint(err))}
+		return corebot.Message{
+			ID: m.ID + "/retry", Direction: corebot.Outbound, Kind: corebot.KindNotice, Key: m.Key,
+			Parts: corebot.TextPart(fmt.Sprint(err)),
+		}
 	}
 }
 
@@ -263,9 +303,10 @@ func TestManyRetriesAndReplaysAtOnceDeliverOnce(t *testing.T) {
 				return
 			}
 			m := retryOf("a", fmt.Sprint("retry ", i/4)) // each command twice
-			_, err := letters.Retry(t.Context(), m, id, corebot.AuditEvent{Key: m.Key}, func(err error) corebot.Message {
-				return verdict(m)(err)
-			})
+			_, err := letters.Retry(t.Context(), m, id, corebot.AuditEvent{Key: m.Key},
+				func(err error) corebot.Message {
+					return verdict(m)(err)
+				})
 			if err != nil {
 				t.Error(err)
 			}
@@ -293,7 +334,10 @@ func TestARetryIsStoredWithItsEffectAndItsNotice(t *testing.T) {
 	db := limited(t, corebot.Limits{LaneDepth: 1})
 	letters := NewDeadLetters(db)
 	first, second := deadLetter(t, db, "a", "1", "poison"), deadLetter(t, db, "a", "2", "poison")
-	denied := corebot.AuditEvent{Event: "dead_letter.replay", Tool: "/retry", Key: chatKey("a"), Principal: corebot.Principal{ID: "u"}, Outcome: corebot.OutcomeDenied}
+	denied := corebot.AuditEvent{
+		Event: "dead_letter.replay", Tool: "/retry", Key: chatKey("a"),
+		Principal: corebot.Principal{ID: "u"}, Outcome: corebot.OutcomeDenied,
+	}
 	for i, c := range []struct {
 		letter int64
 		by     corebot.AuditEvent
@@ -322,7 +366,8 @@ func TestARetryIsStoredWithItsEffectAndItsNotice(t *testing.T) {
 	other := retryOf("a", "c0")
 	other.Parts = corebot.TextPart("/retry another")
 	elsewhere := verdict(retryOf("a", "its notice would have an id of its own"))
-	if _, err := letters.Retry(t.Context(), other, second, corebot.AuditEvent{}, elsewhere); !errors.Is(err, corebot.ErrConflict) {
+	if _, err := letters.Retry(t.Context(), other, second, corebot.AuditEvent{}, elsewhere); !errors.Is(err,
+		corebot.ErrConflict) {
 		t.Errorf("the same id with another body: %v", err)
 	}
 	healthy(t, db)
@@ -342,7 +387,13 @@ func TestARetryMeansAMessageOfItsChat(t *testing.T) {
 			asker    corebot.Principal
 			want     int64
 		}{
-			{"a", "", u, second}, {"a", "1", u, first}, {"a", "1", v, first}, {"a", "", v, 0}, {"a", "3", u, 0}, {"a", "nothing", u, 0}, {"c", "", u, 0},
+			{"a", "", u, second},
+			{"a", "1", u, first},
+			{"a", "1", v, first},
+			{"a", "", v, 0},
+			{"a", "3", u, 0},
+			{"a", "nothing", u, 0},
+			{"c", "", u, 0},
 		} {
 			life, err := letters.Meant(t.Context(), chatKey(c.chat), c.id, c.asker)
 			if life.ID != c.want || errors.Is(err, corebot.ErrNotFound) != (c.want == 0) {

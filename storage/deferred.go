@@ -9,35 +9,43 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Messages are parked, here, when they have left their lane until a time; claims that wait for work are parked too, in [parking].
+// A deferred message has left its lane until a time. The code calls it parked. A worker's waiting claim is something
+// else; see [parking].
 //
-// A parked message takes no place in its lane. It counts against the caps of everything that waits, and a lane may have as many parked
-// messages as waiting ones, so that parking is bounded like waiting. It comes back at the tail of its lane, in a transaction of the writer
-// that its timer begins, or at once when a new process begins: the reason may be gone.
+// A deferred message takes no place in its lane. It counts for the limits of everything that waits. A lane can have as
+// many deferred messages as waiting ones, so deferring is bounded like waiting. The message comes back at the tail of
+// its lane, in a transaction that the writer's timer begins. When a new process begins, all come back at once, because
+// their reason can be gone.
 
 var (
-	insertParked = &query{`INSERT INTO message_parked (life_id, lane_id, reason, parked_at, due_at, body) VALUES (?, ?, ?, ?, ?, ?)`}
+	insertParked = &query{
+		`INSERT INTO message_parked (life_id, lane_id, reason, parked_at, due_at, body) VALUES (?, ?, ?, ?, ?, ?)`,
+	}
 	deleteParked = &query{`DELETE FROM message_parked WHERE life_id = ?`}
 	countParked  = &query{`SELECT COUNT(*) FROM message_parked WHERE lane_id = ?`}
 	duePark      = &query{`SELECT p.life_id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p JOIN lanes l ON l.id = p.lane_id
 		WHERE p.due_at <= ? ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
 	parkedBody  = &query{`SELECT body FROM message_parked WHERE life_id = ?`}
 	nextDue     = &query{`SELECT MIN(due_at) FROM message_parked WHERE due_at > ?`}
-	parkedTotal = &query{`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), COALESCE(MIN(due_at), 0) FROM message_parked`}
-	dueNow      = &query{`UPDATE message_parked SET due_at = ? WHERE due_at > ?`}
-	dueLater    = &query{`SELECT life_id FROM message_parked WHERE due_at > ?`}
-	// A life has one place for each of its runs. The one that it gave up counts as swept; see [Retention].
+	parkedTotal = &query{
+		`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), COALESCE(MIN(due_at), 0) FROM message_parked`,
+	}
+	dueNow   = &query{`UPDATE message_parked SET due_at = ? WHERE due_at > ?`}
+	dueLater = &query{`SELECT life_id FROM message_parked WHERE due_at > ?`}
+	// A life has one place in its lane for each of its runs. The place that it leaves counts as swept; see [Retention].
 	giveUpPlace = &query{`UPDATE lanes SET swept = swept + 1 WHERE id = ?`}
 )
 
-// parkTx takes the head out of its lane until a time. It refuses one whose run has begun, since what was done would have to come back with
-// it, and with [corebot.ErrLaneFull] one more than the lane may have; nothing is written then.
+// parkTx defers the head of a lane until a time. It refuses a message whose run has begun, because its work would have
+// to come back with it. It refuses a message beyond the limit of the lane with [corebot.ErrLaneFull]. A refusal writes
+// nothing.
 func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	if err := holdsTx(t, d.Lease); err != nil {
 		return err
 	}
 	if d.Message.Direction != corebot.Inbound || d.Attempt > 1 || d.Lost > 0 || len(d.Journal) > 0 {
-		return fmt.Errorf("%w: park message %s: only an inbound message whose run has not begun can be parked", corebot.ErrInvalid, d.Message.ID)
+		return fmt.Errorf("%w: park message %s: only an inbound message whose run has not begun can be parked",
+			corebot.ErrInvalid, d.Message.ID)
 	}
 	var n int64
 	if _, err := t.one(countParked, []any{&n}, d.Lane); err != nil {
@@ -61,7 +69,8 @@ func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	return err
 }
 
-// parkedDue has the parked messages come back now. If one of them is damaged, each is changed by itself: that one comes back at its time, if it can.
+// parkedDue makes all deferred messages due now. If one of them is damaged, parkedDue changes each by itself. The
+// damaged message then comes back at its own time, if it can.
 func (db *DB) parkedDue(c *prepared, now time.Time) error {
 	_, err := c.exec(dueNow, now, now)
 	if err == nil || !ofSQLite(err) || !ofTheFile(err) {
@@ -76,19 +85,20 @@ func (db *DB) parkedDue(c *prepared, now time.Time) error {
 	}, now)
 	for _, life := range lives {
 		if _, err := c.exec(releaseParked, now, life, now); err != nil {
-			db.log.Error().Err(classify(err)).Int64("life", life).Msg("a parked message cannot be read: it does not come back early")
+			db.log.Error().Err(classify(err)).Int64("life",
+				life).Msg("a parked message cannot be read: it does not come back early")
 		}
 	}
 	return err
 }
 
-// returnChunk bounds how many messages come back in one transaction.
+// returnChunk bounds the messages that come back in one transaction.
 const returnChunk = 32
 
-// parkedPool is what parked messages that cannot be read are kept apart as. It is nobody's pool.
+// parkedPool stands for unreadable deferred messages among the pools. No claim uses it.
 const parkedPool corebot.Pool = ""
 
-// returning is a parked message on its way back.
+// returning is a deferred message on its way back.
 type returning struct {
 	life      int64
 	body      []byte
@@ -96,8 +106,8 @@ type returning struct {
 	key       corebot.Key
 }
 
-// returnParkedTx puts parked messages that are due back into their lanes, and notes when the next one is. One that cannot be read stays, and is
-// tried again like the head of a lane that is set aside. An error is [*unserved].
+// returnParkedTx puts due deferred messages back into their lanes, and notes when the next one is due. An unreadable
+// message stays deferred, and is tried again like the head of a lane that is set aside. Its errors are [*unserved].
 func (p *parking) returnParkedTx(t *tx, probe bool) error {
 	if t.backAt > t.now.UnixMilli() || p.shut[parkedPool].After(t.now) {
 		return nil
@@ -123,7 +133,7 @@ func (p *parking) returnParkedTx(t *tx, probe bool) error {
 		}
 	}
 	if len(due) == limit || left > 0 {
-		return nil // the rest of them at once
+		return nil // the rest follows at once
 	}
 	if err := nextDueTx(t); err != nil {
 		return &unserved{pool: parkedPool, err: err}
@@ -145,7 +155,7 @@ func dueParkedTx(t *tx, limit int) (due []returning, err error) {
 	return due, err
 }
 
-// returnTx puts one message back at the tail of its lane, as what it is: a prompt that waits its turn.
+// returnTx puts one message back at the tail of its lane, as a prompt that waits its turn.
 func returnTx(t *tx, r returning) error {
 	if _, err := t.one(parkedBody, []any{&r.body}, r.life); err != nil {
 		return err
@@ -163,7 +173,7 @@ func returnTx(t *tx, r returning) error {
 	return pushTx(t, r.direction, r.key, l, r.life, r.body)
 }
 
-// unparkTx takes a message out of the parked ones.
+// unparkTx deletes a message from the deferred ones.
 func unparkTx(t *tx, life int64, d corebot.Direction, size int) error {
 	t.total.depth[d]--
 	t.total.bytes -= int64(size)
@@ -171,7 +181,7 @@ func unparkTx(t *tx, life int64, d corebot.Direction, size int) error {
 	return err
 }
 
-// nextDueTx notes when the next parked message falls due that is not due now.
+// nextDueTx notes when the next deferred message becomes due.
 func nextDueTx(t *tx) error {
 	t.backAt = math.MaxInt64
 	next := int64(0)
@@ -185,20 +195,22 @@ func nextDueTx(t *tx) error {
 }
 
 var (
-	parkedOne   = &query{`SELECT LENGTH(p.body), l.direction FROM message_parked p JOIN lanes l ON l.id = p.lane_id WHERE p.life_id = ?`}
+	parkedOne = &query{
+		`SELECT LENGTH(p.body), l.direction FROM message_parked p JOIN lanes l ON l.id = p.lane_id WHERE p.life_id = ?`,
+	}
 	oldestInLot = &query{`SELECT m.id, m.sender FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id
 		WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY p.life_id LIMIT 1`}
 	endParked = &query{`UPDATE message_life SET "end" = ?, reason = ?, ended_at = ? WHERE id = ?`}
 )
 
-// isParkedTx says whether a message is parked, and its size and direction.
+// isParkedTx says whether a message is deferred, and its size and direction.
 func isParkedTx(t *tx, life int64) (size int, d corebot.Direction, parked bool, err error) {
 	var direction int
 	parked, err = t.one(parkedOne, []any{&size, &direction}, life)
 	return size, corebot.Direction(direction), parked, err
 }
 
-// endParkedTx ends the life of a message that is parked, and says whether it was.
+// endParkedTx ends the life of a deferred message, and says whether the message was deferred.
 func endParkedTx(t *tx, life int64, end corebot.End, reason string) (bool, error) {
 	size, d, parked, err := isParkedTx(t, life)
 	if err != nil || !parked {
@@ -214,10 +226,10 @@ func endParkedTx(t *tx, life int64, end corebot.End, reason string) (bool, error
 	return true, err
 }
 
-// Lot is where messages are parked, for those who look after it.
+// Lot gives an operator access to the deferred messages.
 type Lot struct{ db *DB }
 
-// NewLot is the lot of a database.
+// NewLot returns the lot of a database.
 func NewLot(db *DB) *Lot { return &Lot{db} }
 
 var (
@@ -226,7 +238,7 @@ var (
 	releaseParked = &query{`UPDATE message_parked SET due_at = ? WHERE life_id = ? AND due_at > ?`}
 )
 
-// List gives parked messages in the order in which they come back, at most limit.
+// List returns deferred messages in the order in which they come back, at most limit.
 func (l *Lot) List(ctx context.Context, limit int) ([]corebot.Parked, error) {
 	var out []corebot.Parked
 	err := l.db.reader.each(ctx, listParked, func(s scanner) error {
@@ -240,8 +252,8 @@ func (l *Lot) List(ctx context.Context, limit int) ([]corebot.Parked, error) {
 	return out, err
 }
 
-// Release has a parked message come back now, before its time. Whether it may be answered is asked again when it is claimed. One that is
-// not parked is [corebot.ErrNotFound].
+// Release makes a deferred message come back now, before its time. The next claim checks the budget again. A message
+// that is not deferred is [corebot.ErrNotFound].
 func (l *Lot) Release(ctx context.Context, life int64) error {
 	return l.db.write(ctx, "release", func(t *tx) error {
 		if _, _, parked, err := isParkedTx(t, life); err != nil || !parked {
@@ -253,7 +265,8 @@ func (l *Lot) Release(ctx context.Context, life int64) error {
 	})
 }
 
-// Drop gives a parked message up for good, with a note in the audit, and tells its chat. One that is not parked is [corebot.ErrNotFound].
+// Drop ends a deferred message for good, with an audit event, and tells its chat. A message that is not deferred is
+// [corebot.ErrNotFound].
 func (l *Lot) Drop(ctx context.Context, life int64) error {
 	return l.db.write(ctx, "drop", func(t *tx) error {
 		p, err := parkedTx(t, life)
@@ -264,8 +277,9 @@ func (l *Lot) Drop(ctx context.Context, life int64) error {
 			return err
 		}
 		dropped := corebot.AuditEvent{
-			At: t.now, Event: "parked.drop", Key: p.Key, Entry: corebot.EntryOperator, Principal: byOperator().Principal,
-			Outcome: corebot.OutcomeSuccess, Args: fmt.Sprintf(`{"id":%d}`, life),
+			At: t.now, Event: "parked.drop", Key: p.Key, Entry: corebot.EntryOperator,
+			Principal: byOperator().Principal,
+			Outcome:   corebot.OutcomeSuccess, Args: fmt.Sprintf(`{"id":%d}`, life),
 		}
 		if err := auditTx(t, []corebot.AuditEvent{dropped}); err != nil {
 			return err
@@ -276,8 +290,10 @@ func (l *Lot) Drop(ctx context.Context, life int64) error {
 
 func droppedNotice(p corebot.Parked) corebot.Message {
 	return corebot.Message{
-		ID: p.MessageID + "/dropped", Direction: corebot.Outbound, Key: p.Key, Kind: corebot.KindNotice, InReplyTo: p.MessageID,
-		Parts: corebot.TextPart("This message waited for the budget and was dropped by an operator. Please send it again if it still matters."),
+		ID: p.MessageID + "/dropped", Direction: corebot.Outbound, Key: p.Key, Kind: corebot.KindNotice,
+		InReplyTo: p.MessageID,
+		Parts: corebot.TextPart("This message waited for the budget and was dropped by an operator. Please send it " +
+			"again if it still matters."),
 	}
 }
 

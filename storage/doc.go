@@ -1,25 +1,26 @@
 // Package storage is the only package that knows SQL. It keeps Corebot's state in one SQLite file and promises:
 //
-//   - One writer. Every change passes one goroutine that owns the only write connection; a data directory is locked, so
-//     that there is one such goroutine among all processes. Readers are query-only.
-//   - Group commit. The writer takes whatever waits, runs it in one transaction and commits once. A call that returns nil
-//     has been fsynced (journal_mode=WAL, synchronous=FULL; guarantee G1).
-//   - All or nothing. An exported method is one transaction. An operation that fails takes nobody else with it: its batch is
-//     rolled back and each of the others runs alone.
-//   - No false word. An error of COMMIT means that the outcome is unknown; the writer reopens the file and looks. Only when it
-//     cannot find out it says [corebot.ErrCommitUnknown].
-//   - Fencing. Whatever is written on behalf of a claim names its epoch; a stale one changes nothing
+//   - One writer. One goroutine owns the only write connection, and every change passes it. A lock on the data
+//     directory makes it the only such goroutine among all processes. Readers are query-only.
+//   - Group commit. The writer takes all waiting operations, runs them in one transaction and commits once. A call
+//     that returns nil has been fsynced (journal_mode=WAL, synchronous=FULL; guarantee G1).
+//   - All or nothing. An exported method is one transaction. If an operation fails, the writer rolls its batch back
+//     and runs each of the other operations alone. So they do not fail with it.
+//   - No false word. An error of COMMIT means that the outcome is unknown. The writer then reopens the file and
+//     looks. Only if it cannot find out does it return [corebot.ErrCommitUnknown].
+//   - Fencing. Every write on behalf of a claim names the claim's epoch. A write with a stale epoch changes nothing
 //     ([corebot.ErrLeaseLost], guarantee G4).
-//   - Nothing in the place of a database that is gone. A directory remembers which database it has; a file that is missing, empty or another's is
-//     refused, and left as it is.
-//   - Counters agree with the facts. What the metrics count of the database rises in the commit that writes it, and survives restarts and
-//     retention.
-//   - Waiting claims are parked in the writer, which serves them in the very commit that made a lane ready.
+//   - No new database in place of a lost one. A directory remembers its database. If the file is missing, empty or
+//     another home's, storage refuses it and leaves it as it is.
+//   - Counters agree with the facts. A counter of a database fact rises in the commit that writes the fact. It
+//     survives restarts and retention.
+//   - Waiting claims wait in the writer. The commit that makes a lane ready also serves a waiting claim.
 //   - A lane whose head cannot be read is set aside. It fails no operation and holds up no other lane.
 //
-// The repositories, one per aggregate, share one [DB]: [Queue], [Ledger], [Lives], [DeadLetters] and [Lot] for messages and turns, [Chats],
-// [Grants] and [History] for who talks where, [Mailbox] for what programs fetch, [Audit], [Approvals], [Books] and [MCPTools].
+// The repositories, one for each aggregate, share one [DB]. [Queue], [Ledger], [Lives], [DeadLetters] and [Lot] are for
+// messages and turns. [Chats], [Grants] and [History] are for chats and people. [Mailbox] is for the replies that
+// programs fetch. [Audit], [Approvals], [Books] and [MCPTools] are for their records.
 //
-// Limits: times are whole milliseconds of the wall clock; when it is stepped, the times of waits follow. The file must be on a local disk: WAL does not work over network
-// file systems.
+// Limits: times are whole milliseconds of the wall clock. When the clock is stepped, the times of waits follow. The
+// file must be on a local disk, because WAL does not work on network file systems.
 package storage

@@ -10,22 +10,22 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// flows are the principals as claims see them: each has lanes that run, and lanes that are held back so that others have their turn. It is
-// the writer's, and follows its transactions: what a transaction changes is undone if the transaction did not happen.
+// flows tracks the principals for fair claims: each has lanes that run, and lanes that are held back to let others go
+// first. The writer owns it. It follows the writer's transactions: the changes of a failed transaction are undone.
 type flows struct {
-	running map[int64]corebot.Principal    // leased lanes, by whose message is at their head
-	of      map[corebot.Principal]flow     // those that have any
-	stalled map[corebot.Principal]bool     // those with lanes held back and none of them in line
-	inLine  map[int64]corebot.Principal    // lanes in line, by whose they are
-	looked  time.Time                      // when the lines were last looked through
+	running map[int64]corebot.Principal    // leased lanes, by the principal of their head
+	of      map[corebot.Principal]flow     // principals with a running or held lane
+	stalled map[corebot.Principal]bool     // principals with held lanes and none in line
+	inLine  map[int64]corebot.Principal    // lanes in line, by their principal
+	looked  time.Time                      // when the lines were last checked
 	served  [2]map[corebot.Principal]int64 // when the latest turn of a principal began; two generations
 	waiting waiting
-	spoken  rates[speaker] // commands that find nothing to do
+	spoken  rates[speaker] // commands without effect
 	begun   rates[speaker] // turns of new messages
 	undo    []func()
 }
 
-// speaker is a sender in a chat; one without an id is everybody without an id there.
+// speaker is a sender in a chat. All senders without an id in a chat are one speaker.
 type speaker struct {
 	chat   corebot.Key
 	sender string
@@ -33,15 +33,16 @@ type speaker struct {
 
 // flow is one principal.
 type flow struct {
-	running int       // turns
+	running int       // running turns
 	held    int       // lanes held back
-	next    int64     // the lane that is in line for him, while others are held back; 0: none
-	since   time.Time // when that one was put in line
+	next    int64     // the principal's lane in line, while others are held back; 0: none
+	since   time.Time // when that lane was put in line
 }
 
 func newFlows() *flows {
 	f := &flows{
-		running: map[int64]corebot.Principal{}, of: map[corebot.Principal]flow{}, stalled: map[corebot.Principal]bool{}, inLine: map[int64]corebot.Principal{},
+		running: map[int64]corebot.Principal{}, of: map[corebot.Principal]flow{}, stalled: map[corebot.Principal]bool{},
+		inLine:  map[int64]corebot.Principal{},
 		waiting: waiting{of: map[corebot.Principal]share{}},
 	}
 	f.waiting.undo = &f.undo
@@ -49,7 +50,7 @@ func newFlows() *flows {
 	return f
 }
 
-// keep takes over what no database has from the flows before these.
+// keep takes over from earlier flows what the database does not have.
 func (f *flows) keep(earlier *flows) {
 	f.spoken, f.begun = earlier.spoken, earlier.begun
 	f.spoken.undo, f.begun.undo = &f.undo, &f.undo
@@ -59,8 +60,8 @@ var runningLanes = &query{`SELECT l.id, l.channel, l.account, m.sender FROM lane
 	JOIN message_queue q ON q.lane_id = l.id AND q.seq = (SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id AND h.seq > l.past)
 	JOIN message_life m ON m.id = q.life_id WHERE l.pool = ? AND l.leased = 1 AND l.wake_at > ?`}
 
-// loadFlows begins anew with what the database says: whose turns run. Nothing is held back any more. Of a turn whose message cannot be read
-// nobody knows whose it is; then some principals can have more turns for a while.
+// loadFlows rebuilds the flows from the running turns in the database. Nothing is held back then. A turn with an
+// unreadable message has no known principal, so for a while some principals can have more turns than their share.
 func loadFlows(c *prepared, now time.Time) (*flows, error) {
 	f := newFlows()
 	if _, err := c.exec(releaseHeld, now); err != nil {
@@ -76,7 +77,7 @@ func loadFlows(c *prepared, now time.Time) (*flows, error) {
 	return f, nil
 }
 
-// commit makes what was changed final, and rollback undoes it.
+// commit makes the changes of a transaction final; rollback undoes them.
 func (f *flows) commit() { f.undo = f.undo[:0] }
 
 func (f *flows) rollback() {
@@ -111,7 +112,7 @@ func (f *flows) put(p corebot.Principal, now flow) {
 	}
 }
 
-// maxServed bounds the principals of whom is known when their latest turn began.
+// maxServed bounds the principals whose latest turn is remembered.
 const maxServed = 4_096
 
 // serve notes that a turn of a principal begins.
@@ -122,7 +123,8 @@ func (f *flows) serve(p corebot.Principal, now int64) {
 	f.served[0][p] = now
 }
 
-// overtakes says whether a lane was ready already when the latest turn of its principal began: those who wait come before it now.
+// overtakes says whether a lane was ready before its principal's latest turn began. Waiting principals come before such
+// a lane.
 func (f *flows) overtakes(c *claimed) bool {
 	at, ok := f.served[0][c.sender]
 	if !ok {
@@ -147,7 +149,7 @@ func (f *flows) lease(c *claimed) {
 	})
 }
 
-// release notes that the turn of a lane has ended, and says whether that may make room for others.
+// release notes that the turn of a lane has ended. It says whether this can make room for others.
 func (f *flows) release(lane int64) (room bool) {
 	p, ok := f.running[lane]
 	if !ok {
@@ -159,19 +161,19 @@ func (f *flows) release(lane int64) (room bool) {
 	return len(f.stalled) > 0
 }
 
-// room says whether a principal may have one more turn besides some that are about to begin, of the turns that can run at once. He may have as
-// many as are left for others, and always one. So one principal alone has half of them, the next one a half of the rest, and there is
-// nearly always one for somebody who comes late.
+// room says whether a principal can have one more turn beside the turns that are about to begin. A principal can have
+// as many turns as are left for others, and always one. So a principal alone gets half of all turns, and the next one
+// gets half of the rest. A late sender nearly always finds a free turn.
 func (f *flows) room(p corebot.Principal, his, all, turns int) bool {
 	running := f.of[p].running + his
 	return running == 0 || running < turns-len(f.running)-all
 }
 
-// lineTime is how long a lane stays in line for its principal before another is put beside it. A lane that cannot be claimed, such as one that is
-// damaged, must not keep the others back.
+// lineTime is how long a lane stays in line for its principal before another lane is put beside it. A lane that cannot
+// be claimed, such as a damaged one, must not keep the others back.
 const lineTime = 10 * time.Second
 
-// lookThrough finds the principals whose lane in line was not claimed for long, once in a while.
+// lookThrough finds, from time to time, the principals whose lane in line was not claimed for long.
 func (f *flows) lookThrough(now time.Time) {
 	if now.Sub(f.looked) < lineTime && !now.Before(f.looked) {
 		return
@@ -187,8 +189,8 @@ func (f *flows) lookThrough(now time.Time) {
 // maxRates bounds the keys of one [rates].
 const maxRates = 20_000
 
-// rates remember from when on a key is free again, by [nextFree]. They are in memory, and follow the writer's transactions as [flows] do. Of
-// more than [maxRates] keys those that were used longest ago are forgotten, and free.
+// rates remembers from when a key is free again, by [nextFree]. It is in memory and follows the writer's transactions
+// as [flows] does. Beyond [maxRates] keys it forgets the keys that were unused for longest; a forgotten key is free.
 type rates[K comparable] struct {
 	young, aged map[K]int64 // unix milliseconds
 	undo        *[]func()
@@ -220,7 +222,7 @@ func (r *rates[K]) put(k K, at int64) {
 	r.young[k] = at
 }
 
-// shift has keys be free in time when the wall clock was stepped back.
+// shift moves the times when the wall clock was stepped back, so that no key is free too late.
 func (r *rates[K]) shift(step time.Duration) {
 	for _, m := range []map[K]int64{r.young, r.aged} {
 		for k := range maps.Keys(m) {
@@ -229,18 +231,19 @@ func (r *rates[K]) shift(step time.Duration) {
 	}
 }
 
-// A sender has a rate of turns, over all chats. It refuses nothing: what comes faster waits. Lanes of a sender whose rate is used up are held
-// back, as those of one who has turns enough, and each moment of the rate puts one in line. So thousands of lanes wait without a claim that
-// looks at them. Where a sender has no id, the chat is the principal: its lane waits by itself.
+// A sender has a rate of turns over all chats. The rate refuses nothing; a turn that is too early waits. If a sender's
+// rate is used up, his lanes are held back, like the lanes of a sender with enough turns. Each time the rate allows a
+// turn, one lane is put in line. So thousands of lanes can wait without a claim that looks at them. Where a sender has
+// no id, the chat is the principal, and its lane waits by itself.
 //
-// The rate is kept in memory. Another process reads from the lives when the latest turns began.
+// The rate is kept in memory. A new process reads from the lives when the latest turns began.
 
-// senderAlone is a sender whatever the chat.
+// senderAlone is a sender, whatever the chat.
 func senderAlone(p corebot.Principal) speaker {
 	return speaker{corebot.Key{Channel: p.Channel, Account: p.Account}, p.ID}
 }
 
-// speaker is whose rate a claimed message counts for.
+// speaker is the sender for whose rate a claimed message counts.
 func (c *claimed) speaker() speaker {
 	if c.sender.ID == "" {
 		return speaker{chat: c.key}
@@ -248,7 +251,8 @@ func (c *claimed) speaker() speaker {
 	return senderAlone(c.sender)
 }
 
-// countsForRate says whether the turn of a head is a new one that its rate can delay. A stop waits for nobody.
+// countsForRate says whether the rate can delay the turn of a head: only a new turn is delayed, and a stopped message
+// is not.
 func (c *claimed) countsForRate() bool { return !c.hasBegun() && c.stopSeq < c.seq }
 
 // begin notes that a turn of a sender begins.
@@ -258,7 +262,7 @@ func (f *flows) begin(c *claimed, now time.Time, terms corebot.Terms) {
 	}
 }
 
-// allowed is when the rate of a sender allows a turn more besides some that are about to begin.
+// allowed is when the rate of a sender allows one more turn, beside the turns that are about to begin.
 func (f *flows) allowed(s speaker, besides int, now time.Time, terms corebot.Terms) int64 {
 	if terms.Sender.Every <= 0 || terms.Owns(s.chat) {
 		return 0
@@ -270,7 +274,8 @@ func (f *flows) allowed(s speaker, besides int, now time.Time, terms corebot.Ter
 	return at
 }
 
-// nextAllowed is when the first sender whose lanes are held back can have another turn by his rate, of those who have not turns enough.
+// nextAllowed is when the rate next allows a turn for a sender with held lanes. Senders who have enough turns already
+// do not count.
 func (f *flows) nextAllowed(now time.Time, terms corebot.Terms) int64 {
 	next := int64(math.MaxInt64)
 	if terms.Turns == 0 || terms.Sender.Every <= 0 {
@@ -284,18 +289,19 @@ func (f *flows) nextAllowed(now time.Time, terms corebot.Terms) int64 {
 	return next
 }
 
-// recalledLives bounds the newest messages from which another process learns how fast senders were.
+// recalledLives bounds the newest messages from which a new process learns the rates.
 const recalledLives = 20_000
 
 var (
-	throttleLane = &query{`UPDATE lanes SET wake_at = ?, held_for = NULL, waiting = '` + corebot.Paced + `' WHERE id = ?`}
-	latestTurns  = &query{`SELECT l.agent, l.channel, l.account, l.chat, l.thread, m.sender, m.claimed_at
+	throttleLane = &query{`UPDATE lanes SET wake_at = ?, held_for = NULL, waiting = '` + corebot.Paced +
+		`' WHERE id = ?`}
+	latestTurns = &query{`SELECT l.agent, l.channel, l.account, l.chat, l.thread, m.sender, m.claimed_at
 		FROM (SELECT lane_id, sender, claimed_at, "end" FROM message_life ORDER BY id DESC LIMIT ? + 0) m JOIN lanes l ON l.id = m.lane_id
 		WHERE l.direction = ? AND m.claimed_at > ? AND m."end" <> '` + string(corebot.EndMerged) + `'`}
 )
 
-// recall learns from the lives how fast senders were before this process, once. What cannot be read is left out: then some senders can have
-// their burst again.
+// recall learns once, from the lives, how fast senders were before this process. It skips unreadable lives; then some
+// senders can have their burst again.
 func (w *writer) recall(terms corebot.Terms) {
 	rate := terms.Sender
 	if w.recalled || terms.Turns == 0 || rate.Every <= 0 || w.ready() != nil {
@@ -328,18 +334,21 @@ func (w *writer) recall(terms corebot.Terms) {
 	w.flows.commit()
 }
 
-// waiting counts what waits of each sender, in memory, as [flows] do: it follows the writer's transactions. It knows the messages that were
-// accepted since the process began. Those that waited already are bounded by the limits of all messages, and were by this one.
+// waiting counts the waiting messages of each sender. It is in memory and follows the writer's transactions as [flows]
+// does. It knows the messages that were accepted since the process began. Messages that waited before count only for
+// the limits of all messages. The limits of their senders held when they were accepted.
 type waiting struct {
 	first int64 // the last life that it does not know
 	of    map[corebot.Principal]share
 	undo  *[]func()
 }
 
-// share is what waits of one sender.
+// share is the waiting messages of one sender.
 type share struct{ messages, bytes int64 }
 
-var senderOfLife = &query{`SELECT l.channel, l.account, m.sender FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.id = ?`}
+var senderOfLife = &query{
+	`SELECT l.channel, l.account, m.sender FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.id = ?`,
+}
 
 // storedSender is what the database has as the sender of a message of a chat: the id, since channel and account are the
 // chat's. In a conversation between agents they are not, and it is the whole principal.
@@ -366,7 +375,7 @@ func senderOf(k corebot.Key, stored string) corebot.Principal {
 	return corebot.Principal{Channel: k.Channel, Account: k.Account, ID: stored}
 }
 
-// add counts a message that begins to wait, and with a negative number one that no longer does.
+// add counts a message that begins to wait. A negative number counts a message that no longer waits.
 func (w *waiting) add(p corebot.Principal, life, messages int64, bytes int) {
 	was, known := w.of[p]
 	if life <= w.first || messages < 0 && !known {
@@ -384,7 +393,7 @@ func (w *waiting) put(p corebot.Principal, l share) {
 	}
 }
 
-// addLife counts a message of which only the life is at hand.
+// addLife counts a message that is known only by its life.
 func (w *waiting) addLife(t *tx, life, messages int64, bytes int) error {
 	if life <= w.first {
 		return nil
@@ -397,7 +406,7 @@ func (w *waiting) addLife(t *tx, life, messages int64, bytes int) error {
 	return err
 }
 
-// over says whether a sender has too much waiting for one message more.
+// over says whether a sender has too many waiting messages for one more.
 func (w *waiting) over(p *parcel, lim corebot.Limits) error {
 	if p.Direction != corebot.Inbound || lim.Owns(p.Key) {
 		return nil

@@ -12,18 +12,19 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// Grants keeps who has which role. A grant holds in one chat, or everywhere; where somebody has several, the one of the chat counts, and that
-// of a thread before it. Every change leaves an audit event, in the commit that makes it.
+// Grants stores who has which role. A grant holds in one chat or everywhere. If a principal has several, the grant of
+// the chat comes before the grant everywhere, and the grant of a thread before both. Every change leaves an audit event
+// in its own commit.
 type Grants struct {
 	db *DB
 	by corebot.AuditEvent
 }
 
-// NewGrants are the grants of a database, in the hands of the operator.
+// NewGrants returns the grants of a database, for changes by the operator.
 func NewGrants(db *DB) *Grants { return &Grants{db, byOperator()} }
 
-// As gives the grants into other hands, as [DeadLetters.As] does: then nobody changes what was given to an admin everywhere, unless he is one
-// himself.
+// As returns the grants for changes by somebody else, as [DeadLetters.As] does. Then only an admin everywhere can
+// change the grant of an admin everywhere.
 func (g *Grants) As(by corebot.AuditEvent) *Grants { return &Grants{g.db, by} }
 
 var (
@@ -31,11 +32,13 @@ var (
 		ON CONFLICT (channel, account, sender, scope) DO UPDATE SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
 	deleteGrant      = &query{`DELETE FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope = ?`}
 	adminsEverywhere = &query{`SELECT channel, account, sender FROM grants WHERE scope = '' AND role = 'admin'`}
-	listGrants       = &query{`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants ORDER BY channel, account, sender, scope`}
+	listGrants       = &query{
+		`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants ORDER BY channel, account, sender, scope`,
+	}
 )
 
-// RoleOf is the role of a principal in a chat, from the grants alone: normal unless they say admin. In the zero Key it is the role that holds
-// everywhere. A principal without an id holds no grant.
+// RoleOf is the role of a principal in a chat, from the grants alone. It is normal unless the grants say admin. For the
+// zero Key it is the role everywhere. A principal without an id holds no grant.
 func (g *Grants) RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error) {
 	if p.ID == "" {
 		return corebot.RoleNormal, nil
@@ -59,8 +62,8 @@ var (
 	ErrOutranked = fmt.Errorf("%w: only an admin everywhere may change the role of another", corebot.ErrInvalid)
 )
 
-// Grant gives a principal a role, in one chat or everywhere; granting again replaces it. Making the last admin normal, in a chat too, is
-// [ErrLastAdmin].
+// Grant gives a principal a role, in one chat or everywhere. It replaces an earlier grant of the same place. Making the
+// last admin normal, also only in a chat, is [ErrLastAdmin].
 func (g *Grants) Grant(ctx context.Context, grant corebot.Grant) error {
 	return g.db.write(ctx, "grant", func(t *tx) error { return g.grantTx(t, grant) })
 }
@@ -83,14 +86,15 @@ func (g *Grants) grantTx(t *tx, grant corebot.Grant) error {
 		grant.By = maker(g.by)
 	}
 	t.granted = true
-	if _, err := t.exec(upsertGrant, p.Channel, p.Account, p.ID, scope, string(grant.Role), grant.By, t.now); err != nil {
+	if _, err := t.exec(upsertGrant, p.Channel, p.Account, p.ID, scope, string(grant.Role), grant.By,
+		t.now); err != nil {
 		return err
 	}
 	return g.noteTx(t, "role.grant", p, grant.Chat, map[string]any{"role": grant.Role, "by": grant.By})
 }
 
-// grantEffectTx handles [corebot.GrantRole]. A rule about roles that the grant breaks ends the call as denied. Anything
-// else that is wrong with the grant is a refusal.
+// grantEffectTx handles [corebot.GrantRole]. A grant that breaks a rule about roles ends the call as denied. Any other
+// fault of the grant is a refusal.
 func (g *Grants) grantEffectTx(t *tx, e corebot.GrantRole) error {
 	err := g.grantTx(t, corebot.Grant{Principal: e.Principal, Role: e.Role, Chat: e.Chat})
 	switch {
@@ -104,7 +108,7 @@ func (g *Grants) grantEffectTx(t *tx, e corebot.GrantRole) error {
 	return err
 }
 
-// Revoke takes a grant away. One that is not there is [corebot.ErrNotFound]; the last admin's is [ErrLastAdmin].
+// Revoke deletes a grant. A missing grant is [corebot.ErrNotFound]; the grant of the last admin is [ErrLastAdmin].
 func (g *Grants) Revoke(ctx context.Context, p corebot.Principal, chat corebot.Key) error {
 	return g.db.write(ctx, "revoke", func(t *tx) error {
 		if scopeOf(chat) == "" {
@@ -124,8 +128,9 @@ func (g *Grants) Revoke(ctx context.Context, p corebot.Principal, chat corebot.K
 	})
 }
 
-// mayDemoteTx refuses to make the only admin everywhere less than that, and to let him be overruled by who is none. An admin
-// who can never speak is not the last one, and leaves nobody else free to go.
+// mayDemoteTx refuses to demote the only admin everywhere. It also refuses to let somebody who is not an admin
+// everywhere demote one who is. An admin who can never speak does not count as the last admin, and does not free
+// another admin to go.
 func (g *Grants) mayDemoteTx(t *tx, p corebot.Principal) error {
 	admins, err := adminsTx(t)
 	if err != nil || !slices.Contains(admins, p) {
@@ -141,7 +146,7 @@ func (g *Grants) mayDemoteTx(t *tx, p corebot.Principal) error {
 	return nil
 }
 
-// adminsTx gives the admins everywhere.
+// adminsTx returns the admins everywhere.
 func adminsTx(t *tx) (all []corebot.Principal, err error) {
 	err = t.each(adminsEverywhere, func(s scanner) error {
 		var p corebot.Principal
@@ -155,7 +160,7 @@ func adminsTx(t *tx) (all []corebot.Principal, err error) {
 // canSpeak says whether a channel can have this sender.
 func (db *DB) canSpeak(p corebot.Principal) bool { return db.speaks == nil || db.speaks(p) }
 
-// noteTx leaves the audit event of a change. What holds everywhere has the channel of its principal.
+// noteTx writes the audit event of a change. A grant that holds everywhere has the channel of its principal.
 func (g *Grants) noteTx(t *tx, event string, p corebot.Principal, chat corebot.Key, note map[string]any) error {
 	about := chat
 	if about == (corebot.Key{}) {
@@ -166,7 +171,7 @@ func (g *Grants) noteTx(t *tx, event string, p corebot.Principal, chat corebot.K
 	return changeTx(t, g.by, event, about, all)
 }
 
-// wholeChat is the chat that a thread belongs to; of a chat, it is the chat.
+// wholeChat is the chat of a thread. For a chat it is the chat itself.
 func wholeChat(k corebot.Key) corebot.Key {
 	k.Thread = ""
 	return k
@@ -179,7 +184,7 @@ func scopeOf(k corebot.Key) string {
 	return k.String()
 }
 
-// List gives every grant.
+// List returns every grant.
 func (g *Grants) List(ctx context.Context) ([]corebot.Grant, error) {
 	var out []corebot.Grant
 	err := g.db.reader.each(ctx, listGrants, func(s scanner) error {
@@ -197,20 +202,21 @@ func (g *Grants) List(ctx context.Context) ([]corebot.Grant, error) {
 	return out, err
 }
 
-// holder is whom a grant is for, and where: scope is the spelling of a chat's key, empty for everywhere.
+// holder is the principal of a grant and its place. scope is the spelling of a chat's key; empty: everywhere.
 type holder struct {
 	corebot.Principal
 	scope string
 }
 
-// roles are all grants, as they are read once and again after each change of them: several times in every turn somebody asks for one.
+// roles caches all grants, because every turn asks for a role several times. Each change of a grant makes the cache be
+// read again.
 type roles struct {
 	mu      sync.Mutex
-	changes int                     // so far
-	of      map[holder]corebot.Role // nil: to be read
+	changes int                     // how many so far
+	of      map[holder]corebot.Role // nil: must be read
 }
 
-// forget has the grants read anew. It is called before whoever changed them learns that they are changed.
+// forget drops the cache. It is called before the caller of a change learns that the change is made.
 func (r *roles) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,7 +230,7 @@ func (r *roles) known() (of map[holder]corebot.Role, changes int) {
 	return r.of, r.changes
 }
 
-// learn keeps what was read since a number of changes, unless there was one meanwhile.
+// learn keeps the grants that were read, unless they have changed since the reading began.
 func (r *roles) learn(of map[holder]corebot.Role, changes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,20 +258,21 @@ func (g *Grants) roles(ctx context.Context) (map[holder]corebot.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !g.db.readOnly() { // beside a daemon nobody would say that they have changed
+	if !g.db.readOnly() { // beside a daemon nobody reports changes to this process
 		g.db.roles.learn(of, changes)
 	}
 	return of, nil
 }
 
 var (
-	selectBootstrap = &query{`SELECT b.failures, b.locked_at, b.used, EXISTS (SELECT 1 FROM grants WHERE role = 'admin') FROM bootstrap b WHERE b.id = 1`}
+	selectBootstrap = &query{
+		`SELECT b.failures, b.locked_at, b.used, EXISTS (SELECT 1 FROM grants WHERE role = 'admin') FROM bootstrap b WHERE b.id = 1`,
+	}
 	updateBootstrap = &query{`UPDATE bootstrap SET failures = ?, locked_at = ?, used = ? WHERE id = 1`}
 )
 
-// firstAdminTx handles [corebot.BecomeFirstAdmin]. The call's principal becomes admin everywhere, and the chat is
-// registered, if the key is the right one. The count of attempts is written whatever policy decides: a denial is
-// committed.
+// firstAdminTx handles [corebot.BecomeFirstAdmin]. With the right key the call's principal becomes admin everywhere,
+// and the chat is registered. The count of attempts is written in any case: a denial is committed.
 func (db *DB) firstAdminTx(t *tx, asks *asking, e corebot.BecomeFirstAdmin) error {
 	who := asks.event.Principal
 	var state policy.BootstrapState

@@ -11,7 +11,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// History reads what was said in a chat.
+// History reads the history entries of a chat.
 type History struct{ db *DB }
 
 // NewHistory is the history of a database.
@@ -26,12 +26,12 @@ var (
 		AND h.speaker = '` + string(corebot.SpeakerUser) + `' AND h.sender <> ? LIMIT 1`}
 )
 
-// inSession are the entries of the session that is in play in a chat.
+// inSession selects the entries of a chat's current session.
 const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.calls, h.call_id, h.outside, h.message_id, h.at
 	FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 	WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? `
 
-// Recent gives the newest entries of a chat's session, oldest first, at most limit of them.
+// Recent returns the newest entries of a chat's session, oldest first, at most limit.
 func (h *History) Recent(ctx context.Context, k corebot.Key, limit int) ([]corebot.HistoryEntry, error) {
 	var out []corebot.HistoryEntry
 	err := h.db.reader.each(ctx, recentHistory, func(s scanner) error {
@@ -43,9 +43,9 @@ func (h *History) Recent(ctx context.Context, k corebot.Key, limit int) ([]coreb
 	return out, err
 }
 
-// Another finds somebody else than p who has spoken in the session that is in play in a chat. Those whom the channel
-// could not name are one person. Only turns of the chat's lane add people: who holds its lease may rely on it until the
-// commit.
+// Another finds a principal other than p who has spoken in the chat's current session. All senders that the channel
+// could not name count as one. Only turns of the chat's lane add speakers. So for a holder of the lane's lease the
+// answer stays true until the commit.
 func (l *Ledger) Another(
 	ctx context.Context, k corebot.Key, p corebot.Principal,
 ) (other corebot.Principal, found bool, err error) {
@@ -56,7 +56,8 @@ func (l *Ledger) Another(
 
 func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64, err error) {
 	var speaker, calls string
-	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &e.Text, &calls, &e.CallID, &e.Outside, &e.MessageID, moment{&e.At})
+	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &e.Text, &calls, &e.CallID, &e.Outside,
+		&e.MessageID, moment{&e.At})
 	if err != nil {
 		return e, ordinal, err
 	}
@@ -72,7 +73,7 @@ func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64,
 	return e, ordinal, nil
 }
 
-// entryRow is an entry made ready for the writer.
+// entryRow is an entry encoded for the writer.
 type entryRow struct {
 	corebot.HistoryEntry
 	calls string
@@ -93,8 +94,8 @@ func encodeHistory(entries []corebot.HistoryEntry) ([]entryRow, error) {
 	return rows, nil
 }
 
-// appendHistoryTx writes a turn's entries under the session that is in play: the next one if the turn begins it. One that it ends is over
-// behind them.
+// appendHistoryTx writes a turn's entries into the current session. If the turn begins a session, they go into the new
+// one. If the turn ends the session, the session ends behind them.
 func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Result) error {
 	if len(entries) == 0 && !r.NewSession {
 		return nil
@@ -128,21 +129,29 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 }
 
 var (
-	chosenModel = &query{`SELECT model FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ? AND model_session = session`}
-	historyPage = &query{inSession + `AND h.seq > ? AND (h.seq, h.ordinal) < (?, ?) ORDER BY h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
+	chosenModel = &query{
+		`SELECT model FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ? AND model_session = session`,
+	}
+	historyPage = &query{inSession +
+		`AND h.seq > ? AND (h.seq, h.ordinal) < (?, ?) ORDER BY h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
 )
 
-// pageRows is how many entries are read at once: most prompts take no more, and one with the largest tool results fits into a few megabytes.
+// pageRows is how many entries are read at once. Most prompts take no more. A page with the largest tool results fits
+// into a few megabytes.
 const pageRows = 50
 
-// Recall gives what a turn finds of its chat, with at most so many undelivered replies, and the entries of the session behind its summary,
-// newest first. All that is read at once is as of one moment. Further pages of entries are read as they are wanted, and nothing is held
-// between them, so whoever ranges may take its time and stop at any entry; an error ends it.
-func (h *History) Recall(ctx context.Context, d corebot.Delivery, undelivered int) (r corebot.Recollection, entries iter.Seq2[corebot.HistoryEntry, error], err error) {
+// Recall returns what a turn finds of its chat, with at most so many undelivered replies. It also returns the session's
+// entries behind the summary, newest first. The first page of entries belongs to the same moment as the rest. Further
+// pages are read on demand, and nothing is held between them. So the caller can range slowly and stop at any entry. An
+// error ends the entries.
+func (h *History) Recall(ctx context.Context, d corebot.Delivery,
+	undelivered int,
+) (r corebot.Recollection, entries iter.Seq2[corebot.HistoryEntry, error], err error) {
 	k := d.Message.Key
 	var newest historyRows
 	err = h.db.reader.view(ctx, func(c *prepared) (err error) {
-		if err := c.each(chosenModel, func(s scanner) error { return s.Scan(&r.Model) }, k.Agent, k.Channel, k.Account, k.Chat, k.Thread); err != nil {
+		if err := c.each(chosenModel, func(s scanner) error { return s.Scan(&r.Model) }, k.Agent, k.Channel, k.Account,
+			k.Chat, k.Thread); err != nil {
 			return err
 		}
 		if r.Summary, err = summaryOf(c, k); err != nil {
@@ -157,8 +166,10 @@ func (h *History) Recall(ctx context.Context, d corebot.Delivery, undelivered in
 	return r, h.from(ctx, k, r.Summary.Through, newest), err
 }
 
-// from gives the entries of a page, and of those that follow it.
-func (h *History) from(ctx context.Context, k corebot.Key, after int64, page historyRows) iter.Seq2[corebot.HistoryEntry, error] {
+// from returns the entries of a page and of the pages that follow.
+func (h *History) from(ctx context.Context, k corebot.Key, after int64,
+	page historyRows,
+) iter.Seq2[corebot.HistoryEntry, error] {
 	return func(yield func(corebot.HistoryEntry, error) bool) {
 		for {
 			for _, e := range page.entries {
@@ -184,10 +195,10 @@ func (h *History) from(ctx context.Context, k corebot.Key, after int64, page his
 // historyRows are entries, newest first.
 type historyRows struct {
 	entries []corebot.HistoryEntry
-	last    place // of the oldest of them
+	last    place // the place of the oldest of the entries
 }
 
-// historyBefore reads the newest entries before a place, and behind a place in the lane.
+// historyBefore reads the newest entries before a place in the history and behind a place in the lane.
 func historyBefore(c *prepared, k corebot.Key, after int64, before place) (rows historyRows, err error) {
 	err = c.each(historyPage, func(s scanner) error {
 		e, ordinal, err := scanEntry(s, k)
@@ -206,7 +217,7 @@ var (
 		  at = excluded.at WHERE (excluded.session, excluded.through) > (summaries.session, summaries.through)`}
 )
 
-// Summary is what stands for the older part of a chat's session; the zero Summary if nothing does.
+// Summary returns the summary of a chat's session; the zero Summary if there is none.
 func (h *History) Summary(ctx context.Context, k corebot.Key) (s corebot.Summary, err error) {
 	err = h.db.reader.use(ctx, func(c *prepared) (err error) {
 		s, err = summaryOf(c, k)
@@ -222,9 +233,9 @@ func summaryOf(c *prepared, k corebot.Key) (s corebot.Summary, err error) {
 	return s, err
 }
 
-// Summarize stores a summary of a chat's session and the step that made it, in one commit: after a crash both are there, or neither. It
-// covers history and takes none of it away. Storing the same range again changes nothing, and so does one that is behind the stored one. A
-// worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
+// Summarize stores a summary of a chat's session and the step that made it, in one commit: a crash leaves both or
+// neither. The summary covers history and deletes none. If the stored summary reaches as far or further, nothing
+// changes. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
 func (l *Ledger) Summarize(ctx context.Context, d corebot.Delivery, step corebot.Step, s corebot.Summary) error {
 	return l.step(ctx, d, step, func(t *tx) error {
 		chat, err := chatTx(t, d.Message.Key)
@@ -236,8 +247,9 @@ func (l *Ledger) Summarize(ctx context.Context, d corebot.Delivery, step corebot
 	})
 }
 
-// undelivered parts time by claims: a reply that died before this claim, and not before that of the turn that wrote the chat's newest
-// history, has been told to no turn yet. Claims and deaths have the writer's clock, so each death falls between two claims.
+// undelivered selects replies by the times of claims. A reply counts as untold if it was dead-lettered before this
+// claim and after the chat's last completed turn started. Claims and deaths have the writer's clock, so each death
+// falls between two claims.
 var undelivered = &query{`SELECT m.id, m.message_id, m.kind, m.checksum, m.reason, m.last_error, m.ended_at, m.body
 	FROM lanes l CROSS JOIN message_life m INDEXED BY message_life_dead_of_lane ON m.lane_id = l.id
 	WHERE m."end" = 'dead' AND m.ended_at < ?1 AND m.ended_at >= COALESCE((
@@ -250,8 +262,8 @@ var undelivered = &query{`SELECT m.id, m.message_id, m.kind, m.checksum, m.reaso
 	AND l.direction = 2 AND l.agent = ?2 AND l.channel = ?3 AND l.account = ?4 AND l.chat = ?5 AND l.thread = ?6
 	ORDER BY m.ended_at DESC LIMIT ?7 + 0`}
 
-// undeliveredOf gives the replies of a chat that were given up and that no turn before this claim has heard of, newest first, at most
-// limit of them. The last turn that left history counts as having heard; one that failed does not.
+// undeliveredOf returns the dead replies of a chat that no turn before this claim was told about, newest first, at most
+// limit. The last turn that left history counts as told. A turn that failed does not.
 func undeliveredOf(c *prepared, d corebot.Delivery, limit int) ([]corebot.Life, error) {
 	k := d.Message.Key
 	var out []corebot.Life
@@ -259,12 +271,14 @@ func undeliveredOf(c *prepared, d corebot.Delivery, limit int) ([]corebot.Life, 
 		life := corebot.Life{Direction: corebot.Outbound, Key: k, End: corebot.EndDead}
 		var kind string
 		var sum, body []byte
-		err := s.Scan(&life.ID, &life.MessageID, &kind, &sum, &life.Reason, &life.LastError, moment{&life.EndedAt}, &body)
+		err := s.Scan(&life.ID, &life.MessageID, &kind, &sum, &life.Reason, &life.LastError, moment{&life.EndedAt},
+			&body)
 		if err != nil {
 			return err
 		}
 		life.Kind = corebot.Kind(kind)
-		if m, err := unpack(body, life.Direction, k, life.Kind, sum); err == nil { // a damaged one is told without its text
+		// a damaged reply is reported without its text
+		if m, err := unpack(body, life.Direction, k, life.Kind, sum); err == nil {
 			life.Message = &m
 		}
 		out = append(out, life)

@@ -6,39 +6,52 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Lanes are served fairly between principals first, then between the lanes of each. When more lanes are ready than workers wait, a principal has
-// one lane in line at a time: the others are held back, out of the way of everybody else's. When that one is claimed, the next goes to the
-// end of the line. So hundreds of chats of one sender wait behind one chat of another, and no claim walks past them twice: a lane is held back
-// once, and put in line once. A principal whose turns take all the room that he may have has no lane in line until one of them ends.
+// Fairness is first between principals, then between the lanes of each. When more lanes are ready than workers wait,
+// each principal has one lane in line. His other lanes are held back, where they cost no other principal's claim
+// anything. When his lane in line is claimed, his next lane goes to the end of the line.
+//
+// So hundreds of chats of one sender wait behind one chat of another. No claim walks past these chats twice, because a
+// lane is held back once and put in line once. A principal who uses all turns that he can have gets no lane in line
+// until one of his turns ends.
 
 var (
-	headSender  = &query{`SELECT m.sender, q.seq FROM message_queue q JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`}
+	headSender = &query{
+		`SELECT m.sender, q.seq FROM message_queue q JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`,
+	}
 	holdLane    = &query{`UPDATE lanes SET wake_at = ?, held_for = ?, held_at = ? WHERE id = ?`}
 	lineUp      = &query{`UPDATE lanes SET wake_at = ?, held_for = NULL WHERE id = ?`}
-	longestHeld = &query{`SELECT id FROM lanes WHERE pool = ? AND channel = ? AND account = ? AND held_for = ? AND depth > 0 ORDER BY held_at LIMIT 1`}
-	releaseHeld = &query{`UPDATE lanes SET wake_at = CASE WHEN depth > 0 THEN ? END, held_for = NULL WHERE held_for IS NOT NULL`}
+	longestHeld = &query{
+		`SELECT id FROM lanes WHERE pool = ? AND channel = ? AND account = ? AND held_for = ? AND depth > 0 ORDER BY held_at LIMIT 1`,
+	}
+	releaseHeld = &query{
+		`UPDATE lanes SET wake_at = CASE WHEN depth > 0 THEN ? END, held_for = NULL WHERE held_for IS NOT NULL`,
+	}
 )
 
 const (
-	heldUntil  = 7_258_118_400_000 // the year 2200, in unix milliseconds: after everything that falls due
-	maxFlows   = 10_000            // principals that may have lanes held back; more are served as they come
+	heldUntil  = 7_258_118_400_000 // the year 2200, in unix milliseconds: after every real due time
+	maxFlows   = 10_000            // principals that can have held lanes; further ones are served as they come
 	fairRounds = 8                 // looks at the ready lanes in one transaction
-	fairLook   = 64                // lanes that are looked at beyond those that are wanted
+	fairLook   = 64                // lanes to look at beyond the wanted number
 )
 
-// fairness says what is to be chosen.
+// fairness says which lanes are wanted.
 type fairness struct {
 	pool  corebot.Pool
 	want  int
 	terms corebot.Terms
-	aside int                                // lanes that are set aside, and among those that are ready
-	skip  func(lane int64) (skip, soon bool) // whether a lane is one of them; soon: it is to be looked at again soon
+	aside int                                // ready lanes that are set aside
+	skip  func(lane int64) (skip, soon bool) // says whether a lane is set aside; soon: to be read again soon
 }
 
-// fairTx chooses up to want of a pool's ready lanes. whole says that no other lane is ready. An error is [*unserved].
+// fairTx chooses up to want of a pool's ready lanes. whole says that no other lane is ready. Its errors are
+// [*unserved].
 func (f *flows) fairTx(t *tx, want fairness) (chosen []claimed, whole bool, err error) {
 	f.lookThrough(t.now)
-	p := pick{flows: f, fairness: want, now: t.now, look: 1, lanes: map[int64]bool{}, his: map[corebot.Principal]int{}, begins: map[speaker]int{}}
+	p := pick{
+		flows: f, fairness: want, now: t.now, look: 1, lanes: map[int64]bool{}, his: map[corebot.Principal]int{},
+		begins: map[speaker]int{},
+	}
 	for range fairRounds {
 		if err := p.lineUpTx(t); err != nil {
 			return nil, false, &unserved{pool: p.pool, err: err}
@@ -55,14 +68,14 @@ type pick struct {
 	*flows
 	fairness
 	now    time.Time
-	look   int // lanes to be looked at beyond those that are wanted: one in the first round, which mostly is enough
+	look   int // lanes to look at beyond the wanted number: one in the first round, which is mostly enough
 	chosen []claimed
-	lanes  map[int64]bool            // those chosen
-	his    map[corebot.Principal]int // how many of them are whose
-	begins map[speaker]int           // how many of them count for whose rate
+	lanes  map[int64]bool            // the chosen lanes
+	his    map[corebot.Principal]int // chosen lanes of each principal
+	begins map[speaker]int           // chosen lanes that count for a sender's rate
 }
 
-// lineUpTx puts a lane in line for each principal who has room, and none in line.
+// lineUpTx puts a lane in line for each principal who has room and no lane in line.
 func (p *pick) lineUpTx(t *tx) error {
 	for who := range p.stalled {
 		if !p.mayBegin(who) {
@@ -89,7 +102,7 @@ func (p *pick) lineUpTx(t *tx) error {
 	return nil
 }
 
-// roundTx looks at the ready lanes once, oldest first. whole says that it has seen all of them, and left none.
+// roundTx looks at the ready lanes once, oldest first. whole says that it has seen all of them and left none.
 func (p *pick) roundTx(t *tx) (whole bool, err error) {
 	limit := len(p.chosen) + p.want + p.aside + p.look
 	p.look = fairLook
@@ -135,14 +148,15 @@ func (p *pick) mayBegin(who corebot.Principal) bool {
 	return p.room(who, p.his[who], len(p.chosen), p.terms.Turns) && p.freeFrom(senderAlone(who)) <= p.now.UnixMilli()
 }
 
-// freeFrom is when the rate of a sender allows a turn more besides those that are chosen.
+// freeFrom is when the rate of a sender allows one more turn, beside the turns of the chosen lanes.
 func (p *pick) freeFrom(s speaker) int64 { return p.allowed(s, p.begins[s], p.now, p.terms) }
 
-// lookTx chooses a ready lane, holds it back, or sends it to the end of the line, where it stays ready.
+// lookTx chooses a ready lane, holds it back, or sends it to the end of the line. At the end of the line the lane stays
+// ready.
 func (p *pick) lookTx(t *tx, c *claimed, crowded bool) (stays bool, err error) {
 	seq := int64(0)
 	found, err := t.one(headSender, []any{&c.sender.ID, &seq}, c.lane, c.past)
-	if err != nil || !found { // who loads its head will say what is wrong with it
+	if err != nil || !found { // the code that loads the head reports what is wrong
 		p.choose(t, c)
 		return false, nil
 	}
@@ -157,8 +171,8 @@ func (p *pick) lookTx(t *tx, c *claimed, crowded bool) (stays bool, err error) {
 		room = false
 	}
 	switch waits := v.running+p.his[c.sender] > 0 || p.overtakes(c); {
-	case c.stopSeq >= seq, // a stop waits for nobody
-		c.leased, // its turn has begun: whoever held it may still extend or end it, and would not undo the holding back
+	case c.stopSeq >= seq, // a stopped message waits for nobody
+		c.leased, // its turn has begun; the old holder could still end it, and would not undo the holding back
 		room && !waits && v.held == 0 && v.next == 0,
 		room && c.lane == v.next,
 		room && !crowded && v.held == 0 && v.next == 0,
@@ -186,7 +200,7 @@ func (p *pick) choose(t *tx, c *claimed) {
 	}
 }
 
-// lastTx sends a lane to the end of the line. The others of its principal are held back from now on.
+// lastTx sends a lane to the end of the line. The other lanes of its principal are held back from now on.
 func (p *pick) lastTx(t *tx, c *claimed) error {
 	if _, err := t.exec(lineUp, t.now, c.lane); err != nil {
 		return err
@@ -200,8 +214,8 @@ func (p *pick) lastTx(t *tx, c *claimed) error {
 	return nil
 }
 
-// holdTx holds a lane back, behind the others of its principal; the one that was in line already keeps its place, and a
-// message that has begun comes before new ones.
+// holdTx holds a lane back behind the other lanes of its principal. A lane that is in line already keeps its place. A
+// message that has begun comes before new messages.
 func (p *pick) holdTx(t *tx, c *claimed) error {
 	at := c.readyAt
 	if c.lane == p.of[c.sender].next || c.hasBegun() {
@@ -221,7 +235,7 @@ func (p *pick) holdTx(t *tx, c *claimed) error {
 	return nil
 }
 
-// throttleTx has a lane wait until its rate allows another turn.
+// throttleTx makes a lane wait until its rate allows another turn.
 func (p *pick) throttleTx(t *tx, c *claimed, until int64) error {
 	if _, err := t.exec(throttleLane, until, c.lane); err != nil {
 		return err
@@ -242,11 +256,12 @@ var (
 	unholdLane = &query{`UPDATE lanes SET held_for = NULL WHERE id = ?`}
 )
 
-// letGoTx has a lane that waits for something of its own be neither held back nor in line, where others would wait for it.
+// letGoTx takes a lane that waits for something of its own out of the line and out of the held lanes. Otherwise other
+// lanes would wait behind it.
 func letGoTx(t *tx, lane int64) error {
 	if who, ok := t.flows.inLine[lane]; ok {
 		t.flows.change(who, func(v *flow) { v.next = 0 })
-		return nil // it is held back no more
+		return nil // it is no longer held back
 	}
 	var who corebot.Principal
 	held, err := t.one(heldLane, []any{&who.Channel, &who.Account, &who.ID}, lane)

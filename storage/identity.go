@@ -15,19 +15,18 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// rememberedName is the file in which a home remembers its database. It is written after the database has its name,
-// so that a start that was cut short leaves a database that is not remembered, and never the memory of one that was
-// not made.
+// rememberedName is the file in which a home remembers its database. It is written after the database has its name. So
+// an interrupted start can leave a database without a memory, but never a memory without a database.
 const rememberedName = "database.json"
 
-// identity says which database it is.
+// identity tells databases apart.
 type identity struct {
 	ID        string `json:"id"`        // '' in a file of an older schema
-	CreatedAt int64  `json:"createdAt"` // unix milliseconds: what tells databases of older schemas apart
+	CreatedAt int64  `json:"createdAt"` // unix milliseconds; tells databases of older schemas apart
 }
 
-// is says whether a file with this identity is the database that is remembered: a copy of it, a backup from before it
-// had an id included.
+// is says whether a file with this identity is the remembered database or a copy of it, also a backup from before it
+// had an id.
 func (i identity) is(remembered identity) bool {
 	if i.ID == "" || remembered.ID == "" {
 		return i.CreatedAt == remembered.CreatedAt
@@ -35,21 +34,21 @@ func (i identity) is(remembered identity) bool {
 	return i.ID == remembered.ID
 }
 
-// past is what a data directory knows of the database that it had.
+// past is what a data directory knows about its earlier database.
 type past struct {
-	remembered identity // the zero identity: none that can be read
-	trace      string   // what says that there was a database; empty: nothing does
+	remembered identity // zero: there is none, or it cannot be read
+	trace      string   // why there must have been a database; empty: no trace of one
 }
 
-// pastOf looks at what earlier starts have left. Homes of older versions have no memory and other traces: a
-// write-ahead log with something in it, the ballast, and backups are made only beside a database that is whole.
+// pastOf looks for traces of earlier starts. Homes of older versions have no memory file. Their traces are a
+// write-ahead log with content, the ballast, or backups: these are created only beside a whole database.
 func pastOf(dir string) (p past, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, rememberedName))
 	switch {
 	case err == nil:
 		p.trace = rememberedName
 		if json.Unmarshal(text, &p.remembered) != nil {
-			p.remembered = identity{} // a memory that cannot be read still says that there was a database
+			p.remembered = identity{} // an unreadable memory still shows that there was a database
 		}
 		return p, nil
 	case !errors.Is(err, fs.ErrNotExist):
@@ -73,15 +72,15 @@ func firstOf(pattern string) string {
 	return ""
 }
 
-// lost refuses to go on without a database that the home had. Nothing was changed, and nothing that the hint names
-// takes anything away.
+// lost refuses to continue without a database that the home had. Nothing was changed, and no command in the hint
+// deletes anything.
 func lost(dir, what string, p past) error {
 	path := filepath.Join(dir, FileName)
 	err := fmt.Errorf("%s %s, and this home had a database (%s says so)", path, what, p.trace)
 	return corebot.WithHint(err, wayBack(dir))
 }
 
-// wayBack names the newest backup, and the commands to go on with.
+// wayBack names the newest backup and the commands to continue with.
 func wayBack(dir string) string {
 	const anew = "`corebot db new` begins with an empty database. " +
 		"Both first move what is there to a directory of its own, and delete nothing"
@@ -92,9 +91,9 @@ func wayBack(dir string) string {
 		anew
 }
 
-// inspect looks at the database of a data directory before anything opens it for good, and changes nothing. It
-// refuses what is no database, what is cut off, what is another program's or another home's, and a file that is
-// missing or empty although the home had one. version is that of the schema; 0 means that there is no database yet.
+// inspect examines the database of a data directory before anything else opens it, and changes nothing. It refuses a
+// file that is not a database, is truncated, or belongs to another program or home. It also refuses a missing or empty
+// file if the home had a database. version is the schema version; 0 means that there is no database yet.
 func inspect(ctx context.Context, dir string) (version int64, p past, err error) {
 	path := filepath.Join(dir, FileName)
 	if p, err = pastOf(dir); err != nil {
@@ -129,7 +128,7 @@ func inspect(ctx context.Context, dir string) (version int64, p past, err error)
 	return version, p, checkIdentity(dir, p, has)
 }
 
-// damagedHint names the newest backup where an error has only the general advice.
+// damagedHint adds the newest backup to an error that has only general advice.
 func damagedHint(err error, dir string) error {
 	if corebot.HintOf(err) != repairHint {
 		return err
@@ -137,14 +136,15 @@ func damagedHint(err error, dir string) error {
 	return corebot.WithHint(err, "nothing was changed. `corebot db check` says what is wrong; "+wayBack(dir))
 }
 
-// checkIdentity refuses a database that is not the one that the home remembers.
+// checkIdentity refuses a database other than the one that the home remembers.
 func checkIdentity(dir string, p past, has identity) error {
 	if p.remembered == (identity{}) || has.is(p.remembered) {
 		return nil
 	}
 	path := filepath.Join(dir, FileName)
 	err := fmt.Errorf("%s is the database of another home: it is %s, and this home's is %s", path, has, p.remembered)
-	return corebot.WithHint(err, "it was not changed. "+wayBack(dir)+". `corebot db restore "+path+"` goes on with this one")
+	return corebot.WithHint(err, "it was not changed. "+wayBack(dir)+". `corebot db restore "+path+
+		"` goes on with this one")
 }
 
 func (i identity) String() string {
@@ -156,8 +156,8 @@ var (
 	giveIdentity   = &query{`UPDATE store SET identity = ? WHERE id = 1 AND identity = ''`}
 )
 
-// remember gives the database its id, if it has none, and has the home remember it. A database that was restored from
-// a time before there were ids gets the one that the home knows.
+// remember gives the database an id if it has none, and lets the home remember it. If the database was restored from a
+// time without ids, it gets the id that the home knows.
 func (c *prepared) remember(dir string, p past) error {
 	has := identity{}
 	err := c.each(selectIdentity, func(s scanner) error { return s.Scan(&has.ID, &has.CreatedAt) })
@@ -165,7 +165,7 @@ func (c *prepared) remember(dir string, p past) error {
 		return fmt.Errorf("read which database it is: %w", classify(err))
 	}
 	if has.ID == "" {
-		// A new id fails only where Go ends the program before: no randomness.
+		// A new id fails only without randomness, and then Go ends the program before.
 		has.ID = cmp.Or(p.remembered.ID, uuid.Must(uuid.NewV7()).String())
 		if _, err := c.exec(giveIdentity, has.ID); err != nil {
 			return fmt.Errorf("give the database its id: %w", classify(err))
@@ -177,7 +177,7 @@ func (c *prepared) remember(dir string, p past) error {
 	return writeRemembered(dir, has)
 }
 
-// writeRemembered puts the memory in place when it is whole and on disk.
+// writeRemembered puts the memory file in place once it is whole and on disk.
 func writeRemembered(dir string, i identity) error {
 	text, err := json.Marshal(i)
 	if err != nil {
@@ -194,7 +194,7 @@ func writeRemembered(dir string, i identity) error {
 	return nil
 }
 
-// readIdentity reads it from a file of any schema that this program knows.
+// readIdentity reads the identity of a file with any schema that this program knows.
 func readIdentity(ctx context.Context, path string) (i identity, err error) {
 	db, err := openReadOnly(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-// What the store said while a sync failed is true for good: also when the program crashes, or the power fails, soon after.
+// Every answer of the store during a failed sync stays true, even if the program crashes or the power fails soon after.
 func TestAFailedSyncMakesNoWordFalseThatACrashCouldProve(t *testing.T) {
 	files := template(t)
 	for i, fault := range faultsToTry(vfstest.Sync) {

@@ -9,14 +9,14 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Ledger keeps executions: the journal of a run while it goes on, and its end in one commit.
+// Ledger stores executions: the journal of a run while it goes on, and its end in one commit.
 type Ledger struct{ db *DB }
 
 // NewLedger is the ledger of a database.
 func NewLedger(db *DB) *Ledger { return &Ledger{db} }
 
-// Record writes one step of a run, and the audit events that belong to it, in one commit. Recording a position again
-// advances it. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
+// Record writes one step of a run and its audit events in one commit. Recording a position again advances the step. A
+// worker that lost its lease gets [corebot.ErrLeaseLost] and changes nothing.
 func (l *Ledger) Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error {
 	return l.step(ctx, d, s, func(t *tx) error {
 		if err := madeTx(t, d, s); err != nil {
@@ -26,7 +26,7 @@ func (l *Ledger) Record(ctx context.Context, d corebot.Delivery, s corebot.Step,
 	})
 }
 
-// step writes one step of a run, what its answer cost, and what more adds, in one commit.
+// step writes one step of a run, the usage of its answer, and the additions of more, in one commit.
 func (l *Ledger) step(ctx context.Context, d corebot.Delivery, s corebot.Step, more func(*tx) error) error {
 	row, err := encodeStep(s)
 	if err != nil {
@@ -46,10 +46,12 @@ func (l *Ledger) step(ctx context.Context, d corebot.Delivery, s corebot.Step, m
 	})
 }
 
-// Commit ends a turn: outcome, history, replies, a refusal's audit event and what it spent, all of it or nothing (guarantee G4). Replies whose ids were
-// enqueued before collapse. Replies are not held to the limits of the queue: a turn that was paid for is not thrown away.
-// Of the notices of parked messages only the first with an id is enqueued, whatever the others say. A lane that has no place for one more
-// parked message is [corebot.ErrLaneFull], and nothing has changed.
+// Commit ends a turn: outcome, history, replies, the audit event of a refusal, and usage, all or nothing (guarantee
+// G4). A reply whose id was enqueued before is a duplicate. The limits of the queue do not hold for replies, because
+// their turn has already been paid for.
+//
+// Of several notices about deferred messages with one id, only the first is enqueued, whatever their texts say. If a
+// lane has no room for another deferred message, the error is [corebot.ErrLaneFull], and nothing has changed.
 func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error {
 	replies := pack(r.Replies)
 	for i := range replies {
@@ -117,7 +119,7 @@ func encodeStep(s corebot.Step) (row stepRow, err error) {
 	return row, err
 }
 
-// encode stores a value as JSON; a nil pointer is an empty string.
+// encode writes a value as JSON; a nil pointer becomes an empty string.
 func encode[T any](v T) (string, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -138,10 +140,11 @@ var (
 		WHERE life_id = ? AND run = ? ORDER BY position`}
 )
 
-// recordStepTx writes a step, or advances the one that is in its place. Another step there is [corebot.ErrDiverged]: the turn that resumed the
-// journal does not do what the journal says, and one of the two would be lost.
+// recordStepTx writes a step, or advances the step at its position. If another step stands there, the error is
+// [corebot.ErrDiverged]: the resumed turn does not follow its journal, and one of the two steps would be lost.
 func recordStepTx(t *tx, life int64, run int, s stepRow) error {
-	n, err := t.exec(recordStep, life, run, s.Position, string(s.Kind), string(s.State), s.request, s.result, s.StartedAt, s.EndedAt)
+	n, err := t.exec(recordStep, life, run, s.Position, string(s.Kind), string(s.State), s.request, s.result,
+		s.StartedAt, s.EndedAt)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("record step %d (%s): %w", s.Position, s.Kind, corebot.ErrDiverged)
 	}
@@ -160,7 +163,8 @@ func stepsTx(t *tx, life int64, run int) ([]corebot.Step, error) {
 
 func scanStep(s scanner) (step corebot.Step, err error) {
 	var kind, state, request, result string
-	if err := s.Scan(&step.Position, &kind, &state, &request, &result, moment{&step.StartedAt}, moment{&step.EndedAt}); err != nil {
+	if err := s.Scan(&step.Position, &kind, &state, &request, &result, moment{&step.StartedAt},
+		moment{&step.EndedAt}); err != nil {
 		return step, err
 	}
 	step.Kind, step.State = corebot.StepKind(kind), corebot.StepState(state)
@@ -179,7 +183,8 @@ func scanStep(s scanner) (step corebot.Step, err error) {
 	return step, err
 }
 
-// errStepDamaged says that a journal cannot be read: its message can only be a dead letter, and must not hold up any other.
+// errStepDamaged says that a journal cannot be read. Its message can only become a dead letter, and must not hold up
+// others.
 var errStepDamaged = errors.New("a stored step is damaged")
 
 // decode reads what encode wrote; an empty string leaves the pointer nil.
@@ -194,11 +199,13 @@ func decode[T any](s string, to **T) error {
 	return nil
 }
 
-// Apply makes a change of Corebot's own data and records the step that asked for it, with its audit event, in one commit.
-// A crash leaves both or neither. A change that a rule of the data forbids is a [*corebot.Refused] error, and then nothing
-// is written. A change that the caller may not make is a [*corebot.Denied] error: the step and the event say so, and are
-// written. The event's principal makes the change.
-func (l *Ledger) Apply(ctx context.Context, d corebot.Delivery, s corebot.Step, effect corebot.Effect, event corebot.AuditEvent) error {
+// Apply applies an effect on Corebot's own data and records the step that asked for it, with its audit event, in one
+// commit. A crash leaves both or neither. If a rule of the data forbids the effect, the error is [*corebot.Refused],
+// and nothing is written. If the caller may not have the effect, the error is [*corebot.Denied], and the denied step
+// and its event are written. The event's principal makes the change.
+func (l *Ledger) Apply(ctx context.Context, d corebot.Delivery, s corebot.Step, effect corebot.Effect,
+	event corebot.AuditEvent,
+) error {
 	var denied *corebot.Denied
 	err := l.db.write(ctx, "step."+string(s.Kind)+".applied", func(t *tx) (err error) {
 		if err := holdsTx(t, d.Lease); err != nil {
@@ -237,8 +244,8 @@ type asking struct {
 	event    corebot.AuditEvent // of the call's end; its principal makes the change
 }
 
-// applyTx makes the effect that a call asks for. A denial fails no transaction: it is how the call ended, and the call's
-// event says so.
+// applyTx applies the effect of a call. A denial does not fail the transaction: it is how the call ended, and the
+// call's event says so.
 func (db *DB) applyTx(t *tx, asks *asking, effect corebot.Effect) (*corebot.Denied, error) {
 	err := db.effectTx(t, asks, effect)
 	if denied := (*corebot.Denied)(nil); errors.As(err, &denied) {
@@ -248,11 +255,12 @@ func (db *DB) applyTx(t *tx, asks *asking, effect corebot.Effect) (*corebot.Deni
 	return nil, err
 }
 
-// errNoHandler marks an effect that no aggregate handles: TestEveryEffectHasAHandler fails before a turn can meet it.
+// errNoHandler marks an effect without a handler. TestEveryEffectHasAHandler fails before a turn can meet it.
 var errNoHandler = errors.New("no aggregate of the database handles the effect")
 
-// effectTx hands an effect to its aggregate. A handler checks its rules before it writes: on an error all is as it was. A
-// [*corebot.Denied] is the exception: what its handler has written, such as the count of an attempt, is committed.
+// effectTx hands an effect to its aggregate. A handler checks its rules before it writes, so an error leaves everything
+// unchanged. The exception is [*corebot.Denied]: what the handler has written, such as the count of an attempt, is
+// committed.
 func (db *DB) effectTx(t *tx, asks *asking, effect corebot.Effect) error {
 	switch e := effect.(type) {
 	case corebot.ReplayDeadLetter:

@@ -10,7 +10,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Lives answers what became of a message.
+// Lives reads the lives of messages.
 type Lives struct{ db *DB }
 
 // NewLives are the lives of a database.
@@ -28,17 +28,18 @@ var (
 	livesByMessageID = &query{lifeColumns + `WHERE m.message_id = ? ORDER BY m.id LIMIT 20`}
 	lifeByRow        = &query{lifeColumns + `WHERE m.id = ?`}
 	livesByCause     = &query{lifeColumns + `WHERE m.cause_id = ? ORDER BY m.id LIMIT 100`}
-	// Read by itself: a body that cannot be read hides nothing else of its message.
+	// This query stands alone, so that an unreadable body hides nothing else of its message.
 	bodyOfLife = &query{`SELECT COALESCE(m.body, q.body, p.body) FROM message_life m JOIN lanes l ON l.id = m.lane_id
 		LEFT JOIN message_queue q ON q.life_id = m.id AND q.seq > l.past LEFT JOIN message_parked p ON p.life_id = m.id WHERE m.id = ?`}
 )
 
-// Find gives every message with that id (several chats may have used it), each with its steps and what it caused.
+// Find returns every message with this id, with its steps and the messages that it caused. Several chats can have used
+// the id.
 func (l *Lives) Find(ctx context.Context, messageID string) ([]corebot.Life, error) {
 	return l.load(ctx, livesByMessageID, messageID)
 }
 
-// Get gives the message of one life row, such as a dead letter.
+// Get returns the message of one life row, such as a dead letter.
 func (l *Lives) Get(ctx context.Context, life int64) (corebot.Life, error) {
 	found, err := l.load(ctx, lifeByRow, life)
 	if err == nil && len(found) == 0 {
@@ -93,7 +94,7 @@ func (l *Lives) scan(ctx context.Context, q *query, args ...any) ([]corebot.Life
 	return out, nil
 }
 
-// content reads what a message that waits or is dead says; in the place of what cannot be read is why.
+// content reads the content of a message that waits or is dead. If it cannot be read, the reason stands in its place.
 func (l *Lives) content(ctx context.Context, life *corebot.Life, sum []byte) error {
 	if life.End != "" && life.End != corebot.EndDead {
 		return nil
@@ -116,7 +117,7 @@ func (l *Lives) content(ctx context.Context, life *corebot.Life, sum []byte) err
 	return nil
 }
 
-// laneState is what the lane knows of a message that has not ended.
+// laneState is what the lane knows about a message that has not ended.
 type laneState struct {
 	seq, head int64
 	leased    bool
@@ -125,7 +126,7 @@ type laneState struct {
 	waiting   string
 	held      bool // for the sake of others: then wakeAt says nothing
 	attempts  int
-	parked    string // why the message has left the lane; empty: it has not
+	parked    string // why the message is deferred; empty: it is not
 	dueAt     time.Time
 }
 
@@ -137,8 +138,10 @@ func scanLife(s scanner) (_ corebot.Life, checksum []byte, err error) {
 	var sum []byte
 	var cause, merged corebot.Origin
 	k := &life.Key
-	err = s.Scan(&life.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &life.MessageID, &kind, &sum, &life.Sender.ID, &life.Run,
-		&end, &life.Reason, &life.LastError, &life.Attempts, &log, &life.Usage.InputTokens, &life.Usage.OutputTokens, (*int64)(&life.Cost), &life.UnpricedTokens, &life.Model, &life.Estimated,
+	err = s.Scan(&life.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &life.MessageID, &kind,
+		&sum, &life.Sender.ID, &life.Run,
+		&end, &life.Reason, &life.LastError, &life.Attempts, &log, &life.Usage.InputTokens, &life.Usage.OutputTokens,
+		(*int64)(&life.Cost), &life.UnpricedTokens, &life.Model, &life.Estimated,
 		moment{&life.PublishedAt}, moment{&life.ClaimedAt}, moment{&life.EndedAt},
 		&lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.held, &lane.attempts,
 		&cause.Life, &cause.MessageID, &merged.Life, &merged.MessageID, &lane.parked, moment{&lane.dueAt})
@@ -154,13 +157,13 @@ func scanLife(s scanner) (_ corebot.Life, checksum []byte, err error) {
 		life.MergedInto = &merged
 	}
 	if log != "" {
-		_ = json.Unmarshal([]byte(log), &life.AttemptLog) // for people; see appendAttempt
+		_ = json.Unmarshal([]byte(log), &life.AttemptLog) // it only informs people; see appendAttempt
 	}
 	lane.describe(&life)
 	return life, sum, nil
 }
 
-// describe says what a message does now.
+// describe says what a message does at this moment.
 func (l laneState) describe(life *corebot.Life) {
 	switch {
 	case life.End != "":
@@ -185,7 +188,7 @@ func (l laneState) describe(life *corebot.Life) {
 }
 
 var (
-	// A message that came in, or a command that acted at once: of one id there may be one each.
+	// An inbound message and a control message of a chat can have the same id.
 	lifeOfChat = &query{lifeColumns + `WHERE m.message_id = ? AND l.direction IN (1, 3)
 		AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? LIMIT 1`}
 	newestWaiting = &query{`SELECT m.message_id FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
@@ -199,9 +202,12 @@ var (
 		ORDER BY m.ended_at DESC LIMIT 1`}
 )
 
-// InChat gives the message of a chat that came in with that id, with its steps and replies. Without an id it is the newest of the asker: one that
-// waits, else the one that was given up, or whose turn is in the session, last. None is [corebot.ErrNotFound].
-func (l *Lives) InChat(ctx context.Context, k corebot.Key, messageID string, asker corebot.Principal) (corebot.Life, error) {
+// InChat returns the inbound message of a chat with this id, with its steps and replies. Without an id it is the
+// asker's newest message. A waiting message comes first. Otherwise it is the latest of the dead letters and the turns
+// of the session. If there is none, the error is [corebot.ErrNotFound].
+func (l *Lives) InChat(ctx context.Context, k corebot.Key, messageID string,
+	asker corebot.Principal,
+) (corebot.Life, error) {
 	what := fmt.Sprintf("message %q of this chat", messageID)
 	if messageID == "" {
 		what = "a message of yours in this chat"

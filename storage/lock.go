@@ -18,7 +18,7 @@ import (
 // LockError says that another process holds the data directory.
 type LockError struct {
 	Dir string
-	PID int // 0 if the holder did not write it
+	PID int // 0: the holder did not write it
 }
 
 func (e *LockError) Error() string {
@@ -28,21 +28,24 @@ func (e *LockError) Error() string {
 	return fmt.Sprintf("%s is in use by another Corebot, process %d", e.Dir, e.PID)
 }
 
-// dirLock is an advisory lock on a file of the data directory. The kernel drops it when the process dies, however it dies.
+// dirLock is an advisory lock on a file of the data directory. The kernel releases it when the process dies, in
+// whatever way.
 type dirLock struct{ file *os.File }
 
 func lockDir(dir string) (*dirLock, error) {
 	path := filepath.Join(dir, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, corebot.WithHint(fmt.Errorf("lock the data directory: %w", err), "make "+dir+" writable for the user who runs Corebot, or choose another home with --home")
+		return nil, corebot.WithHint(fmt.Errorf("lock the data directory: %w", err),
+			"make "+dir+" writable for the user who runs Corebot, or choose another home with --home")
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		holder := &LockError{Dir: dir, PID: readPID(f)}
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 		}
-		return nil, errors.Join(corebot.WithHint(holder, "stop that process first, or give this one a home of its own with --home"), f.Close())
+		return nil, errors.Join(corebot.WithHint(holder,
+			"stop that process first, or give this one a home of its own with --home"), f.Close())
 	}
 	if err := writePID(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), f.Close())
@@ -50,7 +53,7 @@ func lockDir(dir string) (*dirLock, error) {
 	return &dirLock{f}, nil
 }
 
-// readPID is for people; the lock does not depend on it.
+// readPID only informs people. The lock does not depend on it.
 func readPID(f io.ReaderAt) int {
 	buf := make([]byte, 32)
 	n, _ := f.ReadAt(buf, 0)
@@ -66,7 +69,7 @@ func writePID(f *os.File) error {
 	return err
 }
 
-// Close drops the lock. The file stays: removing it would let two processes lock two files of one name.
+// Close releases the lock. It leaves the file: without it two processes could lock two files of one name.
 func (l *dirLock) Close() error {
 	if l == nil {
 		return nil
@@ -75,7 +78,7 @@ func (l *dirLock) Close() error {
 }
 
 func makeDir(dir string) error {
-	if err := owned.Check(dir); errors.Is(err, owned.ErrNotOurs) { // before anything is made in it
+	if err := owned.Check(dir); errors.Is(err, owned.ErrNotOurs) { // before anything is created in it
 		return fmt.Errorf("the data directory: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -84,7 +87,8 @@ func makeDir(dir string) error {
 	return ours(dir)
 }
 
-// ours refuses a data directory, or a file of the database, that others can change: whoever writes there grants himself a role.
+// ours refuses a data directory, or a file of the database, that others can change. A user who can write there can
+// give himself a role.
 func ours(dir string) error {
 	for _, name := range []string{"", "lock", FileName, FileName + "-wal", FileName + "-shm"} {
 		if err := owned.Check(filepath.Join(dir, name)); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Mailbox keeps replies for whoever fetches them: a durable list for each conversation, read by cursor.
+// Mailbox stores replies that clients fetch: a durable list for each conversation, read by cursor.
 type Mailbox struct{ db *DB }
 
 // NewMailbox is the mailbox of a database.
@@ -24,7 +24,7 @@ var (
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
 )
 
-// Post puts a message at the end of its conversation's list. Posting it again changes nothing.
+// Post appends a message to its conversation's list. Posting it again changes nothing.
 func (m *Mailbox) Post(ctx context.Context, msg corebot.Message) error {
 	return m.db.write(ctx, "post", func(t *tx) error {
 		chat, err := chatTx(t, msg.Key)
@@ -36,7 +36,7 @@ func (m *Mailbox) Post(ctx context.Context, msg corebot.Message) error {
 	})
 }
 
-// After gives the messages of a conversation behind a cursor, oldest first, at most limit of them.
+// After lists the messages of a conversation behind a cursor, oldest first, at most limit.
 func (m *Mailbox) After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error) {
 	return m.posted(ctx, selectMail, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
 }
@@ -51,22 +51,24 @@ func (m *Mailbox) posted(ctx context.Context, q *query, args ...any) (out []core
 	return out, err
 }
 
-// Last is the cursor of a conversation's newest message, or 0.
+// Last is the cursor of a conversation's newest message; 0: there is none.
 func (m *Mailbox) Last(ctx context.Context, k corebot.Key) (cursor int64, err error) {
 	_, err = m.db.reader.one(ctx, lastMail, []any{&cursor}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return cursor, err
 }
 
-// takePlace gives a lane's next place to something that waits in no queue: it has no life there, as after a sweep.
+// takePlace uses up a lane's next place for something that waits in no queue. The place has no life and counts as
+// swept.
 var takePlace = &query{`UPDATE lanes SET next_seq = next_seq + 1, swept = swept + 1 WHERE id = ?`}
 
-// errSendOutside: the id of a message that the agent sends is made of the life of its turn.
+// errSendOutside: the id of a sent message contains the life of its turn, so only a turn can send.
 var errSendOutside = errors.New("a message can be sent by a turn only")
 
-// sendTx handles [corebot.SendMessage]. It enqueues the message, under an id that is the same in every attempt, and
-// enters it into the history of the conversation where it is read. There the message has a place of its own, behind the
-// turns that are begun or wait. The turn's own conversation gets the message with the turn's history, as the call that
-// sent it. A conversation without room is [*corebot.Refused], and so is an unknown one if only known ones are meant.
+// sendTx handles [corebot.SendMessage]. It enqueues the message under an id that is the same in every attempt. It also
+// enters the message into the history of the target conversation. There the message has a place of its own, behind the
+// turns that have begun or wait. In the turn's own conversation, the turn's history already has the message as the call
+// that sent it. A conversation without room is [*corebot.Refused]. So is an unknown conversation, if the effect wants a
+// known one.
 func (db *DB) sendTx(t *tx, asks *asking, p corebot.SendMessage) error {
 	d := asks.turn
 	if d.Life == 0 {
@@ -98,7 +100,7 @@ func (db *DB) sendTx(t *tx, asks *asking, p corebot.SendMessage) error {
 	return sayTx(t, p.To, m)
 }
 
-// knownTx refuses a conversation that has neither a row of its own nor a message that waits.
+// knownTx refuses a conversation that has neither a chat row nor a waiting message.
 func knownTx(t *tx, k corebot.Key) error {
 	var chat int64
 	known, err := t.one(chatNumber, []any{&chat}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
@@ -107,7 +109,8 @@ func knownTx(t *tx, k corebot.Key) error {
 	}
 	lane, err := findLaneTx(t, corebot.Inbound, k)
 	if err == nil && lane.id == 0 {
-		err = &corebot.Refused{Err: fmt.Errorf("chat %q on %s: %w: nobody has written there yet", k.Chat, k.Channel, corebot.ErrNotFound)}
+		err = &corebot.Refused{Err: fmt.Errorf("chat %q on %s: %w: nobody has written there yet", k.Chat, k.Channel,
+			corebot.ErrNotFound)}
 	}
 	return err
 }
@@ -129,6 +132,7 @@ func sayTx(t *tx, k corebot.Key, m corebot.Message) error {
 		return err
 	}
 	t.said = true
-	_, err = t.exec(appendHistory, chat.ID, chat.Session, lane.nextSeq, 0, string(corebot.SpeakerAssistant), "", "", m.Text(), "", "", false, m.ID, t.now)
+	_, err = t.exec(appendHistory, chat.ID, chat.Session, lane.nextSeq, 0, string(corebot.SpeakerAssistant), "", "",
+		m.Text(), "", "", false, m.ID, t.now)
 	return err
 }

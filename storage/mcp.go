@@ -11,23 +11,28 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// MCPTools keeps how the tools of MCP servers looked when they were pinned and when they were approved, and how they look now.
+// MCPTools stores fingerprints of MCP servers' tools: as pinned, as approved, and as seen last.
 type MCPTools struct {
 	db    *DB
 	agent string
 }
 
-// NewMCPTools are the tools of an agent that a database knows of. What another agent has under the same names is not theirs.
+// NewMCPTools returns the tools of one agent. Another agent's tools with the same names are separate.
 func NewMCPTools(db *DB, agent string) *MCPTools { return &MCPTools{db, agent} }
 
-// maxMCPTools is how many tools of one server are remembered. A server that renames its tools without end loses the ones that were seen first.
+// maxMCPTools bounds the remembered tools of one server. If a server renames its tools without end, the tools that were
+// seen first are forgotten.
 const maxMCPTools = 2_000
 
 var (
-	selectMCPTools = &query{`SELECT server, tool, pinned, approved, seen, changed_at FROM mcp_tools WHERE agent = ? AND ? IN ('', server) ORDER BY server, tool`}
-	seeMCPTool     = &query{`INSERT INTO mcp_tools (agent, server, tool, pinned, approved, seen, changed_at) VALUES (?, ?, ?, ?, '', ?, ?)
+	selectMCPTools = &query{
+		`SELECT server, tool, pinned, approved, seen, changed_at FROM mcp_tools WHERE agent = ? AND ? IN ('', server) ORDER BY server, tool`,
+	}
+	seeMCPTool = &query{`INSERT INTO mcp_tools (agent, server, tool, pinned, approved, seen, changed_at) VALUES (?, ?, ?, ?, '', ?, ?)
 		ON CONFLICT (agent, server, tool) DO UPDATE SET seen = excluded.seen, changed_at = excluded.changed_at`}
-	approveMCPTool  = &query{`UPDATE mcp_tools SET pinned = seen, approved = seen WHERE agent = ? AND server = ? AND tool = ? AND approved <> seen`}
+	approveMCPTool = &query{
+		`UPDATE mcp_tools SET pinned = seen, approved = seen WHERE agent = ? AND server = ? AND tool = ? AND approved <> seen`,
+	}
 	seenMCPTool     = &query{`SELECT seen FROM mcp_tools WHERE agent = ? AND server = ? AND tool = ?`}
 	listedMCPServer = &query{`SELECT 1 FROM mcp_servers WHERE agent = ? AND name = ?`}
 	listMCPServer   = &query{`INSERT INTO mcp_servers (agent, name, listed_at) VALUES (?, ?, ?)`}
@@ -35,10 +40,12 @@ var (
 		(SELECT tool FROM mcp_tools WHERE agent = ?1 AND server = ?2 ORDER BY changed_at DESC, tool LIMIT -1 OFFSET ?3)`}
 )
 
-// Sight notes how the tools of a server look now, by their names, and gives what is known of each. The first listing of
-// a server pins its tools as they are. A tool that comes later waits for an approval, also if the first listing was
-// empty, and a tool that was renamed is a new one. Nothing is approved by being seen.
-func (m *MCPTools) Sight(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error) {
+// Sight stores the present fingerprints of a server's tools, by tool name, and returns what is known of each tool. The
+// first listing of a server pins its tools. A tool that comes later waits for an approval, even if the first listing
+// was empty. A renamed tool is a new tool. A listing approves nothing.
+func (m *MCPTools) Sight(ctx context.Context, server string,
+	fingerprints map[string]string,
+) (map[string]corebot.ToolPin, error) {
 	var known map[string]corebot.ToolPin
 	err := m.db.write(ctx, "mcp.sight", func(t *tx) (err error) {
 		if known, err = m.known(t.each, server); err != nil {
@@ -69,14 +76,20 @@ func (m *MCPTools) Sight(ctx context.Context, server string, fingerprints map[st
 	return known, nil
 }
 
-// Peek gives what Sight would give, and notes nothing.
-func (m *MCPTools) Peek(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error) {
+// Peek returns what Sight would return, and stores nothing.
+func (m *MCPTools) Peek(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin,
+	error,
+) {
 	known, err := m.known(func(q *query, scan func(scanner) error, args ...any) error {
 		return m.db.reader.each(ctx, q, scan, args...)
 	}, server)
 	first := false
 	if err == nil {
-		first, err = m.firstListing(func(q *query, into []any, args ...any) (bool, error) { return m.db.reader.one(ctx, q, into, args...) }, server)
+		first, err = m.firstListing(func(q *query, into []any, args ...any) (bool,
+			error,
+		) {
+			return m.db.reader.one(ctx, q, into, args...)
+		}, server)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up the tools of the MCP server %s: %w", server, err)
@@ -86,14 +99,18 @@ func (m *MCPTools) Peek(ctx context.Context, server string, fingerprints map[str
 }
 
 // firstListing says whether a server has never listed its tools before.
-func (m *MCPTools) firstListing(one func(q *query, into []any, args ...any) (bool, error), server string) (bool, error) {
+func (m *MCPTools) firstListing(one func(q *query, into []any, args ...any) (bool, error),
+	server string,
+) (bool, error) {
 	var listed int64
 	known, err := one(listedMCPServer, []any{&listed}, m.agent, server)
 	return !known, err
 }
 
 // known reads what is known of a server's tools, by their names.
-func (m *MCPTools) known(each func(q *query, scan func(scanner) error, args ...any) error, server string) (map[string]corebot.ToolPin, error) {
+func (m *MCPTools) known(each func(q *query, scan func(scanner) error, args ...any) error,
+	server string,
+) (map[string]corebot.ToolPin, error) {
 	known := map[string]corebot.ToolPin{}
 	return known, each(selectMCPTools, func(s scanner) error {
 		p, err := scanPin(s)
@@ -102,9 +119,10 @@ func (m *MCPTools) known(each func(q *query, scan func(scanner) error, args ...a
 	}, m.agent, server)
 }
 
-// sighted brings known in line with what is seen, and gives what has changed in it. With trust a tool that was not
-// known is pinned.
-func sighted(known map[string]corebot.ToolPin, server string, fingerprints map[string]string, trust bool, now time.Time) (changed []corebot.ToolPin) {
+// sighted updates known by the seen fingerprints and returns the changes. With trust it pins new tools.
+func sighted(known map[string]corebot.ToolPin, server string, fingerprints map[string]string, trust bool,
+	now time.Time,
+) (changed []corebot.ToolPin) {
 	for tool, print := range fingerprints {
 		p, ok := known[tool]
 		if ok && p.Seen == print {
@@ -120,10 +138,12 @@ func sighted(known map[string]corebot.ToolPin, server string, fingerprints map[s
 	return changed
 }
 
-// Approve takes tools of a server, by their names, for what an operator approves: each with the fingerprint of what he
-// has read. It says how many were not approved so. A tool that was never seen is [corebot.ErrNotFound]; one that looks
-// otherwise now is [corebot.ErrInvalid], and nothing is approved.
-func (m *MCPTools) Approve(ctx context.Context, server string, fingerprints map[string]string) (changed int, err error) {
+// Approve approves tools of a server, by their names. Each comes with the fingerprint of the description that the
+// operator has read. It returns how many were not approved before. A tool that was never seen is [corebot.ErrNotFound].
+// If a tool looks different now, the error is [corebot.ErrInvalid], and nothing is approved.
+func (m *MCPTools) Approve(ctx context.Context, server string,
+	fingerprints map[string]string,
+) (changed int, err error) {
 	err = m.db.write(ctx, "mcp.approve", func(t *tx) error {
 		changed = 0
 		for _, tool := range slices.Sorted(maps.Keys(fingerprints)) {
@@ -141,7 +161,7 @@ func (m *MCPTools) Approve(ctx context.Context, server string, fingerprints map[
 	return changed, nil
 }
 
-// approveTx approves one tool as it was read.
+// approveTx approves one tool with the fingerprint that was read.
 func (m *MCPTools) approveTx(t *tx, server, tool, print string) (changed int, err error) {
 	var seen string
 	known, err := t.one(seenMCPTool, []any{&seen}, m.agent, server, tool)
@@ -151,17 +171,19 @@ func (m *MCPTools) approveTx(t *tx, server, tool, print string) (changed int, er
 	case !known:
 		return 0, fmt.Errorf("tool %q of the MCP server %q: %w", tool, server, corebot.ErrNotFound)
 	case seen != print:
-		return 0, corebot.WithHint(fmt.Errorf("%w: the tool %q of the MCP server %q is not what this fingerprint was printed for", corebot.ErrInvalid, tool, server),
+		return 0, corebot.WithHint(fmt.Errorf("%w: the tool %q of the MCP server %q is not what this fingerprint was "+
+			"printed for", corebot.ErrInvalid, tool, server),
 			"it has changed since, or the fingerprint is of something else: read `corebot mcp show "+server+"` again")
 	}
 	n, err := t.exec(approveMCPTool, m.agent, server, tool)
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	return int(n), changeTx(t, byOperator(), "mcp.approve", corebot.Key{}, map[string]any{"agent": m.agent, "server": server, "tool": tool, "fingerprint": print})
+	return int(n), changeTx(t, byOperator(), "mcp.approve", corebot.Key{},
+		map[string]any{"agent": m.agent, "server": server, "tool": tool, "fingerprint": print})
 }
 
-// List gives what is known of the tools of a server, or of all servers if the name is empty.
+// List returns what is known of the tools of a server; an empty name means all servers.
 func (m *MCPTools) List(ctx context.Context, server string) ([]corebot.ToolPin, error) {
 	var out []corebot.ToolPin
 	err := m.db.reader.each(ctx, selectMCPTools, func(s scanner) error {
@@ -183,7 +205,7 @@ type ClientCalls struct{ db *DB }
 // NewClientCalls are the calls of a database.
 func NewClientCalls(db *DB) *ClientCalls { return &ClientCalls{db} }
 
-// keptClientCalls is how many calls with keys are remembered. A key that is older is new again.
+// keptClientCalls bounds the remembered calls with keys. An older key counts as new.
 const keptClientCalls = 10_000
 
 var (
@@ -192,10 +214,12 @@ var (
 	trimClientCalls  = &query{`DELETE FROM client_calls WHERE id <= ?`}
 )
 
-// Apply makes a change on behalf of the event's principal and notes the event, in one commit: a crash leaves both or neither. A call that was made
-// before under its key changes nothing and is no error. The errors are those of [Ledger.Apply]; a key that was used for another call is a
-// [*corebot.Refused] of [corebot.ErrConflict].
-func (c *ClientCalls) Apply(ctx context.Context, call corebot.ClientCall, effect corebot.Effect, event corebot.AuditEvent) error {
+// Apply applies an effect for the event's principal and writes the event, in one commit: a crash leaves both or
+// neither. A repeated call with the same key changes nothing and is no error. The errors are the errors of
+// [Ledger.Apply]. If the key was used for another call, the error is a [*corebot.Refused] of [corebot.ErrConflict].
+func (c *ClientCalls) Apply(ctx context.Context, call corebot.ClientCall, effect corebot.Effect,
+	event corebot.AuditEvent,
+) error {
 	var denied *corebot.Denied
 	err := c.db.write(ctx, "client-call", func(t *tx) error {
 		asks := asking{event: event}
@@ -222,7 +246,7 @@ func (c *ClientCalls) Apply(ctx context.Context, call corebot.ClientCall, effect
 	return err
 }
 
-// repeatedTx says whether this very call was made before.
+// repeatedTx says whether the same call was made before.
 func repeatedTx(t *tx, c corebot.ClientCall) (bool, error) {
 	if c.Key == "" {
 		return false, nil
@@ -230,7 +254,8 @@ func repeatedTx(t *tx, c corebot.ClientCall) (bool, error) {
 	var was []byte
 	found, err := t.one(selectClientCall, []any{&was}, callName(c))
 	if err == nil && found && string(was) != string(callDigest(c)) {
-		err = &corebot.Refused{Err: fmt.Errorf("%w: the idempotency key was used for another call", corebot.ErrConflict)}
+		err = &corebot.Refused{Err: fmt.Errorf("%w: the idempotency key was used for another call",
+			corebot.ErrConflict)}
 	}
 	return found, err
 }
@@ -250,7 +275,7 @@ func callName(c corebot.ClientCall) []byte { return hashOf(c.Principal.String(),
 
 func callDigest(c corebot.ClientCall) []byte { return hashOf(c.Tool, string(c.Args)) }
 
-// hashOf is over texts with their lengths, so that no two pairs have one.
+// hashOf hashes texts with their lengths, so that different pairs have different hashes.
 func hashOf(a, b string) []byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(a), a, b))
 	return sum[:]

@@ -25,12 +25,13 @@ func SchemaVersion() int64 { return newestVersion(migrations.FS) }
 
 func newestVersion(migrations fs.FS) int64 {
 	names, err := fs.Glob(migrations, "*.sql")
-	if err != nil || len(names) == 0 { // an error is of the pattern, and this one is none
+	if err != nil || len(names) == 0 { // the pattern is right, so Glob has no error
 		return 0
 	}
 	var version int64
 	for _, name := range names {
-		if v, err := goose.NumericComponent(name); err == nil { // what has no number is no migration, to goose neither
+		// to goose, a file without a number is no migration either
+		if v, err := goose.NumericComponent(name); err == nil {
 			version = max(version, v)
 		}
 	}
@@ -44,7 +45,7 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf("the database has schema %d, this Corebot knows up to %d", e.Has, e.Knows)
 }
 
-// schemaVersion reads the version of a file without changing it: 0 for one that is missing or empty.
+// schemaVersion reads the version of a file without changing the file; 0: the file is missing or empty.
 func schemaVersion(ctx context.Context, path string) (version int64, err error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return 0, nil
@@ -55,39 +56,45 @@ func schemaVersion(ctx context.Context, path string) (version int64, err error) 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	var tables, ours int
-	err = db.QueryRowContext(ctx, `SELECT COUNT(*), COUNT(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema WHERE type = 'table'`).Scan(&tables, &ours)
+	err = db.QueryRowContext(ctx,
+		`SELECT COUNT(*), COUNT(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema WHERE type = 'table'`).Scan(&tables, &ours)
 	switch {
 	case err != nil:
 		return 0, classify(err)
-	case tables == 0: // the process that made it died before its first migration
+	case tables == 0: // the process that created it died before its first migration
 		return 0, nil
 	case ours == 0:
-		return 0, corebot.WithHint(fmt.Errorf("%s is a SQLite database of another program", path), "it was not changed; choose another home with --home. "+wayBack(filepath.Dir(path)))
+		return 0, corebot.WithHint(fmt.Errorf("%s is a SQLite database of another program", path),
+			"it was not changed; choose another home with --home. "+wayBack(filepath.Dir(path)))
 	}
 	err = db.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`).Scan(&version)
 	return version, classify(err)
 }
 
-// checkVersion refuses a data directory whose database this program cannot read as it is. One that has none yet is [fs.ErrNotExist].
+// checkVersion refuses a data directory whose database has another version than this program's. A directory without a
+// database is [fs.ErrNotExist].
 func checkVersion(ctx context.Context, dir string) error {
 	version, _, err := inspect(ctx, dir)
 	switch knows := SchemaVersion(); {
 	case err != nil:
 		return err
 	case version == 0:
-		return corebot.WithHint(fmt.Errorf("open the database: %s: %w", filepath.Join(dir, FileName), fs.ErrNotExist), "there is no database yet: start Corebot once with this home")
+		return corebot.WithHint(fmt.Errorf("open the database: %s: %w", filepath.Join(dir, FileName), fs.ErrNotExist),
+			"there is no database yet: start Corebot once with this home")
 	case version < knows:
-		return corebot.WithHint(fmt.Errorf("the database has schema %d, this Corebot needs %d", version, knows), "run `corebot db migrate`, or start Corebot once")
+		return corebot.WithHint(fmt.Errorf("the database has schema %d, this Corebot needs %d", version, knows),
+			"run `corebot db migrate`, or start Corebot once")
 	}
 	return nil
 }
 
 func newer(has, knows int64) error {
-	return corebot.WithHint(&NewerError{Has: has, Knows: knows}, "the file was not changed; run the newer Corebot, or go back to a backup from before the upgrade with `corebot db restore FILE`")
+	return corebot.WithHint(&NewerError{Has: has, Knows: knows}, "the file was not changed; run the newer Corebot, "+
+		"or go back to a backup from before the upgrade with `corebot db restore FILE`")
 }
 
-// migrate brings the file to the newest schema of the migrations. Existing data is backed up first, and the backup is checked; the migration of a
-// file that is up to date costs one read.
+// migrate brings the file to the newest schema. It backs up existing data first and checks the backup. For a file with
+// the newest schema it costs one read.
 func migrate(ctx context.Context, path string, migrations fs.FS, log zerolog.Logger) error {
 	version, err := schemaVersion(ctx, path)
 	if err != nil {
@@ -105,19 +112,24 @@ func migrate(ctx context.Context, path string, migrations fs.FS, log zerolog.Log
 		name := fmt.Sprintf("before-schema-%d-%s.db", version+1, time.Now().UTC().Format("20060102T150405.000Z"))
 		backup := filepath.Join(filepath.Dir(path), backupsName, name)
 		if err := makeBackup(ctx, path, backup); err != nil {
-			return corebot.WithHint(fmt.Errorf("back up the database before its migration: %w", err), "nothing was migrated")
+			return corebot.WithHint(fmt.Errorf("back up the database before its migration: %w", err),
+				"nothing was migrated")
 		}
 		log.Info().Str("backup", backup).Int64("from", version).Int64("to", knows).Msg("migrating the database")
 	}
 	return migrateTo(ctx, path, migrations, knows)
 }
 
-// create makes a new database under another name and gives it its own when it is whole and on disk: a power cut leaves none
-// rather than a half, which nobody could tell from a damaged one.
+// create makes a new database under another name and renames it when it is whole and on disk. So a power cut leaves no
+// half database, which nobody could tell from a damaged one.
 func create(ctx context.Context, path string, migrations fs.FS, version int64) error {
 	part := path + ".part"
-	for _, leftover := range []string{part, part + "-journal", part + "-wal", part + "-shm", path + "-journal", path + "-wal", path + "-shm"} {
-		if err := removeIfThere(leftover); err != nil { // what an empty database leaves beside it must not be taken for the new one's
+	for _, leftover := range []string{
+		part, part + "-journal", part + "-wal", part + "-shm", path + "-journal",
+		path + "-wal", path + "-shm",
+	} {
+		// the leftovers of an empty database must not be taken for the new one's
+		if err := removeIfThere(leftover); err != nil {
 			return fmt.Errorf("make the database: %w", err)
 		}
 	}
@@ -168,7 +180,7 @@ func migrateTo(ctx context.Context, path string, migrations fs.FS, version int64
 	return nil
 }
 
-// makeFile makes the database with permissions of its own, not those of the process's mask.
+// makeFile creates the database file with fixed permissions, whatever the mask of the process.
 func makeFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -177,14 +189,14 @@ func makeFile(path string) error {
 	return f.Close()
 }
 
-// Vacuumed says what [Vacuum] did: the size of the database file, in bytes.
+// Vacuumed is the size of the database file before and after [Vacuum], in bytes.
 type Vacuumed struct{ Before, After int64 }
 
-// Vacuum writes the database of a data directory anew without the pages that are free, so that the file shrinks. It locks the directory:
-// no Corebot may run there ([*LockError]). A file of another schema, or one that is damaged, is refused.
+// Vacuum rewrites the database of a data directory without its free pages, so that the file shrinks. It locks the
+// directory: no Corebot may run there ([*LockError]). It refuses a file with another schema, and a damaged file.
 //
-// The disk needs room for two copies of what is in use; if there is less, nothing is begun. It may be killed at any time: the file then is as
-// it was, or shrunk.
+// The disk needs room for two copies of the used pages. With less room, Vacuum does not begin. A kill at any time
+// leaves the file as it was, or shrunk.
 func Vacuum(ctx context.Context, dir string) (v Vacuumed, err error) {
 	path := filepath.Join(dir, FileName)
 	if err := checkVersion(ctx, dir); err != nil {
@@ -210,16 +222,21 @@ func Vacuum(ctx context.Context, dir string) (v Vacuumed, err error) {
 	return vacuum(ctx, db, path)
 }
 
-// vacuumPragmas are those of a connection that writes, but for its temporary data, which is a copy of the whole database: not in memory.
-var vacuumPragmas = []string{"temp_store(file)", "busy_timeout(5000)", "trusted_schema(off)", "cell_size_check(on)", "journal_mode(WAL)", "synchronous(FULL)"}
+// vacuumPragmas are the pragmas of a write connection, except for temporary data. Here it is a copy of the whole
+// database, so it must not be in memory.
+var vacuumPragmas = []string{
+	"temp_store(file)", "busy_timeout(5000)", "trusted_schema(off)", "cell_size_check(on)",
+	"journal_mode(WAL)", "synchronous(FULL)",
+}
 
-// copies are how often what is in use is written: to a temporary file, and to the write-ahead log.
+// copies is how often the used pages are written: to a temporary file, and to the write-ahead log.
 const copies = 2
 
-// roomToVacuum refuses to begin what the disk cannot hold.
+// roomToVacuum refuses to begin if the disk has too little room.
 func roomToVacuum(ctx context.Context, db *sql.DB, dir string, diskAt func(string) (Disk, error)) error {
 	var pages, free, size int64
-	err := db.QueryRowContext(ctx, `SELECT * FROM pragma_page_count, pragma_freelist_count, pragma_page_size`).Scan(&pages, &free, &size)
+	err := db.QueryRowContext(ctx,
+		`SELECT * FROM pragma_page_count, pragma_freelist_count, pragma_page_size`).Scan(&pages, &free, &size)
 	if err != nil {
 		return fmt.Errorf("read the size of the database: %w", classify(err))
 	}
@@ -228,7 +245,8 @@ func roomToVacuum(ctx context.Context, db *sql.DB, dir string, diskAt func(strin
 		return err
 	}
 	if need := copies * (pages - free) * size; disk.Free < need {
-		return corebot.WithHint(fmt.Errorf("vacuum the database: %w: %d MiB are needed and %d MiB are free", corebot.ErrDiskFull, need>>20, disk.Free>>20),
+		return corebot.WithHint(fmt.Errorf("vacuum the database: %w: %d MiB are needed and %d MiB are free",
+			corebot.ErrDiskFull, need>>20, disk.Free>>20),
 			"make room, or move the home to a larger disk; free pages inside the file are used again as they are")
 	}
 	return nil
@@ -239,8 +257,8 @@ func vacuum(ctx context.Context, db *sql.DB, path string) (v Vacuumed, err error
 	if err != nil {
 		return v, err
 	}
-	// The copy is made on the disk whose room was looked at. The directory of temporary files is SQLite's for the whole process, so it is
-	// put back; every other connection keeps its temporary data in memory.
+	// The temporary copy must be on the disk that was checked. SQLite has one temporary directory for the whole
+	// process, so it is reset afterwards. All other connections keep temporary data in memory.
 	here := `PRAGMA temp_store_directory = '` + strings.ReplaceAll(filepath.Dir(path), `'`, `''`) + `'`
 	defer func() {
 		_, e := db.ExecContext(context.WithoutCancel(ctx), `PRAGMA temp_store_directory = ''`)

@@ -17,7 +17,8 @@ import (
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-var migrationKills = flag.Int("migrationkill.points", 2*sample(10), "moments at which a migration is cut short, each in two ways")
+var migrationKills = flag.Int("migrationkill.points", 2*sample(10),
+	"moments at which a migration is cut short, each in two ways")
 
 // recordMigration records how a directory's database is brought to the newest schema.
 func recordMigration(t *testing.T, dir string) *vfstest.Recording {
@@ -50,7 +51,8 @@ func moments(recording *vfstest.Recording, n int) []int {
 	return at
 }
 
-// cutShort opens a database whose migration was cut short, by a crash of the program and by a power cut, and has each looked at.
+// cutShort opens a database whose migration was cut short, by a crash of the program and by a power cut, and has each
+// looked at.
 func cutShort(t *testing.T, recording *vfstest.Recording, look func(dir string)) {
 	t.Helper()
 	chance := rand.New(rand.NewPCG(6, 6))
@@ -83,7 +85,8 @@ func oldDatabase(t *testing.T, path string) {
 	sideQuery(t, path, `INSERT INTO lanes (id, direction, agent, channel, account, chat, thread, pool, next_seq, depth, bytes, wake_at)
 		VALUES (1, 1, 'main', 'test', '', 'chat', '', 'inbound', 4, 3, 6, 1)`)
 	for n := 1; n <= 3; n++ {
-		sideQuery(t, path, `INSERT INTO message_life (id, lane_id, message_id, kind, checksum, published_at) VALUES (?, 1, ?, 'prompt', x'00', 1)`, n, fmt.Sprint(n))
+		sideQuery(t, path,
+			`INSERT INTO message_life (id, lane_id, message_id, kind, checksum, published_at) VALUES (?, 1, ?, 'prompt', x'00', 1)`, n, fmt.Sprint(n))
 		sideQuery(t, path, `INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (?, 1, ?, x'7b7d')`, n, n)
 	}
 }
@@ -92,7 +95,8 @@ func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.
 	dir := inMemory(t)
 	oldDatabase(t, filepath.Join(dir, FileName))
 	cutShort(t, recordMigration(t, dir), func(dir string) {
-		if got := sideQuery(t, dir, `SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`); fmt.Sprint(got) != "[1 2 3]" {
+		if got := sideQuery(t, dir,
+			`SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`); fmt.Sprint(got) != "[1 2 3]" {
 			t.Fatalf("waiting: %v", got)
 		}
 	})
@@ -118,8 +122,9 @@ func largest(recording *vfstest.Recording, name string) []byte {
 	return longest
 }
 
-// An earlier program made its database in place. What a crash in the middle left beside an empty file must not become part of
-// the new one. A write-ahead log may also be all that is left of a database that was used: the operator decides.
+// An earlier program made its database in place. A crash in the middle left files beside an empty database, and they
+// must not become part of the new database. A write-ahead log can also be all that is left of a used database. Then the
+// operator decides.
 func TestWhatLiesBesideAnEmptyDatabaseIsNotTakenForTheNewOnes(t *testing.T) {
 	old := inMemory(t)
 	recording := &vfstest.Recording{}
@@ -135,7 +140,8 @@ func TestWhatLiesBesideAnEmptyDatabaseIsNotTakenForTheNewOnes(t *testing.T) {
 		dir := filepath.Join(inMemory(t), "data")
 		must(t, vfstest.Files{FileName: nil, FileName + suffix: left}.WriteTo(dir))
 		if suffix == "-wal" {
-			if _, err := Open(t.Context(), dir, Options{}); err == nil || !strings.Contains(err.Error(), "this home had a database") {
+			if _, err := Open(t.Context(), dir, Options{}); err == nil ||
+				!strings.Contains(err.Error(), "this home had a database") {
 				t.Errorf("beside a log: %v", err)
 			}
 			aside, err := BeginAnew(t.Context(), dir)

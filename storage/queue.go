@@ -10,15 +10,17 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Queue keeps the lanes, the lives and the bodies: the mechanics of the bus. The rules are in package bus.
+// Queue stores the lanes, the lives and the bodies: the mechanics of the bus. The rules are in package bus.
 type Queue struct{ db *DB }
 
 // NewQueue is the queue of a database.
 func NewQueue(db *DB) *Queue { return &Queue{db} }
 
-// Publish stores messages in one transaction and returns a receipt for each. Messages that break a rule get it in their
-// receipt and leave the others alone; the error is of the whole transaction.
-func (q *Queue) Publish(ctx context.Context, messages []corebot.Message, lim corebot.Limits) ([]corebot.Receipt, error) {
+// Publish stores messages in one transaction and returns a receipt for each. A message that breaks a rule gets the
+// error in its receipt, and the other messages are stored. The returned error is about the whole transaction.
+func (q *Queue) Publish(ctx context.Context, messages []corebot.Message,
+	lim corebot.Limits,
+) ([]corebot.Receipt, error) {
 	parcels := pack(messages)
 	receipts := make([]corebot.Receipt, len(parcels))
 	err := q.db.write(ctx, "publish", func(t *tx) (err error) {
@@ -32,9 +34,11 @@ func (q *Queue) Publish(ctx context.Context, messages []corebot.Message, lim cor
 	return receipts, err
 }
 
-// Claim waits until a lane of the pool is ready and leases up to max of them, oldest due first. When ctx ends while it waits,
-// its cause is returned and nothing is leased.
-func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int, terms corebot.Terms) ([]corebot.Delivery, error) {
+// Claim waits until a lane of the pool is ready and leases up to max lanes, oldest due first. If ctx ends while it
+// waits, it returns the cause of ctx and leases nothing.
+func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int,
+	terms corebot.Terms,
+) ([]corebot.Delivery, error) {
 	if max < 1 {
 		return nil, fmt.Errorf("%w: a claim for %d lanes", corebot.ErrInvalid, max)
 	}
@@ -51,7 +55,8 @@ func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int, terms cor
 
 var extend = &query{`UPDATE lanes SET wake_at = ? WHERE id = ? AND epoch = ? AND leased = 1`}
 
-// Extend prolongs leases until a moment and returns those that are lost. One whose claim was settled meanwhile is not lost.
+// Extend prolongs leases until a moment and returns the lost ones. A lease whose claim was settled meanwhile is not
+// lost.
 func (q *Queue) Extend(ctx context.Context, leases []corebot.Lease, until time.Time) (lost []corebot.Lease, err error) {
 	err = q.db.write(ctx, "extend", func(t *tx) error {
 		lost = lost[:0]
@@ -63,7 +68,7 @@ func (q *Queue) Extend(ctx context.Context, leases []corebot.Lease, until time.T
 			if n > 0 {
 				continue
 			}
-			if err := staleTx(t, l); !errors.Is(err, corebot.ErrSettled) { // whose claim has ended needs no lease
+			if err := staleTx(t, l); !errors.Is(err, corebot.ErrSettled) { // an ended claim needs no lease
 				if !errors.Is(err, corebot.ErrLeaseLost) {
 					return err
 				}
@@ -75,12 +80,12 @@ func (q *Queue) Extend(ctx context.Context, leases []corebot.Lease, until time.T
 	return lost, err
 }
 
-// Settle ends a claim. A stale one changes nothing and gets [corebot.ErrLeaseLost].
+// Settle ends a claim. A stale claim changes nothing and gets [corebot.ErrLeaseLost].
 func (q *Queue) Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error {
 	return q.db.write(ctx, "settle", func(t *tx) error { return settleTx(t, &d, o) })
 }
 
-// parcel is a message made ready for the writer, which must not spend time on encoding.
+// parcel is a message encoded for the writer, which must not spend time on encoding.
 type parcel struct {
 	corebot.Message
 	checksum corebot.Checksum
@@ -100,7 +105,7 @@ func pack(messages []corebot.Message) []parcel {
 	return parcels
 }
 
-// unpack reads a stored body back and holds it against its checksum.
+// unpack decodes a stored body and compares it with its checksum.
 func unpack(body []byte, d corebot.Direction, k corebot.Key, kind corebot.Kind, sum []byte) (corebot.Message, error) {
 	m := corebot.Message{Direction: d, Key: k, Kind: kind}
 	err := corebot.DecodeBody(body, sum, &m)
@@ -121,11 +126,11 @@ func (q *Queue) Wake(ctx context.Context, k corebot.Key) error {
 	})
 }
 
-// lane is what publish needs to know of one.
+// lane has the columns of a lane that publish needs.
 type lane struct {
 	id, nextSeq, depth, wakeAt, freeAt int64
 	mode                               string // of the chat; empty is the default
-	waiting                            string // why its head waits; empty: it does not
+	waiting                            string // why its head waits; empty: it does not wait
 }
 
 var (
@@ -134,8 +139,10 @@ var (
 	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, mode, next_seq, swept)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	pushLane = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ? WHERE id = ?`}
-	// Naming wake_at rewrites its index, changed or not: only for a lane that had none.
-	readyLane = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, wake_at = ?, waiting = ? WHERE id = ?`}
+	// Setting wake_at rewrites its index even if the value is the same. So this is only for a lane without a wake_at.
+	readyLane = &query{
+		`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, wake_at = ?, waiting = ? WHERE id = ?`,
+	}
 
 	insertLife = &query{`INSERT INTO message_life (id, lane_id, message_id, kind, checksum, sender, cause_id, published_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id, lane_id) DO NOTHING`}
@@ -143,15 +150,15 @@ var (
 	insertBody     = &query{`INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (?, ?, ?, ?)`}
 )
 
-// publishTx appends a message to its lane, by the queue mode of its chat, unless it was accepted before. Guarantee G2: the life row is the
-// dedupe record, and it is written in the same transaction as the body.
+// publishTx appends a message to its lane, by the queue mode of its chat, unless the message was accepted before.
+// Guarantee G2: the life row is the dedupe record, and it is written in the same transaction as the body.
 func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	l, err := findLaneTx(t, p.Direction, p.Key)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
 	if full := overLimit(t, p, l, lim); full != nil {
-		r, found, err := duplicateTx(t, p, l) // a lane that is not there has id 0 and holds no duplicate
+		r, found, err := duplicateTx(t, p, l) // a missing lane has id 0 and holds no duplicate
 		if err == nil && !found {
 			r.Err = full
 		}
@@ -178,8 +185,8 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	return r, tellAwaitedTx(t, l, p, life)
 }
 
-// bearTx begins the life of a message in a lane and gives its number, or 0 if the lane has had the message before. Numbers grow and are
-// never used again; the writer stores the last one with the commit.
+// bearTx begins the life of a message in a lane and returns its number; 0: the lane had the message before. Numbers
+// grow and are never used again. The writer stores the last number with the commit.
 func bearTx(t *tx, p *parcel, l lane) (int64, error) {
 	var cause any
 	if p.cause != 0 {
@@ -194,7 +201,7 @@ func bearTx(t *tx, p *parcel, l lane) (int64, error) {
 	return life, nil
 }
 
-// pushTx puts a body at the tail of a lane and makes an empty lane ready.
+// pushTx puts a body at the tail of a lane. It makes an empty lane ready.
 func pushTx(t *tx, d corebot.Direction, k corebot.Key, l lane, life int64, body []byte) error {
 	if _, err := t.exec(insertBody, life, l.id, l.nextSeq, body); err != nil {
 		return err
@@ -214,15 +221,17 @@ func pushTx(t *tx, d corebot.Direction, k corebot.Key, l lane, life int64, body 
 	return err
 }
 
-// findLaneTx gives an empty lane with id 0 when there is none.
+// findLaneTx returns a lane, or an empty lane with id 0 if there is none.
 func findLaneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
 	l := lane{nextSeq: 1}
-	_, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt, &l.freeAt, &l.mode, &l.waiting}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	_, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt, &l.freeAt, &l.mode, &l.waiting}, int64(d),
+		k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return l, err
 }
 
-// makeLaneTx stores a lane that findLaneTx has not found. A chat whose earlier lane was forgotten may still have history, which is in the order of
-// places: the new lane counts on from there, as if the places before were those of lives that retention has taken.
+// makeLaneTx stores a lane that findLaneTx has not found. A chat can still have history from an earlier lane, and
+// history is ordered by places. So the new lane continues the numbers of the old one. The earlier places count as
+// swept.
 func makeLaneTx(t *tx, d corebot.Direction, k corebot.Key, l *lane) (err error) {
 	if l.id != 0 {
 		return nil
@@ -234,7 +243,8 @@ func makeLaneTx(t *tx, d corebot.Direction, k corebot.Key, l *lane) (err error) 
 		}
 	}
 	l.nextSeq = places + 1
-	l.id, err = t.insert(insertLane, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(corebot.PoolOf(d, k)), l.mode,
+	l.id, err = t.insert(insertLane, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread,
+		string(corebot.PoolOf(d, k)), l.mode,
 		l.nextSeq, places)
 	return err
 }
@@ -256,13 +266,14 @@ func overLimit(t *tx, p *parcel, l lane, lim corebot.Limits) error {
 		return fmt.Errorf("%w: %d of %d", corebot.ErrOverloaded, t.total.depth[p.Direction], lim.TotalDepth)
 	case lim.TotalBytes > 0 && t.total.bytes+int64(len(p.body)) > lim.TotalBytes:
 		return fmt.Errorf("%w: %d of %d bytes", corebot.ErrOverloaded, t.total.bytes, lim.TotalBytes)
-	case t.diskLow && p.Direction == corebot.Inbound: // what comes in waits outside; replies and settles make the room that is left
+	// inbound messages wait outside; replies and settles make use of the remaining room
+	case t.diskLow && p.Direction == corebot.Inbound:
 		return fmt.Errorf("%w: its free space is under the floor", corebot.ErrDiskFull)
 	}
 	return nil
 }
 
-// duplicateTx says whether the message was accepted before, and refuses another body under the same id.
+// duplicateTx says whether the message was accepted before. It refuses another body under the same id.
 func duplicateTx(t *tx, p *parcel, l lane) (r corebot.Receipt, found bool, err error) {
 	var sum []byte
 	found, err = t.one(selectLifeByID, []any{&r.Life, &sum}, p.ID, l.id)

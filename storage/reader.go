@@ -10,16 +10,16 @@ import (
 	"github.com/corebot/corebot/storage/engine"
 )
 
-// reader is a pool of query-only connections. They are opened when they are needed, up to a number, and stay open.
+// reader is a pool of query-only connections. They are opened on demand, up to a number, and stay open.
 type reader struct {
 	path  string
-	slots chan struct{} // one for each query that may run at once
+	slots chan struct{} // one for each query that can run at once
 	mu    sync.Mutex
-	idle  []*prepared // the one used last is taken first: its pages are in its cache
+	idle  []*prepared // the connection that was used last comes first: its cache has the pages
 	over  bool
 }
 
-// openReader opens the first connection, so that a file that cannot be read is found at once.
+// openReader opens the first connection at once, so that an unreadable file is found at once.
 func openReader(path string, conns int) (*reader, error) {
 	r := &reader{path: path, slots: make(chan struct{}, conns)}
 	c, err := r.open()
@@ -50,8 +50,9 @@ var (
 	endRead   = &query{`COMMIT`}
 )
 
-// view has fn read as of one moment. It costs less than as many reads: each of those begins with an empty cache if anything was
-// committed meanwhile. fn only reads, and waits for nobody: the write-ahead log cannot be cut while it does.
+// view lets fn read the database as of one moment. One view costs less than several reads, because a separate read
+// begins with an empty cache after any commit. The callback fn must only read, and must wait for nobody: the
+// write-ahead log cannot be cut meanwhile.
 func (r *reader) view(ctx context.Context, fn func(*prepared) error) error {
 	return r.use(ctx, func(c *prepared) (err error) {
 		if _, err := c.exec(beginRead); err != nil {
@@ -82,14 +83,14 @@ func (r *reader) use(ctx context.Context, fn func(*prepared) error) error {
 		return classify(err)
 	}
 	if err = fn(c); isDamage(err) {
-		_ = c.Close() // it keeps damaged pages in its cache: the next one looks at the file
+		_ = c.Close() // its cache can hold damaged pages; the next connection reads the file
 		return classify(err)
 	}
 	r.put(c)
 	return classify(err)
 }
 
-// one scans the first row; ok is false when there is none.
+// one scans the first row; ok is false if there is none.
 func (r *reader) one(ctx context.Context, q *query, dest []any, args ...any) (ok bool, err error) {
 	err = r.each(ctx, q, func(s scanner) error {
 		ok = true
@@ -115,14 +116,14 @@ func (r *reader) take() (*prepared, error) {
 func (r *reader) put(c *prepared) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.over || c.db.InTransaction() { // one that could not be ended would show the same moment for ever
+	if r.over || c.db.InTransaction() { // a transaction that could not be ended would show the same moment for ever
 		_ = c.Close() // the answer has been read
 		return
 	}
 	r.idle = append(r.idle, c)
 }
 
-// Close closes the connections; one that is in use is closed when its query ends.
+// Close closes the connections. A connection in use is closed when its query ends.
 func (r *reader) Close() error {
 	if r == nil {
 		return nil

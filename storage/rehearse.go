@@ -14,7 +14,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// rehearsals remember the last rehearsal, so that whoever asks often costs the writer no more than one in
+// rehearsals caches the last rehearsal, so that frequent questions cost the writer at most one rehearsal in
 // [rehearseEvery].
 type rehearsals struct {
 	mu   sync.Mutex
@@ -22,14 +22,16 @@ type rehearsals struct {
 	last error
 }
 
-// rehearseEvery is how old the answer of [DB.Ready] can be.
+// rehearseEvery is the greatest age of an answer of [DB.Ready].
 const rehearseEvery = time.Second
 
-// Ready says why messages cannot be accepted or answered now; nil if they can. It takes the whole way of a message,
-// from its publishing to the reply that can be fetched, in a transaction that is rolled back, and reads what a turn
-// reads. So it finds a table or an index that cannot be read or written where the next message will go, also while
-// nobody sends one. A page that only one chat needs is none of its business: see [DB.SetAside]. Operations that have
-// failed again and again of late count too.
+// Ready says why messages cannot be accepted or answered now; nil means that they can. It takes a test message the
+// whole way, from its publishing to the reply, in a transaction that is rolled back. It also reads everything that a
+// turn reads. So it finds an unreadable or unwritable table or index on the way of the next message, even while nobody
+// sends one.
+//
+// A page that only one chat needs does not count: see [DB.SetAside]. Operations that failed repeatedly of late do
+// count.
 func (db *DB) Ready(ctx context.Context) error {
 	if err := db.Ping(ctx); err != nil {
 		return fmt.Errorf("the store does not commit: %w", err)
@@ -57,10 +59,10 @@ func (db *DB) rehearse(ctx context.Context) (err error) {
 	return errors.Join(err, db.rehearseReading(ctx))
 }
 
-// rehearsed is the conversation of a rehearsal. No channel has this name.
+// rehearsed is the conversation of a rehearsal. No channel has its name.
 var rehearsed = corebot.Key{Agent: corebot.DefaultAgent, Channel: "rehearsal", Chat: "rehearsal"}
 
-// rehearse runs the operations of a message on the write connection, and takes them back.
+// rehearse runs the operations of a message on the write connection, and rolls them back.
 func (w *writer) rehearse() error {
 	if err := w.ready(); err != nil {
 		return err
@@ -69,7 +71,8 @@ func (w *writer) rehearse() error {
 		return fmt.Errorf("begin a transaction: %w", classify(err))
 	}
 	t := &tx{
-		now: time.Now().Truncate(time.Millisecond), conn: w.conn, total: w.total, lastLife: w.lastLife, audit: w.audit, backAt: math.MaxInt64,
+		now: time.Now().Truncate(time.Millisecond), conn: w.conn, total: w.total, lastLife: w.lastLife, audit: w.audit,
+		backAt:   math.MaxInt64,
 		queueing: w.db.queueing, flows: w.flows, waiting: &w.flows.waiting,
 	}
 	err := rehearseTx(t)
@@ -82,8 +85,7 @@ func (w *writer) rehearse() error {
 
 var shrinkMemory = &query{`PRAGMA shrink_memory`}
 
-// forgetPages has the connection read its pages anew: a damaged one must not stay in its cache when the file is whole
-// again.
+// forgetPages empties the connection's cache, so that no damaged page stays there when the file is whole again.
 func (w *writer) forgetPages() {
 	if w.conn == nil {
 		return
@@ -93,12 +95,18 @@ func (w *writer) forgetPages() {
 	}
 }
 
-// rehearseTx takes the way of one message.
+// rehearseTx does what one message does on its way.
 func rehearseTx(t *tx) error {
 	who := corebot.Principal{Channel: rehearsed.Channel, ID: "rehearsal"}
 	said := corebot.TextPart("rehearsal")
-	in := corebot.Message{ID: "rehearsal", Direction: corebot.Inbound, Kind: corebot.KindPrompt, Key: rehearsed, Sender: who, Parts: said}
-	out := corebot.Message{ID: "rehearsal", Direction: corebot.Outbound, Kind: corebot.KindReply, Key: rehearsed, Parts: said}
+	in := corebot.Message{
+		ID: "rehearsal", Direction: corebot.Inbound, Kind: corebot.KindPrompt, Key: rehearsed,
+		Sender: who, Parts: said,
+	}
+	out := corebot.Message{
+		ID: "rehearsal", Direction: corebot.Outbound, Kind: corebot.KindReply, Key: rehearsed,
+		Parts: said,
+	}
 	var life, chat int64
 	publish := func(m corebot.Message) error {
 		r, err := publishTx(t, &pack([]corebot.Message{m})[0], corebot.Limits{})
@@ -117,7 +125,10 @@ func rehearseTx(t *tx) error {
 			return err
 		}},
 		{"journal a turn", func() error {
-			return recordStepTx(t, life, 1, stepRow{Step: corebot.Step{Kind: corebot.StepTool, State: corebot.StepDone}})
+			return recordStepTx(t, life, 1, stepRow{Step: corebot.Step{
+				Kind:  corebot.StepTool,
+				State: corebot.StepDone,
+			}})
 		}},
 		{"keep the history of a chat", func() (err error) {
 			known, err := chatTx(t, rehearsed)
@@ -125,12 +136,19 @@ func rehearseTx(t *tx) error {
 				return err
 			}
 			chat = known.ID
-			_, err = t.exec(appendHistory, chat, 1, 1, 0, string(corebot.SpeakerUser), "", "", "", "", "", false, in.ID, t.now)
+			_, err = t.exec(appendHistory, chat, 1, 1, 0, string(corebot.SpeakerUser), "", "", "", "", "", false, in.ID,
+				t.now)
 			return err
 		}},
-		{"note an audit event", func() error { return auditTx(t, []corebot.AuditEvent{{Event: "rehearsal", Key: rehearsed}}) }},
+		{"note an audit event", func() error {
+			return auditTx(t, []corebot.AuditEvent{{
+				Event: "rehearsal",
+				Key:   rehearsed,
+			}})
+		}},
 		{"book what was used", func() error {
-			_, err := t.exec(bookDay, "0000-00-00", rehearsed.Agent, rehearsed.String(), "", "", "", "", 0, 0, 0, 0, 0, 0, 0, 0)
+			_, err := t.exec(bookDay, "0000-00-00", rehearsed.Agent, rehearsed.String(), "", "", "", "", 0, 0, 0, 0, 0,
+				0, 0, 0)
 			return err
 		}},
 		{"enqueue a reply", func() error { return publish(out) }},
@@ -161,7 +179,10 @@ func (db *DB) rehearseReading(ctx context.Context) error {
 		name string
 		run  func() error
 	}{
-		{"read the roles", func() error { return db.reader.each(ctx, selectRoles, func(scanner) error { return nil }) }},
+		{"read the roles", func() error {
+			return db.reader.each(ctx, selectRoles,
+				func(scanner) error { return nil })
+		}},
 		{"read a chat", func() error {
 			_, err := NewChats(db).Chat(ctx, k)
 			return err
@@ -182,12 +203,12 @@ func (db *DB) rehearseReading(ctx context.Context) error {
 	return nil
 }
 
-// sharedTables are small, and every chat needs every page of their indexes: damage there is not one chat's.
+// sharedTables are small, and every chat needs every page of their indexes. So damage in them concerns all chats.
 var sharedTables = []string{"store", "lanes", "totals"}
 
 var checkTable = &query{`SELECT quick_check FROM pragma_quick_check(?)`}
 
-// SharedDamage names the tables that all chats need and that are damaged, and how to repair them; nil if all are whole.
+// SharedDamage names the damaged tables that all chats need, and how to repair them; nil: none is damaged.
 func (db *DB) SharedDamage(ctx context.Context) error {
 	var damaged []string
 	for _, name := range sharedTables {
@@ -208,10 +229,11 @@ func (db *DB) SharedDamage(ctx context.Context) error {
 	if damaged == nil {
 		return nil
 	}
-	return corebot.WithHint(fmt.Errorf("damaged, and all chats need it: the table %s", strings.Join(damaged, ", the table ")), repairHint)
+	return corebot.WithHint(fmt.Errorf("damaged, and all chats need it: the table %s",
+		strings.Join(damaged, ", the table ")), repairHint)
 }
 
-// isDamage says whether an error is of a file whose content is wrong.
+// isDamage says whether an error means that the content of the file is wrong.
 func isDamage(err error) bool {
 	var e sqliteError
 	if !errors.As(err, &e) {
@@ -221,11 +243,11 @@ func isDamage(err error) bool {
 	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
 }
 
-// faults remembers which operations fail, by their names. A success of the same name ends it, and so does time: a
-// store that nobody uses is judged by its rehearsals alone.
+// faults remembers by name which operations fail. A success of the same name clears the failure, and so does time: an
+// unused store is judged by its rehearsals alone.
 type faults struct {
 	mu     sync.Mutex
-	failed map[string]failedOp // names are those of the operations in this package
+	failed map[string]failedOp // by the names of the operations in this package
 }
 
 type failedOp struct {
@@ -235,13 +257,13 @@ type failedOp struct {
 }
 
 const (
-	faultTimes = 3                // failures in a row: one damaged chat among others does not make them
-	faultTime  = 30 * time.Second // after which the last of them says nothing more
+	faultTimes = 3                // failures in a row; one damaged chat among others does not reach it
+	faultTime  = 30 * time.Second // a failure counts for this long
 )
 
-// note learns how an operation ended. Only errors of SQLite's own are failures of the store.
+// note records how an operation ended. Only SQLite's own errors count as failures of the store.
 func (f *faults) note(name string, err error) {
-	failed := ofSQLite(err) && !errors.Is(err, corebot.ErrDiskFull) // the disk has its own reason: see [Space]
+	failed := ofSQLite(err) && !errors.Is(err, corebot.ErrDiskFull) // a full disk has its own check: see [Space]
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -256,7 +278,7 @@ func (f *faults) note(name string, err error) {
 	}
 }
 
-// now gives the operations that have failed again and again of late.
+// now returns the operations that failed repeatedly of late.
 func (f *faults) now(now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -265,7 +287,8 @@ func (f *faults) now(now time.Time) error {
 		if age := now.Sub(last.at); age >= faultTime || age < 0 {
 			delete(f.failed, name)
 		} else if last.times >= faultTimes {
-			errs = append(errs, fmt.Errorf("the operation %q of the store has failed %d times in a row: %w", name, last.times, last.err))
+			errs = append(errs, fmt.Errorf("the operation %q of the store has failed %d times in a row: %w", name,
+				last.times, last.err))
 		}
 	}
 	return errors.Join(errs...)

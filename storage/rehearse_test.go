@@ -44,13 +44,16 @@ func spoilPage(t *testing.T, dir string, page int64) (repair func()) {
 	return func() { write(before) }
 }
 
-// Whatever the next message needs and cannot have makes the store not ready, also while nobody sends one; and a repair makes it ready.
+// Damage on the way of the next message makes the store not ready, even while nobody sends a message. A repair makes
+// the store ready again.
 func TestReadySaysWhichWayOfAMessageIsDamaged(t *testing.T) {
 	for name, says := range map[string]string{
 		"message_queue": "cannot accept a message", "message_life": "cannot accept a message",
 		"message_life_key": "cannot accept a message", "execution_steps": "cannot journal a turn",
-		"chats": "cannot", "chats_key": "cannot", "history": "cannot keep the history", "usage_days": "cannot book what was used",
-		"mailbox": "cannot deliver a reply", "mailbox_chat": "cannot deliver a reply", "grants": "cannot read the roles",
+		"chats": "cannot", "chats_key": "cannot", "history": "cannot keep the history",
+		"usage_days": "cannot book what was used",
+		"mailbox":    "cannot deliver a reply", "mailbox_chat": "cannot deliver a reply",
+		"grants": "cannot read the roles",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -77,7 +80,8 @@ func TestReadySaysWhichWayOfAMessageIsDamaged(t *testing.T) {
 	}
 }
 
-// What damages one of these while Corebot runs is named with the command that repairs it, and a repair makes the store ready.
+// If one of these tables is damaged while Corebot runs, the error names the table and the command that repairs it. A
+// repair makes the store ready again.
 func TestReadyNamesTheDamagedTableThatAllChatsNeed(t *testing.T) {
 	for _, name := range []string{"lanes", "totals", "store"} {
 		t.Run(name, func(t *testing.T) {
@@ -91,9 +95,11 @@ func TestReadyNamesTheDamagedTableThatAllChatsNeed(t *testing.T) {
 				must(t, db.SharedDamage(t.Context()))
 				time.Sleep(rehearseEvery)
 				repair := spoilPage(t, dir, rootOf(t, dir, name))
-				must(t, db.betweenTransactions(t.Context(), func(w *writer) { w.forgetPages() })) // they are in the cache
+				// they are in the cache
+				must(t, db.betweenTransactions(t.Context(), func(w *writer) { w.forgetPages() }))
 				err = db.Ready(t.Context())
-				if err == nil || !strings.Contains(err.Error(), "damaged, and all chats need it: the table "+name) || !strings.Contains(corebot.HintOf(err), "corebot db restore") {
+				if err == nil || !strings.Contains(err.Error(), "damaged, and all chats need it: the table "+name) ||
+					!strings.Contains(corebot.HintOf(err), "corebot db restore") {
 					t.Errorf("it says %v (%s)", err, corebot.HintOf(err))
 				}
 				repair()
@@ -117,7 +123,8 @@ func TestReadyIsNotAboutOneChat(t *testing.T) {
 		_, err := offer(db, m)
 		must(t, err)
 	})
-	pages := sideQuery(t, dir, `SELECT pageno FROM dbstat WHERE name = 'message_queue' AND pagetype = 'overflow' LIMIT 1`)
+	pages := sideQuery(t, dir,
+		`SELECT pageno FROM dbstat WHERE name = 'message_queue' AND pagetype = 'overflow' LIMIT 1`)
 	page, err := strconv.ParseInt(pages[0], 10, 64)
 	must(t, err)
 	spoilPage(t, dir, page)
@@ -131,8 +138,9 @@ func TestARehearsalLeavesNothingBehind(t *testing.T) {
 		db := openTest(t, dir)
 		usedTest(t, db, "a", "1")
 		state := func() string {
-			return fmt.Sprint(sideQuery(t, dir, `SELECT batch, last_life FROM store`), rowsOf(t, dir, "lanes", "message_life", "chats", "history",
-				"mailbox", "audit_events", "usage_days", "execution_steps", "message_queue"))
+			return fmt.Sprint(sideQuery(t, dir, `SELECT batch, last_life FROM store`),
+				rowsOf(t, dir, "lanes", "message_life", "chats", "history",
+					"mailbox", "audit_events", "usage_days", "execution_steps", "message_queue"))
 		}
 		before := state()
 		for range 3 {
@@ -171,7 +179,8 @@ func TestReadyCountsOperationsThatFailInARow(t *testing.T) {
 		fails(faultTimes - 1)
 		must(t, db.Ready(t.Context()))
 		fails(1)
-		if err := db.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), `"register" of the store has failed 3 times`) {
+		if err := db.Ready(t.Context()); err == nil || !strings.Contains(err.Error(),
+			`"register" of the store has failed 3 times`) {
 			t.Errorf("it says %v", err)
 		}
 		must(t, NewChats(db).Register(t.Context(), testKey("b"), true, ""))

@@ -14,44 +14,48 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// RetentionOptions say how long what is over is kept. A time of zero means for ever.
+// RetentionOptions say how long ended records are kept. A time of zero means for ever.
 type RetentionOptions struct {
-	Messages time.Duration // ended lives with their journals, and lanes that are left without any; never a dead letter
-	Dedupe   time.Duration // how long the id of a message is known at least: Messages must not be shorter
+	Messages time.Duration // ended lives with their journals, and lanes without any life; never a dead letter
+	Dedupe   time.Duration // how long the id of a message is known at least; Messages must not be shorter
 	Audit    time.Duration
 	Mailbox  time.Duration
-	Usage    time.Duration // what was used on a day
+	Usage    time.Duration // the usage of each day
 	History  time.Duration
 
-	// HasFiles says whether a chat has files of its own: then it is not forgotten. Nil: none has.
+	// HasFiles says whether a chat has files of its own. Such a chat is not forgotten. Nil: no chat has files.
 	HasFiles func(corebot.Key) bool
 
-	HistoryEntries int // the newest that many of a chat are kept, whatever their age; 0 means all
+	HistoryEntries int // the newest so many entries of a chat are kept, whatever their age; 0: all
 
-	Every   time.Duration // between two passes; 1 h, give or take a tenth
+	Every   time.Duration // between two passes; 1 h, plus or minus a tenth
 	Log     zerolog.Logger
-	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
+	Metrics prometheus.Registerer // nil: the metrics are kept and not exported
 }
 
-// Retention takes away what has been over for long enough.
+// Retention deletes records that have been over for long enough.
 //
-// Rows are found by a reader, along the primary key, and a pass ends where the rows are young: what is kept costs it nothing, and no table
-// needs an index of its times. They are taken away by the writer, at most [sweepRows] of a table in one operation, and after each operation
-// the writer is left alone for nine times as long as that took: a pass takes a tenth of it at most.
+// A reader finds the rows along the primary key, and a pass ends where the rows are young. So kept rows cost a pass
+// nothing, and no table needs an index of its times. The writer deletes at most [sweepRows] rows of a table in one
+// operation. After each operation it is left alone for nine times as long as the operation took. So a pass takes at
+// most a tenth of the writer's time.
 //
-// What is taken away, and what is not:
-//   - Lives that have ended, with their steps. Kept whatever their age: dead letters, messages that wait, whatever caused a life that is
-//     kept, and whatever an unfinished or dead message has caused or taken in. A message whose life is gone is new when it comes again.
-//   - Lanes of which no life is left: nobody has used them for as long. A lane that is needed again is another row with another id, so that
-//     no epoch comes twice, and counts its places on from the chat's history.
-//   - Audit events, fetched or unfetched replies in mailboxes, and old history. While a chat is in use the newest [recentEntries] of its session
-//     stay; of a chat that has been silent for as long all goes.
-//   - Chats that nothing refers to any more: without lanes, history, mailbox and files, not registered, with nothing set in them and with no role
-//     given in them.
+// Retention deletes:
+//   - Ended lives, with their steps. Retention keeps dead letters and waiting messages whatever their age. It also
+//     keeps the cause of a kept life, and all that an unfinished or dead message has caused or merged. A message whose
+//     life is deleted counts as new if it comes again.
+//   - Lanes without any life: nobody has used them for as long. If the lane is needed again, it gets a new row with
+//     another id, so that no epoch comes twice. Its places continue from the chat's history.
+//   - Audit events, replies in mailboxes whether fetched or not, and old history. While a chat is in use, the newest
+//     [recentEntries] of its session stay. The history of a chat that was silent for as long is deleted whole.
+//   - Chats that nothing refers to: without lanes, history, mailbox and files, not registered, without settings, and
+//     without roles that hold in them.
 //
-// Lanes and chats are in no order of time. A pass looks at a part of them, and all are looked at within a day ([rotation]).
+// Lanes and chats are in no order of time. A pass looks at a part of them, and every one is looked at within a day
+// ([rotation]).
 //
-// After the wall clock was set ahead by [farAhead] or more, nothing is taken away for [doubt]: the clock may be wrong.
+// After the wall clock was set ahead by [farAhead] or more, Retention deletes nothing for [doubt], because the clock
+// can be wrong.
 //
 // The file does not shrink: SQLite uses the freed pages again. [Vacuum] gives them back to the disk.
 type Retention struct {
@@ -61,10 +65,10 @@ type Retention struct {
 	lanes, history, chats rotation
 	swept                 *prometheus.CounterVec
 	ran                   *prometheus.GaugeVec
-	told                  int64 // the head of the audit trail that was logged last
+	told                  int64 // the head of the audit trail in the last log line
 }
 
-// stage sweeps one kind of row. It is left out of a pass when its rows are kept for ever.
+// stage sweeps one kind of row. A pass leaves the stage out if its rows are kept for ever.
 type stage struct {
 	table string
 	keep  time.Duration
@@ -72,20 +76,25 @@ type stage struct {
 }
 
 const (
-	sweepRows = 200 // of a table, in one operation
-	restShare = 9   // how long the writer is left alone after an operation, as a multiple of the time that it took
+	sweepRows = 200 // rows of a table in one operation
+	restShare = 9   // the rest after an operation, as a multiple of the time that it took
 	leastRest = time.Millisecond
 )
 
-// NewRetention checks the options; it starts nothing. Ids that would be forgotten before their time are [corebot.ErrInvalid].
+// NewRetention checks the options; it starts nothing. If ids would be forgotten too early, the error is
+// [corebot.ErrInvalid].
 func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
-	for _, n := range []time.Duration{o.Messages, o.Dedupe, o.Audit, o.Mailbox, o.Usage, o.History, o.Every, time.Duration(o.HistoryEntries)} {
+	for _, n := range []time.Duration{
+		o.Messages, o.Dedupe, o.Audit, o.Mailbox, o.Usage, o.History, o.Every,
+		time.Duration(o.HistoryEntries),
+	} {
 		if n < 0 {
 			return nil, fmt.Errorf("%w: a number of the retention is negative: %d", corebot.ErrInvalid, n)
 		}
 	}
 	if o.Messages > 0 && o.Messages < o.Dedupe {
-		return nil, fmt.Errorf("%w: messages are kept for %v, and their ids must be known for %v", corebot.ErrInvalid, o.Messages, o.Dedupe)
+		return nil, fmt.Errorf("%w: messages are kept for %v, and their ids must be known for %v", corebot.ErrInvalid,
+			o.Messages, o.Dedupe)
 	}
 	o.Every = cmp.Or(o.Every, time.Hour)
 	r := &Retention{
@@ -94,7 +103,8 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 			Name: "corebot_retention_rows_total", Help: "Rows that were taken away because they were old enough.",
 		}, []string{"table"}),
 		ran: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "corebot_retention_last_pass_timestamp_seconds", Help: "When the last whole pass over a table ended, as unix time.",
+			Name: "corebot_retention_last_pass_timestamp_seconds",
+			Help: "When the last whole pass over a table ended, as unix time.",
 		}, []string{"table"}),
 	}
 	history := o.History
@@ -108,10 +118,10 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 		{"audit_events", o.Audit, r.sweepAudit},
 		{"mailbox", o.Mailbox, r.sweepAged(mailboxTable)},
 		{"history", history, r.sweepHistory},
-		{"chats", o.Messages, r.sweepChats}, // last: what it looks for may just have gone
+		{"chats", o.Messages, r.sweepChats}, // last, because the earlier stages can free chats
 	}
 	for _, s := range r.stages {
-		r.swept.WithLabelValues(s.table) // shown from the start
+		r.swept.WithLabelValues(s.table) // creates the series at zero
 	}
 	if o.Metrics == nil {
 		return r, nil
@@ -122,13 +132,13 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 	return r, nil
 }
 
-// longAgo is older than anything: rows are then kept by their number alone.
+// longAgo is older than anything. With it, only the number of rows counts.
 const longAgo = 100 * 365 * 24 * time.Hour
 
-// startup is how long a new process is left to its messages before the first pass.
+// startup is the time of a new process before its first pass.
 const startup = time.Minute
 
-// Run sweeps now and then until ctx ends. A pass that fails is logged, and is made up for by the next.
+// Run sweeps from time to time until ctx ends. A failed pass is logged, and the next pass makes up for it.
 func (r *Retention) Run(ctx context.Context) error {
 	for wait := startup; rest(ctx, about(wait)) == nil; wait = r.opts.Every {
 		if err := r.Sweep(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, corebot.ErrClosed) {
@@ -138,12 +148,12 @@ func (r *Retention) Run(ctx context.Context) error {
 	return nil
 }
 
-// about is a time give or take a tenth, so that many Corebots on one machine do not sweep at once.
+// about varies a time by up to a tenth, so that many Corebots on one machine do not sweep at once.
 func about(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(max(d/5, 1))
 }
 
-// rest sleeps, and says why it has not.
+// rest sleeps; its error says why it could not.
 func rest(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -155,8 +165,8 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Sweep makes one pass over every table. One that fails does not keep the others from being swept. While the time is in doubt
-// there is no pass.
+// Sweep makes one pass over every table. A table that fails does not keep the other tables from being swept. While the
+// clock is in doubt there is no pass.
 func (r *Retention) Sweep(ctx context.Context) error {
 	var errs []error
 	for _, s := range r.stages {
@@ -176,7 +186,7 @@ func (r *Retention) Sweep(ctx context.Context) error {
 	return errors.Join(append(errs, r.tellHead(ctx))...)
 }
 
-// drop runs one operation of the writer, counts what it took away, and leaves the writer alone for a while.
+// drop runs one operation of the writer, counts the deleted rows, and then leaves the writer alone for a while.
 func (r *Retention) drop(ctx context.Context, table string, fn func(*tx) (int64, error)) error {
 	began, gone := time.Now(), int64(0)
 	err := r.db.write(ctx, "sweep", func(t *tx) (err error) {
@@ -193,12 +203,13 @@ func (r *Retention) drop(ctx context.Context, table string, fn func(*tx) (int64,
 	return rest(ctx, max(leastRest, restShare*time.Since(began)))
 }
 
-// aged is a table whose ids are in the order of its times, but for a clock that was set back.
+// aged is a table whose ids are in the order of its times, unless the clock was set back.
 type aged struct {
 	name string
-	// page gives the rows behind an id, in the order of ids: the id, when the row was made, and whether it is over since before a moment.
+	// page lists the rows behind an id in the order of ids: the id, the time of creation, and whether the row was over
+	// before a moment.
 	page *query // (before, after id, limit)
-	drop *query // (first id, last id, before): what is over between two ids
+	drop *query // (first id, last id, before): deletes the rows between two ids that are over
 }
 
 var mailboxTable = aged{
@@ -216,17 +227,17 @@ func (r *Retention) sweepAged(a aged) func(context.Context, time.Time) error {
 	}
 }
 
-// page is what a walk sees at once.
+// page is the part of a table that a walk sees at once.
 type page struct {
 	rows        int
-	first, last int64 // ids of the rows that are over, or of the last row at all
+	first, last int64 // ids of the first and last row that is over, or of the last row of all
 	over        int   // rows that are over
-	young       bool  // some were made after the moment in question
-	old         bool  // some were made before it
+	young       bool  // some rows were made after the moment
+	old         bool  // some rows were made before the moment
 }
 
-// walk goes along a table from its oldest row on and hands over each page that has something to take away. It ends at the first page where
-// everything is young. Rows of the future say nothing: they were made under a wrong clock.
+// walk goes along a table from its oldest row and passes on each page with rows to delete. It ends at the first page
+// where every row is young. Rows of the future say nothing, because they were made under a wrong clock.
 func (r *Retention) walk(ctx context.Context, a aged, before time.Time, each func(page) error) error {
 	for cursor := int64(0); ; {
 		p, next, err := r.look(ctx, a, before, cursor)

@@ -18,31 +18,38 @@ import (
 	"github.com/corebot/corebot/internal/terms"
 )
 
-// searched is how much of an entry can be found: its beginning, in bytes.
+// searched is how much of an entry a search can find: its beginning, in bytes.
 const searched = 64 << 10
 
 const foundColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.calls, h.call_id, h.outside, h.message_id, h.at`
 
-// saidAloud are the entries that a search finds: what people and the agent said. Results of tools are left out; those of earlier searches
-// would be found again and again.
+// saidAloud selects the entries that a search finds: what people and the agent said. Results of tools are left out,
+// because a search would find the results of earlier searches again and again.
 const saidAloud = `h.speaker IN ('user', 'assistant') AND h.text <> ''`
 
 var (
-	chatNumber = &query{`SELECT id FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
-	indexed    = &query{`SELECT through FROM history_indexed WHERE id = 1`}
-	// What the index does not have yet, newest first.
-	unindexed = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.id > ? AND +h.chat_id = ? AND ` + saidAloud + ` ORDER BY h.id DESC`}
-	// The chat is a part of every term; that it is asked for as well is a second wall.
+	chatNumber = &query{
+		`SELECT id FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`,
+	}
+	indexed = &query{`SELECT through FROM history_indexed WHERE id = 1`}
+	// The entries that are not indexed yet, newest first.
+	unindexed = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.id > ? AND +h.chat_id = ? AND ` + saidAloud +
+		` ORDER BY h.id DESC`}
+	// The chat is a part of every term. The second condition on the chat is a second wall.
 	searchNewest = &query{searchIndex + `ORDER BY f.rowid DESC LIMIT ? + 0`}
 	searchBest   = &query{searchIndex + `ORDER BY f.rank, f.rowid DESC LIMIT ? + 0`}
 )
 
-const searchIndex = `SELECT ` + foundColumns + ` FROM history_terms f JOIN history h ON h.id = f.rowid WHERE history_terms MATCH ? AND h.chat_id = ? `
+const searchIndex = `SELECT ` + foundColumns +
+	` FROM history_terms f JOIN history h ON h.id = f.rowid WHERE history_terms MATCH ? AND h.chat_id = ? `
 
-// Search finds what was said in a chat, in all its sessions: the newest entries that have all phrases of a query, newest first. If there are
-// none, whole is false and found are the entries that have the most of its terms. At most limit are found. Of an entry only the first 64 KiB
-// count. A turn is found once it has ended, whether the index has it already or not.
-func (h *History) Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.HistoryEntry, whole bool, err error) {
+// Search finds entries of a chat, in all its sessions. It returns the newest entries that have all phrases of a query,
+// newest first. If there are none, whole is false, and found are the entries with the most of its terms. It finds at
+// most limit entries. Of each entry only the first 64 KiB count. A turn can be found as soon as it has ended, indexed
+// or not.
+func (h *History) Search(ctx context.Context, k corebot.Key, q terms.Query,
+	limit int,
+) (found []corebot.HistoryEntry, whole bool, err error) {
 	s := search{History: h, key: k, query: q, limit: limit}
 	known, err := h.db.reader.one(ctx, chatNumber, []any{&s.chat}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	if err != nil || !known || len(q.Phrases) == 0 || limit < 1 {
@@ -56,7 +63,7 @@ func (h *History) Search(ctx context.Context, k corebot.Key, q terms.Query, limi
 	return entriesOf(hits), false, err
 }
 
-// search is one search on its way.
+// search is one search while it runs.
 type search struct {
 	*History
 	key   corebot.Key
@@ -65,11 +72,11 @@ type search struct {
 	limit int
 }
 
-// hit is an entry that was found.
+// hit is a found entry.
 type hit struct {
 	corebot.HistoryEntry
 	place
-	phrases int // that it has of the query
+	phrases int // how many phrases of the query it has
 }
 
 // byAge sorts hits by their places in the chat.
@@ -111,8 +118,11 @@ func (s *search) some(ctx context.Context) ([]hit, error) {
 	return best(append(hits, older...), byMatch, s.limit), err
 }
 
-// tail looks through what the index does not have yet. What is indexed meanwhile is found here and there; nothing is missed.
-func (s *search) tail(ctx context.Context, q terms.Query, wanted func(hit) bool, order func(a, b hit) int) (hits []hit, err error) {
+// tail searches the entries that are not indexed yet. An entry that is indexed meanwhile is found twice, and none is
+// missed.
+func (s *search) tail(ctx context.Context, q terms.Query, wanted func(hit) bool,
+	order func(a, b hit) int,
+) (hits []hit, err error) {
 	var through int64
 	if _, err := s.db.reader.one(ctx, indexed, []any{&through}); err != nil {
 		return nil, err
@@ -145,14 +155,15 @@ func (s *search) read(ctx context.Context, q *query, take func(hit), args ...any
 	}, args...)
 }
 
-// best sorts hits and keeps the first of them, each once.
+// best sorts hits, removes duplicates and keeps the first ones.
 func best(hits []hit, order func(a, b hit) int, limit int) []hit {
 	slices.SortFunc(hits, order)
 	hits = slices.CompactFunc(hits, func(a, b hit) bool { return a.place == b.place })
 	return hits[:min(len(hits), limit)]
 }
 
-// match is a query in the syntax of FTS5. Every term is a quoted string without a quote in it, so that nothing of it is syntax.
+// match writes a query in the syntax of FTS5. Every term is a quoted string without a quote in it, so no part of a term
+// is syntax.
 func match(chat int64, q terms.Query, join string) string {
 	var b strings.Builder
 	for i, p := range q.Phrases {
@@ -174,14 +185,15 @@ func match(chat int64, q terms.Query, join string) string {
 	return b.String()
 }
 
-// writeTerm writes a term as it is in the index. The dot is beyond ASCII: to the tokenizer it is a letter, and in no term it stands first.
+// writeTerm writes a term as it stands in the index. The dot is beyond ASCII, so the tokenizer takes it for a letter.
+// No term begins with it.
 func writeTerm(b *strings.Builder, chat int64, term string) {
 	b.WriteString(strconv.FormatInt(chat, 36))
 	b.WriteString("·")
 	b.WriteString(term)
 }
 
-// indexedText is what the index gets of an entry.
+// indexedText is the text of an entry as the index stores it.
 func indexedText(chat int64, text string) string {
 	var b strings.Builder
 	for t := range terms.All(runes.Head(text, searched)) {
@@ -195,16 +207,16 @@ func indexedText(chat int64, text string) string {
 
 // SearchIndexOptions of a [SearchIndex]. Zero means the default.
 type SearchIndexOptions struct {
-	Every   time.Duration // after something was said, until it is indexed with what was said meanwhile; 10 s
+	Every   time.Duration // how long after a new entry the index waits for more; 10 s
 	Log     zerolog.Logger
-	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
+	Metrics prometheus.Registerer // nil: the metrics are kept and not exported
 }
 
-// SearchIndex indexes the history behind the turns that write it: indexing takes about as long as the rest of a turn's commit, and
-// a search finds what is not indexed yet by reading it. It takes a tenth of the writer's time at most, so that a history of
-// 100,000 entries from before the index is in it after about five minutes.
+// SearchIndex indexes the history after the turns that write it. Indexing takes about as long as the rest of a turn's
+// commit, so it is not part of that commit. A search reads the entries that are not indexed yet. The index takes at
+// most a tenth of the writer's time. So it catches up with an old history of 100,000 entries in about five minutes.
 //
-// Limit: as long as more is said than that, searches read ever longer tails, of all chats together.
+// Limit: while entries come faster than that, searches read ever longer tails, of all chats together.
 type SearchIndex struct {
 	db      *DB
 	opts    SearchIndexOptions
@@ -212,11 +224,11 @@ type SearchIndex struct {
 }
 
 const (
-	indexRows  = 50        // of the history, in one operation of the writer
-	indexBytes = 128 << 10 // of their text, unless the first has more
+	indexRows  = 50        // rows of the history in one operation of the writer
+	indexBytes = 128 << 10 // of their text, unless the first row has more
 )
 
-// NewSearchIndex makes it; it starts nothing.
+// NewSearchIndex makes an index; it starts nothing.
 func NewSearchIndex(db *DB, o SearchIndexOptions) (*SearchIndex, error) {
 	if o.Every < 0 {
 		return nil, fmt.Errorf("%w: the history is to be indexed every %v", corebot.ErrInvalid, o.Every)
@@ -234,9 +246,10 @@ func NewSearchIndex(db *DB, o SearchIndexOptions) (*SearchIndex, error) {
 	return s, nil
 }
 
-// Run keeps the index up to date until ctx ends, and rests while nothing is said. A failure is logged, and is made up for the next time.
+// Run keeps the index up to date until ctx ends, and rests while no entries come. A failure is logged, and the next
+// round makes up for it.
 func (s *SearchIndex) Run(ctx context.Context) error {
-	s.db.tellSaid() // before the index was there, or since it last ran
+	s.db.tellSaid() // entries from before the index existed, or since it last ran
 	for {
 		select {
 		case <-ctx.Done():
@@ -253,7 +266,7 @@ func (s *SearchIndex) Run(ctx context.Context) error {
 	}
 }
 
-// CatchUp indexes what is there, a little at a time.
+// CatchUp indexes the present entries in small steps.
 func (s *SearchIndex) CatchUp(ctx context.Context) error {
 	for {
 		began := time.Now()
@@ -277,7 +290,7 @@ type toIndex struct {
 var (
 	nextToIndex = &query{`SELECT h.id, h.chat_id, h.session, h.seq, h.ordinal, CASE WHEN ` + saidAloud + ` THEN h.text ELSE '' END
 		FROM history h WHERE h.id > ? ORDER BY h.id LIMIT ? + 0`}
-	// By its place, which is never used again, a row is known to be the one that was read.
+	// A row is known by its place, which is never used again. So the indexed row is the row that was read.
 	indexEntry = &query{`INSERT INTO history_terms (rowid, terms) SELECT ?, ? WHERE EXISTS (
 		SELECT 1 FROM history WHERE chat_id = ? AND session = ? AND seq = ? AND ordinal = ? AND id = ?)`}
 	advanceIndex = &query{`UPDATE history_indexed SET through = ? WHERE id = 1 AND through = ?`}
@@ -293,7 +306,8 @@ func (s *SearchIndex) step(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
-// put writes the rows behind a number into the index, unless that is not the last one any more: then they are to be read again.
+// put writes the rows behind a number into the index. If that number is no longer the last one, put writes nothing, and
+// the rows must be read again.
 func (s *SearchIndex) put(ctx context.Context, through int64, rows []toIndex) (taken bool, err error) {
 	err = s.db.write(ctx, "index", func(t *tx) error {
 		n, err := t.exec(advanceIndex, rows[len(rows)-1].id, through)
@@ -318,7 +332,7 @@ func (s *SearchIndex) put(ctx context.Context, through int64, rows []toIndex) (t
 
 var errFullBatch = errors.New("enough rows for one operation")
 
-// next reads the rows behind the last one that is indexed, and cuts them into terms, which is no work for the writer.
+// next reads the rows behind the last indexed one and cuts them into terms. This is done outside of the writer.
 func (s *SearchIndex) next(ctx context.Context) (through int64, rows []toIndex, err error) {
 	if _, err := s.db.reader.one(ctx, indexed, []any{&through}); err != nil {
 		return 0, nil, err

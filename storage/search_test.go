@@ -22,7 +22,10 @@ func dialogue(t testing.TB, db *DB, chat, id, user, agent string) {
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 		History: []corebot.HistoryEntry{
 			{Speaker: corebot.SpeakerUser, Sender: corebot.Principal{ID: "ada"}, Text: user, At: at},
-			{Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{{ID: "1", Tool: "fs.read", Args: []byte(`{}`)}}, At: at},
+			{Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{{
+				ID: "1", Tool: "fs.read",
+				Args: []byte(`{}`),
+			}}, At: at},
 			{Speaker: corebot.SpeakerTool, Text: "the tool said xylophone", CallID: "1", At: at},
 			{Speaker: corebot.SpeakerAssistant, Text: agent, At: at},
 		},
@@ -105,7 +108,8 @@ func TestWhatIsTakenAwayIsNotFoundAndItsNumberMayComeAgain(t *testing.T) {
 	indexAll(t, db)
 	must(t, NewChats(db).Reset(t.Context(), testKey("b"))) // its session is over: nothing of it needs to stay
 	sideQuery(t, dir, `UPDATE history SET at = at - 7200000 WHERE message_id = '2'`)
-	must(t, keeping(t, db, RetentionOptions{History: time.Hour}).Sweep(t.Context())) // of a chat that is silent for as long all would go
+	// of a chat that is silent for as long all would go
+	must(t, keeping(t, db, RetentionOptions{History: time.Hour}).Sweep(t.Context()))
 	if n := count(t, dir, "history_terms_docsize"); n != 1 {
 		t.Errorf("the index has %d entries", n)
 	}
@@ -175,7 +179,7 @@ func TestALongEntryIsFoundByItsBeginning(t *testing.T) {
 	}
 }
 
-// What the index finds is what reading finds, whatever is asked.
+// The index finds the same entries as reading does, for every query.
 func FuzzTheIndexFindsWhatReadingFinds(f *testing.F) {
 	db := openTest(f, f.TempDir())
 	for i, s := range spoken {
@@ -189,8 +193,10 @@ func FuzzTheIndexFindsWhatReadingFinds(f *testing.F) {
 	f.Add("\x00\xff'\"*")
 	indexAll(f, db)
 	// The entries of one chat are put back behind the index.
-	sideQuery(f, db.path, `DELETE FROM history_terms WHERE rowid IN (SELECT h.id FROM history h JOIN chats c ON c.id = h.chat_id WHERE c.chat = 'read')`)
-	sideQuery(f, db.path, `UPDATE history SET id = id + 100000 WHERE chat_id = (SELECT id FROM chats WHERE chat = 'read')`)
+	sideQuery(f, db.path,
+		`DELETE FROM history_terms WHERE rowid IN (SELECT h.id FROM history h JOIN chats c ON c.id = h.chat_id WHERE c.chat = 'read')`)
+	sideQuery(f, db.path,
+		`UPDATE history SET id = id + 100000 WHERE chat_id = (SELECT id FROM chats WHERE chat = 'read')`)
 	f.Fuzz(func(t *testing.T, query string) {
 		read, wholeRead := searchIn(t, db, "read", query, 7)
 		indexed, wholeIndexed := searchIn(t, db, "indexed", query, 7)

@@ -17,22 +17,23 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// A lane whose head cannot be read, since a page of the file is damaged or a row is missing, is set aside: it waits, and no other lane does.
-// The writer tries to read the head again after a second, then after ever longer, so that a lane goes on by itself when the file is
-// repaired. The lane's own row says that it is set aside, and until when. If that row cannot be written either, the writer remembers it.
+// If the head of a lane cannot be read, because a page of the file is damaged or a row is missing, the lane is set
+// aside. This lane waits, and no other lane does. The writer tries to read the head again after a second, and then
+// after ever longer times. So the lane goes on by itself when the file is repaired. The lane's own row says that it is
+// set aside, and until when. If that row cannot be written either, the writer remembers it.
 //
-// SQLite commits nothing in a transaction that has met a damaged page. So a batch that meets one while it serves waiting claims runs again
-// without serving, and lanes that were set aside are only tried in transactions of their own.
+// SQLite commits nothing in a transaction that has met a damaged page. So if a batch meets one while it serves waiting
+// claims, it runs again without serving. Lanes that were set aside are only tried in transactions of their own.
 
 const (
-	asideLeast = time.Second // until a head is tried again, for the first time
+	asideLeast = time.Second // the wait before the first new try
 	asideMost  = time.Minute
-	asideRound = 32 // lanes that are found unreadable before other operations have their turn
+	asideRound = 32 // lanes that may be found unreadable before other operations get their turn
 )
 
-// Aside is a lane that is set aside, or a parked message that cannot be read.
+// Aside is a lane that is set aside, or an unreadable deferred message.
 type Aside struct {
-	Lane  int64 // or the life of the parked message, negative
+	Lane  int64 // or the life of the deferred message, negative
 	Pool  corebot.Pool
 	Key   corebot.Key
 	Since time.Time
@@ -43,31 +44,31 @@ type Aside struct {
 	stored asideStored
 }
 
-// asideStored is how far the lane's row says that the lane is set aside.
+// asideStored says whether the lane's row says that the lane is set aside.
 type asideStored uint8
 
 const (
 	asideUnstored asideStored = iota
-	asideInRow                // it does
-	asideInMemory             // it cannot
+	asideInRow                // the row says it
+	asideInMemory             // the row cannot be written
 )
 
-// aside are the lanes that were set aside. The writer changes it; others look.
+// aside holds the lanes that are set aside. Only the writer changes it; other goroutines read it.
 type aside struct {
-	count atomic.Int64 // of lanes; most of the time there are none
+	count atomic.Int64 // of lanes; mostly 0
 	mu    sync.Mutex
 	lanes map[int64]*Aside
 }
 
 func newAside() *aside { return &aside{lanes: map[int64]*Aside{}} }
 
-// asideStands is what a claim has to know of a lane.
+// asideStands is what a claim must know about a lane.
 type asideStands uint8
 
 const (
 	asideNot asideStands = iota
-	asideNow             // leave it alone
-	asideDue             // it may be tried again
+	asideNow             // leave the lane alone
+	asideDue             // the lane can be tried again
 )
 
 func (a *aside) stands(lane int64, now time.Time) asideStands {
@@ -86,7 +87,7 @@ func (a *aside) stands(lane int64, now time.Time) asideStands {
 	return asideDue
 }
 
-// remembered is how many lanes of a pool are set aside and still due by their rows.
+// remembered is how many lanes of a pool are set aside while their rows still say that they are due.
 func (a *aside) remembered(pool corebot.Pool) (n int) {
 	a.each(pool, func(l *Aside) {
 		if l.stored != asideInRow {
@@ -96,7 +97,7 @@ func (a *aside) remembered(pool corebot.Pool) (n int) {
 	return n
 }
 
-// next is when the first lane of a pool is tried again that is still due by its row, in unix milliseconds.
+// next is when the first lane of a pool is tried again whose row says that it is due, in unix milliseconds.
 func (a *aside) next(pool corebot.Pool) int64 {
 	next := int64(math.MaxInt64)
 	a.each(pool, func(l *Aside) {
@@ -120,7 +121,7 @@ func (a *aside) each(pool corebot.Pool, fn func(*Aside)) {
 	}
 }
 
-// put sets a lane aside, for twice as long as the last time, and says whether it was not before.
+// put sets a lane aside, for twice as long as the last time. fresh says that it was not set aside before.
 func (a *aside) put(u *unserved, now time.Time) (_ Aside, fresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,12 +134,12 @@ func (a *aside) put(u *unserved, now time.Time) (_ Aside, fresh bool) {
 	l.pause = min(cmp.Or(2*l.pause, asideLeast), asideMost)
 	l.Until, l.Error = now.Add(l.pause), u.err.Error()
 	if l.stored = asideUnstored; u.pool == parkedPool {
-		l.stored = asideInMemory // its row has the body that cannot be read
+		l.stored = asideInMemory // its row has the unreadable body
 	}
 	return *l, fresh
 }
 
-// unstored are the lanes whose rows do not say yet that they are set aside.
+// unstored lists the lanes whose rows do not say yet that they are set aside.
 func (a *aside) unstored() (all []Aside) {
 	if a.count.Load() == 0 {
 		return nil
@@ -151,7 +152,7 @@ func (a *aside) unstored() (all []Aside) {
 	return all
 }
 
-// shift has lanes be tried again in time when the wall clock was stepped.
+// shift moves the times of the next tries when the wall clock was stepped.
 func (a *aside) shift(step time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,7 +163,7 @@ func (a *aside) shift(step time.Duration) {
 	}
 }
 
-// note remembers what became of the rows of lanes.
+// note records what the rows of lanes say.
 func (a *aside) note(lanes []Aside, s asideStored) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -173,7 +174,7 @@ func (a *aside) note(lanes []Aside, s asideStored) {
 	}
 }
 
-// drop forgets lanes that were set aside, and gives those that were.
+// drop forgets lanes, and returns those that were set aside.
 func (a *aside) drop(lanes []int64) (dropped []Aside) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,7 +188,7 @@ func (a *aside) drop(lanes []int64) (dropped []Aside) {
 	return dropped
 }
 
-// all gives the lanes in the order of their numbers.
+// all lists the lanes in the order of their numbers.
 func (a *aside) all() (all []Aside) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -198,10 +199,12 @@ func (a *aside) all() (all []Aside) {
 	return all
 }
 
-// Its loss, if its worker died, is counted here: the row will not say any more that it is leased.
-var setAsideLane = &query{`UPDATE lanes SET ` + nextEpoch + `, lost = lost + leased, leased = 0, wake_at = ?, waiting = '` + corebot.Unreadable + `' WHERE id = ?`}
+// If the lane's worker died, the loss is counted here, because after this the row no longer says that the lane is
+// leased.
+var setAsideLane = &query{`UPDATE lanes SET ` + nextEpoch +
+	`, lost = lost + leased, leased = 0, wake_at = ?, waiting = '` + corebot.Unreadable + `' WHERE id = ?`}
 
-// storeAsideTx has the rows of lanes say that they are set aside. An error of one is [*unserved].
+// storeAsideTx writes into the rows of lanes that they are set aside. Its errors are [*unserved].
 func storeAsideTx(t *tx, lanes []Aside) error {
 	for _, l := range lanes {
 		if _, err := t.exec(setAsideLane, l.Until, l.Lane); err != nil {
@@ -214,28 +217,30 @@ func storeAsideTx(t *tx, lanes []Aside) error {
 	return nil
 }
 
-// ofTheFile says whether an error may be of one damaged place of the file, or of one row. The others are of the whole store.
+// ofTheFile says whether an error can come from one damaged place of the file or one row. All other errors concern the
+// whole store.
 func ofTheFile(err error) bool {
 	e, ok := asSQLite(err)
 	if !ok {
 		return true
 	}
 	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT,
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED,
+		sqlite3.SQLITE_INTERRUPT,
 		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL:
 		return false
 	}
 	return true
 }
 
-// leave has the next transactions do without what could not be served.
+// leave makes the next transactions skip what could not be served.
 func (w *writer) leave(u *unserved) {
 	now := w.db.clock.now()
 	log := w.db.log.With().Str("pool", string(u.pool)).Logger()
 	switch {
 	case u.lane == nil || !ofTheFile(u.err):
 		w.parked.shut[u.pool] = now.Add(failurePause)
-		w.parked.refusePool(u.pool, classify(u.err)) // what keeps all of its lanes from being chosen must not look like an idle pool
+		w.parked.refusePool(u.pool, classify(u.err)) // a pool whose lanes cannot be chosen must not look idle
 		log.Error().Err(classify(u.err)).Dur("pause_ms", failurePause).Msg("waiting claims cannot be served")
 	case u.row:
 		w.endsTurn(u.lane.lane)
@@ -249,18 +254,20 @@ func (w *writer) leave(u *unserved) {
 			event = log.Error()
 		}
 		event.Err(classify(u.err)).Int64("lane", l.Lane).Str("chat", l.Key.String()).Time("again", l.Until).
-			Str("hint", "run `corebot db check`; `corebot dlq give-up "+strconv.FormatInt(l.Lane, 10)+"` lets the chat go on without the message").
+			Str("hint", "run `corebot db check`; `corebot dlq give-up "+strconv.FormatInt(l.Lane, 10)+
+				"` lets the chat go on without the message").
 			Msg("the next message of a chat cannot be read: the chat is set aside")
 	}
 }
 
-// endsTurn takes a lane that was due from the turns that run: whoever held it has no lease any more. The transaction that saw it is undone.
+// endsTurn removes a due lane from the running turns: its old holder has no lease any more. The transaction that saw
+// this was undone.
 func (w *writer) endsTurn(lane int64) {
 	w.flows.release(lane)
 	w.flows.commit()
 }
 
-// readmit forgets what was set aside and has been claimed, or given up.
+// readmit forgets lanes that were set aside and have been claimed or given up since.
 func (w *writer) readmit(lanes []int64) {
 	for _, l := range w.db.aside.drop(lanes) {
 		w.db.log.Info().Int64("lane", l.Lane).Str("chat", l.Key.String()).Msg("a chat that was set aside goes on")
@@ -268,15 +275,20 @@ func (w *writer) readmit(lanes []int64) {
 }
 
 var (
-	laneByID = &query{`SELECT direction, agent, channel, account, chat, thread, leased, waiting, past FROM lanes WHERE id = ?`}
-	// LENGTH of a body reads nothing of it.
-	headOnly = &query{`SELECT q.life_id, q.seq, LENGTH(q.body) FROM message_queue q WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`}
+	laneByID = &query{
+		`SELECT direction, agent, channel, account, chat, thread, leased, waiting, past FROM lanes WHERE id = ?`,
+	}
+	// LENGTH of a body reads nothing of the body.
+	headOnly = &query{
+		`SELECT q.life_id, q.seq, LENGTH(q.body) FROM message_queue q WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`,
+	}
 	lifeName = &query{`SELECT message_id FROM message_life WHERE id = ?`}
-	// Of a lane that has lost rows: what has not ended, and is nowhere.
+	// For a lane that has lost rows: lives that have not ended and are in no table.
 	lostLives = &query{`SELECT m.id FROM message_life m LEFT JOIN message_queue q ON q.life_id = m.id LEFT JOIN message_parked p ON p.life_id = m.id
 		WHERE m.lane_id = ? AND m."end" = '' AND q.life_id IS NULL AND p.life_id IS NULL ORDER BY m.id LIMIT ? + 0`}
-	endUnread = &query{`UPDATE message_life SET "end" = 'dead', reason = '` + corebot.ReasonDamaged + `', last_error = ?, ended_at = ? WHERE id = ?`}
-	// The lane's own counts may be wrong when rows are missing: they are made anew.
+	endUnread = &query{`UPDATE message_life SET "end" = 'dead', reason = '` + corebot.ReasonDamaged +
+		`', last_error = ?, ended_at = ? WHERE id = ?`}
+	// The lane's own counts can be wrong when rows are missing, so they are computed anew.
 	passLane = &query{`UPDATE lanes SET past = MAX(past, ?), epoch = epoch + 1, leased = 0, attempts = 0, lost = 0, lost_at = 0, waiting = '',
 		depth = (SELECT COUNT(*) FROM message_queue q WHERE q.lane_id = lanes.id AND q.seq > MAX(lanes.past, ?1)),
 		bytes = (SELECT COALESCE(SUM(LENGTH(q.body)), 0) FROM message_queue q WHERE q.lane_id = lanes.id AND q.seq > MAX(lanes.past, ?1)),
@@ -285,11 +297,13 @@ var (
 	countLane = &query{`SELECT depth, bytes FROM lanes WHERE id = ?`}
 )
 
-// GiveUp ends what is at the head of a lane that is set aside as a dead letter without content, tells the chat, and has the lane go on. The
-// unreadable row stays where it is: to delete it would be to believe what its damaged page says of other pages. It gives the message's
-// life and id, which are unknown if the life cannot be read either. A lane that is not set aside is [corebot.ErrNotFound].
+// GiveUp makes the head of a lane that is set aside a dead letter without content, tells the chat, and lets the lane go
+// on. It leaves the unreadable row in place: a deletion would trust what the damaged page says about other pages. It
+// returns the message's life and id. Both are unknown if the life cannot be read either. A lane that is not set aside
+// is [corebot.ErrNotFound].
 func (l *DeadLetters) GiveUp(ctx context.Context, lane int64) (given corebot.Origin, err error) {
-	for _, named := range []bool{true, false} { // SQLite commits nothing after it has met a damaged page: the second try leaves the life alone
+	// SQLite commits nothing after a damaged page; the second try does not touch the life
+	for _, named := range []bool{true, false} {
 		err = l.db.write(ctx, "give-up", func(t *tx) error {
 			g := giving{lane: lane, named: named}
 			err := l.giveUpTx(t, &g)
@@ -303,7 +317,7 @@ func (l *DeadLetters) GiveUp(ctx context.Context, lane int64) (given corebot.Ori
 	return given, corebot.WithHint(fmt.Errorf("give up the message at the head of lane %d: %w", lane, err), repairHint)
 }
 
-// giving is what a lane is to go on without.
+// giving is the part of a lane that is given up.
 type giving struct {
 	corebot.Origin
 	lane      int64
@@ -352,12 +366,13 @@ func (l *DeadLetters) giveUpTx(t *tx, g *giving) error {
 		return err
 	}
 	if g.direction != corebot.Inbound {
-		return nil // the chat's next turn is told what became of its reply
+		return nil // the chat's next turn is told about its reply
 	}
 	return noticeTx(t, &pack([]corebot.Message{g.notice()})[0], g.Life)
 }
 
-// makeRoomTx takes what is given up from what waits of its sender. Nobody knows whose a message without a readable life was.
+// makeRoomTx subtracts the given-up messages from the waiting messages of their senders. If a message has no readable
+// life, its sender is unknown.
 func (g *giving) makeRoomTx(t *tx, lives []int64, bytes int64) error {
 	if g.direction != corebot.Inbound || !g.named {
 		return nil
@@ -376,7 +391,10 @@ func (l *DeadLetters) asideTx(t *tx, g *giving) error {
 	var waiting string
 	var direction int
 	k := &g.key
-	found, err := t.one(laneByID, []any{&direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &leased, &waiting, &g.past}, g.lane)
+	found, err := t.one(laneByID, []any{
+		&direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &leased,
+		&waiting, &g.past,
+	}, g.lane)
 	if err != nil {
 		return err
 	}
@@ -387,12 +405,14 @@ func (l *DeadLetters) asideTx(t *tx, g *giving) error {
 		}
 	}
 	if !found || leased || waiting != corebot.Unreadable {
-		return corebot.WithHint(fmt.Errorf("lane %d is not set aside: %w", g.lane, corebot.ErrNotFound), "`corebot status` lists the lanes that are")
+		return corebot.WithHint(fmt.Errorf("lane %d is not set aside: %w", g.lane, corebot.ErrNotFound),
+			"`corebot status` lists the lanes that are")
 	}
 	return nil
 }
 
-// headTx gives the lives that end: of the head, or, in a lane that has lost its messages, of those.
+// headTx returns the lives that end: the life of the head, or, if the lane has lost its messages, the lives of the lost
+// messages.
 func (g *giving) headTx(t *tx) (lives []int64, err error) {
 	var life, size int64
 	found, err := t.one(headOnly, []any{&life, &g.past, &size}, g.lane, g.past)
@@ -428,14 +448,15 @@ func (g *giving) endTx(t *tx, life int64) error {
 	return endCallsTx(t, life)
 }
 
-// countTx reads what waits in the lane by its own count.
+// countTx reads the lane's own count of what waits.
 func (g *giving) countTx(t *tx, c *totals) error {
 	_, err := t.one(countLane, []any{&c.depth[g.direction], &c.bytes}, g.lane)
 	return err
 }
 
 func (g *giving) notice() corebot.Message {
-	text := "A message of this chat cannot be read any more and was given up by an operator. If you still wait for an answer, please send it again."
+	text := "A message of this chat cannot be read any more and was given up by an operator. If you still wait for " +
+		"an answer, please send it again."
 	if g.MessageID != "" {
 		text = fmt.Sprintf("What is stored of message %s cannot be read any more: please send it again.", g.MessageID)
 	}
@@ -445,8 +466,9 @@ func (g *giving) notice() corebot.Message {
 	}
 }
 
-// errorText bounds what a life keeps of an error.
+// errorText bounds the error text that a life keeps.
 func errorText(s string) string { return s[:min(len(s), 500)] }
 
-// errUnreadable refuses to replay what is not there any more.
-var errUnreadable = corebot.WithHint(errors.New("what was sent cannot be read any more"), "have it sent again, and drop this one")
+// errUnreadable refuses to replay a message whose body is gone.
+var errUnreadable = corebot.WithHint(errors.New("what was sent cannot be read any more"),
+	"have it sent again, and drop this one")

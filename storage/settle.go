@@ -7,22 +7,26 @@ import (
 )
 
 var (
-	// The door out of a claim. All outcomes pass a statement that names the epoch; zero rows is a lost lease.
+	// The only ways to end a claim. Every outcome passes a statement that names the epoch; zero changed rows mean a
+	// lost lease.
 	popLane = &query{`UPDATE lanes SET leased = 0, depth = depth - 1, bytes = bytes - ?, wake_at = CASE WHEN depth > 1 THEN MAX(?, free_at, quiet_at) END,
 		attempts = 0, limited = 0, limited_at = 0, lost = 0, lost_at = 0, waiting = CASE WHEN depth = 1 OR MAX(free_at, quiet_at) <= ? THEN ''
 		WHEN quiet_at > free_at THEN '` + corebot.Collecting + `' ELSE '` + corebot.Paced + `' END WHERE id = ? AND epoch = ? AND leased = 1`}
 	// A /stop that was accepted while the turn was failing must not wait for the backoff.
 	retryLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END,
 		attempts = attempts + 1, lost = 0, lost_at = 0, waiting = 'backoff' WHERE id = ? AND epoch = ? AND leased = 1`}
-	// The same for a rate limit that is not counted as an attempt: it is counted by itself, from the first one on.
+	// As retryLane, for a rate limit that is not counted as an attempt. Rate limits have their own count and the time
+	// of the first one.
 	limitLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END,
 		limited_at = CASE WHEN limited = 0 THEN ? ELSE limited_at END, limited = limited + 1,
 		lost = 0, lost_at = 0, waiting = 'backoff' WHERE id = ? AND epoch = ? AND leased = 1`}
 	waitLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END, lost = 0, lost_at = 0,
 		waiting = COALESCE(NULLIF(?, ''), 'waiting') WHERE id = ? AND epoch = ? AND leased = 1`}
 
-	endLife = &query{`UPDATE message_life SET "end" = ?, reason = ?, claimed_at = ?, ended_at = ?, attempts = ? WHERE id = ?`}
-	// The same for an end that has tokens, an error or a body to keep, which most have not.
+	endLife = &query{
+		`UPDATE message_life SET "end" = ?, reason = ?, claimed_at = ?, ended_at = ?, attempts = ? WHERE id = ?`,
+	}
+	// As endLife, for an end that has tokens, an error or a body to keep. Most ends have none of these.
 	endLifeWith = &query{`UPDATE message_life SET "end" = ?, reason = ?, claimed_at = ?, ended_at = ?, attempts = ?,
 		last_error = COALESCE(NULLIF(?, ''), last_error), input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,
 		cost = cost + ?, unpriced = unpriced + ?, estimated = estimated + ?, model = ?, body = ? WHERE id = ?`}
@@ -39,13 +43,13 @@ func settleTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	return settleUseTx(t, d, o, used{})
 }
 
-// used is what a claim used, and the model that answered in the end; empty: none did.
+// used is the usage of a claim and the model that gave the last answer; empty: none did.
 type used struct {
 	corebot.Use
 	model string
 }
 
-// settleUseTx ends a claim, and with Done or Dead the message's life. What the claim used is added to that life.
+// settleUseTx ends a claim, and with Done or Dead also the message's life. It adds the usage of the claim to that life.
 func settleUseTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 	err := endClaimTx(t, d, o, u)
 	if err == nil {
@@ -104,7 +108,7 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 	return fmt.Errorf("settle message %s: no such outcome: %d", d.Message.ID, o.Verb)
 }
 
-// popTx takes the head out of its lane. The lane's next message is due now, behind every lane that waits already: that
+// popTx takes the head out of its lane. The lane's next message is due now, behind every lane that waits already. This
 // is the round robin over chats.
 func popTx(t *tx, d *corebot.Delivery) error {
 	if err := passTx(t, d); err != nil {
@@ -114,7 +118,7 @@ func popTx(t *tx, d *corebot.Delivery) error {
 	return err
 }
 
-// passTx has the lane go on without its head.
+// passTx makes the lane go on without its head.
 func passTx(t *tx, d *corebot.Delivery) error {
 	if err := fencedTx(t, d.Lease, popLane, d.Size, t.now, t.now); err != nil {
 		return err
@@ -133,11 +137,12 @@ func passTx(t *tx, d *corebot.Delivery) error {
 	return nil
 }
 
-// inPage is how many bytes of a body are surely in the row's own page. What a longer one has in other pages is found by what the row says.
+// inPage is how many bytes of a body are surely in the row's own page. The row says in which other pages the rest of a
+// longer body is.
 const inPage = 3000
 
-// lastBodyTx reads the body of a message that dies. It is not whole if it is not what was published and lies in more than its own page: then
-// the row may name pages that are another's.
+// lastBodyTx reads the body of a dying message. whole is false if the body is not what was published and lies in more
+// than its own page. The row can then name pages that belong to others.
 func lastBodyTx(t *tx, d *corebot.Delivery) (body []byte, whole bool, err error) {
 	if _, err := t.one(selectBody, []any{&body}, d.Life); err != nil {
 		return nil, false, err
@@ -152,7 +157,7 @@ func lastBodyTx(t *tx, d *corebot.Delivery) (body []byte, whole bool, err error)
 	return body, corebot.DecodeBody(body, sum, new(corebot.Message)) == nil, nil
 }
 
-// leaveTx ends the message and leaves its row where it is: see [DeadLetters.GiveUp].
+// leaveTx ends the message and leaves its row in place: see [DeadLetters.GiveUp].
 func leaveTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 	if err := passTx(t, d); err != nil {
 		return err
@@ -204,16 +209,16 @@ func retryTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	return logAttemptTx(t, d, corebot.Attempt{What: what, Class: o.Class, Plain: o.Plain, Error: o.Error})
 }
 
-// What an attempt that did not answer its message came to. The values are stored; they never change.
+// How an attempt ended that did not answer its message. The values are stored; they never change.
 const (
 	attemptRetry    = "retry"
 	attemptLimited  = "limited" // a retry that is not counted
 	attemptLost     = "lease_lost"
 	attemptDead     = "dead"
-	attemptReplayed = "replayed" // no attempt: another run begins
+	attemptReplayed = "replayed" // no attempt: marks the begin of another run
 )
 
-// logAttemptTx adds to the attempts of a message what has become of the claim of it.
+// logAttemptTx adds the end of a claim to the attempts of its message.
 func logAttemptTx(t *tx, d *corebot.Delivery, a corebot.Attempt) error {
 	var log string
 	if _, err := t.one(selectLog, []any{&log}, d.Life); err != nil {
@@ -232,8 +237,8 @@ func cause(reason, failed string) string {
 	return reason + ": " + failed
 }
 
-// fencedTx runs a statement that names the epoch of a lease in its last two parameters. If that changes nothing, a newer owner has the lane: everything
-// in this transaction vanishes.
+// fencedTx runs a statement whose last two parameters are the lane and epoch of a lease. If it changes nothing, the
+// lease is stale, and the error of [staleTx] undoes the whole transaction.
 func fencedTx(t *tx, l corebot.Lease, q *query, args ...any) error {
 	rows, err := t.exec(q, append(args, l.Lane, l.Epoch)...)
 	if err == nil && rows == 0 {
@@ -244,8 +249,8 @@ func fencedTx(t *tx, l corebot.Lease, q *query, args ...any) error {
 
 var settledClaim = &query{`SELECT 1 FROM lanes WHERE id = ? AND lost_epoch < ?`}
 
-// staleTx says why a lease is not the newest of its lane any more: [corebot.ErrSettled] if its own holder has ended the claim, and
-// [corebot.ErrLeaseLost] if another has taken the lane, or nothing is known of the lane any more.
+// staleTx says why a lease is no longer the newest of its lane. If its own holder has ended the claim, the error is
+// [corebot.ErrSettled]. If another claim has the lane, or the lane is unknown, the error is [corebot.ErrLeaseLost].
 func staleTx(t *tx, l corebot.Lease) error {
 	var one int64
 	settled, err := t.one(settledClaim, []any{&one}, l.Lane, l.Epoch)
@@ -258,7 +263,7 @@ func staleTx(t *tx, l corebot.Lease) error {
 	return corebot.ErrLeaseLost
 }
 
-// holdsTx refuses to go on for a claim that is not the newest of its lane.
+// holdsTx returns an error for a claim that is no longer the newest of its lane.
 func holdsTx(t *tx, l corebot.Lease) error {
 	var one int64
 	held, err := t.one(fencedLease, []any{&one}, l.Lane, l.Epoch)

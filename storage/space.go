@@ -19,40 +19,42 @@ import (
 
 // SpaceOptions of a [Space]. The zero value is usable.
 type SpaceOptions struct {
-	Floor   int64                           // bytes that stay free; as [Disk.Floor] takes them; with no floor there is no ballast
+	// bytes that stay free, as for [Disk.Floor]; without a floor there is no ballast
+	Floor   int64
 	Every   time.Duration                   // between two looks; 1 s
 	Disk    func(path string) (Disk, error) // nil means [DiskAt]
 	Log     zerolog.Logger
-	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody
+	Metrics prometheus.Registerer // nil: the metrics are kept and not exported
 }
 
-// Space keeps a full disk from being met by surprise. While less than the floor is free the store refuses new inbound messages with
-// [corebot.ErrDiskFull]: senders keep them, and what was accepted can be answered with the room that is left. Duplicates are still
-// acknowledged; settles, replies and everything else pass.
+// Space prepares for a full disk. While less than the floor is free, the store refuses new inbound messages with
+// [corebot.ErrDiskFull]. Senders keep those messages, and the remaining room is for answers to accepted ones.
+// Duplicates are still acknowledged. Settles, replies and everything else pass.
 //
-// Should the disk be filled to the last byte all the same, by whomever, a ballast file of up to 16 MiB in the data directory is given up, so
-// that settles go on; new messages are then refused until the ballast could be made again.
+// If the disk becomes full to the last byte all the same, Space deletes its ballast, so that settles go on. The ballast
+// is a file of up to 16 MiB in the data directory. The store then refuses new messages until the ballast can be made
+// again.
 //
-// Limits: it looks once a second, so a disk that is filled faster is noticed by a failed transaction first, which is answered with an
-// error as any other. A quota counts only where the file system shows it as free space.
+// Limits: Space looks once a second. If the disk fills faster, a transaction fails first, and its error is reported
+// like any other. A quota counts only where the file system shows it as free space.
 type Space struct {
 	db      *DB
 	opts    SpaceOptions
 	dir     string
 	ballast ballast
 
-	spent    bool  // the ballast was given up
-	blind    bool  // the free space could not be read the last time
+	spent    bool  // the ballast was deleted
+	blind    bool  // the last look could not read the free space
 	bare     bool  // the ballast could not be made
-	failures int64 // of the writer, at the last look
+	failures int64 // failures of the writer at the last look
 
-	mu    sync.Mutex // others read what follows; only Run writes it
+	mu    sync.Mutex // guards the fields below, which only Run writes
 	disk  Disk
 	floor int64
-	low   string // why nothing more comes in; empty: it does
+	low   string // why inbound messages are refused; empty: they are not
 }
 
-// NewSpace looks at the disk for the first time, so that its floor holds before anything is accepted. It starts nothing.
+// NewSpace looks at the disk once, so that its floor holds before anything is accepted. It starts nothing.
 func NewSpace(db *DB, o SpaceOptions) (*Space, error) {
 	o.Every = cmp.Or(o.Every, time.Second)
 	if o.Every < 0 {
@@ -70,9 +72,9 @@ func NewSpace(db *DB, o SpaceOptions) (*Space, error) {
 	return s, s.register(o.Metrics)
 }
 
-// Run watches the disk until ctx ends. The ballast stays.
+// Run watches the disk until ctx ends. It leaves the ballast.
 func (s *Space) Run(ctx context.Context) error {
-	if s.opts.Floor < 0 { // switched off, perhaps just now
+	if s.opts.Floor < 0 { // switched off, perhaps since the last start
 		if err := s.ballast.release(); err != nil {
 			s.opts.Log.Warn().Err(err).Msg("ballast")
 		}
@@ -89,17 +91,17 @@ func (s *Space) Run(ctx context.Context) error {
 	}
 }
 
-// Low says why new messages are refused now; empty means that they are not.
+// Low says why new messages are refused now; empty: they are not.
 func (s *Space) Low() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.low
 }
 
-// look is one round: measure, help the writer if it has no room, mend the ballast, admit or refuse.
+// look is one round: it measures, helps a writer without room, restores the ballast, and admits or refuses messages.
 func (s *Space) look() {
 	err := s.measure()
-	if blind := err != nil; blind != s.blind { // told once, not every second
+	if blind := err != nil; blind != s.blind { // logged once, not every second
 		s.blind = blind
 		s.opts.Log.WithLevel(levelOf(blind)).Err(err).Bool("readable", !blind).Msg("the free space of the disk")
 	}
@@ -115,7 +117,7 @@ func levelOf(bad bool) zerolog.Level {
 	return zerolog.InfoLevel
 }
 
-// measure reads the free space. When it cannot, the last figures stay.
+// measure reads the free space. If it cannot, the last figures stay.
 func (s *Space) measure() error {
 	d, err := s.opts.Disk(s.dir)
 	if err != nil {
@@ -127,8 +129,8 @@ func (s *Space) measure() error {
 	return nil
 }
 
-// failure says whether the last transaction of the writer failed, and counts those that did: one that found no room may be followed by a
-// smaller one that did.
+// failure says whether the last transaction of the writer failed, and counts the failures. The count matters because a
+// smaller transaction can succeed after one without room.
 type failure struct {
 	last  atomic.Bool
 	count atomic.Int64
@@ -144,20 +146,22 @@ func (f *failure) Store(failed bool) {
 // Load says whether the last transaction failed.
 func (f *failure) Load() bool { return f.last.Load() }
 
-// rescue gives the ballast up if a transaction has failed since the last look and next to nothing is free. Whoever ends a message tries
-// again for longer than it takes to come here.
+// rescue deletes the ballast if a transaction has failed since the last look and almost nothing is free. The callers
+// who end messages retry for longer than this takes.
 func (s *Space) rescue() {
 	size, failures := ballastFor(s.floor), s.db.failing.count.Load()
 	failed := failures != s.failures
 	s.failures = failures
 	if failed && s.disk.Free < size && s.ballast.held(size) {
 		s.spent = true
-		s.opts.Log.Error().AnErr("ballast", s.ballast.release()).Msg("the disk is full: the ballast is given up, so that what was accepted can end")
+		s.opts.Log.Error().AnErr("ballast",
+			s.ballast.release()).Msg("the disk is full: the ballast is given up, so that what was accepted can end")
 	}
 }
 
-// mend makes the ballast where that leaves the disk above its floor. On a disk that is low from the start it is made as well, if it
-// does not take most of what is left; one that was given up must not come back before there is room again, to be given up again.
+// mend makes the ballast if the disk then stays above its floor. On a disk that is low from the start, it also makes
+// the ballast if that does not take most of the remaining room. A deleted ballast comes back only when there is room
+// again. Otherwise it would be deleted again at once.
 func (s *Space) mend() {
 	size, free := ballastFor(s.floor), s.disk.Free
 	if size == 0 {
@@ -168,9 +172,10 @@ func (s *Space) mend() {
 			return
 		}
 		if err := s.ballast.make(size); err != nil {
-			if !s.bare { // told once, not every second
+			if !s.bare { // logged once, not every second
 				s.bare = true
-				s.opts.Log.Warn().Err(err).Msg("there is no ballast: on a disk that is full to the last byte nothing could end")
+				s.opts.Log.Warn().Err(err).Msg(
+					"there is no ballast: on a disk that is full to the last byte nothing could end")
 			}
 			return
 		}
@@ -178,25 +183,27 @@ func (s *Space) mend() {
 	s.spent, s.bare = false, false
 }
 
-// admit opens or closes the way in.
+// admit lets inbound messages in, or refuses them.
 func (s *Space) admit() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	low := ""
 	switch {
 	case s.disk.Free < s.floor:
-		low = fmt.Sprintf("the disk is under its floor: %d MiB are free, %d MiB should be", s.disk.Free>>20, s.floor>>20)
+		low = fmt.Sprintf("the disk is under its floor: %d MiB are free, %d MiB should be", s.disk.Free>>20,
+			s.floor>>20)
 	case s.spent:
 		low = fmt.Sprintf("the disk was full, and has too little room yet: %d MiB are free", s.disk.Free>>20)
 	}
 	if was := s.low != ""; was != (low != "") {
-		s.opts.Log.WithLevel(levelOf(low != "")).Int64("free", s.disk.Free).Int64("floor", s.floor).Bool("accepting", low == "").Msg("the space on the disk")
+		s.opts.Log.WithLevel(levelOf(low != "")).Int64("free", s.disk.Free).Int64("floor", s.floor).Bool("accepting",
+			low == "").Msg("the space on the disk")
 	}
 	s.low = low
 	s.db.diskLow.Store(low != "")
 }
 
-// register shows the figures.
+// register exports the metrics.
 func (s *Space) register(r prometheus.Registerer) error {
 	if r == nil {
 		return nil
@@ -209,8 +216,10 @@ func (s *Space) register(r prometheus.Registerer) error {
 		}))
 	}
 	err := errors.Join(
-		gauge("corebot_disk_free_bytes", "Free space of the disk that holds the data directory.", func() float64 { return float64(s.disk.Free) }),
-		gauge("corebot_disk_floor_bytes", "Free space under which new messages are refused; 0: never.", func() float64 { return float64(s.floor) }),
+		gauge("corebot_disk_free_bytes", "Free space of the disk that holds the data directory.",
+			func() float64 { return float64(s.disk.Free) }),
+		gauge("corebot_disk_floor_bytes", "Free space under which new messages are refused; 0: never.",
+			func() float64 { return float64(s.floor) }),
 		gauge("corebot_disk_low", "1 while new messages are refused for want of space.", func() float64 {
 			if s.low != "" {
 				return 1
@@ -224,10 +233,10 @@ func (s *Space) register(r prometheus.Registerer) error {
 	return nil
 }
 
-// Disk is the file system that a path is on, in bytes.
+// Disk is the room of a path's file system, in bytes.
 type Disk struct {
 	Total int64
-	Free  int64 // what a user without privileges may still fill
+	Free  int64 // for a user without privileges
 }
 
 // DiskAt asks the kernel about the file system of a path.
@@ -243,8 +252,8 @@ func DiskAt(path string) (Disk, error) {
 // maxFloor is the floor of a large disk.
 const maxFloor = 512 << 20
 
-// Floor is how many bytes of the disk should stay free, by what was asked for: 0 means 512 MiB or 5 %, the smaller, and a negative number
-// means none.
+// Floor is how many bytes of the disk should stay free. asked is the setting: 0 means 512 MiB or 5 %, the smaller; a
+// negative number means none.
 func (d Disk) Floor(asked int64) int64 {
 	if asked == 0 {
 		return min(maxFloor, d.Total/20)

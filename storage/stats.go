@@ -15,15 +15,16 @@ type Stats struct {
 	Pools            map[corebot.Pool]PoolStats
 	DeadLetters      map[corebot.Direction]int64
 	DeadFor          map[Death]int64 // the same dead letters, by reason too
-	OldestUnanswered time.Time       // publish time of the oldest inbound message without an end; zero if there is none
+	OldestUnanswered time.Time       // publish time of the oldest inbound message without an end; zero: there is none
 	Chats            int64
-	Awaited          int64             // calls of tools that wait for an admin's word
-	Parked           map[string]int64  // messages that have left their lanes for a time, by reason
-	Aside            []Aside           // lanes whose heads cannot be read, and parked messages that cannot (with their negative lives as lanes)
-	Unread           map[string]string // figures that cannot be read, and why
+	Awaited          int64            // tool calls that wait for an approval
+	Parked           map[string]int64 // deferred messages, by reason
+	// lanes with unreadable heads, and unreadable deferred messages (Lane is then the negative life)
+	Aside  []Aside
+	Unread map[string]string // figures that cannot be read, with the reason
 }
 
-// Death is what dead letters have in common.
+// Death groups dead letters.
 type Death struct {
 	Direction corebot.Direction
 	Reason    string
@@ -33,15 +34,17 @@ type Death struct {
 type PoolStats struct {
 	Depth   int64 // messages that wait or run
 	Lanes   int64 // lanes that have any
-	Leased  int64 // lanes whose head runs
-	Waiting int64 // lanes whose head backs off or waits
+	Leased  int64 // lanes with a running head
+	Waiting int64 // lanes whose head waits, also for a backoff
 }
 
 var (
-	poolStats = &query{`SELECT pool, SUM(depth), COUNT(*), SUM(leased), SUM(waiting <> '') FROM lanes WHERE wake_at IS NOT NULL GROUP BY pool`}
+	poolStats = &query{
+		`SELECT pool, SUM(depth), COUNT(*), SUM(leased), SUM(waiting <> '') FROM lanes WHERE wake_at IS NOT NULL GROUP BY pool`,
+	}
 	deadStats = &query{`SELECT l.direction, m.reason, COUNT(*) FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m."end" = 'dead'
 		GROUP BY l.direction, m.reason`}
-	// The queue's rows come in the order of publishing: the first inbound one is the oldest.
+	// The rows of the queue are in the order of publishing, so the first inbound row is the oldest.
 	oldestInbound = &query{`SELECT m.published_at FROM message_queue q JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
 		WHERE l.direction = 1 ORDER BY q.life_id LIMIT 1`}
 	parkedStats  = &query{`SELECT reason, COUNT(*) FROM message_parked GROUP BY reason`}
@@ -51,11 +54,12 @@ var (
 	countChats = &query{`SELECT COUNT(*) FROM chats`}
 )
 
-// Stats reads the figures. It looks at every lane that has messages, and at no message but one. A figure that a damaged page keeps from being read
-// is missing, and named in [Stats.Unread]; the others are there.
+// Stats reads the figures. It reads every lane that has messages, and only one message. If a damaged page hides a
+// figure, [Stats.Unread] names the figure, and all others are set.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{
-		Pools: map[corebot.Pool]PoolStats{}, DeadLetters: map[corebot.Direction]int64{}, DeadFor: map[Death]int64{}, Parked: map[string]int64{},
+		Pools: map[corebot.Pool]PoolStats{}, DeadLetters: map[corebot.Direction]int64{}, DeadFor: map[Death]int64{},
+		Parked: map[string]int64{},
 		Unread: map[string]string{},
 	}
 	for _, f := range q.figures(ctx, &s) {
@@ -70,7 +74,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// The names of what [Queue.Stats] reads.
+// The names of the figures that [Queue.Stats] reads.
 const (
 	figureQueue   = "queue"
 	figureAside   = "setAside"
@@ -79,10 +83,10 @@ const (
 	figureOldest  = "oldestUnanswered"
 	figureAwaited = "approvalsWaiting"
 	figureChats   = "chats"
-	asideListed   = 100 // lanes that are set aside, in the list
+	asideListed   = 100 // most lanes in the list
 )
 
-// figure is one of the figures, read by itself.
+// figure is one of the figures, read separately.
 type figure struct {
 	name string
 	read func() error
@@ -137,10 +141,10 @@ func (s *Stats) scanDeath(row scanner) error {
 	return err
 }
 
-// SetAside lists the lanes and parked messages that this process has found unreadable.
+// SetAside lists the lanes and deferred messages that this process has found unreadable.
 func (db *DB) SetAside() []Aside { return db.aside.all() }
 
-// asideNow lists the lanes that are set aside: those whose rows say it, with what this process knows of them, and what only this process knows.
+// asideNow lists the lanes that are set aside, from their rows and from this process's memory.
 func (q *Queue) asideNow(ctx context.Context) ([]Aside, error) {
 	known := q.db.aside.all()
 	err := q.db.reader.each(ctx, listAside, func(row scanner) error {
@@ -157,24 +161,35 @@ func (q *Queue) asideNow(ctx context.Context) ([]Aside, error) {
 	return known, err
 }
 
-// collector reads the figures of the queue when somebody scrapes them.
+// collector reads the figures of the queue when a scrape asks for them.
 type collector struct{ queue *Queue }
 
 var (
-	depthDesc  = prometheus.NewDesc("corebot_queue_messages", "Messages that wait or run, by pool.", []string{"pool"}, nil)
-	laneDesc   = prometheus.NewDesc("corebot_queue_lanes", "Lanes with messages, by pool and state of their head: ready, leased, waiting.", []string{"pool", "state"}, nil)
-	deadDesc   = prometheus.NewDesc("corebot_dead_letters", "Messages in the dead letters, by direction and reason.", []string{"direction", "reason"}, nil)
-	oldestDesc = prometheus.NewDesc("corebot_oldest_unanswered_seconds", "Age of the oldest accepted inbound message that has not ended; 0 if there is none.", nil, nil)
-	parkedDesc = prometheus.NewDesc("corebot_parked_messages", "Messages that have left their lanes until a time, by reason.", []string{"reason"}, nil)
-	waitDesc   = prometheus.NewDesc("corebot_approvals_waiting", "Calls of tools that wait for an admin's word.", nil, nil)
-	asideDesc  = prometheus.NewDesc("corebot_lanes_set_aside", "Chats whose next message cannot be read from the database; `corebot status` names them.", nil, nil)
-	unreadDesc = prometheus.NewDesc("corebot_store_unread_figures", "Figures that could not be read for this scrape because a page of the database is damaged.", nil, nil)
-	bytesDesc  = prometheus.NewDesc("corebot_store_file_bytes", "Size of the database's files.", []string{"file"}, nil)
+	depthDesc = prometheus.NewDesc("corebot_queue_messages", "Messages that wait or run, by pool.", []string{"pool"},
+		nil)
+	laneDesc = prometheus.NewDesc("corebot_queue_lanes",
+		"Lanes with messages, by pool and state of their head: ready, leased, waiting.", []string{"pool", "state"}, nil)
+	deadDesc = prometheus.NewDesc("corebot_dead_letters", "Messages in the dead letters, by direction and reason.",
+		[]string{"direction", "reason"}, nil)
+	oldestDesc = prometheus.NewDesc("corebot_oldest_unanswered_seconds",
+		"Age of the oldest accepted inbound message that has not ended; 0 if there is none.", nil, nil)
+	parkedDesc = prometheus.NewDesc("corebot_parked_messages",
+		"Messages that have left their lanes until a time, by reason.", []string{"reason"}, nil)
+	waitDesc = prometheus.NewDesc("corebot_approvals_waiting", "Calls of tools that wait for an admin's word.", nil,
+		nil)
+	asideDesc = prometheus.NewDesc("corebot_lanes_set_aside",
+		"Chats whose next message cannot be read from the database; `corebot status` names them.", nil, nil)
+	unreadDesc = prometheus.NewDesc("corebot_store_unread_figures",
+		"Figures that could not be read for this scrape because a page of the database is damaged.", nil, nil)
+	bytesDesc = prometheus.NewDesc("corebot_store_file_bytes", "Size of the database's files.", []string{"file"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{depthDesc, laneDesc, deadDesc, oldestDesc, parkedDesc, waitDesc, asideDesc, unreadDesc, bytesDesc} {
+	for _, d := range []*prometheus.Desc{
+		depthDesc, laneDesc, deadDesc, oldestDesc, parkedDesc, waitDesc, asideDesc,
+		unreadDesc, bytesDesc,
+	} {
 		out <- d
 	}
 }

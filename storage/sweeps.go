@@ -10,7 +10,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// lifeOver says of a life m that it ended before a moment and that nothing keeps it.
+// lifeOver is true for a life m that ended before a moment and that nothing keeps.
 const lifeOver = `m."end" NOT IN ('', 'dead') AND m.ended_at < ?
 	AND NOT EXISTS (SELECT 1 FROM message_life c WHERE c.cause_id = m.id)
 	AND NOT EXISTS (SELECT 1 FROM message_life p WHERE p.id IN (m.cause_id, m.merged_id) AND p."end" IN ('', 'dead'))`
@@ -18,20 +18,24 @@ const lifeOver = `m."end" NOT IN ('', 'dead') AND m.ended_at < ?
 var (
 	lifeTable = aged{
 		name: "message_life",
-		// What keeps a life is looked up where it matters, in the writer.
-		page: &query{`SELECT id, published_at, "end" NOT IN ('', 'dead') AND ended_at < ? FROM message_life WHERE id > ? ORDER BY id LIMIT ? + 0`},
+		// The writer checks what keeps a life when it deletes the life.
+		page: &query{
+			`SELECT id, published_at, "end" NOT IN ('', 'dead') AND ended_at < ? FROM message_life WHERE id > ? ORDER BY id LIMIT ? + 0`,
+		},
 		drop: &query{`DELETE FROM message_life AS m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver},
 	}
 	dropSteps = &query{`DELETE FROM execution_steps WHERE rowid IN (
 		SELECT s.rowid FROM message_life m JOIN execution_steps s ON s.life_id = m.id WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` LIMIT ? + 0)`}
-	dropApprovals = &query{`DELETE FROM approvals WHERE life_id BETWEEN ? AND ? AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = approvals.life_id AND ` + lifeOver + `)`}
-	// A life has had one place in its lane for each of its runs.
+	dropApprovals = &query{
+		`DELETE FROM approvals WHERE life_id BETWEEN ? AND ? AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = approvals.life_id AND ` + lifeOver + `)`,
+	}
+	// A life had one place in its lane for each of its runs.
 	countSwept = &query{`UPDATE lanes SET swept = swept + gone.places FROM (
 		SELECT m.lane_id AS lane, SUM(m.run) AS places FROM message_life m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` GROUP BY m.lane_id) AS gone
 		WHERE lanes.id = gone.lane`}
 )
 
-// sweepLives takes lives and their steps.
+// sweepLives deletes lives and their steps.
 func (r *Retention) sweepLives(ctx context.Context, before time.Time) error {
 	return r.walk(ctx, lifeTable, before, func(p page) error {
 		for more := true; more; {
@@ -47,8 +51,8 @@ func (r *Retention) sweepLives(ctx context.Context, before time.Time) error {
 	})
 }
 
-// dropLivesTx takes the lives between two ids that are over, those that were caused before those that caused them. When their journals have
-// more steps than an operation may take, it takes that many steps and leaves the rest for more.
+// dropLivesTx deletes the lives between two ids that are over, effects before their causes. If their journals have more
+// steps than one operation can delete, it deletes that many steps, and more is true.
 func dropLivesTx(t *tx, first, last int64, before time.Time, limit int64) (gone int64, more bool, err error) {
 	for {
 		steps, err := t.exec(dropSteps, first, last, before, limit)
@@ -70,7 +74,7 @@ func dropLivesTx(t *tx, first, last int64, before time.Time, limit int64) (gone 
 	}
 }
 
-// laneOver says of a lane l that it is empty and without lives: nobody has used it for as long as lives are kept.
+// laneOver is true for a lane l that is empty and without lives: nobody has used it for as long as lives are kept.
 const laneOver = `l.depth = 0 AND l.leased = 0 AND l.wake_at IS NULL
 	AND CASE l.direction
 	  WHEN 3 THEN NOT EXISTS (SELECT 1 FROM message_life m WHERE m.lane_id = l.id AND m.kind = 'control')
@@ -82,7 +86,7 @@ var (
 	dropLanes  = &query{`DELETE FROM lanes AS l WHERE l.id BETWEEN ? AND ? AND ` + laneOver}
 )
 
-// sweepLanes takes the lanes of this pass's part of the table.
+// sweepLanes sweeps one part of the lanes.
 func (r *Retention) sweepLanes(ctx context.Context, _ time.Time) error {
 	return r.lanes.pass(ctx, r, newestLane, func(after int64) (rows int, last int64, err error) {
 		over := false
@@ -99,14 +103,15 @@ func (r *Retention) sweepLanes(ctx context.Context, _ time.Time) error {
 	})
 }
 
-// recentEntries are the newest entries of a chat's session that stay while the chat is in use, whatever their age: more than a
-// prompt takes.
+// recentEntries is how many of the newest entries of a chat's session stay while the chat is in use, whatever their
+// age. It is more than a prompt takes.
 const recentEntries = 500
 
-// place is where an entry is in its chat's history.
+// place is the position of an entry in its chat's history.
 type place struct{ session, seq, ordinal int64 }
 
-// before: of two places, whether this turn is earlier. Turns are taken whole, so that no call is parted from its result.
+// before says whether the turn of one place is earlier than the turn of another. Turns are deleted whole, so that no
+// call loses its result.
 func (p place) before(q place) bool {
 	return p.session < q.session || p.session == q.session && p.seq < q.seq
 }
@@ -115,21 +120,32 @@ var (
 	newestChat = &query{`SELECT COALESCE(MAX(id), 0) FROM chats`}
 	chatPage   = &query{`SELECT id, session FROM chats WHERE id > ? ORDER BY id LIMIT ? + 0`}
 	// The n-th newest entry, of a session or of all.
-	nthInSession = &query{`SELECT session, seq FROM history WHERE chat_id = ? AND session = ? ORDER BY seq DESC, ordinal DESC LIMIT 1 OFFSET ? + 0`}
-	nthOfAll     = &query{`SELECT session, seq FROM history WHERE chat_id = ? ORDER BY session DESC, seq DESC, ordinal DESC LIMIT 1 OFFSET ? + 0`}
-	newestOfChat = &query{`SELECT at FROM history WHERE chat_id = ? ORDER BY session DESC, seq DESC, ordinal DESC LIMIT 1`}
-	oldestOfChat = &query{`SELECT session, seq, ordinal, at FROM history WHERE chat_id = ? ORDER BY session, seq, ordinal LIMIT ? + 0`}
-	dropHistory  = &query{`DELETE FROM history WHERE chat_id = ? AND (session, seq, ordinal) <= (?, ?, ?)`}
-	// The summary of a session that is over goes with the first of its entries; that of the session in play stands for them.
+	nthInSession = &query{
+		`SELECT session, seq FROM history WHERE chat_id = ? AND session = ? ORDER BY seq DESC, ordinal DESC LIMIT 1 OFFSET ? + 0`,
+	}
+	nthOfAll = &query{
+		`SELECT session, seq FROM history WHERE chat_id = ? ORDER BY session DESC, seq DESC, ordinal DESC LIMIT 1 OFFSET ? + 0`,
+	}
+	newestOfChat = &query{
+		`SELECT at FROM history WHERE chat_id = ? ORDER BY session DESC, seq DESC, ordinal DESC LIMIT 1`,
+	}
+	oldestOfChat = &query{
+		`SELECT session, seq, ordinal, at FROM history WHERE chat_id = ? ORDER BY session, seq, ordinal LIMIT ? + 0`,
+	}
+	dropHistory = &query{`DELETE FROM history WHERE chat_id = ? AND (session, seq, ordinal) <= (?, ?, ?)`}
+	// The summary of an earlier session is deleted with the first of its entries. The summary of the current session
+	// stays in their place.
 	dropSummary = &query{`DELETE FROM summaries WHERE chat_id = ? AND session <= ? AND session < ?`}
-	// It stands for nothing when all of the history is gone.
-	dropLastSummary = &query{`DELETE FROM summaries WHERE chat_id = ? AND NOT EXISTS (SELECT 1 FROM history WHERE chat_id = summaries.chat_id)`}
+	// A summary without any history stands for nothing.
+	dropLastSummary = &query{
+		`DELETE FROM summaries WHERE chat_id = ? AND NOT EXISTS (SELECT 1 FROM history WHERE chat_id = summaries.chat_id)`,
+	}
 )
 
-// sweepHistory takes entries that are too old or too many, chat by chat.
+// sweepHistory deletes entries that are too old or too many, chat by chat.
 func (r *Retention) sweepHistory(ctx context.Context, before time.Time) error {
 	return r.history.pass(ctx, r, newestChat, func(after int64) (rows int, last int64, err error) {
-		var chats []place // of which ordinal is the chat's id
+		var chats []place // ordinal is the chat's id here
 		err = r.db.reader.each(ctx, chatPage, func(s scanner) error {
 			var c place
 			err := s.Scan(&c.ordinal, &c.session)
@@ -146,7 +162,7 @@ func (r *Retention) sweepHistory(ctx context.Context, before time.Time) error {
 	})
 }
 
-// sweepChat takes the oldest entries of a chat, a page at a time, as long as they are over.
+// sweepChat deletes the oldest entries of a chat, page by page, while they are over.
 func (r *Retention) sweepChat(ctx context.Context, chat, session int64, before time.Time) error {
 	var crowded, recent place
 	for {
@@ -154,7 +170,7 @@ func (r *Retention) sweepChat(ctx context.Context, chat, session int64, before t
 		if err != nil || len(oldest) == 0 {
 			return err
 		}
-		if recent == (place{}) { // asked only of chats that have entries
+		if recent == (place{}) { // computed only for chats that have entries
 			if recent, crowded, err = r.kept(ctx, chat, session, before); err != nil {
 				return err
 			}
@@ -183,9 +199,11 @@ func (r *Retention) sweepChat(ctx context.Context, chat, session int64, before t
 	}
 }
 
-// kept gives the turns that stay: from recent on whatever happens, and from crowded on unless they are old. Of a chat in which nothing was said since
-// the moment in question nothing stays.
-func (r *Retention) kept(ctx context.Context, chat, session int64, before time.Time) (recent, crowded place, err error) {
+// kept returns two places. The turns from recent on always stay. The turns from crowded on stay unless they are old. A
+// chat that has been silent since the moment keeps nothing.
+func (r *Retention) kept(ctx context.Context, chat, session int64,
+	before time.Time,
+) (recent, crowded place, err error) {
 	var newest time.Time
 	if _, err = r.db.reader.one(ctx, newestOfChat, []any{moment{&newest}}, chat); err != nil {
 		return recent, crowded, err
@@ -193,8 +211,9 @@ func (r *Retention) kept(ctx context.Context, chat, session int64, before time.T
 	if newest.Before(before) {
 		return place{session: math.MaxInt64}, crowded, nil
 	}
-	recent = place{session: session} // if the session is short, all of it
-	if _, err = r.db.reader.one(ctx, nthInSession, []any{&recent.session, &recent.seq}, chat, session, recentEntries-1); err != nil {
+	recent = place{session: session} // a short session stays whole
+	if _, err = r.db.reader.one(ctx, nthInSession, []any{&recent.session, &recent.seq}, chat, session,
+		recentEntries-1); err != nil {
 		return recent, crowded, err
 	}
 	if n := r.opts.HistoryEntries; n > 0 {
@@ -225,8 +244,9 @@ var (
 	movePast    = &query{`UPDATE audit_chain SET past = ?, hash = ? WHERE id = 1 AND past < ?`}
 )
 
-// sweepAudit cuts the trail at its old end: up to the last old event before the first young one. What is behind a young event waits for it, so that
-// the chain has one beginning; what a wrong clock has dated into the future goes with what is around it.
+// sweepAudit cuts the trail at its old end: up to the last old event before the first young one. An old event behind a
+// young one stays, so that the chain has one beginning. An event with a future date from a wrong clock goes with its
+// neighbours.
 func (r *Retention) sweepAudit(ctx context.Context, before time.Time) error {
 	for more := true; more; {
 		err := r.drop(ctx, "audit_events", func(t *tx) (int64, error) {
@@ -248,18 +268,21 @@ func (r *Retention) sweepAudit(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// tellHead logs the head of the trail when it has gone on: a log that is kept elsewhere is a witness.
+// tellHead logs the head of the trail when the trail has grown. A log that is kept elsewhere is a witness.
 func (r *Retention) tellHead(ctx context.Context) error {
 	var head link
 	_, err := r.db.reader.one(ctx, newestAudit, []any{&head.id, &head.hash})
 	if err == nil && head.id > r.told && len(head.hash) > 0 {
 		r.told = head.id
-		r.opts.Log.Info().Stringer("head", corebot.AuditHead{Event: head.id, Hash: hex.EncodeToString(head.hash)}).Msg("the audit trail goes on")
+		r.opts.Log.Info().Stringer("head", corebot.AuditHead{
+			Event: head.id,
+			Hash:  hex.EncodeToString(head.hash),
+		}).Msg("the audit trail goes on")
 	}
 	return err
 }
 
-// oldestTx looks at the oldest events and finds the last that may go; rows is how many it saw.
+// oldestTx looks at the oldest events and finds the last one that can be deleted. rows is how many it saw.
 func oldestTx(t *tx, before time.Time) (past link, rows int, err error) {
 	young := false
 	err = t.each(oldestAudit, func(s scanner) error {
@@ -278,7 +301,7 @@ func oldestTx(t *tx, before time.Time) (past link, rows int, err error) {
 	return past, rows, err
 }
 
-// chatOver says of a chat c, made before a moment, that nothing refers to it and that nobody has set anything in it.
+// chatOver is true for a chat c that was made before a moment, that nothing refers to, and that has no settings.
 const chatOver = `c.created_at < ? AND c.registered = 0 AND c.display_name = '' AND c.queue_mode = '' AND c.access = ''
 	AND (c.model = '' OR c.model_session <> c.session)
 	AND NOT EXISTS (SELECT 1 FROM history h WHERE h.chat_id = c.id)
@@ -290,13 +313,14 @@ const chatOver = `c.created_at < ? AND c.registered = 0 AND c.display_name = '' 
 var (
 	overPage = &query{`SELECT c.id, ` + chatOver + `, c.agent, c.channel, c.account, c.chat, c.thread FROM chats c
 		WHERE c.id > ? ORDER BY c.id LIMIT ? + 0`}
-	dropChat = &query{`DELETE FROM chats AS c WHERE c.id = ? AND ` + chatOver + ` AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.scope = ? AND g.scope <> '')`}
+	dropChat = &query{`DELETE FROM chats AS c WHERE c.id = ? AND ` + chatOver +
+		` AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.scope = ? AND g.scope <> '')`}
 )
 
-// sweepChats forgets chats that nobody uses any more. One that comes back begins as a new one, under another id.
+// sweepChats forgets unused chats. If such a chat comes back, it is a new chat with another id.
 func (r *Retention) sweepChats(ctx context.Context, before time.Time) error {
 	return r.chats.pass(ctx, r, newestChat, func(after int64) (rows int, last int64, err error) {
-		over := map[int64]string{} // ids, and how their keys are spelled
+		over := map[int64]string{} // ids, with the spelling of their keys
 		err = r.db.reader.each(ctx, overPage, func(s scanner) error {
 			var k corebot.Key
 			var this bool
@@ -324,11 +348,11 @@ func (r *Retention) sweepChats(ctx context.Context, before time.Time) error {
 
 func (r *Retention) hasFiles(k corebot.Key) bool { return r.opts.HasFiles != nil && r.opts.HasFiles(k) }
 
-// dropUsage takes days that are over for long enough, the oldest first.
+// dropUsage deletes the rows of old days, the oldest first.
 var dropUsage = &query{`DELETE FROM usage_days WHERE (day, key, sender, model) IN
 	(SELECT day, key, sender, model FROM usage_days WHERE day < ? ORDER BY day LIMIT ? + 0)`}
 
-// sweepUsage takes the rows of days that ended before a moment.
+// sweepUsage deletes the usage of days that ended before a moment.
 func (r *Retention) sweepUsage(ctx context.Context, before time.Time) error {
 	first := r.db.accounting.Day(before)
 	for more := true; more; {

@@ -13,8 +13,8 @@ import (
 // series is one counter of the table totals: a metric by its short name, and the values of its labels.
 type series struct{ name, a, b string }
 
-// The counters that the database keeps. Each rises in the commit that writes the fact it counts, so that the two
-// never disagree: after a restart it goes on where it was, and what retention takes away stays counted.
+// The counters in the database. Each rises in the commit that writes the fact it counts, so the two never disagree. A
+// counter continues after a restart, and retention does not lower it.
 const (
 	turnsTotal     = "turns"
 	toolsTotal     = "tool_calls"
@@ -24,7 +24,7 @@ const (
 	approvalsTotal = "approvals"
 )
 
-// totalDesc says how a counter is shown.
+// totalDesc describes the metric of a counter.
 type totalDesc struct {
 	desc   *prometheus.Desc
 	labels int
@@ -38,22 +38,31 @@ func newTotalDesc(name, help string, unit float64, labels ...string) totalDesc {
 var totalDescs = map[string]totalDesc{
 	turnsTotal: newTotalDesc("corebot_turns_total", "Claims of inbound messages that ended, by how: "+
 		"answered, stopped, refused, retrying, waiting, parked, dead.", 1, "end"),
-	toolsTotal: newTotalDesc("corebot_tool_calls_total", "Tool calls that ended, by tool and outcome.", 1, "tool", "outcome"),
-	tokensTotal: newTotalDesc("corebot_usage_tokens_total", "Tokens that were booked: input, output; cache_read and cache_write are part of the "+
-		"input; unpriced are of models without a price.", 1, "direction"),
-	costTotal: newTotalDesc("corebot_usage_cost_total", "Cost that was booked, in units of the configured currency.", 1e-6),
-	deadTotal: newTotalDesc("corebot_bus_dead_letters_total", "Messages that were given up, by direction and reason.", 1, "direction", "reason"),
-	approvalsTotal: newTotalDesc("corebot_approvals_total", "Calls of tools that waited for an admin's word, by how that ended: "+
-		"approved, denied, expired, or void: approved, and not made.", 1, "outcome"),
+	toolsTotal: newTotalDesc("corebot_tool_calls_total", "Tool calls that ended, by tool and outcome.", 1, "tool",
+		"outcome"),
+	tokensTotal: newTotalDesc("corebot_usage_tokens_total",
+		"Tokens that were booked: input, output; cache_read and cache_write are part of the "+
+			"input; unpriced are of models without a price.", 1, "direction"),
+	costTotal: newTotalDesc("corebot_usage_cost_total", "Cost that was booked, in units of the configured currency.",
+		1e-6),
+	deadTotal: newTotalDesc("corebot_bus_dead_letters_total", "Messages that were given up, by direction and reason.",
+		1, "direction", "reason"),
+	approvalsTotal: newTotalDesc("corebot_approvals_total",
+		"Calls of tools that waited for an admin's word, by how that ended: "+
+			"approved, denied, expired, or void: approved, and not made.", 1, "outcome"),
 }
 
-// deadReasons are the reasons of dead letters that there are: inbound ones, and those of the outbox.
+// deadReasons lists the reasons whose counters are exported from the start.
 var deadReasons = map[corebot.Direction][]string{
-	corebot.Inbound:  {corebot.ReasonAttempts, "permanent", corebot.ReasonTooLong, corebot.ReasonPoison, corebot.ReasonDamaged},
+	corebot.Inbound: {
+		corebot.ReasonAttempts, "permanent", corebot.ReasonTooLong, corebot.ReasonPoison,
+		corebot.ReasonDamaged,
+	},
 	corebot.Outbound: {corebot.ReasonAttempts, "permanent", corebot.ReasonPoison, corebot.ReasonDamaged, "ambiguous"},
 }
 
-// knownSeries are shown from the start, at zero: a rate of a series that begins at one misses the first.
+// knownSeries are exported at zero from the start, because a rate misses the first event of a series that begins at
+// one.
 func knownSeries() map[series]int64 {
 	known := map[series]int64{{name: costTotal}: 0}
 	add := func(name string, values ...string) {
@@ -61,9 +70,11 @@ func knownSeries() map[series]int64 {
 			known[series{name, v, ""}] = 0
 		}
 	}
-	add(turnsTotal, string(corebot.EndAnswered), string(corebot.EndStopped), string(corebot.EndRefused), "retrying", "waiting", "parked", "dead")
+	add(turnsTotal, string(corebot.EndAnswered), string(corebot.EndStopped), string(corebot.EndRefused), "retrying",
+		"waiting", "parked", "dead")
 	add(tokensTotal, "input", "output", "cache_read", "cache_write", "unpriced")
-	add(approvalsTotal, string(corebot.ApprovalApproved), string(corebot.ApprovalDenied), string(corebot.ApprovalExpired), string(corebot.ApprovalVoid))
+	add(approvalsTotal, string(corebot.ApprovalApproved), string(corebot.ApprovalDenied),
+		string(corebot.ApprovalExpired), string(corebot.ApprovalVoid))
 	for direction, reasons := range deadReasons {
 		for _, reason := range reasons {
 			known[series{deadTotal, direction.String(), reason}] = 0
@@ -72,22 +83,24 @@ func knownSeries() map[series]int64 {
 	return known
 }
 
-// tally is what the table totals had at the last commit. Only the writer changes it.
+// tally holds the table totals as of the last commit. Only the writer changes it.
 type tally struct {
 	mu sync.Mutex
 	n  map[series]int64
 }
 
-// maxSeries bounds the series of all counters together: MCP servers name their tools as they like. What comes behind
-// counts as "other".
+// maxSeries bounds the series of all counters together, because MCP servers choose the names of their tools. Further
+// series count as "other".
 const maxSeries = 2000
 
 var (
 	selectTally = &query{`SELECT name, a, b, n FROM totals`}
-	putTally    = &query{`INSERT INTO totals (name, a, b, n) VALUES (?, ?, ?, ?) ON CONFLICT (name, a, b) DO UPDATE SET n = excluded.n`}
+	putTally    = &query{
+		`INSERT INTO totals (name, a, b, n) VALUES (?, ?, ?, ?) ON CONFLICT (name, a, b) DO UPDATE SET n = excluded.n`,
+	}
 )
 
-// read gives the table.
+// readTally reads the table.
 func readTally(c *prepared) (map[series]int64, error) {
 	stored := map[series]int64{}
 	err := c.each(selectTally, func(row scanner) error {
@@ -100,7 +113,7 @@ func readTally(c *prepared) (map[series]int64, error) {
 	return stored, err
 }
 
-// replace has the tally be what was read from the table.
+// replace sets the tally to the contents of the table.
 func (y *tally) replace(stored map[series]int64) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -117,7 +130,7 @@ func (y *tally) replace(stored map[series]int64) {
 	y.n = stored
 }
 
-// know shows series at zero until they count.
+// know exports series at zero until they count.
 func (y *tally) know(all ...series) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -157,7 +170,7 @@ func storeCountedTx(t *tx) error {
 	return nil
 }
 
-// took learns that a transaction was committed.
+// took adds the counts of a committed transaction.
 func (y *tally) took(counted map[series]int64) {
 	if len(counted) == 0 {
 		return
@@ -169,7 +182,7 @@ func (y *tally) took(counted map[series]int64) {
 	}
 }
 
-// countUseTx counts what was booked.
+// countUseTx counts the booked usage.
 func countUseTx(t *tx, u corebot.Use) {
 	t.count(tokensTotal, "input", "", u.InputTokens)
 	t.count(tokensTotal, "output", "", u.OutputTokens)
@@ -204,11 +217,12 @@ func endingOf(o corebot.Outcome) string {
 	return "dead"
 }
 
-// KnowTools has the counters of tools be shown from the start.
+// KnowTools exports the counters of tools from the start.
 func (db *DB) KnowTools(names ...string) {
 	for _, name := range names {
 		for _, o := range []corebot.AuditOutcome{
-			corebot.OutcomeSuccess, corebot.OutcomeDenied, corebot.OutcomeError, corebot.OutcomeInvalidArgs, corebot.OutcomeUnknown,
+			corebot.OutcomeSuccess, corebot.OutcomeDenied, corebot.OutcomeError, corebot.OutcomeInvalidArgs,
+			corebot.OutcomeUnknown,
 		} {
 			db.tally.know(series{toolsTotal, name, string(o)})
 		}
@@ -229,14 +243,15 @@ func (y *tally) Collect(out chan<- prometheus.Metric) {
 	y.mu.Unlock()
 	for s, value := range n {
 		d, known := totalDescs[s.name]
-		if !known { // of a newer Corebot that was here before
+		if !known { // from a newer Corebot that ran here before
 			continue
 		}
-		out <- prometheus.MustNewConstMetric(d.desc, prometheus.CounterValue, float64(value)*d.unit, []string{s.a, s.b}[:d.labels]...)
+		out <- prometheus.MustNewConstMetric(d.desc, prometheus.CounterValue, float64(value)*d.unit,
+			[]string{s.a, s.b}[:d.labels]...)
 	}
 }
 
-// register shows the counters.
+// register exports the counters.
 func (y *tally) register(r prometheus.Registerer) error {
 	if err := r.Register(y); err != nil {
 		return fmt.Errorf("register the counters that the database keeps: %w", err)

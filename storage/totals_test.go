@@ -26,7 +26,8 @@ func shown(t *testing.T, db *DB) map[string]float64 {
 			for _, l := range m.GetLabel() {
 				labels = append(labels, l.GetValue())
 			}
-			got[strings.TrimSuffix(strings.TrimPrefix(f.GetName(), "corebot_"), "_total")+" "+strings.Join(labels, " ")] = m.GetCounter().GetValue()
+			got[strings.TrimSuffix(strings.TrimPrefix(f.GetName(), "corebot_"), "_total")+" "+
+				strings.Join(labels, " ")] = m.GetCounter().GetValue()
 		}
 	}
 	return got
@@ -46,19 +47,27 @@ func countedTurns(t *testing.T, db *DB) map[string]float64 {
 	publishTest(t, db, "a", "1")
 	d := claimTest(t, db)
 	call := corebot.Step{Position: 1, Kind: corebot.StepTool, State: corebot.StepDone}
-	result := corebot.AuditEvent{Event: "tool.result", Tool: "fs.read", Label: "fs.read", Outcome: corebot.OutcomeSuccess, Key: testKey("a")}
+	result := corebot.AuditEvent{
+		Event: "tool.result", Tool: "fs.read", Label: "fs.read",
+		Outcome: corebot.OutcomeSuccess, Key: testKey("a"),
+	}
 	must(t, ledger.Record(t.Context(), d, call, result))
 	must(t, queue.Settle(t.Context(), d, corebot.Outcome{Verb: corebot.RetryAt, At: time.Now()}))
 	d = claimTest(t, db)
-	spent := []corebot.Spent{{Model: "m", Usage: corebot.Usage{InputTokens: 100, OutputTokens: 10, CacheReadTokens: 30, CacheWriteTokens: 20}}}
+	spent := []corebot.Spent{{Model: "m", Usage: corebot.Usage{
+		InputTokens: 100, OutputTokens: 10, CacheReadTokens: 30,
+		CacheWriteTokens: 20,
+	}}}
 	done := corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}
 	must(t, ledger.Commit(t.Context(), d, corebot.Result{Outcome: done, Spent: spent}))
 	publishTest(t, db, "a", "2")
 	must(t, queue.Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
 	return map[string]float64{
-		"turns retrying": 1, "turns answered": 1, "turns dead": 1, "tool_calls success fs.read": 1, "bus_dead_letters inbound permanent": 1,
-		"usage_tokens input": 100, "usage_tokens output": 10, "usage_tokens cache_read": 30, "usage_tokens cache_write": 20,
-		"usage_tokens unpriced": 110,
+		"turns retrying": 1, "turns answered": 1, "turns dead": 1, "tool_calls success fs.read": 1,
+		"bus_dead_letters inbound permanent": 1,
+		"usage_tokens input":                 100, "usage_tokens output": 10, "usage_tokens cache_read": 30,
+		"usage_tokens cache_write": 20,
+		"usage_tokens unpriced":    110,
 	}
 }
 
@@ -81,7 +90,10 @@ func TestCountersGoOnAfterARestartAndAfterRetention(t *testing.T) {
 		wantCounted(t, db, "after a restart", want)
 		must(t, NewDeadLetters(db).Drop(t.Context(), 2))
 		ageTest(t, dir, tenYears)
-		must(t, keeping(t, db, RetentionOptions{Messages: time.Hour, Audit: time.Hour, Usage: 720 * time.Hour, History: time.Hour}).Sweep(t.Context()))
+		must(t, keeping(t, db, RetentionOptions{
+			Messages: time.Hour, Audit: time.Hour, Usage: 720 * time.Hour,
+			History: time.Hour,
+		}).Sweep(t.Context()))
 		if n := count(t, dir, "message_life"); n != 0 {
 			t.Errorf("%d lives are left", n)
 		}
@@ -100,9 +112,12 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 	db.KnowTools("fs.read")
 	got := shown(t, db)
 	for _, name := range []string{
-		"turns answered", "turns stopped", "turns refused", "turns retrying", "turns waiting", "turns parked", "turns dead",
-		"usage_tokens input", "usage_tokens output", "usage_tokens cache_read", "usage_tokens cache_write", "usage_tokens unpriced", "usage_cost ",
-		"approvals approved", "approvals denied", "approvals expired", "approvals void", "tool_calls denied fs.read", "tool_calls unknown fs.read",
+		"turns answered", "turns stopped", "turns refused", "turns retrying", "turns waiting", "turns parked",
+		"turns dead",
+		"usage_tokens input", "usage_tokens output", "usage_tokens cache_read", "usage_tokens cache_write",
+		"usage_tokens unpriced", "usage_cost ",
+		"approvals approved", "approvals denied", "approvals expired", "approvals void", "tool_calls denied fs.read",
+		"tool_calls unknown fs.read",
 		"bus_dead_letters inbound attempts", "bus_dead_letters inbound poison", "bus_dead_letters outbound ambiguous",
 	} {
 		if n, there := got[name]; !there || n != 0 {
@@ -111,7 +126,7 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 	}
 }
 
-// What is not committed is not counted, and what a commit of unknown outcome has done is counted once.
+// A fact without a commit is not counted. A fact in a commit of unknown outcome is counted once if the commit happened.
 func TestCountersSayWhatWasCommitted(t *testing.T) {
 	for name, fails := range map[string]func(sql string, after bool) bool{
 		"a statement that fails": func(sql string, after bool) bool {
@@ -160,7 +175,10 @@ func TestTheNumberOfSeriesIsBounded(t *testing.T) {
 		var events []corebot.AuditEvent
 		for i := range 100 {
 			label := fmt.Sprint("mcp__server__", chunk, "_", i)
-			events = append(events, corebot.AuditEvent{Event: "tool.result", Label: label, Outcome: corebot.OutcomeSuccess, Key: testKey("a")})
+			events = append(events, corebot.AuditEvent{
+				Event: "tool.result", Label: label,
+				Outcome: corebot.OutcomeSuccess, Key: testKey("a"),
+			})
 		}
 		must(t, db.write(t.Context(), "audit", func(t *tx) error { return auditTx(t, events) }))
 	}

@@ -38,11 +38,12 @@ func limitPages(t *testing.T, db *DB, more int64) {
 	t.Helper()
 	var pages int64
 	must(t, db.conn.each(&query{`PRAGMA page_count`}, func(s scanner) error { return s.Scan(&pages) }))
-	must(t, db.conn.each(&query{fmt.Sprintf("PRAGMA max_page_count = %d", pages+more)}, func(scanner) error { return nil }))
+	must(t, db.conn.each(&query{fmt.Sprintf("PRAGMA max_page_count = %d", pages+more)},
+		func(scanner) error { return nil }))
 }
 
-// On a full disk SQLite itself rolls back the whole transaction, also at an operation's first statement: what others did in the same batch
-// is gone, and must not be said to be there.
+// On a full disk SQLite itself rolls back the whole transaction, even at an operation's first statement. The work of
+// the other operations of the batch is then gone, and they must not be told that it is there.
 func TestAFullDiskInOneOperationIsNoFalseWordToTheOthers(t *testing.T) {
 	dir := seeded(t)
 	var d corebot.Delivery
@@ -69,7 +70,10 @@ func TestAFullDiskInOneOperationIsNoFalseWordToTheOthers(t *testing.T) {
 	submitted(1)
 	go func() {
 		big := corebot.ToolResult{Outcome: corebot.OutcomeSuccess, Content: strings.Repeat("x", 1<<20)}
-		step := corebot.Step{Kind: corebot.StepTool, State: corebot.StepDone, Call: &corebot.ToolCall{Tool: "x"}, Result: &big}
+		step := corebot.Step{
+			Kind: corebot.StepTool, State: corebot.StepDone, Call: &corebot.ToolCall{Tool: "x"},
+			Result: &big,
+		}
 		recorded <- NewLedger(db).Record(context.Background(), d, step)
 	}()
 	submitted(2)
@@ -101,7 +105,8 @@ func TestPingCommitsOnlyUntilItIsKnownThatCommitsSucceedAgain(t *testing.T) {
 	})
 	defer running(t, db)()
 	batch := func() string { return sideQuery(t, dir, `SELECT batch FROM store`)[0] }
-	if _, err := NewQueue(db).Publish(t.Context(), []corebot.Message{testMessage("a", "1")}, corebot.Limits{}); err == nil {
+	if _, err := NewQueue(db).Publish(t.Context(), []corebot.Message{testMessage("a", "1")},
+		corebot.Limits{}); err == nil {
 		t.Fatal("it was accepted on a broken disk")
 	}
 	failed := batch()
@@ -151,7 +156,8 @@ func TestAClockThatWasAheadHoldsNoChatAfterARestart(t *testing.T) {
 func TestALaneThatLostItsMessageDoesNotKeepTheWriterBusy(t *testing.T) {
 	dir := seeded(t)
 	earlier(t, dir, func(*DB) {})
-	sideQuery(t, dir, `INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, depth, wake_at) VALUES (1, 'main', 'test', '', 'x', '', 'inbound', 1, 1)`)
+	sideQuery(t, dir,
+		`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, depth, wake_at) VALUES (1, 'main', 'test', '', 'x', '', 'inbound', 1, 1)`)
 	db, err := Open(t.Context(), dir, Options{})
 	must(t, err)
 	begun := 0

@@ -12,40 +12,41 @@ import (
 	"github.com/corebot/corebot/storage/engine"
 )
 
-// tx is the writer's transaction, handed to one operation after the other. It must not outlive the operation.
+// tx is the writer's transaction. Its operations get it one after the other, and must not keep it.
 type tx struct {
 	now      time.Time     // one time for the whole commit, in whole milliseconds
-	stepped  time.Duration // of the wall clock, which the stored times do not follow yet
+	stepped  time.Duration // a step of the wall clock that the stored times do not follow yet
 	conn     *prepared
 	writes   int   // rows changed so far in this transaction
-	failed   error // the first error of SQLite's own: it may have ended the whole transaction already
+	failed   error // the first error of SQLite's own, which can have ended the whole transaction
 	total    totals
 	lastLife int64            // the number of the newest life
 	audit    link             // the newest event of the audit trail
-	diskLow  bool             // nothing more comes in
+	diskLow  bool             // inbound messages are refused
 	said     bool             // the history has grown
 	granted  bool             // the grants have changed
 	queueing corebot.Queueing // where a chat has no setting of its own
 	tally    *tally           // the counters as of the last commit; nil: nothing is counted
 	counted  map[series]int64 // what this transaction adds to them
 
-	stored     []Aside                // lanes whose rows say now that they are set aside
+	stored     []Aside                // lanes whose rows now say that they are set aside
 	readmitted []int64                // lanes that were set aside and go on
-	flows      *flows                 // whose turns run, and whose wait
-	waiting    *waiting               // how much waits of whom
-	wakes      map[corebot.Pool]int64 // earliest wake_at of each pool that may be due; see parking
+	flows      *flows                 // running and held turns of principals
+	waiting    *waiting               // waiting messages of senders
+	wakes      map[corebot.Pool]int64 // earliest wake_at of each pool that can be due; see parking
 
-	backAt     int64 // when the first parked message comes back, in unix milliseconds, or earlier; math.MaxInt64 if none does
-	lanePlaces int64 // parked messages that a lane may have; 0: any number
+	// when the first deferred message comes back, or earlier, in unix milliseconds; math.MaxInt64: none
+	backAt     int64
+	lanePlaces int64 // most deferred messages of a lane; 0: any number
 }
 
-// totals are what waits in all lanes together, by direction. They follow the lanes and are never written.
+// totals counts what waits in all lanes together, by direction. It follows the lanes and is never stored.
 type totals struct {
 	depth [4]int64
 	bytes int64
 }
 
-// exec runs a statement and says how many rows it changed.
+// exec runs a statement and returns how many rows it changed.
 func (t *tx) exec(q *query, args ...any) (int64, error) {
 	n, err := t.conn.exec(q, args...)
 	if err != nil {
@@ -55,7 +56,7 @@ func (t *tx) exec(q *query, args ...any) (int64, error) {
 	return n, nil
 }
 
-// insert runs a statement and gives the rowid it wrote, or 0 if a conflict made it write nothing.
+// insert runs a statement and returns the rowid that it wrote; 0 if a conflict made it write nothing.
 func (t *tx) insert(q *query, args ...any) (int64, error) {
 	n, err := t.exec(q, args...)
 	if err != nil || n == 0 {
@@ -69,8 +70,8 @@ func (t *tx) each(q *query, fn func(scanner) error, args ...any) error {
 	return t.fail(t.conn.each(q, fn, args...))
 }
 
-// fail remembers an error that SQLite itself gave. On a full disk, for one, it rolls back everything and goes on statement by
-// statement: nothing of the batch may be committed then.
+// fail remembers an error of SQLite itself. On a full disk, for example, SQLite rolls back everything and then
+// continues statement by statement. Nothing of the batch must be committed then.
 func (t *tx) fail(err error) error {
 	if t.failed == nil && ofSQLite(err) {
 		t.failed = err
@@ -78,7 +79,7 @@ func (t *tx) fail(err error) error {
 	return err
 }
 
-// one scans the first row; ok is false when there is none.
+// one scans the first row; ok is false if there is none.
 func (t *tx) one(q *query, dest []any, args ...any) (ok bool, err error) {
 	err = t.each(q, func(s scanner) error {
 		ok = true
@@ -87,7 +88,7 @@ func (t *tx) one(q *query, dest []any, args ...any) (ok bool, err error) {
 	return ok, err
 }
 
-// wake notes that a lane of the pool is due at ms. A pool that is not known counts as due: it must stay so, or its other
+// wake notes that a lane of the pool is due at ms. An unknown pool counts as due and stays unknown. Otherwise its other
 // lanes would sleep until ms.
 func (t *tx) wake(p corebot.Pool, ms int64) {
 	if known, ok := t.wakes[p]; ok && ms < known {
@@ -99,7 +100,7 @@ func (t *tx) wake(p corebot.Pool, ms int64) {
 type prepared struct {
 	db   *engine.Conn
 	stmt map[*query]*engine.Stmt
-	// trouble is asked around each statement, before it (after false) and after it. Tests make statements fail with it.
+	// trouble runs before each statement (after is false) and after it. Tests make statements fail with it.
 	trouble func(sql string, after bool) error
 }
 
@@ -158,7 +159,7 @@ func (c *prepared) Close() error {
 	return errors.Join(append(errs, c.db.Close())...)
 }
 
-// query is one SQL statement. Its address is its name: prepared statements are found by it.
+// query is one SQL statement. Its address identifies its prepared statement.
 type query struct{ sql string }
 
 // scanner is a row of the writer or of a reader.
@@ -184,7 +185,7 @@ func (m moment) Scan(v any) error {
 	return nil
 }
 
-// sqliteError is an error of SQLite's own, from the writer's engine or from the readers' driver.
+// sqliteError is an error of SQLite itself, from the writer's engine or from the readers' driver.
 type sqliteError interface {
 	error
 	Code() int // extended result code
@@ -203,7 +204,7 @@ func asSQLite(err error) (e sqliteError, ok bool) {
 	return e, ok
 }
 
-// classify turns what SQLite says into the errors that callers decide on. It knows codes, not texts.
+// classify turns SQLite's errors into the errors that callers decide on. It uses codes, not texts.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -223,9 +224,10 @@ func classify(err error) error {
 	return err
 }
 
-const repairHint = "nothing was changed; run `corebot db check`, and if it agrees, `corebot db restore` with the newest file of data/backups"
+const repairHint = "nothing was changed; run `corebot db check`, and if it agrees, `corebot db restore` with the " +
+	"newest file of data/backups"
 
-// metrics are the writer's figures.
+// metrics are the writer's metrics.
 type metrics struct {
 	commits       prometheus.Counter
 	failedCommits prometheus.Counter
@@ -237,23 +239,38 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer, db *DB) (*metrics, error) {
 	m := &metrics{
-		commits:       prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_commits_total", Help: "Transactions that the writer ended."}),
-		failedCommits: prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_commit_errors_total", Help: "Commits that failed and had to be looked up."}),
-		rows:          prometheus.NewCounter(prometheus.CounterOpts{Name: "corebot_store_rows_written_total", Help: "Rows inserted, updated or deleted."}),
+		commits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corebot_store_commits_total",
+			Help: "Transactions that the writer ended.",
+		}),
+		failedCommits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corebot_store_commit_errors_total",
+			Help: "Commits that failed and had to be looked up.",
+		}),
+		rows: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corebot_store_rows_written_total",
+			Help: "Rows inserted, updated or deleted.",
+		}),
 		clockSteps: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "corebot_clock_steps_total", Help: "Steps of the wall clock that stored times had to follow; a machine that was suspended makes one, too.",
+			Name: "corebot_clock_steps_total", Help: "Steps of the wall clock that stored times had to follow; a " +
+				"machine that was suspended makes one, too.",
 		}),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "corebot_store_batch_operations", Help: "Operations and claims that shared a commit.", Buckets: prometheus.ExponentialBuckets(1, 4, 6),
+			Name: "corebot_store_batch_operations", Help: "Operations and claims that shared a commit.",
+			Buckets: prometheus.ExponentialBuckets(1, 4, 6),
 		}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "corebot_store_commit_seconds", Help: "Time of a transaction, fsync included.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8),
+			Name: "corebot_store_commit_seconds", Help: "Time of a transaction, fsync included.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8),
 		}),
 	}
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.commits, m.failedCommits, m.rows, m.clockSteps, m.batch, m.seconds, collector{NewQueue(db)}} {
+	for _, c := range []prometheus.Collector{
+		m.commits, m.failedCommits, m.rows, m.clockSteps, m.batch, m.seconds,
+		collector{NewQueue(db)},
+	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the store's metrics: %w", err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// maxModelName bounds the model names that are booked, in bytes: a provider says them.
+// maxModelName bounds the booked model names in bytes, because the provider chooses them.
 const maxModelName = 100
 
 var (
@@ -25,7 +25,8 @@ var (
 	hasStep = &query{`SELECT 1 FROM execution_steps WHERE life_id = ? AND run = ? AND position = ?`}
 )
 
-// bookTx adds what calls of models used to their day and says what it comes to, for the life of the message. turns is 1 when they end a turn.
+// bookTx adds the usage of model calls to their day, and returns the sum for the life of the message. turns is 1 if the
+// calls end a turn.
 func (l *Ledger) bookTx(t *tx, d *corebot.Delivery, spent []corebot.Spent, turns int64) (sum corebot.Use, err error) {
 	books := l.db.accounting
 	for _, s := range spent {
@@ -33,7 +34,8 @@ func (l *Ledger) bookTx(t *tx, d *corebot.Delivery, spent []corebot.Spent, turns
 		u.Turns, turns = turns, 0
 		k, p := d.Message.Key, d.Message.Sender
 		_, err := t.exec(bookDay, books.Day(t.now), k.Agent, k.String(), p.Channel, p.Account, p.ID, modelName(s.Model),
-			u.Turns, u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, int64(u.Cost), u.UnpricedTokens, u.EstimatedTokens)
+			u.Turns, u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, int64(u.Cost),
+			u.UnpricedTokens, u.EstimatedTokens)
 		if err != nil {
 			return sum, err
 		}
@@ -51,8 +53,8 @@ func modelName(s string) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-// bookStepTx books the answer that a step records, when it is recorded for the first time: a turn that resumes from its journal finds it
-// counted. Call it before the step is recorded.
+// bookStepTx books the answer of a step when the step is recorded for the first time. A turn that resumes from its
+// journal finds it counted. Call it before the step is recorded.
 func (l *Ledger) bookStepTx(t *tx, d *corebot.Delivery, s corebot.Step) error {
 	if s.Answer == nil || s.Answer.Usage == (corebot.Usage{}) && len(s.Answer.Failed) == 0 {
 		return nil
@@ -77,7 +79,7 @@ func bookLifeTx(t *tx, life int64, u corebot.Use) error {
 	return err
 }
 
-// Books answers what was used.
+// Books reads the booked usage.
 type Books struct{ db *DB }
 
 // NewBooks are the books of a database.
@@ -92,12 +94,12 @@ var (
 	useOfChat      = &query{useSums + ` AND u.key = ?`}
 	useOfAgent     = &query{useSums + ` AND u.agent = ?`}
 	useOfPrincipal = &query{useSums + ` AND u.channel = ? AND u.account = ? AND u.sender = ?`}
-	// Who is an admin, everywhere or in the chat, is what the grants say now.
+	// The present grants say who is an admin, everywhere or in the chat.
 	useOfRole = &query{useSums + ` AND ? = (u.sender <> '' AND COALESCE((SELECT g.role FROM grants g WHERE g.channel = u.channel
 		AND g.account = u.account AND g.sender = u.sender AND g.scope IN ('', u.key) ORDER BY g.scope DESC LIMIT 1), '') = 'admin')`}
 )
 
-// Use adds up what was used. A filter names at most one of agent, chat, principal and role.
+// Use adds up the usage that a filter selects. A filter names at most one of agent, chat, principal and role.
 func (b *Books) Use(ctx context.Context, f corebot.UseFilter) (u corebot.Use, err error) {
 	q, args := useOfAll, []any{f.From, f.To}
 	switch {
@@ -115,13 +117,16 @@ func (b *Books) Use(ctx context.Context, f corebot.UseFilter) (u corebot.Use, er
 }
 
 func useColumns(u *corebot.Use) []any {
-	return []any{&u.Turns, &u.InputTokens, &u.OutputTokens, &u.CacheReadTokens, &u.CacheWriteTokens, (*int64)(&u.Cost), &u.UnpricedTokens, &u.EstimatedTokens}
+	return []any{
+		&u.Turns, &u.InputTokens, &u.OutputTokens, &u.CacheReadTokens, &u.CacheWriteTokens, (*int64)(&u.Cost),
+		&u.UnpricedTokens, &u.EstimatedTokens,
+	}
 }
 
 var listDays = &query{`SELECT turns, input, output, cache_read, cache_write, cost, unpriced, estimated, day, key, channel, account, sender, model
 	FROM usage_days WHERE day BETWEEN ? AND ? ORDER BY day DESC, key, sender, model LIMIT ? + 0`}
 
-// Days lists what was used from one day to another, both included, newest day first, at most limit rows.
+// Days lists the usage from one day to another, both included, newest day first, at most limit rows.
 func (b *Books) Days(ctx context.Context, from, to string, limit int) ([]corebot.UseRow, error) {
 	var out []corebot.UseRow
 	err := b.db.reader.each(ctx, listDays, func(s scanner) error {

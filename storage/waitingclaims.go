@@ -19,32 +19,36 @@ type claim struct {
 	got   []claimed
 }
 
-// parking holds the claims that wait for work. wakes has a lower bound of the earliest wake_at in each pool: whoever makes a
-// lane ready lowers it in the same transaction, so that nobody can forget to wake a claim.
+// parking holds the waiting claims. wakes has a lower bound of the earliest wake_at in each pool. A transaction that
+// makes a lane ready also lowers this bound, so nobody can forget to wake a claim.
 type parking struct {
 	waiting map[corebot.Pool][]*op
-	wakes   map[corebot.Pool]int64     // unix milliseconds; absent means not known, so due
-	shut    map[corebot.Pool]time.Time // pools whose lanes could not be chosen, until they are looked at again
+	wakes   map[corebot.Pool]int64     // unix milliseconds; absent: not known, so due
+	shut    map[corebot.Pool]time.Time // pools whose lanes could not be chosen, until the next look
 	aside   *aside
 }
 
 func newParking(a *aside) parking {
-	return parking{waiting: map[corebot.Pool][]*op{}, wakes: map[corebot.Pool]int64{}, shut: map[corebot.Pool]time.Time{}, aside: a}
+	return parking{
+		waiting: map[corebot.Pool][]*op{}, wakes: map[corebot.Pool]int64{},
+		shut: map[corebot.Pool]time.Time{}, aside: a,
+	}
 }
 
-// add parks a claim, and drops those whose callers have gone: in an idle pool nobody else does.
+// add makes a claim wait, and drops claims whose callers have gone. In an idle pool nothing else drops them.
 func (p *parking) add(o *op) {
 	pool := o.claim.pool
 	waiting := slices.DeleteFunc(p.waiting[pool], func(o *op) bool { return o.state.Load() == opCancelled })
 	p.waiting[pool] = append(waiting, o)
 }
 
-// giveBack puts claims that were served in a transaction which did not happen back to the front of their lines.
+// giveBack puts claims back to the front of their lines when the transaction that served them has failed.
 func (p *parking) giveBack(served []*op) {
 	for _, o := range slices.Backward(served) {
 		o.claim.got = nil
 		o.state.Store(opWaiting)
-		if o.claim.ctx.Err() != nil && o.take() { // its caller went when the claim was taken, and waits for the answer now
+		// its caller left after the claim was taken, and now waits for the answer
+		if o.claim.ctx.Err() != nil && o.take() {
 			o.done <- context.Cause(o.claim.ctx)
 			continue
 		}
@@ -52,13 +56,13 @@ func (p *parking) giveBack(served []*op) {
 	}
 }
 
-// forget drops what was learnt in a transaction that did not happen: every pool may have a ready lane.
+// forget drops what a failed transaction has learnt: every pool can have a ready lane.
 func (p *parking) forget() { clear(p.wakes) }
 
-// due says whether a claim waits in a pool that may have a ready lane.
+// due says whether a claim waits in a pool that can have a ready lane.
 func (p *parking) due(now time.Time) bool { return p.nextWake(now) <= 0 }
 
-// nextWake is how long the writer may sleep for the sake of the parked claims.
+// nextWake is how long the writer can sleep before a waiting claim needs it.
 func (p *parking) nextWake(now time.Time) time.Duration {
 	next := int64(math.MaxInt64)
 	for pool, ops := range p.waiting {
@@ -72,10 +76,11 @@ func (p *parking) nextWake(now time.Time) time.Duration {
 	return time.UnixMilli(next).Sub(now)
 }
 
-// idle is how long the writer sleeps when nothing waits for a time.
+// idle is how long the writer sleeps if nothing waits for a time.
 const idle = 365 * 24 * time.Hour
 
-// unserved says that the waiting claims of a pool could not be served, and which lane is at fault; without a lane it is the pool.
+// unserved says that the waiting claims of a pool could not be served, and which lane is at fault. Without a lane, the
+// pool is at fault.
 type unserved struct {
 	pool corebot.Pool
 	lane *claimed
@@ -86,9 +91,9 @@ type unserved struct {
 func (u *unserved) Error() string { return fmt.Sprintf("serve pool %s: %v", u.pool, u.err) }
 func (u *unserved) Unwrap() error { return u.err }
 
-// serve gives ready lanes to the claims that wait, first come first served, and returns the claims that got some. They are
-// answered after the commit. Unless probe is set, lanes that were set aside are left alone: to read their heads may cost the transaction.
-// An error is [*unserved].
+// serve gives ready lanes to the waiting claims, first come first served, and returns the claims that got some. They
+// are answered after the commit. Unless probe is set, it skips lanes that were set aside, because reading their heads
+// can cost the transaction. Its errors are [*unserved].
 func (p *parking) serve(t *tx, probe bool) (served []*op, err error) {
 	for pool, ops := range p.waiting {
 		if now := t.now.UnixMilli(); len(ops) == 0 || p.wakes[pool] > now || p.shut[pool].After(t.now) {
@@ -131,15 +136,19 @@ func (p *parking) servePool(t *tx, pool corebot.Pool, probe bool, served *[]*op)
 	return nil
 }
 
-// choose gives the lanes whose heads are worth a look: at least want that are not set aside, if there are so many. They are the oldest ones or,
-// if the terms say so, chosen fairly between principals. whole says that no other lane is ready.
+// choose returns the lanes whose heads are worth reading: at least want lanes that are not set aside, if there are so
+// many. They are the oldest, or fairly chosen between principals if the terms say so. whole says that no other lane is
+// ready.
 func (p *parking) choose(t *tx, pool corebot.Pool, want int, probe bool) (due []claimed, whole bool, err error) {
-	aside := p.aside.remembered(pool) // these are still due by their rows
+	aside := p.aside.remembered(pool) // their rows still say that they are due
 	if terms := p.waiting[pool][0].claim.terms; terms.Turns > 0 {
-		return t.flows.fairTx(t, fairness{pool: pool, want: want, terms: terms, aside: aside, skip: func(lane int64) (skip, due bool) {
-			stands := p.aside.stands(lane, t.now)
-			return stands == asideNow || stands == asideDue && !probe, stands == asideDue
-		}})
+		return t.flows.fairTx(t, fairness{
+			pool: pool, want: want, terms: terms, aside: aside,
+			skip: func(lane int64) (skip, due bool) {
+				stands := p.aside.stands(lane, t.now)
+				return stands == asideNow || stands == asideDue && !probe, stands == asideDue
+			},
+		})
 	}
 	limit := want + aside
 	if due, err = readyLanesTx(t, pool, limit); err != nil {
@@ -148,8 +157,10 @@ func (p *parking) choose(t *tx, pool corebot.Pool, want int, probe bool) (due []
 	return due, len(due) < limit, nil
 }
 
-// load reads the heads of up to want lanes, each by itself. left is how many lanes are to be looked at again soon.
-func (p *parking) load(t *tx, pool corebot.Pool, due []claimed, want int, probe bool) (ready []claimed, left int, err error) {
+// load reads the heads of up to want lanes, each separately. left is how many lanes must be looked at again soon.
+func (p *parking) load(t *tx, pool corebot.Pool, due []claimed, want int,
+	probe bool,
+) (ready []claimed, left int, err error) {
 	ready = due[:0]
 	for i := range due {
 		c := &due[i]
@@ -173,7 +184,7 @@ func (p *parking) load(t *tx, pool corebot.Pool, due []claimed, want int, probe 
 	return ready, left, nil
 }
 
-// hand leases ready lanes to the waiting claims of a pool and says how many it leased.
+// hand leases ready lanes to the waiting claims of a pool and returns how many it leased.
 func (p *parking) hand(t *tx, pool corebot.Pool, ready []claimed, served *[]*op) (leased int, err error) {
 	ops := p.waiting[pool]
 	for len(ready) > leased && len(ops) > 0 {
@@ -200,7 +211,7 @@ func (p *parking) hand(t *tx, pool corebot.Pool, ready []claimed, served *[]*op)
 	return leased, nil
 }
 
-// refusePool answers the claims that wait in a pool.
+// refusePool answers the waiting claims of a pool with an error.
 func (p *parking) refusePool(pool corebot.Pool, err error) {
 	for _, o := range p.waiting[pool] {
 		if o.take() {
@@ -210,7 +221,7 @@ func (p *parking) refusePool(pool corebot.Pool, err error) {
 	delete(p.waiting, pool)
 }
 
-// refuse answers every claim that waits.
+// refuse answers every waiting claim with an error.
 func (p *parking) refuse(err error) {
 	for _, ops := range p.waiting {
 		for _, o := range ops {

@@ -13,7 +13,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// inMemory is a directory whose syncs cost nothing, where the system has one: what a disk keeps is the simulator's to say.
+// inMemory is a directory whose syncs cost nothing, where the system has one: what a disk keeps is the simulator's to
+// say.
 func inMemory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "corebot-test-")
@@ -24,7 +25,8 @@ func inMemory(t testing.TB) string {
 	return dir
 }
 
-// sample is how much of n is tried. `go test` tries all. The race detector looks for races, of which a few show as many.
+// sample is how much of n is tried. `go test` tries all. The race detector looks for races, of which a few show as
+// many.
 func sample(n int) int {
 	if raceDetector {
 		return max(n/20, 2)
@@ -32,8 +34,8 @@ func sample(n int) int {
 	return n
 }
 
-// told is when a request began and when it was answered, as positions in a recording, and what the answer was. A request that
-// nobody made has begun never.
+// told is when a request began and when it was answered, as positions in a recording, and what the answer was. A
+// request that nobody made has begun never.
 type told struct {
 	begun, answered int
 	err             error
@@ -113,8 +115,8 @@ func (w *workload) note(change func()) {
 	change()
 }
 
-// publishers publish in each chat, one message after the other, until enough says so of the next one. An error is noted, and the next
-// message is tried.
+// publishers publish in each chat, one message after the other, until enough says so of the next one. An error is
+// noted, and the next message is tried.
 func (w *workload) publishers(chats []string, enough func(place int) bool) {
 	var wg sync.WaitGroup
 	for _, chat := range chats {
@@ -128,7 +130,10 @@ func (w *workload) publishers(chats []string, enough func(place int) bool) {
 }
 
 func (w *workload) publish(chat string, place int) {
-	r := &request{chat: chat, place: place, publish: told{begun: w.position(), answered: never}, end: told{begun: never, answered: never}}
+	r := &request{
+		chat: chat, place: place, publish: told{begun: w.position(), answered: never},
+		end: told{begun: never, answered: never},
+	}
 	w.note(func() { w.book[r.id()] = r })
 	err := w.publishOnce(r)
 	w.note(func() { r.publish.answered, r.publish.err = w.position(), err })
@@ -138,14 +143,16 @@ func (w *workload) publish(chat string, place int) {
 }
 
 func (w *workload) publishOnce(r *request) error {
-	receipts, err := NewQueue(w.db).Publish(context.Background(), []corebot.Message{testMessage(r.chat, r.id())}, corebot.Limits{})
+	receipts, err := NewQueue(w.db).Publish(context.Background(), []corebot.Message{testMessage(r.chat, r.id())},
+		corebot.Limits{})
 	if err != nil {
 		return err
 	}
 	return receipts[0].Err
 }
 
-// worker claims and ends messages until ctx ends. What it could not end it tries to end again, as it holds the lease.
+// worker claims and ends messages until ctx ends. If ending a message fails, it tries again, because it holds the
+// lease.
 func (w *workload) worker(ctx context.Context) {
 	for ctx.Err() == nil {
 		ds, err := NewQueue(w.db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour})
@@ -173,7 +180,10 @@ func (w *workload) end(d corebot.Delivery) bool {
 		}
 	})
 	if postponed {
-		err := NewQueue(w.db).Settle(context.Background(), d, corebot.Outcome{Verb: corebot.RetryAt, At: time.Now(), Error: "again"})
+		err := NewQueue(w.db).Settle(context.Background(), d, corebot.Outcome{
+			Verb: corebot.RetryAt, At: time.Now(),
+			Error: "again",
+		})
 		return err == nil || errors.Is(err, corebot.ErrLeaseLost)
 	}
 	err := w.endOnce(d, r.ending())
@@ -193,7 +203,10 @@ func (w *workload) endOnce(d corebot.Delivery, how ending) error {
 	case byDeath:
 		return NewQueue(w.db).Settle(ctx, d, corebot.Outcome{Verb: corebot.Dead, Reason: "test"})
 	case bySteps:
-		step := corebot.Step{Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{Text: "thinking"}, StartedAt: time.Now()}
+		step := corebot.Step{
+			Kind: corebot.StepModel, State: corebot.StepDone,
+			Answer: &corebot.Answer{Text: "thinking"}, StartedAt: time.Now(),
+		}
 		if err := NewLedger(w.db).Record(ctx, d, step); err != nil {
 			return err
 		}
@@ -204,7 +217,10 @@ func (w *workload) endOnce(d corebot.Delivery, how ending) error {
 	}
 	return NewLedger(w.db).Commit(ctx, d, corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: d.Message.Text(), At: time.Now()}, {Speaker: corebot.SpeakerAssistant, Text: "answer", At: time.Now()}},
+		History: []corebot.HistoryEntry{
+			{Speaker: corebot.SpeakerUser, Text: d.Message.Text(), At: time.Now()},
+			{Speaker: corebot.SpeakerAssistant, Text: "answer", At: time.Now()},
+		},
 		Replies: []corebot.Message{reply},
 	})
 }

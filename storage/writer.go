@@ -14,10 +14,10 @@ import (
 	"github.com/corebot/corebot/internal/fault"
 )
 
-// maxBatch bounds how many operations share a commit, and with it how long the first of them waits.
+// maxBatch bounds how many operations share a commit, and so how long the first of them waits.
 const maxBatch = 1024
 
-// op is one request to the writer: an operation to run, or a claim to park.
+// op is one request to the writer: an operation to run, or a claim.
 type op struct {
 	name  string
 	run   func(*tx) error // nil for a claim
@@ -26,7 +26,7 @@ type op struct {
 	done  chan error
 }
 
-// Until the writer has taken an op, its caller may still cancel it; exactly one of the two wins.
+// Until the writer has taken an op, its caller can cancel it. Exactly one of the two wins.
 const (
 	opWaiting uint32 = iota
 	opTaken
@@ -36,8 +36,9 @@ const (
 func (o *op) take() bool   { return o.state.CompareAndSwap(opWaiting, opTaken) }
 func (o *op) cancel() bool { return o.state.CompareAndSwap(opWaiting, opCancelled) }
 
-// write runs fn in the writer and returns after the commit. fn may run twice, the second time alone in a transaction, so it
-// sets its results anew each time; it checks its rules before its first write. ctx counts until the writer has taken fn.
+// write runs fn in the writer and returns after the commit. fn can run twice, the second time alone in a transaction.
+// So fn must reset its results each time, and check its rules before its first write. ctx counts until the writer has
+// taken fn.
 func (db *DB) write(ctx context.Context, name string, fn func(*tx) error) error {
 	return db.submit(ctx, &op{name: name, run: fn, done: make(chan error, 1)})
 }
@@ -63,7 +64,7 @@ func (db *DB) await(ctx context.Context, o *op) error {
 		if o.cancel() {
 			return context.Cause(ctx)
 		}
-	case <-db.drained: // the op slipped into the queue after the writer had looked there for the last time
+	case <-db.drained: // the op entered the queue after the writer's last look
 		if o.cancel() {
 			return corebot.ErrClosed
 		}
@@ -78,15 +79,15 @@ type writer struct {
 	state    // as of the last commit
 	parked   parking
 	flows    *flows
-	recalled bool // how fast senders were before this process
+	recalled bool // the rates of senders from before this process are loaded
 	timer    *time.Timer
-	pause    time.Duration // after a failure, before the parked claims are tried again
+	pause    time.Duration // after a failure, before the waiting claims are tried again
 
-	step      time.Duration // of the wall clock, that the stored times have not followed yet
-	heedAgain time.Time     // when they are to, after a failure
+	step      time.Duration // a step of the wall clock that the stored times do not follow yet
+	heedAgain time.Time     // when to move the stored times, after a failure
 }
 
-// failurePause keeps a writer whose disk is broken from spinning for the parked claims.
+// failurePause keeps a writer with a broken disk from spinning for the waiting claims.
 const failurePause = time.Second
 
 var (
@@ -97,10 +98,13 @@ var (
 	bumpBatch = &query{`UPDATE store SET batch = ?, last_life = ?, at = ? WHERE id = 1`}
 )
 
-// Run is the writer. It blocks until ctx ends, answers what was submitted before that, and refuses the rest with
+// Run is the writer. It blocks until ctx ends, answers what was submitted before, and refuses the rest with
 // [corebot.ErrClosed]. It runs once.
 func (db *DB) Run(ctx context.Context) error {
-	w := &writer{db: db, conn: db.conn, state: db.state, parked: newParking(db.aside), flows: newFlows(), timer: time.NewTimer(idle)}
+	w := &writer{
+		db: db, conn: db.conn, state: db.state, parked: newParking(db.aside), flows: newFlows(),
+		timer: time.NewTimer(idle),
+	}
 	w.flows.waiting.first = w.lastLife
 	defer func() { db.conn = w.conn }()
 	w.schedule()
@@ -121,8 +125,8 @@ func (db *DB) Run(ctx context.Context) error {
 	}
 }
 
-// collect gathers what waits. Yielding until the queue stops growing lets publishers that are about to submit join the same
-// commit; it costs an idle bus nothing.
+// collect gathers the waiting operations. It yields until the queue stops growing, so that publishers who are about to
+// submit join the same commit. On an idle bus this costs nothing.
 func (w *writer) collect(first *op) []*op {
 	batch := []*op{first}
 	for {
@@ -164,7 +168,7 @@ func (w *writer) drain() {
 	}
 }
 
-// work runs one batch, serves parked claims in the same commit, and sets the timer for the next lane that falls due.
+// work runs one batch, serves waiting claims in the same commit, and sets the timer for the next due lane.
 func (w *writer) work(batch []*op) {
 	taken := batch[:0]
 	for _, o := range batch {
@@ -178,7 +182,7 @@ func (w *writer) work(batch []*op) {
 	}
 	w.heed()
 	if err := w.run(taken); err != nil {
-		for _, o := range taken { // somebody's error took the batch down: everybody runs alone
+		for _, o := range taken { // an operation's error rolled the batch back: each operation runs alone
 			if e := w.attempt([]*op{o}, false); e != nil {
 				o.done <- e
 			}
@@ -187,8 +191,8 @@ func (w *writer) work(batch []*op) {
 	w.schedule()
 }
 
-// run runs a batch in one transaction that serves waiting claims too. If it cannot serve them, the batch runs without, and then the claims are
-// served as far as that can be done: whoever waits for work is no reason to refuse an operation.
+// run runs a batch in one transaction that also serves waiting claims. If it cannot serve them, the batch runs without
+// them, and then the claims are served as far as possible. A claim must not make another operation fail.
 func (w *writer) run(ops []*op) error {
 	err := w.attempt(ops, true)
 	for n := 0; n < asideRound; n++ {
@@ -208,22 +212,22 @@ func (w *writer) run(ops []*op) error {
 	return nil
 }
 
-// schedule sets the timer for what falls due next: a lane that a claim waits for, or a parked message.
+// schedule sets the timer for the next due thing: a lane that a claim waits for, or a deferred message.
 func (w *writer) schedule() {
 	now := w.db.clock.now()
 	next := w.parked.nextWake(now)
 	if w.backAt != math.MaxInt64 {
 		next = min(next, time.UnixMilli(max(w.backAt, w.parked.shut[parkedPool].UnixMilli())).Sub(now))
 	}
-	if next < idle { // a machine that is suspended stops the timer, and not the wall clock
+	if next < idle { // a suspended machine stops the timer but not the wall clock
 		next = min(next, clockLook)
 	}
 	w.timer.Reset(max(next, w.pause))
 }
 
-// attempt runs the operations, and if serving is set the parked claims, in one transaction and answers them after the commit. It returns an
-// error, having answered nobody, when an operation failed after it had written, or SQLite failed: then the transaction is rolled
-// back. [*unserved] says that the fault was not the operations'.
+// attempt runs the operations in one transaction and answers them after the commit. If serving is set, it also serves
+// the waiting claims. If an operation fails after it has written, or SQLite fails, the transaction is rolled back.
+// attempt then returns an error and has answered nobody. An [*unserved] says that the operations were not at fault.
 func (w *writer) attempt(ops []*op, serving bool) error {
 	if now := w.db.clock.now(); len(ops) == 0 && !w.parked.due(now) && w.backAt > now.UnixMilli() {
 		return nil
@@ -278,13 +282,14 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 func (w *writer) newTx(now time.Time) *tx {
 	return &tx{
 		now: now.Truncate(time.Millisecond), stepped: w.step, conn: w.conn,
-		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt, flows: w.flows, waiting: &w.flows.waiting,
+		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt, flows: w.flows,
+		waiting: &w.flows.waiting,
 		diskLow: w.db.diskLow.Load(), tally: &w.db.tally, queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
 	}
 }
 
-// serve does what falls due by itself: messages that were put off come back, and waiting claims get what is ready. alone says that there is no
-// operation in the transaction that could suffer.
+// serve does the due work of the writer itself: deferred messages come back, and waiting claims get ready lanes. If
+// alone is set, the transaction has no operation that could suffer.
 func (w *writer) serve(t *tx, alone bool) (served []*op, err error) {
 	if alone {
 		lanes := w.db.aside.unstored()
@@ -299,7 +304,7 @@ func (w *writer) serve(t *tx, alone bool) (served []*op, err error) {
 	return w.parked.serve(t, alone)
 }
 
-// refuse answers every operation of a transaction that failed as a whole with the same error.
+// refuse answers every operation of a failed transaction with the same error.
 func (w *writer) refuse(ops []*op, err error) error {
 	w.parked.forget()
 	w.pause = failurePause
@@ -319,8 +324,8 @@ func (w *writer) rollback() {
 	}
 }
 
-// commit ends the transaction. Nothing written means nothing to sync. On an error the outcome is unknown until the file
-// has been looked at again; commit returns nil when the commit turns out to have happened.
+// commit ends the transaction. If nothing was written, it syncs nothing. After an error the outcome is unknown until
+// the file has been read again. If the commit turns out to have happened, commit returns nil.
 func (w *writer) commit(t *tx) error {
 	if t.writes == 0 {
 		w.backAt = t.backAt
@@ -355,9 +360,10 @@ func (w *writer) commit(t *tx) error {
 	return err
 }
 
-// tell says what a transaction has changed to those who keep it in memory, before the operations learn how it ended.
+// tell updates the copies in memory of what a transaction has changed. It does so before the operations learn how the
+// transaction ended.
 func (w *writer) tell(t *tx, err error) {
-	if t.granted { // whatever the error: it may have happened
+	if t.granted { // whatever the error: the change can have happened
 		w.db.roles.forget()
 	}
 	if t.said && err == nil {
@@ -371,8 +377,8 @@ func (w *writer) tell(t *tx, err error) {
 	}
 }
 
-// resolve finds out by the batch number whether a commit that failed has happened after all, and makes the answer final. It asks the
-// connection that failed first: another one might be shown a transaction that was written and not synced.
+// resolve finds out by the batch number whether a failed commit has happened after all, and makes the answer final. It
+// asks the failed connection first. Another connection could be shown a transaction that was written and not synced.
 func (w *writer) resolve(cause error) error {
 	w.db.metrics.failedCommits.Inc()
 	number := w.batch + 1
@@ -395,11 +401,12 @@ func (w *writer) resolve(cause error) error {
 	return classify(cause)
 }
 
-// seal reads whether the commit of a number has happened and commits a batch of nothing on top. A COMMIT whose sync failed has written its
-// frames: nobody sees them, but a crash now could bring them back, or lose what is seen of them. What is synced over them, or after
-// them, ends that. A higher number than the one in question is that of an earlier seal, which left happened as it was.
+// seal reads whether the commit of a number has happened, and commits an empty batch on top. A COMMIT whose sync failed
+// has written its frames. Nobody sees them, but a crash now could bring them back, or lose what is seen of them. A
+// synced commit over them or after them ends this doubt. A stored number above the one in question comes from an
+// earlier seal, which has set happened already.
 func (w *writer) seal(number int64, happened *bool) error {
-	_, _ = w.conn.exec(rollback) // mostly SQLite has rolled back already, and says that there is nothing to do
+	_, _ = w.conn.exec(rollback) // mostly SQLite has rolled back already and reports that there is nothing to do
 	st, err := readState(w.conn, &w.db.tally)
 	if err != nil {
 		return fmt.Errorf("read the state of the database: %w", err)
@@ -431,7 +438,7 @@ func (w *writer) discard() *prepared {
 	return nil
 }
 
-// ready makes sure that there is a connection; a new one reads the stored batch number and the totals again.
+// ready makes sure that there is a connection. A new connection reads the stored batch number and the totals again.
 func (w *writer) ready() error {
 	if w.conn != nil {
 		return nil
@@ -440,8 +447,9 @@ func (w *writer) ready() error {
 	if err != nil {
 		return fmt.Errorf("reopen the database: %w", classify(err))
 	}
-	// What a new connection finds in the log may be written and not synced, and must not be built upon: it goes into the database, and
-	// the log begins anew. A reader may be in the way of that, but then the log has not been read anew either.
+	// The log that a new connection finds can be written and not synced, and nothing may build upon it. So it is copied
+	// into the database, and the log begins anew. A reader can prevent that; but then the log has not been read anew
+	// either.
 	if err := conn.each(emptyLog, func(scanner) error { return nil }); err != nil {
 		return errors.Join(fmt.Errorf("empty the write-ahead log: %w", classify(err)), conn.Close())
 	}

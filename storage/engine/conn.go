@@ -15,8 +15,9 @@ type Conn struct {
 	db  uintptr
 }
 
-// Open opens the file of a URI ("file:/path?…") for reading and writing and runs the pragmas, such as "synchronous(FULL)", in
-// their order. vfs names the file system layer; "" is the usual one. The file is made if it is missing.
+// Open opens the file of a URI ("file:/path?…") for reading and writing, and creates a missing file. It runs the
+// pragmas, such as "synchronous(FULL)", in their order. The argument vfs names the file system layer; "" is the usual
+// layer.
 func Open(uri, vfs string, pragmas []string) (_ *Conn, err error) {
 	c := &Conn{tls: libc.NewTLS()}
 	defer func() {

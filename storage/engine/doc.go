@@ -1,9 +1,13 @@
-// Package engine is SQLite for one goroutine: a connection and its prepared statements, straight above the engine's own C interface.
+// Package engine is SQLite for one goroutine: a connection and its prepared statements, directly above the engine's C
+// interface.
 //
-// The writer of package storage is the hottest loop of Corebot. The driver for database/sql asks the engine for the name and
-// the declared type of every column of every query, allocates every argument, and guards the connection with a mutex; together that
-// was a third of the writer's time (docs/performance.md). This package does none of it: arguments are copied into a buffer that a
-// statement keeps, columns are read where they lie, and nothing is allocated but the values that the caller keeps.
+// The writer of package storage is the hottest loop of Corebot. The driver for database/sql took a third of its time
+// (docs/performance.md). The driver asks the engine for the name and the declared type of every column of every query.
+// It allocates every argument, and it guards the connection with a mutex.
 //
-// A [Conn] and its statements must not be used by two goroutines at a time. Checks, backups and migrations stay on database/sql.
+// This package does none of this. It copies arguments into a buffer that the statement keeps, and reads columns in
+// place. It allocates only the values that the caller keeps.
+//
+// Two goroutines must not use a [Conn] and its statements at the same time. Checks, backups and migrations use
+// database/sql.
 package engine

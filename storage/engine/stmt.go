@@ -18,7 +18,7 @@ type Stmt struct {
 	text    buffer // the arguments that are text or bytes
 }
 
-// Prepare compiles one statement. What follows its semicolon is an error.
+// Prepare compiles one statement. Text behind its semicolon is an error.
 func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	text, err := libc.CString(sql)
 	if err != nil {
@@ -29,7 +29,8 @@ func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	defer c.tls.Free(2 * pointerSize)
 	tail := out + uintptr(pointerSize)
 	// A statement that is kept for the life of the connection is allocated apart from short-lived memory.
-	if err := c.check(sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, sqlite3.SQLITE_PREPARE_PERSISTENT, out, tail)); err != nil {
+	if err := c.check(sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, sqlite3.SQLITE_PREPARE_PERSISTENT, out,
+		tail)); err != nil {
 		return nil, err
 	}
 	s := &Stmt{conn: c, handle: pointerAt(out)}
@@ -106,7 +107,8 @@ func (s *Stmt) bind(args []any) error {
 	for i, a := range args {
 		rc, ok := s.bindOne(int32(i+1), a)
 		if !ok {
-			return fmt.Errorf("engine: argument %d is of a type that SQLite does not have", i+1) // naming it would allocate all of them
+			// naming it would allocate all of them
+			return fmt.Errorf("engine: argument %d is of a type that SQLite does not have", i+1)
 		}
 		if err := s.conn.check(rc); err != nil {
 			return err
@@ -191,7 +193,8 @@ func (b *buffer) reserve(tls *libc.TLS, n int) error {
 	return nil
 }
 
-// add copies text into the buffer and says where it is; reserve has made the room. The address of an empty text is not null.
+// add copies text into the buffer and says where it is; reserve has made the room. The address of an empty text is not
+// null.
 func add[T string | []byte](b *buffer, text T) uintptr {
 	p := b.at + uintptr(b.used)
 	b.used += copy(libc.GoBytes(p, len(text)), text)

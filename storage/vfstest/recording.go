@@ -20,7 +20,8 @@ const (
 	synced
 	syncFailed
 	syncedDir
-	refused // a write or truncate that an injected fault has stopped; it changed nothing, or what a wrote before it says
+	// a write or truncate that an injected fault has stopped; it changed nothing, or what a wrote before it says
+	refused
 )
 
 // event is one call that changed a file, or made changes last.
@@ -32,8 +33,8 @@ type event struct {
 	data   []byte // wrote
 }
 
-// Recording notes, in order, the calls that changed the files of a directory. The zero value is ready for [Install], once. It is
-// safe for concurrent use.
+// Recording notes, in order, the calls that changed the files of a directory. The zero value is ready for [Install],
+// once. It is safe for concurrent use.
 type Recording struct {
 	mu     sync.Mutex
 	before Files // the files as they were when the recording began: on disk for good
@@ -49,14 +50,16 @@ type known struct {
 	info  fs.FileInfo
 }
 
-// Len is the position in the recording: how many calls have ended so far. What a program acknowledges after one, it has done by it.
+// Len is the position in the recording: how many calls have ended so far. When a program acknowledges something, the
+// recording up to the present position has everything that the program did for it.
 func (r *Recording) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.events)
 }
 
-// Syncs is how often the file of that name has been synced so far. SQLite syncs a database in WAL mode when it has checkpointed.
+// Syncs is how often the file of that name has been synced so far. SQLite syncs a database in WAL mode when it has
+// checkpointed.
 func (r *Recording) Syncs(name string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +111,8 @@ func (r *Recording) note(e event) {
 	r.events = append(r.events, e)
 }
 
-// opened gives the inode of a file, which is new if nobody has seen it before. Content that it has already came past SQLite.
+// opened gives the inode of a file, which is new if nobody has seen it before. Content that it has already came past
+// SQLite.
 func (r *Recording) opened(path string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,12 +145,14 @@ func (r *Recording) opened(path string) int {
 // renamed says whether a new name is that of a file which had another one, and notes that.
 func (r *Recording) renamed(path string, info fs.FileInfo) (inode int, ok bool) {
 	for old, k := range r.names {
-		if _, err := os.Lstat(filepath.Join(filepath.Dir(path), old)); !errors.Is(err, fs.ErrNotExist) || !os.SameFile(k.info, info) {
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(path), old)); !errors.Is(err, fs.ErrNotExist) ||
+			!os.SameFile(k.info, info) {
 			continue
 		}
 		delete(r.names, old)
 		r.names[filepath.Base(path)] = known{k.inode, info}
-		r.events = append(r.events, event{verb: created, name: filepath.Base(path), inode: k.inode}, event{verb: deleted, name: old})
+		r.events = append(r.events, event{verb: created, name: filepath.Base(path), inode: k.inode},
+			event{verb: deleted, name: old})
 		return k.inode, true
 	}
 	return 0, false
