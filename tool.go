@@ -63,8 +63,8 @@ func (g ToolGrant) Validate() error {
 func toolRune(r rune) bool { return r < 0x80 && (plainByte(byte(r)) || r == '.') }
 
 // ToolPin is what Corebot remembers about a tool of an MCP server. Pinned, Approved and Seen are hashes of the server's
-// whole description of the tool, in hexadecimal digits. A change of the description shows as a difference of the
-// hashes.
+// whole description of the tool, in hexadecimal digits. If the server changes the description, Seen
+// differs from the other two.
 type ToolPin struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"` // as the server calls it
@@ -79,9 +79,9 @@ type ToolPin struct {
 // Changed says whether the tool differs from its pinned description.
 func (p ToolPin) Changed() bool { return p.Pinned != p.Seen }
 
-// Vouched says whether the operator stands for the tool's present description. Either the operator has approved it, or,
-// with trustFirst, it is still the pinned description: the operator configured the server. For a tool without a pin,
-// Vouched is trustFirst.
+// Vouched says whether the operator stands for the tool's present description. An approved description counts. The
+// pinned description also counts if trustFirst is set: the operator's setting to trust the first listing of a server.
+// For an unknown tool Vouched is trustFirst.
 func (p ToolPin) Vouched(trustFirst bool) bool {
 	return p.Approved != "" && p.Approved == p.Seen || trustFirst && !p.Changed()
 }

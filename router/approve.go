@@ -133,7 +133,7 @@ func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Comman
 	})
 }
 
-// calls says in words what happens to the calls of a request.
+// calls names the calls of a request in a sentence: the one tool, or their number.
 func calls(a corebot.Approval, one, many string) string {
 	if a.Calls > 1 {
 		return fmt.Sprintf("%d calls %s", a.Calls, many)

@@ -16,7 +16,7 @@ func TestPagesOfDeadLettersHaveEachOnceAlsoOfOneMoment(t *testing.T) {
 	for i := range 7 {
 		deadReply(t, db, "one", fmt.Sprintf("m%d", i))
 	}
-	// All of them died in the same millisecond, as those of one commit do.
+	// All letters died in the same millisecond, as the letters of one commit do.
 	must(t, db.write(t.Context(), "test", func(t *tx) error {
 		_, err := t.exec(&query{`UPDATE message_life SET ended_at = ?`}, time.Now().Add(-time.Minute))
 		return err

@@ -69,8 +69,8 @@ func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	return err
 }
 
-// parkedDue makes all deferred messages due now. If one of them is damaged, parkedDue changes each by itself. The
-// damaged message then comes back at its own time, if it can.
+// parkedDue makes all deferred messages due now, in one statement. If a damaged message makes this statement fail,
+// parkedDue updates the messages one by one. The damaged message then comes back at its own time, if it can.
 func (db *DB) parkedDue(c *prepared, now time.Time) error {
 	_, err := c.exec(dueNow, now, now)
 	if err == nil || !ofSQLite(err) || !ofTheFile(err) {

@@ -18,7 +18,7 @@ type flows struct {
 	stalled map[corebot.Principal]bool     // principals with held lanes and none in line
 	inLine  map[int64]corebot.Principal    // lanes in line, by their principal
 	looked  time.Time                      // when the lines were last checked
-	served  [2]map[corebot.Principal]int64 // when the latest turn of a principal began; two generations
+	served  [2]map[corebot.Principal]int64 // when a principal's latest turn began; the older of two halves is dropped
 	waiting waiting
 	spoken  rates[speaker] // commands without effect
 	begun   rates[speaker] // turns of new messages

@@ -7,8 +7,8 @@ import (
 )
 
 // Fairness is first between principals, then between the lanes of each. When more lanes are ready than workers wait,
-// each principal has one lane in line. His other lanes are held back, where they cost no other principal's claim
-// anything. When his lane in line is claimed, his next lane goes to the end of the line.
+// each principal has one lane in line. His other lanes are held back: they do not count as ready, so no claim
+// reads them. When his lane in line is claimed, his next lane goes to the end of the line.
 //
 // So hundreds of chats of one sender wait behind one chat of another. No claim walks past these chats twice, because a
 // lane is held back once and put in line once. A principal who uses all turns that he can have gets no lane in line

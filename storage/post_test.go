@@ -134,7 +134,8 @@ func TestAPostThatCannotBeTakenIsRefusedAndLeavesNothing(t *testing.T) {
 	healthy(t, db)
 }
 
-// A chat has heard of what did not arrive when a turn of its own has; what others send there tells nothing of that.
+// Only a turn of the chat itself tells the chat about undelivered replies. A message that another turn sends there does
+// not.
 func TestAPostHasNobodyToldTwiceOfWhatWasNotDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openTest(t, t.TempDir())

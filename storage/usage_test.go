@@ -86,7 +86,7 @@ func TestWhatIsParkedCanBeReleasedAndDropped(t *testing.T) {
 	}
 }
 
-// A command that changes something while no Corebot runs must not have every parked message come back: nobody is there to look at the budget.
+// A command without a running Corebot must not make deferred messages come back, because nobody checks the budget then.
 func TestWhatIsParkedComesBackWithANewProcessUnlessItIsKept(t *testing.T) {
 	dir := seeded(t)
 	for i, c := range []struct {

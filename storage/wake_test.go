@@ -37,7 +37,7 @@ func TestAParkedClaimGetsWhatWaitedForAPlaceInTheMomentThatThePlaceIsThere(t *te
 		waitingReply(t, db, corebot.Outcome{Verb: corebot.Wait, At: time.Now().Add(time.Hour), Reason: corebot.NotNow})
 		began, got := time.Now(), make(chan corebot.Delivery, 1)
 		go func() { got <- claimReply(t, db, 2*time.Hour) }()
-		synctest.Wait() // it is parked, with the hour in mind
+		synctest.Wait() // the claim waits, at most for the hour
 		must(t, NewQueue(db).Wake(t.Context(), testKey("chat")))
 		if d := <-got; d.Message.ID != "reply" || time.Since(began) > 0 {
 			t.Errorf("got %q after %v", d.Message.ID, time.Since(began))

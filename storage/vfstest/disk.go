@@ -96,7 +96,7 @@ func (d *Disk) apply(e event) {
 	}
 }
 
-// file is an inode, which is empty when it is first heard of.
+// file returns an inode. A new inode is empty.
 func (d *Disk) file(i int) *inode {
 	if d.inodes[i] == nil {
 		d.inodes[i] = &inode{}

@@ -30,7 +30,7 @@ func ReadFiles(dir string) (Files, error) {
 	return files, nil
 }
 
-// WriteTo makes dir (if it is missing) and the files in it, in place of those of the same names.
+// WriteTo creates a missing dir and writes the files into it. It replaces files with the same names.
 func (f Files) WriteTo(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

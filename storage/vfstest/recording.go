@@ -142,7 +142,7 @@ func (r *Recording) opened(path string) int {
 	return inode
 }
 
-// renamed says whether a new name is that of a file which had another one, and notes that.
+// renamed says whether a new name belongs to a file that had another name, and notes the new name.
 func (r *Recording) renamed(path string, info fs.FileInfo) (inode int, ok bool) {
 	for old, k := range r.names {
 		if _, err := os.Lstat(filepath.Join(filepath.Dir(path), old)); !errors.Is(err, fs.ErrNotExist) ||
