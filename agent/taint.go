@@ -7,7 +7,7 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// A turn is tainted once it has read text that others than the operator and its principal may have written: such text
+// A turn is tainted once it has read text that others than the operator and its principal may have written. Such text
 // may have told the model what to do. The turn stays tainted to its end, whoever the principal is. The journal and the
 // history record the taint, so that a resumed turn is tainted at the same place. A turn reads:
 //
@@ -18,7 +18,7 @@ import (
 //     may write, the chat's history and memory;
 //   - what other people say to it while it runs, or had said in its session;
 //   - of its session also: earlier results of such tools, answers of tainted turns, messages sent to the chat from
-//     elsewhere, a summary, and turns that are too long ago to be checked;
+//     elsewhere, a summary, and turns too long ago to be checked;
 //   - the chat's memory, and replies that could not be delivered, when they stand in its prompt.
 //
 // A new session, as after /new, has none of that but the chat's memory.

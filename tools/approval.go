@@ -13,11 +13,11 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// A call that policy keeps for an approval is bound to its tool, its arguments, the directory that it works in with all
-// content, and the content of the files that it names. A program finds files by itself, under more names than anybody
-// could list, so the whole directory counts. The step of the call waits in the journal, and the turn ends its claim. A
-// resumed turn comes here again. With an approval, and nothing changed, the call goes on to its intent and runs. If
-// anything has changed since the approval, the call needs a new one. In every other case the call ends as denied.
+// An approval of a call is bound to the call's tool, its arguments, its working directory with all content, and the
+// content of the files that it names. A program finds files by itself, under more names than anybody could list, so the
+// whole directory counts. The step of the call waits in the journal, and the turn ends its claim. A resumed turn comes
+// here again. With an approval, and nothing changed, the call goes on to its intent and runs. If anything has changed
+// since the approval, the call needs a new one. In every other case the call ends as denied.
 //
 // Limits: the files are looked at right before the call runs; one that the call itself changes is looked at again under
 // the lock of its write. Files of the system, and directories elsewhere than where the call works, are bound by their
@@ -64,9 +64,8 @@ func Trusted[A any](trusted func(Call, A) bool) Option[A] {
 	return func(s *spec[A]) { s.trusted = trusted }
 }
 
-// decided asks for an approval of an allowed call where policy wants one. If an admin has denied an earlier call of the
-// same answer, or nobody approved it in time, decided denies this call, too. done says that the call has ended, as
-// denied.
+// decided asks for an approval of an allowed call where policy wants one. It denies a call whose answer has an earlier
+// call that an admin denied, or that nobody approved in time. The flag done says that the call has ended, as denied.
 func (j *job) decided(ctx context.Context, tool Tool, args bound,
 	d policy.Decision,
 ) (r corebot.ToolResult, done bool, err error) {

@@ -35,7 +35,7 @@ func (c Change) after(v version) (now version, err error) {
 	return version{data: data, exists: true, content: contentOf(data, true)}, err
 }
 
-// Changes tells which file a call changes, and how. Whoever writes the file holds it to [Call.Unchanged].
+// Changes tells which file a call changes, and how. The write itself must check [Call.Unchanged].
 func Changes[A any](change func(Call, A) Change) Option[A] {
 	return func(s *spec[A]) { s.change = change }
 }

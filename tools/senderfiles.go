@@ -181,7 +181,8 @@ func (u *fileUse) share(ctx context.Context) error {
 	return err
 }
 
-// end charges the sender with what the folder has grown by. What cannot be stored is in the log: it is nobody's then.
+// end charges the sender with what the folder has grown by. If the charge cannot be stored, the log says so, and nobody
+// is charged.
 func (u *fileUse) end(ctx context.Context) {
 	if u == nil {
 		return

@@ -1,17 +1,19 @@
-// Package tools is how the agent acts: what a tool is, which there are, and the one path that every call takes.
+// Package tools is how the agent acts: the tools, their registry, and the one path that every call takes.
 //
 // Guarantees of [Box.Call]:
-//   - Arguments are decoded strictly, the role is read and policy is asked before a tool runs; a tool is never told a role to
-//     decide on. Unknown tools, bad arguments and denials are results for the model, never errors.
-//   - A call with effects has its intent stored before it runs. Found begun after a crash, it is not run again unless it may
-//     repeat; its outcome is unknown and the model is told so.
-//   - A call that not everyone may make does not run unless its decision is on disk, each time that it runs.
-//   - A call that policy keeps for an admin's word runs only with an approval of exactly this call: see approval.go.
-//   - Every call that ended has one audit row with redacted arguments.
-//   - Output is bounded, without invisible characters and without secrets that redact knows, before anyone sees it.
+//
+//   - Before a tool runs, its arguments are decoded strictly, the role is read, and policy is asked. A tool never
+//     learns a role to decide on. Unknown tools, bad arguments and denials are results for the model, never errors.
+//   - A call with effects has its intent stored before it runs. If a crash left an intent without an outcome, the call
+//     runs again only if it may repeat. Otherwise its outcome is unknown, and the model is told so.
+//   - A call that not everyone may make runs only if its decision is on disk, each time that it runs.
+//   - A call that policy keeps for an approval runs only with an approval of exactly this call: see approval.go.
+//   - Every ended call has one audit row with redacted arguments.
+//   - Output is bounded, and has no invisible characters and no secrets that redact knows, before anyone sees it.
 //   - A panic or a hanging tool ends the call, not the turn.
 //
-// Limit: a tool that ignores the end of its context is left behind after a grace time; its goroutine ends when it does.
+// Limit: a tool that ignores the end of its context is left behind after a grace time; its goroutine ends when the tool
+// does.
 package tools
 
 import (
@@ -237,8 +239,8 @@ func resolved[A any]() (*jsonschema.Resolved, json.RawMessage, error) {
 }
 
 // Elsewhere is the tool with its work done by run, such as in another process. It has the same name, description,
-// arguments, traits and rules, and the same checks come before run. run gets the arguments as they came, already
-// accepted by the tool. A tool of own data, whose work is a part of a commit, cannot be elsewhere.
+// arguments, traits and rules, and the same checks come before run. The function run gets the arguments as they came,
+// already accepted by the tool. A tool of own data, whose work is a part of a commit, cannot be elsewhere.
 func (t Tool) Elsewhere(run func(ctx context.Context, args json.RawMessage) (string, error)) Tool {
 	if t.own {
 		t.err = fmt.Errorf("%w: tool %s changes Corebot's own data, which cannot be done elsewhere", corebot.ErrInvalid, t.name)

@@ -76,8 +76,8 @@ func SchemaOf(t Tool) json.RawMessage {
 	return t.Schema
 }
 
-// CompleteUsage counts the tokens that the provider did not report, and marks such usage as estimated. a is the answer
-// as far as it came, and thought is the model's thinking.
+// CompleteUsage counts the tokens that the provider did not report, and marks such usage as estimated. The arguments
+// are the answer as far as it came, and the model's thinking.
 func CompleteUsage(u corebot.Usage, t Tokenizer, r Request, a corebot.Answer, thought string) corebot.Usage {
 	u.InputTokens, u.OutputTokens = max(0, u.InputTokens), max(0, u.OutputTokens)
 	if u.InputTokens == 0 {

@@ -43,8 +43,8 @@ type Tool struct {
 	Description string
 	// JSON Schema of the arguments, an object; shared by all requests, and not to be changed
 	Schema json.RawMessage
-	// somebody else described it, and the operator does not stand for that, by an approval or by trust on first use:
-	// whoever is offered it has read text from outside
+	// somebody else described it, and the operator has not approved it, nor trusted it on first use: a turn that is
+	// offered it has read untrusted text
 	Unapproved bool
 }
 
@@ -59,21 +59,23 @@ type Request struct {
 	// Only package chain, which stands for several models, looks at it.
 	Model string
 
-	// OnReset is called when what was streamed so far is not part of the answer after all, because its stream broke off
-	// and another model answers from the beginning. Without it such an answer is not streamed: it only comes back
-	// whole, so that no reader sees two beginnings of one text.
+	// OnReset is called when the streamed text is not part of the answer after all. Its stream broke off, and another
+	// model answers from the beginning. Without OnReset such an answer is not streamed but comes back whole, so that no
+	// reader sees two beginnings of one text.
 	OnReset func()
 }
 
-// Model answers requests. Complete streams text to onText as it arrives (onText may be nil, and is called from one
-// goroutine at a time) and returns the whole answer, with tool names decoded. What a model thinks before it answers is
+// Model answers requests. Complete streams text to onText as it arrives. The function onText may be nil, and is called
+// from one goroutine at a time. Complete returns the whole answer, with tool names decoded. A model's thinking is
 // neither streamed nor part of the text.
 //
-// Errors are a [*corebot.Failure] with a class: a caller decides on retries by it. What the failure is about, beyond
-// its class, is in its chain: [ErrContextTooLong] and the others. An answer that broke off in the middle is an error,
-// never a shorter answer. When ctx ends, its cause is returned. Beside an error the answer has nothing but the model
-// and what the call used: what the provider told of a request that it had begun with, and estimates where it told
-// nothing, since it is paid for all the same. A request that was refused, or that nobody took, used nothing.
+// An error is a [*corebot.Failure] with a class, by which a caller decides on retries. Its chain has the subject of the
+// failure, such as [ErrContextTooLong]. An answer that broke off in the middle is an error, never a shorter answer.
+// When ctx ends, its cause is returned.
+//
+// Beside an error the answer has only the model and the usage of the call. The usage is what the provider reported of a
+// request that it had begun. Without a report it is an estimate, since such a request is paid for all the same. A
+// request that was refused, or that nobody took, used nothing.
 type Model interface {
 	Name() string
 	Complete(ctx context.Context, r Request, onText func(string)) (corebot.Answer, error)

@@ -34,9 +34,8 @@ func EncodeName(name string) string {
 // Names translates the tool names of one request to what providers allow ([A-Za-z0-9_-], 1 to 64 bytes) and back.
 //
 // No two names of a request share an encoding, so Decode(Encode(name)) is name. Encodings are the same in every process
-// and in every request that offers the same tools, since providers cache prompts by their bytes: what a chat has in its
-// history never changes how an offered tool is called. Only names that collide get a hash, and a name that is valid
-// already keeps itself.
+// and in every request that offers the same tools, since providers cache prompts by their bytes. A chat's history never
+// changes the encoding of an offered tool. Only names that collide get a hash, and a valid name stays as it is.
 type Names struct {
 	encoded map[string]string
 	decoded map[string]string

@@ -2,7 +2,7 @@
 // for each conversation. People can read and edit them.
 //
 // Guarantees: a change is atomic and durable, and two changes of one page never lose one another (as rootfs promises
-// for its Root). Limit: a page has a cap; what would pass it is refused, nothing is dropped to make room.
+// for its Root). Limit: a page has a cap. A change beyond the cap is refused; nothing is dropped to make room.
 package memory
 
 import (
@@ -85,8 +85,8 @@ func (s *Store) Replace(p Page, text string) error {
 	return s.Change(p, Edit{Text: text, Replaces: true}, nil)
 }
 
-// Change makes an edit. unless is asked about the page under the lock of the write, and an error of it leaves the page
-// as it is; nil asks nothing.
+// Change makes an edit. The function unless sees the page under the lock of the write. An error of unless leaves the
+// page as it is; nil asks nothing.
 func (s *Store) Change(p Page, e Edit, unless func(old []byte, exists bool) error) error {
 	limit := s.max
 	if e.Replaces {

@@ -1,11 +1,16 @@
-// Package pages reads the files of a workspace that stand in every prompt: who the assistant is, whom it serves, its memory.
+// Package pages reads the files of a workspace that stand in every prompt: who the assistant is, whom it serves, its
+// memory.
 //
 // Guarantees:
-//   - One bad page fails no turn and no start. [Store.Read] has no error: it leaves out what cannot be shown, and its page says what is left out.
-//   - A page in a prompt has at most [MaxBytes] bytes. Of a longer file the beginning is shown, up to the end of a line.
-//   - The text is valid UTF-8 without characters that a person does not see: some providers refuse a prompt that has others.
-//   - The operator is told: each fault is logged once as long as it stays the same, and [Store.Faults] lists those that still hold.
-//   - A page that is read often and did not change is not read again.
+//
+//   - One bad page fails no turn and no start. [Store.Read] has no error: it leaves out a page or a part that cannot be
+//     shown, and the page says so.
+//   - A page in a prompt has at most [MaxBytes] bytes. Of a longer file the beginning is shown, up to the end of a
+//     line.
+//   - The text is valid UTF-8 without invisible characters: some providers refuse a prompt with others.
+//   - The operator is told. Each fault is logged once as long as it stays the same, and [Store.Faults] lists the faults
+//     that still hold.
+//   - An unchanged page is not read again.
 //
 // Limit: a store remembers the faults of at most 256 pages.
 package pages

@@ -1,8 +1,9 @@
-// Package apptest is a whole Corebot in a test: real storage, bus, tools, agent, router and front door, with a model that the
-// test scripts. It works inside testing/synctest, where time is virtual; make the kit in the bubble, with the bubble's t.
+// Package apptest is a whole Corebot in a test: real storage, bus, tools, agent, router and front door, with a model
+// that the test scripts. It works inside testing/synctest, where time is virtual. Make the kit in the bubble, with the
+// bubble's t.
 //
-// Limits: no outbox runs, so that replies wait in the queue where [Kit.Told] can read them; the texts of the workspace are those of
-// [Notes]. A crash is imitated by [Kit.Crash]: the store stops first, and nothing that runs can write any more.
+// Limits: no outbox runs, so replies wait in the queue, where [Kit.Told] can read them. The texts of the workspace are
+// those of [Notes]. [Kit.Crash] imitates a crash: the store stops first, and running code can write nothing any more.
 package apptest
 
 import (

@@ -1,5 +1,5 @@
-// Package bench measures Corebot on the machine it runs on: the bus alone ([Bus]), and the whole way from a post to a
-// reply that a client can read ([Turn]). `corebot bench` prints the figures.
+// Package bench measures Corebot on the machine it runs on. [Bus] measures the bus alone, and [Turn] the whole way from
+// a post to a reply that a client can read. `corebot bench` prints the figures.
 //
 // What it promises:
 //
@@ -11,7 +11,6 @@
 //   - No trace. All files are in one directory of their own, which is gone when the measurement ends, also when its
 //     context ends it. A process that is killed leaves it: corebot-bench-* in the directory for temporary files.
 //
-// Limits: publishers, consumers, clients and the model endpoint run in the process that is measured and share its
-// processors, as in the figures of other systems that the targets are compared with. Resident memory is known on Linux
-// only.
+// Limits: publishers, consumers, clients and the model endpoint run in the measured process and share its processors.
+// The same holds for the figures of other systems behind the targets. Resident memory is known on Linux only.
 package bench

@@ -1,10 +1,10 @@
 // Package config reads Corebot's settings: defaults, then a file in the home directory, then the environment.
 //
-// It is strict: a key that is not known is an error that names the key and the nearest known one, in the file and in the
-// environment. Nothing outside cmd and internal/app imports this package; every other package has options of its own.
+// It is strict: an unknown key is an error that names the key and the nearest known key, in the file and in the
+// environment. Only cmd and internal/app import this package; every other package has options of its own.
 //
-// The fields of [Config] and their tags are the one place where a setting is described; the loader, its checks, the JSON Schema,
-// docs/configuration.md and what `corebot config print` shows are all made from them:
+// The fields of [Config] and their tags are the one place that describes a setting. The loader, its checks, the JSON
+// Schema, docs/configuration.md and the output of `corebot config print` are all made from them:
 //
 //   - mapstructure: the name of the section or the setting
 //   - doc: what it is for, in one line
@@ -13,11 +13,12 @@
 //   - also: another environment variable that sets it; ours comes first
 //   - reload: "yes" if a running Corebot takes a new value; it needs a restart for all others
 //
-// A section may be part of another: [Web] is tools.web. A setting may be a [List] of texts or numbers, or a list of entries, [Providers]
-// or [Grants], which is made from the fields of [Provider] and [Grant] in the same way.
+// A section may be part of another: [Web] is tools.web. A setting may be a [List] of texts or numbers, or a list of
+// entries, such as [Providers] or [Grants]. The fields of [Provider] and [Grant] describe such an entry in the same
+// way.
 //
-// A secret has the type [Secret]: it may be a reference to a file or a variable, which is resolved when the settings are read, and no
-// error, no print and no encoding spells it.
+// A secret has the type [Secret]. It may be a reference to a file or a variable, which is resolved when the settings
+// are read. No error, no print and no encoding spells it.
 package config
 
 import "time"

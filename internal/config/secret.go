@@ -21,13 +21,12 @@ import (
 // mask stands where a secret would be.
 const mask = "***"
 
-// Secret is text that is never shown: whatever prints or encodes it gets "***", or nothing if it is empty. Only
-// [Secret.Reveal] gives it away, so that every place that does can be found by that name. The zero value is the empty
-// secret. Two secrets can be compared with ==, which takes no constant time: it is for seeing a change, not for letting
-// anyone in.
+// Secret is text that is never shown: printing and encoding give "***", or nothing if it is empty. Only [Secret.Reveal]
+// gives the text, so a search for that name finds every use. The zero value is the empty secret. Two secrets can be
+// compared with ==, to see a change. The comparison takes no constant time, so it must not authenticate anyone.
 //
-// The text is behind a pointer, because package fmt does not ask the methods of a value in an unexported field: it
-// prints what it finds there, and finds an address.
+// The text is behind a pointer. Package fmt does not ask the methods of a value in an unexported field: it prints the
+// field itself, which is an address.
 type Secret struct {
 	text unique.Handle[string]
 }

@@ -1,7 +1,8 @@
-// Package egress fetches from addresses that somebody outside chose: a model, a page, a redirect. It is the one way
-// there.
+// Package egress fetches from addresses that somebody outside chose: a model, a page, a redirect. It is the only way to
+// such addresses.
 //
 // Guarantees of [Client.Get]:
+//
 //   - No connection goes to an address that is not a public address of the internet, whatever its name, its spelling,
 //     or the redirect that led there. Every connection is checked when it is dialled, after the last look-up. Prefixes
 //     that [Targets] opens are the only exception.
@@ -13,8 +14,8 @@
 //   - It uses no proxy, sends no credentials and no cookies, and tells no hop where it came from.
 //   - It ends: the whole exchange has a deadline, and headers, body and decompressed body have limits.
 //
-// Limits: an operator's own NAT64 prefix, a public address that a router forwards inwards, and from inside a container
-// those of its host, look like any other public address.
+// Limits: some private places look like any other public address. These are an operator's own NAT64 prefix, a public
+// address that a router forwards inwards, and the addresses of the host inside a container.
 package egress
 
 import (

@@ -13,10 +13,10 @@ import (
 // viaOther is RTA_VIA: a gateway of the other family. Package syscall does not have it.
 const viaOther = 18
 
-// localRoutes reads all tables of routes. own are the addresses that this machine takes for its own: the addresses of
-// its interfaces, and whole prefixes without an interface ("ip route add local 192.0.2.0/24 dev lo"). direct are the
-// prefixes that it reaches without a gateway. Some of them have no address of an interface ("ip route add 192.0.2.7/32
-// dev eth0").
+// localRoutes reads all tables of routes. The prefixes own are the addresses that this machine takes for its own. They
+// are the addresses of its interfaces, and whole prefixes without an interface ("ip route add local 192.0.2.0/24 dev
+// lo"). The prefixes direct are reached without a gateway. Some of them have no address of an interface ("ip route add
+// 192.0.2.7/32 dev eth0").
 func localRoutes() (own, direct []netip.Prefix, err error) {
 	tunnels, err := tunnels()
 	if err != nil {

@@ -129,9 +129,9 @@ func (t targets) allows(host string) bool {
 
 var errHost = errors.New("no host")
 
-// normalHost gives the one spelling of a host: an IP address as netip writes it, or a name in ASCII, in lower case,
-// without the dot of the root. It refuses a number that is not written as an IP address: resolvers differ about what
-// 0x7f.1 is.
+// normalHost gives the one spelling of a host. It is an IP address as netip writes it, or a name in ASCII, in lower
+// case, without the dot of the root. It refuses a number that is not written as an IP address: resolvers differ about
+// what 0x7f.1 is.
 func normalHost(host string) (string, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.String(), nil

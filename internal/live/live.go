@@ -1,6 +1,8 @@
-// Package live carries what happens right now to whoever watches: typing indicators, streamed text, the tool that runs.
+// Package live carries the events of this moment to people who watch: typing indicators, streamed text, the running
+// tool.
 //
-// It is in memory and lossy by design: a slow watcher misses events and nobody waits for it. Nothing durable may depend on it.
+// It is in memory and lossy by design: a slow watcher misses events and nobody waits for it. Nothing durable may depend
+// on it.
 package live
 
 import (

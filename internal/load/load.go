@@ -1,9 +1,11 @@
-// Package load plays many callers of the webhook at once and checks what they were promised: every post is
-// acknowledged, copies of a message change nothing, each message gets one reply, the replies of a chat come in the
-// order of its messages, and a cursor leads past each of them once.
+// Package load plays many callers of the webhook at once and checks the webhook's promises:
 //
-// It goes on while Corebot is killed and started again at the same address. What it cannot see is a second reply that
-// comes after the run has ended, or what became of the messages inside: `corebot why` and `corebot dlq list` tell that.
+//   - Every post is acknowledged, and copies of a message change nothing.
+//   - Each message gets one reply, and the replies of a chat come in the order of its messages.
+//   - A cursor leads past each reply once.
+//
+// A run goes on while Corebot is killed and started again at the same address. It cannot see a second reply that comes
+// after the run, or what became of the messages inside: `corebot why` and `corebot dlq list` tell that.
 package load
 
 import (

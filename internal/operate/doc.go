@@ -1,4 +1,4 @@
-// Package operate is the admin service: each thing that an operator can list, look at or change in a Corebot is one
+// Package operate is the admin service. Each thing that an operator can list, look at or change in a Corebot is one
 // method of [Service], with a typed request and a typed result. The command line and the control socket call the same
 // methods, and so do tools that only read.
 //

@@ -1,24 +1,23 @@
-// Package owned decides whether the operator alone can change a file: one that says what Corebot runs, whom it trusts,
-// or what its secrets are.
+// Package owned decides whether the operator alone can change a file: a file that says what Corebot runs, whom it
+// trusts, or what its secrets are.
 //
 // Guarantees, for a path that [Resolve], [Check] or [Open] takes without an error:
+//
 //   - The file or directory belongs to root or to the user who runs Corebot, and neither its group nor everyone can
 //     write it.
-//   - Nobody else can put another one in its place. Every directory on the way belongs to root or to that user. None
-//     can be written by everyone, or by a group other than root's, unless its sticky bit keeps others from renaming
-//     what is in it.
-//   - Symbolic links are followed, and both the way to the link and the way behind it are held to the same rules.
+//   - Nobody else can put another file in its place. Every directory on the way belongs to root or to that user. None
+//     can be written by everyone, or by a group other than root's, unless its sticky bit keeps others from renaming its
+//     entries.
+//   - Symbolic links are followed. The way to the link and the way behind it are held to the same rules.
 //   - Below a directory that only root and that user can search (0700), rights to write mean nothing: nobody else gets
-//     there. A file with several hard links has names elsewhere, and what is mounted there is a place elsewhere: their
-//     rights count.
+//     there. A file with several hard links has names elsewhere, and a mount is a place elsewhere: their rights count.
 //
-// The walk goes from the root down. Whatever it has passed, only root or Corebot's user can exchange, so that a path
-// which was checked stays what it was. [Open] looks at the file once more through its handle.
+// The walk goes from the root down. Only root or Corebot's user can exchange a part of the path that the walk has
+// passed, so a checked path stays what it was. [Open] looks at the file once more through its handle.
 //
-// Limits: a file or directory that somebody holds open since before it was closed to him can still be changed by him.
-// What is below a directory of 0700, and which root mounts or exports somewhere else, can be reached there. An access
-// control list counts by its mask, which the mode shows as the rights of the group. Root's group (0) is trusted with
-// directories on the way only.
+// Limits: a user who held a file or directory open before it was closed to him can still change it. Root can mount or
+// export a directory below a 0700 one somewhere else, where others reach it. An access control list counts by its mask,
+// which the mode shows as the rights of the group. Root's group (0) is trusted with directories on the way only.
 package owned
 
 import (

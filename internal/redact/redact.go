@@ -24,8 +24,8 @@ const Mark = "[redacted]"
 // MinSecret is the shortest exact secret, in bytes. A shorter one would blot out ordinary words.
 const MinSecret = 8
 
-// OfHeader are the exact secrets in the value of a header that may have some: the whole value, and the part behind the
-// scheme of an Authorization, as in "Bearer abc". A text shorter than [MinSecret] is no secret.
+// OfHeader are the exact secrets in the value of a header that may have some. They are the whole value, and the part
+// behind the scheme of an Authorization, as in "Bearer abc". A text shorter than [MinSecret] is no secret.
 func OfHeader(value string) []string {
 	_, credentials, _ := strings.Cut(value, " ")
 	return slices.DeleteFunc([]string{value, credentials}, func(s string) bool { return len(s) < MinSecret })

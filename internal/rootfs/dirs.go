@@ -27,10 +27,10 @@ func NewDirs(r *Root, dir string, limit int) *Dirs {
 	return &Dirs{root: r, dir: dir, limit: limit, now: time.Now}
 }
 
-// Names returns the names of the directories as they are now, sorted; the caller must not change them. more is how many
-// there are besides. anew says that the names may differ from the last call's. Links and special files are among them,
-// so that nobody wonders where a linked directory went. A read below such a name is refused, and the error says what
-// the name is. A new listing reads all names, as [Root.List] does.
+// Names returns the names of the directories as they are now, sorted. The caller must not change them. The number more
+// is how many there are besides. The flag anew says that the names may differ from the last call's. Links and special
+// files are among them, so that nobody wonders where a linked directory went. A read below such a name is refused, and
+// the error says what the name is. A new listing reads all names, as [Root.List] does.
 func (d *Dirs) Names() (names []string, more int, anew bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -35,8 +35,8 @@ func (r *Root) walk(dir string, create bool) (*os.Root, error) {
 }
 
 // enter opens the directory called name. The "/." makes the system refuse a FIFO there instead of waiting for its
-// writer. os.Root would follow a symbolic link. enter compares the opened directory with the name's own entry, and so
-// finds a link.
+// writer. An os.Root would follow a symbolic link. So enter compares the opened directory with the name's own entry,
+// and finds a link.
 func enter(at *os.Root, name string) (*os.Root, error) {
 	sub, err := at.OpenRoot(name + "/.")
 	if err != nil {

@@ -1,20 +1,22 @@
 // Package rootfs reads and writes the files of one directory, and nothing outside it, whatever path it is given.
 //
 // Guarantees:
-//   - No path leads out. Paths are relative, free of "..", and are walked one directory at a time through [os.Root] handles.
-//     A symbolic link anywhere in a path is refused: what was opened is compared with what the name stands for, so nothing is
-//     checked first and used later.
-//   - Only plain files are touched: no FIFO, device or socket, and no file with a second hard link, which would be a file of
-//     somewhere else too. Files are opened non-blocking and judged by their handle.
-//   - Writing is atomic and durable: a reader sees the old file or the new one, and after a write returned, the new one
+//
+//   - No path leads out. Paths are relative, free of "..", and are walked one directory at a time through [os.Root]
+//     handles. A symbolic link anywhere in a path is refused. Each opened file is compared with its name's entry, so
+//     nothing is checked first and used later.
+//   - Only plain files are touched: no FIFO, device or socket. A file with a second hard link is refused, because it
+//     would be a file of somewhere else too. Files are opened non-blocking and judged by their handle.
+//   - Writing is atomic and durable. A reader sees the old file or the new one. After a write returned, the new file
 //     survives a power cut.
-//   - Two changes of one file through one [Root] never lose one another: [Root.Update] reads and writes under a lock. All who
-//     write must share the Root.
+//   - Two changes of one file through one [Root] never lose one another: [Root.Update] reads and writes under a lock.
+//     All writers must share the Root.
 //   - A write never makes a folder hold more than its [Quota], or its user take more than his [Share] allows. Writes of
 //     other processes are measured before a refusal, after [Root.Changed] or [Root.Hold], and every ten minutes.
 //
-// Limits: every read names its cap; a path has at most [MaxPath] bytes and [MaxDepth] names; a listing has a cap. Files are 0600 and directories
-// 0700. On systems without inode link counts in the standard library (Windows) the hard link rule is not enforced.
+// Limits: every read names its cap; a path has at most [MaxPath] bytes and [MaxDepth] names; a listing has a cap. Files
+// are 0600 and directories 0700. On systems without inode link counts in the standard library (Windows) the hard link
+// rule is not enforced.
 package rootfs
 
 import (

@@ -1,4 +1,5 @@
-// Package runes cuts UTF-8 text by bytes and between characters. In text that is not UTF-8 it may take more off than it was asked to, and never less.
+// Package runes cuts UTF-8 text by bytes and between characters. In text that is not UTF-8 a cut may take off more than
+// asked, and never less.
 package runes
 
 import "unicode/utf8"

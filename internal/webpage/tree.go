@@ -21,9 +21,9 @@ const (
 
 // builder makes a tree of the tokens of a page.
 //
-// It is not html.Parse, for two reasons: that cannot be stopped; and by the rules for formatting elements that are left open, a page of
-// some megabytes becomes a tree of gigabytes. Its own rules are simpler, each token costs no more than the depth, and the tree is
-// never larger than the limits.
+// It does not use html.Parse, for two reasons. Nothing can stop html.Parse. And its rules for formatting elements that
+// are left open make a tree of gigabytes from a page of some megabytes. The builder's rules are simpler: each token costs
+// no more than the depth, and the tree is never larger than the limits.
 type builder struct {
 	document, head, body *html.Node
 	title                strings.Builder

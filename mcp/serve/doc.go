@@ -1,6 +1,6 @@
 // Package serve is Corebot as an MCP server: an editor, or another agent, reaches its chats through tools.
 //
-// A [Service] is the channel of MCP clients and carries out their calls; a [Server] speaks the protocol in front of it,
+// A [Service] is the channel of MCP clients and carries out their calls. A [Server] speaks the protocol in front of it,
 // on standard input and output or over streamable HTTP. They may live in different processes: the server knows the
 // service as a [Backend].
 //
@@ -14,14 +14,13 @@
 //   - The same message. A client's message passes the front door of every channel. Its id is the idempotency key. A
 //     repeated call, after a crash or a lost connection, publishes nothing and has the same reply. Other changes are
 //     made once for the idempotency key of the call.
-//   - Waiting is only waiting. A wait that ends, by its time, by a cancellation, or with its client, stops no turn. Its
-//     answer has a durable cursor with which message.replies goes on.
-//   - What is read is data: without invisible characters and secrets, bounded, and marked as from outside.
-//   - Bounded. Lines, bodies, requests at once, sessions, pages and texts have limits, and a client that does not read
+//   - Waiting is only waiting. A wait stops no turn when it ends, by its time, by a cancellation, or with its client.
+//     Its answer has a durable cursor with which message.replies goes on.
+//   - Results are data: bounded, marked as untrusted, without invisible characters and secrets.
+//   - Bounded. Lines, bodies, requests at once, sessions, pages and texts have limits. A client that does not read
 //     holds up nobody else.
 //
-// Limits: results are for models, so that control tokens of chat templates in them are defused (package outside), and
-// long texts are cut with a mark; exact replies are what GET /webhook/outbound and corebot why show. A call that policy
-// keeps for an admin's word is denied: there is no turn that could wait for it. There are no prompts, resources or
-// subscriptions.
+// Limits: results are for models, so control tokens of chat templates in them are defused (package outside), and long
+// texts are cut with a mark. GET /webhook/outbound and corebot why show exact replies. A call that needs an approval is
+// denied: there is no turn that could wait. There are no prompts, resources or subscriptions.
 package serve

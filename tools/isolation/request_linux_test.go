@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The reader of a request takes it in pieces. Whatever the length, it must find the end of the request and the end of
-// the sent bytes in the same place.
+// The reader of a request takes it in pieces. For every length, it must find the end of the request and the end of the
+// sent bytes in the same place.
 func TestNothingIsLeftOfARequestWhateverItsLength(t *testing.T) {
 	for n := range 2_048 {
 		var pipe bytes.Buffer

@@ -144,8 +144,8 @@ func actions(table *arch.Info, mode Mode, landlock int, may executing) map[int]u
 	return of
 }
 
-// install puts the calling thread, and every program that it executes, under the filter. no_new_privs must be set.
-// listener is where the filter's notifications come out; it is zero if the filter has none.
+// install puts the calling thread, and every program that it executes, under the filter. The bit no_new_privs must be
+// set. The filter's notifications come out at listener, which is zero if the filter has none.
 func (f filter) install() (listener int, err error) {
 	flags := 0
 	if slices.ContainsFunc(f, func(i unix.SockFilter) bool {

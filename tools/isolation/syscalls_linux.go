@@ -2,9 +2,9 @@
 
 package isolation
 
-// harmless are the calls that every program may make: on its own memory, threads and time, on files as far as Landlock
-// lets it open them, and on inherited descriptors. Names that an architecture does not have are left out there. Calls
-// that are newer than the table of numbers are missing on purpose.
+// harmless are the calls that every program may make. They act on its own memory, threads and time, on files as far as
+// Landlock lets it open them, and on inherited descriptors. Names that an architecture does not have are left out
+// there. Calls that are newer than the table of numbers are missing on purpose.
 func harmless() []string {
 	return []string{
 		// files

@@ -12,8 +12,8 @@ import (
 const tempPrefix = "corebot-worker-"
 
 // temp is a temporary directory of one worker. Its maker holds a lock on it as long as the maker lives and wants it.
-// The lock tells a directory in use from the leftover of a crash. That works across machines, containers and users at
-// the same place.
+// The lock tells a directory in use from the leftover of a crash. The lock works across machines, containers and users
+// at the same place.
 type temp struct {
 	path string
 	lock *os.File // the directory itself

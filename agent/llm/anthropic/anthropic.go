@@ -1,7 +1,7 @@
 // Package anthropic speaks to Anthropic's messages API through its official SDK.
 //
-// It guarantees what package openai does: an answer is whole or an error, nothing is waited for without a limit, every
-// error is a [*corebot.Failure] with a class, and the key is in none of them. Besides:
+// It has the guarantees of package openai. An answer is whole or an error, and every wait has a limit. Every error is a
+// [*corebot.Failure] with a class, and no error holds the key. Besides:
 //
 //   - The model's thinking is kept apart from its text, and never streamed. While tools run, the thinking goes back
 //     with its answer, signed as it came: the API refuses tool results without it. An answer of another model has no

@@ -15,8 +15,8 @@ type Spelling func(data []byte) ([]byte, error)
 
 // eventBody passes on the data lines of a stream of server-sent events, each spelt anew.
 //
-// The SDKs read lines of any length, or fail at ones that a server may send: comments while it thinks, by the hundred.
-// What they read here is short, bounded, and nothing but events.
+// The SDKs read lines of any length, or fail at lines that a server may send: hundreds of comments while it thinks.
+// Behind eventBody they read short, bounded lines of events, and nothing else.
 type eventBody struct {
 	in     *bufio.Reader
 	closer io.Closer

@@ -1,12 +1,15 @@
-// Package exchange is what the HTTP APIs of all model providers have in common: where they are, which headers go there,
-// how long what is waited for, how much of an answer is taken, and what a failure means.
+// Package exchange is the part that the HTTP APIs of all model providers share. It has the endpoint with its headers,
+// the time limits, the size limits of an answer, and the meaning of a failure.
 //
-// It guarantees that nothing is waited for without a limit (first byte, silence, the whole call), that no more of a
-// stream is kept or read than its limits allow, that the key and the configured headers are in no error, and that a
-// failure has a class that was decided by types, statuses and the provider's own codes. Words decide only where a
-// provider that refused a request has no code: whether it was too long.
+// Guarantees:
 //
-// Limits: no proxies of the environment, no redirects, no retries; those belong to whoever calls.
+//   - Every wait has a limit: for the first byte, in silence, and for the whole call.
+//   - A stream is kept and read only up to its limits.
+//   - The key and the configured headers are in no error.
+//   - Types, statuses and the provider's own codes decide the class of a failure. Words decide in one case only:
+//     whether a request was too long, for a provider without a code for that.
+//
+// Limits: no proxies of the environment, no redirects, no retries; those belong to the caller.
 package exchange
 
 import (

@@ -1,16 +1,17 @@
 // Package offline is the model that Corebot runs on when there is no other: built in, deterministic, without a network.
 //
-// It lets a newcomer see the whole machine work before having a key. It says what it is and never pretends to understand. A line
-// such as
+// It lets a newcomer see the whole machine work before he has a key. It says what it is and never pretends to
+// understand. A line such as
 //
 //	/tool fs.list {"path":"."}
 //
-// in the user's last message makes that call, and the answer after it shows the result; several lines make their calls in one answer,
-// in order. Any other question is answered with the lines of the context that share most words with it, quoted with their source.
+// in the user's last message makes that call, and the answer after it shows the result. Several lines make their calls
+// in one answer, in order. Any other question is answered with the lines of the context that share most words with it,
+// quoted with their source.
 //
-// It books no tokens: nobody counts them, and nothing is paid for.
+// It books no tokens: its use costs nothing.
 //
-// It calls no tool that the user's last message did not ask for by such a line. Everything else is data to it: a /tool line in a
+// It calls only tools that the user's last message asked for by such a line. Everything else is data: a /tool line in a
 // tool result, a system section or the history does nothing.
 package offline
 

@@ -53,8 +53,8 @@ func passagesOf(given []llm.Message) []passage {
 	return all
 }
 
-// withoutRitual leaves out what the agent is to do in its first conversation: this model can do nothing of it, and a
-// quotation of it would answer no question. It waits for a model that can.
+// withoutRitual leaves out the instructions for the first conversation. This model can follow none of them, and a
+// quotation of them would answer no question. They wait for a model that can.
 func withoutRitual(system string) string {
 	before, _, _ := strings.Cut("\n"+system, "\n# "+llm.FirstConversation+"\n")
 	return before

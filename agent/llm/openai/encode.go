@@ -136,9 +136,9 @@ func reportedUsage(u *api.Usage) corebot.Usage {
 	return out
 }
 
-// asEvent spells an event so that go-openai hands it over as it is. go-openai takes a chunk that begins with an error,
-// also a null error, out of the stream, and loses it if it cannot read the error. A leading space hides the chunk from
-// that. go-openai reads lines, and the empty line behind an event would only cost time.
+// asEvent spells an event so that the SDK, go-openai, hands it over as it is. The SDK takes a chunk that begins with an
+// error, also a null error, out of the stream. It loses the chunk if it cannot read the error. A leading space hides
+// the chunk from that. The SDK reads lines, and the empty line behind an event would only cost time.
 func asEvent(data []byte) ([]byte, error) {
 	out := append(make([]byte, 0, len(data)+16), "data: "...)
 	if bytes.HasPrefix(data, []byte(`{"error":`)) {

@@ -1,13 +1,17 @@
-// Package openai speaks to every endpoint that has OpenAI's chat completions: OpenAI itself, gateways, and local servers.
+// Package openai speaks to every endpoint that has OpenAI's chat completions: OpenAI itself, gateways, and local
+// servers.
 //
-// It guarantees that an answer is whole or an error: a stream that ends without a finish_reason, for whatever reason, is a
-// transient failure. It waits for nothing without a limit and keeps no more of an answer than its limit allows (package exchange). Every
-// error is a [*corebot.Failure] with a class, names the base URL, and never holds the API key or a configured header. What a model thinks
-// (reasoning_content, reasoning, a leading <think> block) is kept apart from its text.
+// Guarantees:
 //
-// Limits: images are sent, if the model takes them; other files are described in words. An answer that the provider itself cut at its
-// token limit is returned with a note at its end, since another attempt would be cut as well. Proxies of the environment are not used,
-// redirects are not followed: the key goes to the configured host and nowhere else.
+//   - An answer is whole or an error. A stream that ends without a finish_reason is a transient failure.
+//   - Every wait and every answer has a limit (package exchange).
+//   - Every error is a [*corebot.Failure] with a class and names the base URL. It never holds the API key or a
+//     configured header.
+//   - A model's thinking (reasoning_content, reasoning, a leading <think> block) is kept apart from its text.
+//
+// Limits: images are sent if the model takes them; other files are described in words. An answer that the provider cut
+// at its token limit is returned with a note at its end, since another attempt would be cut as well. Proxies of the
+// environment are not used, and redirects are not followed: the key goes to the configured host and nowhere else.
 package openai
 
 import (

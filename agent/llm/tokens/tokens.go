@@ -1,11 +1,12 @@
 // Package tokens counts tokens as OpenAI's models do, without a network.
 //
-// For models whose vocabulary it has, counts are the model's own, up to these limits: beyond [MaxExact] bytes of one text, and in
-// runs of white space longer than a few lines of indentation, it estimates on the high side, since the splitting expression
-// takes time that grows with the square of such a run. So any text costs time linear in its length. All other models are estimated.
+// For models whose vocabulary it has, the counts are the model's own, with two exceptions. Beyond [MaxExact] bytes of
+// one text, and in runs of white space longer than a few lines of indentation, it estimates on the high side. The
+// splitting expression takes time that grows with the square of such a run; with the estimate any text costs time
+// linear in its length. All other models are estimated.
 //
-// A vocabulary is loaded by the first count that needs it (about 25 ms and 7 MiB of heap for o200k_base, 7 ms and 4 MiB for
-// cl100k_base) and stays; making a [Tokenizer] costs nothing.
+// The first count that needs a vocabulary loads it, and it stays (about 25 ms and 7 MiB of heap for o200k_base, 7 ms
+// and 4 MiB for cl100k_base). Making a [Tokenizer] costs nothing.
 package tokens
 
 import (

@@ -1,11 +1,11 @@
-// Command cmd is what the scripts talk to a webhook with, so that they need Go and nothing else:
+// Command cmd talks to a webhook for the scripts, so that they need Go and nothing else:
 //
 //	run     posts many messages at once and checks the replies (package load); prints a report as JSON
 //	post    posts one message: post ID CHAT TEXT; prints "accepted" or "duplicate"
 //	replies prints what a chat was told, a line each: replies CHAT
 //	refuse  plays a model endpoint that takes no key: prints its address and answers 401 until it is ended
 //
-// Exit codes: 0 all is as it should be, 1 it is not, 2 wrong usage.
+// Exit codes: 0 success, 1 a failed check, 2 wrong usage.
 package main
 
 import (
