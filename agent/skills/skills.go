@@ -15,9 +15,10 @@
 //
 //	# How to search ...
 //
-// This is the public Agent Skills format with three keys of Corebot's own. always puts the whole page into every prompt.
-// requires lists variables and tools; without them the skill is left out. tools lists the tools that the page speaks of,
-// and grants nothing. Keys of other programs (license, metadata, allowed-tools, ...) are passed over.
+// This is the public Agent Skills format with three keys of Corebot's own. The key always puts the whole page into
+// every prompt. The key requires lists variables and tools; without them the skill is left out. The key tools lists the
+// tools that the page speaks of, and grants nothing. Keys of other programs (license, metadata, allowed-tools, ...) are
+// passed over.
 //
 // Guarantees:
 //   - One bad skill takes no other away, and fails no turn: it is listed with what is wrong with it.
