@@ -10,8 +10,8 @@ import (
 	"github.com/corebot/corebot/router"
 )
 
-// Books are what the calls of models used. What the steps of a journal book, the [Journal] guarantees. The books
-// guarantee:
+// Books are what the calls of models used. The [Journal] guarantees how its steps are booked. The
+// books guarantee:
 //
 //   - Use is summed over all, by agent, by chat and by principal.
 //   - Use by role follows the role that somebody has now, in the chat where it was used.
