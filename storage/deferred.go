@@ -61,7 +61,7 @@ func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	if err := popTx(t, d); err != nil {
 		return err
 	}
-	t.total.depth[d.Message.Direction]++ // it still counts as one that waits
+	t.total.depth[d.Message.Direction]++ // it still counts as waiting
 	t.waiting.add(senderOf(d.Message.Key, storedSender(d.Message.Key, d.Message.Sender)), d.Life, 1, d.Size)
 	t.total.bytes += int64(d.Size)
 	t.backAt = min(t.backAt, o.At.UnixMilli())
@@ -244,7 +244,8 @@ func (l *Lot) List(ctx context.Context, limit int) ([]corebot.Parked, error) {
 	err := l.db.reader.each(ctx, listParked, func(s scanner) error {
 		var p corebot.Parked
 		k := &p.Key
-		err := s.Scan(&p.Life, &p.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &p.Sender.ID, &p.Reason, moment{&p.ParkedAt}, moment{&p.DueAt})
+		err := s.Scan(&p.Life, &p.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &p.Sender.ID,
+			&p.Reason, moment{&p.ParkedAt}, moment{&p.DueAt})
 		p.Sender = senderIn(*k, p.Sender.ID)
 		out = append(out, p)
 		return err

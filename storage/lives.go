@@ -226,7 +226,7 @@ func (l *Lives) InChat(ctx context.Context, k corebot.Key, messageID string,
 	return found[0], nil
 }
 
-// spokeInChat looks into the histories of a chat, and at the messages that have not come that far: they wait, or were given up.
+// spokeInChat looks into the histories of a chat, and at messages outside of them: waiting messages and dead letters.
 var spokeInChat = &query{`SELECT 1 FROM chats c JOIN history h ON h.chat_id = c.id
 		WHERE c.agent = ?1 AND c.channel = ?2 AND c.account = ?3 AND c.chat = ?4 AND h.speaker = '` + string(corebot.SpeakerUser) + `' AND h.sender <> ?5
 	UNION ALL SELECT 1 FROM lanes l JOIN message_life m ON m.lane_id = l.id AND m."end" = 'dead'
@@ -234,14 +234,14 @@ var spokeInChat = &query{`SELECT 1 FROM chats c JOIN history h ON h.chat_id = c.
 	UNION ALL SELECT 1 FROM lanes l JOIN message_queue q ON q.lane_id = l.id JOIN message_life m ON m.id = q.life_id
 		WHERE l.direction = 1 AND l.agent = ?1 AND l.channel = ?2 AND l.account = ?3 AND l.chat = ?4 AND m.sender <> ?5 LIMIT 1`}
 
-// Shared says whether somebody else than p has spoken in a chat, in whatever thread and session of it. Those whom the channel
-// could not name are one person.
+// Shared says whether a principal other than p has spoken in a chat, in any thread and session of it. All senders that
+// the channel could not name count as one.
 func (l *Lives) Shared(ctx context.Context, k corebot.Key, p corebot.Principal) (shared bool, err error) {
 	var one int64
 	return l.db.reader.one(ctx, spokeInChat, []any{&one}, k.Agent, k.Channel, k.Account, k.Chat, p.ID)
 }
 
-// newestOf is the id of the newest message of a sender in a chat, or empty, which is no message's.
+// newestOf is the id of the sender's newest message in a chat; empty if there is none.
 func (l *Lives) newestOf(ctx context.Context, k corebot.Key, sender string) (id string, err error) {
 	asked := []any{sender, k.Agent, k.Channel, k.Account, k.Chat, k.Thread}
 	waits, err := l.db.reader.one(ctx, newestWaiting, []any{&id}, asked...)

@@ -92,7 +92,7 @@ type parcel struct {
 	body     []byte
 	cause    int64  // the life that caused it, or 0
 	owed     bool   // no limit refuses it
-	steers   *int64 // of a /steer: the life whose turn it is meant for, or 0 for none; the mode of its chat does not matter then
+	steers   *int64 // of a /steer: the life of the turn that is meant, 0 for none; the queue mode does not count then
 }
 
 func pack(messages []corebot.Message) []parcel {
@@ -193,7 +193,8 @@ func bearTx(t *tx, p *parcel, l lane) (int64, error) {
 		cause = p.cause
 	}
 	life := t.lastLife + 1
-	n, err := t.exec(insertLife, life, l.id, p.ID, string(p.Kind), p.checksum[:], storedSender(p.Key, p.Sender), cause, t.now)
+	n, err := t.exec(insertLife, life, l.id, p.ID, string(p.Kind), p.checksum[:], storedSender(p.Key, p.Sender), cause,
+		t.now)
 	if err != nil || n == 0 {
 		return 0, err
 	}

@@ -126,7 +126,7 @@ func passTx(t *tx, d *corebot.Delivery) error {
 	t.flows.release(d.Lane)
 	if d.Message.Direction == corebot.Inbound && d.Damaged == nil {
 		t.waiting.add(senderOf(d.Message.Key, storedSender(d.Message.Key, d.Message.Sender)), d.Life, -1, d.Size)
-	} else if d.Message.Direction == corebot.Inbound { // its body does not tell who sent it
+	} else if d.Message.Direction == corebot.Inbound { // the body does not tell the sender
 		if err := t.waiting.addLife(t, d.Life, -1, d.Size); err != nil {
 			return err
 		}
