@@ -131,7 +131,7 @@ func TestWhatAnOlderBuildBookedIsBookedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs ran
 		k, _ := resumedOn(t, runs.tool("web.fetch", tools.SideEffect), runs.tool("web.search", tools.ReadOnly))
-		rows, err := storage.NewBooks(k.DB).Days(t.Context(), "0000", "9999", 100)
+		rows, _, err := storage.NewBooks(k.DB).Page(t.Context(), "0000", "9999", "", 100)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -33,8 +34,8 @@ var (
 	approvalByID  = &query{approvalColumns + `WHERE a.id = ?`}
 	awaitedOfLife = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.life_id = ?`}
 	listAwaited   = &query{approvalColumns +
-		`WHERE a.state = 'awaiting' AND a.expires_at > ? ORDER BY a.id LIMIT ? + 0`}
-	listNewest    = &query{approvalColumns + `ORDER BY a.id DESC LIMIT ? + 0`}
+		`WHERE a.state = 'awaiting' AND a.expires_at > ? AND a.id > ? ORDER BY a.id LIMIT ? + 0`}
+	listNewest    = &query{approvalColumns + `WHERE a.id < ? ORDER BY a.id DESC LIMIT ? + 0`}
 	awaitedInChat = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.expires_at > ? AND l.direction = 1
 		AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY a.id`}
 	callsOfRequest  = &query{approvalColumns + `WHERE a.request = ? ORDER BY a.id`}
@@ -72,12 +73,25 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 
 // Awaited lists the calls that wait for an approval, oldest first, at most limit.
 func (a *Approvals) Awaited(ctx context.Context, limit int) ([]corebot.Approval, error) {
-	return a.list(ctx, listAwaited, time.Now(), limit)
+	return a.list(ctx, listAwaited, time.Now(), 0, limit)
 }
 
-// Newest lists approvals in any state, newest first, at most limit.
-func (a *Approvals) Newest(ctx context.Context, limit int) ([]corebot.Approval, error) {
-	return a.list(ctx, listNewest, limit)
+// Page gives the calls behind a cursor, at most limit of them, and the cursor behind them: those that wait, oldest first,
+// or with all set every call, newest first.
+func (a *Approvals) Page(ctx context.Context, all bool, after string, limit int) (out []corebot.Approval, next string, err error) {
+	list, place := "awaited", int64(0)
+	if all {
+		list, place = "approvals", math.MaxInt64
+	}
+	if err := behind(after, list, &place); err != nil {
+		return nil, "", err
+	}
+	if all {
+		out, err = a.list(ctx, listNewest, place, limit)
+	} else {
+		out, err = a.list(ctx, listAwaited, time.Now(), place, limit)
+	}
+	return out, nextPage(out, limit, func(a corebot.Approval) string { return cursor(list, a.ID) }), err
 }
 
 // Request lists the calls of a request, in any state. id is the number of any call of the request. An unknown number is

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -31,7 +32,7 @@ var (
 	// The id is the order of writing. An empty filter field matches everything.
 	selectAudit = &query{`SELECT id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id
 		FROM audit_events
-		WHERE at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', agent) AND (? = '' OR account = ? AND thread = ?)
+		WHERE id < ? AND at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', agent) AND (? = '' OR account = ? AND thread = ?)
 		AND ? IN ('', sender) AND ? IN ('', tool) AND ? IN ('', outcome)
 		AND (? = 1 OR event <> 'tool.decision')
 		ORDER BY id DESC LIMIT ? + 0`}
@@ -39,19 +40,34 @@ var (
 
 // List returns events, newest first.
 func (a *Audit) List(ctx context.Context, f corebot.AuditFilter) ([]corebot.AuditEvent, error) {
-	until, limit := int64(1<<62), 100
-	if !f.Until.IsZero() {
-		until = f.Until.UnixMilli()
-	}
+	limit := 100
 	if f.Limit > 0 {
 		limit = f.Limit
 	}
-	var out []corebot.AuditEvent
-	err := a.db.reader.each(ctx, selectAudit, func(s scanner) error {
+	return a.list(ctx, f, math.MaxInt64, limit)
+}
+
+// Page gives the events behind a cursor, newest first, at most limit of them, and the cursor behind them.
+func (a *Audit) Page(ctx context.Context, f corebot.AuditFilter, after string, limit int) ([]corebot.AuditEvent, string, error) {
+	place := int64(math.MaxInt64)
+	if err := behind(after, "audit", &place); err != nil {
+		return nil, "", err
+	}
+	found, err := a.list(ctx, f, place, limit)
+	return found, nextPage(found, limit, func(e corebot.AuditEvent) string { return cursor("audit", e.ID) }), err
+}
+
+// list gives the events in front of an id, newest first.
+func (a *Audit) list(ctx context.Context, f corebot.AuditFilter, place int64, limit int) (out []corebot.AuditEvent, err error) {
+	until := int64(1 << 62)
+	if !f.Until.IsZero() {
+		until = f.Until.UnixMilli()
+	}
+	err = a.db.reader.each(ctx, selectAudit, func(s scanner) error {
 		e, err := scanEvent(s)
 		out = append(out, e)
 		return err
-	}, f.Since, until, cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat), f.Key.Agent, f.Key.Agent,
+	}, place, f.Since, until, cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat), f.Key.Agent, f.Key.Agent,
 		f.Key.Account, f.Key.Thread, f.Sender, f.Tool, string(f.Outcome), f.Decisions, limit)
 	return out, err
 }

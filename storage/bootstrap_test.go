@@ -128,7 +128,7 @@ func TestAWrongKeyIsCountedAndItsCallEndsDeniedInOneCommit(t *testing.T) {
 	if got := notes(t, db); len(got) != 1 || got[0].Outcome != corebot.OutcomeDenied || got[0].Rule != "bootstrap-key" {
 		t.Errorf("the audit is %+v", got)
 	}
-	if grants, err := NewGrants(db).List(t.Context()); err != nil || len(grants) != 0 {
+	if grants, _, err := NewGrants(db).Page(t.Context(), "", 10); err != nil || len(grants) != 0 {
 		t.Errorf("grants: %+v, %v", grants, err)
 	}
 	if chat, err := NewChats(db).Chat(t.Context(), d.Message.Key); err != nil || chat.Registered {
@@ -173,7 +173,7 @@ func TestOfTwoRightKeysAtOnceOneMakesAnAdmin(t *testing.T) {
 	ds := attempts(t, db, 2*rounds)
 	for n := range rounds {
 		got := atOnce(t, db, ds[2*n:2*n+2], bootstrapKey)
-		grants, err := NewGrants(db).List(t.Context())
+		grants, _, err := NewGrants(db).Page(t.Context(), "", 10)
 		if err != nil || got[""] != 1 || got["bootstrap-closed"] != 1 || len(grants) != 1 || grants[0].Chat != (corebot.Key{}) || grants[0].By != "bootstrap" {
 			t.Fatalf("round %d: they ended %v; the grants are %+v, %v", n, got, grants, err)
 		}

@@ -120,18 +120,21 @@ var (
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? AND m.in_reply_to = ? ORDER BY m.cursor LIMIT ? + 0`}
 )
 
-// Page lists the chats behind a place, at most limit, in the order in which Corebot first saw them. An empty channel
-// means all channels. The place of a chat is its [corebot.Chat.ID].
-func (c *Chats) Page(ctx context.Context, channel string, after int64, limit int) ([]corebot.Chat, error) {
-	var out []corebot.Chat
-	err := c.db.reader.each(ctx, chatsBehind, func(s scanner) error {
+// Page gives the chats behind a cursor, in the order in which they were first seen, at most limit of them, and the cursor
+// behind them. An empty channel means all.
+func (c *Chats) Page(ctx context.Context, channel, after string, limit int) (out []corebot.Chat, next string, err error) {
+	var place int64
+	if err := behind(after, "chats", &place); err != nil {
+		return nil, "", err
+	}
+	err = c.db.reader.each(ctx, chatsBehind, func(s scanner) error {
 		var chat corebot.Chat
 		k := &chat.Key
 		err := s.Scan(append([]any{&k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread}, chatColumns(&chat)...)...)
 		out = append(out, chat)
 		return err
-	}, after, channel, limit)
-	return out, err
+	}, place, channel, limit)
+	return out, nextPage(out, limit, func(c corebot.Chat) string { return cursor("chats", c.ID) }), err
 }
 
 // Before lists what people and the agent said in a chat before a place, in all its sessions, newest first, at most

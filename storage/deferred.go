@@ -234,14 +234,19 @@ func NewLot(db *DB) *Lot { return &Lot{db} }
 
 var (
 	listParked = &query{`SELECT p.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender, p.reason, p.parked_at, p.due_at
-		FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
+		FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id
+		WHERE p.due_at >= ? AND (p.due_at > ? OR p.life_id > ?) ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
 	releaseParked = &query{`UPDATE message_parked SET due_at = ? WHERE life_id = ? AND due_at > ?`}
 )
 
-// List returns deferred messages in the order in which they come back, at most limit.
-func (l *Lot) List(ctx context.Context, limit int) ([]corebot.Parked, error) {
-	var out []corebot.Parked
-	err := l.db.reader.each(ctx, listParked, func(s scanner) error {
+// Page gives the parked messages behind a cursor, in the order in which they come back, at most limit of them, and the
+// cursor behind them.
+func (l *Lot) Page(ctx context.Context, after string, limit int) (out []corebot.Parked, next string, err error) {
+	var due, life int64
+	if err := behind(after, "parked", &due, &life); err != nil {
+		return nil, "", err
+	}
+	err = l.db.reader.each(ctx, listParked, func(s scanner) error {
 		var p corebot.Parked
 		k := &p.Key
 		err := s.Scan(&p.Life, &p.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &p.Sender.ID,
@@ -249,8 +254,8 @@ func (l *Lot) List(ctx context.Context, limit int) ([]corebot.Parked, error) {
 		p.Sender = senderIn(*k, p.Sender.ID)
 		out = append(out, p)
 		return err
-	}, limit)
-	return out, err
+	}, due, due, life, limit)
+	return out, nextPage(out, limit, func(p corebot.Parked) string { return cursor("parked", p.DueAt.UnixMilli(), p.Life) }), err
 }
 
 // Release makes a deferred message come back now, before its time. The next claim checks the budget again. A message

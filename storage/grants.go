@@ -32,9 +32,8 @@ var (
 		ON CONFLICT (channel, account, sender, scope) DO UPDATE SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
 	deleteGrant      = &query{`DELETE FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope = ?`}
 	adminsEverywhere = &query{`SELECT channel, account, sender FROM grants WHERE scope = '' AND role = 'admin'`}
-	listGrants       = &query{
-		`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants ORDER BY channel, account, sender, scope`,
-	}
+	listGrants       = &query{`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants
+		WHERE (channel, account, sender, scope) > (?, ?, ?, ?) ORDER BY channel, account, sender, scope LIMIT ? + 0`}
 )
 
 // RoleOf is the role of a principal in a chat, from the grants alone. It is normal unless the grants say admin. For the
@@ -184,10 +183,14 @@ func scopeOf(k corebot.Key) string {
 	return k.String()
 }
 
-// List returns every grant.
-func (g *Grants) List(ctx context.Context) ([]corebot.Grant, error) {
-	var out []corebot.Grant
-	err := g.db.reader.each(ctx, listGrants, func(s scanner) error {
+// Page gives the grants behind a cursor, in the order of their principals, at most limit of them, and the cursor behind
+// them.
+func (g *Grants) Page(ctx context.Context, after string, limit int) (out []corebot.Grant, next string, err error) {
+	var channel, account, sender, scope string
+	if err := behind(after, "grants", &channel, &account, &sender, &scope); err != nil {
+		return nil, "", err
+	}
+	err = g.db.reader.each(ctx, listGrants, func(s scanner) error {
 		var grant corebot.Grant
 		var scope, role string
 		p := &grant.Principal
@@ -198,8 +201,10 @@ func (g *Grants) List(ctx context.Context) ([]corebot.Grant, error) {
 		grant.Role = corebot.Role(role)
 		out = append(out, grant)
 		return err
-	})
-	return out, err
+	}, channel, account, sender, scope, limit)
+	return out, nextPage(out, limit, func(g corebot.Grant) string {
+		return cursor("grants", g.Principal.Channel, g.Principal.Account, g.Principal.ID, scopeOf(g.Chat))
+	}), err
 }
 
 // holder is the principal of a grant and its place. scope is the spelling of a chat's key; empty: everywhere.

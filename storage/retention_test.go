@@ -260,7 +260,7 @@ func TestDaysOfUsageGoWhenTheyHaveBeenOverForLongEnough(t *testing.T) {
 		}{{0, 2}, {12*time.Hour - time.Second, 2}, {time.Second, 1}, {day, 0}} { // the first day ended a day and a half ago
 			time.Sleep(c.wait)
 			must(t, r.Sweep(t.Context()))
-			rows, err := NewBooks(db).Days(t.Context(), "0000", "9999", 10)
+			rows, _, err := NewBooks(db).Page(t.Context(), "0000", "9999", "", 10)
 			must(t, err)
 			if len(rows) != c.want {
 				t.Errorf("at %v: %d days, want %d", time.Now(), len(rows), c.want)

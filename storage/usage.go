@@ -124,19 +124,26 @@ func useColumns(u *corebot.Use) []any {
 }
 
 var listDays = &query{`SELECT turns, input, output, cache_read, cache_write, cost, unpriced, estimated, day, key, channel, account, sender, model
-	FROM usage_days WHERE day BETWEEN ? AND ? ORDER BY day DESC, key, sender, model LIMIT ? + 0`}
+	FROM usage_days WHERE day BETWEEN ? AND ? AND (? = '' OR day < ? OR (key, sender, model) > (?, ?, ?)) ORDER BY day DESC, key, sender, model LIMIT ? + 0`}
 
-// Days lists the usage from one day to another, both included, newest day first, at most limit rows.
-func (b *Books) Days(ctx context.Context, from, to string, limit int) ([]corebot.UseRow, error) {
-	var out []corebot.UseRow
-	err := b.db.reader.each(ctx, listDays, func(s scanner) error {
+// Page gives what was used from one day to another, both included, behind a cursor, newest day first, at most limit
+// rows, and the cursor behind them.
+func (b *Books) Page(ctx context.Context, from, to, after string, limit int) (out []corebot.UseRow, next string, err error) {
+	var day, chat, sender, model string
+	if err := behind(after, "usage", &day, &chat, &sender, &model); err != nil {
+		return nil, "", err
+	}
+	if day != "" {
+		to = min(to, day)
+	}
+	err = b.db.reader.each(ctx, listDays, func(s scanner) error {
 		var row corebot.UseRow
 		p := &row.Principal
 		err := s.Scan(append(useColumns(&row.Use), &row.Day, &row.Chat, &p.Channel, &p.Account, &p.ID, &row.Model)...)
 		out = append(out, row)
 		return err
-	}, from, to, limit)
-	return out, err
+	}, from, to, day, day, chat, sender, model, limit)
+	return out, nextPage(out, limit, func(u corebot.UseRow) string { return cursor("usage", u.Day, u.Chat, u.Principal.ID, u.Model) }), err
 }
 
 // settleTurnTx ends a claim and books what it spent beside its journal.

@@ -64,8 +64,13 @@ func TestWhatIsParkedCanBeReleasedAndDropped(t *testing.T) {
 		must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(time.Hour), Reason: "chat budget"}))
 	}
 	lot := NewLot(db)
-	if all, err := lot.List(t.Context(), 10); err != nil || len(all) != 2 || all[0].Life != lives[0] || all[0].MessageID != "1" {
+	if all, _, err := lot.Page(t.Context(), "", 10); err != nil || len(all) != 2 || all[0].Life != lives[0] || all[0].MessageID != "1" {
 		t.Errorf("parked are %+v: %v", all, err)
+	}
+	_, behindFirst, err := lot.Page(t.Context(), "", 1)
+	must(t, err)
+	if rest, next, err := lot.Page(t.Context(), behindFirst, 2); err != nil || len(rest) != 1 || rest[0].Life != lives[1] || next != "" {
+		t.Errorf("behind the first are %+v, then %q: %v", rest, next, err)
 	}
 	must(t, lot.Drop(t.Context(), lives[0]))
 	must(t, lot.Release(t.Context(), lives[1]))

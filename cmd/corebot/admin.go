@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +11,6 @@ import (
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
-	"github.com/corebot/corebot/storage"
 )
 
 func newAdmin(s *shell) *cobra.Command {
@@ -41,7 +38,7 @@ The last admin cannot be made normal. One of a channel that this version does no
 			if err != nil {
 				return err
 			}
-			return s.grant(cmd, app.OpGrant, grant, fmt.Sprintf("%s is %s", grant.Principal, grant.Role))
+			return s.grant(cmd, operate.GrantRole, grant, fmt.Sprintf("%s is %s", grant.Principal, grant.Role))
 		},
 	}
 	cmd.Flags().StringVar(&chat, "chat", "", "in this chat only: its key, as `corebot chats list` shows it")
@@ -61,7 +58,7 @@ func newAdminRevoke(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.grant(cmd, app.OpRevoke, grant, fmt.Sprintf("%s has no grant any more", grant.Principal))
+			return s.grant(cmd, operate.RevokeGrant, grant, fmt.Sprintf("%s has no grant any more", grant.Principal))
 		},
 	}
 	cmd.Flags().StringVar(&chat, "chat", "", "of this chat only")
@@ -97,9 +94,9 @@ func (s *shell) parseGrant(cmd *cobra.Command, principal, chat, role string) (g 
 	return g, nil
 }
 
-func (s *shell) grant(cmd *cobra.Command, op string, g corebot.Grant, said string) error {
+func (s *shell) grant(cmd *cobra.Command, op operate.Operation[corebot.Grant, operate.Done], g corebot.Grant, said string) error {
 	return s.change(cmd, func(c control.Caller) error {
-		if _, err := control.Call[operate.Done](cmd.Context(), c, op, g); err != nil {
+		if _, err := op.Call(cmd.Context(), c, g); err != nil {
 			return err
 		}
 		if g.Chat != (corebot.Key{}) {
@@ -117,53 +114,20 @@ func newAdminList(s *shell) *cobra.Command {
 		Short: "List the grants",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			grants, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Grant, error) {
-				return storage.NewGrants(db).List(ctx)
+			_, err := grantTable.print(cmd, asJSON, 0, func(p operate.Part) (operate.Page[operate.Grant], error) {
+				return look(s, cmd, operate.ListGrants, p)
 			})
-			if err != nil {
-				return err
-			}
-			return printGrants(cmd, grants, asJSON)
+			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-// grantRow is what `admin list --json` prints.
-type grantRow struct {
-	Principal string    `json:"principal"`
-	Role      string    `json:"role"`
-	Chat      string    `json:"chat"`
-	By        string    `json:"by"`
-	At        time.Time `json:"at"`
-}
-
-func printGrants(cmd *cobra.Command, grants []corebot.Grant, asJSON bool) error {
-	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	t := &teller{w: table}
-	if !asJSON && len(grants) > 0 {
-		t.line("PRINCIPAL\tROLE\tWHERE\tBY\tAT")
-	}
-	for _, g := range grants {
-		row := grantRow{g.Principal.String(), string(g.Role), "", g.By, time.UnixMilli(g.AtMS)}
-		if g.Chat != (corebot.Key{}) {
-			row.Chat = g.Chat.String()
-		}
-		if asJSON {
-			if err := printJSON(cmd, row); err != nil {
-				return err
-			}
-			continue
-		}
-		where := row.Chat
-		if where == "" {
-			where = "everywhere"
-		}
-		t.line("%s\t%s\t%s\t%s\t%s", row.Principal, row.Role, where, row.By, row.At.Local().Format(time.DateTime))
-	}
-	if len(grants) == 0 && !asJSON {
-		t.line("no grants: nobody is admin (corebot admin grant PRINCIPAL)")
-	}
-	return errors.Join(t.err, table.Flush())
+var grantTable = listing[operate.Grant]{
+	header: "PRINCIPAL\tROLE\tWHERE\tBY\tAT",
+	none:   "no grants: nobody is admin (corebot admin grant PRINCIPAL)",
+	cells: func(g operate.Grant) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", g.Principal, g.Role, cmp.Or(g.Chat, "everywhere"), g.By, g.At.Local().Format(time.DateTime))
+	},
 }

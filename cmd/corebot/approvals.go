@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -12,54 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
-	"github.com/corebot/corebot/internal/redact"
-	"github.com/corebot/corebot/storage"
 )
 
 func newApprovals(s *shell) *cobra.Command {
 	return group("approvals", "List, approve and deny calls of tools that wait for an admin's word", newApprovalsList(s), newApprovalsShow(s),
 		newApprovalsResolve(s, "approve", "Let calls run, if nothing they were asked for has changed", corebot.ApprovalApproved),
 		newApprovalsResolve(s, "deny", "Do not let calls run; the model is told, and their turns go on", corebot.ApprovalDenied))
-}
-
-// approvalRow is the contract's JSON of one call that waits. All calls of one answer have one id: they are approved, or
-// denied, together.
-type approvalRow struct {
-	ID        int64           `json:"id"`
-	Tool      string          `json:"tool"`
-	Args      json.RawMessage `json:"args"` // whole
-	Principal string          `json:"principal"`
-	ChatID    string          `json:"chatId"`
-	CreatedAt time.Time       `json:"createdAt"`
-	ExpiresAt time.Time       `json:"expiresAt"`
-
-	Change     *corebot.FileChange `json:"change,omitempty"`     // of a call that changes a file
-	Definition string              `json:"definition,omitempty"` // of a call of an MCP tool
-	Instead    int64               `json:"instead,omitempty"`    // the request that is void
-	Because    string              `json:"because,omitempty"`    // what had changed since
-
-	State      corebot.ApprovalState `json:"state,omitempty"` // of one that need not wait any more
-	Ran        bool                  `json:"ran,omitempty"`
-	Reason     string                `json:"reason,omitempty"`
-	ResolvedAt time.Time             `json:"resolvedAt,omitzero"`
-	ResolvedBy string                `json:"resolvedBy,omitempty"`
-}
-
-func newApprovalRow(a corebot.Approval) approvalRow {
-	row := approvalRow{
-		ID: a.Request, Tool: a.Bound.Tool, Args: redact.Shallow(a.Bound.Args), Principal: a.Principal.String(), ChatID: a.Key.Chat,
-		CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, Definition: a.Bound.Definition, Instead: a.Instead, Because: a.Because,
-	}
-	if a.Change.Path != "" {
-		row.Change = &a.Change
-	}
-	if a.State != corebot.ApprovalAwaited {
-		row.State, row.Ran, row.Reason, row.ResolvedAt, row.ResolvedBy = a.State, a.Ran, a.Reason, a.ResolvedAt, a.By
-	}
-	return row
 }
 
 func newApprovalsList(s *shell) *cobra.Command {
@@ -72,16 +30,12 @@ func newApprovalsList(s *shell) *cobra.Command {
 With --all it shows also how calls ended, newest first: approved, denied, expired, or void, which is approved and then not made.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Approval, error) {
-				if all {
-					return storage.NewApprovals(db).Newest(ctx, limit)
-				}
-				return storage.NewApprovals(db).Awaited(ctx, limit)
+			_, err := eachPage(limit, func(p operate.Part) (operate.Page[operate.Approval], error) {
+				return look(s, cmd, operate.ListApprovals, operate.ApprovalQuery{All: all, Part: p})
+			}, func(found []operate.Approval, first, _ bool) error {
+				return printApprovals(cmd, found, first, asJSON, maxListed)
 			})
-			if err != nil {
-				return err
-			}
-			return printApprovals(cmd, found, asJSON, maxListed)
+			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -104,16 +58,14 @@ func newApprovalsShow(s *shell) *cobra.Command {
 			if err != nil {
 				return usage(cmd, err)
 			}
-			found, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Approval, error) {
-				return storage.NewApprovals(db).Request(ctx, id)
-			})
+			found, err := look(s, cmd, operate.ShowApproval, operate.ByID{ID: id})
 			if errors.Is(err, corebot.ErrNotFound) {
 				return corebot.WithHint(err, "`corebot approvals list --all` shows the ids")
 			}
 			if err != nil {
 				return err
 			}
-			return printApprovals(cmd, found, asJSON, math.MaxInt)
+			return printApprovals(cmd, found.Calls, true, asJSON, math.MaxInt)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -122,16 +74,16 @@ func newApprovalsShow(s *shell) *cobra.Command {
 
 // printApprovals shows calls untruncated and, unlike all else that is shown, with what looks like a secret: who says yes has seen all of it, and a model could
 // hide the better half of a call behind the shape of a key. The characters of a terminal are made harmless here.
-func printApprovals(cmd *cobra.Command, found []corebot.Approval, asJSON bool, diff int) error {
+func printApprovals(cmd *cobra.Command, found []operate.Approval, first, asJSON bool, diff int) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	for _, a := range found {
 		if !asJSON {
-			printApproval(t, a, diff)
-		} else if err := printJSON(cmd, newApprovalRow(a)); err != nil {
+			printApproval(t, a.Approval, diff)
+		} else if err := printJSON(cmd, a.Row()); err != nil {
 			return err
 		}
 	}
-	if len(found) == 0 && !asJSON {
+	if len(found) == 0 && first && !asJSON {
 		t.line("nothing waits for an admin's word")
 	}
 	return t.err
@@ -183,7 +135,7 @@ func newApprovalsResolve(s *shell, name, short string, state corebot.ApprovalSta
 			}
 			return s.change(cmd, func(c control.Caller) error {
 				for _, id := range ids { // each is said as soon as it is done
-					_, err := control.Call[operate.Done](cmd.Context(), c, app.OpResolve, app.Resolution{IDs: []int64{id}, State: state})
+					_, err := operate.ResolveApprovals.Call(cmd.Context(), c, operate.Resolution{IDs: []int64{id}, State: state})
 					if errors.Is(err, corebot.ErrNotFound) {
 						return corebot.WithHint(err, "`corebot approvals list` shows the ids")
 					}

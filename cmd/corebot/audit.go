@@ -1,19 +1,13 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/redact"
-	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 // auditFilter are the flags that say which events are meant.
@@ -65,13 +59,10 @@ func newAudit(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			events, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.AuditEvent, error) {
-				return storage.NewAudit(db).List(ctx, filter)
+			_, err = auditTable.print(cmd, asJSON, f.Limit, func(p operate.Part) (operate.Page[operate.AuditEvent], error) {
+				return look(s, cmd, operate.ListAudit, operate.AuditQuery{Filter: filter, Part: p})
 			})
-			if err != nil {
-				return err
-			}
-			return printAudit(cmd, events, asJSON)
+			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -88,44 +79,16 @@ func parseOutcome(cmd *cobra.Command, s string) (corebot.AuditOutcome, error) {
 	return "", usage(cmd, fmt.Errorf("--outcome %q: want success, denied, error, invalid_args or unknown", s))
 }
 
-// auditRow is the contract's JSON of one event.
-type auditRow struct {
-	At         time.Time       `json:"at"`
-	Event      string          `json:"event"`
-	Tool       string          `json:"tool"`
-	Channel    string          `json:"channel"`
-	ChatID     string          `json:"chatId"`
-	SenderID   string          `json:"senderId"`
-	Role       string          `json:"role"`
-	Entry      string          `json:"entry"`
-	Outcome    string          `json:"outcome"`
-	Rule       string          `json:"rule"`
-	Args       json.RawMessage `json:"args"`
-	DurationMS int64           `json:"durationMs"`
-}
-
-func printAudit(cmd *cobra.Command, events []corebot.AuditEvent, asJSON bool) error {
-	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	t := &teller{w: table}
-	if !asJSON && len(events) > 0 {
-		t.line("AT\tEVENT\tTOOL\tWHO\tROLE\tOUTCOME\tRULE\tARGS")
-	}
-	for _, e := range events {
-		if asJSON {
-			row := auditRow{
-				e.At, e.Event, e.Tool, e.Key.Channel, e.Key.Chat, e.Principal.ID, string(e.Role), string(e.Entry), string(e.Outcome), e.Rule,
-				redact.Shallow(json.RawMessage(cmp.Or(e.Args, "{}"))), e.Duration.Milliseconds(),
-			}
-			if err := printJSON(cmd, row); err != nil {
-				return err
-			}
-			continue
+var auditTable = listing[operate.AuditEvent]{
+	header: "AT\tEVENT\tTOOL\tWHO\tROLE\tOUTCOME\tRULE\tARGS",
+	none:   "no tool calls",
+	json:   func(e operate.AuditEvent) any { return e.AuditRow },
+	cells: func(e operate.AuditEvent) string {
+		args := string(e.Args)
+		if e.NoArgs {
+			args = ""
 		}
-		t.line("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", e.At.Local().Format(time.DateTime), e.Event, oneLine(e.Tool, 40), oneLine(e.Principal.String(), 40),
-			e.Role, e.Outcome, e.Rule, oneLine(e.Args, 80))
-	}
-	if len(events) == 0 && !asJSON {
-		t.line("no tool calls")
-	}
-	return errors.Join(t.err, table.Flush())
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", e.At.Local().Format(time.DateTime), e.Event, oneLine(e.Tool, 40),
+			oneLine(e.Principal, 40), e.Role, e.Outcome, e.Rule, oneLine(args, 80))
+	},
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newAuditVerify(s *shell) *cobra.Command {
@@ -29,12 +26,7 @@ where Corebot's machine cannot change it, and give it with --head: then nothing 
 				}
 				noted = &h
 			}
-			chain, err := read(s, cmd, func(ctx context.Context, db *storage.DB) (corebot.AuditChain, error) {
-				return storage.NewAudit(db).Verify(ctx, noted)
-			})
-			if broken := (*corebot.BrokenChain)(nil); errors.As(err, &broken) {
-				return corebot.WithHint(err, "somebody or something other than Corebot has written the database: compare it with a backup (data/backups)")
-			}
+			chain, err := look(s, cmd, operate.VerifyAudit, operate.Verification{Noted: noted})
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 )
@@ -22,7 +21,7 @@ func newChatsRegister(s *shell) *cobra.Command {
 			if off {
 				said = "no longer registered:"
 			}
-			return s.changeChat(cmd, app.OpRegister, args[0], app.ChatChange{Registered: !off, Name: name}, said)
+			return changeChat(s, cmd, operate.RegisterChat, args[0], operate.ChatChange{Registered: !off, Name: name}, said)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "a name for display")
@@ -36,17 +35,17 @@ func newChatsReset(s *shell) *cobra.Command {
 		Short: "Begin a new conversation in a chat; what was said is kept and out of play",
 		Args:  takes("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.changeChat(cmd, app.OpReset, args[0], app.ChatChange{}, "reset")
+			return changeChat(s, cmd, operate.ResetChat, args[0], operate.ChatChange{}, "reset")
 		},
 	}
 }
 
-func (s *shell) changeChat(cmd *cobra.Command, op, key string, change app.ChatChange, said string) (err error) {
+func changeChat(s *shell, cmd *cobra.Command, op operate.Operation[operate.ChatChange, operate.Done], key string, change operate.ChatChange, said string) (err error) {
 	if change.Key, err = s.chat(cmd, key); err != nil {
 		return err
 	}
 	return s.change(cmd, func(c control.Caller) error {
-		if _, err := control.Call[operate.Done](cmd.Context(), c, op, change); err != nil {
+		if _, err := op.Call(cmd.Context(), c, change); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", said, change.Key)

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 )
@@ -25,14 +24,14 @@ if it fails. A new conversation (/new) goes back to the configured order, and so
 			if err != nil {
 				return err
 			}
-			change := app.ModelChange{Key: key, Model: args[1]}
+			change := operate.ModelChange{Key: key, Model: args[1]}
 			if change.Model == byDefault {
 				change.Model = ""
 			} else if err := s.knowsModel(change.Model); err != nil {
 				return err
 			}
 			return s.change(cmd, func(c control.Caller) error {
-				if _, err := control.Call[operate.Done](cmd.Context(), c, app.OpModel, change); err != nil {
+				if _, err := operate.SetChatModel.Call(cmd.Context(), c, change); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "model of %s: %s\n", key, printable(args[1]))

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 )
@@ -43,7 +43,7 @@ rule, such as channels.webhook.access. It holds in the threads of the chat too.`
 			}
 			return s.change(cmd, func(c control.Caller) error {
 				for _, change := range changes {
-					if _, err := control.Call[operate.Done](cmd.Context(), c, change.op, change.args); err != nil {
+					if _, err := change.make(cmd.Context(), c); err != nil {
 						return err
 					}
 					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s of %s: %s\n", change.what, key, change.to); err != nil {
@@ -61,29 +61,33 @@ rule, such as channels.webhook.access. It holds in the threads of the chat too.`
 
 // setting is one change of a chat that is asked for.
 type setting struct {
-	op, what, to string
-	args         any
+	what, to string
+	make     func(context.Context, control.Caller) (operate.Done, error)
 }
 
 // chatSettings reads what is to change; what is empty stays.
 func chatSettings(key corebot.Key, mode, access string) (changes []setting, err error) {
 	if mode != "" {
-		change := app.ModeChange{Key: key}
+		change := operate.ModeChange{Key: key}
 		if mode != byDefault {
 			if change.Mode, err = corebot.ParseQueueMode(mode); err != nil {
 				return nil, err
 			}
 		}
-		changes = append(changes, setting{app.OpMode, "queue mode", mode, change})
+		changes = append(changes, setting{"queue mode", mode, func(ctx context.Context, c control.Caller) (operate.Done, error) {
+			return operate.SetQueueMode.Call(ctx, c, change)
+		}})
 	}
 	if access != "" {
-		change := app.AccessChange{Key: key}
+		change := operate.AccessChange{Key: key}
 		if access != byDefault {
 			if change.Access, err = corebot.ParseChatAccess(access); err != nil {
 				return nil, err
 			}
 		}
-		changes = append(changes, setting{app.OpAccess, "access", access, change})
+		changes = append(changes, setting{"access", access, func(ctx context.Context, c control.Caller) (operate.Done, error) {
+			return operate.SetChatAccess.Call(ctx, c, change)
+		}})
 	}
 	return changes, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ func newDBCheck(s *shell) *cobra.Command {
 		Short: "Check the whole database file, beside a running Corebot too",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			problems, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]string, error) { return db.Problems(ctx) })
+			problems, err := s.problems(cmd.Context())
 			for _, p := range problems {
 				fmt.Fprintln(cmd.OutOrStdout(), oneLine(p, 500))
 			}
@@ -35,6 +36,20 @@ func newDBCheck(s *shell) *cobra.Command {
 			return err
 		},
 	}
+}
+
+// problems reads what is wrong with the database file, beside a running Corebot too.
+func (s *shell) problems(ctx context.Context) (found []string, err error) {
+	dir, err := s.dataDir()
+	if err != nil {
+		return nil, err
+	}
+	db, err := storage.OpenReader(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.Problems(ctx)
 }
 
 func newDBMigrate(s *shell) *cobra.Command {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,32 +12,21 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/operate"
-	"github.com/corebot/corebot/storage"
 )
-
-// maxNamed is how many chats are looked at for a short form.
-const maxNamed = 100_000
 
 // chat reads the chat that an argument names: by its key, or by a short form of a known one.
 func (s *shell) chat(cmd *cobra.Command, name string) (corebot.Key, error) {
 	if k, err := corebot.ParseKey(name); err == nil {
 		return k, nil
 	}
-	chats, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Chat, error) {
-		return storage.NewChats(db).Page(ctx, "", 0, maxNamed)
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return corebot.Key{}, err
+	found, err := look(s, cmd, operate.FindChat, operate.ChatName{Name: name})
+	if errors.Is(err, fs.ErrNotExist) { // there is no database yet, and so no chat
+		found.Key, err = corebot.Named(name, nil)
 	}
-	known := make([]corebot.Key, len(chats))
-	for i, c := range chats {
-		known[i] = c.Key
-	}
-	k, err := corebot.Named(name, known)
 	if errors.Is(err, corebot.ErrInvalid) {
-		return k, usage(cmd, err)
+		err = usage(cmd, err)
 	}
-	return k, err
+	return found.Key, err
 }
 
 const chatFlagHelp = "of this chat only: its id in the channel, of any account; or its key, or a short form such as webhook:c1"

@@ -1,38 +1,21 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
-	"github.com/corebot/corebot/storage"
 )
 
 func newParked(s *shell) *cobra.Command {
 	return group("parked", "List, release and drop messages that wait for tomorrow's budget", newParkedList(s),
-		newParkedChange(s, "release", "Put parked messages back into their chats' queues now; what is still over a cap is parked again", app.OpRelease, "released"),
-		newParkedChange(s, "drop", "Give parked messages up for good; their chats are told", app.OpUnpark, "dropped"))
-}
-
-// parkedRow is what `parked list --json` prints.
-type parkedRow struct {
-	ID        int64     `json:"id"`
-	Channel   string    `json:"channel"`
-	ChatID    string    `json:"chatId"`
-	SenderID  string    `json:"senderId"`
-	MessageID string    `json:"messageId"`
-	Reason    string    `json:"reason"`
-	ParkedAt  time.Time `json:"parkedAt"`
-	DueAt     time.Time `json:"dueAt"`
+		newParkedChange(s, "release", "Put parked messages back into their chats' queues now; what is still over a cap is parked again", operate.ReleaseParked, "released"),
+		newParkedChange(s, "drop", "Give parked messages up for good; their chats are told", operate.DropParked, "dropped"))
 }
 
 func newParkedList(s *shell) *cobra.Command {
@@ -43,13 +26,10 @@ func newParkedList(s *shell) *cobra.Command {
 		Short: "List the messages that left their chats' queues, in the order in which they come back",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			parked, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.Parked, error) {
-				return storage.NewLot(db).List(ctx, limit)
+			_, err = parkedTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.ParkedMessage], error) {
+				return look(s, cmd, operate.ListParked, p)
 			})
-			if err != nil {
-				return err
-			}
-			return printParked(cmd, parked, asJSON)
+			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -57,33 +37,20 @@ func newParkedList(s *shell) *cobra.Command {
 	return cmd
 }
 
-func printParked(cmd *cobra.Command, parked []corebot.Parked, asJSON bool) error {
-	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	t := &teller{w: table}
-	if !asJSON && len(parked) > 0 {
-		t.line("ID\tCHAT\tMESSAGE\tFOR\tUNTIL")
-	}
-	for _, p := range parked {
-		if asJSON {
-			row := parkedRow{p.Life, p.Key.Channel, p.Key.Chat, p.Sender.ID, p.MessageID, p.Reason, p.ParkedAt, p.DueAt}
-			if err := printJSON(cmd, row); err != nil {
-				return err
-			}
-			continue
-		}
-		t.line("%d\t%s\t%s\t%s\t%s", p.Life, p.Key, oneLine(p.MessageID, 40), p.Reason, p.DueAt.Local().Format(time.DateTime))
-	}
-	if len(parked) == 0 && !asJSON {
-		t.line("nothing is parked")
-	}
-	return errors.Join(t.err, table.Flush())
+var parkedTable = listing[operate.ParkedMessage]{
+	header: "ID\tCHAT\tMESSAGE\tFOR\tUNTIL",
+	none:   "nothing is parked",
+	json:   func(p operate.ParkedMessage) any { return p.ParkedRow },
+	cells: func(p operate.ParkedMessage) string {
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", p.ID, p.Key, oneLine(p.MessageID, 40), p.Reason, p.DueAt.Local().Format(time.DateTime))
+	},
 }
 
-func newParkedChange(s *shell, name, short, op, said string) *cobra.Command {
+func newParkedChange(s *shell, name, short string, op operate.Operation[operate.ByLives, operate.Done], said string) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " ID...", Short: short, Args: takes("ID..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var lives app.Lives
+			var lives operate.ByLives
 			for _, arg := range args {
 				id, err := strconv.ParseInt(arg, 10, 64)
 				if err != nil {
@@ -92,7 +59,7 @@ func newParkedChange(s *shell, name, short, op, said string) *cobra.Command {
 				lives.IDs = append(lives.IDs, id)
 			}
 			return s.change(cmd, func(c control.Caller) error {
-				done, err := control.Call[operate.Done](cmd.Context(), c, op, lives)
+				done, err := op.Call(cmd.Context(), c, lives)
 				if err != nil {
 					return corebot.WithHint(err, "`corebot parked list` shows the ids")
 				}

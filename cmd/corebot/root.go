@@ -15,7 +15,6 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/observability"
-	"github.com/corebot/corebot/storage"
 )
 
 // shell is what the commands share: the global flags, and what they lead to.
@@ -78,20 +77,6 @@ func (s *shell) daemon(ctx context.Context, hint string) (*control.Client, error
 func (s *shell) dataDir() (string, error) {
 	home, err := config.Home(s.home)
 	return app.DataDir(home), err
-}
-
-// read gives what fn finds in the database, beside a running daemon too. It is open no longer than that: what is printed slowly holds nothing up.
-func read[T any](s *shell, cmd *cobra.Command, fn func(context.Context, *storage.DB) (T, error)) (found T, err error) {
-	dir, err := s.dataDir()
-	if err != nil {
-		return found, err
-	}
-	db, err := storage.OpenReader(cmd.Context(), dir)
-	if err != nil {
-		return found, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return fn(cmd.Context(), db)
 }
 
 // look carries out an operation that only reads, beside a running Corebot and without one.

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"text/tabwriter"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newUsage(s *shell) *cobra.Command {
@@ -26,13 +24,10 @@ func newUsage(s *shell) *cobra.Command {
 			}
 			now := time.Now()
 			first, last := accounting.Day(now.AddDate(0, 0, 1-days)), accounting.Day(now)
-			rows, err := read(s, cmd, func(ctx context.Context, db *storage.DB) ([]corebot.UseRow, error) {
-				return storage.NewBooks(db).Days(ctx, first, last, limit)
+			_, err = useTable(accounting).print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[corebot.UseRow], error) {
+				return look(s, cmd, operate.ListUsage, operate.UsageQuery{From: first, To: last, Part: p})
 			})
-			if err != nil {
-				return err
-			}
-			return printUse(cmd, accounting, rows, asJSON)
+			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -50,29 +45,16 @@ func (s *shell) accounting() (corebot.Accounting, error) {
 	return c.Accounting()
 }
 
-func printUse(cmd *cobra.Command, a corebot.Accounting, rows []corebot.UseRow, asJSON bool) error {
-	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	t := &teller{w: table}
-	if !asJSON && len(rows) > 0 {
-		t.line("DAY\tCHAT\tSENDER\tMODEL\tTURNS\tUSED")
-	}
+// useTable prints what was used, and the sum of it below.
+func useTable(a corebot.Accounting) listing[corebot.UseRow] {
 	var all corebot.Use
-	for _, row := range rows {
-		if asJSON {
-			if err := printJSON(cmd, row); err != nil {
-				return err
-			}
-			continue
-		}
-		all = all.Add(row.Use)
-		t.line("%s\t%s\t%s\t%s\t%d\t%s", row.Day, row.Chat, oneLine(row.Principal.ID, 30), oneLine(row.Model, 40), row.Turns, a.Describe(row.Use))
+	return listing[corebot.UseRow]{
+		header: "DAY\tCHAT\tSENDER\tMODEL\tTURNS\tUSED",
+		none:   "nothing was used",
+		cells: func(row corebot.UseRow) string {
+			all = all.Add(row.Use)
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s", row.Day, row.Chat, oneLine(row.Principal.ID, 30), oneLine(row.Model, 40), row.Turns, a.Describe(row.Use))
+		},
+		foot: func() string { return fmt.Sprintf("\t\t\t\t%d\t%s", all.Turns, a.Describe(all)) },
 	}
-	switch {
-	case asJSON:
-	case len(rows) == 0:
-		t.line("nothing was used")
-	default:
-		t.line("\t\t\t\t%d\t%s", all.Turns, a.Describe(all))
-	}
-	return errors.Join(t.err, table.Flush())
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/app"
-	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newStatus(s *shell) *cobra.Command {
@@ -25,9 +23,7 @@ func newStatus(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			status, err := read(s, cmd, func(ctx context.Context, db *storage.DB) (app.Status, error) {
-				return app.ReadStatus(ctx, db, accounting)
-			})
+			status, err := look(s, cmd, operate.ReadStatus, struct{}{})
 			if err != nil {
 				return err
 			}
@@ -42,7 +38,7 @@ func newStatus(s *shell) *cobra.Command {
 }
 
 // describeAside says what cannot be read, and what lets the chat go on.
-func describeAside(a app.SetAside) string {
+func describeAside(a operate.SetAside) string {
 	again := a.Until.Local().Format(time.TimeOnly)
 	if a.Life != 0 {
 		return fmt.Sprintf("parked message %d of %s cannot be read; it is tried again at %s  (corebot db check)", a.Life, a.Chat, again)
@@ -50,7 +46,7 @@ func describeAside(a app.SetAside) string {
 	return fmt.Sprintf("the next message of %s (%s) cannot be read; it is tried again at %s  (corebot db check; corebot dlq give-up %d)", a.Chat, a.Pool, again, a.Lane)
 }
 
-func printStatus(cmd *cobra.Command, a corebot.Accounting, s app.Status) error {
+func printStatus(cmd *cobra.Command, a corebot.Accounting, s operate.Status) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	t.line("chats         %d", s.Chats)
 	if len(s.Queue) == 0 {

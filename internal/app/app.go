@@ -27,6 +27,7 @@ import (
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/lifecycle"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/observability"
@@ -55,6 +56,7 @@ type Options struct {
 // App is a whole Corebot on one home directory.
 type App struct {
 	Store   *storage.DB
+	service *operate.Service
 	Bus     *bus.Bus
 	Live    *live.Hub
 	models  choice
@@ -133,6 +135,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.opened("database", a.Store)
+	a.service = service(a.Store, func() corebot.Accounting { return a.accounting })
 	if err = a.makeUpkeep(registry); err != nil {
 		return nil, err
 	}

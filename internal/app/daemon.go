@@ -20,7 +20,7 @@ func (a *App) Caller() control.Caller { return a.operations() }
 
 // operations are all changes that this Corebot carries out for commands, and what terminals ask of it.
 func (a *App) operations() control.Operations {
-	ops := storeOperations(a.Store)
+	ops := storeOperations(a.Store, a.service)
 	ops[OpHello] = control.Typed(func(context.Context, struct{}) (Hello, error) { return a.hello(), nil })
 	ops[OpReload] = control.Typed(func(context.Context, struct{}) (Reloaded, error) { return a.Reload() })
 	ops[OpSend] = control.Typed(a.Accept)

@@ -18,6 +18,7 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -124,7 +125,7 @@ func checkDatabase(ctx context.Context, home string) Finding {
 	if err := db.SharedDamage(ctx); err != nil {
 		return fail("the database", err)
 	}
-	s, err := ReadStatus(ctx, db, corebot.Accounting{})
+	s, err := figures{db, accountingOf(home)}.Status(ctx)
 	if err != nil {
 		return fail("the database", err)
 	}
@@ -139,7 +140,7 @@ func checkDatabase(ctx context.Context, home string) Finding {
 }
 
 // damage says what of a database cannot be read.
-func damage(s Status) error {
+func damage(s operate.Status) error {
 	var parts []string
 	for _, a := range s.SetAside {
 		parts = append(parts, fmt.Sprintf("the next message of %s (lane %d)", a.Chat, a.Lane))

@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/router"
@@ -48,7 +49,7 @@ var (
 	_ tools.Approvers     = (*storage.Grants)(nil)
 	_ router.Approvals    = (*storage.Approvals)(nil)
 	_ tools.FileCharges   = (*storage.FileCharges)(nil)
-	_ builtin.DeadLetters = (*storage.DeadLetters)(nil)
+	_ builtin.DeadLetters = (*operate.Service)(nil)
 	_ builtin.Runner      = programs{}
 	_ builtin.Servers     = reloads{}
 	_ mcp.Registry        = (*tools.Registry)(nil)
@@ -103,7 +104,7 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 func (a *App) builtins(u *agentUnit) ([]tools.Tool, error) {
 	w := u.notes
 	all := append(builtin.Workspace(w.root, w.memory), builtin.SkillsList(w.skills), builtin.SkillsRead(w.skills),
-		builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
+		builtin.DeadLetterList(a.service), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
 	web, err := webTools(a.config.Tools.Web)
 	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{u})}), err
 }

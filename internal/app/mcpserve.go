@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/backoff"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
@@ -21,7 +22,7 @@ import (
 
 var (
 	_ serve.Mailbox = (*storage.Mailbox)(nil)
-	_ serve.Chats   = (*storage.Chats)(nil)
+	_ serve.Chats   = (*operate.Service)(nil)
 	_ serve.History = (*storage.History)(nil)
 	_ serve.Lives   = (*storage.Lives)(nil)
 	_ serve.Changes = (*storage.ClientCalls)(nil)
@@ -37,11 +38,11 @@ func (a *App) openClients(r prometheus.Registerer) (channels.Channel, error) {
 	}
 	c := a.config.MCP.Serve
 	a.clients, err = serve.New(serve.Store{
-		Mailbox: storage.NewMailbox(a.Store), Chats: storage.NewChats(a.Store), History: storage.NewHistory(a.Store), Lives: storage.NewLives(a.Store),
+		Mailbox: storage.NewMailbox(a.Store), Chats: a.service, History: storage.NewHistory(a.Store), Lives: storage.NewLives(a.Store),
 		Changes: storage.NewClientCalls(a.Store), Trail: storage.NewAudit(a.Store), Roles: storage.NewGrants(a.Store),
 	}, rules, serve.Options{
 		Routing: a.routing(), Principal: c.Principal, MaxWait: c.MaxWait, Status: func(ctx context.Context) (any, error) { return a.statusNow(ctx) },
-		Tools:    []tools.Tool{builtin.DeadLetterList(storage.NewDeadLetters(a.Store)), builtin.DeadLetterReplay()},
+		Tools:    []tools.Tool{builtin.DeadLetterList(a.service), builtin.DeadLetterReplay()},
 		Redactor: a.redactor, Log: a.log, Metrics: r,
 	})
 	return a.clients, err

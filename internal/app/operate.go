@@ -6,24 +6,56 @@ import (
 	"errors"
 	"time"
 
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
 var (
-	_ operate.DeadLetters = (*storage.DeadLetters)(nil)
-	_ operate.Lives       = (*storage.Lives)(nil)
+	_ operate.DeadLetters  = (*storage.DeadLetters)(nil)
+	_ operate.Lives        = (*storage.Lives)(nil)
+	_ operate.Audit        = (*storage.Audit)(nil)
+	_ operate.Chats        = (*storage.Chats)(nil)
+	_ operate.ChatSettings = (*storage.Chats)(nil)
+	_ operate.History      = (*storage.History)(nil)
+	_ operate.Roles        = (*storage.Grants)(nil)
+	_ operate.Approvals    = (*storage.Approvals)(nil)
+	_ operate.Books        = (*storage.Books)(nil)
+	_ operate.Parked       = (*storage.Lot)(nil)
+	_ operate.Figures      = figures{}
 )
 
 // service is the admin service on a database, in the hands of the operator.
-func service(db *storage.DB) *operate.Service {
-	return operate.New(operate.Stores{DeadLetters: storage.NewDeadLetters(db), Lives: storage.NewLives(db)})
+func service(db *storage.DB, accounting func() corebot.Accounting) *operate.Service {
+	chats := storage.NewChats(db)
+	return operate.New(operate.Stores{
+		DeadLetters: storage.NewDeadLetters(db), Lives: storage.NewLives(db), Audit: storage.NewAudit(db),
+		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
+		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Parked: storage.NewLot(db), Figures: figures{db, accounting},
+	})
 }
 
-// Reader carries out operations that only read, for commands: at the Corebot that runs on a home or, if there is none
-// or it cannot answer, in this process on the query-only database. An older Corebot does not know every operation, and
-// one that hangs answers none.
+// accountingOf is how a home books usage, for a process that reads it beside whatever runs there. Settings that are wrong
+// hide nothing: without them days are those of UTC.
+func accountingOf(home string) func() corebot.Accounting {
+	return func() corebot.Accounting {
+		c, err := config.Load(home)
+		if err != nil {
+			return corebot.Accounting{}
+		}
+		a, err := c.Accounting()
+		if err != nil {
+			return corebot.Accounting{}
+		}
+		return a
+	}
+}
+
+// Reader carries out operations that only read, for commands. It asks the Corebot that runs on a home. If none runs, or
+// the Corebot cannot answer, the reader reads the query-only database in this process. An older Corebot does not know
+// every operation, and a Corebot that hangs answers none.
 type Reader struct {
 	home     string
 	patience time.Duration
@@ -51,7 +83,7 @@ func (r *Reader) Call(ctx context.Context, name string, args json.RawMessage) (j
 	if err != nil {
 		return nil, err
 	}
-	raw, err := operate.Operations(service(db), true).Call(ctx, name, args)
+	raw, err := operate.Operations(service(db, accountingOf(r.home)), true).Call(ctx, name, args)
 	return raw, errors.Join(err, db.Close())
 }
 

@@ -3,12 +3,9 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 
 	"github.com/rs/zerolog"
 
-	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
@@ -16,22 +13,6 @@ import (
 
 // The arguments of the operations, as commands send them.
 type (
-	// ChatChange registers a chat, or begins a new session in it.
-	ChatChange struct {
-		Key        corebot.Key `json:"key"`
-		Registered bool        `json:"registered"`
-		Name       string      `json:"name"`
-	}
-	// ModeChange sets the queue mode of a chat; an empty mode is the configured default.
-	ModeChange struct {
-		Key  corebot.Key       `json:"key"`
-		Mode corebot.QueueMode `json:"mode"`
-	}
-	// AccessChange sets a chat apart from the rule of its channel; with "" no longer.
-	AccessChange struct {
-		Key    corebot.Key        `json:"key"`
-		Access corebot.ChatAccess `json:"access"`
-	}
 	// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it is shown; Again says that
 	// the session was attached before.
 	Terminal struct {
@@ -51,62 +32,20 @@ type (
 
 // The names of the operations.
 const (
-	OpGrant    = "admin.grant"
-	OpRevoke   = "admin.revoke"
-	OpRegister = "chats.register"
-	OpReset    = "chats.reset"
-	OpMode     = "chats.mode"
-	OpAccess   = "chats.access"
-	OpReload   = "config.reload"
-	OpHello    = "hello"
-	OpSend     = "send"
-	OpLife     = "terminal.life"
-	OpAttach   = "terminal.attach"
-	OpFetch    = "terminal.fetch"
-	OpDetach   = "terminal.detach"
+	OpReload = "config.reload"
+	OpHello  = "hello"
+	OpSend   = "send"
+	OpLife   = "terminal.life"
+	OpAttach = "terminal.attach"
+	OpFetch  = "terminal.fetch"
+	OpDetach = "terminal.detach"
 )
 
-// storeOperations are the changes that need nothing but the store: a command can make them without a daemon.
-func storeOperations(db *storage.DB) control.Operations {
-	grants, chats := storage.NewGrants(db), storage.NewChats(db)
-	all := control.Operations{
-		OpGrant: control.Typed(func(ctx context.Context, g corebot.Grant) (operate.Done, error) {
-			return operate.Done{Changed: 1}, grants.Grant(ctx, g)
-		}),
-		OpRevoke: control.Typed(func(ctx context.Context, g corebot.Grant) (operate.Done, error) {
-			return operate.Done{Changed: 1}, grants.Revoke(ctx, g.Principal, g.Chat)
-		}),
-		OpRegister: control.Typed(func(ctx context.Context, c ChatChange) (operate.Done, error) {
-			return operate.Done{Changed: 1}, chats.Register(ctx, c.Key, c.Registered, c.Name)
-		}),
-		OpReset: control.Typed(func(ctx context.Context, c ChatChange) (operate.Done, error) {
-			return operate.Done{Changed: 1}, chats.Reset(ctx, c.Key)
-		}),
-		OpMode: control.Typed(func(ctx context.Context, c ModeChange) (operate.Done, error) {
-			return operate.Done{Changed: 1}, chats.SetQueueMode(ctx, c.Key, c.Mode)
-		}),
-		OpAccess: control.Typed(func(ctx context.Context, c AccessChange) (operate.Done, error) {
-			return operate.Done{Changed: 1}, chats.SetAccess(ctx, c.Key, c.Access)
-		}),
-	}
-	usageOperations(db, all)
+// storeOperations are the operations that need nothing but the store: a command can carry them out without a daemon.
+func storeOperations(db *storage.DB, s *operate.Service) control.Operations {
+	all := operate.Operations(s, false)
 	all[OpMCPApprove] = approveMCP(db)
-	approvalOperations(db, all)
-	maps.Copy(all, operate.Operations(service(db), false))
 	return all
-}
-
-// each changes one thing after the other and stops at the first that fails; what was changed before stays, and is said.
-func each(ids []int64, change func(int64) error) (operate.Done, error) {
-	for n, id := range ids {
-		if err := change(id); err != nil {
-			if n > 0 {
-				err = fmt.Errorf("%d changed, then: %w", n, err)
-			}
-			return operate.Done{Changed: n}, err
-		}
-	}
-	return operate.Done{Changed: len(ids)}, nil
 }
 
 // Change gives fn a way to the operations of a home: through the Corebot that runs on it or, if none runs, in this process with the home locked. The
@@ -120,7 +59,7 @@ func Change(ctx context.Context, home string, fn func(control.Caller) error) err
 		case running:
 			return fn(client)
 		}
-		return withStore(ctx, home, func(db *storage.DB) error { return fn(storeOperations(db)) })
+		return withStore(ctx, home, func(db *storage.DB) error { return fn(storeOperations(db, service(db, accountingOf(home)))) })
 	})
 }
 

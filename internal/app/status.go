@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/chain"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/storage"
@@ -18,21 +19,13 @@ import (
 
 // Status is what /status and `corebot status` show.
 type Status struct {
-	Version          string                 `json:"version,omitempty"`
-	Model            string                 `json:"model,omitempty"`
-	Models           []chain.ModelState     `json:"models,omitempty"` // that may be asked, in order; a running Corebot knows them
-	Since            time.Time              `json:"since,omitzero"`
-	Chats            int64                  `json:"chats"`
-	Queue            map[string]QueueStatus `json:"queue"`
-	DeadLetters      map[string]int64       `json:"deadLetters"`
-	OldestUnanswered time.Time              `json:"oldestUnanswered,omitzero"`
-	ApprovalsWaiting int64                  `json:"approvalsWaiting,omitempty"` // calls of tools that wait for an admin's word
-	Parked           map[string]int64       `json:"parked,omitempty"`           // messages that left their lanes for a time, by reason
-	SetAside         []SetAside             `json:"setAside,omitempty"`         // chats whose next message cannot be read
-	Unread           map[string]string      `json:"unread,omitempty"`           // figures that a damaged page keeps from being read, and why
-	UsageToday       UsageToday             `json:"usageToday"`
-	MCP              *mcp.Overview          `json:"mcp,omitempty"`    // a running Corebot knows it; of the first agent
-	Agents           []AgentStatus          `json:"agents,omitempty"` // a running Corebot knows them
+	Version string             `json:"version,omitempty"`
+	Model   string             `json:"model,omitempty"`
+	Models  []chain.ModelState `json:"models,omitempty"` // that may be asked, in order; a running Corebot knows them
+	Since   time.Time          `json:"since,omitzero"`
+	operate.Status
+	MCP    *mcp.Overview `json:"mcp,omitempty"`    // a running Corebot knows it; of the first agent
+	Agents []AgentStatus `json:"agents,omitempty"` // a running Corebot knows them
 	// Degraded is what is wrong although messages are accepted and answered; a running Corebot knows it.
 	Degraded []observability.Degradation `json:"degraded,omitempty"`
 }
@@ -55,28 +48,9 @@ func (a *App) agentStatus() (all []AgentStatus) {
 	return all
 }
 
-// QueueStatus are the figures of one pool.
-type QueueStatus struct {
-	Messages int64 `json:"messages"`
-	Lanes    int64 `json:"lanes"`
-	Running  int64 `json:"running"`
-	Waiting  int64 `json:"waiting"`
-}
-
-// SetAside is a lane that waits because the message at its head cannot be read from the database, or a parked message that cannot.
-type SetAside struct {
-	Lane  int64     `json:"lane,omitempty"`
-	Life  int64     `json:"life,omitempty"` // of a parked message
-	Chat  string    `json:"chat"`
-	Pool  string    `json:"pool,omitempty"`
-	Since time.Time `json:"since,omitzero"` // a running Corebot knows it
-	Until time.Time `json:"until"`          // when it is tried again
-	Error string    `json:"error,omitempty"`
-}
-
-func setAside(all []storage.Aside) (out []SetAside) {
+func setAside(all []storage.Aside) (out []operate.SetAside) {
 	for _, a := range all {
-		s := SetAside{Lane: a.Lane, Chat: a.Key.String(), Pool: string(a.Pool), Since: a.Since, Until: a.Until, Error: a.Error}
+		s := operate.SetAside{Lane: a.Lane, Chat: a.Key.String(), Pool: string(a.Pool), Since: a.Since, Until: a.Until, Error: a.Error}
 		if a.Lane < 0 {
 			s.Lane, s.Life = 0, -a.Lane
 		}
@@ -85,23 +59,31 @@ func setAside(all []storage.Aside) (out []SetAside) {
 	return out
 }
 
-// ReadStatus reads the figures of a database, beside a running daemon too.
-func ReadStatus(ctx context.Context, db *storage.DB, a corebot.Accounting) (Status, error) {
-	s, err := storage.NewQueue(db).Stats(ctx)
+// figures implements [operate.Figures] on a database.
+type figures struct {
+	db         *storage.DB
+	accounting func() corebot.Accounting
+}
+
+// Status reads the figures.
+func (f figures) Status(ctx context.Context) (operate.Status, error) {
+	s, err := storage.NewQueue(f.db).Stats(ctx)
 	if err != nil {
-		return Status{}, err
+		return operate.Status{}, err
 	}
-	used, err := readUsage(ctx, db, a)
+	a := f.accounting()
+	day := a.Day(time.Now())
+	used, err := storage.NewBooks(f.db).Use(ctx, corebot.UseFilter{From: day, To: day})
 	if err != nil {
-		return Status{}, err
+		return operate.Status{}, err
 	}
-	out := Status{
-		ApprovalsWaiting: s.Awaited, Parked: s.Parked, SetAside: setAside(s.Aside), Unread: s.Unread, UsageToday: used,
-		Chats: s.Chats, OldestUnanswered: s.OldestUnanswered, Queue: map[string]QueueStatus{},
+	out := operate.Status{
+		ApprovalsWaiting: s.Awaited, Parked: s.Parked, SetAside: setAside(s.Aside), Unread: s.Unread, UsageToday: operate.UsageToday{Day: day, Currency: a.Currency, Use: used},
+		Chats: s.Chats, OldestUnanswered: s.OldestUnanswered, Queue: map[string]operate.QueueStatus{},
 		DeadLetters: map[string]int64{corebot.Inbound.String(): s.DeadLetters[corebot.Inbound], corebot.Outbound.String(): s.DeadLetters[corebot.Outbound]},
 	}
 	for pool, p := range s.Pools {
-		out.Queue[string(pool)] = QueueStatus{Messages: p.Depth, Lanes: p.Lanes, Running: p.Leased, Waiting: p.Waiting}
+		out.Queue[string(pool)] = operate.QueueStatus{Messages: p.Depth, Lanes: p.Lanes, Running: p.Leased, Waiting: p.Waiting}
 	}
 	return out, nil
 }
@@ -122,9 +104,8 @@ func (a *App) observe(g prometheus.Gatherer) (*observability.Server, error) {
 }
 
 // statusNow has what only a running Corebot knows, too.
-func (a *App) statusNow(ctx context.Context) (Status, error) {
-	s, err := ReadStatus(ctx, a.Store, a.accounting)
-	if err != nil {
+func (a *App) statusNow(ctx context.Context) (s Status, err error) {
+	if s.Status, err = a.service.Status(ctx, struct{}{}); err != nil {
 		return s, err
 	}
 	s.Version, s.Model, s.Models, s.Since = a.version, a.ModelName(), a.models.states(), a.since

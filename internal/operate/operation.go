@@ -43,6 +43,10 @@ func reads[A, R any](name string, do func(*Service, context.Context, A) (R, erro
 	return Operation[A, R]{name, Read, do}
 }
 
+func walks[A, R any](name string, do func(*Service, context.Context, A) (R, error)) Operation[A, R] {
+	return Operation[A, R]{name, Walk, do}
+}
+
 // entry is an operation in the table, whatever its types are.
 type entry struct {
 	name string
@@ -55,7 +59,12 @@ func table() []entry {
 	return []entry{
 		ListDeadLetters.entry(), ShowDeadLetter.entry(), FindDeadLetters.entry(),
 		ReplayDeadLetters.entry(), EditDeadLetter.entry(), DropDeadLetters.entry(), PurgeDeadLetters.entry(), GiveUpHead.entry(),
-		Why.entry(),
+		Why.entry(), ReadStatus.entry(), ListUsage.entry(), ListAudit.entry(), VerifyAudit.entry(),
+		ListChats.entry(), FindChat.entry(), ShowChat.entry(), RegisterChat.entry(), ResetChat.entry(),
+		SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(),
+		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
+		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(),
+		ListParked.entry(), ReleaseParked.entry(), DropParked.entry(),
 	}
 }
 

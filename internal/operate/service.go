@@ -5,8 +5,17 @@ type Service struct{ stores Stores }
 
 // Stores are what a service works on.
 type Stores struct {
-	DeadLetters DeadLetters
-	Lives       Lives
+	DeadLetters  DeadLetters
+	Lives        Lives
+	Audit        Audit
+	Chats        Chats
+	ChatSettings ChatSettings
+	History      History
+	Roles        Roles
+	Approvals    Approvals
+	Books        Books
+	Parked       Parked
+	Figures      Figures
 }
 
 // New is the service on some stores. All of them are required.

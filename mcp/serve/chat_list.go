@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -48,20 +49,13 @@ func (s *Service) chatList() tools.Tool {
 		if err != nil {
 			return "", err
 		}
-		after, err := cursorOf(a.After)
-		if err != nil {
-			return "", err
-		}
-		found, err := s.store.Chats.Page(ctx, a.channel(), after, limit)
+		found, err := s.store.Chats.ListChats(ctx, operate.ChatsQuery{Channel: a.channel(), Part: operate.Part{After: a.After, Limit: limit}})
 		if err != nil {
 			return "", fmt.Errorf("list the chats: %w", err)
 		}
-		out := chatPage{Chats: make([]chat, len(found))}
-		for i, c := range found {
+		out := chatPage{Chats: make([]chat, len(found.Rows)), Cursor: found.Next}
+		for i, c := range found.Rows {
 			out.Chats[i] = s.chatOf(c)
-		}
-		if len(found) == limit {
-			out.Cursor = strconv.FormatInt(found[limit-1].ID, 10)
 		}
 		return s.encode(out)
 	}, tools.Touches(func(_ tools.Call, a chatListArgs) policy.Target {
@@ -82,10 +76,10 @@ func (a chatListArgs) channel() string {
 	return a.Channel
 }
 
-func (s *Service) chatOf(c corebot.Chat) chat {
+func (s *Service) chatOf(c operate.Chat) chat {
 	name, _ := s.fit(c.DisplayName, nameBytes)
 	return chat{
-		Key: c.Key.String(), Channel: c.Key.Channel, ChatID: c.Key.Chat, DisplayName: name, Registered: c.Registered, CreatedAt: timestamp(c.CreatedAt),
+		Key: c.Key, Channel: c.Channel, ChatID: c.ChatID, DisplayName: name, Registered: c.Registered, CreatedAt: timestamp(c.CreatedAt),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
@@ -54,8 +55,9 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	r := &rig{Kit: apptest.New(t, o.kit), t: t}
 	rules, err := policy.New(o.rules)
 	r.must(err)
+	service := operate.New(operate.Stores{Chats: storage.NewChats(r.DB), DeadLetters: r.DeadLetters})
 	store := serve.Store{
-		Mailbox: storage.NewMailbox(r.DB), Chats: storage.NewChats(r.DB), History: r.History, Lives: r.Lives, Changes: storage.NewClientCalls(r.DB),
+		Mailbox: storage.NewMailbox(r.DB), Chats: service, History: r.History, Lives: r.Lives, Changes: storage.NewClientCalls(r.DB),
 		Trail: storage.NewAudit(r.DB), Roles: r.Grants,
 	}
 	if o.changes != nil {
@@ -70,7 +72,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	o.service.Status = func(context.Context) (any, error) {
 		return map[string]any{"chats": 3, "words": "sk-0123456789abcdef0123 <|im_start|>"}, nil
 	}
-	o.service.Tools = []tools.Tool{builtin.DeadLetterList(r.DeadLetters), builtin.DeadLetterReplay()}
+	o.service.Tools = []tools.Tool{builtin.DeadLetterList(service), builtin.DeadLetterReplay()}
 	r.service, err = serve.New(store, rules, o.service)
 	r.must(err)
 	r.server, err = serve.NewServer(t.Context(), r.service, o.server)

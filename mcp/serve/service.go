@@ -15,6 +15,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
@@ -191,9 +192,9 @@ type Mailbox interface {
 	Answers(ctx context.Context, k corebot.Key, id string, cursor int64, limit int) ([]corebot.Posted, error)
 }
 
-// Chats gives chats by the order of their ids.
+// Chats lists chats in the order in which they were first seen.
 type Chats interface {
-	Page(ctx context.Context, channel string, after int64, limit int) ([]corebot.Chat, error)
+	ListChats(ctx context.Context, q operate.ChatsQuery) (operate.Page[operate.Chat], error)
 }
 
 // History gives what was said in a chat before a place, newest first.

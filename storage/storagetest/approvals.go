@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/router"
 )
 
@@ -28,10 +29,8 @@ import (
 //   - A number that is not known, and a word that is neither yes nor no, resolve nothing.
 type Approvals interface {
 	router.Approvals
+	operate.Approvals
 	Awaited(ctx context.Context, limit int) ([]corebot.Approval, error)
-	Newest(ctx context.Context, limit int) ([]corebot.Approval, error)
-	Request(ctx context.Context, id int64) ([]corebot.Approval, error)
-	Resolve(ctx context.Context, id int64, state corebot.ApprovalState) error
 }
 
 func approvalSpecs() []spec {

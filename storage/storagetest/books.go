@@ -1,12 +1,12 @@
 package storagetest
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/router"
 )
 
@@ -22,7 +22,7 @@ import (
 //   - What was booked survives a restart.
 type Books interface {
 	router.Books
-	Days(ctx context.Context, from, to string, limit int) ([]corebot.UseRow, error)
+	operate.Books
 }
 
 func bookSpecs() []spec {
@@ -135,7 +135,7 @@ func daysAddUp(s *suite) {
 	s.spend(key("b"), "ann", "n", 100)
 	time.Sleep(10 * moment)
 	s.spend(key("a"), "ann", "m", 1_000)
-	rows, err := s.Books.Days(s.ctx(), today, tomorrow, 10)
+	rows, _, err := s.Books.Page(s.ctx(), today, tomorrow, "", 10)
 	s.must(err)
 	var sum corebot.Use
 	tokens := map[string]int64{}
@@ -151,10 +151,10 @@ func daysAddUp(s *suite) {
 		tomorrow + " main:test::a ann m": 1_000,
 	})
 	s.equal("their sum", sum, s.use(corebot.UseFilter{}))
-	if one, err := s.Books.Days(s.ctx(), today, tomorrow, 1); err != nil || len(one) != 1 || one[0].Day != tomorrow {
+	if one, _, err := s.Books.Page(s.ctx(), today, tomorrow, "", 1); err != nil || len(one) != 1 || one[0].Day != tomorrow {
 		s.t.Errorf("of at most one there are %+v, %v", one, err)
 	}
-	if first, err := s.Books.Days(s.ctx(), today, today, 10); err != nil || len(first) != 3 {
+	if first, _, err := s.Books.Page(s.ctx(), today, today, "", 10); err != nil || len(first) != 3 {
 		s.t.Errorf("of the first day there are %+v, %v", first, err)
 	}
 }

@@ -1,13 +1,12 @@
 package storagetest
 
 import (
-	"context"
 	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
-	"github.com/corebot/corebot/mcp/serve"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/router"
 )
 
@@ -23,13 +22,8 @@ import (
 type Chats interface {
 	channels.Register
 	router.Situations
-	serve.Chats
-	Chat(ctx context.Context, k corebot.Key) (corebot.Chat, error)
-	Register(ctx context.Context, k corebot.Key, registered bool, name string) error
-	Reset(ctx context.Context, k corebot.Key) error
-	SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.QueueMode) error
-	SetAccess(ctx context.Context, k corebot.Key, access corebot.ChatAccess) error
-	SetModel(ctx context.Context, k corebot.Key, model string) error
+	operate.Chats
+	operate.ChatSettings
 }
 
 func chatSpecs() []spec {
@@ -56,7 +50,7 @@ func unknownChatIsNew(s *suite) {
 	now, err := s.Chats(operator()).Situation(s.ctx(), key("a"))
 	s.must(err)
 	s.equal("its situation", now, corebot.Situation{Session: 1})
-	if all, err := s.Chats(operator()).Page(s.ctx(), "", 0, 10); err != nil || len(all) != 0 {
+	if all, _, err := s.Chats(operator()).Page(s.ctx(), "", "", 10); err != nil || len(all) != 0 {
 		s.t.Errorf("listed are %+v, %v", all, err)
 	}
 	s.wantErr(s.Chats(operator()).Reset(s.ctx(), key("a")), corebot.ErrNotFound)
@@ -142,18 +136,16 @@ func chatsAreListed(s *suite) {
 	s.must(chats.Register(s.ctx(), corebot.Key{Agent: "main", Channel: "elsewhere", Chat: "x"}, true, ""))
 	for channel, want := range map[string]int{"": 8, "test": 7, "nowhere": 0} {
 		seen := map[corebot.Key]bool{}
-		for after := int64(0); ; {
-			page, err := chats.Page(s.ctx(), channel, after, 3)
+		for after, pages := "", 0; after != "" || pages == 0; pages++ {
+			page, next, err := chats.Page(s.ctx(), channel, after, 3)
 			s.must(err)
-			if len(page) == 0 {
-				break
-			}
 			for _, c := range page {
 				if seen[c.Key] || len(page) > 3 {
 					s.t.Fatalf("chat %s came twice, or too many at once", c.Key)
 				}
-				seen[c.Key], after = true, c.ID
+				seen[c.Key] = true
 			}
+			after = next
 		}
 		if len(seen) != want {
 			s.t.Errorf("channel %q: %d chats, want %d", channel, len(seen), want)

@@ -1,10 +1,10 @@
 package storagetest
 
 import (
-	"context"
 	"sync"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -23,9 +23,7 @@ import (
 type Grants interface {
 	tools.Roles
 	tools.Approvers
-	Grant(ctx context.Context, g corebot.Grant) error
-	Revoke(ctx context.Context, p corebot.Principal, chat corebot.Key) error
-	List(ctx context.Context) ([]corebot.Grant, error)
+	operate.Roles
 }
 
 func grantSpecs() []spec {
@@ -116,7 +114,7 @@ func grantReplaces(s *suite) {
 	s.grant(second)
 	s.reopen()
 	s.wantRole(person("ann"), strange, corebot.RoleNormal)
-	all, err := s.Grants(operator()).List(s.ctx())
+	all, _, err := s.Grants(operator()).Page(s.ctx(), "", 10)
 	if err != nil || len(all) != 1 || all[0].Chat != strange || all[0].Role != corebot.RoleNormal ||
 		all[0].By != "somebody" || all[0].AtMS == 0 {
 		s.t.Errorf("listed are %+v, %v", all, err)

@@ -257,11 +257,11 @@ func (s *suite) seen(d corebot.Delivery) string {
 	s.must(err)
 	recalled, _, err := s.History.Recall(s.ctx(), d, 10)
 	s.must(err)
-	asked, err := s.Approvals(operator()).Newest(s.ctx(), 1000)
+	asked, _, err := s.Approvals(operator()).Page(s.ctx(), true, "", 1000)
 	s.must(err)
 	chat, err := s.Chats(operator()).Chat(s.ctx(), k)
 	s.must(err)
-	grants, err := s.Grants(operator()).List(s.ctx())
+	grants, _, err := s.Grants(operator()).Page(s.ctx(), "", 1000)
 	s.must(err)
 	return s.spell([]any{s.life(d.Life), said, recalled, asked, chat, grants, s.use(corebot.UseFilter{}), s.events()})
 }

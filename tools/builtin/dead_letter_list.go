@@ -7,9 +7,9 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -18,7 +18,7 @@ var deadLetterListDoc string
 
 // DeadLetters lists the messages that were given up, newest first.
 type DeadLetters interface {
-	List(ctx context.Context, f corebot.DeadLetterFilter) ([]corebot.DeadLetter, error)
+	ListDeadLetters(ctx context.Context, q operate.DeadLetterQuery) (operate.Page[operate.DeadLetter], error)
 }
 
 const (
@@ -31,65 +31,49 @@ type deadLetterListArgs struct {
 	Limit     int    `json:"limit,omitempty" jsonschema:"how many, the newest; 20 if it is left out, 100 at most"`
 }
 
-// deadLetterLine is what the model sees of a dead letter; the names are those of `corebot dlq list --json`.
-type deadLetterLine struct {
-	ID        int64     `json:"id"`
-	Direction string    `json:"direction"`
-	Channel   string    `json:"channel"`
-	ChatID    string    `json:"chatId"`
-	MessageID string    `json:"messageId"`
-	Reason    string    `json:"reason"`
-	Attempts  int       `json:"attempts"`
-	LastError string    `json:"lastError"`
-	CreatedAt time.Time `json:"createdAt"`
-	DeadAt    time.Time `json:"deadAt"`
-}
-
 // DeadLetterList shows what was given up, in every chat of the agent.
 func DeadLetterList(letters DeadLetters) tools.Tool {
 	return tools.New("bus.dead_letter.list", deadLetterListDoc, tools.ReadOnly|tools.Privileged|tools.Outside, func(ctx context.Context, c tools.Call, a deadLetterListArgs) (string, error) {
-		filter, err := a.filter()
+		query, err := a.query()
 		if err != nil {
 			return "", err
 		}
-		filter.Agent = c.Key.Agent
-		found, err := letters.List(ctx, filter)
+		query.Filter.Agent = c.Key.Agent
+		found, err := letters.ListDeadLetters(ctx, query)
 		if err != nil {
 			return "", fmt.Errorf("list the dead letters: %w", err)
 		}
-		if len(found) == 0 {
+		if len(found.Rows) == 0 {
 			return "[there are no such dead letters]", nil
 		}
-		return deadLetterLines(found)
+		return deadLetterLines(found.Rows)
 	})
 }
 
-func (a deadLetterListArgs) filter() (f corebot.DeadLetterFilter, err error) {
+func (a deadLetterListArgs) query() (q operate.DeadLetterQuery, err error) {
 	if a.Limit < 0 {
-		return f, fmt.Errorf("%w: limit %d: want 1 to %d", corebot.ErrInvalid, a.Limit, deadLettersMost)
+		return q, fmt.Errorf("%w: limit %d: want 1 to %d", corebot.ErrInvalid, a.Limit, deadLettersMost)
 	}
-	f.Limit = min(cmp.Or(a.Limit, deadLettersShown), deadLettersMost)
+	q.Limit = min(cmp.Or(a.Limit, deadLettersShown), deadLettersMost)
 	switch a.Direction {
 	case "":
 	case corebot.Inbound.String():
-		f.Direction = corebot.Inbound
+		q.Filter.Direction = corebot.Inbound
 	case corebot.Outbound.String():
-		f.Direction = corebot.Outbound
+		q.Filter.Direction = corebot.Outbound
 	default:
-		return f, fmt.Errorf("%w: direction %q: want inbound or outbound", corebot.ErrInvalid, a.Direction)
+		return q, fmt.Errorf("%w: direction %q: want inbound or outbound", corebot.ErrInvalid, a.Direction)
 	}
-	return f, nil
+	return q, nil
 }
 
-func deadLetterLines(found []corebot.DeadLetter) (string, error) {
+// deadLetterLines are the rows of `corebot dlq list --json`, which is what the model sees.
+func deadLetterLines(found []operate.DeadLetter) (string, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	for _, l := range found {
-		err := enc.Encode(deadLetterLine{
-			l.ID, l.Direction.String(), l.Key.Channel, l.Key.Chat, l.MessageID, l.Reason, l.Attempts, l.LastError, l.CreatedAt, l.DeadAt,
-		})
-		if err != nil {
+		if err := enc.Encode(l); err != nil {
 			return "", fmt.Errorf("encode dead letter %d: %w", l.ID, err)
 		}
 	}

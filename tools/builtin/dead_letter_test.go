@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
@@ -17,14 +18,14 @@ import (
 
 // shelf has dead letters, and remembers what it was asked.
 type shelf struct {
-	asked corebot.DeadLetterFilter
-	has   []corebot.DeadLetter
+	asked operate.DeadLetterQuery
+	has   []operate.DeadLetter
 	err   error
 }
 
-func (s *shelf) List(_ context.Context, f corebot.DeadLetterFilter) ([]corebot.DeadLetter, error) {
-	s.asked = f
-	return s.has, s.err
+func (s *shelf) ListDeadLetters(_ context.Context, q operate.DeadLetterQuery) (operate.Page[operate.DeadLetter], error) {
+	s.asked = q
+	return operate.Page[operate.DeadLetter]{Rows: s.has}, s.err
 }
 
 // applied is a journal that keeps the effects of a call.
@@ -85,9 +86,9 @@ func TestDeadLettersAreForAdminsUnlessTheyAreGranted(t *testing.T) {
 
 func TestDeadLettersAreListedOneALine(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s := &shelf{has: []corebot.DeadLetter{
-		{ID: 7, Direction: corebot.Inbound, Key: here, MessageID: "m", Reason: "attempts", Attempts: 8, LastError: "<no>", CreatedAt: at, DeadAt: at},
-		{ID: 6, Direction: corebot.Outbound, Key: there, MessageID: "r", Reason: "permanent", CreatedAt: at, DeadAt: at},
+	s := &shelf{has: []operate.DeadLetter{
+		{ID: 7, Direction: "inbound", Channel: here.Channel, ChatID: here.Chat, MessageID: "m", Reason: "attempts", Attempts: 8, LastError: "<no>", CreatedAt: at, DeadAt: at},
+		{ID: 6, Direction: "outbound", Channel: there.Channel, ChatID: there.Chat, MessageID: "r", Reason: "permanent", CreatedAt: at, DeadAt: at},
 	}}
 	r := use(t, deadLetterBox(t, s, corebot.RoleAdmin), step{}, "bus.dead_letter.list", `{"direction":"outbound","limit":500}`)
 	want := `{"id":7,"direction":"inbound","channel":"webhook","chatId":"here","messageId":"m","reason":"attempts","attempts":8,"lastError":"<no>",` +
@@ -95,7 +96,7 @@ func TestDeadLettersAreListedOneALine(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(r.Content), "\n"); len(lines) != 2 || lines[0] != want {
 		t.Errorf("the model reads %s", r.Content)
 	}
-	if s.asked != (corebot.DeadLetterFilter{Direction: corebot.Outbound, Agent: here.Agent, Limit: 100}) {
+	if s.asked != (operate.DeadLetterQuery{Filter: corebot.DeadLetterFilter{Direction: corebot.Outbound, Agent: here.Agent}, Part: operate.Part{Limit: 100}}) {
 		t.Errorf("asked for %+v", s.asked)
 	}
 	s.has = nil

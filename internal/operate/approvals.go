@@ -1,0 +1,105 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/redact"
+)
+
+// Approvals keeps the calls that wait for an approval.
+type Approvals interface {
+	// Page gives calls behind a cursor, and the cursor behind them: those that wait, oldest first, or with all set every
+	// call, newest first.
+	Page(ctx context.Context, all bool, after string, limit int) (found []corebot.Approval, next string, err error)
+	Request(ctx context.Context, id int64) ([]corebot.Approval, error)
+	Resolve(ctx context.Context, id int64, state corebot.ApprovalState) error
+}
+
+// The operations on approvals.
+var (
+	ListApprovals    = reads("approvals.list", (*Service).ListApprovals)
+	ShowApproval     = reads("approvals.show", (*Service).ShowApproval)
+	ResolveApprovals = changes("approvals.resolve", (*Service).ResolveApprovals)
+)
+
+// maxApprovals bounds a page of approvals: each has the whole arguments of its call, and a diff.
+const maxApprovals = 20
+
+type (
+	// ApprovalQuery asks for a part of the calls that wait, or with All of every call.
+	ApprovalQuery struct {
+		All bool `json:"all,omitempty"`
+		Part
+	}
+	// Approval is a call with all that a person must know of it.
+	Approval struct{ corebot.Approval }
+	// Request is the calls of one answer: they are resolved together.
+	Request struct {
+		Calls []Approval `json:"calls"`
+	}
+	// Resolution approves or denies requests.
+	Resolution struct {
+		IDs   []int64               `json:"ids"`
+		State corebot.ApprovalState `json:"state"` // approved or denied
+	}
+)
+
+// ListApprovals lists the calls that wait, oldest first, or every call, newest first.
+func (s *Service) ListApprovals(ctx context.Context, q ApprovalQuery) (Page[Approval], error) {
+	found, next, err := s.stores.Approvals.Page(ctx, q.All, q.After, min(q.size(), maxApprovals))
+	return pageOf(found, next, newApproval), err
+}
+
+func newApproval(a corebot.Approval) Approval { return Approval{a} }
+
+// ShowApproval gives the calls of one request, however they stand.
+func (s *Service) ShowApproval(ctx context.Context, by ByID) (Request, error) {
+	found, err := s.stores.Approvals.Request(ctx, by.ID)
+	return Request{pageOf(found, "", newApproval).Rows}, err
+}
+
+// ResolveApprovals approves or denies requests, one by one. The first that fails ends it.
+func (s *Service) ResolveApprovals(ctx context.Context, r Resolution) (Done, error) {
+	return each(r.IDs, func(id int64) error { return s.stores.Approvals.Resolve(ctx, id, r.State) })
+}
+
+// ApprovalRow is the contract's JSON of one call that waits. All calls of one answer have one id: they are approved, or
+// denied, together.
+type ApprovalRow struct {
+	ID        int64           `json:"id"`
+	Tool      string          `json:"tool"`
+	Args      json.RawMessage `json:"args"` // whole
+	Principal string          `json:"principal"`
+	ChatID    string          `json:"chatId"`
+	CreatedAt time.Time       `json:"createdAt"`
+	ExpiresAt time.Time       `json:"expiresAt"`
+
+	Change     *corebot.FileChange `json:"change,omitempty"`     // of a call that changes a file
+	Definition string              `json:"definition,omitempty"` // of a call of an MCP tool
+	Instead    int64               `json:"instead,omitempty"`    // the request that is void
+	Because    string              `json:"because,omitempty"`    // what had changed since
+
+	State      corebot.ApprovalState `json:"state,omitempty"` // of one that need not wait any more
+	Ran        bool                  `json:"ran,omitempty"`
+	Reason     string                `json:"reason,omitempty"`
+	ResolvedAt time.Time             `json:"resolvedAt,omitzero"`
+	ResolvedBy string                `json:"resolvedBy,omitempty"`
+}
+
+// Row is what --json prints of a call.
+func (a Approval) Row() ApprovalRow {
+	row := ApprovalRow{
+		ID: a.Request, Tool: a.Bound.Tool, Args: redact.Shallow(a.Bound.Args), Principal: a.Principal.String(), ChatID: a.Key.Chat,
+		CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, Definition: a.Bound.Definition, Instead: a.Instead, Because: a.Because,
+	}
+	if a.Change.Path != "" {
+		row.Change = &a.Change
+	}
+	if a.State != corebot.ApprovalAwaited {
+		row.State, row.Ran, row.Reason, row.ResolvedAt, row.ResolvedBy = a.State, a.Ran, a.Reason, a.ResolvedAt, a.By
+	}
+	return row
+}

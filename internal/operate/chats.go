@@ -1,0 +1,202 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/redact"
+)
+
+// Chats keeps what is known of conversations.
+type Chats interface {
+	// Page gives chats behind a cursor, in the order in which they were first seen, and the cursor behind them. An empty
+	// channel means all.
+	Page(ctx context.Context, channel, after string, limit int) (found []corebot.Chat, next string, err error)
+	Chat(ctx context.Context, k corebot.Key) (corebot.Chat, error)
+	Register(ctx context.Context, k corebot.Key, registered bool, name string) error
+	Reset(ctx context.Context, k corebot.Key) error
+}
+
+// ChatSettings keeps the settings of conversations; an empty value is the configured default.
+type ChatSettings interface {
+	SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.QueueMode) error
+	SetAccess(ctx context.Context, k corebot.Key, access corebot.ChatAccess) error
+	SetModel(ctx context.Context, k corebot.Key, model string) error
+}
+
+// History keeps what was said in conversations.
+type History interface {
+	Recent(ctx context.Context, k corebot.Key, limit int) ([]corebot.HistoryEntry, error)
+	Summary(ctx context.Context, k corebot.Key) (corebot.Summary, error)
+}
+
+// The operations on chats.
+var (
+	ListChats     = reads("chats.list", (*Service).ListChats)
+	FindChat      = reads("chats.find", (*Service).FindChat)
+	ShowChat      = reads("chats.show", (*Service).ShowChat)
+	RegisterChat  = changes("chats.register", (*Service).RegisterChat)
+	ResetChat     = changes("chats.reset", (*Service).ResetChat)
+	SetQueueMode  = changes("chats.mode", (*Service).SetQueueMode)
+	SetChatAccess = changes("chats.access", (*Service).SetChatAccess)
+	SetChatModel  = changes("chats.model", (*Service).SetChatModel)
+)
+
+type (
+	// ChatsQuery asks for a part of the chats of a channel; an empty channel means all.
+	ChatsQuery struct {
+		Channel string `json:"channel,omitempty"`
+		Part
+	}
+	// Chat is one row of the list.
+	Chat struct {
+		Key         string             `json:"key"`
+		Channel     string             `json:"channel"`
+		ChatID      string             `json:"chatId"`
+		DisplayName string             `json:"displayName"`
+		Registered  bool               `json:"registered"`
+		Session     int64              `json:"session"`
+		QueueMode   corebot.QueueMode  `json:"queueMode,omitempty"` // left out: the configured default
+		Model       string             `json:"model,omitempty"`     // left out: the configured one
+		Access      corebot.ChatAccess `json:"access,omitempty"`    // left out: by the rule of its channel
+		CreatedAt   time.Time          `json:"createdAt"`
+	}
+	// ChatName names a chat by its key, or by a short form of a known one; see [corebot.Named].
+	ChatName struct {
+		Name string `json:"name"`
+	}
+	// FoundChat is the chat that a name means.
+	FoundChat struct {
+		Key corebot.Key `json:"key"`
+	}
+	// ChatQuery asks for a chat and at most so many entries of its history, the newest.
+	ChatQuery struct {
+		Key   corebot.Key `json:"key"`
+		Limit int         `json:"limit"`
+	}
+	// Conversation is a chat and what of its history is in play.
+	Conversation struct {
+		Chat
+		Summary corebot.Summary        `json:"summary,omitzero"`
+		History []corebot.HistoryEntry `json:"history"`
+	}
+	// ChatChange registers a chat, or begins a new session in it.
+	ChatChange struct {
+		Key        corebot.Key `json:"key"`
+		Registered bool        `json:"registered"`
+		Name       string      `json:"name"`
+	}
+	// ModeChange sets the queue mode of a chat; an empty mode is the configured default.
+	ModeChange struct {
+		Key  corebot.Key       `json:"key"`
+		Mode corebot.QueueMode `json:"mode"`
+	}
+	// AccessChange sets a chat apart from the rule of its channel; with "" no longer.
+	AccessChange struct {
+		Key    corebot.Key        `json:"key"`
+		Access corebot.ChatAccess `json:"access"`
+	}
+	// ModelChange has a chat's session ask for a model, or with "" for the configured one.
+	ModelChange struct {
+		Key   corebot.Key `json:"key"`
+		Model string      `json:"model"`
+	}
+)
+
+// ListChats lists the chats that Corebot knows, in the order in which they were first seen.
+func (s *Service) ListChats(ctx context.Context, q ChatsQuery) (Page[Chat], error) {
+	found, next, err := s.stores.Chats.Page(ctx, q.Channel, q.After, q.size())
+	return pageOf(found, next, newChat), err
+}
+
+func newChat(c corebot.Chat) Chat {
+	return Chat{c.Key.String(), c.Key.Channel, c.Key.Chat, c.DisplayName, c.Registered, c.Session, c.QueueMode, c.Model, c.Access, c.CreatedAt}
+}
+
+// FindChat finds the chat that a name means. A short form of none is [corebot.ErrNotFound], one of several is
+// [corebot.ErrInvalid].
+func (s *Service) FindChat(ctx context.Context, n ChatName) (FoundChat, error) {
+	var meant []corebot.Key // keys of pages that have a chat of that name
+	for after := ""; ; {
+		found, next, err := s.stores.Chats.Page(ctx, "", after, MaxRows)
+		if err != nil {
+			return FoundChat{}, err
+		}
+		keys := make([]corebot.Key, len(found))
+		for i, c := range found {
+			keys[i] = c.Key
+		}
+		if _, err := corebot.Named(n.Name, keys); !errors.Is(err, corebot.ErrNotFound) {
+			meant = append(meant, keys...)
+		}
+		if after = next; after == "" {
+			k, err := corebot.Named(n.Name, meant)
+			return FoundChat{k}, err
+		}
+	}
+}
+
+// ShowChat gives a chat, its summary and the newest of its history. What looks like a secret in the arguments of tool
+// calls is taken out: the history has them as the model wrote them.
+func (s *Service) ShowChat(ctx context.Context, q ChatQuery) (c Conversation, err error) {
+	chat, err := s.stores.Chats.Chat(ctx, q.Key)
+	if err == nil && chat.ID == 0 {
+		err = corebot.WithHint(fmt.Errorf("chat %s: %w", q.Key, corebot.ErrNotFound), "`corebot chats list` shows the keys")
+	}
+	if err != nil {
+		return c, err
+	}
+	c.Chat = newChat(chat)
+	if c.History, err = s.stores.History.Recent(ctx, q.Key, q.Limit); err != nil {
+		return c, err
+	}
+	if c.Summary, err = s.stores.History.Summary(ctx, q.Key); err != nil {
+		return c, err
+	}
+	return c, redactCalls(c.History)
+}
+
+func redactCalls(history []corebot.HistoryEntry) error {
+	r, err := redact.New(nil)
+	if err != nil {
+		return err
+	}
+	for _, e := range history {
+		for i, c := range e.Calls {
+			e.Calls[i].Args = json.RawMessage(r.Args(c.Args, len(c.Args)+maxShownArgs))
+		}
+	}
+	return nil
+}
+
+// maxShownArgs is how much longer arguments may become by redacting them.
+const maxShownArgs = 1 << 10
+
+// RegisterChat marks a chat as registered, or as no longer registered, and names it for display.
+func (s *Service) RegisterChat(ctx context.Context, c ChatChange) (Done, error) {
+	return Done{Changed: 1}, s.stores.Chats.Register(ctx, c.Key, c.Registered, c.Name)
+}
+
+// ResetChat begins a new session in a chat.
+func (s *Service) ResetChat(ctx context.Context, c ChatChange) (Done, error) {
+	return Done{Changed: 1}, s.stores.Chats.Reset(ctx, c.Key)
+}
+
+// SetQueueMode sets the queue mode of a chat.
+func (s *Service) SetQueueMode(ctx context.Context, c ModeChange) (Done, error) {
+	return Done{Changed: 1}, s.stores.ChatSettings.SetQueueMode(ctx, c.Key, c.Mode)
+}
+
+// SetChatAccess sets who can talk in a chat.
+func (s *Service) SetChatAccess(ctx context.Context, c AccessChange) (Done, error) {
+	return Done{Changed: 1}, s.stores.ChatSettings.SetAccess(ctx, c.Key, c.Access)
+}
+
+// SetChatModel sets the model that a chat's session asks for.
+func (s *Service) SetChatModel(ctx context.Context, c ModelChange) (Done, error) {
+	return Done{Changed: 1}, s.stores.ChatSettings.SetModel(ctx, c.Key, c.Model)
+}
