@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Checksum tells two bodies apart, and a stored body from a damaged body.
@@ -25,7 +26,13 @@ func (m Message) Checksum() Checksum { return sum(m.appendEssence(make([]byte, 0
 //
 // Every message is encoded once in the writer's way and decoded once by a worker. JSON took a sixth of all their time
 // (docs/performance.md).
-const bodyVersion = 1
+//
+// A message whose platform says more of it than its content has version 2: there the covered bytes begin with the
+// [Envelope]. A message without one is stored, and summed, as it always was.
+const (
+	bodyVersion         = 1
+	bodyVersionEnvelope = 2
+)
 
 var errBody = errors.New("the stored body of a message is damaged")
 
@@ -42,6 +49,9 @@ func (m Message) EncodeBody() ([]byte, Checksum) {
 	length := binary.AppendUvarint(nil, uint64(len(essence)))
 	begin := head - len(length) - 1
 	buf[begin] = bodyVersion
+	if !m.Envelope.IsZero() {
+		buf[begin] = bodyVersionEnvelope
+	}
 	copy(buf[begin+1:], length)
 	return appendString(appendString(buf, m.SenderName), m.ID)[begin:], sum(essence)
 }
@@ -52,7 +62,7 @@ func DecodeBody(body []byte, want []byte, m *Message) error {
 	if len(body) > 0 && body[0] == '{' {
 		return decodeJSON(body, want, m)
 	}
-	if len(body) == 0 || body[0] != bodyVersion {
+	if len(body) == 0 || body[0] != bodyVersion && body[0] != bodyVersionEnvelope {
 		return errBody
 	}
 	n, size := binary.Uvarint(body[1:])
@@ -65,7 +75,11 @@ func DecodeBody(body []byte, want []byte, m *Message) error {
 	}
 	tail := reader{rest: string(body[1+size+int(n):])}
 	m.SenderName, m.ID = tail.string(), tail.string()
-	return cmp.Or(m.readEssence(string(essence)), tail.end())
+	r := reader{rest: string(essence)}
+	if body[0] == bodyVersionEnvelope {
+		m.Envelope = r.envelope()
+	}
+	return cmp.Or(m.readEssence(r), tail.end())
 }
 
 func (m Message) toValidUTF8() Message {
@@ -77,7 +91,7 @@ func (m Message) toValidUTF8() Message {
 			Name: valid(p.Name), MediaType: valid(p.MediaType),
 		}
 	}
-	m.Metadata = m.Metadata.toValidUTF8()
+	m.Metadata, m.Envelope.ReplyTo = m.Metadata.toValidUTF8(), valid(m.Envelope.ReplyTo)
 	return m
 }
 
@@ -107,6 +121,9 @@ func appendString(buf []byte, s string) []byte {
 
 // appendEssence writes the bytes that the checksum covers. Their layout never changes, because checksums are stored.
 func (m Message) appendEssence(buf []byte) []byte {
+	if !m.Envelope.IsZero() {
+		buf = m.Envelope.appendTo(buf)
+	}
 	for _, s := range [...]string{string(m.Kind), m.Sender.Channel, m.Sender.Account, m.Sender.ID, m.InReplyTo} {
 		buf = appendString(buf, s)
 	}
@@ -119,8 +136,44 @@ func (m Message) appendEssence(buf []byte) []byte {
 	return m.stored().appendTo(buf)
 }
 
-func (m *Message) readEssence(essence string) error {
-	r := reader{rest: essence}
+// Bits of the flags of a stored [Envelope].
+const (
+	envelopeGroup = 1 << iota
+	envelopeMentioned
+	envelopeSent
+)
+
+// appendTo writes the envelope before the rest of an essence. Its layout never changes: checksums are stored.
+func (o Envelope) appendTo(buf []byte) []byte {
+	flags, sent := uint64(0), int64(0)
+	if o.Group {
+		flags |= envelopeGroup
+	}
+	if o.Mentioned {
+		flags |= envelopeMentioned
+	}
+	if !o.SentAt.IsZero() {
+		flags, sent = flags|envelopeSent, o.SentAt.UnixMilli()
+	}
+	buf = binary.AppendUvarint(appendString(buf, o.ReplyTo), flags)
+	return binary.AppendUvarint(buf, uint64(sent))
+}
+
+// envelope takes an envelope off the front of a stored essence.
+func (r *reader) envelope() Envelope {
+	o := Envelope{ReplyTo: r.string()}
+	flags, sent := r.uvarint(), int64(r.uvarint())
+	o.Group, o.Mentioned = flags&envelopeGroup != 0, flags&envelopeMentioned != 0
+	if flags&envelopeSent != 0 {
+		o.SentAt = time.UnixMilli(sent).UTC()
+	}
+	if o.IsZero() { // then it would not have been written
+		r.broken = true
+	}
+	return o
+}
+
+func (m *Message) readEssence(r reader) error {
 	kind := Kind(r.string())
 	m.Sender = Principal{Channel: r.string(), Account: r.string(), ID: r.string()}
 	m.InReplyTo = r.string()

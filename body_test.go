@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -28,6 +29,39 @@ func TestABodyComesBackAsItWentIn(t *testing.T) {
 	got := corebot.Message{Kind: m.Kind}
 	if err := corebot.DecodeBody(body, sum[:], &got); err != nil || !reflect.DeepEqual(got, m) {
 		t.Fatalf("%v\ngot  %+v\nwant %+v", err, got, m)
+	}
+}
+
+func TestAnEnvelopeIsPartOfTheBodyOnlyWhereThereIsOne(t *testing.T) {
+	plain := wholeMessage()
+	before, sum := plain.EncodeBody()
+	seen := map[corebot.Checksum]bool{sum: true}
+	for _, e := range []corebot.Envelope{
+		{ReplyTo: "m0"},
+		{Group: true},
+		{Mentioned: true},
+		{SentAt: time.UnixMilli(0).UTC()},
+		{SentAt: time.UnixMilli(1 << 41).UTC()},
+		{ReplyTo: "m0", Group: true, Mentioned: true, SentAt: time.UnixMilli(1).UTC()},
+	} {
+		m := wholeMessage()
+		m.Envelope = e
+		body, sum := m.EncodeBody()
+		if seen[sum] {
+			t.Errorf("%+v changes nothing about the message", e)
+		}
+		seen[sum] = true
+		got := corebot.Message{Kind: m.Kind}
+		if err := corebot.DecodeBody(body, sum[:], &got); err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%v\ngot  %+v\nwant %+v", err, got, m)
+		}
+		body[0] = before[0] // the version of a message without one
+		if err := corebot.DecodeBody(body, sum[:], &got); err == nil {
+			t.Errorf("a body with %+v was read as one without", e)
+		}
+	}
+	if before[0] != 1 {
+		t.Errorf("the body of a message without an envelope has version %d, which an older build cannot read", before[0])
 	}
 }
 

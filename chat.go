@@ -100,9 +100,10 @@ type Merged struct {
 	ID     string    `json:"id"`
 	Sender Principal `json:"sender,omitzero"`
 	Name   string    `json:"senderName,omitempty"` // display only
-	Text   string    `json:"text"`
+	Parts  []Part    `json:"-"`                    // see [Content]
 
 	Metadata Metadata `json:"metadata,omitempty"`
+	Envelope Envelope `json:"envelope,omitzero"`
 }
 
 // Steered is the result of a /steer.

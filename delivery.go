@@ -78,6 +78,7 @@ type Outcome struct {
 	Class     string    // the name of the error's [Class] (RetryAt, Dead); empty: there was no error
 	Plain     string    // the error in one sentence, for anybody in the chat (RetryAt, Dead); empty: see [Explanation]
 	Uncounted bool      // RetryAt: the attempt met a rate limit and is not counted
+	Last      *Step     // Done: a step that ends the journal, in the same commit, such as the receipt of a send; nil: none
 }
 
 // NotNow is the reason of a [Wait] for something in the process, such as a terminal that is not open. The wait ends at

@@ -23,25 +23,6 @@ const (
 	KindNotice  Kind = "notice"  // outbound: what Corebot itself says; a notice never causes a notice
 )
 
-// PartType is the kind of content of a [Part].
-type PartType string
-
-const (
-	PartText  PartType = "text"
-	PartImage PartType = "image"
-	PartFile  PartType = "file"
-)
-
-// Part is one piece of a message's content. Images and files are references by content hash. Only text is produced
-// today.
-type Part struct {
-	Type      PartType `json:"type"`
-	Text      string   `json:"text,omitempty"`
-	Hash      string   `json:"hash,omitempty"`
-	Name      string   `json:"name,omitempty"`
-	MediaType string   `json:"mediaType,omitempty"`
-}
-
 // Message is what travels on the bus. Its identity is (direction, key, id).
 type Message struct {
 	ID         string    `json:"id"`
@@ -54,6 +35,7 @@ type Message struct {
 	Metadata   Metadata  `json:"metadata,omitempty"`
 	InReplyTo  string    `json:"inReplyTo,omitempty"` // of an outbound message: the id of the message that it answers
 	CreatedAt  time.Time `json:"-"`                   // set by publish
+	Envelope   Envelope  `json:"envelope,omitzero"`   // of an inbound message
 
 	// Relay is set in a message between agents.
 	Relay *Relay `json:"-"`
@@ -62,25 +44,12 @@ type Message struct {
 	Entry Entry `json:"-"`
 }
 
-func TextPart(text string) []Part { return []Part{{Type: PartText, Text: text}} }
-
 // Text joins the text parts with newlines.
-func (m Message) Text() string {
-	if len(m.Parts) == 1 {
-		return m.Parts[0].Text
-	}
-	var texts []string
-	for _, p := range m.Parts {
-		if p.Type == PartText {
-			texts = append(texts, p.Text)
-		}
-	}
-	return strings.Join(texts, "\n")
-}
+func (m Message) Text() string { return TextOf(m.Parts) }
 
 // Size is what the limits of the bus count: the bytes of all content and metadata.
 func (m Message) Size() int {
-	n := len(m.SenderName)
+	n := len(m.SenderName) + len(m.Envelope.ReplyTo)
 	for _, p := range m.Parts {
 		n += len(p.Text) + len(p.Hash) + len(p.Name) + len(p.MediaType)
 	}
@@ -107,14 +76,16 @@ func (m Message) Validate(maxBytes int) error {
 	if err := validateName(m.InReplyTo); err != nil {
 		return fmt.Errorf("%w: inReplyTo %v", ErrInvalid, err)
 	}
+	if err := validateName(m.Envelope.ReplyTo); err != nil {
+		return fmt.Errorf("%w: replyTo %v", ErrInvalid, err)
+	}
 	if n := m.Size(); maxBytes > 0 && n > maxBytes {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, n, maxBytes)
 	}
 	if !m.validUTF8() {
 		return fmt.Errorf("%w: the text is not valid UTF-8", ErrInvalid)
 	}
-	if strings.TrimSpace(m.Text()) == "" && !slices.ContainsFunc(m.Parts,
-		func(p Part) bool { return p.Type != PartText }) {
+	if strings.TrimSpace(m.Text()) == "" && len(Attachments(m.Parts)) == 0 {
 		return fmt.Errorf("%w: the message is empty", ErrInvalid)
 	}
 	return nil
@@ -122,7 +93,7 @@ func (m Message) Validate(maxBytes int) error {
 
 // validUTF8 checks all content, because stored content must come back unchanged.
 func (m Message) validUTF8() bool {
-	ok := utf8.ValidString(m.SenderName)
+	ok := utf8.ValidString(m.SenderName) && utf8.ValidString(m.Envelope.ReplyTo)
 	for _, p := range m.Parts {
 		for _, s := range [...]string{string(p.Type), p.Text, p.Hash, p.Name, p.MediaType} {
 			ok = ok && utf8.ValidString(s)

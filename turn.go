@@ -106,7 +106,7 @@ const (
 	StepTool    StepKind = "tool"    // a tool call
 	StepSummary StepKind = "summary" // a summary of older messages; only model and usage of the answer are kept
 	StepMerge   StepKind = "merge"   // a message that the turn merged
-	StepPart    StepKind = "part"    // outbound: one part of a long reply that was sent
+	StepPart    StepKind = "part"    // outbound: the receipt of a send
 )
 
 // StepState says how far a [Step] came.
@@ -134,10 +134,12 @@ type Step struct {
 	EndedAt   time.Time
 }
 
-// Sent is the range of a long message's text that one part was made of, in bytes. The next part begins at To.
+// Sent is the receipt of a send: the range of the message's text that was sent, in bytes, and the platform's ids of it.
+// The next part begins at To.
 type Sent struct {
-	From int `json:"from"`
-	To   int `json:"to"`
+	From int      `json:"from"`
+	To   int      `json:"to"`
+	IDs  []string `json:"ids,omitempty"` // the platform's own
 }
 
 // StepID is the idempotency key of a step: the same in every attempt of a run, and different from every other step's.
@@ -166,9 +168,9 @@ type HistoryEntry struct {
 	Speaker Speaker    `json:"speaker"`
 	Sender  Principal  `json:"sender,omitzero"`     // of a user entry
 	Name    string     `json:"senderName,omitzero"` // of a user entry; display only
-	Text    string     `json:"text"`
-	Calls   []ToolCall `json:"calls,omitempty"`  // of an assistant entry
-	CallID  string     `json:"callId,omitempty"` // of a tool entry: the call that it answers
+	Parts   []Part     `json:"-"`                   // see [Content]
+	Calls   []ToolCall `json:"calls,omitempty"`     // of an assistant entry
+	CallID  string     `json:"callId,omitempty"`    // of a tool entry: the call that it answers
 	// Outside is [ToolResult.Outside] of a tool entry. Of an assistant entry, and of a message of another agent, it says that
 	// the turn was tainted.
 	Outside   bool      `json:"outside,omitempty"`

@@ -177,7 +177,7 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		return corebot.Result{History: t.said, Spent: t.spent, BeginsSession: t.beginsSession}, err
 	}
 	if !blank(answer.Text) {
-		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Text: answer.Text})
+		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(answer.Text)})
 	}
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},

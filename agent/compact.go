@@ -234,16 +234,20 @@ func transcript(turns []pastTurn, text, result int) func(func(string) bool) {
 func transcriptLine(e corebot.HistoryEntry, text, result int) string {
 	switch {
 	case e.Speaker == corebot.SpeakerUser:
-		return fmt.Sprintf("- user %s: %s\n", speaker(e.Sender, e.Name), shorten(oneLine(e.Text), text))
+		line := fmt.Sprintf("- user %s: %s", speaker(e.Sender, e.Name), shorten(oneLine(e.Text()), text))
+		if n := len(corebot.Attachments(e.Parts)); n > 0 {
+			line += fmt.Sprintf(" [attachments: %d]", n)
+		}
+		return line + "\n"
 	case e.Speaker == corebot.SpeakerTool:
 		if result == 0 {
 			return ""
 		}
-		return fmt.Sprintf("- result: %s\n", shorten(oneLine(outside.Unmarked(e.Text)), result))
+		return fmt.Sprintf("- result: %s\n", shorten(oneLine(outside.Unmarked(e.Text())), result))
 	}
 	line := ""
-	if !blank(e.Text) {
-		line = fmt.Sprintf("- assistant: %s\n", shorten(oneLine(e.Text), text))
+	if !blank(e.Text()) {
+		line = fmt.Sprintf("- assistant: %s\n", shorten(oneLine(e.Text()), text))
 	}
 	if result > 0 {
 		for _, c := range e.Calls {

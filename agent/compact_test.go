@@ -107,7 +107,7 @@ func TestTheOlderPartOfALongSessionIsSummarisedAndStaysInTheHistory(t *testing.T
 	shown := history(model.Last())[1:]
 	for i, e := range said[:26] {
 		covered := e.Seq <= s.Through
-		if in := slices.ContainsFunc(shown, func(m llm.Message) bool { return m.Text == e.Text }); in == covered {
+		if in := slices.ContainsFunc(shown, func(m llm.Message) bool { return m.Text == e.Text() }); in == covered {
 			t.Errorf("entry %d, covered: %v, is shown: %v", i, covered, in)
 		}
 	}

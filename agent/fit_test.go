@@ -276,17 +276,17 @@ func TestThePastIsTheNewestTurnsInAsMuchDetailAsHasRoom(t *testing.T) {
 }
 
 func drawPast(t *dice, i int) pastTurn {
-	p := pastTurn{entries: []corebot.HistoryEntry{{Seq: int64(i), Speaker: corebot.SpeakerUser, Text: words(t, fmt.Sprint("question", i), 300)}}}
+	p := pastTurn{entries: []corebot.HistoryEntry{{Seq: int64(i), Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(words(t, fmt.Sprint("question", i), 300))}}}
 	for j := range t.upTo(0, 3) {
 		for _, m := range drawRound(t, fmt.Sprint("past", i, "-", j)) {
-			e := corebot.HistoryEntry{Seq: int64(i), Speaker: corebot.SpeakerAssistant, Text: m.Text, Calls: m.Calls}
+			e := corebot.HistoryEntry{Seq: int64(i), Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(m.Text), Calls: m.Calls}
 			if m.Role == llm.ToolRole {
 				e.Speaker, e.CallID = corebot.SpeakerTool, m.CallID
 			}
 			p.entries = append(p.entries, e)
 		}
 	}
-	p.entries = append(p.entries, corebot.HistoryEntry{Seq: int64(i), Speaker: corebot.SpeakerAssistant, Text: words(t, fmt.Sprint("answer", i), 300)})
+	p.entries = append(p.entries, corebot.HistoryEntry{Seq: int64(i), Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(words(t, fmt.Sprint("answer", i), 300))})
 	return p
 }
 

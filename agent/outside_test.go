@@ -40,7 +40,7 @@ func TestNothingThatOthersWroteIsInTheSystemRoleOrForgesOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	say := func(sender, id, text string) {
-		in := channels.Incoming{ID: id, Channel: apptest.Channel, Chat: "a", SenderID: sender, SenderName: evil, Text: text}
+		in := channels.Incoming{ID: id, Channel: apptest.Channel, Chat: "a", SenderID: sender, SenderName: evil, Parts: corebot.TextPart(text)}
 		if _, err := b.Door.Accept(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}

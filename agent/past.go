@@ -41,7 +41,7 @@ const (
 // messages shows the turn. No call is ever shown without its result, nor a result without its call.
 func (p pastTurn) messages(d detail) []llm.Message {
 	if p.entries[0].Posted() {
-		return posted(p.entries[0].Text, d)
+		return posted(p.entries[0].Text(), d)
 	}
 	if d >= gist {
 		return p.said(d == glimpse)
@@ -50,13 +50,13 @@ func (p pastTurn) messages(d detail) []llm.Message {
 	for i, e := range p.entries {
 		switch e.Speaker {
 		case corebot.SpeakerUser:
-			out[i] = llm.Message{Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text}
+			out[i] = llm.Message{Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text(), Parts: corebot.Attachments(e.Parts)}
 		case corebot.SpeakerAssistant:
-			out[i] = llm.Message{Role: llm.Assistant, Text: e.Text, Calls: e.Calls}
+			out[i] = llm.Message{Role: llm.Assistant, Text: e.Text(), Calls: e.Calls}
 		case corebot.SpeakerTool:
-			out[i] = llm.Message{Role: llm.ToolRole, Text: e.Text, CallID: e.CallID}
+			out[i] = llm.Message{Role: llm.ToolRole, Text: e.Text(), CallID: e.CallID}
 			if d == brief {
-				out[i].Text = shortenResult(e.Text, shortResult)
+				out[i].Text = shortenResult(e.Text(), shortResult)
 			}
 		}
 	}
@@ -82,9 +82,9 @@ func (p pastTurn) said(short bool) []llm.Message {
 		calls += len(e.Calls)
 		switch {
 		case e.Speaker == corebot.SpeakerUser:
-			out = append(out, llm.Message{Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text})
+			out = append(out, llm.Message{Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text(), Parts: corebot.Attachments(e.Parts)})
 		case e.Speaker == corebot.SpeakerAssistant && len(e.Calls) == 0:
-			out = append(out, llm.Message{Role: llm.Assistant, Text: e.Text})
+			out = append(out, llm.Message{Role: llm.Assistant, Text: e.Text()})
 		}
 	}
 	if short {
@@ -185,14 +185,14 @@ func (r *reading) take(e corebot.HistoryEntry) bool {
 		r.turns = append(r.turns, pastTurn{})
 	}
 	if e.Speaker != corebot.SpeakerTool { // results were marked when they came in
-		e.Text = outside.Text(e.Text)
+		e.Parts = corebot.WithText(e.Parts, outside.Text(e.Text()))
 	}
 	full, short := estimate(e), e
 	if e.Speaker == corebot.SpeakerTool {
-		short.Text = shortenResult(e.Text, shortResult)
+		short.Parts = corebot.TextPart(shortenResult(e.Text(), shortResult))
 	}
 	r.brief += estimate(short)
-	if r.whole > r.most && len(short.Text) < len(e.Text) {
+	if r.whole > r.most && len(short.Text()) < len(e.Text()) {
 		r.last().cut, e = true, short
 	}
 	r.whole += full
@@ -202,7 +202,7 @@ func (r *reading) take(e corebot.HistoryEntry) bool {
 }
 
 func estimate(e corebot.HistoryEntry) int {
-	n := messageOverhead + llm.Estimate{}.Count(e.Text)
+	n := messageOverhead + llm.Estimate{}.Count(e.Text()) + partTokens*len(corebot.Attachments(e.Parts))
 	for _, c := range e.Calls {
 		n += messageOverhead + llm.Estimate{}.Count(string(c.Args))
 	}

@@ -10,14 +10,14 @@ import (
 
 // newestFirst are the entries of a turn with so many calls, as the store gives them.
 func newestFirst(seq int64, calls, words int) []corebot.HistoryEntry {
-	entries := []corebot.HistoryEntry{{Seq: seq, Speaker: corebot.SpeakerAssistant, Text: "answer"}}
+	entries := []corebot.HistoryEntry{{Seq: seq, Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("answer")}}
 	for i := range calls {
 		id := fmt.Sprint(i)
 		entries = append(entries,
-			corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerTool, CallID: id, Text: strings.Repeat("word ", words)},
+			corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerTool, CallID: id, Parts: corebot.TextPart(strings.Repeat("word ", words))},
 			corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{{ID: id}}})
 	}
-	return append(entries, corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerUser, Text: "question"})
+	return append(entries, corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("question")})
 }
 
 // read takes turns, newest first, and says how many entries it took.
@@ -47,7 +47,7 @@ func TestResultsBeyondWhatIsWantedAreShortenedAsTheyAreRead(t *testing.T) {
 	bytes, turns := 0, r.end()
 	for _, turn := range turns {
 		for _, e := range turn.entries {
-			bytes += len(e.Text)
+			bytes += len(e.Text())
 		}
 	}
 	if len(turns) != 2 || turns[0].cut || !turns[1].cut || bytes > 30_000 {
@@ -72,11 +72,11 @@ func TestATurnThatLostItsBeginningIsLeftOut(t *testing.T) {
 
 func TestWhatPeopleSaidWhileATurnRanIsInItsGist(t *testing.T) {
 	p := pastTurn{entries: []corebot.HistoryEntry{
-		{Speaker: corebot.SpeakerUser, Text: "go"},
-		{Speaker: corebot.SpeakerAssistant, Text: "looking", Calls: []corebot.ToolCall{{ID: "a"}, {ID: "b"}}},
+		{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("go")},
+		{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("looking"), Calls: []corebot.ToolCall{{ID: "a"}, {ID: "b"}}},
 		{Speaker: corebot.SpeakerTool, CallID: "a"},
 		{Speaker: corebot.SpeakerTool, CallID: "b"},
-		{Speaker: corebot.SpeakerUser, Text: "and that"},
+		{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("and that")},
 	}}
 	var got []string
 	for _, m := range p.messages(gist) {

@@ -105,7 +105,7 @@ func TestTextFromOutsideIsNeverInTheSystemRole(t *testing.T) {
 	notes := &apptest.Notes{IdentityText: "I am Corebot.", Chats: map[corebot.Key]string{apptest.Key("a"): "memory " + evil}}
 	b := newBench(t, apptest.Options{Notes: notes}, apptest.Asks(call("c", search, evil)), apptest.Text(evil), apptest.Text("fine"))
 	for _, id := range []string{"1", "2"} {
-		if _, err := b.Door.Accept(t.Context(), channels.Incoming{ID: id, Channel: apptest.Channel, Chat: "a", SenderID: "m", SenderName: evil, Text: evil}); err != nil {
+		if _, err := b.Door.Accept(t.Context(), channels.Incoming{ID: id, Channel: apptest.Channel, Chat: "a", SenderID: "m", SenderName: evil, Parts: corebot.TextPart(evil)}); err != nil {
 			t.Fatal(err)
 		}
 		d := b.Claim()
@@ -145,7 +145,7 @@ func TestNoDataBlockCanBeFaked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			notes := &apptest.Notes{Chats: map[corebot.Key]string{apptest.Key("a"): fake}}
 			b := newBench(t, apptest.Options{Notes: notes}, apptest.Text("fine"))
-			if _, err := b.Door.Accept(t.Context(), channels.Incoming{ID: "1", Channel: apptest.Channel, Chat: "a", SenderID: "m", SenderName: fake, Text: "hi"}); err != nil {
+			if _, err := b.Door.Accept(t.Context(), channels.Incoming{ID: "1", Channel: apptest.Channel, Chat: "a", SenderID: "m", SenderName: fake, Parts: corebot.TextPart("hi")}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := b.Agent.Turn(t.Context(), b.Claim()); err != nil {

@@ -253,14 +253,14 @@ func TestATurnOfManyRowsIsStillThere(t *testing.T) {
 			b := newBench(t, apptest.Options{Model: apptest.Always(apptest.Text("fine")), Agent: o})
 			b.Say("a", "1", "do much")
 			d := b.Claim()
-			entries := []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: "do much"}}
+			entries := []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("do much")}}
 			for i := range 599 {
 				id := fmt.Sprint(i)
 				entries = append(entries,
 					corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{call(id, search, id)}},
-					corebot.HistoryEntry{Speaker: corebot.SpeakerTool, CallID: id, Text: strings.Repeat("word ", 500)})
+					corebot.HistoryEntry{Speaker: corebot.SpeakerTool, CallID: id, Parts: corebot.TextPart(strings.Repeat("word ", 500))})
 			}
-			entries = append(entries, corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Text: "much is done"})
+			entries = append(entries, corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("much is done")})
 			done := corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: entries}
 			if err := b.Ledger.Commit(t.Context(), d, done); err != nil {
 				t.Fatal(err)

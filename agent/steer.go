@@ -74,8 +74,8 @@ func (t *turn) takeInRest(ctx context.Context) error {
 // the least that any of them may do. From then on the audit names a steer as the entry of what the turn does.
 func (t *turn) listen(ctx context.Context) error {
 	for _, m := range t.heldBack {
-		t.messages = append(t.messages, llm.Message{Role: llm.User, About: about(m.Sender, m.Name, m.Metadata), Text: outside.Text(m.Text)})
-		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Text: m.Text})
+		t.messages = append(t.messages, llm.Message{Role: llm.User, About: about(m.Sender, m.Name, m.Metadata), Text: outside.Text(m.Text()), Parts: corebot.Attachments(m.Parts)})
+		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Parts: m.Parts})
 		t.alsoAnswers = append(t.alsoAnswers, m.ID)
 		if m.Sender != t.who.Principal || m.Sender.ID == "" {
 			t.taint("what somebody else said")
@@ -108,5 +108,5 @@ func (t *turn) stop() {
 	if begun := t.streamed.String(); !blank(begun) {
 		text = begun + "\n\n" + stoppedText
 	}
-	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Text: text})
+	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(text)})
 }

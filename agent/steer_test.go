@@ -109,7 +109,7 @@ func TestWhatWasTakenInIsHeardAlsoWithALowerLimitAfterARestart(t *testing.T) {
 		d.Journal = append(d.Journal,
 			corebot.Step{Position: 3 * i, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{Calls: []corebot.ToolCall{c}}},
 			corebot.Step{Position: 3*i + 1, Kind: corebot.StepTool, State: corebot.StepDone, Call: &c, Result: &corebot.ToolResult{Content: "found"}},
-			corebot.Step{Position: 3*i + 2, Kind: corebot.StepMerge, State: corebot.StepDone, Merged: &corebot.Merged{ID: fmt.Sprint("s", i), Sender: d.Message.Sender, Text: fmt.Sprint("said ", i)}})
+			corebot.Step{Position: 3*i + 2, Kind: corebot.StepMerge, State: corebot.StepDone, Merged: &corebot.Merged{ID: fmt.Sprint("s", i), Sender: d.Message.Sender, Parts: corebot.TextPart(fmt.Sprint("said ", i))}})
 	}
 	r, err := b.Agent.Turn(t.Context(), d)
 	if err != nil {
@@ -125,7 +125,7 @@ func TestWhatWasCollectedBeforeTheTurnIsHeardAgainWhenItResumes(t *testing.T) {
 	b := newBench(t, apptest.Options{}, apptest.Text("done"))
 	b.Say("a", "1", "go")
 	d := b.Claim()
-	d.Journal = []corebot.Step{{Kind: corebot.StepMerge, State: corebot.StepDone, Merged: &corebot.Merged{ID: "2", Sender: d.Message.Sender, Text: "and more"}}}
+	d.Journal = []corebot.Step{{Kind: corebot.StepMerge, State: corebot.StepDone, Merged: &corebot.Merged{ID: "2", Sender: d.Message.Sender, Parts: corebot.TextPart("and more")}}}
 	r, err := b.Agent.Turn(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ func TestATurnIsTaintedFromItsBeginningByAToolThatNobodyApproved(t *testing.T) {
 			}
 			for _, e := range r.History {
 				if e.Speaker == corebot.SpeakerAssistant && e.Outside != (c.want != "") {
-					t.Errorf("the history has %q as from outside: %v", e.Text, e.Outside)
+					t.Errorf("the history has %q as from outside: %v", e.Text(), e.Outside)
 				}
 			}
 		})

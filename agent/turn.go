@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -69,17 +68,12 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	}
 	t.taintByPast()
 	m := t.delivery.Message
-	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, About: about(m.Sender, m.SenderName, m.Metadata), Text: outside.Text(m.Text()), Parts: attachments(m)}}
+	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, About: about(m.Sender, m.SenderName, m.Metadata), Text: outside.Text(m.Text()), Parts: corebot.Attachments(m.Parts)}}
 	t.say(corebot.HistoryEntry{
-		Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Text: m.Text(),
+		Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Parts: m.Parts,
 		Outside: m.Relay != nil && (m.Relay.Taint != "" || len(m.Relay.Others) > 0),
 	})
 	return nil
-}
-
-// attachments are the parts of a message beside its text.
-func attachments(m corebot.Message) []corebot.Part {
-	return slices.DeleteFunc(slices.Clone(m.Parts), func(p corebot.Part) bool { return p.Type == corebot.PartText })
 }
 
 // say adds an entry to the history that the turn will leave.
@@ -226,7 +220,7 @@ func (t *turn) heard(a corebot.Answer) {
 		t.taint(a.Taint)
 	}
 	t.messages = append(t.messages, llm.Message{Role: llm.Assistant, Text: outside.Text(a.Text), Calls: a.Calls, Opaque: a.Opaque})
-	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Text: a.Text, Calls: a.Calls})
+	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(a.Text), Calls: a.Calls})
 }
 
 // runCalls runs the calls of one answer in order. Each gets exactly one result.
@@ -254,7 +248,7 @@ func (t *turn) runCalls(ctx context.Context, calls []corebot.ToolCall) error {
 
 func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 	t.messages = append(t.messages, llm.Message{Role: llm.ToolRole, Text: result.Content, CallID: call.ID})
-	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerTool, Text: result.Content, CallID: call.ID, Outside: result.Outside})
+	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerTool, Parts: corebot.TextPart(result.Content), CallID: call.ID, Outside: result.Outside})
 	if result.Outside {
 		t.taint("a result of " + call.Tool)
 	}
@@ -310,6 +304,6 @@ func (t *turn) settleOpenCalls() {
 	}
 	answered := len(t.said) - 1 - last
 	for _, c := range t.said[last].Calls[min(answered, len(t.said[last].Calls)):] {
-		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerTool, Text: "stopped by the user; it may or may not have taken effect", CallID: c.ID})
+		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerTool, Parts: corebot.TextPart("stopped by the user; it may or may not have taken effect"), CallID: c.ID})
 	}
 }

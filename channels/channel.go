@@ -3,15 +3,13 @@ package channels
 import (
 	"context"
 	"errors"
-
-	"github.com/corebot/corebot"
 )
 
 // Channel connects Corebot to one place where people talk.
 //
 // Run receives: it hands every incoming message to the door and blocks until ctx ends or the connection is beyond repair;
-// the supervisor runs it again after a backoff. Send delivers one outbound message and returns when the platform has it; a
-// [*corebot.Failure] tells the outbox whether to try again. Send is called from one goroutine at a time per conversation. It must
+// the supervisor runs it again after a backoff. Send delivers one [Outbound] and returns its [Receipt] when the platform has it;
+// a [*corebot.Failure] tells the outbox whether to try again. Send is called from one goroutine at a time per conversation. It must
 // return soon after its ctx ends: at its deadline, or when the lease is lost ([corebot.ErrLeaseLost] is the cause). The deadline is
 // 30 s at least; it is shorter for a conversation whose last message failed, and for one that holds up others of its account.
 // Until Send returns, its message stays claimed and the conversation waits.
@@ -20,7 +18,7 @@ import (
 type Channel interface {
 	Name() string
 	Run(ctx context.Context, door Door) error
-	Send(ctx context.Context, m corebot.Message) error
+	Send(ctx context.Context, o Outbound) (Receipt, error)
 }
 
 // Door is where every message enters, whatever its channel. Accept returns after the commit that stored the message has been
@@ -28,24 +26,6 @@ type Channel interface {
 // corebot.ErrTooLarge. One for want of room is a [*corebot.Busy], which says when to try again and whether to tell the chat.
 type Door interface {
 	Accept(ctx context.Context, m Incoming) (Accepted, error)
-}
-
-// Incoming is a message as a channel got it. The door gives it its key, kind and principal.
-type Incoming struct {
-	ID         string // the platform's id of the message: the idempotency key
-	Channel    string
-	Account    string
-	Agent      string // whom the sender means; empty: the agent that answers in the chat
-	Chat       string
-	Thread     string
-	SenderID   string // immutable id of the sender, empty if the platform did not say
-	SenderName string // display only
-	Text       string
-	Metadata   corebot.Metadata
-
-	// Interactive says that a person wrote the message, at a terminal or in a chat. Only such a message can approve a
-	// call: a channel of programs, agents or tasks leaves it false.
-	Interactive bool
 }
 
 // Accepted says what became of an incoming message.

@@ -81,12 +81,19 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, err
 	}
-	spoken := corebot.Read(in.Text)
+	if err := in.validate(); err != nil {
+		return Accepted{}, err
+	}
+	text := in.Text()
+	spoken := corebot.Read(text)
+	if spoken.Text != text {
+		in.Parts = corebot.WithText(in.Parts, spoken.Text)
+	}
 	m := corebot.Message{
 		ID: in.ID, Direction: corebot.Inbound, Kind: spoken.Kind,
 		Key:        key,
 		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
-		SenderName: in.SenderName, Parts: corebot.TextPart(spoken.Text), Metadata: in.Metadata,
+		SenderName: in.SenderName, Parts: in.Parts, Metadata: in.Metadata, Envelope: in.Envelope,
 		Entry: corebot.Entry{Person: in.Interactive},
 	}
 	if err := d.admit(ctx, m); err != nil {

@@ -1,10 +1,14 @@
 package channels_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/bus"
@@ -36,7 +40,7 @@ func newDoor(t *testing.T, rule policy.AccessRule, allowlist ...string) (*apptes
 }
 
 func incoming(id, text string) channels.Incoming {
-	return channels.Incoming{ID: id, Channel: apptest.Channel, Account: "acc", Chat: "a", Thread: "t", SenderID: "alice", SenderName: "Alice", Text: text}
+	return channels.Incoming{ID: id, Channel: apptest.Channel, Account: "acc", Chat: "a", Thread: "t", SenderID: "alice", SenderName: "Alice", Parts: corebot.TextPart(text)}
 }
 
 // stored is how many messages with an id are in the database.
@@ -103,18 +107,25 @@ func TestARefusalStoresNothing(t *testing.T) {
 	}{
 		"no id":                   {func(in *channels.Incoming) { in.ID = "" }, corebot.ErrInvalid},
 		"no chat":                 {func(in *channels.Incoming) { in.Chat = "" }, corebot.ErrInvalid},
-		"no text":                 {func(in *channels.Incoming) { in.Text = " \n " }, corebot.ErrInvalid},
-		"text that is not UTF-8":  {func(in *channels.Incoming) { in.Text = "a\xff" }, corebot.ErrInvalid},
+		"no text":                 {func(in *channels.Incoming) { in.Parts = corebot.TextPart(" \n ") }, corebot.ErrInvalid},
+		"text that is not UTF-8":  {func(in *channels.Incoming) { in.Parts = corebot.TextPart("a\xff") }, corebot.ErrInvalid},
 		"control character in id": {func(in *channels.Incoming) { in.ID = "1\n2" }, corebot.ErrInvalid},
 		"id that is too long":     {func(in *channels.Incoming) { in.ID = strings.Repeat("x", corebot.MaxKeyField+1) }, corebot.ErrInvalid},
 		"an id of Corebot's own":  {func(in *channels.Incoming) { in.ID = corebot.OwnIDs + "sent/5/1/1" }, corebot.ErrInvalid},
-		"too large":               {func(in *channels.Incoming) { in.Text = strings.Repeat("x", 1001) }, corebot.ErrTooLarge},
+		"too large":               {func(in *channels.Incoming) { in.Parts = corebot.TextPart(strings.Repeat("x", 1001)) }, corebot.ErrTooLarge},
 		"metadata too large": {func(in *channels.Incoming) {
 			in.Metadata = corebot.Texts(map[string]string{"k": strings.Repeat("x", 1000)})
 		}, corebot.ErrTooLarge},
-		"a /stop without an id":    {func(in *channels.Incoming) { in.ID, in.Text = "", "/stop" }, corebot.ErrInvalid},
-		"a /stop of a bad sender":  {func(in *channels.Incoming) { in.SenderID, in.Text = "\x00", "/stop" }, corebot.ErrInvalid},
-		"a /stop that is too long": {func(in *channels.Incoming) { in.ID, in.Text = strings.Repeat("x", 600), "/stop" }, corebot.ErrInvalid},
+		"an edit":                  {func(in *channels.Incoming) { in.EditOf = "0" }, channels.ErrNoEdits},
+		"a deletion":               {func(in *channels.Incoming) { in.DeleteOf, in.Parts = "0", nil }, channels.ErrNoEdits},
+		"a part of no type":        {func(in *channels.Incoming) { in.Parts = []corebot.Part{{Type: "smell", Hash: "00"}} }, corebot.ErrInvalid},
+		"an image with a text":     {func(in *channels.Incoming) { in.Parts[0].Type = corebot.PartImage }, corebot.ErrInvalid},
+		"a text with a hash":       {func(in *channels.Incoming) { in.Parts[0].Hash = "00" }, corebot.ErrInvalid},
+		"an answer to a bad id":    {func(in *channels.Incoming) { in.Envelope.ReplyTo = "1\n2" }, corebot.ErrInvalid},
+		"a year before the clock":  {func(in *channels.Incoming) { in.Envelope.SentAt = time.Unix(-1, 0).UTC() }, corebot.ErrInvalid},
+		"a /stop without an id":    {func(in *channels.Incoming) { in.ID, in.Parts = "", corebot.TextPart("/stop") }, corebot.ErrInvalid},
+		"a /stop of a bad sender":  {func(in *channels.Incoming) { in.SenderID, in.Parts = "\x00", corebot.TextPart("/stop") }, corebot.ErrInvalid},
+		"a /stop that is too long": {func(in *channels.Incoming) { in.ID, in.Parts = strings.Repeat("x", 600), corebot.TextPart("/stop") }, corebot.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, door := newDoor(t, policy.AccessOpen)
@@ -157,5 +168,58 @@ func TestTheSameMessageIsADuplicateAndAnotherBodyAConflict(t *testing.T) {
 	}
 	if _, err := door.Accept(t.Context(), incoming("s", "/stop")); err != nil {
 		t.Errorf("a /stop in a full lane: %v", err)
+	}
+}
+
+// photo is an image that somebody sent.
+var photo = corebot.Part{Type: corebot.PartImage, Hash: "c0ffee", Name: "cat.png", MediaType: "image/png"}
+
+func TestAllPartsOfAMessageAreStoredWithWhatThePlatformSaysOfIt(t *testing.T) {
+	k, door := newDoor(t, policy.AccessOpen)
+	sent := time.Date(2026, 2, 3, 4, 5, 6, 7_891_000, time.FixedZone("", 3600))
+	for id, c := range map[string]struct {
+		parts, want []corebot.Part
+		kind        corebot.Kind
+	}{
+		"an image alone":      {[]corebot.Part{photo}, []corebot.Part{photo}, corebot.KindPrompt},
+		"an image and a text": {append([]corebot.Part{photo}, corebot.TextPart("look")...), append([]corebot.Part{photo}, corebot.TextPart("look")...), corebot.KindPrompt},
+		"a session's first":   {append(corebot.TextPart("/new look"), photo), append(corebot.TextPart("look"), photo), corebot.KindOpening},
+		"an escaped command":  {append([]corebot.Part{photo}, corebot.TextPart("//stop")...), append([]corebot.Part{photo}, corebot.TextPart("/stop")...), corebot.KindPrompt},
+	} {
+		in := incoming(id, "")
+		in.Chat, in.Parts = id, c.parts
+		in.Envelope = corebot.Envelope{ReplyTo: "m0", Group: true, Mentioned: true, SentAt: sent}
+		for _, duplicate := range []bool{false, true} {
+			if a, err := door.Accept(t.Context(), in); err != nil || a.Duplicate != duplicate {
+				t.Fatalf("%s: %+v, %v", id, a, err)
+			}
+		}
+		m := k.Claim().Message
+		want := corebot.Envelope{ReplyTo: "m0", Group: true, Mentioned: true, SentAt: time.UnixMilli(sent.UnixMilli()).UTC()}
+		if !slices.Equal(m.Parts, c.want) || m.Kind != c.kind || m.Envelope != want {
+			t.Errorf("%s is stored as %s %+v with %+v", id, m.Kind, m.Parts, m.Envelope)
+		}
+	}
+}
+
+func TestALineOfATerminalOfAnotherVersionIsRead(t *testing.T) {
+	var in channels.Incoming
+	if err := json.Unmarshal([]byte(`{"ID":"1","Chat":"a","Text":"hello","Interactive":true}`), &in); err != nil {
+		t.Fatal(err)
+	}
+	if in.ID != "1" || in.Text() != "hello" || !in.Interactive {
+		t.Errorf("read as %+v", in)
+	}
+	in.Parts = append(in.Parts, photo)
+	raw, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again channels.Incoming
+	if err := json.Unmarshal(raw, &again); err != nil || !reflect.DeepEqual(again, in) {
+		t.Errorf("%s is read as %+v, %v", raw, again, err)
+	}
+	if json.Unmarshal([]byte(`{"ID":"1","Chta":"a"}`), &again) == nil {
+		t.Error("a field that there is not was taken")
 	}
 }

@@ -24,27 +24,27 @@ func pass(d time.Duration) {
 
 // platform is a channel that keeps what it was sent.
 type platform struct {
-	send func(ctx context.Context, m corebot.Message) error // before a message counts as sent; nil lets all through
+	send func(ctx context.Context, m channels.Outbound) error // before a message counts as sent; nil lets all through
 	run  func(ctx context.Context, door channels.Door) error
 
 	mu   sync.Mutex
-	sent []corebot.Message
+	sent []channels.Outbound
 }
 
 func (p *platform) Name() string { return apptest.Channel }
 
 func (p *platform) Run(ctx context.Context, door channels.Door) error { return p.run(ctx, door) }
 
-func (p *platform) Send(ctx context.Context, m corebot.Message) error {
+func (p *platform) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	if p.send != nil {
 		if err := p.send(ctx, m); err != nil {
-			return err
+			return channels.Receipt{}, err
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent = append(p.sent, m)
-	return nil
+	return channels.Receipt{}, nil
 }
 
 // texts are what was sent to a chat, in order.

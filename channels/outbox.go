@@ -231,8 +231,9 @@ func (r *run) postpone(again time.Time) corebot.Outcome {
 func (r *run) send(ctx context.Context, s *send, d corebot.Delivery) corebot.Outcome {
 	result, out := "sent", corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}
 	kept, release := r.keep(ctx, d)
-	err := r.sendParts(ctx, kept, s, d)
+	last, err := r.sendPieces(ctx, kept, s, d)
 	release()
+	out.Last = last
 	if err != nil {
 		result, out = "failed", r.verdict(d, err)
 		if out.Verb == corebot.Wait {

@@ -22,7 +22,7 @@ import (
 func TestRepliesOfAChatLeaveInOrderAndASlowChatHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox(t, "", "")
-		p := &platform{send: func(_ context.Context, m corebot.Message) error {
+		p := &platform{send: func(_ context.Context, m channels.Outbound) error {
 			if m.Key.Chat == "slow" {
 				time.Sleep(10 * time.Second)
 			}
@@ -48,7 +48,7 @@ func TestARetryKeepsItsPlaceInItsChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox(t, "", "")
 		fails := 2
-		p := &platform{send: func(_ context.Context, m corebot.Message) error {
+		p := &platform{send: func(_ context.Context, m channels.Outbound) error {
 			if m.Text() == "first" && fails > 0 {
 				fails--
 				return errors.New("a gateway timeout")
@@ -77,7 +77,7 @@ func TestASendThatFailsForGoodIsADeadLetterAndTheChatGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOutbox(t, "", "")
-				p := &platform{send: func(_ context.Context, m corebot.Message) error {
+				p := &platform{send: func(_ context.Context, m channels.Outbound) error {
 					if m.Text() == "first" {
 						return send()
 					}
@@ -102,7 +102,7 @@ func TestAFailureThatIsNobodysFaultWaitsUncounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox(t, "", "")
 		open := time.Now().Add(time.Hour)
-		p := &platform{send: func(context.Context, corebot.Message) error {
+		p := &platform{send: func(context.Context, channels.Outbound) error {
 			if time.Now().Before(open) {
 				return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: time.Minute, Err: errors.New("nobody is there")}
 			}
@@ -127,7 +127,7 @@ func TestAfterACrashALongMessageGoesOnAtTheRightPart(t *testing.T) {
 		first := newOutbox(t, dir, "")
 		hang := make(chan struct{})
 		p := &platform{}
-		p.send = func(context.Context, corebot.Message) error {
+		p.send = func(context.Context, channels.Outbound) error {
 			if len(p.texts("a")) == 2 {
 				<-hang // in the middle of the third part
 				return errors.New("gone")
@@ -153,7 +153,7 @@ func TestAfterACrashALongMessageGoesOnAtTheRightPart(t *testing.T) {
 		}
 		var ids []string
 		for _, m := range append(p.sent, q.sent...) {
-			ids = append(ids, m.ID)
+			ids = append(ids, m.IdempotencyKey)
 		}
 		if want := []string{"1/1/0-9", "1/1/9-18", "1/1/18-25", "1/1/25-30"}; !slices.Equal(ids, want) {
 			t.Errorf("the parts have the ids %q", ids)
@@ -164,7 +164,7 @@ func TestAfterACrashALongMessageGoesOnAtTheRightPart(t *testing.T) {
 func TestAMessageOfManySlowPartsIsNotAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox(t, "", "")
-		p := &platform{send: func(ctx context.Context, _ corebot.Message) error {
+		p := &platform{send: func(ctx context.Context, _ channels.Outbound) error {
 			select {
 			case <-time.After(4 * time.Second):
 				return nil
@@ -228,7 +228,7 @@ func TestAMessageThatMayHaveBeenSentIsResentOrHeld(t *testing.T) {
 func TestASendThatIsUnderWayAtShutdownIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox(t, "", "")
-		p := &platform{send: func(ctx context.Context, _ corebot.Message) error {
+		p := &platform{send: func(ctx context.Context, _ channels.Outbound) error {
 			select {
 			case <-time.After(5 * time.Second):
 				return nil
@@ -266,7 +266,7 @@ func TestASendThatOutlastsManyLeasesIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newBriefOutbox(t, nil)
 		sends := make(chan string, 100)
-		p := &platform{send: func(_ context.Context, m corebot.Message) error {
+		p := &platform{send: func(_ context.Context, m channels.Outbound) error {
 			sends <- m.ID
 			<-time.After(10 * time.Second) // as a writer does whose reader pauses: whatever the context says
 			return nil
@@ -288,7 +288,7 @@ func TestASendHasItsDeadlineHoweverShortTheLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newBriefOutbox(t, nil)
 		took := make(chan time.Duration, 100)
-		p := &platform{send: func(ctx context.Context, _ corebot.Message) error {
+		p := &platform{send: func(ctx context.Context, _ channels.Outbound) error {
 			begun := time.Now()
 			<-ctx.Done()
 			took <- time.Since(begun)
@@ -317,7 +317,7 @@ func TestALostLeaseCallsTheSendOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newBriefOutbox(t, func(q channels.Queue) channels.Queue { return robbed{q} })
 		causes := make(chan error, 100)
-		p := &platform{send: func(ctx context.Context, _ corebot.Message) error {
+		p := &platform{send: func(ctx context.Context, _ channels.Outbound) error {
 			if len(causes) > 0 {
 				return nil
 			}
@@ -341,7 +341,7 @@ func TestAShutdownWaitsForOnePartOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		o := newOutbox(t, dir, "")
-		p := &platform{send: func(context.Context, corebot.Message) error {
+		p := &platform{send: func(context.Context, channels.Outbound) error {
 			time.Sleep(5 * time.Second)
 			return nil
 		}}

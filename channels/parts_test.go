@@ -39,7 +39,7 @@ func TestAMessageIsSentWholeWhenTheLimitChangesBetweenItsAttempts(t *testing.T) 
 					o := newOutbox(t, "", "")
 					p := &platform{}
 					changed := false
-					p.send = func(context.Context, corebot.Message) error {
+					p.send = func(context.Context, channels.Outbound) error {
 						if !changed && len(p.texts("a")) == sends {
 							changed = true
 							return errors.New("a gateway timeout")
@@ -69,14 +69,14 @@ func TestAMessageIsSentWholeWhenTheLimitChangesBetweenItsAttempts(t *testing.T) 
 }
 
 // wantKeysOfTheirBytes fails the test if one id came with two texts: a platform would not show the second.
-func wantKeysOfTheirBytes(t *testing.T, sent []corebot.Message) {
+func wantKeysOfTheirBytes(t *testing.T, sent []channels.Outbound) {
 	t.Helper()
 	texts := map[string]string{}
 	for _, m := range sent {
-		if was, known := texts[m.ID]; known && was != m.Text() {
-			t.Errorf("%s was sent with %q and with %q", m.ID, was, m.Text())
+		if was, known := texts[m.IdempotencyKey]; known && was != m.Text() {
+			t.Errorf("%s was sent with %q and with %q", m.IdempotencyKey, was, m.Text())
 		}
-		texts[m.ID] = m.Text()
+		texts[m.IdempotencyKey] = m.Text()
 	}
 }
 
@@ -85,7 +85,7 @@ func TestAPartIsKnownByItsBytesAndNotByItsPlaceInTheRow(t *testing.T) {
 		o := newOutbox(t, "", "")
 		limit, lost := 10, true
 		p := &platform{}
-		p.send = func(_ context.Context, m corebot.Message) error {
+		p.send = func(_ context.Context, m channels.Outbound) error {
 			if lost {
 				lost, limit = false, 15
 				p.sent = append(p.sent, m)
@@ -129,7 +129,7 @@ func TestPartsThatAnEarlierVersionCountedAreSentAgainAndMarked(t *testing.T) {
 				o := newOutbox(t, dir, on)
 				p := &platform{}
 				stumbled := false
-				p.send = func(context.Context, corebot.Message) error {
+				p.send = func(context.Context, channels.Outbound) error {
 					if len(p.texts("a")) == 2 && !stumbled {
 						stumbled = true
 						return errors.New("a gateway timeout") // what is known by then stays known

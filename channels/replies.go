@@ -28,7 +28,11 @@ type Replies struct {
 func NewReplies(box Mailbox) *Replies { return &Replies{box: box} }
 
 // Send puts a reply into the mailbox and wakes who waits for it. Sending it again changes nothing.
-func (r *Replies) Send(ctx context.Context, m corebot.Message) error {
+func (r *Replies) Send(ctx context.Context, o Outbound) error {
+	m := corebot.Message{
+		ID: o.IdempotencyKey, Direction: corebot.Outbound, Key: o.Key, Kind: o.Kind, Parts: o.Parts, InReplyTo: o.InReplyTo,
+		CreatedAt: o.CreatedAt,
+	}
 	if err := r.box.Post(ctx, m); err != nil {
 		return fmt.Errorf("put the reply into the mailbox: %w", err)
 	}

@@ -36,7 +36,7 @@ func newReported(t *testing.T) *outbox {
 
 // refuses takes nothing for these chats.
 func refuses(chats ...string) *platform {
-	return &platform{send: func(_ context.Context, m corebot.Message) error {
+	return &platform{send: func(_ context.Context, m channels.Outbound) error {
 		for _, c := range chats {
 			if m.Key.Chat == c {
 				return &corebot.Failure{Class: corebot.Permanent, Err: errors.New("no such\nchat")}
@@ -70,7 +70,7 @@ func TestAReplyThatIsGivenUpIsReportedOnceToTheAdminChat(t *testing.T) {
 func TestAReportSaysHowOftenAReplyWasTriedAndNoNameOfAClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newReported(t)
-		p := &platform{send: func(_ context.Context, m corebot.Message) error {
+		p := &platform{send: func(_ context.Context, m channels.Outbound) error {
 			if m.Key.Chat == "admins" {
 				return nil
 			}
@@ -151,7 +151,7 @@ func TestAReplayedReplyIsSentUnderTheSameIdsInEveryPart(t *testing.T) {
 		o := newOutbox(t, "", "")
 		broken := true
 		p := &platform{}
-		p.send = func(context.Context, corebot.Message) error {
+		p.send = func(context.Context, channels.Outbound) error {
 			if broken && len(p.texts("a")) == 1 {
 				return &corebot.Failure{Class: corebot.Permanent, Err: errors.New("too fast")}
 			}
@@ -167,7 +167,7 @@ func TestAReplayedReplyIsSentUnderTheSameIdsInEveryPart(t *testing.T) {
 		pass(time.Minute)
 		var sent []string
 		for _, m := range p.sent {
-			sent = append(sent, m.ID+" "+m.Text())
+			sent = append(sent, m.IdempotencyKey+" "+m.Text())
 		}
 		if got := strings.Join(sent, ", "); got != "1/1/0-9 one one., 1/1/9-18 two two., 1/1/18-24 three." {
 			t.Errorf("sent %s", got)

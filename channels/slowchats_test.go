@@ -17,7 +17,7 @@ import (
 
 // silent never answers the chats whose name begins with "dead", and keeps when the others got something.
 func silent(p *platform, got map[string]time.Time) *platform {
-	p.send = func(ctx context.Context, m corebot.Message) error {
+	p.send = func(ctx context.Context, m channels.Outbound) error {
 		if strings.HasPrefix(m.Key.Chat, "dead") {
 			<-ctx.Done()
 			return ctx.Err()
@@ -132,7 +132,7 @@ func TestAChatThatFailedLatelyGetsAShortSlotThatGrowsWithItsAttempts(t *testing.
 		var took []time.Duration
 		answers := false
 		p := &platform{}
-		p.send = func(ctx context.Context, m corebot.Message) error {
+		p.send = func(ctx context.Context, m channels.Outbound) error {
 			if answers {
 				return nil
 			}
@@ -173,7 +173,7 @@ func TestASendThatNobodyAnsweredInTimeIsAmbiguous(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOutbox(t, "", on)
 				sends := 0
-				p := &platform{send: func(ctx context.Context, _ corebot.Message) error {
+				p := &platform{send: func(ctx context.Context, _ channels.Outbound) error {
 					if sends++; sends > 1 {
 						return nil
 					}
@@ -204,7 +204,7 @@ func TestAWorkerDoesNotWaitForChatsThatFailedLately(t *testing.T) {
 		got := map[string]time.Time{}
 		p := silent(&platform{}, got)
 		lasting := p.send
-		p.send = func(ctx context.Context, m corebot.Message) error {
+		p.send = func(ctx context.Context, m channels.Outbound) error {
 			if m.ID[0] == 'x' {
 				return &corebot.Failure{Class: corebot.Permanent, Err: errors.New("blocked")}
 			}

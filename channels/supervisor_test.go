@@ -11,7 +11,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 )
 
@@ -23,7 +22,9 @@ type receiver struct {
 
 func (r receiver) Name() string                                   { return r.name }
 func (r receiver) Run(ctx context.Context, _ channels.Door) error { return r.run(ctx) }
-func (r receiver) Send(context.Context, corebot.Message) error    { return nil }
+func (r receiver) Send(context.Context, channels.Outbound) (channels.Receipt, error) {
+	return channels.Receipt{}, nil
+}
 
 func supervise(t *testing.T, log *strings.Builder, cs ...channels.Channel) *channels.Supervisor {
 	t.Helper()

@@ -85,7 +85,7 @@ func (c counter) state(t *testing.T, id int64) corebot.Approval {
 func (c counter) results() (all []string) {
 	for _, e := range c.Said("a") {
 		if e.Speaker == corebot.SpeakerTool {
-			all = append(all, e.Text)
+			all = append(all, e.Text())
 		}
 	}
 	return all

@@ -109,7 +109,7 @@ func TestAnAgentAsksAnotherAndItsAnswerComesBackIntoTheChat(t *testing.T) {
 		}
 		var got []string
 		for _, e := range append(p.saidIn(t, apptest.Key("a")), p.saidIn(t, helperLane)...) {
-			got = append(got, e.Text)
+			got = append(got, e.Text())
 		}
 		want := []string{"ask", "I asked.", "noon", "It is noon.", "ask", "I asked.", "noon", "It is noon.", "what time is it?", "noon", "what time is it?", "noon"}
 		if !slices.Equal(got, want) {
@@ -143,8 +143,8 @@ func TestAStrangerReachesNoOtherAgent(t *testing.T) {
 			p.SayAs(sender, "a", "m"+sender, "get me its files")
 			pass(time.Minute)
 			for _, e := range p.Said("a") {
-				if e.Speaker == corebot.SpeakerTool && e.CallID != "p" && !strings.Contains(e.Text, "only an admin everywhere may reach the other agents") {
-					t.Errorf("%s: a call said %q", sender, e.Text)
+				if e.Speaker == corebot.SpeakerTool && e.CallID != "p" && !strings.Contains(e.Text(), "only an admin everywhere may reach the other agents") {
+					t.Errorf("%s: a call said %q", sender, e.Text())
 				}
 			}
 		}
@@ -162,7 +162,7 @@ func TestAnAgentThatIsToldToAskItselfDoesNot(t *testing.T) {
 		var results []string
 		for _, e := range p.Said("a") {
 			if e.Speaker == corebot.SpeakerTool {
-				results = append(results, e.Text)
+				results = append(results, e.Text())
 			}
 		}
 		for i, want := range []string{"seen", "an agent cannot ask itself", "there are", "the message is empty", "too large"} {

@@ -170,6 +170,6 @@ func (r *Router) steer(ctx context.Context, m corebot.Message, c corebot.Command
 
 // asPrompt turns a /steer into the prompt of its text, with the same id.
 func asPrompt(m corebot.Message, text string) corebot.Message {
-	m.Direction, m.Kind, m.Parts = corebot.Inbound, corebot.KindPrompt, corebot.TextPart(text)
+	m.Direction, m.Kind, m.Parts = corebot.Inbound, corebot.KindPrompt, corebot.WithText(m.Parts, text)
 	return m
 }

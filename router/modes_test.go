@@ -118,7 +118,7 @@ func TestCommandsOfOneSenderUseUpNobodyElsesInTheSameChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Bus: bus.Options{Limits: corebot.Limits{Control: corebot.Rate{Every: 30 * time.Second, Burst: 30}}}}).Start()
 		say := func(sender, chat, id, text string) error {
-			_, err := k.Door.Accept(t.Context(), channels.Incoming{ID: id, Channel: apptest.Channel, Chat: chat, SenderID: sender, Text: text})
+			_, err := k.Door.Accept(t.Context(), channels.Incoming{ID: id, Channel: apptest.Channel, Chat: chat, SenderID: sender, Parts: corebot.TextPart(text)})
 			return err
 		}
 		flood := func(sender, chat string) (refused int) {
@@ -156,7 +156,7 @@ func TestAFloodOfCommandsIsRefusedAndNobodyIsKeptFromStopping(t *testing.T) {
 			k.Say("a", id, "/why")
 		}
 		for i, id := range []string{"s4", "s5"} {
-			_, err := k.Door.Accept(t.Context(), channels.Incoming{ID: id, Channel: apptest.Channel, Chat: "a", SenderID: apptest.Sender, Text: "/stop"})
+			_, err := k.Door.Accept(t.Context(), channels.Incoming{ID: id, Channel: apptest.Channel, Chat: "a", SenderID: apptest.Sender, Parts: corebot.TextPart("/stop")})
 			busy := (*corebot.Busy)(nil)
 			if !errors.As(err, &busy) || !errors.Is(err, corebot.ErrCommandRate) || busy.Tell != (i == 0) {
 				t.Errorf("refusal %d of the flood is %#v", i+1, err)

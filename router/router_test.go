@@ -37,7 +37,7 @@ func (b brain) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, er
 func answer(d corebot.Delivery, text string) corebot.Result {
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerAssistant, Text: text, MessageID: d.Message.ID}},
+		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(text), MessageID: d.Message.ID}},
 		Replies: []corebot.Message{{
 			ID: d.RunID() + "/1", Direction: corebot.Outbound, Key: d.Message.Key, Kind: corebot.KindReply,
 			Parts: corebot.TextPart(text), InReplyTo: d.Message.ID,

@@ -132,8 +132,8 @@ func answered(t *testing.T, k *apptest.Kit, d corebot.Delivery, text string, rep
 	must(t, k.Ledger.Commit(t.Context(), d, corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, Replies: replies,
 		History: []corebot.HistoryEntry{
-			{Speaker: corebot.SpeakerUser, Sender: d.Message.Sender, Text: text, At: time.Now()},
-			{Speaker: corebot.SpeakerAssistant, Text: text, At: time.Now()},
+			{Speaker: corebot.SpeakerUser, Sender: d.Message.Sender, Parts: corebot.TextPart(text), At: time.Now()},
+			{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(text), At: time.Now()},
 		},
 	}))
 }

@@ -290,7 +290,8 @@ func scanMerge(s scanner, k corebot.Key) (m corebot.Merged, size int, readable b
 	if err != nil {
 		return m, 0, false, nil
 	}
-	m.Sender, m.Name, m.Text, m.Metadata = message.Sender, message.SenderName, message.Text(), message.Metadata
+	m.Sender, m.Name, m.Parts = message.Sender, message.SenderName, message.Parts
+	m.Metadata, m.Envelope = message.Metadata, message.Envelope
 	return m, size, true, nil
 }
 

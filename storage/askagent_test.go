@@ -104,7 +104,7 @@ func TestASenderOfAConversationOfAgentsIsShownAsWhoHeIs(t *testing.T) {
 	_, asked := questioned(t, db)
 	must(t, NewLedger(db).Commit(t.Context(), asked, corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Sender: asked.Message.Sender, Text: "x", Outside: true, At: time.Now()}},
+		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Sender: asked.Message.Sender, Parts: corebot.TextPart("x"), Outside: true, At: time.Now()}},
 	}))
 	said, err := NewHistory(db).Recent(t.Context(), asked.Message.Key, 10)
 	must(t, err)

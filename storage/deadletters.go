@@ -275,8 +275,8 @@ func (l *DeadLetters) roomTx(t *tx, d letter, lane lane, body []byte) error {
 	return overLimit(t, &parcel{Message: corebot.Message{Direction: d.direction, Key: d.key}, body: body}, lane, limits)
 }
 
-// Edit replays a dead letter with another text. The result is a new message with an id of its own and the same sender,
-// caused by the old letter. The old letter ends as dropped. A used id is [corebot.ErrConflict]. The limits are the
+// Edit replays a dead letter with another text. The result is a new message with an id of its own, the same
+// sender and the same attachments, caused by the old letter. The old letter ends as dropped. A used id is [corebot.ErrConflict]. The limits are the
 // limits of [DeadLetters.Replay].
 func (l *DeadLetters) Edit(ctx context.Context, id int64, newID, text string) error {
 	return l.db.write(ctx, "edit", func(t *tx) error {
@@ -310,7 +310,7 @@ func (d letter) rewritten(newID, text string) (p parcel, was string, err error) 
 			"what was sent cannot be read any more: have it sent again, and drop this one")
 	}
 	was = m.Text()
-	m.ID, m.Parts = newID, corebot.TextPart(text)
+	m.ID, m.Parts = newID, corebot.WithText(m.Parts, text)
 	if err := cmp.Or(m.Validate(0), corebot.CheckID(newID)); err != nil {
 		return p, was, err
 	}

@@ -18,8 +18,8 @@ type History struct{ db *DB }
 func NewHistory(db *DB) *History { return &History{db} }
 
 var (
-	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, calls, call_id, outside, message_id, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts, calls, call_id, outside, message_id, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	recentHistory    = &query{inSession + `ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
 	anotherInSession = &query{`SELECT h.sender FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
@@ -27,7 +27,7 @@ var (
 )
 
 // inSession selects the entries of a chat's current session.
-const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.calls, h.call_id, h.outside, h.message_id, h.at
+const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.calls, h.call_id, h.outside, h.message_id, h.at
 	FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 	WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? `
 
@@ -55,9 +55,10 @@ func (l *Ledger) Another(
 }
 
 func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64, err error) {
-	var speaker, calls string
-	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &e.Text, &calls, &e.CallID, &e.Outside,
-		&e.MessageID, moment{&e.At})
+	var speaker, parts, calls string
+	var said corebot.Content
+	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &said.Text, &parts, &calls, &e.CallID,
+		&e.Outside, &e.MessageID, moment{&e.At})
 	if err != nil {
 		return e, ordinal, err
 	}
@@ -65,6 +66,12 @@ func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64,
 	if e.Speaker == corebot.SpeakerUser {
 		e.Sender = senderIn(k, e.Sender.ID)
 	}
+	if parts != "" {
+		if err := json.Unmarshal([]byte(parts), &said.Parts); err != nil {
+			return e, ordinal, fmt.Errorf("a stored history entry is damaged: %w", err)
+		}
+	}
+	e.Parts = said.All()
 	if calls != "" {
 		if err := json.Unmarshal([]byte(calls), &e.Calls); err != nil {
 			return e, ordinal, fmt.Errorf("a stored history entry is damaged: %w", err)
@@ -76,13 +83,27 @@ func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64,
 // entryRow is an entry encoded for the writer.
 type entryRow struct {
 	corebot.HistoryEntry
-	calls string
+	text, parts, calls string
+}
+
+// encodeParts is content as two columns: its text, which is searched, and all parts if they are more than that.
+func encodeParts(parts []corebot.Part) (text, all string, err error) {
+	c := corebot.ContentOf(parts)
+	if len(c.Parts) > 0 {
+		all, err = encode(c.Parts)
+	}
+	return c.Text, all, err
 }
 
 func encodeHistory(entries []corebot.HistoryEntry) ([]entryRow, error) {
 	rows := make([]entryRow, len(entries))
 	for i, e := range entries {
 		rows[i].HistoryEntry = e
+		text, parts, err := encodeParts(e.Parts)
+		if err != nil {
+			return nil, err
+		}
+		rows[i].text, rows[i].parts = text, parts
 		if len(e.Calls) > 0 {
 			calls, err := encode(e.Calls)
 			if err != nil {
@@ -117,7 +138,7 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 			sender = storedSender(d.Message.Key, e.Sender)
 		}
 		_, err := t.exec(appendHistory, chat.ID, chat.Session, d.Seq, i, string(e.Speaker), sender, e.Name,
-			e.Text, e.calls, e.CallID, e.Outside, d.Message.ID, e.At)
+			e.text, e.parts, e.calls, e.CallID, e.Outside, d.Message.ID, e.At)
 		if err != nil {
 			return err
 		}

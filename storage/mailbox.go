@@ -131,8 +131,12 @@ func sayTx(t *tx, k corebot.Key, m corebot.Message) error {
 	if _, err := t.exec(takePlace, lane.id); err != nil {
 		return err
 	}
+	text, parts, err := encodeParts(m.Parts)
+	if err != nil {
+		return err
+	}
 	t.said = true
 	_, err = t.exec(appendHistory, chat.ID, chat.Session, lane.nextSeq, 0, string(corebot.SpeakerAssistant), "", "",
-		m.Text(), "", "", false, m.ID, t.now)
+		text, parts, "", "", false, m.ID, t.now)
 	return err
 }

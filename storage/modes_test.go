@@ -131,7 +131,7 @@ func TestTheNewestMessageOfSomebodyWaitsOrDiedOrWasSaidLast(t *testing.T) {
 		said := func(d corebot.Delivery) corebot.Result {
 			return corebot.Result{
 				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-				History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Sender: me, Text: "x", MessageID: d.Message.ID, At: time.Now()}},
+				History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Sender: me, Parts: corebot.TextPart("x"), MessageID: d.Message.ID, At: time.Now()}},
 			}
 		}
 		for range 2 {

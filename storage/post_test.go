@@ -66,18 +66,18 @@ func TestAPostIsEnqueuedAndEnteredIntoTheHistoryOfItsChatOnce(t *testing.T) {
 	}
 	entries, err := NewHistory(db).Recent(t.Context(), testKey("there"), 10)
 	must(t, err)
-	if n := len(entries); n != 5 || !entries[4].Posted() || entries[4].Text != "news" || entries[4].At.IsZero() {
+	if n := len(entries); n != 5 || !entries[4].Posted() || entries[4].Text() != "news" || entries[4].At.IsZero() {
 		t.Fatalf("the history is %+v", entries)
 	}
 	must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}}))
 	dialogue(t, db, "there", "t3", "and now", "well") // of t2, which was there before
 	entries, err = NewHistory(db).Recent(t.Context(), testKey("there"), 10)
 	must(t, err)
-	if n := len(entries); n != 9 || entries[8].Text != "news" || entries[4].Text != "and now" {
+	if n := len(entries); n != 9 || entries[8].Text() != "news" || entries[4].Text() != "and now" {
 		t.Fatalf("the history is %+v", entries)
 	}
 	dialogue(t, db, "there", "t4", "then", "so") // of t3, which came after it: its place is another
-	if entries, err = NewHistory(db).Recent(t.Context(), testKey("there"), 20); err != nil || len(entries) != 13 || entries[8].Text != "news" || entries[9].Text != "then" {
+	if entries, err = NewHistory(db).Recent(t.Context(), testKey("there"), 20); err != nil || len(entries) != 13 || entries[8].Text() != "news" || entries[9].Text() != "then" {
 		t.Fatalf("the history is %+v, %v", entries, err)
 	}
 	healthy(t, db)

@@ -82,7 +82,19 @@ func (q *Queue) Extend(ctx context.Context, leases []corebot.Lease, until time.T
 
 // Settle ends a claim. A stale claim changes nothing and gets [corebot.ErrLeaseLost].
 func (q *Queue) Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error {
-	return q.db.write(ctx, "settle", func(t *tx) error { return settleTx(t, &d, o) })
+	var last stepRow
+	if o.Last != nil {
+		var err error
+		if last, err = encodeStep(*o.Last); err != nil {
+			return err
+		}
+	}
+	return q.db.write(ctx, "settle", func(t *tx) error {
+		if err := settleTx(t, &d, o); err != nil || o.Last == nil {
+			return err
+		}
+		return recordStepTx(t, d.Life, d.Run, last)
+	})
 }
 
 // parcel is a message encoded for the writer, which must not spend time on encoding.

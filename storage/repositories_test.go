@@ -35,7 +35,7 @@ func turnTest(t *testing.T, db *DB, chat, id string, r corebot.Result) corebot.D
 func said(texts ...string) []corebot.HistoryEntry {
 	var entries []corebot.HistoryEntry
 	for _, text := range texts {
-		entries = append(entries, corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: corebot.Principal{Channel: "test", ID: "ada"}, Text: text, At: time.UnixMilli(5)})
+		entries = append(entries, corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: corebot.Principal{Channel: "test", ID: "ada"}, Parts: corebot.TextPart(text), At: time.UnixMilli(5)})
 	}
 	return entries
 }

@@ -120,7 +120,7 @@ func TestRetentionFreesThePagesOfLargeTurns(t *testing.T) {
 			}))
 			must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
 				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-				History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: long, At: time.Now()}},
+				History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(long), At: time.Now()}},
 			}))
 		}
 		pages := func(pragma string) (n int64) {

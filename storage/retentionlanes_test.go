@@ -47,7 +47,7 @@ func TestALaneThatComesBackCountsItsPlacesOnFromTheHistory(t *testing.T) {
 			publishTest(t, db, "a", id)
 			d := claimTest(t, db)
 			must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
-				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: id}},
+				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(id)}},
 			}))
 		}
 		say("1")
@@ -59,7 +59,7 @@ func TestALaneThatComesBackCountsItsPlacesOnFromTheHistory(t *testing.T) {
 		say("2")
 		wantWhole(t, db)
 		entries, err := NewHistory(db).Recent(t.Context(), testKey("a"), 10)
-		if err != nil || len(entries) != 2 || entries[0].Text != "1" || entries[1].Text != "2" {
+		if err != nil || len(entries) != 2 || entries[0].Text() != "1" || entries[1].Text() != "2" {
 			t.Errorf("the history is %+v, %v", entries, err)
 		}
 	})

@@ -21,7 +21,7 @@ import (
 // searched is how much of an entry a search can find: its beginning, in bytes.
 const searched = 64 << 10
 
-const foundColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.calls, h.call_id, h.outside, h.message_id, h.at`
+const foundColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.calls, h.call_id, h.outside, h.message_id, h.at`
 
 // saidAloud selects the entries that a search finds: what people and the agent said. Results of tools are left out,
 // because a search would find the results of earlier searches again and again.
@@ -113,7 +113,7 @@ func (s *search) some(ctx context.Context) ([]hit, error) {
 	}
 	older, err := s.index(ctx, searchBest, match(s.chat, loose, " OR "), 4*s.limit)
 	for i := range older {
-		older[i].phrases = loose.In(runes.Head(older[i].Text, searched)).Phrases
+		older[i].phrases = loose.In(runes.Head(older[i].Text(), searched)).Phrases
 	}
 	return best(append(hits, older...), byMatch, s.limit), err
 }
@@ -128,7 +128,7 @@ func (s *search) tail(ctx context.Context, q terms.Query, wanted func(hit) bool,
 		return nil, err
 	}
 	err = s.read(ctx, unindexed, func(h hit) {
-		h.phrases = q.In(runes.Head(h.Text, searched)).Phrases
+		h.phrases = q.In(runes.Head(h.Text(), searched)).Phrases
 		if !wanted(h) {
 			return
 		}

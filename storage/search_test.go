@@ -21,13 +21,13 @@ func dialogue(t testing.TB, db *DB, chat, id, user, agent string) {
 	must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 		History: []corebot.HistoryEntry{
-			{Speaker: corebot.SpeakerUser, Sender: corebot.Principal{ID: "ada"}, Text: user, At: at},
+			{Speaker: corebot.SpeakerUser, Sender: corebot.Principal{ID: "ada"}, Parts: corebot.TextPart(user), At: at},
 			{Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{{
 				ID: "1", Tool: "fs.read",
 				Args: []byte(`{}`),
 			}}, At: at},
-			{Speaker: corebot.SpeakerTool, Text: "the tool said xylophone", CallID: "1", At: at},
-			{Speaker: corebot.SpeakerAssistant, Text: agent, At: at},
+			{Speaker: corebot.SpeakerTool, Parts: corebot.TextPart("the tool said xylophone"), CallID: "1", At: at},
+			{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(agent), At: at},
 		},
 	}))
 }
@@ -48,7 +48,7 @@ func searchIn(t testing.TB, db *DB, chat, query string, limit int) ([]string, bo
 	}
 	var out []string
 	for _, e := range found {
-		out = append(out, e.Text)
+		out = append(out, e.Text())
 	}
 	return out, whole
 }

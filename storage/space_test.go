@@ -108,7 +108,7 @@ func TestUnderTheFloorNothingNewComesInAndEverythingElsePasses(t *testing.T) {
 		must(t, ledger.Record(t.Context(), d, corebot.Step{Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{}}))
 		must(t, ledger.Commit(t.Context(), d, corebot.Result{
 			Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-			History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: "hello"}}, Replies: []corebot.Message{outboundTest("a", "1/1/0")},
+			History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("hello")}}, Replies: []corebot.Message{outboundTest("a", "1/1/0")},
 		}))
 		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
 		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(time.Hour)}))
@@ -296,7 +296,7 @@ func TestOnAFullDiskTheBallastLetsAcceptedMessagesEnd(t *testing.T) {
 	fill(t, filler)
 	long := corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerAssistant, Text: strings.Repeat("x", 800<<10)}},
+		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(strings.Repeat("x", 800<<10))}},
 	}
 	refused := 0
 	soon(t, "the commit of the turn", func() bool {

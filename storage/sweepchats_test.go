@@ -19,7 +19,7 @@ func usedTest(t *testing.T, db *DB, chat, id string) {
 	now := time.Now()
 	must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: "question", At: now}, {Speaker: corebot.SpeakerAssistant, Text: "answer", At: now}},
+		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("question"), At: now}, {Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("answer"), At: now}},
 	}))
 }
 

@@ -84,7 +84,7 @@ func TestALaneGoesWithTheLastOfItsHistory(t *testing.T) {
 		say := func(id string) {
 			publishTest(t, db, "a", id)
 			must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
-				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Text: id, At: time.Now()}},
+				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(id), At: time.Now()}},
 			}))
 		}
 		say("1")
@@ -99,7 +99,7 @@ func TestALaneGoesWithTheLastOfItsHistory(t *testing.T) {
 		}
 		say("2")
 		entries, err := NewHistory(db).Recent(t.Context(), testKey("a"), 10)
-		if err != nil || len(entries) != 1 || entries[0].Text != "2" {
+		if err != nil || len(entries) != 1 || entries[0].Text() != "2" {
 			t.Errorf("the history is %+v, %v", entries, err)
 		}
 	})

@@ -218,8 +218,8 @@ func (w *workload) endOnce(d corebot.Delivery, how ending) error {
 	return NewLedger(w.db).Commit(ctx, d, corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 		History: []corebot.HistoryEntry{
-			{Speaker: corebot.SpeakerUser, Text: d.Message.Text(), At: time.Now()},
-			{Speaker: corebot.SpeakerAssistant, Text: "answer", At: time.Now()},
+			{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(d.Message.Text()), At: time.Now()},
+			{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("answer"), At: time.Now()},
 		},
 		Replies: []corebot.Message{reply},
 	})

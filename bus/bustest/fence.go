@@ -77,8 +77,8 @@ func turn(o corebot.Outcome) corebot.Result {
 	return corebot.Result{
 		Outcome: o, NewSession: true,
 		History: []corebot.HistoryEntry{
-			{Speaker: corebot.SpeakerUser, Text: "hello", MessageID: "1"},
-			{Speaker: corebot.SpeakerAssistant, Text: "hi", MessageID: "1"},
+			{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("hello"), MessageID: "1"},
+			{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("hi"), MessageID: "1"},
 		},
 		Replies: []corebot.Message{reply("a", "1/1/0")},
 		Spent:   []corebot.Spent{{Model: "m", Usage: corebot.Usage{InputTokens: 3, OutputTokens: 4}}},

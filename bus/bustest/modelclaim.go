@@ -185,8 +185,8 @@ func (m *model) commit() {
 	r := corebot.Result{Outcome: o, Replies: []corebot.Message{answer}}
 	if o.Verb == corebot.Done {
 		r.History = []corebot.HistoryEntry{
-			{Speaker: corebot.SpeakerUser, Text: c.m.Text()},
-			{Speaker: corebot.SpeakerAssistant, Text: answer.Text()},
+			{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(c.m.Text())},
+			{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(answer.Text())},
 		}
 		m.history += len(r.History)
 	}

@@ -77,7 +77,7 @@ func (s *suite) wantMerged(steps []corebot.Step, position int, ids ...string) {
 		if step.Kind != corebot.StepMerge || step.State != corebot.StepDone || step.Position != position+i || m == nil {
 			s.t.Fatalf("step %d is %+v", i, step)
 		}
-		if m.Text != "text of "+m.ID || m.Sender != prompt("a", m.ID).Sender {
+		if m.Text() != "text of "+m.ID || m.Sender != prompt("a", m.ID).Sender {
 			s.t.Fatalf("message %s was taken in as %+v", m.ID, m)
 		}
 		got = append(got, m.ID)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -13,19 +13,19 @@ type attachment struct {
 	session string
 	events  <-chan live.Event
 	unwatch func()
-	missed  []corebot.Message // sent before the terminal attached again; belongs to the one fetch under way
-	out     chan corebot.Message
+	missed  []channels.Outbound // sent before the terminal attached again; belongs to the one fetch under way
+	out     chan channels.Outbound
 	shown   chan string // ids of messages that the terminal has shown
 	gone    chan struct{}
 	timer   *time.Timer // runs while the terminal is not fetching
 }
 
 func newAttachment(session string) *attachment {
-	return &attachment{session: session, out: make(chan corebot.Message), shown: make(chan string, 1), gone: make(chan struct{})}
+	return &attachment{session: session, out: make(chan channels.Outbound), shown: make(chan string, 1), gone: make(chan struct{})}
 }
 
 // show gives m to the terminal and says whether the terminal has shown it. It gives up when the terminal is gone or ctx ends.
-func (a *attachment) show(ctx context.Context, m corebot.Message) bool {
+func (a *attachment) show(ctx context.Context, m channels.Outbound) bool {
 	select {
 	case a.out <- m:
 	case <-a.gone:

@@ -99,15 +99,15 @@ func (c *CLI) Run(ctx context.Context, door channels.Door) error {
 
 // Send shows m and returns after it was written. Before Run it waits for Run. Its errors are a [*corebot.Failure]: transient
 // if the terminal failed, cancelled (not counted) if m belongs to a chat that is not open here, the user has left or ctx ended.
-func (c *CLI) Send(ctx context.Context, m corebot.Message) error {
+func (c *CLI) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	if m.Key != c.key {
-		return notHere(m)
+		return channels.Receipt{}, notHere(m)
 	}
 	s, err := c.stage.wait(ctx)
 	if err != nil {
-		return err
+		return channels.Receipt{}, err
 	}
-	return s.show(ctx, m)
+	return channels.Receipt{}, s.show(ctx, m)
 }
 
 // Connection tells the user, while Run runs, what became of the connection to Corebot. gone says that there is none at the moment.
@@ -121,7 +121,7 @@ func (c *CLI) Connection(text string, gone bool) {
 const patience = time.Minute
 
 // notHere is nobody's fault: the message waits, uncounted, until its chat is open in a terminal.
-func notHere(m corebot.Message) error {
+func notHere(m channels.Outbound) error {
 	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: corebot.WithHint(
 		fmt.Errorf("chat %s is not open in this terminal", m.Key), "open it with: corebot chat --chat "+m.Key.Chat)}
 }

@@ -69,11 +69,11 @@ func testKey() corebot.Key {
 	return corebot.Key{Agent: "main", Channel: "cli", Account: "local", Chat: "main"}
 }
 
-func reply(id, to, text string) corebot.Message {
-	return corebot.Message{ID: id, Key: testKey(), Direction: corebot.Outbound, Kind: corebot.KindReply, InReplyTo: to, Parts: corebot.TextPart(text)}
+func reply(id, to, text string) channels.Outbound {
+	return channels.Outbound{ID: id, Key: testKey(), Kind: corebot.KindReply, InReplyTo: to, Parts: corebot.TextPart(text)}
 }
 
-func notice(id, to, text string) corebot.Message {
+func notice(id, to, text string) channels.Outbound {
 	m := reply(id, to, text)
 	m.Kind = corebot.KindNotice
 	return m
@@ -86,4 +86,10 @@ func classOf(t *testing.T, err error) corebot.Class {
 		t.Fatalf("%v is not a Failure", err)
 	}
 	return f.Class
+}
+
+// sendOnly is a send of which the error counts: a terminal gives no receipt.
+func sendOnly(ctx context.Context, c channels.Channel, m channels.Outbound) error {
+	_, err := c.Send(ctx, m)
+	return err
 }

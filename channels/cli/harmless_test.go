@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 )
 
 // hostile wipes the screen, gives the window another title, and turns around what follows.
@@ -20,7 +21,7 @@ func TestNothingThatOthersWroteDrivesTheScreen(t *testing.T) {
 		"what perhaps went":     func(d *desk) { d.onWay = []letter{{id: "1", text: hostile}}; d.leaveNow() },
 		"the part of an answer": func(d *desk) { d.printPartial(turn{id: "1", text: hostile}, hostile) },
 		"a notice": func(d *desk) {
-			d.show(corebot.Message{ID: "1", Kind: corebot.KindNotice, Key: testKey(), Parts: corebot.TextPart(hostile)})
+			d.show(channels.Outbound{ID: "1", Kind: corebot.KindNotice, Key: testKey(), Parts: corebot.TextPart(hostile)})
 		},
 		"a tool and its outcome": func(d *desk) { d.printTool(toolRun{name: "x", args: hostile}, hostile) },
 	} {

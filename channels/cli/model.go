@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -55,7 +56,7 @@ type (
 		err    error
 	}
 	showMsg struct {
-		message corebot.Message
+		message channels.Outbound
 		done    chan<- error // buffered
 	}
 	connectionMsg struct {

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -64,7 +65,7 @@ func (d *desk) printed() string {
 
 func (d *desk) screen() string { return d.View().Content }
 
-func (d *desk) show(m corebot.Message) <-chan error {
+func (d *desk) show(m channels.Outbound) <-chan error {
 	done := make(chan error, 1)
 	d.do(showMsg{m, done})
 	return done

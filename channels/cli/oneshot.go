@@ -43,7 +43,7 @@ type OneShotOptions struct {
 var ErrNoReply = errors.New("no reply came in time")
 
 // Show prints a message of the chat. Replies leave in order, so answers to earlier messages come first.
-type Show func(m corebot.Message, as ShowAs) error
+type Show func(m channels.Outbound, as ShowAs) error
 
 // ShowAs says what an outbound message is to the message that was sent.
 type ShowAs struct {
@@ -123,21 +123,21 @@ func (o *OneShot) End() corebot.End {
 
 // Send shows what the chat is told up to the end that Run waits for: a message counts as sent only when it is on the screen. What comes later
 // stays in the queue, for a terminal that is open. When ctx ends before Show returns, so does Send; sent again, the message is not shown twice.
-func (o *OneShot) Send(ctx context.Context, m corebot.Message) error {
+func (o *OneShot) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	if m.Key.Chat != o.in.Chat {
-		return notHere(m)
+		return channels.Receipt{}, notHere(m)
 	}
 	if err := o.replies.do(ctx, m.ID, func() error { return o.print(ctx, m) }); err != nil {
-		return err
+		return channels.Receipt{}, err
 	}
 	if o.End() != "" && slices.Contains(m.Answers(), o.in.ID) {
 		o.over.Do(func() { close(o.ended) })
 	}
-	return nil
+	return channels.Receipt{}, nil
 }
 
 // print runs for one message at a time.
-func (o *OneShot) print(ctx context.Context, m corebot.Message) error {
+func (o *OneShot) print(ctx context.Context, m channels.Outbound) error {
 	switch {
 	case o.printed.has(m.ID):
 		return nil
@@ -160,7 +160,7 @@ func (o *OneShot) print(ctx context.Context, m corebot.Message) error {
 
 // meaning says what m is to the message that was sent. A reply is its answer. A notice tells its end if it has ended and the notice was the last
 // that was said about it.
-func (o *OneShot) meaning(ctx context.Context, m corebot.Message) (as ShowAs, err error) {
+func (o *OneShot) meaning(ctx context.Context, m channels.Outbound) (as ShowAs, err error) {
 	if as.Own = slices.Contains(m.Answers(), o.in.ID); !as.Own {
 		return as, nil
 	}

@@ -18,13 +18,13 @@ func (d taken) Accept(_ context.Context, in channels.Incoming) (channels.Accepte
 	return channels.Accepted{ID: in.ID, Duplicate: d.duplicate}, nil
 }
 
-func answerIn(chat, id, inReplyTo string) corebot.Message {
-	return corebot.Message{
+func answerIn(chat, id, inReplyTo string) channels.Outbound {
+	return channels.Outbound{
 		ID: id, Key: corebot.Key{Agent: "main", Channel: channelName, Chat: chat}, Kind: corebot.KindReply, InReplyTo: inReplyTo, Parts: corebot.TextPart(id),
 	}
 }
 
-func noticeIn(chat, id, inReplyTo string) corebot.Message {
+func noticeIn(chat, id, inReplyTo string) channels.Outbound {
 	m := answerIn(chat, id, inReplyTo)
 	m.Kind = corebot.KindNotice
 	return m
@@ -43,7 +43,7 @@ type shotBench struct {
 func newShotBench(t *testing.T) *shotBench {
 	b := &shotBench{t: t, shown: map[string]ShowAs{}, ended: make(chan error, 1)}
 	b.OneShot = NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, OneShotOptions{
-		Show: func(m corebot.Message, as ShowAs) error { b.shown[m.ID] = as; return nil },
+		Show: func(m channels.Outbound, as ShowAs) error { b.shown[m.ID] = as; return nil },
 		Life: func(context.Context) (corebot.Life, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -57,14 +57,14 @@ func newShotBench(t *testing.T) *shotBench {
 // said notes what was said about the message so far.
 func (b *shotBench) said(ids ...string) {
 	for _, id := range ids {
-		b.life.Replies = append(b.life.Replies, corebot.Life{Direction: corebot.Outbound, MessageID: id})
+		b.life.Replies = append(b.life.Replies, corebot.Life{MessageID: id})
 	}
 }
 
-func (b *shotBench) send(ms ...corebot.Message) {
+func (b *shotBench) send(ms ...channels.Outbound) {
 	b.t.Helper()
 	for _, m := range ms {
-		if err := b.Send(b.t.Context(), m); err != nil {
+		if _, err := b.Send(b.t.Context(), m); err != nil {
 			b.t.Fatalf("%s: %v", m.ID, err)
 		}
 	}
@@ -77,9 +77,9 @@ func TestOneMessageEndsWithItsAnswerAndShowsEarlierOnesApart(t *testing.T) {
 		if err := <-b.ended; err != nil || b.End() != corebot.EndAnswered || !b.Accepted() {
 			t.Errorf("it ended with %v, %q", err, b.End())
 		}
-		for _, m := range []corebot.Message{answerIn("closed", "other", "before"), answerIn("open", "late", "later")} {
+		for _, m := range []channels.Outbound{answerIn("closed", "other", "before"), answerIn("open", "late", "later")} {
 			var failure *corebot.Failure
-			if err := b.Send(t.Context(), m); !errors.As(err, &failure) || failure.Class != corebot.Cancelled || failure.RetryAfter <= 0 {
+			if _, err := b.Send(t.Context(), m); !errors.As(err, &failure) || failure.Class != corebot.Cancelled || failure.RetryAfter <= 0 {
 				t.Errorf("%s was not left in the queue: %v", m.ID, err)
 			}
 		}
@@ -128,7 +128,7 @@ func TestAMergedMessageIsAnsweredWithAnother(t *testing.T) {
 		b.said("steering")
 		b.life.End = corebot.EndMerged
 		other := answerIn("open", "answer", "other")
-		other.AlsoAnswers("question")
+		other.AlsoAnswers = []string{"question"}
 		b.send(noticeIn("open", "steering", "question"), other)
 		if err := <-b.ended; err != nil || b.End() != corebot.EndAnswered {
 			t.Errorf("it ended with %q: %v", b.End(), err)
@@ -158,9 +158,9 @@ func TestAMessageThatWasAcceptedBeforeIsNotWaitedFor(t *testing.T) {
 
 func TestAnAnswerThatCannotBePrintedIsNotSent(t *testing.T) {
 	o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, OneShotOptions{
-		Show: func(corebot.Message, ShowAs) error { return errors.New("closed pipe") },
+		Show: func(channels.Outbound, ShowAs) error { return errors.New("closed pipe") },
 	})
-	if err := o.Send(t.Context(), answerIn("open", "answer", "question")); err == nil || o.End() != "" {
+	if _, err := o.Send(t.Context(), answerIn("open", "answer", "question")); err == nil || o.End() != "" {
 		t.Errorf("a broken pipe counted as sent: %v", err)
 	}
 }

@@ -25,12 +25,12 @@ func (f *fullPipe) Write(p []byte) (int, error) {
 }
 
 // sendFor is a Send that has a second.
-func sendFor(t *testing.T, c channels.Channel, m corebot.Message) error {
+func sendFor(t *testing.T, c channels.Channel, m channels.Outbound) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	begun := time.Now()
-	err := c.Send(ctx, m)
+	_, err := c.Send(ctx, m)
 	if d := time.Since(begun); d > time.Second {
 		t.Errorf("Send outlived its context: %v", d)
 	}
@@ -53,7 +53,7 @@ func TestAReaderThatPausesSeesEachReplyOnce(t *testing.T) {
 			}
 		}
 		joined := make(chan error, 1)
-		go func() { joined <- c.Send(t.Context(), reply("one", "", "one")) }()
+		go func() { joined <- sendOnly(t.Context(), c, reply("one", "", "one")) }()
 		synctest.Wait()
 		close(out.drained)
 		if err := errors.Join(<-joined, sendFor(t, c, reply("one", "", "one")), sendFor(t, c, reply("two", "", "two"))); err != nil {
@@ -126,7 +126,7 @@ func TestAnAnswerThatIsSentAgainWhileItIsPrintedIsShownOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drained := make(chan struct{})
 		shown := make(chan string, 100)
-		o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, OneShotOptions{Show: func(m corebot.Message, _ ShowAs) error {
+		o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, OneShotOptions{Show: func(m channels.Outbound, _ ShowAs) error {
 			<-drained
 			shown <- m.ID
 			return nil
@@ -137,7 +137,7 @@ func TestAnAnswerThatIsSentAgainWhileItIsPrintedIsShownOnce(t *testing.T) {
 		}
 		results := make(chan error, 2)
 		for range cap(results) {
-			go func() { results <- o.Send(t.Context(), answer) }()
+			go func() { results <- sendOnly(t.Context(), o, answer) }()
 		}
 		synctest.Wait()
 		close(drained) // both learn of the one write

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 )
 
 // plain is the session without a terminal: lines in, replies out.
@@ -176,7 +177,7 @@ func (p *plain) result(ctx context.Context) error {
 
 // show prints one reply or notice, once. Only what it reports as printed is answered: a session that ended earlier would leave the
 // reply in the queue, and the next one would print it again.
-func (p *plain) show(ctx context.Context, m corebot.Message) error {
+func (p *plain) show(ctx context.Context, m channels.Outbound) error {
 	if err := p.replies.do(ctx, m.ID, func() error { return p.print(m) }); err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (p *plain) show(ctx context.Context, m corebot.Message) error {
 
 // print writes to Out what was not written yet. A reply to a message of another session is announced on Err, because Out belongs
 // to whoever piped the questions.
-func (p *plain) print(m corebot.Message) error {
+func (p *plain) print(m channels.Outbound) error {
 	shown, foreign := p.known(m)
 	if shown {
 		return nil
@@ -206,7 +207,7 @@ func (p *plain) print(m corebot.Message) error {
 }
 
 // known says whether m was printed, and whether it answers a message of another session.
-func (p *plain) known(m corebot.Message) (shown, foreign bool) {
+func (p *plain) known(m channels.Outbound) (shown, foreign bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.shown.has(m.ID), m.InReplyTo != "" && !slices.ContainsFunc(m.Answers(), p.mine.has)

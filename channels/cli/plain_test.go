@@ -26,9 +26,9 @@ func startPlain(t *testing.T, in io.Reader, door channels.Door) (c *CLI, out, co
 	return c, out, complaints, end
 }
 
-func send(t *testing.T, c *CLI, m corebot.Message) {
+func send(t *testing.T, c *CLI, m channels.Outbound) {
 	t.Helper()
-	if err := c.Send(t.Context(), m); err != nil {
+	if _, err := c.Send(t.Context(), m); err != nil {
 		t.Fatalf("send %s: %v", m.ID, err)
 	}
 }
@@ -39,7 +39,7 @@ func TestEachPlainLineIsOneMessageAndRunWaitsForEveryAnswer(t *testing.T) {
 		c, out, _, end := startPlain(t, strings.NewReader("one\n\n/tool x {}\r\nlast"), door)
 		synctest.Wait()
 		in := door.seen()
-		if len(in) != 3 || in[0].Text != "one" || in[1].Text != "/tool x {}" || in[2].Text != "last" {
+		if len(in) != 3 || in[0].Text() != "one" || in[1].Text() != "/tool x {}" || in[2].Text() != "last" {
 			t.Fatalf("accepted %+v", in)
 		}
 		if m := in[0]; m.Channel != "cli" || m.Account != "local" || m.Chat != "main" || m.SenderID != "1000" || m.SenderName != "ann" {
@@ -68,7 +68,7 @@ func TestEachPlainLineIsOneMessageAndRunWaitsForEveryAnswer(t *testing.T) {
 func TestARefusedLineIsReportedAndTheOthersGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		door := &fakeDoor{answer: func(_ int, m channels.Incoming) error {
-			if strings.Contains(m.Text, "\xff") {
+			if strings.Contains(m.Text(), "\xff") {
 				return corebot.WithHint(corebot.ErrInvalid, "send UTF-8")
 			}
 			return nil
@@ -181,7 +181,7 @@ func TestAnAnswerThatOvertakesItsAcceptCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *CLI
 		door := &fakeDoor{answer: func(_ int, m channels.Incoming) error {
-			return c.Send(t.Context(), reply("r", m.ID, "quick"))
+			return sendOnly(t.Context(), c, reply("r", m.ID, "quick"))
 		}}
 		r, w := io.Pipe()
 		c, _, _, end := startPlain(t, r, door)
@@ -237,14 +237,14 @@ func TestSendWaitsForRunAndIsTurnedAwayAfterIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := make(chan error, 1)
-		go func() { sent <- c.Send(t.Context(), reply("early", "", "hello")) }()
+		go func() { sent <- sendOnly(t.Context(), c, reply("early", "", "hello")) }()
 		synctest.Wait()
 		if out.String() != "" {
 			t.Fatal("written before Run")
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if class := classOf(t, c.Send(short, reply("late", "", "x"))); class != corebot.Cancelled {
+		if class := classOf(t, sendOnly(short, c, reply("late", "", "x"))); class != corebot.Cancelled {
 			t.Errorf("a Send whose context ended is %s", class)
 		}
 		end := make(chan error, 1)
@@ -254,16 +254,16 @@ func TestSendWaitsForRunAndIsTurnedAwayAfterIt(t *testing.T) {
 		}
 		other := reply("r", "", "x")
 		other.Key.Chat = "elsewhere"
-		if class := classOf(t, c.Send(t.Context(), other)); class != corebot.Cancelled {
+		if class := classOf(t, sendOnly(t.Context(), c, other)); class != corebot.Cancelled {
 			t.Errorf("a reply to a chat that is not open is %s", class)
 		}
 		out.breakDown()
-		if class := classOf(t, c.Send(t.Context(), reply("broken", "", "x"))); class != corebot.Transient {
+		if class := classOf(t, sendOnly(t.Context(), c, reply("broken", "", "x"))); class != corebot.Transient {
 			t.Errorf("a reply that could not be written is %s", class)
 		}
 		_ = w.Close()
 		<-end
-		if class := classOf(t, c.Send(t.Context(), reply("after", "", "x"))); class != corebot.Cancelled {
+		if class := classOf(t, sendOnly(t.Context(), c, reply("after", "", "x"))); class != corebot.Cancelled {
 			t.Errorf("a reply after the user left is %s", class)
 		}
 	})

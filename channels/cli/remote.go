@@ -41,7 +41,7 @@ const (
 )
 
 type sentLately struct {
-	message corebot.Message
+	message channels.Outbound
 	at      time.Time
 }
 
@@ -60,7 +60,7 @@ func (*Remote) Run(ctx context.Context, _ channels.Door) error {
 }
 
 // Send gives m to the terminals that have its chat open, and returns when each has shown it or is gone.
-func (r *Remote) Send(ctx context.Context, m corebot.Message) error {
+func (r *Remote) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	r.mu.Lock()
 	open := slices.Clone(r.attached[m.Key])
 	r.mu.Unlock()
@@ -73,18 +73,18 @@ func (r *Remote) Send(ctx context.Context, m corebot.Message) error {
 		seen = <-shown || seen
 	}
 	if !seen {
-		return notHere(m)
+		return channels.Receipt{}, notHere(m)
 	}
 	r.remember(m)
-	return nil
+	return channels.Receipt{}, nil
 }
 
 // remember keeps m for terminals that are about to attach again.
-func (r *Remote) remember(m corebot.Message) {
+func (r *Remote) remember(m channels.Outbound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lately = slices.DeleteFunc(r.lately, func(s sentLately) bool { return time.Since(s.at) > latelyTime })
-	if m.Size() > latelyBytes {
+	if len(m.Text()) > latelyBytes {
 		return
 	}
 	r.lately = append(r.lately, sentLately{m, time.Now()})
@@ -93,7 +93,7 @@ func (r *Remote) remember(m corebot.Message) {
 
 // Fetched is what a terminal is to show next: a message, or events of the turn that runs, or neither when nothing came in time.
 type Fetched struct {
-	Message *corebot.Message
+	Message *channels.Outbound
 	Kind    corebot.Kind // of the message
 	Events  []live.Event
 }
@@ -135,8 +135,8 @@ func (r *Remote) Attach(ctx context.Context, chat corebot.Key, session string, a
 }
 
 // sentIn is called with the mutex held.
-func (r *Remote) sentIn(chat corebot.Key) []corebot.Message {
-	var sent []corebot.Message
+func (r *Remote) sentIn(chat corebot.Key) []channels.Outbound {
+	var sent []channels.Outbound
 	for _, s := range r.lately {
 		if s.message.Key == chat && time.Since(s.at) <= latelyTime {
 			sent = append(sent, s.message)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -138,7 +139,7 @@ func (s *screen) forwardReplies() {
 }
 
 // show hands m to the model. Given it again while it is still being printed, the model does not print it twice.
-func (s *screen) show(ctx context.Context, m corebot.Message) error {
+func (s *screen) show(ctx context.Context, m channels.Outbound) error {
 	done := make(chan error, 1)
 	select {
 	case s.inbox <- showMsg{m, done}:

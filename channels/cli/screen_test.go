@@ -38,7 +38,7 @@ func startScreen(t *testing.T, ctx context.Context, door channels.Door, hub *liv
 func TestAWholeChatOnAScreen(t *testing.T) {
 	hub, door := new(live.Hub), &fakeDoor{}
 	c, keys, out, end := startScreen(t, t.Context(), door, hub)
-	if err := c.Send(t.Context(), reply("early", "", "sent before anything was drawn")); err != nil {
+	if _, err := c.Send(t.Context(), reply("early", "", "sent before anything was drawn")); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); !strings.Contains(got, "a␛model · chat main") || !strings.Contains(got, "sent before anything") {
@@ -47,26 +47,26 @@ func TestAWholeChatOnAScreen(t *testing.T) {
 	_, _ = io.WriteString(keys, "\x1b[200~two\nlines\x1b[201~\r")
 	eventually(t, "the message is accepted", func() bool { return len(door.seen()) == 1 })
 	in := door.seen()[0]
-	if in.Text != "two\nlines" {
-		t.Fatalf("accepted %q", in.Text)
+	if in.Text() != "two\nlines" {
+		t.Fatalf("accepted %q", in.Text())
 	}
 	hub.Publish(live.Event{Kind: live.Text, Key: testKey(), MessageID: in.ID, Text: "streaming"})
 	eventually(t, "the stream is drawn", func() bool { return strings.Contains(out.String(), "streaming") })
-	if err := c.Send(t.Context(), reply("r", in.ID, "the answer")); err != nil {
+	if _, err := c.Send(t.Context(), reply("r", in.ID, "the answer")); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "the answer") {
 		t.Error("Send returned before the answer was written")
 	}
 	out.breakDown()
-	if class := classOf(t, c.Send(t.Context(), reply("broken", "", "x"))); class != corebot.Transient {
+	if class := classOf(t, sendOnly(t.Context(), c, reply("broken", "", "x"))); class != corebot.Transient {
 		t.Errorf("a reply that could not be written is %s", class)
 	}
 	_, _ = io.WriteString(keys, "\x04")
 	if err := <-end; err != nil {
 		t.Error(err)
 	}
-	if class := classOf(t, c.Send(t.Context(), reply("after", "", "x"))); class != corebot.Cancelled {
+	if class := classOf(t, sendOnly(t.Context(), c, reply("after", "", "x"))); class != corebot.Cancelled {
 		t.Errorf("a reply after the user left is %s", class)
 	}
 }

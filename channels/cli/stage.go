@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 )
 
 var errLeft = errors.New("the user has left the terminal")
@@ -14,7 +15,7 @@ var errLeft = errors.New("the user has left the terminal")
 // session is one run of the terminal, plain or interactive.
 type session interface {
 	// show writes m and returns when that is done, or a *corebot.Failure.
-	show(ctx context.Context, m corebot.Message) error
+	show(ctx context.Context, m channels.Outbound) error
 	// connection tells the user what became of the connection.
 	connection(text string, gone bool)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 )
 
 const (
@@ -68,10 +69,10 @@ type pushed struct {
 }
 
 // push returns when the other side has the reply. It may get one twice, under one webhook-id. The error is a [*corebot.Failure].
-func (c *callback) push(ctx context.Context, m corebot.Message) error {
+func (c *callback) push(ctx context.Context, m channels.Outbound) error {
 	ctx, cancel := context.WithTimeout(ctx, pushTime)
 	defer cancel()
-	body := encode(pushed{m.ID, m.Key.Chat, m.InReplyTo, m.Text(), timestamp(m.CreatedAt), m.Kind})
+	body := encode(pushed{m.IdempotencyKey, m.Key.Chat, m.InReplyTo, m.Text(), timestamp(m.CreatedAt), m.Kind})
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address, bytes.NewReader(body))
 	if err != nil {
 		return &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf("push the reply to the callback: %w", withoutAddress(err))}
@@ -79,7 +80,7 @@ func (c *callback) push(ctx context.Context, m corebot.Message) error {
 	now := time.Now()
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "corebot")
-	c.key.sign(r.Header, m.ID, now, body)
+	c.key.sign(r.Header, m.IdempotencyKey, now, body)
 	answer, err := c.client.Do(r)
 	if err != nil {
 		return &corebot.Failure{Class: corebot.Transient, Err: fmt.Errorf("push the reply to the callback: %w", withoutAddress(err))}

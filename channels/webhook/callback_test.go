@@ -120,7 +120,7 @@ func TestTheAnswerToAPushDecidesWhatBecomesOfIt(t *testing.T) {
 		} {
 			status, after = c.status, c.after
 			var failure *corebot.Failure
-			err := f.Send(t.Context(), reply("c", "m", "x"))
+			_, err := f.Send(t.Context(), reply("c", "m", "x"))
 			if !errors.As(err, &failure) || failure.Class != c.class {
 				t.Errorf("%d: %v", c.status, err)
 				continue
@@ -130,7 +130,7 @@ func TestTheAnswerToAPushDecidesWhatBecomesOfIt(t *testing.T) {
 			}
 		}
 		for _, status = range []int{200, 201, 202, 204} {
-			if err := f.Send(t.Context(), reply("c", "m", "x")); err != nil {
+			if _, err := f.Send(t.Context(), reply("c", "m", "x")); err != nil {
 				t.Errorf("%d: %v", status, err)
 			}
 		}
@@ -147,7 +147,7 @@ func TestAPushHasFifteenSecondsAndNeverShowsItsAddress(t *testing.T) {
 		f, _ := withCallback(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		began := time.Now()
 		var failure *corebot.Failure
-		err := f.Send(t.Context(), reply("c", "m", "x"))
+		_, err := f.Send(t.Context(), reply("c", "m", "x"))
 		if !errors.As(err, &failure) || failure.Class != corebot.Transient || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
@@ -192,7 +192,7 @@ func TestWhatIsNotInTheMailboxIsNotPushed(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f, other := withCallback(t, func(http.ResponseWriter, *http.Request) {})
 		f.replies = channels.NewReplies(brokenMailbox{corebot.ErrCommitUnknown})
-		if err := f.Send(t.Context(), reply("c", "m", "x")); !errors.Is(err, corebot.ErrCommitUnknown) {
+		if _, err := f.Send(t.Context(), reply("c", "m", "x")); !errors.Is(err, corebot.ErrCommitUnknown) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()

@@ -28,7 +28,7 @@ func decode(raw []byte) (channels.Incoming, *problem) {
 	if err := x.document(); err != nil {
 		return channels.Incoming{}, refuse(http.StatusBadRequest, "the body is malformed: %v", explain(err))
 	}
-	for _, f := range []struct{ name, value string }{{"id", x.in.ID}, {"chatId", x.in.Chat}, {"content", x.in.Text}} {
+	for _, f := range []struct{ name, value string }{{"id", x.in.ID}, {"chatId", x.in.Chat}, {"content", x.in.Text()}} {
 		if f.value == "" {
 			x.blame("%s is missing or empty", f.name)
 		}
@@ -88,7 +88,10 @@ func (x *reader) field(name string) error {
 		}
 		return err
 	case "content":
-		return x.text(name, &x.in.Text)
+		var content string
+		err := x.text(name, &content)
+		x.in.Parts = corebot.WithText(nil, content)
+		return err
 	case "metadata":
 		x.in.Metadata = corebot.Metadata{}
 		return x.object(name, x.entry)

@@ -101,7 +101,7 @@ func TestGoodBodiesAreReadAsTheyAre(t *testing.T) {
 		`{"id":"i","chatId":"c","content":"t","metadata":` + entries(maxMetadata) + `}`: "t",
 	} {
 		in, p := decode([]byte(body))
-		if p != nil || in.ID != "i" || in.Chat != "c" || in.Text != text {
+		if p != nil || in.ID != "i" || in.Chat != "c" || in.Text() != text {
 			t.Errorf("%.80q: %+v, %+v", body, in, p)
 		}
 	}
@@ -151,7 +151,7 @@ func FuzzBody(f *testing.F) {
 		if err := d.Decode(&want); err != nil {
 			t.Fatalf("let in what encoding/json refuses: %v", err)
 		}
-		got := fields{in.ID, in.Chat, in.SenderID, in.Text, in.SenderName, nil}
+		got := fields{in.ID, in.Chat, in.SenderID, in.Text(), in.SenderName, nil}
 		if in.Metadata != nil {
 			d := json.NewDecoder(bytes.NewReader(encode(in.Metadata)))
 			d.UseNumber()
@@ -159,11 +159,11 @@ func FuzzBody(f *testing.F) {
 				t.Fatalf("the metadata %s is not JSON: %v", encode(in.Metadata), err)
 			}
 		}
-		if !reflect.DeepEqual(got, want) || in.ID == "" || in.Chat == "" || in.Text == "" {
+		if !reflect.DeepEqual(got, want) || in.ID == "" || in.Chat == "" || in.Text() == "" {
 			t.Fatalf("read %+v, want %+v", got, want)
 		}
-		again, p := decode(encode(map[string]any{"id": in.ID, "chatId": in.Chat, "senderId": in.SenderID, "content": in.Text}))
-		if p != nil || again.ID != in.ID || again.Text != in.Text || again.SenderID != in.SenderID {
+		again, p := decode(encode(map[string]any{"id": in.ID, "chatId": in.Chat, "senderId": in.SenderID, "content": in.Text()}))
+		if p != nil || again.ID != in.ID || again.Text() != in.Text() || again.SenderID != in.SenderID {
 			t.Fatalf("written again it is %+v, %+v", again, p)
 		}
 	})

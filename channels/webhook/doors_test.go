@@ -100,7 +100,7 @@ func TestAForwardedHeaderChangesNothing(t *testing.T) {
 		t.Fatalf("answered %d and %d", plain.status, with.status)
 	}
 	a, b := d.in[0], d.in[1]
-	if a.ID = b.ID; a.Text != b.Text || a.SenderID != b.SenderID || a.SenderName != b.SenderName || a.Chat != b.Chat || !maps.EqualFunc(a.Metadata, b.Metadata, slices.Equal) {
+	if a.ID = b.ID; a.Text() != b.Text() || a.SenderID != b.SenderID || a.SenderName != b.SenderName || a.Chat != b.Chat || !maps.EqualFunc(a.Metadata, b.Metadata, slices.Equal) {
 		t.Errorf("what came in is %+v, and with forged headers %+v", a, b)
 	}
 	forged["Authorization"] = "Bearer not-the-right-one"

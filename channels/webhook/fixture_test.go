@@ -198,9 +198,9 @@ func decodePage(t *testing.T, got response) (page outboundPage) {
 	return page
 }
 
-func reply(chat, id, text string) corebot.Message {
-	return corebot.Message{
-		ID: id, Direction: corebot.Outbound, Kind: corebot.KindReply, InReplyTo: "q-" + id, Parts: corebot.TextPart(text),
+func reply(chat, id, text string) channels.Outbound {
+	return channels.Outbound{
+		ID: id, IdempotencyKey: id, Kind: corebot.KindReply, InReplyTo: "q-" + id, Parts: corebot.TextPart(text),
 		Key:       corebot.Key{Agent: corebot.DefaultAgent, Channel: Channel, Chat: chat},
 		CreatedAt: time.UnixMilli(1_700_000_000_123),
 	}
@@ -208,7 +208,7 @@ func reply(chat, id, text string) corebot.Message {
 
 func (f *fixture) send(chat, id, text string) {
 	f.t.Helper()
-	if err := f.Send(context.Background(), reply(chat, id, text)); err != nil {
+	if _, err := f.Send(context.Background(), reply(chat, id, text)); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -24,7 +24,7 @@ func TestAMessageIsAcceptedOnceAndThenADuplicate(t *testing.T) {
 			}
 		}
 		want := channels.Incoming{
-			ID: "m1", Channel: "webhook", Account: "acme", Chat: "c", SenderID: "alice", Text: "hello", Metadata: corebot.Texts(map[string]string{"k": "v"}), Interactive: true,
+			ID: "m1", Channel: "webhook", Account: "acme", Chat: "c", SenderID: "alice", Parts: corebot.TextPart("hello"), Metadata: corebot.Texts(map[string]string{"k": "v"}), Interactive: true,
 		}
 		if len(f.door.in) != 1 || !reflect.DeepEqual(f.door.in[0], want) {
 			t.Errorf("the door got %+v", f.door.in)

@@ -75,8 +75,10 @@ func TestPushesThatNobodyAnswersHoldUpNoOtherChat(t *testing.T) {
 
 		publish := func(chat string) {
 			t.Helper()
-			m := reply(chat, "m-"+chat, "hello")
-			m.CreatedAt, m.InReplyTo = time.Time{}, ""
+			m := corebot.Message{
+				ID: "m-" + chat, Direction: corebot.Outbound, Kind: corebot.KindReply, Parts: corebot.TextPart("hello"),
+				Key: corebot.Key{Agent: corebot.DefaultAgent, Channel: Channel, Chat: chat},
+			}
 			if _, err := k.Bus.Publish(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}

@@ -157,14 +157,14 @@ func (w *Webhook) SetCredentials(token, secret string) error {
 
 // Send puts a reply into the mailbox, wakes who waits for it, and pushes it to the callback if there is one. A reply whose push
 // failed is in the mailbox all the same; sending it again repeats only the push, under the same webhook-id.
-func (w *Webhook) Send(ctx context.Context, m corebot.Message) error {
+func (w *Webhook) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	if err := w.replies.Send(ctx, m); err != nil {
-		return err
+		return channels.Receipt{}, err
 	}
 	if w.callback == nil {
-		return nil
+		return channels.Receipt{}, nil
 	}
-	return w.callback.push(ctx, m)
+	return channels.Receipt{}, w.callback.push(ctx, m)
 }
 
 // IdempotentSend implements [channels.Idempotent]: the mailbox knows a reply by its id, and so does who is pushed to.

@@ -130,8 +130,8 @@ func (a *attached) fetch(ctx context.Context, c channels.Channel) error {
 		return nil
 	}
 	m := *f.Message
-	m.Key, m.Kind, m.Direction = a.key(), f.Kind, corebot.Outbound
-	if err := c.Send(ctx, m); err != nil { // it stays in the queue, and other terminals need not wait for this one
+	m.Key, m.Kind = a.key(), f.Kind
+	if _, err := c.Send(ctx, m); err != nil { // it stays in the queue, and other terminals need not wait for this one
 		a.leave(ctx)
 		backoff.Sleep(ctx, time.Second)
 		return nil

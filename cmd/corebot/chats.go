@@ -84,7 +84,7 @@ func printHistory(cmd *cobra.Command, c operate.Conversation) error {
 		if e.Name != "" {
 			who += " " + oneLine(e.Name, 30)
 		}
-		text := oneLine(e.Text, 300)
+		text := oneLine(e.Text(), 300)
 		for _, c := range e.Calls {
 			text += fmt.Sprintf(" [%s %s]", oneLine(c.Tool, 40), oneLine(string(c.Args), 80))
 		}

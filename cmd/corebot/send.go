@@ -56,7 +56,7 @@ over; the message is kept and answered all the same.`,
 			if agent, err = agentOf(c, agent, chat); err != nil {
 				return err
 			}
-			in := channels.Incoming{ID: id, Agent: agent, Account: cli.DefaultAccount, Chat: chat, SenderID: uid, SenderName: name, Text: text}
+			in := channels.Incoming{ID: id, Agent: agent, Account: cli.DefaultAccount, Chat: chat, SenderID: uid, SenderName: name, Parts: corebot.TextPart(text)}
 			if !wait {
 				return publishAndSay(cmd, c, in, asJSON)
 			}

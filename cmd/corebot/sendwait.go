@@ -54,7 +54,7 @@ func (q *question) unanswered(why string) error {
 }
 
 // show prints what the chat is told: the answer to stdout, the rest to stderr.
-func (q *question) show(m corebot.Message, as cli.ShowAs) (err error) {
+func (q *question) show(m channels.Outbound, as cli.ShowAs) (err error) {
 	text, stderr := printable(m.Text()), q.cmd.ErrOrStderr()
 	switch {
 	case !as.Own && m.InReplyTo == "":

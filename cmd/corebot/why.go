@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -181,7 +182,11 @@ func stepEvent(s corebot.Step) (time.Time, string) {
 	case s.Kind == corebot.StepMerge && s.Merged != nil:
 		return s.EndedAt, fmt.Sprintf("step %d: took in message %s", s.Position, printable(s.Merged.ID))
 	case s.Kind == corebot.StepPart && s.Sent != nil:
-		return s.EndedAt, fmt.Sprintf("part %d was sent: bytes %d to %d of the text", s.Position+1, s.Sent.From, s.Sent.To)
+		as := ""
+		if len(s.Sent.IDs) > 0 {
+			as = " as " + oneLine(strings.Join(s.Sent.IDs, ", "), 80)
+		}
+		return s.EndedAt, fmt.Sprintf("part %d was sent: bytes %d to %d of the text%s", s.Position+1, s.Sent.From, s.Sent.To, as)
 	case s.Kind == corebot.StepPart:
 		return s.EndedAt, fmt.Sprintf("part %d was sent", s.Position+1)
 	}

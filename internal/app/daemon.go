@@ -63,7 +63,7 @@ func (a *App) Accept(ctx context.Context, in channels.Incoming) (channels.Accept
 
 // Send gives a message of a terminal to a Corebot. Text that is not UTF-8 is refused here: JSON would carry another text.
 func Send(ctx context.Context, c control.Caller, in channels.Incoming) (channels.Accepted, error) {
-	if !utf8.ValidString(in.Text) {
+	if !utf8.ValidString(in.Text()) {
 		return channels.Accepted{}, fmt.Errorf("%w: the text is not valid UTF-8", corebot.ErrInvalid)
 	}
 	return control.Call[channels.Accepted](ctx, c, OpSend, in)

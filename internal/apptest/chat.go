@@ -31,13 +31,13 @@ func (k *Kit) Say(chat, id, text string) {
 // SayAs has somebody say something in a chat.
 func (k *Kit) SayAs(sender, chat, id, text string) channels.Accepted {
 	k.t.Helper()
-	return k.accept(channels.Incoming{ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender, Text: text, Interactive: true})
+	return k.accept(channels.Incoming{ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender, Parts: corebot.TextPart(text), Interactive: true})
 }
 
 // PostAs has a program say something in somebody's name.
 func (k *Kit) PostAs(sender, chat, id, text string) channels.Accepted {
 	k.t.Helper()
-	return k.accept(channels.Incoming{ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender, Text: text})
+	return k.accept(channels.Incoming{ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender, Parts: corebot.TextPart(text)})
 }
 
 func (k *Kit) accept(in channels.Incoming) channels.Accepted {
@@ -115,7 +115,7 @@ func (k *Kit) Transcript(chat string) []string { return Transcript(k.Said(chat))
 func Transcript(entries []corebot.HistoryEntry) []string {
 	lines := make([]string, len(entries))
 	for i, e := range entries {
-		lines[i] = string(e.Speaker) + ": " + e.Text
+		lines[i] = string(e.Speaker) + ": " + e.Text()
 		for _, c := range e.Calls {
 			lines[i] += c.Tool + "(" + string(c.Args) + ")"
 		}

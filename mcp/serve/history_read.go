@@ -98,7 +98,7 @@ func (s *Service) historyPage(k corebot.Key, found []corebot.Said, limit int) hi
 }
 
 func (s *Service) entryOf(e corebot.Said) entry {
-	text, truncated := s.fit(e.Text, entryBytes)
+	text, truncated := s.fit(e.Text(), entryBytes)
 	name, _ := s.fit(e.Name, nameBytes)
 	return entry{timestamp(e.At), string(e.Speaker), name, e.Sender.ID, e.MessageID, text, truncated}
 }

@@ -112,7 +112,7 @@ func (p *publication) accept(ctx context.Context, content string) (duplicate boo
 		return false, err
 	}
 	got, err := door.Accept(context.WithoutCancel(ctx), channels.Incoming{
-		ID: p.id, Channel: Channel, Account: p.key.Account, Chat: p.key.Chat, SenderID: p.opts.Principal, SenderName: p.opts.Principal, Text: content,
+		ID: p.id, Channel: Channel, Account: p.key.Account, Chat: p.key.Chat, SenderID: p.opts.Principal, SenderName: p.opts.Principal, Parts: corebot.TextPart(content),
 	})
 	var busy *corebot.Busy
 	switch {

@@ -148,7 +148,9 @@ func (s *Service) entrance(ctx context.Context) (channels.Door, error) {
 }
 
 // Send implements [channels.Channel]: the reply waits in the mailbox.
-func (s *Service) Send(ctx context.Context, m corebot.Message) error { return s.replies.Send(ctx, m) }
+func (s *Service) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
+	return channels.Receipt{}, s.replies.Send(ctx, m)
+}
 
 // IdempotentSend implements [channels.Idempotent]: the mailbox knows a reply by its id.
 func (s *Service) IdempotentSend() {}

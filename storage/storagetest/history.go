@@ -51,7 +51,7 @@ func historySpecs() []spec {
 
 // entry is something that was said.
 func entry(by corebot.Speaker, words string) corebot.HistoryEntry {
-	e := corebot.HistoryEntry{Speaker: by, Text: words, At: time.Now().UTC().Truncate(moment)}
+	e := corebot.HistoryEntry{Speaker: by, Parts: corebot.WithText(nil, words), At: time.Now().UTC().Truncate(moment)}
 	if by == corebot.SpeakerUser {
 		e.Sender, e.Name = person("ann"), "Ann"
 	}
@@ -59,7 +59,7 @@ func entry(by corebot.Speaker, words string) corebot.HistoryEntry {
 }
 
 // words are those of an entry.
-func words(e corebot.HistoryEntry) string { return e.Text }
+func words(e corebot.HistoryEntry) string { return e.Text() }
 
 // said are entries of ann.
 func said(texts ...string) (entries []corebot.HistoryEntry) {

@@ -145,7 +145,7 @@ func TestAGrantAndARevokeHoldFromTheNextCallOnInsideARunningTurn(t *testing.T) {
 		var outcomes []string
 		for _, e := range k.Said("room") {
 			if e.Speaker == corebot.SpeakerTool {
-				word, _, _ := strings.Cut(e.Text, " ")
+				word, _, _ := strings.Cut(e.Text(), " ")
 				outcomes = append(outcomes, word)
 			}
 		}

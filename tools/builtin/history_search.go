@@ -86,7 +86,7 @@ func sayingLines(found []corebot.HistoryEntry, q terms.Query, head string) (stri
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	for _, e := range found {
-		err := enc.Encode(saying{e.At.UTC(), string(e.Speaker), e.Name, e.Sender.ID, terms.Excerpt(e.Text, q.In(e.Text), excerptBytes)})
+		err := enc.Encode(saying{e.At.UTC(), string(e.Speaker), e.Name, e.Sender.ID, terms.Excerpt(e.Text(), q.In(e.Text()), excerptBytes)})
 		if err != nil {
 			return "", fmt.Errorf("encode what was said: %w", err)
 		}

@@ -63,8 +63,8 @@ func talk(t *testing.T, role corebot.Role, tool tools.Tool, k corebot.Key, a arg
 func TestASearchShowsWhoSaidWhatInTheCallersChat(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := &sayings{whole: true, found: []corebot.HistoryEntry{
-		{Speaker: corebot.SpeakerUser, Name: "Ada\n{\"who\":\"assistant\"}", Sender: corebot.Principal{ID: "7"}, Text: strings.Repeat("long ", 500) + "needle\n<end>", At: at},
-		{Speaker: corebot.SpeakerAssistant, Text: "a needle", At: at},
+		{Speaker: corebot.SpeakerUser, Name: "Ada\n{\"who\":\"assistant\"}", Sender: corebot.Principal{ID: "7"}, Parts: corebot.TextPart(strings.Repeat("long ", 500) + "needle\n<end>"), At: at},
+		{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("a needle"), At: at},
 	}}
 	r, _ := talk(t, corebot.RoleNormal, builtin.HistorySearch(s), here, args{"query": "needle"})
 	lines := strings.Split(strings.TrimSpace(r.Content), "\n")

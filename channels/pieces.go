@@ -1,0 +1,104 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/fault"
+)
+
+// A message that is longer than its channel takes is sent in pieces. The journal keeps the receipt of each: which bytes
+// of the text were sent, and the platform's ids. The receipt of the last piece rides on the settle. The next attempt
+// splits what is left of the text, by the limit that the channel has by then: a piece is made of the text and the place
+// where it begins, and never of how many pieces came before.
+
+// resumeAt is the place in the text where the sending goes on. It is not known when an earlier version of Corebot has
+// begun the message: that version only counted pieces, and their lengths followed from a limit that nobody has kept.
+// Then the whole text is sent: to show some of it twice is better than to cut it.
+func resumeAt(d corebot.Delivery) (place int, known bool) {
+	text := len(OutboundOf(d.Message).Text())
+	known = true
+	for _, s := range d.Journal {
+		if s.Kind != corebot.StepPart {
+			continue
+		}
+		if known = s.Sent != nil && s.Sent.From == place && s.Sent.To > place && s.Sent.To < text; known {
+			place = s.Sent.To
+		} else {
+			place = 0
+		}
+	}
+	return place, known
+}
+
+// sendPieces sends what is still to be sent, while the lease is kept, and begins no further piece when ctx has ended.
+// last is the receipt of the last piece, to be stored with the settle; nil if the platform gave no id.
+func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery) (last *corebot.Step, err error) {
+	limit := 0
+	if splitter, ok := r.channel.(Splitter); ok {
+		limit = splitter.MaxMessageBytes()
+	}
+	whole := OutboundOf(d.Message)
+	text := whole.Text()
+	resumed, _ := resumeAt(d)
+	for from, n := resumed, len(d.Journal); ; n++ {
+		if from > resumed && ctx.Err() != nil {
+			return nil, corebot.ErrShutdown
+		}
+		piece, to := nextPart(text, from, limit)
+		step := corebot.Step{Position: n, Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: time.Now()}
+		fault.Point("send", "before")
+		receipt, err := r.sendPiece(kept, s, whole.piece(piece, from, to))
+		if reached := receipt.reached(piece, err); reached < len(piece) {
+			to = from + reached
+		}
+		step.Sent, step.EndedAt = &corebot.Sent{From: from, To: to, IDs: receipt.IDs}, time.Now()
+		if err == nil {
+			fault.Point("send", "after")
+		}
+		switch {
+		case err != nil && to == from: // nothing was shown
+			return nil, err
+		case err == nil && to == len(text):
+			if len(receipt.IDs) == 0 {
+				return nil, nil
+			}
+			return &step, nil
+		}
+		if failed := r.journal.Record(kept, d, step); failed != nil || err != nil {
+			return nil, errors.Join(err, failed)
+		}
+		from = to
+	}
+}
+
+// errCutOff says that Corebot has ended a send before the platform answered: the piece may have been shown.
+var errCutOff = errors.New("it may have been sent")
+
+// sendPiece gives one Send its slot. It turns a panic of a channel into this message's failure: the process must not die
+// of it again and again.
+func (r *run) sendPiece(kept context.Context, s *send, o Outbound) (receipt Receipt, err error) {
+	ctx, end := s.begin(kept)
+	defer end()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if receipt, err = r.channel.Send(ctx, o); err == nil {
+		return receipt, nil
+	}
+	f := (*corebot.Failure)(nil)
+	switch cause := context.Cause(ctx); {
+	case cause == nil, errors.As(err, &f) && f.Class == corebot.Cancelled: // the channel knows that nothing was shown
+		return receipt, err
+	case errors.Is(cause, corebot.ErrLeaseLost):
+		return receipt, fmt.Errorf("%w: %w", cause, err)
+	default:
+		return receipt, fmt.Errorf("%w; %w: %w", cause, errCutOff, err)
+	}
+}
