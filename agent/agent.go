@@ -109,8 +109,10 @@ type Options struct {
 	Tokenizer     llm.Tokenizer // required
 	Model         string        // asked for where the session asks for none, as [llm.Request].Model; empty: the preferred one
 	Voice         llm.Voice
-	Live          *live.Hub
-	Metrics       prometheus.Registerer
+	// Untrusted names, by channel, what taints a turn from its start: its messages are written by whom nobody knows.
+	Untrusted map[string]string
+	Live      *live.Hub
+	Metrics   prometheus.Registerer
 }
 
 // Agent makes turns.

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/policy"
 )
 
 // A turn is tainted once it has read text that others than the operator and its principal may have written. Such text
@@ -32,8 +31,8 @@ func (t *turn) taint(source string) {
 
 // taintBySender looks at who published the message.
 func (t *turn) taintBySender() {
-	if t.who.Principal.Channel == policy.ClientChannel {
-		t.taint("what an MCP client published")
+	if source := t.opts.Untrusted[t.who.Principal.Channel]; source != "" {
+		t.taint(source)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/apptest"
-	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -124,9 +123,11 @@ func TestAnAnswerOfATaintedTurnTaintsThoseBehindItInTheSession(t *testing.T) {
 }
 
 func TestWhatAnMCPClientPublishesTaints(t *testing.T) {
-	for channel, want := range map[string]string{policy.ClientChannel: "what an MCP client published", apptest.Channel: ""} {
+	untrusted := map[string]string{"mcp": "what an MCP client published"}
+	for channel, want := range map[string]string{"mcp": untrusted["mcp"], apptest.Channel: ""} {
 		var taints []string
-		b := newBench(t, apptest.Options{Tools: []tools.Tool{spy(&taints)}}, apptest.Asks(call("c", spied, "x")), apptest.Text("done"))
+		b := newBench(t, apptest.Options{Tools: []tools.Tool{spy(&taints)}, Agent: agent.Options{Untrusted: untrusted}},
+			apptest.Asks(call("c", spied, "x")), apptest.Text("done"))
 		b.Say("a", "1", "go")
 		d := b.Claim()
 		d.Message.Sender.Channel = channel

@@ -183,7 +183,7 @@ func TestADoorThatCannotReadWhoMayTalkLetsNobodyIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := channels.NewFrontDoor(k.Bus, k.Router, unreadable{}, channels.DoorOptions{Access: map[string]policy.Access{apptest.Channel: everybody}})
+	door, err := channels.NewFrontDoor(k.Bus, k.Router, unreadable{}, channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: apptest.Channel}: everybody, {Kind: apptest.Channel, Name: "acc"}: everybody}})
 	if err != nil {
 		t.Fatal(err)
 	}

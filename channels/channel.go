@@ -16,7 +16,6 @@ import (
 //
 // A Send that ends with its ctx may have shown the message. A [*corebot.Failure] of class Cancelled says that it has not.
 type Channel interface {
-	Name() string
 	Run(ctx context.Context, door Door) error
 	Send(ctx context.Context, o Outbound) (Receipt, error)
 }

@@ -37,12 +37,12 @@ type Trail interface {
 
 // DoorOptions of a [FrontDoor].
 type DoorOptions struct {
-	Routing corebot.Routing          // which agent answers where
-	Agents  []string                 // that there are; empty: [corebot.DefaultAgent]
-	Access  map[string]policy.Access // who may talk, by channel; on one that is not there nobody may
-	Trail   Trail                    // nil: refusals are counted only
-	Log     zerolog.Logger           // the zero logger is silent
-	Metrics prometheus.Registerer    // nil: none
+	Routing corebot.Routing           // which agent answers where
+	Agents  []string                  // that there are; empty: [corebot.DefaultAgent]
+	Access  map[Account]policy.Access // who may talk, by account; on one that is not there nobody may
+	Trail   Trail                     // nil: refusals are counted only
+	Log     zerolog.Logger            // the zero logger is silent
+	Metrics prometheus.Registerer     // nil: none
 }
 
 // FrontDoor is the one [Door].
@@ -65,8 +65,8 @@ func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontD
 		o.Agents = []string{corebot.DefaultAgent}
 	}
 	d := &FrontDoor{bus: b, control: c, register: r, opts: o, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "corebot_door_refused_total", Help: "Messages of senders who may not talk, by channel and the rule that refused them.",
-	}, []string{"channel", "rule"})}
+		Name: "corebot_door_refused_total", Help: "Messages of senders who may not talk, by channel, account and the rule that refused them.",
+	}, []string{"channel", "account", "rule"})}
 	if o.Metrics != nil {
 		if err := o.Metrics.Register(d.refused); err != nil {
 			return nil, fmt.Errorf("register the metrics of the front door: %w", err)
@@ -131,16 +131,16 @@ func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
 	if err != nil {
 		return fmt.Errorf("read who may talk in chat %s: %w", m.Key, err)
 	}
-	access, known := d.opts.Access[m.Key.Channel]
+	account := Account{m.Key.Channel, m.Key.Account}
+	access, known := d.opts.Access[account]
 	decision := access.Admit(m.Sender, m.Key, standing)
 	if decision.Allow && known {
 		return nil
 	}
-	channel := m.Key.Channel
 	if !known {
-		channel, decision = "other", policy.Decision{Rule: "no-channel", Reason: "there is no such channel"}
+		account, decision = Account{Kind: "other"}, policy.Decision{Rule: "no-channel", Reason: "there is no such channel"}
 	}
-	d.refused.WithLabelValues(channel, decision.Rule).Inc()
+	d.refused.WithLabelValues(account.Kind, account.Name, decision.Rule).Inc()
 	d.note(ctx, m, decision)
 	return corebot.WithHint(fmt.Errorf("%w: %s", ErrNotAdmitted, decision.Reason), admitting(decision.Rule))
 }

@@ -31,7 +31,7 @@ func newDoor(t *testing.T, rule policy.AccessRule, allowlist ...string) (*apptes
 		t.Fatal(err)
 	}
 	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{
-		Access: map[string]policy.Access{apptest.Channel: access}, Trail: storage.NewAudit(k.DB), Metrics: k.Registry,
+		Access: map[channels.Account]policy.Access{{Kind: apptest.Channel, Name: "acc"}: access}, Trail: storage.NewAudit(k.DB), Metrics: k.Registry,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,6 @@ type platform struct {
 	sent []channels.Outbound
 }
 
-func (p *platform) Name() string { return apptest.Channel }
-
 func (p *platform) Run(ctx context.Context, door channels.Door) error { return p.run(ctx, door) }
 
 func (p *platform) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
@@ -96,7 +94,11 @@ func (o *outbox) run(t *testing.T, c channels.Channel) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- o.Run(ctx, c) }()
+	entries := []channels.Entry{{Account: channels.Account{Kind: apptest.Channel}, Channel: c}}
+	for _, account := range []string{"first", "second"} {
+		entries = append(entries, channels.Entry{Account: channels.Account{Kind: apptest.Channel, Name: account}, Channel: c})
+	}
+	go func() { ended <- o.Run(ctx, entries[0], entries[1:]...) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {

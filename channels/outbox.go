@@ -69,13 +69,13 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 		queue: q, journal: j, onAmbiguous: on, log: log,
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_outbox_sends_total", Help: "Sends of outbound messages, by result: sent, failed, postponed.",
-		}, []string{"channel", "result"}),
+		}, []string{"channel", "account", "result"}),
 		ambiguous: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_outbox_ambiguous_total", Help: "Sends that were cut off and may have been shown, on a channel that cannot tell.",
-		}, []string{"channel"}),
+		}, []string{"channel", "account"}),
 		underWay: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "corebot_outbox_sends_under_way", Help: "Sends of outbound messages that nobody has answered yet; each channel has 256 places.",
-		}, []string{"channel"}),
+			Name: "corebot_outbox_sends_under_way", Help: "Sends of outbound messages that nobody has answered yet; the accounts of a channel share 256 places.",
+		}, []string{"channel", "account"}),
 	}
 	if r == nil {
 		return o, nil
@@ -83,41 +83,60 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 	return o, errors.Join(r.Register(o.sent), r.Register(o.ambiguous), r.Register(o.underWay))
 }
 
-// Run sends the messages of one channel until ctx ends. A Send that is under way then can still finish, within its own
+// Run sends the messages of some accounts of one kind until ctx ends. A Send that is under way then can still finish, within its own
 // deadline. A message of many parts stops after the part that is being sent, and goes on there at the next start.
-func (o *Outbox) Run(ctx context.Context, c Channel) error {
-	o.ambiguous.WithLabelValues(c.Name()) // shown from the start, as the others
-	for _, result := range []string{"sent", "failed", "postponed"} {
-		o.sent.WithLabelValues(c.Name(), result)
+func (o *Outbox) Run(ctx context.Context, first Entry, others ...Entry) error {
+	accounts := []*watched{watch(first)}
+	for _, e := range others {
+		if e.Kind != first.Kind {
+			return fmt.Errorf("%w: one outbox for channels of the kinds %s and %s", corebot.ErrInvalid, first.Kind, e.Kind)
+		}
+		accounts = append(accounts, watch(e))
 	}
-	r := &run{Outbox: o, channel: c, places: newPlaces()}
+	o.run(ctx, first.Kind, accounts)
+	return nil
+}
+
+// run sends for all accounts of a kind.
+func (o *Outbox) run(ctx context.Context, kind string, accounts []*watched) {
+	r := &run{Outbox: o, kind: kind, accounts: map[string]*watched{}, places: newPlaces()}
+	for _, e := range accounts {
+		r.accounts[e.Name] = e
+		o.ambiguous.WithLabelValues(kind, e.Name) // shown from the start, as the others
+		for _, result := range []string{"sent", "failed", "postponed"} {
+			o.sent.WithLabelValues(kind, e.Name, result)
+		}
+	}
 	var workers sync.WaitGroup
 	for range sendWorkers {
 		workers.Go(func() { r.loop(ctx) })
 	}
 	workers.Wait()
 	r.sends.Wait()
-	return nil
 }
 
-// run is the outbox of one channel at work.
+// run is the outbox of one kind of channel at work.
 type run struct {
 	*Outbox
-	channel Channel
-	places  *places
-	sends   sync.WaitGroup
+	kind     string
+	accounts map[string]*watched // by name
+	places   *places
+	sends    sync.WaitGroup
 }
+
+// absent is how long a message waits whose account this process does not serve. Another process tries at once.
+const absent = time.Minute
 
 func (r *run) loop(ctx context.Context) {
 	pause := backoff.Policy{Base: 100 * time.Millisecond, Max: 10 * time.Second}
 	for failures := 0; ctx.Err() == nil; {
-		ds, err := r.queue.Claim(ctx, corebot.OutboundPool(r.channel.Name()), 1)
+		ds, err := r.queue.Claim(ctx, corebot.OutboundPool(r.kind), 1)
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, corebot.ErrClosed) {
 				return
 			}
 			failures++
-			r.log.Error().Err(err).Str("channel", r.channel.Name()).Msg("claim")
+			r.log.Error().Err(err).Str("channel", r.kind).Msg("claim")
 			backoff.Sleep(ctx, pause.After(failures))
 			continue
 		}
@@ -131,13 +150,19 @@ func (r *run) loop(ctx context.Context) {
 // begin delivers one message and returns when that is done, or after a moment. A chat that answers late, or never, must
 // not keep the worker from the next message. The worker does not wait at all for a chat that failed lately.
 func (r *run) begin(ctx context.Context, d corebot.Delivery) {
+	if r.accounts[d.Message.Key.Account] == nil {
+		r.deliver(ctx, d, func() corebot.Outcome {
+			return corebot.Outcome{Verb: corebot.Wait, At: time.Now().Add(absent), Reason: corebot.NotNow}
+		})
+		return
+	}
 	s, again := r.places.take(d, max(sendTime, r.queue.Lease()), time.Now())
 	if s == nil {
-		r.deliver(ctx, d, func() corebot.Outcome { return r.postpone(again) })
+		r.deliver(ctx, d, func() corebot.Outcome { return r.postpone(d, again) })
 		return
 	}
 	done := make(chan struct{})
-	under := r.underWay.WithLabelValues(r.channel.Name())
+	under := r.underWay.WithLabelValues(r.labels(d)...)
 	under.Inc()
 	r.sends.Go(func() {
 		defer close(done)
@@ -158,7 +183,7 @@ func (r *run) begin(ctx context.Context, d corebot.Delivery) {
 
 // deliver settles one message by what send says, unless it must not be sent.
 func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() corebot.Outcome) {
-	log := r.log.With().Str("channel", r.channel.Name()).Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Logger()
+	log := r.log.With().Str("channel", r.kind).Str("account", d.Message.Key.Account).Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Logger()
 	outcome, unsent := r.unsendable(d)
 	if !unsent {
 		outcome = send()
@@ -201,29 +226,36 @@ func (r *run) unsendable(d corebot.Delivery) (corebot.Outcome, bool) {
 		return out, true
 	}
 	if _, known := resumeAt(d); !known { // nor do the parts have the ids that they had then
-		return r.mayBeShown("an earlier version of Corebot has sent a part of it and did not note how much")
+		return r.mayBeShown(d, "an earlier version of Corebot has sent a part of it and did not note how much")
 	}
-	if d.Lost > 0 && !r.idempotent() {
-		return r.mayBeShown("a crash cut off its send: it may have been sent")
+	if d.Lost > 0 && !r.idempotent(d) {
+		return r.mayBeShown(d, "a crash cut off its send: it may have been sent")
 	}
 	return corebot.Outcome{}, false
 }
 
 // idempotent says whether the platform shows a message once, however often it is sent.
-func (r *run) idempotent() bool {
-	_, native := r.channel.(Idempotent)
+func (r *run) idempotent(d corebot.Delivery) bool {
+	e := r.accounts[d.Message.Key.Account]
+	if e == nil {
+		return true // nothing is sent: it waits for a process that serves the account
+	}
+	_, native := e.Channel.(Idempotent)
 	return native
 }
 
+// labels are the kind and the account of a message, as metrics name them.
+func (r *run) labels(d corebot.Delivery) []string { return []string{r.kind, d.Message.Key.Account} }
+
 // mayBeShown counts a message whose send was cut off, and says whether that is its end.
-func (r *run) mayBeShown(why string) (out corebot.Outcome, held bool) {
-	r.ambiguous.WithLabelValues(r.channel.Name()).Inc()
+func (r *run) mayBeShown(d corebot.Delivery, why string) (out corebot.Outcome, held bool) {
+	r.ambiguous.WithLabelValues(r.labels(d)...).Inc()
 	return corebot.Outcome{Verb: corebot.Dead, Reason: ReasonAmbiguous, Error: why}, r.onAmbiguous == Hold
 }
 
 // postpone has a message wait that found no place. That counts no attempt.
-func (r *run) postpone(again time.Time) corebot.Outcome {
-	r.sent.WithLabelValues(r.channel.Name(), "postponed").Inc()
+func (r *run) postpone(d corebot.Delivery, again time.Time) corebot.Outcome {
+	r.sent.WithLabelValues(append(r.labels(d), "postponed")...).Inc()
 	return corebot.Outcome{Verb: corebot.Wait, At: again, Reason: corebot.Crowded}
 }
 
@@ -240,17 +272,19 @@ func (r *run) send(ctx context.Context, s *send, d corebot.Delivery) corebot.Out
 			result = "postponed"
 		}
 	}
+	e := r.accounts[d.Message.Key.Account]
 	if out.Verb != corebot.Wait { // which is of the process, not of the chat
 		s.judge(err != nil)
+		e.noted(err)
 	}
-	r.sent.WithLabelValues(r.channel.Name(), result).Inc()
+	r.sent.WithLabelValues(append(r.labels(d), result)...).Inc()
 	return out
 }
 
 // verdict is what becomes of a message whose send failed.
 func (r *run) verdict(d corebot.Delivery, err error) corebot.Outcome {
-	if errors.Is(err, errCutOff) && !r.idempotent() {
-		if out, held := r.mayBeShown(err.Error()); held {
+	if errors.Is(err, errCutOff) && !r.idempotent(d) {
+		if out, held := r.mayBeShown(d, err.Error()); held {
 			return out
 		}
 	}

@@ -38,8 +38,8 @@ func resumeAt(d corebot.Delivery) (place int, known bool) {
 // sendPieces sends what is still to be sent, while the lease is kept, and begins no further piece when ctx has ended.
 // last is the receipt of the last piece, to be stored with the settle; nil if the platform gave no id.
 func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery) (last *corebot.Step, err error) {
-	limit := 0
-	if splitter, ok := r.channel.(Splitter); ok {
+	limit, channel := 0, r.accounts[d.Message.Key.Account].Channel
+	if splitter, ok := channel.(Splitter); ok {
 		limit = splitter.MaxMessageBytes()
 	}
 	whole := OutboundOf(d.Message)
@@ -52,7 +52,7 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 		piece, to := nextPart(text, from, limit)
 		step := corebot.Step{Position: n, Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: time.Now()}
 		fault.Point("send", "before")
-		receipt, err := r.sendPiece(kept, s, whole.piece(piece, from, to))
+		receipt, err := sendPiece(kept, channel, s, whole.piece(piece, from, to))
 		if reached := receipt.reached(piece, err); reached < len(piece) {
 			to = from + reached
 		}
@@ -81,7 +81,7 @@ var errCutOff = errors.New("it may have been sent")
 
 // sendPiece gives one Send its slot. It turns a panic of a channel into this message's failure: the process must not die
 // of it again and again.
-func (r *run) sendPiece(kept context.Context, s *send, o Outbound) (receipt Receipt, err error) {
+func sendPiece(kept context.Context, c Channel, s *send, o Outbound) (receipt Receipt, err error) {
 	ctx, end := s.begin(kept)
 	defer end()
 	defer func() {
@@ -89,7 +89,7 @@ func (r *run) sendPiece(kept context.Context, s *send, o Outbound) (receipt Rece
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if receipt, err = r.channel.Send(ctx, o); err == nil {
+	if receipt, err = c.Send(ctx, o); err == nil {
 		return receipt, nil
 	}
 	f := (*corebot.Failure)(nil)

@@ -13,24 +13,26 @@ import (
 	"github.com/corebot/corebot/internal/backoff"
 )
 
-// Supervisor keeps channels running.
+// Supervisor keeps the channels of all accounts running.
 type Supervisor struct {
-	door     Door
-	outbox   *Outbox
-	channels []Channel
-	log      zerolog.Logger
+	door    Door
+	outbox  *Outbox
+	entries []*watched
+	log     zerolog.Logger
 }
 
-// NewSupervisor makes a supervisor of channels with different names; it starts nothing.
-func NewSupervisor(d Door, o *Outbox, log zerolog.Logger, channels ...Channel) (*Supervisor, error) {
-	names := map[string]bool{}
-	for _, c := range channels {
-		if names[c.Name()] {
-			return nil, fmt.Errorf("two channels are named %q", c.Name())
+// NewSupervisor makes a supervisor of channels of different accounts; it starts nothing.
+func NewSupervisor(d Door, o *Outbox, log zerolog.Logger, entries ...Entry) (*Supervisor, error) {
+	s := &Supervisor{door: d, outbox: o, log: log}
+	accounts := map[Account]bool{}
+	for _, e := range entries {
+		if accounts[e.Account] {
+			return nil, fmt.Errorf("two channels serve the account %s", e.Account)
 		}
-		names[c.Name()] = true
+		accounts[e.Account] = true
+		s.entries = append(s.entries, watch(e))
 	}
-	return &Supervisor{door: d, outbox: o, channels: channels, log: log}, nil
+	return s, nil
 }
 
 // healthyAfter is how long a channel must have run for its failures to be forgotten.
@@ -39,51 +41,60 @@ const healthyAfter = time.Minute
 // Receive runs every channel until ctx ends or the channel ends by itself, and returns the errors of those that did.
 func (s *Supervisor) Receive(ctx context.Context) error {
 	var wg sync.WaitGroup
-	errs := make([]error, len(s.channels))
-	for i, c := range s.channels {
-		wg.Go(func() { errs[i] = s.keep(ctx, c) })
+	errs := make([]error, len(s.entries))
+	for i, e := range s.entries {
+		wg.Go(func() { errs[i] = s.keep(ctx, e) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// Send runs the outbox of every channel until ctx ends.
+// Send runs the outbox of every kind until ctx ends.
 func (s *Supervisor) Send(ctx context.Context) error {
+	kinds := map[string][]*watched{}
+	for _, e := range s.entries {
+		kinds[e.Kind] = append(kinds[e.Kind], e)
+	}
 	var wg sync.WaitGroup
-	for _, c := range s.channels {
-		wg.Go(func() { _ = s.outbox.Run(ctx, c) })
+	for kind, accounts := range kinds {
+		wg.Go(func() { s.outbox.run(ctx, kind, accounts) })
 	}
 	wg.Wait()
 	return nil
 }
 
-// keep runs one channel again and again. A channel that returns nil has ended on purpose; an error that is [Final] ends it too.
-func (s *Supervisor) keep(ctx context.Context, c Channel) error {
+// keep runs one channel again and again. A channel that returns nil has ended on purpose; an error that is [Final] ends
+// it too.
+func (s *Supervisor) keep(ctx context.Context, e *watched) error {
 	pause := backoff.Policy{Base: time.Second, Max: time.Minute}
 	for failures := 1; ; failures++ {
 		started := time.Now()
-		err := s.run(ctx, c)
+		e.turns(Running, nil)
+		err := s.run(ctx, e)
 		if err == nil || ctx.Err() != nil {
+			e.turns(Ended, nil)
 			return nil
 		}
 		if isFinal(err) {
-			s.log.Error().Err(err).Str("channel", c.Name()).Msg("the channel has ended for good")
-			return fmt.Errorf("%s: %w", c.Name(), err)
+			e.turns(Ended, err)
+			s.log.Error().Err(err).Str("channel", e.Kind).Str("account", e.Name).Msg("the channel has ended for good")
+			return fmt.Errorf("%s: %w", e.Account, err)
 		}
+		e.turns(Failed, err)
 		if time.Since(started) > healthyAfter {
 			failures = 1
 		}
 		wait := pause.After(failures)
-		s.log.Error().Err(err).Str("channel", c.Name()).Dur("again_in_ms", wait).Msg("the channel failed")
+		s.log.Error().Err(err).Str("channel", e.Kind).Str("account", e.Name).Dur("again_in_ms", wait).Msg("the channel failed")
 		backoff.Sleep(ctx, wait)
 	}
 }
 
-func (s *Supervisor) run(ctx context.Context, c Channel) (err error) {
+func (s *Supervisor) run(ctx context.Context, e *watched) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return c.Run(ctx, s.door)
+	return e.Channel.Run(ctx, entrance{s.door, e})
 }

@@ -20,15 +20,18 @@ type receiver struct {
 	run  func(ctx context.Context) error
 }
 
-func (r receiver) Name() string                                   { return r.name }
 func (r receiver) Run(ctx context.Context, _ channels.Door) error { return r.run(ctx) }
 func (r receiver) Send(context.Context, channels.Outbound) (channels.Receipt, error) {
 	return channels.Receipt{}, nil
 }
 
-func supervise(t *testing.T, log *strings.Builder, cs ...channels.Channel) *channels.Supervisor {
+func supervise(t *testing.T, log *strings.Builder, cs ...receiver) *channels.Supervisor {
 	t.Helper()
-	s, err := channels.NewSupervisor(nil, nil, zerolog.New(zerolog.SyncWriter(log)), cs...)
+	var entries []channels.Entry
+	for _, c := range cs {
+		entries = append(entries, channels.Entry{Account: channels.Account{Kind: c.name}, Channel: c})
+	}
+	s, err := channels.NewSupervisor(nil, nil, zerolog.New(zerolog.SyncWriter(log)), entries...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +124,7 @@ func TestAFinalErrorEndsItsChannelAndIsNamedAndLogged(t *testing.T) {
 }
 
 func TestTwoChannelsOfOneNameAreRefused(t *testing.T) {
-	if _, err := channels.NewSupervisor(nil, nil, zerolog.Nop(), receiver{name: "x"}, receiver{name: "x"}); err == nil {
+	if _, err := channels.NewSupervisor(nil, nil, zerolog.Nop(), channels.Entry{Account: channels.Account{Kind: "x"}}, channels.Entry{Account: channels.Account{Kind: "x"}}); err == nil {
 		t.Error("no error")
 	}
 }

@@ -51,9 +51,6 @@ func (a Access) Admit(p corebot.Principal, k corebot.Key, chat corebot.Standing)
 	return Decision{Rule: "not-listed", Reason: "neither the sender nor the chat is listed"}
 }
 
-// ClientChannel is the channel of MCP clients. All its chats belong to the one principal for whom the clients act.
-const ClientChannel = "mcp"
-
 // ofClients are rules that close to MCP clients everything outside of their own chats. The rules that are open to all
 // open a client's own chats.
 func ofClients() []rule {
@@ -85,11 +82,12 @@ func ofClients() []rule {
 	}
 }
 
-// notAClientsOwn says whether the target is another's conversation. The request's own conversation is the caller's. On
-// the channel of MCP clients, so are all conversations of its account.
+// notAClientsOwn says whether the target is another's conversation. The request's own conversation is the caller's. Of
+// a call of an MCP client, so are all conversations of its account: they belong to the one principal for whom the clients
+// act.
 func notAClientsOwn(o Options, r Request) bool {
 	own, on := r.Key, r.Target.Chat
-	client := own.Channel == ClientChannel && on.Channel == ClientChannel && on.Account == own.Account &&
+	client := r.Entry.Kind == corebot.EntryClient && on.Channel == own.Channel && on.Account == own.Account &&
 		on.Agent == own.Agent
 	return r.Target.Everywhere || !client && otherChat(o, r)
 }

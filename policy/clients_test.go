@@ -7,10 +7,13 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
+// clientChannel is the channel of MCP clients. The rules do not know its name.
+const clientChannel = "mcp"
+
 func TestTheChatsOfMCPClientsAreOpenToThemAndToNobodyElse(t *testing.T) {
 	p := newPolicy(t, policy.Options{})
-	mine := corebot.Key{Agent: "main", Channel: policy.ClientChannel, Chat: "mine"}
-	other := corebot.Key{Agent: "main", Channel: policy.ClientChannel, Chat: "other"}
+	mine := corebot.Key{Agent: "main", Channel: clientChannel, Chat: "mine"}
+	other := corebot.Key{Agent: "main", Channel: clientChannel, Chat: "other"}
 	for _, c := range []struct {
 		from   corebot.Key
 		target policy.Target
@@ -21,8 +24,8 @@ func TestTheChatsOfMCPClientsAreOpenToThemAndToNobodyElse(t *testing.T) {
 		{mine, policy.Target{Chat: here}, false},
 		{mine, policy.Target{Chat: other, Everywhere: true}, false},
 		{mine, policy.Target{}, false},
-		{mine, policy.Target{Chat: corebot.Key{Agent: "main", Channel: policy.ClientChannel, Account: "b", Chat: "mine"}}, false},
-		{mine, policy.Target{Chat: corebot.Key{Agent: "b", Channel: policy.ClientChannel, Chat: "mine"}}, false},
+		{mine, policy.Target{Chat: corebot.Key{Agent: "main", Channel: clientChannel, Account: "b", Chat: "mine"}}, false},
+		{mine, policy.Target{Chat: corebot.Key{Agent: "b", Channel: clientChannel, Chat: "mine"}}, false},
 		{here, policy.Target{Chat: here}, true},
 		{here, policy.Target{Chat: there}, false},
 		{here, policy.Target{Chat: mine}, false},
@@ -30,6 +33,9 @@ func TestTheChatsOfMCPClientsAreOpenToThemAndToNobodyElse(t *testing.T) {
 		for _, tool := range []string{"history.read", "chat.list", "message.publish", "message.replies"} {
 			r := request(tool, corebot.RoleNormal, c.target)
 			r.Key = c.from
+			if c.from != here {
+				r.Entry.Kind = corebot.EntryClient
+			}
 			if got := p.Authorize(r); got.Allow != c.open {
 				t.Errorf("%s from %s on %+v: %+v", tool, c.from, c.target, got)
 			}

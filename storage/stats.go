@@ -42,6 +42,10 @@ var (
 	poolStats = &query{
 		`SELECT pool, SUM(depth), COUNT(*), SUM(leased), SUM(waiting <> '') FROM lanes WHERE wake_at IS NOT NULL GROUP BY pool`,
 	}
+	// Lanes with messages have a time to wake at, so that the index has them all.
+	backlogStats = &query{`SELECT channel, account, SUM(depth) FROM lanes WHERE wake_at IS NOT NULL AND direction = ?
+		GROUP BY channel, account`}
+
 	deadStats = &query{`SELECT l.direction, m.reason, COUNT(*) FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m."end" = 'dead'
 		GROUP BY l.direction, m.reason`}
 	// The rows of the queue are in the order of publishing, so the first inbound row is the oldest.
@@ -139,6 +143,19 @@ func (s *Stats) scanDeath(row scanner) error {
 	s.DeadLetters[death.Direction] += n
 	s.DeadFor[death] = n
 	return err
+}
+
+// Backlog counts the messages that wait to be sent, by channel and account. It looks at every lane that has messages.
+func (q *Queue) Backlog(ctx context.Context) (map[[2]string]int64, error) {
+	all := map[[2]string]int64{}
+	err := q.db.reader.each(ctx, backlogStats, func(row scanner) error {
+		var channel, account string
+		var n int64
+		err := row.Scan(&channel, &account, &n)
+		all[[2]string{channel, account}] = n
+		return err
+	}, int64(corebot.Outbound))
+	return all, err
 }
 
 // SetAside lists the lanes and deferred messages that this process has found unreadable.

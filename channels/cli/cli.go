@@ -73,9 +73,6 @@ func orDefault(s, def string) string {
 	return s
 }
 
-// Name is "cli".
-func (c *CLI) Name() string { return channelName }
-
 // Run talks with the user until they leave or ctx ends, and then returns nil. In plain mode it returns an error if the door
 // refused a line, or if ctx ended while accepted messages still waited for their answers.
 func (c *CLI) Run(ctx context.Context, door channels.Door) error {

@@ -59,9 +59,6 @@ func NewOneShot(in channels.Incoming, o OneShotOptions) *OneShot {
 	return &OneShot{in: in, opts: o, ended: make(chan struct{})}
 }
 
-// Name is "cli".
-func (o *OneShot) Name() string { return channelName }
-
 // checkEvery is how often Run looks whether the message has ended without a word to this terminal.
 const checkEvery = 10 * time.Second
 

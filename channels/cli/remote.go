@@ -50,9 +50,6 @@ func NewRemote(watch func(corebot.Key) (<-chan live.Event, func()), wake func(co
 	return &Remote{watch: watch, wake: wake, attached: map[corebot.Key][]*attachment{}}
 }
 
-// Name is "cli".
-func (*Remote) Name() string { return channelName }
-
 // Run blocks until ctx ends: what is typed comes through the control socket to the front door.
 func (*Remote) Run(ctx context.Context, _ channels.Door) error {
 	<-ctx.Done()

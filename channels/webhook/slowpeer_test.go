@@ -62,7 +62,9 @@ func TestPushesThatNobodyAnswersHoldUpNoOtherChat(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
-		go func() { ended <- o.Run(ctx, f.Webhook) }()
+		go func() {
+			ended <- o.Run(ctx, channels.Entry{Account: channels.Account{Kind: Channel}, Channel: f.Webhook})
+		}()
 		t.Cleanup(func() {
 			cancel()
 			if err := <-ended; err != nil {

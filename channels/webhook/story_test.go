@@ -23,7 +23,7 @@ func TestMessagesThatAreSentAgainAndAgainAreAnsweredOnceAndInOrder(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{Access: map[string]policy.Access{Channel: everybody}})
+	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: Channel}: everybody}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,10 @@ func TestMessagesThatAreSentAgainAndAgainAreAnsweredOnceAndInOrder(t *testing.T)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = outbox.Run(ctx, f) }()
+	go func() {
+		defer close(ended)
+		_ = outbox.Run(ctx, channels.Entry{Account: channels.Account{Kind: Channel}, Channel: f})
+	}()
 	t.Cleanup(func() { cancel(); <-ended })
 
 	const messages = 10

@@ -134,9 +134,6 @@ func (w *Webhook) attach(l net.Listener) (err error) {
 	return nil
 }
 
-// Name implements [channels.Channel].
-func (w *Webhook) Name() string { return Channel }
-
 // Addr is where the webhook listens.
 func (w *Webhook) Addr() string { return w.addr }
 

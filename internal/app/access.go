@@ -3,43 +3,20 @@ package app
 import (
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/channels"
-	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/config"
-	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/policy"
-	"github.com/corebot/corebot/storage"
 )
 
-// openDoor makes the front door: on a channel that is not named here nobody may talk.
-func (a *App) openDoor(r prometheus.Registerer) error {
-	access := map[string]policy.Access{}
-	for channel, set := range map[string]config.Access{"cli": a.config.Channels.CLI, webhook.Channel: a.config.Channels.Webhook, serve.Channel: a.config.Channels.MCP} {
-		list, err := set.List(channel)
-		if err != nil {
-			return err
-		}
-		if access[channel], err = policy.NewAccess(policy.AccessRule(set.Rule), list); err != nil {
-			return fmt.Errorf("channels.%s.access: %w", channel, err)
+// SenderLike gives the sender that a principal with this id is in its channel. known says whether this version has the
+// channel.
+func SenderLike(p corebot.Principal) (sender corebot.Principal, known bool) {
+	for _, k := range kinds() {
+		if k.Kind == p.Channel {
+			return corebot.Principal{Channel: k.Kind, Account: k.Name, ID: p.ID}, true
 		}
 	}
-	var err error
-	a.door, err = channels.NewFrontDoor(a.Bus, a.router, storage.NewChats(a.Store), channels.DoorOptions{
-		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
-	})
-	return err
-}
-
-// accounts are those under which the channels of this version have their senders.
-var accounts = map[string]string{corebot.TerminalChannel: corebot.TerminalAccount, webhook.Channel: "", serve.Channel: ""}
-
-// SenderLike gives the sender that a principal with this id is in its channel. known says whether this version has the channel.
-func SenderLike(p corebot.Principal) (sender corebot.Principal, known bool) {
-	account, known := accounts[p.Channel]
-	return corebot.Principal{Channel: p.Channel, Account: account, ID: p.ID}, known
+	return corebot.Principal{Channel: p.Channel, ID: p.ID}, false
 }
 
 // CanSpeak says whether a principal can be the sender of a message: the last admin is one who can.

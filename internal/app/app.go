@@ -265,26 +265,6 @@ func (a *App) makeChannels(ctx context.Context, o Options, r prometheus.Register
 	return err
 }
 
-// openChannels makes the channels of this run: terminals and MCP clients, and for a daemon those that are configured.
-func (a *App) openChannels(ctx context.Context, o Options, r prometheus.Registerer) ([]channels.Channel, error) {
-	if !a.answers {
-		return nil, nil
-	}
-	clients, err := a.openClients(r)
-	if err != nil {
-		return nil, err
-	}
-	running := []channels.Channel{a.openTerminals(), clients}
-	if o.Serve && a.config.Webhook.Enabled {
-		hook, err := a.openWebhook(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		running = append(running, hook)
-	}
-	return running, nil
-}
-
 // Run runs everything until ctx ends. It stops in the reverse order of
 // starting: no new messages, then the turns drain, then sends under way end, then the writer commits what is left. Replies that
 // were not sent yet leave at the next start.

@@ -32,6 +32,7 @@ func (a *App) agentOptions(entry config.AgentEntry, r prometheus.Registerer) age
 	a.log.Info().Str("agent", entry.ID).Int("tokens", context).Bool("estimated", !known).Bool("counts_estimated", !chosen.tokenizer.Exact()).Msg("the context of the model")
 	c := a.config.Agent
 	return agent.Options{
+		Untrusted:     untrusted(),
 		MaxIterations: c.MaxToolIterations, MaxTime: c.MaxTime, SessionIdle: c.SessionIdle,
 		ContextTokens: context, OutputTokens: a.config.LLM.OutputTokens,
 		Compaction: agent.Compaction{

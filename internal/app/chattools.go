@@ -1,9 +1,6 @@
 package app
 
 import (
-	"github.com/corebot/corebot/channels/cli"
-	"github.com/corebot/corebot/channels/webhook"
-	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -28,13 +25,4 @@ func (a *App) peers() (all []builtin.Peer) {
 		all = append(all, builtin.Peer{ID: entry.ID, Name: entry.Name})
 	}
 	return all
-}
-
-// destinations are the channels of this configuration, whether they run at the moment or not: what is sent waits for them.
-func (a *App) destinations() map[string]builtin.Destination {
-	to := map[string]builtin.Destination{"cli": {Account: cli.DefaultAccount}, serve.Channel: {}}
-	if a.config.Webhook.Enabled {
-		to[webhook.Channel] = builtin.Destination{AnyChat: true, AgentOf: func(chat string) string { return a.routing().Key(webhook.Channel, "", chat).Agent }} // any caller may ask for any chat's messages
-	}
-	return to
 }

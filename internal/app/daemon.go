@@ -23,6 +23,8 @@ func (a *App) operations() control.Operations {
 	ops := storeOperations(a.Store, a.service)
 	ops[OpHello] = control.Typed(func(context.Context, struct{}) (Hello, error) { return a.hello(), nil })
 	ops[OpReload] = control.Typed(func(context.Context, struct{}) (Reloaded, error) { return a.Reload() })
+	type none struct{}
+	ops[OpChannels] = control.Typed(func(ctx context.Context, _ none) ([]channels.Status, error) { return a.ChannelStatus(ctx) })
 	ops[OpSend] = control.Typed(a.Accept)
 	ops[OpLife] = control.Typed(func(ctx context.Context, m TerminalMessage) (corebot.Life, error) {
 		return storage.NewLives(a.Store).InChat(ctx, a.terminalKey(m.Agent, m.Chat), m.ID, corebot.Principal{})
@@ -58,7 +60,7 @@ const terminalChannel = "cli"
 // Accept takes a message of a terminal, which is on disk then.
 func (a *App) Accept(ctx context.Context, in channels.Incoming) (channels.Accepted, error) {
 	in.Channel, in.Account = terminalChannel, cli.DefaultAccount
-	return a.door.Accept(ctx, in)
+	return a.channels.DoorOf(channels.Account{Kind: in.Channel, Name: in.Account}).Accept(ctx, in)
 }
 
 // Send gives a message of a terminal to a Corebot. Text that is not UTF-8 is refused here: JSON would carry another text.

@@ -32,13 +32,14 @@ type (
 
 // The names of the operations.
 const (
-	OpReload = "config.reload"
-	OpHello  = "hello"
-	OpSend   = "send"
-	OpLife   = "terminal.life"
-	OpAttach = "terminal.attach"
-	OpFetch  = "terminal.fetch"
-	OpDetach = "terminal.detach"
+	OpReload   = "config.reload"
+	OpHello    = "hello"
+	OpChannels = "channels.list"
+	OpSend     = "send"
+	OpLife     = "terminal.life"
+	OpAttach   = "terminal.attach"
+	OpFetch    = "terminal.fetch"
+	OpDetach   = "terminal.detach"
 )
 
 // storeOperations are the operations that need nothing but the store: a command can carry them out without a daemon.

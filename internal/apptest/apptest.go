@@ -130,7 +130,7 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	if err != nil {
 		return err
 	}
-	k.Door, err = channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{Access: map[string]policy.Access{Channel: everybody}})
+	k.Door, err = channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: Channel}: everybody}})
 	return err
 }
 

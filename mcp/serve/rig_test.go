@@ -88,7 +88,7 @@ func (r *rig) run(o rigOptions) {
 	}
 	access, err := policy.NewAccess(o.access, corebot.Allowlist{})
 	r.must(err)
-	door, err := channels.NewFrontDoor(r.Bus, r.Router, storage.NewChats(r.DB), channels.DoorOptions{Access: map[string]policy.Access{serve.Channel: access}})
+	door, err := channels.NewFrontDoor(r.Bus, r.Router, storage.NewChats(r.DB), channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: serve.Channel}: access}})
 	r.must(err)
 	outbox, err := channels.NewOutbox(r.Bus, r.Ledger, channels.Resend, zerolog.Nop(), nil)
 	r.must(err)
@@ -98,7 +98,9 @@ func (r *rig) run(o rigOptions) {
 		time.Sleep(o.late)
 		_ = r.service.Run(ctx, door)
 	})
-	running.Go(func() { _ = outbox.Run(ctx, r.service) })
+	running.Go(func() {
+		_ = outbox.Run(ctx, channels.Entry{Account: channels.Account{Kind: serve.Channel}, Channel: r.service})
+	})
 	r.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	r.t.Cleanup(r.stop)
 	if !o.quiet {

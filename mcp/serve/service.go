@@ -22,7 +22,7 @@ import (
 )
 
 // Channel is the channel's name, in keys and commands.
-const Channel = policy.ClientChannel
+const Channel = "mcp"
 
 // DefaultChat is the chat that a client means when it names none.
 const DefaultChat = "main"
@@ -117,9 +117,6 @@ func (s *Service) principal() corebot.Principal {
 func (s *Service) key(chat string) corebot.Key {
 	return s.opts.Routing.Key(Channel, "", cmp.Or(chat, DefaultChat))
 }
-
-// Name implements [channels.Channel].
-func (s *Service) Name() string { return Channel }
 
 // Run lets clients publish until ctx ends.
 func (s *Service) Run(ctx context.Context, door channels.Door) error {

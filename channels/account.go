@@ -1,0 +1,122 @@
+package channels
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Account names one account of one kind of channel, such as the bot "work" of a network. A kind whose keys have no
+// account has one account without a name.
+type Account struct {
+	Kind string `json:"kind"`
+	Name string `json:"account"`
+}
+
+// String is KIND or KIND:NAME.
+func (a Account) String() string {
+	if a.Name == "" {
+		return a.Kind
+	}
+	return a.Kind + ":" + a.Name
+}
+
+// Entry is a channel that serves an account.
+type Entry struct {
+	Account
+	Channel Channel
+}
+
+// State is what an account does at the moment.
+type State string
+
+const (
+	Starting State = "starting" // it has not been run yet
+	Running  State = "running"  // it receives and sends
+	Failed   State = "failed"   // it ended with an error, and is run again after a pause
+	Ended    State = "ended"    // it ended for good
+)
+
+// Status is how an account is doing.
+type Status struct {
+	Account
+	State     State     `json:"state"`
+	Since     time.Time `json:"since"`
+	LastEvent time.Time `json:"lastEvent,omitzero"` // a message was accepted, or one was sent
+	LastError string    `json:"lastError,omitempty"`
+	Backlog   int64     `json:"backlog"` // messages that wait to be sent
+}
+
+// watched is an entry whose status is kept.
+type watched struct {
+	Entry
+	mu  sync.Mutex
+	now Status
+}
+
+func watch(e Entry) *watched {
+	return &watched{Entry: e, now: Status{Account: e.Account, State: Starting, Since: time.Now()}}
+}
+
+func (w *watched) status() Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *watched) turns(s State, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now.State, w.now.Since = s, time.Now()
+	if err != nil {
+		w.now.LastError = clip(err.Error(), reportedError)
+	}
+}
+
+// noted remembers what became of an exchange with the platform.
+func (w *watched) noted(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.now.LastError = clip(err.Error(), reportedError)
+		return
+	}
+	w.now.LastEvent = time.Now()
+}
+
+// entrance is the door as an account sees it: what is accepted is an event of the account.
+type entrance struct {
+	Door
+	of *watched
+}
+
+// Accept implements [Door]. A refusal is the sender's business, and no error of the account.
+func (e entrance) Accept(ctx context.Context, in Incoming) (Accepted, error) {
+	a, err := e.Door.Accept(ctx, in)
+	if err == nil {
+		e.of.noted(nil)
+	}
+	return a, err
+}
+
+// Status tells how every account is doing, without backlogs, by kind and account.
+func (s *Supervisor) Status() []Status {
+	all := make([]Status, len(s.entries))
+	for i, e := range s.entries {
+		all[i] = e.status()
+	}
+	slices.SortFunc(all, func(a, b Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	return all
+}
+
+// DoorOf is the door of an account whose messages come in by another way than its Run.
+func (s *Supervisor) DoorOf(a Account) Door {
+	for _, e := range s.entries {
+		if e.Account == a {
+			return entrance{s.door, e}
+		}
+	}
+	return s.door
+}

@@ -1,0 +1,147 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/cli"
+	"github.com/corebot/corebot/channels/webhook"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/mcp/serve"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/tools/builtin"
+)
+
+// kind is a kind of channel, as this process makes it from the settings. All that Corebot knows of a kind is here: the
+// front door, the outbox, the supervisor and message.send serve what the list of kinds says.
+type kind struct {
+	channels.Account
+	taints  string                            // what a turn of one of its messages has read from its start; empty: nothing
+	access  func(config.Config) config.Access // who may talk
+	reaches func(*App) *builtin.Destination   // how message.send finds its chats; nil: they cannot be written to now
+	opens   func(config.Config, Options) bool // whether this run serves it
+	open    func(context.Context, *App, prometheus.Registerer) (channels.Channel, error)
+}
+
+// kinds lists every kind of channel. A new network is a folder, and a line here.
+func kinds() []kind { return []kind{terminals(), mcpClients(), webhooks()} }
+
+func attended(config.Config, Options) bool { return true }
+
+func terminals() kind {
+	return kind{
+		Account: channels.Account{Kind: terminalChannel, Name: cli.DefaultAccount},
+		access:  func(c config.Config) config.Access { return c.Channels.CLI },
+		reaches: func(*App) *builtin.Destination { return &builtin.Destination{Account: cli.DefaultAccount} },
+		opens:   attended,
+		open: func(_ context.Context, a *App, _ prometheus.Registerer) (channels.Channel, error) {
+			return a.openTerminals(), nil
+		},
+	}
+}
+
+func mcpClients() kind {
+	return kind{
+		Account: channels.Account{Kind: serve.Channel},
+		taints:  "what an MCP client published",
+		access:  func(c config.Config) config.Access { return c.Channels.MCP },
+		reaches: func(*App) *builtin.Destination { return &builtin.Destination{} },
+		opens:   attended,
+		open: func(_ context.Context, a *App, r prometheus.Registerer) (channels.Channel, error) {
+			return a.openClients(r)
+		},
+	}
+}
+
+func webhooks() kind {
+	return kind{
+		Account: channels.Account{Kind: webhook.Channel},
+		access:  func(c config.Config) config.Access { return c.Channels.Webhook },
+		reaches: func(a *App) *builtin.Destination {
+			if !a.config.Webhook.Enabled {
+				return nil
+			}
+			agentOf := func(chat string) string { return a.routing().Key(webhook.Channel, "", chat).Agent }
+			return &builtin.Destination{AnyChat: true, AgentOf: agentOf} // any caller may ask for any chat's messages
+		},
+		opens: func(c config.Config, o Options) bool { return o.Serve && c.Webhook.Enabled },
+		open: func(ctx context.Context, a *App, r prometheus.Registerer) (channels.Channel, error) {
+			return a.openWebhook(ctx, r)
+		},
+	}
+}
+
+// untrusted names what taints turns, by the kinds whose messages do.
+func untrusted() map[string]string {
+	all := map[string]string{}
+	for _, k := range kinds() {
+		if k.taints != "" {
+			all[k.Kind] = k.taints
+		}
+	}
+	return all
+}
+
+// openChannels makes the channels of this run. A later kind can use what an earlier one has made.
+func (a *App) openChannels(ctx context.Context, o Options, r prometheus.Registerer) (running []channels.Entry, err error) {
+	for _, k := range kinds() {
+		if !a.answers || !k.opens(a.config, o) {
+			continue
+		}
+		c, err := k.open(ctx, a, r)
+		if err != nil {
+			return nil, err
+		}
+		running = append(running, channels.Entry{Account: k.Account, Channel: c})
+	}
+	return running, nil
+}
+
+// destinations are the channels of this configuration, whether they run at the moment or not: what is sent waits for
+// them.
+func (a *App) destinations() map[string]builtin.Destination {
+	to := map[string]builtin.Destination{}
+	for _, k := range kinds() {
+		if d := k.reaches(a); d != nil {
+			to[k.Kind] = *d
+		}
+	}
+	return to
+}
+
+// openDoor makes the front door: on an account that no kind names nobody may talk.
+func (a *App) openDoor(r prometheus.Registerer) error {
+	access := map[channels.Account]policy.Access{}
+	for _, k := range kinds() {
+		set := k.access(a.config)
+		list, err := set.List(k.Kind)
+		if err != nil {
+			return err
+		}
+		if access[k.Account], err = policy.NewAccess(policy.AccessRule(set.Rule), list); err != nil {
+			return fmt.Errorf("channels.%s.access: %w", k.Kind, err)
+		}
+	}
+	var err error
+	a.door, err = channels.NewFrontDoor(a.Bus, a.router, storage.NewChats(a.Store), channels.DoorOptions{
+		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
+	})
+	return err
+}
+
+// ChannelStatus tells how the accounts of this process are doing.
+func (a *App) ChannelStatus(ctx context.Context) ([]channels.Status, error) {
+	waiting, err := storage.NewQueue(a.Store).Backlog(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := a.channels.Status()
+	for i, s := range all {
+		all[i].Backlog = waiting[[2]string{s.Kind, s.Name}]
+	}
+	return all, nil
+}
