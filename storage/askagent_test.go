@@ -106,6 +106,18 @@ func TestASenderOfAConversationOfAgentsIsShownAsWhoHeIs(t *testing.T) {
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Sender: asked.Message.Sender, Parts: corebot.TextPart("x"), Outside: true, At: time.Now()}},
 	}))
+	for _, entry := range []corebot.EntryKind{corebot.EntryAgent, corebot.EntryOperator, corebot.EntryItself} {
+		e := corebot.AuditEvent{Event: "tool.result", Key: asked.Message.Key, Principal: asked.Message.Sender, Entry: entry, Args: "{}"}
+		must(t, db.write(t.Context(), "test", func(t *tx) error { return auditTx(t, []corebot.AuditEvent{e}) }))
+	}
+	events, err := NewAudit(db).List(t.Context(), corebot.AuditFilter{})
+	must(t, err)
+	if len(events) < 3 || events[2].Principal != asked.Message.Sender {
+		t.Errorf("the audit has %+v", events)
+	}
+	if _, err := NewAudit(db).Verify(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
 	said, err := NewHistory(db).Recent(t.Context(), asked.Message.Key, 10)
 	must(t, err)
 	if len(said) != 1 || said[0].Sender != asked.Message.Sender || !said[0].Outside {

@@ -80,9 +80,13 @@ func scanEvent(s scanner, before ...any) (e corebot.AuditEvent, err error) {
 	err = s.Scan(append(before, &e.ID, moment{&e.At}, &e.Event, &e.Tool, &k.Agent, &k.Channel, &k.Account, &k.Chat,
 		&k.Thread, &e.Principal.ID,
 		&role, (*string)(&e.Entry), &outcome, &e.Rule, &e.Args, &took, &e.StepID)...)
-	e.Principal.Channel, e.Principal.Account = k.Channel, k.Account
-	if e.Entry == corebot.EntryOperator && e.Principal.ID != "" { // the key is the chat that the change is about
+	switch {
+	case e.Entry != corebot.EntryOperator:
+		e.Principal = senderIn(*k, e.Principal.ID)
+	case e.Principal.ID != "": // the key is the chat that the change is about
 		e.Principal.Channel, e.Principal.Account = corebot.TerminalChannel, corebot.TerminalAccount
+	default:
+		e.Principal.Channel, e.Principal.Account = k.Channel, k.Account
 	}
 	e.Role, e.Outcome, e.Duration = corebot.Role(role), corebot.AuditOutcome(outcome),
 		time.Duration(took)*time.Millisecond
@@ -98,7 +102,7 @@ func auditTx(t *tx, events []corebot.AuditEvent) error {
 		e.At = t.now
 		next, k := t.audit.follow(&e), e.Key
 		_, err := t.exec(insertAudit, next.id, next.hash, t.now, e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat,
-			k.Thread, e.Principal.ID,
+			k.Thread, auditedSender(&e),
 			string(e.Role), string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.Duration.Milliseconds(), e.StepID)
 		if err != nil {
 			return err
@@ -152,6 +156,15 @@ func readHead(c *prepared) (head link, err error) {
 	})
 }
 
+// auditedSender is what is stored, and hashed, as the principal of an event. The operator is no sender of the chat that a
+// change is about.
+func auditedSender(e *corebot.AuditEvent) string {
+	if e.Entry == corebot.EntryOperator {
+		return e.Principal.ID
+	}
+	return storedSender(e.Key, e.Principal)
+}
+
 // follow computes the place of the next event.
 func (l link) follow(e *corebot.AuditEvent) link {
 	next := link{id: l.id + 1}
@@ -162,7 +175,7 @@ func (l link) follow(e *corebot.AuditEvent) link {
 	h.number(e.At.UnixMilli())
 	k := e.Key
 	for _, field := range []string{
-		e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, e.Principal.ID, string(e.Role),
+		e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, auditedSender(e), string(e.Role),
 		string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.StepID,
 	} {
 		h.text(field)
