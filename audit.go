@@ -41,6 +41,7 @@ type AuditEvent struct {
 // AuditFilter selects events. Zero fields select all.
 type AuditFilter struct {
 	Since, Until time.Time
+	Agent        string // whose chats they are of
 	Channel      string
 	Chat         string // the id of a chat, of any account and thread
 	Key          Key    // one chat exactly

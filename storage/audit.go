@@ -67,7 +67,8 @@ func (a *Audit) list(ctx context.Context, f corebot.AuditFilter, place int64, li
 		e, err := scanEvent(s)
 		out = append(out, e)
 		return err
-	}, place, f.Since, until, cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat), f.Key.Agent, f.Key.Agent,
+	}, place, f.Since, until, cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat),
+		cmp.Or(f.Key.Agent, f.Agent), f.Key.Agent,
 		f.Key.Account, f.Key.Thread, f.Sender, f.Tool, string(f.Outcome), f.Decisions, limit)
 	return out, err
 }

@@ -12,15 +12,16 @@ import (
 
 // deadFilter are the flags that say which dead letters are meant.
 type deadFilter struct {
-	direction, channel, chat, sender, reason string
-	before, after                            string
-	olderThan, newerThan                     time.Duration
-	limit                                    int
+	direction, agent, channel, chat, sender, reason string
+	before, after                                   string
+	olderThan, newerThan                            time.Duration
+	limit                                           int
 }
 
 func (f *deadFilter) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.direction, "direction", "", "inbound or outbound (default: both)")
+	flags.StringVar(&f.agent, "agent", "", "of this agent only")
 	flags.StringVar(&f.channel, "channel", "", "of this channel only")
 	flags.StringVar(&f.chat, "chat", "", chatFlagHelp)
 	flags.StringVar(&f.sender, "sender", "", "of this sender only")
@@ -33,7 +34,7 @@ func (f *deadFilter) flags(cmd *cobra.Command) {
 
 // parse reads the flags. empty says that none of them narrows the choice.
 func (f *deadFilter) parse(s *shell, cmd *cobra.Command) (out corebot.DeadLetterFilter, empty bool, err error) {
-	out = corebot.DeadLetterFilter{Channel: f.channel, Sender: f.sender, Reason: f.reason}
+	out = corebot.DeadLetterFilter{Agent: f.agent, Channel: f.channel, Sender: f.sender, Reason: f.reason}
 	if out.Key, out.Chat, err = s.chatFilter(cmd, f.channel, f.chat); err != nil {
 		return out, false, err
 	}

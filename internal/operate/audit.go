@@ -50,6 +50,7 @@ type (
 		Rule       string          `json:"rule"`
 		Args       json.RawMessage `json:"args"`
 		DurationMS int64           `json:"durationMs"`
+		Agent      string          `json:"agent"`
 	}
 	// Verification asks whether the trail is what was written, up to a head that was noted before; nil: none was.
 	Verification struct {
@@ -66,7 +67,7 @@ func (s *Service) ListAudit(ctx context.Context, q AuditQuery) (Page[AuditEvent]
 func newAuditEvent(e corebot.AuditEvent) AuditEvent {
 	return AuditEvent{AuditRow{
 		e.At, e.Event, e.Tool, e.Key.Channel, e.Key.Chat, e.Principal.ID, string(e.Role), string(e.Entry), string(e.Outcome), e.Rule,
-		redact.Shallow(json.RawMessage(cmp.Or(e.Args, "{}"))), e.Duration.Milliseconds(),
+		redact.Shallow(json.RawMessage(cmp.Or(e.Args, "{}"))), e.Duration.Milliseconds(), e.Key.Agent,
 	}, e.Principal.String(), e.Args == ""}
 }
 

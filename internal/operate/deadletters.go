@@ -50,6 +50,7 @@ type (
 		LastError string    `json:"lastError"`
 		CreatedAt time.Time `json:"createdAt"`
 		DeadAt    time.Time `json:"deadAt"`
+		Agent     string    `json:"agent"`
 	}
 	// ByID names one row.
 	ByID struct {
@@ -96,7 +97,9 @@ func (s *Service) ListDeadLetters(ctx context.Context, q DeadLetterQuery) (Page[
 }
 
 func newDeadLetter(l corebot.DeadLetter) DeadLetter {
-	return DeadLetter{l.ID, l.Direction.String(), l.Key.Channel, l.Key.Chat, l.MessageID, l.Reason, l.Attempts, l.LastError, l.CreatedAt, l.DeadAt}
+	return DeadLetter{
+		l.ID, l.Direction.String(), l.Key.Channel, l.Key.Chat, l.MessageID, l.Reason, l.Attempts, l.LastError, l.CreatedAt, l.DeadAt, l.Key.Agent,
+	}
 }
 
 // ShowDeadLetter gives the life of a dead letter, with its content. A message that is not dead is [corebot.ErrNotFound].

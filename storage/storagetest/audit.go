@@ -81,6 +81,8 @@ func eventsAreFiltered(s *suite) {
 		{corebot.AuditFilter{Key: thread("two", "1")}, "two fs.read"},
 		{corebot.AuditFilter{Key: key("two")}, ""},
 		{corebot.AuditFilter{Key: agentKey("other", "one")}, ""},
+		{corebot.AuditFilter{Agent: "other"}, ""},
+		{corebot.AuditFilter{Agent: corebot.DefaultAgent, Limit: 1}, "two fs.read"},
 		{corebot.AuditFilter{Outcome: corebot.OutcomeDenied}, "two fs.read"},
 		{corebot.AuditFilter{Sender: "7", Limit: 1}, "two fs.read"},
 		{corebot.AuditFilter{Sender: "8"}, ""},
