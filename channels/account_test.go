@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +48,7 @@ func TestAReplyGoesOutByTheAccountThatItsMessageCameInBy(t *testing.T) {
 func TestEveryAccountTellsHowItIsDoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox(t, "", "")
-		fails := true
+		var mended atomic.Bool
 		broken := &platform{run: func(context.Context, channels.Door) error { return errors.New("no connection") }}
 		well := &platform{
 			run: func(ctx context.Context, door channels.Door) error {
@@ -55,7 +56,7 @@ func TestEveryAccountTellsHowItIsDoing(t *testing.T) {
 				return nil
 			},
 			send: func(context.Context, channels.Outbound) error {
-				if fails {
+				if !mended.Load() {
 					return errors.New("a gateway timeout")
 				}
 				return nil
@@ -90,7 +91,7 @@ func TestEveryAccountTellsHowItIsDoing(t *testing.T) {
 		if st := status("well"); st.State != channels.Running || !strings.Contains(st.LastError, "gateway") || !st.LastEvent.IsZero() {
 			t.Errorf("after a send that failed: %+v", st)
 		}
-		fails = false
+		mended.Store(true)
 		pass(time.Minute)
 		sent := status("well").LastEvent
 		if sent.IsZero() || o.life(t, "1").End != corebot.EndSent {
