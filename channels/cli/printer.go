@@ -1,12 +1,18 @@
 package cli
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/corebot/corebot"
 )
 
 // printer puts finished text above the input, in order. Commands of bubbletea run concurrently, so only one is under way
@@ -108,4 +114,83 @@ func rows(columns, width int) int { return columns/width + 1 }
 
 func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
+}
+
+// maxLine is the longest line of plain input in bytes, above every limit that a door may have: so that it is the door that
+// says what is too large, and memory is bounded all the same.
+const maxLine = 16 << 20
+
+// lineReader reads lines of at most limit bytes.
+type lineReader struct {
+	r     *bufio.Reader
+	limit int
+}
+
+func newLineReader(r io.Reader, limit int) *lineReader {
+	return &lineReader{bufio.NewReaderSize(r, 64<<10), limit}
+}
+
+// next returns the next line without its end (\n or \r\n); the last one need not have any. A line over the limit is skipped
+// whole and is a [corebot.ErrTooLarge]: reading may go on. Every other error, io.EOF first of all, is the end.
+func (l *lineReader) next() (string, error) {
+	var line []byte
+	size := 0
+	for {
+		part, err := l.r.ReadSlice('\n')
+		size += len(part)
+		if size <= l.limit+len("\r\n") {
+			line = append(line, part...)
+		} else {
+			line = nil
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil && (size == 0 || !errors.Is(err, io.EOF)) {
+			return "", err
+		}
+		return l.finish(line, size)
+	}
+}
+
+func (l *lineReader) finish(line []byte, size int) (string, error) {
+	s := strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r")
+	if size > l.limit+len("\r\n") || len(s) > l.limit {
+		return "", fmt.Errorf("%w: a line of %d bytes, the limit is %d", corebot.ErrTooLarge, size, l.limit)
+	}
+	return s, nil
+}
+
+// recentIDs is how many ids a [recent] remembers: more than a lane holds, so that what is forgotten is long over.
+const recentIDs = 4096
+
+// recent remembers the last ids that were added. The zero recent is empty.
+type recent struct {
+	ids  map[string]struct{}
+	ring []string
+	next int
+}
+
+func (r *recent) has(id string) bool {
+	_, ok := r.ids[id]
+	return ok
+}
+
+// add reports whether id is new.
+func (r *recent) add(id string) bool {
+	if r.has(id) {
+		return false
+	}
+	if r.ids == nil {
+		r.ids = make(map[string]struct{})
+	}
+	if len(r.ring) < recentIDs {
+		r.ring = append(r.ring, id)
+	} else {
+		delete(r.ids, r.ring[r.next])
+		r.ring[r.next] = id
+		r.next = (r.next + 1) % recentIDs
+	}
+	r.ids[id] = struct{}{}
+	return true
 }

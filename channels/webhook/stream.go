@@ -1,10 +1,16 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"net/http"
+	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -104,6 +110,171 @@ func (f *follower) replies(ctx context.Context) bool {
 		}
 		if len(page) == 0 {
 			return true
+		}
+	}
+}
+
+// hurryTime is how long a write may still take when its stream is to end: short enough for a credential that is gone, long enough for
+// a reader that reads to see the end of the stream.
+const hurryTime = time.Second
+
+// stream writes server-sent events (the WHATWG HTML standard, section 9.2). Events gather in a buffer until flush.
+type stream struct {
+	ctx     context.Context // ends writes that are under way, too
+	w       http.ResponseWriter
+	control *http.ResponseController
+	buf     bytes.Buffer
+	release func() bool
+}
+
+// newStream begins the answer. When ctx ends, what is being written gets a last short deadline.
+func newStream(ctx context.Context, w http.ResponseWriter) *stream {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // a proxy of this kind would gather events
+	h.Set("Connection", "close")
+	w.WriteHeader(http.StatusOK)
+	s := &stream{ctx: ctx, w: w, control: http.NewResponseController(w)}
+	s.release = context.AfterFunc(ctx, s.hurry)
+	return s
+}
+
+func (s *stream) hurry() { _ = s.control.SetWriteDeadline(time.Now().Add(hurryTime)) }
+
+// close must be called before the handler returns.
+func (s *stream) close() {
+	s.release()
+	s.hurry()
+}
+
+// begin tells the caller how soon to reconnect, and from where if no reply comes before that.
+func (s *stream) begin(cursor int64) {
+	s.buf.WriteString("retry: 1000\nid: " + cursorText(cursor) + "\n\n")
+}
+
+func (s *stream) keepAlive() { s.buf.WriteString(": keep-alive\n\n") }
+
+func (s *stream) event(name string, data any) {
+	s.buf.WriteString("event: " + name + "\ndata: ")
+	s.buf.Write(encode(data)) // JSON has no raw line breaks
+	s.buf.WriteString("\n\n")
+}
+
+func (s *stream) message(p corebot.Posted) {
+	s.buf.WriteString("id: " + cursorText(p.Cursor) + "\n")
+	s.event("message", messageOf(p))
+}
+
+type deltaEvent struct {
+	InReplyTo string `json:"inReplyTo"`
+	Text      string `json:"text"`
+}
+
+type resetEvent struct {
+	InReplyTo string `json:"inReplyTo"`
+}
+
+type toolEvent struct {
+	InReplyTo string `json:"inReplyTo"`
+	Tool      string `json:"tool"`
+	State     string `json:"state"`             // started or ended
+	Outcome   string `json:"outcome,omitempty"` // of one that ended
+}
+
+// live sends what callers may see of a running turn. The arguments of tools are not among it: they may hold what the reply would not say.
+func (s *stream) live(e live.Event) {
+	switch e.Kind {
+	case live.Text:
+		s.event("delta", deltaEvent{e.MessageID, e.Text})
+	case live.TextReset:
+		s.event("reset", resetEvent{e.MessageID})
+	case live.ToolStarted:
+		s.event("tool", toolEvent{InReplyTo: e.MessageID, Tool: e.Tool, State: "started"})
+	case live.ToolEnded:
+		s.event("tool", toolEvent{InReplyTo: e.MessageID, Tool: e.Tool, State: "ended", Outcome: e.Text})
+	}
+}
+
+// flush sends what has gathered, and says whether the caller took it.
+func (s *stream) flush() bool {
+	defer s.buf.Reset()
+	return writePieces(s.ctx, s.w, s.buf.Bytes()) == nil && s.control.Flush() == nil
+}
+
+// Why a wait ended, when its caller did not end it.
+var (
+	errRevoked  = errors.New("the credential has been replaced")
+	errStopping = errors.New("the webhook stops")
+)
+
+// waits are the long polls and streams that are open, so many and no more.
+type waits struct {
+	max   int
+	gauge *prometheus.GaugeVec
+
+	mu   sync.Mutex
+	open map[*wait]struct{}
+}
+
+// wait is one of them.
+type wait struct {
+	who proof
+	end context.CancelCauseFunc
+}
+
+// wait opens a long poll or stream. Its context ends with the request, when the webhook stops, and when the credential it came with is
+// replaced. end closes it.
+func (h *handler) wait(r *http.Request, who proof, kind string) (ctx context.Context, end func(), p *problem) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	entry := &wait{who: who, end: cancel}
+	if !h.waits.add(entry) {
+		cancel(nil)
+		return nil, nil, later(http.StatusServiceUnavailable, 5*time.Second, "too many long polls and streams are open")
+	}
+	unlink := context.AfterFunc(h.stopping, func() { cancel(errStopping) })
+	open := h.waits.gauge.WithLabelValues(kind)
+	open.Inc()
+	end = func() {
+		open.Dec()
+		unlink()
+		h.waits.remove(entry)
+		cancel(nil)
+	}
+	// Looked at after add: credentials that are replaced before this line are seen here, later ones find the entry.
+	if p := h.stillGood(who); p != nil {
+		end()
+		return nil, nil, p
+	}
+	return ctx, end, nil
+}
+
+func (ws *waits) add(w *wait) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if len(ws.open) >= ws.max {
+		return false
+	}
+	if ws.open == nil {
+		ws.open = make(map[*wait]struct{})
+	}
+	ws.open[w] = struct{}{}
+	return true
+}
+
+func (ws *waits) remove(w *wait) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	delete(ws.open, w)
+}
+
+// revoke ends every wait whose credential is not among c.
+func (ws *waits) revoke(c *credentials) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for w := range ws.open {
+		if !c.hold(w.who) {
+			w.end(errRevoked)
 		}
 	}
 }

@@ -1,13 +1,22 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os/signal"
 	"slices"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/mcp"
+	"github.com/corebot/corebot/mcp/serve"
 )
 
 func newMCP(s *shell) *cobra.Command {
@@ -78,4 +87,147 @@ func allWell(o mcp.Overview) error {
 		return nil
 	}
 	return corebot.WithHint(fmt.Errorf("%s of %d cannot be used", count(bad, "MCP server"), len(o.Servers)), "what each of them says is above")
+}
+
+func newMCPList(s *shell) *cobra.Command {
+	var asJSON bool
+	var agent string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Print how each MCP server is doing, and its tools",
+		Long: `Print how each MCP server is doing, since when, what went wrong last, and its tools, as the running Corebot knows. If none runs, the servers of
+the file are listed as stopped.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.settings()
+			if err != nil {
+				return err
+			}
+			o, err := app.ListMCP(cmd.Context(), c, agent)
+			if err != nil {
+				return err
+			}
+			return printServers(cmd, o, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	agentFlag(cmd, &agent)
+	return cmd
+}
+
+func newMCPCheck(s *shell) *cobra.Command {
+	var asJSON bool
+	var agent string
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Read .mcp.json and try each server once; nothing is changed",
+		Long: `Read .mcp.json and connect to each of its servers once, beside a running Corebot and without one. Nothing is changed: neither what the running
+Corebot does, nor what is known of tools. It fails if the file is wrong, and if a server cannot be used.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.settings()
+			if err != nil {
+				return err
+			}
+			o, err := app.CheckMCP(cmd.Context(), c, agent, versionText())
+			if err != nil {
+				return err
+			}
+			if err := printServers(cmd, o, asJSON); err != nil {
+				return err
+			}
+			return allWell(o)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	agentFlag(cmd, &agent)
+	return cmd
+}
+
+func newMCPReload(s *shell) *cobra.Command {
+	var asJSON bool
+	var agent string
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Have the running Corebot read .mcp.json again",
+		Long: `Have the running Corebot read .mcp.json again. It does so by itself with the next message after a change; this also tries servers again that are not
+connected. If the file is wrong nothing changes. Servers whose entries have not changed keep their connections.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			daemon, err := s.daemon(cmd.Context(), "the next start reads the file anyway; `corebot mcp check` tries it now")
+			if err != nil {
+				return err
+			}
+			o, err := control.Call[mcp.Overview](cmd.Context(), daemon, app.OpMCPReload, app.MCPServer{Agent: agent})
+			if err != nil {
+				return err
+			}
+			return printServers(cmd, o, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	agentFlag(cmd, &agent)
+	return cmd
+}
+
+func newMCPServe(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Be an MCP server on standard input and output, for an editor or another agent",
+		Long: `Be an MCP server on standard input and output: list this as a program in an editor or another agent, and it can say things to Corebot, wait for
+the replies, and read chats, as the principal of mcp.serve.principal. Standard output has the protocol and nothing else; the log goes to standard error.
+
+It attaches to the Corebot that runs on this home. If none runs, it is one itself until its input ends, and others attach to it. For MCP over HTTP, set
+mcp.serve.http and run "corebot serve".`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.settings()
+			if err != nil {
+				return err
+			}
+			signal.Ignore(syscall.SIGPIPE) // a client that closes its end is an error like any other, and this process ends in order
+			return (&clientSide{cmd, c}).serve(cmd.Context())
+		},
+	}
+}
+
+// clientSide is this process as the MCP server that somebody has started.
+type clientSide struct {
+	cmd    *cobra.Command
+	config config.Config
+}
+
+// serve speaks for the Corebot of the home, whichever process that is at the moment.
+func (s *clientSide) serve(ctx context.Context) (err error) {
+	hide, err := redact.New(s.config.Secrets())
+	if err != nil {
+		return err
+	}
+	log, _, err := terminalLog(s.config, hide, false)
+	if err != nil {
+		return err
+	}
+	link, closeLink := newLink(s.config, false, false, func(p app.Place) {
+		if p.Gone || p.Again {
+			log.Warn().Msg(placeText(p))
+		}
+	})
+	defer func() { err = errors.Join(err, closeLink()) }()
+	if _, err := link.Open(ctx); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-link.Ended(): // nobody is left to answer
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	server, err := serve.NewServer(ctx, app.ClientsOf(link), serve.ServerOptions{Version: versionText(), Log: log})
+	if err != nil {
+		return err
+	}
+	return server.ServeStdio(ctx, s.cmd.InOrStdin(), s.cmd.OutOrStdout())
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/channels/webhook"
@@ -144,4 +145,90 @@ func (a *App) ChannelStatus(ctx context.Context) ([]channels.Status, error) {
 		all[i].Backlog = waiting[[2]string{s.Kind, s.Name}]
 	}
 	return all, nil
+}
+
+// SenderLike gives the sender that a principal with this id is in its channel. known says whether this version has the
+// channel.
+func SenderLike(p corebot.Principal) (sender corebot.Principal, known bool) {
+	for _, k := range kinds() {
+		if k.Kind == p.Channel {
+			return corebot.Principal{Channel: k.Kind, Account: k.Name, ID: p.ID}, true
+		}
+	}
+	return corebot.Principal{Channel: p.Channel, ID: p.ID}, false
+}
+
+// CanSpeak says whether a principal can be the sender of a message: the last admin is one who can.
+func CanSpeak(p corebot.Principal) bool {
+	sender, known := SenderLike(p)
+	return known && sender == p
+}
+
+// Rules makes the policy of a configuration. A grant that opens nothing is an error that names tools.grants, a pattern that means nothing one that names
+// approvals.
+func Rules(c config.Config) (*policy.Policy, error) {
+	o, err := policyOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("tools.grants: %w", err)
+	}
+	return p, nil
+}
+
+func policyOptions(c config.Config) (policy.Options, error) {
+	approvals := policy.Approvals{Mode: policy.ApprovalMode(c.Approvals.Mode), Always: c.Approvals.Always.Values(), Tainted: c.Approvals.Tainted.Values()}
+	if err := approvals.Validate(); err != nil {
+		return policy.Options{}, fmt.Errorf("approvals: %w", err)
+	}
+	return policy.Options{ShellEnabled: c.Tools.Shell.Enabled, Grants: c.Tools.Grants.List(), Approvals: approvals}, nil
+}
+
+// bootstrap is how the first admin is made.
+func bootstrap(c config.Admin) (policy.Bootstrap, error) {
+	b, err := policy.NewBootstrap(c.BootstrapKey.Reveal(), c.BootstrapMaxAttempts, c.BootstrapLockout)
+	if err != nil {
+		return b, fmt.Errorf("admin.bootstrap_key: %w", err)
+	}
+	return b, nil
+}
+
+// WebhookAddr is where the webhook listens, also when the settings left the port open; empty if it does not.
+func (a *App) WebhookAddr() string {
+	if a.webhook == nil {
+		return ""
+	}
+	return a.webhook.Addr()
+}
+
+// ObservabilityAddr is where /health, /ready, /metrics and /status are; empty if they are not.
+func (a *App) ObservabilityAddr() string {
+	if a.server == nil {
+		return ""
+	}
+	return a.server.Addr()
+}
+
+// openWebhook listens for programs that talk over HTTP.
+func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ *webhook.Webhook, err error) {
+	c := a.config.Webhook
+	o := webhook.Options{
+		Routing: a.routing(), Addr: c.Addr, Token: c.Token.Reveal(), Secret: c.Secret.Reveal(),
+		AllowedHosts: c.AllowedHosts.Values(), MaxBodyBytes: int64(c.MaxBodyBytes), MaxConnections: c.MaxConnections, MaxWaiting: c.MaxStreams,
+		Interactive: a.config.WebhookInteractive(),
+		Callback:    c.CallbackURL, CallbackSecret: c.CallbackSecret.Reveal(),
+		Live: a.Live, Log: a.log, Metrics: r,
+	}
+	if a.config.MCP.Serve.HTTP {
+		if o.Guest, err = a.webClients(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	if a.webhook, err = webhook.New(storage.NewMailbox(a.Store), o); err != nil {
+		return nil, err
+	}
+	a.opened("webhook", a.webhook)
+	return a.webhook, nil
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
@@ -192,4 +193,92 @@ func checkModel(ctx context.Context, m llm.Model, what, why string) Finding {
 		return fail(what, err)
 	}
 	return ok("%s %s answers: %s", what, m.Name(), why)
+}
+
+// ownTools are Corebot's own tools as a model is offered them. Those of shell.exec and of MCP servers are not among
+// them.
+func ownTools(c config.Config) ([]llm.Tool, error) {
+	all, err := (&App{config: c}).builtins(&agentUnit{notes: &notes{}}) // which only describes them: none is called
+	offered := make([]llm.Tool, 0, len(all))
+	for _, t := range all {
+		offered = append(offered, t.Offered())
+	}
+	return offered, err
+}
+
+// checkRoom says what the tools leave of a prompt.
+func checkRoom(c config.Config, chosen choice) Finding {
+	context, _ := contextFor(chosen, c.LLM)
+	offered, err := ownTools(c)
+	if err != nil {
+		return fail("the tools", err)
+	}
+	prompt := context - c.LLM.OutputTokens
+	whole, brief := agent.ToolTokens(chosen.tokenizer, offered)
+	const hint = "set llm.context_tokens to what the model takes, or lower llm.output_tokens"
+	switch {
+	case !agent.TooManyToolTokens(whole, prompt):
+		return ok("Corebot's own tools take %d of the %d tokens of a prompt", whole, prompt)
+	case 2*brief <= prompt:
+		return warn(hint, "the context is small: a prompt has %d tokens, and the descriptions of Corebot's own tools are shortened from %d to %d", prompt, whole, brief)
+	}
+	return warn(hint, "the context is too small for the tools: a prompt has %d tokens, and Corebot's own tools take %d of them, shortened", prompt, brief)
+}
+
+// WarnOfRoom says in words that the context of the settings is small for the tools; empty if it is not, or if the
+// settings leave its size open.
+func WarnOfRoom(c config.Config) string {
+	if c.LLM.ContextTokens == 0 {
+		return ""
+	}
+	if f := checkRoom(c, choice{tokenizer: llm.Estimate{}}); f.Level != "ok" {
+		return "llm.context_tokens: " + f.What
+	}
+	return ""
+}
+
+const (
+	nearShare = 80 // per cent of a limit: a sender who takes that much is shown
+	nearShown = 10 // senders
+)
+
+// checkSenderFiles shows the senders whose files in the folders of chats take nearly as much as they can.
+func checkSenderFiles(ctx context.Context, home string, c config.Tools) []Finding {
+	if c.SenderFilesBytes == 0 && c.SenderFiles == 0 {
+		return nil
+	}
+	db, err := storage.OpenReader(ctx, DataDir(home))
+	if err != nil {
+		return nil // said of the database already
+	}
+	defer db.Close() //nolint:errcheck // only read
+	least := corebot.FileSum{Bytes: c.SenderFilesBytes * nearShare / 100, Entries: int64(c.SenderFiles) * nearShare / 100}
+	near, err := storage.NewFileCharges(db).Most(ctx, least, nearShown)
+	if err != nil {
+		return []Finding{fail("the files of senders", err)}
+	}
+	var findings []Finding
+	for _, n := range near {
+		who := n.Principal.String()
+		if n.Chat != "" {
+			who = "senders without an id in " + n.Chat
+		}
+		hint := "let them delete files, remove files in workspace/chats, or raise " + strings.Join(nearKeys(n, least), " and ")
+		findings = append(findings, warn(hint, "the files of %s take %d KiB in %d entries, in %d chats", who, n.Bytes>>10, n.Entries, n.Chats))
+	}
+	if len(findings) == 0 {
+		findings = append(findings, ok("no sender's files take %d %% of tools.sender_files_bytes or tools.sender_files",
+			nearShare))
+	}
+	return findings
+}
+
+func nearKeys(n corebot.FileCharge, least corebot.FileSum) (keys []string) {
+	if least.Bytes > 0 && n.Bytes >= least.Bytes {
+		keys = append(keys, "tools.sender_files_bytes")
+	}
+	if least.Entries > 0 && n.Entries >= least.Entries {
+		keys = append(keys, "tools.sender_files")
+	}
+	return keys
 }

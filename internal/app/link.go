@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/backoff"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/storage"
 )
 
 // Link reaches the Corebot of a home for as long as a terminal or an MCP client needs one: the Corebot that runs on the home or, with none, one of
@@ -178,3 +180,98 @@ func IsGone(err error) bool {
 
 // Away is how long a program waits for a Corebot that has gone. A person waits for as long as he likes.
 const Away = 30 * time.Second
+
+// hosted is a Corebot that runs in this process.
+type hosted struct {
+	control.Caller
+	app   *App
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // of Run; read after ended
+}
+
+// run runs a Corebot until close. It outlives ctx, so that whoever uses it can end in order.
+func run(ctx context.Context, a *App, ended func()) *hosted {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	h := &hosted{Caller: a.Caller(), app: a, stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer ended()
+		defer close(h.ended)
+		h.err = a.Run(ctx)
+	}()
+	return h
+}
+
+// failure is why a Corebot of this process has ended by itself, or nil while it runs.
+func (h *hosted) failure() error {
+	select {
+	case <-h.ended:
+		return errors.Join(errors.New("the Corebot of this process has ended by itself"), h.err)
+	default:
+		return nil
+	}
+}
+
+func (h *hosted) close() error {
+	h.stop()
+	<-h.ended
+	return errors.Join(h.err, h.app.Close())
+}
+
+// While runs a Corebot for as long as fn takes, and closes it.
+func (a *App) While(ctx context.Context, fn func(context.Context) error) error {
+	h := run(ctx, a, func() {})
+	err := fn(ctx)
+	return errors.Join(err, h.close())
+}
+
+// A process holds the lock of a home without answering at the control socket in three cases: it carries out a single change, it is about to
+// begin, or it is about to end. Each lasts a moment.
+const (
+	moment     = 10 * time.Second
+	momentStep = 50 * time.Millisecond
+)
+
+// Locked calls try, which needs the home for this process alone. It calls try again while another process holds the home only for a moment. A
+// Corebot that runs on the home is refused at once: the error is the [*storage.LockError] of try.
+func Locked(ctx context.Context, home string, try func() error) error {
+	for began := time.Now(); ; backoff.Sleep(ctx, momentStep) {
+		err := try()
+		if !isHeld(err) || ctx.Err() != nil || time.Since(began) > moment {
+			return err
+		}
+		if _, running, _ := control.Dial(ctx, DataDir(home)); running {
+			return try() // a Corebot that has just begun may do what is asked
+		}
+	}
+}
+
+// LockedSoon is [Locked], and waits besides, for as long as [Away], for a Corebot that ends by itself when one message has its
+// answer. tell hears once which one that is.
+func LockedSoon(ctx context.Context, home string, tell func(Hello), try func() error) error {
+	told := false
+	for began := time.Now(); ; backoff.Sleep(ctx, momentStep) {
+		err := Locked(ctx, home, try)
+		if !isHeld(err) || ctx.Err() != nil || time.Since(began) > Away {
+			return err
+		}
+		client, running, _ := control.Dial(ctx, DataDir(home))
+		if !running {
+			continue // it has just ended, or another one begins
+		}
+		hello, met := greet(ctx, client)
+		if met == nil && !hello.Passing {
+			return err
+		}
+		if met == nil && !told {
+			told = true
+			tell(hello)
+		}
+	}
+}
+
+// isHeld says whether an error is that another process holds the home.
+func isHeld(err error) bool {
+	var held *storage.LockError
+	return errors.As(err, &held)
+}

@@ -2,10 +2,14 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
@@ -80,4 +84,94 @@ func withStore(ctx context.Context, home string, fn func(*storage.DB) error) err
 	err = fn(db)
 	stop()
 	return errors.Join(err, <-ended, db.Close())
+}
+
+var (
+	_ operate.DeadLetters  = (*storage.DeadLetters)(nil)
+	_ operate.Lives        = (*storage.Lives)(nil)
+	_ operate.Audit        = (*storage.Audit)(nil)
+	_ operate.Chats        = (*storage.Chats)(nil)
+	_ operate.ChatSettings = (*storage.Chats)(nil)
+	_ operate.History      = (*storage.History)(nil)
+	_ operate.Roles        = (*storage.Grants)(nil)
+	_ operate.Approvals    = (*storage.Approvals)(nil)
+	_ operate.Books        = (*storage.Books)(nil)
+	_ operate.Parked       = (*storage.Lot)(nil)
+	_ operate.Figures      = figures{}
+)
+
+// service is the admin service on a database, in the hands of the operator.
+func service(db *storage.DB, accounting func() corebot.Accounting) *operate.Service {
+	chats := storage.NewChats(db)
+	return operate.New(operate.Stores{
+		DeadLetters: storage.NewDeadLetters(db), Lives: storage.NewLives(db), Audit: storage.NewAudit(db),
+		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
+		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Parked: storage.NewLot(db), Figures: figures{db, accounting},
+	})
+}
+
+// accountingOf is how a home books usage, for a process that reads it beside whatever runs there. Settings that are wrong
+// hide nothing: without them days are those of UTC.
+func accountingOf(home string) func() corebot.Accounting {
+	return func() corebot.Accounting {
+		c, err := config.Load(home)
+		if err != nil {
+			return corebot.Accounting{}
+		}
+		a, err := c.Accounting()
+		if err != nil {
+			return corebot.Accounting{}
+		}
+		return a
+	}
+}
+
+// Reader carries out operations that only read, for commands. It asks the Corebot that runs on a home. If none runs, or
+// the Corebot cannot answer, the reader reads the query-only database in this process. An older Corebot does not know
+// every operation, and a Corebot that hangs answers none.
+type Reader struct {
+	home     string
+	patience time.Duration
+	alone    bool // the Corebot of the home could not answer: it is not asked again
+}
+
+// Patience is how long a command waits for what a Corebot reads for it: the command can read the same by itself.
+const Patience = 3 * time.Second
+
+// NewReader reads a home, and waits for a Corebot for as long as its patience.
+func NewReader(home string, patience time.Duration) *Reader {
+	return &Reader{home: home, patience: patience}
+}
+
+// Call implements [control.Caller].
+func (r *Reader) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
+	if !r.alone && operate.KindOf(name) != operate.Walk {
+		if raw, err := r.ask(ctx, name, args); err == nil || ctx.Err() != nil {
+			return raw, err
+		}
+		r.alone = true // should the error be one of the database, it comes again here
+	}
+	// The database is open for one page only: a command that prints slowly holds nothing up.
+	db, err := storage.OpenReader(ctx, DataDir(r.home))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := operate.Operations(service(db, accountingOf(r.home)), true).Call(ctx, name, args)
+	return raw, errors.Join(err, db.Close())
+}
+
+var errNoCorebot = errors.New("no Corebot runs on this home")
+
+// ask asks the Corebot that runs on the home.
+func (r *Reader) ask(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	defer cancel()
+	client, running, err := control.Dial(ctx, DataDir(r.home))
+	if err != nil {
+		return nil, err
+	}
+	if !running {
+		return nil, errNoCorebot
+	}
+	return client.Call(ctx, name, args)
 }

@@ -54,3 +54,137 @@ func (s *Service) GrantRole(ctx context.Context, g corebot.Grant) (Done, error) 
 func (s *Service) RevokeGrant(ctx context.Context, g corebot.Grant) (Done, error) {
 	return Done{Changed: 1}, s.stores.Roles.Revoke(ctx, g.Principal, g.Chat)
 }
+
+// Books keeps what was used.
+type Books interface {
+	// Page gives rows of the days from one to another, both included, behind a cursor, newest day first, and the cursor
+	// behind them.
+	Page(ctx context.Context, from, to, after string, limit int) (found []corebot.UseRow, next string, err error)
+}
+
+// ListUsage lists what models used.
+var ListUsage = reads("usage.list", (*Service).ListUsage)
+
+// UsageQuery asks for a part of what was used from one day to another, both included; see [corebot.Accounting.Day].
+type UsageQuery struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Part
+}
+
+// ListUsage lists what models used, by day, chat, sender and model, newest day first.
+func (s *Service) ListUsage(ctx context.Context, q UsageQuery) (Page[corebot.UseRow], error) {
+	found, next, err := s.stores.Books.Page(ctx, q.From, q.To, q.After, q.size())
+	return pageOf(found, next, func(u corebot.UseRow) corebot.UseRow { return u }), err
+}
+
+// Figures reads how a home stands.
+type Figures interface {
+	Status(ctx context.Context) (Status, error)
+}
+
+// ReadStatus reads what waits, runs and died.
+var ReadStatus = reads("status", (*Service).Status)
+
+type (
+	// Status are the figures of a home, as its database has them.
+	Status struct {
+		Chats            int64                  `json:"chats"`
+		Queue            map[string]QueueStatus `json:"queue"`
+		DeadLetters      map[string]int64       `json:"deadLetters"`
+		OldestUnanswered time.Time              `json:"oldestUnanswered,omitzero"`
+		ApprovalsWaiting int64                  `json:"approvalsWaiting,omitempty"` // calls of tools that wait for an approval
+		Parked           map[string]int64       `json:"parked,omitempty"`           // messages that left their lanes for a time, by reason
+		SetAside         []SetAside             `json:"setAside,omitempty"`         // chats whose next message cannot be read
+		Unread           map[string]string      `json:"unread,omitempty"`           // figures that a damaged page keeps from being read, and why
+		UsageToday       UsageToday             `json:"usageToday"`
+	}
+	// QueueStatus are the figures of one pool.
+	QueueStatus struct {
+		Messages int64 `json:"messages"`
+		Lanes    int64 `json:"lanes"`
+		Running  int64 `json:"running"`
+		Waiting  int64 `json:"waiting"`
+	}
+	// SetAside is a lane that waits because the message at its head cannot be read from the database, or a parked message
+	// that cannot.
+	SetAside struct {
+		Lane  int64     `json:"lane,omitempty"`
+		Life  int64     `json:"life,omitempty"` // of a parked message
+		Chat  string    `json:"chat"`
+		Pool  string    `json:"pool,omitempty"`
+		Since time.Time `json:"since,omitzero"` // a running Corebot knows it
+		Until time.Time `json:"until"`          // when it is tried again
+		Error string    `json:"error,omitempty"`
+	}
+	// UsageToday is what was used since the day began.
+	UsageToday struct {
+		Day      string `json:"day"`
+		Currency string `json:"currency"`
+		corebot.Use
+	}
+)
+
+// Status gives the figures of the home.
+func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
+	return s.stores.Figures.Status(ctx)
+}
+
+// Parked keeps the messages that have left their lanes until a time.
+type Parked interface {
+	// Page gives messages behind a cursor, in the order in which they come back, and the cursor behind them.
+	Page(ctx context.Context, after string, limit int) (found []corebot.Parked, next string, err error)
+	Release(ctx context.Context, life int64) error
+	Drop(ctx context.Context, life int64) error
+}
+
+// The operations on parked messages.
+var (
+	ListParked    = reads("parked.list", (*Service).ListParked)
+	ReleaseParked = changes("parked.release", (*Service).ReleaseParked)
+	DropParked    = changes("parked.drop", (*Service).DropParked)
+)
+
+type (
+	// ParkedMessage is one row of the list, and what a table shows beside it.
+	ParkedMessage struct {
+		ParkedRow
+		Key string `json:"key"`
+	}
+	// ParkedRow is what `parked list --json` prints.
+	ParkedRow struct {
+		ID        int64     `json:"id"`
+		Channel   string    `json:"channel"`
+		ChatID    string    `json:"chatId"`
+		SenderID  string    `json:"senderId"`
+		MessageID string    `json:"messageId"`
+		Reason    string    `json:"reason"`
+		ParkedAt  time.Time `json:"parkedAt"`
+		DueAt     time.Time `json:"dueAt"`
+	}
+	// ByLives names messages by their life rows.
+	ByLives struct {
+		IDs []int64 `json:"ids"`
+	}
+)
+
+// ListParked lists parked messages in the order in which they come back.
+func (s *Service) ListParked(ctx context.Context, p Part) (Page[ParkedMessage], error) {
+	found, next, err := s.stores.Parked.Page(ctx, p.After, p.size())
+	return pageOf(found, next, newParked), err
+}
+
+func newParked(p corebot.Parked) ParkedMessage {
+	row := ParkedRow{p.Life, p.Key.Channel, p.Key.Chat, p.Sender.ID, p.MessageID, p.Reason, p.ParkedAt, p.DueAt}
+	return ParkedMessage{row, p.Key.String()}
+}
+
+// ReleaseParked has parked messages come back now.
+func (s *Service) ReleaseParked(ctx context.Context, by ByLives) (Done, error) {
+	return each(by.IDs, func(id int64) error { return s.stores.Parked.Release(ctx, id) })
+}
+
+// DropParked gives parked messages up for good; their chats are told.
+func (s *Service) DropParked(ctx context.Context, by ByLives) (Done, error) {
+	return each(by.IDs, func(id int64) error { return s.stores.Parked.Drop(ctx, id) })
+}
