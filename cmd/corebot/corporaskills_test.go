@@ -38,7 +38,7 @@ func (f *fort) asSkills() {
 				f.t.Fatal(err)
 			}
 		}
-		found, err := control.Call[app.Skills](f.t.Context(), f.control, app.OpSkillsList, struct{}{})
+		found, err := control.Call[app.Skills](f.t.Context(), f.control, app.OpSkillsList, "")
 		if err != nil || len(found.Skills) != len(items) {
 			f.t.Fatalf("%d of %d skills are listed: %v", len(found.Skills), len(items), err)
 		}

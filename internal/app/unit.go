@@ -45,7 +45,7 @@ func rulesOf(entry config.AgentEntry, c config.Config) (*policy.Policy, error) {
 	o.Agent = policy.AgentTools{Allow: entry.Tools.Allow.Values(), Deny: entry.Tools.Deny.Values()}
 	p, err := policy.New(o)
 	if err != nil {
-		return nil, fmt.Errorf("the tools of the agent %s: %w", entry.ID, err)
+		return nil, fmt.Errorf("tools.grants: %w", err)
 	}
 	return p, nil
 }
@@ -68,8 +68,11 @@ func (a *App) makeAgents(r prometheus.Registerer) error {
 			continue
 		}
 		u, err := a.makeAgent(entry, prometheus.WrapRegistererWith(prometheus.Labels{"agent": entry.ID}, r))
+		if err != nil && a.config.Agents != (config.Entries[config.AgentEntry]{}) {
+			err = fmt.Errorf("the agent %s: %w", entry.ID, err)
+		}
 		if err != nil {
-			return fmt.Errorf("the agent %s: %w", entry.ID, err)
+			return err
 		}
 		a.agents.all[entry.ID] = u
 		a.agents.order = append(a.agents.order, u)

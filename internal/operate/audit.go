@@ -50,7 +50,7 @@ type (
 		Rule       string          `json:"rule"`
 		Args       json.RawMessage `json:"args"`
 		DurationMS int64           `json:"durationMs"`
-		Agent      string          `json:"agent"`
+		Agent      string          `json:"agent,omitempty"` // of another agent than main
 	}
 	// Verification asks whether the trail is what was written, up to a head that was noted before; nil: none was.
 	Verification struct {
@@ -64,10 +64,19 @@ func (s *Service) ListAudit(ctx context.Context, q AuditQuery) (Page[AuditEvent]
 	return pageOf(found, next, newAuditEvent), err
 }
 
+// otherAgent is the agent of a chat, where it is not the one that a home without agents has: rows of such a home are as
+// scripts have always read them.
+func otherAgent(k corebot.Key) string {
+	if k.Agent == corebot.DefaultAgent {
+		return ""
+	}
+	return k.Agent
+}
+
 func newAuditEvent(e corebot.AuditEvent) AuditEvent {
 	return AuditEvent{AuditRow{
 		e.At, e.Event, e.Tool, e.Key.Channel, e.Key.Chat, e.Principal.ID, string(e.Role), string(e.Entry), string(e.Outcome), e.Rule,
-		redact.Shallow(json.RawMessage(cmp.Or(e.Args, "{}"))), e.Duration.Milliseconds(), e.Key.Agent,
+		redact.Shallow(json.RawMessage(cmp.Or(e.Args, "{}"))), e.Duration.Milliseconds(), otherAgent(e.Key),
 	}, e.Principal.String(), e.Args == ""}
 }
 

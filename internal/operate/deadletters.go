@@ -50,7 +50,7 @@ type (
 		LastError string    `json:"lastError"`
 		CreatedAt time.Time `json:"createdAt"`
 		DeadAt    time.Time `json:"deadAt"`
-		Agent     string    `json:"agent"`
+		Agent     string    `json:"agent,omitempty"` // of another agent than main
 	}
 	// ByID names one row.
 	ByID struct {
@@ -98,7 +98,7 @@ func (s *Service) ListDeadLetters(ctx context.Context, q DeadLetterQuery) (Page[
 
 func newDeadLetter(l corebot.DeadLetter) DeadLetter {
 	return DeadLetter{
-		l.ID, l.Direction.String(), l.Key.Channel, l.Key.Chat, l.MessageID, l.Reason, l.Attempts, l.LastError, l.CreatedAt, l.DeadAt, l.Key.Agent,
+		l.ID, l.Direction.String(), l.Key.Channel, l.Key.Chat, l.MessageID, l.Reason, l.Attempts, l.LastError, l.CreatedAt, l.DeadAt, otherAgent(l.Key),
 	}
 }
 
