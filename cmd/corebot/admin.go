@@ -25,8 +25,9 @@ func newAdminGrant(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "grant PRINCIPAL",
 		Short: "Make a principal admin, everywhere or in one chat",
-		Long: `Give a principal a role, everywhere or in one chat; where it has several, that of the chat counts. It holds from the next tool call on.
-The last admin cannot be made normal. One of a channel that this version does not have can never speak, and does not count.
+		Long: `Give a principal a role, everywhere or in one chat; where it has several, that of the chat counts.
+It holds from the next tool call on. The last admin cannot be made normal. One of a channel that
+this version does not have can never speak, and does not count.
 
 ` + principalHelp,
 		Args: takes("PRINCIPAL"),

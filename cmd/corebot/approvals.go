@@ -26,8 +26,9 @@ func newApprovalsList(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show the calls that wait, whole, oldest first",
-		Long: `Show the calls that wait, whole, oldest first. Of the diff of a file it shows the beginning; approvals show prints all of it.
-With --all it shows also how calls ended, newest first: approved, denied, expired, or void, which is approved and then not made.`,
+		Long: `Show the calls that wait, whole, oldest first. Of the diff of a file it shows the beginning;
+approvals show prints all of it. With --all it shows also how calls ended, newest first: approved,
+denied, expired, or void, which is approved and then not made.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := eachPage(limit, func(p operate.Part) (operate.Page[operate.Approval], error) {

@@ -100,9 +100,11 @@ func newAuditVerify(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that nobody has changed the audit trail",
-		Long: `Check that each event of the audit trail is what was written, and that none is missing: every event has a hash of itself and of the one before it.
-Whoever can write the database can write a trail anew that fits together. Note the head that this prints, or that the log has after each retention pass,
-where Corebot's machine cannot change it, and give it with --head: then nothing up to it can have changed.`,
+		Long: `Check that each event of the audit trail is what was written, and that none is missing: every event
+has a hash of itself and of the one before it. Whoever can write the database can write a trail anew
+that fits together. Note the head that this prints, or that the log has after each retention pass,
+where Corebot's machine cannot change it, and give it with --head: then nothing up to it can have
+changed.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var noted *corebot.AuditHead

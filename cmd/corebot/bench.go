@@ -31,10 +31,12 @@ func newBenchBus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bus",
 		Short: "Measure the queue: publish, drain, both, pick-up, and on top of a backlog",
-		Long: `Measure the queue on a database of its own, which is removed afterwards: messages accepted per second; claimed and settled per
-second; both at once; the time from a publish to the start of its handler on an idle queue; and publishing and claiming on top of a
-backlog, half of which waits in one chat. Beside them: how fast the machine syncs 4 KiB, and how fast the engine inserts rows at best.
-Everything is durable (synchronous=FULL). The default workload, which the targets are for, takes a few minutes and 1.7 GiB of free disk.`,
+		Long: `Measure the queue on a database of its own, which is removed afterwards: messages accepted per
+second; claimed and settled per second; both at once; the time from a publish to the start of its
+handler on an idle queue; and publishing and claiming on top of a backlog, half of which waits in
+one chat. Beside them: how fast the machine syncs 4 KiB, and how fast the engine inserts rows at
+best. Everything is durable (synchronous=FULL). The default workload, which the targets are for,
+takes a few minutes and 1.7 GiB of free disk.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Validate(); err != nil {
@@ -118,10 +120,12 @@ func newBenchTurn() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "turn",
 		Short: "Measure the whole way, from a post to the reply that can be read",
-		Long: `Measure the whole way, from POST /webhook to the reply that can be read at /webhook/outbound: turns per second with many clients, then
-what Corebot adds to the model's own time with one message at a time, and how many commits a turn takes. It is the whole program with
-ledger, history and audit (synchronous=FULL) on a home of its own, which is removed afterwards; the model is an endpoint on this machine
-that streams a short answer at once. Clients and model run in the same process and share its processors.`,
+		Long: `Measure the whole way, from POST /webhook to the reply that can be read at /webhook/outbound: turns
+per second with many clients, then what Corebot adds to the model's own time with one message at a
+time, and how many commits a turn takes. It is the whole program with ledger, history and audit
+(synchronous=FULL) on a home of its own, which is removed afterwards; the model is an endpoint on
+this machine that streams a short answer at once. Clients and model run in the same process and
+share its processors.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Validate(); err != nil {

@@ -32,15 +32,18 @@ func newChat(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk to it here in the terminal",
-		Long: `Talk to Corebot here in the terminal, over the same queue and router as every other channel. When input or output is not a
-terminal, every line of input is one message and every reply is printed plainly.
+		Long: `Talk to Corebot here in the terminal, over the same queue and router as every other channel. When
+input or output is not a terminal, every line of input is one message and every reply is printed
+plainly.
 
-Enter sends, Ctrl-J begins a new line. Ctrl-C clears what is typed; with nothing typed it stops the answer that is being made;
-pressed again, or with nothing to stop, it leaves. So do Ctrl-D and /quit. /help lists the commands of the chat.
+Enter sends, Ctrl-J begins a new line. Ctrl-C clears what is typed; with nothing typed it stops the
+answer that is being made; pressed again, or with nothing to stop, it leaves. So do Ctrl-D and
+/quit. /help lists the commands of the chat.
 
-The terminal is attached to the Corebot that runs on this home; if none runs, it is one itself, and other commands and terminals
-attach to it. Several terminals can have the same chat open. When a "corebot serve" ends, its terminals wait until it is back; when
-the terminal ends that the others were attached to, one of them goes on in its place.`,
+The terminal is attached to the Corebot that runs on this home; if none runs, it is one itself, and
+other commands and terminals attach to it. Several terminals can have the same chat open. When a
+"corebot serve" ends, its terminals wait until it is back; when the terminal ends that the others
+were attached to, one of them goes on in its place.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if chat == "" {

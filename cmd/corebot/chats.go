@@ -147,8 +147,9 @@ func newChatsModel(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "model KEY MODEL",
 		Short: "Have a chat's conversation be answered by another model",
-		Long: `Have a chat's conversation be answered by another of the configured models, named as its provider does or as PROVIDER/MODEL; the others answer
-if it fails. A new conversation (/new) goes back to the configured order, and so does "default". A turn that has begun keeps its model.`,
+		Long: `Have a chat's conversation be answered by another of the configured models, named as its provider
+does or as PROVIDER/MODEL; the others answer if it fails. A new conversation (/new) goes back to the
+configured order, and so does "default". A turn that has begun keeps its model.`,
 		Args: takes("KEY", "MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := s.chat(cmd, args[0])
@@ -194,12 +195,15 @@ func newChatsSet(s *shell) *cobra.Command {
 		Short: "Change the settings of a chat",
 		Long: `Change the settings of a chat; each holds from the next message on.
 
-The queue mode says what becomes of a message that comes while another is being answered: with queue it waits
-its turn; with steer the answer that is being made takes it in; with interrupt it ends that answer, if that is to the same sender; with collect the
-messages of one sender that wait are answered together, after bus.collect_debounce. "default" is bus.queue_mode. What waits already stays as it is.
+The queue mode says what becomes of a message that comes while another is being answered: with queue
+it waits its turn; with steer the answer that is being made takes it in; with interrupt it ends that
+answer, if that is to the same sender; with collect the messages of one sender that wait are
+answered together, after bus.collect_debounce. "default" is bus.queue_mode. What waits already stays
+as it is.
 
-The access says who may talk in the chat: with allow whoever is in it, with deny nobody, whatever the rule of its channel is. "default" is that
-rule, such as channels.webhook.access. It holds in the threads of the chat too.`,
+The access says who may talk in the chat: with allow whoever is in it, with deny nobody, whatever
+the rule of its channel is. "default" is that rule, such as channels.webhook.access. It holds in the
+threads of the chat too.`,
 		Args: takes("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := s.chat(cmd, args[0])

@@ -36,9 +36,9 @@ func newConfigCheck(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Say whether the settings can be used",
-		Long: `Read the settings as "corebot serve" would: the settings file, the environment, and the files and variables that secrets
-refer to. Prints "ok", or what is wrong and what to do. A home that does not exist is a warning: a start makes it. Nothing is started, and
-nothing is changed.`,
+		Long: `Read the settings as "corebot serve" would: the settings file, the environment, and the files and
+variables that secrets refer to. Prints "ok", or what is wrong and what to do. A home that does not
+exist is a warning: a start makes it. Nothing is started, and nothing is changed.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := s.explain()
@@ -63,8 +63,9 @@ func newConfigPrint(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print the settings in force and where each comes from",
-		Long: `Print every setting as "corebot serve" would use it now, and whether it comes from the defaults, the settings file or the
-environment. Secrets print as *** and, where they are references, with the reference.`,
+		Long: `Print every setting as "corebot serve" would use it now, and whether it comes from the defaults, the
+settings file or the environment. Secrets print as *** and, where they are references, with the
+reference.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := s.explain()
@@ -91,8 +92,8 @@ func newConfigSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print a JSON Schema of the settings file",
-		Long: `Print a JSON Schema (draft 2020-12) of the settings file: every key with its type, its default and what it is for. Editors
-use it to complete and check corebot.yaml.`,
+		Long: `Print a JSON Schema (draft 2020-12) of the settings file: every key with its type, its default and
+what it is for. Editors use it to complete and check corebot.yaml.`,
 		Example: "  corebot config schema > corebot.schema.json",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -156,8 +157,9 @@ func newConfigReload(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Have the running Corebot read its settings again",
-		Long: `Have the running Corebot read its settings again; for .mcp.json there is "corebot mcp reload", and SIGHUP does both. It says which keys are in force now and which need a restart. Settings
-that are wrong change nothing.`,
+		Long: `Have the running Corebot read its settings again; for .mcp.json there is "corebot mcp reload", and
+SIGHUP does both. It says which keys are in force now and which need a restart. Settings that are
+wrong change nothing.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := s.daemon(cmd.Context(), "the next start reads the settings anyway")

@@ -162,9 +162,10 @@ func newDLQGiveUp(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "give-up LANE",
 		Short: "Have a chat go on without a message that cannot be read",
-		Long: `Have a chat that is set aside go on without its next message, which cannot be read from the database: the message becomes a dead letter without
-content, and the chat is told to send it again. "corebot status" lists the lanes that are set aside. Prefer to repair the database: the chat then goes on
-by itself, and nothing is lost.`,
+		Long: `Have a chat that is set aside go on without its next message, which cannot be read from the
+database: the message becomes a dead letter without content, and the chat is told to send it again.
+"corebot status" lists the lanes that are set aside. Prefer to repair the database: the chat then
+goes on by itself, and nothing is lost.`,
 		Args: takes("LANE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lane, err := strconv.ParseInt(args[0], 10, 64)

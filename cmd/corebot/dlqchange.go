@@ -18,9 +18,10 @@ func newDLQReplay(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [ID...]",
 		Short: "Put dead letters back into the queue",
-		Long: `Put dead letters back at the tail of their chats' queues, under the same id and the original sender: those that are named, or all that the
-flags mean, oldest first. Each resumes its journal: what its tools have done is not done again. With --fresh it starts over. A reply
-is sent once more under the same id.
+		Long: `Put dead letters back at the tail of their chats' queues, under the same id and the original sender:
+those that are named, or all that the flags mean, oldest first. Each resumes its journal: what its
+tools have done is not done again. With --fresh it starts over. A reply is sent once more under the
+same id.
 
 A message whose queue is full, or that would not fit on the disk, stays a dead letter.`,
 		Args: func(*cobra.Command, []string) error { return nil },
@@ -79,8 +80,8 @@ func newDLQEdit(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit ID TEXT",
 		Short: "Replay a dead letter with another text",
-		Long: `Replay a dead letter with another text: as a new message of the same sender, with an id of its own. "corebot why" shows that one came
-of the other. The dead letter itself ends as dropped.`,
+		Long: `Replay a dead letter with another text: as a new message of the same sender, with an id of its own.
+"corebot why" shows that one came of the other. The dead letter itself ends as dropped.`,
 		Args: takes("ID", "TEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := s.named(cmd, args[:1])

@@ -14,8 +14,9 @@ func newInit(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make the home directory, and say which model was found",
-		Long: `Make the home directory: a settings file with comments, a token for the webhook, and the workspace with its texts. What is there stays
-as it is. With --webhook, a settings file that is there comes to say that the webhook is enabled; all else in it stays, and a token or a secret, too.`,
+		Long: `Make the home directory: a settings file with comments, a token for the webhook, and the workspace
+with its texts. What is there stays as it is. With --webhook, a settings file that is there comes to
+say that the webhook is enabled; all else in it stays, and a token or a secret, too.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, err := config.Home(s.home)

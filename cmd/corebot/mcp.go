@@ -23,8 +23,8 @@ func newMCP(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Look after the MCP servers, whose tools the agent can use",
-		Long: `Look after the MCP servers that .mcp.json in the home lists. Their tools are called mcp__SERVER__TOOL, and are for who is admin everywhere,
-unless the settings grant them to others.`,
+		Long: `Look after the MCP servers that .mcp.json in the home lists. Their tools are called
+mcp__SERVER__TOOL, and are for who is admin everywhere, unless the settings grant them to others.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -95,8 +95,8 @@ func newMCPList(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Print how each MCP server is doing, and its tools",
-		Long: `Print how each MCP server is doing, since when, what went wrong last, and its tools, as the running Corebot knows. If none runs, the servers of
-the file are listed as stopped.`,
+		Long: `Print how each MCP server is doing, since when, what went wrong last, and its tools, as the running
+Corebot knows. If none runs, the servers of the file are listed as stopped.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.settings()
@@ -121,8 +121,9 @@ func newMCPCheck(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Read .mcp.json and try each server once; nothing is changed",
-		Long: `Read .mcp.json and connect to each of its servers once, beside a running Corebot and without one. Nothing is changed: neither what the running
-Corebot does, nor what is known of tools. It fails if the file is wrong, and if a server cannot be used.`,
+		Long: `Read .mcp.json and connect to each of its servers once, beside a running Corebot and without one.
+Nothing is changed: neither what the running Corebot does, nor what is known of tools. It fails if
+the file is wrong, and if a server cannot be used.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.settings()
@@ -150,8 +151,9 @@ func newMCPReload(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Have the running Corebot read .mcp.json again",
-		Long: `Have the running Corebot read .mcp.json again. It does so by itself with the next message after a change; this also tries servers again that are not
-connected. If the file is wrong nothing changes. Servers whose entries have not changed keep their connections.`,
+		Long: `Have the running Corebot read .mcp.json again. It does so by itself with the next message after a
+change; this also tries servers again that are not connected. If the file is wrong nothing changes.
+Servers whose entries have not changed keep their connections.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := s.daemon(cmd.Context(), "the next start reads the file anyway; `corebot mcp check` tries it now")
@@ -174,11 +176,13 @@ func newMCPServe(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
 		Short: "Be an MCP server on standard input and output, for an editor or another agent",
-		Long: `Be an MCP server on standard input and output: list this as a program in an editor or another agent, and it can say things to Corebot, wait for
-the replies, and read chats, as the principal of mcp.serve.principal. Standard output has the protocol and nothing else; the log goes to standard error.
+		Long: `Be an MCP server on standard input and output: list this as a program in an editor or another agent,
+and it can say things to Corebot, wait for the replies, and read chats, as the principal of
+mcp.serve.principal. Standard output has the protocol and nothing else; the log goes to standard
+error.
 
-It attaches to the Corebot that runs on this home. If none runs, it is one itself until its input ends, and others attach to it. For MCP over HTTP, set
-mcp.serve.http and run "corebot serve".`,
+It attaches to the Corebot that runs on this home. If none runs, it is one itself until its input
+ends, and others attach to it. For MCP over HTTP, set mcp.serve.http and run "corebot serve".`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.settings()

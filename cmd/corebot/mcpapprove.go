@@ -20,9 +20,10 @@ func newMCPShow(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show SERVER",
 		Short: "Print what an MCP server says of its tools, as models are shown it",
-		Long: `Print what an MCP server says of its tools, as models are shown it: description and schema, and whether they are trusted: approved by an
-operator, or, by default, as the server's first listing had them. The running Corebot knows. "corebot mcp approve" takes the fingerprint that is printed with it: it
-covers all that the server says of a tool, its annotations and its output schema too.`,
+		Long: `Print what an MCP server says of its tools, as models are shown it: description and schema, and
+whether they are trusted: approved by an operator, or, by default, as the server's first listing had
+them. The running Corebot knows. "corebot mcp approve" takes the fingerprint that is printed with
+it: it covers all that the server says of a tool, its annotations and its output schema too.`,
 		Args: takes("SERVER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			of := app.MCPServer{Agent: agent, Server: args[0]}
@@ -101,12 +102,14 @@ func newMCPApprove(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve SERVER[/TOOL] FINGERPRINT",
 		Short: "Take the tools of an MCP server as they were read",
-		Long: `Take one tool of an MCP server, or all of them, as "corebot mcp show SERVER" printed them: the fingerprint stands for exactly that. If the server says
-anything else by now, nothing is approved.
+		Long: `Take one tool of an MCP server, or all of them, as "corebot mcp show SERVER" printed them: the
+fingerprint stands for exactly that. If the server says anything else by now, nothing is approved.
 
-What a tool says of itself are words of somebody else, which the model reads in each turn that is offered the tool. A tool that is new or has changed makes such a turn
-count as having read text from outside until it is approved, and so does every tool with mcp.trust_on_first_use: false: what not everyone may do waits in it for an
-admin. With mcp.pin_tools, or pinTools in the entry, such a tool is not even offered. "corebot mcp list" shows which tools are not approved.`,
+What a tool says of itself are words of somebody else, which the model reads in each turn that is
+offered the tool. A tool that is new or has changed makes such a turn count as having read text from
+outside until it is approved, and so does every tool with mcp.trust_on_first_use: false: what not
+everyone may do waits in it for an admin. With mcp.pin_tools, or pinTools in the entry, such a tool
+is not even offered. "corebot mcp list" shows which tools are not approved.`,
 		Args: takes("SERVER[/TOOL]", "FINGERPRINT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, tool, one := strings.Cut(args[0], "/")

@@ -28,9 +28,9 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "corebot",
 		Short: "An always-on agent bot on a durable message bus",
-		Long: `Corebot takes messages into a durable queue, answers them with a language model and tools, one turn at a time per
-chat, and loses nothing when it is killed. With no model configured it looks for one on this machine, and else
-answers with a built-in offline model.
+		Long: `Corebot takes messages into a durable queue, answers them with a language model and tools, one turn
+at a time per chat, and loses nothing when it is killed. With no model configured it looks for one
+on this machine, and else answers with a built-in offline model.
 
 Everything it keeps is in its home directory: settings, database, workspace.`,
 		Version:       versionLine(),

@@ -27,12 +27,14 @@ func newSend(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send --chat ID [--wait] TEXT",
 		Short: "Publish one message, with --wait print the reply",
-		Long: `Publish one message in a chat of the terminal channel. The text "-" is read from standard input. Without --wait the command ends as soon
-as the message is on disk; it is answered by the Corebot that runs on this home, or by the next one.
+		Long: `Publish one message in a chat of the terminal channel. The text "-" is read from standard input.
+Without --wait the command ends as soon as the message is on disk; it is answered by the Corebot
+that runs on this home, or by the next one.
 
-With --wait the command prints the answer and ends. What Corebot says meanwhile, such as that the answer waits for an approval, goes to standard
-error. A message that was given up, refused or stopped has no answer: the command says why, with exit code 1. So it does when --timeout is
-over; the message is kept and answered all the same.`,
+With --wait the command prints the answer and ends. What Corebot says meanwhile, such as that the
+answer waits for an approval, goes to standard error. A message that was given up, refused or
+stopped has no answer: the command says why, with exit code 1. So it does when --timeout is over;
+the message is kept and answered all the same.`,
 		Args: takes("TEXT..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

@@ -21,10 +21,10 @@ func newServe(s *shell) *cobra.Command {
 		Short: "Run everything that is configured, until SIGTERM",
 		Long: `Run everything that is configured, until SIGTERM or Ctrl-C.
 
-The first signal lets running turns finish within bus.drain; what is not finished then resumes at the next start. A second
-signal ends at once, which is safe too. With --agent it runs one of the agents: messages for the others are accepted, and wait
-for a Corebot that runs them. SIGHUP reads the settings and .mcp.json again, as
-"corebot config reload" and "corebot mcp reload" do.`,
+The first signal lets running turns finish within bus.drain; what is not finished then resumes at
+the next start. A second signal ends at once, which is safe too. With --agent it runs one of the
+agents: messages for the others are accepted, and wait for a Corebot that runs them. SIGHUP reads
+the settings and .mcp.json again, as "corebot config reload" and "corebot mcp reload" do.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			c, err := s.settings()

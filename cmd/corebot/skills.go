@@ -20,8 +20,9 @@ func newSkillsList(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the skills, and what is missing for them or wrong with them",
-		Long: `List the skills, and what is missing for them or wrong with them, as the running Corebot finds them. If none runs, variables are looked for in the
-environment of this command, and tools are taken to be there.`,
+		Long: `List the skills, and what is missing for them or wrong with them, as the running Corebot finds them.
+If none runs, variables are looked for in the environment of this command, and tools are taken to be
+there.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.settings()
