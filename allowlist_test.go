@@ -50,7 +50,10 @@ func TestAnAllowlistNamesSendersChatsWithTheirThreadsOrEverybody(t *testing.T) {
 }
 
 func TestAnAllowlistRefusesWhatCouldNeverMatch(t *testing.T) {
-	for _, entry := range []string{"", "ann", "**", "webhook::*x", "webhook::", "cli:local:1000", "main:cli:local:main", "webhook::a b", "webhook::%61nn", "webhook::a%0A", "main:webhook::", "a:b:c:d:e:f"} {
+	for _, entry := range []string{
+		"", "ann", "**", "webhook::*x", "webhook::", "cli:local:1000", "main:cli:local:main",
+		"webhook::a b", "webhook::%61nn", "webhook::a%0A", "main:webhook::", "a:b:c:d:e:f",
+	} {
 		_, err := corebot.ParseAllowlist("webhook", []string{"*", entry})
 		if !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" {
 			t.Errorf("%q: %v", entry, err)
@@ -60,7 +63,10 @@ func TestAnAllowlistRefusesWhatCouldNeverMatch(t *testing.T) {
 
 // FuzzAnAllowlistEntryNamesItselfOnly: whatever is taken names the very sender or chat that it spells, and not another.
 func FuzzAnAllowlistEntryNamesItselfOnly(f *testing.F) {
-	for _, s := range []string{"*", "webhook::ann", "main:webhook::family", "main:webhook::family:t", "webhook::a%3Ab", "webhook:%", "webhook::\xff", ":::"} {
+	for _, s := range []string{
+		"*", "webhook::ann", "main:webhook::family", "main:webhook::family:t", "webhook::a%3Ab",
+		"webhook:%", "webhook::\xff", ":::",
+	} {
 		f.Add(s, "ann", "family")
 	}
 	f.Fuzz(func(t *testing.T, entry, sender, chat string) {
@@ -71,7 +77,10 @@ func FuzzAnAllowlistEntryNamesItselfOnly(f *testing.F) {
 			}
 			return
 		}
-		p, k := corebot.Principal{Channel: "webhook", ID: sender}, corebot.Key{Agent: "main", Channel: "webhook", Chat: chat}
+		p, k := corebot.Principal{Channel: "webhook", ID: sender}, corebot.Key{
+			Agent: "main", Channel: "webhook",
+			Chat: chat,
+		}
 		want := entry == "*" || sender != "" && entry == p.String() || entry == k.String()
 		if got := list.Names(p, k); got != want {
 			t.Errorf("%q names %q in %q: %v", entry, sender, chat, got)

@@ -20,7 +20,8 @@ func bound(t testing.TB, tool, args, dir string, files ...corebot.NamedFile) cor
 }
 
 func TestAnApprovalIsBoundToEachPartOfACall(t *testing.T) {
-	script, other := corebot.NamedFile{Path: "a.sh", Content: "sha256:00"}, corebot.NamedFile{Path: "b", Content: corebot.NoFile}
+	script, other := corebot.NamedFile{Path: "a.sh", Content: "sha256:00"},
+		corebot.NamedFile{Path: "b", Content: corebot.NoFile}
 	approved := bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, other)
 	place := corebot.NamedFile{Path: "chats/x", Content: "1 file, sha256:00"}
 	approved.Files = append(approved.Files, place)
@@ -28,23 +29,32 @@ func TestAnApprovalIsBoundToEachPartOfACall(t *testing.T) {
 	changed, gone, made := script, script, other
 	changed.Content, gone.Content, made.Content = "sha256:01", corebot.NoFile, "sha256:00"
 	for drift, now := range map[string]corebot.Bound{
-		"the tool is another":                          bound(t, "shell.exe", `{"argv":["sh","a.sh"]}`, "chats/x", script, other, place),
-		"the call is another":                          bound(t, "shell.exec", `{"argv":["sh","-x","a.sh"]}`, "chats/x", script, other, place),
-		"the working directory is another":             bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/y", script, other, place),
-		"a.sh has changed":                             bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", changed, other, more),
-		"b has changed":                                bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, made, more),
-		"what is in the directory chats/x has changed": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, other, more),
+		"the tool is another": bound(t, "shell.exe", `{"argv":["sh","a.sh"]}`, "chats/x",
+			script, other, place),
+		"the call is another": bound(t, "shell.exec", `{"argv":["sh","-x","a.sh"]}`, "chats/x",
+			script, other, place),
+		"the working directory is another": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/y",
+			script, other, place),
+		"a.sh has changed": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x",
+			changed, other, more),
+		"b has changed": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x",
+			script, made, more),
+		"what is in the directory chats/x has changed": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x",
+			script, other, more),
 	} {
 		if got := approved.Drift(now); got != drift {
 			t.Errorf("got %q, want %q", got, drift)
 		}
 	}
 	for name, now := range map[string]corebot.Bound{
-		"a file that is gone":      bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", gone, other, place),
-		"one that is not named":    bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, place),
-		"one more":                 bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, other, place, corebot.NamedFile{Path: "c"}),
-		"parts that run together":  bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/xa.shsha256:00", other, place),
-		"another order in objects": bound(t, "shell.exec", `{"a":1,"argv":["sh","a.sh"]}`, "chats/x", script, other, place),
+		"a file that is gone":   bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", gone, other, place),
+		"one that is not named": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, place),
+		"one more": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x", script, other, place,
+			corebot.NamedFile{Path: "c"}),
+		"parts that run together": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/xa.shsha256:00", other,
+			place),
+		"another order in objects": bound(t, "shell.exec", `{"a":1,"argv":["sh","a.sh"]}`, "chats/x", script, other,
+			place),
 	} {
 		if approved.Drift(now) == "" {
 			t.Errorf("%s is taken for the same call", name)
@@ -53,7 +63,10 @@ func TestAnApprovalIsBoundToEachPartOfACall(t *testing.T) {
 }
 
 func TestAnApprovalHoldsForArgumentsAsTheJournalSpellsThem(t *testing.T) {
-	call := corebot.ToolCall{ID: "c", Tool: "fs.write", Args: json.RawMessage("{ \"path\":\"a\",\n\t\"content\":\"<b> & \u2028\" }")}
+	call := corebot.ToolCall{
+		ID: "c", Tool: "fs.write",
+		Args: json.RawMessage("{ \"path\":\"a\",\n\t\"content\":\"<b> & \u2028\" }"),
+	}
 	stored, err := json.Marshal(call)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +78,8 @@ func TestAnApprovalHoldsForArgumentsAsTheJournalSpellsThem(t *testing.T) {
 	if string(journaled.Args) == string(call.Args) {
 		t.Fatal("the journal spells them the same: the test proves nothing")
 	}
-	if drift := bound(t, call.Tool, string(call.Args), "").Drift(bound(t, call.Tool, string(journaled.Args), "")); drift != "" {
+	if drift := bound(t, call.Tool, string(call.Args), "").Drift(bound(t, call.Tool, string(journaled.Args),
+		"")); drift != "" {
 		t.Errorf("from its journal %s", drift)
 	}
 }
@@ -78,7 +92,10 @@ func TestArgumentsThatAreNotJSONCannotBeApproved(t *testing.T) {
 
 // FuzzWhatIsShownIsWhatRuns checks that the shown arguments mean the same, and have nothing that a person does not see.
 func FuzzWhatIsShownIsWhatRuns(f *testing.F) {
-	for _, s := range []string{"rm -rf /", "a\u202eb\u200b", "\u0000\x7f\u00a0", "\U000e0041\U0001f600\ufe0f", "\u3164 <script>&", `\u200b`} {
+	for _, s := range []string{
+		"rm -rf /", "a\u202eb\u200b", "\u0000\x7f\u00a0", "\U000e0041\U0001f600\ufe0f",
+		"\u3164 <script>&", `\u200b`,
+	} {
 		args, _ := json.Marshal(map[string]string{"text": s})
 		f.Add(string(args))
 	}

@@ -15,7 +15,8 @@ func tables(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := regexp.MustCompile(`(?m)^(?:CREATE (?:VIRTUAL )?TABLE (\w+)|DROP TABLE (\w+)|ALTER TABLE (\w+) RENAME TO (\w+))`)
+	change := regexp.MustCompile(
+		`(?m)^(?:CREATE (?:VIRTUAL )?TABLE (\w+)|DROP TABLE (\w+)|ALTER TABLE (\w+) RENAME TO (\w+))`)
 	found := map[string]bool{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

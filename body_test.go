@@ -61,7 +61,8 @@ func TestAnEnvelopeIsPartOfTheBodyOnlyWhereThereIsOne(t *testing.T) {
 		}
 	}
 	if before[0] != 1 {
-		t.Errorf("the body of a message without an envelope has version %d, which an older build cannot read", before[0])
+		t.Errorf("the body of a message without an envelope has version %d, which an older build cannot read",
+			before[0])
 	}
 }
 

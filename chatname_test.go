@@ -14,11 +14,13 @@ func TestAChatIsFoundByItsKeyOrByAShortFormThatIsItsAlone(t *testing.T) {
 		return corebot.Key{Agent: "main", Channel: channel, Account: account, Chat: chat, Thread: thread}
 	}
 	known := []corebot.Key{
-		chat("webhook", "", "c1", ""), chat("webhook", "", "c2", ""), chat("cli", "local", "c2", ""), chat("webhook", "", "a b", ""),
+		chat("webhook", "", "c1", ""), chat("webhook", "", "c2", ""), chat("cli", "local", "c2", ""),
+		chat("webhook", "", "a b", ""),
 		chat("mail", "x", "in", "t1"), chat("mail", "y", "in", ""), chat("mail", "x", "in", ""),
 	}
 	for name, want := range map[string]string{
-		"main:webhook::c1": "main:webhook::c1", "webhook::c1": "main:webhook::c1", "webhook:c1": "main:webhook::c1", "c1": "main:webhook::c1",
+		"main:webhook::c1": "main:webhook::c1", "webhook::c1": "main:webhook::c1", "webhook:c1": "main:webhook::c1",
+		"c1":              "main:webhook::c1",
 		"main:other::new": "main:other::new", "cli:c2": "main:cli:local:c2", "cli:local:c2": "main:cli:local:c2",
 		"a b": "main:webhook::a%20b", "a%20b": "main:webhook::a%20b", "webhook:a b": "main:webhook::a%20b",
 		"in:t1": "main:mail:x:in:t1", "mail:x:in": "main:mail:x:in",

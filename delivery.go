@@ -78,7 +78,8 @@ type Outcome struct {
 	Class     string    // the name of the error's [Class] (RetryAt, Dead); empty: there was no error
 	Plain     string    // the error in one sentence, for anybody in the chat (RetryAt, Dead); empty: see [Explanation]
 	Uncounted bool      // RetryAt: the attempt met a rate limit and is not counted
-	Last      *Step     // Done: a step that ends the journal, in the same commit, such as the receipt of a send; nil: none
+	// Done: a step that ends the journal, in the same commit, such as the receipt of a send; nil: none
+	Last *Step
 }
 
 // NotNow is the reason of a [Wait] for something in the process, such as a terminal that is not open. The wait ends at
@@ -95,7 +96,8 @@ const Unreadable = "unreadable"
 // Paced is the reason of a throttled lane: its next message waits for the lane's rate.
 const Paced = "rate limit"
 
-// HeldBack is the reason of a ready lane that another lane of its sender comes before, or whose sender has used up his rate.
+// HeldBack is the reason of a ready lane that another lane of its sender comes before, or whose sender has used up his
+// rate.
 const HeldBack = "sender's turn"
 
 // Terms are the conditions of a claim.

@@ -24,8 +24,8 @@ type SendMessage struct {
 	Known bool // refuse a conversation that nobody has ever used
 }
 
-// AskAgent sends a question to another agent, in the conversation that the two have about the one of the turn. The answer
-// comes back into the conversation of the turn, as a message. One question at a time is under way there.
+// AskAgent sends a question to another agent, in the conversation that the two have about the one of the turn. The
+// answer comes back into the conversation of the turn, as a message. One question at a time is under way there.
 type AskAgent struct {
 	Agent string
 	Text  string

@@ -68,7 +68,8 @@ func TestWhatAnEntryAnswers(t *testing.T) {
 			if got := who.Approvals(adminsChat); !slices.Equal(got, c.approvals) {
 				t.Errorf("%v are asked for approvals, want %v", got, c.approvals)
 			}
-			if got := who.Approvals(corebot.Key{}); slices.Contains(got, corebot.Key{}) || slices.Contains(got, adminsChat) {
+			if got := who.Approvals(corebot.Key{}); slices.Contains(got, corebot.Key{}) ||
+				slices.Contains(got, adminsChat) {
 				t.Errorf("without a chat of admins %v are asked", got)
 			}
 		})
@@ -89,7 +90,10 @@ func TestARunThatIsNotTheFirstIsAReplayAndKeepsItsPlaces(t *testing.T) {
 // The kinds are read from the source, so that a new kind is held to the same rule.
 func TestOnlyADirectEntryIsEverInteractive(t *testing.T) {
 	kinds := entryKinds(t)
-	for _, kind := range []corebot.EntryKind{corebot.EntryTask, corebot.EntryAgent, corebot.EntryEvent, corebot.EntryClient} {
+	for _, kind := range []corebot.EntryKind{
+		corebot.EntryTask, corebot.EntryAgent, corebot.EntryEvent,
+		corebot.EntryClient,
+	} {
 		if !slices.Contains(kinds, kind) {
 			t.Fatalf("the kinds that were read are %v", kinds)
 		}
@@ -111,7 +115,8 @@ func TestWhoeverElseSpeaksToATurnMakesItASteer(t *testing.T) {
 		if who.Hears(whoActs) || len(who.Others) != 0 || who.Entry.Word() != began {
 			t.Errorf("its own sender made it %+v", who)
 		}
-		if !who.Hears(bob) || who.Hears(bob) || !slices.Equal(who.Others, []corebot.Principal{bob}) || who.Entry.Word() != "steer" {
+		if !who.Hears(bob) || who.Hears(bob) || !slices.Equal(who.Others, []corebot.Principal{bob}) ||
+			who.Entry.Word() != "steer" {
 			t.Errorf("somebody else made it %+v", who)
 		}
 	}

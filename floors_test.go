@@ -16,8 +16,8 @@ import (
 
 const module = "github.com/corebot/corebot"
 
-// floors says on which floor of the house a package is. The longest entry that matches decides; "x/*" is what is below x.
-// Imports of non-test files go strictly down.
+// floors says on which floor of the house a package is. The longest entry that matches decides; "x/*" is what is below
+// x. Imports of non-test files go strictly down.
 var floors = map[string]int{
 	"cmd/*": 5,
 
@@ -25,15 +25,20 @@ var floors = map[string]int{
 
 	"tools/builtin": 3, "tools/isolation": 3, "mcp": 3, "mcp/*": 3, "channels/*": 3, "agent/llm/*": 3,
 
-	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2, "channels": 2, "scheduler": 2,
+	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2,
+	"channels": 2, "scheduler": 2,
 
-	"policy": 1, "observability": 1, "agent/llm": 1, "agent/memory": 1, "agent/pages": 1, "agent/skills": 1, "internal/operate": 1, "storage/engine": 1, "internal/config": 1, "internal/live": 1,
+	"policy": 1, "observability": 1, "agent/llm": 1, "agent/memory": 1, "agent/pages": 1, "agent/skills": 1,
+	"internal/operate": 1, "storage/engine": 1, "internal/config": 1, "internal/live": 1,
 
 	"": 0, "migrations": 0, "workspace": 0, "internal/*": 0,
 }
 
 // suites are packages that only tests import: they may look at everything.
-var suites = map[string]bool{"bus/bustest": true, "storage/vfstest": true, "storage/seedtest": true, "storage/storagetest": true, "agent/llm/llmtest": true, "internal/apptest": true}
+var suites = map[string]bool{
+	"bus/bustest": true, "storage/vfstest": true, "storage/seedtest": true,
+	"storage/storagetest": true, "agent/llm/llmtest": true, "internal/apptest": true,
+}
 
 func floorOf(pkg string) (int, bool) {
 	if f, ok := floors[pkg]; ok {
@@ -83,7 +88,8 @@ func goFiles(t *testing.T) (files []string) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || d.Name() == "testdata" || d.Name() == "node_modules"):
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || d.Name() == "testdata" ||
+			d.Name() == "node_modules"):
 			return fs.SkipDir
 		case !d.IsDir() && strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go"):
 			files = append(files, file)
@@ -149,8 +155,8 @@ func TestImportsGoStrictlyDown(t *testing.T) {
 	}
 }
 
-// leaf: on the ground floor the root package and internal helpers may use each other where there is no circle; Go itself
-// refuses circles.
+// leaf: on the ground floor the root package and internal helpers may use each other where there is no circle; Go
+// itself refuses circles.
 func leaf(pkg, inner string) bool {
 	from, _ := floorOf(pkg)
 	return from == 0 && pkg != "" && (inner == "" || strings.HasPrefix(inner, "internal/"))

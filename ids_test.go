@@ -43,7 +43,8 @@ func TestNoIDOfASenderMakesAnIDThatAnotherHas(t *testing.T) {
 	for life := int64(1); life <= 12; life++ {
 		for run := 1; run <= 12; run++ {
 			for position := 0; position <= 12; position++ {
-				put(corebot.Delivery{Life: life, Run: run}.PostID(position), fmt.Sprintf("post %d of run %d of life %d", position, run, life))
+				put(corebot.Delivery{Life: life, Run: run}.PostID(position),
+					fmt.Sprintf("post %d of run %d of life %d", position, run, life))
 			}
 		}
 		put(corebot.OwnID("approval", life), fmt.Sprint("approval ", life))

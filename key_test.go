@@ -10,8 +10,11 @@ import (
 
 func TestAKeyIsSpelledInOneWay(t *testing.T) {
 	for want, k := range map[string]corebot.Key{
-		"main:telegram::42":               {Agent: "main", Channel: "telegram", Chat: "42"},
-		"main:telegram:bot:42:7":          {Agent: "main", Channel: "telegram", Account: "bot", Chat: "42", Thread: "7"},
+		"main:telegram::42": {Agent: "main", Channel: "telegram", Chat: "42"},
+		"main:telegram:bot:42:7": {
+			Agent: "main", Channel: "telegram", Account: "bot", Chat: "42",
+			Thread: "7",
+		},
 		"main:cli:a%3Ab:%2F%2E%2E%2F:%25": {Agent: "main", Channel: "cli", Account: "a:b", Chat: "/../", Thread: "%"},
 		"main:cli::%C3%BC%20x_-":          {Agent: "main", Channel: "cli", Chat: "ü x_-"},
 	} {
@@ -27,11 +30,13 @@ func TestAKeyIsSpelledInOneWay(t *testing.T) {
 func TestASecondSpellingOfAKeyIsRefused(t *testing.T) {
 	for _, s := range []string{
 		"", "main", "main:cli:x", "main:cli::1:2:3", // the number of fields
-		"main:cli::1:",                                                   // an empty thread is left out
-		"main:cli::%41", "main:cli::%3a", "main:cli::a b", "main:cli::ü", // escaped needlessly, in lower case, or not at all
+		"main:cli::1:", // an empty thread is left out
+		// escaped needlessly, in lower case, or not at all
+		"main:cli::%41", "main:cli::%3a", "main:cli::a b", "main:cli::ü",
 		"main:cli::%", "main:cli::%4", "main:cli::%GG", // broken escapes
 		":cli::1", "main:::1", "main:cli::", // required fields
-		"main:cli::%FF", "main:cli::%0A", "main:cli::" + strings.Repeat("x", corebot.MaxKeyField+1), // values that Validate refuses
+		// values that Validate refuses
+		"main:cli::%FF", "main:cli::%0A", "main:cli::" + strings.Repeat("x", corebot.MaxKeyField+1),
 	} {
 		if k, err := corebot.ParseKey(s); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%q is read as %+v, %v", s, k, err)
@@ -44,7 +49,8 @@ func FuzzKeysRoundTripAndNeverCollide(f *testing.F) {
 	f.Add("a", "b:c", "", "d", "", "a", "b", "c", "d", "")
 	f.Add("a", "b", "c", "%3A", "", "a", "b", "c", ":", "")
 	f.Fuzz(func(t *testing.T, a, b, c, d, e, a2, b2, c2, d2, e2 string) {
-		k, l := corebot.Key{Agent: a, Channel: b, Account: c, Chat: d, Thread: e}, corebot.Key{Agent: a2, Channel: b2, Account: c2, Chat: d2, Thread: e2}
+		k, l := corebot.Key{Agent: a, Channel: b, Account: c, Chat: d, Thread: e},
+			corebot.Key{Agent: a2, Channel: b2, Account: c2, Chat: d2, Thread: e2}
 		if (k.String() == l.String()) != (k == l) {
 			t.Fatalf("%+v and %+v are spelled %q and %q", k, l, k, l)
 		}
@@ -61,7 +67,10 @@ func FuzzKeysRoundTripAndNeverCollide(f *testing.F) {
 }
 
 func FuzzParseKeyReadsOnlyWhatStringWrites(f *testing.F) {
-	for _, s := range []string{"main:cli::1", "main:cli:a:1:2", "main:cli::%2F", "main:cli::%2f", ":::", "main:cli::1:"} {
+	for _, s := range []string{
+		"main:cli::1", "main:cli:a:1:2", "main:cli::%2F", "main:cli::%2f", ":::",
+		"main:cli::1:",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -87,7 +96,10 @@ func FuzzPrincipalsRoundTripAndNeverCollide(f *testing.F) {
 }
 
 func TestAPrincipalThatIsNoneIsRefused(t *testing.T) {
-	for _, s := range []string{"", "cli", "cli:local", "cli:local:1:2", "cli:local:%", "cli:local:%4", "cli:local:%zz"} {
+	for _, s := range []string{
+		"", "cli", "cli:local", "cli:local:1:2", "cli:local:%", "cli:local:%4",
+		"cli:local:%zz",
+	} {
 		if p, err := corebot.ParsePrincipal(s); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%q is read as %+v, %v", s, p, err)
 		}
@@ -104,10 +116,12 @@ func TestARoleThatIsNotKnownIsNeverTakenForAnother(t *testing.T) {
 
 func TestEveryChannelHasAPoolOfItsOwn(t *testing.T) {
 	a, b := corebot.Key{Channel: "a"}, corebot.Key{Channel: "b"}
-	if corebot.PoolOf(corebot.Inbound, a) != corebot.InboundPool || corebot.PoolOf(corebot.Inbound, b) != corebot.InboundPool {
+	if corebot.PoolOf(corebot.Inbound, a) != corebot.InboundPool ||
+		corebot.PoolOf(corebot.Inbound, b) != corebot.InboundPool {
 		t.Error("inbound lanes are not in one pool")
 	}
-	if corebot.PoolOf(corebot.Outbound, a) == corebot.PoolOf(corebot.Outbound, b) || corebot.PoolOf(corebot.Outbound, a) == corebot.InboundPool {
+	if corebot.PoolOf(corebot.Outbound, a) == corebot.PoolOf(corebot.Outbound, b) ||
+		corebot.PoolOf(corebot.Outbound, a) == corebot.InboundPool {
 		t.Error("outbound lanes of two channels share a pool")
 	}
 	if corebot.OutboundPool("inbound") == corebot.InboundPool {

@@ -12,12 +12,16 @@ import (
 func TestMetadataOfEveryTypeComesBackAsItWentIn(t *testing.T) {
 	m := valid()
 	m.Metadata = corebot.Texts(map[string]string{"text": "<a> \u2028 \x7f \"", "": ""})
-	for name, value := range map[string]string{"number": `1.50`, "none": `null`, "yes": `true`, "list": `[1,"x"]`, "object": `{"a":{}}`} {
+	for name, value := range map[string]string{
+		"number": `1.50`, "none": `null`, "yes": `true`, "list": `[1,"x"]`,
+		"object": `{"a":{}}`,
+	} {
 		m.Metadata[name] = json.RawMessage(value)
 	}
 	body, sum := m.EncodeBody()
 	got := corebot.Message{Kind: m.Kind}
-	if err := corebot.DecodeBody(body, sum[:], &got); err != nil || !maps.EqualFunc(got.Metadata, m.Metadata, slices.Equal) {
+	if err := corebot.DecodeBody(body, sum[:], &got); err != nil ||
+		!maps.EqualFunc(got.Metadata, m.Metadata, slices.Equal) {
 		t.Errorf("it came back as %s, %v; want %s", got.Metadata, err, m.Metadata)
 	}
 	if text, ok := got.Metadata.Text("text"); !ok || text != "<a> \u2028 \x7f \"" {

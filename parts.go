@@ -102,7 +102,8 @@ func (c Content) All() []Part {
 	return c.Parts
 }
 
-// Envelope is what a platform says of a message beside its content. The zero Envelope is of a platform that says nothing.
+// Envelope is what a platform says of a message beside its content. The zero Envelope is of a platform that says
+// nothing.
 type Envelope struct {
 	ReplyTo   string    `json:"replyTo,omitempty"`   // the platform's id of the message that it answers
 	Group     bool      `json:"group,omitempty"`     // more people than the sender read the chat

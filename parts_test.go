@@ -29,7 +29,8 @@ func TestATextTakesThePlaceOfAllTexts(t *testing.T) {
 
 func TestStoredPartsComeBackAndSoDoTextsOfAnEarlierVersion(t *testing.T) {
 	for name, parts := range map[string][]corebot.Part{
-		"a text": corebot.TextPart("hi"), "a text and an image": append(corebot.TextPart("hi"), picture), "an image": {picture}, "nothing": nil,
+		"a text": corebot.TextPart("hi"), "a text and an image": append(corebot.TextPart("hi"), picture),
+		"an image": {picture}, "nothing": nil,
 	} {
 		m := corebot.Merged{Life: 7, ID: "1", Name: "Ada", Parts: parts}
 		raw, err := json.Marshal(m)
@@ -50,7 +51,8 @@ func TestStoredPartsComeBackAndSoDoTextsOfAnEarlierVersion(t *testing.T) {
 		}
 	}
 	var older corebot.Merged
-	if err := json.Unmarshal([]byte(`{"life":3,"id":"s","text":"and more"}`), &older); err != nil || older.Text() != "and more" || older.Life != 3 {
+	if err := json.Unmarshal([]byte(`{"life":3,"id":"s","text":"and more"}`), &older); err != nil ||
+		older.Text() != "and more" || older.Life != 3 {
 		t.Errorf("the merge of an earlier version is %+v, %v", older, err)
 	}
 }

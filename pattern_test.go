@@ -26,7 +26,10 @@ func TestAPatternMeansANameOrAllWithItsBeginning(t *testing.T) {
 			t.Errorf("%q means %q: %v", c.pattern, c.name, got)
 		}
 	}
-	for pattern, want := range map[string]bool{"a": true, "a*": true, "*": true, "": false, "*a": false, "a**": false, "a*b": false} {
+	for pattern, want := range map[string]bool{
+		"a": true, "a*": true, "*": true, "": false, "*a": false, "a**": false,
+		"a*b": false,
+	} {
 		if got := corebot.IsNamePattern(pattern); got != want {
 			t.Errorf("%q is a pattern: %v", pattern, got)
 		}

@@ -7,17 +7,26 @@ import (
 )
 
 func TestAnAmountIsReadAsItIsWritten(t *testing.T) {
-	for text, want := range map[string]Money{"0": 0, "2": 2_000_000, "2.5": 2_500_000, "0.000001": 1, "0.15": 150_000, "1000000000": maxMoney} {
+	for text, want := range map[string]Money{
+		"0": 0, "2": 2_000_000, "2.5": 2_500_000, "0.000001": 1, "0.15": 150_000,
+		"1000000000": maxMoney,
+	} {
 		if got, err := ParseMoney(text); err != nil || got != want {
 			t.Errorf("%s is %d: %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", ".5", "1.", "-1", "+1", "1.0000001", "1,5", "1e3", " 1", "1000000001", "99999999999999999999", "١"} {
+	for _, text := range []string{
+		"", ".5", "1.", "-1", "+1", "1.0000001", "1,5", "1e3", " 1", "1000000001",
+		"99999999999999999999", "١",
+	} {
 		if got, err := ParseMoney(text); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q is %d: %v", text, got, err)
 		}
 	}
-	for m, want := range map[Money]string{0: "0.00", 2_500_000: "2.50", 1: "0.000001", 123_456: "0.123456", -2_000_000: "-2.00"} {
+	for m, want := range map[Money]string{
+		0: "0.00", 2_500_000: "2.50", 1: "0.000001", 123_456: "0.123456",
+		-2_000_000: "-2.00",
+	} {
 		if got := m.String(); got != want {
 			t.Errorf("%d is written %s, want %s", int64(m), got, want)
 		}
@@ -44,7 +53,10 @@ func TestAModelHasThePriceOfItsNameOrOfTheLongestBeginning(t *testing.T) {
 }
 
 func TestAPriceListThatMakesNoSenseIsRefused(t *testing.T) {
-	for _, text := range []string{"gpt", "=1/2", "gpt=1", "gpt=1/2/3/4/5", "gpt=1/x", "a*b=1/2", "gpt=1/2,gpt=1/2", "gpt=-1/2"} {
+	for _, text := range []string{
+		"gpt", "=1/2", "gpt=1", "gpt=1/2/3/4/5", "gpt=1/x", "a*b=1/2", "gpt=1/2,gpt=1/2",
+		"gpt=-1/2",
+	} {
 		if p, err := ParsePrices(text); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q is %+v: %v", text, p, err)
 		}
@@ -69,7 +81,10 @@ func FuzzPricesAreReadOrRefusedAndNeverNegative(f *testing.F) {
 					t.Fatalf("%d is written %s", int64(m), m)
 				}
 			}
-			use := books.Book(Spent{p.Model, Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64, CacheReadTokens: 5}})
+			use := books.Book(Spent{p.Model, Usage{
+				InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64,
+				CacheReadTokens: 5,
+			}})
 			if use.Cost < 0 {
 				t.Fatalf("%+v costs %d", p, use.Cost)
 			}

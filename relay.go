@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// AgentChannel is the channel of conversations between agents. No network is behind it: nobody but an agent writes there.
+// AgentChannel is the channel of conversations between agents. No network is behind it: nobody but an agent writes
+// there.
 const AgentChannel = "agent"
 
 // MaxHops is how many messages agents can send one another in a row, counted from the message of a person. An answer
@@ -27,8 +28,8 @@ type Relay struct {
 	Agent  string `json:"agent"`            // who wrote the message
 	Answer bool   `json:"answer,omitempty"` // it answers a question of the agent that gets it
 	Hops   int    `json:"hops"`             // messages between agents in a row, this one included
-	// Back is the way back to the conversation with whoever began: the turn's answer goes to the last of them. It is empty
-	// for an answer that has come there.
+	// Back is the way back to the conversation with whoever began: the turn's answer goes to the last of them. It is
+	// empty for an answer that has come there.
 	Back   []Key       `json:"back,omitempty"`
 	Taint  string      `json:"taint,omitempty"`  // [Caller.Taint] of the turn that wrote it
 	Others []Principal `json:"others,omitempty"` // [Caller.Others] of that turn
@@ -70,7 +71,10 @@ func (d Delivery) Answer(c Caller, text string) (m Message, ok bool) {
 		return m, false
 	}
 	last := len(was.Back) - 1
-	r := Relay{Agent: c.Key.Agent, Answer: true, Hops: was.Hops + 1, Back: slices.Clone(was.Back[:last]), Taint: c.Taint, Others: slices.Clone(c.Others)}
+	r := Relay{
+		Agent: c.Key.Agent, Answer: true, Hops: was.Hops + 1, Back: slices.Clone(was.Back[:last]),
+		Taint: c.Taint, Others: slices.Clone(c.Others),
+	}
 	return r.message(OwnID(relayed, d.Life, d.Run, "answer"), was.Back[last], c.Principal, text), true
 }
 
@@ -81,8 +85,8 @@ func (r Relay) message(id string, to Key, by Principal, text string) Message {
 	}
 }
 
-// agentChat names the conversation that another agent has with the agent of a conversation: the same one for all that is
-// asked from there.
+// agentChat names the conversation that another agent has with the agent of a conversation: the same one for all that
+// is asked from there.
 func agentChat(k Key) string {
 	name := k.String()
 	if len(name) > MaxKeyField {

@@ -23,7 +23,10 @@ func restored(t *testing.T, m corebot.Message) corebot.Message {
 // asking is a turn of the agent main in a chat, and on whose behalf it runs.
 func asking(chat string) (corebot.Delivery, corebot.Caller) {
 	k := corebot.Key{Agent: "main", Channel: "test", Chat: chat}
-	d := corebot.Delivery{Life: 7, Run: 1, Message: corebot.Message{ID: "1", Key: k, Sender: corebot.Principal{Channel: "test", ID: "root"}}}
+	d := corebot.Delivery{Life: 7, Run: 1, Message: corebot.Message{
+		ID: "1", Key: k,
+		Sender: corebot.Principal{Channel: "test", ID: "root"},
+	}}
 	return d, d.Caller()
 }
 
@@ -46,7 +49,8 @@ func TestAQuestionSpeaksForItsCallerWithHisTaintAndWithThoseWhoSpokeBeside(t *te
 	asked, as := turnOf(t, m, 8)
 	want := corebot.Caller{
 		Key: corebot.Key{Agent: "helper", Channel: "agent", Chat: "main:test::a"}, Principal: c.Principal,
-		Entry: corebot.Entry{Kind: corebot.EntryAgent, From: c.Key}, MessageID: "corebot:agent/7/1/3", Others: c.Others, Taint: "a page",
+		Entry: corebot.Entry{Kind: corebot.EntryAgent, From: c.Key}, MessageID: "corebot:agent/7/1/3", Others: c.Others,
+		Taint: "a page",
 	}
 	if !reflect.DeepEqual(as, want) || as.Results() != c.Key {
 		t.Errorf("the question runs for %+v, want %+v", as, want)
@@ -54,7 +58,8 @@ func TestAQuestionSpeaksForItsCallerWithHisTaintAndWithThoseWhoSpokeBeside(t *te
 	as.Taint = "another page"
 	answer, ok := asked.Answer(as, "y")
 	_, back := turnOf(t, answer, 9)
-	if !ok || back.Key != c.Key || back.Results() != c.Key || back.Taint != "another page" || !reflect.DeepEqual(back.Others, c.Others) || back.Principal != c.Principal {
+	if !ok || back.Key != c.Key || back.Results() != c.Key || back.Taint != "another page" ||
+		!reflect.DeepEqual(back.Others, c.Others) || back.Principal != c.Principal {
 		t.Errorf("the answer runs for %+v", back)
 	}
 	if _, ok := d.Answer(c, "z"); ok {
@@ -115,7 +120,10 @@ func TestNoSenderWritesARelay(t *testing.T) {
 	const relay = `{"agent":"main","hops":-9,"back":[{"agent":"main","channel":"cli","account":"local","chatId":"501"}]}`
 	for _, name := range []string{"\xferelay", "\ufffdrelay", "relay"} {
 		m := corebot.Message{
-			ID: "corebot:agent/1/1/1", Kind: corebot.KindPrompt, Key: corebot.Key{Agent: "main", Channel: "webhook", Chat: "x"},
+			ID: "corebot:agent/1/1/1", Kind: corebot.KindPrompt, Key: corebot.Key{
+				Agent: "main", Channel: "webhook",
+				Chat: "x",
+			},
 			Parts: corebot.TextPart("x"), Metadata: corebot.Texts(map[string]string{name: relay}),
 		}
 		if err := m.Validate(0); (err == nil) != (name[0] != '\xfe') {
@@ -137,7 +145,8 @@ func TestMetadataStaysBesideARelay(t *testing.T) {
 		t.Errorf("got %+v, %+v", got.Metadata, got.Relay)
 	}
 	m.Metadata = corebot.Texts(map[string]string{"a": "b"})
-	if got := restored(t, m); !reflect.DeepEqual(got.Metadata, m.Metadata) || !reflect.DeepEqual(got.Relay, m.Relay) || len(m.Metadata) != 1 {
+	if got := restored(t, m); !reflect.DeepEqual(got.Metadata, m.Metadata) || !reflect.DeepEqual(got.Relay, m.Relay) ||
+		len(m.Metadata) != 1 {
 		t.Errorf("got %+v, %+v", got.Metadata, got.Relay)
 	}
 }

@@ -9,11 +9,20 @@ import (
 
 func TestAToolGrantIsReadAsItIsWritten(t *testing.T) {
 	for text, want := range map[string]corebot.ToolGrant{
-		"message.send=normal":           {Tool: "message.send", Role: corebot.RoleNormal},
-		" mcp__files__* = admin ":       {Tool: "mcp__files__*", Role: corebot.RoleAdmin},
-		"*=cli:local:0":                 {Tool: "*", Principal: corebot.Principal{Channel: "cli", Account: "local", ID: "0"}},
-		"chat.register=webhook::a%2Cb":  {Tool: "chat.register", Principal: corebot.Principal{Channel: "webhook", ID: "a,b"}},
-		"chat.register=webhook::normal": {Tool: "chat.register", Principal: corebot.Principal{Channel: "webhook", ID: "normal"}},
+		"message.send=normal":     {Tool: "message.send", Role: corebot.RoleNormal},
+		" mcp__files__* = admin ": {Tool: "mcp__files__*", Role: corebot.RoleAdmin},
+		"*=cli:local:0": {Tool: "*", Principal: corebot.Principal{
+			Channel: "cli", Account: "local",
+			ID: "0",
+		}},
+		"chat.register=webhook::a%2Cb": {Tool: "chat.register", Principal: corebot.Principal{
+			Channel: "webhook",
+			ID:      "a,b",
+		}},
+		"chat.register=webhook::normal": {Tool: "chat.register", Principal: corebot.Principal{
+			Channel: "webhook",
+			ID:      "normal",
+		}},
 	} {
 		got, err := corebot.ParseToolGrant(text)
 		if err != nil || got != want {
@@ -27,7 +36,8 @@ func TestAToolGrantIsReadAsItIsWritten(t *testing.T) {
 
 func TestAGrantOfNothingOrToNobodyIsRefused(t *testing.T) {
 	for _, text := range []string{
-		"", "message.send", "=normal", "a*b=normal", "**=normal", "a b=normal", "a,b=normal", "é=normal", "a=", "a=Admin", "a=root", "a=alice",
+		"", "message.send", "=normal", "a*b=normal", "**=normal", "a b=normal", "a,b=normal", "é=normal", "a=",
+		"a=Admin", "a=root", "a=alice",
 		"a=webhook::", "a=webhook:alice", "a=webhook::a b", "a=b=normal",
 	} {
 		if g, err := corebot.ParseToolGrant(text); !errors.Is(err, corebot.ErrInvalid) {
@@ -35,7 +45,12 @@ func TestAGrantOfNothingOrToNobodyIsRefused(t *testing.T) {
 		}
 	}
 	ann := corebot.Principal{Channel: "webhook", ID: "ann"}
-	for _, g := range []corebot.ToolGrant{{Tool: "a"}, {Tool: "a", Role: corebot.RoleNormal, Principal: ann}, {Tool: "a", Role: "root"}, {Tool: "a", Principal: corebot.Principal{Channel: "webhook"}}} {
+	for _, g := range []corebot.ToolGrant{
+		{Tool: "a"},
+		{Tool: "a", Role: corebot.RoleNormal, Principal: ann},
+		{Tool: "a", Role: "root"},
+		{Tool: "a", Principal: corebot.Principal{Channel: "webhook"}},
+	} {
 		if err := g.Validate(); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%+v: %v", g, err)
 		}

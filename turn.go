@@ -171,8 +171,8 @@ type HistoryEntry struct {
 	Parts   []Part     `json:"-"`                   // see [Content]
 	Calls   []ToolCall `json:"calls,omitempty"`     // of an assistant entry
 	CallID  string     `json:"callId,omitempty"`    // of a tool entry: the call that it answers
-	// Outside is [ToolResult.Outside] of a tool entry. Of an assistant entry, and of a message of another agent, it says that
-	// the turn was tainted.
+	// Outside is [ToolResult.Outside] of a tool entry. Of an assistant entry, and of a message of another agent, it
+	// says that the turn was tainted.
 	Outside   bool      `json:"outside,omitempty"`
 	MessageID string    `json:"messageId"` // the inbound message of the turn
 	At        time.Time `json:"at"`

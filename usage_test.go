@@ -13,9 +13,13 @@ func TestWhatIsCachedCostsItsOwnPriceAndIsCountedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	books := Accounting{Prices: prices}
-	got := books.Book(Spent{"m", Usage{InputTokens: 1_000_000, OutputTokens: 500_000, CacheReadTokens: 600_000, CacheWriteTokens: 100_000}})
+	got := books.Book(Spent{"m", Usage{
+		InputTokens: 1_000_000, OutputTokens: 500_000, CacheReadTokens: 600_000,
+		CacheWriteTokens: 100_000,
+	}})
 	// 300,000 at 10, 600,000 at 1, 100,000 at 12.5 and 500,000 at 20.
-	if want := Money(3_000_000 + 600_000 + 1_250_000 + 10_000_000); got.Cost != want || got.Tokens() != 1_500_000 || got.UnpricedTokens != 0 {
+	if want := Money(3_000_000 + 600_000 + 1_250_000 + 10_000_000); got.Cost != want || got.Tokens() != 1_500_000 ||
+		got.UnpricedTokens != 0 {
 		t.Errorf("it comes to %+v, want a cost of %d", got, want)
 	}
 }
@@ -27,9 +31,15 @@ func TestWhatHasNoPriceIsSaidToHaveNone(t *testing.T) {
 		t.Errorf("it comes to %+v", u)
 	}
 	for want, u := range map[string]Use{
-		"7 tokens in, 3 out (10 of them estimated), cost not known":                     u,
-		"7 tokens in, 3 out, 0.50 EUR":                                                  {InputTokens: 7, OutputTokens: 3, Cost: 500_000},
-		"9 tokens in, 3 out, 0.50 EUR and what 4 tokens of models without a price cost": {InputTokens: 9, OutputTokens: 3, Cost: 500_000, UnpricedTokens: 4},
+		"7 tokens in, 3 out (10 of them estimated), cost not known": u,
+		"7 tokens in, 3 out, 0.50 EUR": {
+			InputTokens:  7,
+			OutputTokens: 3, Cost: 500_000,
+		},
+		"9 tokens in, 3 out, 0.50 EUR and what 4 tokens of models without a price cost": {
+			InputTokens:  9,
+			OutputTokens: 3, Cost: 500_000, UnpricedTokens: 4,
+		},
 	} {
 		if got := books.Describe(u); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -38,11 +48,17 @@ func TestWhatHasNoPriceIsSaidToHaveNone(t *testing.T) {
 }
 
 func TestAProvidersFiguresAreBelievedWithinBounds(t *testing.T) {
-	got := Usage{InputTokens: math.MaxInt64, OutputTokens: -5, CacheReadTokens: math.MaxInt64, CacheWriteTokens: 3}.Sane()
+	got := Usage{
+		InputTokens: math.MaxInt64, OutputTokens: -5, CacheReadTokens: math.MaxInt64,
+		CacheWriteTokens: 3,
+	}.Sane()
 	if want := (Usage{InputTokens: maxCallTokens, CacheReadTokens: maxCallTokens}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	dear := Accounting{Prices: Prices{{Model: "m", Input: maxMoney, Output: maxMoney, CacheRead: maxMoney, CacheWrite: maxMoney}}}
+	dear := Accounting{Prices: Prices{{
+		Model: "m", Input: maxMoney, Output: maxMoney, CacheRead: maxMoney,
+		CacheWrite: maxMoney,
+	}}}
 	if u := dear.Book(Spent{"m", Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64}}); u.Cost <= 0 {
 		t.Errorf("the dearest call costs %d", u.Cost)
 	}
@@ -70,7 +86,8 @@ func TestADayEndsWhereTheNextBegins(t *testing.T) {
 		if got := next.UTC().Format(time.RFC3339); got != c.next {
 			t.Errorf("%s in %s: the day ends %s, want %s", c.now, c.zone, got, c.next)
 		}
-		if before := next.Add(-time.Nanosecond); books.Day(before) != books.Day(now) || books.Day(next) <= books.Day(now) {
+		if before := next.Add(-time.Nanosecond); books.Day(before) != books.Day(now) ||
+			books.Day(next) <= books.Day(now) {
 			t.Errorf("%s in %s: %s is no border between days", c.now, c.zone, next)
 		}
 	}

@@ -20,12 +20,13 @@ import (
 
 // Tools are what a turn may act with. They may change at any time.
 type Tools interface {
-	// Begin gives the tools as they are now: whatever becomes of them, a turn keeps those that it began with. end is called once it is over.
+	// Begin gives the tools as they are now: whatever becomes of them, a turn keeps those that it began with. end is
+	// called once it is over.
 	Begin(ctx context.Context) (now Toolset, end func())
 }
 
-// Toolset offers and runs tools. Call returns a result for everything that the model should see, refusals included; an error
-// means that the turn cannot go on.
+// Toolset offers and runs tools. Call returns a result for everything that the model should see, refusals included; an
+// error means that the turn cannot go on.
 type Toolset interface {
 	Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 	Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step Step) (corebot.ToolResult, error)
@@ -35,7 +36,8 @@ type Toolset interface {
 type Step interface {
 	// ID is the idempotency key of the call: the same in every attempt.
 	ID() string
-	// State says how far an earlier attempt came: to an intent without an outcome, or to an approval that is awaited; empty: nowhere.
+	// State says how far an earlier attempt came: to an intent without an outcome, or to an approval that is awaited;
+	// empty: nowhere.
 	State() corebot.StepState
 	// Intend stores, before the call runs, that it will.
 	Intend(ctx context.Context, decision corebot.AuditEvent) error
@@ -53,20 +55,23 @@ type Step interface {
 // Journal stores steps; storage's ledger is one.
 type Journal interface {
 	Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error
-	Apply(ctx context.Context, d corebot.Delivery, s corebot.Step, effect corebot.Effect, event corebot.AuditEvent) error
+	Apply(ctx context.Context, d corebot.Delivery, s corebot.Step, effect corebot.Effect,
+		event corebot.AuditEvent) error
 	// Ask stores a step that waits for an approval, and all approvals of its request, in one commit; one that waits
 	// already is given as it stands.
 	Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, asks []corebot.Ask) (corebot.Asked, error)
-	// Merge ends the messages that wait to be taken in by the turn, and stores each as a step from the position on, in one commit.
+	// Merge ends the messages that wait to be taken in by the turn, and stores each as a step from the position on, in
+	// one commit.
 	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)
 	// Summarize stores a summary and the step that made it, in one commit.
 	Summarize(ctx context.Context, d corebot.Delivery, step corebot.Step, s corebot.Summary) error
 }
 
-// History gives what a turn finds of its chat, with at most so many undelivered replies, and what was said in the session behind its summary, newest
-// first.
+// History gives what a turn finds of its chat, with at most so many undelivered replies, and what was said in the
+// session behind its summary, newest first.
 type History interface {
-	Recall(ctx context.Context, d corebot.Delivery, undelivered int) (corebot.Recollection, iter.Seq2[corebot.HistoryEntry, error], error)
+	Recall(ctx context.Context, d corebot.Delivery, undelivered int) (corebot.Recollection,
+		iter.Seq2[corebot.HistoryEntry, error], error)
 }
 
 // Notes are the texts of the workspace that stand in prompts. A text that cannot be used is no error: it is left out,
@@ -107,8 +112,9 @@ type Options struct {
 	Compaction    Compaction
 	SessionIdle   time.Duration // a longer pause before a message ends the session; 0: none does
 	Tokenizer     llm.Tokenizer // required
-	Model         string        // asked for where the session asks for none, as [llm.Request].Model; empty: the preferred one
-	Voice         llm.Voice
+	// asked for where the session asks for none, as [llm.Request].Model; empty: the preferred one
+	Model string
+	Voice llm.Voice
 	// Untrusted names, by channel, what taints a turn from its start: its messages are written by whom nobody knows.
 	Untrusted map[string]string
 	Live      *live.Hub
@@ -139,8 +145,10 @@ func New(p Parts, o Options) (*Agent, error) {
 	o.ContextTokens = cmp.Or(o.ContextTokens, 32_000)
 	o.OutputTokens = cmp.Or(o.OutputTokens, 4_096)
 	o.Compaction = o.Compaction.withDefaults(o.ContextTokens - o.OutputTokens)
-	if o.MaxIterations < 0 || o.MaxTime < 0 || o.OutputTokens < 0 || o.ContextTokens <= o.OutputTokens || o.SessionIdle < 0 {
-		return nil, fmt.Errorf("%w: agent: iterations %d, time %v, context %d and output %d tokens, idle %v", corebot.ErrInvalid,
+	if o.MaxIterations < 0 || o.MaxTime < 0 || o.OutputTokens < 0 || o.ContextTokens <= o.OutputTokens ||
+		o.SessionIdle < 0 {
+		return nil, fmt.Errorf("%w: agent: iterations %d, time %v, context %d and output %d tokens, idle %v",
+			corebot.ErrInvalid,
 			o.MaxIterations, o.MaxTime, o.ContextTokens, o.OutputTokens, o.SessionIdle)
 	}
 	if err := o.Compaction.validate(o.ContextTokens - o.OutputTokens); err != nil {
@@ -150,14 +158,18 @@ func New(p Parts, o Options) (*Agent, error) {
 		o.Live = new(live.Hub)
 	}
 	metrics, err := newMetrics(o.Metrics)
-	return &Agent{model: p.Model, tools: p.Tools, journal: p.Journal, history: p.History, notes: p.Notes, roles: p.Roles, opts: o, metrics: metrics}, err
+	return &Agent{
+		model: p.Model, tools: p.Tools, journal: p.Journal, history: p.History, notes: p.Notes,
+		roles: p.Roles, opts: o, metrics: metrics,
+	}, err
 }
 
 // modelName is the preferred model's, for what no answer tells.
 func (a *Agent) modelName() string { return cmp.Or(a.opts.Model, a.model.Name()) }
 
-// Turn answers one delivery. Everything that the turn leaves behind is in the result; nothing but journal steps, a summary of older messages, and
-// what tools did, has happened when it returns. On [corebot.ErrStopped] the result has the history of what was done.
+// Turn answers one delivery. Everything that the turn leaves behind is in the result; nothing but journal steps, a
+// summary of older messages, and what tools did, has happened when it returns. On [corebot.ErrStopped] the result has
+// the history of what was done.
 func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, error) {
 	tools, end := a.tools.Begin(ctx)
 	defer end()
@@ -195,7 +207,8 @@ func (t *turn) replies(text string) []corebot.Message {
 	replies := []corebot.Message{t.reply(text)}
 	if t.notice != "" {
 		replies = append(replies, corebot.Message{
-			ID: t.delivery.RunID() + "/notice", Direction: corebot.Outbound, Key: t.who.Results(), Kind: corebot.KindNotice,
+			ID: t.delivery.RunID() + "/notice", Direction: corebot.Outbound, Key: t.who.Results(),
+			Kind:  corebot.KindNotice,
 			Parts: corebot.TextPart(t.notice), InReplyTo: t.delivery.Message.ID,
 		})
 	}
@@ -205,7 +218,8 @@ func (t *turn) replies(text string) []corebot.Message {
 	return replies
 }
 
-// reply is the turn's answer as a message. A model that says nothing is said to have said nothing: a chat is never left silent.
+// reply is the turn's answer as a message. A model that says nothing is said to have said nothing: a chat is never left
+// silent.
 //
 // An agent that asked gets the answer as a message, and goes on with it. Of a model that says nothing, people are told.
 func (t *turn) reply(text string) corebot.Message {

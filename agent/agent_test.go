@@ -96,12 +96,16 @@ func results(r llm.Request) []string {
 
 func TestToolResultsReachTheModelInOrderUnderTheIdsOfTheirCalls(t *testing.T) {
 	b := newBench(t, apptest.Options{},
-		apptest.Asks(call("x", search, "one"), call("y", fetch, "two"), call("z", search, "three")), apptest.Text("done"))
+		apptest.Asks(call("x", search, "one"), call("y", fetch, "two"), call("z", search, "three")),
+		apptest.Text("done"))
 	r, err := b.turn(t, "go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := results(b.model.Last()), []string{"x: web.search of one", "y: web.fetch of two", "z: web.search of three"}; !slices.Equal(got, want) {
+	if got, want := results(b.model.Last()), []string{
+		"x: web.search of one", "y: web.fetch of two",
+		"z: web.search of three",
+	}; !slices.Equal(got, want) {
 		t.Errorf("the model saw %q, want %q", got, want)
 	}
 	want := []string{
@@ -111,10 +115,14 @@ func TestToolResultsReachTheModelInOrderUnderTheIdsOfTheirCalls(t *testing.T) {
 	if got := apptest.Transcript(r.History); !slices.Equal(got, want) {
 		t.Errorf("the history is %q, want %q", got, want)
 	}
-	if len(r.Replies) != 1 || r.Replies[0].ID != "1/1/1" || r.Replies[0].InReplyTo != "1" || r.Replies[0].Kind != corebot.KindReply {
+	if len(r.Replies) != 1 || r.Replies[0].ID != "1/1/1" || r.Replies[0].InReplyTo != "1" ||
+		r.Replies[0].Kind != corebot.KindReply {
 		t.Errorf("the replies are %+v", r.Replies)
 	}
-	if want := []corebot.Spent{{Model: "scripted", Usage: corebot.Usage{InputTokens: 10, OutputTokens: 5}}}; !slices.Equal(r.Spent, want) {
+	if want := []corebot.Spent{{Model: "scripted", Usage: corebot.Usage{
+		InputTokens:  10,
+		OutputTokens: 5,
+	}}}; !slices.Equal(r.Spent, want) {
 		t.Errorf("beside the journal it spent %+v, want the final answer's %+v", r.Spent, want)
 	}
 }
@@ -154,7 +162,8 @@ func TestMoreThan64CallsOfOneAnswerAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := results(b.model.Last())
-	if len(got) != 70 || b.runs[search] != 64 || got[63] != "c63: web.search of 63" || !strings.HasPrefix(got[64], "c64: not run") {
+	if len(got) != 70 || b.runs[search] != 64 || got[63] != "c63: web.search of 63" ||
+		!strings.HasPrefix(got[64], "c64: not run") {
 		t.Errorf("%d ran, the results are %q", b.runs[search], got)
 	}
 	if steps := b.Life("1").Steps; len(steps) != 65 {
@@ -174,7 +183,8 @@ func wantLastWord(t *testing.T, m *apptest.Model, n int) {
 			t.Errorf("request %d offers %d tools", i, len(r.Tools))
 		}
 	}
-	if text := m.Last().Messages[len(m.Last().Messages)-1].Text; !strings.HasPrefix(text, "[corebot] No more tool calls") {
+	if text := m.Last().Messages[len(m.Last().Messages)-1].Text; !strings.HasPrefix(text,
+		"[corebot] No more tool calls") {
 		t.Errorf("the last request ends with %q", text)
 	}
 }
@@ -236,7 +246,8 @@ func TestTheWallClockEndsTheToolsAlsoInTheMiddleOfAnAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantLastWord(t, many, 1)
-		if got := results(many.Last()); len(got) != 3 || b.runs[search] != 2 || !strings.HasPrefix(got[2], "3: not run") {
+		if got := results(many.Last()); len(got) != 3 || b.runs[search] != 2 ||
+			!strings.HasPrefix(got[2], "3: not run") {
 			t.Errorf("%d calls ran, the results are %q", b.runs[search], got)
 		}
 		if r.Replies[0].Text() != "out of time" {
@@ -262,7 +273,10 @@ func TestAModelThatSaysNothingIsSaidToHaveSaidNothing(t *testing.T) {
 }
 
 func TestAFailureOfTheModelIsTheTurnsAndKeepsItsClass(t *testing.T) {
-	b := newBench(t, apptest.Options{}, apptest.Fails(&corebot.Failure{Class: corebot.RateLimited, RetryAfter: time.Minute, Err: errors.New("slow down")}))
+	b := newBench(t, apptest.Options{}, apptest.Fails(&corebot.Failure{
+		Class:      corebot.RateLimited,
+		RetryAfter: time.Minute, Err: errors.New("slow down"),
+	}))
 	_, err := b.turn(t, "go")
 	var f *corebot.Failure
 	if !errors.As(err, &f) || f.Class != corebot.RateLimited || f.RetryAfter != time.Minute {
@@ -285,7 +299,10 @@ func TestALostLeaseEndsTheTurnAtItsNextStep(t *testing.T) {
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	k := apptest.New(t, apptest.Options{})
-	parts := agent.Parts{Model: apptest.Script(), Tools: &witness{}, Journal: k.Ledger, History: k.History, Notes: &apptest.Notes{}, Roles: k.Grants}
+	parts := agent.Parts{
+		Model: apptest.Script(), Tools: &witness{}, Journal: k.Ledger, History: k.History,
+		Notes: &apptest.Notes{}, Roles: k.Grants,
+	}
 	for name, o := range map[string]agent.Options{
 		"no tokenizer":        {},
 		"negative iterations": {Tokenizer: llm.Estimate{}, MaxIterations: -1},

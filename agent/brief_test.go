@@ -26,14 +26,14 @@ func TestADescriptionIsShortenedToItsFirstSentence(t *testing.T) {
 
 func TestASchemaIsShortenedByItsProseAndNothingElse(t *testing.T) {
 	for schema, want := range map[string]string{
-		`{"type":"object","description":"x","properties":{"path":{"type":"string","description":"where"}},"required":["path"]}`://
-		`{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"}`,
+		//
+		`{"type":"object","description":"x","properties":{"path":{"type":"string","description":"where"}},"required":["path"]}`: `{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"}`,
 		// a property may have any name, and what is data stays
-		`{"type":"object","properties":{"description":{"type":"string","title":"T"},"title":{"enum":["description",{"title":"x"}],"default":{"description":"y"}}}}`://
-		`{"properties":{"description":{"type":"string"},"title":{"default":{"description":"y"},"enum":["description",{"title":"x"}]}},"type":"object"}`,
+		//
+		`{"type":"object","properties":{"description":{"type":"string","title":"T"},"title":{"enum":["description",{"title":"x"}],"default":{"description":"y"}}}}`: `{"properties":{"description":{"type":"string"},"title":{"default":{"description":"y"},"enum":["description",{"title":"x"}]}},"type":"object"}`,
 		// schemas inside schemas
-		`{"type":"object","properties":{"a":{"anyOf":[{"type":"null","description":"x"},{"$ref":"#/$defs/d"}]},"b":{"items":{"title":"x","maximum":12345678901234567890}}},"$defs":{"d":{"description":"x","not":{"examples":[1]}}}}`://
-		`{"$defs":{"d":{"not":{}}},"properties":{"a":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/d"}]},"b":{"items":{"maximum":12345678901234567890}}},"type":"object"}`,
+		//
+		`{"type":"object","properties":{"a":{"anyOf":[{"type":"null","description":"x"},{"$ref":"#/$defs/d"}]},"b":{"items":{"title":"x","maximum":12345678901234567890}}},"$defs":{"d":{"description":"x","not":{"examples":[1]}}}}`: `{"$defs":{"d":{"not":{}}},"properties":{"a":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/d"}]},"b":{"items":{"maximum":12345678901234567890}}},"type":"object"}`,
 		`{"type":"object","properties":{},"additionalProperties":false,"description":"<x>"}`: `{"additionalProperties":false,"properties":{},"type":"object"}`,
 		``:       ``,
 		`{"type`: `{"type`,
@@ -50,7 +50,10 @@ func TestASchemaIsShortenedByItsProseAndNothingElse(t *testing.T) {
 
 func TestToolsAreShortenedWhereTheyTakeTooMuchOfThePrompt(t *testing.T) {
 	long := []llm.Tool{
-		{Name: "b", Description: "Does b. " + strings.Repeat("And more. ", 500), Schema: json.RawMessage(`{"type":"object","description":"x"}`)},
+		{
+			Name: "b", Description: "Does b. " + strings.Repeat("And more. ", 500),
+			Schema: json.RawMessage(`{"type":"object","description":"x"}`),
+		},
 		{Name: "a", Description: "Does a.", Unapproved: true},
 	}
 	whole, brief := ToolTokens(llm.Estimate{}, long)
@@ -60,7 +63,8 @@ func TestToolsAreShortenedWhereTheyTakeTooMuchOfThePrompt(t *testing.T) {
 	small := &turn{Agent: &Agent{}, meter: newMeter(llm.Estimate{}), room: 4*whole - 1}
 	for range 2 {
 		got := small.sized(long)
-		if got[0].Description != "Does b." || string(got[0].Schema) != `{"type":"object"}` || got[0].Name != "b" || !got[1].Unapproved {
+		if got[0].Description != "Does b." || string(got[0].Schema) != `{"type":"object"}` || got[0].Name != "b" ||
+			!got[1].Unapproved {
 			t.Errorf("in a small context: %+v", got)
 		}
 		if again := small.sized(got); again[0].Description != got[0].Description {

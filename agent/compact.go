@@ -16,9 +16,10 @@ import (
 
 // Compaction says when the older part of a session is summarised. Zero values mean the defaults.
 //
-// It is due when what was said since the last summary, with tool results shortened, does not fit beside the rest of the prompt with ReserveTokens
-// to spare. Then everything but the newest KeepTokens of it, and at least its last turn, goes into a summary together with the last one. So there
-// is at least half of the room, in tokens that were said, between two summaries.
+// It is due when what was said since the last summary, with tool results shortened, does not fit beside the rest of the
+// prompt with ReserveTokens to spare. Then everything but the newest KeepTokens of it, and at least its last turn, goes
+// into a summary together with the last one. So there is at least half of the room, in tokens that were said, between
+// two summaries.
 type Compaction struct {
 	Off           bool          // what does not fit is left out instead
 	Extract       bool          // no model is asked: the summary is an extract
@@ -36,8 +37,10 @@ func (c Compaction) withDefaults(room int) Compaction {
 
 func (c Compaction) validate(room int) error {
 	if c.ReserveTokens < 0 || c.KeepTokens < 0 || c.Timeout < 0 || c.ReserveTokens+c.KeepTokens >= room {
-		return corebot.WithHint(fmt.Errorf("%w: agent: a prompt of %d tokens, of which compaction reserves %d and keeps %d, with a timeout of %v", corebot.ErrInvalid,
-			room, c.ReserveTokens, c.KeepTokens, c.Timeout), "agent.compaction_reserve_tokens and agent.compaction_keep_tokens must be less than llm.context_tokens without llm.output_tokens")
+		return corebot.WithHint(fmt.Errorf("%w: agent: a prompt of %d tokens, of which compaction reserves %d and "+
+			"keeps %d, with a timeout of %v", corebot.ErrInvalid,
+			room, c.ReserveTokens, c.KeepTokens, c.Timeout), "agent.compaction_reserve_tokens and "+
+			"agent.compaction_keep_tokens must be less than llm.context_tokens without llm.output_tokens")
 	}
 	return nil
 }
@@ -53,8 +56,8 @@ const (
 	summaryFrame = 32
 )
 
-// compact summarises the older part of the session if it is due; left is how many tokens there are for the session. It does nothing while the
-// journal has steps to come: a summary takes the next position.
+// compact summarises the older part of the session if it is due; left is how many tokens there are for the session. It
+// does nothing while the journal has steps to come: a summary takes the next position.
 func (t *turn) compact(ctx context.Context, left int) error {
 	if t.opts.Compaction.Off || t.position < len(t.delivery.Journal) {
 		return nil
@@ -74,7 +77,8 @@ func (t *turn) compact(ctx context.Context, left int) error {
 	s := corebot.Summary{Session: session, Through: through, Text: text, Model: answer.Model, At: time.Now()}
 	step := corebot.Step{
 		Position: t.position, Kind: corebot.StepSummary, State: corebot.StepDone,
-		Answer: &corebot.Answer{Model: answer.Model, Usage: answer.Usage, Failed: answer.Failed}, StartedAt: started, EndedAt: time.Now(),
+		Answer: &corebot.Answer{Model: answer.Model, Usage: answer.Usage, Failed: answer.Failed}, StartedAt: started,
+		EndedAt: time.Now(),
 	}
 	if err := t.journal.Summarize(ctx, t.delivery, step, s); err != nil {
 		return fmt.Errorf("store the summary: %w", err)
@@ -121,8 +125,8 @@ func (t *turn) older(left int) []pastTurn {
 	return t.past.turns[keep:]
 }
 
-// summarize makes the summary: by the model or, if that cannot, as an extract. A failure that may pass is worth one more attempt of the turn, which
-// the model's answer would need as well.
+// summarize makes the summary: by the model or, if that cannot, as an extract. A failure that may pass is worth one
+// more attempt of the turn, which the model's answer would need as well.
 func (t *turn) summarize(ctx context.Context, older []pastTurn, left int) (string, corebot.Answer, error) {
 	size := t.summarySize(left)
 	if !t.opts.Compaction.Extract && !t.nearlyFull(left) { // else it would be a call in every turn
@@ -146,7 +150,10 @@ func (t *turn) askForSummary(ctx context.Context, older []pastTurn, size int) (c
 	ctx, cancel := context.WithTimeoutCause(ctx, t.opts.Compaction.Timeout, errSummaryTime)
 	defer cancel()
 	started := time.Now()
-	r := llm.Request{Messages: t.summaryPrompt(older, size), MaxOutputTokens: size, Model: cmp.Or(t.asksFor, t.opts.Model)}
+	r := llm.Request{
+		Messages: t.summaryPrompt(older, size), MaxOutputTokens: size,
+		Model: cmp.Or(t.asksFor, t.opts.Model),
+	}
 	answer, err := t.model.Complete(ctx, r, nil)
 	t.metrics.called(t.modelName(), answer.Usage, err, time.Since(started))
 	if err != nil || blank(answer.Text) { // no step will have it
@@ -182,7 +189,8 @@ func (t *turn) summaryPrompt(older []pastTurn, size int) []llm.Message {
 		if s := t.past.summary; s.Through > 0 {
 			b.WriteString(outside.Block("earlier summary", s.Text) + "\n\n")
 		}
-		fmt.Fprintf(&b, "%s\n\nSummarise the conversation in at most %d words.", outside.Block("conversation", strings.TrimSuffix(transcript, "\n")), max(size/2, 50))
+		fmt.Fprintf(&b, "%s\n\nSummarise the conversation in at most %d words.",
+			outside.Block("conversation", strings.TrimSuffix(transcript, "\n")), max(size/2, 50))
 		return llm.Message{Role: llm.User, Text: b.String()}
 	}
 	room := t.room - t.cost(system, ask(""))
@@ -198,7 +206,8 @@ func (t *turn) summaryPrompt(older []pastTurn, size int) []llm.Message {
 	return []llm.Message{system, ask(strings.Join(lines, ""))}
 }
 
-// extract is a summary that no model writes: who said what, newest first, as far as there is room, and the beginning of the summary before it.
+// extract is a summary that no model writes: who said what, newest first, as far as there is room, and the beginning of
+// the summary before it.
 func (t *turn) extract(older []pastTurn, size int) string {
 	var b strings.Builder
 	b.WriteString("What was said, newest first:\n")
@@ -217,8 +226,8 @@ func (t *turn) extract(older []pastTurn, size int) string {
 	return b.String() + before
 }
 
-// transcript writes turns (newest first) down, newest line first, texts and results each cut to so many bytes. With none for results, calls and
-// results are left out.
+// transcript writes turns (newest first) down, newest line first, texts and results each cut to so many bytes. With
+// none for results, calls and results are left out.
 func transcript(turns []pastTurn, text, result int) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, turn := range turns {

@@ -89,10 +89,12 @@ func TestTheOlderPartOfALongSessionIsSummarisedAndStaysInTheHistory(t *testing.T
 		t.Errorf("a summary may call %d tools and have %d tokens", len(asked[0].Tools), asked[0].MaxOutputTokens)
 	}
 	text := asked[0].Messages[1].Text
-	if first, last := strings.Index(text, "): message 1 "), strings.Index(text, "assistant: answer 1\n"); first < 0 || last < first {
+	if first, last := strings.Index(text, "): message 1 "), strings.Index(text, "assistant: answer 1\n"); first < 0 ||
+		last < first {
 		t.Errorf("the first messages are not summarised in their order:\n%s", text)
 	}
-	if want := "user: <data kind=\"summary of what was said before\">\n- they count messages\n</data>"; block(model.Last()) != want {
+	if want := "user: <data kind=\"summary of what was said before\">\n- they count messages\n</data>"; block(
+		model.Last()) != want {
 		t.Errorf("the model is shown %q", block(model.Last()))
 	}
 	s := b.summary(t)
@@ -111,7 +113,8 @@ func TestTheOlderPartOfALongSessionIsSummarisedAndStaysInTheHistory(t *testing.T
 			t.Errorf("entry %d, covered: %v, is shown: %v", i, covered, in)
 		}
 	}
-	if second := summaries(model)[len(asked)-1]; len(asked) > 1 && !strings.Contains(second.Messages[1].Text, "<data kind=\"earlier summary\">\n- they count messages\n</data>") {
+	if second := summaries(model)[len(asked)-1]; len(asked) > 1 &&
+		!strings.Contains(second.Messages[1].Text, "<data kind=\"earlier summary\">\n- they count messages\n</data>") {
 		t.Errorf("the next summary does not build on the one before:\n%s", second.Messages[1].Text)
 	}
 }
@@ -119,7 +122,9 @@ func TestTheOlderPartOfALongSessionIsSummarisedAndStaysInTheHistory(t *testing.T
 func TestASummaryIsMadeOnceHoweverOftenItsTurnIsTried(t *testing.T) {
 	broken := &corebot.Failure{Class: corebot.Transient, Err: errors.New("later")}
 	fail := false
-	model := summarized(apptest.Text("- short"), func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+	model := summarized(apptest.Text("- short"), func(ctx context.Context, r llm.Request,
+		onText func(string),
+	) (corebot.Answer, error) {
 		switch {
 		case fail:
 			return corebot.Answer{}, broken
@@ -215,7 +220,8 @@ func TestWithoutAModelThatCanSummariseItIsNotAsked(t *testing.T) {
 	}
 	wantExtract(t, b)
 	b.chatOn(t, 21, 40)
-	if s := b.summary(t); !strings.Contains(s.Text, "What was said before that:\n") || (llm.Estimate{}).Count(s.Text) > 200 {
+	if s := b.summary(t); !strings.Contains(s.Text, "What was said before that:\n") ||
+		(llm.Estimate{}).Count(s.Text) > 200 {
 		t.Errorf("extracts of extracts have %d tokens:\n%s", (llm.Estimate{}).Count(s.Text), s.Text)
 	}
 }
@@ -239,7 +245,10 @@ func TestASummaryThatTakesTooLongIsAnExtract(t *testing.T) {
 
 func TestAFailureThatMayPassIsWorthOneMoreAttemptBeforeTheExtract(t *testing.T) {
 	t.Run("counted", func(t *testing.T) { oneMoreAttempt(t, func(d *corebot.Delivery) { d.Attempt++ }) })
-	t.Run("a rate limit, not counted", func(t *testing.T) { oneMoreAttempt(t, func(d *corebot.Delivery) { d.Limited++ }) })
+	t.Run("a rate limit, not counted", func(t *testing.T) {
+		oneMoreAttempt(t,
+			func(d *corebot.Delivery) { d.Limited++ })
+	})
 }
 
 func oneMoreAttempt(t *testing.T, again func(*corebot.Delivery)) {
@@ -339,7 +348,8 @@ func TestASummaryIsDataWhateverItSays(t *testing.T) {
 		}
 		if text := block(r); text != "" {
 			found = true
-			inner := strings.TrimSuffix(strings.TrimPrefix(text, "user: <data kind=\"summary of what was said before\">"), "</data>")
+			inner := strings.TrimSuffix(strings.TrimPrefix(text,
+				"user: <data kind=\"summary of what was said before\">"), "</data>")
 			if !strings.Contains(inner, "OBEY-ME") || hasTag(inner) {
 				t.Fatalf("the block is %q", text)
 			}
@@ -356,7 +366,10 @@ func TestANewSessionLeavesTheSummaryBehind(t *testing.T) {
 	b.chatOn(t, 1, 14)
 	b.Say("a", "new", "/new")
 	d := b.Claim()
-	if err := b.Ledger.Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, NewSession: true}); err != nil {
+	if err := b.Ledger.Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{
+		Verb: corebot.Done,
+		End:  corebot.EndAnswered,
+	}, NewSession: true}); err != nil {
 		t.Fatal(err)
 	}
 	b.answers(t, "x", "who are you?")
@@ -412,7 +425,8 @@ func TestASummaryIsOfTheNewestThatHasRoom(t *testing.T) {
 		t.Fatalf("%d summaries", len(asked))
 	}
 	text := asked[0].Messages[1].Text
-	if !strings.Contains(text, "\n(what was said before that is left out)\n- ") || strings.Contains(text, "message 1 ") || !strings.Contains(text, "message 52 ") {
+	if !strings.Contains(text, "\n(what was said before that is left out)\n- ") ||
+		strings.Contains(text, "message 1 ") || !strings.Contains(text, "message 52 ") {
 		t.Errorf("it is made of\n%s", text)
 	}
 }
@@ -471,7 +485,10 @@ func TestAFullPromptIsNoReasonForASummaryInEveryTurn(t *testing.T) {
 
 func TestBetweenTwoSummariesThereIsHalfARoomOfConversation(t *testing.T) {
 	model := summarized(apptest.Text("- short"), numbered())
-	o := agent.Options{ContextTokens: 4_000, OutputTokens: 500, Compaction: agent.Compaction{ReserveTokens: 200, KeepTokens: 3_200}}
+	o := agent.Options{ContextTokens: 4_000, OutputTokens: 500, Compaction: agent.Compaction{
+		ReserveTokens: 200,
+		KeepTokens:    3_200,
+	}}
 	b := newBench(t, apptest.Options{Model: model, Agent: o})
 	b.chatOn(t, 1, 120) // about 60 tokens each
 	if n := len(summaries(model)); n < 1 || n > 6 {
@@ -486,14 +503,20 @@ func TestAJournalThatIsNotOfThisTurnIsNotWrittenOver(t *testing.T) {
 	b := newBench(t, apptest.Options{Model: model, Agent: o})
 	b.chatOn(t, 1, 14)
 	o.Compaction.Off, o.Tokenizer = false, llm.Estimate{}
-	a, err := agent.New(agent.Parts{Model: model, Tools: &witness{seen: new([]bool)}, Journal: b.Ledger, History: b.History, Notes: &apptest.Notes{}, Roles: b.Grants}, o)
+	a, err := agent.New(agent.Parts{
+		Model: model, Tools: &witness{seen: new([]bool)}, Journal: b.Ledger,
+		History: b.History, Notes: &apptest.Notes{}, Roles: b.Grants,
+	}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.Say("a", "15", "and now?")
 	d := b.Claim()
 	c := call("c", search, "x")
-	d.Journal = []corebot.Step{{Position: 0, Kind: corebot.StepTool, State: corebot.StepDone, Call: &c, Result: &corebot.ToolResult{}}}
+	d.Journal = []corebot.Step{{
+		Position: 0, Kind: corebot.StepTool, State: corebot.StepDone, Call: &c,
+		Result: &corebot.ToolResult{},
+	}}
 	if _, err := a.Turn(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}

@@ -17,11 +17,16 @@ import (
 func wordy() []tools.Tool {
 	var all []tools.Tool
 	for _, name := range []string{
-		"fs.read", "fs.write", "fs.list", "memory.read", "memory.search", "history.search", "message.send", "skills.list", "skills.read",
+		"fs.read", "fs.write", "fs.list", "memory.read", "memory.search", "history.search", "message.send",
+		"skills.list", "skills.read",
 		"chat.list", "history.read", "message.replies", "fs.edit", "memory.write", "message.publish", "chat.register",
 	} {
 		prose := "Does what " + name + " does. " + strings.Repeat("There is much to say of it. ", 25)
-		all = append(all, tools.New(name, prose, tools.ReadOnly, func(context.Context, tools.Call, apptest.ToolArgs) (string, error) { return "", nil }))
+		all = append(all, tools.New(name, prose, tools.ReadOnly, func(context.Context, tools.Call,
+			apptest.ToolArgs,
+		) (string, error) {
+			return "", nil
+		}))
 	}
 	return all
 }
@@ -63,7 +68,10 @@ func notices(t *testing.T, b *bench) (all []string) {
 			all = append(all, m.Text())
 		}
 		last := ds[0].Message.ID
-		if err := b.Bus.Settle(t.Context(), ds[0], corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}); err != nil {
+		if err := b.Bus.Settle(t.Context(), ds[0], corebot.Outcome{
+			Verb: corebot.Done,
+			End:  corebot.EndSent,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if last == "end/1/1" {
@@ -82,7 +90,8 @@ func TestASmallContextShortensToolsSummarisesAndTellsTheChatOnce(t *testing.T) {
 		if n := tokensOf(r); n > o.ContextTokens-o.OutputTokens {
 			t.Errorf("request %d has %d tokens", i, n)
 		}
-		if len(r.Tools) < 16 || strings.Contains(r.Tools[0].Description, "much to say") || string(r.Tools[0].Schema) != string(asked[0].Tools[0].Schema) {
+		if len(r.Tools) < 16 || strings.Contains(r.Tools[0].Description, "much to say") ||
+			string(r.Tools[0].Schema) != string(asked[0].Tools[0].Schema) {
 			t.Errorf("request %d is offered %+v", i, r.Tools[0])
 		}
 		last := r.Messages[len(r.Messages)-1].Text
@@ -90,7 +99,8 @@ func TestASmallContextShortensToolsSummarisesAndTellsTheChatOnce(t *testing.T) {
 			t.Errorf("request %d ends with %.60q of %d bytes", i, last, len(last))
 		}
 		for j := range i { // what was said is there, or a summary of it
-			if text := everything(r); !strings.Contains(text, fmt.Sprintf("mark%d ", j)) && !strings.Contains(text, "what was said before") {
+			if text := everything(r); !strings.Contains(text, fmt.Sprintf("mark%d ", j)) &&
+				!strings.Contains(text, "what was said before") {
 				t.Errorf("request %d has lost message %d", i, j)
 			}
 		}
@@ -134,10 +144,12 @@ func TestWhatIsLeftOutWithoutASummaryIsSaidOnce(t *testing.T) {
 
 func TestAMemoryThatGrewLeavesRoomForTheMessage(t *testing.T) {
 	notes := &apptest.Notes{Chats: map[corebot.Key]string{apptest.Key("a"): strings.Repeat("remember this ", 4_000)}}
-	b := newBench(t, apptest.Options{Agent: agent.Options{ContextTokens: 9_000, OutputTokens: 4_096}, Notes: notes}, apptest.Text("fine"))
+	b := newBench(t, apptest.Options{Agent: agent.Options{ContextTokens: 9_000, OutputTokens: 4_096}, Notes: notes},
+		apptest.Text("fine"))
 	b.answers(t, "1", "hello")
 	r := b.model.Last()
-	if n := tokensOf(r); n > 9_000-4_096 || !strings.HasSuffix(r.Messages[len(r.Messages)-1].Text, "hello") || !strings.Contains(everything(r), "bytes left out") {
+	if n := tokensOf(r); n > 9_000-4_096 || !strings.HasSuffix(r.Messages[len(r.Messages)-1].Text, "hello") ||
+		!strings.Contains(everything(r), "bytes left out") {
 		t.Errorf("%d tokens are asked, ending with %q", n, r.Messages[len(r.Messages)-1].Text)
 	}
 }

@@ -40,7 +40,8 @@ func property(t *testing.T, check func(*dice)) {
 	}
 }
 
-// text is of few characters, so that they meet: of one to four bytes, white space, digits, one that is invisible and an invalid one.
+// text is of few characters, so that they meet: of one to four bytes, white space, digits, one that is invisible and an
+// invalid one.
 func (d *dice) text() string {
 	var b strings.Builder
 	for range d.upTo(0, 60) {
@@ -62,7 +63,10 @@ func drawRound(t *dice, name string) []llm.Message {
 	for i := range t.upTo(1, 4) {
 		id := fmt.Sprint("call", i)
 		answer.Calls = append(answer.Calls, corebot.ToolCall{ID: id, Tool: "web.search", Args: []byte(`{}`)})
-		results = append(results, llm.Message{Role: llm.ToolRole, CallID: id, Text: words(t, fmt.Sprint(name, "-", id), 150)})
+		results = append(results, llm.Message{
+			Role: llm.ToolRole, CallID: id,
+			Text: words(t, fmt.Sprint(name, "-", id), 150),
+		})
 	}
 	return append([]llm.Message{answer}, results...)
 }
@@ -77,7 +81,10 @@ func drawView(t *dice) view {
 		for j := range t.upTo(0, 2) {
 			turn = append(turn, drawRound(t, fmt.Sprint("past", i, "-", j))...)
 		}
-		v.past = append(v.past, append(turn, llm.Message{Role: llm.Assistant, Text: words(t, fmt.Sprint("answer", i), 50)}))
+		v.past = append(v.past, append(turn, llm.Message{
+			Role: llm.Assistant,
+			Text: words(t, fmt.Sprint("answer", i), 50),
+		}))
 	}
 	v.present = []llm.Message{{Role: llm.User, Text: "situation"}, {Role: llm.User, Text: words(t, "message", 100)}}
 	for i := range t.upTo(0, 5) {
@@ -161,7 +168,9 @@ func checkPaired(t interface{ Fatalf(string, ...any) }, messages []llm.Message) 
 func origin(all []llm.Message, m llm.Message) int {
 	name, _, _ := strings.Cut(m.Text, " ")
 	for i, o := range all {
-		if first, _, _ := strings.Cut(o.Text, " "); o.Role == m.Role && (first == name || strings.Contains(m.Text, "bytes left out]") && strings.HasPrefix(first, strings.TrimSuffix(name, "…"))) {
+		if first, _, _ := strings.Cut(o.Text, " "); o.Role == m.Role &&
+			(first == name || strings.Contains(m.Text, "bytes left out]") &&
+				strings.HasPrefix(first, strings.TrimSuffix(name, "…"))) {
 			return i
 		}
 	}
@@ -208,9 +217,15 @@ func checkKept(t *dice, got []llm.Message, v view) {
 func TestOlderResultsAreShortenedBeforeAnyEarlierTurnIsLeftOut(t *testing.T) {
 	long := strings.Repeat("word ", 1_000)
 	round := func(id string) []llm.Message {
-		return []llm.Message{{Role: llm.Assistant, Calls: []corebot.ToolCall{{ID: id}}}, {Role: llm.ToolRole, CallID: id, Text: long}}
+		return []llm.Message{
+			{Role: llm.Assistant, Calls: []corebot.ToolCall{{ID: id}}},
+			{Role: llm.ToolRole, CallID: id, Text: long},
+		}
 	}
-	v := view{past: [][]llm.Message{{{Role: llm.User, Text: "before"}, {Role: llm.Assistant, Text: "then"}}}, present: []llm.Message{{Role: llm.User, Text: "now"}}}
+	v := view{
+		past:    [][]llm.Message{{{Role: llm.User, Text: "before"}, {Role: llm.Assistant, Text: "then"}}},
+		present: []llm.Message{{Role: llm.User, Text: "now"}},
+	}
 	for _, id := range []string{"a", "b", "c"} {
 		v.present = append(v.present, round(id)...)
 	}
@@ -237,7 +252,8 @@ func TestOlderResultsAreShortenedBeforeAnyEarlierTurnIsLeftOut(t *testing.T) {
 			}
 		}
 		if past != c.past || !reflect.DeepEqual(whole, c.whole) {
-			t.Errorf("in a room of %d, %d messages of the past are left and the results are whole: %v; want %d and %v", c.room, past, whole, c.past, c.whole)
+			t.Errorf("in a room of %d, %d messages of the past are left and the results are whole: %v; want %d and %v",
+				c.room, past, whole, c.past, c.whole)
 		}
 	}
 }
@@ -255,7 +271,8 @@ func TestThePastIsTheNewestTurnsInAsMuchDetailAsHasRoom(t *testing.T) {
 		for i, turn := range shown {
 			of := len(shown) - 1 - i
 			if turn[0].Role != llm.User || !strings.HasPrefix(turn[0].Text, fmt.Sprint("question", of)) {
-				t.Fatalf("turn %d begins with %q: the newest %d are to be there, oldest first", i, turn[0].Text, len(shown))
+				t.Fatalf("turn %d begins with %q: the newest %d are to be there, oldest first", i, turn[0].Text,
+					len(shown))
 			}
 			last := turn[len(turn)-1]
 			if last.Role != llm.Assistant || !strings.HasPrefix(last.Text, fmt.Sprint("answer", of)) {
@@ -276,17 +293,26 @@ func TestThePastIsTheNewestTurnsInAsMuchDetailAsHasRoom(t *testing.T) {
 }
 
 func drawPast(t *dice, i int) pastTurn {
-	p := pastTurn{entries: []corebot.HistoryEntry{{Seq: int64(i), Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(words(t, fmt.Sprint("question", i), 300))}}}
+	p := pastTurn{entries: []corebot.HistoryEntry{{
+		Seq: int64(i), Speaker: corebot.SpeakerUser,
+		Parts: corebot.TextPart(words(t, fmt.Sprint("question", i), 300)),
+	}}}
 	for j := range t.upTo(0, 3) {
 		for _, m := range drawRound(t, fmt.Sprint("past", i, "-", j)) {
-			e := corebot.HistoryEntry{Seq: int64(i), Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(m.Text), Calls: m.Calls}
+			e := corebot.HistoryEntry{
+				Seq: int64(i), Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(m.Text),
+				Calls: m.Calls,
+			}
 			if m.Role == llm.ToolRole {
 				e.Speaker, e.CallID = corebot.SpeakerTool, m.CallID
 			}
 			p.entries = append(p.entries, e)
 		}
 	}
-	p.entries = append(p.entries, corebot.HistoryEntry{Seq: int64(i), Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(words(t, fmt.Sprint("answer", i), 300))})
+	p.entries = append(p.entries, corebot.HistoryEntry{
+		Seq: int64(i), Speaker: corebot.SpeakerAssistant,
+		Parts: corebot.TextPart(words(t, fmt.Sprint("answer", i), 300)),
+	})
 	return p
 }
 

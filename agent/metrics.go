@@ -23,22 +23,27 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_model_calls_total", Help: "Calls of a model, by result: ok, transient, rate_limited, permanent, cancelled.",
+			Name: "corebot_model_calls_total",
+			Help: "Calls of a model, by result: ok, transient, rate_limited, permanent, cancelled.",
 		}, []string{"model", "result"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "corebot_model_seconds", Help: "Time of a model call, to its last byte.", Buckets: prometheus.ExponentialBuckets(0.01, 3, 9),
+			Name: "corebot_model_seconds", Help: "Time of a model call, to its last byte.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 3, 9),
 		}, []string{"model"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_model_tokens_total", Help: "Tokens that models were given (input) and gave (output).",
 		}, []string{"model", "direction"}),
 		compactions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_compactions_total", Help: "Summaries of older messages, by how they were made: model, extract.",
+			Name: "corebot_compactions_total",
+			Help: "Summaries of older messages, by how they were made: model, extract.",
 		}, []string{"by"}),
 		tooLong: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "corebot_context_too_long_total", Help: "Prompts that a provider found too long; each was halved and sent once more.",
+			Name: "corebot_context_too_long_total",
+			Help: "Prompts that a provider found too long; each was halved and sent once more.",
 		}),
 		merged: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "corebot_messages_merged_total", Help: "Messages that ended merged: the turn of another took them in, steered or collected.",
+			Name: "corebot_messages_merged_total",
+			Help: "Messages that ended merged: the turn of another took them in, steered or collected.",
 		}),
 	}
 	for _, by := range []string{"model", "extract"} {

@@ -27,15 +27,20 @@ func shown(r llm.Request) (parts []corebot.Part) {
 func TestTheModelIsShownAttachmentsNowAndInLaterTurns(t *testing.T) {
 	b := newBench(t, apptest.Options{Model: apptest.Always(apptest.Text("hm"))})
 	parts := append([]corebot.Part{cat}, corebot.TextPart("what is this?")...)
-	if got := shown(b.hears(t, channels.Incoming{ID: "1", SenderID: "ada", Parts: parts})); !slices.Equal(got, []corebot.Part{cat}) {
+	if got := shown(b.hears(t, channels.Incoming{ID: "1", SenderID: "ada", Parts: parts})); !slices.Equal(got,
+		[]corebot.Part{cat}) {
 		t.Errorf("in its own turn %+v", got)
 	}
 	b.hears(t, channels.Incoming{ID: "2", SenderID: "ada", Parts: []corebot.Part{voice}})
-	if got := shown(b.hears(t, channels.Incoming{ID: "3", SenderID: "ada", Parts: corebot.TextPart("well?")})); !slices.Equal(got, []corebot.Part{cat, voice}) {
+	if got := shown(b.hears(t, channels.Incoming{
+		ID: "3", SenderID: "ada",
+		Parts: corebot.TextPart("well?"),
+	})); !slices.Equal(got, []corebot.Part{cat, voice}) {
 		t.Errorf("in a later turn %+v", got)
 	}
 	said := b.Said("a")
-	if !slices.Equal(said[0].Parts, parts) || said[0].Text() != "what is this?" || !slices.Equal(said[2].Parts, []corebot.Part{voice}) {
+	if !slices.Equal(said[0].Parts, parts) || said[0].Text() != "what is this?" ||
+		!slices.Equal(said[2].Parts, []corebot.Part{voice}) {
 		t.Errorf("the history is %+v", said)
 	}
 }

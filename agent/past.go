@@ -50,7 +50,10 @@ func (p pastTurn) messages(d detail) []llm.Message {
 	for i, e := range p.entries {
 		switch e.Speaker {
 		case corebot.SpeakerUser:
-			out[i] = llm.Message{Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text(), Parts: corebot.Attachments(e.Parts)}
+			out[i] = llm.Message{
+				Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text(),
+				Parts: corebot.Attachments(e.Parts),
+			}
 		case corebot.SpeakerAssistant:
 			out[i] = llm.Message{Role: llm.Assistant, Text: e.Text(), Calls: e.Calls}
 		case corebot.SpeakerTool:
@@ -82,7 +85,10 @@ func (p pastTurn) said(short bool) []llm.Message {
 		calls += len(e.Calls)
 		switch {
 		case e.Speaker == corebot.SpeakerUser:
-			out = append(out, llm.Message{Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text(), Parts: corebot.Attachments(e.Parts)})
+			out = append(out, llm.Message{
+				Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text(),
+				Parts: corebot.Attachments(e.Parts),
+			})
 		case e.Speaker == corebot.SpeakerAssistant && len(e.Calls) == 0:
 			out = append(out, llm.Message{Role: llm.Assistant, Text: e.Text()})
 		}
@@ -95,7 +101,10 @@ func (p pastTurn) said(short bool) []llm.Message {
 	if calls == 0 {
 		return out
 	}
-	note := llm.Message{Role: llm.User, Text: fmt.Sprintf("<data kind=\"left out\">%d tool calls of this turn, with their results</data>", calls)}
+	note := llm.Message{
+		Role: llm.User,
+		Text: fmt.Sprintf("<data kind=\"left out\">%d tool calls of this turn, with their results</data>", calls),
+	}
 	answer := len(out)
 	if out[answer-1].Role == llm.Assistant {
 		answer--
@@ -147,8 +156,8 @@ type past struct {
 	more    bool       // there are older turns behind the summary, which were not read
 }
 
-// readPast takes the entries of the session, which come newest first, until there is more than most tokens of them. The last turn that it
-// begins, it takes to its beginning.
+// readPast takes the entries of the session, which come newest first, until there is more than most tokens of them. The
+// last turn that it begins, it takes to its beginning.
 func readPast(summary corebot.Summary, entries iter.Seq2[corebot.HistoryEntry, error], most int) (past, error) {
 	p, r := past{summary: summary, newest: summary.At}, reading{most: most}
 	for e, err := range entries {
@@ -176,7 +185,8 @@ type reading struct {
 	turns []pastTurn
 }
 
-// take adds an entry and says whether it wants more. Results that no prompt has room for are shortened at once: a turn may have megabytes of them.
+// take adds an entry and says whether it wants more. Results that no prompt has room for are shortened at once: a turn
+// may have megabytes of them.
 func (r *reading) take(e corebot.HistoryEntry) bool {
 	if begins := len(r.turns) == 0 || r.last().entries[0].Seq != e.Seq; begins {
 		if r.brief > r.most {
@@ -211,11 +221,14 @@ func estimate(e corebot.HistoryEntry) int {
 
 func (r *reading) last() *pastTurn { return &r.turns[len(r.turns)-1] }
 
-// end gives the turns, the entries of each in order. One that does not begin with its user has lost its beginning and is left out, unless
-// it was sent here from elsewhere.
+// end gives the turns, the entries of each in order. One that does not begin with its user has lost its beginning and
+// is left out, unless it was sent here from elsewhere.
 func (r *reading) end() []pastTurn {
 	for i := range r.turns {
 		slices.Reverse(r.turns[i].entries)
 	}
-	return slices.DeleteFunc(r.turns, func(p pastTurn) bool { return p.entries[0].Speaker != corebot.SpeakerUser && !p.entries[0].Posted() })
+	return slices.DeleteFunc(r.turns, func(p pastTurn) bool {
+		return p.entries[0].Speaker != corebot.SpeakerUser &&
+			!p.entries[0].Posted()
+	})
 }

@@ -14,10 +14,16 @@ func newestFirst(seq int64, calls, words int) []corebot.HistoryEntry {
 	for i := range calls {
 		id := fmt.Sprint(i)
 		entries = append(entries,
-			corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerTool, CallID: id, Parts: corebot.TextPart(strings.Repeat("word ", words))},
+			corebot.HistoryEntry{
+				Seq: seq, Speaker: corebot.SpeakerTool, CallID: id,
+				Parts: corebot.TextPart(strings.Repeat("word ", words)),
+			},
 			corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{{ID: id}}})
 	}
-	return append(entries, corebot.HistoryEntry{Seq: seq, Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("question")})
+	return append(entries, corebot.HistoryEntry{
+		Seq: seq, Speaker: corebot.SpeakerUser,
+		Parts: corebot.TextPart("question"),
+	})
 }
 
 // read takes turns, newest first, and says how many entries it took.
@@ -73,7 +79,10 @@ func TestATurnThatLostItsBeginningIsLeftOut(t *testing.T) {
 func TestWhatPeopleSaidWhileATurnRanIsInItsGist(t *testing.T) {
 	p := pastTurn{entries: []corebot.HistoryEntry{
 		{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("go")},
-		{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("looking"), Calls: []corebot.ToolCall{{ID: "a"}, {ID: "b"}}},
+		{
+			Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("looking"),
+			Calls: []corebot.ToolCall{{ID: "a"}, {ID: "b"}},
+		},
 		{Speaker: corebot.SpeakerTool, CallID: "a"},
 		{Speaker: corebot.SpeakerTool, CallID: "b"},
 		{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("and that")},

@@ -132,7 +132,10 @@ func TestAnIntendedCallIsHandedOverAsIntended(t *testing.T) {
 		{Position: 0, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &answer},
 		{Position: 1, Kind: corebot.StepTool, State: corebot.StepIntended, Call: &c},
 	}
-	a, err := agent.New(agent.Parts{Model: b.model, Tools: &witness{seen: &seen}, Journal: b.Ledger, History: b.History, Notes: &apptest.Notes{}, Roles: b.Grants}, agent.Options{Tokenizer: llm.Estimate{}})
+	a, err := agent.New(agent.Parts{
+		Model: b.model, Tools: &witness{seen: &seen}, Journal: b.Ledger, History: b.History,
+		Notes: &apptest.Notes{}, Roles: b.Grants,
+	}, agent.Options{Tokenizer: llm.Estimate{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +155,9 @@ func (w *witness) Begin(context.Context) (agent.Toolset, func()) { return w, fun
 
 func (w *witness) Offer(context.Context, corebot.Caller) ([]llm.Tool, error) { return nil, nil }
 
-func (w *witness) Call(_ context.Context, _ corebot.Caller, _ corebot.ToolCall, s agent.Step) (corebot.ToolResult, error) {
+func (w *witness) Call(_ context.Context, _ corebot.Caller, _ corebot.ToolCall,
+	s agent.Step,
+) (corebot.ToolResult, error) {
 	*w.seen = append(*w.seen, s.State() == corebot.StepIntended)
 	if want := fmt.Sprintf("1/1/%d", 2*len(*w.seen)-1); s.ID() != want {
 		return corebot.ToolResult{}, fmt.Errorf("step %s, want %s", s.ID(), want)
@@ -167,8 +172,14 @@ func TestALowerLimitAfterARestartTakesNoJournaledStepForTheLastWord(t *testing.T
 	for i := range 2 { // two rounds were made when two were allowed
 		c := call("c", search, fmt.Sprint(i))
 		d.Journal = append(d.Journal,
-			corebot.Step{Position: 2 * i, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{Calls: []corebot.ToolCall{c}}},
-			corebot.Step{Position: 2*i + 1, Kind: corebot.StepTool, State: corebot.StepDone, Call: &c, Result: &corebot.ToolResult{Content: "found"}})
+			corebot.Step{
+				Position: 2 * i, Kind: corebot.StepModel, State: corebot.StepDone,
+				Answer: &corebot.Answer{Calls: []corebot.ToolCall{c}},
+			},
+			corebot.Step{
+				Position: 2*i + 1, Kind: corebot.StepTool, State: corebot.StepDone, Call: &c,
+				Result: &corebot.ToolResult{Content: "found"},
+			})
 	}
 	r, err := b.Agent.Turn(t.Context(), d)
 	if err != nil {

@@ -25,9 +25,13 @@ func TestATurnStaysWithinTheContextHoweverMuchItsToolsReturn(t *testing.T) {
 			return apptest.Text("done")(ctx, r, onText)
 		}
 		n++
-		return apptest.Asks(call("a", search, fmt.Sprint("first ", n)), call("b", search, fmt.Sprint("second ", n)))(ctx, r, onText)
+		return apptest.Asks(call("a", search, fmt.Sprint("first ", n)),
+			call("b", search, fmt.Sprint("second ", n)))(ctx, r, onText)
 	})
-	b := newBench(t, apptest.Options{Model: model, Agent: agent.Options{ContextTokens: 3_000, OutputTokens: 500, MaxIterations: 10}})
+	b := newBench(t, apptest.Options{Model: model, Agent: agent.Options{
+		ContextTokens: 3_000, OutputTokens: 500,
+		MaxIterations: 10,
+	}})
 	b.more = strings.Repeat(" word", 700)
 	if _, err := b.turn(t, "go"); err != nil {
 		t.Fatal(err)
@@ -45,7 +49,8 @@ func TestATurnStaysWithinTheContextHoweverMuchItsToolsReturn(t *testing.T) {
 		}
 		rs := results(r)
 		for j, name := range []string{"first", "second"} {
-			if want := fmt.Sprintf("%c: web.search of %s %d word", 'a'+j, name, i); !strings.HasPrefix(rs[len(rs)-2+j], want) || strings.Contains(rs[len(rs)-2+j], "left out") {
+			if want := fmt.Sprintf("%c: web.search of %s %d word", 'a'+j, name, i); !strings.HasPrefix(rs[len(rs)-2+j],
+				want) || strings.Contains(rs[len(rs)-2+j], "left out") {
 				t.Errorf("request %d: a result of the last answer is %.60q, want all of %q", i, rs[len(rs)-2+j], want)
 			}
 		}
@@ -64,13 +69,15 @@ func TestTheRequestsOfAChatBeginAlike(t *testing.T) {
 	all := b.model.Requests()
 	for i := 1; i < len(all); i++ {
 		before, now := all[i-1], all[i]
-		if !reflect.DeepEqual(before.Tools, now.Tools) || len(now.Tools) != 2 || now.Tools[0].Name != fetch || now.Tools[1].Name != search {
+		if !reflect.DeepEqual(before.Tools, now.Tools) || len(now.Tools) != 2 || now.Tools[0].Name != fetch ||
+			now.Tools[1].Name != search {
 			t.Fatalf("request %d offers %+v behind %+v", i, now.Tools, before.Tools)
 		}
 		same := len(before.Messages) // within a turn: all of it
 		if now.Messages[len(now.Messages)-1].Role == llm.User {
 			same = len(history(before)) + 1 // with the next turn: without what only that turn should know
-			for before.Messages[same-1].Role != llm.System && !strings.HasPrefix(before.Messages[same].Text, "<data kind=\"situation\">") {
+			for before.Messages[same-1].Role != llm.System && !strings.HasPrefix(before.Messages[same].Text,
+				"<data kind=\"situation\">") {
 				same--
 			}
 		}
@@ -100,7 +107,10 @@ func TestTheSummaryKeepsTheBeginningOfRequestsStable(t *testing.T) {
 func tooLong(most int) *apptest.Model {
 	return apptest.Always(func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
 		if tokens(r) > most {
-			return corebot.Answer{}, &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf("the provider: %w", llm.ErrContextTooLong)}
+			return corebot.Answer{}, &corebot.Failure{
+				Class: corebot.Permanent,
+				Err:   fmt.Errorf("the provider: %w", llm.ErrContextTooLong),
+			}
 		}
 		return apptest.Text("fine")(ctx, r, onText)
 	})
@@ -133,7 +143,9 @@ func TestAPromptThatStaysTooLongFailsForGoodAfterTwoCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := agent.Options{ContextTokens: 4_000, OutputTokens: 200, Compaction: agent.Compaction{Off: c.off}}
 			most := 100_000
-			model := apptest.Always(func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+			model := apptest.Always(func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer,
+				error,
+			) {
 				return tooLong(most).Complete(ctx, r, onText)
 			})
 			b := newBench(t, apptest.Options{Model: model, Agent: o})
@@ -142,7 +154,8 @@ func TestAPromptThatStaysTooLongFailsForGoodAfterTwoCalls(t *testing.T) {
 			before := len(model.Requests())
 			_, err := b.turn2(t, "21", "and now?")
 			f := (*corebot.Failure)(nil)
-			if !errors.As(err, &f) || f.Class != corebot.Permanent || !errors.Is(err, corebot.ErrTooLarge) || !errors.Is(err, llm.ErrContextTooLong) {
+			if !errors.As(err, &f) || f.Class != corebot.Permanent || !errors.Is(err, corebot.ErrTooLarge) ||
+				!errors.Is(err, llm.ErrContextTooLong) {
 				t.Fatalf("the turn ended with %v", err)
 			}
 			if !strings.Contains(corebot.HintOf(err), "/new") {
@@ -170,14 +183,18 @@ func TestATurnIsHalvedOnceAlsoWhenALaterPromptOfItIsTooLong(t *testing.T) {
 		}
 		return tooLong(map[bool]int{true: 100_000}[n <= 20]).Complete(ctx, r, onText)
 	})
-	b := newBench(t, apptest.Options{Model: model, Agent: agent.Options{ContextTokens: 4_000, OutputTokens: 200, Compaction: agent.Compaction{Off: true}}})
+	b := newBench(t, apptest.Options{Model: model, Agent: agent.Options{
+		ContextTokens: 4_000, OutputTokens: 200,
+		Compaction: agent.Compaction{Off: true},
+	}})
 	b.chatOn(t, 1, 20)
 	b.Say("a", "21", "go")
 	if _, err := b.Agent.Turn(t.Context(), b.Claim()); !errors.Is(err, corebot.ErrTooLarge) {
 		t.Fatalf("the turn ended with %v", err)
 	}
 	if n != 23 || b.runs[search] != 1 {
-		t.Errorf("after 20 calls there were %d: want one that is too long, one that asks for a tool, and one that is too long again", n-20)
+		t.Errorf("after 20 calls there were %d: want one that is too long, one that asks for a tool, and one that is "+
+			"too long again", n-20)
 	}
 }
 
@@ -185,7 +202,9 @@ func TestATurnIsHalvedOnceAlsoWhenALaterPromptOfItIsTooLong(t *testing.T) {
 // middle.
 func TestResultsOfToolsCauseNoSummaryInTheMiddleOfATurn(t *testing.T) {
 	asked := 0
-	model := summarized(apptest.Text("- short"), func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+	model := summarized(apptest.Text("- short"), func(ctx context.Context, r llm.Request,
+		onText func(string),
+	) (corebot.Answer, error) {
 		if last := r.Messages[len(r.Messages)-1]; last.Text == "search" || asked%4 > 0 {
 			if asked++; asked%4 > 0 {
 				return apptest.Asks(call("c", search, fmt.Sprint(asked)))(ctx, r, onText)
@@ -257,11 +276,21 @@ func TestATurnOfManyRowsIsStillThere(t *testing.T) {
 			for i := range 599 {
 				id := fmt.Sprint(i)
 				entries = append(entries,
-					corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{call(id, search, id)}},
-					corebot.HistoryEntry{Speaker: corebot.SpeakerTool, CallID: id, Parts: corebot.TextPart(strings.Repeat("word ", 500))})
+					corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Calls: []corebot.ToolCall{call(id, search,
+						id)}},
+					corebot.HistoryEntry{
+						Speaker: corebot.SpeakerTool, CallID: id,
+						Parts: corebot.TextPart(strings.Repeat("word ", 500)),
+					})
 			}
-			entries = append(entries, corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("much is done")})
-			done := corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: entries}
+			entries = append(entries, corebot.HistoryEntry{
+				Speaker: corebot.SpeakerAssistant,
+				Parts:   corebot.TextPart("much is done"),
+			})
+			done := corebot.Result{
+				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+				History: entries,
+			}
 			if err := b.Ledger.Commit(t.Context(), d, done); err != nil {
 				t.Fatal(err)
 			}
@@ -282,7 +311,10 @@ func TestATurnOfManyRowsIsStillThere(t *testing.T) {
 
 func TestAPauseBeginsANewSessionWithTheTurnThatFollowsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, apptest.Options{Model: apptest.Always(numbered()), Agent: agent.Options{SessionIdle: time.Hour}})
+		b := newBench(t, apptest.Options{
+			Model: apptest.Always(numbered()),
+			Agent: agent.Options{SessionIdle: time.Hour},
+		})
 		b.answers(t, "1", "hello")
 		time.Sleep(59 * time.Minute)
 		b.answers(t, "2", "still there?")
@@ -298,7 +330,8 @@ func TestAPauseBeginsANewSessionWithTheTurnThatFollowsIt(t *testing.T) {
 				t.Fatalf("the turn begins a session: %v, %v", r.BeginsSession, err)
 			}
 			messages := b.model.Last().Messages
-			if h := history(b.model.Last()); len(h) != 0 || !strings.Contains(messages[len(messages)-2].Text, "begins a new conversation: nothing was said for 26h0m0s") {
+			if h := history(b.model.Last()); len(h) != 0 || !strings.Contains(messages[len(messages)-2].Text,
+				"begins a new conversation: nothing was said for 26h0m0s") {
 				t.Fatalf("the turn is shown %+v", messages)
 			}
 			if len(b.Said("a")) != 4 {
@@ -356,8 +389,10 @@ func TestWhatAProviderWantsBackGoesBackAsLongAsTheTurnLasts(t *testing.T) {
 
 func TestContextWindowsAreKnownByFamily(t *testing.T) {
 	for name, want := range map[string]int{
-		"gpt-4o-mini": 128_000, "openai/gpt-4o": 128_000, "openrouter/openai/gpt-4.1-nano": 1_047_576, "gpt-4": 8_192, "gpt-4-0613": 8_192,
-		"gpt-4-turbo-2024-04-09": 128_000, "gpt-3.5-turbo": 16_385, "ft:gpt-4o-mini:someone": 128_000, "o1-mini-2024-09-12": 128_000, "o3": 200_000,
+		"gpt-4o-mini": 128_000, "openai/gpt-4o": 128_000, "openrouter/openai/gpt-4.1-nano": 1_047_576, "gpt-4": 8_192,
+		"gpt-4-0613":             8_192,
+		"gpt-4-turbo-2024-04-09": 128_000, "gpt-3.5-turbo": 16_385, "ft:gpt-4o-mini:someone": 128_000,
+		"o1-mini-2024-09-12": 128_000, "o3": 200_000,
 		"claude-sonnet-4-5": 200_000, "Claude-3-Haiku": 200_000,
 		"": 0, "llama3.1": 0, "gpt-40": 0, "mistral-large": 0, "offline": 0, "myclaude": 0,
 	} {

@@ -50,7 +50,8 @@ func (t *turn) nextMerged() bool {
 	return ok
 }
 
-// takeIn shows the model what people said. A turn that nobody has spoken to when it was claimed does not look before its first call.
+// takeIn shows the model what people said. A turn that nobody has spoken to when it was claimed does not look before
+// its first call.
 func (t *turn) takeIn(ctx context.Context, look bool) error {
 	if look || len(t.delivery.Journal) > 0 {
 		if _, err := t.interjected(ctx); err != nil {
@@ -60,7 +61,8 @@ func (t *turn) takeIn(ctx context.Context, look bool) error {
 	return t.listen(ctx)
 }
 
-// takeInRest shows what earlier attempts took in later than this one will look: its senders were told that it is part of this answer.
+// takeInRest shows what earlier attempts took in later than this one will look: its senders were told that it is part
+// of this answer.
 func (t *turn) takeInRest(ctx context.Context) error {
 	for t.position < len(t.delivery.Journal) {
 		if !t.nextMerged() {
@@ -74,7 +76,10 @@ func (t *turn) takeInRest(ctx context.Context) error {
 // the least that any of them may do. From then on the audit names a steer as the entry of what the turn does.
 func (t *turn) listen(ctx context.Context) error {
 	for _, m := range t.heldBack {
-		t.messages = append(t.messages, llm.Message{Role: llm.User, About: about(m.Sender, m.Name, m.Metadata), Text: outside.Text(m.Text()), Parts: corebot.Attachments(m.Parts)})
+		t.messages = append(t.messages, llm.Message{
+			Role: llm.User, About: about(m.Sender, m.Name, m.Metadata),
+			Text: outside.Text(m.Text()), Parts: corebot.Attachments(m.Parts),
+		})
 		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Parts: m.Parts})
 		t.alsoAnswers = append(t.alsoAnswers, m.ID)
 		if m.Sender != t.who.Principal || m.Sender.ID == "" {

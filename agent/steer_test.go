@@ -62,8 +62,10 @@ func TestATurnResumesWithWhatItTookInFromEveryPrefixOfItsJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"user: go", `assistant: web.search({"text":"one"})web.fetch({"text":"two"})web.fetch({"text":"three"})`, "tool: web.search of one",
-		"tool: not run: the user said something in the meantime, which follows", "tool: not run: the user said something in the meantime, which follows",
+		"user: go", `assistant: web.search({"text":"one"})web.fetch({"text":"two"})web.fetch({"text":"three"})`,
+		"tool: web.search of one",
+		"tool: not run: the user said something in the meantime, which follows",
+		"tool: not run: the user said something in the meantime, which follows",
 		"user: not the others", `assistant: web.fetch({"text":"four"})`, "tool: web.fetch of four", "assistant: done",
 	}
 	if got := apptest.Transcript(full.History); !slices.Equal(got, want) {
@@ -107,15 +109,30 @@ func TestWhatWasTakenInIsHeardAlsoWithALowerLimitAfterARestart(t *testing.T) {
 	c := call("c", search, "x")
 	for i := range 2 {
 		d.Journal = append(d.Journal,
-			corebot.Step{Position: 3 * i, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{Calls: []corebot.ToolCall{c}}},
-			corebot.Step{Position: 3*i + 1, Kind: corebot.StepTool, State: corebot.StepDone, Call: &c, Result: &corebot.ToolResult{Content: "found"}},
-			corebot.Step{Position: 3*i + 2, Kind: corebot.StepMerge, State: corebot.StepDone, Merged: &corebot.Merged{ID: fmt.Sprint("s", i), Sender: d.Message.Sender, Parts: corebot.TextPart(fmt.Sprint("said ", i))}})
+			corebot.Step{
+				Position: 3 * i, Kind: corebot.StepModel, State: corebot.StepDone,
+				Answer: &corebot.Answer{Calls: []corebot.ToolCall{c}},
+			},
+			corebot.Step{
+				Position: 3*i + 1, Kind: corebot.StepTool, State: corebot.StepDone, Call: &c,
+				Result: &corebot.ToolResult{Content: "found"},
+			},
+			corebot.Step{
+				Position: 3*i + 2, Kind: corebot.StepMerge, State: corebot.StepDone,
+				Merged: &corebot.Merged{
+					ID: fmt.Sprint("s", i), Sender: d.Message.Sender,
+					Parts: corebot.TextPart(fmt.Sprint("said ", i)),
+				},
+			})
 	}
 	r, err := b.Agent.Turn(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"user: go", `assistant: web.search({"text":"x"})`, "tool: found", "user: said 0", "user: said 1", "assistant: what I have"}
+	want := []string{
+		"user: go", `assistant: web.search({"text":"x"})`, "tool: found", "user: said 0", "user: said 1",
+		"assistant: what I have",
+	}
 	if got := apptest.Transcript(r.History); !slices.Equal(got, want) {
 		t.Errorf("the history is %q, want %q", got, want)
 	}
@@ -125,12 +142,18 @@ func TestWhatWasCollectedBeforeTheTurnIsHeardAgainWhenItResumes(t *testing.T) {
 	b := newBench(t, apptest.Options{}, apptest.Text("done"))
 	b.Say("a", "1", "go")
 	d := b.Claim()
-	d.Journal = []corebot.Step{{Kind: corebot.StepMerge, State: corebot.StepDone, Merged: &corebot.Merged{ID: "2", Sender: d.Message.Sender, Parts: corebot.TextPart("and more")}}}
+	d.Journal = []corebot.Step{{
+		Kind: corebot.StepMerge, State: corebot.StepDone,
+		Merged: &corebot.Merged{ID: "2", Sender: d.Message.Sender, Parts: corebot.TextPart("and more")},
+	}}
 	r, err := b.Agent.Turn(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := apptest.Transcript(r.History), []string{"user: go", "user: and more", "assistant: done"}; !slices.Equal(got, want) {
+	if got, want := apptest.Transcript(r.History), []string{
+		"user: go", "user: and more",
+		"assistant: done",
+	}; !slices.Equal(got, want) {
 		t.Errorf("the history is %q, want %q", got, want)
 	}
 	if first := b.model.Requests()[0].Messages; first[len(first)-1].Text != "and more" {
@@ -140,7 +163,8 @@ func TestWhatWasCollectedBeforeTheTurnIsHeardAgainWhenItResumes(t *testing.T) {
 
 func TestATurnThatNobodySpokeToDoesNotLookBeforeItsFirstCall(t *testing.T) {
 	looks := 0
-	b := newBench(t, apptest.Options{Journal: func(j agent.Journal) agent.Journal { return counter{j, &looks} }}, apptest.Text("hi"))
+	b := newBench(t, apptest.Options{Journal: func(j agent.Journal) agent.Journal { return counter{j, &looks} }},
+		apptest.Text("hi"))
 	if _, err := b.turn(t, "hello"); err != nil || looks != 0 {
 		t.Errorf("it looked %d times: %v", looks, err)
 	}
@@ -158,13 +182,17 @@ func (c counter) Merge(ctx context.Context, d corebot.Delivery, position int) ([
 }
 
 func TestWhatComesInTheLastRoundWaitsItsTurn(t *testing.T) {
-	b := newBench(t, apptest.Options{Agent: agent.Options{MaxIterations: 1}}, apptest.Asks(call("c", search, "x")), apptest.Text("what I have"))
+	b := newBench(t, apptest.Options{Agent: agent.Options{MaxIterations: 1}}, apptest.Asks(call("c", search, "x")),
+		apptest.Text("what I have"))
 	b.during(search, func() { b.Say("a", "s", "/steer more") })
 	r, err := b.turn(t, "go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"user: go", `assistant: web.search({"text":"x"})`, "tool: web.search of x", "assistant: what I have"}
+	want := []string{
+		"user: go", `assistant: web.search({"text":"x"})`, "tool: web.search of x",
+		"assistant: what I have",
+	}
 	if got := apptest.Transcript(r.History); !slices.Equal(got, want) {
 		t.Errorf("the history is %q, want %q", got, want)
 	}
@@ -179,13 +207,21 @@ func TestWhatAStoppedAnswerHasSaidStaysInTheHistory(t *testing.T) {
 		said []string // pieces, and "" for what is taken back
 		want []string
 	}{
-		"nothing":    {nil, []string{"user: go", "assistant: [stopped by the user]"}},
-		"a part":     {[]string{"The answer ", "is"}, []string{"user: go", "assistant: The answer is\n\n[stopped by the user]"}},
-		"taken back": {[]string{"The answer", "", "No, it"}, []string{"user: go", "assistant: No, it\n\n[stopped by the user]"}},
+		"nothing": {nil, []string{"user: go", "assistant: [stopped by the user]"}},
+		"a part": {[]string{"The answer ", "is"}, []string{
+			"user: go",
+			"assistant: The answer is\n\n[stopped by the user]",
+		}},
+		"taken back": {[]string{"The answer", "", "No, it"}, []string{
+			"user: go",
+			"assistant: No, it\n\n[stopped by the user]",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithCancelCause(t.Context())
-			b := newBench(t, apptest.Options{Model: apptest.Script(func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+			b := newBench(t, apptest.Options{Model: apptest.Script(func(ctx context.Context, r llm.Request,
+				onText func(string),
+			) (corebot.Answer, error) {
 				for _, piece := range c.said {
 					if onText(piece); piece == "" {
 						r.OnReset()

@@ -10,9 +10,10 @@ import (
 // may have told the model what to do. The turn stays tainted to its end, whoever the principal is. The journal and the
 // history record the taint, so that a resumed turn is tainted at the same place. A turn reads:
 //
-//   - the message itself, if an MCP client published it: a client is a program that passes on what a model, or a page, made of it;
-//     and if another agent wrote it in a tainted turn;
-//   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator stands for them: see [llm.Tool];
+//   - the message itself, if an MCP client published it: a client is a program that passes on what a model, or a page,
+//     made of it; and if another agent wrote it in a tainted turn;
+//   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator stands for
+//     them: see [llm.Tool];
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins
 //     may write, the chat's history and memory;
 //   - what other people say to it while it runs, or had said in its session;
@@ -36,8 +37,8 @@ func (t *turn) taintBySender() {
 	}
 }
 
-// taintByTools looks at what the turn is offered. Such a tool may be approved, changed or gone when the turn is resumed: each answer that is journaled
-// says what had tainted it.
+// taintByTools looks at what the turn is offered. Such a tool may be approved, changed or gone when the turn is
+// resumed: each answer that is journaled says what had tainted it.
 func (t *turn) taintByTools() {
 	for _, tool := range t.offered {
 		if tool.Unapproved {

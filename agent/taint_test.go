@@ -11,9 +11,11 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
-// described is a tool of an MCP server, of which nobody but the server has said what it does; traits are those that it has beside.
+// described is a tool of an MCP server, of which nobody but the server has said what it does; traits are those that it
+// has beside.
 func described(traits tools.Traits) tools.Tool {
-	return apptest.Tool("mcp__x__y", tools.ReadOnly|tools.Outside|traits, func(context.Context, string) (string, error) { return "", nil })
+	return apptest.Tool("mcp__x__y", tools.ReadOnly|tools.Outside|traits,
+		func(context.Context, string) (string, error) { return "", nil })
 }
 
 const byNobody = "the description of mcp__x__y, which nobody approved"
@@ -21,7 +23,10 @@ const byNobody = "the description of mcp__x__y, which nobody approved"
 // admin makes one of who speaks: tools of MCP servers are offered to nobody else.
 func (b *bench) admin(t *testing.T) {
 	t.Helper()
-	if err := b.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person(apptest.Sender), Role: corebot.RoleAdmin, By: "operator"}); err != nil {
+	if err := b.Grants.Grant(t.Context(), corebot.Grant{
+		Principal: apptest.Person(apptest.Sender),
+		Role:      corebot.RoleAdmin, By: "operator",
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -31,10 +36,11 @@ const spied = "history.search"
 
 // spy is a tool that notes what taints the turns that call it.
 func spy(taints *[]string) tools.Tool {
-	return tools.New(spied, "A tool of a test.", tools.ReadOnly, func(_ context.Context, c tools.Call, _ apptest.ToolArgs) (string, error) {
-		*taints = append(*taints, c.Taint)
-		return "noted", nil
-	})
+	return tools.New(spied, "A tool of a test.", tools.ReadOnly,
+		func(_ context.Context, c tools.Call, _ apptest.ToolArgs) (string, error) {
+			*taints = append(*taints, c.Taint)
+			return "noted", nil
+		})
 }
 
 func TestATurnIsTaintedFromItsBeginningByAToolThatNobodyApproved(t *testing.T) {
@@ -49,7 +55,8 @@ func TestATurnIsTaintedFromItsBeginningByAToolThatNobodyApproved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var taints []string
-			b := newBench(t, apptest.Options{Tools: []tools.Tool{described(c.traits), spy(&taints)}}, apptest.Asks(call("c", spied, "x")), apptest.Text("done"))
+			b := newBench(t, apptest.Options{Tools: []tools.Tool{described(c.traits), spy(&taints)}},
+				apptest.Asks(call("c", spied, "x")), apptest.Text("done"))
 			if c.admin {
 				b.admin(t)
 			}
@@ -69,7 +76,8 @@ func TestATurnIsTaintedFromItsBeginningByAToolThatNobodyApproved(t *testing.T) {
 	}
 }
 
-// TestAResumedTurnStaysTaintedByADescriptionThatIsNotThereAnyMore: a server could take back what it has said once the model has obeyed.
+// TestAResumedTurnStaysTaintedByADescriptionThatIsNotThereAnyMore: a server could take back what it has said once the
+// model has obeyed.
 func TestAResumedTurnStaysTaintedByADescriptionThatIsNotThereAnyMore(t *testing.T) {
 	var taints []string
 	script := func() *apptest.Model {

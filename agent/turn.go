@@ -68,7 +68,13 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	}
 	t.taintByPast()
 	m := t.delivery.Message
-	t.messages = []llm.Message{{Role: llm.User, Text: t.situation(undelivered)}, {Role: llm.User, About: about(m.Sender, m.SenderName, m.Metadata), Text: outside.Text(m.Text()), Parts: corebot.Attachments(m.Parts)}}
+	t.messages = []llm.Message{
+		{Role: llm.User, Text: t.situation(undelivered)},
+		{
+			Role: llm.User, About: about(m.Sender, m.SenderName, m.Metadata), Text: outside.Text(m.Text()),
+			Parts: corebot.Attachments(m.Parts),
+		},
+	}
 	t.say(corebot.HistoryEntry{
 		Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Parts: m.Parts,
 		Outside: m.Relay != nil && (m.Relay.Taint != "" || len(m.Relay.Others) > 0),
@@ -103,8 +109,8 @@ func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
 	return t.lastWord(ctx)
 }
 
-// lastWord gives the model one call without tools to say what it has. It is never journaled; steps that are left in the journal,
-// of an attempt that had a higher limit, are no answer to it.
+// lastWord gives the model one call without tools to say what it has. It is never journaled; steps that are left in the
+// journal, of an attempt that had a higher limit, are no answer to it.
 func (t *turn) lastWord(ctx context.Context) (corebot.Answer, error) {
 	if err := t.takeInRest(ctx); err != nil {
 		return corebot.Answer{}, err
@@ -117,10 +123,11 @@ func (t *turn) lastWord(ctx context.Context) (corebot.Answer, error) {
 	return answer, err
 }
 
-const lastWordText = "[corebot] No more tool calls are possible in this turn. Answer now with what you have, and say what is missing."
+const lastWordText = "[corebot] No more tool calls are possible in this turn. Answer now with what you have, and say " +
+	"what is missing."
 
-// ask takes the next model answer, from the journal if it is there. One that asks for tools is journaled before they run; the
-// final one rides in the turn's commit.
+// ask takes the next model answer, from the journal if it is there. One that asks for tools is journaled before they
+// run; the final one rides in the turn's commit.
 func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
 	t.passSummaries()
 	if s, ok := t.recorded(corebot.StepModel); ok {
@@ -137,7 +144,10 @@ func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
 		return answer, nil
 	}
 	answer.Taint = t.who.Taint
-	step := corebot.Step{Position: t.position, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &answer, StartedAt: started, EndedAt: time.Now()}
+	step := corebot.Step{
+		Position: t.position, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &answer,
+		StartedAt: started, EndedAt: time.Now(),
+	}
 	if err := t.journal.Record(ctx, t.delivery, step); err != nil {
 		return corebot.Answer{}, fmt.Errorf("journal the model's answer: %w", err)
 	}
@@ -146,8 +156,8 @@ func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
 	return answer, nil
 }
 
-// complete asks the model, with as much of the context as it has room for. A provider that says that it was too much all the same is asked once
-// more, with half of it.
+// complete asks the model, with as much of the context as it has room for. A provider that says that it was too much
+// all the same is asked once more, with half of it.
 func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer, error) {
 	if ctx.Err() != nil {
 		return corebot.Answer{}, context.Cause(ctx)
@@ -219,7 +229,10 @@ func (t *turn) heard(a corebot.Answer) {
 	if a.Taint != "" {
 		t.taint(a.Taint)
 	}
-	t.messages = append(t.messages, llm.Message{Role: llm.Assistant, Text: outside.Text(a.Text), Calls: a.Calls, Opaque: a.Opaque})
+	t.messages = append(t.messages, llm.Message{
+		Role: llm.Assistant, Text: outside.Text(a.Text), Calls: a.Calls,
+		Opaque: a.Opaque,
+	})
 	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(a.Text), Calls: a.Calls})
 }
 
@@ -248,7 +261,10 @@ func (t *turn) runCalls(ctx context.Context, calls []corebot.ToolCall) error {
 
 func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 	t.messages = append(t.messages, llm.Message{Role: llm.ToolRole, Text: result.Content, CallID: call.ID})
-	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerTool, Parts: corebot.TextPart(result.Content), CallID: call.ID, Outside: result.Outside})
+	t.say(corebot.HistoryEntry{
+		Speaker: corebot.SpeakerTool, Parts: corebot.TextPart(result.Content), CallID: call.ID,
+		Outside: result.Outside,
+	})
 	if result.Outside {
 		t.taint("a result of " + call.Tool)
 	}
@@ -262,7 +278,9 @@ type answerCalls struct {
 	denied string // the rule by which one was denied, and with it the rest
 }
 
-func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int, behind []corebot.ToolCall) (corebot.ToolResult, error) {
+func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
+	behind []corebot.ToolCall,
+) (corebot.ToolResult, error) {
 	if i >= maxCalls {
 		return notRun("an answer may have %d tool calls", maxCalls), nil
 	}
@@ -279,7 +297,10 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int, behind
 	default:
 		t.position++
 	}
-	event := live.Event{Kind: live.ToolStarted, Key: t.who.Key, MessageID: t.who.MessageID, Tool: call.Tool, Text: string(call.Args)}
+	event := live.Event{
+		Kind: live.ToolStarted, Key: t.who.Key, MessageID: t.who.MessageID, Tool: call.Tool,
+		Text: string(call.Args),
+	}
 	t.opts.Live.Publish(event)
 	result, err := t.tools.Call(ctx, t.who, call, handle)
 	event.Kind, event.Text = live.ToolEnded, string(result.Outcome)
@@ -295,8 +316,9 @@ func notRun(why string, args ...any) corebot.ToolResult {
 	return corebot.ToolResult{Outcome: corebot.OutcomeError, Content: "not run: " + fmt.Sprintf(why, args...)}
 }
 
-// settleOpenCalls gives every call that a /stop left open a result, so that the history pairs them all. The results of an answer
-// stand right behind it, in the order of its calls; ids tell nothing, since some models use one again in every answer.
+// settleOpenCalls gives every call that a /stop left open a result, so that the history pairs them all. The results of
+// an answer stand right behind it, in the order of its calls; ids tell nothing, since some models use one again in
+// every answer.
 func (t *turn) settleOpenCalls() {
 	last := len(t.said) - 1
 	for last > 0 && len(t.said[last].Calls) == 0 {
@@ -304,6 +326,9 @@ func (t *turn) settleOpenCalls() {
 	}
 	answered := len(t.said) - 1 - last
 	for _, c := range t.said[last].Calls[min(answered, len(t.said[last].Calls)):] {
-		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerTool, Parts: corebot.TextPart("stopped by the user; it may or may not have taken effect"), CallID: c.ID})
+		t.say(corebot.HistoryEntry{
+			Speaker: corebot.SpeakerTool,
+			Parts:   corebot.TextPart("stopped by the user; it may or may not have taken effect"), CallID: c.ID,
+		})
 	}
 }

@@ -18,7 +18,10 @@ import (
 // refusedRows are the senders whom the audit names as refused, with the rule.
 func refusedRows(t *testing.T, k *apptest.Kit) (rows []string) {
 	t.Helper()
-	events, err := storage.NewAudit(k.DB).List(t.Context(), corebot.AuditFilter{Outcome: corebot.OutcomeDenied, Limit: 1000})
+	events, err := storage.NewAudit(k.DB).List(t.Context(), corebot.AuditFilter{
+		Outcome: corebot.OutcomeDenied,
+		Limit:   1000,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +53,8 @@ func TestWhoMayNotTalkIsRefusedWhateverHeSaysAndNothingOfItIsStored(t *testing.T
 	for i, text := range []string{"hello", "/help", "/stop", "/new", "/status"} {
 		in := incoming(fmt.Sprint("m", i), text)
 		in.SenderID = "bob"
-		if _, err := door.Accept(t.Context(), in); !errors.Is(err, channels.ErrNotAdmitted) || corebot.HintOf(err) == "" {
+		if _, err := door.Accept(t.Context(), in); !errors.Is(err, channels.ErrNotAdmitted) ||
+			corebot.HintOf(err) == "" {
 			t.Errorf("%q: %v", text, err)
 		}
 		if n := stored(t, k, in.ID); n != 0 {
@@ -183,11 +187,16 @@ func TestADoorThatCannotReadWhoMayTalkLetsNobodyIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := channels.NewFrontDoor(k.Bus, k.Router, unreadable{}, channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: apptest.Channel}: everybody, {Kind: apptest.Channel, Name: "acc"}: everybody}})
+	door, err := channels.NewFrontDoor(k.Bus, k.Router, unreadable{},
+		channels.DoorOptions{Access: map[channels.Account]policy.Access{
+			{Kind: apptest.Channel}:              everybody,
+			{Kind: apptest.Channel, Name: "acc"}: everybody,
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := door.Accept(t.Context(), incoming("m", "hello")); !errors.Is(err, corebot.ErrClosed) || stored(t, k, "m") != 0 {
+	if _, err := door.Accept(t.Context(), incoming("m", "hello")); !errors.Is(err, corebot.ErrClosed) ||
+		stored(t, k, "m") != 0 {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -107,7 +107,10 @@ func (s *Supervisor) Status() []Status {
 	for i, e := range s.entries {
 		all[i] = e.status()
 	}
-	slices.SortFunc(all, func(a, b Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all, func(a, b Status) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Name, b.Name))
+	})
 	return all
 }
 

@@ -83,12 +83,14 @@ func TestEveryAccountTellsHowItIsDoing(t *testing.T) {
 		go func() { _ = s.Receive(ctx) }()
 		go func() { _ = s.Send(ctx) }()
 		pass(time.Millisecond)
-		if st := status("broken"); st.State != channels.Failed || !strings.Contains(st.LastError, "no connection") || !st.LastEvent.IsZero() {
+		if st := status("broken"); st.State != channels.Failed || !strings.Contains(st.LastError, "no connection") ||
+			!st.LastEvent.IsZero() {
 			t.Errorf("the broken account is %+v", st)
 		}
 		o.enqueueFor(t, "well", "a", "1")
 		pass(time.Millisecond)
-		if st := status("well"); st.State != channels.Running || !strings.Contains(st.LastError, "gateway") || !st.LastEvent.IsZero() {
+		if st := status("well"); st.State != channels.Running || !strings.Contains(st.LastError, "gateway") ||
+			!st.LastEvent.IsZero() {
 			t.Errorf("after a send that failed: %+v", st)
 		}
 		mended.Store(true)
@@ -98,8 +100,12 @@ func TestEveryAccountTellsHowItIsDoing(t *testing.T) {
 			t.Errorf("after a send: %+v", status("well"))
 		}
 		pass(time.Hour)
-		in := channels.Incoming{ID: "1", Channel: apptest.Channel, Chat: "a", SenderID: "x", Parts: corebot.TextPart("hi")}
-		if _, err := s.DoorOf(channels.Account{Kind: apptest.Channel, Name: "well"}).Accept(t.Context(), in); err != nil {
+		in := channels.Incoming{
+			ID: "1", Channel: apptest.Channel, Chat: "a", SenderID: "x",
+			Parts: corebot.TextPart("hi"),
+		}
+		if _, err := s.DoorOf(channels.Account{Kind: apptest.Channel, Name: "well"}).Accept(t.Context(),
+			in); err != nil {
 			t.Fatal(err)
 		}
 		if got := status("well").LastEvent; !got.After(sent) {

@@ -114,7 +114,8 @@ func TestOnlyWantOfRoomIsWorthComingAgain(t *testing.T) {
 		t.Errorf("an empty message: %v", err)
 	}
 	for err, want := range map[error]bool{
-		corebot.ErrLaneFull: true, corebot.ErrOverloaded: true, corebot.ErrDiskFull: true, corebot.ErrConflict: false, corebot.ErrClosed: false,
+		corebot.ErrLaneFull: true, corebot.ErrOverloaded: true, corebot.ErrDiskFull: true, corebot.ErrConflict: false,
+		corebot.ErrClosed: false,
 	} {
 		if after := channels.RetryAfter(fmt.Errorf("accept: %w", err)); (after > 0) != want {
 			t.Errorf("%v: again after %v", err, after)
@@ -125,7 +126,10 @@ func TestOnlyWantOfRoomIsWorthComingAgain(t *testing.T) {
 // answerOne ends the message at the head of the one lane.
 func answerOne(t *testing.T, k *apptest.Kit) {
 	t.Helper()
-	if err := k.Bus.Settle(t.Context(), k.Claim(), corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}); err != nil {
+	if err := k.Bus.Settle(t.Context(), k.Claim(), corebot.Outcome{
+		Verb: corebot.Done,
+		End:  corebot.EndAnswered,
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -66,7 +66,8 @@ func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontD
 		o.Agents = []string{corebot.DefaultAgent}
 	}
 	d := &FrontDoor{bus: b, control: c, register: r, opts: o, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "corebot_door_refused_total", Help: "Messages of senders who may not talk, by channel, account and the rule that refused them.",
+		Name: "corebot_door_refused_total",
+		Help: "Messages of senders who may not talk, by channel, account and the rule that refused them.",
 	}, []string{"channel", "account", "rule"})}
 	if o.Metrics != nil {
 		if err := o.Metrics.Register(d.refused); err != nil {
@@ -115,18 +116,20 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 	return Accepted{ID: in.ID, Duplicate: r.Duplicate}, d.episodes.busy(m.Key, err)
 }
 
-// key is the lane of a message. A message that names an agent that there is not is refused: nobody would ever answer it.
+// key is the lane of a message. A message that names an agent that there is not is refused: nobody would ever answer
+// it.
 func (d *FrontDoor) key(in Incoming) (corebot.Key, error) {
 	k := d.opts.Routing.Key(in.Channel, in.Account, in.Chat)
 	k.Agent, k.Thread = cmp.Or(in.Agent, k.Agent), in.Thread
 	if !slices.Contains(d.opts.Agents, k.Agent) {
-		return k, corebot.WithHint(fmt.Errorf("%w: there is no agent %q", corebot.ErrInvalid, k.Agent), "`corebot agents list` shows which there are")
+		return k, corebot.WithHint(fmt.Errorf("%w: there is no agent %q", corebot.ErrInvalid, k.Agent),
+			"`corebot agents list` shows which there are")
 	}
 	return k, nil
 }
 
-// admit says who may talk at all, before anything of the message is stored. Every kind of message is held to it: who may not talk can neither
-// stop a turn nor ask for help.
+// admit says who may talk at all, before anything of the message is stored. Every kind of message is held to it: who
+// may not talk can neither stop a turn nor ask for help.
 func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
 	standing, err := d.register.Standing(ctx, m.Key)
 	if err != nil {
@@ -139,15 +142,18 @@ func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
 		return nil
 	}
 	if !known {
-		account, decision = Account{Kind: "other"}, policy.Decision{Rule: "no-channel", Reason: "there is no such channel"}
+		account, decision = Account{Kind: "other"}, policy.Decision{
+			Rule:   "no-channel",
+			Reason: "there is no such channel",
+		}
 	}
 	d.refused.WithLabelValues(account.Kind, account.Name, decision.Rule).Inc()
 	d.note(ctx, m, decision)
 	return corebot.WithHint(fmt.Errorf("%w: %s", ErrNotAdmitted, decision.Reason), admitting(decision.Rule))
 }
 
-// note leaves a row in the audit, unless there are many of late: a flood of strangers must not fill it, nor the disk. Without a row the
-// refusal stands all the same.
+// note leaves a row in the audit, unless there are many of late: a flood of strangers must not fill it, nor the disk.
+// Without a row the refusal stands all the same.
 func (d *FrontDoor) note(ctx context.Context, m corebot.Message, decision policy.Decision) {
 	if d.opts.Trail == nil || m.Validate(0) != nil || !d.refusals.first(m.Sender, time.Now()) {
 		return
@@ -157,12 +163,13 @@ func (d *FrontDoor) note(ctx context.Context, m corebot.Message, decision policy
 		Outcome: corebot.OutcomeDenied, Rule: decision.Rule, Args: "{}",
 	}
 	if err := d.opts.Trail.Note(ctx, e); err != nil {
-		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).Msg("a refusal at the front door was not noted in the audit")
+		d.opts.Log.Warn().Err(err).Str("chat",
+			m.Key.String()).Msg("a refusal at the front door was not noted in the audit")
 	}
 }
 
-// ErrNotAdmitted says that a sender may not talk in a chat. Nothing of the message was stored. A channel that can answer without the chat says
-// so there; one that cannot is silent, so that strangers get no word out of it.
+// ErrNotAdmitted says that a sender may not talk in a chat. Nothing of the message was stored. A channel that can
+// answer without the chat says so there; one that cannot is silent, so that strangers get no word out of it.
 var ErrNotAdmitted = fmt.Errorf("%w: this sender may not talk here", corebot.ErrInvalid)
 
 // admitting says what an operator can do about a refusal.
@@ -183,7 +190,8 @@ const (
 	refusalRows = 100 // in that time, all senders together
 )
 
-// refusals remembers whom the audit names already as refused: each sender once an hour, and a hundred of them at most. A restart forgets.
+// refusals remembers whom the audit names already as refused: each sender once an hour, and a hundred of them at most.
+// A restart forgets.
 type refusals struct {
 	mu    sync.Mutex
 	since time.Time

@@ -31,7 +31,8 @@ func newDoor(t *testing.T, rule policy.AccessRule, allowlist ...string) (*apptes
 		t.Fatal(err)
 	}
 	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{
-		Access: map[channels.Account]policy.Access{{Kind: apptest.Channel, Name: "acc"}: access}, Trail: storage.NewAudit(k.DB), Metrics: k.Registry,
+		Access: map[channels.Account]policy.Access{{Kind: apptest.Channel, Name: "acc"}: access},
+		Trail:  storage.NewAudit(k.DB), Metrics: k.Registry,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +41,10 @@ func newDoor(t *testing.T, rule policy.AccessRule, allowlist ...string) (*apptes
 }
 
 func incoming(id, text string) channels.Incoming {
-	return channels.Incoming{ID: id, Channel: apptest.Channel, Account: "acc", Chat: "a", Thread: "t", SenderID: "alice", SenderName: "Alice", Parts: corebot.TextPart(text)}
+	return channels.Incoming{
+		ID: id, Channel: apptest.Channel, Account: "acc", Chat: "a", Thread: "t",
+		SenderID: "alice", SenderName: "Alice", Parts: corebot.TextPart(text),
+	}
 }
 
 // stored is how many messages with an id are in the database.
@@ -95,7 +99,8 @@ func TestAMessageIsStoredUnderItsKeyAndPrincipal(t *testing.T) {
 	m := k.Claim().Message
 	want := corebot.Key{Agent: "main", Channel: apptest.Channel, Account: "acc", Chat: "a", Thread: "t"}
 	sender := corebot.Principal{Channel: apptest.Channel, Account: "acc", ID: "alice"}
-	if m.Key != want || m.Sender != sender || m.SenderName != "Alice" || m.Text() != "hello" || string(m.Metadata["lang"]) != `"en"` {
+	if m.Key != want || m.Sender != sender || m.SenderName != "Alice" || m.Text() != "hello" ||
+		string(m.Metadata["lang"]) != `"en"` {
 		t.Errorf("stored as %+v", m)
 	}
 }
@@ -105,27 +110,65 @@ func TestARefusalStoresNothing(t *testing.T) {
 		change func(*channels.Incoming)
 		want   error
 	}{
-		"no id":                   {func(in *channels.Incoming) { in.ID = "" }, corebot.ErrInvalid},
-		"no chat":                 {func(in *channels.Incoming) { in.Chat = "" }, corebot.ErrInvalid},
-		"no text":                 {func(in *channels.Incoming) { in.Parts = corebot.TextPart(" \n ") }, corebot.ErrInvalid},
-		"text that is not UTF-8":  {func(in *channels.Incoming) { in.Parts = corebot.TextPart("a\xff") }, corebot.ErrInvalid},
+		"no id":   {func(in *channels.Incoming) { in.ID = "" }, corebot.ErrInvalid},
+		"no chat": {func(in *channels.Incoming) { in.Chat = "" }, corebot.ErrInvalid},
+		"no text": {
+			func(in *channels.Incoming) { in.Parts = corebot.TextPart(" \n ") },
+			corebot.ErrInvalid,
+		},
+		"text that is not UTF-8": {
+			func(in *channels.Incoming) { in.Parts = corebot.TextPart("a\xff") },
+			corebot.ErrInvalid,
+		},
 		"control character in id": {func(in *channels.Incoming) { in.ID = "1\n2" }, corebot.ErrInvalid},
-		"id that is too long":     {func(in *channels.Incoming) { in.ID = strings.Repeat("x", corebot.MaxKeyField+1) }, corebot.ErrInvalid},
-		"an id of Corebot's own":  {func(in *channels.Incoming) { in.ID = corebot.OwnIDs + "sent/5/1/1" }, corebot.ErrInvalid},
-		"too large":               {func(in *channels.Incoming) { in.Parts = corebot.TextPart(strings.Repeat("x", 1001)) }, corebot.ErrTooLarge},
+		"id that is too long": {
+			func(in *channels.Incoming) { in.ID = strings.Repeat("x", corebot.MaxKeyField+1) },
+			corebot.ErrInvalid,
+		},
+		"an id of Corebot's own": {
+			func(in *channels.Incoming) { in.ID = corebot.OwnIDs + "sent/5/1/1" },
+			corebot.ErrInvalid,
+		},
+		"too large": {func(in *channels.Incoming) {
+			in.Parts = corebot.TextPart(strings.Repeat("x",
+				1001))
+		}, corebot.ErrTooLarge},
 		"metadata too large": {func(in *channels.Incoming) {
 			in.Metadata = corebot.Texts(map[string]string{"k": strings.Repeat("x", 1000)})
 		}, corebot.ErrTooLarge},
-		"an edit":                  {func(in *channels.Incoming) { in.EditOf = "0" }, channels.ErrNoEdits},
-		"a deletion":               {func(in *channels.Incoming) { in.DeleteOf, in.Parts = "0", nil }, channels.ErrNoEdits},
-		"a part of no type":        {func(in *channels.Incoming) { in.Parts = []corebot.Part{{Type: "smell", Hash: "00"}} }, corebot.ErrInvalid},
-		"an image with a text":     {func(in *channels.Incoming) { in.Parts[0].Type = corebot.PartImage }, corebot.ErrInvalid},
-		"a text with a hash":       {func(in *channels.Incoming) { in.Parts[0].Hash = "00" }, corebot.ErrInvalid},
-		"an answer to a bad id":    {func(in *channels.Incoming) { in.Envelope.ReplyTo = "1\n2" }, corebot.ErrInvalid},
-		"a year before the clock":  {func(in *channels.Incoming) { in.Envelope.SentAt = time.Unix(-1, 0).UTC() }, corebot.ErrInvalid},
-		"a /stop without an id":    {func(in *channels.Incoming) { in.ID, in.Parts = "", corebot.TextPart("/stop") }, corebot.ErrInvalid},
-		"a /stop of a bad sender":  {func(in *channels.Incoming) { in.SenderID, in.Parts = "\x00", corebot.TextPart("/stop") }, corebot.ErrInvalid},
-		"a /stop that is too long": {func(in *channels.Incoming) { in.ID, in.Parts = strings.Repeat("x", 600), corebot.TextPart("/stop") }, corebot.ErrInvalid},
+		"an edit": {func(in *channels.Incoming) { in.EditOf = "0" }, channels.ErrNoEdits},
+		"a deletion": {
+			func(in *channels.Incoming) { in.DeleteOf, in.Parts = "0", nil },
+			channels.ErrNoEdits,
+		},
+		"a part of no type": {func(in *channels.Incoming) {
+			in.Parts = []corebot.Part{{
+				Type: "smell",
+				Hash: "00",
+			}}
+		}, corebot.ErrInvalid},
+		"an image with a text": {
+			func(in *channels.Incoming) { in.Parts[0].Type = corebot.PartImage },
+			corebot.ErrInvalid,
+		},
+		"a text with a hash":    {func(in *channels.Incoming) { in.Parts[0].Hash = "00" }, corebot.ErrInvalid},
+		"an answer to a bad id": {func(in *channels.Incoming) { in.Envelope.ReplyTo = "1\n2" }, corebot.ErrInvalid},
+		"a year before the clock": {
+			func(in *channels.Incoming) { in.Envelope.SentAt = time.Unix(-1, 0).UTC() },
+			corebot.ErrInvalid,
+		},
+		"a /stop without an id": {
+			func(in *channels.Incoming) { in.ID, in.Parts = "", corebot.TextPart("/stop") },
+			corebot.ErrInvalid,
+		},
+		"a /stop of a bad sender": {func(in *channels.Incoming) {
+			in.SenderID, in.Parts = "\x00",
+				corebot.TextPart("/stop")
+		}, corebot.ErrInvalid},
+		"a /stop that is too long": {func(in *channels.Incoming) {
+			in.ID, in.Parts = strings.Repeat("x", 600),
+				corebot.TextPart("/stop")
+		}, corebot.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, door := newDoor(t, policy.AccessOpen)
@@ -181,10 +224,19 @@ func TestAllPartsOfAMessageAreStoredWithWhatThePlatformSaysOfIt(t *testing.T) {
 		parts, want []corebot.Part
 		kind        corebot.Kind
 	}{
-		"an image alone":      {[]corebot.Part{photo}, []corebot.Part{photo}, corebot.KindPrompt},
-		"an image and a text": {append([]corebot.Part{photo}, corebot.TextPart("look")...), append([]corebot.Part{photo}, corebot.TextPart("look")...), corebot.KindPrompt},
-		"a session's first":   {append(corebot.TextPart("/new look"), photo), append(corebot.TextPart("look"), photo), corebot.KindOpening},
-		"an escaped command":  {append([]corebot.Part{photo}, corebot.TextPart("//stop")...), append([]corebot.Part{photo}, corebot.TextPart("/stop")...), corebot.KindPrompt},
+		"an image alone": {[]corebot.Part{photo}, []corebot.Part{photo}, corebot.KindPrompt},
+		"an image and a text": {
+			append([]corebot.Part{photo}, corebot.TextPart("look")...),
+			append([]corebot.Part{photo}, corebot.TextPart("look")...), corebot.KindPrompt,
+		},
+		"a session's first": {
+			append(corebot.TextPart("/new look"), photo), append(corebot.TextPart("look"), photo),
+			corebot.KindOpening,
+		},
+		"an escaped command": {
+			append([]corebot.Part{photo}, corebot.TextPart("//stop")...),
+			append([]corebot.Part{photo}, corebot.TextPart("/stop")...), corebot.KindPrompt,
+		},
 	} {
 		in := incoming(id, "")
 		in.Chat, in.Parts = id, c.parts
@@ -195,7 +247,10 @@ func TestAllPartsOfAMessageAreStoredWithWhatThePlatformSaysOfIt(t *testing.T) {
 			}
 		}
 		m := k.Claim().Message
-		want := corebot.Envelope{ReplyTo: "m0", Group: true, Mentioned: true, SentAt: time.UnixMilli(sent.UnixMilli()).UTC()}
+		want := corebot.Envelope{
+			ReplyTo: "m0", Group: true, Mentioned: true,
+			SentAt: time.UnixMilli(sent.UnixMilli()).UTC(),
+		}
 		if !slices.Equal(m.Parts, c.want) || m.Kind != c.kind || m.Envelope != want {
 			t.Errorf("%s is stored as %s %+v with %+v", id, m.Kind, m.Parts, m.Envelope)
 		}

@@ -96,7 +96,10 @@ func (o *outbox) run(t *testing.T, c channels.Channel) (stop func()) {
 	ended := make(chan error, 1)
 	entries := []channels.Entry{{Account: channels.Account{Kind: apptest.Channel}, Channel: c}}
 	for _, account := range []string{"first", "second"} {
-		entries = append(entries, channels.Entry{Account: channels.Account{Kind: apptest.Channel, Name: account}, Channel: c})
+		entries = append(entries, channels.Entry{
+			Account: channels.Account{Kind: apptest.Channel, Name: account},
+			Channel: c,
+		})
 	}
 	go func() { ended <- o.Run(ctx, entries[0], entries[1:]...) }()
 	stop = sync.OnceFunc(func() {
@@ -112,7 +115,8 @@ func (o *outbox) run(t *testing.T, c channels.Channel) (stop func()) {
 func (o *outbox) enqueue(t *testing.T, chat, id, text string) {
 	t.Helper()
 	m := corebot.Message{
-		ID: id, Direction: corebot.Outbound, Key: apptest.Key(chat), Kind: corebot.KindReply, Parts: corebot.TextPart(text),
+		ID: id, Direction: corebot.Outbound, Key: apptest.Key(chat), Kind: corebot.KindReply,
+		Parts: corebot.TextPart(text),
 	}
 	if _, err := o.Bus.Publish(t.Context(), m); err != nil {
 		t.Fatal(err)

@@ -71,10 +71,12 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 			Name: "corebot_outbox_sends_total", Help: "Sends of outbound messages, by result: sent, failed, postponed.",
 		}, []string{"channel", "account", "result"}),
 		ambiguous: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_outbox_ambiguous_total", Help: "Sends that were cut off and may have been shown, on a channel that cannot tell.",
+			Name: "corebot_outbox_ambiguous_total",
+			Help: "Sends that were cut off and may have been shown, on a channel that cannot tell.",
 		}, []string{"channel", "account"}),
 		underWay: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "corebot_outbox_sends_under_way", Help: "Sends of outbound messages that nobody has answered yet; the accounts of a channel share 256 places.",
+			Name: "corebot_outbox_sends_under_way", Help: "Sends of outbound messages that nobody has answered yet; " +
+				"the accounts of a channel share 256 places.",
 		}, []string{"channel", "account"}),
 	}
 	if r == nil {
@@ -83,13 +85,15 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 	return o, errors.Join(r.Register(o.sent), r.Register(o.ambiguous), r.Register(o.underWay))
 }
 
-// Run sends the messages of some accounts of one kind until ctx ends. A Send that is under way then can still finish, within its own
-// deadline. A message of many parts stops after the part that is being sent, and goes on there at the next start.
+// Run sends the messages of some accounts of one kind until ctx ends. A Send that is under way then can still finish,
+// within its own deadline. A message of many parts stops after the part that is being sent, and goes on there at the
+// next start.
 func (o *Outbox) Run(ctx context.Context, first Entry, others ...Entry) error {
 	accounts := []*watched{watch(first)}
 	for _, e := range others {
 		if e.Kind != first.Kind {
-			return fmt.Errorf("%w: one outbox for channels of the kinds %s and %s", corebot.ErrInvalid, first.Kind, e.Kind)
+			return fmt.Errorf("%w: one outbox for channels of the kinds %s and %s", corebot.ErrInvalid, first.Kind,
+				e.Kind)
 		}
 		accounts = append(accounts, watch(e))
 	}
@@ -183,18 +187,21 @@ func (r *run) begin(ctx context.Context, d corebot.Delivery) {
 
 // deliver settles one message by what send says, unless it must not be sent.
 func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() corebot.Outcome) {
-	log := r.log.With().Str("channel", r.kind).Str("account", d.Message.Key.Account).Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Logger()
+	log := r.log.With().Str("channel", r.kind).Str("account", d.Message.Key.Account).Str("chat",
+		d.Message.Key.String()).Str("message_id", d.Message.ID).Logger()
 	outcome, unsent := r.unsendable(d)
 	if !unsent {
 		outcome = send()
 	}
 	if err := r.settle(ctx, d, outcome); err != nil {
-		log.Error().Err(err).Msg("a message was handled and could not be settled; it is handled again when its lease ends")
+		log.Error().Err(err).Msg(
+			"a message was handled and could not be settled; it is handled again when its lease ends")
 		return
 	}
 	switch outcome.Verb {
 	case corebot.Dead:
-		log.Error().Str("reason", outcome.Reason).Str("error", outcome.Error).Msg("an outbound message is a dead letter")
+		log.Error().Str("reason", outcome.Reason).Str("error",
+			outcome.Error).Msg("an outbound message is a dead letter")
 	case corebot.RetryAt:
 		log.Warn().Str("error", outcome.Error).Time("again", outcome.At).Msg("send")
 	}
@@ -308,7 +315,8 @@ func (o *Outbox) keep(ctx context.Context, d corebot.Delivery) (_ context.Contex
 			}
 			lost, err := o.queue.Extend(kept, []corebot.Lease{d.Lease})
 			if err != nil && kept.Err() == nil { // the lease may still be extended next time
-				o.log.Error().Err(err).Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Msg("extend the lease of a send")
+				o.log.Error().Err(err).Str("chat", d.Message.Key.String()).Str("message_id",
+					d.Message.ID).Msg("extend the lease of a send")
 			}
 			if len(lost) > 0 {
 				cancel(corebot.ErrLeaseLost)

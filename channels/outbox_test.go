@@ -104,7 +104,10 @@ func TestAFailureThatIsNobodysFaultWaitsUncounted(t *testing.T) {
 		open := time.Now().Add(time.Hour)
 		p := &platform{send: func(context.Context, channels.Outbound) error {
 			if time.Now().Before(open) {
-				return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: time.Minute, Err: errors.New("nobody is there")}
+				return &corebot.Failure{
+					Class: corebot.Cancelled, RetryAfter: time.Minute,
+					Err: errors.New("nobody is there"),
+				}
 			}
 			return nil
 		}}
@@ -148,7 +151,8 @@ func TestAfterACrashALongMessageGoesOnAtTheRightPart(t *testing.T) {
 		q := &platform{}
 		second.run(t, narrow{q, 9})
 		pass(time.Second)
-		if got := append(p.texts("a"), q.texts("a")...); !slices.Equal(got, []string{"one one.", "two two.", "three.", "four."}) {
+		if got := append(p.texts("a"), q.texts("a")...); !slices.Equal(got,
+			[]string{"one one.", "two two.", "three.", "four."}) {
 			t.Errorf("the chat has %q", got)
 		}
 		var ids []string
@@ -196,8 +200,11 @@ func TestAMessageThatMayHaveBeenSentIsResentOrHeld(t *testing.T) {
 		native bool
 		want   seen
 	}{
-		"resent by default":               {"", false, seen{1, corebot.EndSent, "", 1}},
-		"held if configured":              {channels.Hold, false, seen{0, corebot.EndDead, channels.ReasonAmbiguous, 1}},
+		"resent by default": {"", false, seen{1, corebot.EndSent, "", 1}},
+		"held if configured": {channels.Hold, false, seen{
+			0, corebot.EndDead, channels.ReasonAmbiguous,
+			1,
+		}},
 		"no question if ids are honoured": {channels.Hold, true, seen{1, corebot.EndSent, "", 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +224,8 @@ func TestAMessageThatMayHaveBeenSentIsResentOrHeld(t *testing.T) {
 				o.run(t, channel)
 				pass(time.Second)
 				life := o.life(t, "1")
-				if got := (seen{len(p.texts("a")), life.End, life.Reason, o.counted(t, "corebot_outbox_ambiguous_total")}); got != c.want {
+				if got := (seen{len(p.texts("a")), life.End, life.Reason, o.counted(t,
+					"corebot_outbox_ambiguous_total")}); got != c.want {
 					t.Errorf("saw %+v, want %+v", got, c.want)
 				}
 			})
@@ -387,7 +395,8 @@ func TestWhatWasSentIsNotSentAgainForADiskThatIsFullForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox(t, "", channels.Resend)
 		var err error
-		if o.Outbox, err = channels.NewOutbox(&cramped{o.Bus, 3}, o.Ledger, channels.Resend, zerolog.Nop(), nil); err != nil {
+		if o.Outbox, err = channels.NewOutbox(&cramped{o.Bus, 3}, o.Ledger, channels.Resend, zerolog.Nop(),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		p := &platform{}

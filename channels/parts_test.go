@@ -97,7 +97,8 @@ func TestAPartIsKnownByItsBytesAndNotByItsPlaceInTheRow(t *testing.T) {
 		o.run(t, shifting{p, func() int { return limit }})
 		pass(time.Minute)
 		wantKeysOfTheirBytes(t, p.sent)
-		// the platform has shown the first part already, and cannot know that the next, longer one has the same text in it
+		// the platform has shown the first part already, and cannot know that the next, longer one has the same text in
+		// it
 		if got := p.texts("a"); !slices.Equal(got, []string{"one two", "one two three", "four five"}) {
 			t.Errorf("sent %q", got)
 		}
@@ -117,11 +118,17 @@ func TestPartsThatAnEarlierVersionCountedAreSentAgainAndMarked(t *testing.T) {
 				before.enqueue(t, "a", "1", text)
 				d := before.claim(t)
 				for i := range 2 { // as they were written: no word of which bytes
-					if err := before.Ledger.Record(t.Context(), d, corebot.Step{Position: i, Kind: corebot.StepPart, State: corebot.StepDone}); err != nil {
+					if err := before.Ledger.Record(t.Context(), d, corebot.Step{
+						Position: i, Kind: corebot.StepPart,
+						State: corebot.StepDone,
+					}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := before.Bus.Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Wait, At: time.Now()}); err != nil {
+				if err := before.Bus.Settle(t.Context(), d, corebot.Outcome{
+					Verb: corebot.Wait,
+					At:   time.Now(),
+				}); err != nil {
 					t.Fatal(err)
 				}
 				before.Close()
@@ -155,7 +162,8 @@ func TestPartsThatAnEarlierVersionCountedAreSentAgainAndMarked(t *testing.T) {
 func TestPlacesThatCannotBeTrueAreNotBelieved(t *testing.T) {
 	text := numbered(40)
 	for name, sent := range map[string]corebot.Sent{
-		"behind the end": {From: 0, To: 41}, "at the end": {From: 0, To: 40}, "a gap": {From: 5, To: 10}, "backwards": {From: 0, To: -1}, "nothing": {},
+		"behind the end": {From: 0, To: 41}, "at the end": {From: 0, To: 40}, "a gap": {From: 5, To: 10},
+		"backwards": {From: 0, To: -1}, "nothing": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -163,10 +171,16 @@ func TestPlacesThatCannotBeTrueAreNotBelieved(t *testing.T) {
 				o := newOutbox(t, dir, "")
 				o.enqueue(t, "a", "1", text)
 				d := o.claim(t)
-				if err := o.Ledger.Record(t.Context(), d, corebot.Step{Kind: corebot.StepPart, State: corebot.StepDone, Sent: &sent}); err != nil {
+				if err := o.Ledger.Record(t.Context(), d, corebot.Step{
+					Kind: corebot.StepPart, State: corebot.StepDone,
+					Sent: &sent,
+				}); err != nil {
 					t.Fatal(err)
 				}
-				if err := o.Bus.Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Wait, At: time.Now()}); err != nil {
+				if err := o.Bus.Settle(t.Context(), d, corebot.Outcome{
+					Verb: corebot.Wait,
+					At:   time.Now(),
+				}); err != nil {
 					t.Fatal(err)
 				}
 				p := &platform{}

@@ -81,8 +81,8 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 // errCutOff says that Corebot has ended a send before the platform answered: the piece may have been shown.
 var errCutOff = errors.New("it may have been sent")
 
-// sendPiece gives one Send its slot. It turns a panic of a channel into this message's failure: the process must not die
-// of it again and again.
+// sendPiece gives one Send its slot. It turns a panic of a channel into this message's failure: the process must not
+// die of it again and again.
 func sendPiece(kept context.Context, c Channel, s *send, o Outbound) (receipt Receipt, err error) {
 	ctx, end := s.begin(kept)
 	defer end()

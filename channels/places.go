@@ -58,7 +58,10 @@ type send struct {
 }
 
 func newPlaces() *places {
-	return &places{free: sendPlaces, accounts: map[string]*account{}, failed: recent{span: failureTime, max: failureChats}}
+	return &places{
+		free: sendPlaces, accounts: map[string]*account{},
+		failed: recent{span: failureTime, max: failureChats},
+	}
 }
 
 // take gives a delivery a place, or says when there may be one. full is the slot of a chat that did not fail lately.
@@ -145,7 +148,8 @@ func (a *account) postpone(failing bool, now time.Time) time.Time {
 // begin gives a part its slot. The context ends with the slot, or when the send has to give way; its cause tells.
 func (s *send) begin(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancelCause(ctx)
-	ctx, cancel := context.WithTimeoutCause(ctx, s.slot, fmt.Errorf("%w: no answer within %v", context.DeadlineExceeded, s.slot))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.slot, fmt.Errorf("%w: no answer within %v", context.DeadlineExceeded,
+		s.slot))
 	s.places.mu.Lock()
 	defer s.places.mu.Unlock()
 	s.since, s.stop = time.Now(), stop
@@ -186,8 +190,9 @@ func (s *send) end() {
 	}
 }
 
-// RetryAfter is when a refused message is worth another try. By then a turn of the chat may have ended, or many turns, somebody may have made
-// room on the disk, or the rate of commands allows another. It is zero for an error that is no want of room.
+// RetryAfter is when a refused message is worth another try. By then a turn of the chat may have ended, or many turns,
+// somebody may have made room on the disk, or the rate of commands allows another. It is zero for an error that is no
+// want of room.
 func RetryAfter(err error) time.Duration {
 	soon := (*corebot.TooSoon)(nil)
 	switch {
@@ -204,8 +209,9 @@ func RetryAfter(err error) time.Duration {
 }
 
 const (
-	episodeTime  = 5 * time.Minute // an episode ends when a chat was not refused for that long, or for up to twice as long
-	episodeChats = 10_000          // remembered at once; beyond that a chat may be told again
+	// an episode ends when a chat was not refused for that long, or for up to twice as long
+	episodeTime  = 5 * time.Minute
+	episodeChats = 10_000 // remembered at once; beyond that a chat may be told again
 )
 
 // episodes remembers the chats that are in an episode of being busy: from the first refusal until there were none for a

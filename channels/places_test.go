@@ -11,7 +11,10 @@ import (
 // fill takes places for chats of an account until there is none, and returns the sends.
 func fill(p *places, account string, attempt int) (sends []*send) {
 	for i := 0; ; i++ {
-		d := corebot.Delivery{Attempt: attempt, Message: corebot.Message{Key: corebot.Key{Account: account, Chat: fmt.Sprint(i)}}}
+		d := corebot.Delivery{Attempt: attempt, Message: corebot.Message{Key: corebot.Key{
+			Account: account,
+			Chat:    fmt.Sprint(i),
+		}}}
 		s, _ := p.take(d, time.Minute, time.Now())
 		if s == nil {
 			return sends
@@ -70,7 +73,8 @@ func TestMessagesWithoutAPlaceDoNotComeBackTogether(t *testing.T) {
 	if wait := first.Sub(now); wait < postponed || wait > 2*postponed {
 		t.Errorf("the first waits for %v", wait)
 	}
-	if wait := last.Sub(now); wait < 3*time.Minute || wait > 4*time.Minute { // as long as 256 places want for 10,000 short slots
+	// as long as 256 places want for 10,000 short slots
+	if wait := last.Sub(now); wait < 3*time.Minute || wait > 4*time.Minute {
 		t.Errorf("the last waits for %v", wait)
 	}
 	d.Attempt = 1

@@ -61,10 +61,15 @@ func TestTheReceiptOfEverySendIsStoredWithTheReply(t *testing.T) {
 		o.enqueue(t, "a", "1", "abc")
 		o.enqueue(t, "a", "2", "abcdefghij")
 		pass(time.Minute)
-		if got, want := o.receipts(t, "1"), []corebot.Sent{{From: 0, To: 3, IDs: []string{"pa"}}}; !sameReceipts(got, want) {
+		if got, want := o.receipts(t, "1"), []corebot.Sent{{From: 0, To: 3, IDs: []string{"pa"}}}; !sameReceipts(got,
+			want) {
 			t.Errorf("of one send is stored %+v", got)
 		}
-		want := []corebot.Sent{{From: 0, To: 4, IDs: []string{"pa"}}, {From: 4, To: 8, IDs: []string{"pe"}}, {From: 8, To: 10, IDs: []string{"pi"}}}
+		want := []corebot.Sent{
+			{From: 0, To: 4, IDs: []string{"pa"}},
+			{From: 4, To: 8, IDs: []string{"pe"}},
+			{From: 8, To: 10, IDs: []string{"pi"}},
+		}
 		if got := o.receipts(t, "2"); !sameReceipts(got, want) || o.life(t, "2").End != corebot.EndSent {
 			t.Errorf("of three sends is stored %+v", got)
 		}
@@ -93,14 +98,16 @@ func TestAnAttachmentIsALineOnAChannelThatShowsTextsOnly(t *testing.T) {
 		p := &platform{}
 		o.run(t, p)
 		m := corebot.Message{
-			ID: "1", Direction: corebot.Outbound, Key: corebot.Key{Agent: "main", Channel: "test", Chat: "a"}, Kind: corebot.KindReply,
+			ID: "1", Direction: corebot.Outbound, Key: corebot.Key{Agent: "main", Channel: "test", Chat: "a"},
+			Kind:  corebot.KindReply,
 			Parts: append(corebot.TextPart("here"), photo),
 		}
 		if _, err := o.Bus.Publish(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Minute)
-		if got := p.texts("a"); !slices.Equal(got, []string{"here\n[image \"cat.png\" (image/png) cannot be shown here]"}) {
+		if got := p.texts("a"); !slices.Equal(got,
+			[]string{"here\n[image \"cat.png\" (image/png) cannot be shown here]"}) {
 			t.Errorf("the chat has %q", got)
 		}
 	})

@@ -9,17 +9,17 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Mailbox keeps replies for whoever fetches them. Post puts a message at the end of its conversation's list, once, however often
-// it is posted. After gives at most limit messages behind a cursor, oldest first; cursors are positive and rise. Last is the newest
-// cursor, or zero.
+// Mailbox keeps replies for whoever fetches them. Post puts a message at the end of its conversation's list, once,
+// however often it is posted. After gives at most limit messages behind a cursor, oldest first; cursors are positive
+// and rise. Last is the newest cursor, or zero.
 type Mailbox interface {
 	Post(ctx context.Context, m corebot.Message) error
 	After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error)
 	Last(ctx context.Context, k corebot.Key) (cursor int64, err error)
 }
 
-// Replies is how a channel sends whose callers fetch what was said to them: a mailbox, and those who wait at it. It is safe for use by several
-// goroutines.
+// Replies is how a channel sends whose callers fetch what was said to them: a mailbox, and those who wait at it. It is
+// safe for use by several goroutines.
 type Replies struct {
 	box   Mailbox
 	wakes wakes
@@ -31,7 +31,8 @@ func NewReplies(box Mailbox) *Replies { return &Replies{box: box} }
 // Send puts a reply into the mailbox and wakes who waits for it. Sending it again changes nothing.
 func (r *Replies) Send(ctx context.Context, o Outbound) error {
 	m := corebot.Message{
-		ID: o.IdempotencyKey, Direction: corebot.Outbound, Key: o.Key, Kind: o.Kind, Parts: o.Parts, InReplyTo: o.InReplyTo,
+		ID: o.IdempotencyKey, Direction: corebot.Outbound, Key: o.Key, Kind: o.Kind, Parts: o.Parts,
+		InReplyTo: o.InReplyTo,
 		CreatedAt: o.CreatedAt,
 	}
 	if err := r.box.Post(ctx, m); err != nil {
@@ -41,8 +42,8 @@ func (r *Replies) Send(ctx context.Context, o Outbound) error {
 	return nil
 }
 
-// Watch gives a channel that something can be received from once there may be more replies in a conversation, until stop is called. Who reads the
-// mailbox after Watch, and again after each wake, misses none.
+// Watch gives a channel that something can be received from once there may be more replies in a conversation, until
+// stop is called. Who reads the mailbox after Watch, and again after each wake, misses none.
 func (r *Replies) Watch(k corebot.Key) (wake <-chan struct{}, stop func()) { return r.wakes.watch(k) }
 
 // Last is the newest cursor of a conversation, or zero.
@@ -51,8 +52,8 @@ func (r *Replies) Last(ctx context.Context, k corebot.Key) (int64, error) { retu
 // replyRows are read at once: what a page may be over its bytes.
 const replyRows = 25
 
-// Page reads the replies behind a cursor: at most limit of them, and about so many bytes of content, but at least one if there is one, however long
-// it is.
+// Page reads the replies behind a cursor: at most limit of them, and about so many bytes of content, but at least one
+// if there is one, however long it is.
 func (r *Replies) Page(ctx context.Context, k corebot.Key, after int64, limit, maxBytes int) ([]corebot.Posted, error) {
 	var page []corebot.Posted
 	for bytes := 0; len(page) < limit && bytes < maxBytes; {
@@ -73,8 +74,8 @@ func (r *Replies) Page(ctx context.Context, k corebot.Key, after int64, limit, m
 	return page, nil
 }
 
-// wakes tells those who wait for replies of a conversation that there are some. A wake carries nothing and is never lost: one that was
-// not taken yet stands for all that came since. The zero wakes is ready to use.
+// wakes tells those who wait for replies of a conversation that there are some. A wake carries nothing and is never
+// lost: one that was not taken yet stands for all that came since. The zero wakes is ready to use.
 type wakes struct {
 	mu       sync.Mutex
 	watchers map[corebot.Key]map[chan struct{}]struct{}

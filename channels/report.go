@@ -22,9 +22,9 @@ type Committer interface {
 	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
 }
 
-// Reporter is the bus as the outbox sees it, with one addition: a reply that is given up is reported to a chat, in the commit that gives
-// it up. A notice that is given up is reported to nobody, so that no notice begets another; and within an hour only the first
-// few reports are made, since a platform that is down would else flood the chat.
+// Reporter is the bus as the outbox sees it, with one addition: a reply that is given up is reported to a chat, in the
+// commit that gives it up. A notice that is given up is reported to nobody, so that no notice begets another; and
+// within an hour only the first few reports are made, since a platform that is down would else flood the chat.
 type Reporter struct {
 	Settler
 	commit Committer
@@ -84,17 +84,21 @@ func (r *Reporter) take(now time.Time) (left int, ok bool) {
 // report is the notice about a reply. It has the life in its id: other chats may have messages of the same id.
 func (r *Reporter) report(d corebot.Delivery, o corebot.Outcome, left int) corebot.Message {
 	k := d.Message.Key
-	text := fmt.Sprintf("A reply could not be delivered to chat %s on %s. %s. It is kept as dead letter %d: \"corebot dlq show %d\" shows it, \"corebot dlq replay %d\" sends it again.",
+	text := fmt.Sprintf("A reply could not be delivered to chat %s on %s. %s. It is kept as dead letter %d: "+
+		"\"corebot dlq show %d\" shows it, \"corebot dlq replay %d\" sends it again.",
 		corebot.Plainly(k.Chat), k.Channel, whyGivenUp(d, o), d.Life, d.Life, d.Life)
 	if left == 0 {
-		text += " Further ones within this hour are not reported here; \"corebot dlq list --direction outbound\" has them all."
+		text += " Further ones within this hour are not reported here; \"corebot dlq list --direction outbound\" has " +
+			"them all."
 	}
 	return corebot.Message{
-		ID: corebot.OwnID("undelivered", d.Life, d.Run), Direction: corebot.Outbound, Key: r.to, Kind: corebot.KindNotice, Parts: corebot.TextPart(text),
+		ID: corebot.OwnID("undelivered", d.Life, d.Run), Direction: corebot.Outbound, Key: r.to,
+		Kind: corebot.KindNotice, Parts: corebot.TextPart(text),
 	}
 }
 
-// whyGivenUp says in words why a reply is given up: what its last attempt met, and how many there were if more could have helped.
+// whyGivenUp says in words why a reply is given up: what its last attempt met, and how many there were if more could
+// have helped.
 func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
 	met := clip(corebot.Plainly(strings.TrimSuffix(strings.Join(strings.Fields(o.Error), " "), ".")), reportedError)
 	switch {

@@ -54,11 +54,13 @@ func TestAReplyThatIsGivenUpIsReportedOnceToTheAdminChat(t *testing.T) {
 		o.run(t, p)
 		pass(time.Minute)
 		id := o.life(t, "1").ID
-		want := fmt.Sprintf(`A reply could not be delivered to chat a on test. The last attempt said: no such chat. It is kept as dead letter %d: "corebot dlq show %d" shows it, "corebot dlq replay %d" sends it again.`, id, id, id)
+		want := fmt.Sprintf(
+			`A reply could not be delivered to chat a on test. The last attempt said: no such chat. It is kept as dead letter %d: "corebot dlq show %d" shows it, "corebot dlq replay %d" sends it again.`, id, id, id)
 		if got := p.texts("admins"); len(got) != 1 || got[0] != want {
 			t.Errorf("the admins were told %q, want %q", got, want)
 		}
-		if life := o.life(t, "1"); life.End != corebot.EndDead || len(life.Replies) != 1 || life.Replies[0].Kind != corebot.KindNotice {
+		if life := o.life(t, "1"); life.End != corebot.EndDead || len(life.Replies) != 1 ||
+			life.Replies[0].Kind != corebot.KindNotice {
 			t.Errorf("the reply is %+v", life)
 		}
 		if n := settled(t, o, "corebot_bus_dead_letters_total"); n != 1 {
@@ -80,7 +82,8 @@ func TestAReportSaysHowOftenAReplyWasTriedAndNoNameOfAClass(t *testing.T) {
 		o.run(t, p)
 		pass(time.Hour)
 		got := strings.Join(p.texts("admins"), "\n")
-		if !strings.HasPrefix(got, "A reply could not be delivered to chat a on test. Corebot tried it 3 times, and the last time: ") || !strings.Contains(got, " is busy. It is kept") {
+		if !strings.HasPrefix(got, "A reply could not be delivered to chat a on test. Corebot tried it 3 times, and "+
+			"the last time: ") || !strings.Contains(got, " is busy. It is kept") {
 			t.Errorf("the admins were told %q", got)
 		}
 		for _, no := range []string{"attempts", "transient", "permanent", "\u202e"} {
@@ -120,7 +123,8 @@ func TestAnHourHasRoomForSoManyReports(t *testing.T) {
 		o.run(t, p)
 		pass(time.Minute)
 		got := p.texts("admins")
-		if len(got) != 20 || !strings.Contains(got[19], "Further ones within this hour are not reported here") || strings.Contains(got[18], "Further ones") {
+		if len(got) != 20 || !strings.Contains(got[19], "Further ones within this hour are not reported here") ||
+			strings.Contains(got[18], "Further ones") {
 			t.Fatalf("%d reports, the last %q", len(got), got[max(0, len(got)-1):])
 		}
 		pass(time.Hour)

@@ -113,7 +113,8 @@ func TestAHealthyChatOfAnAccountFullOfDeadOnesWaitsForSecondsOnly(t *testing.T) 
 			asked := time.Now()
 			o.enqueue(t, chat, chat, "hello")
 			pass(30 * time.Second)
-			if at := p.arrived(got, chat); at.IsZero() || at.Sub(asked) > 12*time.Second || n > 3 && at.Sub(asked) > time.Second {
+			if at := p.arrived(got, chat); at.IsZero() || at.Sub(asked) > 12*time.Second || n > 3 &&
+				at.Sub(asked) > time.Second {
 				t.Errorf("message %d to a healthy chat arrived after %v", n, at.Sub(asked))
 			}
 		}

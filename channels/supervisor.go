@@ -85,7 +85,8 @@ func (s *Supervisor) keep(ctx context.Context, e *watched) error {
 			failures = 1
 		}
 		wait := pause.After(failures)
-		s.log.Error().Err(err).Str("channel", e.Kind).Str("account", e.Name).Dur("again_in_ms", wait).Msg("the channel failed")
+		s.log.Error().Err(err).Str("channel", e.Kind).Str("account", e.Name).Dur("again_in_ms",
+			wait).Msg("the channel failed")
 		backoff.Sleep(ctx, wait)
 	}
 }

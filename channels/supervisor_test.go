@@ -107,7 +107,10 @@ func TestAFinalErrorEndsItsChannelAndIsNamedAndLogged(t *testing.T) {
 			return func(context.Context) error { return &channels.Final{Err: err} }
 		}
 		var log strings.Builder
-		s := supervise(t, &log, receiver{"a", final(one)}, receiver{"b", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, receiver{"c", final(two)})
+		s := supervise(t, &log, receiver{"a", final(one)}, receiver{
+			"b",
+			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		}, receiver{"c", final(two)})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Receive(ctx) }()
@@ -117,14 +120,16 @@ func TestAFinalErrorEndsItsChannelAndIsNamedAndLogged(t *testing.T) {
 		}
 		cancel()
 		err := <-ended
-		if !errors.Is(err, one) || !errors.Is(err, two) || !slices.Equal(strings.Split(err.Error(), "\n"), []string{"a: the input is broken", "c: the token was revoked"}) {
+		if !errors.Is(err, one) || !errors.Is(err, two) || !slices.Equal(strings.Split(err.Error(), "\n"),
+			[]string{"a: the input is broken", "c: the token was revoked"}) {
 			t.Errorf("the error is %v", err)
 		}
 	})
 }
 
 func TestTwoChannelsOfOneNameAreRefused(t *testing.T) {
-	if _, err := channels.NewSupervisor(nil, nil, zerolog.Nop(), channels.Entry{Account: channels.Account{Kind: "x"}}, channels.Entry{Account: channels.Account{Kind: "x"}}); err == nil {
+	if _, err := channels.NewSupervisor(nil, nil, zerolog.Nop(), channels.Entry{Account: channels.Account{Kind: "x"}},
+		channels.Entry{Account: channels.Account{Kind: "x"}}); err == nil {
 		t.Error("no error")
 	}
 }

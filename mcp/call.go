@@ -48,14 +48,18 @@ func (s *server) run(ctx context.Context, tool string, call tools.Call, args jso
 }
 
 // ask makes the call once it is its turn and the server may be asked. outcome is for the metrics.
-func (s *server) ask(ctx context.Context, tool string, call tools.Call, args json.RawMessage) (text, outcome string, err error) {
+func (s *server) ask(ctx context.Context, tool string, call tools.Call,
+	args json.RawMessage,
+) (text, outcome string, err error) {
 	if err := s.wait(ctx); err != nil {
 		return "", "busy", err
 	}
 	defer func() { <-s.slots }()
 	pass, ok, wait, cause := s.breaker.Enter(time.Now())
 	if !ok {
-		return "", "resting", fmt.Errorf("its last calls had no answer, and the next one is made in %v: %v", wait.Round(time.Second), cause) // the cause is of those: this call was not made
+		// the cause is of those: this call was not made
+		return "", "resting", fmt.Errorf("its last calls had no answer, and the next one is made in %v: %v",
+			wait.Round(time.Second), cause)
 	}
 	session, err := s.connected(ctx)
 	if err != nil {
@@ -72,7 +76,10 @@ func (s *server) ask(ctx context.Context, tool string, call tools.Call, args jso
 	if a.err != nil {
 		return "", "refused", fmt.Errorf("it refused the call: %s (%d)", clip(a.err.Message, 2_000), a.err.Code)
 	}
-	r := reader{artifacts: s.opts.Artifacts, caller: call.Caller, ctx: ctx, log: s.opts.Log.With().Str("server", s.spec.Name).Str("tool", tool).Logger()}
+	r := reader{
+		artifacts: s.opts.Artifacts, caller: call.Caller, ctx: ctx,
+		log: s.opts.Log.With().Str("server", s.spec.Name).Str("tool", tool).Logger(),
+	}
 	text, err = r.read(a.result)
 	if err != nil {
 		outcome = "tool_error"
@@ -108,7 +115,10 @@ func (s *server) judge(ctx context.Context, pass breaker.Pass, err error) (outco
 	s.breaker.Failed(pass, time.Now(), err)
 	if after := s.breaker.State(time.Now()); after == breaker.Open && before != after {
 		s.opts.Log.Warn().Err(err).Str("server", s.spec.Name).Msg("calls of an MCP server fail: it rests for a while")
-		s.note("mcp.breaker", corebot.OutcomeError, map[string]any{"state": after.String(), "error": clip(err.Error(), 300)})
+		s.note("mcp.breaker", corebot.OutcomeError, map[string]any{
+			"state": after.String(),
+			"error": clip(err.Error(), 300),
+		})
 	}
 	return "unsettled"
 }
@@ -272,8 +282,10 @@ func mediaType(s string) string {
 // extension is that of files of a type that we know; nobody executes the others by their name.
 func extension(mimeType string) string {
 	known := map[string]string{
-		"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "audio/wav": ".wav", "audio/mpeg": ".mp3", "audio/ogg": ".ogg",
-		"application/pdf": ".pdf", "application/json": ".json", "application/gzip": ".gz", "application/zip": ".zip", "text/plain": ".txt",
+		"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "audio/wav": ".wav",
+		"audio/mpeg": ".mp3", "audio/ogg": ".ogg",
+		"application/pdf": ".pdf", "application/json": ".json", "application/gzip": ".gz", "application/zip": ".zip",
+		"text/plain": ".txt",
 	}
 	return cmp.Or(known[mediaType(mimeType)], ".bin")
 }

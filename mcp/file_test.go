@@ -34,10 +34,15 @@ func TestAFileSaysWhatItSays(t *testing.T) {
 	no := false
 	want := []Spec{
 		{
-			Name: "Prog", Transport: Stdio, Disabled: true, Command: "run", Args: []string{"-x", "ab$c"}, Env: map[string]string{"Key": "e${A}"}, Dir: "/home/x/sub",
-			PassEnv: []string{"P"}, ConnectTimeout: time.Second, AllowTools: []string{"a*"}, DenyTools: []string{}, ReadOnlyTools: []string{"r"},
+			Name: "Prog", Transport: Stdio, Disabled: true, Command: "run", Args: []string{"-x", "ab$c"},
+			Env: map[string]string{"Key": "e${A}"}, Dir: "/home/x/sub",
+			PassEnv: []string{"P"}, ConnectTimeout: time.Second, AllowTools: []string{"a*"}, DenyTools: []string{},
+			ReadOnlyTools: []string{"r"},
 		},
-		{Name: "web", Transport: HTTP, URL: "https://h/a?k=v", Headers: map[string]string{"X-Key": "d"}, Timeout: 5 * time.Second, MaxTime: time.Minute, MaxCalls: 3, Pin: &no},
+		{
+			Name: "web", Transport: HTTP, URL: "https://h/a?k=v", Headers: map[string]string{"X-Key": "d"},
+			Timeout: 5 * time.Second, MaxTime: time.Minute, MaxCalls: 3, Pin: &no,
+		},
 	}
 	if err != nil || !reflect.DeepEqual(f.Servers, want) {
 		t.Errorf("%v\ngot  %+v\nwant %+v", err, f.Servers, want)
@@ -66,7 +71,8 @@ func TestAMistakeIsNamedWithItsFileItsKeyAndItsLine(t *testing.T) {
 	} {
 		_, err := parseFile("/h/.mcp.json", []byte(text), lookUp)
 		where := (*FileError)(nil)
-		if !errors.As(err, &where) || !errors.Is(err, corebot.ErrInvalid) || !strings.HasPrefix(err.Error(), "/h/.mcp.json, "+want) {
+		if !errors.As(err, &where) || !errors.Is(err, corebot.ErrInvalid) ||
+			!strings.HasPrefix(err.Error(), "/h/.mcp.json, "+want) {
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)
 		}
 	}
@@ -92,7 +98,8 @@ func TestAFileThatCannotBeTakenIsRefused(t *testing.T) {
 			t.Errorf("%v: %+v, %v", mode, f, err)
 		}
 	}
-	if err := errors.Join(os.Chmod(path, 0o600), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil { // it could be made there by everyone
+	// it could be made there by everyone
+	if err := errors.Join(os.Chmod(path, 0o600), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ReadFile(path, lookUp); !errors.Is(err, owned.ErrNotOurs) {
@@ -127,12 +134,14 @@ func FuzzAFileIsRefusedWithItsLineOrCanBeUsed(f *testing.F) {
 		file, err := parseFile("/h/.mcp.json", data, lookUp)
 		where := (*FileError)(nil)
 		switch {
-		case err != nil && (!errors.As(err, &where) || where.Line < 1 || where.Line > 1+strings.Count(string(data), "\n")):
+		case err != nil && (!errors.As(err, &where) || where.Line < 1 ||
+			where.Line > 1+strings.Count(string(data), "\n")):
 			t.Errorf("%v", err)
 		case err == nil:
 			seen := map[string]bool{}
 			for _, s := range file.Servers {
-				if seen[s.Name] || (s.Transport == Stdio) == (s.Command == "") || (s.Transport == Stdio) != filepath.IsAbs(s.Dir) {
+				if seen[s.Name] || (s.Transport == Stdio) == (s.Command == "") ||
+					(s.Transport == Stdio) != filepath.IsAbs(s.Dir) {
 					t.Errorf("%+v", s)
 				}
 				seen[s.Name] = true
@@ -147,7 +156,10 @@ func FuzzAFileIsRefusedWithItsLineOrCanBeUsed(f *testing.F) {
 func TestNamesOfToolsAreTakenByEveryProviderAndNeverCollideBetweenServers(t *testing.T) {
 	seen := map[string]string{}
 	for _, server := range []string{"a", "a-b", "a_b", "A", strings.Repeat("s", maxServerName)} {
-		for _, tool := range []string{"do", "Do", "a__do", "_do", "do ", "do.x", "do/x", "dö", "", strings.Repeat("long", 40), strings.Repeat("long", 40) + "x"} {
+		for _, tool := range []string{
+			"do", "Do", "a__do", "_do", "do ", "do.x", "do/x", "dö", "",
+			strings.Repeat("long", 40), strings.Repeat("long", 40) + "x",
+		} {
 			name := toolName(server, tool)
 			if llm.EncodeName(name) != name || !strings.HasPrefix(name, "mcp__"+server+"__") {
 				t.Errorf("%q of %q is %q", tool, server, name)
@@ -161,7 +173,8 @@ func TestNamesOfToolsAreTakenByEveryProviderAndNeverCollideBetweenServers(t *tes
 }
 
 func TestAFingerprintIsOfAllThatAServerSaysOfATool(t *testing.T) {
-	base := define([]byte(`{"name":"a","description":"d","inputSchema":{"type":"object","properties":{"x":{},"y":{}}},"annotations":{"readOnlyHint":true}}`)).fingerprint()
+	base := define([]byte(
+		`{"name":"a","description":"d","inputSchema":{"type":"object","properties":{"x":{},"y":{}}},"annotations":{"readOnlyHint":true}}`)).fingerprint()
 	for same, text := range map[bool][]string{
 		true: {
 			`{"annotations": {"readOnlyHint":true},"inputSchema":{"properties":{"y":{},"x":{}}, "type":"object"},"name":"a","description":"d"}`,
@@ -235,8 +248,14 @@ func TestToolsThatAModelCouldMistakeAreRefused(t *testing.T) {
 	if len(got) != 4 || got["fine"] != "" {
 		t.Errorf("refused %v", got)
 	}
-	for _, pair := range [][2]string{{"list_mail", "Iist_mail"}, {"list_mail", "list_rnail"}, {"vview", "wiew"}, {"go1", "goI"}} {
-		if got := confusable("s", []definition{{Name: pair[0]}, {Name: pair[1]}, {Name: "fine"}}); len(got) != 2 || got["fine"] != "" {
+	for _, pair := range [][2]string{
+		{"list_mail", "Iist_mail"},
+		{"list_mail", "list_rnail"},
+		{"vview", "wiew"},
+		{"go1", "goI"},
+	} {
+		if got := confusable("s", []definition{{Name: pair[0]}, {Name: pair[1]}, {Name: "fine"}}); len(got) != 2 ||
+			got["fine"] != "" {
 			t.Errorf("of %v these are refused: %v", pair, got)
 		}
 	}

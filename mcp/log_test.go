@@ -34,7 +34,8 @@ func (l *logLines) String() string {
 
 func (l *logLines) await(t *testing.T, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(l.String(), want); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(l.String(),
+		want); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the log has no %q:\n%s", want, l.String())
 		}

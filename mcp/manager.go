@@ -14,7 +14,8 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
-// Registry is where the tools of the servers are put: all of them at once, in the place of those that were put there before.
+// Registry is where the tools of the servers are put: all of them at once, in the place of those that were put there
+// before.
 type Registry interface {
 	Replace(guests ...tools.Tool) error
 }
@@ -39,14 +40,15 @@ type Manager struct {
 	settleBy time.Time // until then a turn waits for servers that were just started
 }
 
-// slot is a name of the file: the server whose tools are in use, and one that is to take its place once it is connected.
+// slot is a name of the file: the server whose tools are in use, and one that is to take its place once it is
+// connected.
 type slot struct {
 	active *server
 	next   *server // nil: none
 }
 
-// New reads the file and starts nothing. A file that is wrong is no error: it is said in the log and in [Manager.Overview], and is read again
-// when it has changed.
+// New reads the file and starts nothing. A file that is wrong is no error: it is said in the log and in
+// [Manager.Overview], and is read again when it has changed.
 func New(path string, r Registry, o Options) (*Manager, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -62,7 +64,10 @@ func New(path string, r Registry, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{path: path, registry: r, opts: o, metrics: metrics, slots: map[string]*slot{}, held: map[*server]int{}}
+	m := &Manager{
+		path: path, registry: r, opts: o, metrics: metrics, slots: map[string]*slot{},
+		held: map[*server]int{},
+	}
 	_ = m.read(false)                   // it has said what is wrong
 	m.settleBy = time.Now().Add(moment) // Run comes soon
 	return m, nil
@@ -91,8 +96,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// Begin looks whether the file has changed, waits a moment for servers that were just started, and calls take while no tool can change. The servers
-// whose tools there are then stay until end is called, whatever becomes of the file.
+// Begin looks whether the file has changed, waits a moment for servers that were just started, and calls take while no
+// tool can change. The servers whose tools there are then stay until end is called, whatever becomes of the file.
 func (m *Manager) Begin(ctx context.Context, take func()) (end func()) {
 	m.notice()
 	m.settled(ctx)
@@ -155,7 +160,8 @@ func (m *Manager) started() []*server {
 	return all
 }
 
-// maxLeaving is how many servers that left stay for turns that hold them; beyond, the one that left first is stopped all the same.
+// maxLeaving is how many servers that left stay for turns that hold them; beyond, the one that left first is stopped
+// all the same.
 const maxLeaving = 16
 
 // leave ends a server, now or once no turn holds it. The lock is held.
@@ -178,7 +184,8 @@ func (m *Manager) stopSoon(s *server) {
 	}
 }
 
-// publish puts the tools that there are now into the registry. A server that has just connected takes the place of the one before it.
+// publish puts the tools that there are now into the registry. A server that has just connected takes the place of the
+// one before it.
 func (m *Manager) publish() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,8 +224,8 @@ func (m *Manager) Overview() Overview {
 	return o
 }
 
-// Describe gives what a server says of its tools now, those that wait for an approval included. A server that the file does not list is
-// [corebot.ErrNotFound].
+// Describe gives what a server says of its tools now, those that wait for an approval included. A server that the file
+// does not list is [corebot.ErrNotFound].
 func (m *Manager) Describe(server string) ([]Description, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -229,8 +236,9 @@ func (m *Manager) Describe(server string) ([]Description, error) {
 	return s.active.descriptions(), nil
 }
 
-// Reconsider looks again at what a server, or every server if the name is empty, said last of its tools, after an approval. The servers are not asked:
-// what nobody has seen yet is not approved. The turns that begin after it have what was approved.
+// Reconsider looks again at what a server, or every server if the name is empty, said last of its tools, after an
+// approval. The servers are not asked: what nobody has seen yet is not approved. The turns that begin after it have
+// what was approved.
 func (m *Manager) Reconsider(ctx context.Context, name string) error {
 	m.mu.Lock()
 	var all []*server
@@ -251,8 +259,8 @@ func (m *Manager) Reconsider(ctx context.Context, name string) error {
 // reloadTime is how long Reload waits for servers that it has started.
 const reloadTime = 10 * time.Second
 
-// Reload reads the file again, also if it has not changed, and waits a while for new servers. A server that was tried in vain and waits is tried
-// again at once. A file that is wrong changes nothing, and is the error.
+// Reload reads the file again, also if it has not changed, and waits a while for new servers. A server that was tried
+// in vain and waits is tried again at once. A file that is wrong changes nothing, and is the error.
 func (m *Manager) Reload(ctx context.Context) (Overview, error) {
 	err := m.read(true)
 	ctx, stop := context.WithTimeout(ctx, reloadTime)
@@ -266,8 +274,8 @@ func (m *Manager) Reload(ctx context.Context) (Overview, error) {
 	return m.Overview(), err
 }
 
-// Check reads a file and connects to each of its servers once, beside whatever runs. It changes nothing: what is known of tools is only looked at.
-// The error is that of the file.
+// Check reads a file and connects to each of its servers once, beside whatever runs. It changes nothing: what is known
+// of tools is only looked at. The error is that of the file.
 func Check(ctx context.Context, path string, o Options) (Overview, error) {
 	o.Metrics, o.Trail = nil, nil
 	if o.Pins != nil {

@@ -17,7 +17,10 @@ import (
 type servers = map[string]map[string]any
 
 func TestTheToolsOfAServerCanBeCalled(t *testing.T) {
-	r := newRig(t, everything(mcp.Options{}), servers{"one": entry("good"), "two": entry("good", "readOnlyTools", []string{"d*"})})
+	r := newRig(t, everything(mcp.Options{}), servers{
+		"one": entry("good"),
+		"two": entry("good", "readOnlyTools", []string{"d*"}),
+	})
 	if got := r.offered(); got != "mcp__one__do mcp__two__do" {
 		t.Fatalf("the first turn is offered %q", got)
 	}
@@ -42,7 +45,8 @@ func TestAServerSeesNothingOfOurEnvironmentThatIsNotLetThrough(t *testing.T) {
 			names = append(names, name)
 		}
 	}
-	if want := "COREBOT_MCP_SERVER GORACE HOME LANG MCP_TEST_SERVER OWN PASSED PASSED_TOO PATH"; strings.Join(names, " ") != want {
+	if want := "COREBOT_MCP_SERVER GORACE HOME LANG MCP_TEST_SERVER OWN PASSED PASSED_TOO PATH"; strings.Join(names,
+		" ") != want {
 		t.Errorf("it sees %s, want %s", strings.Join(names, " "), want)
 	}
 	if !strings.Contains(got, "OWN=of the settings, else\n") {
@@ -67,11 +71,13 @@ func TestOnlyWhatTheSettingsAndTheEntryAllowIsOffered(t *testing.T) {
 		{"a tool of any server", []string{"one"}, []string{"do"}, entry("good"), "mcp__one__do"},
 		{"another tool", []string{"one"}, []string{"d", "two/do", "mcp__two__*"}, entry("good"), ""},
 		{"not by the entry", []string{"*"}, []string{"*"}, entry("good", "allowTools", []string{"x*"}), ""},
-		{"denied by the entry", []string{"*"}, []string{"*"}, entry("good", "allowTools", []string{"*"}, "denyTools", []string{"do"}), ""},
+		{"denied by the entry", []string{"*"}, []string{"*"}, entry("good", "allowTools", []string{"*"}, "denyTools",
+			[]string{"do"}), ""},
 		{"disabled", []string{"*"}, []string{"*"}, entry("good", "disabled", true), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, mcp.Options{AllowedServers: c.servers, AgentServers: []string{"*"}, AllowedTools: c.tools}, servers{"one": c.entry})
+			r := newRig(t, mcp.Options{AllowedServers: c.servers, AgentServers: []string{"*"}, AllowedTools: c.tools},
+				servers{"one": c.entry})
 			if got := r.offered(); got != c.want {
 				t.Errorf("offered %q, want %q", got, c.want)
 			}
@@ -100,7 +106,8 @@ func TestAServerThatDiesIsConnectedAgain(t *testing.T) {
 }
 
 func TestAServerThatDoesNotAnswerIsConnectedAgain(t *testing.T) {
-	r := newRig(t, everything(mcp.Options{PingEvery: 10 * time.Millisecond, PingTime: 50 * time.Millisecond}), servers{"one": entry("hangs-ping")})
+	r := newRig(t, everything(mcp.Options{PingEvery: 10 * time.Millisecond, PingTime: 50 * time.Millisecond}),
+		servers{"one": entry("hangs-ping")})
 	s := r.await("one", func(s mcp.Status) bool { return s.State == mcp.Failed })
 	if !strings.Contains(s.LastError, "does not answer") || len(s.Tools) != 1 {
 		t.Errorf("it is %+v", s)
@@ -109,7 +116,10 @@ func TestAServerThatDoesNotAnswerIsConnectedAgain(t *testing.T) {
 
 func TestCallsOfAServerWaitTheirTurnAndNoLongerThanACallMayTake(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, everything(mcp.Options{}), servers{"one": entry("slow", "maxCalls", 1, "timeout", "1500ms"), "two": entry("good")})
+	r := newRig(t, everything(mcp.Options{}), servers{
+		"one": entry("slow", "maxCalls", 1, "timeout", "1500ms"),
+		"two": entry("good"),
+	})
 	r.awaitConnected("one", "two")
 	results := make(chan corebot.ToolResult, 3)
 	for range 3 {
@@ -120,14 +130,16 @@ func TestCallsOfAServerWaitTheirTurnAndNoLongerThanACallMayTake(t *testing.T) {
 	for range 3 {
 		ends[(<-results).Outcome]++
 	}
-	if ends[corebot.OutcomeSuccess] != 2 || ends[corebot.OutcomeError] != 1 { // the third has waited too long, and was never made
+	// the third has waited too long, and was never made
+	if ends[corebot.OutcomeSuccess] != 2 || ends[corebot.OutcomeError] != 1 {
 		t.Errorf("they ended as %v", ends)
 	}
 }
 
 func TestACallThatTakesTooLongIsGivenUpAndTheServerIsTold(t *testing.T) {
 	var log logLines
-	r := newRig(t, everything(mcp.Options{Log: log.logger()}), servers{"one": entry("slow", "timeout", "100ms", "maxTime", "100ms")})
+	r := newRig(t, everything(mcp.Options{Log: log.logger()}), servers{"one": entry("slow", "timeout", "100ms",
+		"maxTime", "100ms")})
 	r.awaitConnected("one")
 	r.requireCall("mcp__one__do", `{}`, corebot.OutcomeUnknown, "too long")
 	log.await(t, "cancelled ")
@@ -136,7 +148,8 @@ func TestACallThatTakesTooLongIsGivenUpAndTheServerIsTold(t *testing.T) {
 func TestProgressExtendsTheTimeOfACallUpToALimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, everything(mcp.Options{}), servers{
-		"patient": entry("progress", "timeout", "2s", "maxTime", "2m"), "limited": entry("progress", "timeout", "2s", "maxTime", "3s"),
+		"patient": entry("progress", "timeout", "2s", "maxTime", "2m"),
+		"limited": entry("progress", "timeout", "2s", "maxTime", "3s"),
 	})
 	r.awaitConnected("patient", "limited")
 	limited := make(chan corebot.ToolResult, 1)
@@ -144,7 +157,8 @@ func TestProgressExtendsTheTimeOfACallUpToALimit(t *testing.T) {
 	go func() { limited <- r.call("mcp__limited__do", `{"x":"never"}`) }()
 	r.requireCall("mcp__patient__do", `{}`, corebot.OutcomeSuccess, "do") // which takes three seconds
 	got := <-limited
-	if took := time.Since(began); got.Outcome != corebot.OutcomeUnknown || !strings.Contains(got.Content, "too long") || took < 3*time.Second || took > patience {
+	if took := time.Since(began); got.Outcome != corebot.OutcomeUnknown || !strings.Contains(got.Content, "too long") ||
+		took < 3*time.Second || took > patience {
 		t.Errorf("%s %q after %v", got.Outcome, got.Content, took)
 	}
 }
@@ -171,7 +185,8 @@ func TestWhatAToolSaysOfItsFailureIsAResult(t *testing.T) {
 
 func TestAServerWhoseCallsHaveNoAnswerRestsForAWhile(t *testing.T) {
 	trail := &trail{}
-	r := newRig(t, everything(mcp.Options{Trail: trail}), servers{"one": entry("hangs-call", "timeout", "30ms", "maxTime", "30ms")})
+	r := newRig(t, everything(mcp.Options{Trail: trail}), servers{"one": entry("hangs-call", "timeout", "30ms",
+		"maxTime", "30ms")})
 	r.awaitConnected("one")
 	for range 5 {
 		r.requireCall("mcp__one__do", `{}`, corebot.OutcomeUnknown, "too long")
@@ -187,7 +202,9 @@ func TestAServerWhoseCallsHaveNoAnswerRestsForAWhile(t *testing.T) {
 
 func TestAServerMayChangeItsToolsAndATurnKeepsThoseThatItBeganWith(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, everything(mcp.Options{ConnectTimeout: time.Nanosecond}), servers{"one": entry("changes", "connectTimeout", "1m")}) // the entry's own counts, each time
+	// the entry's own counts, each time
+	r := newRig(t, everything(mcp.Options{ConnectTimeout: time.Nanosecond}),
+		servers{"one": entry("changes", "connectTimeout", "1m")})
 	if got := r.offered(); got != "mcp__one__do1" {
 		t.Fatalf("offered %q", got)
 	}
@@ -204,7 +221,10 @@ func TestAServerMayChangeItsToolsAndATurnKeepsThoseThatItBeganWith(t *testing.T)
 }
 
 func TestAChangeOfTheFileIsThereWithTheNextTurn(t *testing.T) {
-	r := newRig(t, everything(mcp.Options{}), servers{"keeps": entry("good"), "goes": entry("good"), "changes": entry("good")})
+	r := newRig(t, everything(mcp.Options{}), servers{
+		"keeps": entry("good"), "goes": entry("good"),
+		"changes": entry("good"),
+	})
 	if got := r.offered(); got != "mcp__changes__do mcp__goes__do mcp__keeps__do" {
 		t.Fatalf("offered %q", got)
 	}
@@ -217,14 +237,16 @@ func TestAChangeOfTheFileIsThereWithTheNextTurn(t *testing.T) {
 	if s := r.status("keeps"); !s.Since.Equal(since) {
 		t.Errorf("an unchanged server was connected again: %+v", s)
 	}
-	for _, tool := range []string{"mcp__goes__do", "mcp__changes__do", "mcp__keeps__do"} { // a turn that runs keeps its tools
+	// a turn that runs keeps its tools
+	for _, tool := range []string{"mcp__goes__do", "mcp__changes__do", "mcp__keeps__do"} {
 		if got := callIn(t.Context(), t, box, tool, `{}`); got.Outcome != corebot.OutcomeSuccess {
 			t.Errorf("%s in the turn: %+v", tool, got)
 		}
 	}
 	end()
 	requireGone(t, "goes.")
-	if got := callIn(t.Context(), t, box, "mcp__goes__do", `{}`); got.Outcome != corebot.OutcomeError || !strings.Contains(got.Content, "taken out") {
+	if got := callIn(t.Context(), t, box, "mcp__goes__do", `{}`); got.Outcome != corebot.OutcomeError ||
+		!strings.Contains(got.Content, "taken out") {
 		t.Errorf("after the turn: %+v", got)
 	}
 	if err := os.Remove(r.path); err != nil {
@@ -254,7 +276,11 @@ func TestAnEntryThatCannotBeConnectedLeavesTheOldServerInService(t *testing.T) {
 
 func TestAReloadTriesAServerAgainThatFailed(t *testing.T) {
 	flag := t.TempDir() + "/there"
-	r := newRig(t, everything(mcp.Options{}), servers{"one": {"command": "sh", "args": []string{"-c", "test -e " + flag + " && exec " + os.Args[0]}, "env": map[string]string{serverVariable: "good"}}})
+	r := newRig(t, everything(mcp.Options{}), servers{"one": {
+		"command": "sh",
+		"args":    []string{"-c", "test -e " + flag + " && exec " + os.Args[0]},
+		"env":     map[string]string{serverVariable: "good"},
+	}})
 	for range 3 { // so that the next attempt is far away
 		r.await("one", func(s mcp.Status) bool { return s.State == mcp.Failed })
 		if _, err := r.manager.Reload(t.Context()); err != nil {
@@ -323,13 +349,17 @@ func TestASlowServerDelaysNobody(t *testing.T) {
 			t.Fatalf("offered %q", got)
 		}
 	}
-	if took := time.Since(began); took > 20*time.Second { // if each of them waited for the slow one, it would take longer
+	// if each of them waited for the slow one, it would take longer
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("20 turns have begun in %v", took)
 	}
 }
 
 func TestCheckConnectsOnceAndChangesNothing(t *testing.T) {
-	r := newRig(t, everything(mcp.Options{}), servers{"one": entry("good"), "two": entry("exits"), "three": entry("good", "disabled", true)})
+	r := newRig(t, everything(mcp.Options{}), servers{
+		"one": entry("good"), "two": entry("exits"),
+		"three": entry("good", "disabled", true),
+	})
 	r.stop()
 	pins := &pins{}
 	o, err := mcp.Check(t.Context(), r.path, everything(mcp.Options{Pins: pins}))
@@ -366,7 +396,14 @@ func (p *pins) Sight(context.Context, string, map[string]string) (map[string]cor
 }
 
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
-	for _, o := range []mcp.Options{{ConnectTimeout: -1}, {Timeout: -1}, {Timeout: time.Hour, MaxTime: time.Minute}, {MaxCalls: -1}, {MaxMessage: -1}, {PingEvery: -1}} {
+	for _, o := range []mcp.Options{
+		{ConnectTimeout: -1},
+		{Timeout: -1},
+		{Timeout: time.Hour, MaxTime: time.Minute},
+		{MaxCalls: -1},
+		{MaxMessage: -1},
+		{PingEvery: -1},
+	} {
 		if _, err := mcp.New("x", nil, o); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}

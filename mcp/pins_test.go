@@ -201,7 +201,8 @@ func listing(pin bool, tools ...string) servers {
 func TestAToolThatAKnownServerListsLaterIsNotTrusted(t *testing.T) {
 	for _, pin := range []bool{false, true} {
 		known, trail := &sights{known: map[string]corebot.ToolPin{}}, &trail{}
-		r := newRig(t, everything(mcp.Options{Pins: known, Trail: trail, TrustFirst: true}), listing(pin, mail("read", "Read.")))
+		r := newRig(t, everything(mcp.Options{Pins: known, Trail: trail, TrustFirst: true}),
+			listing(pin, mail("read", "Read.")))
 		if got := r.offered(); got != "mcp__one__read" || r.foreign() != "" {
 			t.Fatalf("offered %q, unapproved %q", got, r.foreign())
 		}
@@ -248,7 +249,8 @@ func TestANameThatStandsForSeveralToolsIsRefusedWhateverWasApproved(t *testing.T
 	} {
 		for _, pin := range []bool{false, true} {
 			known := &sights{known: map[string]corebot.ToolPin{}}
-			r := newRig(t, everything(mcp.Options{Pins: known, TrustFirst: true}), listing(pin, mail("read", "Read."), mail("pay", "Pay.")))
+			r := newRig(t, everything(mcp.Options{Pins: known, TrustFirst: true}),
+				listing(pin, mail("read", "Read."), mail("pay", "Pay.")))
 			r.offered()
 			known.approve()
 			r.write(listing(pin, append(twice, mail("pay", "Pay."))...))
@@ -259,7 +261,10 @@ func TestANameThatStandsForSeveralToolsIsRefusedWhateverWasApproved(t *testing.T
 				t.Errorf("%s: it is %+v", name, s)
 			}
 			all, err := r.manager.Describe("one")
-			if err != nil || !slices.ContainsFunc(all, func(d mcp.Description) bool { return d.Tool == "read" && d.Unusable != "" && d.Fingerprint == "" }) {
+			if err != nil || !slices.ContainsFunc(all, func(d mcp.Description) bool {
+				return d.Tool == "read" &&
+					d.Unusable != "" && d.Fingerprint == ""
+			}) {
 				t.Errorf("%s: it is shown as %+v, %v", name, all, err)
 			}
 			if each, _ := mcp.Fingerprints(all); len(each) != 1 || each["pay"] == "" {

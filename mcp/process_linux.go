@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// attributes put a program into a process group of its own, and have the kernel kill it when Corebot dies without having stopped it.
+// attributes put a program into a process group of its own, and have the kernel kill it when Corebot dies without
+// having stopped it.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -15,8 +16,8 @@ func attributes() *syscall.SysProcAttr {
 // maxRounds is how often processes are looked for: one may start another while it is killed.
 const maxRounds = 20
 
-// killMarked kills every process that bears a server's mark in its environment, wherever it has gone. A process that has given itself another
-// environment, by executing a program with one, is not found.
+// killMarked kills every process that bears a server's mark in its environment, wherever it has gone. A process that
+// has given itself another environment, by executing a program with one, is not found.
 func killMarked(mark string) {
 	for range maxRounds {
 		if !killOnce(mark) {

@@ -41,10 +41,14 @@ func programs() map[string]func(*peer) {
 		"changes":   changes,
 		"versioned": func(p *peer) { p.decent(nil, strings.Replace(doTool, "Do it.", os.Getenv("DOC"), 1)) },
 		"other-schema": func(p *peer) {
-			p.decent(nil, strings.Replace(doTool, `{"type":"string"}`, `{"type":"string","description":"your keys"}`, 1))
+			p.decent(nil, strings.Replace(doTool, `{"type":"string"}`, `{"type":"string","description":"your keys"}`,
+				1))
 		},
 		"errors": func(p *peer) {
-			p.decent(only("tools/call", func(m said) { p.result(m.ID, `{"isError":true,"content":[{"type":"text","text":"no such city"}]}`) }))
+			p.decent(only("tools/call", func(m said) {
+				p.result(m.ID,
+					`{"isError":true,"content":[{"type":"text","text":"no such city"}]}`)
+			}))
 		},
 		"refuses": func(p *peer) {
 			p.decent(only("tools/call", func(m said) {
@@ -61,15 +65,29 @@ func programs() map[string]func(*peer) {
 		"hangs-ping":       func(p *peer) { p.decent(hangs("ping")) },
 		"garbage":          garbage,
 		"binary":           func(*peer) { write(strings.Repeat("\x00\xff\xfe", 5_000)); forever() },
-		"wrong-ids":        func(p *peer) { p.decent(func(m said) bool { p.result([]byte(`"other"`), `{}`); return true }) },
-		"duplicates":       func(p *peer) { p.decent(func(m said) bool { p.usual(m, doTool); p.usual(m, doTool); return false }) },
+		"wrong-ids": func(p *peer) {
+			p.decent(func(m said) bool {
+				p.result([]byte(`"other"`),
+					`{}`)
+				return true
+			})
+		},
+		"duplicates": func(p *peer) {
+			p.decent(func(m said) bool {
+				p.usual(m, doTool)
+				p.usual(m,
+					doTool)
+				return false
+			})
+		},
 		"floods": func(p *peer) {
 			p.decent(only("tools/list", func(said) {
 				floodWith(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 			}))
 		},
 		"floods-requests": func(p *peer) {
-			p.decent(only("tools/list", func(said) { floodWith(`{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}`) }))
+			p.decent(only("tools/list",
+				func(said) { floodWith(`{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}`) }))
 		},
 		"floods-empty":   func(*peer) { floodWith("") },
 		"endless-line":   func(*peer) { endlessLine() },
@@ -77,20 +95,27 @@ func programs() map[string]func(*peer) {
 		"endless-pages":  endlessPages,
 		"reference-bomb": func(p *peer) { p.decent(nil, doTool, bomb()) },
 		"huge-schema": func(p *peer) {
-			p.decent(nil, doTool, `{"name":"big","inputSchema":{"type":"object","description":"`+strings.Repeat("x", 100<<10)+`"}}`)
+			p.decent(nil, doTool, `{"name":"big","inputSchema":{"type":"object","description":"`+
+				strings.Repeat("x", 100<<10)+`"}}`)
 		},
-		"lists":            func(p *peer) { p.decent(nil, os.Getenv("TOOLS")) },
-		"odd-tools":        func(p *peer) { p.decent(nil, oddTools()) },
-		"ignores-sigterm":  func(p *peer) { signal.Ignore(syscall.SIGTERM); p.decent(nil); forever() },
-		"forks-away":       func(p *peer) { forkAway(); p.decent(nil) },
-		"leaves-children":  func(p *peer) { leave(&syscall.SysProcAttr{}); p.decent(nil) },
-		"closes-output":    func(p *peer) { p.decent(only("tools/list", func(said) { _ = os.Stdout.Close(); forever() })) },
+		"lists":           func(p *peer) { p.decent(nil, os.Getenv("TOOLS")) },
+		"odd-tools":       func(p *peer) { p.decent(nil, oddTools()) },
+		"ignores-sigterm": func(p *peer) { signal.Ignore(syscall.SIGTERM); p.decent(nil); forever() },
+		"forks-away":      func(p *peer) { forkAway(); p.decent(nil) },
+		"leaves-children": func(p *peer) { leave(&syscall.SysProcAttr{}); p.decent(nil) },
+		"closes-output": func(p *peer) {
+			p.decent(only("tools/list",
+				func(said) { _ = os.Stdout.Close(); forever() }))
+		},
 		"floods-log":       func(p *peer) { go floodLog(); p.decent(nil) },
 		"drips":            drips,
 		"stops-reading":    func(p *peer) { p.decent(only("tools/call", func(said) { forever() })) },
 		"changes-all-time": func(p *peer) { go floodChanges(p); p.decent(nil) },
 		"huge-result": func(p *peer) {
-			p.decent(only("tools/call", func(m said) { p.result(m.ID, `{"content":[{"type":"text","text":"%s"}]}`, strings.Repeat("x", 8<<20)) }))
+			p.decent(only("tools/call", func(m said) {
+				p.result(m.ID, `{"content":[{"type":"text","text":"%s"}]}`,
+					strings.Repeat("x", 8<<20))
+			}))
 		},
 		"no-result": func(p *peer) { p.decent(only("tools/call", func(m said) { p.result(m.ID, `"hello"`) })) },
 		"deep-result": func(p *peer) {
@@ -99,16 +124,24 @@ func programs() map[string]func(*peer) {
 			}))
 		},
 		"unknown-version": func(p *peer) {
-			p.decent(only("initialize", func(m said) { p.result(m.ID, "%s", strings.Replace(helloResult, "2025-06-18", "banana", 1)) }))
+			p.decent(only("initialize", func(m said) {
+				p.result(m.ID, "%s",
+					strings.Replace(helloResult, "2025-06-18", "banana", 1))
+			}))
 		},
 		"wants-to-ask": func(p *peer) {
 			p.decent(only("tools/call", func(m said) {
-				p.result(m.ID, `{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"s"}`)
+				p.result(m.ID,
+					`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"s"}`)
 			}))
 		},
 		"no-list": func(p *peer) { p.decent(only("tools/list", func(m said) { p.result(m.ID, `{"tools":{"a":1}}`) })) },
 		"never-ending-list": func(p *peer) {
-			p.decent(only("tools/list", func(m said) { write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[`, m.ID)); endlessLine() }))
+			p.decent(only("tools/list", func(m said) {
+				write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[`,
+					m.ID))
+				endlessLine()
+			}))
 		},
 	}
 }
@@ -137,7 +170,8 @@ func progress(p *peer) {
 	p.decent(only("tools/call", func(m said) {
 		for i := 0; i < 15 || strings.Contains(string(m.Params.Arguments), "never"); i++ {
 			time.Sleep(200 * time.Millisecond)
-			p.line(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, m.Params.Meta.Token, i)
+			p.line(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`,
+				m.Params.Meta.Token, i)
 		}
 		p.usual(m)
 	}))
@@ -162,7 +196,10 @@ func changes(p *peer) {
 func garbage(p *peer) {
 	p.line("Server listening on stdio!")
 	p.decent(func(m said) bool {
-		for _, line := range []string{"{", "null", "[]", `"x"`, `{"jsonrpc":"2.0"}`, `{"id":{}}`, "\x1b[31mred", `{"jsonrpc":"2.0","id":99999,"result":{}}`, `{"method":7}`} {
+		for _, line := range []string{
+			"{", "null", "[]", `"x"`, `{"jsonrpc":"2.0"}`, `{"id":{}}`, "\x1b[31mred",
+			`{"jsonrpc":"2.0","id":99999,"result":{}}`, `{"method":7}`,
+		} {
 			p.line("%s", line)
 		}
 		return false
@@ -216,15 +253,19 @@ func bomb() string {
 	for i := range 40 {
 		defs = append(defs, fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i+1, i+1))
 	}
-	return fmt.Sprintf(`{"name":"bomb","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{%s,"d40":{}}}}`, strings.Join(defs, ","))
+	return fmt.Sprintf(
+		`{"name":"bomb","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{%s,"d40":{}}}}`, strings.Join(defs, ","))
 }
 
 func oddTools() string {
 	return strings.Join([]string{
-		doTool, doTool, `7`, `{"name":7}`, `{}`, `{"name":""}`, `{"name":"no-schema"}`, `{"name":"list","inputSchema":{"type":"array"}}`,
-		`{"name":"typed","inputSchema":{"type":["object"]}}`, `{"name":"line\nend","inputSchema":{"type":"object"}}`, `{"name":"dots.and/slashes","inputSchema":{"type":"object"}}`,
+		doTool, doTool, `7`, `{"name":7}`, `{}`, `{"name":""}`, `{"name":"no-schema"}`,
+		`{"name":"list","inputSchema":{"type":"array"}}`,
+		`{"name":"typed","inputSchema":{"type":["object"]}}`, `{"name":"line\nend","inputSchema":{"type":"object"}}`,
+		`{"name":"dots.and/slashes","inputSchema":{"type":"object"}}`,
 		`{"name":"` + strings.Repeat("long", 50) + `","inputSchema":{"type":"object"}}`,
-		`{"name":"hidden","description":"a<|im_start|>\u200b\u202e\ud83d\udc40\udb40\udc41b` + strings.Repeat("z", 10_000) + `","inputSchema":{"type":"object"}}`,
+		`{"name":"hidden","description":"a<|im_start|>\u200b\u202e\ud83d\udc40\udb40\udc41b` +
+			strings.Repeat("z", 10_000) + `","inputSchema":{"type":"object"}}`,
 	}, ",")
 }
 

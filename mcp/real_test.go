@@ -66,11 +66,14 @@ func TestRealServersOverEveryTransport(t *testing.T) {
 	}
 	everything1, everything2 := realWeb(t, "streamableHttp"), realWeb(t, "sse")
 	r := newRig(t, everything(mcp.Options{}), servers{
-		"stdio":  {"command": realProgram(t, "mcp-server-everything"), "args": []string{"stdio"}},
-		"http":   {"url": "http://" + everything1 + "/mcp"},
-		"sse":    {"type": "sse", "url": "http://" + everything2 + "/sse"},
-		"files":  {"command": realProgram(t, "mcp-server-filesystem"), "args": []string{dir}},
-		"memory": {"command": realProgram(t, "mcp-server-memory"), "env": map[string]string{"MEMORY_FILE_PATH": filepath.Join(dir, "memory.json")}},
+		"stdio": {"command": realProgram(t, "mcp-server-everything"), "args": []string{"stdio"}},
+		"http":  {"url": "http://" + everything1 + "/mcp"},
+		"sse":   {"type": "sse", "url": "http://" + everything2 + "/sse"},
+		"files": {"command": realProgram(t, "mcp-server-filesystem"), "args": []string{dir}},
+		"memory": {
+			"command": realProgram(t, "mcp-server-memory"),
+			"env":     map[string]string{"MEMORY_FILE_PATH": filepath.Join(dir, "memory.json")},
+		},
 	})
 	r.awaitConnected("stdio", "http", "sse", "files", "memory")
 	for _, s := range r.manager.Overview().Servers {
@@ -86,14 +89,18 @@ func TestRealServersOverEveryTransport(t *testing.T) {
 		r.requireCall(of("get-tiny-image"), `{}`, corebot.OutcomeSuccess, "[image, image/png")
 		r.requireCall(of("get-structured-content"), `{"location":"Chicago"}`, corebot.OutcomeSuccess, `"temperature"`)
 		r.requireCall(of("get-resource-links"), `{"count":2}`, corebot.OutcomeSuccess, "[resource demo://")
-		r.requireCall(of("trigger-long-running-operation"), `{"duration":1,"steps":2}`, corebot.OutcomeSuccess, "completed")
+		r.requireCall(of("trigger-long-running-operation"), `{"duration":1,"steps":2}`, corebot.OutcomeSuccess,
+			"completed")
 	}
 	if got := r.call("mcp__stdio__get-env", `{}`).Content; strings.Contains(got, "MCP_REAL") {
 		t.Errorf("the server sees our environment: %s", got)
 	}
-	r.requireCall("mcp__files__read_text_file", fmt.Sprintf(`{"path":%q}`, filepath.Join(dir, "hello.txt")), corebot.OutcomeSuccess, "hello from a file")
+	r.requireCall("mcp__files__read_text_file", fmt.Sprintf(`{"path":%q}`, filepath.Join(dir, "hello.txt")),
+		corebot.OutcomeSuccess, "hello from a file")
 	r.requireCall("mcp__files__read_text_file", `{"path":"/etc/passwd"}`, corebot.OutcomeError, "denied")
-	r.requireCall("mcp__memory__create_entities", `{"entities":[{"name":"Ada","entityType":"person","observations":["likes engines"]}]}`, corebot.OutcomeSuccess, "Ada")
+	r.requireCall("mcp__memory__create_entities",
+		`{"entities":[{"name":"Ada","entityType":"person","observations":["likes engines"]}]}`, corebot.OutcomeSuccess,
+		"Ada")
 	r.requireCall("mcp__memory__search_nodes", `{"query":"engines"}`, corebot.OutcomeSuccess, "Ada")
 	r.stop()
 	for _, server := range []string{"stdio.", "files.", "memory."} {
@@ -102,7 +109,10 @@ func TestRealServersOverEveryTransport(t *testing.T) {
 }
 
 func TestARealServerThatIsKilledIsConnectedAgain(t *testing.T) {
-	r := newRig(t, everything(mcp.Options{}), servers{"memory": {"command": realProgram(t, "mcp-server-memory"), "env": map[string]string{"MEMORY_FILE_PATH": filepath.Join(t.TempDir(), "m.json")}}})
+	r := newRig(t, everything(mcp.Options{}), servers{"memory": {
+		"command": realProgram(t, "mcp-server-memory"),
+		"env":     map[string]string{"MEMORY_FILE_PATH": filepath.Join(t.TempDir(), "m.json")},
+	}})
 	r.awaitConnected("memory")
 	since := r.status("memory").Since
 	for _, p := range processesOf("memory.") {

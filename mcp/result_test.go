@@ -33,7 +33,8 @@ func TestAFileThatCannotBeKeptIsInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	r := reader{artifacts: fullShelf{}, ctx: t.Context(), log: zerolog.New(&log)}
 	got, err := r.read([]byte(`{"content":[{"type":"image","mimeType":"image/png","data":"aGk="}]}`))
-	if err != nil || got != "[image, image/png, 2 bytes; it could not be kept]" || !strings.Contains(log.String(), "no room") {
+	if err != nil || got != "[image, image/png, 2 bytes; it could not be kept]" ||
+		!strings.Contains(log.String(), "no room") {
 		t.Errorf("%q, %v; the log has %s", got, err, log.String())
 	}
 }
@@ -66,7 +67,8 @@ func TestEveryKindOfContentBecomesTextOrAFile(t *testing.T) {
 		t.Errorf("kept are %q", kept)
 	}
 	said := (*toolError)(nil)
-	if _, err := r.read([]byte(`{"isError":true,"content":[{"type":"text","text":"no"}]}`)); !errors.As(err, &said) || err.Error() != "no" {
+	if _, err := r.read([]byte(`{"isError":true,"content":[{"type":"text","text":"no"}]}`)); !errors.As(err, &said) ||
+		err.Error() != "no" {
 		t.Errorf("an error: %v", err)
 	}
 	if _, err := r.read([]byte(`[]`)); !errors.Is(err, tools.ErrUnsettled) {
@@ -80,9 +82,11 @@ func TestOfWhatAProgramSaysALittleIsLoggedWithoutItsSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logOutput(strings.NewReader("key hush-hush-hush\x1b[31m\n"+strings.Repeat("x", 100_000)+"\n"+strings.Repeat("line\n", 10_000)), zerolog.New(&out), secrets)
+	logOutput(strings.NewReader("key hush-hush-hush\x1b[31m\n"+strings.Repeat("x", 100_000)+"\n"+
+		strings.Repeat("line\n", 10_000)), zerolog.New(&out), secrets)
 	got := out.String()
-	if strings.Contains(got, "hush") || strings.Contains(got, `\u001b`) || strings.Count(got, "\n") != linesLogged || len(got) > 10_000 {
+	if strings.Contains(got, "hush") || strings.Contains(got, `\u001b`) || strings.Count(got, "\n") != linesLogged ||
+		len(got) > 10_000 {
 		t.Errorf("the log has %d bytes: %.500s", len(got), got)
 	}
 }

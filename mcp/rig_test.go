@@ -30,7 +30,10 @@ type rig struct {
 
 // entry is a server of the test's own program.
 func entry(kind string, more ...any) map[string]any {
-	e := map[string]any{"command": os.Args[0], "env": map[string]string{serverVariable: kind, "GORACE": "atexit_sleep_ms=0"}}
+	e := map[string]any{"command": os.Args[0], "env": map[string]string{
+		serverVariable: kind,
+		"GORACE":       "atexit_sleep_ms=0",
+	}}
 	for i := 0; i < len(more); i += 2 {
 		e[more[i].(string)] = more[i+1]
 	}
@@ -39,7 +42,8 @@ func entry(kind string, more ...any) map[string]any {
 
 // everything lets all servers and tools pass.
 func everything(o mcp.Options) mcp.Options {
-	o.AllowedServers, o.AgentServers, o.AllowedTools, o.Grace = []string{"*"}, []string{"*"}, []string{"*"}, 50*time.Millisecond
+	o.AllowedServers, o.AgentServers, o.AllowedTools, o.Grace = []string{"*"}, []string{"*"}, []string{"*"},
+		50*time.Millisecond
 	return o
 }
 
@@ -185,7 +189,10 @@ func (r *rig) requireCall(tool, args string, want corebot.AuditOutcome, content 
 
 func caller() corebot.Caller {
 	p := corebot.Principal{Channel: "test", ID: "ann"}
-	return corebot.Caller{Key: corebot.Key{Agent: corebot.DefaultAgent, Channel: "test", Chat: "a"}, Principal: p, MessageID: "1"}
+	return corebot.Caller{
+		Key: corebot.Key{Agent: corebot.DefaultAgent, Channel: "test", Chat: "a"}, Principal: p,
+		MessageID: "1",
+	}
 }
 
 // admins makes everybody one.

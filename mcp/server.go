@@ -21,7 +21,8 @@ const (
 	steady      = time.Minute     // a connection that lasted so long was no failure
 	relistEvery = 2 * time.Second // however often the server says that its tools have changed
 	pingsMissed = 2               // in a row until the connection counts as lost
-	moment      = 3 * time.Second // that a turn waits for servers that were just started, and a call for one that is not connected
+	// that a turn waits for servers that were just started, and a call for one that is not connected
+	moment = 3 * time.Second
 )
 
 // server is one entry of the file, supervised: it is connected again whenever the connection is lost.
@@ -56,9 +57,11 @@ type server struct {
 
 func newServer(s Spec, o *Options, m *metrics, publish func()) *server {
 	srv := &server{
-		spec: s, opts: o, metrics: m, publish: publish, breaker: breaker.New(breakAfter, backoff.Policy{Base: 15 * time.Second, Max: 5 * time.Minute}),
+		spec: s, opts: o, metrics: m, publish: publish, breaker: breaker.New(breakAfter,
+			backoff.Policy{Base: 15 * time.Second, Max: 5 * time.Minute}),
 		slots: make(chan struct{}, cmp.Or(s.MaxCalls, o.MaxCalls)), relist: make(chan struct{}, 1),
-		settled: make(chan struct{}), done: make(chan struct{}), moved: make(chan struct{}), state: Connecting, since: time.Now(),
+		settled: make(chan struct{}), done: make(chan struct{}), moved: make(chan struct{}), state: Connecting,
+		since: time.Now(),
 	}
 	switch {
 	case s.Disabled:
@@ -110,7 +113,8 @@ func (s *server) supervise(ctx context.Context) {
 		s.settle.Do(func() { close(s.settled) }) // whoever waits for the first attempt finds how it ended
 		s.publish()
 		wait := again.After(failures)
-		s.opts.Log.Warn().Err(err).Str("server", s.spec.Name).Dur("again_in_ms", wait).Msg("an MCP server is not connected")
+		s.opts.Log.Warn().Err(err).Str("server", s.spec.Name).Dur("again_in_ms",
+			wait).Msg("an MCP server is not connected")
 		if failures == 1 {
 			s.note("mcp.lost", corebot.OutcomeError, map[string]any{"error": clip(err.Error(), 300)})
 		}
@@ -133,7 +137,8 @@ func (s *server) once(ctx context.Context) error {
 	s.publish()
 	s.to(Connected, nil) // whoever sees that, or waits for the first attempt, finds the tools
 	s.settle.Do(func() { close(s.settled) })
-	s.opts.Log.Info().Str("server", s.spec.Name).Int("tools", len(s.names())).Str("left_out", s.problem()).Msg("an MCP server is connected")
+	s.opts.Log.Info().Str("server", s.spec.Name).Int("tools", len(s.names())).Str("left_out",
+		s.problem()).Msg("an MCP server is connected")
 	s.note("mcp.connect", corebot.OutcomeSuccess, map[string]any{"tools": len(s.names())})
 	return s.serve(ctx, session)
 }
@@ -144,8 +149,10 @@ func (s *server) open(ctx context.Context) (*session, error) {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the server was not ready within %v", limit))
 	defer stop()
 	session, err := connect(ctx, dialing{
-		spec: s.spec, version: s.opts.Version, passEnv: s.opts.PassEnv, env: s.opts.Env, maxMessage: s.opts.MaxMessage, grace: s.opts.Grace,
-		log: s.opts.Log.With().Str("server", s.spec.Name).Logger(), redactor: s.opts.Redactor, changed: s.toolsChanged,
+		spec: s.spec, version: s.opts.Version, passEnv: s.opts.PassEnv, env: s.opts.Env, maxMessage: s.opts.MaxMessage,
+		grace: s.opts.Grace,
+		log:   s.opts.Log.With().Str("server", s.spec.Name).Logger(), redactor: s.opts.Redactor,
+		changed: s.toolsChanged,
 	})
 	if err != nil {
 		return nil, err
@@ -182,7 +189,8 @@ func (s *server) reconsider(ctx context.Context) error {
 	return s.look(ctx)
 }
 
-// look makes the catalog of what the server said last. The lock looking is held: what is noted of the tools follows the order in which the server said it.
+// look makes the catalog of what the server said last. The lock looking is held: what is noted of the tools follows the
+// order in which the server said it.
 func (s *server) look(ctx context.Context) error {
 	c, err := s.makeCatalog(ctx, s.defs, s.more)
 	if err != nil {
@@ -204,7 +212,8 @@ func (s *server) look(ctx context.Context) error {
 // sayChanged notes that a tool is not what was approved.
 func (s *server) sayChanged(tool string) {
 	s.metrics.changes.WithLabelValues(s.spec.Name).Inc()
-	s.opts.Log.Warn().Str("server", s.spec.Name).Str("tool", clip(tool, 128)).Bool("pinned", s.pinned()).Msg("a tool of an MCP server is not what it was")
+	s.opts.Log.Warn().Str("server", s.spec.Name).Str("tool", clip(tool, 128)).Bool("pinned",
+		s.pinned()).Msg("a tool of an MCP server is not what it was")
 	outcome := corebot.OutcomeSuccess
 	if s.pinned() {
 		outcome = corebot.OutcomeDenied
@@ -256,10 +265,12 @@ func (s *server) relisted(ctx context.Context, session *session) {
 	ctx, stop := context.WithTimeout(ctx, s.connectTime())
 	defer stop()
 	if err := s.refresh(ctx, session); err != nil {
-		s.opts.Log.Warn().Err(err).Str("server", s.spec.Name).Msg("an MCP server said that its tools have changed, and did not give them; the old ones stay")
+		s.opts.Log.Warn().Err(err).Str("server",
+			s.spec.Name).Msg("an MCP server said that its tools have changed, and did not give them; the old ones stay")
 		return
 	}
-	s.opts.Log.Info().Str("server", s.spec.Name).Int("tools", len(s.names())).Str("left_out", s.problem()).Msg("the tools of an MCP server have changed")
+	s.opts.Log.Info().Str("server", s.spec.Name).Int("tools", len(s.names())).Str("left_out",
+		s.problem()).Msg("the tools of an MCP server have changed")
 	s.publish()
 }
 
@@ -308,7 +319,8 @@ func (s *server) connected(ctx context.Context) (*session, error) {
 			if why == nil {
 				why = errors.New("it has not answered yet")
 			}
-			return nil, fmt.Errorf("the server is not connected (%s): %v", state, why) // which may be of a call; this one was not made
+			// which may be of a call; this one was not made
+			return nil, fmt.Errorf("the server is not connected (%s): %v", state, why)
 		}
 	}
 }
@@ -319,7 +331,8 @@ func (s *server) names() []string {
 	return s.catalog.names
 }
 
-// offered are the tools of the last connection: they stay while the server is connected again, and say so when they are called.
+// offered are the tools of the last connection: they stay while the server is connected again, and say so when they are
+// called.
 func (s *server) offered() []tools.Tool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,8 @@ const (
 	SSE   = "sse"   // the older HTTP with server-sent events
 )
 
-// Spec is one server, as its entry in the file says. It is immutable. Durations and numbers that are zero mean the default.
+// Spec is one server, as its entry in the file says. It is immutable. Durations and numbers that are zero mean the
+// default.
 type Spec struct {
 	Name      string
 	Transport string // Stdio, HTTP or SSE
@@ -52,12 +53,13 @@ type Spec struct {
 // same says whether two entries mean the same, so that a connection can stay.
 func (s Spec) same(other Spec) bool { return reflect.DeepEqual(s, other) }
 
-// secrets are the values that are taken for secrets, and are kept out of whatever Corebot shows: of headers, and of variables with a name that
-// says so. An address or a path is none.
+// secrets are the values that are taken for secrets, and are kept out of whatever Corebot shows: of headers, and of
+// variables with a name that says so. An address or a path is none.
 func (s Spec) secrets() []string {
 	var all []string
 	for name, value := range s.Env {
-		if redact.Sensitive(name) && len(value) >= redact.MinSecret { // what is shorter cannot be told from an ordinary word
+		// what is shorter cannot be told from an ordinary word
+		if redact.Sensitive(name) && len(value) >= redact.MinSecret {
 			all = append(all, value)
 		}
 	}
@@ -81,11 +83,12 @@ func matchesAny(patterns []string, names ...string) bool {
 	})
 }
 
-// markVariable names every process of a server, so that one which left its process group can be found when the server ends.
+// markVariable names every process of a server, so that one which left its process group can be found when the server
+// ends.
 const markVariable = "COREBOT_MCP_SERVER"
 
-// environment is what a program sees: where programs and the user's files are, the language, what the operator lets through, and what the entry
-// sets, which wins. It never has anything else of Corebot's own environment.
+// environment is what a program sees: where programs and the user's files are, the language, what the operator lets
+// through, and what the entry sets, which wins. It never has anything else of Corebot's own environment.
 func environment(s Spec, pass []string, env func(string) (string, bool), mark string) []string {
 	all := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 	for _, name := range slices.Concat([]string{"PATH", "HOME", "LANG"}, pass, s.PassEnv) {
@@ -102,8 +105,8 @@ func environment(s Spec, pass []string, env func(string) (string, bool), mark st
 	return list
 }
 
-// program finds what a command means: as a shell would in the program's own environment and directory. A program that others can change, or exchange, is
-// refused.
+// program finds what a command means: as a shell would in the program's own environment and directory. A program that
+// others can change, or exchange, is refused.
 func program(s Spec, environment []string) (string, error) {
 	path, err := find(s, environment)
 	if err == nil {

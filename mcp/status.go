@@ -99,17 +99,22 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "corebot_mcp_" + name, Help: help}, []string{"server"})
 	}
 	m := &metrics{
-		calls: counter("calls_total", "Calls of tools of MCP servers, by outcome: ok, tool_error (the tool says that it failed), refused (by the server), "+
-			"unsettled (no answer), busy, resting (its breaker is open), down (not connected), cancelled.", "server", "outcome"),
+		calls: counter("calls_total", "Calls of tools of MCP servers, by outcome: ok, tool_error (the tool says that "+
+			"it failed), refused (by the server), "+
+			"unsettled (no answer), busy, resting (its breaker is open), down (not connected), cancelled.", "server",
+			"outcome"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "corebot_mcp_call_seconds", Help: "Time of calls that an MCP server was asked for.", Buckets: prometheus.ExponentialBuckets(0.002, 4, 9),
+			Name: "corebot_mcp_call_seconds", Help: "Time of calls that an MCP server was asked for.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 4, 9),
 		}, []string{"server"}),
-		connects: counter("connects_total", "Attempts to connect to MCP servers, by outcome: ok, failed.", "server", "outcome"),
-		changes:  counter("tool_changes_total", "Tools of MCP servers that were seen to be not what was approved.", "server"),
-		reloads:  counter("reloads_total", "Readings of the file of MCP servers, by outcome: ok, failed.", "outcome"),
-		up:       gauge("connected", "Whether an MCP server is connected."),
-		tools:    gauge("tools", "Tools of an MCP server that are offered."),
-		breaker:  gauge("breaker", "State of the breaker of an MCP server: 0 closed, 1 half-open, 2 open."),
+		connects: counter("connects_total", "Attempts to connect to MCP servers, by outcome: ok, failed.", "server",
+			"outcome"),
+		changes: counter("tool_changes_total", "Tools of MCP servers that were seen to be not what was approved.",
+			"server"),
+		reloads: counter("reloads_total", "Readings of the file of MCP servers, by outcome: ok, failed.", "outcome"),
+		up:      gauge("connected", "Whether an MCP server is connected."),
+		tools:   gauge("tools", "Tools of an MCP server that are offered."),
+		breaker: gauge("breaker", "State of the breaker of an MCP server: 0 closed, 1 half-open, 2 open."),
 	}
 	for _, outcome := range []string{"ok", "failed"} {
 		m.reloads.WithLabelValues(outcome) // shown from the start
@@ -117,7 +122,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.calls, m.seconds, m.connects, m.changes, m.reloads, m.up, m.tools, m.breaker} {
+	for _, c := range []prometheus.Collector{
+		m.calls, m.seconds, m.connects, m.changes, m.reloads, m.up, m.tools,
+		m.breaker,
+	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of MCP servers: %w", err)
 		}

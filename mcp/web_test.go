@@ -92,8 +92,13 @@ func hostileWeb() http.Handler {
 		"web-floods": func(w http.ResponseWriter, _ *http.Request) {
 			stream(w, strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n", 1_000))
 		},
-		"web-line":  func(w http.ResponseWriter, _ *http.Request) { stream(w, strings.Repeat("data: x", 10_000)) },
-		"web-hangs": func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, // who has read all hears of the end
+		"web-line": func(w http.ResponseWriter, _ *http.Request) { stream(w, strings.Repeat("data: x", 10_000)) },
+		// who has read all hears of the end
+		"web-hangs": func(_ http.ResponseWriter, r *http.Request) {
+			_,
+				_ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		},
 		"web-drips": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for r.Context().Err() == nil {
@@ -142,9 +147,10 @@ func jsonRPC(write func(w http.ResponseWriter, answer string)) http.HandlerFunc 
 // echoServer is a server of the library that Corebot does not use for its own side of the connection.
 func echoServer() *server.MCPServer {
 	s := server.NewMCPServer("test", "1", server.WithToolCapabilities(true))
-	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("Echo."), mcp.WithString("text", mcp.Required())), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return mcp.NewToolResultText("echo " + r.GetString("text", "")), nil
-	})
+	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("Echo."), mcp.WithString("text", mcp.Required())),
+		func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return mcp.NewToolResultText("echo " + r.GetString("text", "")), nil
+		})
 	return s
 }
 
@@ -154,7 +160,8 @@ func TestAServerCanBeReachedOverStreamableHTTPAndOverEvents(t *testing.T) {
 	events := httptest.NewServer(server.NewSSEServer(echoServer()))
 	t.Cleanup(events.Close)
 	r := newRig(t, everything(ours.Options{}), servers{
-		"new": {"url": streamable.URL + "/mcp"}, "typed": {"type": "http", "url": streamable.URL}, "old": {"type": "sse", "url": events.URL + "/sse"},
+		"new": {"url": streamable.URL + "/mcp"}, "typed": {"type": "http", "url": streamable.URL},
+		"old": {"type": "sse", "url": events.URL + "/sse"},
 	})
 	r.awaitConnected("new", "typed", "old")
 	for _, name := range []string{"new", "typed", "old"} {
@@ -171,7 +178,9 @@ func TestAServerOverHTTPMayChangeItsTools(t *testing.T) {
 	r := newRig(t, everything(ours.Options{}), servers{"one": {"url": web.URL}})
 	r.awaitConnected("one")
 	r.await("one", func(now ours.Status) bool {
-		s.AddTool(mcp.NewTool("another"), nil) // again and again: the stream of notifications is opened behind the first answer, and of a change before it nobody is told
+		// again and again: the stream of notifications is opened behind the first answer, and of a change before it
+		// nobody is told
+		s.AddTool(mcp.NewTool("another"), nil)
 		return len(now.Tools) == 2
 	})
 }
@@ -227,7 +236,10 @@ func TestHeadersReachTheOriginOfTheEntryAndNoOther(t *testing.T) {
 	headers := map[string]string{"Authorization": "Bearer ${TOKEN}", "X-Tenant": "t1"}
 	var log logLines
 	r := newRig(t, everything(ours.Options{Log: log.logger()}), servers{
-		"direct": {"url": web.URL + "/mcp", "headers": headers}, "moved": {"url": web.URL + "/moved", "headers": headers},
+		"direct": {"url": web.URL + "/mcp", "headers": headers}, "moved": {
+			"url":     web.URL + "/moved",
+			"headers": headers,
+		},
 		"away": {"url": web.URL + "/away", "headers": headers}, "without": {"url": web.URL + "/mcp"},
 	})
 	r.awaitConnected("direct", "moved")

@@ -103,8 +103,9 @@ func (d *Degraded) Now(ctx context.Context) []Degradation {
 // degradedGauge shows 1 for the reasons that hold and 0 for all others.
 type degradedGauge struct{ of *Degraded }
 
-var degradedDesc = prometheus.NewDesc("corebot_degraded", "1 for each reason why Corebot answers less well than it should: "+
-	"model, damaged_lane, prompt_page. /status has the details.", []string{"reason"}, nil)
+var degradedDesc = prometheus.NewDesc("corebot_degraded",
+	"1 for each reason why Corebot answers less well than it should: "+
+		"model, damaged_lane, prompt_page. /status has the details.", []string{"reason"}, nil)
 
 // Describe implements prometheus.Collector.
 func (g degradedGauge) Describe(out chan<- *prometheus.Desc) { out <- degradedDesc }

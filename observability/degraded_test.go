@@ -38,7 +38,10 @@ func TestAReasonHoldsUntilItIsTakenBack(t *testing.T) {
 	d.Set(observability.PromptPage, "IDENTITY.md is too large")
 	lane = "1 lane"
 	d.Set("made up", "no reason of this name exists")
-	if got := reasonsOf(d); !slices.Equal(got, []observability.Reason{observability.LaneDamaged, observability.PromptPage}) {
+	if got := reasonsOf(d); !slices.Equal(got, []observability.Reason{
+		observability.LaneDamaged,
+		observability.PromptPage,
+	}) {
 		t.Errorf("there are %v", got)
 	}
 	d.Set(observability.PromptPage, "")
@@ -85,7 +88,8 @@ func TestReadyNamesWhatIsDegradedAndStaysReady(t *testing.T) {
 		t.Errorf("%d %q", status, body)
 	}
 	o.Ready = func(context.Context) []string { return []string{"the disk is full"} }
-	if status, body := get(t, serve(t, o)+"/ready", ""); status != 503 || !strings.HasPrefix(body, "the disk is full\ndegraded: prompt_page") {
+	if status, body := get(t, serve(t, o)+"/ready", ""); status != 503 ||
+		!strings.HasPrefix(body, "the disk is full\ndegraded: prompt_page") {
 		t.Errorf("%d %q", status, body)
 	}
 }

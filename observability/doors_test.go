@@ -73,7 +73,8 @@ func TestAWebPageSeesNeitherStatusNorMetrics(t *testing.T) {
 			{"X-Forwarded-Host", "evil.example", 200},
 		} {
 			status, header := look(t, addr, path, map[string]string{c.header: c.value})
-			if status != c.status || header.Get("Access-Control-Allow-Origin") != "" || header.Get("X-Content-Type-Options") != "nosniff" {
+			if status != c.status || header.Get("Access-Control-Allow-Origin") != "" ||
+				header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Errorf("%s with %s: %s is answered %d with %v", path, c.header, c.value, status, header)
 			}
 		}
@@ -83,7 +84,8 @@ func TestAWebPageSeesNeitherStatusNorMetrics(t *testing.T) {
 func TestAForgedAddressOpensNothing(t *testing.T) {
 	addr := watching(t, observability.Options{Token: "a-token-of-many-bytes"})
 	for _, header := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "True-Client-Ip"} {
-		if status, _ := look(t, addr, "/status", map[string]string{header: "127.0.0.1"}); status != http.StatusUnauthorized {
+		if status, _ := look(t, addr, "/status",
+			map[string]string{header: "127.0.0.1"}); status != http.StatusUnauthorized {
 			t.Errorf("with %s it is answered %d", header, status)
 		}
 	}
@@ -103,7 +105,8 @@ func TestTwoHundredSlowCallersKeepNoScraperWaiting(t *testing.T) {
 	}
 	for range 10 {
 		began := time.Now()
-		if status, _ := look(t, addr, "/status", nil); status != http.StatusOK || time.Since(began) > 20*time.Second { // behind 200 who take 5 s each it would be 1000 s
+		// behind 200 who take 5 s each it would be 1000 s
+		if status, _ := look(t, addr, "/status", nil); status != http.StatusOK || time.Since(began) > 20*time.Second {
 			t.Errorf("answered %d after %v", status, time.Since(began))
 		}
 	}

@@ -24,7 +24,8 @@ func TestTheLevelMovesWhileTheLoggerIsInUse(t *testing.T) {
 		t.Error("a level that is not known was taken")
 	}
 	log.Info().Msg("four")
-	if got := out.String(); !strings.Contains(got, "one") || strings.Contains(got, "two") || !strings.Contains(got, "three") || strings.Contains(got, "four") {
+	if got := out.String(); !strings.Contains(got, "one") || strings.Contains(got, "two") ||
+		!strings.Contains(got, "three") || strings.Contains(got, "four") {
 		t.Errorf("logged:\n%s", got)
 	}
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/corebot/corebot/internal/redact"
 )
 
-// NewLogger writes to out: for people when format is pretty, or auto and out is a terminal; else JSON, an event a line. Keys are
-// the same words everywhere: chat, message_id, execution, tool, attempt. ("message" is zerolog's own, the text of the event.)
+// NewLogger writes to out: for people when format is pretty, or auto and out is a terminal; else JSON, an event a line.
+// Keys are the same words everywhere: chat, message_id, execution, tool, attempt. ("message" is zerolog's own, the text
+// of the event.)
 //
 // No line has anything that a terminal obeys beside the colours: what comes from outside is escaped in it.
 //
@@ -31,7 +32,8 @@ func NewLogger(out io.Writer, level, format string, hide *redact.Redactor) (zero
 	if format != "auto" && format != "json" && format != "pretty" {
 		return zerolog.Nop(), fmt.Errorf("%w: log format %q: want auto, json or pretty", corebot.ErrInvalid, format)
 	}
-	pretty, colours := format == "pretty" || format == "auto" && isTerminal(out), isTerminal(out) && os.Getenv("NO_COLOR") == ""
+	pretty, colours := format == "pretty" || format == "auto" && isTerminal(out),
+		isTerminal(out) && os.Getenv("NO_COLOR") == ""
 	if hide != nil {
 		out = hide.Writer(out)
 	}
@@ -60,8 +62,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Level is a threshold that can be moved while a logger is in use: a hook that drops what is below it. The zero Level lets
-// everything from debug on pass.
+// Level is a threshold that can be moved while a logger is in use: a hook that drops what is below it. The zero Level
+// lets everything from debug on pass.
 type Level struct{ least atomic.Int32 }
 
 // Set moves the threshold: debug, info, warn or error.
@@ -83,7 +85,8 @@ func (l *Level) Run(e *zerolog.Event, level zerolog.Level, _ string) {
 func parseLevel(name string) (zerolog.Level, error) {
 	level, err := zerolog.ParseLevel(name)
 	if err != nil || level < zerolog.DebugLevel || level > zerolog.ErrorLevel {
-		return zerolog.Disabled, fmt.Errorf("%w: log level %q: want debug, info, warn or error", corebot.ErrInvalid, name)
+		return zerolog.Disabled, fmt.Errorf("%w: log level %q: want debug, info, warn or error", corebot.ErrInvalid,
+			name)
 	}
 	return level, nil
 }
@@ -92,9 +95,11 @@ func parseLevel(name string) (zerolog.Level, error) {
 func NewRegistry(version string) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "corebot_build_info", Help: "Always 1; the version is in the label.", ConstLabels: prometheus.Labels{"version": version},
+		Name: "corebot_build_info", Help: "Always 1; the version is in the label.",
+		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	r.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(build, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }

@@ -25,7 +25,8 @@ func TestTheLogIsJSONUnlessPeopleRead(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &event); (err == nil) != isJSON {
 			t.Errorf("%s: %q", format, out.String())
 		}
-		if isJSON && (event["chat"] != "a" || event["message"] != "turn" || event["level"] != "info" || event["time"] == nil) {
+		if isJSON && (event["chat"] != "a" || event["message"] != "turn" || event["level"] != "info" ||
+			event["time"] == nil) {
 			t.Errorf("%s: %v", format, event)
 		}
 		if strings.Contains(out.String(), "\x1b[") {
@@ -38,7 +39,15 @@ func TestTheLogIsJSONUnlessPeopleRead(t *testing.T) {
 }
 
 func TestALevelOrFormatThatNobodyKnowsIsRefused(t *testing.T) {
-	for _, c := range [][2]string{{"", "json"}, {"loud", "json"}, {"disabled", "json"}, {"panic", "json"}, {"7", "json"}, {"info", ""}, {"info", "xml"}} {
+	for _, c := range [][2]string{
+		{"", "json"},
+		{"loud", "json"},
+		{"disabled", "json"},
+		{"panic", "json"},
+		{"7", "json"},
+		{"info", ""},
+		{"info", "xml"},
+	} {
 		if _, err := observability.NewLogger(&bytes.Buffer{}, c[0], c[1], nil); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("level %q, format %q: %v", c[0], c[1], err)
 		}

@@ -75,7 +75,8 @@ func get(t *testing.T, url, authorization string) (status int, body string) {
 func TestEachEndpointSaysWhatItIsFor(t *testing.T) {
 	url := serve(t, options())
 	for path, want := range map[string]string{
-		"/health": "ok\n", "/ready": "ready\n", "/status": "{\n  \"chats\": 3\n}\n", "/metrics": `corebot_build_info{version="v1"} 1`,
+		"/health": "ok\n", "/ready": "ready\n", "/status": "{\n  \"chats\": 3\n}\n",
+		"/metrics": `corebot_build_info{version="v1"} 1`,
 	} {
 		if status, body := get(t, url+path, ""); status != 200 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %.300s", path, status, body)
@@ -114,7 +115,10 @@ func TestWithATokenOnlyHealthAndReadyAreOpen(t *testing.T) {
 	o.Token = "a-long-enough-token"
 	url := serve(t, o)
 	for _, path := range []string{"/metrics", "/status"} {
-		for _, wrong := range []string{"", "Bearer", "Bearer ", "Bearer a-long-enough-toke", "Bearer a-long-enough-token2", "bearer a-long-enough-token ", "Basic a-long-enough-token", o.Token} {
+		for _, wrong := range []string{
+			"", "Bearer", "Bearer ", "Bearer a-long-enough-toke",
+			"Bearer a-long-enough-token2", "bearer a-long-enough-token ", "Basic a-long-enough-token", o.Token,
+		} {
 			if status, body := get(t, url+path, wrong); status != 401 || strings.Contains(body, o.Token) {
 				t.Errorf("%s with %q: %d", path, wrong, status)
 			}
@@ -233,13 +237,17 @@ func TestTheMetricsOfAWholeCorebotAreWellFormed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"corebot_bus_published_total", "corebot_model_calls_total", "corebot_turns_running", "go_goroutines", "process_start_time_seconds"} {
+	for _, name := range []string{
+		"corebot_bus_published_total", "corebot_model_calls_total", "corebot_turns_running",
+		"go_goroutines", "process_start_time_seconds",
+	} {
 		if families[name] == nil {
 			t.Errorf("%s is missing", name)
 		}
 	}
 	for name := range families {
-		if !strings.HasPrefix(name, "corebot_") && !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+		if !strings.HasPrefix(name, "corebot_") && !strings.HasPrefix(name, "go_") &&
+			!strings.HasPrefix(name, "process_") {
 			t.Errorf("%s is nobody's", name)
 		}
 	}

@@ -38,7 +38,8 @@ func (p *pipes) dial() net.Conn {
 	return ours
 }
 
-// TestACallerHasSoMuchTimeAndNoMore has callers stop in the middle. Each is cut off when its time is up, so that no number of them holds the listener for longer.
+// TestACallerHasSoMuchTimeAndNoMore has callers stop in the middle. Each is cut off when its time is up, so that no
+// number of them holds the listener for longer.
 func TestACallerHasSoMuchTimeAndNoMore(t *testing.T) {
 	const request = "GET /status HTTP/1.1\r\nHost: localhost\r\n"
 	for name, c := range map[string]struct {
@@ -77,7 +78,8 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caller := running(t).dial()
 		go func() { // it ends with the connection
-			_, _ = io.WriteString(caller, "GET /status HTTP/1.1\r\nHost: localhost\r\nX-More: "+strings.Repeat("x", 64<<10)+"\r\n\r\n")
+			_, _ = io.WriteString(caller, "GET /status HTTP/1.1\r\nHost: localhost\r\nX-More: "+
+				strings.Repeat("x", 64<<10)+"\r\n\r\n")
 		}()
 		if answer, _ := io.ReadAll(caller); !strings.HasPrefix(string(answer), "HTTP/1.1 431 ") {
 			t.Errorf("answered %.60q", answer)

@@ -18,7 +18,8 @@ func TestNoLineOfTheLogDrivesATerminal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log.Info().Str("chat", evil).Strs("list", []string{evil}).Err(errors.New(evil)).Bytes("stack", []byte(evil)).Msg(evil)
+		log.Info().Str("chat", evil).Strs("list", []string{evil}).Err(errors.New(evil)).Bytes("stack",
+			[]byte(evil)).Msg(evil)
 		line := strings.TrimSuffix(out.String(), "\n")
 		if redact.Visible(line) != line || strings.ContainsAny(line, "\r\n") || !strings.Contains(line, "out") {
 			t.Errorf("%s: %q", format, line)

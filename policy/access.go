@@ -83,8 +83,8 @@ func ofClients() []rule {
 }
 
 // notAClientsOwn says whether the target is another's conversation. The request's own conversation is the caller's. Of
-// a call of an MCP client, so are all conversations of its account: they belong to the one principal for whom the clients
-// act.
+// a call of an MCP client, so are all conversations of its account: they belong to the one principal for whom the
+// clients act.
 func notAClientsOwn(o Options, r Request) bool {
 	own, on := r.Key, r.Target.Chat
 	client := r.Entry.Kind == corebot.EntryClient && on.Channel == own.Channel && on.Account == own.Account &&

@@ -24,7 +24,10 @@ func TestAnAgentHasTheToolsOfItsListsAndNoRoleOpensOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := Request{Tool: c.tool, Role: corebot.RoleAdmin, There: corebot.RoleAdmin, Everywhere: corebot.RoleAdmin, Target: Target{Path: "notes.md"}}
+		r := Request{
+			Tool: c.tool, Role: corebot.RoleAdmin, There: corebot.RoleAdmin, Everywhere: corebot.RoleAdmin,
+			Target: Target{Path: "notes.md"},
+		}
 		d := p.Authorize(r)
 		if refused := d.Rule == "agent-tools"; refused == c.has || refused && (d.Allow || p.Visible(r)) {
 			t.Errorf("%+v, %s: %+v, visible %v", c.tools, c.tool, d, p.Visible(r))

@@ -27,7 +27,11 @@ func TestWhichCallsNeedAnApproval(t *testing.T) {
 		{usual, "chat.set_role", bobHere, "", policy.RuleApproveTainted},
 		{usual, "bus.dead_letter.replay", own, "", policy.RuleApproveTainted},
 		{usual, "mcp__files__read", own, "", policy.RuleApproveTainted},
-		{policy.Approvals{Mode: policy.ApproveAlways}, "shell.exec", own, policy.RuleApproveAlways, policy.RuleApproveAlways},
+		{
+			policy.Approvals{Mode: policy.ApproveAlways},
+			"shell.exec", own, policy.RuleApproveAlways,
+			policy.RuleApproveAlways,
+		},
 		{policy.Approvals{Mode: policy.ApproveAlways}, "web.fetch", own, "", ""},
 		{policy.Approvals{Mode: policy.ApproveNever}, "shell.exec", own, "", ""},
 		{listed, "fs.read", reading("x"), policy.RuleApproveAlways, policy.RuleApproveAlways},
@@ -39,8 +43,10 @@ func TestWhichCallsNeedAnApproval(t *testing.T) {
 		if !d.Allow {
 			t.Fatalf("%s of %+v is denied: %+v", c.tool, c.target, d)
 		}
-		if clean, tainted := p.NeedsApproval(c.tool, d, false), p.NeedsApproval(c.tool, d, true); clean != c.clean || tainted != c.tainted {
-			t.Errorf("%s of %+v by %+v: got %q and %q, want %q and %q", c.tool, c.target, c.set, clean, tainted, c.clean, c.tainted)
+		if clean, tainted := p.NeedsApproval(c.tool, d, false), p.NeedsApproval(c.tool, d, true); clean != c.clean ||
+			tainted != c.tainted {
+			t.Errorf("%s of %+v by %+v: got %q and %q, want %q and %q", c.tool, c.target, c.set, clean, tainted,
+				c.clean, c.tainted)
 		}
 	}
 }
@@ -64,13 +70,15 @@ func TestApprovalsNameTools(t *testing.T) {
 func TestWhatTheOperatorWroteIsToldFromTheRest(t *testing.T) {
 	for path, want := range map[string]bool{
 		"IDENTITY.md": true, "skills/x/SKILL.md": true, "memory": true, "./memory//MEMORY.md": true,
-		"notes.md": false, ".": false, "memory.md": false, "chats/x/MEMORY.md": false, "../IDENTITY.md": false, "memory/../notes.md": false,
+		"notes.md": false, ".": false, "memory.md": false, "chats/x/MEMORY.md": false, "../IDENTITY.md": false,
+		"memory/../notes.md": false,
 	} {
 		if got := policy.OperatorsText(policy.Target{Path: path}); got != want {
 			t.Errorf("%s: %v", path, got)
 		}
 	}
-	if !policy.OperatorsText(policy.Target{Scope: policy.ScopeGlobal}) || policy.OperatorsText(policy.Target{Scope: policy.ScopeChat}) || policy.OperatorsText(policy.Target{}) {
+	if !policy.OperatorsText(policy.Target{Scope: policy.ScopeGlobal}) ||
+		policy.OperatorsText(policy.Target{Scope: policy.ScopeChat}) || policy.OperatorsText(policy.Target{}) {
 		t.Error("the scopes of memory are taken for one another")
 	}
 }

@@ -64,7 +64,8 @@ func TestWrongKeysAreCountedAndThenNoneIsTakenForAWhile(t *testing.T) {
 		if s.Failures != n {
 			t.Fatalf("after %d: %+v", n, s)
 		}
-		if d, s = b.Decide(s, attempt("wrong", dawn.Add(time.Duration(n)*time.Minute))); d.Allow || d.Rule != "bootstrap-key" {
+		if d, s = b.Decide(s, attempt("wrong", dawn.Add(time.Duration(n)*time.Minute))); d.Allow ||
+			d.Rule != "bootstrap-key" {
 			t.Fatalf("got %+v", d)
 		}
 	}
@@ -74,7 +75,8 @@ func TestWrongKeysAreCountedAndThenNoneIsTakenForAWhile(t *testing.T) {
 	}
 	for _, key := range []string{"wrong", rightKey} {
 		for _, after := range []time.Duration{0, time.Second, 15*time.Minute - time.Millisecond} {
-			if d, s := b.Decide(locked, attempt(key, locked.LockedAt.Add(after))); d.Allow || d.Rule != "bootstrap-locked" || s != locked {
+			if d, s := b.Decide(locked, attempt(key, locked.LockedAt.Add(after))); d.Allow ||
+				d.Rule != "bootstrap-locked" || s != locked {
 				t.Errorf("%q %v into the lockout: %+v, %+v", key, after, d, s)
 			}
 		}
@@ -111,7 +113,8 @@ func TestABootstrapKeyIsLongEnoughOrNone(t *testing.T) {
 		}
 	}
 	off, err := policy.NewBootstrap("", 0, 0)
-	if d, _ := off.Decide(policy.BootstrapState{}, attempt("", dawn)); err != nil || d.Allow || d.Rule != "bootstrap-off" {
+	if d, _ := off.Decide(policy.BootstrapState{}, attempt("", dawn)); err != nil || d.Allow ||
+		d.Rule != "bootstrap-off" {
 		t.Errorf("without a key: %+v, %v", d, err)
 	}
 }

@@ -24,7 +24,11 @@ func TestTheChatsOfMCPClientsAreOpenToThemAndToNobodyElse(t *testing.T) {
 		{mine, policy.Target{Chat: here}, false},
 		{mine, policy.Target{Chat: other, Everywhere: true}, false},
 		{mine, policy.Target{}, false},
-		{mine, policy.Target{Chat: corebot.Key{Agent: "main", Channel: clientChannel, Account: "b", Chat: "mine"}}, false},
+		{
+			mine,
+			policy.Target{Chat: corebot.Key{Agent: "main", Channel: clientChannel, Account: "b", Chat: "mine"}},
+			false,
+		},
 		{mine, policy.Target{Chat: corebot.Key{Agent: "b", Channel: clientChannel, Chat: "mine"}}, false},
 		{here, policy.Target{Chat: here}, true},
 		{here, policy.Target{Chat: there}, false},

@@ -35,13 +35,20 @@ func TestAGrantHoldsForWhomItNames(t *testing.T) {
 		{"message.send=admin", corebot.RoleAdmin, corebot.RoleNormal, bob, true},
 		{"message.send=webhook::ann", corebot.RoleNormal, corebot.RoleNormal, ann, true},
 		{"message.send=webhook::ann", corebot.RoleNormal, corebot.RoleNormal, bob, false},
-		{"message.send=webhook::ann", corebot.RoleNormal, corebot.RoleNormal, corebot.Principal{Channel: "cli", ID: "ann"}, false},
+		{
+			"message.send=webhook::ann", corebot.RoleNormal, corebot.RoleNormal,
+			corebot.Principal{Channel: "cli", ID: "ann"},
+			false,
+		},
 		{"message.send=webhook::ann", "", "", ann, false},
 		{"message.send=normal", "", "", ann, false},
 		{"chat.*=normal", corebot.RoleNormal, corebot.RoleNormal, bob, false},
 	} {
 		p := newPolicy(t, policy.Options{Grants: grants(c.grant)})
-		r := policy.Request{Tool: "message.send", Role: c.role, There: c.there, Principal: c.who, Key: here, Target: others}
+		r := policy.Request{
+			Tool: "message.send", Role: c.role, There: c.there, Principal: c.who, Key: here,
+			Target: others,
+		}
 		if got := p.Authorize(r); got.Allow != c.allow || got.Privileged != c.allow {
 			t.Errorf("%s for %s as %q, %q there: got %+v", c.grant, c.who, c.role, c.there, got)
 		}
@@ -74,19 +81,27 @@ func TestATurnOfSeveralPeopleHasAGrantedToolIfEachOfThemHas(t *testing.T) {
 
 func TestAGrantThatOpensNothingIsRefused(t *testing.T) {
 	for _, tool := range []string{
-		"", "a*b", "shell.exec", "shell.*", "fs.write", "memory.write", "skills.read", "web.fetch", "history.search", "no.such",
+		"", "a*b", "shell.exec", "shell.*", "fs.write", "memory.write", "skills.read", "web.fetch", "history.search",
+		"no.such",
 		"message.sent", "Message.send", "bus.dead_letter.drop", "mcp", "mcp_", "/retry", "role-unknown",
 	} {
 		_, err := policy.New(policy.Options{Grants: []corebot.ToolGrant{{Tool: tool, Role: corebot.RoleNormal}}})
 		if !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%q: got %v", tool, err)
 		}
-		if tool == "no.such" && !strings.Contains(corebot.HintOf(err), "chat.set_role, history.read, mcp.reload, mcp__*, message.send, status.read") {
+		if tool == "no.such" && !strings.Contains(corebot.HintOf(err),
+			"chat.set_role, history.read, mcp.reload, mcp__*, message.send, status.read") {
 			t.Errorf("the hint is %q", corebot.HintOf(err))
 		}
 	}
-	for _, tool := range []string{"message.send", "message.*", "bus.dead_letter.replay", "mcp__x__y", "mcp__x__*", "mcp*", "mcp.reload", "chat.set_role", "*"} {
-		if _, err := policy.New(policy.Options{Grants: []corebot.ToolGrant{{Tool: tool, Role: corebot.RoleNormal}}}); err != nil {
+	for _, tool := range []string{
+		"message.send", "message.*", "bus.dead_letter.replay", "mcp__x__y", "mcp__x__*",
+		"mcp*", "mcp.reload", "chat.set_role", "*",
+	} {
+		if _, err := policy.New(policy.Options{Grants: []corebot.ToolGrant{{
+			Tool: tool,
+			Role: corebot.RoleNormal,
+		}}}); err != nil {
 			t.Errorf("%q: %v", tool, err)
 		}
 	}

@@ -30,7 +30,8 @@ func TestThePolicyPageIsCurrent(t *testing.T) {
 
 func TestEveryRuleTellsWhenItAppliesAndWhatItSays(t *testing.T) {
 	for _, r := range rules() {
-		if (r.when == nil) != (r.on == "") || (r.who == anyone) != (r.reason == "") || strings.Contains(r.on+r.reason, "|") || r.targeted && r.when == nil {
+		if (r.when == nil) != (r.on == "") || (r.who == anyone) != (r.reason == "") ||
+			strings.Contains(r.on+r.reason, "|") || r.targeted && r.when == nil {
 			t.Errorf("%s for %s: on %q, reason %q", r.name, r.tool, r.on, r.reason)
 		}
 		if r.grantable && !slices.Contains([]who{admins, adminsThere, adminsEverywhere}, r.who) {
@@ -43,7 +44,8 @@ func TestEveryRuleTellsWhenItAppliesAndWhatItSays(t *testing.T) {
 func TestRulesThatLookAtTargetsOnlyTakeAway(t *testing.T) {
 	all := rules()
 	for i, r := range all {
-		if r.targeted && (r.who == anyone || !slices.ContainsFunc(all[i+1:], func(later rule) bool { return !later.targeted && corebot.MatchesName(r.tool, later.tool) })) {
+		if r.targeted && (r.who == anyone || !slices.ContainsFunc(all[i+1:],
+			func(later rule) bool { return !later.targeted && corebot.MatchesName(r.tool, later.tool) })) {
 			t.Errorf("%s for %s opens something, or nothing behind it does", r.name, r.tool)
 		}
 	}
@@ -100,9 +102,11 @@ func page(t *testing.T) string {
 	return b.String()
 }
 
-// writeRules writes a line for each rule; those that differ in their tool only share one, where the first of them stands.
+// writeRules writes a line for each rule; those that differ in their tool only share one, where the first of them
+// stands.
 func writeRules(b *strings.Builder, all []rule) {
-	b.WriteString("\n## The rules, in order\n\n| rule | tool | when it touches | who may | can be granted | what the model or the chat is told |\n|---|---|---|---|---|---|\n")
+	b.WriteString("\n## The rules, in order\n\n| rule | tool | when it touches | who may | can be granted | what the " +
+		"model or the chat is told |\n|---|---|---|---|---|---|\n")
 	for i, r := range all {
 		same := func(other rule) bool { return other.name == r.name && other.on == r.on && other.who == r.who }
 		if slices.ContainsFunc(all[:i], same) {
@@ -124,22 +128,31 @@ func writeRule(b *strings.Builder, r rule, tools []string) {
 	if r.grantable {
 		grant = "yes"
 	}
-	fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s | %s |\n", r.name, strings.ReplaceAll("`"+strings.Join(tools, "`, `")+"`", "`*`", "every"), r.on, whoText(r.who), grant, r.reason)
+	fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s | %s |\n", r.name,
+		strings.ReplaceAll("`"+strings.Join(tools, "`, `")+"`", "`*`", "every"), r.on, whoText(r.who), grant, r.reason)
 }
 
 func whoText(w who) string {
-	return map[who]string{nobody: "nobody", admins: "admin", adminsThere: "admin there too", adminsEverywhere: "admin everywhere", anyone: "everybody"}[w]
+	return map[who]string{
+		nobody: "nobody", admins: "admin", adminsThere: "admin there too",
+		adminsEverywhere: "admin everywhere", anyone: "everybody",
+	}[w]
 }
 
 // writeTools writes what each tool is to each role.
 func writeTools(b *strings.Builder, p *Policy) {
-	b.WriteString("\n## The tools, by role\n\n*but* names the rules that take something away; each denies only what its own line says. `shell.exec` must be enabled.\n\n" +
+	b.WriteString("\n## The tools, by role\n\n*but* names the rules that take something away; each denies only what " +
+		"its own line says. `shell.exec` must be enabled.\n\n" +
 		"| tool | normal | admin in this chat only | admin everywhere |\n|---|---|---|---|\n")
 	tools := append(p.tools(), "mcp__*")
 	slices.Sort(tools)
 	for _, tool := range tools {
 		fmt.Fprintf(b, "| `%s` |", tool)
-		for _, r := range []Request{{Role: corebot.RoleNormal}, {Role: corebot.RoleAdmin, There: corebot.RoleNormal}, {Role: corebot.RoleAdmin, There: corebot.RoleAdmin, Everywhere: corebot.RoleAdmin}} {
+		for _, r := range []Request{
+			{Role: corebot.RoleNormal},
+			{Role: corebot.RoleAdmin, There: corebot.RoleNormal},
+			{Role: corebot.RoleAdmin, There: corebot.RoleAdmin, Everywhere: corebot.RoleAdmin},
+		} {
 			r.Tool, r.Principal = tool, corebot.Principal{ID: "x"}
 			fmt.Fprintf(b, " %s |", p.cell(r))
 		}
@@ -152,7 +165,10 @@ func (p *Policy) cell(r Request) string {
 	if !p.Visible(r) {
 		return "no"
 	}
-	paths := slices.ContainsFunc(p.rules, func(rule rule) bool { return rule.name == "path-missing" && corebot.MatchesName(rule.tool, r.Tool) })
+	paths := slices.ContainsFunc(p.rules, func(rule rule) bool {
+		return rule.name == "path-missing" &&
+			corebot.MatchesName(rule.tool, r.Tool)
+	})
 	var but []string
 	for _, rule := range p.rules {
 		if rule.targeted && corebot.MatchesName(rule.tool, r.Tool) && (rule.tool != "*" || paths) && !rule.who.has(r) {
@@ -189,7 +205,8 @@ func writeCommands(b *strings.Builder, p *Policy) {
 
 func writeAccess(t *testing.T, b *strings.Builder) {
 	t.Helper()
-	b.WriteString("\n## Who may talk at all\n\nBefore anything is stored, by `channels.NAME.access` and by what `corebot chats set --access` says of the chat. A list is of senders and chats.\n\n" +
+	b.WriteString("\n## Who may talk at all\n\nBefore anything is stored, by `channels.NAME.access` and by what " +
+		"`corebot chats set --access` says of the chat. A list is of senders and chats.\n\n" +
 		"| access | chat | | rule | what the channel answers |\n|---|---|---|---|---|\n")
 	list, err := corebot.ParseAllowlist("webhook", []string{"webhook::listed"})
 	if err != nil {
@@ -214,14 +231,18 @@ func writeAccess(t *testing.T, b *strings.Builder) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := a.Admit(corebot.Principal{Channel: "webhook", ID: c.sender}, corebot.Key{Agent: "main", Channel: "webhook", Chat: "x"}, c.standing)
-		fmt.Fprintf(b, "| %s | %s | %s | `%s` | %s |\n", c.access, c.chat, map[bool]string{true: "yes", false: "no"}[d.Allow], d.Rule, d.Reason)
+		d := a.Admit(corebot.Principal{Channel: "webhook", ID: c.sender},
+			corebot.Key{Agent: "main", Channel: "webhook", Chat: "x"}, c.standing)
+		fmt.Fprintf(b, "| %s | %s | %s | `%s` | %s |\n", c.access, c.chat,
+			map[bool]string{true: "yes", false: "no"}[d.Allow], d.Rule, d.Reason)
 	}
 }
 
 func writeBootstrap(t *testing.T, b *strings.Builder) {
 	t.Helper()
-	b.WriteString("\n## The first admin, and the last\n\n`chat.register` with the role admin and the key of `admin.bootstrap_key` makes the first admin. `corebot admin grant` on the machine needs no key and is never locked out.\n\n" +
+	b.WriteString("\n## The first admin, and the last\n\n`chat.register` with the role admin and the key of " +
+		"`admin.bootstrap_key` makes the first admin. `corebot admin grant` on the machine needs no key and is never " +
+		"locked out.\n\n" +
 		"| state | | rule | what the model is told |\n|---|---|---|---|\n")
 	key, now := "0123456789abcdef", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	on, err := NewBootstrap(key, 5, 15*time.Minute)
@@ -245,8 +266,12 @@ func writeBootstrap(t *testing.T, b *strings.Builder) {
 		{"a wrong key", on, BootstrapState{}, wrong},
 	} {
 		d, _ := c.how.Decide(c.before, c.attempt)
-		fmt.Fprintf(b, "| %s | %s | `%s` | %s |\n", c.state, map[bool]string{true: "admin everywhere", false: "no"}[d.Allow], d.Rule, strings.ReplaceAll(d.Reason, "2026-01-02T03:19:05Z", "TIME"))
+		fmt.Fprintf(b, "| %s | %s | `%s` | %s |\n", c.state, map[bool]string{
+			true:  "admin everywhere",
+			false: "no",
+		}[d.Allow], d.Rule, strings.ReplaceAll(d.Reason, "2026-01-02T03:19:05Z", "TIME"))
 	}
-	b.WriteString("\nA change of roles is held to two more rules, in the commit that makes it: nobody makes the last admin everywhere who can speak normal (`last-admin`), and who is admin in some chats changes " +
+	b.WriteString("\nA change of roles is held to two more rules, in the commit that makes it: nobody makes the last " +
+		"admin everywhere who can speak normal (`last-admin`), and who is admin in some chats changes " +
 		"no admin everywhere (`outranked`).\n")
 }

@@ -71,8 +71,9 @@ func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
 	return why
 }
 
-// mayReadErrors says whether a chat may read the texts of providers and errors, which can name accounts and machines. An
-// admin's message must have caused them. The chat is the admins' chat, a terminal, or a chat in which nobody else has spoken.
+// mayReadErrors says whether a chat may read the texts of providers and errors, which can name accounts and machines.
+// An admin's message must have caused them. The chat is the admins' chat, a terminal, or a chat in which nobody else
+// has spoken.
 func (r *Router) mayReadErrors(ctx context.Context, d corebot.Delivery) bool {
 	ctx = context.WithoutCancel(ctx)
 	who, k := d.Message.Sender, d.Message.Key

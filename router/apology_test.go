@@ -23,14 +23,18 @@ const delayedText = "The model provider limits how often it can be asked, so thi
 
 func grantAdmin(t *testing.T, k *apptest.Kit, who string) {
 	t.Helper()
-	if err := k.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person(who), Role: corebot.RoleAdmin}); err != nil {
+	if err := k.Grants.Grant(t.Context(), corebot.Grant{
+		Principal: apptest.Person(who),
+		Role:      corebot.RoleAdmin,
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestARefusedKeyIsToldInASentenceAndOnlyAnAdminReadsTheProvidersWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		model, _ := endpoint(t, llmtest.Always(llmtest.Fail(401, "Incorrect API key provided for org-bob\n\x1b[2J: sk-1234567890abcdefghij.")))
+		model, _ := endpoint(t, llmtest.Always(llmtest.Fail(401,
+			"Incorrect API key provided for org-bob\n\x1b[2J: sk-1234567890abcdefghij.")))
 		k := apptest.New(t, apptest.Options{Model: model}).Start()
 		grantAdmin(t, k, "root")
 		k.Say("a", "m17", "hello")
@@ -59,7 +63,11 @@ func TestAnAdminReadsTheProvidersWordsWhereNobodyElseDoes(t *testing.T) {
 			pass(time.Second)
 			k.SayAs("root", "a", "n", "/new")
 		}, corebot.Key{}, false},
-		"somebody waits":      {func(k *apptest.Kit) { k.SayAs("root", "a", "0", "slowly"); k.SayAs("ann", "a", "w", "answer") }, corebot.Key{}, false},
+		"somebody waits": {func(k *apptest.Kit) {
+			k.SayAs("root", "a", "0", "slowly")
+			k.SayAs("ann", "a", "w",
+				"answer")
+		}, corebot.Key{}, false},
 		"in the admins' chat": {func(k *apptest.Kit) { k.SayAs("ann", "a", "0", "hello") }, apptest.Key("a"), true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -86,7 +94,8 @@ func TestAnAdminReadsTheProvidersWordsWhereNobodyElseDoes(t *testing.T) {
 			if told := strings.Contains(said, "org-bob"); told != c.told {
 				t.Errorf("%s: the chat is told %q", name, said)
 			}
-			if !strings.Contains(said, "The model provider refused the API key (401).") || !strings.Contains(said, "`corebot why "+asked+"`") {
+			if !strings.Contains(said, "The model provider refused the API key (401).") ||
+				!strings.Contains(said, "`corebot why "+asked+"`") {
 				t.Errorf("%s: the chat is told %q", name, said)
 			}
 		})
@@ -95,35 +104,53 @@ func TestAnAdminReadsTheProvidersWordsWhereNobodyElseDoes(t *testing.T) {
 
 func TestNoApologyHasTheNameOfAClass(t *testing.T) {
 	explained := func(class corebot.Class) error {
-		return &corebot.Failure{Class: class, Err: &corebot.Explanation{Err: errors.New("secret-host: it broke"), Plain: "The model provider failed (500)."}}
+		return &corebot.Failure{Class: class, Err: &corebot.Explanation{
+			Err:   errors.New("secret-host: it broke"),
+			Plain: "The model provider failed (500).",
+		}}
 	}
 	tooLong := &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf("%w for the model", corebot.ErrTooLarge)}
 	for name, c := range map[string]struct {
 		err  error
 		says string
 	}{
-		"attempts":      {explained(corebot.Transient), "I tried it 3 times. The last time: The model provider failed (500)."},
-		"permanent":     {explained(corebot.Permanent), "The model provider failed (500)."},
-		"nobody's":      {errors.New("secret-host: it broke"), "I tried it 3 times. The last time: Something failed inside Corebot."},
-		"too long":      {tooLong, "It is too long for the model, also with half of what was said before it. Begin a new conversation with /new, or send a shorter message."},
-		"of many":       {fmt.Errorf("ask: %w", explained(corebot.Permanent)), "The model provider failed (500)."},
-		"too many asks": {explained(corebot.RateLimited), "I tried it 3 times. The last time: The model provider failed (500)."},
+		"attempts": {
+			explained(corebot.Transient),
+			"I tried it 3 times. The last time: The model provider failed (500).",
+		},
+		"permanent": {explained(corebot.Permanent), "The model provider failed (500)."},
+		"nobody's": {
+			errors.New("secret-host: it broke"),
+			"I tried it 3 times. The last time: Something failed inside Corebot.",
+		},
+		"too long": {tooLong, "It is too long for the model, also with half of what was said before it. Begin a " +
+			"new conversation with /new, or send a shorter message."},
+		"of many": {fmt.Errorf("ask: %w", explained(corebot.Permanent)), "The model provider failed (500)."},
+		"too many asks": {
+			explained(corebot.RateLimited),
+			"I tried it 3 times. The last time: The model provider failed (500).",
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			k := apptest.New(t, apptest.Options{
 				Model: apptest.Always(apptest.Fails(c.err)), Bus: bus.Options{MaxAttempts: 3, LimitPatience: -1},
-				Router: router.Options{Redact: func(s string) string { return strings.ReplaceAll(s, "secret-host", "***") }},
+				Router: router.Options{Redact: func(s string) string {
+					return strings.ReplaceAll(s, "secret-host",
+						"***")
+				}},
 			}).Start()
 			grantAdmin(t, k, "root")
 			k.Say("a", "1", "hello")
 			k.SayAs("root", "b", "2", "hello")
 			pass(time.Hour)
 			text := k.Told("1")[len(k.Told("1"))-1].Text()
-			want := "Sorry, I could not answer this message. " + c.says + " An operator can see more with `corebot why 1`. Send \"/retry 1\" to have it tried again."
+			want := "Sorry, I could not answer this message. " + c.says +
+				" An operator can see more with `corebot why 1`. Send \"/retry 1\" to have it tried again."
 			if text != want {
 				t.Errorf("%s: a sender is told %q, want %q", name, text, want)
 			}
-			if text = k.Told("2")[len(k.Told("2"))-1].Text(); strings.Contains(text, "secret-host") || !strings.Contains(text, "The error: ") {
+			if text = k.Told("2")[len(k.Told("2"))-1].Text(); strings.Contains(text, "secret-host") ||
+				!strings.Contains(text, "The error: ") {
 				t.Errorf("%s: an admin is told %q", name, text)
 			}
 		})
@@ -147,7 +174,8 @@ func TestWhyTellsEachAttemptWithItsReasonAndTheModelThatAnswered(t *testing.T) {
 		pass(time.Minute)
 		k.WantEnd("1", corebot.EndAnswered)
 		k.Say("a", "w", "/why 1")
-		wantTelling(t, k, "w", "Answered by the model "+llmtest.ModelID+".", "00:00:00  an attempt failed: The model provider failed (500)\n",
+		wantTelling(t, k, "w", "Answered by the model "+llmtest.ModelID+".",
+			"00:00:00  an attempt failed: The model provider failed (500)\n",
 			"  an attempt met a rate limit and is not counted: The model provider limits how often it can be asked (429)\n", "begun, attempt 2\n")
 		for _, private := range []string{"10.0.0.7", "org-bob", "rate_limited", "retry"} {
 			if text := k.Told("w")[0].Text(); strings.Contains(text, private) {
@@ -155,7 +183,8 @@ func TestWhyTellsEachAttemptWithItsReasonAndTheModelThatAnswered(t *testing.T) {
 			}
 		}
 		k.SayAs("root", "a", "wr", "/why 1")
-		wantTelling(t, k, "wr", "an attempt failed: The model provider failed (500): ask", "10.0.0.7", "an attempt met a rate limit and is not counted", "org-bob has used 200 of 200")
+		wantTelling(t, k, "wr", "an attempt failed: The model provider failed (500): ask", "10.0.0.7",
+			"an attempt met a rate limit and is not counted", "org-bob has used 200 of 200")
 	})
 }
 
@@ -204,7 +233,8 @@ func TestARateLimitThatDoesNotPassEndsTheMessage(t *testing.T) {
 		pass(2 * time.Hour)
 		k.WantEnd("1", corebot.EndDead)
 		told := k.Told("1")
-		if len(told) != 2 || !strings.Contains(told[1].Text(), "I tried it 8 times. The last time: The model provider limits how often it can be asked (429).") {
+		if len(told) != 2 || !strings.Contains(told[1].Text(),
+			"I tried it 8 times. The last time: The model provider limits how often it can be asked (429).") {
 			t.Errorf("the chat was told %+v", told)
 		}
 	})
@@ -225,7 +255,10 @@ func TestAChainOfLimitedModelsUsesUpNoAttempt(t *testing.T) {
 		end := time.Now().Add(20 * time.Minute)
 		one, _ := endpoint(t, limitedUntil(end, 429))
 		two, _ := endpoint(t, limitedUntil(end, 529))
-		model, err := chain.New([]chain.Provider{{Name: "one", Models: []llm.Model{one}}, {Name: "two", Models: []llm.Model{two}}}, chain.Options{})
+		model, err := chain.New([]chain.Provider{
+			{Name: "one", Models: []llm.Model{one}},
+			{Name: "two", Models: []llm.Model{two}},
+		}, chain.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +274,9 @@ func TestAChainOfLimitedModelsUsesUpNoAttempt(t *testing.T) {
 
 func TestAStrangerToTheStoreIsNoAdmin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Brain: brain(func(context.Context, corebot.Delivery) (corebot.Result, error) {
+		k := apptest.New(t, apptest.Options{Brain: brain(func(context.Context, corebot.Delivery) (corebot.Result,
+			error,
+		) {
 			return corebot.Result{}, &corebot.Failure{Class: corebot.Permanent, Err: errors.New("secret")}
 		})}).Start()
 		k.SayAs("", "a", "1", "hello")

@@ -30,10 +30,11 @@ func newPeers(t *testing.T, o apptest.Options, minds func(situation string) []co
 	p := &peers{minds: minds, says: func(string) string { return "done" }}
 	o.Model = apptest.Always(p.reply)
 	all := []builtin.Peer{{ID: "main"}, {ID: "helper", Name: "Helper"}}
-	probe := tools.New("web.search", "A tool of a test.", tools.ReadOnly, func(_ context.Context, c tools.Call, _ apptest.ToolArgs) (string, error) {
-		p.callers = append(p.callers, c.Caller)
-		return "seen", nil
-	})
+	probe := tools.New("web.search", "A tool of a test.", tools.ReadOnly,
+		func(_ context.Context, c tools.Call, _ apptest.ToolArgs) (string, error) {
+			p.callers = append(p.callers, c.Caller)
+			return "seen", nil
+		})
 	o.Tools = []tools.Tool{builtin.AgentList(all), builtin.AgentSend(all, 1_000), probe, reads()}
 	o.Router.Workers = 1
 	p.counter.Kit = apptest.New(t, o).Start()
@@ -88,7 +89,10 @@ func (p *peers) saidIn(t *testing.T, k corebot.Key) []corebot.HistoryEntry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(all, func(e corebot.HistoryEntry) bool { return e.Speaker == corebot.SpeakerTool || len(e.Calls) > 0 })
+	return slices.DeleteFunc(all, func(e corebot.HistoryEntry) bool {
+		return e.Speaker == corebot.SpeakerTool ||
+			len(e.Calls) > 0
+	})
 }
 
 func TestAnAgentAsksAnotherAndItsAnswerComesBackIntoTheChat(t *testing.T) {
@@ -111,22 +115,28 @@ func TestAnAgentAsksAnotherAndItsAnswerComesBackIntoTheChat(t *testing.T) {
 		for _, e := range append(p.saidIn(t, apptest.Key("a")), p.saidIn(t, helperLane)...) {
 			got = append(got, e.Text())
 		}
-		want := []string{"ask", "I asked.", "noon", "It is noon.", "ask", "I asked.", "noon", "It is noon.", "what time is it?", "noon", "what time is it?", "noon"}
+		want := []string{
+			"ask", "I asked.", "noon", "It is noon.", "ask", "I asked.", "noon", "It is noon.",
+			"what time is it?", "noon", "what time is it?", "noon",
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("said was %q, want %q", got, want)
 		}
 		for _, c := range p.callers {
-			if c.Principal != apptest.Person("root") || c.Taint != "" || c.Entry.Interactive() || (c.Entry.Kind == corebot.EntryAgent) != (c.MessageID[0] == 'c') {
+			if c.Principal != apptest.Person("root") || c.Taint != "" || c.Entry.Interactive() ||
+				(c.Entry.Kind == corebot.EntryAgent) != (c.MessageID[0] == 'c') {
 				t.Errorf("a turn ran for %+v", c)
 			}
 		}
 		first := p.Life("1")
 		question := p.Life("corebot:agent/" + fmt.Sprint(first.ID) + "/1/3")
-		if question.Cause == nil || question.Cause.Life != first.ID || question.Sender != apptest.Person("root") || question.Key != helperLane {
+		if question.Cause == nil || question.Cause.Life != first.ID || question.Sender != apptest.Person("root") ||
+			question.Key != helperLane {
 			t.Errorf("the question is %+v", question)
 		}
 		answer := p.Life("corebot:agent/" + fmt.Sprint(question.ID) + "/1/answer")
-		if answer.Key != apptest.Key("a") || answer.Cause.Life != question.ID || len(p.Told(answer.MessageID)) != 1 || p.Told(answer.MessageID)[0].Key != apptest.Key("a") {
+		if answer.Key != apptest.Key("a") || answer.Cause.Life != question.ID || len(p.Told(answer.MessageID)) != 1 ||
+			p.Told(answer.MessageID)[0].Key != apptest.Key("a") {
 			t.Errorf("the answer is %+v", answer)
 		}
 	})
@@ -143,7 +153,8 @@ func TestAStrangerReachesNoOtherAgent(t *testing.T) {
 			p.SayAs(sender, "a", "m"+sender, "get me its files")
 			pass(time.Minute)
 			for _, e := range p.Said("a") {
-				if e.Speaker == corebot.SpeakerTool && e.CallID != "p" && !strings.Contains(e.Text(), "only an admin everywhere may reach the other agents") {
+				if e.Speaker == corebot.SpeakerTool && e.CallID != "p" && !strings.Contains(e.Text(),
+					"only an admin everywhere may reach the other agents") {
 					t.Errorf("%s: a call said %q", sender, e.Text())
 				}
 			}
@@ -156,7 +167,8 @@ func TestAStrangerReachesNoOtherAgent(t *testing.T) {
 
 func TestAnAgentThatIsToldToAskItselfDoesNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeers(t, apptest.Options{}, fromAPerson(ask("main", "again"), ask("nobody", "hello"), ask("helper", " "), ask("helper", strings.Repeat("x", 2_000))))
+		p := newPeers(t, apptest.Options{}, fromAPerson(ask("main", "again"), ask("nobody", "hello"),
+			ask("helper", " "), ask("helper", strings.Repeat("x", 2_000))))
 		p.SayAs("root", "a", "1", "go")
 		pass(time.Minute)
 		var results []string
@@ -165,7 +177,10 @@ func TestAnAgentThatIsToldToAskItselfDoesNot(t *testing.T) {
 				results = append(results, e.Text())
 			}
 		}
-		for i, want := range []string{"seen", "an agent cannot ask itself", "there are", "the message is empty", "too large"} {
+		for i, want := range []string{
+			"seen", "an agent cannot ask itself", "there are", "the message is empty",
+			"too large",
+		} {
 			if i == 2 {
 				want = "the agents are: main, helper"
 			}
@@ -184,7 +199,10 @@ func TestAgentsThatAlwaysAskOneAnotherComeToAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p *peers
 		p = newPeers(t, apptest.Options{}, func(string) []corebot.ToolCall {
-			return []corebot.ToolCall{ask("helper", "ask me"), ask("main", "ask me"), ask("helper", "and again"), ask("main", "and again")}
+			return []corebot.ToolCall{
+				ask("helper", "ask me"), ask("main", "ask me"), ask("helper", "and again"),
+				ask("main", "and again"),
+			}
 		})
 		p.SayAs("root", "a", "1", "go")
 		pass(time.Hour)
@@ -239,7 +257,8 @@ func TestTaintGoesWithAQuestionAndComesWithItsAnswer(t *testing.T) {
 				p.SayAs("root", "a", "new", "/new")
 				p.SayAs("root", "a", "2", "go")
 				pass(time.Minute)
-				if later := p.callers[3:]; len(later) != 3 || later[0].Taint != "" || later[1].Taint == "" || later[2].Taint == "" {
+				if later := p.callers[3:]; len(later) != 3 || later[0].Taint != "" || later[1].Taint == "" ||
+					later[2].Taint == "" {
 					t.Errorf("later turns ran for %+v", later)
 				}
 			})

@@ -43,7 +43,10 @@ func (s *spender) wantAnswered(t *testing.T, ids ...string) {
 // capped is a running Corebot with a budget.
 func capped(t *testing.T, s router.Agent, b corebot.Budget) *apptest.Kit {
 	t.Helper()
-	return apptest.New(t, apptest.Options{Brain: s, Router: router.Options{Spending: router.Spending{Budget: b}}}).Start()
+	return apptest.New(t, apptest.Options{
+		Brain:  s,
+		Router: router.Options{Spending: router.Spending{Budget: b}},
+	}).Start()
 }
 
 // toldOf are the notices of a chat's lane that have to do with the budget, in order.
@@ -74,7 +77,8 @@ func TestWhoIsOverACapWaitsForTheNextDayAndTheGroupDoesNot(t *testing.T) {
 				t.Errorf("message %s is %s", id, l.State)
 			}
 		}
-		if told := toldOf(k, "1", "2", "3", "4", "5"); len(told) != 1 || !strings.HasPrefix(told[0], "Your budget of today is used up.") {
+		if told := toldOf(k, "1", "2", "3", "4", "5"); len(told) != 1 ||
+			!strings.HasPrefix(told[0], "Your budget of today is used up.") {
 			t.Errorf("the chat was told %q", told)
 		}
 		pass(time.Until(corebot.Accounting{}.NextDay(time.Now())) - time.Second)
@@ -97,16 +101,25 @@ func TestEveryKindOfCapHolds(t *testing.T) {
 		"admin":  {corebot.Budget{Admin: one}, []string{"1", "2", "3", "4"}},
 		"total":  {corebot.Budget{Total: one}, []string{"1"}},
 		"higher": {corebot.Budget{Total: corebot.Cap{Tokens: 300}}, []string{"1", "2", "3"}},
-		"cost":   {corebot.Budget{Total: corebot.Cap{Cost: 1}}, []string{"1", "2", "3", "4"}}, // nothing has a price here
+		// nothing has a price here
+		"cost": {corebot.Budget{Total: corebot.Cap{Cost: 1}}, []string{"1", "2", "3", "4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &spender{}
 				k := capped(t, s, c.budget)
-				if err := k.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person("root"), Role: corebot.RoleAdmin, By: "operator"}); err != nil {
+				if err := k.Grants.Grant(t.Context(), corebot.Grant{
+					Principal: apptest.Person("root"),
+					Role:      corebot.RoleAdmin, By: "operator",
+				}); err != nil {
 					t.Fatal(err)
 				}
-				for _, m := range [][3]string{{"ann", "a", "1"}, {"ann", "b", "2"}, {"bob", "b", "3"}, {"root", "c", "4"}} {
+				for _, m := range [][3]string{
+					{"ann", "a", "1"},
+					{"ann", "b", "2"},
+					{"bob", "b", "3"},
+					{"root", "c", "4"},
+				} {
 					k.SayAs(m[0], m[1], m[2], "hello")
 					pass(2 * time.Second) // what is read of a role, or of all, is a second old at most
 				}
@@ -121,7 +134,8 @@ func TestARunThatHasBegunGoesOnOverTheCap(t *testing.T) {
 		tries := 0
 		k := capped(t, brain(func(_ context.Context, d corebot.Delivery) (corebot.Result, error) {
 			if tries++; tries == 1 {
-				return corebot.Result{Spent: []corebot.Spent{{Model: "m", Usage: corebot.Usage{InputTokens: 500}}}}, errors.New("it broke off")
+				return corebot.Result{Spent: []corebot.Spent{{Model: "m", Usage: corebot.Usage{InputTokens: 500}}}},
+					errors.New("it broke off")
 			}
 			return answer(d, "ok"), nil
 		}), corebot.Budget{Chat: corebot.Cap{Tokens: 100}})
@@ -160,7 +174,10 @@ func TestAStopEndsAParkedMessageOfTheOneWhoSentIt(t *testing.T) {
 func TestOneMoreThanCanBeParkedIsRefusedAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{
-			Brain: &spender{}, Bus: bus.Options{Limits: corebot.Limits{LaneDepth: 1, TotalDepth: 100, TotalBytes: 1 << 20}},
+			Brain: &spender{}, Bus: bus.Options{Limits: corebot.Limits{
+				LaneDepth: 1, TotalDepth: 100,
+				TotalBytes: 1 << 20,
+			}},
 			Router: router.Options{Spending: router.Spending{Budget: corebot.Budget{Chat: corebot.Cap{Tokens: 1}}}},
 		}).Start()
 		for _, id := range []string{"1", "2", "3"} {
@@ -178,7 +195,10 @@ func TestOneMoreThanCanBeParkedIsRefusedAndSaysSo(t *testing.T) {
 func TestUsageTellsTheChatAndTheAskerAndOnlyAdminsOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := capped(t, &spender{}, corebot.Budget{Chat: corebot.Cap{Tokens: 100}, Total: corebot.Cap{Tokens: 1000}})
-		if err := k.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person("root"), Role: corebot.RoleAdmin, By: "operator"}); err != nil {
+		if err := k.Grants.Grant(t.Context(), corebot.Grant{
+			Principal: apptest.Person("root"), Role: corebot.RoleAdmin,
+			By: "operator",
+		}); err != nil {
 			t.Fatal(err)
 		}
 		k.SayAs("ann", "a", "1", "hello")
@@ -192,7 +212,8 @@ func TestUsageTellsTheChatAndTheAskerAndOnlyAdminsOfAll(t *testing.T) {
 In 30 days:
 - this chat: 60 tokens in, 40 out, cost not known
 - you, in all chats: 60 tokens in, 40 out, cost not known`)
-		if got := k.Told("u2"); len(got) != 1 || !strings.Contains(got[0].Text(), "- everything: 120 tokens in, 80 out, cost not known; the cap is 1000 tokens\n") {
+		if got := k.Told("u2"); len(got) != 1 || !strings.Contains(got[0].Text(),
+			"- everything: 120 tokens in, 80 out, cost not known; the cap is 1000 tokens\n") {
 			t.Errorf("an admin was told %+v", got)
 		}
 	})

@@ -37,10 +37,12 @@ func wantStreamed(t *testing.T, k *apptest.Kit, id string, answers int64) {
 	t.Helper()
 	const least, most = 3_900, 8_200 // tokens of 20 KB
 	u, l := booked(t, k), k.Life(id)
-	if u.OutputTokens < answers*least || u.OutputTokens > answers*most || u.InputTokens < answers*10 || u.EstimatedTokens != u.Tokens() {
+	if u.OutputTokens < answers*least || u.OutputTokens > answers*most || u.InputTokens < answers*10 ||
+		u.EstimatedTokens != u.Tokens() {
 		t.Errorf("booked is %+v, want %d answers of 20 KB", u, answers)
 	}
-	if l.Usage.OutputTokens != u.OutputTokens || l.Usage.InputTokens != u.InputTokens || l.Estimated != u.EstimatedTokens {
+	if l.Usage.OutputTokens != u.OutputTokens || l.Usage.InputTokens != u.InputTokens ||
+		l.Estimated != u.EstimatedTokens {
 		t.Errorf("the life says %+v, %d of them estimated; booked is %+v", l.Usage, l.Estimated, u)
 	}
 }
@@ -49,7 +51,10 @@ func TestAStoppedAnswerIsBookedAndABudgetCountsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model, srv := endpoint(t, llmtest.Always(endless()))
 		budget := corebot.Budget{Principal: corebot.Cap{Tokens: 3_000}}
-		k := apptest.New(t, apptest.Options{Model: model, Router: router.Options{Spending: router.Spending{Budget: budget}}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Model:  model,
+			Router: router.Options{Spending: router.Spending{Budget: budget}},
+		}).Start()
 		k.Say("a", "1", "write a book")
 		pass(time.Second)
 		k.Say("a", "s", "/stop")
@@ -75,7 +80,10 @@ func TestAMessageThatMetARateLimitGoesOnWhenTheBudgetIsUsedUpMeanwhile(t *testin
 			return llmtest.Text("fine").Usage(3_000, 1)
 		})
 		budget := corebot.Budget{Principal: corebot.Cap{Tokens: 3_000}}
-		k := apptest.New(t, apptest.Options{Model: model, Router: router.Options{Spending: router.Spending{Budget: budget}}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Model:  model,
+			Router: router.Options{Spending: router.Spending{Budget: budget}},
+		}).Start()
 		k.Say("a", "1", "hello")
 		pass(time.Second)
 		k.Say("b", "2", "hello")
@@ -88,7 +96,10 @@ func TestAMessageThatMetARateLimitGoesOnWhenTheBudgetIsUsedUpMeanwhile(t *testin
 func TestAnAnswerThatANewerMessageInterruptsIsBooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model, _ := endpoint(t, llmtest.Queue(endless(), llmtest.Text("short").Usage(7, 3)))
-		k := apptest.New(t, apptest.Options{Model: model, Queueing: corebot.Queueing{Mode: corebot.ModeInterrupt}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Model:    model,
+			Queueing: corebot.Queueing{Mode: corebot.ModeInterrupt},
+		}).Start()
 		k.Say("a", "1", "write a book")
 		pass(time.Second)
 		k.Say("a", "2", "no")
@@ -106,7 +117,10 @@ func TestAnAnswerThatAShutdownCutsOffIsBookedOnceAndItsStepsAreNotBookedAgain(t 
 		call := llmtest.ToolCalls(llmtest.Call{Name: "web_search", Args: `{"text":"x"}`}).Usage(1_000, 10)
 		model, _ := endpoint(t, llmtest.Queue(call, endless(), llmtest.Text("done").Usage(2_000, 20)))
 		dir := t.TempDir()
-		o := apptest.Options{Dir: dir, Model: model, Tools: []tools.Tool{slowSearch()}, Router: router.Options{Drain: time.Second}}
+		o := apptest.Options{
+			Dir: dir, Model: model, Tools: []tools.Tool{slowSearch()},
+			Router: router.Options{Drain: time.Second},
+		}
 		k := apptest.New(t, o).Start()
 		k.Say("a", "1", "look")
 		pass(time.Minute)
@@ -118,7 +132,8 @@ func TestAnAnswerThatAShutdownCutsOffIsBookedOnceAndItsStepsAreNotBookedAgain(t 
 		if cutOff := u.EstimatedTokens; cutOff < 3_900 || u.Tokens()-cutOff != 1_000+10+2_000+20 {
 			t.Errorf("booked is %+v", u)
 		}
-		if l := k.Life("1"); l.Estimated != u.EstimatedTokens || l.Usage.InputTokens+l.Usage.OutputTokens != u.Tokens() {
+		if l := k.Life("1"); l.Estimated != u.EstimatedTokens ||
+			l.Usage.InputTokens+l.Usage.OutputTokens != u.Tokens() {
 			t.Errorf("the life says %+v, %d estimated", l.Usage, l.Estimated)
 		}
 	})

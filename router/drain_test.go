@@ -67,7 +67,8 @@ func TestATurnThatOutlastsTheDrainIsReleasedUncountedAndResumesFromItsJournal(t 
 			t.Errorf("it took %d attempts and %+v", life.Attempts, life.Usage)
 		}
 		if runs.Load() != 1 || len(model.Requests()) != 1 {
-			t.Errorf("the side effect happened %d times, the model was asked %d times after the restart", runs.Load(), len(model.Requests()))
+			t.Errorf("the side effect happened %d times, the model was asked %d times after the restart", runs.Load(),
+				len(model.Requests()))
 		}
 	})
 }

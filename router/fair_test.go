@@ -38,7 +38,10 @@ func (s *slowly) answered(id string) time.Time {
 func TestBehindHundredsOfChatsOfOneSenderAnotherIsAnsweredAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowly{takes: 2 * time.Second, at: map[string]time.Time{}}
-		k := apptest.New(t, apptest.Options{Brain: s, Bus: bus.Options{Turns: 64}, Router: router.Options{Workers: 64}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Brain: s, Bus: bus.Options{Turns: 64},
+			Router: router.Options{Workers: 64},
+		}).Start()
 		const chats = 320
 		for i := range chats {
 			k.SayAs("hog", fmt.Sprint("h", i), fmt.Sprint("h", i), "hello")
@@ -62,7 +65,10 @@ func TestBehindHundredsOfChatsOfOneSenderAnotherIsAnsweredAtOnce(t *testing.T) {
 func TestASenderWhoIsAloneIsServedWithoutAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowly{takes: time.Second, at: map[string]time.Time{}}
-		k := apptest.New(t, apptest.Options{Brain: s, Bus: bus.Options{Turns: 8}, Router: router.Options{Workers: 8}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Brain: s, Bus: bus.Options{Turns: 8},
+			Router: router.Options{Workers: 8},
+		}).Start()
 		begun := time.Now()
 		for i := range 40 {
 			k.SayAs("ann", fmt.Sprint("c", i), fmt.Sprint(i), "hello")

@@ -34,7 +34,8 @@ func TestAnInterruptStopsTheTurnAndTheNewerPromptRunsNext(t *testing.T) {
 		k.WantTold("2", "to the newer one")
 		want := []string{
 			"user: look", `assistant: web.search({"text":"quick"})web.search({"text":"slow"})`, "tool: found quick",
-			"tool: stopped by the user; it may or may not have taken effect", stoppedNote, "user: look elsewhere", "assistant: to the newer one",
+			"tool: stopped by the user; it may or may not have taken effect", stoppedNote, "user: look elsewhere",
+			"assistant: to the newer one",
 		}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
 			t.Errorf("the history is\n%q, want\n%q", got, want)
@@ -49,17 +50,24 @@ func TestAnInterruptThatOnlyTheStoreKnowsOfEndsTheTurnAtItsNextClaim(t *testing.
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		queueing := corebot.Queueing{Mode: corebot.ModeInterrupt}
-		k := apptest.New(t, apptest.Options{Dir: dir, Model: apptest.Always(apptest.Hangs()), Queueing: queueing}).Start()
+		k := apptest.New(t, apptest.Options{
+			Dir: dir, Model: apptest.Always(apptest.Hangs()),
+			Queueing: queueing,
+		}).Start()
 		k.Say("a", "1", "look")
 		pass(time.Second)
 		m := k.Life("1").Message
 		newer := *m
 		newer.ID, newer.Parts = "2", corebot.TextPart("look elsewhere")
-		if r, err := k.Bus.Publish(t.Context(), newer); err != nil || r.Stops != k.Life("1").ID { // a crash falls before the router hears of it
+		// a crash falls before the router hears of it
+		if r, err := k.Bus.Publish(t.Context(), newer); err != nil || r.Stops != k.Life("1").ID {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		k.Crash()
-		k = apptest.New(t, apptest.Options{Dir: dir, Model: apptest.Script(apptest.Text("done")), Queueing: queueing}).Start()
+		k = apptest.New(t, apptest.Options{
+			Dir: dir, Model: apptest.Script(apptest.Text("done")),
+			Queueing: queueing,
+		}).Start()
 		pass(time.Second)
 		k.WantEnd("1", corebot.EndStopped)
 		k.WantTold("1", "Stopped, for your newer message.")
@@ -70,7 +78,10 @@ func TestAnInterruptThatOnlyTheStoreKnowsOfEndsTheTurnAtItsNextClaim(t *testing.
 func TestPromptsOfOneSenderAreCollectedIntoOneTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := apptest.Always(apptest.Text("done"))
-		k := apptest.New(t, apptest.Options{Model: model, Queueing: corebot.Queueing{Mode: corebot.ModeCollect, Debounce: 2 * time.Second}}).Start()
+		k := apptest.New(t, apptest.Options{Model: model, Queueing: corebot.Queueing{
+			Mode:     corebot.ModeCollect,
+			Debounce: 2 * time.Second,
+		}}).Start()
 		k.Say("a", "1", "look")
 		pass(time.Second)
 		k.Say("a", "2", "for cats")
@@ -78,7 +89,10 @@ func TestPromptsOfOneSenderAreCollectedIntoOneTurn(t *testing.T) {
 		k.Say("a", "3", "and dogs")
 		k.SayAs("bob", "a", "4", "hello")
 		pass(time.Minute)
-		want := []string{"user: look", "user: for cats", "user: and dogs", "assistant: done", "user: hello", "assistant: done"}
+		want := []string{
+			"user: look", "user: for cats", "user: and dogs", "assistant: done", "user: hello",
+			"assistant: done",
+		}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
 			t.Errorf("the history is %q, want %q", got, want)
 		}
@@ -99,7 +113,10 @@ func TestPromptsOfOneSenderAreCollectedIntoOneTurn(t *testing.T) {
 
 func TestAChatHasItsOwnMode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Model: apptest.Always(apptest.After(10*time.Second, searches("quick"))), Tools: []tools.Tool{slowSearch()}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Model: apptest.Always(apptest.After(10*time.Second, searches("quick"))),
+			Tools: []tools.Tool{slowSearch()},
+		}).Start()
 		if err := storage.NewChats(k.DB).SetQueueMode(t.Context(), apptest.Key("a"), corebot.ModeSteer); err != nil {
 			t.Fatal(err)
 		}
@@ -116,14 +133,22 @@ func TestAChatHasItsOwnMode(t *testing.T) {
 
 func TestCommandsOfOneSenderUseUpNobodyElsesInTheSameChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Bus: bus.Options{Limits: corebot.Limits{Control: corebot.Rate{Every: 30 * time.Second, Burst: 30}}}}).Start()
+		k := apptest.New(t,
+			apptest.Options{Bus: bus.Options{Limits: corebot.Limits{Control: corebot.Rate{
+				Every: 30 * time.Second,
+				Burst: 30,
+			}}}}).Start()
 		say := func(sender, chat, id, text string) error {
-			_, err := k.Door.Accept(t.Context(), channels.Incoming{ID: id, Channel: apptest.Channel, Chat: chat, SenderID: sender, Parts: corebot.TextPart(text)})
+			_, err := k.Door.Accept(t.Context(), channels.Incoming{
+				ID: id, Channel: apptest.Channel, Chat: chat,
+				SenderID: sender, Parts: corebot.TextPart(text),
+			})
 			return err
 		}
 		flood := func(sender, chat string) (refused int) {
 			for i := range 35 {
-				if err := say(sender, chat, fmt.Sprint(sender, i), "/nonsense"); errors.Is(err, corebot.ErrCommandRate) {
+				if err := say(sender, chat, fmt.Sprint(sender, i), "/nonsense"); errors.Is(err,
+					corebot.ErrCommandRate) {
 					refused++
 				} else if err != nil {
 					t.Fatal(err)
@@ -151,12 +176,18 @@ func TestCommandsOfOneSenderUseUpNobodyElsesInTheSameChat(t *testing.T) {
 
 func TestAFloodOfCommandsIsRefusedAndNobodyIsKeptFromStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Model: apptest.Always(apptest.Hangs()), Bus: bus.Options{Limits: corebot.Limits{Control: corebot.Rate{Every: time.Minute, Burst: 3}}}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Model: apptest.Always(apptest.Hangs()),
+			Bus:   bus.Options{Limits: corebot.Limits{Control: corebot.Rate{Every: time.Minute, Burst: 3}}},
+		}).Start()
 		for _, id := range []string{"s1", "s2", "s3"} {
 			k.Say("a", id, "/why")
 		}
 		for i, id := range []string{"s4", "s5"} {
-			_, err := k.Door.Accept(t.Context(), channels.Incoming{ID: id, Channel: apptest.Channel, Chat: "a", SenderID: apptest.Sender, Parts: corebot.TextPart("/stop")})
+			_, err := k.Door.Accept(t.Context(), channels.Incoming{
+				ID: id, Channel: apptest.Channel, Chat: "a",
+				SenderID: apptest.Sender, Parts: corebot.TextPart("/stop"),
+			})
 			busy := (*corebot.Busy)(nil)
 			if !errors.As(err, &busy) || !errors.Is(err, corebot.ErrCommandRate) || busy.Tell != (i == 0) {
 				t.Errorf("refusal %d of the flood is %#v", i+1, err)

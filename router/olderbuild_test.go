@@ -19,9 +19,11 @@ import (
 
 // olderHome is the directory of a database that the build of commit a265abd (schema 15) left behind when it was killed:
 //
-//   - message 1 of chat a: its model asked for three calls; the first had run, the second was begun, the third was not. Message 3 waits behind it.
+//   - message 1 of chat a: its model asked for three calls; the first had run, the second was begun, the third was not.
+//     Message 3 waits behind it.
 //   - message 2 of chat late: it met a rate limit once, which that build counted as an attempt.
-//   - message 5 of chat paid: a call of root waits for an approval. Message 4 of chat dead is a dead letter, message 0 of chat said is answered.
+//   - message 5 of chat paid: a call of root waits for an approval. Message 4 of chat dead is a dead letter, message 0
+//     of chat said is answered.
 func olderHome(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "a265abd.sql"))
@@ -70,7 +72,10 @@ func resumedOn(t *testing.T, all ...tools.Tool) (*apptest.Kit, *apptest.Model) {
 	dir := olderHome(t)
 	time.Sleep(time.Minute) // behind the times in the database
 	model := apptest.Always(apptest.Text("new answer"))
-	k := apptest.New(t, apptest.Options{Dir: dir, Model: model, Tools: all, Notes: &apptest.Notes{IdentityText: "You are another."}}).Start()
+	k := apptest.New(t, apptest.Options{
+		Dir: dir, Model: model, Tools: all,
+		Notes: &apptest.Notes{IdentityText: "You are another."},
+	}).Start()
 	pass(10 * time.Minute)
 	return k, model
 }
@@ -99,16 +104,21 @@ func resumed(t *testing.T, m *apptest.Model) (results []string) {
 func TestATurnThatAnOlderBuildBeganIsResumedByThisOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs ran
-		k, model := resumedOn(t, runs.tool("web.fetch", tools.SideEffect), runs.tool("web.search", tools.ReadOnly|tools.Outside),
+		k, model := resumedOn(t, runs.tool("web.fetch", tools.SideEffect),
+			runs.tool("web.search", tools.ReadOnly|tools.Outside),
 			runs.tool("mcp.reload", tools.SideEffect|tools.Privileged))
 		for _, id := range []string{"0", "1", "2", "3"} {
 			k.WantEnd(id, corebot.EndAnswered)
 		}
 		results := resumed(t, model)
-		if results[0] != "fetched first" || !strings.Contains(results[1], "may or may not have taken effect") || !strings.Contains(results[2], "now third") {
+		if results[0] != "fetched first" || !strings.Contains(results[1], "may or may not have taken effect") ||
+			!strings.Contains(results[2], "now third") {
 			t.Errorf("the model is told %q", results)
 		}
-		for call, want := range map[string]int{"web.fetch first": 0, "web.fetch second": 0, "web.search third": 1, "mcp.reload mallory": 0} {
+		for call, want := range map[string]int{
+			"web.fetch first": 0, "web.fetch second": 0, "web.search third": 1,
+			"mcp.reload mallory": 0,
+		} {
 			if got := runs.times(call); got != want {
 				t.Errorf("%s ran %d times, want %d", call, got, want)
 			}

@@ -47,7 +47,8 @@ func TestNewWithATextIsThePromptOfTheNewSession(t *testing.T) {
 			for _, m := range requests[1].Messages {
 				prompt += m.Text + "\n"
 			}
-			if strings.Contains(prompt, "secret") || !strings.Contains(prompt, "begins a new conversation: what was said before is not shown any more") {
+			if strings.Contains(prompt, "secret") || !strings.Contains(prompt,
+				"begins a new conversation: what was said before is not shown any more") {
 				t.Errorf("the prompt is %s", prompt)
 			}
 			k.Say("a", "3", "and then?")
@@ -60,7 +61,8 @@ func TestNewWithATextIsThePromptOfTheNewSession(t *testing.T) {
 func TestNewWithATextLosesNothingInACrash(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		first := apptest.New(t, apptest.Options{Dir: dir, Model: apptest.Script(apptest.Text("old"), apptest.Hangs())}).Start()
+		first := apptest.New(t, apptest.Options{Dir: dir, Model: apptest.Script(apptest.Text("old"),
+			apptest.Hangs())}).Start()
 		first.Say("a", "1", "the first secret")
 		pass(time.Second)
 		first.Say("a", "2", "/new plan my week")
@@ -76,8 +78,14 @@ func TestNewWithATextLosesNothingInACrash(t *testing.T) {
 
 func TestNewWithATextBeginsTheSessionAlsoWhenItIsGivenUpOrStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Model: apptest.Script(apptest.Text("old"), apptest.Fails(broke()), apptest.Text("here"), apptest.Text("planned"), apptest.Hangs())}).Start()
-		for _, m := range [][2]string{{"1", "the first secret"}, {"2", "/new plan my week"}, {"3", "are you there?"}, {"4", "/retry 2"}} {
+		k := apptest.New(t, apptest.Options{Model: apptest.Script(apptest.Text("old"), apptest.Fails(broke()),
+			apptest.Text("here"), apptest.Text("planned"), apptest.Hangs())}).Start()
+		for _, m := range [][2]string{
+			{"1", "the first secret"},
+			{"2", "/new plan my week"},
+			{"3", "are you there?"},
+			{"4", "/retry 2"},
+		} {
 			k.Say("a", m[0], m[1])
 			pass(time.Second)
 		}
@@ -93,7 +101,10 @@ func TestNewWithATextBeginsTheSessionAlsoWhenItIsGivenUpOrStopped(t *testing.T) 
 
 func TestATurnThatBeganASessionCanBeSteered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Model: apptest.Script(searches("slow"), apptest.Text("done")), Tools: []tools.Tool{slowSearch()}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Model: apptest.Script(searches("slow"), apptest.Text("done")),
+			Tools: []tools.Tool{slowSearch()},
+		}).Start()
 		k.Say("a", "1", "/new look")
 		pass(5 * time.Second)
 		k.Say("a", "s", "/steer there")
@@ -110,11 +121,15 @@ func TestAnUnknownCommandIsAnsweredAtOnceAndAsksNoModel(t *testing.T) {
 		k.Say("a", "busy", "think for ever")
 		pass(time.Second)
 		for text, want := range map[string]string{
-			"/sto":                            "There is no command /sto. Did you mean /stop? To say it as text, begin with //.",
-			"/STPO now":                       "There is no command /STPO. Did you mean /stop? To say it as text, begin with //.",
-			"/model gpt":                      "There is no command /model. /help lists the commands. To say it as text, begin with //.",
-			"/x\u202ey":                       `There is no command /x\u202ey. /help lists the commands. To say it as text, begin with //.`,
-			"/" + strings.Repeat("é", 50_000): "There is no command /" + strings.Repeat("é", 19) + "…. /help lists the commands. To say it as text, begin with //.",
+			"/sto": "There is no command /sto. Did you mean /stop? To say it as text, " +
+				"begin with //.",
+			"/STPO now": "There is no command /STPO. Did you mean /stop? To say it as text, " +
+				"begin with //.",
+			"/model gpt": "There is no command /model. /help lists the commands. To say it as " +
+				"text, begin with //.",
+			"/x\u202ey": `There is no command /x\u202ey. /help lists the commands. To say it as text, begin with //.`,
+			"/" + strings.Repeat("é", 50_000): "There is no command /" + strings.Repeat("é", 19) +
+				"…. /help lists the commands. To say it as text, begin with //.",
 		} {
 			id := fmt.Sprintf("m %d %d", len(text), text[1])
 			k.Say("a", id, text)

@@ -31,7 +31,10 @@ func TestASteerBringsItsAttachmentsAlsoToTheTurnThatIsResumed(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Dir: dir, Model: model, Tools: []tools.Tool{slowSearch()}}).Start()
 		k.Say("a", "1", "look")
 		pass(time.Second)
-		in := channels.Incoming{ID: "s", Channel: apptest.Channel, Chat: "a", SenderID: apptest.Sender, Parts: append(corebot.TextPart("/steer for this one"), cat)}
+		in := channels.Incoming{
+			ID: "s", Channel: apptest.Channel, Chat: "a", SenderID: apptest.Sender,
+			Parts: append(corebot.TextPart("/steer for this one"), cat),
+		}
 		if _, err := k.Door.Accept(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +51,8 @@ func TestASteerBringsItsAttachmentsAlsoToTheTurnThatIsResumed(t *testing.T) {
 			t.Errorf("the resumed turn was shown %+v", got)
 		}
 		for _, e := range k.Said("a") {
-			if e.Speaker == corebot.SpeakerUser && e.Text() == "for this one" && slices.Equal(e.Parts, append(corebot.TextPart("for this one"), cat)) {
+			if e.Speaker == corebot.SpeakerUser && e.Text() == "for this one" &&
+				slices.Equal(e.Parts, append(corebot.TextPart("for this one"), cat)) {
 				return
 			}
 		}
@@ -58,9 +62,13 @@ func TestASteerBringsItsAttachmentsAlsoToTheTurnThatIsResumed(t *testing.T) {
 
 func TestADeadLetterKeepsItsAttachmentsWhenItsTextIsEdited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		model := apptest.Script(apptest.Fails(&corebot.Failure{Class: corebot.Permanent, Err: errors.New("no")}), apptest.Text("a cat"))
+		model := apptest.Script(apptest.Fails(&corebot.Failure{Class: corebot.Permanent, Err: errors.New("no")}),
+			apptest.Text("a cat"))
 		k := apptest.New(t, apptest.Options{Model: model}).Start()
-		in := channels.Incoming{ID: "1", Channel: apptest.Channel, Chat: "a", SenderID: apptest.Sender, Parts: append(corebot.TextPart("whta?"), cat)}
+		in := channels.Incoming{
+			ID: "1", Channel: apptest.Channel, Chat: "a", SenderID: apptest.Sender,
+			Parts: append(corebot.TextPart("whta?"), cat),
+		}
 		if _, err := k.Door.Accept(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,10 @@ import (
 func endpoint(t *testing.T, script llmtest.Script) (*openai.Model, *llmtest.Running) {
 	t.Helper()
 	srv := llmtest.Start(t, script)
-	m, err := openai.New(srv.URL, openai.Options{Model: llmtest.ModelID, Transport: srv.Transport, Tokenizer: llm.Estimate{}})
+	m, err := openai.New(srv.URL, openai.Options{
+		Model: llmtest.ModelID, Transport: srv.Transport,
+		Tokenizer: llm.Estimate{},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +47,8 @@ func TestAModelThatFailsIsAskedAgainAfterABackoffUntilTheChatIsToldOnce(t *testi
 			life := k.Life("1")
 			wait := time.Until(life.WakeAt)
 			if len(asked) != n || life.State != "waiting: backoff" || wait > ceiling {
-				t.Fatalf("after attempt %d: asked %d times, %s, next in %v of at most %v", n, len(asked), life.State, wait, ceiling)
+				t.Fatalf("after attempt %d: asked %d times, %s, next in %v of at most %v", n, len(asked), life.State,
+					wait, ceiling)
 			}
 			if len(k.Told("1")) != 0 {
 				t.Fatalf("the chat was told of attempt %d", n)
@@ -67,7 +71,8 @@ func wantDead(t *testing.T, k *apptest.Kit, id, reason string, attempts int) {
 	t.Helper()
 	k.WantEnd(id, corebot.EndDead)
 	dead, err := k.DeadLetters.List(t.Context(), corebot.DeadLetterFilter{Direction: corebot.Inbound, Limit: 10})
-	if err != nil || len(dead) != 1 || dead[0].MessageID != id || dead[0].Reason != reason || dead[0].Attempts != attempts || dead[0].LastError == "" {
+	if err != nil || len(dead) != 1 || dead[0].MessageID != id || dead[0].Reason != reason ||
+		dead[0].Attempts != attempts || dead[0].LastError == "" {
 		t.Errorf("the dead letters are %+v, %v; want %s of %d attempts", dead, err, reason, attempts)
 	}
 	told := k.Told(id)
@@ -119,7 +124,9 @@ func TestARateLimitWaitsAsLongAsTheProviderAsks(t *testing.T) {
 func TestAPanicOfTheAgentIsARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
-		k := apptest.New(t, apptest.Options{Brain: brain(func(_ context.Context, d corebot.Delivery) (corebot.Result, error) {
+		k := apptest.New(t, apptest.Options{Brain: brain(func(_ context.Context, d corebot.Delivery) (corebot.Result,
+			error,
+		) {
 			if n.Add(1) == 1 {
 				panic("a bug")
 			}
@@ -128,7 +135,8 @@ func TestAPanicOfTheAgentIsARetry(t *testing.T) {
 		k.Say("a", "1", "hello")
 		pass(time.Minute)
 		k.WantTold("1", "fine")
-		if log := k.Life("1").AttemptLog; len(log) != 1 || log[0].What != "retry" || log[0].Error != "internal error: a bug" {
+		if log := k.Life("1").AttemptLog; len(log) != 1 || log[0].What != "retry" ||
+			log[0].Error != "internal error: a bug" {
 			t.Errorf("the attempts are %+v", log)
 		}
 	})

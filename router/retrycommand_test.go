@@ -69,13 +69,15 @@ func TestRetryTriesAMessageAgainOnce(t *testing.T) {
 		pass(time.Second)
 		k.WantEnd("1", corebot.EndAnswered)
 		k.WantTold("r1", "Message 1 will be tried again.")
-		if told := k.Told("r2"); len(told) != 1 || !strings.HasPrefix(told[0].Text(), "Message 1 is not given up: it ") {
+		if told := k.Told("r2"); len(told) != 1 || !strings.HasPrefix(told[0].Text(),
+			"Message 1 is not given up: it ") {
 			t.Errorf("the second /retry was told %+v", told)
 		}
 		if told := k.Told("1"); len(told) != 2 || told[1].Text() != "at last" || k.Life("1").Run != 2 {
 			t.Errorf("the message was told %+v", told)
 		}
-		if got := replays(t, k); len(got) != 1 || got[0].Principal.ID != apptest.Sender || got[0].Tool != "/retry" || got[0].Rule != "own-message" || got[0].Outcome != corebot.OutcomeSuccess {
+		if got := replays(t, k); len(got) != 1 || got[0].Principal.ID != apptest.Sender || got[0].Tool != "/retry" ||
+			got[0].Rule != "own-message" || got[0].Outcome != corebot.OutcomeSuccess {
 			t.Errorf("the audit has %+v", got)
 		}
 		k.Say("a", "r3", "/retry 1")
@@ -133,10 +135,14 @@ func TestRetryIsForTheSenderOrAnAdminAndAStrangerIsOnRecord(t *testing.T) {
 			k.WantTold(id, "Only who sent the message, or an admin, can have it tried again.")
 		}
 		got := replays(t, k)
-		if len(got) != 2 || got[0].Principal.ID != "mallory" || got[0].Outcome != corebot.OutcomeDenied || got[0].Rule != "others-message" || !strings.Contains(got[0].Args, `"messageId":"1"`) {
+		if len(got) != 2 || got[0].Principal.ID != "mallory" || got[0].Outcome != corebot.OutcomeDenied ||
+			got[0].Rule != "others-message" || !strings.Contains(got[0].Args, `"messageId":"1"`) {
 			t.Errorf("the audit has %+v", got)
 		}
-		if err := k.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person("root"), Role: corebot.RoleAdmin}); err != nil {
+		if err := k.Grants.Grant(t.Context(), corebot.Grant{
+			Principal: apptest.Person("root"),
+			Role:      corebot.RoleAdmin,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		k.SayAs("root", "b", "r3", "/retry 1") // from another chat
@@ -149,7 +155,10 @@ func TestRetryIsForTheSenderOrAnAdminAndAStrangerIsOnRecord(t *testing.T) {
 
 func TestRetrySaysWhatThereIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Model: apptest.Script(apptest.Fails(broke()), apptest.Hangs()), Bus: bus.Options{Limits: corebot.Limits{LaneDepth: 1}}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Model: apptest.Script(apptest.Fails(broke()), apptest.Hangs()),
+			Bus:   bus.Options{Limits: corebot.Limits{LaneDepth: 1}},
+		}).Start()
 		k.Say("a", "1", "hello")
 		pass(time.Second)
 		k.Say("a", "2", "hangs")
@@ -193,14 +202,22 @@ func TestAReplayRunsAsItsSenderWithTheRoleOfToday(t *testing.T) {
 		call := apptest.Call("c1", "mcp.reload", `{"text":"x"}`) // an admin's
 		model := apptest.Script(apptest.Asks(call), apptest.Fails(broke()), apptest.Asks(call), apptest.Text("done"))
 		var runs int
-		reload := apptest.Tool("mcp.reload", tools.ReadOnly, func(context.Context, string) (string, error) { runs++; return "reloaded", nil })
+		reload := apptest.Tool("mcp.reload", tools.ReadOnly, func(context.Context, string) (string,
+			error,
+		) {
+			runs++
+			return "reloaded", nil
+		})
 		k := apptest.New(t, apptest.Options{Model: model, Tools: []tools.Tool{reload}}).Start()
 		k.Say("a", "1", "reload")
 		pass(time.Second)
 		if runs != 0 || len(model.Requests()[0].Tools) != 0 {
 			t.Fatalf("a normal sender was offered %v, it ran %d times", model.Requests()[0].Tools, runs)
 		}
-		if err := k.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person(apptest.Sender), Role: corebot.RoleAdmin}); err != nil {
+		if err := k.Grants.Grant(t.Context(), corebot.Grant{
+			Principal: apptest.Person(apptest.Sender),
+			Role:      corebot.RoleAdmin,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if err := k.DeadLetters.Replay(t.Context(), k.Life("1").ID, true); err != nil {
@@ -215,9 +232,14 @@ func TestAReplayRunsAsItsSenderWithTheRoleOfToday(t *testing.T) {
 
 func TestADeadLettersTokensAreCountedOnceThroughItsReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		search := apptest.Tool("web.search", tools.ReadOnly, func(context.Context, string) (string, error) { return "found", nil })
+		search := apptest.Tool("web.search", tools.ReadOnly, func(context.Context, string) (string,
+			error,
+		) {
+			return "found", nil
+		})
 		k := apptest.New(t, apptest.Options{Tools: []tools.Tool{search}, Model: apptest.Script(
-			apptest.Asks(apptest.Call("c1", "web.search", `{"text":"x"}`)), apptest.Fails(broke()), apptest.Text("done"))}).Start()
+			apptest.Asks(apptest.Call("c1", "web.search", `{"text":"x"}`)), apptest.Fails(broke()),
+			apptest.Text("done"))}).Start()
 		k.Say("a", "1", "look")
 		pass(time.Second)
 		if u := k.Life("1").Usage; u.InputTokens != 10 || u.OutputTokens != 5 {

@@ -37,7 +37,10 @@ func (b brain) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, er
 func answer(d corebot.Delivery, text string) corebot.Result {
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(text), MessageID: d.Message.ID}},
+		History: []corebot.HistoryEntry{{
+			Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(text),
+			MessageID: d.Message.ID,
+		}},
 		Replies: []corebot.Message{{
 			ID: d.RunID() + "/1", Direction: corebot.Outbound, Key: d.Message.Key, Kind: corebot.KindReply,
 			Parts: corebot.TextPart(text), InReplyTo: d.Message.ID,
@@ -79,7 +82,9 @@ func TestTurnsOfAChatRunOneAtATimeInOrderWhileOtherChatsRun(t *testing.T) {
 			most = max(most, all)
 			return all
 		}
-		k := apptest.New(t, apptest.Options{Brain: brain(func(_ context.Context, d corebot.Delivery) (corebot.Result, error) {
+		k := apptest.New(t, apptest.Options{Brain: brain(func(_ context.Context, d corebot.Delivery) (corebot.Result,
+			error,
+		) {
 			count(d.Message.Key.Chat, 1)
 			time.Sleep(time.Second)
 			count(d.Message.Key.Chat, -1)
@@ -109,7 +114,8 @@ func TestTurnsOfAChatRunOneAtATimeInOrderWhileOtherChatsRun(t *testing.T) {
 func TestTheHeartbeatKeepsALongTurnsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{
-			Model: apptest.Script(apptest.After(5*time.Minute, apptest.Text("at last"))), Bus: bus.Options{Lease: 30 * time.Second},
+			Model: apptest.Script(apptest.After(5*time.Minute, apptest.Text("at last"))),
+			Bus:   bus.Options{Lease: 30 * time.Second},
 		}).Start()
 		k.Say("a", "1", "hello")
 		pass(5*time.Minute + time.Second)
@@ -150,8 +156,8 @@ func TestALostLeaseCancelsTheTurnAndCommitsNothing(t *testing.T) {
 	})
 }
 
-// stealLease ends the lease of the running turn of chat "a" behind the router's back, so that another worker takes the lane. A command in
-// another chat has the store look for work; it is answered.
+// stealLease ends the lease of the running turn of chat "a" behind the router's back, so that another worker takes the
+// lane. A command in another chat has the store look for work; it is answered.
 func stealLease(t *testing.T, k *apptest.Kit) {
 	t.Helper()
 	k.Alter(`UPDATE lanes SET wake_at = 1 WHERE id = 1`)
@@ -199,14 +205,17 @@ func TestACommitIsTriedAgainWhenTheStoreErrs(t *testing.T) {
 func TestACommitThatFailsForGoodLeavesTheMessageToItsNextClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := apptest.Always(apptest.Text("hi"))
-		k := apptest.New(t, apptest.Options{Model: model, Bus: bus.Options{Lease: 30 * time.Second}, Ledger: func(l router.Ledger) router.Ledger {
-			return &faultyLedger{Ledger: l, commit: func(try int, real func() error) error {
-				if try <= 6 {
-					return errors.New("no")
-				}
-				return real()
-			}}
-		}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Model: model, Bus: bus.Options{Lease: 30 * time.Second},
+			Ledger: func(l router.Ledger) router.Ledger {
+				return &faultyLedger{Ledger: l, commit: func(try int, real func() error) error {
+					if try <= 6 {
+						return errors.New("no")
+					}
+					return real()
+				}}
+			},
+		}).Start()
 		k.Say("a", "1", "hello")
 		pass(2 * time.Minute)
 		k.WantEnd("1", corebot.EndAnswered)
@@ -218,19 +227,25 @@ func TestACommitThatFailsForGoodLeavesTheMessageToItsNextClaim(t *testing.T) {
 }
 
 func TestALeaseThatWasLostBetweenTwoTriesIsNoSuccess(t *testing.T) {
-	for name, first := range map[string]error{"the first failed": errors.New("no"), "of the first nothing is known": corebot.ErrCommitUnknown} {
+	for name, first := range map[string]error{
+		"the first failed":              errors.New("no"),
+		"of the first nothing is known": corebot.ErrCommitUnknown,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var k *apptest.Kit
-				k = apptest.New(t, apptest.Options{Model: apptest.Always(apptest.Text("hi")), Ledger: func(l router.Ledger) router.Ledger {
-					return &faultyLedger{Ledger: l, commit: func(try int, real func() error) error {
-						if try == 1 {
-							stealLease(t, k)
-							return first
-						}
-						return real()
-					}}
-				}})
+				k = apptest.New(t, apptest.Options{
+					Model: apptest.Always(apptest.Text("hi")),
+					Ledger: func(l router.Ledger) router.Ledger {
+						return &faultyLedger{Ledger: l, commit: func(try int, real func() error) error {
+							if try == 1 {
+								stealLease(t, k)
+								return first
+							}
+							return real()
+						}}
+					},
+				})
 				k.Say("a", "1", "hello")
 				k.Start()
 				pass(time.Minute)
@@ -311,7 +326,8 @@ func TestWatchersSeeATurnFromItsBeginToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := new(live.Hub)
 		k := apptest.New(t, apptest.Options{
-			Model: apptest.Script(apptest.Text("hi")), Router: router.Options{Live: hub}, Agent: agent.Options{Live: hub},
+			Model: apptest.Script(apptest.Text("hi")), Router: router.Options{Live: hub},
+			Agent: agent.Options{Live: hub},
 		}).Start()
 		events, stop := hub.Watch(apptest.Key("a"))
 		k.Say("a", "1", "hello")
@@ -322,7 +338,8 @@ func TestWatchersSeeATurnFromItsBeginToItsEnd(t *testing.T) {
 		for e := range events {
 			kinds, last = append(kinds, e.Kind), e
 		}
-		if want := []live.EventKind{live.TurnStarted, live.Text, live.TurnEnded}; !slices.Equal(kinds, want) || last.Text != "answered" || last.MessageID != "1" {
+		if want := []live.EventKind{live.TurnStarted, live.Text, live.TurnEnded}; !slices.Equal(kinds, want) ||
+			last.Text != "answered" || last.MessageID != "1" {
 			t.Errorf("the events are %v and the last is %+v", kinds, last)
 		}
 	})
@@ -344,7 +361,8 @@ func TestARouterIsNotMadeWithoutOneOfItsParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := router.Parts{
-		Queue: k.Bus, Ledger: k.Ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.Agent, Roles: k.Grants, Policy: rules,
+		Queue: k.Bus, Ledger: k.Ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.Agent,
+		Roles: k.Grants, Policy: rules,
 	}
 	if _, err := router.New(whole, router.Options{}); err != nil {
 		t.Fatal(err)

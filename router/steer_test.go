@@ -38,7 +38,8 @@ func TestASteerIsHeardBetweenTwoCallsAndTheRestOfThemIsSkipped(t *testing.T) {
 		k.WantTold("s", "Steering.")
 		pass(time.Minute)
 		want := []string{
-			"user: look", `assistant: web.search({"text":"slow"})web.search({"text":"second"})web.search({"text":"third"})`,
+			"user: look",
+			`assistant: web.search({"text":"slow"})web.search({"text":"second"})web.search({"text":"third"})`,
 			"tool: found slow", notRun, notRun, "user: only the first, please", "assistant: done",
 		}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
@@ -67,7 +68,10 @@ func TestASteerDuringTheModelsCallSkipsAllThatItAskedFor(t *testing.T) {
 		pass(5 * time.Second)
 		k.Say("a", "s", "/steer no, do not look")
 		pass(time.Minute)
-		want := []string{"user: look", `assistant: web.search({"text":"quick"})`, notRun, "user: no, do not look", "assistant: done"}
+		want := []string{
+			"user: look", `assistant: web.search({"text":"quick"})`, notRun, "user: no, do not look",
+			"assistant: done",
+		}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
 			t.Errorf("the history is\n%q, want\n%q", got, want)
 		}
@@ -76,7 +80,8 @@ func TestASteerDuringTheModelsCallSkipsAllThatItAskedFor(t *testing.T) {
 
 func TestASteerThatNoTurnTookInIsAPromptOfItsSenderOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		model := apptest.Script(apptest.After(10*time.Second, apptest.Text("first")), apptest.Text("second"), apptest.Text("third"))
+		model := apptest.Script(apptest.After(10*time.Second, apptest.Text("first")), apptest.Text("second"),
+			apptest.Text("third"))
 		k := apptest.New(t, apptest.Options{Model: model}).Start()
 		k.Say("a", "1", "hello")
 		pass(5 * time.Second)
@@ -87,7 +92,10 @@ func TestASteerThatNoTurnTookInIsAPromptOfItsSenderOnce(t *testing.T) {
 		pass(time.Minute)
 		k.Say("a", "t", "/steer nothing runs")
 		pass(time.Minute)
-		want := []string{"user: hello", "assistant: first", "user: too late", "assistant: second", "user: nothing runs", "assistant: third"}
+		want := []string{
+			"user: hello", "assistant: first", "user: too late", "assistant: second", "user: nothing runs",
+			"assistant: third",
+		}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
 			t.Errorf("the history is %q, want %q", got, want)
 		}
@@ -116,8 +124,12 @@ func TestASteerIsForTheSenderOrAnAdminAndAStrangersWaits(t *testing.T) {
 		k.Say("a", "1", "look")
 		pass(5 * time.Second)
 		k.SayAs("mallory", "a", "s1", "/steer give me the keys")
-		k.WantTold("s1", "Only who sent the message that is being answered, or an admin, can steer its answer. Yours waits its turn.")
-		if err := k.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person("root"), Role: corebot.RoleAdmin}); err != nil {
+		k.WantTold("s1", "Only who sent the message that is being answered, or an admin, can steer its answer. Yours "+
+			"waits its turn.")
+		if err := k.Grants.Grant(t.Context(), corebot.Grant{
+			Principal: apptest.Person("root"),
+			Role:      corebot.RoleAdmin,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		k.SayAs("root", "a", "s2", "/steer be quick")
@@ -177,10 +189,14 @@ func TestATurnThatTookInTextOfSeveralHasTheLowestOfTheirRoles(t *testing.T) {
 					model = apptest.Script(reload("slow"), reload("x"), apptest.Text("done"))
 				}
 				k := apptest.New(t, apptest.Options{
-					Model: model, Tools: []tools.Tool{adminTool(&runs), slowSearch()}, Policy: asksNobody, Queueing: corebot.Queueing{Mode: corebot.ModeSteer},
+					Model: model, Tools: []tools.Tool{adminTool(&runs), slowSearch()}, Policy: asksNobody,
+					Queueing: corebot.Queueing{Mode: corebot.ModeSteer},
 				}).Start()
 				for _, admin := range []string{"root", "boss"} {
-					if err := k.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person(admin), Role: corebot.RoleAdmin}); err != nil {
+					if err := k.Grants.Grant(t.Context(), corebot.Grant{
+						Principal: apptest.Person(admin),
+						Role:      corebot.RoleAdmin,
+					}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -192,7 +208,8 @@ func TestATurnThatTookInTextOfSeveralHasTheLowestOfTheirRoles(t *testing.T) {
 				if runs != c.runs {
 					t.Errorf("the admin's tool ran %d times, want %d", runs, c.runs)
 				}
-				offered := slices.ContainsFunc(model.Last().Tools, func(tool llm.Tool) bool { return tool.Name == "mcp.reload" })
+				offered := slices.ContainsFunc(model.Last().Tools,
+					func(tool llm.Tool) bool { return tool.Name == "mcp.reload" })
 				if offered != (c.runs == 2) {
 					t.Errorf("the tool is offered in the end: %v", offered)
 				}
@@ -233,7 +250,8 @@ func TestAResumedTurnHearsWhatItTookInAtTheSamePlace(t *testing.T) {
 		k.Say("a", "t", "/steer and be brief") // to a head that backs off
 		pass(2 * time.Minute)
 		want := []string{
-			"user: look", `assistant: web.search({"text":"slow"})web.search({"text":"second"})`, "tool: found slow", notRun,
+			"user: look", `assistant: web.search({"text":"slow"})web.search({"text":"second"})`, "tool: found slow",
+			notRun,
 			"user: enough", "user: and be brief", "assistant: done",
 		}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
@@ -258,7 +276,10 @@ func TestAStoppedTurnKeepsWhatItTookIn(t *testing.T) {
 		pass(time.Minute)
 		k.Say("a", "stop", "/stop")
 		pass(time.Second)
-		want := []string{"user: look", `assistant: web.search({"text":"slow"})`, "tool: found slow", "user: enough", stoppedNote}
+		want := []string{
+			"user: look", `assistant: web.search({"text":"slow"})`, "tool: found slow", "user: enough",
+			stoppedNote,
+		}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
 			t.Errorf("the history is\n%q, want\n%q", got, want)
 		}

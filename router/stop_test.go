@@ -25,7 +25,8 @@ const stoppedNote = "assistant: [stopped by the user]"
 
 func TestStopEndsATurnWhoseModelStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		model, _ := endpoint(t, llmtest.Queue(llmtest.Text(strings.Repeat("word ", 1000)).Every(time.Second), llmtest.Text("next")))
+		model, _ := endpoint(t, llmtest.Queue(llmtest.Text(strings.Repeat("word ", 1000)).Every(time.Second),
+			llmtest.Text("next")))
 		k := apptest.New(t, apptest.Options{Model: model}).Start()
 		k.Say("a", "1", "talk")
 		k.Say("a", "2", "and then?")
@@ -39,7 +40,8 @@ func TestStopEndsATurnWhoseModelStreams(t *testing.T) {
 		pass(10 * time.Second)
 		k.WantTold("2", "next")
 		got := k.Transcript("a")
-		if len(got) < 2 || !strings.HasPrefix(got[1], "assistant: word word ") || !strings.HasSuffix(got[1], " \n\n[stopped by the user]") {
+		if len(got) < 2 || !strings.HasPrefix(got[1], "assistant: word word ") ||
+			!strings.HasSuffix(got[1], " \n\n[stopped by the user]") {
 			t.Fatalf("what was said before the stop is not in the history: %q", got)
 		}
 		got[1] = stoppedNote
@@ -54,7 +56,9 @@ func TestStopKeepsWhatWasDoneAndPairsEveryCallWithAResult(t *testing.T) {
 		k := apptest.New(t, apptest.Options{
 			Model: apptest.Script(
 				apptest.Asks(apptest.Call("c1", "web.search", `{"text":"quick"}`)),
-				apptest.Asks(apptest.Call("c1", "web.search", `{"text":"quick"}`), apptest.Call("c2", "web.search", `{"text":"slow"}`), apptest.Call("c3", "web.search", `{"text":"never"}`)),
+				apptest.Asks(apptest.Call("c1", "web.search", `{"text":"quick"}`),
+					apptest.Call("c2", "web.search", `{"text":"slow"}`), apptest.Call("c3", "web.search",
+						`{"text":"never"}`)),
 			),
 			Tools: []tools.Tool{slowSearch()},
 		}).Start()
@@ -66,7 +70,8 @@ func TestStopKeepsWhatWasDoneAndPairsEveryCallWithAResult(t *testing.T) {
 		open := "tool: stopped by the user; it may or may not have taken effect"
 		want := []string{
 			"user: look", `assistant: web.search({"text":"quick"})`, "tool: found quick",
-			`assistant: web.search({"text":"quick"})web.search({"text":"slow"})web.search({"text":"never"})`, "tool: found quick", open, open, stoppedNote,
+			`assistant: web.search({"text":"quick"})web.search({"text":"slow"})web.search({"text":"never"})`,
+			"tool: found quick", open, open, stoppedNote,
 		}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
 			t.Errorf("the history is %q, want %q", got, want)
@@ -101,7 +106,8 @@ func slowSearch() tools.Tool {
 func TestStopEndsAHeadInBackoffAndKeepsWhatItsAttemptsDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := &corebot.Failure{Class: corebot.RateLimited, RetryAfter: time.Hour, Err: errors.New("busy")}
-		model := apptest.Script(apptest.Asks(apptest.Call("c1", "web.search", `{"text":"x"}`)), apptest.Fails(busy), apptest.Text("next"))
+		model := apptest.Script(apptest.Asks(apptest.Call("c1", "web.search", `{"text":"x"}`)), apptest.Fails(busy),
+			apptest.Text("next"))
 		k := apptest.New(t, apptest.Options{Model: model, Tools: []tools.Tool{slowSearch()}}).Start()
 		k.Say("a", "1", "look")
 		k.Say("a", "2", "and then?")
@@ -114,7 +120,10 @@ func TestStopEndsAHeadInBackoffAndKeepsWhatItsAttemptsDid(t *testing.T) {
 		k.WantEnd("1", corebot.EndStopped)
 		k.WantTold("1", delayedText, "Stopped.")
 		k.WantTold("2", "next")
-		want := []string{"user: look", `assistant: web.search({"text":"x"})`, "tool: found x", stoppedNote, "user: and then?", "assistant: next"}
+		want := []string{
+			"user: look", `assistant: web.search({"text":"x"})`, "tool: found x", stoppedNote,
+			"user: and then?", "assistant: next",
+		}
 		if got := k.Transcript("a"); !slices.Equal(got, want) {
 			t.Errorf("the history is %q, want %q", got, want)
 		}
@@ -134,7 +143,8 @@ func TestStopWithNothingToStopSaysSo(t *testing.T) {
 
 func TestStopWithAnIdThatWasUsedStopsNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Model: apptest.Script(apptest.Hangs(), apptest.After(time.Minute, apptest.Text("second")))}).Start()
+		k := apptest.New(t, apptest.Options{Model: apptest.Script(apptest.Hangs(),
+			apptest.After(time.Minute, apptest.Text("second")))}).Start()
 		k.Say("a", "1", "first")
 		pass(time.Second)
 		if a := k.SayAs(apptest.Sender, "a", "s", "/stop"); a.Duplicate {
@@ -240,7 +250,9 @@ type stopAtTheEnd struct {
 	before func()
 }
 
-func (l *stopAtTheEnd) Stop(ctx context.Context, m corebot.Message, head int64, by corebot.AuditEvent, notice func(bool) corebot.Message) (corebot.Stopped, error) {
+func (l *stopAtTheEnd) Stop(ctx context.Context, m corebot.Message, head int64, by corebot.AuditEvent,
+	notice func(bool) corebot.Message,
+) (corebot.Stopped, error) {
 	s, err := l.Ledger.Stop(ctx, m, head, by, notice)
 	l.before()
 	return s, err

@@ -17,8 +17,14 @@ func TestACommitThatCanNeverSucceedEndsTheMessageAtOnceUnderItsName(t *testing.T
 		told    int
 		refuses error
 	}{
-		"a reply id is taken":              {taken: func(d corebot.Delivery) []string { return []string{d.RunID() + "/1"} }, told: 1},
-		"the id of the apology, too":       {taken: func(d corebot.Delivery) []string { return []string{d.RunID() + "/1", d.RunID() + "/gave-up"} }},
+		"a reply id is taken": {taken: func(d corebot.Delivery) []string {
+			return []string{d.RunID() +
+				"/1"}
+		}, told: 1},
+		"the id of the apology, too": {taken: func(d corebot.Delivery) []string {
+			return []string{d.RunID() +
+				"/1", d.RunID() + "/gave-up"}
+		}},
 		"the database breaks a constraint": {told: 1, refuses: corebot.ErrUnstorable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +46,10 @@ func TestACommitThatCanNeverSucceedEndsTheMessageAtOnceUnderItsName(t *testing.T
 				d := corebot.Delivery{Message: *k.Life("1").Message, Run: 1}
 				if c.taken != nil {
 					for _, id := range c.taken(d) {
-						m := corebot.Message{ID: id, Direction: corebot.Outbound, Key: d.Message.Key, Kind: corebot.KindReply, Parts: corebot.TextPart("something else")}
+						m := corebot.Message{
+							ID: id, Direction: corebot.Outbound, Key: d.Message.Key,
+							Kind: corebot.KindReply, Parts: corebot.TextPart("something else"),
+						}
 						if _, err := k.Bus.Publish(t.Context(), m); err != nil {
 							t.Fatal(err)
 						}
@@ -50,7 +59,8 @@ func TestACommitThatCanNeverSucceedEndsTheMessageAtOnceUnderItsName(t *testing.T
 				k.Start()
 				pass(time.Minute)
 				life := k.Life("1")
-				if life.End != corebot.EndDead || life.Reason != corebot.ReasonUnstored || life.EndedAt.Sub(began) > time.Second {
+				if life.End != corebot.EndDead || life.Reason != corebot.ReasonUnstored ||
+					life.EndedAt.Sub(began) > time.Second {
 					t.Errorf("it ended %q (%s) after %v", life.End, life.Reason, life.EndedAt.Sub(began))
 				}
 				if n := len(model.Requests()); n != 1 {
@@ -70,7 +80,10 @@ func TestAMessageIDThatLooksLikeOneOfCorebotsOwnIsAnswered(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Model: apptest.Always(apptest.Text("hi"))})
 		k.Say("a", "sent/5", "hello")
 		posted := corebot.Delivery{Life: 5, Run: 1}.PostID(1)
-		m := corebot.Message{ID: posted, Direction: corebot.Outbound, Key: k.Life("sent/5").Key, Kind: corebot.KindReply, Parts: corebot.TextPart("a post")}
+		m := corebot.Message{
+			ID: posted, Direction: corebot.Outbound, Key: k.Life("sent/5").Key,
+			Kind: corebot.KindReply, Parts: corebot.TextPart("a post"),
+		}
 		if _, err := k.Bus.Publish(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}

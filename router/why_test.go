@@ -28,16 +28,19 @@ func wantTelling(t *testing.T, k *apptest.Kit, id string, parts ...string) {
 
 func TestWhyTellsTheLifeOfAMessageInWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		model := apptest.Script(searches("slow", "second"), apptest.Text("done"), apptest.Fails(broke()), apptest.Hangs())
+		model := apptest.Script(searches("slow", "second"), apptest.Text("done"), apptest.Fails(broke()),
+			apptest.Hangs())
 		k := apptest.New(t, apptest.Options{Model: model, Tools: []tools.Tool{slowSearch()}}).Start()
 		k.Say("a", "1", "look")
 		pass(time.Second)
 		k.Say("a", "w1", "/why") // the newest of mine: it runs
 		k.Say("a", "s", "/steer enough")
 		pass(time.Minute)
-		wantTelling(t, k, "w1", "Message 1: running.", "accepted", "begun, attempt 1", "the model scripted asked for 2 tool calls")
+		wantTelling(t, k, "w1", "Message 1: running.", "accepted", "begun, attempt 1",
+			"the model scripted asked for 2 tool calls")
 		k.Say("a", "w2", "/why 1")
-		wantTelling(t, k, "w2", "Message 1: answered.", "Answered by the model scripted.", "tool web.search: success", "took in message s", "ended: answered", "reply written")
+		wantTelling(t, k, "w2", "Message 1: answered.", "Answered by the model scripted.", "tool web.search: success",
+			"took in message s", "ended: answered", "reply written")
 		k.Say("a", "w3", "/why s")
 		wantTelling(t, k, "w3", "Message s: merged: it was answered together with message 1.")
 		k.Say("a", "2", "fail")
@@ -62,8 +65,14 @@ func TestWhyTellsOfASummary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{})
 		k.Say("a", "1", "go on")
-		step := corebot.Step{Kind: corebot.StepSummary, State: corebot.StepDone, Answer: &corebot.Answer{Model: "m"}, StartedAt: time.Now(), EndedAt: time.Now()}
-		if err := k.Ledger.Summarize(t.Context(), k.Claim(), step, corebot.Summary{Session: 1, Through: 1, Text: "short"}); err != nil {
+		step := corebot.Step{
+			Kind: corebot.StepSummary, State: corebot.StepDone, Answer: &corebot.Answer{Model: "m"},
+			StartedAt: time.Now(), EndedAt: time.Now(),
+		}
+		if err := k.Ledger.Summarize(t.Context(), k.Claim(), step, corebot.Summary{
+			Session: 1, Through: 1,
+			Text: "short",
+		}); err != nil {
 			t.Fatal(err)
 		}
 		k.Say("a", "w", "/why")
@@ -73,7 +82,8 @@ func TestWhyTellsOfASummary(t *testing.T) {
 
 func TestWhyIsForTheSenderOrAnAdminAndForThisChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Model: apptest.Script(apptest.Fails(broke()), apptest.Text("private"))}).Start()
+		k := apptest.New(t, apptest.Options{Model: apptest.Script(apptest.Fails(broke()),
+			apptest.Text("private"))}).Start()
 		k.Say("a", "1", "hello")
 		pass(time.Second)
 		k.Say("b", "2", "hello")
@@ -84,7 +94,10 @@ func TestWhyIsForTheSenderOrAnAdminAndForThisChat(t *testing.T) {
 		k.WantTold("w2", "There is no message 2 in this chat.")
 		k.SayAs("mallory", "b", "w3", "/why")
 		k.WantTold("w3", "No message of yours is known in this chat.")
-		if err := k.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person("root"), Role: corebot.RoleAdmin}); err != nil {
+		if err := k.Grants.Grant(t.Context(), corebot.Grant{
+			Principal: apptest.Person("root"),
+			Role:      corebot.RoleAdmin,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		k.SayAs("root", "a", "w4", "/why 1")
@@ -99,7 +112,10 @@ func TestWhyIsForTheSenderOrAnAdminAndForThisChat(t *testing.T) {
 func TestWhyTellsTheNewestOfManySteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		many := make([]string, 30)
-		k := apptest.New(t, apptest.Options{Model: apptest.Script(searches(many...), apptest.Text("done")), Tools: []tools.Tool{slowSearch()}}).Start()
+		k := apptest.New(t, apptest.Options{
+			Model: apptest.Script(searches(many...), apptest.Text("done")),
+			Tools: []tools.Tool{slowSearch()},
+		}).Start()
 		k.Say("a", "1", "look")
 		pass(time.Second)
 		k.Say("a", "w", "/why")
@@ -131,8 +147,9 @@ func TestAControlMessageIsHeldToTheSizeOfAMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{})
 		m := corebot.Message{
-			ID: "s", Direction: corebot.Control, Kind: corebot.KindControl, Key: apptest.Key("a"), Sender: apptest.Person("x"),
-			Parts: corebot.TextPart("/steer " + strings.Repeat("x", 1<<20)),
+			ID: "s", Direction: corebot.Control, Kind: corebot.KindControl, Key: apptest.Key("a"),
+			Sender: apptest.Person("x"),
+			Parts:  corebot.TextPart("/steer " + strings.Repeat("x", 1<<20)),
 		}
 		if _, err := k.Router.Control(t.Context(), m); !errors.Is(err, corebot.ErrTooLarge) {
 			t.Errorf("got %v", err)

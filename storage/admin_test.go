@@ -14,7 +14,8 @@ func deadLetter(t *testing.T, db *DB, chat, id, reason string) int64 {
 	q := NewQueue(db)
 	m := corebot.Message{
 		ID: id, Direction: corebot.Inbound, Kind: corebot.KindPrompt, Parts: corebot.TextPart("text of " + id),
-		Key: corebot.Key{Agent: "main", Channel: "test", Chat: chat}, Sender: corebot.Principal{Channel: "test", ID: "u"},
+		Key:    corebot.Key{Agent: "main", Channel: "test", Chat: chat},
+		Sender: corebot.Principal{Channel: "test", ID: "u"},
 	}
 	if _, err := q.Publish(t.Context(), []corebot.Message{m}, corebot.Limits{}); err != nil {
 		t.Fatal(err)
@@ -23,7 +24,10 @@ func deadLetter(t *testing.T, db *DB, chat, id, reason string) int64 {
 	if err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
-	if err := q.Settle(t.Context(), ds[0], corebot.Outcome{Verb: corebot.Dead, Reason: reason, Error: "it failed"}); err != nil {
+	if err := q.Settle(t.Context(), ds[0], corebot.Outcome{
+		Verb: corebot.Dead, Reason: reason,
+		Error: "it failed",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return ds[0].Life
@@ -60,7 +64,8 @@ func TestDeadLettersAreFilteredAndPurged(t *testing.T) {
 	if n, err := letters.Purge(t.Context(), corebot.DeadLetterFilter{Reason: "attempts"}); n != 2 || err != nil {
 		t.Errorf("purged %d: %v", n, err)
 	}
-	if left, err := letters.List(t.Context(), corebot.DeadLetterFilter{}); err != nil || len(left) != 1 || left[0].MessageID != "a" {
+	if left, err := letters.List(t.Context(), corebot.DeadLetterFilter{}); err != nil || len(left) != 1 ||
+		left[0].MessageID != "a" {
 		t.Errorf("left over: %+v %v", left, err)
 	}
 	healthy(t, db)
@@ -73,7 +78,10 @@ func TestADroppedLetterIsGoneAndItsLifeStays(t *testing.T) {
 	if err := letters.Drop(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	for name, again := range map[string]error{"drop": letters.Drop(t.Context(), id), "replay": letters.Replay(t.Context(), id, false)} {
+	for name, again := range map[string]error{
+		"drop":   letters.Drop(t.Context(), id),
+		"replay": letters.Replay(t.Context(), id, false),
+	} {
 		if !errors.Is(again, corebot.ErrNotFound) {
 			t.Errorf("%s of a dropped letter: %v", name, again)
 		}
@@ -99,18 +107,21 @@ func TestAnEditedLetterIsANewMessageOfTheSameSender(t *testing.T) {
 		t.Fatal(err)
 	}
 	ds, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
-	if err != nil || ds[0].Message.ID != "a-2" || ds[0].Message.Text() != "better" || ds[0].Message.Sender.ID != "u" || ds[0].Run != 1 {
+	if err != nil || ds[0].Message.ID != "a-2" || ds[0].Message.Text() != "better" || ds[0].Message.Sender.ID != "u" ||
+		ds[0].Run != 1 {
 		t.Errorf("delivered %+v: %v", ds, err)
 	}
 	old, err := NewLives(db).Get(t.Context(), id)
-	if err != nil || old.End != corebot.EndDropped || old.Reason != "edited" || len(old.Replies) != 1 || old.Replies[0].MessageID != "a-2" {
+	if err != nil || old.End != corebot.EndDropped || old.Reason != "edited" || len(old.Replies) != 1 ||
+		old.Replies[0].MessageID != "a-2" {
 		t.Errorf("the old life is %+v: %v", old, err)
 	}
 	healthy(t, db)
 }
 
 func TestAnAdminWhoCanNeverSpeakIsNotTheLastOne(t *testing.T) {
-	db, err := Open(t.Context(), t.TempDir(), Options{Speaks: func(p corebot.Principal) bool { return p.Channel == "cli" }})
+	db, err := Open(t.Context(), t.TempDir(),
+		Options{Speaks: func(p corebot.Principal) bool { return p.Channel == "cli" }})
 	must(t, err)
 	runTest(t, db)
 	grants := NewGrants(db)

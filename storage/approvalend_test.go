@@ -22,10 +22,16 @@ func TestAVoidApprovalIsOfNoCallAnyMore(t *testing.T) {
 			must(t, err)
 			asks := make([]corebot.Ask, len(positions))
 			for i, at := range positions {
-				asks[i].Approval = corebot.Approval{Position: at, Answer: 1, Round: round, Bound: b, Rule: "r", Because: "it has changed", ExpiresAt: time.Now().Add(time.Hour)}
+				asks[i].Approval = corebot.Approval{
+					Position: at, Answer: 1, Round: round, Bound: b, Rule: "r",
+					Because: "it has changed", ExpiresAt: time.Now().Add(time.Hour),
+				}
 				asks[i].Event = corebot.AuditEvent{Event: "approval.request", Key: d.Message.Key}
 			}
-			step := corebot.Step{Position: positions[0], Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &call}
+			step := corebot.Step{
+				Position: positions[0], Kind: corebot.StepTool, State: corebot.StepAwaiting,
+				Call: &call,
+			}
 			return NewLedger(db).Ask(t.Context(), d, step, asks)
 		}
 		first, err := ask(0, 1, 2)
@@ -64,11 +70,15 @@ func TestOlderApprovalsLearnHowTheyEnded(t *testing.T) {
 	}
 	must(t, migrateTo(t.Context(), path, migrations.FS, SchemaVersion()))
 	got := sideQuery(t, path, `SELECT id, state, ran, reason FROM approvals ORDER BY id`)
-	want := []string{"1|approved|1|", "2|void|0|its turn ended without the call", "3|void|0|its turn ended without the call", "4|approved|0|"}
+	want := []string{
+		"1|approved|1|", "2|void|0|its turn ended without the call",
+		"3|void|0|its turn ended without the call", "4|approved|0|",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("they are %q", got)
 	}
-	if seq := sideQuery(t, path, `SELECT seq FROM sqlite_sequence WHERE name = 'approvals'`); !slices.Equal(seq, []string{"70"}) {
+	if seq := sideQuery(t, path, `SELECT seq FROM sqlite_sequence WHERE name = 'approvals'`); !slices.Equal(seq,
+		[]string{"70"}) {
 		t.Errorf("the next number follows %q: a number would mean another call", seq)
 	}
 }

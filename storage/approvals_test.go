@@ -21,12 +21,21 @@ func askTest(t testing.TB, db *DB, id string) (corebot.Delivery, corebot.Approva
 func askAgain(t testing.TB, db *DB, d corebot.Delivery) (corebot.Approval, error) {
 	t.Helper()
 	call := corebot.ToolCall{ID: "c", Tool: "shell.exec", Args: []byte(`{"argv":["id"]}`)}
-	b, err := corebot.NewBound(call, "chats/a/files", []corebot.NamedFile{{Path: "chats/a/files/x", Content: corebot.NoFile}})
+	b, err := corebot.NewBound(call, "chats/a/files", []corebot.NamedFile{{
+		Path:    "chats/a/files/x",
+		Content: corebot.NoFile,
+	}})
 	must(t, err)
 	step := corebot.Step{Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &call, StartedAt: time.Now()}
-	event := corebot.AuditEvent{Event: "approval.request", Tool: call.Tool, Key: d.Message.Key, Principal: d.Message.Sender, Outcome: corebot.OutcomeSuccess}
+	event := corebot.AuditEvent{
+		Event: "approval.request", Tool: call.Tool, Key: d.Message.Key,
+		Principal: d.Message.Sender, Outcome: corebot.OutcomeSuccess,
+	}
 	asked, err := NewLedger(db).Ask(t.Context(), d, step, []corebot.Ask{{
-		Approval: corebot.Approval{Bound: b, Rule: "approval-tainted", Taint: "a page", ExpiresAt: time.Now().Add(time.Minute)}, Event: event,
+		Approval: corebot.Approval{
+			Bound: b, Rule: "approval-tainted", Taint: "a page",
+			ExpiresAt: time.Now().Add(time.Minute),
+		}, Event: event,
 	}})
 	return asked.Approval, err
 }
@@ -57,12 +66,16 @@ func TestApprovalsGoWithTheLivesOfTheirMessages(t *testing.T) {
 	afterwards(t, func(t *testing.T, db *DB) {
 		d, a := askTest(t, db, "1")
 		must(t, NewApprovals(db).Resolve(t.Context(), a.ID, corebot.ApprovalDenied))
-		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}}))
+		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{
+			Verb: corebot.Done,
+			End:  corebot.EndAnswered,
+		}}))
 		_, waits := askTest(t, db, "2")
 		time.Sleep(2 * day)
 		must(t, keeping(t, db, RetentionOptions{Messages: day}).Sweep(t.Context()))
 		var rows, left int64
-		if _, err := db.reader.one(t.Context(), &query{`SELECT COUNT(*), MAX(id) FROM approvals`}, []any{&rows, &left}); err != nil || rows != 1 || left != waits.ID {
+		if _, err := db.reader.one(t.Context(), &query{`SELECT COUNT(*), MAX(id) FROM approvals`},
+			[]any{&rows, &left}); err != nil || rows != 1 || left != waits.ID {
 			t.Errorf("%d are left, the newest %d: %v; want that of the message that waits", rows, left, err)
 		}
 	})

@@ -7,13 +7,13 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// errStillAsked refuses a second question to an agent that has not ended the first. So no turn floods another agent, and
-// the conversation of two agents goes by turns.
+// errStillAsked refuses a second question to an agent that has not ended the first. So no turn floods another agent,
+// and the conversation of two agents goes by turns.
 var errStillAsked = errors.New("the agent still works on what it was asked from this chat")
 
-// askAgentTx handles [corebot.AskAgent]. The question waits in the other agent's lane like any message of the principal,
-// under an id that is the same in every attempt. Agents that have asked often enough in a row, a conversation in which a
-// question waits, and one without room, are [*corebot.Refused].
+// askAgentTx handles [corebot.AskAgent]. The question waits in the other agent's lane like any message of the
+// principal, under an id that is the same in every attempt. Agents that have asked often enough in a row, a
+// conversation in which a question waits, and one without room, are [*corebot.Refused].
 func (db *DB) askAgentTx(t *tx, asks *asking, e corebot.AskAgent) error {
 	d := asks.turn
 	if d.Life == 0 {
@@ -28,7 +28,8 @@ func (db *DB) askAgentTx(t *tx, asks *asking, e corebot.AskAgent) error {
 		return err
 	}
 	if lane.depth > 0 {
-		return &corebot.Refused{Err: corebot.WithHint(fmt.Errorf("ask the agent %q: %w", e.Agent, errStillAsked), "its answer comes into this chat")}
+		return &corebot.Refused{Err: corebot.WithHint(fmt.Errorf("ask the agent %q: %w", e.Agent, errStillAsked),
+			"its answer comes into this chat")}
 	}
 	packed := pack([]corebot.Message{m})
 	packed[0].cause = d.Life

@@ -70,7 +70,8 @@ func TestAQuestionKeepsItsTaintAndItsWayBackThroughARestartAReplayAndAnEdit(t *t
 		if d.Message.Key.Agent != "helper" {
 			continue
 		}
-		if !reflect.DeepEqual(d.Message.Relay, relay) || d.Message.Text() != "z" || d.Caller().Principal != letters[0].Sender {
+		if !reflect.DeepEqual(d.Message.Relay, relay) || d.Message.Text() != "z" ||
+			d.Caller().Principal != letters[0].Sender {
 			t.Errorf("the edited question has %+v", d.Message.Relay)
 		}
 		return
@@ -104,10 +105,16 @@ func TestASenderOfAConversationOfAgentsIsShownAsWhoHeIs(t *testing.T) {
 	_, asked := questioned(t, db)
 	must(t, NewLedger(db).Commit(t.Context(), asked, corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Sender: asked.Message.Sender, Parts: corebot.TextPart("x"), Outside: true, At: time.Now()}},
+		History: []corebot.HistoryEntry{{
+			Speaker: corebot.SpeakerUser, Sender: asked.Message.Sender,
+			Parts: corebot.TextPart("x"), Outside: true, At: time.Now(),
+		}},
 	}))
 	for _, entry := range []corebot.EntryKind{corebot.EntryAgent, corebot.EntryOperator, corebot.EntryItself} {
-		e := corebot.AuditEvent{Event: "tool.result", Key: asked.Message.Key, Principal: asked.Message.Sender, Entry: entry, Args: "{}"}
+		e := corebot.AuditEvent{
+			Event: "tool.result", Key: asked.Message.Key, Principal: asked.Message.Sender,
+			Entry: entry, Args: "{}",
+		}
 		must(t, db.write(t.Context(), "test", func(t *tx) error { return auditTx(t, []corebot.AuditEvent{e}) }))
 	}
 	events, err := NewAudit(db).List(t.Context(), corebot.AuditFilter{})
@@ -123,10 +130,12 @@ func TestASenderOfAConversationOfAgentsIsShownAsWhoHeIs(t *testing.T) {
 	if len(said) != 1 || said[0].Sender != asked.Message.Sender || !said[0].Outside {
 		t.Errorf("said was %+v", said)
 	}
-	if life := lifeOf(t, db, asked.Life); life.Sender != asked.Message.Sender || !strings.HasPrefix(life.MessageID, corebot.OwnIDs) {
+	if life := lifeOf(t, db, asked.Life); life.Sender != asked.Message.Sender ||
+		!strings.HasPrefix(life.MessageID, corebot.OwnIDs) {
 		t.Errorf("the life is %+v", life)
 	}
-	if _, found, err := NewLedger(db).Another(t.Context(), asked.Message.Key, asked.Message.Sender); found || err != nil {
+	if _, found, err := NewLedger(db).Another(t.Context(), asked.Message.Key, asked.Message.Sender); found ||
+		err != nil {
 		t.Errorf("somebody else spoke: %v, %v", found, err)
 	}
 }

@@ -48,7 +48,9 @@ func (a *Audit) List(ctx context.Context, f corebot.AuditFilter) ([]corebot.Audi
 }
 
 // Page gives the events behind a cursor, newest first, at most limit of them, and the cursor behind them.
-func (a *Audit) Page(ctx context.Context, f corebot.AuditFilter, after string, limit int) ([]corebot.AuditEvent, string, error) {
+func (a *Audit) Page(ctx context.Context, f corebot.AuditFilter, after string,
+	limit int,
+) ([]corebot.AuditEvent, string, error) {
 	place := int64(math.MaxInt64)
 	if err := behind(after, "audit", &place); err != nil {
 		return nil, "", err
@@ -58,7 +60,9 @@ func (a *Audit) Page(ctx context.Context, f corebot.AuditFilter, after string, l
 }
 
 // list gives the events in front of an id, newest first.
-func (a *Audit) list(ctx context.Context, f corebot.AuditFilter, place int64, limit int) (out []corebot.AuditEvent, err error) {
+func (a *Audit) list(ctx context.Context, f corebot.AuditFilter, place int64,
+	limit int,
+) (out []corebot.AuditEvent, err error) {
 	until := int64(1 << 62)
 	if !f.Until.IsZero() {
 		until = f.Until.UnixMilli()
@@ -157,8 +161,8 @@ func readHead(c *prepared) (head link, err error) {
 	})
 }
 
-// auditedSender is what is stored, and hashed, as the principal of an event. The operator is no sender of the chat that a
-// change is about.
+// auditedSender is what is stored, and hashed, as the principal of an event. The operator is no sender of the chat that
+// a change is about.
 func auditedSender(e *corebot.AuditEvent) string {
 	if e.Entry == corebot.EntryOperator {
 		return e.Principal.ID

@@ -41,7 +41,8 @@ func publishAll(b *testing.B, q *Queue, round int) {
 				if i >= benchMessages {
 					return
 				}
-				r, err := q.Publish(context.Background(), []corebot.Message{benchMessage(round, i)}, corebot.Limits{LaneDepth: 1 << 20})
+				r, err := q.Publish(context.Background(), []corebot.Message{benchMessage(round, i)},
+					corebot.Limits{LaneDepth: 1 << 20})
 				if err != nil || r[0].Err != nil || r[0].Duplicate {
 					b.Errorf("publish: %v %+v", err, r)
 				}
@@ -65,7 +66,10 @@ func consumeAll(b *testing.B, q *Queue) {
 					return
 				}
 				for _, d := range ds {
-					if err := q.Settle(context.Background(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}); err != nil {
+					if err := q.Settle(context.Background(), d, corebot.Outcome{
+						Verb: corebot.Done,
+						End:  corebot.EndAnswered,
+					}); err != nil {
 						b.Error(err)
 					}
 					if left.Add(-1) == 0 {
@@ -78,7 +82,8 @@ func consumeAll(b *testing.B, q *Queue) {
 	wg.Wait()
 }
 
-// cpu is the processor time that the process has used. On a shared machine it is a steadier figure than the time on the clock.
+// cpu is the processor time that the process has used. On a shared machine it is a steadier figure than the time on the
+// clock.
 func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

@@ -54,7 +54,8 @@ func FuzzADamagedBodyIsNeverTakenForAnother(f *testing.F) {
 	f.Add("hello", "k", "v", uint(20), byte(1))
 	f.Add("{}", "", "", uint(0), byte(0x80))
 	f.Fuzz(func(t *testing.T, text, key, value string, at uint, flip byte) {
-		m := anyMessage("1", strings.ToValidUTF8(text, ""), "Ada", strings.ToValidUTF8(key, ""), strings.ToValidUTF8(value, ""), "", true)
+		m := anyMessage("1", strings.ToValidUTF8(text, ""), "Ada", strings.ToValidUTF8(key, ""),
+			strings.ToValidUTF8(value, ""), "", true)
 		p := pack([]corebot.Message{m})
 		body := p[0].body
 		body[at%uint(len(body))] ^= flip
@@ -75,8 +76,14 @@ func FuzzAStepComesBackAsItWentIn(f *testing.F) {
 		call := corebot.ToolCall{ID: id, Tool: tool, Args: []byte(args)}
 		for _, s := range []corebot.Step{
 			{Kind: corebot.StepTool, State: corebot.StepIntended, Call: &call},
-			{Kind: corebot.StepTool, State: corebot.StepDone, Call: &call, Result: &corebot.ToolResult{Outcome: corebot.OutcomeSuccess, Content: content}},
-			{Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{Text: text, Calls: []corebot.ToolCall{call}}},
+			{
+				Kind: corebot.StepTool, State: corebot.StepDone, Call: &call,
+				Result: &corebot.ToolResult{Outcome: corebot.OutcomeSuccess, Content: content},
+			},
+			{Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{
+				Text:  text,
+				Calls: []corebot.ToolCall{call},
+			}},
 		} {
 			row, err := encodeStep(s)
 			if err != nil {
@@ -93,7 +100,8 @@ func FuzzAStepComesBackAsItWentIn(f *testing.F) {
 			if twice, err := scanStep(stored(again)); err != nil || !reflect.DeepEqual(twice, got) {
 				t.Fatalf("%+v came back as %+v, %v", got, twice, err)
 			}
-			if utf8.ValidString(id+"|"+tool+"|"+args+"|"+content+"|"+text) && (row.request != again.request || row.result != again.result) {
+			if utf8.ValidString(id+"|"+tool+"|"+args+"|"+content+"|"+text) &&
+				(row.request != again.request || row.result != again.result) {
 				t.Fatalf("%q %q came back as %q %q", row.request, row.result, again.request, again.result)
 			}
 		}
@@ -127,7 +135,8 @@ func FuzzDifferentIDsAndKeysAreDifferentMessages(f *testing.F) {
 		r, err := NewQueue(db).Publish(context.Background(), []corebot.Message{a, b}, corebot.Limits{})
 		must(t, err)
 		same := a.ID == b.ID && a.Key == b.Key
-		if r[0].Err != nil || r[1].Err != nil || r[0].Duplicate || r[1].Duplicate != same || (r[0].Life == r[1].Life) != same {
+		if r[0].Err != nil || r[1].Err != nil || r[0].Duplicate || r[1].Duplicate != same ||
+			(r[0].Life == r[1].Life) != same {
 			t.Fatalf("%q in %v and %q in %v: %+v", a.ID, a.Key, b.ID, b.Key, r)
 		}
 	})

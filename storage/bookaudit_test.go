@@ -20,7 +20,9 @@ var (
 		  EXISTS (SELECT 1 FROM message_life r WHERE r.cause_id = m.id), (SELECT COUNT(*) FROM history h WHERE h.message_id = m.message_id)
 		FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id
 		WHERE l.direction = 1 ORDER BY l.id, q.seq`}
-	storedReplies = &query{`SELECT m.message_id FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE l.direction = 2`}
+	storedReplies = &query{
+		`SELECT m.message_id FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE l.direction = 2`,
+	}
 )
 
 // keptMessages reads the inbound messages of a database by their ids, and what is wrong with their order or number.
@@ -48,8 +50,8 @@ func keptMessages(db *DB) (found map[string]keptMessage, wrong []string, err err
 	return found, wrong, err
 }
 
-// audit holds a database against the book as it was at a position, and names every contradiction. The writer of the database need
-// not run.
+// audit holds a database against the book as it was at a position, and names every contradiction. The writer of the
+// database need not run.
 func (w *workload) audit(t testing.TB, db *DB, at int) []string {
 	t.Helper()
 	wrong, err := db.Problems(t.Context())

@@ -58,11 +58,20 @@ func try(t *testing.T, db *DB, d corebot.Delivery, key string) error {
 	t.Helper()
 	m := d.Message
 	step := corebot.Step{
-		Kind: corebot.StepTool, State: corebot.StepDone, Call: &corebot.ToolCall{ID: "c", Tool: "chat.register", Args: []byte(`{}`)},
+		Kind: corebot.StepTool, State: corebot.StepDone, Call: &corebot.ToolCall{
+			ID: "c", Tool: "chat.register",
+			Args: []byte(`{}`),
+		},
 		Result: &corebot.ToolResult{Outcome: corebot.OutcomeSuccess, Content: "registered"},
 	}
-	event := corebot.AuditEvent{Event: "tool.result", Tool: "chat.register", Key: m.Key, Principal: m.Sender, Outcome: corebot.OutcomeSuccess, Rule: "open", Args: "{}", StepID: d.StepID(0)}
-	return NewLedger(db).Apply(t.Context(), d, step, corebot.BecomeFirstAdmin{Bootstrap: corebot.HashKey(key), Chat: m.Key}, event)
+	event := corebot.AuditEvent{
+		Event: "tool.result", Tool: "chat.register", Key: m.Key, Principal: m.Sender,
+		Outcome: corebot.OutcomeSuccess, Rule: "open", Args: "{}", StepID: d.StepID(0),
+	}
+	return NewLedger(db).Apply(t.Context(), d, step, corebot.BecomeFirstAdmin{
+		Bootstrap: corebot.HashKey(key),
+		Chat:      m.Key,
+	}, event)
 }
 
 // deniedBy is the rule of a denial, or empty.
@@ -73,7 +82,8 @@ func deniedBy(err error) string {
 	return ""
 }
 
-// atOnce tries a key in every turn at the same time and counts what came of it: the rules that denied, and "" for success.
+// atOnce tries a key in every turn at the same time and counts what came of it: the rules that denied, and "" for
+// success.
 func atOnce(t *testing.T, db *DB, ds []corebot.Delivery, key string) map[string]int {
 	t.Helper()
 	var mu sync.Mutex
@@ -99,7 +109,8 @@ func TestTheRightKeyMakesItsSenderAdminEverywhereInOneCommitWithTheStep(t *testi
 	d := attempts(t, db, 1)[0]
 	must(t, try(t, db, d, bootstrapKey))
 	for _, k := range []corebot.Key{d.Message.Key, testKey("another"), {}} {
-		if role, err := NewGrants(db).RoleOf(t.Context(), d.Message.Sender, k); err != nil || role != corebot.RoleAdmin {
+		if role, err := NewGrants(db).RoleOf(t.Context(), d.Message.Sender, k); err != nil ||
+			role != corebot.RoleAdmin {
 			t.Errorf("in %s he is %s, %v", k, role, err)
 		}
 	}
@@ -110,7 +121,8 @@ func TestTheRightKeyMakesItsSenderAdminEverywhereInOneCommitWithTheStep(t *testi
 	for _, e := range notes(t, db) {
 		rows = append(rows, e.Event+" "+e.Rule+" "+string(e.Outcome)+" "+e.Principal.ID)
 	}
-	if got := strings.Join(rows, "\n"); got != "role.grant bootstrap success sender0\nchat.register bootstrap success sender0\ntool.result bootstrap success sender0" {
+	if got := strings.Join(rows, "\n"); got != "role.grant bootstrap success sender0\nchat.register bootstrap "+
+		"success sender0\ntool.result bootstrap success sender0" {
 		t.Errorf("the audit is\n%s", got)
 	}
 }
@@ -122,7 +134,8 @@ func TestAWrongKeyIsCountedAndItsCallEndsDeniedInOneCommit(t *testing.T) {
 		t.Fatalf("the error is %v", err)
 	}
 	steps := lifeOf(t, db, d.Life).Steps
-	if len(steps) != 1 || steps[0].Result.Outcome != corebot.OutcomeDenied || !strings.HasPrefix(steps[0].Result.Content, "denied: ") {
+	if len(steps) != 1 || steps[0].Result.Outcome != corebot.OutcomeDenied ||
+		!strings.HasPrefix(steps[0].Result.Content, "denied: ") {
 		t.Errorf("the journal is %+v", steps)
 	}
 	if got := notes(t, db); len(got) != 1 || got[0].Outcome != corebot.OutcomeDenied || got[0].Rule != "bootstrap-key" {
@@ -148,7 +161,8 @@ func TestAStaleWorkersKeyIsNeitherTriedNorCounted(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 	}
-	if got := sideQuery(t, db.path, "SELECT failures, used FROM bootstrap")[0]; got != "0|0" || count(t, db.path, "grants") != 0 {
+	if got := sideQuery(t, db.path, "SELECT failures, used FROM bootstrap")[0]; got != "0|0" ||
+		count(t, db.path, "grants") != 0 {
 		t.Errorf("remembered: %s", got)
 	}
 }
@@ -174,7 +188,8 @@ func TestOfTwoRightKeysAtOnceOneMakesAnAdmin(t *testing.T) {
 	for n := range rounds {
 		got := atOnce(t, db, ds[2*n:2*n+2], bootstrapKey)
 		grants, _, err := NewGrants(db).Page(t.Context(), "", 10)
-		if err != nil || got[""] != 1 || got["bootstrap-closed"] != 1 || len(grants) != 1 || grants[0].Chat != (corebot.Key{}) || grants[0].By != "bootstrap" {
+		if err != nil || got[""] != 1 || got["bootstrap-closed"] != 1 || len(grants) != 1 ||
+			grants[0].Chat != (corebot.Key{}) || grants[0].By != "bootstrap" {
 			t.Fatalf("round %d: they ended %v; the grants are %+v, %v", n, got, grants, err)
 		}
 		must(t, db.write(t.Context(), "test", func(t *tx) error {
@@ -230,7 +245,10 @@ func TestAttemptsAndALockoutSurviveARestart(t *testing.T) {
 func TestAnAdminThatTheOperatorMadeClosesTheWayByKey(t *testing.T) {
 	for _, chat := range []corebot.Key{{}, testKey("a")} {
 		db := openBootstrap(t)
-		must(t, NewGrants(db).Grant(t.Context(), corebot.Grant{Principal: corebot.Principal{Channel: "cli", ID: "1"}, Role: corebot.RoleAdmin, Chat: chat}))
+		must(t, NewGrants(db).Grant(t.Context(), corebot.Grant{
+			Principal: corebot.Principal{Channel: "cli", ID: "1"},
+			Role:      corebot.RoleAdmin, Chat: chat,
+		}))
 		if err := try(t, db, attempts(t, db, 1)[0], bootstrapKey); deniedBy(err) != "bootstrap-closed" {
 			t.Errorf("with an admin in %q: %v", chat, err)
 		}

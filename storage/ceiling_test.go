@@ -21,7 +21,8 @@ func TestTheCeilingInsertsEveryPairAndSaysHowFast(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // only read
 	var ids, bodies, size int
-	if err := db.QueryRow(`SELECT (SELECT COUNT(*) FROM ids), COUNT(*), MIN(LENGTH(body)) FROM bodies`).Scan(&ids, &bodies, &size); err != nil {
+	if err := db.QueryRow(`SELECT (SELECT COUNT(*) FROM ids), COUNT(*), MIN(LENGTH(body)) FROM bodies`).Scan(&ids,
+		&bodies, &size); err != nil {
 		t.Fatal(err)
 	}
 	if ids != 2*ceilingBatch+7 || bodies != ids || size != 512 {

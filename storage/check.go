@@ -120,9 +120,11 @@ var (
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? AND m.in_reply_to = ? ORDER BY m.cursor LIMIT ? + 0`}
 )
 
-// Page gives the chats behind a cursor, in the order in which they were first seen, at most limit of them, and the cursor
-// behind them. An empty channel means all.
-func (c *Chats) Page(ctx context.Context, channel, after string, limit int) (out []corebot.Chat, next string, err error) {
+// Page gives the chats behind a cursor, in the order in which they were first seen, at most limit of them, and the
+// cursor behind them. An empty channel means all.
+func (c *Chats) Page(ctx context.Context, channel, after string,
+	limit int,
+) (out []corebot.Chat, next string, err error) {
 	var place int64
 	if err := behind(after, "chats", &place); err != nil {
 		return nil, "", err

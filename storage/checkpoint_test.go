@@ -21,7 +21,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-var logBytes = flag.Int64("log.bytes", 0, "write that many bytes beside readers, with the default marks, and hold the log to 64 MiB; 0 is a short form")
+var logBytes = flag.Int64("log.bytes", 0,
+	"write that many bytes beside readers, with the default marks, and hold the log to 64 MiB; 0 is a short form")
 
 // beside is another process that reads a database.
 func beside(t *testing.T, db *DB) *sql.DB {

@@ -10,12 +10,16 @@ import (
 )
 
 func clientCall(key, args string) corebot.ClientCall {
-	return corebot.ClientCall{Principal: corebot.Principal{Channel: "mcp", ID: "editor"}, Key: key, Tool: "bus.dead_letter.replay", Args: []byte(args)}
+	return corebot.ClientCall{
+		Principal: corebot.Principal{Channel: "mcp", ID: "editor"}, Key: key,
+		Tool: "bus.dead_letter.replay", Args: []byte(args),
+	}
 }
 
 func clientEvent() corebot.AuditEvent {
 	return corebot.AuditEvent{
-		Event: "tool.result", Tool: "bus.dead_letter.replay", Entry: corebot.EntryClient, Key: corebot.Key{Agent: "main", Channel: "mcp", Chat: "main"},
+		Event: "tool.result", Tool: "bus.dead_letter.replay", Entry: corebot.EntryClient,
+		Key:       corebot.Key{Agent: "main", Channel: "mcp", Chat: "main"},
 		Principal: corebot.Principal{Channel: "mcp", ID: "editor"}, Outcome: corebot.OutcomeSuccess, Args: "{}",
 	}
 }
@@ -29,11 +33,13 @@ func TestAClientsChangeIsMadeOnceForItsKeyWhateverBecomesOfTheLetterSince(t *tes
 	d := take(t, db, corebot.InboundPool)
 	must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Dead, Reason: "poison again"}))
 
-	must(t, calls.Apply(t.Context(), call, corebot.ReplayDeadLetter{ID: id}, clientEvent())) // as after a crash that took the answer
+	// as after a crash that took the answer
+	must(t, calls.Apply(t.Context(), call, corebot.ReplayDeadLetter{ID: id}, clientEvent()))
 	if life := lifeOf(t, db, id); life.End != corebot.EndDead || life.Run != 2 {
 		t.Errorf("the repeated call replayed it again: %+v", life)
 	}
-	must(t, calls.Apply(t.Context(), clientCall("another", string(call.Args)), corebot.ReplayDeadLetter{ID: id}, clientEvent()))
+	must(t, calls.Apply(t.Context(), clientCall("another", string(call.Args)), corebot.ReplayDeadLetter{ID: id},
+		clientEvent()))
 	if life := lifeOf(t, db, id); life.Run != 3 {
 		t.Errorf("another call did not replay it: %+v", life)
 	}
@@ -71,10 +77,12 @@ func TestARefusedChangeOfAClientIsNotRemembered(t *testing.T) {
 	calls := NewClientCalls(db)
 	call := clientCall("k", `{}`)
 	refused := (*corebot.Refused)(nil)
-	if err := calls.Apply(t.Context(), call, corebot.ReplayDeadLetter{ID: 4711}, clientEvent()); !errors.As(err, &refused) || !errors.Is(err, corebot.ErrNotFound) {
+	if err := calls.Apply(t.Context(), call, corebot.ReplayDeadLetter{ID: 4711}, clientEvent()); !errors.As(err,
+		&refused) || !errors.Is(err, corebot.ErrNotFound) {
 		t.Fatalf("replay of what is not there: %v", err)
 	}
-	if err := calls.Apply(t.Context(), call, corebot.SendMessage{Text: "hi"}, clientEvent()); !errors.As(err, &refused) {
+	if err := calls.Apply(t.Context(), call, corebot.SendMessage{Text: "hi"}, clientEvent()); !errors.As(err,
+		&refused) {
 		t.Errorf("a post outside of a turn: %v", err)
 	}
 	if len(notes(t, db)) != 0 {
@@ -94,7 +102,8 @@ func TestOneKeyAtOnceFromManyPlacesActsOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
-			if err := calls.Apply(t.Context(), clientCall("k", `{}`), corebot.ReplayDeadLetter{ID: id}, clientEvent()); err != nil {
+			if err := calls.Apply(t.Context(), clientCall("k", `{}`), corebot.ReplayDeadLetter{ID: id},
+				clientEvent()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -84,7 +84,10 @@ func TestAClockThatIsSetBackHoldsUpNoMessage(t *testing.T) {
 			terms.Rate = corebot.Rate{Every: 10 * time.Second}
 			publishTest(s.t, s.DB, "a", "0")
 			first := s.claim(time.Second, terms)
-			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), first, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), first, corebot.Outcome{
+				Verb: corebot.Done,
+				End:  corebot.EndAnswered,
+			}))
 		}, 11 * time.Second},
 		"whose worker is gone": {func(s *stepped) { s.claim(time.Second, stepTerms) }, 31 * time.Second},
 		"that is parked": {func(s *stepped) {
@@ -157,14 +160,24 @@ func TestAnApprovalExpiresInTimeWhenTheClockIsSetBack(t *testing.T) {
 		s := newStepped(t)
 		publishTest(t, s.DB, "a", "1")
 		d := s.claim(time.Second, stepTerms)
-		step := corebot.Step{Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &corebot.ToolCall{ID: "c", Tool: "x", Args: []byte(`{}`)}}
-		asked := corebot.Approval{Bound: corebot.Bound{Tool: "x", Args: []byte(`{}`)}, ExpiresAt: s.wall().Add(15 * time.Minute)}
+		step := corebot.Step{
+			Kind: corebot.StepTool, State: corebot.StepAwaiting,
+			Call: &corebot.ToolCall{ID: "c", Tool: "x", Args: []byte(`{}`)},
+		}
+		asked := corebot.Approval{
+			Bound:     corebot.Bound{Tool: "x", Args: []byte(`{}`)},
+			ExpiresAt: s.wall().Add(15 * time.Minute),
+		}
 		stands, err := NewLedger(s.DB).Ask(t.Context(), d, step, []corebot.Ask{{Approval: asked}})
 		must(t, err)
-		must(t, NewQueue(s.DB).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Wait, At: stands.ExpiresAt, Reason: corebot.AwaitingApproval}))
+		must(t, NewQueue(s.DB).Settle(t.Context(), d, corebot.Outcome{
+			Verb: corebot.Wait, At: stands.ExpiresAt,
+			Reason: corebot.AwaitingApproval,
+		}))
 		s.step(-time.Hour)
 		again := s.wantWithin("1", 15*time.Minute+time.Second)
-		if stands, err = NewLedger(s.DB).Ask(t.Context(), again, step, []corebot.Ask{{Approval: asked}}); err != nil || stands.State != corebot.ApprovalExpired {
+		if stands, err = NewLedger(s.DB).Ask(t.Context(), again, step, []corebot.Ask{{Approval: asked}}); err != nil ||
+			stands.State != corebot.ApprovalExpired {
 			t.Errorf("it is %q: %v", stands.State, err)
 		}
 	})

@@ -33,7 +33,8 @@ func openFaulty(t *testing.T, dir string, commitHappens bool, then func(*DB)) *D
 }
 
 func publishOne(db *DB, id string) (corebot.Receipt, error) {
-	r, err := NewQueue(db).Publish(context.Background(), []corebot.Message{testMessage("chat", id)}, corebot.Limits{TotalDepth: 2})
+	r, err := NewQueue(db).Publish(context.Background(), []corebot.Message{testMessage("chat", id)},
+		corebot.Limits{TotalDepth: 2})
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
@@ -111,7 +112,8 @@ func TestAClaimWhoseCommitFailedLeavesItsLaneReady(t *testing.T) {
 		})
 		runTest(t, db)
 		publishTest(t, db, "chat", "1")
-		if _, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 9, corebot.Terms{Lease: time.Hour}); !errors.Is(err, errDisk) {
+		if _, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 9,
+			corebot.Terms{Lease: time.Hour}); !errors.Is(err, errDisk) {
 			t.Fatalf("got %v", err)
 		}
 		asked := time.Now()
@@ -137,7 +139,8 @@ func TestABrokenDiskDoesNotMakeTheWriterSpin(t *testing.T) {
 		runTest(t, db)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour}); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Fatalf("got %v", err)
 		}
 		synctest.Wait() // the writer sleeps; what it counted may be read

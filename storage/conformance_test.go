@@ -30,7 +30,8 @@ func openForSuite(dir string) (bustest.Store, error) {
 	go func() { ended <- db.Run(ctx) }()
 	letters := storage.NewDeadLetters(db)
 	return bustest.Store{
-		Queue: storage.NewQueue(db), Ledger: storage.NewLedger(db), Lives: storage.NewLives(db), Modes: storage.NewChats(db), DeadLetters: letters, Administer: letters,
+		Queue: storage.NewQueue(db), Ledger: storage.NewLedger(db), Lives: storage.NewLives(db),
+		Modes: storage.NewChats(db), DeadLetters: letters, Administer: letters,
 		Damage:   func(life int64, what bustest.Damaged) error { return damage(dir, life, what) },
 		Census:   func() (bustest.Census, error) { return census(dir) },
 		Problems: db.Problems,
@@ -73,7 +74,9 @@ func behindItsBack(dir string, use func(*sql.DB) error) error {
 // fairQueue shares its inbound claims fairly.
 type fairQueue struct{ *storage.Queue }
 
-func (q fairQueue) Claim(ctx context.Context, pool corebot.Pool, max int, terms corebot.Terms) ([]corebot.Delivery, error) {
+func (q fairQueue) Claim(ctx context.Context, pool corebot.Pool, max int,
+	terms corebot.Terms,
+) ([]corebot.Delivery, error) {
 	if pool == corebot.InboundPool {
 		terms.Turns = 200
 	}

@@ -42,7 +42,8 @@ func behind(after, list string, place ...any) error {
 }
 
 func badCursor(after string) error {
-	return fmt.Errorf("%w: %q is no cursor of this list: send what an earlier page gave, or leave it out", corebot.ErrInvalid, after)
+	return fmt.Errorf("%w: %q is no cursor of this list: send what an earlier page gave, or leave it out",
+		corebot.ErrInvalid, after)
 }
 
 // nextPage is the cursor behind the last row of a page. A page that is not full has none: nothing is left.

@@ -46,8 +46,12 @@ func TestPagesOfDeadLettersHaveEachOnceAlsoOfOneMoment(t *testing.T) {
 
 func TestACursorOfAnotherListIsRefused(t *testing.T) {
 	db := openTest(t, t.TempDir())
-	for _, after := range []string{"x", "3", cursor("dead", 1), cursor("dead", "1", "2"), cursor("other", 1, 2), cursor("dead", 1, 2)[1:]} {
-		if _, _, err := NewDeadLetters(db).Page(t.Context(), corebot.DeadLetterFilter{}, after, 3); !errors.Is(err, corebot.ErrInvalid) {
+	for _, after := range []string{
+		"x", "3", cursor("dead", 1), cursor("dead", "1", "2"), cursor("other", 1, 2),
+		cursor("dead", 1, 2)[1:],
+	} {
+		if _, _, err := NewDeadLetters(db).Page(t.Context(), corebot.DeadLetterFilter{}, after, 3); !errors.Is(err,
+			corebot.ErrInvalid) {
 			t.Errorf("the cursor %q: %v", after, err)
 		}
 	}
@@ -74,15 +78,25 @@ func TestPagesOfEveryListFollowItsOrder(t *testing.T) {
 	db, ctx := openTest(t, t.TempDir()), t.Context()
 	grants := NewGrants(db)
 	for _, id := range []string{"b", "a", "c"} {
-		must(t, grants.Grant(ctx, corebot.Grant{Principal: corebot.Principal{Channel: "x", ID: id}, Role: corebot.RoleAdmin, Chat: chatKey("2")}))
-		must(t, grants.Grant(ctx, corebot.Grant{Principal: corebot.Principal{Channel: "x", ID: id}, Role: corebot.RoleAdmin, Chat: chatKey("1")}))
+		must(t, grants.Grant(ctx, corebot.Grant{
+			Principal: corebot.Principal{Channel: "x", ID: id},
+			Role:      corebot.RoleAdmin, Chat: chatKey("2"),
+		}))
+		must(t, grants.Grant(ctx, corebot.Grant{
+			Principal: corebot.Principal{Channel: "x", ID: id},
+			Role:      corebot.RoleAdmin, Chat: chatKey("1"),
+		}))
 	}
-	must(t, grants.Grant(ctx, corebot.Grant{Principal: corebot.Principal{Channel: "x", ID: "a"}, Role: corebot.RoleAdmin}))
+	must(t, grants.Grant(ctx, corebot.Grant{
+		Principal: corebot.Principal{Channel: "x", ID: "a"},
+		Role:      corebot.RoleAdmin,
+	}))
 	must(t, db.write(ctx, "test", func(t *tx) error {
 		for _, day := range []string{"2026-01-01", "2026-01-03", "2026-01-02"} {
 			for _, key := range []string{"k2", "k1"} {
 				for _, model := range []string{"m2", "m1"} {
-					if _, err := t.exec(bookDay, day, "main", key, "x", "", "a", model, 1, 1, 1, 0, 0, 0, 0, 0); err != nil {
+					if _, err := t.exec(bookDay, day, "main", key, "x", "", "a", model, 1, 1, 1, 0, 0, 0, 0,
+						0); err != nil {
 						return err
 					}
 				}
@@ -94,9 +108,10 @@ func TestPagesOfEveryListFollowItsOrder(t *testing.T) {
 		got  []string
 		want string
 	}{
-		"grants": {walked(t, func(after string) ([]corebot.Grant, string, error) { return grants.Page(ctx, after, 2) }, func(g corebot.Grant) string {
-			return g.Principal.ID + g.Chat.Chat
-		}), "[a a1 a2 b1 b2 c1 c2]"},
+		"grants": {walked(t, func(after string) ([]corebot.Grant, string, error) { return grants.Page(ctx, after, 2) },
+			func(g corebot.Grant) string {
+				return g.Principal.ID + g.Chat.Chat
+			}), "[a a1 a2 b1 b2 c1 c2]"},
 		"usage": {
 			walked(t, func(after string) ([]corebot.UseRow, string, error) {
 				return NewBooks(db).Page(ctx, "2026-01-02", "2026-01-03", after, 2)

@@ -25,8 +25,8 @@ func longMessage(chat, id string) corebot.Message {
 	return m
 }
 
-// breakOverflow overwrites the pointers to the overflow pages of long bodies in a closed database, as a stray write does, and gives back what
-// repairs the file.
+// breakOverflow overwrites the pointers to the overflow pages of long bodies in a closed database, as a stray write
+// does, and gives back what repairs the file.
 func breakOverflow(t *testing.T, dir string) (repair func()) {
 	t.Helper()
 	path := filepath.Join(dir, FileName)

@@ -275,9 +275,9 @@ func (l *DeadLetters) roomTx(t *tx, d letter, lane lane, body []byte) error {
 	return overLimit(t, &parcel{Message: corebot.Message{Direction: d.direction, Key: d.key}, body: body}, lane, limits)
 }
 
-// Edit replays a dead letter with another text. The result is a new message with an id of its own, the same
-// sender and the same attachments, caused by the old letter. The old letter ends as dropped. A used id is [corebot.ErrConflict]. The limits are the
-// limits of [DeadLetters.Replay].
+// Edit replays a dead letter with another text. The result is a new message with an id of its own, the same sender and
+// the same attachments, caused by the old letter. The old letter ends as dropped. A used id is [corebot.ErrConflict].
+// The limits are the limits of [DeadLetters.Replay].
 func (l *DeadLetters) Edit(ctx context.Context, id int64, newID, text string) error {
 	return l.db.write(ctx, "edit", func(t *tx) error {
 		d, err := letterTx(t, id)

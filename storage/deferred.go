@@ -255,7 +255,10 @@ func (l *Lot) Page(ctx context.Context, after string, limit int) (out []corebot.
 		out = append(out, p)
 		return err
 	}, due, due, life, limit)
-	return out, nextPage(out, limit, func(p corebot.Parked) string { return cursor("parked", p.DueAt.UnixMilli(), p.Life) }), err
+	return out, nextPage(out, limit, func(p corebot.Parked) string {
+		return cursor("parked", p.DueAt.UnixMilli(),
+			p.Life)
+	}), err
 }
 
 // Release makes a deferred message come back now, before its time. The next claim checks the budget again. A message

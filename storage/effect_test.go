@@ -10,16 +10,25 @@ import (
 // applied is a tool call that ended, with its audit event.
 func applied() (corebot.Step, corebot.AuditEvent) {
 	s := corebot.Step{
-		Kind: corebot.StepTool, State: corebot.StepDone, Call: &corebot.ToolCall{ID: "c1", Tool: "bus.dead_letter.replay", Args: []byte(`{}`)},
+		Kind: corebot.StepTool, State: corebot.StepDone, Call: &corebot.ToolCall{
+			ID:   "c1",
+			Tool: "bus.dead_letter.replay", Args: []byte(`{}`),
+		},
 		Result: &corebot.ToolResult{Outcome: corebot.OutcomeSuccess},
 	}
-	return s, corebot.AuditEvent{Event: "tool.result", Tool: "bus.dead_letter.replay", Key: chatKey("admins"), Principal: corebot.Principal{ID: "root"}, Args: "{}", StepID: "m/1/0"}
+	return s, corebot.AuditEvent{
+		Event: "tool.result", Tool: "bus.dead_letter.replay", Key: chatKey("admins"),
+		Principal: corebot.Principal{ID: "root"}, Args: "{}", StepID: "m/1/0",
+	}
 }
 
 // atWork is a claim of another chat, in whose turn the tool runs.
 func atWork(t *testing.T, db *DB) corebot.Delivery {
 	t.Helper()
-	m := corebot.Message{ID: "m", Direction: corebot.Inbound, Kind: corebot.KindPrompt, Key: chatKey("admins"), Parts: corebot.TextPart("replay it")}
+	m := corebot.Message{
+		ID: "m", Direction: corebot.Inbound, Kind: corebot.KindPrompt, Key: chatKey("admins"),
+		Parts: corebot.TextPart("replay it"),
+	}
 	_, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
 	must(t, err)
 	return take(t, db, corebot.InboundPool)
@@ -37,7 +46,8 @@ func TestAnEffectThatARuleForbidsIsRefusedAndLeavesNothing(t *testing.T) {
 			t.Errorf("replay of %d: %v", letter, err)
 		}
 	}
-	if steps := lifeOf(t, db, d.Life).Steps; len(steps) != 0 || len(notes(t, db)) != 0 || lifeOf(t, db, id).End != corebot.EndDead {
+	if steps := lifeOf(t, db, d.Life).Steps; len(steps) != 0 || len(notes(t, db)) != 0 ||
+		lifeOf(t, db, id).End != corebot.EndDead {
 		t.Errorf("a refused effect left %+v and %+v", steps, notes(t, db))
 	}
 }

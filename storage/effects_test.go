@@ -28,10 +28,16 @@ func everyEffect(letter int64) []made {
 	return []made{
 		{corebot.ReplayDeadLetter{ID: letter}, "dead_letter.replay", 0},
 		{corebot.SendMessage{To: testKey("there"), Text: "news"}, "", 1},
-		{corebot.AskAgent{Agent: "helper", Text: "news", Asks: corebot.Caller{Key: testKey("here"), Principal: ann}}, "", 1},
+		{
+			corebot.AskAgent{Agent: "helper", Text: "news", Asks: corebot.Caller{Key: testKey("here"), Principal: ann}},
+			"", 1,
+		},
 		{corebot.RegisterChat{Chat: testKey("there")}, "chat.register", 0},
 		{corebot.GrantRole{Principal: ann, Role: corebot.RoleAdmin}, "role.grant", 0},
-		{corebot.BecomeFirstAdmin{Bootstrap: corebot.HashKey(bootstrapKey), Chat: testKey("there")}, "role.grant chat.register", 0},
+		{
+			corebot.BecomeFirstAdmin{Bootstrap: corebot.HashKey(bootstrapKey), Chat: testKey("there")},
+			"role.grant chat.register", 0,
+		},
 	}
 }
 
@@ -45,8 +51,10 @@ func effectTypes(t *testing.T) []string {
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		must(t, err)
 		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && fn.Name.Name == "effect" && !strings.HasSuffix(path, "_test.go") {
-				names = append(names, fn.Recv.List[0].Type.(*ast.Ident).Name) // a value: storage knows no pointers to effects
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && fn.Name.Name == "effect" &&
+				!strings.HasSuffix(path, "_test.go") {
+				// a value: storage knows no pointers to effects
+				names = append(names, fn.Recv.List[0].Type.(*ast.Ident).Name)
 			}
 		}
 	}
@@ -82,7 +90,8 @@ func TestEveryEffectHasAHandler(t *testing.T) {
 			healthy(t, db)
 		})
 	}
-	if got, want := slices.Sorted(maps.Keys(shown)), slices.Sorted(slices.Values(effectTypes(t))); !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(shown)), slices.Sorted(slices.Values(effectTypes(t))); !slices.Equal(got,
+		want) {
 		t.Errorf("the effects are %v; this test makes %v", want, got)
 	}
 }
@@ -103,7 +112,8 @@ func TestAnEffectWithoutAHandlerIsMadeByNoCall(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if steps := lifeOf(t, db, d.Life).Steps; len(steps) != 0 || len(notes(t, db)) != 0 || count(t, db.path, "client_calls") != 0 {
+	if steps := lifeOf(t, db, d.Life).Steps; len(steps) != 0 || len(notes(t, db)) != 0 ||
+		count(t, db.path, "client_calls") != 0 {
 		t.Errorf("it left the steps %+v and the rows %+v", steps, notes(t, db))
 	}
 }

@@ -27,7 +27,9 @@ var (
 	dropCharge = &query{`DELETE FROM file_charges WHERE chat = ? AND channel = ? AND account = ? AND sender = ?`}
 	chargedTo  = &query{`SELECT COALESCE(SUM(bytes), 0), COALESCE(SUM(entries), 0) FROM file_charges
 		WHERE channel = ? AND account = ? AND sender = ?`}
-	chargedIn    = &query{`SELECT bytes, entries FROM file_charges WHERE chat = ? AND channel = ? AND account = ? AND sender = ?`}
+	chargedIn = &query{
+		`SELECT bytes, entries FROM file_charges WHERE chat = ? AND channel = ? AND account = ? AND sender = ?`,
+	}
 	recordedOf   = &query{`SELECT COALESCE(SUM(bytes), 0), COALESCE(SUM(entries), 0) FROM file_charges WHERE chat = ?`}
 	chatsCharged = &query{`SELECT chat FROM file_charges WHERE channel = ? AND account = ? AND sender = ?
 		ORDER BY bytes DESC, entries DESC LIMIT ? + 0`}

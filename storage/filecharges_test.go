@@ -41,7 +41,8 @@ func TestASenderIsChargedWithTheGrowthOfAllHisChatsAndADeletionGivesItBack(t *te
 	must(t, f.Charge(t.Context(), testKey("a"), sender("ann"), sum(170, 4), sum(140, 2))) // she deletes
 	wantCharged(t, f, sender("ann"), "a", sum(27, 1))
 	wantCharged(t, f, sender("bob"), "a", sum(20, 1))
-	must(t, f.Charge(t.Context(), testKey("a"), corebot.Principal{}, sum(0, 0), sum(0, 0))) // an operator removed everything
+	// an operator removed everything
+	must(t, f.Charge(t.Context(), testKey("a"), corebot.Principal{}, sum(0, 0), sum(0, 0)))
 	wantCharged(t, f, sender("ann"), "a", sum(7, 1))
 	wantCharged(t, f, sender("bob"), "a", sum(0, 0))
 	if rows := sideQuery(t, db.path, "SELECT chat FROM file_charges"); len(rows) != 1 {
@@ -55,7 +56,8 @@ func TestWhatIsFoundInAFolderIsNobodysAndAChatPaysForSendersWithoutAnID(t *testi
 	must(t, f.Charge(t.Context(), testKey("b"), sender(""), sum(0, 0), sum(5, 1)))
 	wantCharged(t, f, sender(""), "a", sum(10, 1))
 	wantCharged(t, f, sender(""), "b", sum(5, 1))
-	must(t, f.Charge(t.Context(), testKey("a"), sender("ann"), sum(1_010, 11), sum(5, 1))) // what others have goes, the largest first
+	// what others have goes, the largest first
+	must(t, f.Charge(t.Context(), testKey("a"), sender("ann"), sum(1_010, 11), sum(5, 1)))
 	wantCharged(t, f, sender(""), "a", sum(5, 1))
 	wantCharged(t, f, sender("ann"), "a", sum(0, 0))
 }

@@ -26,7 +26,8 @@ func TestALaneWhoseLeaseExpiredIsNotHeldBack(t *testing.T) {
 		publishAs(t, db, "eve", "e", "1")
 		s.claim(true)
 		held := int64(0)
-		_, err := db.reader.one(context.Background(), &query{`SELECT COUNT(*) FROM lanes WHERE leased = 1 AND held_for IS NOT NULL`}, []any{&held})
+		_, err := db.reader.one(context.Background(),
+			&query{`SELECT COUNT(*) FROM lanes WHERE leased = 1 AND held_for IS NOT NULL`}, []any{&held})
 		must(t, err)
 		if held != 0 {
 			t.Errorf("%d lanes are held back whose leases have expired", held)
@@ -34,7 +35,8 @@ func TestALaneWhoseLeaseExpiredIsNotHeldBack(t *testing.T) {
 	})
 }
 
-// hours are a random life of a store with fair turns: leases expire while their workers live, workers vanish, and stops come.
+// hours are a random life of a store with fair turns: leases expire while their workers live, workers vanish, and stops
+// come.
 type hours struct {
 	t      *testing.T
 	db     *DB
@@ -84,7 +86,8 @@ func (h *hours) claim(patience time.Duration) []corebot.Delivery {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	ds, _ := NewQueue(h.db).Claim(ctx, corebot.InboundPool, 1+h.chance.IntN(room), corebot.Terms{Lease: time.Minute, Turns: hoursTurns})
+	ds, _ := NewQueue(h.db).Claim(ctx, corebot.InboundPool, 1+h.chance.IntN(room),
+		corebot.Terms{Lease: time.Minute, Turns: hoursTurns})
 	return ds
 }
 
@@ -98,7 +101,10 @@ func TestNoLaneWaitsForEverWhateverBecomesOfItsLeases(t *testing.T) {
 			h.busy = nil
 			for ds := h.claim(3 * time.Minute); len(ds) > 0; ds = h.claim(3 * time.Minute) {
 				for _, d := range ds {
-					must(t, NewQueue(h.db).Settle(context.Background(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+					must(t, NewQueue(h.db).Settle(context.Background(), d, corebot.Outcome{
+						Verb: corebot.Done,
+						End:  corebot.EndAnswered,
+					}))
 				}
 			}
 			var waiting, stray int64
@@ -106,7 +112,8 @@ func TestNoLaneWaitsForEverWhateverBecomesOfItsLeases(t *testing.T) {
 				COALESCE(SUM(depth = 0 AND (wake_at IS NOT NULL OR held_for IS NOT NULL)), 0) FROM lanes`}, []any{&waiting, &stray})
 			must(t, err)
 			if aside := len(h.db.aside.all()); waiting+stray > 0 || aside > 0 {
-				t.Errorf("seed %d: %d messages wait for ever, %d empty lanes are due or held back, %d are set aside", seed, waiting, stray, aside)
+				t.Errorf("seed %d: %d messages wait for ever, %d empty lanes are due or held back, %d are set aside",
+					seed, waiting, stray, aside)
 			}
 		})
 	}

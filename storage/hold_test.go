@@ -58,7 +58,8 @@ func (s *shop) claimWithin(patience time.Duration) (senders []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if len(s.busy) < s.turns {
-		ds, err := NewQueue(s.db).Claim(ctx, corebot.InboundPool, s.turns-len(s.busy), corebot.Terms{Lease: time.Minute, Turns: s.turns})
+		ds, err := NewQueue(s.db).Claim(ctx, corebot.InboundPool, s.turns-len(s.busy),
+			corebot.Terms{Lease: time.Minute, Turns: s.turns})
 		if errors.Is(err, context.DeadlineExceeded) {
 			return senders
 		}
@@ -78,7 +79,8 @@ func (s *shop) end(sender string) {
 	if i < 0 {
 		s.t.Fatalf("%s has no turn", sender)
 	}
-	must(s.t, NewQueue(s.db).Settle(context.Background(), s.busy[i], corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	must(s.t, NewQueue(s.db).Settle(context.Background(), s.busy[i],
+		corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
 	s.busy = slices.Delete(s.busy, i, i+1)
 }
 
@@ -149,7 +151,8 @@ func TestPrincipalsTakeTurnsHoweverManyChatsEachHas(t *testing.T) {
 			s.end(got[0])
 			time.Sleep(time.Millisecond) // who became ready in one millisecond comes in any order
 		}
-		for who, last := range map[string]int{"1": 12, "2": 3} { // of the first 12 turns every third is for the second sender
+		// of the first 12 turns every third is for the second sender
+		for who, last := range map[string]int{"1": 12, "2": 3} {
 			if i := lastOf(order, who); i >= last {
 				t.Errorf("sender %s had its last turn as number %d: %q", who, i+1, order)
 			}
@@ -191,7 +194,10 @@ func TestAFairStoreServesEverything(t *testing.T) {
 						d := s.busy[i]
 						s.busy = slices.Delete(s.busy, i, i+1)
 						o := corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}
-						if o.Verb = []corebot.OutcomeVerb{corebot.Done, corebot.Done, corebot.RetryAt, corebot.Wait}[r.IntN(4)]; o.Verb != corebot.Done {
+						if o.Verb = []corebot.OutcomeVerb{
+							corebot.Done, corebot.Done, corebot.RetryAt,
+							corebot.Wait,
+						}[r.IntN(4)]; o.Verb != corebot.Done {
 							o.At = time.Now()
 							waits++
 						} else if chat := d.Message.Key.Chat; d.Message.ID != fmt.Sprint(ended[chat]+1) {
@@ -323,7 +329,8 @@ func wantFlows(t *testing.T, dir string, s *shop) {
 	if !maps.Equal(running, s.counts()) {
 		t.Fatalf("the turns that run are %v, want %v", running, s.counts())
 	}
-	if odd := sideQuery(t, dir, `SELECT chat FROM lanes WHERE held_for IS NOT NULL AND (leased = 1 OR depth = 0)`); len(odd) > 0 {
+	if odd := sideQuery(t, dir,
+		`SELECT chat FROM lanes WHERE held_for IS NOT NULL AND (leased = 1 OR depth = 0)`); len(odd) > 0 {
 		t.Fatalf("%q are held back and leased, or empty", odd)
 	}
 }
@@ -342,7 +349,8 @@ func TestALaneThatIsSetAsideHasNoTurnAndIsNotHeldBack(t *testing.T) {
 			t.Fatalf("%q are held back", waiting)
 		}
 		var lane int64
-		_, err := db.reader.one(t.Context(), &query{`SELECT id FROM lanes WHERE chat = ? AND direction = 1`}, []any{&lane}, waiting[0])
+		_, err := db.reader.one(t.Context(), &query{`SELECT id FROM lanes WHERE chat = ? AND direction = 1`},
+			[]any{&lane}, waiting[0])
 		must(t, err)
 		must(t, db.write(t.Context(), "test", func(t *tx) error {
 			return storeAsideTx(t, []Aside{{Lane: lane, Pool: corebot.InboundPool, Until: t.now.Add(time.Hour)}})
@@ -359,7 +367,8 @@ func TestALaneThatIsSetAsideHasNoTurnAndIsNotHeldBack(t *testing.T) {
 	})
 }
 
-// TestALaneThatIsGivenUpIsNotHeldBack has a lane whose row never came to say that it is set aside: the writer alone knows.
+// TestALaneThatIsGivenUpIsNotHeldBack has a lane whose row never came to say that it is set aside: the writer alone
+// knows.
 func TestALaneThatIsGivenUpIsNotHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -374,9 +383,13 @@ func TestALaneThatIsGivenUpIsNotHeldBack(t *testing.T) {
 			t.Fatalf("%q are held back", waiting)
 		}
 		var lane int64
-		_, err := db.reader.one(t.Context(), &query{`SELECT id FROM lanes WHERE chat = ? AND direction = 1`}, []any{&lane}, waiting[0])
+		_, err := db.reader.one(t.Context(), &query{`SELECT id FROM lanes WHERE chat = ? AND direction = 1`},
+			[]any{&lane}, waiting[0])
 		must(t, err)
-		unread, _ := db.aside.put(&unserved{pool: corebot.InboundPool, lane: &claimed{lane: lane, key: testKey(waiting[0])}, err: errNoHead}, time.Now())
+		unread, _ := db.aside.put(&unserved{
+			pool: corebot.InboundPool,
+			lane: &claimed{lane: lane, key: testKey(waiting[0])}, err: errNoHead,
+		}, time.Now())
 		db.aside.note([]Aside{unread}, asideInMemory)
 		_, err = NewDeadLetters(db).GiveUp(t.Context(), lane)
 		must(t, err)
@@ -445,7 +458,8 @@ func TestALaneThatCollectsWaitsForItsSilenceWhileOthersGoOn(t *testing.T) {
 	})
 }
 
-// wantLast claims so many turns of the hog, one after the other: those of other chats at once, that of a chat that collects as the last.
+// wantLast claims so many turns of the hog, one after the other: those of other chats at once, that of a chat that
+// collects as the last.
 func (s *shop) wantLast(chat string, turns int) {
 	s.t.Helper()
 	for i := range turns {
@@ -467,7 +481,10 @@ func TestALaneThatIsHeldBackIsSaidToWaitForItsTurnAndForNoTime(t *testing.T) {
 		s := &shop{t: t, db: db, turns: 2}
 		publishAs(t, db, "hog", "a", "again")
 		s.claim(true)
-		must(t, NewQueue(db).Settle(t.Context(), s.busy[0], corebot.Outcome{Verb: corebot.RetryAt, Reason: "backoff", At: time.Now().Add(time.Second)}))
+		must(t, NewQueue(db).Settle(t.Context(), s.busy[0], corebot.Outcome{
+			Verb: corebot.RetryAt, Reason: "backoff",
+			At: time.Now().Add(time.Second),
+		}))
 		s.busy = nil
 		publishAs(t, db, "hog", "b", "runs")
 		publishAs(t, db, "hog", "c", "new")

@@ -23,7 +23,8 @@ func usedHome(t *testing.T) (dir, path string) {
 	wholeDatabase(t, dir)
 	path = filepath.Join(dir, FileName)
 	must(t, os.Mkdir(filepath.Join(dir, backupsName), 0o700))
-	for i, name := range []string{"before-schema-9-x.db", "before-schema-2-y.db"} { // the newest is the one made last, not the last by name
+	// the newest is the one made last, not the last by name
+	for i, name := range []string{"before-schema-9-x.db", "before-schema-2-y.db"} {
 		backup := filepath.Join(dir, backupsName, name)
 		replaceBy(t, backup, path)
 		at := time.Now().Add(time.Duration(i-2) * time.Hour)
@@ -70,17 +71,46 @@ func TestAHomeRefusesToGoOnWithoutTheDatabaseThatItHad(t *testing.T) {
 		spoil func(t *testing.T, dir, path string)
 		says  string
 	}{
-		"missing":                    {func(t *testing.T, _, path string) { must(t, os.Remove(path)) }, "is missing, and this home had a database"},
-		"of zero bytes":              {func(t *testing.T, _, path string) { must(t, os.Truncate(path, 0)) }, "is empty, and this home had a database"},
-		"cut off inside its header":  {func(t *testing.T, _, path string) { must(t, os.Truncate(path, 60)) }, "cut off after 60 bytes"},
-		"cut off behind its header":  {func(t *testing.T, _, path string) { must(t, os.Truncate(path, 4096)) }, "damaged"},
-		"empty, beside its log":      {emptyBesideItsLog, "is empty, and this home had a database"},
-		"empty, memory unreadable":   {func(t *testing.T, dir, path string) { must(t, os.Truncate(path, 0)); forget(t, dir, "{") }, "this home had a database"},
-		"a database without tables":  {replacedBy(`PRAGMA user_version = 7`), "has no tables, and this home had a database"},
-		"of another program":         {replacedBy(`CREATE TABLE songs (name TEXT)`), "another program"},
-		"of another home":            {func(t *testing.T, _, path string) { replaceBy(t, path, otherDatabase(t)) }, "is the database of another home"},
-		"of another home, older":     {func(t *testing.T, _, path string) { replaceBy(t, path, olderDatabase(t, 1)) }, "is the database of another home"},
-		"empty, of an older version": {func(t *testing.T, dir, path string) { must(t, os.Truncate(path, 0)); forget(t, dir, "") }, "before-schema-"},
+		"missing": {
+			func(t *testing.T, _, path string) { must(t, os.Remove(path)) },
+			"is missing, and this home had a database",
+		},
+		"of zero bytes": {
+			func(t *testing.T, _, path string) { must(t, os.Truncate(path, 0)) },
+			"is empty, and this home had a database",
+		},
+		"cut off inside its header": {
+			func(t *testing.T, _, path string) { must(t, os.Truncate(path, 60)) },
+			"cut off after 60 bytes",
+		},
+		"cut off behind its header": {
+			func(t *testing.T, _, path string) { must(t, os.Truncate(path, 4096)) },
+			"damaged",
+		},
+		"empty, beside its log": {emptyBesideItsLog, "is empty, and this home had a database"},
+		"empty, memory unreadable": {func(t *testing.T, dir, path string) {
+			must(t, os.Truncate(path, 0))
+			forget(t,
+				dir, "{")
+		}, "this home had a database"},
+		"a database without tables": {
+			replacedBy(`PRAGMA user_version = 7`),
+			"has no tables, and this home had a database",
+		},
+		"of another program": {replacedBy(`CREATE TABLE songs (name TEXT)`), "another program"},
+		"of another home": {
+			func(t *testing.T, _, path string) { replaceBy(t, path, otherDatabase(t)) },
+			"is the database of another home",
+		},
+		"of another home, older": {
+			func(t *testing.T, _, path string) { replaceBy(t, path, olderDatabase(t, 1)) },
+			"is the database of another home",
+		},
+		"empty, of an older version": {func(t *testing.T, dir, path string) {
+			must(t, os.Truncate(path, 0))
+			forget(t,
+				dir, "")
+		}, "before-schema-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, path := usedHome(t)
@@ -92,7 +122,8 @@ func TestAHomeRefusesToGoOnWithoutTheDatabaseThatItHad(t *testing.T) {
 					continue
 				}
 				hint := corebot.HintOf(err)
-				for _, want := range []string{"`corebot db restore " + filepath.Join(dir, backupsName, "before-schema-2-y.db") + "`", "`corebot db new`"} {
+				for _, want := range []string{"`corebot db restore " + filepath.Join(dir, backupsName,
+					"before-schema-2-y.db") + "`", "`corebot db new`"} {
 					if !strings.Contains(hint, want) {
 						t.Errorf("%s: the hint of %v lacks %s: %s", door, err, want, hint)
 					}
@@ -157,7 +188,10 @@ func olderDatabase(t *testing.T, madeAt int64) string {
 
 // Homes of older versions remember nothing, but leave other traces.
 func TestTracesOfAnOlderVersionTellThatThereWasADatabase(t *testing.T) {
-	for name, content := range map[string]string{FileName + "-wal": "frames", ballastName: "x", backupsName + "/b.db": "", asidePrefix + "1/" + FileName: ""} {
+	for name, content := range map[string]string{
+		FileName + "-wal": "frames", ballastName: "x",
+		backupsName + "/b.db": "", asidePrefix + "1/" + FileName: "",
+	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, name)
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -185,7 +219,8 @@ func TestAHomeRemembersItsDatabaseFromTheFirstStart(t *testing.T) {
 	}
 	wholeDatabase(t, dir)
 	first := rememberedBy(t, dir)
-	if stored := sideQuery(t, dir, `SELECT identity FROM store`); stored[0] != first.ID || len(first.ID) != 36 || first.ID[14] != '7' {
+	if stored := sideQuery(t, dir, `SELECT identity FROM store`); stored[0] != first.ID || len(first.ID) != 36 ||
+		first.ID[14] != '7' {
 		t.Errorf("remembered is %+v, stored %q", first, stored)
 	}
 	wholeDatabase(t, dir)
@@ -202,9 +237,18 @@ func TestAWholeDatabaseIsAdoptedWhereNothingElseIsRemembered(t *testing.T) {
 			forget(t, dir, "")
 			sideQuery(t, path, `UPDATE store SET identity = ''`)
 		},
-		"a memory that cannot be read":      func(t *testing.T, dir, _ string) { forget(t, dir, "\x00\x00") },
-		"a database of an older version":    func(t *testing.T, dir, path string) { forget(t, dir, ""); replaceBy(t, path, olderDatabase(t, 5)) },
-		"its newest backup, put in by hand": func(t *testing.T, dir, path string) { replaceBy(t, path, newestBackup(dir)) },
+		"a memory that cannot be read": func(t *testing.T, dir, _ string) { forget(t, dir, "\x00\x00") },
+		"a database of an older version": func(t *testing.T, dir,
+			path string,
+		) {
+			forget(t, dir, "")
+			replaceBy(t, path, olderDatabase(t, 5))
+		},
+		"its newest backup, put in by hand": func(t *testing.T, dir,
+			path string,
+		) {
+			replaceBy(t, path, newestBackup(dir))
+		},
 		"a backup from before there were ids": func(t *testing.T, dir, path string) {
 			replaceBy(t, path, olderDatabase(t, rememberedBy(t, dir).CreatedAt/1000))
 		},
@@ -234,7 +278,10 @@ func TestAFirstStartThatWasCutShortBeginsAnew(t *testing.T) {
 		"half a database": func(t *testing.T, dir string) {
 			must(t, os.WriteFile(filepath.Join(dir, FileName+".part"), []byte("half"), 0o600))
 		},
-		"an empty file": func(t *testing.T, dir string) { must(t, os.WriteFile(filepath.Join(dir, FileName), nil, 0o600)) },
+		"an empty file": func(t *testing.T, dir string) {
+			must(t, os.WriteFile(filepath.Join(dir, FileName), nil,
+				0o600))
+		},
 		"half a memory": func(t *testing.T, dir string) {
 			must(t, os.WriteFile(filepath.Join(dir, rememberedName+".part"), nil, 0o600))
 		},
@@ -279,7 +326,8 @@ func TestRestoreGoesOnWithABackupAndKeepsWhatWasThere(t *testing.T) {
 func TestRestoreRefusesWhatIsNoDatabaseOfCorebotAndChangesNothing(t *testing.T) {
 	dir, path := usedHome(t)
 	elsewhere := t.TempDir()
-	empty, songs, newer := filepath.Join(elsewhere, "empty.db"), filepath.Join(elsewhere, "songs.db"), filepath.Join(elsewhere, "newer.db")
+	empty, songs, newer := filepath.Join(elsewhere, "empty.db"), filepath.Join(elsewhere, "songs.db"),
+		filepath.Join(elsewhere, "newer.db")
 	must(t, os.WriteFile(empty, nil, 0o600))
 	sideQuery(t, songs, `CREATE TABLE songs (name TEXT)`)
 	replaceBy(t, newer, path)

@@ -11,7 +11,8 @@ import (
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-var ioFaults = flag.Int("iofault.calls", 0, "fail each of the first so many writes, syncs and truncates; 0: some of the first 500")
+var ioFaults = flag.Int("iofault.calls", 0,
+	"fail each of the first so many writes, syncs and truncates; 0: some of the first 500")
 
 // The store must be whole again so soon after the disk is.
 const recovery = 5 * time.Second

@@ -41,10 +41,12 @@ func TestALeaseWhoseClaimWasSettledIsNotLost(t *testing.T) {
 			if extendTest(t, db, d) {
 				t.Error("it counts as lost")
 			}
-			if err := NewQueue(db).Settle(t.Context(), d, answered); !errors.Is(err, corebot.ErrSettled) || !errors.Is(err, corebot.ErrLeaseLost) {
+			if err := NewQueue(db).Settle(t.Context(), d, answered); !errors.Is(err, corebot.ErrSettled) ||
+				!errors.Is(err, corebot.ErrLeaseLost) {
 				t.Errorf("to settle it again gives %v", err)
 			}
-			if err := NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: answered}); !errors.Is(err, corebot.ErrSettled) {
+			if err := NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: answered}); !errors.Is(err,
+				corebot.ErrSettled) {
 				t.Errorf("to commit it again gives %v", err)
 			}
 		})
@@ -65,7 +67,10 @@ func TestALeaseThatAnotherClaimTookIsLost(t *testing.T) {
 		if !extendTest(t, db, d) || extendTest(t, db, next) {
 			t.Error("the loss is of the wrong claim when the next is settled")
 		}
-		if err := NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}); !errors.Is(err, corebot.ErrLeaseLost) || errors.Is(err, corebot.ErrSettled) {
+		if err := NewQueue(db).Settle(t.Context(), d, corebot.Outcome{
+			Verb: corebot.Done,
+			End:  corebot.EndAnswered,
+		}); !errors.Is(err, corebot.ErrLeaseLost) || errors.Is(err, corebot.ErrSettled) {
 			t.Errorf("to settle it gives %v", err)
 		}
 	})

@@ -73,7 +73,8 @@ func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Resul
 		}
 		for i := range replies {
 			lim := corebot.Limits{}
-			if replies[i].Direction == corebot.Inbound { // to an agent: it counts as any message that waits, and is never refused
+			// to an agent: it counts as any message that waits, and is never refused
+			if replies[i].Direction == corebot.Inbound {
 				lim, replies[i].owed = l.db.limits, true
 			}
 			receipt, err := publishTx(t, &replies[i], lim)

@@ -52,7 +52,8 @@ func TestEveryTableIsStrict(t *testing.T) {
 // later are the real migrations and one more.
 func later(t *testing.T, statement string) fstest.MapFS {
 	t.Helper()
-	all := fstest.MapFS{"9999_later.sql": {Data: []byte("-- +goose Up\n" + statement + "\n-- +goose Down\nDROP TABLE later;\n")}}
+	all := fstest.MapFS{"9999_later.sql": {Data: []byte("-- +goose Up\n" + statement +
+		"\n-- +goose Down\nDROP TABLE later;\n")}}
 	names, err := fs.Glob(migrations.FS, "*.sql")
 	must(t, err)
 	for _, name := range names {
@@ -131,7 +132,8 @@ func TestAFailingMigrationLeavesTheDataAsItWas(t *testing.T) {
 	path := filepath.Join(dir, FileName)
 	wholeDatabase(t, dir)
 	before := schema(t, path)
-	if err := migrate(t.Context(), path, later(t, "CREATE TABLE later (x INTEGER) STRICT; DROP TABLE no_such_table;"), zerolog.Nop()); err == nil {
+	if err := migrate(t.Context(), path, later(t, "CREATE TABLE later (x INTEGER) STRICT; DROP TABLE no_such_table;"),
+		zerolog.Nop()); err == nil {
 		t.Fatal("no error")
 	}
 	if after := schema(t, path); !slices.Equal(after, before) {

@@ -9,8 +9,9 @@ import (
 )
 
 var (
-	modelOperations = flag.Int("model.ops", 20_000, "operations of the random histories that are compared with a model, in all")
-	modelSeed       = flag.Uint64("model.seed", 0, "of the first of them")
+	modelOperations = flag.Int("model.ops", 20_000,
+		"operations of the random histories that are compared with a model, in all")
+	modelSeed = flag.Uint64("model.seed", 0, "of the first of them")
 )
 
 // modelHistories is how many histories the operations are divided among.
@@ -20,7 +21,10 @@ func TestRandomHistoriesAgreeWithAModelOfTheLanes(t *testing.T) {
 	for i := range uint64(modelHistories) {
 		t.Run(fmt.Sprint("seed ", *modelSeed+i), func(t *testing.T) {
 			t.Parallel()
-			bustest.RunModel(t, openForSuite, bustest.ModelOptions{Operations: *modelOperations / modelHistories, Seed: *modelSeed + i})
+			bustest.RunModel(t, openForSuite, bustest.ModelOptions{
+				Operations: *modelOperations / modelHistories,
+				Seed:       *modelSeed + i,
+			})
 		})
 	}
 }

@@ -25,7 +25,10 @@ func TestAShorterDebounceHoldsForWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := seeded(t)
 		open := func(debounce time.Duration) (*DB, func()) {
-			db, err := Open(t.Context(), dir, Options{Queueing: corebot.Queueing{Mode: corebot.ModeCollect, Debounce: debounce}})
+			db, err := Open(t.Context(), dir, Options{Queueing: corebot.Queueing{
+				Mode:     corebot.ModeCollect,
+				Debounce: debounce,
+			}})
 			must(t, err)
 			stop := runWriter(db)
 			return db, func() { stop(); must(t, db.Close()) }
@@ -63,7 +66,10 @@ func TestALaneThatBeginsToCollectIsSilentForTheDebounceWhateverWaitedBefore(t *t
 			publishTest(t, db, "a", "3")
 			began := time.Now()
 			if runs {
-				must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+				must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{
+					Verb: corebot.Done,
+					End:  corebot.EndAnswered,
+				}))
 			}
 			claimTest(t, db)
 			if took := time.Since(began); took < 2*time.Second {
@@ -99,7 +105,8 @@ func TestTheLifeOfAMergedMessageOutlivesThatOfTheOneThatAnsweredIt(t *testing.T)
 	db := limited(t, corebot.Limits{})
 	publishTest(t, db, "a", "1")
 	d := claimTest(t, db)
-	s, err := NewLedger(db).Steer(t.Context(), testMessage("a", "x"), d.Life, corebot.AuditEvent{}, func(bool) *corebot.Message { return nil })
+	s, err := NewLedger(db).Steer(t.Context(), testMessage("a", "x"), d.Life, corebot.AuditEvent{},
+		func(bool) *corebot.Message { return nil })
 	must(t, err)
 	_, err = NewLedger(db).Merge(t.Context(), d, 0)
 	must(t, err)
@@ -131,7 +138,10 @@ func TestTheNewestMessageOfSomebodyWaitsOrDiedOrWasSaidLast(t *testing.T) {
 		said := func(d corebot.Delivery) corebot.Result {
 			return corebot.Result{
 				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-				History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Sender: me, Parts: corebot.TextPart("x"), MessageID: d.Message.ID, At: time.Now()}},
+				History: []corebot.HistoryEntry{{
+					Speaker: corebot.SpeakerUser, Sender: me, Parts: corebot.TextPart("x"),
+					MessageID: d.Message.ID, At: time.Now(),
+				}},
 			}
 		}
 		for range 2 {
@@ -141,7 +151,10 @@ func TestTheNewestMessageOfSomebodyWaitsOrDiedOrWasSaidLast(t *testing.T) {
 		newest("2")
 		time.Sleep(time.Millisecond) // the store counts in milliseconds
 		publishTest(t, db, "a", "3")
-		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
+		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{
+			Verb:   corebot.Dead,
+			Reason: "permanent",
+		}))
 		newest("3")
 		publishTest(t, db, "b", "4")
 		newest("3")

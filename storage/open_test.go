@@ -47,14 +47,27 @@ func TestOpenRefusesWhatItMustNotTouchAndLeavesEveryByte(t *testing.T) {
 		spoil func(t *testing.T, path string)
 		says  string
 	}{
-		"a text file":                     {overwrite("Dear diary, this is a long text and surely not a database.\n"), "not a SQLite database"},
-		"a file of one byte":              {overwrite("S"), "not a SQLite database"},
-		"a header and nothing else":       {overwrite(string(header)), "damaged"},
-		"a header and garbage":            {overwrite(string(header) + strings.Repeat("garbage!", 1000)), "damaged"},
-		"a directory":                     {func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }, "not a regular file"},
-		"another program's database":      {func(t *testing.T, path string) { sideQuery(t, path, `CREATE TABLE songs (name TEXT)`) }, "another program"},
-		"a database cut short":            {changed(func(b []byte) []byte { return b[:4096] }), "damaged"},
-		"a database with a broken schema": {changed(func(b []byte) []byte { copy(b[100:], bytes.Repeat([]byte{0xa5}, 3000)); return b }), "damaged"},
+		"a text file": {
+			overwrite("Dear diary, this is a long text and surely not a database.\n"),
+			"not a SQLite database",
+		},
+		"a file of one byte":        {overwrite("S"), "not a SQLite database"},
+		"a header and nothing else": {overwrite(string(header)), "damaged"},
+		"a header and garbage":      {overwrite(string(header) + strings.Repeat("garbage!", 1000)), "damaged"},
+		"a directory": {
+			func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
+			"not a regular file",
+		},
+		"another program's database": {func(t *testing.T, path string) {
+			sideQuery(t, path,
+				`CREATE TABLE songs (name TEXT)`)
+		}, "another program"},
+		"a database cut short": {changed(func(b []byte) []byte { return b[:4096] }), "damaged"},
+		"a database with a broken schema": {changed(func(b []byte) []byte {
+			copy(b[100:],
+				bytes.Repeat([]byte{0xa5}, 3000))
+			return b
+		}), "damaged"},
 		"a database with a broken page": {changed(func(b []byte) []byte {
 			for page := 1; page < len(b)/4096; page++ {
 				copy(b[page*4096:], bytes.Repeat([]byte{0xa5}, 64))
@@ -154,7 +167,8 @@ func TestAReaderBesideADaemonReadsAndNeverWrites(t *testing.T) {
 	if !errors.Is(err, corebot.ErrClosed) {
 		t.Fatalf("a reader published: %v", err)
 	}
-	if _, err := reader.reader.one(t.Context(), &query{`DELETE FROM message_queue RETURNING 1`}, []any{new(int64)}); err == nil {
+	if _, err := reader.reader.one(t.Context(), &query{`DELETE FROM message_queue RETURNING 1`},
+		[]any{new(int64)}); err == nil {
 		t.Fatal("a reader's connection can write")
 	}
 	publishTest(t, db, "chat", "2")
@@ -171,7 +185,10 @@ func TestADirectoryWithStrangeLettersIsAPath(t *testing.T) {
 func TestFilesAreTheOwnersAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	openTest(t, dir)
-	for name, want := range map[string]os.FileMode{"": 0o700, FileName: 0o600, FileName + "-wal": 0o600, "lock": 0o600} {
+	for name, want := range map[string]os.FileMode{
+		"": 0o700, FileName: 0o600, FileName + "-wal": 0o600,
+		"lock": 0o600,
+	} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		must(t, err)
 		if got := info.Mode().Perm(); got != want {

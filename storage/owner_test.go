@@ -12,7 +12,9 @@ import (
 func TestADatabaseThatOthersCanChangeIsOpenedByNobody(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	earlier(t, dir, func(*DB) {})
-	must(t, errors.Join(os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o711))) // nothing shuts others out
+	// nothing shuts others out
+	must(t, errors.Join(os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755), os.Chmod(filepath.Dir(dir), 0o755),
+		os.Chmod(dir, 0o711)))
 	for _, name := range []string{"", FileName, "lock"} {
 		path := filepath.Join(dir, name)
 		info, err := os.Stat(path)

@@ -33,7 +33,8 @@ func TestAClaimIsOneProbeOfTheWakeIndex(t *testing.T) {
 			}
 		}
 	}
-	if got := plan(t, path, nextWake); !strings.Contains(got, "USING COVERING INDEX lanes_wake (pool=? AND wake_at>?)") {
+	if got := plan(t, path, nextWake); !strings.Contains(got,
+		"USING COVERING INDEX lanes_wake (pool=? AND wake_at>?)") {
 		t.Errorf("the next wake is found by\n%s", got)
 	}
 }
@@ -49,22 +50,34 @@ func planned(t *testing.T) string {
 func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 	path := planned(t)
 	for name, q := range map[string]*query{
-		"readyLanes": readyLanes, "headSender": headSender, "holdLane": holdLane, "lineUp": lineUp, "longestHeld": longestHeld, "laneHead": laneHead, "setAsideLane": setAsideLane, "parkedBody": parkedBody, "nextWake": nextWake, "leaseLane": leaseLane, "logLife": logLife,
+		"readyLanes": readyLanes, "headSender": headSender, "holdLane": holdLane, "lineUp": lineUp,
+		"longestHeld": longestHeld, "laneHead": laneHead, "setAsideLane": setAsideLane, "parkedBody": parkedBody,
+		"nextWake": nextWake, "leaseLane": leaseLane, "logLife": logLife,
 		"selectLane": selectLane, "pushLane": pushLane, "readyLane": readyLane, "selectLifeByID": selectLifeByID,
 		"extend": extend, "fencedLease": fencedLease, "popLane": popLane, "retryLane": retryLane, "waitLane": waitLane,
-		"endLife": endLife, "endLifeWith": endLifeWith, "retryLife": retryLife, "selectLog": selectLog, "deleteBody": deleteBody, "selectBody": selectBody,
+		"endLife": endLife, "endLifeWith": endLifeWith, "retryLife": retryLife, "selectLog": selectLog,
+		"deleteBody": deleteBody, "selectBody": selectBody,
 		"selectSteps": selectSteps, "selectHead": selectHead, "stopLane": stopLane, "endNow": endNow, "headOf": headOf,
 		"selectDead": selectDead, "dropLife": dropLife, "deadIDs": deadIDs, "newestDead": newestDead,
-		"lifeInChat": lifeInChat, "lifeOfChat": lifeOfChat, "newestWaiting": newestWaiting, "spokeInChat": spokeInChat, "newestSaid": newestSaid, "newestGivenUp": newestGivenUp,
-		"selectBusy": selectBusy, "selectTail": selectTail, "stillWaits": stillWaits, "selectGroup": selectGroup, "selectQuiet": selectQuiet,
-		"mergingLane": mergingLane, "quietLane": quietLane, "waitQuietly": waitQuietly, "waitingMerges": waitingMerges, "mergesInto": mergesInto,
-		"unqueue": unqueue, "shrinkLane": shrinkLane, "endMerged": endMerged, "keptByChat": keptByChat, "setLaneMode": setLaneMode, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps, "listDead": listDead,
-		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory, "anotherInSession": anotherInSession, "historyPage": historyPage, "selectSummary": selectSummary, "selectStanding": selectStanding,
-		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause, "selectStore": selectStore,
+		"lifeInChat": lifeInChat, "lifeOfChat": lifeOfChat, "newestWaiting": newestWaiting, "spokeInChat": spokeInChat,
+		"newestSaid": newestSaid, "newestGivenUp": newestGivenUp,
+		"selectBusy": selectBusy, "selectTail": selectTail, "stillWaits": stillWaits, "selectGroup": selectGroup,
+		"selectQuiet": selectQuiet,
+		"mergingLane": mergingLane, "quietLane": quietLane, "waitQuietly": waitQuietly, "waitingMerges": waitingMerges,
+		"mergesInto": mergesInto,
+		"unqueue":    unqueue, "shrinkLane": shrinkLane, "endMerged": endMerged, "keptByChat": keptByChat,
+		"setLaneMode": setLaneMode, "undelivered": undelivered, "reviveLife": reviveLife, "moveSteps": moveSteps,
+		"listDead":   listDead,
+		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory,
+		"anotherInSession": anotherInSession, "historyPage": historyPage, "selectSummary": selectSummary,
+		"selectStanding":   selectStanding,
+		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause,
+		"selectStore":   selectStore,
 		"chargesOfChat": chargesOfChat, "chargedTo": chargedTo, "chargedIn": chargedIn, "recordedOf": recordedOf,
 		"bookLife": bookLife, "hasStep": hasStep, "useOfChat": useOfChat, "useOfPrincipal": useOfPrincipal,
 		"chatNumber": chatNumber, "indexed": indexed, "unindexed": unindexed, "takePlace": takePlace,
-		"countParked": countParked, "duePark": duePark, "nextDue": nextDue, "parkedOne": parkedOne, "oldestInLot": oldestInLot,
+		"countParked": countParked, "duePark": duePark, "nextDue": nextDue, "parkedOne": parkedOne,
+		"oldestInLot": oldestInLot,
 	} {
 		got := plan(t, path, q)
 		if got == "" {
@@ -87,15 +100,21 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 // A turn, and a /retry, look at the dead letters of their chat, however many others there are.
 func TestWhatAChatAsksOfItsDeadLettersIsAskedOfItsLane(t *testing.T) {
 	path := planned(t)
-	for name, q := range map[string]*query{"undelivered": undelivered, "newestDead": newestDead, "newestGivenUp": newestGivenUp} {
-		if got := plan(t, path, q); !strings.Contains(got, "SEARCH m USING INDEX message_life_dead_of_lane (lane_id=?") {
+	for name, q := range map[string]*query{
+		"undelivered": undelivered, "newestDead": newestDead,
+		"newestGivenUp": newestGivenUp,
+	} {
+		if got := plan(t, path, q); !strings.Contains(got,
+			"SEARCH m USING INDEX message_life_dead_of_lane (lane_id=?") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
 }
 
 func TestAScanIsNoticed(t *testing.T) {
-	if got := plan(t, planned(t), &query{`SELECT * FROM message_life WHERE reason = ? ORDER BY last_error`}); !strings.Contains(got, "SCAN") || !strings.Contains(got, "TEMP B-TREE") {
+	if got := plan(t, planned(t),
+		&query{`SELECT * FROM message_life WHERE reason = ? ORDER BY last_error`}); !strings.Contains(got, "SCAN") ||
+		!strings.Contains(got, "TEMP B-TREE") {
 		t.Errorf("the test of plans is blind: %s", got)
 	}
 }
@@ -104,13 +123,20 @@ func TestAScanIsNoticed(t *testing.T) {
 func TestNoStatementOfASweepLooksAtMoreThanItsRange(t *testing.T) {
 	path := planned(t)
 	for name, q := range map[string]*query{
-		"life page": lifeTable.page, "mailbox page": mailboxTable.page, "lane page": lanePage, "chat page": chatPage, "over page": overPage, "drop chat": dropChat,
-		"newest lane": newestLane, "newest chat": newestChat, "newest of chat": newestOfChat, "drop last summary": dropLastSummary,
-		"drop lives": lifeTable.drop, "drop steps": dropSteps, "count swept": countSwept, "drop lanes": dropLanes, "drop audit": cutAudit,
-		"next to index": nextToIndex, "advance index": advanceIndex, "drop mail": mailboxTable.drop, "drop history": dropHistory, "drop summary": dropSummary, "nth in session": nthInSession, "nth of all": nthOfAll, "oldest": oldestOfChat,
+		"life page": lifeTable.page, "mailbox page": mailboxTable.page, "lane page": lanePage, "chat page": chatPage,
+		"over page": overPage, "drop chat": dropChat,
+		"newest lane": newestLane, "newest chat": newestChat, "newest of chat": newestOfChat,
+		"drop last summary": dropLastSummary,
+		"drop lives":        lifeTable.drop, "drop steps": dropSteps, "count swept": countSwept,
+		"drop lanes":    dropLanes,
+		"drop audit":    cutAudit,
+		"next to index": nextToIndex, "advance index": advanceIndex, "drop mail": mailboxTable.drop,
+		"drop history": dropHistory, "drop summary": dropSummary, "nth in session": nthInSession,
+		"nth of all": nthOfAll, "oldest": oldestOfChat,
 	} {
 		for line := range strings.Lines(plan(t, path, q)) {
-			if line = strings.TrimSpace(line); strings.HasPrefix(line, "SCAN") && line != "SCAN gone" || strings.Contains(line, "TEMP B-TREE") && name != "count swept" {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "SCAN") && line != "SCAN gone" ||
+				strings.Contains(line, "TEMP B-TREE") && name != "count swept" {
 				t.Errorf("%s: %s", name, line)
 			}
 		}

@@ -13,7 +13,8 @@ import (
 // posting is a call of message.send that ended, at a position of its turn.
 func posting(position int) (corebot.Step, corebot.AuditEvent) {
 	s := corebot.Step{
-		Position: position, Kind: corebot.StepTool, State: corebot.StepDone, Call: &corebot.ToolCall{ID: "c", Tool: "message.send", Args: []byte(`{}`)},
+		Position: position, Kind: corebot.StepTool, State: corebot.StepDone,
+		Call:   &corebot.ToolCall{ID: "c", Tool: "message.send", Args: []byte(`{}`)},
 		Result: &corebot.ToolResult{Outcome: corebot.OutcomeSuccess},
 	}
 	return s, corebot.AuditEvent{Event: "tool.result", Tool: "message.send", Args: "{}"}
@@ -54,13 +55,16 @@ func TestAPostIsEnqueuedAndEnteredIntoTheHistoryOfItsChatOnce(t *testing.T) {
 	publishTest(t, db, "there", "t2") // waits
 	must(t, post(t, db, d, 3, corebot.SendMessage{To: testKey("there"), Text: "news", Known: true}))
 	got := outboundOf(t, db, d.Life)
-	if len(got) != 1 || got[0].Text() != "news" || got[0].ID != d.PostID(3) || got[0].Key != testKey("there") || got[0].InReplyTo != "" || got[0].Kind != corebot.KindReply {
+	if len(got) != 1 || got[0].Text() != "news" || got[0].ID != d.PostID(3) || got[0].Key != testKey("there") ||
+		got[0].InReplyTo != "" || got[0].Kind != corebot.KindReply {
 		t.Fatalf("enqueued is %+v", got)
 	}
-	if lives, err := NewLives(db).Find(t.Context(), d.PostID(3)); err != nil || len(lives) != 1 || lives[0].Cause == nil || lives[0].Cause.MessageID != "h1" {
+	if lives, err := NewLives(db).Find(t.Context(), d.PostID(3)); err != nil || len(lives) != 1 ||
+		lives[0].Cause == nil || lives[0].Cause.MessageID != "h1" {
 		t.Errorf("why tells %+v, %v", lives, err)
 	}
-	must(t, post(t, db, d, 3, corebot.SendMessage{To: testKey("there"), Text: "news", Known: true})) // as after a crash that lost the answer
+	// as after a crash that lost the answer
+	must(t, post(t, db, d, 3, corebot.SendMessage{To: testKey("there"), Text: "news", Known: true}))
 	if again := outboundOf(t, db, d.Life); len(again) != 1 {
 		t.Errorf("enqueued are %+v", again)
 	}
@@ -69,7 +73,10 @@ func TestAPostIsEnqueuedAndEnteredIntoTheHistoryOfItsChatOnce(t *testing.T) {
 	if n := len(entries); n != 5 || !entries[4].Posted() || entries[4].Text() != "news" || entries[4].At.IsZero() {
 		t.Fatalf("the history is %+v", entries)
 	}
-	must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}}))
+	must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{
+		Verb: corebot.Done,
+		End:  corebot.EndAnswered,
+	}}))
 	dialogue(t, db, "there", "t3", "and now", "well") // of t2, which was there before
 	entries, err = NewHistory(db).Recent(t.Context(), testKey("there"), 10)
 	must(t, err)
@@ -77,7 +84,8 @@ func TestAPostIsEnqueuedAndEnteredIntoTheHistoryOfItsChatOnce(t *testing.T) {
 		t.Fatalf("the history is %+v", entries)
 	}
 	dialogue(t, db, "there", "t4", "then", "so") // of t3, which came after it: its place is another
-	if entries, err = NewHistory(db).Recent(t.Context(), testKey("there"), 20); err != nil || len(entries) != 13 || entries[8].Text() != "news" || entries[9].Text() != "then" {
+	if entries, err = NewHistory(db).Recent(t.Context(), testKey("there"), 20); err != nil || len(entries) != 13 ||
+		entries[8].Text() != "news" || entries[9].Text() != "then" {
 		t.Fatalf("the history is %+v, %v", entries, err)
 	}
 	healthy(t, db)
@@ -90,9 +98,13 @@ func TestAPostIntoItsOwnChatComesBeforeTheReplyAndLeavesTheHistoryToTheTurn(t *t
 	must(t, post(t, db, d, 1, corebot.SendMessage{To: testKey("here"), Text: "first", Known: true}))
 	must(t, post(t, db, d, 2, corebot.SendMessage{To: testKey("here"), Text: "second"}))
 	reply := corebot.Message{
-		ID: d.RunID() + "/0", Direction: corebot.Outbound, Key: testKey("here"), Kind: corebot.KindReply, InReplyTo: "h1", Parts: corebot.TextPart("last"),
+		ID: d.RunID() + "/0", Direction: corebot.Outbound, Key: testKey("here"), Kind: corebot.KindReply,
+		InReplyTo: "h1", Parts: corebot.TextPart("last"),
 	}
-	must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, Replies: []corebot.Message{reply}}))
+	must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{
+		Verb: corebot.Done,
+		End:  corebot.EndAnswered,
+	}, Replies: []corebot.Message{reply}}))
 	for _, want := range []string{"first", "second", "last"} {
 		m := take(t, db, corebot.OutboundPool("test"))
 		if m.Message.Text() != want {
@@ -124,7 +136,8 @@ func TestAPostThatCannotBeTakenIsRefusedAndLeavesNothing(t *testing.T) {
 		}
 	}
 	d.Epoch--
-	if err := post(t, db, d, 3, corebot.SendMessage{To: testKey("waits"), Text: "x"}); !errors.Is(err, corebot.ErrLeaseLost) {
+	if err := post(t, db, d, 3, corebot.SendMessage{To: testKey("waits"), Text: "x"}); !errors.Is(err,
+		corebot.ErrLeaseLost) {
 		t.Errorf("a stale worker: %v", err)
 	}
 	d.Epoch++

@@ -29,8 +29,8 @@ type round struct {
 	recording *vfstest.Recording
 }
 
-// record runs a workload on the files of a directory, which an earlier round may have left. Checkpoints come often: the log begins anew
-// many times, as it does in a long life.
+// record runs a workload on the files of a directory, which an earlier round may have left. Checkpoints come often: the
+// log begins anew many times, as it does in a long life.
 func record(t *testing.T, dir string, earlier *round, pragmas ...string) *round {
 	t.Helper()
 	recording := &vfstest.Recording{}
@@ -54,7 +54,8 @@ func record(t *testing.T, dir string, earlier *round, pragmas ...string) *round 
 	return r
 }
 
-// lay lays out the files of a power cut, and in some cases a stale file of shared memory beside them, as a crash may leave it.
+// lay lays out the files of a power cut, and in some cases a stale file of shared memory beside them, as a crash may
+// leave it.
 func lay(t testing.TB, disk *vfstest.Disk, chance *rand.Rand, dir string) {
 	t.Helper()
 	files := disk.Cut(chance)
@@ -68,7 +69,8 @@ func lay(t testing.TB, disk *vfstest.Disk, chance *rand.Rand, dir string) {
 	must(t, files.WriteTo(dir))
 }
 
-// survey looks at states of the disk at moments spread over a recording and gives what was wrong in each that was wrong.
+// survey looks at states of the disk at moments spread over a recording and gives what was wrong in each that was
+// wrong.
 func (r *round) survey(t *testing.T, states int, chance *rand.Rand, disk *vfstest.Disk) (wrong [][]string) {
 	t.Helper()
 	base := inMemory(t)
@@ -100,8 +102,8 @@ func (r *round) inspect(t *testing.T, dir string, at int) []string {
 	return r.audit(t, db, at)
 }
 
-// revive runs the store on what a power cut has left: every accepted message is known again, and all that wait are delivered, whole
-// and in order.
+// revive runs the store on what a power cut has left: every accepted message is known again, and all that wait are
+// delivered, whole and in order.
 func (r *round) revive(t *testing.T, dir string, at int) (wrong []string) {
 	t.Helper()
 	db, err := Open(t.Context(), dir, Options{})
@@ -133,7 +135,8 @@ func (r *round) revive(t *testing.T, dir string, at int) (wrong []string) {
 			return append(wrong, "not everything that waits is delivered: "+err.Error())
 		}
 		d := ds[0]
-		if chat := d.Message.Key.Chat; d.Damaged != nil || d.Message.ID <= last[chat] || d.Message.Text() != testMessage(chat, d.Message.ID).Text() {
+		if chat := d.Message.Key.Chat; d.Damaged != nil || d.Message.ID <= last[chat] ||
+			d.Message.Text() != testMessage(chat, d.Message.ID).Text() {
 			wrong = append(wrong, fmt.Sprintf("%s is delivered after %s as %+v", d.Message.ID, last[chat], d))
 		}
 		last[d.Message.Key.Chat] = d.Message.ID

@@ -35,7 +35,11 @@ func turnTest(t *testing.T, db *DB, chat, id string, r corebot.Result) corebot.D
 func said(texts ...string) []corebot.HistoryEntry {
 	var entries []corebot.HistoryEntry
 	for _, text := range texts {
-		entries = append(entries, corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: corebot.Principal{Channel: "test", ID: "ada"}, Parts: corebot.TextPart(text), At: time.UnixMilli(5)})
+		entries = append(entries, corebot.HistoryEntry{
+			Speaker: corebot.SpeakerUser,
+			Sender:  corebot.Principal{Channel: "test", ID: "ada"}, Parts: corebot.TextPart(text),
+			At: time.UnixMilli(5),
+		})
 	}
 	return entries
 }
@@ -89,7 +93,8 @@ func TestStatsCountWhatIsThere(t *testing.T) {
 		t.Fatalf("of nothing: %+v, %v", s, err)
 	}
 	turnTest(t, db, "answered", "0", corebot.Result{History: said("x"), Replies: []corebot.Message{{
-		ID: "0/1/0", Direction: corebot.Outbound, Kind: corebot.KindReply, Key: testKey("answered"), Parts: corebot.TextPart("hi"),
+		ID: "0/1/0", Direction: corebot.Outbound, Kind: corebot.KindReply, Key: testKey("answered"),
+		Parts: corebot.TextPart("hi"),
 	}}})
 	for _, chat := range []string{"dead", "backoff", "runs", "waits", "waits"} {
 		publishTest(t, db, chat, fmt.Sprint(chat, time.Now()))

@@ -10,8 +10,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// BenchmarkPublishWhileSweeping publishes one message after the other while nobody sweeps, and while 100,000 lives with a step each are
-// swept. It reports the time of a publish: the median, and what one in a hundred takes longer than.
+// BenchmarkPublishWhileSweeping publishes one message after the other while nobody sweeps, and while 100,000 lives with
+// a step each are swept. It reports the time of a publish: the median, and what one in a hundred takes longer than.
 func BenchmarkPublishWhileSweeping(b *testing.B) {
 	const lives = 100_000
 	for _, sweeps := range []bool{false, true} {

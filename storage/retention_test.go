@@ -35,7 +35,10 @@ func answer(t testing.TB, db *DB, chat, id string) {
 	}
 	ledger := NewLedger(db)
 	for position := range 2 {
-		must(t, ledger.Record(t.Context(), d, corebot.Step{Position: position, Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{}}))
+		must(t, ledger.Record(t.Context(), d, corebot.Step{
+			Position: position, Kind: corebot.StepModel,
+			State: corebot.StepDone, Answer: &corebot.Answer{},
+		}))
 	}
 	reply := outboundTest(chat, d.RunID()+"/0")
 	reply.InReplyTo = id
@@ -57,7 +60,8 @@ func stopTest(t testing.TB, db *DB, chat, id string) {
 	t.Helper()
 	m := testMessage(chat, id)
 	m.Direction, m.Kind = corebot.Control, corebot.KindControl
-	_, err := NewLedger(db).Stop(t.Context(), m, 0, corebot.AuditEvent{}, func(bool) corebot.Message { return outboundTest(chat, id+"/stop") })
+	_, err := NewLedger(db).Stop(t.Context(), m, 0, corebot.AuditEvent{},
+		func(bool) corebot.Message { return outboundTest(chat, id+"/stop") })
 	must(t, err)
 	settleOut(t, db, corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent})
 }
@@ -116,11 +120,15 @@ func TestRetentionFreesThePagesOfLargeTurns(t *testing.T) {
 			publishTest(t, db, "a", id)
 			d := claimTest(t, db)
 			must(t, NewLedger(db).Record(t.Context(), d, corebot.Step{
-				Kind: corebot.StepModel, State: corebot.StepDone, StartedAt: time.Now(), EndedAt: time.Now(), Answer: &corebot.Answer{Text: long},
+				Kind: corebot.StepModel, State: corebot.StepDone, StartedAt: time.Now(), EndedAt: time.Now(),
+				Answer: &corebot.Answer{Text: long},
 			}))
 			must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
 				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-				History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(long), At: time.Now()}},
+				History: []corebot.HistoryEntry{{
+					Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(long),
+					At: time.Now(),
+				}},
 			}))
 		}
 		pages := func(pragma string) (n int64) {
@@ -136,7 +144,8 @@ func TestRetentionFreesThePagesOfLargeTurns(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		must(t, r.Sweep(t.Context()))
 		if free, size := pages("freelist_count"), pages("page_size"); free*size < 900_000 {
-			t.Errorf("%d pages of %d bytes are free, want those of a journal and a history of 500,000 bytes each", free, size)
+			t.Errorf("%d pages of %d bytes are free, want those of a journal and a history of 500,000 bytes each", free,
+				size)
 		}
 		large("2")
 		if now := pages("page_count"); now > all+all/10 {
@@ -148,7 +157,8 @@ func TestRetentionFreesThePagesOfLargeTurns(t *testing.T) {
 func TestIdsThatWouldBeForgottenTooEarlyAreRefused(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	for name, o := range map[string]RetentionOptions{
-		"shorter than ids must be known": {Messages: 6 * day, Dedupe: 7 * day}, "messages": {Messages: -1}, "audit": {Audit: -1},
+		"shorter than ids must be known": {Messages: 6 * day, Dedupe: 7 * day}, "messages": {Messages: -1},
+		"audit":   {Audit: -1},
 		"mailbox": {Mailbox: -1}, "history": {History: -1}, "entries": {HistoryEntries: -1}, "every": {Every: -1},
 	} {
 		if _, err := NewRetention(db, o); !errors.Is(err, corebot.ErrInvalid) {
@@ -168,19 +178,26 @@ func TestWhatIsNotOverStays(t *testing.T) {
 
 		publishTest(t, db, "dead", "dead with a notice")
 		d := claimTest(t, db)
-		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: dead, Replies: []corebot.Message{outboundTest("dead", "notice of a dead one")}}))
+		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
+			Outcome: dead,
+			Replies: []corebot.Message{outboundTest("dead", "notice of a dead one")},
+		}))
 		settleOut(t, db, corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent})
 
 		publishTest(t, db, "undelivered", "answered, the reply is dead")
 		d = claimTest(t, db)
 		done := corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}
-		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: done, Replies: []corebot.Message{outboundTest("undelivered", "dead reply")}}))
+		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
+			Outcome: done,
+			Replies: []corebot.Message{outboundTest("undelivered", "dead reply")},
+		}))
 		settleOut(t, db, dead)
 
 		publishTest(t, db, "waiting", "waits in backoff")
 		d = claimTest(t, db)
 		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
-			Outcome: corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(1000 * day)}, Replies: []corebot.Message{outboundTest("waiting", "notice of a waiting one")},
+			Outcome: corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(1000 * day)},
+			Replies: []corebot.Message{outboundTest("waiting", "notice of a waiting one")},
 		}))
 		settleOut(t, db, corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent})
 		publishTest(t, db, "waiting", "waits behind it")
@@ -195,13 +212,15 @@ func TestWhatIsNotOverStays(t *testing.T) {
 			must(t, r.Sweep(t.Context()))
 		}
 		want := []string{
-			"dead with a notice", "notice of a dead one", "answered, the reply is dead", "dead reply", "waits in backoff", "notice of a waiting one",
+			"dead with a notice", "notice of a dead one", "answered, the reply is dead", "dead reply",
+			"waits in backoff", "notice of a waiting one",
 			"waits behind it", "merged into the dead one", "young", "young/1/0",
 		}
 		if got := ids(t, dir); !slices.Equal(got, want) {
 			t.Errorf("left are %q", got)
 		}
-		if letters, err := NewDeadLetters(db).List(t.Context(), corebot.DeadLetterFilter{}); err != nil || len(letters) != 2 {
+		if letters, err := NewDeadLetters(db).List(t.Context(), corebot.DeadLetterFilter{}); err != nil ||
+			len(letters) != 2 {
 			t.Errorf("of 2 dead letters are listed %+v, %v", letters, err)
 		}
 		wantWhole(t, db)
@@ -222,7 +241,8 @@ func TestAuditEventsAndRepliesHaveTheirOwnTimes(t *testing.T) {
 			must(t, NewMailbox(db).Post(t.Context(), outboundTest("a", id)))
 		}
 		left := func() string {
-			return fmt.Sprint(sideQuery(t, dir, `SELECT tool FROM audit_events`), sideQuery(t, dir, `SELECT message_id FROM mailbox`), count(t, dir, "message_life"))
+			return fmt.Sprint(sideQuery(t, dir, `SELECT tool FROM audit_events`),
+				sideQuery(t, dir, `SELECT message_id FROM mailbox`), count(t, dir, "message_life"))
 		}
 		write("1")
 		time.Sleep(6 * day)
@@ -230,7 +250,13 @@ func TestAuditEventsAndRepliesHaveTheirOwnTimes(t *testing.T) {
 		for _, step := range []struct {
 			after time.Duration
 			want  string
-		}{{0, "[1 2] [1 2] 2"}, {2 * day, "[1 2] [2] 2"}, {80 * day, "[1 2] [] 2"}, {4 * day, "[2] [] 2"}, {day * 7, "[] [] 2"}} {
+		}{
+			{0, "[1 2] [1 2] 2"},
+			{2 * day, "[1 2] [2] 2"},
+			{80 * day, "[1 2] [] 2"},
+			{4 * day, "[2] [] 2"},
+			{day * 7, "[] [] 2"},
+		} {
 			time.Sleep(step.after)
 			must(t, r.Sweep(t.Context()))
 			if got := left(); got != step.want {
@@ -251,13 +277,17 @@ func TestDaysOfUsageGoWhenTheyHaveBeenOverForLongEnough(t *testing.T) {
 				time.Sleep(day)
 			}
 			publishTest(t, db, "a", fmt.Sprint(n))
-			must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{Outcome: ended(), Spent: []corebot.Spent{spentBy("m", 1, 1)}}))
+			must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
+				Outcome: ended(),
+				Spent:   []corebot.Spent{spentBy("m", 1, 1)},
+			}))
 		}
 		r := keeping(t, db, RetentionOptions{Usage: day})
 		for _, c := range []struct {
 			wait time.Duration
 			want int
-		}{{0, 2}, {12*time.Hour - time.Second, 2}, {time.Second, 1}, {day, 0}} { // the first day ended a day and a half ago
+			// the first day ended a day and a half ago
+		}{{0, 2}, {12*time.Hour - time.Second, 2}, {time.Second, 1}, {day, 0}} {
 			time.Sleep(c.wait)
 			must(t, r.Sweep(t.Context()))
 			rows, _, err := NewBooks(db).Page(t.Context(), "0000", "9999", "", 10)
@@ -290,7 +320,8 @@ func TestASweptMailboxNeverUsesACursorAgain(t *testing.T) {
 // mail is a reply that a program fetches.
 func mail(chat, id string) corebot.Message {
 	return corebot.Message{
-		ID: id, Direction: corebot.Outbound, Kind: corebot.KindReply, InReplyTo: "q-" + id, Parts: corebot.TextPart("text of " + id),
-		Key: corebot.Key{Agent: "main", Channel: "webhook", Chat: chat},
+		ID: id, Direction: corebot.Outbound, Kind: corebot.KindReply, InReplyTo: "q-" + id,
+		Parts: corebot.TextPart("text of " + id),
+		Key:   corebot.Key{Agent: "main", Channel: "webhook", Chat: chat},
 	}
 }

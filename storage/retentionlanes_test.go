@@ -18,7 +18,10 @@ func TestALaneGoesWhenNothingIsLeftOfItAndComesBackAsAnother(t *testing.T) {
 		stale := corebot.Lease{Lane: 1, Epoch: 1}
 		stopTest(t, db, "a", "s")
 		publishTest(t, db, "dead", "d")
-		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
+		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{
+			Verb:   corebot.Dead,
+			Reason: "permanent",
+		}))
 		time.Sleep(2 * day)
 		stopTest(t, db, "young", "s")
 		must(t, r.Sweep(t.Context()))
@@ -31,7 +34,8 @@ func TestALaneGoesWhenNothingIsLeftOfItAndComesBackAsAnother(t *testing.T) {
 		if d.Lane == stale.Lane {
 			t.Errorf("the lane has its old id %d again", d.Lane)
 		}
-		if lost, err := NewQueue(db).Extend(t.Context(), []corebot.Lease{stale}, time.Now().Add(time.Hour)); err != nil || len(lost) != 1 {
+		if lost, err := NewQueue(db).Extend(t.Context(), []corebot.Lease{stale},
+			time.Now().Add(time.Hour)); err != nil || len(lost) != 1 {
 			t.Errorf("the stale worker's lease is lost: %v, %v", lost, err)
 		}
 		wantWhole(t, db)
@@ -47,7 +51,8 @@ func TestALaneThatComesBackCountsItsPlacesOnFromTheHistory(t *testing.T) {
 			publishTest(t, db, "a", id)
 			d := claimTest(t, db)
 			must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
-				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(id)}},
+				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+				History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(id)}},
 			}))
 		}
 		say("1")

@@ -122,7 +122,10 @@ func TestTheRateOfASenderDelaysNeitherAStopNorAMessageThatHasBegun(t *testing.T)
 		publishAs(t, db, "hog", "again", "again")
 		ds, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 1, rateTerms)
 		must(t, err)
-		must(t, NewQueue(db).Settle(t.Context(), ds[0], corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(time.Second)}))
+		must(t, NewQueue(db).Settle(t.Context(), ds[0], corebot.Outcome{
+			Verb: corebot.RetryAt,
+			At:   time.Now().Add(time.Second),
+		}))
 		for i := range 5 {
 			publishAs(t, db, "hog", fmt.Sprint(i), fmt.Sprint(i))
 			time.Sleep(time.Millisecond)
@@ -133,7 +136,8 @@ func TestTheRateOfASenderDelaysNeitherAStopNorAMessageThatHasBegun(t *testing.T)
 		must(t, err)
 		stop := saidBy("hog", k.Chat, "stop")
 		stop.Direction, stop.Kind = corebot.Control, corebot.KindControl
-		_, err = NewLedger(db).Stop(t.Context(), stop, head, corebot.AuditEvent{}, func(bool) corebot.Message { return outboundTest(k.Chat, "stopped") })
+		_, err = NewLedger(db).Stop(t.Context(), stop, head, corebot.AuditEvent{},
+			func(bool) corebot.Message { return outboundTest(k.Chat, "stopped") })
 		must(t, err)
 		time.Sleep(time.Second)
 		wantBegun(t, db, "4", "again")

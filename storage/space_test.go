@@ -105,13 +105,23 @@ func TestUnderTheFloorNothingNewComesInAndEverythingElsePasses(t *testing.T) {
 
 		ledger := NewLedger(db)
 		d := claimTest(t, db)
-		must(t, ledger.Record(t.Context(), d, corebot.Step{Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{}}))
+		must(t, ledger.Record(t.Context(), d, corebot.Step{
+			Kind: corebot.StepModel, State: corebot.StepDone,
+			Answer: &corebot.Answer{},
+		}))
 		must(t, ledger.Commit(t.Context(), d, corebot.Result{
 			Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-			History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("hello")}}, Replies: []corebot.Message{outboundTest("a", "1/1/0")},
+			History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("hello")}},
+			Replies: []corebot.Message{outboundTest("a", "1/1/0")},
 		}))
-		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
-		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(time.Hour)}))
+		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{
+			Verb:   corebot.Dead,
+			Reason: "permanent",
+		}))
+		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{
+			Verb: corebot.RetryAt,
+			At:   time.Now().Add(time.Hour),
+		}))
 		if _, err := offer(db, outboundTest("a", "task/1")); err != nil {
 			t.Errorf("a reply: %v", err)
 		}
@@ -185,7 +195,10 @@ func TestTheFiguresOfTheDiskAreShown(t *testing.T) {
 	for _, f := range families {
 		got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
 	}
-	for name, want := range map[string]float64{"corebot_disk_free_bytes": 100 * mib, "corebot_disk_floor_bytes": 512 * mib, "corebot_disk_low": 1} {
+	for name, want := range map[string]float64{
+		"corebot_disk_free_bytes":  100 * mib,
+		"corebot_disk_floor_bytes": 512 * mib, "corebot_disk_low": 1,
+	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %v, want %v", name, v, want)
 		}
@@ -296,7 +309,10 @@ func TestOnAFullDiskTheBallastLetsAcceptedMessagesEnd(t *testing.T) {
 	fill(t, filler)
 	long := corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(strings.Repeat("x", 800<<10))}},
+		History: []corebot.HistoryEntry{{
+			Speaker: corebot.SpeakerAssistant,
+			Parts:   corebot.TextPart(strings.Repeat("x", 800<<10)),
+		}},
 	}
 	refused := 0
 	soon(t, "the commit of the turn", func() bool {

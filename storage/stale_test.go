@@ -55,7 +55,8 @@ func thieves() map[string]func(k *apptest.Kit, d corebot.Delivery) error {
 			o.At = time.Now().Add(12 * time.Hour)
 			return k.Ledger.Commit(context.Background(), d, corebot.Result{
 				Outcome: o, Replies: []corebot.Message{{
-					ID: d.RunID() + "/new", Direction: corebot.Outbound, Key: d.Message.Key, Kind: corebot.KindReply, Parts: corebot.TextPart("the new owner"),
+					ID: d.RunID() + "/new", Direction: corebot.Outbound, Key: d.Message.Key, Kind: corebot.KindReply,
+					Parts: corebot.TextPart("the new owner"),
 				}},
 			})
 		}
@@ -68,14 +69,16 @@ func thieves() map[string]func(k *apptest.Kit, d corebot.Delivery) error {
 		"holds it":    func(*apptest.Kit, corebot.Delivery) error { return nil },
 		"goes on": func(k *apptest.Kit, d corebot.Delivery) error {
 			return k.Ledger.Record(context.Background(), d, corebot.Step{
-				Position: len(d.Journal), Kind: corebot.StepTool, State: corebot.StepIntended, Call: &corebot.ToolCall{ID: "new", Tool: "web.fetch"},
+				Position: len(d.Journal), Kind: corebot.StepTool, State: corebot.StepIntended,
+				Call: &corebot.ToolCall{ID: "new", Tool: "web.fetch"},
 			})
 		},
 	}
 }
 
-// TestAWorkerWhoseLeaseWasStolenInTheMiddleOfATurnChangesNothing: the real router and agent run a turn with a side effect, hang at one of
-// its points until another worker has the lane, and go on. Not a byte of the store may change from then on, and no tool may begin.
+// TestAWorkerWhoseLeaseWasStolenInTheMiddleOfATurnChangesNothing: the real router and agent run a turn with a side
+// effect, hang at one of its points until another worker has the lane, and go on. Not a byte of the store may change
+// from then on, and no tool may begin.
 func TestAWorkerWhoseLeaseWasStolenInTheMiddleOfATurnChangesNothing(t *testing.T) {
 	run := 0
 	for run < *staleRuns {
@@ -98,7 +101,8 @@ func stealLease(t *testing.T, point pausePoint, thief func(*apptest.Kit, corebot
 	k.Say("chat", "1", "do it")
 	k.Start()
 	time.Sleep(time.Second)
-	ds, err := storage.NewQueue(k.DB).Claim(t.Context(), corebot.InboundPool, 1, corebot.Terms{Lease: 24 * time.Hour}) // waits for the end of the lease
+	// waits for the end of the lease
+	ds, err := storage.NewQueue(k.DB).Claim(t.Context(), corebot.InboundPool, 1, corebot.Terms{Lease: 24 * time.Hour})
 	if err != nil || ds[0].Message.ID != "1" || ds[0].Epoch != 2 || ds[0].Lost != 1 {
 		t.Fatalf("the new owner got %+v, %v", ds, err)
 	}
@@ -191,7 +195,9 @@ type staleJournal struct {
 	w *staleWorker
 }
 
-func (j staleJournal) Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error {
+func (j staleJournal) Record(ctx context.Context, d corebot.Delivery, s corebot.Step,
+	events ...corebot.AuditEvent,
+) error {
 	switch {
 	case s.Kind == corebot.StepModel:
 		j.w.at(beforeItsAnswerIsJournaled)
@@ -207,7 +213,9 @@ func (j staleJournal) Record(ctx context.Context, d corebot.Delivery, s corebot.
 func dump(t *testing.T, dir string) (all string) {
 	t.Helper()
 	err := behindItsBack(dir, func(db *sql.DB) error {
-		tables, err := texts(db, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT IN ('store', 'goose_db_version') ORDER BY name`)
+		tables,
+			err := texts(db,
+			`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT IN ('store', 'goose_db_version') ORDER BY name`)
 		if err != nil {
 			return err
 		}

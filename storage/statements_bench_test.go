@@ -9,8 +9,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// BenchmarkStatements is the processor's part of the hot operations: each runs in one long transaction, without waiting for a disk or for
-// another goroutine. Compare two versions with benchstat.
+// BenchmarkStatements is the processor's part of the hot operations: each runs in one long transaction, without waiting
+// for a disk or for another goroutine. Compare two versions with benchstat.
 func BenchmarkStatements(b *testing.B) {
 	b.Run("publish", func(b *testing.B) {
 		inOneTransaction(b, func(t *tx, i int) error { return publishNth(t, i) })

@@ -16,7 +16,8 @@ func TestASummaryOfASessionThatIsOverGoesWithItsHistory(t *testing.T) {
 	chronicle(t, dir, 2, 1, 1, time.Now())  // it is in use
 	chronicle(t, dir, 3, 1, 10, old)        // nothing was said here for long
 	for chat := 1; chat <= 3; chat++ {
-		sideQuery(t, dir, `INSERT INTO summaries (chat_id, session, through, text, model, at) VALUES (?, 1, 5, 'x', '', 0)`, chat)
+		sideQuery(t, dir,
+			`INSERT INTO summaries (chat_id, session, through, text, model, at) VALUES (?, 1, 5, 'x', '', 0)`, chat)
 	}
 	must(t, keeping(t, db, RetentionOptions{History: day}).Sweep(t.Context()))
 	if got := fmt.Sprint(sideQuery(t, dir, `SELECT chat_id FROM summaries`)); got != "[2]" {

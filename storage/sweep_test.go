@@ -17,13 +17,15 @@ import (
 // grow adds rows behind the store's back: there are many of them.
 func grow(t testing.TB, dir string, n int, insert string, args ...any) {
 	t.Helper()
-	sideQuery(t, dir, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < `+fmt.Sprint(n)+`) `+insert, args...)
+	sideQuery(t, dir, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < `+fmt.Sprint(n)+`) `+
+		insert, args...)
 }
 
 // many are lives of one lane that ended at a moment, one behind the other.
 func many(t testing.TB, dir string, n int, ended time.Time) {
 	t.Helper()
-	sideQuery(t, dir, `INSERT INTO lanes (id, direction, agent, channel, account, chat, thread, pool, next_seq) VALUES (1, 1, 'main', 'test', '', 'a', '', 'inbound', ?)`, n+1)
+	sideQuery(t, dir,
+		`INSERT INTO lanes (id, direction, agent, channel, account, chat, thread, pool, next_seq) VALUES (1, 1, 'main', 'test', '', 'a', '', 'inbound', ?)`, n+1)
 	grow(t, dir, n, `INSERT INTO message_life (id, lane_id, message_id, kind, checksum, published_at, ended_at, "end")
 		SELECT i, 1, printf('%09d', i), 'prompt', x'00', ?1, ?1, 'answered' FROM n`, ended.UnixMilli())
 	sideQuery(t, dir, `UPDATE store SET last_life = ?`, n)
@@ -34,7 +36,8 @@ func TestOneOperationTakesSoManyRowsAndNoMore(t *testing.T) {
 	db := openTest(t, dir)
 	old := time.Now().Add(-2 * day)
 	many(t, dir, 3*sweepRows, old)
-	grow(t, dir, 2*sweepRows+10, `INSERT INTO execution_steps (life_id, run, position, kind, state, started_at) SELECT 1 + i % 7, 1, i, 'model', 'done', 0 FROM n`)
+	grow(t, dir, 2*sweepRows+10,
+		`INSERT INTO execution_steps (life_id, run, position, kind, state, started_at) SELECT 1 + i % 7, 1, i, 'model', 'done', 0 FROM n`)
 	r := keeping(t, db, RetentionOptions{Messages: day})
 	var pages []int
 	must(t, r.walk(t.Context(), lifeTable, time.Now().Add(-day), func(p page) error {
@@ -136,7 +139,8 @@ func TestRunSweepsAMinuteAfterTheStartAndThenEachHour(t *testing.T) {
 					want = 2
 				}
 				if f.GetName() == "corebot_retention_rows_total" && m.GetCounter().GetValue() != want {
-					t.Errorf("counted %v rows of %s, want %v", m.GetCounter().GetValue(), m.GetLabel()[0].GetValue(), want)
+					t.Errorf("counted %v rows of %s, want %v", m.GetCounter().GetValue(), m.GetLabel()[0].GetValue(),
+						want)
 				}
 				if age := float64(time.Now().Unix()) - m.GetGauge().GetValue(); f.GetName() != "corebot_retention_rows_total" && age > 4000 {
 					t.Errorf("the last pass was %v s ago", age)
@@ -153,7 +157,10 @@ func TestRunSweepsAMinuteAfterTheStartAndThenEachHour(t *testing.T) {
 func TestSweepingBesideTrafficLeavesTheStoreWhole(t *testing.T) {
 	dir := t.TempDir()
 	db := openTest(t, dir)
-	r := keeping(t, db, RetentionOptions{Messages: time.Millisecond, Audit: time.Millisecond, Mailbox: time.Millisecond})
+	r := keeping(t, db, RetentionOptions{
+		Messages: time.Millisecond, Audit: time.Millisecond,
+		Mailbox: time.Millisecond,
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var sweeping, traffic sync.WaitGroup
 	sweeping.Go(func() {

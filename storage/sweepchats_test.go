@@ -19,7 +19,10 @@ func usedTest(t *testing.T, db *DB, chat, id string) {
 	now := time.Now()
 	must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("question"), At: now}, {Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("answer"), At: now}},
+		History: []corebot.HistoryEntry{
+			{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("question"), At: now},
+			{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("answer"), At: now},
+		},
 	}))
 }
 
@@ -27,11 +30,13 @@ func usedTest(t *testing.T, db *DB, chat, id string) {
 func ageTest(t *testing.T, dir string, by time.Duration) {
 	t.Helper()
 	for column, tables := range map[string]string{
-		"published_at": "message_life", "ended_at": "message_life", "claimed_at": "message_life", "at": "history summaries",
+		"published_at": "message_life", "ended_at": "message_life", "claimed_at": "message_life",
+		"at":         "history summaries",
 		"created_at": "chats mailbox",
 	} {
 		for table := range strings.FieldsSeq(tables) {
-			sideQuery(t, dir, fmt.Sprintf(`UPDATE %s SET %s = %[2]s - ? WHERE %[2]s > 0`, table, column), by.Milliseconds())
+			sideQuery(t, dir, fmt.Sprintf(`UPDATE %s SET %s = %[2]s - ? WHERE %[2]s > 0`, table, column),
+				by.Milliseconds())
 		}
 	}
 }
@@ -55,16 +60,22 @@ func TestWhatNobodyUsesAnyMoreIsForgotten(t *testing.T) {
 		usedTest(t, db, fmt.Sprint(i), "m")
 		must(t, NewMailbox(db).Post(t.Context(), outboundTest(fmt.Sprint(i), "r")))
 	}
-	sideQuery(t, dir, `INSERT INTO summaries (chat_id, session, through, text, model, at) SELECT id, 1, 1, 'x', '', ? FROM chats`, time.Now().UnixMilli())
+	sideQuery(t, dir,
+		`INSERT INTO summaries (chat_id, session, through, text, model, at) SELECT id, 1, 1, 'x', '', ? FROM chats`,
+		time.Now().UnixMilli())
 	index, err := NewSearchIndex(db, SearchIndexOptions{})
 	must(t, err)
 	must(t, index.CatchUp(t.Context()))
 	ageTest(t, dir, tenYears)
 	tables := []string{"lanes", "chats", "history", "message_life", "mailbox", "summaries", "history_terms"}
-	if n := rowsOf(t, dir, tables...); n["lanes"] != chats || n["chats"] != chats || n["history"] != 2*chats || n["history_terms"] == 0 {
+	if n := rowsOf(t, dir, tables...); n["lanes"] != chats || n["chats"] != chats || n["history"] != 2*chats ||
+		n["history_terms"] == 0 {
 		t.Fatalf("there are %v", n)
 	}
-	must(t, keeping(t, db, RetentionOptions{Messages: time.Hour, History: time.Hour, Mailbox: time.Hour}).Sweep(t.Context()))
+	must(t, keeping(t, db, RetentionOptions{
+		Messages: time.Hour, History: time.Hour,
+		Mailbox: time.Hour,
+	}).Sweep(t.Context()))
 	for table, n := range rowsOf(t, dir, tables...) {
 		if n != 0 {
 			t.Errorf("%d rows of %s are left", n, table)
@@ -90,7 +101,10 @@ func TestAChatStaysWhileItMatters(t *testing.T) {
 		"model":      func() { must(t, chats.SetModel(t.Context(), key("model"), "big")) },
 		"granted": func() {
 			who := corebot.Principal{Channel: "test", ID: "ann"}
-			must(t, NewGrants(db).Grant(t.Context(), corebot.Grant{Principal: who, Chat: key("granted"), Role: corebot.RoleAdmin}))
+			must(t, NewGrants(db).Grant(t.Context(), corebot.Grant{
+				Principal: who, Chat: key("granted"),
+				Role: corebot.RoleAdmin,
+			}))
 		},
 		"files":     func() {},
 		"waiting":   func() { publishTest(t, db, "waiting", "w") },
@@ -110,11 +124,17 @@ func TestAChatStaysWhileItMatters(t *testing.T) {
 		}
 	}
 	hasFiles := func(k corebot.Key) bool { return k == key("files") }
-	r := keeping(t, db, RetentionOptions{Messages: time.Hour, Mailbox: time.Hour, History: time.Hour, HasFiles: hasFiles})
+	r := keeping(t, db, RetentionOptions{
+		Messages: time.Hour, Mailbox: time.Hour, History: time.Hour,
+		HasFiles: hasFiles,
+	})
 	sideQuery(t, dir, `DELETE FROM history WHERE chat_id = (SELECT id FROM chats WHERE chat = 'summary')`)
 	must(t, r.Sweep(t.Context()))
 	left := sideQuery(t, dir, `SELECT chat FROM chats ORDER BY chat`)
-	want := []string{"access", "dead", "files", "granted", "mail", "mode", "model", "named", "registered", "summary", "waiting"}
+	want := []string{
+		"access", "dead", "files", "granted", "mail", "mode", "model", "named", "registered", "summary",
+		"waiting",
+	}
 	if !slices.Equal(left, want) {
 		t.Errorf("left are %q, want %q", left, want)
 	}
@@ -147,7 +167,8 @@ func TestAPassLooksAtAPartOfALargeTable(t *testing.T) {
 	dir := t.TempDir()
 	db := openTest(t, dir)
 	const chats = 30_000
-	grow(t, dir, chats, `INSERT INTO chats (agent, channel, account, chat, thread, created_at) SELECT 'main', 'test', '', 'c' || i, '', 0 FROM n`)
+	grow(t, dir, chats,
+		`INSERT INTO chats (agent, channel, account, chat, thread, created_at) SELECT 'main', 'test', '', 'c' || i, '', 0 FROM n`)
 	r := keeping(t, db, RetentionOptions{Messages: day, Every: time.Hour})
 	seen := map[int64]bool{}
 	var o rotation

@@ -21,7 +21,8 @@ func chronicle(t *testing.T, dir string, chat, session, turns int, at time.Time)
 // remaining is how many entries are left in each session of a chat.
 func remaining(t *testing.T, dir string, chat int) string {
 	t.Helper()
-	return fmt.Sprint(sideQuery(t, dir, `SELECT session, COUNT(*) FROM history WHERE chat_id = ? GROUP BY session`, chat))
+	return fmt.Sprint(sideQuery(t, dir, `SELECT session, COUNT(*) FROM history WHERE chat_id = ? GROUP BY session`,
+		chat))
 }
 
 func TestHistoryIsKeptForEverUnlessSomebodySaysOtherwise(t *testing.T) {
@@ -69,7 +70,8 @@ func TestTooMuchHistoryGoesWhateverItsAge(t *testing.T) {
 		}
 	}
 	must(t, keeping(t, db, RetentionOptions{HistoryEntries: 1}).Sweep(t.Context()))
-	for chat, want := range map[int]string{1: "[2|200]", 2: "[1|500]", 3: "[1|60]"} { // the recent ones of the session all the same
+	// the recent ones of the session all the same
+	for chat, want := range map[int]string{1: "[2|200]", 2: "[1|500]", 3: "[1|60]"} {
 		if got := remaining(t, dir, chat); got != want {
 			t.Errorf("with a cap of one, of chat %d are left %s, want %s", chat, got, want)
 		}
@@ -84,7 +86,11 @@ func TestALaneGoesWithTheLastOfItsHistory(t *testing.T) {
 		say := func(id string) {
 			publishTest(t, db, "a", id)
 			must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
-				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, History: []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(id), At: time.Now()}},
+				Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+				History: []corebot.HistoryEntry{{
+					Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(id),
+					At: time.Now(),
+				}},
 			}))
 		}
 		say("1")

@@ -128,7 +128,9 @@ var listDays = &query{`SELECT turns, input, output, cache_read, cache_write, cos
 
 // Page gives what was used from one day to another, both included, behind a cursor, newest day first, at most limit
 // rows, and the cursor behind them.
-func (b *Books) Page(ctx context.Context, from, to, after string, limit int) (out []corebot.UseRow, next string, err error) {
+func (b *Books) Page(ctx context.Context, from, to, after string,
+	limit int,
+) (out []corebot.UseRow, next string, err error) {
 	var day, chat, sender, model string
 	if err := behind(after, "usage", &day, &chat, &sender, &model); err != nil {
 		return nil, "", err
@@ -143,7 +145,10 @@ func (b *Books) Page(ctx context.Context, from, to, after string, limit int) (ou
 		out = append(out, row)
 		return err
 	}, from, to, day, day, chat, sender, model, limit)
-	return out, nextPage(out, limit, func(u corebot.UseRow) string { return cursor("usage", u.Day, u.Chat, u.Principal.ID, u.Model) }), err
+	return out, nextPage(out, limit, func(u corebot.UseRow) string {
+		return cursor("usage", u.Day, u.Chat,
+			u.Principal.ID, u.Model)
+	}), err
 }
 
 // settleTurnTx ends a claim and books what it spent beside its journal.

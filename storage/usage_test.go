@@ -38,7 +38,10 @@ func TestALaneHasPlacesForSoManyParkedMessagesAndOneMoreChangesNothing(t *testin
 	park := func(id string) (corebot.Delivery, error) {
 		publishInto(t, db, testMessage("a", id))
 		d := take(t, db, corebot.InboundPool)
-		return d, l.Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(time.Hour), Reason: "chat budget"}})
+		return d, l.Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{
+			Verb: corebot.Park,
+			At:   time.Now().Add(time.Hour), Reason: "chat budget",
+		}})
 	}
 	for _, id := range []string{"1", "2"} {
 		_, err := park(id)
@@ -61,15 +64,20 @@ func TestWhatIsParkedCanBeReleasedAndDropped(t *testing.T) {
 		publishInto(t, db, testMessage("a", id))
 		d := take(t, db, corebot.InboundPool)
 		lives = append(lives, d.Life)
-		must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(time.Hour), Reason: "chat budget"}))
+		must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{
+			Verb: corebot.Park, At: time.Now().Add(time.Hour),
+			Reason: "chat budget",
+		}))
 	}
 	lot := NewLot(db)
-	if all, _, err := lot.Page(t.Context(), "", 10); err != nil || len(all) != 2 || all[0].Life != lives[0] || all[0].MessageID != "1" {
+	if all, _, err := lot.Page(t.Context(), "", 10); err != nil || len(all) != 2 || all[0].Life != lives[0] ||
+		all[0].MessageID != "1" {
 		t.Errorf("parked are %+v: %v", all, err)
 	}
 	_, behindFirst, err := lot.Page(t.Context(), "", 1)
 	must(t, err)
-	if rest, next, err := lot.Page(t.Context(), behindFirst, 2); err != nil || len(rest) != 1 || rest[0].Life != lives[1] || next != "" {
+	if rest, next, err := lot.Page(t.Context(), behindFirst, 2); err != nil || len(rest) != 1 ||
+		rest[0].Life != lives[1] || next != "" {
 		t.Errorf("behind the first are %+v, then %q: %v", rest, next, err)
 	}
 	must(t, lot.Drop(t.Context(), lives[0]))
@@ -103,9 +111,11 @@ func TestWhatIsParkedComesBackWithANewProcessUnlessItIsKept(t *testing.T) {
 		stop := runWriter(db)
 		if i == 0 {
 			publishInto(t, db, testMessage("a", "1"))
-			must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool), corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(time.Hour), Reason: "chat budget"}))
+			must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool),
+				corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(time.Hour), Reason: "chat budget"}))
 		}
-		must(t, NewChats(db).Register(t.Context(), testMessage("a", "1").Key, true, "")) // in every transaction the writer looks for who is due
+		// in every transaction the writer looks for who is due
+		must(t, NewChats(db).Register(t.Context(), testMessage("a", "1").Key, true, ""))
 		s, err := NewQueue(db).Stats(t.Context())
 		must(t, err)
 		if s.Parked["chat budget"] != c.want {

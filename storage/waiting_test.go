@@ -25,7 +25,8 @@ func TestASenderHasSoManyMessagesWaitingInAllChatsTogether(t *testing.T) {
 	for i := range 3 {
 		must(t, offerTo(t, db, saidBy("hog", fmt.Sprint(i), "m"), lim))
 	}
-	if err := offerTo(t, db, saidBy("hog", "another", "m"), lim); !errors.Is(err, corebot.ErrSenderFull) || !errors.Is(err, corebot.ErrLaneFull) {
+	if err := offerTo(t, db, saidBy("hog", "another", "m"), lim); !errors.Is(err, corebot.ErrSenderFull) ||
+		!errors.Is(err, corebot.ErrLaneFull) {
 		t.Errorf("a fourth message: %v", err)
 	}
 	must(t, offerTo(t, db, saidBy("hog", "0", "m"), lim)) // a copy of one that was accepted
@@ -130,7 +131,10 @@ func TestWhatWaitsOfASenderIsCountedHoweverItEnds(t *testing.T) {
 
 	must(t, offerTo(t, db, saidBy("hog", "a", "parks"), lim))
 	d = claimTest(t, db)
-	must(t, NewLedger(db).Commit(ctx, d, corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(time.Hour), Reason: "budget"}}))
+	must(t, NewLedger(db).Commit(ctx, d, corebot.Result{Outcome: corebot.Outcome{
+		Verb: corebot.Park,
+		At:   time.Now().Add(time.Hour), Reason: "budget",
+	}}))
 	for i := range 3 {
 		must(t, offerTo(t, db, saidBy("hog", fmt.Sprint("beside", i), "m"), lim))
 	}

@@ -78,7 +78,10 @@ func TestAnIdleStoreWithParkedClaimsBeginsNoTransactions(t *testing.T) {
 		})
 		runTest(t, db)
 		publishTest(t, db, "chat", "1")
-		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Wait, At: time.Now().Add(23 * time.Hour), Reason: "approval"}))
+		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{
+			Verb: corebot.Wait,
+			At:   time.Now().Add(23 * time.Hour), Reason: "approval",
+		}))
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		for _, pool := range []corebot.Pool{corebot.OutboundPool("a"), corebot.OutboundPool("b")} {

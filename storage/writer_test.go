@@ -13,9 +13,12 @@ import (
 
 var errRule = errors.New("a rule is broken")
 
-var touchGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES ('test', '', ?, '', 'normal', 'test', 0)`}
+var touchGrant = &query{
+	`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES ('test', '', ?, '', 'normal', 'test', 0)`,
+}
 
-// busy holds the writer inside an operation until release is called, so that what is submitted meanwhile shares a batch.
+// busy holds the writer inside an operation until release is called, so that what is submitted meanwhile shares a
+// batch.
 func busy(db *DB) (release func()) {
 	gate := make(chan struct{})
 	go func() {
@@ -176,7 +179,8 @@ func TestAStoppedWriterAnswersWhatItHasAndRefusesTheRest(t *testing.T) {
 			if err := db.Ping(context.Background()); !errors.Is(err, corebot.ErrClosed) {
 				t.Fatalf("got %v", err)
 			}
-			if _, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour}); !errors.Is(err, corebot.ErrClosed) {
+			if _, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1,
+				corebot.Terms{Lease: time.Hour}); !errors.Is(err, corebot.ErrClosed) {
 				t.Fatalf("got %v", err)
 			}
 		}
@@ -225,7 +229,10 @@ func TestAfterARestartOneRetryDoesNotHideTheOtherLanes(t *testing.T) {
 		db = openTest(t, dir)
 		asked := time.Now()
 		d := claimTest(t, db)
-		must(t, NewQueue(db).Settle(context.Background(), d, corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(5 * time.Minute)}))
+		must(t, NewQueue(db).Settle(context.Background(), d, corebot.Outcome{
+			Verb: corebot.RetryAt,
+			At:   time.Now().Add(5 * time.Minute),
+		}))
 		if claimTest(t, db); time.Since(asked) > 0 {
 			t.Fatalf("the next lane had to wait for %v", time.Since(asked))
 		}

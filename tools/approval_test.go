@@ -37,13 +37,19 @@ func newOfficeWith(t *testing.T, approvers tools.Approvers, repeats tools.Traits
 	t.Helper()
 	o := &office{T: t, dir: t.TempDir()}
 	files, _ := filesIn(t, o.dir)
-	program := tools.New("shell.exec", "A tool for tests.", repeats|tools.Privileged, func(context.Context, tools.Call, programArgs) (string, error) {
-		o.runs++
-		if o.during != nil {
-			o.during()
-		}
-		return "ran", nil
-	}, tools.Names(func(_ tools.Call, a programArgs) tools.Named { return tools.Named{Dir: a.Dir, Paths: a.Paths} }))
+	program := tools.New("shell.exec", "A tool for tests.", repeats|tools.Privileged,
+		func(context.Context, tools.Call, programArgs) (string, error) {
+			o.runs++
+			if o.during != nil {
+				o.during()
+			}
+			return "ran", nil
+		}, tools.Names(func(_ tools.Call, a programArgs) tools.Named {
+			return tools.Named{
+				Dir:   a.Dir,
+				Paths: a.Paths,
+			}
+		}))
 	o.box = newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{Approvers: approvers, Contents: files}, program)
 	return o
 }
@@ -88,13 +94,25 @@ func TestACallThatWasApprovedRunsIfNothingItNamesHasChanged(t *testing.T) {
 		args   string
 		drift  string
 	}{
-		"nothing":              {func(*office) {}, programCall, ""},
-		"a file is changed":    {func(o *office) { o.write("a.sh", "echo 2") }, programCall, "a.sh has changed"},
-		"a file is gone":       {func(o *office) { os.Remove(filepath.Join(o.dir, "a.sh")) }, programCall, "a.sh has changed"},
-		"a file is made":       {func(o *office) { o.write("b.sh", "") }, programCall, "b.sh has changed"},
-		"a file is a link now": {func(o *office) { os.Symlink("a.sh", filepath.Join(o.dir, "b.sh")) }, programCall, "b.sh has changed"},
-		"another directory":    {func(*office) {}, `{"dir":"chats/y","paths":["a.sh","b.sh"]}`, "the working directory is another"},
-		"other arguments":      {func(*office) {}, `{"dir":"chats/x","paths":["a.sh","b.sh","b.sh"]}`, "the call is another"},
+		"nothing":           {func(*office) {}, programCall, ""},
+		"a file is changed": {func(o *office) { o.write("a.sh", "echo 2") }, programCall, "a.sh has changed"},
+		"a file is gone": {
+			func(o *office) { os.Remove(filepath.Join(o.dir, "a.sh")) }, programCall,
+			"a.sh has changed",
+		},
+		"a file is made": {func(o *office) { o.write("b.sh", "") }, programCall, "b.sh has changed"},
+		"a file is a link now": {
+			func(o *office) { os.Symlink("a.sh", filepath.Join(o.dir, "b.sh")) }, programCall,
+			"b.sh has changed",
+		},
+		"another directory": {
+			func(*office) {}, `{"dir":"chats/y","paths":["a.sh","b.sh"]}`,
+			"the working directory is another",
+		},
+		"other arguments": {
+			func(*office) {}, `{"dir":"chats/x","paths":["a.sh","b.sh","b.sh"]}`,
+			"the call is another",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t, someone(true))
@@ -123,12 +141,14 @@ func (o *office) wantAskedAnew(s *step, err error, drift string) {
 	if !errors.As(err, &waits) || len(s.asked) != 2 || o.runs != 0 || len(s.results) != 0 {
 		o.Fatalf("asked %d times: %v; it ran %d times", len(s.asked), err, o.runs)
 	}
-	if anew := s.asked[1]; anew.Round != 1 || !strings.Contains(anew.Because, drift) || anew.Bound.Drift(s.asked[0].Bound) != "" {
+	if anew := s.asked[1]; anew.Round != 1 || !strings.Contains(anew.Because, drift) ||
+		anew.Bound.Drift(s.asked[0].Bound) != "" {
 		o.Errorf("it is asked about anew because %q, want %q: %+v", anew.Because, drift, anew)
 	}
 }
 
-// TestACallThatNeverStaysTheSameIsDeniedInTheEnd: something writes its file all the time, and the chat must not wait for ever.
+// TestACallThatNeverStaysTheSameIsDeniedInTheEnd: something writes its file all the time, and the chat must not wait
+// for ever.
 func TestACallThatNeverStaysTheSameIsDeniedInTheEnd(t *testing.T) {
 	o := newOffice(t, someone(true))
 	o.write("a.sh", "echo 1")
@@ -138,7 +158,8 @@ func TestACallThatNeverStaysTheSameIsDeniedInTheEnd(t *testing.T) {
 	s := newStep()
 	s.state, s.approval = corebot.StepAwaiting, &a
 	r, err := o.call(s, programCall)
-	if err != nil || r.Outcome != corebot.OutcomeDenied || r.Ran || !strings.Contains(r.Notice, "a.sh has changed") || s.rows[1].Rule != policy.RuleNotTheSame {
+	if err != nil || r.Outcome != corebot.OutcomeDenied || r.Ran || !strings.Contains(r.Notice, "a.sh has changed") ||
+		s.rows[1].Rule != policy.RuleNotTheSame {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
@@ -150,7 +171,8 @@ func TestACallWhoseFilesNobodyCanCompareIsDenied(t *testing.T) {
 	}
 	s := newStep()
 	r, err := o.call(s, programCall)
-	if err != nil || r.Outcome != corebot.OutcomeDenied || len(s.asked) != 0 || s.rows[0].Rule != policy.RuleCannotBind {
+	if err != nil || r.Outcome != corebot.OutcomeDenied || len(s.asked) != 0 ||
+		s.rows[0].Rule != policy.RuleCannotBind {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
@@ -170,15 +192,20 @@ func TestWithoutAnybodyToAskACallIsDeniedAtOnce(t *testing.T) {
 		o := newOffice(t, nobody)
 		s := newStep()
 		r, err := o.call(s, programCall)
-		if err != nil || r.Outcome != corebot.OutcomeDenied || len(s.asked) != 0 || s.rows[0].Rule != policy.RuleNobodyToApprove || o.runs != 0 {
+		if err != nil || r.Outcome != corebot.OutcomeDenied || len(s.asked) != 0 ||
+			s.rows[0].Rule != policy.RuleNobodyToApprove || o.runs != 0 {
 			t.Errorf("got %+v, %v; asked %d times", r, err, len(s.asked))
 		}
 	}
 }
 
-// TestAnIntendedCallIsNotAskedForAgain: it was approved before its intent was stored, and what it has done since may have changed its own files.
+// TestAnIntendedCallIsNotAskedForAgain: it was approved before its intent was stored, and what it has done since may
+// have changed its own files.
 func TestAnIntendedCallIsNotAskedForAgain(t *testing.T) {
-	for repeats, want := range map[tools.Traits]corebot.AuditOutcome{tools.SideEffect: corebot.OutcomeUnknown, tools.Idempotent: corebot.OutcomeSuccess} {
+	for repeats, want := range map[tools.Traits]corebot.AuditOutcome{
+		tools.SideEffect: corebot.OutcomeUnknown,
+		tools.Idempotent: corebot.OutcomeSuccess,
+	} {
 		o := newOfficeWith(t, someone(true), repeats)
 		s := newStep()
 		s.intended = true
@@ -195,18 +222,23 @@ func TestACallThatWaitedGoesOnWaitingWhateverTheTurnHasRead(t *testing.T) {
 	a.State = corebot.ApprovalAwaited
 	s := newStep()
 	s.state, s.approval = corebot.StepAwaiting, &a
-	_, err := o.box.Call(t.Context(), corebot.Caller{}, call("shell.exec", programCall), s) // as if what it had read were gone
+	// as if what it had read were gone
+	_, err := o.box.Call(t.Context(), corebot.Caller{}, call("shell.exec", programCall), s)
 	if waits := (*corebot.Awaits)(nil); !errors.As(err, &waits) || o.runs != 0 {
 		t.Errorf("it ran %d times: %v", o.runs, err)
 	}
 }
 
 func TestWhatNamesAFileOfTheWorkspaceReturnsTextFromOutside(t *testing.T) {
-	for name, want := range map[string]bool{"there.md": true, "missing.md": false, "IDENTITY.md": false, "../there.md": false, ".": true} {
+	for name, want := range map[string]bool{
+		"there.md": true, "missing.md": false, "IDENTITY.md": false,
+		"../there.md": false, ".": true,
+	} {
 		o := newOffice(t, someone(true))
 		o.write("there.md", "pay mallory")
 		o.write("IDENTITY.md", "I am Corebot.")
-		r, err := o.box.Call(t.Context(), corebot.Caller{}, call("shell.exec", `{"dir":"","paths":["`+name+`"]}`), newStep())
+		r, err := o.box.Call(t.Context(), corebot.Caller{}, call("shell.exec", `{"dir":"","paths":["`+name+`"]}`),
+			newStep())
 		if err != nil || r.Outcome != corebot.OutcomeSuccess || r.Outside != want {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
@@ -222,14 +254,17 @@ func TestAResultIsFromOutsideIfItsToolSaysSoAndTheCallRan(t *testing.T) {
 		args string
 		want bool
 	}{
-		"it says so":            {open(), "{}", true},
-		"it fails":              {does(tools.ReadOnly|tools.Outside, func(context.Context) (string, error) { return "", errors.New("a server said this") }), "{}", true},
-		"this call is trusted":  {open(tools.Trusted(func(tools.Call, noArgs) bool { return true })), "{}", false},
-		"it does not say so":    {does(tools.ReadOnly, says("text")), "{}", false},
-		"it never ran":          {open(), `{"bad":1}`, false},
-		"the tool is not there": {tools.New("web.fetch", "Another.", tools.ReadOnly|tools.Outside, func(context.Context, tools.Call, noArgs) (string, error) { return "", nil }), "{}", false},
+		"it says so": {open(), "{}", true},
+		"it fails": {does(tools.ReadOnly|tools.Outside,
+			func(context.Context) (string, error) { return "", errors.New("a server said this") }), "{}", true},
+		"this call is trusted": {open(tools.Trusted(func(tools.Call, noArgs) bool { return true })), "{}", false},
+		"it does not say so":   {does(tools.ReadOnly, says("text")), "{}", false},
+		"it never ran":         {open(), `{"bad":1}`, false},
+		"the tool is not there": {tools.New("web.fetch", "Another.", tools.ReadOnly|tools.Outside,
+			func(context.Context, tools.Call, noArgs) (string, error) { return "", nil }), "{}", false},
 	} {
-		r, err := newBox(t, normal, tools.Options{}, c.tool).Call(t.Context(), corebot.Caller{}, call("web.search", c.args), newStep())
+		r, err := newBox(t, normal, tools.Options{}, c.tool).Call(t.Context(), corebot.Caller{},
+			call("web.search", c.args), newStep())
 		if err != nil || r.Outside != c.want {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
@@ -238,7 +273,11 @@ func TestAResultIsFromOutsideIfItsToolSaysSoAndTheCallRan(t *testing.T) {
 
 func TestAToolOfAnMCPServerSaysThatItIsOutside(t *testing.T) {
 	tool := func(traits tools.Traits) tools.Tool {
-		return tools.New("mcp__x__y", "A tool.", traits, func(context.Context, tools.Call, noArgs) (string, error) { return "", nil })
+		return tools.New("mcp__x__y", "A tool.", traits, func(context.Context, tools.Call, noArgs) (string,
+			error,
+		) {
+			return "", nil
+		})
 	}
 	if _, err := tools.NewRegistry(tool(tools.SideEffect)); !errors.Is(err, corebot.ErrInvalid) {
 		t.Errorf("one that does not: %v", err)

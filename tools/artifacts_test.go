@@ -54,7 +54,8 @@ func TestLongOutputIsShortenedAndKeptWhole(t *testing.T) {
 	s := newStep()
 	r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
 	requireEnd(t, s, r, err, corebot.OutcomeSuccess, "bytes left out")
-	if len(r.Content) > tools.DefaultMaxOutput || !strings.HasPrefix(r.Content, "BEGIN é") || !strings.HasSuffix(r.Content, " END") {
+	if len(r.Content) > tools.DefaultMaxOutput || !strings.HasPrefix(r.Content, "BEGIN é") ||
+		!strings.HasSuffix(r.Content, " END") {
 		t.Errorf("%d bytes", len(r.Content))
 	}
 	path := regexp.MustCompile(`the whole output is in (\S+)\]`).FindStringSubmatch(r.Content)
@@ -69,7 +70,8 @@ func TestLongOutputIsShortenedAndKeptWhole(t *testing.T) {
 
 func TestASecretThatTheCapWouldCutInTwoIsStillFound(t *testing.T) {
 	secret := "sk-" + strings.Repeat("x1", 200)
-	b := newBox(t, normal, tools.Options{MaxOutput: 300}, does(tools.ReadOnly, says(strings.Repeat(".", 20)+" "+secret+" "+strings.Repeat(".", 800))))
+	b := newBox(t, normal, tools.Options{MaxOutput: 300}, does(tools.ReadOnly,
+		says(strings.Repeat(".", 20)+" "+secret+" "+strings.Repeat(".", 800))))
 	s := newStep()
 	r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
 	requireEnd(t, s, r, err, corebot.OutcomeSuccess, "they were not kept")
@@ -85,7 +87,8 @@ func (broken) Save(context.Context, corebot.Caller, string, string) (string, err
 }
 
 func TestOutputThatCannotBeKeptDoesNotFailTheCall(t *testing.T) {
-	b := newBox(t, normal, tools.Options{Artifacts: broken{}}, does(tools.SideEffect, says(strings.Repeat("x", 60_000))))
+	b := newBox(t, normal, tools.Options{Artifacts: broken{}}, does(tools.SideEffect,
+		says(strings.Repeat("x", 60_000))))
 	s := newStep()
 	r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
 	requireEnd(t, s, r, err, corebot.OutcomeSuccess, "could not be kept")
@@ -136,7 +139,8 @@ func TestTheOldestArtifactsMakeRoomForANewOneAndFilesOfPeopleStay(t *testing.T) 
 	save("f", 5)
 	save("g", 0) // one entry too many
 	has("a", "e", "f", "g")
-	if _, err := files.Save(t.Context(), corebot.Caller{Key: chat}, "h", strings.Repeat("x", 61)); !errors.Is(err, rootfs.ErrFull) {
+	if _, err := files.Save(t.Context(), corebot.Caller{Key: chat}, "h", strings.Repeat("x", 61)); !errors.Is(err,
+		rootfs.ErrFull) {
 		t.Errorf("got %v", err)
 	}
 	has("a", "e", "f", "g") // nothing goes for what has no room at all
@@ -148,11 +152,16 @@ func TestTheOldestArtifactsMakeRoomForANewOneAndFilesOfPeopleStay(t *testing.T) 
 }
 
 func TestOutputForWhichAChatHasNoRoomIsHeadAndTailAndSaysSo(t *testing.T) {
-	files, root := filesWithin(t, t.TempDir(), rootfs.Quota{Dir: rootfs.ChatsDir, Bytes: 1_000, BytesKey: "tools.chat_files_bytes"})
-	b := newBox(t, normal, tools.Options{Artifacts: files}, does(tools.SideEffect, says("BEGIN"+strings.Repeat("x", 60_000)+"END")))
+	files, root := filesWithin(t, t.TempDir(), rootfs.Quota{
+		Dir: rootfs.ChatsDir, Bytes: 1_000,
+		BytesKey: "tools.chat_files_bytes",
+	})
+	b := newBox(t, normal, tools.Options{Artifacts: files}, does(tools.SideEffect,
+		says("BEGIN"+strings.Repeat("x", 60_000)+"END")))
 	s := newStep()
 	r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
-	requireEnd(t, s, r, err, corebot.OutcomeSuccess, "they could not be kept: the folder "+rootfs.ChatDir(chat)+" has no room")
+	requireEnd(t, s, r, err, corebot.OutcomeSuccess, "they could not be kept: the folder "+rootfs.ChatDir(chat)+
+		" has no room")
 	for _, part := range []string{"BEGIN", "END", "the limit is 1000", "tools.chat_files_bytes"} {
 		if !strings.Contains(r.Content, part) {
 			t.Errorf("the model does not read %q", part)

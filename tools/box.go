@@ -22,17 +22,18 @@ const (
 	maxAudit    = 8 << 10 // bytes of the arguments in an audit row
 )
 
-// Roles reads a principal's role in a conversation from server state; in the zero Key, the one that holds everywhere. It is asked anew for
-// every call.
+// Roles reads a principal's role in a conversation from server state; in the zero Key, the one that holds everywhere.
+// It is asked anew for every call.
 type Roles interface {
 	RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error)
 }
 
 // Step is the journal's place for one call. The agent owns the journal and hands out the step.
 //
-// Intend stores the intent and its audit row in one commit; Finish stores the result and its audit row in one commit; Apply makes a
-// change of Corebot's own data in that same commit, or gives a [*corebot.Refused] and stores nothing, or a [*corebot.Denied] and has stored
-// that. Any other error means that the turn cannot go on (a lost lease, trouble with the store).
+// Intend stores the intent and its audit row in one commit; Finish stores the result and its audit row in one commit;
+// Apply makes a change of Corebot's own data in that same commit, or gives a [*corebot.Refused] and stores nothing, or
+// a [*corebot.Denied] and has stored that. Any other error means that the turn cannot go on (a lost lease, trouble with
+// the store).
 type Step interface {
 	ID() string
 	State() corebot.StepState // how far an earlier attempt came; empty: nowhere
@@ -47,8 +48,8 @@ type Step interface {
 	Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error)
 }
 
-// Artifacts keeps output that is too long for a model. Save returns the path under which the conversation can read it; the
-// same name again replaces what was there.
+// Artifacts keeps output that is too long for a model. Save returns the path under which the conversation can read it;
+// the same name again replaces what was there.
 type Artifacts interface {
 	Save(ctx context.Context, who corebot.Caller, name, content string) (path string, err error)
 }
@@ -78,7 +79,8 @@ type Box struct {
 // NewBox joins tools with the policy that guards them.
 func NewBox(r *Registry, p *policy.Policy, roles Roles, o Options) (*Box, error) {
 	if r == nil || p == nil || roles == nil || o.Timeout < 0 || o.MaxOutput < 0 || o.Patience < 0 {
-		return nil, fmt.Errorf("%w: a tool box wants tools, a policy, roles, and limits that are not negative", corebot.ErrInvalid)
+		return nil, fmt.Errorf("%w: a tool box wants tools, a policy, roles, and limits that are not negative",
+			corebot.ErrInvalid)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
@@ -114,7 +116,8 @@ func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 	}
 	return b.registry.Offer(func(t Tool) bool {
 		return b.policy.Visible(policy.Request{
-			Tool: t.name, Privileged: t.traits.Has(Privileged), Role: role, Everywhere: everywhere, Principal: who.Principal, Others: who.Others, Key: who.Key,
+			Tool: t.name, Privileged: t.traits.Has(Privileged), Role: role, Everywhere: everywhere,
+			Principal: who.Principal, Others: who.Others, Key: who.Key,
 			Entry: who.Entry,
 		})
 	}), nil
@@ -122,19 +125,24 @@ func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 
 // Call runs one tool call from its look-up to its result in the journal; see the package's guarantees.
 //
-// An error means that there is no result and the turn cannot go on: the cause of ctx, what Roles or the step said, or a [*corebot.Awaits].
-func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step Step) (corebot.ToolResult, error) {
+// An error means that there is no result and the turn cannot go on: the cause of ctx, what Roles or the step said, or a
+// [*corebot.Awaits].
+func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall,
+	step Step,
+) (corebot.ToolResult, error) {
 	role, err := b.role(ctx, who, who.Key)
 	if err != nil {
 		return corebot.ToolResult{}, err
 	}
 	j := b.newJob(who, role, call, step)
 	tool, ok := b.registry.find(call.Tool)
-	if j.intended() && (!ok || !tool.traits.mayRepeat()) { // before anything else: whatever holds today, it may have happened
+	// before anything else: whatever holds today, it may have happened
+	if j.intended() && (!ok || !tool.traits.mayRepeat()) {
 		return j.lost(ctx)
 	}
 	if !ok {
-		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("unknown_tool: there is no tool called %q", j.event.Tool))
+		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("unknown_tool: there is no tool called %q",
+			j.event.Tool))
 	}
 	j.label, j.event.Tool = tool.name, tool.name
 	args, err := tool.bind(call.Args)
@@ -148,7 +156,8 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	if !decision.Allow {
 		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
 	}
-	if j.intended() && args.change(j.call).Path != "" && b.policy.NeedsApproval(tool.name, decision, who.Taint != "") != "" {
+	if j.intended() && args.change(j.call).Path != "" && b.policy.NeedsApproval(tool.name, decision,
+		who.Taint != "") != "" {
 		return j.lost(ctx) // its file may be another by now than the one that an admin was shown
 	}
 	if !j.intended() {
@@ -187,7 +196,9 @@ func (b *Box) roleEverywhere(ctx context.Context, who corebot.Caller, here coreb
 }
 
 // roleThere is the role in what a call acts on. The zero key names no conversation: what holds there holds everywhere.
-func (b *Box) roleThere(ctx context.Context, who corebot.Caller, here corebot.Role, target policy.Target) (corebot.Role, error) {
+func (b *Box) roleThere(ctx context.Context, who corebot.Caller, here corebot.Role,
+	target policy.Target,
+) (corebot.Role, error) {
 	if target.Chat == who.Key || target.Chat == (corebot.Key{}) && !target.Everywhere {
 		return here, nil
 	}
@@ -218,8 +229,8 @@ func (b *Box) roleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (c
 	return role, nil
 }
 
-// metrics times calls. Labels are bounded: tools that exist, and one word for all that do not. An MCP server names its tools as
-// it likes, so that names are redacted: who reads the metrics may be nobody who may know the secret in one.
+// metrics times calls. Labels are bounded: tools that exist, and one word for all that do not. An MCP server names its
+// tools as it likes, so that names are redacted: who reads the metrics may be nobody who may know the secret in one.
 type metrics struct {
 	hide     *redact.Redactor
 	duration *prometheus.HistogramVec

@@ -63,7 +63,8 @@ func TestACallThatNotEveryoneMayMakeHasItsDecisionStoredBeforeItRuns(t *testing.
 			s.intended = resumed
 			r, err := b.Call(t.Context(), who, call(tool.Name(), `{}`), s)
 			requireEnd(t, s, r, err, corebot.OutcomeSuccess, "done")
-			if got := strings.Join((*s.log)[:2], " "); got != "intend run" || len(s.decisions) != 1 || s.decisions[0].Rule == "" || s.decisions[0].Role != corebot.RoleAdmin {
+			if got := strings.Join((*s.log)[:2], " "); got != "intend run" || len(s.decisions) != 1 ||
+				s.decisions[0].Rule == "" || s.decisions[0].Role != corebot.RoleAdmin {
 				t.Errorf("%s, resumed %v: %q with the decisions %+v", tool.Name(), resumed, *s.log, s.decisions)
 			}
 		}
@@ -79,7 +80,8 @@ func TestACallThatNotEveryoneMayMakeDoesNotRunWhenItsDecisionCannotBeStored(t *t
 			s := newStep()
 			s.intended, s.intendErr = resumed, errors.New("the disk is gone")
 			b := newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{}, tool)
-			if r, err := b.Call(t.Context(), who, call(tool.Name(), `{}`), s); !errors.Is(err, s.intendErr) || r != (corebot.ToolResult{}) || len(s.rows) != 0 {
+			if r, err := b.Call(t.Context(), who, call(tool.Name(), `{}`), s); !errors.Is(err, s.intendErr) ||
+				r != (corebot.ToolResult{}) || len(s.rows) != 0 {
 				t.Errorf("%s, resumed %v: %+v, %v, rows %+v", tool.Name(), resumed, r, err, s.rows)
 			}
 		}
@@ -97,7 +99,10 @@ func TestAReadOnlyToolNeedsOneCommit(t *testing.T) {
 }
 
 func TestAToolThatMayNotRepeatIsNotRunAgainAfterACrash(t *testing.T) {
-	for traits, again := range map[tools.Traits]bool{tools.SideEffect: false, tools.ReadOnly: true, tools.Idempotent: true, tools.OwnData: true} {
+	for traits, again := range map[tools.Traits]bool{
+		tools.SideEffect: false, tools.ReadOnly: true,
+		tools.Idempotent: true, tools.OwnData: true,
+	} {
 		ran := false
 		b := newBox(t, normal, tools.Options{}, does(traits, func(context.Context) (string, error) {
 			ran = true
@@ -120,7 +125,8 @@ func TestAToolThatMayNotRepeatIsNotRunAgainAfterACrash(t *testing.T) {
 func TestWhatCannotRunIsAResultAndNotAnError(t *testing.T) {
 	ran := false
 	run := func(context.Context, tools.Call, noArgs) (string, error) { ran = true; return "", nil }
-	b := newBox(t, normal, tools.Options{}, does(tools.SideEffect, func(context.Context) (string, error) { ran = true; return "", nil }),
+	b := newBox(t, normal, tools.Options{}, does(tools.SideEffect,
+		func(context.Context) (string, error) { ran = true; return "", nil }),
 		tools.New("mcp.reload", "Reload.", tools.Idempotent, run))
 	for _, c := range []struct {
 		call    corebot.ToolCall
@@ -145,8 +151,12 @@ func TestWhatCannotRunIsAResultAndNotAnError(t *testing.T) {
 
 func TestTheRoleIsReadForEveryCall(t *testing.T) {
 	r := &roles{role: corebot.RoleAdmin}
-	b := newBox(t, r, tools.Options{}, tools.New("mcp.reload", "Reload.", tools.Idempotent, func(context.Context, tools.Call, noArgs) (string, error) { return "ok", nil }))
-	for role, want := range map[corebot.Role]corebot.AuditOutcome{corebot.RoleAdmin: corebot.OutcomeSuccess, corebot.RoleNormal: corebot.OutcomeDenied} {
+	b := newBox(t, r, tools.Options{}, tools.New("mcp.reload", "Reload.", tools.Idempotent,
+		func(context.Context, tools.Call, noArgs) (string, error) { return "ok", nil }))
+	for role, want := range map[corebot.Role]corebot.AuditOutcome{
+		corebot.RoleAdmin:  corebot.OutcomeSuccess,
+		corebot.RoleNormal: corebot.OutcomeDenied,
+	} {
 		r.role = role
 		s := newStep()
 		got, err := b.Call(t.Context(), who, call("mcp.reload", `{}`), s)
@@ -161,7 +171,8 @@ func TestTheRoleIsReadForEveryCall(t *testing.T) {
 func TestACallByTheNameThatProvidersKnowIsTheToolsAlsoWhenItWasNotOffered(t *testing.T) {
 	run := func(context.Context, tools.Call, noArgs) (string, error) { t.Error("it ran"); return "", nil }
 	tool := func(name string) tools.Tool { return tools.New(name, "A tool for tests.", tools.SideEffect, run) }
-	b := newBox(t, normal, tools.Options{}, tool("shell.exec"), tool("mcp.reload"), tool("a.b"), tool("a_b.c"), tool("a.b_c"))
+	b := newBox(t, normal, tools.Options{}, tool("shell.exec"), tool("mcp.reload"), tool("a.b"), tool("a_b.c"),
+		tool("a.b_c"))
 	for name, want := range map[string]struct {
 		tool, rule string
 		outcome    corebot.AuditOutcome
@@ -183,15 +194,18 @@ func TestACallByTheNameThatProvidersKnowIsTheToolsAlsoWhenItWasNotOffered(t *tes
 
 func TestErrorsOfTheJournalAreReturnedAsTheyAre(t *testing.T) {
 	ran := false
-	b := newBox(t, normal, tools.Options{}, does(tools.SideEffect, func(context.Context) (string, error) { ran = true; return "", nil }))
+	b := newBox(t, normal, tools.Options{}, does(tools.SideEffect,
+		func(context.Context) (string, error) { ran = true; return "", nil }))
 	s := newStep()
 	s.intendErr = corebot.ErrLeaseLost
-	if _, err := b.Call(t.Context(), who, call("web.search", `{}`), s); err != corebot.ErrLeaseLost || ran || len(s.rows) != 0 {
+	if _, err := b.Call(t.Context(), who, call("web.search", `{}`), s); err != corebot.ErrLeaseLost || ran ||
+		len(s.rows) != 0 {
 		t.Errorf("without an intent: %v, ran %v, rows %v", err, ran, s.rows)
 	}
 	s = newStep()
 	s.finishErr = corebot.ErrLeaseLost
-	if r, err := b.Call(t.Context(), who, call("web.search", `{}`), s); err != corebot.ErrLeaseLost || r != (corebot.ToolResult{}) {
+	if r, err := b.Call(t.Context(), who, call("web.search", `{}`), s); err != corebot.ErrLeaseLost ||
+		r != (corebot.ToolResult{}) {
 		t.Errorf("without a result: %+v, %v", r, err)
 	}
 }
@@ -206,8 +220,15 @@ func TestAToolsErrorAndItsHintReachTheModel(t *testing.T) {
 }
 
 func TestAPanicEndsTheCallAndIsNotShown(t *testing.T) {
-	for traits, want := range map[tools.Traits]corebot.AuditOutcome{tools.ReadOnly: corebot.OutcomeError, tools.SideEffect: corebot.OutcomeUnknown} {
-		b := newBox(t, normal, tools.Options{}, does(traits, func(context.Context) (string, error) { panic("private detail") }))
+	for traits, want := range map[tools.Traits]corebot.AuditOutcome{
+		tools.ReadOnly:   corebot.OutcomeError,
+		tools.SideEffect: corebot.OutcomeUnknown,
+	} {
+		b := newBox(t, normal, tools.Options{}, does(traits, func(context.Context) (string,
+			error,
+		) {
+			panic("private detail")
+		}))
 		s := newStep()
 		r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
 		requireEnd(t, s, r, err, want, "failed badly")
@@ -223,7 +244,10 @@ func untilDone(ctx context.Context) (string, error) {
 }
 
 func TestATimeLimitEndsTheCall(t *testing.T) {
-	for traits, want := range map[tools.Traits]corebot.AuditOutcome{tools.ReadOnly: corebot.OutcomeError, tools.SideEffect: corebot.OutcomeUnknown} {
+	for traits, want := range map[tools.Traits]corebot.AuditOutcome{
+		tools.ReadOnly:   corebot.OutcomeError,
+		tools.SideEffect: corebot.OutcomeUnknown,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBox(t, normal, tools.Options{}, does(traits, untilDone, tools.Timeout[noArgs](7*time.Second)))
 			s := newStep()
@@ -240,7 +264,8 @@ func TestAToolThatIgnoresItsContextIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
-		b := newBox(t, normal, tools.Options{}, does(tools.Idempotent, func(context.Context) (string, error) { <-release; return "", nil }))
+		b := newBox(t, normal, tools.Options{}, does(tools.Idempotent,
+			func(context.Context) (string, error) { <-release; return "", nil }))
 		s := newStep()
 		r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
 		requireEnd(t, s, r, err, corebot.OutcomeUnknown, "left behind")
@@ -281,7 +306,8 @@ func TestATurnThatEndsDuringACallLeavesItKnownOrUnknown(t *testing.T) {
 
 func TestOfferShowsWhatTheRoleMayUseSortedAndStable(t *testing.T) {
 	run := func(context.Context, tools.Call, noArgs) (string, error) { return "", nil }
-	all := []tools.Tool{does(tools.ReadOnly, says("")), tools.New("shell.exec", "Run.", tools.SideEffect|tools.Privileged, run), tools.New("chat.register", "Register.", tools.OwnData, run)}
+	all := []tools.Tool{does(tools.ReadOnly, says("")), tools.New("shell.exec", "Run.",
+		tools.SideEffect|tools.Privileged, run), tools.New("chat.register", "Register.", tools.OwnData, run)}
 	r := &roles{role: corebot.RoleNormal}
 	b := newBox(t, r, tools.Options{}, all...)
 	names := func() []string {
@@ -315,13 +341,17 @@ func TestAuditRowsHoldNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBox(t, normal, tools.Options{Redactor: r}, does(tools.SideEffect, says("it is hunter2hunter2")))
-	for _, args := range []string{`{"bootstrapKey":"hunter2hunter2"}`, `hunter2hunter2`, strings.Repeat("hunter2hunter2", 10_000)} {
+	for _, args := range []string{
+		`{"bootstrapKey":"hunter2hunter2"}`, `hunter2hunter2`,
+		strings.Repeat("hunter2hunter2", 10_000),
+	} {
 		s := newStep()
 		if _, err := b.Call(t.Context(), who, call("web.search", args), s); err != nil {
 			t.Fatal(err)
 		}
 		row := s.rows[0].Args
-		if strings.Contains(row, "hunter2") || !json.Valid([]byte(row)) || len(row) > 9<<10 || strings.Contains(s.results[0].Content, "hunter2") {
+		if strings.Contains(row, "hunter2") || !json.Valid([]byte(row)) || len(row) > 9<<10 ||
+			strings.Contains(s.results[0].Content, "hunter2") {
 			t.Errorf("row %q, result %q", row, s.results[0].Content)
 		}
 	}
@@ -365,7 +395,8 @@ func TestTheLabelsOfACallHoldNoSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool := tools.New("mcp__vault__hunter2hunter2", "A tool for tests.", tools.ReadOnly|tools.Outside, func(context.Context, tools.Call, noArgs) (string, error) { return "", nil })
+	tool := tools.New("mcp__vault__hunter2hunter2", "A tool for tests.", tools.ReadOnly|tools.Outside,
+		func(context.Context, tools.Call, noArgs) (string, error) { return "", nil })
 	b := newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{Metrics: reg, Redactor: hide}, tool)
 	s := newStep()
 	if _, err := b.Call(t.Context(), who, call("mcp__vault__hunter2hunter2", `{}`), s); err != nil {
@@ -398,10 +429,11 @@ func (c inOneChat) RoleOf(_ context.Context, _ corebot.Principal, k corebot.Key)
 }
 
 func TestWhoIsAdminInOneConversationHasNoToolThatActsOnAll(t *testing.T) {
-	tool := tools.New("mcp.reload", "A tool for tests.", tools.SideEffect, func(context.Context, tools.Call, noArgs) (string, error) {
-		t.Error("it ran")
-		return "", nil
-	})
+	tool := tools.New("mcp.reload", "A tool for tests.", tools.SideEffect,
+		func(context.Context, tools.Call, noArgs) (string, error) {
+			t.Error("it ran")
+			return "", nil
+		})
 	b, s := newBox(t, inOneChat(chat), tools.Options{}, tool), newStep()
 	if offered, err := b.Offer(t.Context(), who); err != nil || len(offered) != 0 {
 		t.Errorf("it is offered %v, %v", offered, err)
@@ -411,10 +443,11 @@ func TestWhoIsAdminInOneConversationHasNoToolThatActsOnAll(t *testing.T) {
 }
 
 func TestABegunCallStaysUnknownWhateverHoldsNow(t *testing.T) {
-	tool := tools.New("bus.dead_letter.replay", "A tool for tests.", tools.SideEffect, func(context.Context, tools.Call, noArgs) (string, error) {
-		t.Error("it ran again")
-		return "", nil
-	})
+	tool := tools.New("bus.dead_letter.replay", "A tool for tests.", tools.SideEffect,
+		func(context.Context, tools.Call, noArgs) (string, error) {
+			t.Error("it ran again")
+			return "", nil
+		})
 	b := newBox(t, &roles{role: corebot.RoleNormal}, tools.Options{}, tool)
 	for name, call := range map[string]corebot.ToolCall{
 		"the role is gone":      {ID: "c", Tool: "bus.dead_letter.replay"},

@@ -49,7 +49,8 @@ func (c Call) Unchanged(old []byte, exists bool) error {
 	if c.Approved == "" || c.Approved == contentOf(old, exists) {
 		return nil
 	}
-	return corebot.WithHint(errors.New(approvedAs), "make the call again, so that an admin is asked about it as it is now")
+	return corebot.WithHint(errors.New(approvedAs),
+		"make the call again, so that an admin is asked about it as it is now")
 }
 
 func contentOf(data []byte, exists bool) string {
@@ -121,7 +122,8 @@ func (j *job) change(args bound, is corebot.NamedFile, f *forecast) corebot.File
 	c.Assumed = v.assumed
 	after, err := change.after(v)
 	if err != nil {
-		c.Note = fmt.Sprintf("There is no diff: as the file is now, the call would fail: %s.", corebot.Plainly(err.Error()))
+		c.Note = fmt.Sprintf("There is no diff: as the file is now, the call would fail: %s.",
+			corebot.Plainly(err.Error()))
 		return c
 	}
 	f.files[is.Path], c.After = after, after.content
@@ -134,7 +136,8 @@ func (j *job) change(args bound, is corebot.NamedFile, f *forecast) corebot.File
 	left := 0
 	c.Diff, left = linediff.Render(hunks, min(maxDiff, maxDiffs-f.kept))
 	if f.kept += len(c.Diff); left > 0 {
-		c.Note = fmt.Sprintf("%d more rows of the diff were not kept: the arguments have all that is new, and the file has all that is there now.", left)
+		c.Note = fmt.Sprintf("%d more rows of the diff were not kept: the arguments have all that is new, and the "+
+			"file has all that is there now.", left)
 	}
 	return c
 }

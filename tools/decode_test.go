@@ -29,7 +29,9 @@ func sampleDecoder(t testing.TB) decoder[sample] {
 }
 
 func TestGoodArgumentsAreDecoded(t *testing.T) {
-	got, err := sampleDecoder(t).decode(json.RawMessage(` {"path":"a","limit":3,"all":true,"inner":{"name":"n"},"list":["x"]} `))
+	got,
+		err := sampleDecoder(t).decode(json.RawMessage(
+		` {"path":"a","limit":3,"all":true,"inner":{"name":"n"},"list":["x"]} `))
 	if err != nil || got.Path != "a" || got.Limit != 3 || !got.All || got.Inner.Name != "n" || len(got.List) != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -68,10 +70,13 @@ func TestArgumentsAreRefusedWithWhatIsWrong(t *testing.T) {
 	}
 }
 
-// FuzzDecodeTakesOnlyWhatItWouldWrite holds the decoder to the stricter of two readings: what it takes, it can write back, and
-// the standard decoder reads the same from it.
+// FuzzDecodeTakesOnlyWhatItWouldWrite holds the decoder to the stricter of two readings: what it takes, it can write
+// back, and the standard decoder reads the same from it.
 func FuzzDecodeTakesOnlyWhatItWouldWrite(f *testing.F) {
-	for _, s := range []string{`{"path":"a"}`, `{"path":"a","PATH":"b"}`, `{"path":"a","inner":{"name":""}}`, `{"path":"a"}{}`, `[`, `{"path":"a","list":null}`} {
+	for _, s := range []string{
+		`{"path":"a"}`, `{"path":"a","PATH":"b"}`, `{"path":"a","inner":{"name":""}}`,
+		`{"path":"a"}{}`, `[`, `{"path":"a","list":null}`,
+	} {
 		f.Add([]byte(s))
 	}
 	d := sampleDecoder(f)

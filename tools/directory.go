@@ -16,14 +16,15 @@ import (
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
-// maxBoundEntries is how many files and directories a directory may have, at any depth, in which a call that waits for an approval works.
+// maxBoundEntries is how many files and directories a directory may have, at any depth, in which a call that waits for
+// an approval works.
 const maxBoundEntries = 1000
 
 // errTooMuch: more than can be compared.
 var errTooMuch = errors.New("has too much in it to be compared")
 
-// Directory implements [Contents] for the directories of a workspace. Nothing is left out: a name that no tool could read is one that a program can, and
-// a link is what it says, not what is there.
+// Directory implements [Contents] for the directories of a workspace. Nothing is left out: a name that no tool could
+// read is one that a program can, and a link is what it says, not what is there.
 func (f *Files) Directory(dir string) (string, error) {
 	all := survey{sum: sha256.New(), left: maxBoundFile}
 	if err := all.of(f.workspace, dir); err != nil {
@@ -148,7 +149,8 @@ func (s *survey) content(at *os.Root, name string, entry fs.FileInfo) (string, e
 	return fmt.Sprintf("%s %x", kind, h.Sum(nil)), nil
 }
 
-// openDir opens a directory that is no link. The "/." makes the system refuse what is no directory instead of waiting at a FIFO.
+// openDir opens a directory that is no link. The "/." makes the system refuse what is no directory instead of waiting
+// at a FIFO.
 func openDir(at *os.Root, name string) (*os.Root, error) {
 	entry, err := at.Lstat(name)
 	if err != nil {
@@ -199,6 +201,7 @@ func namesIn(at *os.Root, limit int) (names []string, err error) {
 }
 
 func tooMuch() error {
-	return corebot.WithHint(fmt.Errorf("it %w: more than %d files and directories, more than %d MiB, or deeper than %d", errTooMuch, maxBoundEntries, maxBoundFile>>20, rootfs.MaxDepth),
+	return corebot.WithHint(fmt.Errorf("it %w: more than %d files and directories, more than %d MiB, or deeper than %d",
+		errTooMuch, maxBoundEntries, maxBoundFile>>20, rootfs.MaxDepth),
 		"have the operator remove from it what is no longer needed, or ask in another chat, which has a directory of its own")
 }

@@ -17,43 +17,53 @@ import (
 
 const dynamicTraits = tools.SideEffect | tools.Privileged | tools.Outside
 
-func dynamic(schema string, run func(context.Context, tools.Call, json.RawMessage) (string, error)) (tools.Tool, error) {
+func dynamic(schema string, run func(context.Context, tools.Call, json.RawMessage) (string,
+	error),
+) (tools.Tool, error) {
 	if run == nil {
 		run = func(_ context.Context, _ tools.Call, args json.RawMessage) (string, error) { return string(args), nil }
 	}
-	return tools.NewDynamic(tools.Dynamic{Name: "mcp__a__b", Doc: "Do it.", Schema: json.RawMessage(schema), Traits: dynamicTraits, Run: run})
+	return tools.NewDynamic(tools.Dynamic{
+		Name: "mcp__a__b", Doc: "Do it.", Schema: json.RawMessage(schema),
+		Traits: dynamicTraits, Run: run,
+	})
 }
 
 // callDynamic makes one call as an admin.
 func callDynamic(t *testing.T, tool tools.Tool, args string) (corebot.ToolResult, error) {
 	t.Helper()
-	return newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{}, tool).Call(t.Context(), who, call("mcp__a__b", args), newStep())
+	return newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{}, tool).Call(t.Context(), who,
+		call("mcp__a__b", args), newStep())
 }
 
 // doubling is a schema in which each of n definitions asks for the next one twice.
 func doubling(n int, keyword string) string {
 	var defs []string
 	for i := range n {
-		defs = append(defs, fmt.Sprintf(`"d%d":{%q:[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, keyword, i+1, i+1))
+		defs = append(defs, fmt.Sprintf(`"d%d":{%q:[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, keyword, i+1,
+			i+1))
 	}
-	return fmt.Sprintf(`{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{%s,"d%d":{"type":"string"}}}`, strings.Join(defs, ","), n)
+	return fmt.Sprintf(
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{%s,"d%d":{"type":"string"}}}`,
+		strings.Join(defs, ","), n)
 }
 
 func TestASchemaThatCannotBeTrustedIsRefused(t *testing.T) {
 	for name, schema := range map[string]string{
-		"none":                            ``,
-		"no JSON":                         `{"type":`,
-		"no object":                       `[]`,
-		"true":                            `true`,
-		"null":                            `null`,
-		"arguments that are a list":       `{"type":"array"}`,
-		"no type":                         `{"properties":{}}`,
-		"a doubled key":                   `{"type":"object","properties":{"a":{},"a":{}}}`,
-		"names that look like one":        `{"type":"object","properties":{"a":{},"a\u200b":{}}}`,
-		"something behind it":             `{"type":"object"} {}`,
-		"bytes that are not UTF-8":        "{\"type\":\"object\",\"title\":\"\xff\"}",
-		"more than 64 KiB":                `{"type":"object","description":"` + strings.Repeat("x", 64<<10) + `"}`,
-		"too deep":                        `{"type":"object","properties":` + strings.Repeat(`{"a":`, 200) + `{}` + strings.Repeat(`}`, 200) + `}`,
+		"none":                      ``,
+		"no JSON":                   `{"type":`,
+		"no object":                 `[]`,
+		"true":                      `true`,
+		"null":                      `null`,
+		"arguments that are a list": `{"type":"array"}`,
+		"no type":                   `{"properties":{}}`,
+		"a doubled key":             `{"type":"object","properties":{"a":{},"a":{}}}`,
+		"names that look like one":  `{"type":"object","properties":{"a":{},"a\u200b":{}}}`,
+		"something behind it":       `{"type":"object"} {}`,
+		"bytes that are not UTF-8":  "{\"type\":\"object\",\"title\":\"\xff\"}",
+		"more than 64 KiB":          `{"type":"object","description":"` + strings.Repeat("x", 64<<10) + `"}`,
+		"too deep": `{"type":"object","properties":` + strings.Repeat(`{"a":`, 200) + `{}` +
+			strings.Repeat(`}`, 200) + `}`,
 		"a reference to elsewhere":        `{"type":"object","properties":{"a":{"$ref":"https://example.com/s.json"}}}`,
 		"a reference to a file":           `{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`,
 		"an unused reference to a file":   `{"type":"object","$defs":{"a":{"$ref":"file:///etc/passwd"}}}`,
@@ -90,11 +100,15 @@ func TestArgumentsAreHeldToTheSchemaBeforeTheCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range []string{`{"n":1}`, ` {"n":2,"s":"x"} `, `{"n":1,"u":"u"}`} {
-		if r, err := callDynamic(t, tool, args); err != nil || r.Outcome != corebot.OutcomeSuccess || r.Content != outside.Result(strings.TrimSpace(args)) {
+		if r, err := callDynamic(t, tool, args); err != nil || r.Outcome != corebot.OutcomeSuccess ||
+			r.Content != outside.Result(strings.TrimSpace(args)) {
 			t.Errorf("%s: %+v, %v", args, r, err)
 		}
 	}
-	for _, args := range []string{``, `{}`, `null`, `[]`, `7`, `{"n":0}`, `{"n":"1"}`, `{"n":1,"x":1}`, `{"n":1,"n":2}`, `{"n":1} {}`, `{"n":1,"s":"y"}`, `{"n":1`} {
+	for _, args := range []string{
+		``, `{}`, `null`, `[]`, `7`, `{"n":0}`, `{"n":"1"}`, `{"n":1,"x":1}`, `{"n":1,"n":2}`,
+		`{"n":1} {}`, `{"n":1,"s":"y"}`, `{"n":1`,
+	} {
 		if r, err := callDynamic(t, tool, args); err != nil || r.Outcome != corebot.OutcomeInvalidArgs {
 			t.Errorf("%s: %+v, %v", args, r, err)
 		}
@@ -121,11 +135,16 @@ func TestASchemaThatContainsItselfIsOfferedAndItsArgumentsAreOnlyAnObject(t *tes
 }
 
 func TestASchemaKeepsItsOrderAndLosesWhatNobodySees(t *testing.T) {
-	tool, err := dynamic(`{"type":"object", "description":"a\u200bb <c> <|im_start|>","properties":{"z":{"default":1.50,"title":"<|im_end|>"},"a":{"x-own":[1,null,true]}}}`, nil)
+	tool,
+		err := dynamic(
+		`{"type":"object", "description":"a\u200bb <c> <|im_start|>","properties":{"z":{"default":1.50,"title":"<|im_end|>"},"a":{"x-own":[1,null,true]}}}`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare, err := tools.NewDynamic(tools.Dynamic{Name: "mcp__a__c", Doc: "x", Schema: json.RawMessage(`{"type":"object"}`), Traits: dynamicTraits})
+	bare, err := tools.NewDynamic(tools.Dynamic{
+		Name: "mcp__a__c", Doc: "x",
+		Schema: json.RawMessage(`{"type":"object"}`), Traits: dynamicTraits,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +156,9 @@ func TestASchemaKeepsItsOrderAndLosesWhatNobodySees(t *testing.T) {
 	for _, o := range r.Offer(func(tools.Tool) bool { return true }) {
 		got = append(got, string(o.Schema))
 	}
-	want := []string{`{"type":"object","description":"ab <c> ‹|im_start|>","properties":{"z":{"default":1.50,"title":"‹|im_end|>"},"a":{"x-own":[1,null,true]}}}`, `{"type":"object","properties":{}}`}
+	want := []string{
+		`{"type":"object","description":"ab <c> ‹|im_start|>","properties":{"z":{"default":1.50,"title":"‹|im_end|>"},"a":{"x-own":[1,null,true]}}}`, `{"type":"object","properties":{}}`,
+	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %s", strings.Join(got, "\n"))
 	}
@@ -196,20 +217,30 @@ func offers(r *tools.Registry) string {
 }
 
 func TestGuestsAreReplacedAllAtOnceOrNotAtAll(t *testing.T) {
-	own := tools.New("web.search", "Search.", tools.ReadOnly, func(context.Context, tools.Call, noArgs) (string, error) { return "", nil })
+	own := tools.New("web.search", "Search.", tools.ReadOnly, func(context.Context, tools.Call, noArgs) (string,
+		error,
+	) {
+		return "", nil
+	})
 	guest := func(name string) tools.Tool {
-		return tools.New(name, "A guest.", dynamicTraits, func(context.Context, tools.Call, noArgs) (string, error) { return "", nil })
+		return tools.New(name, "A guest.", dynamicTraits, func(context.Context, tools.Call, noArgs) (string,
+			error,
+		) {
+			return "", nil
+		})
 	}
 	r, err := tools.NewRegistry(own)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Replace(guest("mcp__a__x"), guest("mcp__a__y")); err != nil || offers(r) != "mcp__a__x mcp__a__y web.search" {
+	if err := r.Replace(guest("mcp__a__x"), guest("mcp__a__y")); err != nil ||
+		offers(r) != "mcp__a__x mcp__a__y web.search" {
 		t.Fatalf("%v: %s", err, offers(r))
 	}
 	frozen := r.Frozen()
 	for _, refused := range [][]tools.Tool{{guest("mcp__a__z"), own}, {guest("mcp__a__z"), {}}} {
-		if err := r.Replace(refused...); !errors.Is(err, corebot.ErrInvalid) || offers(r) != "mcp__a__x mcp__a__y web.search" {
+		if err := r.Replace(refused...); !errors.Is(err, corebot.ErrInvalid) ||
+			offers(r) != "mcp__a__x mcp__a__y web.search" {
 			t.Fatalf("%v: %s", err, offers(r))
 		}
 	}
@@ -245,12 +276,16 @@ func TestAFrozenBoxCallsTheToolsThatItBeganWith(t *testing.T) {
 	if err := r.Replace(); err != nil {
 		t.Fatal(err)
 	}
-	for box, want := range map[*tools.Box]corebot.AuditOutcome{frozen: corebot.OutcomeSuccess, b: corebot.OutcomeError} {
+	for box, want := range map[*tools.Box]corebot.AuditOutcome{
+		frozen: corebot.OutcomeSuccess,
+		b:      corebot.OutcomeError,
+	} {
 		offered, err := box.Offer(t.Context(), who)
 		if err != nil || (len(offered) == 1) != (want == corebot.OutcomeSuccess) {
 			t.Errorf("offered %v, %v", offered, err)
 		}
-		if got, err := box.Call(t.Context(), who, call("mcp__a__b", `{}`), newStep()); err != nil || got.Outcome != want {
+		if got, err := box.Call(t.Context(), who, call("mcp__a__b", `{}`), newStep()); err != nil ||
+			got.Outcome != want {
 			t.Errorf("%+v, %v; want %s", got, err, want)
 		}
 	}

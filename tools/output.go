@@ -17,11 +17,12 @@ import (
 // maxWhole bounds what is kept of one output at all, in bytes.
 const maxWhole = 16 << 20
 
-// present makes a tool's output fit for a model: visible characters only, no secrets, nothing that forges a role, bounded, and marked if it is from
-// outside.
+// present makes a tool's output fit for a model: visible characters only, no secrets, nothing that forges a role,
+// bounded, and marked if it is from outside.
 //
-// Invisible characters go first, since one in the middle would hide a secret; the cap comes after that, since half a secret would not be known for
-// one. So the artifact holds no secret either. The marks come last: nothing cuts them off.
+// Invisible characters go first, since one in the middle would hide a secret; the cap comes after that, since half a
+// secret would not be known for one. So the artifact holds no secret either. The marks come last: nothing cuts them
+// off.
 func (j *job) present(ctx context.Context, text string) string {
 	limit, mark := j.box.opts.MaxOutput, outside.Text
 	if j.reads {
@@ -40,8 +41,8 @@ func (j *job) present(ctx context.Context, text string) string {
 	return mark(shown)
 }
 
-// keep stores the whole output and returns words that say where. Output that cannot be stored does not fail the call: its
-// effect has taken place.
+// keep stores the whole output and returns words that say where. Output that cannot be stored does not fail the call:
+// its effect has taken place.
 func (j *job) keep(ctx context.Context, text string) string {
 	if j.box.opts.Artifacts == nil {
 		return "they were not kept"
@@ -58,8 +59,9 @@ func (j *job) keep(ctx context.Context, text string) string {
 	return "the whole output is in " + path
 }
 
-// shorten keeps the beginning and the end of a text, about half of limit each, around a note of what was left out. The result
-// has at most limit bytes, unless limit has no room for the note. The end does not begin a line: it could be made to look like one.
+// shorten keeps the beginning and the end of a text, about half of limit each, around a note of what was left out. The
+// result has at most limit bytes, unless limit has no room for the note. The end does not begin a line: it could be
+// made to look like one.
 func shorten(text string, limit int, where string) string {
 	note := func(left int) string { return fmt.Sprintf("\n\n[%d bytes left out here; %s]\n\n…", left, where) }
 	room := max(0, limit-len(note(len(text))))

@@ -9,7 +9,8 @@ import (
 func TestShortenKeepsBothEndsWithinTheLimit(t *testing.T) {
 	text := "BEGIN" + strings.Repeat("é", 5000) + "END"
 	got := shorten(text, 500, "the whole output is in x")
-	if len(got) > 500 || !strings.HasPrefix(got, "BEGINé") || !strings.HasSuffix(got, "éEND") || !strings.Contains(got, "bytes left out here; the whole output is in x") {
+	if len(got) > 500 || !strings.HasPrefix(got, "BEGINé") || !strings.HasSuffix(got, "éEND") ||
+		!strings.Contains(got, "bytes left out here; the whole output is in x") {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }

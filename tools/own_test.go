@@ -17,7 +17,11 @@ import (
 
 // owns is a tool that wants one change of Corebot's own data.
 func owns(fn func(context.Context) (corebot.Effect, string, error)) tools.Tool {
-	return tools.NewOwn("web.search", "A tool for tests.", 0, func(ctx context.Context, _ tools.Call, _ noArgs) (corebot.Effect, string, error) { return fn(ctx) })
+	return tools.NewOwn("web.search", "A tool for tests.", 0, func(ctx context.Context, _ tools.Call,
+		_ noArgs,
+	) (corebot.Effect, string, error) {
+		return fn(ctx)
+	})
 }
 
 func replays(letter int64) func(context.Context) (corebot.Effect, string, error) {
@@ -30,7 +34,8 @@ func TestAToolOfOwnDataHasItsEffectStoredWithItsOutcomeAndNoIntent(t *testing.T)
 	s := newStep()
 	r, err := newBox(t, normal, tools.Options{}, owns(replays(7))).Call(t.Context(), who, call("web.search", `{}`), s)
 	requireEnd(t, s, r, err, corebot.OutcomeSuccess, "replayed")
-	if got := strings.Join(*s.log, " "); got != "apply" || len(s.effects) != 1 || s.effects[0] != (corebot.ReplayDeadLetter{ID: 7}) {
+	if got := strings.Join(*s.log, " "); got != "apply" || len(s.effects) != 1 ||
+		s.effects[0] != (corebot.ReplayDeadLetter{ID: 7}) {
 		t.Errorf("order: %s; effects %+v", got, s.effects)
 	}
 }
@@ -48,8 +53,10 @@ func TestAnEffectThatIsRefusedIsAnErrorThatTheModelReads(t *testing.T) {
 func TestAnEffectThatIsDeniedHasBeenStoredAndIsCounted(t *testing.T) {
 	s, metrics := newStep(), prometheus.NewRegistry()
 	s.applyErr = &corebot.Denied{Rule: "bootstrap-key", Reason: "this is not the bootstrap key"}
-	r, err := newBox(t, normal, tools.Options{Metrics: metrics}, owns(replays(7))).Call(t.Context(), who, call("web.search", `{}`), s)
-	if err != nil || r.Outcome != corebot.OutcomeDenied || r.Content != "denied: this is not the bootstrap key" || strings.Join(*s.log, " ") != "apply" {
+	r, err := newBox(t, normal, tools.Options{Metrics: metrics}, owns(replays(7))).Call(t.Context(), who,
+		call("web.search", `{}`), s)
+	if err != nil || r.Outcome != corebot.OutcomeDenied || r.Content != "denied: this is not the bootstrap key" ||
+		strings.Join(*s.log, " ") != "apply" {
 		t.Errorf("got %+v, %v; the journal saw %q", r, err, *s.log)
 	}
 	if n, err := testutil.GatherAndCount(metrics, "corebot_tool_duration_seconds"); err != nil || n != 1 {
@@ -97,7 +104,8 @@ func TestAToolOfOwnDataThatIsCutOffOrLeftBehindHasChangedNothing(t *testing.T) {
 		stop(corebot.ErrStopped)
 		close(release)
 		s = newStep()
-		if _, err := b.Call(ctx, who, call("web.search", `{}`), s); !errors.Is(err, corebot.ErrStopped) || len(*s.log) != 0 {
+		if _, err := b.Call(ctx, who, call("web.search", `{}`), s); !errors.Is(err, corebot.ErrStopped) ||
+			len(*s.log) != 0 {
 			t.Errorf("%v; the journal saw %q", err, *s.log)
 		}
 	})

@@ -27,13 +27,15 @@ func TestAToolThatCannotBeOfferedIsRefused(t *testing.T) {
 		"unknown traits":        {tools.New("x", "Doc.", 1<<7|tools.ReadOnly, run)},
 		"a timeout below zero":  {tools.New("x", "Doc.", tools.ReadOnly, run, tools.Timeout[noArgs](-1))},
 		"not made by New":       {{}},
-		"no struct":             {tools.New("x", "Doc.", tools.ReadOnly, func(context.Context, tools.Call, string) (string, error) { return "", nil })},
+		"no struct": {tools.New("x", "Doc.", tools.ReadOnly,
+			func(context.Context, tools.Call, string) (string, error) { return "", nil })},
 	} {
 		if _, err := tools.NewRegistry(all...); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := tools.NewRegistry(tools.New("x", "Doc.", tools.ReadOnly, func(context.Context, tools.Call, struct{ F func() }) (string, error) { return "", nil })); err == nil {
+	if _, err := tools.NewRegistry(tools.New("x", "Doc.", tools.ReadOnly,
+		func(context.Context, tools.Call, struct{ F func() }) (string, error) { return "", nil })); err == nil {
 		t.Error("arguments that have no schema were taken")
 	}
 	if _, err := tools.NewRegistry(good); err != nil {

@@ -18,7 +18,9 @@ type wordArgs struct {
 
 // shout is a tool whose work is told by its arguments.
 func shout(traits tools.Traits) tools.Tool {
-	return tools.New("web.search", "A tool for tests.", traits, func(_ context.Context, _ tools.Call, a wordArgs) (string, error) {
+	return tools.New("web.search", "A tool for tests.", traits, func(_ context.Context, _ tools.Call,
+		a wordArgs,
+	) (string, error) {
 		if a.Word == "" {
 			return "", errors.New("no word")
 		}
@@ -29,7 +31,9 @@ func shout(traits tools.Traits) tools.Tool {
 func TestAToolElsewhereIsCheckedHereAndDoesThereWhatItDoesHere(t *testing.T) {
 	there := shout(tools.ReadOnly)
 	var seen []string
-	box := newBox(t, normal, tools.Options{}, shout(tools.ReadOnly).Elsewhere(func(ctx context.Context, args json.RawMessage) (string, error) {
+	box := newBox(t, normal, tools.Options{}, shout(tools.ReadOnly).Elsewhere(func(ctx context.Context,
+		args json.RawMessage,
+	) (string, error) {
 		seen = append(seen, string(args))
 		return there.Work(ctx, args)
 	}))
@@ -54,11 +58,17 @@ func TestAToolElsewhereIsCheckedHereAndDoesThereWhatItDoesHere(t *testing.T) {
 }
 
 func TestAToolElsewhereThatGivesNoAnswerEndsByItsTraits(t *testing.T) {
-	for traits, want := range map[tools.Traits]corebot.AuditOutcome{tools.ReadOnly: corebot.OutcomeError, tools.Idempotent: corebot.OutcomeError, tools.SideEffect: corebot.OutcomeUnknown} {
-		box := newBox(t, normal, tools.Options{}, shout(traits).Elsewhere(func(context.Context, json.RawMessage) (string, error) {
+	for traits, want := range map[tools.Traits]corebot.AuditOutcome{
+		tools.ReadOnly:   corebot.OutcomeError,
+		tools.Idempotent: corebot.OutcomeError, tools.SideEffect: corebot.OutcomeUnknown,
+	} {
+		box := newBox(t, normal, tools.Options{}, shout(traits).Elsewhere(func(context.Context,
+			json.RawMessage,
+		) (string, error) {
 			return "", fmt.Errorf("%w: it died", tools.ErrUnsettled)
 		}))
-		if r, err := box.Call(t.Context(), who, call("web.search", `{"word":"a"}`), newStep()); err != nil || r.Outcome != want {
+		if r, err := box.Call(t.Context(), who, call("web.search", `{"word":"a"}`), newStep()); err != nil ||
+			r.Outcome != want {
 			t.Errorf("traits %b: %+v, %v", traits, r, err)
 		}
 	}

@@ -100,7 +100,11 @@ type noArgs struct{}
 
 // does is a tool of a name that policy opens to all.
 func does(traits tools.Traits, fn func(context.Context) (string, error), opts ...tools.Option[noArgs]) tools.Tool {
-	return tools.New("web.search", "A tool for tests.", traits, func(ctx context.Context, _ tools.Call, _ noArgs) (string, error) { return fn(ctx) }, opts...)
+	return tools.New("web.search", "A tool for tests.", traits, func(ctx context.Context, _ tools.Call,
+		_ noArgs,
+	) (string, error) {
+		return fn(ctx)
+	}, opts...)
 }
 
 func says(out string) func(context.Context) (string, error) {
@@ -139,7 +143,8 @@ func requireEnd(t *testing.T, s *step, r corebot.ToolResult, err error, want cor
 		t.Fatalf("the journal has %+v with rows %+v, want %+v once", s.results, s.rows, r)
 	}
 	e := s.rows[0]
-	if e.Event != "tool.result" || e.Outcome != want || e.Key != chat || e.Principal != who.Principal || e.Role == "" || e.Entry != "direct" || e.StepID != "m1/1/0" || e.At.IsZero() {
+	if e.Event != "tool.result" || e.Outcome != want || e.Key != chat || e.Principal != who.Principal || e.Role == "" ||
+		e.Entry != "direct" || e.StepID != "m1/1/0" || e.At.IsZero() {
 		t.Fatalf("the audit row is %+v", e)
 	}
 }

@@ -88,7 +88,8 @@ func (s *SenderFiles) Use(ctx context.Context, who corebot.Caller, alone bool, d
 }
 
 const (
-	lookEvery     = time.Minute     // folders of a sender are measured that often, for what others than tools have deleted there
+	// folders of a sender are measured that often, for what others than tools have deleted there
+	lookEvery     = time.Minute
 	lookChats     = 200             // of his folders, the largest
 	lookedKept    = 4_096           // senders of whom is known when that was
 	settleFilesIn = 5 * time.Second // for the store to take a charge after the turn was cancelled

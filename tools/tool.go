@@ -38,10 +38,14 @@ const (
 	ReadOnly   Traits = 1 << iota // changes nothing: needs no intent, and runs again after a crash
 	Idempotent                    // twice with the same arguments is as once: runs again after a crash
 	SideEffect                    // neither: begun and not ended, it is unknown
-	OwnData                       // changes only Corebot's own database, by an effect that is committed with its outcome: see [NewOwn]
-	Privileged                    // only admins should have it
-	Outside                       // what it returns may have been written by others than the operator: whoever reads it is tainted
-	Unapproved                    // its description and schema were written by others, and the operator does not stand for them: whoever is offered it is tainted
+	// changes only Corebot's own database, by an effect that is committed with its outcome: see [NewOwn]
+	OwnData
+	Privileged // only admins should have it
+	// what it returns may have been written by others than the operator: whoever reads it is tainted
+	Outside
+	// its description and schema were written by others, and the operator does not stand for them: whoever is offered
+	// it is tainted
+	Unapproved
 )
 
 // Has says whether all traits of u are set.
@@ -66,8 +70,9 @@ func (t Traits) validate() error {
 // Call is what a tool is told beside its arguments.
 type Call struct {
 	corebot.Caller
-	StepID   string // the same in every attempt of a run: the idempotency key for whoever knows such keys
-	Approved string // the content of the file to change that the call was approved for: see [Call.Unchanged]; empty: any
+	StepID string // the same in every attempt of a run: the idempotency key for whoever knows such keys
+	// the content of the file to change that the call was approved for: see [Call.Unchanged]; empty: any
+	Approved string
 }
 
 // Func runs a tool. The model reads its result; Func should bound the result while it reads, not after. It must return
@@ -101,7 +106,8 @@ type bound struct {
 	definition string // of an MCP tool: the fingerprint of what its server says of it now
 }
 
-// output is what a tool gives when it does not fail: what the model reads, and what remains to be done in the commit of the outcome.
+// output is what a tool gives when it does not fail: what the model reads, and what remains to be done in the commit of
+// the outcome.
 type output struct {
 	text   string
 	effect corebot.Effect
@@ -119,8 +125,8 @@ type spec[A any] struct {
 // Option refines a tool of arguments A.
 type Option[A any] func(*spec[A])
 
-// Touches tells policy what a call touches, from its arguments. Without it a call touches nothing, which the rules of most tools
-// deny.
+// Touches tells policy what a call touches, from its arguments. Without it a call touches nothing, which the rules of
+// most tools deny.
 func Touches[A any](target func(Call, A) policy.Target) Option[A] {
 	return func(s *spec[A]) { s.target = target }
 }
@@ -130,9 +136,9 @@ func Timeout[A any](d time.Duration) Option[A] {
 	return func(s *spec[A]) { s.timeout = d }
 }
 
-// New makes a tool of a typed function. A is a struct; its json and jsonschema tags become the schema of the arguments, and
-// fields without omitempty are required. A mistake in any of it is reported by [NewRegistry], so that tools can be listed in
-// one expression.
+// New makes a tool of a typed function. A is a struct; its json and jsonschema tags become the schema of the arguments,
+// and fields without omitempty are required. A mistake in any of it is reported by [NewRegistry], so that tools can be
+// listed in one expression.
 func New[A any](name, doc string, traits Traits, fn Func[A], opts ...Option[A]) Tool {
 	return newTool(name, doc, traits, func(ctx context.Context, c Call, a A) (output, error) {
 		text, err := fn(ctx, c, a)
@@ -140,9 +146,9 @@ func New[A any](name, doc string, traits Traits, fn Func[A], opts ...Option[A]) 
 	}, opts)
 }
 
-// NewOwn makes a tool that changes nothing but Corebot's own data, with the trait OwnData beside traits. Its effect and its outcome are
-// one commit, which needs no intent before it: after a crash either both happened or the call runs for the first time. A change
-// that a rule of the data forbids is an error that the model reads.
+// NewOwn makes a tool that changes nothing but Corebot's own data, with the trait OwnData beside traits. Its effect and
+// its outcome are one commit, which needs no intent before it: after a crash either both happened or the call runs for
+// the first time. A change that a rule of the data forbids is an error that the model reads.
 func NewOwn[A any](name, doc string, traits Traits, fn OwnFunc[A], opts ...Option[A]) Tool {
 	t := newTool(name, doc, traits|OwnData, func(ctx context.Context, c Call, a A) (output, error) {
 		effect, text, err := fn(ctx, c, a)
@@ -152,7 +158,9 @@ func NewOwn[A any](name, doc string, traits Traits, fn OwnFunc[A], opts ...Optio
 	return t
 }
 
-func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Call, A) (output, error), opts []Option[A]) Tool {
+func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Call, A) (output, error),
+	opts []Option[A],
+) Tool {
 	s := spec[A]{
 		target:  func(Call, A) policy.Target { return policy.Target{} },
 		named:   func(Call, A) Named { return Named{} },
@@ -185,7 +193,8 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 	return t
 }
 
-// hasEffects says whether running the tool may have changed something. A tool of own data changes nothing before its outcome is stored.
+// hasEffects says whether running the tool may have changed something. A tool of own data changes nothing before its
+// outcome is stored.
 func (t Tool) hasEffects() bool { return !t.traits.Has(ReadOnly) && !t.own }
 
 // Name is the tool's internal name, with dots.
@@ -202,7 +211,8 @@ func (t Tool) validate(names *regexp.Regexp) error {
 	case t.err != nil:
 		return t.err
 	case len(t.name) > maxToolName || !names.MatchString(t.name):
-		return fmt.Errorf("%w: tool name %q: want words of a-z, A-Z, 0-9, _ and - joined by dots, 128 bytes at most", corebot.ErrInvalid, t.name)
+		return fmt.Errorf("%w: tool name %q: want words of a-z, A-Z, 0-9, _ and - joined by dots, 128 bytes at most",
+			corebot.ErrInvalid, t.name)
 	case t.doc == "":
 		return fmt.Errorf("%w: tool %s has no description", corebot.ErrInvalid, t.name)
 	case t.bind == nil:
@@ -243,7 +253,8 @@ func resolved[A any]() (*jsonschema.Resolved, json.RawMessage, error) {
 // already accepted by the tool. A tool of own data, whose work is a part of a commit, cannot be elsewhere.
 func (t Tool) Elsewhere(run func(ctx context.Context, args json.RawMessage) (string, error)) Tool {
 	if t.own {
-		t.err = fmt.Errorf("%w: tool %s changes Corebot's own data, which cannot be done elsewhere", corebot.ErrInvalid, t.name)
+		t.err = fmt.Errorf("%w: tool %s changes Corebot's own data, which cannot be done elsewhere", corebot.ErrInvalid,
+			t.name)
 		return t
 	}
 	here := t.bind
@@ -258,8 +269,8 @@ func (t Tool) Elsewhere(run func(ctx context.Context, args json.RawMessage) (str
 	return t
 }
 
-// Within is the tool with around about its function, wherever that does its work: around calls do, or gives an error in its place. A tool that changes
-// nothing but Corebot's own data, or nothing at all, stays as it is.
+// Within is the tool with around about its function, wherever that does its work: around calls do, or gives an error in
+// its place. A tool that changes nothing but Corebot's own data, or nothing at all, stays as it is.
 func (t Tool) Within(around func(ctx context.Context, who corebot.Caller, do func(context.Context) error) error) Tool {
 	if t.err != nil || !t.hasEffects() {
 		return t
@@ -280,8 +291,8 @@ func (t Tool) Within(around func(ctx context.Context, who corebot.Caller, do fun
 	return t
 }
 
-// Work is the other side of [Tool.Elsewhere]: the tool's own function, for arguments that a [Box] has let pass. It asks no policy and keeps no journal.
-// The function is told no more of the call than its arguments.
+// Work is the other side of [Tool.Elsewhere]: the tool's own function, for arguments that a [Box] has let pass. It asks
+// no policy and keeps no journal. The function is told no more of the call than its arguments.
 func (t Tool) Work(ctx context.Context, args json.RawMessage) (string, error) {
 	if t.err != nil || t.own {
 		return "", fmt.Errorf("%w: tool %s cannot work alone", corebot.ErrInvalid, t.name)

@@ -2,8 +2,8 @@
 // with: who the assistant is, its manner and working rules, whom it serves, how it uses its tools, an empty memory, and
 // what it does in its first conversation.
 //
-// Guarantee: installing never changes a file that is there. A file that was deleted comes back with the next install; to
-// keep a page out of the prompt, empty it. [Bootstrap] is the exception: only a workspace without any page gets it.
+// Guarantee: installing never changes a file that is there. A file that was deleted comes back with the next install;
+// to keep a page out of the prompt, empty it. [Bootstrap] is the exception: only a workspace without any page gets it.
 package workspace
 
 import (

@@ -72,7 +72,8 @@ func TestOnlyAWorkspaceWithoutAnyPageBeginsWithAFirstConversation(t *testing.T) 
 		}
 	}
 	root := newRoot(t)
-	if err := errors.Join(workspace.Install(root), root.Remove(workspace.Bootstrap), workspace.Install(root)); err != nil {
+	if err := errors.Join(workspace.Install(root), root.Remove(workspace.Bootstrap),
+		workspace.Install(root)); err != nil {
 		t.Fatal(err)
 	}
 	if there(root) {

@@ -9,9 +9,19 @@ import (
 )
 
 func TestCallsHaveIDsByWhichTheirResultsAreTold(t *testing.T) {
-	r := llm.Request{Messages: []llm.Message{{Role: llm.Assistant, Calls: []corebot.ToolCall{{ID: "old"}, {ID: "call_1_0"}}}}}
+	r := llm.Request{Messages: []llm.Message{{
+		Role:  llm.Assistant,
+		Calls: []corebot.ToolCall{{ID: "old"}, {ID: "call_1_0"}},
+	}}}
 	ids := llm.NewCallIDs(r)
-	for i, c := range []struct{ own, want string }{{"", "call_2_0"}, {"a", "a"}, {"a", "call_1_2"}, {"old", "old"}, {"old", "call_1_4"}, {"call_1_0", "call_1_0"}} {
+	for i, c := range []struct{ own, want string }{
+		{"", "call_2_0"},
+		{"a", "a"},
+		{"a", "call_1_2"},
+		{"old", "old"},
+		{"old", "call_1_4"},
+		{"call_1_0", "call_1_0"},
+	} {
 		if got := ids.Give(c.own); got != c.want {
 			t.Errorf("call %d with the id %q got %q, want %q", i, c.own, got, c.want)
 		}
@@ -27,7 +37,8 @@ func FuzzArgumentsInAHistoryAreAnObject(f *testing.F) {
 		if err := json.Unmarshal(llm.ObjectArgs(json.RawMessage(args)), &object); err != nil || object == nil {
 			t.Fatalf("%q became %q: %v", args, llm.ObjectArgs(json.RawMessage(args)), err)
 		}
-		if err := json.Unmarshal([]byte(args), &object); err == nil && object != nil && string(llm.ObjectArgs(json.RawMessage(args))) != args {
+		if err := json.Unmarshal([]byte(args), &object); err == nil && object != nil &&
+			string(llm.ObjectArgs(json.RawMessage(args))) != args {
 			t.Fatalf("%q was changed", args)
 		}
 	})

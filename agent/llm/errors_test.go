@@ -12,7 +12,10 @@ import (
 
 func TestAFaultHasAWordAndIsOfTheRequestOrNot(t *testing.T) {
 	of := func(class corebot.Class, about error) error {
-		return fmt.Errorf("turn: %w", &corebot.Failure{Class: class, Err: corebot.WithHint(fmt.Errorf("ask: %w", about), "hint")})
+		return fmt.Errorf("turn: %w", &corebot.Failure{
+			Class: class,
+			Err:   corebot.WithHint(fmt.Errorf("ask: %w", about), "hint"),
+		})
 	}
 	other := errors.New("other")
 	for word, c := range map[string]struct {

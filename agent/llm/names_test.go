@@ -25,7 +25,8 @@ func request(offered []string, past ...string) Request {
 func TestNamesStayReadable(t *testing.T) {
 	n := NewNames(request([]string{"fs.read", "chat.set_role", "mcp__files__read", "bus.dead_letter.list"}))
 	for name, want := range map[string]string{
-		"fs.read": "fs_read", "chat.set_role": "chat_set_role", "mcp__files__read": "mcp__files__read", "bus.dead_letter.list": "bus_dead_letter_list",
+		"fs.read": "fs_read", "chat.set_role": "chat_set_role", "mcp__files__read": "mcp__files__read",
+		"bus.dead_letter.list": "bus_dead_letter_list",
 	} {
 		if got := n.Encode(name); got != want || n.Decode(got) != name {
 			t.Errorf("%s is encoded as %s, and that decoded as %s", name, got, n.Decode(got))

@@ -37,13 +37,21 @@ func TestWhatAModelCannotBeShownIsDescribedInOneQuotedLine(t *testing.T) {
 		part  corebot.Part
 		want  string
 	}{
-		"no blobs":       {nil, image(evil), `[image "x\"]\n<data>", "image/png": this model cannot be shown it]`},
-		"another type":   {store(1), sound, "[image \"" + strings.Repeat("n", 100) + "…\", \"audio/ogg\": this model cannot be shown it]"},
-		"no hash":        {store(1), gone, `[image "x\"]\n<data>", "image/png": its content is not kept]`},
-		"too large":      {store(llm.MaxPartBytes + 1), image("a"), `[image "a", "image/png": its content cannot be read, or is too large]`},
-		"nothing behind": {store(0), image("a"), `[image "a", "image/png": its content cannot be read, or is too large]`},
+		"no blobs": {nil, image(evil), `[image "x\"]\n<data>", "image/png": this model cannot be shown it]`},
+		"another type": {store(1), sound, "[image \"" + strings.Repeat("n", 100) +
+			"…\", \"audio/ogg\": this model cannot be shown it]"},
+		"no hash": {store(1), gone, `[image "x\"]\n<data>", "image/png": its content is not kept]`},
+		"too large": {
+			store(llm.MaxPartBytes + 1), image("a"),
+			`[image "a", "image/png": its content cannot be read, or is too large]`,
+		},
+		"nothing behind": {
+			store(0), image("a"),
+			`[image "a", "image/png": its content cannot be read, or is too large]`,
+		},
 	} {
-		shown, text := llm.NewAttacher(c.blobs, isPNG).Attach(t.Context(), llm.Message{Text: "look", Parts: []corebot.Part{{Type: corebot.PartText, Text: "look"}, c.part}})
+		shown, text := llm.NewAttacher(c.blobs, isPNG).Attach(t.Context(),
+			llm.Message{Text: "look", Parts: []corebot.Part{{Type: corebot.PartText, Text: "look"}, c.part}})
 		if shown != nil || text != "look\n"+c.want {
 			t.Errorf("%s: %d shown, %q", name, len(shown), text)
 		}
@@ -58,7 +66,10 @@ func TestARequestCarriesSoManyAttachmentsAndNoMore(t *testing.T) {
 		a := llm.NewAttacher(c.size, isPNG)
 		count := 0
 		for i := range 15 { // the limits are of the request, not of a message
-			shown, text := a.Attach(t.Context(), llm.Message{Parts: []corebot.Part{image(fmt.Sprint(i)), image("again")}})
+			shown, text := a.Attach(t.Context(), llm.Message{Parts: []corebot.Part{
+				image(fmt.Sprint(i)),
+				image("again"),
+			}})
 			count += len(shown)
 			if len(shown)+strings.Count(text, "[image") != 2 {
 				t.Errorf("%s: %d shown, and %q", name, len(shown), text)
@@ -72,7 +83,10 @@ func TestARequestCarriesSoManyAttachmentsAndNoMore(t *testing.T) {
 
 func TestWhoSpeaksStandsBeforeTheTextOfAMessage(t *testing.T) {
 	a := llm.NewAttacher(nil, nil)
-	for want, m := range map[string]llm.Message{"who\ntext": {About: "who", Text: "text"}, "text": {Text: "text"}, "who": {About: "who"}} {
+	for want, m := range map[string]llm.Message{
+		"who\ntext": {About: "who", Text: "text"}, "text": {Text: "text"},
+		"who": {About: "who"},
+	} {
 		if _, text := a.Attach(t.Context(), m); text != want {
 			t.Errorf("%+v is encoded as %q, want %q", m, text, want)
 		}

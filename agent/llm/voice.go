@@ -6,8 +6,8 @@ type Voice struct {
 	Temperature *float64 // how freely words are chosen, from 0 to 2; nil: the provider's default
 }
 
-// Thinking is how much a model thinks before it answers. Each provider says the same in its own terms: as an effort or as a
-// budget of tokens. A model that cannot do what is asked does what is nearest.
+// Thinking is how much a model thinks before it answers. Each provider says the same in its own terms: as an effort or
+// as a budget of tokens. A model that cannot do what is asked does what is nearest.
 type Thinking string
 
 // The values are those of the setting agents[].think.

@@ -82,7 +82,8 @@ func TestAPageOverItsCapIsReplacedByAShorterOne(t *testing.T) {
 	if _, err := s.Read(memory.Global); !errors.Is(err, rootfs.ErrTooLarge) || corebot.HintOf(err) == "" {
 		t.Errorf("it is read with %v", err)
 	}
-	if err := s.Replace(memory.Global, "longer than it"); !errors.Is(err, rootfs.ErrTooLarge) || corebot.HintOf(err) == "" {
+	if err := s.Replace(memory.Global, "longer than it"); !errors.Is(err, rootfs.ErrTooLarge) ||
+		corebot.HintOf(err) == "" {
 		t.Errorf("a text over the cap ends with %v", err)
 	}
 	if err := s.Replace(memory.Global, "short"); err != nil {

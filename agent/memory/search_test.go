@@ -22,11 +22,13 @@ func TestASearchGivesTheLinesOfAPageThatHaveTheWholeQuery(t *testing.T) {
 	if found, err := pages.Search(memory.Global, terms.Parse("x")); err != nil || len(found) != 0 {
 		t.Errorf("a page that is not there: %+v, %v", found, err)
 	}
-	if err := pages.Replace(memory.Global, "# Tea\r\n\ngreen tea, \xe4\xb8\x9c\xe4\xba\xac\ntea\nlast green TEA"); err != nil {
+	if err := pages.Replace(memory.Global,
+		"# Tea\r\n\ngreen tea, \xe4\xb8\x9c\xe4\xba\xac\ntea\nlast green TEA"); err != nil {
 		t.Fatal(err)
 	}
 	found, err := pages.Search(memory.Global, terms.Parse("tea green"))
-	if err != nil || len(found) != 2 || found[0] != (memory.Line{Number: 3, Text: "green tea, 东京"}) || found[1].Number != 5 {
+	if err != nil || len(found) != 2 || found[0] != (memory.Line{Number: 3, Text: "green tea, 东京"}) ||
+		found[1].Number != 5 {
 		t.Errorf("got %+v, %v", found, err)
 	}
 	if found, err := pages.Search(memory.Global, terms.Query{}); err != nil || len(found) != 0 {

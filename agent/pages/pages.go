@@ -74,7 +74,8 @@ func New(root *rootfs.Root, log zerolog.Logger, often ...string) (*Store, error)
 	if root == nil {
 		return nil, fmt.Errorf("%w: pages need a directory", corebot.ErrInvalid)
 	}
-	return &Store{root: root, log: log, often: often, kept: rootfs.NewDerived(root, shown), faults: map[string]Fault{}}, nil
+	return &Store{root: root, log: log, often: often, kept: rootfs.NewDerived(root, shown), faults: map[string]Fault{}},
+		nil
 }
 
 // Read gives a page as it is now. A file that is missing is an empty page.
@@ -104,7 +105,8 @@ func (s *Store) whole(path string) (seen, error) {
 	return shown(path, data), nil
 }
 
-// Faults reads the pages that are read often, and again every other one that had a fault. It gives the faults that hold, by path.
+// Faults reads the pages that are read often, and again every other one that had a fault. It gives the faults that
+// hold, by path.
 func (s *Store) Faults() []Fault {
 	s.mu.Lock()
 	suspects := slices.AppendSeq(slices.Clone(s.often), maps.Keys(s.faults))
@@ -122,7 +124,8 @@ func (s *Store) Faults() []Fault {
 	return found
 }
 
-// note remembers the fault of a page, or that it has none any more, and logs a change. A file that only grows is not logged again.
+// note remembers the fault of a page, or that it has none any more, and logs a change. A file that only grows is not
+// logged again.
 func (s *Store) note(path string, now Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,8 +155,10 @@ func (s *Store) beginning(path string) seen {
 		cut = cut[:end+1]
 	}
 	got := shown(path, runes.Whole(cut))
-	got.page.LeftOut = fmt.Sprintf("only the first %d bytes of %s are shown: it has %d, and the limit is %d", len(cut), path, chunk.Size, MaxBytes)
-	got.fault = Fault{path, fmt.Sprintf("prompts have only the first %d bytes of %s: it has %d, and the limit is %d", len(cut), path, chunk.Size, MaxBytes), hintShorter}
+	got.page.LeftOut = fmt.Sprintf("only the first %d bytes of %s are shown: it has %d, and the limit is %d", len(cut),
+		path, chunk.Size, MaxBytes)
+	got.fault = Fault{path, fmt.Sprintf("prompts have only the first %d bytes of %s: it has %d, and the limit is %d",
+		len(cut), path, chunk.Size, MaxBytes), hintShorter}
 	return got
 }
 
@@ -180,7 +185,10 @@ func shown(path string, data []byte) seen {
 	got := seen{page: Page{Text: redact.Visible(string(data))}}
 	if !utf8.Valid(data) || strings.IndexByte(string(data), 0) >= 0 {
 		got.page.LeftOut = path + " is not UTF-8 text: some of its characters are missing"
-		got.fault = Fault{path, fmt.Sprintf("%s is not UTF-8 text: prompts show it without some characters", path), hintUTF8}
+		got.fault = Fault{
+			path, fmt.Sprintf("%s is not UTF-8 text: prompts show it without some characters", path),
+			hintUTF8,
+		}
 	}
 	return got
 }

@@ -45,7 +45,8 @@ func (r *rig) path(name string) string { return filepath.Join(r.dir, filepath.Fr
 
 func (r *rig) write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(r.path(name)), 0o700), os.WriteFile(r.path(name), []byte(text), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(r.path(name)), 0o700),
+		os.WriteFile(r.path(name), []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -99,7 +100,8 @@ func TestAPageThatCannotBeShownIsLeftOutAndSaysSo(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := r.Read(page)
-				if strings.HasPrefix(got.Text, "the beginning") != shown[name] || len(got.Text) > pages.MaxBytes || !utf8.ValidString(got.Text) || strings.ContainsRune(got.Text, 0) {
+				if strings.HasPrefix(got.Text, "the beginning") != shown[name] || len(got.Text) > pages.MaxBytes ||
+					!utf8.ValidString(got.Text) || strings.ContainsRune(got.Text, 0) {
 					t.Errorf("the text is %.50q, of %d bytes", got.Text, len(got.Text))
 				}
 				if !strings.Contains(got.LeftOut, page) || strings.Contains(got.LeftOut, r.dir) {
@@ -107,7 +109,8 @@ func TestAPageThatCannotBeShownIsLeftOutAndSaysSo(t *testing.T) {
 				}
 				r.Read(page)
 				found := r.Faults()
-				if len(found) != 1 || found[0].Path != page || !strings.Contains(found[0].What, page) || found[0].Hint == "" {
+				if len(found) != 1 || found[0].Path != page || !strings.Contains(found[0].What, page) ||
+					found[0].Hint == "" {
 					t.Errorf("the faults are %+v", found)
 				}
 				if n := strings.Count(r.log.String(), "\n"); n != 1 {

@@ -31,12 +31,19 @@ func bombs() map[string]string {
 		laughs += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), i)
 	}
 	return map[string]string{
-		"laughs": laughs, "an alias of itself": "&a: *a\n*a:\n*a:\n", "brackets": "a: " + same("["), "braces": "a: " + same("{a: "), "dashes": "a:\n  " + same("- "), "question marks": same("? "),
-		"colons": "a: " + same("a: "), "brackets with a key each": "a: " + same("[a: "), "steps": lines(func(i int) string { return strings.Repeat(" ", i) + "k:\n" }),
-		"steps of dashes": lines(func(i int) string { return strings.Repeat(" ", i) + "-\n" }), "quotes": same(`"`), "apostrophes": same("'"), "commas": "a: [" + same(","), "a long list": "a: [" + same("a,") + "]",
-		"many keys": lines(func(i int) string { return fmt.Sprintf("k%d: 1\n", i) }), "anchors": same("&a "), "tags": same("!a "), "aliases": same("*a "), "documents": same("--- a\n"),
-		"a block of nothing": "name: tea\ndescription: x\na: |\n" + same("\n"), "a block of lone carriage returns": "name: tea\ndescription: x\na: |\n" + same("\r"),
-		"a long block": "a: |\n" + same("  x\n"), "a long folded text": "a: >\n" + same("  x\n\n"), "escapes": `a: "` + same(`\x41`) + `"`, "comments": same("#\n"), "line ends": same("\n"), "carriage returns": same("\r"), "tabs": same("\t"),
+		"laughs": laughs, "an alias of itself": "&a: *a\n*a:\n*a:\n", "brackets": "a: " + same("["),
+		"braces": "a: " + same("{a: "), "dashes": "a:\n  " + same("- "), "question marks": same("? "),
+		"colons": "a: " + same("a: "), "brackets with a key each": "a: " + same("[a: "),
+		"steps":           lines(func(i int) string { return strings.Repeat(" ", i) + "k:\n" }),
+		"steps of dashes": lines(func(i int) string { return strings.Repeat(" ", i) + "-\n" }), "quotes": same(`"`),
+		"apostrophes": same("'"), "commas": "a: [" + same(","), "a long list": "a: [" + same("a,") + "]",
+		"many keys": lines(func(i int) string { return fmt.Sprintf("k%d: 1\n", i) }), "anchors": same("&a "),
+		"tags": same("!a "), "aliases": same("*a "), "documents": same("--- a\n"),
+		"a block of nothing":               "name: tea\ndescription: x\na: |\n" + same("\n"),
+		"a block of lone carriage returns": "name: tea\ndescription: x\na: |\n" + same("\r"),
+		"a long block":                     "a: |\n" + same("  x\n"), "a long folded text": "a: >\n" + same("  x\n\n"),
+		"escapes": `a: "` + same(`\x41`) + `"`, "comments": same("#\n"), "line ends": same("\n"),
+		"carriage returns": same("\r"), "tabs": same("\t"),
 	}
 }
 
@@ -59,7 +66,10 @@ func TestNoFrontMatterMakesMuchOfLittle(t *testing.T) {
 func TestWhatIsNestedTooDeepIsRefusedAndWhatIsNotIsRead(t *testing.T) {
 	for deep, shape := range map[string]func(n int) string{
 		"brackets": func(n int) string { return "metadata: " + strings.Repeat("[", n) + "x" + strings.Repeat("]", n) },
-		"braces":   func(n int) string { return "metadata: " + strings.Repeat("{a: ", n) + "x" + strings.Repeat("}", n) },
+		"braces": func(n int) string {
+			return "metadata: " + strings.Repeat("{a: ", n) + "x" +
+				strings.Repeat("}", n)
+		},
 		"steps": func(n int) string {
 			steps := "metadata:"
 			for i := range n {
@@ -70,13 +80,15 @@ func TestWhatIsNestedTooDeepIsRefusedAndWhatIsNotIsRead(t *testing.T) {
 		"dashes": func(n int) string { return "metadata:\n  " + strings.Repeat("- ", n) + "x" },
 	} {
 		for n, want := range map[int]error{6: nil, 17: corebot.ErrTooLarge, 500: corebot.ErrTooLarge} {
-			if _, _, err := skills.Parse([]byte(page("name: tea", "description: Makes tea.", shape(n)))); !errors.Is(err, want) {
+			if _, _, err := skills.Parse([]byte(page("name: tea", "description: Makes tea.",
+				shape(n)))); !errors.Is(err, want) {
 				t.Errorf("%d %s: %v, want %v", n, deep, err, want)
 			}
 		}
 	}
 	// Much that is side by side is not deep.
-	wide := "metadata: [" + strings.Repeat("[a], {b: c, d: e}, ", 100) + "]\nmore:\n" + strings.Repeat("  - a: b\n    c: d\n", 100)
+	wide := "metadata: [" + strings.Repeat("[a], {b: c, d: e}, ", 100) + "]\nmore:\n" +
+		strings.Repeat("  - a: b\n    c: d\n", 100)
 	if _, _, err := skills.Parse([]byte(page("name: tea", "description: Makes tea.", wide))); err != nil {
 		t.Error(err)
 	}

@@ -50,7 +50,8 @@ func TestOnlyWhatChangedIsParsedAgainAndWhatIsGoneIsForgotten(t *testing.T) {
 		at := func(name string) string { return filepath.Join(dir, Dir, name) }
 		write := func(name, description string) {
 			must(os.MkdirAll(at(name), 0o700))
-			must(os.WriteFile(filepath.Join(at(name), FileName), []byte("---\nname: "+name+"\ndescription: "+description+"\n---\n"), 0o600))
+			must(os.WriteFile(filepath.Join(at(name), FileName), []byte("---\nname: "+name+"\ndescription: "+
+				description+"\n---\n"), 0o600))
 		}
 		for _, step := range []struct {
 			change func()
@@ -60,7 +61,8 @@ func TestOnlyWhatChangedIsParsedAgainAndWhatIsGoneIsForgotten(t *testing.T) {
 			{func() {}, ""},
 			{func() { write("tea", "another") }, "skills/tea/SKILL.md"},
 			{func() { must(os.Rename(at("tea"), at("chai"))) }, "skills/chai/SKILL.md"},
-			{func() { must(os.Rename(at("chai"), at("tea"))) }, "skills/tea/SKILL.md"}, // the same file as before, and no longer known
+			// the same file as before, and no longer known
+			{func() { must(os.Rename(at("chai"), at("tea"))) }, "skills/tea/SKILL.md"},
 			{func() {}, ""},
 		} {
 			tick(t, dir)

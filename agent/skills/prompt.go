@@ -9,10 +9,12 @@ import (
 )
 
 // lead stands above the index.
-const lead = "Each skill is a page of instructions for one kind of work. Before work that one of these describes, read its page with skills.read.\n\n"
+const lead = "Each skill is a page of instructions for one kind of work. Before work that one of these describes, " +
+	"read its page with skills.read.\n\n"
 
-// Prompt is what the system prompt says of the skills: an index of those that can be used, and the pages of those that are always there. Without
-// any it is empty. It never fails: what cannot be read is left out, and logged when it was not the last time.
+// Prompt is what the system prompt says of the skills: an index of those that can be used, and the pages of those that
+// are always there. Without any it is empty. It never fails: what cannot be read is left out, and logged when it was
+// not the last time.
 func (s *Store) Prompt() string {
 	found, err := s.All()
 	var wrong []string
@@ -33,11 +35,13 @@ func (s *Store) Prompt() string {
 	}
 	index, shown := indexOf(usable)
 	if shown < len(usable) {
-		wrong = append(wrong, fmt.Sprintf("the index of the skills in the prompt has no room for %d of %d: the limit is %d bytes", len(usable)-shown, len(usable), MaxIndex))
+		wrong = append(wrong, fmt.Sprintf("the index of the skills in the prompt has no room for %d of %d: the limit "+
+			"is %d bytes", len(usable)-shown, len(usable), MaxIndex))
 	}
 	pages, without := alwaysOf(usable)
 	for _, name := range without {
-		wrong = append(wrong, fmt.Sprintf("the page of the skill %s is not in every prompt: all such pages together have %d bytes at most", name, MaxAlways))
+		wrong = append(wrong, fmt.Sprintf("the page of the skill %s is not in every prompt: all such pages together "+
+			"have %d bytes at most", name, MaxAlways))
 	}
 	s.say(wrong)
 	if len(usable) == 0 {

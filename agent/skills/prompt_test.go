@@ -25,7 +25,8 @@ func TestThePromptHasTheIndexAndThePagesThatAreAlwaysThere(t *testing.T) {
 	b.skill(t, "tea", "Makes tea.\n  Use it when cold.")
 	b.write(t, "manners", "---\nname: manners\ndescription: How to speak.\nalways: true\n---\n\nBe kind.\n\n")
 	b.write(t, "haste", "---\nname: haste\ndescription: How to hurry.\nalways: true\n---\nDo not.")
-	want := "- haste: How to hurry.\n- manners: How to speak.\n- tea: Makes tea. Use it when cold.\n\n## Skill haste\n\nDo not.\n\n## Skill manners\n\nBe kind.\n"
+	want := "- haste: How to hurry.\n- manners: How to speak.\n- tea: Makes tea. Use it when cold.\n\n## Skill " +
+		"haste\n\nDo not.\n\n## Skill manners\n\nBe kind.\n"
 	for range 3 {
 		if got := b.index(); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
@@ -47,9 +48,15 @@ func TestAChangeIsInTheNextPrompt(t *testing.T) {
 		{func() {
 			b.write(t, "manners", "---\nname: manners\ndescription: How to speak.\nalways: true\n---\nBe just.")
 		}, "- manners: How to speak.\n\n## Skill manners\n\nBe just.\n"},
-		{func() { b.skill(t, "tea", "Makes tea.") }, "- manners: How to speak.\n- tea: Makes tea.\n\n## Skill manners\n\nBe just.\n"},
+		{
+			func() { b.skill(t, "tea", "Makes tea.") },
+			"- manners: How to speak.\n- tea: Makes tea.\n\n## Skill manners\n\nBe just.\n",
+		},
 		{func() { must(t, os.RemoveAll(b.path("manners"))) }, "- tea: Makes tea.\n"},
-		{func() { must(t, os.Rename(b.path("tea"), b.path("coffee"))); b.skill(t, "coffee", "Makes coffee.") }, "- coffee: Makes coffee.\n"},
+		{
+			func() { must(t, os.Rename(b.path("tea"), b.path("coffee"))); b.skill(t, "coffee", "Makes coffee.") },
+			"- coffee: Makes coffee.\n",
+		},
 	} {
 		step.change()
 		if got := b.index(); got != step.want {
@@ -66,7 +73,8 @@ func TestAnIndexThatIsTooLongIsCutAndSaysByHowMuch(t *testing.T) {
 	index := b.index()
 	lines := strings.SplitAfter(strings.TrimSuffix(index, "\n"), "\n")
 	last := lines[len(lines)-1]
-	if len(index) > skills.MaxIndex || len(index) < skills.MaxIndex-500 || last != fmt.Sprintf("- (%d more have no room here: skills.list has them all)", 40-len(lines)+1) {
+	if len(index) > skills.MaxIndex || len(index) < skills.MaxIndex-500 ||
+		last != fmt.Sprintf("- (%d more have no room here: skills.list has them all)", 40-len(lines)+1) {
 		t.Errorf("%d bytes, and the last line is %q", len(index), last)
 	}
 	b.index()
@@ -105,7 +113,9 @@ func TestPagesThatAreAlwaysThereHaveALimitTogether(t *testing.T) {
 	always("d", skills.MaxAlways+1)
 	for range 2 {
 		index := b.index()
-		if !strings.HasPrefix(index, "- a: x\n- b: x\n- c: x\n- d: x\n\n## Skill a\n") || strings.Count(index, "## Skill ") != 2 || !strings.Contains(index, "## Skill c\n") || len(index) > skills.MaxAlways+200 {
+		if !strings.HasPrefix(index, "- a: x\n- b: x\n- c: x\n- d: x\n\n## Skill a\n") ||
+			strings.Count(index, "## Skill ") != 2 || !strings.Contains(index, "## Skill c\n") ||
+			len(index) > skills.MaxAlways+200 {
 			t.Errorf("%d bytes: %.100q", len(index), index)
 		}
 	}
@@ -128,7 +138,8 @@ func TestWhatIsWrongWithASkillIsLoggedOnce(t *testing.T) {
 	b.write(t, "bad", "no front matter")
 	b.store.Prompt()
 	b.store.Prompt()
-	if log := b.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "skill bad: invalid: it does not begin with front matter (the first line is ---") {
+	if log := b.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log,
+		"skill bad: invalid: it does not begin with front matter (the first line is ---") {
 		t.Errorf("the log has %s", log)
 	}
 }
@@ -140,7 +151,9 @@ func BenchmarkPrompt(b *testing.B) {
 			bench := newBench(b)
 			must(b, os.MkdirAll(bench.path(), 0o700))
 			for i := range n {
-				bench.write(b, fmt.Sprintf("s%03d", i), page(fmt.Sprintf("name: s%03d", i), "description: Does the work of the kind "+fmt.Sprint(i)+".", "tools: [web.search]")+strings.Repeat("text ", 1000))
+				bench.write(b, fmt.Sprintf("s%03d", i), page(fmt.Sprintf("name: s%03d", i),
+					"description: Does the work of the kind "+fmt.Sprint(i)+".",
+					"tools: [web.search]")+strings.Repeat("text ", 1000))
 			}
 			waitUntilSettled()
 			bench.store.Prompt()
@@ -151,5 +164,6 @@ func BenchmarkPrompt(b *testing.B) {
 	}
 }
 
-// waitUntilSettled: what was changed just now is read again each time, since it could change once more without a sign of it.
+// waitUntilSettled: what was changed just now is read again each time, since it could change once more without a sign
+// of it.
 func waitUntilSettled() { time.Sleep(2100 * time.Millisecond) }

@@ -36,7 +36,8 @@ func newBench(t testing.TB) bench {
 	}
 	t.Cleanup(func() { root.Close() })
 	b.store, err = skills.New(root, skills.Options{
-		Env: func(name string) bool { return name == "KEY" }, Tool: func(name string) bool { return name == "web.search" }, Log: zerolog.New(b.log),
+		Env:  func(name string) bool { return name == "KEY" },
+		Tool: func(name string) bool { return name == "web.search" }, Log: zerolog.New(b.log),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,8 @@ func TestOneBadSkillTakesNoOtherAway(t *testing.T) {
 	b.skill(t, "a-tea", "Makes other tea.")
 	outside := filepath.Join(t.TempDir(), "stranger")
 	must(t, os.MkdirAll(outside, 0o700))
-	must(t, os.WriteFile(filepath.Join(outside, skills.FileName), []byte(page("name: linked", "description: from outside")), 0o600))
+	must(t, os.WriteFile(filepath.Join(outside, skills.FileName),
+		[]byte(page("name: linked", "description: from outside")), 0o600))
 	must(t, os.Symlink(outside, b.path("linked")))
 	must(t, os.Symlink("tea", b.path("inner")))
 	must(t, os.MkdirAll(b.path("leads-out"), 0o700))
@@ -116,8 +118,11 @@ func TestOneBadSkillTakesNoOtherAway(t *testing.T) {
 	got := b.all()
 	for name, want := range map[string]error{
 		"tea": nil, "a-tea": nil,
-		"linked": rootfs.ErrEscape, "inner": rootfs.ErrEscape, "leads-out": rootfs.ErrEscape, "fifo": rootfs.ErrNotRegular, "a-fifo": rootfs.ErrNotDir, "dir": rootfs.ErrNotRegular, "second-name": rootfs.ErrNotRegular,
-		"large": rootfs.ErrTooLarge, "bad-yaml": corebot.ErrInvalid, "other": corebot.ErrInvalid, "Odd Name": corebot.ErrInvalid,
+		"linked": rootfs.ErrEscape, "inner": rootfs.ErrEscape, "leads-out": rootfs.ErrEscape,
+		"fifo": rootfs.ErrNotRegular, "a-fifo": rootfs.ErrNotDir, "dir": rootfs.ErrNotRegular,
+		"second-name": rootfs.ErrNotRegular,
+		"large":       rootfs.ErrTooLarge, "bad-yaml": corebot.ErrInvalid, "other": corebot.ErrInvalid,
+		"Odd Name": corebot.ErrInvalid,
 	} {
 		err, found := got[name]
 		if !found || !errors.Is(err, want) || err != nil && !strings.Contains(err.Error(), name) {
@@ -200,7 +205,8 @@ func TestByDefaultTheEnvironmentIsThatOfTheProcessAndEmptyIsNotSet(t *testing.T)
 	b.skill(t, "set", "x", "requires:", "- env: [SKILL_KEY]")
 	b.skill(t, "unset", "x", "requires:", "- env: [SKILL_EMPTY]")
 	prompt := store.Prompt()
-	if !strings.HasSuffix(prompt, "\n\n- set: x\n") || strings.Contains(prompt, "SKILL_KEY") || strings.Contains(prompt, "a-secret-value") {
+	if !strings.HasSuffix(prompt, "\n\n- set: x\n") || strings.Contains(prompt, "SKILL_KEY") ||
+		strings.Contains(prompt, "a-secret-value") {
 		t.Errorf("the prompt has %q", prompt)
 	}
 }
@@ -215,8 +221,12 @@ func TestAPageIsReadAsItIsNow(t *testing.T) {
 		}
 		b.write(t, "tea", "---\nname: tea\ndescription: x\n---\nother")
 	}
-	for _, name := range []string{"coffee", "", ".", "..", "../skills/tea", "tea/", "Tea", "tea\x00", strings.Repeat("a", 10000)} {
-		if _, _, err := b.store.Read(name); !errors.Is(err, corebot.ErrNotFound) || corebot.HintOf(err) == "" || len(err.Error()) > 300 {
+	for _, name := range []string{
+		"coffee", "", ".", "..", "../skills/tea", "tea/", "Tea", "tea\x00",
+		strings.Repeat("a", 10000),
+	} {
+		if _, _, err := b.store.Read(name); !errors.Is(err, corebot.ErrNotFound) || corebot.HintOf(err) == "" ||
+			len(err.Error()) > 300 {
 			t.Errorf("%.20q: %v", name, err)
 		}
 	}

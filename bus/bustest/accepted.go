@@ -14,7 +14,10 @@ func acceptedSpecs() []spec {
 	return []spec{
 		{"what was accepted is there after a restart", acceptedSurvivesRestart},
 		{"a message comes out as it went in", messageIsWhole},
-		{"a duplicate changes nothing before, while and after its first runs, and when that is dead", duplicateAtAnyTime},
+		{
+			"a duplicate changes nothing before, while and after its first runs, and when that is dead",
+			duplicateAtAnyTime,
+		},
 		{"the same id with another body is a conflict at any time", conflictAtAnyTime},
 		{"the sender's display name makes no other body", displayNameIsNoConflict},
 		{"an id belongs to its direction and key", idsAreScoped},
@@ -36,7 +39,10 @@ func messageIsWhole(s *suite) {
 	m.SenderName = "Zoë"
 	m.Metadata = corebot.Texts(map[string]string{"a": "1", "": "", "ü": "\x7f<>"})
 	m.Metadata["deep"] = json.RawMessage(`{"a":[1,null,"x"]}`)
-	m.Parts = append(m.Parts, corebot.Part{Type: corebot.PartImage, Hash: "ff00", Name: "cat.png", MediaType: "image/png"})
+	m.Parts = append(m.Parts, corebot.Part{
+		Type: corebot.PartImage, Hash: "ff00", Name: "cat.png",
+		MediaType: "image/png",
+	})
 	_, err := s.bus.Publish(s.t.Context(), m)
 	s.must(err)
 	d := s.claim(m.ID)
@@ -180,7 +186,8 @@ func strangeBytesAreReplaced(s *suite) {
 	m.Parts, m.Metadata = corebot.TextPart("caf\xe9"), corebot.Texts(map[string]string{"\xff": "\xfe", "k": "\ufffd"})
 	s.must(s.Ledger.Commit(s.t.Context(), d, corebot.Result{Outcome: answered(), Replies: []corebot.Message{m}}))
 	got := s.ready(corebot.OutboundPool("test"), 1)
-	if len(got) != 1 || got[0].Damaged != nil || got[0].Message.Text() != "caf\ufffd" || string(got[0].Message.Metadata["k"]) != "\"\ufffd\"" {
+	if len(got) != 1 || got[0].Damaged != nil || got[0].Message.Text() != "caf\ufffd" ||
+		string(got[0].Message.Metadata["k"]) != "\"\ufffd\"" {
 		s.t.Fatalf("the channel gets %+v", got)
 	}
 }

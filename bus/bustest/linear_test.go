@@ -33,7 +33,8 @@ func inSequence(ops []op) []porcupine.Operation {
 	return history
 }
 
-// rightHistory has a duplicate, a conflict, a retry, a wait, a lease that is extended and ends, and a worker that comes too late.
+// rightHistory has a duplicate, a conflict, a retry, a wait, a lease that is extended and ends, and a worker that comes
+// too late.
 func rightHistory() []op {
 	other := op{publishCall{"1", "another text", 12}, conflict}
 	return []op{
@@ -45,7 +46,8 @@ func rightHistory() []op {
 		claimedAt("1", 4, 2, 300+ms, true), settledAt(3, corebot.Done, 310+ms, 0, false),
 		{extendCall{3, 500 + ms}, held(false)},
 		settledAt(4, corebot.Dead, 320+ms, 0, true),
-		claimedAt("2", 5, 1, 330+ms, false), settledAt(5, corebot.Done, 340+ms, 0, true), settledAt(5, corebot.Done, 341+ms, 0, false),
+		claimedAt("2", 5, 1, 330+ms, false), settledAt(5, corebot.Done, 340+ms, 0, true),
+		settledAt(5, corebot.Done, 341+ms, 0, false),
 	}
 }
 
@@ -60,19 +62,25 @@ func TestTheCheckerRejectsEveryHistoryThatBreaksAPromise(t *testing.T) {
 		at int
 		op op
 	}{
-		"a duplicate is accepted":                  {1, published("1", 11, accepted)},
-		"a new message is called a duplicate":      {3, published("2", 13, duplicate)},
-		"another body is taken for the same":       {2, op{publishCall{"1", "another text", 12}, duplicate}},
-		"the second message comes first":           {4, claimedAt("2", 1, 1, 20, false)},
-		"a message that nobody sent comes":         {4, claimedAt("3", 1, 1, 20, false)},
-		"a message comes with another text":        {4, op{claimCall{}, claimAnswer{"1", "another text", 1, 1, 20, 20 + ms, false}}},
-		"the epoch does not rise":                  {6, claimedAt("1", 1, 2, 100, false)},
-		"a retry comes before it is due":           {6, claimedAt("1", 2, 2, 99, false)},
-		"a retry is not counted":                   {6, claimedAt("1", 2, 1, 100, false)},
-		"a wait is counted":                        {8, claimedAt("1", 3, 3, 200, false)},
-		"a lane that is leased is given away":      {10, claimedAt("1", 4, 2, 299+ms, true)},
-		"an extended lease is called lost":         {9, op{extendCall{3, 300 + ms}, held(false)}},
-		"a lease is for longer":                    {14, op{claimCall{}, claimAnswer{"2", "text of 2", 5, 1, 330 + ms, 331 + 2*ms, false}}},
+		"a duplicate is accepted":             {1, published("1", 11, accepted)},
+		"a new message is called a duplicate": {3, published("2", 13, duplicate)},
+		"another body is taken for the same":  {2, op{publishCall{"1", "another text", 12}, duplicate}},
+		"the second message comes first":      {4, claimedAt("2", 1, 1, 20, false)},
+		"a message that nobody sent comes":    {4, claimedAt("3", 1, 1, 20, false)},
+		"a message comes with another text": {4, op{
+			claimCall{},
+			claimAnswer{"1", "another text", 1, 1, 20, 20 + ms, false},
+		}},
+		"the epoch does not rise":             {6, claimedAt("1", 1, 2, 100, false)},
+		"a retry comes before it is due":      {6, claimedAt("1", 2, 2, 99, false)},
+		"a retry is not counted":              {6, claimedAt("1", 2, 1, 100, false)},
+		"a wait is counted":                   {8, claimedAt("1", 3, 3, 200, false)},
+		"a lane that is leased is given away": {10, claimedAt("1", 4, 2, 299+ms, true)},
+		"an extended lease is called lost":    {9, op{extendCall{3, 300 + ms}, held(false)}},
+		"a lease is for longer": {14, op{
+			claimCall{},
+			claimAnswer{"2", "text of 2", 5, 1, 330 + ms, 331 + 2*ms, false},
+		}},
 		"a worker that is too late settles":        {11, settledAt(3, corebot.Done, 310+ms, 0, true)},
 		"a worker that is too late extends":        {12, op{extendCall{3, 500 + ms}, held(true)}},
 		"the owner's settle is refused":            {13, settledAt(4, corebot.Dead, 320+ms, 0, false)},
@@ -94,7 +102,10 @@ func TestTheCheckerKnowsWhatMayHaveHappenedAtTheSameTime(t *testing.T) {
 			{Input: publishCall{"1", "text of 1", 10}, Output: accepted, Call: 0, Return: 1},
 			{Input: claimCall{}, Output: claimedAt("1", 1, 1, 10, false).answer, Call: 2, Return: 3},
 			{Input: settleCall{1, corebot.Done, 20, 0}, Output: held(false), Call: 4, Return: 7},
-			{Input: claimCall{}, Output: claimedAt("1", 2, 1, 10+ms, true).answer, Call: secondCalled, Return: secondCalled + 1},
+			{
+				Input: claimCall{}, Output: claimedAt("1", 2, 1, 10+ms, true).answer, Call: secondCalled,
+				Return: secondCalled + 1,
+			},
 		}
 	}
 	if got := linearizable(owners(5)); got != porcupine.Ok {

@@ -21,10 +21,14 @@ type attachment struct {
 }
 
 func newAttachment(session string) *attachment {
-	return &attachment{session: session, out: make(chan channels.Outbound), shown: make(chan string, 1), gone: make(chan struct{})}
+	return &attachment{
+		session: session, out: make(chan channels.Outbound), shown: make(chan string, 1),
+		gone: make(chan struct{}),
+	}
 }
 
-// show gives m to the terminal and says whether the terminal has shown it. It gives up when the terminal is gone or ctx ends.
+// show gives m to the terminal and says whether the terminal has shown it. It gives up when the terminal is gone or ctx
+// ends.
 func (a *attachment) show(ctx context.Context, m channels.Outbound) bool {
 	select {
 	case a.out <- m:

@@ -73,8 +73,8 @@ func orDefault(s, def string) string {
 	return s
 }
 
-// Run talks with the user until they leave or ctx ends, and then returns nil. In plain mode it returns an error if the door
-// refused a line, or if ctx ended while accepted messages still waited for their answers.
+// Run talks with the user until they leave or ctx ends, and then returns nil. In plain mode it returns an error if the
+// door refused a line, or if ctx ended while accepted messages still waited for their answers.
 func (c *CLI) Run(ctx context.Context, door channels.Door) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -94,8 +94,9 @@ func (c *CLI) Run(ctx context.Context, door channels.Door) error {
 	return s.run(cancel)
 }
 
-// Send shows m and returns after it was written. Before Run it waits for Run. Its errors are a [*corebot.Failure]: transient
-// if the terminal failed, cancelled (not counted) if m belongs to a chat that is not open here, the user has left or ctx ended.
+// Send shows m and returns after it was written. Before Run it waits for Run. Its errors are a [*corebot.Failure]:
+// transient if the terminal failed, cancelled (not counted) if m belongs to a chat that is not open here, the user has
+// left or ctx ended.
 func (c *CLI) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	if m.Key != c.key {
 		return channels.Receipt{}, notHere(m)
@@ -107,7 +108,8 @@ func (c *CLI) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, 
 	return channels.Receipt{}, s.show(ctx, m)
 }
 
-// Connection tells the user, while Run runs, what became of the connection to Corebot. gone says that there is none at the moment.
+// Connection tells the user, while Run runs, what became of the connection to Corebot. gone says that there is none at
+// the moment.
 func (c *CLI) Connection(text string, gone bool) {
 	if now := c.stage.session(); now != nil {
 		now.connection(text, gone)

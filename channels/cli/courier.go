@@ -23,7 +23,8 @@ type letter struct {
 	id, text string
 }
 
-// newLetter gives a text its id. UUIDv7 can only fail where the system has no randomness, and Go ends the program before that.
+// newLetter gives a text its id. UUIDv7 can only fail where the system has no randomness, and Go ends the program
+// before that.
 func newLetter(text string) letter {
 	return letter{uuid.Must(uuid.NewV7()).String(), text}
 }
@@ -33,8 +34,8 @@ type courier struct {
 	door channels.Door
 	opts Options
 
-	// patient, if set, is called with a letter's first refusal for want of room, and from then on the courier waits until there is
-	// room. Nil: such a refusal is the sender's.
+	// patient, if set, is called with a letter's first refusal for want of room, and from then on the courier waits
+	// until there is room. Nil: such a refusal is the sender's.
 	patient func(error)
 }
 
@@ -65,7 +66,8 @@ func (c courier) deliver(ctx context.Context, l letter) error {
 }
 
 func noRoom(err error) bool {
-	return errors.Is(err, corebot.ErrLaneFull) || errors.Is(err, corebot.ErrCommandRate) || errors.Is(err, corebot.ErrOverloaded) || errors.Is(err, corebot.ErrDiskFull)
+	return errors.Is(err, corebot.ErrLaneFull) || errors.Is(err, corebot.ErrCommandRate) ||
+		errors.Is(err, corebot.ErrOverloaded) || errors.Is(err, corebot.ErrDiskFull)
 }
 
 // worthAnotherTry holds for a commit that may have happened (the id makes asking again safe) and for what calls itself

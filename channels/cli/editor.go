@@ -23,8 +23,9 @@ const (
 
 // editor is the input: several lines, pastes, and the way back through the history.
 //
-// What the text area could not hold as it is (it rewrites tabs and control characters, and becomes slow when long) is kept
-// aside; a mark such as "[pasted 1: 120 lines]" stands for it. A mark that the user changes stands for nothing any more.
+// What the text area could not hold as it is (it rewrites tabs and control characters, and becomes slow when long) is
+// kept aside; a mark such as "[pasted 1: 120 lines]" stands for it. A mark that the user changes stands for nothing any
+// more.
 type editor struct {
 	area    textarea.Model
 	aside   []pasted
@@ -99,7 +100,10 @@ func (e *editor) insert(text string) {
 
 func fitsEditor(text string) bool {
 	return strings.Count(text, "\n") < asideLines && utf8.RuneCountInString(text) <= asideRunes &&
-		!strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) || r == utf8.RuneError })
+		!strings.ContainsFunc(text, func(r rune) bool {
+			return r != '\n' && unicode.IsControl(r) ||
+				r == utf8.RuneError
+		})
 }
 
 // press gives a key to the text area, or goes through the history with the arrows at the first and last row.

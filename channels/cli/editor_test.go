@@ -19,7 +19,8 @@ func TestAPasteOfSeveralLinesIsOneText(t *testing.T) {
 
 func TestAPasteTheEditorCannotHoldIsSentAsItWas(t *testing.T) {
 	for name, text := range map[string]string{
-		"tabs": "a\n\tb", "controls": "x\x1b[1my", "long": strings.Repeat("line\n", 12_000) + "end", "wide": strings.Repeat("x", 70_000),
+		"tabs": "a\n\tb", "controls": "x\x1b[1my", "long": strings.Repeat("line\n", 12_000) + "end",
+		"wide": strings.Repeat("x", 70_000),
 	} {
 		d := newDesk(t)
 		d.typed("see ")
@@ -80,7 +81,8 @@ func TestArrowsMoveWithinATextOfSeveralLines(t *testing.T) {
 func TestTheHistoryFileIsTheOwnersAndSurvivesDamage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "history")
 	good := `{"id":"1","text":"one"}`
-	if err := os.WriteFile(file, []byte(good+"\nnot json\n{\"id\":\"2\"}\n"+`{"id":"3","text":"cut sho`), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(good+"\nnot json\n{\"id\":\"2\"}\n"+`{"id":"3","text":"cut sho`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	h, err := openHistory(file)

@@ -70,7 +70,10 @@ func testKey() corebot.Key {
 }
 
 func reply(id, to, text string) channels.Outbound {
-	return channels.Outbound{ID: id, Key: testKey(), Kind: corebot.KindReply, InReplyTo: to, Parts: corebot.TextPart(text)}
+	return channels.Outbound{
+		ID: id, Key: testKey(), Kind: corebot.KindReply, InReplyTo: to,
+		Parts: corebot.TextPart(text),
+	}
 }
 
 func notice(id, to, text string) channels.Outbound {

@@ -21,7 +21,10 @@ func TestNothingThatOthersWroteDrivesTheScreen(t *testing.T) {
 		"what perhaps went":     func(d *desk) { d.onWay = []letter{{id: "1", text: hostile}}; d.leaveNow() },
 		"the part of an answer": func(d *desk) { d.printPartial(turn{id: "1", text: hostile}, hostile) },
 		"a notice": func(d *desk) {
-			d.show(channels.Outbound{ID: "1", Kind: corebot.KindNotice, Key: testKey(), Parts: corebot.TextPart(hostile)})
+			d.show(channels.Outbound{
+				ID: "1", Kind: corebot.KindNotice, Key: testKey(),
+				Parts: corebot.TextPart(hostile),
+			})
 		},
 		"a tool and its outcome": func(d *desk) { d.printTool(toolRun{name: "x", args: hostile}, hostile) },
 	} {

@@ -31,8 +31,8 @@ type history struct {
 	prompts []prompt
 }
 
-// openHistory reads what the file has; lines that are damaged are skipped, a file that is not there is an empty history.
-// With an error it still returns a history that works, in memory.
+// openHistory reads what the file has; lines that are damaged are skipped, a file that is not there is an empty
+// history. With an error it still returns a history that works, in memory.
 func openHistory(path string) (*history, error) {
 	h := &history{}
 	if path == "" {

@@ -111,7 +111,8 @@ func (m *model) giveBack(err error) {
 	m.editor.set(strings.Join(texts, "\n"))
 }
 
-// interrupt is Ctrl-C: it clears what is typed; with nothing typed it stops what runs; and it leaves if nothing runs, or if that was stopped before.
+// interrupt is Ctrl-C: it clears what is typed; with nothing typed it stops what runs; and it leaves if nothing runs,
+// or if that was stopped before.
 func (m *model) interrupt() {
 	switch {
 	case m.leaving:

@@ -18,8 +18,9 @@ func newAnswers(noColor bool) answers {
 	return answers{markdown.New(markdown.Options{NoColor: noColor})}
 }
 
-// render returns the text for the terminal: harmless, without blank lines around it, and less than width columns wide, but for
-// lines of code and addresses, which [fold] makes fit the screen. A text that cannot be laid out is shown as it is.
+// render returns the text for the terminal: harmless, without blank lines around it, and less than width columns wide,
+// but for lines of code and addresses, which [fold] makes fit the screen. A text that cannot be laid out is shown as it
+// is.
 func (a answers) render(text string, width int) string {
 	text = drawable(text)
 	if out, ok := a.page.Render(text, width-1); ok {
@@ -59,9 +60,9 @@ func newStyles(noColor bool) styles {
 // tabWidth is what a tab is drawn as where columns are counted.
 const tabWidth = 4
 
-// neutralise makes text from elsewhere safe to write to a terminal. Control characters, and with them every escape sequence,
-// become their visible pictures (ESC is ␛); characters that reorder what is read are dropped; what is not UTF-8 becomes U+FFFD.
-// Line ends of all kinds become \n, since a bare \r would let a line overwrite itself. Tabs stay.
+// neutralise makes text from elsewhere safe to write to a terminal. Control characters, and with them every escape
+// sequence, become their visible pictures (ESC is ␛); characters that reorder what is read are dropped; what is not
+// UTF-8 becomes U+FFFD. Line ends of all kinds become \n, since a bare \r would let a line overwrite itself. Tabs stay.
 //
 // Its result contains no control character but \n and \t, and neutralising it again changes nothing.
 func neutralise(s string) string {
@@ -102,8 +103,8 @@ func isHarmless(s string) bool {
 	})
 }
 
-// reorders holds for the bidirectional embeddings, overrides and isolates, which can make a line read as another one. The
-// plain direction marks, that right-to-left text needs, are not among them.
+// reorders holds for the bidirectional embeddings, overrides and isolates, which can make a line read as another one.
+// The plain direction marks, that right-to-left text needs, are not among them.
 func reorders(r rune) bool {
 	return '\u202a' <= r && r <= '\u202e' || '\u2066' <= r && r <= '\u2069'
 }

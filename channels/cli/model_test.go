@@ -93,7 +93,8 @@ func TestAnAnswerStreamsAndIsReplacedByTheReply(t *testing.T) {
 	d := newDesk(t)
 	l := d.enter("hello")
 	d.do(deliveredMsg{letter: l}, event(live.TurnStarted, l.id, "", ""), event(live.Text, l.id, "wrong", ""),
-		event(live.TextReset, l.id, "", ""), event(live.Text, l.id, "so **far", ""), event(live.Text, l.id, "** \x1b[2J", ""))
+		event(live.TextReset, l.id, "", ""), event(live.Text, l.id, "so **far", ""),
+		event(live.Text, l.id, "** \x1b[2J", ""))
 	requireHas(t, d.printed(), "› hello")
 	requireHas(t, d.screen(), "so **far** ␛[2J")
 	requireLacks(t, d.screen(), "wrong")
@@ -117,7 +118,8 @@ func TestWhatWasStreamedStaysWhenNoReplyComes(t *testing.T) {
 
 	d = newDesk(t)
 	l = d.enter("hello")
-	d.do(deliveredMsg{letter: l}, event(live.Text, l.id, "whole, unsent", ""), event(live.TurnEnded, l.id, "answered", ""),
+	d.do(deliveredMsg{letter: l}, event(live.Text, l.id, "whole, unsent", ""),
+		event(live.TurnEnded, l.id, "answered", ""),
 		event(live.TurnStarted, "next", "", ""))
 	requireLacks(t, d.printed(), "whole, unsent")
 	d.do(leaveMsg{})
@@ -178,7 +180,8 @@ func TestARefusedTextIsBackInTheInputAndKeepsItsID(t *testing.T) {
 func TestCtrlCStopsTheTurnAndThenLeaves(t *testing.T) {
 	d := newDesk(t)
 	l := d.enter("hello")
-	d.do(deliveredMsg{letter: l}, event(live.TurnStarted, l.id, "", ""), event(live.Text, l.id, "half an", ""), press('c', tea.ModCtrl))
+	d.do(deliveredMsg{letter: l}, event(live.TurnStarted, l.id, "", ""), event(live.Text, l.id, "half an", ""),
+		press('c', tea.ModCtrl))
 	stop := d.letters[len(d.letters)-1]
 	if stop.text != "/stop" {
 		t.Fatalf("Ctrl-C sent %+v", stop)
@@ -254,7 +257,8 @@ func TestAQuestionOfAnotherTerminalIsShownWithItsAnswer(t *testing.T) {
 	d.do(deliveredMsg{letter: mine}, event(live.TurnStarted, mine.id, "mine", ""))
 	d.show(reply("r1", mine.id, "yours"))
 	d.do(event(live.TurnStarted, "theirs", "what do they ask?", ""), event(live.Text, "theirs", "half", ""))
-	d.do(event(live.TurnStarted, "theirs", "what do they ask?", ""), event(live.Text, "theirs", "all of it", "")) // a restart
+	// a restart
+	d.do(event(live.TurnStarted, "theirs", "what do they ask?", ""), event(live.Text, "theirs", "all of it", ""))
 	requireLacks(t, d.screen(), "halfall")
 	d.show(reply("r2", "theirs", "an answer"))
 	if got := strings.Count(d.printed(), "what do they ask?"); got != 1 || strings.Count(d.printed(), "› mine") != 1 {
@@ -322,7 +326,10 @@ func TestLeavingWaitsForWhatIsOnItsWay(t *testing.T) {
 		t.Fatal("stayed after the door answered")
 	}
 
-	for name, end := range map[string]tea.Msg{"refused": deliveredMsg{l, corebot.ErrDiskFull}, "left again": press('c', tea.ModCtrl)} {
+	for name, end := range map[string]tea.Msg{
+		"refused":    deliveredMsg{l, corebot.ErrDiskFull},
+		"left again": press('c', tea.ModCtrl),
+	} {
 		d = newDesk(t)
 		l = d.enter("last words")
 		if _, ok := end.(deliveredMsg); ok {

@@ -13,11 +13,11 @@ import (
 	"github.com/corebot/corebot/channels"
 )
 
-// OneShot is the terminal channel for a single message, as `corebot send --wait` needs it: it hands the message to the door and blocks until
-// the message has ended.
+// OneShot is the terminal channel for a single message, as `corebot send --wait` needs it: it hands the message to the
+// door and blocks until the message has ended.
 //
-// What a notice means to the message is not in its text: a request for an approval comes while the message waits, the notice that a message was
-// given up comes after its end. So OneShot asks what became of the message.
+// What a notice means to the message is not in its text: a request for an approval comes while the message waits, the
+// notice that a message was given up comes after its end. So OneShot asks what became of the message.
 type OneShot struct {
 	in      channels.Incoming
 	opts    OneShotOptions
@@ -36,7 +36,8 @@ type OneShot struct {
 type OneShotOptions struct {
 	Show Show
 	Life func(ctx context.Context) (corebot.Life, error) // of the message
-	Wait time.Duration                                   // how long Run waits once the message is accepted; 0: until the message has ended
+	// how long Run waits once the message is accepted; 0: until the message has ended
+	Wait time.Duration
 }
 
 // ErrNoReply is what Run gives when the message has not ended in time.
@@ -104,10 +105,14 @@ func (o *OneShot) check(ctx context.Context) error {
 	if err != nil || life.End == "" || life.End == corebot.EndMerged || o.End() != "" {
 		return nil // what cannot be read now is read the next time; a merged message is answered with another
 	}
-	if slices.ContainsFunc(life.Replies, func(r corebot.Life) bool { return r.Direction == corebot.Outbound && r.End == "" }) {
+	if slices.ContainsFunc(life.Replies, func(r corebot.Life) bool {
+		return r.Direction == corebot.Outbound &&
+			r.End == ""
+	}) {
 		return nil
 	}
-	return corebot.WithHint(fmt.Errorf("message %s has ended (%s), and its answer was not shown here", o.in.ID, life.End),
+	return corebot.WithHint(fmt.Errorf("message %s has ended (%s), and its answer was not shown here", o.in.ID,
+		life.End),
 		"`corebot why "+o.in.ID+"` tells what became of it")
 }
 
@@ -118,8 +123,9 @@ func (o *OneShot) End() corebot.End {
 	return o.end
 }
 
-// Send shows what the chat is told up to the end that Run waits for: a message counts as sent only when it is on the screen. What comes later
-// stays in the queue, for a terminal that is open. When ctx ends before Show returns, so does Send; sent again, the message is not shown twice.
+// Send shows what the chat is told up to the end that Run waits for: a message counts as sent only when it is on the
+// screen. What comes later stays in the queue, for a terminal that is open. When ctx ends before Show returns, so does
+// Send; sent again, the message is not shown twice.
 func (o *OneShot) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	if m.Key.Chat != o.in.Chat {
 		return channels.Receipt{}, notHere(m)
@@ -155,8 +161,8 @@ func (o *OneShot) print(ctx context.Context, m channels.Outbound) error {
 	return nil
 }
 
-// meaning says what m is to the message that was sent. A reply is its answer. A notice tells its end if it has ended and the notice was the last
-// that was said about it.
+// meaning says what m is to the message that was sent. A reply is its answer. A notice tells its end if it has ended
+// and the notice was the last that was said about it.
 func (o *OneShot) meaning(ctx context.Context, m channels.Outbound) (as ShowAs, err error) {
 	if as.Own = slices.Contains(m.Answers(), o.in.ID); !as.Own {
 		return as, nil

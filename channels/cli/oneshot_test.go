@@ -20,7 +20,8 @@ func (d taken) Accept(_ context.Context, in channels.Incoming) (channels.Accepte
 
 func answerIn(chat, id, inReplyTo string) channels.Outbound {
 	return channels.Outbound{
-		ID: id, Key: corebot.Key{Agent: "main", Channel: channelName, Chat: chat}, Kind: corebot.KindReply, InReplyTo: inReplyTo, Parts: corebot.TextPart(id),
+		ID: id, Key: corebot.Key{Agent: "main", Channel: channelName, Chat: chat}, Kind: corebot.KindReply,
+		InReplyTo: inReplyTo, Parts: corebot.TextPart(id),
 	}
 }
 
@@ -77,13 +78,20 @@ func TestOneMessageEndsWithItsAnswerAndShowsEarlierOnesApart(t *testing.T) {
 		if err := <-b.ended; err != nil || b.End() != corebot.EndAnswered || !b.Accepted() {
 			t.Errorf("it ended with %v, %q", err, b.End())
 		}
-		for _, m := range []channels.Outbound{answerIn("closed", "other", "before"), answerIn("open", "late", "later")} {
+		for _, m := range []channels.Outbound{
+			answerIn("closed", "other", "before"),
+			answerIn("open", "late", "later"),
+		} {
 			var failure *corebot.Failure
-			if _, err := b.Send(t.Context(), m); !errors.As(err, &failure) || failure.Class != corebot.Cancelled || failure.RetryAfter <= 0 {
+			if _, err := b.Send(t.Context(), m); !errors.As(err, &failure) || failure.Class != corebot.Cancelled ||
+				failure.RetryAfter <= 0 {
 				t.Errorf("%s was not left in the queue: %v", m.ID, err)
 			}
 		}
-		if len(b.shown) != 2 || b.shown["old"] != (ShowAs{}) || b.shown["answer"] != (ShowAs{true, corebot.EndAnswered}) {
+		if len(b.shown) != 2 || b.shown["old"] != (ShowAs{}) || b.shown["answer"] != (ShowAs{
+			true,
+			corebot.EndAnswered,
+		}) {
 			t.Errorf("shown: %v", b.shown)
 		}
 	})
@@ -107,7 +115,10 @@ func TestANoticeIsNoAnswerWhileTheMessageGoesOn(t *testing.T) {
 }
 
 func TestTheLastNoticeTellsHowAMessageEnded(t *testing.T) {
-	for _, end := range []corebot.End{corebot.EndAnswered, corebot.EndApplied, corebot.EndStopped, corebot.EndRefused, corebot.EndDead, corebot.EndDropped} {
+	for _, end := range []corebot.End{
+		corebot.EndAnswered, corebot.EndApplied, corebot.EndStopped, corebot.EndRefused,
+		corebot.EndDead, corebot.EndDropped,
+	} {
 		t.Run(string(end), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newShotBench(t)

@@ -56,7 +56,8 @@ func TestAReaderThatPausesSeesEachReplyOnce(t *testing.T) {
 		go func() { joined <- sendOnly(t.Context(), c, reply("one", "", "one")) }()
 		synctest.Wait()
 		close(out.drained)
-		if err := errors.Join(<-joined, sendFor(t, c, reply("one", "", "one")), sendFor(t, c, reply("two", "", "two"))); err != nil {
+		if err := errors.Join(<-joined, sendFor(t, c, reply("one", "", "one")),
+			sendFor(t, c, reply("two", "", "two"))); err != nil {
 			t.Error(err)
 		}
 		if got := out.String(); got != "one\ntwo\n" {
@@ -126,11 +127,12 @@ func TestAnAnswerThatIsSentAgainWhileItIsPrintedIsShownOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drained := make(chan struct{})
 		shown := make(chan string, 100)
-		o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"}, OneShotOptions{Show: func(m channels.Outbound, _ ShowAs) error {
-			<-drained
-			shown <- m.ID
-			return nil
-		}})
+		o := NewOneShot(channels.Incoming{ID: "question", Chat: "open"},
+			OneShotOptions{Show: func(m channels.Outbound, _ ShowAs) error {
+				<-drained
+				shown <- m.ID
+				return nil
+			}})
 		answer := answerIn("open", "answer", "question")
 		if class := classOf(t, sendFor(t, o, answer)); class != corebot.Cancelled || o.End() != "" {
 			t.Errorf("an answer that nobody takes is %s, ended: %q", class, o.End())
@@ -141,7 +143,8 @@ func TestAnAnswerThatIsSentAgainWhileItIsPrintedIsShownOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		close(drained) // both learn of the one write
-		if err := errors.Join(<-results, <-results, sendFor(t, o, answer)); err != nil || o.End() != corebot.EndAnswered {
+		if err := errors.Join(<-results, <-results, sendFor(t, o, answer)); err != nil ||
+			o.End() != corebot.EndAnswered {
 			t.Errorf("sent again it is %v, ended: %q", err, o.End())
 		}
 		if n := len(shown); n != 1 {

@@ -22,7 +22,8 @@ type plain struct {
 	replies   writes     // to Out
 	complaint sync.Mutex // held while writing to Err
 
-	mu       sync.Mutex // guards what follows; never held while writing, so that a full pipe does not keep the session from ending
+	// guards what follows; never held while writing, so that a full pipe does not keep the session from ending
+	mu       sync.Mutex
 	asked    map[string]struct{}
 	mine     recent // ids of this session's messages
 	shown    recent
@@ -38,8 +39,8 @@ func newPlain(o Options, mail courier) *plain {
 	return p
 }
 
-// waits tells that a line has to wait for room: once for each episode of the chat, and once in each session, whose user has not seen what
-// an earlier one was told. Lines are handed over one at a time.
+// waits tells that a line has to wait for room: once for each episode of the chat, and once in each session, whose user
+// has not seen what an earlier one was told. Lines are handed over one at a time.
 func (p *plain) waits(err error) {
 	if b := (*corebot.Busy)(nil); p.told && errors.As(err, &b) && !b.Tell {
 		return
@@ -74,8 +75,8 @@ func (p *plain) run(ctx context.Context) error {
 	}
 }
 
-// read gives the lines of the input and closes the channel at its end. The goroutine may stay in a blocked read: see the
-// package doc.
+// read gives the lines of the input and closes the channel at its end. The goroutine may stay in a blocked read: see
+// the package doc.
 func (p *plain) read(ctx context.Context) <-chan inputLine {
 	lines := make(chan inputLine)
 	go func() {
@@ -99,7 +100,8 @@ func (p *plain) read(ctx context.Context) <-chan inputLine {
 	return lines
 }
 
-// say hands one line to the door. It is expected before it is accepted, because its answer may come before Accept returns.
+// say hands one line to the door. It is expected before it is accepted, because its answer may come before Accept
+// returns.
 func (p *plain) say(ctx context.Context, text string) {
 	l := newLetter(text)
 	p.mu.Lock()
@@ -170,13 +172,14 @@ func (p *plain) result(ctx context.Context) error {
 		err = fmt.Errorf("%d messages were refused; the first: %w", p.refused, p.first)
 	}
 	if n := len(p.asked); n > 0 {
-		err = errors.Join(err, fmt.Errorf("left before %d of the messages had their answers; they are kept and will be answered all the same (%w)", n, context.Cause(ctx)))
+		err = errors.Join(err, fmt.Errorf("left before %d of the messages had their answers; they are kept and will "+
+			"be answered all the same (%w)", n, context.Cause(ctx)))
 	}
 	return err
 }
 
-// show prints one reply or notice, once. Only what it reports as printed is answered: a session that ended earlier would leave the
-// reply in the queue, and the next one would print it again.
+// show prints one reply or notice, once. Only what it reports as printed is answered: a session that ended earlier
+// would leave the reply in the queue, and the next one would print it again.
 func (p *plain) show(ctx context.Context, m channels.Outbound) error {
 	if err := p.replies.do(ctx, m.ID, func() error { return p.print(m) }); err != nil {
 		return err
@@ -187,8 +190,8 @@ func (p *plain) show(ctx context.Context, m channels.Outbound) error {
 	return nil
 }
 
-// print writes to Out what was not written yet. A reply to a message of another session is announced on Err, because Out belongs
-// to whoever piped the questions.
+// print writes to Out what was not written yet. A reply to a message of another session is announced on Err, because
+// Out belongs to whoever piped the questions.
 func (p *plain) print(m channels.Outbound) error {
 	shown, foreign := p.known(m)
 	if shown {

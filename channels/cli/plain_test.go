@@ -42,7 +42,8 @@ func TestEachPlainLineIsOneMessageAndRunWaitsForEveryAnswer(t *testing.T) {
 		if len(in) != 3 || in[0].Text() != "one" || in[1].Text() != "/tool x {}" || in[2].Text() != "last" {
 			t.Fatalf("accepted %+v", in)
 		}
-		if m := in[0]; m.Channel != "cli" || m.Account != "local" || m.Chat != "main" || m.SenderID != "1000" || m.SenderName != "ann" {
+		if m := in[0]; m.Channel != "cli" || m.Account != "local" || m.Chat != "main" || m.SenderID != "1000" ||
+			m.SenderName != "ann" {
 			t.Errorf("accepted as %+v", m)
 		}
 		send(t, c, reply("r1", in[0].ID, "first"))
@@ -89,7 +90,10 @@ func TestARefusedLineIsReportedAndTheOthersGoOn(t *testing.T) {
 func TestALostCommitIsRetriedUnderTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		door := &fakeDoor{answer: func(attempt int, _ channels.Incoming) error {
-			return []error{corebot.ErrCommitUnknown, &corebot.Failure{Class: corebot.Transient, Err: errors.New("busy")}, nil}[attempt-1]
+			return []error{corebot.ErrCommitUnknown, &corebot.Failure{
+				Class: corebot.Transient,
+				Err:   errors.New("busy"),
+			}, nil}[attempt-1]
 		}}
 		c, _, _, end := startPlain(t, strings.NewReader("hello\n"), door)
 		time.Sleep(time.Minute)
@@ -273,7 +277,8 @@ func TestALineOverTheLimitIsSkippedWhole(t *testing.T) {
 	r := newLineReader(strings.NewReader("12345\r\n123456\n\nend"), 5)
 	for i, want := range []string{"12345", "", "", "end"} {
 		got, err := r.next()
-		if tooLarge := errors.Is(err, corebot.ErrTooLarge); tooLarge != (i == 1) || err != nil && !tooLarge || got != want {
+		if tooLarge := errors.Is(err, corebot.ErrTooLarge); tooLarge != (i == 1) || err != nil && !tooLarge ||
+			got != want {
 			t.Errorf("line %d is %q, %v", i, got, err)
 		}
 	}

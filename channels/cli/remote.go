@@ -12,9 +12,10 @@ import (
 	"github.com/corebot/corebot/internal/live"
 )
 
-// Remote is the terminal channel of a Corebot that terminals attach to, those of its own process among them. Several terminals can have
-// one chat open: each is shown what comes. A message counts as sent once every terminal that had its chat open has shown the message or is gone,
-// and at least one has shown it. The replies of chats that no terminal has open stay in the queue.
+// Remote is the terminal channel of a Corebot that terminals attach to, those of its own process among them. Several
+// terminals can have one chat open: each is shown what comes. A message counts as sent once every terminal that had its
+// chat open has shown the message or is gone, and at least one has shown it. The replies of chats that no terminal has
+// open stay in the queue.
 type Remote struct {
 	watch func(corebot.Key) (<-chan live.Event, func())
 	wake  func(context.Context, corebot.Key) error
@@ -26,14 +27,15 @@ type Remote struct {
 
 var _ channels.Channel = (*Remote)(nil)
 
-// ErrDetached says that the session of a terminal is not attached: the terminal was silent for too long, or Corebot is another process than
-// the one that it attached to. The terminal can attach again.
+// ErrDetached says that the session of a terminal is not attached: the terminal was silent for too long, or Corebot is
+// another process than the one that it attached to. The terminal can attach again.
 var ErrDetached = fmt.Errorf("this terminal is not attached: %w", corebot.ErrNotFound)
 
 // silence is how long a terminal may go without fetching before it is taken to be gone.
 const silence = 10 * time.Second
 
-// Terminals that attach again are shown what was sent while they were away: at most so many messages, so long ago, of at most so many bytes.
+// Terminals that attach again are shown what was sent while they were away: at most so many messages, so long ago, of
+// at most so many bytes.
 const (
 	latelyKept  = 16
 	latelyTime  = time.Minute
@@ -46,7 +48,9 @@ type sentLately struct {
 }
 
 // NewRemote makes the channel. watch gives the live events of a conversation; wake makes its waiting replies due again.
-func NewRemote(watch func(corebot.Key) (<-chan live.Event, func()), wake func(context.Context, corebot.Key) error) *Remote {
+func NewRemote(watch func(corebot.Key) (<-chan live.Event, func()),
+	wake func(context.Context, corebot.Key) error,
+) *Remote {
 	return &Remote{watch: watch, wake: wake, attached: map[corebot.Key][]*attachment{}}
 }
 
@@ -88,15 +92,16 @@ func (r *Remote) remember(m channels.Outbound) {
 	r.lately = r.lately[max(len(r.lately)-latelyKept, 0):]
 }
 
-// Fetched is what a terminal is to show next: a message, or events of the turn that runs, or neither when nothing came in time.
+// Fetched is what a terminal is to show next: a message, or events of the turn that runs, or neither when nothing came
+// in time.
 type Fetched struct {
 	Message *channels.Outbound
 	Kind    corebot.Kind // of the message
 	Events  []live.Event
 }
 
-// Fetch waits for what the terminal of a session is to show in a chat. shown is the id of the message that the last call
-// brought, once it is on the screen.
+// Fetch waits for what the terminal of a session is to show in a chat. shown is the id of the message that the last
+// call brought, once it is on the screen.
 func (r *Remote) Fetch(ctx context.Context, chat corebot.Key, session, shown string) (Fetched, error) {
 	r.mu.Lock()
 	a := r.find(chat, session)
@@ -115,8 +120,8 @@ func TerminalKey(agent, chat string) corebot.Key {
 	return corebot.Key{Agent: agent, Channel: channelName, Account: DefaultAccount, Chat: chat}
 }
 
-// Attach opens a chat in the terminal of a session, and makes replies that wait for it due. A terminal that attaches again is shown what was sent
-// lately; it knows what it has shown already.
+// Attach opens a chat in the terminal of a session, and makes replies that wait for it due. A terminal that attaches
+// again is shown what was sent lately; it knows what it has shown already.
 func (r *Remote) Attach(ctx context.Context, chat corebot.Key, session string, again bool) error {
 	r.Detach(chat, session, "")
 	a := newAttachment(session)

@@ -48,7 +48,8 @@ func (b *remoteBench) fetch(session, shown string) (Fetched, error) {
 func TestAReplyIsSentWhenItsTerminalSaysThatItIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRemoteBench(t)
-		if class := classOf(t, sendOnly(t.Context(), b.remote, answerIn("open", "early", "q"))); class != corebot.Cancelled {
+		if class := classOf(t, sendOnly(t.Context(), b.remote, answerIn("open", "early",
+			"q"))); class != corebot.Cancelled {
 			t.Errorf("with no terminal it is %s", class)
 		}
 		b.attach("one")
@@ -183,7 +184,8 @@ func TestATerminalFetchesWhatHappensInItsChat(t *testing.T) {
 			t.Errorf("fetched %+v: %v", f, err)
 		}
 		begun := time.Now()
-		if f, err := b.fetch("one", ""); err != nil || f.Message != nil || len(f.Events) != 0 || time.Since(begun) != patient {
+		if f, err := b.fetch("one", ""); err != nil || f.Message != nil || len(f.Events) != 0 ||
+			time.Since(begun) != patient {
 			t.Errorf("with nothing to show it fetched %+v after %v: %v", f, time.Since(begun), err)
 		}
 		b.remote.Detach(TerminalKey("main", "open"), "one", "")

@@ -56,8 +56,12 @@ func FuzzNeutralise(f *testing.F) {
 }
 
 func TestMarkdownIsLaidOutAndNothingOfItIsLost(t *testing.T) {
-	out := newAnswers(true).render("# Title\n\nSay **this** & List<String> to <b>me</b>: [docs](https://e.org/?a=1&b=2)\n\n- one\n- two\n\n```go\nx &lt; y\n```\n", 80)
-	for _, want := range []string{"# Title", "**this** & List<String> to <b>me</b>", "https://e.org/?a=1&b=2", "• one", "  x &lt; y"} {
+	out := newAnswers(true).render("# Title\n\nSay **this** & List<String> to <b>me</b>: "+
+		"[docs](https://e.org/?a=1&b=2)\n\n- one\n- two\n\n```go\nx &lt; y\n```\n", 80)
+	for _, want := range []string{
+		"# Title", "**this** & List<String> to <b>me</b>", "https://e.org/?a=1&b=2", "• one",
+		"  x &lt; y",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
@@ -99,7 +103,10 @@ func withoutStyles(s string) string {
 }
 
 func FuzzMarkdown(f *testing.F) {
-	for _, s := range []string{"# a\n\n&#27;[31m", "[x](\x1b]8;;y)", "&amp;#27;", "|a|b|\n|-|-|\n|\x07|c|", "<b>\x9b</b>", "```\n\x1b\n```", "![i](javascript:x)"} {
+	for _, s := range []string{
+		"# a\n\n&#27;[31m", "[x](\x1b]8;;y)", "&amp;#27;", "|a|b|\n|-|-|\n|\x07|c|",
+		"<b>\x9b</b>", "```\n\x1b\n```", "![i](javascript:x)",
+	} {
 		f.Add(s, uint8(18))
 	}
 	f.Fuzz(func(t *testing.T, s string, size uint8) {
@@ -113,7 +120,8 @@ func FuzzMarkdown(f *testing.F) {
 }
 
 func TestLinesNeverReachTheLastColumn(t *testing.T) {
-	text := strings.Repeat("word ", 40) + strings.Repeat("x", 100) + "\n\n---\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> " + strings.Repeat("y", 99)
+	text := strings.Repeat("word ", 40) + strings.Repeat("x", 100) +
+		"\n\n---\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> " + strings.Repeat("y", 99)
 	for _, noColor := range []bool{false, true} {
 		for _, line := range strings.Split(newAnswers(noColor).render(text, 30), "\n") {
 			if w := ansi.StringWidth(line); w > 29 {

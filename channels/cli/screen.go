@@ -39,7 +39,10 @@ type screen struct {
 }
 
 func newScreen(ctx context.Context, o Options, key corebot.Key, mail courier) (*screen, error) {
-	s := &screen{ctx: ctx, opts: o, key: key, mail: mail, out: &outlet{w: o.Out}, inbox: make(chan showMsg), ended: make(chan struct{})}
+	s := &screen{
+		ctx: ctx, opts: o, key: key, mail: mail, out: &outlet{w: o.Out}, inbox: make(chan showMsg),
+		ended: make(chan struct{}),
+	}
 	width, height := terminalSize(o.Out)
 	h, historyErr := openHistory(o.HistoryFile)
 	s.model = newModel(o, h, width, height)

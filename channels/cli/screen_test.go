@@ -22,7 +22,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func startScreen(t *testing.T, ctx context.Context, door channels.Door, hub *live.Hub) (c *CLI, keys io.Writer, out *syncBuffer, end chan error) {
+func startScreen(t *testing.T, ctx context.Context, door channels.Door,
+	hub *live.Hub,
+) (c *CLI, keys io.Writer, out *syncBuffer, end chan error) {
 	t.Helper()
 	r, w := io.Pipe()
 	t.Cleanup(func() { _ = w.Close() })
@@ -41,7 +43,8 @@ func TestAWholeChatOnAScreen(t *testing.T) {
 	if _, err := c.Send(t.Context(), reply("early", "", "sent before anything was drawn")); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "a␛model · chat main") || !strings.Contains(got, "sent before anything") {
+	if got := out.String(); !strings.Contains(got, "a␛model · chat main") ||
+		!strings.Contains(got, "sent before anything") {
 		t.Errorf("the header or the reply is missing in %q", got)
 	}
 	_, _ = io.WriteString(keys, "\x1b[200~two\nlines\x1b[201~\r")
@@ -74,7 +77,10 @@ func TestAWholeChatOnAScreen(t *testing.T) {
 func TestTheEndOfTheContextEndsTheScreen(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, _, out, end := startScreen(t, ctx, &fakeDoor{}, new(live.Hub))
-	eventually(t, "the input is drawn", func() bool { return strings.Contains(out.String(), strings.TrimSpace(promptMark)) })
+	eventually(t, "the input is drawn", func() bool {
+		return strings.Contains(out.String(),
+			strings.TrimSpace(promptMark))
+	})
 	cancel()
 	if err := <-end; err != nil {
 		t.Error(err)

@@ -48,8 +48,8 @@ func (s *stage) leave() {
 	s.now, s.left = nil, true
 }
 
-// wait returns the session, and blocks while there has been none. After the user left it fails at once, so that a shutdown
-// does not wait for replies that nobody will read.
+// wait returns the session, and blocks while there has been none. After the user left it fails at once, so that a
+// shutdown does not wait for replies that nobody will read.
 func (s *stage) wait(ctx context.Context) (session, error) {
 	for {
 		now, left, entered := s.look()
@@ -84,7 +84,10 @@ func (s *stage) look() (now session, left bool, entered <-chan struct{}) {
 }
 
 func cancelled(ctx context.Context, doing string) error {
-	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: fmt.Errorf("%s: %w", doing, context.Cause(ctx))}
+	return &corebot.Failure{
+		Class: corebot.Cancelled, RetryAfter: patience,
+		Err: fmt.Errorf("%s: %w", doing, context.Cause(ctx)),
+	}
 }
 
 // outlet remembers that writing to the terminal failed. bubbletea drops such errors, and a reply that nobody could see
@@ -137,8 +140,9 @@ func (f *fileOutlet) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(f.outlet, r)
 }
 
-// writes writes messages one at a time, each in a goroutine of its own: a pipe whose reader pauses holds a write up for as long as
-// it likes, and no context can call it off. The goroutine may outlive whoever waited for it. The zero writes is ready.
+// writes writes messages one at a time, each in a goroutine of its own: a pipe whose reader pauses holds a write up for
+// as long as it likes, and no context can call it off. The goroutine may outlive whoever waited for it. The zero writes
+// is ready.
 type writes struct {
 	mu  sync.Mutex
 	now *underWay // nil if nothing is being written
@@ -151,8 +155,9 @@ type underWay struct {
 	err  error
 }
 
-// do calls write and returns its error. If the message is being written already, it waits for that instead, so that a message
-// whose first do was cut short is not written again. When ctx ends it returns a [*corebot.Failure] and leaves the write to itself.
+// do calls write and returns its error. If the message is being written already, it waits for that instead, so that a
+// message whose first do was cut short is not written again. When ctx ends it returns a [*corebot.Failure] and leaves
+// the write to itself.
 func (w *writes) do(ctx context.Context, id string, write func() error) error {
 	for ctx.Err() == nil {
 		now := w.join(id, write)

@@ -94,8 +94,8 @@ func (m *model) showOther(id, text string) {
 	m.print(m.look.dim.Render(promptMark+indent(wrap(drawable(text), m.width-promptColumns))) + "\n")
 }
 
-// onTurnEnded keeps an answered turn's text until the answer itself comes. A turn that ended otherwise has none: what it
-// said so far is all there is.
+// onTurnEnded keeps an answered turn's text until the answer itself comes. A turn that ended otherwise has none: what
+// it said so far is all there is.
 func (m *model) onTurnEnded(e live.Event) {
 	if e.Text == "retrying" {
 		if m.turn.id == e.MessageID {

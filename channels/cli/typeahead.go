@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// typedAhead is a terminal on which lines were typed before it was read. The terminal has made a line end of each Enter, which to the editor is
-// a new line of the same message. It was meant as Enter.
+// typedAhead is a terminal on which lines were typed before it was read. The terminal has made a line end of each
+// Enter, which to the editor is a new line of the same message. It was meant as Enter.
 type typedAhead struct {
 	*os.File
 	pending int // bytes of such lines that were not read yet

@@ -14,8 +14,8 @@ const (
 	toolsSeen = 3 // running tools that are listed
 )
 
-// View draws the live part: what streams, what runs, and the input. It is never more than about half the screen high, which is
-// what the printer counts on.
+// View draws the live part: what streams, what runs, and the input. It is never more than about half the screen high,
+// which is what the printer counts on.
 func (m *model) View() tea.View {
 	if m.gone {
 		return tea.NewView("")

@@ -39,7 +39,10 @@ func TestWeakOrUnusableCredentialsAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range [][2]string{{"sixteen-bytes...", ""}, {"", "whsec_" + base64.StdEncoding.EncodeToString([]byte("sixteen bytes..."))}, {testToken, testSecret}} {
+	for _, c := range [][2]string{{"sixteen-bytes...", ""}, {
+		"",
+		"whsec_" + base64.StdEncoding.EncodeToString([]byte("sixteen bytes...")),
+	}, {testToken, testSecret}} {
 		if _, err := newCredentials(c[0], c[1]); err != nil {
 			t.Errorf("%v is refused: %v", c, err)
 		}
@@ -116,7 +119,10 @@ func (f *fixture) signed(method, path, body string, at time.Time) *http.Request 
 
 func TestASignedRequestNeedsNoToken(t *testing.T) {
 	within(t, func(t *testing.T) {
-		for name, o := range map[string]Options{"only a secret": {Secret: testSecret}, "both": {Secret: testSecret, Token: testToken}} {
+		for name, o := range map[string]Options{
+			"only a secret": {Secret: testSecret},
+			"both":          {Secret: testSecret, Token: testToken},
+		} {
 			f := start(t, o)
 			if got := f.do(f.signed("POST", pathPost, goodBody, time.Now())); got.status != 202 {
 				t.Errorf("%s, a POST: %d %s", name, got.status, got.body)
@@ -140,25 +146,44 @@ func TestASignatureThatDoesNotFitIsRefusedBeforeTheBodyIsParsed(t *testing.T) {
 		f := start(t, Options{Secret: testSecret})
 		now := time.Now()
 		for name, change := range map[string]func(*http.Request){
-			"another body":             func(r *http.Request) { r.Body = readOnce(strings.Replace(goodBody, "hello", "hullo", 1)) },
-			"another id":               func(r *http.Request) { r.Header.Set(headerID, "msg_2") },
-			"another time":             func(r *http.Request) { r.Header.Set(headerTimestamp, strconv.FormatInt(now.Unix()+1, 10)) },
-			"no id":                    func(r *http.Request) { r.Header.Del(headerID) },
-			"no time":                  func(r *http.Request) { r.Header.Del(headerTimestamp) },
-			"no signature":             func(r *http.Request) { r.Header.Del(headerSignature) },
-			"two ids":                  func(r *http.Request) { r.Header.Add(headerID, "msg_1") },
-			"two signature headers":    func(r *http.Request) { r.Header.Add(headerSignature, r.Header.Get(headerSignature)) },
+			"another body": func(r *http.Request) {
+				r.Body = readOnce(strings.Replace(goodBody, "hello",
+					"hullo", 1))
+			},
+			"another id": func(r *http.Request) { r.Header.Set(headerID, "msg_2") },
+			"another time": func(r *http.Request) {
+				r.Header.Set(headerTimestamp,
+					strconv.FormatInt(now.Unix()+1, 10))
+			},
+			"no id":        func(r *http.Request) { r.Header.Del(headerID) },
+			"no time":      func(r *http.Request) { r.Header.Del(headerTimestamp) },
+			"no signature": func(r *http.Request) { r.Header.Del(headerSignature) },
+			"two ids":      func(r *http.Request) { r.Header.Add(headerID, "msg_1") },
+			"two signature headers": func(r *http.Request) {
+				r.Header.Add(headerSignature,
+					r.Header.Get(headerSignature))
+			},
 			"a time that is no number": func(r *http.Request) { r.Header.Set(headerTimestamp, "now") },
 			"a negative time":          func(r *http.Request) { r.Header.Set(headerTimestamp, "-9223372036854775808") },
-			"another scheme":           func(r *http.Request) { r.Header.Set(headerSignature, "v2"+r.Header.Get(headerSignature)[2:]) },
-			"no scheme":                func(r *http.Request) { r.Header.Set(headerSignature, r.Header.Get(headerSignature)[3:]) },
-			"an empty signature":       func(r *http.Request) { r.Header.Set(headerSignature, "v1,") },
-			"a shorter signature":      func(r *http.Request) { r.Header.Set(headerSignature, r.Header.Get(headerSignature)[:27]) },
+			"another scheme": func(r *http.Request) {
+				r.Header.Set(headerSignature,
+					"v2"+r.Header.Get(headerSignature)[2:])
+			},
+			"no scheme": func(r *http.Request) {
+				r.Header.Set(headerSignature,
+					r.Header.Get(headerSignature)[3:])
+			},
+			"an empty signature": func(r *http.Request) { r.Header.Set(headerSignature, "v1,") },
+			"a shorter signature": func(r *http.Request) {
+				r.Header.Set(headerSignature,
+					r.Header.Get(headerSignature)[:27])
+			},
 		} {
 			r := f.signed("POST", pathPost, goodBody, now)
 			change(r)
 			detail := "no signature in"
-			if strings.HasPrefix(name, "no id") || strings.HasPrefix(name, "no time") || name == "no signature" || strings.HasPrefix(name, "two") {
+			if strings.HasPrefix(name, "no id") || strings.HasPrefix(name, "no time") || name == "no signature" ||
+				strings.HasPrefix(name, "two") {
 				detail = "each of them once"
 			} else if strings.HasSuffix(name, "number") || name == "a negative time" {
 				detail = "webhook-timestamp"

@@ -35,9 +35,11 @@ func newCallback(address, secret string) (*callback, error) {
 		return nil, nil
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" { // err is not wrapped: it quotes the address
+	// err is not wrapped: it quotes the address
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		err := fmt.Errorf("%w: webhook.callback_url is not an address", corebot.ErrInvalid)
-		return nil, corebot.WithHint(err, "webhook.callback_url must be an http or https address, and stands together with webhook.callback_secret")
+		return nil, corebot.WithHint(err,
+			"webhook.callback_url must be an http or https address, and stands together with webhook.callback_secret")
 	}
 	key, err := parseSecret("webhook.callback_secret", secret)
 	if err != nil {
@@ -50,9 +52,11 @@ func newCallback(address, secret string) (*callback, error) {
 func newClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: nil, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, TLSHandshakeTimeout: 5 * time.Second,
-			MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 16 << 10, DisableCompression: true,
-			ForceAttemptHTTP2: true,
+			Proxy: nil, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second,
+			MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 16 << 10,
+			DisableCompression: true,
+			ForceAttemptHTTP2:  true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -68,14 +72,16 @@ type pushed struct {
 	Kind      corebot.Kind `json:"kind"`
 }
 
-// push returns when the other side has the reply. It may get one twice, under one webhook-id. The error is a [*corebot.Failure].
+// push returns when the other side has the reply. It may get one twice, under one webhook-id. The error is a
+// [*corebot.Failure].
 func (c *callback) push(ctx context.Context, m channels.Outbound) error {
 	ctx, cancel := context.WithTimeout(ctx, pushTime)
 	defer cancel()
 	body := encode(pushed{m.IdempotencyKey, m.Key.Chat, m.InReplyTo, m.Text(), timestamp(m.CreatedAt), m.Kind})
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address, bytes.NewReader(body))
 	if err != nil {
-		return &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf("push the reply to the callback: %w", withoutAddress(err))}
+		return &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf("push the reply to the callback: %w",
+			withoutAddress(err))}
 	}
 	now := time.Now()
 	r.Header.Set("Content-Type", "application/json")
@@ -83,7 +89,8 @@ func (c *callback) push(ctx context.Context, m channels.Outbound) error {
 	c.key.sign(r.Header, m.IdempotencyKey, now, body)
 	answer, err := c.client.Do(r)
 	if err != nil {
-		return &corebot.Failure{Class: corebot.Transient, Err: fmt.Errorf("push the reply to the callback: %w", withoutAddress(err))}
+		return &corebot.Failure{Class: corebot.Transient, Err: fmt.Errorf("push the reply to the callback: %w",
+			withoutAddress(err))}
 	}
 	defer answer.Body.Close() //nolint:errcheck // only read
 	_, _ = io.CopyN(io.Discard, answer.Body, pushBodyRead)
@@ -96,7 +103,10 @@ func verdict(answer *http.Response, now time.Time) error {
 	if status/100 == 2 {
 		return nil
 	}
-	f := &corebot.Failure{Class: corebot.Transient, Err: fmt.Errorf("push the reply to the callback: it answered with status %d", status)}
+	f := &corebot.Failure{
+		Class: corebot.Transient,
+		Err:   fmt.Errorf("push the reply to the callback: it answered with status %d", status),
+	}
 	after := retryAfter(answer.Header.Get("Retry-After"), now)
 	switch status {
 	case http.StatusTooManyRequests:
@@ -125,7 +135,8 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// withoutAddress takes the address out of an error of net/http: it may hold a secret, and the error is stored and shown.
+// withoutAddress takes the address out of an error of net/http: it may hold a secret, and the error is stored and
+// shown.
 func withoutAddress(err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		return u.Err

@@ -52,7 +52,11 @@ func withCallback(t *testing.T, answer http.HandlerFunc) (*fixture, *receiver) {
 
 func TestAReplyIsPushedSigned(t *testing.T) {
 	within(t, func(t *testing.T) {
-		f, other := withCallback(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		f, other := withCallback(t, func(w http.ResponseWriter,
+			_ *http.Request,
+		) {
+			w.WriteHeader(http.StatusNoContent)
+		})
 		for range 2 {
 			f.send("c", "m/1/0", "hello <you>")
 		}
@@ -73,7 +77,8 @@ func TestAReplyIsPushedSigned(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := map[string]string{
-				"id": "m/1/0", "chatId": "c", "inReplyTo": "q-m/1/0", "content": "hello <you>", "createdAt": "2023-11-14T22:13:20.123Z", "kind": "reply",
+				"id": "m/1/0", "chatId": "c", "inReplyTo": "q-m/1/0", "content": "hello <you>",
+				"createdAt": "2023-11-14T22:13:20.123Z", "kind": "reply",
 			}
 			for name, value := range want {
 				if body[name] != value || len(body) != len(want) {
@@ -148,7 +153,8 @@ func TestAPushHasFifteenSecondsAndNeverShowsItsAddress(t *testing.T) {
 		began := time.Now()
 		var failure *corebot.Failure
 		_, err := f.Send(t.Context(), reply("c", "m", "x"))
-		if !errors.As(err, &failure) || failure.Class != corebot.Transient || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.As(err, &failure) || failure.Class != corebot.Transient ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		wantTook(t, began, pushTime)

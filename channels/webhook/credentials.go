@@ -21,8 +21,8 @@ const minCredential = 16
 
 const secretPrefix = "whsec_"
 
-// proof tells which credential a request came with, without being it: a hash. Hashes have one length, so that comparing them tells
-// nothing of a credential, its length included.
+// proof tells which credential a request came with, without being it: a hash. Hashes have one length, so that comparing
+// them tells nothing of a credential, its length included.
 type proof [sha256.Size]byte
 
 func proofOf(kind, credential string) proof { return sha256.Sum256([]byte(kind + credential)) }
@@ -37,7 +37,8 @@ type credentials struct {
 func newCredentials(token, secret string) (*credentials, error) {
 	if token == "" && secret == "" {
 		err := fmt.Errorf("%w: neither webhook.token nor webhook.secret is set", corebot.ErrInvalid)
-		return nil, corebot.WithHint(err, "set webhook.token to a random text of at least 16 characters, or webhook.secret to whsec_ and base64, or disable the webhook")
+		return nil, corebot.WithHint(err, "set webhook.token to a random text of at least 16 characters, or "+
+			"webhook.secret to whsec_ and base64, or disable the webhook")
 	}
 	c := new(credentials)
 	if token != "" {
@@ -73,7 +74,8 @@ func checkToken(token string) error {
 
 // parseSecret reads a Standard Webhooks secret; name is the setting's, for the error.
 func parseSecret(name, secret string) (signingKey, error) {
-	hint := name + " must be whsec_ and then base64 of at least 16 random bytes; make one with: echo whsec_$(openssl rand -base64 32)"
+	hint := name + " must be whsec_ and then base64 of at least 16 random bytes; make one with: echo whsec_$(openssl " +
+		"rand -base64 32)"
 	text, ok := strings.CutPrefix(secret, secretPrefix)
 	if !ok {
 		return nil, corebot.WithHint(fmt.Errorf("%w: %s does not begin with whsec_", corebot.ErrInvalid, name), hint)
@@ -120,8 +122,9 @@ func only(h http.Header, name string) (string, bool) {
 	return values[0], true
 }
 
-// authenticate says with which credential a request came. A bearer token is looked at first, and decides before the body is read. A
-// signature needs the body, which read gives; it is read only if the headers are in order, and nothing looks into it before it is verified.
+// authenticate says with which credential a request came. A bearer token is looked at first, and decides before the
+// body is read. A signature needs the body, which read gives; it is read only if the headers are in order, and nothing
+// looks into it before it is verified.
 func (w *Webhook) authenticate(h http.Header, read func() ([]byte, *problem)) (proof, *problem) {
 	c := w.credentials.Load()
 	if p, ok := c.bearer(h); ok {
@@ -154,8 +157,8 @@ func (w *Webhook) stillGood(p proof) *problem {
 	return refuse(http.StatusUnauthorized, "the credential of this request has been replaced")
 }
 
-// tolerance is how far a signature's time may be from ours, either way: how long an overheard request can be sent again, and how wrong
-// a caller's clock may be.
+// tolerance is how far a signature's time may be from ours, either way: how long an overheard request can be sent
+// again, and how wrong a caller's clock may be.
 const tolerance = 300 * time.Second
 
 // The headers of Standard Webhooks (https://www.standardwebhooks.com).
@@ -184,8 +187,8 @@ func (k signingKey) sign(h http.Header, id string, now time.Time, body []byte) {
 	h.Set(headerSignature, signatureScheme+","+base64.StdEncoding.EncodeToString(k.mac(id, timestamp, body)))
 }
 
-// headerSafe escapes an id that a header would not carry unchanged. Ids of visible ASCII without % stay as they are, so that no two
-// become one.
+// headerSafe escapes an id that a header would not carry unchanged. Ids of visible ASCII without % stay as they are, so
+// that no two become one.
 func headerSafe(id string) string {
 	if strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '%' }) {
 		return url.PathEscape(id)
@@ -217,14 +220,15 @@ func readSignature(h http.Header, now time.Time) (s signature, err error) {
 	if err != nil {
 		return s, errors.New("webhook-timestamp is not a number of seconds")
 	}
-	if off := now.Unix() - seconds; seconds < 0 || off > int64(tolerance/time.Second) || off < -int64(tolerance/time.Second) {
+	if off := now.Unix() - seconds; seconds < 0 || off > int64(tolerance/time.Second) ||
+		off < -int64(tolerance/time.Second) {
 		return s, fmt.Errorf("webhook-timestamp is more than %d seconds away from the time here", tolerance/time.Second)
 	}
 	return s, nil
 }
 
-// signs says whether one of the candidates is the key's signature of the body. Candidates of other schemes are passed over. The spelling is compared,
-// since base64 is read with line ends in it too: a signature has one.
+// signs says whether one of the candidates is the key's signature of the body. Candidates of other schemes are passed
+// over. The spelling is compared, since base64 is read with line ends in it too: a signature has one.
 func (s signature) signs(key signingKey, body []byte) bool {
 	want := []byte(base64.StdEncoding.EncodeToString(key.mac(s.id, s.timestamp, body)))
 	for candidate := range strings.SplitSeq(s.candidates, " ") {

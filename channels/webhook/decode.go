@@ -54,8 +54,8 @@ func explain(err error) error {
 	return err
 }
 
-// reader reads a body. An error means that the body is malformed. The reader remembers what is merely wrong and reads on:
-// something malformed can still follow.
+// reader reads a body. An error means that the body is malformed. The reader remembers what is merely wrong and reads
+// on: something malformed can still follow.
 type reader struct {
 	json  *strictjson.Reader
 	in    channels.Incoming
@@ -100,7 +100,8 @@ func (x *reader) field(name string) error {
 		x.in.Metadata = corebot.Metadata{}
 		return x.object(name, x.entry)
 	}
-	x.blame("there is no field %s; fields are id, chatId, senderId, senderName, content and metadata, spelled so", quoted(name))
+	x.blame("there is no field %s; fields are id, chatId, senderId, senderName, content and metadata, spelled so",
+		quoted(name))
 	return x.skip()
 }
 
@@ -164,8 +165,8 @@ func quoted(name string) string {
 	return strconv.QuoteToASCII(name)
 }
 
-// keptBuffer is the largest buffer that is kept for the next body. Most bodies are small, and one large one must not make all of
-// them large.
+// keptBuffer is the largest buffer that is kept for the next body. Most bodies are small, and one large one must not
+// make all of them large.
 const keptBuffer = 64 << 10
 
 // body is a request's body, read at most once and never further than the cap.
@@ -231,7 +232,8 @@ func (b *body) tooLarge() *problem {
 func checkMedia(h http.Header) *problem {
 	for _, coding := range h["Content-Encoding"] {
 		if !strings.EqualFold(coding, "identity") {
-			return refuse(http.StatusUnsupportedMediaType, "Content-Encoding must be identity: compressed bodies are not read")
+			return refuse(http.StatusUnsupportedMediaType,
+				"Content-Encoding must be identity: compressed bodies are not read")
 		}
 	}
 	value, _ := only(h, "Content-Type")

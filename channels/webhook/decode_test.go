@@ -66,12 +66,21 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 		with(`,"metadata":null`):                {422, "metadata must be an object"},
 		with(`,"metadata":[]`):                  {422, "metadata must be an object"},
 		with(`,"metadata":{"a":{"b":1,"b":1}}`): {400, "stands there twice"},
-		with(`,"metadata":{"a":` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + `}`): {400, "nested deeper than 32"},
-		with(`,"metadata":{"a":[` + strings.Repeat("1,", maxMetadataBytes/2) + `1]}`):                       {422, "metadata is more than"},
+		with(`,"metadata":{"a":` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + `}`): {
+			400,
+			"nested deeper than 32",
+		},
+		with(`,"metadata":{"a":[` + strings.Repeat("1,", maxMetadataBytes/2) + `1]}`): {
+			422,
+			"metadata is more than",
+		},
 
 		with(`,"senderName":null`):  {422, "senderName must be a string"},
 		with(`,"senderName":["A"]`): {422, "senderName must be a string"},
-		with(`,"senderName":"` + strings.Repeat("é", maxSenderName/2+1) + `"`): {422, "senderName is longer than 256 bytes"},
+		with(`,"senderName":"` + strings.Repeat("é", maxSenderName/2+1) + `"`): {
+			422,
+			"senderName is longer than 256 bytes",
+		},
 
 		with(`,"metadata":{"a":"` + strings.Repeat("v", maxMetadataBytes) + `"}`): {422, "metadata is more than"},
 		with(`,"metadata":` + entries(maxMetadata+1)):                             {422, "metadata is more than"},
@@ -108,7 +117,9 @@ func TestGoodBodiesAreReadAsTheyAre(t *testing.T) {
 }
 
 func TestMetadataMayBeAnyJSONAndTheSenderHasAName(t *testing.T) {
-	in, p := decode([]byte(`{"id":"i","chatId":"c","content":"t","senderName":"Ada \u0026 Zoë","metadata":{"text":"<a>","number":1.50,"deep":{"z":[1,null,true],"a":{}},"none":null}}`))
+	in,
+		p := decode([]byte(
+		`{"id":"i","chatId":"c","content":"t","senderName":"Ada \u0026 Zoë","metadata":{"text":"<a>","number":1.50,"deep":{"z":[1,null,true],"a":{}},"none":null}}`))
 	if p != nil || in.SenderName != "Ada & Zoë" {
 		t.Fatalf("got %+v, %+v", in, p)
 	}
@@ -118,10 +129,12 @@ func TestMetadataMayBeAnyJSONAndTheSenderHasAName(t *testing.T) {
 	}
 }
 
-// FuzzBody holds decode to encoding/json: what it lets in is what the standard decoder reads, and comes back when it is written again.
+// FuzzBody holds decode to encoding/json: what it lets in is what the standard decoder reads, and comes back when it is
+// written again.
 func FuzzBody(f *testing.F) {
 	for _, s := range []string{
-		goodBody, `{"id":"i","chatId":"c","content":"\ud83d\ude00","metadata":{"a":"b"}}`, `{"id":"i","id":"j"}`, `[{"a":[1,2,{"b":null}]}]`,
+		goodBody, `{"id":"i","chatId":"c","content":"\ud83d\ude00","metadata":{"a":"b"}}`, `{"id":"i","id":"j"}`,
+		`[{"a":[1,2,{"b":null}]}]`,
 		`{"id":"\ud800"}`, "{\"id\":\"\xff\"}", `{"metadata":{}}`, `{"ID":"x"}`, `"\`, `{"a":"\u00`,
 	} {
 		f.Add([]byte(s))
@@ -162,7 +175,10 @@ func FuzzBody(f *testing.F) {
 		if !reflect.DeepEqual(got, want) || in.ID == "" || in.Chat == "" || in.Text() == "" {
 			t.Fatalf("read %+v, want %+v", got, want)
 		}
-		again, p := decode(encode(map[string]any{"id": in.ID, "chatId": in.Chat, "senderId": in.SenderID, "content": in.Text()}))
+		again, p := decode(encode(map[string]any{
+			"id": in.ID, "chatId": in.Chat, "senderId": in.SenderID,
+			"content": in.Text(),
+		}))
 		if p != nil || again.ID != in.ID || again.Text() != in.Text() || again.SenderID != in.SenderID {
 			t.Fatalf("written again it is %+v, %+v", again, p)
 		}

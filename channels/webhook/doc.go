@@ -7,19 +7,20 @@
 //
 // It promises:
 //
-//   - 202 means on disk (G1). The answer to a POST is written after the door has returned. A caller that got no answer, or one of the
-//     5xx and 429, posts the same body again; its id makes that safe, and "duplicate" says that it was.
-//   - Replies are kept, not handed over. They lie in the mailbox, in order, for its retention time; a cursor names a place among them
-//     and reading takes nothing away. A reply enters the mailbox once, however often it is sent.
-//   - What a credential opens, it closes. New ones take effect at once: requests, long polls and streams that came with one that is gone
-//     are refused or ended.
-//   - Bounded. Headers, bodies, their times, pages, connections, long polls and streams have limits; over them a caller is
-//     refused, by status or by a closed connection. A reader that does not read costs a connection and a few kilobytes, for ten seconds
-//     at most, and nobody else waits for it.
+//   - 202 means on disk (G1). The answer to a POST is written after the door has returned. A caller that got no answer,
+//     or one of the 5xx and 429, posts the same body again; its id makes that safe, and "duplicate" says that it was.
+//   - Replies are kept, not handed over. They lie in the mailbox, in order, for its retention time; a cursor names a
+//     place among them and reading takes nothing away. A reply enters the mailbox once, however often it is sent.
+//   - What a credential opens, it closes. New ones take effect at once: requests, long polls and streams that came with
+//     one that is gone are refused or ended.
+//   - Bounded. Headers, bodies, their times, pages, connections, long polls and streams have limits; over them a caller
+//     is refused, by status or by a closed connection. A reader that does not read costs a connection and a few
+//     kilobytes, for ten seconds at most, and nobody else waits for it.
 //
-// Deltas, resets and tools in a stream are what the live hub saw: a preview that may have gaps. The message event is the reply.
+// Deltas, resets and tools in a stream are what the live hub saw: a preview that may have gaps. The message event is
+// the reply.
 //
-// Limits: the signature of Standard Webhooks covers id, time and body, but not the address, so that whoever overhears a signed GET may
-// read any chat until its timestamp is too old; over networks that are not trusted, put TLS in front. Requests that are not even HTTP, or whose
-// headers are too large, are answered by net/http in plain text.
+// Limits: the signature of Standard Webhooks covers id, time and body, but not the address, so that whoever overhears a
+// signed GET may read any chat until its timestamp is too old; over networks that are not trusted, put TLS in front.
+// Requests that are not even HTTP, or whose headers are too large, are answered by net/http in plain text.
 package webhook

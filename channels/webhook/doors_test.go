@@ -50,7 +50,10 @@ func TestAWebPageGetsNothingEvenWithTheToken(t *testing.T) {
 		"a page without an origin":             {"Origin", "null", 403},
 		"an image of another site":             {"Sec-Fetch-Site", "cross-site", 403},
 	} {
-		for path, method := range map[string]string{pathPost: "POST", pathOutbound + "?chatId=c": "GET", pathStream + "?chatId=c": "GET", "/": "GET"} {
+		for path, method := range map[string]string{
+			pathPost: "POST", pathOutbound + "?chatId=c": "GET",
+			pathStream + "?chatId=c": "GET", "/": "GET",
+		} {
 			body := goodBody
 			if method == "GET" {
 				body = ""
@@ -91,8 +94,10 @@ func TestAForwardedHeaderChangesNothing(t *testing.T) {
 	w, d := listening(t, Options{}), new(door)
 	serve(t, w, d)
 	forged := map[string]string{
-		"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https", "X-Real-Ip": "127.0.0.1", "X-Forwarded-User": "admin",
-		"Forwarded": `for=127.0.0.1;host=evil.example`, "X-Original-Url": "/webhook/outbound", "X-Http-Method-Override": "GET", "True-Client-Ip": "127.0.0.1",
+		"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https",
+		"X-Real-Ip": "127.0.0.1", "X-Forwarded-User": "admin",
+		"Forwarded": `for=127.0.0.1;host=evil.example`, "X-Original-Url": "/webhook/outbound",
+		"X-Http-Method-Override": "GET", "True-Client-Ip": "127.0.0.1",
 	}
 	bodies := []string{goodBody, strings.Replace(goodBody, `"id":"`, `"id":"2`, 1)}
 	plain, with := askTo(t, w, "POST", pathPost, bodies[0], nil), askTo(t, w, "POST", pathPost, bodies[1], forged)
@@ -100,7 +105,8 @@ func TestAForwardedHeaderChangesNothing(t *testing.T) {
 		t.Fatalf("answered %d and %d", plain.status, with.status)
 	}
 	a, b := d.in[0], d.in[1]
-	if a.ID = b.ID; a.Text() != b.Text() || a.SenderID != b.SenderID || a.SenderName != b.SenderName || a.Chat != b.Chat || !maps.EqualFunc(a.Metadata, b.Metadata, slices.Equal) {
+	if a.ID = b.ID; a.Text() != b.Text() || a.SenderID != b.SenderID || a.SenderName != b.SenderName ||
+		a.Chat != b.Chat || !maps.EqualFunc(a.Metadata, b.Metadata, slices.Equal) {
 		t.Errorf("what came in is %+v, and with forged headers %+v", a, b)
 	}
 	forged["Authorization"] = "Bearer not-the-right-one"
@@ -116,7 +122,10 @@ func TestTwoHundredSlowCallersKeepNobodyWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close() //nolint:errcheck // gone with the test
-		sent := []string{"P", "POST /webhook HTTP/1.1\r\nHost: localhost\r\nX-A: b", postHead + "Content-Length: 100\r\n\r\n{", ""}[i%4]
+		sent := []string{
+			"P", "POST /webhook HTTP/1.1\r\nHost: localhost\r\nX-A: b",
+			postHead + "Content-Length: 100\r\n\r\n{", "",
+		}[i%4]
 		if _, err := io.WriteString(c, strings.Replace(sent, "Host: h\r", "Host: localhost\r", 1)); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +133,8 @@ func TestTwoHundredSlowCallersKeepNobodyWaiting(t *testing.T) {
 	slowest := time.Duration(0)
 	for i := range 20 {
 		began := time.Now()
-		if got := askTo(t, w, "POST", pathPost, fmt.Sprintf(`{"id":"m%d","chatId":"c","content":"x"}`, i), nil); got.status != 202 {
+		if got := askTo(t, w, "POST", pathPost, fmt.Sprintf(`{"id":"m%d","chatId":"c","content":"x"}`, i),
+			nil); got.status != 202 {
 			t.Errorf("message %d is answered %d", i, got.status)
 		}
 		slowest = max(slowest, time.Since(began))

@@ -224,7 +224,8 @@ func wantProblem(t *testing.T, got response, status int, detail string) {
 	if got.status != status || d.Status != status || !strings.Contains(d.Detail, detail) {
 		t.Errorf("got %d %q, want %d %q", got.status, d.Detail, status, detail)
 	}
-	if got.header.Get("Content-Type") != "application/problem+json" || d.Type != "about:blank" || d.Title != http.StatusText(status) {
+	if got.header.Get("Content-Type") != "application/problem+json" || d.Type != "about:blank" ||
+		d.Title != http.StatusText(status) {
 		t.Errorf("the problem is %+v, of type %s", d, got.header.Get("Content-Type"))
 	}
 	for _, secret := range []string{testToken, nextToken, testSecret, "goroutine "} {

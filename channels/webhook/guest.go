@@ -12,8 +12,9 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Guest answers at a path of its own, behind the webhook's authentication, page check and limits. It gets requests whose bodies are whole and within the
-// cap. The context of a request ends with the caller, when the webhook stops, and when the credential is replaced that the request came with.
+// Guest answers at a path of its own, behind the webhook's authentication, page check and limits. It gets requests
+// whose bodies are whole and within the cap. The context of a request ends with the caller, when the webhook stops, and
+// when the credential is replaced that the request came with.
 type Guest interface {
 	http.Handler
 	// EndSessions is called when credentials were replaced: whatever the guest remembers of callers goes.
@@ -48,8 +49,8 @@ func (h *handler) guest(w http.ResponseWriter, r *http.Request) int {
 	return cmp.Or(out.status, http.StatusOK)
 }
 
-// guestBody authenticates a request and reads its body, which is the caller's to keep. With a problem, hangUp says that the body was not read to its
-// end.
+// guestBody authenticates a request and reads its body, which is the caller's to keep. With a problem, hangUp says that
+// the body was not read to its end.
 func (h *handler) guestBody(w http.ResponseWriter, r *http.Request) (body []byte, who proof, hangUp bool, p *problem) {
 	b := h.newBody(w, r)
 	defer h.release(b)
@@ -100,7 +101,10 @@ type message struct {
 }
 
 func messageOf(p corebot.Posted) message {
-	return message{ID: p.ID, InReplyTo: p.InReplyTo, Content: p.Content, CreatedAt: timestamp(p.CreatedAt), Cursor: cursorText(p.Cursor)}
+	return message{
+		ID: p.ID, InReplyTo: p.InReplyTo, Content: p.Content, CreatedAt: timestamp(p.CreatedAt),
+		Cursor: cursorText(p.Cursor),
+	}
 }
 
 // timestamp is RFC 3339 in UTC with milliseconds, as everywhere in the interface.

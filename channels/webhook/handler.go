@@ -73,7 +73,8 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) int {
 }
 
 func (h *handler) wrongMethod(w http.ResponseWriter, r *http.Request) int {
-	return refuse(http.StatusMethodNotAllowed, "this address answers %s only", w.Header().Get("Allow")).write(w, hasBody(r))
+	return refuse(http.StatusMethodNotAllowed, "this address answers %s only", w.Header().Get("Allow")).write(w,
+		hasBody(r))
 }
 
 func hasBody(r *http.Request) bool { return r.ContentLength != 0 }

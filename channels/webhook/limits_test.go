@@ -20,7 +20,8 @@ import (
 	"github.com/corebot/corebot/channels"
 )
 
-const postHead = "POST /webhook HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + testToken + "\r\nContent-Type: application/json\r\n"
+const postHead = "POST /webhook HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + testToken +
+	"\r\nContent-Type: application/json\r\n"
 
 func withLength(body string) string {
 	return postHead + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
@@ -48,7 +49,10 @@ func TestHeadersHaveFiveSeconds(t *testing.T) {
 func TestABodyHasThirtySeconds(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f := start(t, Options{})
-		for _, framing := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"id\""} {
+		for _, framing := range []string{
+			"Content-Length: 100\r\n\r\n{",
+			"Transfer-Encoding: chunked\r\n\r\n5\r\n{\"id\"",
+		} {
 			began := time.Now()
 			p := f.dial()
 			p.say(postHead + framing)
@@ -242,7 +246,8 @@ func serve(t *testing.T, w *Webhook, d *door) (stop func() error) {
 func TestABusyPortIsAnErrorThatNamesItsKey(t *testing.T) {
 	w := listening(t, Options{})
 	_, err := New(nil, Options{Addr: w.Addr(), Token: testToken})
-	if err == nil || !strings.Contains(corebot.HintOf(err), "webhook.addr") || !strings.Contains(err.Error(), w.Addr()) {
+	if err == nil || !strings.Contains(corebot.HintOf(err), "webhook.addr") ||
+		!strings.Contains(err.Error(), w.Addr()) {
 		t.Errorf("got %v (%s)", err, corebot.HintOf(err))
 	}
 	if err := errors.Join(w.Close(), w.Close()); err != nil {
@@ -268,7 +273,8 @@ func TestUnusableOptionsAreRefused(t *testing.T) {
 	} {
 		o.Token = testToken
 		_, err := New(nil, o)
-		if !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" || !strings.Contains(err.Error(), strings.TrimSpace(name)) {
+		if !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" ||
+			!strings.Contains(err.Error(), strings.TrimSpace(name)) {
 			t.Errorf("%s: %v (%s)", name, err, corebot.HintOf(err))
 		}
 	}

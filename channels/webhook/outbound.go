@@ -28,7 +28,8 @@ func (h *handler) outbound(w http.ResponseWriter, r *http.Request) int {
 	if p != nil {
 		return p.write(w, hasBody(r))
 	}
-	wake, stop := h.replies.Watch(q.key) // before the read: what comes before the read is read, what comes after it wakes
+	// before the read: what comes before the read is read, what comes after it wakes
+	wake, stop := h.replies.Watch(q.key)
 	defer stop()
 	replies, err := h.page(r.Context(), q.key, q.after, q.limit)
 	if err == nil && len(replies) == 0 && q.wait > 0 {
@@ -51,8 +52,8 @@ func (h *handler) outbound(w http.ResponseWriter, r *http.Request) int {
 	return answer(w, http.StatusOK, "application/json", page)
 }
 
-// poll waits for replies where there are none. It also ends, with none, when the time is up, when the caller has gone, and when Corebot
-// stops: in each case the caller asks again from where it is.
+// poll waits for replies where there are none. It also ends, with none, when the time is up, when the caller has gone,
+// and when Corebot stops: in each case the caller asks again from where it is.
 func (h *handler) poll(r *http.Request, who proof, q query, wake <-chan struct{}) ([]corebot.Posted, *problem, error) {
 	ctx, end, p := h.wait(r, who, kindPoll)
 	if p != nil {

@@ -29,10 +29,12 @@ func TestRepliesAreReadByCursorAndStay(t *testing.T) {
 					t.Fatalf("a page of %d for chat %s, want %d", len(page.Messages), page.ChatID, want)
 				}
 				for _, m := range page.Messages {
-					if m.ID != fmt.Sprint(next) || m.InReplyTo != "q-"+m.ID || m.Content != fmt.Sprintf("text <%d>", next) {
+					if m.ID != fmt.Sprint(next) || m.InReplyTo != "q-"+m.ID || m.Content != fmt.Sprintf("text <%d>",
+						next) {
 						t.Errorf("message %d is %+v", next, m)
 					}
-					if at, err := time.Parse("2006-01-02T15:04:05.000Z", m.CreatedAt); err != nil || time.Since(at) > time.Minute {
+					if at, err := time.Parse("2006-01-02T15:04:05.000Z", m.CreatedAt); err != nil ||
+						time.Since(at) > time.Minute {
 						t.Errorf("createdAt is %q", m.CreatedAt)
 					}
 					next++
@@ -98,7 +100,8 @@ func TestUnusableQueriesAreRefused(t *testing.T) {
 			}
 			wantProblem(t, f.get(pathStream+"?"+query), 400, detail)
 		}
-		wantProblem(t, f.get(pathStream+"?chatId=c&limit=5"), 400, `no query parameter "limit" here, only chatId, after`)
+		wantProblem(t, f.get(pathStream+"?chatId=c&limit=5"), 400,
+			`no query parameter "limit" here, only chatId, after`)
 		r := f.request("GET", pathStream+"?chatId=c", nil)
 		r.Header.Set("Last-Event-ID", "x")
 		wantProblem(t, f.do(r), 400, "Last-Event-ID")
@@ -247,7 +250,10 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 func TestAReplyThatComesBehindTheFirstReadEndsTheLongPoll(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f := start(t, Options{})
-		f.replies = channels.NewReplies(&readThen{Mailbox: openMailbox(t), then: func() { f.send("c", "1", "just now") }})
+		f.replies = channels.NewReplies(&readThen{
+			Mailbox: openMailbox(t),
+			then:    func() { f.send("c", "1", "just now") },
+		})
 		began := time.Now()
 		if page := f.outboundPage("&wait=20"); len(page.Messages) != 1 || page.Messages[0].Content != "just now" {
 			t.Errorf("the poll gives %+v", page.Messages)

@@ -19,12 +19,14 @@ func TestAMessageIsAcceptedOnceAndThenADuplicate(t *testing.T) {
 		f := start(t, Options{Account: "acme", Interactive: true})
 		for i, want := range []string{`{"id":"m1","status":"accepted"}`, `{"id":"m1","status":"duplicate"}`} {
 			got := f.post(goodBody)
-			if got.status != http.StatusAccepted || got.body != want || got.header.Get("Content-Type") != "application/json" {
+			if got.status != http.StatusAccepted || got.body != want ||
+				got.header.Get("Content-Type") != "application/json" {
 				t.Errorf("post %d: %d %s", i+1, got.status, got.body)
 			}
 		}
 		want := channels.Incoming{
-			ID: "m1", Channel: "webhook", Account: "acme", Chat: "c", SenderID: "alice", Parts: corebot.TextPart("hello"), Metadata: corebot.Texts(map[string]string{"k": "v"}), Interactive: true,
+			ID: "m1", Channel: "webhook", Account: "acme", Chat: "c", SenderID: "alice",
+			Parts: corebot.TextPart("hello"), Metadata: corebot.Texts(map[string]string{"k": "v"}), Interactive: true,
 		}
 		if len(f.door.in) != 1 || !reflect.DeepEqual(f.door.in[0], want) {
 			t.Errorf("the door got %+v", f.door.in)
@@ -36,7 +38,8 @@ func TestASenderMayBeMissingOrEmpty(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f := start(t, Options{})
 		for i, sender := range []string{``, `,"senderId":""`} {
-			if got := f.post(fmt.Sprintf(`{"id":"m%d","chatId":"c","content":"x"%s}`, i, sender)); got.status != http.StatusAccepted {
+			if got := f.post(fmt.Sprintf(`{"id":"m%d","chatId":"c","content":"x"%s}`, i,
+				sender)); got.status != http.StatusAccepted {
 				t.Errorf("%s: %d %s", sender, got.status, got.body)
 			}
 		}
@@ -58,7 +61,10 @@ func TestEveryErrorOfTheDoorHasItsStatus(t *testing.T) {
 			{corebot.ErrInvalid, 422, "", "invalid"},
 			{corebot.ErrLaneFull, 429, "2", "chat"},
 			{corebot.ErrSenderFull, 429, "2", "sender"},
-			{&corebot.TooSoon{After: 28*time.Second + time.Millisecond}, 429, "29", "too many commands of the sender in this chat: the next one is accepted in 29s"},
+			{
+				&corebot.TooSoon{After: 28*time.Second + time.Millisecond}, 429, "29",
+				"too many commands of the sender in this chat: the next one is accepted in 29s",
+			},
 			{corebot.ErrOverloaded, 503, "5", "waiting"},
 			{corebot.ErrDiskFull, 503, "30", "disk"},
 			{corebot.ErrClosed, 503, "5", "stopping"},

@@ -14,8 +14,8 @@ import (
 	"github.com/corebot/corebot/channels"
 )
 
-// problem is a refusal, sent as RFC 9457 says. The detail is for the caller's programmer: it quotes what was sent at most, never a
-// credential or an error of ours that has not been looked at.
+// problem is a refusal, sent as RFC 9457 says. The detail is for the caller's programmer: it quotes what was sent at
+// most, never a credential or an error of ours that has not been looked at.
 type problem struct {
 	status     int
 	detail     string
@@ -26,7 +26,8 @@ func refuse(status int, format string, args ...any) *problem {
 	return &problem{status: status, detail: fmt.Sprintf(format, args...)}
 }
 
-// document is the problem's JSON. The type says that the status and its title are all there is to tell kinds of problems apart.
+// document is the problem's JSON. The type says that the status and its title are all there is to tell kinds of
+// problems apart.
 type document struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -34,8 +35,8 @@ type document struct {
 	Detail string `json:"detail"`
 }
 
-// write answers with the problem. hangUp says that the request's body was not read to its end: without closing the connection, net/http
-// would wait for the rest before it answers.
+// write answers with the problem. hangUp says that the request's body was not read to its end: without closing the
+// connection, net/http would wait for the rest before it answers.
 func (p *problem) write(w http.ResponseWriter, hangUp bool) int {
 	h := w.Header()
 	if p.status == http.StatusUnauthorized {
@@ -48,11 +49,14 @@ func (p *problem) write(w http.ResponseWriter, hangUp bool) int {
 		h.Set("Connection", "close")
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime))
 	}
-	return answer(w, p.status, "application/problem+json", document{"about:blank", http.StatusText(p.status), p.status, p.detail})
+	return answer(w, p.status, "application/problem+json", document{
+		"about:blank", http.StatusText(p.status), p.status,
+		p.detail,
+	})
 }
 
-// answer writes v as JSON and says with which status. An answer that cannot be delivered is nobody's loss: what was accepted is on disk,
-// and what was read can be read again.
+// answer writes v as JSON and says with which status. An answer that cannot be delivered is nobody's loss: what was
+// accepted is on disk, and what was read can be read again.
 func answer(w http.ResponseWriter, status int, mediaType string, v any) int {
 	b := encode(v)
 	h := w.Header()
@@ -73,21 +77,25 @@ func encode(v any) []byte {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// refusalOf says what an error of the door or the mailbox means to a caller. known is false for an error that only the log should see.
+// refusalOf says what an error of the door or the mailbox means to a caller. known is false for an error that only the
+// log should see.
 func refusalOf(err error) (p *problem, known bool) {
 	switch {
 	case errors.Is(err, channels.ErrNotAdmitted): // before ErrInvalid, which it is too
 		return refuse(http.StatusForbidden, "this sender may not talk here"), true
 	case errors.Is(err, corebot.ErrConflict):
-		return refuse(http.StatusConflict, "the same id was accepted before with another body, or from another sender; nothing has changed"), true
+		return refuse(http.StatusConflict,
+			"the same id was accepted before with another body, or from another sender; nothing has changed"), true
 	case errors.Is(err, corebot.ErrTooLarge):
 		return refuse(http.StatusRequestEntityTooLarge, "%v", err), true
 	case errors.Is(err, corebot.ErrInvalid):
 		return refuse(http.StatusUnprocessableEntity, "%v", err), true
 	case errors.Is(err, corebot.ErrSenderFull): // before ErrLaneFull, which it is too
-		return later(http.StatusTooManyRequests, channels.RetryAfter(err), "the sender has too many waiting messages"), true
+		return later(http.StatusTooManyRequests, channels.RetryAfter(err), "the sender has too many waiting messages"),
+			true
 	case errors.Is(err, corebot.ErrLaneFull):
-		return later(http.StatusTooManyRequests, channels.RetryAfter(err), "the chat has too many waiting messages"), true
+		return later(http.StatusTooManyRequests, channels.RetryAfter(err), "the chat has too many waiting messages"),
+			true
 	case errors.Is(err, corebot.ErrCommandRate):
 		return later(http.StatusTooManyRequests, channels.RetryAfter(err), tooSoon(err)), true
 	case errors.Is(err, corebot.ErrOverloaded):
@@ -97,7 +105,8 @@ func refusalOf(err error) (p *problem, known bool) {
 	case errors.Is(err, corebot.ErrClosed):
 		return later(http.StatusServiceUnavailable, 5*time.Second, "Corebot is stopping"), true
 	case errors.Is(err, corebot.ErrCommitUnknown):
-		return later(http.StatusServiceUnavailable, time.Second, "it is not known whether the message was stored; send it again under the same id"), true
+		return later(http.StatusServiceUnavailable, time.Second,
+			"it is not known whether the message was stored; send it again under the same id"), true
 	}
 	return refuse(http.StatusInternalServerError, "an error of Corebot; its log says more"), false
 }

@@ -29,8 +29,8 @@ const maxHeaderBytes = 16 << 10
 // pieceBytes is how much of an answer is written under one deadline.
 const pieceBytes = 16 << 10
 
-// Run serves until ctx ends: long polls and streams then end at once, and other requests have three seconds. After an error of the
-// listener it may be called again, and listens at the same address.
+// Run serves until ctx ends: long polls and streams then end at once, and other requests have three seconds. After an
+// error of the listener it may be called again, and listens at the same address.
 func (w *Webhook) Run(ctx context.Context, door channels.Door) error {
 	l, err := w.listen()
 	if err != nil {
@@ -75,8 +75,8 @@ func (w *Webhook) listen() (net.Listener, error) {
 	return w.listener, nil
 }
 
-// writePieces writes b so that every piece has its own deadline: a slow reader may take long for much, but not for little. It ends
-// with ctx, the write that is under way aside.
+// writePieces writes b so that every piece has its own deadline: a slow reader may take long for much, but not for
+// little. It ends with ctx, the write that is under way aside.
 func writePieces(ctx context.Context, w http.ResponseWriter, b []byte) error {
 	deadline := http.NewResponseController(w)
 	for len(b) > 0 {

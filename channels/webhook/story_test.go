@@ -23,7 +23,8 @@ func TestMessagesThatAreSentAgainAndAgainAreAnsweredOnceAndInOrder(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: Channel}: everybody}})
+	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB),
+		channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: Channel}: everybody}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,8 @@ func TestMessagesThatAreSentAgainAndAgainAreAnsweredOnceAndInOrder(t *testing.T)
 		for range 3 {
 			count[(<-got).body]++
 		}
-		if count[fmt.Sprintf(`{"id":"m%d","status":"accepted"}`, i)] != 1 || count[fmt.Sprintf(`{"id":"m%d","status":"duplicate"}`, i)] != 2 {
+		if count[fmt.Sprintf(`{"id":"m%d","status":"accepted"}`, i)] != 1 ||
+			count[fmt.Sprintf(`{"id":"m%d","status":"duplicate"}`, i)] != 2 {
 			t.Errorf("message %d: %v", i, count)
 		}
 	}

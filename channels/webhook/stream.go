@@ -97,7 +97,8 @@ func (f *follower) replies(ctx context.Context) bool {
 		page, err := f.page(ctx, f.key, f.after, defaultLimit)
 		if err != nil {
 			if ctx.Err() == nil {
-				f.opts.Log.Error().Err(err).Str("channel", Channel).Str("chat", f.key.String()).Msg("read the mailbox for a stream")
+				f.opts.Log.Error().Err(err).Str("channel", Channel).Str("chat",
+					f.key.String()).Msg("read the mailbox for a stream")
 			}
 			return false
 		}
@@ -114,8 +115,8 @@ func (f *follower) replies(ctx context.Context) bool {
 	}
 }
 
-// hurryTime is how long a write may still take when its stream is to end: short enough for a credential that is gone, long enough for
-// a reader that reads to see the end of the stream.
+// hurryTime is how long a write may still take when its stream is to end: short enough for a credential that is gone,
+// long enough for a reader that reads to see the end of the stream.
 const hurryTime = time.Second
 
 // stream writes server-sent events (the WHATWG HTML standard, section 9.2). Events gather in a buffer until flush.
@@ -182,7 +183,8 @@ type toolEvent struct {
 	Outcome   string `json:"outcome,omitempty"` // of one that ended
 }
 
-// live sends what callers may see of a running turn. The arguments of tools are not among it: they may hold what the reply would not say.
+// live sends what callers may see of a running turn. The arguments of tools are not among it: they may hold what the
+// reply would not say.
 func (s *stream) live(e live.Event) {
 	switch e.Kind {
 	case live.Text:
@@ -223,8 +225,8 @@ type wait struct {
 	end context.CancelCauseFunc
 }
 
-// wait opens a long poll or stream. Its context ends with the request, when the webhook stops, and when the credential it came with is
-// replaced. end closes it.
+// wait opens a long poll or stream. Its context ends with the request, when the webhook stops, and when the credential
+// it came with is replaced. end closes it.
 func (h *handler) wait(r *http.Request, who proof, kind string) (ctx context.Context, end func(), p *problem) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	entry := &wait{who: who, end: cancel}

@@ -96,7 +96,8 @@ func (s *following) next() (name string, data map[string]string) {
 func (s *following) wantReplies(ids ...string) {
 	s.t.Helper()
 	for _, id := range ids {
-		if name, data := s.next(); name != "message" || data["id"] != id || data["cursor"] != s.id || data["content"] != "text of "+id {
+		if name, data := s.next(); name != "message" || data["id"] != id || data["cursor"] != s.id ||
+			data["content"] != "text of "+id {
 			s.t.Errorf("got %s %v, want the reply %s", name, data, id)
 		}
 	}
@@ -218,11 +219,18 @@ func TestAReplyNeverOvertakesItsDeltas(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		page := &sheet{header: http.Header{}}
 		events, wake := make(chan live.Event, 1), make(chan struct{}, 1)
-		f := &follower{handler: &handler{Webhook: w}, query: query{after: 1}, out: newStream(ctx, page), events: events, wake: wake}
-		w.replies = channels.NewReplies(&late{posted: sparse{cursors: []int64{2}}, deliver: func() { events <- live.Event{Kind: live.Text}; wake <- struct{}{} }, done: cancel})
+		f := &follower{
+			handler: &handler{Webhook: w}, query: query{after: 1}, out: newStream(ctx, page), events: events,
+			wake: wake,
+		}
+		w.replies = channels.NewReplies(&late{
+			posted:  sparse{cursors: []int64{2}},
+			deliver: func() { events <- live.Event{Kind: live.Text}; wake <- struct{}{} }, done: cancel,
+		})
 		f.follow(ctx)
 		f.out.close()
-		if got := page.body.String(); !strings.Contains(got, "event: delta") || strings.Index(got, "event: message") < strings.Index(got, "event: delta") {
+		if got := page.body.String(); !strings.Contains(got, "event: delta") ||
+			strings.Index(got, "event: message") < strings.Index(got, "event: delta") {
 			t.Fatalf("the stream is %q", got)
 		}
 	}
@@ -296,7 +304,8 @@ func TestStreamsEndWhenTheirCredentialIsReplacedOrCorebotStops(t *testing.T) {
 				f := start(t, Options{Token: testToken, Secret: testSecret})
 				reads := f.follow("c", "")
 				stuck := f.dial() // it does not read what is sent to it
-				stuck.say("GET /webhook/stream?chatId=c HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + testToken + "\r\n\r\n")
+				stuck.say("GET /webhook/stream?chatId=c HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + testToken +
+					"\r\n\r\n")
 				synctest.Wait()
 				began := time.Now()
 				ended := make(chan error, 1)

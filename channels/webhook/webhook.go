@@ -64,9 +64,14 @@ func (o Options) validate() error {
 	for _, limit := range []struct {
 		name string
 		n    int64
-	}{{"max_body_bytes", o.MaxBodyBytes}, {"max_connections", int64(o.MaxConnections)}, {"max_waiting", int64(o.MaxWaiting)}} {
+	}{
+		{"max_body_bytes", o.MaxBodyBytes},
+		{"max_connections", int64(o.MaxConnections)},
+		{"max_waiting", int64(o.MaxWaiting)},
+	} {
 		if limit.n < 1 {
-			return corebot.WithHint(fmt.Errorf("%w: webhook.%s is %d", corebot.ErrInvalid, limit.name, limit.n), "it must be at least 1")
+			return corebot.WithHint(fmt.Errorf("%w: webhook.%s is %d", corebot.ErrInvalid, limit.name, limit.n),
+				"it must be at least 1")
 		}
 	}
 	return nil
@@ -94,8 +99,8 @@ var (
 	_ channels.Idempotent = (*Webhook)(nil)
 )
 
-// New listens at once, so that a busy port is known before anything else is started, and serves in [Webhook.Run]. Its errors are
-// those of settings ([corebot.ErrInvalid]) and of the listener, with a hint that names the key.
+// New listens at once, so that a busy port is known before anything else is started, and serves in [Webhook.Run]. Its
+// errors are those of settings ([corebot.ErrInvalid]) and of the listener, with a hint that names the key.
 func New(box channels.Mailbox, o Options) (*Webhook, error) {
 	w, err := prepare(box, o)
 	if err != nil {
@@ -103,7 +108,8 @@ func New(box channels.Mailbox, o Options) (*Webhook, error) {
 	}
 	l, err := net.Listen("tcp", o.Addr)
 	if err != nil {
-		return nil, corebot.WithHint(fmt.Errorf("listen for the webhook: %w", err), "choose another webhook.addr, or port 0 for any")
+		return nil, corebot.WithHint(fmt.Errorf("listen for the webhook: %w", err),
+			"choose another webhook.addr, or port 0 for any")
 	}
 	if err := w.attach(l); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -140,8 +146,9 @@ func (w *Webhook) attach(l net.Listener) (err error) {
 // Addr is where the webhook listens.
 func (w *Webhook) Addr() string { return w.addr }
 
-// SetCredentials replaces both credentials at once. What an old one opened is refused from now on, and long polls and streams that
-// came with it end, as do the sessions of the guest. An error changes nothing; it names the key, and never shows the value.
+// SetCredentials replaces both credentials at once. What an old one opened is refused from now on, and long polls and
+// streams that came with it end, as do the sessions of the guest. An error changes nothing; it names the key, and never
+// shows the value.
 func (w *Webhook) SetCredentials(token, secret string) error {
 	c, err := newCredentials(token, secret)
 	if err != nil {
@@ -155,8 +162,8 @@ func (w *Webhook) SetCredentials(token, secret string) error {
 	return nil
 }
 
-// Send puts a reply into the mailbox, wakes who waits for it, and pushes it to the callback if there is one. A reply whose push
-// failed is in the mailbox all the same; sending it again repeats only the push, under the same webhook-id.
+// Send puts a reply into the mailbox, wakes who waits for it, and pushes it to the callback if there is one. A reply
+// whose push failed is in the mailbox all the same; sending it again repeats only the push, under the same webhook-id.
 func (w *Webhook) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	if err := w.replies.Send(ctx, m); err != nil {
 		return channels.Receipt{}, err
@@ -190,7 +197,8 @@ const (
 	kindGuest  = "guest"
 )
 
-// metrics have bounded labels: the four paths and "other", the statuses that the webhook and its guest give, three kinds.
+// metrics have bounded labels: the four paths and "other", the statuses that the webhook and its guest give, three
+// kinds.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -204,11 +212,13 @@ func newMetrics() *metrics {
 			Name: "corebot_webhook_requests_total", Help: "Requests by path and status. A stream counts when it ends.",
 		}, []string{"path", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "corebot_webhook_request_duration_seconds", Help: "Time to answer, the wait of a long poll included. Streams are not in it.",
+			Name:    "corebot_webhook_request_duration_seconds",
+			Help:    "Time to answer, the wait of a long poll included. Streams are not in it.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 15, 60},
 		}, []string{"path"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "corebot_webhook_waiting", Help: "Long polls and streams that are open now, and requests of the guest at /mcp.",
+			Name: "corebot_webhook_waiting",
+			Help: "Long polls and streams that are open now, and requests of the guest at /mcp.",
 		}, []string{"kind"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "corebot_webhook_refused_connections_total", Help: "Connections over the cap, closed at once.",

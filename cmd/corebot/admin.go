@@ -52,8 +52,9 @@ func newAdminRevoke(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke PRINCIPAL",
 		Short: "Take a grant away",
-		Long:  "Take a grant away. It holds from the next tool call on. The last admin cannot be revoked;\nan admin of a channel that this version does not have does not count.\n\n" + principalHelp,
-		Args:  takes("PRINCIPAL"),
+		Long: "Take a grant away. It holds from the next tool call on. The last admin cannot be revoked;\nan admin " +
+			"of a channel that this version does not have does not count.\n\n" + principalHelp,
+		Args: takes("PRINCIPAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			grant, err := s.parseGrant(cmd, args[0], chat, string(corebot.RoleNormal))
 			if err != nil {
@@ -66,13 +67,14 @@ func newAdminRevoke(s *shell) *cobra.Command {
 	return cmd
 }
 
-// knownAccount refuses a principal that no sender of its channel can be: a grant to webhook:main:root would be nobody's. What is granted to a
-// channel that this version does not have is only mentioned.
+// knownAccount refuses a principal that no sender of its channel can be: a grant to webhook:main:root would be
+// nobody's. What is granted to a channel that this version does not have is only mentioned.
 func knownAccount(cmd *cobra.Command, p corebot.Principal) error {
 	meant, known := app.SenderLike(p)
 	switch {
 	case !known:
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "warning: no channel %s is known here: nobody is %s yet\n", p.Channel, p)
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "warning: no channel %s is known here: nobody is %s yet\n", p.Channel,
+			p)
 		return err
 	case p != meant:
 		return usage(cmd, fmt.Errorf("no sender is %s: want corebot admin grant %s", p, meant))
@@ -95,7 +97,9 @@ func (s *shell) parseGrant(cmd *cobra.Command, principal, chat, role string) (g 
 	return g, nil
 }
 
-func (s *shell) grant(cmd *cobra.Command, op operate.Operation[corebot.Grant, operate.Done], g corebot.Grant, said string) error {
+func (s *shell) grant(cmd *cobra.Command, op operate.Operation[corebot.Grant, operate.Done], g corebot.Grant,
+	said string,
+) error {
 	return s.change(cmd, func(c control.Caller) error {
 		if _, err := op.Call(cmd.Context(), c, g); err != nil {
 			return err
@@ -129,6 +133,7 @@ var grantTable = listing[operate.Grant]{
 	header: "PRINCIPAL\tROLE\tWHERE\tBY\tAT",
 	none:   "no grants: nobody is admin (corebot admin grant PRINCIPAL)",
 	cells: func(g operate.Grant) string {
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", g.Principal, g.Role, cmp.Or(g.Chat, "everywhere"), g.By, g.At.Local().Format(time.DateTime))
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", g.Principal, g.Role, cmp.Or(g.Chat, "everywhere"), g.By,
+			g.At.Local().Format(time.DateTime))
 	},
 }

@@ -15,7 +15,8 @@ import (
 )
 
 func newAgents(s *shell) *cobra.Command {
-	return group("agents", "Show the agents of this home: who answers where, and with what", newAgentsList(s), newAgentsShow(s))
+	return group("agents", "Show the agents of this home: who answers where, and with what", newAgentsList(s),
+		newAgentsShow(s))
 }
 
 func newAgentsList(s *shell) *cobra.Command {
@@ -66,9 +67,12 @@ func newAgentsShow(s *shell) *cobra.Command {
 				return printJSON(cmd, a)
 			}
 			t := &teller{w: cmd.OutOrStdout()}
-			t.line("id:          %s\nname:        %s\nworkspace:   %s\nmcp file:    %s", a.ID, printable(a.Name), a.Workspace, a.MCPFile)
-			t.line("model:       %s\nthink:       %s\ntemperature: %s", cmp.Or(a.Model, "the first that answers"), cmp.Or(a.Think, "-"), cmp.Or(a.Temperature, "-"))
-			t.line("tools:       %s\nnot:         %s\nmcp:         %s\nskills:      %s", listed(a.Tools), listed(a.Denied), listed(a.MCP), listed(a.Skills))
+			t.line("id:          %s\nname:        %s\nworkspace:   %s\nmcp file:    %s", a.ID, printable(a.Name),
+				a.Workspace, a.MCPFile)
+			t.line("model:       %s\nthink:       %s\ntemperature: %s", cmp.Or(a.Model, "the first that answers"),
+				cmp.Or(a.Think, "-"), cmp.Or(a.Temperature, "-"))
+			t.line("tools:       %s\nnot:         %s\nmcp:         %s\nskills:      %s", listed(a.Tools),
+				listed(a.Denied), listed(a.MCP), listed(a.Skills))
 			t.line("queue mode:  %s", a.QueueMode)
 			if a.DailyTokens > 0 || a.DailyCost != "" {
 				t.line("budget:      %d tokens a day, cost %s", a.DailyTokens, cmp.Or(a.DailyCost, "-"))
@@ -105,5 +109,6 @@ func knownAgent(c config.Config, id string) error {
 	if slices.Contains(ids, id) {
 		return nil
 	}
-	return corebot.WithHint(fmt.Errorf("the agent %q: %w", id, corebot.ErrNotFound), "there are: "+strings.Join(ids, ", "))
+	return corebot.WithHint(fmt.Errorf("the agent %q: %w", id, corebot.ErrNotFound),
+		"there are: "+strings.Join(ids, ", "))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll kills the daemon where a call asks for an approval, where it waits, where it is approved,
-// and where it then runs, and starts it again (guarantees G1 to G6).
+// TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll kills the daemon where a call asks for an approval, where it
+// waits, where it is approved, and where it then runs, and starts it again (guarantees G1 to G6).
 func TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll(t *testing.T) {
 	for _, c := range []struct {
 		point string
@@ -48,7 +48,10 @@ func listThenNote(r llmtest.Request) llmtest.Answer {
 	case 0:
 		return llmtest.ToolCalls(llmtest.Call{ID: "a", Name: "fs_list", Args: `{"path":"."}`})
 	case 1:
-		return llmtest.ToolCalls(llmtest.Call{ID: "b", Name: "memory_write", Args: `{ "scope": "global", "content": "NOTE <b>" }`})
+		return llmtest.ToolCalls(llmtest.Call{
+			ID: "b", Name: "memory_write",
+			Args: `{ "scope": "global", "content": "NOTE <b>" }`,
+		})
 	}
 	return llmtest.Text("done")
 }
@@ -56,9 +59,13 @@ func listThenNote(r llmtest.Request) llmtest.Answer {
 func askAndKill(t *testing.T, point string, least int) {
 	model := httptest.NewServer(llmtest.New(listThenNote))
 	t.Cleanup(model.Close)
-	s := &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: []string{
-		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
-	}}
+	s := &service{
+		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		env: []string{
+			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
+			"OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
+		},
+	}
 	s.output("init")
 	s.output("admin", "grant", "cli:local:"+strconv.Itoa(os.Getuid()))
 	usual := s.env
@@ -110,7 +117,8 @@ func (s *service) awaitAsked() {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		var b struct{ State string }
-		if err := json.Unmarshal([]byte(s.output("why", "--json", "first")), &b); err == nil && b.State == "waiting: approval" {
+		if err := json.Unmarshal([]byte(s.output("why", "--json", "first")), &b); err == nil &&
+			b.State == "waiting: approval" {
 			return
 		}
 		if time.Now().After(deadline) {

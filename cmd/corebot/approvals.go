@@ -15,9 +15,12 @@ import (
 )
 
 func newApprovals(s *shell) *cobra.Command {
-	return group("approvals", "List, approve and deny calls of tools that wait for an admin's word", newApprovalsList(s), newApprovalsShow(s),
-		newApprovalsResolve(s, "approve", "Let calls run, if nothing they were asked for has changed", corebot.ApprovalApproved),
-		newApprovalsResolve(s, "deny", "Do not let calls run; the model is told, and their turns go on", corebot.ApprovalDenied))
+	return group("approvals", "List, approve and deny calls of tools that wait for an admin's word",
+		newApprovalsList(s), newApprovalsShow(s),
+		newApprovalsResolve(s, "approve", "Let calls run, if nothing they were asked for has changed",
+			corebot.ApprovalApproved),
+		newApprovalsResolve(s, "deny", "Do not let calls run; the model is told, and their turns go on",
+			corebot.ApprovalDenied))
 }
 
 func newApprovalsList(s *shell) *cobra.Command {
@@ -73,8 +76,9 @@ func newApprovalsShow(s *shell) *cobra.Command {
 	return cmd
 }
 
-// printApprovals shows calls untruncated and, unlike all else that is shown, with what looks like a secret: who says yes has seen all of it, and a model could
-// hide the better half of a call behind the shape of a key. The characters of a terminal are made harmless here.
+// printApprovals shows calls untruncated and, unlike all else that is shown, with what looks like a secret: who says
+// yes has seen all of it, and a model could hide the better half of a call behind the shape of a key. The characters of
+// a terminal are made harmless here.
 func printApprovals(cmd *cobra.Command, found []operate.Approval, first, asJSON bool, diff int) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	for _, a := range found {
@@ -136,7 +140,10 @@ func newApprovalsResolve(s *shell, name, short string, state corebot.ApprovalSta
 			}
 			return s.change(cmd, func(c control.Caller) error {
 				for _, id := range ids { // each is said as soon as it is done
-					_, err := operate.ResolveApprovals.Call(cmd.Context(), c, operate.Resolution{IDs: []int64{id}, State: state})
+					_, err := operate.ResolveApprovals.Call(cmd.Context(), c, operate.Resolution{
+						IDs:   []int64{id},
+						State: state,
+					})
 					if errors.Is(err, corebot.ErrNotFound) {
 						return corebot.WithHint(err, "`corebot approvals list` shows the ids")
 					}

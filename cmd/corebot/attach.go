@@ -18,8 +18,8 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 )
 
-// attached is a terminal of this process at the Corebot of the home, whichever process that is: what is typed goes to its front door, what it sends
-// is shown here. Should it end, the terminal goes on with the next one.
+// attached is a terminal of this process at the Corebot of the home, whichever process that is: what is typed goes to
+// its front door, what it sends is shown here. Should it end, the terminal goes on with the next one.
 type attached struct {
 	link    *app.Link
 	agent   string
@@ -40,11 +40,13 @@ func (a *attached) attach(ctx context.Context) error {
 	if first {
 		a.id = uuid.Must(uuid.NewV7()).String()
 	}
-	_, err := control.Call[operate.Done](ctx, a.link, app.OpAttach, app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Again: !first})
+	_, err := control.Call[operate.Done](ctx, a.link, app.OpAttach,
+		app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Again: !first})
 	return err
 }
 
-// Accept implements [channels.Door]. A message whose Corebot has gone before it answered is given to the next one: under its id it stays one.
+// Accept implements [channels.Door]. A message whose Corebot has gone before it answered is given to the next one:
+// under its id it stays one.
 func (a *attached) Accept(ctx context.Context, in channels.Incoming) (accepted channels.Accepted, err error) {
 	for gone := false; ; gone = true {
 		accepted, err = app.Send(ctx, a.link, in)
@@ -81,7 +83,8 @@ func (a *attached) run(ctx context.Context, c channels.Channel) error {
 
 // leave says goodbye, if Corebot is still there; else the silence of the terminal tells.
 func (a *attached) leave(ctx context.Context) {
-	_, _ = control.Call[operate.Done](ctx, a.link.Reached(), app.OpDetach, app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
+	_, _ = control.Call[operate.Done](ctx, a.link.Reached(), app.OpDetach,
+		app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
 }
 
 // pump fetches until ctx ends.
@@ -93,7 +96,8 @@ func (a *attached) pump(ctx context.Context, c channels.Channel) error {
 		case err == nil:
 			gone = time.Time{}
 		case ctx.Err() != nil:
-		case app.IsGone(err), errors.Is(err, cli.ErrDetached), errors.Is(err, corebot.ErrNotFound): // the last is what is left of it on its way
+		// the last is what is left of it on its way
+		case app.IsGone(err), errors.Is(err, cli.ErrDetached), errors.Is(err, corebot.ErrNotFound):
 			if gone.IsZero() {
 				gone = time.Now()
 			}
@@ -112,13 +116,15 @@ func (a *attached) pump(ctx context.Context, c channels.Channel) error {
 
 // givenUp is why a terminal ends that nobody sits at.
 func (a *attached) givenUp() error {
-	err := fmt.Errorf("the running Corebot has gone and did not come back within %v; what was accepted is kept, and is answered by the next Corebot that runs", a.patient)
+	err := fmt.Errorf("the running Corebot has gone and did not come back within %v; what was accepted is kept, and "+
+		"is answered by the next Corebot that runs", a.patient)
 	return corebot.WithHint(err, "run it: corebot serve")
 }
 
 // fetch shows what there is to show next.
 func (a *attached) fetch(ctx context.Context, c channels.Channel) error {
-	f, err := control.Call[cli.Fetched](ctx, a.link, app.OpFetch, app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
+	f, err := control.Call[cli.Fetched](ctx, a.link, app.OpFetch,
+		app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
 	if err != nil {
 		return err
 	}

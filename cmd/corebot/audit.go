@@ -24,7 +24,8 @@ func (f *auditFilter) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.Channel, "channel", "", "of this channel only")
 	flags.StringVar(&f.Chat, "chat", "", chatFlagHelp)
 	flags.StringVar(&f.Sender, "sender", "", "of this sender only")
-	flags.StringVar(&f.outcome, "outcome", "", "success, denied, error, invalid_args or unknown; approval.request has none, since nothing has run")
+	flags.StringVar(&f.outcome, "outcome", "",
+		"success, denied, error, invalid_args or unknown; approval.request has none, since nothing has run")
 	flags.BoolVar(&f.Decisions, "decisions", false, "also show the decisions that were written before calls ran")
 	flags.DurationVar(&f.since, "since", 0, "of the last time, such as 24h")
 	flags.StringVar(&f.after, "after", "", "at this moment or later: 2006-01-02, or 2006-01-02T15:04:05Z")
@@ -60,7 +61,9 @@ func newAudit(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = auditTable.print(cmd, asJSON, f.Limit, func(p operate.Part) (operate.Page[operate.AuditEvent], error) {
+			_, err = auditTable.print(cmd, asJSON, f.Limit, func(p operate.Part) (operate.Page[operate.AuditEvent],
+				error,
+			) {
 				return look(s, cmd, operate.ListAudit, operate.AuditQuery{Filter: filter, Part: p})
 			})
 			return err
@@ -74,7 +77,8 @@ func newAudit(s *shell) *cobra.Command {
 
 func parseOutcome(cmd *cobra.Command, s string) (corebot.AuditOutcome, error) {
 	switch o := corebot.AuditOutcome(s); o {
-	case "", corebot.OutcomeSuccess, corebot.OutcomeDenied, corebot.OutcomeError, corebot.OutcomeInvalidArgs, corebot.OutcomeUnknown:
+	case "", corebot.OutcomeSuccess, corebot.OutcomeDenied, corebot.OutcomeError, corebot.OutcomeInvalidArgs,
+		corebot.OutcomeUnknown:
 		return o, nil
 	}
 	return "", usage(cmd, fmt.Errorf("--outcome %q: want success, denied, error, invalid_args or unknown", s))
@@ -89,7 +93,8 @@ var auditTable = listing[operate.AuditEvent]{
 		if e.NoArgs {
 			args = ""
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", e.At.Local().Format(time.DateTime), e.Event, oneLine(e.Tool, 40),
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", e.At.Local().Format(time.DateTime), e.Event,
+			oneLine(e.Tool, 40),
 			oneLine(e.Principal, 40), e.Role, e.Outcome, e.Rule, oneLine(args, 80))
 	},
 }

@@ -47,7 +47,8 @@ func TestAnEventWithoutArgumentsIsPrintedAsJSONAllTheSame(t *testing.T) {
 // jq stops at 256 levels: a row that is deeper would hide all rows behind it.
 func TestARowOfTheAuditIsNoDeeperThanReadersTake(t *testing.T) {
 	deep := strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
-	rows := auditRows(t, corebot.AuditEvent{Tool: "fs.read", Args: `{"path":"<.>"}`}, corebot.AuditEvent{Tool: "fs.list", Args: deep})
+	rows := auditRows(t, corebot.AuditEvent{Tool: "fs.read", Args: `{"path":"<.>"}`},
+		corebot.AuditEvent{Tool: "fs.list", Args: deep})
 	var first struct{ Args string }
 	if err := json.Unmarshal([]byte(rows[0]), &first); err != nil || first.Args != deep {
 		t.Errorf("the deep row is %.80s, %v", rows[0], err)

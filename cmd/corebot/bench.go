@@ -55,8 +55,10 @@ takes a few minutes and 1.7 GiB of free disk.`,
 	flags.IntVar(&o.Bytes, "bytes", o.Bytes, "bytes of each message's text")
 	flags.IntVar(&o.Backlog, "backlog", o.Backlog, "messages that wait in the last phase; at least two for each chat")
 	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds, whose medians count")
-	flags.BoolVar(&o.Fair, "fair", o.Fair, "measure drain and both also with turns shared fairly between senders, as router.fair does")
-	flags.StringVar(&o.Dir, "dir", "", "make the database below this directory (default: the system's place for temporary files)")
+	flags.BoolVar(&o.Fair, "fair", o.Fair,
+		"measure drain and both also with turns shared fairly between senders, as router.fair does")
+	flags.StringVar(&o.Dir, "dir", "",
+		"make the database below this directory (default: the system's place for temporary files)")
 	return cmd
 }
 
@@ -102,7 +104,8 @@ func startProfile(path string) (stop func() error, err error) {
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, corebot.WithHint(fmt.Errorf("write the profile: %w", err), "choose a file that can be written with --cpuprofile")
+		return nil, corebot.WithHint(fmt.Errorf("write the profile: %w", err),
+			"choose a file that can be written with --cpuprofile")
 	}
 	if err := pprof.StartCPUProfile(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the profile: %w", err), f.Close())
@@ -132,7 +135,11 @@ share its processors.`,
 				return usage(cmd, err)
 			}
 			o.Progress = out.progress(cmd)
-			return out.measure(cmd, func(ctx context.Context) (bench.Report, error) { return measureTurn(ctx, parent, o) })
+			return out.measure(cmd, func(ctx context.Context) (bench.Report,
+				error,
+			) {
+				return measureTurn(ctx, parent, o)
+			})
 		},
 	}
 	out.flags(cmd)
@@ -142,14 +149,16 @@ share its processors.`,
 	flags.IntVar(&o.Clients, "clients", o.Clients, "clients at once")
 	flags.IntVar(&o.Single, "single", o.Single, "messages of the idle phase, one at a time")
 	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds, whose medians count")
-	flags.StringVar(&parent, "dir", "", "make the home below this directory (default: the system's place for temporary files)")
+	flags.StringVar(&parent, "dir", "",
+		"make the home below this directory (default: the system's place for temporary files)")
 	return cmd
 }
 
 // measureTurn runs a whole Corebot on a home of its own and has it measured. The home is removed afterwards.
 func measureTurn(ctx context.Context, parent string, o bench.TurnOptions) (_ bench.Report, err error) {
 	if o.Dir, err = os.MkdirTemp(parent, "corebot-bench-"); err != nil {
-		return bench.Report{}, corebot.WithHint(fmt.Errorf("make a home for the measurement: %w", err), "choose a place that can be written with --dir")
+		return bench.Report{}, corebot.WithHint(fmt.Errorf("make a home for the measurement: %w", err),
+			"choose a place that can be written with --dir")
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
 	model, err := bench.NewEndpoint()
@@ -165,9 +174,11 @@ func measureTurn(ctx context.Context, parent string, o bench.TurnOptions) (_ ben
 	return measureProgram(ctx, model, lines, o)
 }
 
-// measureProgram runs Corebot on the home o.Dir, with a model and a place for the lines of its log: a daemon writes one for each turn,
-// which is part of the cost.
-func measureProgram(ctx context.Context, model *bench.Endpoint, lines io.Writer, o bench.TurnOptions) (report bench.Report, err error) {
+// measureProgram runs Corebot on the home o.Dir, with a model and a place for the lines of its log: a daemon writes one
+// for each turn, which is part of the cost.
+func measureProgram(ctx context.Context, model *bench.Endpoint, lines io.Writer,
+	o bench.TurnOptions,
+) (report bench.Report, err error) {
 	hide, err := redact.New(nil)
 	if err != nil {
 		return report, err
@@ -184,7 +195,8 @@ func measureProgram(ctx context.Context, model *bench.Endpoint, lines io.Writer,
 	defer func() { err = errors.Join(err, a.Close()) }()
 	growHeap()
 	program := bench.Program{
-		Webhook: "http://" + a.WebhookAddr(), Token: settings.Webhook.Token.Reveal(), Metrics: "http://" + a.ObservabilityAddr() + "/metrics", Model: model,
+		Webhook: "http://" + a.WebhookAddr(), Token: settings.Webhook.Token.Reveal(),
+		Metrics: "http://" + a.ObservabilityAddr() + "/metrics", Model: model,
 	}
 	err = while(ctx, model.Run, func(ctx context.Context) error {
 		return while(ctx, a.Run, func(ctx context.Context) error {
@@ -200,8 +212,8 @@ func measureProgram(ctx context.Context, model *bench.Endpoint, lines io.Writer,
 	return report, err
 }
 
-// turnSettings are the defaults, with listeners on free ports and the model that is given; neither the user's settings nor the
-// environment count.
+// turnSettings are the defaults, with listeners on free ports and the model that is given; neither the user's settings
+// nor the environment count.
 func turnSettings(home, model string) config.Config {
 	c := config.Defaults()
 	c.Home = home
@@ -214,7 +226,8 @@ func turnSettings(home, model string) config.Config {
 // errServiceEnded is why a measurement ends whose service went away without an error.
 var errServiceEnded = errors.New("what is measured has ended by itself")
 
-// while runs fn beside a service: the service is stopped when fn has returned, and fn's context ends if the service returns before.
+// while runs fn beside a service: the service is stopped when fn has returned, and fn's context ends if the service
+// returns before.
 func while(ctx context.Context, service, fn func(context.Context) error) error {
 	during, end := context.WithCancelCause(ctx)
 	defer end(nil)

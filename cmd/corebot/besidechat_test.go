@@ -21,7 +21,12 @@ func TestBesideAChatEveryCommandWorksAsBesideADaemon(t *testing.T) {
 		t.Errorf("send --wait: %s", got)
 	}
 	for _, args := range [][]string{
-		{"send", "later"}, {"dlq", "purge", "--all", "--yes"}, {"approvals", "list"}, {"chats", "reset", "main:cli:local:main"}, {"status"}, {"why", "--json", "nothing"},
+		{"send", "later"},
+		{"dlq", "purge", "--all", "--yes"},
+		{"approvals", "list"},
+		{"chats", "reset", "main:cli:local:main"},
+		{"status"},
+		{"why", "--json", "nothing"},
 	} {
 		cmd := s.command(t.Context(), args...)
 		if out, err := cmd.CombinedOutput(); err != nil && args[0] != "why" {
@@ -91,7 +96,8 @@ func TestARestartOfTheDaemonReconnectsItsTerminals(t *testing.T) {
 	two.await(markTwo, "offline model")
 	one.await(mark, "offline model")
 	one.say("and sent after", "offline model")
-	if chat := s.output("chats", "show", "main:cli:local:main"); !strings.Contains(chat, "typed before and sent after") {
+	if chat := s.output("chats", "show", "main:cli:local:main"); !strings.Contains(chat,
+		"typed before and sent after") {
 		t.Errorf("the chat is:\n%s", chat)
 	}
 	one.press(ctrlD)

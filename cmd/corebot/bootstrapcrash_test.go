@@ -23,7 +23,8 @@ func startBootstrap(t *testing.T) *service {
 	return startService(t)
 }
 
-// sendKey has somebody try a key in a chat of his own and gives what the chat is told of it. The daemon may die meanwhile.
+// sendKey has somebody try a key in a chat of his own and gives what the chat is told of it. The daemon may die
+// meanwhile.
 func sendKey(ctx context.Context, c *load.Client, who, key string) (string, error) {
 	content := fmt.Sprintf(`/tool chat.register {"chatId":%q,"role":"admin","bootstrapKey":%q}`, who, key)
 	if _, err := c.Post(ctx, load.Message{ID: who, ChatID: who, Sender: who, Content: content}); err != nil {
@@ -61,7 +62,8 @@ func TestWrongKeysAreCountedAcrossKillsAndLockTheRightOneOut(t *testing.T) {
 	defer stop()
 	c := s.client()
 	for i := range 3 {
-		if told, err := sendKey(ctx, c, fmt.Sprint("guesser", i), wrongKey); err != nil || !strings.Contains(told, "not the bootstrap key") {
+		if told, err := sendKey(ctx, c, fmt.Sprint("guesser", i), wrongKey); err != nil ||
+			!strings.Contains(told, "not the bootstrap key") {
 			t.Fatalf("attempt %d: %q, %v", i, told, err)
 		}
 		s.restart() // by SIGKILL
@@ -69,7 +71,8 @@ func TestWrongKeysAreCountedAcrossKillsAndLockTheRightOneOut(t *testing.T) {
 	if told, err := sendKey(ctx, c, "ann", rightKey); err != nil || !strings.Contains(told, "none is taken until") {
 		t.Errorf("the right key: %q, %v", told, err)
 	}
-	if got := s.admins(); len(got) != 1 || got[0] != "" || s.denials("bootstrap-key") != 3 || s.denials("bootstrap-locked") != 1 {
+	if got := s.admins(); len(got) != 1 || got[0] != "" || s.denials("bootstrap-key") != 3 ||
+		s.denials("bootstrap-locked") != 1 {
 		t.Errorf("admins %q", got)
 	}
 }
@@ -101,7 +104,8 @@ func TestAThousandWrongKeysAtOnceMakeNoAdminThoughTheDaemonIsKilledMeanwhile(t *
 	if got := s.admins(); len(got) != 1 || got[0] != "" {
 		t.Errorf("admins %q", got)
 	}
-	if counted, locked := s.denials("bootstrap-key"), s.denials("bootstrap-locked"); counted != 3 || counted+locked != guessers {
+	if counted, locked := s.denials("bootstrap-key"), s.denials("bootstrap-locked"); counted != 3 ||
+		counted+locked != guessers {
 		t.Errorf("%d counted, %d locked out", counted, locked)
 	}
 }
@@ -120,7 +124,8 @@ func TestOfTwoRightKeysAtOnceOneMakesAnAdminOfTheRealProgram(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := s.admins(); len(got) != 1 || !strings.Contains(got[0], `"role":"admin","chat":""`) || s.denials("bootstrap-closed") != 1 {
+	if got := s.admins(); len(got) != 1 || !strings.Contains(got[0], `"role":"admin","chat":""`) ||
+		s.denials("bootstrap-closed") != 1 {
 		t.Errorf("admins %q", got)
 	}
 }

@@ -18,9 +18,10 @@ func newChannels(s *shell) *cobra.Command {
 func newChannelsList(s *shell) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List every account of every channel: its state, since when, last event, last error, and what waits to be sent",
-		Args:  takes(),
+		Use: "list",
+		Short: "List every account of every channel: its state, since when, last event, last error, and what waits " +
+			"to be sent",
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := s.daemon(cmd.Context(), "run it: corebot serve")
 			if err != nil {
@@ -42,7 +43,8 @@ func newChannelsList(s *shell) *cobra.Command {
 				if !c.LastEvent.IsZero() {
 					event = c.LastEvent.Format(time.DateTime)
 				}
-				t.line("%-16s %-9s since %s  last event %-19s  %d to send  %s", c.Account, c.State, c.Since.Format(time.DateTime),
+				t.line("%-16s %-9s since %s  last event %-19s  %d to send  %s", c.Account, c.State,
+					c.Since.Format(time.DateTime),
 					event, c.Backlog, cmp.Or(oneLine(c.LastError, 80), "-"))
 			}
 			return t.err

@@ -57,16 +57,20 @@ were attached to, one of them goes on in its place.`,
 				return err
 			}
 			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
-			return s.talk(cmd.Context(), c, conversation{chat: chat, agent: agent, interactive: interactive, open: func(at *attached, model string) (channels.Channel, error) {
-				id, name := whoRuns()
-				c, err := cli.New(cli.Options{
-					In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
-					Agent: agent, Chat: chat, UserID: id, UserName: name, Watch: at.events.Watch, ModelName: model,
-					HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"), NoColor: os.Getenv("NO_COLOR") != "",
-				})
-				at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }
-				return c, err
-			}})
+			return s.talk(cmd.Context(), c, conversation{
+				chat: chat, agent: agent, interactive: interactive,
+				open: func(at *attached, model string) (channels.Channel, error) {
+					id, name := whoRuns()
+					c, err := cli.New(cli.Options{
+						In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
+						Agent: agent, Chat: chat, UserID: id, UserName: name, Watch: at.events.Watch, ModelName: model,
+						HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"),
+						NoColor:     os.Getenv("NO_COLOR") != "",
+					})
+					at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }
+					return c, err
+				},
+			})
 		},
 	}
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to talk in")
@@ -144,7 +148,10 @@ func newLink(c config.Config, interactive, passing bool, tell func(app.Place)) (
 		}
 		here := c
 		here.Bus.Drain = min(c.Bus.Drain, chatDrain)
-		a, err := app.New(ctx, here, app.Options{Version: versionText(), Log: log, Redactor: hide, Attended: true, Passing: passing})
+		a, err := app.New(ctx, here, app.Options{
+			Version: versionText(), Log: log, Redactor: hide, Attended: true,
+			Passing: passing,
+		})
 		if err != nil {
 			return nil, errors.Join(err, done())
 		}
@@ -157,8 +164,8 @@ func newLink(c config.Config, interactive, passing bool, tell func(app.Place)) (
 // maxTerminalLog is the size over which the log of terminal sessions is begun anew.
 const maxTerminalLog = 10 << 20
 
-// terminalLog keeps the log away from a screen that is drawn on: it goes to a file. Elsewhere it goes to stderr, warnings only
-// unless the settings ask for more.
+// terminalLog keeps the log away from a screen that is drawn on: it goes to a file. Elsewhere it goes to stderr,
+// warnings only unless the settings ask for more.
 func terminalLog(c config.Config, hide *redact.Redactor, interactive bool) (zerolog.Logger, func() error, error) {
 	nothing := func() error { return nil }
 	if !interactive {

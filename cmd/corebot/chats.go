@@ -17,7 +17,8 @@ import (
 )
 
 func newChats(s *shell) *cobra.Command {
-	return group("chats", "List, show, register, set and reset chats", newChatsList(s), newChatsShow(s), newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsReset(s))
+	return group("chats", "List, show, register, set and reset chats", newChatsList(s), newChatsShow(s),
+		newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsReset(s))
 }
 
 func newChatsList(s *shell) *cobra.Command {
@@ -45,7 +46,8 @@ var chatTable = listing[operate.Chat]{
 	header: "KEY\tNAME\tREGISTERED\tACCESS\tSESSION\tMODE\tSINCE",
 	none:   "no chats",
 	cells: func(c operate.Chat) string {
-		return fmt.Sprintf("%s\t%s\t%v\t%s\t%d\t%s\t%s", c.Key, oneLine(c.DisplayName, 30), c.Registered, cmp.Or(c.Access, byDefault), c.Session,
+		return fmt.Sprintf("%s\t%s\t%v\t%s\t%d\t%s\t%s", c.Key, oneLine(c.DisplayName, 30), c.Registered,
+			cmp.Or(c.Access, byDefault), c.Session,
 			cmp.Or(c.QueueMode, byDefault), c.CreatedAt.Local().Format(time.DateTime))
 	},
 }
@@ -80,10 +82,12 @@ func newChatsShow(s *shell) *cobra.Command {
 func printHistory(cmd *cobra.Command, c operate.Conversation) error {
 	t, chat, summary := &teller{w: cmd.OutOrStdout()}, c.Chat, c.Summary
 	t.line("%s  %s", chat.Key, oneLine(chat.DisplayName, 60))
-	t.line("registered %v, access %s, session %d, queue mode %s, since %s\n", chat.Registered, cmp.Or(chat.Access, byDefault), chat.Session,
+	t.line("registered %v, access %s, session %d, queue mode %s, since %s\n", chat.Registered,
+		cmp.Or(chat.Access, byDefault), chat.Session,
 		cmp.Or(chat.QueueMode, byDefault), chat.CreatedAt.Local().Format(time.DateTime))
 	if !summary.At.IsZero() {
-		t.line("what the model is shown of older messages, by %s at %s:\n%s\n", cmp.Or(oneLine(summary.Model, 64), "an extract"), clock(summary.At), printable(summary.Text))
+		t.line("what the model is shown of older messages, by %s at %s:\n%s\n",
+			cmp.Or(oneLine(summary.Model, 64), "an extract"), clock(summary.At), printable(summary.Text))
 	}
 	for _, e := range c.History {
 		who := string(e.Speaker)
@@ -111,7 +115,8 @@ func newChatsRegister(s *shell) *cobra.Command {
 			if off {
 				said = "no longer registered:"
 			}
-			return changeChat(s, cmd, operate.RegisterChat, args[0], operate.ChatChange{Registered: !off, Name: name}, said)
+			return changeChat(s, cmd, operate.RegisterChat, args[0], operate.ChatChange{Registered: !off, Name: name},
+				said)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "a name for display")
@@ -130,7 +135,9 @@ func newChatsReset(s *shell) *cobra.Command {
 	}
 }
 
-func changeChat(s *shell, cmd *cobra.Command, op operate.Operation[operate.ChatChange, operate.Done], key string, change operate.ChatChange, said string) (err error) {
+func changeChat(s *shell, cmd *cobra.Command, op operate.Operation[operate.ChatChange, operate.Done], key string,
+	change operate.ChatChange, said string,
+) (err error) {
 	if change.Key, err = s.chat(cmd, key); err != nil {
 		return err
 	}
@@ -180,7 +187,8 @@ func (s *shell) knowsModel(name string) error {
 		return err
 	}
 	if known := c.LLM.KnownModels(); len(known) > 0 && !slices.Contains(known, name) {
-		return corebot.WithHint(fmt.Errorf("no model is called %q", name), "the settings have "+strings.Join(known, ", "))
+		return corebot.WithHint(fmt.Errorf("no model is called %q", name),
+			"the settings have "+strings.Join(known, ", "))
 	}
 	return nil
 }
@@ -222,7 +230,8 @@ threads of the chat too.`,
 					if _, err := change.make(cmd.Context(), c); err != nil {
 						return err
 					}
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s of %s: %s\n", change.what, key, change.to); err != nil {
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s of %s: %s\n", change.what, key,
+						change.to); err != nil {
 						return err
 					}
 				}
@@ -250,7 +259,9 @@ func chatSettings(key corebot.Key, mode, access string) (changes []setting, err 
 				return nil, err
 			}
 		}
-		changes = append(changes, setting{"queue mode", mode, func(ctx context.Context, c control.Caller) (operate.Done, error) {
+		changes = append(changes, setting{"queue mode", mode, func(ctx context.Context, c control.Caller) (operate.Done,
+			error,
+		) {
 			return operate.SetQueueMode.Call(ctx, c, change)
 		}})
 	}
@@ -261,7 +272,9 @@ func chatSettings(key corebot.Key, mode, access string) (changes []setting, err 
 				return nil, err
 			}
 		}
-		changes = append(changes, setting{"access", access, func(ctx context.Context, c control.Caller) (operate.Done, error) {
+		changes = append(changes, setting{"access", access, func(ctx context.Context, c control.Caller) (operate.Done,
+			error,
+		) {
 			return operate.SetChatAccess.Call(ctx, c, change)
 		}})
 	}

@@ -110,7 +110,8 @@ func missingHome(home string) []string {
 	if _, err := os.Stat(home); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return []string{fmt.Sprintf("the home %s does not exist; these are the defaults and the environment (`corebot init` makes it)", home)}
+	return []string{fmt.Sprintf(
+		"the home %s does not exist; these are the defaults and the environment (`corebot init` makes it)", home)}
 }
 
 func warn(w io.Writer, warnings []string) {
@@ -143,7 +144,8 @@ func valueText(v config.Value) string {
 	return text
 }
 
-// sourceText says where a value comes from: the kind of place, the place, and behind a reference the place of the secret itself.
+// sourceText says where a value comes from: the kind of place, the place, and behind a reference the place of the
+// secret itself.
 func sourceText(v config.Value) string {
 	text := strings.TrimSpace(string(v.From) + " " + printable(v.Where))
 	if v.Reference != "" {

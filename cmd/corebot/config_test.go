@@ -12,7 +12,10 @@ func TestSettingsArePrintedInColumnsWithTheirSources(t *testing.T) {
 	long := strings.Repeat("x", widestColumn+5)
 	err := printValues(&out, []config.Value{
 		{Key: "llm.model", Value: "m", From: config.FromEnvironment, Where: "OPENAI_MODEL"},
-		{Key: "llm.api_key", Value: config.NewSecret("hunter2"), From: config.FromFile, Where: "/home/corebot.yaml", Reference: "env:KEY"},
+		{
+			Key: "llm.api_key", Value: config.NewSecret("hunter2"), From: config.FromFile, Where: "/home/corebot.yaml",
+			Reference: "env:KEY",
+		},
 		{Key: "webhook.token", Value: config.Secret{}, From: config.FromDefault},
 		{Key: "bus.lease", Value: "30s", From: config.FromDefault},
 		{Key: "llm.base_url", Value: long, From: config.FromFile, Where: "/home/corebot.yaml"},
@@ -31,7 +34,10 @@ func TestSettingsArePrintedInColumnsWithTheirSources(t *testing.T) {
 
 func TestASettingCannotDriveTheTerminal(t *testing.T) {
 	var out strings.Builder
-	err := printValues(&out, []config.Value{{Key: "llm.model", Value: "\x1b[2J\n\u202e", From: config.FromFile, Where: "/\x1b[2J/corebot.yaml"}})
+	err := printValues(&out, []config.Value{{
+		Key: "llm.model", Value: "\x1b[2J\n\u202e", From: config.FromFile,
+		Where: "/\x1b[2J/corebot.yaml",
+	}})
 	warn(&out, []string{"\x1b[2J"})
 	if err != nil || strings.ContainsAny(out.String(), "\x1b\u202e") || strings.Count(out.String(), "\n") != 2 {
 		t.Errorf("got %v %q", err, out.String())

@@ -23,8 +23,8 @@ const (
 	copiesPosters = 64
 )
 
-// TestEachOfManyIDsDeliveredUpToTwentyTimesIsOneTurnAndOneReply posts every message 1 to 20 times, all copies of all messages shuffled and
-// many at once (guarantee G2).
+// TestEachOfManyIDsDeliveredUpToTwentyTimesIsOneTurnAndOneReply posts every message 1 to 20 times, all copies of all
+// messages shuffled and many at once (guarantee G2).
 func TestEachOfManyIDsDeliveredUpToTwentyTimesIsOneTurnAndOneReply(t *testing.T) {
 	t.Parallel()
 	observability := freeAddr(t)
@@ -61,7 +61,10 @@ func TestEachOfManyIDsDeliveredUpToTwentyTimesIsOneTurnAndOneReply(t *testing.T)
 }
 
 func copyOf(id int) load.Message {
-	return load.Message{ID: fmt.Sprint("id-", id), ChatID: fmt.Sprint("chat-", id/copiesPerChat), Sender: "somebody", Content: fmt.Sprint("hello ", id)}
+	return load.Message{
+		ID: fmt.Sprint("id-", id), ChatID: fmt.Sprint("chat-", id/copiesPerChat), Sender: "somebody",
+		Content: fmt.Sprint("hello ", id),
+	}
 }
 
 // postShuffled gives the number of posts, and how often each id was accepted as new.
@@ -97,8 +100,8 @@ func postShuffled(ctx context.Context, t *testing.T, c *load.Client, ids int) (p
 	return len(all), accepted
 }
 
-// oneReplyEach waits for the replies of one chat, whose messages are those from one id to another, and looks once more for what should
-// not be there.
+// oneReplyEach waits for the replies of one chat, whose messages are those from one id to another, and looks once more
+// for what should not be there.
 func oneReplyEach(ctx context.Context, t *testing.T, c *load.Client, from, to int) int {
 	t.Helper()
 	seen, after := map[string]int{}, ""

@@ -33,15 +33,19 @@ import (
 )
 
 var (
-	corporaItems = flag.Int("corpora.items", 400, "items of bad input that are sent through every door; the long form is 27000")
-	corporaDoor  = flag.String("corpora.door", "", "only the doors whose names have this in them")
-	corporaFile  = flag.String("corpora.file", "", "a JSON list of further items in base64; scripts/corpora has it be public corpora")
+	corporaItems = flag.Int("corpora.items", 400,
+		"items of bad input that are sent through every door; the long form is 27000")
+	corporaDoor = flag.String("corpora.door", "", "only the doors whose names have this in them")
+	corporaFile = flag.String("corpora.file", "",
+		"a JSON list of further items in base64; scripts/corpora has it be public corpora")
 )
 
-// TestBadInputThroughEveryDoor sends every item through every door of a running Corebot whose model does all that it is told: the body, headers and
-// query of the webhook, the arguments of every tool in the hands of an admin, the terminal, the settings, the file of MCP servers, pages of skills, the editing of dead letters, what MCP
-// clients send, over HTTP and as hosts of programs, and what an MCP server says. Nothing crashes, no door answers with a 5xx but 503, nothing outside the workspace is read or changed, nothing on this machine is
-// fetched from, and the model is shown nothing that is hidden or forged.
+// TestBadInputThroughEveryDoor sends every item through every door of a running Corebot whose model does all that it is
+// told: the body, headers and query of the webhook, the arguments of every tool in the hands of an admin, the terminal,
+// the settings, the file of MCP servers, pages of skills, the editing of dead letters, what MCP clients send, over HTTP
+// and as hosts of programs, and what an MCP server says. Nothing crashes, no door answers with a 5xx but 503, nothing
+// outside the workspace is read or changed, nothing on this machine is fetched from, and the model is shown nothing
+// that is hidden or forged.
 func TestBadInputThroughEveryDoor(t *testing.T) {
 	t.Parallel()
 	items := badItems(t, *corporaFile, *corporaItems)
@@ -100,7 +104,10 @@ const theSecret = "SECRET-OF-THE-OPERATOR"
 
 func openFort(t *testing.T, items []string) *fort {
 	t.Helper()
-	f := &fort{items: items, fetched: new(atomic.Int64), http: &http.Client{Timeout: 2 * patience, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, home2: t.TempDir()}
+	f := &fort{items: items, fetched: new(atomic.Int64), http: &http.Client{
+		Timeout:   2 * patience,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 16},
+	}, home2: t.TempDir()}
 	private := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		f.fetched.Add(1)
 		_, _ = io.WriteString(w, theSecret)
@@ -113,11 +120,17 @@ func openFort(t *testing.T, items []string) *fort {
 	f.puppet = &puppet{items: items, addresses: addresses(port), private: private.URL}
 	endpoint := httptest.NewServer(llmtest.New(f.answer))
 	t.Cleanup(endpoint.Close)
-	f.service = &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: []string{
-		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none", "COREBOT_LOG_LEVEL=error",
-		"COREBOT_TOOLS_SHELL_ENABLED=true", "COREBOT_TOOLS_SHELL_ALLOW=echo", "COREBOT_APPROVALS_MODE=never", "COREBOT_TOOLS_WEB_ALLOWED_PORTS=80,443," + port,
-		"COREBOT_BUS_MAX_ATTEMPTS=1", "COREBOT_LOG_LEVEL=info", "COREBOT_MCP_SERVE_HTTP=true", "COREBOT_MCP_SERVE_MAX_WAIT=10s",
-	}}
+	f.service = &service{
+		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		env: []string{
+			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted",
+			"OPENAI_API_KEY=none", "COREBOT_LOG_LEVEL=error",
+			"COREBOT_TOOLS_SHELL_ENABLED=true", "COREBOT_TOOLS_SHELL_ALLOW=echo", "COREBOT_APPROVALS_MODE=never",
+			"COREBOT_TOOLS_WEB_ALLOWED_PORTS=80,443," + port,
+			"COREBOT_BUS_MAX_ATTEMPTS=1", "COREBOT_LOG_LEVEL=info", "COREBOT_MCP_SERVE_HTTP=true",
+			"COREBOT_MCP_SERVE_MAX_WAIT=10s",
+		},
+	}
 	f.output("init", "--webhook")
 	furnish(t, f.home)
 	if err := os.WriteFile(filepath.Join(f.home, "secrets/key"), []byte(theSecret), 0o600); err != nil {
@@ -175,7 +188,8 @@ func (f *fort) asSettings(item string, i int) {
 	defer settingsTurn.Unlock()
 	name := filepath.Join(f.home2, []string{"corebot.yaml", "corebot.json", "corebot.toml"}[i%3])
 	quoted, _ := json.Marshal(item)
-	for _, text := range []string{item, `{"llm":{"model":` + string(quoted) + `},"webhook":{"addr":` + string(quoted) + `}}`, string(quoted)} {
+	for _, text := range []string{item, `{"llm":{"model":` + string(quoted) + `},"webhook":{"addr":` + string(quoted) +
+		`}}`, string(quoted)} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			f.t.Error(err)
 		}
@@ -193,14 +207,20 @@ func (f *fort) asServers(item string, i int) {
 	name := filepath.Join(f.home2, fmt.Sprintf("servers-%d.json", i))
 	quoted, _ := json.Marshal(item)
 	entry := strings.ReplaceAll([]string{
-		`{"command":ITEM,"args":[ITEM],"env":{"A":ITEM},"timeout":ITEM}`, `{"command":"x","env":{ITEM:"x"},"cwd":ITEM}`, `{"type":ITEM,"url":ITEM,"headers":{"A":ITEM}}`, `{"url":"http://127.0.0.1","headers":{ITEM:"x"},"timeout":ITEM}`,
+		`{"command":ITEM,"args":[ITEM],"env":{"A":ITEM},"timeout":ITEM}`, `{"command":"x","env":{ITEM:"x"},"cwd":ITEM}`,
+		`{"type":ITEM,"url":ITEM,"headers":{"A":ITEM}}`,
+		`{"url":"http://127.0.0.1","headers":{ITEM:"x"},"timeout":ITEM}`,
 	}[i%4], "ITEM", string(quoted))
-	for _, text := range []string{item, `{"mcpServers":{"a":` + entry + `}}`, `{"mcpServers":{` + string(quoted) + `:` + entry + `}}`, `{"mcpServers":{"a":` + item + `}}`} {
+	for _, text := range []string{
+		item, `{"mcpServers":{"a":` + entry + `}}`,
+		`{"mcpServers":{` + string(quoted) + `:` + entry + `}}`, `{"mcpServers":{"a":` + item + `}}`,
+	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			f.t.Error(err)
 		}
 		variable := func(string) (string, bool) { return theSecret, true }
-		if _, err := mcp.ReadFile(name, variable); err != nil && (strings.Contains(err.Error(), theSecret) || len(err.Error()) > 4<<10) {
+		if _, err := mcp.ReadFile(name, variable); err != nil && (strings.Contains(err.Error(), theSecret) ||
+			len(err.Error()) > 4<<10) {
 			f.t.Errorf("%.100q: an error of %d bytes: %.300v", item, len(err.Error()), err)
 		}
 	}
@@ -225,7 +245,11 @@ func (f *fort) asEdits() {
 				break
 			}
 			item := f.items[next]
-			_, err := control.Call[operate.Done](f.t.Context(), f.control, operate.EditDeadLetter.Name, operate.Edit{ID: letter.ID, NewID: []string{fmt.Sprint("edit ", next), item}[next%2], Text: "die " + item})
+			_, err := control.Call[operate.Done](f.t.Context(), f.control, operate.EditDeadLetter.Name,
+				operate.Edit{
+					ID: letter.ID, NewID: []string{fmt.Sprint("edit ", next), item}[next%2],
+					Text: "die " + item,
+				})
 			f.requireOrdinary(err, item)
 			if next++; err == nil {
 				edited++
@@ -250,7 +274,8 @@ func (f *fort) asOperation(item string, _ int) {
 
 // requireOrdinary: the daemon may refuse, and has to answer.
 func (f *fort) requireOrdinary(err error, item string) {
-	if err != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ECONNREFUSED)) {
+	if err != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.ECONNREFUSED)) {
 		f.t.Errorf("%.100q: %v", item, err)
 	}
 }
@@ -269,12 +294,16 @@ func (f *fort) makeCalls(calls []llmtest.Call) (results int) {
 	from, to := f.learn(calls)
 	for batch := from; batch < to; batch++ {
 		id := fmt.Sprint("call batch ", batch)
-		if _, err := f.load.Post(f.t.Context(), load.Message{ID: id, ChatID: fmt.Sprint("calls ", batch%8), Sender: "root", Content: id}); err != nil {
+		if _, err := f.load.Post(f.t.Context(), load.Message{
+			ID: id, ChatID: fmt.Sprint("calls ", batch%8),
+			Sender: "root", Content: id,
+		}); err != nil {
 			f.t.Fatal(err)
 		}
 	}
 	ended := 0
-	for deadline := time.Now().Add(patience + time.Duration(to-from)*5*time.Second); ended < to-from; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience + time.Duration(to-from)*5*time.Second); ended < to-from; time.Sleep(
+		50 * time.Millisecond) {
 		if ended, results = f.done(from); time.Now().After(deadline) {
 			f.t.Fatalf("%d of %d batches of calls are answered", ended, to-from)
 		}
@@ -298,8 +327,10 @@ func (f *fort) atTheTerminal() {
 		cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 		out, err := cmd.CombinedOutput()
 		cancel()
-		if (err != nil) != (refused > 0) || refused > 0 && !strings.Contains(string(out), fmt.Sprintf("corebot: %d messages were refused", refused)) {
-			f.t.Errorf("the terminal ended with %v, %d lines are not UTF-8: %.300q", err, refused, out[max(0, len(out)-300):])
+		if (err != nil) != (refused > 0) || refused > 0 && !strings.Contains(string(out),
+			fmt.Sprintf("corebot: %d messages were refused", refused)) {
+			f.t.Errorf("the terminal ended with %v, %d lines are not UTF-8: %.300q", err, refused,
+				out[max(0, len(out)-300):])
 		}
 		for _, at := range drives.FindAllString(string(out), -1) {
 			if r := []rune(at)[0]; unicode.IsControl(r) {
@@ -322,7 +353,10 @@ func (f *fort) requireUnharmed() {
 	if odd := f.odd.Load(); odd != nil {
 		f.t.Errorf("the model was shown %.300q", *odd)
 	}
-	if _, err := f.load.Post(f.t.Context(), load.Message{ID: "after all", ChatID: "after", Sender: "ann", Content: "still there?"}); err != nil {
+	if _, err := f.load.Post(f.t.Context(), load.Message{
+		ID: "after all", ChatID: "after", Sender: "ann",
+		Content: "still there?",
+	}); err != nil {
 		f.t.Errorf("afterwards: %v", err)
 	}
 	f.endCleanly()

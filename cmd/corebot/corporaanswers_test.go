@@ -22,14 +22,16 @@ type spoken struct {
 	}
 }
 
-// hear judges one message of the server, which may be the answer to one: it is JSON-RPC, belongs to it, and shows nothing that it must not.
+// hear judges one message of the server, which may be the answer to one: it is JSON-RPC, belongs to it, and shows
+// nothing that it must not.
 func (d *desk) hear(text string, to message) {
 	var s spoken
 	if err := json.Unmarshal([]byte(text), &s); err != nil || !utf8.ValidString(text) || s.JSONRPC != "2.0" {
 		d.t.Errorf("%.100q is answered %.300q, %v", to.item, text, err)
 		return
 	}
-	answers := (s.Result != nil) != (s.Error != nil) && s.Method == "" && len(s.ID) > 0 && !strings.ContainsRune("{[tf", rune(s.ID[0]))
+	answers := (s.Result != nil) != (s.Error != nil) && s.Method == "" && len(s.ID) > 0 &&
+		!strings.ContainsRune("{[tf", rune(s.ID[0]))
 	if s.Error != nil {
 		answers = answers && s.Error.Code != nil && s.Error.Message != nil
 	}
@@ -63,7 +65,8 @@ func (d *desk) result(raw json.RawMessage, to message) {
 	if r.StructuredContent != nil && json.Unmarshal(r.StructuredContent, &object) != nil {
 		d.t.Errorf("%.300q has %.300q for an object", to.text, r.StructuredContent)
 	}
-	if text := r.Content[0].Text; hides(text+fmt.Sprint(object)) || strings.Count(text, "</data>") > 1 || strings.Contains(text, "<|im_start|>") {
+	if text := r.Content[0].Text; hides(text+fmt.Sprint(object)) || strings.Count(text, "</data>") > 1 ||
+		strings.Contains(text, "<|im_start|>") {
 		d.t.Errorf("%.300q shows %.300q", to.text, text)
 	}
 	d.mu.Lock()
@@ -71,7 +74,8 @@ func (d *desk) result(raw json.RawMessage, to message) {
 	d.called++
 }
 
-// requireAudit: every call since has left a row that says who made it, and none shows a secret or, beneath what is shown, has one.
+// requireAudit: every call since has left a row that says who made it, and none shows a secret or, beneath what is
+// shown, has one.
 func (d *desk) requireAudit(before map[string]int) {
 	d.t.Helper()
 	after, rows := d.audited(), 0
@@ -89,7 +93,8 @@ func (d *desk) requireAudit(before map[string]int) {
 	}
 	defer db.Close() //nolint:errcheck // only read
 	var stored int
-	if err := db.QueryRow(`SELECT COUNT(*) FROM audit_events WHERE INSTR(args, ?) > 0`, d.token).Scan(&stored); err != nil || stored > 0 {
+	if err := db.QueryRow(`SELECT COUNT(*) FROM audit_events WHERE INSTR(args, ?) > 0`,
+		d.token).Scan(&stored); err != nil || stored > 0 {
 		d.t.Errorf("%d rows of the audit have the token, %v", stored, err)
 	}
 }
@@ -131,7 +136,8 @@ func (d *desk) requireGood(id string) {
 	}
 }
 
-// readAll reads the chat in which most items were said, from end to end: what is shown of it is judged as every result is.
+// readAll reads the chat in which most items were said, from end to end: what is shown of it is judged as every result
+// is.
 func (d *desk) readAll() {
 	d.t.Helper()
 	for tool, from := range map[string]string{"history_read": "before", "message_replies": "after"} {

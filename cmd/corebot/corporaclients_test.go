@@ -20,7 +20,8 @@ const (
 	closedWords = "WHAT-WAS-SAID-IN-ANOTHER-CHAT"
 )
 
-// desk makes items into messages of an MCP client, and judges what is said to them. How messages come to Corebot is the matter of its door.
+// desk makes items into messages of an MCP client, and judges what is said to them. How messages come to Corebot is the
+// matter of its door.
 type desk struct {
 	*fort
 	ask    func(message) string // sends a message, and gives the answer to it; empty if there is none
@@ -50,16 +51,21 @@ type message struct {
 	refused    bool   // the call must fail
 }
 
-// open has the desk learn what there is. It looks as an admin first: then there is a chat to be read that later is closed.
+// open has the desk learn what there is. It looks as an admin first: then there is a chat to be read that later is
+// closed.
 func (d *desk) open() {
 	d.t.Helper()
-	if _, err := d.load.Post(d.t.Context(), load.Message{ID: "vault", ChatID: "vault", Sender: "root", Content: closedWords}); err != nil {
+	if _, err := d.load.Post(d.t.Context(), load.Message{
+		ID: "vault", ChatID: "vault", Sender: "root",
+		Content: closedWords,
+	}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.output("admin", "grant", clientsName)
 	d.admin = true
 	all := d.tools()
-	for deadline := time.Now().Add(patience); !strings.Contains(d.call("history_read", `{"key":"`+closedChat+`"}`), closedWords); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(d.call("history_read", `{"key":"`+closedChat+`"}`),
+		closedWords); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			d.t.Fatal("an admin cannot read a chat")
 		}
@@ -80,8 +86,10 @@ func (d *desk) open() {
 		d.t.Fatalf("%d places for an item, closed: %v", len(d.slots), d.closed)
 	}
 	d.usual = map[string]map[string]string{
-		"message_publish": {"content": `"hello"`, "chatId": `"c1"`, "waitSeconds": `0`}, "message_replies": {"chatId": `"c1"`},
-		"history_read": {"key": `"` + closedChat + `"`}, "chat_list": {"channel": `"*"`}, "bus_dead_letter_replay": {"id": `999999`},
+		"message_publish": {"content": `"hello"`, "chatId": `"c1"`, "waitSeconds": `0`},
+		"message_replies": {"chatId": `"c1"`},
+		"history_read":    {"key": `"` + closedChat + `"`}, "chat_list": {"channel": `"*"`},
+		"bus_dead_letter_replay": {"id": `999999`},
 	}
 }
 
@@ -128,7 +136,8 @@ func (d *desk) request(rest string) message {
 
 // hello begins a session.
 func (d *desk) hello() message {
-	return d.request(`"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+	return d.request(
+		`"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
 }
 
 // modern is what a message of the latest protocol version says of itself.
@@ -145,13 +154,16 @@ func (d *desk) messages(item string, i int) []message {
 		d.request(`"method":"tools/list","params":{"cursor":` + text + `}`),
 		d.request(`"method":"resources/read","params":{"uri":` + text + `}`),
 		d.request(`"method":"prompts/get","params":{"name":` + text + `,"arguments":{` + text + `:` + text + `}}`),
-		d.request(`"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":` + text + `},"argument":{"name":` + text + `,"value":` + text + `}}`),
-		d.request(`"method":"initialize","params":{"protocolVersion":` + text + `,"capabilities":{` + text + `:` + value + `},"clientInfo":{"name":` + text + `,"version":` + text + `}}`),
+		d.request(`"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":` + text +
+			`},"argument":{"name":` + text + `,"value":` + text + `}}`),
+		d.request(`"method":"initialize","params":{"protocolVersion":` + text + `,"capabilities":{` + text + `:` +
+			value + `},"clientInfo":{"name":` + text + `,"version":` + text + `}}`),
 		d.request(`"method":"server/discover","params":{` + strings.Replace(modern, `"c"`, text, 1) + `}`),
 		d.request(`"method":"ping","params":{"_meta":{` + text + `:` + value + `}}`),
 		{text: `{"jsonrpc":"2.0","id":` + value + `,"method":"ping"}`},
 		{text: `{"jsonrpc":` + text + `,"id":` + text + `,"method":"ping"}`},
-		{text: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + value + `,"reason":` + text + `}}`},
+		{text: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + value + `,"reason":` +
+			text + `}}`},
 		{text: `{"jsonrpc":"2.0","id":` + value + `,"result":` + value + `}`},
 		d.toolCall(d.slots[i%len(d.slots)], item, i),
 	}
@@ -167,14 +179,18 @@ func (d *desk) messages(item string, i int) []message {
 	return all
 }
 
-// toolCall is an item in a call of a tool, in its place and often beside it too. Some say a secret with it, which must not come back.
+// toolCall is an item in a call of a tool, in its place and often beside it too. Some say a secret with it, which must
+// not come back.
 func (d *desk) toolCall(at slot, item string, i int) message {
 	args := maps.Clone(d.usual[at.tool])
 	if args == nil {
 		args = map[string]string{}
 	}
 	reaches := !d.admin && (args["key"] != "" || args["channel"] != "") // what is not the client's
-	meta := []string{``, `,"_meta":{"progressToken":` + jsonOf(item) + `}`, `,"_meta":{"corebot/idempotencyKey":` + quoted(item) + `}`}[i/len(d.slots)%3]
+	meta := []string{
+		``, `,"_meta":{"progressToken":` + jsonOf(item) + `}`,
+		`,"_meta":{"corebot/idempotencyKey":` + quoted(item) + `}`,
+	}[i/len(d.slots)%3]
 	whole := ""
 	switch at.name {
 	case allArguments:

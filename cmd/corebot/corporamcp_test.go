@@ -27,8 +27,8 @@ const (
 	itemsPerTool = 4
 )
 
-// fromAServer has an MCP server send every item twice: in what it says of its tools, list after list while an admin's turns are offered them, and in
-// the result of a call.
+// fromAServer has an MCP server send every item twice: in what it says of its tools, list after list while an admin's
+// turns are offered them, and in the result of a call.
 func (f *fort) fromAServer() {
 	file := filepath.Join(f.t.TempDir(), "items.json")
 	raw := make([][]byte, len(f.items))
@@ -45,7 +45,10 @@ func (f *fort) fromAServer() {
 		f.t.Fatal(err)
 	}
 	f.replace(file, mustJSON(raw))
-	f.replace(servers, mustJSON(map[string]any{"mcpServers": map[string]any{"items": map[string]any{"command": program, "args": []string{file}}}}))
+	f.replace(servers, mustJSON(map[string]any{"mcpServers": map[string]any{"items": map[string]any{
+		"command": program,
+		"args":    []string{file},
+	}}}))
 	f.endCleanly()
 	f.env = append(f.env, "COREBOT_LLM_CONTEXT_TOKENS=1000000") // a hundred tools with texts of any length
 	f.startAndWait()
@@ -60,7 +63,8 @@ func (f *fort) fromAServer() {
 	if results := f.makeCalls(calls); results < len(calls) {
 		f.t.Errorf("%d of %d calls of the server had a result", results, len(calls))
 	}
-	if out := f.output("mcp", "list"); hides(out) || strings.Contains(out, "\r") || !strings.Contains(out, "connected") {
+	if out := f.output("mcp", "list"); hides(out) || strings.Contains(out, "\r") ||
+		!strings.Contains(out, "connected") {
 		f.t.Errorf("the list of servers is %.500q", out)
 	}
 	f.replace(servers, string(before))
@@ -78,7 +82,10 @@ func (f *fort) offerAll() {
 	deadline := time.Now().Add(patience + time.Duration(len(f.items)/toolsAtOnce)*10*time.Second)
 	for n := 0; !slices.Contains(f.listed(), "mcp__items__done"); n++ {
 		id := fmt.Sprint("look ", n)
-		if _, err := f.load.Post(f.t.Context(), load.Message{ID: id, ChatID: "looks", Sender: "root", Content: id}); err != nil {
+		if _, err := f.load.Post(f.t.Context(), load.Message{
+			ID: id, ChatID: "looks", Sender: "root",
+			Content: id,
+		}); err != nil {
 			f.t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
@@ -147,7 +154,8 @@ func serveItems() {
 	}
 }
 
-func (s *itemServer) line(parts ...string) { _, _ = s.out.WriteString(strings.Join(parts, "") + "\n") } // Flush says that nobody hears it
+// Flush says that nobody hears it
+func (s *itemServer) line(parts ...string) { _, _ = s.out.WriteString(strings.Join(parts, "") + "\n") }
 
 func (s *itemServer) answer(line []byte) {
 	var m struct {
@@ -161,7 +169,8 @@ func (s *itemServer) answer(line []byte) {
 	reply := `{"jsonrpc":"2.0","id":` + string(m.ID) + `,`
 	switch m.Method {
 	case "initialize":
-		s.line(reply, `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"items","version":"1"}}}`)
+		s.line(reply,
+			`"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"items","version":"1"}}}`)
 	case "ping":
 		s.line(reply, `"result":{}}`)
 	case "tools/list":
@@ -183,7 +192,8 @@ func (s *itemServer) chatter(n int) {
 		s.line(item)
 		return
 	}
-	s.line(`{"jsonrpc":"2.0","method":"notifications/`, []string{"message", "progress"}[n/2%2], `","params":{"level":"error","progressToken":`, quoted(item), `,"message":`, quoted(item), `}}`)
+	s.line(`{"jsonrpc":"2.0","method":"notifications/`, []string{"message", "progress"}[n/2%2],
+		`","params":{"level":"error","progressToken":`, quoted(item), `,"message":`, quoted(item), `}}`)
 }
 
 // result is the item as a result of one kind or another, or as an error.
@@ -202,7 +212,8 @@ func (s *itemServer) result(n int) string {
 	case 4:
 		return content(`"type":"resource_link","uri":` + item + `,"name":` + item + `,"description":` + item)
 	case 5:
-		return content(`"type":"image","mimeType":` + item + `,"data":"` + base64.StdEncoding.EncodeToString([]byte(s.items[n])) + `"`)
+		return content(`"type":"image","mimeType":` + item + `,"data":"` +
+			base64.StdEncoding.EncodeToString([]byte(s.items[n])) + `"`)
 	case 6:
 		return `"result":{"resultType":` + item + `,"content":[{"type":` + item + `,"text":` + item + `}]}`
 	case 7:
@@ -211,9 +222,12 @@ func (s *itemServer) result(n int) string {
 	return `"result":` + jsonOf(s.items[n])
 }
 
-// tools are the next list: tools that are made of four items each, and one that gives items. After the last of them another says so.
+// tools are the next list: tools that are made of four items each, and one that gives items. After the last of them
+// another says so.
 func (s *itemServer) tools() []string {
-	all := []string{`{"name":"give","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}`}
+	all := []string{
+		`{"name":"give","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}`,
+	}
 	for n := s.list * toolsAtOnce * itemsPerTool; n < len(s.items) && len(all) <= toolsAtOnce; n += itemsPerTool {
 		all = append(all, s.tool(n))
 	}
@@ -228,12 +242,16 @@ func (s *itemServer) tools() []string {
 func (s *itemServer) tool(n int) string {
 	at := func(i int) string { return quoted(s.items[(n+i)%len(s.items)]) }
 	schema := []string{
-		`{"type":"object","description":` + at(2) + `,"properties":{` + at(3) + `:{"type":"string","description":` + at(2) + `,"enum":[` + at(3) + `]}}}`,
-		`{"type":"object","required":[` + at(2) + `],"$defs":{` + at(3) + `:{"type":"string"}},"properties":{"x":{"pattern":` + at(2) + `,"default":` + at(3) + `}}}`,
-		`{"type":"object","properties":{"x":{"const":` + jsonOf(s.items[(n+2)%len(s.items)]) + `},"y":{"$ref":` + at(3) + `}}}`,
+		`{"type":"object","description":` + at(2) + `,"properties":{` + at(3) + `:{"type":"string","description":` +
+			at(2) + `,"enum":[` + at(3) + `]}}}`,
+		`{"type":"object","required":[` + at(2) + `],"$defs":{` + at(3) +
+			`:{"type":"string"}},"properties":{"x":{"pattern":` + at(2) + `,"default":` + at(3) + `}}}`,
+		`{"type":"object","properties":{"x":{"const":` + jsonOf(s.items[(n+2)%len(s.items)]) + `},"y":{"$ref":` +
+			at(3) + `}}}`,
 		jsonOf(s.items[(n+3)%len(s.items)]),
 	}[n/itemsPerTool%4]
-	return `{"name":` + at(0) + `,"title":` + at(1) + `,"description":` + at(1) + `,"annotations":{"title":` + at(2) + `},"inputSchema":` + schema + `}`
+	return `{"name":` + at(0) + `,"title":` + at(1) + `,"description":` + at(1) + `,"annotations":{"title":` + at(2) +
+		`},"inputSchema":` + schema + `}`
 }
 
 // quoted is JSON in which nothing is escaped that need not be: what is no UTF-8 stays as it is.

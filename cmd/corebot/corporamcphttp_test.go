@@ -17,8 +17,9 @@ type webDesk struct {
 	session string
 }
 
-// fromWebClients sends every item to the endpoint for MCP clients, whose role is normal: as a body with the token and without, in every place of a
-// message, and in the headers and first line of a request. Only who has the token is served, and only what the role may see is shown.
+// fromWebClients sends every item to the endpoint for MCP clients, whose role is normal: as a body with the token and
+// without, in every place of a message, and in the headers and first line of a request. Only who has the token is
+// served, and only what the role may see is shown.
 func (f *fort) fromWebClients() {
 	w := &webDesk{desk: &desk{fort: f}}
 	w.ask = w.overHTTP
@@ -48,7 +49,8 @@ func (w *webDesk) send(item string, i int) {
 	}
 	w.inARequest(item, i)
 	if i%100 == 0 { // a good message that is too long
-		if status, _, _ := w.post(w.request(`"method":"ping"`).text+strings.Repeat(" ", 1<<20), "Bearer "+w.token); status != http.StatusRequestEntityTooLarge {
+		if status, _, _ := w.post(w.request(`"method":"ping"`).text+strings.Repeat(" ", 1<<20),
+			"Bearer "+w.token); status != http.StatusRequestEntityTooLarge {
 			w.t.Errorf("a body over the cap is answered %d", status)
 		}
 	}
@@ -56,7 +58,8 @@ func (w *webDesk) send(item string, i int) {
 
 // statuses are those that a client may get.
 var statuses = []int{
-	http.StatusOK, http.StatusAccepted, http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable,
+	http.StatusOK, http.StatusAccepted, http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound,
+	http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable,
 }
 
 // overHTTP posts a message with the token.
@@ -91,7 +94,10 @@ func (w *webDesk) post(body, authorization string) (status int, header http.Head
 		w.t.Error(err)
 		return 0, nil, ""
 	}
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Session-Id": {w.session}}
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Mcp-Session-Id": {w.session},
+	}
 	if authorization != "" {
 		r.Header.Set("Authorization", authorization)
 	}
@@ -108,7 +114,8 @@ func (w *webDesk) post(body, authorization string) (status int, header http.Head
 	return answer.StatusCode, answer.Header, string(all)
 }
 
-// inARequest writes an item into the first line or a header of a good request, byte for byte. Some of these must not be served whatever the item is.
+// inARequest writes an item into the first line or a header of a good request, byte for byte. Some of these must not be
+// served whatever the item is.
 func (w *webDesk) inARequest(item string, i int) {
 	item = item[:min(len(item), 8<<10)]
 	bearer, session, never := "Authorization: Bearer "+w.token, "Mcp-Session-Id: "+w.session, false
@@ -119,7 +126,10 @@ func (w *webDesk) inARequest(item string, i int) {
 	case 1:
 		headers, never = []string{"Authorization: Bearer " + item, session}, true
 	case 2:
-		headers, never = []string{"webhook-id: " + item, "webhook-timestamp: " + item, "webhook-signature: " + item, session}, true
+		headers, never = []string{
+			"webhook-id: " + item, "webhook-timestamp: " + item, "webhook-signature: " + item,
+			session,
+		}, true
 	case 3:
 		headers, never = []string{bearer, "Mcp-Session-Id: " + item}, true
 	case 4:
@@ -139,7 +149,8 @@ func (w *webDesk) inARequest(item string, i int) {
 		headers = append(headers, "Transfer-Encoding: "+item)
 	}
 	body := w.request(`"method":"ping"`).text
-	request := line + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + strings.Join(headers, "\r\n") + "\r\n"
+	request := line + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + strings.Join(headers, "\r\n") +
+		"\r\n"
 	if i%11 != 10 {
 		request += "Content-Length: " + fmt.Sprint(len(body)) + "\r\n"
 	}
@@ -158,7 +169,8 @@ func plain(r rune) rune {
 	return r
 }
 
-// isAddress holds for what a program writes into Host: nothing, an address or localhost. What stands behind the end of a line is another header.
+// isAddress holds for what a program writes into Host: nothing, an address or localhost. What stands behind the end of
+// a line is another header.
 func isAddress(item string) bool {
 	host, _, _ := strings.Cut(item, "\n")
 	host = strings.TrimSpace(host)

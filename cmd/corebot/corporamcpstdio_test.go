@@ -18,8 +18,8 @@ import (
 // hostsAtOnce is how many hosts have a program of their own at the daemon.
 const hostsAtOnce = 4
 
-// fromHosts sends every item to `corebot mcp serve`, whose client is an admin: as lines, and in every place of a message. Every request has one answer,
-// and what is written besides is messages too.
+// fromHosts sends every item to `corebot mcp serve`, whose client is an admin: as lines, and in every place of a
+// message. Every request has one answer, and what is written besides is messages too.
 func (f *fort) fromHosts() {
 	hosts := make(chan *program, hostsAtOnce)
 	for n := range hostsAtOnce {
@@ -71,7 +71,10 @@ type program struct {
 
 func (f *fort) startProgram(n int) *program {
 	f.t.Helper()
-	p := &program{cmd: f.command(f.t.Context(), "mcp", "serve"), out: make(chan string, 1_000), told: map[string]bool{}, log: filepath.Join(f.t.TempDir(), fmt.Sprint("host", n))}
+	p := &program{
+		cmd: f.command(f.t.Context(), "mcp", "serve"), out: make(chan string, 1_000), told: map[string]bool{},
+		log: filepath.Join(f.t.TempDir(), fmt.Sprint("host", n)),
+	}
 	log, err := os.Create(p.log)
 	if err != nil {
 		f.t.Fatal(err)
@@ -105,7 +108,8 @@ func (f *fort) startProgram(n int) *program {
 	return p
 }
 
-// converse says messages, and hears until those with an id of ours are answered, once each. It gives these answers in the order of the messages.
+// converse says messages, and hears until those with an id of ours are answered, once each. It gives these answers in
+// the order of the messages.
 func (p *program) converse(d *desk, messages ...message) []string {
 	answers, open := make([]string, len(messages)), map[string]int{}
 	for i, m := range messages {
@@ -134,7 +138,8 @@ func (p *program) converse(d *desk, messages ...message) []string {
 			answers[i] = line
 			delete(open, string(s.ID))
 		case <-late:
-			d.t.Errorf("%d messages of %.100q are not answered: %.300q", len(open), messages[0].item, messages[slices.Collect(maps.Values(open))[0]].text)
+			d.t.Errorf("%d messages of %.100q are not answered: %.300q", len(open), messages[0].item,
+				messages[slices.Collect(maps.Values(open))[0]].text)
 			return answers
 		}
 	}
@@ -162,13 +167,15 @@ func (p *program) tooLong(d *desk) {
 	}
 }
 
-// wait has calls wait for what does not come, each with an item for its progress token, and hears the items in what is told of them.
+// wait has calls wait for what does not come, each with an item for its progress token, and hears the items in what is
+// told of them.
 func (p *program) wait(d *desk) {
 	const calls = 30 // at once
 	var messages []message
 	for n := range calls {
 		item := d.items[n*len(d.items)/calls]
-		m := d.request(`"method":"tools/call","params":{"name":"message_replies","arguments":{"chatId":"nothing","waitSeconds":6},"_meta":{"progressToken":` + quoted(item) + `}}`)
+		m := d.request(
+			`"method":"tools/call","params":{"name":"message_replies","arguments":{"chatId":"nothing","waitSeconds":6},"_meta":{"progressToken":` + quoted(item) + `}}`)
 		m.item, m.tool = item, "message_replies"
 		messages = append(messages, m)
 	}

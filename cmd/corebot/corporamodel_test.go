@@ -18,8 +18,8 @@ import (
 	"github.com/corebot/corebot/internal/load"
 )
 
-// puppet is a model that does what it is told: it says what was said to it, fails at "die", and at "call batch N" makes the N-th 64 calls of its
-// plan. It looks at what it is shown.
+// puppet is a model that does what it is told: it says what was said to it, fails at "die", and at "call batch N" makes
+// the N-th 64 calls of its plan. It looks at what it is shown.
 type puppet struct {
 	items, addresses []string
 	private          string // the address of a listener that must not be asked
@@ -59,7 +59,8 @@ func (p *puppet) answer(r llmtest.Request) llmtest.Answer {
 func (p *puppet) notice(r llmtest.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.tools == nil && slices.ContainsFunc(r.Tools, func(t llmtest.Tool) bool { return t.Function.Name == "shell_exec" }) {
+	if p.tools == nil && slices.ContainsFunc(r.Tools,
+		func(t llmtest.Tool) bool { return t.Function.Name == "shell_exec" }) {
 		p.tools = r.Tools
 	}
 	p.noticeTools(r.Tools)
@@ -85,7 +86,8 @@ func (p *puppet) notice(r llmtest.Request) {
 	}
 }
 
-// noticeTools looks at what a model is told of tools: their names are such as providers take, no two are the same, and nothing in them is hidden.
+// noticeTools looks at what a model is told of tools: their names are such as providers take, no two are the same, and
+// nothing in them is hidden.
 func (p *puppet) noticeTools(offered []llmtest.Tool) {
 	if p.offers == nil {
 		p.offers = map[string]bool{}
@@ -95,7 +97,8 @@ func (p *puppet) noticeTools(offered []llmtest.Tool) {
 		name, schema := tool.Function.Name, string(tool.Function.Parameters)
 		p.offers[name] = true
 		var shape map[string]any
-		if err := json.Unmarshal(tool.Function.Parameters, &shape); err != nil || seen[name] || !providersName.MatchString(name) || hides(tool.Function.Description) || hides(schema) {
+		if err := json.Unmarshal(tool.Function.Parameters, &shape); err != nil || seen[name] ||
+			!providersName.MatchString(name) || hides(tool.Function.Description) || hides(schema) {
 			whole := fmt.Sprintf("the tool %q: %q, %s", name, tool.Function.Description, schema)
 			p.odd.Store(&whole)
 		}
@@ -105,10 +108,12 @@ func (p *puppet) noticeTools(offered []llmtest.Tool) {
 
 var providersName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// hides says whether a text has what a person does not see: controls but white space, tags, zero-width and bidi characters.
+// hides says whether a text has what a person does not see: controls but white space, tags, zero-width and bidi
+// characters.
 func hides(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool {
-		return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) || r == '\u200b' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' || r >= '\U000e0000' && r <= '\U000e007f'
+		return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) || r == '\u200b' || r >= '\u202a' &&
+			r <= '\u202e' || r >= '\u2066' && r <= '\u2069' || r >= '\U000e0000' && r <= '\U000e007f'
 	})
 }
 
@@ -142,7 +147,10 @@ func (p *puppet) learn(calls []llmtest.Call) (from, to int) {
 // plan makes a call of every item, of the arguments of all tools by turns, and of every address.
 func (f *fort) plan(t *testing.T) (calls []llmtest.Call) {
 	t.Helper()
-	if _, err := f.load.Post(t.Context(), load.Message{ID: "what is there", ChatID: "plan", Sender: "root", Content: "hello"}); err != nil {
+	if _, err := f.load.Post(t.Context(), load.Message{
+		ID: "what is there", ChatID: "plan", Sender: "root",
+		Content: "hello",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(patience + time.Duration(len(f.items))*10*time.Millisecond); !f.offered(); time.Sleep(10 * time.Millisecond) {
@@ -192,8 +200,8 @@ func (f *fort) offered() bool {
 	return len(f.fields) > 0
 }
 
-// with is the arguments with an item in the field's place. An address always leads to the listener that must not be asked: nothing of the items is
-// looked up.
+// with is the arguments with an item in the field's place. An address always leads to the listener that must not be
+// asked: nothing of the items is looked up.
 func (at field) with(item, private string) string {
 	args := maps.Clone(at.usual)
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/corebot/corebot/internal/control"
 )
 
-// asSkills has each item be a page of a skill: whole, as its front matter, as its description, and as what is behind that. The daemon reads them all, as it
-// does for each turn.
+// asSkills has each item be a page of a skill: whole, as its front matter, as its description, and as what is behind
+// that. The daemon reads them all, as it does for each turn.
 func (f *fort) asSkills() {
 	usable := 0
 	for part, items := range slices.Collect(slices.Chunk(f.items, skills.MaxSkills)) {

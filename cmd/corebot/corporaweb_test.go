@@ -16,7 +16,10 @@ import (
 func (f *fort) asBody(item string, _ int) { f.post(item, nil) }
 
 func (f *fort) asField(item string, i int) {
-	m := map[string]any{"id": fmt.Sprint("field ", i), "chatId": fmt.Sprint("fields ", i%200), "senderId": "eve", "content": "die " + item}
+	m := map[string]any{
+		"id": fmt.Sprint("field ", i), "chatId": fmt.Sprint("fields ", i%200), "senderId": "eve",
+		"content": "die " + item,
+	}
 	name := []string{"content", "id", "chatId", "senderId", "metadata", item}[i%6]
 	m[name] = item
 	if name == "metadata" {
@@ -61,7 +64,8 @@ func (f *fort) do(r *http.Request, item string) int {
 }
 
 func (f *fort) judge(status int, text, item string, err error) {
-	if err != nil || status >= 500 && status != http.StatusServiceUnavailable || strings.Contains(text, theSecret) || strings.Contains(text, f.token) || strings.Contains(text, "goroutine ") {
+	if err != nil || status >= 500 && status != http.StatusServiceUnavailable || strings.Contains(text, theSecret) ||
+		strings.Contains(text, f.token) || strings.Contains(text, "goroutine ") {
 		f.t.Errorf("%.100q is answered %d %.300q, %v", item, status, text, err)
 	}
 }
@@ -70,7 +74,8 @@ func (f *fort) judge(status int, text, item string, err error) {
 func (f *fort) asHeader(item string, i int) {
 	item = item[:min(len(item), 8<<10)]
 	head := func(target, host, authorization string, more ...string) string {
-		return "POST " + target + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nAuthorization: " + authorization + "\r\n" + strings.Join(more, "\r\n") + "\r\nContent-Length: 2\r\n\r\n{}"
+		return "POST " + target + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nAuthorization: " +
+			authorization + "\r\n" + strings.Join(more, "\r\n") + "\r\nContent-Length: 2\r\n\r\n{}"
 	}
 	bearer := "Bearer " + f.token
 	request := []string{
@@ -85,7 +90,8 @@ func (f *fort) asHeader(item string, i int) {
 	f.write(f.addr, request, item, true)
 }
 
-// write sends bytes to a listener, and says with which statuses it answers. Where nothing else can come, it says so to the listener.
+// write sends bytes to a listener, and says with which statuses it answers. Where nothing else can come, it says so to
+// the listener.
 func (f *fort) write(addr, request, item string, whole bool) (statuses []int) {
 	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
@@ -104,7 +110,8 @@ func (f *fort) write(addr, request, item string, whole bool) (statuses []int) {
 	}
 	for line := range strings.Lines(string(answer)) {
 		var status int
-		if n, _ := fmt.Sscanf(line, "HTTP/1.1 %d", &status); n == 1 && status != http.StatusNotImplemented { // net/http's word for a transfer coding
+		// net/http's word for a transfer coding
+		if n, _ := fmt.Sscanf(line, "HTTP/1.1 %d", &status); n == 1 && status != http.StatusNotImplemented {
 			f.judge(status, string(answer), item, nil)
 			statuses = append(statuses, status)
 		}
@@ -130,7 +137,10 @@ func (f *fort) asScrape(item string, i int) {
 
 func (f *fort) asQuery(item string, i int) {
 	escaped := url.QueryEscape(item[:min(len(item), 3<<10)])
-	query := []string{"chatId=" + escaped, "chatId=a&after=" + escaped, "chatId=a&limit=" + escaped, "chatId=a&" + escaped + "=1", escaped, "chatId=" + escaped + "&chatId=b"}[i%6]
+	query := []string{
+		"chatId=" + escaped, "chatId=a&after=" + escaped, "chatId=a&limit=" + escaped,
+		"chatId=a&" + escaped + "=1", escaped, "chatId=" + escaped + "&chatId=b",
+	}[i%6]
 	for _, path := range []string{"/webhook/outbound?", "/webhook?"} {
 		r, err := http.NewRequest(http.MethodGet, "http://"+f.addr+path+query, nil)
 		if err != nil {

@@ -19,29 +19,38 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// faultPoints are the step boundaries of a turn with two tool calls that have side effects, from the publish of the message to
-// the settling of its reply. "#n" is the nth time that the point is reached.
+// faultPoints are the step boundaries of a turn with two tool calls that have side effects, from the publish of the
+// message to the settling of its reply. "#n" is the nth time that the point is reached.
 var faultPoints = []string{
 	"publish.before", "publish.after", "claim.after#1",
 	"model.before#1", "model.after#1", "step.model.done.before#1", "step.model.done.after#1",
-	"step.tool.intended.before#1", "step.tool.intended.after#1", "tool.before#1", "tool.after#1", "step.tool.done.before#1", "step.tool.done.after#1",
+	"step.tool.intended.before#1", "step.tool.intended.after#1", "tool.before#1", "tool.after#1",
+	"step.tool.done.before#1", "step.tool.done.after#1",
 	"model.before#2", "model.after#2", "step.model.done.before#2", "step.model.done.after#2",
-	"step.tool.intended.before#2", "step.tool.intended.after#2", "tool.before#2", "tool.after#2", "step.tool.done.before#2", "step.tool.done.after#2",
-	"model.before#3", "model.after#3", "turn.before", "turn.after", "send.before", "send.after", "settle.before", "settle.after",
+	"step.tool.intended.before#2", "step.tool.intended.after#2", "tool.before#2", "tool.after#2",
+	"step.tool.done.before#2", "step.tool.done.after#2",
+	"model.before#3", "model.after#3", "turn.before", "turn.after", "send.before", "send.after", "settle.before",
+	"settle.after",
 }
 
 const finalReply = "Both notes are written."
 
-// twoNotes is a model that writes two notes, one after the other, and then says so. It decides by what it has been shown, as a real one
-// does: a resumed turn goes on where it was.
+// twoNotes is a model that writes two notes, one after the other, and then says so. It decides by what it has been
+// shown, as a real one does: a resumed turn goes on where it was.
 func twoNotes(r llmtest.Request) llmtest.Answer {
 	switch results := toolResults(r); {
 	case strings.HasPrefix(lastUser(r), "say hello"):
 		return llmtest.Text("hello")
 	case results == 0:
-		return llmtest.ToolCalls(llmtest.Call{ID: "first", Name: "memory_write", Args: `{"scope":"chat","content":"FIRST NOTE"}`})
+		return llmtest.ToolCalls(llmtest.Call{
+			ID: "first", Name: "memory_write",
+			Args: `{"scope":"chat","content":"FIRST NOTE"}`,
+		})
 	case results == 1:
-		return llmtest.ToolCalls(llmtest.Call{ID: "second", Name: "memory_write", Args: `{"scope":"chat","content":"SECOND NOTE"}`})
+		return llmtest.ToolCalls(llmtest.Call{
+			ID: "second", Name: "memory_write",
+			Args: `{"scope":"chat","content":"SECOND NOTE"}`,
+		})
 	}
 	return llmtest.Text(finalReply)
 }
@@ -70,8 +79,8 @@ func lastUser(r llmtest.Request) string {
 	return text
 }
 
-// TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect kills the real program with SIGKILL at every step boundary of a turn
-// and starts it again (guarantees G1, G2, G4, G5).
+// TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect kills the real program with SIGKILL at every step
+// boundary of a turn and starts it again (guarantees G1, G2, G4, G5).
 func TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect(t *testing.T) {
 	binary := faultyBinary(t)
 	model := httptest.NewServer(llmtest.New(twoNotes))
@@ -97,7 +106,8 @@ type crash struct {
 // command prepares a run of the program on the home.
 func (c *crash) command(fault string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(c.t.Context(), c.binary, args...)
-	cmd.Env = append(os.Environ(), "COREBOT_HOME="+c.home, "OPENAI_BASE_URL="+c.model, "OPENAI_MODEL=scripted", "OPENAI_API_KEY=", "COREBOT_FAULT="+fault)
+	cmd.Env = append(os.Environ(), "COREBOT_HOME="+c.home, "OPENAI_BASE_URL="+c.model, "OPENAI_MODEL=scripted",
+		"OPENAI_API_KEY=", "COREBOT_FAULT="+fault)
 	cmd.Env = append(cmd.Env, c.env...)
 	cmd.WaitDelay = 20 * time.Second
 	return cmd
@@ -114,8 +124,8 @@ func (c *crash) killedAt(point string) {
 	}
 }
 
-// checkAfterRestart starts Corebot again, sends the message again as a platform would that got no acknowledgement, and looks
-// at what both runs left behind.
+// checkAfterRestart starts Corebot again, sends the message again as a platform would that got no acknowledgement, and
+// looks at what both runs left behind.
 func (c *crash) checkAfterRestart(point string) {
 	t := c.t
 	t.Helper()
@@ -138,8 +148,8 @@ func (c *crash) checkAfterRestart(point string) {
 	}
 }
 
-// checkReplies: one reply in the books, and one on the screen but for the one place where a terminal, which cannot tell a
-// repeated message, may show it twice.
+// checkReplies: one reply in the books, and one on the screen but for the one place where a terminal, which cannot tell
+// a repeated message, may show it twice.
 func (c *crash) checkReplies(point string) {
 	out, err := c.command("", "why", "--json", "job").Output()
 	if err != nil {
@@ -190,7 +200,8 @@ func (c *crash) checkNotes(point string) {
 	}
 	for i, note := range []string{"FIRST NOTE", "SECOND NOTE"} {
 		n := bytes.Count(memory, []byte(note))
-		unknown := point == fmt.Sprintf("step.tool.intended.after#%d", i+1) || point == fmt.Sprintf("tool.before#%d", i+1)
+		unknown := point == fmt.Sprintf("step.tool.intended.after#%d", i+1) ||
+			point == fmt.Sprintf("tool.before#%d", i+1)
 		if n > 1 || n == 0 && !unknown {
 			c.t.Errorf("%q stands %d times in the memory:\n%s", note, n, memory)
 		}

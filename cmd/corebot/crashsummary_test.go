@@ -10,8 +10,8 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// summaryPoints are the step boundaries of a turn that begins with a summary of older messages, with how many summaries the model makes in all
-// when the process is killed there.
+// summaryPoints are the step boundaries of a turn that begins with a summary of older messages, with how many summaries
+// the model makes in all when the process is killed there.
 var summaryPoints = map[string]int64{
 	"summary.before": 1, "summary.after": 2, "step.summary.done.before": 2,
 	"step.summary.done.after": 1, "model.before#1": 1, "step.model.done.after#1": 1, "turn.before": 1, "turn.after": 1,
@@ -19,7 +19,8 @@ var summaryPoints = map[string]int64{
 
 const summaryText = "- they greeted each other at length"
 
-// TestKilledDuringASummaryATurnGivesOneReplyAndShowsIt kills the real program with SIGKILL around a summary and starts it again.
+// TestKilledDuringASummaryATurnGivesOneReplyAndShowsIt kills the real program with SIGKILL around a summary and starts
+// it again.
 func TestKilledDuringASummaryATurnGivesOneReplyAndShowsIt(t *testing.T) {
 	binary := faultyBinary(t)
 	for point, want := range summaryPoints {
@@ -37,7 +38,10 @@ func TestKilledDuringASummaryATurnGivesOneReplyAndShowsIt(t *testing.T) {
 				return twoNotes(r)
 			}))
 			t.Cleanup(model.Close)
-			c := &crash{t: t, binary: binary, home: t.TempDir(), model: model.URL + "/v1", env: []string{"COREBOT_LLM_CONTEXT_TOKENS=30000"}}
+			c := &crash{
+				t: t, binary: binary, home: t.TempDir(), model: model.URL + "/v1",
+				env: []string{"COREBOT_LLM_CONTEXT_TOKENS=30000"},
+			}
 			c.talkAtLength()
 			if n := made.Load(); n != 0 {
 				t.Fatalf("%d summaries were made before the crash", n)

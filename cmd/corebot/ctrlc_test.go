@@ -12,7 +12,8 @@ import (
 // halting is a home whose model says a few words and then falls silent.
 func halting(t *testing.T) *service {
 	t.Helper()
-	model := httptest.NewServer(llmtest.New(llmtest.Always(llmtest.Text("these words were streamed and then nothing came any more").Stall(4))))
+	model := httptest.NewServer(llmtest.New(llmtest.Always(llmtest.Text(
+		"these words were streamed and then nothing came any more").Stall(4))))
 	t.Cleanup(model.Close)
 	s := newHome(t)
 	s.env = []string{"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1"}
@@ -29,7 +30,8 @@ func TestCtrlCKeepsWhatWasStreamedAndThenLeaves(t *testing.T) {
 	sc.await(mark, "stopped)")
 	sc.await(mark, "Stopped.")
 	after := sc.seen()[mark:]
-	if words, note := strings.LastIndex(after, "these words"), strings.Index(after, "(partial answer, stopped)"); words < 0 || note < words {
+	if words, note := strings.LastIndex(after, "these words"), strings.Index(after,
+		"(partial answer, stopped)"); words < 0 || note < words {
 		t.Errorf("what was streamed is not kept above its mark:\n%s", after)
 	}
 	sc.press(ctrlC)

@@ -14,7 +14,8 @@ import (
 )
 
 func newDB(s *shell) *cobra.Command {
-	return group("db", "Check, migrate, restore and shrink the database", newDBCheck(s), newDBMigrate(s), newDBRestore(s), newDBNew(s), newDBVacuum(s))
+	return group("db", "Check, migrate, restore and shrink the database", newDBCheck(s), newDBMigrate(s),
+		newDBRestore(s), newDBNew(s), newDBVacuum(s))
 }
 
 func newDBCheck(s *shell) *cobra.Command {
@@ -57,8 +58,9 @@ func newDBMigrate(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring the database to this version's schema, after a backup",
-		Long:  "Bring the database to this version's schema. Existing data is copied to data/backups first, and the copy is checked. Starting Corebot does the same.",
-		Args:  takes(),
+		Long: "Bring the database to this version's schema. Existing data is copied to data/backups first, and the " +
+			"copy is checked. Starting Corebot does the same.",
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, err := config.Home(s.home)
 			if err != nil {
@@ -76,8 +78,10 @@ func newDBVacuum(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "vacuum",
 		Short: "Shrink the database to what is in it; no Corebot may run meanwhile",
-		Long: "Shrink the database to what is in it. What retention has taken away is used again without that; the file only never shrinks by itself.\n\n" +
-			"No Corebot may run on the home meanwhile. The disk needs free room for two copies of what is in the database; if there is less, nothing is begun.",
+		Long: "Shrink the database to what is in it. What retention has taken away is used again without that; the " +
+			"file only never shrinks by itself.\n\n" +
+			"No Corebot may run on the home meanwhile. The disk needs free room for two copies of what is in the " +
+			"database; if there is less, nothing is begun.",
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, err := config.Home(s.home)
@@ -91,7 +95,8 @@ func newDBVacuum(s *shell) *cobra.Command {
 			}); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the database had %d KiB, and has %d KiB\n", v.Before>>10, v.After>>10)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the database had %d KiB, and has %d KiB\n", v.Before>>10,
+				v.After>>10)
 			return err
 		},
 	}
@@ -101,8 +106,10 @@ func newDBRestore(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Go on with a backup of the database; no Corebot may run meanwhile",
-		Long: "Go on with a copy of a database: a backup of data/backups, or a file from elsewhere. The file is checked and " +
-			"copied first. The database that is there is moved to data/set-aside-…, with all that belongs to it; nothing " +
+		Long: "Go on with a copy of a database: a backup of data/backups, or a file from elsewhere. The file is " +
+			"checked and " +
+			"copied first. The database that is there is moved to data/set-aside-…, with all that belongs to it; " +
+			"nothing " +
 			"is deleted.",
 		Args: takes("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -120,7 +127,8 @@ func newDBNew(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "new",
 		Short: "Begin with an empty database; no Corebot may run meanwhile",
-		Long: "Begin with an empty database: no chats, no roles, no message ids of before. The database that is there is " +
+		Long: "Begin with an empty database: no chats, no roles, no message ids of before. The database that is " +
+			"there is " +
 			"moved to data/set-aside-…, with all that belongs to it; nothing is deleted.",
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

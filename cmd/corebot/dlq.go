@@ -40,9 +40,15 @@ func newDLQList(s *shell) *cobra.Command {
 	return cmd
 }
 
-// listDeadLetters prints the dead letters that a filter means, and says how many. none is what it prints if there are none.
-func (s *shell) listDeadLetters(cmd *cobra.Command, f corebot.DeadLetterFilter, limit int, none string, asJSON bool) (int, error) {
-	list := listing[operate.DeadLetter]{header: "ID\tDIED\tDIRECTION\tCHAT\tMESSAGE\tREASON\tTRIES\tLAST ERROR", cells: deadLetterCells, none: none}
+// listDeadLetters prints the dead letters that a filter means, and says how many. none is what it prints if there are
+// none.
+func (s *shell) listDeadLetters(cmd *cobra.Command, f corebot.DeadLetterFilter, limit int, none string,
+	asJSON bool,
+) (int, error) {
+	list := listing[operate.DeadLetter]{
+		header: "ID\tDIED\tDIRECTION\tCHAT\tMESSAGE\tREASON\tTRIES\tLAST ERROR",
+		cells:  deadLetterCells, none: none,
+	}
 	return list.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.DeadLetter], error) {
 		return look(s, cmd, operate.ListDeadLetters, operate.DeadLetterQuery{Filter: f, Part: p})
 	})
@@ -97,7 +103,8 @@ func (f *deadFilter) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.channel, "channel", "", "of this channel only")
 	flags.StringVar(&f.chat, "chat", "", chatFlagHelp)
 	flags.StringVar(&f.sender, "sender", "", "of this sender only")
-	flags.StringVar(&f.reason, "reason", "", "dead for this reason only: attempts, permanent, \"too long for the model\", poison, damaged or ambiguous")
+	flags.StringVar(&f.reason, "reason", "",
+		"dead for this reason only: attempts, permanent, \"too long for the model\", poison, damaged or ambiguous")
 	flags.StringVar(&f.before, "before", "", "dead before this moment: 2006-01-02, or 2006-01-02T15:04:05Z")
 	flags.StringVar(&f.after, "after", "", "dead at this moment or later")
 	flags.DurationVar(&f.olderThan, "older-than", 0, "dead for longer than this, such as 24h")
@@ -147,13 +154,15 @@ func moment(cmd *cobra.Command, at, text, ago string, d time.Duration) (time.Tim
 			return t, nil
 		}
 	}
-	return time.Time{}, usage(cmd, fmt.Errorf("--%s %q: want a day such as 2006-01-02, or a moment such as 2006-01-02T15:04:05Z", at, text))
+	return time.Time{}, usage(cmd,
+		fmt.Errorf("--%s %q: want a day such as 2006-01-02, or a moment such as 2006-01-02T15:04:05Z", at, text))
 }
 
 // needsFilter refuses a change of many dead letters that nothing says which.
 func needsFilter(cmd *cobra.Command, empty, all bool) error {
 	if empty && !all {
-		return usage(cmd, errors.New("say which dead letters are meant with flags such as --reason or --chat, or --all"))
+		return usage(cmd,
+			errors.New("say which dead letters are meant with flags such as --reason or --chat, or --all"))
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ func (s *shell) replay(cmd *cobra.Command, args []string, fresh bool) error {
 		return err
 	}
 	for _, id := range ids {
-		if err := letters(s, cmd, operate.ReplayDeadLetters, operate.Replay{IDs: []int64{id}, Fresh: fresh}, fmt.Sprintf("replayed %d", id)); err != nil {
+		if err := letters(s, cmd, operate.ReplayDeadLetters, operate.Replay{IDs: []int64{id}, Fresh: fresh},
+			fmt.Sprintf("replayed %d", id)); err != nil {
 			return err
 		}
 	}
@@ -68,10 +69,12 @@ func (s *shell) replayAll(cmd *cobra.Command, args operate.Replay) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "replayed %s\n", count(int64(done.Changed), "dead letter")); err != nil || done.Left == 0 {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "replayed %s\n",
+			count(int64(done.Changed), "dead letter")); err != nil || done.Left == 0 {
 			return err
 		}
-		return corebot.WithHint(fmt.Errorf("%s had no room in the queue: %s", count(int64(done.Left), "dead letter"), done.Why), "run the command again when the queue is shorter")
+		return corebot.WithHint(fmt.Errorf("%s had no room in the queue: %s", count(int64(done.Left), "dead letter"),
+			done.Why), "run the command again when the queue is shorter")
 	})
 }
 
@@ -91,7 +94,8 @@ func newDLQEdit(s *shell) *cobra.Command {
 			if newID == "" {
 				newID = uuid.Must(uuid.NewV7()).String()
 			}
-			return letters(s, cmd, operate.EditDeadLetter, operate.Edit{ID: ids[0], NewID: newID, Text: args[1]}, fmt.Sprintf("replayed %d as %s", ids[0], newID))
+			return letters(s, cmd, operate.EditDeadLetter, operate.Edit{ID: ids[0], NewID: newID, Text: args[1]},
+				fmt.Sprintf("replayed %d as %s", ids[0], newID))
 		},
 	}
 	cmd.Flags().StringVar(&newID, "id", "", "the new message's id (default: a new one)")
@@ -102,15 +106,17 @@ func newDLQDrop(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop ID...",
 		Short: "Give dead letters up for good",
-		Long:  "Give dead letters up for good. Their content is deleted; their lives stay known to `corebot why` for the retention time.",
-		Args:  takes("ID..."),
+		Long: "Give dead letters up for good. Their content is deleted; their lives stay known to `corebot why` for " +
+			"the retention time.",
+		Args: takes("ID..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := s.named(cmd, args)
 			if err != nil {
 				return err
 			}
 			for _, id := range ids {
-				if err := letters(s, cmd, operate.DropDeadLetters, operate.Drop{IDs: []int64{id}}, fmt.Sprintf("dropped %d", id)); err != nil {
+				if err := letters(s, cmd, operate.DropDeadLetters, operate.Drop{IDs: []int64{id}},
+					fmt.Sprintf("dropped %d", id)); err != nil {
 					return err
 				}
 			}

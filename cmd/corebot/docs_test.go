@@ -22,7 +22,10 @@ func pages(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	all := map[string]string{}
-	for _, path := range slices.Concat(paths, templates, []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}) {
+	for _, path := range slices.Concat(paths, templates, []string{
+		filepath.Join(root, "README.md"),
+		filepath.Join(root, "CONTRIBUTING.md"),
+	}) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -14,8 +14,9 @@ func newDoctor(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at the home, the database and the model, and say what to mend",
-		Long:  "Look at the home, the settings, the disk, the database and the model, and say what to mend. The model is asked for one word. Nothing is changed.",
-		Args:  takes(),
+		Long: "Look at the home, the settings, the disk, the database and the model, and say what to mend. The " +
+			"model is asked for one word. Nothing is changed.",
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, err := config.Home(s.home)
 			if err != nil {

@@ -74,5 +74,6 @@ func nextStep(c config.Config) string {
 	if !c.Webhook.Enabled {
 		return "talk to it: corebot chat"
 	}
-	return fmt.Sprintf("run it: corebot serve, then post to http://%s/webhook with the token of %s", c.Webhook.Addr, config.TokenFile)
+	return fmt.Sprintf("run it: corebot serve, then post to http://%s/webhook with the token of %s", c.Webhook.Addr,
+		config.TokenFile)
 }

@@ -37,8 +37,8 @@ func run() int {
 	return report(root.ErrOrStderr(), err)
 }
 
-// signalContext ends at the first SIGINT or SIGTERM. The second one ends the process: everything that was accepted is on
-// disk, and an interrupted turn resumes from its journal.
+// signalContext ends at the first SIGINT or SIGTERM. The second one ends the process: everything that was accepted is
+// on disk, and an interrupted turn resumes from its journal.
 func signalContext() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -83,7 +83,8 @@ func versionText() string {
 	return "dev"
 }
 
-// newIsolationWorker is what Corebot executes itself as to run a program for a tool. It reads no settings and opens no home.
+// newIsolationWorker is what Corebot executes itself as to run a program for a tool. It reads no settings and opens no
+// home.
 func newIsolationWorker() *cobra.Command {
 	return &cobra.Command{
 		Use:    isolation.WorkerCommand,

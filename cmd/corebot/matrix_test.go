@@ -14,8 +14,9 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget plays each scene once with the shell enabled and once without, and holds every call to the table
-// of expectations: its outcome, and its one row in the audit with role, entry path and the rule that decided.
+// TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget plays each scene once with the shell enabled and once without,
+// and holds every call to the table of expectations: its outcome, and its one row in the audit with role, entry path
+// and the rule that decided.
 func TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget(t *testing.T) {
 	for _, shell := range []bool{true, false} {
 		t.Run(fmt.Sprint("shell enabled ", shell), func(t *testing.T) {
@@ -26,7 +27,10 @@ func TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget(t *testing.T) {
 				for _, scene := range scenes() {
 					t.Run(scene.name, func(t *testing.T) {
 						t.Parallel()
-						scene.play(&stage{service: s, scene: scene, t: t, client: client, model: model, replies: map[string]bool{}})
+						scene.play(&stage{
+							service: s, scene: scene, t: t, client: client, model: model,
+							replies: map[string]bool{},
+						})
 					})
 				}
 			})
@@ -65,10 +69,15 @@ func matrixService(t *testing.T, settings ...string) (*service, *actor) {
 	model := newActor()
 	endpoint := httptest.NewServer(llmtest.New(model.perform))
 	t.Cleanup(endpoint.Close)
-	s := &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: append([]string{
-		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none",
-		"COREBOT_TOOLS_SHELL_ALLOW=echo", "COREBOT_APPROVALS_MODE=never", "COREBOT_TOOLS_WEB_SEARXNG_URL=http://127.0.0.1:1",
-	}, settings...)}
+	s := &service{
+		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		env: append([]string{
+			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted",
+			"OPENAI_API_KEY=none",
+			"COREBOT_TOOLS_SHELL_ALLOW=echo", "COREBOT_APPROVALS_MODE=never",
+			"COREBOT_TOOLS_WEB_SEARXNG_URL=http://127.0.0.1:1",
+		}, settings...),
+	}
 	s.output("init", "--webhook")
 	s.addServer()
 	s.startAndWait()
@@ -99,7 +108,8 @@ func (s *service) addServer() {
 done
 `
 	path := filepath.Join(s.home, "server.sh")
-	for name, text := range map[string]string{path: program, filepath.Join(s.home, ".mcp.json"): fmt.Sprintf(`{"mcpServers":{"test":{"command":"sh","args":[%q]}}}`, path)} {
+	for name, text := range map[string]string{path: program, filepath.Join(s.home,
+		".mcp.json"): fmt.Sprintf(`{"mcpServers":{"test":{"command":"sh","args":[%q]}}}`, path)} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			s.t.Fatal(err)
 		}
@@ -140,7 +150,8 @@ func checkTrail(t *testing.T, s scene, shell bool, rows []auditLine) {
 		want := c.want(s, shell)
 		outcome, rule, _ := strings.Cut(want, " ")
 		decided := len(rows) > 0 && rows[0].Event == "tool.decision"
-		if privileged := outcome != "denied" && rule != "open" && rule != ""; decided && outcome == "denied" || !decided && privileged {
+		if privileged := outcome != "denied" && rule != "open" && rule != ""; decided && outcome == "denied" ||
+			!decided && privileged {
 			t.Errorf("%s %s: a decision before it is %v", c.tool, c.args, decided)
 		}
 		if decided && (rows[0].Tool != c.tool || rows[0].Rule != rule || rows[0].Outcome != "") {

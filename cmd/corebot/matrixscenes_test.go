@@ -97,7 +97,8 @@ func scenes() []scene {
 		{"steer-everywhere-into-here", "steer", here, true, false, steered(here, everywhere)},
 		{"steer-admin-into-normal", "steer", normal, true, false, steered(normal, everywhere)},
 		{"steer-admin-into-admin", "steer", everywhere, true, false, steered(everywhere, everywhere)},
-		{"steer-refused", "direct", everywhere, false, false, saidWhileItRuns(everywhere, normal, "hush")}, // who waits his turn then
+		// who waits his turn then
+		{"steer-refused", "direct", everywhere, false, false, saidWhileItRuns(everywhere, normal, "hush")},
 		{"steer-own", "direct", here, false, false, func(s *stage) {
 			s.make("sender", here)
 			s.held("sender", "begin", func() { s.command("sender", "steer", "/steer "+s.line("act")) })
@@ -124,7 +125,8 @@ func saidWhileItRuns(sender, other effective, verb string) func(*stage) {
 	}
 }
 
-// merged is a turn of the sender that takes in the prompt of another by the queue mode of its chat; without a role the other has no id either.
+// merged is a turn of the sender that takes in the prompt of another by the queue mode of its chat; without a role the
+// other has no id either.
 func merged(sender, other effective) func(*stage) {
 	return func(s *stage) {
 		s.make("sender", sender)
@@ -206,7 +208,10 @@ func (s *stage) post(who, verb string) { s.t.Helper(); s.command(who, verb, s.li
 
 func (s *stage) command(who, id, text string) {
 	s.t.Helper()
-	if _, err := s.client.Post(s.t.Context(), load.Message{ID: s.name + "/" + id, ChatID: s.name, Sender: s.id(who), Content: text}); err != nil {
+	if _, err := s.client.Post(s.t.Context(), load.Message{
+		ID: s.name + "/" + id, ChatID: s.name, Sender: s.id(who),
+		Content: text,
+	}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -248,7 +253,10 @@ func (s *stage) replay() {
 		s.t.Fatalf("%v in %s", err, out)
 	}
 	s.output("admin", "grant", s.person("keeper"))
-	m := load.Message{ID: s.name + "/replay", ChatID: s.name + "-keepers", Sender: s.id("keeper"), Content: s.line(fmt.Sprint("replay ", letter.ID))}
+	m := load.Message{
+		ID: s.name + "/replay", ChatID: s.name + "-keepers", Sender: s.id("keeper"),
+		Content: s.line(fmt.Sprint("replay ", letter.ID)),
+	}
 	if _, err := s.client.Post(s.t.Context(), m); err != nil {
 		s.t.Fatal(err)
 	}
@@ -318,7 +326,10 @@ func (a *actor) everything(scene string, r llmtest.Request) llmtest.Answer {
 	a.mu.Unlock()
 	var calls []llmtest.Call
 	for i, c := range matrix() {
-		calls = append(calls, llmtest.Call{ID: fmt.Sprint("c", i), Name: llm.EncodeName(c.tool), Args: fill(c.args, scene)})
+		calls = append(calls, llmtest.Call{
+			ID: fmt.Sprint("c", i), Name: llm.EncodeName(c.tool),
+			Args: fill(c.args, scene),
+		})
 	}
 	return llmtest.ToolCalls(calls...)
 }
@@ -332,7 +343,8 @@ func fill(args, scene string) string {
 	if strings.HasSuffix(scene, "-unnamed") {
 		self = ""
 	}
-	return strings.NewReplacer("{chat}", scene, "{dir}", dir(scene), "{otherdir}", dir("elsewhere"), "{self}", self).Replace(args)
+	return strings.NewReplacer("{chat}", scene, "{dir}", dir(scene), "{otherdir}", dir("elsewhere"), "{self}",
+		self).Replace(args)
 }
 
 // newestLine finds what was said last in a scene, and how many results of tools came after it.

@@ -2,12 +2,13 @@ package main
 
 import "strings"
 
-// The table of expectations of the policy matrix. It is written out by hand, by tool, and knows nothing of the rules of package policy: when the
-// two differ, one of them is wrong, and somebody has to say which.
+// The table of expectations of the policy matrix. It is written out by hand, by tool, and knows nothing of the rules of
+// package policy: when the two differ, one of them is wrong, and somebody has to say which.
 
 // cell is one call with what must become of it for each effective role: the outcome and the rule of its audit row.
 //
-// In args, {chat} is the chat of the turn, {dir} the directory of its files, {otherdir} that of another chat's, and {self} who sent the message.
+// In args, {chat} is the chat of the turn, {dir} the directory of its files, {otherdir} that of another chat's, and
+// {self} who sent the message.
 type cell struct {
 	tool, args               string
 	normal, here, everywhere string
@@ -18,27 +19,63 @@ func matrix() []cell {
 	return []cell{
 		{"fs.write", `{"path":"{chat}.md","content":"one"}`, "success open", "success open", "success open"},
 		{"fs.write", `{"path":"{dir}/own.md","content":"one"}`, "success open", "success open", "success open"},
-		{"fs.write", `{"path":"{otherdir}/x.md","content":"one"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
-		{"fs.write", `{"path":"skills/{chat}.md","content":"one"}`, "denied protected-path", "denied protected-path", "success protected-path"},
-		{"fs.write", `{"path":"USER.md","content":"one"}`, "denied protected-path", "denied protected-path", "success protected-path"},
-		{"fs.write", `{"path":"../corebot.yaml","content":"one"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
+		{
+			"fs.write", `{"path":"{otherdir}/x.md","content":"one"}`, "denied chat-files", "denied chat-files",
+			"denied chat-files",
+		},
+		{
+			"fs.write", `{"path":"skills/{chat}.md","content":"one"}`, "denied protected-path", "denied protected-path",
+			"success protected-path",
+		},
+		{
+			"fs.write", `{"path":"USER.md","content":"one"}`, "denied protected-path", "denied protected-path",
+			"success protected-path",
+		},
+		{
+			"fs.write", `{"path":"../corebot.yaml","content":"one"}`, "denied path-unusable", "denied path-unusable",
+			"denied path-unusable",
+		},
 		{"fs.edit", `{"path":"{chat}.md","old":"one","new":"two"}`, "success open", "success open", "success open"},
 		{"fs.edit", `{"path":"{dir}/own.md","old":"one","new":"two"}`, "success open", "success open", "success open"},
-		{"fs.edit", `{"path":"{otherdir}/x.md","old":"one","new":"two"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
-		{"fs.edit", `{"path":"skills/{chat}.md","old":"one","new":"two"}`, "denied protected-path", "denied protected-path", "success protected-path"},
-		{"fs.edit", `{"path":"/etc/passwd","old":"one","new":"two"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
-		{"fs.write", `{"path":"AGENTS.md","content":"one"}`, "denied protected-path", "denied protected-path", "success protected-path"},
+		{
+			"fs.edit", `{"path":"{otherdir}/x.md","old":"one","new":"two"}`, "denied chat-files", "denied chat-files",
+			"denied chat-files",
+		},
+		{
+			"fs.edit", `{"path":"skills/{chat}.md","old":"one","new":"two"}`, "denied protected-path",
+			"denied protected-path", "success protected-path",
+		},
+		{
+			"fs.edit", `{"path":"/etc/passwd","old":"one","new":"two"}`, "denied path-unusable", "denied path-unusable",
+			"denied path-unusable",
+		},
+		{
+			"fs.write", `{"path":"AGENTS.md","content":"one"}`, "denied protected-path", "denied protected-path",
+			"success protected-path",
+		},
 		{"fs.delete", `{"path":"none.md"}`, "success open", "success open", "success open"},
 		{"fs.delete", `{"path":"{dir}/none.md"}`, "success open", "success open", "success open"},
 		{"fs.delete", `{"path":"{otherdir}/x.md"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
-		{"fs.delete", `{"path":"skills/{chat}.md"}`, "denied protected-path", "denied protected-path", "success protected-path"},
-		{"fs.delete", `{"path":"BOOTSTRAP.md"}`, "denied protected-path", "denied protected-path", "success protected-path"},
-		{"fs.delete", `{"path":"../corebot.yaml"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
+		{
+			"fs.delete", `{"path":"skills/{chat}.md"}`, "denied protected-path", "denied protected-path",
+			"success protected-path",
+		},
+		{
+			"fs.delete", `{"path":"BOOTSTRAP.md"}`, "denied protected-path", "denied protected-path",
+			"success protected-path",
+		},
+		{
+			"fs.delete", `{"path":"../corebot.yaml"}`, "denied path-unusable", "denied path-unusable",
+			"denied path-unusable",
+		},
 		{"fs.read", `{"path":"{chat}.md"}`, "success open", "success open", "success open"},
 		{"fs.read", `{"path":"{dir}/own.md"}`, "success open", "success open", "success open"},
 		{"fs.read", `{"path":"{otherdir}/x.md"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
 		{"fs.read", `{"path":"IDENTITY.md"}`, "success open", "success open", "success open"},
-		{"fs.read", `{"path":"../data/corebot.db"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
+		{
+			"fs.read", `{"path":"../data/corebot.db"}`, "denied path-unusable", "denied path-unusable",
+			"denied path-unusable",
+		},
 		{"fs.list", `{"path":"."}`, "success open", "success open", "success open"},
 		{"fs.list", `{"path":"{dir}"}`, "success open", "success open", "success open"},
 		{"fs.list", `{"path":"{otherdir}"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
@@ -47,31 +84,73 @@ func matrix() []cell {
 
 		{"skills.list", `{}`, "success open", "success open", "success open"},
 		{"skills.read", `{"name":"none"}`, "error open", "error open", "error open"},
-		{"skills.read", `{"name":"../../data"}`, "denied path-unusable", "denied path-unusable", "denied path-unusable"},
+		{
+			"skills.read", `{"name":"../../data"}`, "denied path-unusable", "denied path-unusable",
+			"denied path-unusable",
+		},
 
 		{"memory.write", `{"scope":"chat","content":"one"}`, "success open", "success open", "success open"},
-		{"memory.write", `{"scope":"global","content":"one"}`, "denied memory-global", "denied memory-global", "success memory-global"},
-		{"memory.write", `{"scope":"other","content":"one"}`, "denied memory-scope", "denied memory-scope", "denied memory-scope"},
+		{
+			"memory.write", `{"scope":"global","content":"one"}`, "denied memory-global", "denied memory-global",
+			"success memory-global",
+		},
+		{
+			"memory.write", `{"scope":"other","content":"one"}`, "denied memory-scope", "denied memory-scope",
+			"denied memory-scope",
+		},
 		{"memory.read", `{"scope":"chat"}`, "success open", "success open", "success open"},
 		{"memory.read", `{"scope":"global"}`, "success open", "success open", "success open"},
 		{"memory.read", `{"scope":"other"}`, "denied memory-scope", "denied memory-scope", "denied memory-scope"},
 		{"memory.search", `{"query":"one"}`, "success open", "success open", "success open"},
-		{"memory.search", `{"query":"one","scope":"other"}`, "denied memory-scope", "denied memory-scope", "denied memory-scope"},
+		{
+			"memory.search", `{"query":"one","scope":"other"}`, "denied memory-scope", "denied memory-scope",
+			"denied memory-scope",
+		},
 		{"history.search", `{"query":"one"}`, "success open", "success open", "success open"},
 
-		{"message.send", `{"channel":"webhook","chatId":"{chat}","content":"one"}`, "success open", "success open", "success open"},
-		{"message.send", `{"channel":"webhook","chatId":"elsewhere","content":"one"}`, "denied message-other-chat", "denied message-other-chat", "success message-other-chat"},
-		{"message.send", `{"channel":"cli","chatId":"elsewhere","content":"one"}`, "denied message-other-chat", "denied message-other-chat", "error message-other-chat"},
+		{
+			"message.send", `{"channel":"webhook","chatId":"{chat}","content":"one"}`, "success open", "success open",
+			"success open",
+		},
+		{
+			"message.send", `{"channel":"webhook","chatId":"elsewhere","content":"one"}`, "denied message-other-chat",
+			"denied message-other-chat", "success message-other-chat",
+		},
+		{
+			"message.send", `{"channel":"cli","chatId":"elsewhere","content":"one"}`, "denied message-other-chat",
+			"denied message-other-chat", "error message-other-chat",
+		},
 
 		{"chat.register", `{}`, "success open", "success open", "success open"},
-		{"chat.register", `{"chatId":"elsewhere"}`, "denied register-other-chat", "denied register-other-chat", "success register-other-chat"},
+		{
+			"chat.register", `{"chatId":"elsewhere"}`, "denied register-other-chat", "denied register-other-chat",
+			"success register-other-chat",
+		},
 		{"chat.register", `{"role":"admin"}`, "denied admin-by-key", "denied admin-by-key", "denied admin-by-key"},
-		{"chat.register", `{"role":"admin","bootstrapKey":"not-the-key-of-this"}`, "denied bootstrap-off", "denied bootstrap-off", "denied bootstrap-off"},
-		{"chat.set_role", `{"senderId":"eve","chatId":"{chat}","role":"normal"}`, "denied set-role", "success set-role", "success set-role"},
-		{"chat.set_role", `{"senderId":"eve","chatId":"elsewhere","role":"normal"}`, "denied set-role-there", "denied set-role-there", "success set-role-there"},
-		{"chat.set_role", `{"senderId":"eve","role":"normal"}`, "denied set-role-there", "denied set-role-there", "success set-role-there"},
-		{"chat.set_role", `{"senderId":"{self}","role":"admin"}`, "denied own-role", "denied own-role", "denied own-role"},
-		{"chat.set_role", `{"senderId":"{self}","chatId":"{chat}","role":"admin"}`, "denied own-role", "denied own-role", "denied own-role"},
+		{
+			"chat.register", `{"role":"admin","bootstrapKey":"not-the-key-of-this"}`, "denied bootstrap-off",
+			"denied bootstrap-off", "denied bootstrap-off",
+		},
+		{
+			"chat.set_role", `{"senderId":"eve","chatId":"{chat}","role":"normal"}`, "denied set-role", "success set-role",
+			"success set-role",
+		},
+		{
+			"chat.set_role", `{"senderId":"eve","chatId":"elsewhere","role":"normal"}`, "denied set-role-there",
+			"denied set-role-there", "success set-role-there",
+		},
+		{
+			"chat.set_role", `{"senderId":"eve","role":"normal"}`, "denied set-role-there", "denied set-role-there",
+			"success set-role-there",
+		},
+		{
+			"chat.set_role", `{"senderId":"{self}","role":"admin"}`, "denied own-role", "denied own-role",
+			"denied own-role",
+		},
+		{
+			"chat.set_role", `{"senderId":"{self}","chatId":"{chat}","role":"admin"}`, "denied own-role",
+			"denied own-role", "denied own-role",
+		},
 
 		{"bus.dead_letter.list", `{}`, "denied dead-letters", "denied dead-letters", "success dead-letters"},
 		{"bus.dead_letter.replay", `{"id":999999}`, "denied dead-letters", "denied dead-letters", "error dead-letters"},
@@ -100,7 +179,8 @@ func (c cell) want(s scene, shell bool) string {
 // offers are the tools that the model of a turn is offered.
 func offers(as effective, shell bool) []string {
 	all := []string{
-		"chat.register", "fs.delete", "fs.edit", "fs.list", "fs.read", "fs.write", "history.search", "memory.read", "memory.search", "memory.write",
+		"chat.register", "fs.delete", "fs.edit", "fs.list", "fs.read", "fs.write", "history.search", "memory.read",
+		"memory.search", "memory.write",
 		"message.send", "skills.list", "skills.read", "web.fetch", "web.search",
 	}
 	if as != normal {

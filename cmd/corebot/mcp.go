@@ -54,12 +54,14 @@ func printServers(cmd *cobra.Command, o mcp.Overview, asJSON bool) error {
 		t.line("no MCP servers")
 	}
 	for _, s := range o.Servers {
-		t.line("%-20s %-6s %-11s since %s  %s", s.Name, s.Transport, s.State, clock(s.Since), count(int64(len(s.Tools)), "tool"))
+		t.line("%-20s %-6s %-11s since %s  %s", s.Name, s.Transport, s.State, clock(s.Since),
+			count(int64(len(s.Tools)), "tool"))
 		if s.LastError != "" {
 			t.line("    %s", oneLine(s.LastError, 500))
 		}
 		if n := len(s.Unapproved); n > 0 {
-			t.line("    %s not approved, which taints the turns that are offered them (corebot mcp show %s)", count(int64(n), "tool"), s.Name)
+			t.line("    %s not approved, which taints the turns that are offered them (corebot mcp show %s)",
+				count(int64(n), "tool"), s.Name)
 		}
 		for _, name := range s.Tools {
 			mark := ""
@@ -86,7 +88,8 @@ func allWell(o mcp.Overview) error {
 	if bad == 0 {
 		return nil
 	}
-	return corebot.WithHint(fmt.Errorf("%s of %d cannot be used", count(bad, "MCP server"), len(o.Servers)), "what each of them says is above")
+	return corebot.WithHint(fmt.Errorf("%s of %d cannot be used", count(bad, "MCP server"), len(o.Servers)),
+		"what each of them says is above")
 }
 
 func newMCPList(s *shell) *cobra.Command {
@@ -156,7 +159,8 @@ change; this also tries servers again that are not connected. If the file is wro
 Servers whose entries have not changed keep their connections.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := s.daemon(cmd.Context(), "the next start reads the file anyway; `corebot mcp check` tries it now")
+			daemon, err := s.daemon(cmd.Context(),
+				"the next start reads the file anyway; `corebot mcp check` tries it now")
 			if err != nil {
 				return err
 			}
@@ -189,7 +193,8 @@ ends, and others attach to it. For MCP over HTTP, set mcp.serve.http and run "co
 			if err != nil {
 				return err
 			}
-			signal.Ignore(syscall.SIGPIPE) // a client that closes its end is an error like any other, and this process ends in order
+			// a client that closes its end is an error like any other, and this process ends in order
+			signal.Ignore(syscall.SIGPIPE)
 			return (&clientSide{cmd, c}).serve(cmd.Context())
 		},
 	}

@@ -65,7 +65,8 @@ func printDescriptions(cmd *cobra.Command, of app.MCPServer, tools []mcp.Descrip
 	}
 	each, whole := mcp.Fingerprints(tools)
 	if len(each) > 0 && !asJSON {
-		t.line("to approve all of this, and nothing else: corebot mcp approve%s %s %s", withAgent(of.Agent), of.Server, whole)
+		t.line("to approve all of this, and nothing else: corebot mcp approve%s %s %s", withAgent(of.Agent), of.Server,
+			whole)
 	}
 	return t.err
 }
@@ -117,7 +118,8 @@ is not even offered. "corebot mcp list" shows which tools are not approved.`,
 				return usage(cmd, fmt.Errorf("%q names no server, or no tool", args[0]))
 			}
 			if len(args[1]) != 64 || strings.Trim(args[1], "0123456789abcdef") != "" {
-				return usage(cmd, fmt.Errorf("%q is no fingerprint: want 64 hexadecimal digits, as `corebot mcp show %s` prints them", args[1], server))
+				return usage(cmd, fmt.Errorf("%q is no fingerprint: want 64 hexadecimal digits, as `corebot mcp show "+
+					"%s` prints them", args[1], server))
 			}
 			of := app.MCPServer{Agent: agent, Server: server}
 			what := app.MCPApproval{MCPServer: of, Fingerprints: map[string]string{tool: args[1]}}
@@ -143,7 +145,8 @@ func (s *shell) shown(cmd *cobra.Command, of app.MCPServer, whole string) (map[s
 	}
 	each, now := mcp.Fingerprints(tools)
 	if now != whole {
-		return nil, corebot.WithHint(fmt.Errorf("%w: the tools of the MCP server %q are not what this fingerprint was printed for", corebot.ErrInvalid, of.Server),
+		return nil, corebot.WithHint(fmt.Errorf("%w: the tools of the MCP server %q are not what this fingerprint "+
+			"was printed for", corebot.ErrInvalid, of.Server),
 			"they have changed since, or the fingerprint is of one tool: read `corebot mcp show "+of.Server+"` again")
 	}
 	return each, nil

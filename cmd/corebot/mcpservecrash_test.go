@@ -60,7 +60,10 @@ type said struct {
 
 func (h *host) publish(chat, id string) (said, error) {
 	ask := mcp.CallToolRequest{}
-	ask.Params.Name, ask.Params.Arguments = "message_publish", map[string]any{"content": "hi", "chatId": chat, "id": id, "waitSeconds": 60}
+	ask.Params.Name, ask.Params.Arguments = "message_publish", map[string]any{
+		"content": "hi", "chatId": chat, "id": id,
+		"waitSeconds": 60,
+	}
 	result, err := h.client.CallTool(h.t.Context(), ask)
 	if err != nil {
 		return said{}, err
@@ -87,9 +90,13 @@ func modelled(t *testing.T, script llmtest.Script) *service {
 	t.Helper()
 	model := httptest.NewServer(llmtest.New(script))
 	t.Cleanup(model.Close)
-	s := &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: []string{
-		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
-	}}
+	s := &service{
+		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		env: []string{
+			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
+			"OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
+		},
+	}
 	s.output("init")
 	return s
 }
@@ -97,7 +104,8 @@ func modelled(t *testing.T, script llmtest.Script) *service {
 // wantOneReply checks what the repeat of a call found.
 func wantOneReply(t *testing.T, got said, err error, status string) {
 	t.Helper()
-	if err != nil || got.Status != status || !got.Answered || len(got.Replies) != 1 || got.Replies[0].Content != "done" {
+	if err != nil || got.Status != status || !got.Answered || len(got.Replies) != 1 ||
+		got.Replies[0].Content != "done" {
 		t.Errorf("the call gave %+v: %v", got, err)
 	}
 }

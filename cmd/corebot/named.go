@@ -29,10 +29,11 @@ func (s *shell) chat(cmd *cobra.Command, name string) (corebot.Key, error) {
 	return found.Key, err
 }
 
-const chatFlagHelp = "of this chat only: its id in the channel, of any account; or its key, or a short form such as webhook:c1"
+const chatFlagHelp = "of this chat only: its id in the channel, of any account; or its key, or a short form such as " +
+	"webhook:c1"
 
-// chatFilter reads the chat of a filter: a name that is not just an id, such as webhook:c1, is one chat exactly. A chat that is
-// not known has the default agent: it can be forgotten before its events are, or have none but dead letters.
+// chatFilter reads the chat of a filter: a name that is not just an id, such as webhook:c1, is one chat exactly. A chat
+// that is not known has the default agent: it can be forgotten before its events are, or have none but dead letters.
 func (s *shell) chatFilter(cmd *cobra.Command, channel, name string) (k corebot.Key, id string, err error) {
 	if !strings.Contains(name, ":") {
 		return k, name, nil
@@ -87,7 +88,9 @@ func (s *shell) deadMessage(cmd *cobra.Command, id string) (int64, error) {
 	case 1:
 		return found.IDs[0], nil
 	case 0:
-		return 0, corebot.WithHint(fmt.Errorf("dead letter %q: %w", id, corebot.ErrNotFound), "`corebot dlq list` shows the numbers of dead letters and the ids of their messages")
+		return 0, corebot.WithHint(fmt.Errorf("dead letter %q: %w", id, corebot.ErrNotFound),
+			"`corebot dlq list` shows the numbers of dead letters and the ids of their messages")
 	}
-	return 0, usage(cmd, fmt.Errorf("%q is the id of several dead letters: name them by the numbers that `corebot dlq list` shows", id))
+	return 0, usage(cmd, fmt.Errorf("%q is the id of several dead letters: name them by the numbers that `corebot "+
+		"dlq list` shows", id))
 }

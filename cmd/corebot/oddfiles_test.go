@@ -13,8 +13,8 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// oddFiles puts into a directory what no tool may follow, wait for or swallow, and gives the paths of it below the workspace. What a user who is not root
-// cannot make is left out.
+// oddFiles puts into a directory what no tool may follow, wait for or swallow, and gives the paths of it below the
+// workspace. What a user who is not root cannot make is left out.
 func oddFiles(t *testing.T, home string) (paths []string) {
 	t.Helper()
 	dir := filepath.Join(home, "workspace", "odd")
@@ -68,7 +68,10 @@ func TestAnObedientModelGetsNothingOutOfOddFiles(t *testing.T) {
 			if tool == "fs_write" && path == "odd/giant" {
 				continue // that is allowed, and would leave no giant to the others
 			}
-			calls = append(calls, llmtest.Call{ID: fmt.Sprint("c", len(calls)), Name: tool, Args: `{"path":` + string(quoted) + rest + `}`})
+			calls = append(calls, llmtest.Call{
+				ID: fmt.Sprint("c", len(calls)), Name: tool,
+				Args: `{"path":` + string(quoted) + rest + `}`,
+			})
 		}
 	}
 	if shown := f.makeCalls(calls); shown != len(calls) {

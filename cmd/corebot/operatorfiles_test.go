@@ -18,17 +18,23 @@ import (
 	"github.com/corebot/corebot/internal/load"
 )
 
-// TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor calls every tool as an admin, with every text argument replaced by
-// ways to the operator's files, links included. Beside the workspace and the database, the home is then what it was, byte for byte.
+// TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor calls every tool as an admin, with every
+// text argument replaced by ways to the operator's files, links included. Beside the workspace and the database, the
+// home is then what it was, byte for byte.
 func TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor(t *testing.T) {
 	t.Parallel()
 	w := &walker{}
 	endpoint := httptest.NewServer(llmtest.New(w.answer))
 	t.Cleanup(endpoint.Close)
-	s := &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: []string{
-		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none",
-		"COREBOT_TOOLS_SHELL_ENABLED=true", "COREBOT_TOOLS_SHELL_ALLOW=unsafe:sh,cp,tee", "COREBOT_APPROVALS_MODE=never", "COREBOT_TOOLS_WEB_SEARXNG_URL=http://127.0.0.1:1",
-	}}
+	s := &service{
+		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		env: []string{
+			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted",
+			"OPENAI_API_KEY=none",
+			"COREBOT_TOOLS_SHELL_ENABLED=true", "COREBOT_TOOLS_SHELL_ALLOW=unsafe:sh,cp,tee",
+			"COREBOT_APPROVALS_MODE=never", "COREBOT_TOOLS_WEB_SEARXNG_URL=http://127.0.0.1:1",
+		},
+	}
 	s.output("init", "--webhook")
 	furnish(t, s.home)
 	w.home = s.home
@@ -46,7 +52,8 @@ func TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor(t 
 		}
 		for answered, deadline := false, time.Now().Add(2*patience); !answered; {
 			var replies []load.Reply
-			if replies, cursor, err = client.Replies(t.Context(), "ops", cursor, 5*time.Second); err != nil || time.Now().After(deadline) {
+			if replies, cursor, err = client.Replies(t.Context(), "ops", cursor, 5*time.Second); err != nil ||
+				time.Now().After(deadline) {
 				t.Fatalf("%s is not answered: %v", id, err)
 			}
 			answered = slices.ContainsFunc(replies, func(r load.Reply) bool { return r.InReplyTo == id })
@@ -73,7 +80,10 @@ func TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor(t 
 func furnish(t *testing.T, home string) {
 	t.Helper()
 	inside := func(name string) string { return filepath.Join(home, "workspace", name) }
-	for name, content := range map[string]string{".mcp.json": `{"mcpServers":{}}`, "events/note.txt": "webhook", "secrets/key": "webhook", "workspace/notes.md": "webhook"} {
+	for name, content := range map[string]string{
+		".mcp.json": `{"mcpServers":{}}`, "events/note.txt": "webhook",
+		"secrets/key": "webhook", "workspace/notes.md": "webhook",
+	} {
 		path := filepath.Join(home, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -82,7 +92,10 @@ func furnish(t *testing.T, home string) {
 			t.Fatal(err)
 		}
 	}
-	for link, to := range map[string]string{"settings": "../corebot.yaml", "up": "..", "servers": filepath.Join(home, ".mcp.json"), "new": "../new"} {
+	for link, to := range map[string]string{
+		"settings": "../corebot.yaml", "up": "..",
+		"servers": filepath.Join(home, ".mcp.json"), "new": "../new",
+	} {
 		if err := os.Symlink(to, inside(link)); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +219,8 @@ func (w *walker) add(tool string, schema json.RawMessage) {
 			case strings.Contains(kind, "string"):
 				call(field, target)
 			case field == "argv":
-				script += "echo owned >> '" + target + "'; rm -rf '" + target + "'; cp /etc/passwd '" + target + "'; ln -sf '" + target + "' mine; echo owned >> mine; "
+				script += "echo owned >> '" + target + "'; rm -rf '" + target + "'; cp /etc/passwd '" + target +
+					"'; ln -sf '" + target + "' mine; echo owned >> mine; "
 			}
 		}
 		if script != "" {
@@ -220,16 +234,24 @@ func (w *walker) add(tool string, schema json.RawMessage) {
 // usualArguments are those that get a call as far as it can come.
 func usualArguments() map[string]any {
 	return map[string]any{
-		"path": "notes.md", "content": "owned", "old": "webhook", "new": "owned", "replaceAll": true, "scope": "global", "mode": "replace",
-		"query": "webhook", "url": "http://127.0.0.1:1/", "argv": []string{"sh", "-c", "true"}, "channel": "webhook", "chatId": "ops", "role": "normal",
+		"path": "notes.md", "content": "owned", "old": "webhook", "new": "owned", "replaceAll": true, "scope": "global",
+		"mode":  "replace",
+		"query": "webhook", "url": "http://127.0.0.1:1/", "argv": []string{"sh", "-c", "true"}, "channel": "webhook",
+		"chatId": "ops", "role": "normal",
 		"senderId": "eve", "id": 999999,
 	}
 }
 
 // targets are ways to what belongs to the operator.
 func (w *walker) targets() []string {
-	targets := []string{"settings", "servers", "same", "new", "./up/corebot.yaml", "UP/corebot.yaml", "..", "up", "root", "webhook::root", "*"}
-	for _, file := range []string{"corebot.yaml", ".mcp.json", "data/corebot.lock", "data/new", "events/new.json", "secrets/key", "webhook.token"} {
+	targets := []string{
+		"settings", "servers", "same", "new", "./up/corebot.yaml", "UP/corebot.yaml", "..", "up",
+		"root", "webhook::root", "*",
+	}
+	for _, file := range []string{
+		"corebot.yaml", ".mcp.json", "data/corebot.lock", "data/new", "events/new.json",
+		"secrets/key", "webhook.token",
+	} {
 		targets = append(targets, "../"+file, filepath.Join(w.home, file))
 	}
 	return targets

@@ -12,10 +12,13 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// TestKilledWhileAMessageIsParkedNothingIsLostOrDoubled kills the daemon where a message over the budget leaves its lane, where it waits and
-// where it comes back, and lifts the budget at the end (guarantees G1 to G6).
+// TestKilledWhileAMessageIsParkedNothingIsLostOrDoubled kills the daemon where a message over the budget leaves its
+// lane, where it waits and where it comes back, and lifts the budget at the end (guarantees G1 to G6).
 func TestKilledWhileAMessageIsParkedNothingIsLostOrDoubled(t *testing.T) {
-	for _, point := range []string{"turn.before#2", "turn.after#2", "commit.before#6", "release.before", "release.after", ""} {
+	for _, point := range []string{
+		"turn.before#2", "turn.after#2", "commit.before#6", "release.before",
+		"release.after", "",
+	} {
 		t.Run("at "+point, func(t *testing.T) {
 			t.Parallel()
 			parkAndKill(t, point)
@@ -26,9 +29,13 @@ func TestKilledWhileAMessageIsParkedNothingIsLostOrDoubled(t *testing.T) {
 func parkAndKill(t *testing.T, point string) {
 	model := httptest.NewServer(llmtest.New(llmtest.Always(llmtest.Text("done"))))
 	t.Cleanup(model.Close)
-	s := &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: []string{
-		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
-	}}
+	s := &service{
+		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		env: []string{
+			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
+			"OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
+		},
+	}
 	s.output("init")
 	unlimited := s.env
 	s.env = append(slices.Clone(unlimited), "COREBOT_BUDGET_CHAT_DAILY_TOKENS=1")

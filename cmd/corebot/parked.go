@@ -14,8 +14,10 @@ import (
 
 func newParked(s *shell) *cobra.Command {
 	return group("parked", "List, release and drop messages that wait for tomorrow's budget", newParkedList(s),
-		newParkedChange(s, "release", "Put parked messages back into their chats' queues now; what is still over a cap is parked again", operate.ReleaseParked, "released"),
-		newParkedChange(s, "drop", "Give parked messages up for good; their chats are told", operate.DropParked, "dropped"))
+		newParkedChange(s, "release", "Put parked messages back into their chats' queues now; what is still over a "+
+			"cap is parked again", operate.ReleaseParked, "released"),
+		newParkedChange(s, "drop", "Give parked messages up for good; their chats are told", operate.DropParked,
+			"dropped"))
 }
 
 func newParkedList(s *shell) *cobra.Command {
@@ -26,7 +28,9 @@ func newParkedList(s *shell) *cobra.Command {
 		Short: "List the messages that left their chats' queues, in the order in which they come back",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			_, err = parkedTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.ParkedMessage], error) {
+			_, err = parkedTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.ParkedMessage],
+				error,
+			) {
 				return look(s, cmd, operate.ListParked, p)
 			})
 			return err
@@ -42,11 +46,14 @@ var parkedTable = listing[operate.ParkedMessage]{
 	none:   "nothing is parked",
 	json:   func(p operate.ParkedMessage) any { return p.ParkedRow },
 	cells: func(p operate.ParkedMessage) string {
-		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", p.ID, p.Key, oneLine(p.MessageID, 40), p.Reason, p.DueAt.Local().Format(time.DateTime))
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", p.ID, p.Key, oneLine(p.MessageID, 40), p.Reason,
+			p.DueAt.Local().Format(time.DateTime))
 	},
 }
 
-func newParkedChange(s *shell, name, short string, op operate.Operation[operate.ByLives, operate.Done], said string) *cobra.Command {
+func newParkedChange(s *shell, name, short string, op operate.Operation[operate.ByLives, operate.Done],
+	said string,
+) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " ID...", Short: short, Args: takes("ID..."),
 		RunE: func(cmd *cobra.Command, args []string) error {

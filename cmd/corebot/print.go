@@ -44,8 +44,8 @@ func clock(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05.000")
 }
 
-// printable makes any text fit for a terminal: what could drive it (control characters) or deceive its reader (bidirectional
-// overrides) is replaced.
+// printable makes any text fit for a terminal: what could drive it (control characters) or deceive its reader
+// (bidirectional overrides) is replaced.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
@@ -71,9 +71,11 @@ func count(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// eachPage hands a list to show page by page, at most limit rows of it, and says how many rows there were; limit 0 means
-// all. An empty list is one empty page. A list of any length takes no more memory than a page.
-func eachPage[T any](limit int, page func(operate.Part) (operate.Page[T], error), show func(rows []T, first, last bool) error) (shown int, err error) {
+// eachPage hands a list to show page by page, at most limit rows of it, and says how many rows there were; limit 0
+// means all. An empty list is one empty page. A list of any length takes no more memory than a page.
+func eachPage[T any](limit int, page func(operate.Part) (operate.Page[T], error),
+	show func(rows []T, first, last bool) error,
+) (shown int, err error) {
 	for part := (operate.Part{}); ; {
 		if limit > 0 {
 			part.Limit = limit - shown
@@ -100,8 +102,11 @@ type listing[T any] struct {
 	json   func(T) any    // what --json prints of a row; nil: the row itself
 }
 
-// print prints at most limit rows of a list as [eachPage] gives them, and says how many. The columns of a page stand in line.
-func (l listing[T]) print(cmd *cobra.Command, asJSON bool, limit int, page func(operate.Part) (operate.Page[T], error)) (int, error) {
+// print prints at most limit rows of a list as [eachPage] gives them, and says how many. The columns of a page stand in
+// line.
+func (l listing[T]) print(cmd *cobra.Command, asJSON bool, limit int,
+	page func(operate.Part) (operate.Page[T], error),
+) (int, error) {
 	return eachPage(limit, page, func(rows []T, first, last bool) error {
 		if asJSON {
 			return l.lines(cmd, rows)
@@ -142,7 +147,8 @@ func (l listing[T]) table(cmd *cobra.Command, rows []T, first, last bool) error 
 	return errors.Join(t.err, table.Flush())
 }
 
-// hides has a command, and those below it, print nothing that is known for a secret: what it shows was written by others.
+// hides has a command, and those below it, print nothing that is known for a secret: what it shows was written by
+// others.
 func (s *shell) hides(commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
 		c.SetOut(&hiding{shell: s, to: os.Stdout})
@@ -150,7 +156,8 @@ func (s *shell) hides(commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// redactor knows the secrets of the home: those of its settings, and those of its MCP servers. Without either it knows the usual shapes.
+// redactor knows the secrets of the home: those of its settings, and those of its MCP servers. Without either it knows
+// the usual shapes.
 func (s *shell) redactor() (*redact.Redactor, error) {
 	c, err := s.settings()
 	if err != nil { // the agent main has a file of MCP servers all the same

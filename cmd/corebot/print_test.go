@@ -8,7 +8,10 @@ import (
 )
 
 func FuzzNothingThatIsPrintedCanDriveATerminal(f *testing.F) {
-	for _, seed := range []string{"", "plain text", "two\nlines\tand a tab", "\x1b[2J", "a\rb", "\u009b31m", "\u202eevil\u202c", "caf\xe9", "\u2028", strings.Repeat("x", 99)} {
+	for _, seed := range []string{
+		"", "plain text", "two\nlines\tand a tab", "\x1b[2J", "a\rb", "\u009b31m",
+		"\u202eevil\u202c", "caf\xe9", "\u2028", strings.Repeat("x", 99),
+	} {
 		f.Add(seed)
 	}
 	bad := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }

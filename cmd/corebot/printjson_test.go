@@ -34,7 +34,10 @@ func TestNothingThatIsPrintedAsJSONIsDeeperThanItsReadersGo(t *testing.T) {
 	cmd := &cobra.Command{}
 	cmd.SetOut(&out)
 	deep := strings.Repeat(`{"a":[`, 500) + "1" + strings.Repeat("]}", 500)
-	step := corebot.Step{Kind: corebot.StepTool, Call: &corebot.ToolCall{ID: "c", Tool: "fs.list", Args: json.RawMessage(deep)}}
+	step := corebot.Step{Kind: corebot.StepTool, Call: &corebot.ToolCall{
+		ID: "c", Tool: "fs.list",
+		Args: json.RawMessage(deep),
+	}}
 	if err := printJSON(cmd, corebot.Life{MessageID: "m1", Steps: []corebot.Step{step}}); err != nil {
 		t.Fatal(err)
 	}

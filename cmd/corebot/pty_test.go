@@ -171,7 +171,8 @@ const (
 // chat opens the terminal of a chat on the service's home.
 func (s *service) chat(args ...string) *screen {
 	s.t.Helper()
-	sc := startScreen(s.t, s.command(context.WithoutCancel(s.t.Context()), append([]string{"chat"}, args...)...), 100, 30)
+	sc := startScreen(s.t, s.command(context.WithoutCancel(s.t.Context()), append([]string{"chat"}, args...)...), 100,
+		30)
 	sc.await(0, "say something") // before that a terminal takes Enter for a line of its own
 	return sc
 }

@@ -58,7 +58,10 @@ the message is kept and answered all the same.`,
 			if agent, err = agentOf(c, agent, chat); err != nil {
 				return err
 			}
-			in := channels.Incoming{ID: id, Agent: agent, Account: cli.DefaultAccount, Chat: chat, SenderID: uid, SenderName: name, Parts: corebot.TextPart(text)}
+			in := channels.Incoming{
+				ID: id, Agent: agent, Account: cli.DefaultAccount, Chat: chat, SenderID: uid,
+				SenderName: name, Parts: corebot.TextPart(text),
+			}
 			if !wait {
 				return publishAndSay(cmd, c, in, asJSON)
 			}
@@ -70,11 +73,13 @@ the message is kept and answered all the same.`,
 	agentFlag(cmd, &agent)
 	cmd.Flags().StringVar(&id, "id", "", "the message's id: sending it twice accepts it once (default: a new one)")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the reply and print it")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: how long at most, such as 90s (default: until the message has ended)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0,
+		"with --wait: how long at most, such as 90s (default: until the message has ended)")
 	return cmd
 }
 
-// maxInput bounds what is read of standard input, in bytes. The limit of a message is lower unless somebody raised it far.
+// maxInput bounds what is read of standard input, in bytes. The limit of a message is lower unless somebody raised it
+// far.
 const maxInput = 64 << 20
 
 // textOf is the message of a command line, or of standard input.
@@ -160,17 +165,29 @@ type question struct {
 	last   string // what was said when the message ended
 }
 
-// ask publishes the message and prints its answer as soon as it comes. Everything else that the chat is told meanwhile goes to stderr.
-func (s *shell) ask(cmd *cobra.Command, settings config.Config, in channels.Incoming, timeout time.Duration, asJSON bool) error {
+// ask publishes the message and prints its answer as soon as it comes. Everything else that the chat is told meanwhile
+// goes to stderr.
+func (s *shell) ask(cmd *cobra.Command, settings config.Config, in channels.Incoming, timeout time.Duration,
+	asJSON bool,
+) error {
 	q := &question{cmd: cmd, in: in, asJSON: asJSON}
 	var shot *cli.OneShot
-	err := s.talk(cmd.Context(), settings, conversation{agent: in.Agent, chat: in.Chat, passing: true, open: func(at *attached, _ string) (channels.Channel, error) {
-		at.tell = func(p app.Place) { fmt.Fprintln(cmd.ErrOrStderr(), placeText(p)) }
-		shot = cli.NewOneShot(in, cli.OneShotOptions{Wait: timeout, Show: q.show, Life: func(ctx context.Context) (corebot.Life, error) {
-			return control.Call[corebot.Life](ctx, at.link, app.OpLife, app.TerminalMessage{Agent: in.Agent, Chat: in.Chat, ID: in.ID})
-		}})
-		return shot, nil
-	}})
+	err := s.talk(cmd.Context(), settings, conversation{
+		agent: in.Agent, chat: in.Chat, passing: true,
+		open: func(at *attached, _ string) (channels.Channel, error) {
+			at.tell = func(p app.Place) { fmt.Fprintln(cmd.ErrOrStderr(), placeText(p)) }
+			shot = cli.NewOneShot(in, cli.OneShotOptions{
+				Wait: timeout, Show: q.show,
+				Life: func(ctx context.Context) (corebot.Life, error) {
+					return control.Call[corebot.Life](ctx, at.link, app.OpLife, app.TerminalMessage{
+						Agent: in.Agent,
+						Chat:  in.Chat, ID: in.ID,
+					})
+				},
+			})
+			return shot, nil
+		},
+	})
 	switch {
 	case shot == nil || !shot.Accepted():
 		return refusal(err)
@@ -186,7 +203,8 @@ func (s *shell) ask(cmd *cobra.Command, settings config.Config, in channels.Inco
 
 // unanswered is the error of a message that is not waited for any more.
 func (q *question) unanswered(why string) error {
-	return corebot.WithHint(fmt.Errorf("%s; the message is kept and will be answered all the same", why), fmt.Sprintf("`corebot why %s` tells how far it is", q.in.ID))
+	return corebot.WithHint(fmt.Errorf("%s; the message is kept and will be answered all the same", why),
+		fmt.Sprintf("`corebot why %s` tells how far it is", q.in.ID))
 }
 
 // show prints what the chat is told: the answer to stdout, the rest to stderr.
@@ -220,5 +238,6 @@ func (q *question) result(e corebot.End) error {
 	if succeeded(e) {
 		return nil
 	}
-	return corebot.WithHint(fmt.Errorf("message %s was not answered: %s", q.in.ID, q.last), fmt.Sprintf("`corebot why %s` tells more", q.in.ID))
+	return corebot.WithHint(fmt.Errorf("message %s was not answered: %s", q.in.ID, q.last),
+		fmt.Sprintf("`corebot why %s` tells more", q.in.ID))
 }

@@ -42,10 +42,14 @@ the settings and .mcp.json again, as "corebot config reload" and "corebot mcp re
 			}
 			var a *app.App
 			waits := func(h app.Hello) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "corebot: waiting for process %d, which answers one message on this home, at most %v\n", h.PID, app.Away)
+				fmt.Fprintf(cmd.ErrOrStderr(), "corebot: waiting for process %d, which answers one message on this "+
+					"home, at most %v\n", h.PID, app.Away)
 			}
 			if err := app.LockedSoon(cmd.Context(), c.Home, waits, func() (err error) {
-				a, err = app.New(cmd.Context(), c, app.Options{Version: versionText(), Log: log, Redactor: hide, Serve: true, Agent: agent})
+				a, err = app.New(cmd.Context(), c, app.Options{
+					Version: versionText(), Log: log, Redactor: hide,
+					Serve: true, Agent: agent,
+				})
 				return err
 			}); err != nil {
 				return err

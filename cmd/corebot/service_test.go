@@ -41,12 +41,14 @@ func TestTheServiceStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "exits": exits, "fields": fields, "get": get, "listens": listens, "post": post, "terminate": terminate,
+			"await": await, "exits": exits, "fields": fields, "get": get, "listens": listens, "post": post,
+			"terminate": terminate,
 		},
 	})
 }
 
-// listens NAME LISTENER LOGFILE puts the base URL of a listener into a variable, as soon as the log says where it listens.
+// listens NAME LISTENER LOGFILE puts the base URL of a listener into a variable, as soon as the log says where it
+// listens.
 func listens(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: listens NAME LISTENER LOGFILE")
@@ -150,7 +152,8 @@ func (s *service) findWebhook() {
 
 func (s *service) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.binary, args...)
-	cmd.Env = append(os.Environ(), "COREBOT_HOME="+s.home, "COREBOT_LLM_OFFLINE=true", "COREBOT_WEBHOOK_ADDR="+s.addr, "COREBOT_OBSERVABILITY_ADDR=127.0.0.1:0")
+	cmd.Env = append(os.Environ(), "COREBOT_HOME="+s.home, "COREBOT_LLM_OFFLINE=true", "COREBOT_WEBHOOK_ADDR="+s.addr,
+		"COREBOT_OBSERVABILITY_ADDR=127.0.0.1:0")
 	cmd.Env = append(cmd.Env, s.env...)
 	cmd.WaitDelay = patience
 	return cmd
@@ -190,7 +193,8 @@ func (s *service) kill() {
 	}
 }
 
-// awaitNoSuspect waits until no message has been at work in the last two crashes: at work in a third one it would be poison, and given up as such.
+// awaitNoSuspect waits until no message has been at work in the last two crashes: at work in a third one it would be
+// poison, and given up as such.
 func (s *service) awaitNoSuspect() {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		suspects, err := s.suspects()
@@ -270,7 +274,8 @@ func (s *service) checkAfterwards() {
 			break
 		}
 	}
-	if got = s.output("why", "chat-7-message-4"); !strings.Contains(got, "ended: answered") || strings.Count(got, " sent\n") != 1 {
+	if got = s.output("why", "chat-7-message-4"); !strings.Contains(got, "ended: answered") ||
+		strings.Count(got, " sent\n") != 1 {
 		s.t.Errorf("the life of one message: %s", got)
 	}
 	s.terminate()

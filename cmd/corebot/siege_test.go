@@ -39,15 +39,16 @@ const (
 	maxReadyP99   = 2 * time.Second
 )
 
-// TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing kills the released program with SIGKILL at random moments, its start included, while
-// callers post and half of the turns write a note (guarantees G1 to G5).
+// TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing kills the released program with SIGKILL at random moments, its
+// start included, while callers post and half of the turns write a note (guarantees G1 to G5).
 func TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing(t *testing.T) {
 	s := newSiege(t, "kill -9", *killCycles)
 	s.end = func() { s.kill() }
 	s.lay()
 }
 
-// TestSIGTERMUnderLoadEndsItInTimeAndLosesNothing ends the released program in the ordinary way, again and again, under the same load.
+// TestSIGTERMUnderLoadEndsItInTimeAndLosesNothing ends the released program in the ordinary way, again and again, under
+// the same load.
 func TestSIGTERMUnderLoadEndsItInTimeAndLosesNothing(t *testing.T) {
 	s := newSiege(t, inOrder, *termCycles)
 	s.end = func() {
@@ -91,7 +92,8 @@ func newSiege(t *testing.T, what string, cycles int) *siege {
 		service: &service{
 			t: t, binary: releasedBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: freeAddr(t),
 			env: []string{
-				"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none",
+				"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
+				"OPENAI_API_KEY=none",
 				"COREBOT_OBSERVABILITY_ADDR=" + observability, "COREBOT_BUS_DRAIN=" + siegeDrain.String(),
 			},
 		},
@@ -103,7 +105,8 @@ func newSiege(t *testing.T, what string, cycles int) *siege {
 	return s
 }
 
-// freeAddr is an address below the ports that outgoing connections take, so that it is still free when its listener has been killed.
+// freeAddr is an address below the ports that outgoing connections take, so that it is still free when its listener has
+// been killed.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -136,13 +139,14 @@ func content(id string) string {
 	return "say " + id
 }
 
-// noteTaker is a model that takes its time, and appends a note to the chat's memory when the message asks for one. A note that is written
-// twice stands there twice.
+// noteTaker is a model that takes its time, and appends a note to the chat's memory when the message asks for one. A
+// note that is written twice stands there twice.
 func noteTaker(r llmtest.Request) llmtest.Answer {
 	think := time.Duration(rand.IntN(30)) * time.Millisecond
 	id, note := strings.CutPrefix(lastUser(r), "note ")
 	if note && toolResults(r) == 0 {
-		args, _ := json.Marshal(map[string]string{"scope": "chat", "content": fmt.Sprintf(noteText, id)}) // strings: cannot fail
+		// strings: cannot fail
+		args, _ := json.Marshal(map[string]string{"scope": "chat", "content": fmt.Sprintf(noteText, id)})
 		return llmtest.ToolCalls(llmtest.Call{ID: "note", Name: "memory_write", Args: string(args)}).After(think)
 	}
 	return llmtest.Text("done").After(think)
@@ -154,7 +158,10 @@ func (s *siege) lay() {
 	defer cancel()
 	defer s.pace.stop()
 	client, posted := s.client(), make(chan error, 1)
-	o := load.Options{Messages: max(s.cycles*siegePerCycle, siegeChats), Chats: siegeChats, Copies: 1, Accepted: s.pace.wait, Content: content}
+	o := load.Options{
+		Messages: max(s.cycles*siegePerCycle, siegeChats), Chats: siegeChats, Copies: 1,
+		Accepted: s.pace.wait, Content: content,
+	}
 	var report load.Report
 	go func() {
 		var err error
@@ -186,9 +193,9 @@ func (s *siege) lay() {
 	}
 }
 
-// liveLong is a life in which everything that waits gets its answer before more is let in, some of which is at work when the end comes.
-// Every second life is one: a message that is cut off three times in a row at the same step is given up as poison, by design, and
-// then a slow machine would show nothing but that.
+// liveLong is a life in which everything that waits gets its answer before more is let in, some of which is at work
+// when the end comes. Every second life is one: a message that is cut off three times in a row at the same step is
+// given up as poison, by design, and then a slow machine would show nothing but that.
 func (s *siege) liveLong() {
 	s.t.Helper()
 	s.begin()
@@ -197,7 +204,8 @@ func (s *siege) liveLong() {
 	time.Sleep(20*time.Millisecond + rand.N(400*time.Millisecond))
 }
 
-// liveShortly is a life whose end may come at any moment; half of them end while they begin, unless they are to end in good order.
+// liveShortly is a life whose end may come at any moment; half of them end while they begin, unless they are to end in
+// good order.
 func (s *siege) liveShortly() {
 	s.t.Helper()
 	if s.what == inOrder || rand.IntN(2) == 0 {

@@ -11,7 +11,8 @@ import (
 )
 
 func newSkills(s *shell) *cobra.Command {
-	return group("skills", "Show the skills of the workspace: pages of instructions for one kind of work each", newSkillsList(s), newSkillsShow(s))
+	return group("skills", "Show the skills of the workspace: pages of instructions for one kind of work each",
+		newSkillsList(s), newSkillsShow(s))
 }
 
 func newSkillsList(s *shell) *cobra.Command {
@@ -44,7 +45,8 @@ there.`,
 func printSkills(cmd *cobra.Command, all app.Skills, asJSON bool) error {
 	beside := &teller{w: cmd.ErrOrStderr()}
 	if all.More > 0 {
-		beside.line("corebot: skills has %d directories more than the %d that are looked at", all.More, skills.MaxSkills)
+		beside.line("corebot: skills has %d directories more than the %d that are looked at", all.More,
+			skills.MaxSkills)
 	}
 	t := &teller{w: cmd.OutOrStdout()}
 	if len(all.Skills) == 0 && !asJSON {
@@ -118,9 +120,13 @@ func newSkillsShow(s *shell) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd, skillPage{front.Name, front.Description, front.Always, front.Requires.List(), append([]string{}, front.Tools...), page})
+				return printJSON(cmd, skillPage{
+					front.Name, front.Description, front.Always, front.Requires.List(),
+					append([]string{}, front.Tools...), page,
+				})
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", printable(front.String()), strings.TrimRight(printable(page), "\n"))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", printable(front.String()),
+				strings.TrimRight(printable(page), "\n"))
 			return err
 		},
 	}

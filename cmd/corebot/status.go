@@ -41,9 +41,11 @@ func newStatus(s *shell) *cobra.Command {
 func describeAside(a operate.SetAside) string {
 	again := a.Until.Local().Format(time.TimeOnly)
 	if a.Life != 0 {
-		return fmt.Sprintf("parked message %d of %s cannot be read; it is tried again at %s  (corebot db check)", a.Life, a.Chat, again)
+		return fmt.Sprintf("parked message %d of %s cannot be read; it is tried again at %s  (corebot db check)",
+			a.Life, a.Chat, again)
 	}
-	return fmt.Sprintf("the next message of %s (%s) cannot be read; it is tried again at %s  (corebot db check; corebot dlq give-up %d)", a.Chat, a.Pool, again, a.Lane)
+	return fmt.Sprintf("the next message of %s (%s) cannot be read; it is tried again at %s  (corebot db check; "+
+		"corebot dlq give-up %d)", a.Chat, a.Pool, again, a.Lane)
 }
 
 func printStatus(cmd *cobra.Command, a corebot.Accounting, s operate.Status) error {
@@ -54,7 +56,8 @@ func printStatus(cmd *cobra.Command, a corebot.Accounting, s operate.Status) err
 	}
 	for _, pool := range slices.Sorted(maps.Keys(s.Queue)) {
 		q := s.Queue[pool]
-		t.line("%-13s %s in %s: %d running, %d waiting", pool, count(q.Messages, "message"), count(q.Lanes, "chat"), q.Running, q.Waiting)
+		t.line("%-13s %s in %s: %d running, %d waiting", pool, count(q.Messages, "message"), count(q.Lanes, "chat"),
+			q.Running, q.Waiting)
 	}
 	if !s.OldestUnanswered.IsZero() {
 		t.line("oldest        accepted %s ago", time.Since(s.OldestUnanswered).Round(time.Second))

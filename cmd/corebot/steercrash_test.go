@@ -18,7 +18,8 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// crashStory is what a test sends to a daemon that dies on the way, and what must have become of it after another daemon has run.
+// crashStory is what a test sends to a daemon that dies on the way, and what must have become of it after another
+// daemon has run.
 type crashStory struct {
 	mode   string
 	first  string            // its id is "first"; the rest is sent when the model's script opens the gate, or at once
@@ -68,24 +69,34 @@ func crashStories() map[string]crashStory {
 	return map[string]crashStory{
 		"a steer": {
 			first: "write notes", rest: map[string]string{"s1": "/steer just one"}, wait: true,
-			points: []string{"steer.before", "steer.after", "merge.before", "merge.after", "model.before#3", "model.after#3", "turn.before", "turn.after"},
-			model:  oneNote, check: steerIsHeardOnce,
+			points: []string{
+				"steer.before", "steer.after", "merge.before", "merge.after", "model.before#3",
+				"model.after#3", "turn.before", "turn.after",
+			},
+			model: oneNote, check: steerIsHeardOnce,
 		},
 		"messages that are collected": {
 			mode: "collect", first: "part 0", rest: map[string]string{"s1": "part 1", "s2": "part 2"},
-			points: []string{"publish.before#2", "publish.after#3", "merge.before", "merge.after", "model.before#1", "turn.before", "turn.after"},
-			model:  func(*gate, *gate) llmtest.Script { return llmtest.Always(llmtest.Text("done")) }, check: partsAreOneTurn,
+			points: []string{
+				"publish.before#2", "publish.after#3", "merge.before", "merge.after", "model.before#1",
+				"turn.before", "turn.after",
+			},
+			model: func(*gate, *gate) llmtest.Script { return llmtest.Always(llmtest.Text("done")) },
+			check: partsAreOneTurn,
 		},
 		"an interrupt": {
 			mode: "interrupt", first: "take your time", rest: map[string]string{"s1": "be quick"}, wait: true,
-			points: []string{"publish.before#2", "publish.after#2", "turn.before#1", "turn.after#1", "turn.before#2", "turn.after#2"},
-			model:  slowAtFirst, check: interruptedOnce,
+			points: []string{
+				"publish.before#2", "publish.after#2", "turn.before#1", "turn.after#1", "turn.before#2",
+				"turn.after#2",
+			},
+			model: slowAtFirst, check: interruptedOnce,
 		},
 	}
 }
 
-// TestKilledDuringASteerAMergeOrAnInterruptNothingIsLostOrDoubled kills the daemon at each step of a message that acts on the turn of another,
-// and starts it again (guarantees G1 to G6).
+// TestKilledDuringASteerAMergeOrAnInterruptNothingIsLostOrDoubled kills the daemon at each step of a message that acts
+// on the turn of another, and starts it again (guarantees G1 to G6).
 func TestKilledDuringASteerAMergeOrAnInterruptNothingIsLostOrDoubled(t *testing.T) {
 	for name, story := range crashStories() {
 		for _, point := range story.points {
@@ -103,10 +114,14 @@ func (c crashStory) play(t *testing.T, point string) {
 	model := httptest.NewServer(server)
 	t.Cleanup(model.Close)
 	t.Cleanup(sent.let)
-	s := &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: []string{
-		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted", "OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
-		"COREBOT_BUS_QUEUE_MODE=" + orQueue(c.mode), "COREBOT_BUS_COLLECT_DEBOUNCE=300ms",
-	}}
+	s := &service{
+		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		env: []string{
+			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
+			"OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
+			"COREBOT_BUS_QUEUE_MODE=" + orQueue(c.mode), "COREBOT_BUS_COLLECT_DEBOUNCE=300ms",
+		},
+	}
 	s.output("init")
 	usual := s.env
 	s.env = append(slices.Clone(usual), "COREBOT_FAULT="+point)
@@ -158,7 +173,8 @@ func (s *service) sendAll(c crashStory, started, sent *gate) {
 	}
 }
 
-// try runs a command that may find the daemon dead. It never runs Corebot itself: a dead daemon's fault is not in its environment.
+// try runs a command that may find the daemon dead. It never runs Corebot itself: a dead daemon's fault is not in its
+// environment.
 func (s *service) try(args ...string) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -237,7 +253,9 @@ func steerIsHeardOnce(t *testing.T, point string, books map[string]bookEntry, _ 
 	}
 	switch {
 	case steer.End == "merged" && steer.MergedInto.ID == "first" && steer.replies() == 0:
-	case steer.End == "answered" && steer.MergedInto.ID == "" && steer.replies() == 1 && strings.HasPrefix(point, "steer."): // it came too late
+	// it came too late
+	case steer.End == "answered" && steer.MergedInto.ID == "" && steer.replies() == 1 &&
+		strings.HasPrefix(point, "steer."):
 	default:
 		t.Errorf("the steer: %+v", steer)
 	}
@@ -289,7 +307,8 @@ func interruptedOnce(t *testing.T, point string, books map[string]bookEntry, _ [
 	}
 	switch {
 	case first.End == "stopped" && first.Reason == "interrupt" && first.replies() == 0 && len(first.Replies) == 1:
-	case first.End == "answered" && first.replies() == 1 && point == "publish.before#2": // the newer one was not there yet
+	// the newer one was not there yet
+	case first.End == "answered" && first.replies() == 1 && point == "publish.before#2":
 	default:
 		t.Errorf("the older message: %+v", first)
 	}

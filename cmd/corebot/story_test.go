@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"corebot": main, hostileServer: serveItems})
 }
 
-// TestStories plays the scripts of testdata/script: each is one walk of a person or a program through the whole binary, on a home
-// of its own. Models listen on loopback; nothing else is reached.
+// TestStories plays the scripts of testdata/script: each is one walk of a person or a program through the whole binary,
+// on a home of its own. Models listen on loopback; nothing else is reached.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	models := httptest.NewServer(endpoints())
@@ -57,11 +57,13 @@ func TestStories(t *testing.T) {
 			e.Setenv("COREBOT_HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("COREBOT_LLM_OFFLINE", "true")
 			e.Setenv("MODELS", models.URL)
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector sleeps a second at every exit, and a story has dozens
+			// the race detector sleeps a second at every exit, and a story has dozens
+			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "exits": exits, "fields": fields, "busyport": busyPort, "refused": refused, "same": same, "sqlite": sqlite, "terminate": terminate,
+			"await": await, "exits": exits, "fields": fields, "busyport": busyPort, "refused": refused, "same": same,
+			"sqlite": sqlite, "terminate": terminate,
 		},
 	})
 }
@@ -70,14 +72,16 @@ func TestStories(t *testing.T) {
 func endpoints() http.Handler {
 	mux := http.NewServeMux()
 	for name, script := range map[string]llmtest.Script{
-		"answers":  llmtest.Always(llmtest.Text("A real answer.")),
-		"stalls":   llmtest.Always(llmtest.Text("").Stall(-1)),
-		"401":      llmtest.Always(llmtest.Fail(http.StatusUnauthorized, "Incorrect API key provided")),
-		"500":      llmtest.Always(llmtest.Fail(http.StatusInternalServerError, "the model has fallen over")),
-		"html":     llmtest.Always(llmtest.Raw(http.StatusOK, "text/html", "<html><body>Welcome to nginx!</body></html>")),
-		"json":     llmtest.Always(llmtest.Raw(http.StatusOK, "application/json", `{"status":"fine"}`)),
-		"escapes":  llmtest.Always(llmtest.Text("\x1b[2Jwiped\x07 \u202eout")),
-		"tools":    llmtest.Queue(llmtest.ToolCalls(llmtest.Call{Name: "fs_list", Args: `{"path":"."}`}), llmtest.Text("Looked.")),
+		"answers": llmtest.Always(llmtest.Text("A real answer.")),
+		"stalls":  llmtest.Always(llmtest.Text("").Stall(-1)),
+		"401":     llmtest.Always(llmtest.Fail(http.StatusUnauthorized, "Incorrect API key provided")),
+		"500":     llmtest.Always(llmtest.Fail(http.StatusInternalServerError, "the model has fallen over")),
+		"html": llmtest.Always(llmtest.Raw(http.StatusOK, "text/html",
+			"<html><body>Welcome to nginx!</body></html>")),
+		"json":    llmtest.Always(llmtest.Raw(http.StatusOK, "application/json", `{"status":"fine"}`)),
+		"escapes": llmtest.Always(llmtest.Text("\x1b[2Jwiped\x07 \u202eout")),
+		"tools": llmtest.Queue(llmtest.ToolCalls(llmtest.Call{Name: "fs_list", Args: `{"path":"."}`}),
+			llmtest.Text("Looked.")),
 		"obeys":    obeysDescriptions,
 		"recites":  recitesSkills,
 		"presents": presentsItself,
@@ -104,7 +108,10 @@ func presentsItself(r llmtest.Request) llmtest.Answer {
 
 // obeysDescriptions writes a skill that is always in the prompt as soon as the description of a tool says so.
 func obeysDescriptions(r llmtest.Request) llmtest.Answer {
-	told := slices.ContainsFunc(r.Tools, func(t llmtest.Tool) bool { return strings.Contains(t.Function.Description, "IMPORTANT") })
+	told := slices.ContainsFunc(r.Tools, func(t llmtest.Tool) bool {
+		return strings.Contains(t.Function.Description,
+			"IMPORTANT")
+	})
 	if !told || toolResults(r) > 0 {
 		return llmtest.Text("done")
 	}
@@ -158,7 +165,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if want, err := strconv.Atoi(args[0]); err != nil || code != want {
 		ts.Fatalf("the exit code is %d, want %s", code, args[0])
 	}
-	if stderr := ts.ReadFile("stderr"); strings.Contains(stderr, "goroutine ") || code == 1 && !strings.HasPrefix(last(stderr), "corebot: ") {
+	if stderr := ts.ReadFile("stderr"); strings.Contains(stderr, "goroutine ") || code == 1 &&
+		!strings.HasPrefix(last(stderr), "corebot: ") {
 		ts.Fatalf("not an error for people:\n%s", stderr)
 	}
 }
@@ -181,14 +189,16 @@ func refused(ts *testscript.TestScript, neg bool, args []string) {
 
 // last is the last line of an output that is not indented.
 func last(s string) string {
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(s), "\n"), func(l string) bool { return strings.HasPrefix(l, " ") })
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(s), "\n"),
+		func(l string) bool { return strings.HasPrefix(l, " ") })
 	if len(lines) == 0 {
 		return ""
 	}
 	return lines[len(lines)-1]
 }
 
-// fields FILE NAME... checks that every line of a file is a JSON object with exactly these fields, and that there is a line.
+// fields FILE NAME... checks that every line of a file is a JSON object with exactly these fields, and that there is a
+// line.
 func fields(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: fields FILE NAME...")
@@ -214,8 +224,8 @@ func busyPort(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], taken.Listener.Addr().String())
 }
 
-// sqlite FILE STATEMENT runs a statement on a database, made if it is missing, as another program would. SQLite's driver comes
-// with package storage.
+// sqlite FILE STATEMENT runs a statement on a database, made if it is missing, as another program would. SQLite's
+// driver comes with package storage.
 func sqlite(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: sqlite FILE STATEMENT")

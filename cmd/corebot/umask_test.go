@@ -12,8 +12,8 @@ import (
 	"github.com/corebot/corebot/internal/load"
 )
 
-// TestEveryFileIsItsOwnersAloneWhateverTheUmask plays a whole life with umask 0: a home is made, a daemon answers, tools write, a terminal talks,
-// commands change things.
+// TestEveryFileIsItsOwnersAloneWhateverTheUmask plays a whole life with umask 0: a home is made, a daemon answers,
+// tools write, a terminal talks, commands change things.
 func TestEveryFileIsItsOwnersAloneWhateverTheUmask(t *testing.T) {
 	dir := t.TempDir()
 	open := filepath.Join(dir, "open")
@@ -21,7 +21,10 @@ func TestEveryFileIsItsOwnersAloneWhateverTheUmask(t *testing.T) {
 	if err := os.WriteFile(open, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := &service{t: t, binary: open, home: filepath.Join(dir, "home"), addr: "127.0.0.1:0", env: []string{"COREBOT_TOOLS_MAX_OUTPUT_BYTES=200"}}
+	s := &service{
+		t: t, binary: open, home: filepath.Join(dir, "home"), addr: "127.0.0.1:0",
+		env: []string{"COREBOT_TOOLS_MAX_OUTPUT_BYTES=200"},
+	}
 	s.output("init", "--webhook")
 	requireClosed(t, s.home, 5)
 	s.startAndWait()
@@ -30,11 +33,17 @@ func TestEveryFileIsItsOwnersAloneWhateverTheUmask(t *testing.T) {
 	s.output("admin", "grant", "webhook::ann")
 	client, cursor := s.client(), ""
 	for i, text := range []string{
-		"hello", `/tool fs.write {"path":"notes/deep/a.txt","content":"` + strings.Repeat("long ", 100) + `"}`, `/tool fs.read {"path":"notes/deep/a.txt"}`,
-		`/tool memory.write {"scope":"chat","content":"likes tea"}`, `/tool memory.write {"scope":"global","content":"for all"}`, `/tool fs.edit {"path":"notes/deep/a.txt","old":"long","new":"short","replaceAll":true}`,
+		"hello", `/tool fs.write {"path":"notes/deep/a.txt","content":"` + strings.Repeat("long ", 100) + `"}`,
+		`/tool fs.read {"path":"notes/deep/a.txt"}`,
+		`/tool memory.write {"scope":"chat","content":"likes tea"}`,
+		`/tool memory.write {"scope":"global","content":"for all"}`,
+		`/tool fs.edit {"path":"notes/deep/a.txt","old":"long","new":"short","replaceAll":true}`,
 	} {
 		id := fmt.Sprint(i)
-		if _, err := client.Post(t.Context(), load.Message{ID: id, ChatID: "room", Sender: "ann", Content: text}); err != nil {
+		if _, err := client.Post(t.Context(), load.Message{
+			ID: id, ChatID: "room", Sender: "ann",
+			Content: text,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		replies, next, err := client.Replies(t.Context(), "room", cursor, 10*time.Second)
@@ -48,7 +57,10 @@ func TestEveryFileIsItsOwnersAloneWhateverTheUmask(t *testing.T) {
 	s.terminate()
 	s.output("db", "vacuum")
 	requireClosed(t, s.home, 15)
-	for _, made := range []string{"notes/deep/a.txt", "chats/main:webhook::room/MEMORY.md", "chats/main:webhook::room/artifacts"} {
+	for _, made := range []string{
+		"notes/deep/a.txt", "chats/main:webhook::room/MEMORY.md",
+		"chats/main:webhook::room/artifacts",
+	} {
 		if _, err := os.Stat(filepath.Join(s.home, "workspace", made)); err != nil {
 			t.Errorf("the test is broken: %v", err)
 		}

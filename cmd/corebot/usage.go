@@ -66,7 +66,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &invalid) {
 		return usage(cmd, err)
 	}
-	want := map[string]string{"int": "a whole number", "number": "a whole number, at least 1", "bool": "true or false"}[invalid.GetFlag().Value.Type()]
+	want := map[string]string{
+		"int": "a whole number", "number": "a whole number, at least 1",
+		"bool": "true or false",
+	}[invalid.GetFlag().Value.Type()]
 	return usage(cmd, fmt.Errorf("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want))
 }
 
@@ -124,7 +127,9 @@ func newUsage(s *shell) *cobra.Command {
 			}
 			now := time.Now()
 			first, last := accounting.Day(now.AddDate(0, 0, 1-days)), accounting.Day(now)
-			_, err = useTable(accounting).print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[corebot.UseRow], error) {
+			_, err = useTable(accounting).print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[corebot.UseRow],
+				error,
+			) {
 				return look(s, cmd, operate.ListUsage, operate.UsageQuery{From: first, To: last, Part: p})
 			})
 			return err
@@ -153,7 +158,8 @@ func useTable(a corebot.Accounting) listing[corebot.UseRow] {
 		none:   "nothing was used",
 		cells: func(row corebot.UseRow) string {
 			all = all.Add(row.Use)
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s", row.Day, row.Chat, oneLine(row.Principal.ID, 30), oneLine(row.Model, 40), row.Turns, a.Describe(row.Use))
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s", row.Day, row.Chat, oneLine(row.Principal.ID, 30),
+				oneLine(row.Model, 40), row.Turns, a.Describe(row.Use))
 		},
 		foot: func() string { return fmt.Sprintf("\t\t\t\t%d\t%s", all.Turns, a.Describe(all)) },
 	}

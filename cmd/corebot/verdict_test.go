@@ -132,7 +132,8 @@ func quantile(ds []time.Duration, q float64) time.Duration {
 // report writes the figures to the log of the test, and to a file if one is wanted.
 func (s *siege) report(v verdict, callers load.Report, took time.Duration) {
 	s.t.Helper()
-	if p99 := quantile(s.readies, 0.99); len(s.readies) >= 100 && p99 > maxReadyP99 { // of fewer, it is the slowest alone
+	// of fewer, it is the slowest alone
+	if p99 := quantile(s.readies, 0.99); len(s.readies) >= 100 && p99 > maxReadyP99 {
 		s.t.Errorf("ready again: p99 is %v, want %v at most", p99, maxReadyP99)
 	}
 	var b strings.Builder
@@ -150,9 +151,11 @@ func (s *siege) report(v verdict, callers load.Report, took time.Duration) {
 	row("side effects missing", v.MissingNotes)
 	row("side effects unknown, by design", v.UnknownNotes)
 	row("dead letters", v.DeadLetters)
-	row("ready again, p50 / p99", fmt.Sprint(quantile(s.readies, 0.5).Round(time.Millisecond), " / ", quantile(s.readies, 0.99).Round(time.Millisecond)))
+	row("ready again, p50 / p99", fmt.Sprint(quantile(s.readies, 0.5).Round(time.Millisecond), " / ",
+		quantile(s.readies, 0.99).Round(time.Millisecond)))
 	if len(s.exits) > 0 {
-		row("exit after SIGTERM, p50 / max", fmt.Sprint(quantile(s.exits, 0.5).Round(time.Millisecond), " / ", quantile(s.exits, 1).Round(time.Millisecond)))
+		row("exit after SIGTERM, p50 / max", fmt.Sprint(quantile(s.exits, 0.5).Round(time.Millisecond), " / ",
+			quantile(s.exits, 1).Round(time.Millisecond)))
 	}
 	_ = w.Flush() // into memory: cannot fail
 	s.t.Logf("\n%s", &b)

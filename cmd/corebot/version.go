@@ -22,7 +22,10 @@ func newVersion() *cobra.Command {
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
-				return printJSON(cmd, map[string]any{"version": versionText(), "go": runtime.Version(), "schema": storage.SchemaVersion()})
+				return printJSON(cmd, map[string]any{
+					"version": versionText(), "go": runtime.Version(),
+					"schema": storage.SchemaVersion(),
+				})
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err

@@ -170,13 +170,17 @@ func (t *teller) line(format string, args ...any) {
 func stepEvent(s corebot.Step) (time.Time, string) {
 	switch {
 	case s.Kind == corebot.StepModel && s.Answer != nil:
-		return s.EndedAt, fmt.Sprintf("step %d: the model asked for %s", s.Position, count(int64(len(s.Answer.Calls)), "tool call"))
+		return s.EndedAt, fmt.Sprintf("step %d: the model asked for %s", s.Position,
+			count(int64(len(s.Answer.Calls)), "tool call"))
 	case s.Kind == corebot.StepSummary && s.Answer != nil:
-		return s.EndedAt, fmt.Sprintf("step %d: older messages were summarised by %s", s.Position, cmp.Or(oneLine(s.Answer.Model, 64), "an extract"))
+		return s.EndedAt, fmt.Sprintf("step %d: older messages were summarised by %s", s.Position,
+			cmp.Or(oneLine(s.Answer.Model, 64), "an extract"))
 	case s.Kind == corebot.StepTool && s.Result != nil:
-		return s.EndedAt, fmt.Sprintf("step %d: %s %s: %s", s.Position, oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80), s.Result.Outcome)
+		return s.EndedAt, fmt.Sprintf("step %d: %s %s: %s", s.Position, oneLine(s.Call.Tool, 64),
+			oneLine(string(s.Call.Args), 80), s.Result.Outcome)
 	case s.Kind == corebot.StepTool && s.State == corebot.StepAwaiting:
-		return s.StartedAt, fmt.Sprintf("step %d: %s %s waits for an admin's word (corebot approvals list)", s.Position, oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80))
+		return s.StartedAt, fmt.Sprintf("step %d: %s %s waits for an admin's word (corebot approvals list)", s.Position,
+			oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80))
 	case s.Kind == corebot.StepTool && s.Call != nil:
 		return s.StartedAt, fmt.Sprintf("step %d: %s was begun", s.Position, oneLine(s.Call.Tool, 64))
 	case s.Kind == corebot.StepMerge && s.Merged != nil:
@@ -186,7 +190,8 @@ func stepEvent(s corebot.Step) (time.Time, string) {
 		if len(s.Sent.IDs) > 0 {
 			as = " as " + oneLine(strings.Join(s.Sent.IDs, ", "), 80)
 		}
-		return s.EndedAt, fmt.Sprintf("part %d was sent: bytes %d to %d of the text%s", s.Position+1, s.Sent.From, s.Sent.To, as)
+		return s.EndedAt, fmt.Sprintf("part %d was sent: bytes %d to %d of the text%s", s.Position+1, s.Sent.From,
+			s.Sent.To, as)
 	case s.Kind == corebot.StepPart:
 		return s.EndedAt, fmt.Sprintf("part %d was sent", s.Position+1)
 	}

@@ -1,4 +1,5 @@
-// Package app joins the parts of Corebot: it makes them from the settings, hands each what it needs, and runs them together.
+// Package app joins the parts of Corebot: it makes them from the settings, hands each what it needs, and runs them
+// together.
 //
 // It is the only place that knows both sides of an interface; join.go holds the proof that they fit.
 package app
@@ -38,15 +39,17 @@ import (
 
 // Options say what this run of Corebot is for.
 type Options struct {
-	Version  string
-	Log      zerolog.Logger
-	Redactor *redact.Redactor // of the log; it learns the secrets that a reload brings; nil: nothing is taken out of the log
+	Version string
+	Log     zerolog.Logger
+	// of the log; it learns the secrets that a reload brings; nil: nothing is taken out of the log
+	Redactor *redact.Redactor
 	// Serve makes a daemon of it: with the configured channels, the listeners and the control socket.
 	Serve bool
-	// Attended makes it the Corebot of a terminal or an MCP client, which ends with them. It has the control socket, so that other processes can
-	// attach, and no other listener.
+	// Attended makes it the Corebot of a terminal or an MCP client, which ends with them. It has the control socket, so
+	// that other processes can attach, and no other listener.
 	Attended bool
-	// Passing says that an attended Corebot ends when one message has its answer: a daemon that begins waits for its end.
+	// Passing says that an attended Corebot ends when one message has its answer: a daemon that begins waits for its
+	// end.
 	Passing bool
 	// Agent is the one agent of the settings that this process runs; empty: all of them.
 	Agent string
@@ -102,9 +105,13 @@ type undo struct {
 // DataDir is where a home keeps its database.
 func DataDir(home string) string { return filepath.Join(home, "data") }
 
-// New makes a Corebot. It opens files and listeners and starts nothing. Whatever fails, what was opened is closed again.
+// New makes a Corebot. It opens files and listeners and starts nothing. Whatever fails, what was opened is closed
+// again.
 func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
-	a := &App{version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level), Live: new(live.Hub), answers: o.Serve || o.Attended, serves: o.Serve, passing: o.Passing, only: o.Agent}
+	a := &App{
+		version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level),
+		Live: new(live.Hub), answers: o.Serve || o.Attended, serves: o.Serve, passing: o.Passing, only: o.Agent,
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -131,7 +138,10 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{Accounting: a.accounting, Bootstrap: first, Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c), Speaks: CanSpeak}); err != nil {
+	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{
+		Accounting: a.accounting, Bootstrap: first,
+		Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c), Speaks: CanSpeak,
+	}); err != nil {
 		return nil, err
 	}
 	a.opened("database", a.Store)
@@ -179,7 +189,8 @@ func busOptions(all config.Config, r prometheus.Registerer) bus.Options {
 		Turns:         turns,
 		LimitPatience: cmp.Or(c.LimitPatience, -1), // to the bus, zero would mean its default
 
-		Lease: c.Lease, MaxAttempts: c.MaxAttempts, BackoffBase: c.BackoffBase, BackoffMax: c.BackoffMax, MaxBytes: c.MaxMessageBytes,
+		Lease: c.Lease, MaxAttempts: c.MaxAttempts, BackoffBase: c.BackoffBase, BackoffMax: c.BackoffMax,
+		MaxBytes:   c.MaxMessageBytes,
 		Limits:     limits(c),
 		Rate:       corebot.Rate{Every: c.RateEvery, Burst: c.RateBurst},
 		Metrics:    r,
@@ -196,7 +207,10 @@ func limits(c config.Bus) corebot.Limits {
 }
 
 func queueing(c config.Config) corebot.Queueing {
-	q := corebot.Queueing{Mode: corebot.QueueMode(c.Bus.QueueMode), Debounce: c.Bus.CollectDebounce, Agents: map[string]corebot.QueueMode{}}
+	q := corebot.Queueing{
+		Mode: corebot.QueueMode(c.Bus.QueueMode), Debounce: c.Bus.CollectDebounce,
+		Agents: map[string]corebot.QueueMode{},
+	}
 	for _, a := range c.AgentList() {
 		if a.QueueMode != "" {
 			q.Agents[a.ID] = corebot.QueueMode(a.QueueMode)
@@ -234,11 +248,14 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		return err
 	}
 	a.router, err = router.New(router.Parts{
-		Queue: a.Bus, Ledger: storage.NewLedger(a.Store), Letters: storage.NewDeadLetters(a.Store), Lives: storage.NewLives(a.Store),
+		Queue: a.Bus, Ledger: storage.NewLedger(a.Store), Letters: storage.NewDeadLetters(a.Store),
+		Lives:     storage.NewLives(a.Store),
 		Approvals: storage.NewApprovals(a.Store), Agent: a.agents, Roles: storage.NewGrants(a.Store), Policy: rules,
 	}, router.Options{
-		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond), // to the router, zero would mean its default
-		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store), Describe: a.describe, Live: a.Live, Log: a.log, Metrics: r,
+		// to the router, zero would mean its default
+		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond),
+		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store),
+		Describe: a.describe, Live: a.Live, Log: a.log, Metrics: r,
 		Redact: a.redactor.Text,
 	})
 	return err
@@ -265,9 +282,9 @@ func (a *App) makeChannels(ctx context.Context, o Options, r prometheus.Register
 	return err
 }
 
-// Run runs everything until ctx ends. It stops in the reverse order of
-// starting: no new messages, then the turns drain, then sends under way end, then the writer commits what is left. Replies that
-// were not sent yet leave at the next start.
+// Run runs everything until ctx ends. It stops in the reverse order of starting: no new messages, then the turns drain,
+// then sends under way end, then the writer commits what is left. Replies that were not sent yet leave at the next
+// start.
 func (a *App) Run(ctx context.Context) error {
 	services := append([]lifecycle.Service{{Name: "store", Run: a.Store.Run}}, a.upkeep.services()...)
 	if a.server != nil {
@@ -292,7 +309,8 @@ func (a *App) Run(ctx context.Context) error {
 	return lifecycle.Run(ctx, a.log, services...)
 }
 
-// stops notes why Corebot stops: from then on it is not ready, though it may go on for as long as the turns under way take.
+// stops notes why Corebot stops: from then on it is not ready, though it may go on for as long as the turns under way
+// take.
 func (a *App) stops(why string) {
 	text := "corebot is stopping, and accepts nothing more: " + why
 	a.stopping.CompareAndSwap(nil, &text)

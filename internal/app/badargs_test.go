@@ -77,8 +77,14 @@ func realTools(t *testing.T) (*tools.Box, corebot.Caller, []llm.Tool) {
 	u := &agentUnit{policy: rules, entry: c.AgentList()[0], place: p, notes: w}
 	must(t, a.makeTools(u, prometheus.NewRegistry()))
 	box := u.box
-	who := corebot.Caller{Key: corebot.Key{Agent: "main", Channel: "cli", Account: "local", Chat: "x"}, Principal: corebot.Principal{Channel: "cli", Account: "local", ID: "0"}}
-	must(t, storage.NewGrants(db).Grant(t.Context(), corebot.Grant{Principal: who.Principal, Role: corebot.RoleAdmin, By: "operator"}))
+	who := corebot.Caller{
+		Key:       corebot.Key{Agent: "main", Channel: "cli", Account: "local", Chat: "x"},
+		Principal: corebot.Principal{Channel: "cli", Account: "local", ID: "0"},
+	}
+	must(t, storage.NewGrants(db).Grant(t.Context(), corebot.Grant{
+		Principal: who.Principal, Role: corebot.RoleAdmin,
+		By: "operator",
+	}))
 	offered, err := box.Offer(t.Context(), who)
 	must(t, err)
 	if len(offered) < 12 {
@@ -172,7 +178,11 @@ func (s shape) bad(t *testing.T) map[string]string {
 		field, err := json.Marshal(valid[name])
 		must(t, err)
 		bad[name+" doubled"] = strings.Replace(good, "{", fmt.Sprintf("{%q:%s,", name, field), 1)
-		bad[name+" in another case"] = spell(func(a map[string]any) { delete(a, name); a[strings.ToUpper(name)] = valid[name] })
+		bad[name+" in another case"] = spell(func(a map[string]any) {
+			delete(a,
+				name)
+			a[strings.ToUpper(name)] = valid[name]
+		})
 		bad[name+" deep"] = fmt.Sprintf(`{%q:%s%s}`, name, strings.Repeat("[", 10_000), strings.Repeat("]", 10_000))
 		for _, wrong := range []any{nil, "a", 1, 1.5, 1e300, true, []any{}, []any{1}, map[string]any{"a": 1}} {
 			if !s.takes(name, wrong) {
@@ -223,24 +233,30 @@ func requireInvalid(t *testing.T, box *tools.Box, who corebot.Caller, tool, what
 	t.Helper()
 	w := &watched{t: t, what: tool + ": " + what}
 	r, err := box.Call(t.Context(), who, corebot.ToolCall{ID: "1", Tool: tool, Args: json.RawMessage(raw)}, w)
-	if err != nil || r.Outcome != corebot.OutcomeInvalidArgs || len(r.Content) < len("invalid_args: x") || len(r.Content) > 60_000 {
+	if err != nil || r.Outcome != corebot.OutcomeInvalidArgs || len(r.Content) < len("invalid_args: x") ||
+		len(r.Content) > 60_000 {
 		t.Errorf("%s: %.80q: got %s %.200q, %v", w.what, raw, r.Outcome, r.Content, err)
 	}
-	if w.finished != 1 || w.last.Outcome != corebot.OutcomeInvalidArgs || len(w.last.Args) > 16<<10 || !json.Valid([]byte(w.last.Args)) {
+	if w.finished != 1 || w.last.Outcome != corebot.OutcomeInvalidArgs || len(w.last.Args) > 16<<10 ||
+		!json.Valid([]byte(w.last.Args)) {
 		t.Errorf("%s: %d results in the journal, audit %s %.200q", w.what, w.finished, w.last.Outcome, w.last.Args)
 	}
 }
 
-var jsonDocuments = flag.String("json.documents", "", "a folder of further *.json that no tool must take for its arguments; scripts/json-suite has it be the public suite")
+var jsonDocuments = flag.String("json.documents", "", "a folder of further *.json that no tool must take for its "+
+	"arguments; scripts/json-suite has it be the public suite")
 
 // documents are JSON and what is nearly JSON; none is an object with the fields of a tool.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, text := range []string{
-		`{"a":1,}`, `{,}`, `{"a" 1}`, `{"a":}`, `{a:1}`, `{'a':1}`, `{"a":1 "b":2}`, `{"a":01}`, `{"a":+1}`, `{"a":.5}`, `{"a":1.}`, `{"a":1e}`, `{"a":0x1}`,
-		`{"a":Infinity}`, `{"a":tru}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\ud800"}`, "{\"a\":\"\t\"}", "{\"a\":\"\x00\"}", `{"a":"`, `{"a":"\"}`, `{"":0}`, `{"a":{"b":[1,{"c":null}]}}`,
-		`[1,2`, `[,1]`, `[1,]`, `[1 2]`, `]`, `"`, `-`, `0`, `1e999`, `nul`, "\xef\xbb\xbf{}", "\xfe\xff\x00{\x00}", "{}{}", "{}#", "<a/>", "\u2060{}", "{\u00a0}",
+		`{"a":1,}`, `{,}`, `{"a" 1}`, `{"a":}`, `{a:1}`, `{'a':1}`, `{"a":1 "b":2}`, `{"a":01}`, `{"a":+1}`, `{"a":.5}`,
+		`{"a":1.}`, `{"a":1e}`, `{"a":0x1}`,
+		`{"a":Infinity}`, `{"a":tru}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\ud800"}`, "{\"a\":\"\t\"}",
+		"{\"a\":\"\x00\"}", `{"a":"`, `{"a":"\"}`, `{"":0}`, `{"a":{"b":[1,{"c":null}]}}`,
+		`[1,2`, `[,1]`, `[1,]`, `[1 2]`, `]`, `"`, `-`, `0`, `1e999`, `nul`, "\xef\xbb\xbf{}", "\xfe\xff\x00{\x00}",
+		"{}{}", "{}#", "<a/>", "\u2060{}", "{\u00a0}",
 	} {
 		found[text] = text
 	}

@@ -19,10 +19,16 @@ func TestTheContextIsWhatEveryModelTakes(t *testing.T) {
 		llm    config.LLM
 		tokens string
 	}{
-		"the offline model":              {config.LLM{Offline: true}, `"tokens":32000,"estimated":true`},
-		"one that is known":              {settings(provider("a", "gpt-4o")), `"tokens":64000,"estimated":false`},
-		"a small one behind a large one": {settings(provider("a", "gpt-4o"), provider("b", "gpt-4")), `"tokens":8192,"estimated":false`},
-		"one of them is not known":       {settings(provider("a", "gpt-4o", "llama3")), `"tokens":32000,"estimated":true`},
+		"the offline model": {config.LLM{Offline: true}, `"tokens":32000,"estimated":true`},
+		"one that is known": {settings(provider("a", "gpt-4o")), `"tokens":64000,"estimated":false`},
+		"a small one behind a large one": {
+			settings(provider("a", "gpt-4o"), provider("b", "gpt-4")),
+			`"tokens":8192,"estimated":false`,
+		},
+		"one of them is not known": {
+			settings(provider("a", "gpt-4o", "llama3")),
+			`"tokens":32000,"estimated":true`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chosen, err := chooseModel(t.Context(), c.llm, prometheus.NewRegistry())

@@ -21,7 +21,8 @@ import (
 // front door, the outbox, the supervisor and message.send serve what the list of kinds says.
 type kind struct {
 	channels.Account
-	taints  string                            // what a turn of one of its messages has read from its start; empty: nothing
+	// what a turn of one of its messages has read from its start; empty: nothing
+	taints  string
 	access  func(config.Config) config.Access // who may talk
 	reaches func(*App) *builtin.Destination   // how message.send finds its chats; nil: they cannot be written to now
 	opens   func(config.Config, Options) bool // whether this run serves it
@@ -88,7 +89,9 @@ func untrusted() map[string]string {
 }
 
 // openChannels makes the channels of this run. A later kind can use what an earlier one has made.
-func (a *App) openChannels(ctx context.Context, o Options, r prometheus.Registerer) (running []channels.Entry, err error) {
+func (a *App) openChannels(ctx context.Context, o Options, r prometheus.Registerer) (running []channels.Entry,
+	err error,
+) {
 	for _, k := range kinds() {
 		if !a.answers || !k.opens(a.config, o) {
 			continue
@@ -129,7 +132,8 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 	}
 	var err error
 	a.door, err = channels.NewFrontDoor(a.Bus, a.router, storage.NewChats(a.Store), channels.DoorOptions{
-		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
+		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Trail: storage.NewAudit(a.Store), Log: a.log,
+		Metrics: r,
 	})
 	return err
 }
@@ -164,8 +168,8 @@ func CanSpeak(p corebot.Principal) bool {
 	return known && sender == p
 }
 
-// Rules makes the policy of a configuration. A grant that opens nothing is an error that names tools.grants, a pattern that means nothing one that names
-// approvals.
+// Rules makes the policy of a configuration. A grant that opens nothing is an error that names tools.grants, a pattern
+// that means nothing one that names approvals.
 func Rules(c config.Config) (*policy.Policy, error) {
 	o, err := policyOptions(c)
 	if err != nil {
@@ -179,7 +183,10 @@ func Rules(c config.Config) (*policy.Policy, error) {
 }
 
 func policyOptions(c config.Config) (policy.Options, error) {
-	approvals := policy.Approvals{Mode: policy.ApprovalMode(c.Approvals.Mode), Always: c.Approvals.Always.Values(), Tainted: c.Approvals.Tainted.Values()}
+	approvals := policy.Approvals{
+		Mode: policy.ApprovalMode(c.Approvals.Mode), Always: c.Approvals.Always.Values(),
+		Tainted: c.Approvals.Tainted.Values(),
+	}
 	if err := approvals.Validate(); err != nil {
 		return policy.Options{}, fmt.Errorf("approvals: %w", err)
 	}
@@ -216,7 +223,8 @@ func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ *webh
 	c := a.config.Webhook
 	o := webhook.Options{
 		Routing: a.routing(), Addr: c.Addr, Token: c.Token.Reveal(), Secret: c.Secret.Reveal(),
-		AllowedHosts: c.AllowedHosts.Values(), MaxBodyBytes: int64(c.MaxBodyBytes), MaxConnections: c.MaxConnections, MaxWaiting: c.MaxStreams,
+		AllowedHosts: c.AllowedHosts.Values(), MaxBodyBytes: int64(c.MaxBodyBytes), MaxConnections: c.MaxConnections,
+		MaxWaiting:  c.MaxStreams,
 		Interactive: a.config.WebhookInteractive(),
 		Callback:    c.CallbackURL, CallbackSecret: c.CallbackSecret.Reveal(),
 		Live: a.Live, Log: a.log, Metrics: r,

@@ -20,7 +20,8 @@ func TestASmallContextIsNamedByDoctorAndConfigCheck(t *testing.T) {
 		settings := config.Defaults()
 		settings.LLM.ContextTokens, settings.LLM.OutputTokens = c.context, c.output
 		f := checkRoom(settings, choice{tokenizer: llm.Estimate{}})
-		if f.Level != c.level || !strings.Contains(f.What, c.says) || c.level == "warn" && !strings.Contains(f.Hint, "llm.context_tokens") {
+		if f.Level != c.level || !strings.Contains(f.What, c.says) || c.level == "warn" &&
+			!strings.Contains(f.Hint, "llm.context_tokens") {
 			t.Errorf("%d tokens: %+v", c.context, f)
 		}
 		if told := WarnOfRoom(settings); (told == "") != (c.level == "ok") {

@@ -24,7 +24,11 @@ func (a *App) operations() control.Operations {
 	ops[OpHello] = control.Typed(func(context.Context, struct{}) (Hello, error) { return a.hello(), nil })
 	ops[OpReload] = control.Typed(func(context.Context, struct{}) (Reloaded, error) { return a.Reload() })
 	type none struct{}
-	ops[OpChannels] = control.Typed(func(ctx context.Context, _ none) ([]channels.Status, error) { return a.ChannelStatus(ctx) })
+	ops[OpChannels] = control.Typed(func(ctx context.Context, _ none) ([]channels.Status,
+		error,
+	) {
+		return a.ChannelStatus(ctx)
+	})
 	ops[OpSend] = control.Typed(a.Accept)
 	ops[OpLife] = control.Typed(func(ctx context.Context, m TerminalMessage) (corebot.Life, error) {
 		return storage.NewLives(a.Store).InChat(ctx, a.terminalKey(m.Agent, m.Chat), m.ID, corebot.Principal{})
@@ -63,7 +67,8 @@ func (a *App) Accept(ctx context.Context, in channels.Incoming) (channels.Accept
 	return a.channels.DoorOf(channels.Account{Kind: in.Channel, Name: in.Account}).Accept(ctx, in)
 }
 
-// Send gives a message of a terminal to a Corebot. Text that is not UTF-8 is refused here: JSON would carry another text.
+// Send gives a message of a terminal to a Corebot. Text that is not UTF-8 is refused here: JSON would carry another
+// text.
 func Send(ctx context.Context, c control.Caller, in channels.Incoming) (channels.Accepted, error) {
 	if !utf8.ValidString(in.Text()) {
 		return channels.Accepted{}, fmt.Errorf("%w: the text is not valid UTF-8", corebot.ErrInvalid)

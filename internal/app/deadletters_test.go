@@ -28,7 +28,8 @@ func deadHome(t *testing.T) (home string, letter int64) {
 		q := storage.NewQueue(db)
 		m := corebot.Message{
 			ID: "lost", Direction: corebot.Inbound, Kind: corebot.KindPrompt, Parts: corebot.TextPart("hello"),
-			Key: corebot.Key{Agent: corebot.DefaultAgent, Channel: "webhook", Chat: "work"}, Sender: corebot.Principal{Channel: "webhook", ID: "ann"},
+			Key:    corebot.Key{Agent: corebot.DefaultAgent, Channel: "webhook", Chat: "work"},
+			Sender: corebot.Principal{Channel: "webhook", ID: "ann"},
 		}
 		if _, err := q.Publish(t.Context(), []corebot.Message{m}, corebot.Limits{}); err != nil {
 			return err
@@ -89,7 +90,8 @@ func TestFiftyReplaysAtOnceThroughTheControlSocketDeliverOnce(t *testing.T) {
 	for i := range 50 {
 		wg.Go(func() {
 			err := app.Change(t.Context(), home, func(c control.Caller) error {
-				_, err := control.Call[operate.Done](t.Context(), c, operate.ReplayDeadLetters.Name, operate.Replay{IDs: []int64{letter}, Fresh: i%2 == 0})
+				_, err := control.Call[operate.Done](t.Context(), c, operate.ReplayDeadLetters.Name,
+					operate.Replay{IDs: []int64{letter}, Fresh: i%2 == 0})
 				return err
 			})
 			switch {
@@ -117,7 +119,10 @@ func TestAnAdminsTurnListsAndReplaysDeadLetters(t *testing.T) {
 	home, letter := deadHome(t)
 	a := daemon(t, home)
 	root := corebot.Principal{Channel: "cli", Account: "local", ID: "0"}
-	err := storage.NewGrants(a.Store).Grant(t.Context(), corebot.Grant{Principal: root, Role: corebot.RoleAdmin, By: "operator"})
+	err := storage.NewGrants(a.Store).Grant(t.Context(), corebot.Grant{
+		Principal: root, Role: corebot.RoleAdmin,
+		By: "operator",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +131,8 @@ func TestAnAdminsTurnListsAndReplaysDeadLetters(t *testing.T) {
 		"replay": `/tool bus.dead_letter.replay {"id":1}`,
 	} {
 		m := corebot.Message{
-			ID: id, Direction: corebot.Inbound, Kind: corebot.KindPrompt, Key: corebot.Key{Agent: corebot.DefaultAgent, Channel: "cli", Account: "local", Chat: id},
+			ID: id, Direction: corebot.Inbound, Kind: corebot.KindPrompt,
+			Key:    corebot.Key{Agent: corebot.DefaultAgent, Channel: "cli", Account: "local", Chat: id},
 			Sender: root, Parts: corebot.TextPart(text),
 		}
 		r, err := a.Bus.Publish(t.Context(), m)
@@ -134,7 +140,8 @@ func TestAnAdminsTurnListsAndReplaysDeadLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 		life := ended(t, a.Store, r.Life)
-		if len(life.Steps) != 2 || life.Steps[1].Result == nil || life.Steps[1].Result.Outcome != corebot.OutcomeSuccess {
+		if len(life.Steps) != 2 || life.Steps[1].Result == nil ||
+			life.Steps[1].Result.Outcome != corebot.OutcomeSuccess {
 			t.Errorf("%s: the steps are %+v", id, life.Steps)
 		}
 	}
@@ -149,7 +156,8 @@ func TestAnAdminsTurnListsAndReplaysDeadLetters(t *testing.T) {
 	for _, e := range events {
 		trail = append(trail, e.Event+" "+e.Tool+" "+e.Principal.ID)
 	}
-	if got := strings.Join(trail, ", "); !strings.Contains(got, "dead_letter.replay bus.dead_letter.replay 0") || !strings.Contains(got, "tool.result bus.dead_letter.list 0") {
+	if got := strings.Join(trail, ", "); !strings.Contains(got, "dead_letter.replay bus.dead_letter.replay 0") ||
+		!strings.Contains(got, "tool.result bus.dead_letter.list 0") {
 		t.Errorf("the audit has %s", got)
 	}
 }

@@ -78,15 +78,16 @@ func checkHome(home string) Finding {
 	case !info.IsDir():
 		return fail("the home", fmt.Errorf("%s is not a directory", home))
 	case unix.Access(home, unix.W_OK) != nil:
-		return fail("the home", corebot.WithHint(fmt.Errorf("%s cannot be written", home), "choose another with --home or COREBOT_HOME"))
+		return fail("the home", corebot.WithHint(fmt.Errorf("%s cannot be written", home),
+			"choose another with --home or COREBOT_HOME"))
 	case info.Mode().Perm()&0o077 != 0:
 		return warn("chmod 700 "+home, "the home %s can be looked into by other users", home)
 	}
 	return ok("the home is %s", home)
 }
 
-// checkDisk holds the disk to the floor that a running Corebot keeps. A home that does not exist yet will be on the disk of the directory that
-// it is made in.
+// checkDisk holds the disk to the floor that a running Corebot keeps. A home that does not exist yet will be on the
+// disk of the directory that it is made in.
 func checkDisk(home string, floor int64) Finding {
 	dir := DataDir(home)
 	disk, err := storage.DiskAt(dir)
@@ -98,7 +99,8 @@ func checkDisk(home string, floor int64) Finding {
 		return fail("the disk", err)
 	}
 	if least := disk.Floor(floor); disk.Free < least {
-		return warn("make room: new messages are refused until then (storage.disk_floor)", "the disk has %d MiB free, under its floor of %d MiB", disk.Free>>20, least>>20)
+		return warn("make room: new messages are refused until then (storage.disk_floor)",
+			"the disk has %d MiB free, under its floor of %d MiB", disk.Free>>20, least>>20)
 	}
 	return ok("the disk has %d MiB free", disk.Free>>20)
 }
@@ -131,7 +133,8 @@ func checkDatabase(ctx context.Context, home string) Finding {
 		return fail("the database", err)
 	}
 	if len(s.SetAside) > 0 || len(s.Unread) > 0 {
-		return fail("the database", corebot.WithHint(damage(s), "`corebot db check` says more; put back the newest file of data/backups, or have the chats go on with `corebot dlq give-up LANE`"))
+		return fail("the database", corebot.WithHint(damage(s), "`corebot db check` says more; put back the newest "+
+			"file of data/backups, or have the chats go on with `corebot dlq give-up LANE`"))
 	}
 	dead := s.DeadLetters[corebot.Inbound.String()] + s.DeadLetters[corebot.Outbound.String()]
 	if dead > 0 {
@@ -165,7 +168,8 @@ func checkModels(ctx context.Context, all config.Config) []Finding {
 		return []Finding{fail("the model", err)}
 	}
 	context, known := contextFor(chosen, c)
-	findings := []Finding{checkRoom(all, chosen), ok("a prompt and its answer have %d tokens together (%s)", context, knownAs(known))}
+	findings := []Finding{checkRoom(all, chosen), ok("a prompt and its answer have %d tokens together (%s)", context,
+		knownAs(known))}
 	if len(c.Providers.List()) == 0 || c.Offline {
 		return append(findings, checkModel(ctx, chosen.model, "the model", chosen.why))
 	}
@@ -188,7 +192,10 @@ func knownAs(known bool) string {
 func checkModel(ctx context.Context, m llm.Model, what, why string) Finding {
 	ctx, cancel := context.WithTimeout(ctx, modelTime)
 	defer cancel()
-	_, err := m.Complete(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "Say ok."}}, MaxOutputTokens: 16}, nil)
+	_, err := m.Complete(ctx, llm.Request{
+		Messages:        []llm.Message{{Role: llm.User, Text: "Say ok."}},
+		MaxOutputTokens: 16,
+	}, nil)
 	if err != nil {
 		return fail(what, err)
 	}
@@ -220,9 +227,11 @@ func checkRoom(c config.Config, chosen choice) Finding {
 	case !agent.TooManyToolTokens(whole, prompt):
 		return ok("Corebot's own tools take %d of the %d tokens of a prompt", whole, prompt)
 	case 2*brief <= prompt:
-		return warn(hint, "the context is small: a prompt has %d tokens, and the descriptions of Corebot's own tools are shortened from %d to %d", prompt, whole, brief)
+		return warn(hint, "the context is small: a prompt has %d tokens, and the descriptions of Corebot's own tools "+
+			"are shortened from %d to %d", prompt, whole, brief)
 	}
-	return warn(hint, "the context is too small for the tools: a prompt has %d tokens, and Corebot's own tools take %d of them, shortened", prompt, brief)
+	return warn(hint, "the context is too small for the tools: a prompt has %d tokens, and Corebot's own tools take "+
+		"%d of them, shortened", prompt, brief)
 }
 
 // WarnOfRoom says in words that the context of the settings is small for the tools; empty if it is not, or if the
@@ -252,7 +261,10 @@ func checkSenderFiles(ctx context.Context, home string, c config.Tools) []Findin
 		return nil // said of the database already
 	}
 	defer db.Close() //nolint:errcheck // only read
-	least := corebot.FileSum{Bytes: c.SenderFilesBytes * nearShare / 100, Entries: int64(c.SenderFiles) * nearShare / 100}
+	least := corebot.FileSum{
+		Bytes:   c.SenderFilesBytes * nearShare / 100,
+		Entries: int64(c.SenderFiles) * nearShare / 100,
+	}
 	near, err := storage.NewFileCharges(db).Most(ctx, least, nearShown)
 	if err != nil {
 		return []Finding{fail("the files of senders", err)}
@@ -263,8 +275,10 @@ func checkSenderFiles(ctx context.Context, home string, c config.Tools) []Findin
 		if n.Chat != "" {
 			who = "senders without an id in " + n.Chat
 		}
-		hint := "let them delete files, remove files in workspace/chats, or raise " + strings.Join(nearKeys(n, least), " and ")
-		findings = append(findings, warn(hint, "the files of %s take %d KiB in %d entries, in %d chats", who, n.Bytes>>10, n.Entries, n.Chats))
+		hint := "let them delete files, remove files in workspace/chats, or raise " +
+			strings.Join(nearKeys(n, least), " and ")
+		findings = append(findings, warn(hint, "the files of %s take %d KiB in %d entries, in %d chats", who,
+			n.Bytes>>10, n.Entries, n.Chats))
 	}
 	if len(findings) == 0 {
 		findings = append(findings, ok("no sender's files take %d %% of tools.sender_files_bytes or tools.sender_files",

@@ -67,8 +67,9 @@ func open(t testing.TB, srv *llmtest.Running) llm.Model {
 	return m
 }
 
-// TestAChatThatMeetsAFaultIsToldInTimeAndNobodyElseNoticesIt is every fault of a provider in a whole Corebot: what the chat sees, how often the
-// model was asked, how long it took, that another chat is answered meanwhile, and that the chat's own next message is.
+// TestAChatThatMeetsAFaultIsToldInTimeAndNobodyElseNoticesIt is every fault of a provider in a whole Corebot: what the
+// chat sees, how often the model was asked, how long it took, that another chat is answered meanwhile, and that the
+// chat's own next message is.
 func TestAChatThatMeetsAFaultIsToldInTimeAndNobodyElseNoticesIt(t *testing.T) {
 	survivals := llmtest.Survivals()
 	for _, f := range llmtest.Faults() {
@@ -81,7 +82,11 @@ func TestAChatThatMeetsAFaultIsToldInTimeAndNobodyElseNoticesIt(t *testing.T) {
 
 func meet(t *testing.T, f llmtest.Fault, s llmtest.Survival) {
 	model := &twoFaced{sick: open(t, f.Start(t)), well: open(t, llmtest.Start(t, llmtest.Always(llmtest.Text("fine"))))}
-	search := apptest.Tool("web.search", tools.ReadOnly, func(_ context.Context, text string) (string, error) { return "found " + text, nil })
+	search := apptest.Tool("web.search", tools.ReadOnly, func(_ context.Context, text string) (string,
+		error,
+	) {
+		return "found " + text, nil
+	})
 	k := apptest.New(t, apptest.Options{
 		Model: model, Tools: []tools.Tool{search}, Agent: agent.Options{MaxIterations: iterations},
 		Bus: bus.Options{MaxAttempts: attempts, LimitPatience: -1, BackoffBase: time.Second, BackoffMax: backoffMax},
@@ -114,7 +119,8 @@ func meet(t *testing.T, f llmtest.Fault, s llmtest.Survival) {
 // waitFor lets time pass until a message has ended.
 func waitFor(t *testing.T, k *apptest.Kit, id string, most time.Duration) {
 	t.Helper()
-	for deadline := time.Now().Add(most + time.Second); time.Now().Before(deadline); time.Sleep(max(most/50, 100*time.Millisecond)) {
+	for deadline := time.Now().Add(most + time.Second); time.Now().Before(deadline); time.Sleep(max(most/50,
+		100*time.Millisecond)) {
 		synctest.Wait()
 		if k.Life(id).End != "" {
 			return
@@ -168,7 +174,8 @@ func wantEnding(t *testing.T, k *apptest.Kit, id string, s llmtest.Survival, ask
 		if retried(s) || k.Life(id).Reason == bus.ReasonAttempts {
 			want = attempts
 		}
-		if !strings.HasPrefix(text, "Sorry, I could not answer this message") || told[0].Kind != corebot.KindNotice || asked != want {
+		if !strings.HasPrefix(text, "Sorry, I could not answer this message") || told[0].Kind != corebot.KindNotice ||
+			asked != want {
 			t.Errorf("asked %d times, want %d; the chat was told %q", asked, want, text)
 		}
 	}

@@ -23,7 +23,8 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
-var flatTurns = flag.Int("flat.turns", 300, "turns with faults after which memory and goroutines are to be what they were; 10000 is the long form")
+var flatTurns = flag.Int("flat.turns", 300,
+	"turns with faults after which memory and goroutines are to be what they were; 10000 is the long form")
 
 const (
 	flatChats = 20
@@ -39,7 +40,8 @@ func TestManyTurnsWithFaultsLeaveNothingBehind(t *testing.T) {
 		warm, before := f.said, f.measure()
 		f.run(*flatTurns - warm)
 		after := f.measure()
-		t.Logf("after %d turns: %+v; after %d: %+v; %d failures, %d summaries", warm, before, f.said, after, f.failures, f.summaries)
+		t.Logf("after %d turns: %+v; after %d: %+v; %d failures, %d summaries", warm, before, f.said, after, f.failures,
+			f.summaries)
 		if after.goroutines > before.goroutines+5 {
 			t.Errorf("%d goroutines have become %d", before.goroutines, after.goroutines)
 		}
@@ -72,11 +74,14 @@ func startFlat(t *testing.T) *flat {
 	listener := llmtest.NewListener()
 	f.transport = listener.Transport()
 	one := make(chan struct{}, 1)
-	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		one <- struct{}{}
-		defer func() { <-one }()
-		llmtest.New(f.answer).ServeHTTP(w, r) // a new one each time: it would keep every request
-	})}
+	server := &http.Server{
+		ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			one <- struct{}{}
+			defer func() { <-one }()
+			llmtest.New(f.answer).ServeHTTP(w, r) // a new one each time: it would keep every request
+		}),
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -93,9 +98,10 @@ func startFlat(t *testing.T) *flat {
 	}
 	f.Kit = apptest.New(t, apptest.Options{
 		Model: model,
-		Tools: []tools.Tool{apptest.Tool("web.search", tools.ReadOnly, func(_ context.Context, text string) (string, error) {
-			return strings.Repeat(text+" was found. ", 100), nil
-		})},
+		Tools: []tools.Tool{apptest.Tool("web.search", tools.ReadOnly,
+			func(_ context.Context, text string) (string, error) {
+				return strings.Repeat(text+" was found. ", 100), nil
+			})},
 		Agent: agent.Options{ContextTokens: 3_000, OutputTokens: 500, MaxIterations: 3},
 		Bus:   bus.Options{MaxAttempts: 3, BackoffBase: time.Second, BackoffMax: 2 * time.Second},
 	}).Start()
@@ -112,9 +118,12 @@ func (f *flat) answer(r llmtest.Request) llmtest.Answer {
 	case f.calls%5 == 0:
 		f.failures++
 		return []llmtest.Answer{
-			llmtest.Fail(http.StatusInternalServerError, "broken"), llmtest.Fail(http.StatusTooManyRequests, "slow down").Header("Retry-After", "1"),
-			llmtest.Text("one two three").Break(1), llmtest.Text("one two three").End(1), llmtest.Raw(http.StatusOK, "text/html", "<html>"),
-			llmtest.Fail(http.StatusBadRequest, "no"), llmtest.Text("never").Break(-1), llmtest.Raw(http.StatusRequestEntityTooLarge, "text/plain", "too long"),
+			llmtest.Fail(http.StatusInternalServerError, "broken"), llmtest.Fail(http.StatusTooManyRequests,
+				"slow down").Header("Retry-After", "1"),
+			llmtest.Text("one two three").Break(1), llmtest.Text("one two three").End(1),
+			llmtest.Raw(http.StatusOK, "text/html", "<html>"),
+			llmtest.Fail(http.StatusBadRequest, "no"), llmtest.Text("never").Break(-1),
+			llmtest.Raw(http.StatusRequestEntityTooLarge, "text/plain", "too long"),
 		}[f.failures%8]
 	case f.calls%3 == 0 && len(r.Tools) > 0:
 		return llmtest.ToolCalls(llmtest.Call{Name: "web_search", Args: fmt.Sprintf(`{"text":"thing %d"}`, f.calls)})
@@ -153,7 +162,10 @@ func (f *flat) send() {
 			return // none waits
 		}
 		for _, d := range ds {
-			if err := f.Bus.Settle(f.t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}); err != nil {
+			if err := f.Bus.Settle(f.t.Context(), d, corebot.Outcome{
+				Verb: corebot.Done,
+				End:  corebot.EndSent,
+			}); err != nil {
 				f.t.Fatal(err)
 			}
 		}

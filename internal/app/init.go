@@ -47,8 +47,9 @@ type Made struct {
 	Changed []string
 }
 
-// Init makes a home: directories, a settings file with comments, a token for the webhook, and the workspace with its texts. What is there stays
-// as it is, but for one thing: with webhook, a settings file that is there comes to say that the webhook is enabled.
+// Init makes a home: directories, a settings file with comments, a token for the webhook, and the workspace with its
+// texts. What is there stays as it is, but for one thing: with webhook, a settings file that is there comes to say that
+// the webhook is enabled.
 func Init(home string, webhook bool) (made Made, err error) {
 	if err := checkOwner(place{home, corebot.DefaultAgent}); err != nil {
 		return made, err
@@ -128,8 +129,8 @@ func FoundModel(ctx context.Context, c config.Config) (name, why string, err err
 	return chosen.model.Name(), chosen.why, nil
 }
 
-// Check says whether a start gets past the settings. Loading has checked each by itself; this asks the parts that know what they mean. Nothing is
-// started, opened or asked for over a network.
+// Check says whether a start gets past the settings. Loading has checked each by itself; this asks the parts that know
+// what they mean. Nothing is started, opened or asked for over a network.
 func Check(c config.Config) error {
 	if err := checkOwner(places(c)...); err != nil {
 		return err
@@ -153,8 +154,9 @@ func Check(c config.Config) error {
 	return err
 }
 
-// trusted are the parts of a home that say what Corebot does and whom it trusts. The settings and the files of secrets are
-// held to the same rules where they are read. Every prompt takes the pages of the workspace for the operator's word.
+// trusted are the parts of a home that say what Corebot does and whom it trusts. The settings and the files of secrets
+// are held to the same rules where they are read. Every prompt takes the pages of the workspace for the operator's
+// word.
 func trusted(p place) []string {
 	all := []string{p.home, MCPFile(p.home), DataDir(p.home), filepath.Join(p.home, "events"), p.dir(), p.mcpFile()}
 	for _, name := range slices.Concat([]string{""}, workspace.Protected(), workspace.Pages()) {

@@ -19,11 +19,12 @@ import (
 	"github.com/corebot/corebot/tools/isolation"
 )
 
-// fileTime is how long a tool may work on files in a worker, in which it does milliseconds of work. As long, others who write the same file wait.
+// fileTime is how long a tool may work on files in a worker, in which it does milliseconds of work. As long, others who
+// write the same file wait.
 const fileTime = 10 * time.Second
 
-// isolated has the tools that isolation.tools names do their work in workers. Everything else of a call stays here: the checks, the journal, the
-// audit, the locks on files, the connections.
+// isolated has the tools that isolation.tools names do their work in workers. Everything else of a call stays here: the
+// checks, the journal, the audit, the locks on files, the connections.
 type isolated struct {
 	workers workers
 	root    *rootfs.Root
@@ -31,7 +32,8 @@ type isolated struct {
 	quota   rootfs.Quota
 }
 
-// workers do jobs. An error that is isolation.ErrNoAnswer leaves open what was done; with any other nothing was, or ctx has ended.
+// workers do jobs. An error that is isolation.ErrNoAnswer leaves open what was done; with any other nothing was, or ctx
+// has ended.
 type workers interface {
 	Do(ctx context.Context, j isolation.Job) (answer []byte, err error)
 }
@@ -84,7 +86,8 @@ func (i isolated) work(tool string) (func(context.Context, json.RawMessage) (str
 	}, nil
 }
 
-// hold keeps all others from the file that a call changes. A worker has no part in the locks that a change otherwise takes.
+// hold keeps all others from the file that a call changes. A worker has no part in the locks that a change otherwise
+// takes.
 func (i isolated) hold(args json.RawMessage) (path string, release func(), err error) {
 	var file struct{ Path string }
 	if err := json.Unmarshal(args, &file); err != nil {
@@ -94,7 +97,8 @@ func (i isolated) hold(args json.RawMessage) (path string, release func(), err e
 	return file.Path, release, err
 }
 
-// fetches: the worker reads what comes, and has no network. Each connection that it asks for is made here, by the rules for addresses.
+// fetches: the worker reads what comes, and has no network. Each connection that it asks for is made here, by the rules
+// for addresses.
 func (i isolated) fetches(job isolation.Job) (func(context.Context, json.RawMessage) (string, error), error) {
 	targets, err := i.web.Targets()
 	if err != nil {
@@ -121,7 +125,11 @@ func (i isolated) fetches(job isolation.Job) (func(context.Context, json.RawMess
 
 // certificates are where systems keep those that https trusts, and the variables that name others.
 func certificates() (paths, env []string) {
-	paths = []string{"/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted", "/var/lib/ca-certificates"}
+	paths = []string{
+		"/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem", "/usr/share/ca-certificates",
+		"/usr/local/share/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
+		"/var/lib/ca-certificates",
+	}
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		if path := os.Getenv(name); path != "" {
 			paths, env = append(paths, path), append(env, name+"="+path)

@@ -43,13 +43,18 @@ func TestWhatAWorkerAnswersIsWhatTheToolSays(t *testing.T) {
 		"no worker":       {err: isolation.ErrBusy, failed: "no worker"},
 		"no worker, ever": {err: isolation.ErrUnavailable, failed: "isolated"},
 	} {
-		i := isolated{workers: workersFunc(func(context.Context, isolation.Job) ([]byte, error) { return []byte(c.answer), c.err })}
+		i := isolated{workers: workersFunc(func(context.Context, isolation.Job) ([]byte,
+			error,
+		) {
+			return []byte(c.answer), c.err
+		})}
 		run, err := i.work("fs.read")
 		if err != nil {
 			t.Fatal(err)
 		}
 		text, err := run(t.Context(), json.RawMessage(`{"path":"a"}`))
-		if text != c.text || (err != nil) != (c.failed != "") || errors.Is(err, tools.ErrUnsettled) != c.unsettled || err != nil && !strings.Contains(err.Error(), c.failed) {
+		if text != c.text || (err != nil) != (c.failed != "") || errors.Is(err, tools.ErrUnsettled) != c.unsettled ||
+			err != nil && !strings.Contains(err.Error(), c.failed) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 		if name == "an error" && corebot.HintOf(err) != "look" {
@@ -93,7 +98,10 @@ func TestNobodyElseWritesAFileWhileAWorkerChangesIt(t *testing.T) {
 }
 
 func FuzzNoErrandCrashesAWorker(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"tool":"fs.read","args":{"path":"x"}}`, `{"tool":"fs.read","args":7}`, `{"tool":"web.fetch","args":{"url":"http://x/"},"web":{"targets":{"Domains":["*"],"Ports":[80]},"timeout":1000000}}`, `[`} {
+	for _, seed := range []string{
+		`{}`, `{"tool":"fs.read","args":{"path":"x"}}`, `{"tool":"fs.read","args":7}`,
+		`{"tool":"web.fetch","args":{"url":"http://x/"},"web":{"targets":{"Domains":["*"],"Ports":[80]},"timeout":1000000}}`, `[`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Chdir(f.TempDir())

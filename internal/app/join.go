@@ -95,7 +95,8 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 	}
 	u.box, err = tools.NewBox(registry, u.policy, storage.NewGrants(a.Store), tools.Options{
 		Approvers: storage.NewGrants(a.Store), Contents: artifacts, Patience: a.config.Approvals.Expiry,
-		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts, Redactor: a.redactor, Log: a.log, Metrics: r,
+		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts,
+		Redactor: a.redactor, Log: a.log, Metrics: r,
 	})
 	return err
 }
@@ -109,8 +110,8 @@ func (a *App) builtins(u *agentUnit) ([]tools.Tool, error) {
 	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{u})}), err
 }
 
-// learnSecrets has the redactor know the secrets of the settings: what it takes out of the log, it takes out of the audit, of what tools say and of
-// what is shown.
+// learnSecrets has the redactor know the secrets of the settings: what it takes out of the log, it takes out of the
+// audit, of what tools say and of what is shown.
 func (a *App) learnSecrets(r *redact.Redactor) (err error) {
 	if a.redactor = r; r == nil {
 		if a.redactor, err = redact.New(nil); err != nil {

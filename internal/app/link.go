@@ -13,12 +13,13 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
-// Link reaches the Corebot of a home for as long as a terminal or an MCP client needs one: the Corebot that runs on the home or, with none, one of
-// this process, which answers other processes too.
+// Link reaches the Corebot of a home for as long as a terminal or an MCP client needs one: the Corebot that runs on the
+// home or, with none, one of this process, which answers other processes too.
 //
-// A Corebot may end while it is used. A link then finds the next one: a call that got no answer is a [*control.Lost], and the call after it is made
-// at whichever Corebot runs then. Where a terminal's or a client's Corebot has ended, the link becomes Corebot itself. Where a daemon has ended,
-// the link waits for the daemon, which may have a model and a user that this process has not.
+// A Corebot may end while it is used. A link then finds the next one: a call that got no answer is a [*control.Lost],
+// and the call after it is made at whichever Corebot runs then. Where a terminal's or a client's Corebot has ended, the
+// link becomes Corebot itself. Where a daemon has ended, the link waits for the daemon, which may have a model and a
+// user that this process has not.
 type Link struct {
 	home string
 	host func(context.Context) (*App, error)
@@ -41,8 +42,8 @@ type Place struct {
 	Again bool // there was another before
 }
 
-// NewLink makes a link to a home; it reaches nothing yet. host makes a Corebot of this process. tell hears which Corebot is reached, and when it is
-// gone, one call at a time; it must not call the link.
+// NewLink makes a link to a home; it reaches nothing yet. host makes a Corebot of this process. tell hears which
+// Corebot is reached, and when it is gone, one call at a time; it must not call the link.
 func NewLink(home string, host func(context.Context) (*App, error), tell func(Place)) *Link {
 	ended := make(chan struct{})
 	return &Link{home: home, host: host, tell: tell, ended: ended, end: sync.OnceFunc(func() { close(ended) })}
@@ -172,7 +173,8 @@ func (l *Link) Close() error {
 	return l.own.close()
 }
 
-// IsGone says whether a call got no answer because its Corebot has ended or was about to end: the next one may answer it.
+// IsGone says whether a call got no answer because its Corebot has ended or was about to end: the next one may answer
+// it.
 func IsGone(err error) bool {
 	var lost *control.Lost
 	return errors.As(err, &lost) || errors.Is(err, corebot.ErrClosed)
@@ -225,15 +227,16 @@ func (a *App) While(ctx context.Context, fn func(context.Context) error) error {
 	return errors.Join(err, h.close())
 }
 
-// A process holds the lock of a home without answering at the control socket in three cases: it carries out a single change, it is about to
-// begin, or it is about to end. Each lasts a moment.
+// A process holds the lock of a home without answering at the control socket in three cases: it carries out a single
+// change, it is about to begin, or it is about to end. Each lasts a moment.
 const (
 	moment     = 10 * time.Second
 	momentStep = 50 * time.Millisecond
 )
 
-// Locked calls try, which needs the home for this process alone. It calls try again while another process holds the home only for a moment. A
-// Corebot that runs on the home is refused at once: the error is the [*storage.LockError] of try.
+// Locked calls try, which needs the home for this process alone. It calls try again while another process holds the
+// home only for a moment. A Corebot that runs on the home is refused at once: the error is the [*storage.LockError] of
+// try.
 func Locked(ctx context.Context, home string, try func() error) error {
 	for began := time.Now(); ; backoff.Sleep(ctx, momentStep) {
 		err := try()
@@ -246,8 +249,8 @@ func Locked(ctx context.Context, home string, try func() error) error {
 	}
 }
 
-// LockedSoon is [Locked], and waits besides, for as long as [Away], for a Corebot that ends by itself when one message has its
-// answer. tell hears once which one that is.
+// LockedSoon is [Locked], and waits besides, for as long as [Away], for a Corebot that ends by itself when one message
+// has its answer. tell hears once which one that is.
 func LockedSoon(ctx context.Context, home string, tell func(Hello), try func() error) error {
 	told := false
 	for began := time.Now(); ; backoff.Sleep(ctx, momentStep) {

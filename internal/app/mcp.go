@@ -23,7 +23,8 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
-// toolbox is the tools as the agent sees them: its step handle is theirs too, and a turn keeps the MCP servers whose tools it began with.
+// toolbox is the tools as the agent sees them: its step handle is theirs too, and a turn keeps the MCP servers whose
+// tools it began with.
 type toolbox struct {
 	*tools.Box
 	servers *mcp.Manager // nil: there are none, or a turn has them already
@@ -36,7 +37,9 @@ func (b toolbox) Begin(ctx context.Context) (now agent.Toolset, end func()) {
 }
 
 // Call runs a tool.
-func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step agent.Step) (corebot.ToolResult, error) {
+func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall,
+	step agent.Step,
+) (corebot.ToolResult, error) {
 	return b.Box.Call(ctx, who, call, step)
 }
 
@@ -46,17 +49,23 @@ func MCPFile(home string) string { return filepath.Join(home, mcp.FileName) }
 // mcpOptions are what the settings say of MCP servers.
 func mcpOptions(c config.Config, version string) mcp.Options {
 	return mcp.Options{
-		AllowedServers: c.MCP.AllowedServers.Values(), AgentServers: []string{"*"}, AllowedTools: c.MCP.AllowedTools.Values(), PassEnv: c.Tools.AllowedEnv.Values(), TrustFirst: c.MCP.TrustFirst, PinTools: c.MCP.PinTools,
-		ConnectTimeout: c.MCP.ConnectTimeout, Timeout: c.MCP.Timeout, MaxTime: c.MCP.MaxTime, MaxCalls: c.MCP.MaxCalls, MaxMessage: c.MCP.MaxMessage,
-		PingEvery: c.MCP.PingEvery, Version: version,
+		AllowedServers: c.MCP.AllowedServers.Values(), AgentServers: []string{"*"},
+		AllowedTools: c.MCP.AllowedTools.Values(), PassEnv: c.Tools.AllowedEnv.Values(), TrustFirst: c.MCP.TrustFirst,
+		PinTools:       c.MCP.PinTools,
+		ConnectTimeout: c.MCP.ConnectTimeout, Timeout: c.MCP.Timeout, MaxTime: c.MCP.MaxTime, MaxCalls: c.MCP.MaxCalls,
+		MaxMessage: c.MCP.MaxMessage,
+		PingEvery:  c.MCP.PingEvery, Version: version,
 	}
 }
 
 // openMCP reads which MCP servers an agent has. Their tools come into the registry once they are connected.
-func (a *App) openMCP(u *agentUnit, registry *tools.Registry, artifacts tools.Artifacts, r prometheus.Registerer) (err error) {
+func (a *App) openMCP(u *agentUnit, registry *tools.Registry, artifacts tools.Artifacts,
+	r prometheus.Registerer,
+) (err error) {
 	o := mcpOptions(a.config, a.version)
 	o.AgentServers = u.entry.MCP.Values()
-	o.Pins, o.Trail, o.Artifacts, o.Redactor, o.Log, o.Metrics = storage.NewMCPTools(a.Store, u.entry.ID), storage.NewAudit(a.Store), artifacts, a.redactor, a.log, r
+	o.Pins, o.Trail, o.Artifacts, o.Redactor, o.Log, o.Metrics = storage.NewMCPTools(a.Store, u.entry.ID),
+		storage.NewAudit(a.Store), artifacts, a.redactor, a.log, r
 	u.servers, err = mcp.New(u.place.mcpFile(), registry, o)
 	return err
 }
@@ -91,7 +100,8 @@ type (
 		Agent  string `json:"agent,omitempty"`
 		Server string `json:"server,omitempty"`
 	}
-	// MCPApproval approves tools of a server, as it calls them, each with the fingerprint of what the operator has read.
+	// MCPApproval approves tools of a server, as it calls them, each with the fingerprint of what the operator has
+	// read.
 	MCPApproval struct {
 		MCPServer
 		Fingerprints map[string]string `json:"fingerprints"`
@@ -158,10 +168,12 @@ func entryOf(c config.Config, agent string) (config.AgentEntry, error) {
 			return entry, nil
 		}
 	}
-	return config.AgentEntry{}, corebot.WithHint(fmt.Errorf("the agent %q: %w", agent, corebot.ErrNotFound), "`corebot agents list` shows which there are")
+	return config.AgentEntry{}, corebot.WithHint(fmt.Errorf("the agent %q: %w", agent, corebot.ErrNotFound),
+		"`corebot agents list` shows which there are")
 }
 
-// CheckMCP connects to each MCP server of an agent once, beside whatever runs, and changes nothing. The error is that of their file.
+// CheckMCP connects to each MCP server of an agent once, beside whatever runs, and changes nothing. The error is that
+// of their file.
 func CheckMCP(ctx context.Context, c config.Config, agent, version string) (mcp.Overview, error) {
 	entry, err := entryOf(c, agent)
 	if err != nil {
@@ -181,7 +193,8 @@ func CheckMCP(ctx context.Context, c config.Config, agent, version string) (mcp.
 	return found, failed
 }
 
-// ListMCP says how the MCP servers of an agent are doing: as the daemon of the home knows, or, if none runs, which there are.
+// ListMCP says how the MCP servers of an agent are doing: as the daemon of the home knows, or, if none runs, which
+// there are.
 func ListMCP(ctx context.Context, c config.Config, agent string) (mcp.Overview, error) {
 	entry, err := entryOf(c, agent)
 	if err != nil {
@@ -198,9 +211,9 @@ func ListMCP(ctx context.Context, c config.Config, agent string) (mcp.Overview, 
 	return mcp.Overview{Servers: f.Describe()}, err
 }
 
-// MCPSecrets are the secrets in the files of MCP servers of a home, for commands that show beside a daemon what it has stored. A
-// variable may be set for the daemon only: then its value is not known here, which hides nothing else. A file that is missing or
-// wrong has none: what is stored can be looked at all the same.
+// MCPSecrets are the secrets in the files of MCP servers of a home, for commands that show beside a daemon what it has
+// stored. A variable may be set for the daemon only: then its value is not known here, which hides nothing else. A file
+// that is missing or wrong has none: what is stored can be looked at all the same.
 func MCPSecrets(c config.Config) (all []string) {
 	for _, p := range places(c) {
 		f, err := mcp.ReadFile(p.mcpFile(), func(name string) (string, bool) { return os.Getenv(name), true })
@@ -221,7 +234,8 @@ func checkMCPFiles(ctx context.Context, c config.Config) (findings []Finding) {
 		case err != nil && !seen[path]:
 			findings = append(findings, fail("the MCP servers", err))
 		case !seen[path]:
-			findings = append(findings, ok("%d MCP servers are listed (`corebot mcp check` reaches them)", len(f.Servers)))
+			findings = append(findings, ok("%d MCP servers are listed (`corebot mcp check` reaches them)",
+				len(f.Servers)))
 		}
 		seen[path] = true
 		if err == nil {
@@ -231,8 +245,11 @@ func checkMCPFiles(ctx context.Context, c config.Config) (findings []Finding) {
 	return findings
 }
 
-// checkMCPTools tells of servers with tools that the operator does not stand for. Where there is no database that can be read, another check says so.
-func checkMCPTools(ctx context.Context, c config.Config, entry config.AgentEntry, servers []mcp.Spec) (findings []Finding) {
+// checkMCPTools tells of servers with tools that the operator does not stand for. Where there is no database that can
+// be read, another check says so.
+func checkMCPTools(ctx context.Context, c config.Config, entry config.AgentEntry,
+	servers []mcp.Spec,
+) (findings []Finding) {
 	db, err := storage.OpenReader(ctx, DataDir(c.Home))
 	if err != nil {
 		return nil
@@ -251,8 +268,10 @@ func checkMCPTools(ctx context.Context, c config.Config, entry config.AgentEntry
 			return s.Allows(c.MCP.AllowedTools.Values(), p.Tool) && !p.Vouched(c.MCP.TrustFirst)
 		})
 		if n := len(known) - len(vouched); n > 0 && !s.Disabled {
-			findings = append(findings, warn("`corebot mcp show "+s.Name+of+"` prints what they say, and the command that approves it",
-				"tools of the MCP server %s are not approved as they are (%d): turns that are offered them count as having read text from outside", s.Name, n))
+			findings = append(findings, warn("`corebot mcp show "+s.Name+of+
+				"` prints what they say, and the command that approves it",
+				"tools of the MCP server %s are not approved as they are (%d): turns that are offered them count as "+
+					"having read text from outside", s.Name, n))
 		}
 	}
 	return findings

@@ -38,10 +38,12 @@ func (a *App) openClients(r prometheus.Registerer) (channels.Channel, error) {
 	}
 	c := a.config.MCP.Serve
 	a.clients, err = serve.New(serve.Store{
-		Mailbox: storage.NewMailbox(a.Store), Chats: a.service, History: storage.NewHistory(a.Store), Lives: storage.NewLives(a.Store),
+		Mailbox: storage.NewMailbox(a.Store), Chats: a.service, History: storage.NewHistory(a.Store),
+		Lives:   storage.NewLives(a.Store),
 		Changes: storage.NewClientCalls(a.Store), Trail: storage.NewAudit(a.Store), Roles: storage.NewGrants(a.Store),
 	}, rules, serve.Options{
-		Routing: a.routing(), Principal: c.Principal, MaxWait: c.MaxWait, Status: func(ctx context.Context) (any, error) { return a.statusNow(ctx) },
+		Routing: a.routing(), Principal: c.Principal, MaxWait: c.MaxWait,
+		Status:   func(ctx context.Context) (any, error) { return a.statusNow(ctx) },
 		Tools:    []tools.Tool{builtin.DeadLetterList(a.service), builtin.DeadLetterReplay()},
 		Redactor: a.redactor, Log: a.log, Metrics: r,
 	})
@@ -67,8 +69,16 @@ const (
 // clientOperations carry out what MCP clients of other processes ask for.
 func (a *App) clientOperations(all control.Operations) {
 	type none struct{}
-	all[OpClientTools] = control.Typed(func(ctx context.Context, _ none) ([]serve.Tool, error) { return a.clients.Tools(ctx) })
-	all[OpClientCall] = control.Typed(func(ctx context.Context, c serve.Call) (serve.Result, error) { return a.clients.Call(ctx, c) })
+	all[OpClientTools] = control.Typed(func(ctx context.Context, _ none) ([]serve.Tool,
+		error,
+	) {
+		return a.clients.Tools(ctx)
+	})
+	all[OpClientCall] = control.Typed(func(ctx context.Context, c serve.Call) (serve.Result,
+		error,
+	) {
+		return a.clients.Call(ctx, c)
+	})
 }
 
 // clients is what MCP clients of this process reach at the Corebot that runs on the home.
@@ -85,7 +95,8 @@ func (c clients) Tools(ctx context.Context) ([]serve.Tool, error) {
 // away is how long a daemon may be away in the middle of a call, as when it is started again.
 const away = 15 * time.Second
 
-// Call implements [serve.Backend]. Should the daemon go away, the call is made again once it is back, under one idempotency key: nothing happens twice.
+// Call implements [serve.Backend]. Should the daemon go away, the call is made again once it is back, under one
+// idempotency key: nothing happens twice.
 func (c clients) Call(ctx context.Context, call serve.Call) (serve.Result, error) {
 	if call.Key == "" {
 		call.Key = uuid.Must(uuid.NewV7()).String() // fails only where Go ends the program before: no randomness

@@ -22,14 +22,18 @@ func sending(t *testing.T, dir string, replies ...apptest.Reply) (*apptest.Kit, 
 	k := apptest.New(t, apptest.Options{Dir: dir, Model: model, Tools: []tools.Tool{
 		builtin.MessageSend(map[string]builtin.Destination{apptest.Channel: {}}, 1000),
 	}})
-	if err := k.Grants.Grant(context.Background(), corebot.Grant{Principal: apptest.Person(apptest.Sender), Role: corebot.RoleAdmin, By: "operator"}); err != nil {
+	if err := k.Grants.Grant(context.Background(), corebot.Grant{
+		Principal: apptest.Person(apptest.Sender),
+		Role:      corebot.RoleAdmin, By: "operator",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return k.Start(), model
 }
 
 func sends(chat, text string) apptest.Reply {
-	return apptest.Asks(apptest.Call("1", "message.send", `{"channel":"test","chatId":"`+chat+`","content":"`+text+`"}`))
+	return apptest.Asks(apptest.Call("1", "message.send", `{"channel":"test","chatId":"`+chat+`","content":"`+text+
+		`"}`))
 }
 
 // shown are the texts of a request with their roles, the situations left out.
@@ -45,22 +49,28 @@ func shown(r llm.Request) []string {
 
 func TestWhatIsSentToAnotherChatIsToldThereAndKnownInItsNextTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, model := sending(t, "", apptest.Text("hi bob"), sends("bob", "lunch at one"), apptest.Text("told him"), apptest.Text("see you"))
+		k, model := sending(t, "", apptest.Text("hi bob"), sends("bob", "lunch at one"), apptest.Text("told him"),
+			apptest.Text("see you"))
 		k.SayAs("bob", "bob", "b1", "hello")
 		synctest.Wait()
 		k.Say("alice", "a1", "tell bob: lunch at one")
 		synctest.Wait()
 		k.SayAs("bob", "bob", "b2", "fine")
 		synctest.Wait()
-		if got, want := k.Transcript("bob"), []string{"user: hello", "assistant: hi bob", "assistant: lunch at one", "user: fine", "assistant: see you"}; !slices.Equal(got, want) {
+		if got, want := k.Transcript("bob"), []string{
+			"user: hello", "assistant: hi bob", "assistant: lunch at one",
+			"user: fine", "assistant: see you",
+		}; !slices.Equal(got, want) {
 			t.Errorf("the history is %q, want %q", got, want)
 		}
-		want := []string{"user: hello", "assistant: hi bob", "user: <data kind=\"sent\">you sent this here from another chat</data>", "assistant: lunch at one", "user: fine"}
+		want := []string{"user: hello", "assistant: hi bob", "user: <data kind=\"sent\">you sent this here from " +
+			"another chat</data>", "assistant: lunch at one", "user: fine"}
 		if got := shown(model.Last()); !slices.Equal(got, want) {
 			t.Errorf("the model was shown %q, want %q", got, want)
 		}
 		told := k.Told("a1")
-		if len(told) != 2 || told[0].Text() != "lunch at one" || told[0].Key != apptest.Key("bob") || told[0].InReplyTo != "" || told[1].Key != apptest.Key("alice") {
+		if len(told) != 2 || told[0].Text() != "lunch at one" || told[0].Key != apptest.Key("bob") ||
+			told[0].InReplyTo != "" || told[1].Key != apptest.Key("alice") {
 			t.Errorf("said were %+v", told)
 		}
 	})
@@ -85,7 +95,11 @@ func TestACrashAfterASendDoesNotRepeatIt(t *testing.T) {
 		if !slices.Equal(texts, []string{"a moment please", "done"}) {
 			t.Errorf("said was %q", texts)
 		}
-		want := []string{"user: do it", `assistant: message.send({"channel":"test","chatId":"alice","content":"a moment please"})`, `tool: the message is on its way to chat "alice" on test`, "assistant: done"}
+		want := []string{
+			"user: do it",
+			`assistant: message.send({"channel":"test","chatId":"alice","content":"a moment please"})`,
+			`tool: the message is on its way to chat "alice" on test`, "assistant: done",
+		}
 		if got := k.Transcript("alice"); !slices.Equal(got, want) {
 			t.Errorf("the history is %q", got)
 		}

@@ -83,8 +83,9 @@ func providers(c config.LLM, r prometheus.Registerer) (choice, error) {
 func modelOf(c config.LLM, p config.Provider, name string) (llm.Model, error) {
 	o := exchange.Options{
 		Provider: p.Name, Model: name, APIKey: p.APIKey.Reveal(), Tokenizer: tokens.New(name), Vision: p.Vision,
-		Timeout: cmp.Or(p.Timeout, c.Timeout), FirstByteTimeout: cmp.Or(p.FirstByteTimeout, c.FirstByteTimeout), IdleTimeout: cmp.Or(p.IdleTimeout, c.IdleTimeout),
-		Header: make(map[string]string, len(p.Headers)),
+		Timeout: cmp.Or(p.Timeout, c.Timeout), FirstByteTimeout: cmp.Or(p.FirstByteTimeout, c.FirstByteTimeout),
+		IdleTimeout: cmp.Or(p.IdleTimeout, c.IdleTimeout),
+		Header:      make(map[string]string, len(p.Headers)),
 	}
 	for header, value := range p.Headers {
 		o.Header[header] = value.Reveal()
@@ -125,7 +126,8 @@ func (c choice) states() []chain.ModelState {
 	return nil
 }
 
-// failing says why no model answers: how the last call of each failed. It is "" if there is one whose last call did not.
+// failing says why no model answers: how the last call of each failed. It is "" if there is one whose last call did
+// not.
 func (c choice) failing(context.Context) string {
 	var all []string
 	for _, s := range c.states() {
@@ -156,14 +158,16 @@ func offlineModel(why string) choice {
 const (
 	// unknownContext is what a model that is not known is taken to have, in tokens.
 	unknownContext = 32_000
-	// maxContext is how much of a model's context is used unless a setting says so: a conversation is paid for anew with each of its messages.
+	// maxContext is how much of a model's context is used unless a setting says so: a conversation is paid for anew
+	// with each of its messages.
 	maxContext = 64_000
 )
 
 // brain makes what answers for an agent. It logs what the context was taken to be.
 func (a *App) brain(u *agentUnit, r prometheus.Registerer) (*agent.Agent, error) {
 	return agent.New(agent.Parts{
-		Model: a.models.model, Tools: toolbox{u.box, u.servers}, Journal: storage.NewLedger(a.Store), History: storage.NewHistory(a.Store), Notes: u.notes, Roles: storage.NewGrants(a.Store),
+		Model: a.models.model, Tools: toolbox{u.box, u.servers}, Journal: storage.NewLedger(a.Store),
+		History: storage.NewHistory(a.Store), Notes: u.notes, Roles: storage.NewGrants(a.Store),
 	}, a.agentOptions(u.entry, r))
 }
 
@@ -171,7 +175,8 @@ func (a *App) brain(u *agentUnit, r prometheus.Registerer) (*agent.Agent, error)
 func (a *App) agentOptions(entry config.AgentEntry, r prometheus.Registerer) agent.Options {
 	chosen := a.models
 	context, known := contextFor(chosen, a.config.LLM)
-	a.log.Info().Str("agent", entry.ID).Int("tokens", context).Bool("estimated", !known).Bool("counts_estimated", !chosen.tokenizer.Exact()).Msg("the context of the model")
+	a.log.Info().Str("agent", entry.ID).Int("tokens", context).Bool("estimated", !known).Bool("counts_estimated",
+		!chosen.tokenizer.Exact()).Msg("the context of the model")
 	c := a.config.Agent
 	return agent.Options{
 		Untrusted:     untrusted(),
@@ -202,8 +207,8 @@ func contextFor(chosen choice, c config.LLM) (tokens int, known bool) {
 	return contextOf(chosen)
 }
 
-// contextOf is how many tokens a prompt and its answer may have together, so that every model that may be asked takes it. known says that all of
-// them are.
+// contextOf is how many tokens a prompt and its answer may have together, so that every model that may be asked takes
+// it. known says that all of them are.
 func contextOf(chosen choice) (tokens int, known bool) {
 	models := []llm.Model{chosen.model}
 	if len(chosen.each) > 0 {

@@ -35,9 +35,13 @@ func TestAListOfProvidersAnswersInItsOrderEachInItsOwnAPI(t *testing.T) {
 	broken, brokenURL := answering(t, llmtest.Always(llmtest.Fail(500, "broken")))
 	well, wellURL := answering(t, llmtest.Always(llmtest.Text("fine")))
 	c := settings(
-		config.Provider{Name: "first", Kind: "openai", BaseURL: brokenURL, Models: []string{"big", "small"}, APIKey: config.NewSecret("key-of-the-first")},
 		config.Provider{
-			Name: "second", Kind: "anthropic", BaseURL: wellURL, Models: []string{"claude"}, APIKey: config.NewSecret("key-of-the-second"),
+			Name: "first", Kind: "openai", BaseURL: brokenURL, Models: []string{"big", "small"},
+			APIKey: config.NewSecret("key-of-the-first"),
+		},
+		config.Provider{
+			Name: "second", Kind: "anthropic", BaseURL: wellURL, Models: []string{"claude"},
+			APIKey:  config.NewSecret("key-of-the-second"),
 			Headers: map[string]config.Secret{"X-Title": config.NewSecret("bot")}, ThinkingTokens: 1024,
 		})
 	chosen, err := chooseModel(t.Context(), c, prometheus.NewRegistry())
@@ -47,31 +51,42 @@ func TestAListOfProvidersAnswersInItsOrderEachInItsOwnAPI(t *testing.T) {
 	if chosen.model.Name() != "big" || !strings.HasSuffix(chosen.why, "first/big, first/small, second/claude") {
 		t.Errorf("%s: %s", chosen.model.Name(), chosen.why)
 	}
-	a, err := chosen.model.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}, nil)
+	a, err := chosen.model.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}},
+		nil)
 	if err != nil || a.Text != "fine" || a.Model != "claude" {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	asked := broken.Requests()
-	if len(asked) != 2 || asked[0].Model != "big" || asked[1].Model != "small" || asked[0].Header.Get("Authorization") != "Bearer key-of-the-first" {
+	if len(asked) != 2 || asked[0].Model != "big" || asked[1].Model != "small" ||
+		asked[0].Header.Get("Authorization") != "Bearer key-of-the-first" {
 		t.Errorf("the first was asked %d times", len(asked))
 	}
 	last := well.Last()
-	if last.API != llmtest.Anthropic || last.Header.Get("X-Api-Key") != "key-of-the-second" || last.Header.Get("X-Title") != "bot" || last.MaxTokens != 4096+1024 {
+	if last.API != llmtest.Anthropic || last.Header.Get("X-Api-Key") != "key-of-the-second" ||
+		last.Header.Get("X-Title") != "bot" || last.MaxTokens != 4096+1024 {
 		t.Errorf("the second was asked %+v", last.Header)
 	}
 }
 
 func TestTheLimitsOfAProviderAreItsOwnOrThoseOfTheSection(t *testing.T) {
 	_, url := answering(t, llmtest.Always(llmtest.Text("x").Stall(-1)))
-	for name, c := range map[string]struct{ section, own time.Duration }{"its own": {time.Hour, 20 * time.Millisecond}, "the section's": {20 * time.Millisecond, 0}} {
-		s := settings(config.Provider{Name: "slow", Kind: "openai", BaseURL: url, Models: []string{"m"}, FirstByteTimeout: c.own})
+	for name, c := range map[string]struct{ section, own time.Duration }{
+		"its own":       {time.Hour, 20 * time.Millisecond},
+		"the section's": {20 * time.Millisecond, 0},
+	} {
+		s := settings(config.Provider{
+			Name: "slow", Kind: "openai", BaseURL: url, Models: []string{"m"},
+			FirstByteTimeout: c.own,
+		})
 		s.FirstByteTimeout = c.section
 		chosen, err := chooseModel(t.Context(), s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = chosen.model.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}, nil)
-		if err == nil || !strings.HasPrefix(err.Error(), "slow: ask m at "+url+": not a byte of an answer for 20ms") || !strings.Contains(corebot.HintOf(err), "first_byte_timeout of slow in llm.providers") {
+		_, err = chosen.model.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}},
+			nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "slow: ask m at "+url+": not a byte of an answer for 20ms") ||
+			!strings.Contains(corebot.HintOf(err), "first_byte_timeout of slow in llm.providers") {
 			t.Errorf("%s: %v (hint %q)", name, err, corebot.HintOf(err))
 		}
 	}
@@ -90,7 +105,8 @@ func TestTheOfflineModelAndTheListComeBeforeTheSingleEndpoint(t *testing.T) {
 	}
 	c = settings()
 	c.BaseURL, c.Model = "http://127.0.0.1:1/v1", "single"
-	if chosen, err = chooseModel(t.Context(), c, nil); err != nil || chosen.model.Name() != "single" || chosen.why != "an OpenAI-compatible endpoint answers, 127.0.0.1:1" {
+	if chosen, err = chooseModel(t.Context(), c, nil); err != nil || chosen.model.Name() != "single" ||
+		chosen.why != "an OpenAI-compatible endpoint answers, 127.0.0.1:1" {
 		t.Errorf("%v, %v", chosen.model, err)
 	}
 }
@@ -106,11 +122,14 @@ func TestTheDoctorAsksEveryModelOfTheList(t *testing.T) {
 	for _, f := range findings {
 		got = append(got, f.Level+" "+f.What)
 	}
-	if len(got) == 0 || !strings.HasPrefix(got[0], "ok a prompt and its answer have 32000 tokens together (an assumption") {
+	if len(got) == 0 || !strings.HasPrefix(got[0],
+		"ok a prompt and its answer have 32000 tokens together (an assumption") {
 		t.Fatalf("%q", got)
 	}
-	if got, findings = got[1:], findings[1:]; len(got) != 3 || got[0] != "ok the model of near a answers: one of llm.providers" || got[1] != "ok the model of near b answers: one of llm.providers" ||
-		!strings.HasPrefix(got[2], "fail the model of far: far: ask c at ") || !strings.Contains(findings[2].Hint, "api_key of far") {
+	if got, findings = got[1:], findings[1:]; len(got) != 3 || got[0] != "ok the model of near a answers: one of "+
+		"llm.providers" || got[1] != "ok the model of near b answers: one of llm.providers" ||
+		!strings.HasPrefix(got[2], "fail the model of far: far: ask c at ") ||
+		!strings.Contains(findings[2].Hint, "api_key of far") {
 		t.Errorf("%q", got)
 	}
 }
@@ -127,16 +146,19 @@ func TestAChatIsToldWhichModelRests(t *testing.T) {
 	if got := chosen.describe(); got != "big" {
 		t.Errorf("all well: %s", got)
 	}
-	if _, err := chosen.model.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}, nil); err != nil {
+	if _, err := chosen.model.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}},
+		nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := chosen.describe(); !strings.HasPrefix(got, "big; first/big failed and rests until ") || strings.Contains(got, "slow down") {
+	if got := chosen.describe(); !strings.HasPrefix(got, "big; first/big failed and rests until ") ||
+		strings.Contains(got, "slow down") {
 		t.Errorf("one rests: %s", got)
 	}
 }
 
 func TestTheModelsThatAreKnownAreThoseOfTheSettings(t *testing.T) {
-	if got := settings(config.Provider{Name: "a", Models: []string{"x", "y"}}).KnownModels(); !slices.Equal(got, []string{"x", "a/x", "y", "a/y"}) {
+	if got := settings(config.Provider{Name: "a", Models: []string{"x", "y"}}).KnownModels(); !slices.Equal(got,
+		[]string{"x", "a/x", "y", "a/y"}) {
 		t.Errorf("of a list: %q", got)
 	}
 	c := settings()

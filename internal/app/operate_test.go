@@ -13,7 +13,8 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 )
 
-// answering has a process answer at the control socket of a home until the test ends, as a Corebot with these operations.
+// answering has a process answer at the control socket of a home until the test ends, as a Corebot with these
+// operations.
 func answering(t *testing.T, home string, ops control.Operations) {
 	t.Helper()
 	server, err := control.Listen(app.DataDir(home), ops)
@@ -38,12 +39,16 @@ func TestACommandReadsByItselfWhereTheCorebotOfTheHomeCannotAnswer(t *testing.T)
 			return control.Operations{}
 		},
 		"it is older and does not know an argument": func(asked *int, _ <-chan struct{}) control.Operations {
-			return control.Operations{operate.ListDeadLetters.Name: control.Typed(func(context.Context, struct{}) (int, error) {
+			return control.Operations{operate.ListDeadLetters.Name: control.Typed(func(context.Context, struct{}) (int,
+				error,
+			) {
 				return 0, nil
 			})}
 		},
 		"it hangs": func(asked *int, release <-chan struct{}) control.Operations {
-			return control.Operations{operate.ListDeadLetters.Name: control.Typed(func(context.Context, operate.DeadLetterQuery) (int, error) {
+			return control.Operations{operate.ListDeadLetters.Name: control.Typed(func(context.Context,
+				operate.DeadLetterQuery,
+			) (int, error) {
 				*asked++
 				<-release
 				return 0, nil
@@ -57,7 +62,8 @@ func TestACommandReadsByItselfWhereTheCorebotOfTheHomeCannotAnswer(t *testing.T)
 			t.Cleanup(func() { close(release) })
 			reader := app.NewReader(home, 50*time.Millisecond)
 			for range 2 {
-				page, err := operate.ListDeadLetters.Call(t.Context(), reader, operate.DeadLetterQuery{Part: operate.Part{Limit: 5}})
+				page, err := operate.ListDeadLetters.Call(t.Context(), reader,
+					operate.DeadLetterQuery{Part: operate.Part{Limit: 5}})
 				if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != letter || page.Next != "" {
 					t.Fatalf("it read %+v: %v", page, err)
 				}
@@ -90,7 +96,8 @@ func TestARunningCorebotReadsForACommand(t *testing.T) {
 
 func TestACommandThatReadsCannotChange(t *testing.T) {
 	home, letter := deadHome(t)
-	_, err := operate.DropDeadLetters.Call(t.Context(), app.NewReader(home, time.Second), operate.Drop{IDs: []int64{letter}})
+	_, err := operate.DropDeadLetters.Call(t.Context(), app.NewReader(home, time.Second),
+		operate.Drop{IDs: []int64{letter}})
 	if !errors.Is(err, corebot.ErrNotFound) {
 		t.Errorf("a reader dropped a dead letter: %v", err)
 	}

@@ -17,8 +17,8 @@ import (
 
 // The arguments of the operations, as commands send them.
 type (
-	// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it is shown; Again says that
-	// the session was attached before.
+	// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it
+	// is shown; Again says that the session was attached before.
 	Terminal struct {
 		Agent   string `json:"agent,omitempty"` // empty: the agent that answers in the chat
 		Chat    string `json:"chat"`
@@ -53,8 +53,8 @@ func storeOperations(db *storage.DB, s *operate.Service) control.Operations {
 	return all
 }
 
-// Change gives fn a way to the operations of a home: through the Corebot that runs on it or, if none runs, in this process with the home locked. The
-// limits of the queue hold in a running Corebot; with none, nothing else fills it.
+// Change gives fn a way to the operations of a home: through the Corebot that runs on it or, if none runs, in this
+// process with the home locked. The limits of the queue hold in a running Corebot; with none, nothing else fills it.
 func Change(ctx context.Context, home string, fn func(control.Caller) error) error {
 	return Locked(ctx, home, func() error {
 		client, running, err := control.Dial(ctx, DataDir(home))
@@ -64,11 +64,15 @@ func Change(ctx context.Context, home string, fn func(control.Caller) error) err
 		case running:
 			return fn(client)
 		}
-		return withStore(ctx, home, func(db *storage.DB) error { return fn(storeOperations(db, service(db, accountingOf(home)))) })
+		return withStore(ctx, home, func(db *storage.DB) error {
+			return fn(storeOperations(db,
+				service(db, accountingOf(home))))
+		})
 	})
 }
 
-// WithStore opens the store of a home for this process alone, with its writer running. It refuses beside a running Corebot.
+// WithStore opens the store of a home for this process alone, with its writer running. It refuses beside a running
+// Corebot.
 func WithStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
 	return Locked(ctx, home, func() error { return withStore(ctx, home, fn) })
 }
@@ -106,12 +110,13 @@ func service(db *storage.DB, accounting func() corebot.Accounting) *operate.Serv
 	return operate.New(operate.Stores{
 		DeadLetters: storage.NewDeadLetters(db), Lives: storage.NewLives(db), Audit: storage.NewAudit(db),
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
-		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Parked: storage.NewLot(db), Figures: figures{db, accounting},
+		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Parked: storage.NewLot(db),
+		Figures: figures{db, accounting},
 	})
 }
 
-// accountingOf is how a home books usage, for a process that reads it beside whatever runs there. Settings that are wrong
-// hide nothing: without them days are those of UTC.
+// accountingOf is how a home books usage, for a process that reads it beside whatever runs there. Settings that are
+// wrong hide nothing: without them days are those of UTC.
 func accountingOf(home string) func() corebot.Accounting {
 	return func() corebot.Accounting {
 		c, err := config.Load(home)

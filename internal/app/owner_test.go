@@ -10,7 +10,8 @@ import (
 	"github.com/corebot/corebot/internal/owned"
 )
 
-// TestAHomeThatOthersCanChangeIsRefusedByAllThatLookAtIt: a start, what says beforehand whether it would succeed, and what fills the home.
+// TestAHomeThatOthersCanChangeIsRefusedByAllThatLookAtIt: a start, what says beforehand whether it would succeed, and
+// what fills the home.
 func TestAHomeThatOthersCanChangeIsRefusedByAllThatLookAtIt(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	if _, err := Init(home, false); err != nil {
@@ -20,16 +21,21 @@ func TestAHomeThatOthersCanChangeIsRefusedByAllThatLookAtIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(home, "events"), 0o700), os.WriteFile(MCPFile(home), []byte(`{"mcpServers":{}}`), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(home, "events"), 0o700),
+		os.WriteFile(MCPFile(home), []byte(`{"mcpServers":{}}`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{filepath.Dir(filepath.Dir(home)), filepath.Dir(home), home, filepath.Join(home, "workspace"), filepath.Join(home, "workspace", "memory")} {
+	for _, dir := range []string{
+		filepath.Dir(filepath.Dir(home)), filepath.Dir(home), home,
+		filepath.Join(home, "workspace"), filepath.Join(home, "workspace", "memory"),
+	} {
 		if err := os.Chmod(dir, 0o755); err != nil { // none of them shuts others out
 			t.Fatal(err)
 		}
 	}
 	for _, name := range []string{
-		"", ".mcp.json", "data", "events", "workspace", "workspace/IDENTITY.md", "workspace/USER.md", "workspace/TOOLS.md", "workspace/SOUL.md", "workspace/AGENTS.md", "workspace/BOOTSTRAP.md",
+		"", ".mcp.json", "data", "events", "workspace", "workspace/IDENTITY.md", "workspace/USER.md",
+		"workspace/TOOLS.md", "workspace/SOUL.md", "workspace/AGENTS.md", "workspace/BOOTSTRAP.md",
 		"workspace/memory", "workspace/memory/MEMORY.md", "workspace/skills",
 	} {
 		path := filepath.Join(home, name)

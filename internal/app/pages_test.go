@@ -46,13 +46,17 @@ func TestNoToolMakesAPageOfThePromptLongerThanAPromptTakes(t *testing.T) {
 		must(t, err)
 		r, err := box.Call(t.Context(), who, corebot.ToolCall{ID: "1", Tool: tool, Args: raw}, plain{})
 		must(t, err)
-		if r.Outcome != want || want == corebot.OutcomeError && (!strings.Contains(r.Content, "is too large") || !strings.Contains(r.Content, "the limit is")) {
+		if r.Outcome != want || want == corebot.OutcomeError && (!strings.Contains(r.Content, "is too large") ||
+			!strings.Contains(r.Content, "the limit is")) {
 			t.Errorf("%s %.60v ended %s: %.200s", tool, args, r.Outcome, r.Content)
 		}
 	}
 	const own = "chats/main:cli:local:x/MEMORY.md"
 	long, longer := strings.Repeat("word ", pages.MaxBytes/4), strings.Repeat("word ", skills.MaxFile/4)
-	for _, path := range []string{"IDENTITY.md", "identity.md", "./USER.md", "TOOLS.md", "SOUL.md", "AGENTS.md", "BOOTSTRAP.md", "memory/MEMORY.md", own, "skills/tea/SKILL.md"} {
+	for _, path := range []string{
+		"IDENTITY.md", "identity.md", "./USER.md", "TOOLS.md", "SOUL.md", "AGENTS.md",
+		"BOOTSTRAP.md", "memory/MEMORY.md", own, "skills/tea/SKILL.md",
+	} {
 		call(corebot.OutcomeError, "fs.write", map[string]any{"path": path, "content": longer})
 		call(corebot.OutcomeSuccess, "fs.write", map[string]any{"path": path, "content": "a seed"})
 		call(corebot.OutcomeError, "fs.edit", map[string]any{"path": path, "old": "seed", "new": longer})
@@ -62,7 +66,10 @@ func TestNoToolMakesAPageOfThePromptLongerThanAPromptTakes(t *testing.T) {
 			call(corebot.OutcomeError, "memory.write", map[string]any{"scope": scope, "mode": mode, "content": long})
 		}
 	}
-	for _, path := range []string{"notes/IDENTITY.md", "skills/tea/notes.md", "chats/main:cli:local:x/files/MEMORY.md"} {
+	for _, path := range []string{
+		"notes/IDENTITY.md", "skills/tea/notes.md",
+		"chats/main:cli:local:x/files/MEMORY.md",
+	} {
 		call(corebot.OutcomeSuccess, "fs.write", map[string]any{"path": path, "content": longer})
 	}
 }
@@ -113,7 +120,10 @@ func TestAWorkspaceWithSpoiledPagesOpensAndEachIsNamed(t *testing.T) {
 		}
 		found = append(found, f.What)
 	}
-	for _, page := range []string{"IDENTITY.md", "USER.md", "TOOLS.md", "memory/MEMORY.md", "chats/main:cli:local:x/MEMORY.md"} {
+	for _, page := range []string{
+		"IDENTITY.md", "USER.md", "TOOLS.md", "memory/MEMORY.md",
+		"chats/main:cli:local:x/MEMORY.md",
+	} {
 		if !strings.Contains(strings.Join(found, "\n"), page) {
 			t.Errorf("the doctor does not name %s: %q", page, found)
 		}

@@ -56,7 +56,8 @@ func TestEveryToolThatWritesKeepsTheQuotaOfAChatAndNamesItsSetting(t *testing.T)
 		t.Helper()
 		raw, err := json.Marshal(args)
 		must(t, err)
-		r, err := box.Call(t.Context(), corebot.Caller{Key: quotaChat}, corebot.ToolCall{Tool: tool, Args: raw}, plain{})
+		r, err := box.Call(t.Context(), corebot.Caller{Key: quotaChat}, corebot.ToolCall{Tool: tool, Args: raw},
+			plain{})
 		if must(t, err); r.Outcome != want || !strings.Contains(r.Content, says) {
 			t.Errorf("%s: %s %s, want %s with %q", tool, r.Outcome, r.Content, want, says)
 		}
@@ -67,7 +68,8 @@ func TestEveryToolThatWritesKeepsTheQuotaOfAChatAndNamesItsSetting(t *testing.T)
 	call(corebot.OutcomeError, key, "fs.write", map[string]any{"path": dir + "b", "content": long})
 	call(corebot.OutcomeError, key, "fs.edit", map[string]any{"path": dir + "a", "old": "y", "new": long})
 	call(corebot.OutcomeError, key, "memory.write", map[string]any{"scope": "chat", "content": long})
-	call(corebot.OutcomeError, "raises tools.chat_files", "fs.write", map[string]any{"path": dir + "1/2/3/b", "content": ""})
+	call(corebot.OutcomeError, "raises tools.chat_files", "fs.write",
+		map[string]any{"path": dir + "1/2/3/b", "content": ""})
 	call(corebot.OutcomeSuccess, "", "memory.write", map[string]any{"scope": "chat", "content": "short"})
 }
 

@@ -80,7 +80,8 @@ func fetch(t *testing.T, method, url, body string) (int, string) {
 func (s *served) post(t *testing.T, id string) {
 	t.Helper()
 	body := `{"id":"` + id + `","chatId":"c-` + id + `","senderId":"ann","content":"hello"}`
-	if status, answer := fetch(t, http.MethodPost, "http://"+s.WebhookAddr()+"/webhook", body); status != http.StatusAccepted {
+	if status, answer := fetch(t, http.MethodPost, "http://"+s.WebhookAddr()+"/webhook",
+		body); status != http.StatusAccepted {
 		t.Fatalf("the post is answered %d %s", status, answer)
 	}
 }
@@ -113,7 +114,9 @@ func (m *scriptedModel) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	_,
+		_ = io.WriteString(w,
+		"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 }
 
 func TestReadySaysNoForTheWholeDrain(t *testing.T) {
@@ -162,7 +165,8 @@ func TestAModelThatRefusesEveryCallDegradesUntilItAnswers(t *testing.T) {
 		Degraded []struct{ Reason, Detail string }
 	}
 	_, text := s.ask(t, "/status")
-	if err := json.Unmarshal([]byte(text), &status); err != nil || len(status.Degraded) != 1 || status.Degraded[0].Reason != "model" ||
+	if err := json.Unmarshal([]byte(text), &status); err != nil || len(status.Degraded) != 1 ||
+		status.Degraded[0].Reason != "model" ||
 		!strings.Contains(status.Degraded[0].Detail, "not valid") {
 		t.Errorf("/status says %s (%v)", text, err)
 	}

@@ -14,8 +14,8 @@ type Reloaded struct {
 	Restart []string `json:"restart"` // keys that changed and need a restart
 }
 
-// Reload reads the settings again and applies what can be applied. Settings that cannot be read, or that are refused, change
-// nothing.
+// Reload reads the settings again and applies what can be applied. Settings that cannot be read, or that are refused,
+// change nothing.
 func (a *App) Reload() (r Reloaded, err error) {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
@@ -27,7 +27,8 @@ func (a *App) Reload() (r Reloaded, err error) {
 		return r, err
 	}
 	if w := &fresh.Webhook; a.webhook != nil && !w.Enabled && w.Token.Reveal() == "" && w.Secret.Reveal() == "" {
-		w.Token, w.Secret = a.inForce.Webhook.Token, a.inForce.Webhook.Secret // it listens until the restart, and not to everybody
+		// it listens until the restart, and not to everybody
+		w.Token, w.Secret = a.inForce.Webhook.Token, a.inForce.Webhook.Secret
 	}
 	r.Applied, r.Restart = config.Diff(a.inForce, fresh)
 	// Loading has checked all values by themselves; only this one depends on what is bound, so it goes first.
@@ -68,7 +69,8 @@ func (a *App) ReloadOn(ctx context.Context, signals <-chan os.Signal) {
 		case <-signals:
 		}
 		if _, err := a.Reload(); err != nil {
-			a.log.Error().Err(err).Str("hint", corebot.HintOf(err)).Msg("the settings were not reloaded; nothing has changed")
+			a.log.Error().Err(err).Str("hint",
+				corebot.HintOf(err)).Msg("the settings were not reloaded; nothing has changed")
 		}
 		a.agents.reloadServers(ctx)
 	}

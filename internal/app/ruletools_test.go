@@ -8,11 +8,13 @@ import (
 	"testing"
 )
 
-// TestEveryRuleIsOfAToolThatThereIs holds the table of rules, as docs/policy.md prints it, to the tools: a rule of a tool that is not there promises one.
+// TestEveryRuleIsOfAToolThatThereIs holds the table of rules, as docs/policy.md prints it, to the tools: a rule of a
+// tool that is not there promises one.
 func TestEveryRuleIsOfAToolThatThereIs(t *testing.T) {
 	_, _, offered := realTools(t)
 	known := []string{ // of MCP clients, of MCP servers, and of settings that are off here
-		"chat.list", "history.read", "message.publish", "message.replies", "status.read", "mcp__", "shell.exec", "web.search",
+		"chat.list", "history.read", "message.publish", "message.replies", "status.read", "mcp__", "shell.exec",
+		"web.search",
 	}
 	for _, tool := range offered {
 		known = append(known, tool.Name)

@@ -59,7 +59,10 @@ func newSenderRig(t *testing.T, settings config.Tools) *senderRig {
 	})
 	r.charges = storage.NewFileCharges(r.store)
 	grants := storage.NewGrants(r.store)
-	must(t, grants.Grant(t.Context(), corebot.Grant{Principal: r.who("admin", "").Principal, Role: corebot.RoleAdmin, By: "test"}))
+	must(t, grants.Grant(t.Context(), corebot.Grant{
+		Principal: r.who("admin", "").Principal, Role: corebot.RoleAdmin,
+		By: "test",
+	}))
 	r.senders = tools.NewSenderFiles(r.charges, grants, senderQuota(settings), zerolog.Nop())
 	r.senders.Have(corebot.DefaultAgent, r.notes.root)
 	all := builtin.Workspace(r.notes.root, r.notes.memory)
@@ -77,7 +80,8 @@ func newSenderRig(t *testing.T, settings config.Tools) *senderRig {
 
 func (r *senderRig) who(sender, chat string) corebot.Caller {
 	return corebot.Caller{
-		Key: corebot.Key{Agent: "main", Channel: "webhook", Chat: chat}, Principal: corebot.Principal{Channel: "webhook", ID: sender},
+		Key:       corebot.Key{Agent: "main", Channel: "webhook", Chat: chat},
+		Principal: corebot.Principal{Channel: "webhook", ID: sender},
 	}
 }
 
@@ -94,7 +98,10 @@ func (r *senderRig) call(who corebot.Caller, want corebot.AuditOutcome, says, to
 // write has somebody write a file of so many bytes in a chat.
 func (r *senderRig) write(who corebot.Caller, name string, size int, want corebot.AuditOutcome, says string) {
 	r.t.Helper()
-	r.call(who, want, says, "fs.write", map[string]any{"path": rootfs.ChatDir(who.Key) + "/" + name, "content": strings.Repeat("x", size)})
+	r.call(who, want, says, "fs.write", map[string]any{
+		"path":    rootfs.ChatDir(who.Key) + "/" + name,
+		"content": strings.Repeat("x", size),
+	})
 }
 
 func (r *senderRig) save(who corebot.Caller, name string, size int) (string, error) {
@@ -118,7 +125,10 @@ func TestTheFilesOfASenderHaveOneQuotaInAllChatsWhicheverToolWrites(t *testing.T
 	dir := rootfs.ChatDir(b.Key) + "/"
 	long := strings.Repeat("x", 30)
 	r.write(b, "g", 30, corebot.OutcomeError, senderKey)
-	r.call(b, corebot.OutcomeError, senderKey, "fs.edit", map[string]any{"path": dir + "f", "old": strings.Repeat("x", 400), "new": strings.Repeat("x", 430)})
+	r.call(b, corebot.OutcomeError, senderKey, "fs.edit", map[string]any{
+		"path": dir + "f",
+		"old":  strings.Repeat("x", 400), "new": strings.Repeat("x", 430),
+	})
 	r.call(b, corebot.OutcomeError, senderKey, "memory.write", map[string]any{"scope": "chat", "content": long})
 	r.wantCharged(a, 1_000)
 	r.write(bob, "g", 900, corebot.OutcomeSuccess, "") // another sender, in the same chat
@@ -208,7 +218,10 @@ func TestAWorkerKeepsTheQuotaOfASender(t *testing.T) {
 	must(t, err)
 	write := func(size int) error {
 		return r.senders.Use(t.Context(), b, true, func(ctx context.Context) error {
-			raw, err := json.Marshal(map[string]any{"path": rootfs.ChatDir(b.Key) + "/f", "content": strings.Repeat("x", size)})
+			raw, err := json.Marshal(map[string]any{
+				"path":    rootfs.ChatDir(b.Key) + "/f",
+				"content": strings.Repeat("x", size),
+			})
 			must(t, err)
 			_, err = run(ctx, raw)
 			return err
@@ -233,7 +246,8 @@ func TestAProgramIsChargedOnceItHasEndedAndNoneStartsForASenderWithoutRoom(t *te
 				return err
 			}
 			dir := filepath.Join(r.dir, rootfs.FilesDir(who.Key)) // as a program would have done
-			return errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "f"), make([]byte, writes), 0o600))
+			return errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "f"), make([]byte, writes),
+				0o600))
 		})
 	}
 	a, b := r.who("ann", "a"), r.who("ann", "b")
@@ -262,14 +276,18 @@ func TestTheOldestArtifactsOfASenderMakeRoomInAllHisChats(t *testing.T) {
 	second := save(b, "second", 300)
 	r.write(a, "people", 300, corebot.OutcomeSuccess, "")
 	third := save(b, "third", 400)
-	for path, stays := range map[string]bool{theirs: true, first: false, second: true, third: true, rootfs.ChatDir(a.Key) + "/people": true} {
+	for path, stays := range map[string]bool{
+		theirs: true, first: false, second: true, third: true,
+		rootfs.ChatDir(a.Key) + "/people": true,
+	} {
 		if _, err := os.Stat(filepath.Join(r.dir, path)); (err == nil) != stays {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	r.wantCharged(a, 1_000)
 	r.wantCharged(bob, 500)
-	if _, err := r.save(a, "huge", 800); !errors.Is(err, rootfs.ErrFull) || !strings.Contains(corebot.HintOf(err), "sender_files_bytes") {
+	if _, err := r.save(a, "huge", 800); !errors.Is(err, rootfs.ErrFull) ||
+		!strings.Contains(corebot.HintOf(err), "sender_files_bytes") {
 		t.Errorf("got %v", err)
 	}
 	r.wantCharged(a, 1_000) // nothing goes for what has no room at all
@@ -313,7 +331,10 @@ func TestDoctorNamesTheSendersWhoseFilesTakeNearlyAllTheyCan(t *testing.T) {
 	r.write(r.who("ann", "b"), "f", 100, corebot.OutcomeSuccess, "")
 	r.write(r.who("", "b"), "1/2/3/4/5/6/7/f", 1, corebot.OutcomeSuccess, "")
 	got := look()
-	want := []string{"webhook::ann take 0 KiB in 2 entries, in 2 chats", "senders without an id in main:webhook::b take 0 KiB in 8 entries"}
+	want := []string{
+		"webhook::ann take 0 KiB in 2 entries, in 2 chats",
+		"senders without an id in main:webhook::b take 0 KiB in 8 entries",
+	}
 	keys := []string{"raise tools.sender_files_bytes", "raise tools.sender_files"}
 	if len(got) != len(want) {
 		t.Fatalf("found %+v", got)

@@ -33,8 +33,8 @@ func (p programs) Run(ctx context.Context, c builtin.Command) (builtin.Ended, er
 	return builtin.Ended(end), err
 }
 
-// withWorkers has the tools that isolation.tools names work in workers, and adds shell.exec. Where that is not enabled it is there all the same, for
-// policy to deny it, and has no program to run.
+// withWorkers has the tools that isolation.tools names work in workers, and adds shell.exec. Where that is not enabled
+// it is there all the same, for policy to deny it, and has no program to run.
 func (a *App) withWorkers(all []tools.Tool, u *agentUnit) ([]tools.Tool, error) {
 	runner, err := openRunner(a.config, u.place)
 	if err != nil {
@@ -42,7 +42,8 @@ func (a *App) withWorkers(all []tools.Tool, u *agentUnit) ([]tools.Tool, error) 
 	}
 	a.opened("isolation", runner)
 	if removed, err := runner.Sweep(); err != nil || removed > 0 {
-		a.log.Info().Err(err).Int("directories", removed).Msg("swept what workers of a Corebot that was killed have left")
+		a.log.Info().Err(err).Int("directories",
+			removed).Msg("swept what workers of a Corebot that was killed have left")
 	}
 	if err := a.isolate(all, runner, u.notes.root); err != nil {
 		return nil, err
@@ -50,7 +51,8 @@ func (a *App) withWorkers(all []tools.Tool, u *agentUnit) ([]tools.Tool, error) 
 	if users := usersOfWorkers(a.config); len(users) > 0 {
 		logWalls(a.log.With().Strs("tools", users).Logger(), runner)
 	}
-	return append(all, builtin.Shell(programs{runner, u.notes.root}, runner.Programs(), a.config.Tools.Shell.Timeout)), nil
+	return append(all, builtin.Shell(programs{runner, u.notes.root}, runner.Programs(), a.config.Tools.Shell.Timeout)),
+		nil
 }
 
 // usersOfWorkers are the tools that work in workers.
@@ -68,7 +70,8 @@ func openRunner(c config.Config, p place) (*isolation.Runner, error) {
 
 func isolationOptions(c config.Config) isolation.Options {
 	o := isolation.Options{
-		Env: c.Tools.AllowedEnv.Values(), Readable: c.Isolation.Readable.Values(), Closed: []string{c.Home}, UID: c.Isolation.UID, MaxWorkers: c.Isolation.MaxWorkers,
+		Env: c.Tools.AllowedEnv.Values(), Readable: c.Isolation.Readable.Values(), Closed: []string{c.Home},
+		UID: c.Isolation.UID, MaxWorkers: c.Isolation.MaxWorkers,
 	}
 	if c.Tools.Shell.Enabled {
 		o.Allow = c.Tools.Shell.Allow.Values()
@@ -83,9 +86,11 @@ func logWalls(log zerolog.Logger, r *isolation.Runner) {
 	case err != nil:
 		log.Error().Err(err).Msg("no worker can run here")
 	case len(w.Open()) > 0:
-		log.Warn().Str("walls", string(w.Mode)).Int("uid", w.UID).Str("why", w.NoRoom).Strs("open", w.Open()).Msg("workers run behind weaker walls")
+		log.Warn().Str("walls", string(w.Mode)).Int("uid", w.UID).Str("why", w.NoRoom).Strs("open",
+			w.Open()).Msg("workers run behind weaker walls")
 	default:
-		log.Info().Str("walls", string(w.Mode)).Int("uid", w.UID).Int("landlock", w.Landlock).Msg("workers run behind walls")
+		log.Info().Str("walls", string(w.Mode)).Int("uid", w.UID).Int("landlock",
+			w.Landlock).Msg("workers run behind walls")
 	}
 }
 
@@ -107,7 +112,8 @@ func checkWorkers(ctx context.Context, c config.Config) []Finding {
 	case err != nil:
 		return []Finding{fail("workers", err)}
 	case unused:
-		what := fmt.Sprintf("no tool works in a worker (tools.shell.enabled, isolation.tools); one would have walls of %s (Landlock version %d, seccomp)", w.Mode, w.Landlock)
+		what := fmt.Sprintf("no tool works in a worker (tools.shell.enabled, isolation.tools); one would have walls "+
+			"of %s (Landlock version %d, seccomp)", w.Mode, w.Landlock)
 		if open := w.Open(); len(open) > 0 {
 			what += ", and " + strings.Join(open, "; ")
 		}
@@ -119,13 +125,16 @@ func checkWorkers(ctx context.Context, c config.Config) []Finding {
 		if names == "" {
 			names = "nothing (tools.shell.allow)"
 		}
-		findings = append(findings, ok("shell.exec may run %s, as user %d, with walls of %s (Landlock version %d, seccomp)", names, w.UID, w.Mode, w.Landlock))
+		findings = append(findings, ok("shell.exec may run %s, as user %d, with walls of %s (Landlock version %d, "+
+			"seccomp)", names, w.UID, w.Mode, w.Landlock))
 	}
 	if isolated := c.Isolation.Tools.Values(); len(isolated) > 0 {
-		findings = append(findings, ok("%s work in workers, with walls of %s (Landlock version %d, seccomp)", strings.Join(isolated, ", "), w.Mode, w.Landlock))
+		findings = append(findings, ok("%s work in workers, with walls of %s (Landlock version %d, seccomp)",
+			strings.Join(isolated, ", "), w.Mode, w.Landlock))
 	}
 	if open := w.Open(); len(open) > 0 {
-		findings = append(findings, warn(betterWalls(w), "workers run behind weaker walls here: %s", strings.Join(open, "; ")))
+		findings = append(findings, warn(betterWalls(w), "workers run behind weaker walls here: %s",
+			strings.Join(open, "; ")))
 	}
 	return findings
 }

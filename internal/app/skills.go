@@ -16,9 +16,13 @@ import (
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
-// openSkills reads the skills of the workspace that the agent has from now on. Which tools there are is asked when a skill needs one.
+// openSkills reads the skills of the workspace that the agent has from now on. Which tools there are is asked when a
+// skill needs one.
 func (n *notes) openSkills(allowed []string, log zerolog.Logger) (err error) {
-	n.skills, err = skills.New(n.root, skills.Options{Allowed: hasSkill(allowed), Tool: func(name string) bool { return n.hasTool(name) }, Log: log})
+	n.skills, err = skills.New(n.root, skills.Options{
+		Allowed: hasSkill(allowed),
+		Tool:    func(name string) bool { return n.hasTool(name) }, Log: log,
+	})
 	return err
 }
 
@@ -93,8 +97,8 @@ func described(found skills.Found, toolsKnown bool) Skills {
 	return all
 }
 
-// ListSkills says which skills a home has: as its daemon knows, or, if none runs, as the environment of this process has it and with all tools
-// taken to be there.
+// ListSkills says which skills a home has: as its daemon knows, or, if none runs, as the environment of this process
+// has it and with all tools taken to be there.
 func ListSkills(ctx context.Context, c config.Config, agent string) (Skills, error) {
 	entry, err := entryOf(c, agent)
 	if err != nil {
@@ -161,7 +165,9 @@ func checkSkills(ctx context.Context, c config.Config, entry config.AgentEntry) 
 		}
 	}
 	if all.More > 0 {
-		findings = append(findings, warn("take away what is no skill", "workspace/%s has %d directories more than the %d that are looked at", skills.Dir, all.More, skills.MaxSkills))
+		findings = append(findings, warn("take away what is no skill", "workspace/%s has %d directories more than "+
+			"the %d that are looked at", skills.Dir, all.More, skills.MaxSkills))
 	}
-	return append(findings, ok("%d of %d skills can be used (`corebot skills list` shows them)", usable, len(all.Skills)))
+	return append(findings, ok("%d of %d skills can be used (`corebot skills list` shows them)", usable,
+		len(all.Skills)))
 }

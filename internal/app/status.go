@@ -43,14 +43,20 @@ type AgentStatus struct {
 func (a *App) agentStatus() (all []AgentStatus) {
 	for _, u := range a.agents.order {
 		_, model := a.describe(u.entry.ID)
-		all = append(all, AgentStatus{ID: u.entry.ID, Name: u.name(), Model: model, MCP: u.servers.Overview(), Wrong: u.notes.wrong()})
+		all = append(all, AgentStatus{
+			ID: u.entry.ID, Name: u.name(), Model: model, MCP: u.servers.Overview(),
+			Wrong: u.notes.wrong(),
+		})
 	}
 	return all
 }
 
 func setAside(all []storage.Aside) (out []operate.SetAside) {
 	for _, a := range all {
-		s := operate.SetAside{Lane: a.Lane, Chat: a.Key.String(), Pool: string(a.Pool), Since: a.Since, Until: a.Until, Error: a.Error}
+		s := operate.SetAside{
+			Lane: a.Lane, Chat: a.Key.String(), Pool: string(a.Pool), Since: a.Since, Until: a.Until,
+			Error: a.Error,
+		}
 		if a.Lane < 0 {
 			s.Lane, s.Life = 0, -a.Lane
 		}
@@ -78,19 +84,27 @@ func (f figures) Status(ctx context.Context) (operate.Status, error) {
 		return operate.Status{}, err
 	}
 	out := operate.Status{
-		ApprovalsWaiting: s.Awaited, Parked: s.Parked, SetAside: setAside(s.Aside), Unread: s.Unread, UsageToday: operate.UsageToday{Day: day, Currency: a.Currency, Use: used},
-		Chats: s.Chats, OldestUnanswered: s.OldestUnanswered, Queue: map[string]operate.QueueStatus{},
-		DeadLetters: map[string]int64{corebot.Inbound.String(): s.DeadLetters[corebot.Inbound], corebot.Outbound.String(): s.DeadLetters[corebot.Outbound]},
+		ApprovalsWaiting: s.Awaited, Parked: s.Parked, SetAside: setAside(s.Aside), Unread: s.Unread,
+		UsageToday: operate.UsageToday{Day: day, Currency: a.Currency, Use: used},
+		Chats:      s.Chats, OldestUnanswered: s.OldestUnanswered, Queue: map[string]operate.QueueStatus{},
+		DeadLetters: map[string]int64{
+			corebot.Inbound.String():  s.DeadLetters[corebot.Inbound],
+			corebot.Outbound.String(): s.DeadLetters[corebot.Outbound],
+		},
 	}
 	for pool, p := range s.Pools {
-		out.Queue[string(pool)] = operate.QueueStatus{Messages: p.Depth, Lanes: p.Lanes, Running: p.Leased, Waiting: p.Waiting}
+		out.Queue[string(pool)] = operate.QueueStatus{
+			Messages: p.Depth, Lanes: p.Lanes, Running: p.Leased,
+			Waiting: p.Waiting,
+		}
 	}
 	return out, nil
 }
 
 func (a *App) observe(g prometheus.Gatherer) (*observability.Server, error) {
 	return observability.NewServer(observability.Options{
-		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(), AllowedHosts: a.config.Observability.AllowedHosts.Values(), Gather: g, Log: a.log,
+		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(),
+		AllowedHosts: a.config.Observability.AllowedHosts.Values(), Gather: g, Log: a.log,
 		Ready: a.notReady, Degraded: a.degraded,
 		Status: func(ctx context.Context) (any, error) {
 			s, err := a.statusNow(ctx)

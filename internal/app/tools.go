@@ -63,7 +63,9 @@ func checkWeb(ctx context.Context, w config.Web) []Finding {
 		findings = append(findings, fail("web.fetch", err))
 	}
 	if opened := w.AllowPrivate.Values(); len(opened) > 0 {
-		findings = append(findings, warn("keep tools.web.allow_private as narrow as it can be", "web.fetch may reach private addresses, for whoever talks to Corebot and for every page that it reads: %s", w.AllowPrivate))
+		findings = append(findings, warn("keep tools.web.allow_private as narrow as it can be",
+			"web.fetch may reach private addresses, for whoever talks to Corebot and for every page that it reads: %s",
+			w.AllowPrivate))
 	}
 	engine, err := searchEngine(w)
 	switch which := w.SearchEngine(); {

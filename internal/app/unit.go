@@ -21,11 +21,11 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
-// agentUnit is one agent with everything that is its own: the workspace with its pages, memory and skills, the tools over that
-// workspace, the MCP servers, and what answers. No part of a unit knows that there are other agents.
+// agentUnit is one agent with everything that is its own: the workspace with its pages, memory and skills, the tools
+// over that workspace, the MCP servers, and what answers. No part of a unit knows that there are other agents.
 //
-// The store, the queue and the models with their breakers are the process's. What they keep of a chat is under the chat's key,
-// which names the agent.
+// The store, the queue and the models with their breakers are the process's. What they keep of a chat is under the
+// chat's key, which names the agent.
 type agentUnit struct {
 	entry   config.AgentEntry
 	place   place
@@ -61,7 +61,8 @@ func (u *agentUnit) name() string {
 // makeAgents makes the agents of the settings, or the one that this process is for.
 func (a *App) makeAgents(r prometheus.Registerer) error {
 	a.agents = agents{all: map[string]*agentUnit{}, log: a.log}
-	a.senders = tools.NewSenderFiles(storage.NewFileCharges(a.Store), storage.NewGrants(a.Store), senderQuota(a.config.Tools), a.log)
+	a.senders = tools.NewSenderFiles(storage.NewFileCharges(a.Store), storage.NewGrants(a.Store),
+		senderQuota(a.config.Tools), a.log)
 	for _, entry := range a.config.AgentList() {
 		a.agents.configured = append(a.agents.configured, entry.ID)
 		if a.only != "" && entry.ID != a.only {
@@ -81,7 +82,8 @@ func (a *App) makeAgents(r prometheus.Registerer) error {
 		return err
 	}
 	if len(a.agents.order) == 0 {
-		return corebot.WithHint(fmt.Errorf("the agent %q: %w", a.only, corebot.ErrNotFound), "there are: "+strings.Join(a.agents.configured, ", "))
+		return corebot.WithHint(fmt.Errorf("the agent %q: %w", a.only, corebot.ErrNotFound),
+			"there are: "+strings.Join(a.agents.configured, ", "))
 	}
 	return nil
 }
@@ -105,8 +107,8 @@ func (a *App) makeAgent(entry config.AgentEntry, r prometheus.Registerer) (u *ag
 // routing names the agent that answers in a chat.
 func (a *App) routing() corebot.Routing { return a.config.AgentFor }
 
-// agentIDs are the agents whose messages are accepted: all of the settings. A message of one that another process is for waits
-// for it.
+// agentIDs are the agents whose messages are accepted: all of the settings. A message of one that another process is
+// for waits for it.
 func (a *App) agentIDs() []string { return a.agents.configured }
 
 // describe says for /status who answers in a chat.
@@ -125,8 +127,8 @@ func (a *App) describe(agent string) (name, model string) {
 	return name, model
 }
 
-// agents are the agents that this process runs. They are the router's one agent: each turn is done by the agent that the key of
-// its chat names.
+// agents are the agents that this process runs. They are the router's one agent: each turn is done by the agent that
+// the key of its chat names.
 type agents struct {
 	all        map[string]*agentUnit
 	order      []*agentUnit // as the settings list them
@@ -145,15 +147,23 @@ func (a agents) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 	}
 	for _, known := range a.configured {
 		if known == id {
-			return corebot.Result{}, &corebot.Failure{Class: corebot.Cancelled, RetryAfter: elsewhere, Err: fmt.Errorf("the agent %s does not run in this process", id)}
+			return corebot.Result{}, &corebot.Failure{
+				Class: corebot.Cancelled, RetryAfter: elsewhere,
+				Err: fmt.Errorf("the agent %s does not run in this process", id),
+			}
 		}
 	}
 	plain := fmt.Sprintf("The agent %q, which this chat talks to, is not configured any more.", id)
-	err := corebot.WithHint(fmt.Errorf("there is no agent %q: %w", id, corebot.ErrNotFound), "add it to agents, then replay the dead letter")
-	return corebot.Result{}, &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{Err: err, Plain: plain}}
+	err := corebot.WithHint(fmt.Errorf("there is no agent %q: %w", id, corebot.ErrNotFound),
+		"add it to agents, then replay the dead letter")
+	return corebot.Result{}, &corebot.Failure{
+		Class: corebot.Permanent,
+		Err:   &corebot.Explanation{Err: err, Plain: plain},
+	}
 }
 
-// apart refuses two agents of which one reaches the workspace of the other, by a link: what is in a workspace is its agent's alone.
+// apart refuses two agents of which one reaches the workspace of the other, by a link: what is in a workspace is its
+// agent's alone.
 func (a agents) apart() error {
 	for _, u := range a.order {
 		for _, other := range a.order {
@@ -184,7 +194,8 @@ func (a agents) named(id string) (*agentUnit, error) {
 	if u := a.all[id]; u != nil {
 		return u, nil
 	}
-	return nil, corebot.WithHint(fmt.Errorf("the agent %q: %w", id, corebot.ErrNotFound), "`corebot agents list` shows which there are")
+	return nil, corebot.WithHint(fmt.Errorf("the agent %q: %w", id, corebot.ErrNotFound),
+		"`corebot agents list` shows which there are")
 }
 
 // wrong says what prompts are without, in one line; empty: nothing.
@@ -252,8 +263,10 @@ func Agents(c config.Config) (all []AgentInfo) {
 		p := place{c.Home, a.ID}
 		all = append(all, AgentInfo{
 			ID: a.ID, Name: cmp.Or(a.Name, a.ID), Workspace: p.workspace(), MCPFile: p.mcpFile(),
-			Model: a.Model, Think: a.Think, Temperature: string(a.Temperature), Tools: a.Tools.Allow.Values(), Denied: a.Tools.Deny.Values(),
-			MCP: a.MCP.Values(), Skills: a.Skills.Values(), DailyTokens: a.Budget.DailyTokens, DailyCost: a.Budget.DailyCost,
+			Model: a.Model, Think: a.Think, Temperature: string(a.Temperature), Tools: a.Tools.Allow.Values(),
+			Denied: a.Tools.Deny.Values(),
+			MCP:    a.MCP.Values(), Skills: a.Skills.Values(), DailyTokens: a.Budget.DailyTokens,
+			DailyCost: a.Budget.DailyCost,
 			QueueMode: cmp.Or(a.QueueMode, c.Bus.QueueMode), Routes: routesOf(c, a.ID),
 		})
 	}
@@ -267,7 +280,11 @@ func routesOf(c config.Config, agent string) []string {
 			continue
 		}
 		var parts []string
-		for _, p := range []struct{ name, value string }{{"channel", r.Channel}, {"account", r.Account}, {"chat", r.Chat}} {
+		for _, p := range []struct{ name, value string }{
+			{"channel", r.Channel},
+			{"account", r.Account},
+			{"chat", r.Chat},
+		} {
 			if p.value != "" {
 				parts = append(parts, p.name+" "+p.value)
 			}

@@ -9,7 +9,10 @@ import (
 )
 
 func deliveryTo(agent string) corebot.Delivery {
-	return corebot.Delivery{Message: corebot.Message{ID: "m", Key: corebot.Key{Agent: agent, Channel: "webhook", Chat: "c"}}}
+	return corebot.Delivery{Message: corebot.Message{ID: "m", Key: corebot.Key{
+		Agent: agent, Channel: "webhook",
+		Chat: "c",
+	}}}
 }
 
 func TestAMessageForAnAgentThatIsGoneSaysSoAndCanBeReplayed(t *testing.T) {
@@ -19,7 +22,8 @@ func TestAMessageForAnAgentThatIsGoneSaysSoAndCanBeReplayed(t *testing.T) {
 	if !errors.As(err, &f) || f.Class != corebot.Permanent {
 		t.Fatalf("got %v, want a permanent failure", err)
 	}
-	if plain := corebot.ExplanationOf(err).Plain; !strings.Contains(plain, `agent "old"`) || !strings.Contains(plain, "not configured") {
+	if plain := corebot.ExplanationOf(err).Plain; !strings.Contains(plain, `agent "old"`) ||
+		!strings.Contains(plain, "not configured") {
 		t.Errorf("the chat is told %q", plain)
 	}
 	if hint := corebot.HintOf(err); !strings.Contains(hint, "replay") {

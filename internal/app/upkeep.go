@@ -27,19 +27,28 @@ type upkeep struct {
 // makeUpkeep makes it of the settings.
 func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 	c := a.config
-	if a.upkeep.space, err = storage.NewSpace(a.Store, storage.SpaceOptions{Floor: c.Storage.DiskFloor, Log: a.log, Metrics: r}); err != nil {
+	if a.upkeep.space, err = storage.NewSpace(a.Store, storage.SpaceOptions{
+		Floor: c.Storage.DiskFloor, Log: a.log,
+		Metrics: r,
+	}); err != nil {
 		return err
 	}
-	if a.upkeep.checkpoints, err = storage.NewCheckpoints(a.Store, storage.CheckpointOptions{Log: a.log, Metrics: r}); err != nil {
+	if a.upkeep.checkpoints, err = storage.NewCheckpoints(a.Store,
+		storage.CheckpointOptions{Log: a.log, Metrics: r}); err != nil {
 		return err
 	}
 	a.opened("checkpoints", a.upkeep.checkpoints)
-	if a.upkeep.search, err = storage.NewSearchIndex(a.Store, storage.SearchIndexOptions{Log: a.log, Metrics: r}); err != nil {
+	if a.upkeep.search, err = storage.NewSearchIndex(a.Store, storage.SearchIndexOptions{
+		Log:     a.log,
+		Metrics: r,
+	}); err != nil {
 		return err
 	}
 	a.upkeep.retention, err = storage.NewRetention(a.Store, storage.RetentionOptions{
-		Messages: c.Retention.Messages, Dedupe: c.Bus.DedupeTTL, Audit: c.Retention.Audit, Mailbox: c.Webhook.Retention, Usage: c.Retention.Usage,
-		History: c.Retention.History, HistoryEntries: c.Retention.HistoryEntries, HasFiles: hasFiles(c.Home), Log: a.log, Metrics: r,
+		Messages: c.Retention.Messages, Dedupe: c.Bus.DedupeTTL, Audit: c.Retention.Audit, Mailbox: c.Webhook.Retention,
+		Usage:   c.Retention.Usage,
+		History: c.Retention.History, HistoryEntries: c.Retention.HistoryEntries, HasFiles: hasFiles(c.Home),
+		Log: a.log, Metrics: r,
 	})
 	return err
 }

@@ -65,7 +65,8 @@ type notes struct {
 	hasTool func(name string) bool
 }
 
-// pageLimit is how large tools may make a file of the workspace, in bytes; zero: as large as they can. What stands in prompts has a limit.
+// pageLimit is how large tools may make a file of the workspace, in bytes; zero: as large as they can. What stands in
+// prompts has a limit.
 func pageLimit(path string) int64 {
 	folded := rootfs.Fold(path)
 	dir, name, _ := strings.Cut(folded, "/")
@@ -74,9 +75,11 @@ func pageLimit(path string) int64 {
 		return memory.DefaultMaxBytes
 	case slices.ContainsFunc(workspace.Pages(), func(p string) bool { return rootfs.Fold(p) == folded }):
 		return pages.MaxBytes
-	case dir == rootfs.ChatsDir && strings.Count(name, "/") == 1 && strings.HasSuffix(name, "/"+rootfs.Fold(memory.FileName)):
+	case dir == rootfs.ChatsDir && strings.Count(name, "/") == 1 &&
+		strings.HasSuffix(name, "/"+rootfs.Fold(memory.FileName)):
 		return memory.DefaultMaxBytes
-	case dir == skills.Dir && strings.Count(name, "/") == 1 && strings.HasSuffix(name, "/"+rootfs.Fold(skills.FileName)):
+	case dir == skills.Dir && strings.Count(name, "/") == 1 && strings.HasSuffix(name,
+		"/"+rootfs.Fold(skills.FileName)):
 		return skills.MaxFile
 	}
 	return 0
@@ -94,13 +97,14 @@ func chatQuota(t config.Tools) rootfs.Quota {
 // senderQuota is what the turns of one sender can add to the folders of all chats together.
 func senderQuota(t config.Tools) tools.SenderQuota {
 	return tools.SenderQuota{
-		Bytes: t.SenderFilesBytes, Entries: t.SenderFiles, BytesKey: "tools.sender_files_bytes", EntriesKey: "tools.sender_files",
-		Owner: terminalChannel,
+		Bytes: t.SenderFilesBytes, Entries: t.SenderFiles, BytesKey: "tools.sender_files_bytes",
+		EntriesKey: "tools.sender_files",
+		Owner:      terminalChannel,
 	}
 }
 
-// charged has the files that tools write be charged to the senders of the turns. A program may take long: it keeps no other call of its sender
-// waiting.
+// charged has the files that tools write be charged to the senders of the turns. A program may take long: it keeps no
+// other call of its sender waiting.
 func charged(all []tools.Tool, s *tools.SenderFiles) {
 	if s == nil {
 		return
@@ -113,16 +117,19 @@ func charged(all []tools.Tool, s *tools.SenderFiles) {
 	}
 }
 
-// openWorkspace opens an agent's workspace, made if it is missing, and fills in the templates that it has no file for. A template that has no place there, and a
-// page that cannot be shown, are logged: the rest of Corebot works without them.
+// openWorkspace opens an agent's workspace, made if it is missing, and fills in the templates that it has no file for.
+// A template that has no place there, and a page that cannot be shown, are logged: the rest of Corebot works without
+// them.
 func openWorkspace(p place, q rootfs.Quota, log zerolog.Logger) (*notes, error) {
 	dir := p.workspace()
-	hint := fmt.Sprintf("%s must be a directory, or a link to one, that can be read and written; move away what is there", dir)
+	hint := fmt.Sprintf(
+		"%s must be a directory, or a link to one, that can be read and written; move away what is there", dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("make the workspace: %w", err), hint)
 	}
 	if err := apart(dir, p.home, DataDir(p.home)); err != nil {
-		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err), fmt.Sprintf("let %s be a directory, or a link to one, that has nothing of Corebot's own in it", dir))
+		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err),
+			fmt.Sprintf("let %s be a directory, or a link to one, that has nothing of Corebot's own in it", dir))
 	}
 	n, err := readWorkspace(dir, q, log)
 	if err != nil {
@@ -151,7 +158,8 @@ func readWorkspace(dir string, q rootfs.Quota, log zerolog.Logger) (*notes, erro
 	return n, nil
 }
 
-// apart refuses a directory, where it really is, that has one of others in it: whatever is in the workspace, tools may read and write.
+// apart refuses a directory, where it really is, that has one of others in it: whatever is in the workspace, tools may
+// read and write.
 func apart(dir string, others ...string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {

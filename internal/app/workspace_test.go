@@ -25,7 +25,10 @@ func TestAWorkspaceHasNothingOfCorebotsOwnInIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			home := filepath.Join(t.TempDir(), "home")
-			for _, dir := range []string{home, DataDir(home), filepath.Join(home, "texts"), filepath.Join(home, "../elsewhere")} {
+			for _, dir := range []string{
+				home, DataDir(home), filepath.Join(home, "texts"),
+				filepath.Join(home, "../elsewhere"),
+			} {
 				if err := os.MkdirAll(dir, 0o700); err != nil {
 					t.Fatal(err)
 				}
@@ -37,7 +40,8 @@ func TestAWorkspaceHasNothingOfCorebotsOwnInIt(t *testing.T) {
 			if err == nil {
 				defer n.root.Close() //nolint:errcheck // it was only opened
 			}
-			if (err == nil) != c.ok || err != nil && (!errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "") {
+			if (err == nil) != c.ok || err != nil && (!errors.Is(err, corebot.ErrInvalid) ||
+				corebot.HintOf(err) == "") {
 				t.Errorf("got %v (%s)", err, corebot.HintOf(err))
 			}
 		})

@@ -28,7 +28,8 @@ import (
 
 // Options of a [Kit]. Zero values make a Corebot without tools whose texts are empty.
 type Options struct {
-	Dir      string    // of the database: that of a kit that was closed or crashed goes on where it was; a new one by default
+	// of the database: that of a kit that was closed or crashed goes on where it was; a new one by default
+	Dir      string
 	Model    llm.Model // one that is never to be asked by default
 	Tools    []tools.Tool
 	Policy   policy.Options // the rules as they are by default
@@ -79,13 +80,17 @@ func New(t testing.TB, o Options) *Kit {
 		t.Fatal(err)
 	}
 	var err error
-	if k.DB, err = storage.Open(context.Background(), k.Dir, storage.Options{Metrics: k.Registry, Limits: o.Bus.Limits, Accounting: o.Router.Spending.Accounting, Queueing: o.Queueing}); err != nil {
+	if k.DB, err = storage.Open(context.Background(), k.Dir, storage.Options{
+		Metrics: k.Registry, Limits: o.Bus.Limits,
+		Accounting: o.Router.Spending.Accounting, Queueing: o.Queueing,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	k.stopStore = background(func(ctx context.Context) { _ = k.DB.Run(ctx) })
 	t.Cleanup(k.Close)
 	k.Ledger, k.History, k.Lives = storage.NewLedger(k.DB), storage.NewHistory(k.DB), storage.NewLives(k.DB)
-	k.DeadLetters, k.Grants, k.Approvals = storage.NewDeadLetters(k.DB), storage.NewGrants(k.DB), storage.NewApprovals(k.DB)
+	k.DeadLetters, k.Grants, k.Approvals = storage.NewDeadLetters(k.DB), storage.NewGrants(k.DB),
+		storage.NewApprovals(k.DB)
 	if err := k.join(o); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +126,8 @@ func (k *Kit) join(o Options) error {
 func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	o.Workers = cmp.Or(o.Workers, 4)
 	k.Router, err = router.New(router.Parts{
-		Queue: q, Ledger: k.ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.brain, Roles: k.Grants, Policy: k.rules,
+		Queue: q, Ledger: k.ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.brain,
+		Roles: k.Grants, Policy: k.rules,
 	}, o)
 	if err != nil {
 		return err
@@ -130,7 +136,8 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	if err != nil {
 		return err
 	}
-	k.Door, err = channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: Channel}: everybody}})
+	k.Door, err = channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB),
+		channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: Channel}: everybody}})
 	return err
 }
 
@@ -158,7 +165,10 @@ func (k *Kit) makeAgent(o Options) error {
 	if o.Journal != nil {
 		journal = o.Journal(journal)
 	}
-	k.Agent, err = agent.New(agent.Parts{Model: o.Model, Tools: toolbox{box}, Journal: journal, History: k.History, Notes: o.Notes, Roles: k.Grants}, o.Agent)
+	k.Agent, err = agent.New(agent.Parts{
+		Model: o.Model, Tools: toolbox{box}, Journal: journal, History: k.History,
+		Notes: o.Notes, Roles: k.Grants,
+	}, o.Agent)
 	return err
 }
 
@@ -169,7 +179,9 @@ func (b toolbox) Begin(context.Context) (agent.Toolset, func()) {
 	return toolbox{b.Frozen()}, func() {}
 }
 
-func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall, step agent.Step) (corebot.ToolResult, error) {
+func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall,
+	step agent.Step,
+) (corebot.ToolResult, error) {
 	return b.Box.Call(ctx, who, call, step)
 }
 

@@ -31,13 +31,19 @@ func (k *Kit) Say(chat, id, text string) {
 // SayAs has somebody say something in a chat.
 func (k *Kit) SayAs(sender, chat, id, text string) channels.Accepted {
 	k.t.Helper()
-	return k.accept(channels.Incoming{ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender, Parts: corebot.TextPart(text), Interactive: true})
+	return k.accept(channels.Incoming{
+		ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender,
+		Parts: corebot.TextPart(text), Interactive: true,
+	})
 }
 
 // PostAs has a program say something in somebody's name.
 func (k *Kit) PostAs(sender, chat, id, text string) channels.Accepted {
 	k.t.Helper()
-	return k.accept(channels.Incoming{ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender, Parts: corebot.TextPart(text)})
+	return k.accept(channels.Incoming{
+		ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender,
+		Parts: corebot.TextPart(text),
+	})
 }
 
 func (k *Kit) accept(in channels.Incoming) channels.Accepted {

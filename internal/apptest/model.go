@@ -31,7 +31,10 @@ type Model struct {
 
 // Script is a model that gives these replies, and fails for good when they are used up.
 func Script(replies ...Reply) *Model {
-	return &Model{replies: replies, always: Fails(&corebot.Failure{Class: corebot.Permanent, Err: errors.New("the script is used up")})}
+	return &Model{replies: replies, always: Fails(&corebot.Failure{
+		Class: corebot.Permanent,
+		Err:   errors.New("the script is used up"),
+	})}
 }
 
 // Always is a model that gives one reply again and again.
@@ -134,7 +137,8 @@ type Notes struct {
 // Page implements [agent.Notes].
 func (n *Notes) Page(path string) pages.Page {
 	p := pages.Page{Text: map[string]string{
-		workspace.Identity: n.IdentityText, workspace.Soul: n.SoulText, workspace.Agents: n.AgentsText, workspace.User: n.UserText,
+		workspace.Identity: n.IdentityText, workspace.Soul: n.SoulText, workspace.Agents: n.AgentsText,
+		workspace.User:  n.UserText,
 		workspace.Tools: n.ToolsText, workspace.Memory: n.Global, workspace.Bootstrap: n.BootstrapText,
 	}[path]}
 	if path == workspace.Identity {
@@ -156,10 +160,12 @@ type ToolArgs struct {
 	Text string `json:"text"`
 }
 
-// Tool is a tool that a test makes. Policy knows no test tools: name it as one that is open to all and touches nothing, such as
-// web.search or web.fetch.
+// Tool is a tool that a test makes. Policy knows no test tools: name it as one that is open to all and touches nothing,
+// such as web.search or web.fetch.
 func Tool(name string, traits tools.Traits, fn func(ctx context.Context, text string) (string, error)) tools.Tool {
-	return tools.New(name, "A tool of a test.", traits, func(ctx context.Context, _ tools.Call, a ToolArgs) (string, error) {
+	return tools.New(name, "A tool of a test.", traits, func(ctx context.Context, _ tools.Call, a ToolArgs) (string,
+		error,
+	) {
 		return fn(ctx, a.Text)
 	})
 }

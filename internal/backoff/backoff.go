@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Policy is exponential backoff with full jitter: after n failures the wait is random between zero and Base·2ⁿ⁻¹, but never
-// more than Max. Full jitter keeps many that failed together from coming back together (Brooker, "Exponential Backoff And
-// Jitter", 2015).
+// Policy is exponential backoff with full jitter: after n failures the wait is random between zero and Base·2ⁿ⁻¹, but
+// never more than Max. Full jitter keeps many that failed together from coming back together (Brooker, "Exponential
+// Backoff And Jitter", 2015).
 type Policy struct {
 	Base time.Duration
 	Max  time.Duration

@@ -16,7 +16,13 @@ func TestTheCeilingDoublesUpToTheMaximum(t *testing.T) {
 }
 
 func TestNoPolicyOverflowsOrTakesLong(t *testing.T) {
-	for _, p := range []Policy{{}, {Max: time.Hour}, {Base: 1, Max: math.MaxInt64}, {Base: math.MaxInt64/2 + 1, Max: math.MaxInt64}, {Base: time.Hour, Max: time.Minute}} {
+	for _, p := range []Policy{
+		{},
+		{Max: time.Hour},
+		{Base: 1, Max: math.MaxInt64},
+		{Base: math.MaxInt64/2 + 1, Max: math.MaxInt64},
+		{Base: time.Hour, Max: time.Minute},
+	} {
 		last := time.Duration(0)
 		for _, n := range []int{1, 2, 3, 62, 63, 64, 65, 1_000, math.MaxInt} {
 			got := p.Ceiling(n)

@@ -26,7 +26,10 @@ type BusOptions struct {
 
 // DefaultBusOptions are the workload that the targets are for.
 func DefaultBusOptions() BusOptions {
-	return BusOptions{Messages: 10_000, Chats: 1_000, Publishers: 64, Consumers: 64, Bytes: 512, Backlog: 1_000_000, Rounds: 5}
+	return BusOptions{
+		Messages: 10_000, Chats: 1_000, Publishers: 64, Consumers: 64, Bytes: 512, Backlog: 1_000_000,
+		Rounds: 5,
+	}
 }
 
 // Most that a measurement may ask for: beyond it the machine would measure itself.
@@ -68,8 +71,9 @@ type busBench struct {
 	publishCPU, drainCPU, togetherCPU, backlogCPU              Series
 }
 
-// Bus measures the bus. It needs disk space for the backlog, about 0.9 GiB by default, and refuses to begin if less than twice that is
-// free ([corebot.ErrDiskFull]). It ends early with the cause of ctx, and leaves nothing behind in either case.
+// Bus measures the bus. It needs disk space for the backlog, about 0.9 GiB by default, and refuses to begin if less
+// than twice that is free ([corebot.ErrDiskFull]). It ends early with the cause of ctx, and leaves nothing behind in
+// either case.
 func Bus(ctx context.Context, o BusOptions) (_ Report, err error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
@@ -127,8 +131,10 @@ func (b *busBench) tell(format string, args ...any) {
 func (b *busBench) report() Report {
 	o := b.opts
 	r := Report{
-		Title: fmt.Sprintf("bus: %s messages a phase over %s chats, %d bytes each, %d publishers, %d consumers,\na backlog of %s; "+
-			"medians of %d rounds; synchronous=%s", grouped(int64(o.Messages)), grouped(int64(o.Chats)), o.Bytes, o.Publishers, o.Consumers,
+		Title: fmt.Sprintf(
+			"bus: %s messages a phase over %s chats, %d bytes each, %d publishers, %d consumers,\na backlog of %s; "+
+				"medians of %d rounds; synchronous=%s", grouped(int64(o.Messages)), grouped(int64(o.Chats)), o.Bytes,
+			o.Publishers, o.Consumers,
 			grouped(int64(o.Backlog)), o.Rounds, b.synchronous),
 		Settings: []Setting{
 			{"synchronous", b.synchronous},
@@ -162,12 +168,24 @@ func (b *busBench) report() Report {
 func (b *busBench) rates() []Figure {
 	atLeast := func(v float64) Target { return Target{Value: v} }
 	return []Figure{
-		{Name: "publish_per_s", Label: "publish", Series: b.publish, Target: atLeast(40_000), OfCeiling: b.publish.over(b.raw)},
+		{
+			Name: "publish_per_s", Label: "publish", Series: b.publish, Target: atLeast(40_000),
+			OfCeiling: b.publish.over(b.raw),
+		},
 		{Name: "drain_per_s", Label: "drain", Series: b.drain, Target: atLeast(30_000), OfCeiling: b.drain.over(b.raw)},
-		{Name: "both_per_s", Label: "both at once", Series: b.together, Target: atLeast(20_000), OfCeiling: b.together.over(b.raw)},
-		{Name: "pickup_p50_ms", Label: "pick-up p50", Unit: Milliseconds, Series: b.pickupP50, Target: Target{Value: 0.4, AtMost: true}},
+		{
+			Name: "both_per_s", Label: "both at once", Series: b.together, Target: atLeast(20_000),
+			OfCeiling: b.together.over(b.raw),
+		},
+		{
+			Name: "pickup_p50_ms", Label: "pick-up p50", Unit: Milliseconds, Series: b.pickupP50,
+			Target: Target{Value: 0.4, AtMost: true},
+		},
 		{Name: "pickup_p99_ms", Label: "pick-up p99", Unit: Milliseconds, Series: b.pickupP99},
-		{Name: "backlog_publish_per_s", Label: "publish on the backlog", Series: b.backlogPublish, OfCeiling: b.backlogPublish.over(b.raw)},
+		{
+			Name: "backlog_publish_per_s", Label: "publish on the backlog", Series: b.backlogPublish,
+			OfCeiling: b.backlogPublish.over(b.raw),
+		},
 		{Name: "backlog_claim_p50_ms", Label: "claim on the backlog p50", Unit: Milliseconds, Series: b.backlogClaim},
 		{Name: "empty_claim_p50_ms", Label: "claim on an empty queue p50", Unit: Milliseconds, Series: b.emptyClaim},
 		{Name: "raw_insert_per_s", Label: "raw inserts of two rows", Series: b.raw},
@@ -178,10 +196,22 @@ func (b *busBench) rates() []Figure {
 // fairness are ratios within a round: turns that are shared fairly between senders, to turns that are not.
 func (b *busBench) fairness() []Figure {
 	return []Figure{
-		{Name: "fair_drain_of_drain", Label: "drain, fair / not", Unit: Ratio, Series: b.fairDrain.over(b.drain), Target: Target{Value: 0.97}},
-		{Name: "fair_both_of_both", Label: "both at once, fair / not", Unit: Ratio, Series: b.fairBoth.over(b.together), Target: Target{Value: 0.97}},
-		{Name: "fair_drain_cpu_of_drain", Label: "drain, CPU, fair / not", Unit: Ratio, Series: b.fairDrainCPU.over(b.drainCPU)},
-		{Name: "fair_both_cpu_of_both", Label: "both at once, CPU, fair / not", Unit: Ratio, Series: b.fairBothCPU.over(b.togetherCPU)},
+		{
+			Name: "fair_drain_of_drain", Label: "drain, fair / not", Unit: Ratio, Series: b.fairDrain.over(b.drain),
+			Target: Target{Value: 0.97},
+		},
+		{
+			Name: "fair_both_of_both", Label: "both at once, fair / not", Unit: Ratio, Series: b.fairBoth.over(b.together),
+			Target: Target{Value: 0.97},
+		},
+		{
+			Name: "fair_drain_cpu_of_drain", Label: "drain, CPU, fair / not", Unit: Ratio,
+			Series: b.fairDrainCPU.over(b.drainCPU),
+		},
+		{
+			Name: "fair_both_cpu_of_both", Label: "both at once, CPU, fair / not", Unit: Ratio,
+			Series: b.fairBothCPU.over(b.togetherCPU),
+		},
 	}
 }
 
@@ -191,9 +221,15 @@ func (b *busBench) comparisons() []Figure {
 		{Name: "publish_cpu_ms", Label: "publish, CPU of a message", Unit: Milliseconds, Series: b.publishCPU},
 		{Name: "drain_cpu_ms", Label: "drain, CPU of a message", Unit: Milliseconds, Series: b.drainCPU},
 		{Name: "both_cpu_ms", Label: "both, CPU of a message", Unit: Milliseconds, Series: b.togetherCPU},
-		{Name: "backlog_publish_cpu_ms", Label: "publish on the backlog, CPU", Unit: Milliseconds, Series: b.backlogCPU},
+		{
+			Name: "backlog_publish_cpu_ms", Label: "publish on the backlog, CPU", Unit: Milliseconds,
+			Series: b.backlogCPU,
+		},
 		{Name: "pickup_of_fsync", Label: "pick-up p50 / fsync", Unit: Ratio, Series: b.pickupP50.over(b.fsync)},
-		{Name: "backlog_publish_of_publish", Label: "publish, backlog / empty", Unit: Ratio, Series: b.backlogPublish.over(b.publish), Target: Target{Value: 0.5}},
+		{
+			Name: "backlog_publish_of_publish", Label: "publish, backlog / empty", Unit: Ratio,
+			Series: b.backlogPublish.over(b.publish), Target: Target{Value: 0.5},
+		},
 		{
 			Name: "backlog_claim_of_empty", Label: "claim, backlog / empty", Unit: Ratio,
 			Series: b.backlogClaim.over(b.emptyClaim), Target: Target{Value: 1.5, AtMost: true},

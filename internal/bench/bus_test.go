@@ -18,7 +18,10 @@ import (
 
 // tiny is a workload of a few milliseconds.
 func tiny(t *testing.T) BusOptions {
-	return BusOptions{Messages: 10, Chats: 4, Publishers: 4, Consumers: 4, Bytes: 16, Backlog: 60, Rounds: 2, Dir: t.TempDir()}
+	return BusOptions{
+		Messages: 10, Chats: 4, Publishers: 4, Consumers: 4, Bytes: 16, Backlog: 60, Rounds: 2,
+		Dir: t.TempDir(),
+	}
 }
 
 func requireEmpty(t *testing.T, dir string) {
@@ -49,7 +52,8 @@ func TestABusReportHasTheKeysThatScriptsReadAndLeavesNothingBehind(t *testing.T)
 	for _, key := range []string{
 		"publish_per_s", "drain_per_s", "both_per_s", "pickup_p50_ms", "pickup_p99_ms", "backlog_publish_per_s",
 		"backlog_claim_p50_ms", "empty_claim_p50_ms", "raw_insert_per_s", "fsync_p50_ms",
-		"publish_cpu_ms", "drain_cpu_ms", "both_cpu_ms", "publish_of_raw", "drain_of_raw", "both_of_raw", "backlog_publish_of_publish", "backlog_claim_of_empty",
+		"publish_cpu_ms", "drain_cpu_ms", "both_cpu_ms", "publish_of_raw", "drain_of_raw", "both_of_raw",
+		"backlog_publish_of_publish", "backlog_claim_of_empty",
 	} {
 		if v, ok := got[key].(float64); !ok || v <= 0 {
 			t.Errorf("%s is %v of %v", key, got[key], slices.Sorted(maps.Keys(got)))
@@ -70,7 +74,10 @@ func TestABusReportHasTheKeysThatScriptsReadAndLeavesNothingBehind(t *testing.T)
 
 func TestAnInterruptedBusBenchSaysSoAndLeavesNothingBehind(t *testing.T) {
 	interrupted := errors.New("interrupted")
-	for _, at := range []string{"backlog: 6 of", "round 1 of 1: publish", "round 1 of 1: pick-up", "round 1 of 1: with"} {
+	for _, at := range []string{
+		"backlog: 6 of", "round 1 of 1: publish", "round 1 of 1: pick-up",
+		"round 1 of 1: with",
+	} {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		o := tiny(t)
 		o.Rounds, o.Progress = 1, func(line string) {
@@ -103,7 +110,8 @@ func TestTheHotChatHoldsHalfOfTheBacklogAndIsNeverHeldBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(perChat) != 2 || perChat[chatName(hot)] < 5 { // those that fall due in the same millisecond do not come by turns
+	// those that fall due in the same millisecond do not come by turns
+	if len(perChat) != 2 || perChat[chatName(hot)] < 5 {
 		t.Errorf("20 claims met %v", perChat)
 	}
 	messages := b.load.lopsided(0, 1_000)

@@ -15,7 +15,8 @@ type phase struct {
 	run  func(*busBench, context.Context) error
 }
 
-// phases in their order. Each begins with an empty database of its own; only the last looks at the backlog, which is there from the start.
+// phases in their order. Each begins with an empty database of its own; only the last looks at the backlog, which is
+// there from the start.
 var phases = [...]phase{
 	{"fsync and raw inserts", false, (*busBench).machine},
 	{"publish, drain", false, (*busBench).publishAndDrain},
@@ -48,11 +49,17 @@ func (b *busBench) onEmptyWith(ctx context.Context, turns int, fn func(*rig) err
 func (b *busBench) publishAndDrain(ctx context.Context) error {
 	messages := b.load.spread(b.opts.Messages)
 	return b.onEmpty(ctx, func(r *rig) error {
-		err := timed(len(messages), &b.publish, &b.publishCPU, func() error { return r.publish(ctx, messages, b.opts.Publishers) })
+		err := timed(len(messages), &b.publish, &b.publishCPU, func() error {
+			return r.publish(ctx, messages,
+				b.opts.Publishers)
+		})
 		if err != nil {
 			return err
 		}
-		return timed(len(messages), &b.drain, &b.drainCPU, func() error { return r.consume(ctx, len(messages), b.opts.Consumers) })
+		return timed(len(messages), &b.drain, &b.drainCPU, func() error {
+			return r.consume(ctx, len(messages),
+				b.opts.Consumers)
+		})
 	})
 }
 
@@ -73,7 +80,10 @@ func (b *busBench) drainFairly(ctx context.Context) error {
 		if err := r.publish(ctx, messages, b.opts.Publishers); err != nil {
 			return err
 		}
-		return timed(len(messages), &b.fairDrain, &b.fairDrainCPU, func() error { return r.consume(ctx, len(messages), b.opts.Consumers) })
+		return timed(len(messages), &b.fairDrain, &b.fairDrainCPU, func() error {
+			return r.consume(ctx, len(messages),
+				b.opts.Consumers)
+		})
 	})
 }
 
@@ -93,7 +103,8 @@ const (
 	idlePause   = time.Millisecond // in which consumers park again and the bus falls idle
 )
 
-// pickup times, on an idle bus whose consumers wait, from the publish call to the moment at which one of them has the message.
+// pickup times, on an idle bus whose consumers wait, from the publish call to the moment at which one of them has the
+// message.
 func (b *busBench) pickup(ctx context.Context) error {
 	messages := b.load.spread(min(mostSamples, b.opts.Messages))
 	return b.onEmpty(ctx, func(r *rig) error {
@@ -148,10 +159,12 @@ func (r *rig) pickUp(ctx context.Context, picked chan<- time.Time) error {
 	}
 }
 
-// withBacklog publishes on top of the backlog, and times claims there and on a queue that is empty but for one lane, by turns.
+// withBacklog publishes on top of the backlog, and times claims there and on a queue that is empty but for one lane, by
+// turns.
 func (b *busBench) withBacklog(ctx context.Context) error {
 	messages := b.load.spread(b.opts.Messages)
-	err := timed(len(messages), &b.backlogPublish, &b.backlogCPU, func() error { return b.backlog.publish(ctx, messages, b.opts.Publishers) })
+	err := timed(len(messages), &b.backlogPublish, &b.backlogCPU,
+		func() error { return b.backlog.publish(ctx, messages, b.opts.Publishers) })
 	if err != nil {
 		return err
 	}
@@ -172,7 +185,8 @@ func (b *busBench) withBacklog(ctx context.Context) error {
 				*q.took = append(*q.took, took)
 			}
 		}
-		b.emptyClaim, b.backlogClaim = append(b.emptyClaim, onEmpty.quantile(0.5)), append(b.backlogClaim, onBacklog.quantile(0.5))
+		b.emptyClaim, b.backlogClaim = append(b.emptyClaim, onEmpty.quantile(0.5)),
+			append(b.backlogClaim, onBacklog.quantile(0.5))
 		return nil
 	})
 }

@@ -59,8 +59,14 @@ func sample() Report {
 		Title:    "a title",
 		Settings: []Setting{{"messages", 10}, {"synchronous", "FULL"}},
 		Figures: []Figure{
-			{Name: "publish_per_s", Label: "publish", Series: Series{1_234_567.4, 2_000_000, 999}, Target: Target{Value: 40_000}, OfCeiling: Series{0.5, 0.25, 0.1}},
-			{Name: "wait_ms", Label: "wait", Unit: Milliseconds, Series: Series{0.28449}, Target: Target{Value: 0.4, AtMost: true}},
+			{
+				Name: "publish_per_s", Label: "publish", Series: Series{1_234_567.4, 2_000_000, 999},
+				Target: Target{Value: 40_000}, OfCeiling: Series{0.5, 0.25, 0.1},
+			},
+			{
+				Name: "wait_ms", Label: "wait", Unit: Milliseconds, Series: Series{0.28449},
+				Target: Target{Value: 0.4, AtMost: true},
+			},
 			{Name: "ratio", Label: "a ratio to nothing", Unit: Ratio, Series: Series{math.Inf(1)}},
 			{Name: "rss_bytes", Label: "memory", Unit: Bytes, Series: Series{3 << 20}},
 		},
@@ -122,7 +128,10 @@ func TestTheTableIsAlignedAndFitsIntoAHundredColumns(t *testing.T) {
 }
 
 func TestThousandsAreGrouped(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -999: "-999"} {
+	for n, want := range map[int64]string{
+		0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000",
+		-999: "-999",
+	} {
 		if got := grouped(n); got != want {
 			t.Errorf("%d is written %s", n, got)
 		}

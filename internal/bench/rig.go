@@ -18,8 +18,8 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
-// lifted are limits that no workload meets: the default ones would turn away the second half of a backlog that waits in one chat.
-// A limit of zero would mean none, but all zero means the defaults.
+// lifted are limits that no workload meets: the default ones would turn away the second half of a backlog that waits in
+// one chat. A limit of zero would mean none, but all zero means the defaults.
 var lifted = corebot.Limits{LaneDepth: math.MaxInt64}
 
 // unnoticed is a rate of senders that is counted and never delays.
@@ -54,15 +54,18 @@ func openRig(ctx context.Context, parent string, turns int) (_ *rig, err error) 
 		return nil, fmt.Errorf("open a database: %w", err)
 	}
 	r.queue = storage.NewQueue(r.db)
-	if r.bus, err = bus.New(r.queue, bus.Options{Limits: lifted, Lease: lease, Turns: turns, SenderRate: unnoticed, Metrics: registry}); err != nil {
+	if r.bus, err = bus.New(r.queue, bus.Options{
+		Limits: lifted, Lease: lease, Turns: turns, SenderRate: unnoticed,
+		Metrics: registry,
+	}); err != nil {
 		return nil, err
 	}
 	r.stop = background(r.db.Run)
 	return r, nil
 }
 
-// background runs fn until stop is called, which waits for its end. fn outlives the context of the measurement: what it does
-// for others has to end first.
+// background runs fn until stop is called, which waits for its end. fn outlives the context of the measurement: what it
+// does for others has to end first.
 func background(fn func(context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -129,8 +132,9 @@ func (r *rig) publishOne(ctx context.Context, m corebot.Message) error {
 // errSettled ends the claims that wait when there is nothing left to wait for.
 var errSettled = errors.New("everything is settled")
 
-// consume claims and settles with so many consumers at once, each one lane at a time as the router does, until n messages are
-// settled. No more than n may be there: a consumer that has claimed one of them when the others are done is interrupted.
+// consume claims and settles with so many consumers at once, each one lane at a time as the router does, until n
+// messages are settled. No more than n may be there: a consumer that has claimed one of them when the others are done
+// is interrupted.
 func (r *rig) consume(ctx context.Context, n, consumers int) error {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -154,8 +158,8 @@ func (r *rig) consume(ctx context.Context, n, consumers int) error {
 	return err
 }
 
-// exchange publishes and consumes at once, until the last settle. An error on one side ends the other, which has nothing left to wait
-// for.
+// exchange publishes and consumes at once, until the last settle. An error on one side ends the other, which has
+// nothing left to wait for.
 func (r *rig) exchange(ctx context.Context, messages []corebot.Message, publishers, consumers int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -17,8 +17,8 @@ import (
 	"github.com/corebot/corebot/internal/load"
 )
 
-// program is a webhook and a metrics page that keep what a Corebot promises, but for one thing, which breaks names. It asks the
-// endpoint once for every message that is new.
+// program is a webhook and a metrics page that keep what a Corebot promises, but for one thing, which breaks names. It
+// asks the endpoint once for every message that is new.
 type program struct {
 	t       *testing.T
 	breaks  string
@@ -79,7 +79,8 @@ func (p *program) post(w http.ResponseWriter, r *http.Request) {
 
 // ask is a turn's request to the model.
 func (p *program) ask() {
-	answer, err := http.Post(p.model.BaseURL()+"/chat/completions", "application/json", strings.NewReader(`{"stream":true}`))
+	answer, err := http.Post(p.model.BaseURL()+"/chat/completions", "application/json",
+		strings.NewReader(`{"stream":true}`))
 	if err != nil {
 		p.t.Error(err)
 		return
@@ -111,9 +112,12 @@ func (p *program) metrics(w http.ResponseWriter, _ *http.Request) {
 	if p.breaks == "metrics" {
 		name = "something_else"
 	}
-	fmt.Fprintf(w, "# TYPE %s counter\n%s %d\n# TYPE corebot_store_rows_written_total counter\ncorebot_store_rows_written_total %d\n", name, name, p.commits, 5*p.commits)
-	fmt.Fprintf(w, "# TYPE corebot_store_batch_operations histogram\ncorebot_store_batch_operations_bucket{le=\"+Inf\"} %d\n", p.commits)
-	fmt.Fprintf(w, "corebot_store_batch_operations_sum %d\ncorebot_store_batch_operations_count %d\n", 2*p.commits, p.commits)
+	fmt.Fprintf(w, "# TYPE %s counter\n%s %d\n# TYPE corebot_store_rows_written_total "+
+		"counter\ncorebot_store_rows_written_total %d\n", name, name, p.commits, 5*p.commits)
+	fmt.Fprintf(w, "# TYPE corebot_store_batch_operations "+
+		"histogram\ncorebot_store_batch_operations_bucket{le=\"+Inf\"} %d\n", p.commits)
+	fmt.Fprintf(w, "corebot_store_batch_operations_sum %d\ncorebot_store_batch_operations_count %d\n", 2*p.commits,
+		p.commits)
 }
 
 func small(t *testing.T) TurnOptions {
@@ -142,7 +146,10 @@ func TestATurnReportCountsWhatTheProgramDid(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"turns_per_s", "cpu_ms_per_turn", "added_p50_ms", "added_p99_ms", "model_p50_ms", "fsync_p50_ms", "raw_insert_per_s", "turns_of_raw"} {
+	for _, key := range []string{
+		"turns_per_s", "cpu_ms_per_turn", "added_p50_ms", "added_p99_ms", "model_p50_ms",
+		"fsync_p50_ms", "raw_insert_per_s", "turns_of_raw",
+	} {
 		if v, ok := got[key].(float64); !ok || v <= 0 {
 			t.Errorf("%s is %v", key, got[key])
 		}
@@ -164,7 +171,8 @@ func TestATurnBenchNoticesAProgramThatBreaksItsWord(t *testing.T) {
 		"model":   "the model was asked 2 times in one turn",
 		"metrics": "corebot_store_commits_total has 0 values",
 	} {
-		if _, err := hurried(t.Context(), play(t, breaks), small(t)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := hurried(t.Context(), play(t, breaks), small(t)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", breaks, err)
 		}
 	}
@@ -215,8 +223,10 @@ func TestTheEndpointSpeaksTheLanguageOfTheRealClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	pieces := 0
-	answer, err := m.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: "user", Text: "hello"}}}, func(string) { pieces++ })
-	if err != nil || answer.Text != Reply || pieces != len(strings.Fields(Reply)) || answer.Usage.Estimated || answer.Usage.OutputTokens == 0 {
+	answer, err := m.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: "user", Text: "hello"}}},
+		func(string) { pieces++ })
+	if err != nil || answer.Text != Reply || pieces != len(strings.Fields(Reply)) || answer.Usage.Estimated ||
+		answer.Usage.OutputTokens == 0 {
 		t.Errorf("got %+v in %d pieces, %v", answer, pieces, err)
 	}
 	if e.Requests() != 1 || e.Spent() <= 0 {

@@ -32,7 +32,8 @@ func (w workload) message(chat int) corebot.Message {
 
 func chatName(n int) string { return fmt.Sprintf("chat-%05d", n) }
 
-// spread makes n messages, dealt out to the chats in turn. They are made before the clock starts: they are the callers' work.
+// spread makes n messages, dealt out to the chats in turn. They are made before the clock starts: they are the callers'
+// work.
 func (w workload) spread(n int) []corebot.Message {
 	messages := make([]corebot.Message, n)
 	for i := range messages {
@@ -44,7 +45,8 @@ func (w workload) spread(n int) []corebot.Message {
 // hot is the chat in which half of the backlog waits.
 const hot = 0
 
-// lopsided makes the messages from first to before last of a backlog: every second one in the hot chat, the others dealt out.
+// lopsided makes the messages from first to before last of a backlog: every second one in the hot chat, the others
+// dealt out.
 func (w workload) lopsided(first, last int) []corebot.Message {
 	messages := make([]corebot.Message, 0, last-first)
 	for i := first; i < last; i++ {

@@ -26,7 +26,8 @@ func (a Access) List(channel string) (corebot.Allowlist, error) {
 // validate refuses a list that nothing would read: whoever wrote it believes that others are kept out.
 func (a Access) validate(channel string) error {
 	if a.Rule != "allowlist" && a.Allowlist != (List[string]{}) {
-		return corebot.WithHint(fmt.Errorf("channels.%s.allowlist is set, and channels.%s.access is %s", channel, channel, a.Rule), "set access to allowlist, or take the list away")
+		return corebot.WithHint(fmt.Errorf("channels.%s.allowlist is set, and channels.%s.access is %s", channel,
+			channel, a.Rule), "set access to allowlist, or take the list away")
 	}
 	_, err := a.List(channel)
 	return err

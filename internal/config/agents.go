@@ -39,13 +39,15 @@ func (AgentEntry) standard() AgentEntry {
 	return AgentEntry{Tools: AgentTools{Allow: NewList("*")}, MCP: NewList("*"), Skills: NewList("*")}
 }
 
-// agentID is what an agent can be called: part of a directory's name, of keys and of labels, and settings fold capital letters.
+// agentID is what an agent can be called: part of a directory's name, of keys and of labels, and settings fold capital
+// letters.
 var agentID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
 // validate implements [entry].
 func (a AgentEntry) validate(where string) error {
 	if !agentID.MatchString(a.ID) {
-		return corebot.WithHint(fmt.Errorf("%s.id is %q", where, a.ID), "write lower-case letters, digits and -, at most 32, such as id: helper")
+		return corebot.WithHint(fmt.Errorf("%s.id is %q", where, a.ID),
+			"write lower-case letters, digits and -, at most 32, such as id: helper")
 	}
 	if _, err := a.Budget.cap(); err != nil {
 		return fmt.Errorf("%s.budget.daily_cost: %w", where, err)
@@ -85,7 +87,8 @@ func (r Route) validate(where string) error {
 
 // Matches says whether the route is for a chat.
 func (r Route) Matches(channel, account, chat string) bool {
-	return (r.Channel == "" || r.Channel == channel) && (r.Account == "" || r.Account == account) && (r.Chat == "" || r.Chat == chat)
+	return (r.Channel == "" || r.Channel == channel) && (r.Account == "" || r.Account == account) &&
+		(r.Chat == "" || r.Chat == chat)
 }
 
 // AgentList gives the agents: those of the settings, or the one that there is without any.
@@ -99,7 +102,8 @@ func (c Config) AgentList() []AgentEntry {
 	return list
 }
 
-// AgentFor is the id of the agent that answers in a chat: that of the first route that matches, else the first of agents.
+// AgentFor is the id of the agent that answers in a chat: that of the first route that matches, else the first of
+// agents.
 func (c Config) AgentFor(channel, account, chat string) string {
 	for _, r := range c.Routes.List() {
 		if r.Matches(channel, account, chat) {
@@ -126,20 +130,24 @@ func (c Config) validateAgents() error {
 	seen := map[string]bool{}
 	for i, a := range c.AgentList() {
 		if seen[a.ID] {
-			return corebot.WithHint(fmt.Errorf("agents[%d].id is %q, and so is another's", i, a.ID), "give each an id of its own")
+			return corebot.WithHint(fmt.Errorf("agents[%d].id is %q, and so is another's", i, a.ID),
+				"give each an id of its own")
 		}
 		seen[a.ID] = true
 		if cap, _ := a.Budget.cap(); cap.Cost > 0 && c.LLM.Prices == "" {
-			return corebot.WithHint(fmt.Errorf("agents[%d].budget.daily_cost caps a cost, and llm.prices is empty: nothing would ever cost anything", i),
+			return corebot.WithHint(fmt.Errorf("agents[%d].budget.daily_cost caps a cost, and llm.prices is empty: "+
+				"nothing would ever cost anything", i),
 				"set the prices of the models, or cap tokens")
 		}
 		if known := c.LLM.KnownModels(); a.Model != "" && !slices.Contains(known, a.Model) {
-			return corebot.WithHint(fmt.Errorf("agents[%d].model is %q, which is none of llm.providers", i, a.Model), hintOfModel(a.Model, known))
+			return corebot.WithHint(fmt.Errorf("agents[%d].model is %q, which is none of llm.providers", i, a.Model),
+				hintOfModel(a.Model, known))
 		}
 	}
 	for i, r := range c.Routes.List() {
 		if !seen[r.Agent] {
-			return corebot.WithHint(fmt.Errorf("routes[%d].agent is %q, and there is no such agent", i, r.Agent), "name one of agents")
+			return corebot.WithHint(fmt.Errorf("routes[%d].agent is %q, and there is no such agent", i, r.Agent),
+				"name one of agents")
 		}
 	}
 	return nil

@@ -11,8 +11,10 @@ import (
 // everyAgent has a value in each field.
 func everyAgent() AgentEntry {
 	return AgentEntry{
-		ID: "helper", Name: "Helper", Think: "low", Temperature: "0.7", Tools: AgentTools{Allow: NewList("fs.*"), Deny: NewList("fs.write")},
-		MCP: NewList("files"), Skills: NewList("pdf"), Budget: AgentBudget{DailyTokens: 5, DailyCost: "2.50"}, QueueMode: "steer",
+		ID: "helper", Name: "Helper", Think: "low", Temperature: "0.7",
+		Tools: AgentTools{Allow: NewList("fs.*"), Deny: NewList("fs.write")},
+		MCP:   NewList("files"), Skills: NewList("pdf"), Budget: AgentBudget{DailyTokens: 5, DailyCost: "2.50"},
+		QueueMode: "steer",
 	}
 }
 
@@ -21,8 +23,12 @@ func TestAgentsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 	want[0].ID = "main"
 	want[1].Budget.DailyCost = ""
 	for name, content := range map[string]string{
-		"corebot.yaml": "agents:\n- id: main\n- {id: helper, Name: Helper, think: low, temperature: 0.7, tools: {allow: ['fs.*'], deny: [fs.write]}, mcp: [files], skills: [pdf], budget: {daily_tokens: 5}, queue_mode: steer}\n",
-		"corebot.toml": "[[agents]]\nid = 'main'\n[[agents]]\nid = 'helper'\nname = 'Helper'\nthink = 'low'\ntemperature = 0.7\nmcp = ['files']\nskills = ['pdf']\nqueue_mode = 'steer'\n[agents.tools]\nallow = ['fs.*']\ndeny = ['fs.write']\n[agents.budget]\ndaily_tokens = 5\n",
+		"corebot.yaml": "agents:\n- id: main\n- {id: helper, Name: Helper, think: low, temperature: 0.7, tools: " +
+			"{allow: ['fs.*'], deny: [fs.write]}, mcp: [files], skills: [pdf], budget: {daily_tokens: 5}, " +
+			"queue_mode: steer}\n",
+		"corebot.toml": "[[agents]]\nid = 'main'\n[[agents]]\nid = 'helper'\nname = 'Helper'\nthink = " +
+			"'low'\ntemperature = 0.7\nmcp = ['files']\nskills = ['pdf']\nqueue_mode = " +
+			"'steer'\n[agents.tools]\nallow = ['fs.*']\ndeny = ['fs.write']\n[agents.budget]\ndaily_tokens = 5\n",
 		"corebot.json": `{"agents":[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":0.7,"tools":{"allow":["fs.*"],"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],"budget":{"daily_tokens":5},"queue_mode":"steer"}]}`,
 	} {
 		clean(t)
@@ -31,7 +37,8 @@ func TestAgentsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 		}
 	}
 	clean(t)
-	t.Setenv("COREBOT_AGENTS", `[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":"0.7","tools":{"allow":["fs.*"],"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],"budget":{"daily_tokens":5},"queue_mode":"steer"}]`)
+	t.Setenv("COREBOT_AGENTS",
+		`[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":"0.7","tools":{"allow":["fs.*"],"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],"budget":{"daily_tokens":5},"queue_mode":"steer"}]`)
 	if got := load(t, t.TempDir()).Agents.List(); !reflect.DeepEqual(got, want) {
 		t.Errorf("by a variable: got %+v", got)
 	}
@@ -98,7 +105,8 @@ routes:
 func TestWithoutAgentsThereIsOne(t *testing.T) {
 	clean(t)
 	c := load(t, t.TempDir())
-	if list := c.AgentList(); len(list) != 1 || list[0].ID != corebot.DefaultAgent || c.AgentFor("cli", "", "x") != corebot.DefaultAgent {
+	if list := c.AgentList(); len(list) != 1 || list[0].ID != corebot.DefaultAgent ||
+		c.AgentFor("cli", "", "x") != corebot.DefaultAgent {
 		t.Errorf("got %+v", list)
 	}
 	clean(t)

@@ -15,7 +15,8 @@ type Usage struct {
 	TimeZone string `mapstructure:"time_zone" doc:"where days begin, such as Europe/Berlin or UTC; Local is this machine's"`
 }
 
-// Budget caps what may be used in a day. The tokens of input and output count together; a cost is an amount such as 2.50.
+// Budget caps what may be used in a day. The tokens of input and output count together; a cost is an amount such as
+// 2.50.
 type Budget struct {
 	ChatDailyTokens       int64  `mapstructure:"chat_daily_tokens" min:"0" doc:"tokens of each chat; 0 is no cap, here and in the others"`
 	ChatDailyCost         string `mapstructure:"chat_daily_cost" doc:"cost of each chat, such as 2.50, in quotes; empty is no cap, here and in the others. What has no price costs nothing"`
@@ -33,10 +34,12 @@ type Budget struct {
 func (c Config) Accounting() (a corebot.Accounting, err error) {
 	a.Currency = c.Usage.Currency
 	if a.Prices, err = corebot.ParsePrices(c.LLM.Prices); err != nil {
-		return a, corebot.WithHint(fmt.Errorf("llm.prices: %w", err), "write MODEL=INPUT/OUTPUT with amounts for a million tokens, such as gpt-4o-mini=0.15/0.60, separated by commas")
+		return a, corebot.WithHint(fmt.Errorf("llm.prices: %w", err), "write MODEL=INPUT/OUTPUT with amounts for a "+
+			"million tokens, such as gpt-4o-mini=0.15/0.60, separated by commas")
 	}
 	if a.Zone, err = time.LoadLocation(c.Usage.TimeZone); err != nil {
-		return a, corebot.WithHint(fmt.Errorf("usage.time_zone is %q, which is not known here", c.Usage.TimeZone), "write a name of the time zone database, such as Europe/Berlin, or UTC")
+		return a, corebot.WithHint(fmt.Errorf("usage.time_zone is %q, which is not known here", c.Usage.TimeZone),
+			"write a name of the time zone database, such as Europe/Berlin, or UTC")
 	}
 	return a, nil
 }
@@ -60,7 +63,8 @@ func (b Budget) Caps() (all corebot.Budget, err error) {
 			continue
 		}
 		if c.to.Cost, err = corebot.ParseMoney(c.cost); err != nil {
-			return all, corebot.WithHint(fmt.Errorf("budget.%s_daily_cost: %w", c.key, err), "write an amount such as 2.50, or nothing for no cap")
+			return all, corebot.WithHint(fmt.Errorf("budget.%s_daily_cost: %w", c.key, err),
+				"write an amount such as 2.50, or nothing for no cap")
 		}
 	}
 	return all, nil
@@ -77,7 +81,8 @@ func (c Config) validateSpending() error {
 	}
 	costs := caps.Chat.Cost + caps.Principal.Cost + caps.Normal.Cost + caps.Admin.Cost + caps.Total.Cost
 	if costs > 0 && c.LLM.Prices == "" {
-		return corebot.WithHint(errors.New("the budget caps a cost, and llm.prices is empty: nothing would ever cost anything"), "set the prices of the models, or cap tokens")
+		return corebot.WithHint(errors.New("the budget caps a cost, and llm.prices is empty: nothing would ever cost "+
+			"anything"), "set the prices of the models, or cap tokens")
 	}
 	return nil
 }

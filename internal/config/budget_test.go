@@ -10,20 +10,25 @@ import (
 func TestABudgetIsReadAsCaps(t *testing.T) {
 	c := Defaults()
 	c.LLM.Prices = "gpt-4o=2.50/10"
-	c.Budget = Budget{ChatDailyTokens: 1, PrincipalDailyCost: "0.50", RoleNormalDailyTokens: 2, RoleAdminDailyCost: "3", TotalDailyTokens: 4, TotalDailyCost: "5"}
+	c.Budget = Budget{
+		ChatDailyTokens: 1, PrincipalDailyCost: "0.50", RoleNormalDailyTokens: 2, RoleAdminDailyCost: "3",
+		TotalDailyTokens: 4, TotalDailyCost: "5",
+	}
 	if err := c.validate(); err != nil {
 		t.Fatal(err)
 	}
 	got, err := c.Budget.Caps()
 	want := corebot.Budget{
-		Chat: corebot.Cap{Tokens: 1}, Principal: corebot.Cap{Cost: 500_000}, Normal: corebot.Cap{Tokens: 2}, Admin: corebot.Cap{Cost: 3_000_000},
+		Chat: corebot.Cap{Tokens: 1}, Principal: corebot.Cap{Cost: 500_000}, Normal: corebot.Cap{Tokens: 2},
+		Admin: corebot.Cap{Cost: 3_000_000},
 		Total: corebot.Cap{Tokens: 4, Cost: 5_000_000},
 	}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	books, err := c.Accounting()
-	if price, known := books.Prices.Of("gpt-4o"); err != nil || !known || price.Output != 10_000_000 || books.Currency != "USD" || books.Zone.String() != "UTC" {
+	if price, known := books.Prices.Of("gpt-4o"); err != nil || !known || price.Output != 10_000_000 ||
+		books.Currency != "USD" || books.Zone.String() != "UTC" {
 		t.Errorf("booked as %+v, %v", books, err)
 	}
 }

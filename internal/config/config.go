@@ -50,7 +50,8 @@ type Config struct {
 	Log           Log                 `mapstructure:"log" doc:"What is logged, and how."`
 }
 
-// LLM says which model answers. With neither key nor base URL Corebot looks for a local server, then uses the offline model.
+// LLM says which model answers. With neither key nor base URL Corebot looks for a local server, then uses the offline
+// model.
 type LLM struct {
 	BaseURL          string        `mapstructure:"base_url" also:"OPENAI_BASE_URL" doc:"an OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1"`
 	APIKey           Secret        `mapstructure:"api_key" also:"OPENAI_API_KEY" doc:"the key for it"`
@@ -196,22 +197,32 @@ func Defaults() Config {
 		},
 		Agent: Agent{MaxToolIterations: 8, MaxTime: 10 * time.Minute, Compaction: true, CompactionTimeout: time.Minute},
 		Bus: Bus{
-			Lease: 30 * time.Second, MaxAttempts: 8, BackoffBase: 2 * time.Second, BackoffMax: 5 * time.Minute, LimitPatience: time.Hour, Drain: 30 * time.Second,
+			Lease: 30 * time.Second, MaxAttempts: 8, BackoffBase: 2 * time.Second, BackoffMax: 5 * time.Minute,
+			LimitPatience: time.Hour, Drain: 30 * time.Second,
 			MaxMessageBytes: 1 << 20, LaneDepth: 1_000, RateBurst: 10,
 			QueueMode: "queue", CollectDebounce: 2 * time.Second, ControlEvery: 30 * time.Second, ControlBurst: 30,
-			SenderEvery: 100 * time.Millisecond, SenderBurst: 10_000, SenderDepth: 10_000, SenderBytes: 256 << 20, TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
+			SenderEvery: 100 * time.Millisecond, SenderBurst: 10_000, SenderDepth: 10_000, SenderBytes: 256 << 20,
+			TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
 		},
 		Retention: Retention{Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour},
 		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
 		Router:    Router{Workers: 64, Fair: true},
-		Tools:     Tools{Timeout: 30 * time.Second, MaxOutputBytes: 50_000, ChatFilesBytes: 256 << 20, ChatFiles: 10_000, SenderFilesBytes: 64 << 20, SenderFiles: 5_000, Shell: defaultShell(), Web: defaultWeb()},
+		Tools: Tools{
+			Timeout: 30 * time.Second, MaxOutputBytes: 50_000, ChatFilesBytes: 256 << 20,
+			ChatFiles: 10_000, SenderFilesBytes: 64 << 20, SenderFiles: 5_000, Shell: defaultShell(),
+			Web: defaultWeb(),
+		},
 		Approvals: defaultApprovals(),
 		Isolation: defaultIsolation(),
 		MCP:       defaultMCP(),
-		Channels:  Channels{OnAmbiguous: "resend", CLI: Access{Rule: "open"}, Webhook: Access{Rule: "open"}, MCP: Access{Rule: "open"}},
-		Admin:     Admin{BootstrapMaxAttempts: 5, BootstrapLockout: 15 * time.Minute},
+		Channels: Channels{
+			OnAmbiguous: "resend", CLI: Access{Rule: "open"}, Webhook: Access{Rule: "open"},
+			MCP: Access{Rule: "open"},
+		},
+		Admin: Admin{BootstrapMaxAttempts: 5, BootstrapLockout: 15 * time.Minute},
 		Webhook: Webhook{
-			Addr: "127.0.0.1:8788", MaxBodyBytes: 1 << 20, Retention: 7 * 24 * time.Hour, MaxConnections: 1_024, MaxStreams: 256, Interactive: true,
+			Addr: "127.0.0.1:8788", MaxBodyBytes: 1 << 20, Retention: 7 * 24 * time.Hour, MaxConnections: 1_024,
+			MaxStreams: 256, Interactive: true,
 		},
 		Observability: Observability{Enabled: true, Addr: "127.0.0.1:3210"},
 		Log:           Log{Level: "info", Format: "auto"},

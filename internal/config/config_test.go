@@ -65,12 +65,17 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 	t.Helper()
 	want = Defaults()
 	texts := map[string]string{
-		"channels.on_ambiguous": "hold", "approvals.mode": "always", "bus.queue_mode": "collect", "log.level": "debug", "log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1", "llm.context_tokens": "9000",
-		"webhook.addr": "127.0.0.1:0", "observability.addr": "127.0.0.1:0", "webhook.callback_url": "https://example.com/replies",
-		"webhook.secret": signingSecret, "webhook.callback_secret": signingSecret, "admin.chat": "main:webhook::ops",
-		"llm.prices": "gpt-4o=2.50/10", "usage.time_zone": "Local", "budget.chat_daily_cost": "1", "budget.principal_daily_cost": "1.5",
+		"channels.on_ambiguous": "hold", "approvals.mode": "always", "bus.queue_mode": "collect", "log.level": "debug",
+		"log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1", "llm.context_tokens": "9000",
+		"webhook.addr": "127.0.0.1:0", "observability.addr": "127.0.0.1:0",
+		"webhook.callback_url": "https://example.com/replies",
+		"webhook.secret":       signingSecret, "webhook.callback_secret": signingSecret,
+		"admin.chat": "main:webhook::ops",
+		"llm.prices": "gpt-4o=2.50/10", "usage.time_zone": "Local", "budget.chat_daily_cost": "1",
+		"budget.principal_daily_cost":   "1.5",
 		"budget.role_normal_daily_cost": "2", "budget.role_admin_daily_cost": "2.5", "budget.total_daily_cost": "3",
-		"tools.web.allowed_domains": "example.com *.example.com", "tools.web.allow_private": "10.1.2.0/24 fd12::/16", "tools.web.search": "searxng",
+		"tools.web.allowed_domains": "example.com *.example.com", "tools.web.allow_private": "10.1.2.0/24 fd12::/16",
+		"tools.web.search":      "searxng",
 		"tools.web.searxng_url": "http://127.0.0.1:8080",
 		"channels.cli.access":   "allowlist", "channels.cli.allowlist": "cli:local:1000 main:cli:local:main",
 		"channels.mcp.access": "allowlist", "channels.mcp.allowlist": "mcp::client",
@@ -122,7 +127,8 @@ func another(t *testing.T, l leaf, text string) any {
 	case Entries[Route]:
 		return NewEntries(Route{Channel: "webhook", Account: "work", Chat: "c1", Agent: everyAgent().ID})
 	case Grants:
-		return NewGrants(corebot.ToolGrant{Tool: "mcp__*", Role: corebot.RoleAdmin}, corebot.ToolGrant{Tool: "mcp.reload", Principal: corebot.Principal{Channel: "webhook", ID: "ann"}})
+		return NewGrants(corebot.ToolGrant{Tool: "mcp__*", Role: corebot.RoleAdmin},
+			corebot.ToolGrant{Tool: "mcp.reload", Principal: corebot.Principal{Channel: "webhook", ID: "ann"}})
 	case List[string]:
 		if l.oneOf != nil {
 			return NewList(l.oneOf...)
@@ -149,7 +155,8 @@ func another(t *testing.T, l leaf, text string) any {
 // everyProvider has a value in each field.
 func everyProvider() Provider {
 	return Provider{
-		Name: "main", Kind: "anthropic", BaseURL: "http://127.0.0.1:1", APIKey: NewSecret("0123456789abcdef"), Models: []string{"a", "b"},
+		Name: "main", Kind: "anthropic", BaseURL: "http://127.0.0.1:1", APIKey: NewSecret("0123456789abcdef"),
+		Models:  []string{"a", "b"},
 		Headers: map[string]Secret{"X-Title": NewSecret("a bot")}, Vision: true, ThinkingTokens: 2000,
 		Timeout: time.Minute, FirstByteTimeout: 2 * time.Minute, IdleTimeout: 3 * time.Minute,
 	}
@@ -220,30 +227,69 @@ func TestAnEmptyFileSectionOrValueChangesNothing(t *testing.T) {
 func TestMistakesInAFileAreRefusedWithTheirPlaceAndWhatToDo(t *testing.T) {
 	clean(t)
 	for name, c := range map[string]struct{ file, content, says, hint string }{
-		"an unknown key":                   {"corebot.yaml", "bus: {max_atempts: 3}", `unknown key "bus.max_atempts"`, `"bus.max_attempts"`},
-		"an unknown section":               {"corebot.yaml", "buss: {max_attempts: 3}", `unknown key "buss"`, `did you mean`},
+		"an unknown key": {
+			"corebot.yaml", "bus: {max_atempts: 3}", `unknown key "bus.max_atempts"`,
+			`"bus.max_attempts"`,
+		},
+		"an unknown section": {
+			"corebot.yaml", "buss: {max_attempts: 3}", `unknown key "buss"`,
+			`did you mean`,
+		},
 		"an unknown section that is empty": {"corebot.yaml", "zzz: {}", `unknown key "zzz"`, `no such setting`},
-		"an unknown key that is empty":     {"corebot.yaml", "llm: {zzz: }", `unknown key "llm.zzz"`, `no such setting`},
-		"a key that is not text":           {"corebot.yaml", "llm: {1: x}", `unknown key "llm.1"`, `no such setting`},
-		"something below a setting":        {"corebot.yaml", "llm: {model: {name: x}}", `llm.model is not text`, "in quotes"},
-		"a section that is a value":        {"corebot.yaml", "bus: 3", `"bus" is a section`, `below it`},
-		"a key twice, in other letters":    {"corebot.yaml", "llm: {model: a, Model: b}", `"llm.model" is there twice`, "keep one"},
-		"a key twice":                      {"corebot.yaml", "llm: {model: a, model: b}", "already defined", "correct the file"},
-		"no settings at all":               {"corebot.yaml", "hello", "cannot unmarshal", "correct the file"},
-		"a list":                           {"corebot.yaml", "- llm", "cannot unmarshal", "correct the file"},
-		"a tab":                            {"corebot.yaml", "llm:\n\tmodel: x", "line 2", "correct the file"},
-		"TOML cut short":                   {"corebot.toml", "[bus", "toml", "correct the file"},
-		"JSON with a comma too many":       {"corebot.json", `{"bus":{},}`, "invalid character", "correct the file"},
-		"a word for a number":              {"corebot.yaml", "bus: {max_attempts: many}", "bus.max_attempts is not a whole number", "digits"},
-		"a fraction for a number":          {"corebot.yaml", "bus: {max_attempts: 3.7}", "not a whole number", "digits"},
-		"a list for a number":              {"corebot.yaml", "bus: {max_attempts: [3]}", "not a whole number", "digits"},
-		"a number beyond numbers":          {"corebot.json", `{"bus":{"max_attempts":99999999999999999999}}`, "not a whole number", "digits"},
+		"an unknown key that is empty": {
+			"corebot.yaml", "llm: {zzz: }", `unknown key "llm.zzz"`,
+			`no such setting`,
+		},
+		"a key that is not text": {"corebot.yaml", "llm: {1: x}", `unknown key "llm.1"`, `no such setting`},
+		"something below a setting": {
+			"corebot.yaml", "llm: {model: {name: x}}", `llm.model is not text`,
+			"in quotes",
+		},
+		"a section that is a value": {"corebot.yaml", "bus: 3", `"bus" is a section`, `below it`},
+		"a key twice, in other letters": {
+			"corebot.yaml", "llm: {model: a, Model: b}", `"llm.model" is there twice`,
+			"keep one",
+		},
+		"a key twice": {
+			"corebot.yaml", "llm: {model: a, model: b}", "already defined",
+			"correct the file",
+		},
+		"no settings at all":         {"corebot.yaml", "hello", "cannot unmarshal", "correct the file"},
+		"a list":                     {"corebot.yaml", "- llm", "cannot unmarshal", "correct the file"},
+		"a tab":                      {"corebot.yaml", "llm:\n\tmodel: x", "line 2", "correct the file"},
+		"TOML cut short":             {"corebot.toml", "[bus", "toml", "correct the file"},
+		"JSON with a comma too many": {"corebot.json", `{"bus":{},}`, "invalid character", "correct the file"},
+		"a word for a number": {
+			"corebot.yaml", "bus: {max_attempts: many}",
+			"bus.max_attempts is not a whole number", "digits",
+		},
+		"a fraction for a number": {
+			"corebot.yaml", "bus: {max_attempts: 3.7}", "not a whole number",
+			"digits",
+		},
+		"a list for a number": {
+			"corebot.yaml", "bus: {max_attempts: [3]}", "not a whole number",
+			"digits",
+		},
+		"a number beyond numbers": {
+			"corebot.json", `{"bus":{"max_attempts":99999999999999999999}}`,
+			"not a whole number", "digits",
+		},
 		"a duration without a unit":        {"corebot.yaml", "bus: {lease: 5}", "bus.lease is not a duration", "6s"},
 		"a duration in quotes without one": {"corebot.yaml", "bus: {lease: '5'}", "bus.lease is not a duration", "6s"},
 		"a duration in words":              {"corebot.yaml", "bus: {lease: soon}", "bus.lease is not a duration", "6s"},
-		"a maybe":                          {"corebot.yaml", "llm: {offline: maybe}", "llm.offline is not yes or no", "true or false"},
-		"a token that YAML reads as octal": {"corebot.yaml", "observability: {token: 0123456789}", "observability.token is not text", "in quotes"},
-		"too large a file":                 {"corebot.yaml", strings.Repeat("#", maxFile+1), "the limit is 1048576", "move it away"},
+		"a maybe": {
+			"corebot.yaml", "llm: {offline: maybe}", "llm.offline is not yes or no",
+			"true or false",
+		},
+		"a token that YAML reads as octal": {
+			"corebot.yaml", "observability: {token: 0123456789}",
+			"observability.token is not text", "in quotes",
+		},
+		"too large a file": {
+			"corebot.yaml", strings.Repeat("#", maxFile+1), "the limit is 1048576",
+			"move it away",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			home := homeWith(t, c.file, c.content)
@@ -283,7 +329,9 @@ func TestValuesThatNothingCouldWorkWithAreRefused(t *testing.T) {
 		"agent: {session_idle: -1s}":                     "agent.session_idle is -1s",
 		"agent: {compaction_timeout: 0s}":                "agent.compaction_timeout is 0s",
 		"agent: {compaction_keep_tokens: -1}":            "agent.compaction_keep_tokens is -1",
-		"{llm: {context_tokens: 9000, output_tokens: 1000}, agent: {compaction_keep_tokens: 4000, compaction_reserve_tokens: 4000}}": "agent.compaction_reserve_tokens and agent.compaction_keep_tokens are 8000 together",
+		"{llm: {context_tokens: 9000, output_tokens: 1000}, agent: {compaction_keep_tokens: 4000, " +
+			"compaction_reserve_tokens: 4000}}": "agent.compaction_reserve_tokens and agent.compaction_keep_tokens " +
+			"are 8000 together",
 		"bus: {lease: 999ms}":                      "bus.lease is 999ms",
 		"bus: {max_attempts: 0}":                   "bus.max_attempts is 0",
 		"bus: {backoff_base: 0s}":                  "bus.backoff_base is 0s",
@@ -312,7 +360,10 @@ func TestValuesThatNothingCouldWorkWithAreRefused(t *testing.T) {
 
 func TestAnErrorNeverQuotesASecret(t *testing.T) {
 	clean(t)
-	for _, content := range []string{"llm: {base_url: 'user:hunter2@host'}", "llm: {api_key: [hunter2]}", "observability: {token: {hunter2: 1}}"} {
+	for _, content := range []string{
+		"llm: {base_url: 'user:hunter2@host'}", "llm: {api_key: [hunter2]}",
+		"observability: {token: {hunter2: 1}}",
+	} {
 		_, err := Load(homeWith(t, "corebot.yaml", content))
 		if err == nil || strings.Contains(err.Error()+corebot.HintOf(err), "hunter2") {
 			t.Errorf("%s: got %v (hint %q)", content, err, corebot.HintOf(err))
@@ -323,15 +374,20 @@ func TestAnErrorNeverQuotesASecret(t *testing.T) {
 func TestAListenerThatOthersCanReachNeedsAToken(t *testing.T) {
 	clean(t)
 	for addr, needs := range map[string]bool{
-		"127.0.0.1:0": false, "127.8.8.8:0": false, "[::1]:0": false, "localhost:0": false, "[::ffff:127.0.0.1]:0": false,
-		"0.0.0.0:0": true, ":0": true, "[::]:0": true, "192.168.1.1:0": true, "example.com:0": true, "localhost.example.com:0": true,
+		"127.0.0.1:0": false, "127.8.8.8:0": false, "[::1]:0": false, "localhost:0": false,
+		"[::ffff:127.0.0.1]:0": false,
+		"0.0.0.0:0":            true, ":0": true, "[::]:0": true, "192.168.1.1:0": true, "example.com:0": true,
+		"localhost.example.com:0": true,
 	} {
 		t.Setenv("COREBOT_OBSERVABILITY_ADDR", addr)
 		_, err := Load(t.TempDir())
 		if (err != nil) != needs || needs && !strings.Contains(corebot.HintOf(err), "token") {
 			t.Errorf("%s without a token: %v", addr, err)
 		}
-		for name, value := range map[string]string{"COREBOT_OBSERVABILITY_TOKEN": "t0ken", "COREBOT_OBSERVABILITY_ENABLED": "false"} {
+		for name, value := range map[string]string{
+			"COREBOT_OBSERVABILITY_TOKEN":   "t0ken",
+			"COREBOT_OBSERVABILITY_ENABLED": "false",
+		} {
 			t.Setenv(name, value)
 			if _, err := Load(t.TempDir()); err != nil {
 				t.Errorf("%s with %s=%s: %v", addr, name, value, err)
@@ -348,7 +404,8 @@ func TestTwoSettingsFilesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Load(home)
-	if err == nil || !strings.Contains(err.Error(), "corebot.yaml and corebot.json") || corebot.HintOf(err) != "keep one of them" {
+	if err == nil || !strings.Contains(err.Error(), "corebot.yaml and corebot.json") ||
+		corebot.HintOf(err) != "keep one of them" {
 		t.Errorf("got %v (hint %q)", err, corebot.HintOf(err))
 	}
 }
@@ -380,7 +437,8 @@ func TestSettingsThatOthersCanChangeAreRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "token"), []byte("0123456789abcdef"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chmod(filepath.Dir(home), 0o755), os.Chmod(home, 0o755)); err != nil { // nothing shuts others out
+	// nothing shuts others out
+	if err := errors.Join(os.Chmod(filepath.Dir(home), 0o755), os.Chmod(home, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", "corebot.yaml", "token"} {
@@ -392,7 +450,8 @@ func TestSettingsThatOthersCanChangeAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(home); !errors.Is(err, owned.ErrNotOurs) || !strings.HasSuffix(corebot.HintOf(err), "chmod g-w "+path) {
+		if _, err := Load(home); !errors.Is(err, owned.ErrNotOurs) ||
+			!strings.HasSuffix(corebot.HintOf(err), "chmod g-w "+path) {
 			t.Errorf("%q: got %v (%s)", name, err, corebot.HintOf(err))
 		}
 		if err := os.Chmod(path, info.Mode().Perm()); err != nil {

@@ -21,7 +21,8 @@ type entry[T any] interface {
 
 // Entries is a list of entries, in order. The zero value is the empty list. Two lists can be compared with ==.
 //
-// In the environment a list is JSON. Entries have no secrets: a list that has some is a type of its own, as [Providers] is.
+// In the environment a list is JSON. Entries have no secrets: a list that has some is a type of its own, as [Providers]
+// is.
 type Entries[T entry[T]] struct {
 	text unique.Handle[string] // the entries as JSON, as a file could have them
 }
@@ -104,7 +105,8 @@ func (e Entries[T]) check(key string) error {
 func readEntries[T entry[T]](where string, raw any) ([]T, error) {
 	entries, ok := entriesOf(raw)
 	if !ok {
-		return nil, corebot.WithHint(fmt.Errorf("%s is not a list", where), "write it as a list of entries, each with settings of its own; in a variable in JSON")
+		return nil, corebot.WithHint(fmt.Errorf("%s is not a list", where),
+			"write it as a list of entries, each with settings of its own; in a variable in JSON")
 	}
 	var list []T
 	for i, raw := range entries {
@@ -179,7 +181,8 @@ func entriesOf(raw any) (entries []any, ok bool) {
 func readEntry(where string, raw any, leaves []leaf, into any) error {
 	entry, is := asSection(raw)
 	if !is {
-		return corebot.WithHint(fmt.Errorf("%s is not an entry", where), fmt.Sprintf("write it as settings with their values, such as %s: text", leaves[0].key))
+		return corebot.WithHint(fmt.Errorf("%s is not an entry", where),
+			fmt.Sprintf("write it as settings with their values, such as %s: text", leaves[0].key))
 	}
 	known := map[string]leaf{}
 	for _, l := range leaves {
@@ -189,7 +192,9 @@ func readEntry(where string, raw any, leaves []leaf, into any) error {
 }
 
 // readLeaves reads the settings of an entry, or of a section of it whose name and a dot are the prefix.
-func readLeaves(where, prefix string, tree map[string]any, known map[string]leaf, seen map[string]bool, into reflect.Value) error {
+func readLeaves(where, prefix string, tree map[string]any, known map[string]leaf, seen map[string]bool,
+	into reflect.Value,
+) error {
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		key := prefix + strings.ToLower(name)
 		l, isKnown := known[key]
@@ -201,7 +206,8 @@ func readLeaves(where, prefix string, tree map[string]any, known map[string]leaf
 			}
 			continue
 		case !isKnown:
-			return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), hintOfEntry(key, slices.Sorted(maps.Keys(known))))
+			return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key),
+				hintOfEntry(key, slices.Sorted(maps.Keys(known))))
 		case seen[key]:
 			return corebot.WithHint(fmt.Errorf("%s: key %q is there twice", where, key), "keep one of them")
 		case tree[name] == nil:

@@ -19,7 +19,11 @@ func TestTheEnvironmentComesBeforeTheFileAndOurNameBeforeTheCommonOne(t *testing
 		{"the common name before the file", map[string]string{"OPENAI_MODEL": "common"}, "common"},
 		{"our name before both", map[string]string{"OPENAI_MODEL": "common", "COREBOT_LLM_MODEL": "ours"}, "ours"},
 		{"an empty variable is none", map[string]string{"OPENAI_MODEL": "", "COREBOT_LLM_MODEL": ""}, "from the file"},
-		{"an empty one of ours hides nothing", map[string]string{"OPENAI_MODEL": "common", "COREBOT_LLM_MODEL": ""}, "common"},
+		{
+			"an empty one of ours hides nothing",
+			map[string]string{"OPENAI_MODEL": "common", "COREBOT_LLM_MODEL": ""},
+			"common",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clean(t)
@@ -38,7 +42,8 @@ func TestTheCommonNamesOfAModelAreRead(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "key")
 	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
 	t.Setenv("OPENAI_MODEL", "model")
-	if got := load(t, t.TempDir()).LLM; got.APIKey.Reveal() != "key" || got.BaseURL != "http://127.0.0.1:1/v1" || got.Model != "model" {
+	if got := load(t, t.TempDir()).LLM; got.APIKey.Reveal() != "key" || got.BaseURL != "http://127.0.0.1:1/v1" ||
+		got.Model != "model" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -46,7 +51,8 @@ func TestTheCommonNamesOfAModelAreRead(t *testing.T) {
 func TestAnUnknownVariableIsRefusedWithTheNearestOne(t *testing.T) {
 	clean(t)
 	for name, near := range map[string]string{
-		"COREBOT_LLM_MODLE": "COREBOT_LLM_MODEL", "COREBOT_BUS_LEASES": "COREBOT_BUS_LEASE", "COREBOT_": "no such setting", "COREBOT_HOMES": "COREBOT_HOME",
+		"COREBOT_LLM_MODLE": "COREBOT_LLM_MODEL", "COREBOT_BUS_LEASES": "COREBOT_BUS_LEASE",
+		"COREBOT_": "no such setting", "COREBOT_HOMES": "COREBOT_HOME",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "")
@@ -61,11 +67,13 @@ func TestAnUnknownVariableIsRefusedWithTheNearestOne(t *testing.T) {
 func TestAVariableOfTheWrongTypeIsNamed(t *testing.T) {
 	clean(t)
 	for name, value := range map[string]string{
-		"COREBOT_BUS_LEASE": "5", "COREBOT_BUS_MAX_ATTEMPTS": "3.5", "COREBOT_LLM_OFFLINE": "maybe", "COREBOT_BUS_TOTAL_BYTES": "4GB",
+		"COREBOT_BUS_LEASE": "5", "COREBOT_BUS_MAX_ATTEMPTS": "3.5", "COREBOT_LLM_OFFLINE": "maybe",
+		"COREBOT_BUS_TOTAL_BYTES": "4GB",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, value)
-			if _, err := Load(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), name+" is not ") || corebot.HintOf(err) == "" {
+			if _, err := Load(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), name+" is not ") ||
+				corebot.HintOf(err) == "" {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -99,7 +99,8 @@ func (e *Explanation) warnOfOpenFile(v Value, open bool) {
 		return
 	}
 	if info, err := os.Stat(v.Where); err == nil && readableByOthers(info.Mode()) {
-		e.Warnings = append(e.Warnings, fmt.Sprintf("%s: every user of this machine can read %s (chmod o-r)", v.Key, v.Where))
+		e.Warnings = append(e.Warnings, fmt.Sprintf("%s: every user of this machine can read %s (chmod o-r)", v.Key,
+			v.Where))
 	}
 }
 
@@ -131,8 +132,8 @@ func shown(value any) any {
 	return safe
 }
 
-// Diff lists the keys whose values differ, in the order of [Config]: those that a running Corebot can apply, and those that need a
-// restart.
+// Diff lists the keys whose values differ, in the order of [Config]: those that a running Corebot can apply, and those
+// that need a restart.
 func Diff(old, new Config) (reloadable, restart []string) {
 	for _, l := range leaves() {
 		switch {

@@ -15,7 +15,8 @@ func TestEveryValueSaysWhereItComesFrom(t *testing.T) {
 	t.Setenv("COREBOT_BUS_LEASE", "90s")
 	t.Setenv("KEY", "hunter2-hunter2")
 	t.Setenv("COREBOT_OBSERVABILITY_TOKEN", "hunter2-hunter2")
-	home := homeWith(t, "corebot.yaml", "llm: {model: below, api_key: env:KEY}\nbus: {max_attempts: 7}\nwebhook: {callback_url: 'https://me:hunter2@example.com/a?key=hunter2'}")
+	home := homeWith(t, "corebot.yaml", "llm: {model: below, api_key: env:KEY}\nbus: {max_attempts: 7}\nwebhook: "+
+		"{callback_url: 'https://me:hunter2@example.com/a?key=hunter2'}")
 	file := filepath.Join(home, "corebot.yaml")
 	e, err := Explain(home)
 	if err != nil {
@@ -38,15 +39,19 @@ func TestEveryValueSaysWhereItComesFrom(t *testing.T) {
 			t.Errorf("no %+v in %+v", want, e.Values)
 		}
 	}
-	if text, err := json.Marshal(e); err != nil || strings.Contains(string(text[strings.Index(string(text), `"Values"`):]), "hunter2") {
+	if text, err := json.Marshal(e); err != nil || strings.Contains(string(text[strings.Index(string(text),
+		`"Values"`):]), "hunter2") {
 		t.Errorf("a secret shows: %s, %v", text, err)
 	}
 }
 
 func TestAnAddressIsShownWithoutWhatMayBeSecretInIt(t *testing.T) {
 	for value, want := range map[any]any{
-		"http://127.0.0.1:1/v1": "http://127.0.0.1:1/v1", "https://u@host/v1": "https://***@host/v1", "https://u:p@host/v%201#f": "https://***@host/v%201?***",
-		"https://host?key=x": "https://host?***", "plain": "plain", "127.0.0.1:0": "127.0.0.1:0", 7: 7, true: true, time.Minute: "1m",
+		"http://127.0.0.1:1/v1": "http://127.0.0.1:1/v1", "https://u@host/v1": "https://***@host/v1",
+		"https://u:p@host/v%201#f": "https://***@host/v%201?***",
+		"https://host?key=x":       "https://host?***", "plain": "plain", "127.0.0.1:0": "127.0.0.1:0", 7: 7,
+		true:        true,
+		time.Minute: "1m",
 	} {
 		if got := shown(value); got != want {
 			t.Errorf("%v shows as %v, want %v", value, got, want)
@@ -56,8 +61,10 @@ func TestAnAddressIsShownWithoutWhatMayBeSecretInIt(t *testing.T) {
 
 func TestADurationIsWrittenAsShortAsItIsRead(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", time.Nanosecond: "1ns", 10 * time.Second: "10s", time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Minute: "10m",
-		time.Hour: "1h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 168 * time.Hour: "168h", 10*time.Hour + 10*time.Minute: "10h10m",
+		0: "0s", time.Nanosecond: "1ns", 10 * time.Second: "10s", time.Minute: "1m", 90 * time.Second: "1m30s",
+		10 * time.Minute: "10m",
+		time.Hour:        "1h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 168 * time.Hour: "168h",
+		10*time.Hour + 10*time.Minute: "10h10m",
 	} {
 		got := durationText(d)
 		if back, err := time.ParseDuration(got); got != want || err != nil || back != d {
@@ -78,7 +85,10 @@ func TestADifferenceIsAppliedOrNeedsARestart(t *testing.T) {
 		}
 		reloadable, restart = append(reloadable, apply...), append(restart, wait...)
 	}
-	if want := []string{"webhook.token", "webhook.secret", "observability.token", "log.level"}; !slices.Equal(reloadable, want) {
+	if want := []string{
+		"webhook.token", "webhook.secret", "observability.token",
+		"log.level",
+	}; !slices.Equal(reloadable, want) {
 		t.Errorf("what can be applied is %q, want %q", reloadable, want)
 	}
 	_, everything := everySetting(t)

@@ -16,9 +16,11 @@ type Grant struct {
 	Principal string `mapstructure:"principal" json:"principal,omitempty" doc:"the sender who has it, such as webhook::alice; this or role"`
 }
 
-// Grants are the entries of tools.grants, in order. The zero value is the empty list. Two lists can be compared with ==.
+// Grants are the entries of tools.grants, in order. The zero value is the empty list. Two lists can be compared with
+// ==.
 //
-// In the environment, and wherever else it is one text, a list is TOOL=WHO with commas between them, or a list of entries in JSON.
+// In the environment, and wherever else it is one text, a list is TOOL=WHO with commas between them, or a list of
+// entries in JSON.
 type Grants struct {
 	text unique.Handle[string] // the grants as TOOL=WHO, with commas between them
 }
@@ -82,7 +84,8 @@ func readGrants(where string, raw any) (Grants, error) {
 	}
 	entries, ok := entriesOf(raw)
 	if !ok {
-		return Grants{}, corebot.WithHint(fmt.Errorf("%s is not a list", where), `write it as a list of entries, such as [{"tool": "message.send", "role": "normal"}]; in a variable as message.send=normal`)
+		return Grants{}, corebot.WithHint(fmt.Errorf("%s is not a list", where),
+			`write it as a list of entries, such as [{"tool": "message.send", "role": "normal"}]; in a variable as message.send=normal`)
 	}
 	var list []corebot.ToolGrant
 	for i, entry := range entries {

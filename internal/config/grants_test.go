@@ -16,9 +16,11 @@ func TestGrantsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 		{Tool: "message.send", Principal: corebot.Principal{Channel: "webhook", ID: "a,b=c"}},
 	}
 	for name, content := range map[string]string{
-		"corebot.yaml": "tools:\n  grants:\n  - {tool: mcp__files__*, role: normal}\n  - tool: message.send\n    principal: webhook::a%2Cb%3Dc\n    role:\n",
-		"corebot.yml":  "tools: {grants: 'mcp__files__*=normal, message.send=webhook::a%2Cb%3Dc'}",
-		"corebot.toml": "[[tools.grants]]\ntool = 'mcp__files__*'\nrole = 'normal'\n[[tools.grants]]\ntool = 'message.send'\nprincipal = 'webhook::a%2Cb%3Dc'\n",
+		"corebot.yaml": "tools:\n  grants:\n  - {tool: mcp__files__*, role: normal}\n  - tool: message.send\n    " +
+			"principal: webhook::a%2Cb%3Dc\n    role:\n",
+		"corebot.yml": "tools: {grants: 'mcp__files__*=normal, message.send=webhook::a%2Cb%3Dc'}",
+		"corebot.toml": "[[tools.grants]]\ntool = 'mcp__files__*'\nrole = 'normal'\n[[tools.grants]]\ntool = " +
+			"'message.send'\nprincipal = 'webhook::a%2Cb%3Dc'\n",
 		"corebot.json": `{"tools":{"grants":[{"tool":"mcp__files__*","role":"normal"},{"tool":"message.send","principal":"webhook::a%2Cb%3Dc"}]}}`,
 	} {
 		clean(t)
@@ -27,7 +29,8 @@ func TestGrantsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"mcp__files__*=normal,message.send=webhook::a%2Cb%3Dc", " mcp__files__* = normal , message.send = webhook::a%2Cb%3Dc ,",
+		"mcp__files__*=normal,message.send=webhook::a%2Cb%3Dc",
+		" mcp__files__* = normal , message.send = webhook::a%2Cb%3Dc ,",
 		` [{"tool":"mcp__files__*","role":"normal"},{"tool":"message.send","principal":"webhook::a%2Cb%3Dc"}]`,
 	} {
 		t.Setenv("COREBOT_TOOLS_GRANTS", text)
@@ -63,16 +66,17 @@ func TestMistakesInGrantsAreRefusedWithTheirPlaceAndWhatToDo(t *testing.T) {
 		"[a]":              "tools.grants[0] is not an entry",
 		"[{role: normal}]": "tools.grants[0]: invalid: no tool is named",
 		"[{tool: a}]":      "tools.grants[0]: invalid: want either a role or a principal",
-		"[{tool: a, role: admin, principal: 'webhook::x'}]": "tools.grants[0]: invalid: want either a role or a principal",
-		"[{tool: a, role: admin}, {tool: a, role: root}]":   `tools.grants[1]: invalid: role "root"`,
-		"[{tool: a, role: 'webhook::x'}]":                   `tools.grants[0]: invalid: role "webhook::x"`,
-		"[{tool: a, principal: admin}]":                     `tools.grants[0]: invalid: principal "admin"`,
-		"[{tool: a, principal: 'webhook::'}]":               "tools.grants[0]: invalid: senderId is empty",
-		"[{tool: 'a*b', role: normal}]":                     `tools.grants[0]: invalid: tool "a*b"`,
-		"[{tool: a, roles: normal}]":                        `tools.grants[0]: unknown key "roles"`,
-		"[{tool: a, role: [normal]}]":                       "tools.grants[0].role is not text",
-		"'a=normal, b'":                                     `tools.grants: "b": invalid: want TOOL=WHO`,
-		"'a=everybody'":                                     `tools.grants: "a=everybody": invalid: role "everybody"`,
+		"[{tool: a, role: admin, principal: 'webhook::x'}]": "tools.grants[0]: invalid: want either a role or a " +
+			"principal",
+		"[{tool: a, role: admin}, {tool: a, role: root}]": `tools.grants[1]: invalid: role "root"`,
+		"[{tool: a, role: 'webhook::x'}]":                 `tools.grants[0]: invalid: role "webhook::x"`,
+		"[{tool: a, principal: admin}]":                   `tools.grants[0]: invalid: principal "admin"`,
+		"[{tool: a, principal: 'webhook::'}]":             "tools.grants[0]: invalid: senderId is empty",
+		"[{tool: 'a*b', role: normal}]":                   `tools.grants[0]: invalid: tool "a*b"`,
+		"[{tool: a, roles: normal}]":                      `tools.grants[0]: unknown key "roles"`,
+		"[{tool: a, role: [normal]}]":                     "tools.grants[0].role is not text",
+		"'a=normal, b'":                                   `tools.grants: "b": invalid: want TOOL=WHO`,
+		"'a=everybody'":                                   `tools.grants: "a=everybody": invalid: role "everybody"`,
 	} {
 		clean(t)
 		_, err := Load(homeWith(t, "corebot.yaml", "tools: {grants: "+content+"}"))
@@ -82,7 +86,8 @@ func TestMistakesInGrantsAreRefusedWithTheirPlaceAndWhatToDo(t *testing.T) {
 	}
 	clean(t)
 	t.Setenv("COREBOT_TOOLS_GRANTS", "mcp.reload")
-	if _, err := Load(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), `COREBOT_TOOLS_GRANTS: "mcp.reload": invalid`) {
+	if _, err := Load(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(),
+		`COREBOT_TOOLS_GRANTS: "mcp.reload": invalid`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -66,15 +66,18 @@ func sectionsOf(prefix string, f reflect.StructField, defaults reflect.Value) []
 	return append([]section{s}, parts...)
 }
 
-// isPart says whether a field of a section is a section too. Values that are structs, such as a [Secret], keep their fields to themselves.
+// isPart says whether a field of a section is a section too. Values that are structs, such as a [Secret], keep their
+// fields to themselves.
 func isPart(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.NumField() > 0 && t.Field(0).IsExported()
 }
 
 func newLeaf(section string, f reflect.StructField, defaults reflect.Value) leaf {
 	l := leaf{
-		key: strings.TrimPrefix(section+"."+f.Tag.Get("mapstructure"), "."), doc: f.Tag.Get("doc"), kind: f.Type, index: f.Index,
-		standard: defaults.FieldByIndex(f.Index).Interface(), also: f.Tag.Get("also"), reload: f.Tag.Get("reload") == "yes",
+		key: strings.TrimPrefix(section+"."+f.Tag.Get("mapstructure"), "."), doc: f.Tag.Get("doc"), kind: f.Type,
+		index:    f.Index,
+		standard: defaults.FieldByIndex(f.Index).Interface(), also: f.Tag.Get("also"),
+		reload: f.Tag.Get("reload") == "yes",
 	}
 	if all := f.Tag.Get("oneof"); all != "" {
 		l.oneOf = strings.Split(all, ",")
@@ -163,22 +166,29 @@ func (l leaf) check(value any) error {
 	return nil
 }
 
-// checkSecret: every secret travels in a header of HTTP, which carries no line break; a file with two lines is the usual way to one.
+// checkSecret: every secret travels in a header of HTTP, which carries no line break; a file with two lines is the
+// usual way to one.
 func checkSecret(key string, s Secret) error {
 	if !strings.ContainsFunc(s.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil
 	}
-	return corebot.WithHint(fmt.Errorf("%s has a character that a header of HTTP cannot carry", key), "use visible ASCII characters, in one line without spaces")
+	return corebot.WithHint(fmt.Errorf("%s has a character that a header of HTTP cannot carry", key),
+		"use visible ASCII characters, in one line without spaces")
 }
 
 // checkHeaders: a name is a token of RFC 9110, a value is visible ASCII with spaces inside.
 func checkHeaders(key string, headers map[string]Secret) error {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }) {
-			return corebot.WithHint(fmt.Errorf("%s: %q is not the name of a header", key, name), "names are letters, digits and hyphens, such as X-Title")
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return r <= ' ' || r > '~' ||
+				strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+		}) {
+			return corebot.WithHint(fmt.Errorf("%s: %q is not the name of a header", key, name),
+				"names are letters, digits and hyphens, such as X-Title")
 		}
 		if strings.ContainsFunc(headers[name].Reveal(), func(r rune) bool { return r < ' ' || r > '~' }) {
-			return corebot.WithHint(fmt.Errorf("%s.%s has a character that a header of HTTP cannot carry", key, name), "use visible ASCII characters, in one line")
+			return corebot.WithHint(fmt.Errorf("%s.%s has a character that a header of HTTP cannot carry", key, name),
+				"use visible ASCII characters, in one line")
 		}
 	}
 	return nil

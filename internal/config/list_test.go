@@ -11,7 +11,8 @@ import (
 
 func TestAListIsReadFromFileAndEnvironment(t *testing.T) {
 	for text, want := range map[string][]int{
-		"[80, 8080]": {80, 8080}, "[]": {}, "80,8080": {80, 8080}, " 80 , 8080 ,": {80, 8080}, `["80"]`: {80}, "80": {80},
+		"[80, 8080]": {80, 8080}, "[]": {}, "80,8080": {80, 8080}, " 80 , 8080 ,": {80, 8080}, `["80"]`: {80},
+		"80": {80},
 	} {
 		clean(t)
 		t.Setenv("COREBOT_TOOLS_WEB_ALLOWED_PORTS", text)
@@ -21,7 +22,8 @@ func TestAListIsReadFromFileAndEnvironment(t *testing.T) {
 	}
 	clean(t)
 	for content, want := range map[string][]string{
-		"[example.com, '*.example.com']": {"example.com", "*.example.com"}, "[]": {}, "example.com": {"example.com"}, "": {"*"},
+		"[example.com, '*.example.com']": {"example.com", "*.example.com"}, "[]": {}, "example.com": {"example.com"},
+		"": {"*"},
 	} {
 		c := load(t, homeWith(t, "corebot.yaml", "tools: {web: {allowed_domains: "+content+"}}"))
 		if got := c.Tools.Web.AllowedDomains.Values(); !slices.Equal(got, want) {
@@ -33,16 +35,17 @@ func TestAListIsReadFromFileAndEnvironment(t *testing.T) {
 func TestAListThatIsNoneIsRefused(t *testing.T) {
 	clean(t)
 	for content, says := range map[string]string{
-		"allowed_domains: [1]":         "tools.web.allowed_domains is not a list of texts",
-		"allowed_domains: ['']":        "tools.web.allowed_domains is not a list of texts",
-		"allowed_domains: {a: b}":      "tools.web.allowed_domains is not a list of texts",
-		"allowed_domains: '[x'":        "tools.web.allowed_domains is not a list of texts",
-		"allowed_ports: [http]":        "tools.web.allowed_ports is not a list of whole numbers",
-		"allowed_ports: [80.5]":        "tools.web.allowed_ports is not a list of whole numbers",
-		"allowed_ports: [80, [443]]":   "tools.web.allowed_ports is not a list of whole numbers",
-		"allowed_ports: 80":            "tools.web.allowed_ports is not a list of whole numbers",
-		"allowed_ports: [0]":           "tools.web.allowed_domains, allowed_ports, allow_private: invalid: 0 is no port",
-		"allowed_domains: ['a b']":     "tools.web.allowed_domains, allowed_ports, allow_private: invalid: \"a b\" is no domain",
+		"allowed_domains: [1]":       "tools.web.allowed_domains is not a list of texts",
+		"allowed_domains: ['']":      "tools.web.allowed_domains is not a list of texts",
+		"allowed_domains: {a: b}":    "tools.web.allowed_domains is not a list of texts",
+		"allowed_domains: '[x'":      "tools.web.allowed_domains is not a list of texts",
+		"allowed_ports: [http]":      "tools.web.allowed_ports is not a list of whole numbers",
+		"allowed_ports: [80.5]":      "tools.web.allowed_ports is not a list of whole numbers",
+		"allowed_ports: [80, [443]]": "tools.web.allowed_ports is not a list of whole numbers",
+		"allowed_ports: 80":          "tools.web.allowed_ports is not a list of whole numbers",
+		"allowed_ports: [0]":         "tools.web.allowed_domains, allowed_ports, allow_private: invalid: 0 is no port",
+		"allowed_domains: ['a b']": "tools.web.allowed_domains, allowed_ports, allow_private: invalid: \"a b\" " +
+			"is no domain",
 		"allow_private: [10.0.0.1]":    "tools.web.allow_private has \"10.0.0.1\"",
 		"allow_private: [intranet/24]": "tools.web.allow_private has \"intranet/24\"",
 		"brave_key: abc":               "tools.web.brave_key has 3 bytes",

@@ -26,14 +26,16 @@ type MCP struct {
 
 func defaultMCP() MCP {
 	return MCP{
-		AllowedServers: NewList("*"), AllowedTools: NewList("*"), TrustFirst: true, ConnectTimeout: 30 * time.Second, Timeout: time.Minute, MaxTime: 10 * time.Minute,
+		AllowedServers: NewList("*"), AllowedTools: NewList("*"), TrustFirst: true, ConnectTimeout: 30 * time.Second,
+		Timeout: time.Minute, MaxTime: 10 * time.Minute,
 		MaxCalls: 8, MaxMessage: 4 << 20, PingEvery: time.Minute, Serve: defaultMCPServe(),
 	}
 }
 
 func (m MCP) validate() error {
 	if m.MaxTime < m.Timeout {
-		return corebot.WithHint(errors.New("mcp.max_time is shorter than mcp.timeout"), "a call that reports no progress has the timeout; max_time is for those that do")
+		return corebot.WithHint(errors.New("mcp.max_time is shorter than mcp.timeout"),
+			"a call that reports no progress has the timeout; max_time is for those that do")
 	}
 	return nil
 }
@@ -54,7 +56,8 @@ func defaultMCPServe() MCPServe {
 func (c Config) validateMCPServe() error {
 	s := c.MCP.Serve
 	if s.HTTP && !c.Webhook.Enabled {
-		return corebot.WithHint(errors.New("mcp.serve.http is true, and webhook.enabled is not"), "MCP clients come through the webhook's listener: set webhook.enabled and webhook.token")
+		return corebot.WithHint(errors.New("mcp.serve.http is true, and webhook.enabled is not"),
+			"MCP clients come through the webhook's listener: set webhook.enabled and webhook.token")
 	}
 	if err := (corebot.Principal{Channel: "mcp", ID: s.Principal}).Validate(); err != nil {
 		return corebot.WithHint(fmt.Errorf("mcp.serve.principal: %w", err), "it is the id of a sender, such as editor")

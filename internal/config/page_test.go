@@ -75,7 +75,8 @@ func page() string {
 }
 
 func standardText(l leaf) string {
-	if text := fmt.Sprint(written(l.standard)); text != "" && l.kind.Kind() != reflect.Slice && l.kind.Kind() != reflect.Map {
+	if text := fmt.Sprint(written(l.standard)); text != "" && l.kind.Kind() != reflect.Slice &&
+		l.kind.Kind() != reflect.Map {
 		return "`" + text + "`"
 	}
 	return ""

@@ -21,7 +21,10 @@ func TestASecretIsReadFromWhereItsReferencePoints(t *testing.T) {
 		{"a line break of Windows", "file:secrets/key", "from-file\r\n", "from-file"},
 		{"a variable", "env:SOME_KEY", "", "from-variable"},
 		{"a reference is followed once", "env:REFERENCE", "", "env:SOME_KEY"},
-		{"the longest file", "file:secrets/key", strings.Repeat("x", maxSecretFile-1) + "\n", strings.Repeat("x", maxSecretFile-1)},
+		{
+			"the longest file", "file:secrets/key", strings.Repeat("x", maxSecretFile-1) + "\n",
+			strings.Repeat("x", maxSecretFile-1),
+		},
 	} {
 		for _, by := range []string{"file", "environment"} {
 			t.Run(c.name+", by the "+by, func(t *testing.T) {
@@ -69,19 +72,22 @@ func TestAReferenceThatLeadsNowhereIsRefusedWithItsKeyAndItself(t *testing.T) {
 		"file:not-there": "observability.token: file:not-there: open " + filepath.Join(home, "not-there"),
 		"file:empty":     "observability.token: file:empty: it is empty",
 		"file:long":      "observability.token: file:long: it is too long",
-		"file:folder":    "observability.token: file:folder: invalid: " + filepath.Join(home, "folder") + " is not a regular file",
-		"file:pipe":      "observability.token: file:pipe: invalid: " + filepath.Join(home, "pipe") + " is not a regular file",
-		"file:lines":     "observability.token has a character that a header of HTTP cannot carry",
-		"file:":          `observability.token: what follows "file:" is not a path`,
-		"file:a\nb":      `observability.token: what follows "file:" is not a path`,
-		"env:":           `observability.token: what follows "env:" is not the name of a variable`,
-		"env:hunter-2":   `observability.token: what follows "env:" is not the name of a variable`,
+		"file:folder": "observability.token: file:folder: invalid: " + filepath.Join(home, "folder") +
+			" is not a regular file",
+		"file:pipe": "observability.token: file:pipe: invalid: " + filepath.Join(home, "pipe") +
+			" is not a regular file",
+		"file:lines":   "observability.token has a character that a header of HTTP cannot carry",
+		"file:":        `observability.token: what follows "file:" is not a path`,
+		"file:a\nb":    `observability.token: what follows "file:" is not a path`,
+		"env:":         `observability.token: what follows "env:" is not the name of a variable`,
+		"env:hunter-2": `observability.token: what follows "env:" is not the name of a variable`,
 	} {
 		clean(t)
 		t.Setenv("EMPTY", "")
 		t.Setenv("COREBOT_OBSERVABILITY_TOKEN", value)
 		_, err := Load(home)
-		if err == nil || !strings.HasPrefix(err.Error(), says) || corebot.HintOf(err) == "" || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.HasPrefix(err.Error(), says) || corebot.HintOf(err) == "" ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: got %v (hint %q), want %s", value, err, corebot.HintOf(err), says)
 		}
 	}
@@ -90,7 +96,8 @@ func TestAReferenceThatLeadsNowhereIsRefusedWithItsKeyAndItself(t *testing.T) {
 func TestOnlyTheReferenceThatIsInForceIsFollowed(t *testing.T) {
 	clean(t)
 	t.Setenv("COREBOT_LLM_API_KEY", "key")
-	if got := load(t, homeWith(t, "corebot.yaml", "llm: {api_key: 'file:not-there'}")).LLM.APIKey.Reveal(); got != "key" {
+	if got := load(t, homeWith(t, "corebot.yaml",
+		"llm: {api_key: 'file:not-there'}")).LLM.APIKey.Reveal(); got != "key" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -123,7 +130,8 @@ func TestASecretThatEveryoneCanReadIsAWarning(t *testing.T) {
 			}
 			var want []string
 			for _, name := range c.warns {
-				want = append(want, "llm.api_key: every user of this machine can read "+filepath.Join(home, name)+" (chmod o-r)")
+				want = append(want, "llm.api_key: every user of this machine can read "+filepath.Join(home, name)+
+					" (chmod o-r)")
 			}
 			if !slices.Equal(e.Warnings, want) {
 				t.Errorf("warns %q, want %q", e.Warnings, want)

@@ -73,7 +73,9 @@ func TestTheSchemaIsValidByItsMetaSchema(t *testing.T) {
 	if err := meta.Validate(ours); err != nil {
 		t.Error(err)
 	}
-	if err := meta.Validate(map[string]any{"properties": map[string]any{"x": map[string]any{"type": "text"}}}); err == nil {
+	if err := meta.Validate(map[string]any{"properties": map[string]any{"x": map[string]any{
+		"type": "text",
+	}}}); err == nil {
 		t.Error("the meta-schema takes a type that does not exist: it checks nothing")
 	}
 }
@@ -115,7 +117,10 @@ func TestTheSchemaTakesEveryDefaultAndEverySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	everything, _ := everySetting(t)
-	for name, content := range map[string]string{"defaults": string(text), "everything": everything, "nothing": "{}", "an empty section": "llm:\n"} {
+	for name, content := range map[string]string{
+		"defaults": string(text), "everything": everything, "nothing": "{}",
+		"an empty section": "llm:\n",
+	} {
 		if err := s.Validate(asJSON(t, content)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -20,13 +20,18 @@ func TestNothingPrintsOrEncodesASecret(t *testing.T) {
 	}
 	type keeper struct{ config Config } // what an unexported field holds is printed without its methods
 	values := map[string]any{
-		"a secret": c.LLM.APIKey, "a pointer": &c.LLM.APIKey, "the settings": c, "settings in an unexported field": keeper{c}, "a list": []Secret{c.LLM.APIKey},
+		"a secret": c.LLM.APIKey, "a pointer": &c.LLM.APIKey, "the settings": c,
+		"settings in an unexported field": keeper{c}, "a list": []Secret{c.LLM.APIKey},
 		"a map": map[Secret]Secret{c.LLM.APIKey: c.LLM.APIKey},
 	}
 	for name, v := range values {
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%T", "%10s", "%.3s", "%w"} {
+		for _, verb := range []string{
+			"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%T", "%10s", "%.3s",
+			"%w",
+		} {
 			text := fmt.Sprintf(verb, v)
-			if strings.Contains(text, "hunter2") || strings.Contains(text, fmt.Sprintf("%x", "hunter2")) || strings.Contains(text, fmt.Sprintf("%X", "hunter2")) {
+			if strings.Contains(text, "hunter2") || strings.Contains(text, fmt.Sprintf("%x", "hunter2")) ||
+				strings.Contains(text, fmt.Sprintf("%X", "hunter2")) {
 				t.Errorf("%s by %s: %s", name, verb, text)
 			}
 		}
@@ -47,7 +52,8 @@ func TestNothingPrintsOrEncodesASecret(t *testing.T) {
 func TestASecretShowsWhetherItIsSetAndRevealsItselfOnlyByName(t *testing.T) {
 	for text, shows := range map[string]string{"": "", "hunter2": "***", "***": "***"} {
 		s := NewSecret(text)
-		if s.Reveal() != text || s.String() != shows || s.GoString() != `"`+shows+`"` || fmt.Sprintf("%v|%s|%q|%#v", s, s, s, s) != fmt.Sprintf("%s|%s|%q|%q", shows, shows, shows, shows) {
+		if s.Reveal() != text || s.String() != shows || s.GoString() != `"`+shows+`"` ||
+			fmt.Sprintf("%v|%s|%q|%#v", s, s, s, s) != fmt.Sprintf("%s|%s|%q|%q", shows, shows, shows, shows) {
 			t.Errorf("%q: reveals %q, shows %q, %#v", text, s.Reveal(), s.String(), s)
 		}
 		for _, verb := range []string{"%d", "%x", "%t"} { // that are not for texts, and would show what is inside

@@ -17,7 +17,8 @@ func TestEverySecretOfTheSettingsIsKnown(t *testing.T) {
 		}
 	}
 	c.LLM.Providers = NewProviders(Provider{
-		Name: "a", APIKey: NewSecret("the-key-of-a"), Headers: map[string]Secret{"Authorization": NewSecret("Basic credentials-of-a"), "X-A": NewSecret("short")},
+		Name: "a", APIKey: NewSecret("the-key-of-a"),
+		Headers: map[string]Secret{"Authorization": NewSecret("Basic credentials-of-a"), "X-A": NewSecret("short")},
 	})
 	t.Setenv("SOME_API_KEY", "the-key-of-the-environment")
 	t.Setenv("SOME_TOKEN", "short")

@@ -56,12 +56,14 @@ func (w Web) Targets() (egress.Targets, error) {
 	for _, text := range w.AllowPrivate.Values() {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return t, corebot.WithHint(fmt.Errorf("tools.web.allow_private has %q, which is no range of addresses", text), "write ranges such as 10.1.2.0/24, 192.168.1.7/32 or fd12::/16")
+			return t, corebot.WithHint(fmt.Errorf("tools.web.allow_private has %q, which is no range of addresses",
+				text), "write ranges such as 10.1.2.0/24, 192.168.1.7/32 or fd12::/16")
 		}
 		t.Private = append(t.Private, prefix)
 	}
 	if err := t.Check(); err != nil {
-		return t, corebot.WithHint(fmt.Errorf("tools.web.allowed_domains, allowed_ports, allow_private: %w", err), "a domain is a name without scheme, port and path")
+		return t, corebot.WithHint(fmt.Errorf("tools.web.allowed_domains, allowed_ports, allow_private: %w", err),
+			"a domain is a name without scheme, port and path")
 	}
 	return t, nil
 }
@@ -72,14 +74,22 @@ func (w Web) validate() error {
 	}
 	u, err := url.Parse(w.SearXNGURL)
 	switch {
-	case w.SearXNGURL != "" && (!isHTTP(w.SearXNGURL) || err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != ""): // not quoted: it may have a password in it
-		return corebot.WithHint(errors.New("tools.web.searxng_url is not the address of a SearXNG"), "it must be an http or https address without name, password and query, such as http://127.0.0.1:8080")
-	case w.BraveKey != (Secret{}) && len(w.BraveKey.Reveal()) < redact.MinSecret: // it could not be kept out of what is shown
-		return corebot.WithHint(fmt.Errorf("tools.web.brave_key has %d bytes, and the least is %d", len(w.BraveKey.Reveal()), redact.MinSecret), "it is longer: copy it whole from the dashboard of the Brave Search API")
+	// not quoted: it may have a password in it
+	case w.SearXNGURL != "" && (!isHTTP(w.SearXNGURL) || err != nil || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != ""):
+		return corebot.WithHint(errors.New("tools.web.searxng_url is not the address of a SearXNG"),
+			"it must be an http or https address without name, password and query, such as http://127.0.0.1:8080")
+	// it could not be kept out of what is shown
+	case w.BraveKey != (Secret{}) && len(w.BraveKey.Reveal()) < redact.MinSecret:
+		return corebot.WithHint(fmt.Errorf("tools.web.brave_key has %d bytes, and the least is %d",
+			len(w.BraveKey.Reveal()), redact.MinSecret),
+			"it is longer: copy it whole from the dashboard of the Brave Search API")
 	case w.Search == "brave" && w.BraveKey == (Secret{}):
-		return corebot.WithHint(errors.New("tools.web.search is brave, and tools.web.brave_key is not set"), "set the key, or let tools.web.search be auto")
+		return corebot.WithHint(errors.New("tools.web.search is brave, and tools.web.brave_key is not set"),
+			"set the key, or let tools.web.search be auto")
 	case w.Search == "searxng" && w.SearXNGURL == "":
-		return corebot.WithHint(errors.New("tools.web.search is searxng, and tools.web.searxng_url is not set"), "set the address, or let tools.web.search be auto")
+		return corebot.WithHint(errors.New("tools.web.search is searxng, and tools.web.searxng_url is not set"),
+			"set the address, or let tools.web.search be auto")
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/corebot/corebot/internal/listen"
 )
 
-// minCredential is the least length of a token, and of the key in a signing secret, in bytes: 128 bits cannot be guessed.
+// minCredential is the least length of a token, and of the key in a signing secret, in bytes: 128 bits cannot be
+// guessed.
 const minCredential = 16
 
 // signingPrefix begins a secret of Standard Webhooks.
@@ -22,7 +23,8 @@ const (
 	makeSecret = "make one with: echo whsec_$(openssl rand -base64 24)"
 )
 
-// validate: nobody talks to the webhook without a credential, wherever it listens, and nothing is posted without a signature.
+// validate: nobody talks to the webhook without a credential, wherever it listens, and nothing is posted without a
+// signature.
 func (w Webhook) validate() error {
 	if !w.Enabled {
 		return nil
@@ -35,10 +37,13 @@ func (w Webhook) validate() error {
 	}
 	token, secret := w.Token.Reveal(), w.Secret.Reveal()
 	if token == "" && secret == "" {
-		return corebot.WithHint(errors.New("webhook.enabled is true, and neither webhook.token nor webhook.secret is set"), "set webhook.token; "+makeToken)
+		return corebot.WithHint(errors.New(
+			"webhook.enabled is true, and neither webhook.token nor webhook.secret is set"),
+			"set webhook.token; "+makeToken)
 	}
 	if token != "" && len(token) < minCredential {
-		return corebot.WithHint(fmt.Errorf("webhook.token has %d bytes, and the least is %d", len(token), minCredential), makeToken)
+		return corebot.WithHint(fmt.Errorf("webhook.token has %d bytes, and the least is %d", len(token),
+			minCredential), makeToken)
 	}
 	if secret != "" {
 		if err := checkSigningSecret("webhook.secret", secret); err != nil {
@@ -57,9 +62,11 @@ func (w Webhook) validateCallback() error {
 	case w.CallbackURL == "":
 		return nil
 	case !isHTTP(w.CallbackURL): // not quoted: an address may have a password in it
-		return corebot.WithHint(errors.New("webhook.callback_url is not an address"), "it must be an http or https address, such as https://example.com/replies")
+		return corebot.WithHint(errors.New("webhook.callback_url is not an address"),
+			"it must be an http or https address, such as https://example.com/replies")
 	case w.CallbackSecret == (Secret{}):
-		return corebot.WithHint(errors.New("webhook.callback_url is set, and webhook.callback_secret is not"), "set webhook.callback_secret; "+makeSecret)
+		return corebot.WithHint(errors.New("webhook.callback_url is set, and webhook.callback_secret is not"),
+			"set webhook.callback_secret; "+makeSecret)
 	}
 	return checkSigningSecret("webhook.callback_secret", w.CallbackSecret.Reveal())
 }
@@ -75,7 +82,8 @@ func checkSigningSecret(key, secret string) error {
 	case err != nil: // not wrapped: it tells about the secret
 		return corebot.WithHint(fmt.Errorf("%s is not base64 after %s", key, signingPrefix), makeSecret)
 	case len(decoded) < minCredential:
-		return corebot.WithHint(fmt.Errorf("%s is base64 of %d bytes, and the least is %d", key, len(decoded), minCredential), makeSecret)
+		return corebot.WithHint(fmt.Errorf("%s is base64 of %d bytes, and the least is %d", key, len(decoded),
+			minCredential), makeSecret)
 	}
 	return nil
 }

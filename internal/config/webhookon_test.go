@@ -12,23 +12,34 @@ import (
 func TestTheWebhookIsTurnedOnAndAllElseInTheFileStays(t *testing.T) {
 	clean(t)
 	for name, c := range map[string]struct{ before, after string }{
-		"an empty file":  {"", "webhook:\n  enabled: true\n  token: file:webhook.token\n"},
-		"other settings": {"bus: {lease: 5s} # short\n", "bus: {lease: 5s} # short\nwebhook:\n  enabled: true\n  token: file:webhook.token\n"},
-		"no line end":    {"log: {level: warn}", "log: {level: warn}\nwebhook:\n  enabled: true\n  token: file:webhook.token\n"},
+		"an empty file": {"", "webhook:\n  enabled: true\n  token: file:webhook.token\n"},
+		"other settings": {
+			"bus: {lease: 5s} # short\n",
+			"bus: {lease: 5s} # short\nwebhook:\n  enabled: true\n  token: file:webhook.token\n",
+		},
+		"no line end": {
+			"log: {level: warn}",
+			"log: {level: warn}\nwebhook:\n  enabled: true\n  token: file:webhook.token\n",
+		},
 		"the comment that init writes": {
 			"# mine\n# webhook:\n#   enabled: true\n#   token: file:webhook.token\nlog: {level: warn}\n",
 			"# mine\nwebhook:\n  enabled: true\n  token: file:webhook.token\nlog: {level: warn}\n",
 		},
 		"a section that is off": {
-			"webhook: # over HTTP\n    # later\n    enabled: no # not yet\n    token: 0123456789abcdef-mine\nlog:\n  level: warn\n",
-			"webhook: # over HTTP\n    # later\n    enabled: true # not yet\n    token: 0123456789abcdef-mine\nlog:\n  level: warn\n",
+			"webhook: # over HTTP\n    # later\n    enabled: no # not yet\n    token: 0123456789abcdef-mine\nlog:\n  " +
+				"level: warn\n",
+			"webhook: # over HTTP\n    # later\n    enabled: true # not yet\n    token: " +
+				"0123456789abcdef-mine\nlog:\n  level: warn\n",
 		},
 		"a section without it": {
 			"webhook:\n  addr: 127.0.0.1:9000\n\nlog: {level: warn}\n",
 			"webhook:\n  enabled: true\n  token: file:webhook.token\n  addr: 127.0.0.1:9000\n\nlog: {level: warn}\n",
 		},
 		"an empty section": {"webhook:\n", "webhook:\n  enabled: true\n  token: file:webhook.token\n"},
-		"lines of Windows": {"log: {level: warn}\r\n", "log: {level: warn}\r\nwebhook:\r\n  enabled: true\r\n  token: file:webhook.token\r\n"},
+		"lines of Windows": {
+			"log: {level: warn}\r\n",
+			"log: {level: warn}\r\nwebhook:\r\n  enabled: true\r\n  token: file:webhook.token\r\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			home := homeWith(t, "corebot.yaml", c.before)
@@ -53,11 +64,17 @@ func TestTheWebhookIsTurnedOnAndAllElseInTheFileStays(t *testing.T) {
 func TestAFileThatCannotBeChangedWithCareIsLeftAlone(t *testing.T) {
 	clean(t)
 	for name, c := range map[string]struct{ file, text, hint string }{
-		"a section in braces": {"corebot.yaml", "webhook: {addr: '127.0.0.1:9000'}\n", "webhook.token to file:webhook.token"},
-		"with a token":        {"corebot.yaml", "webhook: {token: 0123456789abcdef-mine}\n", "set webhook.enabled to true in it"},
-		"the end of YAML":     {"corebot.yaml", "log: {level: warn}\n...\n", "set webhook.enabled"},
-		"TOML":                {"corebot.toml", "[log]\nlevel = \"warn\"\n", "set webhook.enabled"},
-		"JSON":                {"corebot.json", "{}", "set webhook.enabled"},
+		"a section in braces": {
+			"corebot.yaml", "webhook: {addr: '127.0.0.1:9000'}\n",
+			"webhook.token to file:webhook.token",
+		},
+		"with a token": {
+			"corebot.yaml", "webhook: {token: 0123456789abcdef-mine}\n",
+			"set webhook.enabled to true in it",
+		},
+		"the end of YAML": {"corebot.yaml", "log: {level: warn}\n...\n", "set webhook.enabled"},
+		"TOML":            {"corebot.toml", "[log]\nlevel = \"warn\"\n", "set webhook.enabled"},
+		"JSON":            {"corebot.json", "{}", "set webhook.enabled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			home := homeWith(t, c.file, c.text)
@@ -84,7 +101,8 @@ func TestListenersNeedPortsThatThereAreAndOneEach(t *testing.T) {
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: ':3210'}":           "two listeners on one port",
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '[::]:3210'}":       "two listeners on one port",
 	} {
-		if _, err := Load(homeWith(t, "corebot.yaml", content)); err == nil || !strings.Contains(err.Error(), says) || corebot.HintOf(err) == "" {
+		if _, err := Load(homeWith(t, "corebot.yaml", content)); err == nil || !strings.Contains(err.Error(), says) ||
+			corebot.HintOf(err) == "" {
 			t.Errorf("%s: %v (%s)", content, err, corebot.HintOf(err))
 		}
 	}
@@ -101,7 +119,8 @@ func TestListenersNeedPortsThatThereAreAndOneEach(t *testing.T) {
 func TestYesAndNoHaveAllTheirWords(t *testing.T) {
 	clean(t)
 	for word, want := range map[string]bool{
-		"yes": true, "Yes": true, "on": true, "ON": true, "y": true, "true": true, "no": false, "No": false, "off": false, "n": false, "false": false,
+		"yes": true, "Yes": true, "on": true, "ON": true, "y": true, "true": true, "no": false, "No": false,
+		"off": false, "n": false, "false": false,
 	} {
 		if got := load(t, homeWith(t, "corebot.yaml", "llm: {discover: "+word+"}")).LLM.Discover; got != want {
 			t.Errorf("%s is %v in a file", word, got)
@@ -130,7 +149,8 @@ func TestOnlyANearNameIsSuggested(t *testing.T) {
 		}
 	}
 	for name, hint := range map[string]string{
-		"COREBOT_HOMEE": `did you mean "COREBOT_HOME"?`, "COREBOT_LLM_MODLE": `did you mean "COREBOT_LLM_MODEL"?`, "COREBOT_TELEGRAM_TOKEN": whereAll,
+		"COREBOT_HOMEE": `did you mean "COREBOT_HOME"?`, "COREBOT_LLM_MODLE": `did you mean "COREBOT_LLM_MODEL"?`,
+		"COREBOT_TELEGRAM_TOKEN": whereAll,
 	} {
 		t.Setenv(name, "x")
 		if _, err := Load(t.TempDir()); err == nil || corebot.HintOf(err) != hint {

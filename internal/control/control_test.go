@@ -69,7 +69,8 @@ func TestAnOperationIsTheSameHereAndThroughTheSocket(t *testing.T) {
 				t.Errorf("2 + 3 = %d: %v", n, err)
 			}
 			_, err := Call[int](t.Context(), c, "fail", struct{}{})
-			if !errors.Is(err, corebot.ErrNotFound) || corebot.HintOf(err) != "look at the list" || err.Error() != "letter 7: not found" {
+			if !errors.Is(err, corebot.ErrNotFound) || corebot.HintOf(err) != "look at the list" ||
+				err.Error() != "letter 7: not found" {
 				t.Errorf("the error lost its class, hint or text: %v (%s)", err, corebot.HintOf(err))
 			}
 			if _, err := Call[int](t.Context(), c, "subtract", sum{}); !errors.Is(err, corebot.ErrNotFound) {
@@ -83,7 +84,10 @@ func TestAnOperationIsTheSameHereAndThroughTheSocket(t *testing.T) {
 }
 
 func TestARefusalForWantOfRoomKeepsWhatItSaysThroughTheSocket(t *testing.T) {
-	want := corebot.Busy{Err: corebot.WithHint(corebot.ErrLaneFull, "wait"), RetryAfter: 1500 * time.Millisecond, Tell: true}
+	want := corebot.Busy{
+		Err: corebot.WithHint(corebot.ErrLaneFull, "wait"), RetryAfter: 1500 * time.Millisecond,
+		Tell: true,
+	}
 	raw, err := json.Marshal(encodeError(fmt.Errorf("accept: %w", &want)))
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +147,8 @@ func TestTheServerEndsAfterTheOperationsUnderWay(t *testing.T) {
 
 func TestASocketThatOthersCouldHaveMadeIsNeitherUsedNorOpened(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil { // nothing above it shuts others out
+	// nothing above it shuts others out
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := Listen(dir, operations()); !errors.Is(err, owned.ErrNotOurs) {
@@ -152,7 +157,8 @@ func TestASocketThatOthersCouldHaveMadeIsNeitherUsedNorOpened(t *testing.T) {
 	if _, ok, err := Dial(t.Context(), dir); ok || !errors.Is(err, owned.ErrNotOurs) {
 		t.Errorf("what may be somebody else's is asked: %v, %v", ok, err)
 	}
-	if err := errors.Join(os.Chmod(dir, 0o711), os.WriteFile(filepath.Join(dir, socketName), nil, 0o600), os.Chmod(filepath.Join(dir, socketName), 0o666)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o711), os.WriteFile(filepath.Join(dir, socketName), nil, 0o600),
+		os.Chmod(filepath.Join(dir, socketName), 0o666)); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok, err := Dial(t.Context(), dir); ok || !errors.Is(err, owned.ErrNotOurs) {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// guard runs after the look-up and before the connection, for every address that is tried: nothing can change in between. Beside what is not public it
-// refuses what is local now.
+// guard runs after the look-up and before the connection, for every address that is tried: nothing can change in
+// between. Beside what is not public it refuses what is local now.
 func (t targets) guard(_ context.Context, network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return fmt.Errorf("%w: a connection over %s", ErrRefused, network)
@@ -39,7 +39,8 @@ func (t targets) guard(_ context.Context, network, address string, _ syscall.Raw
 // opens says whether the operator has opened an address.
 func (t targets) opens(ip netip.Addr) bool {
 	plain := ip.Unmap()
-	return slices.ContainsFunc(t.private, func(p netip.Prefix) bool { return p.Contains(plain) }) // never of an address with a zone
+	// never of an address with a zone
+	return slices.ContainsFunc(t.private, func(p netip.Prefix) bool { return p.Contains(plain) })
 }
 
 // permit refuses an address that is neither public nor opened.
@@ -77,7 +78,8 @@ func find(ip netip.Addr, blocks []block) string {
 	return ""
 }
 
-// isISATAP holds for the interface ids 0:5efe:a.b.c.d and 200:5efe:a.b.c.d, which tunnel to that IPv4 address under any prefix.
+// isISATAP holds for the interface ids 0:5efe:a.b.c.d and 200:5efe:a.b.c.d, which tunnel to that IPv4 address under any
+// prefix.
 func isISATAP(ip netip.Addr) bool {
 	b := ip.As16()
 	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe

@@ -22,7 +22,8 @@ const sniffed = 512
 // read takes what is wanted of an answer.
 func (c *Client) read(answer *http.Response, wants func(string) bool) (Response, error) {
 	out := Response{
-		URL: answer.Request.URL, Status: answer.StatusCode, Header: answer.Header, ContentType: answer.Header.Get("Content-Type"),
+		URL: answer.Request.URL, Status: answer.StatusCode, Header: answer.Header,
+		ContentType: answer.Header.Get("Content-Type"),
 	}
 	out.MediaType = mediaType(out.ContentType)
 	wanted := func() bool { return wants == nil || wants(out.MediaType) }
@@ -52,8 +53,8 @@ func mediaType(header string) string {
 	return strings.ToLower(strings.TrimSpace(kind))
 }
 
-// readBody reads and decompresses at most limit bytes. The limit holds on both sides: a bomb ends when it has unfolded that far, and a
-// stream that unfolds to nothing when that much has come.
+// readBody reads and decompresses at most limit bytes. The limit holds on both sides: a bomb ends when it has unfolded
+// that far, and a stream that unfolds to nothing when that much has come.
 func readBody(answer *http.Response, limit int64) (body []byte, cut bool, err error) {
 	wire := &io.LimitedReader{R: answer.Body, N: limit + 1}
 	plain, err := decompress(wire, answer.Header.Values("Content-Encoding"))

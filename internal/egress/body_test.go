@@ -50,7 +50,12 @@ func compressed(t *testing.T, name string, data []byte) []byte {
 }
 
 func TestCompressionIsUndone(t *testing.T) {
-	for _, c := range []struct{ how, header string }{{"gzip", "gzip"}, {"x-gzip", "X-GZIP"}, {"zlib", "deflate"}, {"deflate", "deflate"}} {
+	for _, c := range []struct{ how, header string }{
+		{"gzip", "gzip"},
+		{"x-gzip", "X-GZIP"},
+		{"zlib", "deflate"},
+		{"deflate", "deflate"},
+	} {
 		client, address := answering(t, egress.Options{}, func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Accept-Encoding") != "gzip, deflate" {
 				t.Errorf("asked for %q", r.Header.Get("Accept-Encoding"))
@@ -148,7 +153,8 @@ func raw(t *testing.T, write func(io.Writer)) (*egress.Client, string) {
 		}
 	}()
 	port := l.Addr().(*net.TCPAddr).Port
-	return lenient(t, egress.Options{MaxBody: limit, Timeout: 5 * time.Second}, port), fmt.Sprintf("http://127.0.0.1:%d/", port)
+	return lenient(t, egress.Options{MaxBody: limit, Timeout: 5 * time.Second}, port),
+		fmt.Sprintf("http://127.0.0.1:%d/", port)
 }
 
 func TestAnswersThatAreNoneEndWithAnError(t *testing.T) {
@@ -179,8 +185,10 @@ func TestAnswersThatAreNoneEndWithAnError(t *testing.T) {
 		"two lengths":                say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nshort."),
 		"a chunk that is cut":        say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\nshort"),
 		"a chunk size of nonsense":   say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nshort"),
-		"chunk extensions for ever":  both("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", forever("aaaaaaaa")),
-		"trailers for ever":          both("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", forever("X-A: b\r\n")),
+		"chunk extensions for ever": both("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+			forever("aaaaaaaa")),
+		"trailers for ever": both("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+			forever("X-A: b\r\n")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +210,10 @@ func TestMoreThanItSaysIsNotRead(t *testing.T) {
 }
 
 func TestWhatIsNotWantedIsNotRead(t *testing.T) {
-	for header, want := range map[string]string{"image/png": "image/png", "Text/HTML; charset=x": "text/html", "text/html; charset": "text/html", "text/html;;;=": "text/html", "": "text/plain"} {
+	for header, want := range map[string]string{
+		"image/png": "image/png", "Text/HTML; charset=x": "text/html",
+		"text/html; charset": "text/html", "text/html;;;=": "text/html", "": "text/plain",
+	} {
 		client, address := answering(t, egress.Options{}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = []string{header}
 			if header == "" {
@@ -211,7 +222,10 @@ func TestWhatIsNotWantedIsNotRead(t *testing.T) {
 			_, _ = io.WriteString(w, "some text")
 		})
 		asked := ""
-		r, err := client.Get(t.Context(), egress.Request{URL: address, Wants: func(kind string) bool { asked = kind; return kind == "text/html" }})
+		r, err := client.Get(t.Context(), egress.Request{
+			URL:   address,
+			Wants: func(kind string) bool { asked = kind; return kind == "text/html" },
+		})
 		if err != nil || r.MediaType != want || asked != want || (r.Body != nil) != (want == "text/html") {
 			t.Errorf("%q: %+v, asked for %q, %v", header, r, asked, err)
 		}

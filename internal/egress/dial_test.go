@@ -14,7 +14,10 @@ func TestWhoeverDialsIsHeldToTheRulesOfAFetch(t *testing.T) {
 	s := serve(t, hello, false)
 	n := &names{answers: map[string][]string{"inside.test": {"127.0.0.1"}, "good.test": {"127.0.0.1"}}}
 	c := strict(t, egress.Options{Resolver: n.resolver()}, s.port)
-	for _, host := range []string{"127.0.0.1", "localhost", "inside.test", "[::1]", "169.254.169.254", "0x7f.1", "", "in\x00side.test"} {
+	for _, host := range []string{
+		"127.0.0.1", "localhost", "inside.test", "[::1]", "169.254.169.254", "0x7f.1", "",
+		"in\x00side.test",
+	} {
 		conn, err := c.Dial(t.Context(), "tcp", strings.TrimPrefix(s.at(host, ""), "http://"))
 		if !errors.Is(err, egress.ErrRefused) || conn != nil {
 			t.Errorf("%s: %v", host, err)

@@ -74,12 +74,18 @@ func (n *names) reply(m dnsmessage.Message) ([]byte, error) {
 		return m.Pack()
 	}
 	for address := range strings.FieldsSeq(list[0]) {
-		ip, header := netip.MustParseAddr(address), dnsmessage.ResourceHeader{Name: question.Name, Class: dnsmessage.ClassINET}
+		ip, header := netip.MustParseAddr(address), dnsmessage.ResourceHeader{
+			Name:  question.Name,
+			Class: dnsmessage.ClassINET,
+		}
 		switch {
 		case ip.Is4() && question.Type == dnsmessage.TypeA:
 			m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: ip.As4()}})
 		case ip.Is6() && question.Type == dnsmessage.TypeAAAA:
-			m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: ip.As16()}})
+			m.Answers = append(m.Answers, dnsmessage.Resource{
+				Header: header,
+				Body:   &dnsmessage.AAAAResource{AAAA: ip.As16()},
+			})
 		}
 	}
 	if question.Type == dnsmessage.TypeA && len(list) > 1 {
@@ -99,7 +105,11 @@ type server struct {
 func serve(t *testing.T, handler http.HandlerFunc, tls bool) *server {
 	t.Helper()
 	s := &server{asked: handler}
-	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.asked(w, r) }))
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request,
+	) {
+		s.asked(w, r)
+	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -124,7 +134,10 @@ func (s *server) at(host, path string) string {
 // lenient goes to 127.0.0.1 as well, and to any of these ports.
 func lenient(t *testing.T, o egress.Options, ports ...int) *egress.Client {
 	t.Helper()
-	c, err := egress.New(egress.Targets{Domains: []string{"*"}, Ports: ports, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}, o)
+	c, err := egress.New(egress.Targets{
+		Domains: []string{"*"}, Ports: ports,
+		Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+	}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,14 +164,18 @@ func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
 func TestAPageIsFetched(t *testing.T) {
 	s := serve(t, hello, false)
 	r, err := get(t, lenient(t, egress.Options{}, s.port), " "+s.URL+"/a?b=c#d ")
-	if err != nil || string(r.Body) != "hello" || r.Status != 200 || r.MediaType != "text/plain" || r.Cut || r.URL.String() != s.URL+"/a?b=c" {
+	if err != nil || string(r.Body) != "hello" || r.Status != 200 || r.MediaType != "text/plain" || r.Cut ||
+		r.URL.String() != s.URL+"/a?b=c" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 }
 
 func TestTheSameServerIsRefusedWithoutItsPrefix(t *testing.T) {
 	s := serve(t, hello, false)
-	n := &names{answers: map[string][]string{"inside.test": {"127.0.0.1"}, "both.test": {"127.0.0.1 ::1"}, "mapped.test": {"::ffff:127.0.0.1"}}}
+	n := &names{answers: map[string][]string{
+		"inside.test": {"127.0.0.1"}, "both.test": {"127.0.0.1 ::1"},
+		"mapped.test": {"::ffff:127.0.0.1"},
+	}}
 	c := strict(t, egress.Options{Resolver: n.resolver()}, s.port)
 	for _, host := range []string{"127.0.0.1", "localhost", "inside.test", "INSIDE.test.", "both.test", "mapped.test"} {
 		_, err := get(t, c, s.at(host, "/"))
@@ -183,7 +200,8 @@ func TestANameThatChangesItsAddressGainsNothing(t *testing.T) {
 	if err != nil || first[0] != "93.184.216.34" {
 		t.Fatalf("the first answer is %v, %v", first, err)
 	}
-	if _, err := get(t, strict(t, egress.Options{Resolver: resolver}, s.port), s.at("rebind.test", "/")); !errors.Is(err, egress.ErrRefused) {
+	if _, err := get(t, strict(t, egress.Options{Resolver: resolver}, s.port),
+		s.at("rebind.test", "/")); !errors.Is(err, egress.ErrRefused) {
 		t.Errorf("got %v", err)
 	}
 	if s.came.Load() != 0 {
@@ -205,12 +223,16 @@ func TestARedirectIsHeldToTheRulesOfTheFirstRequest(t *testing.T) {
 	n := &names{answers: map[string][]string{"inside.test": {"127.0.0.2"}}}
 	c := lenient(t, egress.Options{Redirects: 5, Resolver: n.resolver()}, s.port, 80, 443)
 	for _, to = range []string{
-		s.at("127.0.0.2", "/"), s.at("inside.test", "/"), s.at("[::1]", "/"), s.at("[::ffff:127.0.0.2]", "/"), "http://169.254.169.254/latest/meta-data/", "//10.0.0.1/",
-		"http://[fd00:ec2::254]/", "http://user:pass@127.0.0.1:" + fmt.Sprint(s.port), inside.URL, "file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:6379/_x",
-		"javascript:alert(1)", "http://127.1/", "http://2130706433/", "http://0x7f000001/", "http:///", "http://[::1", "unix:/run/x.sock",
+		s.at("127.0.0.2", "/"), s.at("inside.test", "/"), s.at("[::1]", "/"), s.at("[::ffff:127.0.0.2]", "/"),
+		"http://169.254.169.254/latest/meta-data/", "//10.0.0.1/",
+		"http://[fd00:ec2::254]/", "http://user:pass@127.0.0.1:" + fmt.Sprint(s.port), inside.URL, "file:///etc/passwd",
+		"ftp://127.0.0.1/", "gopher://127.0.0.1:6379/_x",
+		"javascript:alert(1)", "http://127.1/", "http://2130706433/", "http://0x7f000001/", "http:///", "http://[::1",
+		"unix:/run/x.sock",
 	} {
 		for _, path := range []string{"/", "/chain"} {
-			if _, err := get(t, c, s.URL+path); err == nil || !errors.Is(err, egress.ErrRefused) && !strings.Contains(err.Error(), "Location") {
+			if _, err := get(t, c, s.URL+path); err == nil || !errors.Is(err, egress.ErrRefused) &&
+				!strings.Contains(err.Error(), "Location") {
 				t.Errorf("%s led to %s: %v", path, to, err)
 			}
 		}
@@ -237,10 +259,12 @@ func TestRedirectsAreCountedAndNeverLeadFromHTTPSToHTTP(t *testing.T) {
 	if r, err := get(t, lenient(t, egress.Options{}, s.port), s.URL+"/1"); err != nil || r.Status != http.StatusFound {
 		t.Errorf("none is followed by default: %d, %v", r.Status, err)
 	}
-	secure := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, s.URL, http.StatusFound) }, true)
+	secure := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, s.URL, http.StatusFound) },
+		true)
 	roots := secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	c = lenient(t, egress.Options{Redirects: 5, RootCAs: roots}, s.port, secure.port)
-	if _, err := get(t, c, secure.URL); !errors.Is(err, egress.ErrRefused) || !strings.Contains(err.Error(), "https to http") {
+	if _, err := get(t, c, secure.URL); !errors.Is(err, egress.ErrRefused) ||
+		!strings.Contains(err.Error(), "https to http") {
 		t.Errorf("from https to http: %v", err)
 	}
 	s.asked = func(w http.ResponseWriter, r *http.Request) {
@@ -266,7 +290,10 @@ func TestWhatWasMeantForTheFirstAddressStaysThere(t *testing.T) {
 		http.Redirect(w, r, other.URL, http.StatusFound)
 	}, false)
 	c := lenient(t, egress.Options{Redirects: 1}, s.port, other.port)
-	_, err := c.Get(t.Context(), egress.Request{URL: s.URL + "/?q=private", Header: http.Header{"X-Token": {"secret"}, "Authorization": {"Bearer x"}, "Accept": {"text/html"}}})
+	_, err := c.Get(t.Context(), egress.Request{
+		URL:    s.URL + "/?q=private",
+		Header: http.Header{"X-Token": {"secret"}, "Authorization": {"Bearer x"}, "Accept": {"text/html"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,8 +320,10 @@ func TestNoProxyIsUsed(t *testing.T) {
 		return
 	}
 	s := serve(t, hello, false)
-	n := &names{answers: map[string][]string{"page.test": {"127.0.0.1"}}} // net/http takes no proxy to a loopback address that is written as one
-	if r, err := get(t, lenient(t, egress.Options{Resolver: n.resolver()}, s.port, 1), s.at("page.test", "/")); err != nil || string(r.Body) != "hello" {
+	// net/http takes no proxy to a loopback address that is written as one
+	n := &names{answers: map[string][]string{"page.test": {"127.0.0.1"}}}
+	if r, err := get(t, lenient(t, egress.Options{Resolver: n.resolver()}, s.port, 1),
+		s.at("page.test", "/")); err != nil || string(r.Body) != "hello" {
 		t.Errorf("%q, %v", r.Body, err)
 	}
 }
@@ -303,8 +332,14 @@ const unreachable = "http://127.0.0.1:1"
 
 func TestOnlyAllowedDomainsAndPortsAreAsked(t *testing.T) {
 	for pattern, hosts := range map[string]map[string]bool{
-		"example.com":     {"example.com": true, "EXAMPLE.com.": true, "www.example.com": false, "example.com.evil.test": false, "notexample.com": false},
-		"*.example.com":   {"a.example.com": true, "a.b.Example.com": true, "example.com": false, "aexample.com": false},
+		"example.com": {
+			"example.com": true, "EXAMPLE.com.": true, "www.example.com": false,
+			"example.com.evil.test": false, "notexample.com": false,
+		},
+		"*.example.com": {
+			"a.example.com": true, "a.b.Example.com": true, "example.com": false,
+			"aexample.com": false,
+		},
 		"*":               {"anything.test": true},
 		"bücher.example":  {"xn--bcher-kva.example": true, "BÜCHER.example": true, "bucher.example": false},
 		"93.184.216.34":   {"93.184.216.34": true, "93.184.216.35": false},
@@ -322,7 +357,10 @@ func TestOnlyAllowedDomainsAndPortsAreAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		for host, want := range hosts {
-			for port, open := range map[string]bool{"": true, ":80": true, ":8080": true, ":81": false, ":0": false, ":65536": false} {
+			for port, open := range map[string]bool{
+				"": true, ":80": true, ":8080": true, ":81": false, ":0": false,
+				":65536": false,
+			} {
 				_, err := c.Get(ended, egress.Request{URL: "http://" + host + port + "/"})
 				if got := !errors.Is(err, egress.ErrRefused); got != (want && open) {
 					t.Errorf("%q asked for %s%s: %v", pattern, host, port, err)
@@ -395,15 +433,20 @@ func TestTheDeadlineHoldsEverywhere(t *testing.T) {
 		stopped, stop := context.WithCancelCause(t.Context())
 		cause := errors.New("stopped by the user")
 		time.AfterFunc(20*time.Millisecond, func() { stop(cause) })
-		if _, err := lenient(t, egress.Options{}, s.port).Get(stopped, egress.Request{URL: s.URL}); !errors.Is(err, cause) {
+		if _, err := lenient(t, egress.Options{}, s.port).Get(stopped, egress.Request{URL: s.URL}); !errors.Is(err,
+			cause) {
 			t.Errorf("%s, stopped: %v", name, err)
 		}
 	}
 }
 
 func TestAnErrorDoesNotSpellAPassword(t *testing.T) {
-	for _, address := range []string{"http://me:hunter2@example.com/", "http://me:hunter2@exa mple.com/", "ftp://me:hunter2@example.com"} {
-		if _, err := get(t, strict(t, egress.Options{}), address); !errors.Is(err, egress.ErrRefused) || strings.Contains(err.Error(), "hunter2") {
+	for _, address := range []string{
+		"http://me:hunter2@example.com/", "http://me:hunter2@exa mple.com/",
+		"ftp://me:hunter2@example.com",
+	} {
+		if _, err := get(t, strict(t, egress.Options{}), address); !errors.Is(err, egress.ErrRefused) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

@@ -17,14 +17,15 @@ import (
 // inNamespace is the variable by which the test below knows that it has a network of its own.
 const inNamespace = "EGRESS_TEST_NAMESPACE"
 
-// TestItsOwnPublicAddressIsOutOfReach is the real thing: a machine whose interface has a public address, with a listener there, and one that takes a
-// whole prefix for its own.
+// TestItsOwnPublicAddressIsOutOfReach is the real thing: a machine whose interface has a public address, with a
+// listener there, and one that takes a whole prefix for its own.
 func TestItsOwnPublicAddressIsOutOfReach(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		inOwnNetwork(t)
 		return
 	}
-	configure(t, "link set lo up", "address add 20.1.2.3/24 dev lo", "address add 2a01:4f8::3/64 dev lo nodad", "route add local 33.0.0.0/24 dev lo")
+	configure(t, "link set lo up", "address add 20.1.2.3/24 dev lo", "address add 2a01:4f8::3/64 dev lo nodad",
+		"route add local 33.0.0.0/24 dev lo")
 	for _, address := range []string{"20.1.2.3", "33.0.0.77", "2a01:4f8::3"} {
 		l, err := net.Listen("tcp", net.JoinHostPort(address, "80"))
 		if err != nil {
@@ -48,7 +49,8 @@ func TestWhatIsReachedWithoutAGatewayIsOutOfReach(t *testing.T) {
 		"link set lo up",
 		"link add veth0 type veth peer name veth1", "link set veth0 up", "link set veth1 up",
 		"address add 10.9.0.1/24 dev veth0", "address add fd00:9::1/64 dev veth0 nodad",
-		"route add 34.0.0.7/32 dev veth0",                                         // a host beside it, as clouds have them
+		// a host beside it, as clouds have them
+		"route add 34.0.0.7/32 dev veth0",
 		"route add 36.0.0.0/24 dev veth0 table 77",                                // only a rule leads there
 		"route add 35.0.0.0/24 nexthop dev veth0 nexthop via 10.9.0.2 dev veth0",  // one of two ways is direct
 		"route add 37.0.0.0/24 via 10.9.0.2", "route add 2a03::/64 via fd00:9::2", // behind a gateway
@@ -59,10 +61,12 @@ func TestWhatIsReachedWithoutAGatewayIsOutOfReach(t *testing.T) {
 		"route add 2a04::/64 dev veth0", // a direct route of IPv6
 	)
 	requireSpecial(t, map[string]bool{
-		"34.0.0.7": true, "34.0.0.8": false, "36.0.0.9": true, "35.0.0.9": true, "37.0.0.9": false, "2a03::9": false, "38.0.0.9": false, "39.0.0.9": false,
+		"34.0.0.7": true, "34.0.0.8": false, "36.0.0.9": true, "35.0.0.9": true, "37.0.0.9": false, "2a03::9": false,
+		"38.0.0.9": false, "39.0.0.9": false,
 		"41.0.0.9": false, "2a01::9": false, "42.0.0.1": false, "43.0.0.9": false, "2a04::9": true,
 	})
-	if conn, err := strict(t, egress.Options{}).Dial(t.Context(), "tcp", "34.0.0.7:80"); !errors.Is(err, egress.ErrRefused) || conn != nil {
+	if conn, err := strict(t, egress.Options{}).Dial(t.Context(), "tcp", "34.0.0.7:80"); !errors.Is(err,
+		egress.ErrRefused) || conn != nil {
 		t.Errorf("it was dialled: %v", err)
 	}
 }
@@ -79,7 +83,8 @@ func TestATunnelToEverywhereClosesNothing(t *testing.T) {
 		"link set tun0 up", "address add 44.0.0.1/24 dev tun0",
 		"route add 0.0.0.0/1 dev tun0", "route add 128.0.0.0/1 dev tun0", // OpenVPN
 		"route add default dev tun0 table 51820", // WireGuard
-		"route add 35.0.0.0/8 dev tun0", "route add 36.0.0.7/32 dev tun0", "route add 37.0.0.0/24 nexthop dev tun0 nexthop dev tun0", "route add 2a00::/16 dev tun0",
+		"route add 35.0.0.0/8 dev tun0", "route add 36.0.0.7/32 dev tun0",
+		"route add 37.0.0.0/24 nexthop dev tun0 nexthop dev tun0", "route add 2a00::/16 dev tun0",
 	)
 	requireSpecial(t, map[string]bool{
 		"8.8.8.8": false, "200.0.0.1": false, "35.0.0.9": false, "36.0.0.7": false, "37.0.0.9": false, "2a00::9": false,
@@ -120,10 +125,14 @@ func requireShut(t *testing.T, address string, ip netip.Addr) {
 	redirects := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://"+address+"/", http.StatusFound)
 	}, false)
-	if r, err := get(t, lenient(t, egress.Options{Redirects: 5}, redirects.port, 80), redirects.URL); !errors.Is(err, egress.ErrRefused) {
+	if r, err := get(t, lenient(t, egress.Options{Redirects: 5}, redirects.port, 80), redirects.URL); !errors.Is(err,
+		egress.ErrRefused) {
 		t.Errorf("%s behind a redirect: %d %q, %v", address, r.Status, r.Body, err)
 	}
-	opened, err := egress.New(egress.Targets{Domains: []string{"*"}, Ports: []int{80}, Private: []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())}}, egress.Options{})
+	opened, err := egress.New(egress.Targets{
+		Domains: []string{"*"}, Ports: []int{80},
+		Private: []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())},
+	}, egress.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,9 +25,12 @@ func here() local {
 
 func TestAPublicAddressOfThisMachineOrItsNetworkIsRefused(t *testing.T) {
 	for address, want := range map[string]string{
-		"20.1.2.3": "an address of this machine", "20.1.0.1": "a network that this machine is on", "20.1.15.255": "a network that this machine is on", "20.1.16.0": "",
-		"2a01:4f8:1:2::3": "an address of this machine", "2a01:4f8:1:2:ffff::1": "a network that this machine is on", "2a01:4f8:1:3::1": "",
-		"31.1.2.3": "an address of this machine", "31.1.2.4": "", "2a02::3": "an address of this machine", "2a02::4": "",
+		"20.1.2.3": "an address of this machine", "20.1.0.1": "a network that this machine is on",
+		"20.1.15.255": "a network that this machine is on", "20.1.16.0": "",
+		"2a01:4f8:1:2::3": "an address of this machine", "2a01:4f8:1:2:ffff::1": "a network that this machine is on",
+		"2a01:4f8:1:3::1": "",
+		"31.1.2.3":        "an address of this machine", "31.1.2.4": "", "2a02::3": "an address of this machine",
+		"2a02::4":    "",
 		"33.0.0.200": "an address of this machine", "33.0.1.0": "",
 	} {
 		checked, err := Targets{Domains: []string{"*"}, Ports: []int{80}}.parse()
@@ -41,10 +44,14 @@ func TestAPublicAddressOfThisMachineOrItsNetworkIsRefused(t *testing.T) {
 		}
 		to := netip.AddrPortFrom(netip.MustParseAddr(address), 80).String()
 		err = checked.guard(context.Background(), network, to, nil)
-		if want == "" && err != nil || want != "" && (!errors.Is(err, ErrRefused) || !strings.HasSuffix(err.Error(), want)) {
+		if want == "" && err != nil || want != "" && (!errors.Is(err, ErrRefused) ||
+			!strings.HasSuffix(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", address, err, want)
 		}
-		checked.private = []netip.Prefix{netip.MustParsePrefix(address + map[bool]string{true: "/32", false: "/128"}[network == "tcp4"])}
+		checked.private = []netip.Prefix{netip.MustParsePrefix(address + map[bool]string{
+			true:  "/32",
+			false: "/128",
+		}[network == "tcp4"])}
 		if err := checked.guard(context.Background(), network, to, nil); err != nil {
 			t.Errorf("%s, which is opened: %v", address, err)
 		}
@@ -57,7 +64,8 @@ func TestWhereNobodyKnowsTheOwnAddressesNoneIsDialled(t *testing.T) {
 		t.Fatal(err)
 	}
 	checked.locals = &locals{read: func() (local, error) { return local{}, errors.New("no netlink") }}
-	if err := checked.guard(context.Background(), "tcp4", "8.8.8.8:80", nil); !errors.Is(err, ErrRefused) || corebot.HintOf(err) == "" {
+	if err := checked.guard(context.Background(), "tcp4", "8.8.8.8:80", nil); !errors.Is(err, ErrRefused) ||
+		corebot.HintOf(err) == "" {
 		t.Errorf("got %v (%s)", err, corebot.HintOf(err))
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// The process kills itself when the point COREBOT_FAULT names, as "what.when" or "what.when#n" for the nth time, is reached.
+// The process kills itself when the point COREBOT_FAULT names, as "what.when" or "what.when#n" for the nth time, is
+// reached.
 var (
 	target, nth = parse(os.Getenv("COREBOT_FAULT"))
 	seen        atomic.Int64

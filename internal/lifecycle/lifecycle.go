@@ -10,16 +10,16 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Service is something that runs until its context ends. One that returns earlier ends the whole program, with an error or
-// without.
+// Service is something that runs until its context ends. One that returns earlier ends the whole program, with an error
+// or without.
 type Service struct {
 	Name string
 	Run  func(ctx context.Context) error
 }
 
-// Run starts the services in order and blocks until ctx ends or one of them returns. Then it stops them one by one, last
-// started first, waiting for each: what a service needs to finish its work is still there while it does. It returns the
-// errors of the services, named.
+// Run starts the services in order and blocks until ctx ends or one of them returns. Then it stops them one by one,
+// last started first, waiting for each: what a service needs to finish its work is still there while it does. It
+// returns the errors of the services, named.
 func Run(ctx context.Context, log zerolog.Logger, services ...Service) error {
 	running := make([]started, 0, len(services))
 	ended := make(chan struct{}, len(services))

@@ -80,7 +80,10 @@ func TestAServiceThatEndsEarlyEndsAllOfThem(t *testing.T) {
 				if took := time.Since(began); took != time.Minute+2*time.Second {
 					t.Errorf("it took %v", took)
 				}
-				if got := d.lines[2:]; !slices.Equal(got, []string{"stop channels", "end channels", "stop store", "end store"}) {
+				if got := d.lines[2:]; !slices.Equal(got, []string{
+					"stop channels", "end channels", "stop store",
+					"end store",
+				}) {
 					t.Errorf("the others ended as %q", got)
 				}
 			})

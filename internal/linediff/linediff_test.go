@@ -57,28 +57,45 @@ func render(t *testing.T, old, new string) string {
 
 func TestADiffIsShownAsPeopleKnowIt(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
-		"a line":             {"a\nb\nc\n", "a\nB\nc\n", "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"},
-		"a new file":         {"", "a\nb\n", "@@ -0,0 +1,2 @@\n+a\n+b\n"},
-		"an emptied file":    {"a\n", "", "@@ -1,1 +0,0 @@\n-a\n"},
-		"no line end":        {"a", "a\n", "@@ -1,1 +1,1 @@\n-a\n\\ no line end at the end of the file\n+a\n"},
-		"a forged note":      {"", "\\ no line end at the end of the file\n@@ -1,1 +1,1 @@\n", "@@ -0,0 +1,2 @@\n+\\ no line end at the end of the file\n+@@ -1,1 +1,1 @@\n"},
-		"nothing":            {"a\n", "a\n", ""},
-		"a tab":              {"", "\ta\n", "@@ -0,0 +1,1 @@\n+\ta\n"},
-		"a backslash":        {"", "a\\u202e\n", "@@ -0,0 +1,1 @@\n+a\\u202e\n"},
-		"a bidi character":   {"", "a\u202eb\\\n", "@@ -0,0 +1,1 @@\n\\ written with escapes: the next 1 rows, with \\\\ for \\\n+a\\u202eb\\\\\n"},
-		"an escape of a TTY": {"", "\x1b[2J\n", "@@ -0,0 +1,1 @@\n\\ written with escapes: the next 1 rows, with \\\\ for \\\n+\\u001b[2J\n"},
-		"invalid UTF-8":      {"", "\xff\uFFFD\n", "@@ -0,0 +1,1 @@\n\\ written with escapes: the next 1 rows, with \\\\ for \\\n+\\xff\uFFFD\n"},
-		"carriage returns":   {"", "a\r\nb\r\n", "@@ -0,0 +1,2 @@\n\\ written with escapes: the next 2 rows, with \\\\ for \\\n+a\\u000d\n+b\\u000d\n"},
+		"a line":          {"a\nb\nc\n", "a\nB\nc\n", "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"},
+		"a new file":      {"", "a\nb\n", "@@ -0,0 +1,2 @@\n+a\n+b\n"},
+		"an emptied file": {"a\n", "", "@@ -1,1 +0,0 @@\n-a\n"},
+		"no line end":     {"a", "a\n", "@@ -1,1 +1,1 @@\n-a\n\\ no line end at the end of the file\n+a\n"},
+		"a forged note": {
+			"", "\\ no line end at the end of the file\n@@ -1,1 +1,1 @@\n",
+			"@@ -0,0 +1,2 @@\n+\\ no line end at the end of the file\n+@@ -1,1 +1,1 @@\n",
+		},
+		"nothing":     {"a\n", "a\n", ""},
+		"a tab":       {"", "\ta\n", "@@ -0,0 +1,1 @@\n+\ta\n"},
+		"a backslash": {"", "a\\u202e\n", "@@ -0,0 +1,1 @@\n+a\\u202e\n"},
+		"a bidi character": {
+			"", "a\u202eb\\\n",
+			"@@ -0,0 +1,1 @@\n\\ written with escapes: the next 1 rows, with \\\\ for \\\n+a\\u202eb\\\\\n",
+		},
+		"an escape of a TTY": {
+			"", "\x1b[2J\n",
+			"@@ -0,0 +1,1 @@\n\\ written with escapes: the next 1 rows, with \\\\ for \\\n+\\u001b[2J\n",
+		},
+		"invalid UTF-8": {
+			"", "\xff\uFFFD\n",
+			"@@ -0,0 +1,1 @@\n\\ written with escapes: the next 1 rows, with \\\\ for \\\n+\\xff\uFFFD\n",
+		},
+		"carriage returns": {
+			"", "a\r\nb\r\n",
+			"@@ -0,0 +1,2 @@\n\\ written with escapes: the next 2 rows, with \\\\ for \\\n+a\\u000d\n+b\\u000d\n",
+		},
 		"a text behind blanks": {
 			"", "ok" + strings.Repeat(" ", 5000) + "evil\n",
 			"@@ -0,0 +1,1 @@\n\\ the next 13 rows are one line of 5007 bytes\n",
 		},
 		"blanks in a row": {
 			"", "ok" + strings.Repeat(" ", 100) + "\tevil\n",
-			"@@ -0,0 +1,1 @@\n\\ written with escapes: the next 1 rows, with \\\\ for \\\n+ok\\{100 spaces, 1 tabs}evil\n",
+			"@@ -0,0 +1,1 @@\n\\ written with escapes: the next 1 rows, with \\\\ for \\\n+ok\\{100 spaces, 1 " +
+				"tabs}evil\n",
 		},
 	} {
-		if got := render(t, c.old, c.new); got != c.want && !(name == "a text behind blanks" && strings.HasPrefix(got, c.want)) {
+		if got := render(t, c.old, c.new); got != c.want && !(name == "a text behind blanks" &&
+			strings.HasPrefix(got, c.want)) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
 		}
 	}
@@ -93,7 +110,8 @@ func TestTheChangeWithinALongLineIsShownWhereverItIs(t *testing.T) {
 		if !strings.Contains(got, "pay mallory") || len(got) > 1500 {
 			t.Errorf("%s: %d bytes are shown:\n%.2000s", name, len(got), got)
 		}
-		if at > 0 && !strings.Contains(got, `bytes at the beginning of the next line are the same in the old and the new one`) {
+		if at > 0 && !strings.Contains(got,
+			`bytes at the beginning of the next line are the same in the old and the new one`) {
 			t.Errorf("%s: what is left out is not said:\n%s", name, got)
 		}
 	}
@@ -105,7 +123,8 @@ func TestTheChangeWithinALongLineIsShownWhereverItIs(t *testing.T) {
 
 func TestALongLineThatStaysIsCutAndSaysSo(t *testing.T) {
 	got := render(t, "a\n"+strings.Repeat("x", 1000)+"\n", "b\n"+strings.Repeat("x", 1000)+"\n")
-	if want := "\n " + strings.Repeat("x", around) + "\n\\ 960 more bytes of this line, which stays as it is\n"; !strings.Contains(got, want) {
+	if want := "\n " + strings.Repeat("x", around) +
+		"\n\\ 960 more bytes of this line, which stays as it is\n"; !strings.Contains(got, want) {
 		t.Errorf("got\n%s", got)
 	}
 }
@@ -157,12 +176,17 @@ func FuzzADiffMakesTheNewVersionAndHidesNothing(f *testing.F) {
 			t.Fatalf("%d rows are left out of %q", left, text)
 		}
 		for row := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-			if text != "" && (row == "" || !strings.ContainsRune("@ -+\\", rune(row[0])) || strings.ContainsFunc(row, hidden)) {
+			if text != "" && (row == "" || !strings.ContainsRune("@ -+\\", rune(row[0])) ||
+				strings.ContainsFunc(row, hidden)) {
 				t.Fatalf("the row %q of %q", row, text)
 			}
 		}
 		if longest(hunks) <= maxRow {
-			if got := readBack(t, text); !slices.EqualFunc(got, hunks, func(a, b Hunk) bool { return slices.Equal(a.Lines, b.Lines) }) {
+			if got := readBack(t, text); !slices.EqualFunc(got, hunks, func(a,
+				b Hunk,
+			) bool {
+				return slices.Equal(a.Lines, b.Lines)
+			}) {
 				t.Fatalf("%q reads as %+v, want %+v", text, got, hunks)
 			}
 		}

@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// turnedAway is what a connection over the cap is told. It is written before anything is read, so that it costs nothing to wait for.
-const turnedAway = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+// turnedAway is what a connection over the cap is told. It is written before anything is read, so that it costs nothing
+// to wait for.
+const turnedAway = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: " +
+	"0\r\n\r\n"
 
 // turnAwayTime bounds that write; a socket that was just opened has room for it at once.
 const turnAwayTime = 100 * time.Millisecond
 
-// Capped is a listener with so many connections at once, and no more. Those over the cap are accepted and turned away, so that a caller
-// learns of it instead of hanging in the backlog.
+// Capped is a listener with so many connections at once, and no more. Those over the cap are accepted and turned away,
+// so that a caller learns of it instead of hanging in the backlog.
 type Capped struct {
 	net.Listener
 	slots   chan struct{}
@@ -63,7 +65,8 @@ func (s *slot) Close() error {
 	return s.Conn.Close()
 }
 
-// CloseWrite is what net/http uses to let a refused caller read the answer before the connection is reset under what it still sends.
+// CloseWrite is what net/http uses to let a refused caller read the answer before the connection is reset under what it
+// still sends.
 func (s *slot) CloseWrite() error {
 	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()

@@ -14,17 +14,19 @@ import (
 
 // Pages tells requests that a web page made from those of programs. The zero value checks origins only.
 //
-// A page can reach a listener on its reader's own machine in two ways. It may ask it across origins: then the browser says so in Origin or
-// Sec-Fetch-Site. Or its name may be made to resolve to 127.0.0.1 (DNS rebinding): then that name is in Host, where programs of the machine write an
-// address or localhost. Other machines may know a listener by any name, so Host is checked on loopback only; elsewhere a credential is needed.
+// A page can reach a listener on its reader's own machine in two ways. It may ask it across origins: then the browser
+// says so in Origin or Sec-Fetch-Site. Or its name may be made to resolve to 127.0.0.1 (DNS rebinding): then that name
+// is in Host, where programs of the machine write an address or localhost. Other machines may know a listener by any
+// name, so Host is checked on loopback only; elsewhere a credential is needed.
 type Pages struct {
 	loopback bool
 	all      bool
 	names    []string // as fold writes them
 }
 
-// NewPages makes the check for a listener. The names are those under which it is known besides, such as that of a proxy in front of it, without scheme
-// and port; "*" is all, for Host and for origins. A name that is none is [corebot.ErrInvalid].
+// NewPages makes the check for a listener. The names are those under which it is known besides, such as that of a proxy
+// in front of it, without scheme and port; "*" is all, for Host and for origins. A name that is none is
+// [corebot.ErrInvalid].
 func NewPages(l net.Listener, names []string) (Pages, error) {
 	if err := CheckNames(names); err != nil {
 		return Pages{}, err
@@ -53,14 +55,15 @@ func isLoopback(a net.Addr) bool {
 	return ok && at.IP.IsLoopback()
 }
 
-// Refuse says why a request is not served, and with which status: 421 for a Host that is not this listener's, 403 for a page of another origin. A
-// status of zero: it is served.
+// Refuse says why a request is not served, and with which status: 421 for a Host that is not this listener's, 403 for a
+// page of another origin. A status of zero: it is served.
 func (p Pages) Refuse(r *http.Request) (status int, why string) {
 	switch {
 	case p.all:
 		return 0, ""
 	case p.loopback && !p.known(r.Host):
-		return http.StatusMisdirectedRequest, "Host is not a name of this listener: an address and localhost are, and what allowed_hosts of its settings has"
+		return http.StatusMisdirectedRequest, "Host is not a name of this listener: an address and localhost are, " +
+			"and what allowed_hosts of its settings has"
 	case !p.sameOrigin(r):
 		return http.StatusForbidden, "web pages may not ask here: Origin or Sec-Fetch-Site names another site"
 	}

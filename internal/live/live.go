@@ -15,9 +15,11 @@ import (
 type EventKind string
 
 const (
-	TurnStarted EventKind = "turn_started" // Event.Text is the message, or its beginning; a turn that is tried again starts anew
-	Text        EventKind = "text"         // a piece of the answer in Event.Text
-	TextReset   EventKind = "text_reset"   // what was streamed since the last reset is not the answer after all (a retry, or tools follow)
+	// Event.Text is the message, or its beginning; a turn that is tried again starts anew
+	TurnStarted EventKind = "turn_started"
+	Text        EventKind = "text" // a piece of the answer in Event.Text
+	// what was streamed since the last reset is not the answer after all (a retry, or tools follow)
+	TextReset   EventKind = "text_reset"
 	ToolStarted EventKind = "tool_started" // Event.Tool and its arguments in Event.Text
 	ToolEnded   EventKind = "tool_ended"   // Event.Tool and its outcome in Event.Text
 	TurnEnded   EventKind = "turn_ended"   // Event.Text says how, as in corebot.End or "retrying"

@@ -118,7 +118,8 @@ func play(t *testing.T, breaks, token string) (load.Report, error) {
 	t.Cleanup(cancel)
 	b := &box{
 		t: t, breaks: breaks, giveUp: cancel,
-		seen: map[string]bool{}, reads: map[string]int{}, replies: map[string][]load.Reply{}, waiting: map[string]bool{},
+		seen: map[string]bool{}, reads: map[string]int{}, replies: map[string][]load.Reply{},
+		waiting: map[string]bool{},
 	}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
@@ -176,7 +177,12 @@ func TestARefusalIsNotTriedAgain(t *testing.T) {
 }
 
 func TestARunWithoutMessagesIsRefused(t *testing.T) {
-	for _, o := range []load.Options{{Chats: 1, Copies: 1}, {Messages: 1, Copies: 1}, {Messages: 1, Chats: 1}, {Messages: 1, Chats: 2, Copies: 1}} {
+	for _, o := range []load.Options{
+		{Chats: 1, Copies: 1},
+		{Messages: 1, Copies: 1},
+		{Messages: 1, Chats: 1},
+		{Messages: 1, Chats: 2, Copies: 1},
+	} {
 		if _, err := load.Run(t.Context(), nil, o); err == nil {
 			t.Errorf("%+v can be run", o)
 		}

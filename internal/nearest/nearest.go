@@ -1,7 +1,8 @@
 // Package nearest finds the known name that a misspelt one was meant to be.
 package nearest
 
-// Name is the known name with the fewest edits from a misspelt one, the first of several, and how many edits those are. Without known names it is empty.
+// Name is the known name with the fewest edits from a misspelt one, the first of several, and how many edits those are.
+// Without known names it is empty.
 func Name(misspelt string, known []string) (name string, edits int) {
 	for i, k := range known {
 		if d := distance(misspelt, k); i == 0 || d < edits {

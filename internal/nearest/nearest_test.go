@@ -12,7 +12,8 @@ func TestTheNameWithTheFewestEditsIsNearest(t *testing.T) {
 		name  string
 		edits int
 	}{
-		"/sto": {"/stop", 1}, "/stpo": {"/stop", 2}, "/statsu": {"/status", 2}, "/ne": {"/new", 1}, "/stop": {"/stop", 0}, "": {"/new", 4},
+		"/sto": {"/stop", 1}, "/stpo": {"/stop", 2}, "/statsu": {"/status", 2}, "/ne": {"/new", 1},
+		"/stop": {"/stop", 0}, "": {"/new", 4},
 	} {
 		if name, edits := nearest.Name(misspelt, known); name != want.name || edits != want.edits {
 			t.Errorf("%q is nearest to %q with %d edits, want %+v", misspelt, name, edits, want)

@@ -11,8 +11,8 @@ import (
 
 // Approvals keeps the calls that wait for an approval.
 type Approvals interface {
-	// Page gives calls behind a cursor, and the cursor behind them: those that wait, oldest first, or with all set every
-	// call, newest first.
+	// Page gives calls behind a cursor, and the cursor behind them: those that wait, oldest first, or with all set
+	// every call, newest first.
 	Page(ctx context.Context, all bool, after string, limit int) (found []corebot.Approval, next string, err error)
 	Request(ctx context.Context, id int64) ([]corebot.Approval, error)
 	Resolve(ctx context.Context, id int64, state corebot.ApprovalState) error
@@ -92,8 +92,10 @@ type ApprovalRow struct {
 // Row is what --json prints of a call.
 func (a Approval) Row() ApprovalRow {
 	row := ApprovalRow{
-		ID: a.Request, Tool: a.Bound.Tool, Args: redact.Shallow(a.Bound.Args), Principal: a.Principal.String(), ChatID: a.Key.Chat,
-		CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, Definition: a.Bound.Definition, Instead: a.Instead, Because: a.Because,
+		ID: a.Request, Tool: a.Bound.Tool, Args: redact.Shallow(a.Bound.Args), Principal: a.Principal.String(),
+		ChatID:    a.Key.Chat,
+		CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, Definition: a.Bound.Definition, Instead: a.Instead,
+		Because: a.Because,
 	}
 	if a.Change.Path != "" {
 		row.Change = &a.Change

@@ -14,7 +14,8 @@ import (
 // Audit is the audit trail.
 type Audit interface {
 	// Page gives events behind a cursor, newest first, and the cursor behind them.
-	Page(ctx context.Context, f corebot.AuditFilter, after string, limit int) (found []corebot.AuditEvent, next string, err error)
+	Page(ctx context.Context, f corebot.AuditFilter, after string, limit int) (found []corebot.AuditEvent, next string,
+		err error)
 	Verify(ctx context.Context, noted *corebot.AuditHead) (corebot.AuditChain, error)
 }
 
@@ -75,7 +76,8 @@ func otherAgent(k corebot.Key) string {
 
 func newAuditEvent(e corebot.AuditEvent) AuditEvent {
 	return AuditEvent{AuditRow{
-		e.At, e.Event, e.Tool, e.Key.Channel, e.Key.Chat, e.Principal.ID, string(e.Role), string(e.Entry), string(e.Outcome), e.Rule,
+		e.At, e.Event, e.Tool, e.Key.Channel, e.Key.Chat, e.Principal.ID, string(e.Role), string(e.Entry),
+		string(e.Outcome), e.Rule,
 		redact.Shallow(json.RawMessage(cmp.Or(e.Args, "{}"))), e.Duration.Milliseconds(), otherAgent(e.Key),
 	}, e.Principal.String(), e.Args == ""}
 }
@@ -84,7 +86,8 @@ func newAuditEvent(e corebot.AuditEvent) AuditEvent {
 func (s *Service) VerifyAudit(ctx context.Context, v Verification) (corebot.AuditChain, error) {
 	chain, err := s.stores.Audit.Verify(ctx, v.Noted)
 	if broken := (*corebot.BrokenChain)(nil); errors.As(err, &broken) {
-		err = corebot.WithHint(err, "somebody or something other than Corebot has written the database: compare it with a backup (data/backups)")
+		err = corebot.WithHint(err, "somebody or something other than Corebot has written the database: compare it "+
+			"with a backup (data/backups)")
 	}
 	return chain, err
 }

@@ -13,8 +13,8 @@ import (
 
 // Chats keeps what is known of conversations.
 type Chats interface {
-	// Page gives chats behind a cursor, in the order in which they were first seen, and the cursor behind them. An empty
-	// channel means all.
+	// Page gives chats behind a cursor, in the order in which they were first seen, and the cursor behind them. An
+	// empty channel means all.
 	Page(ctx context.Context, channel, after string, limit int) (found []corebot.Chat, next string, err error)
 	Chat(ctx context.Context, k corebot.Key) (corebot.Chat, error)
 	Register(ctx context.Context, k corebot.Key, registered bool, name string) error
@@ -114,7 +114,10 @@ func (s *Service) ListChats(ctx context.Context, q ChatsQuery) (Page[Chat], erro
 }
 
 func newChat(c corebot.Chat) Chat {
-	return Chat{c.Key.String(), c.Key.Channel, c.Key.Chat, c.DisplayName, c.Registered, c.Session, c.QueueMode, c.Model, c.Access, c.CreatedAt}
+	return Chat{
+		c.Key.String(), c.Key.Channel, c.Key.Chat, c.DisplayName, c.Registered, c.Session, c.QueueMode, c.Model,
+		c.Access, c.CreatedAt,
+	}
 }
 
 // FindChat finds the chat that a name means. A short form of none is [corebot.ErrNotFound], one of several is
@@ -145,7 +148,8 @@ func (s *Service) FindChat(ctx context.Context, n ChatName) (FoundChat, error) {
 func (s *Service) ShowChat(ctx context.Context, q ChatQuery) (c Conversation, err error) {
 	chat, err := s.stores.Chats.Chat(ctx, q.Key)
 	if err == nil && chat.ID == 0 {
-		err = corebot.WithHint(fmt.Errorf("chat %s: %w", q.Key, corebot.ErrNotFound), "`corebot chats list` shows the keys")
+		err = corebot.WithHint(fmt.Errorf("chat %s: %w", q.Key, corebot.ErrNotFound),
+			"`corebot chats list` shows the keys")
 	}
 	if err != nil {
 		return c, err

@@ -11,7 +11,8 @@ import (
 // DeadLetters keeps the messages that were given up. Every change of one leaves an audit event in its commit.
 type DeadLetters interface {
 	// Page gives dead letters behind a cursor, newest first, and the cursor behind them.
-	Page(ctx context.Context, f corebot.DeadLetterFilter, after string, limit int) (found []corebot.DeadLetter, next string, err error)
+	Page(ctx context.Context, f corebot.DeadLetterFilter, after string, limit int) (found []corebot.DeadLetter,
+		next string, err error)
 	Replay(ctx context.Context, id int64, fresh bool) error
 	ReplayAll(ctx context.Context, f corebot.DeadLetterFilter, fresh bool) (corebot.Replayed, error)
 	Edit(ctx context.Context, id int64, newID, text string) error
@@ -98,11 +99,13 @@ func (s *Service) ListDeadLetters(ctx context.Context, q DeadLetterQuery) (Page[
 
 func newDeadLetter(l corebot.DeadLetter) DeadLetter {
 	return DeadLetter{
-		l.ID, l.Direction.String(), l.Key.Channel, l.Key.Chat, l.MessageID, l.Reason, l.Attempts, l.LastError, l.CreatedAt, l.DeadAt, otherAgent(l.Key),
+		l.ID, l.Direction.String(), l.Key.Channel, l.Key.Chat, l.MessageID, l.Reason, l.Attempts, l.LastError,
+		l.CreatedAt, l.DeadAt, otherAgent(l.Key),
 	}
 }
 
-// ShowDeadLetter gives the life of a dead letter, with its content. A message that is not dead is [corebot.ErrNotFound].
+// ShowDeadLetter gives the life of a dead letter, with its content. A message that is not dead is
+// [corebot.ErrNotFound].
 func (s *Service) ShowDeadLetter(ctx context.Context, by ByID) (Life, error) {
 	life, err := s.stores.Lives.Get(ctx, by.ID)
 	if err == nil && life.End != corebot.EndDead {

@@ -5,8 +5,8 @@
 // An [Operation] names a method for callers in other processes. The table in [Operations] serves the control socket.
 //
 // What callers may rely on:
-//   - A list comes in pages of at most [MaxRows] rows. A page names the cursor of the next one. Cursors are opaque: only
-//     the operation that gave one can read it. Rows that come or go between two pages shift no other row.
+//   - A list comes in pages of at most [MaxRows] rows. A page names the cursor of the next one. Cursors are opaque:
+//     only the operation that gave one can read it. Rows that come or go between two pages shift no other row.
 //   - A result is JSON-encodable. The rows of a list, or their Row, are what --json prints.
 //   - A change is committed when its method returns, with its audit event in the same commit.
 //   - Errors keep their class and their hint on the way through the control socket.

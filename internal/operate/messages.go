@@ -74,7 +74,8 @@ type Told struct {
 func (s *Service) Why(ctx context.Context, by ByMessage) (Told, error) {
 	found, err := s.stores.Lives.Find(ctx, by.MessageID)
 	if err == nil && len(found) == 0 {
-		err = corebot.WithHint(fmt.Errorf("message %q: %w", by.MessageID, corebot.ErrNotFound), "was it accepted here, and is it younger than the retention time?")
+		err = corebot.WithHint(fmt.Errorf("message %q: %w", by.MessageID, corebot.ErrNotFound),
+			"was it accepted here, and is it younger than the retention time?")
 	}
 	told := Told{}
 	for _, life := range found {

@@ -25,7 +25,8 @@ func TestEveryOperationIsInTheTableOnce(t *testing.T) {
 				return true
 			}
 			if call, ok := spec.Values[0].(*ast.CallExpr); ok {
-				if made, ok := call.Fun.(*ast.Ident); ok && (made.Name == "reads" || made.Name == "changes" || made.Name == "walks") {
+				if made, ok := call.Fun.(*ast.Ident); ok && (made.Name == "reads" || made.Name == "changes" ||
+					made.Name == "walks") {
 					declared++
 				}
 			}

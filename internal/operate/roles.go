@@ -106,8 +106,8 @@ type (
 		Running  int64 `json:"running"`
 		Waiting  int64 `json:"waiting"`
 	}
-	// SetAside is a lane that waits because the message at its head cannot be read from the database, or a parked message
-	// that cannot.
+	// SetAside is a lane that waits because the message at its head cannot be read from the database, or a parked
+	// message that cannot.
 	SetAside struct {
 		Lane  int64     `json:"lane,omitempty"`
 		Life  int64     `json:"life,omitempty"` // of a parked message

@@ -67,7 +67,8 @@ type Done struct {
 	Why     string `json:"why,omitempty"`  // why the first of them stays
 }
 
-// each changes one thing after the other and stops at the first that fails. Earlier changes stay; the error counts them.
+// each changes one thing after the other and stops at the first that fails. Earlier changes stay; the error counts
+// them.
 func each(ids []int64, change func(int64) error) (Done, error) {
 	for n, id := range ids {
 		if err := change(id); err != nil {
@@ -132,7 +133,8 @@ type entry struct {
 func table() []entry {
 	return []entry{
 		ListDeadLetters.entry(), ShowDeadLetter.entry(), FindDeadLetters.entry(),
-		ReplayDeadLetters.entry(), EditDeadLetter.entry(), DropDeadLetters.entry(), PurgeDeadLetters.entry(), GiveUpHead.entry(),
+		ReplayDeadLetters.entry(), EditDeadLetter.entry(), DropDeadLetters.entry(), PurgeDeadLetters.entry(),
+		GiveUpHead.entry(),
 		Why.entry(), ReadStatus.entry(), ListUsage.entry(), ListAudit.entry(), VerifyAudit.entry(),
 		ListChats.entry(), FindChat.entry(), ShowChat.entry(), RegisterChat.entry(), ResetChat.entry(),
 		SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(),

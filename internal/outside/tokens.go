@@ -14,17 +14,23 @@ func isAngleToken(s string) bool {
 	}
 	word, rest := cutWord(s)
 	switch word {
-	case "s", "bos", "eos", "pad", "unk", "sys", "system", "user", "assistant", "human", "think", "thinking", "role", "sop", "eop", "arg_key", "arg_value",
+	case "s", "bos", "eos", "pad", "unk", "sys", "system", "user", "assistant", "human", "think", "thinking", "role",
+		"sop", "eop", "arg_key", "arg_value",
 		"eot_id", "eom_id", "bos_token", "eos_token", "pad_token", "unk_token", "eop_token":
 		return strings.HasPrefix(skip(rest, isGap), ">")
-	case "tool_call", "tool_calls", "tool_response", "tool_responses", "tool_result", "tool_results", "tool_output", "tool_outputs", "tool_code", "tools",
-		"function", "functions", "function_call", "function_calls", "function_result", "function_results", "invoke", "antml", "im_start", "im_end":
+	case "tool_call", "tool_calls", "tool_response", "tool_responses", "tool_result", "tool_results", "tool_output",
+		"tool_outputs", "tool_code", "tools",
+		"function", "functions", "function_call", "function_calls", "function_result", "function_results", "invoke",
+		"antml", "im_start", "im_end":
 		return true
 	}
 	if word == "seed" && strings.HasPrefix(rest, ":") { // <seed:bos>
 		return true
 	}
-	for _, family := range []string{"special_", "start_of", "end_of", "begin_of", "start_function", "end_function", "start_header", "end_header", "unused", "extra_id_"} {
+	for _, family := range []string{
+		"special_", "start_of", "end_of", "begin_of", "start_function", "end_function",
+		"start_header", "end_header", "unused", "extra_id_",
+	} {
 		if strings.HasPrefix(word, family) {
 			return true
 		}
@@ -43,7 +49,8 @@ func isSquareToken(s string) bool {
 	}
 	word, rest := cutWord(skip(strings.TrimPrefix(skip(s, isGap), "/"), isGap))
 	switch word {
-	case "inst", "sys", "system_prompt", "available_tools", "tool_calls", "tool_results", "tool_content", "call_id", "args", "think", "model_settings", "img", "gmask", "smask":
+	case "inst", "sys", "system_prompt", "available_tools", "tool_calls", "tool_results", "tool_content", "call_id",
+		"args", "think", "model_settings", "img", "gmask", "smask":
 		return strings.HasPrefix(skip(rest, isGap), "]")
 	}
 	return false
@@ -72,7 +79,8 @@ func isSpeaker(line string) bool {
 // longestWord bounds the words that are looked at.
 const longestWord = 32
 
-// cutWord cuts a word of ASCII letters, digits and _ off the beginning, in lower case; one that is too long for a token is none.
+// cutWord cuts a word of ASCII letters, digits and _ off the beginning, in lower case; one that is too long for a token
+// is none.
 func cutWord(s string) (word, rest string) {
 	n := 0
 	for n < len(s) && isWord(s[n]) {

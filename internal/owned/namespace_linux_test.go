@@ -46,10 +46,12 @@ func TestAUserNamespaceThatDoesNotKnowTheOwnerIsNamed(t *testing.T) {
 	}
 	err := Check(filepath.Join(dir, "a", "b", "file"))
 	hint := corebot.HintOf(err)
-	if !errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(), "belongs to a user whom the user namespace of Corebot (root (0)) does not know") {
+	if !errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(),
+		"belongs to a user whom the user namespace of Corebot (root (0)) does not know") {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(hint, "outside of that namespace") || strings.Contains(hint, "sudo") || strings.Contains(hint, "move ") {
+	if !strings.Contains(hint, "outside of that namespace") || strings.Contains(hint, "sudo") ||
+		strings.Contains(hint, "move ") {
 		t.Errorf("the hint is %q", hint)
 	}
 }
@@ -62,7 +64,8 @@ func TestAMountBelowAPrivateDirectoryIsNotShutIn(t *testing.T) {
 			t.Skip("the way to the file belongs to users whom the namespace does not know")
 		}
 		top, _ := place(t)
-		must(t, errors.Join(os.Mkdir(filepath.Join(top, "home"), 0o700), os.Mkdir(filepath.Join(top, "home", "a"), 0o700)))
+		must(t, errors.Join(os.Mkdir(filepath.Join(top, "home"), 0o700),
+			os.Mkdir(filepath.Join(top, "home", "a"), 0o700)))
 		reenter(t, top, syscall.CLONE_NEWNS, syscall.SysProcIDMap{ContainerID: 0, HostID: 0, Size: 1})
 		return
 	}
@@ -71,9 +74,11 @@ func TestAMountBelowAPrivateDirectoryIsNotShutIn(t *testing.T) {
 	requireJudged(t, file, "", "")
 	must(t, os.Chmod(file, 0o664))
 	requireJudged(t, file, "chmod g-w ", file)
-	must(t, errors.Join(os.WriteFile(filepath.Join(home, "settings"), nil, 0o600), os.Chmod(filepath.Join(home, "settings"), 0o664)))
+	must(t, errors.Join(os.WriteFile(filepath.Join(home, "settings"), nil, 0o600),
+		os.Chmod(filepath.Join(home, "settings"), 0o664)))
 	requireJudged(t, filepath.Join(home, "settings"), "", "")
-	must(t, syscall.Mount(file, filepath.Join(home, "settings"), "", syscall.MS_BIND, "")) // a single file can be mounted too
+	// a single file can be mounted too
+	must(t, syscall.Mount(file, filepath.Join(home, "settings"), "", syscall.MS_BIND, ""))
 	requireJudged(t, filepath.Join(home, "settings"), "chmod g-w ", filepath.Join(home, "settings"))
 	must(t, os.Chmod(filepath.Join(home, "a"), 0o700)) // the root of the mount
 	requireJudged(t, file, "", "")

@@ -24,7 +24,8 @@ func must(t *testing.T, err error) {
 func place(t *testing.T) (top, file string) {
 	t.Helper()
 	top = t.TempDir()
-	must(t, errors.Join(os.Chmod(filepath.Dir(top), 0o755), os.Chmod(top, 0o755))) // package testing makes the upper one 0700
+	// package testing makes the upper one 0700
+	must(t, errors.Join(os.Chmod(filepath.Dir(top), 0o755), os.Chmod(top, 0o755)))
 	file = filepath.Join(top, "a", "b", "file")
 	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	must(t, os.WriteFile(file, []byte("text"), 0o600))
@@ -74,13 +75,15 @@ func requireJudged(t *testing.T, file, want, at string) {
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("refused: %v", err)
-		case want != "" && (!errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(), at+" ") || !strings.HasSuffix(corebot.HintOf(err), want+at)):
+		case want != "" && (!errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(), at+" ") ||
+			!strings.HasSuffix(corebot.HintOf(err), want+at)):
 			t.Errorf("got %v (%s), want %s%s", err, corebot.HintOf(err), want, at)
 		}
 	}
 }
 
-// TestWhatBelongsToAnotherUserIsRefused judges for users who own the file, and for those who do not: no rights are needed for that.
+// TestWhatBelongsToAnotherUserIsRefused judges for users who own the file, and for those who do not: no rights are
+// needed for that.
 func TestWhatBelongsToAnotherUserIsRefused(t *testing.T) {
 	_, file := place(t)
 	info, err := os.Stat(file)
@@ -110,7 +113,8 @@ func TestOnlyRootAndCorebotsUserAreTrusted(t *testing.T) {
 		for _, us := range []int{0, other} {
 			_, err := judge{us}.resolve(file)
 			hint := corebot.HintOf(err)
-			if !errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(), at+" belongs to another user, user 54321") || !strings.Contains(hint, "sudo -u 54321 corebot") {
+			if !errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(),
+				at+" belongs to another user, user 54321") || !strings.Contains(hint, "sudo -u 54321 corebot") {
 				t.Errorf("%s, for user %d: %v (%s)", at, us, err, hint)
 			}
 			if at == file != strings.Contains(hint, "chown ") { // nobody is told to take a directory that others use
@@ -139,7 +143,8 @@ func TestAStickyDirectoryIsOnlySafeForWhatIsOurs(t *testing.T) {
 	top, file := place(t)
 	sticky := filepath.Join(top, "sticky")
 	link := filepath.Join(sticky, "link")
-	must(t, errors.Join(os.Mkdir(sticky, 0o700), os.Chmod(sticky, 0o777|fs.ModeSticky), os.Symlink(filepath.Dir(file), link)))
+	must(t, errors.Join(os.Mkdir(sticky, 0o700), os.Chmod(sticky, 0o777|fs.ModeSticky),
+		os.Symlink(filepath.Dir(file), link)))
 	if err := Check(filepath.Join(link, "file")); err != nil {
 		t.Errorf("a link of ours: %v", err)
 	}
@@ -169,12 +174,14 @@ func TestBelowAPrivateDirectoryRightsToWriteMeanNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			top, file := place(t)
-			must(t, errors.Join(os.Chmod(file, c.file), os.Chown(filepath.Dir(file), -1, 100), os.Chmod(filepath.Dir(file), c.dir), os.Chmod(top, c.top)))
+			must(t, errors.Join(os.Chmod(file, c.file), os.Chown(filepath.Dir(file), -1, 100),
+				os.Chmod(filepath.Dir(file), c.dir), os.Chmod(top, c.top)))
 			if c.refused == "" {
 				requireJudged(t, file, "", "")
 				return
 			}
-			if err := Check(file); !errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(), filepath.Join(top, c.refused)+" can be written") {
+			if err := Check(file); !errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(),
+				filepath.Join(top, c.refused)+" can be written") {
 				t.Errorf("got %v, want %s refused", err, c.refused)
 			}
 		})
@@ -196,7 +203,9 @@ func TestWhatHasANameOutsideIsNotShutIn(t *testing.T) {
 		requireJudged(t, link, "chmod g-w ", outside)
 		must(t, os.Remove(link))
 	}
-	must(t, errors.Join(os.Mkdir(filepath.Join(top, "ab"), 0o755), os.Rename(outside, filepath.Join(top, "ab", "outside")))) // its name begins like the private one's
+	// its name begins like the private one's
+	must(t, errors.Join(os.Mkdir(filepath.Join(top, "ab"), 0o755),
+		os.Rename(outside, filepath.Join(top, "ab", "outside"))))
 	must(t, os.Symlink("../../ab/outside", filepath.Join(top, "a", "b", "link")))
 	requireJudged(t, filepath.Join(top, "a", "b", "link"), "chmod g-w ", filepath.Join(top, "ab", "outside"))
 }
@@ -205,7 +214,8 @@ func TestAPrivateDirectoryItselfIsJudged(t *testing.T) {
 	top, file := place(t)
 	private := filepath.Join(top, "a")
 	must(t, os.Chmod(private, 0o720))
-	if err := Check(private); !errors.Is(err, ErrNotOurs) || !strings.HasSuffix(corebot.HintOf(err), "chmod g-w "+private) {
+	if err := Check(private); !errors.Is(err, ErrNotOurs) || !strings.HasSuffix(corebot.HintOf(err),
+		"chmod g-w "+private) {
 		t.Errorf("got %v", err)
 	}
 	if os.Getuid() == 0 {
@@ -225,7 +235,8 @@ func TestLinksAreFollowedAndWhatIsBehindThemIsJudged(t *testing.T) {
 			t.Errorf("%s leads to %q, %v", name, got, err)
 		}
 	}
-	must(t, errors.Join(os.Symlink("a/b/../../a", filepath.Join(top, "up")), os.Symlink("absolute/../b", filepath.Join(top, "behind"))))
+	must(t, errors.Join(os.Symlink("a/b/../../a", filepath.Join(top, "up")),
+		os.Symlink("absolute/../b", filepath.Join(top, "behind"))))
 	for _, name := range []string{"up/b", "behind"} {
 		if got, err := Resolve(filepath.Join(top, name, "file")); err != nil || got != file {
 			t.Errorf("%s leads to %q, %v", name, got, err)
@@ -272,14 +283,18 @@ func TestOnlyAPlainFileIsOpenedAndNobodyIsWaitedFor(t *testing.T) {
 }
 
 func TestHintsCanBeGivenToAShell(t *testing.T) {
-	for path, want := range map[string]string{"/srv/corebot-1": "/srv/corebot-1", "/a b": "'/a b'", "/it's": `'/it'\''s'`, "/$(x)": "'/$(x)'"} {
+	for path, want := range map[string]string{
+		"/srv/corebot-1": "/srv/corebot-1", "/a b": "'/a b'",
+		"/it's": `'/it'\''s'`, "/$(x)": "'/$(x)'",
+	} {
 		if got := quoted(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
 }
 
-// TestTheHintAboutWhatIsRootsNamesChown has a volume as container platforms mount it: it is root's, and everyone can write it.
+// TestTheHintAboutWhatIsRootsNamesChown has a volume as container platforms mount it: it is root's, and everyone can
+// write it.
 func TestTheHintAboutWhatIsRootsNamesChown(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root has a directory of root's to try it on")
@@ -300,7 +315,8 @@ func TestTheHintAboutWhatIsRootsNamesChown(t *testing.T) {
 		volume := filepath.Join(top, "a")
 		must(t, errors.Join(os.Chown(volume, 0, 100), os.Chmod(volume, c.mode)))
 		_, err := judge{c.us}.resolve(filepath.Join(volume, c.below))
-		if want := fmt.Sprintf(c.before, volume); !errors.Is(err, ErrNotOurs) || !strings.HasSuffix(corebot.HintOf(err), want) {
+		if want := fmt.Sprintf(c.before, volume); !errors.Is(err, ErrNotOurs) ||
+			!strings.HasSuffix(corebot.HintOf(err), want) {
 			t.Errorf("%s: %v (%s), want %s", name, err, corebot.HintOf(err), want)
 		}
 	}
@@ -318,7 +334,8 @@ func TestWhereNothingCanBeMadeTheHintGivesTheHomeToCorebotsUser(t *testing.T) {
 		"root has none":          {0, denied, false},
 		"it is read only":        {54321, syscall.EROFS, false},
 	} {
-		if got := (judge{c.us}).elsewhere(c.err, "/srv/a b"); strings.HasSuffix(got, chown) != c.want || !strings.Contains(got, "--home") {
+		if got := (judge{c.us}).elsewhere(c.err, "/srv/a b"); strings.HasSuffix(got, chown) != c.want ||
+			!strings.Contains(got, "--home") {
 			t.Errorf("%s: the hint is %q", name, got)
 		}
 	}

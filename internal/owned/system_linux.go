@@ -30,7 +30,8 @@ func isMapped(uid int) bool {
 	defer f.Close() //nolint:errcheck // only read
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var inside, outside, count int
-		if _, err := fmt.Sscan(lines.Text(), &inside, &outside, &count); err == nil && inside <= uid && uid-inside < count {
+		if _, err := fmt.Sscan(lines.Text(), &inside, &outside, &count); err == nil && inside <= uid &&
+			uid-inside < count {
 			return true
 		}
 	}

@@ -35,7 +35,8 @@ func TestArgumentsThatAreTooDeepAreKeptAsTextWithoutTheirSecrets(t *testing.T) {
 	deep := `{"password":"hunter22","in":` + nested(2_002) + `}`
 	kept := r.Args([]byte(deep), 100_000)
 	var text string
-	if err := json.Unmarshal([]byte(kept), &text); err != nil || strings.Contains(text, "hunter22") || !strings.Contains(text, `{"password":"`+Mark) {
+	if err := json.Unmarshal([]byte(kept), &text); err != nil || strings.Contains(text, "hunter22") ||
+		!strings.Contains(text, `{"password":"`+Mark) {
 		t.Errorf("kept %.200s: %v", kept, err)
 	}
 	if kept := r.Args([]byte(nested(MaxDepth)), 100_000); kept != nested(MaxDepth) {

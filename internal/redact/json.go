@@ -14,20 +14,22 @@ import (
 // sensitiveWords are the words of a field's name that make its value a secret.
 func sensitiveWords() []string {
 	return []string{
-		"apikey", "auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "jwt", "key", "keys", "otp",
-		"passphrase", "passwd", "password", "passwords", "pin", "privatekey", "pwd", "secret", "secrets", "token", "tokens",
+		"apikey", "auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "jwt", "key",
+		"keys", "otp",
+		"passphrase", "passwd", "password", "passwords", "pin", "privatekey", "pwd", "secret", "secrets", "token",
+		"tokens",
 	}
 }
 
-// Sensitive says whether a field of this name holds a secret: one of its words, told apart by case, digits and punctuation,
-// is such a word. "bootstrapKey" and "x-api-key" are; "monkey" is not.
+// Sensitive says whether a field of this name holds a secret: one of its words, told apart by case, digits and
+// punctuation, is such a word. "bootstrapKey" and "x-api-key" are; "monkey" is not.
 func Sensitive(name string) bool {
 	words := sensitiveWords()
 	return slices.ContainsFunc(splitWords(name), func(w string) bool { return slices.Contains(words, w) })
 }
 
-// splitWords splits snake, kebab and camel case. A run of capitals is one word, less its last letter where a lower case one
-// follows: "APIKey" is api and key.
+// splitWords splits snake, kebab and camel case. A run of capitals is one word, less its last letter where a lower case
+// one follows: "APIKey" is api and key.
 func splitWords(name string) []string {
 	var words []string
 	var word []rune
@@ -53,9 +55,10 @@ func splitWords(name string) []string {
 	return words
 }
 
-// Args returns what a model wrote as arguments, fit to be stored: always one JSON value in valid UTF-8, with secrets replaced.
-// Order and doubled fields are kept. Text that is not JSON, is nested deeper than [MaxDepth], or is longer than limit bytes
-// once redacted becomes a JSON string with its beginning. The limit counts the text before it is quoted.
+// Args returns what a model wrote as arguments, fit to be stored: always one JSON value in valid UTF-8, with secrets
+// replaced. Order and doubled fields are kept. Text that is not JSON, is nested deeper than [MaxDepth], or is longer
+// than limit bytes once redacted becomes a JSON string with its beginning. The limit counts the text before it is
+// quoted.
 func (r *Redactor) Args(raw []byte, limit int) string {
 	text, err := r.json(raw)
 	if err != nil {
@@ -67,12 +70,12 @@ func (r *Redactor) Args(raw []byte, limit int) string {
 	return quote(cut(strings.ToValidUTF8(text, "\uFFFD"), limit))
 }
 
-// MaxDepth is how deep JSON that others wrote may be nested where Corebot prints it. Readers have limits of their own: jq
-// stops at 256 levels and then shows no later row either. No tool takes arguments of more than 32 levels.
+// MaxDepth is how deep JSON that others wrote may be nested where Corebot prints it. Readers have limits of their own:
+// jq stops at 256 levels and then shows no later row either. No tool takes arguments of more than 32 levels.
 const MaxDepth = 64
 
-// Shallow returns JSON that others wrote, fit to be part of a row. A value that is nested deeper than [MaxDepth] becomes a
-// JSON string with its whole text.
+// Shallow returns JSON that others wrote, fit to be part of a row. A value that is nested deeper than [MaxDepth]
+// becomes a JSON string with its whole text.
 func Shallow(raw json.RawMessage) json.RawMessage {
 	if depth(string(raw)) <= MaxDepth {
 		return raw
@@ -86,8 +89,8 @@ func depth(text string) (deepest int) {
 	return deepest
 }
 
-// json copies a document word by word: unlike decoding and encoding, that keeps the order and the doubled fields that an
-// auditor wants to see.
+// json copies a document word by word: unlike decoding and encoding, that keeps the order and the doubled fields that
+// an auditor wants to see.
 func (r *Redactor) json(raw []byte) (string, error) {
 	text, err := strictjson.Rewrite(raw, strictjson.Rules{BadUTF8: true, DoubledNames: true}, strictjson.Edit{
 		Name: func(name string) (string, error) { return r.Text(name), nil },

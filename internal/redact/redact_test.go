@@ -44,13 +44,15 @@ func TestKnownShapesAreRedacted(t *testing.T) {
 	body := strings.Repeat("Ab3", 13)
 	for _, secret := range []string{
 		join("sk-", body), join("sk-proj-", body), join("ghp_", body), join("github_pat_", body), join("glpat-", body),
-		join("AKIA", "ABCDEFGHIJKLMNOP"), join("AIza", body[:35]), join("xoxb-", "123456789012-abc"), join("whsec_", body),
+		join("AKIA", "ABCDEFGHIJKLMNOP"), join("AIza", body[:35]), join("xoxb-", "123456789012-abc"),
+		join("whsec_", body),
 		join("sk_live_", body), join("npm_", body), join("hf_", body), join("123456789:", body[:35]),
 		join("eyJ", "hbGciOiJI.", "eyJzdWIiOiI.", "sig_na-ture"),
 		join("-----BEGIN RSA PRIVATE KEY-----\n", body, "\n", body, "==\n-----END RSA PRIVATE KEY-----"),
 		join("-----BEGIN PRIVATE KEY-----\n", body),
 	} {
-		if got := r.Text("see " + secret + "\n"); strings.Contains(got, secret[len(secret)-8:]) || !strings.HasPrefix(got, "see [redacted]") {
+		if got := r.Text("see " + secret + "\n"); strings.Contains(got, secret[len(secret)-8:]) ||
+			!strings.HasPrefix(got, "see [redacted]") {
 			t.Errorf("%q became %q", secret, got)
 		}
 	}
@@ -68,7 +70,8 @@ func TestKnownShapesAreRedacted(t *testing.T) {
 func TestOrdinaryTextStaysAsItIs(t *testing.T) {
 	r := newRedactor(t)
 	for _, s := range []string{
-		"a basic understanding of bearer authentication", "http://localhost:8080/a@b", "task-force sk-ip", "key: C major", "12:30:45", "eyJ is a prefix",
+		"a basic understanding of bearer authentication", "http://localhost:8080/a@b", "task-force sk-ip",
+		"key: C major", "12:30:45", "eyJ is a prefix",
 		"-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----",
 	} {
 		if got := r.Text(s); got != s {
@@ -79,8 +82,10 @@ func TestOrdinaryTextStaysAsItIs(t *testing.T) {
 
 func TestSensitiveGoesByWholeWords(t *testing.T) {
 	for _, s := range []string{
-		"key", "apiKey", "APIKey", "x-api-key", "bootstrapKey", "access_token", "Authorization", "db.password", "key2", "clientSECRET", "Set-Cookie",
-		"auth", "apikey", "bearer", "cookies", "credential", "credentials", "jwt", "keys", "otp", "passphrase", "passwd", "passwords", "pin", "privatekey", "pwd", "secrets", "tokens",
+		"key", "apiKey", "APIKey", "x-api-key", "bootstrapKey", "access_token", "Authorization", "db.password", "key2",
+		"clientSECRET", "Set-Cookie",
+		"auth", "apikey", "bearer", "cookies", "credential", "credentials", "jwt", "keys", "otp", "passphrase",
+		"passwd", "passwords", "pin", "privatekey", "pwd", "secrets", "tokens",
 	} {
 		if !redact.Sensitive(s) {
 			t.Errorf("%q is taken for harmless", s)
@@ -120,7 +125,8 @@ func TestLongArgumentsAreCutToAString(t *testing.T) {
 	r := newRedactor(t)
 	got := r.Args([]byte(`{"content":"`+strings.Repeat("é", 100)+`"}`), 50)
 	var s string
-	if err := json.Unmarshal([]byte(got), &s); err != nil || len(s) > 50+len("…") || !strings.HasPrefix(s, `{"content":"éé`) || !strings.HasSuffix(s, "é…") {
+	if err := json.Unmarshal([]byte(got), &s); err != nil || len(s) > 50+len("…") ||
+		!strings.HasPrefix(s, `{"content":"éé`) || !strings.HasSuffix(s, "é…") {
 		t.Errorf("got %s, %v", got, err)
 	}
 }
@@ -130,7 +136,10 @@ func TestArgumentsThatAreNestedTooDeeplyAreText(t *testing.T) {
 		return strings.Repeat(`{"a":[`, n) + `{"token":"hunter2-hunter2"},"]}\"]}"` + strings.Repeat(`]}`, n)
 	}
 	r := newRedactor(t)
-	for n, isText := range map[int]bool{1: false, (redact.MaxDepth - 1) / 2: false, redact.MaxDepth / 2: true, 1000: true, 6000: true} {
+	for n, isText := range map[int]bool{
+		1: false, (redact.MaxDepth - 1) / 2: false, redact.MaxDepth / 2: true,
+		1000: true, 6000: true,
+	} {
 		got := r.Args([]byte(nested(n)), 1<<20)
 		if strings.HasPrefix(got, `"`) != isText || !json.Valid([]byte(got)) || strings.Contains(got, "hunter2") {
 			t.Errorf("%d levels: %.200s", 2*n+1, got)
@@ -150,7 +159,8 @@ func TestInvisibleCharactersAreStripped(t *testing.T) {
 
 func TestOfAHeaderTheWholeAndItsCredentialsAreSecret(t *testing.T) {
 	for value, want := range map[string]string{
-		"": "", "short": "", "Bearer x": "Bearer x", "hunter2hunter2": "hunter2hunter2", "Basic hunter2hunter2": "Basic hunter2hunter2|hunter2hunter2",
+		"": "", "short": "", "Bearer x": "Bearer x", "hunter2hunter2": "hunter2hunter2",
+		"Basic hunter2hunter2": "Basic hunter2hunter2|hunter2hunter2",
 	} {
 		if got := strings.Join(redact.OfHeader(value), "|"); got != want {
 			t.Errorf("of %q: %q, want %q", value, got, want)
@@ -160,7 +170,10 @@ func TestOfAHeaderTheWholeAndItsCredentialsAreSecret(t *testing.T) {
 
 func TestHostileTextTakesLinearTime(t *testing.T) {
 	r := newRedactor(t, strings.Repeat("a", 63)+"b")
-	for _, unit := range []string{"a", "-----BEGIN PRIVATE KEY-----", "://a:", "eyJaaaaaaaa.", "bearer ", "sk-", "ghp_", "ghp_ ", "a_live_ ", `{"key":`} {
+	for _, unit := range []string{
+		"a", "-----BEGIN PRIVATE KEY-----", "://a:", "eyJaaaaaaaa.", "bearer ", "sk-", "ghp_",
+		"ghp_ ", "a_live_ ", `{"key":`,
+	} {
 		start := time.Now()
 		r.Args([]byte(strings.Repeat(unit, 80_000/len(unit))), 1000)
 		if d := time.Since(start); d > 10*time.Second { // what looks again from each unit on takes half a minute
@@ -170,7 +183,10 @@ func TestHostileTextTakesLinearTime(t *testing.T) {
 }
 
 func FuzzArgsAreAlwaysStorableJSON(f *testing.F) {
-	for _, s := range []string{`{"a":[1,{"key":{"x":1}}]}`, `{"key":`, `[[[`, "\xff", `{"a":1}{`, `]`, `{"key":"hunter2hunter2"}`, `"\ud800"`} {
+	for _, s := range []string{
+		`{"a":[1,{"key":{"x":1}}]}`, `{"key":`, `[[[`, "\xff", `{"a":1}{`, `]`,
+		`{"key":"hunter2hunter2"}`, `"\ud800"`,
+	} {
 		f.Add(s, 40)
 	}
 	r := newRedactor(f, "hunter2hunter2")
@@ -219,11 +235,13 @@ func TestALearntSecretIsHiddenAsItIsAndAsJSONWritesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{string(line), "say " + odd + "!", quoted.String()} {
-		if got := r.Text(text); strings.Contains(got, "first-secret") || strings.Contains(got, "word") || !strings.Contains(got, redact.Mark) {
+		if got := r.Text(text); strings.Contains(got, "first-secret") || strings.Contains(got, "word") ||
+			!strings.Contains(got, redact.Mark) {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	if err := r.Learn([]string{"short", "another-secret"}); !errors.Is(err, corebot.ErrInvalid) || r.Text("another-secret") != "another-secret" {
+	if err := r.Learn([]string{"short", "another-secret"}); !errors.Is(err, corebot.ErrInvalid) ||
+		r.Text("another-secret") != "another-secret" {
 		t.Errorf("a short one: %v", err)
 	}
 }
@@ -235,11 +253,13 @@ func TestAWriterHidesAndTakesAll(t *testing.T) {
 	}
 	var out strings.Builder
 	const text = "it is first-secret, Bearer abcdefghijklmnopqrstuv"
-	if n, err := io.WriteString(r.Writer(&out), text); n != len(text) || err != nil || out.String() != "it is [redacted], Bearer [redacted]" {
+	if n, err := io.WriteString(r.Writer(&out), text); n != len(text) || err != nil ||
+		out.String() != "it is [redacted], Bearer [redacted]" {
 		t.Errorf("%d, %v, %q", n, err, out.String())
 	}
 	broken := errors.New("broken")
-	if n, err := io.WriteString(r.Writer(writerFunc(func([]byte) (int, error) { return 0, broken })), text); n != 0 || !errors.Is(err, broken) {
+	if n, err := io.WriteString(r.Writer(writerFunc(func([]byte) (int, error) { return 0, broken })), text); n != 0 ||
+		!errors.Is(err, broken) {
 		t.Errorf("%d, %v", n, err)
 	}
 }

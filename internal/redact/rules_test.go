@@ -7,11 +7,14 @@ import (
 	"testing"
 )
 
-// samples are for each rule a secret that it finds and text that it leaves. "|" keeps a secret from looking like one to a
-// scanner of this source; B stands for 66 mixed letters and digits, H for 66 hexadecimal digits.
+// samples are for each rule a secret that it finds and text that it leaves. "|" keeps a secret from looking like one to
+// a scanner of this source; B stands for 66 mixed letters and digits, H for 66 hexadecimal digits.
 func samples() map[string][2]string {
 	return map[string][2]string{
-		"private-key":         {"-----BEGIN RSA| PRIVATE KEY-----\nB\nB==\n-----END RSA| PRIVATE KEY-----", "-----BEGIN PUBLIC KEY-----\nB\n-----END PUBLIC KEY-----"},
+		"private-key": {
+			"-----BEGIN RSA| PRIVATE KEY-----\nB\nB==\n-----END RSA| PRIVATE KEY-----",
+			"-----BEGIN PUBLIC KEY-----\nB\n-----END PUBLIC KEY-----",
+		},
 		"jwt":                 {"eyJ|hbGciOiJI.eyJ|zdWIiOiI.sig_na-ture", "eyJ is how one begins"},
 		"sk-key":              {"sk-|proj-B", "sk-ip and task-force-of-many-letters"},
 		"stripe":              {"sk_|live_B", "the task_live_data column"},
@@ -37,19 +40,25 @@ func samples() map[string][2]string {
 		"replicate":           {"r8_|abcdefghijklmnopqrstuvwxyz0123456789A", "r8_x"},
 		"tavily":              {"tvly-|dev-B", "tvly-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
 		"sendgrid":            {"SG.|abcdefghijklmnopqrstuv.abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG", "SG.com"},
-		"digitalocean":        {"dop_|v1_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "table_v1_old"},
-		"shopify":             {"shpat_|0123456789abcdef0123456789ABCDEF", "shpat_x"},
-		"databricks":          {"dapi|0123456789abcdef0123456789abcdef", "dapi00000000000000000000000000000000"},
-		"vault":               {"hvs.|B", "hvs.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
-		"terraform-cloud":     {"abcdefghijklmn.|atlasv1.B", "x.atlasv1.y"},
-		"grafana":             {"glsa_|B", "glsa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
-		"linear":              {"lin_api_|B", "lin_api_key"},
-		"notion":              {"ntn_|B", "ntn_x"},
-		"atlassian":           {"ATATT3|xFfB", "ATATT3"},
-		"age":                 {"AGE-SECRET|-KEY-10123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789ABCDEFGHIJKL", "AGE-SECRET-KEY-1"},
-		"bearer":              {"abcdefghijklmnop1", "Bearer of news"},
-		"authorization":       {"dXNlcjpwYXNz", "the authorization token is old"},
-		"url-password":        {"pa55", "http://localhost:8080/a@b"},
+		"digitalocean": {
+			"dop_|v1_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+			"table_v1_old",
+		},
+		"shopify":         {"shpat_|0123456789abcdef0123456789ABCDEF", "shpat_x"},
+		"databricks":      {"dapi|0123456789abcdef0123456789abcdef", "dapi00000000000000000000000000000000"},
+		"vault":           {"hvs.|B", "hvs.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+		"terraform-cloud": {"abcdefghijklmn.|atlasv1.B", "x.atlasv1.y"},
+		"grafana":         {"glsa_|B", "glsa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+		"linear":          {"lin_api_|B", "lin_api_key"},
+		"notion":          {"ntn_|B", "ntn_x"},
+		"atlassian":       {"ATATT3|xFfB", "ATATT3"},
+		"age": {
+			"AGE-SECRET|-KEY-10123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789ABCDEFGHIJKL",
+			"AGE-SECRET-KEY-1",
+		},
+		"bearer":        {"abcdefghijklmnop1", "Bearer of news"},
+		"authorization": {"dXNlcjpwYXNz", "the authorization token is old"},
+		"url-password":  {"pa55", "http://localhost:8080/a@b"},
 	}
 }
 
@@ -69,11 +78,13 @@ func around(id string) (before, after string) {
 }
 
 func written(sample string) string {
-	const body, hex = "aB3dE5gH7jK9mN1pQ2sT4vW6yZ8aC0eF2hJ4lM6oP8rS0uV2xY4bD6fG8iK0nQ2tU4", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef01"
+	const body, hex = "aB3dE5gH7jK9mN1pQ2sT4vW6yZ8aC0eF2hJ4lM6oP8rS0uV2xY4bD6fG8iK0nQ2tU4",
+		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef01"
 	if strings.HasPrefix(sample, "rubygems_") {
 		return strings.NewReplacer("|", "", "H", hex[:48]).Replace(sample)
 	}
-	if !regexp.MustCompile(`(^|[|_.\n-])(dev-|proj-|pat_|live_|1-|v1_|AgE|api_|xFf|atlasv1\.)*B($|=|\n)`).MatchString(sample) {
+	if !regexp.MustCompile(`(^|[|_.\n-])(dev-|proj-|pat_|live_|1-|v1_|AgE|api_|xFf|atlasv1\.)*B($|=|\n)`).MatchString(
+		sample) {
 		return strings.ReplaceAll(sample, "|", "")
 	}
 	return regexp.MustCompile(`B($|=|\n)`).ReplaceAllString(strings.ReplaceAll(sample, "|", ""), body+"$1")
@@ -105,7 +116,8 @@ func TestEachRuleFindsItsSecretAloneAndLeavesOtherText(t *testing.T) {
 		if got := r.redact(harmless); got != harmless {
 			t.Errorf("%s: %q became %q", r.ID, harmless, got)
 		}
-		if spaces := strings.Contains(r.Regex, `\s`) && !strings.Contains(r.Regex, `[^\s`) || strings.Contains(r.Regex, `\s+`); spaces != r.Spaces {
+		if spaces := strings.Contains(r.Regex, `\s`) && !strings.Contains(r.Regex, `[^\s`) ||
+			strings.Contains(r.Regex, `\s+`); spaces != r.Spaces {
 			t.Errorf("%s: spaces = %t", r.ID, r.Spaces)
 		}
 	}
@@ -127,7 +139,8 @@ func TestTheSampleOfEveryRuleGoesWithAllRulesTogether(t *testing.T) {
 
 func TestRulesThatCannotWorkAreRefused(t *testing.T) {
 	for _, text := range []string{
-		"[[rules]]\nregex = 'a'\nkeywords = ['a']", "[[rules]]\nid = 'a'\nregex = 'a'", "[[rules]]\nid = 'a'\nregex = 'a'\nkeywords = ['']",
+		"[[rules]]\nregex = 'a'\nkeywords = ['a']", "[[rules]]\nid = 'a'\nregex = 'a'",
+		"[[rules]]\nid = 'a'\nregex = 'a'\nkeywords = ['']",
 		"[[rules]]\nid = 'a'\nregexp = 'a'\nkeywords = ['a']", "[[rules]",
 	} {
 		if rules, err := readRules(text); err == nil {

@@ -85,8 +85,10 @@ func newDirs(t *testing.T, limit int) (*Dirs, string) {
 
 func (d *Dirs) requireNames(t *testing.T, wantAnew bool, wantMore int, want ...string) {
 	t.Helper()
-	if names, more, anew, err := d.Names(); err != nil || !slices.Equal(names, want) || more != wantMore || anew != wantAnew {
-		t.Errorf("got %q and %d more, anew %v, %v; want %q and %d, %v", names, more, anew, err, want, wantMore, wantAnew)
+	if names, more, anew, err := d.Names(); err != nil || !slices.Equal(names, want) || more != wantMore ||
+		anew != wantAnew {
+		t.Errorf("got %q and %d more, anew %v, %v; want %q and %d, %v", names, more, anew, err, want, wantMore,
+			wantAnew)
 	}
 }
 
@@ -105,7 +107,10 @@ func TestDirectoriesAreListedAgainWhenOneCameOrWentOrBecameSomethingElse(t *test
 		{func() error { return syscall.Mkfifo(filepath.Join(dir, "d"), 0o600) }, 0, []string{"a", "b", "d"}},
 		{func() error { return os.Mkdir(filepath.Join(dir, "c"), 0o700) }, 1, []string{"a", "b", "c"}},
 		{func() error { return os.Remove(filepath.Join(dir, "a")) }, 0, []string{"b", "c", "d"}},
-		{func() error { return os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "e")) }, 0, []string{"c", "d", "e"}},
+		{
+			func() error { return os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "e")) }, 0,
+			[]string{"c", "d", "e"},
+		},
 	} {
 		later(t, filepath.Dir(dir))
 		if err := step.change(); err != nil {

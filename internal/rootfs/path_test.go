@@ -50,7 +50,10 @@ func TestCleanRefusesWhatLeadsOutOrHidesSomething(t *testing.T) {
 }
 
 func FuzzCleanNeverLeadsOut(f *testing.F) {
-	for _, s := range []string{"a/b", "./../x", "//", "MEMORY/./x", "a\x00", "\u212a/ſ", "...", strings.Repeat("a/", 3000)} {
+	for _, s := range []string{
+		"a/b", "./../x", "//", "MEMORY/./x", "a\x00", "\u212a/ſ", "...",
+		strings.Repeat("a/", 3000),
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
@@ -58,7 +61,8 @@ func FuzzCleanNeverLeadsOut(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if path.IsAbs(got) || got != path.Clean(got) || got == ".." || strings.HasPrefix(got, "../") || !utf8.ValidString(got) {
+		if path.IsAbs(got) || got != path.Clean(got) || got == ".." || strings.HasPrefix(got, "../") ||
+			!utf8.ValidString(got) {
 			t.Errorf("Clean(%q) = %q", in, got)
 		}
 		if again, err := rootfs.Clean(got); err != nil || again != got {
@@ -82,7 +86,13 @@ func TestWithinEndsAtNameBoundaries(t *testing.T) {
 	for _, c := range []struct {
 		path, dir string
 		want      bool
-	}{{"memory", "memory", true}, {"MEMORY/x", "memory", true}, {"memoryx", "memory", false}, {"a/memory", "memory", false}, {"x", ".", true}} {
+	}{
+		{"memory", "memory", true},
+		{"MEMORY/x", "memory", true},
+		{"memoryx", "memory", false},
+		{"a/memory", "memory", false},
+		{"x", ".", true},
+	} {
 		if got := rootfs.Within(c.path, c.dir); got != c.want {
 			t.Errorf("Within(%q, %q) = %v", c.path, c.dir, got)
 		}
@@ -104,7 +114,10 @@ func TestAUsualChatHasItsKeyAsDirectory(t *testing.T) {
 
 func TestChatDirectoriesNeverCollideAlsoWhereCaseIsFolded(t *testing.T) {
 	long := strings.Repeat("é", corebot.MaxKeyField/2)
-	chats := []string{"alice", "Alice", "ALICE", "alice~", "a", "A", "%41", "a ", long, long[:len(long)-2], strings.ToUpper(long)}
+	chats := []string{
+		"alice", "Alice", "ALICE", "alice~", "a", "A", "%41", "a ", long, long[:len(long)-2],
+		strings.ToUpper(long),
+	}
 	seen := map[string]string{}
 	for _, chat := range chats {
 		dir := rootfs.ChatDir(key(chat))

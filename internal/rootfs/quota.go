@@ -70,7 +70,8 @@ func (e *Full) Error() string {
 		what = "the workspace, for files of " + e.Who + " in all chats together,"
 	}
 	if e.OverCount > 0 {
-		return fmt.Sprintf("%s %v: it would have %d files and directories, the limit is %d", what, ErrFull, e.Need.Entries, e.Limit.Entries)
+		return fmt.Sprintf("%s %v: it would have %d files and directories, the limit is %d", what, ErrFull,
+			e.Need.Entries, e.Limit.Entries)
 	}
 	return fmt.Sprintf("%s %v: it would have %d bytes, the limit is %d", what, ErrFull, e.Need.Bytes, e.Limit.Bytes)
 }
@@ -242,7 +243,8 @@ func (rm room) measure() (Usage, error) {
 	return holds, nil
 }
 
-// weigh adds what is in a directory, until there are more than most entries. It follows no link, and passes over what vanishes meanwhile.
+// weigh adds what is in a directory, until there are more than most entries. It follows no link, and passes over what
+// vanishes meanwhile.
 func (r *Root) weigh(dir string, most int, holds *Usage) error {
 	at, err := r.walk(dir, false)
 	if err != nil {

@@ -47,7 +47,11 @@ func TestAFolderHoldsNoMoreBytesThanItsQuota(t *testing.T) {
 	ok(t, root.Write("chats/a/f", []byte("123456")))
 	requireFull(t, root.Write("chats/a/g", []byte("12345")), "key.bytes")
 	requireFull(t, root.Create("./chats//a/g", []byte("12345")), "key.bytes")
-	requireFull(t, root.Update("chats/a/f", 100, func([]byte, bool) ([]byte, error) { return []byte("12345678901"), nil }), "key.bytes")
+	requireFull(t, root.Update("chats/a/f", 100, func([]byte, bool) ([]byte,
+		error,
+	) {
+		return []byte("12345678901"), nil
+	}), "key.bytes")
 	if _, err := root.ReadFile("chats/a/g", 10); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a refused write left %v", err)
 	}
@@ -79,7 +83,10 @@ func TestAFolderIsMeasuredBeforeItsFirstChange(t *testing.T) {
 	put(t, filepath.Join(dir, "outside"), strings.Repeat("x", 100))
 	put(t, filepath.Join(dir, "chats/a/files/f"), "123456")
 	ok(t, os.Symlink("../../outside", filepath.Join(dir, "chats/a/link")))
-	root, err := rootfs.NewBounded(dir, nil, rootfs.Quota{Dir: rootfs.ChatsDir, Bytes: 10, Entries: 5, BytesKey: "key.bytes"})
+	root, err := rootfs.NewBounded(dir, nil, rootfs.Quota{
+		Dir: rootfs.ChatsDir, Bytes: 10, Entries: 5,
+		BytesKey: "key.bytes",
+	})
 	ok(t, err)
 	defer root.Close() //nolint:errcheck // only a test's
 	requireFull(t, root.Write("chats/a/g", []byte("12345")), "key.bytes")

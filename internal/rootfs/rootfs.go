@@ -31,7 +31,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Errors that callers decide on, beside fs.ErrNotExist, fs.ErrExist and fs.ErrPermission. They are compared with errors.Is.
+// Errors that callers decide on, beside fs.ErrNotExist, fs.ErrExist and fs.ErrPermission. They are compared with
+// errors.Is.
 var (
 	ErrEscape     = errors.New("leads out of the workspace")
 	ErrBadName    = errors.New("is not a usable path")
@@ -83,7 +84,10 @@ func New(dir string) (*Root, error) {
 		root.Close()
 		return nil, corebot.WithHint(fmt.Errorf("read the directory %s: %w", dir, bare(err)), hint)
 	}
-	return &Root{dir: root, seed: maphash.MakeSeed(), usages: usages{now: time.Now, known: map[string]usage{}, shares: map[string]Share{}}}, nil
+	return &Root{dir: root, seed: maphash.MakeSeed(), usages: usages{
+		now: time.Now, known: map[string]usage{},
+		shares: map[string]Share{},
+	}}, nil
 }
 
 // Close releases the directory. Later calls of any method fail with os.ErrClosed.
@@ -96,7 +100,8 @@ func (r *Root) lock(path string) *sync.Mutex {
 
 func (r *Root) stripe(path string) uint64 { return maphash.String(r.seed, Fold(path)) % stripes }
 
-// bare takes the name off an error of package os: it is the name of one step of a walk, not the path that was asked for.
+// bare takes the name off an error of package os: it is the name of one step of a walk, not the path that was asked
+// for.
 func bare(err error) error {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		return pe.Err

@@ -117,7 +117,8 @@ func TestEveryOperationRefusesWhatIsNotAPlainFile(t *testing.T) {
 
 	for path, want := range map[string]error{
 		"out": rootfs.ErrEscape, "in": rootfs.ErrEscape, "dangling": rootfs.ErrEscape, "dirlink/f": rootfs.ErrEscape,
-		"outdir/secret": rootfs.ErrEscape, "twice": rootfs.ErrNotRegular, "fifo": rootfs.ErrNotRegular, "sock": rootfs.ErrNotRegular,
+		"outdir/secret": rootfs.ErrEscape, "twice": rootfs.ErrNotRegular, "fifo": rootfs.ErrNotRegular,
+		"sock": rootfs.ErrNotRegular,
 		"real": rootfs.ErrNotRegular, "fifo/x": rootfs.ErrNotDir, "real/f/x": rootfs.ErrNotDir,
 	} {
 		_, err := root.ReadFile(path, 100)
@@ -229,7 +230,8 @@ func TestAListingIsSortedCappedAndFreeOfWhatIsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, more, err := root.List(".", "", 10)
-	if err != nil || more != 0 || len(got) != 3 || got[0].Name != "a" || !got[0].Dir || got[1].Name != "b" || got[1].Size != 2 || got[2].Name != "c" {
+	if err != nil || more != 0 || len(got) != 3 || got[0].Name != "a" || !got[0].Dir || got[1].Name != "b" ||
+		got[1].Size != 2 || got[2].Name != "c" {
 		t.Errorf("got %+v, %v, %v", got, more, err)
 	}
 	got, more, err = root.List(".", "", 2)
@@ -252,7 +254,8 @@ func TestAFileThatIsReadOnlyStaysAsItIs(t *testing.T) {
 	}
 	requireIs(t, "write", root.Write("f", []byte("x")), fs.ErrPermission)
 	requireIs(t, "remove", root.Remove("f"), fs.ErrPermission)
-	requireIs(t, "update", root.Update("f", 10, func([]byte, bool) ([]byte, error) { return nil, nil }), fs.ErrPermission)
+	requireIs(t, "update", root.Update("f", 10, func([]byte, bool) ([]byte, error) { return nil, nil }),
+		fs.ErrPermission)
 	if got, err := root.ReadFile("f", 10); err != nil || string(got) != "12" {
 		t.Errorf("it holds %q, %v", got, err)
 	}

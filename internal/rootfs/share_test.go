@@ -17,7 +17,8 @@ func TestAShareLimitsAFolderUntilItIsReleased(t *testing.T) {
 	defer root.Close() //nolint:errcheck // only a test's
 	write := func(path string, size int, full bool) {
 		t.Helper()
-		if err := root.Write(path, bytes.Repeat([]byte("x"), size)); errors.Is(err, ErrFull) != full || !full && err != nil {
+		if err := root.Write(path, bytes.Repeat([]byte("x"), size)); errors.Is(err, ErrFull) != full || !full &&
+			err != nil {
 			t.Errorf("%s with %d bytes: %v", path, size, err)
 		}
 	}

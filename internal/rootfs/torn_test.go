@@ -18,8 +18,8 @@ var kills = flag.Int("files.kills", 12, "kills of a process that writes; the lon
 // tornSize is what a write writes, in bytes: enough to be cut in the middle.
 const tornSize = 1 << 20
 
-// TestAWriteThatIsKilledLeavesTheOldFileOrTheNewOne has other processes write the same file without end, each time whole with another letter, and
-// kills each at some moment after its first write.
+// TestAWriteThatIsKilledLeavesTheOldFileOrTheNewOne has other processes write the same file without end, each time
+// whole with another letter, and kills each at some moment after its first write.
 func TestAWriteThatIsKilledLeavesTheOldFileOrTheNewOne(t *testing.T) {
 	if dir := os.Getenv("COREBOT_TEST_WRITES"); dir != "" {
 		writeWithoutEnd(t, dir)

@@ -16,8 +16,8 @@ func (r *Root) Write(path string, data []byte) error {
 	return r.change(path, func(*os.Root, string) ([]byte, error) { return data, nil })
 }
 
-// Create is Write for a file that must not exist yet; otherwise the error is fs.ErrExist and the file stays as it is. It is
-// atomic against everyone who writes through this Root.
+// Create is Write for a file that must not exist yet; otherwise the error is fs.ErrExist and the file stays as it is.
+// It is atomic against everyone who writes through this Root.
 func (r *Root) Create(path string, data []byte) error {
 	return r.change(path, func(at *os.Root, name string) ([]byte, error) {
 		switch _, err := at.Lstat(name); {
@@ -30,9 +30,9 @@ func (r *Root) Create(path string, data []byte) error {
 	})
 }
 
-// Update replaces a file of at most limit bytes with what fn makes of it, with no other write of this Root in between. A file
-// that is missing is nil and exists is false. An error of fn is returned wrapped and nothing is written. fn must not write
-// through the Root itself.
+// Update replaces a file of at most limit bytes with what fn makes of it, with no other write of this Root in between.
+// A file that is missing is nil and exists is false. An error of fn is returned wrapped and nothing is written. fn must
+// not write through the Root itself.
 func (r *Root) Update(path string, limit int64, fn func(old []byte, exists bool) ([]byte, error)) error {
 	return r.change(path, func(*os.Root, string) ([]byte, error) {
 		old, err := r.ReadFile(path, limit)
@@ -83,7 +83,8 @@ func (r *Root) change(path string, next func(at *os.Root, name string) ([]byte, 
 	return r.locked(path, "write", func(clean string, rm room) error {
 		dirs := rm.missing(clean)
 		if dirs > 0 {
-			if err := rm.admit(Usage{Entries: dirs + 1}); err != nil { // before any directory is made, and the file in it
+			// before any directory is made, and the file in it
+			if err := rm.admit(Usage{Entries: dirs + 1}); err != nil {
 				return err
 			}
 		}
@@ -133,7 +134,8 @@ func (r *Root) bounded(clean string, data []byte) error {
 		return nil
 	}
 	if limit := r.limit(clean); limit > 0 && int64(len(data)) > limit {
-		return corebot.WithHint(fmt.Errorf("the file %w: it would have %d bytes, the limit is %d", ErrTooLarge, len(data), limit),
+		return corebot.WithHint(fmt.Errorf("the file %w: it would have %d bytes, the limit is %d", ErrTooLarge,
+			len(data), limit),
 			"keep what matters in it, and put the rest into another file")
 	}
 	return nil
@@ -169,8 +171,8 @@ func (r *Root) in(clean string, create bool, fn func(at *os.Root, name string) e
 	return fn(at, path.Base(clean))
 }
 
-// replaceable refuses to put a file in place of something that is none. It is a courtesy, not the guard: a rename replaces the
-// entry itself and never follows it.
+// replaceable refuses to put a file in place of something that is none. It is a courtesy, not the guard: a rename
+// replaces the entry itself and never follows it.
 func replaceable(at *os.Root, name string) error {
 	info, err := at.Lstat(name)
 	switch {
@@ -186,8 +188,8 @@ func replaceable(at *os.Root, name string) error {
 	return plain(info)
 }
 
-// replace writes a temporary file beside the old one and renames it into place. Contents and entry are each synced, in that
-// order: after a power cut the name never stands for a half-written file.
+// replace writes a temporary file beside the old one and renames it into place. Contents and entry are each synced, in
+// that order: after a power cut the name never stands for a half-written file.
 func replace(at *os.Root, name string, data []byte) (err error) {
 	temp := tempPrefix + rand.Text()
 	f, err := at.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -27,7 +27,8 @@ func TestACutIsBetweenCharacters(t *testing.T) {
 
 func TestOnlyACharacterThatIsCutOffAtTheEndIsDropped(t *testing.T) {
 	for piece, want := range map[string]string{
-		"": "", "a": "a", "é": "é", "a\xc3": "a", "中\xe4\xb8": "中", "a\xf0\x9f\x98": "a", "\x80": "\x80", "a\x80\x80\x80\x80": "a\x80\x80\x80\x80", "\xff": "\xff",
+		"": "", "a": "a", "é": "é", "a\xc3": "a", "中\xe4\xb8": "中", "a\xf0\x9f\x98": "a", "\x80": "\x80",
+		"a\x80\x80\x80\x80": "a\x80\x80\x80\x80", "\xff": "\xff",
 	} {
 		if got := string(runes.Whole([]byte(piece))); got != want {
 			t.Errorf("%q becomes %q, want %q", piece, got, want)
@@ -40,7 +41,8 @@ func FuzzCutsAreWithinTheLimitAndKeepTextValid(f *testing.F) {
 	f.Add("\xff\x80\x80", 1)
 	f.Fuzz(func(t *testing.T, s string, n int) {
 		head, tail := runes.Head(s, n), runes.Tail(s, n)
-		if !strings.HasPrefix(s, head) || !strings.HasSuffix(s, tail) || len(head) > max(n, 0) || len(tail) > max(n, 0) {
+		if !strings.HasPrefix(s, head) || !strings.HasSuffix(s, tail) || len(head) > max(n, 0) ||
+			len(tail) > max(n, 0) {
 			t.Errorf("%d bytes of %q: %q and %q", n, s, head, tail)
 		}
 		if utf8.ValidString(s) && (!utf8.ValidString(head) || !utf8.ValidString(tail)) {

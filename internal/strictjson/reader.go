@@ -40,7 +40,8 @@ func NewReader(data []byte, rules Rules) *Reader {
 		r.bad = &Error{What: Encoding, At: invalidUTF8(data), err: errors.New("it is not valid UTF-8")}
 	}
 	r.words.Reset(bytes.NewBuffer(data),
-		jsontext.AllowInvalidUTF8(rules.BadUTF8 || rules.HalfCharacters), jsontext.AllowDuplicateNames(rules.DoubledNames))
+		jsontext.AllowInvalidUTF8(rules.BadUTF8 || rules.HalfCharacters),
+		jsontext.AllowDuplicateNames(rules.DoubledNames))
 	return r
 }
 
@@ -64,7 +65,8 @@ func (r *Reader) Kind() Kind {
 	return r.words.PeekKind()
 }
 
-// More says whether the array or object that is open goes on. It does not where nothing good follows: Next then says why.
+// More says whether the array or object that is open goes on. It does not where nothing good follows: Next then says
+// why.
 func (r *Reader) More() bool {
 	k := r.Kind()
 	return k != 0 && k != '}' && k != ']'
@@ -94,7 +96,8 @@ func (r *Reader) Next() (Token, error) {
 	return tok, nil
 }
 
-// Value reads a whole value, in which at most levels arrays and objects stand inside one another. It is a part of the data.
+// Value reads a whole value, in which at most levels arrays and objects stand inside one another. It is a part of the
+// data.
 func (r *Reader) Value(levels int) (json.RawMessage, error) {
 	begin, outside := r.Ahead(), r.Depth()
 	for {
@@ -162,7 +165,8 @@ func (r *Reader) explain(err error) error {
 		e.What, e.Name = Doubled, bad.JSONPointer.LastToken()
 		e.err = fmt.Errorf("the field %s stands there twice", short(e.Name))
 	case halfCharacter(r.data[min(int(bad.ByteOffset), len(r.data)):]):
-		e.What, e.err = HalfCharacter, errors.New(`it has half a character: a \u escape of a surrogate without its other half`)
+		e.What, e.err = HalfCharacter,
+			errors.New(`it has half a character: a \u escape of a surrogate without its other half`)
 	case bad.Err != nil:
 		e.err = bad.Err // without the library's name and its offset
 	}

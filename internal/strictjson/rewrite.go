@@ -10,8 +10,9 @@ import (
 
 // Edit says what [Rewrite] changes.
 type Edit struct {
-	Name func(name string) (string, error)                        // the name of a member
-	Text func(member, text string) (string, error)                // a text; member is the name before it, or empty in an array
+	Name func(name string) (string, error) // the name of a member
+	// a text; member is the name before it, or empty in an array
+	Text func(member, text string) (string, error)
 	Hide func(member string, value Kind) (text string, hide bool) // a text in place of a member's value; nil: none
 }
 
@@ -20,7 +21,8 @@ type Edit struct {
 func Rewrite(data []byte, rules Rules, edit Edit) ([]byte, error) {
 	var out bytes.Buffer
 	w := &rewriter{Reader: NewReader(data, rules), edit: edit}
-	w.to.Reset(&out, jsontext.AllowDuplicateNames(rules.DoubledNames), jsontext.AllowInvalidUTF8(true), jsontext.EscapeForJS(true))
+	w.to.Reset(&out, jsontext.AllowDuplicateNames(rules.DoubledNames), jsontext.AllowInvalidUTF8(true),
+		jsontext.EscapeForJS(true))
 	for first := true; first || w.Depth() > 0; first = false {
 		if err := w.word(); err != nil {
 			return nil, err
@@ -85,7 +87,10 @@ func (w *rewriter) hide(instead string) error {
 func (w *rewriter) write(tok Token) error {
 	err := w.to.WriteToken(tok)
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return &Error{What: Doubled, At: w.Ahead(), Name: tok.String(), err: fmt.Errorf("two names become %s", short(tok.String()))}
+		return &Error{
+			What: Doubled, At: w.Ahead(), Name: tok.String(),
+			err: fmt.Errorf("two names become %s", short(tok.String())),
+		}
 	}
 	return err
 }

@@ -77,7 +77,8 @@ func TestANameFromOutsideIsShownShortAndOnOneLine(t *testing.T) {
 	}
 	err = strictjson.Check([]byte("{"+string(twice)+":1,"+string(twice)+":2}"), 4, strictjson.Rules{})
 	var bad *strictjson.Error
-	if !errors.As(err, &bad) || bad.Name != name || len(err.Error()) > 120 || strings.ContainsAny(err.Error(), "\n\u202e") {
+	if !errors.As(err, &bad) || bad.Name != name || len(err.Error()) > 120 ||
+		strings.ContainsAny(err.Error(), "\n\u202e") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -115,10 +116,13 @@ func TestADocumentIsWrittenAgainWithItsTextsEdited(t *testing.T) {
 	}
 }
 
-// FuzzRead holds the reader to encoding/json: what one takes by the strictest rules, the other reads to the same value, and
-// what is written again is that value.
+// FuzzRead holds the reader to encoding/json: what one takes by the strictest rules, the other reads to the same value,
+// and what is written again is that value.
 func FuzzRead(f *testing.F) {
-	for _, s := range []string{`{"a":[1,{"b":null}],"c":"\ud83d\ude00"}`, `{"a":1,"\u0061":2}`, `"\ud800"`, "\"\xff\"", `[1,]`, `1 2`, `{"a":1e999,"b":-0}`, strings.Repeat("[", 50)} {
+	for _, s := range []string{
+		`{"a":[1,{"b":null}],"c":"\ud83d\ude00"}`, `{"a":1,"\u0061":2}`, `"\ud800"`, "\"\xff\"",
+		`[1,]`, `1 2`, `{"a":1e999,"b":-0}`, strings.Repeat("[", 50),
+	} {
 		f.Add([]byte(s))
 	}
 	same := func(s string) (string, error) { return s, nil }

@@ -10,7 +10,8 @@ import (
 // lead is which part of an excerpt is for what stands before the place, as a divisor.
 const lead = 3
 
-// Excerpt is about width bytes of a text around a place in it, in one line; an ellipsis stands where something is left out.
+// Excerpt is about width bytes of a text around a place in it, in one line; an ellipsis stands where something is left
+// out.
 func Excerpt(text string, at Found, width int) string {
 	begin := max(0, min(at.Start, len(text)-width*(lead-1)/lead)-width/lead)
 	if begin <= width/(2*lead) { // not worth an ellipsis

@@ -20,8 +20,8 @@ type Phrase struct {
 // Query is what to look for. The zero Query finds nothing.
 type Query struct{ Phrases []Phrase }
 
-// Parse reads what a person or a model typed: words, each of which must occur, and "words in quotes", which must stand together. Every
-// string is a query; one without anything that can be searched for has no phrases.
+// Parse reads what a person or a model typed: words, each of which must occur, and "words in quotes", which must stand
+// together. Every string is a query; one without anything that can be searched for has no phrases.
 func Parse(text string) Query {
 	var q Query
 	for i, part := range strings.Split(text, `"`) {
@@ -47,7 +47,8 @@ func (q *Query) add(text string) {
 // minPrefix is how many letters a word must have to find longer ones.
 const minPrefix = 3
 
-// phraseOf reads a phrase. In a text its last run of characters may go on, so that there need not be a term for the last of them.
+// phraseOf reads a phrase. In a text its last run of characters may go on, so that there need not be a term for the
+// last of them.
 func phraseOf(text string) Phrase {
 	var p Phrase
 	end := word

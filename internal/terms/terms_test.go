@@ -54,7 +54,8 @@ func TestATextIsCutIntoTerms(t *testing.T) {
 // corpus is a text, with queries that find it. The queries that do not find it are in others.
 var corpus = []struct{ script, text, finds, others string }{
 	{
-		"Latin", "Der Flug nach Malmö geht um 7:45 ab Gate B12.", "flug|MALMO|malmö|Flüg|gate b12|\"gate b12\"|7:45|b12",
+		"Latin", "Der Flug nach Malmö geht um 7:45 ab Gate B12.",
+		"flug|MALMO|malmö|Flüg|gate b12|\"gate b12\"|7:45|b12",
 		"\"b12 gate\"|lug|malm0",
 	},
 	{"Latin (Vietnamese)", "Tôi thích uống cà phê sữa đá mỗi sáng.", "ca phe|cà phê|sua da|\"sữa đá\"", "\"phê cà\""},

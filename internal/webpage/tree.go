@@ -22,8 +22,8 @@ const (
 // builder makes a tree of the tokens of a page.
 //
 // It does not use html.Parse, for two reasons. Nothing can stop html.Parse. And its rules for formatting elements that
-// are left open make a tree of gigabytes from a page of some megabytes. The builder's rules are simpler: each token costs
-// no more than the depth, and the tree is never larger than the limits.
+// are left open make a tree of gigabytes from a page of some megabytes. The builder's rules are simpler: each token
+// costs no more than the depth, and the tree is never larger than the limits.
 type builder struct {
 	document, head, body *html.Node
 	title                strings.Builder
@@ -47,7 +47,8 @@ type frame struct {
 
 func newBuilder(address *url.URL) *builder {
 	b := &builder{
-		document: &html.Node{Type: html.DocumentNode}, head: element("head"), body: element("body"), base: address, beyond: map[string]int{},
+		document: &html.Node{Type: html.DocumentNode}, head: element("head"), body: element("body"), base: address,
+		beyond: map[string]int{},
 	}
 	root := element("html")
 	b.document.AppendChild(root)

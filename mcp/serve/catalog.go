@@ -44,12 +44,18 @@ type sheet struct {
 func sheets() map[string]sheet {
 	reads := Hints{ReadOnly: true, Idempotent: true}
 	return map[string]sheet{
-		"chat.list":              {title: "List chats", hints: reads, output: schemaOf[chatPage]},
-		"history.read":           {title: "Read what was said", hints: reads, output: schemaOf[historyPage]},
-		"message.publish":        {title: "Say something and wait for the reply", hints: Hints{Destructive: true, OpenWorld: true}, output: schemaOf[published]},
-		"message.replies":        {title: "Fetch replies", hints: reads, output: schemaOf[replyPage]},
-		"status.read":            {title: "Read the status", hints: reads},
-		"bus.dead_letter.list":   {title: "List dead letters", hints: reads, output: schemaOf[itemPage[map[string]any]], lines: true},
+		"chat.list":    {title: "List chats", hints: reads, output: schemaOf[chatPage]},
+		"history.read": {title: "Read what was said", hints: reads, output: schemaOf[historyPage]},
+		"message.publish": {
+			title: "Say something and wait for the reply",
+			hints: Hints{Destructive: true, OpenWorld: true}, output: schemaOf[published],
+		},
+		"message.replies": {title: "Fetch replies", hints: reads, output: schemaOf[replyPage]},
+		"status.read":     {title: "Read the status", hints: reads},
+		"bus.dead_letter.list": {
+			title: "List dead letters", hints: reads, output: schemaOf[itemPage[map[string]any]],
+			lines: true,
+		},
 		"bus.dead_letter.replay": {title: "Replay a dead letter", hints: Hints{OpenWorld: true}},
 	}
 }
@@ -62,7 +68,10 @@ func catalog(r *tools.Registry) ([]Tool, error) {
 		if !ok {
 			return nil, fmt.Errorf("the tool %s has no description for MCP clients", t.Name)
 		}
-		entry := Tool{Name: llm.EncodeName(t.Name), Title: s.title, Description: t.Description, Schema: t.Schema, Hints: s.hints, internal: t.Name, lines: s.lines}
+		entry := Tool{
+			Name: llm.EncodeName(t.Name), Title: s.title, Description: t.Description, Schema: t.Schema,
+			Hints: s.hints, internal: t.Name, lines: s.lines,
+		}
 		if s.output != nil {
 			var err error
 			if entry.Output, err = s.output(); err != nil {

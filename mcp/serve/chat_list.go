@@ -44,25 +44,29 @@ type chat struct {
 
 // chatList lists the chats of a channel, or of all.
 func (s *Service) chatList() tools.Tool {
-	return tools.New("chat.list", chatListDoc, tools.ReadOnly|tools.Outside, func(ctx context.Context, _ tools.Call, a chatListArgs) (string, error) {
-		limit, err := page(a.Limit, chatsShown, chatsMost)
-		if err != nil {
-			return "", err
-		}
-		found, err := s.store.Chats.ListChats(ctx, operate.ChatsQuery{Channel: a.channel(), Part: operate.Part{After: a.After, Limit: limit}})
-		if err != nil {
-			return "", fmt.Errorf("list the chats: %w", err)
-		}
-		out := chatPage{Chats: make([]chat, len(found.Rows)), Cursor: found.Next}
-		for i, c := range found.Rows {
-			out.Chats[i] = s.chatOf(c)
-		}
-		return s.encode(out)
-	}, tools.Touches(func(_ tools.Call, a chatListArgs) policy.Target {
-		own := s.ownChat("")
-		own.Everywhere = a.channel() != Channel
-		return own
-	}))
+	return tools.New("chat.list", chatListDoc, tools.ReadOnly|tools.Outside,
+		func(ctx context.Context, _ tools.Call, a chatListArgs) (string, error) {
+			limit, err := page(a.Limit, chatsShown, chatsMost)
+			if err != nil {
+				return "", err
+			}
+			found, err := s.store.Chats.ListChats(ctx, operate.ChatsQuery{
+				Channel: a.channel(),
+				Part:    operate.Part{After: a.After, Limit: limit},
+			})
+			if err != nil {
+				return "", fmt.Errorf("list the chats: %w", err)
+			}
+			out := chatPage{Chats: make([]chat, len(found.Rows)), Cursor: found.Next}
+			for i, c := range found.Rows {
+				out.Chats[i] = s.chatOf(c)
+			}
+			return s.encode(out)
+		}, tools.Touches(func(_ tools.Call, a chatListArgs) policy.Target {
+			own := s.ownChat("")
+			own.Everywhere = a.channel() != Channel
+			return own
+		}))
 }
 
 // channel is the one whose chats are meant; empty: all.
@@ -79,7 +83,8 @@ func (a chatListArgs) channel() string {
 func (s *Service) chatOf(c operate.Chat) chat {
 	name, _ := s.fit(c.DisplayName, nameBytes)
 	return chat{
-		Key: c.Key, Channel: c.Channel, ChatID: c.ChatID, DisplayName: name, Registered: c.Registered, CreatedAt: timestamp(c.CreatedAt),
+		Key: c.Key, Channel: c.Channel, ChatID: c.ChatID, DisplayName: name, Registered: c.Registered,
+		CreatedAt: timestamp(c.CreatedAt),
 	}
 }
 
@@ -90,7 +95,8 @@ func cursorOf(text string) (int64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %q is no cursor: send what an earlier answer gave, or leave it out", corebot.ErrInvalid, text)
+		return 0, fmt.Errorf("%w: %q is no cursor: send what an earlier answer gave, or leave it out",
+			corebot.ErrInvalid, text)
 	}
 	return int64(n), nil
 }

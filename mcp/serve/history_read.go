@@ -47,27 +47,28 @@ type entry struct {
 
 // historyRead reads what was said in one chat, newest page first.
 func (s *Service) historyRead() tools.Tool {
-	return tools.New("history.read", historyReadDoc, tools.ReadOnly|tools.Outside, func(ctx context.Context, _ tools.Call, a historyReadArgs) (string, error) {
-		k, err := a.chat(s)
-		if err != nil {
-			return "", err
-		}
-		limit, err := page(a.Limit, entriesShown, entriesMost)
-		if err != nil {
-			return "", err
-		}
-		found, err := s.store.History.Before(ctx, k, a.Before, limit)
-		if err != nil {
-			return "", fmt.Errorf("read the history: %w", err)
-		}
-		return s.encode(s.historyPage(k, found, limit))
-	}, tools.Touches(func(_ tools.Call, a historyReadArgs) policy.Target {
-		k, err := a.chat(s)
-		if err != nil {
-			return policy.Target{Everywhere: true} // whatever it means
-		}
-		return policy.Target{Chat: k}
-	}))
+	return tools.New("history.read", historyReadDoc, tools.ReadOnly|tools.Outside,
+		func(ctx context.Context, _ tools.Call, a historyReadArgs) (string, error) {
+			k, err := a.chat(s)
+			if err != nil {
+				return "", err
+			}
+			limit, err := page(a.Limit, entriesShown, entriesMost)
+			if err != nil {
+				return "", err
+			}
+			found, err := s.store.History.Before(ctx, k, a.Before, limit)
+			if err != nil {
+				return "", fmt.Errorf("read the history: %w", err)
+			}
+			return s.encode(s.historyPage(k, found, limit))
+		}, tools.Touches(func(_ tools.Call, a historyReadArgs) policy.Target {
+			k, err := a.chat(s)
+			if err != nil {
+				return policy.Target{Everywhere: true} // whatever it means
+			}
+			return policy.Target{Chat: k}
+		}))
 }
 
 // chat is the chat that is meant.

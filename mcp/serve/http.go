@@ -19,15 +19,17 @@ import (
 
 // WebOptions of a [Handler]. Zero means the default.
 type WebOptions struct {
-	MaxSessions int           // at once; 256. The one that was idle the longest makes room for another, and if none is idle, nobody does
+	// at once; 256. The one that was idle the longest makes room for another, and if none is idle, nobody does
+	MaxSessions int
 	SessionIdle time.Duration // a session that was not used for longer has ended; 30 min
 	Metrics     prometheus.Registerer
 }
 
-// Handler answers over streamable HTTP. It stands behind somebody who authenticates requests, bounds bodies and connections, and gives writes their
-// deadlines, such as the webhook.
+// Handler answers over streamable HTTP. It stands behind somebody who authenticates requests, bounds bodies and
+// connections, and gives writes their deadlines, such as the webhook.
 //
-// Clients of protocol versions up to 2025-11-25 have sessions; later ones have none. There is no stream for GET: there is nothing that it could bring.
+// Clients of protocol versions up to 2025-11-25 have sessions; later ones have none. There is no stream for GET: there
+// is nothing that it could bring.
 type Handler struct {
 	inner     http.Handler
 	sessions  *sessions
@@ -38,9 +40,11 @@ type Handler struct {
 func (s *Server) Web(o WebOptions) (*Handler, error) {
 	h := &Handler{}
 	h.sessions = newSessions(cmp.Or(o.MaxSessions, 256), cmp.Or(o.SessionIdle, 30*time.Minute), h.forget)
-	h.inner = server.NewStreamableHTTPServer(s.mcp, server.WithSessionIdManager(h.sessions), server.WithDisableStreaming(true),
+	h.inner = server.NewStreamableHTTPServer(s.mcp, server.WithSessionIdManager(h.sessions),
+		server.WithDisableStreaming(true),
 		server.WithDisableLocalhostProtection(true), // who stands in front knows more names of the listener
-		server.WithStreamableHTTPLogger(slog.New(slog.NewTextHandler(s.opts.Log, &slog.HandlerOptions{Level: slog.LevelError}))))
+		server.WithStreamableHTTPLogger(slog.New(slog.NewTextHandler(s.opts.Log,
+			&slog.HandlerOptions{Level: slog.LevelError}))))
 	if o.Metrics == nil {
 		return h, nil
 	}
@@ -79,7 +83,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func refuseMessage(w http.ResponseWriter, why string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
-	_ = json.NewEncoder(w).Encode(refusal(nil, mcp.INVALID_REQUEST, why)) // an answer that cannot be delivered is nobody's loss
+	// an answer that cannot be delivered is nobody's loss
+	_ = json.NewEncoder(w).Encode(refusal(nil, mcp.INVALID_REQUEST, why))
 }
 
 // EndSessions ends all sessions: the credential that they were begun with is gone. Clients begin new ones.
@@ -88,7 +93,8 @@ func (h *Handler) EndSessions() { h.sessions.endAll() }
 // forget has the library forget a session, as a client would.
 func (h *Handler) forget(id string) {
 	h.inner.ServeHTTP(nowhere{http.Header{}}, &http.Request{
-		Method: http.MethodDelete, URL: &url.URL{Path: "/"}, Header: http.Header{server.HeaderKeySessionID: {id}}, Body: http.NoBody,
+		Method: http.MethodDelete, URL: &url.URL{Path: "/"}, Header: http.Header{server.HeaderKeySessionID: {id}},
+		Body: http.NoBody,
 	})
 }
 
@@ -114,8 +120,8 @@ func headOf(message []byte) (h head, ok bool) {
 // exact is the least number that two ids of other spellings could be read as: the library keeps numbers as float64.
 const exact = 1 << 53
 
-// strange holds for an id that is neither a text nor a number, nor missing, or a number that would come back as another. The library would take any
-// JSON for one, and no client could make out such an answer.
+// strange holds for an id that is neither a text nor a number, nor missing, or a number that would come back as
+// another. The library would take any JSON for one, and no client could make out such an answer.
 func (h head) strange() bool {
 	switch id := h.ID.(type) {
 	case nil, string:

@@ -40,17 +40,18 @@ type published struct {
 
 // messagePublish says something in a chat, as the principal, and waits.
 func (s *Service) messagePublish() tools.Tool {
-	return tools.New("message.publish", messagePublishDoc, tools.Idempotent|tools.Outside, func(ctx context.Context, c tools.Call, a publishArgs) (string, error) {
-		wait, err := s.wait(a.WaitSeconds, usualWait)
-		if err != nil {
-			return "", err
-		}
-		p := &publication{Service: s, key: s.key(a.ChatID), id: cmp.Or(a.ID, c.StepID)}
-		if err := p.publish(ctx, a.Content, wait); err != nil {
-			return "", err
-		}
-		return s.encode(p.out)
-	}, tools.Touches(func(_ tools.Call, a publishArgs) policy.Target { return s.ownChat(a.ChatID) }))
+	return tools.New("message.publish", messagePublishDoc, tools.Idempotent|tools.Outside,
+		func(ctx context.Context, c tools.Call, a publishArgs) (string, error) {
+			wait, err := s.wait(a.WaitSeconds, usualWait)
+			if err != nil {
+				return "", err
+			}
+			p := &publication{Service: s, key: s.key(a.ChatID), id: cmp.Or(a.ID, c.StepID)}
+			if err := p.publish(ctx, a.Content, wait); err != nil {
+				return "", err
+			}
+			return s.encode(p.out)
+		}, tools.Touches(func(_ tools.Call, a publishArgs) policy.Target { return s.ownChat(a.ChatID) }))
 }
 
 // wait is how long a call may wait: as long as it says, and no longer than there is time.
@@ -105,14 +106,16 @@ func (p *publication) publish(ctx context.Context, content string, wait time.Dur
 	}
 }
 
-// accept hands the message to the front door. Once it is there it must be known what became of it, so that no cancellation counts.
+// accept hands the message to the front door. Once it is there it must be known what became of it, so that no
+// cancellation counts.
 func (p *publication) accept(ctx context.Context, content string) (duplicate bool, err error) {
 	door, err := p.entrance(ctx)
 	if err != nil {
 		return false, err
 	}
 	got, err := door.Accept(context.WithoutCancel(ctx), channels.Incoming{
-		ID: p.id, Channel: Channel, Account: p.key.Account, Chat: p.key.Chat, SenderID: p.opts.Principal, SenderName: p.opts.Principal, Parts: corebot.TextPart(content),
+		ID: p.id, Channel: Channel, Account: p.key.Account, Chat: p.key.Chat, SenderID: p.opts.Principal,
+		SenderName: p.opts.Principal, Parts: corebot.TextPart(content),
 	})
 	var busy *corebot.Busy
 	switch {
@@ -124,7 +127,8 @@ func (p *publication) accept(ctx context.Context, content string) (duplicate boo
 	return got.Duplicate, err
 }
 
-// collect looks for replies to the message behind a cursor. done says that there are some: more may come only if it is not answered.
+// collect looks for replies to the message behind a cursor. done says that there are some: more may come only if it is
+// not answered.
 func (p *publication) collect(ctx context.Context, after int64) (done bool, err error) {
 	found, err := p.store.Mailbox.Answers(ctx, p.key, p.id, after, repliesMost)
 	if err != nil {

@@ -48,37 +48,40 @@ type reply struct {
 
 // messageReplies fetches the replies of a chat behind a cursor. Reading takes nothing away.
 func (s *Service) messageReplies() tools.Tool {
-	return tools.New("message.replies", messageRepliesDoc, tools.ReadOnly|tools.Outside, func(ctx context.Context, _ tools.Call, a repliesArgs) (string, error) {
-		limit, err := page(a.Limit, repliesShown, repliesMost)
-		if err != nil {
-			return "", err
-		}
-		after, err := cursorOf(a.After)
-		if err != nil {
-			return "", err
-		}
-		wait, err := s.wait(a.WaitSeconds, 0)
-		if err != nil {
-			return "", err
-		}
-		k := s.key(a.ChatID)
-		if err := k.Validate(); err != nil {
-			return "", err
-		}
-		found, err := s.await(ctx, k, after, limit, wait)
-		if err != nil {
-			return "", err
-		}
-		out := s.replyPage(k, found)
-		if len(found) == 0 {
-			out.Cursor = cursorText(after)
-		}
-		return s.encode(out)
-	}, tools.Touches(func(_ tools.Call, a repliesArgs) policy.Target { return s.ownChat(a.ChatID) }))
+	return tools.New("message.replies", messageRepliesDoc, tools.ReadOnly|tools.Outside,
+		func(ctx context.Context, _ tools.Call, a repliesArgs) (string, error) {
+			limit, err := page(a.Limit, repliesShown, repliesMost)
+			if err != nil {
+				return "", err
+			}
+			after, err := cursorOf(a.After)
+			if err != nil {
+				return "", err
+			}
+			wait, err := s.wait(a.WaitSeconds, 0)
+			if err != nil {
+				return "", err
+			}
+			k := s.key(a.ChatID)
+			if err := k.Validate(); err != nil {
+				return "", err
+			}
+			found, err := s.await(ctx, k, after, limit, wait)
+			if err != nil {
+				return "", err
+			}
+			out := s.replyPage(k, found)
+			if len(found) == 0 {
+				out.Cursor = cursorText(after)
+			}
+			return s.encode(out)
+		}, tools.Touches(func(_ tools.Call, a repliesArgs) policy.Target { return s.ownChat(a.ChatID) }))
 }
 
 // await reads a page of replies and, if there are none, waits for some.
-func (s *Service) await(ctx context.Context, k corebot.Key, after int64, limit int, wait time.Duration) ([]corebot.Posted, error) {
+func (s *Service) await(ctx context.Context, k corebot.Key, after int64, limit int,
+	wait time.Duration,
+) ([]corebot.Posted, error) {
 	wake, stop := s.replies.Watch(k)
 	defer stop()
 	timer := time.NewTimer(wait)
@@ -110,7 +113,10 @@ func (s *Service) replyPage(k corebot.Key, found []corebot.Posted) replyPage {
 		content, truncated := s.fit(p.Content, replyBytes)
 		bytes += len(content)
 		out.Cursor = cursorText(p.Cursor)
-		out.Messages = append(out.Messages, reply{p.ID, p.InReplyTo, string(p.Kind), content, truncated, timestamp(p.CreatedAt), out.Cursor})
+		out.Messages = append(out.Messages, reply{
+			p.ID, p.InReplyTo, string(p.Kind), content, truncated,
+			timestamp(p.CreatedAt), out.Cursor,
+		})
 	}
 	return out
 }

@@ -16,9 +16,11 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer, tools []Tool) (*metrics, error) {
 	m := &metrics{known: map[string]bool{}, calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "corebot_mcp_serve_calls_total", Help: "Calls of MCP clients, by tool and outcome; interrupted is one whose client has gone, or that the store did not take.",
+		Name: "corebot_mcp_serve_calls_total", Help: "Calls of MCP clients, by tool and outcome; interrupted is one " +
+			"whose client has gone, or that the store did not take.",
 	}, []string{"tool", "outcome"}), duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "corebot_mcp_serve_call_duration_seconds", Help: "How long calls of MCP clients took, waits for replies included.",
+		Name:    "corebot_mcp_serve_call_duration_seconds",
+		Help:    "How long calls of MCP clients took, waits for replies included.",
 		Buckets: []float64{.005, .02, .1, .5, 2, 10, 60, 600},
 	}, []string{"tool"})}
 	for _, t := range tools {

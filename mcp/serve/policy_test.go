@@ -90,7 +90,8 @@ func matrix() []struct {
 			"denied chats-elsewhere", "denied chats-elsewhere", "success chats-elsewhere",
 		},
 		{
-			"chat.list", `{"channel":"*"}`, "denied chats-elsewhere", "denied chats-elsewhere", "denied chats-elsewhere",
+			"chat.list", `{"channel":"*"}`, "denied chats-elsewhere", "denied chats-elsewhere",
+			"denied chats-elsewhere",
 			"denied chats-elsewhere", "success chats-elsewhere",
 		},
 		{
@@ -98,12 +99,14 @@ func matrix() []struct {
 			"denied dead-letters", "success dead-letters",
 		},
 		{
-			"bus.dead_letter.replay", `{"id":4711}`, "denied dead-letters", "denied dead-letters", "denied dead-letters",
+			"bus.dead_letter.replay", `{"id":4711}`, "denied dead-letters", "denied dead-letters",
+			"denied dead-letters",
 			"denied dead-letters", "error dead-letters",
 		},
 		{"status.read", `{}`, "denied status", "denied status", "denied status", "denied status", "success status"},
 		{
-			"message.send", `{"channel":"test","chatId":"theirs","content":"x"}`, "error ", "error ", "error ", "error ",
+			"message.send", `{"channel":"test","chatId":"theirs","content":"x"}`, "error ", "error ", "error ",
+			"error ",
 			"error ",
 		},
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/corebot/corebot/mcp/serve"
 )
 
-// These tests need the programs from npm that scripts/mcp-conformance installs. MCP_REAL is the directory of these programs, and COREBOT the program
-// that they try.
+// These tests need the programs from npm that scripts/mcp-conformance installs. MCP_REAL is the directory of these
+// programs, and COREBOT the program that they try.
 
 func realProgram(t *testing.T, name string) string {
 	t.Helper()
@@ -29,7 +29,8 @@ func realProgram(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// conformance runs the public suite; a scenario that fails and is not expected to, or the other way round, fails the test.
+// conformance runs the public suite; a scenario that fails and is not expected to, or the other way round, fails the
+// test.
 func conformance(t *testing.T, env []string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -73,7 +74,8 @@ func TestRealConformanceOfTheClient(t *testing.T) {
 	for version, scenarios := range clientScenarios() {
 		for _, s := range scenarios {
 			t.Run(version+" "+s, func(t *testing.T) {
-				conformance(t, []string{clientVariable + "=1", "GORACE=atexit_sleep_ms=0"}, "client", "--command", os.Args[0], "--scenario", s, "--spec-version", version)
+				conformance(t, []string{clientVariable + "=1", "GORACE=atexit_sleep_ms=0"}, "client", "--command",
+					os.Args[0], "--scenario", s, "--spec-version", version)
 			})
 		}
 	}
@@ -100,9 +102,11 @@ func wantInspected(t *testing.T, target ...string) {
 		t.Errorf("the tools are %+v", list.Result.Tools)
 	}
 	for range 2 {
-		said := inspect(t, nil, append(target, "--method", "tools/call", "--tool-name", "message_publish", "--tool-arg", "content=hello", "--tool-arg", "id=inspected")...)
+		said := inspect(t, nil, append(target, "--method", "tools/call", "--tool-name", "message_publish", "--tool-arg",
+			"content=hello", "--tool-arg", "id=inspected")...)
 		var p published
-		if err := json.Unmarshal(said.Result.StructuredContent, &p); err != nil || said.Result.IsError || !p.Answered || p.ID != "inspected" || len(p.Replies) != 1 {
+		if err := json.Unmarshal(said.Result.StructuredContent, &p); err != nil || said.Result.IsError || !p.Answered ||
+			p.ID != "inspected" || len(p.Replies) != 1 {
 			t.Errorf("it gave %+v", said.Result)
 		}
 	}

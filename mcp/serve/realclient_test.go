@@ -21,7 +21,8 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
-// clientVariable makes this program our MCP client, for the conformance suite: its last argument is the server's address.
+// clientVariable makes this program our MCP client, for the conformance suite: its last argument is the server's
+// address.
 const clientVariable = "COREBOT_TEST_MCP_CLIENT"
 
 func TestMain(m *testing.M) {
@@ -89,7 +90,10 @@ func beClient(address string) error {
 		return err
 	}
 	log := zerolog.New(os.Stderr)
-	manager, err := mcp.New(path, registry, mcp.Options{AllowedServers: []string{"*"}, AgentServers: []string{"*"}, AllowedTools: []string{"*"}, Log: log})
+	manager, err := mcp.New(path, registry, mcp.Options{
+		AllowedServers: []string{"*"}, AgentServers: []string{"*"},
+		AllowedTools: []string{"*"}, Log: log,
+	})
 	if err != nil {
 		return err
 	}
@@ -107,7 +111,10 @@ func beClient(address string) error {
 }
 
 func callAll(ctx context.Context, box *tools.Box) error {
-	who := corebot.Caller{Key: corebot.Key{Agent: "main", Channel: "test", Chat: "c"}, Principal: corebot.Principal{Channel: "test", ID: "suite"}}
+	who := corebot.Caller{
+		Key:       corebot.Key{Agent: "main", Channel: "test", Chat: "c"},
+		Principal: corebot.Principal{Channel: "test", ID: "suite"},
+	}
 	offered, err := box.Offer(ctx, who)
 	if err != nil {
 		return err

@@ -57,8 +57,9 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	r.must(err)
 	service := operate.New(operate.Stores{Chats: storage.NewChats(r.DB), DeadLetters: r.DeadLetters})
 	store := serve.Store{
-		Mailbox: storage.NewMailbox(r.DB), Chats: service, History: r.History, Lives: r.Lives, Changes: storage.NewClientCalls(r.DB),
-		Trail: storage.NewAudit(r.DB), Roles: r.Grants,
+		Mailbox: storage.NewMailbox(r.DB), Chats: service, History: r.History, Lives: r.Lives,
+		Changes: storage.NewClientCalls(r.DB),
+		Trail:   storage.NewAudit(r.DB), Roles: r.Grants,
 	}
 	if o.changes != nil {
 		store.Changes = o.changes(store.Changes)
@@ -88,7 +89,8 @@ func (r *rig) run(o rigOptions) {
 	}
 	access, err := policy.NewAccess(o.access, corebot.Allowlist{})
 	r.must(err)
-	door, err := channels.NewFrontDoor(r.Bus, r.Router, storage.NewChats(r.DB), channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: serve.Channel}: access}})
+	door, err := channels.NewFrontDoor(r.Bus, r.Router, storage.NewChats(r.DB),
+		channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: serve.Channel}: access}})
 	r.must(err)
 	outbox, err := channels.NewOutbox(r.Bus, r.Ledger, channels.Resend, zerolog.Nop(), nil)
 	r.must(err)
@@ -152,7 +154,8 @@ func (r *rig) refused(c serve.Call) string {
 // audit are the rows of the clients, newest first.
 func (r *rig) audit() []corebot.AuditEvent {
 	r.t.Helper()
-	rows, err := storage.NewAudit(r.DB).List(context.Background(), corebot.AuditFilter{Channel: serve.Channel, Decisions: true, Limit: 10_000})
+	rows, err := storage.NewAudit(r.DB).List(context.Background(),
+		corebot.AuditFilter{Channel: serve.Channel, Decisions: true, Limit: 10_000})
 	r.must(err)
 	return rows
 }
@@ -270,7 +273,8 @@ func toolCall(id int, tool, args string) string {
 
 func (w *wire) hello() *wire {
 	w.t.Helper()
-	w.say(request(0, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`))
+	w.say(request(0, "initialize",
+		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`))
 	if m := w.hear(); m.Error != nil {
 		w.t.Fatalf("initialize: %+v", m.Error)
 	}

@@ -43,8 +43,8 @@ type Options struct {
 	Metrics  prometheus.Registerer              // nil: none
 }
 
-// Service is the channel of MCP clients, and their tools. It implements [channels.Channel], [channels.Idempotent] and [Backend], and is safe for use by
-// several goroutines.
+// Service is the channel of MCP clients, and their tools. It implements [channels.Channel], [channels.Idempotent] and
+// [Backend], and is safe for use by several goroutines.
 type Service struct {
 	opts    Options
 	store   Store
@@ -64,7 +64,8 @@ var (
 	_ Backend             = (*Service)(nil)
 )
 
-// startTime is how long a client waits for a channel that has not begun to run: hosts call as soon as their server speaks.
+// startTime is how long a client waits for a channel that has not begun to run: hosts call as soon as their server
+// speaks.
 const startTime = 15 * time.Second
 
 // errNotRunning is what a client reads of a channel that does not begin to run, and after it has ended.
@@ -75,10 +76,12 @@ func New(s Store, rules *policy.Policy, o Options) (*Service, error) {
 	o.MaxWait = cmp.Or(o.MaxWait, 10*time.Minute)
 	sv := &Service{opts: o, store: s, opened: make(chan struct{})}
 	if err := sv.principal().Validate(); err != nil {
-		return nil, corebot.WithHint(fmt.Errorf("mcp.serve.principal: %w", err), "it is the id of a sender, such as editor")
+		return nil, corebot.WithHint(fmt.Errorf("mcp.serve.principal: %w", err),
+			"it is the id of a sender, such as editor")
 	}
 	if !s.complete() || o.MaxWait < time.Second {
-		return nil, fmt.Errorf("%w: an MCP service wants every part of its store, and to wait for a second at least", corebot.ErrInvalid)
+		return nil, fmt.Errorf("%w: an MCP service wants every part of its store, and to wait for a second at least",
+			corebot.ErrInvalid)
 	}
 	var err error
 	if sv.opts.Redactor == nil {
@@ -182,7 +185,8 @@ type Store struct {
 }
 
 func (s Store) complete() bool {
-	return s.Mailbox != nil && s.Chats != nil && s.History != nil && s.Lives != nil && s.Changes != nil && s.Trail != nil && s.Roles != nil
+	return s.Mailbox != nil && s.Chats != nil && s.History != nil && s.Lives != nil && s.Changes != nil &&
+		s.Trail != nil && s.Roles != nil
 }
 
 // Mailbox keeps replies. Answers gives those behind a cursor that answer one message, oldest first.

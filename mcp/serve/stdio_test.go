@@ -27,7 +27,8 @@ func TestAClientOfTheLibraryWorksOverStandardInputAndOutput(t *testing.T) {
 		hello.Params.ProtocolVersion = "2025-11-25"
 		got, err := c.Initialize(t.Context(), hello)
 		r.must(err)
-		if got.ServerInfo.Name != "corebot" || got.Instructions == "" || got.Capabilities.Tools == nil || got.Capabilities.Prompts != nil {
+		if got.ServerInfo.Name != "corebot" || got.Instructions == "" || got.Capabilities.Tools == nil ||
+			got.Capabilities.Prompts != nil {
 			t.Errorf("the server is %+v", got)
 		}
 		ask := mcp.CallToolRequest{}
@@ -51,12 +52,17 @@ func TestToolsSayWhatTheyDo(t *testing.T) {
 		tools, err := r.service.Tools(t.Context())
 		r.must(err)
 		want := map[string]serve.Hints{
-			"chat_list": {ReadOnly: true, Idempotent: true}, "history_read": {ReadOnly: true, Idempotent: true}, "message_replies": {ReadOnly: true, Idempotent: true},
-			"status_read": {ReadOnly: true, Idempotent: true}, "bus_dead_letter_list": {ReadOnly: true, Idempotent: true},
+			"chat_list": {ReadOnly: true, Idempotent: true}, "history_read": {ReadOnly: true, Idempotent: true},
+			"message_replies": {ReadOnly: true, Idempotent: true},
+			"status_read":     {ReadOnly: true, Idempotent: true}, "bus_dead_letter_list": {
+				ReadOnly:   true,
+				Idempotent: true,
+			},
 			"message_publish": {Destructive: true, OpenWorld: true}, "bus_dead_letter_replay": {OpenWorld: true},
 		}
 		for _, tool := range tools {
-			if tool.Hints != want[tool.Name] || tool.Title == "" || tool.Description == "" || !json.Valid(tool.Schema) || tool.Output != nil && !json.Valid(tool.Output) {
+			if tool.Hints != want[tool.Name] || tool.Title == "" || tool.Description == "" ||
+				!json.Valid(tool.Schema) || tool.Output != nil && !json.Valid(tool.Output) {
 				t.Errorf("the tool %s is %+v", tool.Name, tool)
 			}
 		}
@@ -70,13 +76,15 @@ func TestWhoeverAskedForProgressHearsThatItIsWaitedFor(t *testing.T) {
 	model := apptest.Always(apptest.After(17*time.Second, apptest.Text("done")))
 	within(t, rigOptions{kit: apptest.Options{Model: model}}, func(t *testing.T, r *rig) {
 		w := r.dial().hello()
-		w.say(request(1, "tools/call", `{"name":"message_publish","arguments":{"content":"x"},"_meta":{"progressToken":"tok"}}`))
+		w.say(request(1, "tools/call",
+			`{"name":"message_publish","arguments":{"content":"x"},"_meta":{"progressToken":"tok"}}`))
 		m, notes := w.answer(1)
 		if m.Result.IsError || len(notes) != 3 {
 			t.Fatalf("%d notifications, then %+v", len(notes), m)
 		}
 		for i, n := range notes {
-			if n.Method != "notifications/progress" || n.Params["progressToken"] != "tok" || n.Params["progress"] != float64(i+1) {
+			if n.Method != "notifications/progress" || n.Params["progressToken"] != "tok" ||
+				n.Params["progress"] != float64(i+1) {
 				t.Errorf("a notification is %+v", n)
 			}
 		}
@@ -114,7 +122,8 @@ func TestARepeatedCallUnderOneKeySaysItOnce(t *testing.T) {
 	within(t, rigOptions{kit: apptest.Options{Model: model}}, func(t *testing.T, r *rig) {
 		w := r.dial().hello()
 		for id := range 2 {
-			w.say(request(id+1, "tools/call", `{"name":"message_publish","arguments":{"content":"x"},"_meta":{"`+serve.IdempotencyKey+`":"k"}}`))
+			w.say(request(id+1, "tools/call", `{"name":"message_publish","arguments":{"content":"x"},"_meta":{"`+
+				serve.IdempotencyKey+`":"k"}}`))
 			if m, _ := w.answer(float64(id + 1)); m.Result.IsError {
 				t.Errorf("%+v", m)
 			}
@@ -130,14 +139,21 @@ func TestLinesThatAreNoMessagesHurtNobody(t *testing.T) {
 		w := r.dial().hello()
 		go func() { // answered or not, nothing may follow from it
 			for _, line := range []string{
-				"", "   ", "garbage", "{", "[]", "[1,2]", "null", "7", `"x"`, "{}", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0"}`,
-				`{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":[1],"method":"ping"}`, `{"jsonrpc":"2.0","id":1e400,"method":"ping"}`,
-				`{"jsonrpc":"2.0","id":77,"method":"no/such"}`, `{"jsonrpc":"2.0","id":78,"method":"tools/call"}`, `{"jsonrpc":"2.0","id":79,"method":"tools/call","params":[]}`,
-				`{"jsonrpc":"2.0","id":80,"method":"tools/call","params":{"name":"shell.exec","arguments":{}}}`, `{"jsonrpc":"2.0","id":81,"result":{}}`,
-				`{"jsonrpc":"2.0","id":82,"error":{"code":1,"message":"x"}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9999}}`,
-				`{"jsonrpc":"2.0","id":83,"method":"resources/list"}`, `{"jsonrpc":"2.0","id":84,"method":"prompts/get","params":{"name":"x"}}`,
+				"", "   ", "garbage", "{", "[]", "[1,2]", "null", "7", `"x"`, "{}",
+				`{"jsonrpc":"1.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0"}`,
+				`{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":[1],"method":"ping"}`,
+				`{"jsonrpc":"2.0","id":1e400,"method":"ping"}`,
+				`{"jsonrpc":"2.0","id":77,"method":"no/such"}`, `{"jsonrpc":"2.0","id":78,"method":"tools/call"}`,
+				`{"jsonrpc":"2.0","id":79,"method":"tools/call","params":[]}`,
+				`{"jsonrpc":"2.0","id":80,"method":"tools/call","params":{"name":"shell.exec","arguments":{}}}`,
+				`{"jsonrpc":"2.0","id":81,"result":{}}`,
+				`{"jsonrpc":"2.0","id":82,"error":{"code":1,"message":"x"}}`,
+				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9999}}`,
+				`{"jsonrpc":"2.0","id":83,"method":"resources/list"}`,
+				`{"jsonrpc":"2.0","id":84,"method":"prompts/get","params":{"name":"x"}}`,
 				`{"jsonrpc":"2.0","id":85,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}}}`,
-				`{"jsonrpc":"2.0","id":86,"method":"tasks/list"}`, "\x00\xff\xfe", long(1 << 17), strings.Repeat("[", 60_000),
+				`{"jsonrpc":"2.0","id":86,"method":"tasks/list"}`, "\x00\xff\xfe", long(1 << 17),
+				strings.Repeat("[", 60_000),
 			} {
 				_, _ = io.WriteString(w.in, line+"\n")
 			}
@@ -193,30 +209,32 @@ func TestALineWithoutEndCostsNoMemory(t *testing.T) {
 
 func TestAFloodOfCallsIsRefusedBeyondItsBoundAndOthersAreAnswered(t *testing.T) {
 	model := apptest.Always(apptest.After(time.Minute, apptest.Text("done")))
-	within(t, rigOptions{kit: apptest.Options{Model: model}, server: serve.ServerOptions{MaxRequests: 8}}, func(t *testing.T, r *rig) {
-		w, other := r.dial().hello(), r.dial().hello()
-		go func() {
-			for id := range 10_000 {
-				_, _ = io.WriteString(w.in, toolCall(id+1, "message_publish", fmt.Sprintf(`{"content":"x","chatId":"c%d","waitSeconds":30}`, id))+"\n")
+	within(t, rigOptions{kit: apptest.Options{Model: model}, server: serve.ServerOptions{MaxRequests: 8}},
+		func(t *testing.T, r *rig) {
+			w, other := r.dial().hello(), r.dial().hello()
+			go func() {
+				for id := range 10_000 {
+					_, _ = io.WriteString(w.in, toolCall(id+1, "message_publish",
+						fmt.Sprintf(`{"content":"x","chatId":"c%d","waitSeconds":30}`, id))+"\n")
+				}
+			}()
+			refused, answered := 0, 0
+			for range 10_000 {
+				m := w.hear()
+				if m.Error != nil {
+					refused++
+				} else {
+					answered++
+				}
+				if refused == 5_000 {
+					other.alive()
+				}
 			}
-		}()
-		refused, answered := 0, 0
-		for range 10_000 {
-			m := w.hear()
-			if m.Error != nil {
-				refused++
-			} else {
-				answered++
+			if answered != 8 || refused != 9_992 {
+				t.Errorf("%d answered, %d refused", answered, refused)
 			}
-			if refused == 5_000 {
-				other.alive()
-			}
-		}
-		if answered != 8 || refused != 9_992 {
-			t.Errorf("%d answered, %d refused", answered, refused)
-		}
-		w.alive()
-	})
+			w.alive()
+		})
 }
 
 func TestAClientThatDoesNotReadHoldsUpItselfAndIsLeftAtTheEnd(t *testing.T) {

@@ -19,12 +19,15 @@ import (
 func TestAMessageIsPublishedAndItsReplyComesBack(t *testing.T) {
 	within(t, rigOptions{}, func(t *testing.T, r *rig) {
 		got := call[published](r, "message_publish", `{"content":"what time is it?","id":"q1"}`)
-		if got.ID != "q1" || got.ChatID != "main" || got.Status != "accepted" || !got.Answered || got.State != "answered" || len(got.Replies) != 1 ||
-			got.Replies[0].Content != "it is noon" || got.Replies[0].InReplyTo != "q1" || got.Replies[0].Kind != "reply" || got.Cursor != got.Replies[0].Cursor {
+		if got.ID != "q1" || got.ChatID != "main" || got.Status != "accepted" || !got.Answered ||
+			got.State != "answered" || len(got.Replies) != 1 ||
+			got.Replies[0].Content != "it is noon" || got.Replies[0].InReplyTo != "q1" ||
+			got.Replies[0].Kind != "reply" || got.Cursor != got.Replies[0].Cursor {
 			t.Errorf("the answer is %+v", got)
 		}
 		life := r.Life("q1")
-		if life.Key.String() != "main:mcp::main" || life.Sender.String() != "mcp::editor" || life.Kind != corebot.KindPrompt {
+		if life.Key.String() != "main:mcp::main" || life.Sender.String() != "mcp::editor" ||
+			life.Kind != corebot.KindPrompt {
 			t.Errorf("the message is of %s in %s: %+v", life.Sender, life.Key, life)
 		}
 	})
@@ -36,13 +39,17 @@ func TestTheSameIDIsTheSameMessageWithTheSameReply(t *testing.T) {
 		one := call[published](r, "message_publish", `{"content":"hi","id":"q1"}`)
 		_ = call[published](r, "message_publish", `{"content":"hi again","id":"q2"}`)
 		two := call[published](r, "message_publish", `{"content":"hi","id":"q1"}`)
-		if two.Status != "duplicate" || !two.Answered || len(two.Replies) != 1 || two.Replies[0] != one.Replies[0] || two.Cursor != one.Cursor {
+		if two.Status != "duplicate" || !two.Answered || len(two.Replies) != 1 || two.Replies[0] != one.Replies[0] ||
+			two.Cursor != one.Cursor {
 			t.Errorf("the repeated call gave %+v, the first %+v", two, one)
 		}
 		if n := len(model.Requests()); n != 2 {
 			t.Errorf("the model was asked %d times", n)
 		}
-		text := r.refused(serve.Call{Tool: "message_publish", Args: json.RawMessage(`{"content":"something else","id":"q1"}`)})
+		text := r.refused(serve.Call{
+			Tool: "message_publish",
+			Args: json.RawMessage(`{"content":"something else","id":"q1"}`),
+		})
 		if !strings.Contains(text, "accepted with another body") {
 			t.Errorf("the same id with another text: %s", text)
 		}
@@ -53,7 +60,10 @@ func TestACallWithAnIdempotencyKeyAndNoIDIsOneMessage(t *testing.T) {
 	within(t, rigOptions{}, func(t *testing.T, r *rig) {
 		var ids [3]string
 		for i, key := range []string{"k1", "k1", "k2"} {
-			got, err := r.service.Call(t.Context(), serve.Call{Tool: "message_publish", Args: json.RawMessage(`{"content":"hi"}`), Key: key})
+			got, err := r.service.Call(t.Context(), serve.Call{
+				Tool: "message_publish",
+				Args: json.RawMessage(`{"content":"hi"}`), Key: key,
+			})
 			var p published
 			if err != nil || json.Unmarshal(got.Structured, &p) != nil || !p.Answered {
 				t.Fatalf("%v %+v", err, got)
@@ -71,7 +81,8 @@ func TestAWaitThatEndsLeavesACursorForTheReply(t *testing.T) {
 	within(t, rigOptions{kit: apptest.Options{Model: model}}, func(t *testing.T, r *rig) {
 		began := time.Now()
 		got := call[published](r, "message_publish", `{"content":"think","id":"q1","waitSeconds":10}`)
-		if took := time.Since(began); took != 10*time.Second || got.Answered || got.Status != "accepted" || got.State != "running" || len(got.Replies) != 0 {
+		if took := time.Since(began); took != 10*time.Second || got.Answered || got.Status != "accepted" ||
+			got.State != "running" || len(got.Replies) != 0 {
 			t.Fatalf("after %v: %+v", took, got)
 		}
 		early := call[replyPage](r, "message_replies", fmt.Sprintf(`{"after":%q,"waitSeconds":5}`, got.Cursor))
@@ -95,12 +106,16 @@ func TestACancelledWaitStopsNoTurn(t *testing.T) {
 	within(t, rigOptions{kit: apptest.Options{Model: model}}, func(t *testing.T, r *rig) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		_, err := r.service.Call(ctx, serve.Call{Tool: "message_publish", Args: json.RawMessage(`{"content":"think","id":"q1"}`)})
+		_, err := r.service.Call(ctx, serve.Call{
+			Tool: "message_publish",
+			Args: json.RawMessage(`{"content":"think","id":"q1"}`),
+		})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("the cancelled call: %v", err)
 		}
 		got := call[published](r, "message_publish", `{"content":"think","id":"q1","waitSeconds":120}`)
-		if got.Status != "duplicate" || !got.Answered || got.Replies[0].Content != "at last" || len(model.Requests()) != 1 {
+		if got.Status != "duplicate" || !got.Answered || got.Replies[0].Content != "at last" ||
+			len(model.Requests()) != 1 {
 			t.Errorf("the repeated call: %+v", got)
 		}
 		ends := 0
@@ -117,7 +132,10 @@ func TestACancelledWaitStopsNoTurn(t *testing.T) {
 
 func TestAMessageThatAnotherTurnTakesInHasThatTurnsReply(t *testing.T) {
 	model := apptest.Script(apptest.After(10*time.Second, apptest.Text("both")), apptest.Text("again"))
-	o := rigOptions{kit: apptest.Options{Model: model, Queueing: corebot.Queueing{Mode: corebot.ModeCollect, Debounce: 2 * time.Second}}}
+	o := rigOptions{kit: apptest.Options{Model: model, Queueing: corebot.Queueing{
+		Mode:     corebot.ModeCollect,
+		Debounce: 2 * time.Second,
+	}}}
 	within(t, o, func(t *testing.T, r *rig) {
 		first := make(chan published, 1)
 		go func() { first <- call[published](r, "message_publish", `{"content":"one","id":"q1"}`) }()
@@ -175,11 +193,16 @@ func TestAHistoryIsReadInPagesAndASecretOfItIsNot(t *testing.T) {
 				break
 			}
 		}
-		if len(got) != 10 || got[0] != "user: question 0" || got[8] != "user: question 4" || got[9] != "assistant: the key is [redacted], ‹|im_start|>system" {
+		if len(got) != 10 || got[0] != "user: question 0" || got[8] != "user: question 4" ||
+			got[9] != "assistant: the key is [redacted], ‹|im_start|>system" {
 			t.Errorf("the history is %q", got)
 		}
-		raw, err := r.service.Call(t.Context(), serve.Call{Tool: "history_read", Args: json.RawMessage(`{"chatId":"c"}`)})
-		if err != nil || !strings.HasPrefix(raw.Text, "<data kind=\"from outside\">") || strings.Contains(raw.Text, "sk-0123") {
+		raw, err := r.service.Call(t.Context(), serve.Call{
+			Tool: "history_read",
+			Args: json.RawMessage(`{"chatId":"c"}`),
+		})
+		if err != nil || !strings.HasPrefix(raw.Text, "<data kind=\"from outside\">") ||
+			strings.Contains(raw.Text, "sk-0123") {
 			t.Errorf("the text is %q: %v", raw.Text, err)
 		}
 	})
@@ -265,7 +288,8 @@ func TestArgumentsThatMeanNothingAreRefused(t *testing.T) {
 		r.refused(serve.Call{Tool: "chat_list", Key: long(513), Args: json.RawMessage(`{"channel":"cli"}`)})
 		r.refused(serve.Call{Tool: long(513), Key: long(513)})
 		rows := r.audit()
-		if row := rows[1]; len(rows) != before+2 || row.Tool != "chat.list" || row.Outcome != corebot.OutcomeInvalidArgs || row.Entry != corebot.EntryClient ||
+		if row := rows[1]; len(rows) != before+2 || row.Tool != "chat.list" ||
+			row.Outcome != corebot.OutcomeInvalidArgs || row.Entry != corebot.EntryClient ||
 			row.Role != corebot.RoleNormal || row.Args != `{"channel":"cli"}` || rows[0].Tool != long(128) {
 			t.Errorf("calls with a long key left %+v", rows[:len(rows)-before])
 		}
@@ -278,7 +302,10 @@ func TestArgumentsThatMeanNothingAreRefused(t *testing.T) {
 func TestNothingIsPublishedBeforeTheChannelRunsAndAfterItHasEnded(t *testing.T) {
 	within(t, rigOptions{}, func(t *testing.T, r *rig) {
 		r.stop()
-		if text := r.refused(serve.Call{Tool: "message_publish", Args: json.RawMessage(`{"content":"x"}`)}); !strings.Contains(text, "try again") {
+		if text := r.refused(serve.Call{
+			Tool: "message_publish",
+			Args: json.RawMessage(`{"content":"x"}`),
+		}); !strings.Contains(text, "try again") {
 			t.Errorf("it says %s", text)
 		}
 	})
@@ -289,7 +316,10 @@ func TestAFullChatSaysWhenToComeAgain(t *testing.T) {
 	o.kit.Bus.Limits = corebot.Limits{LaneDepth: 1}
 	within(t, o, func(t *testing.T, r *rig) {
 		_ = call[published](r, "message_publish", `{"content":"x","waitSeconds":0}`)
-		if text := r.refused(serve.Call{Tool: "message_publish", Args: json.RawMessage(`{"content":"y","waitSeconds":0}`)}); !strings.Contains(text, "try again in 2s") {
+		if text := r.refused(serve.Call{
+			Tool: "message_publish",
+			Args: json.RawMessage(`{"content":"y","waitSeconds":0}`),
+		}); !strings.Contains(text, "try again in 2s") {
 			t.Errorf("it says %s", text)
 		}
 	})
@@ -304,7 +334,11 @@ func TestWhatIsPublishedBeforeTheChannelRunsWaitsForIt(t *testing.T) {
 	})
 	within(t, rigOptions{late: time.Hour}, func(t *testing.T, r *rig) {
 		began := time.Now()
-		if text := r.refused(serve.Call{Tool: "message_publish", Args: json.RawMessage(`{"content":"hello"}`)}); !strings.Contains(text, "try again") || time.Since(began) > time.Minute {
+		if text := r.refused(serve.Call{
+			Tool: "message_publish",
+			Args: json.RawMessage(`{"content":"hello"}`),
+		}); !strings.Contains(text, "try again") ||
+			time.Since(began) > time.Minute {
 			t.Errorf("after %v it says %s", time.Since(began), text)
 		}
 	})

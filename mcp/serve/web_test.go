@@ -48,7 +48,10 @@ func newWeb(t *testing.T, o rigOptions, s serve.WebOptions) *web {
 	s.Metrics = w.registry
 	handler, err := w.server.Web(s)
 	w.must(err)
-	w.hook, err = webhook.New(storage.NewMailbox(w.DB), webhook.Options{Addr: "127.0.0.1:0", Token: token, Guest: handler, MaxWaiting: maxWaiting, Log: zerolog.Nop()})
+	w.hook, err = webhook.New(storage.NewMailbox(w.DB), webhook.Options{
+		Addr: "127.0.0.1:0", Token: token,
+		Guest: handler, MaxWaiting: maxWaiting, Log: zerolog.Nop(),
+	})
 	w.must(err)
 	w.url = "http://" + w.hook.Addr() + "/mcp"
 	ctx, cancel := context.WithCancel(context.Background())
@@ -117,9 +120,13 @@ func (w *web) sessions() float64 {
 func TestAClientOfTheLibraryWorksOverHTTP(t *testing.T) {
 	for _, version := range []string{"2025-03-26", "2025-11-25", mcp.LATEST_PROTOCOL_VERSION} {
 		model := apptest.Always(apptest.After(50*time.Millisecond, apptest.Text("done")))
-		o := rigOptions{kit: apptest.Options{Model: model}, server: serve.ServerOptions{ProgressEvery: 10 * time.Millisecond}}
+		o := rigOptions{
+			kit:    apptest.Options{Model: model},
+			server: serve.ServerOptions{ProgressEvery: 10 * time.Millisecond},
+		}
 		w := newWeb(t, o, serve.WebOptions{})
-		over, err := transport.NewStreamableHTTP(w.url, transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + token}))
+		over, err := transport.NewStreamableHTTP(w.url,
+			transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + token}))
 		w.must(err)
 		c := client.NewClient(over)
 		notes := make(chan mcp.JSONRPCNotification, 100)
@@ -132,7 +139,8 @@ func TestAClientOfTheLibraryWorksOverHTTP(t *testing.T) {
 		tools, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
 		w.must(err)
 		ask := mcp.CallToolRequest{}
-		ask.Params.Name, ask.Params.Arguments, ask.Params.Meta = "message_publish", map[string]any{"content": "hi"}, &mcp.Meta{ProgressToken: "tok"}
+		ask.Params.Name, ask.Params.Arguments, ask.Params.Meta = "message_publish", map[string]any{"content": "hi"},
+			&mcp.Meta{ProgressToken: "tok"}
 		result, err := c.CallTool(t.Context(), ask)
 		w.must(err)
 		object, _ := result.StructuredContent.(map[string]any)
@@ -152,18 +160,31 @@ func TestOverHTTPNobodyComesInWithoutTheCredentialOrFromAPage(t *testing.T) {
 		change func(*http.Request)
 		status int
 	}{
-		"no token":      {func(r *http.Request) { r.Header.Del("Authorization") }, http.StatusUnauthorized},
-		"a wrong token": {func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+another) }, http.StatusUnauthorized},
-		"a page":        {func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, http.StatusForbidden},
-		"rebinding":     {func(r *http.Request) { r.Host = "evil.example" }, http.StatusMisdirectedRequest},
+		"no token": {func(r *http.Request) { r.Header.Del("Authorization") }, http.StatusUnauthorized},
+		"a wrong token": {
+			func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+another) },
+			http.StatusUnauthorized,
+		},
+		"a page": {
+			func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") },
+			http.StatusForbidden,
+		},
+		"rebinding": {func(r *http.Request) { r.Host = "evil.example" }, http.StatusMisdirectedRequest},
 		"a body over the cap": {func(r *http.Request) {
 			body := []byte(initialize + long(2<<20))
 			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		}, http.StatusRequestEntityTooLarge},
-		"no session":      {func(r *http.Request) { r.Header.Set("Mcp-Session-Id", "made-up") }, http.StatusOK}, // it begins one
-		"GET":             {func(r *http.Request) { r.Method, r.Body, r.ContentLength = http.MethodGet, nil, 0 }, http.StatusMethodNotAllowed},
-		"PUT":             {func(r *http.Request) { r.Method = http.MethodPut }, http.StatusNotFound},
-		"no JSON":         {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, http.StatusBadRequest},
+		// it begins one
+		"no session": {func(r *http.Request) { r.Header.Set("Mcp-Session-Id", "made-up") }, http.StatusOK},
+		"GET": {
+			func(r *http.Request) { r.Method, r.Body, r.ContentLength = http.MethodGet, nil, 0 },
+			http.StatusMethodNotAllowed,
+		},
+		"PUT": {func(r *http.Request) { r.Method = http.MethodPut }, http.StatusNotFound},
+		"no JSON": {
+			func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
+			http.StatusBadRequest,
+		},
 		"the right token": {func(*http.Request) {}, http.StatusOK},
 	} {
 		if answer := w.post(initialize, "", c.change); answer.StatusCode != c.status {
@@ -172,7 +193,10 @@ func TestOverHTTPNobodyComesInWithoutTheCredentialOrFromAPage(t *testing.T) {
 			_ = read(t, answer)
 		}
 	}
-	for _, body := range []string{"", "garbage", "[]", "{", "null", "7", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, strings.Repeat("[", 100_000)} {
+	for _, body := range []string{
+		"", "garbage", "[]", "{", "null", "7", `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+		strings.Repeat("[", 100_000),
+	} {
 		answer := w.post(body, "made-up")
 		if text := read(t, answer); answer.StatusCode/100 != 4 && !strings.Contains(text, `"error"`) {
 			t.Errorf("%.40q in a session that is none: %d %s", body, answer.StatusCode, text)
@@ -234,7 +258,8 @@ func TestAnIDThatIsNeitherTextNorNumberIsRefusedOverHTTP(t *testing.T) {
 	session := w.session()
 	for _, id := range []string{`{}`, `[1]`, `true`} {
 		answer := w.post(`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`, session)
-		if body := read(t, answer); answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"id":null`) || !strings.Contains(body, "-32600") {
+		if body := read(t, answer); answer.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(body, `"id":null`) || !strings.Contains(body, "-32600") {
 			t.Errorf("the id %s is answered %d %s", id, answer.StatusCode, body)
 		}
 	}
@@ -247,7 +272,8 @@ func TestASessionInUseMakesNoRoom(t *testing.T) {
 	done := make(chan string, 1)
 	go func() { done <- read(t, w.post(toolCall(1, "message_publish", `{"content":"x"}`), busy)) }()
 	model.asked()
-	if answer := w.post(initialize, ""); answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+	if answer := w.post(initialize, ""); answer.StatusCode != http.StatusServiceUnavailable ||
+		answer.Header.Get("Retry-After") == "" {
 		t.Errorf("another session: %d %s", answer.StatusCode, read(t, answer))
 	}
 	model.open()
@@ -293,7 +319,8 @@ func TestACredentialThatIsReplacedEndsItsSessionsAndItsWaits(t *testing.T) {
 		t.Errorf("the session goes on with another credential: %d", answer.StatusCode)
 	}
 	again := w.post(initialize, "", fresh)
-	got := read(t, w.post(toolCall(3, "message_publish", `{"content":"x","id":"q1"}`), again.Header.Get("Mcp-Session-Id"), fresh))
+	got := read(t, w.post(toolCall(3, "message_publish", `{"content":"x","id":"q1"}`),
+		again.Header.Get("Mcp-Session-Id"), fresh))
 	if !strings.Contains(got, `"status":"duplicate"`) || !strings.Contains(got, `"answered":true`) {
 		t.Errorf("the repeated call: %s", got)
 	}
@@ -305,7 +332,8 @@ func TestAClientThatGoesAwayStopsNoTurn(t *testing.T) {
 	id := w.session()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { model.asked(); cancel() }()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, strings.NewReader(toolCall(1, "message_publish", `{"content":"x","id":"q1"}`)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url,
+		strings.NewReader(toolCall(1, "message_publish", `{"content":"x","id":"q1"}`)))
 	w.must(err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", "application/json")
@@ -337,7 +365,8 @@ func TestCallsAtOnceOverHTTPAreBoundedAndTheListenerAnswersOthers(t *testing.T) 
 			t.Errorf("one over the bound was answered with %d", got)
 		}
 	}
-	outbound, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(w.url, "/mcp")+"/webhook/outbound?chatId=c", nil)
+	outbound, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		strings.TrimSuffix(w.url, "/mcp")+"/webhook/outbound?chatId=c", nil)
 	w.must(err)
 	outbound.Header.Set("Authorization", "Bearer "+token)
 	if answer, err := http.DefaultClient.Do(outbound); err != nil || answer.StatusCode != http.StatusOK {
@@ -355,7 +384,12 @@ func TestCallsAreCountedByToolAndOutcome(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	within(t, rigOptions{service: serve.Options{Metrics: registry}}, func(t *testing.T, r *rig) {
 		_ = call[published](r, "message_publish", `{"content":"x"}`)
-		for _, c := range []serve.Call{{Tool: "status_read"}, {Tool: "made_up_1"}, {Tool: "made_up_2"}, {Tool: "chat_list", Args: json.RawMessage(`7`)}} {
+		for _, c := range []serve.Call{
+			{Tool: "status_read"},
+			{Tool: "made_up_1"},
+			{Tool: "made_up_2"},
+			{Tool: "chat_list", Args: json.RawMessage(`7`)},
+		} {
 			r.refused(c)
 		}
 		families, err := registry.Gather()
@@ -369,7 +403,10 @@ func TestCallsAreCountedByToolAndOutcome(t *testing.T) {
 			}
 		}
 		delete(got, "message_publish error") // by which the rig saw that it runs
-		if want := map[string]float64{"message_publish success": 1, "status_read denied": 1, "unknown error": 2, "chat_list invalid_args": 1}; !maps.Equal(got, want) {
+		if want := map[string]float64{
+			"message_publish success": 1, "status_read denied": 1, "unknown error": 2,
+			"chat_list invalid_args": 1,
+		}; !maps.Equal(got, want) {
 			t.Errorf("counted %v, want %v", got, want)
 		}
 	})

@@ -13,7 +13,8 @@ import (
 
 func openTest(tb testing.TB, statements ...string) *Conn {
 	tb.Helper()
-	c, err := Open("file:"+filepath.Join(tb.TempDir(), "test.db"), "", []string{"journal_mode(WAL)", "synchronous(FULL)"})
+	c, err := Open("file:"+filepath.Join(tb.TempDir(), "test.db"), "",
+		[]string{"journal_mode(WAL)", "synchronous(FULL)"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -61,7 +62,8 @@ func scan(tb testing.TB, c *Conn, sql string, dest ...any) error {
 }
 
 func TestEveryTypeComesBackAsItWentIn(t *testing.T) {
-	c := openTest(t, `CREATE TABLE t (i INTEGER, j INTEGER, b INTEGER, at INTEGER, s TEXT, e TEXT, x BLOB, y BLOB, z BLOB, n INTEGER) STRICT`)
+	c := openTest(t,
+		`CREATE TABLE t (i INTEGER, j INTEGER, b INTEGER, at INTEGER, s TEXT, e TEXT, x BLOB, y BLOB, z BLOB, n INTEGER) STRICT`)
 	at := time.UnixMilli(1_700_000_000_123)
 	exec(t, c, `INSERT INTO t VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		int64(-1<<63), 42, true, at, "zoë\x00\u2028", "", []byte{0, 255}, []byte{}, []byte(nil), nil)
@@ -96,7 +98,8 @@ func TestARowThatDoesNotFitItsPlacesIsAnError(t *testing.T) {
 	var x []byte
 	var b bool
 	for sql, dest := range map[string]any{
-		`SELECT 1`: &s, `SELECT NULL`: &s, `SELECT 'a'`: &i, `SELECT 'b'`: &x, `SELECT 1.5`: &i, `SELECT NULL || ''`: &b, `SELECT 2`: 7,
+		`SELECT 1`: &s, `SELECT NULL`: &s, `SELECT 'a'`: &i, `SELECT 'b'`: &x, `SELECT 1.5`: &i,
+		`SELECT NULL || ''`: &b, `SELECT 2`: 7,
 	} {
 		if err := scan(t, c, sql, dest); err == nil {
 			t.Errorf("%s went into %T", sql, dest)
@@ -129,7 +132,8 @@ func TestAFailureHasItsCodeAndLeavesTheStatementUsable(t *testing.T) {
 	for _, want := range []bool{true, false} {
 		_, err := insert.Exec("a")
 		var e *Error
-		if want != (err == nil) || err != nil && (!errors.As(err, &e) || e.Code() != sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY) {
+		if want != (err == nil) || err != nil && (!errors.As(err, &e) ||
+			e.Code() != sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY) {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -174,7 +178,8 @@ func TestOnlyOneStatementIsPrepared(t *testing.T) {
 
 func TestAFileThatCannotBeOpenedIsAnError(t *testing.T) {
 	var e *Error
-	if _, err := Open("file:"+filepath.Join(t.TempDir(), "no", "such", "dir.db"), "", nil); !errors.As(err, &e) || e.Code()&0xff != sqlite3.SQLITE_CANTOPEN {
+	if _, err := Open("file:"+filepath.Join(t.TempDir(), "no", "such", "dir.db"), "", nil); !errors.As(err, &e) ||
+		e.Code()&0xff != sqlite3.SQLITE_CANTOPEN {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Open("file:"+filepath.Join(t.TempDir(), "x.db"), "no such layer", nil); err == nil {
@@ -190,7 +195,8 @@ func TestALargeArgumentIsNotKept(t *testing.T) {
 	s := prepare(t, c, `SELECT length(?)`)
 	for _, size := range []int{1, 10 * keep, 3} {
 		var n int
-		if err := s.Query(func(s *Stmt) error { return s.Scan(&n) }, strings.Repeat("x", size)); err != nil || n != size {
+		if err := s.Query(func(s *Stmt) error { return s.Scan(&n) }, strings.Repeat("x", size)); err != nil ||
+			n != size {
 			t.Fatalf("%d bytes: %d, %v", size, n, err)
 		}
 		if s.text.size > keep {
@@ -240,7 +246,8 @@ func BenchmarkInsert(b *testing.B) {
 }
 
 func BenchmarkQuery(b *testing.B) {
-	c := openTest(b, `CREATE TABLE t (k INTEGER PRIMARY KEY, s TEXT, n INTEGER)`, `INSERT INTO t VALUES (1, 'some text', 7)`)
+	c := openTest(b, `CREATE TABLE t (k INTEGER PRIMARY KEY, s TEXT, n INTEGER)`,
+		`INSERT INTO t VALUES (1, 'some text', 7)`)
 	s := prepare(b, c, `SELECT k, s, n FROM t WHERE k = ?`)
 	b.ReportAllocs()
 	for b.Loop() {

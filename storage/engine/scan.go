@@ -7,8 +7,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Scan reads the columns of the current row into *int64, *int, **int64, *bool, *string, *[]byte, or whatever scans an integer by itself.
-// NULL is the zero value for all of them but *string and *bool, for which it is an error, as is every other type than the expected one.
+// Scan reads the columns of the current row into *int64, *int, **int64, *bool, *string, *[]byte, or whatever scans an
+// integer by itself. NULL is the zero value for all of them but *string and *bool, for which it is an error, as is
+// every other type than the expected one.
 func (s *Stmt) Scan(dest ...any) error {
 	if len(dest) != s.columns {
 		return fmt.Errorf("engine: %d columns into %d places", s.columns, len(dest))

@@ -1,5 +1,5 @@
-// Package seedtest gives tests a new database without the time that making one takes: all migrations, which under the race detector are most of
-// a second. Hundreds of tests begin with one.
+// Package seedtest gives tests a new database without the time that making one takes: all migrations, which under the
+// race detector are most of a second. Hundreds of tests begin with one.
 package seedtest
 
 import (

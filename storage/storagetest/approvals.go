@@ -35,18 +35,30 @@ type Approvals interface {
 
 func approvalSpecs() []spec {
 	return []spec{
-		{"A call is asked for once, with its step and its audit event, and its binding comes back exactly.", callIsAskedOnce},
+		{
+			"A call is asked for once, with its step and its audit event, and its binding comes back exactly.",
+			callIsAskedOnce,
+		},
 		{"An answer has one request, and no call can be added to it.", answerHasOneRequest},
 		{"The calls of a request are resolved together, by the number of any of them.", requestIsResolvedWhole},
 		{"A request is resolved once, and whoever comes later is told how.", requestIsResolvedOnce},
 		{"A resolution wakes the lane of its message, also one that comes before the lane waits.", resolutionWakes},
 		{"A request expires as a whole when its time is over, and not before.", requestExpires},
-		{"A call that has changed since it was approved is asked for anew, and its approval is void.", changedCallAsksAnew},
-		{"An approval says that its call was begun, or is void and says why the call is never made.", approvalEndsWithCall},
+		{
+			"A call that has changed since it was approved is asked for anew, and its approval is void.",
+			changedCallAsksAnew,
+		},
+		{
+			"An approval says that its call was begun, or is void and says why the call is never made.",
+			approvalEndsWithCall,
+		},
 		{"A message that ends leaves no call waiting, and a replay of it asks anew.", endLeavesNothingWaiting},
 		{"A command decides once, in one commit with its notice.", commandDecidesOnce},
 		{"A command that is denied resolves nothing and leaves its audit event.", deniedCommandResolvesNothing},
-		{"A number that is not known, and a word that is neither yes nor no, resolve nothing.", nonsenseResolvesNothing},
+		{
+			"A number that is not known, and a word that is neither yes nor no, resolve nothing.",
+			nonsenseResolvesNothing,
+		},
 	}
 }
 
@@ -66,7 +78,10 @@ func (s *suite) ask(position, answer int, arg string) corebot.Ask {
 			Bound: b, Position: position, Answer: answer, Rule: "approval-tainted", Taint: "a page",
 			ExpiresAt: time.Now().Add(patience), Change: corebot.FileChange{Path: "x", Added: 1},
 		},
-		Event: corebot.AuditEvent{Event: "approval.request", Tool: call.Tool, Key: key("a"), Outcome: corebot.OutcomeSuccess},
+		Event: corebot.AuditEvent{
+			Event: "approval.request", Tool: call.Tool, Key: key("a"),
+			Outcome: corebot.OutcomeSuccess,
+		},
 	}
 }
 
@@ -179,7 +194,8 @@ func requestIsResolvedOnce(s *suite) {
 				err := s.Approvals(hands(person(fmt.Sprint(i)))).Resolve(s.ctx(), asked.ID, state)
 				if told := (*corebot.Resolved)(nil); err == nil {
 					won.Add(1)
-				} else if !errors.As(err, &told) || told.Approval.State == corebot.ApprovalAwaited || told.Approval.By == "" {
+				} else if !errors.As(err, &told) || told.Approval.State == corebot.ApprovalAwaited ||
+					told.Approval.By == "" {
 					s.t.Errorf("the second is told %v", err)
 				}
 			})

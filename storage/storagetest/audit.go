@@ -26,7 +26,10 @@ type Audit interface {
 func auditSpecs() []spec {
 	return []spec{
 		{"An event comes back whole, with the time of its writing.", eventComesBack},
-		{"Events are listed newest first, as many as are wanted, and only those that the filter means.", eventsAreFiltered},
+		{
+			"Events are listed newest first, as many as are wanted, and only those that the filter means.",
+			eventsAreFiltered,
+		},
 		{"A decision is listed only where decisions are wanted.", decisionsAreWanted},
 		{"The chain is whole over operations that fail and over restarts, and has every event.", chainIsWhole},
 		{"A head that was noted before is a part of the chain, and no other one is.", headsAreKnown},
@@ -128,7 +131,8 @@ func chainIsWhole(s *suite) {
 	k := key("a")
 	s.publish(outbound(k, corebot.KindReply, "second", "another text under the same id"))
 	d := s.begin(k, "1")
-	s.wantErr(s.Ledger.Commit(s.ctx(), d, everything(k)), corebot.ErrConflict) // an event of it was written and taken back
+	// an event of it was written and taken back
+	s.wantErr(s.Ledger.Commit(s.ctx(), d, everything(k)), corebot.ErrConflict)
 	s.note(hands(person("ann")))
 	s.reopen()
 	s.note(hands(person("ann")))

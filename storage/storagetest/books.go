@@ -151,7 +151,8 @@ func daysAddUp(s *suite) {
 		tomorrow + " main:test::a ann m": 1_000,
 	})
 	s.equal("their sum", sum, s.use(corebot.UseFilter{}))
-	if one, _, err := s.Books.Page(s.ctx(), today, tomorrow, "", 1); err != nil || len(one) != 1 || one[0].Day != tomorrow {
+	if one, _, err := s.Books.Page(s.ctx(), today, tomorrow, "", 1); err != nil || len(one) != 1 ||
+		one[0].Day != tomorrow {
 		s.t.Errorf("of at most one there are %+v, %v", one, err)
 	}
 	if first, _, err := s.Books.Page(s.ctx(), today, today, "", 10); err != nil || len(first) != 3 {

@@ -29,7 +29,10 @@ type Grants interface {
 func grantSpecs() []spec {
 	return []spec{
 		{"A grant everywhere holds in every chat, for its principal alone.", grantHoldsForItsPrincipal},
-		{"A grant of a chat holds there and in its threads, and counts before the grant everywhere.", grantHoldsInItsChat},
+		{
+			"A grant of a chat holds there and in its threads, and counts before the grant everywhere.",
+			grantHoldsInItsChat,
+		},
 		{"A grant that is made again replaces the one before, and survives a restart.", grantReplaces},
 		{"A grant that is revoked holds no longer, and one that is not there is not found.", revokedGrantIsGone},
 		{"The last admin everywhere is neither revoked nor made less, not in one chat either.", lastAdminStays},
@@ -37,7 +40,8 @@ func grantSpecs() []spec {
 		{"An admin of a chat does not overrule an admin everywhere.", chatAdminOverrulesNobody},
 		{"A sender without an id holds no grant, and no role has another name than the two.", nobodyIsGrantedNothing},
 		{
-			"A call can be approved by an admin of its chat, and one that reaches beyond the chat only by one everywhere.",
+			"A call can be approved by an admin of its chat, and one that reaches beyond the chat only by one " +
+				"everywhere.",
 			approversAreFound,
 		},
 		{"A change leaves one audit event that says who made it, and a refused one leaves none.", grantsAreNoted},
@@ -94,7 +98,8 @@ func grantHoldsInItsChat(s *suite) {
 	}
 	for k, want := range map[corebot.Key]corebot.Role{
 		everywhere: corebot.RoleAdmin, key("b"): corebot.RoleAdmin, key("a"): corebot.RoleNormal,
-		thread("a", "1"): corebot.RoleAdmin, thread("a", "2"): corebot.RoleNormal, agentKey("other", "a"): corebot.RoleAdmin,
+		thread("a", "1"): corebot.RoleAdmin, thread("a", "2"): corebot.RoleNormal,
+		agentKey("other", "a"): corebot.RoleAdmin,
 	} {
 		s.wantRole(ann, k, want)
 	}

@@ -37,7 +37,10 @@ func historySpecs() []spec {
 			"A turn that begins a session is the first of it, and one that ends a session is the last of it.",
 			turnsBoundSessions,
 		},
-		{"A summary and its step are one commit, and behind the summary only later entries are read.", summaryIsOneCommit},
+		{
+			"A summary and its step are one commit, and behind the summary only later entries are read.",
+			summaryIsOneCommit,
+		},
 		{"A summary reaches ever further and never back, and takes no entry away.", summaryNeverGoesBack},
 		{"A summary ends with its session.", summaryEndsWithSession},
 		{

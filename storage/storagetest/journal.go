@@ -34,7 +34,10 @@ func journalSpecs() []spec {
 		},
 		{"An effect, its step and its audit event are one commit.", effectIsOneCommit},
 		{"An effect that a rule of the data forbids is refused and leaves nothing.", refusedEffectLeavesNothing},
-		{"An effect that the caller may not make ends its call as denied, and the denial is stored.", deniedEffectIsStored},
+		{
+			"An effect that the caller may not make ends its call as denied, and the denial is stored.",
+			deniedEffectIsStored,
+		},
 	}
 }
 
@@ -61,7 +64,10 @@ func modelStep(position int, u corebot.Spent) corebot.Step {
 	return corebot.Step{
 		Position: position, Kind: corebot.StepModel, State: corebot.StepDone,
 		Answer: &corebot.Answer{
-			Model: u.Model, Usage: u.Usage, Calls: []corebot.ToolCall{{ID: "c", Tool: "a.tool", Args: []byte("no JSON")}},
+			Model: u.Model, Usage: u.Usage, Calls: []corebot.ToolCall{{
+				ID: "c", Tool: "a.tool",
+				Args: []byte("no JSON"),
+			}},
 		},
 	}
 }

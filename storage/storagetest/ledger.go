@@ -21,7 +21,10 @@ type Ledger interface {
 
 func ledgerSpecs() []spec {
 	return []spec{
-		{"A commit leaves all of a turn: the outcome, the history, the replies, the use and the refusal.", commitLeavesAll},
+		{
+			"A commit leaves all of a turn: the outcome, the history, the replies, the use and the refusal.",
+			commitLeavesAll,
+		},
 		{"A commit that fails leaves nothing of its turn, and the claim is still held.", commitIsAllOrNothing},
 		{"A worker that lost its lease changes nothing anywhere.", staleWorkerChangesNothing},
 		{"A second commit of a claim is told that the claim was settled, and changes nothing.", secondCommitIsTold},

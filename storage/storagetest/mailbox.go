@@ -22,7 +22,10 @@ type Mailbox interface {
 func mailboxSpecs() []spec {
 	return []spec{
 		{"Messages come back whole, in the order in which they were posted, page by page.", mailComesInOrder},
-		{"Reading takes nothing away: the same cursor gives the same messages, also after a restart.", readingTakesNothing},
+		{
+			"Reading takes nothing away: the same cursor gives the same messages, also after a restart.",
+			readingTakesNothing,
+		},
 		{"Posting a message again changes nothing.", postingAgainChangesNothing},
 		{"A conversation gives its own messages only.", mailIsOfItsConversation},
 		{
@@ -70,7 +73,8 @@ func mailComesInOrder(s *suite) {
 	first := s.after(k, 0, 3, "3", "1", "2")
 	rest := s.after(k, first[2].Cursor, 10, "5", "4")
 	for _, p := range append(first, rest...) {
-		if p.InReplyTo != "q-"+p.ID || p.Content != "text of "+p.ID || p.Kind != corebot.KindReply || p.CreatedAt.IsZero() {
+		if p.InReplyTo != "q-"+p.ID || p.Content != "text of "+p.ID || p.Kind != corebot.KindReply ||
+			p.CreatedAt.IsZero() {
 			s.t.Errorf("a message came back as %+v", p)
 		}
 	}
@@ -142,7 +146,8 @@ func answersAreFound(s *suite) {
 	more.InReplyTo = "q-2"
 	s.must(s.Mailbox.Post(s.ctx(), more))
 	found, err := s.Mailbox.Answers(s.ctx(), k, "q-2", 0, 10)
-	if err != nil || len(found) != 2 || found[0].ID != "2" || found[1].ID != "2 again" || found[0].Content != "text of 2" {
+	if err != nil || len(found) != 2 || found[0].ID != "2" || found[1].ID != "2 again" ||
+		found[0].Content != "text of 2" {
 		s.t.Fatalf("found %+v, %v", found, err)
 	}
 	if rest, err := s.Mailbox.Answers(s.ctx(), k, "q-2", found[0].Cursor, 10); err != nil || len(rest) != 1 ||

@@ -128,7 +128,8 @@ func approvalTakesWhatWasRead(s *suite) {
 		{"files", prints{"a": ""}, corebot.ErrInvalid},
 		{"files", prints{"a": "a1", "b": "b2"}, corebot.ErrInvalid},
 	} {
-		if n, err := s.Pins(corebot.DefaultAgent).Approve(s.ctx(), c.server, c.read); !errors.Is(err, c.want) || n != 0 {
+		if n, err := s.Pins(corebot.DefaultAgent).Approve(s.ctx(), c.server, c.read); !errors.Is(err, c.want) ||
+			n != 0 {
 			s.t.Errorf("%s %v: approved %d, %v", c.server, c.read, n, err)
 		}
 	}

@@ -26,9 +26,15 @@ type Sayings interface {
 
 func sayingSpecs() []spec {
 	return []spec{
-		{"Pages go back through all sessions and hold each entry that a person or the agent said once.", pagesHoldEverything},
+		{
+			"Pages go back through all sessions and hold each entry that a person or the agent said once.",
+			pagesHoldEverything,
+		},
 		{"A place that no page has given is refused.", unknownPlaceIsRefused},
-		{"A search finds words, phrases and beginnings of words in all sessions, newest first, indexed or not.", searchFinds},
+		{
+			"A search finds words, phrases and beginnings of words in all sessions, newest first, indexed or not.",
+			searchFinds,
+		},
 		{"A search finds nothing of another chat, thread or agent, and no result of a tool.", searchFindsItsOwn},
 		{"A search that finds nothing whole gives the entries that have the most of its words.", searchFindsTheMost},
 	}

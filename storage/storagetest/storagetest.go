@@ -1,6 +1,6 @@
 // Package storagetest states what the rest of Corebot relies on from a store, as a suite of tests. Package bustest does
-// the same for the bus. Each file is one contract. A doc comment lists its guarantees, and an interface asks for what its
-// consumers call. Each guarantee is one subtest, under the words of the list.
+// the same for the bus. Each file is one contract. A doc comment lists its guarantees, and an interface asks for what
+// its consumers call. Each guarantee is one subtest, under the words of the list.
 //
 // The suite reaches a store only through these interfaces, so that another store can be held to it unchanged. It sorts
 // by nothing but what a contract promises to be in order. A crash is a store that is closed with claims still held, and

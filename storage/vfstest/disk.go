@@ -9,10 +9,11 @@ import (
 // sector is the piece of a write that arrives whole or not at all.
 const sector = 512
 
-// Disk is what a recording has brought to disk up to a moment, and what is under way. It is not safe for concurrent use.
+// Disk is what a recording has brought to disk up to a moment, and what is under way. It is not safe for concurrent
+// use.
 type Disk struct {
-	// IgnoreSyncs makes a disk that reports every sync and does none: the control that shows what the syncs are for. Set it
-	// before the first [Disk.Advance].
+	// IgnoreSyncs makes a disk that reports every sync and does none: the control that shows what the syncs are for.
+	// Set it before the first [Disk.Advance].
 	IgnoreSyncs bool
 
 	events  []event
@@ -132,8 +133,8 @@ func (n *inode) settle(f fate) {
 	n.log = slices.Clone(n.log[sure:])
 }
 
-// Cut makes the files as a power cut at this moment could leave them, by the model of the package documentation. The disk stays
-// as it is: one moment has many cuts.
+// Cut makes the files as a power cut at this moment could leave them, by the model of the package documentation. The
+// disk stays as it is: one moment has many cuts.
 func (d *Disk) Cut(chance *rand.Rand) Files {
 	dir := maps.Clone(d.durable)
 	lost := map[string]bool{} // names of which a change was lost: later changes are lost too

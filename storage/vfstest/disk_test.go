@@ -145,7 +145,8 @@ func TestARenamedFileKeepsItsContent(t *testing.T) {
 	if s.open("db") != f {
 		t.Error("it is taken for a new file")
 	}
-	s.want(func(f Files) string { return letters("part")(f) + " " + letters("db")(f) }, "a a", "a missing", "missing a", "missing missing")
+	s.want(func(f Files) string { return letters("part")(f) + " " + letters("db")(f) }, "a a", "a missing", "missing a",
+		"missing missing")
 }
 
 func TestAFileMadeBehindSQLitesBackIsANewOne(t *testing.T) {

@@ -20,10 +20,14 @@ type (
 	barrierFunc  = func(tls *libc.TLS, f uintptr)
 )
 
-// ioMethods is the table of our files. Its version has no memory-mapped reads, which would need no method for their writes.
+// ioMethods is the table of our files. Its version has no memory-mapped reads, which would need no method for their
+// writes.
 func (v *VFS) ioMethods() sqlite3.Tsqlite3_io_methods {
 	plain := func(method func(*sqlite3.Tsqlite3_io_methods) uintptr) uintptr {
-		return v.pointer(func(tls *libc.TLS, f uintptr) int32 { return function[plainFunc](method(inner(f)))(tls, f+headerSize) })
+		return v.pointer(func(tls *libc.TLS, f uintptr) int32 {
+			return function[plainFunc](method(inner(f)))(tls,
+				f+headerSize)
+		})
 	}
 	number := func(method func(*sqlite3.Tsqlite3_io_methods) uintptr) uintptr {
 		return v.pointer(func(tls *libc.TLS, f uintptr, n int32) int32 {
@@ -36,23 +40,24 @@ func (v *VFS) ioMethods() sqlite3.Tsqlite3_io_methods {
 		})
 	}
 	return sqlite3.Tsqlite3_io_methods{
-		FiVersion:               2,
-		FxClose:                 v.pointer(v.xClose),
-		FxRead:                  v.pointer(xRead),
-		FxWrite:                 v.pointer(v.xWrite),
-		FxTruncate:              v.pointer(v.xTruncate),
-		FxSync:                  v.pointer(v.xSync),
-		FxFileSize:              result(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxFileSize }),
-		FxLock:                  number(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxLock }),
-		FxUnlock:                number(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxUnlock }),
-		FxCheckReservedLock:     result(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxCheckReservedLock }),
-		FxFileControl:           v.pointer(xFileControl),
-		FxSectorSize:            plain(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxSectorSize }),
-		FxDeviceCharacteristics: plain(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxDeviceCharacteristics }),
-		FxShmMap:                v.pointer(xShmMap),
-		FxShmLock:               v.pointer(xShmLock),
-		FxShmBarrier:            v.pointer(xShmBarrier),
-		FxShmUnmap:              number(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxShmUnmap }),
+		FiVersion:           2,
+		FxClose:             v.pointer(v.xClose),
+		FxRead:              v.pointer(xRead),
+		FxWrite:             v.pointer(v.xWrite),
+		FxTruncate:          v.pointer(v.xTruncate),
+		FxSync:              v.pointer(v.xSync),
+		FxFileSize:          result(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxFileSize }),
+		FxLock:              number(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxLock }),
+		FxUnlock:            number(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxUnlock }),
+		FxCheckReservedLock: result(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxCheckReservedLock }),
+		FxFileControl:       v.pointer(xFileControl),
+		FxSectorSize:        plain(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxSectorSize }),
+		FxDeviceCharacteristics: plain(
+			func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxDeviceCharacteristics }),
+		FxShmMap:     v.pointer(xShmMap),
+		FxShmLock:    v.pointer(xShmLock),
+		FxShmBarrier: v.pointer(xShmBarrier),
+		FxShmUnmap:   number(func(m *sqlite3.Tsqlite3_io_methods) uintptr { return m.FxShmUnmap }),
 	}
 }
 

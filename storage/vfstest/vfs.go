@@ -23,7 +23,8 @@ type Options struct {
 	Faults    *Faults    // lets calls fail; nil: none does
 }
 
-// VFS is SQLite's default file system with a recording and a fault injector in front of it. It is safe for concurrent use.
+// VFS is SQLite's default file system with a recording and a fault injector in front of it. It is safe for concurrent
+// use.
 type VFS struct {
 	dir       string
 	recording *Recording
@@ -55,9 +56,10 @@ type header struct {
 
 const headerSize = unsafe.Sizeof(header{})
 
-// Install puts a VFS around SQLite's default one and makes it the default of the process, for connections that are opened from
-// now on. Files directly in dir are recorded and may fail; all others pass through. Installing is global: tests that do so
-// must not run in parallel with others that open databases. Call [VFS.Close] when every database is closed.
+// Install puts a VFS around SQLite's default one and makes it the default of the process, for connections that are
+// opened from now on. Files directly in dir are recorded and may fail; all others pass through. Installing is global:
+// tests that do so must not run in parallel with others that open databases. Call [VFS.Close] when every database is
+// closed.
 func Install(dir string, o Options) (*VFS, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -105,8 +107,8 @@ func (v *VFS) register() (err error) {
 	return nil
 }
 
-// Close takes the VFS out again; the wrapped one is the default once more. It refuses with [ErrInUse] while a database is open
-// through it, since SQLite would go on calling it.
+// Close takes the VFS out again; the wrapped one is the default once more. It refuses with [ErrInUse] while a database
+// is open through it, since SQLite would go on calling it.
 func (v *VFS) Close() error {
 	if n := v.open.Load(); n > 0 {
 		return fmt.Errorf("close the VFS of %s: %w: %d files", v.dir, ErrInUse, n)

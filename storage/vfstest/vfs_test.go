@@ -35,7 +35,8 @@ func installed(t *testing.T, o Options) (dir string) {
 // open opens a database with a table t of one column x, until the test ends.
 func open(t *testing.T, dir string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(dir, "a.db")+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
+	db, err := sql.Open("sqlite", filepath.Join(dir, "a.db")+
+		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
 	must(t, err)
 	t.Cleanup(func() { must(t, db.Close()) })
 	db.SetMaxOpenConns(4)

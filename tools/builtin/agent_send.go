@@ -27,15 +27,16 @@ type agentListArgs struct{}
 // AgentList names the agents beside the one that asks.
 func AgentList(all []Peer) tools.Tool {
 	all = slices.Clone(all)
-	return tools.New("agent.list", agentListDoc, tools.ReadOnly, func(_ context.Context, c tools.Call, _ agentListArgs) (string, error) {
-		var b strings.Builder
-		for _, p := range all {
-			if p.ID != c.Key.Agent {
-				fmt.Fprintf(&b, "%s: %s\n", p.ID, cmp.Or(p.Name, p.ID))
+	return tools.New("agent.list", agentListDoc, tools.ReadOnly,
+		func(_ context.Context, c tools.Call, _ agentListArgs) (string, error) {
+			var b strings.Builder
+			for _, p := range all {
+				if p.ID != c.Key.Agent {
+					fmt.Fprintf(&b, "%s: %s\n", p.ID, cmp.Or(p.Name, p.ID))
+				}
 			}
-		}
-		return cmp.Or(strings.TrimSuffix(b.String(), "\n"), "[there is no other agent]"), nil
-	})
+			return cmp.Or(strings.TrimSuffix(b.String(), "\n"), "[there is no other agent]"), nil
+		})
 }
 
 type agentSendArgs struct {
@@ -46,7 +47,9 @@ type agentSendArgs struct {
 // AgentSend asks another agent, with a message of at most maxBytes, in the commit of the call's own outcome.
 func AgentSend(all []Peer, maxBytes int) tools.Tool {
 	all = slices.Clone(all)
-	return tools.NewOwn("agent.send", agentSendDoc, 0, func(_ context.Context, c tools.Call, a agentSendArgs) (corebot.Effect, string, error) {
+	return tools.NewOwn("agent.send", agentSendDoc, 0, func(_ context.Context, c tools.Call,
+		a agentSendArgs,
+	) (corebot.Effect, string, error) {
 		if !slices.ContainsFunc(all, func(p Peer) bool { return p.ID == a.Agent }) {
 			var ids []string
 			for _, p := range all {
@@ -60,6 +63,7 @@ func AgentSend(all []Peer, maxBytes int) tools.Tool {
 			return nil, "", fmt.Errorf("ask the agent %s: %w", a.Agent, err)
 		}
 		return corebot.AskAgent{Agent: a.Agent, Text: a.Content, Asks: c.Caller},
-			fmt.Sprintf("the agent %s has your message; its answer comes into this chat as a message of its own", a.Agent), nil
+			fmt.Sprintf("the agent %s has your message; its answer comes into this chat as a message of its own",
+				a.Agent), nil
 	})
 }

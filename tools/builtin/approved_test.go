@@ -68,17 +68,30 @@ func protected(t *testing.T, dir string, meddle func()) *tools.Box {
 	must(t, err)
 	rules, err := policy.New(policy.Options{})
 	must(t, err)
-	box, err := tools.NewBox(registry, rules, roleOf(corebot.RoleAdmin), tools.Options{Contents: meddled{files, meddle}, Approvers: approvers{}})
+	box, err := tools.NewBox(registry, rules, roleOf(corebot.RoleAdmin),
+		tools.Options{Contents: meddled{files, meddle}, Approvers: approvers{}})
 	must(t, err)
 	return box
 }
 
 var writers = map[string]struct{ file, tool, args, before, after string }{
-	"fs.write":               {"IDENTITY.md", "fs.write", `{"path":"./IDENTITY.md","content":"new\n"}`, "old\n", "new\n"},
+	"fs.write": {
+		"IDENTITY.md", "fs.write", `{"path":"./IDENTITY.md","content":"new\n"}`, "old\n",
+		"new\n",
+	},
 	"fs.write, of a new one": {"IDENTITY.md", "fs.write", `{"path":"IDENTITY.md","content":"new\n"}`, "", "new\n"},
-	"fs.edit":                {"IDENTITY.md", "fs.edit", `{"path":"IDENTITY.md","old":"old","new":"new"}`, "old\n", "new\n"},
-	"memory.write, append":   {"memory/MEMORY.md", "memory.write", `{"scope":"global","content":"new"}`, "old\n", "old\nnew\n"},
-	"memory.write, replace":  {"memory/MEMORY.md", "memory.write", `{"scope":"global","content":"new","mode":"replace"}`, "old\n", "new\n"},
+	"fs.edit": {
+		"IDENTITY.md", "fs.edit", `{"path":"IDENTITY.md","old":"old","new":"new"}`, "old\n",
+		"new\n",
+	},
+	"memory.write, append": {
+		"memory/MEMORY.md", "memory.write", `{"scope":"global","content":"new"}`, "old\n",
+		"old\nnew\n",
+	},
+	"memory.write, replace": {
+		"memory/MEMORY.md", "memory.write",
+		`{"scope":"global","content":"new","mode":"replace"}`, "old\n", "new\n",
+	},
 }
 
 // TestAnApprovedWriteLooksAtTheFileAgain has another turn write the file between the comparison and the write.
@@ -97,11 +110,13 @@ func TestAnApprovedWriteLooksAtTheFileAgain(t *testing.T) {
 				}
 			})
 			s := &approving{}
-			r, err := box.Call(t.Context(), corebot.Caller{Key: here, Taint: "a page"}, corebot.ToolCall{Tool: w.tool, Args: json.RawMessage(w.args)}, s)
+			r, err := box.Call(t.Context(), corebot.Caller{Key: here, Taint: "a page"},
+				corebot.ToolCall{Tool: w.tool, Args: json.RawMessage(w.args)}, s)
 			must(t, err)
 			got, err := os.ReadFile(path)
 			if meddles {
-				if string(got) != "old, and of somebody else\n" || r.Outcome != corebot.OutcomeError || !strings.Contains(r.Content, "is not what it was when the call was approved") {
+				if string(got) != "old, and of somebody else\n" || r.Outcome != corebot.OutcomeError ||
+					!strings.Contains(r.Content, "is not what it was when the call was approved") {
 					t.Errorf("%s: the file is %q after %+v", name, got, r)
 				}
 				continue
@@ -109,7 +124,8 @@ func TestAnApprovedWriteLooksAtTheFileAgain(t *testing.T) {
 			if err != nil || string(got) != w.after || r.Outcome != corebot.OutcomeSuccess {
 				t.Errorf("%s: the file is %q after %+v, %v", name, got, r, err)
 			}
-			if c := s.asked.Change; c.Path != w.file || !strings.Contains(c.Diff, "\n+new\n") || c.Note != "" || len(s.asked.Bound.Files) != 1 {
+			if c := s.asked.Change; c.Path != w.file || !strings.Contains(c.Diff, "\n+new\n") || c.Note != "" ||
+				len(s.asked.Bound.Files) != 1 {
 				t.Errorf("%s: it was shown as %+v", name, c)
 			}
 		}
@@ -128,7 +144,8 @@ func TestAnApprovedDeletionShowsWhatGoesAndLooksAtTheFileAgain(t *testing.T) {
 			}
 		})
 		s := &approving{}
-		r, err := box.Call(t.Context(), corebot.Caller{Key: here, Taint: "a page"}, corebot.ToolCall{Tool: "fs.delete", Args: json.RawMessage(`{"path":"BOOTSTRAP.md"}`)}, s)
+		r, err := box.Call(t.Context(), corebot.Caller{Key: here, Taint: "a page"},
+			corebot.ToolCall{Tool: "fs.delete", Args: json.RawMessage(`{"path":"BOOTSTRAP.md"}`)}, s)
 		must(t, err)
 		if _, err := os.Stat(path); (err == nil) != meddles || (r.Outcome == corebot.OutcomeError) != meddles {
 			t.Errorf("meddled %v: %+v, %v", meddles, r, err)
@@ -160,21 +177,27 @@ func TestAFileIsDeletedOnceAndADirectoryNever(t *testing.T) {
 	} {
 		args, err := json.Marshal(map[string]string{"path": c.path})
 		must(t, err)
-		r, err := box.Call(t.Context(), corebot.Caller{Key: here}, corebot.ToolCall{Tool: "fs.delete", Args: args}, &approving{})
+		r, err := box.Call(t.Context(), corebot.Caller{Key: here}, corebot.ToolCall{Tool: "fs.delete", Args: args},
+			&approving{})
 		if err != nil || r.Outcome != c.outcome || !strings.Contains(r.Content, c.says) {
 			t.Errorf("%s: %+v, %v", c.path, r, err)
 		}
 	}
 }
 
-// TestAnApprovedWriteThatACrashCutOffIsNotRepeated: the file may be another by now, also for a write that may be repeated.
+// TestAnApprovedWriteThatACrashCutOffIsNotRepeated: the file may be another by now, also for a write that may be
+// repeated.
 func TestAnApprovedWriteThatACrashCutOffIsNotRepeated(t *testing.T) {
 	w := writers["fs.write"]
-	for taint, want := range map[string]corebot.AuditOutcome{"a page": corebot.OutcomeUnknown, "": corebot.OutcomeSuccess} {
+	for taint, want := range map[string]corebot.AuditOutcome{
+		"a page": corebot.OutcomeUnknown,
+		"":       corebot.OutcomeSuccess,
+	} {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, w.file), []byte(w.before), 0o600))
 		box := protected(t, dir, func() {})
-		r, err := box.Call(t.Context(), corebot.Caller{Key: here, Taint: taint}, corebot.ToolCall{Tool: w.tool, Args: json.RawMessage(w.args)}, &approving{state: corebot.StepIntended})
+		r, err := box.Call(t.Context(), corebot.Caller{Key: here, Taint: taint},
+			corebot.ToolCall{Tool: w.tool, Args: json.RawMessage(w.args)}, &approving{state: corebot.StepIntended})
 		if err != nil || r.Outcome != want {
 			t.Errorf("after %q: %+v, %v", taint, r, err)
 		}
@@ -186,13 +209,22 @@ func TestAFileThatCannotBeComparedIsSaidToBe(t *testing.T) {
 		make func(path string) error
 		says string
 	}{
-		"a directory":  {func(path string) error { return os.Mkdir(path, 0o700) }, "is not a plain file"},
-		"a link":       {func(path string) error { return os.Symlink("/etc/passwd", path) }, "leads out of the workspace"},
-		"a large file": {func(path string) error { return os.WriteFile(path, make([]byte, 2<<20), 0o600) }, "is too large: 2097152 bytes"},
+		"a directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "is not a plain file"},
+		"a link": {
+			func(path string) error { return os.Symlink("/etc/passwd", path) },
+			"leads out of the workspace",
+		},
+		"a large file": {
+			func(path string) error { return os.WriteFile(path, make([]byte, 2<<20), 0o600) },
+			"is too large: 2097152 bytes",
+		},
 		"a second name": {func(path string) error {
 			return errors.Join(os.WriteFile(path+"2", nil, 0o600), os.Link(path+"2", path))
 		}, "is not a plain file"},
-		"too many lines": {func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("\n", 60_000)), 0o600) }, "of 60000 and 4 bytes, a version is too large"},
+		"too many lines": {func(path string) error {
+			return os.WriteFile(path, []byte(strings.Repeat("\n", 60_000)),
+				0o600)
+		}, "of 60000 and 4 bytes, a version is too large"},
 	} {
 		dir := t.TempDir()
 		must(t, c.make(filepath.Join(dir, "IDENTITY.md")))

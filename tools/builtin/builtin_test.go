@@ -112,11 +112,15 @@ func (b bench) has(path, want string) {
 
 func TestAFileIsWrittenListedReadAndEdited(t *testing.T) {
 	b := newBench(t)
-	b.wants(corebot.OutcomeSuccess, "wrote 11 bytes to d/a.txt", "fs.write", args{"path": "d/a.txt", "content": "one two one"})
+	b.wants(corebot.OutcomeSuccess, "wrote 11 bytes to d/a.txt", "fs.write",
+		args{"path": "d/a.txt", "content": "one two one"})
 	b.wants(corebot.OutcomeSuccess, "d/\n", "fs.list", args{})
 	b.wants(corebot.OutcomeSuccess, "a.txt\t11 bytes", "fs.list", args{"path": "d"})
 	b.wants(corebot.OutcomeSuccess, "replaced 1", "fs.edit", args{"path": "d/a.txt", "old": "two", "new": "2"})
-	b.wants(corebot.OutcomeSuccess, "replaced 2", "fs.edit", args{"path": "d/a.txt", "old": "one", "new": "1", "replaceAll": true})
+	b.wants(corebot.OutcomeSuccess, "replaced 2", "fs.edit", args{
+		"path": "d/a.txt", "old": "one", "new": "1",
+		"replaceAll": true,
+	})
 	if r := b.call(corebot.RoleNormal, here, "fs.read", args{"path": "d/a.txt"}); r.Content != "1 2 1" {
 		t.Errorf("read %q", r.Content)
 	}
@@ -128,13 +132,22 @@ func TestAnEditThatIsNotClearChangesNothing(t *testing.T) {
 	must(t, b.root.Write("bin", []byte("a\x00b")))
 	for _, c := range []struct {
 		old, new, want string
-	}{{"b", "c", "not unique"}, {"aa", "c", "not unique"}, {"x", "c", "not found"}, {"", "c", "empty"}, {"aaa", "aaa", "the same"}} {
+	}{
+		{"b", "c", "not unique"},
+		{"aa", "c", "not unique"},
+		{"x", "c", "not found"},
+		{"", "c", "empty"},
+		{"aaa", "aaa", "the same"},
+	} {
 		b.wants(corebot.OutcomeError, c.want, "fs.edit", args{"path": "f", "old": c.old, "new": c.new})
 	}
 	b.has("f", "aaa b b")
 	b.wants(corebot.OutcomeError, "binary", "fs.edit", args{"path": "bin", "old": "a", "new": "c"})
 	b.wants(corebot.OutcomeError, "not exist", "fs.edit", args{"path": "missing", "old": "a", "new": "c"})
-	b.wants(corebot.OutcomeError, "too large", "fs.edit", args{"path": "f", "old": "b", "new": strings.Repeat("x", 600<<10), "replaceAll": true})
+	b.wants(corebot.OutcomeError, "too large", "fs.edit", args{
+		"path": "f", "old": "b",
+		"new": strings.Repeat("x", 600<<10), "replaceAll": true,
+	})
 	b.has("f", "aaa b b")
 }
 
@@ -162,7 +175,10 @@ func TestALongFileIsReadInPiecesThatLoseNothing(t *testing.T) {
 
 func TestAReadSaysWhatItDoesNotShow(t *testing.T) {
 	b := newBench(t)
-	for name, text := range map[string]string{"nul": "a\x00b", "latin1": "caf\xe9s", "tail": "\xa9x", "empty": "", "f": "12345", "big": strings.Repeat("x", 200_000)} {
+	for name, text := range map[string]string{
+		"nul": "a\x00b", "latin1": "caf\xe9s", "tail": "\xa9x", "empty": "",
+		"f": "12345", "big": strings.Repeat("x", 200_000),
+	} {
 		must(t, b.root.Write(name, []byte(text)))
 	}
 	for _, binary := range []string{"nul", "latin1", "tail"} {
@@ -201,7 +217,8 @@ func TestALongListingIsShownInPagesInTheOrderOfNames(t *testing.T) {
 			break
 		}
 		after = names[len(names)-1]
-		if want := fmt.Sprintf("there are %d more; go on with after %q]", 1203-len(names), after); !strings.HasPrefix(note, want) {
+		if want := fmt.Sprintf("there are %d more; go on with after %q]", 1203-len(names),
+			after); !strings.HasPrefix(note, want) {
 			t.Fatalf("the note is %q, want %q", note, want)
 		}
 	}
@@ -232,11 +249,17 @@ func TestEveryFileToolTellsPolicyWhatItTouches(t *testing.T) {
 	b.has(theirs, "private")
 	b.wants(corebot.OutcomeSuccess, "facts", "fs.read", args{"path": "memory/MEMORY.md"})
 	for tool, a := range map[string]args{
-		"fs.write": {"path": "./MEMORY//MEMORY.md", "content": ""}, "fs.edit": {"path": "memory/MEMORY.md", "old": "facts", "new": "x"},
+		"fs.write": {"path": "./MEMORY//MEMORY.md", "content": ""}, "fs.edit": {
+			"path": "memory/MEMORY.md",
+			"old":  "facts", "new": "x",
+		},
 	} {
 		b.wants(corebot.OutcomeDenied, "admin", tool, a)
 	}
-	if r := b.call(corebot.RoleAdmin, here, "fs.edit", args{"path": "memory/MEMORY.md", "old": "facts", "new": "x"}); r.Outcome != corebot.OutcomeSuccess {
+	if r := b.call(corebot.RoleAdmin, here, "fs.edit", args{
+		"path": "memory/MEMORY.md", "old": "facts",
+		"new": "x",
+	}); r.Outcome != corebot.OutcomeSuccess {
 		t.Errorf("an admin's edit: %+v", r)
 	}
 }
@@ -245,16 +268,23 @@ func TestMemoryIsKeptByScope(t *testing.T) {
 	b := newBench(t)
 	b.wants(corebot.OutcomeSuccess, "empty", "memory.read", args{"scope": "chat"})
 	b.wants(corebot.OutcomeSuccess, "remembered", "memory.write", args{"scope": "chat", "content": "likes tea"})
-	b.wants(corebot.OutcomeSuccess, "remembered", "memory.write", args{"scope": "chat", "content": "no sugar", "mode": "append"})
+	b.wants(corebot.OutcomeSuccess, "remembered", "memory.write",
+		args{"scope": "chat", "content": "no sugar", "mode": "append"})
 	b.has(rootfs.ChatDir(here)+"/MEMORY.md", "likes tea\nno sugar\n")
 	b.wants(corebot.OutcomeSuccess, "likes tea\nno sugar", "memory.read", args{"scope": "chat"})
-	b.wants(corebot.OutcomeSuccess, "replaced", "memory.write", args{"scope": "chat", "content": "likes coffee", "mode": "replace"})
+	b.wants(corebot.OutcomeSuccess, "replaced", "memory.write", args{
+		"scope": "chat", "content": "likes coffee",
+		"mode": "replace",
+	})
 	b.has(rootfs.ChatDir(here)+"/MEMORY.md", "likes coffee\n")
 	b.wants(corebot.OutcomeDenied, "admin", "memory.write", args{"scope": "global", "content": "x"})
 	b.wants(corebot.OutcomeDenied, "scope", "memory.read", args{"scope": "Global"})
 	b.wants(corebot.OutcomeError, "mode", "memory.write", args{"scope": "chat", "content": "x", "mode": "erase"})
 	b.wants(corebot.OutcomeError, "nothing to remember", "memory.write", args{"scope": "chat", "content": " "})
-	if r := b.call(corebot.RoleAdmin, there, "memory.write", args{"scope": "global", "content": "for all"}); r.Outcome != corebot.OutcomeSuccess {
+	if r := b.call(corebot.RoleAdmin, there, "memory.write", args{
+		"scope":   "global",
+		"content": "for all",
+	}); r.Outcome != corebot.OutcomeSuccess {
 		t.Errorf("an admin: %+v", r)
 	}
 	b.wants(corebot.OutcomeSuccess, "for all", "memory.read", args{"scope": "global"})
@@ -268,7 +298,8 @@ func TestEditsOfTwoChatsAreBothKept(t *testing.T) {
 		wg.Go(func() {
 			for _, n := range []string{"01", "12", "23"} {
 				a, _ := json.Marshal(args{"path": "f", "old": c + n[:1], "new": c + n[1:]})
-				r, err := b.box[corebot.RoleNormal].Call(b.Context(), corebot.Caller{Key: here}, corebot.ToolCall{Tool: "fs.edit", Args: a}, step{})
+				r, err := b.box[corebot.RoleNormal].Call(b.Context(), corebot.Caller{Key: here},
+					corebot.ToolCall{Tool: "fs.edit", Args: a}, step{})
 				if err != nil || r.Outcome != corebot.OutcomeSuccess {
 					t.Error(r, err)
 				}

@@ -20,13 +20,15 @@ type chatRegisterArgs struct {
 	BootstrapKey string `json:"bootstrapKey,omitempty" jsonschema:"the key that makes the first admin"`
 }
 
-// ChatRegister marks a chat as registered. With the bootstrap key it makes the first admin as well; the key is tried in the commit of the
-// call's outcome, and only its hash gets there.
+// ChatRegister marks a chat as registered. With the bootstrap key it makes the first admin as well; the key is tried in
+// the commit of the call's outcome, and only its hash gets there.
 func ChatRegister() tools.Tool {
-	return tools.NewOwn("chat.register", chatRegisterDoc, 0, registerChat, tools.Touches(func(c tools.Call, a chatRegisterArgs) policy.Target {
-		role := corebot.Role(a.Role)
-		return policy.Target{Chat: chatOf(c, a.ChatID), Role: role, Bootstrap: role == corebot.RoleAdmin && a.BootstrapKey != ""}
-	}))
+	return tools.NewOwn("chat.register", chatRegisterDoc, 0, registerChat,
+		tools.Touches(func(c tools.Call, a chatRegisterArgs) policy.Target {
+			role := corebot.Role(a.Role)
+			return policy.Target{Chat: chatOf(c, a.ChatID), Role: role, Bootstrap: role == corebot.RoleAdmin &&
+				a.BootstrapKey != ""}
+		}))
 }
 
 // registerChat prepares the effect of chat.register.

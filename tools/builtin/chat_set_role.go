@@ -21,13 +21,14 @@ type chatSetRoleArgs struct {
 
 // ChatSetRole gives a sender of the caller's channel and account a role, in one chat or everywhere.
 func ChatSetRole() tools.Tool {
-	return tools.NewOwn("chat.set_role", chatSetRoleDoc, tools.Privileged, setRole, tools.Touches(func(c tools.Call, a chatSetRoleArgs) policy.Target {
-		target := policy.Target{Sender: a.who(c), Role: corebot.Role(a.Role), Everywhere: a.ChatID == ""}
-		if !target.Everywhere {
-			target.Chat = chatOf(c, a.ChatID)
-		}
-		return target
-	}))
+	return tools.NewOwn("chat.set_role", chatSetRoleDoc, tools.Privileged, setRole,
+		tools.Touches(func(c tools.Call, a chatSetRoleArgs) policy.Target {
+			target := policy.Target{Sender: a.who(c), Role: corebot.Role(a.Role), Everywhere: a.ChatID == ""}
+			if !target.Everywhere {
+				target.Chat = chatOf(c, a.ChatID)
+			}
+			return target
+		}))
 }
 
 // setRole prepares the effect of chat.set_role.
@@ -47,7 +48,8 @@ func setRole(_ context.Context, c tools.Call, a chatSetRoleArgs) (corebot.Effect
 	return grant, fmt.Sprintf("%s is %s in the chat %s", a.SenderID, role, a.ChatID), grant.Chat.Validate()
 }
 
-// who is the principal that a sender's id means. The channel and account are the caller's: an id of another could mean somebody else.
+// who is the principal that a sender's id means. The channel and account are the caller's: an id of another could mean
+// somebody else.
 func (a chatSetRoleArgs) who(c tools.Call) corebot.Principal {
 	return corebot.Principal{Channel: c.Principal.Channel, Account: c.Principal.Account, ID: a.SenderID}
 }

@@ -40,7 +40,8 @@ func chatCall(t *testing.T, roles tools.Roles, tool, arguments string) (corebot.
 	box, err := tools.NewBox(registry, p, roles, tools.Options{})
 	must(t, err)
 	j := &applied{}
-	r, err := box.Call(t.Context(), corebot.Caller{Key: here, Principal: ann}, corebot.ToolCall{Tool: tool, Args: []byte(arguments)}, j)
+	r, err := box.Call(t.Context(), corebot.Caller{Key: here, Principal: ann},
+		corebot.ToolCall{Tool: tool, Args: []byte(arguments)}, j)
 	must(t, err)
 	if (len(j.effects) == 1) != (r.Outcome == corebot.OutcomeSuccess) {
 		t.Errorf("%s %s: %s with the effects %+v", tool, arguments, r.Outcome, j.effects)
@@ -81,7 +82,8 @@ func TestAChatIsRegisteredByWhoIsInItAndAnotherByAnAdmin(t *testing.T) {
 
 func TestABootstrapKeyTravelsAsItsHashWhateverTheChat(t *testing.T) {
 	for _, chat := range []corebot.Key{here, there} {
-		r, effect := chatCall(t, scoped{}, "chat.register", `{"chatId":"`+chat.Chat+`","role":"admin","bootstrapKey":"0123456789abcdef"}`)
+		r, effect := chatCall(t, scoped{}, "chat.register", `{"chatId":"`+chat.Chat+
+			`","role":"admin","bootstrapKey":"0123456789abcdef"}`)
 		want := corebot.BecomeFirstAdmin{Bootstrap: corebot.HashKey("0123456789abcdef"), Chat: chat}
 		if effect != want || strings.Contains(r.Content, "0123456789abcdef") {
 			t.Errorf("%s: %+v, %+v", chat, r, effect)
@@ -98,12 +100,24 @@ func TestARoleIsGivenWhereItsGiverIsAdmin(t *testing.T) {
 		want    corebot.Effect
 	}{
 		{nil, `{"senderId":"bob","chatId":"here","role":"admin"}`, corebot.OutcomeDenied, nil},
-		{hereOnly, `{"senderId":"bob","chatId":"here","role":"admin"}`, corebot.OutcomeSuccess, corebot.GrantRole{Principal: bob, Role: corebot.RoleAdmin, Chat: here}},
-		{hereOnly, `{"senderId":"bob","chatId":"here","role":"normal"}`, corebot.OutcomeSuccess, corebot.GrantRole{Principal: bob, Role: corebot.RoleNormal, Chat: here}},
+		{
+			hereOnly, `{"senderId":"bob","chatId":"here","role":"admin"}`, corebot.OutcomeSuccess,
+			corebot.GrantRole{Principal: bob, Role: corebot.RoleAdmin, Chat: here},
+		},
+		{
+			hereOnly, `{"senderId":"bob","chatId":"here","role":"normal"}`, corebot.OutcomeSuccess,
+			corebot.GrantRole{Principal: bob, Role: corebot.RoleNormal, Chat: here},
+		},
 		{hereOnly, `{"senderId":"bob","chatId":"there","role":"admin"}`, corebot.OutcomeDenied, nil},
 		{hereOnly, `{"senderId":"bob","role":"admin"}`, corebot.OutcomeDenied, nil},
-		{everywhere, `{"senderId":"bob","chatId":"there","role":"admin"}`, corebot.OutcomeSuccess, corebot.GrantRole{Principal: bob, Role: corebot.RoleAdmin, Chat: there}},
-		{everywhere, `{"senderId":"bob","role":"admin"}`, corebot.OutcomeSuccess, corebot.GrantRole{Principal: bob, Role: corebot.RoleAdmin}},
+		{
+			everywhere, `{"senderId":"bob","chatId":"there","role":"admin"}`, corebot.OutcomeSuccess,
+			corebot.GrantRole{Principal: bob, Role: corebot.RoleAdmin, Chat: there},
+		},
+		{
+			everywhere, `{"senderId":"bob","role":"admin"}`, corebot.OutcomeSuccess,
+			corebot.GrantRole{Principal: bob, Role: corebot.RoleAdmin},
+		},
 		{everywhere, `{"senderId":"ann","role":"normal"}`, corebot.OutcomeDenied, nil},
 		{everywhere, `{"senderId":"ann","chatId":"there","role":"admin"}`, corebot.OutcomeDenied, nil},
 		{everywhere, `{"senderId":"","role":"admin"}`, corebot.OutcomeError, nil},
@@ -131,14 +145,18 @@ func TestAGrantAndARevokeHoldFromTheNextCallOnInsideARunningTurn(t *testing.T) {
 			}
 		}
 		bob := `{"senderId":"bob","role":"admin"}`
-		k = apptest.New(t, apptest.Options{Tools: []tools.Tool{builtin.ChatRegister(), builtin.ChatSetRole()}, Model: apptest.Script(
-			asks(func() error { return nil }, bob),
-			asks(func() error {
-				return k.Grants.Grant(t.Context(), corebot.Grant{Principal: alice, Role: corebot.RoleAdmin})
-			}, bob),
-			asks(func() error { return k.Grants.Revoke(t.Context(), alice, corebot.Key{}) }, `{"senderId":"eve","role":"admin"}`),
-			apptest.Text("done"),
-		)}).Start()
+		k = apptest.New(t, apptest.Options{
+			Tools: []tools.Tool{builtin.ChatRegister(), builtin.ChatSetRole()},
+			Model: apptest.Script(
+				asks(func() error { return nil }, bob),
+				asks(func() error {
+					return k.Grants.Grant(t.Context(), corebot.Grant{Principal: alice, Role: corebot.RoleAdmin})
+				}, bob),
+				asks(func() error { return k.Grants.Revoke(t.Context(), alice, corebot.Key{}) },
+					`{"senderId":"eve","role":"admin"}`),
+				apptest.Text("done"),
+			),
+		}).Start()
 		k.Say("room", "m", "make bob admin")
 		synctest.Wait()
 		k.WantEnd("m", corebot.EndAnswered)
@@ -152,7 +170,8 @@ func TestAGrantAndARevokeHoldFromTheNextCallOnInsideARunningTurn(t *testing.T) {
 		if got := strings.Join(outcomes, " "); got != "denied: bob denied:" {
 			t.Errorf("the calls ended %q", got)
 		}
-		if role, err := k.Grants.RoleOf(t.Context(), corebot.Principal{Channel: apptest.Channel, ID: "bob"}, room); err != nil || role != corebot.RoleAdmin {
+		if role, err := k.Grants.RoleOf(t.Context(), corebot.Principal{Channel: apptest.Channel, ID: "bob"},
+			room); err != nil || role != corebot.RoleAdmin {
 			t.Errorf("bob is %s, %v", role, err)
 		}
 	})

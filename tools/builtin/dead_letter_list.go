@@ -33,21 +33,22 @@ type deadLetterListArgs struct {
 
 // DeadLetterList shows what was given up, in every chat of the agent.
 func DeadLetterList(letters DeadLetters) tools.Tool {
-	return tools.New("bus.dead_letter.list", deadLetterListDoc, tools.ReadOnly|tools.Privileged|tools.Outside, func(ctx context.Context, c tools.Call, a deadLetterListArgs) (string, error) {
-		query, err := a.query()
-		if err != nil {
-			return "", err
-		}
-		query.Filter.Agent = c.Key.Agent
-		found, err := letters.ListDeadLetters(ctx, query)
-		if err != nil {
-			return "", fmt.Errorf("list the dead letters: %w", err)
-		}
-		if len(found.Rows) == 0 {
-			return "[there are no such dead letters]", nil
-		}
-		return deadLetterLines(found.Rows)
-	})
+	return tools.New("bus.dead_letter.list", deadLetterListDoc, tools.ReadOnly|tools.Privileged|tools.Outside,
+		func(ctx context.Context, c tools.Call, a deadLetterListArgs) (string, error) {
+			query, err := a.query()
+			if err != nil {
+				return "", err
+			}
+			query.Filter.Agent = c.Key.Agent
+			found, err := letters.ListDeadLetters(ctx, query)
+			if err != nil {
+				return "", fmt.Errorf("list the dead letters: %w", err)
+			}
+			if len(found.Rows) == 0 {
+				return "[there are no such dead letters]", nil
+			}
+			return deadLetterLines(found.Rows)
+		})
 }
 
 func (a deadLetterListArgs) query() (q operate.DeadLetterQuery, err error) {

@@ -26,5 +26,6 @@ func replayDeadLetter(_ context.Context, c tools.Call, a deadLetterReplayArgs) (
 	if a.ID < 1 {
 		return nil, "", fmt.Errorf("%w: id %d: want the id of a dead letter", corebot.ErrInvalid, a.ID)
 	}
-	return corebot.ReplayDeadLetter{ID: a.ID, Agent: c.Key.Agent}, fmt.Sprintf("dead letter %d is back in its queue", a.ID), nil
+	return corebot.ReplayDeadLetter{ID: a.ID, Agent: c.Key.Agent},
+		fmt.Sprintf("dead letter %d is back in its queue", a.ID), nil
 }

@@ -19,9 +19,12 @@ type deleteArgs struct {
 	Path string `json:"path" jsonschema:"the file, relative to the workspace"`
 }
 
-// Delete takes away one file. A second run finds nothing, and says the same thing of the workspace: the file is not there.
+// Delete takes away one file. A second run finds nothing, and says the same thing of the workspace: the file is not
+// there.
 func Delete(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.delete", deleteDoc, tools.Idempotent, func(_ context.Context, c tools.Call, a deleteArgs) (string, error) {
+	return tools.New("fs.delete", deleteDoc, tools.Idempotent, func(_ context.Context, c tools.Call,
+		a deleteArgs,
+	) (string, error) {
 		var err error
 		if c.Approved == "" {
 			err = root.Remove(a.Path)

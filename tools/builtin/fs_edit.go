@@ -25,9 +25,12 @@ type editArgs struct {
 	ReplaceAll bool   `json:"replaceAll,omitempty" jsonschema:"replace every occurrence; otherwise there must be exactly one"`
 }
 
-// Edit replaces text in a file. Run twice it could change what the first run wrote, so it is not run again after a crash.
+// Edit replaces text in a file. Run twice it could change what the first run wrote, so it is not run again after a
+// crash.
 func Edit(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.edit", editDoc, tools.SideEffect, func(_ context.Context, c tools.Call, a editArgs) (string, error) {
+	return tools.New("fs.edit", editDoc, tools.SideEffect, func(_ context.Context, c tools.Call, a editArgs) (string,
+		error,
+	) {
 		var count int
 		err := root.Update(a.Path, maxFile, func(old []byte, exists bool) ([]byte, error) {
 			if err := c.Unchanged(old, exists); err != nil {
@@ -84,15 +87,18 @@ func (a editArgs) apply(file []byte) ([]byte, int, error) {
 		return nil, 0, corebot.WithHint(errors.New("old was not found"), a.advice(text))
 	}
 	if first, last := strings.Index(text, a.Old), strings.LastIndex(text, a.Old); first != last && !a.ReplaceAll {
-		return nil, 0, corebot.WithHint(fmt.Errorf("old is not unique: it stands there %d times or overlaps itself", n), "give more of the text around it, or set replaceAll")
+		return nil, 0, corebot.WithHint(fmt.Errorf("old is not unique: it stands there %d times or overlaps itself", n),
+			"give more of the text around it, or set replaceAll")
 	}
 	if size := len(text) + n*(len(a.New)-len(a.Old)); size > maxFile {
-		return nil, 0, fmt.Errorf("the file %w: it would have %d bytes, the limit is %d", rootfs.ErrTooLarge, size, maxFile)
+		return nil, 0, fmt.Errorf("the file %w: it would have %d bytes, the limit is %d", rootfs.ErrTooLarge, size,
+			maxFile)
 	}
 	return []byte(strings.ReplaceAll(text, a.Old, a.New)), n, nil
 }
 
-// advice is what to do about a text that was not found. A carriage return is easily lost on the way to a model and back.
+// advice is what to do about a text that was not found. A carriage return is easily lost on the way to a model and
+// back.
 func (a editArgs) advice(text string) string {
 	if strings.Contains(text, "\r\n") && strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), a.Old) {
 		return `the lines of this file end in \r\n, those of old in \n`

@@ -32,13 +32,14 @@ func (a listArgs) dir() string {
 
 // List shows what is in a directory.
 func List(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.list", listDoc, tools.ReadOnly|tools.Outside, func(_ context.Context, _ tools.Call, a listArgs) (string, error) {
-		entries, more, err := root.List(a.dir(), a.After, listMax)
-		if err != nil {
-			return "", err
-		}
-		return listing(a, entries, more), nil
-	}, tools.Touches(func(_ tools.Call, a listArgs) policy.Target { return reads(a.dir()) }),
+	return tools.New("fs.list", listDoc, tools.ReadOnly|tools.Outside,
+		func(_ context.Context, _ tools.Call, a listArgs) (string, error) {
+			entries, more, err := root.List(a.dir(), a.After, listMax)
+			if err != nil {
+				return "", err
+			}
+			return listing(a, entries, more), nil
+		}, tools.Touches(func(_ tools.Call, a listArgs) policy.Target { return reads(a.dir()) }),
 		tools.Trusted(func(_ tools.Call, a listArgs) bool { return policy.OperatorsText(reads(a.dir())) }))
 }
 

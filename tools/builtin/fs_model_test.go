@@ -26,7 +26,8 @@ func TestAnySequenceOfWritesEditsAndReadsIsThatOfAModel(t *testing.T) {
 				case 0:
 					text := piece(r, 40)
 					model[path] = &text
-					b.wants(corebot.OutcomeSuccess, fmt.Sprintf("wrote %d bytes", len(text)), "fs.write", args{"path": path, "content": text})
+					b.wants(corebot.OutcomeSuccess, fmt.Sprintf("wrote %d bytes", len(text)), "fs.write",
+						args{"path": path, "content": text})
 				case 1, 2:
 					a := args{"path": path, "old": piece(r, 2), "new": piece(r, 3), "replaceAll": r.IntN(2) == 0}
 					model[path] = edited(b, model[path], a)
@@ -95,7 +96,8 @@ func readBack(b bench, path string, file modelFile, offset, limit int64) {
 	whole = strings.ToValidUTF8(whole, "") // characters that are cut belong to other pieces
 	r := b.call(corebot.RoleNormal, here, "fs.read", a)
 	text, _, _ := strings.Cut(r.Content, "[")
-	if r.Outcome != corebot.OutcomeSuccess || strings.TrimSuffix(text, "\n") != strings.TrimSuffix(whole, "\n") && text != whole+"\n" {
+	if r.Outcome != corebot.OutcomeSuccess || strings.TrimSuffix(text, "\n") != strings.TrimSuffix(whole, "\n") &&
+		text != whole+"\n" {
 		b.Errorf("read %v: got %q, want %q of %q", a, r.Content, whole, *file)
 	}
 }

@@ -27,17 +27,18 @@ type readArgs struct {
 
 // Read shows a piece of a text file.
 func Read(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.read", readDoc, tools.ReadOnly|tools.Outside, func(_ context.Context, _ tools.Call, a readArgs) (string, error) {
-		limit := min(a.Limit, readMax)
-		if a.Limit == 0 {
-			limit = readDefault
-		}
-		c, err := root.ReadChunk(a.Path, a.Offset, limit)
-		if err != nil {
-			return "", err
-		}
-		return show(a.Path, c), nil
-	}, tools.Touches(func(_ tools.Call, a readArgs) policy.Target { return reads(a.Path) }),
+	return tools.New("fs.read", readDoc, tools.ReadOnly|tools.Outside,
+		func(_ context.Context, _ tools.Call, a readArgs) (string, error) {
+			limit := min(a.Limit, readMax)
+			if a.Limit == 0 {
+				limit = readDefault
+			}
+			c, err := root.ReadChunk(a.Path, a.Offset, limit)
+			if err != nil {
+				return "", err
+			}
+			return show(a.Path, c), nil
+		}, tools.Touches(func(_ tools.Call, a readArgs) policy.Target { return reads(a.Path) }),
 		tools.Trusted(func(_ tools.Call, a readArgs) bool { return policy.OperatorsText(reads(a.Path)) }))
 }
 
@@ -51,7 +52,9 @@ func show(path string, c rootfs.Chunk) string {
 	case len(c.Data) == 0:
 		return fmt.Sprintf("[offset %d is past the end: %s has %d bytes]", c.Offset, path, c.Size)
 	case !isText(text) || c.Offset == 0 && skipped > 0:
-		return fmt.Sprintf("[%s is not UTF-8 text but a binary file, or in another encoding; its %d bytes are not shown]", path, c.Size)
+		return fmt.Sprintf(
+			"[%s is not UTF-8 text but a binary file, or in another encoding; its %d bytes are not shown]", path,
+			c.Size)
 	case len(text) == 0:
 		return fmt.Sprintf("[bytes %d to %d of %s are a part of one character; read more]", c.Offset, end, path)
 	case c.Offset == 0 && end >= c.Size:

@@ -11,7 +11,10 @@ func TestWhatIsShownNeutralisedIsEditedAsItIsWritten(t *testing.T) {
 	const page = "<s>old</s> <data>\nHuman: hi\n"
 	must(t, b.root.Write("page.html", []byte(page)))
 	b.wants(corebot.OutcomeSuccess, "‹s>old‹/s> ‹data>\n›Human: hi\n", "fs.read", args{"path": "page.html"})
-	b.wants(corebot.OutcomeSuccess, "replaced 1", "fs.edit", args{"path": "page.html", "old": "‹s>old‹/s>", "new": "‹s>new‹/s>"})
+	b.wants(corebot.OutcomeSuccess, "replaced 1", "fs.edit", args{
+		"path": "page.html", "old": "‹s>old‹/s>",
+		"new": "‹s>new‹/s>",
+	})
 	b.has("page.html", "<s>new</s> <data>\nHuman: hi\n")
 	must(t, b.root.Write("signs.txt", []byte("‹s> stays")))
 	b.wants(corebot.OutcomeSuccess, "replaced 1", "fs.edit", args{"path": "signs.txt", "old": "‹s>", "new": "‹data>"})

@@ -20,7 +20,9 @@ type writeArgs struct {
 
 // Write puts a whole file in place. The arguments say all of what it will hold, so a second run changes nothing.
 func Write(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.write", writeDoc, tools.Idempotent, func(_ context.Context, c tools.Call, a writeArgs) (string, error) {
+	return tools.New("fs.write", writeDoc, tools.Idempotent, func(_ context.Context, c tools.Call, a writeArgs) (string,
+		error,
+	) {
 		data, err := a.make(nil, false)
 		switch {
 		case err != nil:
@@ -28,7 +30,11 @@ func Write(root *rootfs.Root) tools.Tool {
 		case c.Approved == "":
 			err = root.Write(a.Path, data)
 		default:
-			err = root.Update(a.Path, tools.MaxApproved, func(old []byte, exists bool) ([]byte, error) { return data, c.Unchanged(old, exists) })
+			err = root.Update(a.Path, tools.MaxApproved, func(old []byte, exists bool) ([]byte,
+				error,
+			) {
+				return data, c.Unchanged(old, exists)
+			})
 		}
 		if err != nil {
 			return "", err
@@ -40,7 +46,8 @@ func Write(root *rootfs.Root) tools.Tool {
 
 func (a writeArgs) make([]byte, bool) ([]byte, error) {
 	if len(a.Content) > maxFile {
-		return nil, fmt.Errorf("write %s: the content %w: %d bytes, the limit is %d", a.Path, rootfs.ErrTooLarge, len(a.Content), maxFile)
+		return nil, fmt.Errorf("write %s: the content %w: %d bytes, the limit is %d", a.Path, rootfs.ErrTooLarge,
+			len(a.Content), maxFile)
 	}
 	return []byte(a.Content), nil
 }

@@ -17,10 +17,11 @@ import (
 //go:embed history_search.md
 var historySearchDoc string
 
-// Sayings finds what was said in a chat. Found are the newest entries that have all of the query or, where there are none and whole is false,
-// those that have the most of its terms.
+// Sayings finds what was said in a chat. Found are the newest entries that have all of the query or, where there are
+// none and whole is false, those that have the most of its terms.
 type Sayings interface {
-	Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.HistoryEntry, whole bool, err error)
+	Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.HistoryEntry, whole bool,
+		err error)
 }
 
 const (
@@ -46,36 +47,39 @@ type saying struct {
 
 // HistorySearch finds what was said in the caller's own chat, in all its sessions.
 func HistorySearch(sayings Sayings) tools.Tool {
-	return tools.New("history.search", historySearchDoc, tools.ReadOnly|tools.Outside, func(ctx context.Context, c tools.Call, a historySearchArgs) (string, error) {
-		q, err := parseQuery(a.Query)
-		if err != nil {
-			return "", err
-		}
-		if a.Limit < 0 {
-			return "", fmt.Errorf("%w: limit %d: want 1 to %d", corebot.ErrInvalid, a.Limit, sayingsMost)
-		}
-		found, whole, err := sayings.Search(ctx, c.Key, q, min(cmp.Or(a.Limit, sayingsShown), sayingsMost))
-		if err != nil {
-			return "", fmt.Errorf("search the history: %w", err)
-		}
-		if len(found) == 0 {
-			return "[nothing like that was said in this chat]", nil
-		}
-		if whole {
-			return sayingLines(found, q, "")
-		}
-		return sayingLines(found, q.Loose(), "[nothing has all of that; these have some of it]\n")
-	})
+	return tools.New("history.search", historySearchDoc, tools.ReadOnly|tools.Outside,
+		func(ctx context.Context, c tools.Call, a historySearchArgs) (string, error) {
+			q, err := parseQuery(a.Query)
+			if err != nil {
+				return "", err
+			}
+			if a.Limit < 0 {
+				return "", fmt.Errorf("%w: limit %d: want 1 to %d", corebot.ErrInvalid, a.Limit, sayingsMost)
+			}
+			found, whole, err := sayings.Search(ctx, c.Key, q, min(cmp.Or(a.Limit, sayingsShown), sayingsMost))
+			if err != nil {
+				return "", fmt.Errorf("search the history: %w", err)
+			}
+			if len(found) == 0 {
+				return "[nothing like that was said in this chat]", nil
+			}
+			if whole {
+				return sayingLines(found, q, "")
+			}
+			return sayingLines(found, q.Loose(), "[nothing has all of that; these have some of it]\n")
+		})
 }
 
 // parseQuery refuses what cannot be searched for.
 func parseQuery(text string) (terms.Query, error) {
 	if len(text) > queryBytes {
-		return terms.Query{}, fmt.Errorf("%w: a query of %d bytes: want at most %d", corebot.ErrInvalid, len(text), queryBytes)
+		return terms.Query{}, fmt.Errorf("%w: a query of %d bytes: want at most %d", corebot.ErrInvalid, len(text),
+			queryBytes)
 	}
 	q := terms.Parse(text)
 	if len(q.Phrases) == 0 {
-		return q, fmt.Errorf("%w: the query has no letter, digit or symbol that can be searched for", corebot.ErrInvalid)
+		return q, fmt.Errorf("%w: the query has no letter, digit or symbol that can be searched for",
+			corebot.ErrInvalid)
 	}
 	return q, nil
 }
@@ -86,7 +90,10 @@ func sayingLines(found []corebot.HistoryEntry, q terms.Query, head string) (stri
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	for _, e := range found {
-		err := enc.Encode(saying{e.At.UTC(), string(e.Speaker), e.Name, e.Sender.ID, terms.Excerpt(e.Text(), q.In(e.Text()), excerptBytes)})
+		err := enc.Encode(saying{
+			e.At.UTC(), string(e.Speaker), e.Name, e.Sender.ID,
+			terms.Excerpt(e.Text(), q.In(e.Text()), excerptBytes),
+		})
 		if err != nil {
 			return "", fmt.Errorf("encode what was said: %w", err)
 		}

@@ -32,31 +32,36 @@ func (a memorySearchArgs) scopes() []string {
 	return []string{a.Scope}
 }
 
-// MemorySearch finds lines of memory. It reads the pages whole: they are bounded, and an index would have to follow whoever edits them.
+// MemorySearch finds lines of memory. It reads the pages whole: they are bounded, and an index would have to follow
+// whoever edits them.
 func MemorySearch(pages *memory.Store) tools.Tool {
-	return tools.New("memory.search", memorySearchDoc, tools.ReadOnly|tools.Outside, func(_ context.Context, c tools.Call, a memorySearchArgs) (string, error) {
-		q, err := parseQuery(a.Query)
-		if err != nil {
-			return "", err
-		}
-		var b strings.Builder
-		n := 0
-		for _, scope := range a.scopes() {
-			found, err := pages.Search(page(c, scope), q)
+	return tools.New("memory.search", memorySearchDoc, tools.ReadOnly|tools.Outside,
+		func(_ context.Context, c tools.Call, a memorySearchArgs) (string, error) {
+			q, err := parseQuery(a.Query)
 			if err != nil {
 				return "", err
 			}
-			for _, line := range found {
-				if n++; n <= memoriesMost {
-					fmt.Fprintf(&b, "%s, line %d: %s\n", scope, line.Number, terms.Excerpt(line.Text, q.In(line.Text), excerptBytes))
+			var b strings.Builder
+			n := 0
+			for _, scope := range a.scopes() {
+				found, err := pages.Search(page(c, scope), q)
+				if err != nil {
+					return "", err
+				}
+				for _, line := range found {
+					if n++; n <= memoriesMost {
+						fmt.Fprintf(&b, "%s, line %d: %s\n", scope, line.Number, terms.Excerpt(line.Text,
+							q.In(line.Text),
+							excerptBytes))
+					}
 				}
 			}
-		}
-		if n > memoriesMost {
-			fmt.Fprintf(&b, "[there are %d more]\n", n-memoriesMost)
-		}
-		return cmp.Or(b.String(), "[nothing like that is remembered]"), nil
-	}, tools.Touches(func(_ tools.Call, a memorySearchArgs) policy.Target {
-		return policy.Target{Scope: cmp.Or(a.Scope, policy.ScopeGlobal)} // of the two the one that more is kept from
-	}), tools.Trusted(func(_ tools.Call, a memorySearchArgs) bool { return a.Scope == policy.ScopeGlobal }))
+			if n > memoriesMost {
+				fmt.Fprintf(&b, "[there are %d more]\n", n-memoriesMost)
+			}
+			return cmp.Or(b.String(), "[nothing like that is remembered]"), nil
+		}, tools.Touches(func(_ tools.Call, a memorySearchArgs) policy.Target {
+			// of the two the one that more is kept from
+			return policy.Target{Scope: cmp.Or(a.Scope, policy.ScopeGlobal)}
+		}), tools.Trusted(func(_ tools.Call, a memorySearchArgs) bool { return a.Scope == policy.ScopeGlobal }))
 }

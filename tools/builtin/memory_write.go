@@ -23,13 +23,19 @@ type memoryWriteArgs struct {
 
 // MemoryWrite adds to a page of memory or replaces it.
 func MemoryWrite(pages *memory.Store) tools.Tool {
-	return tools.New("memory.write", memoryWriteDoc, tools.SideEffect, func(_ context.Context, c tools.Call, a memoryWriteArgs) (string, error) {
-		edit, done, err := a.edit()
-		if err != nil {
-			return "", err
-		}
-		return done, pages.Change(page(c, a.Scope), edit, c.Unchanged)
-	}, tools.Touches(func(_ tools.Call, a memoryWriteArgs) policy.Target { return policy.Target{Scope: a.Scope, Write: true} }),
+	return tools.New("memory.write", memoryWriteDoc, tools.SideEffect,
+		func(_ context.Context, c tools.Call, a memoryWriteArgs) (string, error) {
+			edit, done, err := a.edit()
+			if err != nil {
+				return "", err
+			}
+			return done, pages.Change(page(c, a.Scope), edit, c.Unchanged)
+		}, tools.Touches(func(_ tools.Call, a memoryWriteArgs) policy.Target {
+			return policy.Target{
+				Scope: a.Scope,
+				Write: true,
+			}
+		}),
 		tools.Changes(func(c tools.Call, a memoryWriteArgs) tools.Change {
 			return tools.Change{Path: string(page(c, a.Scope)), Make: func(old []byte, _ bool) ([]byte, error) {
 				edit, _, err := a.edit()

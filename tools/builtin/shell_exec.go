@@ -33,8 +33,8 @@ type Ended struct {
 	Took     time.Duration
 }
 
-// Runner runs programs where they can do no harm. An error means that the program did not run, or that ctx ended; when Run returns, nothing
-// of the program is left.
+// Runner runs programs where they can do no harm. An error means that the program did not run, or that ctx ended; when
+// Run returns, nothing of the program is left.
 type Runner interface {
 	Run(ctx context.Context, c Command) (Ended, error)
 }
@@ -53,17 +53,18 @@ type shellArgs struct {
 // Shell runs the programs that are allowed, each for at most longest.
 func Shell(runner Runner, programs []string, longest time.Duration) tools.Tool {
 	doc := shellDoc + fmt.Sprintf("\nPrograms: %s. The longest time is %v.\n", strings.Join(programs, ", "), longest)
-	return tools.New(ShellExec, doc, tools.SideEffect|tools.Privileged, func(ctx context.Context, call tools.Call, a shellArgs) (string, error) {
-		limit, err := a.timeout(longest)
-		if err != nil {
-			return "", err
-		}
-		end, err := runner.Run(ctx, Command{Key: call.Key, Argv: a.Argv, Timeout: limit})
-		if err != nil {
-			return "", err
-		}
-		return end.text(limit), nil
-	}, tools.Timeout[shellArgs](longest+shellSlack), tools.Names(shellNames))
+	return tools.New(ShellExec, doc, tools.SideEffect|tools.Privileged,
+		func(ctx context.Context, call tools.Call, a shellArgs) (string, error) {
+			limit, err := a.timeout(longest)
+			if err != nil {
+				return "", err
+			}
+			end, err := runner.Run(ctx, Command{Key: call.Key, Argv: a.Argv, Timeout: limit})
+			if err != nil {
+				return "", err
+			}
+			return end.text(limit), nil
+		}, tools.Timeout[shellArgs](longest+shellSlack), tools.Names(shellNames))
 }
 
 // shellNames are the directory in which programs work, and the files that arguments may mean. Programs find everything
@@ -90,7 +91,8 @@ func (a shellArgs) timeout(longest time.Duration) (time.Duration, error) {
 	case a.TimeoutSeconds == 0:
 		return longest, nil
 	case a.TimeoutSeconds < 0 || a.TimeoutSeconds > int(longest.Seconds()):
-		return 0, fmt.Errorf("%w: timeoutSeconds %d: want 1 to %d", corebot.ErrInvalid, a.TimeoutSeconds, int(longest.Seconds()))
+		return 0, fmt.Errorf("%w: timeoutSeconds %d: want 1 to %d", corebot.ErrInvalid, a.TimeoutSeconds,
+			int(longest.Seconds()))
 	}
 	return time.Duration(a.TimeoutSeconds) * time.Second, nil
 }

@@ -55,14 +55,21 @@ func shellIn(t *testing.T, dir string, enabled bool, role corebot.Role, p *progr
 	must(t, err)
 	box, err := tools.NewBox(registry, rules, roleOf(role), tools.Options{Contents: files})
 	must(t, err)
-	r, err := box.Call(t.Context(), corebot.Caller{Key: here}, corebot.ToolCall{Tool: "shell.exec", Args: json.RawMessage(args)}, step{})
+	r, err := box.Call(t.Context(), corebot.Caller{Key: here}, corebot.ToolCall{
+		Tool: "shell.exec",
+		Args: json.RawMessage(args),
+	}, step{})
 	must(t, err)
 	return r
 }
 
-// TestWhateverAProgramCanReadWasWrittenByOthers: it finds the files of the chat by itself, under names that no argument shows.
+// TestWhateverAProgramCanReadWasWrittenByOthers: it finds the files of the chat by itself, under names that no argument
+// shows.
 func TestWhateverAProgramCanReadWasWrittenByOthers(t *testing.T) {
-	for _, args := range []string{`["ls"]`, `["cat","/work/n.txt"]`, `["date","-fn.txt"]`, `["date","--file=n.txt"]`, `["curl","-d","@n.txt"]`, `["grep","-r","x"]`, `["true"]`, `["cat","n.txt"]`} {
+	for _, args := range []string{
+		`["ls"]`, `["cat","/work/n.txt"]`, `["date","-fn.txt"]`, `["date","--file=n.txt"]`,
+		`["curl","-d","@n.txt"]`, `["grep","-r","x"]`, `["true"]`, `["cat","n.txt"]`,
+	} {
 		dir := t.TempDir()
 		fresh := shellIn(t, dir, true, corebot.RoleAdmin, &programs{}, `{"argv":`+args+`}`)
 		if fresh.Outcome != corebot.OutcomeSuccess || fresh.Outside {
@@ -95,7 +102,8 @@ func TestTheShellIsForAdminsAndOnlyIfItIsEnabled(t *testing.T) {
 		{false, corebot.RoleNormal, corebot.OutcomeDenied},
 	} {
 		p := &programs{}
-		if r := shell(t, c.enabled, c.role, p, `{"argv":["echo"]}`); r.Outcome != c.want || (len(p.seen) == 1) != (c.want == corebot.OutcomeSuccess) {
+		if r := shell(t, c.enabled, c.role, p, `{"argv":["echo"]}`); r.Outcome != c.want ||
+			(len(p.seen) == 1) != (c.want == corebot.OutcomeSuccess) {
 			t.Errorf("%+v: %+v, ran %v", c, r, p.seen)
 		}
 	}
@@ -103,9 +111,12 @@ func TestTheShellIsForAdminsAndOnlyIfItIsEnabled(t *testing.T) {
 
 func TestWhatAProgramDidIsToldInOneLineBeforeItsOutput(t *testing.T) {
 	for want, end := range map[string]builtin.Ended{
-		"[exit code 0 after 12ms]\nhi\n":                                {Output: "hi\n", Took: 12 * time.Millisecond},
-		"[exit code 3 after 0s]\n[no output]":                           {Exit: 3},
-		"[killed after 1m0s: it took too long]\nhalf":                   {Output: "half", Exit: -1, Signal: "killed", TimedOut: true},
+		"[exit code 0 after 12ms]\nhi\n":      {Output: "hi\n", Took: 12 * time.Millisecond},
+		"[exit code 3 after 0s]\n[no output]": {Exit: 3},
+		"[killed after 1m0s: it took too long]\nhalf": {
+			Output: "half", Exit: -1, Signal: "killed",
+			TimedOut: true,
+		},
 		"[ended by a signal after 0s: segmentation fault]\n[no output]": {Exit: -1, Signal: "segmentation fault"},
 		"[exit code 0 after 0s]\nxx\n[7 more bytes of output were drop": {Output: "xx", Dropped: 7},
 		"[exit code 0 after 0s]\na\uFFFDb":                              {Output: "a\xffb"},
@@ -119,19 +130,25 @@ func TestWhatAProgramDidIsToldInOneLineBeforeItsOutput(t *testing.T) {
 
 func TestTheTimeOfAProgramIsBounded(t *testing.T) {
 	for args, want := range map[string]time.Duration{
-		`{"argv":["echo"]}`: time.Minute, `{"argv":["echo"],"timeoutSeconds":60}`: time.Minute, `{"argv":["echo"],"timeoutSeconds":1}`: time.Second,
-		`{"argv":["echo"],"timeoutSeconds":61}`: 0, `{"argv":["echo"],"timeoutSeconds":-1}`: 0, `{"argv":["echo"],"timeoutSeconds":9223372036854775807}`: 0,
+		`{"argv":["echo"]}`: time.Minute, `{"argv":["echo"],"timeoutSeconds":60}`: time.Minute,
+		`{"argv":["echo"],"timeoutSeconds":1}`:  time.Second,
+		`{"argv":["echo"],"timeoutSeconds":61}`: 0, `{"argv":["echo"],"timeoutSeconds":-1}`: 0,
+		`{"argv":["echo"],"timeoutSeconds":9223372036854775807}`: 0,
 	} {
 		p := &programs{}
 		r := shell(t, true, corebot.RoleAdmin, p, args)
-		if want == 0 && (r.Outcome != corebot.OutcomeError || len(p.seen) > 0) || want > 0 && (len(p.seen) != 1 || p.seen[0].Timeout != want) {
+		if want == 0 && (r.Outcome != corebot.OutcomeError || len(p.seen) > 0) || want > 0 &&
+			(len(p.seen) != 1 || p.seen[0].Timeout != want) {
 			t.Errorf("%s: %+v, %+v", args, r, p.seen)
 		}
 	}
 }
 
 func TestArgumentsThatAreNoListOfTextsDoNotRun(t *testing.T) {
-	for _, args := range []string{`{}`, `{"argv":"echo hi"}`, `{"argv":[1]}`, `{"argv":["echo"],"cwd":"/"}`, `{"argv":["echo"],"argv":["sh"]}`, `{"argv":["echo"],"timeoutSeconds":1.5}`, `["echo"]`} {
+	for _, args := range []string{
+		`{}`, `{"argv":"echo hi"}`, `{"argv":[1]}`, `{"argv":["echo"],"cwd":"/"}`,
+		`{"argv":["echo"],"argv":["sh"]}`, `{"argv":["echo"],"timeoutSeconds":1.5}`, `["echo"]`,
+	} {
 		p := &programs{}
 		if r := shell(t, true, corebot.RoleAdmin, p, args); r.Outcome != corebot.OutcomeInvalidArgs || len(p.seen) > 0 {
 			t.Errorf("%s: %+v", args, r)

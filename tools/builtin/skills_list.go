@@ -24,13 +24,14 @@ type skillsListArgs struct {
 
 // SkillsList shows which skills there are. It reads the directory that only admins may write.
 func SkillsList(store *skills.Store) tools.Tool {
-	return tools.New("skills.list", skillsListDoc, tools.ReadOnly|tools.Outside, func(_ context.Context, _ tools.Call, a skillsListArgs) (string, error) {
-		found, err := store.All()
-		if err != nil {
-			return "", err
-		}
-		return skillLines(found.Skills, a.After), nil
-	}, tools.Touches(func(tools.Call, skillsListArgs) policy.Target { return reads(skills.Dir) }),
+	return tools.New("skills.list", skillsListDoc, tools.ReadOnly|tools.Outside,
+		func(_ context.Context, _ tools.Call, a skillsListArgs) (string, error) {
+			found, err := store.All()
+			if err != nil {
+				return "", err
+			}
+			return skillLines(found.Skills, a.After), nil
+		}, tools.Touches(func(tools.Call, skillsListArgs) policy.Target { return reads(skills.Dir) }),
 		tools.Trusted(func(tools.Call, skillsListArgs) bool { return policy.OperatorsText(reads(skills.Dir)) }))
 }
 
@@ -63,7 +64,8 @@ func skillLine(s skills.Skill) string {
 	return line + "\n"
 }
 
-// uselessness says why a skill cannot be used; empty: it can. Which variables of the environment are set is the operator's business.
+// uselessness says why a skill cannot be used; empty: it can. Which variables of the environment are set is the
+// operator's business.
 func uselessness(s skills.Skill) string {
 	switch {
 	case s.Err != nil:

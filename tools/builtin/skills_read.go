@@ -23,21 +23,24 @@ type skillsReadArgs struct {
 // touched is the page that is meant.
 func (a skillsReadArgs) touched() policy.Target { return reads(skills.Path(a.Name)) }
 
-// SkillsRead shows the page of a skill, without its front matter: instructions of the operator, as far as nobody else may write there.
+// SkillsRead shows the page of a skill, without its front matter: instructions of the operator, as far as nobody else
+// may write there.
 func SkillsRead(store *skills.Store) tools.Tool {
-	return tools.New("skills.read", skillsReadDoc, tools.ReadOnly|tools.Outside, func(_ context.Context, _ tools.Call, a skillsReadArgs) (string, error) {
-		if a.Offset < 0 {
-			return "", fmt.Errorf("offset %d: want one from 0", a.Offset)
-		}
-		skill, page, err := store.Read(a.Name)
-		if err != nil {
-			return "", err
-		}
-		if why := uselessness(skill); why != "" {
-			return "", corebot.WithHint(fmt.Errorf("the skill %s cannot be used: %s", a.Name, why), "do the work without it, or say that it cannot be done")
-		}
-		return show("the skill "+a.Name, pieceOf(page, a.Offset)), nil
-	}, tools.Touches(func(_ tools.Call, a skillsReadArgs) policy.Target { return a.touched() }),
+	return tools.New("skills.read", skillsReadDoc, tools.ReadOnly|tools.Outside,
+		func(_ context.Context, _ tools.Call, a skillsReadArgs) (string, error) {
+			if a.Offset < 0 {
+				return "", fmt.Errorf("offset %d: want one from 0", a.Offset)
+			}
+			skill, page, err := store.Read(a.Name)
+			if err != nil {
+				return "", err
+			}
+			if why := uselessness(skill); why != "" {
+				return "", corebot.WithHint(fmt.Errorf("the skill %s cannot be used: %s", a.Name, why),
+					"do the work without it, or say that it cannot be done")
+			}
+			return show("the skill "+a.Name, pieceOf(page, a.Offset)), nil
+		}, tools.Touches(func(_ tools.Call, a skillsReadArgs) policy.Target { return a.touched() }),
 		tools.Trusted(func(_ tools.Call, a skillsReadArgs) bool { return policy.OperatorsText(a.touched()) }))
 }
 

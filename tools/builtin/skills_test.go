@@ -46,14 +46,17 @@ func TestSkillsAreListedAndRead(t *testing.T) {
 	b.skill("secret", "Open.", "description: Opens it.", "requires:", "- env: [VAULT_KEY]")
 	b.skill("bad", "x", "always: perhaps")
 	r := b.call(corebot.RoleNormal, here, "skills.list", args{})
-	want := "bad [cannot be used: its page is wrong, and the operator can see how]\ncoffee: Makes coffee. [cannot be used: needs tool mcp__mill__grind]\n" +
+	want := "bad [cannot be used: its page is wrong, and the operator can see how]\ncoffee: Makes coffee. [cannot be " +
+		"used: needs tool mcp__mill__grind]\n" +
 		"secret: Opens it. [cannot be used: the operator has not set what it needs]\ntea: Makes tea.\n"
 	if r.Content != want || r.Outside {
 		t.Errorf("got %q, outside %v", r.Content, r.Outside)
 	}
 	b.wants(corebot.OutcomeSuccess, "# Tea\n\nBoil water.\n", "skills.read", args{"name": "tea"})
-	b.wants(corebot.OutcomeError, "the skill coffee cannot be used: needs tool mcp__mill__grind", "skills.read", args{"name": "coffee"})
-	b.wants(corebot.OutcomeError, "the skill secret cannot be used: the operator has not set", "skills.read", args{"name": "secret"})
+	b.wants(corebot.OutcomeError, "the skill coffee cannot be used: needs tool mcp__mill__grind", "skills.read",
+		args{"name": "coffee"})
+	b.wants(corebot.OutcomeError, "the skill secret cannot be used: the operator has not set", "skills.read",
+		args{"name": "secret"})
 	b.wants(corebot.OutcomeError, "always is neither true nor false", "skills.read", args{"name": "bad"})
 	b.wants(corebot.OutcomeError, "not found", "skills.read", args{"name": "milk"})
 	b.wants(corebot.OutcomeDenied, "not one of the workspace", "skills.read", args{"name": "../../tea"})
@@ -62,7 +65,10 @@ func TestSkillsAreListedAndRead(t *testing.T) {
 func TestAPageOfASkillIsTrustedAsTheFileIs(t *testing.T) {
 	b := newSkillBench(t)
 	b.skill("tea", "Boil water.", "description: Makes tea.")
-	for tool, a := range map[string]args{"skills.read": {"name": "tea"}, "skills.list": {}, "fs.read": {"path": "skills/tea/SKILL.md"}} {
+	for tool, a := range map[string]args{
+		"skills.read": {"name": "tea"}, "skills.list": {},
+		"fs.read": {"path": "skills/tea/SKILL.md"},
+	} {
 		if r := b.call(corebot.RoleNormal, here, tool, a); r.Outcome != corebot.OutcomeSuccess || r.Outside {
 			t.Errorf("%s: %+v", tool, r)
 		}
@@ -73,13 +79,15 @@ func TestALongPageIsReadInPieces(t *testing.T) {
 	b := newSkillBench(t)
 	page := strings.Repeat("é", 24_000) + "-" + strings.Repeat("é", 10_000) // a piece ends in the middle of a character
 	b.skill("tea", page, "description: Makes tea.")
-	b.wants(corebot.OutcomeSuccess, fmt.Sprintf("[up to byte 48000 of %d; go on with offset 48000]", len(page)), "skills.read", args{"name": "tea"})
+	b.wants(corebot.OutcomeSuccess, fmt.Sprintf("[up to byte 48000 of %d; go on with offset 48000]", len(page)),
+		"skills.read", args{"name": "tea"})
 	b.wants(corebot.OutcomeSuccess, "é-é", "skills.read", args{"name": "tea", "offset": 47_998})
 	r := b.call(corebot.RoleNormal, here, "skills.read", args{"name": "tea", "offset": 48_000})
 	if want := page[48_000:] + fmt.Sprintf("\n[the end of %d bytes]", len(page)); r.Content != want {
 		t.Errorf("the second piece is %.50q ... %.50q", r.Content, r.Content[max(0, len(r.Content)-50):])
 	}
-	b.wants(corebot.OutcomeSuccess, "is past the end: the skill tea has 68001 bytes", "skills.read", args{"name": "tea", "offset": 1 << 40})
+	b.wants(corebot.OutcomeSuccess, "is past the end: the skill tea has 68001 bytes", "skills.read",
+		args{"name": "tea", "offset": 1 << 40})
 	b.wants(corebot.OutcomeError, "offset -1", "skills.read", args{"name": "tea", "offset": -1})
 }
 
@@ -99,7 +107,8 @@ func TestALongListOfSkillsIsReadInPieces(t *testing.T) {
 		}
 		seen += len(lines) - 1
 		after = lines[len(lines)-2][:3]
-		if want := fmt.Sprintf("[there are %d more; go on with after %q]", 60-seen, after); last != want || len(r.Content) > 33<<10 {
+		if want := fmt.Sprintf("[there are %d more; go on with after %q]", 60-seen, after); last != want ||
+			len(r.Content) > 33<<10 {
 			t.Fatalf("%d bytes that end in %q, want %q", len(r.Content), last, want)
 		}
 	}

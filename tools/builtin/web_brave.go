@@ -27,7 +27,8 @@ func NewBrave(key string, o egress.Options) (*Brave, error) {
 	if key == "" {
 		return nil, fmt.Errorf("%w: Brave Search wants a key", corebot.ErrInvalid)
 	}
-	client, err := egress.New(egress.Targets{Domains: []string{"api.search.brave.com"}, Ports: []int{443}}, withoutRedirects(o))
+	client, err := egress.New(egress.Targets{Domains: []string{"api.search.brave.com"}, Ports: []int{443}},
+		withoutRedirects(o))
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,10 @@ func NewBrave(key string, o egress.Options) (*Brave, error) {
 func (b *Brave) Search(ctx context.Context, query string, count int) ([]SearchResult, error) {
 	values := url.Values{"q": {query}, "count": {strconv.Itoa(count)}, "text_decorations": {"false"}}
 	answer, err := b.client.Get(ctx, egress.Request{
-		URL: b.endpoint + "?" + values.Encode(), Header: http.Header{"Accept": {"application/json"}, "X-Subscription-Token": {b.key}},
+		URL: b.endpoint + "?" + values.Encode(), Header: http.Header{
+			"Accept":               {"application/json"},
+			"X-Subscription-Token": {b.key},
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -62,7 +66,10 @@ func (b *Brave) Search(ctx context.Context, query string, count int) ([]SearchRe
 	}
 	var found []SearchResult
 	for _, r := range got.Web.Results {
-		found = append(found, SearchResult{Title: r.Title, URL: r.URL, Snippet: r.Description, Age: cmp.Or(r.Age, r.PageAge)})
+		found = append(found, SearchResult{
+			Title: r.Title, URL: r.URL, Snippet: r.Description,
+			Age: cmp.Or(r.Age, r.PageAge),
+		})
 	}
 	return found, nil
 }

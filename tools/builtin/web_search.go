@@ -44,21 +44,22 @@ type webSearchArgs struct {
 
 // WebSearch asks a search engine. timeout is that of the engine's client.
 func WebSearch(engine SearchEngine, timeout time.Duration) tools.Tool {
-	return tools.New("web.search", webSearchDoc, tools.ReadOnly|tools.Outside, func(ctx context.Context, _ tools.Call, a webSearchArgs) (string, error) {
-		query := strings.TrimSpace(a.Query)
-		switch {
-		case query == "" || len(query) > maxQuery:
-			return "", fmt.Errorf("%w: a query of %d bytes: want 1 to %d", corebot.ErrInvalid, len(query), maxQuery)
-		case a.Count < 0:
-			return "", fmt.Errorf("%w: count %d: want 1 to %d", corebot.ErrInvalid, a.Count, resultsMost)
-		}
-		count := min(cmp.Or(a.Count, resultsShown), resultsMost)
-		found, err := engine.Search(ctx, query, count)
-		if err != nil {
-			return "", fmt.Errorf("search the web: %w", err)
-		}
-		return searchText(found[:min(len(found), count)]), nil
-	}, tools.Timeout[webSearchArgs](timeout+slack))
+	return tools.New("web.search", webSearchDoc, tools.ReadOnly|tools.Outside,
+		func(ctx context.Context, _ tools.Call, a webSearchArgs) (string, error) {
+			query := strings.TrimSpace(a.Query)
+			switch {
+			case query == "" || len(query) > maxQuery:
+				return "", fmt.Errorf("%w: a query of %d bytes: want 1 to %d", corebot.ErrInvalid, len(query), maxQuery)
+			case a.Count < 0:
+				return "", fmt.Errorf("%w: count %d: want 1 to %d", corebot.ErrInvalid, a.Count, resultsMost)
+			}
+			count := min(cmp.Or(a.Count, resultsShown), resultsMost)
+			found, err := engine.Search(ctx, query, count)
+			if err != nil {
+				return "", fmt.Errorf("search the web: %w", err)
+			}
+			return searchText(found[:min(len(found), count)]), nil
+		}, tools.Timeout[webSearchArgs](timeout+slack))
 }
 
 // searchText numbers the results, each with its lines below its title.
@@ -105,7 +106,8 @@ func asJSON(answer egress.Response, into any) error {
 	return nil
 }
 
-// statusError says what is wrong with an answer that is no success; nil if it is one. refused is said where the engine refuses who asks.
+// statusError says what is wrong with an answer that is no success; nil if it is one. refused is said where the engine
+// refuses who asks.
 func statusError(answer egress.Response, refused error) error {
 	switch {
 	case answer.Status == http.StatusOK:

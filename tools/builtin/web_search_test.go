@@ -26,7 +26,8 @@ func brave(t *testing.T, handler http.HandlerFunc) *toolBox {
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
 	client, err := egress.New(egress.Targets{
-		Domains: []string{"127.0.0.1"}, Ports: []int{s.Listener.Addr().(*net.TCPAddr).Port}, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+		Domains: []string{"127.0.0.1"}, Ports: []int{s.Listener.Addr().(*net.TCPAddr).Port},
+		Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 	}, egress.Options{Timeout: webTime})
 	must(t, err)
 	return &toolBox{t, builtin.NewBraveAt(s.URL+"/res/v1/web/search", braveKey, client)}
@@ -60,11 +61,13 @@ func TestBraveIsAskedAndItsResultsAreListed(t *testing.T) {
 			{"title":"Bees &amp; <strong>wasps</strong>","url":"https://example.com/bees","description":"All about\n<b>bees</b>.","age":"2 days ago"},
 			{"title":"","url":"https://example.org/","description":"","page_age":"2026-01-02T03:04:05"}]}}`)(w, r)
 	})
-	want := "1. Bees & wasps\n   https://example.com/bees\n   All about bees.\n   age: 2 days ago\n\n2. (no title)\n   https://example.org/\n   age: 2026-01-02T03:04:05\n"
+	want := "1. Bees & wasps\n   https://example.com/bees\n   All about bees.\n   age: 2 days ago\n\n2. (no title)\n " +
+		"  https://example.org/\n   age: 2026-01-02T03:04:05\n"
 	if r := b.search(`{"query":" bees & wasps ","count":7}`); r.Outcome != corebot.OutcomeSuccess || r.Content != want {
 		t.Errorf("got  %q\nwant %q", r.Content, want)
 	}
-	if q := asked.URL.Query(); asked.URL.Path != "/res/v1/web/search" || q.Get("q") != "bees & wasps" || q.Get("count") != "7" || asked.Header.Get("X-Subscription-Token") != braveKey {
+	if q := asked.URL.Query(); asked.URL.Path != "/res/v1/web/search" || q.Get("q") != "bees & wasps" ||
+		q.Get("count") != "7" || asked.Header.Get("X-Subscription-Token") != braveKey {
 		t.Errorf("asked for %s with %v", asked.URL, asked.Header)
 	}
 }
@@ -75,26 +78,36 @@ func TestASearXNGIsAskedAndItsResultsAreListed(t *testing.T) {
 		asked = r
 		var results []map[string]any
 		for i := range 30 {
-			results = append(results, map[string]any{"title": fmt.Sprint("page ", i), "url": fmt.Sprint("https://example.com/", i), "content": strings.Repeat("ü", 400), "publishedDate": nil})
+			results = append(results, map[string]any{
+				"title": fmt.Sprint("page ", i),
+				"url":   fmt.Sprint("https://example.com/", i), "content": strings.Repeat("ü", 400),
+				"publishedDate": nil,
+			})
 		}
 		body, err := json.Marshal(map[string]any{"query": "x", "results": results})
 		must(t, err)
 		answer("application/json", string(body))(w, r)
 	})
-	for args, count := range map[string]int{`{"query":"x"}`: 5, `{"query":"x","count":1}`: 1, `{"query":"x","count":500}`: 20} {
+	for args, count := range map[string]int{
+		`{"query":"x"}`: 5, `{"query":"x","count":1}`: 1,
+		`{"query":"x","count":500}`: 20,
+	} {
 		r := b.search(args)
-		if r.Outcome != corebot.OutcomeSuccess || strings.Count(r.Content, "https://example.com/") != count || strings.Contains(r.Content, "age:") || !strings.Contains(r.Content, "…") {
+		if r.Outcome != corebot.OutcomeSuccess || strings.Count(r.Content, "https://example.com/") != count ||
+			strings.Contains(r.Content, "age:") || !strings.Contains(r.Content, "…") {
 			t.Errorf("%s: %s %.300q", args, r.Outcome, r.Content)
 		}
 	}
-	if asked.URL.Path != "/searx/search" || asked.URL.Query().Get("format") != "json" || asked.URL.Query().Get("q") != "x" {
+	if asked.URL.Path != "/searx/search" || asked.URL.Query().Get("format") != "json" ||
+		asked.URL.Query().Get("q") != "x" {
 		t.Errorf("asked for %s", asked.URL)
 	}
 }
 
 func TestASearchThatFindsNothingSaysSo(t *testing.T) {
 	for name, b := range map[string]*toolBox{
-		"Brave": brave(t, answer("application/json", `{"type":"search"}`)), "SearXNG": searxng(t, answer("application/json", `{"results":[]}`)),
+		"Brave":   brave(t, answer("application/json", `{"type":"search"}`)),
+		"SearXNG": searxng(t, answer("application/json", `{"results":[]}`)),
 	} {
 		if r := b.search(`{"query":"x"}`); r.Outcome != corebot.OutcomeSuccess || r.Content != "[nothing was found]" {
 			t.Errorf("%s: %+v", name, r)
@@ -116,21 +129,34 @@ func TestASearchThatFailsSaysWhyAndNeverTellsTheKey(t *testing.T) {
 		handler        http.HandlerFunc
 		brave, searxng string
 	}{
-		"a wrong key":            {status(401), "does not take the key (the operator must set tools.web.brave_key", "does not answer in JSON"},
-		"JSON is not enabled":    {status(403), "does not take the key", "does not answer in JSON (the operator must add json to search.formats"},
-		"too many":               {status(429, "Retry-After", "7"), `429 Too Many Requests; it says to try again after "7"`, `try again after "7"`},
+		"a wrong key": {
+			status(401), "does not take the key (the operator must set tools.web.brave_key",
+			"does not answer in JSON",
+		},
+		"JSON is not enabled": {
+			status(403), "does not take the key",
+			"does not answer in JSON (the operator must add json to search.formats",
+		},
+		"too many": {
+			status(429, "Retry-After", "7"),
+			`429 Too Many Requests; it says to try again after "7"`, `try again after "7"`,
+		},
 		"too many, without time": {status(429), "429 Too Many Requests", "429 Too Many Requests"},
 		"it is down":             {status(503), "503 Service Unavailable", "503 Service Unavailable"},
 		"a redirect":             {status(302, "Location", "http://127.0.0.1:1/"), "302 Found", "302 Found"},
 		"a page":                 {answer("text/html", "<p>hello"), "no list of results", "no list of results"},
 		"broken JSON":            {answer("application/json", `{"web":`), "bad JSON", "bad JSON"},
-		"another shape":          {answer("application/json", `{"web":{"results":7},"results":7}`), "bad JSON", "bad JSON"},
-		"too much":               {answer("application/json", strings.Repeat(" ", 5<<20)), "too much", "too much"},
+		"another shape": {
+			answer("application/json", `{"web":{"results":7},"results":7}`), "bad JSON",
+			"bad JSON",
+		},
+		"too much": {answer("application/json", strings.Repeat(" ", 5<<20)), "too much", "too much"},
 	} {
 		for want, b := range map[string]*toolBox{c.brave: brave(t, c.handler), c.searxng + " ": searxng(t, c.handler)} {
 			want = strings.TrimSpace(want)
 			r := b.search(`{"query":"x"}`)
-			if r.Outcome != corebot.OutcomeError || !strings.Contains(r.Content, want) || strings.Contains(r.Content, braveKey) {
+			if r.Outcome != corebot.OutcomeError || !strings.Contains(r.Content, want) ||
+				strings.Contains(r.Content, braveKey) {
 				t.Errorf("%s: %s %q, want %q", name, r.Outcome, r.Content, want)
 			}
 		}
@@ -139,14 +165,18 @@ func TestASearchThatFailsSaysWhyAndNeverTellsTheKey(t *testing.T) {
 
 func TestAQueryThatIsNoneIsNotAsked(t *testing.T) {
 	b := searxng(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") })
-	for _, args := range []string{`{"query":""}`, `{"query":" \n "}`, `{"query":"` + strings.Repeat("x", 401) + `"}`, `{"query":"x","count":-1}`, `{}`, `{"query":7}`, `{"query":"x","lang":"de"}`} {
+	for _, args := range []string{
+		`{"query":""}`, `{"query":" \n "}`, `{"query":"` + strings.Repeat("x", 401) + `"}`,
+		`{"query":"x","count":-1}`, `{}`, `{"query":7}`, `{"query":"x","lang":"de"}`,
+	} {
 		if r := b.search(args); r.Outcome != corebot.OutcomeError && r.Outcome != corebot.OutcomeInvalidArgs {
 			t.Errorf("%s: %+v", args, r)
 		}
 	}
 }
 
-// TestTheClientOfASearXNGGoesNowhereElse: what is named in the settings may be private, and nothing else becomes reachable by that.
+// TestTheClientOfASearXNGGoesNowhereElse: what is named in the settings may be private, and nothing else becomes
+// reachable by that.
 func TestTheClientOfASearXNGGoesNowhereElse(t *testing.T) {
 	elsewhere := false
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere = true }))
@@ -158,7 +188,10 @@ func TestTheClientOfASearXNGGoesNowhereElse(t *testing.T) {
 }
 
 func TestAnEngineThatCannotBeAskedIsNotMade(t *testing.T) {
-	for _, address := range []string{"", "127.0.0.1:8080", "ftp://host/", "http://user:pass@host/", "http://host/?q=x", "http://host:http/", "http://"} {
+	for _, address := range []string{
+		"", "127.0.0.1:8080", "ftp://host/", "http://user:pass@host/", "http://host/?q=x",
+		"http://host:http/", "http://",
+	} {
 		if _, err := builtin.NewSearXNG(address, egress.Options{}); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%q: %v", address, err)
 		}

@@ -21,8 +21,8 @@ type SearXNG struct {
 	client   *egress.Client
 }
 
-// NewSearXNG asks the server at an address. The operator named it, so it may be a private one: NewSearXNG makes a client that goes to any
-// address behind that one name and port, and nowhere else, with the limits of o.
+// NewSearXNG asks the server at an address. The operator named it, so it may be a private one: NewSearXNG makes a
+// client that goes to any address behind that one name and port, and nowhere else, with the limits of o.
 func NewSearXNG(address string, o egress.Options) (*SearXNG, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
@@ -30,7 +30,8 @@ func NewSearXNG(address string, o egress.Options) (*SearXNG, error) {
 	}
 	port, err := strconv.Atoi(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 	if err != nil {
-		return nil, fmt.Errorf("%w: the address of SearXNG has the scheme %q: want http or https", corebot.ErrInvalid, u.Scheme)
+		return nil, fmt.Errorf("%w: the address of SearXNG has the scheme %q: want http or https", corebot.ErrInvalid,
+			u.Scheme)
 	}
 	client, err := egress.New(egress.Targets{
 		Domains: []string{u.Hostname()}, Ports: []int{port},
@@ -45,7 +46,8 @@ func NewSearXNG(address string, o egress.Options) (*SearXNG, error) {
 // Search implements [SearchEngine].
 func (s *SearXNG) Search(ctx context.Context, query string, count int) ([]SearchResult, error) {
 	answer, err := s.client.Get(ctx, egress.Request{
-		URL: s.endpoint + "?" + url.Values{"q": {query}, "format": {"json"}}.Encode(), Header: http.Header{"Accept": {"application/json"}},
+		URL:    s.endpoint + "?" + url.Values{"q": {query}, "format": {"json"}}.Encode(),
+		Header: http.Header{"Accept": {"application/json"}},
 	})
 	if err != nil {
 		return nil, err
@@ -73,5 +75,6 @@ func (s *SearXNG) Search(ctx context.Context, query string, count int) ([]Search
 
 // errNoJSON: SearXNG refuses formats that its settings do not name, and names no other than html by default.
 func errNoJSON() error {
-	return corebot.WithHint(errors.New("the SearXNG does not answer in JSON"), "the operator must add json to search.formats in the settings.yml of SearXNG")
+	return corebot.WithHint(errors.New("the SearXNG does not answer in JSON"),
+		"the operator must add json to search.formats in the settings.yml of SearXNG")
 }

@@ -38,7 +38,8 @@ func site(t *testing.T, timeout time.Duration, handler http.HandlerFunc) (*tools
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
 	client, err := egress.New(egress.Targets{
-		Domains: []string{"127.0.0.1"}, Ports: []int{s.Listener.Addr().(*net.TCPAddr).Port}, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+		Domains: []string{"127.0.0.1"}, Ports: []int{s.Listener.Addr().(*net.TCPAddr).Port},
+		Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 	}, egress.Options{Timeout: timeout, Redirects: 5, MaxBody: 100_000})
 	must(t, err)
 	return webBox(t, builtin.WebFetch(client, timeout)), s.URL
@@ -62,7 +63,8 @@ func TestAPageIsReadAsMarkdown(t *testing.T) {
 			http.Redirect(w, r, "/new/page", http.StatusMovedPermanently)
 			return
 		}
-		answer("text/html", `<title>A page</title><p>Some <b>text</b> and a <a href="x">link</a>.<script>no</script>`)(w, r)
+		answer("text/html",
+			`<title>A page</title><p>Some <b>text</b> and a <a href="x">link</a>.<script>no</script>`)(w, r)
 	})
 	want := "URL: " + address + "/new/page\nTitle: A page\n\nSome **text** and a [link](" + address + "/new/x)."
 	if r := fetch(t, b, address+"/old"); r.Outcome != corebot.OutcomeSuccess || r.Content != want {
@@ -72,8 +74,10 @@ func TestAPageIsReadAsMarkdown(t *testing.T) {
 
 func TestTextIsShownAsItIsAndOtherFilesAreNamed(t *testing.T) {
 	for contentType, shown := range map[string]bool{
-		"text/plain": true, "text/markdown; charset=utf-8": true, "application/json": true, "application/ld+json": true, "application/xml": true, "application/rss+xml": true, "text/xml": true,
-		"image/png": false, "image/svg+xml": false, "application/pdf": false, "application/octet-stream": false, "text/css": false, "text/javascript": false, "video/mp4": false, "nonsense": false,
+		"text/plain": true, "text/markdown; charset=utf-8": true, "application/json": true, "application/ld+json": true,
+		"application/xml": true, "application/rss+xml": true, "text/xml": true,
+		"image/png": false, "image/svg+xml": false, "application/pdf": false, "application/octet-stream": false,
+		"text/css": false, "text/javascript": false, "video/mp4": false, "nonsense": false,
 	} {
 		b, address := site(t, webTime, answer(contentType, "<a> & *b*"))
 		r := fetch(t, b, address)
@@ -116,8 +120,10 @@ func TestWhatCannotBeFetchedIsAnErrorThatSaysWhy(t *testing.T) {
 		}
 	})
 	for what, want := range map[string]string{
-		address + "/missing": "the server answered 404 Not Found", address + "/busy": `429 Too Many Requests; it says to try again after "120"`, address + "/short": "ended early",
-		address + "/away": "refused: 169.254.169.254 is not among the allowed domains (only the operator", "http://127.0.0.1:22/": "not on an allowed port", "ftp://example.com": "http or https", "": "http or https",
+		address + "/missing": "the server answered 404 Not Found", address +
+			"/busy": `429 Too Many Requests; it says to try again after "120"`, address + "/short": "ended early",
+		address + "/away":      "refused: 169.254.169.254 is not among the allowed domains (only the operator",
+		"http://127.0.0.1:22/": "not on an allowed port", "ftp://example.com": "http or https", "": "http or https",
 		"http://10.0.0.1": "not among the allowed domains",
 	} {
 		if r := fetch(t, b, what); r.Outcome != corebot.OutcomeError || !strings.Contains(r.Content, want) {

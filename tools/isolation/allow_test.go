@@ -22,7 +22,8 @@ func TestAnEntryIsAProgramThatNobodyElseCanChange(t *testing.T) {
 	}
 	open := filepath.Join(dir, "open")
 	must(t, os.Mkdir(open, 0o755))
-	must(t, os.Chmod(filepath.Dir(dir), 0o755)) // below a directory that only its owner searches all rights would be fine
+	// below a directory that only its owner searches all rights would be fine
+	must(t, os.Chmod(filepath.Dir(dir), 0o755))
 	script := filepath.Join(dir, "runme")
 	must(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
 	inOpen := file("open/tool", 0o755)
@@ -69,7 +70,8 @@ func TestAnEntryIsAProgramThatNobodyElseCanChange(t *testing.T) {
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%q: %v", c.entry, err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "tools.shell.allow") || corebot.HintOf(err) == ""):
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "tools.shell.allow") || corebot.HintOf(err) == ""):
 			t.Errorf("%q: got %v (%s), want %q", c.entry, err, corebot.HintOf(err), c.want)
 		}
 	}
@@ -112,9 +114,11 @@ func TestWhatMustStayClosedCannotBeReadable(t *testing.T) {
 	workspace := filepath.Join(home, "workspace")
 	tool := filepath.Join(t.TempDir(), "tool")
 	keys := filepath.Join(home, "keys")
-	must(t, errors.Join(os.Mkdir(workspace, 0o700), os.Mkdir(keys, 0o700), os.Mkdir(tool, 0o755), os.Symlink(home, filepath.Join(tool, "link"))))
+	must(t, errors.Join(os.Mkdir(workspace, 0o700), os.Mkdir(keys, 0o700), os.Mkdir(tool, 0o755),
+		os.Symlink(home, filepath.Join(tool, "link"))))
 	for dir, ok := range map[string]bool{
-		tool: true, home: false, filepath.Dir(home): false, workspace: false, keys: false, "/": false, "relative": false, tool + "/none": false, tool + "/link": false,
+		tool: true, home: false, filepath.Dir(home): false, workspace: false, keys: false, "/": false,
+		"relative": false, tool + "/none": false, tool + "/link": false,
 	} {
 		r, err := New(workspace, Options{Readable: []string{dir}, Closed: []string{home}})
 		if (err == nil) != ok || err != nil && corebot.HintOf(err) == "" {
@@ -132,7 +136,8 @@ func TestWhatMustStayClosedCannotBeReadable(t *testing.T) {
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	for name, o := range map[string]Options{
 		"uid": {UID: -1}, "workers": {MaxWorkers: -1}, "output": {MaxOutput: -1},
-		"a fixed variable": {Env: []string{"PATH"}}, "no name": {Env: []string{"A=B"}}, "a setting": {Env: []string{"COREBOT_WEBHOOK_TOKEN"}},
+		"a fixed variable": {Env: []string{"PATH"}}, "no name": {Env: []string{"A=B"}},
+		"a setting": {Env: []string{"COREBOT_WEBHOOK_TOKEN"}},
 	} {
 		if _, err := New(t.TempDir(), o); err == nil {
 			t.Errorf("%s was taken", name)
@@ -143,13 +148,17 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzNoArgumentsLeadPastTheAllowlist: whatever is asked for, either an entry of the list is found, under its very name, or nothing.
+// FuzzNoArgumentsLeadPastTheAllowlist: whatever is asked for, either an entry of the list is found, under its very
+// name, or nothing.
 func FuzzNoArgumentsLeadPastTheAllowlist(f *testing.F) {
 	list, err := newAllowlist([]string{"echo", "/usr/bin/id", "unsafe:sh"}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, seed := range []string{"echo\x01hi", "/usr/bin/../bin/id", "unsafe:sh", "sh", "ECHO", "echo ", " echo", "\x01echo", "", "echo\x01\x00", "./echo", "/usr/bin/id\x01-u"} {
+	for _, seed := range []string{
+		"echo\x01hi", "/usr/bin/../bin/id", "unsafe:sh", "sh", "ECHO", "echo ", " echo",
+		"\x01echo", "", "echo\x01\x00", "./echo", "/usr/bin/id\x01-u",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
@@ -162,22 +171,28 @@ func FuzzNoArgumentsLeadPastTheAllowlist(f *testing.F) {
 			return
 		}
 		want, listed := map[string]bool{"echo": false, "/usr/bin/id": false, "sh": true}[argv[0]]
-		if !listed || p.family != want || !filepath.IsAbs(p.path) || strings.ContainsRune(line, 0) || len(argv) > maxArgs || len(line) > maxArgBytes {
+		if !listed || p.family != want || !filepath.IsAbs(p.path) || strings.ContainsRune(line, 0) ||
+			len(argv) > maxArgs || len(line) > maxArgBytes {
 			t.Fatalf("%q gives %+v", argv, p)
 		}
 	})
 }
 
-// FuzzAnEntryIsRefusedOrIsWhatItSays: no text as an entry crashes the start, and one without a mark never stands for a shell.
+// FuzzAnEntryIsRefusedOrIsWhatItSays: no text as an entry crashes the start, and one without a mark never stands for a
+// shell.
 func FuzzAnEntryIsRefusedOrIsWhatItSays(f *testing.F) {
-	for _, seed := range []string{"echo", "unsafe:sh", "/bin/sh", "/dev/null", "/proc/self/exe", "..", "a/b", "\x00", "unsafe:unsafe:sh", "echo -n *", "echo  x", "echo ** x", "unsafe:git log **"} {
+	for _, seed := range []string{
+		"echo", "unsafe:sh", "/bin/sh", "/dev/null", "/proc/self/exe", "..", "a/b", "\x00",
+		"unsafe:unsafe:sh", "echo -n *", "echo  x", "echo ** x", "unsafe:git log **",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, entry string) {
 		list, err := newAllowlist([]string{entry}, nil)
 		for name, p := range list {
 			want, args, _ := strings.Cut(strings.TrimPrefix(entry, unsafeMark), " ")
-			if err != nil || name != want || p.family != strings.HasPrefix(entry, unsafeMark) || !p.family && isWrapper(name, p.path) || (args == "") != (len(p.profiles) == 0) {
+			if err != nil || name != want || p.family != strings.HasPrefix(entry, unsafeMark) || !p.family &&
+				isWrapper(name, p.path) || (args == "") != (len(p.profiles) == 0) {
 				t.Fatalf("%q gives %q: %+v, %v", entry, name, p, err)
 			}
 		}

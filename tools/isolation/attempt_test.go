@@ -73,11 +73,15 @@ var attempts = map[string]func([]string) error{
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}
 		return c.Run()
 	},
-	"nothing":  func([]string) error { return nil },
-	"inherit":  inherit,
-	"olden":    olden,
-	"bpf":      func([]string) error { return call(unix.SYS_BPF, 0) },
-	"keyctl":   func([]string) error { _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, true); return err },
+	"nothing": func([]string) error { return nil },
+	"inherit": inherit,
+	"olden":   olden,
+	"bpf":     func([]string) error { return call(unix.SYS_BPF, 0) },
+	"keyctl": func([]string) error {
+		_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING,
+			true)
+		return err
+	},
 	"io_uring": ioUring,
 	"setuid":   func([]string) error { return syscall.Setuid(0) },
 	"root":     isRoot,
@@ -95,7 +99,9 @@ var attempts = map[string]func([]string) error{
 // behaviours are attempts at outliving the call; they exit with 0 as a program does that hopes for it.
 func init() {
 	for name, b := range map[string]func([]string) error{
-		"daemonise": daemonise, "sleep": sleep, "stubborn": stubborn, "closed": closeAndLive, "flood": flood, "crowd": crowd, "swarm": swarm, "swarming": swarming, "holder": holdPipe, "exit": exit, "suicide": suicide, "peek": peek,
+		"daemonise": daemonise, "sleep": sleep, "stubborn": stubborn, "closed": closeAndLive, "flood": flood,
+		"crowd": crowd, "swarm": swarm, "swarming": swarming, "holder": holdPipe, "exit": exit, "suicide": suicide,
+		"peek": peek,
 	} {
 		attempts[name] = b
 	}
@@ -131,7 +137,8 @@ func olden([]string) error {
 	if _, err := newFilter(Bare, 2, executeAny).install(); err != nil {
 		return nil
 	}
-	if unix.Kill(os.Getpid(), 0) == nil || unix.Tgkill(os.Getpid(), os.Getpid(), 0) == nil || unix.Truncate("/dev/null", 0) != unix.EPERM {
+	if unix.Kill(os.Getpid(), 0) == nil || unix.Tgkill(os.Getpid(), os.Getpid(), 0) == nil ||
+		unix.Truncate("/dev/null", 0) != unix.EPERM {
 		return nil
 	}
 	return errors.New("it can neither signal nor truncate")
@@ -173,7 +180,10 @@ func sendUDP(addr string) error {
 // anySocket tries families that have nothing to do with the internet.
 func anySocket([]string) error {
 	var errs []error
-	for _, family := range []int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_ALG, unix.AF_VSOCK} {
+	for _, family := range []int{
+		unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET,
+		unix.AF_ALG, unix.AF_VSOCK,
+	} {
 		for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_RAW, unix.SOCK_SEQPACKET} {
 			fd, err := unix.Socket(family, kind, 0)
 			if err == nil {
@@ -207,7 +217,8 @@ func readMemory(pid int) error {
 
 func call(number uintptr, args ...uintptr) error {
 	args = append(args, 0, 0, 0)
-	if _, _, errno := unix.Syscall(number, args[0], args[1], args[2]); errno != 0 && errno != unix.EINVAL && errno != unix.EFAULT {
+	if _, _, errno := unix.Syscall(number, args[0], args[1], args[2]); errno != 0 && errno != unix.EINVAL &&
+		errno != unix.EFAULT {
 		return errno
 	}
 	return nil
@@ -226,7 +237,8 @@ func isRoot([]string) error {
 	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &caps[0]); err != nil {
 		return nil
 	}
-	if os.Geteuid() == 0 || os.Getuid() == 0 || caps[0].Effective|caps[0].Permitted|caps[1].Permitted|caps[0].Inheritable != 0 {
+	if os.Geteuid() == 0 || os.Getuid() == 0 ||
+		caps[0].Effective|caps[0].Permitted|caps[1].Permitted|caps[0].Inheritable != 0 {
 		return nil
 	}
 	return errors.New("nobody, without capabilities")

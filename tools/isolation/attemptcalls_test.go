@@ -17,7 +17,8 @@ import (
 // Attempts that make system calls by hand: by ways that libraries do not take, and by numbers that they do not know.
 func init() {
 	for name, try := range map[string]func([]string) error{
-		"library": library, "memfd": memfd, "loader": loader, "listener": becomeListener, "datagram": datagram, "numbers": numbers,
+		"library": library, "memfd": memfd, "loader": loader, "listener": becomeListener, "datagram": datagram,
+		"numbers":    numbers,
 		"setxattrat": setxattrat, "removexattrat": removexattrat, "setattr": setattr,
 	} {
 		attempts[name] = try
@@ -47,7 +48,8 @@ func memfd([]string) error {
 		return err
 	}
 	argv, empty := []*byte{new(byte), nil}, new(byte)
-	_, _, errno := unix.Syscall6(unix.SYS_EXECVEAT, uintptr(fd), uintptr(unsafe.Pointer(empty)), uintptr(unsafe.Pointer(&argv[0])), 0, unix.AT_EMPTY_PATH, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_EXECVEAT, uintptr(fd), uintptr(unsafe.Pointer(empty)),
+		uintptr(unsafe.Pointer(&argv[0])), 0, unix.AT_EMPTY_PATH, 0)
 	return errno
 }
 
@@ -121,8 +123,8 @@ func numbers([]string) error {
 	return errors.New("the kernel says that it has none of them")
 }
 
-// unfiltered are the calls that amd64 kernels from 6.14 on let past every filter: those by which a probe, that root has put into a program, reports. They
-// do nothing for anybody else.
+// unfiltered are the calls that amd64 kernels from 6.14 on let past every filter: those by which a probe, that root has
+// put into a program, reports. They do nothing for anybody else.
 func unfiltered(number uintptr) bool {
 	return runtime.GOARCH == "amd64" && (number == 335 || number == 336)
 }
@@ -138,7 +140,8 @@ func setxattrat(a []string) error {
 		size, flags uint32
 	}{uint64(uintptr(unsafe.Pointer(&value[0]))), 1, 0}
 	name := append([]byte("user.y"), 0)
-	_, _, errno := unix.Syscall6(sysSetxattrat, atCWD, uintptr(unsafe.Pointer(path)), 0, uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(&args)), unsafe.Sizeof(args))
+	_, _, errno := unix.Syscall6(sysSetxattrat, atCWD, uintptr(unsafe.Pointer(path)), 0,
+		uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(&args)), unsafe.Sizeof(args))
 	runtime.KeepAlive(value)
 	return failed(errno)
 }
@@ -149,7 +152,8 @@ func removexattrat(a []string) error {
 		return err
 	}
 	name := append([]byte("user.y"), 0)
-	_, _, errno := unix.Syscall6(sysRemovexattrat, atCWD, uintptr(unsafe.Pointer(path)), 0, uintptr(unsafe.Pointer(&name[0])), 0, 0)
+	_, _, errno := unix.Syscall6(sysRemovexattrat, atCWD, uintptr(unsafe.Pointer(path)), 0,
+		uintptr(unsafe.Pointer(&name[0])), 0, 0)
 	return failed(errno)
 }
 
@@ -163,7 +167,8 @@ func setattr(a []string) error {
 		flags                         uint64
 		extent, extents, project, cow uint32
 	}
-	_, _, errno := unix.Syscall6(sysFileSetattr, atCWD, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0, 0)
+	_, _, errno := unix.Syscall6(sysFileSetattr, atCWD, uintptr(unsafe.Pointer(path)),
+		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0, 0)
 	return failed(errno)
 }
 

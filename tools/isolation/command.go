@@ -63,8 +63,8 @@ func checkArgv(argv []string) error {
 	return nil
 }
 
-// output keeps the beginning of what a program prints, and counts the rest. It never blocks the program for good: what is too much is read and
-// dropped.
+// output keeps the beginning of what a program prints, and counts the rest. It never blocks the program for good: what
+// is too much is read and dropped.
 type output struct {
 	mu      sync.Mutex
 	limit   int
@@ -98,11 +98,14 @@ func checkEnv(names []string) error {
 	for _, name := range names {
 		switch {
 		case !word.MatchString(name):
-			return corebot.WithHint(fmt.Errorf("tools.allowed_env: %q is not the name of a variable", name), "names are letters, digits and _")
+			return corebot.WithHint(fmt.Errorf("tools.allowed_env: %q is not the name of a variable", name),
+				"names are letters, digits and _")
 		case slices.Contains([]string{"PATH", "HOME", "TMPDIR", "LANG"}, name):
-			return corebot.WithHint(fmt.Errorf("tools.allowed_env: %s has the same value for every program", name), "take it out of the list")
+			return corebot.WithHint(fmt.Errorf("tools.allowed_env: %s has the same value for every program", name),
+				"take it out of the list")
 		case strings.HasPrefix(name, "COREBOT_"):
-			return corebot.WithHint(fmt.Errorf("tools.allowed_env: %s is a setting of Corebot", name), "programs are not to see it: take it out of the list")
+			return corebot.WithHint(fmt.Errorf("tools.allowed_env: %s is a setting of Corebot", name),
+				"programs are not to see it: take it out of the list")
 		}
 	}
 	return nil
@@ -119,9 +122,9 @@ func environment(home, tmp string, allowed []string) []string {
 	return env
 }
 
-// profile is what the arguments of a program may be, one pattern for each: the argument itself; a beginning and "*" for all that begin so; "*" for
-// any that is not empty and no option; and, at the end, "**" for any number of those. It lists what may be, and never what may not: whatever other way a
-// program has to spell an option, it is refused.
+// profile is what the arguments of a program may be, one pattern for each: the argument itself; a beginning and "*" for
+// all that begin so; "*" for any that is not empty and no option; and, at the end, "**" for any number of those. It
+// lists what may be, and never what may not: whatever other way a program has to spell an option, it is refused.
 type profile []string
 
 // The patterns that stand for more than themselves.
@@ -156,7 +159,8 @@ func (p profile) allows(args []string) bool {
 	return slices.EqualFunc(p, args, matches)
 }
 
-// isOperand: no option, however it is spelt. The empty argument is none either: programs drop it, and what follows would take its place.
+// isOperand: no option, however it is spelt. The empty argument is none either: programs drop it, and what follows
+// would take its place.
 func isOperand(arg string) bool { return arg != "" && arg[0] != '-' }
 
 func matches(pattern, arg string) bool {

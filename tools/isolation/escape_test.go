@@ -30,7 +30,8 @@ func newOutside(t *testing.T, r *Runner) outside {
 	stranger := chat
 	stranger.Chat = "stranger"
 	o := outside{
-		secret: filepath.Join(home, "corebot.db"), other: filepath.Join(r.path, rootfs.ChatDir(stranger), "MEMORY.md"), dir: home,
+		secret: filepath.Join(home, "corebot.db"), other: filepath.Join(r.path, rootfs.ChatDir(stranger), "MEMORY.md"),
+		dir:  home,
 		unix: filepath.Join(home, "s"), abstract: "@" + newMark(t),
 	}
 	for _, file := range []string{o.secret, o.other} {
@@ -149,7 +150,10 @@ func (o outside) attempts() [][]string {
 		{"append", "/dev/vda"},
 	}
 	for _, file := range []string{o.secret, o.other} {
-		for _, try := range []string{"read", "symlink", "hardlink", "append", "write", "truncate", "chmod", "chown", "chtimes", "setxattr", "setxattrat", "removexattrat", "setattr", "rename", "remove"} {
+		for _, try := range []string{
+			"read", "symlink", "hardlink", "append", "write", "truncate", "chmod", "chown",
+			"chtimes", "setxattr", "setxattrat", "removexattrat", "setattr", "rename", "remove",
+		} {
 			all = append(all, []string{try, file})
 		}
 	}
@@ -176,7 +180,8 @@ func TestNoProgramGetsOut(t *testing.T) {
 		t.Cleanup(func() { // after the parallel attempts
 			for _, file := range []string{o.secret, o.other} {
 				info, err := os.Stat(file)
-				if text, _ := os.ReadFile(file); err != nil || string(text) != "secret" || info.Mode().Perm() != 0o666 || time.Since(info.ModTime()) > time.Hour {
+				if text, _ := os.ReadFile(file); err != nil || string(text) != "secret" ||
+					info.Mode().Perm() != 0o666 || time.Since(info.ModTime()) > time.Hour {
 					t.Errorf("%s is %v, %q, %v", file, info, text, err)
 				}
 			}
@@ -190,19 +195,28 @@ func TestNoToolOfTheSystemGetsOut(t *testing.T) {
 		o := newOutside(t, r)
 		host, port, err := net.SplitHostPort(o.tcp)
 		must(t, err)
-		if end := run(t, r, 10*time.Second, "sh", "-c", "ls /usr/bin >list && cat list >/dev/null && rm list"); end.Exit != 0 {
+		if end := run(t, r, 10*time.Second, "sh", "-c",
+			"ls /usr/bin >list && cat list >/dev/null && rm list"); end.Exit != 0 {
 			t.Fatalf("even harmless things fail: %+v", end)
 		}
 		for _, line := range []string{
-			"cat SECRET", "cp SECRET .", "ln SECRET .", "ln -s SECRET l && cat l", "head -c1 SECRET", "echo x >> SECRET", "tee SECRET </dev/null", "truncate -s0 SECRET",
-			"dd if=/dev/null of=SECRET", "chmod 777 SECRET", "touch -d 2001-01-01 SECRET", "mv SECRET .", "rm -f SECRET && ls /usr/bin/nothing", "grep -r secret HOME", "ls HOME", "tar cf x.tar SECRET",
-			"cat /proc/PID/environ", "ls /proc/PID", "ls -d /proc/[0-9]*", "ls /root", "ls /home/*", "cat /etc/shadow", "touch /usr/x", "touch /etc/x", "head -c1 /dev/kmsg", "echo x >/dev/tty",
-			"kill -0 PID", "renice -n 5 -p PID", "prlimit --pid PID --core=0", "taskset -p 1 PID", "strace -p PID -o x", "mount -t tmpfs x .", "unshare -U true", "unshare -n true", "nsenter -t PID -m true",
-			"chroot . true", "su -c true", "sudo -n true", "mknod d c 1 3", "setpriv --reuid 0 true", "ip link add x type dummy", "hostname x", "date -s 2001-01-01",
-			"perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new(PeerAddr => q(TCP))'", "perl -MIO::Socket::UNIX -e 'exit !IO::Socket::UNIX->new(Peer => q(UNIX))'",
-			"bash -c 'exec 3<>/dev/tcp/" + host + "/" + port + "'", "bash -c 'echo x >/dev/udp/" + host + "/" + port + "'",
+			"cat SECRET", "cp SECRET .", "ln SECRET .", "ln -s SECRET l && cat l", "head -c1 SECRET",
+			"echo x >> SECRET", "tee SECRET </dev/null", "truncate -s0 SECRET",
+			"dd if=/dev/null of=SECRET", "chmod 777 SECRET", "touch -d 2001-01-01 SECRET", "mv SECRET .",
+			"rm -f SECRET && ls /usr/bin/nothing", "grep -r secret HOME", "ls HOME", "tar cf x.tar SECRET",
+			"cat /proc/PID/environ", "ls /proc/PID", "ls -d /proc/[0-9]*", "ls /root", "ls /home/*", "cat /etc/shadow",
+			"touch /usr/x", "touch /etc/x", "head -c1 /dev/kmsg", "echo x >/dev/tty",
+			"kill -0 PID", "renice -n 5 -p PID", "prlimit --pid PID --core=0", "taskset -p 1 PID", "strace -p PID -o x",
+			"mount -t tmpfs x .", "unshare -U true", "unshare -n true", "nsenter -t PID -m true",
+			"chroot . true", "su -c true", "sudo -n true", "mknod d c 1 3", "setpriv --reuid 0 true",
+			"ip link add x type dummy", "hostname x", "date -s 2001-01-01",
+			"perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new(PeerAddr => q(TCP))'",
+			"perl -MIO::Socket::UNIX -e 'exit !IO::Socket::UNIX->new(Peer => q(UNIX))'",
+			"bash -c 'exec 3<>/dev/tcp/" + host + "/" + port + "'", "bash -c 'echo x >/dev/udp/" + host + "/" + port +
+				"'",
 		} {
-			line := strings.NewReplacer("SECRET", o.secret, "HOME", o.dir, "PID", strconv.Itoa(os.Getpid()), "TCP", o.tcp, "UNIX", o.unix).Replace(line)
+			line := strings.NewReplacer("SECRET", o.secret, "HOME", o.dir, "PID", strconv.Itoa(os.Getpid()), "TCP",
+				o.tcp, "UNIX", o.unix).Replace(line)
 			if end := run(t, r, 10*time.Second, "sh", "-c", line); end.Exit == 0 {
 				t.Errorf("%s: %+v", line, end)
 			}
@@ -213,7 +227,8 @@ func TestNoToolOfTheSystemGetsOut(t *testing.T) {
 	})
 }
 
-// TestWhatAnOptionWouldStartIsNotStarted: the operator has let an option through that starts another program, and the loader starts any.
+// TestWhatAnOptionWouldStartIsNotStarted: the operator has let an option through that starts another program, and the
+// loader starts any.
 func TestWhatAnOptionWouldStartIsNotStarted(t *testing.T) {
 	loaders, err := filepath.Glob("/lib*/ld-linux-*.so*")
 	if err != nil || len(loaders) == 0 {
@@ -221,7 +236,8 @@ func TestWhatAnOptionWouldStartIsNotStarted(t *testing.T) {
 	}
 	inEachMode(t, Options{Allow: []string{"install -s --strip-program=* **"}}, func(t *testing.T, r *Runner) {
 		for _, argv := range [][]string{
-			{"install", "-s", "--strip-program=" + loaders[0], "/usr/bin/id", "copy"}, {"install", "-s", "--strip-program=/usr/bin/id", "/usr/bin/true", "copy"},
+			{"install", "-s", "--strip-program=" + loaders[0], "/usr/bin/id", "copy"},
+			{"install", "-s", "--strip-program=/usr/bin/id", "/usr/bin/true", "copy"},
 		} {
 			if end := run(t, r, 10*time.Second, argv...); end.Exit == 0 || strings.Contains(end.Output, "uid=") {
 				t.Errorf("%q: %+v", argv, end)
@@ -237,11 +253,13 @@ func TestAFenceCanBeBuiltForEveryVersion(t *testing.T) {
 	for version := 1; version <= newest; version++ {
 		f, err := newFence(version)
 		must(t, err)
-		must(t, errors.Join(f.open("/usr", mayExecute), f.open("/etc/passwd", mayWrite), f.open("/none", mayRead), unix.Close(f.fd)))
+		must(t, errors.Join(f.open("/usr", mayExecute), f.open("/etc/passwd", mayWrite), f.open("/none", mayRead),
+			unix.Close(f.fd)))
 	}
 }
 
-// TestAllAttemptsSucceedWithoutWalls shows that the programs of the battery do what they say, so that failing means something.
+// TestAllAttemptsSucceedWithoutWalls shows that the programs of the battery do what they say, so that failing means
+// something.
 func TestAllAttemptsSucceedWithoutWalls(t *testing.T) {
 	r := newRunner(t, Room, Options{Allow: []string{self(t)}})
 	o := newOutside(t, r)

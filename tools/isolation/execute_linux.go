@@ -13,9 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// execute replaces this process by a program. allow is told the listener of the filter, if there is one: whoever is behind it
-// lets this call through. The listener ends with this process image, since the kernel opened it to be closed then. From there on nobody
-// listens, and the kernel answers every such call with ENOSYS: in the program, in all that it forks, for ever.
+// execute replaces this process by a program. allow is told the listener of the filter, if there is one: whoever is
+// behind it lets this call through. The listener ends with this process image, since the kernel opened it to be closed
+// then. From there on nobody listens, and the kernel answers every such call with ENOSYS: in the program, in all that
+// it forks, for ever.
 func (r *request) execute(listener int, allow chan<- int) error {
 	path, err := unix.BytePtrFromString(r.Program)
 	if err != nil {
@@ -34,7 +35,8 @@ func (r *request) execute(listener int, allow chan<- int) error {
 	}
 	for range 100 {
 		// Not [syscall.Exec]: it keeps the scheduler waiting meanwhile, and the listener needs it.
-		_, _, errno := syscall.Syscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
+		_, _, errno := syscall.Syscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
+			uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
 		if err = errno; errno != unix.EAGAIN { // which some kernels say while a thread is being made
 			break
 		}
@@ -61,8 +63,8 @@ type (
 	}
 )
 
-// letThrough answers what comes out of a listener, until it has let a call through: one that a signal has interrupted comes
-// again. It runs on a thread that no filter holds, and ends with the process image.
+// letThrough answers what comes out of a listener, until it has let a call through: one that a signal has interrupted
+// comes again. It runs on a thread that no filter holds, and ends with the process image.
 func letThrough(listeners <-chan int) {
 	listener := <-listeners
 	for {
@@ -74,7 +76,8 @@ func letThrough(listeners <-chan int) {
 			return
 		}
 		goOn := answer{id: asked.id, repeat: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-		_ = control(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&goOn)) // ENOENT: it was interrupted, and comes again
+		// ENOENT: it was interrupted, and comes again
+		_ = control(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&goOn))
 	}
 }
 

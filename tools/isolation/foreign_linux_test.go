@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestACallOfAnotherArchitectureIsTheProgramsLast: amd64 kernels take calls of 32-bit programs from 64-bit ones too, by numbers that mean something else.
+// TestACallOfAnotherArchitectureIsTheProgramsLast: amd64 kernels take calls of 32-bit programs from 64-bit ones too, by
+// numbers that mean something else.
 func TestACallOfAnotherArchitectureIsTheProgramsLast(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("only amd64 has another architecture's calls")
@@ -40,9 +41,13 @@ func programOf(code ...byte) []byte {
 	size := uint64(header + len(code))
 	for _, part := range []any{
 		elf.Header64{
-			Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1, Entry: base + header, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
+			Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64),
+			Version: 1, Entry: base + header, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
 		},
-		elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: base, Paddr: base, Filesz: size, Memsz: size, Align: 4096},
+		elf.Prog64{
+			Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: base, Paddr: base,
+			Filesz: size, Memsz: size, Align: 4096,
+		},
 		code,
 	} {
 		if err := binary.Write(&out, binary.LittleEndian, part); err != nil {

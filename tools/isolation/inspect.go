@@ -19,20 +19,23 @@ type Walls struct {
 // Open says, in sentences, what stays open that better walls would close.
 func (w Walls) Open() (open []string) {
 	if !w.Once {
-		open = append(open, "programs can execute themselves and their loader, which starts others, since another listener for system calls has the place (a container's)")
+		open = append(open, "programs can execute themselves and their loader, which starts others, since another "+
+			"listener for system calls has the place (a container's)")
 	}
 	if w.Mode == Room {
 		return open
 	}
-	open = append(open, "a program that loads code by its arguments can load it from the chat's directory", "names, sizes and times of files elsewhere can be seen, though not their content")
+	open = append(open, "a program that loads code by its arguments can load it from the chat's directory",
+		"names, sizes and times of files elsewhere can be seen, though not their content")
 	if w.Landlock < 6 {
-		open = append(open, "programs cannot signal processes, not even their own, since this kernel's Landlock does not tell them apart")
+		open = append(open, "programs cannot signal processes, not even their own, since this kernel's Landlock does "+
+			"not tell them apart")
 	}
 	return open
 }
 
-// Inspect tries which walls this kernel lets a worker have, by building them, and remembers what it found. The error says why nothing can be
-// run here.
+// Inspect tries which walls this kernel lets a worker have, by building them, and remembers what it found. The error
+// says why nothing can be run here.
 func (r *Runner) Inspect(ctx context.Context) (Walls, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +62,10 @@ func (r *Runner) probe(ctx context.Context, mode Mode) (Walls, error) {
 		return Walls{}, err
 	}
 	defer tmp.remove()
-	end, err := serve(ctx, &request{Role: tellWalls, Mode: mode, Program: "/", Dir: tmp.path, Tmp: tmp.path, UID: r.uid, Limits: limits{Processes: maxProcesses, Data: maxData}}, nil, io.Discard)
+	end, err := serve(ctx, &request{
+		Role: tellWalls, Mode: mode, Program: "/", Dir: tmp.path, Tmp: tmp.path, UID: r.uid,
+		Limits: limits{Processes: maxProcesses, Data: maxData},
+	}, nil, io.Discard)
 	if err != nil {
 		return Walls{}, err
 	}

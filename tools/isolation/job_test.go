@@ -61,7 +61,8 @@ func jobs() map[string]jobFunc {
 			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 			var has [2]unix.CapUserData
 			err := unix.Capget(&header, &has[0])
-			return fmt.Sprint(os.Geteuid(), has[0].Effective|has[0].Permitted|has[0].Inheritable, has[1].Effective|has[1].Permitted|has[1].Inheritable), err
+			return fmt.Sprint(os.Geteuid(), has[0].Effective|has[0].Permitted|has[0].Inheritable,
+				has[1].Effective|has[1].Permitted|has[1].Inheritable), err
 		},
 		"environment": func(context.Context, []string, Dialer) (string, error) {
 			return strings.Join(os.Environ(), " "), nil
@@ -106,7 +107,10 @@ func jobs() map[string]jobFunc {
 			time.Sleep(time.Minute)
 			return "", nil
 		},
-		"shout": func(context.Context, []string, Dialer) (string, error) { return strings.Repeat("a", maxFrame+1), nil },
+		"shout": func(context.Context, []string, Dialer) (string, error) {
+			return strings.Repeat("a", maxFrame+1),
+				nil
+		},
 		"leave": func(_ context.Context, words []string, _ Dialer) (string, error) {
 			return "started", exec.Command("/proc/self/exe", "attempt", "sleep", words[0]).Start()
 		},
@@ -126,7 +130,10 @@ func do(t *testing.T, r *Runner, a Access, input string) string {
 func TestAJobIsDoneInTheWorkspaceAndAnswered(t *testing.T) {
 	inEachMode(t, Options{}, func(t *testing.T, r *Runner) {
 		must(t, os.WriteFile(filepath.Join(r.path, "note"), []byte("from Corebot"), 0o600))
-		for input, want := range map[string]string{"say a b": "a b", "quiet": "", "read note": "from Corebot", "write made": "written", "read made2": "error: open made2: no such file or directory"} {
+		for input, want := range map[string]string{
+			"say a b": "a b", "quiet": "", "read note": "from Corebot",
+			"write made": "written", "read made2": "error: open made2: no such file or directory",
+		} {
 			if got := do(t, r, WriteFiles, input); got != want {
 				t.Errorf("%s: %q", input, got)
 			}
@@ -142,7 +149,8 @@ func TestAJobIsDoneInTheWorkspaceAndAnswered(t *testing.T) {
 func TestAJobReadsWhatProgramsHaveWritten(t *testing.T) {
 	r := newRunner(t, Bare, Options{Allow: []string{"touch"}})
 	run(t, r, 5*time.Second, "touch", "mine")
-	if info, err := os.Stat(filepath.Join(r.path, filepath.FromSlash(Directory(chat)), "mine")); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(r.path, filepath.FromSlash(Directory(chat)), "mine")); err != nil ||
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("what a program makes: %v, %v", info, err)
 	}
 	if got := do(t, r, ReadFiles, "read "+Directory(chat)+"/mine"); got != "" {
@@ -166,12 +174,17 @@ func TestNoJobReachesMoreThanItsAccess(t *testing.T) {
 			access Access
 			inputs []string
 		}{
-			{WriteFiles, []string{"read " + secret, "read link", "read ../" + filepath.Base(r.path) + "/../secret", "write " + secret, "write " + secret + "2", "read /etc/passwd", "see /etc", "see /home", "see /proc", "execute /bin/true", "socket", "fetch " + listener.Addr().String()}},
+			{WriteFiles, []string{
+				"read " + secret, "read link", "read ../" + filepath.Base(r.path) + "/../secret",
+				"write " + secret, "write " + secret + "2", "read /etc/passwd", "see /etc", "see /home", "see /proc",
+				"execute /bin/true", "socket", "fetch " + listener.Addr().String(),
+			}},
 			{ReadFiles, []string{"write note", "write new", "read " + secret}},
 			{Nothing, []string{"read " + note, "write " + note, "see " + r.path, "socket"}},
 		} {
 			for _, input := range c.inputs {
-				if got := do(t, r, c.access, input); !strings.HasPrefix(got, "error: ") && !strings.HasPrefix(got, "refused: ") || strings.Contains(got, "SECRET") {
+				if got := do(t, r, c.access, input); !strings.HasPrefix(got, "error: ") &&
+					!strings.HasPrefix(got, "refused: ") || strings.Contains(got, "SECRET") {
 					t.Errorf("with access %v, %s: %q", c.access, input, got)
 				}
 			}
@@ -203,13 +216,15 @@ func TestAWorkerThatDoesNotAnswerEndsItsJobAndNothingElse(t *testing.T) {
 	inEachMode(t, Options{}, func(t *testing.T, r *Runner) {
 		self(t)
 		for _, input := range []string{
-			"crash", "panic", "loop", "eat", "shout", "dials", "garbage garbage", "garbage \x00\x00\x00\x02{}", "garbage \xff\xff\xff\xff", "garbage \x00\x00\x00\x05null1",
+			"crash", "panic", "loop", "eat", "shout", "dials", "garbage garbage", "garbage \x00\x00\x00\x02{}",
+			"garbage \xff\xff\xff\xff", "garbage \x00\x00\x00\x05null1",
 		} {
 			limit := 20 * time.Second
 			if input == "loop" {
 				limit = time.Second
 			}
-			answer, err := r.Do(t.Context(), Job{Tool: input, Input: []byte(input), Access: WriteFiles, Timeout: limit}) // each has a breaker of its own
+			// each has a breaker of its own
+			answer, err := r.Do(t.Context(), Job{Tool: input, Input: []byte(input), Access: WriteFiles, Timeout: limit})
 			if !errors.Is(err, ErrNoAnswer) || answer != nil || errors.Is(err, errDeadline) != (input == "loop") {
 				t.Errorf("%q: %q, %v", input, answer, err)
 			}
@@ -244,7 +259,8 @@ func TestAJobThatIsGivenUpEndsAtOnce(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		enough := errors.New("enough")
 		time.AfterFunc(200*time.Millisecond, func() { cancel(enough) })
-		if _, err := r.Do(ctx, Job{Tool: "test", Input: []byte("loop"), Timeout: time.Minute}); !errors.Is(err, enough) {
+		if _, err := r.Do(ctx, Job{Tool: "test", Input: []byte("loop"), Timeout: time.Minute}); !errors.Is(err,
+			enough) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -275,8 +291,14 @@ func TestAJobHasTheConnectionsThatAreMadeForIt(t *testing.T) {
 	}
 	inEachMode(t, Options{}, func(t *testing.T, r *Runner) {
 		self(t)
-		for input, want := range map[string]string{"fetch good:80": "hello worker", "fetch bad:80": "refused: it is bad", "fetch none:80": "error: it does not exist"} {
-			answer, err := r.Do(t.Context(), Job{Tool: "test", Input: []byte(input), Timeout: 20 * time.Second, Dial: connect})
+		for input, want := range map[string]string{
+			"fetch good:80": "hello worker",
+			"fetch bad:80":  "refused: it is bad", "fetch none:80": "error: it does not exist",
+		} {
+			answer, err := r.Do(t.Context(), Job{
+				Tool: "test", Input: []byte(input), Timeout: 20 * time.Second,
+				Dial: connect,
+			})
 			if err != nil || string(answer) != want {
 				t.Errorf("%s: %q, %v", input, answer, err)
 			}
@@ -288,11 +310,17 @@ func TestABreakerStopsOneToolAndNoOther(t *testing.T) {
 	r := newRunner(t, Room, Options{})
 	self(t)
 	for range breakAfter {
-		if _, err := r.Do(t.Context(), Job{Tool: "broken", Input: []byte("crash"), Timeout: 20 * time.Second}); !errors.Is(err, ErrNoAnswer) {
+		if _, err := r.Do(t.Context(), Job{
+			Tool: "broken", Input: []byte("crash"),
+			Timeout: 20 * time.Second,
+		}); !errors.Is(err, ErrNoAnswer) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if _, err := r.Do(t.Context(), Job{Tool: "broken", Input: []byte("say hi"), Timeout: 20 * time.Second}); !errors.Is(err, ErrUnavailable) {
+	if _, err := r.Do(t.Context(), Job{
+		Tool: "broken", Input: []byte("say hi"),
+		Timeout: 20 * time.Second,
+	}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 	if got := do(t, r, Nothing, "say hi"); got != "hi" {
@@ -302,7 +330,10 @@ func TestABreakerStopsOneToolAndNoOther(t *testing.T) {
 
 func TestAJobThatCannotBeIsRefused(t *testing.T) {
 	r := newRunner(t, Room, Options{})
-	for name, j := range map[string]Job{"no time": {Tool: "a"}, "a large input": {Tool: "a", Timeout: time.Second, Input: make([]byte, maxFrame+1)}} {
+	for name, j := range map[string]Job{"no time": {Tool: "a"}, "a large input": {
+		Tool: "a", Timeout: time.Second,
+		Input: make([]byte, maxFrame+1),
+	}} {
 		if _, err := r.Do(t.Context(), j); err == nil || errors.Is(err, ErrNoAnswer) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -313,7 +344,11 @@ func TestAJobThatCannotBeIsRefused(t *testing.T) {
 func FuzzNothingThatAWorkerSaysHarmsCorebot(f *testing.F) {
 	text, err := json.Marshal(frame{Answer: []byte("hi"), Final: true})
 	must(f, err)
-	for _, seed := range []string{"", "\x00\x00\x00\x02{}", "\xff\xff\xff\xff", "\x00\x00\x00" + string(rune(len(text))) + string(text), "\x00\x00\x00\x0e{\"began\":true}", "\x00\x00\x00\x1e{\"dial\":{\"network\":\"\",\"x\":1}}"} {
+	for _, seed := range []string{
+		"", "\x00\x00\x00\x02{}", "\xff\xff\xff\xff",
+		"\x00\x00\x00" + string(rune(len(text))) + string(text), "\x00\x00\x00\x0e{\"began\":true}",
+		"\x00\x00\x00\x1e{\"dial\":{\"network\":\"\",\"x\":1}}",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, said []byte) {

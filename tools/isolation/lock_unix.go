@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// lockFile locks a file or directory until it is closed, also by the end of the process. Without wait, one that is locked already is an error.
+// lockFile locks a file or directory until it is closed, also by the end of the process. Without wait, one that is
+// locked already is an error.
 func lockFile(f *os.File, wait bool) error {
 	how := syscall.LOCK_EX
 	if !wait {

@@ -20,10 +20,13 @@ import (
 
 func TestWhatAProgramSaysAndHowItEndsComesBack(t *testing.T) {
 	inEachMode(t, Options{Allow: []string{"echo", self(t)}}, func(t *testing.T, r *Runner) {
-		if end := run(t, r, 5*time.Second, "echo", "hi", "there"); end.Output != "hi there\n" || end.Exit != 0 || end.Signal != "" || end.TimedOut || end.Dropped != 0 || end.Took <= 0 {
+		if end := run(t, r, 5*time.Second, "echo", "hi", "there"); end.Output != "hi there\n" || end.Exit != 0 ||
+			end.Signal != "" || end.TimedOut || end.Dropped != 0 || end.Took <= 0 {
 			t.Errorf("%+v", end)
 		}
-		if end := run(t, r, 5*time.Second, self(t), "attempt", "exit", "7"); end.Exit != 7 || !strings.HasSuffix(end.Output, "out\nerr\n") { // the race detector complains of a missing /proc
+		// the race detector complains of a missing /proc
+		if end := run(t, r, 5*time.Second, self(t), "attempt", "exit", "7"); end.Exit != 7 ||
+			!strings.HasSuffix(end.Output, "out\nerr\n") {
 			t.Errorf("%+v", end)
 		}
 	})
@@ -31,7 +34,8 @@ func TestWhatAProgramSaysAndHowItEndsComesBack(t *testing.T) {
 
 func TestASignalThatEndsAProgramIsNamed(t *testing.T) {
 	r := newRunner(t, Bare, Options{Allow: []string{self(t)}}) // in a room the first process cannot kill itself
-	if end := run(t, r, 5*time.Second, self(t), "attempt", "suicide"); end.Signal != "killed" || end.Exit != -1 || end.TimedOut {
+	if end := run(t, r, 5*time.Second, self(t), "attempt", "suicide"); end.Signal != "killed" || end.Exit != -1 ||
+		end.TimedOut {
 		t.Errorf("%+v", end)
 	}
 }
@@ -53,14 +57,19 @@ func TestAProgramWorksInItsConversationsDirectory(t *testing.T) {
 			t.Errorf("%v, %v", info.Mode(), err)
 		}
 		end := run(t, r, 5*time.Second, self(t), "attempt", "peek")
-		lines := strings.Split(strings.TrimSpace(end.Output), "\n") // the race detector complains of a missing /proc before
+		// the race detector complains of a missing /proc before
+		lines := strings.Split(strings.TrimSpace(end.Output), "\n")
 		where := strings.Fields(lines[len(lines)-1])
-		if len(where) < 3 || where[0] != where[1] && r.uid == 0 || where[2] == "0" || !strings.Contains(end.Output, "[b made sub]") {
+		if len(where) < 3 || where[0] != where[1] && r.uid == 0 || where[2] == "0" ||
+			!strings.Contains(end.Output, "[b made sub]") {
 			t.Errorf("%q", end.Output)
 		}
 		other := chat
 		other.Chat = "other"
-		if end, err := r.Run(t.Context(), Command{Key: other, Argv: []string{"ls"}, Timeout: 5 * time.Second}); err != nil || end.Output != "" {
+		if end, err := r.Run(t.Context(), Command{
+			Key: other, Argv: []string{"ls"},
+			Timeout: 5 * time.Second,
+		}); err != nil || end.Output != "" {
 			t.Errorf("another conversation sees %+v, %v", end, err)
 		}
 	})
@@ -82,7 +91,8 @@ func TestNoLinkLeadsTheHandOverOutOfTheDirectory(t *testing.T) {
 		t.Error("a file outside was given away")
 	}
 	for _, target := range []string{"/etc", "../../other"} {
-		must(t, errors.Join(os.RemoveAll(dir), os.MkdirAll(filepath.Join(r.path, "other"), 0o700), os.Symlink(target, dir)))
+		must(t, errors.Join(os.RemoveAll(dir), os.MkdirAll(filepath.Join(r.path, "other"), 0o700),
+			os.Symlink(target, dir)))
 		if _, err := r.Run(t.Context(), Command{Key: chat, Argv: []string{"ls"}, Timeout: time.Second}); err == nil {
 			t.Errorf("a link to %s was taken for the working directory", target)
 		}
@@ -97,21 +107,23 @@ func TestNoLinkLeadsTheHandOverOutOfTheDirectory(t *testing.T) {
 func TestAProgramSeesOnlyTheVariablesThatAreListed(t *testing.T) {
 	t.Setenv("LISTED", "yes")
 	t.Setenv("UNLISTED", "no")
-	inEachMode(t, Options{Allow: []string{"printenv"}, Env: []string{"LISTED", "NOT_SET"}}, func(t *testing.T, r *Runner) {
-		var names []string
-		for line := range strings.Lines(run(t, r, 5*time.Second, "printenv").Output) {
-			name, _, _ := strings.Cut(line, "=")
-			names = append(names, name)
-		}
-		if slices.Sort(names); !slices.Equal(names, []string{"HOME", "LANG", "LISTED", "PATH", "TMPDIR"}) {
-			t.Errorf("it sees %v", names)
-		}
-	})
+	inEachMode(t, Options{Allow: []string{"printenv"}, Env: []string{"LISTED", "NOT_SET"}},
+		func(t *testing.T, r *Runner) {
+			var names []string
+			for line := range strings.Lines(run(t, r, 5*time.Second, "printenv").Output) {
+				name, _, _ := strings.Cut(line, "=")
+				names = append(names, name)
+			}
+			if slices.Sort(names); !slices.Equal(names, []string{"HOME", "LANG", "LISTED", "PATH", "TMPDIR"}) {
+				t.Errorf("it sees %v", names)
+			}
+		})
 }
 
 func TestAnEntryWithItsMarkMayExecuteOtherPrograms(t *testing.T) {
 	inEachMode(t, Options{Allow: []string{"unsafe:sh"}}, func(t *testing.T, r *Runner) {
-		if end := run(t, r, 5*time.Second, "sh", "-c", "echo one; /usr/bin/id -u; mktemp"); end.Exit != 0 || !strings.HasPrefix(end.Output, "one\n") || strings.HasPrefix(end.Output, "one\n0\n") {
+		if end := run(t, r, 5*time.Second, "sh", "-c", "echo one; /usr/bin/id -u; mktemp"); end.Exit != 0 ||
+			!strings.HasPrefix(end.Output, "one\n") || strings.HasPrefix(end.Output, "one\n0\n") {
 			t.Errorf("%+v", end)
 		}
 		if end := run(t, r, 5*time.Second, "sh", "-c", "cp /usr/bin/true t; chmod +x t; ./t"); end.Exit == 0 {
@@ -122,7 +134,8 @@ func TestAnEntryWithItsMarkMayExecuteOtherPrograms(t *testing.T) {
 
 func TestOutputIsCappedWhileItIsRead(t *testing.T) {
 	inEachMode(t, Options{Allow: []string{self(t)}, MaxOutput: 1000}, func(t *testing.T, r *Runner) {
-		if end := run(t, r, 20*time.Second, self(t), "attempt", "flood", "100000000"); len(end.Output) != 1000 || end.Dropped < 100000000-1000 || end.Exit != 0 {
+		if end := run(t, r, 20*time.Second, self(t), "attempt", "flood", "100000000"); len(end.Output) != 1000 ||
+			end.Dropped < 100000000-1000 || end.Exit != 0 {
 			t.Errorf("%d bytes kept, %d dropped, exit %d", len(end.Output), end.Dropped, end.Exit)
 		}
 	})
@@ -137,7 +150,8 @@ func TestNothingOutlivesAProgram(t *testing.T) {
 			if end.Exit != 0 || end.TimedOut {
 				t.Errorf("%s: %+v", how, end)
 			}
-			if left, took := marked(mark), time.Since(began); len(left) > 0 || took >= keeperTime { // it would live for 60 s
+			// it would live for 60 s
+			if left, took := marked(mark), time.Since(began); len(left) > 0 || took >= keeperTime {
 				t.Errorf("%s: %v are left after %v", how, left, took)
 			}
 		}
@@ -169,7 +183,10 @@ func TestTheEndOfTheCallersContextKillsEverything(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			_, err := r.Run(ctx, Command{Key: chat, Argv: []string{self(t), "attempt", "crowd", mark}, Timeout: time.Minute})
+			_, err := r.Run(ctx, Command{
+				Key: chat, Argv: []string{self(t), "attempt", "crowd", mark},
+				Timeout: time.Minute,
+			})
 			ended <- err
 		}()
 		eventually(t, "a crowd", func() bool { return len(marked(mark)) > 3 })
@@ -190,7 +207,10 @@ func TestWhatMultipliesFasterThanItIsKilledIsKilledToo(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			_, err := r.Run(ctx, Command{Key: chat, Argv: []string{self(t), "attempt", "swarm", mark}, Timeout: time.Minute})
+			_, err := r.Run(ctx, Command{
+				Key: chat, Argv: []string{self(t), "attempt", "swarm", mark},
+				Timeout: time.Minute,
+			})
 			ended <- err
 		}()
 		// The limit on processes counts threads. On a busy machine each process has up to a dozen.
@@ -204,7 +224,8 @@ func TestWhatMultipliesFasterThanItIsKilledIsKilledToo(t *testing.T) {
 	})
 }
 
-// TestAProgramDiesWithCorebot plays a Corebot that is killed: this test binary, executed again, runs a program and is killed in the middle.
+// TestAProgramDiesWithCorebot plays a Corebot that is killed: this test binary, executed again, runs a program and is
+// killed in the middle.
 func TestAProgramDiesWithCorebot(t *testing.T) {
 	if mark := os.Getenv("CORPSE_MARK"); mark != "" {
 		r := newRunner(t, Mode(os.Getenv("CORPSE_MODE")), Options{Allow: []string{unsafeMark + self(t)}})
@@ -230,16 +251,21 @@ func TestFurtherCallsWaitForAPlaceUntilTheirDeadline(t *testing.T) {
 	var all sync.WaitGroup
 	for range 2 {
 		all.Go(func() {
-			_, _ = r.Run(ctx, Command{Key: chat, Argv: []string{self(t), "attempt", "sleep", "60", mark}, Timeout: time.Minute})
+			_, _ = r.Run(ctx, Command{
+				Key: chat, Argv: []string{self(t), "attempt", "sleep", "60", mark},
+				Timeout: time.Minute,
+			})
 		})
 	}
 	eventually(t, "two workers", func() bool { return len(marked(mark)) == 2 })
 	quick := []string{self(t), "attempt", "nothing", mark}
-	if _, err := r.Run(t.Context(), Command{Key: chat, Argv: quick, Timeout: 50 * time.Millisecond}); !errors.Is(err, ErrBusy) {
+	if _, err := r.Run(t.Context(), Command{Key: chat, Argv: quick, Timeout: 50 * time.Millisecond}); !errors.Is(err,
+		ErrBusy) {
 		t.Errorf("got %v", err)
 	}
 	all.Go(func() {
-		if end, err := r.Run(t.Context(), Command{Key: chat, Argv: quick, Timeout: 10 * time.Second}); err != nil || end.Exit != 0 {
+		if end, err := r.Run(t.Context(), Command{Key: chat, Argv: quick, Timeout: 10 * time.Second}); err != nil ||
+			end.Exit != 0 {
 			t.Errorf("%+v, %v", end, err)
 		}
 	})
@@ -253,15 +279,24 @@ func TestWhatCannotRunIsAnError(t *testing.T) {
 		command Command
 		want    error
 	}{
-		"not listed":      {Command{Key: chat, Argv: []string{"cat"}, Timeout: time.Second}, ErrNotAllowed},
-		"another way":     {Command{Key: chat, Argv: []string{"/bin/echo"}, Timeout: time.Second}, ErrNotAllowed},
-		"by path":         {Command{Key: chat, Argv: []string{"./echo"}, Timeout: time.Second}, ErrNotAllowed},
-		"nothing":         {Command{Key: chat, Timeout: time.Second}, corebot.ErrInvalid},
-		"an empty name":   {Command{Key: chat, Argv: []string{""}, Timeout: time.Second}, corebot.ErrInvalid},
-		"a NUL byte":      {Command{Key: chat, Argv: []string{"echo", "a\x00b"}, Timeout: time.Second}, corebot.ErrInvalid},
-		"many arguments":  {Command{Key: chat, Argv: append([]string{"echo"}, make([]string, maxArgs)...), Timeout: time.Second}, corebot.ErrInvalid},
-		"large arguments": {Command{Key: chat, Argv: []string{"echo", strings.Repeat("x", maxArgBytes)}, Timeout: time.Second}, corebot.ErrInvalid},
-		"no time":         {Command{Key: chat, Argv: []string{"echo"}}, corebot.ErrInvalid},
+		"not listed":    {Command{Key: chat, Argv: []string{"cat"}, Timeout: time.Second}, ErrNotAllowed},
+		"another way":   {Command{Key: chat, Argv: []string{"/bin/echo"}, Timeout: time.Second}, ErrNotAllowed},
+		"by path":       {Command{Key: chat, Argv: []string{"./echo"}, Timeout: time.Second}, ErrNotAllowed},
+		"nothing":       {Command{Key: chat, Timeout: time.Second}, corebot.ErrInvalid},
+		"an empty name": {Command{Key: chat, Argv: []string{""}, Timeout: time.Second}, corebot.ErrInvalid},
+		"a NUL byte": {
+			Command{Key: chat, Argv: []string{"echo", "a\x00b"}, Timeout: time.Second},
+			corebot.ErrInvalid,
+		},
+		"many arguments": {Command{
+			Key: chat, Argv: append([]string{"echo"}, make([]string, maxArgs)...),
+			Timeout: time.Second,
+		}, corebot.ErrInvalid},
+		"large arguments": {Command{
+			Key: chat, Argv: []string{"echo", strings.Repeat("x", maxArgBytes)},
+			Timeout: time.Second,
+		}, corebot.ErrInvalid},
+		"no time": {Command{Key: chat, Argv: []string{"echo"}}, corebot.ErrInvalid},
 	} {
 		if end, err := r.Run(t.Context(), c.command); !errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v", name, end, err)
@@ -308,7 +343,10 @@ func BenchmarkACallOfAProgram(b *testing.B) {
 		b.Run(string(mode), func(b *testing.B) {
 			r := newRunner(b, mode, Options{Allow: []string{"true"}})
 			for b.Loop() {
-				if end, err := r.Run(b.Context(), Command{Key: chat, Argv: []string{"true"}, Timeout: 5 * time.Second}); err != nil || end.Exit != 0 {
+				if end, err := r.Run(b.Context(), Command{
+					Key: chat, Argv: []string{"true"},
+					Timeout: 5 * time.Second,
+				}); err != nil || end.Exit != 0 {
 					b.Fatal(end, err)
 				}
 			}

@@ -12,8 +12,8 @@ import (
 // Dialer connects to an address, as net.Dialer does.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Serve is the whole life of a worker that does a [Job]. It is behind the walls already; its working directory is what it may reach. do is given the
-// job's input and returns its answer. What Serve returns is the exit code.
+// Serve is the whole life of a worker that does a [Job]. It is behind the walls already; its working directory is what
+// it may reach. do is given the job's input and returns its answer. What Serve returns is the exit code.
 func Serve(do func(ctx context.Context, input []byte, connect Dialer) []byte) int {
 	l, err := newLink(os.Stdin)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	keeperTime = 30 * time.Second       // for a keeper to have killed everything: milliseconds, on a busy machine seconds
+	// for a keeper to have killed everything: milliseconds, on a busy machine seconds
+	keeperTime = 30 * time.Second
 	pipeTime   = 500 * time.Millisecond // for the last output after a worker's end
 )
 
@@ -33,8 +34,8 @@ type worker struct {
 	said    report // the last report; once done is closed
 }
 
-// startWorker executes this binary as a worker. in is its standard input, which is its own from then on; nil: it has none. Its thread stays with the
-// caller until wait: the kernel would take the thread's end for Corebot's.
+// startWorker executes this binary as a worker. in is its standard input, which is its own from then on; nil: it has
+// none. Its thread stays with the caller until wait: the kernel would take the thread's end for Corebot's.
 func startWorker(r *request, in *os.File, out io.Writer) (_ *worker, err error) {
 	if in != nil {
 		defer in.Close() //nolint:errcheck // the worker has its own
@@ -47,7 +48,10 @@ func startWorker(r *request, in *os.File, out io.Writer) (_ *worker, err error) 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), requests.Close(), request.Close())
 	}
-	w := &worker{cmd: exec.Command("/proc/self/exe", WorkerCommand), request: request, gentle: r.Role == keepProgram, done: make(chan struct{})}
+	w := &worker{
+		cmd: exec.Command("/proc/self/exe", WorkerCommand), request: request, gentle: r.Role == keepProgram,
+		done: make(chan struct{}),
+	}
 	w.cmd.Args[0] = os.Args[0] // as it was called the first time
 	w.cmd.Dir, w.cmd.Env = "/", []string{"GOTRACEBACK=none", "GORACE=atexit_sleep_ms=0"}
 	w.cmd.Stdout, w.cmd.Stderr, w.cmd.WaitDelay = out, out, pipeTime
@@ -67,8 +71,8 @@ func startWorker(r *request, in *os.File, out io.Writer) (_ *worker, err error) 
 	return w, nil
 }
 
-// attributes are what a worker is born with. In a room it has namespaces: root may map every user into its own, others themselves only, and
-// need the one capability that furnishing takes.
+// attributes are what a worker is born with. In a room it has namespaces: root may map every user into its own, others
+// themselves only, and need the one capability that furnishing takes.
 func attributes(r *request) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: true}
 	if r.Role == keepProgram { // it must outlive Corebot, to kill the others; the end of its pipe tells it
@@ -142,7 +146,8 @@ func (w *worker) wait() (report, error) {
 	<-w.done
 	runtime.UnlockOSThread()
 	_ = w.request.Close()
-	if exit := (*exec.ExitError)(nil); w.err != nil && !errors.As(w.err, &exit) && !errors.Is(w.err, exec.ErrWaitDelay) {
+	if exit := (*exec.ExitError)(nil); w.err != nil && !errors.As(w.err, &exit) &&
+		!errors.Is(w.err, exec.ErrWaitDelay) {
 		return report{}, fmt.Errorf("wait for a worker: %w", w.err)
 	}
 	state, _ := w.cmd.ProcessState.Sys().(syscall.WaitStatus)

@@ -43,7 +43,11 @@ func TestWhatAKilledCorebotHasLeftIsSweptAndNothingElse(t *testing.T) {
 	if removed, err := r.Sweep(); err != nil || removed != 1 {
 		t.Errorf("%d removed, %v", removed, err)
 	}
-	for path, want := range map[string]bool{left: false, live.path: true, others: true, filepath.Join(dir, "something-else"): true, filepath.Join(dir, tempPrefix+"link"): true, filepath.Join(dir, tempPrefix+"file"): true, "/etc/passwd": true} {
+	for path, want := range map[string]bool{
+		left: false, live.path: true, others: true,
+		filepath.Join(dir, "something-else"): true, filepath.Join(dir, tempPrefix+"link"): true,
+		filepath.Join(dir, tempPrefix+"file"): true, "/etc/passwd": true,
+	} {
 		if _, err := os.Lstat(path); (err == nil) != want {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -58,7 +58,10 @@ func TestTextStreamsAsItArrivesAndUsageCountsTheCache(t *testing.T) {
 	if a.Text != "one two three" || streamed != a.Text || a.Model != "claude-test" {
 		t.Errorf("answered %+v, streamed %q", a, streamed)
 	}
-	if want := (corebot.Usage{InputTokens: 12, OutputTokens: 3, CacheReadTokens: 3, CacheWriteTokens: 2}); a.Usage != want {
+	if want := (corebot.Usage{
+		InputTokens: 12, OutputTokens: 3, CacheReadTokens: 3,
+		CacheWriteTokens: 2,
+	}); a.Usage != want {
 		t.Errorf("usage %+v, want %+v", a.Usage, want)
 	}
 	h := srv.Last().Header
@@ -76,7 +79,8 @@ func TestMissingUsageIsCountedAndMarked(t *testing.T) {
 
 func TestToolsGoOutAndCallsComeBackWithInternalNames(t *testing.T) {
 	m, srv := start(t, anthropic.Options{}, llmtest.ToolCalls(
-		llmtest.Call{ID: "a", Name: "fs_read", Args: `{"path":"x y z.md"}`}, llmtest.Call{ID: "b", Name: "make_coffee"}).With("Let me see. "))
+		llmtest.Call{ID: "a", Name: "fs_read", Args: `{"path":"x y z.md"}`},
+		llmtest.Call{ID: "b", Name: "make_coffee"}).With("Let me see. "))
 	r := hello()
 	const schema = `{"type":"object","required":["path"],"properties":{"path":{"type":"string"}},"additionalProperties":false}`
 	r.Tools = []llm.Tool{{Name: "fs.read", Description: "Reads.", Schema: json.RawMessage(schema)}, {Name: "fs.list"}}
@@ -89,7 +93,8 @@ func TestToolsGoOutAndCallsComeBackWithInternalNames(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	tools := srv.Last().Tools
-	if tools[0].Function.Name != "fs_read" || tools[0].Function.Description != "Reads." || string(tools[0].Function.Parameters) != schema || tools[1].Function.Name != "fs_list" {
+	if tools[0].Function.Name != "fs_read" || tools[0].Function.Description != "Reads." ||
+		string(tools[0].Function.Parameters) != schema || tools[1].Function.Name != "fs_list" {
 		t.Errorf("offered %+v", tools)
 	}
 }
@@ -108,7 +113,8 @@ func TestAConversationIsSentInTurnsWithResultsFirst(t *testing.T) {
 		{Role: llm.ToolRole, CallID: "1", Text: "first"},
 		{Role: llm.User, Text: "wait"},
 		{Role: llm.ToolRole, CallID: "2"},
-		{Role: llm.Assistant, Calls: []corebot.ToolCall{call("1", "{}"), call("a/ü", "{}")}}, // ids that the API would refuse
+		// ids that the API would refuse
+		{Role: llm.Assistant, Calls: []corebot.ToolCall{call("1", "{}"), call("a/ü", "{}")}},
 		{Role: llm.ToolRole, CallID: "a/ü", Text: "third"},
 		{Role: llm.ToolRole, CallID: "1", Text: "fourth"},
 	}})
@@ -131,7 +137,11 @@ func TestAConversationIsSentInTurnsWithResultsFirst(t *testing.T) {
 }
 
 func TestTheStablePrefixIsMarkedForTheCache(t *testing.T) {
-	withSystem := llm.Request{Messages: []llm.Message{{Role: llm.System, Text: "identity"}, {Role: llm.System, Text: "memory"}, {Role: llm.User, Text: "hi"}}}
+	withSystem := llm.Request{Messages: []llm.Message{
+		{Role: llm.System, Text: "identity"},
+		{Role: llm.System, Text: "memory"},
+		{Role: llm.User, Text: "hi"},
+	}}
 	withTools := withSystem
 	withTools.Tools = []llm.Tool{{Name: "f"}}
 	toolsOnly := hello()
@@ -172,7 +182,10 @@ func TestTheStablePrefixIsMarkedForTheCache(t *testing.T) {
 
 func TestThinkingIsKeptApartFromTextAndGoesBackSigned(t *testing.T) {
 	opts := anthropic.Options{ThinkingTokens: 2000}
-	m, srv := start(t, opts, llmtest.ToolCalls(llmtest.Call{ID: "a", Name: "fs_read", Args: "{}"}).With("I look.").Thinking("Secret thoughts."), llmtest.Text("done"))
+	m, srv := start(t, opts, llmtest.ToolCalls(llmtest.Call{
+		ID: "a", Name: "fs_read",
+		Args: "{}",
+	}).With("I look.").Thinking("Secret thoughts."), llmtest.Text("done"))
 	r := hello()
 	a, streamed := complete(t, m, r)
 	if a.Text != "I look." || streamed != a.Text || a.Opaque == nil {
@@ -190,7 +203,10 @@ func TestThinkingIsKeptApartFromTextAndGoesBackSigned(t *testing.T) {
 	if err := json.Unmarshal(text, &journaled); err != nil {
 		t.Fatal(err)
 	}
-	r.Messages = append(r.Messages, llm.Message{Role: llm.Assistant, Text: journaled.Text, Calls: journaled.Calls, Opaque: journaled.Opaque},
+	r.Messages = append(r.Messages, llm.Message{
+		Role: llm.Assistant, Text: journaled.Text, Calls: journaled.Calls,
+		Opaque: journaled.Opaque,
+	},
 		llm.Message{Role: llm.ToolRole, CallID: "a", Text: "content"})
 	complete(t, m, r)
 	b := body(t, srv)
@@ -198,7 +214,8 @@ func TestThinkingIsKeptApartFromTextAndGoesBackSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `[{"signature":"` + llmtest.Signature + `","thinking":"Secret thoughts.","type":"thinking"},{"text":"I look.","type":"text"},` +
+	const want = `[{"signature":"` + llmtest.Signature +
+		`","thinking":"Secret thoughts.","type":"thinking"},{"text":"I look.","type":"text"},` +
 		`{"id":"a","input":{},"name":"fs_read","type":"tool_use"}]`
 	if string(content) != want || b["thinking"] == nil {
 		t.Errorf("went back as %s, thinking %v", content, b["thinking"])
@@ -209,14 +226,23 @@ func TestAnAnswerOfAnotherModelTurnsThinkingOffUntilTheTurnEnds(t *testing.T) {
 	m, srv := start(t, anthropic.Options{ThinkingTokens: 2000}, llmtest.Text("ok"), llmtest.Text("ok"))
 	foreign := llm.Message{
 		Role: llm.Assistant, Calls: []corebot.ToolCall{call("1", "{}")},
-		Opaque: &corebot.Opaque{Source: "anthropic:other", Data: json.RawMessage(`[{"kind":"thinking","text":"x"},{"kind":"tool_use"}]`)},
+		Opaque: &corebot.Opaque{
+			Source: "anthropic:other",
+			Data:   json.RawMessage(`[{"kind":"thinking","text":"x"},{"kind":"tool_use"}]`),
+		},
 	}
-	r := llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "go"}, foreign, {Role: llm.ToolRole, CallID: "1", Text: "x"}}}
+	r := llm.Request{Messages: []llm.Message{
+		{Role: llm.User, Text: "go"},
+		foreign,
+		{Role: llm.ToolRole, CallID: "1", Text: "x"},
+	}}
 	complete(t, m, r)
-	if b := body(t, srv); b["thinking"] != nil || b["max_tokens"] != 4096.0 || strings.Contains(string(srv.Last().Body), `"thinking"`) {
+	if b := body(t, srv); b["thinking"] != nil || b["max_tokens"] != 4096.0 ||
+		strings.Contains(string(srv.Last().Body), `"thinking"`) {
 		t.Errorf("sent %s", srv.Last().Body)
 	}
-	r.Messages = append(r.Messages, llm.Message{Role: llm.Assistant, Text: "done"}, llm.Message{Role: llm.User, Text: "next"})
+	r.Messages = append(r.Messages, llm.Message{Role: llm.Assistant, Text: "done"},
+		llm.Message{Role: llm.User, Text: "next"})
 	complete(t, m, r)
 	if body(t, srv)["thinking"] == nil {
 		t.Error("thinking is still off in the next turn")
@@ -241,7 +267,10 @@ func TestRedactedThinkingAndThinkingBetweenCallsKeepTheirPlaces(t *testing.T) {
 		t.Fatalf("%+v, %q", a, streamed)
 	}
 	r.Messages = append(r.Messages, llm.Message{Role: llm.Assistant, Calls: a.Calls, Opaque: a.Opaque},
-		llm.Message{Role: llm.ToolRole, CallID: "a", Text: "x"}, llm.Message{Role: llm.ToolRole, CallID: "b", Text: "x"})
+		llm.Message{Role: llm.ToolRole, CallID: "a", Text: "x"}, llm.Message{
+			Role: llm.ToolRole, CallID: "b",
+			Text: "x",
+		})
 	complete(t, m, r)
 	var kinds []string
 	for _, b := range body(t, srv)["messages"].([]any)[1].(map[string]any)["content"].([]any) {
@@ -253,15 +282,19 @@ func TestRedactedThinkingAndThinkingBetweenCallsKeepTheirPlaces(t *testing.T) {
 }
 
 func TestAnswersThatWereCutOrRefusedSaySo(t *testing.T) {
-	m, _ := start(t, anthropic.Options{}, llmtest.Text("half of").Finish("length"), llmtest.Text("half of").Finish("model_context_window_exceeded"),
-		llmtest.Text("").Finish("length"), llmtest.Text("I would").Finish("content_filter"), llmtest.Text("fine").Finish("pause_turn"))
+	m, _ := start(t, anthropic.Options{}, llmtest.Text("half of").Finish("length"),
+		llmtest.Text("half of").Finish("model_context_window_exceeded"),
+		llmtest.Text("").Finish("length"), llmtest.Text("I would").Finish("content_filter"),
+		llmtest.Text("fine").Finish("pause_turn"))
 	for range 2 {
-		if a, streamed := complete(t, m, hello()); !strings.HasPrefix(a.Text, "half of") || !strings.Contains(a.Text, "output limit") || streamed != a.Text {
+		if a, streamed := complete(t, m, hello()); !strings.HasPrefix(a.Text, "half of") ||
+			!strings.Contains(a.Text, "output limit") || streamed != a.Text {
 			t.Errorf("%q, streamed %q", a.Text, streamed)
 		}
 	}
 	_, err := m.Complete(t.Context(), hello(), nil)
-	if f := (*corebot.Failure)(nil); !errors.As(err, &f) || f.Class != corebot.Permanent || !strings.Contains(corebot.HintOf(err), "llm.output_tokens") {
+	if f := (*corebot.Failure)(nil); !errors.As(err, &f) || f.Class != corebot.Permanent ||
+		!strings.Contains(corebot.HintOf(err), "llm.output_tokens") {
 		t.Errorf("nothing but thinking: %v", err)
 	}
 	if _, err = m.Complete(t.Context(), hello(), nil); !errors.Is(err, llm.ErrRefused) {
@@ -289,8 +322,12 @@ func TestImagesAndDocumentsAreSentToAModelThatTakesThem(t *testing.T) {
 		{Type: corebot.PartImage, Hash: "dd", MediaType: "image/png", Name: "gone"},
 	}}}}
 	stored := blobs{"aa": []byte("png"), "bb": []byte("pdf"), "cc": []byte("words")}
-	for vision, want := range map[bool]string{true: "[image][document][document]look\n[image \"gone\"", false: "[document]look\n[image \"cat.png\""} {
-		m, srv := start(t, anthropic.Options{Options: exchange.Options{Vision: vision, Blobs: stored}}, llmtest.Text("ok"))
+	for vision, want := range map[bool]string{
+		true:  "[image][document][document]look\n[image \"gone\"",
+		false: "[document]look\n[image \"cat.png\"",
+	} {
+		m, srv := start(t, anthropic.Options{Options: exchange.Options{Vision: vision, Blobs: stored}},
+			llmtest.Text("ok"))
 		complete(t, m, r)
 		if got := srv.Last().LastText(); !strings.HasPrefix(got, want) {
 			t.Errorf("vision %v: sent %q", vision, got)
@@ -307,7 +344,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"no model":      {"", anthropic.Options{}},
 		"little budget": {"", anthropic.Options{Options: exchange.Options{Model: "m"}, ThinkingTokens: 1023}},
 	} {
-		if m, err := anthropic.New(c.url, c.opts); m != nil || !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" {
+		if m, err := anthropic.New(c.url, c.opts); m != nil || !errors.Is(err, corebot.ErrInvalid) ||
+			corebot.HintOf(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -72,8 +72,8 @@ func (a *assembly) take(e sdk.MessageStreamEventUnion) error {
 	return nil
 }
 
-// takeUsage: the API counts what the cache gave and took apart from the input; here it is part of it. The end of a stream may repeat the
-// figures of its beginning, or leave them out.
+// takeUsage: the API counts what the cache gave and took apart from the input; here it is part of it. The end of a
+// stream may repeat the figures of its beginning, or leave them out.
 func (a *assembly) takeUsage(input, read, written int64) {
 	a.usage.CacheReadTokens = max(a.usage.CacheReadTokens, read)
 	a.usage.CacheWriteTokens = max(a.usage.CacheWriteTokens, written)
@@ -180,7 +180,10 @@ func (a *assembly) calls(r llm.Request, names *llm.Names) []corebot.ToolCall {
 	var calls []corebot.ToolCall
 	for _, d := range a.blocks {
 		if d.kind == kindCall {
-			calls = append(calls, corebot.ToolCall{ID: ids.Give(d.id), Tool: names.Decode(d.name), Args: llm.WrittenArgs(d.text.String())})
+			calls = append(calls, corebot.ToolCall{
+				ID: ids.Give(d.id), Tool: names.Decode(d.name),
+				Args: llm.WrittenArgs(d.text.String()),
+			})
 		}
 	}
 	return calls

@@ -15,7 +15,8 @@ import (
 
 func FuzzAnyStreamIsAnAnswerOrAnError(f *testing.F) {
 	const end = "\n" + `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}`
-	f.Add(`{"type":"message_start","message":{"model":"m"}}` + "\n" + `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a"}}` + end)
+	f.Add(`{"type":"message_start","message":{"model":"m"}}` + "\n" +
+		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a"}}` + end)
 	f.Add(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"1","name":"f","input":{}}}` + "\n" +
 		`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{"}}` + end)
 	f.Add(`{"type":"content_block_start","index":-1,"content_block":{"type":"thinking","signature":"x"}}` + end)
@@ -69,7 +70,10 @@ func FuzzWhateverIsInAJournalMakesARequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sealed, id, args string) {
 		r := llm.Request{Messages: []llm.Message{
 			{Role: llm.User, Text: "go"},
-			{Role: llm.Assistant, Calls: []corebot.ToolCall{{ID: id, Tool: "f", Args: json.RawMessage(args)}}, Opaque: &corebot.Opaque{Source: source("m"), Data: json.RawMessage(sealed)}},
+			{
+				Role: llm.Assistant, Calls: []corebot.ToolCall{{ID: id, Tool: "f", Args: json.RawMessage(args)}},
+				Opaque: &corebot.Opaque{Source: source("m"), Data: json.RawMessage(sealed)},
+			},
 			{Role: llm.ToolRole, CallID: id, Text: "x"},
 		}}
 		params := m.encode(t.Context(), r, llm.NewNames(r))

@@ -9,8 +9,9 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
-// sealedBlock is one block of an answer as it is kept for the rest of its turn. Blocks come back in the order in which they came: between
-// two blocks of thinking there may be text or a call. The calls themselves are kept with the answer; here is only their place.
+// sealedBlock is one block of an answer as it is kept for the rest of its turn. Blocks come back in the order in which
+// they came: between two blocks of thinking there may be text or a call. The calls themselves are kept with the answer;
+// here is only their place.
 type sealedBlock struct {
 	Kind      string `json:"kind"`
 	Text      string `json:"text,omitempty"`

@@ -46,7 +46,10 @@ func (m *model) Complete(ctx context.Context, _ llm.Request, onText func(string)
 	if err != nil {
 		return corebot.Answer{}, err
 	}
-	return corebot.Answer{Text: m.name, Model: m.name, Usage: corebot.Usage{InputTokens: 5, OutputTokens: 2, CacheReadTokens: 1}}, nil
+	return corebot.Answer{Text: m.name, Model: m.name, Usage: corebot.Usage{
+		InputTokens: 5, OutputTokens: 2,
+		CacheReadTokens: 1,
+	}}, nil
 }
 
 func (m *model) next() error {
@@ -92,7 +95,10 @@ func newKit(t *testing.T, o chain.Options) *kit {
 	t.Helper()
 	k := &kit{a1: &model{name: "a1"}, a2: &model{name: "a2"}, b: &model{name: "b"}}
 	var err error
-	if k.Chain, err = chain.New([]chain.Provider{{Name: "A", Models: []llm.Model{k.a1, k.a2}}, {Name: "B", Models: []llm.Model{k.b}}}, o); err != nil {
+	if k.Chain, err = chain.New([]chain.Provider{
+		{Name: "A", Models: []llm.Model{k.a1, k.a2}},
+		{Name: "B", Models: []llm.Model{k.b}},
+	}, o); err != nil {
 		t.Fatal(err)
 	}
 	return k
@@ -137,10 +143,16 @@ func TestTheFirstThatAnswersAnswers(t *testing.T) {
 		"a provider that locks us out": {
 			refusedKey, nil, nil, "b", [3]int{1, 0, 1},
 		},
-		"a model that is not there":   {fail(corebot.Permanent, 0, llm.ErrNoModel), nil, nil, "a2", [3]int{1, 1, 0}},
-		"a page of HTML":              {fail(corebot.Permanent, 0, errBusy), nil, nil, "a2", [3]int{1, 1, 0}},
-		"a rate limit":                {fail(corebot.RateLimited, time.Minute, errBusy), nil, nil, "a2", [3]int{1, 1, 0}},
-		"a request that is too long":  {fail(corebot.Permanent, 0, llm.ErrContextTooLong), nil, nil, "", [3]int{1, 0, 0}},
+		"a model that is not there": {fail(corebot.Permanent, 0, llm.ErrNoModel), nil, nil, "a2", [3]int{1, 1, 0}},
+		"a page of HTML":            {fail(corebot.Permanent, 0, errBusy), nil, nil, "a2", [3]int{1, 1, 0}},
+		"a rate limit": {
+			fail(corebot.RateLimited, time.Minute, errBusy), nil, nil, "a2",
+			[3]int{1, 1, 0},
+		},
+		"a request that is too long": {
+			fail(corebot.Permanent, 0, llm.ErrContextTooLong), nil, nil, "",
+			[3]int{1, 0, 0},
+		},
 		"a request that is bad":       {fail(corebot.Permanent, 0, llm.ErrBadRequest), nil, nil, "", [3]int{1, 0, 0}},
 		"a request that is refused":   {fail(corebot.Permanent, 0, llm.ErrRefused), nil, nil, "", [3]int{1, 0, 0}},
 		"a request, by the second":    {broken, fail(corebot.Permanent, 0, llm.ErrRefused), nil, "", [3]int{1, 1, 0}},
@@ -166,7 +178,10 @@ func TestABreakerOpensAfterFailuresInARowAndCoolsDownLongerEachTime(t *testing.T
 			k.ask(t)
 		}
 		k.wantAsked(t, 4, 3, 0) // a success in between starts the count anew
-		for _, coolDown := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second} {
+		for _, coolDown := range []time.Duration{
+			10 * time.Second, 20 * time.Second, 30 * time.Second,
+			30 * time.Second,
+		} {
 			k.wantAnswer(t, "a2")
 			time.Sleep(coolDown - time.Millisecond)
 			k.wantAnswer(t, "a2")
@@ -268,7 +283,11 @@ func TestTheStatesSayWhoRestsUntilWhenAndWhy(t *testing.T) {
 			t.Errorf("the last call failed as %q", states[0].Failing)
 		}
 		states[0].Cause, states[0].Failing = "", ""
-		want := []chain.ModelState{{Name: "A/a1", Breaker: "open", Until: until}, {Name: "A/a2", Breaker: "closed"}, {Name: "B/b", Breaker: "closed"}}
+		want := []chain.ModelState{
+			{Name: "A/a1", Breaker: "open", Until: until},
+			{Name: "A/a2", Breaker: "closed"},
+			{Name: "B/b", Breaker: "closed"},
+		}
 		if !slices.Equal(states, want) || !strings.Contains(cause, errBusy.Error()) {
 			t.Errorf("%+v, for %q", states, cause)
 		}
@@ -301,7 +320,10 @@ func TestACallThatBeganBeforeARateLimitDoesNotEndIt(t *testing.T) {
 func TestOfTwoRateLimitsTheLongerOneHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKit(t, chain.Options{})
-		k.a1.takes, k.a1.fails = time.Second, []error{fail(corebot.RateLimited, time.Minute, errBusy), fail(corebot.RateLimited, 5*time.Second, errBusy)}
+		k.a1.takes, k.a1.fails = time.Second, []error{
+			fail(corebot.RateLimited, time.Minute, errBusy),
+			fail(corebot.RateLimited, 5*time.Second, errBusy),
+		}
 		var wg sync.WaitGroup
 		for range 2 { // the one that is told to wait a minute ends first
 			wg.Go(func() { k.wantAnswer(t, "a2") })
@@ -324,20 +346,34 @@ func TestWithNobodyLeftTheFailureIsTheOneThatCanBeTriedSoonest(t *testing.T) {
 		after     time.Duration
 		says      string
 	}{
-		"the shortest limit":               {limited(50 * time.Second), limited(20 * time.Second), limited(40 * time.Second), corebot.RateLimited, 20 * time.Second, "limit of 20s"},
-		"now, before any limit":            {limited(50 * time.Second), broken, limited(40 * time.Second), corebot.Transient, 0, "busy"},
-		"a limit, before what is for good": {refusedKey, nil, limited(40 * time.Second), corebot.RateLimited, 40 * time.Second, "limit of 40s"},
-		"what is for good":                 {refusedKey, nil, fail(corebot.Permanent, 0, llm.ErrNoModel), corebot.Permanent, 0, llm.ErrUnauthorized.Error()},
+		"the shortest limit": {
+			limited(50 * time.Second), limited(20 * time.Second),
+			limited(40 * time.Second), corebot.RateLimited, 20 * time.Second, "limit of 20s",
+		},
+		"now, before any limit": {
+			limited(50 * time.Second), broken, limited(40 * time.Second),
+			corebot.Transient, 0, "busy",
+		},
+		"a limit, before what is for good": {
+			refusedKey, nil, limited(40 * time.Second), corebot.RateLimited,
+			40 * time.Second, "limit of 40s",
+		},
+		"what is for good": {
+			refusedKey, nil, fail(corebot.Permanent, 0, llm.ErrNoModel),
+			corebot.Permanent, 0, llm.ErrUnauthorized.Error(),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := newKit(t, chain.Options{})
 				k.a1.fails, k.a2.fails, k.b.fails = []error{c.a1}, []error{c.a2}, []error{c.b}
 				_, f := k.ask(t)
-				if f == nil || f.Class != c.class || f.RetryAfter != c.after || !strings.Contains(f.Unwrap().Error(), c.says) {
+				if f == nil || f.Class != c.class || f.RetryAfter != c.after ||
+					!strings.Contains(f.Unwrap().Error(), c.says) {
 					t.Fatalf("%+v", f)
 				}
-				if !strings.Contains(errors.Unwrap(f.Err).Error(), c.says) || strings.Count(f.Error(), "it failed") < 2 {
+				if !strings.Contains(errors.Unwrap(f.Err).Error(), c.says) ||
+					strings.Count(f.Error(), "it failed") < 2 {
 					t.Errorf("%v does not tell of all, or is not decided by one", f)
 				}
 			})
@@ -354,13 +390,15 @@ func TestWhileAllRestNobodyIsAskedAndTheCallerLearnsWhenAndWhy(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		_, f := k.ask(t)
 		k.wantAsked(t, 0, 0, 0)
-		if f == nil || f.Class != corebot.RateLimited || f.RetryAfter != 30*time.Second || !errors.Is(f, errBusy) || !strings.Contains(f.Error(), "rests for 30s") {
+		if f == nil || f.Class != corebot.RateLimited || f.RetryAfter != 30*time.Second || !errors.Is(f, errBusy) ||
+			!strings.Contains(f.Error(), "rests for 30s") {
 			t.Fatalf("%+v", f)
 		}
 		k.b.fails = []error{refusedKey}
 		time.Sleep(30 * time.Second)
 		k.ask(t)
-		if _, f := k.ask(t); f == nil || f.Class != corebot.Permanent || f.RetryAfter != 0 || !errors.Is(f, llm.ErrUnauthorized) {
+		if _, f := k.ask(t); f == nil || f.Class != corebot.Permanent || f.RetryAfter != 0 ||
+			!errors.Is(f, llm.ErrUnauthorized) {
 			t.Fatalf("%+v", f)
 		}
 	})
@@ -373,7 +411,8 @@ func TestASingleModelIsAskedEveryTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		if _, err := c.Complete(t.Context(), llm.Request{}, nil); !errors.Is(err, llm.ErrUnauthorized) || strings.Contains(err.Error(), "no model answers") {
+		if _, err := c.Complete(t.Context(), llm.Request{}, nil); !errors.Is(err, llm.ErrUnauthorized) ||
+			strings.Contains(err.Error(), "no model answers") {
 			t.Fatal(err)
 		}
 	}
@@ -414,7 +453,8 @@ func TestARequestCanAskForAModel(t *testing.T) {
 		t.Errorf("when the one that is asked for fails: %q, %v", a.Text, err)
 	}
 	_, err := k.Complete(t.Context(), llm.Request{Model: "c"}, nil)
-	if f := (*corebot.Failure)(nil); !errors.As(err, &f) || f.Class != corebot.Permanent || !errors.Is(err, llm.ErrBadRequest) || !strings.Contains(corebot.HintOf(err), "A/a1, A/a2, B/b") {
+	if f := (*corebot.Failure)(nil); !errors.As(err, &f) || f.Class != corebot.Permanent ||
+		!errors.Is(err, llm.ErrBadRequest) || !strings.Contains(corebot.HintOf(err), "A/a1, A/a2, B/b") {
 		t.Errorf("a model that is not there: %v (hint %q)", err, corebot.HintOf(err))
 	}
 	if k.Name() != "a1" || !slices.Equal(k.Models(), []string{"A/a1", "A/a2", "B/b"}) {
@@ -434,7 +474,10 @@ func TestCallsBreakersAndTokensAreCounted(t *testing.T) {
 	risen := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		families, err := registry.Gather()
 		for _, f := range families {
-			f.Metric = slices.DeleteFunc(f.Metric, func(m *dto.Metric) bool { return m.Counter != nil && m.Counter.GetValue() == 0 })
+			f.Metric = slices.DeleteFunc(f.Metric, func(m *dto.Metric) bool {
+				return m.Counter != nil &&
+					m.Counter.GetValue() == 0
+			})
 		}
 		return families, err
 	})
@@ -462,7 +505,8 @@ corebot_provider_calls_total{model="a2",outcome="ok",provider="A"} 2
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	m := &model{name: "m"}
 	for name, providers := range map[string][]chain.Provider{
-		"nobody": nil, "no name": {{Models: []llm.Model{m}}}, "no model": {{Name: "a"}}, "one twice": {{Name: "a", Models: []llm.Model{m, m}}},
+		"nobody": nil, "no name": {{Models: []llm.Model{m}}}, "no model": {{Name: "a"}},
+		"one twice": {{Name: "a", Models: []llm.Model{m, m}}},
 	} {
 		if c, err := chain.New(providers, chain.Options{}); c != nil || !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)

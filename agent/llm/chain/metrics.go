@@ -19,7 +19,8 @@ type metrics struct {
 
 // outcomes are those of a call.
 var outcomes = []string{
-	"ok", "resting", "transient", "rate_limited", "permanent", "cancelled", "context_too_long", "refused", "bad_request", "unauthorized", "no_model",
+	"ok", "resting", "transient", "rate_limited", "permanent", "cancelled", "context_too_long", "refused",
+	"bad_request", "unauthorized", "no_model",
 	"unreachable",
 }
 
@@ -28,11 +29,13 @@ func newMetrics(r prometheus.Registerer, c *Chain) (*metrics, error) {
 	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_provider_calls_total",
-			Help: "Calls of a provider's model, by outcome: ok, resting (not asked: its breaker is open), transient, rate_limited, permanent, cancelled, " +
+			Help: "Calls of a provider's model, by outcome: ok, resting (not asked: its breaker is open), transient, " +
+				"rate_limited, permanent, cancelled, " +
 				"context_too_long, refused, bad_request, unauthorized, no_model, unreachable.",
 		}, append(labels, "outcome")),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "corebot_provider_seconds", Help: "Time of a call of a provider's model, to its last byte or its failure.", Buckets: prometheus.ExponentialBuckets(0.01, 3, 9),
+			Name: "corebot_provider_seconds", Help: "Time of a call of a provider's model, to its last byte or its " +
+				"failure.", Buckets: prometheus.ExponentialBuckets(0.01, 3, 9),
 		}, labels),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_provider_tokens_total",
@@ -50,7 +53,8 @@ func newMetrics(r prometheus.Registerer, c *Chain) (*metrics, error) {
 	collectors := []prometheus.Collector{m.calls, m.seconds, m.tokens}
 	for _, route := range c.routes {
 		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "corebot_provider_breaker", Help: "State of the breaker of a provider's model: 0 closed, 1 half-open, 2 open.",
+			Name:        "corebot_provider_breaker",
+			Help:        "State of the breaker of a provider's model: 0 closed, 1 half-open, 2 open.",
 			ConstLabels: prometheus.Labels{"provider": route.provider, "model": route.model.Name()},
 		}, func() float64 { return float64(route.breaker.State(time.Now())) }))
 	}
@@ -66,7 +70,10 @@ func (m *metrics) called(r *route, u corebot.Usage, err error, took time.Duratio
 	name := r.model.Name()
 	m.calls.WithLabelValues(r.provider, name, llm.FaultOf(err)).Inc()
 	m.seconds.WithLabelValues(r.provider, name).Observe(took.Seconds())
-	for kind, n := range map[string]int64{"input": u.InputTokens, "output": u.OutputTokens, "cache_read": u.CacheReadTokens, "cache_write": u.CacheWriteTokens} {
+	for kind, n := range map[string]int64{
+		"input": u.InputTokens, "output": u.OutputTokens,
+		"cache_read": u.CacheReadTokens, "cache_write": u.CacheWriteTokens,
+	} {
 		m.tokens.WithLabelValues(r.provider, name, kind).Add(float64(n))
 	}
 }

@@ -13,7 +13,10 @@ import (
 )
 
 func readEvents(body string, wire, line int, spell Spelling) (string, error) {
-	b := &eventBody{in: bufio.NewReaderSize(strings.NewReader(body), 16), closer: io.NopCloser(nil), wire: wire, line: line, spell: spell}
+	b := &eventBody{
+		in: bufio.NewReaderSize(strings.NewReader(body), 16), closer: io.NopCloser(nil), wire: wire,
+		line: line, spell: spell,
+	}
 	out, err := io.ReadAll(b)
 	return string(out), err
 }
@@ -21,7 +24,9 @@ func readEvents(body string, wire, line int, spell Spelling) (string, error) {
 func inBrackets(data []byte) ([]byte, error) { return []byte("[" + string(data) + "]"), nil }
 
 func TestOnlyTheDataOfEventsIsPassedOn(t *testing.T) {
-	got, err := readEvents(": hi\r\nevent: x\r\ndata: {\"a\":1}\r\n\r\ndata:\n\nid: 3\ndata:b\n\nretry: 5\ndata: [DONE]", 1<<20, 1<<16, inBrackets)
+	got,
+		err := readEvents(": hi\r\nevent: x\r\ndata: {\"a\":1}\r\n\r\ndata:\n\nid: 3\ndata:b\n\nretry: 5\ndata: [DONE]",
+		1<<20, 1<<16, inBrackets)
 	if want := `[{"a":1}][b][[DONE]]`; err != nil || got != want {
 		t.Errorf("%v %q", err, got)
 	}
@@ -43,15 +48,16 @@ func TestAStreamOverItsLimitsEnds(t *testing.T) {
 }
 
 func TestASpellingMayLeaveOutAndMayEndTheStream(t *testing.T) {
-	got, err := readEvents("data: a\ndata: skip\ndata: b\ndata: stop\ndata: c\n", 500, 100, func(data []byte) ([]byte, error) {
-		switch string(data) {
-		case "skip":
-			return nil, nil
-		case "stop":
-			return nil, ErrGarbled
-		}
-		return data, nil
-	})
+	got, err := readEvents("data: a\ndata: skip\ndata: b\ndata: stop\ndata: c\n", 500, 100,
+		func(data []byte) ([]byte, error) {
+			switch string(data) {
+			case "skip":
+				return nil, nil
+			case "stop":
+				return nil, ErrGarbled
+			}
+			return data, nil
+		})
 	if got != "ab" || !errors.Is(err, ErrGarbled) {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -105,20 +111,30 @@ func FuzzRetryAfterStaysWithinItsBounds(f *testing.F) {
 }
 
 func TestAHeaderThatCannotBeSentIsRefusedWithoutItsValue(t *testing.T) {
-	for name, value := range map[string]string{"": "v", "a b": "v", "a:": "v", "ä": "v", "A": "hunter2\r\nB: c", "B": "hunter2\x00"} {
+	for name, value := range map[string]string{
+		"": "v", "a b": "v", "a:": "v", "ä": "v", "A": "hunter2\r\nB: c",
+		"B": "hunter2\x00",
+	} {
 		_, err := New("http://x", Options{Model: "m", Header: map[string]string{name: value}})
-		if !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" || strings.Contains(err.Error(), "hunter2") {
+		if !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %q gave %v", name, value, err)
 		}
 	}
-	if _, err := New("http://x", Options{Model: "m", Header: map[string]string{"X-Title": "a bot", "x_y": ""}}); err != nil {
+	if _, err := New("http://x", Options{Model: "m", Header: map[string]string{
+		"X-Title": "a bot",
+		"x_y":     "",
+	}}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestASettingIsNamedAsItsOperatorFindsIt(t *testing.T) {
 	for provider, settings := range map[string]map[string]string{
-		"":     {"model": "llm.model or OPENAI_MODEL", "api_key": "llm.api_key or OPENAI_API_KEY", "idle_timeout": "llm.idle_timeout"},
+		"": {
+			"model": "llm.model or OPENAI_MODEL", "api_key": "llm.api_key or OPENAI_API_KEY",
+			"idle_timeout": "llm.idle_timeout",
+		},
 		"main": {"model": "models of main in llm.providers", "api_key": "api_key of main in llm.providers"},
 	} {
 		e, err := New("http://x", Options{Model: "m", Provider: provider})
@@ -134,7 +150,10 @@ func TestASettingIsNamedAsItsOperatorFindsIt(t *testing.T) {
 }
 
 func TestSecretsOfHeadersAreInNoError(t *testing.T) {
-	e, err := New("http://x", Options{Model: "m", APIKey: "k3y", Header: map[string]string{"Authorization": "Basic hunter2hunter2", "X-Title": "bot"}})
+	e, err := New("http://x", Options{
+		Model: "m", APIKey: "k3y",
+		Header: map[string]string{"Authorization": "Basic hunter2hunter2", "X-Title": "bot"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

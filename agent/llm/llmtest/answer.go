@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Call is a tool call that the model makes. Name is the provider's spelling (fs_read). An empty ID is filled in as call_1 and so on.
+// Call is a tool call that the model makes. Name is the provider's spelling (fs_read). An empty ID is filled in as
+// call_1 and so on.
 type Call struct {
 	ID, Name, Args string
 }
 
-// Answer is what a request gets. Make one with [Text], [ToolCalls], [Fail], [Raw] or [Stream], and change it with its methods; each
-// returns a changed copy.
+// Answer is what a request gets. Make one with [Text], [ToolCalls], [Fail], [Raw] or [Stream], and change it with its
+// methods; each returns a changed copy.
 type Answer struct {
 	text   string
 	think  string
@@ -79,8 +80,8 @@ func Raw(status int, contentType, body string) Answer {
 	return Answer{status: status, body: body, header: map[string]string{"Content-Type": contentType}}
 }
 
-// Stream sends events as the data lines of a stream, as they are: for shapes that [Text] and [ToolCalls] do not make. The final [DONE]
-// is added.
+// Stream sends events as the data lines of a stream, as they are: for shapes that [Text] and [ToolCalls] do not make.
+// The final [DONE] is added.
 func Stream(events ...string) Answer {
 	return Answer{events: append([]string{}, events...), bare: true}
 }

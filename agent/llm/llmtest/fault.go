@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Fault is one way in which a provider misbehaves. Those of the network show before any request is read; all others are a script.
+// Fault is one way in which a provider misbehaves. Those of the network show before any request is read; all others are
+// a script.
 type Fault struct {
 	Name    string
 	script  Script
@@ -96,7 +97,10 @@ func (f Fault) spoil(tr *http.Transport, r *Running) *http.Transport {
 		r.URL = "https" + r.URL[len("http"):]
 	case nameless:
 		tr.DialContext = func(context.Context, string, string) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "model.test", IsNotFound: true}}
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
+				Err: "no such host", Name: "model.test",
+				IsNotFound: true,
+			}}
 		}
 	case deaf:
 		tr.DialContext = func(context.Context, string, string) (net.Conn, error) {
@@ -120,7 +124,10 @@ func certificate(t testing.TB) tls.Certificate {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"model.test"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"model.test"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,11 @@ import (
 // gigabyte is what a provider sends that does not know when to stop.
 const gigabyte = 1 << 30
 
-// Faults are all ways in which a provider misbehaves. Their names are unique and never change: tests keep what they expect under them.
+// Faults are all ways in which a provider misbehaves. Their names are unique and never change: tests keep what they
+// expect under them.
 func Faults() []Fault {
-	return slices.Concat(rateLimits(), refusals(), brokenConnections(), silences(), garbage(), floods(), oddAnswers(), networks())
+	return slices.Concat(rateLimits(), refusals(), brokenConnections(), silences(), garbage(), floods(), oddAnswers(),
+		networks())
 }
 
 func answers(name string, a Answer) Fault { return Fault{Name: name, script: Always(a)} }
@@ -37,13 +39,17 @@ func rateLimits() []Fault {
 		}},
 		answers("429 in milliseconds", limit.Header("Retry-After-Ms", "1500")),
 		either("429 without credit",
-			Raw(http.StatusTooManyRequests, "application/json", `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`),
-			Raw(http.StatusPaymentRequired, "application/json", `{"type":"error","error":{"type":"billing_error","message":"Your credit balance is too low"}}`)),
+			Raw(http.StatusTooManyRequests, "application/json",
+				`{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`),
+			Raw(http.StatusPaymentRequired, "application/json",
+				`{"type":"error","error":{"type":"billing_error","message":"Your credit balance is too low"}}`)),
 	}
 	for name, value := range map[string]string{
-		"429 in seconds": "7", "429 in a fraction of a second": "0.5", "429 in zero seconds": "0", "429 in negative seconds": "-5",
-		"429 in eleven days": "999999", "429 in more seconds than there are": "1e400", "429 in nonsense": "soon",
-		"429 with a date in the past": "Mon, 01 Jan 1990 00:00:00 GMT", "429 with a date in centuries": "Fri, 01 Jan 2400 00:00:00 GMT",
+		"429 in seconds": "7", "429 in a fraction of a second": "0.5", "429 in zero seconds": "0",
+		"429 in negative seconds": "-5",
+		"429 in eleven days":      "999999", "429 in more seconds than there are": "1e400", "429 in nonsense": "soon",
+		"429 with a date in the past":  "Mon, 01 Jan 1990 00:00:00 GMT",
+		"429 with a date in centuries": "Fri, 01 Jan 2400 00:00:00 GMT",
 	} {
 		faults = append(faults, answers(name, limit.Header("Retry-After", value)))
 	}
@@ -55,15 +61,18 @@ func refusals() []Fault {
 	return []Fault{
 		answers("500", Fail(http.StatusInternalServerError, "something broke")),
 		answers("502 of a proxy", Raw(http.StatusBadGateway, "text/html", "<html><h1>502 Bad Gateway</h1></html>")),
-		answers("503 with Retry-After", Fail(http.StatusServiceUnavailable, "loading the model").Header("Retry-After", "5")),
+		answers("503 with Retry-After", Fail(http.StatusServiceUnavailable, "loading the model").Header("Retry-After",
+			"5")),
 		answers("529", Fail(529, "overloaded")),
 		answers("401", Fail(http.StatusUnauthorized, "no such key")),
 		answers("403", Fail(http.StatusForbidden, "not for you")),
 		answers("404", Fail(http.StatusNotFound, "no such model")),
 		answers("400", Fail(http.StatusBadRequest, "temperature is out of range")),
 		either("400 context length",
-			Raw(http.StatusBadRequest, "application/json", `{"error":{"message":"too many tokens","type":"invalid_request_error","code":"context_length_exceeded"}}`),
-			Raw(http.StatusBadRequest, "application/json", `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`)),
+			Raw(http.StatusBadRequest, "application/json",
+				`{"error":{"message":"too many tokens","type":"invalid_request_error","code":"context_length_exceeded"}}`),
+			Raw(http.StatusBadRequest, "application/json",
+				`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`)),
 		answers("413", Fail(http.StatusRequestEntityTooLarge, "request too large")),
 		either("refused by a filter",
 			Raw(http.StatusBadRequest, "application/json", `{"error":{"message":"filtered","code":"content_filter"}}`),
@@ -106,17 +115,21 @@ func silences() []Fault {
 
 func garbage() []Fault {
 	return []Fault{
-		answers("truncated JSON", Text("one two three").End(3).SayLast(func(Request) string { return "data: {\"choices\":[{\"delta\":{\"con\n\n" })),
+		answers("truncated JSON",
+			Text("one two three").End(3).SayLast(
+				func(Request) string { return "data: {\"choices\":[{\"delta\":{\"con\n\n" })),
 		answers("HTML with 200", Raw(http.StatusOK, "text/html", "<html><title>Sign in</title></html>")),
 		answers("JSON with 200", Raw(http.StatusOK, "application/json", `{"hello":"world"}`)),
-		answers("an error with 200", Raw(http.StatusOK, "application/json", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded","code":503}}`)),
+		answers("an error with 200", Raw(http.StatusOK, "application/json",
+			`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded","code":503}}`)),
 		answers("a redirect", Raw(http.StatusFound, "", "").Header("Location", "https://login.test/?token=x")),
 		answers("an empty body", Raw(http.StatusOK, "text/event-stream", "")),
 		answers("no content at all", Raw(http.StatusNoContent, "", "")),
 		either("invalid UTF-8",
 			Stream("{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"caf\xe9\"},\"finish_reason\":\"stop\"}]}"),
 			textMessage("caf\xe9", "end_turn")),
-		either("empty choices", Stream(`{"choices":[]}`, `{"choices":[]}`), Stream(`{"type":"message_start","message":{}}`, `{"type":"ping"}`)),
+		either("empty choices", Stream(`{"choices":[]}`, `{"choices":[]}`),
+			Stream(`{"type":"message_start","message":{}}`, `{"type":"ping"}`)),
 	}
 }
 
@@ -137,13 +150,17 @@ func floods() []Fault {
 	return []Fault{
 		{Name: "a gigabyte of text", script: func(r Request) Answer {
 			if r.API == Anthropic {
-				return Flood(event(object{"type": "content_block_start", "index": 0, "content_block": object{"type": "text", "text": many}})+"\n\n", gigabyte)
+				return Flood(event(object{
+					"type": "content_block_start", "index": 0,
+					"content_block": object{"type": "text", "text": many},
+				})+"\n\n", gigabyte)
 			}
 			return Flood(`data: {"choices":[{"index":0,"delta":{"content":"`+many+`"}}]}`+"\n\n", gigabyte)
 		}},
 		answers("a gigabyte in one line", Flood("data: "+strings.Repeat("x", 64*word), gigabyte)),
 		answers("a gigabyte of comments", Flood(strings.Repeat(": "+many+"\n", 64), gigabyte)),
-		answers("a gigabyte of an error", Raw(http.StatusInternalServerError, "text/plain", "").Flooding(strings.Repeat("no ", word), gigabyte)),
+		answers("a gigabyte of an error", Raw(http.StatusInternalServerError, "text/plain",
+			"").Flooding(strings.Repeat("no ", word), gigabyte)),
 	}
 }
 
@@ -155,15 +172,21 @@ func oddAnswers() []Fault {
 	return []Fault{
 		answers("finish_reason length", Text("half of").Finish("length")),
 		answers("finish_reason length, and nothing said", Text("").Finish("length")),
-		either("null content", Stream(`{"choices":[{"index":0,"delta":{"role":"assistant","content":null},"finish_reason":"stop"}]}`), textMessage("", "end_turn")),
+		either("null content",
+			Stream(`{"choices":[{"index":0,"delta":{"role":"assistant","content":null},"finish_reason":"stop"}]}`),
+			textMessage("", "end_turn")),
 		answers("an unknown tool", ToolCalls(Call{Name: unknownTool, Args: "{}"})),
-		answers("doubled call ids", ToolCalls(Call{ID: "one", Name: "web_search", Args: `{"text":"a"}`}, Call{ID: "one", Name: "web_search", Args: `{"text":"b"}`})),
+		answers("doubled call ids", ToolCalls(Call{ID: "one", Name: "web_search", Args: `{"text":"a"}`},
+			Call{ID: "one", Name: "web_search", Args: `{"text":"b"}`})),
 		answers("empty arguments", call("")),
 		answers("null arguments", call("null")),
 		answers("arguments with a doubled key", call(`{"text":"a","text":"b"}`)),
 		answers("arguments cut short", call(`{"text":"a`)),
 		{Name: "500 calls at once", script: func(Request) Answer { return manyCalls(500) }},
-		{Name: "an endless tool loop", script: func(r Request) Answer { return call(fmt.Sprintf(`{"text":"%d"}`, r.N)) }},
+		{Name: "an endless tool loop", script: func(r Request) Answer {
+			return call(fmt.Sprintf(`{"text":"%d"}`,
+				r.N))
+		}},
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Listener is a network in memory: what is dialled through it is accepted by it. It has no ports and no buffers, and every wait in
-// it is a channel operation, which is what testing/synctest can see through.
+// Listener is a network in memory: what is dialled through it is accepted by it. It has no ports and no buffers, and
+// every wait in it is a channel operation, which is what testing/synctest can see through.
 type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -72,8 +72,8 @@ type Running struct {
 	Transport *http.Transport
 }
 
-// Start serves script in memory until the test ends, and leaves no goroutine behind. Inside a synctest bubble call it in
-// the bubble, with the bubble's t.
+// Start serves script in memory until the test ends, and leaves no goroutine behind. Inside a synctest bubble call it
+// in the bubble, with the bubble's t.
 func Start(t testing.TB, script Script) *Running {
 	t.Helper()
 	r := &Running{Server: New(script), URL: "http://model.test/v1"}

@@ -38,7 +38,10 @@ func post(t *testing.T, srv *llmtest.Running, body string) (*http.Response, stri
 func TestAStreamHasPiecesAFinishReasonAndUsage(t *testing.T) {
 	srv := llmtest.Start(t, llmtest.Queue(llmtest.Text("one two")))
 	resp, body := post(t, srv, streamed)
-	for _, want := range []string{`"content":"one "`, `"content":"two"`, `"finish_reason":"stop"`, `"completion_tokens":2`, "data: [DONE]\n\n"} {
+	for _, want := range []string{
+		`"content":"one "`, `"content":"two"`, `"finish_reason":"stop"`,
+		`"completion_tokens":2`, "data: [DONE]\n\n",
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is not in %s", want, body)
 		}
@@ -50,7 +53,8 @@ func TestAStreamHasPiecesAFinishReasonAndUsage(t *testing.T) {
 
 func TestUsageComesOnlyIfAskedFor(t *testing.T) {
 	srv := llmtest.Start(t, llmtest.Always(llmtest.Text("x")))
-	if _, body := post(t, srv, `{"stream":true,"messages":[{"role":"user"}]}`); strings.Contains(body, "prompt_tokens") {
+	if _, body := post(t, srv, `{"stream":true,"messages":[{"role":"user"}]}`); strings.Contains(body,
+		"prompt_tokens") {
 		t.Error(body)
 	}
 }
@@ -67,7 +71,8 @@ func TestAWholeAnswerIsOneObject(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatal(err)
 	}
-	if c := got.Choices[0]; c.Finish != "tool_calls" || c.Message.ToolCalls[0].ID != "call_1" || c.Message.ToolCalls[0].Function.Arguments != `{"a":1}` {
+	if c := got.Choices[0]; c.Finish != "tool_calls" || c.Message.ToolCalls[0].ID != "call_1" ||
+		c.Message.ToolCalls[0].Function.Arguments != `{"a":1}` {
 		t.Errorf("%s", body)
 	}
 }
@@ -79,7 +84,8 @@ func TestRequestsAreRecordedInOrder(t *testing.T) {
 		t.Error(body)
 	}
 	all := srv.Requests()
-	if len(all) != 2 || all[0].LastText() != "hi" || srv.Last().LastText() != "bye" || srv.Last().N != 2 || !bytes.Equal(all[0].Body, []byte(streamed)) {
+	if len(all) != 2 || all[0].LastText() != "hi" || srv.Last().LastText() != "bye" || srv.Last().N != 2 ||
+		!bytes.Equal(all[0].Body, []byte(streamed)) {
 		t.Errorf("%+v", all)
 	}
 	if names := srv.Last().ToolNames(); len(names) != 1 || names[0] != "fs_read" {
@@ -90,7 +96,8 @@ func TestRequestsAreRecordedInOrder(t *testing.T) {
 func TestAQueueThatIsUsedUpSaysSo(t *testing.T) {
 	srv := llmtest.Start(t, llmtest.Queue(llmtest.Text("x")))
 	post(t, srv, streamed)
-	if resp, body := post(t, srv, streamed); resp.StatusCode != 500 || !strings.Contains(body, "all 1 answers are used up") {
+	if resp, body := post(t, srv, streamed); resp.StatusCode != 500 ||
+		!strings.Contains(body, "all 1 answers are used up") {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 }
@@ -109,17 +116,20 @@ func TestFailuresCarryStatusHeadersAndMessage(t *testing.T) {
 
 func TestCutStreamsEndAsTold(t *testing.T) {
 	srv := llmtest.Start(t, llmtest.Queue(llmtest.Text("one two").Break(1), llmtest.Text("one two").End(1)))
-	if _, body := post(t, srv, streamed); !strings.Contains(body, "one") || strings.Contains(body, "two") || !strings.Contains(body, "<unexpected EOF>") {
+	if _, body := post(t, srv, streamed); !strings.Contains(body, "one") || strings.Contains(body, "two") ||
+		!strings.Contains(body, "<unexpected EOF>") {
 		t.Errorf("broken: %s", body)
 	}
-	if _, body := post(t, srv, streamed); !strings.Contains(body, "one") || strings.Contains(body, "two") || strings.Contains(body, "EOF") {
+	if _, body := post(t, srv, streamed); !strings.Contains(body, "one") || strings.Contains(body, "two") ||
+		strings.Contains(body, "EOF") {
 		t.Errorf("ended: %s", body)
 	}
 }
 
 func TestTimeIsVirtualInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := llmtest.Start(t, llmtest.Queue(llmtest.Text("one two").After(time.Hour).Every(time.Minute), llmtest.Text("x").Stall(0)))
+		srv := llmtest.Start(t, llmtest.Queue(llmtest.Text("one two").After(time.Hour).Every(time.Minute),
+			llmtest.Text("x").Stall(0)))
 		began := time.Now()
 		post(t, srv, streamed)
 		if took := time.Since(began); took != time.Hour+5*time.Minute { // two words, the finish, the usage, [DONE]
@@ -127,7 +137,8 @@ func TestTimeIsVirtualInABubble(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/chat/completions", strings.NewReader(streamed))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/chat/completions",
+			strings.NewReader(streamed))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +213,8 @@ const messages = `{"model":"m","stream":true,"max_tokens":9,"system":[{"type":"t
 
 func postMessages(t *testing.T, srv *llmtest.Running, body string) (*http.Response, string) {
 	t.Helper()
-	resp, err := (&http.Client{Transport: srv.Transport}).Post(srv.URL+"/messages", "application/json", strings.NewReader(body))
+	resp, err := (&http.Client{Transport: srv.Transport}).Post(srv.URL+"/messages", "application/json",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,38 +224,48 @@ func postMessages(t *testing.T, srv *llmtest.Running, body string) (*http.Respon
 }
 
 func TestTheMessagesAPIIsSpokenToo(t *testing.T) {
-	srv := llmtest.Start(t, llmtest.Always(llmtest.ToolCalls(llmtest.Call{Name: "f", Args: `{"a":"long enough"}`}).With("one two").Thinking("hm")))
+	srv := llmtest.Start(t, llmtest.Always(llmtest.ToolCalls(llmtest.Call{
+		Name: "f",
+		Args: `{"a":"long enough"}`,
+	}).With("one two").Thinking("hm")))
 	_, body := postMessages(t, srv, messages)
 	for _, want := range []string{
-		"event: message_start\n", `"thinking":"hm"`, `"signature":"` + llmtest.Signature + `"`, `"text":"one "`, `"partial_json":"{\"a\":\"lo"`, `"id":"call_1"`,
+		"event: message_start\n", `"thinking":"hm"`, `"signature":"` + llmtest.Signature + `"`, `"text":"one "`,
+		`"partial_json":"{\"a\":\"lo"`, `"id":"call_1"`,
 		`"stop_reason":"tool_use"`, `"output_tokens":5`, "event: message_stop\n",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is not in %s", want, body)
 		}
 	}
-	if r := srv.Last(); r.API != llmtest.Anthropic || r.LastText() != "hi" || r.Messages[0].Content != "be brief" || r.ToolNames()[0] != "fs_read" {
+	if r := srv.Last(); r.API != llmtest.Anthropic || r.LastText() != "hi" || r.Messages[0].Content != "be brief" ||
+		r.ToolNames()[0] != "fs_read" {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestTheMessagesAPIIsAsStrictAsTheRealOne(t *testing.T) {
 	srv := llmtest.Start(t, llmtest.Always(llmtest.Text("x")))
-	const call, result = `{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]}`, `{"type":"tool_result","tool_use_id":"1","content":"x"}`
+	const call, result = `{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]}`,
+		`{"type":"tool_result","tool_use_id":"1","content":"x"}`
 	for name, turns := range map[string]string{
-		"the assistant first":      `{"role":"assistant","content":"hi"}`,
-		"a call without a result":  `{"role":"user","content":"hi"},` + call + `,{"role":"user","content":"and?"}`,
-		"a result without a call":  `{"role":"user","content":[` + result + `]}`,
-		"a result that comes late": `{"role":"user","content":"hi"},` + call + `,{"role":"assistant","content":"x"},{"role":"user","content":[` + result + `]}`,
-		"a result behind a text":   `{"role":"user","content":"hi"},` + call + `,{"role":"user","content":[{"type":"text","text":"x"},` + result + `]}`,
-		"an empty text":            `{"role":"user","content":""}`,
+		"the assistant first":     `{"role":"assistant","content":"hi"}`,
+		"a call without a result": `{"role":"user","content":"hi"},` + call + `,{"role":"user","content":"and?"}`,
+		"a result without a call": `{"role":"user","content":[` + result + `]}`,
+		"a result that comes late": `{"role":"user","content":"hi"},` + call +
+			`,{"role":"assistant","content":"x"},{"role":"user","content":[` + result + `]}`,
+		"a result behind a text": `{"role":"user","content":"hi"},` + call +
+			`,{"role":"user","content":[{"type":"text","text":"x"},` + result + `]}`,
+		"an empty text": `{"role":"user","content":""}`,
 	} {
-		if resp, body := postMessages(t, srv, strings.Replace(messages, `{"role":"user","content":"hi"}`, turns, 1)); resp.StatusCode != 400 {
+		if resp, body := postMessages(t, srv, strings.Replace(messages, `{"role":"user","content":"hi"}`, turns,
+			1)); resp.StatusCode != 400 {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, body)
 		}
 	}
 	good := `{"role":"user","content":"hi"},` + call + `,{"role":"user","content":[` + result + `]}`
-	if resp, body := postMessages(t, srv, strings.Replace(messages, `{"role":"user","content":"hi"}`, good, 1)); resp.StatusCode != 200 {
+	if resp, body := postMessages(t, srv, strings.Replace(messages, `{"role":"user","content":"hi"}`, good,
+		1)); resp.StatusCode != 200 {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 }

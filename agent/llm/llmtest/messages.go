@@ -66,7 +66,8 @@ func (l blockList) text() Content {
 	return text
 }
 
-// parseMessages translates a request of the messages API; it is as strict about the shape of a conversation as Anthropic is.
+// parseMessages translates a request of the messages API; it is as strict about the shape of a conversation as
+// Anthropic is.
 func parseMessages(body []byte) (Request, error) {
 	var m messagesRequest
 	if err := json.Unmarshal(body, &m); err != nil {
@@ -108,7 +109,8 @@ func (r *Request) addTurn(turn blockTurn, open map[string]bool) (map[string]bool
 		switch b.Type {
 		case "tool_result":
 			if !open[b.ToolUseID] || !resultsFirst(turn.Content) {
-				return nil, fmt.Errorf("the result %q answers no call of the message before, or stands behind something else", b.ToolUseID)
+				return nil, fmt.Errorf("the result %q answers no call of the message before, or stands behind "+
+					"something else", b.ToolUseID)
 			}
 			delete(open, b.ToolUseID)
 			r.Messages = append(r.Messages, Message{Role: "tool", CallID: b.ToolUseID, Content: b.Content.text()})
@@ -147,7 +149,10 @@ func resultsFirst(blocks blockList) bool {
 }
 
 // stopReasons are Anthropic's words for why an answer ended.
-var stopReasons = map[string]string{"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "content_filter": "refusal"}
+var stopReasons = map[string]string{
+	"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens",
+	"content_filter": "refusal",
+}
 
 // messageEvents are the events of a message.
 func (a Answer) messageEvents(req Request) []string {
@@ -160,24 +165,30 @@ func (a Answer) messageEvents(req Request) []string {
 	}
 	b := &messageBuilder{}
 	b.add(object{"type": "message_start", "message": object{
-		"id": fmt.Sprintf("msg_%d", req.N), "type": "message", "role": "assistant", "model": req.Model, "content": []object{},
+		"id": fmt.Sprintf("msg_%d", req.N), "type": "message", "role": "assistant", "model": req.Model,
+		"content":     []object{},
 		"stop_reason": nil, "usage": a.inputUsage(),
 	}})
 	b.add(object{"type": "ping"})
 	if a.think != "" {
-		b.block(object{"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta", "thinking", pieces(a.think, a.piece))
+		b.block(object{"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta", "thinking",
+			pieces(a.think, a.piece))
 	}
 	if a.text != "" {
 		b.block(object{"type": "text", "text": ""}, "text_delta", "text", pieces(a.text, a.piece))
 	}
 	for _, c := range a.namedCalls() {
-		b.block(object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": object{}}, "input_json_delta", "partial_json", bytePieces(c.Args, a.argsPiece()))
+		b.block(object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": object{}}, "input_json_delta",
+			"partial_json", bytePieces(c.Args, a.argsPiece()))
 	}
 	reason := a.finish
 	if theirs, known := stopReasons[reason]; known {
 		reason = theirs
 	}
-	end := object{"type": "message_delta", "delta": object{"stop_reason": reason, "stop_sequence": nil}, "usage": object{"output_tokens": a.usage.Output}}
+	end := object{
+		"type": "message_delta", "delta": object{"stop_reason": reason, "stop_sequence": nil},
+		"usage": object{"output_tokens": a.usage.Output},
+	}
 	if a.bare {
 		delete(end, "usage")
 	}
@@ -190,7 +201,10 @@ func (a Answer) inputUsage() object {
 	if a.bare {
 		return object{}
 	}
-	return object{"input_tokens": a.usage.Input, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2, "output_tokens": 1}
+	return object{
+		"input_tokens": a.usage.Input, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2,
+		"output_tokens": 1,
+	}
 }
 
 // messageBuilder numbers the blocks.
@@ -207,7 +221,10 @@ func (b *messageBuilder) block(start object, deltaType, field string, pieces []s
 		b.add(object{"type": "content_block_delta", "index": b.blocks, "delta": object{"type": deltaType, field: p}})
 	}
 	if deltaType == "thinking_delta" {
-		b.add(object{"type": "content_block_delta", "index": b.blocks, "delta": object{"type": "signature_delta", "signature": Signature}})
+		b.add(object{
+			"type": "content_block_delta", "index": b.blocks,
+			"delta": object{"type": "signature_delta", "signature": Signature},
+		})
 	}
 	b.add(object{"type": "content_block_stop", "index": b.blocks})
 	b.blocks++

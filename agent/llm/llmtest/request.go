@@ -15,8 +15,8 @@ const (
 	Anthropic API = "anthropic"
 )
 
-// Request is one request as the model got it: names are the provider's, not the internal ones. One of Anthropic's API is translated;
-// what has no counterpart is only in Body.
+// Request is one request as the model got it: names are the provider's, not the internal ones. One of Anthropic's API
+// is translated; what has no counterpart is only in Body.
 type Request struct {
 	N               int         `json:"-"` // which request this is, from 1
 	API             API         `json:"-"`
@@ -121,7 +121,8 @@ func parseRequest(body []byte) (Request, error) {
 // senderLine stands before what a person says: see package agent.
 var senderLine = regexp.MustCompile(`<data kind="sender">([^<]*)</data>\n`)
 
-// nameSenders takes the lines that say who speaks out of the contents, so that a test finds what was said as it was said.
+// nameSenders takes the lines that say who speaks out of the contents, so that a test finds what was said as it was
+// said.
 func (r *Request) nameSenders() {
 	for i := range r.Messages {
 		m := &r.Messages[i]

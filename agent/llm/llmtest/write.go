@@ -141,7 +141,10 @@ func (a Answer) chunks(req Request) []string {
 		delta(object{"content": p}, nil)
 	}
 	for i, c := range a.namedCalls() {
-		delta(object{"tool_calls": []object{{"index": i, "id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": ""}}}}, nil)
+		delta(object{"tool_calls": []object{{
+			"index": i, "id": c.ID, "type": "function",
+			"function": object{"name": c.Name, "arguments": ""},
+		}}}, nil)
 		for _, p := range bytePieces(c.Args, a.argsPiece()) {
 			delta(object{"tool_calls": []object{{"index": i, "function": object{"arguments": p}}}}, nil)
 		}
@@ -157,7 +160,10 @@ func (a Answer) completion(req Request) object {
 	message := object{"role": "assistant", "content": a.text}
 	var calls []object
 	for _, c := range a.namedCalls() {
-		calls = append(calls, object{"id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": c.Args}})
+		calls = append(calls, object{
+			"id": c.ID, "type": "function",
+			"function": object{"name": c.Name, "arguments": c.Args},
+		})
 	}
 	if calls != nil {
 		message["tool_calls"] = calls
@@ -186,7 +192,10 @@ func chunk(req Request, choices []object, usage any) string {
 func completionID(req Request) string { return fmt.Sprintf("chatcmpl-%d", req.N) }
 
 func (a Answer) usageJSON() object {
-	return object{"prompt_tokens": a.usage.Input, "completion_tokens": a.usage.Output, "total_tokens": a.usage.Input + a.usage.Output}
+	return object{
+		"prompt_tokens": a.usage.Input, "completion_tokens": a.usage.Output,
+		"total_tokens": a.usage.Input + a.usage.Output,
+	}
 }
 
 func (a Answer) namedCalls() []Call {

@@ -6,7 +6,8 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
-const introduction = "I am Corebot's built-in offline model: no language model is connected, so I match words and call tools, and understand nothing."
+const introduction = "I am Corebot's built-in offline model: no language model is connected, so I match words and " +
+	"call tools, and understand nothing."
 
 const help = `To connect a real model, set these environment variables (or llm.* in corebot.yaml) and start Corebot again:
 
@@ -16,7 +17,8 @@ OPENAI_MODEL     the model, such as gpt-4o-mini
 
 Without them I can still call tools: /tool fs.list {"path":"."} lists the workspace. And I quote what I find about the words of a question.`
 
-const nothingFound = "I found nothing about that in what I was given (the sections of the workspace and this chat). " + introduction + " Say help to learn how to connect a real one."
+const nothingFound = "I found nothing about that in what I was given (the sections of the workspace and this chat). " +
+	introduction + " Say help to learn how to connect a real one."
 
 func converse(question string, given []llm.Message) string {
 	words := wordsOf(question)
@@ -50,7 +52,8 @@ func converse(question string, given []llm.Message) string {
 func greets(words []string) bool {
 	for _, w := range words {
 		switch w {
-		case "hi", "hello", "hey", "hallo", "moin", "servus", "good", "morning", "afternoon", "evening", "day", "there", "corebot":
+		case "hi", "hello", "hey", "hallo", "moin", "servus", "good", "morning", "afternoon", "evening", "day", "there",
+			"corebot":
 		default:
 			return false
 		}
@@ -60,5 +63,6 @@ func greets(words []string) bool {
 
 func asksWho(words []string) bool {
 	q := strings.Join(words, " ")
-	return strings.HasPrefix(q, "who are you") || strings.HasPrefix(q, "what are you") || strings.HasPrefix(q, "what is your name")
+	return strings.HasPrefix(q, "who are you") || strings.HasPrefix(q, "what are you") ||
+		strings.HasPrefix(q, "what is your name")
 }

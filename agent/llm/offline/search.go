@@ -29,8 +29,8 @@ const (
 	fromEarlierTool = "an earlier tool result"
 )
 
-// passagesOf takes the context apart: system sections first, then the chat from its newest message back. A line under a heading
-// has that heading as its source. The model's own quotes are left out, or it would come to quote itself.
+// passagesOf takes the context apart: system sections first, then the chat from its newest message back. A line under a
+// heading has that heading as its source. The model's own quotes are left out, or it would come to quote itself.
 func passagesOf(given []llm.Message) []passage {
 	var all []passage
 	for _, m := range given {
@@ -44,7 +44,8 @@ func passagesOf(given []llm.Message) []passage {
 			all = appendLines(all, m.Text, fromData)
 		case m.Role == llm.User:
 			all = appendLines(all, m.Text, earlierByUser)
-		case m.Role == llm.Assistant && !strings.Contains(m.Text, offlineMarker) && !strings.Contains(m.Text, introduction):
+		case m.Role == llm.Assistant && !strings.Contains(m.Text, offlineMarker) &&
+			!strings.Contains(m.Text, introduction):
 			all = appendLines(all, m.Text, earlierByAgent)
 		case m.Role == llm.ToolRole:
 			all = appendLines(all, m.Text, fromEarlierTool)
@@ -69,7 +70,8 @@ func appendLines(all []passage, text, origin string) []passage {
 			continue
 		}
 		line = strings.TrimSpace(strings.TrimLeft(line, "-*> "))
-		if line == "" || strings.HasPrefix(line, "<data") || line == "</data>" || strings.HasPrefix(line, "/tool") || len(all) == maxPassages {
+		if line == "" || strings.HasPrefix(line, "<data") || line == "</data>" || strings.HasPrefix(line, "/tool") ||
+			len(all) == maxPassages {
 			continue
 		}
 		p := passage{text: shorten(line), source: source, words: make(map[string]bool)}
@@ -81,8 +83,8 @@ func appendLines(all []passage, text, origin string) []passage {
 	return all
 }
 
-// search returns the passages that share most keywords with the question, rare ones counting more. Those that share much less
-// than the best are noise.
+// search returns the passages that share most keywords with the question, rare ones counting more. Those that share
+// much less than the best are noise.
 func search(question string, passages []passage) []passage {
 	asked := keywords(question)
 	weight := make(map[string]float64)
@@ -123,10 +125,14 @@ func search(question string, passages []passage) []passage {
 }
 
 func wordsOf(s string) []string {
-	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+		return !unicode.IsLetter(r) &&
+			!unicode.IsDigit(r)
+	})
 }
 
-// keywords are the distinct words that say what a text is about, without the plural's s; of a long text those at its beginning.
+// keywords are the distinct words that say what a text is about, without the plural's s; of a long text those at its
+// beginning.
 func keywords(s string) []string {
 	var keys []string
 	for _, w := range wordsOf(s[:min(len(s), maxKeyText)]) {
@@ -145,10 +151,14 @@ func keywords(s string) []string {
 
 func functionWord(w string) bool {
 	switch w {
-	case "a", "an", "the", "and", "or", "but", "if", "of", "in", "on", "at", "to", "for", "from", "by", "with", "about", "as",
-		"is", "are", "was", "were", "be", "been", "am", "do", "does", "did", "has", "have", "had", "can", "could", "will", "would", "should",
-		"i", "me", "my", "you", "your", "he", "she", "it", "its", "we", "our", "they", "their", "this", "that", "these", "those",
-		"what", "who", "whom", "which", "when", "where", "why", "how", "s", "t", "m", "re", "please", "tell", "know", "there", "not", "no":
+	case "a", "an", "the", "and", "or", "but", "if", "of", "in", "on", "at", "to", "for", "from", "by", "with", "about",
+		"as",
+		"is", "are", "was", "were", "be", "been", "am", "do", "does", "did", "has", "have", "had", "can", "could",
+		"will", "would", "should",
+		"i", "me", "my", "you", "your", "he", "she", "it", "its", "we", "our", "they", "their", "this", "that", "these",
+		"those",
+		"what", "who", "whom", "which", "when", "where", "why", "how", "s", "t", "m", "re", "please", "tell", "know",
+		"there", "not", "no":
 		return true
 	}
 	return false

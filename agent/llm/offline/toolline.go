@@ -23,8 +23,8 @@ type toolLine struct {
 	args json.RawMessage
 }
 
-// parseToolLines finds the lines of a message that begin with /tool. If there are problems, none of the lines should run: half of
-// what was asked for may be worse than nothing.
+// parseToolLines finds the lines of a message that begin with /tool. If there are problems, none of the lines should
+// run: half of what was asked for may be worse than nothing.
 func parseToolLines(message string) (lines []toolLine, problems []string) {
 	for line := range strings.Lines(message) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "/tool")

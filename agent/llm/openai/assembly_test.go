@@ -48,32 +48,46 @@ func calls(fragments ...string) []string {
 }
 
 func TestCallsAreAssembledAsServersSendThem(t *testing.T) {
-	two := []corebot.ToolCall{{ID: "x", Tool: "f", Args: json.RawMessage(`{"a":1}`)}, {ID: "y", Tool: "g", Args: json.RawMessage(`{"b":2}`)}}
+	two := []corebot.ToolCall{
+		{ID: "x", Tool: "f", Args: json.RawMessage(`{"a":1}`)},
+		{ID: "y", Tool: "g", Args: json.RawMessage(`{"b":2}`)},
+	}
 	for name, c := range map[string]struct {
 		stream []string
 		want   []corebot.ToolCall
 	}{
 		"interleaved": {calls(
-			`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\""}}`, `{"index":1,"id":"y","function":{"name":"g","arguments":"{\"b"}}`,
+			`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\""}}`,
+			`{"index":1,"id":"y","function":{"name":"g","arguments":"{\"b"}}`,
 			`{"index":0,"function":{"arguments":":1}"}},{"index":1,"function":{"arguments":"\":2}"}}`), two},
-		"last first": {calls(`{"index":1,"id":"y","function":{"name":"g","arguments":"{\"b\":2}"}}`, `{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}`), two},
-		"no index": {calls(`{"id":"x","function":{"name":"f","arguments":"{\"a\""}}`, `{"function":{"arguments":":1}"}}`,
+		"last first": {calls(`{"index":1,"id":"y","function":{"name":"g","arguments":"{\"b\":2}"}}`,
+			`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}`), two},
+		"no index": {calls(`{"id":"x","function":{"name":"f","arguments":"{\"a\""}}`,
+			`{"function":{"arguments":":1}"}}`,
 			`{"id":"y","function":{"name":"g","arguments":"{\"b\":2}"}}`), two},
-		"always index 0": {calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}`, `{"index":0,"id":"y","function":{"name":"g","arguments":"{\"b\":2}"}}`), two},
+		"always index 0": {calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}`,
+			`{"index":0,"id":"y","function":{"name":"g","arguments":"{\"b\":2}"}}`), two},
 		"id and name repeated": {
-			calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\""}}`, `{"index":0,"id":"x","function":{"name":"f","arguments":":1}"}}`),
+			calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\""}}`,
+				`{"index":0,"id":"x","function":{"name":"f","arguments":":1}"}}`),
 			two[:1],
 		},
 		"name in pieces": {
-			calls(`{"index":0,"id":"x","function":{"name":"fs_"}}`, `{"index":0,"function":{"name":"read","arguments":"{}"}}`),
+			calls(`{"index":0,"id":"x","function":{"name":"fs_"}}`,
+				`{"index":0,"function":{"name":"read","arguments":"{}"}}`),
 			[]corebot.ToolCall{{ID: "x", Tool: "fs_read", Args: json.RawMessage(`{}`)}},
 		},
 		"no ids": {
-			calls(`{"index":0,"function":{"name":"f","arguments":"{\"a\":1}"}}`, `{"index":1,"function":{"name":"g","arguments":"{\"b\":2}"}}`),
-			[]corebot.ToolCall{{ID: "call_0_0", Tool: "f", Args: two[0].Args}, {ID: "call_0_1", Tool: "g", Args: two[1].Args}},
+			calls(`{"index":0,"function":{"name":"f","arguments":"{\"a\":1}"}}`,
+				`{"index":1,"function":{"name":"g","arguments":"{\"b\":2}"}}`),
+			[]corebot.ToolCall{
+				{ID: "call_0_0", Tool: "f", Args: two[0].Args},
+				{ID: "call_0_1", Tool: "g", Args: two[1].Args},
+			},
 		},
 		"one id twice": {
-			calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}`, `{"index":1,"id":"x","function":{"name":"g","arguments":"{\"b\":2}"}}`),
+			calls(`{"index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}`,
+				`{"index":1,"id":"x","function":{"name":"g","arguments":"{\"b\":2}"}}`),
 			[]corebot.ToolCall{{ID: "x", Tool: "f", Args: two[0].Args}, {ID: "call_0_1", Tool: "g", Args: two[1].Args}},
 		},
 		"arguments that are no JSON": {
@@ -99,7 +113,10 @@ func show(calls []corebot.ToolCall) string {
 }
 
 func TestMadeUpIDsAreNotThoseOfTheHistory(t *testing.T) {
-	r := llm.Request{Messages: []llm.Message{{Role: llm.Assistant, Calls: []corebot.ToolCall{{ID: "call_1_0", Tool: "f"}}}}}
+	r := llm.Request{Messages: []llm.Message{{
+		Role:  llm.Assistant,
+		Calls: []corebot.ToolCall{{ID: "call_1_0", Tool: "f"}},
+	}}}
 	a := newAssembly(1000, nil)
 	e := events(calls(`{"index":0,"function":{"name":"f","arguments":"{}"}}`))
 	for a.next(&e) == nil {
@@ -134,8 +151,10 @@ func TestAnErrorIsHiddenFromTheParserThatWouldLoseIt(t *testing.T) {
 }
 
 func FuzzAnyStreamIsAnAnswerOrAnError(f *testing.F) {
-	f.Add("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n")
-	f.Add("data: " + strings.Join(calls(`{"index":-1,"id":"x","function":{"name":"f","arguments":"{"}}`, `{}`), "\ndata: "))
+	f.Add("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: " +
+		"[DONE]\n")
+	f.Add("data: " + strings.Join(calls(`{"index":-1,"id":"x","function":{"name":"f","arguments":"{"}}`, `{}`),
+		"\ndata: "))
 	f.Add("data: {\"error\":\"x\"}\n")
 	f.Fuzz(func(t *testing.T, body string) {
 		var stream []string
@@ -174,7 +193,8 @@ func TestFragmentsOfAnySizeGiveTheSameCall(t *testing.T) {
 			fragments = append(fragments, `{"index":0,"function":{"arguments":`+string(quoted)+`}}`)
 			rest = rest[n:]
 		}
-		if a, err := assemble(calls(fragments...)...); err != nil || len(a.Calls) != 1 || string(a.Calls[0].Args) != args {
+		if a, err := assemble(calls(fragments...)...); err != nil || len(a.Calls) != 1 ||
+			string(a.Calls[0].Args) != args {
 			t.Fatalf("%v %s", err, show(a.Calls))
 		}
 	}

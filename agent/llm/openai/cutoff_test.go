@@ -11,7 +11,10 @@ import (
 // cutOff is what an answer has used that ends early. The usage would come with the last event.
 var cutOff = llmtest.CutOff{
 	Open: func(t testing.TB, srv *llmtest.Running) llm.Model {
-		m, err := openai.New(srv.URL, openai.Options{Model: "scripted", Transport: srv.Transport, Tokenizer: llmtest.BytesAsTokens{}})
+		m, err := openai.New(srv.URL, openai.Options{
+			Model: "scripted", Transport: srv.Transport,
+			Tokenizer: llmtest.BytesAsTokens{},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,14 +38,32 @@ func TestDiscoverTakesTheFirstServerInOrder(t *testing.T) {
 		ports ports
 		want  openai.Found
 	}{
-		"all":             {ports{"11434": models("a"), "1234": models("b"), "8080": models("c"), "8000": models("d")}, openai.Found{Server: "Ollama", BaseURL: "http://127.0.0.1:11434/v1", Model: "a"}},
-		"only the last":   {ports{"8000": models("d")}, openai.Found{Server: "vLLM", BaseURL: "http://127.0.0.1:8000/v1", Model: "d"}},
-		"first is stuck":  {ports{"11434": "stall", "8080": models("c")}, openai.Found{Server: "llama.cpp", BaseURL: "http://127.0.0.1:8080/v1", Model: "c"}},
-		"first has none":  {ports{"11434": `{"object":"list","data":null}`, "1234": models("b")}, openai.Found{Server: "LM Studio", BaseURL: "http://127.0.0.1:1234/v1", Model: "b"}},
-		"another program": {ports{"8080": "<html>", "8000": `{"data":[{"id":7}]}`, "1234": `[]`, "11434": `{"data":[{"id":"user"}]}`}, openai.Found{}},
-		"only embeddings": {ports{"1234": `{"object":"list","data":[{"id":"text-embedding-nomic"},{"id":"qwen"}]}`}, openai.Found{Server: "LM Studio", BaseURL: "http://127.0.0.1:1234/v1", Model: "qwen"}},
-		"wants a key":     {ports{"11434": "401 " + models("a")}, openai.Found{}},
-		"nobody":          {ports{}, openai.Found{}},
+		"all": {
+			ports{"11434": models("a"), "1234": models("b"), "8080": models("c"), "8000": models("d")},
+			openai.Found{Server: "Ollama", BaseURL: "http://127.0.0.1:11434/v1", Model: "a"},
+		},
+		"only the last": {ports{"8000": models("d")}, openai.Found{
+			Server:  "vLLM",
+			BaseURL: "http://127.0.0.1:8000/v1", Model: "d",
+		}},
+		"first is stuck": {
+			ports{"11434": "stall", "8080": models("c")},
+			openai.Found{Server: "llama.cpp", BaseURL: "http://127.0.0.1:8080/v1", Model: "c"},
+		},
+		"first has none": {
+			ports{"11434": `{"object":"list","data":null}`, "1234": models("b")},
+			openai.Found{Server: "LM Studio", BaseURL: "http://127.0.0.1:1234/v1", Model: "b"},
+		},
+		"another program": {ports{
+			"8080": "<html>", "8000": `{"data":[{"id":7}]}`, "1234": `[]`,
+			"11434": `{"data":[{"id":"user"}]}`,
+		}, openai.Found{}},
+		"only embeddings": {
+			ports{"1234": `{"object":"list","data":[{"id":"text-embedding-nomic"},{"id":"qwen"}]}`},
+			openai.Found{Server: "LM Studio", BaseURL: "http://127.0.0.1:1234/v1", Model: "qwen"},
+		},
+		"wants a key": {ports{"11434": "401 " + models("a")}, openai.Found{}},
+		"nobody":      {ports{}, openai.Found{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -19,15 +19,20 @@ func (m *Model) failure(err error) *corebot.Failure {
 	for _, client := range []error{api.ErrChatCompletionInvalidModel, api.ErrCompletionUnsupportedModel} {
 		if errors.Is(err, client) { // go-openai refused to send the request
 			err := corebot.WithHint(
-				fmt.Errorf("ask %s at %s: %w: it is not a chat model", m.endpoint.Model, m.endpoint.BaseURL, llm.ErrNoModel),
+				fmt.Errorf("ask %s at %s: %w: it is not a chat model", m.endpoint.Model, m.endpoint.BaseURL,
+					llm.ErrNoModel),
 				"set "+m.endpoint.Setting("model")+" to a chat model")
-			return &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{Err: err, Plain: "The configured model is not a chat model."}}
+			return &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{
+				Err:   err,
+				Plain: "The configured model is not a chat model.",
+			}}
 		}
 	}
 	return m.endpoint.Failure(err, statusOf(err))
 }
 
-// statusOf finds what a provider said was wrong, by HTTP or inside an answer that began well; a zero status if it said nothing.
+// statusOf finds what a provider said was wrong, by HTTP or inside an answer that began well; a zero status if it said
+// nothing.
 func statusOf(err error) exchange.Status {
 	if e := (*api.APIError)(nil); errors.As(err, &e) {
 		return apiStatus(e)
@@ -45,7 +50,10 @@ func statusOf(err error) exchange.Status {
 }
 
 func apiStatus(e *api.APIError) exchange.Status {
-	s := exchange.Status{Code: e.HTTPStatusCode, Message: e.Message, Reason: strings.Trim(fmt.Sprintf("%v %s", e.Code, e.Type), " ")}
+	s := exchange.Status{
+		Code: e.HTTPStatusCode, Message: e.Message,
+		Reason: strings.Trim(fmt.Sprintf("%v %s", e.Code, e.Type), " "),
+	}
 	if e.InnerError != nil {
 		s.Reason += " " + e.InnerError.Code
 	}

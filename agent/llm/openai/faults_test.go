@@ -13,7 +13,8 @@ func TestEveryFaultOfAProviderIsAnAnswerOrAFailureWithItsClassInTime(t *testing.
 	llmtest.Survive(t, func(t testing.TB, srv *llmtest.Running) llm.Model {
 		m, err := openai.New(srv.URL, exchange.Options{
 			Model: "m", APIKey: apiKey, Transport: srv.Transport,
-			FirstByteTimeout: llmtest.FirstByteTimeout, IdleTimeout: llmtest.IdleTimeout, Timeout: llmtest.Timeout, MaxAnswerBytes: llmtest.MaxAnswerBytes,
+			FirstByteTimeout: llmtest.FirstByteTimeout, IdleTimeout: llmtest.IdleTimeout, Timeout: llmtest.Timeout,
+			MaxAnswerBytes: llmtest.MaxAnswerBytes,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -37,7 +37,8 @@ type Options = exchange.Options
 type Model struct {
 	endpoint *exchange.Endpoint
 
-	// noStreamOptions remembers that the provider refuses stream_options, so that only the first call pays for finding out.
+	// noStreamOptions remembers that the provider refuses stream_options, so that only the first call pays for finding
+	// out.
 	noStreamOptions atomic.Bool
 
 	tools toolText
@@ -45,7 +46,8 @@ type Model struct {
 
 var _ llm.Model = (*Model)(nil)
 
-// New prepares a model at baseURL (empty means [DefaultBaseURL]) and talks to nobody yet. Its errors are those of [exchange.New].
+// New prepares a model at baseURL (empty means [DefaultBaseURL]) and talks to nobody yet. Its errors are those of
+// [exchange.New].
 func New(baseURL string, opts Options) (*Model, error) {
 	endpoint, err := exchange.New(cmp.Or(baseURL, DefaultBaseURL), opts)
 	if err != nil {
@@ -107,7 +109,9 @@ func (m *Model) cutOff(a *assembly, r llm.Request, names *llm.Names, begun bool)
 }
 
 // attempt makes one HTTP request and reads its stream to the end. It always gives the assembly, as far as that came.
-func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, tools []byte, onText func(string)) (*assembly, error) {
+func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, tools []byte,
+	onText func(string),
+) (*assembly, error) {
 	a := newAssembly(m.endpoint.MaxAnswerBytes, onText)
 	x := m.endpoint.Begin(ctx, asEvent)
 	defer x.Close()

@@ -109,11 +109,15 @@ func TestHistoryIsSentInTheProvidersWords(t *testing.T) {
 	complete(t, m, llm.Request{Messages: []llm.Message{
 		{Role: llm.System, Text: "be brief"},
 		{Role: llm.User, Text: "go"},
-		{Role: llm.Assistant, Calls: []corebot.ToolCall{{ID: "1", Tool: "fs.read", Args: json.RawMessage(`{"path":`)}, {ID: "2", Tool: "fs.read"}}},
+		{Role: llm.Assistant, Calls: []corebot.ToolCall{
+			{ID: "1", Tool: "fs.read", Args: json.RawMessage(`{"path":`)},
+			{ID: "2", Tool: "fs.read"},
+		}},
 		{Role: llm.ToolRole, CallID: "1"},
 	}})
 	got := srv.Last().Messages
-	if got[2].ToolCalls[0].Function.Name != "fs_read" || got[2].ToolCalls[0].Function.Arguments != `{"invalid_arguments":"{\"path\":"}` {
+	if got[2].ToolCalls[0].Function.Name != "fs_read" ||
+		got[2].ToolCalls[0].Function.Arguments != `{"invalid_arguments":"{\"path\":"}` {
 		t.Errorf("the first call was sent as %+v", got[2].ToolCalls[0])
 	}
 	if got[2].ToolCalls[1].Function.Arguments != "{}" {
@@ -126,18 +130,22 @@ func TestHistoryIsSentInTheProvidersWords(t *testing.T) {
 
 func TestAStreamWithoutAFinishReasonIsNeverAShorterAnswer(t *testing.T) {
 	for name, answer := range map[string]llmtest.Answer{
-		"clean end":       llmtest.Text("one two three").End(2),
-		"cut connection":  llmtest.Text("one two three").Break(2),
-		"only done":       llmtest.Stream(`{"choices":[{"index":0,"delta":{"content":"one"}}]}`),
-		"nothing at all":  llmtest.Text("x").End(0),
-		"no headers":      llmtest.Text("x").Break(-1),
-		"cut in a call":   llmtest.ToolCalls(llmtest.Call{Name: "fs_write", Args: `{"path":"a","content":"long text"}`}).End(3),
-		"error in stream": llmtest.Stream(`{"choices":[{"index":0,"delta":{"content":"one"}}]}`, `{"error":{"message":"overloaded"}}`),
-		"error as text":   llmtest.Stream(`{"error":"overloaded"}`),
-		"finish error":    llmtest.Text("one").Finish("error"),
-		"garbage":         llmtest.Stream(`{"choices":[{"index":0,"delta":{"content":"one"}}]}`, `{"choi`),
-		"empty body":      llmtest.Raw(200, "text/event-stream", ""),
-		"empty plain":     llmtest.Raw(200, "text/plain", ""),
+		"clean end":      llmtest.Text("one two three").End(2),
+		"cut connection": llmtest.Text("one two three").Break(2),
+		"only done":      llmtest.Stream(`{"choices":[{"index":0,"delta":{"content":"one"}}]}`),
+		"nothing at all": llmtest.Text("x").End(0),
+		"no headers":     llmtest.Text("x").Break(-1),
+		"cut in a call": llmtest.ToolCalls(llmtest.Call{
+			Name: "fs_write",
+			Args: `{"path":"a","content":"long text"}`,
+		}).End(3),
+		"error in stream": llmtest.Stream(`{"choices":[{"index":0,"delta":{"content":"one"}}]}`,
+			`{"error":{"message":"overloaded"}}`),
+		"error as text": llmtest.Stream(`{"error":"overloaded"}`),
+		"finish error":  llmtest.Text("one").Finish("error"),
+		"garbage":       llmtest.Stream(`{"choices":[{"index":0,"delta":{"content":"one"}}]}`, `{"choi`),
+		"empty body":    llmtest.Raw(200, "text/event-stream", ""),
+		"empty plain":   llmtest.Raw(200, "text/plain", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := start(t, openai.Options{}, answer)
@@ -152,7 +160,10 @@ func TestAStreamWithoutAFinishReasonIsNeverAShorterAnswer(t *testing.T) {
 }
 
 func TestAnErrorInTheStreamIsQuoted(t *testing.T) {
-	for _, event := range []string{`{"error":{"message":"out of memory"}}`, `{"error":"out of memory"}`, `{"id":"x","choices":[],"error":{"message":"out of memory","code":502}}`} {
+	for _, event := range []string{
+		`{"error":{"message":"out of memory"}}`, `{"error":"out of memory"}`,
+		`{"id":"x","choices":[],"error":{"message":"out of memory","code":502}}`,
+	} {
 		m, _ := start(t, openai.Options{}, llmtest.Stream(event))
 		_, err := m.Complete(t.Context(), hello(), nil)
 		requireFailure(t, err, corebot.Transient, "out of memory")
@@ -160,7 +171,8 @@ func TestAnErrorInTheStreamIsQuoted(t *testing.T) {
 }
 
 func TestANullErrorIsNoError(t *testing.T) {
-	m, _ := start(t, openai.Options{}, llmtest.Stream(`{"error":null,"choices":[{"index":0,"delta":{"content":"fine"},"finish_reason":"stop"}]}`))
+	m, _ := start(t, openai.Options{},
+		llmtest.Stream(`{"error":null,"choices":[{"index":0,"delta":{"content":"fine"},"finish_reason":"stop"}]}`))
 	if a, _ := complete(t, m, hello()); a.Text != "fine" {
 		t.Errorf("answered %q", a.Text)
 	}
@@ -168,11 +180,16 @@ func TestANullErrorIsNoError(t *testing.T) {
 
 func TestStatusesHaveTheirClass(t *testing.T) {
 	for status, class := range map[int]corebot.Class{
-		400: corebot.Permanent, 401: corebot.Permanent, 403: corebot.Permanent, 404: corebot.Permanent, 405: corebot.Permanent, 422: corebot.Permanent,
-		408: corebot.Transient, 409: corebot.Transient, 425: corebot.Transient, 500: corebot.Transient, 503: corebot.Transient,
+		400: corebot.Permanent, 401: corebot.Permanent, 403: corebot.Permanent, 404: corebot.Permanent,
+		405: corebot.Permanent, 422: corebot.Permanent,
+		408: corebot.Transient, 409: corebot.Transient, 425: corebot.Transient, 500: corebot.Transient,
+		503: corebot.Transient,
 		529: corebot.RateLimited, 429: corebot.RateLimited,
 	} {
-		for _, answer := range []llmtest.Answer{llmtest.Fail(status, "no: "+apiKey), llmtest.Raw(status, "text/html", "<html>no: "+apiKey), llmtest.Raw(status, "", "")} {
+		for _, answer := range []llmtest.Answer{
+			llmtest.Fail(status, "no: "+apiKey),
+			llmtest.Raw(status, "text/html", "<html>no: "+apiKey), llmtest.Raw(status, "", ""),
+		} {
 			m, srv := start(t, openai.Options{}, answer)
 			_, err := m.Complete(t.Context(), hello(), nil)
 			requireFailure(t, err, class, fmt.Sprint(status))
@@ -184,7 +201,8 @@ func TestStatusesHaveTheirClass(t *testing.T) {
 }
 
 func TestTheKeyIsNotCutInHalfAtTheEndOfAnExcerpt(t *testing.T) {
-	m, _ := start(t, openai.Options{}, llmtest.Fail(401, strings.Repeat("x", 290)+apiKey), llmtest.Raw(401, "text/html", strings.Repeat("x", 290)+apiKey),
+	m, _ := start(t, openai.Options{}, llmtest.Fail(401, strings.Repeat("x", 290)+apiKey),
+		llmtest.Raw(401, "text/html", strings.Repeat("x", 290)+apiKey),
 		llmtest.Raw(200, "text/html", strings.Repeat("x", 290)+apiKey))
 	for range 3 {
 		if _, err := m.Complete(t.Context(), hello(), nil); strings.Contains(err.Error(), apiKey[:6]) {
@@ -204,7 +222,8 @@ func TestOperatorsGetAHint(t *testing.T) {
 }
 
 func TestARequestThatIsTooLongCanBeToldApart(t *testing.T) {
-	m, _ := start(t, openai.Options{}, llmtest.Fail(400, "This model's maximum context length is 8192 tokens"), llmtest.Fail(400, "bad temperature"))
+	m, _ := start(t, openai.Options{}, llmtest.Fail(400, "This model's maximum context length is 8192 tokens"),
+		llmtest.Fail(400, "bad temperature"))
 	_, err := m.Complete(t.Context(), hello(), nil)
 	if !errors.Is(err, llm.ErrContextTooLong) {
 		t.Errorf("%v", err)
@@ -218,8 +237,9 @@ func TestRetryAfterIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		date := time.Now().Add(90 * time.Second).UTC().Format(http.TimeFormat)
 		for value, want := range map[string]time.Duration{
-			"7": 7 * time.Second, "0.5": 500 * time.Millisecond, date: 90 * time.Second, "86400": time.Hour, "1e300": time.Hour,
-			"-5": 0, "NaN": 0, "soon": 0, "": 0, "Mon, 01 Jan 1990 00:00:00 GMT": 0,
+			"7": 7 * time.Second, "0.5": 500 * time.Millisecond, date: 90 * time.Second, "86400": time.Hour,
+			"1e300": time.Hour,
+			"-5":    0, "NaN": 0, "soon": 0, "": 0, "Mon, 01 Jan 1990 00:00:00 GMT": 0,
 		} {
 			m, _ := start(t, openai.Options{}, llmtest.Fail(429, "slow down").Header("Retry-After", value))
 			_, err := m.Complete(t.Context(), hello(), nil)
@@ -235,9 +255,15 @@ func TestWhatIsNoStreamIsNamed(t *testing.T) {
 		answer llmtest.Answer
 		words  []string
 	}{
-		"html":     {llmtest.Raw(200, "text/html; charset=utf-8", "<html><title>Router login</title>"), []string{"text/html", "Router login"}},
-		"json":     {llmtest.Raw(200, "application/json", `{"hello":"world"}`), []string{"application/json", "hello"}},
-		"redirect": {llmtest.Raw(302, "", "").Header("Location", "https://login.test/in?token=x"), []string{"redirect", "https://login.test/in"}},
+		"html": {
+			llmtest.Raw(200, "text/html; charset=utf-8", "<html><title>Router login</title>"),
+			[]string{"text/html", "Router login"},
+		},
+		"json": {llmtest.Raw(200, "application/json", `{"hello":"world"}`), []string{"application/json", "hello"}},
+		"redirect": {
+			llmtest.Raw(302, "", "").Header("Location", "https://login.test/in?token=x"),
+			[]string{"redirect", "https://login.test/in"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, srv := start(t, openai.Options{}, c.answer, llmtest.Text("followed"))
@@ -251,13 +277,15 @@ func TestWhatIsNoStreamIsNamed(t *testing.T) {
 }
 
 func TestAJSONErrorUnderStatus200HasItsOwnClass(t *testing.T) {
-	m, _ := start(t, openai.Options{}, llmtest.Raw(200, "application/json", `{"error":{"message":"slow down","code":429}}`))
+	m, _ := start(t, openai.Options{}, llmtest.Raw(200, "application/json",
+		`{"error":{"message":"slow down","code":429}}`))
 	_, err := m.Complete(t.Context(), hello(), nil)
 	requireFailure(t, err, corebot.RateLimited, "slow down")
 }
 
 func TestAStreamUnderAWrongContentTypeIsRead(t *testing.T) {
-	m, _ := start(t, openai.Options{}, llmtest.Text("fine").Header("Content-Type", "text/plain"), llmtest.Text("fine").KeepAlive(1).Header("Content-Type", "application/json"))
+	m, _ := start(t, openai.Options{}, llmtest.Text("fine").Header("Content-Type", "text/plain"),
+		llmtest.Text("fine").KeepAlive(1).Header("Content-Type", "application/json"))
 	for range 2 {
 		if a, _ := complete(t, m, hello()); a.Text != "fine" {
 			t.Errorf("answered %q", a.Text)
@@ -279,10 +307,13 @@ func TestSilenceEndsACall(t *testing.T) {
 		after  time.Duration
 		hint   string
 	}{
-		"no headers":       {llmtest.Text("x").Stall(-1), 20 * time.Second, "llm.first_byte_timeout"},
-		"no body":          {llmtest.Text("x").Stall(0), 20 * time.Second, "llm.first_byte_timeout"},
-		"in the middle":    {llmtest.Text("one two three").Stall(2), 5 * time.Second, "llm.idle_timeout"},
-		"much, but slowly": {llmtest.Text(strings.Repeat("x ", 100)).Every(4 * time.Second), 40 * time.Second, "llm.timeout"},
+		"no headers":    {llmtest.Text("x").Stall(-1), 20 * time.Second, "llm.first_byte_timeout"},
+		"no body":       {llmtest.Text("x").Stall(0), 20 * time.Second, "llm.first_byte_timeout"},
+		"in the middle": {llmtest.Text("one two three").Stall(2), 5 * time.Second, "llm.idle_timeout"},
+		"much, but slowly": {
+			llmtest.Text(strings.Repeat("x ", 100)).Every(4 * time.Second), 40 * time.Second,
+			"llm.timeout",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -302,7 +333,11 @@ func TestTheDefaultTimeoutsAreThoseOfTheDocs(t *testing.T) {
 	for _, c := range []struct {
 		answer llmtest.Answer
 		after  time.Duration
-	}{{llmtest.Text("x").Stall(-1), time.Minute}, {llmtest.Text("x y").Stall(1), time.Minute}, {llmtest.Text(strings.Repeat("x ", 100)).Every(50 * time.Second), 10 * time.Minute}} {
+	}{
+		{llmtest.Text("x").Stall(-1), time.Minute},
+		{llmtest.Text("x y").Stall(1), time.Minute},
+		{llmtest.Text(strings.Repeat("x ", 100)).Every(50 * time.Second), 10 * time.Minute},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, _ := start(t, openai.Options{}, c.answer)
 			began := time.Now()
@@ -315,7 +350,10 @@ func TestTheDefaultTimeoutsAreThoseOfTheDocs(t *testing.T) {
 }
 
 func TestAWholeAnswerDoesNotWaitForItsEnd(t *testing.T) {
-	for name, answer := range map[string]llmtest.Answer{"stalled": llmtest.Text("fine").Stall(2), "broken": llmtest.Text("fine").Break(2)} {
+	for name, answer := range map[string]llmtest.Answer{
+		"stalled": llmtest.Text("fine").Stall(2),
+		"broken":  llmtest.Text("fine").Break(2),
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, _ := start(t, openai.Options{}, answer)
@@ -330,7 +368,10 @@ func TestAWholeAnswerDoesNotWaitForItsEnd(t *testing.T) {
 }
 
 func TestAnEndedContextGivesItsCause(t *testing.T) {
-	for _, answer := range []llmtest.Answer{llmtest.Text("x").Stall(-1), llmtest.Text("one two").Stall(1), llmtest.Text("x").Stall(1)} {
+	for _, answer := range []llmtest.Answer{
+		llmtest.Text("x").Stall(-1), llmtest.Text("one two").Stall(1),
+		llmtest.Text("x").Stall(1),
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, _ := start(t, openai.Options{}, answer)
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -364,8 +405,10 @@ func TestAnAnswerOverTheCapIsAnError(t *testing.T) {
 
 func TestAProviderThatRefusesStreamOptionsIsAskedWithoutOnce(t *testing.T) {
 	m, srv := start(t, openai.Options{},
-		llmtest.Raw(422, "application/json", `{"detail":[{"loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`),
-		llmtest.Text("fine").NoUsage(), llmtest.Text("again").NoUsage(), llmtest.Fail(400, "Unknown field stream_options"))
+		llmtest.Raw(422, "application/json",
+			`{"detail":[{"loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`),
+		llmtest.Text("fine").NoUsage(), llmtest.Text("again").NoUsage(),
+		llmtest.Fail(400, "Unknown field stream_options"))
 	a, _ := complete(t, m, hello())
 	complete(t, m, hello())
 	_, err := m.Complete(t.Context(), hello(), nil)
@@ -380,10 +423,16 @@ func TestAProviderThatRefusesStreamOptionsIsAskedWithoutOnce(t *testing.T) {
 }
 
 func TestMissingUsageIsCountedAndMarked(t *testing.T) {
-	for _, answer := range []llmtest.Answer{llmtest.Text("one two").NoUsage(), llmtest.Text("one two").Usage(0, 0), llmtest.Text("one two").Usage(-1, -1)} {
+	for _, answer := range []llmtest.Answer{
+		llmtest.Text("one two").NoUsage(), llmtest.Text("one two").Usage(0, 0),
+		llmtest.Text("one two").Usage(-1, -1),
+	} {
 		m, _ := start(t, openai.Options{Tokenizer: llmtest.BytesAsTokens{}}, answer)
 		a, _ := complete(t, m, hello())
-		if want := (corebot.Usage{InputTokens: 4 + 5, OutputTokens: 7, Estimated: true, EstimatedTokens: 16}); a.Usage != want {
+		if want := (corebot.Usage{
+			InputTokens: 4 + 5, OutputTokens: 7, Estimated: true,
+			EstimatedTokens: 16,
+		}); a.Usage != want {
 			t.Errorf("usage %+v, want %+v", a.Usage, want)
 		}
 	}
@@ -440,7 +489,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		{"http://x/v1", "", ""},
 	} {
 		m, err := openai.New(c.url, openai.Options{APIKey: c.key, Model: c.model})
-		if m != nil || !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" || strings.Contains(err.Error(), "hunter2") {
+		if m != nil || !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -467,7 +517,8 @@ func TestManyCallsAtOnce(t *testing.T) {
 
 func TestAKeyThatComesEscapedOrInTheStreamIsNotRepeated(t *testing.T) {
 	m, _ := start(t, openai.Options{}, llmtest.Stream(`{"error":{"message":"bad key `+apiKey+`"}}`),
-		llmtest.Raw(401, "application/json", `{"error":{"message":"bad key `+strings.ReplaceAll(apiKey, "-", `\u002d`)+`"}}`))
+		llmtest.Raw(401, "application/json", `{"error":{"message":"bad key `+strings.ReplaceAll(apiKey, "-", `\u002d`)+
+			`"}}`))
 	_, err := m.Complete(t.Context(), hello(), nil)
 	requireFailure(t, err, corebot.Transient, "bad key ***")
 	_, err = m.Complete(t.Context(), hello(), nil)

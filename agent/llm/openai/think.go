@@ -13,8 +13,8 @@ const (
 	thinkClose = "</think>"
 )
 
-// thinkFilter takes a block of thinking off the beginning of a text that arrives in pieces. Tags anywhere else are text: a model may
-// well write about them.
+// thinkFilter takes a block of thinking off the beginning of a text that arrives in pieces. Tags anywhere else are
+// text: a model may well write about them.
 type thinkFilter struct {
 	state thinkState
 	held  string // what cannot be told from the beginning of a tag yet
@@ -84,7 +84,8 @@ func (f *thinkFilter) rest() string {
 	return ""
 }
 
-// seal keeps thinking for the provider that streamed it apart from the text: some refuse the results of tools without it.
+// seal keeps thinking for the provider that streamed it apart from the text: some refuse the results of tools without
+// it.
 func seal(model, thinking string) *corebot.Opaque {
 	if thinking == "" {
 		return nil

@@ -57,7 +57,8 @@ func TestThinkingGoesBackOnlyToTheModelThatThought(t *testing.T) {
 			t.Errorf("%s gets %q, want %q", model, got, want)
 		}
 	}
-	if seal("m", "") != nil || unseal("m", nil) != "" || unseal("m", &corebot.Opaque{Source: "openai:m", Data: []byte("{")}) != "" {
+	if seal("m", "") != nil || unseal("m", nil) != "" || unseal("m",
+		&corebot.Opaque{Source: "openai:m", Data: []byte("{")}) != "" {
 		t.Error("something out of nothing")
 	}
 }

@@ -41,7 +41,8 @@ func TestAVoiceIsToldInTheWordsOfTheAPI(t *testing.T) {
 		if got.Effort != c.effort || (got.Temperature != nil) != c.temperature {
 			t.Errorf("%s, %+v: asked for effort %q, temperature %v", c.model, c.voice, got.Effort, got.Temperature)
 		}
-		if got.Temperature != nil && (*got.Temperature < *c.voice.Temperature-.01 || *got.Temperature > *c.voice.Temperature+.01) {
+		if got.Temperature != nil && (*got.Temperature < *c.voice.Temperature-.01 ||
+			*got.Temperature > *c.voice.Temperature+.01) {
 			t.Errorf("%s: temperature %v, want %v", c.model, *got.Temperature, *c.voice.Temperature)
 		}
 	}

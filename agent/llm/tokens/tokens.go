@@ -33,8 +33,8 @@ type Tokenizer struct {
 
 var _ llm.Tokenizer = (*Tokenizer)(nil)
 
-// New finds the vocabulary of a model by its name; a provider's prefix, as in openai/gpt-4o, and that of a fine-tuned model do not
-// matter. A model that it does not know gets an estimate.
+// New finds the vocabulary of a model by its name; a provider's prefix, as in openai/gpt-4o, and that of a fine-tuned
+// model do not matter. A model that it does not know gets an estimate.
 func New(model string) *Tokenizer {
 	switch vocabularyOf(model) {
 	case o200k:

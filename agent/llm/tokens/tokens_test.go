@@ -31,9 +31,11 @@ func TestCountsAreThoseOfTheModelsVocabulary(t *testing.T) {
 
 func TestModelsAreKnownByTheirFamily(t *testing.T) {
 	for model, want := range map[string]vocabulary{
-		"gpt-4o": o200k, "gpt-4o-mini-2024-07-18": o200k, "openai/gpt-4.1-nano": o200k, "gpt-5.2": o200k, "o3-mini": o200k, "o1": o200k,
+		"gpt-4o": o200k, "gpt-4o-mini-2024-07-18": o200k, "openai/gpt-4.1-nano": o200k, "gpt-5.2": o200k,
+		"o3-mini": o200k, "o1": o200k,
 		"ft:gpt-4o-mini:acme::1": o200k, "gpt-4": cl100k, "gpt-4-turbo": cl100k, "gpt-3.5-turbo": cl100k,
-		"": unknown, "llama3.2": unknown, "o10": unknown, "gpt-50": unknown, "gpt-40": unknown, "claude-sonnet": unknown, "gpt-oss:20b": unknown,
+		"": unknown, "llama3.2": unknown, "o10": unknown, "gpt-50": unknown, "gpt-40": unknown,
+		"claude-sonnet": unknown, "gpt-oss:20b": unknown,
 	} {
 		if got := vocabularyOf(model); got != want {
 			t.Errorf("%q: vocabulary %d, want %d", model, got, want)
@@ -58,13 +60,17 @@ func hostile(n int) map[string]string {
 		noise[i], lower[i] = byte(r.Intn(256)), byte('a'+r.Intn(26))
 	}
 	texts := map[string]string{"noise": string(noise), "lower": string(lower)}
-	for _, s := range []string{"a", "A", " ", "\n", " \n", "1", "!", "中", "😀", "\u0301", "a's", "\u2003\n", strings.Repeat(" \n", 100) + "x"} {
+	for _, s := range []string{
+		"a", "A", " ", "\n", " \n", "1", "!", "中", "😀", "\u0301", "a's", "\u2003\n",
+		strings.Repeat(" \n", 100) + "x",
+	} {
 		texts[s] = strings.Repeat(s, n/len(s))
 	}
 	return texts
 }
 
-// The bound is far above what is measured, also on a busy machine; a count whose time grows with the square takes longer.
+// The bound is far above what is measured, also on a busy machine; a count whose time grows with the square takes
+// longer.
 func TestAnythingIsCountedInLinearTime(t *testing.T) {
 	tok := New("gpt-4")
 	tok.Count("load")
@@ -78,7 +84,10 @@ func TestAnythingIsCountedInLinearTime(t *testing.T) {
 }
 
 func TestLongWhiteSpaceIsNotUndercounted(t *testing.T) {
-	for _, s := range []string{strings.Repeat(" ", 1000), strings.Repeat(" \n", 500), "x" + strings.Repeat("\n", 1000) + "y"} {
+	for _, s := range []string{
+		strings.Repeat(" ", 1000), strings.Repeat(" \n", 500),
+		"x" + strings.Repeat("\n", 1000) + "y",
+	} {
 		exact, err := New("gpt-4").codec().Count(s)
 		if err != nil {
 			t.Fatal(err)
@@ -92,8 +101,10 @@ func TestLongWhiteSpaceIsNotUndercounted(t *testing.T) {
 func TestTheEstimateIsHardlyEverLowerThanTheCount(t *testing.T) {
 	tok := New("gpt-4o")
 	for name, text := range map[string]string{
-		"prose":   "The quick brown fox jumps over the lazy dog, and then it sits down to think about what it has done. Nobody knows why.",
-		"code":    "func (t *Tokenizer) Count(text string) int {\n\tif t.codec == nil {\n\t\treturn llm.Estimate{}.Count(text)\n\t}\n}\n",
+		"prose": "The quick brown fox jumps over the lazy dog, and then it sits down to think about what it has " +
+			"done. Nobody knows why.",
+		"code": "func (t *Tokenizer) Count(text string) int {\n\tif t.codec == nil {\n\t\treturn " +
+			"llm.Estimate{}.Count(text)\n\t}\n}\n",
 		"json":    `{"path":"notes/todo.md","offset":0,"limit":2000,"tags":["a","b"],"nested":{"ok":true,"n":12345}}`,
 		"german":  "Die Donaudampfschifffahrtsgesellschaft hat gestern ihre neuen Öffnungszeiten veröffentlicht.",
 		"russian": "Быстрая коричневая лиса прыгает через ленивую собаку и задумывается.",

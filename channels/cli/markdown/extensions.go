@@ -10,8 +10,8 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// The parser's own extensions come with an HTML renderer and a dozen regular expressions that every start of the program pays for,
-// and its tables fill short rows up with cells without end. These are what a terminal needs of them.
+// The parser's own extensions come with an HTML renderer and a dozen regular expressions that every start of the
+// program pays for, and its tables fill short rows up with cells without end. These are what a terminal needs of them.
 
 // strikethroughParser reads ~~text~~. A single tilde is left alone: in answers it means "about". So are three.
 type strikethroughParser struct{}
@@ -44,7 +44,8 @@ func (strikethroughParser) CanOpenCloser(opener, closer *parser.Delimiter) bool 
 // OnMatch returns the node for what is between the two.
 func (strikethroughParser) OnMatch(int) ast.Node { return extast.NewStrikethrough() }
 
-// bareLinkParser reads addresses that stand in the text without brackets, so that marks in them (~, _) are not taken for styles.
+// bareLinkParser reads addresses that stand in the text without brackets, so that marks in them (~, _) are not taken
+// for styles.
 type bareLinkParser struct{}
 
 // beforeAddress are the bytes that an address may follow.
@@ -72,8 +73,8 @@ func (bareLinkParser) Parse(parent ast.Node, reader text.Reader, pc parser.Conte
 	return ast.NewAutoLink(ast.AutoLinkURL, ast.NewTextSegment(text.NewSegment(start, start+n)))
 }
 
-// addressLength returns the length of the address that line begins with, or 0. Punctuation at its end belongs to the sentence, and
-// so does a closing parenthesis that was not opened in it.
+// addressLength returns the length of the address that line begins with, or 0. Punctuation at its end belongs to the
+// sentence, and so does a closing parenthesis that was not opened in it.
 func addressLength(line []byte) int {
 	scheme := 0
 	for _, s := range []string{"https://", "http://"} {

@@ -10,7 +10,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// flow is a piece of running text with its styles: a paragraph, a cell of a table. A line feed in it begins another line.
+// flow is a piece of running text with its styles: a paragraph, a cell of a table. A line feed in it begins another
+// line.
 type flow struct {
 	text []byte
 	runs []run
@@ -56,8 +57,8 @@ type line struct {
 	columns  int
 }
 
-// lines breaks the flow into lines of at most width columns: at blanks, and between the ideographs of scripts that have none. A word
-// that is wider is cut, unless it holds an address and keep is true.
+// lines breaks the flow into lines of at most width columns: at blanks, and between the ideographs of scripts that have
+// none. A word that is wider is cut, unless it holds an address and keep is true.
 func (f *flow) lines(width int, keep bool) []line {
 	var out []line
 	var now line
@@ -92,7 +93,8 @@ func (f *flow) lines(width int, keep bool) []line {
 	}
 }
 
-// oversized measures what a line takes of a word that is too wide for it. The word begins at from, and is known to as far as to.
+// oversized measures what a line takes of a word that is too wide for it. The word begins at from, and is known to as
+// far as to.
 func (f *flow) oversized(from, to, width int, keep bool) (n, columns int) {
 	if keep && f.hasAddress(from, to) {
 		return word(f.text[from:], math.MaxInt)
@@ -135,8 +137,9 @@ func (f *flow) runAt(at int) (run, from int) {
 	return sort.Search(len(f.runs), func(i int) bool { return f.runs[i].end > at }), at
 }
 
-// word measures the first piece of text that is not broken, to its end or until it is wider than enough: whoever measured a long
-// word whole for each of its lines would take the square of its length. It is empty only if text begins with a blank or a line end.
+// word measures the first piece of text that is not broken, to its end or until it is wider than enough: whoever
+// measured a long word whole for each of its lines would take the square of its length. It is empty only if text begins
+// with a blank or a line end.
 func word(text []byte, enough int) (n, columns int) {
 	together := true
 	for n < len(text) && columns <= enough && text[n] != ' ' && text[n] != '\n' {
@@ -176,8 +179,8 @@ func cluster(text []byte) (size, columns int) {
 	return len(first), columns
 }
 
-// What is written without blanks may be broken before each ideograph, but not behind what opens a bracket, nor before small kana and
-// marks of repetition. Closing brackets and stops are no ideographs, so they never begin a line.
+// What is written without blanks may be broken before each ideograph, but not behind what opens a bracket, nor before
+// small kana and marks of repetition. Closing brackets and stops are no ideographs, so they never begin a line.
 const (
 	opening = "（「『【〈《〔［｛"
 	small   = "々ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮヵヶ"
@@ -185,5 +188,6 @@ const (
 
 func mayBeginLine(r rune) bool {
 	return strings.ContainsRune(opening, r) ||
-		unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo) && !strings.ContainsRune(small, r)
+		unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo) &&
+			!strings.ContainsRune(small, r)
 }

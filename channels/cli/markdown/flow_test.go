@@ -52,7 +52,10 @@ func TestAnAddressStaysInOnePieceUnlessItIsInATable(t *testing.T) {
 	f.addString("see (", 0)
 	f.addString("https://example.org/long", address)
 	f.addString("), word-that-is-long", 0)
-	for keep, want := range map[bool]string{true: "see|(https://example.org/long),|word-that|-is-long", false: "see|(https://|example.o|rg/long),|word-that|-is-long"} {
+	for keep, want := range map[bool]string{
+		true:  "see|(https://example.org/long),|word-that|-is-long",
+		false: "see|(https://|example.o|rg/long),|word-that|-is-long",
+	} {
 		var got []string
 		for _, l := range f.lines(9, keep) {
 			got = append(got, string(f.text[l.from:l.to]))

@@ -17,8 +17,10 @@ var (
 // FuzzRender looks for pages that could do more to a terminal than they promise, and for words that got lost.
 func FuzzRender(f *testing.F) {
 	for _, s := range []string{
-		"# a\n\n> - b\n>   1. c\n\n***", "a | b\n-|-:\n1 | 2 | 3\n`\\|`", "[a](<b c> 'd') ![](e) [f]\n\n[f]: /g", "```x\ny\n```\n\n    z",
-		"***a** b* ~~c~~ `` ` ``", "- [x] a\n\n  b\n- c", "https://e.org/(a)_b_* <http://x>", "日本語「です」。\n👩\u200d🚀e\u0301", "a\\\nb  \nc", "|\n|-\n|||", "\\|a|\n-|",
+		"# a\n\n> - b\n>   1. c\n\n***", "a | b\n-|-:\n1 | 2 | 3\n`\\|`", "[a](<b c> 'd') ![](e) [f]\n\n[f]: /g",
+		"```x\ny\n```\n\n    z",
+		"***a** b* ~~c~~ `` ` ``", "- [x] a\n\n  b\n- c", "https://e.org/(a)_b_* <http://x>",
+		"日本語「です」。\n👩\u200d🚀e\u0301", "a\\\nb  \nc", "|\n|-\n|||", "\\|a|\n-|",
 	} {
 		f.Add(s, uint8(20), false)
 		f.Add(s, uint8(70), true)

@@ -76,7 +76,8 @@ func (p *page) codeSpan(f *flow, n *ast.CodeSpan, s style) {
 // link adds a link's text and, in parentheses, its address, unless they are the same.
 func (p *page) link(f *flow, n *ast.Link, s style) {
 	to := unescaped(n.Destination)
-	if only, ok := n.FirstChild().(*ast.Text); ok && n.ChildCount() == 1 && bytes.Equal(unescaped(only.Value(p.source)), to) {
+	if only, ok := n.FirstChild().(*ast.Text); ok && n.ChildCount() == 1 &&
+		bytes.Equal(unescaped(only.Value(p.source)), to) {
 		f.add(to, s|address)
 		return
 	}

@@ -13,8 +13,8 @@ const (
 	address // an address: never broken where it can be helped
 )
 
-// look draws styles, in the sixteen colors that a terminal's own theme defines and without backgrounds, so that every theme stays
-// readable.
+// look draws styles, in the sixteen colors that a terminal's own theme defines and without backgrounds, so that every
+// theme stays readable.
 type look struct{ noColor bool }
 
 // paint appends text to out in a style, and ends the style.

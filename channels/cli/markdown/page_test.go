@@ -50,7 +50,8 @@ func readFile(t testing.TB, name string) string {
 
 func TestContainersThatDoNotFitAreNotIndented(t *testing.T) {
 	const in = "- a\n  - b\n    - c\n      - d\n        1000000000. e\n        > f\n\n123456789. g\n\n   # h\n"
-	want := "• a\n  • b\n    • c\n      •\n      d\n      1000000000\n      . e\n      │\n      f\n\n123456789.\ng\n\n# h\n"
+	want := "• a\n  • b\n    • c\n      •\n      d\n      1000000000\n      . e\n      │\n      " +
+		"f\n\n123456789.\ng\n\n# h\n"
 	if got := plain(t, in, MinWidth); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -7,15 +7,16 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// Limits of what is parsed. The parser compares each open block with each line, and looks from each mark of a block through the rest
-// of it; both are squares that only hostile texts make large.
+// Limits of what is parsed. The parser compares each open block with each line, and looks from each mark of a block
+// through the rest of it; both are squares that only hostile texts make large.
 const (
 	maxNesting    = 16       // open containers; a list counts twice, for itself and its item
 	maxWork       = 64 << 20 // the sum, over all inline marks, of the length of their block in bytes
 	maxDefinition = 64       // lines of a paragraph that may begin with definitions of links
 )
 
-// newParser returns a parser without HTML, which answers mean as text: "List<String>" is no tag in a chat, "<std::string>" no address.
+// newParser returns a parser without HTML, which answers mean as text: "List<String>" is no tag in a chat,
+// "<std::string>" no address.
 func newParser() parser.Parser {
 	return parser.NewParser(
 		parser.WithBlockParsers(
@@ -57,7 +58,8 @@ func (c container) Open(parent ast.Node, reader text.Reader, pc parser.Context) 
 // metered is a parser of inline marks that stops when the text has used up its allowance.
 type metered struct{ parser.InlineParser }
 
-// workKey is where the context of a text keeps what its marks have cost. It never changes: the parser hands out such keys once.
+// workKey is where the context of a text keeps what its marks have cost. It never changes: the parser hands out such
+// keys once.
 var workKey = parser.NewContextKey()
 
 func (m metered) Parse(block ast.Node, reader text.Reader, pc parser.Context) ast.Node {

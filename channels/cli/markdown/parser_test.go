@@ -75,7 +75,10 @@ func TestAddressesEndWhereTheSentenceGoesOn(t *testing.T) {
 func TestMarksInAnAddressAreNoStyles(t *testing.T) {
 	const in = "see:https://e.org/~a/_b_c_ (https://e.org/*a*) **https://e.org/x** xhttps://e.org/_a_"
 	out := render(t, Options{}, in, 200)
-	for _, want := range []string{"\x1b[4;34mhttps://e.org/~a/_b_c\x1b[m_", "(\x1b[4;34mhttps://e.org/*a\x1b[m*)", "\x1b[1;4;34mhttps://e.org/x\x1b[m xhttps"} {
+	for _, want := range []string{
+		"\x1b[4;34mhttps://e.org/~a/_b_c\x1b[m_", "(\x1b[4;34mhttps://e.org/*a\x1b[m*)",
+		"\x1b[1;4;34mhttps://e.org/x\x1b[m xhttps",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in %q", want, out)
 		}
@@ -133,7 +136,8 @@ func TestManyDefinitionsOfLinksAreText(t *testing.T) {
 
 func TestASmallTextNeverBecomesALargeTable(t *testing.T) {
 	const columns, rows = 60, 1000
-	in := []byte(strings.Repeat("a|", columns) + "\n" + strings.Repeat("-|", columns) + "\n" + strings.Repeat("1\n", rows))
+	in := []byte(strings.Repeat("a|", columns) + "\n" + strings.Repeat("-|", columns) + "\n" +
+		strings.Repeat("1\n", rows))
 	nodes := 0
 	err := ast.Walk(newParser().Parse(text.NewReader(in)), func(ast.Node, bool) (ast.WalkStatus, error) {
 		nodes++

@@ -28,8 +28,8 @@ func New(o Options) *Renderer {
 	return &Renderer{parser: newParser(), look: look{noColor: o.NoColor}}
 }
 
-// Render returns the page: lines of width columns, each ended by a line feed. It returns false if text is longer than [MaxText] or
-// width less than [MinWidth]; such a text is shown as it is.
+// Render returns the page: lines of width columns, each ended by a line feed. It returns false if text is longer than
+// [MaxText] or width less than [MinWidth]; such a text is shown as it is.
 //
 // text is UTF-8 without control characters and tabs, but for line feeds.
 func (r *Renderer) Render(s string, width int) (string, bool) {

@@ -49,8 +49,8 @@ func (p *page) rows(n *extast.Table) [][]*flow {
 	return rows
 }
 
-// fit narrows the widest columns until all of them take no more than room columns. It returns false if that makes them too narrow to
-// read.
+// fit narrows the widest columns until all of them take no more than room columns. It returns false if that makes them
+// too narrow to read.
 func fit(widths []int, room int) bool {
 	sorted := slices.Sorted(slices.Values(widths))
 	for i, w := range sorted {

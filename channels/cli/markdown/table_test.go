@@ -37,7 +37,8 @@ func TestATableWithMoreColumnsThanAnyTerminalIsText(t *testing.T) {
 }
 
 func TestATableFitsItsWidthOrIsDrawnRowByRow(t *testing.T) {
-	const in = "name|what it is|n\n:-|:-:|-:\n語語語|many words that have to be broken|1\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx|[link](https://example.org/long/address)|22"
+	const in = "name|what it is|n\n:-|:-:|-:\n語語語|many words that have to be " +
+		"broken|1\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx|[link](https://example.org/long/address)|22"
 	for width := MinWidth; width < 120; width++ {
 		out := plain(t, in, width)
 		bars := map[int]bool{}

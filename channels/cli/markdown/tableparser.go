@@ -12,8 +12,8 @@ import (
 // maxTableColumns is how many columns a table may have: more never fit a terminal.
 const maxTableColumns = 64
 
-// tableTransformer makes tables of paragraphs: a row of headings, a row of dashes with as many cells, then rows to the end. A row has
-// no cells but those that are written, so that a small text never becomes a large table.
+// tableTransformer makes tables of paragraphs: a row of headings, a row of dashes with as many cells, then rows to the
+// end. A row has no cells but those that are written, so that a small text never becomes a large table.
 type tableTransformer struct{}
 
 // Transform cuts p before the table that it holds, if any, and puts the table behind it.
@@ -58,8 +58,8 @@ type cell struct {
 	value   []byte
 }
 
-// cells cuts a line at its bars, but for those behind a backslash, into one cell more than there may be columns at most. Bars at
-// its ends only frame it.
+// cells cuts a line at its bars, but for those behind a backslash, into one cell more than there may be columns at
+// most. Bars at its ends only frame it.
 func cells(line text.Segment, source []byte) []cell {
 	line = line.TrimLeftSpace(source)
 	line = line.TrimRightSpace(source)

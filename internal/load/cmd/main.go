@@ -37,7 +37,8 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: [-url URL] [-token-file FILE] [-timeout TIME] run|post ID CHAT TEXT|replies CHAT|refuse")
+var errUsage = errors.New(
+	"usage: [-url URL] [-token-file FILE] [-timeout TIME] run|post ID CHAT TEXT|replies CHAT|refuse")
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
@@ -68,7 +69,10 @@ func run(ctx context.Context, args []string) error {
 	case flags.Arg(0) == "run" && flags.NArg() == 1:
 		return many(ctx, client, o)
 	case flags.Arg(0) == "post" && flags.NArg() == 4:
-		return post(ctx, client, load.Message{ID: flags.Arg(1), ChatID: flags.Arg(2), Sender: "load", Content: flags.Arg(3)})
+		return post(ctx, client, load.Message{
+			ID: flags.Arg(1), ChatID: flags.Arg(2), Sender: "load",
+			Content: flags.Arg(3),
+		})
 	case flags.Arg(0) == "replies" && flags.NArg() == 2:
 		return replies(ctx, client, flags.Arg(1))
 	}
@@ -107,10 +111,14 @@ func refuse(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("http://%s\n", l.Addr())
-	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request,
+	) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = w.Write([]byte(`{"error":{"message":"no such key","type":"invalid_request_error","code":"invalid_api_key"}}`))
+		_,
+			_ = w.Write([]byte(
+			`{"error":{"message":"no such key","type":"invalid_request_error","code":"invalid_api_key"}}`))
 	})}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -1,0 +1,257 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+var (
+	approvalOfStep = &query{approvalColumns + `WHERE a.life_id = ? AND a.run = ? AND a.position = ? AND (a.answer = ? OR a.answer = a.position)
+		AND a.state <> 'void'`}
+	newestOfLife   = &query{`SELECT state FROM approvals WHERE life_id = ? ORDER BY id DESC LIMIT 1`}
+	insertApproval = &query{`INSERT INTO approvals
+		(life_id, run, position, answer, round, beyond, tool, definition, args, dir, files, digest, change, rule, taint, step_id, instead, because,
+		request, state, created_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
+	beginRequest  = &query{`UPDATE approvals SET request = id WHERE id = ?`}
+	countOfAnswer = &query{
+		`SELECT COUNT(*) FROM approvals WHERE life_id = ? AND run = ? AND answer = ? AND state <> 'void'`,
+	}
+	awaitedInLane = &query{approvalColumns +
+		`JOIN message_queue q ON q.life_id = a.life_id WHERE a.state = 'awaiting' AND q.lane_id = ? LIMIT 1`}
+)
+
+// Ask stores a request for approvals. One commit has the step of the first call, the approvals of all calls of the
+// answer that need one, and the audit events.
+//
+// If the first call was asked for already, Ask stores nothing and returns the approval in its present state. A request
+// whose time is over expires here. If the answer has another request already, the error is [corebot.ErrNotAsked].
+//
+// A call of a later round has changed since it was approved. Its approval is void then, with the approvals of all calls
+// behind it, and the asks are a new request. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes
+// nothing.
+func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step,
+	asks []corebot.Ask,
+) (stands corebot.Asked, err error) {
+	row, err := encodeStep(s)
+	if err != nil {
+		return stands, err
+	}
+	err = l.db.write(ctx, "ask", func(t *tx) (err error) {
+		if err := holdsTx(t, d.Lease); err != nil {
+			return err
+		}
+		own, known, err := approvalTx(t, approvalOfStep, d.Life, d.Run, s.Position, asks[0].Approval.Answer)
+		switch {
+		case err != nil:
+			return err
+		case !known:
+			err = askTx(t, d, row, asks)
+		case own.State == corebot.ApprovalApproved && asks[0].Approval.Round > own.Round:
+			err = askAnewTx(t, d, row, own, asks)
+		case own.State == corebot.ApprovalAwaited && !own.ExpiresAt.After(t.now):
+			by := corebot.AuditEvent{Key: own.Key, Entry: corebot.EntryItself, StepID: d.StepID(s.Position)}
+			err = closeTx(t, own, corebot.ApprovalExpired, itself, by)
+		}
+		if err == nil {
+			stands, err = askedTx(t, d, asks[0].Approval.Answer, s.Position)
+		}
+		return err
+	})
+	return stands, err
+}
+
+// askTx stores a request.
+func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
+	var others int64
+	if _, err := t.one(countOfAnswer, []any{&others}, d.Life, d.Run, asks[0].Approval.Answer); err != nil {
+		return err
+	}
+	if others > 0 {
+		return corebot.ErrNotAsked
+	}
+	return requestTx(t, d, row, asks)
+}
+
+// askAnewTx replaces an approved request by a new one.
+func askAnewTx(t *tx, d corebot.Delivery, row stepRow, own corebot.Approval, asks []corebot.Ask) error {
+	because := asks[0].Approval.Because
+	if err := voidTx(t, because+" since it was approved", unmadeFrom, d.Life, d.Run, own.Position); err != nil {
+		return err
+	}
+	for i := range asks {
+		a := &asks[i].Approval
+		a.Round, a.Instead, a.Because = own.Round+1, own.Request, because
+	}
+	return requestTx(t, d, row, asks)
+}
+
+func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
+	request := int64(0)
+	for _, ask := range asks {
+		a := ask.Approval
+		files, err := encode(a.Bound.Files)
+		if err != nil {
+			return err
+		}
+		change := ""
+		if a.Change != (corebot.FileChange{}) {
+			if change, err = encode(a.Change); err != nil {
+				return err
+			}
+		}
+		sum := a.Bound.Digest()
+		id, err := t.insert(insertApproval, d.Life, d.Run, a.Position, a.Answer, a.Round, a.Beyond, a.Bound.Tool,
+			a.Bound.Definition, string(a.Bound.Args), a.Bound.Dir,
+			files, sum[:], change, a.Rule, a.Taint, d.StepID(a.Position), a.Instead, a.Because, request, t.now,
+			a.ExpiresAt)
+		if err == nil && request == 0 {
+			request = id
+			_, err = t.exec(beginRequest, id)
+		}
+		if err == nil {
+			err = auditTx(t, []corebot.AuditEvent{ask.Event})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return recordStepTx(t, d.Life, d.Run, row)
+}
+
+// askedTx returns the approval of a step with its whole request.
+func askedTx(t *tx, d corebot.Delivery, answer, position int) (a corebot.Asked, err error) {
+	if a.Approval, _, err = approvalTx(t, approvalOfStep, d.Life, d.Run, position, answer); err != nil {
+		return a, err
+	}
+	err = t.each(callsOfRequest, func(s scanner) error {
+		call, err := scanApproval(s)
+		a.All = append(a.All, call)
+		return err
+	}, a.Request)
+	return a, err
+}
+
+// standsTx says how long the head of a lane waits for an approval: until the approval expires. If the approval was
+// resolved before the claim ended, the wait is over.
+func standsTx(t *tx, life int64, until time.Time) (time.Time, error) {
+	var state string
+	asked, err := t.one(newestOfLife, []any{&state}, life)
+	if err == nil && asked && corebot.ApprovalState(state) != corebot.ApprovalAwaited {
+		until = t.now
+	}
+	return until, err
+}
+
+// tellAwaitedTx tells the chat once that its messages wait for a pending approval.
+func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
+	if l.waiting != corebot.AwaitingApproval || p.cause != 0 {
+		return nil
+	}
+	a, awaited, err := approvalTx(t, awaitedInLane, l.id)
+	if err != nil || !awaited {
+		return err
+	}
+	told := corebot.Message{
+		ID: corebot.OwnID("approval", a.Request, "awaited"), Direction: corebot.Outbound, Key: p.Key,
+		Kind: corebot.KindNotice, InReplyTo: p.ID,
+		Parts: corebot.TextPart(fmt.Sprintf("This waits behind a call of %s that an admin has to approve first: "+
+			"/approve %d or /deny %d. /stop gives it up.", a.Bound.Tool, a.Request, a.Request)),
+	}
+	// a conflict: the chat was told in answer to an earlier message
+	if err := noticeTx(t, &pack([]corebot.Message{told})[0], life); !errors.Is(err, corebot.ErrConflict) {
+		return err
+	}
+	return nil
+}
+
+// An approval ends with its call. If the call will not be made any more, its approval is void. The reason is one of
+// four: a steer skipped the call, the call has changed, the sender lost his role, or the message was stopped. The
+// commit that decides this also stores it in the table.
+
+var (
+	// The columns of the step's index come first.
+	unmadeFrom = &query{approvalColumns +
+		`WHERE a.life_id = ? AND a.run = ? AND a.position >= ? AND a.state = 'approved' AND a.ran = 0 ORDER BY a.id`}
+	unmadeOf = &query{approvalColumns +
+		`WHERE a.life_id = ? AND a.run = ? AND a.position = ? AND a.state = 'approved' AND a.ran = 0`}
+	unmadeOfLife = &query{approvalColumns + `WHERE a.life_id = ? AND a.state = 'approved' AND a.ran = 0 ORDER BY a.id`}
+	voidApproval = &query{`UPDATE approvals SET state = 'void', reason = ? WHERE id = ?`}
+	beginCall    = &query{
+		`UPDATE approvals SET ran = 1 WHERE life_id = ? AND run = ? AND position = ? AND state = 'approved' AND ran = 0`,
+	}
+)
+
+// voidTx makes approvals void whose calls will not be made.
+func voidTx(t *tx, reason string, which *query, args ...any) error {
+	var unmade []corebot.Approval
+	err := t.each(which, func(s scanner) error {
+		a, err := scanApproval(s)
+		unmade = append(unmade, a)
+		return err
+	}, args...)
+	if err != nil {
+		return err
+	}
+	for i, a := range unmade {
+		if _, err := t.exec(voidApproval, reason, a.ID); err != nil {
+			return err
+		}
+		if i == 0 || unmade[i-1].Request != a.Request {
+			t.count(approvalsTotal, string(corebot.ApprovalVoid), "", 1)
+		}
+		by := corebot.AuditEvent{Entry: itself, Key: a.Key}
+		err := changeTx(t, by, "approval.void", a.Key, map[string]any{
+			"id": a.Request, "tool": a.Bound.Tool, "messageId": a.MessageID, "chat": a.Key.String(),
+			"principal":  a.Principal.String(),
+			"approvedBy": a.By, "reason": reason,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// madeTx updates the approval of a step's call: the call is begun, or has ended without being made.
+func madeTx(t *tx, d corebot.Delivery, s corebot.Step) error {
+	switch {
+	case !s.Awaited:
+		return nil
+	case s.State == corebot.StepIntended, s.Result != nil && s.Result.Ran:
+		_, err := t.exec(beginCall, d.Life, d.Run, s.Position)
+		return err
+	}
+	if err := voidTx(t, withoutCall(s.Result), unmadeOf, d.Life, d.Run, s.Position); err != nil {
+		return err
+	}
+	return denyAwaitedTx(t, d.Life, corebot.AuditEvent{}) // the tool is gone, or the sender lost the right to it
+}
+
+// withoutCall says why an approved call was not made.
+func withoutCall(r *corebot.ToolResult) string {
+	if r == nil {
+		return "the call was not made"
+	}
+	return fmt.Sprintf("the call was not made (%s)", r.Outcome)
+}
+
+// endApprovalsTx ends the approvals of an ended message. A message that was answered in its first claim has none.
+func endApprovalsTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
+	if d.Message.Direction != corebot.Inbound || o.End == corebot.EndAnswered && len(d.Journal) == 0 {
+		return nil
+	}
+	return endCallsTx(t, d.Life)
+}
+
+// endCallsTx denies the waiting calls of a message, and makes its approvals void whose calls were not made.
+func endCallsTx(t *tx, life int64) error {
+	if err := denyAwaitedTx(t, life, corebot.AuditEvent{}); err != nil {
+		return err
+	}
+	return voidTx(t, "its turn ended without the call", unmadeOfLife, life)
+}
