@@ -167,8 +167,9 @@ func newHTTPTransport(s Spec, c *http.Client) (transport.Interface, error) {
 		return &eventStream{t}, nil
 	}
 	//lint:ignore SA1019 servers of older protocols have no other way to say that their tools have changed
+	listening := transport.WithContinuousListening()
 	t, err := transport.NewStreamableHTTP(s.URL, transport.WithHTTPBasicClient(c), transport.WithHTTPLogger(silent),
-		transport.WithContinuousListening())
+		listening)
 	if err != nil {
 		return nil, fmt.Errorf("set up the connection: %w", err)
 	}

@@ -197,8 +197,7 @@ func TestAnAgentThatIsToldToAskItselfDoesNot(t *testing.T) {
 // TestAgentsThatAlwaysAskOneAnotherComeToAnEnd: both are told to ask the other whatever comes, twice in each turn.
 func TestAgentsThatAlwaysAskOneAnotherComeToAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p *peers
-		p = newPeers(t, apptest.Options{}, func(string) []corebot.ToolCall {
+		p := newPeers(t, apptest.Options{}, func(string) []corebot.ToolCall {
 			return []corebot.ToolCall{
 				ask("helper", "ask me"), ask("main", "ask me"), ask("helper", "and again"),
 				ask("main", "and again"),
