@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,31 +34,28 @@ func answering(t *testing.T, home string, ops control.Operations) {
 }
 
 func TestACommandReadsByItselfWhereTheCorebotOfTheHomeCannotAnswer(t *testing.T) {
-	type operations = func(asked *int, release <-chan struct{}) control.Operations
+	type operations = func(asked *atomic.Int64, release <-chan struct{}) control.Operations
 	for name, ops := range map[string]operations{
-		"it is older and does not know the operation": func(asked *int, _ <-chan struct{}) control.Operations {
+		"it is older and does not know the operation": func(asked *atomic.Int64, _ <-chan struct{}) control.Operations {
 			return control.Operations{}
 		},
-		"it is older and does not know an argument": func(asked *int, _ <-chan struct{}) control.Operations {
-			return control.Operations{operate.ListDeadLetters.Name: control.Typed(func(context.Context, struct{}) (int,
-				error,
-			) {
-				return 0, nil
-			})}
+		"it is older and does not know an argument": func(asked *atomic.Int64, _ <-chan struct{}) control.Operations {
+			none := func(context.Context, struct{}) (int, error) { return 0, nil }
+			return control.Operations{operate.ListDeadLetters.Name: control.Typed(none)}
 		},
-		"it hangs": func(asked *int, release <-chan struct{}) control.Operations {
-			return control.Operations{operate.ListDeadLetters.Name: control.Typed(func(context.Context,
-				operate.DeadLetterQuery,
-			) (int, error) {
-				*asked++
+		"it hangs": func(asked *atomic.Int64, release <-chan struct{}) control.Operations {
+			hangs := func(context.Context, operate.DeadLetterQuery) (int, error) {
+				asked.Add(1)
 				<-release
 				return 0, nil
-			})}
+			}
+			return control.Operations{operate.ListDeadLetters.Name: control.Typed(hangs)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			home, letter := deadHome(t)
-			asked, release := 0, make(chan struct{})
+			var asked atomic.Int64
+			release := make(chan struct{})
 			answering(t, home, ops(&asked, release))
 			t.Cleanup(func() { close(release) })
 			reader := app.NewReader(home, 50*time.Millisecond)
@@ -68,8 +66,8 @@ func TestACommandReadsByItselfWhereTheCorebotOfTheHomeCannotAnswer(t *testing.T)
 					t.Fatalf("it read %+v: %v", page, err)
 				}
 			}
-			if asked > 1 {
-				t.Errorf("a Corebot that hangs was asked %d times", asked)
+			if n := asked.Load(); n > 1 {
+				t.Errorf("a Corebot that hangs was asked %d times", n)
 			}
 		})
 	}
