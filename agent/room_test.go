@@ -143,9 +143,7 @@ func TestAPromptThatStaysTooLongFailsForGoodAfterTwoCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := agent.Options{ContextTokens: 4_000, OutputTokens: 200, Compaction: agent.Compaction{Off: c.off}}
 			most := 100_000
-			model := apptest.Always(func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer,
-				error,
-			) {
+			model := apptest.Always(func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
 				return tooLong(most).Complete(ctx, r, onText)
 			})
 			b := newBench(t, apptest.Options{Model: model, Agent: o})

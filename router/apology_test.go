@@ -274,9 +274,7 @@ func TestAChainOfLimitedModelsUsesUpNoAttempt(t *testing.T) {
 
 func TestAStrangerToTheStoreIsNoAdmin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Brain: brain(func(context.Context, corebot.Delivery) (corebot.Result,
-			error,
-		) {
+		k := apptest.New(t, apptest.Options{Brain: brain(func(context.Context, corebot.Delivery) (corebot.Result, error) {
 			return corebot.Result{}, &corebot.Failure{Class: corebot.Permanent, Err: errors.New("secret")}
 		})}).Start()
 		k.SayAs("", "a", "1", "hello")

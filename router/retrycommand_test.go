@@ -202,9 +202,7 @@ func TestAReplayRunsAsItsSenderWithTheRoleOfToday(t *testing.T) {
 		call := apptest.Call("c1", "mcp.reload", `{"text":"x"}`) // an admin's
 		model := apptest.Script(apptest.Asks(call), apptest.Fails(broke()), apptest.Asks(call), apptest.Text("done"))
 		var runs int
-		reload := apptest.Tool("mcp.reload", tools.ReadOnly, func(context.Context, string) (string,
-			error,
-		) {
+		reload := apptest.Tool("mcp.reload", tools.ReadOnly, func(context.Context, string) (string, error) {
 			runs++
 			return "reloaded", nil
 		})
@@ -232,9 +230,7 @@ func TestAReplayRunsAsItsSenderWithTheRoleOfToday(t *testing.T) {
 
 func TestADeadLettersTokensAreCountedOnceThroughItsReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		search := apptest.Tool("web.search", tools.ReadOnly, func(context.Context, string) (string,
-			error,
-		) {
+		search := apptest.Tool("web.search", tools.ReadOnly, func(context.Context, string) (string, error) {
 			return "found", nil
 		})
 		k := apptest.New(t, apptest.Options{Tools: []tools.Tool{search}, Model: apptest.Script(

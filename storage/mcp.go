@@ -77,17 +77,13 @@ func (m *MCPTools) Sight(ctx context.Context, server string,
 }
 
 // Peek returns what Sight would return, and stores nothing.
-func (m *MCPTools) Peek(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin,
-	error,
-) {
+func (m *MCPTools) Peek(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error) {
 	known, err := m.known(func(q *query, scan func(scanner) error, args ...any) error {
 		return m.db.reader.each(ctx, q, scan, args...)
 	}, server)
 	first := false
 	if err == nil {
-		first, err = m.firstListing(func(q *query, into []any, args ...any) (bool,
-			error,
-		) {
+		first, err = m.firstListing(func(q *query, into []any, args ...any) (bool, error) {
 			return m.db.reader.one(ctx, q, into, args...)
 		}, server)
 	}

@@ -67,9 +67,7 @@ func TestVacuumDoesNotBeginWhatTheDiskCannotHold(t *testing.T) {
 	defer db.Close() //nolint:errcheck // only read
 	// of a file of more than 2 MiB, little is in use
 	for free, fits := range map[int64]bool{0: false, 16 << 10: false, 4 * mib: true} {
-		err := roomToVacuum(t.Context(), db, dir, func(string) (Disk,
-			error,
-		) {
+		err := roomToVacuum(t.Context(), db, dir, func(string) (Disk, error) {
 			return Disk{Total: 1 << 40, Free: free}, nil
 		})
 		if fits != (err == nil) || !fits && (!errors.Is(err, corebot.ErrDiskFull) || corebot.HintOf(err) == "") {

@@ -273,9 +273,7 @@ func TestAResultIsFromOutsideIfItsToolSaysSoAndTheCallRan(t *testing.T) {
 
 func TestAToolOfAnMCPServerSaysThatItIsOutside(t *testing.T) {
 	tool := func(traits tools.Traits) tools.Tool {
-		return tools.New("mcp__x__y", "A tool.", traits, func(context.Context, tools.Call, noArgs) (string,
-			error,
-		) {
+		return tools.New("mcp__x__y", "A tool.", traits, func(context.Context, tools.Call, noArgs) (string, error) {
 			return "", nil
 		})
 	}

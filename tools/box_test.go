@@ -224,9 +224,7 @@ func TestAPanicEndsTheCallAndIsNotShown(t *testing.T) {
 		tools.ReadOnly:   corebot.OutcomeError,
 		tools.SideEffect: corebot.OutcomeUnknown,
 	} {
-		b := newBox(t, normal, tools.Options{}, does(traits, func(context.Context) (string,
-			error,
-		) {
+		b := newBox(t, normal, tools.Options{}, does(traits, func(context.Context) (string, error) {
 			panic("private detail")
 		}))
 		s := newStep()

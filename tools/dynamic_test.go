@@ -217,15 +217,11 @@ func offers(r *tools.Registry) string {
 }
 
 func TestGuestsAreReplacedAllAtOnceOrNotAtAll(t *testing.T) {
-	own := tools.New("web.search", "Search.", tools.ReadOnly, func(context.Context, tools.Call, noArgs) (string,
-		error,
-	) {
+	own := tools.New("web.search", "Search.", tools.ReadOnly, func(context.Context, tools.Call, noArgs) (string, error) {
 		return "", nil
 	})
 	guest := func(name string) tools.Tool {
-		return tools.New(name, "A guest.", dynamicTraits, func(context.Context, tools.Call, noArgs) (string,
-			error,
-		) {
+		return tools.New(name, "A guest.", dynamicTraits, func(context.Context, tools.Call, noArgs) (string, error) {
 			return "", nil
 		})
 	}

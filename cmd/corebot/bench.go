@@ -135,9 +135,7 @@ share its processors.`,
 				return usage(cmd, err)
 			}
 			o.Progress = out.progress(cmd)
-			return out.measure(cmd, func(ctx context.Context) (bench.Report,
-				error,
-			) {
+			return out.measure(cmd, func(ctx context.Context) (bench.Report, error) {
 				return measureTurn(ctx, parent, o)
 			})
 		},

@@ -259,9 +259,7 @@ func chatSettings(key corebot.Key, mode, access string) (changes []setting, err 
 				return nil, err
 			}
 		}
-		changes = append(changes, setting{"queue mode", mode, func(ctx context.Context, c control.Caller) (operate.Done,
-			error,
-		) {
+		changes = append(changes, setting{"queue mode", mode, func(ctx context.Context, c control.Caller) (operate.Done, error) {
 			return operate.SetQueueMode.Call(ctx, c, change)
 		}})
 	}
@@ -272,9 +270,7 @@ func chatSettings(key corebot.Key, mode, access string) (changes []setting, err 
 				return nil, err
 			}
 		}
-		changes = append(changes, setting{"access", access, func(ctx context.Context, c control.Caller) (operate.Done,
-			error,
-		) {
+		changes = append(changes, setting{"access", access, func(ctx context.Context, c control.Caller) (operate.Done, error) {
 			return operate.SetChatAccess.Call(ctx, c, change)
 		}})
 	}

@@ -28,9 +28,7 @@ func newParkedList(s *shell) *cobra.Command {
 		Short: "List the messages that left their chats' queues, in the order in which they come back",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			_, err = parkedTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.ParkedMessage],
-				error,
-			) {
+			_, err = parkedTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.ParkedMessage], error) {
 				return look(s, cmd, operate.ListParked, p)
 			})
 			return err

@@ -24,9 +24,7 @@ func (a *App) operations() control.Operations {
 	ops[OpHello] = control.Typed(func(context.Context, struct{}) (Hello, error) { return a.hello(), nil })
 	ops[OpReload] = control.Typed(func(context.Context, struct{}) (Reloaded, error) { return a.Reload() })
 	type none struct{}
-	ops[OpChannels] = control.Typed(func(ctx context.Context, _ none) ([]channels.Status,
-		error,
-	) {
+	ops[OpChannels] = control.Typed(func(ctx context.Context, _ none) ([]channels.Status, error) {
 		return a.ChannelStatus(ctx)
 	})
 	ops[OpSend] = control.Typed(a.Accept)

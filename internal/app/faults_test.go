@@ -82,9 +82,7 @@ func TestAChatThatMeetsAFaultIsToldInTimeAndNobodyElseNoticesIt(t *testing.T) {
 
 func meet(t *testing.T, f llmtest.Fault, s llmtest.Survival) {
 	model := &twoFaced{sick: open(t, f.Start(t)), well: open(t, llmtest.Start(t, llmtest.Always(llmtest.Text("fine"))))}
-	search := apptest.Tool("web.search", tools.ReadOnly, func(_ context.Context, text string) (string,
-		error,
-	) {
+	search := apptest.Tool("web.search", tools.ReadOnly, func(_ context.Context, text string) (string, error) {
 		return "found " + text, nil
 	})
 	k := apptest.New(t, apptest.Options{

@@ -43,9 +43,7 @@ func TestWhatAWorkerAnswersIsWhatTheToolSays(t *testing.T) {
 		"no worker":       {err: isolation.ErrBusy, failed: "no worker"},
 		"no worker, ever": {err: isolation.ErrUnavailable, failed: "isolated"},
 	} {
-		i := isolated{workers: workersFunc(func(context.Context, isolation.Job) ([]byte,
-			error,
-		) {
+		i := isolated{workers: workersFunc(func(context.Context, isolation.Job) ([]byte, error) {
 			return []byte(c.answer), c.err
 		})}
 		run, err := i.work("fs.read")

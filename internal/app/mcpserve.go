@@ -69,14 +69,10 @@ const (
 // clientOperations carry out what MCP clients of other processes ask for.
 func (a *App) clientOperations(all control.Operations) {
 	type none struct{}
-	all[OpClientTools] = control.Typed(func(ctx context.Context, _ none) ([]serve.Tool,
-		error,
-	) {
+	all[OpClientTools] = control.Typed(func(ctx context.Context, _ none) ([]serve.Tool, error) {
 		return a.clients.Tools(ctx)
 	})
-	all[OpClientCall] = control.Typed(func(ctx context.Context, c serve.Call) (serve.Result,
-		error,
-	) {
+	all[OpClientCall] = control.Typed(func(ctx context.Context, c serve.Call) (serve.Result, error) {
 		return a.clients.Call(ctx, c)
 	})
 }

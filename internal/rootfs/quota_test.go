@@ -47,9 +47,7 @@ func TestAFolderHoldsNoMoreBytesThanItsQuota(t *testing.T) {
 	ok(t, root.Write("chats/a/f", []byte("123456")))
 	requireFull(t, root.Write("chats/a/g", []byte("12345")), "key.bytes")
 	requireFull(t, root.Create("./chats//a/g", []byte("12345")), "key.bytes")
-	requireFull(t, root.Update("chats/a/f", 100, func([]byte, bool) ([]byte,
-		error,
-	) {
+	requireFull(t, root.Update("chats/a/f", 100, func([]byte, bool) ([]byte, error) {
 		return []byte("12345678901"), nil
 	}), "key.bytes")
 	if _, err := root.ReadFile("chats/a/g", 10); !errors.Is(err, os.ErrNotExist) {

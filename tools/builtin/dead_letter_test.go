@@ -23,9 +23,7 @@ type shelf struct {
 	err   error
 }
 
-func (s *shelf) ListDeadLetters(_ context.Context, q operate.DeadLetterQuery) (operate.Page[operate.DeadLetter],
-	error,
-) {
+func (s *shelf) ListDeadLetters(_ context.Context, q operate.DeadLetterQuery) (operate.Page[operate.DeadLetter], error) {
 	s.asked = q
 	return operate.Page[operate.DeadLetter]{Rows: s.has}, s.err
 }

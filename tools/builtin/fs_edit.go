@@ -28,9 +28,7 @@ type editArgs struct {
 // Edit replaces text in a file. Run twice it could change what the first run wrote, so it is not run again after a
 // crash.
 func Edit(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.edit", editDoc, tools.SideEffect, func(_ context.Context, c tools.Call, a editArgs) (string,
-		error,
-	) {
+	return tools.New("fs.edit", editDoc, tools.SideEffect, func(_ context.Context, c tools.Call, a editArgs) (string, error) {
 		var count int
 		err := root.Update(a.Path, maxFile, func(old []byte, exists bool) ([]byte, error) {
 			if err := c.Unchanged(old, exists); err != nil {

@@ -20,9 +20,7 @@ type writeArgs struct {
 
 // Write puts a whole file in place. The arguments say all of what it will hold, so a second run changes nothing.
 func Write(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.write", writeDoc, tools.Idempotent, func(_ context.Context, c tools.Call, a writeArgs) (string,
-		error,
-	) {
+	return tools.New("fs.write", writeDoc, tools.Idempotent, func(_ context.Context, c tools.Call, a writeArgs) (string, error) {
 		data, err := a.make(nil, false)
 		switch {
 		case err != nil:
@@ -30,9 +28,7 @@ func Write(root *rootfs.Root) tools.Tool {
 		case c.Approved == "":
 			err = root.Write(a.Path, data)
 		default:
-			err = root.Update(a.Path, tools.MaxApproved, func(old []byte, exists bool) ([]byte,
-				error,
-			) {
+			err = root.Update(a.Path, tools.MaxApproved, func(old []byte, exists bool) ([]byte, error) {
 				return data, c.Unchanged(old, exists)
 			})
 		}
