@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string) error {
 		return many(ctx, client, o)
 	case flags.Arg(0) == "post" && flags.NArg() == 4:
 		return post(ctx, client, load.Message{
-			ID: flags.Arg(1), ChatID: flags.Arg(2), Sender: "load",
+			ID: flags.Arg(1), ChatID: flags.Arg(2), Sender: flags.Arg(2),
 			Content: flags.Arg(3),
 		})
 	case flags.Arg(0) == "replies" && flags.NArg() == 2:
