@@ -52,13 +52,16 @@ var totalDescs = map[string]totalDesc{
 			"approved, denied, expired, or void: approved, and not made.", 1, "outcome"),
 }
 
-// deadReasons lists the reasons whose counters are exported from the start.
+// deadReasons lists the reasons of dead letters. Their counters are exported from the start.
 var deadReasons = map[corebot.Direction][]string{
 	corebot.Inbound: {
 		corebot.ReasonAttempts, "permanent", corebot.ReasonTooLong, corebot.ReasonPoison,
-		corebot.ReasonDamaged,
+		corebot.ReasonDamaged, corebot.ReasonUnstored,
 	},
-	corebot.Outbound: {corebot.ReasonAttempts, "permanent", corebot.ReasonPoison, corebot.ReasonDamaged, "ambiguous"},
+	corebot.Outbound: {
+		corebot.ReasonAttempts, "permanent", corebot.ReasonPoison, corebot.ReasonDamaged, corebot.ReasonUnstored,
+		"ambiguous",
+	},
 }
 
 // knownSeries are exported at zero from the start, because a rate misses the first event of a series that begins at
