@@ -298,7 +298,8 @@ func (r *Runner) directory(k corebot.Key) (string, error) {
 const maxHandOver = 20_000
 
 // handOver gives what tools have written there as Corebot's user to the user that programs run as. It follows no link,
-// and leaves alone what has a name somewhere else too.
+// and leaves alone what has a name somewhere else too. Another program of the conversation can remove files meanwhile:
+// a file that has gone needs no owner.
 func (r *Runner) handOver(name string) error {
 	if r.uid == 0 {
 		return nil
@@ -310,7 +311,10 @@ func (r *Runner) handOver(name string) error {
 	defer dir.Close() //nolint:errcheck // only a handle
 	seen := 0
 	return fs.WalkDir(dir.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
+		switch {
+		case gone(path, err):
+			return nil
+		case err != nil:
 			return fmt.Errorf("look through %s: %w", name, err)
 		}
 		if seen++; seen > maxHandOver {
@@ -318,6 +322,9 @@ func (r *Runner) handOver(name string) error {
 				"remove what is no longer needed")
 		}
 		info, err := dir.Lstat(path)
+		if gone(path, err) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -325,6 +332,12 @@ func (r *Runner) handOver(name string) error {
 		if !ok || int(stat.Uid) == r.uid || !info.IsDir() && stat.Nlink > 1 {
 			return nil
 		}
-		return dir.Lchown(path, r.uid, r.uid)
+		if err := dir.Lchown(path, r.uid, r.uid); !gone(path, err) {
+			return err
+		}
+		return nil
 	})
 }
+
+// gone says whether something in the directory was removed while handOver looked at it.
+func gone(path string, err error) bool { return path != "." && errors.Is(err, fs.ErrNotExist) }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -101,6 +102,37 @@ func TestNoLinkLeadsTheHandOverOutOfTheDirectory(t *testing.T) {
 	must(t, err)
 	if info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
 		t.Error("a directory outside was given away")
+	}
+}
+
+func TestAFileThatGoesWhileTheDirectoryIsHandedOverIsNoFailure(t *testing.T) {
+	r := newRunner(t, Bare, Options{Allow: []string{"ls"}})
+	if r.uid == 0 {
+		t.Skip("wants root: programs run as Corebot's own user here")
+	}
+	name := Directory(chat)
+	dir := filepath.Join(r.path, name)
+	must(t, os.MkdirAll(dir, 0o700))
+	var others sync.WaitGroup
+	defer others.Wait()
+	over := make(chan struct{})
+	defer close(over)
+	others.Go(func() { // another program of the conversation
+		for n := 0; ; n = (n + 1) % 100 {
+			select {
+			case <-over:
+				return
+			default:
+				file := filepath.Join(dir, "f"+strconv.Itoa(n))
+				_ = os.WriteFile(file, nil, 0o600)
+				_ = os.Remove(filepath.Join(dir, "f"+strconv.Itoa((n+50)%100)))
+			}
+		}
+	})
+	for range 100 {
+		if err := r.handOver(name); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
