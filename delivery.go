@@ -63,17 +63,17 @@ const (
 	Wait
 	// Dead moves the message to the dead letters with Outcome.Reason; the lane goes on.
 	Dead
-	// Park defers the message: it leaves its lane until Outcome.At, and comes back at the tail. The lane goes on and
+	// Defer defers the message: it leaves its lane until Outcome.At, and comes back at the tail. The lane goes on and
 	// nothing is counted. Only a message whose run has not begun may be deferred.
-	Park
+	Defer
 )
 
 // Outcome is how a claim ends. There is no other way to end a claim.
 type Outcome struct {
 	Verb      OutcomeVerb
-	At        time.Time // RetryAt, Wait, Park
+	At        time.Time // RetryAt, Wait, Defer
 	End       End       // Done
-	Reason    string    // one or two words that are counted, such as "attempts" or "poison" (Dead, Wait, Park)
+	Reason    string    // one or two words that are counted, such as "attempts" or "poison" (Dead, Wait, Defer)
 	Error     string    // the last error, for operators (RetryAt, Dead)
 	Class     string    // the name of the error's [Class] (RetryAt, Dead); empty: there was no error
 	Plain     string    // the error in one sentence, for anybody in the chat (RetryAt, Dead); empty: see [Explanation]
@@ -188,7 +188,7 @@ type Life struct {
 	Kind           Kind      `json:"kind"`
 	Sender         Principal `json:"sender,omitzero"`
 	Run            int       `json:"run"`
-	State          string    `json:"state"` // for people: the End, or "running", "ready", "waiting behind others", "waiting: why", "parked: why"
+	State          string    `json:"state"` // for people: the End, or "running", "ready", "waiting behind others", "waiting: why", "deferred: why"
 	End            End       `json:"end,omitempty"`
 	Reason         string    `json:"reason,omitempty"`
 	LastError      string    `json:"lastError,omitempty"`

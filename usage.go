@@ -216,15 +216,15 @@ const (
 	BudgetTotal     BudgetScope = "total"
 )
 
-// Parked is a deferred message: it has left its lane until DueAt. Then it comes back at the tail.
-type Parked struct {
-	Life      int64     `json:"life"`
-	MessageID string    `json:"id"`
-	Key       Key       `json:"key"`
-	Sender    Principal `json:"sender"`
-	Reason    string    `json:"reason"`
-	ParkedAt  time.Time `json:"parkedAt"`
-	DueAt     time.Time `json:"dueAt"`
+// Deferred is a deferred message: it has left its lane until DueAt. Then it comes back at the tail.
+type Deferred struct {
+	Life       int64     `json:"life"`
+	MessageID  string    `json:"id"`
+	Key        Key       `json:"key"`
+	Sender     Principal `json:"sender"`
+	Reason     string    `json:"reason"`
+	DeferredAt time.Time `json:"parkedAt"`
+	DueAt      time.Time `json:"dueAt"`
 }
 
 // Situation is what a chat does at this moment.
@@ -234,7 +234,7 @@ type Situation struct {
 	Waiting      int64      // messages in the lane behind the running one
 	Why          string     // what the head waits for; empty: nothing
 	WakeAt       time.Time  // when the head's wait ends, if it waits
-	Parked       int64      // deferred messages
+	Deferred     int64      // deferred messages
 	BackAt       time.Time  // when the first deferred message comes back
 	Awaited      []Approval // calls that wait for an approval
 	Session      int64      // the number of the current session, from 1

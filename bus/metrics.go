@@ -72,5 +72,5 @@ func (m *metrics) settled(d corebot.Delivery, o corebot.Outcome) {
 
 var outcomeNames = map[corebot.OutcomeVerb]string{
 	corebot.Done: "done", corebot.RetryAt: "retry", corebot.Wait: "wait",
-	corebot.Dead: "dead", corebot.Park: "park",
+	corebot.Dead: "dead", corebot.Defer: "park",
 }

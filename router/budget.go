@@ -77,8 +77,8 @@ func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Re
 	if used == nil {
 		return corebot.Result{}, false
 	}
-	r.metrics.parked.WithLabelValues(string(used.scope)).Inc()
-	return s.parked(d, used.scope), true
+	r.metrics.deferred.WithLabelValues(string(used.scope)).Inc()
+	return s.deferred(d, used.scope), true
 }
 
 // begun says whether an earlier claim of this run did any work.
@@ -104,9 +104,9 @@ func (r *Router) usedUp(ctx context.Context, d corebot.Delivery) (*limit, error)
 	return nil, nil
 }
 
-// parked defers the message until the day ends, and tells the chat. The notice has the same id for a whole day, for
+// deferred defers the message until the day ends, and tells the chat. The notice has the same id for a whole day, for
 // each principal and kind of cap. So the chat is told once a day.
-func (s Spending) parked(d corebot.Delivery, scope corebot.BudgetScope) corebot.Result {
+func (s Spending) deferred(d corebot.Delivery, scope corebot.BudgetScope) corebot.Result {
 	now := time.Now()
 	until := s.Accounting.NextDay(now)
 	who := sha256.Sum256([]byte(d.Message.Sender.String()))
@@ -115,7 +115,7 @@ func (s Spending) parked(d corebot.Delivery, scope corebot.BudgetScope) corebot.
 		capOf(scope), until.Format("15:04 MST on Monday, 2 January")))
 	told.ID = corebot.OwnID("budget", s.Accounting.Day(now), scope, hex.EncodeToString(who[:8]))
 	return corebot.Result{
-		Outcome: corebot.Outcome{Verb: corebot.Park, At: until, Reason: string(scope) + " budget"},
+		Outcome: corebot.Outcome{Verb: corebot.Defer, At: until, Reason: string(scope) + " budget"},
 		Replies: []corebot.Message{told},
 	}
 }

@@ -73,7 +73,7 @@ func TestWhoIsOverACapWaitsForTheNextDayAndTheGroupDoesNot(t *testing.T) {
 		pass(time.Second)
 		s.wantAnswered(t, "1", "2", "5")
 		for _, id := range []string{"3", "4"} {
-			if l := k.Life(id); l.End != "" || l.State != "parked: principal budget" {
+			if l := k.Life(id); l.End != "" || l.State != "deferred: principal budget" {
 				t.Errorf("message %s is %s", id, l.State)
 			}
 		}
@@ -147,13 +147,13 @@ func TestARunThatHasBegunGoesOnOverTheCap(t *testing.T) {
 		}
 		k.Say("a", "2", "hello")
 		pass(time.Minute)
-		if l := k.Life("2"); l.State != "parked: chat budget" {
+		if l := k.Life("2"); l.State != "deferred: chat budget" {
 			t.Errorf("the next message is %s", l.State)
 		}
 	})
 }
 
-func TestAStopEndsAParkedMessageOfTheOneWhoSentIt(t *testing.T) {
+func TestAStopEndsADeferredMessageOfTheOneWhoSentIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &spender{}
 		k := capped(t, s, corebot.Budget{Principal: corebot.Cap{Tokens: 1}})
@@ -171,7 +171,7 @@ func TestAStopEndsAParkedMessageOfTheOneWhoSentIt(t *testing.T) {
 	})
 }
 
-func TestOneMoreThanCanBeParkedIsRefusedAndSaysSo(t *testing.T) {
+func TestOneMoreThanCanBeDeferredIsRefusedAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{
 			Brain: &spender{}, Bus: bus.Options{Limits: corebot.Limits{

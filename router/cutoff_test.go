@@ -63,7 +63,7 @@ func TestAStoppedAnswerIsBookedAndABudgetCountsIt(t *testing.T) {
 		wantStreamed(t, k, "1", 1)
 		k.Say("a", "2", "and another")
 		pass(time.Second)
-		if state := k.Life("2").State; !strings.HasPrefix(state, "parked: ") || len(srv.Requests()) != 1 {
+		if state := k.Life("2").State; !strings.HasPrefix(state, "deferred: ") || len(srv.Requests()) != 1 {
 			t.Errorf("the next message is %s, the model was asked %d times", state, len(srv.Requests()))
 		}
 		k.Say("a", "u", "/usage")

@@ -10,9 +10,9 @@ import (
 )
 
 type metrics struct {
-	lost    prometheus.Counter
-	seconds prometheus.Histogram
-	parked  *prometheus.CounterVec
+	lost     prometheus.Counter
+	seconds  prometheus.Histogram
+	deferred *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
@@ -21,7 +21,7 @@ func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 			Name: "corebot_turns_uncommitted_total",
 			Help: "Turns that this process did not commit: they run again. Those that ended are corebot_turns_total.",
 		}),
-		parked: prometheus.NewCounterVec(prometheus.CounterOpts{
+		deferred: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_budget_refusals_total", Help: "Turns that were not begun because a cap of the budget was " +
 				"used up: of the chat, principal, role or total.",
 		}, []string{"scope"}),
@@ -34,14 +34,14 @@ func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 		corebot.BudgetChat, corebot.BudgetPrincipal, corebot.BudgetRole,
 		corebot.BudgetAgent, corebot.BudgetTotal,
 	} {
-		m.parked.WithLabelValues(string(scope)) // creates the series at zero
+		m.deferred.WithLabelValues(string(scope)) // creates the series at zero
 	}
 	if r == nil {
 		return m, nil
 	}
 	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "corebot_turns_running", Help: "Turns that run now."},
 		func() float64 { return float64(a.count()) })
-	for _, c := range []prometheus.Collector{m.lost, m.seconds, m.parked, running} {
+	for _, c := range []prometheus.Collector{m.lost, m.seconds, m.deferred, running} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the router's metrics: %w", err)
 		}

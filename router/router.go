@@ -187,7 +187,7 @@ func (r *Router) deliver(work context.Context, d corebot.Delivery) {
 	started := time.Now()
 	result := r.run(ctx, d)
 	err := r.commit(ctx, d, result)
-	if result.Outcome.Verb == corebot.Park && errors.Is(err, corebot.ErrLaneFull) {
+	if result.Outcome.Verb == corebot.Defer && errors.Is(err, corebot.ErrLaneFull) {
 		result = noPlace(d)
 		err = r.commit(ctx, d, result)
 	}
@@ -221,7 +221,7 @@ func ending(o corebot.Outcome) string {
 		return "retrying"
 	case corebot.Wait:
 		return "waiting"
-	case corebot.Park:
+	case corebot.Defer:
 		return "parked"
 	}
 	return "dead"
@@ -241,8 +241,8 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 		}
 		return command(d)
 	}
-	if parked, over := r.overBudget(ctx, d); over {
-		return parked
+	if deferred, over := r.overBudget(ctx, d); over {
+		return deferred
 	}
 	result, err := r.turn(ctx, d)
 	switch {

@@ -60,8 +60,8 @@ func describe(s corebot.Situation, agent, model string, now time.Time) string {
 	if s.Waiting > 0 {
 		fmt.Fprintf(&b, "\nWaiting: %d", s.Waiting)
 	}
-	if s.Parked > 0 {
-		fmt.Fprintf(&b, "\nParked for the budget: %d, until %s", s.Parked,
+	if s.Deferred > 0 {
+		fmt.Fprintf(&b, "\nDeferred for the budget: %d, until %s", s.Deferred,
 			s.BackAt.UTC().Format("15:04 MST on 2 January"))
 	}
 	if agent != "" {

@@ -203,7 +203,7 @@ func (a *Audit) Note(ctx context.Context, e corebot.AuditEvent) error {
 var (
 	laneNow = &query{`SELECT id, leased, claimed_at, depth, waiting, COALESCE(wake_at, 0) FROM lanes
 		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
-	parkedNow    = &query{`SELECT COUNT(*), COALESCE(MIN(due_at), 0) FROM message_parked WHERE lane_id = ?`}
+	deferredNow  = &query{`SELECT COUNT(*), COALESCE(MIN(due_at), 0) FROM message_parked WHERE lane_id = ?`}
 	setChatModel = &query{`UPDATE chats SET model = ?, model_session = session WHERE id = ?`}
 )
 
@@ -233,7 +233,7 @@ func (c *Chats) Situation(ctx context.Context, k corebot.Key) (s corebot.Situati
 	if s.Why == "" { // for a running head WakeAt would be the end of its lease
 		s.WakeAt = time.Time{}
 	}
-	if _, err = c.db.reader.one(ctx, parkedNow, []any{&s.Parked, moment{&s.BackAt}}, lane); err != nil {
+	if _, err = c.db.reader.one(ctx, deferredNow, []any{&s.Deferred, moment{&s.BackAt}}, lane); err != nil {
 		return s, err
 	}
 	s.Awaited, err = NewApprovals(c.db).list(ctx, awaitedInChat, time.Now(), k.Agent, k.Channel, k.Account, k.Chat,

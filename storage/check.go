@@ -89,7 +89,7 @@ var checks = []*query{
 	{`SELECT 'message ' || m.id || ' has not ended and is not in the queue' FROM message_life m
 	  LEFT JOIN message_queue q ON q.life_id = m.id LEFT JOIN message_parked p ON p.life_id = m.id
 	  WHERE m."end" = '' AND q.life_id IS NULL AND p.life_id IS NULL LIMIT 20`},
-	{`SELECT 'message ' || p.life_id || ' is parked, and ' || CASE WHEN q.life_id IS NOT NULL THEN 'in the queue' ELSE 'not alive' END FROM message_parked p
+	{`SELECT 'message ' || p.life_id || ' is deferred, and ' || CASE WHEN q.life_id IS NOT NULL THEN 'in the queue' ELSE 'not alive' END FROM message_parked p
 	  LEFT JOIN message_queue q ON q.life_id = p.life_id LEFT JOIN message_life m ON m.id = p.life_id
 	  WHERE q.life_id IS NOT NULL OR m.id IS NULL OR m."end" <> '' LIMIT 20`},
 	{`SELECT 'message ' || m.id || ' is of a lane that is missing' FROM message_life m

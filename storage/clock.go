@@ -123,8 +123,8 @@ func (w *writer) heed() {
 	w.db.log.Warn().Dur("step_ms", w.step).Msg("the wall clock was stepped; what waits waits no longer for that")
 	w.db.metrics.clockSteps.Inc()
 	w.db.aside.shift(w.step)
-	clear(w.parked.shut)
-	w.parked.forget()
+	clear(w.claims.shut)
+	w.claims.forget()
 	w.step = 0
 }
 
@@ -159,5 +159,5 @@ func (w *writer) follow(now time.Time) error {
 	}
 	w.backAt = now.UnixMilli()
 	// the day can be another now; messages still over a budget are deferred again
-	return classify(w.db.parkedDue(w.conn, now))
+	return classify(w.db.allDueNow(w.conn, now))
 }

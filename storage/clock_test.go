@@ -90,9 +90,9 @@ func TestAClockThatIsSetBackHoldsUpNoMessage(t *testing.T) {
 			}))
 		}, 11 * time.Second},
 		"whose worker is gone": {func(s *stepped) { s.claim(time.Second, stepTerms) }, 31 * time.Second},
-		"that is parked": {func(s *stepped) {
+		"that is deferred": {func(s *stepped) {
 			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), s.claim(time.Second, stepTerms),
-				corebot.Outcome{Verb: corebot.Park, At: s.wall().Add(time.Minute), Reason: "budget"}))
+				corebot.Outcome{Verb: corebot.Defer, At: s.wall().Add(time.Minute), Reason: "budget"}))
 		}, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,11 +36,11 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by
 		if err != nil {
 			return err
 		}
-		_, _, parked, err := isParkedTx(t, headLife)
+		_, _, deferred, err := isDeferredTx(t, headLife)
 		if err != nil {
 			return err
 		}
-		s = corebot.Stopped{Found: seq != 0 || parked}
+		s = corebot.Stopped{Found: seq != 0 || deferred}
 		r, err := l.db.controlTx(t, &packed[0], s.Found)
 		s.Life, s.Duplicate, s.Found = r.Life, r.Duplicate, s.Found && !r.Duplicate
 		if err != nil || r.Duplicate {
@@ -49,8 +49,8 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by
 		if !s.Found {
 			return cmp.Or(deniedTx(t, by), noticeTx(t, &packed[1], r.Life))
 		}
-		if parked {
-			_, err = endParkedTx(t, headLife, corebot.EndStopped, "stop")
+		if deferred {
+			_, err = endDeferredTx(t, headLife, corebot.EndStopped, "stop")
 		} else if _, err = t.exec(stopLane, seq, false, t.now, lane); err == nil {
 			t.wake(corebot.InboundPool, t.now.UnixMilli())
 			err = denyAwaitedTx(t, headLife, by)
@@ -189,7 +189,7 @@ var headOf = &query{`SELECT m.id, m.sender FROM lanes l
 // oldest deferred message. A life of 0 means that there is none.
 func (l *Ledger) Head(ctx context.Context, k corebot.Key) (life int64, sender corebot.Principal, err error) {
 	sender = corebot.Principal{Channel: k.Channel, Account: k.Account}
-	for _, q := range []*query{headOf, oldestInLot} {
+	for _, q := range []*query{headOf, oldestDeferred} {
 		found, err := l.db.reader.one(ctx, q, []any{&life, &sender.ID}, int64(corebot.Inbound), k.Agent, k.Channel,
 			k.Account, k.Chat, k.Thread)
 		if err != nil || found {

@@ -255,27 +255,27 @@ func TestALaneThatLostItsMessageIsSetAsideAndGivenUp(t *testing.T) {
 	}
 }
 
-func TestAParkedMessageThatCannotBeReadHoldsUpNobody(t *testing.T) {
+func TestADeferredMessageThatCannotBeReadHoldsUpNobody(t *testing.T) {
 	for name, due := range map[string]bool{"when it falls due": true, "when the database is opened": false} {
 		t.Run(name, func(t *testing.T) {
 			dir := seeded(t)
-			park := func(db *DB, m corebot.Message) {
+			deferIt := func(db *DB, m corebot.Message) {
 				_, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
 				must(t, err)
 				must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{
-					Verb: corebot.Park,
+					Verb: corebot.Defer,
 					At:   time.Now().Add(time.Hour), Reason: "budget",
 				}))
 			}
 			earlier(t, dir, func(db *DB) {
-				park(db, longMessage("damaged", "long"))
-				park(db, testMessage("other", "short"))
+				deferIt(db, longMessage("damaged", "long"))
+				deferIt(db, testMessage("other", "short"))
 			})
 			if due {
 				sideQuery(t, dir, `UPDATE message_parked SET due_at = 1`)
 			}
 			breakOverflow(t, dir)
-			db, err := Open(t.Context(), dir, Options{KeepParked: due})
+			db, err := Open(t.Context(), dir, Options{KeepDeferred: due})
 			must(t, err)
 			runTest(t, db)
 			got := consume(t, db)
@@ -284,7 +284,7 @@ func TestAParkedMessageThatCannotBeReadHoldsUpNobody(t *testing.T) {
 				t.Errorf("claimed %q, %q", a, b)
 			}
 			if due {
-				waitUntil(t, "the parked message is shown", func() bool {
+				waitUntil(t, "the deferred message is shown", func() bool {
 					s := asideOf(t, db)
 					return len(s) == 1 &&
 						s[0].Lane < 0

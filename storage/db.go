@@ -42,9 +42,9 @@ type Options struct {
 	// Speaks says whether a channel can have a sender: an admin who can never speak is not the last one. Nil: everybody
 	// can.
 	Speaks func(corebot.Principal) bool
-	// KeepParked leaves deferred messages where they are. Otherwise they come back when the database is opened, because
+	// KeepDeferred leaves deferred messages where they are. Otherwise they come back when the database is opened, because
 	// the settings that deferred them can have changed.
-	KeepParked bool
+	KeepDeferred bool
 }
 
 // DB is Corebot's database in one data directory. Any goroutine may call its methods. The methods that write need a
@@ -123,9 +123,9 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := db.conn.voidLeases(db.clock.now()); err != nil {
 		return nil, fmt.Errorf("void the leases of the last process: %w", classify(err))
 	}
-	if !o.KeepParked {
-		if err := db.parkedDue(db.conn, db.clock.now()); err != nil {
-			return nil, fmt.Errorf("have the parked messages come back: %w", classify(err))
+	if !o.KeepDeferred {
+		if err := db.allDueNow(db.conn, db.clock.now()); err != nil {
+			return nil, fmt.Errorf("have the deferred messages come back: %w", classify(err))
 		}
 	}
 	if db.state, err = readState(db.conn, &db.tally); err != nil {
@@ -285,11 +285,11 @@ func readState(c *prepared, y *tally) (st state, err error) {
 		return st, err
 	}
 	y.replace(counters)
-	var parked, bytes int64 // all of them were inbound, and they count as waiting
-	err = c.each(parkedTotal, func(s scanner) error { return s.Scan(&parked, &bytes, &st.backAt) })
-	st.total.depth[corebot.Inbound] += parked
+	var deferred, bytes int64 // all of them were inbound, and they count as waiting
+	err = c.each(deferredTotal, func(s scanner) error { return s.Scan(&deferred, &bytes, &st.backAt) })
+	st.total.depth[corebot.Inbound] += deferred
 	st.total.bytes += bytes
-	if parked == 0 {
+	if deferred == 0 {
 		st.backAt = math.MaxInt64
 	}
 	return st, err

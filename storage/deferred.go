@@ -9,8 +9,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// A deferred message has left its lane until a time. The code calls it parked. A worker's waiting claim is something
-// else; see [parking].
+// A deferred message has left its lane until a time. The schema calls it parked.
 //
 // A deferred message takes no place in its lane. It counts for the limits of everything that waits. A lane can have as
 // many deferred messages as waiting ones, so deferring is bounded like waiting. The message comes back at the tail of
@@ -18,16 +17,16 @@ import (
 // their reason can be gone.
 
 var (
-	insertParked = &query{
+	insertDeferred = &query{
 		`INSERT INTO message_parked (life_id, lane_id, reason, parked_at, due_at, body) VALUES (?, ?, ?, ?, ?, ?)`,
 	}
-	deleteParked = &query{`DELETE FROM message_parked WHERE life_id = ?`}
-	countParked  = &query{`SELECT COUNT(*) FROM message_parked WHERE lane_id = ?`}
-	duePark      = &query{`SELECT p.life_id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p JOIN lanes l ON l.id = p.lane_id
+	deleteDeferred = &query{`DELETE FROM message_parked WHERE life_id = ?`}
+	countDeferred  = &query{`SELECT COUNT(*) FROM message_parked WHERE lane_id = ?`}
+	dueDeferred    = &query{`SELECT p.life_id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p JOIN lanes l ON l.id = p.lane_id
 		WHERE p.due_at <= ? ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
-	parkedBody  = &query{`SELECT body FROM message_parked WHERE life_id = ?`}
-	nextDue     = &query{`SELECT MIN(due_at) FROM message_parked WHERE due_at > ?`}
-	parkedTotal = &query{
+	deferredBody  = &query{`SELECT body FROM message_parked WHERE life_id = ?`}
+	nextDue       = &query{`SELECT MIN(due_at) FROM message_parked WHERE due_at > ?`}
+	deferredTotal = &query{
 		`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), COALESCE(MIN(due_at), 0) FROM message_parked`,
 	}
 	dueNow   = &query{`UPDATE message_parked SET due_at = ? WHERE due_at > ?`}
@@ -36,23 +35,23 @@ var (
 	giveUpPlace = &query{`UPDATE lanes SET swept = swept + 1 WHERE id = ?`}
 )
 
-// parkTx defers the head of a lane until a time. It refuses a message whose run has begun, because its work would have
+// deferTx defers the head of a lane until a time. It refuses a message whose run has begun, because its work would have
 // to come back with it. It refuses a message beyond the limit of the lane with [corebot.ErrLaneFull]. A refusal writes
 // nothing.
-func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
+func deferTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	if err := holdsTx(t, d.Lease); err != nil {
 		return err
 	}
 	if d.Message.Direction != corebot.Inbound || d.Attempt > 1 || d.Lost > 0 || len(d.Journal) > 0 {
-		return fmt.Errorf("%w: park message %s: only an inbound message whose run has not begun can be parked",
+		return fmt.Errorf("%w: defer message %s: only an inbound message whose run has not begun can be deferred",
 			corebot.ErrInvalid, d.Message.ID)
 	}
 	var n int64
-	if _, err := t.one(countParked, []any{&n}, d.Lane); err != nil {
+	if _, err := t.one(countDeferred, []any{&n}, d.Lane); err != nil {
 		return err
 	}
 	if t.lanePlaces > 0 && n >= t.lanePlaces {
-		return fmt.Errorf("%w: %d are parked", corebot.ErrLaneFull, n)
+		return fmt.Errorf("%w: %d are deferred", corebot.ErrLaneFull, n)
 	}
 	var body []byte
 	if _, err := t.one(selectBody, []any{&body}, d.Life); err != nil {
@@ -65,13 +64,13 @@ func parkTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	t.waiting.add(senderOf(d.Message.Key, storedSender(d.Message.Key, d.Message.Sender)), d.Life, 1, d.Size)
 	t.total.bytes += int64(d.Size)
 	t.backAt = min(t.backAt, o.At.UnixMilli())
-	_, err := t.exec(insertParked, d.Life, d.Lane, o.Reason, t.now, o.At, body)
+	_, err := t.exec(insertDeferred, d.Life, d.Lane, o.Reason, t.now, o.At, body)
 	return err
 }
 
-// parkedDue makes all deferred messages due now, in one statement. If a damaged message makes this statement fail,
-// parkedDue updates the messages one by one. The damaged message then comes back at its own time, if it can.
-func (db *DB) parkedDue(c *prepared, now time.Time) error {
+// allDueNow makes all deferred messages due now, in one statement. If a damaged message makes this statement fail,
+// allDueNow updates the messages one by one. The damaged message then comes back at its own time, if it can.
+func (db *DB) allDueNow(c *prepared, now time.Time) error {
 	_, err := c.exec(dueNow, now, now)
 	if err == nil || !ofSQLite(err) || !ofTheFile(err) {
 		return err
@@ -84,9 +83,9 @@ func (db *DB) parkedDue(c *prepared, now time.Time) error {
 		return err
 	}, now)
 	for _, life := range lives {
-		if _, err := c.exec(releaseParked, now, life, now); err != nil {
+		if _, err := c.exec(releaseDeferred, now, life, now); err != nil {
 			db.log.Error().Err(classify(err)).Int64("life",
-				life).Msg("a parked message cannot be read: it does not come back early")
+				life).Msg("a deferred message cannot be read: it does not come back early")
 		}
 	}
 	return err
@@ -95,8 +94,8 @@ func (db *DB) parkedDue(c *prepared, now time.Time) error {
 // returnChunk bounds the messages that come back in one transaction.
 const returnChunk = 32
 
-// parkedPool stands for unreadable deferred messages among the pools. No claim uses it.
-const parkedPool corebot.Pool = ""
+// deferredPool stands for unreadable deferred messages among the pools. No claim uses it.
+const deferredPool corebot.Pool = ""
 
 // returning is a deferred message on its way back.
 type returning struct {
@@ -106,20 +105,20 @@ type returning struct {
 	key       corebot.Key
 }
 
-// returnParkedTx puts due deferred messages back into their lanes, and notes when the next one is due. An unreadable
+// returnDeferredTx puts due deferred messages back into their lanes, and notes when the next one is due. An unreadable
 // message stays deferred, and is tried again like the head of a lane that is set aside. Its errors are [*unserved].
-func (p *parking) returnParkedTx(t *tx, probe bool) error {
-	if t.backAt > t.now.UnixMilli() || p.shut[parkedPool].After(t.now) {
+func (w *waitingClaims) returnDeferredTx(t *tx, probe bool) error {
+	if t.backAt > t.now.UnixMilli() || w.shut[deferredPool].After(t.now) {
 		return nil
 	}
-	limit := returnChunk + p.aside.remembered(parkedPool)
-	due, err := dueParkedTx(t, limit)
+	limit := returnChunk + w.aside.remembered(deferredPool)
+	due, err := dueDeferredTx(t, limit)
 	if err != nil {
-		return &unserved{pool: parkedPool, err: err}
+		return &unserved{pool: deferredPool, err: err}
 	}
 	left := 0
 	for _, r := range due {
-		switch p.aside.stands(-r.life, t.now) {
+		switch w.aside.stands(-r.life, t.now) {
 		case asideNow:
 			continue
 		case asideDue:
@@ -129,21 +128,21 @@ func (p *parking) returnParkedTx(t *tx, probe bool) error {
 			t.readmitted = append(t.readmitted, -r.life)
 		}
 		if err := returnTx(t, r); err != nil {
-			return &unserved{pool: parkedPool, lane: &claimed{lane: -r.life, key: r.key}, row: false, err: err}
+			return &unserved{pool: deferredPool, lane: &claimed{lane: -r.life, key: r.key}, row: false, err: err}
 		}
 	}
 	if len(due) == limit || left > 0 {
 		return nil // the rest follows at once
 	}
 	if err := nextDueTx(t); err != nil {
-		return &unserved{pool: parkedPool, err: err}
+		return &unserved{pool: deferredPool, err: err}
 	}
-	t.backAt = min(t.backAt, p.aside.next(parkedPool))
+	t.backAt = min(t.backAt, w.aside.next(deferredPool))
 	return nil
 }
 
-func dueParkedTx(t *tx, limit int) (due []returning, err error) {
-	err = t.each(duePark, func(s scanner) error {
+func dueDeferredTx(t *tx, limit int) (due []returning, err error) {
+	err = t.each(dueDeferred, func(s scanner) error {
 		var r returning
 		var direction int
 		k := &r.key
@@ -157,14 +156,14 @@ func dueParkedTx(t *tx, limit int) (due []returning, err error) {
 
 // returnTx puts one message back at the tail of its lane, as a prompt that waits its turn.
 func returnTx(t *tx, r returning) error {
-	if _, err := t.one(parkedBody, []any{&r.body}, r.life); err != nil {
+	if _, err := t.one(deferredBody, []any{&r.body}, r.life); err != nil {
 		return err
 	}
 	l, err := findLaneTx(t, r.direction, r.key)
 	if err != nil {
 		return err
 	}
-	if err := unparkTx(t, r.life, r.direction, len(r.body)); err != nil {
+	if err := deleteDeferredTx(t, r.life, r.direction, len(r.body)); err != nil {
 		return err
 	}
 	if _, err := t.exec(giveUpPlace, l.id); err != nil {
@@ -173,11 +172,11 @@ func returnTx(t *tx, r returning) error {
 	return pushTx(t, r.direction, r.key, l, r.life, r.body)
 }
 
-// unparkTx deletes a message from the deferred ones.
-func unparkTx(t *tx, life int64, d corebot.Direction, size int) error {
+// deleteDeferredTx deletes a message from the deferred ones.
+func deleteDeferredTx(t *tx, life int64, d corebot.Direction, size int) error {
 	t.total.depth[d]--
 	t.total.bytes -= int64(size)
-	_, err := t.exec(deleteParked, life)
+	_, err := t.exec(deleteDeferred, life)
 	return err
 }
 
@@ -195,67 +194,67 @@ func nextDueTx(t *tx) error {
 }
 
 var (
-	parkedOne = &query{
+	deferredSize = &query{
 		`SELECT LENGTH(p.body), l.direction FROM message_parked p JOIN lanes l ON l.id = p.lane_id WHERE p.life_id = ?`,
 	}
-	oldestInLot = &query{`SELECT m.id, m.sender FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id
+	oldestDeferred = &query{`SELECT m.id, m.sender FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id
 		WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY p.life_id LIMIT 1`}
-	endParked = &query{`UPDATE message_life SET "end" = ?, reason = ?, ended_at = ? WHERE id = ?`}
+	endDeferred = &query{`UPDATE message_life SET "end" = ?, reason = ?, ended_at = ? WHERE id = ?`}
 )
 
-// isParkedTx says whether a message is deferred, and its size and direction.
-func isParkedTx(t *tx, life int64) (size int, d corebot.Direction, parked bool, err error) {
+// isDeferredTx says whether a message is deferred, and its size and direction.
+func isDeferredTx(t *tx, life int64) (size int, d corebot.Direction, deferred bool, err error) {
 	var direction int
-	parked, err = t.one(parkedOne, []any{&size, &direction}, life)
-	return size, corebot.Direction(direction), parked, err
+	deferred, err = t.one(deferredSize, []any{&size, &direction}, life)
+	return size, corebot.Direction(direction), deferred, err
 }
 
-// endParkedTx ends the life of a deferred message, and says whether the message was deferred.
-func endParkedTx(t *tx, life int64, end corebot.End, reason string) (bool, error) {
-	size, d, parked, err := isParkedTx(t, life)
-	if err != nil || !parked {
+// endDeferredTx ends the life of a deferred message, and says whether the message was deferred.
+func endDeferredTx(t *tx, life int64, end corebot.End, reason string) (bool, error) {
+	size, d, deferred, err := isDeferredTx(t, life)
+	if err != nil || !deferred {
 		return false, err
 	}
-	if err := unparkTx(t, life, d, size); err != nil {
+	if err := deleteDeferredTx(t, life, d, size); err != nil {
 		return true, err
 	}
 	if err := t.waiting.addLife(t, life, -1, size); err != nil {
 		return true, err
 	}
-	_, err = t.exec(endParked, string(end), reason, t.now, life)
+	_, err = t.exec(endDeferred, string(end), reason, t.now, life)
 	return true, err
 }
 
-// Lot gives an operator access to the deferred messages.
-type Lot struct{ db *DB }
+// Deferred gives an operator access to the deferred messages.
+type Deferred struct{ db *DB }
 
-// NewLot returns the lot of a database.
-func NewLot(db *DB) *Lot { return &Lot{db} }
+// NewDeferred returns the deferred messages of a database.
+func NewDeferred(db *DB) *Deferred { return &Deferred{db} }
 
 var (
-	listParked = &query{`SELECT p.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender, p.reason, p.parked_at, p.due_at
+	listDeferred = &query{`SELECT p.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender, p.reason, p.parked_at, p.due_at
 		FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id
 		WHERE p.due_at >= ? AND (p.due_at > ? OR p.life_id > ?) ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
-	releaseParked = &query{`UPDATE message_parked SET due_at = ? WHERE life_id = ? AND due_at > ?`}
+	releaseDeferred = &query{`UPDATE message_parked SET due_at = ? WHERE life_id = ? AND due_at > ?`}
 )
 
-// Page gives the parked messages behind a cursor, in the order in which they come back, at most limit of them, and the
+// Page gives the deferred messages behind a cursor, in the order in which they come back, at most limit of them, and the
 // cursor behind them.
-func (l *Lot) Page(ctx context.Context, after string, limit int) (out []corebot.Parked, next string, err error) {
+func (l *Deferred) Page(ctx context.Context, after string, limit int) (out []corebot.Deferred, next string, err error) {
 	var due, life int64
 	if err := behind(after, "parked", &due, &life); err != nil {
 		return nil, "", err
 	}
-	err = l.db.reader.each(ctx, listParked, func(s scanner) error {
-		var p corebot.Parked
+	err = l.db.reader.each(ctx, listDeferred, func(s scanner) error {
+		var p corebot.Deferred
 		k := &p.Key
 		err := s.Scan(&p.Life, &p.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &p.Sender.ID,
-			&p.Reason, moment{&p.ParkedAt}, moment{&p.DueAt})
+			&p.Reason, moment{&p.DeferredAt}, moment{&p.DueAt})
 		p.Sender = senderIn(*k, p.Sender.ID)
 		out = append(out, p)
 		return err
 	}, due, due, life, limit)
-	return out, nextPage(out, limit, func(p corebot.Parked) string {
+	return out, nextPage(out, limit, func(p corebot.Deferred) string {
 		return cursor("parked", p.DueAt.UnixMilli(),
 			p.Life)
 	}), err
@@ -263,26 +262,26 @@ func (l *Lot) Page(ctx context.Context, after string, limit int) (out []corebot.
 
 // Release makes a deferred message come back now, before its time. The next claim checks the budget again. A message
 // that is not deferred is [corebot.ErrNotFound].
-func (l *Lot) Release(ctx context.Context, life int64) error {
+func (l *Deferred) Release(ctx context.Context, life int64) error {
 	return l.db.write(ctx, "release", func(t *tx) error {
-		if _, _, parked, err := isParkedTx(t, life); err != nil || !parked {
-			return notParked(life, err)
+		if _, _, deferred, err := isDeferredTx(t, life); err != nil || !deferred {
+			return notDeferred(life, err)
 		}
 		t.backAt = min(t.backAt, t.now.UnixMilli())
-		_, err := t.exec(releaseParked, t.now, life, t.now)
+		_, err := t.exec(releaseDeferred, t.now, life, t.now)
 		return err
 	})
 }
 
 // Drop ends a deferred message for good, with an audit event, and tells its chat. A message that is not deferred is
 // [corebot.ErrNotFound].
-func (l *Lot) Drop(ctx context.Context, life int64) error {
+func (l *Deferred) Drop(ctx context.Context, life int64) error {
 	return l.db.write(ctx, "drop", func(t *tx) error {
-		p, err := parkedTx(t, life)
+		p, err := deferredTx(t, life)
 		if err != nil {
 			return err
 		}
-		if _, err := endParkedTx(t, life, corebot.EndDropped, "dropped"); err != nil {
+		if _, err := endDeferredTx(t, life, corebot.EndDropped, "dropped"); err != nil {
 			return err
 		}
 		dropped := corebot.AuditEvent{
@@ -297,7 +296,7 @@ func (l *Lot) Drop(ctx context.Context, life int64) error {
 	})
 }
 
-func droppedNotice(p corebot.Parked) corebot.Message {
+func droppedNotice(p corebot.Deferred) corebot.Message {
 	return corebot.Message{
 		ID: p.MessageID + "/dropped", Direction: corebot.Outbound, Key: p.Key, Kind: corebot.KindNotice,
 		InReplyTo: p.MessageID,
@@ -306,22 +305,22 @@ func droppedNotice(p corebot.Parked) corebot.Message {
 	}
 }
 
-var parkedByLife = &query{`SELECT m.message_id, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p
+var deferredByLife = &query{`SELECT m.message_id, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p
 	JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id WHERE p.life_id = ?`}
 
-func parkedTx(t *tx, life int64) (corebot.Parked, error) {
-	p := corebot.Parked{Life: life}
+func deferredTx(t *tx, life int64) (corebot.Deferred, error) {
+	p := corebot.Deferred{Life: life}
 	k := &p.Key
-	found, err := t.one(parkedByLife, []any{&p.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread}, life)
+	found, err := t.one(deferredByLife, []any{&p.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread}, life)
 	if err == nil && !found {
-		err = notParked(life, nil)
+		err = notDeferred(life, nil)
 	}
 	return p, err
 }
 
-func notParked(life int64, err error) error {
+func notDeferred(life int64, err error) error {
 	if err == nil {
-		err = fmt.Errorf("parked message %d: %w", life, corebot.ErrNotFound)
+		err = fmt.Errorf("deferred message %d: %w", life, corebot.ErrNotFound)
 	}
 	return err
 }

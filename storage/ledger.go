@@ -81,7 +81,7 @@ func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Resul
 			if err != nil {
 				return err
 			}
-			if errors.Is(receipt.Err, corebot.ErrConflict) && r.Outcome.Verb == corebot.Park {
+			if errors.Is(receipt.Err, corebot.ErrConflict) && r.Outcome.Verb == corebot.Defer {
 				continue // the chat was told in answer to an earlier message
 			}
 			if receipt.Err != nil {

@@ -126,7 +126,7 @@ type laneState struct {
 	waiting   string
 	held      bool // for the sake of others: then wakeAt says nothing
 	attempts  int
-	parked    string // why the message is deferred; empty: it is not
+	deferred  string // why the message is deferred; empty: it is not
 	dueAt     time.Time
 }
 
@@ -144,7 +144,7 @@ func scanLife(s scanner) (_ corebot.Life, checksum []byte, err error) {
 		(*int64)(&life.Cost), &life.UnpricedTokens, &life.Model, &life.Estimated,
 		moment{&life.PublishedAt}, moment{&life.ClaimedAt}, moment{&life.EndedAt},
 		&lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.held, &lane.attempts,
-		&cause.Life, &cause.MessageID, &merged.Life, &merged.MessageID, &lane.parked, moment{&lane.dueAt})
+		&cause.Life, &cause.MessageID, &merged.Life, &merged.MessageID, &lane.deferred, moment{&lane.dueAt})
 	if err != nil {
 		return life, nil, err
 	}
@@ -168,8 +168,8 @@ func (l laneState) describe(life *corebot.Life) {
 	switch {
 	case life.End != "":
 		life.State = string(life.End)
-	case l.parked != "":
-		life.State, life.WakeAt = "parked: "+l.parked, l.dueAt
+	case l.deferred != "":
+		life.State, life.WakeAt = "deferred: "+l.deferred, l.dueAt
 	case l.seq != l.head:
 		life.State = "waiting behind others"
 	case l.leased:

@@ -51,7 +51,7 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 	path := planned(t)
 	for name, q := range map[string]*query{
 		"readyLanes": readyLanes, "headSender": headSender, "holdLane": holdLane, "lineUp": lineUp,
-		"longestHeld": longestHeld, "laneHead": laneHead, "setAsideLane": setAsideLane, "parkedBody": parkedBody,
+		"longestHeld": longestHeld, "laneHead": laneHead, "setAsideLane": setAsideLane, "deferredBody": deferredBody,
 		"nextWake": nextWake, "leaseLane": leaseLane, "logLife": logLife,
 		"selectLane": selectLane, "pushLane": pushLane, "readyLane": readyLane, "selectLifeByID": selectLifeByID,
 		"extend": extend, "fencedLease": fencedLease, "popLane": popLane, "retryLane": retryLane, "waitLane": waitLane,
@@ -76,8 +76,8 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"chargesOfChat": chargesOfChat, "chargedTo": chargedTo, "chargedIn": chargedIn, "recordedOf": recordedOf,
 		"bookLife": bookLife, "hasStep": hasStep, "useOfChat": useOfChat, "useOfPrincipal": useOfPrincipal,
 		"chatNumber": chatNumber, "indexed": indexed, "unindexed": unindexed, "takePlace": takePlace,
-		"countParked": countParked, "duePark": duePark, "nextDue": nextDue, "parkedOne": parkedOne,
-		"oldestInLot": oldestInLot,
+		"countDeferred": countDeferred, "dueDeferred": dueDeferred, "nextDue": nextDue, "deferredSize": deferredSize,
+		"oldestDeferred": oldestDeferred,
 	} {
 		got := plan(t, path, q)
 		if got == "" {

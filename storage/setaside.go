@@ -133,7 +133,7 @@ func (a *aside) put(u *unserved, now time.Time) (_ Aside, fresh bool) {
 	}
 	l.pause = min(cmp.Or(2*l.pause, asideLeast), asideMost)
 	l.Until, l.Error = now.Add(l.pause), u.err.Error()
-	if l.stored = asideUnstored; u.pool == parkedPool {
+	if l.stored = asideUnstored; u.pool == deferredPool {
 		l.stored = asideInMemory // its row has the unreadable body
 	}
 	return *l, fresh
@@ -239,8 +239,8 @@ func (w *writer) leave(u *unserved) {
 	log := w.db.log.With().Str("pool", string(u.pool)).Logger()
 	switch {
 	case u.lane == nil || !ofTheFile(u.err):
-		w.parked.shut[u.pool] = now.Add(failurePause)
-		w.parked.refusePool(u.pool, classify(u.err)) // a pool whose lanes cannot be chosen must not look idle
+		w.claims.shut[u.pool] = now.Add(failurePause)
+		w.claims.refusePool(u.pool, classify(u.err)) // a pool whose lanes cannot be chosen must not look idle
 		log.Error().Err(classify(u.err)).Dur("pause_ms", failurePause).Msg("waiting claims cannot be served")
 	case u.row:
 		w.endsTurn(u.lane.lane)

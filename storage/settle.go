@@ -102,8 +102,8 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		t.flows.release(d.Lane)
 		t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
 		return bookLifeTx(t, d.Life, u.Use)
-	case corebot.Park:
-		return parkTx(t, d, o)
+	case corebot.Defer:
+		return deferTx(t, d, o)
 	}
 	return fmt.Errorf("settle message %s: no such outcome: %d", d.Message.ID, o.Verb)
 }

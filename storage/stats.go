@@ -18,7 +18,7 @@ type Stats struct {
 	OldestUnanswered time.Time       // publish time of the oldest inbound message without an end; zero: there is none
 	Chats            int64
 	Awaited          int64            // tool calls that wait for an approval
-	Parked           map[string]int64 // deferred messages, by reason
+	Deferred         map[string]int64 // deferred messages, by reason
 	// lanes with unreadable heads, and unreadable deferred messages (Lane is then the negative life)
 	Aside  []Aside
 	Unread map[string]string // figures that cannot be read, with the reason
@@ -51,9 +51,9 @@ var (
 	// The rows of the queue are in the order of publishing, so the first inbound row is the oldest.
 	oldestInbound = &query{`SELECT m.published_at FROM message_queue q JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
 		WHERE l.direction = 1 ORDER BY q.life_id LIMIT 1`}
-	parkedStats  = &query{`SELECT reason, COUNT(*) FROM message_parked GROUP BY reason`}
-	countAwaited = &query{`SELECT COUNT(*) FROM approvals WHERE state = 'awaiting' AND expires_at > ?`}
-	listAside    = &query{`SELECT id, pool, agent, channel, account, chat, thread, wake_at FROM lanes
+	deferredStats = &query{`SELECT reason, COUNT(*) FROM message_parked GROUP BY reason`}
+	countAwaited  = &query{`SELECT COUNT(*) FROM approvals WHERE state = 'awaiting' AND expires_at > ?`}
+	listAside     = &query{`SELECT id, pool, agent, channel, account, chat, thread, wake_at FROM lanes
 		WHERE wake_at IS NOT NULL AND waiting = '` + corebot.Unreadable + `' ORDER BY id LIMIT ? + 0`}
 	countChats = &query{`SELECT COUNT(*) FROM chats`}
 )
@@ -63,8 +63,8 @@ var (
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{
 		Pools: map[corebot.Pool]PoolStats{}, DeadLetters: map[corebot.Direction]int64{}, DeadFor: map[Death]int64{},
-		Parked: map[string]int64{},
-		Unread: map[string]string{},
+		Deferred: map[string]int64{},
+		Unread:   map[string]string{},
 	}
 	for _, f := range q.figures(ctx, &s) {
 		switch err := f.read(); {
@@ -80,14 +80,14 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 
 // The names of the figures that [Queue.Stats] reads.
 const (
-	figureQueue   = "queue"
-	figureAside   = "setAside"
-	figureDead    = "deadLetters"
-	figureParked  = "parked"
-	figureOldest  = "oldestUnanswered"
-	figureAwaited = "approvalsWaiting"
-	figureChats   = "chats"
-	asideListed   = 100 // most lanes in the list
+	figureQueue    = "queue"
+	figureAside    = "setAside"
+	figureDead     = "deadLetters"
+	figureDeferred = "parked"
+	figureOldest   = "oldestUnanswered"
+	figureAwaited  = "approvalsWaiting"
+	figureChats    = "chats"
+	asideListed    = 100 // most lanes in the list
 )
 
 // figure is one of the figures, read separately.
@@ -113,11 +113,11 @@ func (q *Queue) figures(ctx context.Context, s *Stats) []figure {
 			return err
 		}},
 		{figureDead, each(deadStats, s.scanDeath)},
-		{figureParked, each(parkedStats, func(row scanner) error {
+		{figureDeferred, each(deferredStats, func(row scanner) error {
 			var reason string
 			var n int64
 			err := row.Scan(&reason, &n)
-			s.Parked[reason] = n
+			s.Deferred[reason] = n
 			return err
 		})},
 		{figureOldest, one(oldestInbound, moment{&s.OldestUnanswered})},
@@ -190,7 +190,7 @@ var (
 		[]string{"direction", "reason"}, nil)
 	oldestDesc = prometheus.NewDesc("corebot_oldest_unanswered_seconds",
 		"Age of the oldest accepted inbound message that has not ended; 0 if there is none.", nil, nil)
-	parkedDesc = prometheus.NewDesc("corebot_parked_messages",
+	deferredDesc = prometheus.NewDesc("corebot_parked_messages",
 		"Messages that have left their lanes until a time, by reason.", []string{"reason"}, nil)
 	waitDesc = prometheus.NewDesc("corebot_approvals_waiting", "Calls of tools that wait for an admin's word.", nil,
 		nil)
@@ -204,7 +204,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		depthDesc, laneDesc, deadDesc, oldestDesc, parkedDesc, waitDesc, asideDesc,
+		depthDesc, laneDesc, deadDesc, oldestDesc, deferredDesc, waitDesc, asideDesc,
 		unreadDesc, bytesDesc,
 	} {
 		out <- d
@@ -234,8 +234,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for death, n := range s.DeadFor {
 		gauge(deadDesc, float64(n), death.Direction.String(), death.Reason)
 	}
-	for reason, n := range s.Parked {
-		gauge(parkedDesc, float64(n), reason)
+	for reason, n := range s.Deferred {
+		gauge(deferredDesc, float64(n), reason)
 	}
 	if read(figureAwaited) {
 		gauge(waitDesc, float64(s.Awaited))

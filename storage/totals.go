@@ -214,7 +214,7 @@ func endingOf(o corebot.Outcome) string {
 		return "retrying"
 	case corebot.Wait:
 		return "waiting"
-	case corebot.Park:
+	case corebot.Defer:
 		return "parked"
 	}
 	return "dead"

@@ -33,7 +33,7 @@ type tx struct {
 	readmitted []int64                // lanes that were set aside and go on
 	flows      *flows                 // running and held turns of principals
 	waiting    *waiting               // waiting messages of senders
-	wakes      map[corebot.Pool]int64 // earliest wake_at of each pool that can be due; see parking
+	wakes      map[corebot.Pool]int64 // earliest wake_at of each pool that can be due; see waitingClaims
 
 	// when the first deferred message comes back, or earlier, in unix milliseconds; math.MaxInt64: none
 	backAt     int64

@@ -32,32 +32,32 @@ func spentBy(model string, in, out int64) corebot.Spent {
 
 func ended() corebot.Outcome { return corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered} }
 
-func TestALaneHasPlacesForSoManyParkedMessagesAndOneMoreChangesNothing(t *testing.T) {
+func TestALaneHasPlacesForSoManyDeferredMessagesAndOneMoreChangesNothing(t *testing.T) {
 	db := openBooks(t, corebot.Limits{LaneDepth: 2})
 	l := NewLedger(db)
-	park := func(id string) (corebot.Delivery, error) {
+	deferIt := func(id string) (corebot.Delivery, error) {
 		publishInto(t, db, testMessage("a", id))
 		d := take(t, db, corebot.InboundPool)
 		return d, l.Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{
-			Verb: corebot.Park,
+			Verb: corebot.Defer,
 			At:   time.Now().Add(time.Hour), Reason: "chat budget",
 		}})
 	}
 	for _, id := range []string{"1", "2"} {
-		_, err := park(id)
+		_, err := deferIt(id)
 		must(t, err)
 	}
-	d, err := park("3")
+	d, err := deferIt("3")
 	if !errors.Is(err, corebot.ErrLaneFull) {
-		t.Fatalf("a third is parked: %v", err)
+		t.Fatalf("a third is deferred: %v", err)
 	}
 	must(t, l.Commit(t.Context(), d, corebot.Result{Outcome: ended()})) // the claim is still held
-	if s, err := NewQueue(db).Stats(t.Context()); err != nil || s.Parked["chat budget"] != 2 {
-		t.Errorf("parked: %+v, %v", s.Parked, err)
+	if s, err := NewQueue(db).Stats(t.Context()); err != nil || s.Deferred["chat budget"] != 2 {
+		t.Errorf("deferred: %+v, %v", s.Deferred, err)
 	}
 }
 
-func TestWhatIsParkedCanBeReleasedAndDropped(t *testing.T) {
+func TestWhatIsDeferredCanBeReleasedAndDropped(t *testing.T) {
 	db := openBooks(t, corebot.Limits{})
 	var lives []int64
 	for _, id := range []string{"1", "2"} {
@@ -65,23 +65,23 @@ func TestWhatIsParkedCanBeReleasedAndDropped(t *testing.T) {
 		d := take(t, db, corebot.InboundPool)
 		lives = append(lives, d.Life)
 		must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{
-			Verb: corebot.Park, At: time.Now().Add(time.Hour),
+			Verb: corebot.Defer, At: time.Now().Add(time.Hour),
 			Reason: "chat budget",
 		}))
 	}
-	lot := NewLot(db)
-	if all, _, err := lot.Page(t.Context(), "", 10); err != nil || len(all) != 2 || all[0].Life != lives[0] ||
+	deferred := NewDeferred(db)
+	if all, _, err := deferred.Page(t.Context(), "", 10); err != nil || len(all) != 2 || all[0].Life != lives[0] ||
 		all[0].MessageID != "1" {
-		t.Errorf("parked are %+v: %v", all, err)
+		t.Errorf("deferred are %+v: %v", all, err)
 	}
-	_, behindFirst, err := lot.Page(t.Context(), "", 1)
+	_, behindFirst, err := deferred.Page(t.Context(), "", 1)
 	must(t, err)
-	if rest, next, err := lot.Page(t.Context(), behindFirst, 2); err != nil || len(rest) != 1 ||
+	if rest, next, err := deferred.Page(t.Context(), behindFirst, 2); err != nil || len(rest) != 1 ||
 		rest[0].Life != lives[1] || next != "" {
 		t.Errorf("behind the first are %+v, then %q: %v", rest, next, err)
 	}
-	must(t, lot.Drop(t.Context(), lives[0]))
-	must(t, lot.Release(t.Context(), lives[1]))
+	must(t, deferred.Drop(t.Context(), lives[0]))
+	must(t, deferred.Release(t.Context(), lives[1]))
 	if d := take(t, db, corebot.InboundPool); d.Life != lives[1] {
 		t.Errorf("life %d came back", d.Life)
 	}
@@ -89,9 +89,9 @@ func TestWhatIsParkedCanBeReleasedAndDropped(t *testing.T) {
 	if life.End != corebot.EndDropped || len(life.Replies) != 1 {
 		t.Errorf("the dropped one is %+v", life)
 	}
-	for _, err := range []error{lot.Release(t.Context(), lives[1]), lot.Drop(t.Context(), lives[0])} {
+	for _, err := range []error{deferred.Release(t.Context(), lives[1]), deferred.Drop(t.Context(), lives[0])} {
 		if !errors.Is(err, corebot.ErrNotFound) {
-			t.Errorf("what is not parked: %v", err)
+			t.Errorf("what is not deferred: %v", err)
 		}
 	}
 	if problems, err := db.Problems(t.Context()); err != nil || len(problems) > 0 {
@@ -100,26 +100,26 @@ func TestWhatIsParkedCanBeReleasedAndDropped(t *testing.T) {
 }
 
 // A command without a running Corebot must not make deferred messages come back, because nobody checks the budget then.
-func TestWhatIsParkedComesBackWithANewProcessUnlessItIsKept(t *testing.T) {
+func TestWhatIsDeferredComesBackWithANewProcessUnlessItIsKept(t *testing.T) {
 	dir := seeded(t)
 	for i, c := range []struct {
 		keep bool
 		want int64
 	}{{false, 1}, {true, 1}, {false, 0}} {
-		db, err := Open(t.Context(), dir, Options{KeepParked: c.keep})
+		db, err := Open(t.Context(), dir, Options{KeepDeferred: c.keep})
 		must(t, err)
 		stop := runWriter(db)
 		if i == 0 {
 			publishInto(t, db, testMessage("a", "1"))
 			must(t, NewQueue(db).Settle(t.Context(), take(t, db, corebot.InboundPool),
-				corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(time.Hour), Reason: "chat budget"}))
+				corebot.Outcome{Verb: corebot.Defer, At: time.Now().Add(time.Hour), Reason: "chat budget"}))
 		}
 		// in every transaction the writer looks for who is due
 		must(t, NewChats(db).Register(t.Context(), testMessage("a", "1").Key, true, ""))
 		s, err := NewQueue(db).Stats(t.Context())
 		must(t, err)
-		if s.Parked["chat budget"] != c.want {
-			t.Errorf("process %d: %d parked, want %d", i, s.Parked["chat budget"], c.want)
+		if s.Deferred["chat budget"] != c.want {
+			t.Errorf("process %d: %d deferred, want %d", i, s.Deferred["chat budget"], c.want)
 		}
 		stop()
 		must(t, db.Close())

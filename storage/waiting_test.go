@@ -129,24 +129,24 @@ func TestWhatWaitsOfASenderIsCountedHoweverItEnds(t *testing.T) {
 	must(t, NewQueue(db).Settle(ctx, d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
 	full("after a replay")
 
-	must(t, offerTo(t, db, saidBy("hog", "a", "parks"), lim))
+	must(t, offerTo(t, db, saidBy("hog", "a", "defers"), lim))
 	d = claimTest(t, db)
 	must(t, NewLedger(db).Commit(ctx, d, corebot.Result{Outcome: corebot.Outcome{
-		Verb: corebot.Park,
+		Verb: corebot.Defer,
 		At:   time.Now().Add(time.Hour), Reason: "budget",
 	}}))
 	for i := range 3 {
 		must(t, offerTo(t, db, saidBy("hog", fmt.Sprint("beside", i), "m"), lim))
 	}
 	if err := offerTo(t, db, saidBy("hog", "beside", "m"), lim); !errors.Is(err, corebot.ErrSenderFull) {
-		t.Errorf("beside a parked message and three others: %v", err)
+		t.Errorf("beside a deferred message and three others: %v", err)
 	}
-	must(t, NewLot(db).Drop(ctx, d.Life))
+	must(t, NewDeferred(db).Drop(ctx, d.Life))
 	for range 3 {
 		d := claimTest(t, db)
 		must(t, NewQueue(db).Settle(ctx, d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
 	}
-	full("after a parked one was dropped")
+	full("after a deferred one was dropped")
 
 	must(t, offerTo(t, db, saidBy("hog", "a", "leads"), lim))
 	d = claimTest(t, db)

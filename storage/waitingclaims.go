@@ -19,31 +19,31 @@ type claim struct {
 	got   []claimed
 }
 
-// parking holds the waiting claims. wakes has a lower bound of the earliest wake_at in each pool. A transaction that
+// waitingClaims are the claims of workers that wait in the writer for a ready lane. wakes has a lower bound of the earliest wake_at in each pool. A transaction that
 // makes a lane ready also lowers this bound, so nobody can forget to wake a claim.
-type parking struct {
+type waitingClaims struct {
 	waiting map[corebot.Pool][]*op
 	wakes   map[corebot.Pool]int64     // unix milliseconds; absent: not known, so due
 	shut    map[corebot.Pool]time.Time // pools whose lanes could not be chosen, until the next look
 	aside   *aside
 }
 
-func newParking(a *aside) parking {
-	return parking{
+func newWaitingClaims(a *aside) waitingClaims {
+	return waitingClaims{
 		waiting: map[corebot.Pool][]*op{}, wakes: map[corebot.Pool]int64{},
 		shut: map[corebot.Pool]time.Time{}, aside: a,
 	}
 }
 
 // add makes a claim wait, and drops claims whose callers have gone. In an idle pool nothing else drops them.
-func (p *parking) add(o *op) {
+func (w *waitingClaims) add(o *op) {
 	pool := o.claim.pool
-	waiting := slices.DeleteFunc(p.waiting[pool], func(o *op) bool { return o.state.Load() == opCancelled })
-	p.waiting[pool] = append(waiting, o)
+	waiting := slices.DeleteFunc(w.waiting[pool], func(o *op) bool { return o.state.Load() == opCancelled })
+	w.waiting[pool] = append(waiting, o)
 }
 
 // giveBack puts claims back to the front of their lines when the transaction that served them has failed.
-func (p *parking) giveBack(served []*op) {
+func (w *waitingClaims) giveBack(served []*op) {
 	for _, o := range slices.Backward(served) {
 		o.claim.got = nil
 		o.state.Store(opWaiting)
@@ -52,22 +52,22 @@ func (p *parking) giveBack(served []*op) {
 			o.done <- context.Cause(o.claim.ctx)
 			continue
 		}
-		p.waiting[o.claim.pool] = slices.Insert(p.waiting[o.claim.pool], 0, o)
+		w.waiting[o.claim.pool] = slices.Insert(w.waiting[o.claim.pool], 0, o)
 	}
 }
 
 // forget drops what a failed transaction has learnt: every pool can have a ready lane.
-func (p *parking) forget() { clear(p.wakes) }
+func (w *waitingClaims) forget() { clear(w.wakes) }
 
 // due says whether a claim waits in a pool that can have a ready lane.
-func (p *parking) due(now time.Time) bool { return p.nextWake(now) <= 0 }
+func (w *waitingClaims) due(now time.Time) bool { return w.nextWake(now) <= 0 }
 
 // nextWake is how long the writer can sleep before a waiting claim needs it.
-func (p *parking) nextWake(now time.Time) time.Duration {
+func (w *waitingClaims) nextWake(now time.Time) time.Duration {
 	next := int64(math.MaxInt64)
-	for pool, ops := range p.waiting {
+	for pool, ops := range w.waiting {
 		if len(ops) > 0 {
-			next = min(next, max(p.wakes[pool], p.shut[pool].UnixMilli()))
+			next = min(next, max(w.wakes[pool], w.shut[pool].UnixMilli()))
 		}
 	}
 	if next == math.MaxInt64 {
@@ -94,37 +94,37 @@ func (u *unserved) Unwrap() error { return u.err }
 // serve gives ready lanes to the waiting claims, first come first served, and returns the claims that got some. They
 // are answered after the commit. Unless probe is set, it skips lanes that were set aside, because reading their heads
 // can cost the transaction. Its errors are [*unserved].
-func (p *parking) serve(t *tx, probe bool) (served []*op, err error) {
-	for pool, ops := range p.waiting {
-		if now := t.now.UnixMilli(); len(ops) == 0 || p.wakes[pool] > now || p.shut[pool].After(t.now) {
+func (w *waitingClaims) serve(t *tx, probe bool) (served []*op, err error) {
+	for pool, ops := range w.waiting {
+		if now := t.now.UnixMilli(); len(ops) == 0 || w.wakes[pool] > now || w.shut[pool].After(t.now) {
 			continue
 		}
-		if err := p.servePool(t, pool, probe, &served); err != nil {
+		if err := w.servePool(t, pool, probe, &served); err != nil {
 			return served, err
 		}
 	}
 	return served, nil
 }
 
-func (p *parking) servePool(t *tx, pool corebot.Pool, probe bool, served *[]*op) error {
+func (w *waitingClaims) servePool(t *tx, pool corebot.Pool, probe bool, served *[]*op) error {
 	want := 0
-	for _, o := range p.waiting[pool] {
+	for _, o := range w.waiting[pool] {
 		want += o.claim.max
 	}
-	due, whole, err := p.choose(t, pool, want, probe)
+	due, whole, err := w.choose(t, pool, want, probe)
 	if err != nil {
 		return err
 	}
-	ready, left, err := p.load(t, pool, due, want, probe)
+	ready, left, err := w.load(t, pool, due, want, probe)
 	if err != nil {
 		return err
 	}
 	whole = whole && left == 0
-	terms := p.waiting[pool][0].claim.terms
+	terms := w.waiting[pool][0].claim.terms
 	if ready, err = quarantineTx(t, pool, ready, terms.Quarantine); err != nil {
 		return err
 	}
-	n, err := p.hand(t, pool, ready, served)
+	n, err := w.hand(t, pool, ready, served)
 	if err != nil || !whole || n < len(ready) {
 		return err
 	}
@@ -132,20 +132,20 @@ func (p *parking) servePool(t *tx, pool corebot.Pool, probe bool, served *[]*op)
 	if err != nil {
 		return &unserved{pool: pool, err: err}
 	}
-	p.wakes[pool] = min(next, p.aside.next(pool), t.flows.nextAllowed(t.now, terms))
+	w.wakes[pool] = min(next, w.aside.next(pool), t.flows.nextAllowed(t.now, terms))
 	return nil
 }
 
 // choose returns the lanes whose heads are worth reading: at least want lanes that are not set aside, if there are so
 // many. They are the oldest, or fairly chosen between principals if the terms say so. whole says that no other lane is
 // ready.
-func (p *parking) choose(t *tx, pool corebot.Pool, want int, probe bool) (due []claimed, whole bool, err error) {
-	aside := p.aside.remembered(pool) // their rows still say that they are due
-	if terms := p.waiting[pool][0].claim.terms; terms.Turns > 0 {
+func (w *waitingClaims) choose(t *tx, pool corebot.Pool, want int, probe bool) (due []claimed, whole bool, err error) {
+	aside := w.aside.remembered(pool) // their rows still say that they are due
+	if terms := w.waiting[pool][0].claim.terms; terms.Turns > 0 {
 		return t.flows.fairTx(t, fairness{
 			pool: pool, want: want, terms: terms, aside: aside,
 			skip: func(lane int64) (skip, due bool) {
-				stands := p.aside.stands(lane, t.now)
+				stands := w.aside.stands(lane, t.now)
 				return stands == asideNow || stands == asideDue && !probe, stands == asideDue
 			},
 		})
@@ -158,7 +158,7 @@ func (p *parking) choose(t *tx, pool corebot.Pool, want int, probe bool) (due []
 }
 
 // load reads the heads of up to want lanes, each separately. left is how many lanes must be looked at again soon.
-func (p *parking) load(t *tx, pool corebot.Pool, due []claimed, want int,
+func (w *waitingClaims) load(t *tx, pool corebot.Pool, due []claimed, want int,
 	probe bool,
 ) (ready []claimed, left int, err error) {
 	ready = due[:0]
@@ -167,7 +167,7 @@ func (p *parking) load(t *tx, pool corebot.Pool, due []claimed, want int,
 		if len(ready) == want {
 			return ready, len(due) - i, nil
 		}
-		switch p.aside.stands(c.lane, t.now) {
+		switch w.aside.stands(c.lane, t.now) {
 		case asideNow:
 			continue
 		case asideDue:
@@ -185,12 +185,12 @@ func (p *parking) load(t *tx, pool corebot.Pool, due []claimed, want int,
 }
 
 // hand leases ready lanes to the waiting claims of a pool and returns how many it leased.
-func (p *parking) hand(t *tx, pool corebot.Pool, ready []claimed, served *[]*op) (leased int, err error) {
-	ops := p.waiting[pool]
+func (w *waitingClaims) hand(t *tx, pool corebot.Pool, ready []claimed, served *[]*op) (leased int, err error) {
+	ops := w.waiting[pool]
 	for len(ready) > leased && len(ops) > 0 {
 		o := ops[0]
 		ops = ops[1:]
-		p.waiting[pool] = ops
+		w.waiting[pool] = ops
 		if !o.take() { // its caller has gone
 			continue
 		}
@@ -202,7 +202,7 @@ func (p *parking) hand(t *tx, pool corebot.Pool, ready []claimed, served *[]*op)
 			if err := leaseTx(t, c, o.claim.terms); err != nil {
 				return leased, &unserved{pool: pool, lane: c, err: err}
 			}
-			if p.aside.stands(c.lane, t.now) != asideNot {
+			if w.aside.stands(c.lane, t.now) != asideNot {
 				t.readmitted = append(t.readmitted, c.lane)
 			}
 		}
@@ -212,21 +212,21 @@ func (p *parking) hand(t *tx, pool corebot.Pool, ready []claimed, served *[]*op)
 }
 
 // refusePool answers the waiting claims of a pool with an error.
-func (p *parking) refusePool(pool corebot.Pool, err error) {
-	for _, o := range p.waiting[pool] {
+func (w *waitingClaims) refusePool(pool corebot.Pool, err error) {
+	for _, o := range w.waiting[pool] {
 		if o.take() {
 			o.done <- err
 		}
 	}
-	delete(p.waiting, pool)
+	delete(w.waiting, pool)
 }
 
 // refuse answers every waiting claim with an error.
-func (p *parking) refuse(err error) {
-	for _, ops := range p.waiting {
+func (w *waitingClaims) refuse(err error) {
+	for _, ops := range w.waiting {
 		for _, o := range ops {
 			o.done <- err
 		}
 	}
-	clear(p.waiting)
+	clear(w.waiting)
 }

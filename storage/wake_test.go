@@ -31,7 +31,7 @@ func claimReply(t *testing.T, db *DB, patience time.Duration) corebot.Delivery {
 	return ds[0]
 }
 
-func TestAParkedClaimGetsWhatWaitedForAPlaceInTheMomentThatThePlaceIsThere(t *testing.T) {
+func TestAWaitingClaimGetsWhatWaitedForAPlaceInTheMomentThatThePlaceIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openTest(t, t.TempDir())
 		waitingReply(t, db, corebot.Outcome{Verb: corebot.Wait, At: time.Now().Add(time.Hour), Reason: corebot.NotNow})
@@ -65,7 +65,7 @@ func TestAPlaceThatIsThereCutsNoBackoffShort(t *testing.T) {
 }
 
 // A store that has nothing to do must not look whether there is something: the idle program costs nothing.
-func TestAnIdleStoreWithParkedClaimsBeginsNoTransactions(t *testing.T) {
+func TestAnIdleStoreWithWaitingClaimsBeginsNoTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := Open(t.Context(), seeded(t), Options{})
 		must(t, err)
@@ -87,14 +87,14 @@ func TestAnIdleStoreWithParkedClaimsBeginsNoTransactions(t *testing.T) {
 		for _, pool := range []corebot.Pool{corebot.OutboundPool("a"), corebot.OutboundPool("b")} {
 			go func() { _, _ = NewQueue(db).Claim(ctx, pool, 1, corebot.Terms{Lease: time.Minute}) }()
 		}
-		parkedAt := begun
+		idleFrom := begun
 		ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
 		if err != nil || ds[0].Message.ID != "1" {
 			t.Fatalf("got %+v, %v", ds, err)
 		}
 		synctest.Wait()
-		if n := begun - parkedAt; n > 5 {
-			t.Errorf("%d transactions in 23 idle hours, want those that park three claims and serve one", n)
+		if n := begun - idleFrom; n > 5 {
+			t.Errorf("%d transactions in 23 idle hours, want those in which three claims begin to wait and serve one", n)
 		}
 	})
 }

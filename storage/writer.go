@@ -77,7 +77,7 @@ type writer struct {
 	db       *DB
 	conn     *prepared
 	state    // as of the last commit
-	parked   parking
+	claims   waitingClaims
 	flows    *flows
 	recalled bool // the rates of senders from before this process are loaded
 	timer    *time.Timer
@@ -102,7 +102,7 @@ var (
 // [corebot.ErrClosed]. It runs once.
 func (db *DB) Run(ctx context.Context) error {
 	w := &writer{
-		db: db, conn: db.conn, state: db.state, parked: newParking(db.aside), flows: newFlows(),
+		db: db, conn: db.conn, state: db.state, claims: newWaitingClaims(db.aside), flows: newFlows(),
 		timer: time.NewTimer(idle),
 	}
 	w.flows.waiting.first = w.lastLife
@@ -162,7 +162,7 @@ func (w *writer) drain() {
 			}
 			w.work([]*op{o})
 		default:
-			w.parked.refuse(corebot.ErrClosed)
+			w.claims.refuse(corebot.ErrClosed)
 			return
 		}
 	}
@@ -175,7 +175,7 @@ func (w *writer) work(batch []*op) {
 		switch {
 		case o.claim != nil:
 			w.recall(o.claim.terms)
-			w.parked.add(o)
+			w.claims.add(o)
 		case o.take():
 			taken = append(taken, o)
 		}
@@ -215,9 +215,9 @@ func (w *writer) run(ops []*op) error {
 // schedule sets the timer for the next due thing: a lane that a claim waits for, or a deferred message.
 func (w *writer) schedule() {
 	now := w.db.clock.now()
-	next := w.parked.nextWake(now)
+	next := w.claims.nextWake(now)
 	if w.backAt != math.MaxInt64 {
-		next = min(next, time.UnixMilli(max(w.backAt, w.parked.shut[parkedPool].UnixMilli())).Sub(now))
+		next = min(next, time.UnixMilli(max(w.backAt, w.claims.shut[deferredPool].UnixMilli())).Sub(now))
 	}
 	if next < idle { // a suspended machine stops the timer but not the wall clock
 		next = min(next, clockLook)
@@ -229,7 +229,7 @@ func (w *writer) schedule() {
 // the waiting claims. If an operation fails after it has written, or SQLite fails, the transaction is rolled back.
 // attempt then returns an error and has answered nobody. An [*unserved] says that the operations were not at fault.
 func (w *writer) attempt(ops []*op, serving bool) error {
-	if now := w.db.clock.now(); len(ops) == 0 && !w.parked.due(now) && w.backAt > now.UnixMilli() {
+	if now := w.db.clock.now(); len(ops) == 0 && !w.claims.due(now) && w.backAt > now.UnixMilli() {
 		return nil
 	}
 	started := time.Now()
@@ -259,7 +259,7 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 		var err error
 		if served, err = w.serve(t, len(ops) == 0); err != nil {
 			w.rollback()
-			w.parked.giveBack(served)
+			w.claims.giveBack(served)
 			return err
 		}
 	}
@@ -282,7 +282,7 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 func (w *writer) newTx(now time.Time) *tx {
 	return &tx{
 		now: now.Truncate(time.Millisecond), stepped: w.step, conn: w.conn,
-		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.parked.wakes, backAt: w.backAt, flows: w.flows,
+		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.claims.wakes, backAt: w.backAt, flows: w.flows,
 		waiting: &w.flows.waiting,
 		diskLow: w.db.diskLow.Load(), tally: &w.db.tally, queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
 	}
@@ -298,15 +298,15 @@ func (w *writer) serve(t *tx, alone bool) (served []*op, err error) {
 		}
 		t.stored = lanes
 	}
-	if err := w.parked.returnParkedTx(t, alone); err != nil {
+	if err := w.claims.returnDeferredTx(t, alone); err != nil {
 		return nil, err
 	}
-	return w.parked.serve(t, alone)
+	return w.claims.serve(t, alone)
 }
 
 // refuse answers every operation of a failed transaction with the same error.
 func (w *writer) refuse(ops []*op, err error) error {
-	w.parked.forget()
+	w.claims.forget()
 	w.pause = failurePause
 	w.db.failing.Store(true)
 	w.db.log.Error().Err(err).Int("operations", len(ops)).Msg("a transaction failed")

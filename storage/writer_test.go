@@ -151,10 +151,10 @@ func TestAStoppedWriterAnswersWhatItHasAndRefusesTheRest(t *testing.T) {
 		db, err := Open(context.Background(), dir, Options{})
 		must(t, err)
 		stop := runTest(t, db)
-		parked := make(chan error, 1)
+		claimed := make(chan error, 1)
 		go func() {
 			_, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour})
-			parked <- err
+			claimed <- err
 		}()
 		synctest.Wait()
 		release := busy(db)
@@ -172,8 +172,8 @@ func TestAStoppedWriterAnswersWhatItHasAndRefusesTheRest(t *testing.T) {
 		for range 3 {
 			must(t, <-submitted)
 		}
-		if err := <-parked; !errors.Is(err, corebot.ErrClosed) {
-			t.Fatalf("the parked claim got %v", err)
+		if err := <-claimed; !errors.Is(err, corebot.ErrClosed) {
+			t.Fatalf("the waiting claim got %v", err)
 		}
 		for range 100 { // a race of two ready channels: once is luck
 			if err := db.Ping(context.Background()); !errors.Is(err, corebot.ErrClosed) {
@@ -200,7 +200,7 @@ func TestReadingWritesNothing(t *testing.T) {
 }
 
 func TestAClaimWhoseCallerHasGoneIsForgotten(t *testing.T) {
-	p := newParking(newAside())
+	p := newWaitingClaims(newAside())
 	for range 100 {
 		o := &op{claim: &claim{pool: corebot.InboundPool, max: 1}}
 		p.add(o)

@@ -211,7 +211,7 @@ func unknownOutcomeIsRefused(s *suite) {
 	s.publish("a", "1")
 	d := s.claim("1")
 	before := s.census()
-	for _, verb := range []corebot.OutcomeVerb{0, corebot.Park + 1, 255} {
+	for _, verb := range []corebot.OutcomeVerb{0, corebot.Defer + 1, 255} {
 		if err := s.Queue.Settle(s.t.Context(), d, corebot.Outcome{Verb: verb}); err == nil {
 			s.t.Errorf("outcome %d was written", verb)
 		}

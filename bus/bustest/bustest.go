@@ -110,7 +110,7 @@ func Run(t *testing.T, open Open) {
 		{"attempts", attemptSpecs()},
 		{"dead letters", deadLetterSpecs()},
 		{"stop", stopSpecs()},
-		{"parking", parkingSpecs()},
+		{"deferred messages", deferredSpecs()},
 		{"steer", steerSpecs()},
 		{"queue modes", modeSpecs()},
 		{"histories", historySpecs()},

@@ -53,7 +53,7 @@ func (s *suite) stale() (old, current corebot.Delivery) {
 
 // everyOutcome is one outcome of each verb.
 func everyOutcome() []corebot.Outcome {
-	return []corebot.Outcome{answered(), retryIn(0), limitedFor(0), waitFor(0), given("permanent"), parkFor(0)}
+	return []corebot.Outcome{answered(), retryIn(0), limitedFor(0), waitFor(0), given("permanent"), deferFor(0)}
 }
 
 func staleOwnerIsRefused(s *suite) {

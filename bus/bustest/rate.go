@@ -14,7 +14,7 @@ func rateSpecs() []spec {
 		{"after a pause a burst goes out at once", burstAfterAPause},
 		{"a rate delays and never refuses", rateNeverRefuses},
 		{"a paced lane delays no other", pacedLaneDelaysNoOther},
-		{"a claim that is parked is served when the rate allows", parkedClaimIsServedInTime},
+		{"a waiting claim is served when the rate allows", waitingClaimIsServedInTime},
 		{"a restart does not reset the rate", restartKeepsTheRate},
 		{"a message that is tried again is not counted again", retryIsNotPaced},
 		{"a lost lease is claimed again at once", lostLeaseIsNotPaced},
@@ -99,7 +99,7 @@ func pacedLaneDelaysNoOther(s *suite) {
 	s.nothingReady()
 }
 
-func parkedClaimIsServedInTime(s *suite) {
+func waitingClaimIsServedInTime(s *suite) {
 	s.paced(1)
 	s.publish("a", "1")
 	s.publish("a", "2")

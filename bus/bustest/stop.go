@@ -61,9 +61,9 @@ func stopInBackoff(s *suite) {
 		id := string(rune('1' + i))
 		life := s.publish("a", id)
 		s.settle(s.claim(id), o)
-		parked := s.claimLater(corebot.InboundPool, 1)
+		waiting := s.claimLater(corebot.InboundPool, 1)
 		s.stopFinds("stop"+id, life)
-		d := s.now(parked, id)
+		d := s.now(waiting, id)
 		if !d.Stopped {
 			s.t.Fatal("the delivery does not say that it was stopped")
 		}

@@ -10,15 +10,15 @@ import (
 
 func wakeSpecs() []spec {
 	return []spec{
-		{"a parked claim gets a message in the moment of its publishing", parkedGetsPublish},
-		{"a parked claim gets a reply that a turn enqueued", parkedGetsReply},
-		{"a parked claim gets the next message of a lane when its head is settled", parkedGetsNext},
-		{"a parked claim gets a retry and a wait exactly when they are due", parkedGetsDue},
-		{"a parked claim gets the nearer of two moments", parkedGetsNearer},
-		{"a parked claim gets a replayed dead letter at once", parkedGetsReplay},
-		{"a claim that was cancelled while parked leases nothing", cancelledLeasesNothing},
-		{"of many parked claims one gets the one message", oneOfManyGetsIt},
-		{"parked claims are served first come first served", firstComeFirstServed},
+		{"a waiting claim gets a message in the moment of its publishing", waitingGetsPublish},
+		{"a waiting claim gets a reply that a turn enqueued", waitingGetsReply},
+		{"a waiting claim gets the next message of a lane when its head is settled", waitingGetsNext},
+		{"a waiting claim gets a retry and a wait exactly when they are due", waitingGetsDue},
+		{"a waiting claim gets the nearer of two moments", waitingGetsNearer},
+		{"a waiting claim gets a replayed dead letter at once", waitingGetsReplay},
+		{"a claim that was cancelled while it waited leases nothing", cancelledLeasesNothing},
+		{"of many waiting claims one gets the one message", oneOfManyGetsIt},
+		{"waiting claims are served first come first served", firstComeFirstServed},
 	}
 }
 
@@ -35,14 +35,14 @@ func (s *suite) now(p *pending, id string) corebot.Delivery {
 	return p.got[0]
 }
 
-func parkedGetsPublish(s *suite) {
+func waitingGetsPublish(s *suite) {
 	p := s.claimLater(corebot.InboundPool, 1)
 	_, err := s.bus.Publish(s.t.Context(), prompt("a", "1"))
 	s.must(err)
 	s.now(p, "1")
 }
 
-func parkedGetsReply(s *suite) {
+func waitingGetsReply(s *suite) {
 	s.publish("a", "1")
 	d := s.claim("1")
 	p := s.claimLater(corebot.OutboundPool("test"), 1)
@@ -50,7 +50,7 @@ func parkedGetsReply(s *suite) {
 	s.now(p, "1/1/0")
 }
 
-func parkedGetsNext(s *suite) {
+func waitingGetsNext(s *suite) {
 	for i, o := range everyOutcome() {
 		chat := fmt.Sprint(i)
 		s.publish(chat, chat+"1")
@@ -62,7 +62,7 @@ func parkedGetsNext(s *suite) {
 		switch o.Verb {
 		case corebot.Done, corebot.Dead:
 			s.now(p, chat+"2")
-		case corebot.Park: // it waits at the tail now
+		case corebot.Defer: // it waits at the tail now
 			s.settle(s.now(p, chat+"2"), answered())
 			s.claim(chat + "1")
 		default:
@@ -72,7 +72,7 @@ func parkedGetsNext(s *suite) {
 	}
 }
 
-func parkedGetsDue(s *suite) {
+func waitingGetsDue(s *suite) {
 	s.publish("a", "1")
 	for _, o := range []func(time.Duration) corebot.Outcome{retryIn, waitFor} {
 		s.settle(s.claim("1"), o(90*time.Minute))
@@ -86,7 +86,7 @@ func parkedGetsDue(s *suite) {
 	}
 }
 
-func parkedGetsNearer(s *suite) {
+func waitingGetsNearer(s *suite) {
 	s.publish("a", "1")
 	s.publish("b", "2")
 	d1, d2 := s.claim("1"), s.claim("2")
@@ -100,7 +100,7 @@ func parkedGetsNearer(s *suite) {
 	s.now(p, "1")
 }
 
-func parkedGetsReplay(s *suite) {
+func waitingGetsReplay(s *suite) {
 	life := s.publish("a", "1")
 	s.settle(s.claim("1"), given("permanent"))
 	p := s.claimLater(corebot.InboundPool, 1)
@@ -123,16 +123,16 @@ func cancelledLeasesNothing(s *suite) {
 }
 
 func oneOfManyGetsIt(s *suite) {
-	var parked []*pending
+	var waiting []*pending
 	for range 16 {
-		parked = append(parked, s.claimLater(corebot.InboundPool, 1))
+		waiting = append(waiting, s.claimLater(corebot.InboundPool, 1))
 	}
 	for round := range 3 {
 		_, err := s.bus.Publish(s.t.Context(), prompt(fmt.Sprint(round), "1"))
 		s.must(err)
 		synctest.Wait()
 		served := 0
-		for _, p := range parked {
+		for _, p := range waiting {
 			if p.over() {
 				served++
 			}
@@ -141,7 +141,7 @@ func oneOfManyGetsIt(s *suite) {
 			s.t.Fatalf("%d claims were served, want %d", served, round+1)
 		}
 	}
-	for _, p := range parked {
+	for _, p := range waiting {
 		p.cancel()
 	}
 }

@@ -41,7 +41,7 @@ func newStatus(s *shell) *cobra.Command {
 func describeAside(a operate.SetAside) string {
 	again := a.Until.Local().Format(time.TimeOnly)
 	if a.Life != 0 {
-		return fmt.Sprintf("parked message %d of %s cannot be read; it is tried again at %s  (corebot db check)",
+		return fmt.Sprintf("deferred message %d of %s cannot be read; it is tried again at %s  (corebot db check)",
 			a.Life, a.Chat, again)
 	}
 	return fmt.Sprintf("the next message of %s (%s) cannot be read; it is tried again at %s  (corebot db check; "+
@@ -65,8 +65,8 @@ func printStatus(cmd *cobra.Command, a corebot.Accounting, s operate.Status) err
 	if s.ApprovalsWaiting > 0 {
 		t.line("approvals     %s awaited  (corebot approvals list)", count(s.ApprovalsWaiting, "approval"))
 	}
-	for _, reason := range slices.Sorted(maps.Keys(s.Parked)) {
-		t.line("parked        %s for the %s  (corebot parked list)", count(s.Parked[reason], "message"), reason)
+	for _, reason := range slices.Sorted(maps.Keys(s.Deferred)) {
+		t.line("deferred      %s for the %s  (corebot deferred list)", count(s.Deferred[reason], "message"), reason)
 	}
 	for _, a := range s.SetAside {
 		t.line("set aside     %s", describeAside(a))

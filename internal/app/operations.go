@@ -78,7 +78,7 @@ func WithStore(ctx context.Context, home string, fn func(*storage.DB) error) err
 }
 
 func withStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
-	db, err := storage.Open(ctx, DataDir(home), storage.Options{Log: zerolog.Nop(), KeepParked: true, Speaks: CanSpeak})
+	db, err := storage.Open(ctx, DataDir(home), storage.Options{Log: zerolog.Nop(), KeepDeferred: true, Speaks: CanSpeak})
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ var (
 	_ operate.Roles        = (*storage.Grants)(nil)
 	_ operate.Approvals    = (*storage.Approvals)(nil)
 	_ operate.Books        = (*storage.Books)(nil)
-	_ operate.Parked       = (*storage.Lot)(nil)
+	_ operate.Deferred     = (*storage.Deferred)(nil)
 	_ operate.Figures      = figures{}
 )
 
@@ -110,7 +110,7 @@ func service(db *storage.DB, accounting func() corebot.Accounting) *operate.Serv
 	return operate.New(operate.Stores{
 		DeadLetters: storage.NewDeadLetters(db), Lives: storage.NewLives(db), Audit: storage.NewAudit(db),
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
-		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Parked: storage.NewLot(db),
+		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting},
 	})
 }

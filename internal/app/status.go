@@ -84,7 +84,7 @@ func (f figures) Status(ctx context.Context) (operate.Status, error) {
 		return operate.Status{}, err
 	}
 	out := operate.Status{
-		ApprovalsWaiting: s.Awaited, Parked: s.Parked, SetAside: setAside(s.Aside), Unread: s.Unread,
+		ApprovalsWaiting: s.Awaited, Deferred: s.Deferred, SetAside: setAside(s.Aside), Unread: s.Unread,
 		UsageToday: operate.UsageToday{Day: day, Currency: a.Currency, Use: used},
 		Chats:      s.Chats, OldestUnanswered: s.OldestUnanswered, Queue: map[string]operate.QueueStatus{},
 		DeadLetters: map[string]int64{

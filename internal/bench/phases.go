@@ -100,7 +100,7 @@ func (b *busBench) bothFairly(ctx context.Context) error {
 const (
 	mostSamples = 1_000            // of pick-up in a round
 	claimPairs  = 300              // of claims on the empty queue and on the backlog, in a round
-	idlePause   = time.Millisecond // in which consumers park again and the bus falls idle
+	idlePause   = time.Millisecond // in which consumers wait again and the bus falls idle
 )
 
 // pickup times, on an idle bus whose consumers wait, from the publish call to the moment at which one of them has the

@@ -94,7 +94,7 @@ type (
 		DeadLetters      map[string]int64       `json:"deadLetters"`
 		OldestUnanswered time.Time              `json:"oldestUnanswered,omitzero"`
 		ApprovalsWaiting int64                  `json:"approvalsWaiting,omitempty"` // calls of tools that wait for an approval
-		Parked           map[string]int64       `json:"parked,omitempty"`           // messages that left their lanes for a time, by reason
+		Deferred         map[string]int64       `json:"parked,omitempty"`           // messages that left their lanes for a time, by reason
 		SetAside         []SetAside             `json:"setAside,omitempty"`         // chats whose next message cannot be read
 		Unread           map[string]string      `json:"unread,omitempty"`           // figures that a damaged page keeps from being read, and why
 		UsageToday       UsageToday             `json:"usageToday"`
@@ -106,11 +106,11 @@ type (
 		Running  int64 `json:"running"`
 		Waiting  int64 `json:"waiting"`
 	}
-	// SetAside is a lane that waits because the message at its head cannot be read from the database, or a parked
+	// SetAside is a lane that waits because the message at its head cannot be read from the database, or a deferred
 	// message that cannot.
 	SetAside struct {
 		Lane  int64     `json:"lane,omitempty"`
-		Life  int64     `json:"life,omitempty"` // of a parked message
+		Life  int64     `json:"life,omitempty"` // of a deferred message
 		Chat  string    `json:"chat"`
 		Pool  string    `json:"pool,omitempty"`
 		Since time.Time `json:"since,omitzero"` // a running Corebot knows it
@@ -130,37 +130,37 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 	return s.stores.Figures.Status(ctx)
 }
 
-// Parked keeps the messages that have left their lanes until a time.
-type Parked interface {
+// Deferred keeps the messages that have left their lanes until a time.
+type Deferred interface {
 	// Page gives messages behind a cursor, in the order in which they come back, and the cursor behind them.
-	Page(ctx context.Context, after string, limit int) (found []corebot.Parked, next string, err error)
+	Page(ctx context.Context, after string, limit int) (found []corebot.Deferred, next string, err error)
 	Release(ctx context.Context, life int64) error
 	Drop(ctx context.Context, life int64) error
 }
 
-// The operations on parked messages.
+// The operations on deferred messages.
 var (
-	ListParked    = reads("parked.list", (*Service).ListParked)
-	ReleaseParked = changes("parked.release", (*Service).ReleaseParked)
-	DropParked    = changes("parked.drop", (*Service).DropParked)
+	ListDeferred    = reads("deferred.list", (*Service).ListDeferred)
+	ReleaseDeferred = changes("deferred.release", (*Service).ReleaseDeferred)
+	DropDeferred    = changes("deferred.drop", (*Service).DropDeferred)
 )
 
 type (
-	// ParkedMessage is one row of the list, and what a table shows beside it.
-	ParkedMessage struct {
-		ParkedRow
+	// DeferredMessage is one row of the list, and what a table shows beside it.
+	DeferredMessage struct {
+		DeferredRow
 		Key string `json:"key"`
 	}
-	// ParkedRow is what `parked list --json` prints.
-	ParkedRow struct {
-		ID        int64     `json:"id"`
-		Channel   string    `json:"channel"`
-		ChatID    string    `json:"chatId"`
-		SenderID  string    `json:"senderId"`
-		MessageID string    `json:"messageId"`
-		Reason    string    `json:"reason"`
-		ParkedAt  time.Time `json:"parkedAt"`
-		DueAt     time.Time `json:"dueAt"`
+	// DeferredRow is what `deferred list --json` prints.
+	DeferredRow struct {
+		ID         int64     `json:"id"`
+		Channel    string    `json:"channel"`
+		ChatID     string    `json:"chatId"`
+		SenderID   string    `json:"senderId"`
+		MessageID  string    `json:"messageId"`
+		Reason     string    `json:"reason"`
+		DeferredAt time.Time `json:"parkedAt"`
+		DueAt      time.Time `json:"dueAt"`
 	}
 	// ByLives names messages by their life rows.
 	ByLives struct {
@@ -168,23 +168,23 @@ type (
 	}
 )
 
-// ListParked lists parked messages in the order in which they come back.
-func (s *Service) ListParked(ctx context.Context, p Part) (Page[ParkedMessage], error) {
-	found, next, err := s.stores.Parked.Page(ctx, p.After, p.size())
-	return pageOf(found, next, newParked), err
+// ListDeferred lists deferred messages in the order in which they come back.
+func (s *Service) ListDeferred(ctx context.Context, p Part) (Page[DeferredMessage], error) {
+	found, next, err := s.stores.Deferred.Page(ctx, p.After, p.size())
+	return pageOf(found, next, newDeferred), err
 }
 
-func newParked(p corebot.Parked) ParkedMessage {
-	row := ParkedRow{p.Life, p.Key.Channel, p.Key.Chat, p.Sender.ID, p.MessageID, p.Reason, p.ParkedAt, p.DueAt}
-	return ParkedMessage{row, p.Key.String()}
+func newDeferred(p corebot.Deferred) DeferredMessage {
+	row := DeferredRow{p.Life, p.Key.Channel, p.Key.Chat, p.Sender.ID, p.MessageID, p.Reason, p.DeferredAt, p.DueAt}
+	return DeferredMessage{row, p.Key.String()}
 }
 
-// ReleaseParked has parked messages come back now.
-func (s *Service) ReleaseParked(ctx context.Context, by ByLives) (Done, error) {
-	return each(by.IDs, func(id int64) error { return s.stores.Parked.Release(ctx, id) })
+// ReleaseDeferred has deferred messages come back now.
+func (s *Service) ReleaseDeferred(ctx context.Context, by ByLives) (Done, error) {
+	return each(by.IDs, func(id int64) error { return s.stores.Deferred.Release(ctx, id) })
 }
 
-// DropParked gives parked messages up for good; their chats are told.
-func (s *Service) DropParked(ctx context.Context, by ByLives) (Done, error) {
-	return each(by.IDs, func(id int64) error { return s.stores.Parked.Drop(ctx, id) })
+// DropDeferred gives deferred messages up for good; their chats are told.
+func (s *Service) DropDeferred(ctx context.Context, by ByLives) (Done, error) {
+	return each(by.IDs, func(id int64) error { return s.stores.Deferred.Drop(ctx, id) })
 }

@@ -21,7 +21,7 @@ type Stores struct {
 	Roles        Roles
 	Approvals    Approvals
 	Books        Books
-	Parked       Parked
+	Deferred     Deferred
 	Figures      Figures
 }
 
@@ -140,7 +140,7 @@ func table() []entry {
 		SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(),
 		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
 		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(),
-		ListParked.entry(), ReleaseParked.entry(), DropParked.entry(),
+		ListDeferred.entry(), ReleaseDeferred.entry(), DropDeferred.entry(),
 	}
 }
 

@@ -179,8 +179,8 @@ func situationTells(s *suite) {
 	s.resolve(asked.ID, corebot.ApprovalDenied)
 	s.commit(s.claim(), corebot.Result{Outcome: answered()})
 	back := time.Now().Add(time.Hour)
-	s.commit(s.claim(), corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Park, At: back, Reason: "chat budget"}})
-	if n := now(); n.Waiting != 0 || n.Parked != 1 || !n.BackAt.Equal(back) || len(n.Awaited) != 0 {
+	s.commit(s.claim(), corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Defer, At: back, Reason: "chat budget"}})
+	if n := now(); n.Waiting != 0 || n.Deferred != 1 || !n.BackAt.Equal(back) || len(n.Awaited) != 0 {
 		s.t.Errorf("while it is deferred: %+v", n)
 	}
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// TestKilledWhileAMessageIsParkedNothingIsLostOrDoubled kills the daemon where a message over the budget leaves its
+// TestKilledWhileAMessageIsDeferredNothingIsLostOrDoubled kills the daemon where a message over the budget leaves its
 // lane, where it waits and where it comes back, and lifts the budget at the end (guarantees G1 to G6).
-func TestKilledWhileAMessageIsParkedNothingIsLostOrDoubled(t *testing.T) {
+func TestKilledWhileAMessageIsDeferredNothingIsLostOrDoubled(t *testing.T) {
 	for _, point := range []string{
 		"turn.before#2", "turn.after#2", "commit.before#6", "release.before",
 		"release.after", "",
 	} {
 		t.Run("at "+point, func(t *testing.T) {
 			t.Parallel()
-			parkAndKill(t, point)
+			deferAndKill(t, point)
 		})
 	}
 }
 
-func parkAndKill(t *testing.T, point string) {
+func deferAndKill(t *testing.T, point string) {
 	model := httptest.NewServer(llmtest.New(llmtest.Always(llmtest.Text("done"))))
 	t.Cleanup(model.Close)
 	s := &service{
@@ -46,15 +46,15 @@ func parkAndKill(t *testing.T, point string) {
 	s.try("send", "--wait", "--id", "first", "one") // uses the budget up
 	s.try("send", "--id", "over", "two")
 	if strings.HasPrefix(point, "release") {
-		s.try("parked", "release", s.awaitParked("over"))
+		s.try("deferred", "release", s.awaitDeferred("over"))
 	}
 	if point == "" {
-		s.awaitParked("over")
+		s.awaitDeferred("over")
 		s.kill()
 	} else {
 		s.wantKilled()
 	}
-	s.startAndWait() // what was parked comes back, and is parked again
+	s.startAndWait() // what was deferred comes back, and is deferred again
 	s.try("send", "--id", "first", "one")
 	s.try("send", "--id", "over", "two") // as a platform does that got no acknowledgement
 	s.awaitEnds(crashStory{})
@@ -72,11 +72,11 @@ func parkAndKill(t *testing.T, point string) {
 	s.output("db", "check")
 }
 
-// awaitParked waits until a message is parked, and gives the id that it is released by.
-func (s *service) awaitParked(message string) string {
+// awaitDeferred waits until a message is deferred, and gives the id that it is released by.
+func (s *service) awaitDeferred(message string) string {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		out := s.output("parked", "list", "--json")
+		out := s.output("deferred", "list", "--json")
 		for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
 			var row struct {
 				ID        json.Number
@@ -87,7 +87,7 @@ func (s *service) awaitParked(message string) string {
 			}
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("message %s is not parked: %s", message, out)
+			s.t.Fatalf("message %s is not deferred: %s", message, out)
 		}
 	}
 }

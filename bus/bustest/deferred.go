@@ -6,36 +6,36 @@ import (
 	"github.com/corebot/corebot"
 )
 
-func parkingSpecs() []spec {
+func deferredSpecs() []spec {
 	return []spec{
-		{"a parked message leaves its lane, which goes on, and comes back at the tail when it is due", parkedComesBack},
-		{"a parked message that is due wakes a claim without polling", parkedWakes},
-		{"a parked message is the same message: published again it is a duplicate, and it ends once", parkedIsTheSame},
-		{"parking is fenced", parkingIsFenced},
-		{"a message whose run has begun is not parked", begunIsNotParked},
-		{"parked messages count as waiting ones", parkedCount},
-		{"a parked message survives a restart, and comes back with it", parkedSurvives},
-		{"a stop ends a parked message", stopOfParked},
-		{"the chat is told once, whatever the later notices say", parkedToldOnce},
-		{"a message that was parked can die and be replayed", parkedThenReplayed},
+		{"a deferred message leaves its lane, which goes on, and comes back at the tail when it is due", deferredComesBack},
+		{"a deferred message that is due wakes a claim without polling", deferredWakes},
+		{"a deferred message is the same message: published again it is a duplicate, and it ends once", deferredIsTheSame},
+		{"deferring is fenced", deferringIsFenced},
+		{"a message whose run has begun is not deferred", begunIsNotDeferred},
+		{"deferred messages count as waiting ones", deferredCount},
+		{"a deferred message survives a restart, and comes back with it", deferredSurvives},
+		{"a stop ends a deferred message", stopOfDeferred},
+		{"the chat is told once, whatever the later notices say", deferredToldOnce},
+		{"a message that was deferred can die and be replayed", deferredThenReplayed},
 	}
 }
 
-// park defers a claimed message for some time.
-func (s *suite) park(d corebot.Delivery, wait time.Duration) {
+// deferFirst defers a claimed message for some time.
+func (s *suite) deferFirst(d corebot.Delivery, wait time.Duration) {
 	s.t.Helper()
-	s.must(s.Ledger.Commit(s.t.Context(), d, corebot.Result{Outcome: parkFor(wait)}))
+	s.must(s.Ledger.Commit(s.t.Context(), d, corebot.Result{Outcome: deferFor(wait)}))
 }
 
-func parkFor(wait time.Duration) corebot.Outcome {
-	return corebot.Outcome{Verb: corebot.Park, At: time.Now().Add(wait), Reason: "chat budget"}
+func deferFor(wait time.Duration) corebot.Outcome {
+	return corebot.Outcome{Verb: corebot.Defer, At: time.Now().Add(wait), Reason: "chat budget"}
 }
 
-func parkedComesBack(s *suite) {
+func deferredComesBack(s *suite) {
 	life := s.publish("a", "1")
 	s.publish("a", "2")
-	s.park(s.claim("1"), time.Hour)
-	if l := s.life(life); l.End != "" || l.State != "parked: chat budget" || !l.WakeAt.After(time.Now()) ||
+	s.deferFirst(s.claim("1"), time.Hour)
+	if l := s.life(life); l.End != "" || l.State != "deferred: chat budget" || !l.WakeAt.After(time.Now()) ||
 		l.Message == nil {
 		s.t.Fatalf("the life says %+v", l)
 	}
@@ -56,9 +56,9 @@ func parkedComesBack(s *suite) {
 	s.settle(d, answered())
 }
 
-func parkedWakes(s *suite) {
+func deferredWakes(s *suite) {
 	s.publish("a", "1")
-	s.park(s.claim("1"), 7*time.Minute)
+	s.deferFirst(s.claim("1"), 7*time.Minute)
 	waiting := s.claimLater(corebot.InboundPool, 1)
 	time.Sleep(7*time.Minute - moment)
 	if waiting.over() {
@@ -68,9 +68,9 @@ func parkedWakes(s *suite) {
 	s.settle(s.now(waiting, "1"), answered())
 }
 
-func parkedIsTheSame(s *suite) {
+func deferredIsTheSame(s *suite) {
 	life := s.publish("a", "1")
-	s.park(s.claim("1"), time.Hour)
+	s.deferFirst(s.claim("1"), time.Hour)
 	s.publishAgain("a", "1", life)
 	time.Sleep(time.Hour)
 	s.settle(s.claim("1"), answered())
@@ -78,32 +78,32 @@ func parkedIsTheSame(s *suite) {
 	s.nothingReady()
 }
 
-func parkingIsFenced(s *suite) {
+func deferringIsFenced(s *suite) {
 	old, current := s.stale()
 	before := s.census()
-	s.wantErr(s.Ledger.Commit(s.t.Context(), old, corebot.Result{Outcome: parkFor(time.Hour)}), corebot.ErrLeaseLost)
+	s.wantErr(s.Ledger.Commit(s.t.Context(), old, corebot.Result{Outcome: deferFor(time.Hour)}), corebot.ErrLeaseLost)
 	s.unchanged(before)
 	s.settle(current, answered())
 }
 
-func begunIsNotParked(s *suite) {
+func begunIsNotDeferred(s *suite) {
 	s.publish("a", "1")
 	d := s.claim("1")
 	s.record(d, 0)
 	s.settle(d, retryIn(0))
 	d = s.claim("1")
 	before := s.census()
-	s.wantErr(s.Ledger.Commit(s.t.Context(), d, corebot.Result{Outcome: parkFor(time.Hour)}), corebot.ErrInvalid)
+	s.wantErr(s.Ledger.Commit(s.t.Context(), d, corebot.Result{Outcome: deferFor(time.Hour)}), corebot.ErrInvalid)
 	s.unchanged(before)
 	s.settle(d, answered())
 }
 
-func parkedCount(s *suite) {
+func deferredCount(s *suite) {
 	o := s.opts
 	o.Limits = corebot.Limits{LaneDepth: 10, TotalDepth: 1, TotalBytes: 1 << 20}
 	s.reopenWith(o)
 	s.publish("a", "1")
-	s.park(s.claim("1"), time.Hour)
+	s.deferFirst(s.claim("1"), time.Hour)
 	full := func() {
 		_, err := s.bus.Publish(s.t.Context(), prompt("b", "2"))
 		s.wantErr(err, corebot.ErrOverloaded)
@@ -116,11 +116,11 @@ func parkedCount(s *suite) {
 	s.publish("b", "2")
 }
 
-func parkedSurvives(s *suite) {
+func deferredSurvives(s *suite) {
 	life := s.publish("a", "1")
-	s.park(s.claim("1"), time.Hour)
+	s.deferFirst(s.claim("1"), time.Hour)
 	s.reopen()
-	s.park(s.claim("1"), time.Hour) // a new process decides again whether the message may run
+	s.deferFirst(s.claim("1"), time.Hour) // a new process decides again whether the message may run
 	s.reopen()
 	d := s.claim("1")
 	if d.Life != life || d.Attempt != 1 || d.Lost != 0 {
@@ -129,9 +129,9 @@ func parkedSurvives(s *suite) {
 	s.settle(d, answered())
 }
 
-func stopOfParked(s *suite) {
+func stopOfDeferred(s *suite) {
 	life := s.publish("a", "1")
-	s.park(s.claim("1"), time.Hour)
+	s.deferFirst(s.claim("1"), time.Hour)
 	s.publish("a", "2")
 	s.stopFinds("stop", life)
 	if l := s.life(life); l.End != corebot.EndStopped {
@@ -146,13 +146,13 @@ func stopOfParked(s *suite) {
 	}
 }
 
-func parkedToldOnce(s *suite) {
+func deferredToldOnce(s *suite) {
 	for _, id := range []string{"1", "2"} {
 		s.publish("a", id)
 		told := reply("a", "budget")
 		told.InReplyTo, told.Parts = id, corebot.TextPart("told in answer to "+id)
 		s.must(s.Ledger.Commit(s.t.Context(), s.claim(id), corebot.Result{
-			Outcome: parkFor(time.Hour),
+			Outcome: deferFor(time.Hour),
 			Replies: []corebot.Message{told},
 		}))
 	}
@@ -166,14 +166,14 @@ func parkedToldOnce(s *suite) {
 	}
 }
 
-func parkedThenReplayed(s *suite) {
+func deferredThenReplayed(s *suite) {
 	life := s.publish("a", "1")
-	s.park(s.claim("1"), time.Minute)
+	s.deferFirst(s.claim("1"), time.Minute)
 	time.Sleep(time.Minute)
 	s.settle(s.claim("1"), given("permanent"))
 	s.must(s.DeadLetters.Replay(s.t.Context(), life, false))
 	d := s.claim("1")
-	s.park(d, time.Minute)
+	s.deferFirst(d, time.Minute)
 	time.Sleep(time.Minute)
 	if d = s.claim("1"); d.Run != 2 {
 		s.t.Fatalf("it came back in run %d", d.Run)

@@ -12,15 +12,17 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 )
 
-func newParked(s *shell) *cobra.Command {
-	return group("parked", "List, release and drop messages that wait for tomorrow's budget", newParkedList(s),
-		newParkedChange(s, "release", "Put parked messages back into their chats' queues now; what is still over a "+
-			"cap is parked again", operate.ReleaseParked, "released"),
-		newParkedChange(s, "drop", "Give parked messages up for good; their chats are told", operate.DropParked,
+func newDeferred(s *shell) *cobra.Command {
+	cmd := group("deferred", "List, release and drop messages that wait for tomorrow's budget", newDeferredList(s),
+		newDeferredChange(s, "release", "Put deferred messages back into their chats' queues now; what is still over a "+
+			"cap is deferred again", operate.ReleaseDeferred, "released"),
+		newDeferredChange(s, "drop", "Give deferred messages up for good; their chats are told", operate.DropDeferred,
 			"dropped"))
+	cmd.Aliases = []string{"parked"} // its name in Corebot 0.1 and before
+	return cmd
 }
 
-func newParkedList(s *shell) *cobra.Command {
+func newDeferredList(s *shell) *cobra.Command {
 	var asJSON bool
 	var limit int
 	cmd := &cobra.Command{
@@ -28,8 +30,8 @@ func newParkedList(s *shell) *cobra.Command {
 		Short: "List the messages that left their chats' queues, in the order in which they come back",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			_, err = parkedTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.ParkedMessage], error) {
-				return look(s, cmd, operate.ListParked, p)
+			_, err = deferredTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.DeferredMessage], error) {
+				return look(s, cmd, operate.ListDeferred, p)
 			})
 			return err
 		},
@@ -39,17 +41,17 @@ func newParkedList(s *shell) *cobra.Command {
 	return cmd
 }
 
-var parkedTable = listing[operate.ParkedMessage]{
+var deferredTable = listing[operate.DeferredMessage]{
 	header: "ID\tCHAT\tMESSAGE\tFOR\tUNTIL",
-	none:   "nothing is parked",
-	json:   func(p operate.ParkedMessage) any { return p.ParkedRow },
-	cells: func(p operate.ParkedMessage) string {
+	none:   "nothing is deferred",
+	json:   func(p operate.DeferredMessage) any { return p.DeferredRow },
+	cells: func(p operate.DeferredMessage) string {
 		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", p.ID, p.Key, oneLine(p.MessageID, 40), p.Reason,
 			p.DueAt.Local().Format(time.DateTime))
 	},
 }
 
-func newParkedChange(s *shell, name, short string, op operate.Operation[operate.ByLives, operate.Done],
+func newDeferredChange(s *shell, name, short string, op operate.Operation[operate.ByLives, operate.Done],
 	said string,
 ) *cobra.Command {
 	return &cobra.Command{
@@ -59,14 +61,14 @@ func newParkedChange(s *shell, name, short string, op operate.Operation[operate.
 			for _, arg := range args {
 				id, err := strconv.ParseInt(arg, 10, 64)
 				if err != nil {
-					return usage(cmd, fmt.Errorf("%q is not the id of a parked message", arg))
+					return usage(cmd, fmt.Errorf("%q is not the id of a deferred message", arg))
 				}
 				lives.IDs = append(lives.IDs, id)
 			}
 			return s.change(cmd, func(c control.Caller) error {
 				done, err := op.Call(cmd.Context(), c, lives)
 				if err != nil {
-					return corebot.WithHint(err, "`corebot parked list` shows the ids")
+					return corebot.WithHint(err, "`corebot deferred list` shows the ids")
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", said, count(int64(done.Changed), "message"))
 				return err
