@@ -20,9 +20,9 @@ type Chat struct {
 	CreatedAt   time.Time  `json:"createdAt"`
 }
 
-// Standing is what is set for one chat about who may talk there, beside the rule of its channel. A setting of a chat
+// Admission is what is set for one chat about who may talk there, beside the rule of its channel. A setting of a chat
 // holds in its threads. A setting of a thread comes before the setting of its chat.
-type Standing struct {
+type Admission struct {
 	Registered bool
 	Access     ChatAccess
 }

@@ -35,7 +35,7 @@ var commands = []CommandUsage{
 		"/retry", "[ID]", "try a message again that was given up: the one with that id, or the newest of yours",
 		KindControl,
 	},
-	{"/approve", "ID", "let a call run that waits for an admin's word", KindControl},
+	{"/approve", "ID", "let a call run that waits for an approval", KindControl},
 	{"/deny", "ID", "do not let it run", KindControl},
 	{"/status", "", "tell what this chat does now, and what waits", KindControl},
 	{"/usage", "", "tell what was used, and what may be", KindControl},

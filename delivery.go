@@ -93,15 +93,15 @@ const Crowded = "other sends"
 // tries the head again ever more rarely, and when another process begins.
 const Unreadable = "unreadable"
 
-// Paced is the reason of a throttled lane: its next message waits for the lane's rate.
-const Paced = "rate limit"
+// Throttled is the reason of a throttled lane: its next message waits for the lane's rate.
+const Throttled = "rate limit"
 
 // HeldBack is the reason of a ready lane that another lane of its sender comes before, or whose sender has used up his
 // rate.
 const HeldBack = "sender's turn"
 
-// Terms are the conditions of a claim.
-type Terms struct {
+// ClaimOptions say how lanes are claimed.
+type ClaimOptions struct {
 	Lease time.Duration // how long each claimed lane is leased unless the lease is extended
 	Rate  Rate          // how often a lane delivers another message
 	// Turns is how many claims of the pool can be held at once, if senders are to share them fairly. Each sender gets
@@ -119,7 +119,7 @@ type Terms struct {
 }
 
 // Owns says whether a conversation is the owner's.
-func (t Terms) Owns(k Key) bool { return t.Owner != "" && k.Channel == t.Owner }
+func (o ClaimOptions) Owns(k Key) bool { return o.Owner != "" && k.Channel == o.Owner }
 
 // Quarantined is the reason of a lane whose suspect head waits while another suspect of its pool is claimed.
 const Quarantined = "quarantine"

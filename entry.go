@@ -36,8 +36,8 @@ type Entry struct {
 	From   Key       // of a task, an event or an agent: the conversation of its maker; zero: none
 }
 
-// Word is the audit's word for an entry.
-func (e Entry) Word() EntryKind {
+// AuditName is what the audit trail calls an entry.
+func (e Entry) AuditName() EntryKind {
 	switch {
 	case e.Since != "":
 		return e.Since
@@ -50,7 +50,7 @@ func (e Entry) Word() EntryKind {
 // Interactive says whether a person stands behind the entry at this moment. Only an interactive entry can approve a
 // call. A task, an event file, another agent and an MCP client never can, whatever their messages say about a person.
 func (e Entry) Interactive() bool {
-	return e.Person && e.Word() == EntryDirect
+	return e.Person && e.AuditName() == EntryDirect
 }
 
 // Caller says for whom a turn, or a call of an MCP client, runs.
@@ -83,8 +83,8 @@ func (d Delivery) Caller() Caller {
 	return c
 }
 
-// Hears adds a principal who has spoken to the turn. It reports whether the turn had not heard this principal before.
-func (c *Caller) Hears(p Principal) bool {
+// AddSpeaker adds a principal whose text the turn merges. It reports whether the principal is new to the turn.
+func (c *Caller) AddSpeaker(p Principal) bool {
 	if p == c.Principal || slices.Contains(c.Others, p) {
 		return false
 	}

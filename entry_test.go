@@ -56,7 +56,7 @@ func TestWhatAnEntryAnswers(t *testing.T) {
 			}
 			m := corebot.Message{ID: "m", Key: itsChat, Sender: whoActs, Entry: person}
 			who := corebot.Delivery{Message: m, Run: 1}.Caller()
-			if who.Entry.Word() != c.word || who.Principal != whoActs || who.Key != itsChat || who.MessageID != "m" {
+			if who.Entry.AuditName() != c.word || who.Principal != whoActs || who.Key != itsChat || who.MessageID != "m" {
 				t.Errorf("the caller is %+v", who)
 			}
 			if who.Entry.Interactive() {
@@ -81,8 +81,8 @@ func TestARunThatIsNotTheFirstIsAReplayAndKeepsItsPlaces(t *testing.T) {
 	m := corebot.Message{ID: "m", Key: itsChat, Sender: whoActs, Entry: asked}
 	for run, want := range map[int]corebot.EntryKind{0: "agent", 1: "agent", 2: "replay", 7: "replay"} {
 		who := corebot.Delivery{Message: m, Run: run}.Caller()
-		if who.Entry.Word() != want || who.Results() != itsMaker {
-			t.Errorf("run %d is %q with results to %s", run, who.Entry.Word(), who.Results())
+		if who.Entry.AuditName() != want || who.Results() != itsMaker {
+			t.Errorf("run %d is %q with results to %s", run, who.Entry.AuditName(), who.Results())
 		}
 	}
 }
@@ -112,11 +112,11 @@ func TestWhoeverElseSpeaksToATurnMakesItASteer(t *testing.T) {
 	bob := corebot.Principal{Channel: "test", ID: "bob"}
 	for began, run := range map[corebot.EntryKind]int{"direct": 1, "replay": 2} {
 		who := corebot.Delivery{Message: corebot.Message{ID: "m", Key: itsChat, Sender: whoActs}, Run: run}.Caller()
-		if who.Hears(whoActs) || len(who.Others) != 0 || who.Entry.Word() != began {
+		if who.AddSpeaker(whoActs) || len(who.Others) != 0 || who.Entry.AuditName() != began {
 			t.Errorf("its own sender made it %+v", who)
 		}
-		if !who.Hears(bob) || who.Hears(bob) || !slices.Equal(who.Others, []corebot.Principal{bob}) ||
-			who.Entry.Word() != "steer" {
+		if !who.AddSpeaker(bob) || who.AddSpeaker(bob) || !slices.Equal(who.Others, []corebot.Principal{bob}) ||
+			who.Entry.AuditName() != "steer" {
 			t.Errorf("somebody else made it %+v", who)
 		}
 	}

@@ -106,8 +106,8 @@ func (m Message) validUTF8() bool {
 // first message is in InReplyTo.
 const metaAnswers = "answers"
 
-// AlsoAnswers adds the id of a message that the reply's turn merged.
-func (m *Message) AlsoAnswers(id string) {
+// AddMerged adds the id of a message that the reply's turn merged.
+func (m *Message) AddMerged(id string) {
 	if m.Metadata == nil {
 		m.Metadata = Metadata{}
 	}

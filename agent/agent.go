@@ -233,8 +233,8 @@ func (t *turn) reply(text string) corebot.Message {
 	if blank(text) {
 		m.Kind, m.Parts = corebot.KindNotice, corebot.TextPart("(The model answered with no text.)")
 	}
-	for _, id := range t.alsoAnswers {
-		m.AlsoAnswers(id)
+	for _, id := range t.mergedIDs {
+		m.AddMerged(id)
 	}
 	return m
 }

@@ -36,7 +36,7 @@ func (t *turn) sized(offered []llm.Tool) []llm.Tool {
 			tools: slices.Clone(offered), cost: t.costOf(view{tools: offered}),
 			brief: briefTools(offered),
 		}
-		if len(offered) > 0 { // a last word is asked for without them, and the next turn has them again
+		if len(offered) > 0 { // the last call of a turn offers none; the next turn has them again
 			t.tooling.Store(last)
 		}
 	}

@@ -50,42 +50,42 @@ func (t *turn) nextMerged() bool {
 	return ok
 }
 
-// takeIn shows the model what people said. A turn that nobody has spoken to when it was claimed does not look before
-// its first call.
-func (t *turn) takeIn(ctx context.Context, look bool) error {
+// mergeSteers shows the model the steers of the turn. Before its first call a turn looks for steers only if some waited
+// when it was claimed.
+func (t *turn) mergeSteers(ctx context.Context, look bool) error {
 	if look || len(t.delivery.Journal) > 0 {
 		if _, err := t.interjected(ctx); err != nil {
 			return err
 		}
 	}
-	return t.listen(ctx)
+	return t.showSteers(ctx)
 }
 
-// takeInRest shows what earlier attempts took in later than this one will look: its senders were told that it is part
-// of this answer.
-func (t *turn) takeInRest(ctx context.Context) error {
+// replaySteers shows the model the steers that an earlier attempt merged after the point that this attempt has reached.
+// Their senders know that this turn answers them.
+func (t *turn) replaySteers(ctx context.Context) error {
 	for t.position < len(t.delivery.Journal) {
 		if !t.nextMerged() {
 			t.position++
 		}
 	}
-	return t.listen(ctx)
+	return t.showSteers(ctx)
 }
 
-// listen adds the held-back steers to the context and the history. The first word of another person lowers the turn to
-// the least that any of them may do. From then on the audit names a steer as the entry of what the turn does.
-func (t *turn) listen(ctx context.Context) error {
+// showSteers adds the held-back steers to the context and the history. The first steer of another person lowers the
+// turn to the lowest role of all who spoke. From then on the audit names a steer as the entry of the turn's calls.
+func (t *turn) showSteers(ctx context.Context) error {
 	for _, m := range t.heldBack {
 		t.messages = append(t.messages, llm.Message{
 			Role: llm.User, About: about(m.Sender, m.Name, m.Metadata),
 			Text: outside.Text(m.Text()), Parts: corebot.Attachments(m.Parts),
 		})
 		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Parts: m.Parts})
-		t.alsoAnswers = append(t.alsoAnswers, m.ID)
+		t.mergedIDs = append(t.mergedIDs, m.ID)
 		if m.Sender != t.who.Principal || m.Sender.ID == "" {
 			t.taint("what somebody else said")
 		}
-		if !t.who.Hears(m.Sender) {
+		if !t.who.AddSpeaker(m.Sender) {
 			continue
 		}
 		offered, err := t.tools.Offer(context.WithoutCancel(ctx), t.who)

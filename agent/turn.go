@@ -44,12 +44,12 @@ type turn struct {
 	calls    answerCalls     // of the answer whose calls run
 	repeats  repeats
 
-	streamed    strings.Builder  // what the model has said so far in the call that runs
-	heldBack    []corebot.Merged // taken in, and not yet shown to the model
-	alsoAnswers []string         // the ids of what was taken in
-	notice      string           // what Corebot tells the chat beside the answer
-	shortened   bool             // the tools have not their whole prose in the prompt
-	cramped     int64            // the session whose chat is to be told that the context is small; 0: it is not
+	streamed  strings.Builder  // what the model has said so far in the call that runs
+	heldBack  []corebot.Merged // merged, and not yet shown to the model
+	mergedIDs []string         // the ids of the merged messages
+	notice    string           // what Corebot tells the chat beside the answer
+	shortened bool             // the tools have not their whole prose in the prompt
+	cramped   int64            // the session whose chat is to be told that the context is small; 0: it is not
 }
 
 // prepare gathers what the prompt is made of.
@@ -92,7 +92,7 @@ func (t *turn) say(e corebot.HistoryEntry) {
 // converse goes back and forth between the model and the tools until there is a final answer.
 func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
 	for round := range t.opts.MaxIterations {
-		if err := t.takeIn(ctx, round > 0 || t.delivery.Merges); err != nil {
+		if err := t.mergeSteers(ctx, round > 0 || t.delivery.Merges); err != nil {
 			return corebot.Answer{}, err
 		}
 		answer, err := t.ask(ctx)
@@ -112,7 +112,7 @@ func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
 // lastWord gives the model one call without tools to say what it has. It is never journaled; steps that are left in the
 // journal, of an attempt that had a higher limit, are no answer to it.
 func (t *turn) lastWord(ctx context.Context) (corebot.Answer, error) {
-	if err := t.takeInRest(ctx); err != nil {
+	if err := t.replaySteers(ctx); err != nil {
 		return corebot.Answer{}, err
 	}
 	t.messages = append(t.messages, llm.Message{Role: llm.User, Text: lastWordText})
@@ -131,7 +131,7 @@ const lastWordText = "[corebot] No more tool calls are possible in this turn. An
 func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
 	t.passSummaries()
 	if s, ok := t.recorded(corebot.StepModel); ok {
-		t.heard(*s.Answer)
+		t.addAnswer(*s.Answer)
 		return *s.Answer, nil
 	}
 	started := time.Now()
@@ -152,7 +152,7 @@ func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
 		return corebot.Answer{}, fmt.Errorf("journal the model's answer: %w", err)
 	}
 	t.position++
-	t.heard(answer)
+	t.addAnswer(answer)
 	return answer, nil
 }
 
@@ -224,8 +224,8 @@ func (t *turn) spend(a corebot.Answer) {
 	}
 }
 
-// heard adds an answer that asks for tools to the context and the history.
-func (t *turn) heard(a corebot.Answer) {
+// addAnswer adds an answer that asks for tools to the context and the history.
+func (t *turn) addAnswer(a corebot.Answer) {
 	if a.Taint != "" {
 		t.taint(a.Taint)
 	}

@@ -16,7 +16,7 @@ import (
 // Store is the part of storage that the bus needs. Every method is one transaction.
 type Store interface {
 	Publish(ctx context.Context, messages []corebot.Message, lim corebot.Limits) ([]corebot.Receipt, error)
-	Claim(ctx context.Context, pool corebot.Pool, max int, terms corebot.Terms) ([]corebot.Delivery, error)
+	Claim(ctx context.Context, pool corebot.Pool, max int, opts corebot.ClaimOptions) ([]corebot.Delivery, error)
 	Extend(ctx context.Context, leases []corebot.Lease, until time.Time) (lost []corebot.Lease, err error)
 	Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error
 }
@@ -129,12 +129,12 @@ func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, 
 
 // Claim waits for work in a pool and leases up to max of its lanes.
 func (b *Bus) Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error) {
-	terms := corebot.Terms{Lease: b.opts.Lease, Quarantine: b.opts.MaxLost - 1}
+	opts := corebot.ClaimOptions{Lease: b.opts.Lease, Quarantine: b.opts.MaxLost - 1}
 	if pool == corebot.InboundPool {
-		terms.Rate, terms.Turns, terms.Sender, terms.Owner = b.opts.Rate, b.opts.Turns, b.opts.SenderRate,
+		opts.Rate, opts.Turns, opts.Sender, opts.Owner = b.opts.Rate, b.opts.Turns, b.opts.SenderRate,
 			b.opts.Limits.Owner
 	}
-	return b.store.Claim(ctx, pool, max, terms)
+	return b.store.Claim(ctx, pool, max, opts)
 }
 
 // Lease is how long a claim lasts. A worker extends its lease three times in that time.

@@ -20,7 +20,7 @@ type script struct {
 	receipt corebot.Receipt
 	err     error
 	limits  corebot.Limits
-	terms   corebot.Terms
+	opts    corebot.ClaimOptions
 	until   time.Time
 	lost    []corebot.Lease
 }
@@ -30,8 +30,8 @@ func (s *script) Publish(_ context.Context, _ []corebot.Message, lim corebot.Lim
 	return []corebot.Receipt{s.receipt}, s.err
 }
 
-func (s *script) Claim(_ context.Context, _ corebot.Pool, _ int, terms corebot.Terms) ([]corebot.Delivery, error) {
-	s.terms = terms
+func (s *script) Claim(_ context.Context, _ corebot.Pool, _ int, opts corebot.ClaimOptions) ([]corebot.Delivery, error) {
+	s.opts = opts
 	return nil, s.err
 }
 
@@ -104,9 +104,9 @@ func TestLeasesAreAskedForAndExtendedByTheLeaseTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lost: []corebot.Lease{{Lane: 1, Epoch: 2}}}
 		b := newTest(t, s, Options{Lease: time.Minute})
-		if _, err := b.Claim(t.Context(), corebot.InboundPool, 1); err != nil || s.terms.Lease != time.Minute ||
+		if _, err := b.Claim(t.Context(), corebot.InboundPool, 1); err != nil || s.opts.Lease != time.Minute ||
 			b.Lease() != time.Minute {
-			t.Errorf("claimed for %v: %v", s.terms, err)
+			t.Errorf("claimed for %v: %v", s.opts, err)
 		}
 		lost, err := b.Extend(t.Context(), nil)
 		if err != nil || len(lost) != 1 || s.until != time.Now().Add(time.Minute) {

@@ -177,8 +177,8 @@ func TestARefusalThatCannotBeNotedStands(t *testing.T) {
 // unreadable knows no chat.
 type unreadable struct{}
 
-func (unreadable) Standing(context.Context, corebot.Key) (corebot.Standing, error) {
-	return corebot.Standing{}, corebot.ErrClosed
+func (unreadable) Admission(context.Context, corebot.Key) (corebot.Admission, error) {
+	return corebot.Admission{}, corebot.ErrClosed
 }
 
 func TestADoorThatCannotReadWhoMayTalkLetsNobodyIn(t *testing.T) {

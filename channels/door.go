@@ -28,7 +28,7 @@ type Controller interface {
 
 // Register knows the chats that stand apart. It is asked for every message.
 type Register interface {
-	Standing(ctx context.Context, k corebot.Key) (corebot.Standing, error)
+	Admission(ctx context.Context, k corebot.Key) (corebot.Admission, error)
 }
 
 // Trail is where the door notes whom it did not let in.
@@ -131,13 +131,13 @@ func (d *FrontDoor) key(in Incoming) (corebot.Key, error) {
 // admit says who may talk at all, before anything of the message is stored. Every kind of message is held to it: who
 // may not talk can neither stop a turn nor ask for help.
 func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
-	standing, err := d.register.Standing(ctx, m.Key)
+	admission, err := d.register.Admission(ctx, m.Key)
 	if err != nil {
 		return fmt.Errorf("read who may talk in chat %s: %w", m.Key, err)
 	}
 	account := Account{m.Key.Channel, m.Key.Account}
 	access, known := d.opts.Access[account]
-	decision := access.Admit(m.Sender, m.Key, standing)
+	decision := access.Admit(m.Sender, m.Key, admission)
 	if decision.Allow && known {
 		return nil
 	}

@@ -33,7 +33,7 @@ func NewAccess(rule AccessRule, list corebot.Allowlist) (Access, error) {
 }
 
 // Admit says whether a sender may talk in a chat. A setting of the chat comes before the rule of the channel.
-func (a Access) Admit(p corebot.Principal, k corebot.Key, chat corebot.Standing) Decision {
+func (a Access) Admit(p corebot.Principal, k corebot.Key, chat corebot.Admission) Decision {
 	switch {
 	case chat.Access == corebot.DenyChat:
 		return Decision{Rule: "chat-denied", Reason: "this chat is shut"}

@@ -9,29 +9,29 @@ import (
 )
 
 func TestWhoMayTalkIsDecidedByTheChatFirstAndThenByTheChannel(t *testing.T) {
-	standing := func(registered bool, a corebot.ChatAccess) corebot.Standing {
-		return corebot.Standing{Registered: registered, Access: a}
+	admission := func(registered bool, a corebot.ChatAccess) corebot.Admission {
+		return corebot.Admission{Registered: registered, Access: a}
 	}
 	for _, c := range []struct {
 		rule  policy.AccessRule
 		list  []string
-		chat  corebot.Standing
+		chat  corebot.Admission
 		allow bool
 		by    string
 	}{
-		{policy.AccessOpen, nil, standing(false, ""), true, "open"},
-		{policy.AccessOpen, nil, standing(true, corebot.DenyChat), false, "chat-denied"},
-		{policy.AccessRegistered, nil, standing(false, ""), false, "not-registered"},
-		{policy.AccessRegistered, nil, standing(true, ""), true, "registered"},
-		{policy.AccessRegistered, []string{"*"}, standing(false, ""), false, "not-registered"},
-		{policy.AccessRegistered, nil, standing(true, corebot.DenyChat), false, "chat-denied"},
-		{policy.AccessRegistered, nil, standing(false, corebot.AllowChat), true, "chat-allowed"},
-		{policy.AccessAllowlist, nil, standing(true, ""), false, "not-listed"},
-		{policy.AccessAllowlist, []string{"webhook::ann"}, standing(false, ""), true, "listed"},
-		{policy.AccessAllowlist, []string{"webhook::bob"}, standing(true, ""), false, "not-listed"},
-		{policy.AccessAllowlist, []string{"*"}, standing(false, ""), true, "listed"},
-		{policy.AccessAllowlist, []string{"*"}, standing(true, corebot.DenyChat), false, "chat-denied"},
-		{policy.AccessAllowlist, nil, standing(false, corebot.AllowChat), true, "chat-allowed"},
+		{policy.AccessOpen, nil, admission(false, ""), true, "open"},
+		{policy.AccessOpen, nil, admission(true, corebot.DenyChat), false, "chat-denied"},
+		{policy.AccessRegistered, nil, admission(false, ""), false, "not-registered"},
+		{policy.AccessRegistered, nil, admission(true, ""), true, "registered"},
+		{policy.AccessRegistered, []string{"*"}, admission(false, ""), false, "not-registered"},
+		{policy.AccessRegistered, nil, admission(true, corebot.DenyChat), false, "chat-denied"},
+		{policy.AccessRegistered, nil, admission(false, corebot.AllowChat), true, "chat-allowed"},
+		{policy.AccessAllowlist, nil, admission(true, ""), false, "not-listed"},
+		{policy.AccessAllowlist, []string{"webhook::ann"}, admission(false, ""), true, "listed"},
+		{policy.AccessAllowlist, []string{"webhook::bob"}, admission(true, ""), false, "not-listed"},
+		{policy.AccessAllowlist, []string{"*"}, admission(false, ""), true, "listed"},
+		{policy.AccessAllowlist, []string{"*"}, admission(true, corebot.DenyChat), false, "chat-denied"},
+		{policy.AccessAllowlist, nil, admission(false, corebot.AllowChat), true, "chat-allowed"},
 	} {
 		list, err := corebot.ParseAllowlist("webhook", c.list)
 		if err != nil {
@@ -54,7 +54,7 @@ func TestARuleThatIsNotKnownLetsNobodyIn(t *testing.T) {
 			t.Errorf("%q: %v", rule, err)
 		}
 	}
-	if got := (policy.Access{}).Admit(ann, here, corebot.Standing{Registered: true}); got.Allow {
+	if got := (policy.Access{}).Admit(ann, here, corebot.Admission{Registered: true}); got.Allow {
 		t.Errorf("the zero rule: %+v", got)
 	}
 }

@@ -213,26 +213,26 @@ func writeAccess(t *testing.T, b *strings.Builder) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		rule     AccessRule
-		access   string
-		chat     string
-		standing corebot.Standing
-		sender   string
+		rule      AccessRule
+		access    string
+		chat      string
+		admission corebot.Admission
+		sender    string
 	}{
-		{AccessOpen, "any", "set to deny", corebot.Standing{Access: corebot.DenyChat, Registered: true}, "listed"},
-		{AccessRegistered, "any", "set to allow", corebot.Standing{Access: corebot.AllowChat}, "x"},
-		{AccessOpen, "`open`", "", corebot.Standing{}, "x"},
-		{AccessRegistered, "`registered`", "registered", corebot.Standing{Registered: true}, "x"},
-		{AccessRegistered, "`registered`", "not registered", corebot.Standing{}, "listed"},
-		{AccessAllowlist, "`allowlist`", "listed, or of a listed sender", corebot.Standing{}, "listed"},
-		{AccessAllowlist, "`allowlist`", "any other", corebot.Standing{Registered: true}, "x"},
+		{AccessOpen, "any", "set to deny", corebot.Admission{Access: corebot.DenyChat, Registered: true}, "listed"},
+		{AccessRegistered, "any", "set to allow", corebot.Admission{Access: corebot.AllowChat}, "x"},
+		{AccessOpen, "`open`", "", corebot.Admission{}, "x"},
+		{AccessRegistered, "`registered`", "registered", corebot.Admission{Registered: true}, "x"},
+		{AccessRegistered, "`registered`", "not registered", corebot.Admission{}, "listed"},
+		{AccessAllowlist, "`allowlist`", "listed, or of a listed sender", corebot.Admission{}, "listed"},
+		{AccessAllowlist, "`allowlist`", "any other", corebot.Admission{Registered: true}, "x"},
 	} {
 		a, err := NewAccess(c.rule, list)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d := a.Admit(corebot.Principal{Channel: "webhook", ID: c.sender},
-			corebot.Key{Agent: "main", Channel: "webhook", Chat: "x"}, c.standing)
+			corebot.Key{Agent: "main", Channel: "webhook", Chat: "x"}, c.admission)
 		fmt.Fprintf(b, "| %s | %s | %s | `%s` | %s |\n", c.access, c.chat,
 			map[bool]string{true: "yes", false: "no"}[d.Allow], d.Rule, d.Reason)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// gaveUp ends a message as a dead letter. One notice tells the chat why, and what to do. err is the error of the last
-// attempt; nil: the outcome says everything. The attempt's usage is counted like any other.
-func (r *Router) gaveUp(ctx context.Context, d corebot.Delivery, o corebot.Outcome, err error,
+// deadLetter ends a message as a dead letter. One notice tells the chat why, and what to do. err is the error of the
+// last attempt; nil: the outcome says everything. The attempt's usage is counted like any other.
+func (r *Router) deadLetter(ctx context.Context, d corebot.Delivery, o corebot.Outcome, err error,
 	spent []corebot.Spent,
 ) corebot.Result {
 	text := []string{"Sorry, I could not answer this message.", whyGivenUp(d, o)}
@@ -36,7 +36,7 @@ func (r *Router) unstored(ctx context.Context, d corebot.Delivery, done corebot.
 	cause error,
 ) (corebot.Result, error) {
 	o := corebot.Outcome{Verb: corebot.Dead, Reason: corebot.ReasonUnstored, Error: clip(cause.Error(), maxErrorKept)}
-	result := r.gaveUp(ctx, d, o, cause, done.Spent)
+	result := r.deadLetter(ctx, d, o, cause, done.Spent)
 	result.NewSession = result.NewSession && done.Outcome.End != corebot.EndRefused
 	err := r.commit(ctx, d, result)
 	if corebot.Unstorable(err) {

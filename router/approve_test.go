@@ -269,7 +269,7 @@ func TestLaterPromptsAreToldOnceWhatTheyWaitFor(t *testing.T) {
 			t.Errorf("the status is %q", told[0].Text())
 		}
 		c.SayAs("root", "a", "w", "/why 1")
-		if told := c.Told("w"); !strings.Contains(told[0].Text(), "tool mcp.reload: waits for an admin's word") {
+		if told := c.Told("w"); !strings.Contains(told[0].Text(), "tool mcp.reload: waits for an admin's approval") {
 			t.Errorf("why says %q", told[0].Text())
 		}
 		c.SayAs("root", "a", "yes", "/approve 1")

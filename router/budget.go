@@ -70,7 +70,7 @@ func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Re
 	if err != nil {
 		o := r.queue.Verdict(d, fmt.Errorf("read what was used today: %w", err))
 		if o.Verb == corebot.Dead {
-			return r.gaveUp(ctx, d, o, err, nil), true
+			return r.deadLetter(ctx, d, o, err, nil), true
 		}
 		return corebot.Result{Outcome: o}, true
 	}

@@ -113,7 +113,7 @@ func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (coreb
 		if o.Verb != corebot.Dead {
 			return corebot.Result{Outcome: o}, true
 		}
-		result := r.gaveUp(ctx, d, o, err, nil)
+		result := r.deadLetter(ctx, d, o, err, nil)
 		result.NewSession = false
 		return result, true
 	case denied.Outcome != corebot.OutcomeDenied:

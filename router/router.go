@@ -233,7 +233,7 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 		return result
 	}
 	if o, unfit := r.queue.Unfit(d); unfit {
-		return r.gaveUp(ctx, d, o, nil, nil)
+		return r.deadLetter(ctx, d, o, nil, nil)
 	}
 	if d.Message.Kind == corebot.KindCommand {
 		if d.Stopped {
@@ -256,7 +256,7 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	}
 	o := r.queue.Verdict(d, err)
 	if o.Verb == corebot.Dead {
-		return r.gaveUp(ctx, d, o, err, result.Spent)
+		return r.deadLetter(ctx, d, o, err, result.Spent)
 	}
 	return corebot.Result{Outcome: o, Spent: result.Spent, Replies: delayed(d, o)}
 }

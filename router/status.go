@@ -38,7 +38,7 @@ func describe(s corebot.Situation, agent, model string, now time.Time) string {
 	case s.Running:
 		fmt.Fprintf(&b, "An answer has been in the making for %s.", now.Sub(s.RunningSince).Round(time.Second))
 	case len(s.Awaited) > 0:
-		b.WriteString("An answer waits for an admin's word.")
+		b.WriteString("An answer waits for an admin's approval.")
 	case s.Why != "":
 		fmt.Fprintf(&b, "The next message %s until %s.", waitInWords(s.Why), s.WakeAt.UTC().Format("15:04:05 MST"))
 	case s.Waiting > 0:

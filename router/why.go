@@ -57,7 +57,7 @@ type happening struct {
 // can name things outside of the chat, such as machines.
 func (r *Router) biography(l corebot.Life, admin bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Message %s: %s.", l.MessageID, standing(l))
+	fmt.Fprintf(&b, "Message %s: %s.", l.MessageID, stateInWords(l))
 	if l.Model != "" {
 		fmt.Fprintf(&b, "\nAnswered by the model %s.", visible(l.Model))
 	}
@@ -75,8 +75,8 @@ func (r *Router) biography(l corebot.Life, admin bool) string {
 	return b.String()
 }
 
-// standing is the state of a message, in a few words.
-func standing(l corebot.Life) string {
+// stateInWords is the state of a message, in a few words.
+func stateInWords(l corebot.Life) string {
 	switch {
 	case l.End == corebot.EndMerged && l.MergedInto != nil:
 		return fmt.Sprintf("merged: it was answered together with message %s", l.MergedInto.MessageID)
@@ -102,7 +102,7 @@ func waitInWords(why string) string {
 	switch why {
 	case "backoff":
 		return "waits to be tried again"
-	case corebot.Paced:
+	case corebot.Throttled:
 		return "waits for the chat's rate limit"
 	case corebot.AwaitingApproval:
 		return "waits for a pending approval"
@@ -170,11 +170,11 @@ func stepInWords(s corebot.Step) string {
 	case s.Kind == corebot.StepTool && s.Result != nil:
 		return fmt.Sprintf("tool %s: %s", s.Call.Tool, s.Result.Outcome)
 	case s.Kind == corebot.StepTool && s.State == corebot.StepAwaiting:
-		return fmt.Sprintf("tool %s: waits for an admin's word", s.Call.Tool)
+		return fmt.Sprintf("tool %s: waits for an admin's approval", s.Call.Tool)
 	case s.Kind == corebot.StepTool && s.Call != nil:
 		return fmt.Sprintf("tool %s: begun", s.Call.Tool)
 	case s.Kind == corebot.StepMerge && s.Merged != nil:
-		return fmt.Sprintf("took in message %s", s.Merged.ID)
+		return fmt.Sprintf("merged message %s", s.Merged.ID)
 	}
 	return ""
 }

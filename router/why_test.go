@@ -40,7 +40,7 @@ func TestWhyTellsTheLifeOfAMessageInWords(t *testing.T) {
 			"the model scripted asked for 2 tool calls")
 		k.Say("a", "w2", "/why 1")
 		wantTelling(t, k, "w2", "Message 1: answered.", "Answered by the model scripted.", "tool web.search: success",
-			"took in message s", "ended: answered", "reply written")
+			"merged message s", "ended: answered", "reply written")
 		k.Say("a", "w3", "/why s")
 		wantTelling(t, k, "w3", "Message s: merged: it was answered together with message 1.")
 		k.Say("a", "2", "fail")

@@ -20,7 +20,7 @@ func deadLetter(t *testing.T, db *DB, chat, id, reason string) int64 {
 	if _, err := q.Publish(t.Context(), []corebot.Message{m}, corebot.Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	ds, err := q.Claim(t.Context(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+	ds, err := q.Claim(t.Context(), corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 	if err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
@@ -106,7 +106,7 @@ func TestAnEditedLetterIsANewMessageOfTheSameSender(t *testing.T) {
 	if err := letters.Edit(t.Context(), id, "a-2", "better"); err != nil {
 		t.Fatal(err)
 	}
-	ds, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+	ds, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 	if err != nil || ds[0].Message.ID != "a-2" || ds[0].Message.Text() != "better" || ds[0].Message.Sender.ID != "u" ||
 		ds[0].Run != 1 {
 		t.Errorf("delivered %+v: %v", ds, err)

@@ -10,7 +10,7 @@ import (
 )
 
 // begunLane is true for a lane l if work on its head has begun: a turn runs, or has run and will go on.
-const begunLane = `(l.leased = 1 OR l.attempts > 0 OR l.lost > 0 OR l.waiting NOT IN ('', '` + corebot.Paced + `', '` +
+const begunLane = `(l.leased = 1 OR l.attempts > 0 OR l.lost > 0 OR l.waiting NOT IN ('', '` + corebot.Throttled + `', '` +
 	corebot.Collecting + `'))`
 
 var (
@@ -50,8 +50,8 @@ type busyHead struct {
 // runs says whether a turn of the head runs or will go on, and no stop is about to end it.
 func (h busyHead) runs() bool { return h.begun && h.stopSeq < h.seq }
 
-// takesIn says whether the head's turn can merge other messages. A chat command cannot.
-func (h busyHead) takesIn() bool {
+// canMerge says whether the head's turn can merge other messages. A chat command cannot.
+func (h busyHead) canMerge() bool {
 	return h.runs() && (h.kind == string(corebot.KindPrompt) || h.kind == string(corebot.KindOpening))
 }
 
@@ -94,7 +94,7 @@ func steerTx(t *tx, p *parcel, l lane, life, head int64) error {
 		if err != nil {
 			return err
 		}
-		if h.life == head && h.takesIn() {
+		if h.life == head && h.canMerge() {
 			return pushMergingTx(t, p, l, life, head)
 		}
 	}

@@ -61,7 +61,7 @@ func consumeAll(b *testing.B, q *Queue) {
 	for range benchConsumer {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				ds, err := q.Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: 30 * time.Second})
+				ds, err := q.Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: 30 * time.Second})
 				if err != nil {
 					return
 				}
@@ -154,7 +154,7 @@ func BenchmarkPickup(b *testing.B) {
 	defer cancel()
 	go func() {
 		for {
-			ds, err := q.Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+			ds, err := q.Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 			if err != nil {
 				return
 			}

@@ -206,7 +206,7 @@ func claimDamaged(t *testing.T, db *DB, reported bool) ([]corebot.Delivery, erro
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	deliveries, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 9, corebot.Terms{Lease: time.Minute})
+	deliveries, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 9, corebot.ClaimOptions{Lease: time.Minute})
 	if errors.Is(err, context.DeadlineExceeded) {
 		if !reported {
 			t.Fatal("a claim waits for what is due, and nobody says a word")

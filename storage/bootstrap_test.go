@@ -46,7 +46,7 @@ func attempts(t *testing.T, db *DB, n int) []corebot.Delivery {
 	must(t, err)
 	var all []corebot.Delivery
 	for len(all) < n {
-		ds, err := q.Claim(t.Context(), corebot.InboundPool, n, corebot.Terms{Lease: time.Hour})
+		ds, err := q.Claim(t.Context(), corebot.InboundPool, n, corebot.ClaimOptions{Lease: time.Hour})
 		must(t, err)
 		all = append(all, ds...)
 	}

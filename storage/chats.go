@@ -155,24 +155,24 @@ func chatTx(t *tx, k corebot.Key) (corebot.Chat, error) {
 
 var (
 	// The row of the thread comes before the row of its chat.
-	selectStanding = &query{`SELECT registered, access FROM chats
+	selectAdmission = &query{`SELECT registered, access FROM chats
 		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread IN ('', ?) ORDER BY thread DESC`}
 	setChatAccess = &query{`UPDATE chats SET access = ? WHERE id = ?`}
 )
 
-// Standing returns what is set for a chat about who may talk there. The rule of its channel comes in addition.
-func (c *Chats) Standing(ctx context.Context, k corebot.Key) (standing corebot.Standing, err error) {
-	err = c.db.reader.each(ctx, selectStanding, func(s scanner) error {
+// Admission returns what is set for a chat about who may talk there. The rule of its channel comes in addition.
+func (c *Chats) Admission(ctx context.Context, k corebot.Key) (admission corebot.Admission, err error) {
+	err = c.db.reader.each(ctx, selectAdmission, func(s scanner) error {
 		var registered bool
 		var access string
 		err := s.Scan(&registered, &access)
-		standing.Registered = standing.Registered || registered
-		if standing.Access == "" {
-			standing.Access = corebot.ChatAccess(access)
+		admission.Registered = admission.Registered || registered
+		if admission.Access == "" {
+			admission.Access = corebot.ChatAccess(access)
 		}
 		return err
 	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
-	return standing, err
+	return admission, err
 }
 
 // SetAccess makes a chat an exception from the rule of its channel; "" ends the exception. It holds for the next

@@ -126,12 +126,12 @@ func lookTx(t *tx, c *claimed) (err error) {
 
 // hasBegun says whether an earlier claim of the head did not end it.
 func (c *claimed) hasBegun() bool {
-	return c.leased || c.attempts > 0 || c.lost > 0 || c.waiting != "" && c.waiting != corebot.Paced &&
+	return c.leased || c.attempts > 0 || c.lost > 0 || c.waiting != "" && c.waiting != corebot.Throttled &&
 		c.waiting != corebot.Collecting
 }
 
 // leaseTx leases a ready lane.
-func leaseTx(t *tx, c *claimed, terms corebot.Terms) error {
+func leaseTx(t *tx, c *claimed, opts corebot.ClaimOptions) error {
 	if err := logLossTx(t, c); err != nil {
 		return err
 	}
@@ -140,14 +140,14 @@ func leaseTx(t *tx, c *claimed, terms corebot.Terms) error {
 			return err
 		}
 	}
-	if terms.Turns > 0 {
+	if opts.Turns > 0 {
 		t.flows.lease(c)
-		t.flows.begin(c, t.now, terms)
+		t.flows.begin(c, t.now, opts)
 	}
 	c.now = t.now.UnixMilli()
-	c.wakeAt = t.now.Add(terms.Lease).UnixMilli()
+	c.wakeAt = t.now.Add(opts.Lease).UnixMilli()
 	if !c.begun {
-		c.freeAt = nextFree(c.freeAt, t.now, terms.Rate)
+		c.freeAt = nextFree(c.freeAt, t.now, opts.Rate)
 	}
 	c.epoch++
 	_, err := t.exec(leaseLane, c.wakeAt, t.now, c.lost, c.lostAt, c.freeAt, c.lane)
@@ -238,7 +238,7 @@ var (
 const asideFor = time.Second
 
 // quarantineTx keeps at most one suspect among the loaded lanes of a pool, or none while another suspect is at work.
-// The other suspects wait, with their loss counted. They are claimed one after the other. See [corebot.Terms].
+// The other suspects wait, with their loss counted. They are claimed one after the other. See [corebot.ClaimOptions].
 func quarantineTx(t *tx, pool corebot.Pool, ready []claimed, limit int) ([]claimed, error) {
 	left, known, busy := ready[:0], false, false
 	for i := range ready {

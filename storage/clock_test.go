@@ -40,11 +40,11 @@ func (s *stepped) step(d time.Duration) { s.skew.Add(int64(d)) }
 func (s *stepped) wall() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
 
 // claim gives the message that is claimed within a time, or "".
-func (s *stepped) claim(patience time.Duration, terms corebot.Terms) corebot.Delivery {
+func (s *stepped) claim(patience time.Duration, opts corebot.ClaimOptions) corebot.Delivery {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	ds, err := NewQueue(s.DB).Claim(ctx, corebot.InboundPool, 1, terms)
+	ds, err := NewQueue(s.DB).Claim(ctx, corebot.InboundPool, 1, opts)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return corebot.Delivery{}
 	}
@@ -52,12 +52,12 @@ func (s *stepped) claim(patience time.Duration, terms corebot.Terms) corebot.Del
 	return ds[0]
 }
 
-var stepTerms = corebot.Terms{Lease: 30 * time.Second}
+var stepClaim = corebot.ClaimOptions{Lease: 30 * time.Second}
 
 func (s *stepped) wantWithin(id string, patience time.Duration) corebot.Delivery {
 	s.t.Helper()
 	began := time.Now()
-	d := s.claim(patience, stepTerms)
+	d := s.claim(patience, stepClaim)
 	if d.Message.ID != id {
 		s.t.Fatalf("within %v, %q was claimed, want %q", patience, d.Message.ID, id)
 	}
@@ -72,26 +72,26 @@ func TestAClockThatIsSetBackHoldsUpNoMessage(t *testing.T) {
 	}{
 		"that is ready": {func(s *stepped) {}, time.Second},
 		"that backs off": {func(s *stepped) {
-			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), s.claim(time.Second, stepTerms),
+			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), s.claim(time.Second, stepClaim),
 				corebot.Outcome{Verb: corebot.RetryAt, At: s.wall().Add(5 * time.Second), Error: "x"}))
 		}, 6 * time.Second},
 		"that waits for something": {func(s *stepped) {
-			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), s.claim(time.Second, stepTerms),
+			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), s.claim(time.Second, stepClaim),
 				corebot.Outcome{Verb: corebot.Wait, At: s.wall().Add(20 * time.Second), Reason: "approval"}))
 		}, 21 * time.Second},
 		"that waits for its rate": {func(s *stepped) {
-			terms := stepTerms
-			terms.Rate = corebot.Rate{Every: 10 * time.Second}
+			opts := stepClaim
+			opts.Rate = corebot.Rate{Every: 10 * time.Second}
 			publishTest(s.t, s.DB, "a", "0")
-			first := s.claim(time.Second, terms)
+			first := s.claim(time.Second, opts)
 			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), first, corebot.Outcome{
 				Verb: corebot.Done,
 				End:  corebot.EndAnswered,
 			}))
 		}, 11 * time.Second},
-		"whose worker is gone": {func(s *stepped) { s.claim(time.Second, stepTerms) }, 31 * time.Second},
+		"whose worker is gone": {func(s *stepped) { s.claim(time.Second, stepClaim) }, 31 * time.Second},
 		"that is deferred": {func(s *stepped) {
-			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), s.claim(time.Second, stepTerms),
+			must(s.t, NewQueue(s.DB).Settle(s.t.Context(), s.claim(time.Second, stepClaim),
 				corebot.Outcome{Verb: corebot.Defer, At: s.wall().Add(time.Minute), Reason: "budget"}))
 		}, time.Minute},
 	} {
@@ -116,7 +116,7 @@ func TestAClaimThatWaitsIsServedInTimeWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStepped(t)
 		publishTest(t, s.DB, "a", "1")
-		must(t, NewQueue(s.DB).Settle(t.Context(), s.claim(time.Second, stepTerms),
+		must(t, NewQueue(s.DB).Settle(t.Context(), s.claim(time.Second, stepClaim),
 			corebot.Outcome{Verb: corebot.RetryAt, At: s.wall().Add(5 * time.Minute), Error: "x"}))
 		time.AfterFunc(time.Minute, func() { s.step(-24 * time.Hour) })
 		s.wantWithin("1", 5*time.Minute+time.Second)
@@ -159,7 +159,7 @@ func TestAnApprovalExpiresInTimeWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStepped(t)
 		publishTest(t, s.DB, "a", "1")
-		d := s.claim(time.Second, stepTerms)
+		d := s.claim(time.Second, stepClaim)
 		step := corebot.Step{
 			Kind: corebot.StepTool, State: corebot.StepAwaiting,
 			Call: &corebot.ToolCall{ID: "c", Tool: "x", Args: []byte(`{}`)},
@@ -188,10 +188,10 @@ func TestAClockThatIsSetForwardTakesNoLeaseFromALiveWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStepped(t)
 		publishTest(t, s.DB, "a", "1")
-		d := s.claim(time.Second, stepTerms)
+		d := s.claim(time.Second, stepClaim)
 		time.Sleep(5 * time.Second)
 		s.step(8 * time.Hour)
-		if stolen := s.claim(20*time.Second, stepTerms); stolen.Life != 0 {
+		if stolen := s.claim(20*time.Second, stepClaim); stolen.Life != 0 {
 			t.Fatalf("message %s was claimed again", stolen.Message.ID)
 		}
 		lost, err := NewQueue(s.DB).Extend(t.Context(), []corebot.Lease{d.Lease}, s.wall().Add(30*time.Second))
@@ -206,7 +206,7 @@ func TestALeaseThatNobodyExtendsEndsAfterAStepForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStepped(t)
 		publishTest(t, s.DB, "a", "1")
-		s.claim(time.Second, stepTerms)
+		s.claim(time.Second, stepClaim)
 		s.step(8 * time.Hour)
 		if d := s.wantWithin("1", 31*time.Second); d.Lost != 1 {
 			t.Errorf("claimed with %d losses", d.Lost)
@@ -218,7 +218,7 @@ func TestAWaitThatASuspendedMachineSleptThroughIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStepped(t)
 		publishTest(t, s.DB, "a", "1")
-		must(t, NewQueue(s.DB).Settle(t.Context(), s.claim(time.Second, stepTerms),
+		must(t, NewQueue(s.DB).Settle(t.Context(), s.claim(time.Second, stepClaim),
 			corebot.Outcome{Verb: corebot.RetryAt, At: s.wall().Add(time.Hour), Error: "x"}))
 		time.AfterFunc(10*time.Second, func() { s.step(2 * time.Hour) })
 		s.wantWithin("1", 10*time.Second+clockLook)
@@ -232,7 +232,7 @@ func TestAClockThatIsSetBackBetweenTwoProcessesHoldsUpNobody(t *testing.T) {
 		s := openStepped(t, dir, 24*time.Hour, limits)
 		stop := runWriter(s.DB)
 		publishTest(t, s.DB, "a", "1")
-		must(t, NewQueue(s.DB).Settle(t.Context(), s.claim(time.Second, stepTerms),
+		must(t, NewQueue(s.DB).Settle(t.Context(), s.claim(time.Second, stepClaim),
 			corebot.Outcome{Verb: corebot.RetryAt, At: s.wall().Add(5 * time.Second), Error: "x"}))
 		stop()
 		must(t, s.Close())

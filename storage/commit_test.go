@@ -113,7 +113,7 @@ func TestAClaimWhoseCommitFailedLeavesItsLaneReady(t *testing.T) {
 		runTest(t, db)
 		publishTest(t, db, "chat", "1")
 		if _, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 9,
-			corebot.Terms{Lease: time.Hour}); !errors.Is(err, errDisk) {
+			corebot.ClaimOptions{Lease: time.Hour}); !errors.Is(err, errDisk) {
 			t.Fatalf("got %v", err)
 		}
 		asked := time.Now()
@@ -139,7 +139,7 @@ func TestABrokenDiskDoesNotMakeTheWriterSpin(t *testing.T) {
 		runTest(t, db)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour}); !errors.Is(err,
+		if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Hour}); !errors.Is(err,
 			context.DeadlineExceeded) {
 			t.Fatalf("got %v", err)
 		}

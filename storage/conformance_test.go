@@ -75,12 +75,12 @@ func behindItsBack(dir string, use func(*sql.DB) error) error {
 type fairQueue struct{ *storage.Queue }
 
 func (q fairQueue) Claim(ctx context.Context, pool corebot.Pool, max int,
-	terms corebot.Terms,
+	opts corebot.ClaimOptions,
 ) ([]corebot.Delivery, error) {
 	if pool == corebot.InboundPool {
-		terms.Turns = 200
+		opts.Turns = 200
 	}
-	return q.Queue.Claim(ctx, pool, max, terms)
+	return q.Queue.Claim(ctx, pool, max, opts)
 }
 
 func TestAStoreThatIsFairKeepsTheContractOfTheBus(t *testing.T) {

@@ -150,7 +150,7 @@ func (db *DB) controlTx(t *tx, c *parcel, effective bool) (r corebot.Receipt, er
 	if err := makeLaneTx(t, corebot.Control, c.Key, &lane); err != nil {
 		return r, err
 	}
-	if r.Life, err = bearTx(t, c, lane); err != nil {
+	if r.Life, err = beginLifeTx(t, c, lane); err != nil {
 		return r, err
 	}
 	if r.Life == 0 {

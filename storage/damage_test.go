@@ -78,7 +78,7 @@ func consume(t *testing.T, db *DB) <-chan string {
 	got := make(chan string, 1000)
 	go func() {
 		for {
-			ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+			ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 			if err != nil {
 				return
 			}

@@ -140,7 +140,7 @@ func TestALaneThatIsSetAsideIsTriedAgainEverMoreRarely(t *testing.T) {
 		got := make(chan corebot.Delivery, 1)
 		go func() {
 			if ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1,
-				corebot.Terms{Lease: time.Minute}); err == nil {
+				corebot.ClaimOptions{Lease: time.Minute}); err == nil {
 				got <- ds[0]
 			}
 		}()
@@ -202,7 +202,7 @@ func TestAPoolWhoseLanesCannotBeChosenHoldsUpNoOtherAndNoOperation(t *testing.T)
 		tries, heal := breakQuery(db, readyLanes)
 		stop := runWriter(db)
 		claim := func() error {
-			_, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+			_, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 			return err
 		}
 		refused := make(chan error, 100)
@@ -347,7 +347,7 @@ func TestAClaimWhoseLeaseCannotBeWrittenWaitsOn(t *testing.T) {
 					time.Sleep(time.Millisecond)
 					publishTest(t, db, "b", "2")
 				}
-				ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+				ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 				switch {
 				case leaves && !errors.Is(err, context.Canceled):
 					t.Errorf("the claim ended with %v", err)

@@ -25,7 +25,7 @@ func take(t *testing.T, db *DB, p corebot.Pool) corebot.Delivery {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 	defer stop()
-	ds, err := NewQueue(db).Claim(ctx, p, 1, corebot.Terms{Lease: time.Minute})
+	ds, err := NewQueue(db).Claim(ctx, p, 1, corebot.ClaimOptions{Lease: time.Minute})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claim: %v, %v", ds, err)
 	}

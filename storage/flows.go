@@ -256,34 +256,34 @@ func (c *claimed) speaker() speaker {
 func (c *claimed) countsForRate() bool { return !c.hasBegun() && c.stopSeq < c.seq }
 
 // begin notes that a turn of a sender begins.
-func (f *flows) begin(c *claimed, now time.Time, terms corebot.Terms) {
-	if terms.Sender.Every > 0 && c.countsForRate() && !terms.Owns(c.key) {
-		f.begun.take(c.speaker(), now, terms.Sender)
+func (f *flows) begin(c *claimed, now time.Time, opts corebot.ClaimOptions) {
+	if opts.Sender.Every > 0 && c.countsForRate() && !opts.Owns(c.key) {
+		f.begun.take(c.speaker(), now, opts.Sender)
 	}
 }
 
 // allowed is when the rate of a sender allows one more turn, beside the turns that are about to begin.
-func (f *flows) allowed(s speaker, besides int, now time.Time, terms corebot.Terms) int64 {
-	if terms.Sender.Every <= 0 || terms.Owns(s.chat) {
+func (f *flows) allowed(s speaker, besides int, now time.Time, opts corebot.ClaimOptions) int64 {
+	if opts.Sender.Every <= 0 || opts.Owns(s.chat) {
 		return 0
 	}
 	at := f.begun.freeAt(s)
 	for range besides {
-		at = nextFree(at, now, terms.Sender)
+		at = nextFree(at, now, opts.Sender)
 	}
 	return at
 }
 
 // nextAllowed is when the rate next allows a turn for a sender with held lanes. Senders who have enough turns already
 // do not count.
-func (f *flows) nextAllowed(now time.Time, terms corebot.Terms) int64 {
+func (f *flows) nextAllowed(now time.Time, opts corebot.ClaimOptions) int64 {
 	next := int64(math.MaxInt64)
-	if terms.Turns == 0 || terms.Sender.Every <= 0 {
+	if opts.Turns == 0 || opts.Sender.Every <= 0 {
 		return next
 	}
 	for who := range f.stalled {
-		if f.room(who, 0, 0, terms.Turns) {
-			next = min(next, f.allowed(senderAlone(who), 0, now, terms))
+		if f.room(who, 0, 0, opts.Turns) {
+			next = min(next, f.allowed(senderAlone(who), 0, now, opts))
 		}
 	}
 	return next
@@ -293,7 +293,7 @@ func (f *flows) nextAllowed(now time.Time, terms corebot.Terms) int64 {
 const recalledLives = 20_000
 
 var (
-	throttleLane = &query{`UPDATE lanes SET wake_at = ?, held_for = NULL, waiting = '` + corebot.Paced +
+	throttleLane = &query{`UPDATE lanes SET wake_at = ?, held_for = NULL, waiting = '` + corebot.Throttled +
 		`' WHERE id = ?`}
 	latestTurns = &query{`SELECT l.agent, l.channel, l.account, l.chat, l.thread, m.sender, m.claimed_at
 		FROM (SELECT lane_id, sender, claimed_at, "end" FROM message_life ORDER BY id DESC LIMIT ? + 0) m JOIN lanes l ON l.id = m.lane_id
@@ -302,9 +302,9 @@ var (
 
 // recall learns once, from the lives, how fast senders were before this process. It skips unreadable lives; then some
 // senders can have their burst again.
-func (w *writer) recall(terms corebot.Terms) {
-	rate := terms.Sender
-	if w.recalled || terms.Turns == 0 || rate.Every <= 0 || w.ready() != nil {
+func (w *writer) recall(opts corebot.ClaimOptions) {
+	rate := opts.Sender
+	if w.recalled || opts.Turns == 0 || rate.Every <= 0 || w.ready() != nil {
 		return
 	}
 	w.recalled = true

@@ -87,7 +87,7 @@ func (h *hours) claim(patience time.Duration) []corebot.Delivery {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ds, _ := NewQueue(h.db).Claim(ctx, corebot.InboundPool, 1+h.chance.IntN(room),
-		corebot.Terms{Lease: time.Minute, Turns: hoursTurns})
+		corebot.ClaimOptions{Lease: time.Minute, Turns: hoursTurns})
 	return ds
 }
 
@@ -145,7 +145,7 @@ func TestADamagedMessageThatDiesMakesRoomForItsSender(t *testing.T) {
 	change(`DELETE FROM message_queue`)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, _ = NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+	_, _ = NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 	aside := db.aside.all()
 	if len(aside) != 1 {
 		t.Fatalf("%d lanes are set aside", len(aside))

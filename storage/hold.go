@@ -39,7 +39,7 @@ const (
 type fairness struct {
 	pool  corebot.Pool
 	want  int
-	terms corebot.Terms
+	opts  corebot.ClaimOptions
 	aside int                                // ready lanes that are set aside
 	skip  func(lane int64) (skip, soon bool) // says whether a lane is set aside; soon: to be read again soon
 }
@@ -145,11 +145,11 @@ func (p *pick) somebodyHasRoom() bool {
 
 // mayBegin says whether a lane of a principal can be put in line.
 func (p *pick) mayBegin(who corebot.Principal) bool {
-	return p.room(who, p.his[who], len(p.chosen), p.terms.Turns) && p.freeFrom(senderAlone(who)) <= p.now.UnixMilli()
+	return p.room(who, p.his[who], len(p.chosen), p.opts.Turns) && p.freeFrom(senderAlone(who)) <= p.now.UnixMilli()
 }
 
 // freeFrom is when the rate of a sender allows one more turn, beside the turns of the chosen lanes.
-func (p *pick) freeFrom(s speaker) int64 { return p.allowed(s, p.begins[s], p.now, p.terms) }
+func (p *pick) freeFrom(s speaker) int64 { return p.allowed(s, p.begins[s], p.now, p.opts) }
 
 // lookTx chooses a ready lane, holds it back, or sends it to the end of the line. At the end of the line the lane stays
 // ready.
@@ -163,7 +163,7 @@ func (p *pick) lookTx(t *tx, c *claimed, crowded bool) (stays bool, err error) {
 	c.sender.Channel, c.sender.Account = c.key.Channel, c.key.Account
 	p.release(c.lane) // its lease is over
 	c.seq = seq
-	v, room := p.of[c.sender], p.room(c.sender, p.his[c.sender], len(p.chosen), p.terms.Turns)
+	v, room := p.of[c.sender], p.room(c.sender, p.his[c.sender], len(p.chosen), p.opts.Turns)
 	if free := p.freeFrom(c.speaker()); free > p.now.UnixMilli() && c.countsForRate() {
 		if c.sender.ID == "" { // its chat is the principal
 			return false, p.throttleTx(t, c, free)

@@ -59,7 +59,7 @@ func (s *shop) claimWithin(patience time.Duration) (senders []string) {
 	defer cancel()
 	if len(s.busy) < s.turns {
 		ds, err := NewQueue(s.db).Claim(ctx, corebot.InboundPool, s.turns-len(s.busy),
-			corebot.Terms{Lease: time.Minute, Turns: s.turns})
+			corebot.ClaimOptions{Lease: time.Minute, Turns: s.turns})
 		if errors.Is(err, context.DeadlineExceeded) {
 			return senders
 		}
@@ -268,7 +268,7 @@ func TestNothingIsHeldBackOverARestart(t *testing.T) {
 	if got := held(t, dir); len(got) != 0 {
 		t.Errorf("%q are held back", got)
 	}
-	ds, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 10, corebot.Terms{Lease: time.Minute})
+	ds, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 10, corebot.ClaimOptions{Lease: time.Minute})
 	must(t, err)
 	if len(ds) != 10 {
 		t.Errorf("%d lanes were claimed", len(ds))

@@ -70,7 +70,7 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"listDead":   listDead,
 		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory,
 		"anotherInSession": anotherInSession, "historyPage": historyPage, "selectSummary": selectSummary,
-		"selectStanding":   selectStanding,
+		"selectAdmission":  selectAdmission,
 		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause,
 		"selectStore":   selectStore,
 		"chargesOfChat": chargesOfChat, "chargedTo": chargedTo, "chargedIn": chargedIn, "recordedOf": recordedOf,

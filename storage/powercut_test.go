@@ -129,7 +129,7 @@ func (r *round) revive(t *testing.T, dir string, at int) (wrong []string) {
 	last := map[string]string{}
 	for range waiting {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+		ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 		cancel()
 		if err != nil {
 			return append(wrong, "not everything that waits is delivered: "+err.Error())

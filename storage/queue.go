@@ -37,12 +37,12 @@ func (q *Queue) Publish(ctx context.Context, messages []corebot.Message,
 // Claim waits until a lane of the pool is ready and leases up to max lanes, oldest due first. If ctx ends while it
 // waits, it returns the cause of ctx and leases nothing.
 func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int,
-	terms corebot.Terms,
+	opts corebot.ClaimOptions,
 ) ([]corebot.Delivery, error) {
 	if max < 1 {
 		return nil, fmt.Errorf("%w: a claim for %d lanes", corebot.ErrInvalid, max)
 	}
-	c := &claim{ctx: ctx, pool: pool, max: max, terms: terms}
+	c := &claim{ctx: ctx, pool: pool, max: max, opts: opts}
 	if err := q.db.submit(ctx, &op{name: "claim", claim: c, done: make(chan error, 1)}); err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	if err := makeLaneTx(t, p.Direction, p.Key, &l); err != nil {
 		return corebot.Receipt{}, err
 	}
-	life, err := bearTx(t, p, l)
+	life, err := beginLifeTx(t, p, l)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
@@ -197,9 +197,9 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	return r, tellAwaitedTx(t, l, p, life)
 }
 
-// bearTx begins the life of a message in a lane and returns its number; 0: the lane had the message before. Numbers
-// grow and are never used again. The writer stores the last number with the commit.
-func bearTx(t *tx, p *parcel, l lane) (int64, error) {
+// beginLifeTx begins the life of a message in a lane and returns its number. Zero means that the lane had the message
+// before. Numbers grow and are never used again. The writer stores the last number with the commit.
+func beginLifeTx(t *tx, p *parcel, l lane) (int64, error) {
 	var cause any
 	if p.cause != 0 {
 		cause = p.cause
@@ -227,7 +227,7 @@ func pushTx(t *tx, d corebot.Direction, k corebot.Key, l lane, life int64, body 
 	}
 	due, waiting := t.now.UnixMilli(), ""
 	if l.freeAt > due {
-		due, waiting = l.freeAt, corebot.Paced
+		due, waiting = l.freeAt, corebot.Throttled
 	}
 	t.wake(corebot.PoolOf(d, k), due)
 	_, err := t.exec(readyLane, len(body), due, waiting, l.id)

@@ -11,8 +11,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// rateTerms allow three turns of a sender at once, then one in ten seconds.
-var rateTerms = corebot.Terms{
+// rateClaim allows three turns of a sender at once, then one in ten seconds.
+var rateClaim = corebot.ClaimOptions{
 	Lease: time.Hour, Turns: 64, Sender: corebot.Rate{Every: 10 * time.Second, Burst: 3}, Owner: "cli",
 }
 
@@ -21,7 +21,7 @@ func beginAll(t *testing.T, db *DB) (ids []string) {
 	t.Helper()
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 64, rateTerms)
+		ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 64, rateClaim)
 		cancel()
 		if err != nil {
 			slices.Sort(ids)
@@ -56,7 +56,7 @@ func TestTheTurnsOfASenderBeginNoFasterThanTheirRate(t *testing.T) {
 		wantBegun(t, db)
 		for _, id := range []string{"3", "4", "9"} { // a claim that waits is served in time
 			ctx, cancel := context.WithTimeout(t.Context(), 11*time.Second)
-			ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, rateTerms)
+			ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, rateClaim)
 			cancel()
 			must(t, err)
 			if ds[0].Message.ID != id {
@@ -120,7 +120,7 @@ func TestTheRateOfASenderDelaysNeitherAStopNorAMessageThatHasBegun(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		db := openTest(t, t.TempDir())
 		publishAs(t, db, "hog", "again", "again")
-		ds, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 1, rateTerms)
+		ds, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 1, rateClaim)
 		must(t, err)
 		must(t, NewQueue(db).Settle(t.Context(), ds[0], corebot.Outcome{
 			Verb: corebot.RetryAt,

@@ -102,7 +102,7 @@ func stealLease(t *testing.T, point pausePoint, thief func(*apptest.Kit, corebot
 	k.Start()
 	time.Sleep(time.Second)
 	// waits for the end of the lease
-	ds, err := storage.NewQueue(k.DB).Claim(t.Context(), corebot.InboundPool, 1, corebot.Terms{Lease: 24 * time.Hour})
+	ds, err := storage.NewQueue(k.DB).Claim(t.Context(), corebot.InboundPool, 1, corebot.ClaimOptions{Lease: 24 * time.Hour})
 	if err != nil || ds[0].Message.ID != "1" || ds[0].Epoch != 2 || ds[0].Lost != 1 {
 		t.Fatalf("the new owner got %+v, %v", ds, err)
 	}

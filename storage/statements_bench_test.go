@@ -70,7 +70,7 @@ func claimOneTx(t *tx) (*corebot.Delivery, error) {
 	if err := loadTx(t, c); err != nil {
 		return nil, err
 	}
-	if err := leaseTx(t, c, corebot.Terms{Lease: time.Minute}); err != nil {
+	if err := leaseTx(t, c, corebot.ClaimOptions{Lease: time.Minute}); err != nil {
 		return nil, err
 	}
 	d := c.delivery(corebot.InboundPool)

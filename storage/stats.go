@@ -192,7 +192,7 @@ var (
 		"Age of the oldest accepted inbound message that has not ended; 0 if there is none.", nil, nil)
 	deferredDesc = prometheus.NewDesc("corebot_parked_messages",
 		"Messages that have left their lanes until a time, by reason.", []string{"reason"}, nil)
-	waitDesc = prometheus.NewDesc("corebot_approvals_waiting", "Calls of tools that wait for an admin's word.", nil,
+	waitDesc = prometheus.NewDesc("corebot_approvals_waiting", "Calls of tools that wait for an admin's approval.", nil,
 		nil)
 	asideDesc = prometheus.NewDesc("corebot_lanes_set_aside",
 		"Chats whose next message cannot be read from the database; `corebot status` names them.", nil, nil)

@@ -79,7 +79,7 @@ func claimTest(t testing.TB, db *DB) corebot.Delivery {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+	ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 	must(t, err)
 	return ds[0]
 }

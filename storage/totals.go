@@ -48,7 +48,7 @@ var totalDescs = map[string]totalDesc{
 	deadTotal: newTotalDesc("corebot_bus_dead_letters_total", "Messages that were given up, by direction and reason.",
 		1, "direction", "reason"),
 	approvalsTotal: newTotalDesc("corebot_approvals_total",
-		"Calls of tools that waited for an admin's word, by how that ended: "+
+		"Calls of tools that waited for an admin's approval, by how that ended: "+
 			"approved, denied, expired, or void: approved, and not made.", 1, "outcome"),
 }
 

@@ -170,7 +170,7 @@ func TestALaneThatLostItsMessageDoesNotKeepTheWriterBusy(t *testing.T) {
 	stop := running(t, db)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute}); err == nil {
+	if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute}); err == nil {
 		t.Error("a lane without a message was claimed")
 	}
 	stop()

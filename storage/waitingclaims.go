@@ -12,11 +12,11 @@ import (
 
 // claim asks for up to max lanes of a pool.
 type claim struct {
-	ctx   context.Context //nolint:containedctx // of the caller, who cannot say that it has gone while the claim is being served
-	pool  corebot.Pool
-	max   int
-	terms corebot.Terms
-	got   []claimed
+	ctx  context.Context //nolint:containedctx // of the caller, who cannot say that it has gone while the claim is being served
+	pool corebot.Pool
+	max  int
+	opts corebot.ClaimOptions
+	got  []claimed
 }
 
 // waitingClaims are the claims of workers that wait in the writer for a ready lane. wakes has a lower bound of the earliest wake_at in each pool. A transaction that
@@ -120,8 +120,8 @@ func (w *waitingClaims) servePool(t *tx, pool corebot.Pool, probe bool, served *
 		return err
 	}
 	whole = whole && left == 0
-	terms := w.waiting[pool][0].claim.terms
-	if ready, err = quarantineTx(t, pool, ready, terms.Quarantine); err != nil {
+	opts := w.waiting[pool][0].claim.opts
+	if ready, err = quarantineTx(t, pool, ready, opts.Quarantine); err != nil {
 		return err
 	}
 	n, err := w.hand(t, pool, ready, served)
@@ -132,18 +132,18 @@ func (w *waitingClaims) servePool(t *tx, pool corebot.Pool, probe bool, served *
 	if err != nil {
 		return &unserved{pool: pool, err: err}
 	}
-	w.wakes[pool] = min(next, w.aside.next(pool), t.flows.nextAllowed(t.now, terms))
+	w.wakes[pool] = min(next, w.aside.next(pool), t.flows.nextAllowed(t.now, opts))
 	return nil
 }
 
 // choose returns the lanes whose heads are worth reading: at least want lanes that are not set aside, if there are so
-// many. They are the oldest, or fairly chosen between principals if the terms say so. whole says that no other lane is
+// many. They are the oldest, or fairly chosen between principals if the opts say so. whole says that no other lane is
 // ready.
 func (w *waitingClaims) choose(t *tx, pool corebot.Pool, want int, probe bool) (due []claimed, whole bool, err error) {
 	aside := w.aside.remembered(pool) // their rows still say that they are due
-	if terms := w.waiting[pool][0].claim.terms; terms.Turns > 0 {
+	if opts := w.waiting[pool][0].claim.opts; opts.Turns > 0 {
 		return t.flows.fairTx(t, fairness{
-			pool: pool, want: want, terms: terms, aside: aside,
+			pool: pool, want: want, opts: opts, aside: aside,
 			skip: func(lane int64) (skip, due bool) {
 				stands := w.aside.stands(lane, t.now)
 				return stands == asideNow || stands == asideDue && !probe, stands == asideDue
@@ -199,7 +199,7 @@ func (w *waitingClaims) hand(t *tx, pool corebot.Pool, ready []claimed, served *
 		o.claim.got = ready[leased : leased+n : leased+n]
 		for i := range o.claim.got {
 			c := &o.claim.got[i]
-			if err := leaseTx(t, c, o.claim.terms); err != nil {
+			if err := leaseTx(t, c, o.claim.opts); err != nil {
 				return leased, &unserved{pool: pool, lane: c, err: err}
 			}
 			if w.aside.stands(c.lane, t.now) != asideNot {

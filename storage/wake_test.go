@@ -24,7 +24,7 @@ func claimReply(t *testing.T, db *DB, patience time.Duration) corebot.Delivery {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	ds, err := NewQueue(db).Claim(ctx, corebot.OutboundPool("test"), 1, corebot.Terms{Lease: time.Minute})
+	ds, err := NewQueue(db).Claim(ctx, corebot.OutboundPool("test"), 1, corebot.ClaimOptions{Lease: time.Minute})
 	if err != nil {
 		return corebot.Delivery{}
 	}
@@ -85,10 +85,10 @@ func TestAnIdleStoreWithWaitingClaimsBeginsNoTransactions(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		for _, pool := range []corebot.Pool{corebot.OutboundPool("a"), corebot.OutboundPool("b")} {
-			go func() { _, _ = NewQueue(db).Claim(ctx, pool, 1, corebot.Terms{Lease: time.Minute}) }()
+			go func() { _, _ = NewQueue(db).Claim(ctx, pool, 1, corebot.ClaimOptions{Lease: time.Minute}) }()
 		}
 		idleFrom := begun
-		ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+		ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 		if err != nil || ds[0].Message.ID != "1" {
 			t.Fatalf("got %+v, %v", ds, err)
 		}

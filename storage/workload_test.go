@@ -155,7 +155,7 @@ func (w *workload) publishOnce(r *request) error {
 // lease.
 func (w *workload) worker(ctx context.Context) {
 	for ctx.Err() == nil {
-		ds, err := NewQueue(w.db).Claim(ctx, corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour})
+		ds, err := NewQueue(w.db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Hour})
 		if err != nil {
 			continue // a broken disk: the store itself says when it is worth trying
 		}

@@ -174,7 +174,7 @@ func (w *writer) work(batch []*op) {
 	for _, o := range batch {
 		switch {
 		case o.claim != nil:
-			w.recall(o.claim.terms)
+			w.recall(o.claim.opts)
 			w.claims.add(o)
 		case o.take():
 			taken = append(taken, o)

@@ -153,7 +153,7 @@ func TestAStoppedWriterAnswersWhatItHasAndRefusesTheRest(t *testing.T) {
 		stop := runTest(t, db)
 		claimed := make(chan error, 1)
 		go func() {
-			_, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Hour})
+			_, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Hour})
 			claimed <- err
 		}()
 		synctest.Wait()
@@ -180,7 +180,7 @@ func TestAStoppedWriterAnswersWhatItHasAndRefusesTheRest(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			if _, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1,
-				corebot.Terms{Lease: time.Hour}); !errors.Is(err, corebot.ErrClosed) {
+				corebot.ClaimOptions{Lease: time.Hour}); !errors.Is(err, corebot.ErrClosed) {
 				t.Fatalf("got %v", err)
 			}
 		}

@@ -47,7 +47,7 @@ func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCal
 	return &job{
 		box: b, call: Call{Caller: who, StepID: step.ID()}, step: step, label: unknownLabel, began: now, raw: call,
 		event: corebot.AuditEvent{
-			At: now, Tool: name, Key: who.Key, Principal: who.Principal, Role: role, Entry: who.Entry.Word(),
+			At: now, Tool: name, Key: who.Key, Principal: who.Principal, Role: role, Entry: who.Entry.AuditName(),
 			Args: b.opts.Redactor.Args(call.Args, maxAudit), StepID: step.ID(),
 		},
 	}

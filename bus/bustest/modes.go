@@ -23,13 +23,13 @@ func modeSpecs() []spec {
 		{"in mode collect what comes while a turn runs is one turn after it", collectedBehindATurn},
 		{"in mode collect whoever is never silent is heard all the same", collectingEnds},
 		{"in mode collect a turn has a bounded number of messages", collectingIsBounded},
-		{"in mode collect the rate of the chat holds too", collectedIsPaced},
+		{"in mode collect the rate of the chat holds too", collectedIsThrottled},
 		{"a silence goes on after a restart", silenceSurvivesRestart},
 		{"what was collected for a message that is stopped has turns of its own", collectedForAStopped},
 		{"what an operator puts into a lane has no mode", editedLetterDoesNotInterrupt},
 		{"a chat keeps its mode when its lane is new, and can have the default again", modeIsKept},
 		{"a mode that does not exist is refused", unknownModeIsRefused},
-		{"a flood of a sender's commands that find nothing to do is refused", controlsArePaced},
+		{"a flood of a sender's commands that find nothing to do is refused", controlsAreThrottled},
 	}
 }
 
@@ -65,8 +65,8 @@ func (s *suite) publishCommand(chat, id string) {
 	time.Sleep(moment)
 }
 
-// heard lists the ids of the messages that a delivery merges.
-func (s *suite) heard(d corebot.Delivery) (ids []string) {
+// mergedIDs lists the ids of the messages that a delivery merges.
+func (s *suite) mergedIDs(d corebot.Delivery) (ids []string) {
 	s.t.Helper()
 	steps, err := s.Ledger.Merge(s.t.Context(), d, len(d.Journal))
 	s.must(err)
@@ -80,7 +80,7 @@ func (s *suite) heard(d corebot.Delivery) (ids []string) {
 func (s *suite) answerWith(id string, others ...string) {
 	s.t.Helper()
 	d := s.claim(id)
-	if got := s.heard(d); fmt.Sprint(got) != fmt.Sprint(others) {
+	if got := s.mergedIDs(d); fmt.Sprint(got) != fmt.Sprint(others) {
 		s.t.Fatalf("the turn of %s took in %v, want %v", id, got, others)
 	}
 	s.settle(d, answered())
@@ -92,8 +92,8 @@ func promptSteers(s *suite) {
 	s.publish("a", "2") // nobody works yet
 	d := s.claim("1")
 	s.publishAs("another", "a", "3")
-	if got := s.heard(d); fmt.Sprint(got) != "[3]" {
-		s.t.Fatalf("the turn took in %v", got)
+	if got := s.mergedIDs(d); fmt.Sprint(got) != "[3]" {
+		s.t.Fatalf("the turn merged %v", got)
 	}
 	s.settle(d, answered())
 	s.answerNext("2")
@@ -208,7 +208,7 @@ func promptsAreCollected(s *suite) {
 	time.Sleep(10 * moment)
 	d := s.claim("1")
 	if !d.Merges {
-		s.t.Fatal("the claim does not say that there is something to take in")
+		s.t.Fatal("the claim does not say that there is something to merge")
 	}
 	s.merge(d, 0, "2", "3")
 	s.wantMergedInto(second, "1")
@@ -296,8 +296,8 @@ func collectingIsBounded(s *suite) {
 	}
 	time.Sleep(Debounce)
 	d := s.claim("0")
-	if n := len(s.heard(d)); n != corebot.MaxCollected-1 {
-		s.t.Fatalf("the turn took in %d messages beside its own", n)
+	if n := len(s.mergedIDs(d)); n != corebot.MaxCollected-1 {
+		s.t.Fatalf("the turn merged %d messages beside its own", n)
 	}
 	s.settle(d, answered())
 	s.answerWith(fmt.Sprint(corebot.MaxCollected))
@@ -324,8 +324,8 @@ func editedLetterDoesNotInterrupt(s *suite) {
 	}
 }
 
-func collectedIsPaced(s *suite) {
-	s.paced(1)
+func collectedIsThrottled(s *suite) {
+	s.throttled(1)
 	s.mode("a", corebot.ModeCollect)
 	s.publish("a", "1")
 	time.Sleep(Debounce)
@@ -381,7 +381,7 @@ func unknownModeIsRefused(s *suite) {
 	s.unchanged(before)
 }
 
-func controlsArePaced(s *suite) {
+func controlsAreThrottled(s *suite) {
 	said := func(bool) corebot.Message { return reply("a", "said") }
 	for i := range ControlRate().Burst {
 		if _, found := s.stop(fmt.Sprint("stop ", i), 0); found {

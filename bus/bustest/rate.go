@@ -10,23 +10,23 @@ import (
 
 func rateSpecs() []spec {
 	return []spec{
-		{"a lane gives out its messages no faster than its rate", laneIsPaced},
+		{"a lane gives out its messages no faster than its rate", laneIsThrottled},
 		{"after a pause a burst goes out at once", burstAfterAPause},
 		{"a rate delays and never refuses", rateNeverRefuses},
-		{"a paced lane delays no other", pacedLaneDelaysNoOther},
+		{"a throttled lane delays no other", throttledLaneDelaysNoOther},
 		{"a waiting claim is served when the rate allows", waitingClaimIsServedInTime},
 		{"a restart does not reset the rate", restartKeepsTheRate},
-		{"a message that is tried again is not counted again", retryIsNotPaced},
-		{"a lost lease is claimed again at once", lostLeaseIsNotPaced},
-		{"outbound lanes have no rate", outboundIsNotPaced},
+		{"a message that is tried again is not counted again", retryIsNotThrottled},
+		{"a lost lease is claimed again at once", lostLeaseIsNotThrottled},
+		{"outbound lanes have no rate", outboundIsNotThrottled},
 		{"a clock that was ahead holds a lane for an hour at most", rateSurvivesAClockAhead},
 	}
 }
 
 const every = time.Minute
 
-// paced reopens the bus with a rate of one message in a minute, and the given burst.
-func (s *suite) paced(burst int) {
+// throttled reopens the bus with a rate of one message in a minute, and the given burst.
+func (s *suite) throttled(burst int) {
 	s.t.Helper()
 	o := s.opts
 	o.Rate = corebot.Rate{Every: every, Burst: burst}
@@ -39,8 +39,8 @@ func (s *suite) answerNext(id string) {
 	s.settle(s.claim(id), answered())
 }
 
-func laneIsPaced(s *suite) {
-	s.paced(1)
+func laneIsThrottled(s *suite) {
+	s.throttled(1)
 	for i := range 3 {
 		s.publish("a", fmt.Sprint(i))
 	}
@@ -59,7 +59,7 @@ func laneIsPaced(s *suite) {
 }
 
 func burstAfterAPause(s *suite) {
-	s.paced(3)
+	s.throttled(3)
 	for i := range 5 {
 		s.publish("a", fmt.Sprint(i))
 	}
@@ -83,14 +83,14 @@ func burstAfterAPause(s *suite) {
 }
 
 func rateNeverRefuses(s *suite) {
-	s.paced(1)
+	s.throttled(1)
 	for i := range 100 {
 		s.publish("a", fmt.Sprint(i))
 	}
 }
 
-func pacedLaneDelaysNoOther(s *suite) {
-	s.paced(1)
+func throttledLaneDelaysNoOther(s *suite) {
+	s.throttled(1)
 	s.publish("a", "1")
 	s.publish("a", "2")
 	s.answerNext("1")
@@ -100,7 +100,7 @@ func pacedLaneDelaysNoOther(s *suite) {
 }
 
 func waitingClaimIsServedInTime(s *suite) {
-	s.paced(1)
+	s.throttled(1)
 	s.publish("a", "1")
 	s.publish("a", "2")
 	s.answerNext("1")
@@ -116,7 +116,7 @@ func waitingClaimIsServedInTime(s *suite) {
 }
 
 func restartKeepsTheRate(s *suite) {
-	s.paced(1)
+	s.throttled(1)
 	s.publish("a", "1")
 	s.publish("a", "2")
 	s.publish("b", "3")
@@ -130,8 +130,8 @@ func restartKeepsTheRate(s *suite) {
 	s.claim("4")
 }
 
-func retryIsNotPaced(s *suite) {
-	s.paced(1)
+func retryIsNotThrottled(s *suite) {
+	s.throttled(1)
 	s.publish("a", "1")
 	s.publish("a", "2")
 	began := time.Now()
@@ -147,8 +147,8 @@ func retryIsNotPaced(s *suite) {
 	s.claim("2")
 }
 
-func lostLeaseIsNotPaced(s *suite) {
-	s.paced(1)
+func lostLeaseIsNotThrottled(s *suite) {
+	s.throttled(1)
 	s.publish("a", "1")
 	s.claim("1")
 	s.reopen()
@@ -157,8 +157,8 @@ func lostLeaseIsNotPaced(s *suite) {
 	s.claim("1")
 }
 
-func outboundIsNotPaced(s *suite) {
-	s.paced(1)
+func outboundIsNotThrottled(s *suite) {
+	s.throttled(1)
 	for i := range 3 {
 		_, err := s.bus.Publish(s.t.Context(), reply("a", fmt.Sprint(i)))
 		s.must(err)

@@ -10,18 +10,18 @@ import (
 
 func steerSpecs() []spec {
 	return []spec{
-		{"a turn takes in what is said to it, in order, and each message ends as merged into it", steerIsTakenIn},
-		{"a steer that no turn took in has a turn of its own, once", steerBecomesPrompt},
+		{"a turn merges what is said to it, in order, and each message ends as merged into it", steerIsMerged},
+		{"a steer that no turn merged has a turn of its own, once", steerBecomesPrompt},
 		{"with nothing begun a steer is a prompt", steerOfNothing},
 		{"a steer meant for a message that has ended is a prompt", steerComesLate},
 		{"a steer of a turn that is about to stop is a prompt", steerOfAStoppedTurn},
 		{"a steer reaches a head that backs off, at its next attempt", steerInBackoff},
 		{"a steer is accepted once, however often it comes", steerIsDeduped},
-		{"what a turn took in is in its journal after a restart, and waits nowhere", mergeSurvivesRestart},
-		{"what a turn did not take in before a restart still waits for it", unmergedSurvivesRestart},
+		{"what a turn merged is in its journal after a restart, and waits nowhere", mergeSurvivesRestart},
+		{"what a turn did not merge before a restart still waits for it", unmergedSurvivesRestart},
 		{"a worker that lost its lease takes nothing in", staleMergesNothing},
-		{"a replay of a dead letter hears again what its turn took in, also one that starts over", replayKeepsMerges},
-		{"a message that cannot be read is not taken in, and dies by itself", damagedIsNotMerged},
+		{"a replay of a dead letter gets again what its turn merged, also one that starts over", replayKeepsMerges},
+		{"a message that cannot be read is not merged, and dies by itself", damagedIsNotMerged},
 		{"the turn of one chat takes nothing of another in", mergeStaysInItsChat},
 	}
 }
@@ -78,12 +78,12 @@ func (s *suite) wantMerged(steps []corebot.Step, position int, ids ...string) {
 			s.t.Fatalf("step %d is %+v", i, step)
 		}
 		if m.Text() != "text of "+m.ID || m.Sender != prompt("a", m.ID).Sender {
-			s.t.Fatalf("message %s was taken in as %+v", m.ID, m)
+			s.t.Fatalf("message %s was merged as %+v", m.ID, m)
 		}
 		got = append(got, m.ID)
 	}
 	if !slices.Equal(got, ids) {
-		s.t.Fatalf("the turn took in %v, want %v", got, ids)
+		s.t.Fatalf("the turn merged %v, want %v", got, ids)
 	}
 }
 
@@ -96,7 +96,7 @@ func (s *suite) wantMergedInto(life int64, id string) {
 	}
 }
 
-func steerIsTakenIn(s *suite) {
+func steerIsMerged(s *suite) {
 	head := s.publish("a", "1")
 	d := s.claim("1")
 	s.record(d, 0)
@@ -163,7 +163,7 @@ func steerInBackoff(s *suite) {
 	head := s.publish("a", "1")
 	d := s.claim("1")
 	if d.Merges {
-		s.t.Fatal("a message that came alone has something to take in")
+		s.t.Fatal("a message that came alone has something to merge")
 	}
 	s.settle(d, retryIn(time.Minute))
 	life := s.steers("x", head)

@@ -15,7 +15,7 @@ import (
 )
 
 func newApprovals(s *shell) *cobra.Command {
-	return group("approvals", "List, approve and deny calls of tools that wait for an admin's word",
+	return group("approvals", "List, approve and deny calls of tools that wait for an admin's approval",
 		newApprovalsList(s), newApprovalsShow(s),
 		newApprovalsResolve(s, "approve", "Let calls run, if nothing they were asked for has changed",
 			corebot.ApprovalApproved),
@@ -89,7 +89,7 @@ func printApprovals(cmd *cobra.Command, found []operate.Approval, first, asJSON 
 		}
 	}
 	if len(found) == 0 && first && !asJSON {
-		t.line("nothing waits for an admin's word")
+		t.line("no call waits for an approval")
 	}
 	return t.err
 }
@@ -99,7 +99,7 @@ func printApproval(t *teller, a corebot.Approval, diff int) {
 	if a.Calls > 1 { // the calls of a request are stored in a row
 		of = fmt.Sprintf(", call %d of %d", a.ID-a.Request+1, a.Calls)
 	}
-	t.line("approval %d%s, %s, by the rule %s", a.Request, of, standing(a), a.Rule)
+	t.line("approval %d%s, %s, by the rule %s", a.Request, of, decisionOf(a), a.Rule)
 	t.line("  chat: %s, message %s, on behalf of %s", a.Key, corebot.Plainly(a.MessageID), a.Principal)
 	if a.Taint != "" {
 		t.line("  read from outside: %s", corebot.Plainly(a.Taint))
@@ -114,8 +114,8 @@ func printApproval(t *teller, a corebot.Approval, diff int) {
 	t.line("  %s", strings.ReplaceAll(shown, "\n", "\n  "))
 }
 
-// standing says how an approval stands.
-func standing(a corebot.Approval) string {
+// decisionOf says how an approval stands.
+func decisionOf(a corebot.Approval) string {
 	switch {
 	case a.State == corebot.ApprovalAwaited:
 		return "until " + a.ExpiresAt.Local().Format(time.DateTime)

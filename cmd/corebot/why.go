@@ -179,12 +179,12 @@ func stepEvent(s corebot.Step) (time.Time, string) {
 		return s.EndedAt, fmt.Sprintf("step %d: %s %s: %s", s.Position, oneLine(s.Call.Tool, 64),
 			oneLine(string(s.Call.Args), 80), s.Result.Outcome)
 	case s.Kind == corebot.StepTool && s.State == corebot.StepAwaiting:
-		return s.StartedAt, fmt.Sprintf("step %d: %s %s waits for an admin's word (corebot approvals list)", s.Position,
+		return s.StartedAt, fmt.Sprintf("step %d: %s %s waits for an admin's approval (corebot approvals list)", s.Position,
 			oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80))
 	case s.Kind == corebot.StepTool && s.Call != nil:
 		return s.StartedAt, fmt.Sprintf("step %d: %s was begun", s.Position, oneLine(s.Call.Tool, 64))
 	case s.Kind == corebot.StepMerge && s.Merged != nil:
-		return s.EndedAt, fmt.Sprintf("step %d: took in message %s", s.Position, printable(s.Merged.ID))
+		return s.EndedAt, fmt.Sprintf("step %d: merged message %s", s.Position, printable(s.Merged.ID))
 	case s.Kind == corebot.StepPart && s.Sent != nil:
 		as := ""
 		if len(s.Sent.IDs) > 0 {

@@ -34,7 +34,7 @@ func deadHome(t *testing.T) (home string, letter int64) {
 		if _, err := q.Publish(t.Context(), []corebot.Message{m}, corebot.Limits{}); err != nil {
 			return err
 		}
-		ds, err := q.Claim(t.Context(), corebot.InboundPool, 1, corebot.Terms{Lease: time.Minute})
+		ds, err := q.Claim(t.Context(), corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 		if err != nil {
 			return err
 		}

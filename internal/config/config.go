@@ -154,7 +154,7 @@ type Admin struct {
 	BootstrapMaxAttempts int           `mapstructure:"bootstrap_max_attempts" min:"1" doc:"wrong bootstrap keys in a row, from all senders together; then none is taken for a while"`
 	BootstrapLockout     time.Duration `mapstructure:"bootstrap_lockout" min:"1ns" doc:"for how long; neither attempts nor a restart change it"`
 
-	Chat string `mapstructure:"chat" doc:"a chat that is told of replies that could not be delivered, and of calls that wait for an admin's word: its key, as corebot chats list shows it; without one, log and metrics tell"`
+	Chat string `mapstructure:"chat" doc:"a chat that is told of replies that could not be delivered, and of calls that wait for an admin's approval: its key, as corebot chats list shows it; without one, log and metrics tell"`
 }
 
 // Webhook is the channel for programs that talk over HTTP.

@@ -16,15 +16,15 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
-// standing is what the principal of the clients is.
-type standing string
+// clientRole is what the principal of the clients is.
+type clientRole string
 
 const (
-	nobody     standing = "nobody"     // may not even talk
-	normal     standing = "normal"     // has no grant
-	here       standing = "here"       // admin in one chat of the clients
-	there      standing = "there"      // admin in one chat of another channel, too
-	everywhere standing = "everywhere" // admin
+	nobody     clientRole = "nobody"     // may not even talk
+	normal     clientRole = "normal"     // has no grant
+	here       clientRole = "here"       // admin in one chat of the clients
+	there      clientRole = "there"      // admin in one chat of another channel, too
+	everywhere clientRole = "everywhere" // admin
 )
 
 var editor = corebot.Principal{Channel: serve.Channel, ID: "editor"}
@@ -112,7 +112,7 @@ func matrix() []struct {
 	}
 }
 
-func (r *rig) stand(s standing) {
+func (r *rig) stand(s clientRole) {
 	r.t.Helper()
 	grant := func(k corebot.Key) {
 		r.must(r.Grants.Grant(context.Background(), corebot.Grant{Principal: editor, Role: corebot.RoleAdmin, Chat: k}))
@@ -129,7 +129,7 @@ func (r *rig) stand(s standing) {
 }
 
 func TestEveryToolIsHeldToThePolicyForEveryRole(t *testing.T) {
-	for _, as := range []standing{nobody, normal, here, there, everywhere} {
+	for _, as := range []clientRole{nobody, normal, here, there, everywhere} {
 		o := rigOptions{}
 		if as == nobody {
 			o.access = policy.AccessAllowlist
@@ -137,7 +137,7 @@ func TestEveryToolIsHeldToThePolicyForEveryRole(t *testing.T) {
 		within(t, o, func(t *testing.T, r *rig) {
 			r.stand(as)
 			for _, c := range matrix() {
-				want := map[standing]string{
+				want := map[clientRole]string{
 					nobody: c.nobody, normal: c.normal, here: c.here, there: c.there,
 					everywhere: c.everyone,
 				}[as]
@@ -157,7 +157,7 @@ func TestEveryToolIsHeldToThePolicyForEveryRole(t *testing.T) {
 
 // wantRows checks the newest rows of the audit: one result with the outcome and the rule. A call that changes
 // something, or that not everyone may make, has a decision before it.
-func (r *rig) wantRows(as standing, tool, args, want string, added int) {
+func (r *rig) wantRows(as clientRole, tool, args, want string, added int) {
 	r.t.Helper()
 	rows := r.audit()[:added]
 	i := slices.IndexFunc(rows, func(e corebot.AuditEvent) bool { return e.Event == "tool.result" })

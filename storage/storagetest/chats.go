@@ -84,24 +84,24 @@ func settingsStay(s *suite) {
 }
 
 func threadsFollowTheirChat(s *suite) {
-	want := func(k corebot.Key, want corebot.Standing) {
+	want := func(k corebot.Key, want corebot.Admission) {
 		s.t.Helper()
-		got, err := s.Chats(operator()).Standing(s.ctx(), k)
+		got, err := s.Chats(operator()).Admission(s.ctx(), k)
 		s.must(err)
-		s.equal("the standing in "+k.String(), got, want)
+		s.equal("the admission in "+k.String(), got, want)
 	}
 	chats, own, other := s.Chats(operator()), thread("a", "1"), thread("a", "2")
-	want(key("a"), corebot.Standing{})
+	want(key("a"), corebot.Admission{})
 	s.must(chats.Register(s.ctx(), key("a"), true, ""))
 	s.must(chats.SetAccess(s.ctx(), key("a"), corebot.DenyChat))
 	s.must(chats.SetAccess(s.ctx(), own, corebot.AllowChat))
-	want(key("a"), corebot.Standing{Registered: true, Access: corebot.DenyChat})
-	want(own, corebot.Standing{Registered: true, Access: corebot.AllowChat})
-	want(other, corebot.Standing{Registered: true, Access: corebot.DenyChat})
-	want(key("b"), corebot.Standing{})
-	want(agentKey("other", "a"), corebot.Standing{})
+	want(key("a"), corebot.Admission{Registered: true, Access: corebot.DenyChat})
+	want(own, corebot.Admission{Registered: true, Access: corebot.AllowChat})
+	want(other, corebot.Admission{Registered: true, Access: corebot.DenyChat})
+	want(key("b"), corebot.Admission{})
+	want(agentKey("other", "a"), corebot.Admission{})
 	s.must(chats.SetAccess(s.ctx(), key("a"), ""))
-	want(other, corebot.Standing{Registered: true})
+	want(other, corebot.Admission{Registered: true})
 	if got := s.chat(own); got.Registered {
 		s.t.Errorf("the thread is %+v", got)
 	}

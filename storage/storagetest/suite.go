@@ -136,7 +136,7 @@ func (s *suite) due(pool corebot.Pool) (d corebot.Delivery, found bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx(), moment)
 	defer cancel()
-	ds, err := s.Queue.Claim(ctx, pool, 1, corebot.Terms{Lease: lease})
+	ds, err := s.Queue.Claim(ctx, pool, 1, corebot.ClaimOptions{Lease: lease})
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		s.t.Fatal(err)
 	}

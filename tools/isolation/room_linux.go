@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// furniture is something of the outside that is put into a room under the same name.
-type furniture struct {
+// roomEntry is something of the outside that is put into a room under the same name.
+type roomEntry struct {
 	path string
 	link string // what a symbolic link says; then there is nothing else
 	tree int    // a copy of the mount that is there
@@ -35,7 +35,7 @@ func (r *request) enterRoom() error {
 	if err != nil {
 		return err
 	}
-	all, err := r.furnish()
+	all, err := r.entries()
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (r *request) enterRoom() error {
 	if err := r.makeOwn(root + roomTmp); err != nil {
 		return err
 	}
-	for _, f := range append(all, furniture{path: roomDir, tree: work, dir: true}) {
+	for _, f := range append(all, roomEntry{path: roomDir, tree: work, dir: true}) {
 		if err := f.place(root); err != nil {
 			return err
 		}
@@ -79,8 +79,8 @@ func turnRoot(dir string) error {
 	return os.Chdir("/")
 }
 
-// furnish collects what the program may see. A path below another comes with that other path.
-func (r *request) furnish() (all []furniture, err error) {
+// entries collects what the program may see. A path below another comes with that other path.
+func (r *request) entries() (all []roomEntry, err error) {
 	var in []string
 	for _, path := range r.sight() {
 		if containsAny(in, path) {
@@ -101,17 +101,17 @@ func (r *request) furnish() (all []furniture, err error) {
 	return all, nil
 }
 
-func bring(path string) (furniture, error) {
+func bring(path string) (roomEntry, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return furniture{}, err
+		return roomEntry{}, err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		link, err := os.Readlink(path)
-		return furniture{path: path, link: link}, err
+		return roomEntry{path: path, link: link}, err
 	}
 	tree, err := copyMount(path, 0)
-	return furniture{path: path, tree: tree, dir: info.IsDir()}, err
+	return roomEntry{path: path, tree: tree, dir: info.IsDir()}, err
 }
 
 // copyMount holds what is at a path so that it can be put elsewhere.
@@ -134,7 +134,7 @@ func noPrograms(tree int) error {
 }
 
 // place puts a thing under its name below root.
-func (f furniture) place(root string) error {
+func (f roomEntry) place(root string) error {
 	path := filepath.Join(root, f.path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

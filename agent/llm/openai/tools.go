@@ -35,7 +35,7 @@ func (t *toolText) of(tools []llm.Tool) (*encodedTools, error) {
 		return nil, err
 	}
 	encoded := &encodedTools{slices.Clone(tools), names, text}
-	if len(tools) > 0 { // a last word is asked for without them, and the next turn has them again
+	if len(tools) > 0 { // the last call of a turn offers none; the next turn has them again
 		t.last.Store(encoded)
 	}
 	return encoded, nil
