@@ -92,8 +92,9 @@ func (c *Caller) AddSpeaker(p Principal) bool {
 	return true
 }
 
-// Results is the conversation that gets the turn's notices, and its replies unless an agent waits for them: its own, or
-// that of whoever began, where agents ask one another. See [Delivery.Answer].
+// Results is the conversation that gets the turn's notices. It also gets the replies, unless an agent waits for them.
+// It is the turn's own conversation. For a question between agents it is the conversation that began the questions. See
+// [Delivery.Answer].
 func (c Caller) Results() Key {
 	if c.Entry.Kind == EntryAgent && c.Entry.From != (Key{}) {
 		return c.Entry.From

@@ -60,7 +60,7 @@ type Journal interface {
 	// Ask stores a step that waits for an approval, and all approvals of its request, in one commit; one that waits
 	// already is given as it stands.
 	Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, asks []corebot.Ask) (corebot.Asked, error)
-	// Merge ends the messages that wait to be taken in by the turn, and stores each as a step from the position on, in
+	// Merge ends the messages that wait to be merged by the turn, and stores each as a step from the position on, in
 	// one commit.
 	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)
 	// Summarize stores a summary and the step that made it, in one commit.

@@ -66,9 +66,9 @@ const crampedText = "The model's context is small for this conversation: what wa
 	"only as a short summary, or not at all. " +
 	"/new begins a new conversation. An operator can see more with `corebot doctor`."
 
-// noteCramped has the chat told, once in a session, that the context is too small. That is so when no prompt shows a
-// part of the session any more, or only a summary shows it. The argument left is how many tokens the session has beside
-// the rest of the prompt.
+// noteCramped tells the chat, once in a session, that the context is too small. The context is too small when no prompt
+// shows a part of the session any more, or only a summary shows it. The argument left is how many tokens the session
+// has beside the rest of the prompt.
 func (t *turn) noteCramped(left int) {
 	lost := len(t.shown) < len(t.past.turns)
 	squeezed := t.past.summary.Through > 0 && (t.shortened || left < t.room/toolShare)

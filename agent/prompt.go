@@ -47,9 +47,9 @@ func (t *turn) systemPrompt(ctx context.Context) (llm.Message, error) {
 	return llm.Message{Role: llm.System, Text: last.text}, nil
 }
 
-// ritual is what the agent does in its first conversation: it asks who it is and whom it serves, and writes that into
-// pages that only an admin everywhere may change. So only the turn of such a person has it, and only one that
-// somebody's message began: a task and another agent cannot answer questions.
+// ritual is the page of the agent's first conversation: the agent asks who it is and whom it serves, and writes the
+// answers into protected pages. So the page stands only in a turn of an admin everywhere, and only if a person's
+// message began the turn. A task or another agent cannot answer questions.
 func (t *turn) ritual(ctx context.Context) (pages.Page, error) {
 	page := t.notes.Page(workspace.Bootstrap)
 	if page == (pages.Page{}) || t.who.Entry.Kind != "" && t.who.Entry.Kind != corebot.EntryDirect {

@@ -9,10 +9,10 @@ import (
 	"github.com/corebot/corebot/internal/outside"
 )
 
-// A turn takes in what people say to it while it runs, and what was collected for it before it began. It looks between
-// its steps: before each tool call, and before each model call but the last. One commit journals a steer at the
-// position where it was found, and ends its message as merged. So a resumed turn takes in the same at the same place. A
-// message that comes after the last look stays in the lane, as a prompt.
+// A turn merges the messages that people send while it runs, and the messages that were collected for it before it
+// began. It looks for them between its steps: before each tool call, and before each model call but the last. One
+// commit journals a steer at the position where it was found, and ends its message as merged. So a resumed turn merges
+// the same steers at the same places. A message that comes after the last look stays in the lane, as a prompt.
 
 // skipped is the result of the calls that people spoke ahead of.
 const skipped = "not run: the user said something in the meantime, which follows"
@@ -30,7 +30,7 @@ func (t *turn) interjected(ctx context.Context) (bool, error) {
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			return false, cause
 		} else if err != nil {
-			return false, fmt.Errorf("take in what was said: %w", err)
+			return false, fmt.Errorf("merge steers: %w", err)
 		}
 		t.position += len(steps)
 		for _, s := range steps {

@@ -13,7 +13,7 @@ import (
 	"github.com/corebot/corebot/internal/apptest"
 )
 
-// keeper keeps the journal of a turn as it grows, with what the turn took in.
+// keeper keeps the journal of a turn as it grows, with what the turn merged.
 type keeper struct {
 	agent.Journal
 	steps []corebot.Step

@@ -10,15 +10,15 @@ import (
 // may have told the model what to do. The turn stays tainted to its end, whoever the principal is. The journal and the
 // history record the taint, so that a resumed turn is tainted at the same place. A turn reads:
 //
-//   - the message itself, if an MCP client published it: a client is a program that passes on what a model, or a page,
-//     made of it; and if another agent wrote it in a tainted turn;
+//   - the message itself, if an MCP client published it, because a client passes on text of a model or a page; or if
+//     another agent wrote it in a tainted turn;
 //   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator stands for
 //     them: see [llm.Tool];
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins
 //     may write, the chat's history and memory;
 //   - what other people say to it while it runs, or had said in its session;
-//   - of its session also: earlier results of such tools, answers of tainted turns, messages sent to the chat from
-//     elsewhere, a summary, and turns too long ago to be checked;
+//   - from its session: earlier results of such tools, answers of tainted turns, messages sent to the chat from
+//     elsewhere, a summary, and turns too old to be checked;
 //   - the chat's memory, and replies that could not be delivered, when they stand in its prompt.
 //
 // A new session, as after /new, has none of that but the chat's memory.

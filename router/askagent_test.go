@@ -217,8 +217,9 @@ func TestAgentsThatAlwaysAskOneAnotherComeToAnEnd(t *testing.T) {
 	})
 }
 
-// TestTaintGoesWithAQuestionAndComesWithItsAnswer: what one agent has read taints the turn of the other, what that has
-// read taints the turn of the answer, and a later turn of that conversation is tainted by what was said in it.
+// TestTaintGoesWithAQuestionAndComesWithItsAnswer: untrusted text that one agent has read taints the other agent's
+// turn. Text that this turn reads taints the turn of the answer. A later turn of the asking conversation is tainted
+// too.
 func TestTaintGoesWithAQuestionAndComesWithItsAnswer(t *testing.T) {
 	reading := apptest.Call("r", "web.fetch", `{"text":"page"}`)
 	for name, c := range map[string]struct {

@@ -76,8 +76,8 @@ func (a *Approvals) Awaited(ctx context.Context, limit int) ([]corebot.Approval,
 	return a.list(ctx, listAwaited, time.Now(), 0, limit)
 }
 
-// Page gives the calls behind a cursor, at most limit of them, and the cursor behind them: those that wait, oldest
-// first, or with all set every call, newest first.
+// Page gives at most limit calls behind a cursor, and the next cursor. Without all it gives the calls that wait, oldest
+// first. With all it gives every call, newest first.
 func (a *Approvals) Page(ctx context.Context, all bool, after string,
 	limit int,
 ) (out []corebot.Approval, next string, err error) {

@@ -24,8 +24,8 @@ var (
 	selectGroup = &query{
 		`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) FROM message_queue WHERE merge_into = ? AND merge_into <> 0`,
 	}
-	// What was said before the lane collected has no silence of its own: the silence counts from the first waiting
-	// message.
+	// The silence counts from the first waiting message. Messages from before the lane began to collect have none of
+	// their own.
 	selectQuiet = &query{`SELECT MAX(l.quiet_from, m.published_at) FROM lanes l JOIN message_queue q ON q.lane_id = l.id
 		JOIN message_life m ON m.id = q.life_id WHERE l.id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`}
 

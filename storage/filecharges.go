@@ -11,9 +11,9 @@ import (
 
 // FileCharges keep whose turns made the folders of chats grow.
 //
-// The charges of a chat's folder add up to what the folder held when it was last looked at. Growth is the caller's.
-// What is deleted is taken from his charges first, and then from the largest. So whoever deletes files has their room
-// back.
+// The charges of a chat's folder add up to what the folder held when it was last looked at. Growth is charged to the
+// caller. A deletion lowers the caller's charge first, and then the largest charge. So a sender who deletes files has
+// his room back.
 type FileCharges struct{ db *DB }
 
 // NewFileCharges are the charges of a database.
@@ -92,8 +92,8 @@ func (f *FileCharges) Most(ctx context.Context, least corebot.FileSum, limit int
 	return all, err
 }
 
-// Charge notes that the folder of a chat held so much before a call of a principal, and so much after it. What nobody
-// was charged with before stays nobody's. Without a principal nothing but that is noted.
+// Charge notes how much the folder of a chat held before a call of a principal, and how much after it. Files from
+// before, which nobody was charged with, stay nobody's. Without a principal Charge notes only the sizes.
 func (f *FileCharges) Charge(
 	ctx context.Context, k corebot.Key, p corebot.Principal, before, after corebot.FileSum,
 ) error {

@@ -369,8 +369,9 @@ func senderIn(k corebot.Key, stored string) corebot.Principal {
 	return corebot.Principal{Channel: k.Channel, Account: k.Account, ID: stored}
 }
 
-// senderOf is the principal whose limits a message of a chat counts for, by its stored sender. Those of a channel's
-// account without an id are one. What a sender's turns ask of other agents counts for itself, beside what he sends.
+// senderOf is the principal whose limits a message of a chat counts for, by its stored sender. All senders of a
+// channel's account without an id are one principal. A question between agents counts for a principal of its own, apart
+// from what the sender himself sends.
 func senderOf(k corebot.Key, stored string) corebot.Principal {
 	return corebot.Principal{Channel: k.Channel, Account: k.Account, ID: stored}
 }

@@ -96,7 +96,7 @@ func TestASteerIsHeldToTheCapOfItsLane(t *testing.T) {
 	if _, err := NewLedger(db).Merge(t.Context(), d, 0); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := steer("y"); err != nil || !s.Merges { // what was taken in makes room
+	if s, err := steer("y"); err != nil || !s.Merges { // merged messages make room
 		t.Errorf("%+v, %v", s, err)
 	}
 }

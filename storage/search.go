@@ -235,7 +235,7 @@ func NewSearchIndex(db *DB, o SearchIndexOptions) (*SearchIndex, error) {
 	}
 	o.Every = cmp.Or(o.Every, 10*time.Second)
 	s := &SearchIndex{db: db, opts: o, indexed: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "corebot_search_indexed_total", Help: "Entries of the history that the search index has taken in.",
+		Name: "corebot_search_indexed_total", Help: "Entries of the history that the search index has read.",
 	})}
 	if o.Metrics == nil {
 		return s, nil

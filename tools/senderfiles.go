@@ -142,7 +142,7 @@ func (s *SenderFiles) begin(ctx context.Context, who corebot.Caller, alone bool)
 	return u, u.share(ctx)
 }
 
-// limited says whether a quota holds for a caller. In a turn that has taken in what others said, all of them must be
+// limited says whether a quota holds for a caller. In a turn that has merged messages of others, all of them must be
 // admins.
 func (s *SenderFiles) limited(ctx context.Context, who corebot.Caller) (bool, error) {
 	if who.Principal.Channel == s.quota.Owner {

@@ -1,6 +1,6 @@
-// Package workspace names the files of a workspace that stand in prompts, and holds those that a new workspace starts
-// with: who the assistant is, its manner and working rules, whom it serves, how it uses its tools, an empty memory, and
-// what it does in its first conversation.
+// Package workspace names the files of a workspace that stand in prompts, and holds the texts that a new workspace
+// starts with. They say who the assistant is, its manner and working rules, whom it serves, and how it uses its tools.
+// An empty memory and the page of the first conversation come with them.
 //
 // Guarantee: installing never changes a file that is there. A file that was deleted comes back with the next install;
 // to keep a page out of the prompt, empty it. [Bootstrap] is the exception: only a workspace without any page gets it.

@@ -81,7 +81,7 @@ func (s *suite) answerWith(id string, others ...string) {
 	s.t.Helper()
 	d := s.claim(id)
 	if got := s.mergedIDs(d); fmt.Sprint(got) != fmt.Sprint(others) {
-		s.t.Fatalf("the turn of %s took in %v, want %v", id, got, others)
+		s.t.Fatalf("the turn of %s merged %v, want %v", id, got, others)
 	}
 	s.settle(d, answered())
 }

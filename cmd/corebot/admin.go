@@ -68,7 +68,7 @@ func newAdminRevoke(s *shell) *cobra.Command {
 }
 
 // knownAccount refuses a principal that no sender of its channel can be: a grant to webhook:main:root would be
-// nobody's. What is granted to a channel that this version does not have is only mentioned.
+// nobody's. A grant to a channel that this version does not have only gets a warning.
 func knownAccount(cmd *cobra.Command, p corebot.Principal) error {
 	meant, known := app.SenderLike(p)
 	switch {

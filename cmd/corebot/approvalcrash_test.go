@@ -15,7 +15,7 @@ import (
 )
 
 // TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll kills the daemon where a call asks for an approval, where it
-// waits, where it is approved, and where it then runs, and starts it again (guarantees G1 to G6).
+// waits, where it is approved, and where it then runs. Each time it starts the daemon again (guarantees G1 to G6).
 func TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll(t *testing.T) {
 	for _, c := range []struct {
 		point string

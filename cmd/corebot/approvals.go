@@ -76,9 +76,9 @@ func newApprovalsShow(s *shell) *cobra.Command {
 	return cmd
 }
 
-// printApprovals shows calls untruncated and, unlike all else that is shown, with what looks like a secret: who says
-// yes has seen all of it, and a model could hide the better half of a call behind the shape of a key. The characters of
-// a terminal are made harmless here.
+// printApprovals shows calls untruncated and with their secrets, unlike all else that is shown. An admin approves only
+// what he has seen: a model could hide the worse half of a call behind the shape of a key. Control characters are made
+// harmless here.
 func printApprovals(cmd *cobra.Command, found []operate.Approval, first, asJSON bool, diff int) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	for _, a := range found {

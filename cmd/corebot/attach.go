@@ -18,8 +18,9 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 )
 
-// attached is a terminal of this process at the Corebot of the home, whichever process that is: what is typed goes to
-// its front door, what it sends is shown here. Should it end, the terminal goes on with the next one.
+// attached is a terminal of this process at the Corebot of the home, whichever process that is. Typed lines go to the
+// front door of that Corebot, and its messages are shown here. If that Corebot ends, the terminal goes on with the next
+// one.
 type attached struct {
 	link    *app.Link
 	agent   string

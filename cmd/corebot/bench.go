@@ -172,8 +172,8 @@ func measureTurn(ctx context.Context, parent string, o bench.TurnOptions) (_ ben
 	return measureProgram(ctx, model, lines, o)
 }
 
-// measureProgram runs Corebot on the home o.Dir, with a model and a place for the lines of its log: a daemon writes one
-// for each turn, which is part of the cost.
+// measureProgram runs Corebot on the home o.Dir, with a model and a place for the lines of its log. A daemon writes a
+// log line for each turn, which is part of the cost.
 func measureProgram(ctx context.Context, model *bench.Endpoint, lines io.Writer,
 	o bench.TurnOptions,
 ) (report bench.Report, err error) {

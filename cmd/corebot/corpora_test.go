@@ -41,11 +41,11 @@ var (
 )
 
 // TestBadInputThroughEveryDoor sends every item through every door of a running Corebot whose model does all that it is
-// told: the body, headers and query of the webhook, the arguments of every tool in the hands of an admin, the terminal,
-// the settings, the file of MCP servers, pages of skills, the editing of dead letters, what MCP clients send, over HTTP
-// and as hosts of programs, and what an MCP server says. Nothing crashes, no door answers with a 5xx but 503, nothing
-// outside the workspace is read or changed, nothing on this machine is fetched from, and the model is shown nothing
-// that is hidden or forged.
+// told. The doors are: the webhook's body, headers and query; the arguments of every tool in the hands of an admin; the
+// terminal; the settings; the file of MCP servers; pages of skills; the editing of dead letters; MCP clients over HTTP
+// and as hosts of programs; an MCP server's listing and results. Nothing crashes, and no door answers with a 5xx but
+// 503. Nothing outside the workspace is read or changed, and nothing is fetched from this machine. The model is shown
+// nothing that is hidden or forged.
 func TestBadInputThroughEveryDoor(t *testing.T) {
 	t.Parallel()
 	items := badItems(t, *corporaFile, *corporaItems)

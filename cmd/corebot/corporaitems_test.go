@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// badItems are n items of bad input: those of a file first (a JSON list of base64, if file is not empty), then what a
-// generator makes of its own seeds and of them, the same in each run.
+// badItems are n items of bad input, the same in each run. The items of a file come first: a JSON list of base64, if
+// file is not empty. A generator makes the rest from these and from its own seeds.
 func badItems(t *testing.T, file string, n int) []string {
 	t.Helper()
 	var published [][]byte

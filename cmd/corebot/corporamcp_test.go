@@ -27,8 +27,8 @@ const (
 	itemsPerTool = 4
 )
 
-// fromAServer has an MCP server send every item twice: in what it says of its tools, list after list while an admin's
-// turns are offered them, and in the result of a call.
+// fromAServer has an MCP server send every item twice. Each item stands once in a listing of its tools, while an
+// admin's turns are offered them, and once in the result of a call.
 func (f *fort) fromAServer() {
 	file := filepath.Join(f.t.TempDir(), "items.json")
 	raw := make([][]byte, len(f.items))

@@ -17,9 +17,9 @@ type webDesk struct {
 	session string
 }
 
-// fromWebClients sends every item to the endpoint for MCP clients, whose role is normal: as a body with the token and
-// without, in every place of a message, and in the headers and first line of a request. Only who has the token is
-// served, and only what the role may see is shown.
+// fromWebClients sends every item to the endpoint for MCP clients, whose role is normal. An item is a body with and
+// without the token, stands in every place of a message, and in the headers and first line of a request. Only a request
+// with the token is served, and it is shown only what the role may see.
 func (f *fort) fromWebClients() {
 	w := &webDesk{desk: &desk{fort: f}}
 	w.ask = w.overHTTP
@@ -169,8 +169,8 @@ func plain(r rune) rune {
 	return r
 }
 
-// isAddress holds for what a program writes into Host: nothing, an address or localhost. What stands behind the end of
-// a line is another header.
+// isAddress says whether a program may write the item into Host: nothing, an address or localhost. The text behind a
+// line end is another header.
 func isAddress(item string) bool {
 	host, _, _ := strings.Cut(item, "\n")
 	host = strings.TrimSpace(host)

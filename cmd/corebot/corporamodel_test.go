@@ -18,8 +18,8 @@ import (
 	"github.com/corebot/corebot/internal/load"
 )
 
-// puppet is a model that does what it is told: it says what was said to it, fails at "die", and at "call batch N" makes
-// the N-th 64 calls of its plan. It looks at what it is shown.
+// puppet is a model that does what it is told. It repeats the message, fails at "die", and at "call batch N" makes the
+// N-th 64 calls of its plan. It checks what it is shown.
 type puppet struct {
 	items, addresses []string
 	private          string // the address of a listener that must not be asked

@@ -148,8 +148,8 @@ func (c *crash) checkAfterRestart(point string) {
 	}
 }
 
-// checkReplies: one reply in the books, and one on the screen but for the one place where a terminal, which cannot tell
-// a repeated message, may show it twice.
+// checkReplies wants one reply in the books, and one on the screen. At one point of the kill a terminal may show the
+// reply twice, because a terminal cannot tell a repeated message.
 func (c *crash) checkReplies(point string) {
 	out, err := c.command("", "why", "--json", "job").Output()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// summaryPoints are the step boundaries of a turn that begins with a summary of older messages, with how many summaries
-// the model makes in all when the process is killed there.
+// summaryPoints are the step boundaries of a turn that begins with a summary of older messages. The number is how many
+// summaries the model makes in all when the process is killed there.
 var summaryPoints = map[string]int64{
 	"summary.before": 1, "summary.after": 2, "step.summary.done.before": 2,
 	"step.summary.done.after": 1, "model.before#1": 1, "step.model.done.after#1": 1, "turn.before": 1, "turn.after": 1,

@@ -14,9 +14,9 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget plays each scene once with the shell enabled and once without,
-// and holds every call to the table of expectations: its outcome, and its one row in the audit with role, entry path
-// and the rule that decided.
+// TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget plays each scene twice, with the shell enabled and without. It
+// compares every call with the table of expectations: the outcome, and the one audit row with role, entry path and the
+// rule that decided.
 func TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget(t *testing.T) {
 	for _, shell := range []bool{true, false} {
 		t.Run(fmt.Sprint("shell enabled ", shell), func(t *testing.T) {

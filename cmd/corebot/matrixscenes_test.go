@@ -125,7 +125,7 @@ func saidWhileItRuns(sender, other effective, verb string) func(*stage) {
 	}
 }
 
-// merged is a turn of the sender that takes in the prompt of another by the queue mode of its chat; without a role the
+// merged is a turn of the sender that merges the prompt of another by the queue mode of its chat. Without a role, the
 // other has no id either.
 func merged(sender, other effective) func(*stage) {
 	return func(s *stage) {
@@ -163,7 +163,7 @@ func (s *stage) sender() string {
 	return "sender"
 }
 
-// id is the sender's id of somebody in the scene. Who has no name has no id.
+// id is the sender's id of somebody in the scene. Somebody without a name has no id.
 func (s *stage) id(name string) string {
 	if name == "" {
 		return ""

@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// The table of expectations of the policy matrix. It is written out by hand, by tool, and knows nothing of the rules of
-// package policy: when the two differ, one of them is wrong, and somebody has to say which.
+// The table of expectations of the policy matrix is written by hand, by tool, and knows nothing of the rules of package
+// policy. When the table and the rules differ, one of them is wrong, and somebody must say which.
 
 // cell is one call with what must become of it for each effective role: the outcome and the rule of its audit row.
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-// oddFiles puts into a directory what no tool may follow, wait for or swallow, and gives the paths of it below the
-// workspace. What a user who is not root cannot make is left out.
+// oddFiles puts into a directory files that no tool may follow, wait for or swallow, and gives their paths below the
+// workspace. It leaves out files that only root can make.
 func oddFiles(t *testing.T, home string) (paths []string) {
 	t.Helper()
 	dir := filepath.Join(home, "workspace", "odd")

@@ -109,7 +109,7 @@ func (s *screen) read() {
 	}
 }
 
-// seen is everything that was drawn so far, without what drives the terminal. What was drawn twice is there twice.
+// seen is everything that was drawn so far, without what drives the terminal. Text that was drawn twice is in it twice.
 func (s *screen) seen() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -193,8 +193,8 @@ func (s *service) kill() {
 	}
 }
 
-// awaitNoSuspect waits until no message has been at work in the last two crashes: at work in a third one it would be
-// poison, and given up as such.
+// awaitNoSuspect waits until no message has been at work in the last two crashes. A message at work in a third crash
+// would be poison, and given up as such.
 func (s *service) awaitNoSuspect() {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		suspects, err := s.suspects()

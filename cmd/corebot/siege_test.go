@@ -193,9 +193,9 @@ func (s *siege) lay() {
 	}
 }
 
-// liveLong is a life in which everything that waits gets its answer before more is let in, some of which is at work
-// when the end comes. Every second life is one: a message that is cut off three times in a row at the same step is
-// given up as poison, by design, and then a slow machine would show nothing but that.
+// liveLong is a life in which everything that waits is answered before more is let in. Some messages are at work when
+// the end comes. Every second life is a long one: a message that is cut off three times in a row at the same step is
+// poison by design, and a slow machine would show nothing else.
 func (s *siege) liveLong() {
 	s.t.Helper()
 	s.begin()

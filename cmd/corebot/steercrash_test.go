@@ -225,8 +225,8 @@ func (s *service) awaitEnds(c crashStory) map[string]bookEntry {
 	}
 }
 
-// oneNote writes a note, then asks for two more. The steer "just one" is sent during the second call of the model, so
-// that the turn hears it between the second note and the third, however slow the machine is.
+// oneNote writes a note, then asks for two more. The steer "just one" is sent during the second call of the model. So
+// the turn merges it between the second note and the third, however slow the machine is.
 func oneNote(started, sent *gate) llmtest.Script {
 	note := func(id string) llmtest.Call {
 		return llmtest.Call{ID: id, Name: "memory_write", Args: fmt.Sprintf(`{"scope":"chat","content":"NOTE %s"}`, id)}

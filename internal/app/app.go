@@ -105,8 +105,8 @@ type undo struct {
 // DataDir is where a home keeps its database.
 func DataDir(home string) string { return filepath.Join(home, "data") }
 
-// New makes a Corebot. It opens files and listeners and starts nothing. Whatever fails, what was opened is closed
-// again.
+// New makes a Corebot. It opens files and listeners and starts nothing. If a step fails, New closes everything that it
+// has opened.
 func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	a := &App{
 		version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level),

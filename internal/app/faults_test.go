@@ -67,9 +67,9 @@ func open(t testing.TB, srv *llmtest.Running) llm.Model {
 	return m
 }
 
-// TestAChatThatMeetsAFaultIsToldInTimeAndNobodyElseNoticesIt is every fault of a provider in a whole Corebot: what the
-// chat sees, how often the model was asked, how long it took, that another chat is answered meanwhile, and that the
-// chat's own next message is.
+// TestAChatThatMeetsAFaultIsToldInTimeAndNobodyElseNoticesIt plays every fault of a provider in a whole Corebot. It
+// checks what the chat sees, how often the model was asked, and how long that took. Another chat is answered meanwhile,
+// and so is the chat's own next message.
 func TestAChatThatMeetsAFaultIsToldInTimeAndNobodyElseNoticesIt(t *testing.T) {
 	survivals := llmtest.Survivals()
 	for _, f := range llmtest.Faults() {

@@ -48,8 +48,8 @@ type Made struct {
 }
 
 // Init makes a home: directories, a settings file with comments, a token for the webhook, and the workspace with its
-// texts. What is there stays as it is, but for one thing: with webhook, a settings file that is there comes to say that
-// the webhook is enabled.
+// texts. It changes no file that is there, with one exception: with webhook set, it enables the webhook in an existing
+// settings file.
 func Init(home string, webhook bool) (made Made, err error) {
 	if err := checkOwner(place{home, corebot.DefaultAgent}); err != nil {
 		return made, err
@@ -165,8 +165,8 @@ func trusted(p place) []string {
 	return all
 }
 
-// checkOwner refuses a home that others can change. What does not exist yet is made so that they cannot; what cannot be
-// looked at fails where it is used.
+// checkOwner refuses a home that others can change. It passes over missing paths, because Corebot makes them closed to
+// others. It also passes over paths that it cannot look at: these fail where they are used.
 func checkOwner(all ...place) error {
 	for _, p := range all {
 		for _, path := range trusted(p) {

@@ -138,7 +138,7 @@ func certificates() (paths, env []string) {
 	return paths, env
 }
 
-// send has a worker do an errand. That it gave no answer leaves open what it has done.
+// send has a worker do an errand. If the worker gives no answer, nobody knows what the errand has done.
 func (i isolated) send(ctx context.Context, job isolation.Job, e errand) (string, error) {
 	var err error
 	if job.Input, err = json.Marshal(e); err != nil {

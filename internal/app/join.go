@@ -110,8 +110,8 @@ func (a *App) builtins(u *agentUnit) ([]tools.Tool, error) {
 	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{u})}), err
 }
 
-// learnSecrets has the redactor know the secrets of the settings: what it takes out of the log, it takes out of the
-// audit, of what tools say and of what is shown.
+// learnSecrets tells the redactor the secrets of the settings. The redactor takes them out of the log, the audit, the
+// results of tools and everything that is shown.
 func (a *App) learnSecrets(r *redact.Redactor) (err error) {
 	if a.redactor = r; r == nil {
 		if a.redactor, err = redact.New(nil); err != nil {

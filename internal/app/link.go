@@ -13,8 +13,8 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
-// Link reaches the Corebot of a home for as long as a terminal or an MCP client needs one: the Corebot that runs on the
-// home or, with none, one of this process, which answers other processes too.
+// Link reaches the Corebot of a home for as long as a terminal or an MCP client needs one. This is the Corebot that
+// runs on the home. If none runs, the link starts one in this process, which answers other processes too.
 //
 // A Corebot may end while it is used. A link then finds the next one: a call that got no answer is a [*control.Lost],
 // and the call after it is made at whichever Corebot runs then. Where a terminal's or a client's Corebot has ended, the
@@ -42,8 +42,9 @@ type Place struct {
 	Again bool // there was another before
 }
 
-// NewLink makes a link to a home; it reaches nothing yet. host makes a Corebot of this process. tell hears which
-// Corebot is reached, and when it is gone, one call at a time; it must not call the link.
+// NewLink makes a link to a home, and reaches nothing yet. The function host makes a Corebot in this process. The
+// function tell gets each Corebot that the link reaches, and hears when it is gone, one call at a time. It must not
+// call the link.
 func NewLink(home string, host func(context.Context) (*App, error), tell func(Place)) *Link {
 	ended := make(chan struct{})
 	return &Link{home: home, host: host, tell: tell, ended: ended, end: sync.OnceFunc(func() { close(ended) })}
@@ -227,7 +228,7 @@ func (a *App) While(ctx context.Context, fn func(context.Context) error) error {
 	return errors.Join(err, h.close())
 }
 
-// A process holds the lock of a home without answering at the control socket in three cases: it carries out a single
+// In three cases a process holds the lock of a home and does not answer at the control socket: it makes a single
 // change, it is about to begin, or it is about to end. Each lasts a moment.
 const (
 	moment     = 10 * time.Second
@@ -249,8 +250,8 @@ func Locked(ctx context.Context, home string, try func() error) error {
 	}
 }
 
-// LockedSoon is [Locked], and waits besides, for as long as [Away], for a Corebot that ends by itself when one message
-// has its answer. tell hears once which one that is.
+// LockedSoon is [Locked], and also waits for a Corebot that ends by itself when one message has its answer. It waits at
+// most [Away]. The function tell hears once which Corebot that is.
 func LockedSoon(ctx context.Context, home string, tell func(Hello), try func() error) error {
 	told := false
 	for began := time.Now(); ; backoff.Sleep(ctx, momentStep) {

@@ -79,7 +79,7 @@ func providers(c config.LLM, r prometheus.Registerer) (choice, error) {
 	return chained(c, r, all, "")
 }
 
-// modelOf is one model of one provider. What the provider does not say of its limits, the section says.
+// modelOf is one model of one provider. Limits that the provider does not set come from the section.
 func modelOf(c config.LLM, p config.Provider, name string) (llm.Model, error) {
 	o := exchange.Options{
 		Provider: p.Name, Model: name, APIKey: p.APIKey.Reveal(), Tokenizer: tokens.New(name), Vision: p.Vision,
@@ -207,8 +207,8 @@ func contextFor(chosen choice, c config.LLM) (tokens int, known bool) {
 	return contextOf(chosen)
 }
 
-// contextOf is how many tokens a prompt and its answer may have together, so that every model that may be asked takes
-// it. known says that all of them are.
+// contextOf is how many tokens a prompt and its answer may have together, so that every model in the list takes them.
+// known says that the context of all of these models is known.
 func contextOf(chosen choice) (tokens int, known bool) {
 	models := []llm.Model{chosen.model}
 	if len(chosen.each) > 0 {

@@ -53,8 +53,9 @@ func storeOperations(db *storage.DB, s *operate.Service) control.Operations {
 	return all
 }
 
-// Change gives fn a way to the operations of a home: through the Corebot that runs on it or, if none runs, in this
-// process with the home locked. The limits of the queue hold in a running Corebot; with none, nothing else fills it.
+// Change gives fn a caller for the operations of a home. The caller reaches the Corebot that runs on the home. If none
+// runs, it makes the changes in this process, with the home locked. The limits of the queue hold only in a running
+// Corebot: without one, nothing else fills the queue.
 func Change(ctx context.Context, home string, fn func(control.Caller) error) error {
 	return Locked(ctx, home, func() error {
 		client, running, err := control.Dial(ctx, DataDir(home))

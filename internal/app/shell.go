@@ -21,8 +21,8 @@ type programs struct {
 	root *rootfs.Root
 }
 
-// Run starts no program in a folder that holds more than its quota. What a program writes cannot be stopped on its way:
-// the folder is measured once the program has ended.
+// Run starts no program in a folder that holds more than its quota. It cannot stop a program that writes too much: it
+// measures the folder once the program has ended.
 func (p programs) Run(ctx context.Context, c builtin.Command) (builtin.Ended, error) {
 	dir := rootfs.FilesDir(c.Key)
 	if err := p.root.Admits(dir); err != nil {
@@ -79,7 +79,8 @@ func isolationOptions(c config.Config) isolation.Options {
 	return o
 }
 
-// logWalls says what the kernel gives. That it gives too little is no reason not to start: each call says so.
+// logWalls logs which walls the kernel gives. Corebot starts even if there are too few: then each call fails and says
+// so.
 func logWalls(log zerolog.Logger, r *isolation.Runner) {
 	w, err := r.Inspect(context.Background())
 	switch {

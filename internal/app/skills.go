@@ -35,7 +35,7 @@ func hasSkill(patterns []string) func(name string) bool {
 
 func (n *notes) Skills() pages.Page { return pages.Page{Text: n.skills.Prompt()} }
 
-// What a skill may be good for.
+// The states of a skill.
 const (
 	SkillUsable  = "usable"
 	SkillMissing = "missing" // something that it requires is
@@ -97,8 +97,8 @@ func described(found skills.Found, toolsKnown bool) Skills {
 	return all
 }
 
-// ListSkills says which skills a home has: as its daemon knows, or, if none runs, as the environment of this process
-// has it and with all tools taken to be there.
+// ListSkills lists the skills of a home as its running daemon knows them. If none runs, it reads them with the
+// environment of this process and takes every tool for present.
 func ListSkills(ctx context.Context, c config.Config, agent string) (Skills, error) {
 	entry, err := entryOf(c, agent)
 	if err != nil {

@@ -21,11 +21,11 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
-// agentUnit is one agent with everything that is its own: the workspace with its pages, memory and skills, the tools
-// over that workspace, the MCP servers, and what answers. No part of a unit knows that there are other agents.
+// agentUnit is one agent with everything that is its own: a workspace with its pages, memory and skills, the tools over
+// that workspace, the MCP servers, and the model loop. No part of a unit knows that there are other agents.
 //
-// The store, the queue and the models with their breakers are the process's. What they keep of a chat is under the
-// chat's key, which names the agent.
+// The units of a process share the store, the queue and the models with their breakers. Rows of a chat are stored under
+// the chat's key, which names the agent.
 type agentUnit struct {
 	entry   config.AgentEntry
 	place   place

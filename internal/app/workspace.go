@@ -65,8 +65,8 @@ type notes struct {
 	hasTool func(name string) bool
 }
 
-// pageLimit is how large tools may make a file of the workspace, in bytes; zero: as large as they can. What stands in
-// prompts has a limit.
+// pageLimit is how large tools may make a file of the workspace, in bytes. Files that stand in prompts have a limit.
+// Zero means no limit.
 func pageLimit(path string) int64 {
 	folded := rootfs.Fold(path)
 	dir, name, _ := strings.Cut(folded, "/")

@@ -68,7 +68,7 @@ func total(f *dto.MetricFamily) (float64, error) {
 
 const (
 	quietPause = 100 * time.Millisecond // between two looks at whether the store still commits
-	// a minute: the search index may have ten thousand turns to take in, and takes a tenth of the writer's time
+	// a minute: the search index may have ten thousand turns to read, and takes a tenth of the writer's time
 	quietTries = 600
 	idleTime   = 500 * time.Millisecond // in which it is seen what the program does by itself
 )

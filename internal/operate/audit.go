@@ -65,7 +65,7 @@ func (s *Service) ListAudit(ctx context.Context, q AuditQuery) (Page[AuditEvent]
 	return pageOf(found, next, newAuditEvent), err
 }
 
-// otherAgent is the agent of a chat, where it is not the one that a home without agents has: rows of such a home are as
+// otherAgent is the agent of a chat, or empty for the agent of a home without agents. So rows of such a home are as
 // scripts have always read them.
 func otherAgent(k corebot.Key) string {
 	if k.Agent == corebot.DefaultAgent {

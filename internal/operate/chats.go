@@ -143,8 +143,8 @@ func (s *Service) FindChat(ctx context.Context, n ChatName) (FoundChat, error) {
 	}
 }
 
-// ShowChat gives a chat, its summary and the newest of its history. What looks like a secret in the arguments of tool
-// calls is taken out: the history has them as the model wrote them.
+// ShowChat gives a chat, its summary and the newest of its history. It takes secrets out of the arguments of tool
+// calls, because the history has the arguments as the model wrote them.
 func (s *Service) ShowChat(ctx context.Context, q ChatQuery) (c Conversation, err error) {
 	chat, err := s.stores.Chats.Chat(ctx, q.Key)
 	if err == nil && chat.ID == 0 {
