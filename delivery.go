@@ -1,7 +1,9 @@
 package corebot
 
 import (
+	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Lease is the right to work on the head of a lane. Epoch is the fencing token: every claim of a lane raises it. Every
@@ -139,6 +141,44 @@ type Receipt struct {
 	Duplicate bool  // the same message was accepted before; nothing changed
 	Err       error // ErrConflict, ErrLaneFull, ErrOverloaded, ErrDiskFull; nothing changed
 	Stops     int64 // the life whose turn this message stops by [ModeInterrupt]; 0: none
+}
+
+// Cursor is how far an account of a channel has received. Position is the platform's own word for the place behind its
+// last message, such as an update offset or a sync token. An account that never received has the zero Cursor.
+type Cursor struct {
+	Position string // opaque
+	Moves    int64  // how often the account's cursor was stored: it fences off a run that has read an older one
+}
+
+// To is the cursor behind a batch that was received behind c.
+func (c Cursor) To(position string) Cursor { return Cursor{Position: position, Moves: c.Moves} }
+
+// Bounds of a [Batch].
+const (
+	MaxBatch  = 256     // messages
+	MaxCursor = 4 << 10 // bytes of a position
+)
+
+// Batch is messages that one account has received together, and the place behind the last of them.
+type Batch struct {
+	Channel, Account string
+	Messages         []Message
+	Cursor           Cursor // made with [Cursor.To] from the cursor that the batch was received behind
+}
+
+// Validate refuses a batch that is over a bound, or that no account can have received. The messages are not looked at.
+func (b Batch) Validate() error {
+	switch {
+	case b.Channel == "" || validateName(b.Channel) != nil || validateName(b.Account) != nil:
+		return fmt.Errorf("%w: %q has no account %q", ErrInvalid, b.Channel, b.Account)
+	case len(b.Messages) > MaxBatch:
+		return fmt.Errorf("%w: a batch of %d messages, the limit is %d", ErrTooLarge, len(b.Messages), MaxBatch)
+	case len(b.Cursor.Position) > MaxCursor:
+		return fmt.Errorf("%w: a cursor of %d bytes, the limit is %d", ErrTooLarge, len(b.Cursor.Position), MaxCursor)
+	case !utf8.ValidString(b.Cursor.Position):
+		return fmt.Errorf("%w: the cursor is not valid UTF-8", ErrInvalid)
+	}
+	return nil
 }
 
 // Limits are the bounds that publish checks. Zero means no bound.

@@ -22,6 +22,8 @@ var (
 	ErrCommitUnknown = errors.New("the outcome of the commit is unknown")
 	ErrClosed        = errors.New("the store is closed")
 	ErrDiverged      = errors.New("the journal has another step in this place")
+	// ErrCursorMoved says that another run of the account has received meanwhile. Nothing of the batch is stored.
+	ErrCursorMoved = errors.New("the cursor of the account has moved")
 )
 
 // narrower is an error that also counts as another, more general error.

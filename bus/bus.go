@@ -3,7 +3,6 @@ package bus
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 // Store is the part of storage that the bus needs. Every method is one transaction.
 type Store interface {
 	Publish(ctx context.Context, messages []corebot.Message, lim corebot.Limits) ([]corebot.Receipt, error)
+	Receive(ctx context.Context, b corebot.Batch, lim corebot.Limits) ([]corebot.Receipt, corebot.Cursor, error)
+	Cursor(ctx context.Context, channel, account string) (corebot.Cursor, error)
 	Claim(ctx context.Context, pool corebot.Pool, max int, opts corebot.ClaimOptions) ([]corebot.Delivery, error)
 	Extend(ctx context.Context, leases []corebot.Lease, until time.Time) (lost []corebot.Lease, err error)
 	Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error
@@ -104,27 +105,59 @@ func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, 
 			m.Direction)
 	}
 	if err := m.Validate(b.opts.MaxBytes); err != nil {
-		b.metrics.published(m.Direction, "refused")
+		b.metrics.received(m.Direction, corebot.Receipt{Err: err})
 		return corebot.Receipt{}, err
 	}
 	receipts, err := b.store.Publish(ctx, []corebot.Message{m}, b.opts.Limits)
-	if err == nil {
-		err = receipts[0].Err
-	}
-	switch {
-	case errors.Is(err, corebot.ErrConflict):
-		b.metrics.published(m.Direction, "conflict")
-	case err != nil:
-		b.metrics.published(m.Direction, "refused")
-	case receipts[0].Duplicate:
-		b.metrics.published(m.Direction, "duplicate")
-	default:
-		b.metrics.published(m.Direction, "accepted")
-	}
 	if err != nil {
+		receipts = []corebot.Receipt{{Err: err}}
+	}
+	b.metrics.received(m.Direction, receipts[0])
+	if err := receipts[0].Err; err != nil {
 		return corebot.Receipt{}, err
 	}
 	return receipts[0], nil
+}
+
+// Receive accepts the messages of a batch and moves the cursor of their account, in one commit. It returns a receipt for
+// each message, and the cursor for the next batch. A message that is refused for good has its error in its receipt; so
+// has a message whose chat or sender has too many waiting messages. Neither holds the cursor back.
+//
+// If Receive returns an error, nothing was stored and the cursor stays: [corebot.ErrOverloaded], [corebot.ErrDiskFull],
+// [corebot.ErrCursorMoved], or an error of the store. After [corebot.ErrCommitUnknown] the whole batch may be stored or
+// not: receive the same batch again.
+func (b *Bus) Receive(ctx context.Context, batch corebot.Batch) ([]corebot.Receipt, corebot.Cursor, error) {
+	if err := batch.Validate(); err != nil {
+		return nil, corebot.Cursor{}, err
+	}
+	receipts := make([]corebot.Receipt, len(batch.Messages))
+	fit, places := batch, []int(nil)
+	fit.Messages = nil
+	for i, m := range batch.Messages {
+		if m.Direction != corebot.Inbound {
+			return nil, corebot.Cursor{}, fmt.Errorf("%w: a channel receives no message of direction %v",
+				corebot.ErrInvalid, m.Direction)
+		}
+		if receipts[i].Err = m.Validate(b.opts.MaxBytes); receipts[i].Err == nil {
+			fit.Messages, places = append(fit.Messages, m), append(places, i)
+		}
+	}
+	stored, next, err := b.store.Receive(ctx, fit, b.opts.Limits)
+	if err != nil {
+		return nil, corebot.Cursor{}, err
+	}
+	for i, place := range places {
+		receipts[place] = stored[i]
+	}
+	for _, r := range receipts {
+		b.metrics.received(corebot.Inbound, r)
+	}
+	return receipts, next, nil
+}
+
+// Cursor is how far an account of a channel has received.
+func (b *Bus) Cursor(ctx context.Context, channel, account string) (corebot.Cursor, error) {
+	return b.store.Cursor(ctx, channel, account)
 }
 
 // Claim waits for work in a pool and leases up to max of its lanes.

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,11 +24,22 @@ type script struct {
 	opts    corebot.ClaimOptions
 	until   time.Time
 	lost    []corebot.Lease
+
+	received corebot.Batch
 }
 
 func (s *script) Publish(_ context.Context, _ []corebot.Message, lim corebot.Limits) ([]corebot.Receipt, error) {
 	s.limits = lim
 	return []corebot.Receipt{s.receipt}, s.err
+}
+
+func (s *script) Receive(_ context.Context, b corebot.Batch, lim corebot.Limits) ([]corebot.Receipt, corebot.Cursor, error) {
+	s.limits, s.received = lim, b
+	return slices.Repeat([]corebot.Receipt{s.receipt}, len(b.Messages)), b.Cursor, s.err
+}
+
+func (s *script) Cursor(context.Context, string, string) (corebot.Cursor, error) {
+	return s.received.Cursor, s.err
 }
 
 func (s *script) Claim(_ context.Context, _ corebot.Pool, _ int, opts corebot.ClaimOptions) ([]corebot.Delivery, error) {
@@ -138,6 +150,45 @@ func TestEveryPublishIsCountedByWhatBecameOfIt(t *testing.T) {
 		}
 		if after := counted(t, b.metrics.publish.WithLabelValues("inbound", c.result)); after != before+1 {
 			t.Errorf("%s was counted %v times", c.result, after-before)
+		}
+	}
+}
+
+func TestOnlyFitMessagesOfABatchReachTheStore(t *testing.T) {
+	s := &script{receipt: corebot.Receipt{Life: 7}}
+	b := newTest(t, s, Options{})
+	bad, fit := prompt(" "), prompt("x")
+	batch := corebot.Batch{Channel: "test", Messages: []corebot.Message{bad, fit, prompt("\xff")}}
+	batch.Cursor = corebot.Cursor{}.To("3")
+	receipts, _, err := b.Receive(t.Context(), batch)
+	if err != nil || len(receipts) != 3 || receipts[1].Life != 7 || !errors.Is(receipts[0].Err, corebot.ErrInvalid) ||
+		!errors.Is(receipts[2].Err, corebot.ErrInvalid) {
+		t.Fatalf("got %+v, %v", receipts, err)
+	}
+	if len(s.received.Messages) != 1 || s.received.Cursor.Position != "3" || s.limits.LaneDepth <= 0 {
+		t.Errorf("the store was given %+v", s.received)
+	}
+	for result, want := range map[string]float64{"accepted": 1, "refused": 2} {
+		if got := counted(t, b.metrics.publish.WithLabelValues("inbound", result)); got != want {
+			t.Errorf("%v are counted as %s, want %v", got, result, want)
+		}
+	}
+	for name, wrong := range map[string]func(*corebot.Batch){
+		"no channel":      func(b *corebot.Batch) { b.Channel = "" },
+		"an account":      func(b *corebot.Batch) { b.Account = "a\nb" },
+		"a position":      func(b *corebot.Batch) { b.Cursor.Position = "\xff" },
+		"a long position": func(b *corebot.Batch) { b.Cursor.Position = strings.Repeat("x", corebot.MaxCursor+1) },
+		"too many":        func(b *corebot.Batch) { b.Messages = slices.Repeat(b.Messages, corebot.MaxBatch) },
+		"another direction": func(b *corebot.Batch) {
+			b.Messages = []corebot.Message{{Direction: corebot.Outbound}}
+		},
+	} {
+		other := batch
+		wrong(&other)
+		s.received = corebot.Batch{}
+		if _, _, err := b.Receive(t.Context(), other); !errors.Is(err, corebot.ErrInvalid) &&
+			!errors.Is(err, corebot.ErrTooLarge) || s.received.Channel != "" {
+			t.Errorf("%s: %v, stored %+v", name, err, s.received)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,7 +59,17 @@ func (m *metrics) begin() {
 	}
 }
 
-func (m *metrics) published(d corebot.Direction, result string) {
+// received counts a message that was offered, by what became of it.
+func (m *metrics) received(d corebot.Direction, r corebot.Receipt) {
+	result := "accepted"
+	switch {
+	case errors.Is(r.Err, corebot.ErrConflict):
+		result = "conflict"
+	case r.Err != nil:
+		result = "refused"
+	case r.Duplicate:
+		result = "duplicate"
+	}
 	m.publish.WithLabelValues(d.String(), result).Inc()
 }
 

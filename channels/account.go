@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/corebot/corebot"
 )
 
 // Account names one account of one kind of channel, such as the bot "work" of a network. A kind whose keys have no
@@ -86,19 +88,45 @@ func (w *watched) noted(err error) {
 	w.now.LastEvent = time.Now()
 }
 
-// entrance is the door as an account sees it: what is accepted is an event of the account.
+// entrance is the [Door] of an account: what is accepted is an event of the account.
 type entrance struct {
-	Door
+	*FrontDoor
 	of *watched
 }
 
+// At is the [Door] of an account, for a channel that no supervisor runs.
+func (d *FrontDoor) At(a Account) Door { return entrance{d, watch(Entry{Account: a})} }
+
 // Accept implements [Door]. A refusal is the sender's business, and no error of the account.
 func (e entrance) Accept(ctx context.Context, in Incoming) (Accepted, error) {
-	a, err := e.Door.Accept(ctx, in)
+	e.of.fill(&in)
+	a, err := e.FrontDoor.Accept(ctx, in)
 	if err == nil {
 		e.of.noted(nil)
 	}
 	return a, err
+}
+
+// Cursor implements [Door].
+func (e entrance) Cursor(ctx context.Context) (corebot.Cursor, error) {
+	return e.bus.Cursor(ctx, e.of.Kind, e.of.Name)
+}
+
+// AcceptBatch implements [Door]. A batch without messages is an event too: the platform has answered.
+func (e entrance) AcceptBatch(ctx context.Context, batch []Incoming, c corebot.Cursor) (AcceptedBatch, error) {
+	for i := range batch {
+		e.of.fill(&batch[i])
+	}
+	a, err := e.FrontDoor.AcceptBatch(ctx, e.of.Account, batch, c)
+	e.of.noted(err)
+	return a, err
+}
+
+// fill names the account of a message that does not name it.
+func (w *watched) fill(in *Incoming) {
+	if in.Channel == "" && in.Account == "" {
+		in.Channel, in.Account = w.Kind, w.Name
+	}
 }
 
 // Status tells how every account is doing, without backlogs, by kind and account.
@@ -115,7 +143,7 @@ func (s *Supervisor) Status() []Status {
 }
 
 // DoorOf is the door of an account whose messages come in by another way than its Run.
-func (s *Supervisor) DoorOf(a Account) Door {
+func (s *Supervisor) DoorOf(a Account) Accepter {
 	for _, e := range s.entries {
 		if e.Account == a {
 			return entrance{s.door, e}

@@ -32,11 +32,22 @@ type Channel interface {
 	Send(ctx context.Context, o Outbound) (Receipt, error)
 }
 
-// Door is where every message enters, whatever its channel. Accept returns after the commit that stored the message has
-// been fsynced, and only then may a channel acknowledge it. Its errors are those of corebot.Receipt, corebot.ErrInvalid
-// and corebot.ErrTooLarge. One for want of room is a [*corebot.Busy], which says when to try again and whether to tell
-// the chat.
+// Door is where the messages of one account enter. Channel and account of an [Incoming] may be empty there.
+//
+// Accept returns after the commit that stored the message has been fsynced, and only then may a channel acknowledge it.
+// Its errors are those of corebot.Receipt, corebot.ErrInvalid and corebot.ErrTooLarge. One for want of room is a
+// [*corebot.Busy], which says when to try again and whether to tell the chat.
+//
+// A channel that fetches messages from its platform calls Cursor when Run begins, fetches what comes behind it, and gives
+// each fetch to AcceptBatch: see [FrontDoor.AcceptBatch].
 type Door interface {
+	Accept(ctx context.Context, m Incoming) (Accepted, error)
+	Cursor(ctx context.Context) (corebot.Cursor, error)
+	AcceptBatch(ctx context.Context, batch []Incoming, c corebot.Cursor) (AcceptedBatch, error)
+}
+
+// Accepter takes in messages one by one.
+type Accepter interface {
 	Accept(ctx context.Context, m Incoming) (Accepted, error)
 }
 
@@ -44,6 +55,19 @@ type Door interface {
 type Accepted struct {
 	ID        string
 	Duplicate bool // accepted before; nothing changed
+}
+
+// AcceptedBatch says what became of the messages of a batch, in their order.
+type AcceptedBatch struct {
+	Messages []BatchResult
+	Cursor   corebot.Cursor // to receive the next batch behind
+}
+
+// BatchResult is what became of one message of a batch. With Err it is not stored, and will not come again: the cursor
+// is behind it. A Busy says that its chat or its sender has too many waiting messages.
+type BatchResult struct {
+	Accepted
+	Err error
 }
 
 // Splitter is the ability of a channel whose messages have a largest size. Longer replies are sent in parts.

@@ -18,6 +18,8 @@ import (
 // Publisher is what the door needs of the bus.
 type Publisher interface {
 	Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, error)
+	Receive(ctx context.Context, b corebot.Batch) ([]corebot.Receipt, corebot.Cursor, error)
+	Cursor(ctx context.Context, channel, account string) (corebot.Cursor, error)
 }
 
 // Controller accepts messages that act at once, and ends the turn that a prompt has stopped.
@@ -46,7 +48,7 @@ type DoorOptions struct {
 	Metrics prometheus.Registerer     // nil: none
 }
 
-// FrontDoor is the one [Door].
+// FrontDoor is the one way in: the [Door] of each account leads to it.
 type FrontDoor struct {
 	bus      Publisher
 	control  Controller
@@ -77,43 +79,65 @@ func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontD
 	return d, nil
 }
 
-// Accept implements [Door].
+// Accept takes in one message.
 func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
-	key, err := d.key(in)
+	m, err := d.message(ctx, in)
 	if err != nil {
 		return Accepted{}, err
 	}
+	r, err := d.publish(ctx, m)
+	return Accepted{ID: in.ID, Duplicate: r.Duplicate}, d.episodes.busy(m.Key, err)
+}
+
+// message makes what is stored of an incoming message, if its sender may talk.
+func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message, err error) {
+	key, err := d.key(in)
+	if err != nil {
+		return m, err
+	}
 	if err := in.validate(); err != nil {
-		return Accepted{}, err
+		return m, err
 	}
 	text := in.Text()
 	spoken := corebot.Read(text)
 	if spoken.Text != text {
 		in.Parts = corebot.WithText(in.Parts, spoken.Text)
 	}
-	m := corebot.Message{
+	m = corebot.Message{
 		ID: in.ID, Direction: corebot.Inbound, Kind: spoken.Kind,
 		Key:        key,
 		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
 		SenderName: in.SenderName, Parts: in.Parts, Metadata: in.Metadata, Envelope: in.Envelope,
 		Entry: corebot.Entry{Person: in.Interactive},
 	}
-	if err := d.admit(ctx, m); err != nil {
-		return Accepted{}, err
-	}
-	if err := corebot.CheckID(m.ID); err != nil {
-		return Accepted{}, err
-	}
-	accept := d.bus.Publish
 	if m.Kind == corebot.KindControl {
 		m.Direction = corebot.Control
+	}
+	if err := d.admit(ctx, m); err != nil {
+		return m, err
+	}
+	return m, corebot.CheckID(m.ID)
+}
+
+// publish stores one message. A control message acts in the same commit.
+func (d *FrontDoor) publish(ctx context.Context, m corebot.Message) (corebot.Receipt, error) {
+	accept := d.bus.Publish
+	if m.Direction == corebot.Control {
 		accept = d.control.Control
 	}
 	r, err := accept(ctx, m)
-	if err == nil && r.Stops != 0 {
-		d.control.Interrupt(r.Stops) // stored already: a crash here only means that the turn is ended by its next claim
+	if err == nil {
+		d.interrupt(r)
 	}
-	return Accepted{ID: in.ID, Duplicate: r.Duplicate}, d.episodes.busy(m.Key, err)
+	return r, err
+}
+
+// interrupt ends the turn that a stored prompt has stopped. The stop is stored already: a crash here only means that the
+// turn's next claim ends it.
+func (d *FrontDoor) interrupt(r corebot.Receipt) {
+	if r.Stops != 0 {
+		d.control.Interrupt(r.Stops)
+	}
 }
 
 // key is the lane of a message. A message that names an agent that there is not is refused: nobody would ever answer

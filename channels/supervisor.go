@@ -15,14 +15,14 @@ import (
 
 // Supervisor keeps the channels of all accounts running.
 type Supervisor struct {
-	door    Door
+	door    *FrontDoor
 	outbox  *Outbox
 	entries []*watched
 	log     zerolog.Logger
 }
 
 // NewSupervisor makes a supervisor of channels of different accounts; it starts nothing.
-func NewSupervisor(d Door, o *Outbox, log zerolog.Logger, entries ...Entry) (*Supervisor, error) {
+func NewSupervisor(d *FrontDoor, o *Outbox, log zerolog.Logger, entries ...Entry) (*Supervisor, error) {
 	s := &Supervisor{door: d, outbox: o, log: log}
 	accounts := map[Account]bool{}
 	for _, e := range entries {

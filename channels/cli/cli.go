@@ -46,7 +46,14 @@ type CLI struct {
 	stage stage
 }
 
-var _ channels.Channel = (*CLI)(nil)
+// Terminal is one terminal at one chat: what is typed goes to a door, and Send shows what the chat is told. It is no
+// channel of its own. [Remote] is the channel, and gives every open terminal what is for its chat.
+type Terminal interface {
+	Run(ctx context.Context, door channels.Accepter) error
+	Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error)
+}
+
+var _ Terminal = (*CLI)(nil)
 
 // New checks the options and fills in their defaults. It touches neither the terminal nor the history file.
 func New(o Options) (*CLI, error) {
@@ -75,7 +82,7 @@ func orDefault(s, def string) string {
 
 // Run talks with the user until they leave or ctx ends, and then returns nil. In plain mode it returns an error if the
 // door refused a line, or if ctx ended while accepted messages still waited for their answers.
-func (c *CLI) Run(ctx context.Context, door channels.Door) error {
+func (c *CLI) Run(ctx context.Context, door channels.Accepter) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	mail := courier{door: door, opts: c.opts}

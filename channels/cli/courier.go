@@ -31,7 +31,7 @@ func newLetter(text string) letter {
 
 // courier carries letters to the door, and again where another attempt may help.
 type courier struct {
-	door channels.Door
+	door channels.Accepter
 	opts Options
 
 	// patient, if set, is called with a letter's first refusal for want of room, and from then on the courier waits

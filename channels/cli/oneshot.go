@@ -52,7 +52,7 @@ type ShowAs struct {
 	End corebot.End // of the message, where this tells it; empty: the message goes on
 }
 
-var _ channels.Channel = (*OneShot)(nil)
+var _ Terminal = (*OneShot)(nil)
 
 // NewOneShot makes the channel of one message, whose channel is set.
 func NewOneShot(in channels.Incoming, o OneShotOptions) *OneShot {
@@ -64,7 +64,7 @@ func NewOneShot(in channels.Incoming, o OneShotOptions) *OneShot {
 const checkEvery = 10 * time.Second
 
 // Run hands the message over and waits until it has ended, or until ctx has. What the door refuses is final.
-func (o *OneShot) Run(ctx context.Context, door channels.Door) error {
+func (o *OneShot) Run(ctx context.Context, door channels.Accepter) error {
 	accepted, err := door.Accept(ctx, o.in)
 	switch {
 	case err != nil:

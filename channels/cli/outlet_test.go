@@ -25,7 +25,7 @@ func (f *fullPipe) Write(p []byte) (int, error) {
 }
 
 // sendFor is a Send that has a second.
-func sendFor(t *testing.T, c channels.Channel, m channels.Outbound) error {
+func sendFor(t *testing.T, c sender, m channels.Outbound) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

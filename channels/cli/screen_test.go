@@ -22,7 +22,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func startScreen(t *testing.T, ctx context.Context, door channels.Door,
+func startScreen(t *testing.T, ctx context.Context, door channels.Accepter,
 	hub *live.Hub,
 ) (c *CLI, keys io.Writer, out *syncBuffer, end chan error) {
 	t.Helper()

@@ -30,6 +30,8 @@ const (
 
 // door is a front door that keeps what came in, once for each id of a chat.
 type door struct {
+	channels.Door // the webhook receives no batches
+
 	accept func(channels.Incoming) error // asked first; nil lets all in
 
 	mu sync.Mutex

@@ -28,7 +28,7 @@ func TestMessagesThatAreSentAgainAndAgainAreAnsweredOnceAndInOrder(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := startAt(t, Options{Metrics: k.Registry}, door)
+	f := startAt(t, Options{Metrics: k.Registry}, door.At(channels.Account{Kind: Channel}))
 	outbox, err := channels.NewOutbox(k.Bus, k.Ledger, channels.Resend, zerolog.Nop(), k.Registry)
 	if err != nil {
 		t.Fatal(err)

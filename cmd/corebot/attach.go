@@ -46,7 +46,7 @@ func (a *attached) attach(ctx context.Context) error {
 	return err
 }
 
-// Accept implements [channels.Door]. A message whose Corebot has gone before it answered is given to the next one:
+// Accept implements [channels.Accepter]. A message whose Corebot has gone before it answered is given to the next one:
 // under its id it stays one.
 func (a *attached) Accept(ctx context.Context, in channels.Incoming) (accepted channels.Accepted, err error) {
 	for gone := false; ; gone = true {
@@ -60,7 +60,7 @@ func (a *attached) Accept(ctx context.Context, in channels.Incoming) (accepted c
 }
 
 // run talks until the channel ends, showing what Corebot has for this chat.
-func (a *attached) run(ctx context.Context, c channels.Channel) error {
+func (a *attached) run(ctx context.Context, c cli.Terminal) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	pumped := make(chan struct{})
@@ -89,7 +89,7 @@ func (a *attached) leave(ctx context.Context) {
 }
 
 // pump fetches until ctx ends.
-func (a *attached) pump(ctx context.Context, c channels.Channel) error {
+func (a *attached) pump(ctx context.Context, c cli.Terminal) error {
 	var gone time.Time // since when Corebot is
 	for ctx.Err() == nil {
 		err := a.fetch(ctx, c)
@@ -123,7 +123,7 @@ func (a *attached) givenUp() error {
 }
 
 // fetch shows what there is to show next.
-func (a *attached) fetch(ctx context.Context, c channels.Channel) error {
+func (a *attached) fetch(ctx context.Context, c cli.Terminal) error {
 	f, err := control.Call[cli.Fetched](ctx, a.link, app.OpFetch,
 		app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
 	if err != nil {

@@ -59,7 +59,7 @@ were attached to, one of them goes on in its place.`,
 			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
 			return s.talk(cmd.Context(), c, conversation{
 				chat: chat, agent: agent, interactive: interactive,
-				open: func(at *attached, model string) (channels.Channel, error) {
+				open: func(at *attached, model string) (cli.Terminal, error) {
 					id, name := whoRuns()
 					c, err := cli.New(cli.Options{
 						In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
@@ -83,7 +83,7 @@ type conversation struct {
 	agent, chat string
 	interactive bool
 	passing     bool // it ends with one message
-	open        func(at *attached, model string) (channels.Channel, error)
+	open        func(at *attached, model string) (cli.Terminal, error)
 }
 
 // talk runs a terminal until it ends, at the Corebot of the home: the one that runs, or else one of this process.

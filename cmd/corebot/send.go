@@ -174,7 +174,7 @@ func (s *shell) ask(cmd *cobra.Command, settings config.Config, in channels.Inco
 	var shot *cli.OneShot
 	err := s.talk(cmd.Context(), settings, conversation{
 		agent: in.Agent, chat: in.Chat, passing: true,
-		open: func(at *attached, _ string) (channels.Channel, error) {
+		open: func(at *attached, _ string) (cli.Terminal, error) {
 			at.tell = func(p app.Place) { fmt.Fprintln(cmd.ErrOrStderr(), placeText(p)) }
 			shot = cli.NewOneShot(in, cli.OneShotOptions{
 				Wait: timeout, Show: q.show,

@@ -98,7 +98,7 @@ func (r *rig) run(o rigOptions) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		time.Sleep(o.late)
-		_ = r.service.Run(ctx, door)
+		_ = r.service.Run(ctx, door.At(channels.Account{Kind: serve.Channel}))
 	})
 	running.Go(func() {
 		_ = outbox.Run(ctx, channels.Entry{Account: channels.Account{Kind: serve.Channel}, Channel: r.service})

@@ -345,7 +345,10 @@ func TestWhatIsPublishedBeforeTheChannelRunsWaitsForIt(t *testing.T) {
 }
 
 // fickle is a front door whose caller goes away while it writes.
-type fickle struct{ leave func() }
+type fickle struct {
+	channels.Door
+	leave func()
+}
 
 func (f fickle) Accept(ctx context.Context, in channels.Incoming) (channels.Accepted, error) {
 	f.leave()
@@ -358,7 +361,7 @@ func TestACancellationDoesNotReachTheFrontDoor(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		running, end := context.WithCancel(t.Context())
 		defer end()
-		go func() { _ = r.service.Run(running, fickle{cancel}) }()
+		go func() { _ = r.service.Run(running, fickle{leave: cancel}) }()
 		synctest.Wait()
 		_, _ = r.service.Call(ctx, serve.Call{Tool: "message_publish", Args: json.RawMessage(`{"content":"x"}`)})
 		taken := 0

@@ -98,6 +98,7 @@ func contracts() []contract {
 		{"Books", bookSpecs()},
 		{"Audit", auditSpecs()},
 		{"Pins", pinSpecs()},
+		{"Cursors", cursorSpecs()},
 	}
 }
 

@@ -1,0 +1,165 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/corebot/corebot"
+)
+
+// AcceptBatch takes in what an account has received together, and moves the account's cursor behind it. A nil error means
+// that every message is stored or refused for good, that the cursor is stored, and that all of it has been fsynced: the
+// channel may acknowledge the batch, and a restart fetches what comes behind it. The messages and the cursor are one
+// commit.
+//
+// A message that was accepted before is a duplicate and no error, within the batch too. A message that is refused for
+// good does not hold the cursor back. Its result has the error, and it is counted and audited as by Accept. Refused for
+// good are: a sender who may not talk, an invalid or too large message, an id that was accepted with another body. A
+// message whose chat or sender has too many waiting messages is refused for good too, or one person could silence the
+// whole account. Its chat is told once.
+//
+// An error means that nothing is stored and that the cursor stays. The channel gives the same batch again: after the wait
+// of a [*corebot.Busy], which says that the queue or the disk has no room for anybody, or after its own backoff.
+// [corebot.ErrCursorMoved] means that another run has received meanwhile: Run must return the error, and the next run
+// reads the cursor again. The cursor never goes back by itself.
+//
+// A control message, such as /stop, acts in a commit of its own, between the messages before it and those behind it. In
+// such a batch the messages before it are stored even if an error follows. They are duplicates when the batch comes
+// again.
+//
+// A batch has at most [corebot.MaxBatch] messages. A channel that has more gives them in several batches; all but the
+// last keep the position of the cursor.
+func (d *FrontDoor) AcceptBatch(ctx context.Context, a Account, batch []Incoming,
+	c corebot.Cursor,
+) (AcceptedBatch, error) {
+	if len(batch) > corebot.MaxBatch {
+		return AcceptedBatch{}, fmt.Errorf("%w: a batch of %d messages, the limit is %d", corebot.ErrTooLarge, len(batch),
+			corebot.MaxBatch)
+	}
+	t := taking{door: d, of: a, results: make([]BatchResult, len(batch))}
+	for i, in := range batch {
+		t.results[i].ID = in.ID
+		if err := t.take(ctx, i, in); err != nil {
+			return AcceptedBatch{}, err
+		}
+	}
+	next, err := t.receive(ctx, c)
+	if err != nil {
+		return AcceptedBatch{}, err
+	}
+	return AcceptedBatch{Messages: t.results, Cursor: next}, nil
+}
+
+// taking is a batch on its way in.
+type taking struct {
+	door    *FrontDoor
+	of      Account
+	results []BatchResult
+	waiting []corebot.Message // that the next commit stores
+	places  []int             // theirs in the batch
+}
+
+// take looks at one message. Its error is one that holds the whole batch back.
+func (t *taking) take(ctx context.Context, i int, in Incoming) error {
+	if in.Channel != t.of.Kind || in.Account != t.of.Name {
+		return fmt.Errorf("%w: a message of %s in a batch of %s", corebot.ErrInvalid,
+			Account{in.Channel, in.Account}, t.of)
+	}
+	m, err := t.door.message(ctx, in)
+	switch {
+	case err != nil:
+		return t.refused(ctx, i, m, err)
+	case m.Direction != corebot.Control:
+		t.waiting, t.places = append(t.waiting, m), append(t.places, i)
+		return nil
+	}
+	if err := t.store(ctx); err != nil { // what it acts on came before it
+		return err
+	}
+	r, err := t.door.publish(ctx, m)
+	t.results[i].Duplicate = r.Duplicate
+	return t.refused(ctx, i, m, err)
+}
+
+// store publishes the messages before a control message, each by itself.
+func (t *taking) store(ctx context.Context) error {
+	for n, m := range t.waiting {
+		i := t.places[n]
+		r, err := t.door.publish(ctx, m)
+		t.results[i].Duplicate = r.Duplicate
+		if err := t.refused(ctx, i, m, err); err != nil {
+			return err
+		}
+	}
+	t.waiting, t.places = nil, nil
+	return nil
+}
+
+// receive stores the rest of the batch and the cursor.
+func (t *taking) receive(ctx context.Context, c corebot.Cursor) (corebot.Cursor, error) {
+	receipts, next, err := t.door.bus.Receive(ctx, corebot.Batch{
+		Channel: t.of.Kind, Account: t.of.Name, Messages: t.waiting, Cursor: c,
+	})
+	if err != nil {
+		return next, t.door.episodes.held(err)
+	}
+	for n, r := range receipts {
+		i := t.places[n]
+		t.results[i].Duplicate = r.Duplicate
+		t.door.interrupt(r)
+		if err := t.refused(ctx, i, t.waiting[n], r.Err); err != nil {
+			return next, err
+		}
+	}
+	return next, nil
+}
+
+// refused notes what became of a message. An error that is not of this message alone is returned: it holds the batch
+// back.
+func (t *taking) refused(ctx context.Context, i int, m corebot.Message, err error) error {
+	if err == nil {
+		return nil
+	}
+	if !ofOneMessage(err) {
+		return t.door.episodes.held(err)
+	}
+	err = t.door.episodes.busy(m.Key, err)
+	t.results[i].Err = err
+	if busy := (*corebot.Busy)(nil); errors.As(err, &busy) && busy.Tell {
+		t.door.tellBusy(ctx, m, busy)
+	}
+	return nil
+}
+
+// ofOneMessage says whether an error concerns only one message, its chat or its sender.
+func ofOneMessage(err error) bool {
+	for _, own := range []error{
+		corebot.ErrInvalid, corebot.ErrTooLarge, corebot.ErrConflict, corebot.ErrLaneFull, corebot.ErrCommandRate,
+	} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// held makes an error that holds a batch back one that says when to come again. No chat is told: nothing is lost.
+func (e *episodes) held(err error) error {
+	if after := RetryAfter(err); after > 0 {
+		return &corebot.Busy{Err: err, RetryAfter: after}
+	}
+	return err
+}
+
+// tellBusy tells a chat that a message was refused. The notice is not stored with the refusal: a crash in between leaves
+// the chat untold.
+func (d *FrontDoor) tellBusy(ctx context.Context, m corebot.Message, busy *corebot.Busy) {
+	notice := corebot.Message{
+		ID: m.ID + "/busy", Direction: corebot.Outbound, Key: m.Key, Kind: corebot.KindNotice, InReplyTo: m.ID,
+		Parts: corebot.TextPart("This message was not accepted: " + busy.Error() + ". Please send it again later."),
+	}
+	if _, err := d.bus.Publish(ctx, notice); err != nil {
+		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).Msg("tell a chat that it is busy")
+	}
+}
