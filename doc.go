@@ -37,7 +37,8 @@
 // and its chat is told.
 //
 // The outbox ([github.com/corebot/corebot/channels]) waits in the store, too. The same commit gives it the reply. The
-// outbox hands the reply to the channel, and settles the claim when the channel has it. The line is answered.
+// outbox hands the reply to the channel, and settles the claim when the channel has it. The line is answered. Programs
+// that fetch their replies need no outbox: the turn's commit puts the reply into the mailbox that they read.
 //
 // Package internal/app joins all these; cmd/corebot is the program.
 package corebot

@@ -81,6 +81,16 @@ type Idempotent interface {
 	IdempotentSend()
 }
 
+// Pulled is the ability of a channel whose callers can fetch their messages from the [Mailbox]. Pulled says whether the
+// mailbox is their only way; it never changes its answer. The store then puts each message into the mailbox in the
+// commit that causes it, and Send gets none. Only what already waited for a Send is still sent, and comes first.
+//
+// Posted is called after the commit of a message was synced. It must not block.
+type Pulled interface {
+	Pulled() bool
+	Posted(k corebot.Key)
+}
+
 // Final wraps the error of a channel that must not be run again, such as one whose input has ended with an error.
 type Final struct{ Err error }
 

@@ -10,6 +10,8 @@
 //     until it has had room for some minutes ([corebot.Busy]).
 //   - Replies leave in order. The outbox sends the messages of a chat one at a time, in the order in which they were
 //     enqueued.
+//   - A channel whose callers fetch their messages has no sends: the store puts each message into the mailbox in the
+//     commit that causes it ([Pulled]). Only messages that waited before are sent, and they come first.
 //   - A chat or channel that is slow or down holds up nobody else. Eight messages of a channel are begun at once; a
 //     send that nobody answers within 100 ms goes on without its worker. So a message waits for half a second behind 40
 //     chats that never answer. A channel has 256 sends under way, one account of it 192. Behind more chats of its own

@@ -42,6 +42,9 @@ func (r *Replies) Send(ctx context.Context, o Outbound) error {
 	return nil
 }
 
+// Posted wakes who waits for replies of a conversation: the store has put one into the mailbox.
+func (r *Replies) Posted(k corebot.Key) { r.wakes.wake(k) }
+
 // Watch gives a channel that something can be received from once there may be more replies in a conversation, until
 // stop is called. Who reads the mailbox after Watch, and again after each wake, misses none.
 func (r *Replies) Watch(k corebot.Key) (wake <-chan struct{}, stop func()) { return r.wakes.watch(k) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backoff"
 )
 
@@ -18,21 +19,46 @@ type Supervisor struct {
 	door    *FrontDoor
 	outbox  *Outbox
 	entries []*watched
+	pulled  map[Account]pulled
 	log     zerolog.Logger
+}
+
+// pulled is an account whose callers fetch their messages.
+type pulled struct {
+	*watched
+	channel Pulled
 }
 
 // NewSupervisor makes a supervisor of channels of different accounts; it starts nothing.
 func NewSupervisor(d *FrontDoor, o *Outbox, log zerolog.Logger, entries ...Entry) (*Supervisor, error) {
-	s := &Supervisor{door: d, outbox: o, log: log}
+	s := &Supervisor{door: d, outbox: o, log: log, pulled: map[Account]pulled{}}
 	accounts := map[Account]bool{}
 	for _, e := range entries {
 		if accounts[e.Account] {
 			return nil, fmt.Errorf("two channels serve the account %s", e.Account)
 		}
 		accounts[e.Account] = true
-		s.entries = append(s.entries, watch(e))
+		w := watch(e)
+		s.entries = append(s.entries, w)
+		if c, ok := e.Channel.(Pulled); ok && c.Pulled() {
+			s.pulled[e.Account] = pulled{w, c}
+		}
 	}
 	return s, nil
+}
+
+// Pulled says whether the callers of a conversation fetch what is sent to them: see [Pulled].
+func (s *Supervisor) Pulled(k corebot.Key) bool {
+	_, is := s.pulled[accountOf(k)]
+	return is
+}
+
+// Posted counts a message that the store has put into the mailbox as sent, and tells its channel.
+func (s *Supervisor) Posted(k corebot.Key) {
+	p := s.pulled[accountOf(k)]
+	p.noted(nil)
+	s.outbox.sent.WithLabelValues(p.Kind, p.Name, "sent").Inc()
+	p.channel.Posted(k)
 }
 
 // healthyAfter is how long a channel must have run for its failures to be forgotten.

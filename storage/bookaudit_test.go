@@ -11,17 +11,20 @@ import (
 type keptMessage struct {
 	end     string
 	waits   bool // its body is in the queue
-	reply   bool
+	reply   bool // it has a reply, in the queue or in the mailbox
 	history int
 }
 
 var (
 	storedMessages = &query{`SELECT l.chat, m.message_id, m."end", q.seq IS NOT NULL,
-		  EXISTS (SELECT 1 FROM message_life r WHERE r.cause_id = m.id), (SELECT COUNT(*) FROM history h WHERE h.message_id = m.message_id)
+		  EXISTS (SELECT 1 FROM message_life r WHERE r.cause_id = m.id
+		    AND (SELECT COUNT(*) FROM message_queue b WHERE b.life_id = r.id) + (SELECT COUNT(*) FROM mailbox b WHERE b.message_id = r.message_id) = 1),
+		  (SELECT COUNT(*) FROM history h WHERE h.message_id = m.message_id)
 		FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id
 		WHERE l.direction = 1 ORDER BY l.id, q.seq`}
 	storedReplies = &query{
-		`SELECT m.message_id FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE l.direction = 2`,
+		`SELECT m.message_id FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE l.direction = 2
+		UNION ALL SELECT message_id FROM mailbox`,
 	}
 )
 

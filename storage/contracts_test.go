@@ -39,6 +39,7 @@ func openForContracts(dir string) (storagetest.Store, error) {
 		Grants:    func(by corebot.AuditEvent) storagetest.Grants { return storage.NewGrants(db).As(by) },
 		Chats:     func(by corebot.AuditEvent) storagetest.Chats { return storage.NewChats(db).As(by) },
 		Pins:      func(agent string) storagetest.Pins { return storage.NewMCPTools(db, agent) },
+		MailFor:   func(c storagetest.MailClients) { db.MailFor(c) },
 		Index:     index.CatchUp,
 		Problems:  db.Problems,
 		Close: func() error {

@@ -68,7 +68,8 @@ type DB struct {
 	diskLow    atomic.Bool // the disk is under its floor: the store refuses inbound messages; see [Space]
 	roles      roles
 	clock      *clock
-	aside      *aside             // lanes whose heads cannot be read
+	aside      *aside // lanes whose heads cannot be read
+	clients    atomic.Pointer[MailClients]
 	said       chan struct{}      // signals that the history has grown; holds one signal
 	between    chan func(*writer) // what the writer runs between two transactions
 	tally      tally

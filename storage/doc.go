@@ -14,6 +14,8 @@
 //     another home's, storage refuses it and leaves it as it is.
 //   - Counters agree with the facts. A counter of a database fact rises in the commit that writes the fact. It
 //     survives restarts and retention.
+//   - A message to a client that fetches its messages is in the mailbox with the commit that causes the message. It
+//     overtakes none that waits in the client's lane ([MailClients]).
 //   - Waiting claims wait in the writer. The commit that makes a lane ready also serves a waiting claim.
 //   - A lane whose head cannot be read is set aside. It fails no operation and holds up no other lane.
 //

@@ -47,7 +47,8 @@ func (l *Ledger) step(ctx context.Context, d corebot.Delivery, s corebot.Step, m
 }
 
 // Commit ends a turn: outcome, history, replies, the audit event of a refusal, and usage, all or nothing (guarantee
-// G4). A reply whose id was enqueued before is a duplicate. The limits of the queue do not hold for replies, because
+// G4). Replies of pulled conversations are in the mailbox then: see [MailClients]. A reply whose id was enqueued before
+// is a duplicate. The limits of the queue do not hold for replies, because
 // their turn has already been paid for.
 //
 // Of several notices about deferred messages with one id, only the first is enqueued, whatever their texts say. If a

@@ -14,6 +14,67 @@ type Mailbox struct{ db *DB }
 // NewMailbox is the mailbox of a database.
 func NewMailbox(db *DB) *Mailbox { return &Mailbox{db} }
 
+// MailClients are the clients that fetch their messages from the mailbox. The store asks and tells them in the writer,
+// which waits for the answer.
+type MailClients interface {
+	// Pulled says whether the clients of a conversation fetch what is sent to them. The store puts a message to such a
+	// conversation into the mailbox in the commit that causes the message. The message waits in no lane, and nobody
+	// claims it. A message never overtakes an earlier one that still waits in the lane: the later one waits behind it.
+	Pulled(k corebot.Key) bool
+	// Posted is called after the commit that put a message into the mailbox of a pulled conversation was synced.
+	Posted(k corebot.Key)
+}
+
+// MailFor sets the clients of the mailbox. Without clients, every outbound message waits in a lane.
+func (db *DB) MailFor(clients MailClients) { db.clients.Store(&clients) }
+
+// clientsNow are the clients of the mailbox; nil: there are none.
+func (db *DB) clientsNow() MailClients {
+	if c := db.clients.Load(); c != nil {
+		return *c
+	}
+	return nil
+}
+
+// The life of a message that is in the mailbox with its publish: no claim, no attempt, and an end.
+var insertSent = &query{`INSERT INTO message_life
+		(id, lane_id, message_id, kind, checksum, sender, cause_id, published_at, "end", ended_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, '` + string(corebot.EndSent) + `', ?) ON CONFLICT (message_id, lane_id) DO NOTHING`}
+
+// usePlace uses up a lane's next place for a message that never waits there.
+var usePlace = &query{`UPDATE lanes SET next_seq = next_seq + 1 WHERE id = ?`}
+
+// pulledTx says whether a message goes into the mailbox at once. If earlier messages wait in the lane, as after an
+// upgrade or a change of the settings, the message waits behind them.
+func pulledTx(t *tx, p *parcel, l lane) bool {
+	return p.Direction == corebot.Outbound && l.depth == 0 && t.clients != nil && t.clients.Pulled(p.Key)
+}
+
+// beginSentTx is [beginLifeTx] for a message that goes into the mailbox.
+func beginSentTx(t *tx, p *parcel, l lane) (int64, error) {
+	return insertLifeTx(t, p, l, insertSent, t.now)
+}
+
+// deliverTx puts a message into the mailbox of its conversation, in the commit that publishes the message.
+func deliverTx(t *tx, p *parcel, l lane) error {
+	if err := mailTx(t, p.Message); err != nil {
+		return err
+	}
+	_, err := t.exec(usePlace, l.id)
+	t.posted = append(t.posted, p.Key)
+	return err
+}
+
+// mailTx appends a message to its conversation's list, unless the list has it.
+func mailTx(t *tx, m corebot.Message) error {
+	chat, err := chatTx(t, m.Key)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(insertMail, chat.ID, m.ID, m.InReplyTo, string(m.Kind), m.Text(), t.now)
+	return err
+}
+
 var (
 	insertMail = &query{`INSERT INTO mailbox (chat_id, message_id, in_reply_to, kind, content, created_at) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (chat_id, message_id) DO NOTHING`}
@@ -26,14 +87,7 @@ var (
 
 // Post appends a message to its conversation's list. Posting it again changes nothing.
 func (m *Mailbox) Post(ctx context.Context, msg corebot.Message) error {
-	return m.db.write(ctx, "post", func(t *tx) error {
-		chat, err := chatTx(t, msg.Key)
-		if err != nil {
-			return err
-		}
-		_, err = t.exec(insertMail, chat.ID, msg.ID, msg.InReplyTo, string(msg.Kind), msg.Text(), t.now)
-		return err
-	})
+	return m.db.write(ctx, "post", func(t *tx) error { return mailTx(t, msg) })
 }
 
 // After lists the messages of a conversation behind a cursor, oldest first, at most limit.

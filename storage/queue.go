@@ -164,6 +164,8 @@ var (
 
 // publishTx appends a message to its lane, by the queue mode of its chat, unless the message was accepted before.
 // Guarantee G2: the life row is the dedupe record, and it is written in the same transaction as the body.
+//
+// A message to a pulled conversation goes into the mailbox instead, if its lane is empty: see [MailClients].
 func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	l, err := findLaneTx(t, p.Direction, p.Key)
 	if err != nil {
@@ -179,13 +181,21 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	if err := makeLaneTx(t, p.Direction, p.Key, &l); err != nil {
 		return corebot.Receipt{}, err
 	}
-	life, err := beginLifeTx(t, p, l)
+	pulled := pulledTx(t, p, l)
+	begin := beginLifeTx
+	if pulled {
+		begin = beginSentTx
+	}
+	life, err := begin(t, p, l)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
 	if life == 0 {
 		r, _, err := duplicateTx(t, p, l)
 		return r, err
+	}
+	if pulled {
+		return corebot.Receipt{Life: life}, deliverTx(t, p, l)
 	}
 	r, err := arriveTx(t, p, l, life)
 	if err != nil {
@@ -199,14 +209,19 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 
 // beginLifeTx begins the life of a message in a lane and returns its number. Zero means that the lane had the message
 // before. Numbers grow and are never used again. The writer stores the last number with the commit.
-func beginLifeTx(t *tx, p *parcel, l lane) (int64, error) {
+func beginLifeTx(t *tx, p *parcel, l lane) (int64, error) { return insertLifeTx(t, p, l, insertLife) }
+
+// insertLifeTx begins a life by a statement. The statement has the parameters of [insertLife], and the given ones
+// behind them.
+func insertLifeTx(t *tx, p *parcel, l lane, q *query, more ...any) (int64, error) {
 	var cause any
 	if p.cause != 0 {
 		cause = p.cause
 	}
 	life := t.lastLife + 1
-	n, err := t.exec(insertLife, life, l.id, p.ID, string(p.Kind), p.checksum[:], storedSender(p.Key, p.Sender), cause,
-		t.now)
+	args := append(make([]any, 0, 10), life, l.id, p.ID, string(p.Kind), p.checksum[:], storedSender(p.Key, p.Sender),
+		cause, t.now)
+	n, err := t.exec(q, append(args, more...)...)
 	if err != nil || n == 0 {
 		return 0, err
 	}

@@ -25,6 +25,8 @@ type tx struct {
 	diskLow  bool             // inbound messages are refused
 	said     bool             // the history has grown
 	granted  bool             // the grants have changed
+	posted   []corebot.Key    // conversations whose mailbox got a message
+	clients  MailClients      // of the mailbox; nil: none
 	queueing corebot.Queueing // where a chat has no setting of its own
 	tally    *tally           // the counters as of the last commit; nil: nothing is counted
 	counted  map[series]int64 // what this transaction adds to them

@@ -86,9 +86,17 @@ type workload struct {
 	book map[string]*request
 }
 
+// newWorkload makes a workload. The clients of every second chat fetch their replies.
 func newWorkload(db *DB, position func() int) *workload {
+	db.MailFor(odd{})
 	return &workload{db: db, position: position, book: map[string]*request{}}
 }
+
+// odd are clients that fetch their messages, in the chats whose names end with an odd digit.
+type odd struct{}
+
+func (odd) Pulled(k corebot.Key) bool { return (k.Chat[len(k.Chat)-1]-'0')%2 == 1 }
+func (odd) Posted(corebot.Key)        {}
 
 // carryOn begins the book of a store that has lived before with what of the earlier book is in it.
 func (w *workload) carryOn(t testing.TB, earlier *workload) {

@@ -285,6 +285,7 @@ func (w *writer) newTx(now time.Time) *tx {
 		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.claims.wakes, backAt: w.backAt, flows: w.flows,
 		waiting: &w.flows.waiting,
 		diskLow: w.db.diskLow.Load(), tally: &w.db.tally, queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
+		clients: w.db.clientsNow(),
 	}
 }
 
@@ -368,6 +369,11 @@ func (w *writer) tell(t *tx, err error) {
 	}
 	if t.said && err == nil {
 		w.db.tellSaid()
+	}
+	if err == nil {
+		for _, k := range t.posted {
+			t.clients.Posted(k)
+		}
 	}
 	if err == nil && len(t.stored) > 0 {
 		w.db.aside.note(t.stored, asideInRow)

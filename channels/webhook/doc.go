@@ -11,6 +11,7 @@
 //     or one of the 5xx and 429, posts the same body again; its id makes that safe, and "duplicate" says that it was.
 //   - Replies are kept, not handed over. They lie in the mailbox, in order, for its retention time; a cursor names a
 //     place among them and reading takes nothing away. A reply enters the mailbox once, however often it is sent.
+//     Without a callback it enters with the commit of its turn, and a long poll wakes when that commit is on disk.
 //   - What a credential opens, it closes. New ones take effect at once: requests, long polls and streams that came with
 //     one that is gone are refused or ended.
 //   - Bounded. Headers, bodies, their times, pages, connections, long polls and streams have limits; over them a caller

@@ -77,7 +77,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Webhook is the channel. It implements [channels.Channel] and [channels.Idempotent].
+// Webhook is the channel. It implements [channels.Channel], [channels.Idempotent] and [channels.Pulled].
 type Webhook struct {
 	opts        Options
 	replies     *channels.Replies
@@ -97,6 +97,7 @@ type Webhook struct {
 var (
 	_ channels.Channel    = (*Webhook)(nil)
 	_ channels.Idempotent = (*Webhook)(nil)
+	_ channels.Pulled     = (*Webhook)(nil)
 )
 
 // New listens at once, so that a busy port is known before anything else is started, and serves in [Webhook.Run]. Its
@@ -173,6 +174,12 @@ func (w *Webhook) Send(ctx context.Context, m channels.Outbound) (channels.Recei
 	}
 	return channels.Receipt{}, w.callback.push(ctx, m)
 }
+
+// Pulled implements [channels.Pulled]: without a callback, callers fetch all that is said to them.
+func (w *Webhook) Pulled() bool { return w.callback == nil }
+
+// Posted implements [channels.Pulled]. It wakes who waits for the reply.
+func (w *Webhook) Posted(k corebot.Key) { w.replies.Posted(k) }
 
 // IdempotentSend implements [channels.Idempotent]: the mailbox knows a reply by its id, and so does who is pushed to.
 func (w *Webhook) IdempotentSend() {}

@@ -278,8 +278,11 @@ func (a *App) makeChannels(ctx context.Context, o Options, r prometheus.Register
 	if err := a.openDoor(r); err != nil {
 		return err
 	}
-	a.channels, err = channels.NewSupervisor(a.door, a.outbox, a.log, running...)
-	return err
+	if a.channels, err = channels.NewSupervisor(a.door, a.outbox, a.log, running...); err != nil {
+		return err
+	}
+	a.Store.MailFor(a.channels)
+	return nil
 }
 
 // Run runs everything until ctx ends. It stops in the reverse order of starting: no new messages, then the turns drain,

@@ -56,6 +56,7 @@ var (
 	_ mcp.Pins            = (*storage.MCPTools)(nil)
 	_ mcp.Trail           = (*storage.Audit)(nil)
 	_ builtin.Sayings     = (*storage.History)(nil)
+	_ storage.MailClients = (*channels.Supervisor)(nil)
 	_ channels.Mailbox    = (*storage.Mailbox)(nil)
 )
 

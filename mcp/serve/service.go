@@ -61,6 +61,7 @@ type Service struct {
 var (
 	_ channels.Channel    = (*Service)(nil)
 	_ channels.Idempotent = (*Service)(nil)
+	_ channels.Pulled     = (*Service)(nil)
 	_ Backend             = (*Service)(nil)
 )
 
@@ -151,6 +152,12 @@ func (s *Service) entrance(ctx context.Context) (channels.Door, error) {
 func (s *Service) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	return channels.Receipt{}, s.replies.Send(ctx, m)
 }
+
+// Pulled implements [channels.Pulled]: clients fetch all that is said to them.
+func (s *Service) Pulled() bool { return true }
+
+// Posted implements [channels.Pulled]. It wakes the calls that wait for the reply.
+func (s *Service) Posted(k corebot.Key) { s.replies.Posted(k) }
 
 // IdempotentSend implements [channels.Idempotent]: the mailbox knows a reply by its id.
 func (s *Service) IdempotentSend() {}

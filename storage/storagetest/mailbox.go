@@ -15,6 +15,10 @@ import (
 //   - A conversation gives its own messages only.
 //   - The last cursor is that of the newest message, and behind it comes only what is posted later.
 //   - The answers to a message are found among the replies of its conversation.
+//   - A reply to a pulled conversation is in the mailbox with the commit of its turn; nobody claims it.
+//   - A reply to a pulled conversation fails with its turn, and its clients are told nothing.
+//   - A message to a pulled conversation is taken once under its id, also after a restart.
+//   - A message to a pulled conversation overtakes none that waits in the lane.
 type Mailbox interface {
 	serve.Mailbox
 }
@@ -33,6 +37,16 @@ func mailboxSpecs() []spec {
 			lastCursorIsTheNewest,
 		},
 		{"The answers to a message are found among the replies of its conversation.", answersAreFound},
+		{
+			"A reply to a pulled conversation is in the mailbox with the commit of its turn; nobody claims it.",
+			pulledReplyRidesOnItsTurn,
+		},
+		{
+			"A reply to a pulled conversation fails with its turn, and its clients are told nothing.",
+			pulledReplyFailsWithItsTurn,
+		},
+		{"A message to a pulled conversation is taken once under its id, also after a restart.", pulledIdIsTakenOnce},
+		{"A message to a pulled conversation overtakes none that waits in the lane.", pulledReplyOvertakesNothing},
 	}
 }
 

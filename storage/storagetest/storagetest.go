@@ -38,6 +38,9 @@ type Store struct {
 	Grants    func(by corebot.AuditEvent) Grants
 	Chats     func(by corebot.AuditEvent) Chats
 
+	// MailFor sets the clients that fetch their messages from the mailbox.
+	MailFor func(clients MailClients)
+
 	// Pins are the tools of one agent.
 	Pins func(agent string) Pins
 
@@ -47,6 +50,13 @@ type Store struct {
 	Problems func(ctx context.Context) ([]string, error)
 	// Close ends the writer and closes the store as it is: nothing is settled or released.
 	Close func() error
+}
+
+// MailClients are the clients of a mailbox, as a store asks and tells them. Pulled says whether the clients of a
+// conversation fetch what is sent to them. Posted is called after the commit that put a message into their mailbox.
+type MailClients interface {
+	Pulled(k corebot.Key) bool
+	Posted(k corebot.Key)
 }
 
 // Lives is what the suite needs to see of messages.
