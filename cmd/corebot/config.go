@@ -29,7 +29,7 @@ func (s *shell) explain() (config.Explanation, error) {
 	if err != nil {
 		return config.Explanation{}, err
 	}
-	return config.Explain(home)
+	return app.ExplainConfig(home)
 }
 
 func newConfigCheck(s *shell) *cobra.Command {
@@ -100,7 +100,7 @@ what it is for. Editors use it to complete and check corebot.yaml.`,
 			enc := json.NewEncoder(cmd.OutOrStdout())
 			enc.SetEscapeHTML(false)
 			enc.SetIndent("", "  ")
-			return enc.Encode(config.Schema())
+			return enc.Encode(app.ConfigSchema())
 		},
 	}
 }

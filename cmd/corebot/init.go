@@ -35,7 +35,7 @@ say that the webhook is enabled; all else in it stays, and a token or a secret, 
 			if err != nil {
 				return err
 			}
-			c, err := config.Load(home)
+			c, err := app.LoadConfig(home)
 			if err != nil {
 				return err
 			}

@@ -59,7 +59,7 @@ func (s *shell) settings() (config.Config, error) {
 	if err != nil {
 		return config.Config{}, err
 	}
-	return config.Load(home)
+	return app.LoadConfig(home)
 }
 
 // daemon connects to the Corebot that runs on the home; the hint says what to do if none does.

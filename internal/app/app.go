@@ -44,6 +44,7 @@ type Options struct {
 	// of the log; it learns the secrets that a reload brings; nil: nothing is taken out of the log
 	Redactor *redact.Redactor
 	// Serve makes a daemon of it: with the configured channels, the listeners and the control socket.
+	// With neither Serve nor Attended, it runs neither router nor outbox: what is accepted waits for another run.
 	Serve bool
 	// Attended makes it the Corebot of a terminal or an MCP client, which ends with them. It has the control socket, so
 	// that other processes can attach, and no other listener.
@@ -53,7 +54,8 @@ type Options struct {
 	Passing bool
 	// Agent is the one agent of the settings that this process runs; empty: all of them.
 	Agent string
-	// With neither, it runs neither router nor outbox: what is accepted waits for another run.
+	// Networks are further kinds of channels, beside those of this version.
+	Networks []channels.Network
 }
 
 // App is a whole Corebot on one home directory.
@@ -92,6 +94,7 @@ type App struct {
 	serves    bool
 	passing   bool
 	only      string // the one agent that this process runs; empty: all
+	networks  []channels.Network
 	server    *observability.Server
 	undo      []undo
 }
@@ -111,6 +114,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	a := &App{
 		version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level),
 		Live: new(live.Hub), answers: o.Serve || o.Attended, serves: o.Serve, passing: o.Passing, only: o.Agent,
+		networks: append(Networks(), o.Networks...),
 	}
 	defer func() {
 		if err != nil {

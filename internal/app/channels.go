@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -29,8 +30,64 @@ type kind struct {
 	open    func(context.Context, *App, prometheus.Registerer) (channels.Channel, error)
 }
 
-// kinds lists every kind of channel. A new network is a folder, and a line here.
+// Networks lists the kinds of channels whose accounts are in the settings, under channels.KIND.ACCOUNT. A new network is
+// a folder, and a line here.
+func Networks() []channels.Network { return nil }
+
+// kinds lists the kinds of channels that have one account, which is always there.
 func kinds() []kind { return []kind{terminals(), mcpClients(), webhooks()} }
+
+// kinds lists all accounts of this run: those that are always there, and those of the settings.
+func (a *App) kinds() []kind {
+	all := kinds()
+	for _, account := range a.config.Accounts.List() {
+		for _, n := range a.networks {
+			if n.Kind == account.Kind {
+				all = append(all, accountOf(n, account))
+			}
+		}
+	}
+	return all
+}
+
+// accountOf is one account of a network.
+func accountOf(n channels.Network, settings config.Account) kind {
+	account := channels.Account{Kind: settings.Kind, Name: settings.Name}
+	return kind{
+		Account: account,
+		access:  func(config.Config) config.Access { return settings.Common.Access() },
+		reaches: func(a *App) *builtin.Destination {
+			agentOf := func(chat string) string { return a.routing().Key(account.Kind, account.Name, chat).Agent }
+			return &builtin.Destination{Account: account.Name, AgentOf: agentOf}
+		},
+		opens: func(_ config.Config, o Options) bool { return o.Serve },
+		open: func(_ context.Context, a *App, _ prometheus.Registerer) (channels.Channel, error) {
+			log := a.log.With().Str("channel", account.Kind).Str("account", account.Name).Logger()
+			return n.Open(settings.Decode, channels.Site{Account: account, Log: log})
+		},
+	}
+}
+
+// networkSettings are the networks as the settings know them.
+func networkSettings(networks []channels.Network) (all []config.Network) {
+	for _, n := range networks {
+		all = append(all, config.Network{Kind: n.Kind, Standard: n.Standard})
+	}
+	return all
+}
+
+// LoadConfig reads the settings of a home, with the accounts of all networks, and of the others that are given.
+func LoadConfig(home string, others ...channels.Network) (config.Config, error) {
+	return config.Load(home, networkSettings(append(Networks(), others...))...)
+}
+
+// ExplainConfig is [LoadConfig] with where each value comes from.
+func ExplainConfig(home string) (config.Explanation, error) {
+	return config.Explain(home, networkSettings(Networks())...)
+}
+
+// ConfigSchema describes the settings file.
+func ConfigSchema() any { return config.Schema(networkSettings(Networks())...) }
 
 func attended(config.Config, Options) bool { return true }
 
@@ -92,7 +149,7 @@ func untrusted() map[string]string {
 func (a *App) openChannels(ctx context.Context, o Options, r prometheus.Registerer) (running []channels.Entry,
 	err error,
 ) {
-	for _, k := range kinds() {
+	for _, k := range a.kinds() {
 		if !a.answers || !k.opens(a.config, o) {
 			continue
 		}
@@ -106,28 +163,32 @@ func (a *App) openChannels(ctx context.Context, o Options, r prometheus.Register
 }
 
 // destinations are the channels of this configuration, whether they run at the moment or not: what is sent waits for
-// them.
+// them. Of several accounts of a network, "main" or the first by name is meant where the caller has none.
 func (a *App) destinations() map[string]builtin.Destination {
 	to := map[string]builtin.Destination{}
-	for _, k := range kinds() {
-		if d := k.reaches(a); d != nil {
+	for _, k := range a.kinds() {
+		_, known := to[k.Kind]
+		if d := k.reaches(a); d != nil && (!known || k.Name == mainAccount) {
 			to[k.Kind] = *d
 		}
 	}
 	return to
 }
 
+// mainAccount is the account of a network that is meant where none is named.
+const mainAccount = "main"
+
 // openDoor makes the front door: on an account that no kind names nobody may talk.
 func (a *App) openDoor(r prometheus.Registerer) error {
 	access := map[channels.Account]policy.Access{}
-	for _, k := range kinds() {
+	for _, k := range a.kinds() {
 		set := k.access(a.config)
 		list, err := set.List(k.Kind)
-		if err != nil {
-			return err
+		if err == nil {
+			access[k.Account], err = policy.NewAccess(policy.AccessRule(set.Rule), list)
 		}
-		if access[k.Account], err = policy.NewAccess(policy.AccessRule(set.Rule), list); err != nil {
-			return fmt.Errorf("channels.%s.access: %w", k.Kind, err)
+		if err != nil {
+			return fmt.Errorf("who may talk on %s: %w", k.Account, err)
 		}
 	}
 	var err error
@@ -157,6 +218,11 @@ func SenderLike(p corebot.Principal) (sender corebot.Principal, known bool) {
 	for _, k := range kinds() {
 		if k.Kind == p.Channel {
 			return corebot.Principal{Channel: k.Kind, Account: k.Name, ID: p.ID}, true
+		}
+	}
+	for _, n := range Networks() {
+		if n.Kind == p.Channel {
+			return corebot.Principal{Channel: p.Channel, Account: cmp.Or(p.Account, mainAccount), ID: p.ID}, true
 		}
 	}
 	return corebot.Principal{Channel: p.Channel, ID: p.ID}, false

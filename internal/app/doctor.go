@@ -45,7 +45,7 @@ func fail(what string, err error) Finding {
 // Diagnose looks at a home and at what it depends on. It changes nothing, and works beside a running Corebot.
 func Diagnose(ctx context.Context, home string) []Finding {
 	findings := []Finding{checkHome(home)}
-	c, err := config.Load(home)
+	c, err := LoadConfig(home)
 	if err != nil {
 		return append(findings, fail("settings", err))
 	}

@@ -72,7 +72,7 @@ func Init(home string, webhook bool) (made Made, err error) {
 	if err := made.settings(home, webhook); err != nil {
 		return made, err
 	}
-	_, err = config.Load(home)
+	_, err = LoadConfig(home)
 	return made, err
 }
 

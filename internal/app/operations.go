@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
@@ -120,7 +119,7 @@ func service(db *storage.DB, accounting func() corebot.Accounting) *operate.Serv
 // wrong hide nothing: without them days are those of UTC.
 func accountingOf(home string) func() corebot.Accounting {
 	return func() corebot.Accounting {
-		c, err := config.Load(home)
+		c, err := LoadConfig(home)
 		if err != nil {
 			return corebot.Accounting{}
 		}

@@ -19,7 +19,7 @@ type Reloaded struct {
 func (a *App) Reload() (r Reloaded, err error) {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
-	fresh, err := config.Load(a.config.Home)
+	fresh, err := config.Load(a.config.Home, networkSettings(a.networks)...)
 	if err != nil {
 		return r, err
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -14,23 +15,22 @@ type Access struct {
 	Allowlist List[string] `mapstructure:"allowlist" doc:"with access allowlist: senders as webhook::alice, chats as main:webhook::family, or * for everybody; an empty list is nobody"`
 }
 
-// List is the allowlist of a channel. [Load] has checked that it can be read.
-func (a Access) List(channel string) (corebot.Allowlist, error) {
-	list, err := corebot.ParseAllowlist(channel, a.Allowlist.Values())
-	if err != nil {
-		return list, fmt.Errorf("channels.%s.allowlist: %w", channel, err)
-	}
-	return list, nil
+// List is the allowlist of a kind of channel. [Load] has checked that it can be read.
+func (a Access) List(kind string) (corebot.Allowlist, error) {
+	return corebot.ParseAllowlist(kind, a.Allowlist.Values())
 }
 
 // validate refuses a list that nothing would read: whoever wrote it believes that others are kept out.
-func (a Access) validate(channel string) error {
+func (a Access) validate(kind string, account ...string) error {
+	section := strings.Join(append([]string{"channels", kind}, account...), ".")
 	if a.Rule != "allowlist" && a.Allowlist != (List[string]{}) {
-		return corebot.WithHint(fmt.Errorf("channels.%s.allowlist is set, and channels.%s.access is %s", channel,
-			channel, a.Rule), "set access to allowlist, or take the list away")
+		return corebot.WithHint(fmt.Errorf("%s.allowlist is set, and %s.access is %s", section, section, a.Rule),
+			"set access to allowlist, or take the list away")
 	}
-	_, err := a.List(channel)
-	return err
+	if _, err := a.List(kind); err != nil {
+		return fmt.Errorf("%s.allowlist: %w", section, err)
+	}
+	return nil
 }
 
 func (c Channels) validate() error {

@@ -27,7 +27,8 @@ import "time"
 
 // Config is every setting. The zero value is not usable: start from [Load]. Two of them can be compared with ==.
 type Config struct {
-	Home string `mapstructure:"-"`
+	Home     string   `mapstructure:"-"`
+	Accounts Accounts `mapstructure:"-"` // of channels.KIND.ACCOUNT, for the kinds of networks that [Load] was given
 
 	LLM           LLM                 `mapstructure:"llm" doc:"Which model answers. With neither key nor address Corebot looks for a server on this machine, then uses the offline model."`
 	Agent         Agent               `mapstructure:"agent" doc:"Bounds of one turn."`

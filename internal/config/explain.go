@@ -33,10 +33,11 @@ type Explanation struct {
 }
 
 // Explain is [Load] with the reasons. With an error the values are not complete.
-func Explain(home string) (Explanation, error) {
+func Explain(home string, networks ...Network) (Explanation, error) {
 	e := Explanation{Config: Defaults()}
 	e.Config.Home = home
 	s := newSettings()
+	s.networks = networks
 	if err := s.readFile(home); err != nil {
 		return e, err
 	}
@@ -46,9 +47,14 @@ func Explain(home string) (Explanation, error) {
 	if err := s.values.UnmarshalExact(&e.Config); err != nil {
 		return e, fmt.Errorf("read the settings: %w", err)
 	}
-	if err := e.resolve(s, &resolver{home: home, variable: os.Getenv}); err != nil {
+	r := &resolver{home: home, variable: os.Getenv}
+	if err := e.resolve(s, r); err != nil {
 		return e, err
 	}
+	if err := e.resolveAccounts(s, r); err != nil {
+		return e, err
+	}
+	e.Warnings = append(e.Warnings, r.warnings...)
 	return e, e.Config.validate()
 }
 
@@ -73,7 +79,6 @@ func (e *Explanation) resolve(s *settings, r *resolver) error {
 		}
 		e.Values = append(e.Values, v)
 	}
-	e.Warnings = append(e.Warnings, r.warnings...)
 	return nil
 }
 
@@ -144,5 +149,5 @@ func Diff(old, new Config) (reloadable, restart []string) {
 			restart = append(restart, l.key)
 		}
 	}
-	return reloadable, restart
+	return reloadable, append(restart, old.Accounts.changed(new.Accounts)...)
 }

@@ -114,6 +114,7 @@ func decode(path string, data []byte, into map[string]any) (err error) {
 func (s *settings) merge(path, prefix string, tree map[string]any, seen map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		key, value := prefix+strings.ToLower(name), tree[name]
+		network, isNetwork := s.isNetwork(key)
 		if seen[key] {
 			return corebot.WithHint(fmt.Errorf("%s: key %q is there twice", path, key), "keep one of them")
 		}
@@ -123,6 +124,8 @@ func (s *settings) merge(path, prefix string, tree map[string]any, seen map[stri
 		case s.isKnown(key) && value != nil:
 			err = s.set(fmt.Sprintf("%s: %s", path, key), key, value, origin{FromFile, path})
 		case s.isKnown(key):
+		case isNetwork:
+			err = s.mergeAccounts(path, key, network, value)
 		case !s.isSection(key):
 			err = s.unknown(path, key)
 		case isSection:
@@ -173,6 +176,11 @@ func (s *settings) unknown(where, key string) error {
 		if rest, in := strings.CutPrefix(k, section); in {
 			rest, _, _ = strings.Cut(rest, ".")
 			known = append(known, rest)
+		}
+	}
+	if section == "channels." {
+		for _, n := range s.networks {
+			known = append(known, n.Kind)
 		}
 	}
 	hint := meant(name, known, func(near string) string { return section + near })

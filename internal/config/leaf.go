@@ -21,6 +21,7 @@ type leaf struct {
 	oneOf    []string // empty: anything
 	also     string   // a variable that sets it beside ours
 	reload   bool     // a running Corebot takes a new value
+	secret   bool     // a text that is a secret, of an account
 	index    []int    // of the field
 }
 
@@ -77,7 +78,7 @@ func newLeaf(section string, f reflect.StructField, defaults reflect.Value) leaf
 		key: strings.TrimPrefix(section+"."+f.Tag.Get("mapstructure"), "."), doc: f.Tag.Get("doc"), kind: f.Type,
 		index:    f.Index,
 		standard: defaults.FieldByIndex(f.Index).Interface(), also: f.Tag.Get("also"),
-		reload: f.Tag.Get("reload") == "yes",
+		reload: f.Tag.Get("reload") == "yes", secret: f.Tag.Get("secret") == "yes",
 	}
 	if all := f.Tag.Get("oneof"); all != "" {
 		l.oneOf = strings.Split(all, ",")
@@ -109,7 +110,7 @@ func (l leaf) put(c *Config, value any) {
 }
 
 func (l leaf) isDuration() bool { return l.kind == reflect.TypeFor[time.Duration]() }
-func (l leaf) isSecret() bool   { return l.kind == reflect.TypeFor[Secret]() }
+func (l leaf) isSecret() bool   { return l.secret || l.kind == reflect.TypeFor[Secret]() }
 func (l leaf) isTexts() bool    { return l.kind == reflect.TypeFor[List[string]]() }
 func (l leaf) isNumbers() bool  { return l.kind == reflect.TypeFor[List[int]]() }
 

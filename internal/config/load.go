@@ -30,9 +30,9 @@ func Home(given string) (string, error) {
 }
 
 // Load reads the settings of a home. A home without a file has the defaults. An error names the file or the variable,
-// and the key; it never spells a secret.
-func Load(home string) (Config, error) {
-	e, err := Explain(home)
+// and the key; it never spells a secret. The networks are the kinds that can have accounts.
+func Load(home string, networks ...Network) (Config, error) {
+	e, err := Explain(home, networks...)
 	return e.Config, err
 }
 
@@ -41,6 +41,9 @@ type settings struct {
 	values *viper.Viper
 	leaves map[string]leaf   // of every known key
 	from   map[string]origin // of every key that is set
+
+	networks []Network
+	drafts   []draft // accounts of networks
 }
 
 // origin is where a value was set.

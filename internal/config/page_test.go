@@ -71,8 +71,24 @@ func page() string {
 			}
 		}
 	}
+	b.WriteString(accountsTop)
+	for _, l := range commonLeaves() {
+		l = l.under("channels.KIND.ACCOUNT")
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.key, standardText(l), meaning(l))
+	}
 	return b.String()
 }
+
+const accountsTop = `
+## channels.KIND.ACCOUNT
+
+A chat network has a section for each account, under the name of the account: lower-case letters, digits and ` + "`-`" + `. These settings
+are the same for every network. The others are those of the network. They stand in the settings file only, and a change needs a
+restart. Secrets are references or texts, as everywhere. This version has no chat network yet.
+
+| key | default | |
+|---|---|---|
+`
 
 func standardText(l leaf) string {
 	if text := fmt.Sprint(written(l.standard)); text != "" && l.kind.Kind() != reflect.Slice &&

@@ -28,7 +28,7 @@ type schemaObject struct {
 // Schema describes the settings file as a JSON Schema, draft 2020-12, for editors and for checks elsewhere. The loader
 // reads every file that the schema accepts. The loader also takes numbers in quotes, keys in capital letters and
 // settings without a value. Only the loader checks rules over several settings at once.
-func Schema() any {
+func Schema(networks ...Network) any {
 	top := closedObject("Settings of Corebot", "object")
 	top.Schema, top.Title = "https://json-schema.org/draft/2020-12/schema", "corebot.yaml"
 	for _, s := range sections() {
@@ -41,6 +41,9 @@ func Schema() any {
 			o.Properties[l.key[len(s.name)+1:]] = l.schema()
 		}
 		top.holder(s.name).Properties[s.name[strings.LastIndex(s.name, ".")+1:]] = o
+	}
+	for _, n := range networks {
+		top.Properties["channels"].Properties[n.Kind] = n.schema()
 	}
 	return top
 }

@@ -84,6 +84,7 @@ func (c Config) Secrets() []string {
 			}
 		}
 	}
+	all = append(all, c.Accounts.secrets()...)
 	all = append(all, secretVariables(os.Environ())...)
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return len(s) < redact.MinSecret })
