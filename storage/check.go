@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 var header = []byte("SQLite format 3\x00")
@@ -167,12 +168,14 @@ func parsePlace(text string) (place, error) {
 	parts := strings.Split(text, ".")
 	var n [3]int64
 	if len(parts) != len(n) {
-		return place{}, fmt.Errorf("%w: %q is no place in a history", corebot.ErrInvalid, text)
+		return place{}, fmt.Errorf("%w: %q is no place in a history", corebot.ErrInvalid,
+			runes.Head(text, 100))
 	}
 	for i, part := range parts {
 		v, err := strconv.ParseUint(part, 10, 63)
 		if err != nil {
-			return place{}, fmt.Errorf("%w: %q is no place in a history", corebot.ErrInvalid, text)
+			return place{}, fmt.Errorf("%w: %q is no place in a history", corebot.ErrInvalid,
+				runes.Head(text, 100))
 		}
 		n[i] = int64(v)
 	}

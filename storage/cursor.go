@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // cursor spells the place of a row in a list: the fields that the list is ordered by.
@@ -43,7 +44,7 @@ func behind(after, list string, place ...any) error {
 
 func badCursor(after string) error {
 	return fmt.Errorf("%w: %q is no cursor of this list: send what an earlier page gave, or leave it out",
-		corebot.ErrInvalid, after)
+		corebot.ErrInvalid, runes.Head(after, 100))
 }
 
 // nextPage is the cursor behind the last row of a page. A page that is not full has none: nothing is left.

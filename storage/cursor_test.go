@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,11 +49,13 @@ func TestACursorOfAnotherListIsRefused(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	for _, after := range []string{
 		"x", "3", cursor("dead", 1), cursor("dead", "1", "2"), cursor("other", 1, 2),
-		cursor("dead", 1, 2)[1:],
+		cursor("dead", 1, 2)[1:], strings.Repeat("A", 1<<20),
 	} {
 		if _, _, err := NewDeadLetters(db).Page(t.Context(), corebot.DeadLetterFilter{}, after, 3); !errors.Is(err,
 			corebot.ErrInvalid) {
-			t.Errorf("the cursor %q: %v", after, err)
+			t.Errorf("the cursor %.100q: %v", after, err)
+		} else if len(err.Error()) > 300 {
+			t.Errorf("the error repeats a cursor of %d bytes", len(after))
 		}
 	}
 }

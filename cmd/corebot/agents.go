@@ -10,8 +10,8 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels/cli"
-	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newAgents(s *shell) *cobra.Command {
@@ -26,12 +26,14 @@ func newAgentsList(s *shell) *cobra.Command {
 		Short: "List the agents of the settings",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.settings()
+			all, err := gather(func(p operate.Part) (operate.Page[operate.Agent], error) {
+				return look(s, cmd, operate.ListAgents, p)
+			})
 			if err != nil {
 				return err
 			}
 			t := &teller{w: cmd.OutOrStdout()}
-			for _, a := range app.Agents(c) {
+			for _, a := range all {
 				if asJSON {
 					if err := printJSON(cmd, a); err != nil {
 						return err
@@ -54,15 +56,10 @@ func newAgentsShow(s *shell) *cobra.Command {
 		Short: "Print all that the settings say of an agent, and its routes",
 		Args:  takes("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.settings()
+			a, err := look(s, cmd, operate.ShowAgent, operate.ByAgent{Agent: args[0]})
 			if err != nil {
 				return err
 			}
-			if err := knownAgent(c, args[0]); err != nil {
-				return err
-			}
-			all := app.Agents(c)
-			a := all[slices.IndexFunc(all, func(a app.AgentInfo) bool { return a.ID == args[0] })]
 			if asJSON {
 				return printJSON(cmd, a)
 			}

@@ -13,9 +13,7 @@ import (
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/backoff"
-	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/live"
-	"github.com/corebot/corebot/internal/operate"
 )
 
 // attached is a terminal of this process at the Corebot of the home, whichever process that is. Typed lines go to the
@@ -41,7 +39,7 @@ func (a *attached) attach(ctx context.Context) error {
 	if first {
 		a.id = uuid.Must(uuid.NewV7()).String()
 	}
-	_, err := control.Call[operate.Done](ctx, a.link, app.OpAttach,
+	_, err := app.AttachTerminal.Call(ctx, a.link,
 		app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Again: !first})
 	return err
 }
@@ -84,7 +82,7 @@ func (a *attached) run(ctx context.Context, c cli.Terminal) error {
 
 // leave says goodbye, if Corebot is still there; else the silence of the terminal tells.
 func (a *attached) leave(ctx context.Context) {
-	_, _ = control.Call[operate.Done](ctx, a.link.Reached(), app.OpDetach,
+	_, _ = app.DetachTerminal.Call(ctx, a.link.Reached(),
 		app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
 }
 
@@ -124,7 +122,7 @@ func (a *attached) givenUp() error {
 
 // fetch shows what there is to show next.
 func (a *attached) fetch(ctx context.Context, c cli.Terminal) error {
-	f, err := control.Call[cli.Fetched](ctx, a.link, app.OpFetch,
+	f, err := app.FetchTerminal.Call(ctx, a.link,
 		app.Terminal{Agent: a.agent, Chat: a.chat, Session: a.id, Shown: a.shown})
 	if err != nil {
 		return err

@@ -6,9 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corebot/corebot/channels"
-	"github.com/corebot/corebot/internal/app"
-	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newChannels(s *shell) *cobra.Command {
@@ -27,7 +25,9 @@ func newChannelsList(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := control.Call[[]channels.Status](cmd.Context(), daemon, app.OpChannels, struct{}{})
+			all, err := gather(func(p operate.Part) (operate.Page[operate.ChannelAccount], error) {
+				return operate.ListChannels.Call(cmd.Context(), daemon, p)
+			})
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ func newChannelsList(s *shell) *cobra.Command {
 				if !c.LastEvent.IsZero() {
 					event = c.LastEvent.Format(time.DateTime)
 				}
-				t.line("%-16s %-9s since %s  last event %-19s  %d to send  %s", c.Account, c.State,
+				t.line("%-16s %-9s since %s  last event %-19s  %d to send  %s", c.Name(), c.State,
 					c.Since.Format(time.DateTime),
 					event, c.Backlog, cmp.Or(oneLine(c.LastError, 80), "-"))
 			}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
-	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 // newConfig is the group of commands about settings. more are those that need a daemon.
@@ -168,7 +168,7 @@ wrong change nothing.`,
 			if err != nil {
 				return err
 			}
-			r, err := control.Call[app.Reloaded](cmd.Context(), daemon, app.OpReload, struct{}{})
+			r, err := operate.ReloadSettings.Call(cmd.Context(), daemon, struct{}{})
 			switch {
 			case err != nil:
 				return err

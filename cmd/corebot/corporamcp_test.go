@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
-	"github.com/corebot/corebot/internal/app"
-	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/load"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp"
 )
 
@@ -110,11 +109,11 @@ func (f *fort) offerAll() {
 // listed are the names of the server's tools.
 func (f *fort) listed() []string {
 	f.t.Helper()
-	now, err := control.Call[mcp.Overview](f.t.Context(), f.control, app.OpMCPList, app.MCPServer{})
+	now, err := operate.ListServers.Call(f.t.Context(), f.control, operate.ServersQuery{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	for _, s := range now.Servers {
+	for _, s := range now.Rows {
 		if s.Name == "items" {
 			return s.Tools
 		}

@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/corebot/corebot/agent/skills"
-	"github.com/corebot/corebot/internal/app"
-	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 // asSkills has each item be a page of a skill: whole, as its front matter, as its description, and as what is behind
@@ -38,13 +37,13 @@ func (f *fort) asSkills() {
 				f.t.Fatal(err)
 			}
 		}
-		found, err := control.Call[app.Skills](f.t.Context(), f.control, app.OpSkillsList, "")
-		if err != nil || len(found.Skills) != len(items) {
-			f.t.Fatalf("%d of %d skills are listed: %v", len(found.Skills), len(items), err)
+		found, err := operate.ListSkills.Call(f.t.Context(), f.control, operate.SkillsQuery{})
+		if err != nil || len(found.Rows) != len(items) {
+			f.t.Fatalf("%d of %d skills are listed: %v", len(found.Rows), len(items), err)
 		}
-		for _, s := range found.Skills {
+		for _, s := range found.Rows {
 			f.requireOrdinarySkill(s)
-			if s.State == app.SkillUsable {
+			if s.State == operate.SkillUsable {
 				usable++
 			}
 		}
@@ -61,8 +60,8 @@ func (f *fort) asSkills() {
 }
 
 // requireOrdinarySkill: a skill is within the rules and has nothing hidden, or an error says what is wrong.
-func (f *fort) requireOrdinarySkill(s app.Skill) {
-	broken := s.State == app.SkillBroken
+func (f *fort) requireOrdinarySkill(s operate.Skill) {
+	broken := s.State == operate.SkillBroken
 	if broken != (s.Error != "") || !broken && (s.Description == "" || utf8.RuneCountInString(s.Description) > 1024) {
 		f.t.Errorf("a skill is %+v", s)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
-	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/mcp/serve"
@@ -33,7 +33,7 @@ mcp__SERVER__TOOL, and are for who is admin everywhere, unless the settings gran
 }
 
 // printServers prints one server a line, and what is wrong with their file beside them.
-func printServers(cmd *cobra.Command, o mcp.Overview, asJSON bool) error {
+func printServers(cmd *cobra.Command, o operate.MCPServers, asJSON bool) error {
 	beside := &teller{w: cmd.ErrOrStderr()}
 	for _, w := range o.Warnings {
 		beside.line("corebot: %s", printable(w))
@@ -42,7 +42,7 @@ func printServers(cmd *cobra.Command, o mcp.Overview, asJSON bool) error {
 		beside.line("corebot: the file is wrong, and what it said before stays: %s", printable(o.FileError))
 	}
 	if asJSON {
-		for _, s := range o.Servers {
+		for _, s := range o.Rows {
 			if err := printJSON(cmd, s); err != nil {
 				return err
 			}
@@ -50,10 +50,10 @@ func printServers(cmd *cobra.Command, o mcp.Overview, asJSON bool) error {
 		return beside.err
 	}
 	t := &teller{w: cmd.OutOrStdout()}
-	if len(o.Servers) == 0 {
+	if len(o.Rows) == 0 {
 		t.line("no MCP servers")
 	}
-	for _, s := range o.Servers {
+	for _, s := range o.Rows {
 		t.line("%-20s %-6s %-11s since %s  %s", s.Name, s.Transport, s.State, clock(s.Since),
 			count(int64(len(s.Tools)), "tool"))
 		if s.LastError != "" {
@@ -78,18 +78,28 @@ func printServers(cmd *cobra.Command, o mcp.Overview, asJSON bool) error {
 }
 
 // allWell is an error if a server that should be connected is not.
-func allWell(o mcp.Overview) error {
+func allWell(o operate.MCPServers) error {
 	bad := int64(0)
-	for _, s := range o.Servers {
-		if s.State != mcp.Connected && s.State != mcp.Disabled {
+	for _, s := range o.Rows {
+		if s.State != string(mcp.Connected) && s.State != string(mcp.Disabled) {
 			bad++
 		}
 	}
 	if bad == 0 {
 		return nil
 	}
-	return corebot.WithHint(fmt.Errorf("%s of %d cannot be used", count(bad, "MCP server"), len(o.Servers)),
+	return corebot.WithHint(fmt.Errorf("%s of %d cannot be used", count(bad, "MCP server"), len(o.Rows)),
 		"what each of them says is above")
+}
+
+// servers is the list of MCP servers, whole, with what is wrong with their file.
+func servers(page func(operate.Part) (operate.MCPServers, error)) (all operate.MCPServers, err error) {
+	rows, err := gather(func(p operate.Part) (_ operate.Page[operate.MCPServer], err error) {
+		all, err = page(p)
+		return all.Page, err
+	})
+	all.Rows = rows
+	return all, err
 }
 
 func newMCPList(s *shell) *cobra.Command {
@@ -102,11 +112,9 @@ func newMCPList(s *shell) *cobra.Command {
 Corebot knows. If none runs, the servers of the file are listed as stopped.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.settings()
-			if err != nil {
-				return err
-			}
-			o, err := app.ListMCP(cmd.Context(), c, agent)
+			o, err := servers(func(p operate.Part) (operate.MCPServers, error) {
+				return look(s, cmd, operate.ListServers, operate.ServersQuery{ByAgent: operate.ByAgent{Agent: agent}, Part: p})
+			})
 			if err != nil {
 				return err
 			}
@@ -164,7 +172,13 @@ Servers whose entries have not changed keep their connections.`,
 			if err != nil {
 				return err
 			}
-			o, err := control.Call[mcp.Overview](cmd.Context(), daemon, app.OpMCPReload, app.MCPServer{Agent: agent})
+			of := operate.ByAgent{Agent: agent}
+			o, err := servers(func(p operate.Part) (operate.MCPServers, error) {
+				if p.After == "" {
+					return operate.ReloadServers.Call(cmd.Context(), daemon, operate.ServersQuery{ByAgent: of})
+				}
+				return operate.ListServers.Call(cmd.Context(), daemon, operate.ServersQuery{ByAgent: of, Part: p})
+			})
 			if err != nil {
 				return err
 			}

@@ -8,10 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
-	"github.com/corebot/corebot/mcp"
 )
 
 func newMCPShow(s *shell) *cobra.Command {
@@ -26,7 +24,7 @@ them. The running Corebot knows. "corebot mcp approve" takes the fingerprint tha
 it: it covers all that the server says of a tool, its annotations and its output schema too.`,
 		Args: takes("SERVER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			of := app.MCPServer{Agent: agent, Server: args[0]}
+			of := operate.ToolsQuery{ByAgent: operate.ByAgent{Agent: agent}, Server: args[0]}
 			tools, err := s.describe(cmd, of)
 			if err != nil {
 				return err
@@ -40,21 +38,31 @@ it: it covers all that the server says of a tool, its annotations and its output
 }
 
 // describe asks the running Corebot what a server says of its tools.
-func (s *shell) describe(cmd *cobra.Command, of app.MCPServer) ([]mcp.Description, error) {
+func (s *shell) describe(cmd *cobra.Command, of operate.ToolsQuery) (all operate.MCPTools, err error) {
 	daemon, err := s.daemon(cmd.Context(), "start one: it connects to the servers")
 	if err != nil {
-		return nil, err
+		return all, err
 	}
-	tools, err := control.Call[[]mcp.Description](cmd.Context(), daemon, app.OpMCPShow, of)
+	whole := ""
+	rows, err := gather(func(p operate.Part) (_ operate.Page[operate.MCPTool], err error) {
+		of.Part = p
+		all, err = operate.ShowServer.Call(cmd.Context(), daemon, of)
+		if p.After != "" && err == nil && all.Whole != whole {
+			err = fmt.Errorf("%w: the server %q lists other tools by now", corebot.ErrConflict, of.Server)
+		}
+		whole = all.Whole
+		return all.Page, err
+	})
+	all.Rows = rows
 	if errors.Is(err, corebot.ErrNotFound) {
 		err = corebot.WithHint(err, "`corebot mcp list` shows which there are")
 	}
-	return tools, err
+	return all, err
 }
 
-func printDescriptions(cmd *cobra.Command, of app.MCPServer, tools []mcp.Description, asJSON bool) error {
+func printDescriptions(cmd *cobra.Command, of operate.ToolsQuery, tools operate.MCPTools, asJSON bool) error {
 	t := &teller{w: cmd.OutOrStdout()}
-	for _, d := range tools {
+	for _, d := range tools.Rows {
 		if asJSON {
 			if err := printJSON(cmd, d); err != nil {
 				return err
@@ -63,15 +71,14 @@ func printDescriptions(cmd *cobra.Command, of app.MCPServer, tools []mcp.Descrip
 		}
 		printDescription(t, d)
 	}
-	each, whole := mcp.Fingerprints(tools)
-	if len(each) > 0 && !asJSON {
+	if len(fingerprints(tools.Rows)) > 0 && !asJSON {
 		t.line("to approve all of this, and nothing else: corebot mcp approve%s %s %s", withAgent(of.Agent), of.Server,
-			whole)
+			tools.Whole)
 	}
 	return t.err
 }
 
-func printDescription(t *teller, d mcp.Description) {
+func printDescription(t *teller, d operate.MCPTool) {
 	state := "not approved"
 	switch {
 	case d.Unusable != "":
@@ -121,11 +128,11 @@ is not even offered. "corebot mcp list" shows which tools are not approved.`,
 				return usage(cmd, fmt.Errorf("%q is no fingerprint: want 64 hexadecimal digits, as `corebot mcp show "+
 					"%s` prints them", args[1], server))
 			}
-			of := app.MCPServer{Agent: agent, Server: server}
-			what := app.MCPApproval{MCPServer: of, Fingerprints: map[string]string{tool: args[1]}}
+			by := operate.ByAgent{Agent: agent}
+			what := operate.ToolApproval{ByAgent: by, Server: server, Fingerprints: map[string]string{tool: args[1]}}
 			if !one {
 				var err error
-				if what.Fingerprints, err = s.shown(cmd, of, args[1]); err != nil {
+				if what.Fingerprints, err = s.shown(cmd, operate.ToolsQuery{ByAgent: by, Server: server}, args[1]); err != nil {
 					return err
 				}
 			}
@@ -138,22 +145,32 @@ is not even offered. "corebot mcp list" shows which tools are not approved.`,
 
 // shown are the fingerprints of the tools of a server, if that of all of them is still the one that was printed. Should
 // one change after that, the approval is refused for it.
-func (s *shell) shown(cmd *cobra.Command, of app.MCPServer, whole string) (map[string]string, error) {
+func (s *shell) shown(cmd *cobra.Command, of operate.ToolsQuery, whole string) (map[string]string, error) {
 	tools, err := s.describe(cmd, of)
 	if err != nil {
 		return nil, err
 	}
-	each, now := mcp.Fingerprints(tools)
-	if now != whole {
+	if tools.Whole != whole {
 		return nil, corebot.WithHint(fmt.Errorf("%w: the tools of the MCP server %q are not what this fingerprint "+
 			"was printed for", corebot.ErrInvalid, of.Server),
 			"they have changed since, or the fingerprint is of one tool: read `corebot mcp show "+of.Server+"` again")
 	}
-	return each, nil
+	return fingerprints(tools.Rows), nil
 }
 
-func approveTools(cmd *cobra.Command, c control.Caller, what app.MCPApproval) error {
-	done, err := control.Call[operate.Done](cmd.Context(), c, app.OpMCPApprove, what)
+// fingerprints are those of the tools that can be approved, by the names that their server gives them.
+func fingerprints(tools []operate.MCPTool) map[string]string {
+	each := map[string]string{}
+	for _, t := range tools {
+		if t.Unusable == "" {
+			each[t.Tool] = t.Fingerprint
+		}
+	}
+	return each
+}
+
+func approveTools(cmd *cobra.Command, c control.Caller, what operate.ToolApproval) error {
+	done, err := operate.ApproveTools.Call(cmd.Context(), c, what)
 	if errors.Is(err, corebot.ErrNotFound) {
 		err = corebot.WithHint(err, "a server is known once it was connected; `corebot mcp list` shows them")
 	}

@@ -93,6 +93,15 @@ func eachPage[T any](limit int, page func(operate.Part) (operate.Page[T], error)
 	}
 }
 
+// gather is a list as [eachPage] gives it, whole: of things that settings and files name, of which there are few.
+func gather[T any](page func(operate.Part) (operate.Page[T], error)) (all []T, err error) {
+	_, err = eachPage(0, page, func(rows []T, _, _ bool) error {
+		all = append(all, rows...)
+		return nil
+	})
+	return all, err
+}
+
 // listing is how a command prints the rows of a list.
 type listing[T any] struct {
 	header string         // the names of the columns, with tabs between them

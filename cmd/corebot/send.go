@@ -179,7 +179,7 @@ func (s *shell) ask(cmd *cobra.Command, settings config.Config, in channels.Inco
 			shot = cli.NewOneShot(in, cli.OneShotOptions{
 				Wait: timeout, Show: q.show,
 				Life: func(ctx context.Context) (corebot.Life, error) {
-					return control.Call[corebot.Life](ctx, at.link, app.OpLife, app.TerminalMessage{
+					return app.TerminalLife.Call(ctx, at.link, app.TerminalMessage{
 						Agent: in.Agent,
 						Chat:  in.Chat, ID: in.ID,
 					})

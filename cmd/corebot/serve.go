@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 )
 
@@ -41,7 +42,7 @@ the settings and .mcp.json again, as "corebot config reload" and "corebot mcp re
 				return err
 			}
 			var a *app.App
-			waits := func(h app.Hello) {
+			waits := func(h operate.Hello) {
 				fmt.Fprintf(cmd.ErrOrStderr(), "corebot: waiting for process %d, which answers one message on this "+
 					"home, at most %v\n", h.PID, app.Away)
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot/agent/skills"
-	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 func newSkills(s *shell) *cobra.Command {
@@ -26,14 +26,15 @@ If none runs, variables are looked for in the environment of this command, and t
 there.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.settings()
+			var all operate.Skills
+			rows, err := gather(func(p operate.Part) (_ operate.Page[operate.Skill], err error) {
+				all, err = look(s, cmd, operate.ListSkills, operate.SkillsQuery{ByAgent: operate.ByAgent{Agent: agent}, Part: p})
+				return all.Page, err
+			})
 			if err != nil {
 				return err
 			}
-			all, err := app.ListSkills(cmd.Context(), c, agent)
-			if err != nil {
-				return err
-			}
+			all.Rows = rows
 			return printSkills(cmd, all, asJSON)
 		},
 	}
@@ -42,17 +43,17 @@ there.`,
 	return cmd
 }
 
-func printSkills(cmd *cobra.Command, all app.Skills, asJSON bool) error {
+func printSkills(cmd *cobra.Command, all operate.Skills, asJSON bool) error {
 	beside := &teller{w: cmd.ErrOrStderr()}
 	if all.More > 0 {
 		beside.line("corebot: skills has %d directories more than the %d that are looked at", all.More,
 			skills.MaxSkills)
 	}
 	t := &teller{w: cmd.OutOrStdout()}
-	if len(all.Skills) == 0 && !asJSON {
+	if len(all.Rows) == 0 && !asJSON {
 		t.line("no skills")
 	}
-	for _, skill := range all.Skills {
+	for _, skill := range all.Rows {
 		if asJSON {
 			if err := printJSON(cmd, skill); err != nil {
 				return err
@@ -81,26 +82,16 @@ func alwaysWord(always bool) string {
 }
 
 // stateOf says in words whether a skill can be used.
-func stateOf(skill app.Skill) string {
+func stateOf(skill operate.Skill) string {
 	switch {
-	case skill.State == app.SkillBroken:
+	case skill.State == operate.SkillBroken:
 		return "error: " + oneLine(skill.Error, 500)
-	case skill.State == app.SkillMissing:
+	case skill.State == operate.SkillMissing:
 		return "needs " + strings.Join(skill.Needs, ", ")
 	case len(skill.Assumes) > 0:
 		return "usable, if there is " + strings.Join(skill.Assumes, ", ")
 	}
 	return "usable"
-}
-
-// skillPage is what `skills show --json` prints.
-type skillPage struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	Always      bool     `json:"always"`
-	Requires    []string `json:"requires"` // "env NAME", "tool NAME"
-	Tools       []string `json:"tools"`
-	Page        string   `json:"page"`
 }
 
 func newSkillsShow(s *shell) *cobra.Command {
@@ -111,22 +102,18 @@ func newSkillsShow(s *shell) *cobra.Command {
 		Short: "Print a skill as Corebot understands it: its front matter and its page",
 		Args:  takes("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.settings()
-			if err != nil {
-				return err
-			}
-			front, page, err := app.ReadSkill(c, agent, args[0])
+			page, err := look(s, cmd, operate.ShowSkill, operate.SkillName{
+				ByAgent: operate.ByAgent{Agent: agent}, Name: args[0],
+			})
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd, skillPage{
-					front.Name, front.Description, front.Always, front.Requires.List(),
-					append([]string{}, front.Tools...), page,
-				})
+				page.Front = ""
+				return printJSON(cmd, page)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", printable(front.String()),
-				strings.TrimRight(printable(page), "\n"))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", printable(page.Front),
+				strings.TrimRight(printable(page.Page), "\n"))
 			return err
 		},
 	}

@@ -149,7 +149,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.opened("database", a.Store)
-	a.service = service(a.Store, func() corebot.Accounting { return a.accounting })
+	a.service = operate.In(running{a}, stores(a.Store, func() corebot.Accounting { return a.accounting }, running{a}))
 	if err = a.makeUpkeep(registry); err != nil {
 		return nil, err
 	}

@@ -199,19 +199,6 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 	return err
 }
 
-// ChannelStatus tells how the accounts of this process are doing.
-func (a *App) ChannelStatus(ctx context.Context) ([]channels.Status, error) {
-	waiting, err := storage.NewQueue(a.Store).Backlog(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := a.channels.Status()
-	for i, s := range all {
-		all[i].Backlog = waiting[[2]string{s.Kind, s.Name}]
-	}
-	return all, nil
-}
-
 // SenderLike gives the sender that a principal with this id is in its channel. known says whether this version has the
 // channel.
 func SenderLike(p corebot.Principal) (sender corebot.Principal, known bool) {

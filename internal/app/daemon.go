@@ -12,40 +12,61 @@ import (
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/storage"
+)
+
+// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it is
+// shown; Again says that the session was attached before.
+type Terminal struct {
+	Agent   string `json:"agent,omitempty"` // empty: the agent that answers in the chat
+	Chat    string `json:"chat"`
+	Session string `json:"session"`
+	Shown   string `json:"shown,omitempty"`
+	Again   bool   `json:"again,omitempty"`
+}
+
+// TerminalMessage names a message that came from a terminal.
+type TerminalMessage struct {
+	Agent string `json:"agent,omitempty"` // as of a Terminal
+	Chat  string `json:"chat"`
+	ID    string `json:"id"`
+}
+
+// The operations of terminals in other processes.
+var (
+	send           = operate.Declare[channels.Incoming, channels.Accepted]("send")
+	TerminalLife   = operate.Declare[TerminalMessage, corebot.Life]("terminal.life")
+	AttachTerminal = operate.Declare[Terminal, operate.Done]("terminal.attach")
+	FetchTerminal  = operate.Declare[Terminal, cli.Fetched]("terminal.fetch")
+	DetachTerminal = operate.Declare[Terminal, operate.Done]("terminal.detach")
 )
 
 // Caller carries out, in this process, what other processes ask for through the control socket.
 func (a *App) Caller() control.Caller { return a.operations() }
 
-// operations are all changes that this Corebot carries out for commands, and what terminals ask of it.
+// operations are all that this Corebot carries out for other processes: the admin service, and what channels need that
+// live in other processes.
 func (a *App) operations() control.Operations {
-	ops := storeOperations(a.Store, a.service)
-	ops[OpHello] = control.Typed(func(context.Context, struct{}) (Hello, error) { return a.hello(), nil })
-	ops[OpReload] = control.Typed(func(context.Context, struct{}) (Reloaded, error) { return a.Reload() })
-	type none struct{}
-	ops[OpChannels] = control.Typed(func(ctx context.Context, _ none) ([]channels.Status, error) {
-		return a.ChannelStatus(ctx)
-	})
-	ops[OpSend] = control.Typed(a.Accept)
-	ops[OpLife] = control.Typed(func(ctx context.Context, m TerminalMessage) (corebot.Life, error) {
+	ops := operate.Operations(a.service, false)
+	send.Bind(ops, a.Accept)
+	TerminalLife.Bind(ops, func(ctx context.Context, m TerminalMessage) (corebot.Life, error) {
 		return storage.NewLives(a.Store).InChat(ctx, a.terminalKey(m.Agent, m.Chat), m.ID, corebot.Principal{})
 	})
-	ops[OpAttach] = control.Typed(func(ctx context.Context, t Terminal) (operate.Done, error) {
+	AttachTerminal.Bind(ops, func(ctx context.Context, t Terminal) (operate.Done, error) {
 		return operate.Done{Changed: 1}, a.terminals.Attach(ctx, a.terminalKey(t.Agent, t.Chat), t.Session, t.Again)
 	})
-	ops[OpFetch] = control.Typed(func(ctx context.Context, t Terminal) (cli.Fetched, error) {
+	FetchTerminal.Bind(ops, func(ctx context.Context, t Terminal) (cli.Fetched, error) {
 		ctx, cancel := control.UntilStop(ctx)
 		defer cancel()
 		return a.terminals.Fetch(ctx, a.terminalKey(t.Agent, t.Chat), t.Session, t.Shown)
 	})
-	ops[OpDetach] = control.Typed(func(_ context.Context, t Terminal) (operate.Done, error) {
+	DetachTerminal.Bind(ops, func(_ context.Context, t Terminal) (operate.Done, error) {
 		a.terminals.Detach(a.terminalKey(t.Agent, t.Chat), t.Session, t.Shown)
 		return operate.Done{Changed: 1}, nil
 	})
-	a.mcpOperations(ops)
-	a.skillOperations(ops)
-	a.clientOperations(ops)
+	clientTools.Bind(ops, func(ctx context.Context, _ struct{}) ([]serve.Tool, error) { return a.clients.Tools(ctx) })
+	clientCall.Bind(ops, func(ctx context.Context, c serve.Call) (serve.Result, error) { return a.clients.Call(ctx, c) })
 	return ops
 }
 
@@ -71,16 +92,7 @@ func Send(ctx context.Context, c control.Caller, in channels.Incoming) (channels
 	if !utf8.ValidString(in.Text()) {
 		return channels.Accepted{}, fmt.Errorf("%w: the text is not valid UTF-8", corebot.ErrInvalid)
 	}
-	return control.Call[channels.Accepted](ctx, c, OpSend, in)
-}
-
-// Hello tells a process which Corebot it has reached.
-type Hello struct {
-	Model  string `json:"model"`
-	Daemon bool   `json:"daemon"` // it serves until it is told to stop, and does not end with a terminal
-	PID    int    `json:"pid"`
-	// Passing says that it ends when one message has its answer.
-	Passing bool `json:"passing,omitempty"`
+	return send.Call(ctx, c, in)
 }
 
 // openTerminals makes the channel of terminals that attach through the control socket.
@@ -90,6 +102,6 @@ func (a *App) openTerminals() *cli.Remote {
 	return a.terminals
 }
 
-func (a *App) hello() Hello {
-	return Hello{Model: a.ModelName(), Daemon: a.serves, PID: os.Getpid(), Passing: a.passing}
+func (a *App) hello() operate.Hello {
+	return operate.Hello{Model: a.ModelName(), Daemon: a.serves, PID: os.Getpid(), Passing: a.passing}
 }

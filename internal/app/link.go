@@ -10,6 +10,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backoff"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -36,7 +37,7 @@ type Link struct {
 
 // Place is the Corebot that a link has reached, or none.
 type Place struct {
-	Hello
+	operate.Hello
 	Here  bool // in this process
 	Gone  bool // there is none at the moment; Hello tells of the last
 	Again bool // there was another before
@@ -136,12 +137,12 @@ func (l *Link) reach(ctx context.Context) (control.Caller, error) {
 // greeting bounds how long a Corebot may take to say which it is; a process that is stopped takes for ever.
 const greeting = 5 * time.Second
 
-func greet(ctx context.Context, c control.Caller) (Hello, error) {
+func greet(ctx context.Context, c control.Caller) (operate.Hello, error) {
 	ctx, cancel := context.WithTimeout(ctx, greeting)
 	defer cancel()
-	hello, err := control.Call[Hello](ctx, c, OpHello, struct{}{})
+	hello, err := operate.Greet.Call(ctx, c, struct{}{})
 	if errors.Is(err, corebot.ErrNotFound) { // of an older version, where only daemons and MCP servers had a socket
-		return Hello{Daemon: true}, nil
+		return operate.Hello{Daemon: true}, nil
 	}
 	return hello, err
 }
@@ -252,7 +253,7 @@ func Locked(ctx context.Context, home string, try func() error) error {
 
 // LockedSoon is [Locked], and also waits for a Corebot that ends by itself when one message has its answer. It waits at
 // most [Away]. The function tell hears once which Corebot that is.
-func LockedSoon(ctx context.Context, home string, tell func(Hello), try func() error) error {
+func LockedSoon(ctx context.Context, home string, tell func(operate.Hello), try func() error) error {
 	told := false
 	for began := time.Now(); ; backoff.Sleep(ctx, momentStep) {
 		err := Locked(ctx, home, try)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/internal/config"
-	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/storage"
@@ -93,91 +91,12 @@ func (r reloads) Reload(ctx context.Context) (string, error) {
 	return strings.Join(append(lines, now.Warnings...), "\n"), nil
 }
 
-// The arguments of the operations on MCP servers. An empty agent is the one that is meant where none is named.
-type (
-	// MCPServer names a server of an agent.
-	MCPServer struct {
-		Agent  string `json:"agent,omitempty"`
-		Server string `json:"server,omitempty"`
-	}
-	// MCPApproval approves tools of a server, as it calls them, each with the fingerprint of what the operator has
-	// read.
-	MCPApproval struct {
-		MCPServer
-		Fingerprints map[string]string `json:"fingerprints"`
-	}
-)
-
-// Operations on MCP servers.
-const (
-	OpMCPList    = "mcp.list"
-	OpMCPShow    = "mcp.show"
-	OpMCPReload  = "mcp.reload"
-	OpMCPApprove = "mcp.approve"
-)
-
-// approveMCP takes tools as they were read, if they are so still.
-func approveMCP(db *storage.DB) control.Operation {
-	return control.Typed(func(ctx context.Context, a MCPApproval) (operate.Done, error) {
-		n, err := storage.NewMCPTools(db, cmp.Or(a.Agent, corebot.DefaultAgent)).Approve(ctx, a.Server, a.Fingerprints)
-		return operate.Done{Changed: n}, err
-	})
-}
-
-// mcpOperations are what a daemon can say of its MCP servers, and do with them.
-func (a *App) mcpOperations(all control.Operations) {
-	all[OpMCPList] = control.Typed(func(_ context.Context, of MCPServer) (mcp.Overview, error) {
-		u, err := a.agents.named(of.Agent)
-		if err != nil {
-			return mcp.Overview{}, err
-		}
-		return u.servers.Overview(), nil
-	})
-	all[OpMCPShow] = control.Typed(func(_ context.Context, of MCPServer) ([]mcp.Description, error) {
-		u, err := a.agents.named(of.Agent)
-		if err != nil {
-			return nil, err
-		}
-		return u.servers.Describe(of.Server)
-	})
-	all[OpMCPReload] = control.Typed(func(ctx context.Context, of MCPServer) (mcp.Overview, error) {
-		u, err := a.agents.named(of.Agent)
-		if err != nil {
-			return mcp.Overview{}, err
-		}
-		return u.servers.Reload(ctx)
-	})
-	all[OpMCPApprove] = control.Typed(func(ctx context.Context, what MCPApproval) (operate.Done, error) {
-		u, err := a.agents.named(what.Agent)
-		if err != nil {
-			return operate.Done{}, err
-		}
-		n, err := storage.NewMCPTools(a.Store, u.entry.ID).Approve(ctx, what.Server, what.Fingerprints)
-		if err == nil {
-			err = u.servers.Reconsider(ctx, what.Server)
-		}
-		return operate.Done{Changed: n}, err
-	})
-}
-
-// entryOf is what the settings say of an agent; empty is the agent that is meant where none is named.
-func entryOf(c config.Config, agent string) (config.AgentEntry, error) {
-	agent = cmp.Or(agent, c.DefaultAgent())
-	for _, entry := range c.AgentList() {
-		if entry.ID == agent {
-			return entry, nil
-		}
-	}
-	return config.AgentEntry{}, corebot.WithHint(fmt.Errorf("the agent %q: %w", agent, corebot.ErrNotFound),
-		"`corebot agents list` shows which there are")
-}
-
 // CheckMCP connects to each MCP server of an agent once, beside whatever runs, and changes nothing. The error is that
 // of their file.
-func CheckMCP(ctx context.Context, c config.Config, agent, version string) (mcp.Overview, error) {
+func CheckMCP(ctx context.Context, c config.Config, agent, version string) (operate.MCPServers, error) {
 	entry, err := entryOf(c, agent)
 	if err != nil {
-		return mcp.Overview{}, err
+		return operate.MCPServers{}, err
 	}
 	o := mcpOptions(c, version)
 	o.AgentServers = entry.MCP.Values()
@@ -190,25 +109,25 @@ func CheckMCP(ctx context.Context, c config.Config, agent, version string) (mcp.
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // which the servers are not to blame for
 		found.Warnings = append(found.Warnings, fmt.Sprintf("which tools are approved is not known: %v", err))
 	}
-	return found, failed
+	return serversOf(found), failed
 }
 
-// ListMCP says how the MCP servers of an agent are doing: as the daemon of the home knows, or, if none runs, which
-// there are.
-func ListMCP(ctx context.Context, c config.Config, agent string) (mcp.Overview, error) {
-	entry, err := entryOf(c, agent)
-	if err != nil {
-		return mcp.Overview{}, err
-	}
-	daemon, running, err := control.Dial(ctx, DataDir(c.Home))
-	if err != nil {
-		return mcp.Overview{}, err
-	}
-	if running {
-		return control.Call[mcp.Overview](ctx, daemon, OpMCPList, MCPServer{Agent: entry.ID})
-	}
+// serversAtRest are the MCP servers of an agent's file, none of which runs.
+func serversAtRest(c config.Config, entry config.AgentEntry) (operate.MCPServers, error) {
 	f, err := mcp.ReadFile(place{c.Home, entry.ID}.mcpFile(), os.LookupEnv)
-	return mcp.Overview{Servers: f.Describe()}, err
+	return serversOf(mcp.Overview{Servers: f.Describe()}), err
+}
+
+// serversOf is an overview as operators see it.
+func serversOf(o mcp.Overview) operate.MCPServers {
+	all := operate.MCPServers{FileError: o.FileError, Hint: o.Hint, Warnings: o.Warnings}
+	for _, s := range o.Servers {
+		all.Rows = append(all.Rows, operate.MCPServer{
+			Name: s.Name, Transport: s.Transport, State: string(s.State), Since: s.Since, LastError: s.LastError,
+			Tools: s.Tools, Unapproved: s.Unapproved,
+		})
+	}
+	return all
 }
 
 // MCPSecrets are the secrets in the files of MCP servers of a home, for commands that show beside a daemon what it has

@@ -22,9 +22,7 @@ import (
 
 var (
 	_ serve.Mailbox = (*storage.Mailbox)(nil)
-	_ serve.Chats   = (*operate.Service)(nil)
-	_ serve.History = (*storage.History)(nil)
-	_ serve.Lives   = (*storage.Lives)(nil)
+	_ serve.Admin   = (*operate.Service)(nil)
 	_ serve.Changes = (*storage.ClientCalls)(nil)
 	_ serve.Trail   = (*storage.Audit)(nil)
 	_ serve.Backend = clients{}
@@ -38,8 +36,7 @@ func (a *App) openClients(r prometheus.Registerer) (channels.Channel, error) {
 	}
 	c := a.config.MCP.Serve
 	a.clients, err = serve.New(serve.Store{
-		Mailbox: storage.NewMailbox(a.Store), Chats: a.service, History: storage.NewHistory(a.Store),
-		Lives:   storage.NewLives(a.Store),
+		Mailbox: storage.NewMailbox(a.Store), Admin: a.service,
 		Changes: storage.NewClientCalls(a.Store), Trail: storage.NewAudit(a.Store), Roles: storage.NewGrants(a.Store),
 	}, rules, serve.Options{
 		Routing: a.routing(), Principal: c.Principal, MaxWait: c.MaxWait,
@@ -60,22 +57,11 @@ func (a *App) webClients(ctx context.Context, r prometheus.Registerer) (*serve.H
 	return server.Web(serve.WebOptions{MaxSessions: c.MaxSessions, SessionIdle: c.SessionIdle, Metrics: r})
 }
 
-// Operations for MCP clients of other processes.
-const (
-	OpClientTools = "mcp.serve.tools"
-	OpClientCall  = "mcp.serve.call"
+// The operations of MCP clients of other processes.
+var (
+	clientTools = operate.Declare[struct{}, []serve.Tool]("mcp.serve.tools")
+	clientCall  = operate.Declare[serve.Call, serve.Result]("mcp.serve.call")
 )
-
-// clientOperations carry out what MCP clients of other processes ask for.
-func (a *App) clientOperations(all control.Operations) {
-	type none struct{}
-	all[OpClientTools] = control.Typed(func(ctx context.Context, _ none) ([]serve.Tool, error) {
-		return a.clients.Tools(ctx)
-	})
-	all[OpClientCall] = control.Typed(func(ctx context.Context, c serve.Call) (serve.Result, error) {
-		return a.clients.Call(ctx, c)
-	})
-}
 
 // clients is what MCP clients of this process reach at the Corebot that runs on the home.
 type clients struct{ daemon control.Caller }
@@ -85,7 +71,7 @@ func ClientsOf(daemon control.Caller) serve.Backend { return clients{daemon} }
 
 // Tools implements [serve.Backend].
 func (c clients) Tools(ctx context.Context) ([]serve.Tool, error) {
-	return control.Call[[]serve.Tool](ctx, c.daemon, OpClientTools, struct{}{})
+	return clientTools.Call(ctx, c.daemon, struct{}{})
 }
 
 // away is how long a daemon may be away in the middle of a call, as when it is started again.
@@ -102,7 +88,7 @@ func (c clients) Call(ctx context.Context, call serve.Call) (serve.Result, error
 	}
 	var gone time.Time
 	for {
-		r, err := control.Call[serve.Result](ctx, c.daemon, OpClientCall, call)
+		r, err := clientCall.Call(ctx, c.daemon, call)
 		if lost := (*control.Lost)(nil); !errors.As(err, &lost) || ctx.Err() != nil {
 			return r, err
 		}

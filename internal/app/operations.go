@@ -14,44 +14,6 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
-// The arguments of the operations, as commands send them.
-type (
-	// Terminal names the terminal of a session in a chat. Shown is the id of the message that was fetched last, once it
-	// is shown; Again says that the session was attached before.
-	Terminal struct {
-		Agent   string `json:"agent,omitempty"` // empty: the agent that answers in the chat
-		Chat    string `json:"chat"`
-		Session string `json:"session"`
-		Shown   string `json:"shown,omitempty"`
-		Again   bool   `json:"again,omitempty"`
-	}
-	// TerminalMessage names a message that came from a terminal.
-	TerminalMessage struct {
-		Agent string `json:"agent,omitempty"` // as of a Terminal
-		Chat  string `json:"chat"`
-		ID    string `json:"id"`
-	}
-)
-
-// The names of the operations.
-const (
-	OpReload   = "config.reload"
-	OpHello    = "hello"
-	OpChannels = "channels.list"
-	OpSend     = "send"
-	OpLife     = "terminal.life"
-	OpAttach   = "terminal.attach"
-	OpFetch    = "terminal.fetch"
-	OpDetach   = "terminal.detach"
-)
-
-// storeOperations are the operations that need nothing but the store: a command can carry them out without a daemon.
-func storeOperations(db *storage.DB, s *operate.Service) control.Operations {
-	all := operate.Operations(s, false)
-	all[OpMCPApprove] = approveMCP(db)
-	return all
-}
-
 // Change gives fn a caller for the operations of a home. The caller reaches the Corebot that runs on the home. If none
 // runs, it makes the changes in this process, with the home locked. The limits of the queue hold only in a running
 // Corebot: without one, nothing else fills the queue.
@@ -65,8 +27,7 @@ func Change(ctx context.Context, home string, fn func(control.Caller) error) err
 			return fn(client)
 		}
 		return withStore(ctx, home, func(db *storage.DB) error {
-			return fn(storeOperations(db,
-				service(db, accountingOf(home))))
+			return fn(operate.Operations(settled(db, home), false))
 		})
 	})
 }
@@ -102,17 +63,26 @@ var (
 	_ operate.Books        = (*storage.Books)(nil)
 	_ operate.Deferred     = (*storage.Deferred)(nil)
 	_ operate.Figures      = figures{}
+	_ operate.Agents       = home{}
+	_ operate.Agents       = running{}
+	_ operate.Corebot      = running{}
 )
 
-// service is the admin service on a database, in the hands of the operator.
-func service(db *storage.DB, accounting func() corebot.Accounting) *operate.Service {
+// settled is the admin service on a home on which no Corebot of this process runs. Without a database it can only read
+// settings and files.
+func settled(db *storage.DB, dir string) *operate.Service {
+	return operate.New(stores(db, accountingOf(dir), home{dir, db}))
+}
+
+// stores are what the admin service works on.
+func stores(db *storage.DB, accounting func() corebot.Accounting, agents operate.Agents) operate.Stores {
 	chats := storage.NewChats(db)
-	return operate.New(operate.Stores{
+	return operate.Stores{
 		DeadLetters: storage.NewDeadLetters(db), Lives: storage.NewLives(db), Audit: storage.NewAudit(db),
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
-		Figures: figures{db, accounting},
-	})
+		Figures: figures{db, accounting}, Agents: agents,
+	}
 }
 
 // accountingOf is how a home books usage, for a process that reads it beside whatever runs there. Settings that are
@@ -156,12 +126,15 @@ func (r *Reader) Call(ctx context.Context, name string, args json.RawMessage) (j
 		}
 		r.alone = true // should the error be one of the database, it comes again here
 	}
+	if operate.KindOf(name) == operate.Files {
+		return operate.Operations(settled(nil, r.home), true).Call(ctx, name, args)
+	}
 	// The database is open for one page only: a command that prints slowly holds nothing up.
 	db, err := storage.OpenReader(ctx, DataDir(r.home))
 	if err != nil {
 		return nil, err
 	}
-	raw, err := operate.Operations(service(db, accountingOf(r.home)), true).Call(ctx, name, args)
+	raw, err := operate.Operations(settled(db, r.home), true).Call(ctx, name, args)
 	return raw, errors.Join(err, db.Close())
 }
 

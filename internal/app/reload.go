@@ -6,17 +6,12 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/operate"
 )
-
-// Reloaded says what a reload did.
-type Reloaded struct {
-	Applied []string `json:"applied"` // keys whose new values are in force
-	Restart []string `json:"restart"` // keys that changed and need a restart
-}
 
 // Reload reads the settings again and applies what can be applied. Settings that cannot be read, or that are refused,
 // change nothing.
-func (a *App) Reload() (r Reloaded, err error) {
+func (a *App) Reload() (r operate.Reloaded, err error) {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	fresh, err := config.Load(a.config.Home, networkSettings(a.networks)...)
@@ -34,19 +29,19 @@ func (a *App) Reload() (r Reloaded, err error) {
 	// Loading has checked all values by themselves; only this one depends on what is bound, so it goes first.
 	if a.server != nil {
 		if err := a.server.SetToken(fresh.Observability.Token.Reveal()); err != nil {
-			return Reloaded{}, err
+			return operate.Reloaded{}, err
 		}
 	}
 	if a.webhook != nil {
 		if err := a.webhook.SetCredentials(fresh.Webhook.Token.Reveal(), fresh.Webhook.Secret.Reveal()); err != nil {
-			return Reloaded{}, err
+			return operate.Reloaded{}, err
 		}
 	}
 	if err := a.level.Set(fresh.Log.Level); err != nil {
-		return Reloaded{}, err
+		return operate.Reloaded{}, err
 	}
 	if err := a.redactor.Learn(fresh.Secrets()); err != nil {
-		return Reloaded{}, err
+		return operate.Reloaded{}, err
 	}
 	a.adopt(fresh)
 	a.log.Info().Strs("applied", r.Applied).Strs("restart", r.Restart).Msg("settings reloaded")

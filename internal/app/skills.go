@@ -12,7 +12,7 @@ import (
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/config"
-	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
@@ -35,52 +35,12 @@ func hasSkill(patterns []string) func(name string) bool {
 
 func (n *notes) Skills() pages.Page { return pages.Page{Text: n.skills.Prompt()} }
 
-// The states of a skill.
-const (
-	SkillUsable  = "usable"
-	SkillMissing = "missing" // something that it requires is
-	SkillBroken  = "broken"
-)
-
-// Skill is one skill of a home as an operator sees it.
-type Skill struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	Always      bool     `json:"always"`
-	State       string   `json:"state"`
-	Needs       []string `json:"needs"`   // what it requires and is not there: "env NAME", "tool NAME"
-	Assumes     []string `json:"assumes"` // what it requires and only a running Corebot could tell: "tool NAME"
-	Tools       []string `json:"tools"`   // that its page speaks of
-	Error       string   `json:"error"`
-	Hint        string   `json:"hint"`
-}
-
-// Skills are the skills of a home.
-type Skills struct {
-	Skills []Skill `json:"skills"`
-	More   int     `json:"more"` // directories that are not looked at, since there are so many
-}
-
-// OpSkillsList lists the skills as the daemon finds them: with its environment and its tools.
-const OpSkillsList = "skills.list"
-
-func (a *App) skillOperations(all control.Operations) {
-	all[OpSkillsList] = control.Typed(func(_ context.Context, agent string) (Skills, error) {
-		u, err := a.agents.named(agent)
-		if err != nil {
-			return Skills{}, err
-		}
-		found, err := u.notes.skills.All()
-		return described(found, true), err
-	})
-}
-
 // described is what an operator is told. Without knowing the tools there are, those that are required are named.
-func described(found skills.Found, toolsKnown bool) Skills {
-	all := Skills{Skills: []Skill{}, More: found.More}
+func described(found skills.Found, toolsKnown bool) []operate.Skill {
+	all := []operate.Skill{}
 	for _, s := range found.Skills {
-		row := Skill{
-			Name: s.Name, Description: s.Description, Always: s.Always, State: SkillUsable,
+		row := operate.Skill{
+			Name: s.Name, Description: s.Description, Always: s.Always, State: operate.SkillUsable,
 			Needs: s.Missing.List(), Assumes: []string{}, Tools: append([]string{}, s.Tools...),
 		}
 		if !toolsKnown {
@@ -88,52 +48,40 @@ func described(found skills.Found, toolsKnown bool) Skills {
 		}
 		switch {
 		case s.Err != nil:
-			row.State, row.Error, row.Hint = SkillBroken, s.Err.Error(), corebot.HintOf(s.Err)
+			row.State, row.Error, row.Hint = operate.SkillBroken, s.Err.Error(), corebot.HintOf(s.Err)
 		case !s.Usable():
-			row.State = SkillMissing
+			row.State = operate.SkillMissing
 		}
-		all.Skills = append(all.Skills, row)
+		all = append(all, row)
 	}
 	return all
 }
 
-// ListSkills lists the skills of a home as its running daemon knows them. If none runs, it reads them with the
-// environment of this process and takes every tool for present.
-func ListSkills(ctx context.Context, c config.Config, agent string) (Skills, error) {
-	entry, err := entryOf(c, agent)
-	if err != nil {
-		return Skills{}, err
-	}
-	daemon, running, err := control.Dial(ctx, DataDir(c.Home))
-	if err != nil {
-		return Skills{}, err
-	}
-	if running {
-		return control.Call[Skills](ctx, daemon, OpSkillsList, entry.ID)
-	}
+// skillsAtRest are the skills of an agent as the environment of this process has it, and with all tools taken to be
+// there.
+func skillsAtRest(c config.Config, entry config.AgentEntry) ([]operate.Skill, int, error) {
 	var found skills.Found
-	err = withSkills(c, entry, func(store *skills.Store) (err error) {
+	err := withSkills(c, entry, func(store *skills.Store) (err error) {
 		found, err = store.All()
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) { // there is no workspace yet
 		err = nil
 	}
-	return described(found, false), err
+	return described(found, false), found.More, err
 }
 
-// ReadSkill gives the front matter and the page of a skill as Corebot understands them.
-func ReadSkill(c config.Config, agent, name string) (front skills.FrontMatter, page string, err error) {
-	entry, err := entryOf(c, agent)
-	if err != nil {
-		return front, "", err
-	}
+// skillPage gives the front matter and the page of a skill as Corebot understands them.
+func skillPage(c config.Config, entry config.AgentEntry, name string) (page operate.SkillPage, err error) {
 	err = withSkills(c, entry, func(store *skills.Store) error {
 		skill, text, err := store.Read(name)
-		front, page = skill.FrontMatter, text
+		page = operate.SkillPage{
+			Name: skill.Name, Description: skill.Description, Always: skill.Always, Requires: skill.Requires.List(),
+			Tools: append([]string{}, skill.Tools...), Page: text, Front: skill.FrontMatter.String(),
+		}
 		return err
 	})
-	return front, page, err
+	return page, err
 }
 
 // withSkills hands over the skills of an agent, beside whatever runs there.
@@ -151,16 +99,17 @@ func withSkills(c config.Config, entry config.AgentEntry, fn func(*skills.Store)
 
 // checkSkills looks for skills that are of no use as they are.
 func checkSkills(ctx context.Context, c config.Config, entry config.AgentEntry) []Finding {
-	all, err := ListSkills(ctx, c, entry.ID)
+	all, err := operate.ListSkills.Call(ctx, NewReader(c.Home, Patience),
+		operate.SkillsQuery{ByAgent: operate.ByAgent{Agent: entry.ID}})
 	if err != nil {
 		return []Finding{warn(corebot.HintOf(err), "the skills: %v", err)}
 	}
 	findings, usable := []Finding(nil), 0
-	for _, s := range all.Skills {
+	for _, s := range all.Rows {
 		switch s.State {
-		case SkillUsable:
+		case operate.SkillUsable:
 			usable++
-		case SkillBroken:
+		case operate.SkillBroken:
 			findings = append(findings, warn(s.Hint, "%s", s.Error))
 		}
 	}
@@ -169,5 +118,5 @@ func checkSkills(ctx context.Context, c config.Config, entry config.AgentEntry) 
 			"the %d that are looked at", skills.Dir, all.More, skills.MaxSkills))
 	}
 	return append(findings, ok("%d of %d skills can be used (`corebot skills list` shows them)", usable,
-		len(all.Skills)))
+		len(all.Rows)))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
@@ -194,9 +195,10 @@ func (a agents) named(id string) (*agentUnit, error) {
 	if u := a.all[id]; u != nil {
 		return u, nil
 	}
-	return nil, corebot.WithHint(fmt.Errorf("the agent %q: %w", id, corebot.ErrNotFound),
-		"`corebot agents list` shows which there are")
+	return nil, corebot.WithHint(unknownAgent(id), "`corebot agents list` shows which there are")
 }
+
+func unknownAgent(id string) error { return fmt.Errorf("the agent %q: %w", id, corebot.ErrNotFound) }
 
 // wrong says what prompts are without, in one line; empty: nothing.
 func (a agents) wrong(context.Context) string {
@@ -238,30 +240,11 @@ func (a agents) reloadServers(ctx context.Context) {
 	}
 }
 
-// AgentInfo is what the settings say of an agent.
-type AgentInfo struct {
-	ID          string   `json:"id"`
-	Name        string   `json:"name"`
-	Workspace   string   `json:"workspace"`
-	MCPFile     string   `json:"mcpFile"`
-	Model       string   `json:"model,omitempty"` // empty: the first of the providers that answers
-	Think       string   `json:"think,omitempty"`
-	Temperature string   `json:"temperature,omitempty"`
-	Tools       []string `json:"tools"`
-	Denied      []string `json:"denied"`
-	MCP         []string `json:"mcp"`
-	Skills      []string `json:"skills"`
-	DailyTokens int64    `json:"dailyTokens,omitempty"`
-	DailyCost   string   `json:"dailyCost,omitempty"`
-	QueueMode   string   `json:"queueMode"`
-	Routes      []string `json:"routes"` // in words, in the order in which they are looked at
-}
-
-// Agents are the agents of the settings, in their order.
-func Agents(c config.Config) (all []AgentInfo) {
+// agentsOf are the agents of the settings, in their order.
+func agentsOf(c config.Config) (all []operate.Agent) {
 	for _, a := range c.AgentList() {
 		p := place{c.Home, a.ID}
-		all = append(all, AgentInfo{
+		all = append(all, operate.Agent{
 			ID: a.ID, Name: cmp.Or(a.Name, a.ID), Workspace: p.workspace(), MCPFile: p.mcpFile(),
 			Model: a.Model, Think: a.Think, Temperature: string(a.Temperature), Tools: a.Tools.Allow.Values(),
 			Denied: a.Tools.Deny.Values(),

@@ -32,6 +32,8 @@ type ChatSettings interface {
 type History interface {
 	Recent(ctx context.Context, k corebot.Key, limit int) ([]corebot.HistoryEntry, error)
 	Summary(ctx context.Context, k corebot.Key) (corebot.Summary, error)
+	// Before gives what was said before a place, newest first; an empty place is the end.
+	Before(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error)
 }
 
 // The operations on chats.
@@ -39,6 +41,7 @@ var (
 	ListChats     = reads("chats.list", (*Service).ListChats)
 	FindChat      = reads("chats.find", (*Service).FindChat)
 	ShowChat      = reads("chats.show", (*Service).ShowChat)
+	ReadHistory   = reads("chats.history", (*Service).ReadHistory)
 	RegisterChat  = changes("chats.register", (*Service).RegisterChat)
 	ResetChat     = changes("chats.reset", (*Service).ResetChat)
 	SetQueueMode  = changes("chats.mode", (*Service).SetQueueMode)
@@ -77,6 +80,11 @@ type (
 	ChatQuery struct {
 		Key   corebot.Key `json:"key"`
 		Limit int         `json:"limit"`
+	}
+	// HistoryQuery asks for a part of what was said in a chat, newest first.
+	HistoryQuery struct {
+		Key corebot.Key `json:"key"`
+		Part
 	}
 	// Conversation is a chat and what of its history is in play.
 	Conversation struct {
@@ -155,13 +163,30 @@ func (s *Service) ShowChat(ctx context.Context, q ChatQuery) (c Conversation, er
 		return c, err
 	}
 	c.Chat = newChat(chat)
-	if c.History, err = s.stores.History.Recent(ctx, q.Key, q.Limit); err != nil {
+	if c.History, err = s.stores.History.Recent(ctx, q.Key, min(max(q.Limit, 0), MaxRows)); err != nil {
 		return c, err
 	}
 	if c.Summary, err = s.stores.History.Summary(ctx, q.Key); err != nil {
 		return c, err
 	}
 	return c, redactCalls(c.History)
+}
+
+// maxSaid bounds a page of what was said: an entry can be as long as a message.
+const maxSaid = 100
+
+// ReadHistory gives what was said in a chat, newest first, the words of other sessions included.
+func (s *Service) ReadHistory(ctx context.Context, q HistoryQuery) (Page[corebot.Said], error) {
+	limit := min(q.size(), maxSaid)
+	found, err := s.stores.History.Before(ctx, q.Key, q.After, limit)
+	if err != nil {
+		return Page[corebot.Said]{}, err
+	}
+	next := ""
+	if len(found) == limit {
+		next = found[limit-1].Place
+	}
+	return pageOf(found, next, func(s corebot.Said) corebot.Said { return s }), nil
 }
 
 func redactCalls(history []corebot.HistoryEntry) error {

@@ -1,14 +1,18 @@
 package operate
 
 import (
-	"context"
 	"fmt"
+	"slices"
 
-	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // Service carries out operations on one home.
-type Service struct{ stores Stores }
+type Service struct {
+	stores  Stores
+	running Corebot // nil: no Corebot of this process runs on the home
+}
 
 // Stores are what a service works on.
 type Stores struct {
@@ -23,10 +27,14 @@ type Stores struct {
 	Books        Books
 	Deferred     Deferred
 	Figures      Figures
+	Agents       Agents
 }
 
 // New is the service on some stores. All of them are required.
-func New(s Stores) *Service { return &Service{s} }
+func New(s Stores) *Service { return &Service{stores: s} }
+
+// In is the service in the hands of the Corebot that runs on the home.
+func In(c Corebot, s Stores) *Service { return &Service{s, c} }
 
 // MaxRows bounds the rows of one page.
 const MaxRows = 1000
@@ -60,6 +68,31 @@ func pageOf[S, T any](found []S, next string, row func(S) T) Page[T] {
 	return p
 }
 
+// partOf is a page of a list that is in memory. Its cursor is the name of the page's last row. A list that has lost this
+// row since is [corebot.ErrConflict]: where to go on is not known.
+func partOf[T any](all []T, p Part, name func(T) string) (Page[T], error) {
+	from := 0
+	if p.After != "" {
+		from = 1 + slices.IndexFunc(all, func(row T) bool { return name(row) == p.After })
+		if from == 0 {
+			return Page[T]{}, corebot.WithHint(fmt.Errorf("%w: the list has no %q any more", corebot.ErrConflict,
+				clip(p.After)), "begin again with the first page")
+		}
+	}
+	to := min(from+p.size(), len(all))
+	page := Page[T]{Rows: slices.Clone(all[from:to])}
+	if page.Rows == nil {
+		page.Rows = []T{}
+	}
+	if to < len(all) {
+		page.Next = name(all[to-1])
+	}
+	return page, nil
+}
+
+// clip is the beginning of a name that somebody gave, as an error quotes it.
+func clip(name string) string { return corebot.Plainly(runes.Head(name, 100)) }
+
 // Done is the result of a change that has nothing else to tell.
 type Done struct {
 	Changed int    `json:"changed"`        // how many things it changed
@@ -79,88 +112,4 @@ func each(ids []int64, change func(int64) error) (Done, error) {
 		}
 	}
 	return Done{Changed: len(ids)}, nil
-}
-
-// Kind says what an operation does with a home.
-type Kind int
-
-// The kinds of operations.
-const (
-	Change Kind = iota // it changes the home: it needs the running Corebot, or the lock of the home
-	Read               // it only reads: it can also be carried out beside a Corebot, on the query-only database
-	Walk               // it reads all of something: the caller carries it out itself, to spare the running Corebot
-)
-
-// Operation is one method of the service under the name that other processes call it by. The names never change: a
-// command and the Corebot that it asks can be of different versions.
-type Operation[A, R any] struct {
-	Name string
-	Kind Kind
-	do   func(*Service, context.Context, A) (R, error)
-}
-
-// Call carries the operation out, wherever the caller does that.
-func (o Operation[A, R]) Call(ctx context.Context, c control.Caller, args A) (R, error) {
-	return control.Call[R](ctx, c, o.Name, args)
-}
-
-func (o Operation[A, R]) entry() entry {
-	return entry{o.Name, o.Kind, func(s *Service) control.Operation {
-		return control.Typed(func(ctx context.Context, args A) (R, error) { return o.do(s, ctx, args) })
-	}}
-}
-
-func changes[A, R any](name string, do func(*Service, context.Context, A) (R, error)) Operation[A, R] {
-	return Operation[A, R]{name, Change, do}
-}
-
-func reads[A, R any](name string, do func(*Service, context.Context, A) (R, error)) Operation[A, R] {
-	return Operation[A, R]{name, Read, do}
-}
-
-func walks[A, R any](name string, do func(*Service, context.Context, A) (R, error)) Operation[A, R] {
-	return Operation[A, R]{name, Walk, do}
-}
-
-// entry is an operation in the table, whatever its types are.
-type entry struct {
-	name string
-	kind Kind
-	in   func(*Service) control.Operation
-}
-
-// table lists every operation.
-func table() []entry {
-	return []entry{
-		ListDeadLetters.entry(), ShowDeadLetter.entry(), FindDeadLetters.entry(),
-		ReplayDeadLetters.entry(), EditDeadLetter.entry(), DropDeadLetters.entry(), PurgeDeadLetters.entry(),
-		GiveUpHead.entry(),
-		Why.entry(), ReadStatus.entry(), ListUsage.entry(), ListAudit.entry(), VerifyAudit.entry(),
-		ListChats.entry(), FindChat.entry(), ShowChat.entry(), RegisterChat.entry(), ResetChat.entry(),
-		SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(),
-		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
-		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(),
-		ListDeferred.entry(), ReleaseDeferred.entry(), DropDeferred.entry(),
-	}
-}
-
-// Operations are the operations of a service, by name. A service on a query-only database has those that read.
-func Operations(s *Service, queryOnly bool) control.Operations {
-	all := control.Operations{}
-	for _, e := range table() {
-		if e.kind != Change || !queryOnly {
-			all[e.name] = e.in(s)
-		}
-	}
-	return all
-}
-
-// KindOf says what the operation of a name does. An unknown name is a [Change].
-func KindOf(name string) Kind {
-	for _, e := range table() {
-		if e.name == name {
-			return e.kind
-		}
-	}
-	return Change
 }

@@ -50,7 +50,7 @@ func (s *Service) chatList() tools.Tool {
 			if err != nil {
 				return "", err
 			}
-			found, err := s.store.Chats.ListChats(ctx, operate.ChatsQuery{
+			found, err := s.store.Admin.ListChats(ctx, operate.ChatsQuery{
 				Channel: a.channel(),
 				Part:    operate.Part{After: a.After, Limit: limit},
 			})

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -57,11 +58,13 @@ func (s *Service) historyRead() tools.Tool {
 			if err != nil {
 				return "", err
 			}
-			found, err := s.store.History.Before(ctx, k, a.Before, limit)
+			found, err := s.store.Admin.ReadHistory(ctx, operate.HistoryQuery{
+				Key: k, Part: operate.Part{After: a.Before, Limit: limit},
+			})
 			if err != nil {
 				return "", fmt.Errorf("read the history: %w", err)
 			}
-			return s.encode(s.historyPage(k, found, limit))
+			return s.encode(s.historyPage(k, found))
 		}, tools.Touches(func(_ tools.Call, a historyReadArgs) policy.Target {
 			k, err := a.chat(s)
 			if err != nil {
@@ -84,15 +87,16 @@ func (a historyReadArgs) chat(s *Service) (corebot.Key, error) {
 }
 
 // historyPage takes as many entries as there is room for, the newest first, and turns them round.
-func (s *Service) historyPage(k corebot.Key, found []corebot.Said, limit int) historyPage {
+func (s *Service) historyPage(k corebot.Key, found operate.Page[corebot.Said]) historyPage {
 	out := historyPage{Key: k.String(), Entries: []entry{}}
-	for bytes, i := 0, 0; i < len(found) && bytes < entriesBytes; i++ {
-		e := s.entryOf(found[i])
+	for bytes, i := 0, 0; i < len(found.Rows) && bytes < entriesBytes; i++ {
+		e := s.entryOf(found.Rows[i])
 		bytes += len(e.Text)
 		out.Entries = append(out.Entries, e)
 	}
-	if n := len(out.Entries); n > 0 && (n < len(found) || n == limit) {
-		out.Cursor = found[n-1].Place
+	out.Cursor = found.Next
+	if n := len(out.Entries); n < len(found.Rows) {
+		out.Cursor = found.Rows[n-1].Place
 	}
 	slices.Reverse(out.Entries)
 	return out

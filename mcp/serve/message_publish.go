@@ -10,6 +10,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -154,13 +155,13 @@ func (p *publication) collect(ctx context.Context, after int64) (done bool, err 
 
 // life is what became of the message; the zero life if that is no longer known.
 func (p *publication) life(ctx context.Context) (corebot.Life, error) {
-	lives, err := p.store.Lives.Find(ctx, p.id)
-	if err != nil {
+	told, err := p.store.Admin.Why(ctx, operate.ByMessage{MessageID: p.id})
+	if err != nil && !errors.Is(err, corebot.ErrNotFound) {
 		return corebot.Life{}, fmt.Errorf("look for what became of the message: %w", err)
 	}
-	for _, l := range lives {
-		if l.Key == p.key && l.Direction != corebot.Outbound {
-			return l, nil
+	for _, l := range told.Lives {
+		if life := l.Whole(); life.Key == p.key && life.Direction != corebot.Outbound {
+			return life, nil
 		}
 	}
 	return corebot.Life{End: corebot.EndAnswered, State: "over, and no longer known"}, nil

@@ -55,9 +55,11 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	r := &rig{Kit: apptest.New(t, o.kit), t: t}
 	rules, err := policy.New(o.rules)
 	r.must(err)
-	service := operate.New(operate.Stores{Chats: storage.NewChats(r.DB), DeadLetters: r.DeadLetters})
+	service := operate.New(operate.Stores{
+		Chats: storage.NewChats(r.DB), DeadLetters: r.DeadLetters, History: r.History, Lives: r.Lives,
+	})
 	store := serve.Store{
-		Mailbox: storage.NewMailbox(r.DB), Chats: service, History: r.History, Lives: r.Lives,
+		Mailbox: storage.NewMailbox(r.DB), Admin: service,
 		Changes: storage.NewClientCalls(r.DB),
 		Trail:   storage.NewAudit(r.DB), Roles: r.Grants,
 	}

@@ -183,16 +183,14 @@ func chatOf(args json.RawMessage) string {
 // Store is what a [Service] reads, and how it changes something. All of it is required.
 type Store struct {
 	Mailbox Mailbox
-	Chats   Chats
-	History History
-	Lives   Lives
+	Admin   Admin
 	Changes Changes
 	Trail   Trail
 	Roles   tools.Roles
 }
 
 func (s Store) complete() bool {
-	return s.Mailbox != nil && s.Chats != nil && s.History != nil && s.Lives != nil && s.Changes != nil &&
+	return s.Mailbox != nil && s.Admin != nil && s.Changes != nil &&
 		s.Trail != nil && s.Roles != nil
 }
 
@@ -202,19 +200,11 @@ type Mailbox interface {
 	Answers(ctx context.Context, k corebot.Key, id string, cursor int64, limit int) ([]corebot.Posted, error)
 }
 
-// Chats lists chats in the order in which they were first seen.
-type Chats interface {
+// Admin is the admin service, as far as clients look at a home through it.
+type Admin interface {
 	ListChats(ctx context.Context, q operate.ChatsQuery) (operate.Page[operate.Chat], error)
-}
-
-// History gives what was said in a chat before a place, newest first.
-type History interface {
-	Before(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error)
-}
-
-// Lives tells what became of a message.
-type Lives interface {
-	Find(ctx context.Context, messageID string) ([]corebot.Life, error)
+	ReadHistory(ctx context.Context, q operate.HistoryQuery) (operate.Page[corebot.Said], error)
+	Why(ctx context.Context, by operate.ByMessage) (operate.Told, error)
 }
 
 // Changes makes a change with its audit event in one commit, once for the key of its call.

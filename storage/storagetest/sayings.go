@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/terms"
-	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/tools/builtin"
 )
 
@@ -21,7 +21,7 @@ import (
 //   - A search that finds nothing whole gives the entries that have the most of its words.
 type Sayings interface {
 	builtin.Sayings
-	serve.History
+	operate.History
 }
 
 func sayingSpecs() []spec {

@@ -1,0 +1,76 @@
+package operate
+
+import (
+	"context"
+	"time"
+)
+
+// Corebot is the process that runs on a home: what it alone knows and can do.
+type Corebot interface {
+	Hello(ctx context.Context) (Hello, error)
+	ReloadSettings(ctx context.Context) (Reloaded, error)
+	// Channels tells how every account of every channel is doing, by its name.
+	Channels(ctx context.Context) ([]ChannelAccount, error)
+	// ServerTools gives what an MCP server of an agent says of its tools, and one fingerprint over all of them.
+	ServerTools(ctx context.Context, agent, server string) (tools []MCPTool, whole string, err error)
+	ReloadServers(ctx context.Context, agent string) (MCPServers, error)
+}
+
+// The operations that need the running Corebot.
+var (
+	Greet          = runs("hello", (*Service).Greet)
+	ReloadSettings = runs("config.reload", (*Service).ReloadSettings)
+	ListChannels   = runs("channels.list", (*Service).ListChannels)
+)
+
+type (
+	// Hello tells a process which Corebot it has reached.
+	Hello struct {
+		Model  string `json:"model"`
+		Daemon bool   `json:"daemon"` // it serves until it is told to stop, and does not end with a terminal
+		PID    int    `json:"pid"`
+		// Passing says that it ends when one message has its answer.
+		Passing bool `json:"passing,omitempty"`
+	}
+	// Reloaded says what a reload did.
+	Reloaded struct {
+		Applied []string `json:"applied"` // keys whose new values are in force
+		Restart []string `json:"restart"` // keys that changed and need a restart
+	}
+	// ChannelAccount is how one account of a channel is doing.
+	ChannelAccount struct {
+		Kind      string    `json:"kind"`
+		Account   string    `json:"account"` // empty where a kind has one account without a name
+		State     string    `json:"state"`
+		Since     time.Time `json:"since"`
+		LastEvent time.Time `json:"lastEvent,omitzero"` // a message was accepted, or one was sent
+		LastError string    `json:"lastError,omitempty"`
+		Backlog   int64     `json:"backlog"` // messages that wait to be sent
+	}
+)
+
+// Name is KIND, or KIND:ACCOUNT.
+func (c ChannelAccount) Name() string {
+	if c.Account == "" {
+		return c.Kind
+	}
+	return c.Kind + ":" + c.Account
+}
+
+// Greet tells which Corebot runs on the home.
+func (s *Service) Greet(ctx context.Context, _ struct{}) (Hello, error) { return s.running.Hello(ctx) }
+
+// ReloadSettings reads the settings again and applies what can be applied. Settings that cannot be read, or that are
+// refused, change nothing.
+func (s *Service) ReloadSettings(ctx context.Context, _ struct{}) (Reloaded, error) {
+	return s.running.ReloadSettings(ctx)
+}
+
+// ListChannels lists every account of every channel, by name.
+func (s *Service) ListChannels(ctx context.Context, p Part) (Page[ChannelAccount], error) {
+	all, err := s.running.Channels(ctx)
+	if err != nil {
+		return Page[ChannelAccount]{}, err
+	}
+	return partOf(all, p, ChannelAccount.Name)
+}
