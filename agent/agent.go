@@ -105,7 +105,7 @@ func (p Parts) whole() bool {
 
 // Options of an [Agent]. Zero values mean the defaults.
 type Options struct {
-	MaxIterations int           // model calls with tools in a turn; 8
+	MaxIterations int           // model calls with tools in a turn; 24
 	MaxTime       time.Duration // of a turn's work, before the last call without tools; 10 min
 	ContextTokens int           // of a whole prompt and its answer; 32,000
 	OutputTokens  int           // reserved for the answer, and asked for; 4,096
@@ -140,7 +140,7 @@ func New(p Parts, o Options) (*Agent, error) {
 	if !p.whole() || o.Tokenizer == nil {
 		return nil, fmt.Errorf("%w: agent: a part of it, or the tokenizer, is missing", corebot.ErrInvalid)
 	}
-	o.MaxIterations = cmp.Or(o.MaxIterations, 8)
+	o.MaxIterations = cmp.Or(o.MaxIterations, 24)
 	o.MaxTime = cmp.Or(o.MaxTime, 10*time.Minute)
 	o.ContextTokens = cmp.Or(o.ContextTokens, 32_000)
 	o.OutputTokens = cmp.Or(o.OutputTokens, 4_096)

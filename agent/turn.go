@@ -99,7 +99,7 @@ func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
 		if err != nil || len(answer.Calls) == 0 {
 			return answer, err
 		}
-		if err := t.runCalls(ctx, answer.Calls); err != nil {
+		if err := t.runCalls(ctx, answer); err != nil {
 			return answer, err
 		}
 		if t.repeats.stuck() || time.Now().After(t.deadline) {
@@ -236,9 +236,11 @@ func (t *turn) addAnswer(a corebot.Answer) {
 	t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(a.Text), Calls: a.Calls})
 }
 
-// runCalls runs the calls of one answer in order. Each gets exactly one result.
-func (t *turn) runCalls(ctx context.Context, calls []corebot.ToolCall) error {
-	t.calls = answerCalls{first: t.position}
+// runCalls runs the calls of one answer in order. Each gets exactly one result. The model decided on all of them before
+// it read any of their results. So each call is judged by the taint of the answer, as the journal has it.
+func (t *turn) runCalls(ctx context.Context, answer corebot.Answer) error {
+	calls := answer.Calls
+	t.calls = answerCalls{first: t.position, taint: answer.Taint}
 	for i, call := range calls {
 		interjected, err := t.interjected(ctx)
 		if err != nil {
@@ -274,6 +276,7 @@ func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 // answerCalls is what the calls of one answer have in common.
 type answerCalls struct {
 	first  int    // the position of the first of them
+	taint  string // what had tainted the turn when the model made the answer
 	asked  bool   // this walk has asked for approvals, or found them asked for
 	denied string // the rule by which one was denied, and with it the rest
 }
@@ -302,7 +305,9 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 		Text: string(call.Args),
 	}
 	t.opts.Live.Publish(event)
-	result, err := t.tools.Call(ctx, t.who, call, handle)
+	who := t.who
+	who.Taint = t.calls.taint
+	result, err := t.tools.Call(ctx, who, call, handle)
 	event.Kind, event.Text = live.ToolEnded, string(result.Outcome)
 	t.opts.Live.Publish(event)
 	if err != nil {

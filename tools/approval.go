@@ -204,12 +204,10 @@ func (j *job) wanted(position int, rule string, args bound, b corebot.Bound, f *
 }
 
 // foresee finds the calls behind this one that will need an approval as well, so that an admin decides once. A call
-// that cannot run, or that nobody could approve, is left out: its own turn says why. Results of the calls between may
-// taint the turn: then a call behind them counts as one of a tainted turn.
+// that cannot run, or that nobody could approve, is left out: its own turn says why.
 //
 // A file that an earlier call changes is shown, and bound, as that call would leave it.
 func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.Ask, err error) {
-	tainted := j.call.Taint != ""
 	for i, call := range j.step.InAnswer().Behind {
 		later := j.box.newJob(j.call.Caller, j.event.Role, call, j.step)
 		tool, ok := j.box.registry.find(call.Tool)
@@ -225,8 +223,7 @@ func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.Ask, err
 		if err != nil {
 			return nil, err
 		}
-		rule := j.box.policy.NeedsApproval(tool.name, d, tainted)
-		tainted = tainted || d.Allow && later.outside(tool, args)
+		rule := j.box.policy.NeedsApproval(tool.name, d, j.call.Taint != "")
 		if !d.Allow {
 			continue
 		}
