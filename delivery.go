@@ -206,6 +206,13 @@ func (l Limits) ForOthers(limit int64) int64 {
 	return limit - limit/16
 }
 
+// ForTasks are the limits of messages of due tasks. They can use half of the room for all messages, so that tasks that
+// are due together keep nobody from writing.
+func (l Limits) ForTasks() Limits {
+	l.TotalDepth, l.TotalBytes = l.TotalDepth/2, l.TotalBytes/2
+	return l
+}
+
 // Attempt is one claim of a message that ended without an answer.
 type Attempt struct {
 	Run   int       `json:"run"`

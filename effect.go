@@ -1,6 +1,9 @@
 package corebot
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"time"
+)
 
 // Effect is one change of Corebot's own database that a tool asks for, as data. The store applies the effect in the
 // commit that journals the tool's outcome. Either both happened or neither, so a crash never leaves such a call
@@ -49,12 +52,28 @@ type BecomeFirstAdmin struct {
 	Chat      Key
 }
 
+// ScheduleTask stores a new task.
+type ScheduleTask struct {
+	Task   Task
+	Limits TaskLimits
+}
+
+// ChangeTask changes a task, as a caller has read it.
+type ChangeTask struct {
+	ID      int64
+	Version int64
+	Action  TaskAction
+	Next    time.Time // the next due time, to resume
+}
+
 func (ReplayDeadLetter) effect() {}
 func (SendMessage) effect()      {}
 func (AskAgent) effect()         {}
 func (RegisterChat) effect()     {}
 func (GrantRole) effect()        {}
 func (BecomeFirstAdmin) effect() {}
+func (ScheduleTask) effect()     {}
+func (ChangeTask) effect()       {}
 
 // Refused says that an [Effect] was not applied because a rule of the data forbids it, such as a missing row. Nothing
 // was changed. Any other error of an effect means trouble with the store, or a lost lease.

@@ -80,6 +80,10 @@ func (d Delivery) Caller() Caller {
 		c.Entry.Kind, c.Entry.From = EntryAgent, r.origin()
 		c.Others, c.Taint = slices.Clone(r.Others), r.Taint
 	}
+	if e := m.Errand; e != nil {
+		c.Entry.Kind, c.Entry.From = EntryTask, e.From
+		c.Others, c.Taint = slices.Clone(e.Others), e.Taint
+	}
 	return c
 }
 

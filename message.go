@@ -39,6 +39,8 @@ type Message struct {
 
 	// Relay is set in a message between agents.
 	Relay *Relay `json:"-"`
+	// Errand is set in the message of a due task.
+	Errand *Errand `json:"-"`
 
 	// Entry says how the message came in. Only the accept reads it; it is not stored.
 	Entry Entry `json:"-"`

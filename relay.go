@@ -99,17 +99,23 @@ func agentChat(k Key) string {
 // of a sender has it.
 const relayName = "\xferelay"
 
-// stored is the metadata of a message with its relay.
+// stored is the metadata of a message with its relay and its errand.
 func (m Message) stored() Metadata {
-	if m.Relay == nil {
+	if m.Relay == nil && m.Errand == nil {
 		return m.Metadata
 	}
-	all := make(Metadata, len(m.Metadata)+1)
+	all := make(Metadata, len(m.Metadata)+2)
 	for name, value := range m.Metadata {
 		all[name] = value
 	}
-	relay, _ := json.Marshal(m.Relay) // strings and numbers: cannot fail
-	all[relayName] = textValue(string(relay))
+	if m.Relay != nil {
+		relay, _ := json.Marshal(m.Relay) // strings and numbers: cannot fail
+		all[relayName] = textValue(string(relay))
+	}
+	if m.Errand != nil {
+		errand, _ := json.Marshal(m.Errand) // a year that JSON can write: see Schedule
+		all[errandName] = textValue(string(errand))
+	}
 	return all
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -16,7 +17,7 @@ const begunLane = `(l.leased = 1 OR l.attempts > 0 OR l.lost > 0 OR l.waiting NO
 var (
 	selectBusy = &query{`SELECT q.life_id, q.seq, m.sender, m.kind, ` + begunLane + `, l.stop_seq FROM lanes l
 		JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id WHERE l.id = ? ORDER BY q.seq LIMIT 1`}
-	selectTail = &query{`SELECT q.life_id, q.merge_into, m.sender, m.kind FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past
+	selectTail = &query{`SELECT q.life_id, q.merge_into, m.sender, m.kind, m.message_id FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past
 		JOIN message_life m ON m.id = q.life_id WHERE l.id = ? ORDER BY q.seq DESC LIMIT 1`}
 	stillWaits = &query{
 		`SELECT 1 FROM message_queue q JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past WHERE q.life_id = ?`,
@@ -69,7 +70,7 @@ func arriveTx(t *tx, p *parcel, l lane, life int64) (r corebot.Receipt, err erro
 	switch {
 	case p.steers != nil:
 		return r, steerTx(t, p, l, life, *p.steers)
-	case p.Direction != corebot.Inbound || p.Kind != corebot.KindPrompt || p.cause != 0:
+	case p.Direction != corebot.Inbound || p.Kind != corebot.KindPrompt || p.cause != 0 || p.Errand != nil:
 	case mode == corebot.ModeSteer && l.depth > 0:
 		h, err := busyHeadTx(t, l)
 		if err != nil {
@@ -168,9 +169,10 @@ func collectTx(t *tx, p *parcel, l lane, life int64) error {
 // groupTx finds the message whose turn the new message joins; 0: it begins a turn of its own.
 func groupTx(t *tx, p *parcel, l lane, h busyHead) (first int64, err error) {
 	var tail, into int64
-	var sender, kind string
-	found, err := t.one(selectTail, []any{&tail, &into, &sender, &kind}, l.id)
-	if err != nil || !found || sender != storedSender(p.Key, p.Sender) || kind != string(p.Kind) {
+	var sender, kind, id string
+	found, err := t.one(selectTail, []any{&tail, &into, &sender, &kind, &id}, l.id)
+	if err != nil || !found || sender != storedSender(p.Key, p.Sender) || kind != string(p.Kind) ||
+		strings.HasPrefix(id, corebot.OwnIDs) { // nobody's words join the turn of a due task
 		return 0, err
 	}
 	var one, n, size int64

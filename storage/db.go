@@ -45,6 +45,8 @@ type Options struct {
 	// KeepDeferred leaves deferred messages where they are. Otherwise they come back when the database is opened, because
 	// the settings that deferred them can have changed.
 	KeepDeferred bool
+	// TaskFailures is how many runs of a task in a row can fail before the task is paused; 0: any number.
+	TaskFailures int
 }
 
 // DB is Corebot's database in one data directory. Any goroutine may call its methods. The methods that write need a
@@ -71,6 +73,8 @@ type DB struct {
 	aside      *aside // lanes whose heads cannot be read
 	clients    atomic.Pointer[MailClients]
 	said       chan struct{}      // signals that the history has grown; holds one signal
+	planned    chan struct{}      // signals that due times of tasks have changed; holds one signal
+	taskEnds   int                // failed runs in a row that pause a task; 0: any number
 	between    chan func(*writer) // what the writer runs between two transactions
 	tally      tally
 	faults     faults
@@ -92,9 +96,9 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 		return nil, err
 	}
 	db := &DB{
-		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
+		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, taskEnds: o.TaskFailures,
 		accounting: o.Accounting, bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), clock: newClock(nil),
-		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), between: make(chan func(*writer)),
+		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1), between: make(chan func(*writer)),
 		stopped: make(chan struct{}), drained: make(chan struct{}),
 	}
 	if db.lock, err = lockDir(dir); err != nil {
@@ -161,10 +165,10 @@ func OpenReader(ctx context.Context, dir string) (*DB, error) {
 // readOnly says whether [OpenReader] opened the database.
 func (db *DB) readOnly() bool { return db.ops == nil }
 
-// tellSaid wakes the search index. It does not block.
-func (db *DB) tellSaid() {
+// signal leaves a signal for the one who waits for it: the search index, or the scheduler. It does not block.
+func signal(to chan<- struct{}) {
 	select {
-	case db.said <- struct{}{}:
+	case to <- struct{}{}:
 	default: // a signal is pending already
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -38,6 +39,16 @@ func everyEffect(letter int64) []made {
 			corebot.BecomeFirstAdmin{Bootstrap: corebot.HashKey(bootstrapKey), Chat: testKey("there")},
 			"role.grant chat.register", 0,
 		},
+		{corebot.ScheduleTask{Task: testTask(ann)}, "task.create", 0},
+		{corebot.ChangeTask{ID: 1, Version: 1, Action: corebot.TaskPause}, "task.create task.pause", 0},
+	}
+}
+
+// testTask is due in an hour.
+func testTask(by corebot.Principal) corebot.Task {
+	return corebot.Task{
+		Key: testKey("there"), Schedule: corebot.Schedule{Kind: corebot.TaskInterval, Spec: "1h"}, Prompt: "look",
+		Context: corebot.TaskInChat, Creator: by, Anchor: time.Now(), NextRun: time.Now().Add(time.Hour),
 	}
 }
 
@@ -73,6 +84,10 @@ func TestEveryEffectHasAHandler(t *testing.T) {
 			d := claimOf(t, db, "here")
 			step, event := applied()
 			event.Principal = d.Message.Sender
+			if _, changes := c.effect.(corebot.ChangeTask); changes {
+				_, err := NewTasks(db).Create(t.Context(), testTask(event.Principal), corebot.TaskLimits{})
+				must(t, err)
+			}
 			must(t, NewLedger(db).Apply(t.Context(), d, step, c.effect, event))
 			var events []string
 			for _, e := range notes(t, db) {

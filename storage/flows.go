@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -353,16 +354,23 @@ var senderOfLife = &query{
 // storedSender is what the database has as the sender of a message of a chat: the id, since channel and account are the
 // chat's. In a conversation between agents they are not, and it is the whole principal.
 func storedSender(k corebot.Key, p corebot.Principal) string {
-	if k.Channel == corebot.AgentChannel {
+	switch {
+	case k.Channel == corebot.AgentChannel:
 		return p.String()
+	case p.ID != "" && (p.Channel != k.Channel || p.Account != k.Account):
+		return elsewhere + p.String()
 	}
 	return p.ID
 }
 
+// elsewhere begins the stored sender of another channel than the conversation's, such as the maker of a task. No
+// sender's id has a control character.
+const elsewhere = "\x1f"
+
 // senderIn is the sender that [storedSender] stored.
 func senderIn(k corebot.Key, stored string) corebot.Principal {
-	if k.Channel == corebot.AgentChannel {
-		if p, err := corebot.ParsePrincipal(stored); err == nil {
+	if whole, foreign := strings.CutPrefix(stored, elsewhere); foreign || k.Channel == corebot.AgentChannel {
+		if p, err := corebot.ParsePrincipal(whole); err == nil {
 			return p
 		}
 	}

@@ -277,6 +277,10 @@ func (db *DB) effectTx(t *tx, asks *asking, effect corebot.Effect) error {
 		return NewGrants(db).As(asks.event).grantEffectTx(t, e)
 	case corebot.BecomeFirstAdmin:
 		return db.firstAdminTx(t, asks, e)
+	case corebot.ScheduleTask:
+		return NewTasks(db).As(asks.event).scheduleEffectTx(t, e)
+	case corebot.ChangeTask:
+		return NewTasks(db).As(asks.event).changeEffectTx(t, e)
 	}
 	return fmt.Errorf("%w %T", errNoHandler, effect)
 }

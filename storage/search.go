@@ -249,7 +249,7 @@ func NewSearchIndex(db *DB, o SearchIndexOptions) (*SearchIndex, error) {
 // Run keeps the index up to date until ctx ends, and rests while no entries come. A failure is logged, and the next
 // round makes up for it.
 func (s *SearchIndex) Run(ctx context.Context) error {
-	s.db.tellSaid() // entries from before the index existed, or since it last ran
+	signal(s.db.said) // entries from before the index existed, or since it last ran
 	for {
 		select {
 		case <-ctx.Done():
@@ -261,7 +261,7 @@ func (s *SearchIndex) Run(ctx context.Context) error {
 		}
 		if err := s.CatchUp(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, corebot.ErrClosed) {
 			s.opts.Log.Warn().Err(err).Msg("index the history")
-			s.db.tellSaid()
+			signal(s.db.said)
 		}
 	}
 }

@@ -64,6 +64,9 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := endTx(t, d, o, u, nil); err != nil {
 			return err
 		}
+		if err := endRunTx(t, d, o); err != nil {
+			return err
+		}
 		return endApprovalsTx(t, d, o)
 	case corebot.Dead:
 		body, whole, err := lastBodyTx(t, d)
@@ -81,6 +84,9 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		}
 		death := corebot.Attempt{What: attemptDead, Class: o.Class, Plain: o.Plain, Error: cause(o.Reason, o.Error)}
 		if err := logAttemptTx(t, d, death); err != nil {
+			return err
+		}
+		if err := endRunTx(t, d, o); err != nil {
 			return err
 		}
 		return endApprovalsTx(t, d, o)

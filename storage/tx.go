@@ -27,6 +27,7 @@ type tx struct {
 	granted  bool             // the grants have changed
 	posted   []corebot.Key    // conversations whose mailbox got a message
 	clients  MailClients      // of the mailbox; nil: none
+	planned  bool             // due times of tasks have changed
 	queueing corebot.Queueing // where a chat has no setting of its own
 	tally    *tally           // the counters as of the last commit; nil: nothing is counted
 	counted  map[series]int64 // what this transaction adds to them
@@ -40,6 +41,7 @@ type tx struct {
 	// when the first deferred message comes back, or earlier, in unix milliseconds; math.MaxInt64: none
 	backAt     int64
 	lanePlaces int64 // most deferred messages of a lane; 0: any number
+	taskEnds   int   // failed runs in a row that pause a task; 0: any number
 }
 
 // totals counts what waits in all lanes together, by direction. It follows the lanes and is never stored.

@@ -285,7 +285,8 @@ func (w *writer) newTx(now time.Time) *tx {
 		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.claims.wakes, backAt: w.backAt, flows: w.flows,
 		waiting: &w.flows.waiting,
 		diskLow: w.db.diskLow.Load(), tally: &w.db.tally, queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
-		clients: w.db.clientsNow(),
+		clients:  w.db.clientsNow(),
+		taskEnds: w.db.taskEnds,
 	}
 }
 
@@ -368,7 +369,10 @@ func (w *writer) tell(t *tx, err error) {
 		w.db.roles.forget()
 	}
 	if t.said && err == nil {
-		w.db.tellSaid()
+		signal(w.db.said)
+	}
+	if t.planned && err == nil {
+		signal(w.db.planned)
 	}
 	if err == nil {
 		for _, k := range t.posted {

@@ -1,0 +1,257 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+)
+
+// Store is what the scheduler needs of the database.
+type Store interface {
+	Now() time.Time
+	Due(ctx context.Context, now time.Time, after corebot.Task, limit int) ([]corebot.Task, error)
+	NextDue(ctx context.Context) (at time.Time, ok bool, err error)
+	Fire(ctx context.Context, firings []corebot.Firing) (refused []error, err error)
+	Plan(ctx context.Context, tasks []corebot.Task) error
+	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (tasks []corebot.Task, next string, err error)
+	Changed() <-chan struct{}
+}
+
+// Options of a [Scheduler].
+type Options struct {
+	// MaxLate is how late the catch-up of a repeated task can be; 0: any time. A single time is caught up in any case,
+	// because nothing comes after it.
+	MaxLate time.Duration
+	Log     zerolog.Logger        // the zero logger is silent
+	Metrics prometheus.Registerer // nil: none
+}
+
+// Scheduler publishes the due times of tasks. There must be one at most for a database.
+type Scheduler struct {
+	store    Store
+	opts     Options
+	last     time.Time // the wall clock at the last pass
+	due      *prometheus.CounterVec
+	lateness prometheus.Histogram
+}
+
+// New makes a scheduler.
+func New(store Store, o Options) (*Scheduler, error) {
+	s := &Scheduler{
+		store: store, opts: o,
+		due: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_task_due_total",
+			Help: "Due times of tasks, by what became of them: published, missed, refused, or fault.",
+		}, []string{"outcome"}),
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "corebot_task_lateness_seconds", Help: "How long after their due times tasks were published.",
+			Buckets: []float64{.01, .1, 1, 10, 60, 600, 3600, 86400},
+		}),
+	}
+	for _, outcome := range []string{outcomePublished, corebot.RunMissed, outcomeRefused, outcomeFault} {
+		s.due.WithLabelValues(outcome)
+	}
+	if o.Metrics == nil {
+		return s, nil
+	}
+	for _, c := range []prometheus.Collector{s.due, s.lateness} {
+		if err := o.Metrics.Register(c); err != nil {
+			return nil, fmt.Errorf("register the metrics of the scheduler: %w", err)
+		}
+	}
+	return s, nil
+}
+
+const (
+	outcomePublished = "published"
+	outcomeRefused   = "refused" // there was no room; it stays due
+	outcomeFault     = "fault"
+)
+
+const (
+	look       = 30 * time.Second // the longest sleep while a task waits: the wall clock can be set meanwhile
+	retryAfter = 10 * time.Second // after a refusal or an error
+	perCommit  = 32               // tasks that become due in one commit
+	restShare  = 3                // the rest after a commit, as a multiple of its time, so that chats go on meanwhile
+	perPage    = 500              // tasks that are looked at together after the wall clock was set back
+	tolerance  = time.Second      // the wall clock is slewed by less
+)
+
+// Run publishes due times until ctx ends. It sleeps until the nearest due time, and does not wake where no task waits.
+// An error of the store is logged; the tasks stay due.
+func (s *Scheduler) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.store.Changed():
+		case <-timer.C:
+		}
+		if wait, waits := s.pass(ctx); waits {
+			timer.Reset(wait)
+		} else {
+			timer.Stop()
+		}
+	}
+}
+
+// pass publishes all that is due, and says how long nothing more is to do; waits is false if no task is ever due.
+func (s *Scheduler) pass(ctx context.Context) (wait time.Duration, waits bool) {
+	err := s.heed(ctx)
+	full := false
+	if err == nil {
+		full, err = s.fireDue(ctx)
+	}
+	var next time.Time
+	if err == nil && !full {
+		next, waits, err = s.store.NextDue(ctx)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return look, true
+	case err != nil:
+		s.opts.Log.Error().Err(err).Int64("retry_ms",
+			retryAfter.Milliseconds()).Msg("due tasks could not be published; they stay due")
+		return retryAfter, true
+	case full:
+		return retryAfter, true
+	}
+	return min(max(next.Sub(s.store.Now()), 0), look), waits
+}
+
+// heed plans the due times anew after the wall clock was set back, and when the process begins. A clock that was far
+// ahead has moved the next due times of repeated tasks far into the future.
+func (s *Scheduler) heed(ctx context.Context) error {
+	now := s.store.Now()
+	if !s.last.IsZero() && now.After(s.last.Add(-tolerance)) {
+		s.last = now
+		return nil
+	}
+	after := ""
+	for {
+		tasks, next, err := s.store.Page(ctx, corebot.TaskFilter{State: corebot.TaskActive}, after, perPage)
+		if err != nil {
+			return err
+		}
+		var earlier []corebot.Task
+		for _, task := range tasks {
+			if due, ok := sooner(task, now); ok {
+				task.NextRun = due
+				earlier = append(earlier, task)
+			}
+		}
+		if len(earlier) > 0 {
+			if err := s.store.Plan(ctx, earlier); err != nil {
+				return err
+			}
+		}
+		if after = next; after == "" {
+			s.last = now
+			return nil
+		}
+	}
+}
+
+// sooner says whether a task is due earlier than planned, and when. A due time that was published already is not
+// published again: its message is known.
+func sooner(task corebot.Task, now time.Time) (due time.Time, ok bool) {
+	if task.Damaged != nil || task.Schedule.Kind == corebot.TaskOnce {
+		return due, false
+	}
+	anchor := task.Anchor
+	if anchor.After(now) {
+		anchor = now
+	}
+	rule, err := Resume(task.Schedule, anchor)
+	if err != nil {
+		return due, false
+	}
+	due, ok = rule.Next(now)
+	return due, ok && due.Before(task.NextRun)
+}
+
+// fireDue publishes all due times. full says that some are left for want of room.
+func (s *Scheduler) fireDue(ctx context.Context) (full bool, err error) {
+	var after corebot.Task
+	for {
+		now := s.store.Now()
+		tasks, err := s.store.Due(ctx, now, after, perCommit)
+		if err != nil || len(tasks) == 0 {
+			return full, err
+		}
+		after = tasks[len(tasks)-1]
+		firings := make([]corebot.Firing, len(tasks))
+		for i, task := range tasks {
+			firings[i] = s.firing(task, now)
+		}
+		began := time.Now()
+		refused, err := s.store.Fire(ctx, firings)
+		if err != nil {
+			return full, err
+		}
+		over := s.count(firings, refused, now)
+		if full = full || over != nil; errors.Is(over, corebot.ErrOverloaded) || errors.Is(over, corebot.ErrDiskFull) {
+			return full, nil // the others would meet the same
+		}
+		if len(tasks) < perCommit {
+			return full, nil
+		}
+		rest := time.NewTimer(restShare * time.Since(began))
+		select {
+		case <-ctx.Done():
+			return full, ctx.Err()
+		case <-rest.C:
+		}
+	}
+}
+
+// firing says what to do with a due task. Where several due times have passed, only the newest counts.
+func (s *Scheduler) firing(task corebot.Task, now time.Time) corebot.Firing {
+	f := corebot.Firing{Task: task, Due: task.NextRun}
+	if task.Damaged != nil {
+		f.Fault = task.Damaged.Error()
+		return f
+	}
+	rule, err := Resume(task.Schedule, task.Anchor)
+	if err != nil {
+		f.Fault = err.Error()
+		return f
+	}
+	f.Due = rule.LastDue(task.NextRun, now)
+	f.Next, _ = rule.Next(now)
+	f.Missed = task.Schedule.Kind != corebot.TaskOnce && s.opts.MaxLate > 0 && now.Sub(f.Due) > s.opts.MaxLate
+	return f
+}
+
+// count notes what became of due times, and returns the gravest refusal.
+func (s *Scheduler) count(firings []corebot.Firing, refused []error, now time.Time) (over error) {
+	for i, f := range firings {
+		switch {
+		case refused[i] != nil:
+			s.due.WithLabelValues(outcomeRefused).Inc()
+			if over == nil || errors.Is(refused[i], corebot.ErrOverloaded) || errors.Is(refused[i], corebot.ErrDiskFull) {
+				over = refused[i]
+			}
+			s.opts.Log.Warn().Err(refused[i]).Int64("task",
+				f.Task.ID).Msg("a due task has no room in the queue; it stays due")
+		case f.Fault != "":
+			s.due.WithLabelValues(outcomeFault).Inc()
+			s.opts.Log.Error().Int64("task", f.Task.ID).Str("reason", f.Fault).Msg("a task is paused: it can never be due")
+		case f.Missed:
+			s.due.WithLabelValues(corebot.RunMissed).Inc()
+			s.opts.Log.Warn().Int64("task", f.Task.ID).Time("due", f.Due).Msg("a due time has passed too long ago")
+		default:
+			s.due.WithLabelValues(outcomePublished).Inc()
+			s.lateness.Observe(now.Sub(f.Due).Seconds())
+		}
+	}
+	return over
+}

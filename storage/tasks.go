@@ -1,0 +1,441 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/runes"
+)
+
+// Tasks stores the tasks and their runs. Every change of a task leaves an audit event in its own commit. A due time
+// becomes a message in the commit that advances its task.
+type Tasks struct {
+	db *DB
+	by corebot.AuditEvent
+}
+
+// NewTasks returns the tasks of a database, for changes by the operator.
+func NewTasks(db *DB) *Tasks { return &Tasks{db, byOperator()} }
+
+// As returns the tasks for changes by somebody else, as [DeadLetters.As] does.
+func (s *Tasks) As(by corebot.AuditEvent) *Tasks { return &Tasks{s.db, by} }
+
+const taskColumns = `SELECT k.id, k.version, k.name, k.agent, k.channel, k.account, k.chat, k.thread, k.kind, k.spec, k.time_zone,
+	k.prompt, k.context, k.state, k.reason, k.creator, k.made_in, k.others, k.taint, k.chain, k.failures, k.created_at, k.anchor_at,
+	COALESCE(k.next_run, 0), k.last_run, COALESCE((SELECT CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE r.outcome END
+		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = k.id ORDER BY r.due DESC LIMIT 1), '')
+	FROM tasks k `
+
+var (
+	taskByID = &query{taskColumns + `WHERE k.id = ?`}
+	dueTasks = &query{taskColumns + `WHERE k.state = 'active' AND k.next_run IS NOT NULL AND k.next_run <= ?1 AND (k.next_run, k.id) > (?2, ?3)
+		ORDER BY k.next_run, k.id LIMIT ?4 + 0`}
+	firstDue  = &query{`SELECT COALESCE(MIN(next_run), 0) FROM tasks WHERE state = 'active' AND next_run IS NOT NULL`}
+	listTasks = &query{taskColumns + `WHERE k.id > ?1 AND (?2 = '' OR k.agent = ?2) AND (?3 = '' OR k.creator = ?3) AND (?4 = '' OR k.state = ?4)
+		ORDER BY k.id LIMIT ?5 + 0`}
+	tasksOfChat = &query{taskColumns + `WHERE k.chat = ?1 AND k.channel = ?2 AND k.account = ?3 AND k.agent = ?4 AND k.thread = ?5 AND k.id > ?6
+		AND (?7 = '' OR k.creator = ?7) AND (?8 = '' OR k.state = ?8) ORDER BY k.id LIMIT ?9 + 0`}
+	countTasksOfChat = &query{`SELECT COUNT(*) FROM tasks WHERE chat = ? AND channel = ? AND account = ? AND agent = ? AND thread = ? AND state <> 'done'`}
+	countTasksOf     = &query{`SELECT COUNT(*) FROM tasks WHERE creator = ? AND state <> 'done'`}
+	countTasks       = &query{`SELECT COUNT(*) FROM tasks WHERE state <> 'done'`}
+
+	insertTask = &query{`INSERT INTO tasks (name, agent, channel, account, chat, thread, kind, spec, time_zone, prompt, context, state, creator,
+		made_in, others, taint, chain, created_at, anchor_at, next_run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?)`}
+	advanceTask = &query{`UPDATE tasks SET version = version + 1, last_run = MAX(last_run, ?1), next_run = ?2,
+		state = CASE WHEN ?2 IS NULL THEN 'done' ELSE state END, ended_at = CASE WHEN ?2 IS NULL THEN ?3 ELSE 0 END
+		WHERE id = ?4 AND version = ?5 AND state = 'active'`}
+	planTask = &query{`UPDATE tasks SET version = version + 1, next_run = ? WHERE id = ? AND version = ? AND state = 'active'`}
+	setTask  = &query{`UPDATE tasks SET version = version + 1, state = ?, reason = ?, next_run = ?, anchor_at = ?, failures = 0, ended_at = ? WHERE id = ?`}
+	ranTask  = &query{`UPDATE tasks SET version = version + 1, last_run = MAX(last_run, ?) WHERE id = ?`}
+	dropTask = &query{`DELETE FROM tasks WHERE id = ?`}
+
+	insertRun = &query{`INSERT INTO task_runs (task_id, due, published_at, life_id, ended_at, outcome) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (task_id, due) DO NOTHING`}
+	trimRuns = &query{`DELETE FROM task_runs WHERE task_id = ?1 AND due < (SELECT due FROM task_runs WHERE task_id = ?1 ORDER BY due DESC LIMIT 1 OFFSET ?2)`}
+	dropRuns = &query{`DELETE FROM task_runs WHERE task_id = ?`}
+	endRun   = &query{`UPDATE task_runs SET outcome = ?, error = ?, ended_at = ? WHERE task_id = ? AND due = ?`}
+	runsOf   = &query{`SELECT r.task_id, r.due, r.published_at, r.life_id, MAX(r.ended_at, COALESCE(m.ended_at, 0)),
+		CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE r.outcome END, r.error, COALESCE(m.input_tokens + m.output_tokens, 0)
+		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = ? AND r.due < ? ORDER BY r.due DESC LIMIT ? + 0`}
+
+	failTask  = &query{`UPDATE tasks SET failures = failures + 1 WHERE id = ?`}
+	fineTask  = &query{`UPDATE tasks SET failures = 0 WHERE id = ? AND failures > 0`}
+	pauseTask = &query{`UPDATE tasks SET version = version + 1, state = 'paused', reason = ? WHERE id = ? AND state = 'active' AND failures >= ?`}
+)
+
+// keptRuns is how many runs of a task are kept.
+const keptRuns = 100
+
+// scanTask reads a row. A row that is not what was written does not keep the others from being read.
+func scanTask(s scanner) (t corebot.Task, err error) {
+	var creator, from, others string
+	k := &t.Key
+	err = s.Scan(&t.ID, &t.Version, &t.Name, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread,
+		(*string)(&t.Schedule.Kind), &t.Schedule.Spec, &t.Schedule.TimeZone, &t.Prompt, (*string)(&t.Context),
+		(*string)(&t.State), &t.Reason, &creator, &from, &others, &t.Taint, &t.Chain, &t.Failures, moment{&t.CreatedAt},
+		moment{&t.Anchor}, moment{&t.NextRun}, moment{&t.LastRun}, &t.LastEnd)
+	if err != nil {
+		return t, err
+	}
+	if t.Creator, err = corebot.ParsePrincipal(creator); err == nil && from != "" {
+		t.From, err = corebot.ParseKey(from)
+	}
+	if err == nil && others != "" {
+		err = json.Unmarshal([]byte(others), &t.Others)
+	}
+	if err != nil {
+		t.Damaged = fmt.Errorf("task %d cannot be read: %w", t.ID, err)
+	}
+	return t, nil
+}
+
+// Create stores a new task and returns it with its number. Where there are as many tasks as a limit allows, the error is
+// [ErrTooManyTasks].
+func (s *Tasks) Create(ctx context.Context, task corebot.Task, limits corebot.TaskLimits) (corebot.Task, error) {
+	err := s.db.write(ctx, "task.create", func(t *tx) (err error) {
+		task, err = s.createTx(t, task, limits)
+		return err
+	})
+	return task, err
+}
+
+// ErrTooManyTasks refuses a task beyond a limit.
+var ErrTooManyTasks = fmt.Errorf("%w: too many tasks", corebot.ErrInvalid)
+
+// createTx checks its rules before it writes.
+func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (corebot.Task, error) {
+	if err := task.Validate(); err != nil {
+		return task, err
+	}
+	k, creator := task.Key, task.Creator.String()
+	for _, limit := range []struct {
+		most  int
+		of    string
+		count *query
+		args  []any
+	}{
+		{limits.PerChat, "this chat", countTasksOfChat, []any{k.Chat, k.Channel, k.Account, k.Agent, k.Thread}},
+		{limits.PerCreator, "this person", countTasksOf, []any{creator}},
+		{limits.Total, "all chats", countTasks, nil},
+	} {
+		var n int
+		if _, err := t.one(limit.count, []any{&n}, limit.args...); err != nil {
+			return task, err
+		}
+		if limit.most > 0 && n >= limit.most {
+			return task, corebot.WithHint(fmt.Errorf("%w: %s has %d", ErrTooManyTasks, limit.of, n), "remove one first")
+		}
+	}
+	others, from := "", ""
+	if len(task.Others) > 0 {
+		raw, _ := json.Marshal(task.Others) // strings: cannot fail
+		others = string(raw)
+	}
+	if task.From != (corebot.Key{}) {
+		from = task.From.String()
+	}
+	task.State, task.CreatedAt, task.Version = corebot.TaskActive, t.now, 1
+	var err error
+	task.ID, err = t.insert(insertTask, task.Name, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(task.Schedule.Kind),
+		task.Schedule.Spec, task.Schedule.TimeZone, task.Prompt, string(task.Context), creator, from, others, task.Taint,
+		task.Chain, t.now, task.Anchor, orNull(task.NextRun))
+	if err != nil {
+		return task, err
+	}
+	t.planned = true
+	return task, s.noteTx(t, "task.create", task, map[string]any{
+		"kind": task.Schedule.Kind, "spec": task.Schedule.Spec, "timeZone": task.Schedule.TimeZone,
+	})
+}
+
+// orNull is a time as it is stored where there can be none.
+func orNull(at time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at
+}
+
+func (s *Tasks) noteTx(t *tx, event string, task corebot.Task, note map[string]any) error {
+	all := map[string]any{"task": task.ID, "chat": task.Key.String()}
+	for name, value := range note {
+		all[name] = value
+	}
+	return changeTx(t, s.by, event, task.Key, all)
+}
+
+// scheduleEffectTx handles [corebot.ScheduleTask].
+func (s *Tasks) scheduleEffectTx(t *tx, e corebot.ScheduleTask) error {
+	_, err := s.createTx(t, e.Task, e.Limits)
+	if errors.Is(err, corebot.ErrInvalid) || errors.Is(err, corebot.ErrTooLarge) {
+		return &corebot.Refused{Err: err}
+	}
+	return err
+}
+
+// changeEffectTx handles [corebot.ChangeTask].
+func (s *Tasks) changeEffectTx(t *tx, e corebot.ChangeTask) error {
+	_, err := s.changeTx(t, e.ID, e.Version, e.Action, e.Next)
+	if errors.Is(err, corebot.ErrInvalid) || errors.Is(err, corebot.ErrNotFound) {
+		return &corebot.Refused{Err: err}
+	}
+	return err
+}
+
+// Task returns a task. An unknown number is [corebot.ErrNotFound].
+func (s *Tasks) Task(ctx context.Context, id int64) (corebot.Task, error) {
+	found, err := s.list(ctx, taskByID, id)
+	if err == nil && len(found) == 0 {
+		err = unknownTask(id)
+	}
+	if err != nil {
+		return corebot.Task{}, err
+	}
+	return found[0], nil
+}
+
+func unknownTask(id int64) error { return fmt.Errorf("task %d: %w", id, corebot.ErrNotFound) }
+
+func (s *Tasks) list(ctx context.Context, q *query, args ...any) (out []corebot.Task, err error) {
+	err = s.db.reader.each(ctx, q, func(row scanner) error {
+		found, err := scanTask(row)
+		out = append(out, found)
+		return err
+	}, args...)
+	return out, err
+}
+
+// Page gives the tasks behind a cursor, oldest first, at most limit of them, and the cursor behind them.
+func (s *Tasks) Page(ctx context.Context, f corebot.TaskFilter, after string,
+	limit int,
+) (out []corebot.Task, next string, err error) {
+	var id int64
+	if err := behind(after, "tasks", &id); err != nil {
+		return nil, "", err
+	}
+	creator := ""
+	if f.Creator != (corebot.Principal{}) {
+		creator = f.Creator.String()
+	}
+	if k := f.Key; k != (corebot.Key{}) {
+		out, err = s.list(ctx, tasksOfChat, k.Chat, k.Channel, k.Account, k.Agent, k.Thread, id, creator, string(f.State), limit)
+	} else {
+		out, err = s.list(ctx, listTasks, id, f.Agent, creator, string(f.State), limit)
+	}
+	return out, nextPage(out, limit, func(t corebot.Task) string { return cursor("tasks", t.ID) }), err
+}
+
+// Runs gives the runs of a task, newest first, at most limit of them. before is the due time of an earlier page's last
+// run; zero: the newest.
+func (s *Tasks) Runs(ctx context.Context, task int64, before time.Time, limit int) (out []corebot.TaskRun, err error) {
+	place := int64(math.MaxInt64)
+	if !before.IsZero() {
+		place = before.UnixMilli()
+	}
+	err = s.db.reader.each(ctx, runsOf, func(row scanner) error {
+		var r corebot.TaskRun
+		err := row.Scan(&r.Task, moment{&r.Due}, moment{&r.PublishedAt}, &r.Life, moment{&r.EndedAt}, &r.Outcome,
+			&r.Error, &r.Tokens)
+		out = append(out, r)
+		return err
+	}, task, place, limit)
+	return out, err
+}
+
+// Change pauses, resumes or removes a task, or lets it run now, and returns it as it was before. version is that of the
+// task as the caller has read it; 0: any. next is the next due time of a task that goes on. A task that is not in the
+// state for the action is [corebot.ErrInvalid].
+func (s *Tasks) Change(ctx context.Context, id, version int64, action corebot.TaskAction,
+	next time.Time,
+) (was corebot.Task, err error) {
+	err = s.db.write(ctx, "task."+string(action), func(t *tx) (err error) {
+		was, err = s.changeTx(t, id, version, action, next)
+		return err
+	})
+	return was, err
+}
+
+func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, next time.Time) (was corebot.Task, err error) {
+	found := false
+	err = t.each(taskByID, func(row scanner) (err error) {
+		found = true
+		was, err = scanTask(row)
+		return err
+	}, id)
+	if err == nil && !found {
+		err = unknownTask(id)
+	}
+	if err == nil && version != 0 && version != was.Version {
+		err = corebot.WithHint(fmt.Errorf("%w: task %d has changed meanwhile", corebot.ErrInvalid, id), "look at it again")
+	}
+	if err != nil {
+		return was, err
+	}
+	switch state := was.State; {
+	case action == corebot.TaskPause && state == corebot.TaskActive:
+		_, err = t.exec(setTask, string(corebot.TaskPaused), "", nil, was.Anchor, int64(0), id)
+	case action == corebot.TaskResume && state == corebot.TaskPaused && !next.IsZero():
+		_, err = t.exec(setTask, string(corebot.TaskActive), "", next, t.now, int64(0), id)
+	case action == corebot.TaskRemove:
+		if _, err = t.exec(dropRuns, id); err == nil {
+			_, err = t.exec(dropTask, id)
+		}
+	case action == corebot.TaskRunNow:
+		due := t.now.Truncate(time.Second)
+		if _, err = s.publishTx(t, was, due); err == nil {
+			_, err = t.exec(ranTask, due, id)
+		}
+	default:
+		return was, corebot.WithHint(fmt.Errorf("%w: task %d is %s: it cannot be changed by %s", corebot.ErrInvalid, id, state,
+			action), "look at it with tasks.list or `corebot tasks show`")
+	}
+	if err != nil {
+		return was, err
+	}
+	t.planned = true
+	return was, s.noteTx(t, "task."+string(action), was, nil)
+}
+
+// publishTx publishes a due time of a task: the message and the run. A due time that was published before is left as
+// it is. Without room the error is that of the bus.
+func (s *Tasks) publishTx(t *tx, task corebot.Task, due time.Time) (life int64, err error) {
+	message := pack([]corebot.Message{task.Message(due)})
+	r, err := publishTx(t, &message[0], s.db.limits.ForTasks())
+	if err != nil || r.Err != nil {
+		return 0, errors.Join(err, r.Err)
+	}
+	if r.Duplicate {
+		return r.Life, nil
+	}
+	if _, err := t.exec(insertRun, task.ID, due, t.now, r.Life, int64(0), ""); err != nil {
+		return 0, err
+	}
+	_, err = t.exec(trimRuns, task.ID, keptRuns-1)
+	return r.Life, err
+}
+
+// Due gives the tasks that are due at a moment, the earliest first, at most limit of them. after is the last task of an
+// earlier page; a zero task: the beginning.
+func (s *Tasks) Due(ctx context.Context, now time.Time, after corebot.Task, limit int) ([]corebot.Task, error) {
+	place := int64(math.MinInt64)
+	if !after.NextRun.IsZero() {
+		place = after.NextRun.UnixMilli()
+	}
+	return s.list(ctx, dueTasks, now, place, after.ID, limit)
+}
+
+// NextDue is when the next task is due; ok is false if none ever is.
+func (s *Tasks) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
+	_, err = s.db.reader.one(ctx, firstDue, []any{moment{&at}})
+	return at, !at.IsZero(), err
+}
+
+// Changed receives after commits that have changed when tasks are due.
+func (s *Tasks) Changed() <-chan struct{} { return s.db.planned }
+
+// Now is the wall clock by which tasks are due.
+func (s *Tasks) Now() time.Time { return s.db.clock.now() }
+
+// Fire publishes due times and advances their tasks, in one commit. A task that has changed since it was read is left
+// alone. The errors are in the order of the firings: that of a task without room, which stays due, is
+// [corebot.ErrLaneFull] or the like.
+func (s *Tasks) Fire(ctx context.Context, firings []corebot.Firing) (refused []error, err error) {
+	err = s.db.write(ctx, "tasks.fire", func(t *tx) error {
+		refused = make([]error, len(firings))
+		for i, f := range firings {
+			err := s.fireTx(t, f)
+			if err != nil && !noRoom(err) {
+				return err
+			}
+			refused[i] = err
+		}
+		return nil
+	})
+	return refused, err
+}
+
+func (s *Tasks) fireTx(t *tx, f corebot.Firing) error {
+	var version int64
+	var state string
+	if _, err := t.one(versionOfTask, []any{&version, &state}, f.Task.ID); err != nil {
+		return err
+	}
+	if version != f.Task.Version || state != string(corebot.TaskActive) {
+		return nil
+	}
+	if f.Fault != "" {
+		t.planned = true
+		_, err := t.exec(setTask, string(corebot.TaskPaused), f.Fault, nil, f.Task.Anchor, int64(0), f.Task.ID)
+		return err
+	}
+	if f.Missed {
+		if _, err := t.exec(insertRun, f.Task.ID, f.Due, t.now, int64(0), t.now, corebot.RunMissed); err != nil {
+			return err
+		}
+	} else if _, err := s.publishTx(t, f.Task, f.Due); err != nil {
+		return err
+	}
+	_, err := t.exec(advanceTask, f.Due, orNull(f.Next), t.now, f.Task.ID, version)
+	return err
+}
+
+var versionOfTask = &query{`SELECT version, state FROM tasks WHERE id = ?`}
+
+// Plan sets the next due time of tasks anew, such as after the wall clock was set back. A task that has changed since it
+// was read is left alone.
+func (s *Tasks) Plan(ctx context.Context, tasks []corebot.Task) error {
+	return s.db.write(ctx, "tasks.plan", func(t *tx) error {
+		for _, task := range tasks {
+			if _, err := t.exec(planTask, orNull(task.NextRun), task.ID, task.Version); err != nil {
+				return err
+			}
+		}
+		t.planned = true
+		return nil
+	})
+}
+
+// endRunTx notes how the message of a due task ended, in the commit that ends it. A task whose runs keep failing is
+// paused, and its chat is told.
+func endRunTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
+	e := d.Message.Errand
+	if e == nil {
+		return nil
+	}
+	if _, err := t.exec(endRun, string(o.End), runes.Head(o.Error, maxRunError), t.now, e.Task, e.Due); err != nil {
+		return err
+	}
+	if o.End != corebot.EndDead {
+		_, err := t.exec(fineTask, e.Task)
+		return err
+	}
+	if _, err := t.exec(failTask, e.Task); err != nil || t.taskEnds == 0 {
+		return err
+	}
+	reason := fmt.Sprintf("%d runs in a row failed", t.taskEnds)
+	n, err := t.exec(pauseTask, reason, e.Task, t.taskEnds)
+	if err != nil || n == 0 {
+		return err
+	}
+	t.planned = true
+	by := corebot.AuditEvent{Entry: corebot.EntryItself}
+	task := corebot.Task{ID: e.Task, Key: d.Message.Key}
+	if err := (&Tasks{by: by}).noteTx(t, "task.pause", task, map[string]any{"reason": reason}); err != nil {
+		return err
+	}
+	notice := corebot.Message{
+		ID: corebot.OwnID("task", e.Task, "paused", d.Life, d.Run), Direction: corebot.Outbound, Key: d.Message.Key,
+		Kind: corebot.KindNotice,
+		Parts: corebot.TextPart(fmt.Sprintf("Task %d (%s) is paused, because %s. /tasks resume %d starts it again.", e.Task,
+			e.Name, reason, e.Task)),
+	}
+	return noticeTx(t, &pack([]corebot.Message{notice})[0], d.Life)
+}
+
+// maxRunError is how many bytes of an error a run keeps.
+const maxRunError = 500

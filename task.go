@@ -1,0 +1,205 @@
+package corebot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// TaskKind says how the due times of a task are written. The values are stored; they never change.
+type TaskKind string
+
+const (
+	TaskOnce     TaskKind = "once"     // one moment
+	TaskInterval TaskKind = "interval" // again and again, after the same time
+	TaskDaily    TaskKind = "daily"    // every day at one time of the wall clock
+	TaskCron     TaskKind = "cron"     // at the times of a cron expression with five fields
+)
+
+// TaskContext says what the turn of a due task knows of its chat. The values are stored; they never change.
+type TaskContext string
+
+const (
+	TaskInChat   TaskContext = "group"    // the turn is one of the chat: it sees the chat's history and adds to it
+	TaskIsolated TaskContext = "isolated" // the turn has a session of its own; only its reply comes into the chat
+)
+
+// TaskState is the state of a task. The values are stored; they never change.
+type TaskState string
+
+const (
+	TaskActive TaskState = "active"
+	TaskPaused TaskState = "paused"
+	TaskDone   TaskState = "done" // it has no due time any more
+)
+
+// Schedule says when a task is due: its kind, the kind's text, and the zone of the wall clock in which to read it.
+type Schedule struct {
+	Kind     TaskKind
+	Spec     string // "2026-12-24T18:00", "90m", "08:30" or "30 8 * * 1-5"
+	TimeZone string // an IANA name; empty: UTC
+}
+
+// Task is a prompt that is due at set times. Each due time becomes one inbound message of its chat, which runs as the
+// task's creator, with the role that the creator has at that moment.
+type Task struct {
+	ID       int64
+	Name     string
+	Key      Key // the conversation in which it runs and answers
+	Schedule Schedule
+	Prompt   string
+	Context  TaskContext
+	State    TaskState
+	Creator  Principal
+	From     Key         // the conversation in which it was made
+	Others   []Principal // who had also spoken to the turn that made it: the lowest role of all counts
+	Taint    string      // [Caller.Taint] of the turn that made it; empty: none
+	Chain    int         // tasks in a row, each made by a run of the one before; 1: a person made it
+	Reason   string      // why it is paused, or has ended; empty: somebody did it
+
+	CreatedAt time.Time
+	Anchor    time.Time // from where its intervals count
+	NextRun   time.Time // zero: none
+	LastRun   time.Time // the due time of the newest run; zero: it has not run
+	LastEnd   string    // how the newest run ended; empty: it waits or runs, or there was none
+	Failures  int       // runs in a row that failed
+	Version   int64     // counts the changes
+	Damaged   error     // the stored task cannot be read whole; only its number and its version count
+}
+
+// MaxTaskChain is how many tasks can follow one another, each made by a run of the one before. So no task goes on for
+// ever by making another.
+const MaxTaskChain = 4
+
+// Limits of what a task consists of.
+const (
+	MaxTaskName   = 100      // bytes
+	MaxTaskPrompt = 16 << 10 // bytes
+	MaxTaskSpec   = 200      // bytes
+)
+
+// Validate refuses a task that cannot be stored or shown. Whether its times can ever come is the scheduler's question.
+func (t Task) Validate() error {
+	switch {
+	case strings.TrimSpace(t.Prompt) == "":
+		return fmt.Errorf("%w: the prompt is empty", ErrInvalid)
+	case len(t.Prompt) > MaxTaskPrompt:
+		return fmt.Errorf("%w: the prompt has %d bytes, the limit is %d", ErrTooLarge, len(t.Prompt), MaxTaskPrompt)
+	case len(t.Schedule.Spec) > MaxTaskSpec:
+		return fmt.Errorf("%w: the time has %d bytes, the limit is %d", ErrTooLarge, len(t.Schedule.Spec), MaxTaskSpec)
+	case len(t.Name) > MaxTaskName:
+		return fmt.Errorf("%w: the name has %d bytes, the limit is %d", ErrTooLarge, len(t.Name), MaxTaskName)
+	case !utf8.ValidString(t.Prompt):
+		return fmt.Errorf("%w: the prompt is not valid UTF-8", ErrInvalid)
+	case t.Context != TaskInChat && t.Context != TaskIsolated:
+		return fmt.Errorf("%w: context %q: want %s or %s", ErrInvalid, t.Context, TaskInChat, TaskIsolated)
+	}
+	if err := validateName(t.Name); err != nil {
+		return fmt.Errorf("%w: name %v", ErrInvalid, err)
+	}
+	return t.Key.Validate()
+}
+
+// TaskRun is one due time of a task and what became of it.
+type TaskRun struct {
+	Task        int64
+	Due         time.Time
+	PublishedAt time.Time
+	Life        int64     // the message; 0: none was published
+	EndedAt     time.Time // zero: it waits or runs
+	Outcome     string    // [End] of the message, or "missed"; empty: it waits or runs
+	Error       string    // why it failed, for operators
+	Tokens      int64
+}
+
+// RunMissed is the outcome of a due time that passed while Corebot did not run, too long ago to catch up.
+const RunMissed = "missed"
+
+// Errand is what the message of a due task carries beside its text. It is stored with the message, so that a replay,
+// an edit and a restart keep it. No sender can write one.
+type Errand struct {
+	Task     int64       `json:"task"`
+	Name     string      `json:"name,omitempty"`
+	Due      time.Time   `json:"due"`
+	From     Key         `json:"from"`
+	Chain    int         `json:"chain"`
+	Isolated bool        `json:"isolated,omitempty"`
+	Taint    string      `json:"taint,omitempty"`
+	Others   []Principal `json:"others,omitempty"`
+}
+
+// TaskLimits bound the tasks that are not done. A limit of zero means none.
+type TaskLimits struct {
+	PerChat    int
+	PerCreator int
+	Total      int
+}
+
+// TaskFilter selects tasks. A zero field selects all.
+type TaskFilter struct {
+	Key     Key // exactly this conversation
+	Agent   string
+	Creator Principal
+	State   TaskState
+}
+
+// TaskAction is a change of a task.
+type TaskAction string
+
+const (
+	TaskPause  TaskAction = "pause"
+	TaskResume TaskAction = "resume"
+	TaskRemove TaskAction = "remove"
+	TaskRunNow TaskAction = "run" // once, now, beside its due times
+)
+
+// Firing is a due time as a scheduler has read it from the store.
+type Firing struct {
+	Task   Task
+	Due    time.Time // the due time that is published
+	Next   time.Time // the due time after it; zero: the task is done
+	Missed bool      // the due time is too long ago: it is noted and not published
+	Fault  string    // the task can never be due: it is paused for this reason
+}
+
+// taskMessages is the kind of the ids of messages of due tasks: see [OwnID].
+const taskMessages = "task"
+
+// Message is the message of a due time. Its id is the same however often the due time is looked at, so that it is
+// published once.
+func (t Task) Message(due time.Time) Message {
+	return Message{
+		ID: OwnID(taskMessages, t.ID, due.Unix()), Direction: Inbound, Key: t.Key, Kind: KindPrompt, Sender: t.Creator,
+		SenderName: "scheduled task", Parts: TextPart(t.Prompt),
+		Errand: &Errand{
+			Task: t.ID, Name: t.Name, Due: due.UTC(), From: t.From, Chain: t.Chain, Isolated: t.Context == TaskIsolated,
+			Taint: t.Taint, Others: slices.Clone(t.Others),
+		},
+	}
+}
+
+// errandName is the name under which an errand is stored beside the metadata of its message. It is not UTF-8: no
+// metadata of a sender has it.
+const errandName = "\xfeerrand"
+
+var errErrand = errors.New("what it carries of its task cannot be read")
+
+// readErrand takes the errand out of the metadata that was stored.
+func (m *Message) readErrand() error {
+	text, ok := m.Metadata.Text(errandName)
+	if !ok {
+		return nil
+	}
+	if delete(m.Metadata, errandName); len(m.Metadata) == 0 {
+		m.Metadata = nil
+	}
+	m.Errand = new(Errand)
+	if err := json.Unmarshal([]byte(text), m.Errand); err != nil {
+		return fmt.Errorf("%w: %w", errBody, errErrand)
+	}
+	return nil
+}
