@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -22,6 +23,10 @@ func TestMain(m *testing.M) {
 		}
 		serve(newPeer())
 		os.Exit(0)
+	}
+	// Parallel tests wait for a server's seconds to pass: more of them at once than there are processors.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
