@@ -191,6 +191,7 @@ func TestNoProgramGetsOut(t *testing.T) {
 
 // TestNoToolOfTheSystemGetsOut gives whoever wants out a shell and everything that is in /usr/bin.
 func TestNoToolOfTheSystemGetsOut(t *testing.T) {
+	t.Parallel()
 	inEachMode(t, Options{Allow: []string{"unsafe:sh"}}, func(t *testing.T, r *Runner) {
 		o := newOutside(t, r)
 		host, port, err := net.SplitHostPort(o.tcp)

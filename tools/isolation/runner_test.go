@@ -193,18 +193,22 @@ func TestNothingOutlivesAProgram(t *testing.T) {
 // TestADeadlineKillsEverything has programs that live for 60 seconds. A keeper that does not end is itself killed after
 // keeperTime: a run that took less was ended by the kill alone.
 func TestADeadlineKillsEverything(t *testing.T) {
+	t.Parallel()
 	inEachMode(t, Options{Allow: []string{unsafeMark + self(t)}}, func(t *testing.T, r *Runner) {
 		for _, how := range []string{"sleep", "stubborn", "closed", "crowd"} {
-			mark := newMark(t)
-			args := []string{self(t), "attempt", how, "60", mark}
-			if how == "crowd" {
-				args = []string{self(t), "attempt", how, mark}
-			}
-			began := time.Now()
-			end := run(t, r, 500*time.Millisecond, args...)
-			if took := time.Since(began); !end.TimedOut || took >= keeperTime || len(marked(mark)) > 0 {
-				t.Errorf("%s: %+v after %v, %v are left", how, end, took, marked(mark))
-			}
+			t.Run(how, func(t *testing.T) {
+				t.Parallel()
+				mark := newMark(t)
+				args := []string{self(t), "attempt", how, "60", mark}
+				if how == "crowd" {
+					args = []string{self(t), "attempt", how, mark}
+				}
+				began := time.Now()
+				end := run(t, r, 500*time.Millisecond, args...)
+				if took := time.Since(began); !end.TimedOut || took >= keeperTime || len(marked(mark)) > 0 {
+					t.Errorf("%+v after %v, %v are left", end, took, marked(mark))
+				}
+			})
 		}
 	})
 }
@@ -353,18 +357,33 @@ func TestWorkersThatKeepFailingAreLeftAloneForAWhile(t *testing.T) {
 
 // TestAllOfThisHoldsForAUserWhoIsNotRoot runs again, as somebody else, what depends on who Corebot is.
 func TestAllOfThisHoldsForAUserWhoIsNotRoot(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		return // it does, or the other tests fail
 	}
+	// limits on processes count those of a user: these two are not in each other's way
+	for id, tests := range map[uint32]string{
+		12345: "GetsOut", 12346: "Works|Mark|Outlives|Deadline|Faster|Dies|Variables|Job",
+	} {
+		t.Run(tests, func(t *testing.T) {
+			t.Parallel()
+			runAs(t, id, "-test.run="+tests)
+		})
+	}
+}
+
+// runAs runs tests of this program as another user, in a directory that is his.
+func runAs(t *testing.T, id uint32, tests string) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "corebot-user-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	binary := filepath.Join(dir, "tests")
 	must(t, copyFile(self(t), binary))
-	must(t, errors.Join(os.Chmod(binary, 0o755), os.Chown(dir, 12345, 12345), os.Chown(binary, 12345, 12345)))
-	c := exec.Command(binary, "-test.run=GetsOut|Works|Mark|Outlives|Deadline|Faster|Dies|Variables|Job")
+	must(t, errors.Join(os.Chmod(binary, 0o755), os.Chown(dir, int(id), int(id)), os.Chown(binary, int(id), int(id))))
+	c := exec.Command(binary, tests)
 	c.Dir, c.Env = dir, append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}}
 	if text, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
