@@ -29,9 +29,13 @@ func (m Message) Checksum() Checksum { return sum(m.appendEssence(make([]byte, 0
 //
 // A message whose platform says more of it than its content has version 2: there the covered bytes begin with the
 // [Envelope]. A message without one is stored, and summed, as it always was.
+//
+// A message with a [Notice] has version 3: its last string is the notice as JSON. The checksum does not cover the
+// notice, because a notice does not distinguish messages.
 const (
 	bodyVersion         = 1
 	bodyVersionEnvelope = 2
+	bodyVersionNotice   = 3
 )
 
 var errBody = errors.New("the stored body of a message is damaged")
@@ -53,7 +57,12 @@ func (m Message) EncodeBody() ([]byte, Checksum) {
 		buf[begin] = bodyVersionEnvelope
 	}
 	copy(buf[begin+1:], length)
-	return appendString(appendString(buf, m.SenderName), m.ID)[begin:], sum(essence)
+	buf = appendString(appendString(buf, m.SenderName), m.ID)
+	if notice := m.Notice.stored(); notice != "" && m.Envelope.IsZero() { // what has an envelope is from outside
+		buf[begin] = bodyVersionNotice
+		buf = appendString(buf, notice)
+	}
+	return buf[begin:], sum(essence)
 }
 
 // DecodeBody reads a body into a message whose Kind is set already, and compares it with its checksum. It reads what
@@ -62,7 +71,7 @@ func DecodeBody(body []byte, want []byte, m *Message) error {
 	if len(body) > 0 && body[0] == '{' {
 		return decodeJSON(body, want, m)
 	}
-	if len(body) == 0 || body[0] != bodyVersion && body[0] != bodyVersionEnvelope {
+	if len(body) == 0 || body[0] < bodyVersion || body[0] > bodyVersionNotice {
 		return errBody
 	}
 	n, size := binary.Uvarint(body[1:])
@@ -75,6 +84,12 @@ func DecodeBody(body []byte, want []byte, m *Message) error {
 	}
 	tail := reader{rest: string(body[1+size+int(n):])}
 	m.SenderName, m.ID = tail.string(), tail.string()
+	if body[0] == bodyVersionNotice {
+		var err error
+		if m.Notice, err = readNotice(tail.string()); err != nil || m.Notice == nil {
+			return errBody
+		}
+	}
 	r := reader{rest: string(essence)}
 	if body[0] == bodyVersionEnvelope {
 		m.Envelope = r.envelope()

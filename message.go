@@ -36,6 +36,7 @@ type Message struct {
 	InReplyTo  string    `json:"inReplyTo,omitempty"` // of an outbound message: the id of the message that it answers
 	CreatedAt  time.Time `json:"-"`                   // set by publish
 	Envelope   Envelope  `json:"envelope,omitzero"`   // of an inbound message
+	Notice     *Notice   `json:"notice,omitempty"`    // of a notice; nil in one of an earlier version of Corebot
 
 	// Relay is set in a message between agents.
 	Relay *Relay `json:"-"`

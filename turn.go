@@ -224,9 +224,13 @@ type Posted struct {
 	ID        string
 	InReplyTo string
 	Kind      Kind
-	Content   string
+	Parts     []Part
+	Notice    *Notice // of a notice; nil in one of an earlier version of Corebot
 	CreatedAt time.Time
 }
+
+// Text joins the texts of the reply with newlines.
+func (p Posted) Text() string { return TextOf(p.Parts) }
 
 // postKind is the kind in the ids of messages that [SendMessage] sends: see [OwnID].
 const postKind = "sent"

@@ -206,11 +206,8 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 func (t *turn) replies(text string) []corebot.Message {
 	replies := []corebot.Message{t.reply(text)}
 	if t.notice != "" {
-		replies = append(replies, corebot.Message{
-			ID: t.delivery.RunID() + "/notice", Direction: corebot.Outbound, Key: t.who.Results(),
-			Kind:  corebot.KindNotice,
-			Parts: corebot.TextPart(t.notice), InReplyTo: t.delivery.Message.ID,
-		})
+		replies = append(replies, corebot.TextNotice(t.who.Results(), t.delivery.RunID()+"/notice",
+			t.delivery.Message.ID, t.notice, corebot.Notice{Kind: corebot.NoticeTool}))
 	}
 	if t.cramped > 0 {
 		replies = append(replies, crampedNotice(t.who.Results(), t.cramped))
@@ -232,6 +229,7 @@ func (t *turn) reply(text string) corebot.Message {
 	}
 	if blank(text) {
 		m.Kind, m.Parts = corebot.KindNotice, corebot.TextPart("(The model answered with no text.)")
+		m.Notice = &corebot.Notice{Kind: corebot.NoticeEmpty}
 	}
 	for _, id := range t.mergedIDs {
 		m.AddMerged(id)

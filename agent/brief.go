@@ -85,11 +85,8 @@ func (t *turn) noteCramped(left int) {
 // another message.
 func crampedNotice(k corebot.Key, session int64) corebot.Message {
 	wording := sha256.Sum256([]byte(crampedText))
-	return corebot.Message{
-		ID: corebot.OwnID("context", session, fmt.Sprintf("%x", wording[:4])), Direction: corebot.Outbound, Key: k,
-		Kind:  corebot.KindNotice,
-		Parts: corebot.TextPart(crampedText),
-	}
+	return corebot.TextNotice(k, corebot.OwnID("context", session, fmt.Sprintf("%x", wording[:4])), "", crampedText,
+		corebot.Notice{Kind: corebot.NoticeContext})
 }
 
 // briefTools shortens tools for a small context: each keeps the first sentence of its description, and its schema

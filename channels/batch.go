@@ -155,10 +155,9 @@ func (e *episodes) held(err error) error {
 // tellBusy tells a chat that a message was refused. The notice is not stored with the refusal: a crash in between leaves
 // the chat untold.
 func (d *FrontDoor) tellBusy(ctx context.Context, m corebot.Message, busy *corebot.Busy) {
-	notice := corebot.Message{
-		ID: m.ID + "/busy", Direction: corebot.Outbound, Key: m.Key, Kind: corebot.KindNotice, InReplyTo: m.ID,
-		Parts: corebot.TextPart("This message was not accepted: " + busy.Error() + ". Please send it again later."),
-	}
+	notice := corebot.TextNotice(m.Key, m.ID+"/busy", m.ID,
+		"This message was not accepted: "+busy.Error()+". Please send it again later.",
+		corebot.Notice{Kind: corebot.NoticeBusy})
 	if _, err := d.bus.Publish(ctx, notice); err != nil {
 		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).Msg("tell a chat that it is busy")
 	}

@@ -91,6 +91,19 @@ type Pulled interface {
 	Posted(k corebot.Key)
 }
 
+// Files is the ability of a channel that shows images, audio and files, or passes them on. The messages of any other
+// channel have a line of text for each.
+type Files interface {
+	ShowsFiles()
+}
+
+// Buttons is the ability of a channel whose messages can have buttons. [Outbound.Buttons] has the actions of a notice,
+// at most MaxButtons of them. A press of a button is the command of its action: the channel hands the command to the
+// door as a message of the presser. The text says all that the buttons say.
+type Buttons interface {
+	MaxButtons() int
+}
+
 // Final wraps the error of a channel that must not be run again, such as one whose input has ended with an error.
 type Final struct{ Err error }
 
@@ -187,6 +200,10 @@ type Outbound struct {
 	InReplyTo      string         `json:"inReplyTo,omitempty"` // the id of the message that it answers
 	AlsoAnswers    []string       `json:"alsoAnswers,omitempty"`
 	CreatedAt      time.Time      `json:"-"`
+	// Notice says in data what the text of a notice says in words. Buttons are its actions, of a channel that has
+	// [Buttons]. Of a message in pieces, the last piece has both.
+	Notice  *corebot.Notice  `json:"-"`
+	Buttons []corebot.Action `json:"-"`
 }
 
 // Text joins the texts with newlines.
@@ -200,11 +217,18 @@ func (o Outbound) Answers() []string {
 	return append([]string{o.InReplyTo}, o.AlsoAnswers...)
 }
 
-// OutboundOf makes the send of a whole message. No channel takes attachments yet: a line of text stands for each.
-func OutboundOf(m corebot.Message) Outbound {
+// OutboundOf makes the send of a whole message, as a channel shows it: see [Files] and [Buttons]. No channel means one
+// without abilities.
+func OutboundOf(m corebot.Message, c Channel) Outbound {
 	o := Outbound{
-		ID: m.ID, IdempotencyKey: m.ID, Key: m.Key, Kind: m.Kind, Parts: readable(m.Parts), InReplyTo: m.InReplyTo,
-		CreatedAt: m.CreatedAt,
+		ID: m.ID, IdempotencyKey: m.ID, Key: m.Key, Kind: m.Kind, Parts: m.Parts, InReplyTo: m.InReplyTo,
+		CreatedAt: m.CreatedAt, Notice: m.Notice,
+	}
+	if _, shows := c.(Files); !shows {
+		o.Parts = readable(m.Parts)
+	}
+	if b, has := c.(Buttons); has && m.Notice != nil {
+		o.Buttons = m.Notice.Actions[:min(len(m.Notice.Actions), b.MaxButtons())]
 	}
 	if others := m.Answers(); len(others) > 0 && m.InReplyTo != "" {
 		o.AlsoAnswers = others[1:]
@@ -229,10 +253,16 @@ func readable(parts []corebot.Part) []corebot.Part {
 
 // piece is the send of the bytes of the text between two places.
 func (o Outbound) piece(text string, from, to int) Outbound {
-	if whole := o.Text(); from > 0 || to < len(whole) {
+	whole := o.Text()
+	if from > 0 || to < len(whole) {
 		o.IdempotencyKey = pieceKey(o.ID, from, to)
 	}
-	o.Parts = corebot.TextPart(text)
+	switch {
+	case to < len(whole): // the last piece has what stands beside the text
+		o.Parts, o.Notice, o.Buttons = corebot.TextPart(text), nil, nil
+	case text != whole:
+		o.Parts = append(corebot.TextPart(text), corebot.Attachments(o.Parts)...)
+	}
 	return o
 }
 

@@ -232,7 +232,7 @@ func (r *run) unsendable(d corebot.Delivery) (corebot.Outcome, bool) {
 	if out, unfit := r.queue.Unfit(d); unfit {
 		return out, true
 	}
-	if _, known := resumeAt(d); !known { // nor do the parts have the ids that they had then
+	if _, known := resumeAt(d, r.channelOf(d)); !known { // nor do the parts have the ids that they had then
 		return r.mayBeShown(d, "an earlier version of Corebot has sent a part of it and did not note how much")
 	}
 	if d.Lost > 0 && !r.idempotent(d) {
@@ -249,6 +249,14 @@ func (r *run) idempotent(d corebot.Delivery) bool {
 	}
 	_, native := e.Channel.(Idempotent)
 	return native
+}
+
+// channelOf is the channel that sends a message; nil: this process does not serve its account.
+func (r *run) channelOf(d corebot.Delivery) Channel {
+	if e := r.accounts[d.Message.Key.Account]; e != nil {
+		return e.Channel
+	}
+	return nil
 }
 
 // labels are the kind and the account of a message, as metrics name them.

@@ -21,8 +21,8 @@ import (
 // resumeAt is the place in the text where the sending goes on. It is not known when an earlier version of Corebot has
 // begun the message: that version only counted pieces, and their lengths followed from a limit that nobody has kept.
 // Then the whole text is sent: to show some of it twice is better than to cut it.
-func resumeAt(d corebot.Delivery) (place int, known bool) {
-	text := len(OutboundOf(d.Message).Text())
+func resumeAt(d corebot.Delivery, c Channel) (place int, known bool) {
+	text := len(OutboundOf(d.Message, c).Text())
 	known = true
 	for _, s := range d.Journal {
 		if s.Kind != corebot.StepPart {
@@ -44,9 +44,9 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 	if splitter, ok := channel.(Splitter); ok {
 		limit = splitter.MaxMessageBytes()
 	}
-	whole := OutboundOf(d.Message)
+	whole := OutboundOf(d.Message, channel)
 	text := whole.Text()
-	resumed, _ := resumeAt(d)
+	resumed, _ := resumeAt(d, channel)
 	for from, n := resumed, len(d.Journal); ; n++ {
 		if from > resumed && ctx.Err() != nil {
 			return nil, corebot.ErrShutdown

@@ -32,7 +32,7 @@ func NewReplies(box Mailbox) *Replies { return &Replies{box: box} }
 func (r *Replies) Send(ctx context.Context, o Outbound) error {
 	m := corebot.Message{
 		ID: o.IdempotencyKey, Direction: corebot.Outbound, Key: o.Key, Kind: o.Kind, Parts: o.Parts,
-		InReplyTo: o.InReplyTo,
+		InReplyTo: o.InReplyTo, Notice: o.Notice,
 		CreatedAt: o.CreatedAt,
 	}
 	if err := r.box.Post(ctx, m); err != nil {
@@ -66,7 +66,7 @@ func (r *Replies) Page(ctx context.Context, k corebot.Key, after int64, limit, m
 			return nil, err
 		}
 		for _, row := range rows {
-			bytes += len(row.Content)
+			bytes += len(row.Text())
 		}
 		page = append(page, rows...)
 		if len(rows) < want {

@@ -91,10 +91,8 @@ func (r *Reporter) report(d corebot.Delivery, o corebot.Outcome, left int) coreb
 		text += " Further ones within this hour are not reported here; \"corebot dlq list --direction outbound\" has " +
 			"them all."
 	}
-	return corebot.Message{
-		ID: corebot.OwnID("undelivered", d.Life, d.Run), Direction: corebot.Outbound, Key: r.to,
-		Kind: corebot.KindNotice, Parts: corebot.TextPart(text),
-	}
+	return corebot.TextNotice(r.to, corebot.OwnID("undelivered", d.Life, d.Run), "", text,
+		corebot.Notice{Kind: corebot.NoticeUndelivered})
 }
 
 // whyGivenUp says in words why a reply is given up: what its last attempt met, and how many there were if more could

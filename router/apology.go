@@ -25,7 +25,11 @@ func (r *Router) deadLetter(ctx context.Context, d corebot.Delivery, o corebot.O
 		text = append(text, fmt.Sprintf("An operator can see more with `corebot why %s`.", shellWord(id)),
 			fmt.Sprintf("Send \"/retry %s\" to have it tried again.", id))
 	}
-	told := notice(d, "gave-up", strings.Join(text, " "))
+	var actions []corebot.Action
+	if d.Damaged == nil {
+		actions = []corebot.Action{corebot.RetryAction(d.Message.ID)}
+	}
+	told := notice(d, "gave-up", strings.Join(text, " "), corebot.NoticeGaveUp, actions...)
 	begins := d.Opens() && d.Damaged == nil // nobody knows whether the sender of a damaged message may begin a session
 	return corebot.Result{Outcome: o, Spent: spent, NewSession: begins, Replies: []corebot.Message{told}}
 }

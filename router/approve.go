@@ -27,13 +27,13 @@ func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.A
 	var replies []corebot.Message
 	for i, to := range d.Caller().Approvals(r.opts.AdminChat) {
 		if i == 0 { // the conversation of the results
-			replies = append(replies, notice(d, fmt.Sprintf("approval-%d", a.Request), r.request(asked, to)))
+			told := notice(d, fmt.Sprintf("approval-%d", a.Request), r.request(asked, to), corebot.NoticeApproval)
+			*told.Notice = asked.NoticeOf()
+			replies = append(replies, told)
 			continue
 		}
-		replies = append(replies, corebot.Message{
-			ID: corebot.OwnID("approval", a.Request), Direction: corebot.Outbound, Key: to, Kind: corebot.KindNotice,
-			Parts: corebot.TextPart(fmt.Sprintf("In the chat %s:\n%s", a.Key, r.request(asked, to))),
-		})
+		replies = append(replies, corebot.TextNotice(to, corebot.OwnID("approval", a.Request), "",
+			fmt.Sprintf("In the chat %s:\n%s", a.Key, r.request(asked, to)), asked.NoticeOf()))
 	}
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Wait, At: a.ExpiresAt, Reason: corebot.AwaitingApproval},

@@ -127,6 +127,12 @@ func TestACallOfATaintedTurnWaitsForAnAdminsWordAndThenRunsOnce(t *testing.T) {
 				!strings.Contains(m.Text(), "a result of web.fetch") {
 				t.Errorf("the notice does not show the whole call:\n%s", m.Text())
 			}
+			n := m.Notice
+			if n.Kind != corebot.NoticeApproval || n.Approval.ID != 1 || len(n.Approval.Calls) != 1 ||
+				n.Approval.Calls[0] != (corebot.NoticeCall{Tool: "mcp.reload", Args: `{"text":"mallory <1000>\u200b"}`}) ||
+				!n.Approval.ExpiresAt.Equal(c.state(t, 1).ExpiresAt) || n.Actions[1].Command != "/deny 1" {
+				t.Errorf("as data the request is %+v", n.Approval)
+			}
 		}
 		pass(time.Minute)
 		c.SayAs("root", "a", "yes", "/approve 1")

@@ -112,7 +112,7 @@ func (s Spending) deferred(d corebot.Delivery, scope corebot.BudgetScope) corebo
 	who := sha256.Sum256([]byte(d.Message.Sender.String()))
 	told := notice(d, "", fmt.Sprintf("%s is used up. This message, and what follows it, waits and is answered from "+
 		"%s on. /usage tells more.",
-		capOf(scope), until.Format("15:04 MST on Monday, 2 January")))
+		capOf(scope), until.Format("15:04 MST on Monday, 2 January")), corebot.NoticeDeferred)
 	told.ID = corebot.OwnID("budget", s.Accounting.Day(now), scope, hex.EncodeToString(who[:8]))
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Defer, At: until, Reason: string(scope) + " budget"},
@@ -140,7 +140,7 @@ func noPlace(d corebot.Delivery) corebot.Result {
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused, Reason: refusedBudget},
 		Replies: []corebot.Message{notice(d, "refused", "Today's budget is used up, and too many messages wait for "+
-			"tomorrow's. This one is not kept: please send it again then.")},
+			"tomorrow's. This one is not kept: please send it again then.", corebot.NoticeRefused)},
 	}
 }
 

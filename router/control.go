@@ -66,10 +66,7 @@ func (r *Router) Interrupt(life int64) { r.active.stop(life, corebot.ErrInterrup
 // controlNotice is the notice about a control message. Its id depends only on the message and the command, so every
 // repetition has the same id.
 func controlNotice(m corebot.Message, c corebot.Command, text string) corebot.Message {
-	return corebot.Message{
-		ID: m.ID + c.Name, Direction: corebot.Outbound, Key: m.Key, Kind: corebot.KindNotice,
-		Parts: corebot.TextPart(text), InReplyTo: m.ID,
-	}
+	return corebot.TextNotice(m.Key, m.ID+c.Name, m.ID, text, corebot.Notice{Kind: corebot.NoticeCommand})
 }
 
 // stop accepts a /stop.

@@ -12,11 +12,11 @@ import (
 
 // notice is what Corebot itself says about a delivery. Its id depends only on the run and the name, so every repetition
 // has the same id.
-func notice(d corebot.Delivery, name, text string) corebot.Message {
-	return corebot.Message{
-		ID: d.RunID() + "/" + name, Direction: corebot.Outbound, Key: d.Caller().Results(), Kind: corebot.KindNotice,
-		Parts: corebot.TextPart(text), InReplyTo: d.Message.ID,
-	}
+func notice(d corebot.Delivery, name, text string, about corebot.NoticeKind,
+	actions ...corebot.Action,
+) corebot.Message {
+	return corebot.TextNotice(d.Caller().Results(), d.RunID()+"/"+name, d.Message.ID, text,
+		corebot.Notice{Kind: about, Actions: actions})
 }
 
 // Reasons of ends that have their own words for people. They are stored; they never change.
@@ -33,7 +33,7 @@ func stopped(d corebot.Delivery, done corebot.Result, interrupted bool) corebot.
 		reason, text = stopInterrupt, "Stopped, for your newer message."
 	}
 	done.Outcome = corebot.Outcome{Verb: corebot.Done, End: corebot.EndStopped, Reason: reason}
-	done.Replies = []corebot.Message{notice(d, "stopped", text)}
+	done.Replies = []corebot.Message{notice(d, "stopped", text, corebot.NoticeStopped)}
 	return done
 }
 
@@ -55,7 +55,8 @@ func delayed(d corebot.Delivery, o corebot.Outcome) []corebot.Message {
 	}
 	return []corebot.Message{notice(d, "delayed",
 		"The model provider limits how often it can be asked, so this answer takes longer. "+
-			"The message keeps its place and is tried again by itself. /status tells when, and /stop ends it.")}
+			"The message keeps its place and is tried again by itself. /status tells when, and /stop ends it.",
+		corebot.NoticeDelayed, corebot.StopAction())}
 }
 
 // help lists the chat commands, without the commands of the terminal itself.
@@ -75,9 +76,9 @@ func command(d corebot.Delivery) corebot.Result {
 	switch c, _, _ := corebot.ParseCommand(d.Message.Text()); c.Name {
 	case "/new", "/reset":
 		return corebot.Result{Outcome: done, NewSession: true, Replies: []corebot.Message{notice(d, "new",
-			"A new conversation begins here.")}}
+			"A new conversation begins here.", corebot.NoticeCommand)}}
 	default:
-		return corebot.Result{Outcome: done, Replies: []corebot.Message{notice(d, "help", help())}}
+		return corebot.Result{Outcome: done, Replies: []corebot.Message{notice(d, "help", help(), corebot.NoticeCommand)}}
 	}
 }
 
@@ -127,7 +128,7 @@ func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (coreb
 	}
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused, Reason: refusedOthers},
-		Replies: []corebot.Message{notice(d, "refused", text)},
+		Replies: []corebot.Message{notice(d, "refused", text, corebot.NoticeRefused)},
 		Denied:  denied,
 	}, true
 }

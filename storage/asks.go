@@ -156,12 +156,12 @@ func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 	if err != nil || !awaited {
 		return err
 	}
-	told := corebot.Message{
-		ID: corebot.OwnID("approval", a.Request, "awaited"), Direction: corebot.Outbound, Key: p.Key,
-		Kind: corebot.KindNotice, InReplyTo: p.ID,
-		Parts: corebot.TextPart(fmt.Sprintf("This waits behind a call of %s that an admin has to approve first: "+
-			"/approve %d or /deny %d. /stop gives it up.", a.Bound.Tool, a.Request, a.Request)),
-	}
+	told := corebot.TextNotice(p.Key, corebot.OwnID("approval", a.Request, "awaited"), p.ID,
+		fmt.Sprintf("This waits behind a call of %s that an admin has to approve first: /approve %d or /deny %d. "+
+			"/stop gives it up.", a.Bound.Tool, a.Request, a.Request),
+		corebot.Notice{
+			Kind: corebot.NoticeAwaited, Actions: append(corebot.DecideActions(a.Request), corebot.StopAction()),
+		})
 	// a conflict: the chat was told in answer to an earlier message
 	if err := noticeTx(t, &pack([]corebot.Message{told})[0], life); !errors.Is(err, corebot.ErrConflict) {
 		return err

@@ -116,7 +116,7 @@ var (
 		WHERE id > ? AND ? IN ('', channel) ORDER BY id LIMIT ? + 0`}
 	saidBefore = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.chat_id = ? AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + `
 		ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
-	answers = &query{`SELECT m.cursor, m.message_id, m.in_reply_to, m.kind, m.content, m.created_at
+	answers = &query{`SELECT ` + mailColumns + `
 		FROM chats c JOIN mailbox m ON m.chat_id = c.id AND m.cursor > ?
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? AND m.in_reply_to = ? ORDER BY m.cursor LIMIT ? + 0`}
 )

@@ -297,12 +297,9 @@ func (l *Deferred) Drop(ctx context.Context, life int64) error {
 }
 
 func droppedNotice(p corebot.Deferred) corebot.Message {
-	return corebot.Message{
-		ID: p.MessageID + "/dropped", Direction: corebot.Outbound, Key: p.Key, Kind: corebot.KindNotice,
-		InReplyTo: p.MessageID,
-		Parts: corebot.TextPart("This message waited for the budget and was dropped by an operator. Please send it " +
-			"again if it still matters."),
-	}
+	return corebot.TextNotice(p.Key, p.MessageID+"/dropped", p.MessageID, "This message waited for the budget and was "+
+		"dropped by an operator. Please send it again if it still matters.",
+		corebot.Notice{Kind: corebot.NoticeDropped})
 }
 
 var deferredByLife = &query{`SELECT m.message_id, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p

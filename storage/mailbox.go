@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -67,18 +68,50 @@ func deliverTx(t *tx, p *parcel, l lane) error {
 
 // mailTx appends a message to its conversation's list, unless the list has it.
 func mailTx(t *tx, m corebot.Message) error {
+	text, parts, err := encodeParts(m.Parts)
+	if err != nil {
+		return err
+	}
+	notice, err := encode(m.Notice)
+	if err != nil {
+		return err
+	}
 	chat, err := chatTx(t, m.Key)
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(insertMail, chat.ID, m.ID, m.InReplyTo, string(m.Kind), m.Text(), t.now)
+	_, err = t.exec(insertMail, chat.ID, m.ID, m.InReplyTo, string(m.Kind), text, parts, notice, t.now)
 	return err
 }
 
+// mailColumns are the columns that scanMail reads, of the mailbox as m.
+const mailColumns = `m.cursor, m.message_id, m.in_reply_to, m.kind, m.content, m.parts, m.notice, m.created_at`
+
+func scanMail(s scanner) (p corebot.Posted, err error) {
+	var content corebot.Content
+	var parts, notice string
+	if err := s.Scan(&p.Cursor, &p.ID, &p.InReplyTo, (*string)(&p.Kind), &content.Text, &parts, &notice,
+		moment{&p.CreatedAt}); err != nil {
+		return p, err
+	}
+	if parts != "" {
+		err = json.Unmarshal([]byte(parts), &content.Parts)
+	}
+	if err == nil && notice != "" {
+		err = json.Unmarshal([]byte(notice), &p.Notice)
+	}
+	if err != nil {
+		return p, fmt.Errorf("the stored reply %s is damaged: %w", p.ID, err)
+	}
+	p.Parts = content.All()
+	return p, nil
+}
+
 var (
-	insertMail = &query{`INSERT INTO mailbox (chat_id, message_id, in_reply_to, kind, content, created_at) VALUES (?, ?, ?, ?, ?, ?)
+	insertMail = &query{`INSERT INTO mailbox
+		(chat_id, message_id, in_reply_to, kind, content, parts, notice, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (chat_id, message_id) DO NOTHING`}
-	selectMail = &query{`SELECT m.cursor, m.message_id, m.in_reply_to, m.kind, m.content, m.created_at
+	selectMail = &query{`SELECT ` + mailColumns + `
 		FROM chats c JOIN mailbox m ON m.chat_id = c.id AND m.cursor > ?
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? ORDER BY m.cursor LIMIT ? + 0`}
 	lastMail = &query{`SELECT COALESCE(MAX(m.cursor), 0) FROM chats c JOIN mailbox m ON m.chat_id = c.id
@@ -97,8 +130,7 @@ func (m *Mailbox) After(ctx context.Context, k corebot.Key, cursor int64, limit 
 
 func (m *Mailbox) posted(ctx context.Context, q *query, args ...any) (out []corebot.Posted, err error) {
 	err = m.db.reader.each(ctx, q, func(s scanner) error {
-		var p corebot.Posted
-		err := s.Scan(&p.Cursor, &p.ID, &p.InReplyTo, (*string)(&p.Kind), &p.Content, moment{&p.CreatedAt})
+		p, err := scanMail(s)
 		out = append(out, p)
 		return err
 	}, args...)

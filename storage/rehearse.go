@@ -153,10 +153,7 @@ func rehearseTx(t *tx) error {
 			return err
 		}},
 		{"enqueue a reply", func() error { return publish(out) }},
-		{"deliver a reply", func() error {
-			_, err := t.exec(insertMail, chat, out.ID, in.ID, string(out.Kind), "", t.now)
-			return err
-		}},
+		{"deliver a reply", func() error { return mailTx(t, out) }},
 		{"count what happened", func() error {
 			_, err := readTally(t.conn)
 			return err

@@ -460,10 +460,8 @@ func (g *giving) notice() corebot.Message {
 	if g.MessageID != "" {
 		text = fmt.Sprintf("What is stored of message %s cannot be read any more: please send it again.", g.MessageID)
 	}
-	return corebot.Message{
-		ID: corebot.OwnID("lane", g.lane, g.past), Direction: corebot.Outbound, Key: g.key, Kind: corebot.KindNotice,
-		Parts: corebot.TextPart(text), InReplyTo: g.MessageID,
-	}
+	return corebot.TextNotice(g.key, corebot.OwnID("lane", g.lane, g.past), g.MessageID, text,
+		corebot.Notice{Kind: corebot.NoticeUnreadable})
 }
 
 // errorText bounds the error text that a life keeps.

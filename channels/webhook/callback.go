@@ -70,6 +70,7 @@ type pushed struct {
 	Content   string       `json:"content"`
 	CreatedAt string       `json:"createdAt"`
 	Kind      corebot.Kind `json:"kind"`
+	beside
 }
 
 // push returns when the other side has the reply. It may get one twice, under one webhook-id. The error is a
@@ -77,7 +78,10 @@ type pushed struct {
 func (c *callback) push(ctx context.Context, m channels.Outbound) error {
 	ctx, cancel := context.WithTimeout(ctx, pushTime)
 	defer cancel()
-	body := encode(pushed{m.IdempotencyKey, m.Key.Chat, m.InReplyTo, m.Text(), timestamp(m.CreatedAt), m.Kind})
+	body := encode(pushed{
+		m.IdempotencyKey, m.Key.Chat, m.InReplyTo, m.Text(), timestamp(m.CreatedAt), m.Kind,
+		besideText(m.Parts, m.Notice),
+	})
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address, bytes.NewReader(body))
 	if err != nil {
 		return &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf("push the reply to the callback: %w",

@@ -3,6 +3,8 @@
 //	POST /webhook            {"id","chatId","senderId","senderName","content","metadata"} → 202 {"id","status":"accepted"|"duplicate"}
 //	GET  /webhook/outbound   ?chatId=…&after=CURSOR&limit=N&wait=SECONDS → {"chatId","messages":[…],"cursor"}
 //	GET  /webhook/stream     ?chatId=…[&after=CURSOR] → server-sent events: delta, reset, tool, message
+//	                         a message: {"id","inReplyTo","content","createdAt","cursor"}, and where there is any
+//	                         "attachments", "notice", "approval", "actions"
 //	     /mcp                what a [Guest] answers, behind the same credentials and limits
 //
 // It promises:

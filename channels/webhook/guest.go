@@ -98,12 +98,29 @@ type message struct {
 	Content   string `json:"content"`
 	CreatedAt string `json:"createdAt"`
 	Cursor    string `json:"cursor"`
+	beside
+}
+
+// beside is what a reply has beside its text. A usual reply has none of it.
+type beside struct {
+	Attachments []corebot.Part          `json:"attachments,omitempty"` // by the hash of their content
+	Notice      corebot.NoticeKind      `json:"notice,omitempty"`      // what a notice is about
+	Approval    *corebot.ApprovalNotice `json:"approval,omitempty"`    // the request that waits for an approval
+	Actions     []corebot.Action        `json:"actions,omitempty"`     // what a reader can do: post an action's command
+}
+
+func besideText(parts []corebot.Part, notice *corebot.Notice) beside {
+	b := beside{Attachments: corebot.Attachments(parts)}
+	if notice != nil {
+		b.Notice, b.Approval, b.Actions = notice.Kind, notice.Approval, notice.Actions
+	}
+	return b
 }
 
 func messageOf(p corebot.Posted) message {
 	return message{
-		ID: p.ID, InReplyTo: p.InReplyTo, Content: p.Content, CreatedAt: timestamp(p.CreatedAt),
-		Cursor: cursorText(p.Cursor),
+		ID: p.ID, InReplyTo: p.InReplyTo, Content: p.Text(), CreatedAt: timestamp(p.CreatedAt),
+		Cursor: cursorText(p.Cursor), beside: besideText(p.Parts, p.Notice),
 	}
 }
 

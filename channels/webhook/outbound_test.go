@@ -313,7 +313,7 @@ func (s *sparse) After(_ context.Context, _ corebot.Key, cursor int64, limit int
 	s.asked++
 	for _, c := range s.cursors {
 		if c > cursor && len(page) < limit {
-			page = append(page, corebot.Posted{Cursor: c, Content: s.content})
+			page = append(page, corebot.Posted{Cursor: c, Parts: corebot.TextPart(s.content)})
 		}
 	}
 	return page, nil

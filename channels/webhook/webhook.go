@@ -98,6 +98,7 @@ var (
 	_ channels.Channel    = (*Webhook)(nil)
 	_ channels.Idempotent = (*Webhook)(nil)
 	_ channels.Pulled     = (*Webhook)(nil)
+	_ channels.Files      = (*Webhook)(nil)
 )
 
 // New listens at once, so that a busy port is known before anything else is started, and serves in [Webhook.Run]. Its
@@ -180,6 +181,9 @@ func (w *Webhook) Pulled() bool { return w.callback == nil }
 
 // Posted implements [channels.Pulled]. It wakes who waits for the reply.
 func (w *Webhook) Posted(k corebot.Key) { w.replies.Posted(k) }
+
+// ShowsFiles implements [channels.Files]: a reply names its attachments.
+func (w *Webhook) ShowsFiles() {}
 
 // IdempotentSend implements [channels.Idempotent]: the mailbox knows a reply by its id, and so does who is pushed to.
 func (w *Webhook) IdempotentSend() {}

@@ -82,9 +82,13 @@ func (k *Kit) Told(id string) []corebot.Message {
 	k.t.Helper()
 	var told []corebot.Message
 	for _, r := range k.Life(id).Replies {
-		if r.Message != nil {
-			told = append(told, *r.Message)
+		if r.Message == nil {
+			continue
 		}
+		if (r.Message.Kind == corebot.KindNotice) != (r.Message.Notice != nil) {
+			k.t.Errorf("the %s %q has the notice %+v", r.Message.Kind, r.Message.Text(), r.Message.Notice)
+		}
+		told = append(told, *r.Message)
 	}
 	return told
 }

@@ -15,6 +15,7 @@ import (
 //   - A conversation gives its own messages only.
 //   - The last cursor is that of the newest message, and behind it comes only what is posted later.
 //   - The answers to a message are found among the replies of its conversation.
+//   - The parts of a message and its notice come back with it, however it came into the mailbox.
 //   - A reply to a pulled conversation is in the mailbox with the commit of its turn; nobody claims it.
 //   - A reply to a pulled conversation fails with its turn, and its clients are told nothing.
 //   - A message to a pulled conversation is taken once under its id, also after a restart.
@@ -37,6 +38,10 @@ func mailboxSpecs() []spec {
 			lastCursorIsTheNewest,
 		},
 		{"The answers to a message are found among the replies of its conversation.", answersAreFound},
+		{
+			"The parts of a message and its notice come back with it, however it came into the mailbox.",
+			mailComesWhole,
+		},
 		{
 			"A reply to a pulled conversation is in the mailbox with the commit of its turn; nobody claims it.",
 			pulledReplyRidesOnItsTurn,
@@ -87,10 +92,42 @@ func mailComesInOrder(s *suite) {
 	first := s.after(k, 0, 3, "3", "1", "2")
 	rest := s.after(k, first[2].Cursor, 10, "5", "4")
 	for _, p := range append(first, rest...) {
-		if p.InReplyTo != "q-"+p.ID || p.Content != "text of "+p.ID || p.Kind != corebot.KindReply ||
+		if p.InReplyTo != "q-"+p.ID || p.Text() != "text of "+p.ID || p.Kind != corebot.KindReply ||
 			p.CreatedAt.IsZero() {
 			s.t.Errorf("a message came back as %+v", p)
 		}
+	}
+}
+
+func mailComesWhole(s *suite) {
+	k := key("a")
+	m := mail(k, "1")
+	m.Kind, m.Notice = corebot.KindNotice, &corebot.Notice{
+		Kind: corebot.NoticeApproval, Actions: corebot.DecideActions(7),
+		Approval: &corebot.ApprovalNotice{ID: 7, Calls: []corebot.NoticeCall{{Tool: "x", Args: "{}"}}},
+	}
+	m.Parts = append(m.Parts, corebot.Part{
+		Type: corebot.PartImage, Hash: "ff", Name: "cat.png", MediaType: "image/png",
+	})
+	s.must(s.Mailbox.Post(s.ctx(), m))
+	image := mail(k, "2")
+	image.Parts = corebot.Attachments(m.Parts)
+	s.pull()
+	s.publish(image)
+	m.ID, m.InReplyTo = "3", "q-3"
+	s.publish(m)
+	for _, p := range s.after(k, 0, 10, "1", "2", "3") {
+		want := m
+		if p.ID == "2" {
+			want = image
+		}
+		s.equal("the parts of "+p.ID, p.Parts, want.Parts)
+		s.equal("the notice of "+p.ID, p.Notice, want.Notice)
+	}
+	found, err := s.Mailbox.Answers(s.ctx(), k, "q-3", 0, 10)
+	s.must(err)
+	if len(found) != 1 || len(found[0].Parts) != 2 || found[0].Notice == nil {
+		s.t.Errorf("the answer is found as %+v", found)
 	}
 }
 
@@ -161,7 +198,7 @@ func answersAreFound(s *suite) {
 	s.must(s.Mailbox.Post(s.ctx(), more))
 	found, err := s.Mailbox.Answers(s.ctx(), k, "q-2", 0, 10)
 	if err != nil || len(found) != 2 || found[0].ID != "2" || found[1].ID != "2 again" ||
-		found[0].Content != "text of 2" {
+		found[0].Text() != "text of 2" {
 		s.t.Fatalf("found %+v, %v", found, err)
 	}
 	if rest, err := s.Mailbox.Answers(s.ctx(), k, "q-2", found[0].Cursor, 10); err != nil || len(rest) != 1 ||
