@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -146,6 +147,31 @@ func (m Metadata) String() string {
 		return "{}"
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// MaxKeptMetadata is how many bytes of metadata, as JSON, a history entry keeps.
+const MaxKeptMetadata = 16 << 10
+
+// leftOut is the name under which [Metadata.Kept] says how many values it left out.
+const leftOut = "corebot_left_out"
+
+// Kept is the metadata as the history keeps it: values in the order of their names, for as long as they fit into
+// [MaxKeptMetadata]. A value that does not fit is left out and counted.
+func (m Metadata) Kept() Metadata {
+	if len(m) == 0 || len(m.String()) <= MaxKeptMetadata {
+		return m
+	}
+	kept, room, out := Metadata{}, MaxKeptMetadata-len(`{"`+leftOut+`":1000000}`), 0
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		one := len(Metadata{name: m[name]}.String()) // with its braces, which are as much as a comma
+		if one > room {
+			out++
+			continue
+		}
+		kept[name], room = m[name], room-one
+	}
+	kept[leftOut] = json.RawMessage(strconv.Itoa(out))
+	return kept
 }
 
 // Texts makes metadata whose values are all texts.

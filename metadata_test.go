@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/corebot/corebot"
@@ -41,5 +42,26 @@ func TestATextAndTheValueThatItSpellsAreTwoBodies(t *testing.T) {
 			t.Errorf("%s and %s are one body", value, same)
 		}
 		sums[m.Checksum()] = value
+	}
+}
+
+func TestTheHistoryKeepsSoMuchMetadataOfAMessage(t *testing.T) {
+	few := corebot.Texts(map[string]string{"a": "x"})
+	if kept := few.Kept(); !maps.EqualFunc(kept, few, slices.Equal) {
+		t.Errorf("of a little there is %s", kept)
+	}
+	many := corebot.Texts(map[string]string{
+		"1": strings.Repeat("x", 10<<10), "2": strings.Repeat("\"", 10<<10), "3": "short", "4": strings.Repeat("y", 20<<10),
+	})
+	kept := many.Kept()
+	if n := len(kept.String()); n > corebot.MaxKeptMetadata {
+		t.Errorf("%d bytes are kept", n)
+	}
+	if names := slices.Sorted(maps.Keys(kept)); !slices.Equal(names, []string{"1", "3", "corebot_left_out"}) ||
+		string(kept["corebot_left_out"]) != "2" {
+		t.Errorf("kept are %v: %.100s", names, kept["corebot_left_out"])
+	}
+	if len(many) != 4 {
+		t.Error("the message lost its own metadata")
 	}
 }

@@ -163,14 +163,16 @@ const (
 
 // HistoryEntry is one row of a chat's history.
 type HistoryEntry struct {
-	Session int64      `json:"session"`
-	Seq     int64      `json:"-"` // the place of its turn in the lane; all entries of a turn have the same
-	Speaker Speaker    `json:"speaker"`
-	Sender  Principal  `json:"sender,omitzero"`     // of a user entry
-	Name    string     `json:"senderName,omitzero"` // of a user entry; display only
-	Parts   []Part     `json:"-"`                   // see [Content]
-	Calls   []ToolCall `json:"calls,omitempty"`     // of an assistant entry
-	CallID  string     `json:"callId,omitempty"`    // of a tool entry: the call that it answers
+	Session int64     `json:"session"`
+	Seq     int64     `json:"-"` // the place of its turn in the lane; all entries of a turn have the same
+	Speaker Speaker   `json:"speaker"`
+	Sender  Principal `json:"sender,omitzero"`     // of a user entry
+	Name    string    `json:"senderName,omitzero"` // of a user entry; display only
+	Parts   []Part    `json:"-"`                   // see [Content]
+	// Metadata is what came with a user entry, as [Metadata.Kept] has it.
+	Metadata Metadata   `json:"metadata,omitempty"`
+	Calls    []ToolCall `json:"calls,omitempty"`  // of an assistant entry
+	CallID   string     `json:"callId,omitempty"` // of a tool entry: the call that it answers
 	// Outside is [ToolResult.Outside] of a tool entry. Of an assistant entry, and of a message of another agent, it
 	// says that the turn was tainted.
 	Outside   bool      `json:"outside,omitempty"`

@@ -51,7 +51,7 @@ func (p pastTurn) messages(d detail) []llm.Message {
 		switch e.Speaker {
 		case corebot.SpeakerUser:
 			out[i] = llm.Message{
-				Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text(),
+				Role: llm.User, About: about(e.Sender, e.Name, e.Metadata), Text: e.Text(),
 				Parts: corebot.Attachments(e.Parts),
 			}
 		case corebot.SpeakerAssistant:
@@ -85,8 +85,12 @@ func (p pastTurn) said(short bool) []llm.Message {
 		calls += len(e.Calls)
 		switch {
 		case e.Speaker == corebot.SpeakerUser:
+			with := e.Metadata
+			if short {
+				with = nil
+			}
 			out = append(out, llm.Message{
-				Role: llm.User, About: about(e.Sender, e.Name, nil), Text: e.Text(),
+				Role: llm.User, About: about(e.Sender, e.Name, with), Text: e.Text(),
 				Parts: corebot.Attachments(e.Parts),
 			})
 		case e.Speaker == corebot.SpeakerAssistant && len(e.Calls) == 0:
@@ -213,6 +217,9 @@ func (r *reading) take(e corebot.HistoryEntry) bool {
 
 func estimate(e corebot.HistoryEntry) int {
 	n := messageOverhead + llm.Estimate{}.Count(e.Text()) + partTokens*len(corebot.Attachments(e.Parts))
+	if !e.Metadata.Empty() {
+		n += llm.Estimate{}.Count(e.Metadata.String())
+	}
 	for _, c := range e.Calls {
 		n += messageOverhead + llm.Estimate{}.Count(string(c.Args))
 	}

@@ -80,7 +80,9 @@ func (t *turn) showSteers(ctx context.Context) error {
 			Role: llm.User, About: about(m.Sender, m.Name, m.Metadata),
 			Text: outside.Text(m.Text()), Parts: corebot.Attachments(m.Parts),
 		})
-		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Parts: m.Parts})
+		t.say(corebot.HistoryEntry{
+			Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Parts: m.Parts, Metadata: m.Metadata.Kept(),
+		})
 		t.mergedIDs = append(t.mergedIDs, m.ID)
 		if m.Sender != t.who.Principal || m.Sender.ID == "" {
 			t.taint("what somebody else said")

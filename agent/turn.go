@@ -76,7 +76,7 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 		},
 	}
 	t.say(corebot.HistoryEntry{
-		Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Parts: m.Parts,
+		Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Parts: m.Parts, Metadata: m.Metadata.Kept(),
 		Outside: m.Relay != nil && (m.Relay.Taint != "" || len(m.Relay.Others) > 0),
 	})
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,13 +98,14 @@ func (m *Manager) Run(ctx context.Context) error {
 }
 
 // Begin looks whether the file has changed, waits a moment for servers that were just started, and calls take while no
-// tool can change. The servers whose tools there are then stay until end is called, whatever becomes of the file.
-func (m *Manager) Begin(ctx context.Context, take func()) (end func()) {
+// tool can change. It hands over whether a tool is of a server that has not been tried yet. The servers whose tools
+// there are then stay until end is called, whatever becomes of the file.
+func (m *Manager) Begin(ctx context.Context, take func(late func(tool string) bool)) (end func()) {
 	m.notice()
 	m.settled(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	take()
+	take(m.late())
 	var mine []*server
 	for _, s := range m.slots {
 		m.held[s.active]++
@@ -135,6 +137,20 @@ func (m *Manager) settled(ctx context.Context) {
 	m.mu.Unlock()
 	defer stop()
 	awaitSettled(ctx, waiting)
+}
+
+// late says of a tool whether its server has not been tried at this moment: what the server offers is not known. The
+// lock is held.
+func (m *Manager) late() func(tool string) bool {
+	var late []string
+	for name, s := range m.slots {
+		if !s.active.wasTried() {
+			late = append(late, toolPrefix(name))
+		}
+	}
+	return func(tool string) bool {
+		return slices.ContainsFunc(late, func(prefix string) bool { return strings.HasPrefix(tool, prefix) })
+	}
 }
 
 // awaitSettled waits until each of the servers has been tried once, or ctx ends.

@@ -27,7 +27,7 @@ const maxServerName = 32
 // eight hexadecimal digits; the maker of a set of tools then refuses the second. Names of different servers never
 // collide: see [entryReader.servers].
 func toolName(server, tool string) string {
-	prefix := "mcp__" + server + "__"
+	prefix := toolPrefix(server)
 	if name := prefix + tool; llm.EncodeName(name) == name && tool != "" {
 		return name
 	}
@@ -42,6 +42,9 @@ func toolName(server, tool string) string {
 	room := llm.MaxProviderName - len(prefix) - 1 - digits
 	return prefix + plain[:min(len(plain), room)] + "_" + hex.EncodeToString(sum[:digits/2])
 }
+
+// toolPrefix begins the names of a server's tools.
+func toolPrefix(server string) string { return "mcp__" + server + "__" }
 
 // clip keeps the beginning of a text that somebody else made, at most n bytes and a sign that something is missing.
 func clip(s string, n int) string {

@@ -136,7 +136,7 @@ func (r *rig) awaitConnected(names ...string) {
 // begin is the beginning of a turn.
 func (r *rig) begin() (box *tools.Box, end func()) {
 	r.t.Helper()
-	end = r.manager.Begin(r.t.Context(), func() { box = r.box.Frozen() })
+	end = r.manager.Begin(r.t.Context(), func(func(string) bool) { box = r.box.Frozen() })
 	return box, end
 }
 

@@ -360,14 +360,22 @@ func (s *server) wasConnected() bool {
 
 // failed says whether the server was tried in vain, also if it is just being tried again.
 func (s *server) failed() bool {
-	select {
-	case <-s.settled:
-	default:
+	if !s.wasTried() {
 		return false // for the first time
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.off == "" && s.session == nil
+}
+
+// wasTried says whether the first attempt to connect has ended.
+func (s *server) wasTried() bool {
+	select {
+	case <-s.settled:
+		return true
+	default:
+		return false
+	}
 }
 
 // status is how the server is doing.

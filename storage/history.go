@@ -18,8 +18,8 @@ type History struct{ db *DB }
 func NewHistory(db *DB) *History { return &History{db} }
 
 var (
-	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts, calls, call_id, outside, message_id, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts, metadata, calls, call_id, outside, message_id, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	recentHistory    = &query{inSession + `ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
 	anotherInSession = &query{`SELECT h.sender FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
@@ -27,7 +27,7 @@ var (
 )
 
 // inSession selects the entries of a chat's current session.
-const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.calls, h.call_id, h.outside, h.message_id, h.at
+const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata, h.calls, h.call_id, h.outside, h.message_id, h.at
 	FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 	WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? `
 
@@ -55,9 +55,9 @@ func (l *Ledger) Another(
 }
 
 func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64, err error) {
-	var speaker, parts, calls string
+	var speaker, parts, metadata, calls string
 	var said corebot.Content
-	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &said.Text, &parts, &calls, &e.CallID,
+	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &said.Text, &parts, &metadata, &calls, &e.CallID,
 		&e.Outside, &e.MessageID, moment{&e.At})
 	if err != nil {
 		return e, ordinal, err
@@ -72,6 +72,11 @@ func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64,
 		}
 	}
 	e.Parts = said.All()
+	if metadata != "" {
+		if err := json.Unmarshal([]byte(metadata), &e.Metadata); err != nil {
+			return e, ordinal, fmt.Errorf("a stored history entry is damaged: %w", err)
+		}
+	}
 	if calls != "" {
 		if err := json.Unmarshal([]byte(calls), &e.Calls); err != nil {
 			return e, ordinal, fmt.Errorf("a stored history entry is damaged: %w", err)
@@ -83,7 +88,7 @@ func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64,
 // entryRow is an entry encoded for the writer.
 type entryRow struct {
 	corebot.HistoryEntry
-	text, parts, calls string
+	text, parts, metadata, calls string
 }
 
 // encodeParts is content as two columns: its text, which is searched, and all parts if they are more than that.
@@ -104,6 +109,9 @@ func encodeHistory(entries []corebot.HistoryEntry) ([]entryRow, error) {
 			return nil, err
 		}
 		rows[i].text, rows[i].parts = text, parts
+		if !e.Metadata.Empty() {
+			rows[i].metadata = e.Metadata.String()
+		}
 		if len(e.Calls) > 0 {
 			calls, err := encode(e.Calls)
 			if err != nil {
@@ -138,7 +146,7 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 			sender = storedSender(d.Message.Key, e.Sender)
 		}
 		_, err := t.exec(appendHistory, chat.ID, chat.Session, d.Seq, i, string(e.Speaker), sender, e.Name,
-			e.text, e.parts, e.calls, e.CallID, e.Outside, d.Message.ID, e.At)
+			e.text, e.parts, e.metadata, e.calls, e.CallID, e.Outside, d.Message.ID, e.At)
 		if err != nil {
 			return err
 		}

@@ -223,6 +223,6 @@ func sayTx(t *tx, k corebot.Key, m corebot.Message) error {
 	}
 	t.said = true
 	_, err = t.exec(appendHistory, chat.ID, chat.Session, lane.nextSeq, 0, string(corebot.SpeakerAssistant), "", "",
-		text, parts, "", "", false, m.ID, t.now)
+		text, parts, "", "", "", false, m.ID, t.now)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -25,19 +26,30 @@ import (
 // tools it began with.
 type toolbox struct {
 	*tools.Box
-	servers *mcp.Manager // nil: there are none, or a turn has them already
+	servers *mcp.Manager           // nil: a turn has them already
+	late    func(tool string) bool // of a turn: servers that had not been tried yet when it began
 }
 
 // Begin gives a turn the tools that there are now.
 func (b toolbox) Begin(ctx context.Context) (now agent.Toolset, end func()) {
-	end = b.servers.Begin(ctx, func() { now = toolbox{b.Box.Frozen(), nil} })
+	end = b.servers.Begin(ctx, func(late func(string) bool) { now = toolbox{b.Box.Frozen(), nil, late} })
 	return now, end
 }
 
-// Call runs a tool.
+// lateServer is how long a turn waits, without a worker, before it looks again for the server of an approved call.
+const lateServer = time.Second
+
+// Call runs a tool. An approved call can outlive the process that asked for the approval. Where its server has not been
+// tried yet since the start, the turn is put off: the call would be of an unknown tool, and the approval void.
 func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall,
 	step agent.Step,
 ) (corebot.ToolResult, error) {
+	if step.State() == corebot.StepAwaiting && b.late(call.Tool) {
+		return corebot.ToolResult{}, &corebot.Failure{
+			Class: corebot.Cancelled, RetryAfter: lateServer,
+			Err: fmt.Errorf("the MCP server of %s has not been connected to yet", call.Tool),
+		}
+	}
 	return b.Box.Call(ctx, who, call, step)
 }
 

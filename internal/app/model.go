@@ -166,7 +166,7 @@ const (
 // brain makes what answers for an agent. It logs what the context was taken to be.
 func (a *App) brain(u *agentUnit, r prometheus.Registerer) (*agent.Agent, error) {
 	return agent.New(agent.Parts{
-		Model: a.models.model, Tools: toolbox{u.box, u.servers}, Journal: storage.NewLedger(a.Store),
+		Model: a.models.model, Tools: toolbox{u.box, u.servers, nil}, Journal: storage.NewLedger(a.Store),
 		History: storage.NewHistory(a.Store), Notes: u.notes, Roles: storage.NewGrants(a.Store),
 	}, a.agentOptions(u.entry, r))
 }

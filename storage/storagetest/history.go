@@ -105,6 +105,7 @@ func entriesComeBack(s *suite) {
 		entry(corebot.SpeakerAssistant, "done"), entry(corebot.SpeakerUser, "thanks"),
 	}
 	want[1].Calls, want[2].CallID, want[2].Outside, want[3].Outside = []corebot.ToolCall{call}, "c", true, true
+	want[0].Metadata = corebot.Metadata{"order": []byte(`{"id":7}`), "<&>\u2028": []byte(`"\u2028 \""`)}
 	s.turn(key("a"), "1", corebot.Result{History: want[:4]})
 	s.turn(key("a"), "2", corebot.Result{History: want[4:]})
 	s.reopen()
