@@ -40,17 +40,17 @@ func sections() []section {
 	var all []section
 	for _, f := range reflect.VisibleFields(defaults.Type()) {
 		if f.Tag.Get("mapstructure") != "-" {
-			all = append(all, sectionsOf("", f, defaults)...)
+			all = append(all, sectionsOf("", defaults.Type(), f, defaults)...)
 		}
 	}
 	return all
 }
 
-// sectionsOf is the section that a field holds, and those that are part of it.
-func sectionsOf(prefix string, f reflect.StructField, defaults reflect.Value) []section {
-	s := section{name: prefix + f.Tag.Get("mapstructure"), doc: f.Tag.Get("doc")}
+// sectionsOf is the section that a field of owner holds, and those that are part of it.
+func sectionsOf(prefix string, owner reflect.Type, f reflect.StructField, defaults reflect.Value) []section {
+	s := section{name: prefix + f.Tag.Get("mapstructure"), doc: textOf(owner, f)}
 	if !isPart(f.Type) { // a list of entries stands by itself
-		l := newLeaf("", f, defaults)
+		l := newLeaf("", owner, f, defaults)
 		l.doc = strings.TrimSuffix(s.doc, ".")
 		s.leaves = []leaf{l}
 		return []section{s}
@@ -59,10 +59,10 @@ func sectionsOf(prefix string, f reflect.StructField, defaults reflect.Value) []
 	for _, setting := range reflect.VisibleFields(f.Type) {
 		setting.Index = append(slices.Clone(f.Index), setting.Index[0])
 		if isPart(setting.Type) {
-			parts = append(parts, sectionsOf(s.name+".", setting, defaults)...)
+			parts = append(parts, sectionsOf(s.name+".", f.Type, setting, defaults)...)
 			continue
 		}
-		s.leaves = append(s.leaves, newLeaf(s.name, setting, defaults))
+		s.leaves = append(s.leaves, newLeaf(s.name, f.Type, setting, defaults))
 	}
 	return append([]section{s}, parts...)
 }
@@ -73,10 +73,10 @@ func isPart(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.NumField() > 0 && t.Field(0).IsExported()
 }
 
-func newLeaf(section string, f reflect.StructField, defaults reflect.Value) leaf {
+func newLeaf(section string, owner reflect.Type, f reflect.StructField, defaults reflect.Value) leaf {
 	l := leaf{
-		key: strings.TrimPrefix(section+"."+f.Tag.Get("mapstructure"), "."), doc: f.Tag.Get("doc"), kind: f.Type,
-		index:    f.Index,
+		key: strings.TrimPrefix(section+"."+f.Tag.Get("mapstructure"), "."), doc: textOf(owner,
+			f), kind: f.Type, index: f.Index,
 		standard: defaults.FieldByIndex(f.Index).Interface(), also: f.Tag.Get("also"),
 		reload: f.Tag.Get("reload") == "yes", secret: f.Tag.Get("secret") == "yes",
 	}
