@@ -56,7 +56,8 @@ func TestWhatAnEntryAnswers(t *testing.T) {
 			}
 			m := corebot.Message{ID: "m", Key: itsChat, Sender: whoActs, Entry: person}
 			who := corebot.Delivery{Message: m, Run: 1}.Caller()
-			if who.Entry.AuditName() != c.word || who.Principal != whoActs || who.Key != itsChat || who.MessageID != "m" {
+			if who.Entry.AuditName() != c.word || who.Principal != whoActs || who.Key != itsChat ||
+				who.MessageID != "m" {
 				t.Errorf("the caller is %+v", who)
 			}
 			if who.Entry.Interactive() {

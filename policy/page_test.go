@@ -80,7 +80,8 @@ tools:
     - {tool: message.send, role: admin}                   # who is admin in one chat, to all others too
 ` + "```" + `
 
-In the environment: ` + "`COREBOT_TOOLS_GRANTS=mcp__files__*=normal,message.send=webhook::alice`" + `. A tool is a name, or the beginning of names and ` + "`*`" + `. In a turn with text of several
+In the environment: ` + "`COREBOT_TOOLS_GRANTS=mcp__files__*=normal,message.send=webhook::alice`" + `. A tool is a ` +
+	`name, or the beginning of names and ` + "`*`" + `. In a turn with text of several
 people each of them must have the grant. One that opens nothing is refused, with the names that can be granted. A change needs a restart.
 Whoever is granted ` + "`chat.set_role`" + ` can have himself made admin by way of another.
 `

@@ -212,9 +212,11 @@ var (
 	touchStore   = &query{`UPDATE store SET batch = batch WHERE id = 1`}
 	selectStore  = &query{`SELECT batch, last_life FROM store WHERE id = 1`}
 	selectTotals = &query{`SELECT direction, SUM(depth), SUM(bytes) FROM lanes GROUP BY direction`}
-	voidLeases   = &query{`UPDATE lanes SET ` + nextEpoch + `, wake_at = ? WHERE leased = 1 OR waiting IN ('` + corebot.NotNow + `', '` + corebot.Unreadable + `')
+	voidLeases   = &query{`UPDATE lanes SET ` + nextEpoch + `, wake_at = ? WHERE leased = 1 OR waiting IN ('` +
+		corebot.NotNow + `', '` + corebot.Unreadable + `')
 		OR waiting = '' AND wake_at > ?`}
-	capWaits = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?), free_at = MIN(free_at, ?), quiet_at = MIN(quiet_at, ?)
+	capWaits = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?), free_at = MIN(free_at, ?),
+		quiet_at = MIN(quiet_at, ?)
 		WHERE wake_at > ? OR free_at > ? OR quiet_at > ?`}
 )
 

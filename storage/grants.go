@@ -28,8 +28,10 @@ func NewGrants(db *DB) *Grants { return &Grants{db, byOperator()} }
 func (g *Grants) As(by corebot.AuditEvent) *Grants { return &Grants{g.db, by} }
 
 var (
-	upsertGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (channel, account, sender, scope) DO UPDATE SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
+	upsertGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (channel, account, sender, scope) DO UPDATE
+		SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
 	deleteGrant      = &query{`DELETE FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope = ?`}
 	adminsEverywhere = &query{`SELECT channel, account, sender FROM grants WHERE scope = '' AND role = 'admin'`}
 	listGrants       = &query{`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants
@@ -271,7 +273,8 @@ func (g *Grants) roles(ctx context.Context) (map[holder]corebot.Role, error) {
 
 var (
 	selectBootstrap = &query{
-		`SELECT b.failures, b.locked_at, b.used, EXISTS (SELECT 1 FROM grants WHERE role = 'admin') FROM bootstrap b WHERE b.id = 1`,
+		`SELECT b.failures, b.locked_at, b.used, EXISTS (SELECT 1 FROM grants WHERE role = 'admin') FROM bootstrap b
+			WHERE b.id = 1`,
 	}
 	updateBootstrap = &query{`UPDATE bootstrap SET failures = ?, locked_at = ?, used = ? WHERE id = 1`}
 )

@@ -113,7 +113,8 @@ var (
 		ON CONFLICT (chat_id, message_id) DO NOTHING`}
 	selectMail = &query{`SELECT ` + mailColumns + `
 		FROM chats c JOIN mailbox m ON m.chat_id = c.id AND m.cursor > ?
-		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? ORDER BY m.cursor LIMIT ? + 0`}
+		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? ORDER BY m.cursor
+		LIMIT ? + 0`}
 	lastMail = &query{`SELECT COALESCE(MAX(m.cursor), 0) FROM chats c JOIN mailbox m ON m.chat_id = c.id
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
 )

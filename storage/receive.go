@@ -10,8 +10,10 @@ import (
 
 var (
 	selectCursor = &query{`SELECT position, moves FROM channel_cursors WHERE channel = ? AND account = ?`}
-	upsertCursor = &query{`INSERT INTO channel_cursors (channel, account, position, moves, moved_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (channel, account) DO UPDATE SET position = excluded.position, moves = excluded.moves, moved_at = excluded.moved_at`}
+	upsertCursor = &query{`INSERT INTO channel_cursors (channel, account, position, moves, moved_at)
+		VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (channel, account) DO UPDATE SET position = excluded.position, moves = excluded.moves,
+		moved_at = excluded.moved_at`}
 )
 
 // Cursor is how far an account of a channel has received. An account that never received has the zero cursor.

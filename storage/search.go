@@ -288,7 +288,8 @@ type toIndex struct {
 }
 
 var (
-	nextToIndex = &query{`SELECT h.id, h.chat_id, h.session, h.seq, h.ordinal, CASE WHEN ` + saidAloud + ` THEN h.text ELSE '' END
+	nextToIndex = &query{`SELECT h.id, h.chat_id, h.session, h.seq, h.ordinal, CASE WHEN ` + saidAloud + ` THEN h.text
+		ELSE '' END
 		FROM history h WHERE h.id > ? ORDER BY h.id LIMIT ? + 0`}
 	// A row is known by its place, which is never used again. So the indexed row is the row that was read.
 	indexEntry = &query{`INSERT INTO history_terms (rowid, terms) SELECT ?, ? WHERE EXISTS (

@@ -137,7 +137,8 @@ func (d *desk) request(rest string) message {
 // hello begins a session.
 func (d *desk) hello() message {
 	return d.request(
-		`"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+		`"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c",` +
+			`"version":"1"}}`)
 }
 
 // modern is what a message of the latest protocol version says of itself.

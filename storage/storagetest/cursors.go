@@ -22,7 +22,8 @@ func cursorSpecs() []spec {
 		{"A batch leaves its messages in their order and its cursor, also after a restart.", batchLeavesAll},
 		{"A duplicate is no error, in the batch or of an earlier one.", duplicatesHoldNothingBack},
 		{
-			"A message that breaks a rule of its own, its chat or its sender holds neither the others nor the cursor back.",
+			"A message that breaks a rule of its own, its chat or its sender holds neither the others nor the " +
+				"cursor back.",
 			refusalsHoldNothingBack,
 		},
 		{"A batch without room for anybody leaves nothing, and the cursor stays.", noRoomLeavesNothing},
