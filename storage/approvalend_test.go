@@ -61,8 +61,10 @@ func TestOlderApprovalsLearnHowTheyEnded(t *testing.T) {
 			(1, 'ran', 1, 'text', 's', x'', 1, 1, 'answered'), (2, 'skipped', 1, 'text', 's', x'', 1, 1, 'answered'),
 			(3, 'denied', 1, 'text', 's', x'', 1, 1, 'answered'), (4, 'open', 1, 'text', 's', x'', 1, 1, '')`,
 		`INSERT INTO execution_steps (life_id, run, position, kind, state, request, result, started_at, ended_at) VALUES
-			(1, 1, 2, 'tool', 'done', '{"tool":"x"}', '{"outcome":"success"}', 1, 1), (2, 1, 2, 'merge', 'done', '{"tool":"x"}', '', 1, 1),
-			(3, 1, 2, 'tool', 'done', '{"tool":"x"}', '{"outcome":"denied"}', 1, 1), (4, 1, 2, 'tool', 'awaiting', 'no JSON', '', 1, 1)`,
+			(1, 1, 2, 'tool', 'done', '{"tool":"x"}', '{"outcome":"success"}', 1, 1),
+			(2, 1, 2, 'merge', 'done', '{"tool":"x"}', '', 1, 1),
+			(3, 1, 2, 'tool', 'done', '{"tool":"x"}', '{"outcome":"denied"}', 1, 1),
+			(4, 1, 2, 'tool', 'awaiting', 'no JSON', '', 1, 1)`,
 		`INSERT INTO approvals (id, life_id, run, position, tool, args, dir, files, digest, rule, taint, step_id,
 			state, created_at, expires_at, request, answer)
 			SELECT id, id, 1, 2, 'x', '{}', '', '', x'', 'r', '', 's', 'approved', 1, 1, id, 2 FROM message_life`,

@@ -27,7 +27,8 @@ func (a *Approvals) As(by corebot.AuditEvent) *Approvals { return &Approvals{a.d
 
 const approvalColumns = `SELECT a.id, a.request, (SELECT COUNT(*) FROM approvals r WHERE r.request = a.request),
 	a.position, a.answer, a.beyond, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
-	a.tool, a.definition, a.args, a.dir, a.files, a.digest, a.change, a.rule, a.taint, a.round, a.instead, a.because, a.state, a.ran, a.reason,
+	a.tool, a.definition, a.args, a.dir, a.files, a.digest, a.change, a.rule, a.taint, a.round, a.instead, a.because,
+	a.state, a.ran, a.reason,
 	a.created_at, a.expires_at, a.resolved_at, a.resolved_by
 	FROM approvals a JOIN message_life m ON m.id = a.life_id JOIN lanes l ON l.id = m.lane_id `
 

@@ -15,7 +15,8 @@ var (
 		AND a.state <> 'void'`}
 	newestOfLife   = &query{`SELECT state FROM approvals WHERE life_id = ? ORDER BY id DESC LIMIT 1`}
 	insertApproval = &query{`INSERT INTO approvals
-		(life_id, run, position, answer, round, beyond, tool, definition, args, dir, files, digest, change, rule, taint, step_id, instead, because,
+		(life_id, run, position, answer, round, beyond, tool, definition, args, dir, files, digest, change, rule, taint,
+		step_id, instead, because,
 		request, state, created_at, expires_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
 	beginRequest  = &query{`UPDATE approvals SET request = id WHERE id = ?`}

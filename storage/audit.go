@@ -27,7 +27,8 @@ func NewAudit(db *DB) *Audit { return &Audit{db} }
 
 var (
 	insertAudit = &query{`INSERT INTO audit_events
-		(id, hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
+		(id, hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args,
+		duration_ms, step_id)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	// The id is the order of writing. An empty filter field matches everything.
 	selectAudit = &query{`SELECT id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry,

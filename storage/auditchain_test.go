@@ -105,7 +105,8 @@ func TestAChangedTrailIsBroken(t *testing.T) {
 		},
 		"an event was put in at the end": {
 			`INSERT INTO audit_events SELECT 6, at, event, tool, agent, channel, account, chat, thread, sender, role,
-				entry, outcome, rule, args, duration_ms, step_id, hash FROM audit_events WHERE id = 5`, 6, "not what was written",
+				entry, outcome, rule, args, duration_ms, step_id, hash FROM audit_events WHERE id = 5`, 6,
+			"not what was written",
 		},
 		"all have other numbers": {
 			`UPDATE audit_events SET id = id + 10; UPDATE audit_chain SET past = 10`, 11, "not what was written",

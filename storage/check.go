@@ -88,7 +88,8 @@ var checks = []*query{
 	{`SELECT 'lane ' || l.id || ' says it has ' || l.bytes || ' bytes and has ' || COALESCE(SUM(LENGTH(q.body)), 0)
 	  FROM lanes l LEFT JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past
 	  GROUP BY l.id HAVING COALESCE(SUM(LENGTH(q.body)), 0) <> l.bytes LIMIT 20`},
-	{`SELECT 'lane ' || id || ' has messages and is never due' FROM lanes WHERE depth > 0 AND wake_at IS NULL LIMIT 20`},
+	{`SELECT 'lane ' || id || ' has messages and is never due' FROM lanes
+		WHERE depth > 0 AND wake_at IS NULL LIMIT 20`},
 	{`SELECT 'lane ' || id || ' is empty and due' FROM lanes WHERE depth = 0 AND (wake_at IS NOT NULL OR leased = 1)
 		LIMIT 20`},
 	{`SELECT 'message ' || m.id || ' has not ended and is not in the queue' FROM message_life m

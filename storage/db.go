@@ -42,8 +42,8 @@ type Options struct {
 	// Speaks says whether a channel can have a sender: an admin who can never speak is not the last one. Nil: everybody
 	// can.
 	Speaks func(corebot.Principal) bool
-	// KeepDeferred leaves deferred messages where they are. Otherwise they come back when the database is opened, because
-	// the settings that deferred them can have changed.
+	// KeepDeferred leaves deferred messages where they are. Otherwise they come back when the database is opened,
+	// because the settings that deferred them can have changed.
 	KeepDeferred bool
 	// TaskFailures is how many runs of a task in a row can fail before the task is paused; 0: any number.
 	TaskFailures int

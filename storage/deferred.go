@@ -242,8 +242,8 @@ var (
 	releaseDeferred = &query{`UPDATE message_parked SET due_at = ? WHERE life_id = ? AND due_at > ?`}
 )
 
-// Page gives the deferred messages behind a cursor, in the order in which they come back, at most limit of them, and the
-// cursor behind them.
+// Page gives at most limit deferred messages behind a cursor, in the order in which they come back, and the next
+// cursor.
 func (l *Deferred) Page(ctx context.Context, after string, limit int) (out []corebot.Deferred, next string, err error) {
 	var due, life int64
 	if err := behind(after, "parked", &due, &life); err != nil {

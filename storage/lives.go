@@ -18,7 +18,8 @@ func NewLives(db *DB) *Lives { return &Lives{db} }
 
 const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id, m.kind,
 	m.checksum, m.sender, m.run,
-	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.cost, m.unpriced, m.model, m.estimated, m.published_at, m.claimed_at, m.ended_at,
+	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.cost, m.unpriced,
+	m.model, m.estimated, m.published_at, m.claimed_at, m.ended_at,
 	COALESCE(q.seq, 0), COALESCE((SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id AND h.seq > l.past), 0),
 	l.leased, l.claimed_at, l.wake_at, l.waiting, l.held_for IS NOT NULL, l.attempts, COALESCE(m.cause_id, 0),
 	COALESCE(c.message_id, ''),
@@ -238,7 +239,8 @@ func (l *Lives) InChat(ctx context.Context, k corebot.Key, messageID string,
 
 // spokeInChat looks into the histories of a chat, and at messages outside of them: waiting messages and dead letters.
 var spokeInChat = &query{`SELECT 1 FROM chats c JOIN history h ON h.chat_id = c.id
-		WHERE c.agent = ?1 AND c.channel = ?2 AND c.account = ?3 AND c.chat = ?4 AND h.speaker = '` + string(corebot.SpeakerUser) + `' AND h.sender <> ?5
+		WHERE c.agent = ?1 AND c.channel = ?2 AND c.account = ?3 AND c.chat = ?4 AND h.speaker = '` +
+	string(corebot.SpeakerUser) + `' AND h.sender <> ?5
 	UNION ALL SELECT 1 FROM lanes l JOIN message_life m ON m.lane_id = l.id AND m."end" = 'dead'
 		WHERE l.direction = 1 AND l.agent = ?1 AND l.channel = ?2 AND l.account = ?3 AND l.chat = ?4 AND m.sender <> ?5
 	UNION ALL SELECT 1 FROM lanes l JOIN message_queue q ON q.lane_id = l.id JOIN message_life m ON m.id = q.life_id

@@ -98,7 +98,8 @@ func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.
 	oldDatabase(t, filepath.Join(dir, FileName))
 	cutShort(t, recordMigration(t, dir), func(dir string) {
 		if got := sideQuery(t, dir,
-			`SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`); fmt.Sprint(got) != "[1 2 3]" {
+			`SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`,
+		); fmt.Sprint(got) != "[1 2 3]" {
 			t.Fatalf("waiting: %v", got)
 		}
 	})

@@ -13,7 +13,8 @@ var (
 		wake_at = CASE WHEN depth > 1 THEN MAX(?, free_at, quiet_at) END,
 		attempts = 0, limited = 0, limited_at = 0, lost = 0, lost_at = 0,
 		waiting = CASE WHEN depth = 1 OR MAX(free_at, quiet_at) <= ? THEN ''
-		WHEN quiet_at > free_at THEN '` + corebot.Collecting + `' ELSE '` + corebot.Throttled + `' END WHERE id = ? AND epoch = ? AND leased = 1`}
+		WHEN quiet_at > free_at THEN '` + corebot.Collecting + `' ELSE '` + corebot.Throttled + `' END
+		WHERE id = ? AND epoch = ? AND leased = 1`}
 	// A /stop that was accepted while the turn was failing must not wait for the backoff.
 	retryLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END,
 		attempts = attempts + 1, lost = 0, lost_at = 0, waiting = 'backoff' WHERE id = ? AND epoch = ? AND leased = 1`}

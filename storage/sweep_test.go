@@ -144,7 +144,8 @@ func TestRunSweepsAMinuteAfterTheStartAndThenEachHour(t *testing.T) {
 					t.Errorf("counted %v rows of %s, want %v", m.GetCounter().GetValue(), m.GetLabel()[0].GetValue(),
 						want)
 				}
-				if age := float64(time.Now().Unix()) - m.GetGauge().GetValue(); f.GetName() != "corebot_retention_rows_total" && age > 4000 {
+				age := float64(time.Now().Unix()) - m.GetGauge().GetValue()
+				if f.GetName() != "corebot_retention_rows_total" && age > 4000 {
 					t.Errorf("the last pass was %v s ago", age)
 				}
 			}

@@ -26,14 +26,16 @@ var (
 		drop: &query{`DELETE FROM message_life AS m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver},
 	}
 	dropSteps = &query{`DELETE FROM execution_steps WHERE rowid IN (
-		SELECT s.rowid FROM message_life m JOIN execution_steps s ON s.life_id = m.id WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` LIMIT ? + 0)`}
+		SELECT s.rowid FROM message_life m JOIN execution_steps s ON s.life_id = m.id WHERE m.id BETWEEN ? AND ?
+		AND ` + lifeOver + ` LIMIT ? + 0)`}
 	dropApprovals = &query{
 		`DELETE FROM approvals WHERE life_id BETWEEN ? AND ?
 			AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = approvals.life_id AND ` + lifeOver + `)`,
 	}
 	// A life had one place in its lane for each of its runs.
 	countSwept = &query{`UPDATE lanes SET swept = swept + gone.places FROM (
-		SELECT m.lane_id AS lane, SUM(m.run) AS places FROM message_life m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` GROUP BY m.lane_id) AS gone
+		SELECT m.lane_id AS lane, SUM(m.run) AS places FROM message_life m WHERE m.id BETWEEN ? AND ?
+		AND ` + lifeOver + ` GROUP BY m.lane_id) AS gone
 		WHERE lanes.id = gone.lane`}
 )
 

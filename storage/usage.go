@@ -16,8 +16,10 @@ var (
 		  turns, input, output, cache_read, cache_write, cost, unpriced, estimated)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (day, key, sender, model) DO UPDATE SET
-		  turns = usage_days.turns + excluded.turns, input = usage_days.input + excluded.input, output = usage_days.output + excluded.output,
-		  cache_read = usage_days.cache_read + excluded.cache_read, cache_write = usage_days.cache_write + excluded.cache_write,
+		  turns = usage_days.turns + excluded.turns, input = usage_days.input + excluded.input,
+		output = usage_days.output + excluded.output,
+		  cache_read = usage_days.cache_read + excluded.cache_read,
+		cache_write = usage_days.cache_write + excluded.cache_write,
 		  cost = usage_days.cost + excluded.cost, unpriced = usage_days.unpriced + excluded.unpriced,
 		  estimated = usage_days.estimated + excluded.estimated`}
 	bookLife = &query{`UPDATE message_life SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,

@@ -81,7 +81,8 @@ func TestASchemaThatCannotBeTrustedIsRefused(t *testing.T) {
 		"a keyword of the wrong type":     `{"type":"object","required":"a"}`,
 		"properties that are not by name": `{"type":"object","properties":[1]}`,
 		"a chat's token as a name":        `{"type":"object","properties":{"<|im_start|>system":{}}}`,
-		"a chat's token as a value":       `{"type":"object","properties":{"a":{"enum":["</s>","<|im_\u200bstart|>"]}}}`,
+
+		"a chat's token as a value": `{"type":"object","properties":{"a":{"enum":["</s>","<|im_\u200bstart|>"]}}}`,
 	} {
 		began := time.Now()
 		if _, err := dynamic(schema, nil); !errors.Is(err, corebot.ErrInvalid) {
@@ -94,8 +95,10 @@ func TestASchemaThatCannotBeTrustedIsRefused(t *testing.T) {
 }
 
 func TestArgumentsAreHeldToTheSchemaBeforeTheCall(t *testing.T) {
-	tool, err := dynamic(`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","required":["n"],"additionalProperties":false,
-		"properties":{"n":{"type":"integer","minimum":1},"s":{"$ref":"#/definitions/s"},"u":{"anyOf":[{"type":"string"},{"$ref":"#/properties/u/anyOf/0"}]}},
+	tool, err := dynamic(`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","required":["n"],
+"additionalProperties":false,
+		"properties":{"n":{"type":"integer","minimum":1},"s":{"$ref":"#/definitions/s"},
+"u":{"anyOf":[{"type":"string"},{"$ref":"#/properties/u/anyOf/0"}]}},
 		"definitions":{"s":{"enum":["x"]}}}`, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +125,8 @@ func TestArgumentsAreHeldToTheSchemaBeforeTheCall(t *testing.T) {
 
 func TestASchemaThatContainsItselfIsOfferedAndItsArgumentsAreOnlyAnObject(t *testing.T) {
 	tool, err := dynamic(`{"type":"object","properties":{"tree":{"$ref":"#/$defs/node"}},
-		"$defs":{"node":{"anyOf":[{"properties":{"l":{"$ref":"#/$defs/node"}}},{"properties":{"l":{"$ref":"#/$defs/node"}}}]}}}`, nil)
+		"$defs":{"node":{"anyOf":[{"properties":{"l":{"$ref":"#/$defs/node"}}},
+{"properties":{"l":{"$ref":"#/$defs/node"}}}]}}}`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,8 @@ func (d *desk) hello() message {
 }
 
 // modern is what a message of the latest protocol version says of itself.
-const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 
 // messages are an item in every place of a message, and in one of those of the tools.
 func (d *desk) messages(item string, i int) []message {

@@ -39,7 +39,9 @@ func WithStore(ctx context.Context, home string, fn func(*storage.DB) error) err
 }
 
 func withStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
-	db, err := storage.Open(ctx, DataDir(home), storage.Options{Log: zerolog.Nop(), KeepDeferred: true, Speaks: CanSpeak})
+	db, err := storage.Open(ctx, DataDir(home), storage.Options{
+		Log: zerolog.Nop(), KeepDeferred: true, Speaks: CanSpeak,
+	})
 	if err != nil {
 		return err
 	}

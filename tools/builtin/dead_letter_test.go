@@ -104,7 +104,8 @@ func TestDeadLettersAreListedOneALine(t *testing.T) {
 			Attempts: 8, LastError: "<no>", CreatedAt: at, DeadAt: at,
 		},
 		{
-			ID: 6, Direction: "outbound", Channel: there.Channel, ChatID: there.Chat, MessageID: "r", Reason: "permanent",
+			ID: 6, Direction: "outbound", Channel: there.Channel, ChatID: there.Chat, MessageID: "r",
+			Reason:    "permanent",
 			CreatedAt: at, DeadAt: at,
 		},
 	}}

@@ -22,7 +22,7 @@ type editArgs struct {
 	Path       string `json:"path" jsonschema:"the file, relative to the workspace"`
 	Old        string `json:"old" jsonschema:"the text to replace, exactly as it stands in the file"`
 	New        string `json:"new" jsonschema:"the text to put in its place"`
-	ReplaceAll bool   `json:"replaceAll,omitempty" jsonschema:"replace every occurrence; otherwise there must be exactly one"`
+	ReplaceAll bool   `json:"replaceAll,omitempty" jsonschema:"replace every occurrence; without it there must be one"`
 }
 
 // Edit replaces text in a file. Run twice it could change what the first run wrote, so it is not run again after a
