@@ -8,10 +8,10 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// AcceptBatch takes in what an account has received together, and moves the account's cursor behind it. A nil error means
-// that every message is stored or refused for good, that the cursor is stored, and that all of it has been fsynced: the
-// channel may acknowledge the batch, and a restart fetches what comes behind it. The messages and the cursor are one
-// commit.
+// AcceptBatch takes in what an account has received together, and moves the account's cursor behind it. A nil error
+// means that every message is stored or refused for good, that the cursor is stored, and that all of it has been
+// fsynced: the channel may acknowledge the batch, and a restart fetches what comes behind it. The messages and the
+// cursor are one commit.
 //
 // A message that was accepted before is a duplicate and no error, within the batch too. A message that is refused for
 // good does not hold the cursor back. Its result has the error, and it is counted and audited as by Accept. Refused for
@@ -19,8 +19,8 @@ import (
 // message whose chat or sender has too many waiting messages is refused for good too, or one person could silence the
 // whole account. Its chat is told once.
 //
-// An error means that nothing is stored and that the cursor stays. The channel gives the same batch again: after the wait
-// of a [*corebot.Busy], which says that the queue or the disk has no room for anybody, or after its own backoff.
+// An error means that nothing is stored and that the cursor stays. The channel gives the same batch again: after the
+// wait of a [*corebot.Busy], which says that the queue or the disk has no room for anybody, or after its own backoff.
 // [corebot.ErrCursorMoved] means that another run has received meanwhile: Run must return the error, and the next run
 // reads the cursor again. The cursor never goes back by itself.
 //
@@ -152,8 +152,8 @@ func (e *episodes) held(err error) error {
 	return err
 }
 
-// tellBusy tells a chat that a message was refused. The notice is not stored with the refusal: a crash in between leaves
-// the chat untold.
+// tellBusy tells a chat that a message was refused. The notice is not stored with the refusal: a crash in between
+// leaves the chat untold.
 func (d *FrontDoor) tellBusy(ctx context.Context, m corebot.Message, busy *corebot.Busy) {
 	notice := corebot.TextNotice(m.Key, m.ID+"/busy", m.ID,
 		"This message was not accepted: "+busy.Error()+". Please send it again later.",

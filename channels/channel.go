@@ -38,8 +38,8 @@ type Channel interface {
 // Its errors are those of corebot.Receipt, corebot.ErrInvalid and corebot.ErrTooLarge. One for want of room is a
 // [*corebot.Busy], which says when to try again and whether to tell the chat.
 //
-// A channel that fetches messages from its platform calls Cursor when Run begins, fetches what comes behind it, and gives
-// each fetch to AcceptBatch: see [FrontDoor.AcceptBatch].
+// A channel that fetches messages from its platform calls Cursor when Run begins, fetches what comes behind it, and
+// gives each fetch to AcceptBatch: see [FrontDoor.AcceptBatch].
 type Door interface {
 	Accept(ctx context.Context, m Incoming) (Accepted, error)
 	Cursor(ctx context.Context) (corebot.Cursor, error)

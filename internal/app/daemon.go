@@ -66,7 +66,11 @@ func (a *App) operations() control.Operations {
 		return operate.Done{Changed: 1}, nil
 	})
 	clientTools.Bind(ops, func(ctx context.Context, _ struct{}) ([]serve.Tool, error) { return a.clients.Tools(ctx) })
-	clientCall.Bind(ops, func(ctx context.Context, c serve.Call) (serve.Result, error) { return a.clients.Call(ctx, c) })
+	clientCall.Bind(ops, func(ctx context.Context, c serve.Call) (serve.Result,
+		error,
+	) {
+		return a.clients.Call(ctx, c)
+	})
 	return ops
 }
 

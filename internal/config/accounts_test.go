@@ -180,7 +180,8 @@ func TestTheSchemaKnowsTheAccountsOfNetworks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"pigeon":{"description":"accounts by name`, `"token":{"description":"of the loft; may be file:PATH or env:NAME"`,
+		`"pigeon":{"description":"accounts by name`, `"token":{"description":"of the loft; may be file:PATH or ` +
+			`env:NAME"`,
 		`"times":{`, `"groups":{`,
 	} {
 		if !strings.Contains(string(raw), want) {

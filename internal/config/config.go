@@ -195,7 +195,10 @@ func Defaults() Config {
 			BreakerFailures: 3, BreakerCoolDown: 15 * time.Second,
 			OutputTokens: 4_096,
 		},
-		Agent: Agent{MaxToolIterations: 24, MaxTime: 10 * time.Minute, Compaction: true, CompactionTimeout: time.Minute},
+		Agent: Agent{
+			MaxToolIterations: 24, MaxTime: 10 * time.Minute, Compaction: true,
+			CompactionTimeout: time.Minute,
+		},
 		Bus: Bus{
 			Lease: 30 * time.Second, MaxAttempts: 8, BackoffBase: 2 * time.Second, BackoffMax: 5 * time.Minute,
 			LimitPatience: time.Hour, Drain: 30 * time.Second,

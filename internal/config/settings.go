@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	_ "embed"
 	"reflect"
 	"strings"
@@ -29,7 +30,8 @@ var texts = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// textOf says what a setting or a section of a struct is for.
+// textOf says what a setting or a section of a struct is for. A network's own settings stand in a struct of another
+// package. They have their texts in the tag doc.
 func textOf(owner reflect.Type, f reflect.StructField) string {
-	return texts()[owner.Name()+"."+f.Tag.Get("mapstructure")]
+	return cmp.Or(f.Tag.Get("doc"), texts()[owner.Name()+"."+f.Tag.Get("mapstructure")])
 }
