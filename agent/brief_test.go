@@ -40,7 +40,8 @@ func TestASchemaIsShortenedByItsProseAndNothingElse(t *testing.T) {
 			`"b":{"items":{"title":"x","maximum":12345678901234567890}}},"$defs":{"d":{"description":"x",` +
 			`"not":{"examples":[1]}}}}`: `{"$defs":{"d":{"not":{}}},"properties":{"a":{"anyOf":[{"type":"null"},` +
 			`{"$ref":"#/$defs/d"}]},"b":{"items":{"maximum":12345678901234567890}}},"type":"object"}`,
-		`{"type":"object","properties":{},"additionalProperties":false,"description":"<x>"}`: `{"additionalProperties":false,` +
+		`{"type":"object","properties":{},"additionalProperties":false,` +
+			`"description":"<x>"}`: `{"additionalProperties":false,` +
 			`"properties":{},"type":"object"}`,
 
 		``:       ``,

@@ -34,7 +34,8 @@ func (d *FrontDoor) AcceptBatch(ctx context.Context, a Account, batch []Incoming
 	c corebot.Cursor,
 ) (AcceptedBatch, error) {
 	if len(batch) > corebot.MaxBatch {
-		return AcceptedBatch{}, fmt.Errorf("%w: a batch of %d messages, the limit is %d", corebot.ErrTooLarge, len(batch),
+		return AcceptedBatch{}, fmt.Errorf("%w: a batch of %d messages, the limit is %d", corebot.ErrTooLarge,
+			len(batch),
 			corebot.MaxBatch)
 	}
 	t := taking{door: d, of: a, results: make([]BatchResult, len(batch))}

@@ -204,7 +204,8 @@ func admitting(rule string) string {
 	case "not-registered":
 		return "register it with `corebot chats register KEY`, or have an admin register it in another chat"
 	case "not-listed":
-		return "add the sender or the chat to the allowlist of the channel, or use `corebot chats set KEY --access allow`"
+		return "add the sender or the chat to the allowlist of the channel, or use `corebot chats set KEY --access " +
+			"allow`"
 	}
 	return ""
 }

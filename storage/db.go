@@ -96,9 +96,11 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 		return nil, err
 	}
 	db := &DB{
-		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, taskEnds: o.TaskFailures,
+		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
+		taskEnds:   o.TaskFailures,
 		accounting: o.Accounting, bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), clock: newClock(nil),
-		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1), between: make(chan func(*writer)),
+		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{},
+			1), between: make(chan func(*writer)),
 		stopped: make(chan struct{}), drained: make(chan struct{}),
 	}
 	if db.lock, err = lockDir(dir); err != nil {
