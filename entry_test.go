@@ -132,7 +132,11 @@ func entryKinds(t *testing.T) (kinds []corebot.EntryKind) {
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 {
-			word, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			literal, ok := v.Values[0].(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				return true
+			}
+			word, err := strconv.Unquote(literal.Value)
 			if err != nil {
 				t.Fatal(err)
 			}
