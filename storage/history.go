@@ -18,7 +18,8 @@ type History struct{ db *DB }
 func NewHistory(db *DB) *History { return &History{db} }
 
 var (
-	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts, metadata, calls, call_id, outside, message_id, at)
+	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts,
+		metadata, calls, call_id, outside, message_id, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	recentHistory    = &query{inSession + `ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
 	anotherInSession = &query{`SELECT h.sender FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
@@ -27,7 +28,8 @@ var (
 )
 
 // inSession selects the entries of a chat's current session.
-const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata, h.calls, h.call_id, h.outside, h.message_id, h.at
+const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata,
+	h.calls, h.call_id, h.outside, h.message_id, h.at
 	FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 	WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? `
 
@@ -57,7 +59,8 @@ func (l *Ledger) Another(
 func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64, err error) {
 	var speaker, parts, metadata, calls string
 	var said corebot.Content
-	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &said.Text, &parts, &metadata, &calls, &e.CallID,
+	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &said.Text, &parts, &metadata, &calls,
+		&e.CallID,
 		&e.Outside, &e.MessageID, moment{&e.At})
 	if err != nil {
 		return e, ordinal, err

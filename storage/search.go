@@ -21,7 +21,8 @@ import (
 // searched is how much of an entry a search can find: its beginning, in bytes.
 const searched = 64 << 10
 
-const foundColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata, h.calls, h.call_id, h.outside, h.message_id, h.at`
+const foundColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata,
+	h.calls, h.call_id, h.outside, h.message_id, h.at`
 
 // saidAloud selects the entries that a search finds: what people and the agent said. Results of tools are left out,
 // because a search would find the results of earlier searches again and again.
