@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -32,6 +33,15 @@ const (
 	TerminalChannel = "cli"
 	TerminalAccount = "local"
 )
+
+// AtTerminal is the principal of a user of this machine at its terminal.
+func AtTerminal(uid int) Principal {
+	return Principal{Channel: TerminalChannel, Account: TerminalAccount, ID: strconv.Itoa(uid)}
+}
+
+// RuleHomeOwner is the rule by which the owner of the home is admin at its terminal: the kernel says who owns the home
+// directory, and no grant is stored. It stands in the audit and in the list of grants, and never changes.
+const RuleHomeOwner = "home-owner"
 
 // Label is a short name of a principal that nobody chose. It never changes and differs from everybody else's. It tells
 // people apart who share a display name. A principal without an id has no label, because all unnamed senders share the
@@ -123,8 +133,7 @@ func ParseAllowlist(channel string, entries []string) (Allowlist, error) {
 		if err := l.add(channel, entry); err != nil {
 			return Allowlist{}, WithHint(fmt.Errorf("allowlist entry %q: %w", entry, err),
 				fmt.Sprintf(
-					`write "*" for everybody, a sender like %s::alice, or a chat like %s:%s::family, as "corebot `+
-						`audit" and "corebot chats list" show them`, channel, DefaultAgent, channel))
+					`write "*" for everybody, a sender like %s::alice, or a chat like %s:%s::family, as "corebot audit" and "corebot chats list" show them`, channel, DefaultAgent, channel))
 		}
 	}
 	return l, nil

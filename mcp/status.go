@@ -44,8 +44,7 @@ type Description struct {
 	Schema  json.RawMessage `json:"schema"` // JSON Schema of the arguments
 
 	Fingerprint string `json:"fingerprint,omitempty"` // of all that the server says of the tool: what an approval takes
-	// why the tool is not offered, whatever is approved; then there is no fingerprint
-	Unusable string `json:"unusable,omitempty"`
+	Unusable    string `json:"unusable,omitempty"`    // why the tool is not offered, whatever is approved; then there is no fingerprint
 }
 
 // Fingerprints are those of the tools that can be approved, by the names that their server gives them, and one over all

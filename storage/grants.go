@@ -12,7 +12,8 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// Grants stores who has which role. A grant holds in one chat or everywhere. If a principal has several, the grant of
+// Grants stores who has which role. The owner of the home is admin without any grant; see [Options]. A grant holds in one
+// chat or everywhere. If a principal has several, the grant of
 // the chat comes before the grant everywhere, and the grant of a thread before both. Every change leaves an audit event
 // in its own commit.
 type Grants struct {
@@ -28,21 +29,22 @@ func NewGrants(db *DB) *Grants { return &Grants{db, byOperator()} }
 func (g *Grants) As(by corebot.AuditEvent) *Grants { return &Grants{g.db, by} }
 
 var (
-	upsertGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (channel, account, sender, scope) DO UPDATE
-		SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
+	upsertGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (channel, account, sender, scope) DO UPDATE SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
 	deleteGrant      = &query{`DELETE FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope = ?`}
 	adminsEverywhere = &query{`SELECT channel, account, sender FROM grants WHERE scope = '' AND role = 'admin'`}
 	listGrants       = &query{`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants
 		WHERE (channel, account, sender, scope) > (?, ?, ?, ?) ORDER BY channel, account, sender, scope LIMIT ? + 0`}
 )
 
-// RoleOf is the role of a principal in a chat, from the grants alone. It is normal unless the grants say admin. For the
-// zero Key it is the role everywhere. A principal without an id holds no grant.
+// RoleOf is the role of a principal in a chat. The owner of the home is admin. Anybody else is normal unless the grants
+// say admin. For the zero Key it is the role everywhere. A principal without an id holds no grant.
 func (g *Grants) RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error) {
 	if p.ID == "" {
 		return corebot.RoleNormal, nil
+	}
+	if g.db.isOwner(p) {
+		return corebot.RoleAdmin, nil
 	}
 	of, err := g.roles(ctx)
 	if err != nil {
@@ -61,6 +63,9 @@ var (
 	ErrLastAdmin = fmt.Errorf("%w: this is the last admin", corebot.ErrInvalid)
 	// ErrOutranked refuses to let an admin of some chats overrule one who is admin everywhere.
 	ErrOutranked = fmt.Errorf("%w: only an admin everywhere may change the role of another", corebot.ErrInvalid)
+	// ErrHomeOwner refuses to make the owner of the home normal at its terminal: no grant takes from him what the
+	// kernel gives him.
+	ErrHomeOwner = fmt.Errorf("%w: the owner of the home is admin at its terminal", corebot.ErrInvalid)
 )
 
 // Grant gives a principal a role, in one chat or everywhere. It replaces an earlier grant of the same place. Making the
@@ -79,6 +84,9 @@ func (g *Grants) grantTx(t *tx, grant corebot.Grant) error {
 		return err
 	}
 	if grant.Role != corebot.RoleAdmin {
+		if g.db.isOwner(p) {
+			return corebot.WithHint(ErrHomeOwner, "who shall be admin there is who owns the home directory: chown changes it")
+		}
 		if err := g.mayDemoteTx(t, p); err != nil {
 			return err
 		}
@@ -103,6 +111,8 @@ func (g *Grants) grantEffectTx(t *tx, e corebot.GrantRole) error {
 		return &corebot.Denied{Rule: "last-admin", Reason: "this is the last admin"}
 	case errors.Is(err, ErrOutranked):
 		return &corebot.Denied{Rule: "outranked", Reason: "only an admin everywhere may change the role of another"}
+	case errors.Is(err, ErrHomeOwner):
+		return &corebot.Denied{Rule: corebot.RuleHomeOwner, Reason: "the owner of the home is admin at its terminal"}
 	case errors.Is(err, corebot.ErrInvalid):
 		return &corebot.Refused{Err: err}
 	}
@@ -141,7 +151,7 @@ func (g *Grants) mayDemoteTx(t *tx, p corebot.Principal) error {
 	switch {
 	case g.db.canSpeak(p) && !slices.ContainsFunc(admins, isOther):
 		return ErrLastAdmin
-	case g.by.Entry != corebot.EntryOperator && !slices.Contains(admins, g.by.Principal):
+	case g.by.Entry != corebot.EntryOperator && !g.db.isOwner(g.by.Principal) && !slices.Contains(admins, g.by.Principal):
 		return ErrOutranked
 	}
 	return nil
@@ -273,8 +283,7 @@ func (g *Grants) roles(ctx context.Context) (map[holder]corebot.Role, error) {
 
 var (
 	selectBootstrap = &query{
-		`SELECT b.failures, b.locked_at, b.used, EXISTS (SELECT 1 FROM grants WHERE role = 'admin') FROM bootstrap b
-			WHERE b.id = 1`,
+		`SELECT b.failures, b.locked_at, b.used, EXISTS (SELECT 1 FROM grants WHERE role = 'admin') FROM bootstrap b WHERE b.id = 1`,
 	}
 	updateBootstrap = &query{`UPDATE bootstrap SET failures = ?, locked_at = ?, used = ? WHERE id = 1`}
 )

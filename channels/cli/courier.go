@@ -43,7 +43,7 @@ type courier struct {
 func (c courier) deliver(ctx context.Context, l letter) error {
 	in := channels.Incoming{
 		ID: l.id, Channel: channelName, Account: c.opts.Account, Chat: c.opts.Chat,
-		SenderID: c.opts.UserID, SenderName: c.opts.UserName, Parts: corebot.TextPart(l.text), Interactive: true,
+		SenderID: c.opts.UserID, SenderName: c.opts.UserName, Parts: corebot.TextPart(l.text), Interactive: c.opts.Interactive,
 	}
 	told := false
 	for attempt := 1; ; attempt++ {

@@ -78,13 +78,13 @@ func newModel(o Options, h *history, width, height int) *model {
 	return m
 }
 
-// Init holds printing back until the first frame is drawn. A line that is inserted above a missing frame would land
-// anywhere on the screen. bubbletea does not tell when it draws; it does so at the first tick of its renderer.
+// Init holds printing back until the first frame is drawn: what is inserted above a frame that is not there yet would
+// land anywhere on the screen. bubbletea does not tell when that is; it draws at the first tick of its renderer.
 func (m *model) Init() tea.Cmd {
 	return tea.Tick(firstFrame, func(time.Time) tea.Msg { return readyMsg{} })
 }
 
-// Update is bubbletea's door. After every event, printing and the spinner go on if there is a reason.
+// Update is bubbletea's door. Whatever happened, printing and the spinner go on if there is reason to.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.handle(msg)
 	if m.gone && len(m.printer.queue) == 0 {

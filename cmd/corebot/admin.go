@@ -17,9 +17,8 @@ func newAdmin(s *shell) *cobra.Command {
 	return group("admin", "Grant, revoke and list roles", newAdminGrant(s), newAdminRevoke(s), newAdminList(s))
 }
 
-const principalHelp = `A principal is channel:account:sender, as "corebot audit" and "corebot why" show it:
-cli:local:1000 is the user with uid 1000 at the terminal, webhook::alice is the sender alice of the webhook.
-Characters other than letters, digits, - and _ are written as %XX.`
+const principalHelp = `A principal is channel:account:sender, as "corebot audit" and "corebot why" show it: cli:local:1000 is the user with uid 1000 at the
+terminal, webhook::alice is the sender alice of the webhook. Characters other than letters, digits, - and _ are written as %XX.`
 
 func newAdminGrant(s *shell) *cobra.Command {
 	var chat, role string
@@ -130,11 +129,19 @@ func newAdminList(s *shell) *cobra.Command {
 	return cmd
 }
 
+// grantedAt says since when a grant holds. What the kernel says has no time.
+func grantedAt(g operate.Grant) string {
+	if g.At == nil {
+		return "-"
+	}
+	return g.At.Local().Format(time.DateTime)
+}
+
 var grantTable = listing[operate.Grant]{
 	header: "PRINCIPAL\tROLE\tWHERE\tBY\tAT",
-	none:   "no grants: nobody is admin (corebot admin grant PRINCIPAL)",
+	none:   "no grants, and the owner of the home is not known: nobody is admin (corebot admin grant PRINCIPAL)",
 	cells: func(g operate.Grant) string {
 		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", g.Principal, g.Role, cmp.Or(g.Chat, "everywhere"), g.By,
-			g.At.Local().Format(time.DateTime))
+			grantedAt(g))
 	},
 }

@@ -193,7 +193,7 @@ func terminalLog(c config.Config, hide *redact.Redactor, interactive bool) (zero
 
 // whoRuns is the terminal's principal: the uid, which nobody can choose, and a name for display.
 func whoRuns() (id, name string) {
-	id = strconv.Itoa(os.Getuid())
+	id = strconv.Itoa(os.Geteuid())
 	if u, err := user.LookupId(id); err == nil {
 		name = u.Username
 	}

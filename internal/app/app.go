@@ -145,11 +145,13 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{
 		Accounting: a.accounting, Bootstrap: first,
 		Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c), Speaks: CanSpeak,
+		Owner: func() corebot.Principal { return ownerOf(c.Home) },
 	}); err != nil {
 		return nil, err
 	}
 	a.opened("database", a.Store)
-	a.service = operate.In(running{a}, stores(a.Store, func() corebot.Accounting { return a.accounting }, running{a}))
+	a.service = operate.In(running{a}, stores(a.Store, c.Home,
+		func() corebot.Accounting { return a.accounting }, running{a}))
 	if err = a.makeUpkeep(registry); err != nil {
 		return nil, err
 	}

@@ -41,6 +41,7 @@ func WithStore(ctx context.Context, home string, fn func(*storage.DB) error) err
 func withStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
 	db, err := storage.Open(ctx, DataDir(home), storage.Options{
 		Log: zerolog.Nop(), KeepDeferred: true, Speaks: CanSpeak,
+		Owner: func() corebot.Principal { return ownerOf(home) },
 	})
 	if err != nil {
 		return err
@@ -73,17 +74,17 @@ var (
 // settled is the admin service on a home on which no Corebot of this process runs. Without a database it can only read
 // settings and files.
 func settled(db *storage.DB, dir string) *operate.Service {
-	return operate.New(stores(db, accountingOf(dir), home{dir, db}))
+	return operate.New(stores(db, dir, accountingOf(dir), home{dir, db}))
 }
 
 // stores are what the admin service works on.
-func stores(db *storage.DB, accounting func() corebot.Accounting, agents operate.Agents) operate.Stores {
+func stores(db *storage.DB, dir string, accounting func() corebot.Accounting, agents operate.Agents) operate.Stores {
 	chats := storage.NewChats(db)
 	return operate.Stores{
 		DeadLetters: storage.NewDeadLetters(db), Lives: storage.NewLives(db), Audit: storage.NewAudit(db),
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
-		Figures: figures{db, accounting}, Agents: agents,
+		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(dir),
 	}
 }
 

@@ -1,66 +1,58 @@
 package app
 
 import (
-	"errors"
+	"context"
 	"os"
-	"path/filepath"
+	"strconv"
 	"testing"
 
-	"github.com/corebot/corebot/internal/config"
-	"github.com/corebot/corebot/internal/owned"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/storage"
 )
 
-// TestAHomeThatOthersCanChangeIsRefusedByAllThatLookAtIt: a start, what says beforehand whether it would succeed, and
-// what fills the home.
-func TestAHomeThatOthersCanChangeIsRefusedByAllThatLookAtIt(t *testing.T) {
-	home := filepath.Join(t.TempDir(), "home")
-	if _, err := Init(home, false); err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Load(home)
+// A message through the control socket has the sender that the kernel names, whatever it says of itself.
+func TestNobodyClaimsToBeAnotherAtTheControlSocket(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("COREBOT_LLM_OFFLINE", "true")
+	c, err := LoadConfig(home)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(home, "events"), 0o700),
-		os.WriteFile(MCPFile(home), []byte(`{"mcpServers":{}}`), 0o600)); err != nil {
+	a, err := New(t.Context(), c, Options{Log: zerolog.Nop(), Attended: true})
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{
-		filepath.Dir(filepath.Dir(home)), filepath.Dir(home), home,
-		filepath.Join(home, "workspace"), filepath.Join(home, "workspace", "memory"),
-	} {
-		if err := os.Chmod(dir, 0o755); err != nil { // none of them shuts others out
-			t.Fatal(err)
+	err = a.While(t.Context(), func(ctx context.Context) error {
+		client, running, err := control.Dial(ctx, DataDir(home))
+		if err != nil || !running {
+			t.Fatalf("the control socket: %v, %v", running, err)
 		}
-	}
-	for _, name := range []string{
-		"", ".mcp.json", "data", "events", "workspace", "workspace/IDENTITY.md", "workspace/USER.md",
-		"workspace/TOOLS.md", "workspace/SOUL.md", "workspace/AGENTS.md", "workspace/BOOTSTRAP.md",
-		"workspace/memory", "workspace/memory/MEMORY.md", "workspace/skills",
-	} {
-		path := filepath.Join(home, name)
-		info, err := os.Stat(path)
-		if err == nil {
-			err = os.Chmod(path, info.Mode().Perm()|0o002)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		app, started := New(t.Context(), c, Options{})
-		if app != nil {
-			_ = app.Close() // it should not be there
-		}
-		_, made := Init(home, false)
-		for what, err := range map[string]error{"a start": started, "a check": Check(c), "init": made} {
-			if !errors.Is(err, owned.ErrNotOurs) {
-				t.Errorf("%q that others can write: %s says %v", name, what, err)
+		for i, claimed := range []string{"", "0", "12345", "root"} {
+			id := "m" + strconv.Itoa(i)
+			if _, err := Send(ctx, client, channels.Incoming{
+				ID: id, Channel: "webhook", Account: "other", Chat: "a", SenderID: claimed,
+				Parts: corebot.TextPart("/help"),
+			}); err != nil {
+				return err
+			}
+			life, err := storage.NewLives(a.Store).InChat(ctx, a.terminalKey("", "a"), id, corebot.Principal{})
+			if want := corebot.AtTerminal(os.Geteuid()); err != nil || life.Sender != want {
+				t.Errorf("a message that claims to be of %q is of %s, %v; want %s", claimed, life.Sender, err, want)
 			}
 		}
-		if err := os.Chmod(path, info.Mode().Perm()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := Check(c); err != nil {
+		return nil
+	})
+	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAPeerWhomNobodyKnowsHasNoID(t *testing.T) {
+	if id := senderOf(control.Peer{UID: os.Geteuid()}); id != "" {
+		t.Errorf("he is %q", id)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,11 +18,41 @@ import (
 
 type sum struct{ A, B int }
 
+// seen is whom an operation took for its caller.
+type seen struct {
+	Peer   Peer
+	Served bool
+}
+
+func TestTheKernelNamesTheCallerAtTheSocket(t *testing.T) {
+	for name, want := range map[string]seen{
+		"here":   {},
+		"socket": {Peer{UID: os.Geteuid(), Known: true}, true},
+	} {
+		if got, err := Call[seen](t.Context(), callers(t)[name], "peer", struct{}{}); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
+		}
+	}
+}
+
+func TestAConnectionOfAnotherKindHasAnUnknownPeer(t *testing.T) {
+	a, b := net.Pipe()
+	defer a.Close() //nolint:errcheck // a test's own
+	defer b.Close() //nolint:errcheck // a test's own
+	if p, served := PeerOf(withPeer(t.Context(), a)); !served || p.Known {
+		t.Errorf("%+v, served %v", p, served)
+	}
+}
+
 func operations() Operations {
 	return Operations{
 		"add": Typed(func(_ context.Context, s sum) (int, error) { return s.A + s.B, nil }),
 		"fail": Typed(func(context.Context, struct{}) (int, error) {
 			return 0, corebot.WithHint(fmt.Errorf("letter 7: %w", corebot.ErrNotFound), "look at the list")
+		}),
+		"peer": Typed(func(ctx context.Context, _ struct{}) (seen, error) {
+			p, served := PeerOf(ctx)
+			return seen{p, served}, nil
 		}),
 	}
 }

@@ -91,7 +91,7 @@ func Listen(dir string, ops Operations) (*Server, error) {
 		serve(ops, w, r.WithContext(context.WithValue(r.Context(), stopping{}, stop)))
 	})
 	return &Server{path: filepath.Join(dir, socketName), listener: l, stopping: stop, http: &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+		Handler: mux, ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10,
 	}}, nil
 }

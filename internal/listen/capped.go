@@ -60,6 +60,9 @@ type slot struct {
 	free func()
 }
 
+// Unwrap gives the connection itself, of which a Unix socket can tell the peer.
+func (s *slot) Unwrap() net.Conn { return s.Conn }
+
 func (s *slot) Close() error {
 	defer s.free()
 	return s.Conn.Close()

@@ -24,21 +24,34 @@ var (
 
 // Grant is one row of the list.
 type Grant struct {
-	Principal string    `json:"principal"`
-	Role      string    `json:"role"`
-	Chat      string    `json:"chat"` // empty: everywhere
-	By        string    `json:"by"`
-	At        time.Time `json:"at"`
+	Principal string     `json:"principal"`
+	Role      string     `json:"role"`
+	Chat      string     `json:"chat"` // empty: everywhere
+	By        string     `json:"by"`
+	At        *time.Time `json:"at"` // nil: the kernel says so, and nothing is stored
 }
 
-// ListGrants lists the grants.
+// ListGrants lists who has a role. The owner of the home comes first: it is admin by [corebot.RuleHomeOwner], without
+// a stored grant.
 func (s *Service) ListGrants(ctx context.Context, p Part) (Page[Grant], error) {
-	found, next, err := s.stores.Roles.Page(ctx, p.After, p.size())
+	limit, owner := p.size(), s.stores.Owner
+	first := p.After == "" && owner.ID != ""
+	if first {
+		limit = max(limit-1, 1)
+	}
+	found, next, err := s.stores.Roles.Page(ctx, p.After, limit)
+	if first {
+		row := corebot.Grant{Principal: owner, Role: corebot.RoleAdmin, By: corebot.RuleHomeOwner}
+		found = append([]corebot.Grant{row}, found...)
+	}
 	return pageOf(found, next, newGrant), err
 }
 
 func newGrant(g corebot.Grant) Grant {
-	row := Grant{Principal: g.Principal.String(), Role: string(g.Role), By: g.By, At: time.UnixMilli(g.AtMS)}
+	row := Grant{Principal: g.Principal.String(), Role: string(g.Role), By: g.By}
+	if g.AtMS != 0 {
+		row.At = new(time.UnixMilli(g.AtMS))
+	}
 	if g.Chat != (corebot.Key{}) {
 		row.Chat = g.Chat.String()
 	}
@@ -93,10 +106,10 @@ type (
 		Queue            map[string]QueueStatus `json:"queue"`
 		DeadLetters      map[string]int64       `json:"deadLetters"`
 		OldestUnanswered time.Time              `json:"oldestUnanswered,omitzero"`
-		ApprovalsWaiting int64                  `json:"approvalsWaiting,omitempty"` // tool calls that wait
-		Deferred         map[string]int64       `json:"parked,omitempty"`           // deferred, by reason
-		SetAside         []SetAside             `json:"setAside,omitempty"`         // lanes that cannot be read
-		Unread           map[string]string      `json:"unread,omitempty"`           // damaged figures, and why
+		ApprovalsWaiting int64                  `json:"approvalsWaiting,omitempty"` // calls of tools that wait for an approval
+		Deferred         map[string]int64       `json:"parked,omitempty"`           // messages that left their lanes for a time, by reason
+		SetAside         []SetAside             `json:"setAside,omitempty"`         // chats whose next message cannot be read
+		Unread           map[string]string      `json:"unread,omitempty"`           // figures that a damaged page keeps from being read, and why
 		UsageToday       UsageToday             `json:"usageToday"`
 	}
 	// QueueStatus are the figures of one pool.

@@ -28,9 +28,10 @@ type Stores struct {
 	Deferred     Deferred
 	Figures      Figures
 	Agents       Agents
+	Owner        corebot.Principal // of the home, at its terminal; without an id nobody
 }
 
-// New is the service on some stores. All of them are required.
+// New is the service on some stores. All of them are required, except for the owner.
 func New(s Stores) *Service { return &Service{stores: s} }
 
 // In is the service in the hands of the Corebot that runs on the home.
@@ -68,8 +69,8 @@ func pageOf[S, T any](found []S, next string, row func(S) T) Page[T] {
 	return p
 }
 
-// partOf is a page of a list that is in memory. Its cursor is the name of the page's last row. A list that has lost
-// this row since is [corebot.ErrConflict]: where to go on is not known.
+// partOf is a page of a list that is in memory. Its cursor is the name of the page's last row. A list that has lost this
+// row since is [corebot.ErrConflict]: where to go on is not known.
 func partOf[T any](all []T, p Part, name func(T) string) (Page[T], error) {
 	from := 0
 	if p.After != "" {
