@@ -37,6 +37,9 @@ type Options struct {
 	Watch       func(corebot.Key) (events <-chan live.Event, stop func())
 	ModelName   string // for the header
 	HistoryFile string // where typed prompts are remembered, readable by its owner only. Empty: in memory.
+
+	// Past is what was said in the chat lately, oldest first. It is shown before the chat begins, if Interactive.
+	Past []corebot.HistoryEntry
 }
 
 // CLI is the terminal as a channel.

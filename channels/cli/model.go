@@ -198,6 +198,16 @@ func (m *model) bringQuestion(id string) {
 	m.print(m.look.dim.Render(wrap(text, m.width)))
 }
 
+// recall notes the questions that stand on the screen since the chat was opened.
+func (m *model) recall(past []corebot.HistoryEntry) {
+	for _, e := range past {
+		if e.Speaker == corebot.SpeakerUser && e.MessageID != "" {
+			m.seen.add(e.MessageID)
+			m.last = e.MessageID
+		}
+	}
+}
+
 func (m *model) printQuestion(l letter) {
 	m.seen.add(l.id)
 	m.last = l.id

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
@@ -15,6 +16,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/typeahead"
 )
 
 const (
@@ -51,7 +53,12 @@ func newScreen(ctx context.Context, o Options, key corebot.Key, mail courier) (*
 		s.model.printError(historyErr)
 	}
 	// Before bubbletea has the terminal: it is in its usual mode, and nothing is drawn yet that this could disturb.
-	if _, err := io.WriteString(o.Out, strings.TrimRight(header(o, s.model.look, width), "\n")+"\n\n"); err != nil {
+	opening := strings.TrimRight(header(o, s.model.look, width), "\n") + "\n\n"
+	if past := pastText(o.Past, s.model.look, width, time.Now()); past != "" {
+		opening += past + "\n"
+		s.model.recall(o.Past)
+	}
+	if _, err := io.WriteString(o.Out, opening); err != nil {
 		return nil, fmt.Errorf("write to the terminal: %w", err)
 	}
 	s.program = tea.NewProgram(s.model, s.programOptions(width, height)...)
@@ -60,7 +67,7 @@ func newScreen(ctx context.Context, o Options, key corebot.Key, mail courier) (*
 
 func (s *screen) programOptions(width, height int) []tea.ProgramOption {
 	options := []tea.ProgramOption{
-		tea.WithInput(input(s.opts.In)), tea.WithOutput(s.out.terminal()), tea.WithWindowSize(width, height),
+		tea.WithInput(typeahead.Input(s.opts.In)), tea.WithOutput(s.out.terminal()), tea.WithWindowSize(width, height),
 		tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler(), // signals are the program's, through ctx
 		tea.WithFilter(sized),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +15,7 @@ import (
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/backoff"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/operate"
 )
 
 // attached is a terminal of this process at the Corebot of the home, whichever process that is. Typed lines go to the
@@ -146,3 +148,46 @@ func (a *attached) fetch(ctx context.Context, c cli.Terminal) error {
 }
 
 func (a *attached) key() corebot.Key { return cli.TerminalKey(a.agent, a.chat) }
+
+// earlierKept is how many messages a terminal shows of a chat that is opened again.
+const earlierKept = 6
+
+// earlier gives the newest messages of the chat's session, oldest first. Replies that no terminal has shown are left
+// out, since they come by themselves. A terminal does without messages that cannot be read.
+func (a *attached) earlier(ctx context.Context) []corebot.HistoryEntry {
+	chat, err := operate.ShowChat.Call(ctx, a.link, operate.ChatQuery{Key: a.key()})
+	if err != nil {
+		return nil
+	}
+	query := operate.HistoryQuery{Key: a.key(), Part: operate.Part{Limit: earlierKept}}
+	found, err := operate.ReadHistory.Call(ctx, a.link, query)
+	if err != nil {
+		return nil
+	}
+	var said []corebot.HistoryEntry
+	unseen := map[string]bool{} // by message: its reply has not been shown
+	for _, e := range found.Rows {
+		if e.Session != chat.Session {
+			break
+		}
+		if e.Speaker == corebot.SpeakerAssistant {
+			if _, asked := unseen[e.MessageID]; !asked {
+				unseen[e.MessageID] = a.replyWaits(ctx, e.MessageID)
+			}
+			if unseen[e.MessageID] {
+				continue
+			}
+		}
+		said = append(said, e.HistoryEntry)
+	}
+	slices.Reverse(said)
+	return said
+}
+
+// replyWaits says whether a reply to a message is still on its way to a terminal.
+func (a *attached) replyWaits(ctx context.Context, id string) bool {
+	life, err := app.TerminalLife.Call(ctx, a.link, app.TerminalMessage{Agent: a.agent, Chat: a.chat, ID: id})
+	return err == nil && slices.ContainsFunc(life.Replies, func(r corebot.Life) bool {
+		return r.Kind == corebot.KindReply && r.End == ""
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/app"
@@ -40,6 +41,8 @@ Enter sends, Ctrl-J begins a new line. Ctrl-C clears what is typed; with nothing
 answer that is being made; pressed again, or with nothing to stop, it leaves. So do Ctrl-D and
 /quit. /help lists the commands of the chat.
 
+A chat that is opened again shows its last messages first.
+
 The terminal is attached to the Corebot that runs on this home; if none runs, it is one itself, and
 other commands and terminals attach to it. Several terminals can have the same chat open. When a
 "corebot serve" ends, its terminals wait until it is back; when the terminal ends that the others
@@ -61,11 +64,16 @@ were attached to, one of them goes on in its place.`,
 				chat: chat, agent: agent, interactive: interactive,
 				open: func(at *attached, model string) (cli.Terminal, error) {
 					id, name := whoRuns()
+					var past []corebot.HistoryEntry
+					if interactive {
+						past = at.earlier(cmd.Context())
+					}
 					c, err := cli.New(cli.Options{
 						In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
 						Agent: agent, Chat: chat, UserID: id, UserName: name, Watch: at.events.Watch, ModelName: model,
 						HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"),
 						NoColor:     os.Getenv("NO_COLOR") != "",
+						Past:        past,
 					})
 					at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }
 					return c, err
