@@ -21,7 +21,7 @@ const module = "github.com/corebot/corebot"
 var floors = map[string]int{
 	"cmd/*": 5,
 
-	"internal/app": 4, "internal/bench": 4,
+	"internal/app": 4, "internal/bench": 4, "internal/demo": 4,
 
 	"tools/builtin": 3, "tools/isolation": 3, "mcp": 3, "mcp/*": 3, "channels/*": 3, "agent/llm/*": 3,
 
