@@ -198,6 +198,14 @@ type InAnswer struct {
 	Behind []ToolCall // the calls after this call
 	Asked  bool       // a call of the answer was in a request before
 	Denied string     // the rule by which the approval of an earlier call was denied or expired; empty: none was
+	// Addresses are those to which a call can carry no secret; nil: none is known.
+	Addresses Addresses
+}
+
+// Addresses says whether a turn knows an address of the web from its principal's words or from a link, and whether it
+// follows a link by going there.
+type Addresses interface {
+	Knows(address string) (known, follows bool)
 }
 
 // Awaits ends the claim of a turn that waits for an approval. It is no failure.

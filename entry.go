@@ -63,6 +63,9 @@ type Caller struct {
 	// Taint names the untrusted text that the turn has read: text that others than the operator and the principal can
 	// have written. Empty: none.
 	Taint string
+	// Overheard says that others than the principal get to read what the turn answers: they have spoken in its session,
+	// or a program or another agent waits for the answer.
+	Overheard bool
 }
 
 // Caller says for whom the turn of a delivery runs: the sender of its message. For a task and an event file the sender

@@ -54,6 +54,8 @@ type ToolResult struct {
 	Outside bool         `json:"outside,omitempty"` // untrusted: others than the operator can have written it
 	Notice  string       `json:"notice,omitempty"`  // what the chat is told in any case, beside the model's answer
 	Denies  string       `json:"denies,omitempty"`  // the rule that denies the answer's remaining calls: see [InAnswer]
+	Links   string       `json:"links,omitempty"`   // addresses to which later calls of the turn may go, one a line
+	Follows bool         `json:"follows,omitempty"` // the call went to such an address after the turn was tainted
 	Ran     bool         `json:"-"`                 // the call reached the tool
 }
 

@@ -66,7 +66,9 @@ func (s *step) Apply(ctx context.Context, effect corebot.Effect, result corebot.
 }
 
 func (s *step) InAnswer() corebot.InAnswer {
-	return corebot.InAnswer{Behind: s.behind, Asked: s.calls.asked, Denied: s.calls.denied}
+	return corebot.InAnswer{
+		Behind: s.behind, Asked: s.calls.asked, Denied: s.calls.denied, Addresses: &s.addresses,
+	}
 }
 
 func (s *step) Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error) {

@@ -86,6 +86,9 @@ func (t *turn) showSteers(ctx context.Context) error {
 		t.mergedIDs = append(t.mergedIDs, m.ID)
 		if m.Sender != t.who.Principal || m.Sender.ID == "" {
 			t.taint("what somebody else said")
+			t.who.Overheard = true
+		} else {
+			t.addresses.Say(m.Text())
 		}
 		if !t.who.AddSpeaker(m.Sender) {
 			continue

@@ -32,8 +32,19 @@ func (t *turn) taint(source string) {
 
 // taintBySender looks at who published the message.
 func (t *turn) taintBySender() {
-	if source := t.opts.Untrusted[t.who.Principal.Channel]; source != "" {
+	m := t.delivery.Message
+	source := t.opts.Untrusted[t.who.Principal.Channel]
+	switch {
+	case source != "":
 		t.taint(source)
+		t.who.Overheard = true
+	case m.Relay != nil:
+		t.who.Overheard = true
+	case m.Envelope.Group:
+		t.who.Overheard = true
+		t.addresses.Say(m.Text())
+	case m.Entry.Kind == "" || m.Entry.Kind == corebot.EntryDirect:
+		t.addresses.Say(m.Text())
 	}
 }
 
@@ -52,17 +63,30 @@ func (t *turn) taintByTools() {
 func (t *turn) taintByPast() {
 	if t.past.summary.Through > 0 {
 		t.taint("a summary of what was said before")
+		t.who.Overheard = true // nobody knows whose words are in it
 	}
 	if t.past.more {
 		t.taint("what was said long before")
+		t.who.Overheard = true
 	}
 	for _, earlier := range t.past.turns {
 		for _, e := range earlier.entries {
 			if source := t.foreign(e); source != "" {
 				t.taint(source)
-				return
 			}
+			t.hear(e)
 		}
+	}
+}
+
+// hear notes who has spoken in the session, and the addresses in the principal's own words.
+func (t *turn) hear(e corebot.HistoryEntry) {
+	switch own := e.Sender == t.who.Principal && e.Sender.ID != ""; {
+	case e.Speaker != corebot.SpeakerUser:
+	case !own:
+		t.who.Overheard = true
+	case !e.Outside:
+		t.addresses.Say(e.Text())
 	}
 }
 

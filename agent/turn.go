@@ -10,6 +10,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/addresses"
 	"github.com/corebot/corebot/internal/fault"
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/outside"
@@ -35,14 +36,15 @@ type turn struct {
 	said          []corebot.HistoryEntry // what the turn adds to the history
 
 	*meter
-	room     int             // tokens of the context that are left for the prompt
-	settled  bool            // what is shown of the past is decided
-	halved   bool            // the provider has said that the prompt is too long
-	asksFor  string          // the model that the session asks for; empty: the configured one
-	spent    []corebot.Spent // by calls that no step counts
-	position int             // of the next step in the journal
-	calls    answerCalls     // of the answer whose calls run
-	repeats  repeats
+	room      int             // tokens of the context that are left for the prompt
+	settled   bool            // what is shown of the past is decided
+	halved    bool            // the provider has said that the prompt is too long
+	asksFor   string          // the model that the session asks for; empty: the configured one
+	spent     []corebot.Spent // by calls that no step counts
+	position  int             // of the next step in the journal
+	calls     answerCalls     // of the answer whose calls run
+	addresses addresses.Turn  // to which the turn may go after it has read text from outside
+	repeats   repeats
 
 	streamed  strings.Builder  // what the model has said so far in the call that runs
 	heldBack  []corebot.Merged // merged, and not yet shown to the model
@@ -269,6 +271,10 @@ func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 	})
 	if result.Outside {
 		t.taint("a result of " + call.Tool)
+	}
+	t.addresses.Offer(strings.Fields(result.Links))
+	if result.Follows {
+		t.addresses.Follow()
 	}
 	t.notice = cmp.Or(t.notice, result.Notice) // the first is enough: a model could make many
 }

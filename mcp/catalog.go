@@ -84,7 +84,7 @@ func (s *server) makeCatalog(ctx context.Context, defs []definition, more bool) 
 		if changed {
 			c.moved = append(c.moved, d.Name)
 		}
-		c.add(s, d, !pin.Vouched(s.opts.TrustFirst), changed && s.pinned())
+		c.add(s, d, s.standing(d, pin), changed && s.pinned())
 	}
 	return c, nil
 }
@@ -129,12 +129,12 @@ func (s *server) pinned() bool {
 
 // add makes a tool of a definition, or notes why there is none. One that is unapproved says so to whoever offers it to
 // a model; one that is held waits for an approval and is only described.
-func (c *catalog) add(s *server, d definition, unapproved, held bool) {
+func (c *catalog) add(s *server, d definition, is standing, held bool) {
 	if d.err != nil {
 		c.note("a tool cannot be used: %v", d.err)
 		return
 	}
-	tool, err := s.makeTool(d, unapproved)
+	tool, err := s.makeTool(d, is)
 	name := tool.Name()
 	if err != nil {
 		c.note("the tool %q cannot be used: %v", clip(d.Name, 60), clip(err.Error(), 200))
@@ -142,7 +142,7 @@ func (c *catalog) add(s *server, d definition, unapproved, held bool) {
 	}
 	shown := tool.Offered()
 	c.described = append(c.described, Description{
-		Name: name, Tool: d.Name, Trusted: !unapproved,
+		Name: name, Tool: d.Name, Trusted: !is.unapproved, ReadOnly: is.reads, Hint: d.hint(), Egress: is.carriesOut,
 		Fingerprint: d.fingerprint(), Text: shown.Description, Schema: shown.Schema,
 	})
 	if held {
@@ -150,23 +150,17 @@ func (c *catalog) add(s *server, d definition, unapproved, held bool) {
 		return
 	}
 	c.tools, c.names = append(c.tools, tool), append(c.names, name)
-	if unapproved {
+	if is.unapproved {
 		c.unapproved = append(c.unapproved, name)
 	}
 }
 
-func (s *server) makeTool(d definition, unapproved bool) (tools.Tool, error) {
-	traits := tools.SideEffect | tools.Privileged | tools.Outside
-	if matchesAny(s.spec.ReadOnlyTools, d.Name) {
-		traits = tools.ReadOnly | tools.Privileged | tools.Outside
-	}
-	if unapproved {
-		traits |= tools.Unapproved
-	}
+func (s *server) makeTool(d definition, is standing) (tools.Tool, error) {
 	return tools.NewDynamic(tools.Dynamic{
-		Name: toolName(s.spec.Name, d.Name), Doc: d.doc(s.spec.Name), Schema: d.InputSchema, Traits: traits,
+		Name: toolName(s.spec.Name, d.Name), Doc: d.doc(s.spec.Name), Schema: d.InputSchema, Traits: is.traits(),
 		Timeout:    s.longest() + callSlack,
-		Definition: func() string { return s.fingerprintOf(d.Name) },
+		Definition: func() string { return s.fingerprintOf(d.Name) }, Made: d.fingerprint(),
+		GoesTo: d.goesTo,
 		Run: func(ctx context.Context, call tools.Call, args json.RawMessage) (string, error) {
 			return s.run(ctx, d.Name, call, args)
 		},

@@ -162,6 +162,8 @@ type Options struct {
 	AgentServers   []string // the same, of the agent: a server must be in both
 	AllowedTools   []string // the same, of tools: mcp__SERVER__TOOL, SERVER/TOOL, or TOOL of any server
 	PassEnv        []string // variables of Corebot's environment that every program sees
+	ReadOnlyTools  []string // the same, which the operator declares to read only: mcp__SERVER__TOOL or SERVER/TOOL
+	EgressTools    []string // the same, which can carry data to addresses that their arguments choose
 	// what a tool says of itself when it is seen first needs no approval; a turn that is offered what needs one is
 	// tainted
 	TrustFirst bool

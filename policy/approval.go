@@ -45,6 +45,7 @@ func (a Approvals) Validate() error {
 // Rules by which a call needs an approval, or did not get one. They are stored in the audit; they never change.
 const (
 	RuleApproveTainted  = "approval-tainted"   // the turn has read untrusted text
+	RuleApproveEgress   = "approval-egress"    // so has it, and the call can carry data to an address of nobody's words
 	RuleApproveAlways   = "approval-always"    // the tool needs an approval in every turn
 	RuleNobodyToApprove = "approval-nobody"    // no known admin could approve
 	RuleNotApproved     = "approval-denied"    // an admin or a /stop denied it
@@ -55,8 +56,18 @@ const (
 	RuleCannotBind = "approval-not-comparable"
 )
 
-// NeedsApproval returns the rule by which an allowed call needs an approval; empty: the call runs.
-func (p *Policy) NeedsApproval(tool string, d Decision, tainted bool) (rule string) {
+// Weight is what counts of an allowed call beside its decision.
+type Weight struct {
+	Tainted bool // the turn had read untrusted text when the model decided on the call
+	// Reads: the call only reads, as Corebot or the operator declares, and its principal alone gets to read the answer.
+	Reads bool
+	// CarriesOut: the call can carry data to an address that stood neither in the principal's words nor in a link.
+	CarriesOut bool
+}
+
+// NeedsApproval returns the rule by which an allowed call needs an approval; empty: the call runs. A call that carries
+// data out needs one whoever may make it: a hijacked model leaks with a tool that is open to all.
+func (p *Policy) NeedsApproval(tool string, d Decision, w Weight) (rule string) {
 	a := p.opts.Approvals
 	named := func(patterns []string) bool {
 		return slices.ContainsFunc(patterns, func(pattern string) bool { return corebot.MatchesName(pattern, tool) })
@@ -64,8 +75,11 @@ func (p *Policy) NeedsApproval(tool string, d Decision, tainted bool) (rule stri
 	switch {
 	case named(a.Always), d.Privileged && a.Mode == ApproveAlways:
 		return RuleApproveAlways
-	case tainted && (named(a.Tainted) || d.Privileged && a.Mode != ApproveNever):
+	case !w.Tainted:
+	case named(a.Tainted), d.Privileged && !w.Reads && a.Mode != ApproveNever:
 		return RuleApproveTainted
+	case w.CarriesOut && a.Mode != ApproveNever:
+		return RuleApproveEgress
 	}
 	return ""
 }

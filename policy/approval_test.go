@@ -43,7 +43,8 @@ func TestWhichCallsNeedAnApproval(t *testing.T) {
 		if !d.Allow {
 			t.Fatalf("%s of %+v is denied: %+v", c.tool, c.target, d)
 		}
-		if clean, tainted := p.NeedsApproval(c.tool, d, false), p.NeedsApproval(c.tool, d, true); clean != c.clean ||
+		clean := p.NeedsApproval(c.tool, d, policy.Weight{})
+		if tainted := p.NeedsApproval(c.tool, d, policy.Weight{Tainted: true}); clean != c.clean ||
 			tainted != c.tainted {
 			t.Errorf("%s of %+v by %+v: got %q and %q, want %q and %q", c.tool, c.target, c.set, clean, tainted,
 				c.clean, c.tainted)
@@ -54,8 +55,42 @@ func TestWhichCallsNeedAnApproval(t *testing.T) {
 func TestAnApprovalIsAskedForWhoeverHasTheToolByAGrant(t *testing.T) {
 	p := newPolicy(t, policy.Options{Grants: []corebot.ToolGrant{{Tool: "mcp.reload", Principal: ann}}})
 	d := p.Authorize(request("mcp.reload", corebot.RoleNormal, own))
-	if !d.Allow || p.NeedsApproval("mcp.reload", d, true) != policy.RuleApproveTainted {
+	if !d.Allow || p.NeedsApproval("mcp.reload", d, policy.Weight{Tainted: true}) != policy.RuleApproveTainted {
 		t.Errorf("got %+v", d)
+	}
+}
+
+// TestReadingRunsInATaintedTurnAndEgressWaits: of both kinds in each mode, for a tool of admins and for one of all.
+func TestReadingRunsInATaintedTurnAndEgressWaits(t *testing.T) {
+	reads, out := policy.Weight{Tainted: true, Reads: true}, policy.Weight{Tainted: true, Reads: true, CarriesOut: true}
+	for _, c := range []struct {
+		set         policy.Approvals
+		tool        string
+		reads, goes string
+	}{
+		{policy.Approvals{}, "mcp__mail__list", "", policy.RuleApproveEgress},
+		{policy.Approvals{}, "web.fetch", "", policy.RuleApproveEgress},
+		{
+			policy.Approvals{Tainted: []string{"mcp__*"}},
+			"mcp__mail__list",
+			policy.RuleApproveTainted, policy.RuleApproveTainted,
+		},
+		{policy.Approvals{Mode: policy.ApproveNever}, "web.fetch", "", ""},
+		{
+			policy.Approvals{Mode: policy.ApproveAlways},
+			"mcp__mail__list",
+			policy.RuleApproveAlways, policy.RuleApproveAlways,
+		},
+		{policy.Approvals{Mode: policy.ApproveAlways}, "web.fetch", "", policy.RuleApproveEgress},
+	} {
+		p := newPolicy(t, policy.Options{Approvals: c.set})
+		d := p.Authorize(request(c.tool, corebot.RoleAdmin, own))
+		if r, o := p.NeedsApproval(c.tool, d, reads), p.NeedsApproval(c.tool, d, out); r != c.reads || o != c.goes {
+			t.Errorf("%s by %+v: got %q and %q, want %q and %q", c.tool, c.set, r, o, c.reads, c.goes)
+		}
+		if r := p.NeedsApproval("web.fetch", policy.Decision{Allow: true}, policy.Weight{CarriesOut: true}); r != "" {
+			t.Errorf("a clean turn waits by %q", r)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@
 //   - A grant of the configuration reaches only the rules that are marked for grants. It never reaches the shell,
 //     protected paths, global memory, another conversation's files, one's own role, or an admin without the key.
 //
-//   - The decision and the turn's taint alone say which allowed calls wait for an approval: [Policy.NeedsApproval].
+//   - The decision and the [Weight] of a call alone say whether the call waits for an approval: [Policy.NeedsApproval].
 //
 // "go generate ./policy" makes docs/policy.md from the table.
 //

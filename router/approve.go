@@ -57,6 +57,9 @@ func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 		b.WriteString(", one who is admin everywhere")
 	}
 	switch {
+	case a.Rule == policy.RuleApproveEgress:
+		fmt.Fprintf(&b, ", because the turn has read text from outside (%s), and this call can carry data to an "+
+			"address that stood neither in its sender's words nor in a link", corebot.Plainly(a.Taint))
 	case a.Rule == policy.RuleApproveTainted && a.Taint != "":
 		fmt.Fprintf(&b, ", because the turn has read text from outside (%s)", corebot.Plainly(a.Taint))
 	case a.Taint != "":

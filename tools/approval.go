@@ -77,11 +77,39 @@ func (j *job) decided(ctx context.Context, tool Tool, args bound,
 		return j.deny(ctx, policy.RuleNotInTime,
 			"an earlier call of this answer was not approved in time, and the rest of the answer was not run")
 	}
-	rule := j.box.policy.NeedsApproval(tool.name, d, j.call.Taint != "")
+	rule := j.box.policy.NeedsApproval(tool.name, d, j.weigh(tool, args))
 	if rule == "" && j.step.State() != corebot.StepAwaiting {
 		return r, false, nil
 	}
 	return j.approve(ctx, rule, args)
+}
+
+// weigh says what counts of a call. In a tainted turn it notes whether the call follows a link.
+func (j *job) weigh(t Tool, args bound) policy.Weight {
+	w := policy.Weight{
+		Tainted: j.call.Taint != "",
+		Reads:   t.traits.Has(ReadOnly) && !t.traits.Has(Unapproved) && !args.changed && !j.call.Overheard,
+	}
+	if w.Tainted && t.traits.Has(Egress) {
+		w.CarriesOut, j.follows = j.carriesOut(args.goes(j.call))
+	}
+	return w
+}
+
+// carriesOut says whether a call that goes to addresses can carry data out by them, and whether it follows a link.
+func (j *job) carriesOut(to []string) (out, follows bool) {
+	known := j.step.InAnswer().Addresses
+	for _, address := range to {
+		if known == nil {
+			return true, false
+		}
+		ok, link := known.Knows(address)
+		if !ok {
+			return true, false
+		}
+		follows = follows || link
+	}
+	return len(to) == 0, follows
 }
 
 // deny ends a call as denied by a rule of approvals.
@@ -223,7 +251,7 @@ func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.Ask, err
 		if err != nil {
 			return nil, err
 		}
-		rule := j.box.policy.NeedsApproval(tool.name, d, j.call.Taint != "")
+		rule := j.box.policy.NeedsApproval(tool.name, d, later.weigh(tool, args))
 		if !d.Allow {
 			continue
 		}

@@ -157,7 +157,7 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
 	}
 	if j.intended() && args.change(j.call).Path != "" && b.policy.NeedsApproval(tool.name, decision,
-		who.Taint != "") != "" {
+		j.weigh(tool, args)) != "" {
 		return j.lost(ctx) // its file may be another by now than the one that an admin was shown
 	}
 	if !j.intended() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/addresses"
 )
 
 const (
@@ -39,6 +40,8 @@ type job struct {
 	notice     string           // what the chat is told of it besides
 	ran        bool             // the tool was called
 	denies     string           // the rule by which the rest of its answer is denied
+	links      bool             // links in the result count
+	follows    bool             // it goes to the address of a link after its turn was tainted
 }
 
 func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCall, step Step) *job {
@@ -73,7 +76,7 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 			return corebot.ToolResult{}, err
 		}
 	}
-	j.ran, j.reads = true, j.outside(t, args)
+	j.ran, j.reads, j.links = true, j.outside(t, args), t.traits.Has(Links)
 	out, err := j.execute(ctx, t, args)
 	j.reads = j.reads || j.anythingIn(args.named(j.call).Dir) // it may have read what came meanwhile
 	if ctx.Err() != nil {
@@ -222,7 +225,10 @@ func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string
 	took := time.Since(j.began)
 	r := corebot.ToolResult{
 		Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice,
-		Denies: j.denies, Ran: j.ran,
+		Denies: j.denies, Ran: j.ran, Follows: j.ran && j.follows,
+	}
+	if j.links && outcome == corebot.OutcomeSuccess {
+		r.Links = strings.Join(addresses.InLinks(r.Content), "\n")
 	}
 	e := j.event
 	e.Event, e.At, e.Outcome, e.Duration, e.Label = "tool.result", j.began.Add(took), outcome, took,

@@ -140,6 +140,12 @@ type Dynamic struct {
 	// Definition is the fingerprint of what the other side says of the tool at this moment: an approval is bound to it.
 	// Nil: nobody can tell.
 	Definition func() string
+	// Made is the fingerprint that Definition gave when the tool was made. A tool with another definition counts as
+	// reading nothing, whatever its traits.
+	Made string
+	// GoesTo gives the addresses to which a call of a tool with the trait Egress carries all that it carries; nil: they
+	// are unknown.
+	GoesTo func(args json.RawMessage) []string
 	// Run gets the arguments as they came: one object, well-formed, that the schema takes.
 	Run func(ctx context.Context, c Call, args json.RawMessage) (string, error)
 }
@@ -167,12 +173,18 @@ func NewDynamic(d Dynamic) (Tool, error) {
 			definition = d.Definition()
 		}
 		return bound{
-			definition: definition,
+			definition: definition, changed: d.Made != definition,
 
 			target:  func(Call) policy.Target { return policy.Target{} },
 			named:   func(Call) Named { return Named{} },
 			trusted: func(Call) bool { return false },
 			change:  func(Call) Change { return Change{} },
+			goes: func(Call) []string {
+				if d.GoesTo == nil {
+					return nil
+				}
+				return d.GoesTo(args)
+			},
 			run: func(ctx context.Context, c Call) (output, error) {
 				text, err := d.Run(ctx, c, args)
 				return output{text: text}, err

@@ -24,7 +24,7 @@ func TestAToolThatCannotBeOfferedIsRefused(t *testing.T) {
 		"privileged only":       {tools.New("x", "Doc.", tools.Privileged, run)},
 		"read only with effect": {tools.New("x", "Doc.", tools.ReadOnly|tools.SideEffect, run)},
 		"repeating side effect": {tools.New("x", "Doc.", tools.Idempotent|tools.SideEffect, run)},
-		"unknown traits":        {tools.New("x", "Doc.", 1<<7|tools.ReadOnly, run)},
+		"unknown traits":        {tools.New("x", "Doc.", 1<<9|tools.ReadOnly, run)},
 		"a timeout below zero":  {tools.New("x", "Doc.", tools.ReadOnly, run, tools.Timeout[noArgs](-1))},
 		"not made by New":       {{}},
 		"no struct": {tools.New("x", "Doc.", tools.ReadOnly,

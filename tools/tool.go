@@ -32,7 +32,7 @@ import (
 )
 
 // Traits say what running a tool means. A tool has at least one of the first four.
-type Traits uint8
+type Traits uint16
 
 const (
 	ReadOnly   Traits = 1 << iota // changes nothing: needs no intent, and runs again after a crash
@@ -46,6 +46,8 @@ const (
 	// its description and schema were written by others, and the operator does not stand for them: whoever is offered
 	// it is tainted
 	Unapproved
+	Egress // it can carry data out of this machine, to an address that its arguments choose: see [GoesTo]
+	Links  // links in its results are addresses to which later calls of the turn may go
 )
 
 // Has says whether all traits of u are set.
@@ -57,7 +59,7 @@ func (t Traits) mayRepeat() bool { return t&(ReadOnly|Idempotent|OwnData) != 0 }
 func (t Traits) validate() error {
 	effects := t & (Idempotent | SideEffect | OwnData)
 	switch {
-	case t >= Unapproved<<1:
+	case t >= Links<<1:
 		return fmt.Errorf("%w: traits %b: not known", corebot.ErrInvalid, t)
 	case t.Has(ReadOnly) == (effects != 0):
 		return fmt.Errorf("%w: traits %b: want either ReadOnly or what its effects are", corebot.ErrInvalid, t)
@@ -101,9 +103,11 @@ type bound struct {
 	named   func(Call) Named
 	trusted func(Call) bool
 	change  func(Call) Change
+	goes    func(Call) []string // the addresses that take all that the call carries out: see [GoesTo]
 	run     func(context.Context, Call) (output, error)
 
 	definition string // of an MCP tool: the fingerprint of what its server says of it now
+	changed    bool   // the definition is another than the one that the tool was made of
 }
 
 // output is what a tool gives when it does not fail: what the model reads, and what remains to be done in the commit of
@@ -120,6 +124,7 @@ type spec[A any] struct {
 	named   func(Call, A) Named
 	trusted func(Call, A) bool
 	change  func(Call, A) Change
+	goes    func(Call, A) []string
 }
 
 // Option refines a tool of arguments A.
@@ -129,6 +134,12 @@ type Option[A any] func(*spec[A])
 // most tools deny.
 func Touches[A any](target func(Call, A) policy.Target) Option[A] {
 	return func(s *spec[A]) { s.target = target }
+}
+
+// GoesTo says of a tool with the trait Egress to which addresses a call goes. All that the call can carry out must be
+// in these addresses. A tool that does not say so goes to addresses that nobody knows.
+func GoesTo[A any](goes func(Call, A) []string) Option[A] {
+	return func(s *spec[A]) { s.goes = goes }
 }
 
 // Timeout replaces the box's limit on how long one call may take.
@@ -166,6 +177,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 		named:   func(Call, A) Named { return Named{} },
 		trusted: func(Call, A) bool { return false },
 		change:  func(Call, A) Change { return Change{} },
+		goes:    func(Call, A) []string { return nil },
 	}
 	for _, o := range opts {
 		o(&s)
@@ -187,6 +199,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 			named:   func(c Call) Named { return s.named(c, args) },
 			trusted: func(c Call) bool { return s.trusted(c, args) },
 			change:  func(c Call) Change { return s.change(c, args) },
+			goes:    func(c Call) []string { return s.goes(c, args) },
 			run:     func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
 		}, nil
 	}

@@ -90,6 +90,15 @@ func printDescription(t *teller, d operate.MCPTool) {
 	if d.Unusable != "" {
 		return
 	}
+	switch {
+	case d.ReadOnly:
+		t.line("    read-only: you say so")
+	case d.Hint:
+		t.line("    read-only: the server says so, which decides nothing; `mcp.read_only` is where you say so")
+	}
+	if d.Egress {
+		t.line("    takes addresses: it can carry data out")
+	}
 	for line := range strings.Lines(printable(d.Text)) {
 		t.line("    %s", strings.TrimSuffix(line, "\n"))
 	}

@@ -61,6 +61,7 @@ func mcpOptions(c config.Config, version string) mcp.Options {
 	return mcp.Options{
 		AllowedServers: c.MCP.AllowedServers.Values(), AgentServers: []string{"*"},
 		AllowedTools: c.MCP.AllowedTools.Values(), PassEnv: c.Tools.AllowedEnv.Values(), TrustFirst: c.MCP.TrustFirst,
+		ReadOnlyTools: c.MCP.ReadOnly.Values(), EgressTools: c.MCP.Egress.Values(),
 		PinTools:       c.MCP.PinTools,
 		ConnectTimeout: c.MCP.ConnectTimeout, Timeout: c.MCP.Timeout, MaxTime: c.MCP.MaxTime, MaxCalls: c.MCP.MaxCalls,
 		MaxMessage: c.MCP.MaxMessage,

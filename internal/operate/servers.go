@@ -52,11 +52,16 @@ type (
 	}
 	// MCPTool is what a server says of one of its tools, as a model is shown it.
 	MCPTool struct {
-		Name    string          `json:"name"`    // as models are offered it
-		Tool    string          `json:"tool"`    // as the server calls it
-		Trusted bool            `json:"trusted"` // an operator approved it, or it is as the first listing had it
-		Text    string          `json:"text"`
-		Schema  json.RawMessage `json:"schema"` // JSON Schema of the arguments
+		Name    string `json:"name"`    // as models are offered it
+		Tool    string `json:"tool"`    // as the server calls it
+		Trusted bool   `json:"trusted"` // an operator approved it, or it is as the first listing had it
+		// ReadOnly: the operator declares that the tool only reads. Hint: the server says so, which decides nothing.
+		ReadOnly bool `json:"readOnly"`
+		Hint     bool `json:"readOnlyHint,omitempty"`
+		// Egress: the tool can carry data to an address that its arguments choose.
+		Egress bool            `json:"egress"`
+		Text   string          `json:"text"`
+		Schema json.RawMessage `json:"schema"` // JSON Schema of the arguments
 
 		Fingerprint string `json:"fingerprint,omitempty"` // of all that the server says of the tool: what an approval takes
 		Unusable    string `json:"unusable,omitempty"`    // why the tool is not offered; such a tool has no fingerprint

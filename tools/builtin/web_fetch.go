@@ -28,7 +28,7 @@ type webFetchArgs struct {
 // WebFetch reads a page of the web through client. timeout is that of the client; it holds for reading and converting
 // together.
 func WebFetch(client *egress.Client, timeout time.Duration) tools.Tool {
-	return tools.New("web.fetch", webFetchDoc, tools.ReadOnly|tools.Outside,
+	return tools.New("web.fetch", webFetchDoc, tools.ReadOnly|tools.Outside|tools.Egress|tools.Links,
 		func(ctx context.Context, _ tools.Call, a webFetchArgs) (string, error) {
 			ctx, stop := context.WithTimeoutCause(ctx, timeout,
 				fmt.Errorf("get %.200q: it took too long (the limit is %v)",
@@ -48,7 +48,8 @@ func WebFetch(client *egress.Client, timeout time.Duration) tools.Tool {
 				return "", fmt.Errorf("get %s: %s", answer.URL.Redacted(), statusText(answer))
 			}
 			return readable(ctx, answer)
-		}, tools.Timeout[webFetchArgs](timeout+slack))
+		}, tools.Timeout[webFetchArgs](timeout+slack),
+		tools.GoesTo(func(_ tools.Call, a webFetchArgs) []string { return []string{a.URL} }))
 }
 
 // isReadable says whether an answer of that type can be shown as text.

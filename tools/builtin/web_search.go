@@ -44,7 +44,7 @@ type webSearchArgs struct {
 
 // WebSearch asks a search engine. timeout is that of the engine's client.
 func WebSearch(engine SearchEngine, timeout time.Duration) tools.Tool {
-	return tools.New("web.search", webSearchDoc, tools.ReadOnly|tools.Outside,
+	return tools.New("web.search", webSearchDoc, tools.ReadOnly|tools.Outside|tools.Links,
 		func(ctx context.Context, _ tools.Call, a webSearchArgs) (string, error) {
 			query := strings.TrimSpace(a.Query)
 			switch {
