@@ -47,6 +47,7 @@ const (
 	EndRefused  End = "refused"  // inbound: answered by a refusal
 	EndStopped  End = "stopped"  // inbound: ended by /stop
 	EndMerged   End = "merged"   // inbound: answered as part of another message's turn
+	EndHeard    End = "heard"    // inbound: kept as context, and not answered
 	EndApplied  End = "applied"  // control: took effect at accept
 	EndSent     End = "sent"     // outbound: the channel took it
 	EndDropped  End = "dropped"  // a dead letter that an operator dropped
@@ -180,6 +181,10 @@ func (b Batch) Validate() error {
 	}
 	return nil
 }
+
+// MaxHeard bounds the messages that a chat keeps as context without answering them: they are among the newest so many
+// places of the chat.
+const MaxHeard = 50
 
 // Limits are the bounds that publish checks. Zero means no bound.
 type Limits struct {

@@ -20,6 +20,7 @@ const (
 	KindOpening Kind = "opening" // inbound: a prompt that begins a new session: the TEXT of "/new TEXT"
 	KindCommand Kind = "command" // inbound: a chat command that keeps its place in the lane, such as /new
 	KindControl Kind = "control" // control: a chat command that acts at once, such as /stop
+	KindHeard   Kind = "heard"   // inbound: context of the next prompt; nobody answers it
 	KindReply   Kind = "reply"   // outbound: what the agent says
 	KindNotice  Kind = "notice"  // outbound: what Corebot itself says; a notice never causes a notice
 )

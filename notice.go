@@ -18,6 +18,7 @@ const (
 	NoticeDeferred    NoticeKind = "deferred"    // a budget is used up; the message is answered later
 	NoticeRefused     NoticeKind = "refused"     // the message was refused, and no turn answers it
 	NoticeBusy        NoticeKind = "busy"        // the message was not accepted, for want of room
+	NoticeLate        NoticeKind = "late"        // the message was sent too long ago to be answered
 	NoticeGaveUp      NoticeKind = "gave-up"     // the message is a dead letter
 	NoticeDropped     NoticeKind = "dropped"     // an operator dropped the message
 	NoticeUnreadable  NoticeKind = "unreadable"  // the stored message cannot be read

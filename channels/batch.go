@@ -58,6 +58,7 @@ type taking struct {
 	results []BatchResult
 	waiting []corebot.Message // that the next commit stores
 	places  []int             // theirs in the batch
+	late    []bool            // messages that came too late to be answered
 }
 
 // take looks at one message. Its error is one that holds the whole batch back.
@@ -66,7 +67,8 @@ func (t *taking) take(ctx context.Context, i int, in Incoming) error {
 		return fmt.Errorf("%w: a message of %s in a batch of %s", corebot.ErrInvalid,
 			Account{in.Channel, in.Account}, t.of)
 	}
-	m, err := t.door.message(ctx, in)
+	m, late, err := t.door.message(ctx, in)
+	t.late = append(t.late, late)
 	switch {
 	case err != nil:
 		return t.refused(ctx, i, m, err)
@@ -78,8 +80,7 @@ func (t *taking) take(ctx context.Context, i int, in Incoming) error {
 		return err
 	}
 	r, err := t.door.publish(ctx, m)
-	t.results[i].Duplicate = r.Duplicate
-	return t.refused(ctx, i, m, err)
+	return t.answered(ctx, i, m, r, err)
 }
 
 // store publishes the messages before a control message, each by itself.
@@ -87,8 +88,7 @@ func (t *taking) store(ctx context.Context) error {
 	for n, m := range t.waiting {
 		i := t.places[n]
 		r, err := t.door.publish(ctx, m)
-		t.results[i].Duplicate = r.Duplicate
-		if err := t.refused(ctx, i, m, err); err != nil {
+		if err := t.answered(ctx, i, m, r, err); err != nil {
 			return err
 		}
 	}
@@ -106,13 +106,21 @@ func (t *taking) receive(ctx context.Context, c corebot.Cursor) (corebot.Cursor,
 	}
 	for n, r := range receipts {
 		i := t.places[n]
-		t.results[i].Duplicate = r.Duplicate
 		t.door.interrupt(r)
-		if err := t.refused(ctx, i, t.waiting[n], r.Err); err != nil {
+		if err := t.answered(ctx, i, t.waiting[n], r, r.Err); err != nil {
 			return next, err
 		}
 	}
 	return next, nil
+}
+
+// answered notes what the bus says of a message.
+func (t *taking) answered(ctx context.Context, i int, m corebot.Message, r corebot.Receipt, err error) error {
+	t.results[i].Duplicate = r.Duplicate
+	if err == nil && t.late[i] && !r.Duplicate {
+		t.door.tellLate(ctx, m)
+	}
+	return t.refused(ctx, i, m, err)
 }
 
 // refused notes what became of a message. An error that is not of this message alone is returned: it holds the batch
@@ -155,10 +163,13 @@ func (e *episodes) held(err error) error {
 // tellBusy tells a chat that a message was refused. The notice is not stored with the refusal: a crash in between leaves
 // the chat untold.
 func (d *FrontDoor) tellBusy(ctx context.Context, m corebot.Message, busy *corebot.Busy) {
-	notice := corebot.TextNotice(m.Key, m.ID+"/busy", m.ID,
-		"This message was not accepted: "+busy.Error()+". Please send it again later.",
-		corebot.Notice{Kind: corebot.NoticeBusy})
+	d.tell(ctx, m, corebot.NoticeBusy, "This message was not accepted: "+busy.Error()+". Please send it again later.")
+}
+
+// tell enqueues a notice about a message.
+func (d *FrontDoor) tell(ctx context.Context, m corebot.Message, kind corebot.NoticeKind, text string) {
+	notice := corebot.TextNotice(m.Key, m.ID+"/"+string(kind), m.ID, text, corebot.Notice{Kind: kind})
 	if _, err := d.bus.Publish(ctx, notice); err != nil {
-		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).Msg("tell a chat that it is busy")
+		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).Msg("a chat was not told of a message that is not answered")
 	}
 }

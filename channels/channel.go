@@ -134,6 +134,11 @@ type Incoming struct {
 	EditOf   string `json:",omitempty"`
 	DeleteOf string `json:",omitempty"`
 
+	// Bot says that a program wrote the message, such as another bot: it is context at most, so that no two bots answer
+	// each other for ever. Own says that this very account wrote it: it is dropped.
+	Bot bool `json:",omitempty"`
+	Own bool `json:",omitempty"`
+
 	// Interactive says that a person wrote the message, at a terminal or in a chat. Only such a message can approve a
 	// call: a channel of programs, agents or tasks leaves it false.
 	Interactive bool

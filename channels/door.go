@@ -43,6 +43,8 @@ type DoorOptions struct {
 	Routing corebot.Routing           // which agent answers where
 	Agents  []string                  // that there are; empty: [corebot.DefaultAgent]
 	Access  map[Account]policy.Access // who may talk, by account; on one that is not there nobody may
+	Groups  map[Account]GroupRule     // by account; one that is not there has [GroupsAll]
+	MaxAge  time.Duration             // an older message is context, and not answered; zero: none is too old
 	Trail   Trail                     // nil: refusals are counted only
 	Log     zerolog.Logger            // the zero logger is silent
 	Metrics prometheus.Registerer     // nil: none
@@ -55,6 +57,7 @@ type FrontDoor struct {
 	register Register
 	opts     DoorOptions
 	episodes episodes
+	late     episodes // chats that were told of messages that came too late
 	refusals refusals
 	refused  *prometheus.CounterVec
 }
@@ -81,25 +84,36 @@ func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontD
 
 // Accept takes in one message.
 func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
-	m, err := d.message(ctx, in)
+	m, late, err := d.message(ctx, in)
 	if err != nil {
 		return Accepted{}, err
 	}
 	r, err := d.publish(ctx, m)
+	if late && err == nil && !r.Duplicate {
+		d.tellLate(ctx, m)
+	}
 	return Accepted{ID: in.ID, Duplicate: r.Duplicate}, d.episodes.busy(m.Key, err)
 }
 
-// message makes what is stored of an incoming message, if its sender may talk.
-func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message, err error) {
+// message makes what is stored of an incoming message, if its sender may talk. late says that the message would have been
+// answered, had it come in time.
+func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message, late bool, err error) {
+	if in.Own {
+		return m, false, ErrOwn
+	}
 	key, err := d.key(in)
 	if err != nil {
-		return m, err
+		return m, false, err
 	}
 	if err := in.validate(); err != nil {
-		return m, err
+		return m, false, err
 	}
 	text := in.Text()
 	spoken := corebot.Read(text)
+	heard, late := d.hears(in, time.Now())
+	if heard {
+		spoken = corebot.Spoken{Kind: corebot.KindHeard, Text: text}
+	}
 	if spoken.Text != text {
 		in.Parts = corebot.WithText(in.Parts, spoken.Text)
 	}
@@ -114,9 +128,9 @@ func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message
 		m.Direction = corebot.Control
 	}
 	if err := d.admit(ctx, m); err != nil {
-		return m, err
+		return m, false, err
 	}
-	return m, corebot.CheckID(m.ID)
+	return m, late, corebot.CheckID(m.ID)
 }
 
 // publish stores one message. A control message acts in the same commit.
@@ -161,7 +175,10 @@ func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
 	}
 	account := Account{m.Key.Channel, m.Key.Account}
 	access, known := d.opts.Access[account]
-	decision := access.Admit(m.Sender, m.Key, admission)
+	decision := d.admitGroup(account, m)
+	if decision.Allow {
+		decision = access.Admit(m.Sender, m.Key, admission)
+	}
 	if decision.Allow && known {
 		return nil
 	}
@@ -201,6 +218,8 @@ func admitting(rule string) string {
 	switch rule {
 	case "chat-denied":
 		return "`corebot chats set KEY --access default` opens the chat again"
+	case "groups-off":
+		return "set channels.KIND.ACCOUNT.groups to mention or all"
 	case "not-registered":
 		return "register it with `corebot chats register KEY`, or have an admin register it in another chat"
 	case "not-listed":

@@ -80,6 +80,8 @@ func stateInWords(l corebot.Life) string {
 	switch {
 	case l.End == corebot.EndMerged && l.MergedInto != nil:
 		return fmt.Sprintf("merged: it was answered together with message %s", l.MergedInto.MessageID)
+	case l.End == corebot.EndHeard:
+		return "kept as context: it did not ask for an answer, or came too late for one"
 	case l.End == corebot.EndDead:
 		return fmt.Sprintf("given up; it is kept, and /retry %s tries it again", l.MessageID)
 	case l.End == corebot.EndStopped && l.Reason == stopInterrupt:

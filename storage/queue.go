@@ -197,6 +197,9 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	if pulled {
 		return corebot.Receipt{Life: life}, deliverTx(t, p, l)
 	}
+	if p.Kind == corebot.KindHeard {
+		return corebot.Receipt{Life: life}, hearTx(t, p, l, life)
+	}
 	r, err := arriveTx(t, p, l, life)
 	if err != nil {
 		return r, err
@@ -278,7 +281,13 @@ func makeLaneTx(t *tx, d corebot.Direction, k corebot.Key, l *lane) (err error) 
 }
 
 func overLimit(t *tx, p *parcel, l lane, lim corebot.Limits) error {
-	if p.owed {
+	switch {
+	case p.owed:
+		return nil
+	case p.Kind == corebot.KindHeard: // it does not wait
+		if t.diskLow {
+			return fmt.Errorf("%w: its free space is under the floor", corebot.ErrDiskFull)
+		}
 		return nil
 	}
 	if err := t.waiting.over(p, lim); err != nil {

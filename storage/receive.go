@@ -82,3 +82,36 @@ func cursorTx(t *tx, b corebot.Batch) (next corebot.Cursor, repeated bool, err e
 func noRoomForAnybody(err error) bool {
 	return errors.Is(err, corebot.ErrOverloaded) || errors.Is(err, corebot.ErrDiskFull)
 }
+
+var (
+	// The life that has the place is counted with the other lives of the lane.
+	takeHeardPlace = &query{`UPDATE lanes SET next_seq = next_seq + 1 WHERE id = ?`}
+	forgetHeard    = &query{`DELETE FROM history WHERE chat_id = ? AND session = ? AND ordinal = 0 AND seq BETWEEN ? AND ? AND EXISTS (
+		SELECT 1 FROM message_life m WHERE m.message_id = history.message_id AND m.lane_id = ? AND m."end" = '` + string(corebot.EndHeard) + `')`}
+)
+
+// hearTx keeps a message as context of its chat: a history entry of its sender, at a place of its own behind what waits.
+// Its life ends here. Of the messages that a chat has heard, those of the newest [corebot.MaxHeard] places stay.
+func hearTx(t *tx, p *parcel, l lane, life int64) error {
+	chat, err := chatTx(t, p.Key)
+	if err != nil {
+		return err
+	}
+	text, parts, err := encodeParts(p.Parts)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(takeHeardPlace, l.id); err != nil {
+		return err
+	}
+	if _, err := t.exec(endNow, string(corebot.EndHeard), t.now, t.now, life); err != nil {
+		return err
+	}
+	t.said = true
+	if _, err := t.exec(appendHistory, chat.ID, chat.Session, l.nextSeq, 0, string(corebot.SpeakerUser),
+		storedSender(p.Key, p.Sender), p.SenderName, text, parts, "", "", false, p.ID, t.now); err != nil {
+		return err
+	}
+	_, err = t.exec(forgetHeard, chat.ID, chat.Session, l.nextSeq-2*corebot.MaxHeard+1, l.nextSeq-corebot.MaxHeard, l.id)
+	return err
+}

@@ -25,6 +25,7 @@ type kind struct {
 	// what a turn of one of its messages has read from its start; empty: nothing
 	taints  string
 	access  func(config.Config) config.Access // who may talk
+	groups  channels.GroupRule                // which messages of groups are prompts; empty: all
 	reaches func(*App) *builtin.Destination   // how message.send finds its chats; nil: they cannot be written to now
 	opens   func(config.Config, Options) bool // whether this run serves it
 	open    func(context.Context, *App, prometheus.Registerer) (channels.Channel, error)
@@ -56,6 +57,7 @@ func accountOf(n channels.Network, settings config.Account) kind {
 	return kind{
 		Account: account,
 		access:  func(config.Config) config.Access { return settings.Common.Access() },
+		groups:  channels.GroupRule(settings.Common.Groups),
 		reaches: func(a *App) *builtin.Destination {
 			agentOf := func(chat string) string { return a.routing().Key(account.Kind, account.Name, chat).Agent }
 			return &builtin.Destination{Account: account.Name, AgentOf: agentOf}
@@ -180,9 +182,10 @@ const mainAccount = "main"
 
 // openDoor makes the front door: on an account that no kind names nobody may talk.
 func (a *App) openDoor(r prometheus.Registerer) error {
-	access := map[channels.Account]policy.Access{}
+	access, groups := map[channels.Account]policy.Access{}, map[channels.Account]channels.GroupRule{}
 	for _, k := range a.kinds() {
 		set := k.access(a.config)
+		groups[k.Account] = k.groups
 		list, err := set.List(k.Kind)
 		if err == nil {
 			access[k.Account], err = policy.NewAccess(policy.AccessRule(set.Rule), list)
@@ -193,7 +196,7 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 	}
 	var err error
 	a.door, err = channels.NewFrontDoor(a.Bus, a.router, storage.NewChats(a.Store), channels.DoorOptions{
-		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Trail: storage.NewAudit(a.Store), Log: a.log,
+		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Groups: groups, MaxAge: a.config.Channels.MaxAge, Trail: storage.NewAudit(a.Store), Log: a.log,
 		Metrics: r,
 	})
 	return err

@@ -143,10 +143,12 @@ type Tools struct {
 
 // Channels says how replies are sent, on every channel, and who may talk on each.
 type Channels struct {
-	OnAmbiguous string `mapstructure:"on_ambiguous" oneof:"resend,hold" doc:"what becomes of a reply whose sending was cut off, by a crash or for want of an answer, and that may have been shown"`
-	CLI         Access `mapstructure:"cli" doc:"Who may talk at the terminal, beside being able to run Corebot's commands."`
-	Webhook     Access `mapstructure:"webhook" doc:"Who may talk through the webhook, beside having its token or secret."`
-	MCP         Access `mapstructure:"mcp" doc:"Who may talk as an MCP client, which all are mcp.serve.principal: with an allowlist, in which chats."`
+	OnAmbiguous string        `mapstructure:"on_ambiguous" oneof:"resend,hold" doc:"what becomes of a reply whose sending was cut off, by a crash or for want of an answer, and that may have been shown"`
+	MaxAge      time.Duration `mapstructure:"max_age" min:"0s" doc:"a message that was sent longer ago, such as while Corebot did not run, is kept as context and not answered, and its chat is told once; 0s: every message is answered"`
+
+	CLI     Access `mapstructure:"cli" doc:"Who may talk at the terminal, beside being able to run Corebot's commands."`
+	Webhook Access `mapstructure:"webhook" doc:"Who may talk through the webhook, beside having its token or secret."`
+	MCP     Access `mapstructure:"mcp" doc:"Who may talk as an MCP client, which all are mcp.serve.principal: with an allowlist, in which chats."`
 }
 
 // Admin says how the first admin is made, and how whoever looks after Corebot is reached.
@@ -217,7 +219,7 @@ func Defaults() Config {
 		Isolation: defaultIsolation(),
 		MCP:       defaultMCP(),
 		Channels: Channels{
-			OnAmbiguous: "resend", CLI: Access{Rule: "open"}, Webhook: Access{Rule: "open"},
+			OnAmbiguous: "resend", MaxAge: 24 * time.Hour, CLI: Access{Rule: "open"}, Webhook: Access{Rule: "open"},
 			MCP: Access{Rule: "open"},
 		},
 		Admin: Admin{BootstrapMaxAttempts: 5, BootstrapLockout: 15 * time.Minute},

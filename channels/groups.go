@@ -1,0 +1,52 @@
+package channels
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/policy"
+)
+
+// GroupRule says which messages of a group are prompts.
+type GroupRule string
+
+const (
+	GroupsMention GroupRule = "mention" // those that name the bot, or answer it
+	GroupsAll     GroupRule = "all"
+	GroupsOff     GroupRule = "off" // none: nothing of a group is accepted
+)
+
+// ErrOwn says that the account wrote the message itself. It is neither stored nor counted.
+var ErrOwn = fmt.Errorf("%w: the account itself wrote it", corebot.ErrInvalid)
+
+// hears decides whether a message is only heard: kept as context for the next prompt of its chat, and not answered. That
+// holds for what is not meant for the bot in a group, for what a program wrote, and for what was sent too long ago. late
+// says that nothing but its age keeps a message from being answered. A chat command is no exception: an old /stop would
+// stop something else, and a command in a group can be meant for another bot.
+func (d *FrontDoor) hears(in Incoming, now time.Time) (heard, late bool) {
+	rule := d.opts.Groups[Account{in.Channel, in.Account}]
+	if in.Bot || in.Envelope.Group && rule == GroupsMention && !in.Envelope.Mentioned {
+		return true, false
+	}
+	late = d.opts.MaxAge > 0 && !in.Envelope.SentAt.IsZero() && now.Sub(in.Envelope.SentAt) > d.opts.MaxAge
+	return late, late
+}
+
+// admitGroup refuses every message of a group where groups are off.
+func (d *FrontDoor) admitGroup(a Account, m corebot.Message) policy.Decision {
+	if m.Envelope.Group && d.opts.Groups[a] == GroupsOff {
+		return policy.Decision{Rule: "groups-off", Reason: "this account does not talk in groups"}
+	}
+	return policy.Decision{Allow: true}
+}
+
+// tellLate tells a chat that messages came too late to be answered: once, while more of them come. A restart forgets.
+func (d *FrontDoor) tellLate(ctx context.Context, m corebot.Message) {
+	if !d.late.refused(m.Key, time.Now()) {
+		return
+	}
+	d.tell(ctx, m, corebot.NoticeLate, fmt.Sprintf("This message was sent more than %v ago, while Corebot did not receive. It is kept "+
+		"as context, and so are others of that time. What still matters can be sent again.", d.opts.MaxAge))
+}
