@@ -51,18 +51,20 @@ type Status struct {
 	Since     time.Time `json:"since"`
 	LastEvent time.Time `json:"lastEvent,omitzero"` // a message was accepted, or one was sent
 	LastError string    `json:"lastError,omitempty"`
-	Backlog   int64     `json:"backlog"` // messages that wait to be sent
 }
 
 // watched is an entry whose status is kept.
 type watched struct {
 	Entry
-	mu  sync.Mutex
-	now Status
+	again chan struct{} // has something when the channel is to be run anew
+	mu    sync.Mutex
+	now   Status
+	// when the platform was heard last; Status.LastEvent leaves out what had nothing to say
+	heard time.Time
 }
 
 func watch(e Entry) *watched {
-	return &watched{Entry: e, now: Status{Account: e.Account, State: Starting, Since: time.Now()}}
+	return &watched{Entry: e, again: make(chan struct{}, 1), now: Status{Account: e.Account, State: Starting, Since: time.Now()}}
 }
 
 func (w *watched) status() Status {
@@ -75,6 +77,7 @@ func (w *watched) turns(s State, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.now.State, w.now.Since = s, time.Now()
+	w.heard = w.now.Since
 	if err != nil {
 		w.now.LastError = clip(err.Error(), reportedError)
 	}
@@ -89,6 +92,20 @@ func (w *watched) noted(err error) {
 		return
 	}
 	w.now.LastEvent = time.Now()
+	w.heard = w.now.LastEvent
+}
+
+func (w *watched) alive() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = time.Now()
+}
+
+// silence is for how long nothing was heard of the platform.
+func (w *watched) silence() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.heard)
 }
 
 // entrance is the [Door] of an account: what is accepted is an event of the account.
@@ -124,6 +141,9 @@ func (e entrance) AcceptBatch(ctx context.Context, batch []Incoming, c corebot.C
 	e.of.noted(err)
 	return a, err
 }
+
+// Alive implements [Door].
+func (e entrance) Alive() { e.of.alive() }
 
 // fill names the account of a message that does not name it.
 func (w *watched) fill(in *Incoming) {

@@ -44,6 +44,8 @@ type Door interface {
 	Accept(ctx context.Context, m Incoming) (Accepted, error)
 	Cursor(ctx context.Context) (corebot.Cursor, error)
 	AcceptBatch(ctx context.Context, batch []Incoming, c corebot.Cursor) (AcceptedBatch, error)
+	// Alive notes that the platform has answered, when it had nothing to say: see [Periodic].
+	Alive()
 }
 
 // Accepter takes in messages one by one.
@@ -102,6 +104,19 @@ type Files interface {
 // door as a message of the presser. The text says all that the buttons say.
 type Buttons interface {
 	MaxButtons() int
+}
+
+// Checker is the ability of a channel that can try its settings: it connects, says in a few words as whom, and changes
+// nothing. It is asked in a process in which Run does not run.
+type Checker interface {
+	Check(ctx context.Context) (string, error)
+}
+
+// Periodic is the ability of a channel that hears from its platform at least once in a period: an event, an empty poll, a
+// ping. Without a call of its [Door] in twice the period, the connection is deaf, and the supervisor runs the channel
+// again.
+type Periodic interface {
+	Period() time.Duration
 }
 
 // Final wraps the error of a channel that must not be run again, such as one whose input has ended with an error.

@@ -96,7 +96,12 @@ func (s *Supervisor) keep(ctx context.Context, e *watched) error {
 	for failures := 1; ; failures++ {
 		started := time.Now()
 		e.turns(Running, nil)
-		err := s.run(ctx, e)
+		again, err := s.run(ctx, e)
+		if again && ctx.Err() == nil {
+			failures = 0
+			s.log.Info().Str("channel", e.Kind).Str("account", e.Name).Msg("the channel is run anew, as it was told")
+			continue
+		}
 		if err == nil || ctx.Err() != nil {
 			e.turns(Ended, nil)
 			return nil
@@ -113,15 +118,90 @@ func (s *Supervisor) keep(ctx context.Context, e *watched) error {
 		wait := pause.After(failures)
 		s.log.Error().Err(err).Str("channel", e.Kind).Str("account", e.Name).Dur("again_in_ms",
 			wait).Msg("the channel failed")
-		backoff.Sleep(ctx, wait)
+		e.sleep(ctx, wait)
 	}
 }
 
-func (s *Supervisor) run(ctx context.Context, e *watched) (err error) {
+// sleep waits before the next run: less if the channel is to be run anew.
+func (w *watched) sleep(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-w.again:
+	}
+}
+
+var (
+	errAnew = errors.New("the channel is to be run anew")
+	errDeaf = errors.New("nothing was heard of the platform in twice its period: the connection is taken to be dead")
+)
+
+// Restart ends the run of an account, if it runs, and has it run again at once. It does not wait for that. An account
+// that has ended for good is run again only by another start of Corebot.
+func (s *Supervisor) Restart(a Account) error {
+	for _, e := range s.entries {
+		if e.Account != a {
+			continue
+		}
+		if e.status().State == Ended {
+			return corebot.WithHint(fmt.Errorf("%w: %s has ended for good", corebot.ErrInvalid, a),
+				"correct its settings and start Corebot again")
+		}
+		select {
+		case e.again <- struct{}{}:
+		default: // it is to be run anew already
+		}
+		return nil
+	}
+	return corebot.WithHint(fmt.Errorf("account %s: %w", a, corebot.ErrNotFound), "`corebot channels list` shows all")
+}
+
+// listen ends a run that is to be made anew, or whose platform has fallen silent.
+func (w *watched) listen(ctx context.Context, end context.CancelCauseFunc) {
+	var tick <-chan time.Time
+	p, periodic := w.Channel.(Periodic)
+	if periodic {
+		ticker := time.NewTicker(max(p.Period()/2, time.Millisecond))
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.again:
+			end(errAnew)
+			return
+		case <-tick:
+			if w.silence() > 2*p.Period() {
+				end(errDeaf)
+				return
+			}
+		}
+	}
+}
+
+// run runs a channel once. again says that the run was ended to make another.
+func (s *Supervisor) run(ctx context.Context, e *watched) (again bool, err error) {
+	ctx, end := context.WithCancelCause(ctx)
+	var listening sync.WaitGroup
+	listening.Go(func() { e.listen(ctx, end) })
+	defer func() {
+		end(nil)
+		listening.Wait()
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, errAnew):
+			again = true
+		case errors.Is(cause, errDeaf):
+			err = errDeaf
+		}
+	}()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return e.Channel.Run(ctx, entrance{s.door, e})
+	return false, e.Channel.Run(ctx, entrance{s.door, e})
 }

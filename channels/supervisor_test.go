@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 )
 
@@ -132,4 +133,109 @@ func TestTwoChannelsOfOneNameAreRefused(t *testing.T) {
 		channels.Entry{Account: channels.Account{Kind: "x"}}); err == nil {
 		t.Error("no error")
 	}
+}
+
+// perch is a channel that keeps a door open until its run ends, and says how often it must hear from its platform.
+type perch struct {
+	receiver
+	period time.Duration
+	door   chan channels.Door
+}
+
+func (p perch) Period() time.Duration { return p.period }
+
+func (p perch) Run(ctx context.Context, door channels.Door) error {
+	p.door <- door
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// tended is a supervisor of one perch that runs until the test ends.
+func tended(t *testing.T, period time.Duration) (*channels.Supervisor, perch) {
+	t.Helper()
+	o := newOutbox(t, "", "")
+	p := perch{period: period, door: make(chan channels.Door, 100)}
+	s, err := channels.NewSupervisor(o.Door, o.Outbox, zerolog.Nop(), entry("a", p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Receive(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Wait()
+	return s, p
+}
+
+func TestARestartedAccountIsRunAnewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := tended(t, time.Hour)
+		for range 3 {
+			if err := s.Restart(entry("a", p).Account); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if st := s.Status()[0]; len(p.door) != 4 || st.State != channels.Running || st.LastError != "" {
+			t.Errorf("%d runs, the account is %+v", len(p.door), st)
+		}
+		if err := s.Restart(channels.Account{Kind: "nobody"}); !errors.Is(err, corebot.ErrNotFound) {
+			t.Errorf("an account that there is not: %v", err)
+		}
+	})
+}
+
+func TestARestartEndsABackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		var log strings.Builder
+		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
+			if runs++; runs < 6 {
+				return errors.New("no connection")
+			}
+			<-ctx.Done()
+			return nil
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Receive(ctx) }()
+		for range 5 {
+			synctest.Wait()
+			if err := s.Restart(channels.Account{Kind: "c"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if runs != 6 {
+			t.Errorf("%d runs", runs)
+		}
+		cancel()
+		<-ended
+		if err := s.Restart(channels.Account{Kind: "c"}); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("an account that has ended: %v", err)
+		}
+	})
+}
+
+func TestAConnectionThatIsOpenAndDeafIsMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := tended(t, 10*time.Second)
+		door := <-p.door
+		for range 100 { // an empty poll is an answer
+			pass(15 * time.Second)
+			door.Alive()
+		}
+		if len(p.door) != 0 {
+			t.Fatal("an account that is alive was run again")
+		}
+		pass(40 * time.Second)
+		if st := s.Status()[0]; len(p.door) != 1 || !strings.Contains(st.LastError, "nothing was heard") {
+			t.Errorf("%d more runs, the account is %+v", len(p.door), st)
+		}
+	})
 }

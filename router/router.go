@@ -87,9 +87,11 @@ type Options struct {
 	Chats     Situations          // for /status; nil: /status tells nothing
 	Redact    func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
 	Describe  Describer           // the agent of a chat, for /status; nil: not told
-	Live      *live.Hub
-	Log       zerolog.Logger
-	Metrics   prometheus.Registerer
+	// Accounts has a line for each account of each channel, for /status of admins; nil: none
+	Accounts func(ctx context.Context) []string
+	Live     *live.Hub
+	Log      zerolog.Logger
+	Metrics  prometheus.Registerer
 }
 
 // Describer returns the display names of an agent and its model. The name is empty where there is only one agent.

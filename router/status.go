@@ -28,7 +28,17 @@ func (r *Router) status(ctx context.Context, m corebot.Message, c corebot.Comman
 	if r.opts.Describe != nil {
 		agent, model = r.opts.Describe(m.Key.Agent)
 	}
-	return r.ledger.Answer(ctx, m, controlNotice(m, c, describe(s, agent, model, time.Now())))
+	text := describe(s, agent, model, time.Now())
+	role, err := r.roles.RoleOf(ctx, m.Sender, m.Key)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	if role == corebot.RoleAdmin && r.opts.Accounts != nil {
+		for _, line := range r.opts.Accounts(ctx) {
+			text += "\nChannel " + corebot.Plainly(line)
+		}
+	}
+	return r.ledger.Answer(ctx, m, controlNotice(m, c, text))
 }
 
 // describe puts the situation of a chat into words.

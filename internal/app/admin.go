@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp"
@@ -137,6 +138,11 @@ func (r running) Channels(ctx context.Context) ([]operate.ChannelAccount, error)
 		})
 	}
 	return all, nil
+}
+
+// RestartChannel implements [operate.Corebot].
+func (r running) RestartChannel(_ context.Context, a operate.AccountName) error {
+	return r.channels.Restart(channels.Account{Kind: a.Kind, Name: a.Account})
 }
 
 // ServerTools implements [operate.Corebot].

@@ -261,7 +261,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		// to the router, zero would mean its default
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond),
 		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store),
-		Describe: a.describe, Live: a.Live, Log: a.log, Metrics: r,
+		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
 		Redact: a.redactor.Text,
 	})
 	return err

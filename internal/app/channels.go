@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -25,6 +27,7 @@ type kind struct {
 	// what a turn of one of its messages has read from its start; empty: nothing
 	taints  string
 	access  func(config.Config) config.Access // who may talk
+	network bool                              // it is in the settings, and has a platform to connect to
 	groups  channels.GroupRule                // which messages of groups are prompts; empty: all
 	reaches func(*App) *builtin.Destination   // how message.send finds its chats; nil: they cannot be written to now
 	opens   func(config.Config, Options) bool // whether this run serves it
@@ -57,6 +60,7 @@ func accountOf(n channels.Network, settings config.Account) kind {
 	return kind{
 		Account: account,
 		access:  func(config.Config) config.Access { return settings.Common.Access() },
+		network: true,
 		groups:  channels.GroupRule(settings.Common.Groups),
 		reaches: func(a *App) *builtin.Destination {
 			agentOf := func(chat string) string { return a.routing().Key(account.Kind, account.Name, chat).Agent }
@@ -295,4 +299,73 @@ func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ *webh
 	}
 	a.opened("webhook", a.webhook)
 	return a.webhook, nil
+}
+
+// accountLines tell in a line each how the accounts of this process are doing, for an admin in a chat. Errors of a platform
+// are left out: others may read the chat.
+func (a *App) accountLines(ctx context.Context) (lines []string) {
+	all, err := running{a}.Channels(ctx)
+	if err != nil {
+		return []string{"The accounts of channels cannot be read at the moment."}
+	}
+	for _, s := range all {
+		line := fmt.Sprintf("%s: %s for %s", s.Name(), s.State, time.Since(s.Since).Round(time.Second))
+		if !s.LastEvent.IsZero() {
+			line += fmt.Sprintf(", last event %s ago", time.Since(s.LastEvent).Round(time.Second))
+		}
+		if s.Backlog > 0 {
+			line += fmt.Sprintf(", %d to send", s.Backlog)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Checked is what a check of an account has found.
+type Checked struct {
+	channels.Account
+	OK     bool   `json:"ok"`
+	Says   string `json:"says,omitempty"` // as whom the account is known, or what there is to check
+	Error  string `json:"error,omitempty"`
+	Advice string `json:"hint,omitempty"`
+}
+
+// checkTime bounds the check of one account.
+const checkTime = 20 * time.Second
+
+// CheckAccounts tries the settings of accounts, as the next start would use them, beside whatever runs on the home: it
+// makes each channel and has it connect once. which chooses the accounts; nil is all. The accounts that are always there
+// connect to nothing: their settings have been read, and that is all.
+func CheckAccounts(ctx context.Context, c config.Config, which func(channels.Account) bool,
+	others ...channels.Network,
+) (all []Checked) {
+	a := &App{config: c, networks: append(Networks(), others...), log: zerolog.Nop()}
+	for _, k := range a.kinds() {
+		if which != nil && !which(k.Account) {
+			continue
+		}
+		result := Checked{Account: k.Account, OK: true, Says: "nothing to connect to"}
+		if k.network {
+			says, err := a.check(ctx, k)
+			if result.Says = says; err != nil {
+				result.OK, result.Error, result.Advice = false, err.Error(), corebot.HintOf(err)
+			}
+		}
+		all = append(all, result)
+	}
+	return all
+}
+
+func (a *App) check(ctx context.Context, k kind) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	c, err := k.open(ctx, a, nil)
+	if err != nil {
+		return "", err
+	}
+	checker, can := c.(channels.Checker)
+	if !can {
+		return "its settings can be used; this kind of channel cannot try its connection", nil
+	}
+	return checker.Check(ctx)
 }

@@ -24,6 +24,9 @@ type Status struct {
 	Models  []chain.ModelState `json:"models,omitempty"` // that may be asked, in order; a running Corebot knows them
 	Since   time.Time          `json:"since,omitzero"`
 	operate.Status
+	// Channels are the accounts that a running Corebot serves.
+	Channels []operate.ChannelAccount `json:"channels,omitempty"`
+
 	MCP    *mcp.Overview `json:"mcp,omitempty"`    // a running Corebot knows it; of the first agent
 	Agents []AgentStatus `json:"agents,omitempty"` // a running Corebot knows them
 	// Degraded is what is wrong although messages are accepted and answered; a running Corebot knows it.
@@ -126,6 +129,9 @@ func (a *App) statusNow(ctx context.Context) (s Status, err error) {
 	servers := a.agents.first().servers.Overview()
 	s.MCP = &servers
 	s.Agents = a.agentStatus()
+	if s.Channels, err = (running{a}).Channels(ctx); err != nil {
+		return s, err
+	}
 	s.Degraded = a.degraded.Now(ctx)
 	return s, nil
 }

@@ -94,7 +94,7 @@ func table() []entry {
 		ListDeferred.entry(), ReleaseDeferred.entry(), DropDeferred.entry(),
 		ListAgents.entry(), ShowAgent.entry(), ListSkills.entry(), ShowSkill.entry(),
 		ListServers.entry(), ShowServer.entry(), ReloadServers.entry(), ApproveTools.entry(),
-		Greet.entry(), ReloadSettings.entry(), ListChannels.entry(),
+		Greet.entry(), ReloadSettings.entry(), ListChannels.entry(), RestartChannel.entry(),
 	}
 }
 

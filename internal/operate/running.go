@@ -11,6 +11,8 @@ type Corebot interface {
 	ReloadSettings(ctx context.Context) (Reloaded, error)
 	// Channels tells how every account of every channel is doing, by its name.
 	Channels(ctx context.Context) ([]ChannelAccount, error)
+	// RestartChannel ends the connection of an account and has it begun anew.
+	RestartChannel(ctx context.Context, a AccountName) error
 	// ServerTools gives what an MCP server of an agent says of its tools, and one fingerprint over all of them.
 	ServerTools(ctx context.Context, agent, server string) (tools []MCPTool, whole string, err error)
 	ReloadServers(ctx context.Context, agent string) (MCPServers, error)
@@ -21,6 +23,7 @@ var (
 	Greet          = runs("hello", (*Service).Greet)
 	ReloadSettings = runs("config.reload", (*Service).ReloadSettings)
 	ListChannels   = runs("channels.list", (*Service).ListChannels)
+	RestartChannel = runs("channels.restart", (*Service).RestartChannel)
 )
 
 type (
@@ -37,6 +40,11 @@ type (
 		Applied []string `json:"applied"` // keys whose new values are in force
 		Restart []string `json:"restart"` // keys that changed and need a restart
 	}
+	// AccountName names one account of a channel.
+	AccountName struct {
+		Kind    string `json:"kind"`
+		Account string `json:"account"` // empty where a kind has one account without a name
+	}
 	// ChannelAccount is how one account of a channel is doing.
 	ChannelAccount struct {
 		Kind      string    `json:"kind"`
@@ -50,11 +58,14 @@ type (
 )
 
 // Name is KIND, or KIND:ACCOUNT.
-func (c ChannelAccount) Name() string {
-	if c.Account == "" {
-		return c.Kind
+func (c ChannelAccount) Name() string { return AccountName{c.Kind, c.Account}.String() }
+
+// String is KIND, or KIND:ACCOUNT.
+func (a AccountName) String() string {
+	if a.Account == "" {
+		return a.Kind
 	}
-	return c.Kind + ":" + c.Account
+	return a.Kind + ":" + a.Account
 }
 
 // Greet tells which Corebot runs on the home.
@@ -73,4 +84,12 @@ func (s *Service) ListChannels(ctx context.Context, p Part) (Page[ChannelAccount
 		return Page[ChannelAccount]{}, err
 	}
 	return partOf(all, p, ChannelAccount.Name)
+}
+
+// RestartChannel ends the connection of an account and has it begun anew. It does not wait for that.
+func (s *Service) RestartChannel(ctx context.Context, a AccountName) (Done, error) {
+	if err := s.running.RestartChannel(ctx, a); err != nil {
+		return Done{}, err
+	}
+	return Done{Changed: 1}, nil
 }
