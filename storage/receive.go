@@ -108,8 +108,12 @@ func hearTx(t *tx, p *parcel, l lane, life int64) error {
 		return err
 	}
 	t.said = true
+	metadata := ""
+	if !p.Metadata.Empty() {
+		metadata = p.Metadata.String()
+	}
 	if _, err := t.exec(appendHistory, chat.ID, chat.Session, l.nextSeq, 0, string(corebot.SpeakerUser),
-		storedSender(p.Key, p.Sender), p.SenderName, text, parts, "", "", false, p.ID, t.now); err != nil {
+		storedSender(p.Key, p.Sender), p.SenderName, text, parts, metadata, "", "", false, p.ID, t.now); err != nil {
 		return err
 	}
 	_, err = t.exec(forgetHeard, chat.ID, chat.Session, l.nextSeq-2*corebot.MaxHeard+1, l.nextSeq-corebot.MaxHeard, l.id)
