@@ -16,8 +16,8 @@ import (
 // A message that was accepted before is a duplicate and no error, within the batch too. A message that is refused for
 // good does not hold the cursor back. Its result has the error, and it is counted and audited as by Accept. Refused for
 // good are: a sender who may not talk, an invalid or too large message, an id that was accepted with another body. A
-// message whose chat or sender has too many waiting messages is refused for good too, or one person could silence the
-// whole account. Its chat is told once.
+// message whose chat or sender has too many waiting messages is refused for good too. Otherwise one person could silence
+// the whole account. Its chat is told once.
 //
 // An error means that nothing is stored and that the cursor stays. The channel gives the same batch again: after the wait
 // of a [*corebot.Busy], which says that the queue or the disk has no room for anybody, or after its own backoff.

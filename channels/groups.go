@@ -21,10 +21,12 @@ const (
 // ErrOwn says that the account wrote the message itself. It is neither stored nor counted.
 var ErrOwn = fmt.Errorf("%w: the account itself wrote it", corebot.ErrInvalid)
 
-// hears decides whether a message is only heard: kept as context for the next prompt of its chat, and not answered. That
-// holds for what is not meant for the bot in a group, for what a program wrote, and for what was sent too long ago. late
-// says that nothing but its age keeps a message from being answered. A chat command is no exception: an old /stop would
-// stop something else, and a command in a group can be meant for another bot.
+// hears decides whether a message is only heard: kept as context for the next prompt of its chat, and not answered. Three
+// kinds of messages are: one of a group that is not meant for the bot, one that a program wrote, and one that was sent too
+// long ago. late says that only its age keeps a message from being answered.
+//
+// A chat command is no exception. An old /stop would stop something else, and a command in a group can be meant for
+// another bot.
 func (d *FrontDoor) hears(in Incoming, now time.Time) (heard, late bool) {
 	rule := d.opts.Groups[Account{in.Channel, in.Account}]
 	if in.Bot || in.Envelope.Group && rule == GroupsMention && !in.Envelope.Mentioned {
@@ -47,6 +49,7 @@ func (d *FrontDoor) tellLate(ctx context.Context, m corebot.Message) {
 	if !d.late.refused(m.Key, time.Now()) {
 		return
 	}
-	d.tell(ctx, m, corebot.NoticeLate, fmt.Sprintf("This message was sent more than %v ago, while Corebot did not receive. It is kept "+
-		"as context, and so are others of that time. What still matters can be sent again.", d.opts.MaxAge))
+	d.tell(ctx, m, corebot.NoticeLate, fmt.Sprintf("This message was sent more than %v ago, while Corebot did not "+
+		"receive. It is kept as context, and so are others of that time. What still matters can be sent again.",
+		d.opts.MaxAge))
 }

@@ -60,7 +60,7 @@ func (q *Queue) Receive(ctx context.Context, b corebot.Batch,
 	return receipts, now, nil
 }
 
-// cursorTx compares the cursor that a batch was received behind with the stored one, and returns the cursor that the
+// cursorTx compares the cursor that a batch was received behind with the stored cursor. It returns the cursor that the
 // batch makes. repeated says that an earlier commit of the same batch has stored that cursor already.
 func cursorTx(t *tx, b corebot.Batch) (next corebot.Cursor, repeated bool, err error) {
 	var stored corebot.Cursor

@@ -1,0 +1,299 @@
+// Package channeltest states what a channel must do, as a suite of tests that runs against any channel. The suite gives
+// the channel a real door, outbox, supervisor and store; the test of the channel gives the platform behind it.
+//
+// A channel guarantees:
+//
+//   - What people say comes in once, in order, under their chat and their id.
+//   - Nothing is acknowledged that is not stored: while nobody has room, the platform keeps it.
+//   - What is said while the channel does not run comes in at the next start, and nothing comes in again.
+//   - A reply is shown in its chat once, whole and in order, however long it is.
+//   - A send that the platform refuses for its rate is tried again.
+//   - What has the same idempotency key is shown once, if the channel says so.
+//   - A send ends soon after its context, and a run after its own.
+//   - A connection that breaks is made anew, and loses nothing.
+//
+// A guarantee about something that a platform cannot do is skipped: see [Subject].
+package channeltest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/bus"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/storage"
+)
+
+// Chat is the chat of the platform in which the suite talks.
+const Chat = "room"
+
+// Subject is a channel under test, and the platform behind it.
+type Subject struct {
+	Account channels.Account
+	// Open makes the channel as a new process would, for the same account of the same platform.
+	Open func() channels.Channel
+	// Say has a person say something in the chat. A platform that keeps nothing says it again until it is acknowledged;
+	// Say need not wait for that. door is for a channel whose messages do not come in by its Run.
+	Say func(door channels.Accepter, id, text string)
+	// Shown are the texts that the chat shows, in order.
+	Shown func() []string
+
+	Cut     func()            // breaks every connection; nil: there is none that could break
+	Silence func(silent bool) // has the platform answer nothing, or answer again; nil: it cannot
+	Refuse  func(n int)       // has the platform refuse the next n sends for their rate; nil: it never does
+}
+
+// Run holds a channel to the guarantees. subject makes a platform of its own for each.
+func Run(t *testing.T, subject func(t *testing.T) Subject) {
+	for _, spec := range []struct {
+		guarantee string
+		hold      func(*rig)
+	}{
+		{"What people say comes in once, in order, under their chat and their id.", comesIn},
+		{"Nothing is acknowledged that is not stored.", waitsForRoom},
+		{"What is said while the channel does not run comes in at the next start.", comesInLater},
+		{"A reply is shown in its chat once, whole and in order.", isShown},
+		{"A send that the platform refuses for its rate is tried again.", isTriedAgain},
+		{"What has the same idempotency key is shown once.", isShownOnce},
+		{"A send ends soon after its context.", sendEnds},
+		{"A connection that breaks is made anew.", isMadeAnew},
+	} {
+		t.Run(spec.guarantee, func(t *testing.T) {
+			r := &rig{Subject: subject(t), t: t, dir: t.TempDir()}
+			r.start()
+			spec.hold(r)
+			r.stop()
+		})
+	}
+}
+
+// patience bounds every wait of the suite.
+const patience = 10 * time.Second
+
+// rig is a Corebot with the channel under test. Nothing answers what comes in.
+type rig struct {
+	Subject
+	t          *testing.T
+	dir        string
+	kit        *apptest.Kit
+	channel    channels.Channel
+	supervisor *channels.Supervisor
+	stop       func()
+}
+
+// start runs the channel as a new process does.
+func (r *rig) start() {
+	r.t.Helper()
+	r.kit = apptest.New(r.t, apptest.Options{
+		Dir: r.dir, Bus: bus.Options{BackoffBase: time.Millisecond, Limits: corebot.Limits{TotalDepth: most}},
+	})
+	access, err := policy.NewAccess(policy.AccessOpen, corebot.Allowlist{})
+	r.must(err)
+	front, err := channels.NewFrontDoor(r.kit.Bus, r.kit.Router, storage.NewChats(r.kit.DB),
+		channels.DoorOptions{Access: map[channels.Account]policy.Access{r.Account: access}})
+	r.must(err)
+	outbox, err := channels.NewOutbox(r.kit.Bus, r.kit.Ledger, channels.Resend, zerolog.Nop(), nil)
+	r.must(err)
+	r.channel = r.Open()
+	r.supervisor, err = channels.NewSupervisor(front, outbox, zerolog.Nop(),
+		channels.Entry{Account: r.Account, Channel: r.channel})
+	r.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- r.supervisor.Receive(ctx) }()
+	go func() { ended <- r.supervisor.Send(ctx) }()
+	r.stop = func() {
+		r.t.Helper()
+		cancel()
+		for range cap(ended) {
+			select {
+			case err := <-ended:
+				r.must(err)
+			case <-time.After(patience):
+				r.t.Fatalf("the channel has not ended %v after its context", patience)
+			}
+		}
+		r.kit.Close()
+	}
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// until waits for something to become true.
+func (r *rig) until(what string, is func() bool) {
+	r.t.Helper()
+	for began := time.Now(); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Since(began) > patience {
+			r.t.Fatalf("%v pass without: %s; the account is %+v", patience, what, r.supervisor.Status())
+		}
+	}
+}
+
+func (r *rig) say(id, text string) { r.Say(r.supervisor.DoorOf(r.Account), id, text) }
+
+// stored are the messages with an id.
+func (r *rig) stored(id string) []corebot.Life {
+	r.t.Helper()
+	lives, err := r.kit.Lives.Find(r.t.Context(), id)
+	r.must(err)
+	return lives
+}
+
+func (r *rig) key() corebot.Key {
+	return corebot.Key{
+		Agent: corebot.DefaultAgent, Channel: r.Account.Kind, Account: r.Account.Name, Chat: Chat,
+	}
+}
+
+func (r *rig) reply(id, text string) {
+	r.t.Helper()
+	_, err := r.kit.Bus.Publish(r.t.Context(), corebot.Message{
+		ID: id, Direction: corebot.Outbound, Kind: corebot.KindReply, Key: r.key(), Parts: corebot.TextPart(text),
+	})
+	r.must(err)
+}
+
+func comesIn(r *rig) {
+	ids := []string{"m1", "m2", "m3"}
+	for _, id := range ids {
+		r.say(id, "text of "+id)
+		r.until(id+" is stored", func() bool { return len(r.stored(id)) == 1 })
+	}
+	for _, id := range ids {
+		d := r.kit.Claim()
+		m := d.Message
+		if m.ID != id || m.Text() != "text of "+id || m.Key != r.key() || m.Sender.ID == "" ||
+			m.Sender.Channel != r.Account.Kind || m.Sender.Account != r.Account.Name {
+			r.t.Errorf("%s came in as %+v", id, m)
+		}
+		r.must(r.kit.Bus.Settle(r.t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	}
+}
+
+// most is how many messages can wait.
+const most = 4
+
+func waitsForRoom(r *rig) {
+	for i := range most {
+		_, err := r.kit.Bus.Publish(r.t.Context(), corebot.Message{
+			ID: string(rune('a' + i)), Direction: corebot.Inbound, Kind: corebot.KindPrompt, Key: apptest.Key("other"),
+			Parts: corebot.TextPart("first"),
+		})
+		r.must(err)
+	}
+	r.say("m1", "is there room?")
+	time.Sleep(50 * time.Millisecond)
+	if n := len(r.stored("m1")); n != 0 {
+		r.t.Fatalf("%d are stored without room", n)
+	}
+	r.must(r.kit.Bus.Settle(r.t.Context(), r.kit.Claim(), corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	r.must(r.supervisor.Restart(r.Account)) // or its wait before the next try would be long
+	r.until("m1 is stored", func() bool { return len(r.stored("m1")) == 1 })
+}
+
+func comesInLater(r *rig) {
+	r.say("m1", "before")
+	r.until("m1 is stored", func() bool { return len(r.stored("m1")) == 1 })
+	r.stop()
+	later := func() { r.say("m2", "in between") }
+	if _, periodic := r.channel.(channels.Periodic); periodic { // the platform keeps it
+		later()
+		later = func() {}
+	}
+	r.start()
+	later()
+	r.until("m2 is stored", func() bool { return len(r.stored("m2")) == 1 })
+	if n := len(r.stored("m1")); n != 1 {
+		r.t.Errorf("the first message is there %d times", n)
+	}
+}
+
+// squeezed is a text without the spaces at which it may be cut.
+func squeezed(texts ...string) string {
+	return strings.Join(strings.Fields(strings.Join(texts, " ")), "")
+}
+
+func isShown(r *rig) {
+	long := strings.Repeat("many words, ", 500)
+	r.reply("r1", long)
+	r.reply("r2", "the end")
+	r.until("the second reply is shown", func() bool { return slices.Contains(r.Shown(), "the end") })
+	if got := r.Shown(); squeezed(got...) != squeezed(long, "the end") {
+		r.t.Errorf("the chat shows %d texts: %.200q", len(got), got)
+	}
+	r.until("both are settled", func() bool {
+		return r.stored("r1")[0].End == corebot.EndSent && r.stored("r2")[0].End == corebot.EndSent
+	})
+}
+
+func isTriedAgain(r *rig) {
+	if r.Refuse == nil {
+		r.t.Skip("the platform refuses nothing for its rate")
+	}
+	r.Refuse(2)
+	r.reply("r1", "hello")
+	r.until("the reply is sent", func() bool { return r.stored("r1")[0].End == corebot.EndSent })
+	if got := r.Shown(); !slices.Equal(got, []string{"hello"}) {
+		r.t.Errorf("the chat shows %q", got)
+	}
+}
+
+func isShownOnce(r *rig) {
+	if _, native := r.channel.(channels.Idempotent); !native {
+		r.t.Skip("the platform has no idempotency keys")
+	}
+	for range 3 {
+		_, err := r.channel.Send(r.t.Context(), channels.Outbound{
+			ID: "r1", IdempotencyKey: "r1", Key: r.key(), Kind: corebot.KindReply, Parts: corebot.TextPart("hello"),
+		})
+		r.must(err)
+	}
+	if got := r.Shown(); !slices.Equal(got, []string{"hello"}) {
+		r.t.Errorf("the chat shows %q", got)
+	}
+}
+
+func sendEnds(r *rig) {
+	if r.Silence == nil {
+		r.t.Skip("the platform always answers")
+	}
+	r.Silence(true)
+	defer r.Silence(false)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := r.channel.Send(ctx, channels.Outbound{
+		ID: "r1", IdempotencyKey: "r1", Key: r.key(), Kind: corebot.KindReply, Parts: corebot.TextPart("hello"),
+	})
+	if took := time.Since(began); err == nil || took > patience/2 {
+		r.t.Errorf("it ended after %v with %v", took, err)
+	}
+}
+
+func isMadeAnew(r *rig) {
+	if r.Cut == nil {
+		r.t.Skip("there is no connection that could break")
+	}
+	r.say("m1", "before")
+	r.until("m1 is stored", func() bool { return len(r.stored("m1")) == 1 })
+	r.Cut()
+	r.say("m2", "in between")
+	r.must(r.supervisor.Restart(r.Account)) // or the supervisor would wait for a second
+	r.until("m2 is stored", func() bool { return len(r.stored("m2")) == 1 })
+	if n := len(r.stored("m1")); n != 1 {
+		r.t.Errorf("the first message is there %d times", n)
+	}
+}
