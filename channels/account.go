@@ -64,7 +64,10 @@ type watched struct {
 }
 
 func watch(e Entry) *watched {
-	return &watched{Entry: e, again: make(chan struct{}, 1), now: Status{Account: e.Account, State: Starting, Since: time.Now()}}
+	return &watched{
+		Entry: e, again: make(chan struct{}, 1),
+		now: Status{Account: e.Account, State: Starting, Since: time.Now()},
+	}
 }
 
 func (w *watched) status() Status {

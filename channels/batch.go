@@ -16,8 +16,8 @@ import (
 // A message that was accepted before is a duplicate and no error, within the batch too. A message that is refused for
 // good does not hold the cursor back. Its result has the error, and it is counted and audited as by Accept. Refused for
 // good are: a sender who may not talk, an invalid or too large message, an id that was accepted with another body. A
-// message whose chat or sender has too many waiting messages is refused for good too. Otherwise one person could silence
-// the whole account. Its chat is told once.
+// message whose chat or sender has too many waiting messages is refused for good too. Otherwise one person could
+// silence the whole account. Its chat is told once.
 //
 // An error means that nothing is stored and that the cursor stays. The channel gives the same batch again: after the wait
 // of a [*corebot.Busy], which says that the queue or the disk has no room for anybody, or after its own backoff.
@@ -170,6 +170,7 @@ func (d *FrontDoor) tellBusy(ctx context.Context, m corebot.Message, busy *coreb
 func (d *FrontDoor) tell(ctx context.Context, m corebot.Message, kind corebot.NoticeKind, text string) {
 	notice := corebot.TextNotice(m.Key, m.ID+"/"+string(kind), m.ID, text, corebot.Notice{Kind: kind})
 	if _, err := d.bus.Publish(ctx, notice); err != nil {
-		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).Msg("a chat was not told of a message that is not answered")
+		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).
+			Msg("a chat was not told of a message that is not answered")
 	}
 }

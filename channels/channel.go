@@ -112,8 +112,8 @@ type Checker interface {
 	Check(ctx context.Context) (string, error)
 }
 
-// Periodic is the ability of a channel that hears from its platform at least once in a period: an event, an empty poll, a
-// ping. Without a call of its [Door] in twice the period, the connection is deaf, and the supervisor runs the channel
+// Periodic is the ability of a channel that hears from its platform at least once in a period: an event, an empty poll,
+// a ping. Without a call of its [Door] in twice the period, the connection is deaf, and the supervisor runs the channel
 // again.
 type Periodic interface {
 	Period() time.Duration

@@ -95,8 +95,8 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 	return Accepted{ID: in.ID, Duplicate: r.Duplicate}, d.episodes.busy(m.Key, err)
 }
 
-// message makes what is stored of an incoming message, if its sender may talk. late says that the message would have been
-// answered, had it come in time.
+// message makes what is stored of an incoming message, if its sender may talk. late says that the message would have
+// been answered, had it come in time.
 func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message, late bool, err error) {
 	if in.Own {
 		return m, false, ErrOwn

@@ -86,11 +86,14 @@ func noRoomForAnybody(err error) bool {
 var (
 	// The life that has the place is counted with the other lives of the lane.
 	takeHeardPlace = &query{`UPDATE lanes SET next_seq = next_seq + 1 WHERE id = ?`}
-	forgetHeard    = &query{`DELETE FROM history WHERE chat_id = ? AND session = ? AND ordinal = 0 AND seq BETWEEN ? AND ? AND EXISTS (
-		SELECT 1 FROM message_life m WHERE m.message_id = history.message_id AND m.lane_id = ? AND m."end" = '` + string(corebot.EndHeard) + `')`}
+	forgetHeard    = &query{`DELETE FROM history
+		WHERE chat_id = ? AND session = ? AND ordinal = 0 AND seq BETWEEN ? AND ? AND EXISTS (
+			SELECT 1 FROM message_life m WHERE m.message_id = history.message_id AND m.lane_id = ?
+			AND m."end" = '` + string(corebot.EndHeard) + `')`}
 )
 
-// hearTx keeps a message as context of its chat: a history entry of its sender, at a place of its own behind what waits.
+// hearTx keeps a message as context of its chat: a history entry of its sender, at a place of its own behind what
+// waits.
 // Its life ends here. Of the messages that a chat has heard, those of the newest [corebot.MaxHeard] places stay.
 func hearTx(t *tx, p *parcel, l lane, life int64) error {
 	chat, err := chatTx(t, p.Key)
@@ -116,6 +119,7 @@ func hearTx(t *tx, p *parcel, l lane, life int64) error {
 		storedSender(p.Key, p.Sender), p.SenderName, text, parts, metadata, "", "", false, p.ID, t.now); err != nil {
 		return err
 	}
-	_, err = t.exec(forgetHeard, chat.ID, chat.Session, l.nextSeq-2*corebot.MaxHeard+1, l.nextSeq-corebot.MaxHeard, l.id)
+	oldest := l.nextSeq - corebot.MaxHeard
+	_, err = t.exec(forgetHeard, chat.ID, chat.Session, oldest-corebot.MaxHeard+1, oldest, l.id)
 	return err
 }

@@ -199,7 +199,8 @@ func waitsForRoom(r *rig) {
 	if n := len(r.stored("m1")); n != 0 {
 		r.t.Fatalf("%d are stored without room", n)
 	}
-	r.must(r.kit.Bus.Settle(r.t.Context(), r.kit.Claim(), corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	done := corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}
+	r.must(r.kit.Bus.Settle(r.t.Context(), r.kit.Claim(), done))
 	r.must(r.supervisor.Restart(r.Account)) // or its wait before the next try would be long
 	r.until("m1 is stored", func() bool { return len(r.stored("m1")) == 1 })
 }

@@ -200,8 +200,8 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 	}
 	var err error
 	a.door, err = channels.NewFrontDoor(a.Bus, a.router, storage.NewChats(a.Store), channels.DoorOptions{
-		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Groups: groups, MaxAge: a.config.Channels.MaxAge, Trail: storage.NewAudit(a.Store), Log: a.log,
-		Metrics: r,
+		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Groups: groups, MaxAge: a.config.Channels.MaxAge,
+		Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
 	})
 	return err
 }
@@ -301,8 +301,8 @@ func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ *webh
 	return a.webhook, nil
 }
 
-// accountLines tell in a line each how the accounts of this process are doing, for an admin in a chat. Errors of a platform
-// are left out: others may read the chat.
+// accountLines tell in a line each how the accounts of this process are doing, for an admin in a chat. Errors of a
+// platform are left out: others may read the chat.
 func (a *App) accountLines(ctx context.Context) (lines []string) {
 	all, err := running{a}.Channels(ctx)
 	if err != nil {
@@ -334,8 +334,8 @@ type Checked struct {
 const checkTime = 20 * time.Second
 
 // CheckAccounts tries the settings of accounts, as the next start would use them, beside whatever runs on the home: it
-// makes each channel and has it connect once. which chooses the accounts; nil is all. The accounts that are always there
-// connect to nothing: their settings have been read, and that is all.
+// makes each channel and has it connect once. which chooses the accounts; nil is all. The accounts that are always
+// there connect to nothing: their settings have been read, and that is all.
 func CheckAccounts(ctx context.Context, c config.Config, which func(channels.Account) bool,
 	others ...channels.Network,
 ) (all []Checked) {
