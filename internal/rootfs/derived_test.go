@@ -38,6 +38,28 @@ func TestNothingIsMadeTwiceOfAFileThatDidNotChange(t *testing.T) {
 	requires(5, 3)
 }
 
+// A missing file is not opened, and still its error is that of a file which was.
+func TestAMissingFileIsMissingAsIfItWereRead(t *testing.T) {
+	c, path := newCache(t)
+	dir := filepath.Dir(path)
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o700), os.Symlink("sub", filepath.Join(dir, "link")),
+		os.Symlink("gone", filepath.Join(dir, "dangling"))); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "sub", "b.txt"), "text")
+	for _, missing := range []string{
+		"c.txt", "sub/c.txt", "gone/c.txt", "link/c.txt", "dangling", "dangling/c.txt", "../c.txt", "/c.txt", "",
+		"sub/../c.txt", "sub//c.txt", "./c.txt", "sub/b.txt/c.txt", "sub/gone/../b.txt", "a\x00b",
+	} {
+		_, got := c.Get(missing, 100)
+		_, want := c.root.ReadFile(missing, 100)
+		if (got == nil) != (want == nil) || want != nil && got.Error() != want.Error() ||
+			errors.Is(got, os.ErrNotExist) != errors.Is(want, os.ErrNotExist) {
+			t.Errorf("%q: got %v, want %v", missing, got, want)
+		}
+	}
+}
+
 func TestAFileThatIsTooLargeIsNotRead(t *testing.T) {
 	c, path := newCache(t)
 	write(t, path, strings.Repeat("x", 101))
