@@ -38,6 +38,11 @@ var commands = []CommandUsage{
 	{"/approve", "ID", "let a call run that waits for an approval", KindControl},
 	{"/deny", "ID", "do not let it run", KindControl},
 	{"/status", "", "tell what this chat does now, and what waits", KindControl},
+	{
+		"/remind", "WHEN TEXT", "remind you: WHEN is a time from now such as 10m, a time of the day, or a date with a time",
+		KindControl,
+	},
+	{"/tasks", "[ACTION ID]", "list the tasks of this chat; pause, resume, run or remove one", KindControl},
 	{"/usage", "", "tell what was used, and what may be", KindControl},
 	{"/help", "", "this list", KindCommand},
 }

@@ -66,6 +66,7 @@ type Caller struct {
 	// Overheard says that others than the principal get to read what the turn answers: they have spoken in its session,
 	// or a program or another agent waits for the answer.
 	Overheard bool
+	Chain     int // tasks in a row, each made by a run of the one before, of which the turn is the last run; 0: none
 }
 
 // Caller says for whom the turn of a delivery runs: the sender of its message. For a task and an event file the sender
@@ -85,7 +86,7 @@ func (d Delivery) Caller() Caller {
 	}
 	if e := m.Errand; e != nil {
 		c.Entry.Kind, c.Entry.From = EntryTask, e.From
-		c.Others, c.Taint = slices.Clone(e.Others), e.Taint
+		c.Others, c.Taint, c.Chain = slices.Clone(e.Others), e.Taint, e.Chain
 	}
 	return c
 }

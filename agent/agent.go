@@ -188,14 +188,14 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		if errors.Is(err, corebot.ErrStopped) {
 			t.stop()
 		}
-		return corebot.Result{History: t.said, Spent: t.spent, BeginsSession: t.beginsSession}, err
+		return corebot.Result{History: t.leaves(), Spent: t.spent, BeginsSession: t.beginsSession}, err
 	}
 	if !blank(answer.Text) {
 		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(answer.Text)})
 	}
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
-		History: t.said, BeginsSession: t.beginsSession,
+		History: t.leaves(), BeginsSession: t.beginsSession,
 		Replies: t.replies(answer.Text),
 		Model:   cmp.Or(answer.Model, t.modelName()),
 		Spent:   t.spent,

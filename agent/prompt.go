@@ -110,6 +110,7 @@ func (t *turn) situation(undelivered []corebot.Life) string {
 	fmt.Fprintf(&b, "this chat: channel %s, chatId %s\n", t.who.Key.Channel, t.who.Key.Chat)
 	fmt.Fprintf(&b, "directory of this chat: %s\n", rootfs.ChatDir(t.who.Key))
 	b.WriteString(fromAgent(t.delivery.Message.Relay))
+	b.WriteString(ofTask(t.delivery.Message.Errand))
 	switch {
 	case t.delivery.Opens():
 		b.WriteString("this message begins a new conversation: what was said before is not shown any more\n")
@@ -141,6 +142,19 @@ func fromAgent(r *corebot.Relay) string {
 	}
 	return fmt.Sprintf("this message is from the agent %s, for the person behind the label: your answer goes to that "+
 		"agent alone\n", r.Agent)
+}
+
+// ofTask says which task a message is of, in one line; of any other message nothing.
+func ofTask(e *corebot.Errand) string {
+	if e == nil {
+		return ""
+	}
+	name := ""
+	if e.Name != "" {
+		name = fmt.Sprintf(" (%q)", e.Name)
+	}
+	return fmt.Sprintf("this message is the prompt of task %d%s, due at %s: nobody has written it now. Do what it asks; "+
+		"your answer goes to this chat\n", e.Task, name, e.Due.Format(time.RFC1123Z))
 }
 
 // chatMemory is what is remembered of the chat, and what is missing of it: the model can mend that.

@@ -27,6 +27,10 @@ func (t *turn) recall(ctx context.Context) (undelivered []corebot.Life, err erro
 		return nil, err
 	}
 	t.asksFor = found.Model
+	if e := t.delivery.Message.Errand; e != nil && e.Isolated {
+		t.past = past{newest: t.past.newest}
+		return found.Undelivered, nil
+	}
 	if t.beginsSession = t.delivery.Opens() || t.idle(); t.beginsSession {
 		t.past, t.asksFor = past{newest: t.past.newest}, ""
 	}

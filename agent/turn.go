@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,7 +80,8 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	}
 	t.say(corebot.HistoryEntry{
 		Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Parts: m.Parts, Metadata: m.Metadata.Kept(),
-		Outside: m.Relay != nil && (m.Relay.Taint != "" || len(m.Relay.Others) > 0),
+		Outside: m.Relay != nil && (m.Relay.Taint != "" || len(m.Relay.Others) > 0) ||
+			m.Errand != nil && (m.Errand.Taint != "" || len(m.Errand.Others) > 0),
 	})
 	return nil
 }
@@ -89,6 +91,16 @@ func (t *turn) say(e corebot.HistoryEntry) {
 	e.MessageID, e.At = t.delivery.Message.ID, time.Now()
 	e.Outside = e.Outside || e.Speaker == corebot.SpeakerAssistant && t.who.Taint != ""
 	t.said = append(t.said, e)
+}
+
+// leaves is the history that the turn leaves in the chat. Of an isolated task it is the prompt and the answer.
+func (t *turn) leaves() []corebot.HistoryEntry {
+	if e := t.delivery.Message.Errand; e == nil || !e.Isolated {
+		return t.said
+	}
+	return slices.DeleteFunc(t.said, func(e corebot.HistoryEntry) bool {
+		return e.Speaker == corebot.SpeakerTool || len(e.Calls) > 0
+	})
 }
 
 // converse goes back and forth between the model and the tools until there is a final answer.

@@ -117,6 +117,14 @@ func otherConversations() []rule {
 			who:      adminsThere, grantable: true, reason: "only an admin may send to another conversation",
 		},
 		{
+			name: "tasks-other-chat", tool: "tasks.*", when: otherChat, on: "another conversation", targeted: true,
+			who: adminsThere, grantable: true, reason: "only an admin may reach the tasks of another conversation",
+		},
+		{
+			name: "tasks-of-others", tool: "tasks.update", when: othersMessage, on: "a task that somebody else made",
+			targeted: true, who: admins, grantable: true, reason: "only who made the task, or an admin, may change it",
+		},
+		{
 			name: "bootstrap-alone", tool: "chat.register", when: sharedBootstrap,
 			on: "a bootstrap key, in a turn with text of several people", targeted: true, who: nobody,
 			reason: "the turn has text of several people: send the bootstrap key in a message that is answered alone",
@@ -183,7 +191,7 @@ func keptForAdmins() []rule {
 // give them. A command that acts on nothing, such as /help, is open to everybody who may talk.
 func ownMessageOnly() []rule {
 	var t []rule
-	for _, command := range []string{"/stop", "/steer", "/retry", "/why"} {
+	for _, command := range []string{"/stop", "/steer", "/retry", "/why", "/tasks", "/remind"} {
 		t = append(t,
 			rule{
 				name: "others-message", tool: command, when: othersMessage, on: "a message of another sender",
@@ -222,6 +230,7 @@ func openToAll() []rule {
 		"message.send", "chat.register",
 		"chat.list", "history.read", "message.publish", "message.replies",
 		"skills.list", "skills.read",
+		"tasks.schedule", "tasks.list", "tasks.update",
 		"web.fetch", "web.search",
 	} {
 		t = append(t, rule{name: "open", tool: tool, who: anyone})

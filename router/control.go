@@ -35,6 +35,10 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		return r.usage(ctx, m, c)
 	case "/status":
 		return r.status(ctx, m, c)
+	case "/remind":
+		return r.remind(ctx, m, c)
+	case "/tasks":
+		return r.tasks(ctx, m, c)
 	default:
 		return r.ledger.Answer(ctx, m, controlNotice(m, corebot.Command{Name: "/unknown"},
 			unknown(corebot.UnknownCommand(m.Text()))))

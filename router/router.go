@@ -86,7 +86,9 @@ type Options struct {
 	AdminChat corebot.Key         // where requests for approval are shown, beside the chat itself; zero: nowhere
 	Chats     Situations          // for /status; nil: /status tells nothing
 	Redact    func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
-	Describe  Describer           // the agent of a chat, for /status; nil: not told
+	Tasks     Tasks               // for /tasks and /remind, with Planner; nil: there are none
+	Planner   Planner
+	Describe  Describer // the agent of a chat, for /status; nil: not told
 	// Accounts has a line for each account of each channel, for /status of admins; nil: none
 	Accounts func(ctx context.Context) []string
 	Live     *live.Hub

@@ -3,8 +3,11 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
+	_ "time/tzdata" // a machine of its own, such as a container, can be without the zones
 
 	"github.com/robfig/cron/v3"
 
@@ -265,4 +268,19 @@ func (r Rule) lastFrom(due, now time.Time) time.Time {
 		}
 		due = next
 	}
+}
+
+// LocalZone is the IANA name of this machine's time zone: from TZ, or from where /etc/localtime leads. It is empty
+// where neither has a name.
+func LocalZone() string {
+	name, set := os.LookupEnv("TZ")
+	if !set {
+		if target, err := filepath.EvalSymlinks("/etc/localtime"); err == nil {
+			_, name, _ = strings.Cut(filepath.ToSlash(target), "/zoneinfo/")
+		}
+	}
+	if _, err := zone(name); err != nil {
+		return ""
+	}
+	return name
 }

@@ -288,7 +288,8 @@ func TestATaskWhoseRunsKeepFailingIsPausedAndTold(t *testing.T) {
 		ds, err := storage.NewQueue(r.db).Claim(t.Context(), corebot.PoolOf(corebot.Outbound, task.Key), 1,
 			corebot.ClaimOptions{Lease: time.Minute})
 		must(t, err)
-		if text := ds[0].Message.Text(); text != "Task 1 () is paused, because 3 runs in a row failed. /tasks resume 1 starts it again." {
+		if text := ds[0].Message.Text(); text != "Task 1 () is paused, because 3 runs in a row failed. "+
+			"/tasks resume 1 starts it again." {
 			t.Errorf("the chat is told %q", text)
 		}
 		runs, err := r.Runs(t.Context(), task.ID, time.Time{}, 1)

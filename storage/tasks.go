@@ -25,47 +25,63 @@ func NewTasks(db *DB) *Tasks { return &Tasks{db, byOperator()} }
 // As returns the tasks for changes by somebody else, as [DeadLetters.As] does.
 func (s *Tasks) As(by corebot.AuditEvent) *Tasks { return &Tasks{s.db, by} }
 
-const taskColumns = `SELECT k.id, k.version, k.name, k.agent, k.channel, k.account, k.chat, k.thread, k.kind, k.spec, k.time_zone,
-	k.prompt, k.context, k.state, k.reason, k.creator, k.made_in, k.others, k.taint, k.chain, k.failures, k.created_at, k.anchor_at,
-	COALESCE(k.next_run, 0), k.last_run, COALESCE((SELECT CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE r.outcome END
+const taskColumns = `SELECT k.id, k.version, k.name, k.agent, k.channel, k.account, k.chat, k.thread, k.kind, k.spec,
+		k.time_zone,
+	k.prompt, k.context, k.state, k.reason, k.creator, k.made_in, k.others, k.taint, k.chain, k.failures, k.created_at,
+			k.anchor_at,
+	COALESCE(k.next_run, 0), k.last_run, COALESCE((SELECT CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE
+			r.outcome END
 		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = k.id ORDER BY r.due DESC LIMIT 1), '')
 	FROM tasks k `
 
 var (
 	taskByID = &query{taskColumns + `WHERE k.id = ?`}
-	dueTasks = &query{taskColumns + `WHERE k.state = 'active' AND k.next_run IS NOT NULL AND k.next_run <= ?1 AND (k.next_run, k.id) > (?2, ?3)
+	dueTasks = &query{taskColumns +
+		`WHERE k.state = 'active' AND k.next_run IS NOT NULL AND k.next_run <= ?1 AND (k.next_run, k.id) > (?2, ?3)
 		ORDER BY k.next_run, k.id LIMIT ?4 + 0`}
 	firstDue  = &query{`SELECT COALESCE(MIN(next_run), 0) FROM tasks WHERE state = 'active' AND next_run IS NOT NULL`}
-	listTasks = &query{taskColumns + `WHERE k.id > ?1 AND (?2 = '' OR k.agent = ?2) AND (?3 = '' OR k.creator = ?3) AND (?4 = '' OR k.state = ?4)
+	listTasks = &query{taskColumns +
+		`WHERE k.id > ?1 AND (?2 = '' OR k.agent = ?2) AND (?3 = '' OR k.creator = ?3) AND (?4 = '' OR k.state = ?4)
 		ORDER BY k.id LIMIT ?5 + 0`}
-	tasksOfChat = &query{taskColumns + `WHERE k.chat = ?1 AND k.channel = ?2 AND k.account = ?3 AND k.agent = ?4 AND k.thread = ?5 AND k.id > ?6
+	tasksOfChat = &query{taskColumns +
+		`WHERE k.chat = ?1 AND k.channel = ?2 AND k.account = ?3 AND k.agent = ?4 AND k.thread = ?5 AND k.id > ?6
 		AND (?7 = '' OR k.creator = ?7) AND (?8 = '' OR k.state = ?8) ORDER BY k.id LIMIT ?9 + 0`}
-	countTasksOfChat = &query{`SELECT COUNT(*) FROM tasks WHERE chat = ? AND channel = ? AND account = ? AND agent = ? AND thread = ? AND state <> 'done'`}
-	countTasksOf     = &query{`SELECT COUNT(*) FROM tasks WHERE creator = ? AND state <> 'done'`}
-	countTasks       = &query{`SELECT COUNT(*) FROM tasks WHERE state <> 'done'`}
+	countTasksOfChat = &query{`SELECT COUNT(*) FROM tasks WHERE chat = ? AND channel = ? AND account = ? AND agent = ?
+			AND thread = ? AND state <> 'done'`}
+	countTasksOf = &query{`SELECT COUNT(*) FROM tasks WHERE creator = ? AND state <> 'done'`}
+	countTasks   = &query{`SELECT COUNT(*) FROM tasks WHERE state <> 'done'`}
 
-	insertTask = &query{`INSERT INTO tasks (name, agent, channel, account, chat, thread, kind, spec, time_zone, prompt, context, state, creator,
-		made_in, others, taint, chain, created_at, anchor_at, next_run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?)`}
+	insertTask = &query{`INSERT INTO tasks (name, agent, channel, account, chat, thread, kind, spec, time_zone, prompt,
+			context, state, creator,
+		made_in, others, taint, chain, created_at, anchor_at, next_run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active',
+				?, ?, ?, ?, ?, ?, ?, ?)`}
 	advanceTask = &query{`UPDATE tasks SET version = version + 1, last_run = MAX(last_run, ?1), next_run = ?2,
 		state = CASE WHEN ?2 IS NULL THEN 'done' ELSE state END, ended_at = CASE WHEN ?2 IS NULL THEN ?3 ELSE 0 END
 		WHERE id = ?4 AND version = ?5 AND state = 'active'`}
-	planTask = &query{`UPDATE tasks SET version = version + 1, next_run = ? WHERE id = ? AND version = ? AND state = 'active'`}
-	setTask  = &query{`UPDATE tasks SET version = version + 1, state = ?, reason = ?, next_run = ?, anchor_at = ?, failures = 0, ended_at = ? WHERE id = ?`}
+	planTask = &query{`UPDATE tasks SET version = version + 1, next_run = ? WHERE id = ? AND version = ? AND state =
+			'active'`}
+	setTask = &query{`UPDATE tasks SET version = version + 1, state = ?, reason = ?, next_run = ?, anchor_at = ?,
+			failures = 0, ended_at = ? WHERE id = ?`}
 	ranTask  = &query{`UPDATE tasks SET version = version + 1, last_run = MAX(last_run, ?) WHERE id = ?`}
 	dropTask = &query{`DELETE FROM tasks WHERE id = ?`}
 
-	insertRun = &query{`INSERT INTO task_runs (task_id, due, published_at, life_id, ended_at, outcome) VALUES (?, ?, ?, ?, ?, ?)
+	insertRun = &query{`INSERT INTO task_runs (task_id, due, published_at, life_id, ended_at, outcome) VALUES (?, ?, ?,
+			?, ?, ?)
 		ON CONFLICT (task_id, due) DO NOTHING`}
-	trimRuns = &query{`DELETE FROM task_runs WHERE task_id = ?1 AND due < (SELECT due FROM task_runs WHERE task_id = ?1 ORDER BY due DESC LIMIT 1 OFFSET ?2)`}
+	trimRuns = &query{`DELETE FROM task_runs WHERE task_id = ?1 AND due < (SELECT due FROM task_runs WHERE task_id = ?1
+			ORDER BY due DESC LIMIT 1 OFFSET ?2)`}
 	dropRuns = &query{`DELETE FROM task_runs WHERE task_id = ?`}
 	endRun   = &query{`UPDATE task_runs SET outcome = ?, error = ?, ended_at = ? WHERE task_id = ? AND due = ?`}
 	runsOf   = &query{`SELECT r.task_id, r.due, r.published_at, r.life_id, MAX(r.ended_at, COALESCE(m.ended_at, 0)),
-		CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE r.outcome END, r.error, COALESCE(m.input_tokens + m.output_tokens, 0)
-		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = ? AND r.due < ? ORDER BY r.due DESC LIMIT ? + 0`}
+		CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE r.outcome END, r.error, COALESCE(m.input_tokens +
+				m.output_tokens, 0)
+		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = ? AND r.due < ? ORDER BY r.due DESC
+				LIMIT ? + 0`}
 
 	failTask  = &query{`UPDATE tasks SET failures = failures + 1 WHERE id = ?`}
 	fineTask  = &query{`UPDATE tasks SET failures = 0 WHERE id = ? AND failures > 0`}
-	pauseTask = &query{`UPDATE tasks SET version = version + 1, state = 'paused', reason = ? WHERE id = ? AND state = 'active' AND failures >= ?`}
+	pauseTask = &query{`UPDATE tasks SET version = version + 1, state = 'paused', reason = ? WHERE id = ? AND state =
+			'active' AND failures >= ?`}
 )
 
 // keptRuns is how many runs of a task are kept.
@@ -94,8 +110,8 @@ func scanTask(s scanner) (t corebot.Task, err error) {
 	return t, nil
 }
 
-// Create stores a new task and returns it with its number. Where there are as many tasks as a limit allows, the error is
-// [ErrTooManyTasks].
+// Create stores a new task and returns it with its number. Where there are as many tasks as a limit allows, the error
+// is [ErrTooManyTasks].
 func (s *Tasks) Create(ctx context.Context, task corebot.Task, limits corebot.TaskLimits) (corebot.Task, error) {
 	err := s.db.write(ctx, "task.create", func(t *tx) (err error) {
 		task, err = s.createTx(t, task, limits)
@@ -141,7 +157,8 @@ func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (c
 	}
 	task.State, task.CreatedAt, task.Version = corebot.TaskActive, t.now, 1
 	var err error
-	task.ID, err = t.insert(insertTask, task.Name, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, string(task.Schedule.Kind),
+	task.ID, err = t.insert(insertTask, task.Name, k.Agent, k.Channel, k.Account, k.Chat, k.Thread,
+		string(task.Schedule.Kind),
 		task.Schedule.Spec, task.Schedule.TimeZone, task.Prompt, string(task.Context), creator, from, others, task.Taint,
 		task.Chain, t.now, task.Anchor, orNull(task.NextRun))
 	if err != nil {
@@ -187,6 +204,48 @@ func (s *Tasks) changeEffectTx(t *tx, e corebot.ChangeTask) error {
 	return err
 }
 
+// Command accepts a control message together with the effect of its command, in one commit, with the notice. It calls
+// notice with the task as it is then, or with the rule of the data that forbids the effect. A command that by says is
+// denied has no effect, and its event goes to the audit. A duplicate changes nothing.
+func (s *Tasks) Command(ctx context.Context, m corebot.Message, by corebot.AuditEvent, e corebot.Effect,
+	notice func(corebot.Task, error) corebot.Message,
+) (r corebot.Receipt, err error) {
+	packed, hands := &pack([]corebot.Message{m})[0], s.As(by)
+	err = s.db.write(ctx, "task.command", func(t *tx) (err error) {
+		if r, err = s.db.controlTx(t, packed, false); err != nil || r.Duplicate {
+			return err
+		}
+		var task corebot.Task
+		if by.Outcome == corebot.OutcomeDenied {
+			err = auditTx(t, []corebot.AuditEvent{by})
+		} else {
+			task, err = hands.commandTx(t, e)
+		}
+		if err != nil && !errors.Is(err, corebot.ErrInvalid) && !errors.Is(err, corebot.ErrNotFound) &&
+			!errors.Is(err, corebot.ErrTooLarge) && !noRoom(err) {
+			return err
+		}
+		return noticeTx(t, &pack([]corebot.Message{notice(task, err)})[0], r.Life)
+	})
+	return r, err
+}
+
+func (s *Tasks) commandTx(t *tx, e corebot.Effect) (task corebot.Task, err error) {
+	switch e := e.(type) {
+	case corebot.ScheduleTask:
+		return s.createTx(t, e.Task, e.Limits)
+	case corebot.ChangeTask:
+		if _, err = s.changeTx(t, e.ID, e.Version, e.Action, e.Next); err == nil {
+			err = t.each(taskByID, func(row scanner) (err error) {
+				task, err = scanTask(row)
+				return err
+			}, e.ID)
+		}
+		return task, err
+	}
+	return task, fmt.Errorf("%w: %T is no effect on a task", corebot.ErrInvalid, e)
+}
+
 // Task returns a task. An unknown number is [corebot.ErrNotFound].
 func (s *Tasks) Task(ctx context.Context, id int64) (corebot.Task, error) {
 	found, err := s.list(ctx, taskByID, id)
@@ -223,7 +282,8 @@ func (s *Tasks) Page(ctx context.Context, f corebot.TaskFilter, after string,
 		creator = f.Creator.String()
 	}
 	if k := f.Key; k != (corebot.Key{}) {
-		out, err = s.list(ctx, tasksOfChat, k.Chat, k.Channel, k.Account, k.Agent, k.Thread, id, creator, string(f.State), limit)
+		out, err = s.list(ctx, tasksOfChat, k.Chat, k.Channel, k.Account, k.Agent, k.Thread, id, creator, string(f.State),
+			limit)
 	} else {
 		out, err = s.list(ctx, listTasks, id, f.Agent, creator, string(f.State), limit)
 	}
@@ -260,7 +320,9 @@ func (s *Tasks) Change(ctx context.Context, id, version int64, action corebot.Ta
 	return was, err
 }
 
-func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, next time.Time) (was corebot.Task, err error) {
+func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, next time.Time) (was corebot.Task,
+	err error,
+) {
 	found := false
 	err = t.each(taskByID, func(row scanner) (err error) {
 		found = true
@@ -291,7 +353,8 @@ func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, ne
 			_, err = t.exec(ranTask, due, id)
 		}
 	default:
-		return was, corebot.WithHint(fmt.Errorf("%w: task %d is %s: it cannot be changed by %s", corebot.ErrInvalid, id, state,
+		return was, corebot.WithHint(fmt.Errorf("%w: task %d is %s: it cannot be changed by %s", corebot.ErrInvalid, id,
+			state,
 			action), "look at it with tasks.list or `corebot tasks show`")
 	}
 	if err != nil {
@@ -386,8 +449,8 @@ func (s *Tasks) fireTx(t *tx, f corebot.Firing) error {
 
 var versionOfTask = &query{`SELECT version, state FROM tasks WHERE id = ?`}
 
-// Plan sets the next due time of tasks anew, such as after the wall clock was set back. A task that has changed since it
-// was read is left alone.
+// Plan sets the next due time of tasks anew, such as after the wall clock was set back. A task that has changed since
+// it was read is left alone.
 func (s *Tasks) Plan(ctx context.Context, tasks []corebot.Task) error {
 	return s.db.write(ctx, "tasks.plan", func(t *tx) error {
 		for _, task := range tasks {

@@ -33,6 +33,7 @@ import (
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/router"
+	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
@@ -83,6 +84,7 @@ type App struct {
 	upkeep    upkeep
 	senders   *tools.SenderFiles
 	router    *router.Router
+	scheduler *scheduler.Scheduler
 	door      *channels.FrontDoor
 	outbox    *channels.Outbox
 	terminals *cli.Remote
@@ -145,13 +147,13 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{
 		Accounting: a.accounting, Bootstrap: first,
 		Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c), Speaks: CanSpeak,
-		Owner: func() corebot.Principal { return ownerOf(c.Home) },
+		TaskFailures: c.Tasks.MaxFailures,
+		Owner:        func() corebot.Principal { return ownerOf(c.Home) },
 	}); err != nil {
 		return nil, err
 	}
 	a.opened("database", a.Store)
-	a.service = operate.In(running{a}, stores(a.Store, c.Home,
-		func() corebot.Accounting { return a.accounting }, running{a}))
+	a.service = operate.In(running{a}, stores(a.Store, c, func() corebot.Accounting { return a.accounting }, running{a}))
 	if err = a.makeUpkeep(registry); err != nil {
 		return nil, err
 	}
@@ -159,6 +161,12 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if err = a.makeRouter(ctx, registry); err != nil {
+		return nil, err
+	}
+	a.scheduler, err = scheduler.New(storage.NewTasks(a.Store), scheduler.Options{
+		MaxLate: c.Tasks.MaxLate, Log: a.log, Metrics: registry,
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err = a.makeChannels(ctx, o, registry); err != nil {
@@ -261,6 +269,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		// to the router, zero would mean its default
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond),
 		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store),
+		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config),
 		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
 		Redact: a.redactor.Text,
 	})
@@ -308,6 +317,7 @@ func (a *App) Run(ctx context.Context) error {
 			lifecycle.Service{Name: "outbox", Run: waitOut(a.channels.Send)},
 			lifecycle.Service{Name: "mcp", Run: a.agents.runServers},
 			lifecycle.Service{Name: "router", Run: a.router.Run},
+			lifecycle.Service{Name: "scheduler", Run: a.scheduler.Run},
 			lifecycle.Service{Name: "channels", Run: a.channels.Receive})
 	}
 	a.log.Info().Str("home", a.config.Home).Msg("corebot runs")

@@ -16,6 +16,7 @@ import (
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/router"
+	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -56,6 +57,10 @@ var (
 	_ mcp.Pins            = (*storage.MCPTools)(nil)
 	_ mcp.Trail           = (*storage.Audit)(nil)
 	_ builtin.Sayings     = (*storage.History)(nil)
+	_ builtin.Tasks       = (*storage.Tasks)(nil)
+	_ router.Tasks        = (*storage.Tasks)(nil)
+	_ router.Planner      = scheduler.Planner{}
+	_ scheduler.Store     = (*storage.Tasks)(nil)
 	_ storage.MailClients = (*channels.Supervisor)(nil)
 	_ channels.Mailbox    = (*storage.Mailbox)(nil)
 )

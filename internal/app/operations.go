@@ -9,8 +9,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -66,6 +68,8 @@ var (
 	_ operate.Books        = (*storage.Books)(nil)
 	_ operate.Deferred     = (*storage.Deferred)(nil)
 	_ operate.Figures      = figures{}
+	_ operate.Tasks        = (*storage.Tasks)(nil)
+	_ operate.Planner      = scheduler.Planner{}
 	_ operate.Agents       = home{}
 	_ operate.Agents       = running{}
 	_ operate.Corebot      = running{}
@@ -74,17 +78,25 @@ var (
 // settled is the admin service on a home on which no Corebot of this process runs. Without a database it can only read
 // settings and files.
 func settled(db *storage.DB, dir string) *operate.Service {
-	return operate.New(stores(db, dir, accountingOf(dir), home{dir, db}))
+	c, err := LoadConfig(dir)
+	if err != nil { // settings that are wrong hide nothing
+		c = config.Defaults()
+		c.Home = dir
+	}
+	return operate.New(stores(db, c, accountingOf(dir), home{dir, db}))
 }
 
 // stores are what the admin service works on.
-func stores(db *storage.DB, dir string, accounting func() corebot.Accounting, agents operate.Agents) operate.Stores {
+func stores(db *storage.DB, c config.Config, accounting func() corebot.Accounting,
+	agents operate.Agents,
+) operate.Stores {
 	chats := storage.NewChats(db)
 	return operate.Stores{
 		DeadLetters: storage.NewDeadLetters(db), Lives: storage.NewLives(db), Audit: storage.NewAudit(db),
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
-		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(dir),
+		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
+		Tasks: storage.NewTasks(db), TaskLimits: taskRules(c).Limits, Planner: planner(c),
 	}
 }
 

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/egress"
+	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -92,10 +95,27 @@ func (a *App) chatTools() []tools.Tool {
 		builtin.HistorySearch(storage.NewHistory(a.Store)),
 		builtin.MessageSend(a.destinations(), a.config.Bus.MaxMessageBytes),
 	}
+	tasks := storage.NewTasks(a.Store)
+	all = append(all, builtin.TasksSchedule(taskRules(a.config)), builtin.TasksList(tasks), builtin.TasksUpdate(tasks))
 	if peers := a.peers(); len(peers) > 1 { // else there is nobody to ask
 		all = append(all, builtin.AgentList(peers), builtin.AgentSend(peers, a.config.Bus.MaxMessageBytes))
 	}
 	return all
+}
+
+// taskRules are the settings of tasks, as tools and commands need them.
+func taskRules(c config.Config) builtin.TaskRules {
+	t := c.Tasks
+	return builtin.TaskRules{
+		Limits:   corebot.TaskLimits{PerChat: t.PerChat, PerCreator: t.PerSender, Total: t.Total},
+		TimeZone: cmp.Or(t.TimeZone, scheduler.LocalZone()),
+	}
+}
+
+// planner reads schedules for commands.
+func planner(c config.Config) scheduler.Planner {
+	rules := taskRules(c)
+	return scheduler.Planner{Default: rules.TimeZone, Most: rules.Limits}
 }
 
 // peers are the agents that can ask one another: all of the settings. A question to one that another process runs waits

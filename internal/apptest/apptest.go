@@ -9,6 +9,7 @@ package apptest
 import (
 	"cmp"
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
+	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
@@ -64,6 +66,7 @@ type Kit struct {
 	rules      *policy.Policy
 	brain      router.Agent
 	ledger     router.Ledger
+	scheduler  *scheduler.Scheduler
 	stopStore  func()
 	stopRouter func()
 	closed     bool
@@ -119,6 +122,10 @@ func (k *Kit) join(o Options) error {
 	}
 	o.Router.Metrics = k.Registry
 	o.Router.Spending.Books, o.Router.Chats = storage.NewBooks(k.DB), storage.NewChats(k.DB)
+	o.Router.Tasks, o.Router.Planner = storage.NewTasks(k.DB), scheduler.Planner{}
+	if k.scheduler, err = scheduler.New(storage.NewTasks(k.DB), scheduler.Options{}); err != nil {
+		return err
+	}
 	return k.NewRouter(k.Bus, o.Router)
 }
 
@@ -199,9 +206,12 @@ func background(fn func(context.Context)) (stop func()) {
 	}
 }
 
-// Start runs the router.
+// Start runs the router and the scheduler.
 func (k *Kit) Start() *Kit {
 	k.stopRouter = background(func(ctx context.Context) {
+		var both sync.WaitGroup
+		defer both.Wait()
+		both.Go(func() { _ = k.scheduler.Run(ctx) })
 		if err := k.Router.Run(ctx); err != nil {
 			k.t.Errorf("the router: %v", err)
 		}

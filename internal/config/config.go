@@ -40,6 +40,7 @@ type Config struct {
 	Usage         Usage               `mapstructure:"usage" doc:"How what models use is booked. Prices are llm.prices."`
 	Budget        Budget              `mapstructure:"budget" doc:"What may be used in a day. A message over a cap leaves its chat's queue and comes back when the day turns; a turn that has begun goes on to its end, so that a cap is passed by as much as the turns under way use."`
 	Router        Router              `mapstructure:"router" doc:"How much runs at once."`
+	Tasks         Tasks               `mapstructure:"tasks" doc:"Prompts that are due at set times: reminders and schedules (docs/tasks.md)."`
 	Tools         Tools               `mapstructure:"tools" doc:"Bounds of one tool call."`
 	Approvals     Approvals           `mapstructure:"approvals" doc:"Calls of tools that run only after an admin has said so, with /approve or corebot approvals."`
 	Isolation     Isolation           `mapstructure:"isolation" doc:"The worker processes in which programs run, and tools if they are told to."`
@@ -126,6 +127,16 @@ type Router struct {
 	Fair    bool `mapstructure:"fair" doc:"share them fairly between senders: each has as many at once as are left for the others, at least one, and those who wait take turns"`
 }
 
+// Tasks bounds scheduled tasks.
+type Tasks struct {
+	PerChat     int           `mapstructure:"per_chat" min:"1" doc:"tasks of one chat that are not done; one more is refused"`
+	PerSender   int           `mapstructure:"per_sender" min:"1" doc:"tasks that one person has made, in all chats together"`
+	Total       int           `mapstructure:"total" min:"1" doc:"tasks in all chats together"`
+	TimeZone    string        `mapstructure:"time_zone" doc:"of a task that names none: a name such as Europe/Berlin; empty is the zone of this machine, or UTC where it has no name"`
+	MaxLate     time.Duration `mapstructure:"max_late" min:"0s" doc:"how late a repeated task is caught up after Corebot did not run; a due time before that is noted as missed; 0s is no limit; a single time is always caught up"`
+	MaxFailures int           `mapstructure:"max_failures" min:"0" doc:"failed runs in a row after which a task is paused and its chat is told; 0 is never"`
+}
+
 // Tools bounds tool calls.
 type Tools struct {
 	Timeout        time.Duration `mapstructure:"timeout" min:"1ns" doc:"of one tool call"`
@@ -210,6 +221,7 @@ func Defaults() Config {
 		Retention: Retention{Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour},
 		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
 		Router:    Router{Workers: 64, Fair: true},
+		Tasks:     Tasks{PerChat: 100, PerSender: 500, Total: 100_000, MaxLate: 7 * 24 * time.Hour, MaxFailures: 5},
 		Tools: Tools{
 			Timeout: 30 * time.Second, MaxOutputBytes: 50_000, ChatFilesBytes: 256 << 20,
 			ChatFiles: 10_000, SenderFilesBytes: 64 << 20, SenderFiles: 5_000, Shell: defaultShell(),

@@ -92,6 +92,7 @@ func table() []entry {
 		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
 		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(),
 		ListDeferred.entry(), ReleaseDeferred.entry(), DropDeferred.entry(),
+		ListTasks.entry(), ShowTask.entry(), PreviewTask.entry(), CreateTask.entry(), ChangeTask.entry(),
 		ListAgents.entry(), ShowAgent.entry(), ListSkills.entry(), ShowSkill.entry(),
 		ListServers.entry(), ShowServer.entry(), ReloadServers.entry(), ApproveTools.entry(),
 		Greet.entry(), ReloadSettings.entry(), ListChannels.entry(), RestartChannel.entry(),

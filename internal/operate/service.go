@@ -29,6 +29,9 @@ type Stores struct {
 	Figures      Figures
 	Agents       Agents
 	Owner        corebot.Principal // of the home, at its terminal; without an id nobody
+	Tasks        Tasks
+	TaskLimits   corebot.TaskLimits
+	Planner      Planner
 }
 
 // New is the service on some stores. All of them are required, except for the owner.

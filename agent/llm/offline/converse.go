@@ -27,6 +27,8 @@ func converse(question string, given []llm.Message) string {
 		return introduction + " Say help to learn more."
 	case len(words) == 1 && words[0] == "help":
 		return introduction + "\n\n" + help
+	case strings.HasPrefix(question, "Reminder: "): // of a task that is due
+		return question
 	case greets(words):
 		return "Hello! " + introduction + " Say help to learn more."
 	}

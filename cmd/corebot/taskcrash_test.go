@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot/internal/operate"
+)
+
+// TestKilledWhileATaskIsDueItRunsOnce kills the daemon at each step of a due time, and starts it again (guarantees G1 to
+// G6).
+func TestKilledWhileATaskIsDueItRunsOnce(t *testing.T) {
+	for _, point := range []string{
+		"tasks.fire.before", "tasks.fire.after", "turn.before", "turn.after",
+	} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			s := &service{
+				t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+				env: []string{"COREBOT_LLM_OFFLINE=true", "COREBOT_WEBHOOK_ENABLED=false", "COREBOT_TASKS_TIME_ZONE=UTC"},
+			}
+			s.output("init")
+			due := time.Now().UTC().Add(3 * time.Second).Truncate(time.Second)
+			s.output("tasks", "add", "--chat", "cli:x", "--at", due.Format("2006-01-02T15:04:05"), "Reminder: look")
+			usual := s.env
+			s.env = append(slices.Clone(usual), "COREBOT_FAULT="+point)
+			s.startAndWait()
+			s.env = usual
+			s.wantKilled()
+			s.startAndWait()
+			task := s.awaitRun()
+			if task.State != "done" || len(task.Runs) != 1 || task.Runs[0].Outcome != "answered" {
+				t.Errorf("the task is %+v", task)
+			}
+			var book bookEntry
+			if err := json.Unmarshal([]byte(s.output("why", "--json", fmt.Sprintf("corebot:task/1/%d", due.Unix()))),
+				&book); err != nil {
+				t.Fatal(err)
+			}
+			if book.End != "answered" || book.replies() != 1 {
+				t.Errorf("its message: %+v", book)
+			}
+			s.terminate()
+			s.output("db", "check")
+		})
+	}
+}
+
+// awaitRun waits until the run of the only task has ended.
+func (s *service) awaitRun() (task operate.TaskDetail) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		out := s.output("tasks", "show", "--json", "1")
+		if err := json.Unmarshal([]byte(out), &task); err != nil {
+			s.t.Fatalf("%v: %s", err, out)
+		}
+		if len(task.Runs) > 0 && task.Runs[0].Outcome != "" {
+			return task
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the task has not run: %+v", task)
+		}
+	}
+}

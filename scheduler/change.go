@@ -1,0 +1,130 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/runes"
+)
+
+// Change prepares a change of a task. A task resumes with its first due time after now; where it has none any more, the
+// error is that of its schedule.
+func Change(task corebot.Task, action corebot.TaskAction, now time.Time) (corebot.ChangeTask, error) {
+	e := corebot.ChangeTask{ID: task.ID, Version: task.Version, Action: action}
+	switch action {
+	case corebot.TaskPause, corebot.TaskRemove, corebot.TaskRunNow:
+	case corebot.TaskResume:
+		rule, err := Parse(task.Schedule, now)
+		if err != nil {
+			return e, err
+		}
+		e.Next, _ = rule.Next(now)
+	default:
+		return e, corebot.WithHint(fmt.Errorf("%w: action %q", corebot.ErrInvalid, action),
+			"write pause, resume, remove or run")
+	}
+	return e, nil
+}
+
+// Done says in a few words what a change has done.
+func Done(action corebot.TaskAction, next time.Time) string {
+	switch action {
+	case corebot.TaskPause:
+		return "paused"
+	case corebot.TaskResume:
+		return "goes on, next due " + next.UTC().Format(time.RFC3339)
+	case corebot.TaskRemove:
+		return "removed"
+	}
+	return "runs now"
+}
+
+// Describe says when a rule is due next, at most count times, in the zone of its schedule.
+func Describe(r Rule, s corebot.Schedule, now time.Time, count int) string {
+	var times []string
+	for _, due := range r.Preview(now, count) {
+		times = append(times, due.Format("Mon 2006-01-02 15:04 MST"))
+	}
+	return fmt.Sprintf("%s %s, next due %s", s.Kind, s.Spec, strings.Join(times, ", then "))
+}
+
+// Preview gives the next due times, at most count, in the zone of the schedule.
+func (r Rule) Preview(after time.Time, count int) (times []time.Time) {
+	for range count {
+		due, ok := r.Next(after)
+		if !ok {
+			break
+		}
+		times, after = append(times, due.In(r.location)), due
+	}
+	return times
+}
+
+// Planner reads schedules for operators and chat commands.
+type Planner struct {
+	Default string // the zone of a schedule that names none
+	Most    corebot.TaskLimits
+}
+
+// Limits bound the tasks that are made.
+func (p Planner) Limits() corebot.TaskLimits { return p.Most }
+
+// Change is [Change].
+func (p Planner) Change(t corebot.Task, action corebot.TaskAction, now time.Time) (corebot.ChangeTask, error) {
+	return Change(t, action, now)
+}
+
+// Line is [Line].
+func (p Planner) Line(t corebot.Task) string { return Line(t) }
+
+// Preview gives the next due times of a schedule, at most count, in its zone.
+func (p Planner) Preview(s corebot.Schedule, now time.Time, count int) ([]time.Time, error) {
+	rule, err := Parse(s, now)
+	if err != nil {
+		return nil, err
+	}
+	return rule.Preview(now, count), nil
+}
+
+// Zone is the zone of a schedule that names none.
+func (p Planner) Zone() string { return p.Default }
+
+// linePrompt is how many bytes of a prompt a line shows.
+const linePrompt = 200
+
+// Line describes a task in one line.
+func Line(t corebot.Task) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d: ", t.ID)
+	if t.Name != "" {
+		fmt.Fprintf(&b, "%s, ", t.Name)
+	}
+	b.WriteString(string(t.Schedule.Kind))
+	if t.Schedule.Kind != corebot.TaskOnce { // its due time says it all
+		b.WriteString(" " + t.Schedule.Spec)
+	}
+	switch {
+	case t.State == corebot.TaskPaused:
+		fmt.Fprintf(&b, ", paused: %s", cmp.Or(t.Reason, "by a person"))
+	case t.NextRun.IsZero():
+		b.WriteString(", done")
+	default:
+		location, err := zone(t.Schedule.TimeZone)
+		if err != nil {
+			location = time.UTC
+		}
+		fmt.Fprintf(&b, ", next due %s", t.NextRun.In(location).Format("Mon 2006-01-02 15:04 MST"))
+	}
+	if t.LastEnd != "" {
+		fmt.Fprintf(&b, ", last run %s", t.LastEnd)
+	}
+	prompt := strings.Join(strings.Fields(t.Prompt), " ")
+	if len(prompt) > linePrompt {
+		prompt = runes.Head(prompt, linePrompt) + "…"
+	}
+	fmt.Fprintf(&b, ": %s", prompt)
+	return b.String()
+}
