@@ -1,58 +1,218 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/linediff"
 )
 
+const initHelp = `Make the home directory: a settings file with comments, a token for the webhook, and the workspace
+with its texts.
+
+At a terminal it asks for the provider, its key and model, what Corebot may do, and the webhook. Enter
+takes the default of each question. The key is tested at once; it goes into a file of its own, which
+only you can read, and never into the settings. In a home that has settings, the change is shown
+before it is written. All else in the file stays, comments too.
+
+With any of the flags, or without a terminal, nothing is asked. The change of a file that is there
+then needs --yes, except for --webhook alone.`
+
+// initFlags are the answers that a command line gives.
+type initFlags struct {
+	app.Setup
+	keyFile, keyEnv string
+	yes             bool
+}
+
 func newInit(s *shell) *cobra.Command {
-	var webhook bool
+	var f initFlags
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make the home directory, and say which model was found",
-		Long: `Make the home directory: a settings file with comments, a token for the webhook, and the workspace
-with its texts. What is there stays as it is. With --webhook, a settings file that is there comes to
-say that the webhook is enabled; all else in it stays, and a token or a secret, too.`,
-		Args: takes(),
+		Short: "Make the home directory, and set up the model",
+		Long:  initHelp,
+		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, err := config.Home(s.home)
 			if err != nil {
 				return err
 			}
-			made, err := app.Init(home, webhook)
-			t := &teller{w: cmd.OutOrStdout()}
-			t.line("home   %s", home)
-			for _, path := range made.Files {
-				t.line("made   %s", path)
-			}
-			for _, path := range made.Changed {
-				t.line("set    %s: the webhook is enabled", path)
-			}
-			if err != nil {
+			if err := f.complete(cmd); err != nil {
 				return err
 			}
-			c, err := app.LoadConfig(home)
-			if err != nil {
-				return err
-			}
-			name, why, err := app.FoundModel(cmd.Context(), c)
-			if err != nil {
-				return err
-			}
-			t.line("model  %s (%s)", name, why)
-			if webhook {
-				s.tellWebhook(cmd, t, c, made)
-			}
-			t.line("next   %s", nextStep(c))
-			return t.err
+			return s.initialise(cmd, home, f)
 		},
 	}
-	cmd.Flags().BoolVar(&webhook, "webhook", false, "enable the webhook in the settings file")
+	flags := cmd.Flags()
+	flags.StringVar(&f.Provider, "provider", "", "who answers: openai (or any endpoint of its API), anthropic, offline")
+	flags.StringVar(&f.BaseURL, "base-url", "", "the address of the provider (default: the maker's own)")
+	flags.StringVar(&f.keyFile, "key-file", "", "the file that has the key")
+	flags.StringVar(&f.keyEnv, "key-env", "", "the variable that has the key")
+	flags.StringVar(&f.Model, "model", "", "the model (default: one that the provider lists)")
+	flags.StringVar(&f.Allow, "allow", "", "what it may do: "+levelNames())
+	flags.StringVar(&f.Dir, "dir", "", "where it works, for a level that works in a directory")
+	flags.BoolVar(&f.Webhook, "webhook", false, "enable the webhook in the settings file")
+	flags.BoolVar(&f.yes, "yes", false, "change a settings file that is there, without asking")
 	return cmd
+}
+
+func levelNames() string {
+	var all []string
+	for _, l := range app.Levels() {
+		all = append(all, l.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// complete refuses answers that make no sense.
+func (f *initFlags) complete(cmd *cobra.Command) error {
+	switch {
+	case f.Provider == "" && (f.BaseURL != "" || f.keyFile != "" || f.keyEnv != "" || f.Model != ""):
+		return usage(cmd, fmt.Errorf("--base-url, --key-file, --key-env and --model need --provider"))
+	case f.Provider != "" && f.Provider != app.ProviderOpenAI && f.Provider != app.ProviderAnthropic &&
+		f.Provider != app.ProviderOffline:
+		return usage(cmd, fmt.Errorf("--provider %q: want openai, anthropic or offline", f.Provider))
+	case f.keyFile != "" && f.keyEnv != "":
+		return usage(cmd, fmt.Errorf("--key-file and --key-env: want one of them"))
+	case f.keyFile != "":
+		f.KeyRef = "file:" + f.keyFile
+	case f.keyEnv != "":
+		f.KeyRef = "env:" + f.keyEnv
+	}
+	if f.Allow == "" {
+		return nil
+	}
+	for _, l := range app.Levels() {
+		if l.Name == f.Allow {
+			if l.NeedsDir {
+				return checkDir(f.Dir)
+			}
+			return nil
+		}
+	}
+	return usage(cmd, fmt.Errorf("--allow %q: want one of %s", f.Allow, levelNames()))
+}
+
+// initialise sets a home up with the answers of the flags, or of the person at the terminal.
+func (s *shell) initialise(cmd *cobra.Command, home string, f initFlags) error {
+	ctx := cmd.Context()
+	if err := app.Writable(home); err != nil {
+		return err
+	}
+	a := newAsker(cmd.InOrStdin(), cmd.OutOrStdout())
+	old, err := config.HasFile(home)
+	if err != nil {
+		return err
+	}
+	if f.anything() {
+		a = nil
+	}
+	setup := f.Setup
+	if a != nil {
+		i := &interview{asker: a, home: home, old: old, Setup: setup}
+		if i.now, err = app.LoadConfig(home); err != nil {
+			return err
+		}
+		if err := i.run(ctx); err != nil {
+			return err
+		}
+		setup = i.Setup
+	} else if err := settle(ctx, home, &setup); err != nil {
+		return err
+	}
+	edit, err := setup.Plan(home)
+	if err != nil {
+		return err
+	}
+	if old && edit.Changed() {
+		if err := agree(cmd, a, edit, f.yes); err != nil {
+			return err
+		}
+	}
+	made, err := setup.Apply(home, edit)
+	return s.tellInit(cmd, home, setup, made, err)
+}
+
+// anything says whether a flag has answered something.
+func (f initFlags) anything() bool {
+	return f.yes || f.Webhook || f.Provider != "" || f.Allow != ""
+}
+
+// settle tests what the flags say of the model, and picks a model where they name none.
+func settle(ctx context.Context, home string, s *app.Setup) error {
+	if s.Provider == "" || s.Provider == app.ProviderOffline {
+		return nil
+	}
+	if s.Model == "" {
+		names, err := s.Models(ctx, home)
+		if err != nil {
+			return err
+		}
+		if s.Model = app.LeadingModel(s.Provider, names, ""); s.Model == "" {
+			return corebot.WithHint(fmt.Errorf("the provider lists no model"), "name it: --model NAME")
+		}
+	}
+	return s.Try(ctx, home)
+}
+
+// agree shows the change of a settings file, and asks for it.
+func agree(cmd *cobra.Command, a *asker, e config.Edit, yes bool) error {
+	hunks, err := linediff.Compare([]byte(e.Before), []byte(e.After))
+	if err != nil {
+		return fmt.Errorf("show the change of %s: it %w", e.Path, err)
+	}
+	text, _ := linediff.Render(hunks, len(e.Before)+len(e.After))
+	fmt.Fprintf(cmd.OutOrStdout(), "\nThe change of %s:\n%s\n", printable(e.Path), printable(text))
+	switch {
+	case yes:
+		return nil
+	case a == nil:
+		return corebot.WithHint(fmt.Errorf("%s was not changed: nobody can be asked", e.Path), "add --yes")
+	}
+	goOn, err := a.yes(cmd.Context(), "Write it?", true)
+	if err == nil && !goOn {
+		err = errDeclined
+	}
+	return err
+}
+
+// tellInit says what was made, and which model answers now.
+func (s *shell) tellInit(cmd *cobra.Command, home string, setup app.Setup, made app.Made, err error) error {
+	t := &teller{w: cmd.OutOrStdout()}
+	t.line("home   %s", home)
+	for _, path := range made.Files {
+		t.line("made   %s", path)
+	}
+	for _, path := range made.Changed {
+		what := "the settings"
+		if setup.Webhook {
+			what = "the webhook is enabled"
+		}
+		t.line("set    %s: %s", path, what)
+	}
+	if err != nil {
+		return err
+	}
+	c, err := app.LoadConfig(home)
+	if err != nil {
+		return err
+	}
+	name, why, err := app.FoundModel(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	t.line("model  %s (%s)", name, why)
+	if setup.Webhook {
+		s.tellWebhook(cmd, t, c, made)
+	}
+	t.line("next   %s", nextStep(c))
+	return t.err
 }
 
 // tellWebhook says what --webhook has come to.

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/nearest"
+)
+
+// interview asks for all that a new home needs. It changes nothing.
+type interview struct {
+	*asker
+	home string
+	now  config.Config // as the home is set up today
+	app.Setup
+	names []string // the models that the provider lists
+	blind bool     // the provider could not be asked
+	old   bool     // the home has a settings file
+}
+
+func (i *interview) run(ctx context.Context) error {
+	fmt.Fprintf(i.out, "The home is %s. Enter takes what stands in brackets.\n\n", printable(i.home))
+	for _, step := range []func(context.Context) error{i.askProvider, i.askModel, i.askAllow, i.askWebhook} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepModel is the answer that leaves the settings of the model as they are.
+const keepModel = "keep"
+
+// foundHere is the answer that takes the model server of this machine.
+const foundHere = "found"
+
+func (i *interview) askProvider(ctx context.Context) error {
+	var options []option
+	server, url, model, found := app.FoundServer(ctx)
+	if i.old && (i.now.LLM.BaseURL != "" || i.now.LLM.APIKey.Reveal() != "" || len(i.now.LLM.Providers.List()) > 0) {
+		options = append(options, option{keepModel, "the model that the settings name today"})
+	}
+	if found {
+		options = append(options, option{foundHere, server + " on this machine, with " + model})
+	}
+	standard := ""
+	if len(options) == 0 {
+		standard = app.ProviderOffline
+	}
+	options = append(options,
+		option{app.ProviderOpenAI, "OpenAI, or any endpoint that speaks its API"},
+		option{app.ProviderAnthropic, "Anthropic"},
+		option{app.ProviderOffline, "the built-in offline model, to look around without a key"})
+	if standard == "" {
+		standard = options[0].name
+	}
+	chosen, err := i.choose(ctx, "Which model answers?", options, standard)
+	switch {
+	case err != nil:
+		return err
+	case chosen == keepModel:
+		return nil
+	case chosen == foundHere:
+		i.Provider, i.BaseURL, i.Model = app.ProviderOpenAI, url, model
+		return nil
+	}
+	i.Provider = chosen
+	if chosen == app.ProviderOffline {
+		return nil
+	}
+	return i.askKey(ctx)
+}
+
+// makers are the addresses of the makers themselves.
+var makers = map[string]string{
+	app.ProviderOpenAI: "https://api.openai.com/v1", app.ProviderAnthropic: "https://api.anthropic.com",
+}
+
+// askKey asks for address and key, and has the provider look at the key at once.
+func (i *interview) askKey(ctx context.Context) error {
+	own := makers[i.Provider]
+	standard := own
+	if i.Provider == app.ProviderOpenAI && i.now.LLM.BaseURL != "" {
+		standard = i.now.LLM.BaseURL
+	}
+	url, err := i.ask(ctx, "Address", standard, func(text string) error {
+		if !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") {
+			return fmt.Errorf("%q is no address: it begins with http:// or https://", text)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if url != own {
+		i.BaseURL = url
+	}
+	for range maxTries {
+		if i.Key, err = i.secret(ctx, "Key"); err != nil {
+			return err
+		}
+		i.names, err = i.Models(ctx, i.home)
+		switch {
+		case ctx.Err() != nil:
+			return errInterrupted
+		case !errors.Is(err, llm.ErrUnauthorized) && !errors.Is(err, corebot.ErrInvalid):
+			return i.untested(ctx, err)
+		}
+		i.refuse(err)
+	}
+	return errNoSense
+}
+
+// untested goes on without a list of models where a provider has none, or cannot be reached and the person wants it.
+func (i *interview) untested(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, llm.ErrNoModel) {
+		return nil
+	}
+	i.refuse(err)
+	goOn, err := i.yes(ctx, "The key could not be tested. Keep it all the same?", false)
+	if err == nil && !goOn {
+		err = errDeclined
+	}
+	i.blind = true
+	return err
+}
+
+var errDeclined = errors.New("declined: nothing was changed")
+
+// askModel asks for the model and has it say a word.
+func (i *interview) askModel(ctx context.Context) error {
+	if i.Provider == "" || i.Provider == app.ProviderOffline || i.Model != "" {
+		return nil
+	}
+	for range maxTries {
+		if err := i.askName(ctx); err != nil || i.blind {
+			return err
+		}
+		fmt.Fprintf(i.out, "Asking %s for a word ...\n", printable(i.Model))
+		err := i.Try(ctx, i.home)
+		switch {
+		case err == nil:
+			fmt.Fprintln(i.out, "It answers.")
+			return nil
+		case ctx.Err() != nil:
+			return errInterrupted
+		}
+		i.refuse(err)
+		if errors.Is(err, llm.ErrUnreachable) {
+			return i.untested(ctx, err)
+		}
+		if errors.Is(err, llm.ErrUnauthorized) {
+			if err := i.askKey(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return errNoSense
+}
+
+// shownModels bounds the list that is shown. Any other name can be typed.
+const shownModels = 12
+
+func (i *interview) askName(ctx context.Context) (err error) {
+	if n := len(i.names); n > 0 {
+		fmt.Fprintf(i.out, "The provider lists %s, among them:\n", count(int64(n), "model"))
+		for _, name := range i.names[:min(n, shownModels)] {
+			fmt.Fprintf(i.out, "  %s\n", printable(name))
+		}
+	}
+	i.Model, err = i.ask(ctx, "Model", app.LeadingModel(i.Provider, i.names, i.now.LLM.Model), func(text string) error {
+		switch {
+		case text == "":
+			return errors.New("a model has a name")
+		case len(i.names) > 0 && !slices.Contains(i.names, text):
+			like, _ := nearest.Name(text, i.names)
+			return corebot.WithHint(fmt.Errorf("the provider does not list the model %q", text),
+				fmt.Sprintf("did you mean %q?", like))
+		}
+		return nil
+	})
+	return err
+}
+
+func (i *interview) askAllow(ctx context.Context) (err error) {
+	var options []option
+	for _, l := range app.Levels() {
+		options = append(options, option{l.Name, l.Text})
+	}
+	if i.old {
+		options = append([]option{{keepModel, "what the settings say today"}}, options...)
+	}
+	chosen, err := i.choose(ctx, "What may it do for you?", options, options[0].name)
+	if err != nil || chosen == keepModel {
+		return err
+	}
+	i.Allow = chosen
+	if !app.NeedsDir(chosen) {
+		return nil
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("look for the directory of this process: %w", err)
+	}
+	i.Dir, err = i.ask(ctx, "Directory", here, checkDir)
+	return err
+}
+
+// checkDir says why a path cannot be worked in.
+func checkDir(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case !filepath.IsAbs(path):
+		return fmt.Errorf("%q is not an absolute path", path)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", path)
+	}
+	return nil
+}
+
+func (i *interview) askWebhook(ctx context.Context) (err error) {
+	if i.now.Webhook.Enabled {
+		return nil
+	}
+	i.Webhook, err = i.yes(ctx, "May programs send it messages over HTTP, on this machine?", false)
+	return err
+}

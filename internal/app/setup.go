@@ -1,0 +1,292 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/llm/anthropic"
+	"github.com/corebot/corebot/agent/llm/exchange"
+	"github.com/corebot/corebot/agent/llm/openai"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/owned"
+)
+
+// Kinds of providers that a home can be set up with.
+const (
+	ProviderOpenAI    = "openai"
+	ProviderAnthropic = "anthropic"
+	ProviderOffline   = "offline"
+)
+
+// Setup are the answers with which a home is set up.
+type Setup struct {
+	Provider string // one of the kinds; empty: the settings of the model stay as they are
+	BaseURL  string // empty: the maker's own address
+	Key      string // the key itself, which goes into a file of its own
+	KeyRef   string // instead of Key: file:PATH or env:NAME
+	Model    string
+	Allow    string // one of [Levels]; empty: what it may do stays as it is
+	Dir      string // where it works, for a level that asks for a directory
+	Webhook  bool
+}
+
+// Level is how much Corebot may do for admins.
+type Level struct {
+	Name, Text string
+	NeedsDir   bool
+	changes    func(dir string) []config.Change
+}
+
+// Levels are what an operator can choose, the most careful first. A level whose settings this version does not have is
+// left out.
+func Levels() []Level {
+	all := []Level{
+		{
+			Name: "talk", Text: "talk, search the web, keep notes in its own workspace",
+			changes: func(string) []config.Change { return nil },
+		},
+		{
+			Name: "work", Text: "also work in a directory of yours, with programs in a sandbox", NeedsDir: true,
+			changes: func(dir string) []config.Change {
+				return []config.Change{
+					{Key: "tools.roots", Value: []any{map[string]any{"path": dir, "mode": "write"}}},
+					{Key: "tools.shell.mode", Value: "sandbox"},
+				}
+			},
+		},
+		{
+			Name: "ask", Text: "the same as talk, and every privileged call waits for your approval",
+			changes: func(string) []config.Change {
+				return []config.Change{{Key: "approvals.mode", Value: "always"}}
+			},
+		},
+	}
+	return slices.DeleteFunc(all, func(l Level) bool {
+		return slices.ContainsFunc(l.changes(""), func(c config.Change) bool { return !config.Known(c.Key) })
+	})
+}
+
+// keyFile is where the key of a kind of provider is kept in a home.
+func keyFile(provider string) string { return provider + ".key" }
+
+// FoundServer is a model server on this machine.
+func FoundServer(ctx context.Context) (server, baseURL, model string, ok bool) {
+	f, ok := openai.Discover(ctx, nil)
+	return f.Server, f.BaseURL, f.Model, ok
+}
+
+// Writable says whether a home can be made or changed. Nothing is made yet.
+func Writable(home string) error {
+	for dir := home; ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
+			continue
+		case err != nil:
+			return fmt.Errorf("the home: %w", err)
+		case !info.IsDir():
+			err = fmt.Errorf("the home %s cannot be made: %s is not a directory", home, dir)
+		case unix.Access(dir, unix.W_OK) != nil:
+			err = fmt.Errorf("the home %s cannot be written: no rights in %s", home, dir)
+		}
+		if err != nil {
+			return corebot.WithHint(err, "choose another with --home or COREBOT_HOME")
+		}
+		return nil
+	}
+}
+
+// reveal gives the key that the answers name.
+func (s Setup) reveal(home string) (string, error) {
+	if s.KeyRef == "" {
+		return s.Key, nil
+	}
+	key, err := config.Reveal(home, s.KeyRef)
+	if err != nil {
+		return "", fmt.Errorf("the key of the provider: %w", err)
+	}
+	return key, nil
+}
+
+// Models asks the provider of the answers which models it has.
+func (s Setup) Models(ctx context.Context, home string) ([]string, error) {
+	key, err := s.reveal(home)
+	if err != nil {
+		return nil, err
+	}
+	if s.Provider == ProviderAnthropic {
+		return anthropic.Models(ctx, s.BaseURL, exchange.Options{APIKey: key})
+	}
+	return openai.Models(ctx, s.BaseURL, openai.Options{APIKey: key})
+}
+
+// Try has the model of the answers say a word, as a turn would.
+func (s Setup) Try(ctx context.Context, home string) error {
+	key, err := s.reveal(home)
+	if err != nil {
+		return err
+	}
+	o := exchange.Options{Model: s.Model, APIKey: key}
+	var m llm.Model
+	if s.Provider == ProviderAnthropic {
+		m, err = anthropic.New(s.BaseURL, anthropic.Options{Options: o})
+	} else {
+		m, err = openai.New(s.BaseURL, o)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, modelTime)
+	defer cancel()
+	_, err = m.Complete(ctx, llm.Request{
+		Messages: []llm.Message{{Role: llm.User, Text: "Say ok."}}, MaxOutputTokens: 16,
+	}, nil)
+	return err
+}
+
+// Plan is the settings file as the answers want it. Nothing is written yet.
+func (s Setup) Plan(home string) (config.Edit, error) {
+	changes, err := s.changes(home)
+	if err != nil || len(changes) == 0 {
+		return config.Edit{}, err
+	}
+	return config.PlanEdit(home, fmt.Sprintf(starter, "# ", "# ", "# "), changes)
+}
+
+func (s Setup) changes(home string) (all []config.Change, err error) {
+	if all, err = s.modelChanges(home); err != nil {
+		return nil, err
+	}
+	if s.Allow != "" {
+		levels := Levels()
+		at := slices.IndexFunc(levels, func(l Level) bool { return l.Name == s.Allow })
+		if at < 0 {
+			return nil, fmt.Errorf("%w: there is no %q to allow", corebot.ErrInvalid, s.Allow)
+		}
+		all = append(all, levels[at].changes(s.Dir)...)
+	}
+	return all, nil
+}
+
+// modelChanges are the settings of the model. A home with a list of providers gets the new one at its beginning.
+func (s Setup) modelChanges(home string) ([]config.Change, error) {
+	if s.Provider == "" {
+		return nil, nil
+	}
+	said, err := config.Said(home)
+	if err != nil {
+		return nil, err
+	}
+	offline, before := said.Setting("llm.offline"), said.Setting("llm.providers")
+	if s.Provider == ProviderOffline {
+		return []config.Change{{Key: "llm.offline", Value: true}}, nil
+	}
+	var all []config.Change
+	if offline != nil {
+		all = append(all, config.Change{Key: "llm.offline", Value: false})
+	}
+	ref := s.KeyRef
+	if s.Key != "" {
+		ref = "file:" + keyFile(s.Provider)
+	}
+	list, isList := before.([]any)
+	if s.Provider == ProviderOpenAI && !isList {
+		for _, c := range []config.Change{
+			{Key: "llm.model", Value: s.Model}, {Key: "llm.api_key", Value: ref}, {Key: "llm.base_url", Value: s.BaseURL},
+		} {
+			if c.Value != "" || said.Setting(c.Key) != nil {
+				all = append(all, c)
+			}
+		}
+		return all, nil
+	}
+	entry := map[string]any{"name": s.Provider, "kind": s.Provider, "models": []any{s.Model}}
+	for key, value := range map[string]string{"base_url": s.BaseURL, "api_key": ref} {
+		if value != "" {
+			entry[key] = value
+		}
+	}
+	others := slices.DeleteFunc(slices.Clone(list), func(v any) bool {
+		other, ok := v.(map[string]any)
+		return ok && other["name"] == s.Provider
+	})
+	return append(all, config.Change{Key: "llm.providers", Value: append([]any{entry}, others...)}), nil
+}
+
+// Apply makes the home and writes what was planned: first the key, so that the settings never name a file that is not
+// there.
+func (s Setup) Apply(home string, e config.Edit) (made Made, err error) {
+	if err := checkOwner(place{home, corebot.DefaultAgent}); err != nil {
+		return made, err
+	}
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return made, corebot.WithHint(fmt.Errorf("make the home: %w", err), owned.Elsewhere(err, home))
+	}
+	if s.Key != "" {
+		path := filepath.Join(home, keyFile(s.Provider))
+		if err := config.WriteSecret(path, s.Key); err != nil {
+			return made, err
+		}
+		made.Files = append(made.Files, path)
+	}
+	if e.Changed() {
+		if err := e.Apply(); err != nil {
+			return made, err
+		}
+		if e.Before == "" {
+			made.Files = append(made.Files, e.Path)
+		} else {
+			made.Changed = append(made.Changed, e.Path)
+		}
+	}
+	rest, err := Init(home, s.Webhook)
+	made.Files = append(made.Files, rest.Files...)
+	for _, path := range rest.Changed {
+		if !slices.Contains(made.Files, path) && !slices.Contains(made.Changed, path) {
+			made.Changed = append(made.Changed, path)
+		}
+	}
+	return made, err
+}
+
+// LeadingModel is the model to propose of those that a provider lists: the one that answers today if it is among them,
+// else the first that chats.
+func LeadingModel(provider string, names []string, now string) string {
+	if slices.Contains(names, now) {
+		return now
+	}
+	chats := func(name string) bool {
+		for _, other := range []string{"embed", "whisper", "tts", "dall-e", "moderation", "image", "audio", "realtime"} {
+			if strings.Contains(strings.ToLower(name), other) {
+				return false
+			}
+		}
+		return true
+	}
+	if slices.Contains(names, config.DefaultModel) {
+		return config.DefaultModel
+	}
+	if at := slices.IndexFunc(names, chats); at >= 0 {
+		return names[at]
+	}
+	if provider == ProviderAnthropic {
+		return now
+	}
+	return cmp.Or(now, config.DefaultModel)
+}
+
+// NeedsDir says whether a level asks for a directory.
+func NeedsDir(level string) bool {
+	return slices.ContainsFunc(Levels(), func(l Level) bool { return l.Name == level && l.NeedsDir })
+}

@@ -1,0 +1,103 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/config"
+)
+
+func TestAnEditKeepsTheRestOfTheFile(t *testing.T) {
+	changes := []config.Change{
+		{Key: "llm.model", Value: "new-model"},
+		{Key: "llm.api_key", Value: "file:provider.key"},
+		{Key: "approvals.mode", Value: "always"},
+		{Key: "tools.shell.enabled", Value: true},
+	}
+	for name, c := range map[string]struct{ before, after string }{
+		"an empty file": {"", "llm:\n  api_key: \"file:provider.key\"\n  model: \"new-model\"\n"},
+		"comments only": {"# mine\n\n# llm:\n#   model: x\n", "# mine\n\n# llm:\n#   model: x\nllm:\n"},
+		"a section": {
+			"# head\nllm:   # models\n    # which\n    model: old # why\n    timeout: 90s\n\n# tail\nlog:\n  level: warn\n",
+			"# head\nllm:   # models\n    api_key: \"file:provider.key\"\n    # which\n    model: \"new-model\" # why\n" +
+				"    timeout: 90s\n\n# tail\nlog:\n  level: warn\napprovals:\n",
+		},
+		"another case": {"LLM:\n  Model: old\n", "LLM:\n  api_key: \"file:provider.key\"\n  Model: \"new-model\"\n"},
+		"a list at the key's own indent": {
+			"approvals:\n  always:\n  - web.fetch\n  mode: tainted\nllm: {}\n", "",
+		},
+		"a flow section": {"llm: {model: old}\n", ""},
+		"a deep section": {
+			"tools:\n  shell:\n    # off\n    enabled: false\n  timeout: 5s\n",
+			"tools:\n  shell:\n    # off\n    enabled: true\n  timeout: 5s\nllm:\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			path := filepath.Join(home, "corebot.yaml")
+			if err := os.WriteFile(path, []byte(c.before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			e, err := config.PlanEdit(home, "", changes)
+			if c.after == "" {
+				if err == nil || !strings.Contains(corebot.HintOf(err), `llm.model: "new-model"`) {
+					t.Errorf("a file that cannot be changed: %v (%s)\n%s", err, corebot.HintOf(err), e.After)
+				}
+				return
+			}
+			if err != nil || !strings.HasPrefix(e.After, c.after) {
+				t.Fatalf("%v\n%s", err, e.After)
+			}
+			if text, err := os.ReadFile(path); err != nil || string(text) != c.before {
+				t.Errorf("a plan has written %q, %v", text, err)
+			}
+			if err := e.Apply(); err != nil {
+				t.Fatal(err)
+			}
+			again, err := config.PlanEdit(home, "", changes)
+			if err != nil || again.Changed() {
+				t.Errorf("the same changes again: %v\n%s", err, again.After)
+			}
+		})
+	}
+}
+
+func TestAnEditReplacesAListOfProviders(t *testing.T) {
+	home := t.TempDir()
+	before := "llm:\n  providers:\n  - name: a\n    models: [x]\n  # of my own\n  timeout: 5s # short\n"
+	if err := os.WriteFile(filepath.Join(home, "corebot.yaml"), []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := config.PlanEdit(home, "", []config.Change{{
+		Key:   "llm.providers",
+		Value: []any{map[string]any{"name": "b", "kind": "anthropic", "models": []any{"y"}}},
+	}})
+	want := "llm:\n  providers: [{\"kind\":\"anthropic\",\"models\":[\"y\"],\"name\":\"b\"}]\n  # of my own\n  timeout: 5s # short\n"
+	if err != nil || e.After != want {
+		t.Errorf("%v\n%s", err, e.After)
+	}
+}
+
+func TestAHomeWithoutASettingsFileGetsTheFreshOne(t *testing.T) {
+	home := t.TempDir()
+	e, err := config.PlanEdit(home, "# fresh\n", []config.Change{{Key: "llm.offline", Value: true}})
+	if err != nil || e.Before != "" || e.After != "# fresh\nllm:\n  offline: true\n" || !e.Changed() {
+		t.Fatalf("%v %+v", err, e)
+	}
+	if err := e.Apply(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(e.Path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+func TestSettingsOfOtherVersionsAreNotKnown(t *testing.T) {
+	if !config.Known("llm.model") || config.Known("llm.modle") || config.Known("llm") {
+		t.Error("the settings of this version are not told from others")
+	}
+}
