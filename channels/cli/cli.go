@@ -10,6 +10,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/mention"
 )
 
 // channelName is the channel's part of keys and principals.
@@ -37,6 +38,8 @@ type Options struct {
 	Watch       func(corebot.Key) (events <-chan live.Event, stop func())
 	ModelName   string // for the header
 	HistoryFile string // where typed prompts are remembered, readable by its owner only. Empty: in memory.
+
+	Files mention.Reader // of the user, for @file. Plain mode attaches none.
 
 	// Past is what was said in the chat lately, oldest first. It is shown before the chat begins, if Interactive.
 	Past []corebot.HistoryEntry

@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/mention"
 )
 
 const (
@@ -20,13 +23,34 @@ const (
 
 // letter is a message on its way to the door. The id is its idempotency key: it stays the same in every attempt.
 type letter struct {
-	id, text string
+	id, text string // as typed
+
+	body     string // the text with the files that it attaches; empty: the text alone
+	attached string // names the files, for people
+}
+
+// attach reads the files that a prompt mentions. A command attaches none, and neither does a letter that has its body.
+func (l letter) attach(files mention.Reader) (letter, error) {
+	kind := corebot.Read(l.text).Kind
+	if l.body != "" || kind != corebot.KindPrompt && kind != corebot.KindOpening {
+		return l, nil
+	}
+	found, err := files.Read(l.text)
+	if err != nil || len(found) == 0 {
+		return l, err
+	}
+	var names []string
+	for _, f := range found {
+		names = append(names, fmt.Sprintf("%s (%d bytes)", f.Name, len(f.Text)))
+	}
+	l.body, l.attached = mention.Attach(l.text, found), strings.Join(names, ", ")
+	return l, nil
 }
 
 // newLetter gives a text its id. UUIDv7 can only fail where the system has no randomness, and Go ends the program
 // before that.
 func newLetter(text string) letter {
-	return letter{uuid.Must(uuid.NewV7()).String(), text}
+	return letter{id: uuid.Must(uuid.NewV7()).String(), text: text}
 }
 
 // courier carries letters to the door, and again where another attempt may help.
@@ -43,7 +67,7 @@ type courier struct {
 func (c courier) deliver(ctx context.Context, l letter) error {
 	in := channels.Incoming{
 		ID: l.id, Channel: channelName, Account: c.opts.Account, Chat: c.opts.Chat,
-		SenderID: c.opts.UserID, SenderName: c.opts.UserName, Parts: corebot.TextPart(l.text), Interactive: c.opts.Interactive,
+		SenderID: c.opts.UserID, SenderName: c.opts.UserName, Parts: corebot.TextPart(cmp.Or(l.body, l.text)), Interactive: c.opts.Interactive,
 	}
 	told := false
 	for attempt := 1; ; attempt++ {

@@ -106,6 +106,21 @@ func fitsEditor(text string) bool {
 		})
 }
 
+// before is the line of the cursor up to the cursor, and whether that is the first line.
+func (e *editor) before() (text string, first bool) {
+	at := e.area.Line()
+	line := []rune(strings.Split(e.area.Value(), "\n")[at])
+	return string(line[:min(e.area.Column(), len(line))]), at == 0
+}
+
+// retype puts text in the place of the last n characters before the cursor.
+func (e *editor) retype(n int, text string) {
+	for range n {
+		e.area, _ = e.area.Update(tea.KeyPressMsg{Code: tea.KeyBackspace})
+	}
+	e.area.InsertString(text)
+}
+
 // press gives a key to the text area, or goes through the history with the arrows at the first and last row.
 func (e *editor) press(msg tea.KeyPressMsg) tea.Cmd {
 	switch msg.String() {

@@ -11,11 +11,14 @@ import (
 
 // onKey gives the keys that mean something to the chat their meaning; all others belong to the editor.
 func (m *model) onKey(k tea.KeyPressMsg) tea.Cmd {
+	m.candidates = nil
 	switch k.String() {
 	case "enter":
 		m.stopID = ""
 		m.submit()
 		return nil
+	case "tab":
+		return m.complete()
 	case "ctrl+c":
 		m.interrupt()
 		return nil
@@ -35,9 +38,7 @@ func (m *model) submit() {
 	switch {
 	case strings.TrimSpace(text) == "" || m.leaving:
 		return
-	case isLeave(text):
-		m.editor.set("")
-		m.leave()
+	case m.local(text):
 		return
 	}
 	l := newLetter(text)
@@ -66,6 +67,7 @@ func (m *model) onDelivered(d deliveredMsg) {
 	if len(m.onWay) == 0 || m.onWay[0].id != d.letter.id {
 		return // a /stop that is already answered
 	}
+	m.onWay[0] = d.letter // with the files that it attaches
 	if d.err != nil {
 		m.giveBack(d.err)
 	} else {

@@ -31,6 +31,9 @@ type model struct {
 	frame   int  // of the spinner
 	ticking bool
 
+	paths      func(typed string) []string // completes a path; nil: none
+	candidates []string                    // of the last Tab, until the next key
+
 	deliver  func(letter)      // hands a letter to the door; a deliveredMsg reports the end
 	onWay    []letter          // typed and not yet accepted; the first one is at the door
 	returned letter            // was refused and is in the input: sent again unchanged, it keeps its id
@@ -113,6 +116,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	case connectionMsg:
 		m.away = msg.gone
 		m.print(m.look.dim.Render(wrap(drawable(msg.text), m.width)) + "\n")
+	case completedMsg:
+		m.onCompleted(completion(msg))
 	case printedMsg:
 		m.onPrinted()
 	case readyMsg:
@@ -146,13 +151,18 @@ func (m *model) onShow(s showMsg) {
 		return
 	}
 	to := s.message.InReplyTo
+	help := isHelp(m.asked[to])
 	for _, id := range s.message.Answers() {
 		m.bringQuestion(id)
 		delete(m.asked, id)
 	}
 	if s.message.Kind == corebot.KindNotice {
 		m.onNotice(to)
-		m.printThen(m.look.dim.Render(wrap(drawable(s.message.Text()), m.width))+"\n", done)
+		text := drawable(s.message.Text())
+		if help {
+			text += "\n" + localHelp()
+		}
+		m.printThen(m.look.dim.Render(wrap(text, m.width))+"\n", done)
 		return
 	}
 	m.stopID = ""
@@ -182,7 +192,7 @@ func (m *model) bringQuestion(id string) {
 		return
 	}
 	if text, waiting := m.asked[id]; waiting && !m.seen.has(id) {
-		m.printQuestion(letter{id, text})
+		m.printQuestion(letter{id: id, text: text})
 		return
 	}
 	text, known := m.history.question(id)
@@ -212,6 +222,9 @@ func (m *model) printQuestion(l letter) {
 	m.seen.add(l.id)
 	m.last = l.id
 	text := wrap(drawable(l.text), m.width-promptColumns)
+	if l.attached != "" {
+		text += "\n" + m.look.dim.Render(wrap("attached: "+drawable(l.attached), m.width-promptColumns))
+	}
 	m.print(m.look.question.Render(promptMark) + indent(text) + "\n")
 }
 

@@ -32,7 +32,7 @@ func pastText(past []corebot.HistoryEntry, look styles, width int, now time.Time
 		}
 		lead := at.Format("15:04 ") + mark
 		room := max(width-clockColumns-promptColumns, 1)
-		for i, row := range headRows(e.Text(), room, pastRows) {
+		for i, row := range headRows(typedText(e.Text()), room, pastRows) {
 			if i > 0 {
 				lead = strings.Repeat(" ", clockColumns+promptColumns)
 			}

@@ -49,6 +49,7 @@ func newScreen(ctx context.Context, o Options, key corebot.Key, mail courier) (*
 	h, historyErr := openHistory(o.HistoryFile)
 	s.model = newModel(o, h, width, height)
 	s.model.wrote = s.out.failure
+	s.model.paths = o.Files.Complete
 	if historyErr != nil {
 		s.model.printError(historyErr)
 	}
@@ -98,7 +99,13 @@ func terminalSize(out io.Writer) (width, height int) {
 func (s *screen) run(cancel context.CancelFunc) error {
 	var feeders sync.WaitGroup
 	s.model.deliver = func(l letter) {
-		feeders.Go(func() { s.program.Send(deliveredMsg{l, s.mail.deliver(s.ctx, l)}) })
+		feeders.Go(func() {
+			l, err := l.attach(s.opts.Files)
+			if err == nil {
+				err = s.mail.deliver(s.ctx, l)
+			}
+			s.program.Send(deliveredMsg{l, err})
+		})
 	}
 	unwatch := func() {}
 	if s.opts.Watch != nil {

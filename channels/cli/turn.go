@@ -6,6 +6,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/mention"
 	"github.com/corebot/corebot/internal/runes"
 )
 
@@ -91,7 +92,16 @@ func (m *model) showOther(id, text string) {
 	}
 	m.seen.add(id)
 	m.last = id
-	m.print(m.look.dim.Render(promptMark+indent(wrap(drawable(text), m.width-promptColumns))) + "\n")
+	m.print(m.look.dim.Render(promptMark+indent(wrap(drawable(typedText(text)), m.width-promptColumns))) + "\n")
+}
+
+// typedText is a message without the content of the files that it attaches.
+func typedText(text string) string {
+	typed, attached := mention.Typed(text)
+	if attached {
+		typed += "\n(with attached files)"
+	}
+	return typed
 }
 
 // onTurnEnded keeps an answered turn's text until the answer itself comes. A turn that ended otherwise has none: what

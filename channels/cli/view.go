@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -20,7 +21,7 @@ func (m *model) View() tea.View {
 	if m.gone {
 		return tea.NewView("")
 	}
-	below := append(m.toolRows(), m.statusRows()...)
+	below := slices.Concat(m.toolRows(), m.statusRows(), m.candidateView())
 	room := m.height/2 - len(below) - m.editor.area.Height()
 	rows := append(m.streamRows(max(room, 1)), below...)
 	input := m.editor.area.View()

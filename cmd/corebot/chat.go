@@ -19,6 +19,7 @@ import (
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/mention"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/observability"
 )
@@ -39,7 +40,8 @@ plainly.
 
 Enter sends, Ctrl-J begins a new line. Ctrl-C clears what is typed; with nothing typed it stops the
 answer that is being made; pressed again, or with nothing to stop, it leaves. So do Ctrl-D and
-/quit. /help lists the commands of the chat.
+/quit. /help lists the commands of the chat. Tab completes commands and paths. @FILE in a message
+attaches the text of a file of this machine.
 
 A chat that is opened again shows its last messages first.
 
@@ -74,6 +76,7 @@ were attached to, one of them goes on in its place.`,
 						HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"),
 						NoColor:     os.Getenv("NO_COLOR") != "",
 						Past:        past,
+						Files:       mention.Reader{Home: c.Home, User: userHome()},
 					})
 					at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }
 					return c, err
@@ -197,6 +200,15 @@ func terminalLog(c config.Config, hide *redact.Redactor, interactive bool) (zero
 	}
 	log, err := observability.NewLogger(f, c.Log.Level, "json", hide)
 	return log, f.Close, err
+}
+
+// userHome is the home of whoever runs the terminal, or empty.
+func userHome() string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return home
 }
 
 // whoRuns is the terminal's principal: the uid, which nobody can choose, and a name for display.
