@@ -83,7 +83,7 @@ func callers(t *testing.T) map[string]Caller {
 			t.Errorf("a stopped daemon is still found: %v %v", ok, err)
 		}
 	})
-	if info, err := os.Stat(filepath.Join(dir, socketName)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, SocketName)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket is %v: %v", info.Mode(), err)
 	}
 	c, ok, err := Dial(t.Context(), dir)
@@ -188,8 +188,8 @@ func TestASocketThatOthersCouldHaveMadeIsNeitherUsedNorOpened(t *testing.T) {
 	if _, ok, err := Dial(t.Context(), dir); ok || !errors.Is(err, owned.ErrNotOurs) {
 		t.Errorf("what may be somebody else's is asked: %v, %v", ok, err)
 	}
-	if err := errors.Join(os.Chmod(dir, 0o711), os.WriteFile(filepath.Join(dir, socketName), nil, 0o600),
-		os.Chmod(filepath.Join(dir, socketName), 0o666)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o711), os.WriteFile(filepath.Join(dir, SocketName), nil, 0o600),
+		os.Chmod(filepath.Join(dir, SocketName), 0o666)); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok, err := Dial(t.Context(), dir); ok || !errors.Is(err, owned.ErrNotOurs) {

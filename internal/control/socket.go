@@ -22,8 +22,8 @@ import (
 	"github.com/corebot/corebot/internal/owned"
 )
 
-// socketName is the socket's name in the data directory.
-const socketName = "control.sock"
+// SocketName is the socket's name in the data directory.
+const SocketName = "control.sock"
 
 // maxBody bounds one request and one answer.
 const maxBody = 64 << 20
@@ -69,7 +69,7 @@ func Listen(dir string, ops Operations) (*Server, error) {
 	if err := owned.Check(dir); err != nil { // whoever can exchange the socket is told what operators send
 		return nil, fmt.Errorf("listen on the control socket: %w", err)
 	}
-	if err := os.Remove(filepath.Join(dir, socketName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(dir, SocketName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove the old control socket: %w", err)
 	}
 	path, release, err := shortPath(dir)
@@ -82,7 +82,7 @@ func Listen(dir string, ops Operations) (*Server, error) {
 		return nil, fmt.Errorf("listen on the control socket: %w", err)
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // the short path means nothing by then: Close removes the socket
-	if err := os.Chmod(filepath.Join(dir, socketName), 0o600); err != nil {
+	if err := os.Chmod(filepath.Join(dir, SocketName), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("close the control socket to others: %w", err), l.Close())
 	}
 	stop := make(chan struct{})
@@ -90,7 +90,7 @@ func Listen(dir string, ops Operations) (*Server, error) {
 	mux.HandleFunc("POST /{operation}", func(w http.ResponseWriter, r *http.Request) {
 		serve(ops, w, r.WithContext(context.WithValue(r.Context(), stopping{}, stop)))
 	})
-	return &Server{path: filepath.Join(dir, socketName), listener: l, stopping: stop, http: &http.Server{
+	return &Server{path: filepath.Join(dir, SocketName), listener: l, stopping: stop, http: &http.Server{
 		Handler: mux, ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10,
 	}}, nil
@@ -99,7 +99,7 @@ func Listen(dir string, ops Operations) (*Server, error) {
 // shortPath names the socket through the descriptor of its directory. So the name fits into a socket address, whose
 // limit is about a hundred bytes, however long the directory's own path is.
 func shortPath(dir string) (path string, release func(), err error) {
-	path = filepath.Join(dir, socketName)
+	path = filepath.Join(dir, SocketName)
 	if len(path) < 100 {
 		return path, func() {}, nil
 	}
@@ -107,7 +107,7 @@ func shortPath(dir string) (path string, release func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("open the data directory: %w", err)
 	}
-	return fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketName), func() { _ = d.Close() }, nil // only looked through
+	return fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), SocketName), func() { _ = d.Close() }, nil // only looked through
 }
 
 func serve(ops Operations, w http.ResponseWriter, r *http.Request) {
@@ -172,7 +172,7 @@ type Client struct{ http *http.Client }
 
 // Dial finds the daemon of a data directory; ok is false when none listens there.
 func Dial(ctx context.Context, dir string) (_ *Client, ok bool, err error) {
-	for _, path := range []string{dir, filepath.Join(dir, socketName)} {
+	for _, path := range []string{dir, filepath.Join(dir, SocketName)} {
 		if err := owned.Check(path); errors.Is(err, owned.ErrNotOurs) { // somebody else may listen
 			return nil, false, fmt.Errorf("reach the running Corebot: %w", err)
 		}
