@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -68,19 +67,6 @@ func report(w io.Writer, err error) int {
 		return exitUsage
 	}
 	return exitFailed
-}
-
-// version is set by the release build; a build from source says what Go knows of it.
-var version = ""
-
-func versionText() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "dev"
 }
 
 // newIsolationWorker is what Corebot executes itself as to run a program for a tool. It reads no settings and opens no
