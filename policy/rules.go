@@ -225,7 +225,7 @@ func ownSessionOnly() []rule {
 func openToAll() []rule {
 	var t []rule
 	for _, tool := range []string{
-		"fs.read", "fs.write", "fs.edit", "fs.delete", "fs.list",
+		"fs.read", "fs.write", "fs.edit", "fs.delete", "fs.mkdir", "fs.list", "fs.search",
 		"memory.read", "memory.write", "memory.search", "history.search",
 		"message.send", "chat.register",
 		"chat.list", "history.read", "message.publish", "message.replies",

@@ -68,6 +68,15 @@ func matrix() []cell {
 			"fs.delete", `{"path":"../corebot.yaml"}`, "denied path-unusable", "denied path-unusable",
 			"denied path-unusable",
 		},
+		{
+			"fs.mkdir", `{"path":"skills/made-{chat}"}`, "denied protected-path", "denied protected-path",
+			"success protected-path",
+		},
+		{"fs.search", `{"pattern":"one","path":"{dir}"}`, "success open", "success open", "success open"},
+		{
+			"fs.search", `{"pattern":"one","path":"{otherdir}"}`, "denied chat-files", "denied chat-files",
+			"denied chat-files",
+		},
 		{"fs.read", `{"path":"{chat}.md"}`, "success open", "success open", "success open"},
 		{"fs.read", `{"path":"{dir}/own.md"}`, "success open", "success open", "success open"},
 		{"fs.read", `{"path":"{otherdir}/x.md"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
@@ -179,7 +188,8 @@ func (c cell) want(s scene, shell bool) string {
 // offers are the tools that the model of a turn is offered.
 func offers(as effective, shell bool) []string {
 	all := []string{
-		"chat.register", "fs.delete", "fs.edit", "fs.list", "fs.read", "fs.write", "history.search", "memory.read",
+		"chat.register", "fs.delete", "fs.edit", "fs.list", "fs.mkdir", "fs.read", "fs.search", "fs.write",
+		"history.search", "memory.read",
 		"memory.search", "memory.write",
 		"message.send", "skills.list", "skills.read", "web.fetch", "web.search",
 	}

@@ -76,6 +76,19 @@ func TestAFolderHoldsNoMoreEntriesThanItsQuota(t *testing.T) {
 	ok(t, root.Write("chats/a/1/h", []byte("x"))) // no entry more
 }
 
+func TestDirectoriesThatAreMadeCountForTheQuota(t *testing.T) {
+	root, dir := limited(t)
+	requireFull(t, root.Mkdir("chats/a/1/2/3/4/5/6/7"), "key.entries")
+	if _, err := os.Lstat(filepath.Join(dir, "chats/a")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a refused directory made others: %v", err)
+	}
+	ok(t, root.Mkdir("chats/a/1/2/3/4"))
+	ok(t, root.Mkdir("chats/a/1/2")) // which is there
+	ok(t, root.Mkdir("chats/a/5"))
+	requireFull(t, root.Mkdir("chats/a/6"), "key.entries")
+	requireFull(t, root.Write("chats/a/f", nil), "key.entries")
+}
+
 func TestAFolderIsMeasuredBeforeItsFirstChange(t *testing.T) {
 	_, dir := limited(t)
 	put(t, filepath.Join(dir, "outside"), strings.Repeat("x", 100))

@@ -221,3 +221,24 @@ func syncDir(at *os.Root) error {
 	}
 	return bare(errors.Join(d.Sync(), d.Close()))
 }
+
+// Mkdir makes a directory with those above it that are missing. One that is there stays as it is.
+func (r *Root) Mkdir(dir string) error {
+	if clean, err := Clean(dir); err != nil || clean == "." {
+		return err
+	}
+	return r.locked(dir, "make the directory", func(clean string, rm room) error {
+		more := Usage{Entries: rm.missing(path.Join(clean, "file"))}
+		if more.Entries > 0 {
+			if err := rm.admit(more); err != nil {
+				return err
+			}
+		}
+		at, err := r.walk(clean, true)
+		rm.grown(more, err)
+		if err == nil {
+			at.Close()
+		}
+		return err
+	})
+}

@@ -23,8 +23,8 @@ const maxFile = 1 << 20
 // Workspace lists the tools that act on files and memory.
 func Workspace(root *rootfs.Root, pages *memory.Store) []tools.Tool {
 	return []tools.Tool{
-		Read(root), Write(root), Edit(root), Delete(root), List(root), MemoryRead(pages),
-		MemoryWrite(pages), MemorySearch(pages),
+		Read(root), Write(root), Edit(root), Delete(root), Mkdir(root), List(root), Search(root),
+		MemoryRead(pages), MemoryWrite(pages), MemorySearch(pages),
 	}
 }
 

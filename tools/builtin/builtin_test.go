@@ -53,13 +53,15 @@ func (step) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
 // bench is a workspace with the whole call path in front of it.
 type bench struct {
 	*testing.T
+	dir  string
 	root *rootfs.Root
 	box  map[corebot.Role]*tools.Box
 }
 
 func newBench(t *testing.T) bench {
 	t.Helper()
-	root, err := rootfs.New(t.TempDir())
+	dir := t.TempDir()
+	root, err := rootfs.New(dir)
 	must(t, err)
 	t.Cleanup(func() { root.Close() })
 	pages, err := memory.New(root, memory.Options{})
@@ -68,7 +70,7 @@ func newBench(t *testing.T) bench {
 	must(t, err)
 	p, err := policy.New(policy.Options{})
 	must(t, err)
-	b := bench{t, root, map[corebot.Role]*tools.Box{}}
+	b := bench{t, dir, root, map[corebot.Role]*tools.Box{}}
 	for _, role := range []corebot.Role{corebot.RoleNormal, corebot.RoleAdmin} {
 		b.box[role], err = tools.NewBox(registry, p, roleOf(role), tools.Options{})
 		must(t, err)
@@ -239,6 +241,7 @@ func TestEveryFileToolTellsPolicyWhatItTouches(t *testing.T) {
 	for tool, a := range map[string]args{
 		"fs.read": {"path": theirs}, "fs.list": {"path": rootfs.ChatDir(there)},
 		"fs.write": {"path": theirs, "content": ""}, "fs.edit": {"path": theirs, "old": "private", "new": "x"},
+		"fs.search": {"path": theirs, "pattern": "private"}, "fs.mkdir": {"path": rootfs.ChatDir(there) + "/made"},
 	} {
 		for _, role := range []corebot.Role{corebot.RoleNormal, corebot.RoleAdmin} {
 			if r := b.call(role, here, tool, a); r.Outcome != corebot.OutcomeDenied {

@@ -29,7 +29,7 @@ func newSkillBench(t *testing.T) bench {
 	must(t, err)
 	box, err := tools.NewBox(registry, p, roleOf(corebot.RoleNormal), tools.Options{})
 	must(t, err)
-	return bench{t, root, map[corebot.Role]*tools.Box{corebot.RoleNormal: box}}
+	return bench{t, "", root, map[corebot.Role]*tools.Box{corebot.RoleNormal: box}}
 }
 
 // skill writes one with these lines of front matter behind its name.

@@ -1,0 +1,29 @@
+package builtin
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+//go:embed fs_mkdir.md
+var mkdirDoc string
+
+type mkdirArgs struct {
+	Path string `json:"path" jsonschema:"the directory, relative to the workspace"`
+}
+
+// Mkdir makes a directory. A second run finds it there.
+func Mkdir(root *rootfs.Root) tools.Tool {
+	return tools.New("fs.mkdir", mkdirDoc, tools.Idempotent, func(_ context.Context, _ tools.Call,
+		a mkdirArgs,
+	) (string, error) {
+		if err := root.Mkdir(a.Path); err != nil {
+			return "", err
+		}
+		return "there is a directory " + a.Path, nil
+	}, tools.Touches(func(_ tools.Call, a mkdirArgs) policy.Target { return writes(a.Path) }))
+}

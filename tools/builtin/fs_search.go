@@ -1,0 +1,240 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/runes"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+)
+
+//go:embed fs_search.md
+var searchDoc string
+
+// Limits of one search. What it prints stays below what a box shows, so that it does not come back as an artifact.
+const (
+	searchPattern = 1000      // bytes of the expression
+	searchMatches = 200       // lines that are shown
+	searchLine    = 200       // bytes of one of them
+	searchFiles   = 10_000    // files and directories that are looked at
+	searchFile    = 1 << 20   // bytes of a file
+	searchBytes   = 128 << 20 // bytes of all files
+	searchTime    = 10 * time.Second
+)
+
+type searchArgs struct {
+	Pattern string `json:"pattern" jsonschema:"the regular expression"`
+	Path    string `json:"path,omitempty" jsonschema:"a file or a directory, relative to the workspace; the whole workspace if left out"`
+	Name    string `json:"name,omitempty" jsonschema:"only files whose name fits this pattern, such as *.md"`
+}
+
+// at is the file or directory that is meant.
+func (a searchArgs) at() string {
+	if a.Path == "" {
+		return "."
+	}
+	return a.Path
+}
+
+// Search finds lines by a regular expression, whose time is linear in what it reads.
+func Search(root *rootfs.Root) tools.Tool {
+	return tools.New("fs.search", searchDoc, tools.ReadOnly|tools.Outside,
+		func(ctx context.Context, _ tools.Call, a searchArgs) (string, error) {
+			s, err := newSearch(root, a)
+			if err != nil {
+				return "", err
+			}
+			ctx, cancel := context.WithTimeoutCause(ctx, searchTime, errSearchEnds)
+			defer cancel()
+			return s.run(ctx, a.at())
+		}, tools.Touches(func(_ tools.Call, a searchArgs) policy.Target { return reads(a.at()) }),
+		tools.Trusted(func(_ tools.Call, a searchArgs) bool { return policy.OperatorsText(reads(a.at())) }))
+}
+
+// errSearchEnds ends a search that has reached one of its limits. What was found is shown all the same.
+var errSearchEnds = errors.New("the search has reached a limit")
+
+// search is one search under way.
+type search struct {
+	root    *rootfs.Root
+	pattern *regexp.Regexp
+	name    string
+
+	out                           strings.Builder
+	matches, looked, binary, long int
+	read                          int64
+	limit                         string // the one that ended it
+}
+
+func newSearch(root *rootfs.Root, a searchArgs) (*search, error) {
+	if len(a.Pattern) > searchPattern {
+		return nil, fmt.Errorf("the expression has %d bytes, the limit is %d", len(a.Pattern), searchPattern)
+	}
+	pattern, err := regexp.Compile(a.Pattern)
+	if err != nil {
+		return nil, corebot.WithHint(fmt.Errorf("search for %q: %w", a.Pattern, err),
+			`write RE2 syntax; \Q...\E searches for the text between them as it is`)
+	}
+	if _, err := path.Match(a.Name, ""); err != nil {
+		return nil, fmt.Errorf("search in files called %q: %w", a.Name, err)
+	}
+	return &search{root: root, pattern: pattern, name: a.Name}, nil
+}
+
+func (s *search) run(ctx context.Context, at string) (string, error) {
+	clean, err := rootfs.Clean(at)
+	if err != nil {
+		return "", err
+	}
+	err = s.directory(ctx, clean)
+	if errors.Is(err, rootfs.ErrNotDir) {
+		s.name = "" // a file that is named is meant
+		err = s.file(ctx, clean)
+	}
+	switch {
+	case err == nil:
+	case context.Cause(ctx) != nil && !errors.Is(context.Cause(ctx), errSearchEnds):
+		return "", context.Cause(ctx)
+	case errors.Is(context.Cause(ctx), errSearchEnds):
+		s.limit = searchTime.String()
+	case !errors.Is(err, errSearchEnds):
+		return "", err
+	}
+	return s.said(clean), nil
+}
+
+// directory searches all that is below a directory, in the order of names.
+func (s *search) directory(ctx context.Context, dir string) error {
+	entries, more, err := s.root.List(dir, "", searchFiles)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		at := path.Join(dir, e.Name)
+		switch {
+		case e.Dir && closed(at, e.Name):
+			continue
+		case e.Dir:
+			err = s.directory(ctx, at)
+		default:
+			err = s.file(ctx, at)
+		}
+		if err != nil && (ctx.Err() != nil || !passing(err)) {
+			return err
+		}
+	}
+	if more > 0 {
+		s.limit = fmt.Sprintf("%d files", searchFiles)
+		return errSearchEnds
+	}
+	return nil
+}
+
+// passing says whether a search goes on behind an entry: it has vanished, or is none that can be read.
+func passing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, rootfs.ErrNotRegular) ||
+		errors.Is(err, rootfs.ErrEscape) || errors.Is(err, rootfs.ErrBadName) || errors.Is(err, rootfs.ErrNotDir)
+}
+
+// closed says whether a search that began above a directory passes over it. Policy has judged where the search begins,
+// and nothing below. So the files of conversations are left out, as a conversation's own is searched by its path.
+func closed(at, name string) bool {
+	return name == ".git" || name == "node_modules" || rootfs.Fold(at) == rootfs.ChatsDir
+}
+
+// file searches one file.
+func (s *search) file(ctx context.Context, at string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if fits, _ := path.Match(s.name, path.Base(at)); s.name != "" && !fits {
+		return nil
+	}
+	if s.looked++; s.looked > searchFiles {
+		s.limit = fmt.Sprintf("%d files", searchFiles)
+		return errSearchEnds
+	}
+	c, err := s.root.ReadChunk(at, 0, searchFile)
+	if err != nil {
+		return err
+	}
+	if s.read += int64(len(c.Data)); s.read > searchBytes {
+		s.limit = fmt.Sprintf("%d MiB", searchBytes>>20)
+		return errSearchEnds
+	}
+	text, skipped := wholeRunes(c.Data)
+	if skipped > 0 || !isText(text) {
+		s.binary++
+		return nil
+	}
+	if c.Size > int64(len(c.Data)) {
+		s.long++
+	}
+	return s.lines(at, text)
+}
+
+// lines shows the lines of a file that match.
+func (s *search) lines(at string, text []byte) error {
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		line = bytes.TrimRight(line, "\r\n")
+		found := s.pattern.FindIndex(line)
+		if found == nil {
+			continue
+		}
+		if s.matches == searchMatches {
+			s.limit = fmt.Sprintf("%d matches", searchMatches)
+			return errSearchEnds
+		}
+		s.matches++
+		fmt.Fprintf(&s.out, "%s:%d: %s\n", at, number, around(line, found[0]))
+	}
+	return nil
+}
+
+// around is a line, or the part of a long one in which the match begins.
+func around(line []byte, match int) string {
+	if len(line) <= searchLine {
+		return string(line)
+	}
+	begin := max(0, min(match-searchLine/4, len(line)-searchLine))
+	end := min(len(line), begin+searchLine)
+	part, _ := wholeRunes(line[begin:end])
+	text := string(runes.Whole(part))
+	if begin > 0 {
+		text = "…" + text
+	}
+	if end < len(line) {
+		text += "…"
+	}
+	return text
+}
+
+// said is what was found, with notes on what was left out.
+func (s *search) said(at string) string {
+	if s.matches == 0 {
+		fmt.Fprintf(&s.out, "[nothing in %s matches]\n", at)
+	}
+	if s.limit != "" {
+		fmt.Fprintf(&s.out, "[the search ended at its limit of %s; name a narrower path or name]\n", s.limit)
+	}
+	if s.binary > 0 {
+		fmt.Fprintf(&s.out, "[binary files that were left out: %d]\n", s.binary)
+	}
+	if s.long > 0 {
+		fmt.Fprintf(&s.out, "[files of which only the first MiB was searched: %d]\n", s.long)
+	}
+	return s.out.String()
+}
