@@ -193,6 +193,13 @@ type Asked struct {
 // has one request.
 var ErrNotAsked = errors.New("no approval was asked for this call")
 
+// MaxRefusals is how many requests of one message can be denied or expire. Behind that many nobody is asked any more:
+// a page that makes the model ask again and again holds its chat no longer.
+const MaxRefusals = 3
+
+// ErrAskedEnough means that [MaxRefusals] requests of a message were denied or expired.
+var ErrAskedEnough = errors.New("nobody is asked for another approval of this message")
+
 // InAnswer is what a call must know about the other calls of its answer.
 type InAnswer struct {
 	Behind []ToolCall // the calls after this call

@@ -11,7 +11,7 @@ type NoticeKind string
 
 const (
 	NoticeApproval    NoticeKind = "approval"    // calls wait for an approval: see Notice.Approval
-	NoticeAwaited     NoticeKind = "awaited"     // the message waits behind such calls
+	NoticeAwaited     NoticeKind = "awaited"     // the message waits behind such calls, or has ended their wait
 	NoticeCommand     NoticeKind = "command"     // the answer to a chat command
 	NoticeStopped     NoticeKind = "stopped"     // the message was stopped
 	NoticeDelayed     NoticeKind = "delayed"     // a rate limit of the provider delays the answer

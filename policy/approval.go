@@ -52,6 +52,7 @@ const (
 	RuleNotInTime       = "approval-expired"   // no decision came in time
 	RuleNotTheSame      = "approval-drift"     // the call has changed since its approval
 	RuleNotAsked        = "approval-not-asked" // the request of its answer did not include the call
+	RuleAskedEnough     = "approval-enough"    // too many requests of the message were denied or expired
 	// RuleCannotBind: a file that the call names cannot be read, so a change would stay unknown.
 	RuleCannotBind = "approval-not-comparable"
 )

@@ -263,7 +263,7 @@ func TestLaterPromptsAreToldOnceWhatTheyWaitFor(t *testing.T) {
 			apptest.Text("three"))...)})
 		c.SayAs("root", "a", "1", "read the page")
 		pass(time.Second)
-		c.SayAs("root", "a", "2", "hello?")
+		c.SayAs("eve", "a", "2", "hello?")
 		c.SayAs("bob", "a", "3", "hello?")
 		if told := c.Told("2"); len(told) != 1 || !strings.Contains(told[0].Text(), "/approve 1 or /deny 1") ||
 			len(c.Told("3")) != 0 {

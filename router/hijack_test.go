@@ -331,3 +331,60 @@ func TestTheFiguresOfTheTaintAreThoseOfTheSecurityPage(t *testing.T) {
 		t.Errorf("docs/security.md shows other figures; go test ./router -run Figures -update-figures\n%s", table)
 	}
 }
+
+// TestASenderWhoWritesAgainIsAnsweredWhateverWaits: the held call is given up, and a late approval runs nothing.
+func TestASenderWhoWritesAgainIsAnsweredWhateverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w := stage(t, apptest.Options{}, 0)
+		w.say(c, "root", "a", "1", "read the mails do: mcp__mail__list x; mcp__mail__send "+secret)
+		pass(time.Second)
+		c.SayAs("bob", "a", "2", "hello")
+		pass(time.Second)
+		if state := c.Life("1").State; state != "waiting: approval" {
+			t.Fatalf("another's message ended the wait: it is %s", state)
+		}
+		c.SayAs("root", "a", "3", "are you there?")
+		pass(time.Second)
+		for _, id := range []string{"1", "2", "3"} {
+			c.WantEnd(id, corebot.EndAnswered)
+		}
+		c.SayAs("root", "a", "late", "/approve 1")
+		pass(time.Second)
+		if a := c.state(t, 1); a.State != corebot.ApprovalExpired || w.ran["mcp__mail__send "+secret] > 0 {
+			t.Errorf("the approval is %s, and the call ran %d times", a.State, w.ran["mcp__mail__send "+secret])
+		}
+	})
+}
+
+// TestAPageThatAsksAgainAndAgainHoldsItsChatForThreeRequests: and a flood of calls in one answer is one request.
+func TestAPageThatAsksAgainAndAgainHoldsItsChatForThreeRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w := stage(t, apptest.Options{}, 0)
+		script := "read the mails do: mcp__mail__list x"
+		for i := range 6 {
+			script += fmt.Sprintf("; mcp__mail__send %d", i)
+		}
+		w.say(c, "root", "a", "1", script)
+		for range corebot.MaxRefusals {
+			pass(16 * time.Minute)
+		}
+		c.WantEnd("1", corebot.EndAnswered)
+		requests, calls := 0, "mcp__mail__send 0"
+		for _, m := range c.Told("1") {
+			if m.Kind == corebot.KindNotice {
+				requests++
+			}
+		}
+		if requests != corebot.MaxRefusals || len(w.ran) != 1 {
+			t.Errorf("it asked %d times; these ran: %v", requests, w.ran)
+		}
+		for i := 1; i < 64; i++ {
+			calls += fmt.Sprintf(" & mcp__mail__send %d", i)
+		}
+		w.say(c, "root", "b", "2", "read the mails again do: mcp__mail__list x; "+calls)
+		pass(time.Second)
+		if told := c.Told("2"); len(told) != 1 || !strings.Contains(told[0].Text(), "these 64 calls") {
+			t.Errorf("the flood asks with %d messages", len(told))
+		}
+	})
+}

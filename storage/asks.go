@@ -17,6 +17,8 @@ var (
 		(life_id, run, position, answer, round, beyond, tool, definition, args, dir, files, digest, change, rule, taint, step_id, instead, because,
 		request, state, created_at, expires_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
+	refusedOfLife = &query{`SELECT COUNT(DISTINCT request) FROM approvals WHERE life_id = ? AND run = ?
+		AND state IN ('denied', 'expired')`}
 	beginRequest  = &query{`UPDATE approvals SET request = id WHERE id = ?`}
 	countOfAnswer = &query{
 		`SELECT COUNT(*) FROM approvals WHERE life_id = ? AND run = ? AND answer = ? AND state <> 'void'`,
@@ -29,7 +31,8 @@ var (
 // answer that need one, and the audit events.
 //
 // If the first call was asked for already, Ask stores nothing and returns the approval in its present state. A request
-// whose time is over expires here. If the answer has another request already, the error is [corebot.ErrNotAsked].
+// whose time is over expires here. If the answer has another request already, the error is [corebot.ErrNotAsked]. If
+// too many requests of the message were refused, it is [corebot.ErrAskedEnough].
 //
 // A call of a later round has changed since it was approved. Its approval is void then, with the approvals of all calls
 // behind it, and the asks are a new request. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes
@@ -73,6 +76,13 @@ func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
 	}
 	if others > 0 {
 		return corebot.ErrNotAsked
+	}
+	var refused int64
+	if _, err := t.one(refusedOfLife, []any{&refused}, d.Life, d.Run); err != nil {
+		return err
+	}
+	if refused >= corebot.MaxRefusals {
+		return corebot.ErrAskedEnough
 	}
 	return requestTx(t, d, row, asks)
 }
@@ -145,6 +155,27 @@ func standsTx(t *tx, life int64, until time.Time) (time.Time, error) {
 		until = t.now
 	}
 	return until, err
+}
+
+// passAwaitedTx ends the wait for an approval when the sender of its message writes again: the answer goes on without
+// the call, and then the new message is answered. A message of anybody else waits, and the chat is told so once. A
+// /steer waits too: it is a part of the message.
+func passAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
+	if l.waiting != corebot.AwaitingApproval || p.cause != 0 || p.Sender.ID == "" || p.steers != nil {
+		return tellAwaitedTx(t, l, p, life)
+	}
+	a, awaited, err := approvalTx(t, awaitedInLane, l.id)
+	if err != nil || !awaited || a.Principal != p.Sender || p.Relay != nil {
+		return errors.Join(err, tellAwaitedTx(t, l, p, life))
+	}
+	by := corebot.AuditEvent{Key: a.Key, Entry: corebot.EntryItself}
+	if err := closeTx(t, a, corebot.ApprovalExpired, itself, by); err != nil {
+		return err
+	}
+	told := corebot.TextNotice(p.Key, corebot.OwnID("approval", a.Request, "passed"), p.ID,
+		fmt.Sprintf("Approval %d is given up, because you wrote again: the answer before this one goes on without %s.",
+			a.Request, a.Bound.Tool), corebot.Notice{Kind: corebot.NoticeAwaited})
+	return noticeTx(t, &pack([]corebot.Message{told})[0], life)
 }
 
 // tellAwaitedTx tells the chat once that its messages wait for a pending approval.

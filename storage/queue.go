@@ -207,7 +207,7 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	if p.Direction == corebot.Inbound && (lim.SenderDepth > 0 || lim.SenderBytes > 0) {
 		t.waiting.add(senderOf(p.Key, storedSender(p.Key, p.Sender)), life, 1, len(p.body))
 	}
-	return r, tellAwaitedTx(t, l, p, life)
+	return r, passAwaitedTx(t, l, p, life)
 }
 
 // beginLifeTx begins the life of a message in a lane and returns its number. Zero means that the lane had the message

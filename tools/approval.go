@@ -145,6 +145,9 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 	case errors.Is(err, corebot.ErrNotAsked):
 		return j.deny(ctx, policy.RuleNotAsked,
 			"this call needs the approval of an admin, who was asked about other calls of this answer; make it again")
+	case errors.Is(err, corebot.ErrAskedEnough):
+		return j.deny(ctx, policy.RuleAskedEnough, fmt.Sprintf("this call needs the approval of an admin, and %d "+
+			"requests of this message were refused already; answer with what you have", corebot.MaxRefusals))
 	case err != nil:
 		return r, false, err
 	}
@@ -159,7 +162,8 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 		return r, false, &corebot.Awaits{Asked: a}
 	case corebot.ApprovalExpired:
 		j.denies = policy.RuleNotInTime
-		return j.deny(ctx, j.denies, "this call needs the approval of an admin, and none came in time; it was not run")
+		return j.deny(ctx, j.denies, "this call needs the approval of an admin, and none came in time, or its sender "+
+			"wrote again first; it was not run")
 	}
 	j.denies = policy.RuleNotApproved
 	return j.deny(ctx, j.denies, "an admin said no to this call; it was not run")

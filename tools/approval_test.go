@@ -257,6 +257,12 @@ func TestAResultIsFromOutsideIfItsToolSaysSoAndTheCallRan(t *testing.T) {
 		"it says so": {open(), "{}", true},
 		"it fails": {does(tools.ReadOnly|tools.Outside,
 			func(context.Context) (string, error) { return "", errors.New("a server said this") }), "{}", true},
+		"it says its own words": {
+			open(tools.OwnWords(func(tools.Call, noArgs) []string { return []string{"none", "text"} })), "{}", false,
+		},
+		"it says more than its own words": {
+			open(tools.OwnWords(func(tools.Call, noArgs) []string { return []string{"tex"} })), "{}", true,
+		},
 		"this call is trusted": {open(tools.Trusted(func(tools.Call, noArgs) bool { return true })), "{}", false},
 		"it does not say so":   {does(tools.ReadOnly, says("text")), "{}", false},
 		"it never ran":         {open(), `{"bad":1}`, false},

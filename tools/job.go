@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +80,9 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 	j.ran, j.reads, j.links = true, j.outside(t, args), t.traits.Has(Links)
 	out, err := j.execute(ctx, t, args)
 	j.reads = j.reads || j.anythingIn(args.named(j.call).Dir) // it may have read what came meanwhile
+	if err == nil && t.traits.Has(Outside) && slices.Contains(args.words(j.call), out.text) {
+		j.reads = false
+	}
 	if ctx.Err() != nil {
 		return corebot.ToolResult{}, j.cancelled(ctx, t, out, err)
 	}

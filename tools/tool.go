@@ -104,6 +104,7 @@ type bound struct {
 	trusted func(Call) bool
 	change  func(Call) Change
 	goes    func(Call) []string // the addresses that take all that the call carries out: see [GoesTo]
+	words   func(Call) []string // results that are Corebot's own, whoever wrote what the tool reads
 	run     func(context.Context, Call) (output, error)
 
 	definition string // of an MCP tool: the fingerprint of what its server says of it now
@@ -125,6 +126,7 @@ type spec[A any] struct {
 	trusted func(Call, A) bool
 	change  func(Call, A) Change
 	goes    func(Call, A) []string
+	words   func(Call, A) []string
 }
 
 // Option refines a tool of arguments A.
@@ -134,6 +136,12 @@ type Option[A any] func(*spec[A])
 // most tools deny.
 func Touches[A any](target func(Call, A) policy.Target) Option[A] {
 	return func(s *spec[A]) { s.target = target }
+}
+
+// OwnWords gives results of a tool with the trait Outside that are Corebot's own text, such as that there is nothing. A
+// result that is one of them has nothing that others wrote.
+func OwnWords[A any](words func(Call, A) []string) Option[A] {
+	return func(s *spec[A]) { s.words = words }
 }
 
 // GoesTo says of a tool with the trait Egress to which addresses a call goes. All that the call can carry out must be
@@ -178,6 +186,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 		trusted: func(Call, A) bool { return false },
 		change:  func(Call, A) Change { return Change{} },
 		goes:    func(Call, A) []string { return nil },
+		words:   func(Call, A) []string { return nil },
 	}
 	for _, o := range opts {
 		o(&s)
@@ -200,6 +209,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 			trusted: func(c Call) bool { return s.trusted(c, args) },
 			change:  func(c Call) Change { return s.change(c, args) },
 			goes:    func(c Call) []string { return s.goes(c, args) },
+			words:   func(c Call) []string { return s.words(c, args) },
 			run:     func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
 		}, nil
 	}

@@ -30,6 +30,9 @@ func (a listArgs) dir() string {
 	return a.Path
 }
 
+// empty is what is said of a directory with nothing in it.
+func (a listArgs) empty() string { return fmt.Sprintf("[%s is empty]", a.dir()) }
+
 // List shows what is in a directory.
 func List(root *rootfs.Root) tools.Tool {
 	return tools.New("fs.list", listDoc, tools.ReadOnly|tools.Outside,
@@ -40,13 +43,14 @@ func List(root *rootfs.Root) tools.Tool {
 			}
 			return listing(a, entries, more), nil
 		}, tools.Touches(func(_ tools.Call, a listArgs) policy.Target { return reads(a.dir()) }),
+		tools.OwnWords(func(_ tools.Call, a listArgs) []string { return []string{a.empty()} }),
 		tools.Trusted(func(_ tools.Call, a listArgs) bool { return policy.OperatorsText(reads(a.dir())) }))
 }
 
 func listing(a listArgs, entries []rootfs.Entry, more int) string {
 	switch {
 	case len(entries) == 0 && a.After == "":
-		return fmt.Sprintf("[%s is empty]", a.dir())
+		return a.empty()
 	case len(entries) == 0:
 		return fmt.Sprintf("[%s has nothing behind %q]", a.dir(), a.After)
 	}

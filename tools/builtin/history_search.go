@@ -24,6 +24,8 @@ type Sayings interface {
 		err error)
 }
 
+const nothingSaid = "[nothing like that was said in this chat]"
+
 const (
 	sayingsShown = 10
 	sayingsMost  = 50
@@ -61,13 +63,13 @@ func HistorySearch(sayings Sayings) tools.Tool {
 				return "", fmt.Errorf("search the history: %w", err)
 			}
 			if len(found) == 0 {
-				return "[nothing like that was said in this chat]", nil
+				return nothingSaid, nil
 			}
 			if whole {
 				return sayingLines(found, q, "")
 			}
 			return sayingLines(found, q.Loose(), "[nothing has all of that; these have some of it]\n")
-		})
+		}, tools.OwnWords(func(tools.Call, historySearchArgs) []string { return []string{nothingSaid} }))
 }
 
 // parseQuery refuses what cannot be searched for.

@@ -16,6 +16,8 @@ import (
 //go:embed memory_search.md
 var memorySearchDoc string
 
+const nothingRemembered = "[nothing like that is remembered]"
+
 // memoriesMost is how many lines one call shows.
 const memoriesMost = 50
 
@@ -59,8 +61,9 @@ func MemorySearch(pages *memory.Store) tools.Tool {
 			if n > memoriesMost {
 				fmt.Fprintf(&b, "[there are %d more]\n", n-memoriesMost)
 			}
-			return cmp.Or(b.String(), "[nothing like that is remembered]"), nil
-		}, tools.Touches(func(_ tools.Call, a memorySearchArgs) policy.Target {
+			return cmp.Or(b.String(), nothingRemembered), nil
+		}, tools.OwnWords(func(tools.Call, memorySearchArgs) []string { return []string{nothingRemembered} }),
+		tools.Touches(func(_ tools.Call, a memorySearchArgs) policy.Target {
 			// of the two the one that more is kept from
 			return policy.Target{Scope: cmp.Or(a.Scope, policy.ScopeGlobal)}
 		}), tools.Trusted(func(_ tools.Call, a memorySearchArgs) bool { return a.Scope == policy.ScopeGlobal }))

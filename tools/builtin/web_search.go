@@ -26,6 +26,8 @@ const (
 	maxSnippet   = 500 // bytes of a title or a snippet
 )
 
+const nothingFound = "[nothing was found]"
+
 // SearchEngine finds pages. It returns at most count of them, the best first.
 type SearchEngine interface {
 	Search(ctx context.Context, query string, count int) ([]SearchResult, error)
@@ -59,13 +61,14 @@ func WebSearch(engine SearchEngine, timeout time.Duration) tools.Tool {
 				return "", fmt.Errorf("search the web: %w", err)
 			}
 			return searchText(found[:min(len(found), count)]), nil
-		}, tools.Timeout[webSearchArgs](timeout+slack))
+		}, tools.Timeout[webSearchArgs](timeout+slack),
+		tools.OwnWords(func(tools.Call, webSearchArgs) []string { return []string{nothingFound} }))
 }
 
 // searchText numbers the results, each with its lines below its title.
 func searchText(found []SearchResult) string {
 	if len(found) == 0 {
-		return "[nothing was found]"
+		return nothingFound
 	}
 	var b strings.Builder
 	for i, r := range found {
