@@ -57,20 +57,19 @@ const maxErrorKept = 2_000
 func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
 	why := o.Plain
 	if why == "" {
-		why = "Something failed inside Corebot."
+		why = corebot.FaultInside.Say()
 	}
 	switch {
 	case d.Damaged != nil:
-		return fmt.Sprintf("What is stored of message %s cannot be read any more: please send it again.", d.Message.ID)
+		return corebot.FaultDamaged.Say(d.Message.ID)
 	case o.Reason == corebot.ReasonUnstored:
-		return "Its answer could not be stored, and would not be the next time."
+		return corebot.FaultUnstored.Say()
 	case o.Reason == corebot.ReasonPoison:
-		return fmt.Sprintf("Corebot broke off %d times in a row at the same place of it.", d.Lost)
+		return corebot.FaultPoison.Say(d.Lost)
 	case o.Reason == corebot.ReasonTooLong:
-		return "It is too long for the model, also with half of what was said before it. " +
-			"Begin a new conversation with /new, or send a shorter message."
+		return corebot.FaultTooLongForAll.Say()
 	case o.Reason == corebot.ReasonAttempts:
-		return fmt.Sprintf("I tried it %d times. The last time: %s", d.Attempt, why)
+		return corebot.FaultAttempts.Say(d.Attempt, why)
 	}
 	return why
 }

@@ -154,7 +154,7 @@ func (a agents) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 			}
 		}
 	}
-	plain := fmt.Sprintf("The agent %q, which this chat talks to, is not configured any more.", id)
+	plain := corebot.FaultNoAgent.Say(id)
 	err := corebot.WithHint(fmt.Errorf("there is no agent %q: %w", id, corebot.ErrNotFound),
 		"add it to agents, then replay the dead letter")
 	return corebot.Result{}, &corebot.Failure{

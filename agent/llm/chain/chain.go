@@ -176,7 +176,7 @@ func (c *Chain) order(asked string) ([]*route, error) {
 			"there are: "+strings.Join(c.Models(), ", "))
 		return nil, &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{
 			Err:   err,
-			Plain: "The model that this chat asks for is not configured.",
+			Plain: corebot.FaultUnknownModel.Say(),
 		}}
 	}
 	return append([]*route{c.routes[at]}, slices.Delete(slices.Clone(c.routes), at, at+1)...), nil

@@ -121,7 +121,7 @@ func (a *about) Unwrap() error { return a.err }
 func (e *Endpoint) judge(err error) verdict {
 	if timeout := (*timeoutError)(nil); errors.As(err, &timeout) {
 		return verdict{
-			text: err.Error(), about: llm.ErrUnreachable, plain: "The model provider did not answer in time.",
+			text: err.Error(), about: llm.ErrUnreachable, plain: corebot.FaultTimeout.Say(),
 			hint: "the endpoint is slow or stuck; the limit is " + e.Setting(timeout.setting),
 		}
 	}
@@ -129,27 +129,27 @@ func (e *Endpoint) judge(err error) verdict {
 	if errors.As(err, &odd) || errors.As(err, &body) {
 		return verdict{
 			class: corebot.Permanent, text: err.Error(),
-			plain: "What answers at the address of the model provider is not a model.",
+			plain: corebot.FaultNotAModel.Say(),
 			hint:  "does this address speak the API that is configured? check " + e.Setting("base_url"),
 		}
 	}
 	for _, known := range []struct {
 		err, about error
 		hint       string
-		plain      string
+		plain      corebot.Fault
 	}{
-		{ErrTooLong, nil, "", "The model's answer was longer than Corebot allows."},
+		{ErrTooLong, nil, "", corebot.FaultLongAnswer},
 		{
 			ErrNoRoom, nil, "allow the model more output tokens: llm.output_tokens",
-			"The model used up its output limit before it said anything.",
+			corebot.FaultNoRoom,
 		},
-		{ErrFiltered, llm.ErrRefused, "", "The model provider's content filter stopped the answer."},
-		{ErrRefusal, llm.ErrRefused, "", "The model declined to answer."},
+		{ErrFiltered, llm.ErrRefused, "", corebot.FaultFilteredAnswer},
+		{ErrRefusal, llm.ErrRefused, "", corebot.FaultDeclined},
 	} {
 		if errors.Is(err, known.err) {
 			return verdict{
 				class: corebot.Permanent, text: err.Error(), hint: known.hint, about: known.about,
-				plain: known.plain,
+				plain: known.plain.Say(),
 			}
 		}
 	}
@@ -158,10 +158,10 @@ func (e *Endpoint) judge(err error) verdict {
 
 // networkVerdict: what nobody knows is worth another attempt.
 func networkVerdict(err error, setting string) verdict {
-	v := verdict{plain: "The model's answer broke off, or could not be read."}
+	v := verdict{plain: corebot.FaultBrokenAnswer.Say()}
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err, v.about = u.Err, llm.ErrUnreachable // the address is named already
-		v.plain = "The model provider cannot be reached."
+		v.plain = corebot.FaultUnreachable.Say()
 	}
 	v.text = err.Error()
 	dns := (*net.DNSError)(nil)
@@ -266,30 +266,28 @@ func Excerpt(s string) string {
 // plainly says in one sentence, for anybody in the chat, what a provider's status means. It names no account, address
 // or key.
 func plainly(status int, v verdict) string {
-	what := ""
+	what := corebot.FaultProvider
 	switch {
 	case errors.Is(v.about, llm.ErrContextTooLong):
-		what = "The message, with what belongs to it, is too long for the model"
+		what = corebot.FaultTooLong
 	case errors.Is(v.about, llm.ErrRefused):
-		what = "The model provider's content filter stopped the message"
+		what = corebot.FaultFiltered
 	case errors.Is(v.about, llm.ErrNoModel):
-		what = "The model provider does not have the model"
+		what = corebot.FaultNoModel
 	case errors.Is(v.about, llm.ErrBadRequest):
-		what = "The model provider did not accept the request"
+		what = corebot.FaultBadRequest
 	case status == http.StatusUnauthorized:
-		what = "The model provider refused the API key"
+		what = corebot.FaultKeyRefused
 	case status == http.StatusForbidden:
-		what = "The model provider does not let the API key use the model"
+		what = corebot.FaultKeyForbidden
 	case errors.Is(v.about, llm.ErrUnauthorized):
-		what = "The account at the model provider has no credit left"
+		what = corebot.FaultNoCredit
 	case v.class == corebot.RateLimited && status != http.StatusTooManyRequests:
-		what = "The model provider is overloaded"
+		what = corebot.FaultOverloaded
 	case v.class == corebot.RateLimited:
-		what = "The model provider limits how often it can be asked"
-	default:
-		what = "The model provider failed"
+		what = corebot.FaultRateLimited
 	}
-	return fmt.Sprintf("%s (%d).", what, status)
+	return what.Say(status)
 }
 
 // maxWords bounds the words of a provider that an admin reads, in bytes.

@@ -24,7 +24,7 @@ func (m *Model) failure(err error) *corebot.Failure {
 				"set "+m.endpoint.Setting("model")+" to a chat model")
 			return &corebot.Failure{Class: corebot.Permanent, Err: &corebot.Explanation{
 				Err:   err,
-				Plain: "The configured model is not a chat model.",
+				Plain: corebot.FaultNotAChatModel.Say(),
 			}}
 		}
 	}
