@@ -9,15 +9,16 @@ import (
 
 // Chat is what Corebot stores about a conversation beside its history.
 type Chat struct {
-	ID          int64      `json:"-"`
-	Key         Key        `json:"key"`
-	DisplayName string     `json:"displayName,omitempty"`
-	Registered  bool       `json:"registered"`
-	Session     int64      `json:"session"`             // the number of the current session, from 1
-	QueueMode   QueueMode  `json:"queueMode,omitempty"` // empty: the configured default
-	Model       string     `json:"model,omitempty"`     // the model that the session asks for; empty: the configured model
-	Access      ChatAccess `json:"access,omitempty"`    // empty: the rule of the channel decides
-	CreatedAt   time.Time  `json:"createdAt"`
+	ID          int64     `json:"-"`
+	Key         Key       `json:"key"`
+	DisplayName string    `json:"displayName,omitempty"`
+	Registered  bool      `json:"registered"`
+	Session     int64     `json:"session"`             // the number of the current session, from 1
+	QueueMode   QueueMode `json:"queueMode,omitempty"` // empty: the configured default
+	// the model that the session asks for; empty: the configured model
+	Model     string     `json:"model,omitempty"`
+	Access    ChatAccess `json:"access,omitempty"` // empty: the rule of the channel decides
+	CreatedAt time.Time  `json:"createdAt"`
 }
 
 // Admission is what is set for one chat about who may talk there, beside the rule of its channel. A setting of a chat

@@ -39,7 +39,8 @@ var commands = []CommandUsage{
 	{"/deny", "ID", "do not let it run", KindControl},
 	{"/status", "", "tell what this chat does now, and what waits", KindControl},
 	{
-		"/remind", "WHEN TEXT", "remind you: WHEN is a time from now such as 10m, a time of the day, or a date with a time",
+		"/remind", "WHEN TEXT",
+		"remind you: WHEN is a time from now such as 10m, a time of the day, or a date with a time",
 		KindControl,
 	},
 	{"/tasks", "[ACTION ID]", "list the tasks of this chat; pause, resume, run or remove one", KindControl},

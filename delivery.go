@@ -233,24 +233,26 @@ const MaxAttemptsKept = 20
 
 // Life is everything known about one message, from publish to its end.
 type Life struct {
-	ID             int64     `json:"life"`
-	Direction      Direction `json:"-"`
-	Key            Key       `json:"key"`
-	MessageID      string    `json:"id"`
-	Kind           Kind      `json:"kind"`
-	Sender         Principal `json:"sender,omitzero"`
-	Run            int       `json:"run"`
-	State          string    `json:"state"` // for people: the End, or "running", "ready", "waiting behind others", "waiting: why", "deferred: why"
-	End            End       `json:"end,omitempty"`
-	Reason         string    `json:"reason,omitempty"`
-	LastError      string    `json:"lastError,omitempty"`
-	Attempts       int       `json:"attempts"` // counted attempts of the current run
-	AttemptLog     []Attempt `json:"attemptLog,omitempty"`
-	Model          string    `json:"model,omitempty"` // the model that gave the answer
-	Usage          Usage     `json:"usage,omitzero"`
-	Estimated      int64     `json:"estimatedTokens,omitzero"` // of the usage: tokens that no provider counted
-	Cost           Money     `json:"cost,omitzero"`            // of the tokens that have a price, in millionths of the currency
-	UnpricedTokens int64     `json:"unpricedTokens,omitzero"`  // of models without a price
+	ID        int64     `json:"life"`
+	Direction Direction `json:"-"`
+	Key       Key       `json:"key"`
+	MessageID string    `json:"id"`
+	Kind      Kind      `json:"kind"`
+	Sender    Principal `json:"sender,omitzero"`
+	Run       int       `json:"run"`
+	// for people: the End, or "running", "ready", "waiting behind others", "waiting: why", "deferred: why"
+	State      string    `json:"state"`
+	End        End       `json:"end,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	LastError  string    `json:"lastError,omitempty"`
+	Attempts   int       `json:"attempts"` // counted attempts of the current run
+	AttemptLog []Attempt `json:"attemptLog,omitempty"`
+	Model      string    `json:"model,omitempty"` // the model that gave the answer
+	Usage      Usage     `json:"usage,omitzero"`
+	Estimated  int64     `json:"estimatedTokens,omitzero"` // of the usage: tokens that no provider counted
+	// of the tokens that have a price, in millionths of the currency
+	Cost           Money     `json:"cost,omitzero"`
+	UnpricedTokens int64     `json:"unpricedTokens,omitzero"` // of models without a price
 	PublishedAt    time.Time `json:"publishedAt"`
 	ClaimedAt      time.Time `json:"claimedAt,omitzero"` // when the claim began that ended the message or that runs
 	WakeAt         time.Time `json:"wakeAt,omitzero"`    // when the waiting head is due

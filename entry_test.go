@@ -56,7 +56,8 @@ func TestWhatAnEntryAnswers(t *testing.T) {
 			}
 			m := corebot.Message{ID: "m", Key: itsChat, Sender: whoActs, Entry: person}
 			who := corebot.Delivery{Message: m, Run: 1}.Caller()
-			if who.Entry.AuditName() != c.word || who.Principal != whoActs || who.Key != itsChat || who.MessageID != "m" {
+			if who.Entry.AuditName() != c.word || who.Principal != whoActs || who.Key != itsChat ||
+				who.MessageID != "m" {
 				t.Errorf("the caller is %+v", who)
 			}
 			if who.Entry.Interactive() {
@@ -131,7 +132,11 @@ func entryKinds(t *testing.T) (kinds []corebot.EntryKind) {
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 {
-			word, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			literal, ok := v.Values[0].(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				return true
+			}
+			word, err := strconv.Unquote(literal.Value)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -133,7 +133,8 @@ func ParseAllowlist(channel string, entries []string) (Allowlist, error) {
 		if err := l.add(channel, entry); err != nil {
 			return Allowlist{}, WithHint(fmt.Errorf("allowlist entry %q: %w", entry, err),
 				fmt.Sprintf(
-					`write "*" for everybody, a sender like %s::alice, or a chat like %s:%s::family, as "corebot audit" and "corebot chats list" show them`, channel, DefaultAgent, channel))
+					`write "*" for everybody, a sender like %s::alice, or a chat like %s:%s::family, as "corebot `+
+						`audit" and "corebot chats list" show them`, channel, DefaultAgent, channel))
 		}
 	}
 	return l, nil

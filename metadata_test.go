@@ -51,7 +51,8 @@ func TestTheHistoryKeepsSoMuchMetadataOfAMessage(t *testing.T) {
 		t.Errorf("of a little there is %s", kept)
 	}
 	many := corebot.Texts(map[string]string{
-		"1": strings.Repeat("x", 10<<10), "2": strings.Repeat("\"", 10<<10), "3": "short", "4": strings.Repeat("y", 20<<10),
+		"1": strings.Repeat("x", 10<<10), "2": strings.Repeat("\"", 10<<10), "3": "short",
+		"4": strings.Repeat("y", 20<<10),
 	})
 	kept := many.Kept()
 	if n := len(kept.String()); n > corebot.MaxKeptMetadata {

@@ -117,7 +117,8 @@ func TestAConversationOfAgentsHasOneNameThatCanBeStored(t *testing.T) {
 
 // TestNoSenderWritesARelay: a sender can name metadata as he likes, but for names that are not UTF-8.
 func TestNoSenderWritesARelay(t *testing.T) {
-	const relay = `{"agent":"main","hops":-9,"back":[{"agent":"main","channel":"cli","account":"local","chatId":"501"}]}`
+	const relay = `{"agent":"main","hops":-9,"back":[{"agent":"main","channel":"cli",` +
+		`"account":"local","chatId":"501"}]}`
 	for _, name := range []string{"\xferelay", "\ufffdrelay", "relay"} {
 		m := corebot.Message{
 			ID: "corebot:agent/1/1/1", Kind: corebot.KindPrompt, Key: corebot.Key{

@@ -27,14 +27,23 @@ func TestADescriptionIsShortenedToItsFirstSentence(t *testing.T) {
 func TestASchemaIsShortenedByItsProseAndNothingElse(t *testing.T) {
 	for schema, want := range map[string]string{
 		//
-		`{"type":"object","description":"x","properties":{"path":{"type":"string","description":"where"}},"required":["path"]}`: `{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"}`,
+		`{"type":"object","description":"x","properties":{"path":{"type":"string","description":"where"}},` +
+			`"required":["path"]}`: `{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"}`,
 		// a property may have any name, and what is data stays
 		//
-		`{"type":"object","properties":{"description":{"type":"string","title":"T"},"title":{"enum":["description",{"title":"x"}],"default":{"description":"y"}}}}`: `{"properties":{"description":{"type":"string"},"title":{"default":{"description":"y"},"enum":["description",{"title":"x"}]}},"type":"object"}`,
+		`{"type":"object","properties":{"description":{"type":"string","title":"T"},"title":{"enum":["description",` +
+			`{"title":"x"}],"default":{"description":"y"}}}}`: `{"properties":{"description":{"type":"string"},` +
+			`"title":{"default":{"description":"y"},"enum":["description",{"title":"x"}]}},"type":"object"}`,
 		// schemas inside schemas
 		//
-		`{"type":"object","properties":{"a":{"anyOf":[{"type":"null","description":"x"},{"$ref":"#/$defs/d"}]},"b":{"items":{"title":"x","maximum":12345678901234567890}}},"$defs":{"d":{"description":"x","not":{"examples":[1]}}}}`: `{"$defs":{"d":{"not":{}}},"properties":{"a":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/d"}]},"b":{"items":{"maximum":12345678901234567890}}},"type":"object"}`,
-		`{"type":"object","properties":{},"additionalProperties":false,"description":"<x>"}`: `{"additionalProperties":false,"properties":{},"type":"object"}`,
+		`{"type":"object","properties":{"a":{"anyOf":[{"type":"null","description":"x"},{"$ref":"#/$defs/d"}]},` +
+			`"b":{"items":{"title":"x","maximum":12345678901234567890}}},"$defs":{"d":{"description":"x",` +
+			`"not":{"examples":[1]}}}}`: `{"$defs":{"d":{"not":{}}},"properties":{"a":{"anyOf":[{"type":"null"},` +
+			`{"$ref":"#/$defs/d"}]},"b":{"items":{"maximum":12345678901234567890}}},"type":"object"}`,
+		`{"type":"object","properties":{},"additionalProperties":false,` +
+			`"description":"<x>"}`: `{"additionalProperties":false,` +
+			`"properties":{},"type":"object"}`,
+
 		``:       ``,
 		`{"type`: `{"type`,
 	} {

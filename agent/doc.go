@@ -8,8 +8,8 @@
 //   - A turn ends at text, at MaxIterations model calls, at the wall-clock limit, or when one call gave the same result
 //     three times. In the last three cases the model gets one more call, without tools, to say what it has.
 //   - A turn merges steers between its steps. One commit journals the steer and ends its message as merged. The
-//     remaining calls of that answer are skipped. From another person's first message on, the turn has the lowest role of
-//     all who spoke. A resumed turn merges the same steers at the same places.
+//     remaining calls of that answer are skipped. From another person's first message on, the turn has the lowest role
+//     of all who spoke. A resumed turn merges the same steers at the same places.
 //   - Failures are errors. If the model fails, the turn fails, and the bus schedules the next attempt. The agent never
 //     answers with an apology of its own.
 //   - A page of the workspace that cannot be shown fails no turn. The prompt says in a marked block that the page is

@@ -91,7 +91,8 @@ func TestWhatPeopleSaidWhileATurnRanIsInItsGist(t *testing.T) {
 	for _, m := range p.messages(gist) {
 		got = append(got, string(m.Role)+": "+m.Text)
 	}
-	if want := `user: go|user: and that|user: <data kind="left out">2 tool calls of this turn, with their results</data>`; strings.Join(got, "|") != want {
+	if want := `user: go|user: and that|user: <data kind="left out">2 tool calls of this turn, with their ` +
+		`results</data>`; strings.Join(got, "|") != want {
 		t.Errorf("it is %q", got)
 	}
 }

@@ -153,8 +153,8 @@ func ofTask(e *corebot.Errand) string {
 	if e.Name != "" {
 		name = fmt.Sprintf(" (%q)", e.Name)
 	}
-	return fmt.Sprintf("this message is the prompt of task %d%s, due at %s: nobody has written it now. Do what it asks; "+
-		"your answer goes to this chat\n", e.Task, name, e.Due.Format(time.RFC1123Z))
+	return fmt.Sprintf("this message is the prompt of task %d%s, due at %s: nobody has written it now. Do what it "+
+		"asks; your answer goes to this chat\n", e.Task, name, e.Due.Format(time.RFC1123Z))
 }
 
 // chatMemory is what is remembered of the chat, and what is missing of it: the model can mend that.

@@ -111,7 +111,8 @@ func (t *turn) halve(ctx context.Context, r llm.Request, err error) (llm.Request
 func tooLong(err error) error {
 	return &corebot.Failure{Class: corebot.Permanent, Err: corebot.WithHint(
 		fmt.Errorf("%w for the model, also with half of what was said before it: %w", corebot.ErrTooLarge, err),
-		"begin a new conversation with /new, send a shorter message, or set llm.context_tokens to what the model takes")}
+		"begin a new conversation with /new, send a shorter message, or set llm.context_tokens to what "+
+			"the model takes")}
 }
 
 // errSummaryTime is the cause of a summary that took too long.

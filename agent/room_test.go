@@ -124,7 +124,8 @@ func TestAPromptThatAProviderFindsTooLongIsHalvedOnce(t *testing.T) {
 		before := len(model.Requests())
 		b.answers(t, fmt.Sprint(i), say40(i))
 		if n := len(model.Requests()) - before; n > 3 {
-			t.Fatalf("message %d took %d calls: want at most one that is too long, a summary, and one that is half as long", i, n)
+			t.Fatalf("message %d took %d calls: want at most one that is too long, a summary, and one that is half "+
+				"as long", i, n)
 		}
 	}
 	if s := b.summary(t); s.Through == 0 {
@@ -143,7 +144,9 @@ func TestAPromptThatStaysTooLongFailsForGoodAfterTwoCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := agent.Options{ContextTokens: 4_000, OutputTokens: 200, Compaction: agent.Compaction{Off: c.off}}
 			most := 100_000
-			model := apptest.Always(func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+			model := apptest.Always(func(ctx context.Context, r llm.Request,
+				onText func(string),
+			) (corebot.Answer, error) {
 				return tooLong(most).Complete(ctx, r, onText)
 			})
 			b := newBench(t, apptest.Options{Model: model, Agent: o})

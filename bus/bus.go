@@ -119,9 +119,9 @@ func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, 
 	return receipts[0], nil
 }
 
-// Receive accepts the messages of a batch and moves the cursor of their account, in one commit. It returns a receipt for
-// each message, and the cursor for the next batch. A message that is refused for good has its error in its receipt; so
-// has a message whose chat or sender has too many waiting messages. Neither holds the cursor back.
+// Receive accepts the messages of a batch and moves the cursor of their account, in one commit. It returns a receipt
+// for each message, and the cursor for the next batch. A message that is refused for good has its error in its receipt;
+// so has a message whose chat or sender has too many waiting messages. Neither holds the cursor back.
 //
 // If Receive returns an error, nothing was stored and the cursor stays: [corebot.ErrOverloaded], [corebot.ErrDiskFull],
 // [corebot.ErrCursorMoved], or an error of the store. After [corebot.ErrCommitUnknown] the whole batch may be stored or

@@ -33,7 +33,9 @@ func (s *script) Publish(_ context.Context, _ []corebot.Message, lim corebot.Lim
 	return []corebot.Receipt{s.receipt}, s.err
 }
 
-func (s *script) Receive(_ context.Context, b corebot.Batch, lim corebot.Limits) ([]corebot.Receipt, corebot.Cursor, error) {
+func (s *script) Receive(_ context.Context, b corebot.Batch,
+	lim corebot.Limits,
+) ([]corebot.Receipt, corebot.Cursor, error) {
 	s.limits, s.received = lim, b
 	return slices.Repeat([]corebot.Receipt{s.receipt}, len(b.Messages)), b.Cursor, s.err
 }
@@ -42,7 +44,9 @@ func (s *script) Cursor(context.Context, string, string) (corebot.Cursor, error)
 	return s.received.Cursor, s.err
 }
 
-func (s *script) Claim(_ context.Context, _ corebot.Pool, _ int, opts corebot.ClaimOptions) ([]corebot.Delivery, error) {
+func (s *script) Claim(_ context.Context, _ corebot.Pool, _ int,
+	opts corebot.ClaimOptions,
+) ([]corebot.Delivery, error) {
 	s.opts = opts
 	return nil, s.err
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// AcceptBatch takes in what an account has received together, and moves the account's cursor behind it. A nil error means
-// that every message is stored or refused for good, that the cursor is stored, and that all of it has been fsynced: the
-// channel may acknowledge the batch, and a restart fetches what comes behind it. The messages and the cursor are one
+// AcceptBatch takes in what an account has received together, and moves the account's cursor behind it. A nil error
+// means that every message is stored or refused for good, that the cursor is stored, and that the file is synced. Then
+// the channel may acknowledge the batch, and a restart fetches only newer messages. The messages and the cursor are one
 // commit.
 //
 // A message that was accepted before is a duplicate and no error, within the batch too. A message that is refused for
@@ -19,10 +19,10 @@ import (
 // message whose chat or sender has too many waiting messages is refused for good too. Otherwise one person could
 // silence the whole account. Its chat is told once.
 //
-// An error means that nothing is stored and that the cursor stays. The channel gives the same batch again: after the wait
-// of a [*corebot.Busy], which says that the queue or the disk has no room for anybody, or after its own backoff.
-// [corebot.ErrCursorMoved] means that another run has received meanwhile: Run must return the error, and the next run
-// reads the cursor again. The cursor never goes back by itself.
+// An error means that nothing is stored and that the cursor stays. The channel gives the same batch again. A
+// [*corebot.Busy] says that the queue or the disk has no room for anybody, and how long to wait. After any other error
+// the channel's own backoff decides. [corebot.ErrCursorMoved] means that another run has received meanwhile: Run must
+// return the error, and the next run reads the cursor again. The cursor never goes back by itself.
 //
 // A control message, such as /stop, acts in a commit of its own, between the messages before it and those behind it. In
 // such a batch the messages before it are stored even if an error follows. They are duplicates when the batch comes
@@ -34,7 +34,8 @@ func (d *FrontDoor) AcceptBatch(ctx context.Context, a Account, batch []Incoming
 	c corebot.Cursor,
 ) (AcceptedBatch, error) {
 	if len(batch) > corebot.MaxBatch {
-		return AcceptedBatch{}, fmt.Errorf("%w: a batch of %d messages, the limit is %d", corebot.ErrTooLarge, len(batch),
+		return AcceptedBatch{}, fmt.Errorf("%w: a batch of %d messages, the limit is %d", corebot.ErrTooLarge,
+			len(batch),
 			corebot.MaxBatch)
 	}
 	t := taking{door: d, of: a, results: make([]BatchResult, len(batch))}
@@ -160,8 +161,8 @@ func (e *episodes) held(err error) error {
 	return err
 }
 
-// tellBusy tells a chat that a message was refused. The notice is not stored with the refusal: a crash in between leaves
-// the chat untold.
+// tellBusy tells a chat that a message was refused. The notice is not stored with the refusal: a crash in between
+// leaves the chat untold.
 func (d *FrontDoor) tellBusy(ctx context.Context, m corebot.Message, busy *corebot.Busy) {
 	d.tell(ctx, m, corebot.NoticeBusy, "This message was not accepted: "+busy.Error()+". Please send it again later.")
 }

@@ -17,8 +17,8 @@ import (
 
 // Channel connects Corebot to one place where people talk.
 //
-// Run receives: it hands every incoming message to the door and blocks until ctx ends or the connection is beyond
-// repair; the supervisor runs it again after a backoff. Send delivers one [Outbound] and returns its [Receipt] when the
+// Run receives: it hands every incoming message to the door. It blocks until ctx ends or the connection is beyond
+// repair. The supervisor runs it again after a backoff. Send delivers one [Outbound] and returns its [Receipt] when the
 // platform has it; a [*corebot.Failure] tells the outbox whether to try again. Send is called from one goroutine at a
 // time per conversation. It must return soon after its ctx ends: at its deadline, or when the lease is lost
 // ([corebot.ErrLeaseLost] is the cause). The deadline is 30 s at least; it is shorter for a conversation whose last
@@ -38,8 +38,8 @@ type Channel interface {
 // Its errors are those of corebot.Receipt, corebot.ErrInvalid and corebot.ErrTooLarge. One for want of room is a
 // [*corebot.Busy], which says when to try again and whether to tell the chat.
 //
-// A channel that fetches messages from its platform calls Cursor when Run begins, fetches what comes behind it, and gives
-// each fetch to AcceptBatch: see [FrontDoor.AcceptBatch].
+// A channel that fetches messages from its platform calls Cursor when Run begins, fetches what comes behind it, and
+// gives each fetch to AcceptBatch: see [FrontDoor.AcceptBatch].
 type Door interface {
 	Accept(ctx context.Context, m Incoming) (Accepted, error)
 	Cursor(ctx context.Context) (corebot.Cursor, error)
@@ -286,8 +286,8 @@ func (o Outbound) piece(text string, from, to int) Outbound {
 	return o
 }
 
-// pieceKey names the bytes of a piece: a platform that has shown them does not show them again, in whatever run they
-// come, and never takes other bytes for them. A whole message has its own id.
+// pieceKey names the bytes of a piece. A platform that has shown these bytes does not show them again in a later run.
+// And it never takes other bytes for them. A whole message has its own id.
 func pieceKey(id string, from, to int) string {
 	return fmt.Sprintf("%s/1/%s-%s", id, strconv.Itoa(from), strconv.Itoa(to))
 }

@@ -3,9 +3,9 @@
 // It promises:
 //
 //   - One front door. Every message of every channel passes [FrontDoor.Accept], which gives it its key, principal and
-//     kind, checks who may talk at all and how much, and publishes it. What it returns nil for is on disk (G1).
-//   - Who may not talk leaves nothing behind but a count and a bounded number of audit rows, and gets an answer only
-//     from a channel that has authenticated him.
+//     kind, checks who may talk at all and how much, and publishes it. If it returns nil, the message is on disk (G1).
+//   - A refused sender leaves only a count and a bounded number of audit rows. He gets an answer only from a channel
+//     that has authenticated him.
 //   - One notice for each episode. However many messages of a chat are refused for want of room, the chat is told once,
 //     until it has had room for some minutes ([corebot.Busy]).
 //   - Replies leave in order. The outbox sends the messages of a chat one at a time, in the order in which they were

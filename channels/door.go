@@ -146,8 +146,8 @@ func (d *FrontDoor) publish(ctx context.Context, m corebot.Message) (corebot.Rec
 	return r, err
 }
 
-// interrupt ends the turn that a stored prompt has stopped. The stop is stored already: a crash here only means that the
-// turn's next claim ends it.
+// interrupt ends the turn that a stored prompt has stopped. The stop is stored already: a crash here only means that
+// the turn's next claim ends it.
 func (d *FrontDoor) interrupt(r corebot.Receipt) {
 	if r.Stops != 0 {
 		d.control.Interrupt(r.Stops)
@@ -223,7 +223,8 @@ func admitting(rule string) string {
 	case "not-registered":
 		return "register it with `corebot chats register KEY`, or have an admin register it in another chat"
 	case "not-listed":
-		return "add the sender or the chat to the allowlist of the channel, or use `corebot chats set KEY --access allow`"
+		return "add the sender or the chat to the allowlist of the channel, or use `corebot chats set KEY --access " +
+			"allow`"
 	}
 	return ""
 }

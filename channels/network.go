@@ -6,14 +6,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Network is a kind of channel that can have several accounts, each with settings of its own. A network is a folder with
-// a settings struct and a constructor, and a line in the list of networks of package internal/app.
+// Network is a kind of channel that can have several accounts, each with settings of its own. A network is a folder
+// with a settings struct and a constructor, and a line in the list of networks of package internal/app.
 type Network struct {
 	Kind string
-	// Standard is the settings struct with its defaults. The settings of an account are under channels.KIND.ACCOUNT. The
-	// fields are texts, whole numbers, durations, truth values and lists of texts, and structs of these. Tags describe
-	// each field: mapstructure is its key and doc its line of documentation; min, oneof and secret:"yes" are optional. A
-	// method Validate() error can refuse settings, with a hint.
+	// Standard is the settings struct with its defaults. The settings of an account are under channels.KIND.ACCOUNT.
+	// The fields are texts, whole numbers, durations, truth values and lists of texts, and structs of these. Tags
+	// describe each field: mapstructure is its key and doc its line of documentation; min, oneof and secret:"yes" are
+	// optional. A method Validate() error can refuse settings, with a hint.
 	Standard any
 
 	open func(decode func(into any) error, s Site) (Channel, error)

@@ -210,8 +210,8 @@ func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() coreb
 // settleTries bounds how often a settle is tried.
 const settleTries = 5
 
-// settle ends the delivery. What was sent should not be sent again for a full disk, which takes a second or two to be
-// helped.
+// settle ends the delivery. A sent message should not be sent again because of a full disk, which gets room within a
+// second or two.
 func (o *Outbox) settle(ctx context.Context, d corebot.Delivery, outcome corebot.Outcome) (err error) {
 	maybeDone := false
 	for n := 1; ; n++ {
@@ -306,9 +306,9 @@ func (r *run) verdict(d corebot.Delivery, err error) corebot.Outcome {
 	return r.queue.Verdict(d, err)
 }
 
-// keep extends the lease of a delivery, three times in a lease, until release is called: a Send that takes long is
-// alive, and its message must not be claimed by another worker. The context that it returns survives ctx; it ends with
-// [corebot.ErrLeaseLost] when another claim may have the message all the same.
+// keep extends the lease of a delivery, three times in a lease, until release is called. So no other worker claims the
+// message of a Send that takes long. The context that it returns survives ctx; it ends with [corebot.ErrLeaseLost] when
+// another claim may have the message all the same.
 func (o *Outbox) keep(ctx context.Context, d corebot.Delivery) (_ context.Context, release func()) {
 	kept, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var beat sync.WaitGroup

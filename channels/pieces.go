@@ -15,11 +15,11 @@ import (
 
 // A message that is longer than its channel takes is sent in pieces. The journal keeps the receipt of each: which bytes
 // of the text were sent, and the platform's ids. The receipt of the last piece rides on the settle. The next attempt
-// splits what is left of the text, by the limit that the channel has by then: a piece is made of the text and the place
-// where it begins, and never of how many pieces came before.
+// splits the rest of the text, by the limit that the channel then has. A piece depends on the text and the place where
+// it begins, never on the number of pieces before it.
 
-// resumeAt is the place in the text where the sending goes on. It is not known when an earlier version of Corebot has
-// begun the message: that version only counted pieces, and their lengths followed from a limit that nobody has kept.
+// resumeAt is the place in the text where the sending goes on. The place is unknown if an earlier version of Corebot
+// began the message. Such a version only counted pieces, and did not store the limit that their lengths followed from.
 // Then the whole text is sent: to show some of it twice is better than to cut it.
 func resumeAt(d corebot.Delivery, c Channel) (place int, known bool) {
 	text := len(OutboundOf(d.Message, c).Text())
@@ -37,8 +37,8 @@ func resumeAt(d corebot.Delivery, c Channel) (place int, known bool) {
 	return place, known
 }
 
-// sendPieces sends what is still to be sent, while the lease is kept, and begins no further piece when ctx has ended.
-// last is the receipt of the last piece, to be stored with the settle; nil if the platform gave no id.
+// sendPieces sends the rest of the text while the lease is kept. It begins no further piece when ctx has ended. The
+// result last is the receipt of the last piece, which is stored with the settle; nil if the platform gave no id.
 func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery) (last *corebot.Step, err error) {
 	limit, channel := 0, r.accounts[d.Message.Key.Account].Channel
 	if splitter, ok := channel.(Splitter); ok {
@@ -122,8 +122,8 @@ func Split(text string, limit int) []string {
 	}
 }
 
-// nextPart is the part of a text that begins at a place, and the place where the next one begins: the end of the text
-// after the last part. A part is blank only where nothing but white space is left.
+// nextPart is the part of a text that begins at a place, and the place where the next part begins. After the last part
+// this is the end of the text. A part is blank only where nothing but white space is left.
 func nextPart(text string, from, limit int) (part string, to int) {
 	for rest := text[from:]; limit > 0 && len(rest) > limit; rest = text[to:] {
 		n := cut(rest, limit)

@@ -215,8 +215,8 @@ const (
 )
 
 // episodes remembers the chats that are in an episode of being busy: from the first refusal until there were none for a
-// while. That something is accepted in between does not end it: a lane at its cap takes one message after each turn. A
-// restart forgets.
+// while. An accepted message in between does not end the episode, because a lane at its cap takes one message after
+// each turn. A restart forgets.
 type episodes struct {
 	mu sync.Mutex
 	recent

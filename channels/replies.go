@@ -46,7 +46,7 @@ func (r *Replies) Send(ctx context.Context, o Outbound) error {
 func (r *Replies) Posted(k corebot.Key) { r.wakes.wake(k) }
 
 // Watch gives a channel that something can be received from once there may be more replies in a conversation, until
-// stop is called. Who reads the mailbox after Watch, and again after each wake, misses none.
+// stop is called. A caller that reads the mailbox after Watch, and again after each wake, misses no reply.
 func (r *Replies) Watch(k corebot.Key) (wake <-chan struct{}, stop func()) { return r.wakes.watch(k) }
 
 // Last is the newest cursor of a conversation, or zero.
@@ -55,8 +55,8 @@ func (r *Replies) Last(ctx context.Context, k corebot.Key) (int64, error) { retu
 // replyRows are read at once: what a page may be over its bytes.
 const replyRows = 25
 
-// Page reads the replies behind a cursor: at most limit of them, and about so many bytes of content, but at least one
-// if there is one, however long it is.
+// Page reads at most limit replies behind a cursor, with about maxBytes of content. It gives at least one reply if
+// there is one, however long.
 func (r *Replies) Page(ctx context.Context, k corebot.Key, after int64, limit, maxBytes int) ([]corebot.Posted, error) {
 	var page []corebot.Posted
 	for bytes := 0; len(page) < limit && bytes < maxBytes; {

@@ -22,9 +22,9 @@ type Committer interface {
 	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
 }
 
-// Reporter is the bus as the outbox sees it, with one addition: a reply that is given up is reported to a chat, in the
-// commit that gives it up. A notice that is given up is reported to nobody, so that no notice begets another; and
-// within an hour only the first few reports are made, since a platform that is down would else flood the chat.
+// Reporter is the bus as the outbox sees it, with one addition. The commit that makes a reply a dead letter also
+// reports it to a chat. A lost notice is reported to nobody, so no notice begets another. Within an hour only the first
+// few reports are made, because a platform that is down would flood the chat.
 type Reporter struct {
 	Settler
 	commit Committer

@@ -55,7 +55,8 @@ func TestAReplyThatIsGivenUpIsReportedOnceToTheAdminChat(t *testing.T) {
 		pass(time.Minute)
 		id := o.life(t, "1").ID
 		want := fmt.Sprintf(
-			`A reply could not be delivered to chat a on test. The last attempt said: no such chat. It is kept as dead letter %d: "corebot dlq show %d" shows it, "corebot dlq replay %d" sends it again.`, id, id, id)
+			`A reply could not be delivered to chat a on test. The last attempt said: no such chat. It is kept as `+
+				`dead letter %d: "corebot dlq show %d" shows it, "corebot dlq replay %d" sends it again.`, id, id, id)
 		if got := p.texts("admins"); len(got) != 1 || got[0] != want {
 			t.Errorf("the admins were told %q, want %q", got, want)
 		}

@@ -35,7 +35,9 @@ type Pins interface {
 // onlooker are pins that are only looked at.
 type onlooker struct{ Pins }
 
-func (o onlooker) Sight(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error) {
+func (o onlooker) Sight(ctx context.Context, server string,
+	fingerprints map[string]string,
+) (map[string]corebot.ToolPin, error) {
 	return o.Peek(ctx, server, fingerprints)
 }
 

@@ -77,8 +77,10 @@ func (p *peer) result(id json.RawMessage, format string, args ...any) {
 }
 
 const (
-	helloResult = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"test","version":"1"}}`
-	doTool      = `{"name":"do","description":"Do it.","inputSchema":{"type":"object","properties":{"x":{"type":"string"}}}}`
+	helloResult = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},` +
+		`"serverInfo":{"name":"test","version":"1"}}`
+	doTool = `{"name":"do","description":"Do it.","inputSchema":{"type":"object",` +
+		`"properties":{"x":{"type":"string"}}}}`
 )
 
 // usual answers a message as a decent server with the tools does; every call says what it was called with.

@@ -56,7 +56,8 @@ func clip(s string, n int) string {
 
 // Letters of other scripts, and digits, with the Latin letters that they are taken for, one by one.
 const (
-	lookalikes = "\u0430\u0432\u0441\u0501\u0435\u0261\u04bb\u0456\u0458\u043a\u04cf\u043c\u043d\u043e\u0440\u051b\u0455\u0442\u0475\u051d\u0445\u0443" +
+	lookalikes = "\u0430\u0432\u0441\u0501\u0435\u0261\u04bb\u0456\u0458" +
+		"\u043a\u04cf\u043c\u043d\u043e\u0440\u051b\u0455\u0442\u0475\u051d\u0445\u0443" +
 		"\u03b1\u03b2\u03b5\u03b7\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u03b3" + "01"
 	latin = "abcdeghijklmhopqstvwxy" + "abenikvoptuxy" + "ol"
 )

@@ -254,7 +254,8 @@ func bomb() string {
 		defs = append(defs, fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i+1, i+1))
 	}
 	return fmt.Sprintf(
-		`{"name":"bomb","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{%s,"d40":{}}}}`, strings.Join(defs, ","))
+		`{"name":"bomb","inputSchema":{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{%s,"d40":{}`+
+			`}}}`, strings.Join(defs, ","))
 }
 
 func oddTools() string {

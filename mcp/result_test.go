@@ -45,19 +45,34 @@ func TestEveryKindOfContentBecomesTextOrAFile(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`: "a\n\nb",
 		`{"content":[]}`: "(the tool returned nothing)",
-		`{"content":[{"type":"image","mimeType":"image/png","data":"aGk="}]}`:                                   "[image, image/png, 2 bytes; it is in chats/a/artifacts/mcp-8f434346648f6b96.png]",
-		`{"content":[{"type":"audio","mimeType":"../../x","data":"aGk="}]}`:                                     "[audio, of an unknown type, 2 bytes; it is in chats/a/artifacts/mcp-8f434346648f6b96.bin]",
-		`{"content":[{"type":"image","mimeType":"image/png","data":"!"}]}`:                                      "[image that cannot be decoded]",
-		`{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`:                      "[resource file:///x]\ninside",
-		`{"content":[{"type":"resource","resource":{"uri":"x:y","blob":"aGk=","mimeType":"application/pdf"}}]}`: "[resource x:y]\n[file, application/pdf, 2 bytes; it is in chats/a/artifacts/mcp-8f434346648f6b96.pdf]",
-		`{"content":[{"type":"resource","resource":{"uri":"x:y"}}]}`:                                            "[resource x:y, without content]",
-		`{"content":[{"type":"resource"}]}`:                                                                     "[a resource without content]",
-		`{"content":[{"type":"resource_link","uri":"x:y","name":"n","description":"d"}]}`:                       "[resource x:y: n: d]",
-		`{"content":[{"type":"hologram"},{"type":"text","text":"a"},7]}`:                                        "[a part of the result is of the unknown type \"hologram\"]\n\na\n\n[a part of the result cannot be read]",
-		`{"content":[],"structuredContent":{"a":1}}`:                                                            `{"a":1}`,
-		`{"content":[{"type":"text","text":"{ \"a\": 1 }"}],"structuredContent":{"a":1}}`:                       `{ "a": 1 }`,
-		`{"content":[{"type":"text","text":"one"}],"structuredContent":{"content":"one"}}`:                      "one",
-		`{"content":[{"type":"text","text":"one"}],"structuredContent":{"n":1}}`:                                "one\n\n{\"n\":1}",
+
+		`{"content":[{"type":"image","mimeType":"image/png","data":"aGk="}]}`: "[image, image/png, 2 bytes; it is " +
+			"in chats/a/artifacts/mcp-8f434346648f6b96.png]",
+
+		`{"content":[{"type":"audio","mimeType":"../../x","data":"aGk="}]}`: "[audio, of an unknown type, 2 bytes; " +
+			"it is in chats/a/artifacts/mcp-8f434346648f6b96.bin]",
+
+		`{"content":[{"type":"image","mimeType":"image/png","data":"!"}]}`: "[image that cannot be decoded]",
+
+		`{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`: "[resource " +
+			"file:///x]\ninside",
+
+		`{"content":[{"type":"resource","resource":{"uri":"x:y","blob":"aGk=",` +
+			`"mimeType":"application/pdf"}}]}`: "[resource x:y]\n[file, application/pdf, 2 " +
+			"bytes; it is in chats/a/artifacts/mcp-8f434346648f6b96.pdf]",
+
+		`{"content":[{"type":"resource","resource":{"uri":"x:y"}}]}`: "[resource x:y, without content]",
+		`{"content":[{"type":"resource"}]}`:                          "[a resource without content]",
+
+		`{"content":[{"type":"resource_link","uri":"x:y","name":"n","description":"d"}]}`: "[resource x:y: n: d]",
+
+		`{"content":[{"type":"hologram"},{"type":"text","text":"a"},7]}`: "[a part of the result is of the unknown " +
+			"type \"hologram\"]\n\na\n\n[a part of the result cannot be read]",
+
+		`{"content":[],"structuredContent":{"a":1}}`:                                       `{"a":1}`,
+		`{"content":[{"type":"text","text":"{ \"a\": 1 }"}],"structuredContent":{"a":1}}`:  `{ "a": 1 }`,
+		`{"content":[{"type":"text","text":"one"}],"structuredContent":{"content":"one"}}`: "one",
+		`{"content":[{"type":"text","text":"one"}],"structuredContent":{"n":1}}`:           "one\n\n{\"n\":1}",
 	} {
 		if got, err := r.read([]byte(raw)); err != nil || got != want {
 			t.Errorf("%s\n got %q, %v\nwant %q", raw, got, err, want)

@@ -49,7 +49,8 @@ type Description struct {
 	Schema json.RawMessage `json:"schema"` // JSON Schema of the arguments
 
 	Fingerprint string `json:"fingerprint,omitempty"` // of all that the server says of the tool: what an approval takes
-	Unusable    string `json:"unusable,omitempty"`    // why the tool is not offered, whatever is approved; then there is no fingerprint
+	// why the tool is not offered, whatever is approved; then there is no fingerprint
+	Unusable string `json:"unusable,omitempty"`
 }
 
 // Fingerprints are those of the tools that can be approved, by the names that their server gives them, and one over all

@@ -65,7 +65,8 @@ func TestTheGaugeShowsEveryReasonFromTheStart(t *testing.T) {
 	}
 	d.Set(observability.PromptPage, "x")
 	const want = `
-# HELP corebot_degraded 1 for each reason why Corebot answers less well than it should: model, damaged_lane, prompt_page. /status has the details.
+# HELP corebot_degraded 1 for each reason why Corebot answers less well than it should: model, ` +
+		`damaged_lane, prompt_page. /status has the details.
 # TYPE corebot_degraded gauge
 corebot_degraded{reason="damaged_lane"} 0
 corebot_degraded{reason="model"} 0

@@ -176,7 +176,8 @@ func TestWhyTellsEachAttemptWithItsReasonAndTheModelThatAnswered(t *testing.T) {
 		k.Say("a", "w", "/why 1")
 		wantTelling(t, k, "w", "Answered by the model "+llmtest.ModelID+".",
 			"00:00:00  an attempt failed: The model provider failed (500)\n",
-			"  an attempt met a rate limit and is not counted: The model provider limits how often it can be asked (429)\n", "begun, attempt 2\n")
+			"  an attempt met a rate limit and is not counted: The model provider limits how often it can be asked "+
+				"(429)\n", "begun, attempt 2\n")
 		for _, private := range []string{"10.0.0.7", "org-bob", "rate_limited", "retry"} {
 			if text := k.Told("w")[0].Text(); strings.Contains(text, private) {
 				t.Errorf("a sender reads %q in %q", private, text)
@@ -274,7 +275,9 @@ func TestAChainOfLimitedModelsUsesUpNoAttempt(t *testing.T) {
 
 func TestAStrangerToTheStoreIsNoAdmin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := apptest.New(t, apptest.Options{Brain: brain(func(context.Context, corebot.Delivery) (corebot.Result, error) {
+		k := apptest.New(t, apptest.Options{Brain: brain(func(context.Context,
+			corebot.Delivery,
+		) (corebot.Result, error) {
 			return corebot.Result{}, &corebot.Failure{Class: corebot.Permanent, Err: errors.New("secret")}
 		})}).Start()
 		k.SayAs("", "a", "1", "hello")

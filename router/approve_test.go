@@ -129,7 +129,10 @@ func TestACallOfATaintedTurnWaitsForAnAdminsWordAndThenRunsOnce(t *testing.T) {
 			}
 			n := m.Notice
 			if n.Kind != corebot.NoticeApproval || n.Approval.ID != 1 || len(n.Approval.Calls) != 1 ||
-				n.Approval.Calls[0] != (corebot.NoticeCall{Tool: "mcp.reload", Args: `{"text":"mallory <1000>\u200b"}`}) ||
+				n.Approval.Calls[0] != (corebot.NoticeCall{
+					Tool: "mcp.reload",
+					Args: `{"text":"mallory <1000>\u200b"}`,
+				}) ||
 				!n.Approval.ExpiresAt.Equal(c.state(t, 1).ExpiresAt) || n.Actions[1].Command != "/deny 1" {
 				t.Errorf("as data the request is %+v", n.Approval)
 			}

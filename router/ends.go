@@ -78,7 +78,8 @@ func command(d corebot.Delivery) corebot.Result {
 		return corebot.Result{Outcome: done, NewSession: true, Replies: []corebot.Message{notice(d, "new",
 			"A new conversation begins here.", corebot.NoticeCommand)}}
 	default:
-		return corebot.Result{Outcome: done, Replies: []corebot.Message{notice(d, "help", help(), corebot.NoticeCommand)}}
+		return corebot.Result{Outcome: done, Replies: []corebot.Message{notice(d, "help", help(),
+			corebot.NoticeCommand)}}
 	}
 }
 

@@ -124,7 +124,9 @@ func TestARateLimitWaitsAsLongAsTheProviderAsks(t *testing.T) {
 func TestAPanicOfTheAgentIsARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
-		k := apptest.New(t, apptest.Options{Brain: brain(func(_ context.Context, d corebot.Delivery) (corebot.Result, error) {
+		k := apptest.New(t, apptest.Options{Brain: brain(func(_ context.Context,
+			d corebot.Delivery,
+		) (corebot.Result, error) {
 			if n.Add(1) == 1 {
 				panic("a bug")
 			}

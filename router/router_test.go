@@ -82,7 +82,9 @@ func TestTurnsOfAChatRunOneAtATimeInOrderWhileOtherChatsRun(t *testing.T) {
 			most = max(most, all)
 			return all
 		}
-		k := apptest.New(t, apptest.Options{Brain: brain(func(_ context.Context, d corebot.Delivery) (corebot.Result, error) {
+		k := apptest.New(t, apptest.Options{Brain: brain(func(_ context.Context,
+			d corebot.Delivery,
+		) (corebot.Result, error) {
 			count(d.Message.Key.Chat, 1)
 			time.Sleep(time.Second)
 			count(d.Message.Key.Chat, -1)

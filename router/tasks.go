@@ -14,7 +14,8 @@ import (
 
 // Tasks keeps the tasks that chat commands make, list and change.
 type Tasks interface {
-	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (found []corebot.Task, next string, err error)
+	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (found []corebot.Task, next string,
+		err error)
 	Task(ctx context.Context, id int64) (corebot.Task, error)
 	// Command accepts a control message together with the effect of its command, in one commit. It calls notice with
 	// the task, or with the rule of the data that forbids the effect. A denied command has no effect.

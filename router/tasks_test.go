@@ -31,7 +31,8 @@ func TestAReminderComesInItsChatAtItsTime(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Model: model}).Start()
 		k.Say("a", "1", "/remind 10m tea")
 		pass(time.Second)
-		if text := notice(t, k, "1"); text != "I will remind you. 1: once, next due Sat 2000-01-01 00:10 UTC: Reminder: tea" {
+		if text := notice(t, k,
+			"1"); text != "I will remind you. 1: once, next due Sat 2000-01-01 00:10 UTC: Reminder: tea" {
 			t.Errorf("the chat was told %q", text)
 		}
 		pass(9 * time.Minute)
@@ -128,11 +129,16 @@ func TestATaskHasTheTaintOfTheTurnThatMadeItAndEndsItsChain(t *testing.T) {
 		again := `{"kind":"once","spec":"2000-01-01T00:0%","prompt":"again"}`
 		model := apptest.Script(
 			apptest.Asks(apptest.Call("c0", "web.search", `{"text":"quick"}`)),
-			apptest.Asks(apptest.Call("c1", "tasks.schedule", strings.Replace(again, "%", "1", 1))), apptest.Text("done"),
-			apptest.Asks(apptest.Call("c2", "tasks.schedule", strings.Replace(again, "%", "2", 1))), apptest.Text("done"),
-			apptest.Asks(apptest.Call("c3", "tasks.schedule", strings.Replace(again, "%", "3", 1))), apptest.Text("done"),
-			apptest.Asks(apptest.Call("c4", "tasks.schedule", strings.Replace(again, "%", "4", 1))), apptest.Text("done"),
-			apptest.Asks(apptest.Call("c5", "tasks.schedule", strings.Replace(again, "%", "5", 1))), apptest.Text("over"),
+			apptest.Asks(apptest.Call("c1", "tasks.schedule", strings.Replace(again, "%", "1", 1))),
+			apptest.Text("done"),
+			apptest.Asks(apptest.Call("c2", "tasks.schedule", strings.Replace(again, "%", "2", 1))),
+			apptest.Text("done"),
+			apptest.Asks(apptest.Call("c3", "tasks.schedule", strings.Replace(again, "%", "3", 1))),
+			apptest.Text("done"),
+			apptest.Asks(apptest.Call("c4", "tasks.schedule", strings.Replace(again, "%", "4", 1))),
+			apptest.Text("done"),
+			apptest.Asks(apptest.Call("c5", "tasks.schedule", strings.Replace(again, "%", "5", 1))),
+			apptest.Text("over"),
 		)
 		k := apptest.New(t, apptest.Options{
 			Model: model, Tools: append([]tools.Tool{page()}, builtin.TasksSchedule(builtin.TaskRules{})),

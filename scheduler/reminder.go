@@ -36,8 +36,11 @@ func (p Planner) Reminder(text string, now time.Time) (corebot.Task, error) {
 		return corebot.Task{}, err
 	}
 	t := corebot.Task{
-		Schedule: corebot.Schedule{Kind: corebot.TaskOnce, Spec: due.In(location).Format(time.RFC3339), TimeZone: p.Default},
-		Prompt:   ReminderPrompt + what, Context: corebot.TaskInChat, Chain: 1, Anchor: now, NextRun: due,
+		Schedule: corebot.Schedule{
+			Kind: corebot.TaskOnce, Spec: due.In(location).Format(time.RFC3339),
+			TimeZone: p.Default,
+		},
+		Prompt: ReminderPrompt + what, Context: corebot.TaskInChat, Chain: 1, Anchor: now, NextRun: due,
 	}
 	return t, nil
 }

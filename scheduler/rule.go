@@ -217,7 +217,8 @@ func (r Rule) nextOnWall(after time.Time) (time.Time, bool) {
 func onWall(reading time.Time, location *time.Location) time.Time {
 	early, late := reading.Add(-longestSkip), reading.Add(longestSkip)
 	first, second := offset(early, location), offset(late, location)
-	for _, o := range []time.Duration{max(first, second), min(first, second)} { // the larger offset is the earlier moment
+	// the larger offset is the earlier moment
+	for _, o := range []time.Duration{max(first, second), min(first, second)} {
 		if moment := reading.Add(-o); offset(moment, location) == o {
 			return moment
 		}

@@ -119,7 +119,8 @@ func TestEachTimeOfTheWallClockIsDueOnce(t *testing.T) {
 			for _, want := range c.want {
 				due, ok := r.Next(now)
 				if !ok || !due.Equal(at(t, want)) {
-					t.Fatalf("after %s it is due at %s, want %s", now.Format(time.RFC3339), due.UTC().Format(time.RFC3339), want)
+					t.Fatalf("after %s it is due at %s, want %s", now.Format(time.RFC3339),
+						due.UTC().Format(time.RFC3339), want)
 				}
 				now = due
 			}
@@ -189,7 +190,8 @@ func TestAScheduleThatCannotBeUsedSaysWhatToWrite(t *testing.T) {
 		{corebot.TaskCron, "0 9 * * *", "../../etc/passwd", ErrSchedule, "Europe/Berlin"},
 	} {
 		_, err := Parse(corebot.Schedule{Kind: c.kind, Spec: c.spec, TimeZone: c.zone}, now)
-		if !errors.Is(err, c.err) || !errors.Is(err, corebot.ErrInvalid) || !strings.Contains(corebot.HintOf(err), c.hint) {
+		if !errors.Is(err, c.err) || !errors.Is(err, corebot.ErrInvalid) ||
+			!strings.Contains(corebot.HintOf(err), c.hint) {
 			t.Errorf("%s %q in %q: %v (hint: %s)", c.kind, c.spec, c.zone, err, corebot.HintOf(err))
 		}
 	}

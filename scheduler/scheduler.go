@@ -19,7 +19,8 @@ type Store interface {
 	NextDue(ctx context.Context) (at time.Time, ok bool, err error)
 	Fire(ctx context.Context, firings []corebot.Firing) (refused []error, err error)
 	Plan(ctx context.Context, tasks []corebot.Task) error
-	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (tasks []corebot.Task, next string, err error)
+	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (tasks []corebot.Task, next string,
+		err error)
 	Changed() <-chan struct{}
 }
 
@@ -237,14 +238,16 @@ func (s *Scheduler) count(firings []corebot.Firing, refused []error, now time.Ti
 		switch {
 		case refused[i] != nil:
 			s.due.WithLabelValues(outcomeRefused).Inc()
-			if over == nil || errors.Is(refused[i], corebot.ErrOverloaded) || errors.Is(refused[i], corebot.ErrDiskFull) {
+			if over == nil || errors.Is(refused[i], corebot.ErrOverloaded) ||
+				errors.Is(refused[i], corebot.ErrDiskFull) {
 				over = refused[i]
 			}
 			s.opts.Log.Warn().Err(refused[i]).Int64("task",
 				f.Task.ID).Msg("a due task has no room in the queue; it stays due")
 		case f.Fault != "":
 			s.due.WithLabelValues(outcomeFault).Inc()
-			s.opts.Log.Error().Int64("task", f.Task.ID).Str("reason", f.Fault).Msg("a task is paused: it can never be due")
+			s.opts.Log.Error().Int64("task", f.Task.ID).Str("reason", f.Fault).Msg("a task is paused: it can never " +
+				"be due")
 		case f.Missed:
 			s.due.WithLabelValues(corebot.RunMissed).Inc()
 			s.opts.Log.Warn().Int64("task", f.Task.ID).Time("due", f.Due).Msg("a due time has passed too long ago")

@@ -81,7 +81,8 @@ func (r *rig) addTo(chat string, kind corebot.TaskKind, spec string) corebot.Tas
 	must(r.t, err)
 	next, _ := rule.Next(now)
 	task, err := r.Create(r.t.Context(), corebot.Task{
-		Key: corebot.Key{Agent: corebot.DefaultAgent, Channel: "test", Chat: chat}, Schedule: s, Prompt: "water the plants",
+		Key: corebot.Key{Agent: corebot.DefaultAgent, Channel: "test", Chat: chat}, Schedule: s,
+		Prompt:  "water the plants",
 		Context: corebot.TaskInChat, Creator: creator, Anchor: now, NextRun: next,
 	}, corebot.TaskLimits{})
 	must(r.t, err)
@@ -93,7 +94,8 @@ func (r *rig) claim(patience time.Duration) corebot.Delivery {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	ds, err := storage.NewQueue(r.db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: 24 * 365 * time.Hour})
+	ds, err := storage.NewQueue(r.db).Claim(ctx, corebot.InboundPool, 1,
+		corebot.ClaimOptions{Lease: 24 * 365 * time.Hour})
 	if errors.Is(err, context.DeadlineExceeded) {
 		return corebot.Delivery{}
 	}
@@ -139,7 +141,8 @@ func TestATaskRunsAtItsTimes(t *testing.T) {
 			}
 			c := d.Caller()
 			if c.Principal != creator || c.Entry.Kind != corebot.EntryTask || c.Entry.Interactive() ||
-				d.Message.Text() != "water the plants" || !d.Message.Errand.Due.Equal(want) || d.Message.Errand.Task != task.ID {
+				d.Message.Text() != "water the plants" || !d.Message.Errand.Due.Equal(want) ||
+				d.Message.Errand.Task != task.ID {
 				t.Errorf("the message is %+v for %+v", d.Message, c)
 			}
 			r.end(d, answered)
@@ -253,7 +256,8 @@ func TestAPausedTaskIsNotDueAndGoesOnLater(t *testing.T) {
 		if d := r.claim(11 * time.Minute); d.Life == 0 {
 			t.Fatal("a resumed task did not run")
 		}
-		if _, err = r.Change(t.Context(), task.ID, 0, corebot.TaskResume, time.Now()); !errors.Is(err, corebot.ErrInvalid) {
+		if _, err = r.Change(t.Context(), task.ID, 0, corebot.TaskResume, time.Now()); !errors.Is(err,
+			corebot.ErrInvalid) {
 			t.Errorf("resumed twice: %v", err)
 		}
 		_, err = r.Change(t.Context(), task.ID, 0, corebot.TaskRemove, time.Time{})
@@ -332,11 +336,12 @@ func TestTasksAreBounded(t *testing.T) {
 			}
 		}
 		for name, task := range map[string]corebot.Task{
-			"no prompt":     {Key: task.Key, Context: corebot.TaskInChat},
-			"a long prompt": {Key: task.Key, Context: corebot.TaskInChat, Prompt: string(make([]byte, corebot.MaxTaskPrompt+1))},
-			"no context":    {Key: task.Key, Prompt: "x"},
-			"no chat":       {Prompt: "x", Context: corebot.TaskIsolated},
-			"a bad name":    {Key: task.Key, Prompt: "x", Context: corebot.TaskInChat, Name: "a\nb"},
+			"no prompt": {Key: task.Key, Context: corebot.TaskInChat},
+			"a long prompt": {Key: task.Key, Context: corebot.TaskInChat, Prompt: string(make([]byte,
+				corebot.MaxTaskPrompt+1))},
+			"no context": {Key: task.Key, Prompt: "x"},
+			"no chat":    {Prompt: "x", Context: corebot.TaskIsolated},
+			"a bad name": {Key: task.Key, Prompt: "x", Context: corebot.TaskInChat, Name: "a\nb"},
 		} {
 			if _, err := r.Create(t.Context(), task, corebot.TaskLimits{}); err == nil {
 				t.Errorf("%s was taken", name)

@@ -55,14 +55,18 @@ func TestOlderApprovalsLearnHowTheyEnded(t *testing.T) {
 	path := filepath.Join(dir, FileName)
 	must(t, migrateTo(t.Context(), path, migrations.FS, 20))
 	for _, s := range []string{
-		`INSERT INTO lanes (id, direction, agent, channel, account, chat, thread, pool) VALUES (1, 1, 'main', 'test', '', 'a', '', '')`,
+		`INSERT INTO lanes (id, direction, agent, channel, account, chat, thread, pool)
+			VALUES (1, 1, 'main', 'test', '', 'a', '', '')`,
 		`INSERT INTO message_life (id, message_id, lane_id, kind, sender, checksum, published_at, run, "end") VALUES
 			(1, 'ran', 1, 'text', 's', x'', 1, 1, 'answered'), (2, 'skipped', 1, 'text', 's', x'', 1, 1, 'answered'),
 			(3, 'denied', 1, 'text', 's', x'', 1, 1, 'answered'), (4, 'open', 1, 'text', 's', x'', 1, 1, '')`,
 		`INSERT INTO execution_steps (life_id, run, position, kind, state, request, result, started_at, ended_at) VALUES
-			(1, 1, 2, 'tool', 'done', '{"tool":"x"}', '{"outcome":"success"}', 1, 1), (2, 1, 2, 'merge', 'done', '{"tool":"x"}', '', 1, 1),
-			(3, 1, 2, 'tool', 'done', '{"tool":"x"}', '{"outcome":"denied"}', 1, 1), (4, 1, 2, 'tool', 'awaiting', 'no JSON', '', 1, 1)`,
-		`INSERT INTO approvals (id, life_id, run, position, tool, args, dir, files, digest, rule, taint, step_id, state, created_at, expires_at, request, answer)
+			(1, 1, 2, 'tool', 'done', '{"tool":"x"}', '{"outcome":"success"}', 1, 1),
+			(2, 1, 2, 'merge', 'done', '{"tool":"x"}', '', 1, 1),
+			(3, 1, 2, 'tool', 'done', '{"tool":"x"}', '{"outcome":"denied"}', 1, 1),
+			(4, 1, 2, 'tool', 'awaiting', 'no JSON', '', 1, 1)`,
+		`INSERT INTO approvals (id, life_id, run, position, tool, args, dir, files, digest, rule, taint, step_id,
+			state, created_at, expires_at, request, answer)
 			SELECT id, id, 1, 2, 'x', '{}', '', '', x'', 'r', '', 's', 'approved', 1, 1, id, 2 FROM message_life`,
 		`UPDATE sqlite_sequence SET seq = 70 WHERE name = 'approvals'`,
 	} {

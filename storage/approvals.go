@@ -25,8 +25,10 @@ func NewApprovals(db *DB) *Approvals { return &Approvals{db, byOperator()} }
 // As returns the approvals for changes by somebody else, as [DeadLetters.As] does.
 func (a *Approvals) As(by corebot.AuditEvent) *Approvals { return &Approvals{a.db, by} }
 
-const approvalColumns = `SELECT a.id, a.request, (SELECT COUNT(*) FROM approvals r WHERE r.request = a.request), a.position, a.answer, a.beyond, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
-	a.tool, a.definition, a.args, a.dir, a.files, a.digest, a.change, a.rule, a.taint, a.round, a.instead, a.because, a.state, a.ran, a.reason,
+const approvalColumns = `SELECT a.id, a.request, (SELECT COUNT(*) FROM approvals r WHERE r.request = a.request),
+	a.position, a.answer, a.beyond, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
+	a.tool, a.definition, a.args, a.dir, a.files, a.digest, a.change, a.rule, a.taint, a.round, a.instead, a.because,
+	a.state, a.ran, a.reason,
 	a.created_at, a.expires_at, a.resolved_at, a.resolved_by
 	FROM approvals a JOIN message_life m ON m.id = a.life_id JOIN lanes l ON l.id = m.lane_id `
 
@@ -42,7 +44,8 @@ var (
 	resolveApproval = &query{
 		`UPDATE approvals SET state = ?, resolved_at = ?, resolved_by = ? WHERE request = ? AND state = 'awaiting'`,
 	}
-	wakeAwaiting = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?) WHERE id = (SELECT lane_id FROM message_life WHERE id = ?)
+	wakeAwaiting = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?)
+		WHERE id = (SELECT lane_id FROM message_life WHERE id = ?)
 		AND leased = 0 AND waiting = '` + corebot.AwaitingApproval + `'`}
 )
 

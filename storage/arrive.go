@@ -11,13 +11,16 @@ import (
 )
 
 // begunLane is true for a lane l if work on its head has begun: a turn runs, or has run and will go on.
-const begunLane = `(l.leased = 1 OR l.attempts > 0 OR l.lost > 0 OR l.waiting NOT IN ('', '` + corebot.Throttled + `', '` +
+const begunLane = `(l.leased = 1 OR l.attempts > 0 OR l.lost > 0 OR l.waiting NOT IN ('', '` + corebot.Throttled +
+	`', '` +
 	corebot.Collecting + `'))`
 
 var (
 	selectBusy = &query{`SELECT q.life_id, q.seq, m.sender, m.kind, ` + begunLane + `, l.stop_seq FROM lanes l
-		JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id WHERE l.id = ? ORDER BY q.seq LIMIT 1`}
-	selectTail = &query{`SELECT q.life_id, q.merge_into, m.sender, m.kind, m.message_id FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past
+		JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
+		WHERE l.id = ? ORDER BY q.seq LIMIT 1`}
+	selectTail = &query{`SELECT q.life_id, q.merge_into, m.sender, m.kind, m.message_id FROM lanes l
+		JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past
 		JOIN message_life m ON m.id = q.life_id WHERE l.id = ? ORDER BY q.seq DESC LIMIT 1`}
 	stillWaits = &query{
 		`SELECT 1 FROM message_queue q JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past WHERE q.life_id = ?`,
@@ -216,7 +219,8 @@ func hushTx(t *tx, lane, begun int64, first bool) (until int64, err error) {
 var (
 	// The planner needs "<> 0" to see that it can use the index of merges.
 	waitingMerges = &query{`SELECT q.life_id, LENGTH(q.body), q.body, m.message_id, m.kind, m.checksum, m.published_at
-		FROM message_queue q JOIN message_life m ON m.id = q.life_id WHERE q.merge_into = ? AND q.merge_into <> 0 ORDER BY q.seq LIMIT ? + 0`}
+		FROM message_queue q JOIN message_life m ON m.id = q.life_id WHERE q.merge_into = ? AND q.merge_into <> 0
+		ORDER BY q.seq LIMIT ? + 0`}
 	mergesInto = &query{`SELECT merge_into <> 0 FROM message_queue WHERE life_id = ?`}
 	unqueue    = &query{`DELETE FROM message_queue WHERE life_id = ? AND lane_id = ? AND merge_into = ?`}
 	shrinkLane = &query{
@@ -225,8 +229,10 @@ var (
 	endMerged = &query{`UPDATE message_life SET "end" = '` + string(corebot.EndMerged) +
 		`', merged_id = ?, claimed_at = ?, ended_at = ? WHERE id = ?`}
 	// A run that starts over keeps what people said to the last run, in order, before anything else.
-	carryMerges = &query{`INSERT INTO execution_steps (life_id, run, position, kind, state, request, result, started_at, ended_at)
-		SELECT life_id, run + 1, ROW_NUMBER() OVER (ORDER BY position) - 1, kind, state, request, result, started_at, ended_at
+	carryMerges = &query{`INSERT INTO execution_steps (life_id, run, position, kind, state, request, result,
+		started_at, ended_at)
+		SELECT life_id, run + 1, ROW_NUMBER() OVER (ORDER BY position) - 1, kind, state, request, result, started_at,
+		ended_at
 		FROM execution_steps WHERE life_id = ? AND run = ? AND kind = '` + string(corebot.StepMerge) + `'`}
 )
 

@@ -10,11 +10,13 @@ import (
 )
 
 var (
-	approvalOfStep = &query{approvalColumns + `WHERE a.life_id = ? AND a.run = ? AND a.position = ? AND (a.answer = ? OR a.answer = a.position)
+	approvalOfStep = &query{approvalColumns + `WHERE a.life_id = ? AND a.run = ? AND a.position = ?
+		AND (a.answer = ? OR a.answer = a.position)
 		AND a.state <> 'void'`}
 	newestOfLife   = &query{`SELECT state FROM approvals WHERE life_id = ? ORDER BY id DESC LIMIT 1`}
 	insertApproval = &query{`INSERT INTO approvals
-		(life_id, run, position, answer, round, beyond, tool, definition, args, dir, files, digest, change, rule, taint, step_id, instead, because,
+		(life_id, run, position, answer, round, beyond, tool, definition, args, dir, files, digest, change, rule, taint,
+		step_id, instead, because,
 		request, state, created_at, expires_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
 	refusedOfLife = &query{`SELECT COUNT(DISTINCT request) FROM approvals WHERE life_id = ? AND run = ?
@@ -213,7 +215,8 @@ var (
 	unmadeOfLife = &query{approvalColumns + `WHERE a.life_id = ? AND a.state = 'approved' AND a.ran = 0 ORDER BY a.id`}
 	voidApproval = &query{`UPDATE approvals SET state = 'void', reason = ? WHERE id = ?`}
 	beginCall    = &query{
-		`UPDATE approvals SET ran = 1 WHERE life_id = ? AND run = ? AND position = ? AND state = 'approved' AND ran = 0`,
+		`UPDATE approvals SET ran = 1 WHERE life_id = ? AND run = ? AND position = ? AND state = 'approved'
+			AND ran = 0`,
 	}
 )
 

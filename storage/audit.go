@@ -27,12 +27,15 @@ func NewAudit(db *DB) *Audit { return &Audit{db} }
 
 var (
 	insertAudit = &query{`INSERT INTO audit_events
-		(id, hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
+		(id, hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args,
+		duration_ms, step_id)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	// The id is the order of writing. An empty filter field matches everything.
-	selectAudit = &query{`SELECT id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id
+	selectAudit = &query{`SELECT id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry,
+		outcome, rule, args, duration_ms, step_id
 		FROM audit_events
-		WHERE id < ? AND at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', agent) AND (? = '' OR account = ? AND thread = ?)
+		WHERE id < ? AND at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', agent)
+		AND (? = '' OR account = ? AND thread = ?)
 		AND ? IN ('', sender) AND ? IN ('', tool) AND ? IN ('', outcome)
 		AND (? = 1 OR event <> 'tool.decision')
 		ORDER BY id DESC LIMIT ? + 0`}
@@ -205,9 +208,12 @@ func (d digest) text(s string) {
 }
 
 // selectChain is one statement, so it reads one state of the database even beside a writer.
-var selectChain = &query{`SELECT c.past, c.hash, COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'audit_events'), 0), e.id IS NOT NULL, COALESCE(e.hash, x''),
-	COALESCE(e.id, 0), COALESCE(e.at, 0), COALESCE(e.event, ''), COALESCE(e.tool, ''), COALESCE(e.agent, ''), COALESCE(e.channel, ''), COALESCE(e.account, ''),
-	COALESCE(e.chat, ''), COALESCE(e.thread, ''), COALESCE(e.sender, ''), COALESCE(e.role, ''), COALESCE(e.entry, ''), COALESCE(e.outcome, ''), COALESCE(e.rule, ''),
+var selectChain = &query{`SELECT c.past, c.hash,
+	COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'audit_events'), 0), e.id IS NOT NULL, COALESCE(e.hash, x''),
+	COALESCE(e.id, 0), COALESCE(e.at, 0), COALESCE(e.event, ''), COALESCE(e.tool, ''), COALESCE(e.agent, ''),
+	COALESCE(e.channel, ''), COALESCE(e.account, ''),
+	COALESCE(e.chat, ''), COALESCE(e.thread, ''), COALESCE(e.sender, ''), COALESCE(e.role, ''), COALESCE(e.entry, ''),
+	COALESCE(e.outcome, ''), COALESCE(e.rule, ''),
 	COALESCE(e.args, ''), COALESCE(e.duration_ms, 0), COALESCE(e.step_id, '')
 	FROM audit_chain c LEFT JOIN audit_events e ON e.id > c.past WHERE c.id = 1 ORDER BY e.id`}
 

@@ -104,7 +104,9 @@ func TestAChangedTrailIsBroken(t *testing.T) {
 			2, "not what was written",
 		},
 		"an event was put in at the end": {
-			`INSERT INTO audit_events SELECT 6, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id, hash FROM audit_events WHERE id = 5`, 6, "not what was written",
+			`INSERT INTO audit_events SELECT 6, at, event, tool, agent, channel, account, chat, thread, sender, role,
+				entry, outcome, rule, args, duration_ms, step_id, hash FROM audit_events WHERE id = 5`, 6,
+			"not what was written",
 		},
 		"all have other numbers": {
 			`UPDATE audit_events SET id = id + 10; UPDATE audit_chain SET past = 10`, 11, "not what was written",
@@ -126,7 +128,8 @@ func TestAChangedTrailIsBroken(t *testing.T) {
 			broken int64
 			why    string
 		}{fmt.Sprintf(
-			`UPDATE audit_events SET %[1]s = CASE typeof(%[1]s) WHEN 'text' THEN %[1]s || 'x' ELSE %[1]s + 1 END WHERE id = 3`, c), 3, "not what was written"}
+			`UPDATE audit_events SET %[1]s = CASE typeof(%[1]s) WHEN 'text' THEN %[1]s || 'x' ELSE %[1]s + 1 END
+				WHERE id = 3`, c), 3, "not what was written"}
 	}
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +159,8 @@ func TestATrailThatWasWrittenAnewDoesNotHaveTheHeadThatWasNoted(t *testing.T) {
 	for _, tool := range []string{"one", "forged", "three"} {
 		e := corebot.AuditEvent{At: time.UnixMilli(1), Tool: tool}
 		at = at.follow(&e)
-		sideQuery(t, dir, `INSERT INTO audit_events (id, hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
+		sideQuery(t, dir, `INSERT INTO audit_events (id, hash, at, event, tool, agent, channel, account, chat, thread,
+			sender, role, entry, outcome, rule, args, duration_ms, step_id)
 			VALUES (?, ?, 1, '', ?, '', '', '', '', '', '', '', '', '', '', '', 0, '')`, at.id, at.hash, tool)
 	}
 	wholeTrail(t, db)
@@ -289,7 +293,8 @@ func TestEventsOfAnOlderSchemaAreBeforeTheChain(t *testing.T) {
 	path := filepath.Join(dir, FileName)
 	must(t, migrateTo(t.Context(), path, migrations.FS, 9))
 	for _, at := range []int64{1, time.Now().UnixMilli()} {
-		sideQuery(t, path, `INSERT INTO audit_events (at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
+		sideQuery(t, path, `INSERT INTO audit_events (at, event, tool, agent, channel, account, chat, thread, sender,
+			role, entry, outcome, rule, args, duration_ms, step_id)
 			VALUES (?, '', 'old', '', '', '', '', '', '', '', '', '', '', '', 0, '')`, at)
 	}
 	db := openTest(t, dir)

@@ -30,7 +30,8 @@ func (b ballast) held(size int64) bool {
 	var s unix.Stat_t
 	// the unit of st_blocks, whatever the file system's own blocks are
 	const unit = 512
-	return size > 0 && unix.Stat(b.path, &s) == nil && s.Size == size && int64(s.Blocks)*unit >= size //nolint:unconvert // the types differ between systems
+	return size > 0 && unix.Stat(b.path, &s) == nil && s.Size == size &&
+		int64(s.Blocks)*unit >= size //nolint:unconvert // the types differ between systems
 }
 
 // make allocates the file anew. If it fails, it leaves nothing behind.

@@ -18,7 +18,8 @@ type keptMessage struct {
 var (
 	storedMessages = &query{`SELECT l.chat, m.message_id, m."end", q.seq IS NOT NULL,
 		  EXISTS (SELECT 1 FROM message_life r WHERE r.cause_id = m.id
-		    AND (SELECT COUNT(*) FROM message_queue b WHERE b.life_id = r.id) + (SELECT COUNT(*) FROM mailbox b WHERE b.message_id = r.message_id) = 1),
+		    AND (SELECT COUNT(*) FROM message_queue b WHERE b.life_id = r.id) + (SELECT COUNT(*) FROM mailbox b WHERE
+		    b.message_id = r.message_id) = 1),
 		  (SELECT COUNT(*) FROM history h WHERE h.message_id = m.message_id)
 		FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id
 		WHERE l.direction = 1 ORDER BY l.id, q.seq`}

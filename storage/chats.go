@@ -23,7 +23,8 @@ func NewChats(db *DB) *Chats { return &Chats{db, byOperator()} }
 func (c *Chats) As(by corebot.AuditEvent) *Chats { return &Chats{c.db, by} }
 
 var (
-	selectChat = &query{`SELECT id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
+	selectChat = &query{`SELECT id, display_name, registered, session, queue_mode,
+		CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
 		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 	insertChat = &query{
 		`INSERT INTO chats (agent, channel, account, chat, thread, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
@@ -31,11 +32,13 @@ var (
 	newSession  = &query{`UPDATE chats SET session = session + 1 WHERE id = ?`}
 	setChat     = &query{`UPDATE chats SET registered = ?, display_name = ? WHERE id = ?`}
 	setChatMode = &query{`UPDATE chats SET queue_mode = ? WHERE id = ?`}
-	keptByChat  = &query{`SELECT c.queue_mode, MAX(COALESCE((SELECT s.through FROM summaries s WHERE s.chat_id = c.id), 0),
+	keptByChat  = &query{`SELECT c.queue_mode, MAX(COALESCE((SELECT s.through FROM summaries s WHERE s.chat_id = c.id),
+		0),
 		COALESCE((SELECT h.seq FROM history h WHERE h.chat_id = c.id ORDER BY h.session DESC, h.seq DESC LIMIT 1), 0))
 		FROM chats c WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
 	setLaneMode = &query{
-		`UPDATE lanes SET mode = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`,
+		`UPDATE lanes SET mode = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ?
+			AND thread = ?`,
 	}
 )
 

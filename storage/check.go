@@ -80,17 +80,23 @@ func (db *DB) Problems(ctx context.Context) ([]string, error) {
 
 var checks = []*query{
 	{`PRAGMA integrity_check(20)`},
-	{`SELECT "table" || ' row ' || rowid || ' refers to a missing row of ' || parent FROM pragma_foreign_key_check LIMIT 20`},
+	{`SELECT "table" || ' row ' || rowid || ' refers to a missing row of ' || parent FROM pragma_foreign_key_check
+		LIMIT 20`},
 	{`SELECT 'lane ' || l.id || ' says it has ' || l.depth || ' messages and has ' || COUNT(q.life_id)
-	  FROM lanes l LEFT JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past GROUP BY l.id HAVING COUNT(q.life_id) <> l.depth LIMIT 20`},
+	  FROM lanes l LEFT JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past
+	  GROUP BY l.id HAVING COUNT(q.life_id) <> l.depth LIMIT 20`},
 	{`SELECT 'lane ' || l.id || ' says it has ' || l.bytes || ' bytes and has ' || COALESCE(SUM(LENGTH(q.body)), 0)
-	  FROM lanes l LEFT JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past GROUP BY l.id HAVING COALESCE(SUM(LENGTH(q.body)), 0) <> l.bytes LIMIT 20`},
-	{`SELECT 'lane ' || id || ' has messages and is never due' FROM lanes WHERE depth > 0 AND wake_at IS NULL LIMIT 20`},
-	{`SELECT 'lane ' || id || ' is empty and due' FROM lanes WHERE depth = 0 AND (wake_at IS NOT NULL OR leased = 1) LIMIT 20`},
+	  FROM lanes l LEFT JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past
+	  GROUP BY l.id HAVING COALESCE(SUM(LENGTH(q.body)), 0) <> l.bytes LIMIT 20`},
+	{`SELECT 'lane ' || id || ' has messages and is never due' FROM lanes
+		WHERE depth > 0 AND wake_at IS NULL LIMIT 20`},
+	{`SELECT 'lane ' || id || ' is empty and due' FROM lanes WHERE depth = 0 AND (wake_at IS NOT NULL OR leased = 1)
+		LIMIT 20`},
 	{`SELECT 'message ' || m.id || ' has not ended and is not in the queue' FROM message_life m
 	  LEFT JOIN message_queue q ON q.life_id = m.id LEFT JOIN message_parked p ON p.life_id = m.id
 	  WHERE m."end" = '' AND q.life_id IS NULL AND p.life_id IS NULL LIMIT 20`},
-	{`SELECT 'message ' || p.life_id || ' is deferred, and ' || CASE WHEN q.life_id IS NOT NULL THEN 'in the queue' ELSE 'not alive' END FROM message_parked p
+	{`SELECT 'message ' || p.life_id || ' is deferred, and ' || CASE WHEN q.life_id IS NOT NULL THEN 'in the queue'
+		ELSE 'not alive' END FROM message_parked p
 	  LEFT JOIN message_queue q ON q.life_id = p.life_id LEFT JOIN message_life m ON m.id = p.life_id
 	  WHERE q.life_id IS NOT NULL OR m.id IS NULL OR m."end" <> '' LIMIT 20`},
 	{`SELECT 'message ' || m.id || ' is of a lane that is missing' FROM message_life m
@@ -99,11 +105,13 @@ var checks = []*query{
 	  LEFT JOIN message_life c ON c.id = m.cause_id WHERE m.cause_id IS NOT NULL AND c.id IS NULL LIMIT 20`},
 	{`SELECT DISTINCT 'step of message ' || s.life_id || ', which is missing' FROM execution_steps s
 	  LEFT JOIN message_life m ON m.id = s.life_id WHERE m.id IS NULL LIMIT 20`},
-	{`SELECT 'lane ' || l.id || ' has had ' || (l.next_seq - 1) || ' places and knows of ' || (l.swept + COALESCE(m.places, 0)) FROM lanes l
+	{`SELECT 'lane ' || l.id || ' has had ' || (l.next_seq - 1) || ' places and knows of ' || (l.swept +
+		COALESCE(m.places, 0)) FROM lanes l
 	  LEFT JOIN (SELECT lane_id, SUM(run) AS places FROM message_life GROUP BY lane_id) m ON m.lane_id = l.id
 	  WHERE l.direction <> 3 AND l.next_seq - 1 <> l.swept + COALESCE(m.places, 0) LIMIT 20`},
 	{`SELECT 'message ' || m.id || ' has ended and is still in the queue' FROM message_queue q
-	  JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id WHERE m."end" <> '' LIMIT 20`},
+	  JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id WHERE m."end" <> ''
+	  LIMIT 20`},
 }
 
 // openReadOnly opens the file so that nothing can change it, not even the checkpoint of a close.
@@ -112,13 +120,16 @@ func openReadOnly(path string) (*sql.DB, error) {
 }
 
 var (
-	chatsBehind = &query{`SELECT agent, channel, account, chat, thread, id, display_name, registered, session, queue_mode, CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
+	chatsBehind = &query{`SELECT agent, channel, account, chat, thread, id, display_name, registered, session,
+		queue_mode, CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
 		WHERE id > ? AND ? IN ('', channel) ORDER BY id LIMIT ? + 0`}
-	saidBefore = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.chat_id = ? AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + `
+	saidBefore = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.chat_id = ?
+		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + `
 		ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
 	answers = &query{`SELECT ` + mailColumns + `
 		FROM chats c JOIN mailbox m ON m.chat_id = c.id AND m.cursor > ?
-		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? AND m.in_reply_to = ? ORDER BY m.cursor LIMIT ? + 0`}
+		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? AND m.in_reply_to = ?
+		ORDER BY m.cursor LIMIT ? + 0`}
 )
 
 // Page gives the chats behind a cursor, in the order in which they were first seen, at most limit of them, and the

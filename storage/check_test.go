@@ -31,14 +31,16 @@ func TestAHealthyDatabaseHasNoProblems(t *testing.T) {
 
 func TestPlantedProblemsAreFound(t *testing.T) {
 	for plant, want := range map[string]string{
-		`UPDATE lanes SET depth = depth + 1`:                                               "says it has 3 messages and has 2",
-		`UPDATE lanes SET bytes = bytes + 7`:                                               "bytes and has",
-		`UPDATE lanes SET wake_at = NULL`:                                                  "is never due",
-		`UPDATE lanes SET depth = 0`:                                                       "is empty and due",
-		`DELETE FROM message_queue WHERE life_id = 1`:                                      "message 1 has not ended and is not in the queue",
-		`UPDATE message_life SET "end" = 'answered' WHERE id = 2`:                          "message 2 has ended and is still in the queue",
+		`UPDATE lanes SET depth = depth + 1`:                      "says it has 3 messages and has 2",
+		`UPDATE lanes SET bytes = bytes + 7`:                      "bytes and has",
+		`UPDATE lanes SET wake_at = NULL`:                         "is never due",
+		`UPDATE lanes SET depth = 0`:                              "is empty and due",
+		`DELETE FROM message_queue WHERE life_id = 1`:             "message 1 has not ended and is not in the queue",
+		`UPDATE message_life SET "end" = 'answered' WHERE id = 2`: "message 2 has ended and is still in the queue",
+
 		`INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (99, 1, 9, x'00')`: "refers to a missing row",
-		`UPDATE message_life SET lane_id = 4711 WHERE id = 1`:                              "refers to a missing row of lanes",
+
+		`UPDATE message_life SET lane_id = 4711 WHERE id = 1`: "refers to a missing row of lanes",
 	} {
 		db := openTest(t, t.TempDir())
 		publishTest(t, db, "chat", "1")

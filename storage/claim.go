@@ -37,14 +37,17 @@ var (
 	// backing-off lanes sort after now in the same index, and empty lanes are not in it. The query reads only lanes, so
 	// an unreadable message troubles only its own lane. The planner looks at the value of a bare LIMIT ? and prepares
 	// the statement anew whenever the value changes. It does not look at the value of an expression.
-	readyLanes = &query{`SELECT id, epoch, leased, attempts, lost, lost_at, stop_seq, interrupted, merge_seq, free_at, waiting, past,
+	readyLanes = &query{`SELECT id, epoch, leased, attempts, lost, lost_at, stop_seq, interrupted, merge_seq, free_at,
+		waiting, past,
 		  held_for IS NOT NULL, wake_at,
 		  agent, channel, account, chat, thread
 		FROM lanes WHERE pool = ? AND wake_at <= ? ORDER BY wake_at LIMIT ? + 0`}
 	// The first live message of a lane, behind unreadable rows that were left in place. A head without a life row must
 	// not be skipped.
-	laneHead = &query{`SELECT q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run, m.published_at, m.attempt_log
-		FROM message_queue q LEFT JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`}
+	laneHead = &query{`SELECT q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run, m.published_at,
+		m.attempt_log
+		FROM message_queue q LEFT JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ?
+		ORDER BY q.seq LIMIT 1`}
 	nextWake  = &query{`SELECT MIN(wake_at) FROM lanes WHERE pool = ? AND wake_at > ?`}
 	leaseLane = &query{`UPDATE lanes SET ` + nextEpoch +
 		`, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, free_at = ?, waiting = '' WHERE id = ?`}

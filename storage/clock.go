@@ -61,7 +61,8 @@ func (c *clock) look() (step time.Duration) {
 
 var (
 	// A due lane keeps its place before lanes that become due later.
-	shiftBack = &query{`UPDATE lanes SET wake_at = MAX(wake_at + ?1, 1), free_at = MAX(free_at + ?1, 0), quiet_at = MAX(quiet_at + ?1, 0), quiet_from = MAX(quiet_from + ?1, 0),
+	shiftBack = &query{`UPDATE lanes SET wake_at = MAX(wake_at + ?1, 1), free_at = MAX(free_at + ?1, 0),
+		quiet_at = MAX(quiet_at + ?1, 0), quiet_from = MAX(quiet_from + ?1, 0),
 		limited_at = MAX(limited_at + ?1, 0)
 		WHERE wake_at IS NOT NULL OR free_at > ?2 OR quiet_at > ?2`}
 	shiftApprovals = &query{`UPDATE approvals SET expires_at = MAX(expires_at + ?, 1) WHERE state = '` +

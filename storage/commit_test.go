@@ -139,7 +139,8 @@ func TestABrokenDiskDoesNotMakeTheWriterSpin(t *testing.T) {
 		runTest(t, db)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Hour}); !errors.Is(err,
+		if _, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1,
+			corebot.ClaimOptions{Lease: time.Hour}); !errors.Is(err,
 			context.DeadlineExceeded) {
 			t.Fatalf("got %v", err)
 		}

@@ -45,8 +45,9 @@ func openForSuite(dir string) (bustest.Store, error) {
 func damage(dir string, life int64, what bustest.Damaged) error {
 	return behindItsBack(dir, func(db *sql.DB) error {
 		_, err := db.Exec(map[bustest.Damaged]string{
-			bustest.Body:    `UPDATE message_queue SET body = zeroblob(length(body)) WHERE life_id = ?`,
-			bustest.Letter:  `UPDATE message_queue SET body = CAST(replace(CAST(body AS TEXT), 'text of', 'texT of') AS BLOB) WHERE life_id = ?`,
+			bustest.Body: `UPDATE message_queue SET body = zeroblob(length(body)) WHERE life_id = ?`,
+			bustest.Letter: `UPDATE message_queue SET body = CAST(replace(CAST(body AS TEXT), 'text of',
+				'texT of') AS BLOB) WHERE life_id = ?`,
 			bustest.Journal: `UPDATE execution_steps SET request = replace(request, '"', '?') WHERE life_id = ?`,
 		}[what], life)
 		return err
@@ -55,8 +56,10 @@ func damage(dir string, life int64, what bustest.Damaged) error {
 
 func census(dir string) (c bustest.Census, err error) {
 	err = behindItsBack(dir, func(db *sql.DB) error {
-		return db.QueryRow(`SELECT (SELECT COUNT(*) FROM lanes), (SELECT COUNT(*) FROM message_life), (SELECT COUNT(*) FROM message_queue),
-			(SELECT COUNT(*) FROM execution_steps), (SELECT COUNT(*) FROM history), (SELECT COUNT(*) FROM audit_events)`).
+		return db.QueryRow(`SELECT (SELECT COUNT(*) FROM lanes), (SELECT COUNT(*) FROM message_life),
+			(SELECT COUNT(*) FROM message_queue),
+			(SELECT COUNT(*) FROM execution_steps), (SELECT COUNT(*) FROM history),
+			(SELECT COUNT(*) FROM audit_events)`).
 			Scan(&c.Lanes, &c.Lives, &c.Waiting, &c.Steps, &c.History, &c.Audit)
 	})
 	return c, err

@@ -12,10 +12,12 @@ import (
 
 var (
 	selectHead = &query{
-		`SELECT q.life_id, q.seq FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past WHERE l.id = ? ORDER BY q.seq LIMIT 1`,
+		`SELECT q.life_id, q.seq FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past
+			WHERE l.id = ? ORDER BY q.seq LIMIT 1`,
 	}
 	stopLane = &query{
-		`UPDATE lanes SET stop_seq = ?, interrupted = ?, wake_at = CASE WHEN leased = 1 THEN wake_at ELSE MIN(wake_at, ?) END WHERE id = ?`,
+		`UPDATE lanes SET stop_seq = ?, interrupted = ?, wake_at = CASE WHEN leased = 1 THEN wake_at ELSE MIN(wake_at,
+			?) END WHERE id = ?`,
 	}
 	endNow = &query{`UPDATE message_life SET "end" = ?, claimed_at = ?, ended_at = ? WHERE id = ?`}
 )
@@ -183,7 +185,8 @@ func headTx(t *tx, k corebot.Key, headLife int64) (laneID, seq int64, err error)
 
 var headOf = &query{`SELECT m.id, m.sender FROM lanes l
 	JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
-	WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY q.seq LIMIT 1`}
+	WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
+	ORDER BY q.seq LIMIT 1`}
 
 // Head returns the life and the sender of the message that a chat works on or waits for. In an empty lane that is the
 // oldest deferred message. A life of 0 means that there is none.
@@ -201,11 +204,15 @@ func (l *Ledger) Head(ctx context.Context, k corebot.Key) (life int64, sender co
 
 var (
 	// Without an id the asker means his newest dead letter. The partial index of the dead has the letters in order.
-	newestDead = &query{`SELECT m.id, m.message_id, m.sender, m."end", m.reason FROM message_life m JOIN lanes l ON l.id = m.lane_id
-		WHERE m."end" = 'dead' AND m.sender = ? AND l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
+	newestDead = &query{`SELECT m.id, m.message_id, m.sender, m."end", m.reason FROM message_life m
+		JOIN lanes l ON l.id = m.lane_id
+		WHERE m."end" = 'dead' AND m.sender = ? AND l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ?
+		AND l.chat = ? AND l.thread = ?
 		ORDER BY m.ended_at DESC LIMIT 1`}
-	lifeInChat = &query{`SELECT m.id, m.message_id, m.sender, m."end", m.reason FROM message_life m JOIN lanes l ON l.id = m.lane_id
-		WHERE m.message_id = ? AND l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?`}
+	lifeInChat = &query{`SELECT m.id, m.message_id, m.sender, m."end", m.reason FROM message_life m
+		JOIN lanes l ON l.id = m.lane_id
+		WHERE m.message_id = ? AND l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ?
+		AND l.thread = ?`}
 )
 
 // Meant finds the message of a chat that a /retry names by its id, whatever its state. Without an id it is the newest

@@ -63,7 +63,8 @@ func TestALaneThatIsSetAsideIsShownAndGivenUp(t *testing.T) {
 	wantGauge := func(n int) {
 		t.Helper()
 		want := fmt.Sprintf("# HELP corebot_lanes_set_aside Chats whose next message cannot be read from the "+
-			"database; `corebot status` names them.\n# TYPE corebot_lanes_set_aside gauge\ncorebot_lanes_set_aside %d\n", n)
+			"database; `corebot status` names them.\n# TYPE corebot_lanes_set_aside gauge\ncorebot_lanes_set_aside "+
+			"%d\n", n)
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "corebot_lanes_set_aside"); err != nil {
 			t.Error(err)
 		}

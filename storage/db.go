@@ -42,11 +42,11 @@ type Options struct {
 	// Speaks says whether a channel can have a sender: an admin who can never speak is not the last one. Nil: everybody
 	// can.
 	Speaks func(corebot.Principal) bool
-	// Owner gives the owner of the home at its terminal, who is admin everywhere without any grant. It is called once the
-	// data directory is there. Nil, or a principal without an id: there is no owner.
+	// Owner gives the owner of the home at its terminal, who is admin everywhere without any grant. It is called once
+	// the data directory is there. Nil, or a principal without an id: there is no owner.
 	Owner func() corebot.Principal
-	// KeepDeferred leaves deferred messages where they are. Otherwise they come back when the database is opened, because
-	// the settings that deferred them can have changed.
+	// KeepDeferred leaves deferred messages where they are. Otherwise they come back when the database is opened,
+	// because the settings that deferred them can have changed.
 	KeepDeferred bool
 	// TaskFailures is how many runs of a task in a row can fail before the task is paused; 0: any number.
 	TaskFailures int
@@ -100,10 +100,11 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 		return nil, err
 	}
 	db := &DB{
-		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, taskEnds: o.TaskFailures,
-		accounting: o.Accounting, bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(),
-		clock: newClock(nil),
-		ops:   make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1), between: make(chan func(*writer)),
+		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
+		taskEnds:   o.TaskFailures,
+		accounting: o.Accounting, bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), clock: newClock(nil),
+		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1),
+		between: make(chan func(*writer)),
 		stopped: make(chan struct{}), drained: make(chan struct{}),
 	}
 	if db.lock, err = lockDir(dir); err != nil {
@@ -223,9 +224,11 @@ var (
 	touchStore   = &query{`UPDATE store SET batch = batch WHERE id = 1`}
 	selectStore  = &query{`SELECT batch, last_life FROM store WHERE id = 1`}
 	selectTotals = &query{`SELECT direction, SUM(depth), SUM(bytes) FROM lanes GROUP BY direction`}
-	voidLeases   = &query{`UPDATE lanes SET ` + nextEpoch + `, wake_at = ? WHERE leased = 1 OR waiting IN ('` + corebot.NotNow + `', '` + corebot.Unreadable + `')
+	voidLeases   = &query{`UPDATE lanes SET ` + nextEpoch + `, wake_at = ? WHERE leased = 1 OR waiting IN ('` +
+		corebot.NotNow + `', '` + corebot.Unreadable + `')
 		OR waiting = '' AND wake_at > ?`}
-	capWaits = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?), free_at = MIN(free_at, ?), quiet_at = MIN(quiet_at, ?)
+	capWaits = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?), free_at = MIN(free_at, ?),
+		quiet_at = MIN(quiet_at, ?)
 		WHERE wake_at > ? OR free_at > ? OR quiet_at > ?`}
 )
 

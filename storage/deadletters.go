@@ -38,7 +38,8 @@ const deadWhere = ` FROM message_life m JOIN lanes l ON l.id = m.lane_id
 	ORDER BY m.ended_at DESC, m.id DESC LIMIT ? + 0`
 
 var (
-	listDead = &query{`SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id, m.sender, m.reason, m.attempts,
+	listDead = &query{`SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id,
+		m.sender, m.reason, m.attempts,
 		m.last_error, m.published_at, m.ended_at` + deadWhere}
 	deadIDs = &query{`SELECT m.id` + deadWhere}
 )
@@ -116,7 +117,8 @@ func (l *DeadLetters) ids(ctx context.Context, f corebot.DeadLetterFilter) (ids 
 }
 
 var (
-	reviveLife = &query{`UPDATE message_life SET "end" = '', reason = '', ended_at = 0, attempts = 0, run = run + 1, attempt_log = ?, body = NULL
+	reviveLife = &query{`UPDATE message_life SET "end" = '', reason = '', ended_at = 0, attempts = 0, run = run + 1,
+		attempt_log = ?, body = NULL
 		WHERE id = ?`}
 	// A resumed journal moves its steps to the next run. A fresh start leaves the steps behind, except for what people
 	// said.
@@ -324,7 +326,8 @@ var (
 		m.message_id, m.run, m.kind, m.checksum, m.body, m.reason, m.last_error, m.attempt_log, m.ended_at
 		FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.id = ? AND m."end" = 'dead'`}
 	dropLife = &query{
-		`UPDATE message_life SET "end" = 'dropped', reason = ?, ended_at = ?, body = NULL WHERE id = ? AND "end" = 'dead'`,
+		`UPDATE message_life SET "end" = 'dropped', reason = ?, ended_at = ?, body = NULL WHERE id = ?
+			AND "end" = 'dead'`,
 	}
 )
 

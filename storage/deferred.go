@@ -22,7 +22,8 @@ var (
 	}
 	deleteDeferred = &query{`DELETE FROM message_parked WHERE life_id = ?`}
 	countDeferred  = &query{`SELECT COUNT(*) FROM message_parked WHERE lane_id = ?`}
-	dueDeferred    = &query{`SELECT p.life_id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p JOIN lanes l ON l.id = p.lane_id
+	dueDeferred    = &query{`SELECT p.life_id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread
+		FROM message_parked p JOIN lanes l ON l.id = p.lane_id
 		WHERE p.due_at <= ? ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
 	deferredBody  = &query{`SELECT body FROM message_parked WHERE life_id = ?`}
 	nextDue       = &query{`SELECT MIN(due_at) FROM message_parked WHERE due_at > ?`}
@@ -197,8 +198,10 @@ var (
 	deferredSize = &query{
 		`SELECT LENGTH(p.body), l.direction FROM message_parked p JOIN lanes l ON l.id = p.lane_id WHERE p.life_id = ?`,
 	}
-	oldestDeferred = &query{`SELECT m.id, m.sender FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id
-		WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY p.life_id LIMIT 1`}
+	oldestDeferred = &query{`SELECT m.id, m.sender FROM message_parked p JOIN lanes l ON l.id = p.lane_id
+		JOIN message_life m ON m.id = p.life_id
+		WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
+		ORDER BY p.life_id LIMIT 1`}
 	endDeferred = &query{`UPDATE message_life SET "end" = ?, reason = ?, ended_at = ? WHERE id = ?`}
 )
 
@@ -232,14 +235,15 @@ type Deferred struct{ db *DB }
 func NewDeferred(db *DB) *Deferred { return &Deferred{db} }
 
 var (
-	listDeferred = &query{`SELECT p.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender, p.reason, p.parked_at, p.due_at
+	listDeferred = &query{`SELECT p.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
+		p.reason, p.parked_at, p.due_at
 		FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id
 		WHERE p.due_at >= ? AND (p.due_at > ? OR p.life_id > ?) ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
 	releaseDeferred = &query{`UPDATE message_parked SET due_at = ? WHERE life_id = ? AND due_at > ?`}
 )
 
-// Page gives the deferred messages behind a cursor, in the order in which they come back, at most limit of them, and the
-// cursor behind them.
+// Page gives at most limit deferred messages behind a cursor, in the order in which they come back, and the next
+// cursor.
 func (l *Deferred) Page(ctx context.Context, after string, limit int) (out []corebot.Deferred, next string, err error) {
 	var due, life int64
 	if err := behind(after, "parked", &due, &life); err != nil {

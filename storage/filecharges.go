@@ -34,7 +34,8 @@ var (
 	chatsCharged = &query{`SELECT chat FROM file_charges WHERE channel = ? AND account = ? AND sender = ?
 		ORDER BY bytes DESC, entries DESC LIMIT ? + 0`}
 	mostCharged = &query{`SELECT channel, account, sender, CASE WHEN sender = '' THEN chat ELSE '' END AS alone,
-		  SUM(bytes), SUM(entries), COUNT(*) FROM file_charges WHERE channel <> '' GROUP BY channel, account, sender, alone
+		  SUM(bytes), SUM(entries), COUNT(*) FROM file_charges WHERE channel <> ''
+		  GROUP BY channel, account, sender, alone
 		HAVING SUM(bytes) >= ? OR SUM(entries) >= ? ORDER BY SUM(bytes) DESC, SUM(entries) DESC LIMIT ? + 0`}
 )
 

@@ -58,7 +58,8 @@ func (f *flows) keep(earlier *flows) {
 }
 
 var runningLanes = &query{`SELECT l.id, l.channel, l.account, m.sender FROM lanes l
-	JOIN message_queue q ON q.lane_id = l.id AND q.seq = (SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id AND h.seq > l.past)
+	JOIN message_queue q ON q.lane_id = l.id AND q.seq = (SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id
+	AND h.seq > l.past)
 	JOIN message_life m ON m.id = q.life_id WHERE l.pool = ? AND l.leased = 1 AND l.wake_at > ?`}
 
 // loadFlows rebuilds the flows from the running turns in the database. Nothing is held back then. A turn with an
@@ -297,7 +298,8 @@ var (
 	throttleLane = &query{`UPDATE lanes SET wake_at = ?, held_for = NULL, waiting = '` + corebot.Throttled +
 		`' WHERE id = ?`}
 	latestTurns = &query{`SELECT l.agent, l.channel, l.account, l.chat, l.thread, m.sender, m.claimed_at
-		FROM (SELECT lane_id, sender, claimed_at, "end" FROM message_life ORDER BY id DESC LIMIT ? + 0) m JOIN lanes l ON l.id = m.lane_id
+		FROM (SELECT lane_id, sender, claimed_at, "end" FROM message_life ORDER BY id DESC LIMIT ? + 0) m
+		JOIN lanes l ON l.id = m.lane_id
 		WHERE l.direction = ? AND m.claimed_at > ? AND m."end" <> '` + string(corebot.EndMerged) + `'`}
 )
 

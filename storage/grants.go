@@ -12,10 +12,9 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// Grants stores who has which role. The owner of the home is admin without any grant; see [Options]. A grant holds in one
-// chat or everywhere. If a principal has several, the grant of
-// the chat comes before the grant everywhere, and the grant of a thread before both. Every change leaves an audit event
-// in its own commit.
+// Grants stores who has which role. The owner of the home is admin without any grant; see [Options]. A grant holds in
+// one chat or everywhere. If a principal has several, the grant of the chat comes before the grant everywhere, and the
+// grant of a thread before both. Every change leaves an audit event in its own commit.
 type Grants struct {
 	db *DB
 	by corebot.AuditEvent
@@ -29,8 +28,10 @@ func NewGrants(db *DB) *Grants { return &Grants{db, byOperator()} }
 func (g *Grants) As(by corebot.AuditEvent) *Grants { return &Grants{g.db, by} }
 
 var (
-	upsertGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (channel, account, sender, scope) DO UPDATE SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
+	upsertGrant = &query{`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (channel, account, sender, scope) DO UPDATE
+		SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
 	deleteGrant      = &query{`DELETE FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope = ?`}
 	adminsEverywhere = &query{`SELECT channel, account, sender FROM grants WHERE scope = '' AND role = 'admin'`}
 	listGrants       = &query{`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants
@@ -85,7 +86,8 @@ func (g *Grants) grantTx(t *tx, grant corebot.Grant) error {
 	}
 	if grant.Role != corebot.RoleAdmin {
 		if g.db.isOwner(p) {
-			return corebot.WithHint(ErrHomeOwner, "who shall be admin there is who owns the home directory: chown changes it")
+			return corebot.WithHint(ErrHomeOwner, "who shall be admin there is who owns the home directory: chown "+
+				"changes it")
 		}
 		if err := g.mayDemoteTx(t, p); err != nil {
 			return err
@@ -151,7 +153,8 @@ func (g *Grants) mayDemoteTx(t *tx, p corebot.Principal) error {
 	switch {
 	case g.db.canSpeak(p) && !slices.ContainsFunc(admins, isOther):
 		return ErrLastAdmin
-	case g.by.Entry != corebot.EntryOperator && !g.db.isOwner(g.by.Principal) && !slices.Contains(admins, g.by.Principal):
+	case g.by.Entry != corebot.EntryOperator && !g.db.isOwner(g.by.Principal) &&
+		!slices.Contains(admins, g.by.Principal):
 		return ErrOutranked
 	}
 	return nil
@@ -283,7 +286,8 @@ func (g *Grants) roles(ctx context.Context) (map[holder]corebot.Role, error) {
 
 var (
 	selectBootstrap = &query{
-		`SELECT b.failures, b.locked_at, b.used, EXISTS (SELECT 1 FROM grants WHERE role = 'admin') FROM bootstrap b WHERE b.id = 1`,
+		`SELECT b.failures, b.locked_at, b.used, EXISTS (SELECT 1 FROM grants WHERE role = 'admin') FROM bootstrap b
+			WHERE b.id = 1`,
 	}
 	updateBootstrap = &query{`UPDATE bootstrap SET failures = ?, locked_at = ?, used = ? WHERE id = 1`}
 )

@@ -109,7 +109,8 @@ func TestNoLaneWaitsForEverWhateverBecomesOfItsLeases(t *testing.T) {
 			}
 			var waiting, stray int64
 			_, err := h.db.reader.one(context.Background(), &query{`SELECT COALESCE(SUM(depth), 0),
-				COALESCE(SUM(depth = 0 AND (wake_at IS NOT NULL OR held_for IS NOT NULL)), 0) FROM lanes`}, []any{&waiting, &stray})
+				COALESCE(SUM(depth = 0 AND (wake_at IS NOT NULL OR held_for IS NOT NULL)), 0)
+			FROM lanes`}, []any{&waiting, &stray})
 			must(t, err)
 			if aside := len(h.db.aside.all()); waiting+stray > 0 || aside > 0 {
 				t.Errorf("seed %d: %d messages wait for ever, %d empty lanes are due or held back, %d are set aside",

@@ -18,7 +18,8 @@ type History struct{ db *DB }
 func NewHistory(db *DB) *History { return &History{db} }
 
 var (
-	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts, metadata, calls, call_id, outside, message_id, at)
+	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts,
+		metadata, calls, call_id, outside, message_id, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	recentHistory    = &query{inSession + `ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
 	anotherInSession = &query{`SELECT h.sender FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
@@ -27,7 +28,8 @@ var (
 )
 
 // inSession selects the entries of a chat's current session.
-const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata, h.calls, h.call_id, h.outside, h.message_id, h.at
+const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata,
+	h.calls, h.call_id, h.outside, h.message_id, h.at
 	FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 	WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? `
 
@@ -57,7 +59,8 @@ func (l *Ledger) Another(
 func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64, err error) {
 	var speaker, parts, metadata, calls string
 	var said corebot.Content
-	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &said.Text, &parts, &metadata, &calls, &e.CallID,
+	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &said.Text, &parts, &metadata, &calls,
+		&e.CallID,
 		&e.Outside, &e.MessageID, moment{&e.At})
 	if err != nil {
 		return e, ordinal, err
@@ -159,7 +162,8 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 
 var (
 	chosenModel = &query{
-		`SELECT model FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ? AND model_session = session`,
+		`SELECT model FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?
+			AND model_session = session`,
 	}
 	historyPage = &query{inSession +
 		`AND h.seq > ? AND (h.seq, h.ordinal) < (?, ?) ORDER BY h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
@@ -238,11 +242,13 @@ func historyBefore(c *prepared, k corebot.Key, after int64, before place) (rows 
 }
 
 var (
-	selectSummary = &query{`SELECT s.session, s.through, s.text, s.model, s.at FROM summaries s JOIN chats c ON c.id = s.chat_id AND c.session = s.session
+	selectSummary = &query{`SELECT s.session, s.through, s.text, s.model, s.at FROM summaries s
+		JOIN chats c ON c.id = s.chat_id AND c.session = s.session
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
 	// A summary that reaches no further than the stored one changes nothing.
 	putSummary = &query{`INSERT INTO summaries (chat_id, session, through, text, model, at) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT (chat_id) DO UPDATE SET session = excluded.session, through = excluded.through, text = excluded.text, model = excluded.model,
+		ON CONFLICT (chat_id) DO UPDATE SET session = excluded.session, through = excluded.through,
+		text = excluded.text, model = excluded.model,
 		  at = excluded.at WHERE (excluded.session, excluded.through) > (summaries.session, summaries.through)`}
 )
 
@@ -283,9 +289,11 @@ var undelivered = &query{`SELECT m.id, m.message_id, m.kind, m.checksum, m.reaso
 	FROM lanes l CROSS JOIN message_life m INDEXED BY message_life_dead_of_lane ON m.lane_id = l.id
 	WHERE m."end" = 'dead' AND m.ended_at < ?1 AND m.ended_at >= COALESCE((
 		SELECT p.claimed_at FROM message_life p JOIN lanes i ON i.id = p.lane_id
-		WHERE i.direction = 1 AND i.agent = ?2 AND i.channel = ?3 AND i.account = ?4 AND i.chat = ?5 AND i.thread = ?6 AND p.message_id = (
+		WHERE i.direction = 1 AND i.agent = ?2 AND i.channel = ?3 AND i.account = ?4 AND i.chat = ?5 AND i.thread = ?6
+		AND p.message_id = (
 			SELECT h.message_id FROM chats c JOIN history h ON h.chat_id = c.id
-			WHERE c.agent = ?2 AND c.channel = ?3 AND c.account = ?4 AND c.chat = ?5 AND c.thread = ?6 AND h.speaker = 'user'
+			WHERE c.agent = ?2 AND c.channel = ?3 AND c.account = ?4 AND c.chat = ?5 AND c.thread = ?6
+			AND h.speaker = 'user'
 			ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT 1)), 0)
 	AND m.kind = 'reply'
 	AND l.direction = 2 AND l.agent = ?2 AND l.channel = ?3 AND l.account = ?4 AND l.chat = ?5 AND l.thread = ?6

@@ -16,12 +16,14 @@ import (
 
 var (
 	headSender = &query{
-		`SELECT m.sender, q.seq FROM message_queue q JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`,
+		`SELECT m.sender, q.seq FROM message_queue q JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ?
+			AND q.seq > ? ORDER BY q.seq LIMIT 1`,
 	}
 	holdLane    = &query{`UPDATE lanes SET wake_at = ?, held_for = ?, held_at = ? WHERE id = ?`}
 	lineUp      = &query{`UPDATE lanes SET wake_at = ?, held_for = NULL WHERE id = ?`}
 	longestHeld = &query{
-		`SELECT id FROM lanes WHERE pool = ? AND channel = ? AND account = ? AND held_for = ? AND depth > 0 ORDER BY held_at LIMIT 1`,
+		`SELECT id FROM lanes WHERE pool = ? AND channel = ? AND account = ? AND held_for = ? AND depth > 0
+			ORDER BY held_at LIMIT 1`,
 	}
 	releaseHeld = &query{
 		`UPDATE lanes SET wake_at = CASE WHEN depth > 0 THEN ? END, held_for = NULL WHERE held_for IS NOT NULL`,

@@ -134,9 +134,11 @@ func encode[T any](v T) (string, error) {
 }
 
 var (
-	recordStep = &query{`INSERT INTO execution_steps (life_id, run, position, kind, state, request, result, started_at, ended_at)
+	recordStep = &query{`INSERT INTO execution_steps (life_id, run, position, kind, state, request, result, started_at,
+		ended_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (life_id, run, position) DO UPDATE SET state = excluded.state, result = excluded.result, ended_at = excluded.ended_at
+		ON CONFLICT (life_id, run, position) DO UPDATE
+		SET state = excluded.state, result = excluded.result, ended_at = excluded.ended_at
 		WHERE kind = excluded.kind AND request = excluded.request`}
 	selectSteps = &query{`SELECT position, kind, state, request, result, started_at, ended_at FROM execution_steps
 		WHERE life_id = ? AND run = ? ORDER BY position`}

@@ -16,13 +16,18 @@ type Lives struct{ db *DB }
 // NewLives are the lives of a database.
 func NewLives(db *DB) *Lives { return &Lives{db} }
 
-const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id, m.kind, m.checksum, m.sender, m.run,
-	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.cost, m.unpriced, m.model, m.estimated, m.published_at, m.claimed_at, m.ended_at,
+const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id, m.kind,
+	m.checksum, m.sender, m.run,
+	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.cost, m.unpriced,
+	m.model, m.estimated, m.published_at, m.claimed_at, m.ended_at,
 	COALESCE(q.seq, 0), COALESCE((SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id AND h.seq > l.past), 0),
-	l.leased, l.claimed_at, l.wake_at, l.waiting, l.held_for IS NOT NULL, l.attempts, COALESCE(m.cause_id, 0), COALESCE(c.message_id, ''),
+	l.leased, l.claimed_at, l.wake_at, l.waiting, l.held_for IS NOT NULL, l.attempts, COALESCE(m.cause_id, 0),
+	COALESCE(c.message_id, ''),
 	COALESCE(m.merged_id, 0), COALESCE(g.message_id, ''), COALESCE(p.reason, ''), COALESCE(p.due_at, 0)
-	FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id AND q.seq > l.past
-	LEFT JOIN message_parked p ON p.life_id = m.id LEFT JOIN message_life c ON c.id = m.cause_id LEFT JOIN message_life g ON g.id = m.merged_id `
+	FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_queue q ON q.life_id = m.id
+	AND q.seq > l.past
+	LEFT JOIN message_parked p ON p.life_id = m.id LEFT JOIN message_life c ON c.id = m.cause_id
+	LEFT JOIN message_life g ON g.id = m.merged_id `
 
 var (
 	livesByMessageID = &query{lifeColumns + `WHERE m.message_id = ? ORDER BY m.id LIMIT 20`}
@@ -30,7 +35,8 @@ var (
 	livesByCause     = &query{lifeColumns + `WHERE m.cause_id = ? ORDER BY m.id LIMIT 100`}
 	// This query stands alone, so that an unreadable body hides nothing else of its message.
 	bodyOfLife = &query{`SELECT COALESCE(m.body, q.body, p.body) FROM message_life m JOIN lanes l ON l.id = m.lane_id
-		LEFT JOIN message_queue q ON q.life_id = m.id AND q.seq > l.past LEFT JOIN message_parked p ON p.life_id = m.id WHERE m.id = ?`}
+		LEFT JOIN message_queue q ON q.life_id = m.id AND q.seq > l.past LEFT JOIN message_parked p ON p.life_id = m.id
+		WHERE m.id = ?`}
 )
 
 // Find returns every message with this id, with its steps and the messages that it caused. Several chats can have used
@@ -191,14 +197,19 @@ var (
 	// An inbound message and a control message of a chat can have the same id.
 	lifeOfChat = &query{lifeColumns + `WHERE m.message_id = ? AND l.direction IN (1, 3)
 		AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? LIMIT 1`}
-	newestWaiting = &query{`SELECT m.message_id FROM lanes l JOIN message_queue q ON q.lane_id = l.id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
-		WHERE m.sender = ? AND l.direction = 1 AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
+	newestWaiting = &query{`SELECT m.message_id FROM lanes l JOIN message_queue q ON q.lane_id = l.id
+		AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
+		WHERE m.sender = ? AND l.direction = 1 AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ?
+		AND l.thread = ?
 		ORDER BY q.seq DESC LIMIT 1`}
-	newestSaid = &query{`SELECT h.message_id, h.at FROM chats c JOIN history h ON h.chat_id = c.id AND h.session = c.session
-		WHERE h.sender = ? AND h.speaker = 'user' AND c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
+	newestSaid = &query{`SELECT h.message_id, h.at FROM chats c JOIN history h ON h.chat_id = c.id
+		AND h.session = c.session
+		WHERE h.sender = ? AND h.speaker = 'user' AND c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ?
+		AND c.thread = ?
 		ORDER BY h.seq DESC, h.ordinal DESC LIMIT 1`}
 	newestGivenUp = &query{`SELECT m.message_id, m.ended_at FROM message_life m JOIN lanes l ON l.id = m.lane_id
-		WHERE m."end" = 'dead' AND m.sender = ? AND l.direction = 1 AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
+		WHERE m."end" = 'dead' AND m.sender = ? AND l.direction = 1 AND l.agent = ? AND l.channel = ? AND l.account = ?
+		AND l.chat = ? AND l.thread = ?
 		ORDER BY m.ended_at DESC LIMIT 1`}
 )
 
@@ -228,11 +239,13 @@ func (l *Lives) InChat(ctx context.Context, k corebot.Key, messageID string,
 
 // spokeInChat looks into the histories of a chat, and at messages outside of them: waiting messages and dead letters.
 var spokeInChat = &query{`SELECT 1 FROM chats c JOIN history h ON h.chat_id = c.id
-		WHERE c.agent = ?1 AND c.channel = ?2 AND c.account = ?3 AND c.chat = ?4 AND h.speaker = '` + string(corebot.SpeakerUser) + `' AND h.sender <> ?5
+		WHERE c.agent = ?1 AND c.channel = ?2 AND c.account = ?3 AND c.chat = ?4 AND h.speaker = '` +
+	string(corebot.SpeakerUser) + `' AND h.sender <> ?5
 	UNION ALL SELECT 1 FROM lanes l JOIN message_life m ON m.lane_id = l.id AND m."end" = 'dead'
 		WHERE l.direction = 1 AND l.agent = ?1 AND l.channel = ?2 AND l.account = ?3 AND l.chat = ?4 AND m.sender <> ?5
 	UNION ALL SELECT 1 FROM lanes l JOIN message_queue q ON q.lane_id = l.id JOIN message_life m ON m.id = q.life_id
-		WHERE l.direction = 1 AND l.agent = ?1 AND l.channel = ?2 AND l.account = ?3 AND l.chat = ?4 AND m.sender <> ?5 LIMIT 1`}
+		WHERE l.direction = 1 AND l.agent = ?1 AND l.channel = ?2 AND l.account = ?3 AND l.chat = ?4 AND m.sender <> ?5
+		LIMIT 1`}
 
 // Shared says whether a principal other than p has spoken in a chat, in any thread and session of it. All senders that
 // the channel could not name count as one.

@@ -26,18 +26,22 @@ const maxMCPTools = 2_000
 
 var (
 	selectMCPTools = &query{
-		`SELECT server, tool, pinned, approved, seen, changed_at FROM mcp_tools WHERE agent = ? AND ? IN ('', server) ORDER BY server, tool`,
+		`SELECT server, tool, pinned, approved, seen, changed_at FROM mcp_tools WHERE agent = ? AND ? IN ('', server)
+			ORDER BY server, tool`,
 	}
-	seeMCPTool = &query{`INSERT INTO mcp_tools (agent, server, tool, pinned, approved, seen, changed_at) VALUES (?, ?, ?, ?, '', ?, ?)
+	seeMCPTool = &query{`INSERT INTO mcp_tools (agent, server, tool, pinned, approved, seen, changed_at)
+		VALUES (?, ?, ?, ?, '', ?, ?)
 		ON CONFLICT (agent, server, tool) DO UPDATE SET seen = excluded.seen, changed_at = excluded.changed_at`}
 	approveMCPTool = &query{
-		`UPDATE mcp_tools SET pinned = seen, approved = seen WHERE agent = ? AND server = ? AND tool = ? AND approved <> seen`,
+		`UPDATE mcp_tools SET pinned = seen, approved = seen WHERE agent = ? AND server = ? AND tool = ?
+			AND approved <> seen`,
 	}
 	seenMCPTool     = &query{`SELECT seen FROM mcp_tools WHERE agent = ? AND server = ? AND tool = ?`}
 	listedMCPServer = &query{`SELECT 1 FROM mcp_servers WHERE agent = ? AND name = ?`}
 	listMCPServer   = &query{`INSERT INTO mcp_servers (agent, name, listed_at) VALUES (?, ?, ?)`}
 	trimMCPTools    = &query{`DELETE FROM mcp_tools WHERE agent = ?1 AND server = ?2 AND tool IN
-		(SELECT tool FROM mcp_tools WHERE agent = ?1 AND server = ?2 ORDER BY changed_at DESC, tool LIMIT -1 OFFSET ?3)`}
+		(SELECT tool FROM mcp_tools WHERE agent = ?1 AND server = ?2 ORDER BY changed_at DESC,
+		tool LIMIT -1 OFFSET ?3)`}
 )
 
 // Sight stores the present fingerprints of a server's tools, by tool name, and returns what is known of each tool. The
@@ -77,7 +81,9 @@ func (m *MCPTools) Sight(ctx context.Context, server string,
 }
 
 // Peek returns what Sight would return, and stores nothing.
-func (m *MCPTools) Peek(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error) {
+func (m *MCPTools) Peek(ctx context.Context, server string,
+	fingerprints map[string]string,
+) (map[string]corebot.ToolPin, error) {
 	known, err := m.known(func(q *query, scan func(scanner) error, args ...any) error {
 		return m.db.reader.each(ctx, q, scan, args...)
 	}, server)

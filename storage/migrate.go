@@ -57,7 +57,8 @@ func schemaVersion(ctx context.Context, path string) (version int64, err error) 
 	defer func() { err = errors.Join(err, db.Close()) }()
 	var tables, ours int
 	err = db.QueryRowContext(ctx,
-		`SELECT COUNT(*), COUNT(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema WHERE type = 'table'`).Scan(&tables, &ours)
+		`SELECT COUNT(*), COUNT(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema
+			WHERE type = 'table'`).Scan(&tables, &ours)
 	switch {
 	case err != nil:
 		return 0, classify(err)

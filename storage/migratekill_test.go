@@ -82,11 +82,13 @@ func cutShort(t *testing.T, recording *vfstest.Recording, look func(dir string))
 func oldDatabase(t *testing.T, path string) {
 	t.Helper()
 	must(t, migrateTo(t.Context(), path, migrations.FS, 1))
-	sideQuery(t, path, `INSERT INTO lanes (id, direction, agent, channel, account, chat, thread, pool, next_seq, depth, bytes, wake_at)
+	sideQuery(t, path, `INSERT INTO lanes (id, direction, agent, channel, account, chat, thread, pool, next_seq, depth,
+		bytes, wake_at)
 		VALUES (1, 1, 'main', 'test', '', 'chat', '', 'inbound', 4, 3, 6, 1)`)
 	for n := 1; n <= 3; n++ {
 		sideQuery(t, path,
-			`INSERT INTO message_life (id, lane_id, message_id, kind, checksum, published_at) VALUES (?, 1, ?, 'prompt', x'00', 1)`, n, fmt.Sprint(n))
+			`INSERT INTO message_life (id, lane_id, message_id, kind, checksum, published_at)
+				VALUES (?, 1, ?, 'prompt', x'00', 1)`, n, fmt.Sprint(n))
 		sideQuery(t, path, `INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (?, 1, ?, x'7b7d')`, n, n)
 	}
 }
@@ -96,7 +98,8 @@ func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.
 	oldDatabase(t, filepath.Join(dir, FileName))
 	cutShort(t, recordMigration(t, dir), func(dir string) {
 		if got := sideQuery(t, dir,
-			`SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`); fmt.Sprint(got) != "[1 2 3]" {
+			`SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`,
+		); fmt.Sprint(got) != "[1 2 3]" {
 			t.Fatalf("waiting: %v", got)
 		}
 	})

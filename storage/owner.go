@@ -15,8 +15,8 @@ var (
 )
 
 // noteOwner writes an audit event when the owner of the home is another than the audit names. So the trail says since
-// when whom the rule [corebot.RuleHomeOwner] makes admin, also after a backup was restored elsewhere. It runs before the
-// writer begins.
+// when whom the rule [corebot.RuleHomeOwner] makes admin, also after a backup was restored elsewhere. It runs before
+// the writer begins.
 func (db *DB) noteOwner() error {
 	var noted, now string
 	if db.isOwner(db.owner) {

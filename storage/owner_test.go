@@ -68,7 +68,10 @@ func TestNoGrantMakesTheOwnerOfTheHomeNormal(t *testing.T) {
 	if err := as.Revoke(t.Context(), bob, corebot.Key{}); !errors.Is(err, ErrLastAdmin) {
 		t.Errorf("the last admin by a grant: %v", err)
 	}
-	must(t, g.Grant(t.Context(), corebot.Grant{Principal: corebot.Principal{Channel: "test", ID: "eve"}, Role: "admin"}))
+	must(t, g.Grant(t.Context(), corebot.Grant{
+		Principal: corebot.Principal{Channel: "test", ID: "eve"},
+		Role:      "admin",
+	}))
 	must(t, as.Revoke(t.Context(), bob, corebot.Key{}))
 }
 

@@ -124,7 +124,8 @@ func unpack(body []byte, d corebot.Direction, k corebot.Key, kind corebot.Kind, 
 	return m, err
 }
 
-var wakeLane = &query{`UPDATE lanes SET wake_at = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?
+var wakeLane = &query{`UPDATE lanes SET wake_at = ? WHERE direction = ? AND agent = ? AND channel = ? AND account = ?
+	AND chat = ? AND thread = ?
 	AND leased = 0 AND waiting = '` + corebot.NotNow + `'`}
 
 // Wake makes the outbound lane of a conversation due now, if its head waits for the place where it is shown.
@@ -148,15 +149,18 @@ type lane struct {
 var (
 	selectLane = &query{`SELECT id, next_seq, depth, wake_at, free_at, mode, waiting FROM lanes
 		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
-	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, mode, next_seq, swept)
+	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, mode, next_seq,
+		swept)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	pushLane = &query{`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ? WHERE id = ?`}
 	// Setting wake_at rewrites its index even if the value is the same. So this is only for a lane without a wake_at.
 	readyLane = &query{
-		`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, wake_at = ?, waiting = ? WHERE id = ?`,
+		`UPDATE lanes SET next_seq = next_seq + 1, depth = depth + 1, bytes = bytes + ?, wake_at = ?, waiting = ?
+			WHERE id = ?`,
 	}
 
-	insertLife = &query{`INSERT INTO message_life (id, lane_id, message_id, kind, checksum, sender, cause_id, published_at)
+	insertLife = &query{`INSERT INTO message_life (id, lane_id, message_id, kind, checksum, sender, cause_id,
+		published_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id, lane_id) DO NOTHING`}
 	selectLifeByID = &query{`SELECT id, checksum FROM message_life WHERE message_id = ? AND lane_id = ?`}
 	insertBody     = &query{`INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (?, ?, ?, ?)`}

@@ -10,8 +10,10 @@ import (
 
 var (
 	selectCursor = &query{`SELECT position, moves FROM channel_cursors WHERE channel = ? AND account = ?`}
-	upsertCursor = &query{`INSERT INTO channel_cursors (channel, account, position, moves, moved_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (channel, account) DO UPDATE SET position = excluded.position, moves = excluded.moves, moved_at = excluded.moved_at`}
+	upsertCursor = &query{`INSERT INTO channel_cursors (channel, account, position, moves, moved_at)
+		VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (channel, account) DO UPDATE SET position = excluded.position, moves = excluded.moves,
+		moved_at = excluded.moved_at`}
 )
 
 // Cursor is how far an account of a channel has received. An account that never received has the zero cursor.
@@ -22,9 +24,9 @@ func (q *Queue) Cursor(ctx context.Context, channel, account string) (c corebot.
 	return c, err
 }
 
-// Receive publishes the messages of a batch and moves the account's cursor, in one transaction. It returns a receipt for
-// each message, and the cursor as it is now. A receipt has the error of a message that breaks a rule of its own, its chat
-// or its sender; the other messages are stored, and the cursor moves.
+// Receive publishes the messages of a batch and moves the account's cursor, in one transaction. It returns a receipt
+// for each message, and the cursor as it is now. A receipt has the error of a message that breaks a rule of its own,
+// its chat or its sender; the other messages are stored, and the cursor moves.
 //
 // A queue or a disk without room for the whole batch is the returned error, and nothing is stored. So is
 // [corebot.ErrCursorMoved]: the batch was received behind another cursor than the stored one. A batch that is repeated,

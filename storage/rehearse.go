@@ -136,7 +136,8 @@ func rehearseTx(t *tx) error {
 				return err
 			}
 			chat = known.ID
-			_, err = t.exec(appendHistory, chat, 1, 1, 0, string(corebot.SpeakerUser), "", "", "", "", "", "", "", false,
+			_, err = t.exec(appendHistory, chat, 1, 1, 0, string(corebot.SpeakerUser), "", "", "", "", "", "", "",
+				false,
 				in.ID,
 				t.now)
 			return err

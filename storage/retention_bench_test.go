@@ -22,7 +22,8 @@ func BenchmarkPublishWhileSweeping(b *testing.B) {
 				must(b, err)
 				must(b, empty.Close())
 				many(b, dir, lives, time.Now().Add(-2*day))
-				grow(b, dir, lives, `INSERT INTO execution_steps (life_id, run, position, kind, state, request, result, started_at)
+				grow(b, dir, lives, `INSERT INTO execution_steps (life_id, run, position, kind, state, request, result,
+					started_at)
 					SELECT i, 1, 0, 'tool', 'done', hex(randomblob(100)), hex(randomblob(200)), 0 FROM n`)
 				db := openTest(b, dir)
 				var swept atomic.Bool

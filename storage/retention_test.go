@@ -51,7 +51,8 @@ func answer(t testing.TB, db *DB, chat, id string) {
 // settleOut ends the one outbound message that waits.
 func settleOut(t testing.TB, db *DB, o corebot.Outcome) {
 	t.Helper()
-	out, err := NewQueue(db).Claim(t.Context(), corebot.OutboundPool("test"), 1, corebot.ClaimOptions{Lease: time.Minute})
+	out, err := NewQueue(db).Claim(t.Context(), corebot.OutboundPool("test"), 1,
+		corebot.ClaimOptions{Lease: time.Minute})
 	must(t, err)
 	must(t, NewQueue(db).Settle(t.Context(), out[0], o))
 }

@@ -18,7 +18,8 @@ func TestRolesAreKeptUntilTheyChange(t *testing.T) {
 	}
 	want(corebot.RoleNormal)
 	sideQuery(t, dir,
-		`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES ('test', '', 'ada', '', 'admin', 'x', 0)`)
+		`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at)
+			VALUES ('test', '', 'ada', '', 'admin', 'x', 0)`)
 	want(corebot.RoleNormal) // nobody looks again who has not been told
 	must(t, g.Grant(t.Context(), corebot.Grant{
 		Principal: corebot.Principal{Channel: "test", ID: "bob"},

@@ -21,7 +21,8 @@ import (
 // searched is how much of an entry a search can find: its beginning, in bytes.
 const searched = 64 << 10
 
-const foundColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata, h.calls, h.call_id, h.outside, h.message_id, h.at`
+const foundColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata,
+	h.calls, h.call_id, h.outside, h.message_id, h.at`
 
 // saidAloud selects the entries that a search finds: what people and the agent said. Results of tools are left out,
 // because a search would find the results of earlier searches again and again.
@@ -288,7 +289,8 @@ type toIndex struct {
 }
 
 var (
-	nextToIndex = &query{`SELECT h.id, h.chat_id, h.session, h.seq, h.ordinal, CASE WHEN ` + saidAloud + ` THEN h.text ELSE '' END
+	nextToIndex = &query{`SELECT h.id, h.chat_id, h.session, h.seq, h.ordinal, CASE WHEN ` + saidAloud + ` THEN h.text
+		ELSE '' END
 		FROM history h WHERE h.id > ? ORDER BY h.id LIMIT ? + 0`}
 	// A row is known by its place, which is never used again. So the indexed row is the row that was read.
 	indexEntry = &query{`INSERT INTO history_terms (rowid, terms) SELECT ?, ? WHERE EXISTS (

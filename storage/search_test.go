@@ -194,7 +194,8 @@ func FuzzTheIndexFindsWhatReadingFinds(f *testing.F) {
 	indexAll(f, db)
 	// The entries of one chat are put back behind the index.
 	sideQuery(f, db.path,
-		`DELETE FROM history_terms WHERE rowid IN (SELECT h.id FROM history h JOIN chats c ON c.id = h.chat_id WHERE c.chat = 'read')`)
+		`DELETE FROM history_terms WHERE rowid IN (SELECT h.id FROM history h JOIN chats c ON c.id = h.chat_id WHERE
+			c.chat = 'read')`)
 	sideQuery(f, db.path,
 		`UPDATE history SET id = id + 100000 WHERE chat_id = (SELECT id FROM chats WHERE chat = 'read')`)
 	f.Fuzz(func(t *testing.T, query string) {

@@ -280,19 +280,24 @@ var (
 	}
 	// LENGTH of a body reads nothing of the body.
 	headOnly = &query{
-		`SELECT q.life_id, q.seq, LENGTH(q.body) FROM message_queue q WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq LIMIT 1`,
+		`SELECT q.life_id, q.seq, LENGTH(q.body) FROM message_queue q WHERE q.lane_id = ? AND q.seq > ? ORDER BY q.seq
+			LIMIT 1`,
 	}
 	lifeName = &query{`SELECT message_id FROM message_life WHERE id = ?`}
 	// For a lane that has lost rows: lives that have not ended and are in no table.
-	lostLives = &query{`SELECT m.id FROM message_life m LEFT JOIN message_queue q ON q.life_id = m.id LEFT JOIN message_parked p ON p.life_id = m.id
+	lostLives = &query{`SELECT m.id FROM message_life m LEFT JOIN message_queue q ON q.life_id = m.id
+		LEFT JOIN message_parked p ON p.life_id = m.id
 		WHERE m.lane_id = ? AND m."end" = '' AND q.life_id IS NULL AND p.life_id IS NULL ORDER BY m.id LIMIT ? + 0`}
 	endUnread = &query{`UPDATE message_life SET "end" = 'dead', reason = '` + corebot.ReasonDamaged +
 		`', last_error = ?, ended_at = ? WHERE id = ?`}
 	// The lane's own counts can be wrong when rows are missing, so they are computed anew.
-	passLane = &query{`UPDATE lanes SET past = MAX(past, ?), epoch = epoch + 1, leased = 0, attempts = 0, lost = 0, lost_at = 0, waiting = '',
+	passLane = &query{`UPDATE lanes SET past = MAX(past, ?), epoch = epoch + 1, leased = 0, attempts = 0, lost = 0,
+		lost_at = 0, waiting = '',
 		depth = (SELECT COUNT(*) FROM message_queue q WHERE q.lane_id = lanes.id AND q.seq > MAX(lanes.past, ?1)),
-		bytes = (SELECT COALESCE(SUM(LENGTH(q.body)), 0) FROM message_queue q WHERE q.lane_id = lanes.id AND q.seq > MAX(lanes.past, ?1)),
-		wake_at = CASE WHEN EXISTS (SELECT 1 FROM message_queue q WHERE q.lane_id = lanes.id AND q.seq > MAX(lanes.past, ?1)) THEN ? END
+		bytes = (SELECT COALESCE(SUM(LENGTH(q.body)),
+		0) FROM message_queue q WHERE q.lane_id = lanes.id AND q.seq > MAX(lanes.past, ?1)),
+		wake_at = CASE WHEN EXISTS (SELECT 1 FROM message_queue q WHERE q.lane_id = lanes.id AND q.seq >
+		MAX(lanes.past, ?1)) THEN ? END
 		WHERE id = ?`}
 	countLane = &query{`SELECT depth, bytes FROM lanes WHERE id = ?`}
 )

@@ -9,9 +9,12 @@ import (
 var (
 	// The only ways to end a claim. Every outcome passes a statement that names the epoch; zero changed rows mean a
 	// lost lease.
-	popLane = &query{`UPDATE lanes SET leased = 0, depth = depth - 1, bytes = bytes - ?, wake_at = CASE WHEN depth > 1 THEN MAX(?, free_at, quiet_at) END,
-		attempts = 0, limited = 0, limited_at = 0, lost = 0, lost_at = 0, waiting = CASE WHEN depth = 1 OR MAX(free_at, quiet_at) <= ? THEN ''
-		WHEN quiet_at > free_at THEN '` + corebot.Collecting + `' ELSE '` + corebot.Throttled + `' END WHERE id = ? AND epoch = ? AND leased = 1`}
+	popLane = &query{`UPDATE lanes SET leased = 0, depth = depth - 1, bytes = bytes - ?,
+		wake_at = CASE WHEN depth > 1 THEN MAX(?, free_at, quiet_at) END,
+		attempts = 0, limited = 0, limited_at = 0, lost = 0, lost_at = 0,
+		waiting = CASE WHEN depth = 1 OR MAX(free_at, quiet_at) <= ? THEN ''
+		WHEN quiet_at > free_at THEN '` + corebot.Collecting + `' ELSE '` + corebot.Throttled + `' END
+		WHERE id = ? AND epoch = ? AND leased = 1`}
 	// A /stop that was accepted while the turn was failing must not wait for the backoff.
 	retryLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END,
 		attempts = attempts + 1, lost = 0, lost_at = 0, waiting = 'backoff' WHERE id = ? AND epoch = ? AND leased = 1`}
@@ -20,7 +23,8 @@ var (
 	limitLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END,
 		limited_at = CASE WHEN limited = 0 THEN ? ELSE limited_at END, limited = limited + 1,
 		lost = 0, lost_at = 0, waiting = 'backoff' WHERE id = ? AND epoch = ? AND leased = 1`}
-	waitLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END, lost = 0, lost_at = 0,
+	waitLane = &query{`UPDATE lanes SET leased = 0, wake_at = CASE WHEN stop_seq >= ? THEN ? ELSE ? END, lost = 0,
+		lost_at = 0,
 		waiting = COALESCE(NULLIF(?, ''), 'waiting') WHERE id = ? AND epoch = ? AND leased = 1`}
 
 	endLife = &query{
@@ -28,7 +32,8 @@ var (
 	}
 	// As endLife, for an end that has tokens, an error or a body to keep. Most ends have none of these.
 	endLifeWith = &query{`UPDATE message_life SET "end" = ?, reason = ?, claimed_at = ?, ended_at = ?, attempts = ?,
-		last_error = COALESCE(NULLIF(?, ''), last_error), input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,
+		last_error = COALESCE(NULLIF(?, ''), last_error), input_tokens = input_tokens + ?,
+		output_tokens = output_tokens + ?,
 		cost = cost + ?, unpriced = unpriced + ?, estimated = estimated + ?, model = ?, body = ? WHERE id = ?`}
 	retryLife   = &query{`UPDATE message_life SET last_error = ?, claimed_at = ?, attempts = ? WHERE id = ?`}
 	selectLog   = &query{`SELECT attempt_log FROM message_life WHERE id = ?`}

@@ -245,7 +245,7 @@ func DiskAt(path string) (Disk, error) {
 	if err := unix.Statfs(path, &s); err != nil {
 		return Disk{}, fmt.Errorf("read the free space of %s: %w", path, err)
 	}
-	block := int64(s.Bsize)                                                         //nolint:unconvert // the types differ between systems
+	block := int64(s.Bsize)                                                         //nolint:unconvert // types differ
 	return Disk{Total: int64(s.Blocks) * block, Free: int64(s.Bavail) * block}, nil //nolint:unconvert // the same
 }
 

@@ -102,7 +102,8 @@ func stealLease(t *testing.T, point pausePoint, thief func(*apptest.Kit, corebot
 	k.Start()
 	time.Sleep(time.Second)
 	// waits for the end of the lease
-	ds, err := storage.NewQueue(k.DB).Claim(t.Context(), corebot.InboundPool, 1, corebot.ClaimOptions{Lease: 24 * time.Hour})
+	ds, err := storage.NewQueue(k.DB).Claim(t.Context(), corebot.InboundPool, 1,
+		corebot.ClaimOptions{Lease: 24 * time.Hour})
 	if err != nil || ds[0].Message.ID != "1" || ds[0].Epoch != 2 || ds[0].Lost != 1 {
 		t.Fatalf("the new owner got %+v, %v", ds, err)
 	}
@@ -215,7 +216,8 @@ func dump(t *testing.T, dir string) (all string) {
 	err := behindItsBack(dir, func(db *sql.DB) error {
 		tables,
 			err := texts(db,
-			`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT IN ('store', 'goose_db_version') ORDER BY name`)
+			`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
+				AND name NOT IN ('store', 'goose_db_version') ORDER BY name`)
 		if err != nil {
 			return err
 		}

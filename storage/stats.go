@@ -40,16 +40,19 @@ type PoolStats struct {
 
 var (
 	poolStats = &query{
-		`SELECT pool, SUM(depth), COUNT(*), SUM(leased), SUM(waiting <> '') FROM lanes WHERE wake_at IS NOT NULL GROUP BY pool`,
+		`SELECT pool, SUM(depth), COUNT(*), SUM(leased), SUM(waiting <> '') FROM lanes WHERE wake_at IS NOT NULL
+			GROUP BY pool`,
 	}
 	// Lanes with messages have a time to wake at, so that the index has them all.
 	backlogStats = &query{`SELECT channel, account, SUM(depth) FROM lanes WHERE wake_at IS NOT NULL AND direction = ?
 		GROUP BY channel, account`}
 
-	deadStats = &query{`SELECT l.direction, m.reason, COUNT(*) FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m."end" = 'dead'
+	deadStats = &query{`SELECT l.direction, m.reason, COUNT(*) FROM message_life m JOIN lanes l ON l.id = m.lane_id
+		WHERE m."end" = 'dead'
 		GROUP BY l.direction, m.reason`}
 	// The rows of the queue are in the order of publishing, so the first inbound row is the oldest.
-	oldestInbound = &query{`SELECT m.published_at FROM message_queue q JOIN lanes l ON l.id = q.lane_id AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
+	oldestInbound = &query{`SELECT m.published_at FROM message_queue q JOIN lanes l ON l.id = q.lane_id
+		AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
 		WHERE l.direction = 1 ORDER BY q.life_id LIMIT 1`}
 	deferredStats = &query{`SELECT reason, COUNT(*) FROM message_parked GROUP BY reason`}
 	countAwaited  = &query{`SELECT COUNT(*) FROM approvals WHERE state = 'awaiting' AND expires_at > ?`}

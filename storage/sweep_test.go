@@ -25,7 +25,8 @@ func grow(t testing.TB, dir string, n int, insert string, args ...any) {
 func many(t testing.TB, dir string, n int, ended time.Time) {
 	t.Helper()
 	sideQuery(t, dir,
-		`INSERT INTO lanes (id, direction, agent, channel, account, chat, thread, pool, next_seq) VALUES (1, 1, 'main', 'test', '', 'a', '', 'inbound', ?)`, n+1)
+		`INSERT INTO lanes (id, direction, agent, channel, account, chat, thread, pool, next_seq)
+			VALUES (1, 1, 'main', 'test', '', 'a', '', 'inbound', ?)`, n+1)
 	grow(t, dir, n, `INSERT INTO message_life (id, lane_id, message_id, kind, checksum, published_at, ended_at, "end")
 		SELECT i, 1, printf('%09d', i), 'prompt', x'00', ?1, ?1, 'answered' FROM n`, ended.UnixMilli())
 	sideQuery(t, dir, `UPDATE store SET last_life = ?`, n)
@@ -37,7 +38,8 @@ func TestOneOperationTakesSoManyRowsAndNoMore(t *testing.T) {
 	old := time.Now().Add(-2 * day)
 	many(t, dir, 3*sweepRows, old)
 	grow(t, dir, 2*sweepRows+10,
-		`INSERT INTO execution_steps (life_id, run, position, kind, state, started_at) SELECT 1 + i % 7, 1, i, 'model', 'done', 0 FROM n`)
+		`INSERT INTO execution_steps (life_id, run, position, kind, state, started_at) SELECT 1 + i % 7, 1, i, 'model',
+			'done', 0 FROM n`)
 	r := keeping(t, db, RetentionOptions{Messages: day})
 	var pages []int
 	must(t, r.walk(t.Context(), lifeTable, time.Now().Add(-day), func(p page) error {
@@ -142,7 +144,8 @@ func TestRunSweepsAMinuteAfterTheStartAndThenEachHour(t *testing.T) {
 					t.Errorf("counted %v rows of %s, want %v", m.GetCounter().GetValue(), m.GetLabel()[0].GetValue(),
 						want)
 				}
-				if age := float64(time.Now().Unix()) - m.GetGauge().GetValue(); f.GetName() != "corebot_retention_rows_total" && age > 4000 {
+				age := float64(time.Now().Unix()) - m.GetGauge().GetValue()
+				if f.GetName() != "corebot_retention_rows_total" && age > 4000 {
 					t.Errorf("the last pass was %v s ago", age)
 				}
 			}

@@ -168,7 +168,8 @@ func TestAPassLooksAtAPartOfALargeTable(t *testing.T) {
 	db := openTest(t, dir)
 	const chats = 30_000
 	grow(t, dir, chats,
-		`INSERT INTO chats (agent, channel, account, chat, thread, created_at) SELECT 'main', 'test', '', 'c' || i, '', 0 FROM n`)
+		`INSERT INTO chats (agent, channel, account, chat, thread, created_at) SELECT 'main', 'test', '', 'c' || i, '',
+			0 FROM n`)
 	r := keeping(t, db, RetentionOptions{Messages: day, Every: time.Hour})
 	seen := map[int64]bool{}
 	var o rotation

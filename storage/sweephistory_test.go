@@ -12,10 +12,12 @@ import (
 // chronicle adds turns of two entries each to a chat's session, behind the store's back.
 func chronicle(t *testing.T, dir string, chat, session, turns int, at time.Time) {
 	t.Helper()
-	sideQuery(t, dir, `INSERT INTO chats (id, agent, channel, account, chat, thread, session, created_at) VALUES (?1, 'main', 'test', '', printf('%d', ?1), '', ?2, 0)
+	sideQuery(t, dir, `INSERT INTO chats (id, agent, channel, account, chat, thread, session, created_at)
+		VALUES (?1, 'main', 'test', '', printf('%d', ?1), '', ?2, 0)
 		ON CONFLICT DO UPDATE SET session = excluded.session`, chat, session)
 	grow(t, dir, 2*turns, `INSERT INTO history (chat_id, session, seq, ordinal, speaker, text, message_id, at)
-		SELECT ?, ?, (SELECT COALESCE(MAX(seq), 0) FROM history) + 1 + (i - 1) / 2, i % 2, 'user', 'x', 'm', ? FROM n`, chat, session, at.UnixMilli())
+		SELECT ?, ?, (SELECT COALESCE(MAX(seq), 0) FROM history) + 1 + (i - 1) / 2, i % 2, 'user', 'x', 'm', ?
+		FROM n`, chat, session, at.UnixMilli())
 }
 
 // remaining is how many entries are left in each session of a chat.

@@ -20,18 +20,22 @@ var (
 		name: "message_life",
 		// The writer checks what keeps a life when it deletes the life.
 		page: &query{
-			`SELECT id, published_at, "end" NOT IN ('', 'dead') AND ended_at < ? FROM message_life WHERE id > ? ORDER BY id LIMIT ? + 0`,
+			`SELECT id, published_at, "end" NOT IN ('', 'dead') AND ended_at < ? FROM message_life WHERE id > ?
+				ORDER BY id LIMIT ? + 0`,
 		},
 		drop: &query{`DELETE FROM message_life AS m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver},
 	}
 	dropSteps = &query{`DELETE FROM execution_steps WHERE rowid IN (
-		SELECT s.rowid FROM message_life m JOIN execution_steps s ON s.life_id = m.id WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` LIMIT ? + 0)`}
+		SELECT s.rowid FROM message_life m JOIN execution_steps s ON s.life_id = m.id WHERE m.id BETWEEN ? AND ?
+		AND ` + lifeOver + ` LIMIT ? + 0)`}
 	dropApprovals = &query{
-		`DELETE FROM approvals WHERE life_id BETWEEN ? AND ? AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = approvals.life_id AND ` + lifeOver + `)`,
+		`DELETE FROM approvals WHERE life_id BETWEEN ? AND ?
+			AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = approvals.life_id AND ` + lifeOver + `)`,
 	}
 	// A life had one place in its lane for each of its runs.
 	countSwept = &query{`UPDATE lanes SET swept = swept + gone.places FROM (
-		SELECT m.lane_id AS lane, SUM(m.run) AS places FROM message_life m WHERE m.id BETWEEN ? AND ? AND ` + lifeOver + ` GROUP BY m.lane_id) AS gone
+		SELECT m.lane_id AS lane, SUM(m.run) AS places FROM message_life m WHERE m.id BETWEEN ? AND ?
+		AND ` + lifeOver + ` GROUP BY m.lane_id) AS gone
 		WHERE lanes.id = gone.lane`}
 )
 
@@ -121,10 +125,12 @@ var (
 	chatPage   = &query{`SELECT id, session FROM chats WHERE id > ? ORDER BY id LIMIT ? + 0`}
 	// The n-th newest entry, of a session or of all.
 	nthInSession = &query{
-		`SELECT session, seq FROM history WHERE chat_id = ? AND session = ? ORDER BY seq DESC, ordinal DESC LIMIT 1 OFFSET ? + 0`,
+		`SELECT session, seq FROM history WHERE chat_id = ? AND session = ? ORDER BY seq DESC, ordinal DESC
+			LIMIT 1 OFFSET ? + 0`,
 	}
 	nthOfAll = &query{
-		`SELECT session, seq FROM history WHERE chat_id = ? ORDER BY session DESC, seq DESC, ordinal DESC LIMIT 1 OFFSET ? + 0`,
+		`SELECT session, seq FROM history WHERE chat_id = ? ORDER BY session DESC, seq DESC, ordinal DESC
+			LIMIT 1 OFFSET ? + 0`,
 	}
 	newestOfChat = &query{
 		`SELECT at FROM history WHERE chat_id = ? ORDER BY session DESC, seq DESC, ordinal DESC LIMIT 1`,
@@ -138,7 +144,8 @@ var (
 	dropSummary = &query{`DELETE FROM summaries WHERE chat_id = ? AND session <= ? AND session < ?`}
 	// A summary without any history stands for nothing.
 	dropLastSummary = &query{
-		`DELETE FROM summaries WHERE chat_id = ? AND NOT EXISTS (SELECT 1 FROM history WHERE chat_id = summaries.chat_id)`,
+		`DELETE FROM summaries WHERE chat_id = ? AND NOT EXISTS (SELECT 1 FROM history WHERE chat_id =
+			summaries.chat_id)`,
 	}
 )
 

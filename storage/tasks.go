@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/runes"
 )
 
 // Tasks stores the tasks and their runs. Every change of a task leaves an audit event in its own commit. A due time
@@ -31,7 +30,8 @@ const taskColumns = `SELECT k.id, k.version, k.name, k.agent, k.channel, k.accou
 			k.anchor_at,
 	COALESCE(k.next_run, 0), k.last_run, COALESCE((SELECT CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE
 			r.outcome END
-		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = k.id ORDER BY r.due DESC LIMIT 1), '')
+		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = k.id ORDER BY r.due DESC
+				LIMIT 1), '')
 	FROM tasks k `
 
 var (
@@ -53,7 +53,8 @@ var (
 
 	insertTask = &query{`INSERT INTO tasks (name, agent, channel, account, chat, thread, kind, spec, time_zone, prompt,
 			context, state, creator,
-		made_in, others, taint, chain, created_at, anchor_at, next_run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active',
+		made_in, others, taint, chain, created_at, anchor_at, next_run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+				'active',
 				?, ?, ?, ?, ?, ?, ?, ?)`}
 	advanceTask = &query{`UPDATE tasks SET version = version + 1, last_run = MAX(last_run, ?1), next_run = ?2,
 		state = CASE WHEN ?2 IS NULL THEN 'done' ELSE state END, ended_at = CASE WHEN ?2 IS NULL THEN ?3 ELSE 0 END
@@ -75,7 +76,8 @@ var (
 	runsOf   = &query{`SELECT r.task_id, r.due, r.published_at, r.life_id, MAX(r.ended_at, COALESCE(m.ended_at, 0)),
 		CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE r.outcome END, r.error, COALESCE(m.input_tokens +
 				m.output_tokens, 0)
-		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = ? AND r.due < ? ORDER BY r.due DESC
+		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = ? AND r.due < ? ORDER BY
+				r.due DESC
 				LIMIT ? + 0`}
 
 	failTask  = &query{`UPDATE tasks SET failures = failures + 1 WHERE id = ?`}
@@ -159,7 +161,8 @@ func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (c
 	var err error
 	task.ID, err = t.insert(insertTask, task.Name, k.Agent, k.Channel, k.Account, k.Chat, k.Thread,
 		string(task.Schedule.Kind),
-		task.Schedule.Spec, task.Schedule.TimeZone, task.Prompt, string(task.Context), creator, from, others, task.Taint,
+		task.Schedule.Spec, task.Schedule.TimeZone, task.Prompt, string(task.Context), creator, from, others,
+		task.Taint,
 		task.Chain, t.now, task.Anchor, orNull(task.NextRun))
 	if err != nil {
 		return task, err
@@ -282,7 +285,8 @@ func (s *Tasks) Page(ctx context.Context, f corebot.TaskFilter, after string,
 		creator = f.Creator.String()
 	}
 	if k := f.Key; k != (corebot.Key{}) {
-		out, err = s.list(ctx, tasksOfChat, k.Chat, k.Channel, k.Account, k.Agent, k.Thread, id, creator, string(f.State),
+		out, err = s.list(ctx, tasksOfChat, k.Chat, k.Channel, k.Account, k.Agent, k.Thread, id, creator,
+			string(f.State),
 			limit)
 	} else {
 		out, err = s.list(ctx, listTasks, id, f.Agent, creator, string(f.State), limit)
@@ -333,7 +337,8 @@ func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, ne
 		err = unknownTask(id)
 	}
 	if err == nil && version != 0 && version != was.Version {
-		err = corebot.WithHint(fmt.Errorf("%w: task %d has changed meanwhile", corebot.ErrInvalid, id), "look at it again")
+		err = corebot.WithHint(fmt.Errorf("%w: task %d has changed meanwhile", corebot.ErrInvalid, id),
+			"look at it again")
 	}
 	if err != nil {
 		return was, err
@@ -363,142 +368,3 @@ func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, ne
 	t.planned = true
 	return was, s.noteTx(t, "task."+string(action), was, nil)
 }
-
-// publishTx publishes a due time of a task: the message and the run. A due time that was published before is left as
-// it is. Without room the error is that of the bus.
-func (s *Tasks) publishTx(t *tx, task corebot.Task, due time.Time) (life int64, err error) {
-	message := pack([]corebot.Message{task.Message(due)})
-	r, err := publishTx(t, &message[0], s.db.limits.ForTasks())
-	if err != nil || r.Err != nil {
-		return 0, errors.Join(err, r.Err)
-	}
-	if r.Duplicate {
-		return r.Life, nil
-	}
-	if _, err := t.exec(insertRun, task.ID, due, t.now, r.Life, int64(0), ""); err != nil {
-		return 0, err
-	}
-	_, err = t.exec(trimRuns, task.ID, keptRuns-1)
-	return r.Life, err
-}
-
-// Due gives the tasks that are due at a moment, the earliest first, at most limit of them. after is the last task of an
-// earlier page; a zero task: the beginning.
-func (s *Tasks) Due(ctx context.Context, now time.Time, after corebot.Task, limit int) ([]corebot.Task, error) {
-	place := int64(math.MinInt64)
-	if !after.NextRun.IsZero() {
-		place = after.NextRun.UnixMilli()
-	}
-	return s.list(ctx, dueTasks, now, place, after.ID, limit)
-}
-
-// NextDue is when the next task is due; ok is false if none ever is.
-func (s *Tasks) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
-	_, err = s.db.reader.one(ctx, firstDue, []any{moment{&at}})
-	return at, !at.IsZero(), err
-}
-
-// Changed receives after commits that have changed when tasks are due.
-func (s *Tasks) Changed() <-chan struct{} { return s.db.planned }
-
-// Now is the wall clock by which tasks are due.
-func (s *Tasks) Now() time.Time { return s.db.clock.now() }
-
-// Fire publishes due times and advances their tasks, in one commit. A task that has changed since it was read is left
-// alone. The errors are in the order of the firings: that of a task without room, which stays due, is
-// [corebot.ErrLaneFull] or the like.
-func (s *Tasks) Fire(ctx context.Context, firings []corebot.Firing) (refused []error, err error) {
-	err = s.db.write(ctx, "tasks.fire", func(t *tx) error {
-		refused = make([]error, len(firings))
-		for i, f := range firings {
-			err := s.fireTx(t, f)
-			if err != nil && !noRoom(err) {
-				return err
-			}
-			refused[i] = err
-		}
-		return nil
-	})
-	return refused, err
-}
-
-func (s *Tasks) fireTx(t *tx, f corebot.Firing) error {
-	var version int64
-	var state string
-	if _, err := t.one(versionOfTask, []any{&version, &state}, f.Task.ID); err != nil {
-		return err
-	}
-	if version != f.Task.Version || state != string(corebot.TaskActive) {
-		return nil
-	}
-	if f.Fault != "" {
-		t.planned = true
-		_, err := t.exec(setTask, string(corebot.TaskPaused), f.Fault, nil, f.Task.Anchor, int64(0), f.Task.ID)
-		return err
-	}
-	if f.Missed {
-		if _, err := t.exec(insertRun, f.Task.ID, f.Due, t.now, int64(0), t.now, corebot.RunMissed); err != nil {
-			return err
-		}
-	} else if _, err := s.publishTx(t, f.Task, f.Due); err != nil {
-		return err
-	}
-	_, err := t.exec(advanceTask, f.Due, orNull(f.Next), t.now, f.Task.ID, version)
-	return err
-}
-
-var versionOfTask = &query{`SELECT version, state FROM tasks WHERE id = ?`}
-
-// Plan sets the next due time of tasks anew, such as after the wall clock was set back. A task that has changed since
-// it was read is left alone.
-func (s *Tasks) Plan(ctx context.Context, tasks []corebot.Task) error {
-	return s.db.write(ctx, "tasks.plan", func(t *tx) error {
-		for _, task := range tasks {
-			if _, err := t.exec(planTask, orNull(task.NextRun), task.ID, task.Version); err != nil {
-				return err
-			}
-		}
-		t.planned = true
-		return nil
-	})
-}
-
-// endRunTx notes how the message of a due task ended, in the commit that ends it. A task whose runs keep failing is
-// paused, and its chat is told.
-func endRunTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
-	e := d.Message.Errand
-	if e == nil {
-		return nil
-	}
-	if _, err := t.exec(endRun, string(o.End), runes.Head(o.Error, maxRunError), t.now, e.Task, e.Due); err != nil {
-		return err
-	}
-	if o.End != corebot.EndDead {
-		_, err := t.exec(fineTask, e.Task)
-		return err
-	}
-	if _, err := t.exec(failTask, e.Task); err != nil || t.taskEnds == 0 {
-		return err
-	}
-	reason := fmt.Sprintf("%d runs in a row failed", t.taskEnds)
-	n, err := t.exec(pauseTask, reason, e.Task, t.taskEnds)
-	if err != nil || n == 0 {
-		return err
-	}
-	t.planned = true
-	by := corebot.AuditEvent{Entry: corebot.EntryItself}
-	task := corebot.Task{ID: e.Task, Key: d.Message.Key}
-	if err := (&Tasks{by: by}).noteTx(t, "task.pause", task, map[string]any{"reason": reason}); err != nil {
-		return err
-	}
-	notice := corebot.Message{
-		ID: corebot.OwnID("task", e.Task, "paused", d.Life, d.Run), Direction: corebot.Outbound, Key: d.Message.Key,
-		Kind: corebot.KindNotice,
-		Parts: corebot.TextPart(fmt.Sprintf("Task %d (%s) is paused, because %s. /tasks resume %d starts it again.", e.Task,
-			e.Name, reason, e.Task)),
-	}
-	return noticeTx(t, &pack([]corebot.Message{notice})[0], d.Life)
-}
-
-// maxRunError is how many bytes of an error a run keeps.
-const maxRunError = 500

@@ -157,7 +157,8 @@ func TestALaneThatLostItsMessageDoesNotKeepTheWriterBusy(t *testing.T) {
 	dir := seeded(t)
 	earlier(t, dir, func(*DB) {})
 	sideQuery(t, dir,
-		`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, depth, wake_at) VALUES (1, 'main', 'test', '', 'x', '', 'inbound', 1, 1)`)
+		`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, depth, wake_at)
+			VALUES (1, 'main', 'test', '', 'x', '', 'inbound', 1, 1)`)
 	db, err := Open(t.Context(), dir, Options{})
 	must(t, err)
 	begun := 0

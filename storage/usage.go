@@ -16,11 +16,14 @@ var (
 		  turns, input, output, cache_read, cache_write, cost, unpriced, estimated)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (day, key, sender, model) DO UPDATE SET
-		  turns = usage_days.turns + excluded.turns, input = usage_days.input + excluded.input, output = usage_days.output + excluded.output,
-		  cache_read = usage_days.cache_read + excluded.cache_read, cache_write = usage_days.cache_write + excluded.cache_write,
+		  turns = usage_days.turns + excluded.turns, input = usage_days.input + excluded.input,
+		output = usage_days.output + excluded.output,
+		  cache_read = usage_days.cache_read + excluded.cache_read,
+		cache_write = usage_days.cache_write + excluded.cache_write,
 		  cost = usage_days.cost + excluded.cost, unpriced = usage_days.unpriced + excluded.unpriced,
 		  estimated = usage_days.estimated + excluded.estimated`}
-	bookLife = &query{`UPDATE message_life SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?, unpriced = unpriced + ?,
+	bookLife = &query{`UPDATE message_life SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,
+		cost = cost + ?, unpriced = unpriced + ?,
 		estimated = estimated + ? WHERE id = ?`}
 	hasStep = &query{`SELECT 1 FROM execution_steps WHERE life_id = ? AND run = ? AND position = ?`}
 )
@@ -85,8 +88,10 @@ type Books struct{ db *DB }
 // NewBooks are the books of a database.
 func NewBooks(db *DB) *Books { return &Books{db} }
 
-const useSums = `SELECT COALESCE(SUM(u.turns), 0), COALESCE(SUM(u.input), 0), COALESCE(SUM(u.output), 0), COALESCE(SUM(u.cache_read), 0),
-	COALESCE(SUM(u.cache_write), 0), COALESCE(SUM(u.cost), 0), COALESCE(SUM(u.unpriced), 0), COALESCE(SUM(u.estimated), 0)
+const useSums = `SELECT COALESCE(SUM(u.turns), 0), COALESCE(SUM(u.input), 0), COALESCE(SUM(u.output), 0),
+	COALESCE(SUM(u.cache_read), 0),
+	COALESCE(SUM(u.cache_write), 0), COALESCE(SUM(u.cost), 0), COALESCE(SUM(u.unpriced), 0),
+	COALESCE(SUM(u.estimated), 0)
 	FROM usage_days u WHERE u.day BETWEEN ? AND ?`
 
 var (
@@ -95,8 +100,10 @@ var (
 	useOfAgent     = &query{useSums + ` AND u.agent = ?`}
 	useOfPrincipal = &query{useSums + ` AND u.channel = ? AND u.account = ? AND u.sender = ?`}
 	// The present grants say who is an admin, everywhere or in the chat.
-	useOfRole = &query{useSums + ` AND ? = (u.sender <> '' AND COALESCE((SELECT g.role FROM grants g WHERE g.channel = u.channel
-		AND g.account = u.account AND g.sender = u.sender AND g.scope IN ('', u.key) ORDER BY g.scope DESC LIMIT 1), '') = 'admin')`}
+	useOfRole = &query{useSums + ` AND ? = (u.sender <> '' AND COALESCE((SELECT g.role FROM grants g WHERE g.channel =
+		u.channel
+		AND g.account = u.account AND g.sender = u.sender AND g.scope IN ('', u.key) ORDER BY g.scope DESC
+		LIMIT 1), '') = 'admin')`}
 )
 
 // Use adds up the usage that a filter selects. A filter names at most one of agent, chat, principal and role.
@@ -123,8 +130,10 @@ func useColumns(u *corebot.Use) []any {
 	}
 }
 
-var listDays = &query{`SELECT turns, input, output, cache_read, cache_write, cost, unpriced, estimated, day, key, channel, account, sender, model
-	FROM usage_days WHERE day BETWEEN ? AND ? AND (? = '' OR day < ? OR (key, sender, model) > (?, ?, ?)) ORDER BY day DESC, key, sender, model LIMIT ? + 0`}
+var listDays = &query{`SELECT turns, input, output, cache_read, cache_write, cost, unpriced, estimated, day, key,
+	channel, account, sender, model
+	FROM usage_days WHERE day BETWEEN ? AND ? AND (? = '' OR day < ? OR (key, sender, model) > (?, ?, ?))
+	ORDER BY day DESC, key, sender, model LIMIT ? + 0`}
 
 // Page gives what was used from one day to another, both included, behind a cursor, newest day first, at most limit
 // rows, and the cursor behind them.

@@ -12,15 +12,17 @@ import (
 
 // claim asks for up to max lanes of a pool.
 type claim struct {
-	ctx  context.Context //nolint:containedctx // of the caller, who cannot say that it has gone while the claim is being served
+	// of the caller, who cannot say that it has gone while the claim is being served
+	ctx  context.Context //nolint:containedctx // see above
 	pool corebot.Pool
 	max  int
 	opts corebot.ClaimOptions
 	got  []claimed
 }
 
-// waitingClaims are the claims of workers that wait in the writer for a ready lane. wakes has a lower bound of the earliest wake_at in each pool. A transaction that
-// makes a lane ready also lowers this bound, so nobody can forget to wake a claim.
+// waitingClaims are the claims of workers that wait in the writer for a ready lane. wakes has a lower bound of the
+// earliest wake_at in each pool. A transaction that makes a lane ready also lowers this bound, so nobody can forget to
+// wake a claim.
 type waitingClaims struct {
 	waiting map[corebot.Pool][]*op
 	wakes   map[corebot.Pool]int64     // unix milliseconds; absent: not known, so due

@@ -94,7 +94,8 @@ func TestAnIdleStoreWithWaitingClaimsBeginsNoTransactions(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := begun - idleFrom; n > 5 {
-			t.Errorf("%d transactions in 23 idle hours, want those in which three claims begin to wait and serve one", n)
+			t.Errorf("%d transactions in 23 idle hours, want those in which three claims begin to wait and serve one",
+				n)
 		}
 	})
 }

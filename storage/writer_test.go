@@ -14,7 +14,8 @@ import (
 var errRule = errors.New("a rule is broken")
 
 var touchGrant = &query{
-	`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at) VALUES ('test', '', ?, '', 'normal', 'test', 0)`,
+	`INSERT INTO grants (channel, account, sender, scope, role, granted_by, granted_at)
+		VALUES ('test', '', ?, '', 'normal', 'test', 0)`,
 }
 
 // busy holds the writer inside an operation until release is called, so that what is submitted meanwhile shares a
@@ -153,7 +154,8 @@ func TestAStoppedWriterAnswersWhatItHasAndRefusesTheRest(t *testing.T) {
 		stop := runTest(t, db)
 		claimed := make(chan error, 1)
 		go func() {
-			_, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Hour})
+			_, err := NewQueue(db).Claim(context.Background(), corebot.InboundPool, 1,
+				corebot.ClaimOptions{Lease: time.Hour})
 			claimed <- err
 		}()
 		synctest.Wait()

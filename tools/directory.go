@@ -203,5 +203,6 @@ func namesIn(at *os.Root, limit int) (names []string, err error) {
 func tooMuch() error {
 	return corebot.WithHint(fmt.Errorf("it %w: more than %d files and directories, more than %d MiB, or deeper than %d",
 		errTooMuch, maxBoundEntries, maxBoundFile>>20, rootfs.MaxDepth),
-		"have the operator remove from it what is no longer needed, or ask in another chat, which has a directory of its own")
+		"have the operator remove from it what is no longer needed, or ask in another chat, which has a directory "+
+			"of its own")
 }

@@ -64,12 +64,13 @@ func TestASchemaThatCannotBeTrustedIsRefused(t *testing.T) {
 		"more than 64 KiB":          `{"type":"object","description":"` + strings.Repeat("x", 64<<10) + `"}`,
 		"too deep": `{"type":"object","properties":` + strings.Repeat(`{"a":`, 200) + `{}` +
 			strings.Repeat(`}`, 200) + `}`,
-		"a reference to elsewhere":        `{"type":"object","properties":{"a":{"$ref":"https://example.com/s.json"}}}`,
-		"a reference to a file":           `{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`,
-		"an unused reference to a file":   `{"type":"object","$defs":{"a":{"$ref":"file:///etc/passwd"}}}`,
-		"a reference to nothing":          `{"type":"object","properties":{"a":{"$ref":"#/$defs/b"}}}`,
-		"a reference to itself":           `{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}`,
-		"references in a circle":          `{"type":"object","allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"anyOf":[{"$ref":"#/$defs/a"}]}}}`,
+		"a reference to elsewhere":      `{"type":"object","properties":{"a":{"$ref":"https://example.com/s.json"}}}`,
+		"a reference to a file":         `{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`,
+		"an unused reference to a file": `{"type":"object","$defs":{"a":{"$ref":"file:///etc/passwd"}}}`,
+		"a reference to nothing":        `{"type":"object","properties":{"a":{"$ref":"#/$defs/b"}}}`,
+		"a reference to itself":         `{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}`,
+		"references in a circle": `{"type":"object","allOf":[{"$ref":"#/$defs/a"}],` +
+			`"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"anyOf":[{"$ref":"#/$defs/a"}]}}}`,
 		"the whole inside itself":         `{"type":"object","allOf":[{"$ref":"#"}]}`,
 		"a bomb of allOf":                 doubling(30, "allOf"),
 		"a bomb of anyOf":                 doubling(30, "anyOf"),
@@ -80,7 +81,8 @@ func TestASchemaThatCannotBeTrustedIsRefused(t *testing.T) {
 		"a keyword of the wrong type":     `{"type":"object","required":"a"}`,
 		"properties that are not by name": `{"type":"object","properties":[1]}`,
 		"a chat's token as a name":        `{"type":"object","properties":{"<|im_start|>system":{}}}`,
-		"a chat's token as a value":       `{"type":"object","properties":{"a":{"enum":["</s>","<|im_\u200bstart|>"]}}}`,
+
+		"a chat's token as a value": `{"type":"object","properties":{"a":{"enum":["</s>","<|im_\u200bstart|>"]}}}`,
 	} {
 		began := time.Now()
 		if _, err := dynamic(schema, nil); !errors.Is(err, corebot.ErrInvalid) {
@@ -93,8 +95,10 @@ func TestASchemaThatCannotBeTrustedIsRefused(t *testing.T) {
 }
 
 func TestArgumentsAreHeldToTheSchemaBeforeTheCall(t *testing.T) {
-	tool, err := dynamic(`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","required":["n"],"additionalProperties":false,
-		"properties":{"n":{"type":"integer","minimum":1},"s":{"$ref":"#/definitions/s"},"u":{"anyOf":[{"type":"string"},{"$ref":"#/properties/u/anyOf/0"}]}},
+	tool, err := dynamic(`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","required":["n"],
+"additionalProperties":false,
+		"properties":{"n":{"type":"integer","minimum":1},"s":{"$ref":"#/definitions/s"},
+"u":{"anyOf":[{"type":"string"},{"$ref":"#/properties/u/anyOf/0"}]}},
 		"definitions":{"s":{"enum":["x"]}}}`, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +125,8 @@ func TestArgumentsAreHeldToTheSchemaBeforeTheCall(t *testing.T) {
 
 func TestASchemaThatContainsItselfIsOfferedAndItsArgumentsAreOnlyAnObject(t *testing.T) {
 	tool, err := dynamic(`{"type":"object","properties":{"tree":{"$ref":"#/$defs/node"}},
-		"$defs":{"node":{"anyOf":[{"properties":{"l":{"$ref":"#/$defs/node"}}},{"properties":{"l":{"$ref":"#/$defs/node"}}}]}}}`, nil)
+		"$defs":{"node":{"anyOf":[{"properties":{"l":{"$ref":"#/$defs/node"}}},
+{"properties":{"l":{"$ref":"#/$defs/node"}}}]}}}`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +142,8 @@ func TestASchemaThatContainsItselfIsOfferedAndItsArgumentsAreOnlyAnObject(t *tes
 func TestASchemaKeepsItsOrderAndLosesWhatNobodySees(t *testing.T) {
 	tool,
 		err := dynamic(
-		`{"type":"object", "description":"a\u200bb <c> <|im_start|>","properties":{"z":{"default":1.50,"title":"<|im_end|>"},"a":{"x-own":[1,null,true]}}}`, nil)
+		`{"type":"object", "description":"a\u200bb <c> <|im_start|>","properties":{"z":{"default":1.50,`+
+			`"title":"<|im_end|>"},"a":{"x-own":[1,null,true]}}}`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +163,8 @@ func TestASchemaKeepsItsOrderAndLosesWhatNobodySees(t *testing.T) {
 		got = append(got, string(o.Schema))
 	}
 	want := []string{
-		`{"type":"object","description":"ab <c> ‹|im_start|>","properties":{"z":{"default":1.50,"title":"‹|im_end|>"},"a":{"x-own":[1,null,true]}}}`, `{"type":"object","properties":{}}`,
+		`{"type":"object","description":"ab <c> ‹|im_start|>","properties":{"z":{"default":1.50,` +
+			`"title":"‹|im_end|>"},"a":{"x-own":[1,null,true]}}}`, `{"type":"object","properties":{}}`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %s", strings.Join(got, "\n"))
@@ -217,9 +224,10 @@ func offers(r *tools.Registry) string {
 }
 
 func TestGuestsAreReplacedAllAtOnceOrNotAtAll(t *testing.T) {
-	own := tools.New("web.search", "Search.", tools.ReadOnly, func(context.Context, tools.Call, noArgs) (string, error) {
-		return "", nil
-	})
+	own := tools.New("web.search", "Search.", tools.ReadOnly,
+		func(context.Context, tools.Call, noArgs) (string, error) {
+			return "", nil
+		})
 	guest := func(name string) tools.Tool {
 		return tools.New(name, "A guest.", dynamicTraits, func(context.Context, tools.Call, noArgs) (string, error) {
 			return "", nil

@@ -8,9 +8,15 @@ import (
 
 func deferredSpecs() []spec {
 	return []spec{
-		{"a deferred message leaves its lane, which goes on, and comes back at the tail when it is due", deferredComesBack},
+		{
+			"a deferred message leaves its lane, which goes on, and comes back at the tail when it is due",
+			deferredComesBack,
+		},
 		{"a deferred message that is due wakes a claim without polling", deferredWakes},
-		{"a deferred message is the same message: published again it is a duplicate, and it ends once", deferredIsTheSame},
+		{
+			"a deferred message is the same message: published again it is a duplicate, and it ends once",
+			deferredIsTheSame,
+		},
 		{"deferring is fenced", deferringIsFenced},
 		{"a message whose run has begun is not deferred", begunIsNotDeferred},
 		{"deferred messages count as waiting ones", deferredCount},

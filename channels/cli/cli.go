@@ -107,9 +107,9 @@ func (c *CLI) Run(ctx context.Context, door channels.Accepter) error {
 	return s.run(cancel)
 }
 
-// Send shows m and returns after it was written. Before Run it waits for Run. Its errors are a [*corebot.Failure]:
-// transient if the terminal failed, cancelled (not counted) if m belongs to a chat that is not open here, the user has
-// left or ctx ended.
+// Send shows m and returns after it was written. Before Run it waits for Run. Its errors are a [*corebot.Failure]. The
+// failure is transient if the terminal failed. It is cancelled, and not counted, if m belongs to a chat that is not
+// open here, the user has left or ctx ended.
 func (c *CLI) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	if m.Key != c.key {
 		return channels.Receipt{}, notHere(m)

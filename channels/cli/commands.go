@@ -30,7 +30,8 @@ func localHelp() string {
 			fmt.Fprintf(&b, "%-13s %s\n", strings.TrimSpace(c.name+" "+c.args), c.summary)
 		}
 	}
-	fmt.Fprintf(&b, "%-13s %s\n", "@FILE", `in a message: attach the text of that file; @"MY FILE" if its name has spaces`)
+	fmt.Fprintf(&b, "%-13s %s\n", "@FILE",
+		`in a message: attach the text of that file; @"MY FILE" if its name has spaces`)
 	fmt.Fprintf(&b, "%-13s %s", "Tab", "complete a command or a path")
 	return b.String()
 }

@@ -67,7 +67,8 @@ type courier struct {
 func (c courier) deliver(ctx context.Context, l letter) error {
 	in := channels.Incoming{
 		ID: l.id, Channel: channelName, Account: c.opts.Account, Chat: c.opts.Chat,
-		SenderID: c.opts.UserID, SenderName: c.opts.UserName, Parts: corebot.TextPart(cmp.Or(l.body, l.text)), Interactive: c.opts.Interactive,
+		SenderID: c.opts.UserID, SenderName: c.opts.UserName, Parts: corebot.TextPart(cmp.Or(l.body, l.text)),
+		Interactive: c.opts.Interactive,
 	}
 	told := false
 	for attempt := 1; ; attempt++ {

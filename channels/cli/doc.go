@@ -17,7 +17,7 @@
 // Answers are laid out by [github.com/corebot/corebot/channels/cli/markdown]; while they stream they are shown as they
 // are written.
 //
-// Limits: one line of plain input is at most 16 MiB; what streams is kept to its last 64 KiB and is a preview only, the
-// answer is what Send brings. A read of the terminal that is blocked in the operating system cannot be called off: in
-// plain mode one goroutine may outlive Run until the next line or the end of the input.
+// Limits: one line of plain input is at most 16 MiB. The preview of a streaming answer keeps the last 64 KiB; the
+// answer itself comes by Send. Nothing can end a read of the terminal that blocks in the operating system. So in plain
+// mode one goroutine can outlive Run until the next line or the end of the input.
 package cli

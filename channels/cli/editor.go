@@ -23,9 +23,8 @@ const (
 
 // editor is the input: several lines, pastes, and the way back through the history.
 //
-// What the text area could not hold as it is (it rewrites tabs and control characters, and becomes slow when long) is
-// kept aside; a mark such as "[pasted 1: 120 lines]" stands for it. A mark that the user changes stands for nothing any
-// more.
+// The text area rewrites tabs and control characters, and becomes slow when it is long. Such a text is kept aside, and
+// a mark such as "[pasted 1: 120 lines]" stands for it. A mark that the user changes stands for nothing any more.
 type editor struct {
 	area    textarea.Model
 	aside   []pasted
@@ -74,7 +73,7 @@ func (e *editor) set(text string) {
 	e.at, e.draft = len(e.history.prompts), ""
 }
 
-// discard empties the input. What was in it is the newest of the history, of this session only.
+// discard empties the input. Its text becomes the newest entry of the history, which lasts for this session only.
 func (e *editor) discard() {
 	e.history.keep(prompt{Text: e.text()})
 	e.set("")

@@ -18,9 +18,9 @@ func newAnswers(noColor bool) answers {
 	return answers{markdown.New(markdown.Options{NoColor: noColor})}
 }
 
-// render returns the text for the terminal: harmless, without blank lines around it, and less than width columns wide,
-// but for lines of code and addresses, which [fold] makes fit the screen. A text that cannot be laid out is shown as it
-// is.
+// render returns the text for the terminal: harmless, without blank lines around it, and less than width columns wide.
+// Only lines of code and addresses can be wider; [fold] makes them fit the screen. A text that cannot be laid out is
+// shown as it is.
 func (a answers) render(text string, width int) string {
 	text = drawable(text)
 	if out, ok := a.page.Render(text, width-1); ok {
@@ -35,8 +35,8 @@ func wrap(s string, width int) string {
 	return ansi.Wrap(s, max(width-1, 1), "")
 }
 
-// styles draw the chat. They use the sixteen colors that a terminal's own theme defines and no background, so that
-// nothing has to be asked of the terminal and every theme stays readable.
+// styles draw the chat. They use the sixteen colors that a terminal's own theme defines, and no background. So Corebot
+// need not ask the terminal anything, and every theme stays readable.
 type styles struct {
 	question lipgloss.Style // what the user said, and the prompt
 	dim      lipgloss.Style // what Corebot itself says
@@ -61,8 +61,8 @@ func newStyles(noColor bool) styles {
 const tabWidth = 4
 
 // neutralise makes text from elsewhere safe to write to a terminal. Control characters, and with them every escape
-// sequence, become their visible pictures (ESC is ␛); characters that reorder what is read are dropped; what is not
-// UTF-8 becomes U+FFFD. Line ends of all kinds become \n, since a bare \r would let a line overwrite itself. Tabs stay.
+// sequence, become visible pictures (ESC is ␛). Characters that reorder text are dropped. Bytes that are not UTF-8
+// become U+FFFD. Line ends of all kinds become \n, since a bare \r would let a line overwrite itself. Tabs stay.
 //
 // Its result contains no control character but \n and \t, and neutralising it again changes nothing.
 func neutralise(s string) string {

@@ -81,13 +81,13 @@ func newModel(o Options, h *history, width, height int) *model {
 	return m
 }
 
-// Init holds printing back until the first frame is drawn: what is inserted above a frame that is not there yet would
-// land anywhere on the screen. bubbletea does not tell when that is; it draws at the first tick of its renderer.
+// Init holds printing back until the first frame is drawn. A line that is inserted above a missing frame would land
+// anywhere on the screen. The library bubbletea draws at the first tick of its renderer, and does not tell when.
 func (m *model) Init() tea.Cmd {
 	return tea.Tick(firstFrame, func(time.Time) tea.Msg { return readyMsg{} })
 }
 
-// Update is bubbletea's door. Whatever happened, printing and the spinner go on if there is reason to.
+// Update is bubbletea's door. After every event, printing and the spinner go on if there is a reason.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.handle(msg)
 	if m.gone && len(m.printer.queue) == 0 {

@@ -13,11 +13,11 @@ import (
 	"github.com/corebot/corebot/channels"
 )
 
-// OneShot is the terminal channel for a single message, as `corebot send --wait` needs it: it hands the message to the
-// door and blocks until the message has ended.
+// OneShot is the terminal channel for a single message, for `corebot send --wait`. It hands the message to the door and
+// blocks until the message has ended.
 //
-// What a notice means to the message is not in its text: a request for an approval comes while the message waits, the
-// notice that a message was given up comes after its end. So OneShot asks what became of the message.
+// The text of a notice does not say whether the message has ended. A request for an approval comes while the message
+// waits; the notice of a dead letter comes after the end. So OneShot asks what became of the message.
 type OneShot struct {
 	in      channels.Incoming
 	opts    OneShotOptions
@@ -63,7 +63,7 @@ func NewOneShot(in channels.Incoming, o OneShotOptions) *OneShot {
 // checkEvery is how often Run looks whether the message has ended without a word to this terminal.
 const checkEvery = 10 * time.Second
 
-// Run hands the message over and waits until it has ended, or until ctx has. What the door refuses is final.
+// Run hands the message over and waits until it has ended, or until ctx has. A refusal of the door is final.
 func (o *OneShot) Run(ctx context.Context, door channels.Accepter) error {
 	accepted, err := door.Accept(ctx, o.in)
 	switch {
@@ -124,7 +124,7 @@ func (o *OneShot) End() corebot.End {
 }
 
 // Send shows what the chat is told up to the end that Run waits for: a message counts as sent only when it is on the
-// screen. What comes later stays in the queue, for a terminal that is open. When ctx ends before Show returns, so does
+// screen. Later messages stay in the queue, for a terminal that is open. When ctx ends before Show returns, so does
 // Send; sent again, the message is not shown twice.
 func (o *OneShot) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	if m.Key.Chat != o.in.Chat {

@@ -39,8 +39,8 @@ func newPlain(o Options, mail courier) *plain {
 	return p
 }
 
-// waits tells that a line has to wait for room: once for each episode of the chat, and once in each session, whose user
-// has not seen what an earlier one was told. Lines are handed over one at a time.
+// waits tells the user that a line has to wait for room. It does so once for each episode of the chat, and once in each
+// session, because its user has not seen the notices of an earlier one. Lines are handed over one at a time.
 func (p *plain) waits(err error) {
 	if b := (*corebot.Busy)(nil); p.told && errors.As(err, &b) && !b.Tell {
 		return

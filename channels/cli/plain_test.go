@@ -15,7 +15,9 @@ import (
 )
 
 // startPlain runs a plain session over the input; replies are the test's to send.
-func startPlain(t *testing.T, in io.Reader, door channels.Accepter) (c *CLI, out, complaints *syncBuffer, end chan error) {
+func startPlain(t *testing.T, in io.Reader,
+	door channels.Accepter,
+) (c *CLI, out, complaints *syncBuffer, end chan error) {
 	t.Helper()
 	out, complaints, end = new(syncBuffer), new(syncBuffer), make(chan error, 1)
 	c, err := New(Options{In: in, Out: out, Err: complaints, UserID: "1000", UserName: "ann"})

@@ -16,8 +16,8 @@ import (
 )
 
 // printer puts finished text above the input, in order. Commands of bubbletea run concurrently, so only one is under
-// way at a time; and it prints at most half a screen at once, because what does not fit on the screen would push the
-// input out of sight.
+// way at a time. It prints at most half a screen at once, because more lines than the screen has would push the input
+// out of sight.
 type printer struct {
 	queue []printJob
 	busy  bool
@@ -76,9 +76,9 @@ func (m *model) onPrinted() {
 	p.queue = p.queue[1:]
 }
 
-// fold makes a line of it that the terminal can break itself, which keeps it whole for whoever copies it, or lines that
-// need no breaking. bubbletea makes room for a line by its width; that is exact only if no character has to move to the
-// next row as a whole, and the line is not so long that it takes all the rows there are.
+// fold makes one line that the terminal can break itself, or several lines that need no breaking. One line stays whole
+// when the user copies it. bubbletea makes room for a line by its width. The width is exact only if no character moves
+// to the next row as a whole, and if the line does not take all the rows there are.
 func fold(line string, width, room int) []string {
 	if len(line) < width {
 		return []string{line}
@@ -116,8 +116,8 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
-// maxLine is the longest line of plain input in bytes, above every limit that a door may have: so that it is the door
-// that says what is too large, and memory is bounded all the same.
+// maxLine is the longest line of plain input in bytes. It is above every limit that a door can have, so the door says
+// what is too large. And memory is bounded.
 const maxLine = 16 << 20
 
 // lineReader reads lines of at most limit bytes.

@@ -27,8 +27,8 @@ type Remote struct {
 
 var _ channels.Channel = (*Remote)(nil)
 
-// ErrDetached says that the session of a terminal is not attached: the terminal was silent for too long, or Corebot is
-// another process than the one that it attached to. The terminal can attach again.
+// ErrDetached says that the session of a terminal is not attached. The terminal was silent for too long, or it attached
+// to another process of Corebot. The terminal can attach again.
 var ErrDetached = fmt.Errorf("this terminal is not attached: %w", corebot.ErrNotFound)
 
 // silence is how long a terminal may go without fetching before it is taken to be gone.
@@ -100,8 +100,8 @@ type Fetched struct {
 	Events  []live.Event
 }
 
-// Fetch waits for what the terminal of a session is to show in a chat. shown is the id of the message that the last
-// call brought, once it is on the screen.
+// Fetch waits for the next message or line that the terminal of a session must show in a chat. The argument shown is
+// the id of the message of the last call, once it is on the screen.
 func (r *Remote) Fetch(ctx context.Context, chat corebot.Key, session, shown string) (Fetched, error) {
 	r.mu.Lock()
 	a := r.find(chat, session)

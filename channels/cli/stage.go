@@ -140,9 +140,8 @@ func (f *fileOutlet) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(f.outlet, r)
 }
 
-// writes writes messages one at a time, each in a goroutine of its own: a pipe whose reader pauses holds a write up for
-// as long as it likes, and no context can call it off. The goroutine may outlive whoever waited for it. The zero writes
-// is ready.
+// writes writes messages one at a time, each in a goroutine of its own. A pipe whose reader pauses holds up a write
+// without limit, and no context can end it. The goroutine may outlive whoever waited for it. The zero writes is ready.
 type writes struct {
 	mu  sync.Mutex
 	now *underWay // nil if nothing is being written

@@ -33,13 +33,18 @@ func request() channels.Outbound {
 
 func TestWhatAReplyHasBesideItsTextIsInItsJSON(t *testing.T) {
 	within(t, func(t *testing.T) {
-		f, other := withCallback(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		f, other := withCallback(t, func(w http.ResponseWriter,
+			_ *http.Request,
+		) {
+			w.WriteHeader(http.StatusNoContent)
+		})
 		if _, err := f.Send(t.Context(), request()); err != nil {
 			t.Fatal(err)
 		}
 		f.send("c", "plain", "hello")
 		page := f.get(pathOutbound + "?chatId=c").body
-		if !strings.Contains(page, `"content":"look","createdAt":`) || !strings.Contains(page, `"cursor":"1",`+besides) {
+		if !strings.Contains(page, `"content":"look","createdAt":`) ||
+			!strings.Contains(page, `"cursor":"1",`+besides) {
 			t.Errorf("the page is %s", page)
 		}
 		if _, plain, _ := strings.Cut(page, `{"id":"plain"`); strings.Contains(plain, "attachments") ||

@@ -157,8 +157,8 @@ func (w *Webhook) stillGood(p proof) *problem {
 	return refuse(http.StatusUnauthorized, "the credential of this request has been replaced")
 }
 
-// tolerance is how far a signature's time may be from ours, either way: how long an overheard request can be sent
-// again, and how wrong a caller's clock may be.
+// tolerance is how far a signature's time may be from ours, either way. It bounds how long an overheard request can be
+// sent again, and how wrong a caller's clock may be.
 const tolerance = 300 * time.Second
 
 // The headers of Standard Webhooks (https://www.standardwebhooks.com).

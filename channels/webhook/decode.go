@@ -188,7 +188,7 @@ func (w *Webhook) newBody(rw http.ResponseWriter, r *http.Request) *body {
 	return &body{w: rw, r: r, max: w.opts.MaxBodyBytes, buf: buf}
 }
 
-// release gives the buffer back. What bytes has returned must not be used after it.
+// release gives the buffer back. The bytes that it returned must not be used after it.
 func (w *Webhook) release(b *body) {
 	if b.buf.Cap() <= keptBuffer {
 		b.buf.Reset()

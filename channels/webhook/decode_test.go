@@ -119,7 +119,8 @@ func TestGoodBodiesAreReadAsTheyAre(t *testing.T) {
 func TestMetadataMayBeAnyJSONAndTheSenderHasAName(t *testing.T) {
 	in,
 		p := decode([]byte(
-		`{"id":"i","chatId":"c","content":"t","senderName":"Ada \u0026 Zoë","metadata":{"text":"<a>","number":1.50,"deep":{"z":[1,null,true],"a":{}},"none":null}}`))
+		`{"id":"i","chatId":"c","content":"t","senderName":"Ada \u0026 Zoë","metadata":{"text":"<a>","number":1.50,` +
+			`"deep":{"z":[1,null,true],"a":{}},"none":null}}`))
 	if p != nil || in.SenderName != "Ada & Zoë" {
 		t.Fatalf("got %+v, %+v", in, p)
 	}

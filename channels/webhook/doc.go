@@ -1,6 +1,7 @@
 // Package webhook is the channel of programs: they post messages over HTTP and fetch, or are sent, the replies.
 //
-//	POST /webhook            {"id","chatId","senderId","senderName","content","metadata"} → 202 {"id","status":"accepted"|"duplicate"}
+//	POST /webhook            {"id","chatId","senderId","senderName","content","metadata"}
+//	                         → 202 {"id","status":"accepted"|"duplicate"}
 //	GET  /webhook/outbound   ?chatId=…&after=CURSOR&limit=N&wait=SECONDS → {"chatId","messages":[…],"cursor"}
 //	GET  /webhook/stream     ?chatId=…[&after=CURSOR] → server-sent events: delta, reset, tool, message
 //	                         a message: {"id","inReplyTo","content","createdAt","cursor"}, and where there is any
@@ -23,7 +24,7 @@
 // Deltas, resets and tools in a stream are what the live hub saw: a preview that may have gaps. The message event is
 // the reply.
 //
-// Limits: the signature of Standard Webhooks covers id, time and body, but not the address, so that whoever overhears a
-// signed GET may read any chat until its timestamp is too old; over networks that are not trusted, put TLS in front.
-// Requests that are not even HTTP, or whose headers are too large, are answered by net/http in plain text.
+// Limits: the signature of Standard Webhooks covers id, time and body, but not the address. So a listener on the wire
+// who copies a signed GET can read any chat until the timestamp is too old. Put TLS in front where the network is not
+// trusted. Requests that are not even HTTP, or whose headers are too large, are answered by net/http in plain text.
 package webhook

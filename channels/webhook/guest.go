@@ -85,7 +85,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush implements [http.Flusher]. What cannot be flushed cannot be written either.
+// Flush implements [http.Flusher]. A writer that cannot flush cannot write either.
 func (p *pieces) Flush() { _ = http.NewResponseController(p.ResponseWriter).Flush() }
 
 // pageBytes is how much content a page has, about; it has at least one reply, however long it is.

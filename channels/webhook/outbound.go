@@ -52,8 +52,8 @@ func (h *handler) outbound(w http.ResponseWriter, r *http.Request) int {
 	return answer(w, http.StatusOK, "application/json", page)
 }
 
-// poll waits for replies where there are none. It also ends, with none, when the time is up, when the caller has gone,
-// and when Corebot stops: in each case the caller asks again from where it is.
+// poll waits for replies where there are none. It also ends without replies when the time is up, when the caller has
+// gone, and when Corebot stops. In each case the caller asks again from the same cursor.
 func (h *handler) poll(r *http.Request, who proof, q query, wake <-chan struct{}) ([]corebot.Posted, *problem, error) {
 	ctx, end, p := h.wait(r, who, kindPoll)
 	if p != nil {

@@ -35,8 +35,8 @@ type document struct {
 	Detail string `json:"detail"`
 }
 
-// write answers with the problem. hangUp says that the request's body was not read to its end: without closing the
-// connection, net/http would wait for the rest before it answers.
+// write answers with the problem. hangUp says that the request's body was not read to its end. Unless the connection
+// closes, net/http would wait for the rest before it answers.
 func (p *problem) write(w http.ResponseWriter, hangUp bool) int {
 	h := w.Header()
 	if p.status == http.StatusUnauthorized {

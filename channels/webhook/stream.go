@@ -115,8 +115,8 @@ func (f *follower) replies(ctx context.Context) bool {
 	}
 }
 
-// hurryTime is how long a write may still take when its stream is to end: short enough for a credential that is gone,
-// long enough for a reader that reads to see the end of the stream.
+// hurryTime is how long a write may still take when its stream must end. It is short enough for a revoked credential,
+// and long enough for an active reader to see the end of the stream.
 const hurryTime = time.Second
 
 // stream writes server-sent events (the WHATWG HTML standard, section 9.2). Events gather in a buffer until flush.

@@ -148,9 +148,9 @@ func (w *Webhook) attach(l net.Listener) (err error) {
 // Addr is where the webhook listens.
 func (w *Webhook) Addr() string { return w.addr }
 
-// SetCredentials replaces both credentials at once. What an old one opened is refused from now on, and long polls and
-// streams that came with it end, as do the sessions of the guest. An error changes nothing; it names the key, and never
-// shows the value.
+// SetCredentials replaces both credentials at once. From now on an old credential is refused. Its long polls and
+// streams end, and so do the sessions of the guest. An error changes nothing; it names the key, and never shows the
+// value.
 func (w *Webhook) SetCredentials(token, secret string) error {
 	c, err := newCredentials(token, secret)
 	if err != nil {

@@ -17,8 +17,9 @@ func newAdmin(s *shell) *cobra.Command {
 	return group("admin", "Grant, revoke and list roles", newAdminGrant(s), newAdminRevoke(s), newAdminList(s))
 }
 
-const principalHelp = `A principal is channel:account:sender, as "corebot audit" and "corebot why" show it: cli:local:1000 is the user with uid 1000 at the
-terminal, webhook::alice is the sender alice of the webhook. Characters other than letters, digits, - and _ are written as %XX.`
+const principalHelp = `A principal is channel:account:sender, as "corebot audit" and "corebot why" show it:
+cli:local:1000 is the user with uid 1000 at the terminal, webhook::alice is the sender alice of the webhook.
+Characters other than letters, digits, - and _ are written as %XX.`
 
 func newAdminGrant(s *shell) *cobra.Command {
 	var chat, role string

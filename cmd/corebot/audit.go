@@ -61,9 +61,10 @@ func newAudit(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = auditTable.print(cmd, asJSON, f.Limit, func(p operate.Part) (operate.Page[operate.AuditEvent], error) {
-				return look(s, cmd, operate.ListAudit, operate.AuditQuery{Filter: filter, Part: p})
-			})
+			_, err = auditTable.print(cmd, asJSON, f.Limit,
+				func(p operate.Part) (operate.Page[operate.AuditEvent], error) {
+					return look(s, cmd, operate.ListAudit, operate.AuditQuery{Filter: filter, Part: p})
+				})
 			return err
 		},
 	}

@@ -259,9 +259,12 @@ func chatSettings(key corebot.Key, mode, access string) (changes []setting, err 
 				return nil, err
 			}
 		}
-		changes = append(changes, setting{"queue mode", mode, func(ctx context.Context, c control.Caller) (operate.Done, error) {
-			return operate.SetQueueMode.Call(ctx, c, change)
-		}})
+		changes = append(changes, setting{
+			"queue mode", mode,
+			func(ctx context.Context, c control.Caller) (operate.Done, error) {
+				return operate.SetQueueMode.Call(ctx, c, change)
+			},
+		})
 	}
 	if access != "" {
 		change := operate.AccessChange{Key: key}
@@ -270,9 +273,12 @@ func chatSettings(key corebot.Key, mode, access string) (changes []setting, err 
 				return nil, err
 			}
 		}
-		changes = append(changes, setting{"access", access, func(ctx context.Context, c control.Caller) (operate.Done, error) {
-			return operate.SetChatAccess.Call(ctx, c, change)
-		}})
+		changes = append(changes, setting{
+			"access", access,
+			func(ctx context.Context, c control.Caller) (operate.Done, error) {
+				return operate.SetChatAccess.Call(ctx, c, change)
+			},
+		})
 	}
 	return changes, nil
 }

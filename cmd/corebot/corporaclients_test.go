@@ -137,11 +137,13 @@ func (d *desk) request(rest string) message {
 // hello begins a session.
 func (d *desk) hello() message {
 	return d.request(
-		`"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+		`"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c",` +
+			`"version":"1"}}`)
 }
 
 // modern is what a message of the latest protocol version says of itself.
-const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 
 // messages are an item in every place of a message, and in one of those of the tools.
 func (d *desk) messages(item string, i int) []message {

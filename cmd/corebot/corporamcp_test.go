@@ -169,7 +169,8 @@ func (s *itemServer) answer(line []byte) {
 	switch m.Method {
 	case "initialize":
 		s.line(reply,
-			`"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"items","version":"1"}}}`)
+			`"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},`+
+				`"serverInfo":{"name":"items","version":"1"}}}`)
 	case "ping":
 		s.line(reply, `"result":{}}`)
 	case "tools/list":

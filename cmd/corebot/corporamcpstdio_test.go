@@ -175,7 +175,8 @@ func (p *program) wait(d *desk) {
 	for n := range calls {
 		item := d.items[n*len(d.items)/calls]
 		m := d.request(
-			`"method":"tools/call","params":{"name":"message_replies","arguments":{"chatId":"nothing","waitSeconds":6},"_meta":{"progressToken":` + quoted(item) + `}}`)
+			`"method":"tools/call","params":{"name":"message_replies","arguments":{"chatId":"nothing",` +
+				`"waitSeconds":6},"_meta":{"progressToken":` + quoted(item) + `}}`)
 		m.item, m.tool = item, "message_replies"
 		messages = append(messages, m)
 	}

@@ -153,7 +153,8 @@ func (f *fort) plan(t *testing.T) (calls []llmtest.Call) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience + time.Duration(len(f.items))*10*time.Millisecond); !f.offered(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience +
+		time.Duration(len(f.items))*10*time.Millisecond); !f.offered(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the admin was offered few tools")
 		}

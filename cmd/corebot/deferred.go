@@ -14,7 +14,8 @@ import (
 
 func newDeferred(s *shell) *cobra.Command {
 	cmd := group("deferred", "List, release and drop messages that wait for tomorrow's budget", newDeferredList(s),
-		newDeferredChange(s, "release", "Put deferred messages back into their chats' queues now; what is still over a "+
+		newDeferredChange(s, "release", "Put deferred messages back into their chats' queues now; what is still "+
+			"over a "+
 			"cap is deferred again", operate.ReleaseDeferred, "released"),
 		newDeferredChange(s, "drop", "Give deferred messages up for good; their chats are told", operate.DropDeferred,
 			"dropped"))
@@ -30,9 +31,10 @@ func newDeferredList(s *shell) *cobra.Command {
 		Short: "List the messages that left their chats' queues, in the order in which they come back",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			_, err = deferredTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.DeferredMessage], error) {
-				return look(s, cmd, operate.ListDeferred, p)
-			})
+			_, err = deferredTable.print(cmd, asJSON, limit,
+				func(p operate.Part) (operate.Page[operate.DeferredMessage], error) {
+					return look(s, cmd, operate.ListDeferred, p)
+				})
 			return err
 		},
 	}

@@ -66,7 +66,8 @@ func runDemo(cmd *cobra.Command, asJSON, keep bool) (err error) {
 		err = report.Print(cmd.OutOrStdout())
 	}
 	if keep && !asJSON {
-		t.line("The home is kept. Look at it, such as with: corebot --home %s why notes-1", filepath.ToSlash(demo.Home(dir)))
+		t.line("The home is kept. Look at it, such as with: corebot --home %s why notes-1",
+			filepath.ToSlash(demo.Home(dir)))
 	}
 	if report.Wrong > 0 {
 		err = errors.Join(err, fmt.Errorf("%s not as promised", count(int64(report.Wrong), "count")))

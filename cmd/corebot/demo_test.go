@@ -69,7 +69,8 @@ func TestTheDemoPrintsJSONAndKeepsItsHomeOnRequest(t *testing.T) {
 	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	scenes := make([]demo.Scene, len(lines)-1)
 	for i := range scenes {
-		if err := json.Unmarshal(lines[i], &scenes[i]); err != nil || len(scenes[i].Counts) == 0 || scenes[i].Wrong() > 0 {
+		if err := json.Unmarshal(lines[i], &scenes[i]); err != nil || len(scenes[i].Counts) == 0 ||
+			scenes[i].Wrong() > 0 {
 			t.Errorf("a scene is %s (%v)", lines[i], err)
 		}
 	}

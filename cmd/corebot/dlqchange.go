@@ -131,8 +131,8 @@ func newDLQPurge(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge",
 		Short: "Drop all dead letters that the flags mean",
-		Long: `Drop all dead letters that the flags mean: their content is deleted for good. --dry-run lists them and changes nothing; to drop them takes
---yes. Without any other flag --all is needed.`,
+		Long: `Drop all dead letters that the flags mean: their content is deleted for good. --dry-run lists them
+and changes nothing; to drop them takes --yes. Without any other flag --all is needed.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, empty, err := f.parse(s, cmd)

@@ -51,7 +51,8 @@ func TestANewcomerIsAskedForProviderKeyAndModel(t *testing.T) {
 				t.Errorf("the file of the key: %v, %v, %v", err, statErr, info.Mode())
 			}
 			text, err := os.ReadFile(filepath.Join(s.home, "corebot.yaml"))
-			if err != nil || strings.Contains(string(text), "sk-") || !strings.Contains(string(text), "file:openai.key") {
+			if err != nil || strings.Contains(string(text), "sk-") || !strings.Contains(string(text),
+				"file:openai.key") {
 				t.Errorf("the settings, %v:\n%s", err, text)
 			}
 			s.env = append(s.env, "COREBOT_LLM_OFFLINE=")

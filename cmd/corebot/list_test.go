@@ -44,8 +44,10 @@ func TestALongListIsNeverInMemoryAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = db.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO audit_events (hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args, duration_ms, step_id)
-		SELECT zeroblob(32), i, 'tool.result', 'fs.read', 'main', 'cli', 'local', 'main', '', '7', 'admin', 'direct', 'success', '', ?, 1, '' FROM n`,
+		INSERT INTO audit_events (hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry,
+			outcome, rule, args, duration_ms, step_id)
+		SELECT zeroblob(32), i, 'tool.result', 'fs.read', 'main', 'cli', 'local', 'main', '', '7', 'admin', 'direct',
+			'success', '', ?, 1, '' FROM n`,
 		rows, `{"path":"`+string(bytes.Repeat([]byte{'x'}, bytesEach))+`"}`)
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)

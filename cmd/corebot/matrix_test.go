@@ -98,8 +98,11 @@ func (s *service) addServer() {
 	program := `while read -r line; do
 	id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
 	case $line in
-	*'"method":"initialize"'*) answer='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}' ;;
-	*'"method":"tools/list"'*) answer='{"tools":[{"name":"say","description":"Say.","inputSchema":{"type":"object"}}]}' ;;
+	*'"method":"initialize"'*)
+		answer='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}'
+		;;
+	*'"method":"tools/list"'*)
+		answer='{"tools":[{"name":"say","description":"Say.","inputSchema":{"type":"object"}}]}' ;;
 	*'"method":"tools/call"'*) answer='{"content":[{"type":"text","text":"said"}]}' ;;
 	*'"method":"notifications'*) continue ;;
 	*) answer='{}' ;;

@@ -141,7 +141,8 @@ func matrix() []cell {
 			"denied bootstrap-off", "denied bootstrap-off",
 		},
 		{
-			"chat.set_role", `{"senderId":"eve","chatId":"{chat}","role":"normal"}`, "denied set-role", "success set-role",
+			"chat.set_role", `{"senderId":"eve","chatId":"{chat}","role":"normal"}`, "denied set-role",
+			"success set-role",
 			"success set-role",
 		},
 		{

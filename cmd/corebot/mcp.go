@@ -113,7 +113,10 @@ Corebot knows. If none runs, the servers of the file are listed as stopped.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := servers(func(p operate.Part) (operate.MCPServers, error) {
-				return look(s, cmd, operate.ListServers, operate.ServersQuery{ByAgent: operate.ByAgent{Agent: agent}, Part: p})
+				return look(s, cmd, operate.ListServers, operate.ServersQuery{
+					ByAgent: operate.ByAgent{Agent: agent},
+					Part:    p,
+				})
 			})
 			if err != nil {
 				return err

@@ -141,7 +141,8 @@ is not even offered. "corebot mcp list" shows which tools are not approved.`,
 			what := operate.ToolApproval{ByAgent: by, Server: server, Fingerprints: map[string]string{tool: args[1]}}
 			if !one {
 				var err error
-				if what.Fingerprints, err = s.shown(cmd, operate.ToolsQuery{ByAgent: by, Server: server}, args[1]); err != nil {
+				if what.Fingerprints, err = s.shown(cmd, operate.ToolsQuery{ByAgent: by, Server: server},
+					args[1]); err != nil {
 					return err
 				}
 			}

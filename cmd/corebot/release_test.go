@@ -62,7 +62,8 @@ func typeset(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), groff, append([]string{"-man", "-ww", "-z", "-Tutf8", "-Kutf8"}, pages...)...)
+	cmd := exec.CommandContext(t.Context(), groff, append([]string{"-man", "-ww", "-z", "-Tutf8", "-Kutf8"},
+		pages...)...)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("groff: %v\n%s", err, out)
 	}

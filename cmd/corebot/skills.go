@@ -28,7 +28,10 @@ there.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all operate.Skills
 			rows, err := gather(func(p operate.Part) (_ operate.Page[operate.Skill], err error) {
-				all, err = look(s, cmd, operate.ListSkills, operate.SkillsQuery{ByAgent: operate.ByAgent{Agent: agent}, Part: p})
+				all, err = look(s, cmd, operate.ListSkills, operate.SkillsQuery{
+					ByAgent: operate.ByAgent{Agent: agent},
+					Part:    p,
+				})
 				return all.Page, err
 			})
 			if err != nil {

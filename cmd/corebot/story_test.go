@@ -89,7 +89,8 @@ func endpoints() http.Handler {
 	} {
 		mux.Handle("/"+name+"/", http.StripPrefix("/"+name, llmtest.New(script)))
 	}
-	mux.Handle("/keyed/", http.StripPrefix("/keyed", keyed(llmtest.New(llmtest.Always(llmtest.Text("A real answer."))))))
+	mux.Handle("/keyed/", http.StripPrefix("/keyed",
+		keyed(llmtest.New(llmtest.Always(llmtest.Text("A real answer."))))))
 	return mux
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 )
 
-// TestKilledWhileATaskIsDueItRunsOnce kills the daemon at each step of a due time, and starts it again (guarantees G1 to
-// G6).
+// TestKilledWhileATaskIsDueItRunsOnce kills the daemon at each step of a due time, and starts it again (guarantees G1
+// to G6).
 func TestKilledWhileATaskIsDueItRunsOnce(t *testing.T) {
 	for _, point := range []string{
 		"tasks.fire.before", "tasks.fire.after", "turn.before", "turn.after",
@@ -21,7 +21,10 @@ func TestKilledWhileATaskIsDueItRunsOnce(t *testing.T) {
 			t.Parallel()
 			s := &service{
 				t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
-				env: []string{"COREBOT_LLM_OFFLINE=true", "COREBOT_WEBHOOK_ENABLED=false", "COREBOT_TASKS_TIME_ZONE=UTC"},
+				env: []string{
+					"COREBOT_LLM_OFFLINE=true", "COREBOT_WEBHOOK_ENABLED=false",
+					"COREBOT_TASKS_TIME_ZONE=UTC",
+				},
 			}
 			s.output("init")
 			due := time.Now().UTC().Add(3 * time.Second).Truncate(time.Second)

@@ -127,9 +127,10 @@ func newUsage(s *shell) *cobra.Command {
 			}
 			now := time.Now()
 			first, last := accounting.Day(now.AddDate(0, 0, 1-days)), accounting.Day(now)
-			_, err = useTable(accounting).print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[corebot.UseRow], error) {
-				return look(s, cmd, operate.ListUsage, operate.UsageQuery{From: first, To: last, Part: p})
-			})
+			_, err = useTable(accounting).print(cmd, asJSON, limit,
+				func(p operate.Part) (operate.Page[corebot.UseRow], error) {
+					return look(s, cmd, operate.ListUsage, operate.UsageQuery{From: first, To: last, Part: p})
+				})
 			return err
 		},
 	}

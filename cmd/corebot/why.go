@@ -179,7 +179,8 @@ func stepEvent(s corebot.Step) (time.Time, string) {
 		return s.EndedAt, fmt.Sprintf("step %d: %s %s: %s", s.Position, oneLine(s.Call.Tool, 64),
 			oneLine(string(s.Call.Args), 80), s.Result.Outcome)
 	case s.Kind == corebot.StepTool && s.State == corebot.StepAwaiting:
-		return s.StartedAt, fmt.Sprintf("step %d: %s %s waits for an admin's approval (corebot approvals list)", s.Position,
+		return s.StartedAt, fmt.Sprintf("step %d: %s %s waits for an admin's approval (corebot approvals list)",
+			s.Position,
 			oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80))
 	case s.Kind == corebot.StepTool && s.Call != nil:
 		return s.StartedAt, fmt.Sprintf("step %d: %s was begun", s.Position, oneLine(s.Call.Tool, 64))

@@ -153,7 +153,8 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.opened("database", a.Store)
-	a.service = operate.In(running{a}, stores(a.Store, c, func() corebot.Accounting { return a.accounting }, running{a}))
+	a.service = operate.In(running{a}, stores(a.Store, c, func() corebot.Accounting { return a.accounting },
+		running{a}))
 	if err = a.makeUpkeep(registry); err != nil {
 		return nil, err
 	}

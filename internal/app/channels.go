@@ -34,8 +34,8 @@ type kind struct {
 	open    func(context.Context, *App, prometheus.Registerer) (channels.Channel, error)
 }
 
-// Networks lists the kinds of channels whose accounts are in the settings, under channels.KIND.ACCOUNT. A new network is
-// a folder, and a line here.
+// Networks lists the kinds of channels whose accounts are in the settings, under channels.KIND.ACCOUNT. A new network
+// is a folder, and a line here.
 func Networks() []channels.Network { return nil }
 
 // kinds lists the kinds of channels that have one account, which is always there.

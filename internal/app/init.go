@@ -23,8 +23,8 @@ import (
 const starter = `# Settings of Corebot. Nothing here is needed: every key has a default.
 # ` + "`corebot config print`" + ` shows what is in force, ` + "`corebot config check`" + ` whether this file is right.
 
-# A model: any OpenAI-compatible endpoint. Without one Corebot looks for a server on this machine, and else uses the offline
-# model. OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL work too.
+# A model: any OpenAI-compatible endpoint. Without one Corebot looks for a server on this machine, and else uses the
+# offline model. OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL work too.
 # llm:
 #   base_url: https://api.openai.com/v1
 #   api_key: env:OPENAI_API_KEY

@@ -98,7 +98,8 @@ func TestNobodyElseWritesAFileWhileAWorkerChangesIt(t *testing.T) {
 func FuzzNoErrandCrashesAWorker(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"tool":"fs.read","args":{"path":"x"}}`, `{"tool":"fs.read","args":7}`,
-		`{"tool":"web.fetch","args":{"url":"http://x/"},"web":{"targets":{"Domains":["*"],"Ports":[80]},"timeout":1000000}}`, `[`,
+		`{"tool":"web.fetch","args":{"url":"http://x/"},"web":{"targets":{"Domains":["*"],"Ports":[80]},` +
+			`"timeout":1000000}}`, `[`,
 	} {
 		f.Add([]byte(seed))
 	}

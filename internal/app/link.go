@@ -229,8 +229,8 @@ func (a *App) While(ctx context.Context, fn func(context.Context) error) error {
 	return errors.Join(err, h.close())
 }
 
-// In three cases a process holds the lock of a home and does not answer at the control socket: it makes a single
-// change, it is about to begin, or it is about to end. Each lasts a moment.
+// A process can hold the lock of a home and not answer at the control socket. It makes a single change, is about to
+// begin, or is about to end. Each case lasts a moment.
 const (
 	moment     = 10 * time.Second
 	momentStep = 50 * time.Millisecond

@@ -208,7 +208,7 @@ func contextFor(chosen choice, c config.LLM) (tokens int, known bool) {
 }
 
 // contextOf is how many tokens a prompt and its answer may have together, so that every model in the list takes them.
-// known says that the context of all of these models is known.
+// The result known says whether the context of each model is known.
 func contextOf(chosen choice) (tokens int, known bool) {
 	models := []llm.Model{chosen.model}
 	if len(chosen.each) > 0 {

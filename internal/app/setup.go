@@ -203,7 +203,10 @@ func (s Setup) modelChanges(home string) ([]config.Change, error) {
 	list, isList := before.([]any)
 	if s.Provider == ProviderOpenAI && !isList {
 		for _, c := range []config.Change{
-			{Key: "llm.model", Value: s.Model}, {Key: "llm.api_key", Value: ref}, {Key: "llm.base_url", Value: s.BaseURL},
+			{Key: "llm.model", Value: s.Model}, {Key: "llm.api_key", Value: ref}, {
+				Key:   "llm.base_url",
+				Value: s.BaseURL,
+			},
 		} {
 			if c.Value != "" || said.Setting(c.Key) != nil {
 				all = append(all, c)
@@ -267,7 +270,10 @@ func LeadingModel(provider string, names []string, now string) string {
 		return now
 	}
 	chats := func(name string) bool {
-		for _, other := range []string{"embed", "whisper", "tts", "dall-e", "moderation", "image", "audio", "realtime"} {
+		for _, other := range []string{
+			"embed", "whisper", "tts", "dall-e", "moderation", "image", "audio",
+			"realtime",
+		} {
 			if strings.Contains(strings.ToLower(name), other) {
 				return false
 			}

@@ -163,7 +163,9 @@ type ToolArgs struct {
 // Tool is a tool that a test makes. Policy knows no test tools: name it as one that is open to all and touches nothing,
 // such as web.search or web.fetch.
 func Tool(name string, traits tools.Traits, fn func(ctx context.Context, text string) (string, error)) tools.Tool {
-	return tools.New(name, "A tool of a test.", traits, func(ctx context.Context, _ tools.Call, a ToolArgs) (string, error) {
+	return tools.New(name, "A tool of a test.", traits, func(ctx context.Context, _ tools.Call,
+		a ToolArgs,
+	) (string, error) {
 		return fn(ctx, a.Text)
 	})
 }

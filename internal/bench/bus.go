@@ -201,7 +201,8 @@ func (b *busBench) fairness() []Figure {
 			Target: Target{Value: 0.97},
 		},
 		{
-			Name: "fair_both_of_both", Label: "both at once, fair / not", Unit: Ratio, Series: b.fairBoth.over(b.together),
+			Name: "fair_both_of_both", Label: "both at once, fair / not", Unit: Ratio,
+			Series: b.fairBoth.over(b.together),
 			Target: Target{Value: 0.97},
 		},
 		{

@@ -112,7 +112,8 @@ func eventStream(text string) string {
 	var b strings.Builder
 	chunk := func(choices, usage string) {
 		fmt.Fprintf(&b,
-			`data: {"id":"bench","object":"chat.completion.chunk","created":1,"model":"bench","choices":[%s],"usage":%s}`+"\n\n", choices, usage)
+			`data: {"id":"bench","object":"chat.completion.chunk","created":1,"model":"bench","choices":[%s],`+
+				`"usage":%s}`+"\n\n", choices, usage)
 	}
 	for _, word := range strings.SplitAfter(text, " ") {
 		chunk(fmt.Sprintf(`{"index":0,"delta":{"content":%q},"finish_reason":null}`, word), "null")

@@ -78,7 +78,8 @@ func TestAReportIsOneFlatObjectOfNumbersAndSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"publish_per_s":1234567,"publish_of_raw":0.25,"wait_ms":0.284,"ratio":null,"rss_bytes":3145728,"messages":10,"synchronous":"FULL",` +
+	want := `{"publish_per_s":1234567,"publish_of_raw":0.25,"wait_ms":0.284,"ratio":null,"rss_bytes":3145728,` +
+		`"messages":10,"synchronous":"FULL",` +
 		`"min":{"publish_per_s":999,"wait_ms":0.284,"ratio":null,"rss_bytes":3145728},` +
 		`"max":{"publish_per_s":2000000,"wait_ms":0.284,"ratio":null,"rss_bytes":3145728}}`
 	if string(text) != want {

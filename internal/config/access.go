@@ -11,8 +11,8 @@ import (
 
 // Access says who may talk on a channel.
 type Access struct {
-	Rule      string       `mapstructure:"access" oneof:"open,registered,allowlist" doc:"open is everybody; registered is whoever is in a chat that is registered (corebot chats register); allowlist is who is listed; what corebot chats set --access says of a chat comes before it"`
-	Allowlist List[string] `mapstructure:"allowlist" doc:"with access allowlist: senders as webhook::alice, chats as main:webhook::family, or * for everybody; an empty list is nobody"`
+	Rule      string       `mapstructure:"access" oneof:"open,registered,allowlist"`
+	Allowlist List[string] `mapstructure:"allowlist"`
 }
 
 // List is the allowlist of a kind of channel. [Load] has checked that it can be read.
@@ -39,10 +39,10 @@ func (c Channels) validate() error {
 
 // Approvals says which calls of tools run only after an admin has said so.
 type Approvals struct {
-	Mode    string        `mapstructure:"mode" oneof:"tainted,always,never" doc:"which privileged calls, those that not everyone may make, wait for an admin's approval: those of turns that have read text from outside, all, or none"`
-	Always  List[string]  `mapstructure:"always" doc:"tools that wait for an admin's approval in every turn, privileged or not: names, or beginnings and *"`
-	Tainted List[string]  `mapstructure:"tainted" doc:"the same in turns that have read text from outside, such as [\"web.fetch\"]"`
-	Expiry  time.Duration `mapstructure:"expiry" min:"1s" doc:"how long a call waits for an approval; then it is denied"`
+	Mode    string        `mapstructure:"mode" oneof:"tainted,always,never"`
+	Always  List[string]  `mapstructure:"always"`
+	Tainted List[string]  `mapstructure:"tainted"`
+	Expiry  time.Duration `mapstructure:"expiry" min:"1s"`
 }
 
 func defaultApprovals() Approvals { return Approvals{Mode: "tainted", Expiry: 15 * time.Minute} }

@@ -15,8 +15,8 @@ import (
 )
 
 // Network is a kind of channel whose accounts have settings of their own, under channels.KIND.ACCOUNT. Standard is a
-// struct of the network's package: its fields and tags describe the settings of an account, as those of [Config] do, and
-// its values are the defaults. A text with the tag secret:"yes" can be a reference. If the struct has a method
+// struct of the network's package: its fields and tags describe the settings of an account, as those of [Config] do,
+// and its values are the defaults. A text with the tag secret:"yes" can be a reference. If the struct has a method
 // Validate() error, it is asked last.
 type Network struct {
 	Kind     string
@@ -25,9 +25,9 @@ type Network struct {
 
 // Common are the settings that an account of any network has.
 type Common struct {
-	Rule      string       `mapstructure:"access" oneof:"open,registered,allowlist" doc:"who may talk: everybody, whoever is in a chat that is registered (corebot chats register), or who is listed; what corebot chats set --access says of a chat comes before it"`
-	Allowlist List[string] `mapstructure:"allowlist" doc:"with access allowlist: senders as KIND:ACCOUNT:ID, chats as AGENT:KIND:ACCOUNT:CHAT, or * for everybody; an empty list is nobody"`
-	Groups    string       `mapstructure:"groups" oneof:"mention,all,off" doc:"which messages of a group are prompts: those that mention the bot or answer it, all, or none; what is no prompt is context for the next one, except with off"`
+	Rule      string       `mapstructure:"access" oneof:"open,registered,allowlist"`
+	Allowlist List[string] `mapstructure:"allowlist"`
+	Groups    string       `mapstructure:"groups" oneof:"mention,all,off"`
 }
 
 // Access says who may talk.

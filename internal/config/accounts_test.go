@@ -115,20 +115,31 @@ func TestAccountsAreExplainedKeyByKeyWithoutTheirSecrets(t *testing.T) {
 
 func TestAMistakeInAnAccountIsAnErrorThatNamesItAndAWayOut(t *testing.T) {
 	for text, want := range map[string]struct{ err, hint string }{
-		"pigoen: {main: {token: x}}":                     {`unknown key "channels.pigoen"`, `did you mean "channels.pigeon"?`},
-		"pigeon: text":                                   {`"channels.pigeon" has a section for each account`, `"channels.pigeon.main"`},
-		"pigeon: {main: text}":                           {"channels.pigeon.main is not a section", "settings below it"},
-		"pigeon: {my_bot: {token: x}}":                   {`"channels.pigeon.my_bot" is not the name of an account`, "lower-case"},
-		"pigeon: {main: {token: x}, MAIN: {token: y}}":   {"channels.pigeon.main is there twice", "keep one"},
-		"pigeon: {main: {tokne: x}}":                     {`channels.pigeon.main: unknown key "tokne"`, `did you mean "token"?`},
-		"pigeon: {main: {retry: {tmies: 1}}}":            {`channels.pigeon.main: unknown key "retry.tmies"`, `"retry.times"`},
-		"pigeon: {main: {token: x, every: 5}}":           {"channels.pigeon.main.every is not a duration", "15m"},
-		"pigeon: {main: {token: x, every: 1ms}}":         {"channels.pigeon.main.every is 1ms", "at least 1s"},
-		"pigeon: {main: {token: x, groups: some}}":       {"channels.pigeon.main.groups", "mention"},
-		"pigeon: {main: {token: x, access: nobody}}":     {"channels.pigeon.main.access", "allowlist"},
-		"pigeon: {main: {}}":                             {"channels.pigeon.main: it has no token", "file:pigeon.token"},
-		"pigeon: {main: {token: env:NOT_THERE}}":         {"channels.pigeon.main.token: env:NOT_THERE", "set NOT_THERE"},
-		`pigeon: {main: {token: "a\nb"}}`:                {"channels.pigeon.main.token has a control character", "one line"},
+		"pigoen: {main: {token: x}}": {`unknown key "channels.pigoen"`, `did you mean "channels.pigeon"?`},
+
+		"pigeon: text": {`"channels.pigeon" has a section for each account`, `"channels.pigeon.main"`},
+
+		"pigeon: {main: text}": {"channels.pigeon.main is not a section", "settings below it"},
+
+		"pigeon: {my_bot: {token: x}}": {`"channels.pigeon.my_bot" is not the name of an account`, "lower-case"},
+
+		"pigeon: {main: {token: x}, MAIN: {token: y}}": {"channels.pigeon.main is there twice", "keep one"},
+
+		"pigeon: {main: {tokne: x}}": {`channels.pigeon.main: unknown key "tokne"`, `did you mean "token"?`},
+
+		"pigeon: {main: {retry: {tmies: 1}}}": {`channels.pigeon.main: unknown key "retry.tmies"`, `"retry.times"`},
+
+		"pigeon: {main: {token: x, every: 5}}":       {"channels.pigeon.main.every is not a duration", "15m"},
+		"pigeon: {main: {token: x, every: 1ms}}":     {"channels.pigeon.main.every is 1ms", "at least 1s"},
+		"pigeon: {main: {token: x, groups: some}}":   {"channels.pigeon.main.groups", "mention"},
+		"pigeon: {main: {token: x, access: nobody}}": {"channels.pigeon.main.access", "allowlist"},
+
+		"pigeon: {main: {}}": {"channels.pigeon.main: it has no token", "file:pigeon.token"},
+
+		"pigeon: {main: {token: env:NOT_THERE}}": {"channels.pigeon.main.token: env:NOT_THERE", "set NOT_THERE"},
+
+		`pigeon: {main: {token: "a\nb"}}`: {"channels.pigeon.main.token has a control character", "one line"},
+
 		"pigeon: {main: {token: x, allowlist: [you]}}":   {"channels.pigeon.main.allowlist", "pigeon"},
 		"pigeon: {main: {token: x, allowlist: [a:b:c]}}": {"channels.pigeon.main.allowlist", "pigeon"},
 		`pigeon: {main: {token: x, allowlist: ["pigeon:work:ada"]}}`: {
@@ -180,7 +191,8 @@ func TestTheSchemaKnowsTheAccountsOfNetworks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"pigeon":{"description":"accounts by name`, `"token":{"description":"of the loft; may be file:PATH or env:NAME"`,
+		`"pigeon":{"description":"accounts by name`, `"token":{"description":"of the loft; may be file:PATH or ` +
+			`env:NAME"`,
 		`"times":{`, `"groups":{`,
 	} {
 		if !strings.Contains(string(raw), want) {

@@ -10,28 +10,28 @@ import (
 
 // AgentEntry is one entry of agents.
 type AgentEntry struct {
-	ID          string       `mapstructure:"id" doc:"what routes, keys of chats, metrics and --agent call it: lower-case letters, digits and -; required, each its own. main has the home's own workspace, every other one agents/ID/workspace"`
-	Name        string       `mapstructure:"name" doc:"what people call it; the id if it is empty"`
-	Model       string       `mapstructure:"model" doc:"the model that it asks first, one of llm.providers: MODEL or PROVIDER/MODEL; empty is their order"`
-	Think       string       `mapstructure:"think" oneof:",off,minimal,low,medium,high" doc:"how much its models think before they answer; empty is what the provider does by itself"`
-	Temperature Number       `mapstructure:"temperature" doc:"how freely its models choose words, from 0 to 2; empty is what the provider does by itself"`
+	ID          string       `mapstructure:"id"`
+	Name        string       `mapstructure:"name"`
+	Model       string       `mapstructure:"model"`
+	Think       string       `mapstructure:"think" oneof:",off,minimal,low,medium,high"`
+	Temperature Number       `mapstructure:"temperature"`
 	Tools       AgentTools   `mapstructure:"tools"`
-	MCP         List[string] `mapstructure:"mcp" doc:"which servers of .mcp.json it has, beside mcp.allowed_servers: names, or beginnings of names and *. With a file agents/ID/.mcp.json those of that file are meant"`
-	Skills      List[string] `mapstructure:"skills" doc:"which skills of its workspace it has: names, or beginnings of names and *"`
+	MCP         List[string] `mapstructure:"mcp"`
+	Skills      List[string] `mapstructure:"skills"`
 	Budget      AgentBudget  `mapstructure:"budget"`
-	QueueMode   string       `mapstructure:"queue_mode" oneof:",queue,steer,interrupt,collect" doc:"as bus.queue_mode, for its chats; empty is bus.queue_mode"`
+	QueueMode   string       `mapstructure:"queue_mode" oneof:",queue,steer,interrupt,collect"`
 }
 
 // AgentTools are the tools that an agent has. Policy decides beside it who may use them.
 type AgentTools struct {
-	Allow List[string] `mapstructure:"allow" doc:"which tools it has: names, or beginnings of names and *; an empty list is none"`
-	Deny  List[string] `mapstructure:"deny" doc:"which of these it has not"`
+	Allow List[string] `mapstructure:"allow"`
+	Deny  List[string] `mapstructure:"deny"`
 }
 
 // AgentBudget caps what an agent may use in a day, beside the caps of budget.
 type AgentBudget struct {
-	DailyTokens int64  `mapstructure:"daily_tokens" min:"0" doc:"tokens of all its chats; 0 is no cap"`
-	DailyCost   string `mapstructure:"daily_cost" doc:"cost of all its chats, such as 2.50, in quotes; empty is no cap"`
+	DailyTokens int64  `mapstructure:"daily_tokens" min:"0"`
+	DailyCost   string `mapstructure:"daily_cost"`
 }
 
 // standard implements [entry].
@@ -68,10 +68,10 @@ func (b AgentBudget) cap() (c corebot.Cap, err error) {
 
 // Route is one entry of routes. A field that is empty matches everything.
 type Route struct {
-	Channel string `mapstructure:"channel" doc:"the channel that messages come by, such as webhook; empty is every one, here and in the next two"`
-	Account string `mapstructure:"account" doc:"the account of the channel"`
-	Chat    string `mapstructure:"chat" doc:"the chatId, as the channel spells it"`
-	Agent   string `mapstructure:"agent" doc:"the id of the agent that answers; required"`
+	Channel string `mapstructure:"channel"`
+	Account string `mapstructure:"account"`
+	Chat    string `mapstructure:"chat"`
+	Agent   string `mapstructure:"agent"`
 }
 
 // standard implements [entry].

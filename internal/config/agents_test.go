@@ -29,7 +29,9 @@ func TestAgentsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 		"corebot.toml": "[[agents]]\nid = 'main'\n[[agents]]\nid = 'helper'\nname = 'Helper'\nthink = " +
 			"'low'\ntemperature = 0.7\nmcp = ['files']\nskills = ['pdf']\nqueue_mode = " +
 			"'steer'\n[agents.tools]\nallow = ['fs.*']\ndeny = ['fs.write']\n[agents.budget]\ndaily_tokens = 5\n",
-		"corebot.json": `{"agents":[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":0.7,"tools":{"allow":["fs.*"],"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],"budget":{"daily_tokens":5},"queue_mode":"steer"}]}`,
+		"corebot.json": `{"agents":[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":0.7,` +
+			`"tools":{"allow":["fs.*"],"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],` +
+			`"budget":{"daily_tokens":5},"queue_mode":"steer"}]}`,
 	} {
 		clean(t)
 		if got := load(t, homeWith(t, name, content)).Agents.List(); !reflect.DeepEqual(got, want) {
@@ -38,7 +40,8 @@ func TestAgentsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 	}
 	clean(t)
 	t.Setenv("COREBOT_AGENTS",
-		`[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":"0.7","tools":{"allow":["fs.*"],"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],"budget":{"daily_tokens":5},"queue_mode":"steer"}]`)
+		`[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":"0.7","tools":{"allow":["fs.*"],`+
+			`"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],"budget":{"daily_tokens":5},"queue_mode":"steer"}]`)
 	if got := load(t, t.TempDir()).Agents.List(); !reflect.DeepEqual(got, want) {
 		t.Errorf("by a variable: got %+v", got)
 	}

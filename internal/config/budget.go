@@ -11,23 +11,23 @@ import (
 
 // Usage says how what is used is booked.
 type Usage struct {
-	Currency string `mapstructure:"currency" doc:"what the amounts of llm.prices and of the budget are in; for display"`
-	TimeZone string `mapstructure:"time_zone" doc:"where days begin, such as Europe/Berlin or UTC; Local is this machine's"`
+	Currency string `mapstructure:"currency"`
+	TimeZone string `mapstructure:"time_zone"`
 }
 
 // Budget caps what may be used in a day. The tokens of input and output count together; a cost is an amount such as
 // 2.50.
 type Budget struct {
-	ChatDailyTokens       int64  `mapstructure:"chat_daily_tokens" min:"0" doc:"tokens of each chat; 0 is no cap, here and in the others"`
-	ChatDailyCost         string `mapstructure:"chat_daily_cost" doc:"cost of each chat, such as 2.50, in quotes; empty is no cap, here and in the others. What has no price costs nothing"`
-	PrincipalDailyTokens  int64  `mapstructure:"principal_daily_tokens" min:"0" doc:"tokens of each sender, in all chats"`
-	PrincipalDailyCost    string `mapstructure:"principal_daily_cost" doc:"cost of each sender, in all chats"`
-	RoleNormalDailyTokens int64  `mapstructure:"role_normal_daily_tokens" min:"0" doc:"tokens of all who are normal, together"`
-	RoleNormalDailyCost   string `mapstructure:"role_normal_daily_cost" doc:"cost of all who are normal, together"`
-	RoleAdminDailyTokens  int64  `mapstructure:"role_admin_daily_tokens" min:"0" doc:"tokens of all admins, together"`
-	RoleAdminDailyCost    string `mapstructure:"role_admin_daily_cost" doc:"cost of all admins, together"`
-	TotalDailyTokens      int64  `mapstructure:"total_daily_tokens" min:"0" doc:"tokens of everything"`
-	TotalDailyCost        string `mapstructure:"total_daily_cost" doc:"cost of everything"`
+	ChatDailyTokens       int64  `mapstructure:"chat_daily_tokens" min:"0"`
+	ChatDailyCost         string `mapstructure:"chat_daily_cost"`
+	PrincipalDailyTokens  int64  `mapstructure:"principal_daily_tokens" min:"0"`
+	PrincipalDailyCost    string `mapstructure:"principal_daily_cost"`
+	RoleNormalDailyTokens int64  `mapstructure:"role_normal_daily_tokens" min:"0"`
+	RoleNormalDailyCost   string `mapstructure:"role_normal_daily_cost"`
+	RoleAdminDailyTokens  int64  `mapstructure:"role_admin_daily_tokens" min:"0"`
+	RoleAdminDailyCost    string `mapstructure:"role_admin_daily_cost"`
+	TotalDailyTokens      int64  `mapstructure:"total_daily_tokens" min:"0"`
+	TotalDailyCost        string `mapstructure:"total_daily_cost"`
 }
 
 // Accounting is how usage is booked. [Load] has checked that it can be read.

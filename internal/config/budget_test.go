@@ -35,12 +35,14 @@ func TestABudgetIsReadAsCaps(t *testing.T) {
 
 func TestSpendingThatCannotBeReadIsRefusedByTheNameOfItsKey(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"llm.prices":                    func(c *Config) { c.LLM.Prices = "gpt-4o" },
-		"usage.time_zone":               func(c *Config) { c.Usage.TimeZone = "Mars/Olympus" },
-		"budget.role_normal_daily_cost": func(c *Config) { c.Budget.RoleNormalDailyCost = "1,50"; c.LLM.Prices = "m=1/2" },
-		"llm.prices is empty":           func(c *Config) { c.Budget.TotalDailyCost = "1" },
-		"budget.total_daily_tokens":     func(c *Config) { c.Budget.TotalDailyTokens = -1 },
-		"retention.usage":               func(c *Config) { c.Retention.Usage = 1 },
+		"llm.prices":      func(c *Config) { c.LLM.Prices = "gpt-4o" },
+		"usage.time_zone": func(c *Config) { c.Usage.TimeZone = "Mars/Olympus" },
+		"budget.role_normal_daily_cost": func(c *Config) {
+			c.Budget.RoleNormalDailyCost, c.LLM.Prices = "1,50", "m=1/2"
+		},
+		"llm.prices is empty":       func(c *Config) { c.Budget.TotalDailyCost = "1" },
+		"budget.total_daily_tokens": func(c *Config) { c.Budget.TotalDailyTokens = -1 },
+		"retention.usage":           func(c *Config) { c.Retention.Usage = 1 },
 	} {
 		c := Defaults()
 		change(&c)

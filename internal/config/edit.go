@@ -78,8 +78,9 @@ func PlanEdit(home, fresh string, changes []Change) (Edit, error) {
 	e.After = strings.Join(lines, "\n")
 	after := map[string]any{}
 	if !isYAML(e.Path) || decode(e.Path, []byte(e.After), after) != nil || !same(after, want) {
-		return Edit{}, corebot.WithHint(fmt.Errorf("%s was not changed: Corebot cannot be sure to keep all that is in it",
-			e.Path), "write into it: "+spelt(changes))
+		return Edit{},
+			corebot.WithHint(fmt.Errorf("%s was not changed: Corebot cannot be sure to keep all that is in it",
+				e.Path), "write into it: "+spelt(changes))
 	}
 	return e, nil
 }

@@ -21,8 +21,10 @@ func TestAnEditKeepsTheRestOfTheFile(t *testing.T) {
 		"an empty file": {"", "llm:\n  api_key: \"file:provider.key\"\n  model: \"new-model\"\n"},
 		"comments only": {"# mine\n\n# llm:\n#   model: x\n", "# mine\n\n# llm:\n#   model: x\nllm:\n"},
 		"a section": {
-			"# head\nllm:   # models\n    # which\n    model: old # why\n    timeout: 90s\n\n# tail\nlog:\n  level: warn\n",
-			"# head\nllm:   # models\n    api_key: \"file:provider.key\"\n    # which\n    model: \"new-model\" # why\n" +
+			"# head\nllm:   # models\n    # which\n    model: old # why\n    timeout: 90s\n\n# tail\nlog:\n" +
+				"  level: warn\n",
+			"# head\nllm:   # models\n    api_key: \"file:provider.key\"\n    # which\n" +
+				"    model: \"new-model\" # why\n" +
 				"    timeout: 90s\n\n# tail\nlog:\n  level: warn\napprovals:\n",
 		},
 		"another case": {"LLM:\n  Model: old\n", "LLM:\n  api_key: \"file:provider.key\"\n  Model: \"new-model\"\n"},
@@ -75,7 +77,8 @@ func TestAnEditReplacesAListOfProviders(t *testing.T) {
 		Key:   "llm.providers",
 		Value: []any{map[string]any{"name": "b", "kind": "anthropic", "models": []any{"y"}}},
 	}})
-	want := "llm:\n  providers: [{\"kind\":\"anthropic\",\"models\":[\"y\"],\"name\":\"b\"}]\n  # of my own\n  timeout: 5s # short\n"
+	want := "llm:\n  providers: [{\"kind\":\"anthropic\",\"models\":[\"y\"],\"name\":\"b\"}]\n" +
+		"  # of my own\n  timeout: 5s # short\n"
 	if err != nil || e.After != want {
 		t.Errorf("%v\n%s", err, e.After)
 	}

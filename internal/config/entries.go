@@ -147,13 +147,14 @@ func entryLeaves(standard any) []leaf {
 }
 
 func leavesOf(prefix string, index []int, v reflect.Value) (all []leaf) {
-	for _, f := range reflect.VisibleFields(v.FieldByIndex(index).Type()) {
+	owner := v.FieldByIndex(index).Type()
+	for _, f := range reflect.VisibleFields(owner) {
 		f.Index = append(slices.Clone(index), f.Index...)
 		if isPart(f.Type) {
 			all = append(all, leavesOf(prefix+f.Tag.Get("mapstructure")+".", f.Index, v)...)
 			continue
 		}
-		all = append(all, newLeaf(strings.TrimSuffix(prefix, "."), f, v))
+		all = append(all, newLeaf(strings.TrimSuffix(prefix, "."), owner, f, v))
 	}
 	return all
 }

@@ -18,11 +18,13 @@ const (
 
 // Value is one setting in force, fit for showing: secrets are masked.
 type Value struct {
-	Key       string `json:"key"`
-	Value     any    `json:"value"` // as one would write it into a file
-	From      Source `json:"from"`
-	Where     string `json:"where,omitempty"`     // the path of the file, or the name of the variable; empty for a default
-	Reference string `json:"reference,omitempty"` // where a secret really is, such as "env:NAME"; empty if it was written out
+	Key   string `json:"key"`
+	Value any    `json:"value"` // as one would write it into a file
+	From  Source `json:"from"`
+	// the path of the file, or the name of the variable; empty for a default
+	Where string `json:"where,omitempty"`
+	// where a secret really is, such as "env:NAME"; empty if it was written out
+	Reference string `json:"reference,omitempty"`
 }
 
 // Explanation is what a home's settings are, and why.

@@ -11,9 +11,9 @@ import (
 
 // Grant is one entry of tools.grants. Its fields and tags are read as those of [Config] are.
 type Grant struct {
-	Tool      string `mapstructure:"tool" json:"tool" doc:"its name, or the beginning of names and *, such as mcp__files__*; required"`
-	Role      string `mapstructure:"role" json:"role,omitempty" oneof:"normal,admin" doc:"who has it: normal is everybody; admin is who is admin in the chat, also beyond it; this or principal"`
-	Principal string `mapstructure:"principal" json:"principal,omitempty" doc:"the sender who has it, such as webhook::alice; this or role"`
+	Tool      string `mapstructure:"tool" json:"tool"`
+	Role      string `mapstructure:"role" json:"role,omitempty" oneof:"normal,admin"`
+	Principal string `mapstructure:"principal" json:"principal,omitempty"`
 }
 
 // Grants are the entries of tools.grants, in order. The zero value is the empty list. Two lists can be compared with
@@ -85,7 +85,8 @@ func readGrants(where string, raw any) (Grants, error) {
 	entries, ok := entriesOf(raw)
 	if !ok {
 		return Grants{}, corebot.WithHint(fmt.Errorf("%s is not a list", where),
-			`write it as a list of entries, such as [{"tool": "message.send", "role": "normal"}]; in a variable as message.send=normal`)
+			`write it as a list of entries, such as [{"tool": "message.send", "role": "normal"}]; in a variable as `+
+				`message.send=normal`)
 	}
 	var list []corebot.ToolGrant
 	for i, entry := range entries {
@@ -131,5 +132,6 @@ func parseGrants(where, text string) ([]corebot.ToolGrant, error) {
 
 func badGrant(where string, err error) error {
 	return corebot.WithHint(fmt.Errorf("%s: %w", where, err),
-		`name a tool, or the beginning of names and *, with the role normal or admin or a principal such as webhook::alice: {"tool": "message.send", "role": "normal"}, in a variable message.send=normal`)
+		`name a tool, or the beginning of names and *, with the role normal or admin or a principal such as `+
+			`webhook::alice: {"tool": "message.send", "role": "normal"}, in a variable message.send=normal`)
 }

@@ -21,7 +21,8 @@ func TestGrantsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 		"corebot.yml": "tools: {grants: 'mcp__files__*=normal, message.send=webhook::a%2Cb%3Dc'}",
 		"corebot.toml": "[[tools.grants]]\ntool = 'mcp__files__*'\nrole = 'normal'\n[[tools.grants]]\ntool = " +
 			"'message.send'\nprincipal = 'webhook::a%2Cb%3Dc'\n",
-		"corebot.json": `{"tools":{"grants":[{"tool":"mcp__files__*","role":"normal"},{"tool":"message.send","principal":"webhook::a%2Cb%3Dc"}]}}`,
+		"corebot.json": `{"tools":{"grants":[{"tool":"mcp__files__*","role":"normal"},{"tool":"message.send",` +
+			`"principal":"webhook::a%2Cb%3Dc"}]}}`,
 	} {
 		clean(t)
 		if got := load(t, homeWith(t, name, content)).Tools.Grants.List(); !slices.Equal(got, want) {

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -40,17 +43,17 @@ func sections() []section {
 	var all []section
 	for _, f := range reflect.VisibleFields(defaults.Type()) {
 		if f.Tag.Get("mapstructure") != "-" {
-			all = append(all, sectionsOf("", f, defaults)...)
+			all = append(all, sectionsOf("", defaults.Type(), f, defaults)...)
 		}
 	}
 	return all
 }
 
-// sectionsOf is the section that a field holds, and those that are part of it.
-func sectionsOf(prefix string, f reflect.StructField, defaults reflect.Value) []section {
-	s := section{name: prefix + f.Tag.Get("mapstructure"), doc: f.Tag.Get("doc")}
+// sectionsOf is the section that a field of owner holds, and those that are part of it.
+func sectionsOf(prefix string, owner reflect.Type, f reflect.StructField, defaults reflect.Value) []section {
+	s := section{name: prefix + f.Tag.Get("mapstructure"), doc: textOf(owner, f)}
 	if !isPart(f.Type) { // a list of entries stands by itself
-		l := newLeaf("", f, defaults)
+		l := newLeaf("", owner, f, defaults)
 		l.doc = strings.TrimSuffix(s.doc, ".")
 		s.leaves = []leaf{l}
 		return []section{s}
@@ -59,10 +62,10 @@ func sectionsOf(prefix string, f reflect.StructField, defaults reflect.Value) []
 	for _, setting := range reflect.VisibleFields(f.Type) {
 		setting.Index = append(slices.Clone(f.Index), setting.Index[0])
 		if isPart(setting.Type) {
-			parts = append(parts, sectionsOf(s.name+".", setting, defaults)...)
+			parts = append(parts, sectionsOf(s.name+".", f.Type, setting, defaults)...)
 			continue
 		}
-		s.leaves = append(s.leaves, newLeaf(s.name, setting, defaults))
+		s.leaves = append(s.leaves, newLeaf(s.name, f.Type, setting, defaults))
 	}
 	return append([]section{s}, parts...)
 }
@@ -73,10 +76,10 @@ func isPart(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.NumField() > 0 && t.Field(0).IsExported()
 }
 
-func newLeaf(section string, f reflect.StructField, defaults reflect.Value) leaf {
+func newLeaf(section string, owner reflect.Type, f reflect.StructField, defaults reflect.Value) leaf {
 	l := leaf{
-		key: strings.TrimPrefix(section+"."+f.Tag.Get("mapstructure"), "."), doc: f.Tag.Get("doc"), kind: f.Type,
-		index:    f.Index,
+		key: strings.TrimPrefix(section+"."+f.Tag.Get("mapstructure"), "."), doc: textOf(owner,
+			f), kind: f.Type, index: f.Index,
 		standard: defaults.FieldByIndex(f.Index).Interface(), also: f.Tag.Get("also"),
 		reload: f.Tag.Get("reload") == "yes", secret: f.Tag.Get("secret") == "yes",
 	}
@@ -217,4 +220,32 @@ func durationText(d time.Duration) string {
 		text = short + "h"
 	}
 	return text
+}
+
+//go:embed settings.txt
+var settingsText string
+
+// texts are the texts of settings.txt, by struct and setting, such as "Bus.lease". Indented lines are the text of the
+// name above them.
+var texts = sync.OnceValue(func() map[string]string {
+	all, name := map[string]string{}, ""
+	for line := range strings.Lines(settingsText) {
+		text := strings.TrimSpace(line)
+		switch {
+		case text == "" || strings.HasPrefix(line, "#"):
+		case text == strings.TrimRight(line, "\n"):
+			name = text
+		case all[name] == "":
+			all[name] = text
+		default:
+			all[name] += " " + text
+		}
+	}
+	return all
+})
+
+// textOf says what a setting or a section of a struct is for. A network's own settings stand in a struct of another
+// package. They have their texts in the tag doc.
+func textOf(owner reflect.Type, f reflect.StructField) string {
+	return cmp.Or(f.Tag.Get("doc"), texts()[owner.Name()+"."+f.Tag.Get("mapstructure")])
 }

@@ -16,17 +16,17 @@ import (
 
 // Provider is one entry of llm.providers. Its fields and tags are read as those of [Config] are.
 type Provider struct {
-	Name             string            `mapstructure:"name" doc:"what logs, metrics and errors call it; required, each its own"`
-	Kind             string            `mapstructure:"kind" oneof:"openai,anthropic" doc:"the API that it speaks"`
-	BaseURL          string            `mapstructure:"base_url" doc:"where it is; the maker's own address if it is empty"`
-	APIKey           Secret            `mapstructure:"api_key" doc:"the key for it"`
-	Models           []string          `mapstructure:"models" doc:"its models, the preferred one first; required"`
-	Headers          map[string]Secret `mapstructure:"headers" doc:"sent with every request to it, by name"`
-	Vision           bool              `mapstructure:"vision" doc:"its models can be shown images; without effect until a channel brings some"`
-	ThinkingTokens   int               `mapstructure:"thinking_tokens" min:"0" doc:"how much its models may think before they answer, of anthropic; 0 is not at all, else at least 1024"`
-	Timeout          time.Duration     `mapstructure:"timeout" min:"0s" doc:"of one call of it; llm.timeout if it is 0s"`
-	FirstByteTimeout time.Duration     `mapstructure:"first_byte_timeout" min:"0s" doc:"until an answer begins; llm.first_byte_timeout if it is 0s"`
-	IdleTimeout      time.Duration     `mapstructure:"idle_timeout" min:"0s" doc:"between two pieces of an answer; llm.idle_timeout if it is 0s"`
+	Name             string            `mapstructure:"name"`
+	Kind             string            `mapstructure:"kind" oneof:"openai,anthropic"`
+	BaseURL          string            `mapstructure:"base_url"`
+	APIKey           Secret            `mapstructure:"api_key"`
+	Models           []string          `mapstructure:"models"`
+	Headers          map[string]Secret `mapstructure:"headers"`
+	Vision           bool              `mapstructure:"vision"`
+	ThinkingTokens   int               `mapstructure:"thinking_tokens" min:"0"`
+	Timeout          time.Duration     `mapstructure:"timeout" min:"0s"`
+	FirstByteTimeout time.Duration     `mapstructure:"first_byte_timeout" min:"0s"`
+	IdleTimeout      time.Duration     `mapstructure:"idle_timeout" min:"0s"`
 }
 
 // newProvider has what an entry need not say.
@@ -100,7 +100,8 @@ func readProviders(where string, raw any) ([]Provider, error) {
 	entries, ok := entriesOf(raw)
 	if !ok {
 		return nil, corebot.WithHint(fmt.Errorf("%s is not a list", where),
-			`write it as a list of entries, such as [{"name": "main", "models": ["gpt-4o-mini"]}]; in a variable in JSON`)
+			`write it as a list of entries, such as [{"name": "main", "models": ["gpt-4o-mini"]}]; in a variable in `+
+				`JSON`)
 	}
 	var out []Provider
 	for i, entry := range entries {

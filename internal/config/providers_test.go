@@ -23,7 +23,8 @@ func TestAListIsTheSameInEveryFormatAndInAVariable(t *testing.T) {
 			"x-key: k}\n    timeout:\n  - {name: far, kind: anthropic, models: [c], idle_timeout: 90s}\n",
 		"corebot.toml": "[[llm.providers]]\nname = 'near'\nmodels = ['a', 'b']\nheaders = {X-Title = 'a bot', x-key " +
 			"= 'k'}\n[[llm.providers]]\nname = 'far'\nkind = 'anthropic'\nmodels = ['c']\nidle_timeout = '90s'\n",
-		"corebot.json": `{"llm":{"providers":[{"name":"near","models":["a","b"],"headers":{"X-Title":"a bot","x-key":"k"}},{"name":"far","kind":"anthropic","models":["c"],"idle_timeout":"90s"}]}}`,
+		"corebot.json": `{"llm":{"providers":[{"name":"near","models":["a","b"],"headers":{"X-Title":"a bot",` +
+			`"x-key":"k"}},{"name":"far","kind":"anthropic","models":["c"],"idle_timeout":"90s"}]}}`,
 	} {
 		clean(t)
 		if got := load(t, homeWith(t, name, content)).LLM.Providers.List(); !reflect.DeepEqual(got, want) {
@@ -31,7 +32,8 @@ func TestAListIsTheSameInEveryFormatAndInAVariable(t *testing.T) {
 		}
 	}
 	t.Setenv("COREBOT_LLM_PROVIDERS",
-		`[{"name":"near","models":["a","b"],"headers":{"X-Title":"a bot","x-key":"k"}},{"name":"far","kind":"anthropic","models":["c"],"idle_timeout":"1m30s"}]`)
+		`[{"name":"near","models":["a","b"],"headers":{"X-Title":"a bot","x-key":"k"}},{"name":"far",`+
+			`"kind":"anthropic","models":["c"],"idle_timeout":"1m30s"}]`)
 	if got := load(t, t.TempDir()).LLM.Providers.List(); !reflect.DeepEqual(got, want) {
 		t.Errorf("by a variable: got %+v", got)
 	}
@@ -120,7 +122,8 @@ func TestSecretsOfAListAreResolvedAndNeverShown(t *testing.T) {
 	}
 	at := slices.IndexFunc(e.Values, func(v Value) bool { return v.Key == "llm.providers" })
 	shown, err := json.Marshal(e.Values[at])
-	const want = `[{"api_key":"env:KEY","base_url":"http://h/v1?***","headers":{"X-File":"file:x","X-Key":"***"},"kind":"openai","models":["b"],"name":"a"}]`
+	const want = `[{"api_key":"env:KEY","base_url":"http://h/v1?***","headers":{"X-File":"file:x","X-Key":"***"},` +
+		`"kind":"openai","models":["b"],"name":"a"}]`
 	if err != nil || !strings.Contains(string(shown), want) || fmt.Sprint(e.Values[at].Value) != want {
 		t.Errorf("shown as %s", shown)
 	}

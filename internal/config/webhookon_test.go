@@ -107,7 +107,8 @@ func TestListenersNeedPortsThatThereAreAndOneEach(t *testing.T) {
 		}
 	}
 	for _, content := range []string{
-		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '127.0.0.1:0'}\nobservability: {addr: '127.0.0.1:0'}",
+		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '127.0.0.1:0'}\nobservability: {addr: " +
+			"'127.0.0.1:0'}",
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '127.0.0.2:3210'}",
 		"webhook: {addr: '127.0.0.1:3210'}",
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '127.0.0.1:3210'}\nobservability: {enabled: false}",

@@ -91,7 +91,8 @@ func Listen(dir string, ops Operations) (*Server, error) {
 		serve(ops, w, r.WithContext(context.WithValue(r.Context(), stopping{}, stop)))
 	})
 	return &Server{path: filepath.Join(dir, SocketName), listener: l, stopping: stop, http: &http.Server{
-		Handler: mux, ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+		Handler: mux, ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
+		IdleTimeout:    time.Minute,
 		MaxHeaderBytes: 16 << 10,
 	}}, nil
 }

@@ -45,7 +45,8 @@ func (d *demo) sideEffects(ctx context.Context) (s Scene, err error) {
 		{"lines written twice", 0, e.twice},
 		{"lines of finished calls that are missing", 0, e.missing},
 	}
-	s.Note = fmt.Sprintf("Calls that a kill cut off: %d. Corebot did not run them again, and told the model so.", e.unknown)
+	s.Note = fmt.Sprintf("Calls that a kill cut off: %d. Corebot did not run them again, and told the model so.",
+		e.unknown)
 	return s, nil
 }
 

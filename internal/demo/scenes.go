@@ -49,7 +49,8 @@ func (d *demo) messages(ctx context.Context) (s Scene, err error) {
 func (d *demo) deadLetter(ctx context.Context) (s Scene, err error) {
 	const chat, id = "letters", "lost-1"
 	s.Promise = "No silent end."
-	s.Did = "Started Corebot with a model that refuses the key, and sent a message. Gave it the offline model again,\n" +
+	s.Did = "Started Corebot with a model that refuses the key, and sent a message. Gave it the offline " +
+		"model again,\n" +
 		"and replayed the message: corebot dlq replay."
 	refuse, err := refusingModel()
 	if err != nil {
@@ -107,7 +108,8 @@ func (d *demo) deadLetters(ctx context.Context) ([]letter, error) {
 // books looks at everything once more, after all kills.
 func (d *demo) books(ctx context.Context) (s Scene, err error) {
 	s.Promise = "The books agree after all that."
-	s.Did = "Read every chat again from its first message, checked the chain of the audit trail (corebot audit verify)\n" +
+	s.Did = "Read every chat again from its first message, checked the chain of the audit trail (corebot audit " +
+		"verify)\n" +
 		"and the whole database file (corebot db check)."
 	want, got := 0, 0
 	for chat, n := range d.said {

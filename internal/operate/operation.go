@@ -19,8 +19,8 @@ const (
 	Running             // only a running Corebot can carry it out
 )
 
-// Operation is one thing that a home can be asked for, with the types of its request and its reply, under the name that
-// other processes call it by. A name keeps its meaning: a command and the Corebot that it asks can be of different
+// Operation is one thing that a home can do on request, with the types of the request and the reply. Other processes
+// call it by its name. A name keeps its meaning, because a command and the Corebot that it asks can be of different
 // versions.
 type Operation[A, R any] struct {
 	Name string

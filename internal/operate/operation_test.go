@@ -96,7 +96,8 @@ func TestAPageOfAListInMemoryGoesOnBehindItsLastRow(t *testing.T) {
 	if strings.Join(read, "") != "abcde" {
 		t.Errorf("the pages have %v", read)
 	}
-	if page, err := partOf(all, Part{After: "e", Limit: -1}, self); err != nil || page.Rows == nil || len(page.Rows) != 0 {
+	if page, err := partOf(all, Part{After: "e", Limit: -1}, self); err != nil || page.Rows == nil ||
+		len(page.Rows) != 0 {
 		t.Errorf("behind the last row there is %v: %v", page, err)
 	}
 	for _, forged := range []string{"f", "\x00", strings.Repeat("x", 1<<20)} {

@@ -106,10 +106,10 @@ type (
 		Queue            map[string]QueueStatus `json:"queue"`
 		DeadLetters      map[string]int64       `json:"deadLetters"`
 		OldestUnanswered time.Time              `json:"oldestUnanswered,omitzero"`
-		ApprovalsWaiting int64                  `json:"approvalsWaiting,omitempty"` // calls of tools that wait for an approval
-		Deferred         map[string]int64       `json:"parked,omitempty"`           // messages that left their lanes for a time, by reason
-		SetAside         []SetAside             `json:"setAside,omitempty"`         // chats whose next message cannot be read
-		Unread           map[string]string      `json:"unread,omitempty"`           // figures that a damaged page keeps from being read, and why
+		ApprovalsWaiting int64                  `json:"approvalsWaiting,omitempty"` // tool calls that wait
+		Deferred         map[string]int64       `json:"parked,omitempty"`           // deferred, by reason
+		SetAside         []SetAside             `json:"setAside,omitempty"`         // lanes that cannot be read
+		Unread           map[string]string      `json:"unread,omitempty"`           // damaged figures, and why
 		UsageToday       UsageToday             `json:"usageToday"`
 	}
 	// QueueStatus are the figures of one pool.

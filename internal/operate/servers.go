@@ -63,8 +63,9 @@ type (
 		Text   string          `json:"text"`
 		Schema json.RawMessage `json:"schema"` // JSON Schema of the arguments
 
-		Fingerprint string `json:"fingerprint,omitempty"` // of all that the server says of the tool: what an approval takes
-		Unusable    string `json:"unusable,omitempty"`    // why the tool is not offered; such a tool has no fingerprint
+		// of all that the server says of the tool: what an approval takes
+		Fingerprint string `json:"fingerprint,omitempty"`
+		Unusable    string `json:"unusable,omitempty"` // why the tool is not offered; such a tool has no fingerprint
 	}
 	// MCPTools is a page of the tools of a server.
 	MCPTools struct {

@@ -72,8 +72,8 @@ func pageOf[S, T any](found []S, next string, row func(S) T) Page[T] {
 	return p
 }
 
-// partOf is a page of a list that is in memory. Its cursor is the name of the page's last row. A list that has lost this
-// row since is [corebot.ErrConflict]: where to go on is not known.
+// partOf is a page of a list that is in memory. Its cursor is the name of the page's last row. A list that has lost
+// this row since is [corebot.ErrConflict]: where to go on is not known.
 func partOf[T any](all []T, p Part, name func(T) string) (Page[T], error) {
 	from := 0
 	if p.After != "" {

@@ -11,7 +11,8 @@ import (
 
 // Tasks keeps the scheduled tasks and their runs.
 type Tasks interface {
-	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (found []corebot.Task, next string, err error)
+	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (found []corebot.Task, next string,
+		err error)
 	Task(ctx context.Context, id int64) (corebot.Task, error)
 	Runs(ctx context.Context, task int64, before time.Time, limit int) ([]corebot.TaskRun, error)
 	Create(ctx context.Context, task corebot.Task, limits corebot.TaskLimits) (corebot.Task, error)
@@ -121,7 +122,8 @@ func (s *Service) ListTasks(ctx context.Context, q TaskQuery) (Page[TaskRow], er
 
 func newTaskRow(t corebot.Task) TaskRow {
 	return TaskRow{
-		ID: t.ID, Name: t.Name, Agent: t.Key.Agent, ChatID: t.Key.String(), Kind: t.Schedule.Kind, Spec: t.Schedule.Spec,
+		ID: t.ID, Name: t.Name, Agent: t.Key.Agent, ChatID: t.Key.String(), Kind: t.Schedule.Kind,
+		Spec:     t.Schedule.Spec,
 		TimeZone: cmp.Or(t.Schedule.TimeZone, "UTC"), Context: string(t.Context), State: t.State,
 		NextRunAt: orNil(t.NextRun), LastRunAt: orNil(t.LastRun), LastEnd: t.LastEnd, Creator: t.Creator.String(),
 		Prompt: t.Prompt, Failures: t.Failures, Reason: t.Reason, CreatedAt: t.CreatedAt,

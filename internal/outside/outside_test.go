@@ -54,7 +54,8 @@ func TestControlTokensOfChatTemplatesAreNeutralisedWhereAPersonSeesIt(t *testing
 // forged is how a text would reach out of its place. It is written apart from the package's own patterns: as exact
 // tokens, and as any tag that is data's.
 var forged = regexp.MustCompile(
-	`(?i)<[\s\pZ]*/?[\s\pZ]*data|<\||<｜|\[/?INST\]|<</?SYS>>|</?s>|<(start|end)_of_turn>|</?tool_call>|(^|\n)(Human|Assistant):`)
+	`(?i)<[\s\pZ]*/?[\s\pZ]*data|<\||<｜|\[/?INST\]|<</?SYS>>|</?s>|<(start|end)_of_turn>|</?tool_call>` +
+		`|(^|\n)(Human|Assistant):`)
 
 func FuzzNoTextReachesOutOfItsBlock(f *testing.F) {
 	for _, s := range []string{

@@ -101,19 +101,23 @@ func TestSensitiveGoesByWholeWords(t *testing.T) {
 func TestArgumentsKeepTheirShapeWithoutTheirSecrets(t *testing.T) {
 	r := newRedactor(t, "hunter2hunter2")
 	for in, want := range map[string]string{
-		`{"path": "a", "n": 1.50, "ok": true, "none": null, "list": [1, {"b": []}], "o": {}}`: `{"path":"a","n":1.50,"ok":true,"none":null,"list":[1,{"b":[]}],"o":{}}`,
-		`{"token":true,"key":null,"secret":false,"pin":7}`:                                    `{"token":true,"key":null,"secret":false,"pin":"[redacted]"}`,
-		`{"bootstrapKey":"x","z":1,"a":2}`:                                                    `{"bootstrapKey":"[redacted]","z":1,"a":2}`,
-		`{"token":{"deep":["x",{"y":1}]},"after":[1,2]}`:                                      `{"token":"[redacted]","after":[1,2]}`,
-		`{"password":12345,"password":[]}`:                                                    `{"password":"[redacted]","password":"[redacted]"}`,
-		`{"content":"say hunter2hunter2 <b>"}`:                                                `{"content":"say [redacted] <b>"}`,
-		`{"list":[{"secret":"x"},"y"],"k":"v"}`:                                               `{"list":[{"secret":"[redacted]"},"y"],"k":"v"}`,
-		`"hunter2hunter2"`:                                                                    `"[redacted]"`,
-		`{"hunter2hunter2":"x"}`:                                                              `{"[redacted]":"x"}`,
-		`{"password":"pa55" "broken`:                                                          `"{\"password\":\"[redacted]\" \"broken"`,
-		`token=abc123`:                                                                        `"token=\"[redacted]\""`,
-		`{} {}`:                                                                               `"{} {}"`,
-		``:                                                                                    `""`,
+		`{"path": "a", "n": 1.50, "ok": true, "none": null, "list": [1, {"b": []}], "o": {}}`: `{"path":"a",` +
+			`"n":1.50,"ok":true,"none":null,"list":[1,{"b":[]}],"o":{}}`,
+
+		`{"token":true,"key":null,"secret":false,"pin":7}`: `{"token":true,"key":null,"secret":false,` +
+			`"pin":"[redacted]"}`,
+
+		`{"bootstrapKey":"x","z":1,"a":2}`:               `{"bootstrapKey":"[redacted]","z":1,"a":2}`,
+		`{"token":{"deep":["x",{"y":1}]},"after":[1,2]}`: `{"token":"[redacted]","after":[1,2]}`,
+		`{"password":12345,"password":[]}`:               `{"password":"[redacted]","password":"[redacted]"}`,
+		`{"content":"say hunter2hunter2 <b>"}`:           `{"content":"say [redacted] <b>"}`,
+		`{"list":[{"secret":"x"},"y"],"k":"v"}`:          `{"list":[{"secret":"[redacted]"},"y"],"k":"v"}`,
+		`"hunter2hunter2"`:                               `"[redacted]"`,
+		`{"hunter2hunter2":"x"}`:                         `{"[redacted]":"x"}`,
+		`{"password":"pa55" "broken`:                     `"{\"password\":\"[redacted]\" \"broken"`,
+		`token=abc123`:                                   `"token=\"[redacted]\""`,
+		`{} {}`:                                          `"{} {}"`,
+		``:                                               `""`,
 	} {
 		if got := r.Args([]byte(in), 1000); got != want {
 			t.Errorf("%s\n got %s\nwant %s", in, got, want)

@@ -92,17 +92,19 @@ func TestADocumentIsWrittenAgainWithItsTextsEdited(t *testing.T) {
 		},
 	}
 	for in, want := range map[string]string{
-		` { "b" : 1.50 , "a!" : [ "x" , { "c" : "<&>\u2028" } , "y" ] , "d" : null } `: `{"b":1.50,"a":["=x",{"c":"c=<&>\u2028"},"=y"],"d":null}`,
-		`{"key":{"deep":[1,{"key":2}]},"then":"t"}`:                                    `{"key":"hidden","then":"then=t"}`,
-		`[{"key":1e2},"key"]`:     `[{"key":"hidden"},"=key"]`,
-		`"text"`:                  `"=text"`,
-		`-0.0e1`:                  `-0.0e1`,
-		`{"a":1,"a!":2}`:          "",
-		`{"a":1,"a":2}`:           "",
-		`{"key":[1}`:              "",
-		`{"key":[{"a":1,"a":2}]}`: "",
-		`{} []`:                   "",
-		`]`:                       "",
+		` { "b" : 1.50 , "a!" : [ "x" , { "c" : "<&>\u2028" } , "y" ] , "d" : null } `: `{"b":1.50,"a":["=x",` +
+			`{"c":"c=<&>\u2028"},"=y"],"d":null}`,
+
+		`{"key":{"deep":[1,{"key":2}]},"then":"t"}`: `{"key":"hidden","then":"then=t"}`,
+		`[{"key":1e2},"key"]`:                       `[{"key":"hidden"},"=key"]`,
+		`"text"`:                                    `"=text"`,
+		`-0.0e1`:                                    `-0.0e1`,
+		`{"a":1,"a!":2}`:                            "",
+		`{"a":1,"a":2}`:                             "",
+		`{"key":[1}`:                                "",
+		`{"key":[{"a":1,"a":2}]}`:                   "",
+		`{} []`:                                     "",
+		`]`:                                         "",
 	} {
 		got, err := strictjson.Rewrite([]byte(in), strictjson.Rules{}, edit)
 		if (err != nil) != (want == "") || err == nil && string(got) != want {

@@ -41,7 +41,8 @@ func TestTheMainContentOfAPageIsFound(t *testing.T) {
 	p := convert(t, `<!doctype html><html lang=en><head><title>Bees &amp; wasps
 		| Example</title><style>p{color:red}</style><script>document.write("script")</script></head>
 		<body><nav><ul><li><a href="/">menu entry</a></ul></nav><div id=content class=article><h1>Bees</h1>
-		<p>`+strings.Repeat(sentence, 4)+`<p>See <a href="more.html#x">more</a> and <a href="//other.example/y?z=1">others</a>.
+		<p>`+strings.Repeat(sentence, 4)+`<p>See <a href="more.html#x">more</a> and
+<a href="//other.example/y?z=1">others</a>.
 		<p>`+strings.Repeat(sentence, 4)+`<ul><li>one<li>two</ul><table><tr><th>a<th>b<tr><td>1<td>2</table></div>
 		<div class=sidebar><a href=/ad>advertisement</a></div><footer>imprint</footer></body></html>`)
 	if p.Title != "Bees & wasps | Example" || p.Whole || p.Cut {

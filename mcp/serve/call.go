@@ -211,7 +211,8 @@ func (s *Service) refuse(ctx context.Context, c Call, why string) (Result, error
 	err = s.store.Trail.Note(ctx, corebot.AuditEvent{
 		At: began, Event: "tool.result", Tool: s.nameInAudit(c.Tool), Key: who.Key, Principal: who.Principal,
 		Role:  role,
-		Entry: who.Entry.AuditName(), Outcome: corebot.OutcomeInvalidArgs, Args: s.opts.Redactor.Args(c.Args, refusedArgs),
+		Entry: who.Entry.AuditName(), Outcome: corebot.OutcomeInvalidArgs, Args: s.opts.Redactor.Args(c.Args,
+			refusedArgs),
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("note a refused call of %s: %w", who.Principal, err)

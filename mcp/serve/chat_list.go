@@ -22,7 +22,7 @@ const (
 )
 
 type chatListArgs struct {
-	Channel string `json:"channel,omitempty" jsonschema:"chats of this channel; those of your own if it is left out, and * is all"`
+	Channel string `json:"channel,omitempty" jsonschema:"chats of this channel; your own if it is left out; * is all"`
 	After   string `json:"after,omitempty" jsonschema:"the cursor of an earlier answer: the chats behind it"`
 	Limit   int    `json:"limit,omitempty" jsonschema:"how many at most; 50 if it is left out, 200 at most"`
 }

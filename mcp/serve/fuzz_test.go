@@ -23,7 +23,8 @@ func FuzzAnyInputIsAnsweredInMessages(f *testing.F) {
 		toolCall(1, "history_read", `{"key":"main:mcp::a"}`),
 		toolCall(1, "chat_list", `{"after":"1","limit":2}`),
 		`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"protocolVersion":"2026-07-28"}}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"message_replies","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":{}}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"message_replies",` +
+			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":{}}}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"message_replies","task":{"ttl":1}}}`,
 		toolCall(1, "message_replies", `{"waitSeconds":1}`), toolCall(1, "message_publish",
 			`{"content":"x","waitSeconds":2}`),

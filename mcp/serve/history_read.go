@@ -26,7 +26,7 @@ type historyReadArgs struct {
 	ChatID string `json:"chatId,omitempty" jsonschema:"a chat of your own; main if it is left out"`
 	Key    string `json:"key,omitempty" jsonschema:"in the place of chatId: any chat, by its key as chat_list shows it"`
 	Before string `json:"before,omitempty" jsonschema:"the cursor of an earlier answer: what was said before it"`
-	Limit  int    `json:"limit,omitempty" jsonschema:"how many entries at most, the newest; 20 if it is left out, 100 at most"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"how many of the newest entries; 20 if left out, 100 at most"`
 }
 
 // historyPage is the result of history.read: oldest first.

@@ -22,10 +22,10 @@ var messagePublishDoc string
 const usualWait = time.Minute
 
 type publishArgs struct {
-	ChatID      string `json:"chatId,omitempty" jsonschema:"which of your chats; main if it is left out. A new id begins a new chat"`
+	ChatID      string `json:"chatId,omitempty" jsonschema:"your chat; main if left out. A new id begins a chat"`
 	Content     string `json:"content" jsonschema:"what to say, or a command of the chat such as /new or /status"`
-	ID          string `json:"id,omitempty" jsonschema:"an id of your own for this message: the same call with it says nothing twice and has the same reply"`
-	WaitSeconds *int   `json:"waitSeconds,omitempty" jsonschema:"how long to wait for the reply; 60 if it is left out, 0 is not at all"`
+	ID          string `json:"id,omitempty" jsonschema:"an id of your own: a repeated call gets the same reply"`
+	WaitSeconds *int   `json:"waitSeconds,omitempty" jsonschema:"time for the reply; 60 if left out, 0 is no wait"`
 }
 
 // published is the result of message.publish.

@@ -24,9 +24,9 @@ const (
 
 type repliesArgs struct {
 	ChatID      string `json:"chatId,omitempty" jsonschema:"which of your chats; main if it is left out"`
-	After       string `json:"after,omitempty" jsonschema:"the cursor of an earlier answer: the replies behind it; all that are kept if it is left out"`
+	After       string `json:"after,omitempty" jsonschema:"an earlier cursor: replies behind it; all if left out"`
 	Limit       int    `json:"limit,omitempty" jsonschema:"how many at most; 20 if it is left out, 100 at most"`
-	WaitSeconds *int   `json:"waitSeconds,omitempty" jsonschema:"how long to wait if there are none yet; not at all if it is left out"`
+	WaitSeconds *int   `json:"waitSeconds,omitempty" jsonschema:"how long to wait for the first; 0 if left out"`
 }
 
 // replyPage is the result of message.replies.

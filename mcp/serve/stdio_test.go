@@ -151,7 +151,8 @@ func TestLinesThatAreNoMessagesHurtNobody(t *testing.T) {
 				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9999}}`,
 				`{"jsonrpc":"2.0","id":83,"method":"resources/list"}`,
 				`{"jsonrpc":"2.0","id":84,"method":"prompts/get","params":{"name":"x"}}`,
-				`{"jsonrpc":"2.0","id":85,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}}}`,
+				`{"jsonrpc":"2.0","id":85,"method":"subscriptions/listen",` +
+					`"params":{"notifications":{"toolsListChanged":true}}}`,
 				`{"jsonrpc":"2.0","id":86,"method":"tasks/list"}`, "\x00\xff\xfe", long(1 << 17),
 				strings.Repeat("[", 60_000),
 			} {

@@ -91,7 +91,8 @@ func read(t testing.TB, r *http.Response) string {
 	return string(b)
 }
 
-const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+	`"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
 
 func (w *web) session() string {
 	w.t.Helper()

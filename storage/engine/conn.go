@@ -38,7 +38,8 @@ func Open(uri, vfs string, pragmas []string) (_ *Conn, err error) {
 }
 
 // flags: the caller promises one goroutine at a time, so the connection needs no mutex.
-const flags = sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE | sqlite3.SQLITE_OPEN_NOMUTEX | sqlite3.SQLITE_OPEN_URI
+const flags = sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE | sqlite3.SQLITE_OPEN_NOMUTEX |
+	sqlite3.SQLITE_OPEN_URI
 
 func (c *Conn) open(uri, vfs string) error {
 	name, err := libc.CString(uri)

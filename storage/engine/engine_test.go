@@ -63,7 +63,8 @@ func scan(tb testing.TB, c *Conn, sql string, dest ...any) error {
 
 func TestEveryTypeComesBackAsItWentIn(t *testing.T) {
 	c := openTest(t,
-		`CREATE TABLE t (i INTEGER, j INTEGER, b INTEGER, at INTEGER, s TEXT, e TEXT, x BLOB, y BLOB, z BLOB, n INTEGER) STRICT`)
+		`CREATE TABLE t (i INTEGER, j INTEGER, b INTEGER, at INTEGER, s TEXT, e TEXT, x BLOB, y BLOB, z BLOB,
+			n INTEGER) STRICT`)
 	at := time.UnixMilli(1_700_000_000_123)
 	exec(t, c, `INSERT INTO t VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		int64(-1<<63), 42, true, at, "zoë\x00\u2028", "", []byte{0, 255}, []byte{}, []byte(nil), nil)

@@ -1,28 +1,36 @@
 package storagetest
 
 import (
+	"context"
 	"errors"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/bus"
 )
 
-// Cursors is how accounts of channels receive. The interface is that of the bus: Receive and Cursor of bus.Store. It
-// guarantees:
+// Cursors is how accounts of channels receive. It guarantees:
 //
 //   - An account that never received has the zero cursor, and each account has its own.
 //   - A batch leaves its messages in their order and its cursor, also after a restart.
 //   - A duplicate is no error, in the batch or of an earlier one.
-//   - A message that breaks a rule of its own, its chat or its sender holds neither the others nor the cursor back.
+//   - A message that breaks a rule of its own, its chat or its sender holds back neither others nor cursor.
 //   - A batch without room for anybody leaves nothing, and the cursor stays.
 //   - A batch that was received behind an older cursor leaves nothing.
 //   - A batch that is repeated moves the cursor once, and a repeated message is accepted once.
+type Cursors interface {
+	Receive(ctx context.Context, b corebot.Batch, lim corebot.Limits) ([]corebot.Receipt, corebot.Cursor, error)
+	Cursor(ctx context.Context, channel, account string) (corebot.Cursor, error)
+}
+
+var _ Cursors = bus.Store(nil)
+
 func cursorSpecs() []spec {
 	return []spec{
 		{"An account that never received has the zero cursor, and each account has its own.", cursorsAreOfAccounts},
 		{"A batch leaves its messages in their order and its cursor, also after a restart.", batchLeavesAll},
 		{"A duplicate is no error, in the batch or of an earlier one.", duplicatesHoldNothingBack},
 		{
-			"A message that breaks a rule of its own, its chat or its sender holds neither the others nor the cursor back.",
+			"A message that breaks a rule of its own, its chat or its sender holds back neither others nor cursor.",
 			refusalsHoldNothingBack,
 		},
 		{"A batch without room for anybody leaves nothing, and the cursor stays.", noRoomLeavesNothing},

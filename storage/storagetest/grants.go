@@ -227,7 +227,8 @@ func grantsAreNoted(s *suite) {
 	}
 	s.wantErr(g.Revoke(s.ctx(), ann, key("b")), corebot.ErrNotFound)
 	s.wantNotes(
-		`role.grant|operator|main:test::a|{"by":"operator","chat":"main:test::a","principal":"test::ann","role":"admin"}`,
+		`role.grant|operator|main:test::a|{"by":"operator","chat":"main:test::a","principal":"test::ann",`+
+			`"role":"admin"}`,
 		`role.revoke|operator|main:test::a|{"chat":"main:test::a","principal":"test::ann"}`,
 		`role.grant|direct|main:test::room|{"by":"test::ann","chat":"","principal":"test::bob","role":"admin"}`,
 	)

@@ -15,7 +15,7 @@ import (
 var chatRegisterDoc string
 
 type chatRegisterArgs struct {
-	ChatID       string `json:"chatId,omitempty" jsonschema:"the chat to register, by its id in this channel; this chat if it is left out"`
+	ChatID       string `json:"chatId,omitempty" jsonschema:"a chat's id in this channel; this chat if it is left out"`
 	Role         string `json:"role,omitempty" jsonschema:"normal (the default), or admin together with bootstrapKey"`
 	BootstrapKey string `json:"bootstrapKey,omitempty" jsonschema:"the key that makes the first admin"`
 }

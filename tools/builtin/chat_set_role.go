@@ -15,7 +15,7 @@ var chatSetRoleDoc string
 
 type chatSetRoleArgs struct {
 	SenderID string `json:"senderId" jsonschema:"the immutable id of a sender of this channel"`
-	ChatID   string `json:"chatId,omitempty" jsonschema:"the role holds in this chat of the channel only; everywhere if it is left out"`
+	ChatID   string `json:"chatId,omitempty" jsonschema:"the role holds in this chat only; everywhere if left out"`
 	Role     string `json:"role" jsonschema:"admin or normal"`
 }
 

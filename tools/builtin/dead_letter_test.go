@@ -23,7 +23,9 @@ type shelf struct {
 	err   error
 }
 
-func (s *shelf) ListDeadLetters(_ context.Context, q operate.DeadLetterQuery) (operate.Page[operate.DeadLetter], error) {
+func (s *shelf) ListDeadLetters(_ context.Context,
+	q operate.DeadLetterQuery,
+) (operate.Page[operate.DeadLetter], error) {
 	s.asked = q
 	return operate.Page[operate.DeadLetter]{Rows: s.has}, s.err
 }
@@ -102,13 +104,15 @@ func TestDeadLettersAreListedOneALine(t *testing.T) {
 			Attempts: 8, LastError: "<no>", CreatedAt: at, DeadAt: at,
 		},
 		{
-			ID: 6, Direction: "outbound", Channel: there.Channel, ChatID: there.Chat, MessageID: "r", Reason: "permanent",
+			ID: 6, Direction: "outbound", Channel: there.Channel, ChatID: there.Chat, MessageID: "r",
+			Reason:    "permanent",
 			CreatedAt: at, DeadAt: at,
 		},
 	}}
 	r := use(t, deadLetterBox(t, s, corebot.RoleAdmin), step{}, "bus.dead_letter.list",
 		`{"direction":"outbound","limit":500}`)
-	want := `{"id":7,"direction":"inbound","channel":"webhook","chatId":"here","messageId":"m","reason":"attempts","attempts":8,"lastError":"<no>",` +
+	want := `{"id":7,"direction":"inbound","channel":"webhook","chatId":"here","messageId":"m","reason":"attempts",` +
+		`"attempts":8,"lastError":"<no>",` +
 		`"createdAt":"2026-01-02T03:04:05Z","deadAt":"2026-01-02T03:04:05Z"}`
 	if lines := strings.Split(strings.TrimSpace(r.Content), "\n"); len(lines) != 2 || lines[0] != want {
 		t.Errorf("the model reads %s", r.Content)

@@ -22,27 +22,28 @@ type editArgs struct {
 	Path       string `json:"path" jsonschema:"the file, relative to the workspace"`
 	Old        string `json:"old" jsonschema:"the text to replace, exactly as it stands in the file"`
 	New        string `json:"new" jsonschema:"the text to put in its place"`
-	ReplaceAll bool   `json:"replaceAll,omitempty" jsonschema:"replace every occurrence; otherwise there must be exactly one"`
+	ReplaceAll bool   `json:"replaceAll,omitempty" jsonschema:"replace every occurrence; without it there must be one"`
 }
 
 // Edit replaces text in a file. Run twice it could change what the first run wrote, so it is not run again after a
 // crash.
 func Edit(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.edit", editDoc, tools.SideEffect, func(_ context.Context, c tools.Call, a editArgs) (string, error) {
-		var count int
-		err := root.Update(a.Path, maxFile, func(old []byte, exists bool) ([]byte, error) {
-			if err := c.Unchanged(old, exists); err != nil {
-				return nil, err
+	return tools.New("fs.edit", editDoc, tools.SideEffect,
+		func(_ context.Context, c tools.Call, a editArgs) (string, error) {
+			var count int
+			err := root.Update(a.Path, maxFile, func(old []byte, exists bool) ([]byte, error) {
+				if err := c.Unchanged(old, exists); err != nil {
+					return nil, err
+				}
+				edited, n, err := a.edit(old, exists)
+				count = n
+				return edited, err
+			})
+			if err != nil {
+				return "", err
 			}
-			edited, n, err := a.edit(old, exists)
-			count = n
-			return edited, err
-		})
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("replaced %d in %s", count, a.Path), nil
-	}, tools.Touches(func(_ tools.Call, a editArgs) policy.Target { return writes(a.Path) }),
+			return fmt.Sprintf("replaced %d in %s", count, a.Path), nil
+		}, tools.Touches(func(_ tools.Call, a editArgs) policy.Target { return writes(a.Path) }),
 		tools.Changes(func(_ tools.Call, a editArgs) tools.Change {
 			return tools.Change{Path: a.Path, Make: func(old []byte, exists bool) ([]byte, error) {
 				edited, _, err := a.edit(old, exists)

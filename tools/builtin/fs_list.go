@@ -18,7 +18,7 @@ var listDoc string
 const listMax = 500
 
 type listArgs struct {
-	Path  string `json:"path,omitempty" jsonschema:"the directory, relative to the workspace; the workspace itself if left out"`
+	Path  string `json:"path,omitempty" jsonschema:"a directory below the workspace; the workspace itself if left out"`
 	After string `json:"after,omitempty" jsonschema:"show only names behind this one, to go on with a long listing"`
 }
 

@@ -35,7 +35,7 @@ const (
 
 type searchArgs struct {
 	Pattern string `json:"pattern" jsonschema:"the regular expression"`
-	Path    string `json:"path,omitempty" jsonschema:"a file or a directory, relative to the workspace; the whole workspace if left out"`
+	Path    string `json:"path,omitempty" jsonschema:"a file or directory; the whole workspace if left out"`
 	Name    string `json:"name,omitempty" jsonschema:"only files whose name fits this pattern, such as *.md"`
 }
 

@@ -34,7 +34,10 @@ func TestASearchFindsLinesByPathNumberAndText(t *testing.T) {
 	}{
 		"all below, in the order of paths": {
 			args{"pattern": `func \w+`},
-			[]string{"src/a.go:1: func First() {}", "src/b.go:3: func Second() {}", "src/deep/c.txt:1: a func in words"},
+			[]string{
+				"src/a.go:1: func First() {}", "src/b.go:3: func Second() {}",
+				"src/deep/c.txt:1: a func in words",
+			},
 		},
 		"by name": {
 			args{"pattern": "func", "name": "*.go", "path": "src"},
@@ -66,7 +69,8 @@ func TestASearchPassesOverWhatIsClosedOrNoText(t *testing.T) {
 		must(t, b.root.Write(path, []byte(text)))
 	}
 	must(t, os.Symlink("plain.md", b.dir+"/link.md"))
-	if got, want := b.found(args{"pattern": "needle"}), "plain.md:1: needle\n[binary files that were left out: 2]\n"; got != want {
+	if got, want := b.found(args{"pattern": "needle"}),
+		"plain.md:1: needle\n[binary files that were left out: 2]\n"; got != want {
 		t.Errorf("it finds\n%s\nwant\n%s", got, want)
 	}
 	own := rootfs.ChatDir(here)
@@ -118,7 +122,10 @@ func TestASearchThatIsStoppedIsNoAnswer(t *testing.T) {
 	cancel(corebot.ErrStopped)
 	raw, err := json.Marshal(args{"pattern": "needle"})
 	must(t, err)
-	r, err := b.box[corebot.RoleNormal].Call(ctx, corebot.Caller{Key: here}, corebot.ToolCall{Tool: "fs.search", Args: raw},
+	r, err := b.box[corebot.RoleNormal].Call(ctx, corebot.Caller{Key: here}, corebot.ToolCall{
+		Tool: "fs.search",
+		Args: raw,
+	},
 		step{})
 	if err == nil && r.Outcome == corebot.OutcomeSuccess || err != nil && !errors.Is(err, corebot.ErrStopped) {
 		t.Errorf("it says %+v, %v", r, err)

@@ -20,23 +20,24 @@ type writeArgs struct {
 
 // Write puts a whole file in place. The arguments say all of what it will hold, so a second run changes nothing.
 func Write(root *rootfs.Root) tools.Tool {
-	return tools.New("fs.write", writeDoc, tools.Idempotent, func(_ context.Context, c tools.Call, a writeArgs) (string, error) {
-		data, err := a.make(nil, false)
-		switch {
-		case err != nil:
-			return "", err
-		case c.Approved == "":
-			err = root.Write(a.Path, data)
-		default:
-			err = root.Update(a.Path, tools.MaxApproved, func(old []byte, exists bool) ([]byte, error) {
-				return data, c.Unchanged(old, exists)
-			})
-		}
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("wrote %d bytes to %s", len(a.Content), a.Path), nil
-	}, tools.Touches(func(_ tools.Call, a writeArgs) policy.Target { return writes(a.Path) }),
+	return tools.New("fs.write", writeDoc, tools.Idempotent,
+		func(_ context.Context, c tools.Call, a writeArgs) (string, error) {
+			data, err := a.make(nil, false)
+			switch {
+			case err != nil:
+				return "", err
+			case c.Approved == "":
+				err = root.Write(a.Path, data)
+			default:
+				err = root.Update(a.Path, tools.MaxApproved, func(old []byte, exists bool) ([]byte, error) {
+					return data, c.Unchanged(old, exists)
+				})
+			}
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("wrote %d bytes to %s", len(a.Content), a.Path), nil
+		}, tools.Touches(func(_ tools.Call, a writeArgs) policy.Target { return writes(a.Path) }),
 		tools.Changes(func(_ tools.Call, a writeArgs) tools.Change { return tools.Change{Path: a.Path, Make: a.make} }))
 }
 

@@ -18,7 +18,7 @@ var memoryWriteDoc string
 type memoryWriteArgs struct {
 	Scope   string `json:"scope" jsonschema:"global or chat"`
 	Content string `json:"content" jsonschema:"what to remember, in Markdown"`
-	Mode    string `json:"mode,omitempty" jsonschema:"append (the default) adds to what is there, replace puts content in its place"`
+	Mode    string `json:"mode,omitempty" jsonschema:"append (the default) adds content; replace overwrites the page"`
 }
 
 // MemoryWrite adds to a page of memory or replaces it.

@@ -47,7 +47,7 @@ const shellSlack = 5 * time.Second
 
 type shellArgs struct {
 	Argv           []string `json:"argv" jsonschema:"the program and its arguments, one by one"`
-	TimeoutSeconds int      `json:"timeoutSeconds,omitempty" jsonschema:"how many seconds it may take; the longest that is allowed if it is left out"`
+	TimeoutSeconds int      `json:"timeoutSeconds,omitempty" jsonschema:"its limit; the longest allowed if left out"`
 }
 
 // Shell runs the programs that are allowed, each for at most longest.

@@ -26,7 +26,8 @@ var (
 
 // Tasks keeps the scheduled tasks.
 type Tasks interface {
-	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (tasks []corebot.Task, next string, err error)
+	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (tasks []corebot.Task, next string,
+		err error)
 	Task(ctx context.Context, id int64) (corebot.Task, error)
 }
 
@@ -61,8 +62,9 @@ func TasksSchedule(rules TaskRules) tools.Tool {
 		a tasksScheduleArgs,
 	) (corebot.Effect, string, error) {
 		if c.Chain >= corebot.MaxTaskChain {
-			return nil, "", fmt.Errorf("%w: %d tasks in a row have each made the next one; this one cannot make another",
-				corebot.ErrInvalid, c.Chain)
+			return nil, "",
+				fmt.Errorf("%w: %d tasks in a row have each made the next one; this one cannot make another",
+					corebot.ErrInvalid, c.Chain)
 		}
 		now := time.Now()
 		schedule := corebot.Schedule{Kind: a.Kind, Spec: strings.TrimSpace(a.Spec), TimeZone: cmp.Or(a.TimeZone,
@@ -73,8 +75,10 @@ func TasksSchedule(rules TaskRules) tools.Tool {
 		}
 		next, _ := rule.Next(now)
 		task := corebot.Task{
-			Name: a.Name, Key: a.chat(c), Schedule: schedule, Prompt: a.Prompt, Context: cmp.Or(a.Context, corebot.TaskInChat),
-			Creator: c.Principal, From: c.Key, Others: c.Others, Taint: c.Taint, Chain: c.Chain + 1, Anchor: now, NextRun: next,
+			Name: a.Name, Key: a.chat(c), Schedule: schedule, Prompt: a.Prompt, Context: cmp.Or(a.Context,
+				corebot.TaskInChat),
+			Creator: c.Principal, From: c.Key, Others: c.Others, Taint: c.Taint, Chain: c.Chain + 1, Anchor: now,
+			NextRun: next,
 		}
 		if err := task.Validate(); err != nil {
 			return nil, "", err

@@ -75,7 +75,8 @@ func (b *Brave) Search(ctx context.Context, query string, count int) ([]SearchRe
 }
 
 func errBraveKey() error {
-	return corebot.WithHint(errors.New("Brave does not take the key"), "the operator must set tools.web.brave_key to a valid one") //nolint:staticcheck // a name
+	return corebot.WithHint(errors.New("Brave does not take the key"), //nolint:staticcheck // a name
+		"the operator must set tools.web.brave_key to a valid one")
 }
 
 // withoutRedirects keeps the address of a query, and what was sent with it, where the operator sent it.

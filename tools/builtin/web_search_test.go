@@ -58,7 +58,8 @@ func TestBraveIsAskedAndItsResultsAreListed(t *testing.T) {
 	b := brave(t, func(w http.ResponseWriter, r *http.Request) {
 		asked = r
 		answer("application/json", `{"type":"search","web":{"results":[
-			{"title":"Bees &amp; <strong>wasps</strong>","url":"https://example.com/bees","description":"All about\n<b>bees</b>.","age":"2 days ago"},
+			{"title":"Bees &amp; <strong>wasps</strong>","url":"https://example.com/bees",
+"description":"All about\n<b>bees</b>.","age":"2 days ago"},
 			{"title":"","url":"https://example.org/","description":"","page_age":"2026-01-02T03:04:05"}]}}`)(w, r)
 	})
 	want := "1. Bees & wasps\n   https://example.com/bees\n   All about bees.\n   age: 2 days ago\n\n2. (no title)\n " +

@@ -306,15 +306,19 @@ func TestProgramsWorkBehindTheFilter(t *testing.T) {
 	lines := map[string]string{
 		"git": "export GIT_CONFIG_NOSYSTEM=1; git init -q r && cd r && git config core.hooksPath h && echo a >a " +
 			"&& git add a && git -c user.name=a -c user.email=a@b.c commit -qm a && git log --oneline | grep a",
-		"python3": `python3 -c "import threading, subprocess, json, hashlib, tempfile; t = threading.Thread(target=print, args=('in a thread',)); t.start(); t.join(); print(subprocess.run(['echo', 'of a child'], capture_output=True, text=True).stdout)"`,
-		"node":    `node -e "const {execFileSync} = require('child_process'); require('fs').writeFileSync('n', 'x'); console.log(execFileSync('echo', ['x']).toString()); setTimeout(() => console.log('timer'), 1)"`,
-		"perl":    `perl -e 'print "x" if fork == 0; wait; open(F, "-|", "echo y"); print <F>'`,
-		"tar":     "echo x >f && tar czf f.tgz f && rm f && tar xzf f.tgz --no-same-permissions; cat f",
-		"gcc":     `printf '#include <stdio.h>\nint main(){puts("x");}' >c.c && gcc -c c.c -o c.o && test -s c.o`,
+		"python3": `python3 -c "import threading, subprocess, json, hashlib, tempfile; t = ` +
+			`threading.Thread(target=print, args=('in a thread',)); t.start(); t.join(); ` +
+			`print(subprocess.run(['echo', 'of a child'], capture_output=True, text=True).stdout)"`,
+		"node": `node -e "const {execFileSync} = require('child_process'); require('fs').writeFileSync('n', 'x');` +
+			` console.log(execFileSync('echo', ['x']).toString()); setTimeout(() => console.log('timer'), 1)"`,
+		"perl": `perl -e 'print "x" if fork == 0; wait; open(F, "-|", "echo y"); print <F>'`,
+		"tar":  "echo x >f && tar czf f.tgz f && rm f && tar xzf f.tgz --no-same-permissions; cat f",
+		"gcc":  `printf '#include <stdio.h>\nint main(){puts("x");}' >c.c && gcc -c c.c -o c.o && test -s c.o`,
 		"grep": "echo xyz | grep -q y && seq 1000 | sort -rn --parallel=2 | head -1 | grep 1000 && find . -name " +
 			"c.c >/dev/null",
-		"xz":      "seq 1000 | xz -T2 | xz -d | tail -1",
-		"bash":    `bash -c 'trap "echo trapped" USR1; (sleep 0; exit 3); echo $?; x=$(seq 3 | tac | paste -sd,); echo "$x"; wait'`,
+		"xz": "seq 1000 | xz -T2 | xz -d | tail -1",
+		"bash": `bash -c 'trap "echo trapped" USR1; (sleep 0; exit 3); echo $?; x=$(seq 3 | tac | paste -sd,); ` +
+			`echo "$x"; wait'`,
 		"timeout": "timeout 5 true",
 		"sqlite3": "sqlite3 d 'create table t(a); insert into t values(1); select * from t'",
 		"jq":      "echo '{}' | jq .",

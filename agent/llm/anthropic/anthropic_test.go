@@ -82,7 +82,8 @@ func TestToolsGoOutAndCallsComeBackWithInternalNames(t *testing.T) {
 		llmtest.Call{ID: "a", Name: "fs_read", Args: `{"path":"x y z.md"}`},
 		llmtest.Call{ID: "b", Name: "make_coffee"}).With("Let me see. "))
 	r := hello()
-	const schema = `{"type":"object","required":["path"],"properties":{"path":{"type":"string"}},"additionalProperties":false}`
+	const schema = `{"type":"object","required":["path"],` +
+		`"properties":{"path":{"type":"string"}},"additionalProperties":false}`
 	r.Tools = []llm.Tool{{Name: "fs.read", Description: "Reads.", Schema: json.RawMessage(schema)}, {Name: "fs.list"}}
 	a, _ := complete(t, m, r)
 	want := []corebot.ToolCall{

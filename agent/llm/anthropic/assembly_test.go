@@ -17,7 +17,8 @@ func FuzzAnyStreamIsAnAnswerOrAnError(f *testing.F) {
 	const end = "\n" + `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}`
 	f.Add(`{"type":"message_start","message":{"model":"m"}}` + "\n" +
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a"}}` + end)
-	f.Add(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"1","name":"f","input":{}}}` + "\n" +
+	f.Add(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"1","name":"f",` +
+		`"input":{}}}` + "\n" +
 		`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{"}}` + end)
 	f.Add(`{"type":"content_block_start","index":-1,"content_block":{"type":"thinking","signature":"x"}}` + end)
 	f.Add(`{"type":"content_block_delta","index":7,"delta":{"text":"x"}}`)

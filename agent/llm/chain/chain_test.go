@@ -487,7 +487,10 @@ func TestCallsBreakersAndTokensAreCounted(t *testing.T) {
 corebot_provider_breaker{model="a1",provider="A"} 2
 corebot_provider_breaker{model="a2",provider="A"} 0
 corebot_provider_breaker{model="b",provider="B"} 0
-# HELP corebot_provider_calls_total Calls of a provider's model, by outcome: ok, resting (not asked: its breaker is open), transient, rate_limited, permanent, cancelled, context_too_long, refused, bad_request, unauthorized, no_model, unreachable.
+# HELP corebot_provider_calls_total Calls of a provider's model, `+
+		`by outcome: ok, resting (not asked: its breaker is open), `+
+		`transient, rate_limited, permanent, cancelled, context_too_long, refused, bad_request, unauthorized, `+
+		`no_model, unreachable.
 # TYPE corebot_provider_calls_total counter
 corebot_provider_calls_total{model="a1",outcome="resting",provider="A"} 1
 corebot_provider_calls_total{model="a1",outcome="transient",provider="A"} 1

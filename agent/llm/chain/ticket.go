@@ -127,11 +127,13 @@ func (s *stream) begin() func(string) {
 
 // ModelState is one model of a [Chain] as it is now.
 type ModelState struct {
-	Name    string    `json:"name"`              // provider/model
-	Breaker string    `json:"breaker"`           // see [breaker.State]
-	Until   time.Time `json:"until,omitzero"`    // when a call may find out whether the model is back; zero while the breaker is closed
-	Cause   string    `json:"cause,omitempty"`   // why the breaker is not closed
-	Failing string    `json:"failing,omitempty"` // how the last call failed, if nothing says that the next one would not
+	Name    string `json:"name"`    // provider/model
+	Breaker string `json:"breaker"` // see [breaker.State]
+	// when a call may find out whether the model is back; zero while the breaker is closed
+	Until time.Time `json:"until,omitzero"`
+	Cause string    `json:"cause,omitempty"` // why the breaker is not closed
+	// how the last call failed, if nothing says that the next one would not
+	Failing string `json:"failing,omitempty"`
 }
 
 // States are the models in their order.

@@ -17,8 +17,8 @@ const (
 	maxListBody = 4 << 20
 )
 
-// Models asks which models a provider has, at a path below the base URL. Both APIs list them alike. Its errors are those
-// of [Endpoint.Failure]. A provider that has no such list gives an error of status 404.
+// Models asks which models a provider has, at a path below the base URL. Both APIs list them alike. Its errors are
+// those of [Endpoint.Failure]. A provider that has no such list gives an error of status 404.
 func (e *Endpoint) Models(ctx context.Context, path string, header http.Header) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()

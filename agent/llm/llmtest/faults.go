@@ -40,7 +40,8 @@ func rateLimits() []Fault {
 		answers("429 in milliseconds", limit.Header("Retry-After-Ms", "1500")),
 		either("429 without credit",
 			Raw(http.StatusTooManyRequests, "application/json",
-				`{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`),
+				`{"error":{"message":"You exceeded your current quota","type":"insufficient_quota",`+
+					`"code":"insufficient_quota"}}`),
 			Raw(http.StatusPaymentRequired, "application/json",
 				`{"type":"error","error":{"type":"billing_error","message":"Your credit balance is too low"}}`)),
 	}
@@ -70,9 +71,11 @@ func refusals() []Fault {
 		answers("400", Fail(http.StatusBadRequest, "temperature is out of range")),
 		either("400 context length",
 			Raw(http.StatusBadRequest, "application/json",
-				`{"error":{"message":"too many tokens","type":"invalid_request_error","code":"context_length_exceeded"}}`),
+				`{"error":{"message":"too many tokens","type":"invalid_request_error",`+
+					`"code":"context_length_exceeded"}}`),
 			Raw(http.StatusBadRequest, "application/json",
-				`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`)),
+				`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 `+
+					`tokens > 200000 maximum"}}`)),
 		answers("413", Fail(http.StatusRequestEntityTooLarge, "request too large")),
 		either("refused by a filter",
 			Raw(http.StatusBadRequest, "application/json", `{"error":{"message":"filtered","code":"content_filter"}}`),
@@ -97,7 +100,8 @@ func brokenConnections() []Fault {
 // errorEvent is how a provider says in the middle of a stream that it cannot go on.
 func errorEvent(r Request) string {
 	if r.API == Anthropic {
-		return "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n"
+		return "event: error\ndata: " +
+			"{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n"
 	}
 	return "data: {\"error\":{\"message\":\"Overloaded\",\"type\":\"server_error\",\"code\":529}}\n\n"
 }
@@ -136,7 +140,8 @@ func garbage() []Fault {
 // textMessage is a message whose text is not escaped, whatever it holds.
 func textMessage(text, stop string) Answer {
 	return Stream(
-		`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`,
+		`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m",`+
+			`"content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+text+`"}}`,
 		`{"type":"content_block_stop","index":0}`,

@@ -5,7 +5,8 @@
 //
 // In most tests two lines are enough. [Start] serves over an in-memory network, so it works inside testing/synctest:
 //
-//	srv := llmtest.Start(t, llmtest.Queue(llmtest.ToolCalls(llmtest.Call{Name: "fs_read", Args: `{"path":"a"}`}), llmtest.Text("done")))
+//	read := llmtest.Call{Name: "fs_read", Args: `{"path":"a"}`}
+//	srv := llmtest.Start(t, llmtest.Queue(llmtest.ToolCalls(read), llmtest.Text("done")))
 //	model, err := openai.New(srv.URL, openai.Options{Model: "scripted", Transport: srv.Transport})
 //
 // Or the same [Server] behind a port, for a program under test: httptest.NewServer(llmtest.New(script)), base URL +

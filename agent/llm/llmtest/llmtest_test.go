@@ -18,7 +18,8 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 )
 
-const streamed = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"fs_read"}}]}`
+const streamed = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user",` +
+	`"content":"hi"}],"tools":[{"type":"function","function":{"name":"fs_read"}}]}`
 
 func post(t *testing.T, srv *llmtest.Running, body string) (*http.Response, string) {
 	t.Helper()
@@ -209,7 +210,8 @@ func TestManyAskAtOnce(t *testing.T) {
 	}
 }
 
-const messages = `{"model":"m","stream":true,"max_tokens":9,"system":[{"type":"text","text":"be brief"}],"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"fs_read","input_schema":{"type":"object"}}]}`
+const messages = `{"model":"m","stream":true,"max_tokens":9,"system":[{"type":"text","text":"be brief"}],` +
+	`"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"fs_read","input_schema":{"type":"object"}}]}`
 
 func postMessages(t *testing.T, srv *llmtest.Running, body string) (*http.Response, string) {
 	t.Helper()

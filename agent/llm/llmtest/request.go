@@ -38,9 +38,10 @@ type StreamOpts struct {
 
 // Message is one entry of the context.
 type Message struct {
-	Role      string     `json:"role"`
-	Content   Content    `json:"content"`
-	Senders   []string   `json:"-"` // of a user's: who speaks in it, as the lines before the texts say; they are not in Content
+	Role    string  `json:"role"`
+	Content Content `json:"content"`
+	// of a user's: who speaks in it, as the lines before the texts say; they are not in Content
+	Senders   []string   `json:"-"`
 	ToolCalls []ToolCall `json:"tool_calls"`
 	CallID    string     `json:"tool_call_id"`
 	Thinking  string     `json:"reasoning_content"`

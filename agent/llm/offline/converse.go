@@ -9,13 +9,15 @@ import (
 const introduction = "I am Corebot's built-in offline model: no language model is connected, so I match words and " +
 	"call tools, and understand nothing."
 
-const help = `To connect a real model, set these environment variables (or llm.* in corebot.yaml) and start Corebot again:
+const help = `To connect a real model, set these environment variables (or llm.* in corebot.yaml), and start Corebot
+again:
 
 OPENAI_API_KEY   your key
 OPENAI_BASE_URL  the endpoint, if it is not OpenAI's, such as http://127.0.0.1:11434/v1 for Ollama
 OPENAI_MODEL     the model, such as gpt-4o-mini
 
-Without them I can still call tools: /tool fs.list {"path":"."} lists the workspace. And I quote what I find about the words of a question.`
+Without them I can still call tools: /tool fs.list {"path":"."} lists the workspace. And I quote
+what I find about the words of a question.`
 
 const nothingFound = "I found nothing about that in what I was given (the sections of the workspace and this chat). " +
 	introduction + " Say help to learn how to connect a real one."

@@ -59,7 +59,8 @@ func TestThinkingCountsTowardTheSizeOfAnAnswer(t *testing.T) {
 func TestWhatTheProviderTookFromItsCacheIsInTheUsage(t *testing.T) {
 	m, _ := start(t, openai.Options{},
 		llmtest.Stream(`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`,
-			`{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":64}}}`))
+			`{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,`+
+				`"prompt_tokens_details":{"cached_tokens":64}}}`))
 	if a, _ := complete(t, m, hello()); a.Usage != (corebot.Usage{
 		InputTokens: 100, OutputTokens: 1,
 		CacheReadTokens: 64,

@@ -1,6 +1,6 @@
-// Package markdown lays the answers of a model out for a terminal: headings, lists that hang under their marks, quotes
-// behind a bar, tables whose columns fit, links as "text (address)". It reads CommonMark with tables, strikethrough,
-// tasks and bare addresses.
+// Package markdown lays out the answers of a model for a terminal. It draws headings, lists that hang under their
+// marks, quotes behind a bar, tables whose columns fit, and links as "text (address)". It reads CommonMark with tables,
+// strikethrough, tasks and bare addresses.
 //
 // What holds for every text, however it was made:
 //   - The page consists of pieces of the text, a handful of marks (•, │, ─, brackets, numbers), blanks, line ends, and

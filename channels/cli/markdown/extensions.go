@@ -10,8 +10,8 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// The parser's own extensions come with an HTML renderer and a dozen regular expressions that every start of the
-// program pays for, and its tables fill short rows up with cells without end. These are what a terminal needs of them.
+// The parser's own extensions bring an HTML renderer and a dozen regular expressions, which slow down every start of
+// the program. And its tables fill short rows with cells without end. These are what a terminal needs of them.
 
 // strikethroughParser reads ~~text~~. A single tilde is left alone: in answers it means "about". So are three.
 type strikethroughParser struct{}

@@ -137,9 +137,9 @@ func (f *flow) runAt(at int) (run, from int) {
 	return sort.Search(len(f.runs), func(i int) bool { return f.runs[i].end > at }), at
 }
 
-// word measures the first piece of text that is not broken, to its end or until it is wider than enough: whoever
-// measured a long word whole for each of its lines would take the square of its length. It is empty only if text begins
-// with a blank or a line end.
+// word measures the first piece of text that is not broken, to its end or until it is wider than enough. A caller that
+// measured a long word whole for each of its lines would need time in the square of its length. It is empty only if
+// text begins with a blank or a line end.
 func word(text []byte, enough int) (n, columns int) {
 	together := true
 	for n < len(text) && columns <= enough && text[n] != ' ' && text[n] != '\n' {
@@ -179,8 +179,8 @@ func cluster(text []byte) (size, columns int) {
 	return len(first), columns
 }
 
-// What is written without blanks may be broken before each ideograph, but not behind what opens a bracket, nor before
-// small kana and marks of repetition. Closing brackets and stops are no ideographs, so they never begin a line.
+// Text without blanks may be broken before each ideograph, but not behind an opening bracket, nor before small kana and
+// marks of repetition. Closing brackets and stops are no ideographs, so they never begin a line.
 const (
 	opening = "（「『【〈《〔［｛"
 	small   = "々ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮヵヶ"

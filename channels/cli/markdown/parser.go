@@ -7,8 +7,8 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// Limits of what is parsed. The parser compares each open block with each line, and looks from each mark of a block
-// through the rest of it; both are squares that only hostile texts make large.
+// Limits of what is parsed. The parser compares each open block with each line. From each mark of a block it looks
+// through the rest of the block. Both take time in the square of the length, and only hostile texts make it long.
 const (
 	maxNesting    = 16       // open containers; a list counts twice, for itself and its item
 	maxWork       = 64 << 20 // the sum, over all inline marks, of the length of their block in bytes

@@ -112,7 +112,7 @@ func tableAlignments(row []cell) []extast.Alignment {
 	return found
 }
 
-// tableRow makes nodes of cells. What is written behind the last column belongs to it.
+// tableRow makes nodes of cells. Text behind the last column belongs to that column.
 func tableRow(row []cell, alignments []extast.Alignment) *extast.TableRow {
 	r := extast.NewTableRow(alignments)
 	columns := len(alignments)

@@ -1,0 +1,82 @@
+package corebot_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const (
+	maxColumns = 120
+	maxLines   = 500
+	maxFiles   = 20
+)
+
+// crowded are the packages with more than maxFiles files, tests not counted, and how many each can have.
+var crowded = map[string]int{
+	"storage": 50, "internal/app": 24, "cmd/corebot": 36, "tools/builtin": 29, "internal/config": 22,
+	"tools/isolation": 22, "bus/bustest": 21,
+}
+
+func TestGoLinesHaveAtMost120Columns(t *testing.T) {
+	read := 0
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && file != ".":
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go"):
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		read++
+		number := 0
+		for line := range bytes.Lines(text) {
+			number++
+			line = bytes.TrimRight(line, "\n")
+			if n := utf8.RuneCount(bytes.ReplaceAll(line, []byte("\t"), []byte("    "))); n > maxColumns {
+				t.Errorf("%s:%d has %d columns, the limit is %d with tabs of 4", file, number, n, maxColumns)
+			}
+		}
+		return nil
+	})
+	if err != nil || read < 800 {
+		t.Fatalf("%d files were read: %v", read, err)
+	}
+}
+
+func TestFilesOfProgramsHaveAtMost500Lines(t *testing.T) {
+	for _, file := range goFiles(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte("\n")); n > maxLines {
+			t.Errorf("%s has %d lines, the limit is %d: split it along a noun", file, n, maxLines)
+		}
+	}
+}
+
+func TestPackagesHaveAtMost20FilesExceptTheCrowdedOnesWhichShrink(t *testing.T) {
+	count := map[string]int{}
+	for _, file := range goFiles(t) {
+		count[filepath.ToSlash(filepath.Dir(file))]++
+	}
+	for pkg, n := range count {
+		limit, listed := crowded[pkg]
+		switch {
+		case !listed && n > maxFiles:
+			t.Errorf("%s has %d files, the limit is %d: join what is read together", pkg, n, maxFiles)
+		case listed && n > limit:
+			t.Errorf("%s has %d files, and had %d: join what is read together", pkg, n, limit)
+		}
+	}
+}

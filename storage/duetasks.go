@@ -1,0 +1,154 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/runes"
+)
+
+// A due time of a task becomes a message, and the end of this message ends the run. Each is one commit.
+
+// publishTx publishes a due time of a task: the message and the run. A due time that was published before is left as
+// it is. Without room the error is that of the bus.
+func (s *Tasks) publishTx(t *tx, task corebot.Task, due time.Time) (life int64, err error) {
+	message := pack([]corebot.Message{task.Message(due)})
+	r, err := publishTx(t, &message[0], s.db.limits.ForTasks())
+	if err != nil || r.Err != nil {
+		return 0, errors.Join(err, r.Err)
+	}
+	if r.Duplicate {
+		return r.Life, nil
+	}
+	if _, err := t.exec(insertRun, task.ID, due, t.now, r.Life, int64(0), ""); err != nil {
+		return 0, err
+	}
+	_, err = t.exec(trimRuns, task.ID, keptRuns-1)
+	return r.Life, err
+}
+
+// Due gives the tasks that are due at a moment, the earliest first, at most limit of them. after is the last task of an
+// earlier page; a zero task: the beginning.
+func (s *Tasks) Due(ctx context.Context, now time.Time, after corebot.Task, limit int) ([]corebot.Task, error) {
+	place := int64(math.MinInt64)
+	if !after.NextRun.IsZero() {
+		place = after.NextRun.UnixMilli()
+	}
+	return s.list(ctx, dueTasks, now, place, after.ID, limit)
+}
+
+// NextDue is when the next task is due; ok is false if none ever is.
+func (s *Tasks) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
+	_, err = s.db.reader.one(ctx, firstDue, []any{moment{&at}})
+	return at, !at.IsZero(), err
+}
+
+// Changed receives after commits that have changed when tasks are due.
+func (s *Tasks) Changed() <-chan struct{} { return s.db.planned }
+
+// Now is the wall clock by which tasks are due.
+func (s *Tasks) Now() time.Time { return s.db.clock.now() }
+
+// Fire publishes due times and advances their tasks, in one commit. A task that has changed since it was read is left
+// alone. The errors are in the order of the firings: that of a task without room, which stays due, is
+// [corebot.ErrLaneFull] or the like.
+func (s *Tasks) Fire(ctx context.Context, firings []corebot.Firing) (refused []error, err error) {
+	err = s.db.write(ctx, "tasks.fire", func(t *tx) error {
+		refused = make([]error, len(firings))
+		for i, f := range firings {
+			err := s.fireTx(t, f)
+			if err != nil && !noRoom(err) {
+				return err
+			}
+			refused[i] = err
+		}
+		return nil
+	})
+	return refused, err
+}
+
+func (s *Tasks) fireTx(t *tx, f corebot.Firing) error {
+	var version int64
+	var state string
+	if _, err := t.one(versionOfTask, []any{&version, &state}, f.Task.ID); err != nil {
+		return err
+	}
+	if version != f.Task.Version || state != string(corebot.TaskActive) {
+		return nil
+	}
+	if f.Fault != "" {
+		t.planned = true
+		_, err := t.exec(setTask, string(corebot.TaskPaused), f.Fault, nil, f.Task.Anchor, int64(0), f.Task.ID)
+		return err
+	}
+	if f.Missed {
+		if _, err := t.exec(insertRun, f.Task.ID, f.Due, t.now, int64(0), t.now, corebot.RunMissed); err != nil {
+			return err
+		}
+	} else if _, err := s.publishTx(t, f.Task, f.Due); err != nil {
+		return err
+	}
+	_, err := t.exec(advanceTask, f.Due, orNull(f.Next), t.now, f.Task.ID, version)
+	return err
+}
+
+var versionOfTask = &query{`SELECT version, state FROM tasks WHERE id = ?`}
+
+// Plan sets the next due time of tasks anew, such as after the wall clock was set back. A task that has changed since
+// it was read is left alone.
+func (s *Tasks) Plan(ctx context.Context, tasks []corebot.Task) error {
+	return s.db.write(ctx, "tasks.plan", func(t *tx) error {
+		for _, task := range tasks {
+			if _, err := t.exec(planTask, orNull(task.NextRun), task.ID, task.Version); err != nil {
+				return err
+			}
+		}
+		t.planned = true
+		return nil
+	})
+}
+
+// endRunTx notes how the message of a due task ended, in the commit that ends it. A task whose runs keep failing is
+// paused, and its chat is told.
+func endRunTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
+	e := d.Message.Errand
+	if e == nil {
+		return nil
+	}
+	if _, err := t.exec(endRun, string(o.End), runes.Head(o.Error, maxRunError), t.now, e.Task, e.Due); err != nil {
+		return err
+	}
+	if o.End != corebot.EndDead {
+		_, err := t.exec(fineTask, e.Task)
+		return err
+	}
+	if _, err := t.exec(failTask, e.Task); err != nil || t.taskEnds == 0 {
+		return err
+	}
+	reason := fmt.Sprintf("%d runs in a row failed", t.taskEnds)
+	n, err := t.exec(pauseTask, reason, e.Task, t.taskEnds)
+	if err != nil || n == 0 {
+		return err
+	}
+	t.planned = true
+	by := corebot.AuditEvent{Entry: corebot.EntryItself}
+	task := corebot.Task{ID: e.Task, Key: d.Message.Key}
+	if err := (&Tasks{by: by}).noteTx(t, "task.pause", task, map[string]any{"reason": reason}); err != nil {
+		return err
+	}
+	notice := corebot.Message{
+		ID: corebot.OwnID("task", e.Task, "paused", d.Life, d.Run), Direction: corebot.Outbound, Key: d.Message.Key,
+		Kind: corebot.KindNotice,
+		Parts: corebot.TextPart(fmt.Sprintf("Task %d (%s) is paused, because %s. /tasks resume %d starts it again.",
+			e.Task,
+			e.Name, reason, e.Task)),
+	}
+	return noticeTx(t, &pack([]corebot.Message{notice})[0], d.Life)
+}
+
+// maxRunError is how many bytes of an error a run keeps.
+const maxRunError = 500
