@@ -44,6 +44,11 @@ var commands = []CommandUsage{
 		KindControl,
 	},
 	{"/tasks", "[ACTION ID]", "list the tasks of this chat; pause, resume, run or remove one", KindControl},
+	{
+		"/model", "[NAME]", "tell which model answers here; an admin names another for this conversation, or default",
+		KindControl,
+	},
+	{"/models", "", "list the models that can answer", KindControl},
 	{"/usage", "", "tell what was used, and what may be", KindControl},
 	{"/help", "", "this list", KindCommand},
 }

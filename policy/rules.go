@@ -65,6 +65,7 @@ func rules() []rule {
 			},
 		},
 		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), ownSessionOnly(),
+		modelCommand(),
 		approvalCommands(), openToAll())
 }
 
@@ -200,6 +201,14 @@ func ownMessageOnly() []rule {
 			rule{name: "own-message", tool: command, who: anyone})
 	}
 	return t
+}
+
+// modelCommand is the rule for a /model that chooses one: another model can cost more, and reads the whole session.
+func modelCommand() []rule {
+	return []rule{{
+		name: "model", tool: "/model", who: admins,
+		reason: "only an admin of this chat can choose the model that answers",
+	}}
 }
 
 // RuleSessionOfOthers is the rule by which a new session is denied. It is stored in the audit; it never changes.

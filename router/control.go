@@ -33,6 +33,10 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		return r.why(ctx, m, c)
 	case "/usage":
 		return r.usage(ctx, m, c)
+	case "/model":
+		return r.model(ctx, m, c)
+	case "/models":
+		return r.ledger.Answer(ctx, m, controlNotice(m, c, r.modelList()))
 	case "/status":
 		return r.status(ctx, m, c)
 	case "/remind":

@@ -125,7 +125,7 @@ func TestAnUnknownCommandIsAnsweredAtOnceAndAsksNoModel(t *testing.T) {
 				"begin with //.",
 			"/STPO now": "There is no command /STPO. Did you mean /stop? To say it as text, " +
 				"begin with //.",
-			"/model gpt": "There is no command /model. /help lists the commands. To say it as " +
+			"/colour gpt": "There is no command /colour. /help lists the commands. To say it as " +
 				"text, begin with //.",
 			"/x\u202ey": `There is no command /x\u202ey. /help lists the commands. To say it as text, begin with //.`,
 			"/" + strings.Repeat("é", 50_000): "There is no command /" + strings.Repeat("é", 19) +

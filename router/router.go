@@ -85,6 +85,8 @@ type Options struct {
 	Spending  Spending            // usage and its caps
 	AdminChat corebot.Key         // where requests for approval are shown, beside the chat itself; zero: nowhere
 	Chats     Situations          // for /status; nil: /status tells nothing
+	Models    func() []string     // that /model can name; nil: none
+	Choices   Choices             // stores what /model chooses; nil: nothing can be chosen
 	Redact    func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
 	Tasks     Tasks               // for /tasks and /remind, with Planner; nil: there are none
 	Planner   Planner

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -247,14 +248,41 @@ func (c *Chats) Situation(ctx context.Context, k corebot.Key) (s corebot.Situati
 // SetModel sets the model of the chat's current session; "" means the configured model. The next session uses the
 // configured model again. An unknown chat is [corebot.ErrNotFound].
 func (c *Chats) SetModel(ctx context.Context, k corebot.Key, model string) error {
-	return c.db.write(ctx, "model", func(t *tx) error {
-		chat, err := knownChatTx(t, k)
+	return c.db.write(ctx, "model", func(t *tx) error { return c.setModelTx(t, k, model) })
+}
+
+func (c *Chats) setModelTx(t *tx, k corebot.Key, model string) error {
+	chat, err := knownChatTx(t, k)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(setChatModel, model, chat.ID); err != nil {
+		return err
+	}
+	return c.noteTx(t, "chat.model", k, map[string]any{"model": model})
+}
+
+// ChooseModel stores a /model, the model of the chat's session and the notice in one commit. It calls notice with the
+// result: nil, or [corebot.ErrNotFound] in a chat without any message. by goes to the audit, also when its outcome is
+// denied, and then nothing else changes. A duplicate changes nothing.
+func (c *Chats) ChooseModel(ctx context.Context, m corebot.Message, model string, by corebot.AuditEvent,
+	notice func(error) corebot.Message,
+) (r corebot.Receipt, err error) {
+	control := &pack([]corebot.Message{m})[0]
+	err = c.db.write(ctx, "choose model", func(t *tx) (err error) {
+		if r, err = c.db.controlTx(t, control, false); err != nil || r.Duplicate {
+			return err
+		}
+		var verdict error
+		if by.Outcome == corebot.OutcomeDenied {
+			err = auditTx(t, []corebot.AuditEvent{by})
+		} else if verdict = c.As(by).setModelTx(t, m.Key, model); !errors.Is(verdict, corebot.ErrNotFound) {
+			err = verdict
+		}
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(setChatModel, model, chat.ID); err != nil {
-			return err
-		}
-		return c.noteTx(t, "chat.model", k, map[string]any{"model": model})
+		return noticeTx(t, &pack([]corebot.Message{notice(verdict)})[0], r.Life)
 	})
+	return r, err
 }

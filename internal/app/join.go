@@ -33,6 +33,7 @@ var (
 	_ router.Roles        = (*storage.Grants)(nil)
 	_ router.Books        = (*storage.Books)(nil)
 	_ router.Situations   = (*storage.Chats)(nil)
+	_ router.Choices      = (*storage.Chats)(nil)
 	_ channels.Publisher  = (*bus.Bus)(nil)
 	_ channels.Controller = (*router.Router)(nil)
 	_ channels.Queue      = (*bus.Bus)(nil)

@@ -118,6 +118,14 @@ func hostOf(baseURL string) string {
 // ModelName is the preferred model's.
 func (a *App) ModelName() string { return a.models.model.Name() }
 
+// modelNames are the models that a chat can ask for.
+func (a *App) modelNames() []string {
+	if known := a.config.LLM.KnownModels(); len(known) > 0 {
+		return known
+	}
+	return []string{a.ModelName()}
+}
+
 // states are the models that answer, in their order, with their breakers; none for the offline model.
 func (c choice) states() []chain.ModelState {
 	if m, ok := c.model.(*chain.Chain); ok {

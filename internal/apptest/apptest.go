@@ -132,6 +132,9 @@ func (k *Kit) join(o Options) error {
 // NewRouter makes a router on another queue, and a door to it, in place of the kit's. Call it before [Kit.Start].
 func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	o.Workers = cmp.Or(o.Workers, 4)
+	if o.Choices == nil {
+		o.Choices = storage.NewChats(k.DB)
+	}
 	k.Router, err = router.New(router.Parts{
 		Queue: q, Ledger: k.ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.brain,
 		Roles: k.Grants, Policy: k.rules,
