@@ -22,16 +22,22 @@ import (
 //go:embed fs_search.md
 var searchDoc string
 
-// Limits of one search. What it prints stays below what a box shows, so that it does not come back as an artifact.
+// Limits of one search. Its answer stays below what a box shows, so that the answer does not become an artifact.
 const (
-	searchPattern = 1000      // bytes of the expression
-	searchMatches = 200       // lines that are shown
-	searchLine    = 200       // bytes of one of them
-	searchFiles   = 10_000    // files and directories that are looked at
-	searchFile    = 1 << 20   // bytes of a file
-	searchBytes   = 128 << 20 // bytes of all files
-	searchTime    = 10 * time.Second
+	searchPattern = 1000    // bytes of the expression
+	searchMatches = 200     // lines that are shown
+	searchLine    = 200     // bytes of one of them
+	searchFile    = 1 << 20 // bytes of a file
 )
+
+// searchLimits bound the work of one search.
+type searchLimits struct {
+	entries int   // files and directories that are looked at
+	bytes   int64 // of all files
+	time    time.Duration
+}
+
+var defaultSearch = searchLimits{entries: 10_000, bytes: 128 << 20, time: 10 * time.Second}
 
 type searchArgs struct {
 	Pattern string `json:"pattern" jsonschema:"the regular expression"`
@@ -47,27 +53,34 @@ func (a searchArgs) at() string {
 	return a.Path
 }
 
+// none says that nothing matches.
+func (a searchArgs) none() string { return fmt.Sprintf("[nothing in %s matches]\n", a.at()) }
+
 // Search finds lines by a regular expression, whose time is linear in what it reads.
-func Search(root *rootfs.Root) tools.Tool {
+func Search(root *rootfs.Root) tools.Tool { return searchWithin(root, defaultSearch) }
+
+func searchWithin(root *rootfs.Root, limits searchLimits) tools.Tool {
 	return tools.New("fs.search", searchDoc, tools.ReadOnly|tools.Outside,
 		func(ctx context.Context, _ tools.Call, a searchArgs) (string, error) {
-			s, err := newSearch(root, a)
+			s, err := newSearch(root, limits, a)
 			if err != nil {
 				return "", err
 			}
-			ctx, cancel := context.WithTimeoutCause(ctx, searchTime, errSearchEnds)
+			ctx, cancel := context.WithTimeoutCause(ctx, limits.time, errSearchEnds)
 			defer cancel()
-			return s.run(ctx, a.at())
+			return s.run(ctx, a)
 		}, tools.Touches(func(_ tools.Call, a searchArgs) policy.Target { return reads(a.at()) }),
+		tools.OwnWords(func(_ tools.Call, a searchArgs) []string { return []string{a.none()} }),
 		tools.Trusted(func(_ tools.Call, a searchArgs) bool { return policy.OperatorsText(reads(a.at())) }))
 }
 
-// errSearchEnds ends a search that has reached one of its limits. What was found is shown all the same.
+// errSearchEnds ends a search that has reached one of its limits. The matches until then are shown.
 var errSearchEnds = errors.New("the search has reached a limit")
 
 // search is one search under way.
 type search struct {
 	root    *rootfs.Root
+	limits  searchLimits
 	pattern *regexp.Regexp
 	name    string
 
@@ -77,7 +90,7 @@ type search struct {
 	limit                         string // the one that ended it
 }
 
-func newSearch(root *rootfs.Root, a searchArgs) (*search, error) {
+func newSearch(root *rootfs.Root, limits searchLimits, a searchArgs) (*search, error) {
 	if len(a.Pattern) > searchPattern {
 		return nil, fmt.Errorf("the expression has %d bytes, the limit is %d", len(a.Pattern), searchPattern)
 	}
@@ -89,11 +102,11 @@ func newSearch(root *rootfs.Root, a searchArgs) (*search, error) {
 	if _, err := path.Match(a.Name, ""); err != nil {
 		return nil, fmt.Errorf("search in files called %q: %w", a.Name, err)
 	}
-	return &search{root: root, pattern: pattern, name: a.Name}, nil
+	return &search{root: root, limits: limits, pattern: pattern, name: a.Name}, nil
 }
 
-func (s *search) run(ctx context.Context, at string) (string, error) {
-	clean, err := rootfs.Clean(at)
+func (s *search) run(ctx context.Context, a searchArgs) (string, error) {
+	clean, err := rootfs.Clean(a.at())
 	if err != nil {
 		return "", err
 	}
@@ -102,21 +115,21 @@ func (s *search) run(ctx context.Context, at string) (string, error) {
 		s.name = "" // a file that is named is meant
 		err = s.file(ctx, clean)
 	}
-	switch {
-	case err == nil:
-	case context.Cause(ctx) != nil && !errors.Is(context.Cause(ctx), errSearchEnds):
-		return "", context.Cause(ctx)
-	case errors.Is(context.Cause(ctx), errSearchEnds):
-		s.limit = searchTime.String()
-	case !errors.Is(err, errSearchEnds):
+	if err != nil && !errors.Is(err, errSearchEnds) {
 		return "", err
 	}
-	return s.said(clean), nil
+	if err != nil && s.limit == "" {
+		s.limit = s.limits.time.String()
+	}
+	return s.said(a), nil
 }
 
 // directory searches all that is below a directory, in the order of names.
 func (s *search) directory(ctx context.Context, dir string) error {
-	entries, more, err := s.root.List(dir, "", searchFiles)
+	if err := s.look(ctx); err != nil {
+		return err
+	}
+	entries, more, err := s.root.List(dir, "", s.limits.entries)
 	if err != nil {
 		return err
 	}
@@ -135,10 +148,22 @@ func (s *search) directory(ctx context.Context, dir string) error {
 		}
 	}
 	if more > 0 {
-		s.limit = fmt.Sprintf("%d files", searchFiles)
-		return errSearchEnds
+		return s.full()
 	}
 	return nil
+}
+
+// look counts one more file or directory.
+func (s *search) look(ctx context.Context) error {
+	if s.looked++; s.looked > s.limits.entries {
+		return s.full()
+	}
+	return context.Cause(ctx)
+}
+
+func (s *search) full() error {
+	s.limit = fmt.Sprintf("%d files and directories", s.limits.entries)
+	return errSearchEnds
 }
 
 // passing says whether a search goes on behind an entry: it has vanished, or is none that can be read.
@@ -155,22 +180,18 @@ func closed(at, name string) bool {
 
 // file searches one file.
 func (s *search) file(ctx context.Context, at string) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := s.look(ctx); err != nil {
+		return err
 	}
 	if fits, _ := path.Match(s.name, path.Base(at)); s.name != "" && !fits {
 		return nil
-	}
-	if s.looked++; s.looked > searchFiles {
-		s.limit = fmt.Sprintf("%d files", searchFiles)
-		return errSearchEnds
 	}
 	c, err := s.root.ReadChunk(at, 0, searchFile)
 	if err != nil {
 		return err
 	}
-	if s.read += int64(len(c.Data)); s.read > searchBytes {
-		s.limit = fmt.Sprintf("%d MiB", searchBytes>>20)
+	if s.read += int64(len(c.Data)); s.read > s.limits.bytes {
+		s.limit = fmt.Sprintf("%d bytes", s.limits.bytes)
 		return errSearchEnds
 	}
 	text, skipped := wholeRunes(c.Data)
@@ -223,9 +244,9 @@ func around(line []byte, match int) string {
 }
 
 // said is what was found, with notes on what was left out.
-func (s *search) said(at string) string {
+func (s *search) said(a searchArgs) string {
 	if s.matches == 0 {
-		fmt.Fprintf(&s.out, "[nothing in %s matches]\n", at)
+		s.out.WriteString(a.none())
 	}
 	if s.limit != "" {
 		fmt.Fprintf(&s.out, "[the search ended at its limit of %s; name a narrower path or name]\n", s.limit)

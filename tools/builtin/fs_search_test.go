@@ -8,9 +8,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/tools"
+	"github.com/corebot/corebot/tools/builtin"
 )
 
 // found is what a search answers.
@@ -145,4 +149,42 @@ func TestADirectoryIsMadeOnceWithThoseAboveIt(t *testing.T) {
 	b.wants(corebot.OutcomeError, "is not a directory", "fs.mkdir", args{"path": "file/below"})
 	must(t, os.Symlink(t.TempDir(), b.dir+"/out"))
 	b.wants(corebot.OutcomeError, "symbolic link", "fs.mkdir", args{"path": "out/made"})
+}
+
+func TestASearchBoundsFilesDirectoriesBytesAndTime(t *testing.T) {
+	b := newBench(t)
+	const most = 1 << 20
+	for n := range 10 {
+		must(t, b.root.Mkdir(fmt.Sprintf("empty/%d", n)))
+		must(t, b.root.Write(fmt.Sprintf("full/%d", n), []byte("a needle in a file of thirty bytes")))
+	}
+	for n := range 15 {
+		must(t, b.root.Write(fmt.Sprintf("tree/%d/%d", n/3, n), []byte("a needle")))
+	}
+	for name, c := range map[string]struct {
+		path, want string
+		tool       tools.Tool
+	}{
+		"files":       {"full", "5 files and directories", builtin.SearchWithin(b.root, 5, most, time.Minute)},
+		"directories": {"empty", "5 files and directories", builtin.SearchWithin(b.root, 5, most, time.Minute)},
+		"a tree":      {"tree", "8 files and directories", builtin.SearchWithin(b.root, 8, most, time.Minute)},
+		"bytes":       {"full", "limit of 100 bytes", builtin.SearchWithin(b.root, 1000, 100, time.Minute)},
+		"time":        {"full", "limit of 1ns", builtin.SearchWithin(b.root, 1000, most, 1)},
+		"none":        {"full", "full/9:1: a needle", builtin.SearchWithin(b.root, 1000, most, time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry, err := tools.NewRegistry(c.tool)
+			must(t, err)
+			p, err := policy.New(policy.Options{})
+			must(t, err)
+			box, err := tools.NewBox(registry, p, roleOf(corebot.RoleNormal), tools.Options{})
+			must(t, err)
+			one := bench{t, b.dir, b.root, map[corebot.Role]*tools.Box{corebot.RoleNormal: box}}
+			got := one.found(args{"pattern": "needle", "path": c.path})
+			if !strings.Contains(got, c.want) || name != "none" && (strings.Contains(got, "full/9") ||
+				strings.Contains(got, "tree/4")) {
+				t.Errorf("it says\n%s", got)
+			}
+		})
+	}
 }
