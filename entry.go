@@ -184,8 +184,7 @@ func (d Delivery) Question(position int, c Caller, agent, text string) (Message,
 	case r.Hops > MaxHops:
 		return Message{}, WithHint(ErrTooManyHops, "answer with what you have")
 	}
-	k := Key{Agent: agent, Channel: AgentChannel, Chat: agentChat(c.Key)}
-	return r.message(OwnID(relayed, d.Life, d.Run, position), k, c.Principal, text), nil
+	return r.message(OwnID(relayed, d.Life, d.Run, position), AskedFrom(c.Key, agent), c.Principal, text), nil
 }
 
 // Answer is the answer of the delivery's turn to the agent that asked. ok is false for a turn that no agent waits for.
@@ -207,6 +206,11 @@ func (r Relay) message(id string, to Key, by Principal, text string) Message {
 		ID: id, Direction: Inbound, Key: to, Kind: KindPrompt, Sender: by, SenderName: "agent " + r.Agent,
 		Parts: TextPart(text), Relay: &r,
 	}
+}
+
+// AskedFrom is the conversation in which an agent gets what is asked from a conversation.
+func AskedFrom(k Key, agent string) Key {
+	return Key{Agent: agent, Channel: AgentChannel, Chat: agentChat(k)}
 }
 
 // agentChat names the conversation that another agent has with the agent of a conversation: the same one for all that

@@ -197,6 +197,13 @@ type Result struct {
 	Denied AuditEvent // a refused chat command; zero: none
 }
 
+// Head is the message that a conversation works on or waits for.
+type Head struct {
+	Key    Key
+	Life   int64
+	Sender Principal
+}
+
 // Stopped is the result of a /stop.
 type Stopped struct {
 	Life      int64 // of the /stop itself

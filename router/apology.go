@@ -17,7 +17,7 @@ func (r *Router) deadLetter(ctx context.Context, d corebot.Delivery, o corebot.O
 	spent []corebot.Spent,
 ) corebot.Result {
 	text := []string{"Sorry, I could not answer this message.", whyGivenUp(d, o)}
-	if err != nil && r.mayReadErrors(ctx, d) {
+	if err != nil && r.mayReadErrors(ctx, d.Message) {
 		text = append(text, r.forAdmins(o, err)...)
 	}
 	if d.Damaged == nil { // a retry of a damaged message would fail in the same way
@@ -77,9 +77,9 @@ func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
 // mayReadErrors says whether a chat may read the texts of providers and errors, which can name accounts and machines.
 // An admin's message must have caused them. The chat is the admins' chat, a terminal, or a chat in which nobody else
 // has spoken.
-func (r *Router) mayReadErrors(ctx context.Context, d corebot.Delivery) bool {
+func (r *Router) mayReadErrors(ctx context.Context, m corebot.Message) bool {
 	ctx = context.WithoutCancel(ctx)
-	who, k := d.Message.Sender, d.Message.Key
+	who, k := m.Sender, m.Key
 	role, err := r.roles.RoleOf(ctx, who, k)
 	shared := k != r.opts.AdminChat && k.Channel != corebot.TerminalChannel
 	if err == nil && role == corebot.RoleAdmin && shared {

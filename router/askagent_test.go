@@ -23,6 +23,7 @@ type peers struct {
 	callers []corebot.Caller // of the calls of web.search, which every turn makes first
 	minds   func(situation string) []corebot.ToolCall
 	says    func(situation string) string
+	hang    bool // the answer to a question never comes
 }
 
 func newPeers(t *testing.T, o apptest.Options, minds func(situation string) []corebot.ToolCall) *peers {
@@ -36,14 +37,14 @@ func newPeers(t *testing.T, o apptest.Options, minds func(situation string) []co
 			return "seen", nil
 		})
 	o.Tools = []tools.Tool{builtin.AgentList(all), builtin.AgentSend(all, 1_000), probe, reads()}
-	o.Router.Workers = 1
+	o.Router.Workers, o.Router.Agents = max(o.Router.Workers, 1), []string{"main", "helper"}
 	p.counter.Kit = apptest.New(t, o).Start()
 	p.admin(t, "root", corebot.Key{})
 	return p
 }
 
 // reply makes the calls of a turn one answer after the other, and then speaks.
-func (p *peers) reply(_ context.Context, r llm.Request, _ func(string)) (corebot.Answer, error) {
+func (p *peers) reply(ctx context.Context, r llm.Request, _ func(string)) (corebot.Answer, error) {
 	var situation string
 	results := 0
 	for _, m := range r.Messages {
@@ -53,6 +54,10 @@ func (p *peers) reply(_ context.Context, r llm.Request, _ func(string)) (corebot
 		if m.Role == llm.ToolRole {
 			results++
 		}
+	}
+	if p.hang && strings.Contains(situation, ofQuestion) {
+		<-ctx.Done()
+		return corebot.Answer{}, context.Cause(ctx)
 	}
 	calls := append([]corebot.ToolCall{apptest.Call("p", "web.search", `{"text":"x"}`)}, p.minds(situation)...)
 	if results < len(calls) {
@@ -264,4 +269,26 @@ func TestTaintGoesWithAQuestionAndComesWithItsAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestStopEndsTheQuestionThatTheChatsTurnHasAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeers(t, apptest.Options{}, fromAPerson(ask("helper", "wait for me")))
+		p.hang = true
+		p.SayAs("root", "a", "1", "ask")
+		pass(time.Second)
+		question := p.Life("corebot:agent/" + fmt.Sprint(p.Life("1").ID) + "/1/3")
+		if p.Life("1").End != corebot.EndAnswered || question.End != "" {
+			t.Fatalf("the asking turn has ended %q, the question %q", p.Life("1").End, question.End)
+		}
+		p.SayAs("mallory", "a", "s0", "/stop")
+		pass(time.Second)
+		p.WantTold("s0", "There is nothing to stop.")
+		p.SayAs("root", "a", "s", "/stop")
+		pass(time.Second)
+		p.WantTold("s", "Stopping.")
+		if life := p.Life(question.MessageID); life.End != corebot.EndStopped {
+			t.Errorf("the question has ended %q: %s", life.End, life.State)
+		}
+	})
 }

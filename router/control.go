@@ -83,6 +83,10 @@ func (r *Router) stop(ctx context.Context, m corebot.Message, c corebot.Command)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
+	asked, err := r.asked(ctx, m, c)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
 	s, err := r.ledger.Stop(ctx, m, life, by, func(found bool) corebot.Message {
 		text := "There is nothing to stop."
 		switch {
@@ -92,14 +96,37 @@ func (r *Router) stop(ctx context.Context, m corebot.Message, c corebot.Command)
 			text = "Only who sent the message, or an admin, can stop its answer."
 		}
 		return controlNotice(m, c, text)
-	})
+	}, asked...)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
 	if s.Found {
 		r.active.stop(life, corebot.ErrStopped)
+		for _, h := range asked {
+			r.active.stop(h.Life, corebot.ErrStopped)
+		}
 	}
 	return corebot.Receipt{Life: s.Life, Duplicate: s.Duplicate}, nil
+}
+
+// asked finds the questions to other agents that the chat's turns led to, as far as the policy lets the command act on
+// them.
+func (r *Router) asked(ctx context.Context, m corebot.Message, c corebot.Command) ([]corebot.Head, error) {
+	found, err := r.ledger.Asked(ctx, m.Key, r.opts.Agents)
+	if err != nil {
+		return nil, fmt.Errorf("look for what %s is about: %w", c.Name, err)
+	}
+	var mayStop []corebot.Head
+	for _, h := range found {
+		decision, _, err := r.judge(ctx, m, c, h.Sender)
+		if err != nil {
+			return nil, err
+		}
+		if decision.Allow {
+			mayStop = append(mayStop, h)
+		}
+	}
+	return mayStop, nil
 }
 
 // head finds the message that the chat works on, and asks the policy whether the command may act on it. The sender of

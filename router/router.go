@@ -38,7 +38,10 @@ type Ledger interface {
 	Another(ctx context.Context, k corebot.Key, p corebot.Principal) (other corebot.Principal, found bool, err error)
 	// Stop stops the turn of headLife; 0: nothing.
 	Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
-		notice func(found bool) corebot.Message) (corebot.Stopped, error)
+		notice func(found bool) corebot.Message, asked ...corebot.Head) (corebot.Stopped, error)
+	// Asked returns the questions under way that the turns of a chat, and the turns of these questions, have asked
+	// agents.
+	Asked(ctx context.Context, k corebot.Key, agents []string) ([]corebot.Head, error)
 	// Steer stores a prompt for the turn of headLife. If headLife is 0 or that turn has ended, the prompt gets a turn
 	// of its own.
 	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
@@ -83,6 +86,7 @@ type Options struct {
 	Drain     time.Duration       // how long turns can go on after shutdown began; 30 s
 	MaxBytes  int                 // of one control message; 1 MiB
 	Spending  Spending            // usage and its caps
+	Agents    []string            // ids of all agents: a /stop also stops what the turns of its chat have asked them
 	AdminChat corebot.Key         // where requests for approval are shown, beside the chat itself; zero: nowhere
 	Chats     Situations          // for /status; nil: /status tells nothing
 	Models    func() []string     // that /model can name; nil: none

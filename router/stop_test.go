@@ -251,9 +251,9 @@ type stopAtTheEnd struct {
 }
 
 func (l *stopAtTheEnd) Stop(ctx context.Context, m corebot.Message, head int64, by corebot.AuditEvent,
-	notice func(bool) corebot.Message,
+	notice func(bool) corebot.Message, asked ...corebot.Head,
 ) (corebot.Stopped, error) {
-	s, err := l.Ledger.Stop(ctx, m, head, by, notice)
+	s, err := l.Ledger.Stop(ctx, m, head, by, notice, asked...)
 	l.before()
 	return s, err
 }

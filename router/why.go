@@ -41,7 +41,7 @@ func (r *Router) why(ctx context.Context, m corebot.Message, c corebot.Command) 
 		return r.ledger.Refuse(ctx, m, by,
 			controlNotice(m, c, "Only who sent the message, or an admin, can hear what became of it."))
 	}
-	return r.ledger.Answer(ctx, m, controlNotice(m, c, r.biography(life, by.Role == corebot.RoleAdmin)))
+	return r.ledger.Answer(ctx, m, controlNotice(m, c, r.biography(life, r.mayReadErrors(ctx, m))))
 }
 
 // maxHappenings bounds the events that are told of one message; the newest are told.
@@ -53,8 +53,8 @@ type happening struct {
 	text string
 }
 
-// biography tells a life in words: its state, then its events, oldest first. Errors are for admins only, because they
-// can name things outside of the chat, such as machines.
+// biography tells a life in words: its state, then its events, oldest first. Errors are only for a chat
+// that admins alone read, because they can name things outside of the chat, such as machines.
 func (r *Router) biography(l corebot.Life, admin bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Message %s: %s.", l.MessageID, stateInWords(l))

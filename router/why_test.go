@@ -83,7 +83,7 @@ func TestWhyTellsOfASummary(t *testing.T) {
 func TestWhyIsForTheSenderOrAnAdminAndForThisChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Model: apptest.Script(apptest.Fails(broke()),
-			apptest.Text("private"))}).Start()
+			apptest.Text("private"), apptest.Fails(broke()))}).Start()
 		k.Say("a", "1", "hello")
 		pass(time.Second)
 		k.Say("b", "2", "hello")
@@ -101,7 +101,14 @@ func TestWhyIsForTheSenderOrAnAdminAndForThisChat(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.SayAs("root", "a", "w4", "/why 1")
-		wantTelling(t, k, "w4", "Message 1: given up", "Last error: no credit")
+		wantTelling(t, k, "w4", "Message 1: given up")
+		if told := k.Told("w4"); strings.Contains(told[0].Text(), "no credit") {
+			t.Errorf("somebody else reads the error in his chat: %q", told[0].Text())
+		}
+		k.SayAs("root", "own", "3", "hello")
+		pass(time.Second)
+		k.SayAs("root", "own", "w5", "/why 3")
+		wantTelling(t, k, "w5", "Message 3: given up", "Last error: no credit")
 		wantDenied(t, k, `why /why others-message mallory {"id":1,"messageId":"1"}`)
 		if a := k.SayAs("root", "a", "w4", "/why 1"); !a.Duplicate || len(k.Told("w4")) != 1 {
 			t.Error("the /why again is no duplicate")

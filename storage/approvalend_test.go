@@ -50,6 +50,27 @@ func TestAVoidApprovalIsOfNoCallAnyMore(t *testing.T) {
 	})
 }
 
+func TestAnApprovalOfATurnThatEndsInTheSameClaimEndsWithIt(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	publishTest(t, db, "a", "1")
+	d := claimTest(t, db) // its journal is empty
+	call := corebot.ToolCall{ID: "c", Tool: "fs.write", Args: []byte(`{}`)}
+	b, err := corebot.NewBound(call, "", nil)
+	must(t, err)
+	step := corebot.Step{Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &call}
+	asked, err := NewLedger(db).Ask(t.Context(), d, step, []corebot.Ask{{
+		Approval: corebot.Approval{Bound: b, Rule: "r", ExpiresAt: time.Now().Add(time.Hour)},
+		Event:    corebot.AuditEvent{Event: "approval.request", Key: d.Message.Key},
+	}})
+	must(t, err)
+	must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	found, err := NewApprovals(db).Request(t.Context(), asked.Request)
+	must(t, err)
+	if len(found) != 1 || found[0].State != corebot.ApprovalDenied {
+		t.Errorf("the approval of a turn that has ended is %+v", found)
+	}
+}
+
 func TestOlderApprovalsLearnHowTheyEnded(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, FileName)

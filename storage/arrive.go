@@ -245,7 +245,10 @@ var (
 // [corebot.ErrLeaseLost] and changes nothing.
 func (l *Ledger) Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error) {
 	merges, err := l.mergesOf(ctx, d, position)
-	if err != nil || len(merges) == 0 {
+	if err == nil && len(merges) == 0 {
+		return nil, l.holds(ctx, d.Lease)
+	}
+	if err != nil {
 		return nil, err
 	}
 	err = l.db.write(ctx, "merge", func(t *tx) error { return mergeTx(t, d, merges) })
@@ -257,6 +260,19 @@ func (l *Ledger) Merge(ctx context.Context, d corebot.Delivery, position int) ([
 		steps[i] = m.Step
 	}
 	return steps, nil
+}
+
+var heldLease = &query{`SELECT 1 FROM lanes WHERE id = ? AND epoch = ? AND leased = 1`}
+
+// holds is [corebot.ErrLeaseLost] for a worker whose lease is no longer the newest of its lane, or whose claim has
+// ended.
+func (l *Ledger) holds(ctx context.Context, lease corebot.Lease) error {
+	var one int64
+	held, err := l.db.reader.one(ctx, heldLease, []any{&one}, lease.Lane, lease.Epoch)
+	if err == nil && !held {
+		err = corebot.ErrLeaseLost
+	}
+	return err
 }
 
 // merging is a message with its merge step, encoded for the writer.

@@ -91,6 +91,9 @@ func TestAnAnswerToAnAgentIsNeverRefusedAndCountsForItsSender(t *testing.T) {
 		return r[0].Err
 	}
 	must(t, offer("1"))
+	if err := offer("over"); !errors.Is(err, corebot.ErrSenderFull) {
+		t.Errorf("a message beside another and the question of the turn: %v", err)
+	}
 	m, _ := asked.Answer(asked.Caller(), "y")
 	must(t, NewLedger(db).Commit(t.Context(), asked, corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}, Replies: []corebot.Message{m},

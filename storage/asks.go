@@ -274,10 +274,16 @@ func withoutCall(r *corebot.ToolResult) string {
 	return fmt.Sprintf("the call was not made (%s)", r.Outcome)
 }
 
-// endApprovalsTx ends the approvals of an ended message. A message that was answered in its first claim has none.
-func endApprovalsTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
-	if d.Message.Direction != corebot.Inbound || o.End == corebot.EndAnswered && len(d.Journal) == 0 {
+var anyApproval = &query{`SELECT 1 FROM approvals WHERE life_id = ? LIMIT 1`}
+
+// endApprovalsTx ends the approvals of an ended message. Most messages have none.
+func endApprovalsTx(t *tx, d *corebot.Delivery) error {
+	if d.Message.Direction != corebot.Inbound {
 		return nil
+	}
+	var one int64
+	if found, err := t.one(anyApproval, []any{&one}, d.Life); err != nil || !found {
+		return err
 	}
 	return endCallsTx(t, d.Life)
 }

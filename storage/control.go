@@ -28,9 +28,10 @@ var (
 //
 // Stop stops only the message with the life headLife. If the lane has gone on meanwhile, it stops nothing. A /stop that
 // stops nothing counts for the rate of control messages: [corebot.ErrCommandRate]. by goes to the audit if its outcome
-// is denied. by also ends the wait of the message's call for an approval.
+// is denied. by also ends the wait of the message's call for an approval. The same commit stops the questions to other
+// agents that are still at the head of their conversations.
 func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
-	notice func(found bool) corebot.Message,
+	notice func(found bool) corebot.Message, asked ...corebot.Head,
 ) (s corebot.Stopped, err error) {
 	packed := pack([]corebot.Message{m, notice(false), notice(true)})
 	err = l.db.write(ctx, "stop", func(t *tx) error {
@@ -42,7 +43,11 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by
 		if err != nil {
 			return err
 		}
-		s = corebot.Stopped{Found: seq != 0 || deferred}
+		questions, err := headsTx(t, asked)
+		if err != nil {
+			return err
+		}
+		s = corebot.Stopped{Found: seq != 0 || deferred || len(questions) > 0}
 		r, err := l.db.controlTx(t, &packed[0], s.Found)
 		s.Life, s.Duplicate, s.Found = r.Life, r.Duplicate, s.Found && !r.Duplicate
 		if err != nil || r.Duplicate {
@@ -53,13 +58,90 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by
 		}
 		if deferred {
 			_, err = endDeferredTx(t, headLife, corebot.EndStopped, "stop")
-		} else if _, err = t.exec(stopLane, seq, false, t.now, lane); err == nil {
-			t.wake(corebot.InboundPool, t.now.UnixMilli())
-			err = denyAwaitedTx(t, headLife, by)
+		} else if seq != 0 {
+			err = stopHeadTx(t, standing{lane, seq, headLife}, by)
+		}
+		for _, q := range questions {
+			err = cmp.Or(err, stopHeadTx(t, q, by))
 		}
 		return cmp.Or(err, noticeTx(t, &packed[2], r.Life))
 	})
 	return s, err
+}
+
+// standing is a message that stands at the head of its lane.
+type standing struct{ lane, seq, life int64 }
+
+// headsTx returns those of the messages that are still at the heads of their lanes.
+func headsTx(t *tx, of []corebot.Head) (heads []standing, err error) {
+	for _, h := range of {
+		lane, seq, err := headTx(t, h.Key, h.Life)
+		if err != nil {
+			return nil, err
+		}
+		if seq != 0 {
+			heads = append(heads, standing{lane, seq, h.Life})
+		}
+	}
+	return heads, nil
+}
+
+func stopHeadTx(t *tx, h standing, by corebot.AuditEvent) error {
+	if _, err := t.exec(stopLane, h.seq, false, t.now, h.lane); err != nil {
+		return err
+	}
+	t.wake(corebot.InboundPool, t.now.UnixMilli())
+	return denyAwaitedTx(t, h.life, by)
+}
+
+// Asked returns the questions that the turns of a chat, and the turns of these questions, have asked agents and that
+// have not ended. A conversation that was never begun ends the search, and so does [corebot.MaxHops].
+func (l *Ledger) Asked(ctx context.Context, k corebot.Key, agents []string) (found []corebot.Head, err error) {
+	err = l.db.reader.view(ctx, func(c *prepared) error {
+		from := []corebot.Key{k}
+		for range corebot.MaxHops {
+			var next []corebot.Key
+			for _, asking := range from {
+				for _, agent := range agents {
+					to := corebot.AskedFrom(asking, agent)
+					begun, err := askedOf(c, to, &found)
+					if err != nil {
+						return err
+					}
+					if begun {
+						next = append(next, to)
+					}
+				}
+			}
+			from = next
+		}
+		return nil
+	})
+	return found, err
+}
+
+var begunLaneOf = &query{`SELECT depth > 0 FROM lanes
+	WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
+
+// askedOf adds the head of a conversation between agents. begun says whether the conversation exists.
+func askedOf(c *prepared, k corebot.Key, found *[]corebot.Head) (begun bool, err error) {
+	place := []any{int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread}
+	waits := false
+	err = c.each(begunLaneOf, func(s scanner) error {
+		begun = true
+		return s.Scan(&waits)
+	}, place...)
+	if err != nil || !waits {
+		return begun, err
+	}
+	return true, c.each(headOf, func(s scanner) error {
+		h := corebot.Head{Key: k}
+		var sender string
+		err := s.Scan(&h.Life, &sender)
+		h.Sender = senderIn(k, sender)
+		*found = append(*found, h)
+		return err
+	}, place...)
 }
 
 // Answer accepts a control message that changes nothing, and enqueues its notice, in one commit. It counts for the rate

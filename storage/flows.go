@@ -380,11 +380,9 @@ func senderIn(k corebot.Key, stored string) corebot.Principal {
 }
 
 // senderOf is the principal whose limits a message of a chat counts for, by its stored sender. All senders of a
-// channel's account without an id are one principal. A question between agents counts for a principal of its own, apart
-// from what the sender himself sends.
-func senderOf(k corebot.Key, stored string) corebot.Principal {
-	return corebot.Principal{Channel: k.Channel, Account: k.Account, ID: stored}
-}
+// channel's account without an id are one principal. A question between agents counts for the principal whose turn
+// asked, beside what he sends himself.
+func senderOf(k corebot.Key, stored string) corebot.Principal { return senderIn(k, stored) }
 
 // add counts a message that begins to wait. A negative number counts a message that no longer waits.
 func (w *waiting) add(p corebot.Principal, life, messages int64, bytes int) {
@@ -412,7 +410,8 @@ func (w *waiting) addLife(t *tx, life, messages int64, bytes int) error {
 	var p corebot.Principal
 	found, err := t.one(senderOfLife, []any{&p.Channel, &p.Account, &p.ID}, life)
 	if found {
-		w.add(p, life, messages, bytes)
+		k := corebot.Key{Channel: p.Channel, Account: p.Account}
+		w.add(senderOf(k, p.ID), life, messages, bytes)
 	}
 	return err
 }

@@ -75,3 +75,19 @@ func TestALeaseThatAnotherClaimTookIsLost(t *testing.T) {
 		}
 	})
 }
+
+func TestAWorkerThatLostItsLeaseLearnsItWhereNothingIsToBeMerged(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	publishTest(t, db, "a", "1")
+	d := claimTest(t, db)
+	if steps, err := NewLedger(db).Merge(t.Context(), d, 0); err != nil || len(steps) != 0 {
+		t.Fatalf("the holder of the lease merged %v, %v", steps, err)
+	}
+	must(t, db.write(t.Context(), "test", func(t *tx) error {
+		_, err := t.exec(&query{`UPDATE lanes SET epoch = epoch + 1`})
+		return err
+	}))
+	if _, err := NewLedger(db).Merge(t.Context(), d, 0); !errors.Is(err, corebot.ErrLeaseLost) {
+		t.Errorf("after another claim it is told %v", err)
+	}
+}

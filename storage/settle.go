@@ -72,7 +72,7 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := endRunTx(t, d, o); err != nil {
 			return err
 		}
-		return endApprovalsTx(t, d, o)
+		return endApprovalsTx(t, d)
 	case corebot.Dead:
 		body, whole, err := lastBodyTx(t, d)
 		if err != nil {
@@ -94,7 +94,7 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := endRunTx(t, d, o); err != nil {
 			return err
 		}
-		return endApprovalsTx(t, d, o)
+		return endApprovalsTx(t, d)
 	case corebot.RetryAt:
 		if err := retryTx(t, d, o); err != nil {
 			return err

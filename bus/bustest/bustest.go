@@ -53,7 +53,7 @@ type Ledger interface {
 	Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error
 	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
 	Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
-		notice func(found bool) corebot.Message) (corebot.Stopped, error)
+		notice func(found bool) corebot.Message, asked ...corebot.Head) (corebot.Stopped, error)
 	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
 		notice func(merges bool) *corebot.Message) (corebot.Steered, error)
 	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)
