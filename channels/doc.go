@@ -4,6 +4,10 @@
 //
 //   - One front door. Every message of every channel passes [FrontDoor.Accept], which gives it its key, principal and
 //     kind, checks who may talk at all and how much, and publishes it. If it returns nil, the message is on disk (G1).
+//   - A batch and its cursor are one commit. A channel that fetches messages gives them to its [Door] with the place
+//     behind the last of them: see [FrontDoor.AcceptBatch]. A restart loses none, and accepts none twice.
+//   - Not everything is a prompt. A group's message that is not for the bot, a program's message and an old one are
+//     context of the next prompt.
 //   - A refused sender leaves only a count and a bounded number of audit rows. He gets an answer only from a channel
 //     that has authenticated him.
 //   - One notice for each episode. However many messages of a chat are refused for want of room, the chat is told once,
@@ -22,5 +26,6 @@
 //     counted, and OnAmbiguous decides.
 //   - A long message arrives whole. The journal has the bytes that were sent, so that another limit on a part's size
 //     changes nothing.
-//   - Channels come back. The supervisor runs a channel again when it fails, with backoff.
+//   - Channels come back. The supervisor runs a channel again when it fails, with backoff, and when its connection is
+//     deaf: see [Periodic].
 package channels

@@ -46,8 +46,8 @@ func (h *History) Recent(ctx context.Context, k corebot.Key, limit int) ([]coreb
 }
 
 // Another finds a principal other than p who has spoken in the chat's current session. All senders that the channel
-// could not name count as one. Only turns of the chat's lane add speakers. So for a holder of the lane's lease the
-// answer stays true until the commit.
+// could not name count as one. Turns of the chat's lane add speakers, and so do messages that the chat only hears. A
+// holder of the lane's lease can miss a speaker whom the chat has heard since.
 func (l *Ledger) Another(
 	ctx context.Context, k corebot.Key, p corebot.Principal,
 ) (other corebot.Principal, found bool, err error) {
