@@ -320,13 +320,16 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 	}
 	event := live.Event{
 		Kind: live.ToolStarted, Key: t.who.Key, MessageID: t.who.MessageID, Tool: call.Tool,
-		Text: string(call.Args),
+		Text: string(call.Args), Position: handle.position,
 	}
 	t.opts.Live.Publish(event)
 	who := t.who
 	who.Taint = t.calls.taint
 	result, err := t.tools.Call(ctx, who, call, handle)
 	event.Kind, event.Text = live.ToolEnded, string(result.Outcome)
+	if waits := (*corebot.Awaits)(nil); errors.As(err, &waits) {
+		event.Text = live.Waiting
+	}
 	t.opts.Live.Publish(event)
 	if err != nil {
 		return result, fmt.Errorf("run %s: %w", call.Tool, err)

@@ -230,7 +230,7 @@ func ending(o corebot.Outcome) string {
 	case corebot.RetryAt:
 		return "retrying"
 	case corebot.Wait:
-		return "waiting"
+		return live.Waiting
 	case corebot.Defer:
 		return "parked"
 	}

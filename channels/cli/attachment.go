@@ -81,7 +81,7 @@ func (a *attachment) next(ctx context.Context) (f Fetched, err error) {
 	if len(a.missed) > 0 {
 		m := a.missed[0]
 		a.missed = a.missed[1:]
-		return Fetched{Message: &m, Kind: m.Kind}, nil
+		return Fetched{Message: &m, Kind: m.Kind, Notice: m.Notice}, nil
 	}
 	if a.gather(&f); len(f.Events) > 0 { // what was streamed comes before what ends it
 		return f, nil
@@ -90,7 +90,7 @@ func (a *attachment) next(ctx context.Context) (f Fetched, err error) {
 	defer enough.Stop()
 	select {
 	case m := <-a.out:
-		return Fetched{Message: &m, Kind: m.Kind}, nil
+		return Fetched{Message: &m, Kind: m.Kind, Notice: m.Notice}, nil
 	case e, watched := <-a.events:
 		if !watched { // it ends when the attachment does
 			return f, ErrDetached

@@ -41,6 +41,9 @@ type Options struct {
 
 	Files mention.Reader // of the user, for @file. Plain mode attaches none.
 
+	// Output gives the result of a call by the message of its turn and its place in the journal. Nil: none is known.
+	Output func(ctx context.Context, message string, position int) (corebot.ToolResult, error)
+
 	// Past is what was said in the chat lately, oldest first. It is shown before the chat begins, if Interactive.
 	Past []corebot.HistoryEntry
 }

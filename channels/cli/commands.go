@@ -16,6 +16,7 @@ type localCommand struct {
 // localCommands are the terminal's own. Every other slash command goes through the door.
 func localCommands() []localCommand {
 	return []localCommand{
+		{"/output", "[N]", "show the output of tool call N, or of the newest", (*model).output},
 		{"/quit", "", "leave; so does /exit", func(m *model, _ string) { m.leave() }},
 		{"/exit", "", "leave", func(m *model, _ string) { m.leave() }},
 	}

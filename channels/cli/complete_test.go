@@ -32,8 +32,8 @@ func TestTabCompletesCommandsAndPaths(t *testing.T) {
 	for typed, want := range map[string]string{
 		"/he": "/help ", "/HE": "/help ", "/st": "/st", "/sta": "/status ", "/q": "/quit ", "/zzz": "/zzz",
 		"see @not": "see @not", "see @note": "see @notes.txt ", "@di": "@dir/", "@my": `@"my file.txt" `,
-		`see @"my f`: `see @"my file.txt" `, "in notab": "in notable.md ",
-		"": "", "see ": "see ", "@nowhere/x": "@nowhere/x",
+		`see @"my f`: `see @"my file.txt" `, "in notab": "in notable.md ", "": "", "see ": "see ",
+		"@nowhere/x": "@nowhere/x",
 		"first\n/he": "first\n/he",
 	} {
 		d := newDesk(t)

@@ -26,7 +26,10 @@ func TestNothingThatOthersWroteDrivesTheScreen(t *testing.T) {
 				Parts: corebot.TextPart(hostile),
 			})
 		},
-		"a tool and its outcome": func(d *desk) { d.printTool(toolRun{name: "x", args: hostile}, hostile) },
+		"the output of a tool": func(d *desk) {
+			d.onOutput(outputMsg{call: shownCall{name: hostile}, result: corebot.ToolResult{Content: hostile}})
+		},
+		"a tool and its outcome": func(d *desk) { d.printTool(toolRun{name: "x", args: hostile}, hostile, 1) },
 	} {
 		d := newDesk(t)
 		print(d)

@@ -122,7 +122,7 @@ func (m *model) interrupt() {
 	case !m.editor.empty():
 		m.editor.discard()
 		m.print(m.look.dim.Render("the input is cleared; the up arrow brings it back"))
-	case m.stopID != "" || m.away || !m.busy():
+	case m.stopID != "" || m.away || !m.awaited():
 		m.leave()
 	default:
 		m.stop()

@@ -38,6 +38,7 @@ func wrap(s string, width int) string {
 // styles draw the chat. They use the sixteen colors that a terminal's own theme defines, and no background. So Corebot
 // need not ask the terminal anything, and every theme stays readable.
 type styles struct {
+	plain    lipgloss.Style
 	question lipgloss.Style // what the user said, and the prompt
 	dim      lipgloss.Style // what Corebot itself says
 	good     lipgloss.Style
@@ -47,9 +48,10 @@ type styles struct {
 func newStyles(noColor bool) styles {
 	plain := lipgloss.NewStyle()
 	if noColor {
-		return styles{plain, plain, plain, plain}
+		return styles{plain, plain, plain, plain, plain}
 	}
 	return styles{
+		plain:    plain,
 		question: plain.Bold(true).Foreground(lipgloss.Cyan),
 		dim:      plain.Faint(true),
 		good:     plain.Foreground(lipgloss.Green),

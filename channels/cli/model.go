@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -30,6 +31,12 @@ type model struct {
 	ready   bool // the first frame is on the screen
 	frame   int  // of the spinner
 	ticking bool
+
+	outputs func(message string, position int) (corebot.ToolResult, error) // reads the output of a call
+	calls   []shownCall                                                    // the newest on the screen
+	called  int                                                            // how many calls were shown
+	request *request                                                       // waits for an approval
+	later   []tea.Cmd                                                      // what the handling of a message has begun
 
 	paths      func(typed string) []string // completes a path; nil: none
 	candidates []string                    // of the last Tab, until the next key
@@ -93,7 +100,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	if m.gone && len(m.printer.queue) == 0 {
 		return m, tea.Quit
 	}
-	return m, tea.Batch(cmd, m.pump(), m.animate())
+	later := m.later
+	m.later = nil
+	return m, tea.Batch(append(later, cmd, m.pump(), m.animate())...)
 }
 
 func (m *model) handle(msg tea.Msg) tea.Cmd {
@@ -115,7 +124,9 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		m.onShow(msg)
 	case connectionMsg:
 		m.away = msg.gone
-		m.print(m.look.dim.Render(wrap(drawable(msg.text), m.width)) + "\n")
+		m.printDim(msg.text)
+	case outputMsg:
+		m.onOutput(msg)
 	case completedMsg:
 		m.onCompleted(completion(msg))
 	case printedMsg:
@@ -131,8 +142,11 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// busy says whether anything is awaited.
-func (m *model) busy() bool { return m.turn.running || len(m.asked) > 0 || len(m.onWay) > 0 }
+// busy says whether anything but a person is awaited.
+func (m *model) busy() bool { return m.request == nil && m.awaited() }
+
+// awaited says whether a message has no answer yet.
+func (m *model) awaited() bool { return m.turn.running || len(m.asked) > 0 || len(m.onWay) > 0 }
 
 // animate keeps the spinner going while there is something to wait for, and lets the terminal rest otherwise.
 func (m *model) animate() tea.Cmd {
@@ -154,7 +168,9 @@ func (m *model) onShow(s showMsg) {
 	help := isHelp(m.asked[to])
 	for _, id := range s.message.Answers() {
 		m.bringQuestion(id)
-		delete(m.asked, id)
+		if !goesOn(s.message) {
+			delete(m.asked, id)
+		}
 	}
 	if s.message.Kind == corebot.KindNotice {
 		m.onNotice(to)
@@ -162,10 +178,14 @@ func (m *model) onShow(s showMsg) {
 		if help {
 			text += "\n" + localHelp()
 		}
-		m.printThen(m.look.dim.Render(wrap(text, m.width))+"\n", done)
+		m.follow(s.message)
+		m.printThen(m.paint(text, m.look.dim)+"\n", done)
 		return
 	}
 	m.stopID = ""
+	if m.request != nil && slices.Contains(s.message.Answers(), m.request.message) {
+		m.request = nil
+	}
 	if to != "" {
 		m.answered.add(to)
 		m.dropTurn(to)
@@ -228,14 +248,9 @@ func (m *model) printQuestion(l letter) {
 	m.print(m.look.question.Render(promptMark) + indent(text) + "\n")
 }
 
-func (m *model) printTool(r toolRun, outcome string) {
-	mark := m.look.good.Render("✓")
-	if corebot.AuditOutcome(outcome) != corebot.OutcomeSuccess {
-		mark = m.look.bad.Render("✗")
-	}
-	end := oneLine(outcome, noteWidth/2)
-	call := oneLine(r.name+" "+r.args, m.width-len("✓  → ")-len(end))
-	m.print(mark + " " + m.look.dim.Render(call+" → "+end))
+// printDim prints what Corebot itself says.
+func (m *model) printDim(text string) {
+	m.print(m.look.dim.Render(wrap(drawable(text), m.width)) + "\n")
 }
 
 func (m *model) printError(err error) {

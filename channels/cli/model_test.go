@@ -130,11 +130,16 @@ func TestToolsAreShownWhileTheyRunAndHowTheyEnded(t *testing.T) {
 	d := newDesk(t)
 	args := `{"path":"` + strings.Repeat("long/", 50) + `"}`
 	d.do(event(live.ToolStarted, "q", args, "fs.read"), event(live.ToolStarted, "q", "{\"a\":\x1b1}", "shell.exec"))
-	requireHas(t, d.screen(), "fs.read {\"path\":\"long/")
+	requireHas(t, d.screen(), "fs.read path=long/")
 	requireHas(t, d.screen(), "shell.exec {\"a\":␛1}")
 	requireLacks(t, d.screen(), args)
 	d.do(event(live.ToolEnded, "q", "denied", "shell.exec"), event(live.ToolEnded, "q", "success", "fs.read"))
-	requireHas(t, d.printed(), "✗ shell.exec {\"a\":␛1} → denied\n✓ fs.read")
+	requireHas(t, d.printed(), "✗ shell.exec {\"a\":␛1} → denied [1]\n✓ fs.read")
+	for line := range strings.SplitSeq(d.printed(), "\n") {
+		if len([]rune(line)) > 80 || strings.Contains(line, "long") && !strings.HasSuffix(line, "… [2]") {
+			t.Errorf("the line of a call is %q", line)
+		}
+	}
 	requireLacks(t, d.screen(), "fs.read")
 }
 

@@ -96,7 +96,8 @@ func (r *Remote) remember(m channels.Outbound) {
 // in time.
 type Fetched struct {
 	Message *channels.Outbound
-	Kind    corebot.Kind // of the message
+	Kind    corebot.Kind    // of the message
+	Notice  *corebot.Notice // of a notice
 	Events  []live.Event
 }
 

@@ -60,6 +60,7 @@ func (m *model) onEvent(e live.Event) {
 	if m.answered.has(e.MessageID) {
 		return
 	}
+	m.settleRequest(e)
 	if e.Kind == live.TurnEnded {
 		m.onTurnEnded(e)
 		return
@@ -81,7 +82,7 @@ func (m *model) onEvent(e live.Event) {
 	case live.ToolStarted:
 		m.turn.toolStarted(e)
 	case live.ToolEnded:
-		m.printTool(m.turn.toolEnded(e.Tool), e.Text)
+		m.endTool(e)
 	}
 }
 
@@ -107,7 +108,7 @@ func typedText(text string) string {
 // onTurnEnded keeps an answered turn's text until the answer itself comes. A turn that ended otherwise has none: what
 // it said so far is all there is.
 func (m *model) onTurnEnded(e live.Event) {
-	if e.Text == "retrying" {
+	if e.Text == "retrying" || e.Text == live.Waiting {
 		if m.turn.id == e.MessageID {
 			m.turn = turn{}
 		}

@@ -137,7 +137,7 @@ func (a *attached) fetch(ctx context.Context, c cli.Terminal) error {
 		return nil
 	}
 	m := *f.Message
-	m.Key, m.Kind = a.key(), f.Kind
+	m.Key, m.Kind, m.Notice = a.key(), f.Kind, f.Notice
 	if _, err := c.Send(ctx, m); err != nil { // it stays in the queue, and other terminals need not wait for this one
 		a.leave(ctx)
 		backoff.Sleep(ctx, time.Second)
@@ -190,4 +190,10 @@ func (a *attached) replyWaits(ctx context.Context, id string) bool {
 	return err == nil && slices.ContainsFunc(life.Replies, func(r corebot.Life) bool {
 		return r.Kind == corebot.KindReply && r.End == ""
 	})
+}
+
+// output gives the result of a call that was shown here.
+func (a *attached) output(ctx context.Context, message string, position int) (corebot.ToolResult, error) {
+	m := app.TerminalMessage{Agent: a.agent, Chat: a.chat, ID: message}
+	return app.TerminalOutput.Call(ctx, a.link, app.TerminalCall{TerminalMessage: m, Position: position})
 }

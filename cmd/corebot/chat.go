@@ -76,6 +76,7 @@ were attached to, one of them goes on in its place.`,
 						HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"),
 						NoColor:     os.Getenv("NO_COLOR") != "",
 						Past:        past,
+						Output:      at.output,
 						Files:       mention.Reader{Home: c.Home, User: userHome()},
 					})
 					at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }

@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/storage"
 )
@@ -34,10 +35,17 @@ type TerminalMessage struct {
 	ID    string `json:"id"`
 }
 
+// TerminalCall names a tool call by its place in the journal of a message that came from a terminal.
+type TerminalCall struct {
+	TerminalMessage
+	Position int `json:"position"`
+}
+
 // The operations of terminals in other processes.
 var (
 	send           = operate.Declare[channels.Incoming, channels.Accepted]("send")
 	TerminalLife   = operate.Declare[TerminalMessage, corebot.Life]("terminal.life")
+	TerminalOutput = operate.Declare[TerminalCall, corebot.ToolResult]("terminal.output")
 	AttachTerminal = operate.Declare[Terminal, operate.Done]("terminal.attach")
 	FetchTerminal  = operate.Declare[Terminal, cli.Fetched]("terminal.fetch")
 	DetachTerminal = operate.Declare[Terminal, operate.Done]("terminal.detach")
@@ -54,6 +62,7 @@ func (a *App) operations() control.Operations {
 	TerminalLife.Bind(ops, func(ctx context.Context, m TerminalMessage) (corebot.Life, error) {
 		return storage.NewLives(a.Store).InChat(ctx, a.terminalKey(m.Agent, m.Chat), m.ID, corebot.Principal{})
 	})
+	TerminalOutput.Bind(ops, a.terminalOutput)
 	AttachTerminal.Bind(ops, func(ctx context.Context, t Terminal) (operate.Done, error) {
 		return operate.Done{Changed: 1}, a.terminals.Attach(ctx, a.terminalKey(t.Agent, t.Chat), t.Session, t.Again)
 	})
@@ -73,6 +82,24 @@ func (a *App) operations() control.Operations {
 		return a.clients.Call(ctx, c)
 	})
 	return ops
+}
+
+// terminalOutput gives the result of a call, from the journal of its message. A call that has none yet is
+// [corebot.ErrNotFound].
+func (a *App) terminalOutput(ctx context.Context, c TerminalCall) (corebot.ToolResult, error) {
+	key := a.terminalKey(c.Agent, c.Chat)
+	life, err := storage.NewLives(a.Store).InChat(ctx, key, c.ID, corebot.Principal{})
+	if err != nil {
+		return corebot.ToolResult{}, err
+	}
+	for _, s := range life.Steps {
+		if s.Kind == corebot.StepTool && s.Position == c.Position && s.Result != nil {
+			result := *s.Result
+			result.Content = outside.Unmarked(result.Content)
+			return result, nil
+		}
+	}
+	return corebot.ToolResult{}, fmt.Errorf("the output of this call: %w", corebot.ErrNotFound)
 }
 
 // terminalKey is the key of a chat that a terminal talks in. Without an agent it is the one that answers there.

@@ -21,9 +21,13 @@ const (
 	// what was streamed since the last reset is not the answer after all (a retry, or tools follow)
 	TextReset   EventKind = "text_reset"
 	ToolStarted EventKind = "tool_started" // Event.Tool and its arguments in Event.Text
-	ToolEnded   EventKind = "tool_ended"   // Event.Tool and its outcome in Event.Text
-	TurnEnded   EventKind = "turn_ended"   // Event.Text says how, as in corebot.End or "retrying"
+	// Event.Tool, and in Event.Text its outcome, or [Waiting] of a call that waits for an approval
+	ToolEnded EventKind = "tool_ended"
+	TurnEnded EventKind = "turn_ended" // Event.Text says how, as in corebot.End or "retrying"
 )
+
+// Waiting stands for the outcome of a call that waits for an approval, and for the end of the claim of its turn.
+const Waiting = "waiting"
 
 // Event is one thing that happened in a turn.
 type Event struct {
@@ -32,6 +36,7 @@ type Event struct {
 	MessageID string // the inbound message of the turn
 	Text      string
 	Tool      string
+	Position  int // of a call: its step in the journal of the message
 }
 
 // Buffer is how many events a watcher may fall behind before it misses some.
