@@ -230,7 +230,7 @@ func releasedBinary(t *testing.T) string {
 }
 
 var (
-	buildFaulty   = sync.OnceValues(func() (string, error) { return build("-tags", "faults") })
+	buildFaulty   = sync.OnceValues(func() (string, error) { return build("-tags", "faults", "-ldflags", "-s -w") })
 	buildReleased = sync.OnceValues(func() (string, error) { return build("-ldflags", "-s -w") })
 )
 

@@ -21,6 +21,7 @@ func halting(t *testing.T) *service {
 }
 
 func TestCtrlCKeepsWhatWasStreamedAndThenLeaves(t *testing.T) {
+	t.Parallel()
 	s := halting(t)
 	sc := s.chat()
 	sc.press("hello\r")
@@ -44,6 +45,7 @@ func TestCtrlCKeepsWhatWasStreamedAndThenLeaves(t *testing.T) {
 }
 
 func TestCtrlCTwiceLeavesATurnThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
 	s := halting(t)
 	sc := s.chat()
 	sc.press("hello\r")
@@ -55,6 +57,7 @@ func TestCtrlCTwiceLeavesATurnThatDoesNotEnd(t *testing.T) {
 }
 
 func TestCtrlCClearsTypedTextBeforeItStopsOrLeaves(t *testing.T) {
+	t.Parallel()
 	s := halting(t)
 	sc := s.chat()
 	sc.press("hello\r")
@@ -74,6 +77,7 @@ func TestCtrlCClearsTypedTextBeforeItStopsOrLeaves(t *testing.T) {
 }
 
 func TestASignalDoesNotLoseWhatIsTyped(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	sc := s.chat()
 	sc.press("unfinished business")
@@ -91,6 +95,7 @@ func TestASignalDoesNotLoseWhatIsTyped(t *testing.T) {
 }
 
 func TestATerminalThatDoesNotKnowItsSizeIsDrawnOn(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	sc := startScreen(t, s.command(t.Context(), "chat"), 0, 0)
 	sc.await(0, "say something")
@@ -98,6 +103,7 @@ func TestATerminalThatDoesNotKnowItsSizeIsDrawnOn(t *testing.T) {
 }
 
 func TestALineThatIsTypedBeforeTheChatBeginsIsAMessage(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	s.output("send", "hello") // a first start takes longer
 	sc := startScreen(t, s.command(t.Context(), "chat"), 100, 30)

@@ -283,6 +283,7 @@ func (s *service) checkAfterwards() {
 }
 
 func TestEachMessageIsAnsweredOnceAndInOrderHoweverOftenItComes(t *testing.T) {
+	t.Parallel()
 	s := startService(t)
 	report := s.callers(nil)
 	if report.Posts != 600 || report.Duplicates != 400 || report.Replies != 200 {
@@ -292,6 +293,7 @@ func TestEachMessageIsAnsweredOnceAndInOrderHoweverOftenItComes(t *testing.T) {
 }
 
 func TestEachMessageIsAnsweredOnceAndInOrderAlsoWhenTheDaemonIsKilledMeanwhile(t *testing.T) {
+	t.Parallel()
 	s := startService(t)
 	report := s.callers(func(accepted int) {
 		if accepted == 40 || accepted == 90 || accepted == 150 {

@@ -158,7 +158,8 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: await REGEXP COMMAND...")
 	}
 	want := regexp.MustCompile(args[0])
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	// each try starts a program, which takes the processor from what it waits for
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		err := ts.Exec(args[1], args[2:]...)
 		if got := ts.ReadFile("stdout"); err == nil && want.MatchString(got) {
 			return
