@@ -89,7 +89,7 @@ func printApprovals(cmd *cobra.Command, found []operate.Approval, first, asJSON 
 		}
 	}
 	if len(found) == 0 && first && !asJSON {
-		t.line("nothing waits for an approval")
+		t.line("no call waits for an approval")
 	}
 	return t.err
 }

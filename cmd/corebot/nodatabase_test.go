@@ -9,7 +9,7 @@ import (
 )
 
 // mayImportStorage are the files whose commands work on the database file itself, and the one that names its schema.
-var mayImportStorage = map[string]bool{"db.go": true, "version.go": true}
+var mayImportStorage = map[string]bool{"db.go": true, "release.go": true}
 
 func TestNoCommandReadsTheDatabaseByItself(t *testing.T) {
 	files, err := filepath.Glob("*.go")
