@@ -157,9 +157,10 @@ func (m *model) paint(text string, other lipgloss.Style) string {
 
 // request is a request for an approval that the turn of a message of this chat waits for.
 type request struct {
-	id      int64
-	message string
-	calls   int
+	id       int64
+	message  string
+	calls    int
+	answered bool // by a key, which means something else from then on
 }
 
 // prompt is the line above the input while the request is open.
@@ -168,7 +169,18 @@ func (r *request) prompt() string {
 	if r.calls > 1 {
 		what = fmt.Sprintf("%d calls wait", r.calls)
 	}
-	return fmt.Sprintf("%s for an approval · /approve %d or /deny %d", what, r.id, r.id)
+	return fmt.Sprintf("y approves, n denies · approval %d: %s", r.id, what)
+}
+
+// decide answers the open request with one key, if nothing is typed. The answer is a command as any other.
+func (m *model) decide(key string) bool {
+	word := map[string]string{"y": "/approve", "n": "/deny"}[key]
+	if m.request == nil || m.request.answered || word == "" || !m.editor.empty() {
+		return false
+	}
+	m.request.answered = true
+	m.send(newLetter(fmt.Sprintf("%s %d", word, m.request.id)))
+	return true
 }
 
 // follow remembers a request for an approval that a message of this chat waits for.
@@ -177,7 +189,7 @@ func (m *model) follow(o channels.Outbound) {
 		return
 	}
 	about := o.Notice.Approval
-	m.request = &request{about.ID, o.InReplyTo, len(about.Calls) + about.MoreCalls}
+	m.request = &request{id: about.ID, message: o.InReplyTo, calls: len(about.Calls) + about.MoreCalls}
 }
 
 // goesOn says whether a message is still answered after a notice about it.

@@ -35,7 +35,7 @@ func TestACallThatWaitsForAnApprovalLooksLikeWaiting(t *testing.T) {
 		ended(l.id, "fs.write", live.Waiting, 2), event(live.TurnEnded, l.id, live.Waiting, ""),
 		approvalNotice(7, l.id, 2))
 	requireLacks(t, d.printed(), "✗")
-	requireHas(t, d.screen(), "2 calls wait for an approval · /approve 7 or /deny 7")
+	requireHas(t, d.screen(), "y approves, n denies · approval 7: 2 calls wait")
 	if d.busy() || !d.awaited() {
 		t.Errorf("busy %v, awaited %v", d.busy(), d.awaited())
 	}
@@ -44,12 +44,68 @@ func TestACallThatWaitsForAnApprovalLooksLikeWaiting(t *testing.T) {
 		t.Error("Ctrl-C did not stop the message that waits")
 	}
 	d.do(event(live.TurnStarted, "other", "", ""))
-	requireHas(t, d.screen(), "/approve 7")
+	requireHas(t, d.screen(), "approval 7")
 	d.do(event(live.TurnStarted, l.id, "", ""))
-	requireLacks(t, d.screen(), "/approve 7")
+	requireLacks(t, d.screen(), "approval 7")
 	d.do(approvalNotice(8, l.id, 1))
 	d.show(reply("r", l.id, "done"))
-	requireLacks(t, d.screen(), "/approve")
+	requireLacks(t, d.screen(), "approval 8")
+}
+
+func TestOneKeyAnswersARequestIfNothingIsTyped(t *testing.T) {
+	for key, want := range map[rune]string{'y': "/approve 7", 'n': "/deny 7"} {
+		d := newDesk(t)
+		d.typed(string(key))
+		if d.editor.text() != string(key) {
+			t.Fatalf("without a request the input is %q", d.editor.text())
+		}
+		d.do(approvalNotice(7, "q", 1))
+		d.typed(string(key))
+		if got := d.editor.text(); got != string(key)+string(key) || len(d.letters) > 0 {
+			t.Errorf("in a text the key typed %q and sent %+v", got, d.letters)
+		}
+		d.do(press('u', tea.ModCtrl), tea.PasteMsg{Content: string(key)}, press('u', tea.ModCtrl))
+		if len(d.letters) > 0 {
+			t.Errorf("a paste sent %+v", d.letters)
+		}
+		d.typed(string(key) + string(key))
+		if len(d.letters) != 1 || d.letters[0].text != want || d.editor.text() != string(key) {
+			t.Errorf("the key sent %+v, and the input is %q", d.letters, d.editor.text())
+		}
+	}
+}
+
+func TestTheLastPromptComesBackIntoTheInput(t *testing.T) {
+	d := newDesk(t)
+	d.enter("/edit")
+	requireHas(t, d.printed(), "nothing was said here yet")
+	d.enter("a question")
+	d.enter("/status")
+	d.enter("/edit")
+	if got := d.editor.text(); got != "a question" {
+		t.Errorf("the input is %q", got)
+	}
+}
+
+func TestAChatGetsAName(t *testing.T) {
+	d := newDesk(t)
+	named := ""
+	d.rename = func(name string) error { named = name; return nil }
+	for text, want := range map[string]string{
+		"/name garden plans": "this chat is called garden plans", "/name": "say it as /name TEXT",
+		"/name " + strings.Repeat("x", maxName+1): "say it as /name TEXT",
+	} {
+		d.typed(text)
+		d.onKey(press(tea.KeyEnter, 0))
+		for _, cmd := range d.later {
+			d.later = nil
+			d.do(cmd())
+		}
+		requireHas(t, d.printed(), want)
+	}
+	if named != "garden plans" || len(d.letters) > 0 {
+		t.Errorf("named %q, sent %+v", named, d.letters)
+	}
 }
 
 func TestTheOutputOfACallIsShownOnDemand(t *testing.T) {

@@ -44,6 +44,8 @@ type Options struct {
 	// Output gives the result of a call by the message of its turn and its place in the journal. Nil: none is known.
 	Output func(ctx context.Context, message string, position int) (corebot.ToolResult, error)
 
+	Rename func(ctx context.Context, name string) error // gives the chat a name. Nil: it can have none.
+
 	// Past is what was said in the chat lately, oldest first. It is shown before the chat begins, if Interactive.
 	Past []corebot.HistoryEntry
 }

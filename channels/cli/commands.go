@@ -2,7 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	tea "charm.land/bubbletea/v2"
 
 	"github.com/corebot/corebot"
 )
@@ -16,6 +19,8 @@ type localCommand struct {
 // localCommands are the terminal's own. Every other slash command goes through the door.
 func localCommands() []localCommand {
 	return []localCommand{
+		{"/name", "TEXT", "give this chat a name, for `corebot chat --list` and --resume", (*model).name},
+		{"/edit", "", "put your last message into the input again", (*model).edit},
 		{"/output", "[N]", "show the output of tool call N, or of the newest", (*model).output},
 		{"/quit", "", "leave; so does /exit", func(m *model, _ string) { m.leave() }},
 		{"/exit", "", "leave", func(m *model, _ string) { m.leave() }},
@@ -54,4 +59,43 @@ func (m *model) local(text string) bool {
 func isHelp(text string) bool {
 	c, _, known := corebot.ParseCommand(text)
 	return known && c.Name == "/help"
+}
+
+// maxName is the longest name of a chat, in bytes.
+const maxName = 100
+
+type renamedMsg struct {
+	name string
+	err  error
+}
+
+// name gives the chat a name.
+func (m *model) name(name string) {
+	switch {
+	case m.rename == nil:
+		m.printDim("this chat can have no name")
+	case name == "" || len(name) > maxName || strings.ContainsFunc(name, corebot.Hidden):
+		m.printDim(fmt.Sprintf("say it as /name TEXT: at most %d bytes, and nothing that cannot be seen", maxName))
+	default:
+		m.later = append(m.later, func() tea.Msg { return renamedMsg{name, m.rename(name)} })
+	}
+}
+
+func (m *model) onRenamed(r renamedMsg) {
+	if r.err != nil {
+		m.printError(fmt.Errorf("name the chat: %w", r.err))
+		return
+	}
+	m.printDim("this chat is called " + r.name)
+}
+
+// edit puts the last prompt into the input.
+func (m *model) edit(string) {
+	for _, p := range slices.Backward(m.history.prompts) {
+		if !strings.HasPrefix(p.Text, "/") {
+			m.editor.set(p.Text)
+			return
+		}
+	}
+	m.printDim("nothing was said here yet")
 }

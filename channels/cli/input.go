@@ -28,6 +28,9 @@ func (m *model) onKey(k tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 	}
+	if m.decide(k.String()) {
+		return nil
+	}
 	m.stopID = "" // whoever types on does not mean to leave
 	return m.editor.press(k)
 }
@@ -51,6 +54,11 @@ func (m *model) submit() {
 		m.history.path = "" // said once; from now on it is in memory only
 	}
 	m.editor.set("")
+	m.send(l)
+}
+
+// send puts a letter on its way, behind those that are.
+func (m *model) send(l letter) {
 	m.asked[l.id] = l.text // before it is accepted: its answer may come before the door's
 	m.onWay = append(m.onWay, l)
 	if len(m.onWay) == 1 {

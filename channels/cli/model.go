@@ -32,6 +32,7 @@ type model struct {
 	frame   int  // of the spinner
 	ticking bool
 
+	rename  func(name string) error
 	outputs func(message string, position int) (corebot.ToolResult, error) // reads the output of a call
 	calls   []shownCall                                                    // the newest on the screen
 	called  int                                                            // how many calls were shown
@@ -125,6 +126,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	case connectionMsg:
 		m.away = msg.gone
 		m.printDim(msg.text)
+	case renamedMsg:
+		m.onRenamed(msg)
 	case outputMsg:
 		m.onOutput(msg)
 	case completedMsg:

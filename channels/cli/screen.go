@@ -50,6 +50,9 @@ func newScreen(ctx context.Context, o Options, key corebot.Key, mail courier) (*
 	s.model = newModel(o, h, width, height)
 	s.model.wrote = s.out.failure
 	s.model.paths = o.Files.Complete
+	if o.Rename != nil {
+		s.model.rename = func(name string) error { return o.Rename(ctx, name) }
+	}
 	if o.Output != nil {
 		s.model.outputs = func(message string, position int) (corebot.ToolResult, error) {
 			return o.Output(ctx, message, position)

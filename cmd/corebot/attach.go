@@ -197,3 +197,14 @@ func (a *attached) output(ctx context.Context, message string, position int) (co
 	m := app.TerminalMessage{Agent: a.agent, Chat: a.chat, ID: message}
 	return app.TerminalOutput.Call(ctx, a.link, app.TerminalCall{TerminalMessage: m, Position: position})
 }
+
+// rename gives the chat a name for display.
+func (a *attached) rename(ctx context.Context, name string) error {
+	chat, err := operate.ShowChat.Call(ctx, a.link, operate.ChatQuery{Key: a.key()})
+	if err != nil && !errors.Is(err, corebot.ErrNotFound) {
+		return err
+	}
+	change := operate.ChatChange{Key: a.key(), Registered: chat.Registered, Name: name}
+	_, err = operate.RegisterChat.Call(ctx, a.link, change)
+	return err
+}

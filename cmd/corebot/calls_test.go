@@ -19,7 +19,7 @@ func TestAtTheTerminalAHeldCallWaitsAndOutputComesOnDemand(t *testing.T) {
 	sc := s.chat()
 	sc.press("look around\r")
 	sc.await(0, "✓ fs.list path=. [1]")
-	sc.await(0, "a call waits for an approval")
+	sc.await(0, "y approves, n denies · approval 1: a call waits")
 	sc.await(0, "+NOTE <b>")
 	if strings.Contains(sc.seen(), "✗") {
 		t.Error("a call that waits looks as if it had failed")
@@ -30,6 +30,8 @@ func TestAtTheTerminalAHeldCallWaitsAndOutputComesOnDemand(t *testing.T) {
 	if strings.Contains(sc.seen(), "<data") {
 		t.Error("the output has the marks that are for the model")
 	}
-	sc.say("/approve 1", "done")
+	mark = sc.mark()
+	sc.press("y")
+	sc.await(mark, "done")
 	sc.await(0, "✓ memory.write scope=global content=\"NOTE <b>\" [2]")
 }

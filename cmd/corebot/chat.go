@@ -30,7 +30,8 @@ const chatDrain = 2 * time.Second
 var errNoChat = errors.New("--chat is empty")
 
 func newChat(s *shell) *cobra.Command {
-	var chat, agent string
+	var chat, agent, resume string
+	var list bool
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk to it here in the terminal",
@@ -43,7 +44,8 @@ answer that is being made; pressed again, or with nothing to stop, it leaves. So
 /quit. /help lists the commands of the chat. Tab completes commands and paths. @FILE in a message
 attaches the text of a file of this machine.
 
-A chat that is opened again shows its last messages first.
+A chat that is opened again shows its last messages first. --list lists the chats of terminals, the
+newest first, each with a number and its name, which /name gives. --resume opens one of them.
 
 The terminal is attached to the Corebot that runs on this home; if none runs, it is one itself, and
 other commands and terminals attach to it. Several terminals can have the same chat open. When a
@@ -51,8 +53,18 @@ other commands and terminals attach to it. Several terminals can have the same c
 were attached to, one of them goes on in its place.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if chat == "" {
+			switch {
+			case chat == "":
 				return usage(cmd, errNoChat)
+			case list:
+				return s.listTalks(cmd, agent)
+			}
+			if resume != "" {
+				k, err := s.resumed(cmd, agent, resume)
+				if err != nil {
+					return err
+				}
+				chat, agent = k.Chat, k.Agent
 			}
 			c, err := s.settings()
 			if err != nil {
@@ -61,7 +73,8 @@ were attached to, one of them goes on in its place.`,
 			if agent, err = agentOf(c, agent, chat); err != nil {
 				return err
 			}
-			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
+			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) &&
+				os.Getenv("TERM") != "dumb" // which cannot be drawn on
 			return s.talk(cmd.Context(), c, conversation{
 				chat: chat, agent: agent, interactive: interactive,
 				open: func(at *attached, model string) (cli.Terminal, error) {
@@ -77,6 +90,7 @@ were attached to, one of them goes on in its place.`,
 						NoColor:     os.Getenv("NO_COLOR") != "",
 						Past:        past,
 						Output:      at.output,
+						Rename:      at.rename,
 						Files:       mention.Reader{Home: c.Home, User: userHome()},
 					})
 					at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }
@@ -86,6 +100,9 @@ were attached to, one of them goes on in its place.`,
 		},
 	}
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to talk in")
+	cmd.Flags().BoolVar(&list, "list", false, "list the chats of terminals, with their numbers and names")
+	cmd.Flags().StringVar(&resume, "resume", "", "go on in the chat with this number of --list, or this name")
+	cmd.MarkFlagsMutuallyExclusive("chat", "list", "resume")
 	agentFlag(cmd, &agent)
 	return cmd
 }

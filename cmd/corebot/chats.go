@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -281,4 +283,89 @@ func chatSettings(key corebot.Key, mode, access string) (changes []setting, err 
 		})
 	}
 	return changes, nil
+}
+
+// maxTalks bounds how many chats of terminals are listed, the newest of those that Corebot knows.
+const maxTalks = 100
+
+// talked is a chat of terminals in the list.
+type talked struct {
+	operate.Chat
+	key  corebot.Key
+	at   time.Time // of the newest message
+	text string    // of the newest message
+}
+
+// name is what a person calls the chat.
+func (t talked) name() string { return cmp.Or(t.DisplayName, t.ChatID) }
+
+// talks gives the chats of terminals, the chat with the newest message first; with an agent only its chats.
+func (s *shell) talks(cmd *cobra.Command, agent string) (found []talked, err error) {
+	all, err := gather(func(p operate.Part) (operate.Page[operate.Chat], error) {
+		return look(s, cmd, operate.ListChats, operate.ChatsQuery{Channel: corebot.TerminalChannel, Part: p})
+	})
+	if errors.Is(err, fs.ErrNotExist) { // there is no database yet
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all[max(len(all)-maxTalks, 0):] {
+		key, err := corebot.ParseKey(c.Key)
+		if err != nil {
+			return nil, err
+		}
+		if agent != "" && agent != key.Agent {
+			continue
+		}
+		query := operate.HistoryQuery{Key: key, Part: operate.Part{Limit: 1}}
+		said, err := look(s, cmd, operate.ReadHistory, query)
+		if err != nil {
+			return nil, err
+		}
+		t := talked{Chat: c, key: key, at: c.CreatedAt}
+		if len(said.Rows) > 0 {
+			t.at, t.text = said.Rows[0].At, said.Rows[0].Text()
+		}
+		found = append(found, t)
+	}
+	slices.SortStableFunc(found, func(a, b talked) int { return b.at.Compare(a.at) })
+	return found, nil
+}
+
+func (s *shell) listTalks(cmd *cobra.Command, agent string) error {
+	found, err := s.talks(cmd, agent)
+	if err != nil {
+		return err
+	}
+	t := &teller{w: cmd.OutOrStdout()}
+	if len(found) == 0 {
+		t.line("no chats")
+	}
+	for i, c := range found {
+		t.line("%3d  %-24s %s  %s", i+1, oneLine(c.name(), 24), c.at.Local().Format("2006-01-02 15:04"),
+			oneLine(c.text, 48))
+	}
+	return t.err
+}
+
+// resumed finds the chat that a number of the list, a name or an id means.
+func (s *shell) resumed(cmd *cobra.Command, agent, wanted string) (corebot.Key, error) {
+	found, err := s.talks(cmd, agent)
+	if err != nil {
+		return corebot.Key{}, err
+	}
+	if n, err := strconv.Atoi(wanted); err == nil && n > 0 && n <= len(found) {
+		return found[n-1].key, nil
+	}
+	meant := slices.DeleteFunc(found, func(t talked) bool { return t.DisplayName != wanted && t.ChatID != wanted })
+	hint := "`corebot chat --list` shows the numbers and names"
+	switch len(meant) {
+	case 1:
+		return meant[0].key, nil
+	case 0:
+		return corebot.Key{}, corebot.WithHint(fmt.Errorf("the chat %q: %w", wanted, corebot.ErrNotFound), hint)
+	}
+	return corebot.Key{}, corebot.WithHint(fmt.Errorf("%w: %d chats are called %q", corebot.ErrInvalid, len(meant),
+		wanted), hint)
 }
