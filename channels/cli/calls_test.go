@@ -179,3 +179,25 @@ func TestTheRowsOfADiffHaveColors(t *testing.T) {
 		t.Errorf("without color it is %q", got)
 	}
 }
+
+func TestOnASmallTerminalEveryLineFitsAndNothingDrivesIt(t *testing.T) {
+	for _, size := range [][2]int{{20, 10}, {8, 4}, {1, 1}} {
+		d := newDesk(t)
+		d.do(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		l := d.enter("a question " + strings.Repeat("x", 500))
+		d.do(deliveredMsg{letter: l}, event(live.TurnStarted, l.id, "", ""),
+			event(live.ToolStarted, l.id, `{"path":"`+strings.Repeat("y", 500)+`"}`, hostile),
+			ended(l.id, hostile, hostile, 1), event(live.Text, l.id, hostile+strings.Repeat("z", 5_000), ""),
+			approvalNotice(7, l.id, 3))
+		for line := range strings.SplitSeq(d.screen(), "\n") {
+			if most := max(size[0], promptColumns+2); ansi.StringWidth(line) > most {
+				t.Errorf("on %v a line has %d columns: %q", size, ansi.StringWidth(line), line)
+			}
+		}
+		requireHarmless(t, ansi.Strip(d.screen()))
+		requireHarmless(t, withoutStyles(d.printed()))
+		if printed := d.printed(); strings.Count(printed, "x") < 500 && size[0] > 1 {
+			t.Errorf("on %v the question is not whole", size)
+		}
+	}
+}

@@ -46,6 +46,9 @@ type Options struct {
 
 	Rename func(ctx context.Context, name string) error // gives the chat a name. Nil: it can have none.
 
+	// Session gives what was said in the chat's session, oldest first. Nil: nothing can be exported.
+	Session func(context.Context) ([]corebot.HistoryEntry, error)
+
 	// Past is what was said in the chat lately, oldest first. It is shown before the chat begins, if Interactive.
 	Past []corebot.HistoryEntry
 }

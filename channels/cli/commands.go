@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -20,6 +23,7 @@ type localCommand struct {
 func localCommands() []localCommand {
 	return []localCommand{
 		{"/name", "TEXT", "give this chat a name, for `corebot chat --list` and --resume", (*model).name},
+		{"/export", "[FILE]", "write this conversation as Markdown into a new file, or here", (*model).export},
 		{"/edit", "", "put your last message into the input again", (*model).edit},
 		{"/output", "[N]", "show the output of tool call N, or of the newest", (*model).output},
 		{"/quit", "", "leave; so does /exit", func(m *model, _ string) { m.leave() }},
@@ -98,4 +102,64 @@ func (m *model) edit(string) {
 		}
 	}
 	m.printDim("nothing was said here yet")
+}
+
+// exportedMsg is a conversation as Markdown that was written into a file, or is to be shown.
+type exportedMsg struct {
+	file, text string
+	messages   int
+	err        error
+}
+
+// export writes the conversation into a file that is not there yet. Without a file it is shown.
+func (m *model) export(file string) {
+	if m.session == nil {
+		m.printDim("this chat cannot be exported")
+		return
+	}
+	m.later = append(m.later, func() tea.Msg {
+		said, err := m.session()
+		e := exportedMsg{file: file, text: markdownOf(said), messages: len(said), err: err}
+		if err == nil && file != "" {
+			e.err = writeNew(file, e.text)
+		}
+		return e
+	})
+}
+
+func (m *model) onExported(e exportedMsg) {
+	switch {
+	case e.err != nil:
+		m.printError(fmt.Errorf("export the chat: %w", e.err))
+	case e.messages == 0:
+		m.printDim("nothing was said in this conversation yet")
+	case e.file == "":
+		m.print(wrap(drawable(e.text), m.width))
+	default:
+		m.printDim(fmt.Sprintf("%d messages are in %s", e.messages, e.file))
+	}
+}
+
+// markdownOf writes messages with their speakers and times.
+func markdownOf(said []corebot.HistoryEntry) string {
+	var b strings.Builder
+	for _, e := range said {
+		who := "Corebot"
+		if e.Speaker == corebot.SpeakerUser {
+			who = cmp.Or(strings.Join(strings.Fields(e.Name), " "), "You")
+		}
+		at := e.At.Local().Format("2006-01-02 15:04")
+		fmt.Fprintf(&b, "## %s, %s\n\n%s\n\n", who, at, strings.TrimSpace(e.Text()))
+	}
+	return b.String()
+}
+
+// writeNew writes a file that only its owner reads, and never over another.
+func writeNew(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }

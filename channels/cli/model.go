@@ -33,6 +33,7 @@ type model struct {
 	ticking bool
 
 	rename  func(name string) error
+	session func() ([]corebot.HistoryEntry, error)                         // what was said in the session
 	outputs func(message string, position int) (corebot.ToolResult, error) // reads the output of a call
 	calls   []shownCall                                                    // the newest on the screen
 	called  int                                                            // how many calls were shown
@@ -126,6 +127,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	case connectionMsg:
 		m.away = msg.gone
 		m.printDim(msg.text)
+	case exportedMsg:
+		m.onExported(msg)
 	case renamedMsg:
 		m.onRenamed(msg)
 	case outputMsg:

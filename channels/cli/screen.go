@@ -50,6 +50,9 @@ func newScreen(ctx context.Context, o Options, key corebot.Key, mail courier) (*
 	s.model = newModel(o, h, width, height)
 	s.model.wrote = s.out.failure
 	s.model.paths = o.Files.Complete
+	if o.Session != nil {
+		s.model.session = func() ([]corebot.HistoryEntry, error) { return o.Session(ctx) }
+	}
 	if o.Rename != nil {
 		s.model.rename = func(name string) error { return o.Rename(ctx, name) }
 	}

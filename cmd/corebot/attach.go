@@ -208,3 +208,28 @@ func (a *attached) rename(ctx context.Context, name string) error {
 	_, err = operate.RegisterChat.Call(ctx, a.link, change)
 	return err
 }
+
+// exportKept is how many messages of a session are exported, the newest.
+const exportKept = 5_000
+
+// session gives what was said in the chat's session, oldest first.
+func (a *attached) session(ctx context.Context) (said []corebot.HistoryEntry, err error) {
+	chat, err := operate.ShowChat.Call(ctx, a.link, operate.ChatQuery{Key: a.key()})
+	if errors.Is(err, corebot.ErrNotFound) {
+		return nil, nil
+	}
+	query := operate.HistoryQuery{Key: a.key()}
+	for more := true; more && err == nil && len(said) < exportKept; {
+		var found operate.Page[corebot.Said]
+		found, err = operate.ReadHistory.Call(ctx, a.link, query)
+		for _, e := range found.Rows {
+			if e.Session == chat.Session {
+				said = append(said, e.HistoryEntry)
+			}
+		}
+		query.After = found.Next
+		more = found.Next != "" && found.Rows[len(found.Rows)-1].Session == chat.Session
+	}
+	slices.Reverse(said)
+	return said, err
+}

@@ -91,6 +91,7 @@ were attached to, one of them goes on in its place.`,
 						Past:        past,
 						Output:      at.output,
 						Rename:      at.rename,
+						Session:     at.session,
 						Files:       mention.Reader{Home: c.Home, User: userHome()},
 					})
 					at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -16,6 +18,17 @@ func TestChatsOfTerminalsAreListedAndResumedByNumberAndName(t *testing.T) {
 	sc := s.chat("--resume", "2")
 	sc.await(0, "chat two")
 	sc.say("/name garden plans", "this chat is called garden plans")
+	file := filepath.Join(t.TempDir(), "chat.md")
+	sc.say("/export "+file, "2 messages are in")
+	text, err := os.ReadFile(file)
+	if head, rest, _ := strings.Cut(string(text), "\n\nhello\n\n## Corebot, "); err != nil ||
+		!strings.HasPrefix(head, "## ") || !strings.Contains(rest, "\n\nHello! I am Corebot's") {
+		t.Errorf("the export is %q: %v", text, err)
+	}
+	sc.say("/export "+file, "export the chat: ")
+	if again, err := os.ReadFile(file); err != nil || string(again) != string(text) {
+		t.Errorf("it was written over: %q: %v", again, err)
+	}
 	sc.press(ctrlD)
 	sc.ends()
 	rows := strings.Split(s.output("chat", "--list"), "\n")
