@@ -53,7 +53,7 @@ func TestARowOfTheAuditIsNoDeeperThanReadersTake(t *testing.T) {
 	if err := json.Unmarshal([]byte(rows[0]), &first); err != nil || first.Args != deep {
 		t.Errorf("the deep row is %.80s, %v", rows[0], err)
 	}
-	if want := `"args":{"path":"<.>"}`; len(rows) != 2 || !strings.Contains(rows[1], want) {
+	if want := `"args":{"path":"<.>"}`; len(rows) < 2 || !strings.Contains(rows[1], want) {
 		t.Errorf("the rows behind it are %s, want one with %s", rows[1:], want)
 	}
 }
