@@ -36,7 +36,7 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 	case "/model":
 		return r.model(ctx, m, c)
 	case "/models":
-		return r.ledger.Answer(ctx, m, controlNotice(m, c, r.modelList()))
+		return r.ledger.Answer(ctx, m, controlNotice(m, c, r.modelList(m.Key.Agent)))
 	case "/status":
 		return r.status(ctx, m, c)
 	case "/remind":

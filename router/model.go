@@ -47,7 +47,7 @@ func (r *Router) model(ctx context.Context, m corebot.Message, c corebot.Command
 	case r.opts.Choices == nil:
 		refused = "Models cannot be chosen here."
 	default:
-		refused = r.unknownModel(name)
+		refused = r.unknownModel(m.Key.Agent, name)
 	}
 	if r.opts.Choices == nil || decision.Allow && refused != "" {
 		return r.ledger.Answer(ctx, m, controlNotice(m, c, refused))
@@ -87,18 +87,19 @@ func (r *Router) modelNow(ctx context.Context, k corebot.Key) (string, error) {
 	return text + "\n/models lists the others.", nil
 }
 
-func (r *Router) models() []string {
+// models are those of an agent.
+func (r *Router) models(agent string) []string {
 	if r.opts.Models == nil {
 		return nil
 	}
-	return r.opts.Models()
+	return r.opts.Models(agent)
 }
 
 // shownModels bounds the list of a notice.
 const shownModels = 50
 
-func (r *Router) modelList() string {
-	all := r.models()
+func (r *Router) modelList(agent string) string {
+	all := r.models(agent)
 	if len(all) == 0 {
 		return "No other model can be chosen."
 	}
@@ -114,8 +115,8 @@ func (r *Router) modelList() string {
 
 // unknownModel refuses a model that is not configured, with the names nearest to it: the chat would get no answer. The
 // configured model, "", is always known.
-func (r *Router) unknownModel(name string) string {
-	all := r.models()
+func (r *Router) unknownModel(agent, name string) string {
+	all := r.models(agent)
 	if name == "" || slices.Contains(all, name) {
 		return ""
 	}

@@ -14,7 +14,7 @@ import (
 func TestAnAdminChoosesTheModelOfAConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Router: router.Options{
-			Models: func() []string { return []string{"large", "small"} },
+			Models: func(string) []string { return []string{"large", "small"} },
 		}}).Start()
 		model := func(want string) {
 			t.Helper()

@@ -82,19 +82,20 @@ func (p Parts) whole() bool {
 
 // Options of a [Router]. Zero values mean the defaults.
 type Options struct {
-	Workers   int                 // turns that run at once; 64
-	Drain     time.Duration       // how long turns can go on after shutdown began; 30 s
-	MaxBytes  int                 // of one control message; 1 MiB
-	Spending  Spending            // usage and its caps
-	Agents    []string            // ids of all agents: a /stop also stops what the turns of its chat have asked them
-	AdminChat corebot.Key         // where requests for approval are shown, beside the chat itself; zero: nowhere
-	Chats     Situations          // for /status; nil: /status tells nothing
-	Models    func() []string     // that /model can name; nil: none
-	Choices   Choices             // stores what /model chooses; nil: nothing can be chosen
-	Redact    func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
-	Tasks     Tasks               // for /tasks and /remind, with Planner; nil: there are none
-	Planner   Planner
-	Describe  Describer // the agent of a chat, for /status; nil: not told
+	Workers   int           // turns that run at once; 64
+	Drain     time.Duration // how long turns can go on after shutdown began; 30 s
+	MaxBytes  int           // of one control message; 1 MiB
+	Spending  Spending      // usage and its caps
+	Agents    []string      // ids of all agents: a /stop also stops what the turns of its chat have asked them
+	AdminChat corebot.Key   // where requests for approval are shown, beside the chat itself; zero: nowhere
+	Chats     Situations    // for /status; nil: /status tells nothing
+	// Models are those that /model can name in the chats of an agent; nil: none.
+	Models   func(agent string) []string
+	Choices  Choices             // stores what /model chooses; nil: nothing can be chosen
+	Redact   func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
+	Tasks    Tasks               // for /tasks and /remind, with Planner; nil: there are none
+	Planner  Planner
+	Describe Describer // the agent of a chat, for /status; nil: not told
 	// Accounts has a line for each account of each channel, for /status of admins; nil: none
 	Accounts func(ctx context.Context) []string
 	Live     *live.Hub

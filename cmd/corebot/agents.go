@@ -66,6 +66,7 @@ func newAgentsShow(s *shell) *cobra.Command {
 			t := &teller{w: cmd.OutOrStdout()}
 			t.line("id:          %s\nname:        %s\nworkspace:   %s\nmcp file:    %s", a.ID, printable(a.Name),
 				a.Workspace, a.MCPFile)
+			t.line("providers:   %s", strings.Join(a.Providers, ", "))
 			t.line("model:       %s\nthink:       %s\ntemperature: %s", cmp.Or(a.Model, "the first that answers"),
 				cmp.Or(a.Think, "-"), cmp.Or(a.Temperature, "-"))
 			t.line("tools:       %s\nnot:         %s\nmcp:         %s\nskills:      %s", listed(a.Tools),

@@ -168,7 +168,7 @@ configured order, and so does "default". A turn that has begun keeps its model.`
 			change := operate.ModelChange{Key: key, Model: args[1]}
 			if change.Model == byDefault {
 				change.Model = ""
-			} else if err := s.knowsModel(change.Model); err != nil {
+			} else if err := s.knowsModel(key.Agent, change.Model); err != nil {
 				return err
 			}
 			return s.change(cmd, func(c control.Caller) error {
@@ -182,13 +182,17 @@ configured order, and so does "default". A turn that has begun keeps its model.`
 	}
 }
 
-// knowsModel refuses a model that is not configured: its chat would get no answer.
-func (s *shell) knowsModel(name string) error {
+// knowsModel refuses a model that the settings do not give the agent: its chat would get no answer.
+func (s *shell) knowsModel(agent, name string) error {
 	c, err := s.settings()
 	if err != nil {
 		return err
 	}
-	if known := c.LLM.KnownModels(); len(known) > 0 && !slices.Contains(known, name) {
+	entry, ok := c.EntryOf(agent)
+	if !ok {
+		return nil // of an agent that was removed: nobody answers there
+	}
+	if known := c.LLM.Of(entry).KnownModels(); len(known) > 0 && !slices.Contains(known, name) {
 		return corebot.WithHint(fmt.Errorf("no model is called %q", name),
 			"the settings have "+strings.Join(known, ", "))
 	}

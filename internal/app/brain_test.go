@@ -37,14 +37,15 @@ func TestTheContextIsWhatEveryModelTakes(t *testing.T) {
 			}
 			var log bytes.Buffer
 			a := &App{config: config.Config{LLM: c.llm}, models: chosen, log: zerolog.New(&log)}
-			o := a.agentOptions(config.AgentEntry{}, nil)
+			u := &agentUnit{models: a.models}
+			o := a.agentOptions(u, nil)
 			if !strings.Contains(log.String(), c.tokens) {
 				t.Errorf("the log has %s, want %s", log.String(), c.tokens)
 			}
 			if o.Compaction.Extract != c.llm.Offline {
 				t.Errorf("summaries without the model: %v", o.Compaction.Extract)
 			}
-			if a.config.LLM.ContextTokens = 9_000; a.agentOptions(config.AgentEntry{}, nil).ContextTokens != 9_000 {
+			if a.config.LLM.ContextTokens = 9_000; a.agentOptions(u, nil).ContextTokens != 9_000 {
 				t.Errorf("the setting does not hold")
 			}
 		})

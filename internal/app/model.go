@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,6 +108,20 @@ func chained(c config.LLM, r prometheus.Registerer, each []chain.Provider, why s
 	return choice{m, each, tokens.New(m.Name()), why}, nil
 }
 
+// of is what an agent can ask: the models of its providers.
+func (c choice) of(entry config.AgentEntry) (choice, error) {
+	all, ok := c.model.(*chain.Chain)
+	if !ok { // the offline model
+		return c, nil
+	}
+	m, err := all.Of(entry.HasProvider)
+	if err != nil {
+		return choice{}, fmt.Errorf("choose the providers of the agent %s: %w", entry.ID, err)
+	}
+	each := slices.DeleteFunc(slices.Clone(c.each), func(p chain.Provider) bool { return !entry.HasProvider(p.Name) })
+	return choice{m, each, tokens.New(m.Name()), c.why}, nil
+}
+
 // hostOf names an endpoint without what may be secret in its address.
 func hostOf(baseURL string) string {
 	if u, err := url.Parse(cmp.Or(baseURL, openai.DefaultBaseURL)); err == nil {
@@ -118,9 +133,13 @@ func hostOf(baseURL string) string {
 // ModelName is the preferred model's.
 func (a *App) ModelName() string { return a.models.model.Name() }
 
-// modelNames are the models that a chat can ask for.
-func (a *App) modelNames() []string {
-	if known := a.config.LLM.KnownModels(); len(known) > 0 {
+// modelNames are the models that a chat of an agent can ask for.
+func (a *App) modelNames(agent string) []string {
+	entry, ok := a.config.EntryOf(agent)
+	if !ok {
+		return nil
+	}
+	if known := a.config.LLM.Of(entry).KnownModels(); len(known) > 0 {
 		return known
 	}
 	return []string{a.ModelName()}
@@ -174,14 +193,14 @@ const (
 // brain makes what answers for an agent. It logs what the context was taken to be.
 func (a *App) brain(u *agentUnit, r prometheus.Registerer) (*agent.Agent, error) {
 	return agent.New(agent.Parts{
-		Model: a.models.model, Tools: toolbox{u.box, u.servers, nil}, Journal: storage.NewLedger(a.Store),
+		Model: u.models.model, Tools: toolbox{u.box, u.servers, nil}, Journal: storage.NewLedger(a.Store),
 		History: storage.NewHistory(a.Store), Notes: u.notes, Roles: storage.NewGrants(a.Store),
-	}, a.agentOptions(u.entry, r))
+	}, a.agentOptions(u, r))
 }
 
 // agentOptions are the bounds of a turn of an agent.
-func (a *App) agentOptions(entry config.AgentEntry, r prometheus.Registerer) agent.Options {
-	chosen := a.models
+func (a *App) agentOptions(u *agentUnit, r prometheus.Registerer) agent.Options {
+	entry, chosen := u.entry, u.models
 	context, known := contextFor(chosen, a.config.LLM)
 	a.log.Info().Str("agent", entry.ID).Int("tokens", context).Bool("estimated", !known).Bool("counts_estimated",
 		!chosen.tokenizer.Exact()).Msg("the context of the model")

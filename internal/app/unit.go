@@ -30,6 +30,7 @@ import (
 type agentUnit struct {
 	entry   config.AgentEntry
 	place   place
+	models  choice // of its providers
 	policy  *policy.Policy
 	notes   *notes
 	servers *mcp.Manager
@@ -91,6 +92,9 @@ func (a *App) makeAgents(r prometheus.Registerer) error {
 
 func (a *App) makeAgent(entry config.AgentEntry, r prometheus.Registerer) (u *agentUnit, err error) {
 	u = &agentUnit{entry: entry, place: place{a.config.Home, entry.ID}}
+	if u.models, err = a.models.of(entry); err != nil {
+		return nil, err
+	}
 	if u.policy, err = rulesOf(entry, a.config); err != nil {
 		return nil, err
 	}
@@ -118,7 +122,7 @@ func (a *App) describe(agent string) (name, model string) {
 	if u == nil {
 		return agent, ""
 	}
-	model = a.models.describe()
+	model = u.models.describe()
 	if u.entry.Model != "" {
 		model = u.entry.Model
 	}
@@ -246,9 +250,9 @@ func agentsOf(c config.Config) (all []operate.Agent) {
 		p := place{c.Home, a.ID}
 		all = append(all, operate.Agent{
 			ID: a.ID, Name: cmp.Or(a.Name, a.ID), Workspace: p.workspace(), MCPFile: p.mcpFile(),
-			Model: a.Model, Think: a.Think, Temperature: string(a.Temperature), Tools: a.Tools.Allow.Values(),
-			Denied: a.Tools.Deny.Values(),
-			MCP:    a.MCP.Values(), Skills: a.Skills.Values(), DailyTokens: a.Budget.DailyTokens,
+			Model: a.Model, Providers: c.LLM.ProvidersOf(a), Think: a.Think,
+			Temperature: string(a.Temperature), Tools: a.Tools.Allow.Values(), Denied: a.Tools.Deny.Values(),
+			MCP: a.MCP.Values(), Skills: a.Skills.Values(), DailyTokens: a.Budget.DailyTokens,
 			DailyCost: a.Budget.DailyCost,
 			QueueMode: cmp.Or(a.QueueMode, c.Bus.QueueMode), Routes: routesOf(c, a.ID),
 		})

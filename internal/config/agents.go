@@ -15,6 +15,7 @@ type AgentEntry struct {
 	Model       string       `mapstructure:"model"`
 	Think       string       `mapstructure:"think" oneof:",off,minimal,low,medium,high"`
 	Temperature Number       `mapstructure:"temperature"`
+	Providers   List[string] `mapstructure:"providers"`
 	Tools       AgentTools   `mapstructure:"tools"`
 	MCP         List[string] `mapstructure:"mcp"`
 	Skills      List[string] `mapstructure:"skills"`
@@ -36,7 +37,16 @@ type AgentBudget struct {
 
 // standard implements [entry].
 func (AgentEntry) standard() AgentEntry {
-	return AgentEntry{Tools: AgentTools{Allow: NewList("*")}, MCP: NewList("*"), Skills: NewList("*")}
+	return AgentEntry{
+		Providers: NewList("*"), Tools: AgentTools{Allow: NewList("*")}, MCP: NewList("*"), Skills: NewList("*"),
+	}
+}
+
+// HasProvider says whether the agent can ask a provider. Its requests never reach another one, nor carry its key.
+func (a AgentEntry) HasProvider(name string) bool {
+	return slices.ContainsFunc(a.Providers.Values(), func(pattern string) bool {
+		return corebot.MatchesName(pattern, name)
+	})
 }
 
 // agentID is what an agent can be called: part of a directory's name, of keys and of labels, and settings fold capital
@@ -122,6 +132,16 @@ func (c Config) DefaultAgent() string {
 	return list[0].ID
 }
 
+// EntryOf is the entry of an agent, or false.
+func (c Config) EntryOf(id string) (AgentEntry, bool) {
+	list := c.AgentList()
+	at := slices.IndexFunc(list, func(a AgentEntry) bool { return a.ID == id })
+	if at < 0 {
+		return AgentEntry{}, false
+	}
+	return list[at], true
+}
+
 // DailyCap is what the agent may use in a day. [Load] has checked that it can be read.
 func (a AgentEntry) DailyCap() (corebot.Cap, error) { return a.Budget.cap() }
 
@@ -139,8 +159,12 @@ func (c Config) validateAgents() error {
 				"nothing would ever cost anything", i),
 				"set the prices of the models, or cap tokens")
 		}
-		if known := c.LLM.KnownModels(); a.Model != "" && !slices.Contains(known, a.Model) {
-			return corebot.WithHint(fmt.Errorf("agents[%d].model is %q, which is none of llm.providers", i, a.Model),
+		if err := c.validateProviders(i, a); err != nil {
+			return err
+		}
+		if known := c.LLM.Of(a).KnownModels(); a.Model != "" && !slices.Contains(known, a.Model) {
+			return corebot.WithHint(fmt.Errorf("agents[%d].model is %q, which is none of its llm.providers", i,
+				a.Model),
 				hintOfModel(a.Model, known))
 		}
 	}
@@ -148,6 +172,22 @@ func (c Config) validateAgents() error {
 		if !seen[r.Agent] {
 			return corebot.WithHint(fmt.Errorf("routes[%d].agent is %q, and there is no such agent", i, r.Agent),
 				"name one of agents")
+		}
+	}
+	return nil
+}
+
+// validateProviders refuses an agent without a provider, and a provider that there is not.
+func (c Config) validateProviders(i int, a AgentEntry) error {
+	names := c.LLM.providerNames()
+	hint := fmt.Sprintf("name some of %v, or leave the key out", names)
+	if len(a.Providers.Values()) == 0 {
+		return corebot.WithHint(fmt.Errorf("agents[%d].providers is empty", i), hint)
+	}
+	for _, pattern := range a.Providers.Values() {
+		if !slices.ContainsFunc(names, func(name string) bool { return corebot.MatchesName(pattern, name) }) {
+			return corebot.WithHint(fmt.Errorf("agents[%d].providers names %q, which is none of llm.providers", i,
+				pattern), hint)
 		}
 	}
 	return nil

@@ -12,8 +12,9 @@ import (
 func everyAgent() AgentEntry {
 	return AgentEntry{
 		ID: "helper", Name: "Helper", Think: "low", Temperature: "0.7",
-		Tools: AgentTools{Allow: NewList("fs.*"), Deny: NewList("fs.write")},
-		MCP:   NewList("files"), Skills: NewList("pdf"), Budget: AgentBudget{DailyTokens: 5, DailyCost: "2.50"},
+		Providers: NewList("main"),
+		Tools:     AgentTools{Allow: NewList("fs.*"), Deny: NewList("fs.write")},
+		MCP:       NewList("files"), Skills: NewList("pdf"), Budget: AgentBudget{DailyTokens: 5, DailyCost: "2.50"},
 		QueueMode: "steer",
 	}
 }
@@ -21,16 +22,16 @@ func everyAgent() AgentEntry {
 func TestAgentsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 	want := []AgentEntry{AgentEntry{}.standard(), everyAgent()}
 	want[0].ID = "main"
-	want[1].Budget.DailyCost = ""
+	want[1].Budget.DailyCost, want[1].Providers = "", NewList("default")
 	for name, content := range map[string]string{
-		"corebot.yaml": "agents:\n- id: main\n- {id: helper, Name: Helper, think: low, temperature: 0.7, tools: " +
-			"{allow: ['fs.*'], deny: [fs.write]}, mcp: [files], skills: [pdf], budget: {daily_tokens: 5}, " +
-			"queue_mode: steer}\n",
+		"corebot.yaml": "agents:\n- id: main\n- {id: helper, Name: Helper, think: low, temperature: 0.7, " +
+			"providers: [default], tools: {allow: ['fs.*'], deny: [fs.write]}, mcp: [files], skills: [pdf], " +
+			"budget: {daily_tokens: 5}, queue_mode: steer}\n",
 		"corebot.toml": "[[agents]]\nid = 'main'\n[[agents]]\nid = 'helper'\nname = 'Helper'\nthink = " +
-			"'low'\ntemperature = 0.7\nmcp = ['files']\nskills = ['pdf']\nqueue_mode = " +
+			"'low'\ntemperature = 0.7\nproviders = ['default']\nmcp = ['files']\nskills = ['pdf']\nqueue_mode = " +
 			"'steer'\n[agents.tools]\nallow = ['fs.*']\ndeny = ['fs.write']\n[agents.budget]\ndaily_tokens = 5\n",
 		"corebot.json": `{"agents":[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":0.7,` +
-			`"tools":{"allow":["fs.*"],"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],` +
+			`"providers":["default"],"tools":{"allow":["fs.*"],"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],` +
 			`"budget":{"daily_tokens":5},"queue_mode":"steer"}]}`,
 	} {
 		clean(t)
@@ -40,7 +41,8 @@ func TestAgentsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 	}
 	clean(t)
 	t.Setenv("COREBOT_AGENTS",
-		`[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":"0.7","tools":{"allow":["fs.*"],`+
+		`[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":"0.7",`+
+			`"providers":["default"],"tools":{"allow":["fs.*"],`+
 			`"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],"budget":{"daily_tokens":5},"queue_mode":"steer"}]`)
 	if got := load(t, t.TempDir()).Agents.List(); !reflect.DeepEqual(got, want) {
 		t.Errorf("by a variable: got %+v", got)
@@ -67,6 +69,8 @@ func TestMistakesInAgentsAndRoutesAreRefusedWithTheirPlaceAndWhatToDo(t *testing
 		"agents: [{id: a, budget: {daily_cost: '1'}}]":       "agents[0].budget.daily_cost caps a cost",
 		"agents: [{id: a}, {id: a}]":                         `agents[1].id is "a", and so is another's`,
 		"agents: [{id: a, queue_mode: fast}]":                `agents[0].queue_mode is "fast"`,
+		"agents: [{id: a, providers: []}]":                   "agents[0].providers is empty",
+		"agents: [{id: a, providers: [far]}]":                `agents[0].providers names "far"`,
 		"agents: [{id: a, model: gpt-5}]":                    `agents[0].model is "gpt-5"`,
 		"routes: [{agent: helper}]":                          `routes[0].agent is "helper"`,
 		"routes: [{channel: webhook}]":                       "routes[0] names no agent",

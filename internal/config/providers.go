@@ -231,6 +231,30 @@ const (
 	OnlyProvider = "default"
 )
 
+// Of is the section with those of its providers that an agent can ask.
+func (l LLM) Of(a AgentEntry) LLM {
+	l.Providers = NewProviders(slices.DeleteFunc(l.Providers.List(), func(p Provider) bool {
+		return !a.HasProvider(p.Name)
+	})...)
+	return l
+}
+
+// providerNames are those of the list, or of the one endpoint.
+func (l LLM) providerNames() []string {
+	list := l.Providers.List()
+	if len(list) == 0 {
+		return []string{OnlyProvider}
+	}
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// ProvidersOf are the names of the providers that an agent asks, in their order.
+func (l LLM) ProvidersOf(a AgentEntry) []string { return l.Of(a).providerNames() }
+
 // KnownModels are what a chat or an agent may ask for: names, and PROVIDER/NAME. It is empty if the settings leave open
 // who answers.
 func (l LLM) KnownModels() []string {

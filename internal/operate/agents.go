@@ -49,6 +49,7 @@ type (
 		Workspace   string   `json:"workspace"`
 		MCPFile     string   `json:"mcpFile"`
 		Model       string   `json:"model,omitempty"` // empty: the first of the providers that answers
+		Providers   []string `json:"providers"`       // that it asks, in their order; "default" is the one endpoint
 		Think       string   `json:"think,omitempty"`
 		Temperature string   `json:"temperature,omitempty"`
 		Tools       []string `json:"tools"`

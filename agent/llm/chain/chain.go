@@ -118,6 +118,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// Of is the chain with only the providers that has accepts. Their breakers and metrics are those of c: what one chain
+// learns of a model, the other one knows. If a single model is left, it has no breaker in this chain.
+func (c *Chain) Of(has func(provider string) bool) (*Chain, error) {
+	kept := slices.DeleteFunc(slices.Clone(c.routes), func(r *route) bool { return !has(r.provider) })
+	if len(kept) == 0 {
+		return nil, fmt.Errorf("%w: a chain without a model", corebot.ErrInvalid)
+	}
+	return &Chain{routes: kept, opts: c.opts, metrics: c.metrics}, nil
+}
+
 // Name is the preferred model's. Which one answered is in the answer.
 func (c *Chain) Name() string { return c.routes[0].model.Name() }
 
