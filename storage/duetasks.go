@@ -152,3 +152,41 @@ func endRunTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 
 // maxRunError is how many bytes of an error a run keeps.
 const maxRunError = 500
+
+// taskOver is true for a task k that is done, and last ran, before a moment. A run whose message waits or is a dead
+// letter keeps its task.
+const taskOver = `k.state = 'done' AND MAX(k.ended_at, k.last_run) < ?
+	AND NOT EXISTS (SELECT 1 FROM task_runs o JOIN message_life m ON m.id = o.life_id
+	  WHERE o.task_id = k.id AND m."end" IN ('', 'dead'))`
+
+var (
+	newestTask    = &query{`SELECT COALESCE(MAX(id), 0) FROM tasks`}
+	overTasks     = &query{`SELECT k.id, ` + taskOver + ` FROM tasks k WHERE k.id > ? ORDER BY k.id LIMIT ? + 0`}
+	dropOverTasks = &query{`DELETE FROM tasks AS k WHERE k.id BETWEEN ? AND ? AND ` + taskOver}
+	dropOverRuns  = &query{`DELETE FROM task_runs WHERE (task_id, due) IN (
+		SELECT r.task_id, r.due FROM tasks k JOIN task_runs r ON r.task_id = k.id WHERE k.id BETWEEN ? AND ?
+		AND ` + taskOver + ` LIMIT ? + 0)`}
+)
+
+// sweepTasks deletes tasks that are done, with their runs.
+func (r *Retention) sweepTasks(ctx context.Context, before time.Time) error {
+	return r.tasks.pass(ctx, r, newestTask, func(after int64) (rows int, last int64, err error) {
+		over := false
+		err = r.db.reader.each(ctx, overTasks, func(s scanner) error {
+			var this bool
+			err := s.Scan(&last, &this)
+			rows, over = rows+1, over || this
+			return err
+		}, before, after, sweepRows)
+		for more := over; more && err == nil; {
+			err = r.drop(ctx, "tasks", func(t *tx) (int64, error) {
+				runs, err := t.exec(dropOverRuns, after+1, last, before, sweepRows)
+				if more = runs == sweepRows; more || err != nil {
+					return 0, err
+				}
+				return t.exec(dropOverTasks, after+1, last, before)
+			})
+		}
+		return rows, last, err
+	})
+}

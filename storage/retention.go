@@ -48,24 +48,25 @@ type RetentionOptions struct {
 //     another id, so that no epoch comes twice. Its places continue from the chat's history.
 //   - Audit events, replies in mailboxes whether fetched or not, and old history. While a chat is in use, the newest
 //     [recentEntries] of its session stay. The history of a chat that was silent for as long is deleted whole.
+//   - Tasks that are done, with their runs. A run whose message waits or is a dead letter keeps its task.
 //   - Chats that nothing refers to: without lanes, history, mailbox and files, not registered, without settings, and
 //     without roles that hold in them.
 //
-// Lanes and chats are in no order of time. A pass looks at a part of them, and every one is looked at within a day
-// ([rotation]).
+// Lanes, chats and tasks are in no order of time. A pass looks at a part of them, and every one is looked at within a
+// day ([rotation]).
 //
 // After the wall clock was set ahead by [farAhead] or more, Retention deletes nothing for [doubt], because the clock
 // can be wrong.
 //
 // The file does not shrink: SQLite uses the freed pages again. [Vacuum] gives them back to the disk.
 type Retention struct {
-	db                    *DB
-	opts                  RetentionOptions
-	stages                []stage
-	lanes, history, chats rotation
-	swept                 *prometheus.CounterVec
-	ran                   *prometheus.GaugeVec
-	told                  int64 // the head of the audit trail in the last log line
+	db                           *DB
+	opts                         RetentionOptions
+	stages                       []stage
+	lanes, history, chats, tasks rotation
+	swept                        *prometheus.CounterVec
+	ran                          *prometheus.GaugeVec
+	told                         int64 // the head of the audit trail in the last log line
 }
 
 // stage sweeps one kind of row. A pass leaves the stage out if its rows are kept for ever.
@@ -118,6 +119,7 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 		{"audit_events", o.Audit, r.sweepAudit},
 		{"mailbox", o.Mailbox, r.sweepAged(mailboxTable)},
 		{"history", history, r.sweepHistory},
+		{"tasks", o.Messages, r.sweepTasks},
 		{"chats", o.Messages, r.sweepChats}, // last, because the earlier stages can free chats
 	}
 	for _, s := range r.stages {
