@@ -40,6 +40,8 @@ func (t *turn) taintBySender() {
 		t.who.Overheard = true
 	case m.Relay != nil:
 		t.who.Overheard = true
+	case m.Errand != nil && m.Errand.Taint != "": // others can have had a hand in the prompt
+		t.who.Overheard = true
 	case m.Envelope.Group:
 		t.who.Overheard = true
 		t.addresses.Say(m.Text())
