@@ -10,8 +10,8 @@ import (
 // may have told the model what to do. The turn stays tainted to its end, whoever the principal is. The journal and the
 // history record the taint, so that a resumed turn is tainted at the same place. A turn reads:
 //
-//   - the message itself, if an MCP client published it, because a client passes on text of a model or a page; or if
-//     another agent wrote it in a tainted turn;
+//   - the message of an MCP client, because a client passes on text of a model or a page;
+//   - the message of another agent that wrote it in a tainted turn;
 //   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator stands for
 //     them: see [llm.Tool];
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins

@@ -27,8 +27,8 @@ func parse(t *testing.T, kind corebot.TaskKind, spec, zone string, now time.Time
 	return r
 }
 
-// The changes of the wall clock in six zones: by an hour on both sides of the equator, by half an hour, by two hours,
-// at midnight, and by a whole day. Each time of the wall clock is due once.
+// The zones change the wall clock by half an hour, one hour, two hours and a whole day, also at midnight, and on both
+// sides of the equator. Each time of the wall clock is due once.
 func TestEachTimeOfTheWallClockIsDueOnce(t *testing.T) {
 	for _, c := range []struct {
 		name, zone, spec, from string

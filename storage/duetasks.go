@@ -31,8 +31,8 @@ func (s *Tasks) publishTx(t *tx, task corebot.Task, due time.Time) (life int64, 
 	return r.Life, err
 }
 
-// Due gives the tasks that are due at a moment, the earliest first, at most limit of them. after is the last task of an
-// earlier page; a zero task: the beginning.
+// Due gives the tasks that are due at a moment, the earliest first, at most limit of them. A further page begins behind
+// the task after; the zero task means the first page.
 func (s *Tasks) Due(ctx context.Context, now time.Time, after corebot.Task, limit int) ([]corebot.Task, error) {
 	place := int64(math.MinInt64)
 	if !after.NextRun.IsZero() {

@@ -130,7 +130,7 @@ func newAdminList(s *shell) *cobra.Command {
 	return cmd
 }
 
-// grantedAt says since when a grant holds. What the kernel says has no time.
+// grantedAt says since when a grant holds. A role by the kernel's word has no time.
 func grantedAt(g operate.Grant) string {
 	if g.At == nil {
 		return "-"

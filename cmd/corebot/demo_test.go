@@ -15,7 +15,7 @@ import (
 	"github.com/corebot/corebot/internal/demo"
 )
 
-// demoCommand prepares a run of the demo. Whatever it leaves behind is in the directory.
+// demoCommand prepares a run of the demo. All that it leaves behind is in the directory.
 func demoCommand(t *testing.T, args ...string) (cmd *exec.Cmd, dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -194,8 +194,8 @@ func (s *siege) lay() {
 }
 
 // liveLong is a life in which everything that waits is answered before more is let in. Some messages are at work when
-// the end comes. Every second life is a long one: a message that is cut off three times in a row at the same step is
-// poison by design, and a slow machine would show nothing else.
+// the end comes. Every second life is a long one, because a message that is cut off three times in a row at one step
+// is poison by design. A slow machine would show nothing else.
 func (s *siege) liveLong() {
 	s.t.Helper()
 	s.begin()

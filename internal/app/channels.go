@@ -333,9 +333,9 @@ type Checked struct {
 // checkTime bounds the check of one account.
 const checkTime = 20 * time.Second
 
-// CheckAccounts tries the settings of accounts, as the next start would use them, beside whatever runs on the home: it
-// makes each channel and has it connect once. which chooses the accounts; nil is all. The accounts that are always
-// there connect to nothing: their settings have been read, and that is all.
+// CheckAccounts tries the settings of accounts as the next start would use them, beside a Corebot that runs. It makes
+// each channel and has the channel connect once. which chooses the accounts; nil is all. The accounts that are always
+// there connect to nothing.
 func CheckAccounts(ctx context.Context, c config.Config, which func(channels.Account) bool,
 	others ...channels.Network,
 ) (all []Checked) {

@@ -44,8 +44,8 @@ func Known(key string) bool {
 }
 
 // PlanEdit changes settings in the file of a home, and writes nothing yet. A home without a file gets the text of fresh
-// first. All else in the file stays as it is, comments too. The text is read again and compared with what it must say:
-// a file that cannot be changed so is refused, with a hint that says what to write into it.
+// first. All else in the file stays as it is, comments too. PlanEdit reads the new text again and compares it with
+// what it must say. A file that cannot be changed so is refused, with a hint that says what to write into it.
 func PlanEdit(home, fresh string, changes []Change) (Edit, error) {
 	path, err := findFile(home)
 	if err != nil {

@@ -63,7 +63,7 @@ func (p *program) run(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// start starts `corebot serve`. What the demonstration waits for ends if the process ends by itself.
+// start starts `corebot serve`. A wait of the demonstration ends if the process ends by itself.
 func (p *program) start(ctx context.Context) error {
 	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -85,7 +85,7 @@ func (d *demo) open(ctx context.Context) error {
 	return nil
 }
 
-// end ends the serving process for good. That is no kill of the demonstration.
+// end ends the serving process for good. The demonstration counts no kill then.
 func (d *demo) end() {
 	kills := d.kills
 	d.kill()

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Owner gives the user to whom a directory belongs, as the kernel says. ok is false if the directory is
-// missing, or if the user namespace of this process does not know its owner: all unknown users share one number there.
+// Owner gives the user to whom a directory belongs, as the kernel says. ok is false if the directory is missing. It is
+// also false if the user namespace of this process does not know the owner: all unknown users share one number there.
 func Owner(dir string) (uid int, ok bool) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
