@@ -76,8 +76,8 @@ func (b *bench) session(t *testing.T, text, reply string) {
 	}
 }
 
-// TestATurnFollowsFewLinks: a page could offer an address for each letter of a secret. What a turn has followed counts
-// in the attempt that resumes it, too.
+// TestATurnFollowsFewLinks: a page could offer an address for each letter of a secret. The addresses that a turn has
+// followed count in the attempt that resumes it, too.
 func TestATurnFollowsFewLinks(t *testing.T) {
 	pages, to := map[string]string{}, []string{news}
 	for i := range 2 * addresses.MaxFollowed {

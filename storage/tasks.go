@@ -311,9 +311,9 @@ func (s *Tasks) Runs(ctx context.Context, task int64, before time.Time, limit in
 	return out, err
 }
 
-// Change pauses, resumes or removes a task, or lets it run now, and returns the task before the change. The caller gives
-// the version of the task that it has read; 0 means any. A resumed task is due at next. A task that is not in the state
-// for the action is [corebot.ErrInvalid].
+// Change pauses, resumes or removes a task, or lets it run now, and returns the task before the change. The caller
+// gives the version of the task that it has read; 0 means any. A resumed task is due at next. A task that is not in
+// the state for the action is [corebot.ErrInvalid].
 func (s *Tasks) Change(ctx context.Context, id, version int64, action corebot.TaskAction,
 	next time.Time,
 ) (was corebot.Task, err error) {

@@ -105,9 +105,8 @@ func (o *OneShot) check(ctx context.Context) error {
 	if err != nil || life.End == "" || life.End == corebot.EndMerged || o.End() != "" {
 		return nil // what cannot be read now is read the next time; a merged message is answered with another
 	}
-	if slices.ContainsFunc(life.Replies, func(r corebot.Life) bool {
-		return r.Direction == corebot.Outbound &&
-			r.End == ""
+	if slices.ContainsFunc(life.Replies, func(r corebot.Life) bool { // the control socket carries no directions
+		return (r.Kind == corebot.KindReply || r.Kind == corebot.KindNotice) && r.End == ""
 	}) {
 		return nil
 	}

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -154,6 +156,34 @@ func TestAMessageThatHasEndedWithoutAWordIsNotWaitedForForEver(t *testing.T) {
 		b.life.End = corebot.EndDropped
 		b.mu.Unlock()
 		if err := <-b.ended; err == nil || corebot.HintOf(err) == "" || b.End() != "" {
+			t.Errorf("it ended with %q: %v", b.End(), err)
+		}
+	})
+}
+
+// TestAReplyOnItsWayIsWaitedFor reads the life as the control socket carries it.
+func TestAReplyOnItsWayIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newShotBench(t)
+		reply := corebot.Life{MessageID: "question/1/1", Direction: corebot.Outbound, Kind: corebot.KindReply}
+		raw, err := json.Marshal(corebot.Life{End: corebot.EndAnswered, Replies: []corebot.Life{reply}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.mu.Lock()
+		err = json.Unmarshal(raw, &b.life)
+		b.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		select {
+		case err := <-b.ended:
+			t.Fatalf("it ended before the reply came: %v", err)
+		default:
+		}
+		b.send(answerIn("open", "question/1/1", "question"))
+		if err := <-b.ended; err != nil || b.End() != corebot.EndAnswered {
 			t.Errorf("it ended with %q: %v", b.End(), err)
 		}
 	})

@@ -61,7 +61,7 @@ terminal. Elsewhere it needs --yes. For the rest it names the command.`,
 	return cmd
 }
 
-// mend makes the repairs of a home, once they are shown and agreed to. What it says goes to stderr, apart from the
+// mend makes the repairs of a home, once they are shown and agreed to. Its questions go to stderr, apart from the
 // findings.
 func mend(cmd *cobra.Command, home string, yes bool) error {
 	repairs, err := app.Repairs(cmd.Context(), home)

@@ -71,8 +71,8 @@ func (c *Channel) Check(ctx context.Context) (string, error) {
 	return "known as " + a.Name, err
 }
 
-// Run fetches until ctx ends. A connection that breaks is an error: the supervisor runs the channel again. What was
-// fetched is acknowledged by asking for what comes behind it, and that is only done once it is stored.
+// Run fetches until ctx ends. A connection that breaks is an error: the supervisor runs the channel again. The next
+// fetch acknowledges the messages of the last one, and comes after these are stored.
 func (c *Channel) Run(ctx context.Context, door channels.Door) error {
 	l, err := c.dial(ctx)
 	if err != nil {
