@@ -108,7 +108,10 @@ func startAt(t *testing.T, o Options, d channels.Door) *fixture {
 		}
 		transport.CloseIdleConnections()
 	})
-	t.Cleanup(f.stop)
+	t.Cleanup(func() {
+		f.stop()
+		wantOnlyKnownStatuses(t, w)
+	})
 	return f
 }
 

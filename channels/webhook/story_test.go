@@ -3,6 +3,8 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -108,6 +110,58 @@ func wantCounted(t *testing.T, r prometheus.Gatherer, path, status string, want 
 		}
 	}
 	t.Errorf("no requests to %s with status %s were counted", path, status)
+}
+
+func TestEverySeriesOfRequestsExistsFromTheStart(t *testing.T) {
+	within(t, func(t *testing.T) {
+		r := prometheus.NewRegistry()
+		f := start(t, Options{Metrics: r})
+		for path, all := range statuses {
+			if path == pathGuest {
+				continue
+			}
+			for _, status := range all {
+				wantCounted(t, r, path, strconv.Itoa(status), 0)
+			}
+		}
+		families, err := r.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if family.GetName() == "corebot_webhook_request_duration_seconds" && len(family.GetMetric()) != 4 {
+				t.Errorf("%d paths have a duration, want 4", len(family.GetMetric()))
+			}
+			for _, m := range family.GetMetric() {
+				if len(m.GetLabel()) > 0 && m.GetLabel()[0].GetValue() == pathGuest {
+					t.Errorf("%s tells of %s, and there is no guest", family.GetName(), pathGuest)
+				}
+			}
+		}
+		f.get("/guess")
+		wantCounted(t, r, pathOther, "404", 1)
+	})
+}
+
+// wantOnlyKnownStatuses holds every request of a test to the series that exist from the start.
+func wantOnlyKnownStatuses(t *testing.T, w *Webhook) {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	r.MustRegister(w.metrics.requests)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(families) != 1 {
+		t.Fatalf("there are %d families of series, want 1", len(families))
+	}
+	for _, m := range families[0].GetMetric() {
+		path, status := m.GetLabel()[0].GetValue(), m.GetLabel()[1].GetValue()
+		n, err := strconv.Atoi(status)
+		if err != nil || !slices.Contains(statuses[path], n) {
+			t.Errorf("%s answered %s, a series that does not exist from the start", path, status)
+		}
+	}
 }
 
 func TestPathsOfCallersAreNoLabels(t *testing.T) {

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -125,7 +122,7 @@ func prepare(box channels.Mailbox, o Options) (*Webhook, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	w := &Webhook{opts: o, replies: channels.NewReplies(box), metrics: newMetrics()}
+	w := &Webhook{opts: o, replies: channels.NewReplies(box), metrics: newMetrics(o.Guest != nil)}
 	w.waits.max, w.waits.gauge = o.MaxWaiting, w.metrics.waiting
 	if err := w.SetCredentials(o.Token, o.Secret); err != nil {
 		return nil, err
@@ -199,58 +196,4 @@ func (w *Webhook) Close() error {
 		return err
 	}
 	return nil
-}
-
-// Kinds of waits, as the gauge names them.
-const (
-	kindPoll   = "poll"
-	kindStream = "stream"
-	kindGuest  = "guest"
-)
-
-// metrics have bounded labels: the four paths and "other", the statuses that the webhook and its guest give, three
-// kinds.
-type metrics struct {
-	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	waiting  *prometheus.GaugeVec
-	refused  prometheus.Counter
-}
-
-func newMetrics() *metrics {
-	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_webhook_requests_total", Help: "Requests by path and status. A stream counts when it ends.",
-		}, []string{"path", "status"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "corebot_webhook_request_duration_seconds",
-			Help:    "Time to answer, the wait of a long poll included. Streams are not in it.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 15, 60},
-		}, []string{"path"}),
-		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "corebot_webhook_waiting",
-			Help: "Long polls and streams that are open now, and requests of the guest at /mcp.",
-		}, []string{"kind"}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "corebot_webhook_refused_connections_total", Help: "Connections over the cap, closed at once.",
-		}),
-	}
-	for _, kind := range []string{kindPoll, kindStream, kindGuest} {
-		m.waiting.WithLabelValues(kind)
-	}
-	return m
-}
-
-func (m *metrics) register(r prometheus.Registerer) error {
-	if r == nil {
-		return nil
-	}
-	return errors.Join(r.Register(m.requests), r.Register(m.duration), r.Register(m.waiting), r.Register(m.refused))
-}
-
-func (m *metrics) count(path string, status int, took time.Duration) {
-	m.requests.WithLabelValues(path, strconv.Itoa(status)).Inc()
-	if path != pathStream || status != http.StatusOK {
-		m.duration.WithLabelValues(path).Observe(took.Seconds())
-	}
 }
