@@ -213,7 +213,8 @@ func ownTools(c config.Config) ([]llm.Tool, error) {
 	return offered, err
 }
 
-// checkRoom says what the tools leave of a prompt.
+// checkRoom says what Corebot's own tools leave of a prompt. It cannot count the tools of MCP servers: a check of
+// settings reaches no server.
 func checkRoom(c config.Config, chosen choice) Finding {
 	context, _ := contextFor(chosen, c.LLM)
 	offered, err := ownTools(c)
@@ -225,7 +226,8 @@ func checkRoom(c config.Config, chosen choice) Finding {
 	const hint = "set llm.context_tokens to what the model takes, or lower llm.output_tokens"
 	switch {
 	case !agent.TooManyToolTokens(whole, prompt):
-		return ok("Corebot's own tools take %d of the %d tokens of a prompt", whole, prompt)
+		return ok("Corebot's own tools take %d of the %d tokens of a prompt; shell.exec and the tools of MCP servers "+
+			"come on top", whole, prompt)
 	case 2*brief <= prompt:
 		return warn(hint, "the context is small: a prompt has %d tokens, and the descriptions of Corebot's own tools "+
 			"are shortened from %d to %d", prompt, whole, brief)
