@@ -100,9 +100,10 @@ func begins(d corebot.Delivery) (c corebot.Command, does bool) {
 }
 
 // sessionOfOthers ends a message that wants to begin a new session but may not, because others have spoken in the
-// current session. Nobody can join them between this check and the commit: only turns of this lane add speakers, and
-// its lease is held. If the session cannot be read, the attempt has failed and begins nothing. The check also holds for
-// a stopped message, because a stopped message still begins its session.
+// current session. No turn can add a speaker between this check and the commit, because the lane's lease is held. A
+// message that the chat only hears can: it stays in the ended session. If the session cannot be read, the attempt has
+// failed and begins nothing. The check also holds for a stopped message, because a stopped message still begins its
+// session.
 func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (corebot.Result, bool) {
 	c, does := begins(d)
 	if !does {

@@ -47,6 +47,10 @@ func historySpecs() []spec {
 			"A turn hears once of replies that were given up, and never of notices or of another chat's.",
 			undeliveredIsHeardOnce,
 		},
+		{
+			"A message that the chat only hears hides no reply that was given up, and repeats none.",
+			overheardHidesNothing,
+		},
 		{"Of many replies that were given up a turn hears of the newest.", newestUndeliveredAreHeard},
 		{"Reading ends with its context.", readingEndsWithContext},
 	}
@@ -299,6 +303,24 @@ func undeliveredIsHeardOnce(s *suite) {
 	d, _ = s.due(corebot.OutboundPool("test"))
 	s.must(s.Queue.Settle(s.ctx(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}))
 	s.wantHeard(s.begin(k, "last"), "") // the reply has arrived
+}
+
+func overheardHidesNothing(s *suite) {
+	k := key("a")
+	overhear := func(id string) {
+		m := prompt(k, id)
+		m.Kind = corebot.KindHeard
+		s.publish(m)
+		time.Sleep(moment)
+	}
+	s.turn(k, "0", corebot.Result{History: said("hello")})
+	s.lose(k, corebot.KindReply, "lost")
+	overhear("beside")
+	d := s.begin(k, "1")
+	s.wantHeard(d, "lost")
+	s.commit(d, corebot.Result{Outcome: answered(), History: said("well")})
+	overhear("beside again")
+	s.wantHeard(s.begin(k, "2"), "")
 }
 
 func newestUndeliveredAreHeard(s *suite) {
