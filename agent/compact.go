@@ -57,13 +57,19 @@ const (
 )
 
 // compact summarises the older part of the session if it is due; left is how many tokens there are for the session. It
-// does nothing while the journal has steps to come: a summary takes the next position.
+// does nothing while the journal has steps to come: a summary takes the next position. A summary never covers the turn
+// that makes it, nor one that waits behind it.
 func (t *turn) compact(ctx context.Context, left int) error {
 	if t.opts.Compaction.Off || t.position < len(t.delivery.Journal) {
 		return nil
 	}
 	older := t.older(left)
 	if len(older) == 0 {
+		return nil
+	}
+	session, through := older[0].place()
+	through = min(through, t.delivery.Seq-1) // what came in while the message waited has places behind it
+	if through <= t.past.summary.Through {
 		return nil
 	}
 	started := time.Now()
@@ -73,7 +79,6 @@ func (t *turn) compact(ctx context.Context, left int) error {
 		return err
 	}
 	fault.Point("summary", "after")
-	session, through := older[0].place()
 	s := corebot.Summary{Session: session, Through: through, Text: text, Model: answer.Model, At: time.Now()}
 	step := corebot.Step{
 		Position: t.position, Kind: corebot.StepSummary, State: corebot.StepDone,

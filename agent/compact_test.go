@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/apptest"
 )
 
@@ -390,6 +391,33 @@ func TestWithCompactionOffWhatHasNoRoomIsLeftOut(t *testing.T) {
 	b.chatOn(t, 1, 14)
 	if n := len(summaries(model)); n != 0 || block(model.Last()) != "" || b.summary(t).Through != 0 {
 		t.Errorf("%d summaries, %q is shown", n, block(model.Last()))
+	}
+}
+
+// TestASummaryNeverCoversTheTurnThatMakesIt: what a chat hears while a prompt waits has its places behind the prompt.
+func TestASummaryNeverCoversTheTurnThatMakesIt(t *testing.T) {
+	model := summarized(apptest.Text("- they talk"), numbered())
+	b := newBench(t, apptest.Options{Model: model, Agent: small})
+	b.chatOn(t, 1, 1)
+	b.Say("a", "asked", "my name is Ada")
+	for i := range 20 {
+		if _, err := b.Door.Accept(t.Context(), channels.Incoming{
+			ID: fmt.Sprint("beside ", i), Channel: apptest.Channel, Chat: "a", SenderID: "bob", Bot: true,
+			Parts: corebot.TextPart(say40(i)),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := b.Claim()
+	r, err := b.Agent.Turn(t.Context(), d)
+	if err == nil {
+		err = b.Ledger.Commit(t.Context(), d, r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if through := b.summary(t).Through; through == 0 || through >= d.Seq {
+		t.Errorf("the summary reaches to %d: later turns are not shown the turn at %d", through, d.Seq)
 	}
 }
 
