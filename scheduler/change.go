@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/runes"
@@ -95,16 +96,23 @@ func (p Planner) Zone() string { return p.Default }
 // linePrompt is how many bytes of a prompt a line shows.
 const linePrompt = 200
 
+// shown is a text of a person or a model within a line: controls cannot change how the rest of the line reads.
+func shown(text string) string {
+	return corebot.EscapeFunc(strings.Join(strings.Fields(text), " "), func(r rune) bool {
+		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	})
+}
+
 // Line describes a task in one line.
 func Line(t corebot.Task) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d: ", t.ID)
 	if t.Name != "" {
-		fmt.Fprintf(&b, "%s, ", t.Name)
+		fmt.Fprintf(&b, "%s, ", shown(t.Name))
 	}
 	b.WriteString(string(t.Schedule.Kind))
 	if t.Schedule.Kind != corebot.TaskOnce { // its due time says it all
-		b.WriteString(" " + t.Schedule.Spec)
+		b.WriteString(" " + shown(t.Schedule.Spec))
 	}
 	switch {
 	case t.State == corebot.TaskPaused:
@@ -121,7 +129,7 @@ func Line(t corebot.Task) string {
 	if t.LastEnd != "" {
 		fmt.Fprintf(&b, ", last run %s", t.LastEnd)
 	}
-	prompt := strings.Join(strings.Fields(t.Prompt), " ")
+	prompt := shown(t.Prompt)
 	if len(prompt) > linePrompt {
 		prompt = runes.Head(prompt, linePrompt) + "…"
 	}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -69,4 +70,31 @@ func TestATaskThatIsDoneIsForgottenWithItsRuns(t *testing.T) {
 		}
 		wantWhole(t, db)
 	})
+}
+
+// A task whose maker or speakers cannot be read would run as somebody else.
+func TestADamagedTaskCanOnlyBePausedAndRemoved(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	tasks := NewTasks(db)
+	task, err := tasks.Create(t.Context(), corebot.Task{
+		Key: testKey("a"), Prompt: "tea", Context: corebot.TaskInChat, NextRun: time.Now().Add(time.Hour),
+		Creator: corebot.Principal{Channel: "test", ID: "ann"},
+	}, corebot.TaskLimits{})
+	must(t, err)
+	sideQuery(t, dir, `UPDATE tasks SET others = '{'`)
+	for _, c := range []struct {
+		action corebot.TaskAction
+		want   error
+	}{
+		{corebot.TaskRunNow, corebot.ErrInvalid},
+		{corebot.TaskPause, nil},
+		{corebot.TaskResume, corebot.ErrInvalid},
+		{corebot.TaskRemove, nil},
+	} {
+		_, err := tasks.Change(t.Context(), task.ID, 0, c.action, time.Now().Add(time.Hour))
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.action, err)
+		}
+	}
 }

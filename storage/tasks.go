@@ -340,6 +340,9 @@ func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, ne
 		err = corebot.WithHint(fmt.Errorf("%w: task %d has changed meanwhile", corebot.ErrInvalid, id),
 			"look at it again")
 	}
+	if err == nil && was.Damaged != nil && (action == corebot.TaskRunNow || action == corebot.TaskResume) {
+		err = fmt.Errorf("%w: %w", corebot.ErrInvalid, was.Damaged)
+	}
 	if err != nil {
 		return was, err
 	}

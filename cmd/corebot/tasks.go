@@ -160,9 +160,8 @@ var taskTable = listing[operate.TaskRow]{
 	header: "ID\tNAME\tCHAT\tWHEN\tNEXT\tSTATE\tLAST",
 	none:   "no tasks",
 	cells: func(t operate.TaskRow) string {
-		return fmt.Sprintf("%d\t%s\t%s\t%s %s\t%s\t%s\t%s", t.ID, oneLine(t.Name, 30), t.ChatID, t.Kind, t.Spec,
-			dueAt(t),
-			t.State, t.LastEnd)
+		return fmt.Sprintf("%d\t%s\t%s\t%s %s\t%s\t%s\t%s", t.ID, oneLine(t.Name, 30), t.ChatID, t.Kind,
+			oneLine(t.Spec, corebot.MaxTaskSpec), dueAt(t), t.State, t.LastEnd)
 	},
 }
 
