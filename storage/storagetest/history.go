@@ -22,6 +22,7 @@ import (
 //   - A summary reaches ever further and never back, and takes no entry away.
 //   - A summary ends with its session.
 //   - A turn hears once of replies that were given up, and never of notices or of another chat's.
+//   - A message that the chat only hears hides no reply that was given up, and repeats none.
 //   - Of many replies that were given up a turn hears of the newest.
 //   - Reading ends with its context.
 type History interface {
