@@ -1,11 +1,15 @@
 // Package nearest finds the known name that a misspelt one was meant to be.
 package nearest
 
-// Name is the known name with the fewest edits from a misspelt one, the first of several, and how many edits those are.
-// Without known names it is empty.
+import "strings"
+
+// Name is the known name with the fewest edits from a misspelt one, and how many edits those are. Of several it is the
+// first that the misspelt one begins, or else the first. Without known names it is empty.
 func Name(misspelt string, known []string) (name string, edits int) {
 	for i, k := range known {
-		if d := distance(misspelt, k); i == 0 || d < edits {
+		d := distance(misspelt, k)
+		begun := strings.HasPrefix(k, misspelt) && !strings.HasPrefix(name, misspelt)
+		if i == 0 || d < edits || d == edits && begun {
 			name, edits = k, d
 		}
 	}

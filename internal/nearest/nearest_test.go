@@ -12,7 +12,8 @@ func TestTheNameWithTheFewestEditsIsNearest(t *testing.T) {
 		name  string
 		edits int
 	}{
-		"/sto": {"/stop", 1}, "/stpo": {"/stop", 2}, "/statsu": {"/status", 2}, "/ne": {"/new", 1},
+		"/sto": {"/stop", 1}, "/stat": {"/status", 2},
+		"/stpo": {"/stop", 2}, "/statsu": {"/status", 2}, "/ne": {"/new", 1},
 		"/stop": {"/stop", 0}, "": {"/new", 4},
 	} {
 		if name, edits := nearest.Name(misspelt, known); name != want.name || edits != want.edits {
