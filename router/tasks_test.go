@@ -10,6 +10,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -141,7 +142,7 @@ func TestATaskHasTheTaintOfTheTurnThatMadeItAndEndsItsChain(t *testing.T) {
 			apptest.Text("over"),
 		)
 		k := apptest.New(t, apptest.Options{
-			Model: model, Tools: append([]tools.Tool{page()}, builtin.TasksSchedule(builtin.TaskRules{})),
+			Model: model, Tools: append([]tools.Tool{page()}, builtin.TasksSchedule(scheduler.Planner{})),
 		}).Start()
 		k.Say("a", "1", "look, and remind me")
 		pass(10 * time.Minute)

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type Scheduler struct {
 	store    Store
 	opts     Options
 	last     time.Time // the wall clock at the last pass
+	full     bool      // the last pass left due times for want of room
 	due      *prometheus.CounterVec
 	lateness prometheus.Histogram
 }
@@ -107,12 +109,14 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // pass publishes all that is due, and says how long nothing more is to do; waits is false if no task is ever due.
 func (s *Scheduler) pass(ctx context.Context) (wait time.Duration, waits bool) {
 	err := s.heed(ctx)
-	full := false
+	var over error
 	if err == nil {
-		full, err = s.fireDue(ctx)
+		if over, err = s.fireDue(ctx); err == nil {
+			s.tellRoom(over)
+		}
 	}
 	var next time.Time
-	if err == nil && !full {
+	if err == nil && over == nil {
 		next, waits, err = s.store.NextDue(ctx)
 	}
 	switch {
@@ -122,7 +126,7 @@ func (s *Scheduler) pass(ctx context.Context) (wait time.Duration, waits bool) {
 		s.opts.Log.Error().Err(err).Int64("retry_ms",
 			retryAfter.Milliseconds()).Msg("due tasks could not be published; they stay due")
 		return retryAfter, true
-	case full:
+	case over != nil:
 		return retryAfter, true
 	}
 	return min(max(next.Sub(s.store.Now()), 0), look), waits
@@ -179,14 +183,14 @@ func sooner(task corebot.Task, now time.Time) (due time.Time, ok bool) {
 	return due, ok && due.Before(task.NextRun)
 }
 
-// fireDue publishes all due times. full says that some are left for want of room.
-func (s *Scheduler) fireDue(ctx context.Context) (full bool, err error) {
+// fireDue publishes all due times. The error over says that some are left for want of room, and why.
+func (s *Scheduler) fireDue(ctx context.Context) (over, err error) {
 	var after corebot.Task
 	for {
 		now := s.store.Now()
 		tasks, err := s.store.Due(ctx, now, after, perCommit)
 		if err != nil || len(tasks) == 0 {
-			return full, err
+			return over, err
 		}
 		after = tasks[len(tasks)-1]
 		firings := make([]corebot.Firing, len(tasks))
@@ -196,22 +200,34 @@ func (s *Scheduler) fireDue(ctx context.Context) (full bool, err error) {
 		began := time.Now()
 		refused, err := s.store.Fire(ctx, firings)
 		if err != nil {
-			return full, err
+			return over, err
 		}
-		over := s.count(firings, refused, now)
-		if full = full || over != nil; errors.Is(over, corebot.ErrOverloaded) || errors.Is(over, corebot.ErrDiskFull) {
-			return full, nil // the others would meet the same
+		over = cmp.Or(s.count(firings, refused, now), over)
+		if errors.Is(over, corebot.ErrOverloaded) || errors.Is(over, corebot.ErrDiskFull) {
+			return over, nil // the others would meet the same
 		}
 		if len(tasks) < perCommit {
-			return full, nil
+			return over, nil
 		}
 		rest := time.NewTimer(restShare * time.Since(began))
 		select {
 		case <-ctx.Done():
-			return full, ctx.Err()
+			return over, ctx.Err()
 		case <-rest.C:
 		}
 	}
+}
+
+// tellRoom logs when the queue begins to have no room for due tasks, and when it has room again. While it has none,
+// every pass meets the same.
+func (s *Scheduler) tellRoom(over error) {
+	switch {
+	case over != nil && !s.full:
+		s.opts.Log.Warn().Err(over).Msg("due tasks have no room in the queue; they stay due")
+	case over == nil && s.full:
+		s.opts.Log.Info().Msg("due tasks have room in the queue again")
+	}
+	s.full = over != nil
 }
 
 // firing says what to do with a due task. Where several due times have passed, only the newest counts.
@@ -242,8 +258,6 @@ func (s *Scheduler) count(firings []corebot.Firing, refused []error, now time.Ti
 				errors.Is(refused[i], corebot.ErrDiskFull) {
 				over = refused[i]
 			}
-			s.opts.Log.Warn().Err(refused[i]).Int64("task",
-				f.Task.ID).Msg("a due task has no room in the queue; it stays due")
 		case f.Fault != "":
 			s.due.WithLabelValues(outcomeFault).Inc()
 			s.opts.Log.Error().Int64("task", f.Task.ID).Str("reason", f.Fault).Msg("a task is paused: it can never " +

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/storage"
@@ -308,7 +311,8 @@ func TestATaskWhoseRunsKeepFailingIsPausedAndTold(t *testing.T) {
 func TestATaskWithoutRoomStaysDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, storage.Options{Limits: corebot.Limits{LaneDepth: 1}})
-		r.start(Options{})
+		var log bytes.Buffer
+		r.start(Options{Log: zerolog.New(&log)})
 		r.addTo("full", corebot.TaskOnce, "2000-01-01T00:10")
 		r.addTo("full", corebot.TaskOnce, "2000-01-01T00:11")
 		r.addTo("other", corebot.TaskOnce, "2000-01-01T00:12")
@@ -320,6 +324,12 @@ func TestATaskWithoutRoomStaysDue(t *testing.T) {
 		r.end(first, answered)
 		if d := r.claim(2 * retryAfter); d.Message.Key.Chat != "full" {
 			t.Errorf("the task that had no room did not run")
+		}
+		r.stop()
+		// the passes in between, one every ten seconds, met the same
+		if n := bytes.Count(log.Bytes(), []byte("no room")); n != 1 || !bytes.Contains(log.Bytes(),
+			[]byte("room in the queue again")) {
+			t.Errorf("the want of room stands %d times in the log:\n%s", n, log.Bytes())
 		}
 	})
 }

@@ -96,7 +96,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
-		Tasks: storage.NewTasks(db), TaskLimits: taskRules(c).Limits, Planner: planner(c),
+		Tasks: storage.NewTasks(db), Planner: planner(c),
 	}
 }
 

@@ -96,26 +96,20 @@ func (a *App) chatTools() []tools.Tool {
 		builtin.MessageSend(a.destinations(), a.config.Bus.MaxMessageBytes),
 	}
 	tasks := storage.NewTasks(a.Store)
-	all = append(all, builtin.TasksSchedule(taskRules(a.config)), builtin.TasksList(tasks), builtin.TasksUpdate(tasks))
+	all = append(all, builtin.TasksSchedule(planner(a.config)), builtin.TasksList(tasks), builtin.TasksUpdate(tasks))
 	if peers := a.peers(); len(peers) > 1 { // else there is nobody to ask
 		all = append(all, builtin.AgentList(peers), builtin.AgentSend(peers, a.config.Bus.MaxMessageBytes))
 	}
 	return all
 }
 
-// taskRules are the settings of tasks, as tools and commands need them.
-func taskRules(c config.Config) builtin.TaskRules {
-	t := c.Tasks
-	return builtin.TaskRules{
-		Limits:   corebot.TaskLimits{PerChat: t.PerChat, PerCreator: t.PerSender, Total: t.Total},
-		TimeZone: cmp.Or(t.TimeZone, scheduler.LocalZone()),
-	}
-}
-
-// planner reads schedules for commands.
+// planner reads schedules, and knows the settings of tasks, for tools and commands.
 func planner(c config.Config) scheduler.Planner {
-	rules := taskRules(c)
-	return scheduler.Planner{Default: rules.TimeZone, Most: rules.Limits}
+	t := c.Tasks
+	return scheduler.Planner{
+		Default: cmp.Or(t.TimeZone, scheduler.LocalZone()),
+		Most:    corebot.TaskLimits{PerChat: t.PerChat, PerCreator: t.PerSender, Total: t.Total},
+	}
 }
 
 // peers are the agents that can ask one another: all of the settings. A question to one that another process runs waits

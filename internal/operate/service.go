@@ -30,7 +30,6 @@ type Stores struct {
 	Agents       Agents
 	Owner        corebot.Principal // of the home, at its terminal; without an id nobody
 	Tasks        Tasks
-	TaskLimits   corebot.TaskLimits
 	Planner      Planner
 }
 

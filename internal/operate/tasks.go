@@ -26,6 +26,8 @@ type Planner interface {
 	Preview(s corebot.Schedule, now time.Time, count int) ([]time.Time, error)
 	// Zone is the time zone of a schedule that names none.
 	Zone() string
+	// Limits bound the tasks that are made.
+	Limits() corebot.TaskLimits
 }
 
 // The operations on tasks.
@@ -178,7 +180,7 @@ func (s *Service) CreateTask(ctx context.Context, n NewTask) (TaskRow, error) {
 	task, err := s.stores.Tasks.Create(ctx, corebot.Task{
 		Name: n.Name, Key: n.Key, Schedule: schedule, Prompt: n.Prompt, Context: cmp.Or(n.Context, corebot.TaskInChat),
 		Creator: n.By, Chain: 1, Anchor: now, NextRun: times[0],
-	}, s.stores.TaskLimits)
+	}, s.stores.Planner.Limits())
 	return newTaskRow(task), err
 }
 

@@ -31,12 +31,6 @@ type Tasks interface {
 	Task(ctx context.Context, id int64) (corebot.Task, error)
 }
 
-// TaskRules are the settings of tasks.
-type TaskRules struct {
-	Limits   corebot.TaskLimits
-	TimeZone string // of a task that names none
-}
-
 type tasksScheduleArgs struct {
 	Kind     corebot.TaskKind    `json:"kind" jsonschema:"once, interval, daily or cron"`
 	Spec     string              `json:"spec" jsonschema:"2026-12-24T18:00, 90m, 08:30, or 30 8 * * 1-5"`
@@ -57,7 +51,7 @@ func (a tasksScheduleArgs) chat(c tools.Call) corebot.Key {
 }
 
 // TasksSchedule makes a task, in the commit of the call's own outcome.
-func TasksSchedule(rules TaskRules) tools.Tool {
+func TasksSchedule(planner scheduler.Planner) tools.Tool {
 	return tools.NewOwn("tasks.schedule", tasksScheduleDoc, 0, func(_ context.Context, c tools.Call,
 		a tasksScheduleArgs,
 	) (corebot.Effect, string, error) {
@@ -68,7 +62,7 @@ func TasksSchedule(rules TaskRules) tools.Tool {
 		}
 		now := time.Now()
 		schedule := corebot.Schedule{Kind: a.Kind, Spec: strings.TrimSpace(a.Spec), TimeZone: cmp.Or(a.TimeZone,
-			rules.TimeZone)}
+			planner.Default)}
 		rule, err := scheduler.Parse(schedule, now)
 		if err != nil {
 			return nil, "", err
@@ -83,7 +77,7 @@ func TasksSchedule(rules TaskRules) tools.Tool {
 		if err := task.Validate(); err != nil {
 			return nil, "", err
 		}
-		return corebot.ScheduleTask{Task: task, Limits: rules.Limits},
+		return corebot.ScheduleTask{Task: task, Limits: planner.Most},
 			"scheduled: " + scheduler.Describe(rule, schedule, now, 2) + "; tasks.list shows its id", nil
 	}, tools.Touches(func(c tools.Call, a tasksScheduleArgs) policy.Target { return policy.Target{Chat: a.chat(c)} }))
 }
