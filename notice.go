@@ -25,6 +25,7 @@ const (
 	NoticeUndelivered NoticeKind = "undelivered" // a reply to another chat is a dead letter
 	NoticeEmpty       NoticeKind = "empty"       // the model answered with no text
 	NoticeContext     NoticeKind = "context"     // the model's context is small for this chat
+	NoticeTask        NoticeKind = "task"        // a scheduled task was paused
 	NoticeTool        NoticeKind = "tool"        // a result that a tool shows to the chat itself
 )
 

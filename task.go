@@ -71,6 +71,13 @@ type Task struct {
 	Damaged   error     // the stored task cannot be read whole; only its number and its version count
 }
 
+// ReadableBy says whether a chat's answer to a principal may hold the prompt. Nobody in the chat has seen the prompt of
+// a task that was made elsewhere, such as by the operator. Only its maker reads it, and only where no others read the
+// chat.
+func (t Task) ReadableBy(p Principal, others bool) bool {
+	return t.From == t.Key || !others && p == t.Creator && p.ID != ""
+}
+
 // MaxTaskChain is how many tasks can follow one another, each made by a run of the one before. So no task goes on for
 // ever by making another.
 const MaxTaskChain = 4
@@ -163,17 +170,29 @@ type Firing struct {
 	Due    time.Time // the due time that is published
 	Next   time.Time // the due time after it; zero: the task is done
 	Missed bool      // the due time is too long ago: it is noted and not published
-	Fault  string    // the task can never be due: it is paused for this reason
+	Fault  string    // the task can not run: it is paused for this reason, and its chat is told
+	Quiet  bool      // the chat cannot be told of the fault
 }
 
 // taskMessages is the kind of the ids of messages of due tasks: see [OwnID].
 const taskMessages = "task"
 
+// IsolatedRuns matches, as an SQL GLOB, the ids of messages of isolated tasks, and no other id.
+const IsolatedRuns = OwnIDs + taskMessages + "/*/isolated"
+
+// runID is the id of the message of a due time. That of an isolated task says so.
+func (t Task) runID(due time.Time) string {
+	if t.Context == TaskIsolated {
+		return OwnID(taskMessages, t.ID, due.Unix(), "isolated")
+	}
+	return OwnID(taskMessages, t.ID, due.Unix())
+}
+
 // Message is the message of a due time. Its id is the same however often the due time is looked at, so that it is
 // published once.
 func (t Task) Message(due time.Time) Message {
 	return Message{
-		ID: OwnID(taskMessages, t.ID, due.Unix()), Direction: Inbound, Key: t.Key, Kind: KindPrompt, Sender: t.Creator,
+		ID: t.runID(due), Direction: Inbound, Key: t.Key, Kind: KindPrompt, Sender: t.Creator,
 		SenderName: "scheduled task", Parts: TextPart(t.Prompt),
 		Errand: &Errand{
 			Task: t.ID, Name: t.Name, Due: due.UTC(), From: t.From, Chain: t.Chain, Isolated: t.Context == TaskIsolated,

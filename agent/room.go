@@ -13,7 +13,7 @@ import (
 
 // recall reads the session, and ends it if the message comes after too long a pause. The pause is from what was said
 // last to the message's acceptance: it is the same in every attempt, and a queue makes it no longer. It gives the
-// replies that did not reach the chat.
+// replies that did not reach the chat; the run of an isolated task gets none of them.
 func (t *turn) recall(ctx context.Context) (undelivered []corebot.Life, err error) {
 	found, entries, err := t.history.Recall(ctx, t.delivery, maxUndelivered)
 	if err != nil {
@@ -29,7 +29,7 @@ func (t *turn) recall(ctx context.Context) (undelivered []corebot.Life, err erro
 	t.asksFor = found.Model
 	if e := t.delivery.Message.Errand; e != nil && e.Isolated {
 		t.past = past{newest: t.past.newest}
-		return found.Undelivered, nil
+		return nil, nil
 	}
 	if t.beginsSession = t.delivery.Opens() || t.idle(); t.beginsSession {
 		t.past, t.asksFor = past{newest: t.past.newest}, ""

@@ -28,7 +28,7 @@ type Planner interface {
 	// Reminder reads "10m tea", "18:30 tea" and "2026-12-24T18:00 tea" as a task without a place and a maker.
 	Reminder(text string, now time.Time) (corebot.Task, error)
 	Change(t corebot.Task, action corebot.TaskAction, now time.Time) (corebot.ChangeTask, error)
-	Line(t corebot.Task) string
+	Line(t corebot.Task, prompt bool) string
 	Limits() corebot.TaskLimits
 }
 
@@ -57,7 +57,7 @@ func (r *Router) remind(ctx context.Context, m corebot.Message, c corebot.Comman
 		if err != nil {
 			return controlNotice(m, c, inChat(err))
 		}
-		return controlNotice(m, c, "I will remind you. "+r.opts.Planner.Line(made))
+		return controlNotice(m, c, "I will remind you. "+r.opts.Planner.Line(made, true))
 	})
 }
 
@@ -69,7 +69,7 @@ func (r *Router) tasks(ctx context.Context, m corebot.Message, c corebot.Command
 	case r.opts.Planner == nil:
 		return answer("There are no tasks here.")
 	case len(words) == 0:
-		text, err := r.taskList(ctx, m.Key)
+		text, err := r.taskList(ctx, m)
 		if err != nil {
 			return corebot.Receipt{}, err
 		}
@@ -108,14 +108,19 @@ func (r *Router) tasks(ctx context.Context, m corebot.Message, c corebot.Command
 		case e.Action == corebot.TaskRunNow:
 			return controlNotice(m, c, fmt.Sprintf("Task %d runs now.", id))
 		}
-		return controlNotice(m, c, r.opts.Planner.Line(now))
+		return controlNotice(m, c, r.taskLine(m, now))
 	})
 }
 
 var taskActions = []corebot.TaskAction{corebot.TaskPause, corebot.TaskResume, corebot.TaskRemove, corebot.TaskRunNow}
 
-func (r *Router) taskList(ctx context.Context, k corebot.Key) (string, error) {
-	found, next, err := r.opts.Tasks.Page(ctx, corebot.TaskFilter{Key: k}, "", tasksShown)
+// taskLine is a task as the chat of a message reads it.
+func (r *Router) taskLine(m corebot.Message, t corebot.Task) string {
+	return r.opts.Planner.Line(t, t.ReadableBy(m.Sender, m.Envelope.Group))
+}
+
+func (r *Router) taskList(ctx context.Context, m corebot.Message) (string, error) {
+	found, next, err := r.opts.Tasks.Page(ctx, corebot.TaskFilter{Key: m.Key}, "", tasksShown)
 	if err != nil {
 		return "", fmt.Errorf("list the tasks of a chat: %w", err)
 	}
@@ -124,7 +129,7 @@ func (r *Router) taskList(ctx context.Context, k corebot.Key) (string, error) {
 	}
 	var b strings.Builder
 	for _, t := range found {
-		b.WriteString(r.opts.Planner.Line(t) + "\n")
+		b.WriteString(r.taskLine(m, t) + "\n")
 	}
 	if next != "" {
 		b.WriteString("There are more; `corebot tasks list` shows all.\n")

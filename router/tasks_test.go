@@ -9,6 +9,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
@@ -91,6 +92,51 @@ func TestOnlyItsMakerOrAnAdminChangesATask(t *testing.T) {
 		pass(time.Second)
 		if text := notice(t, k, "7"); !strings.HasPrefix(text, "This chat has no tasks.") {
 			t.Errorf("after the removal: %q", text)
+		}
+	})
+}
+
+// TestAGroupReadsNoPromptThatWasWrittenElsewhere lists a task that the operator made for a group, and one of the group.
+func TestAGroupReadsNoPromptThatWasWrittenElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ask := apptest.Asks(apptest.Call("c", "tasks.list", `{}`))
+		model := apptest.Script(ask, apptest.Text("these"), ask, apptest.Text("these"))
+		tasks := new(storage.Tasks)
+		k := apptest.New(t, apptest.Options{Model: model, Tools: []tools.Tool{builtin.TasksList(tasks)}}).Start()
+		*tasks = *storage.NewTasks(k.DB)
+		for _, from := range []corebot.Key{{}, apptest.Key("g")} {
+			_, err := tasks.Create(t.Context(), corebot.Task{
+				Key: apptest.Key("g"), Schedule: corebot.Schedule{Kind: corebot.TaskDaily, Spec: "08:30"},
+				Prompt: "password" + from.Chat, Context: corebot.TaskInChat, Creator: apptest.Person("ann"), From: from,
+				NextRun: time.Now().Add(time.Hour),
+			}, corebot.TaskLimits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		say := func(sender, id, text string, group bool) {
+			t.Helper()
+			k.Accept(channels.Incoming{
+				ID: id, Channel: apptest.Channel, Chat: "g", SenderID: sender, Parts: corebot.TextPart(text),
+				Interactive: true, Envelope: corebot.Envelope{Group: group},
+			})
+			pass(time.Second)
+		}
+		say("ann", "own", "/tasks", false)
+		if text := notice(t, k, "own"); strings.Count(text, "password") != 2 {
+			t.Errorf("their maker reads, where nobody else does, %q", text)
+		}
+		for id, sender := range map[string]string{"1": "ann", "2": "bob"} {
+			say(sender, id, "/tasks", true)
+			text := notice(t, k, id)
+			if strings.Count(text, "password") != 1 || !strings.Contains(text, ": passwordg") {
+				t.Errorf("the group of %s reads %q", sender, text)
+			}
+			say(sender, "t"+id, "which tasks are there?", true)
+		}
+		if said := strings.Join(k.Transcript("g"), "\n"); strings.Count(said, "password") != 2 ||
+			strings.Count(said, "passwordg") != 2 {
+			t.Errorf("the model read in the group %q", said)
 		}
 	})
 }

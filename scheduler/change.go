@@ -79,7 +79,7 @@ func (p Planner) Change(t corebot.Task, action corebot.TaskAction, now time.Time
 }
 
 // Line is [Line].
-func (p Planner) Line(t corebot.Task) string { return Line(t) }
+func (p Planner) Line(t corebot.Task, prompt bool) string { return Line(t, prompt) }
 
 // Preview gives the next due times of a schedule, at most count, in its zone.
 func (p Planner) Preview(s corebot.Schedule, now time.Time, count int) ([]time.Time, error) {
@@ -103,8 +103,8 @@ func shown(text string) string {
 	})
 }
 
-// Line describes a task in one line.
-func Line(t corebot.Task) string {
+// Line describes a task in one line, with the beginning of its prompt or without it: see [corebot.Task.ReadableBy].
+func Line(t corebot.Task, prompt bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d: ", t.ID)
 	if t.Name != "" {
@@ -129,10 +129,12 @@ func Line(t corebot.Task) string {
 	if t.LastEnd != "" {
 		fmt.Fprintf(&b, ", last run %s", t.LastEnd)
 	}
-	prompt := shown(t.Prompt)
-	if len(prompt) > linePrompt {
-		prompt = runes.Head(prompt, linePrompt) + "…"
+	if !prompt {
+		return b.String() + " (made elsewhere: its prompt is not shown here)"
 	}
-	fmt.Fprintf(&b, ": %s", prompt)
-	return b.String()
+	text := shown(t.Prompt)
+	if len(text) > linePrompt {
+		text = runes.Head(text, linePrompt) + "…"
+	}
+	return b.String() + ": " + text
 }

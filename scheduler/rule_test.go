@@ -259,10 +259,11 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestALineOfATaskShowsWhatItHides(t *testing.T) {
-	got := Line(corebot.Task{
+	task := corebot.Task{
 		ID: 1, Name: "a\u202eb", Prompt: "c\u2066d\x1be\n2: f", State: corebot.TaskPaused,
 		Schedule: corebot.Schedule{Kind: corebot.TaskCron, Spec: "0 9\n* * *"},
-	})
+	}
+	got := Line(task, true)
 	if want := `1: a\u202eb, cron 0 9 * * *, paused: by a person: c\u2066d\u001be 2: f`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -73,7 +73,7 @@ func New(store Store, o Options) (*Scheduler, error) {
 
 const (
 	outcomePublished = "published"
-	outcomeRefused   = "refused" // there was no room; it stays due
+	outcomeRefused   = "refused" // there was no room, or its chat cannot be read; it stays due
 	outcomeFault     = "fault"
 )
 
@@ -202,6 +202,9 @@ func (s *Scheduler) fireDue(ctx context.Context) (over, err error) {
 		if err != nil {
 			return over, err
 		}
+		if err := s.pauseFaulty(ctx, firings, refused); err != nil {
+			return over, err
+		}
 		over = cmp.Or(s.count(firings, refused, now), over)
 		if errors.Is(over, corebot.ErrOverloaded) || errors.Is(over, corebot.ErrDiskFull) {
 			return over, nil // the others would meet the same
@@ -218,14 +221,34 @@ func (s *Scheduler) fireDue(ctx context.Context) (over, err error) {
 	}
 }
 
-// tellRoom logs when the queue begins to have no room for due tasks, and when it has room again. While it has none,
-// every pass meets the same.
+// pauseFaulty pauses the tasks that would be refused at every try, and notes them in firings.
+func (s *Scheduler) pauseFaulty(ctx context.Context, firings []corebot.Firing, refused []error) error {
+	for i := range firings {
+		if refused[i] == nil || !corebot.Unstorable(refused[i]) {
+			continue
+		}
+		firings[i].Fault = fmt.Sprintf("its message cannot be stored: %v", refused[i])
+		for _, firings[i].Quiet = range []bool{false, true} { // a chat that cannot be told has its task paused too
+			again, err := s.store.Fire(ctx, firings[i:i+1])
+			if err != nil {
+				return err
+			}
+			if refused[i] = again[0]; refused[i] == nil {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// tellRoom logs when due tasks begin to be refused, such as for want of room in the queue, and when none is refused any
+// more. In between every pass meets the same.
 func (s *Scheduler) tellRoom(over error) {
 	switch {
 	case over != nil && !s.full:
-		s.opts.Log.Warn().Err(over).Msg("due tasks have no room in the queue; they stay due")
+		s.opts.Log.Warn().Err(over).Msg("due tasks could not be published; they stay due")
 	case over == nil && s.full:
-		s.opts.Log.Info().Msg("due tasks have room in the queue again")
+		s.opts.Log.Info().Msg("due tasks are published again")
 	}
 	s.full = over != nil
 }
@@ -260,8 +283,7 @@ func (s *Scheduler) count(firings []corebot.Firing, refused []error, now time.Ti
 			}
 		case f.Fault != "":
 			s.due.WithLabelValues(outcomeFault).Inc()
-			s.opts.Log.Error().Int64("task", f.Task.ID).Str("reason", f.Fault).Msg("a task is paused: it can never " +
-				"be due")
+			s.opts.Log.Error().Int64("task", f.Task.ID).Str("reason", f.Fault).Msg("a task is paused: it cannot run")
 		case f.Missed:
 			s.due.WithLabelValues(corebot.RunMissed).Inc()
 			s.opts.Log.Warn().Int64("task", f.Task.ID).Time("due", f.Due).Msg("a due time has passed too long ago")

@@ -3,9 +3,12 @@ package scheduler
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,6 +23,7 @@ import (
 // rig is a scheduler on a real database, in the virtual time of a bubble. A test can step its wall clock.
 type rig struct {
 	*storage.Tasks
+	dir    string
 	t      *testing.T
 	db     *storage.DB
 	skew   atomic.Int64
@@ -33,7 +37,8 @@ func (r *rig) step(d time.Duration) { r.skew.Add(int64(d)) }
 
 func newRig(t *testing.T, o storage.Options) *rig {
 	t.Helper()
-	db, err := storage.Open(t.Context(), t.TempDir(), o)
+	dir := t.TempDir()
+	db, err := storage.Open(t.Context(), dir, o)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -41,7 +46,7 @@ func newRig(t *testing.T, o storage.Options) *rig {
 		defer close(ended)
 		_ = db.Run(ctx)
 	}()
-	r := &rig{Tasks: storage.NewTasks(db), t: t, db: db, limits: o.Limits}
+	r := &rig{Tasks: storage.NewTasks(db), dir: dir, t: t, db: db, limits: o.Limits}
 	t.Cleanup(func() {
 		if r.stop != nil {
 			r.stop()
@@ -295,7 +300,7 @@ func TestATaskWhoseRunsKeepFailingIsPausedAndTold(t *testing.T) {
 		ds, err := storage.NewQueue(r.db).Claim(t.Context(), corebot.PoolOf(corebot.Outbound, task.Key), 1,
 			corebot.ClaimOptions{Lease: time.Minute})
 		must(t, err)
-		if text := ds[0].Message.Text(); text != "Task 1 () is paused, because 3 runs in a row failed. "+
+		if text := ds[0].Message.Text(); text != "Task 1 is paused, because 3 runs in a row failed. "+
 			"/tasks resume 1 starts it again." {
 			t.Errorf("the chat is told %q", text)
 		}
@@ -327,9 +332,37 @@ func TestATaskWithoutRoomStaysDue(t *testing.T) {
 		}
 		r.stop()
 		// the passes in between, one every ten seconds, met the same
-		if n := bytes.Count(log.Bytes(), []byte("no room")); n != 1 || !bytes.Contains(log.Bytes(),
-			[]byte("room in the queue again")) {
+		if n := bytes.Count(log.Bytes(), []byte("could not be published")); n != 1 || !bytes.Contains(log.Bytes(),
+			[]byte("published again")) {
 			t.Errorf("the want of room stands %d times in the log:\n%s", n, log.Bytes())
+		}
+	})
+}
+
+// TestATaskThatCannotBeStoredHoldsNoOther has the database refuse every row that names one of the tasks.
+func TestATaskThatCannotBeStoredHoldsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, storage.Options{})
+		side, err := sql.Open("sqlite", filepath.Join(r.dir, storage.FileName)+"?_pragma=busy_timeout(5000)")
+		must(t, err)
+		_, err = side.Exec(`CREATE TRIGGER refuses BEFORE INSERT ON message_life
+			WHEN NEW.message_id GLOB 'corebot:task/2/*' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+		must(t, errors.Join(err, side.Close()))
+		for _, chat := range []string{"a", "b", "c"} {
+			r.addTo(chat, corebot.TaskDaily, "00:10")
+		}
+		r.start(Options{})
+		time.Sleep(10 * time.Minute)
+		for _, chat := range []string{"a", "c"} {
+			if d := r.claim(time.Second); d.Message.Key.Chat != chat {
+				t.Errorf("claimed the message of %q, want that of %q", d.Message.Key.Chat, chat)
+			}
+		}
+		synctest.Wait()
+		task, err := r.Task(t.Context(), 2)
+		must(t, err)
+		if task.State != corebot.TaskPaused || !strings.Contains(task.Reason, "its message cannot be stored: ") {
+			t.Errorf("the task is %+v", task)
 		}
 	})
 }

@@ -305,7 +305,7 @@ func (l *DeadLetters) Meant(ctx context.Context, k corebot.Key, messageID string
 ) (corebot.Life, error) {
 	q, what := lifeInChat, messageID
 	if messageID == "" {
-		q, what = newestDead, asker.ID
+		q, what = newestDead, storedSender(k, asker)
 	}
 	life := corebot.Life{Key: k, Sender: corebot.Principal{Channel: k.Channel, Account: k.Account}}
 	var end string

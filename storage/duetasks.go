@@ -18,6 +18,9 @@ import (
 func (s *Tasks) publishTx(t *tx, task corebot.Task, due time.Time) (life int64, err error) {
 	message := pack([]corebot.Message{task.Message(due)})
 	r, err := publishTx(t, &message[0], s.db.limits.ForTasks())
+	if err == nil && errors.Is(r.Err, corebot.ErrConflict) { // an earlier version of Corebot wrote it in other words
+		return r.Life, nil
+	}
 	if err != nil || r.Err != nil {
 		return 0, errors.Join(err, r.Err)
 	}
@@ -54,9 +57,28 @@ func (s *Tasks) Changed() <-chan struct{} { return s.db.planned }
 func (s *Tasks) Now() time.Time { return s.db.clock.now() }
 
 // Fire publishes due times and advances their tasks, in one commit. A task that has changed since it was read is left
-// alone. The errors are in the order of the firings: that of a task without room, which stays due, is
-// [corebot.ErrLaneFull] or the like.
+// alone. The errors are in the order of the firings, and each leaves its task due: that of a task without room is
+// [corebot.ErrLaneFull] or the like. If one due time cannot be published, each has a commit of its own.
 func (s *Tasks) Fire(ctx context.Context, firings []corebot.Firing) (refused []error, err error) {
+	if refused, err = s.fireTogether(ctx, firings); err == nil || !ofOneFiring(err) {
+		return refused, err
+	}
+	refused = make([]error, len(firings))
+	for i := range firings {
+		one, err := s.fireTogether(ctx, firings[i:i+1])
+		switch {
+		case err == nil:
+			refused[i] = one[0]
+		case ofOneFiring(err):
+			refused[i] = err
+		default:
+			return nil, err
+		}
+	}
+	return refused, nil
+}
+
+func (s *Tasks) fireTogether(ctx context.Context, firings []corebot.Firing) (refused []error, err error) {
 	err = s.db.write(ctx, "tasks.fire", func(t *tx) error {
 		refused = make([]error, len(firings))
 		for i, f := range firings {
@@ -71,6 +93,11 @@ func (s *Tasks) Fire(ctx context.Context, firings []corebot.Firing) (refused []e
 	return refused, err
 }
 
+// ofOneFiring says whether an error is of one task, its chat or its rows. Any other error would be that of all tasks.
+func ofOneFiring(err error) bool {
+	return corebot.Unstorable(err) || ofSQLite(err) && ofTheFile(err)
+}
+
 func (s *Tasks) fireTx(t *tx, f corebot.Firing) error {
 	var version int64
 	var state string
@@ -81,9 +108,14 @@ func (s *Tasks) fireTx(t *tx, f corebot.Firing) error {
 		return nil
 	}
 	if f.Fault != "" {
-		t.planned = true
-		_, err := t.exec(setTask, string(corebot.TaskPaused), f.Fault, nil, f.Task.Anchor, int64(0), f.Task.ID)
-		return err
+		if _, err := t.exec(setTask, string(corebot.TaskPaused), f.Fault, nil, f.Task.Anchor, int64(0),
+			f.Task.ID); err != nil {
+			return err
+		}
+		if f.Task.Damaged != nil || f.Quiet {
+			return notePausedTx(t, f.Task, f.Fault)
+		}
+		return tellPausedTx(t, f.Task, f.Fault, 0)
 	}
 	if f.Missed {
 		if _, err := t.exec(insertRun, f.Task.ID, f.Due, t.now, int64(0), t.now, corebot.RunMissed); err != nil {
@@ -134,20 +166,35 @@ func endRunTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	if err != nil || n == 0 {
 		return err
 	}
+	return tellPausedTx(t, corebot.Task{ID: e.Task, Name: e.Name, Key: d.Message.Key}, reason, d.Life)
+}
+
+// notePausedTx leaves an audit event of a task that Corebot has paused.
+func notePausedTx(t *tx, task corebot.Task, reason string) error {
 	t.planned = true
 	by := corebot.AuditEvent{Entry: corebot.EntryItself}
-	task := corebot.Task{ID: e.Task, Key: d.Message.Key}
-	if err := (&Tasks{by: by}).noteTx(t, "task.pause", task, map[string]any{"reason": reason}); err != nil {
+	return (&Tasks{by: by}).noteTx(t, "task.pause", task, map[string]any{"reason": reason})
+}
+
+// tellPausedTx is [notePausedTx], and tells the chat of the task. cause is the life whose end has paused it; 0: none.
+func tellPausedTx(t *tx, task corebot.Task, reason string, cause int64) error {
+	if err := notePausedTx(t, task, reason); err != nil {
 		return err
 	}
-	notice := corebot.Message{
-		ID: corebot.OwnID("task", e.Task, "paused", d.Life, d.Run), Direction: corebot.Outbound, Key: d.Message.Key,
-		Kind: corebot.KindNotice,
-		Parts: corebot.TextPart(fmt.Sprintf("Task %d (%s) is paused, because %s. /tasks resume %d starts it again.",
-			e.Task,
-			e.Name, reason, e.Task)),
+	what := fmt.Sprintf("Task %d", task.ID)
+	if task.Name != "" {
+		what += fmt.Sprintf(" (%s)", task.Name)
 	}
-	return noticeTx(t, &pack([]corebot.Message{notice})[0], d.Life)
+	notice := corebot.Message{
+		ID:        corebot.OwnID("task", task.ID, "paused", t.now.UnixMilli()),
+		Direction: corebot.Outbound, Key: task.Key, Kind: corebot.KindNotice,
+		Notice: &corebot.Notice{Kind: corebot.NoticeTask, Actions: []corebot.Action{
+			{Name: "resume", Label: "Resume", Command: fmt.Sprintf("/tasks resume %d", task.ID)},
+		}},
+		Parts: corebot.TextPart(fmt.Sprintf("%s is paused, because %s. /tasks resume %d starts it again.", what, reason,
+			task.ID)),
+	}
+	return noticeTx(t, &pack([]corebot.Message{notice})[0], cause)
 }
 
 // maxRunError is how many bytes of an error a run keeps.

@@ -223,7 +223,7 @@ func (l *Lives) InChat(ctx context.Context, k corebot.Key, messageID string,
 	if messageID == "" {
 		what = "a message of yours in this chat"
 		var err error
-		if messageID, err = l.newestOf(ctx, k, asker.ID); err != nil {
+		if messageID, err = l.newestOf(ctx, k, storedSender(k, asker)); err != nil {
 			return corebot.Life{}, err
 		}
 	}
@@ -251,10 +251,11 @@ var spokeInChat = &query{`SELECT 1 FROM chats c JOIN history h ON h.chat_id = c.
 // the channel could not name count as one.
 func (l *Lives) Shared(ctx context.Context, k corebot.Key, p corebot.Principal) (shared bool, err error) {
 	var one int64
-	return l.db.reader.one(ctx, spokeInChat, []any{&one}, k.Agent, k.Channel, k.Account, k.Chat, p.ID)
+	return l.db.reader.one(ctx, spokeInChat, []any{&one}, k.Agent, k.Channel, k.Account, k.Chat,
+		storedSender(k, p))
 }
 
-// newestOf is the id of the sender's newest message in a chat; empty if there is none.
+// newestOf is the id of the newest message of a sender, as [storedSender] names it, in a chat; empty if there is none.
 func (l *Lives) newestOf(ctx context.Context, k corebot.Key, sender string) (id string, err error) {
 	asked := []any{sender, k.Agent, k.Channel, k.Account, k.Chat, k.Thread}
 	waits, err := l.db.reader.one(ctx, newestWaiting, []any{&id}, asked...)

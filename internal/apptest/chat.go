@@ -31,7 +31,7 @@ func (k *Kit) Say(chat, id, text string) {
 // SayAs has somebody say something in a chat.
 func (k *Kit) SayAs(sender, chat, id, text string) channels.Accepted {
 	k.t.Helper()
-	return k.accept(channels.Incoming{
+	return k.Accept(channels.Incoming{
 		ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender,
 		Parts: corebot.TextPart(text), Interactive: true,
 	})
@@ -40,13 +40,14 @@ func (k *Kit) SayAs(sender, chat, id, text string) channels.Accepted {
 // PostAs has a program say something in somebody's name.
 func (k *Kit) PostAs(sender, chat, id, text string) channels.Accepted {
 	k.t.Helper()
-	return k.accept(channels.Incoming{
+	return k.Accept(channels.Incoming{
 		ID: id, Channel: Channel, Chat: chat, SenderID: sender, SenderName: sender,
 		Parts: corebot.TextPart(text),
 	})
 }
 
-func (k *Kit) accept(in channels.Incoming) channels.Accepted {
+// Accept takes in a message as it is.
+func (k *Kit) Accept(in channels.Incoming) channels.Accepted {
 	k.t.Helper()
 	a, err := k.Door.Accept(context.Background(), in)
 	if err != nil {

@@ -97,7 +97,7 @@ func TasksList(all Tasks) tools.Tool {
 			}
 			var b strings.Builder
 			for _, t := range found {
-				b.WriteString(scheduler.Line(t) + "\n")
+				b.WriteString(scheduler.Line(t, t.ReadableBy(c.Principal, c.Overheard)) + "\n")
 			}
 			return cmp.Or(strings.TrimSuffix(b.String(), "\n"), "[this chat has no tasks]"), nil
 		}, tools.Touches(func(c tools.Call, _ tasksListArgs) policy.Target { return policy.Target{Chat: c.Key} }))
