@@ -16,7 +16,9 @@ type Chat struct {
 	Session     int64     `json:"session"`             // the number of the current session, from 1
 	QueueMode   QueueMode `json:"queueMode,omitempty"` // empty: the configured default
 	// the model that the session asks for; empty: the configured model
-	Model     string     `json:"model,omitempty"`
+	Model string `json:"model,omitempty"`
+	// how much models think in the session; empty: as configured
+	Think     Thinking   `json:"think,omitempty"`
 	Access    ChatAccess `json:"access,omitempty"` // empty: the rule of the channel decides
 	CreatedAt time.Time  `json:"createdAt"`
 }
@@ -68,6 +70,56 @@ func ParseQueueMode(s string) (QueueMode, error) {
 		names = append(names, string(m))
 	}
 	return "", fmt.Errorf("%w: queue mode %q: want one of %s", ErrInvalid, s, strings.Join(names, ", "))
+}
+
+// Thinking is how much a model thinks before it answers. Each provider says the same in its own terms: as an effort or
+// as a budget of tokens. A model that cannot do what is asked does what is nearest. The values are stored; they never
+// change.
+type Thinking string
+
+// The values of [Thinking].
+const (
+	ThinkDefault Thinking = "" // what the provider, or its settings, do by themselves
+	ThinkOff     Thinking = "off"
+	ThinkMinimal Thinking = "minimal"
+	ThinkLow     Thinking = "low"
+	ThinkMedium  Thinking = "medium"
+	ThinkHigh    Thinking = "high"
+)
+
+// ParseThinking reads a level of thinking; the default has no name.
+func ParseThinking(s string) (Thinking, error) {
+	switch t := Thinking(s); t {
+	case ThinkOff, ThinkMinimal, ThinkLow, ThinkMedium, ThinkHigh:
+		return t, nil
+	}
+	return "", fmt.Errorf("%w: think %q: want one of off, minimal, low, medium, high", ErrInvalid, s)
+}
+
+// Thought is how a model thinks that is asked for a level.
+type Thought struct {
+	Model string   // empty: nobody knows which one answers
+	Asked Thinking // empty: nothing is asked for
+	Does  Thinking // the nearest level that the model has
+	Sure  bool     // Does is known; else only the model's server knows
+}
+
+// String says it in one sentence.
+func (t Thought) String() string {
+	model := Plainly(t.Model)
+	switch {
+	case t.Asked == ThinkDefault:
+		return "Thinking: what the provider does by itself."
+	case t.Model == "":
+		return fmt.Sprintf("Thinking: %s.", t.Asked)
+	case !t.Sure:
+		return fmt.Sprintf("Thinking: %s, if the server of %s can.", t.Asked, model)
+	case t.Does == t.Asked:
+		return fmt.Sprintf("Thinking: %s.", t.Asked)
+	case t.Does == ThinkOff:
+		return fmt.Sprintf("Thinking: %s, but %s does not think.", t.Asked, model)
+	}
+	return fmt.Sprintf("Thinking: %s, for which %s has %s.", t.Asked, model, t.Does)
 }
 
 // Queueing says how prompts wait in chats that have no mode of their own.

@@ -48,6 +48,10 @@ var commands = []CommandUsage{
 		"/model", "[NAME]", "tell which model answers here; an admin names another for this conversation, or default",
 		KindControl,
 	},
+	{
+		"/think", "[LEVEL]", "tell how much the model thinks; an admin chooses off, minimal, low, medium or high for " +
+			"this conversation, or default", KindControl,
+	},
 	{"/models", "", "list the models that can answer", KindControl},
 	{"/usage", "", "tell what was used, and what may be", KindControl},
 	{"/help", "", "this list", KindCommand},

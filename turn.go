@@ -213,9 +213,10 @@ type Stopped struct {
 
 // Recollection is what a turn finds of its chat as it begins, beside the history of the session.
 type Recollection struct {
-	Model       string  // the model that the session asks for; empty: the configured model
-	Summary     Summary // of the part of the session that is not shown word for word; zero: none
-	Undelivered []Life  // dead replies that no earlier turn was told about, newest first
+	Model       string   // the model that the session asks for; empty: the configured model
+	Think       Thinking // how much models think in the session; empty: as configured
+	Summary     Summary  // of the part of the session that is not shown word for word; zero: none
+	Undelivered []Life   // dead replies that no earlier turn was told about, newest first
 }
 
 // Summary replaces the older part of a session in the prompts of later turns. The messages that it covers stay in the

@@ -240,6 +240,7 @@ type Situation struct {
 	Session      int64      // the number of the current session, from 1
 	QueueMode    QueueMode  // of the chat; empty: the configured default
 	Model        string     // the model that the session asks for; empty: the configured model
+	Think        Thinking   // how much models think in the session; empty: as configured
 }
 
 // Money is an amount in millionths of the configured currency.

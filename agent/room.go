@@ -26,13 +26,13 @@ func (t *turn) recall(ctx context.Context) (undelivered []corebot.Life, err erro
 	if t.past, err = readPast(found.Summary, entries, most); err != nil {
 		return nil, err
 	}
-	t.asksFor = found.Model
+	t.asksFor, t.thinks = found.Model, found.Think
 	if e := t.delivery.Message.Errand; e != nil && e.Isolated {
 		t.past = past{newest: t.past.newest}
 		return nil, nil
 	}
 	if t.beginsSession = t.delivery.Opens() || t.idle(); t.beginsSession {
-		t.past, t.asksFor = past{newest: t.past.newest}, ""
+		t.past, t.asksFor, t.thinks = past{newest: t.past.newest}, "", ""
 	}
 	return found.Undelivered, nil
 }
@@ -82,8 +82,15 @@ func (t *turn) left(offered []llm.Tool) int {
 func (t *turn) request(offered []llm.Tool) llm.Request {
 	return llm.Request{
 		Messages: t.fit(t.view(offered), t.room), Tools: offered, MaxOutputTokens: t.opts.OutputTokens,
-		Model: cmp.Or(t.asksFor, t.opts.Model), Voice: t.opts.Voice,
+		Model: cmp.Or(t.asksFor, t.opts.Model), Voice: t.voice(),
 	}
+}
+
+// voice is how the model is to answer.
+func (t *turn) voice() llm.Voice {
+	v := t.opts.Voice
+	v.Think = cmp.Or(t.thinks, v.Think)
+	return v
 }
 
 // halve makes a request that is half as long as one that the provider found too long. It does so once in an attempt,

@@ -16,6 +16,7 @@ import (
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/storage"
 )
 
 func TestATurnStaysWithinTheContextHoweverMuchItsToolsReturn(t *testing.T) {
@@ -402,4 +403,22 @@ func TestContextWindowsAreKnownByFamily(t *testing.T) {
 			t.Errorf("%s has %d, known: %v; want %d", name, got, ok, want)
 		}
 	}
+}
+
+func TestAModelThinksAsMuchAsTheSessionAsksFor(t *testing.T) {
+	b := newBench(t, apptest.Options{Agent: agent.Options{Voice: llm.Voice{Think: corebot.ThinkLow}}},
+		apptest.Text("one"), apptest.Text("two"), apptest.Text("three"))
+	want := func(id, text string, think corebot.Thinking) {
+		t.Helper()
+		b.answers(t, id, text)
+		if got := b.model.Last().Voice.Think; got != think {
+			t.Errorf("message %s: the model was asked to think %q, want %q", id, got, think)
+		}
+	}
+	want("1", "hello", corebot.ThinkLow)
+	if err := storage.NewChats(b.DB).SetThinking(t.Context(), apptest.Key("a"), corebot.ThinkHigh); err != nil {
+		t.Fatal(err)
+	}
+	want("2", "hello", corebot.ThinkHigh)
+	want("3", "/new hello", corebot.ThinkLow)
 }

@@ -37,14 +37,15 @@ type turn struct {
 	said          []corebot.HistoryEntry // what the turn adds to the history
 
 	*meter
-	room      int             // tokens of the context that are left for the prompt
-	settled   bool            // what is shown of the past is decided
-	halved    bool            // the provider has said that the prompt is too long
-	asksFor   string          // the model that the session asks for; empty: the configured one
-	spent     []corebot.Spent // by calls that no step counts
-	position  int             // of the next step in the journal
-	calls     answerCalls     // of the answer whose calls run
-	addresses addresses.Turn  // to which the turn may go after it has read text from outside
+	room      int              // tokens of the context that are left for the prompt
+	settled   bool             // what is shown of the past is decided
+	halved    bool             // the provider has said that the prompt is too long
+	asksFor   string           // the model that the session asks for; empty: the configured one
+	thinks    corebot.Thinking // as the session asks for it; empty: as configured
+	spent     []corebot.Spent  // by calls that no step counts
+	position  int              // of the next step in the journal
+	calls     answerCalls      // of the answer whose calls run
+	addresses addresses.Turn   // to which the turn may go after it has read text from outside
 	repeats   repeats
 
 	streamed  strings.Builder  // what the model has said so far in the call that runs

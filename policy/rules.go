@@ -65,7 +65,7 @@ func rules() []rule {
 			},
 		},
 		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), ownSessionOnly(),
-		modelCommand(),
+		modelCommands(),
 		approvalCommands(), openToAll())
 }
 
@@ -203,12 +203,19 @@ func ownMessageOnly() []rule {
 	return t
 }
 
-// modelCommand is the rule for a /model that chooses one: another model can cost more, and reads the whole session.
-func modelCommand() []rule {
-	return []rule{{
-		name: "model", tool: "/model", who: admins,
-		reason: "only an admin of this chat can choose the model that answers",
-	}}
+// modelCommands are the rules for a /model and a /think that choose: another model can cost more, and reads the whole
+// session; more thinking costs more, too.
+func modelCommands() []rule {
+	return []rule{
+		{
+			name: "model", tool: "/model", who: admins,
+			reason: "only an admin of this chat can choose the model that answers",
+		},
+		{
+			name: "think", tool: "/think", who: admins,
+			reason: "only an admin of this chat can choose how much the model thinks",
+		},
+	}
 }
 
 // RuleSessionOfOthers is the rule by which a new session is denied. It is stored in the audit; it never changes.

@@ -12,16 +12,19 @@ import (
 	"github.com/corebot/corebot/internal/runes"
 )
 
-// Choices stores which model a session asks for.
+// Choices stores which model a session asks for, and how much it thinks.
 type Choices interface {
 	// ChooseModel stores the command, the model of the chat's session ("" is the configured one) and the notice in one
 	// commit. It calls notice with the result: nil, or [corebot.ErrNotFound] in a chat without any message. A command
 	// that by denies changes nothing.
 	ChooseModel(ctx context.Context, m corebot.Message, model string, by corebot.AuditEvent,
 		notice func(error) corebot.Message) (corebot.Receipt, error)
+	// ChooseThinking is ChooseModel for how much models think.
+	ChooseThinking(ctx context.Context, m corebot.Message, think corebot.Thinking, by corebot.AuditEvent,
+		notice func(error) corebot.Message) (corebot.Receipt, error)
 }
 
-// configuredModel is how a person asks for the configured model again.
+// configuredModel is how a person asks for the configured model, or thinking, again.
 const configuredModel = "default"
 
 // model answers a /model: it tells which model answers, or has an admin choose one.

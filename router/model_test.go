@@ -11,6 +11,54 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
+func TestAnAdminChoosesHowMuchTheModelThinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := apptest.New(t, apptest.Options{Router: router.Options{
+			Thinks: func(_, model string, asked corebot.Thinking) corebot.Thought {
+				does := asked
+				if asked == corebot.ThinkOff {
+					does = corebot.ThinkLow
+				}
+				return corebot.Thought{Model: "o3" + model, Asked: asked, Does: does, Sure: true}
+			},
+		}}).Start()
+		tell := func(id, text string, want ...string) {
+			t.Helper()
+			k.Say("a", id, text)
+			pass(time.Second)
+			wantTelling(t, k, id, want...)
+		}
+		stored := func(want corebot.Thinking) {
+			t.Helper()
+			if s, err := storage.NewChats(k.DB).Situation(t.Context(), apptest.Key("a")); err != nil ||
+				s.Think != want {
+				t.Errorf("the session thinks %q, %v; want %q", s.Think, err, want)
+			}
+		}
+		if err := storage.NewChats(k.DB).Register(t.Context(), apptest.Key("a"), true, ""); err != nil {
+			t.Fatal(err)
+		}
+		tell("n0", "/think", "what the provider does by itself")
+		tell("n1", "/think high", "not allowed", "only an admin of this chat")
+		stored("")
+		if err := k.Grants.Grant(t.Context(), corebot.Grant{
+			Principal: apptest.Person(apptest.Sender), Role: corebot.RoleAdmin,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		tell("m0", "/think hard", "one of off, minimal, low, medium and high")
+		stored("")
+		tell("m1", "/think HIGH", "From the next answer on: Thinking: high.")
+		stored(corebot.ThinkHigh)
+		tell("m2", "/think", "Thinking: high.", "/new goes back")
+		tell("m3", "/think off", "Thinking: off, for which o3 has low.")
+		stored(corebot.ThinkOff)
+		k.Say("a", "m3", "/think off") // a duplicate
+		tell("m4", "/think default", "what the provider does by itself")
+		stored("")
+	})
+}
+
 func TestAnAdminChoosesTheModelOfAConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Router: router.Options{

@@ -91,7 +91,8 @@ type Options struct {
 	Chats     Situations    // for /status; nil: /status tells nothing
 	// Models are those that /model can name in the chats of an agent; nil: none.
 	Models   func(agent string) []string
-	Choices  Choices             // stores what /model chooses; nil: nothing can be chosen
+	Choices  Choices             // stores what /model and /think choose; nil: nothing can be chosen
+	Thinks   Thinks              // for /think; nil: nobody knows how models think
 	Redact   func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
 	Tasks    Tasks               // for /tasks and /remind, with Planner; nil: there are none
 	Planner  Planner

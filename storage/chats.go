@@ -25,7 +25,8 @@ func (c *Chats) As(by corebot.AuditEvent) *Chats { return &Chats{c.db, by} }
 
 var (
 	selectChat = &query{`SELECT id, display_name, registered, session, queue_mode,
-		CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
+		CASE model_session WHEN session THEN model ELSE '' END,
+		CASE think_session WHEN session THEN think ELSE '' END, access, created_at FROM chats
 		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 	insertChat = &query{
 		`INSERT INTO chats (agent, channel, account, chat, thread, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
@@ -131,6 +132,7 @@ func keptByChatTx(t *tx, k corebot.Key) (mode string, places int64, err error) {
 func chatColumns(c *corebot.Chat) []any {
 	return []any{
 		&c.ID, &c.DisplayName, &c.Registered, &c.Session, (*string)(&c.QueueMode), &c.Model,
+		(*string)(&c.Think),
 		(*string)(&c.Access),
 		moment{&c.CreatedAt},
 	}
@@ -209,6 +211,7 @@ var (
 		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 	deferredNow  = &query{`SELECT COUNT(*), COALESCE(MIN(due_at), 0) FROM message_parked WHERE lane_id = ?`}
 	setChatModel = &query{`UPDATE chats SET model = ?, model_session = session WHERE id = ?`}
+	setChatThink = &query{`UPDATE chats SET think = ?, think_session = session WHERE id = ?`}
 )
 
 // Situation says what a chat does at this moment. A chat without messages is idle in its first session.
@@ -217,7 +220,7 @@ func (c *Chats) Situation(ctx context.Context, k corebot.Key) (s corebot.Situati
 	if err != nil {
 		return s, err
 	}
-	s.Session, s.Model, s.QueueMode = chat.Session, chat.Model, chat.QueueMode
+	s.Session, s.QueueMode, s.Model, s.Think = chat.Session, chat.QueueMode, chat.Model, chat.Think
 	var lane int64
 	found, err := c.db.reader.one(ctx, laneNow, []any{
 		&lane, &s.Running,
@@ -262,21 +265,56 @@ func (c *Chats) setModelTx(t *tx, k corebot.Key, model string) error {
 	return c.noteTx(t, "chat.model", k, map[string]any{"model": model})
 }
 
+// SetThinking sets how much models think in the chat's current session; "" means as configured. The next session is as
+// configured again. An unknown chat is [corebot.ErrNotFound].
+func (c *Chats) SetThinking(ctx context.Context, k corebot.Key, think corebot.Thinking) error {
+	if think != corebot.ThinkDefault {
+		if _, err := corebot.ParseThinking(string(think)); err != nil {
+			return err
+		}
+	}
+	return c.db.write(ctx, "think", func(t *tx) error { return c.setThinkingTx(t, k, think) })
+}
+
+func (c *Chats) setThinkingTx(t *tx, k corebot.Key, think corebot.Thinking) error {
+	chat, err := knownChatTx(t, k)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(setChatThink, string(think), chat.ID); err != nil {
+		return err
+	}
+	return c.noteTx(t, "chat.think", k, map[string]any{"think": think})
+}
+
 // ChooseModel stores a /model, the model of the chat's session and the notice in one commit. It calls notice with the
 // result: nil, or [corebot.ErrNotFound] in a chat without any message. by goes to the audit, also when its outcome is
 // denied, and then nothing else changes. A duplicate changes nothing.
 func (c *Chats) ChooseModel(ctx context.Context, m corebot.Message, model string, by corebot.AuditEvent,
 	notice func(error) corebot.Message,
+) (corebot.Receipt, error) {
+	return c.choose(ctx, m, by, notice, func(t *tx) error { return c.As(by).setModelTx(t, m.Key, model) })
+}
+
+// ChooseThinking is ChooseModel for a /think.
+func (c *Chats) ChooseThinking(ctx context.Context, m corebot.Message, think corebot.Thinking, by corebot.AuditEvent,
+	notice func(error) corebot.Message,
+) (corebot.Receipt, error) {
+	return c.choose(ctx, m, by, notice, func(t *tx) error { return c.As(by).setThinkingTx(t, m.Key, think) })
+}
+
+func (c *Chats) choose(ctx context.Context, m corebot.Message, by corebot.AuditEvent,
+	notice func(error) corebot.Message, set func(*tx) error,
 ) (r corebot.Receipt, err error) {
 	control := &pack([]corebot.Message{m})[0]
-	err = c.db.write(ctx, "choose model", func(t *tx) (err error) {
+	err = c.db.write(ctx, "choose", func(t *tx) (err error) {
 		if r, err = c.db.controlTx(t, control, false); err != nil || r.Duplicate {
 			return err
 		}
 		var verdict error
 		if by.Outcome == corebot.OutcomeDenied {
 			err = auditTx(t, []corebot.AuditEvent{by})
-		} else if verdict = c.As(by).setModelTx(t, m.Key, model); !errors.Is(verdict, corebot.ErrNotFound) {
+		} else if verdict = set(t); !errors.Is(verdict, corebot.ErrNotFound) {
 			err = verdict
 		}
 		if err != nil {

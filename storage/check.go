@@ -121,7 +121,8 @@ func openReadOnly(path string) (*sql.DB, error) {
 
 var (
 	chatsBehind = &query{`SELECT agent, channel, account, chat, thread, id, display_name, registered, session,
-		queue_mode, CASE model_session WHEN session THEN model ELSE '' END, access, created_at FROM chats
+		queue_mode, CASE model_session WHEN session THEN model ELSE '' END,
+		CASE think_session WHEN session THEN think ELSE '' END, access, created_at FROM chats
 		WHERE id > ? AND ? IN ('', channel) ORDER BY id LIMIT ? + 0`}
 	saidBefore = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.chat_id = ?
 		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + `

@@ -161,9 +161,10 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 }
 
 var (
-	chosenModel = &query{
-		`SELECT model FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?
-			AND model_session = session`,
+	chosen = &query{
+		`SELECT CASE model_session WHEN session THEN model ELSE '' END,
+			CASE think_session WHEN session THEN think ELSE '' END
+			FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`,
 	}
 	historyPage = &query{inSession +
 		`AND h.seq > ? AND (h.seq, h.ordinal) < (?, ?) ORDER BY h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
@@ -183,7 +184,8 @@ func (h *History) Recall(ctx context.Context, d corebot.Delivery,
 	k := d.Message.Key
 	var newest historyRows
 	err = h.db.reader.view(ctx, func(c *prepared) (err error) {
-		if err := c.each(chosenModel, func(s scanner) error { return s.Scan(&r.Model) }, k.Agent, k.Channel, k.Account,
+		if err := c.each(chosen, func(s scanner) error { return s.Scan(&r.Model, (*string)(&r.Think)) }, k.Agent,
+			k.Channel, k.Account,
 			k.Chat, k.Thread); err != nil {
 			return err
 		}

@@ -310,7 +310,7 @@ func oldestTx(t *tx, before time.Time) (past link, rows int, err error) {
 
 // chatOver is true for a chat c that was made before a moment, that nothing refers to, and that has no settings.
 const chatOver = `c.created_at < ? AND c.registered = 0 AND c.display_name = '' AND c.queue_mode = '' AND c.access = ''
-	AND (c.model = '' OR c.model_session <> c.session)
+	AND (c.model = '' OR c.model_session <> c.session) AND (c.think = '' OR c.think_session <> c.session)
 	AND NOT EXISTS (SELECT 1 FROM history h WHERE h.chat_id = c.id)
 	AND NOT EXISTS (SELECT 1 FROM mailbox b WHERE b.chat_id = c.id)
 	AND NOT EXISTS (SELECT 1 FROM summaries s WHERE s.chat_id = c.id)

@@ -20,7 +20,7 @@ import (
 
 func newChats(s *shell) *cobra.Command {
 	return group("chats", "List, show, register, set and reset chats", newChatsList(s), newChatsShow(s),
-		newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsReset(s))
+		newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsThink(s), newChatsReset(s))
 }
 
 func newChatsList(s *shell) *cobra.Command {
@@ -176,6 +176,36 @@ configured order, and so does "default". A turn that has begun keeps its model.`
 					return err
 				}
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "model of %s: %s\n", key, printable(args[1]))
+				return err
+			})
+		},
+	}
+}
+
+func newChatsThink(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "think KEY LEVEL",
+		Short: "Set how much models think in a chat's conversation",
+		Long: `Set how much models think in a chat's conversation before they answer: off, minimal, low, medium or
+high. A model that lacks the level does what is nearest. A new conversation (/new) goes back to what is
+configured, and so does "default". A turn that has begun keeps its level.`,
+		Args: takes("KEY", "LEVEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := s.chat(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			change := operate.ThinkChange{Key: key}
+			if args[1] != byDefault {
+				if change.Think, err = corebot.ParseThinking(args[1]); err != nil {
+					return usage(cmd, err)
+				}
+			}
+			return s.change(cmd, func(c control.Caller) error {
+				if _, err := operate.SetChatThink.Call(cmd.Context(), c, change); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "thinking in %s: %s\n", key, args[1])
 				return err
 			})
 		},

@@ -271,7 +271,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond),
 		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store),
 		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config), Agents: a.agentIDs(),
-		Models: a.modelNames, Choices: storage.NewChats(a.Store),
+		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
 		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
 		Redact: a.redactor.Text,
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/llm/anthropic"
@@ -145,6 +146,30 @@ func (a *App) modelNames(agent string) []string {
 	return []string{a.ModelName()}
 }
 
+// thinks implements [router.Thinks].
+func (a *App) thinks(agent, model string, asked corebot.Thinking) corebot.Thought {
+	entry, ok := a.config.EntryOf(agent)
+	if !ok {
+		return corebot.Thought{Asked: asked}
+	}
+	t := corebot.Thought{Asked: cmp.Or(asked, corebot.Thinking(entry.Think))}
+	models := a.models
+	if u := a.agents.all[agent]; u != nil {
+		models = u.models
+	}
+	t.Model, t.Does, t.Sure = models.thinks(cmp.Or(model, entry.Model), t.Asked)
+	return t
+}
+
+// thinks says what a model does for a level of thinking; the model is named as in [llm.Request].
+func (c choice) thinks(model string, asked corebot.Thinking) (name string, does corebot.Thinking, sure bool) {
+	if m, ok := c.model.(*chain.Chain); ok {
+		return m.Thinks(model, asked)
+	}
+	does, sure = offline.Model{}.Thinks(asked)
+	return c.model.Name(), does, sure
+}
+
 // states are the models that answer, in their order, with their breakers; none for the offline model.
 func (c choice) states() []chain.ModelState {
 	if m, ok := c.model.(*chain.Chain); ok {
@@ -219,7 +244,7 @@ func (a *App) agentOptions(u *agentUnit, r prometheus.Registerer) agent.Options 
 
 // voiceOf is how the settings have an agent's models answer.
 func voiceOf(entry config.AgentEntry) llm.Voice {
-	v := llm.Voice{Think: llm.Thinking(entry.Think)}
+	v := llm.Voice{Think: corebot.Thinking(entry.Think)}
 	if warmth, set := entry.Temperature.Value(); set {
 		v.Temperature = &warmth
 	}

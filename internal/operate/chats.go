@@ -26,6 +26,7 @@ type ChatSettings interface {
 	SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.QueueMode) error
 	SetAccess(ctx context.Context, k corebot.Key, access corebot.ChatAccess) error
 	SetModel(ctx context.Context, k corebot.Key, model string) error
+	SetThinking(ctx context.Context, k corebot.Key, think corebot.Thinking) error
 }
 
 // History keeps what was said in conversations.
@@ -47,6 +48,7 @@ var (
 	SetQueueMode  = changes("chats.mode", (*Service).SetQueueMode)
 	SetChatAccess = changes("chats.access", (*Service).SetChatAccess)
 	SetChatModel  = changes("chats.model", (*Service).SetChatModel)
+	SetChatThink  = changes("chats.think", (*Service).SetChatThink)
 )
 
 type (
@@ -65,6 +67,7 @@ type (
 		Session     int64              `json:"session"`
 		QueueMode   corebot.QueueMode  `json:"queueMode,omitempty"` // left out: the configured default
 		Model       string             `json:"model,omitempty"`     // left out: the configured one
+		Think       corebot.Thinking   `json:"think,omitempty"`     // left out: as configured
 		Access      corebot.ChatAccess `json:"access,omitempty"`    // left out: by the rule of its channel
 		CreatedAt   time.Time          `json:"createdAt"`
 	}
@@ -113,6 +116,11 @@ type (
 		Key   corebot.Key `json:"key"`
 		Model string      `json:"model"`
 	}
+	// ThinkChange sets how much models think in a chat's session; an empty level is the configured one.
+	ThinkChange struct {
+		Key   corebot.Key      `json:"key"`
+		Think corebot.Thinking `json:"think"`
+	}
 )
 
 // ListChats lists the chats that Corebot knows, in the order in which they were first seen.
@@ -124,7 +132,7 @@ func (s *Service) ListChats(ctx context.Context, q ChatsQuery) (Page[Chat], erro
 func newChat(c corebot.Chat) Chat {
 	return Chat{
 		c.Key.String(), c.Key.Channel, c.Key.Chat, c.DisplayName, c.Registered, c.Session, c.QueueMode, c.Model,
-		c.Access, c.CreatedAt,
+		c.Think, c.Access, c.CreatedAt,
 	}
 }
 
@@ -228,4 +236,9 @@ func (s *Service) SetChatAccess(ctx context.Context, c AccessChange) (Done, erro
 // SetChatModel sets the model that a chat's session asks for.
 func (s *Service) SetChatModel(ctx context.Context, c ModelChange) (Done, error) {
 	return Done{Changed: 1}, s.stores.ChatSettings.SetModel(ctx, c.Key, c.Model)
+}
+
+// SetChatThink sets how much models think in a chat's session.
+func (s *Service) SetChatThink(ctx context.Context, c ThinkChange) (Done, error) {
+	return Done{Changed: 1}, s.stores.ChatSettings.SetThinking(ctx, c.Key, c.Think)
 }

@@ -88,7 +88,7 @@ func table() []entry {
 		GiveUpHead.entry(),
 		Why.entry(), ReadStatus.entry(), ListUsage.entry(), ListAudit.entry(), VerifyAudit.entry(),
 		ListChats.entry(), FindChat.entry(), ShowChat.entry(), ReadHistory.entry(), RegisterChat.entry(),
-		ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(),
+		ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(), SetChatThink.entry(),
 		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
 		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(),
 		ListDeferred.entry(), ReleaseDeferred.entry(), DropDeferred.entry(),

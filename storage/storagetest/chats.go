@@ -63,6 +63,7 @@ func settingsStay(s *suite) {
 	s.must(chats.SetQueueMode(s.ctx(), k, corebot.ModeSteer))
 	s.must(chats.SetAccess(s.ctx(), k, corebot.DenyChat))
 	s.must(chats.SetModel(s.ctx(), k, "big"))
+	s.must(chats.SetThinking(s.ctx(), k, corebot.ThinkLow))
 	s.must(chats.Register(s.ctx(), k, false, ""))
 	s.reopen()
 	got := s.chat(k)
@@ -72,10 +73,11 @@ func settingsStay(s *suite) {
 	got.CreatedAt = time.Time{}
 	s.equal("the chat", got, corebot.Chat{
 		Key: k, DisplayName: "The first", Session: 1, QueueMode: corebot.ModeSteer,
-		Model: "big", Access: corebot.DenyChat,
+		Model: "big", Think: corebot.ThinkLow, Access: corebot.DenyChat,
 	})
 	s.wantErr(s.Chats(operator()).SetQueueMode(s.ctx(), k, "maybe"), corebot.ErrInvalid)
 	s.wantErr(s.Chats(operator()).SetAccess(s.ctx(), k, "maybe"), corebot.ErrInvalid)
+	s.wantErr(s.Chats(operator()).SetThinking(s.ctx(), k, "maybe"), corebot.ErrInvalid)
 	s.must(s.Chats(operator()).SetQueueMode(s.ctx(), k, ""))
 	s.must(s.Chats(operator()).SetAccess(s.ctx(), k, ""))
 	if got = s.chat(k); got.QueueMode != "" || got.Access != "" {
@@ -111,7 +113,8 @@ func sessionsBegin(s *suite) {
 	chats, k := s.Chats(operator()), key("a")
 	s.must(chats.Register(s.ctx(), k, true, ""))
 	s.must(chats.SetModel(s.ctx(), k, "big"))
-	wantModel := func(session int64, model string) {
+	s.must(chats.SetThinking(s.ctx(), k, corebot.ThinkHigh))
+	wantChosen := func(session int64, model string, think corebot.Thinking) {
 		s.t.Helper()
 		found, _, err := s.History.Recall(s.ctx(), corebot.Delivery{Message: corebot.Message{Key: k}}, 1)
 		s.must(err)
@@ -122,10 +125,15 @@ func sessionsBegin(s *suite) {
 			s.t.Errorf("session %d asks for %q, %q and %q; want session %d and %q", c.Session, c.Model, found.Model,
 				now.Model, session, model)
 		}
+		if c := s.chat(k); c.Think != think || found.Think != think || now.Think != think {
+			s.t.Errorf("session %d thinks %q, %q and %q; want %q", c.Session, c.Think, found.Think, now.Think, think)
+		}
 	}
-	wantModel(1, "big")
+	wantChosen(1, "big", corebot.ThinkHigh)
 	s.must(chats.Reset(s.ctx(), k))
-	wantModel(2, "")
+	wantChosen(2, "", "")
+	s.must(chats.SetThinking(s.ctx(), k, corebot.ThinkOff))
+	wantChosen(2, "", corebot.ThinkOff) // the model of the first session does not come back with it
 }
 
 func chatsAreListed(s *suite) {
@@ -207,12 +215,14 @@ func chatsAreNoted(s *suite) {
 	s.must(chats.SetAccess(s.ctx(), k, corebot.DenyChat))
 	s.must(chats.SetQueueMode(s.ctx(), k, corebot.ModeSteer))
 	s.must(chats.SetModel(s.ctx(), k, "m"))
+	s.must(chats.SetThinking(s.ctx(), k, corebot.ThinkLow))
 	s.must(chats.Reset(s.ctx(), k))
 	s.wantNotes(
 		`chat.register|direct|main:test::room|{"chat":"main:test::a","name":"A","registered":true}`,
 		`chat.access|operator|main:test::a|{"access":"deny","chat":"main:test::a"}`,
 		`chat.queue_mode|operator|main:test::a|{"chat":"main:test::a","mode":"steer"}`,
 		`chat.model|operator|main:test::a|{"chat":"main:test::a","model":"m"}`,
+		`chat.think|operator|main:test::a|{"chat":"main:test::a","think":"low"}`,
 		`chat.reset|operator|main:test::a|{"chat":"main:test::a","session":2}`,
 	)
 }

@@ -52,7 +52,10 @@ type Model struct {
 	thinking int
 }
 
-var _ llm.Model = (*Model)(nil)
+var (
+	_ llm.Model   = (*Model)(nil)
+	_ llm.Thinker = (*Model)(nil)
+)
 
 // New prepares a model at baseURL (empty means Anthropic's own; a "/v1" at its end is the SDK's to add) and talks to
 // nobody yet. Its errors are those of [exchange.New], and a budget of thinking that the API would refuse.

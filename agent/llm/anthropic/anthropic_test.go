@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,7 @@ func hello() llm.Request {
 func start(t *testing.T, opts anthropic.Options, answers ...llmtest.Answer) (*anthropic.Model, *llmtest.Running) {
 	t.Helper()
 	srv := llmtest.Start(t, llmtest.Queue(answers...))
-	opts.Model, opts.APIKey, opts.Transport = "claude-test", apiKey, srv.Transport
+	opts.Model, opts.APIKey, opts.Transport = cmp.Or(opts.Model, "claude-test"), apiKey, srv.Transport
 	m, err := anthropic.New(srv.URL, opts)
 	if err != nil {
 		t.Fatal(err)

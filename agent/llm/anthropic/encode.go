@@ -10,6 +10,7 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 )
 
@@ -50,20 +51,44 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) sdk
 }
 
 // budget is how many tokens a model may think.
-func (m *Model) budget(t llm.Thinking) int {
-	switch t {
-	case llm.ThinkOff:
+func (m *Model) budget(t corebot.Thinking) int {
+	if t != corebot.ThinkDefault && !thinks(m.endpoint.Model) {
 		return 0
-	case llm.ThinkMinimal:
+	}
+	switch t {
+	case corebot.ThinkOff:
+		return 0
+	case corebot.ThinkMinimal:
 		return minThinking
-	case llm.ThinkLow:
+	case corebot.ThinkLow:
 		return 4 * minThinking
-	case llm.ThinkMedium:
+	case corebot.ThinkMedium:
 		return 12 * minThinking
-	case llm.ThinkHigh:
+	case corebot.ThinkHigh:
 		return 24 * minThinking
 	}
 	return m.thinking
+}
+
+// thinks says whether a model has thinking at all: the API refuses a budget for the models of the first families. A
+// name of an unknown family belongs to a newer model.
+func thinks(model string) bool {
+	for _, family := range []string{
+		"claude-2", "claude-instant", "claude-3-opus", "claude-3-sonnet", "claude-3-haiku", "claude-3-5",
+	} {
+		if strings.HasPrefix(model, family) {
+			return false
+		}
+	}
+	return true
+}
+
+// Thinks implements [llm.Thinker].
+func (m *Model) Thinks(asked corebot.Thinking) (does corebot.Thinking, sure bool) {
+	if !thinks(m.endpoint.Model) {
+		return corebot.ThinkOff, true
+	}
+	return asked, true
 }
 
 // mayThink: with thinking on, the API refuses results of tools whose calls come without the thinking that led to them.

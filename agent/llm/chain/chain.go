@@ -140,6 +140,20 @@ func (c *Chain) Models() []string {
 	return names
 }
 
+// Thinks says what the model that is asked for, as in [llm.Request], does for a level of thinking; see [llm.Thinker].
+// name is the model's.
+func (c *Chain) Thinks(model string, asked corebot.Thinking) (name string, does corebot.Thinking, sure bool) {
+	routes, err := c.order(model)
+	if err != nil {
+		return model, asked, false
+	}
+	name, does = routes[0].model.Name(), asked
+	if m, ok := routes[0].model.(llm.Thinker); ok {
+		does, sure = m.Thinks(asked)
+	}
+	return name, does, sure
+}
+
 // Complete asks one model after the other; see the package doc.
 func (c *Chain) Complete(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
 	routes, err := c.order(r.Model)

@@ -31,10 +31,18 @@ const Name = "offline"
 // Model is the offline model. The zero Model is ready to use, by any number of goroutines.
 type Model struct{}
 
-var _ llm.Model = Model{}
+var (
+	_ llm.Model   = Model{}
+	_ llm.Thinker = Model{}
+)
 
 // Name is [Name].
 func (Model) Name() string { return Name }
+
+// Thinks implements [llm.Thinker]: the offline model does not.
+func (Model) Thinks(corebot.Thinking) (does corebot.Thinking, sure bool) {
+	return corebot.ThinkOff, true
+}
 
 // Complete answers r; see the package doc. It fails only when ctx has ended.
 func (Model) Complete(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {

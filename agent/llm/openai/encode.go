@@ -52,19 +52,29 @@ func (m *Model) encodeVoice(out *api.ChatCompletionRequest, v llm.Voice) {
 
 // effort is how much a model is to think in the words of the API. Of OpenAI's families only gpt-5 knows "minimal", only
 // what came after it knows "none", and the others cannot but think.
-func (m *Model) effort(t llm.Thinking) string {
+func (m *Model) effort(t corebot.Thinking) string {
 	first := m.endpoint.Model == "gpt-5" || strings.HasPrefix(m.endpoint.Model, "gpt-5-")
 	switch {
-	case t == llm.ThinkOff && first, t == llm.ThinkMinimal && first:
+	case t == corebot.ThinkOff && first, t == corebot.ThinkMinimal && first:
 		return "minimal"
-	case t == llm.ThinkOff && reasons(m.endpoint.Model) && !strings.HasPrefix(m.endpoint.Model, "gpt-5"):
+	case t == corebot.ThinkOff && reasons(m.endpoint.Model) && !strings.HasPrefix(m.endpoint.Model, "gpt-5"):
 		return "low"
-	case t == llm.ThinkOff:
+	case t == corebot.ThinkOff:
 		return "none"
-	case t == llm.ThinkMinimal:
+	case t == corebot.ThinkMinimal:
 		return "low"
 	}
 	return string(t)
+}
+
+// Thinks implements [llm.Thinker]. Only OpenAI's families are known: what another server has is its own.
+func (m *Model) Thinks(asked corebot.Thinking) (does corebot.Thinking, sure bool) {
+	switch effort := m.effort(asked); {
+	case !reasons(m.endpoint.Model) && m.endpoint.BaseURL == DefaultBaseURL, effort == "none":
+		return corebot.ThinkOff, reasons(m.endpoint.Model) || m.endpoint.BaseURL == DefaultBaseURL
+	default:
+		return corebot.Thinking(effort), reasons(m.endpoint.Model)
+	}
 }
 
 // reasons covers the families for which go-openai, like the provider, refuses max_tokens.

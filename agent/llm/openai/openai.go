@@ -44,7 +44,10 @@ type Model struct {
 	tools toolText
 }
 
-var _ llm.Model = (*Model)(nil)
+var (
+	_ llm.Model   = (*Model)(nil)
+	_ llm.Thinker = (*Model)(nil)
+)
 
 // New prepares a model at baseURL (empty means [DefaultBaseURL]) and talks to nobody yet. Its errors are those of
 // [exchange.New].

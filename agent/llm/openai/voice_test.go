@@ -4,10 +4,37 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/agent/llm/openai"
 )
+
+func TestAModelTellsWhatItsThinkingComesTo(t *testing.T) {
+	for _, c := range []struct {
+		base, model string
+		asked, does corebot.Thinking
+		sure        bool
+	}{
+		{"", "gpt-4o", corebot.ThinkHigh, corebot.ThinkOff, true},
+		{"", "gpt-4o", corebot.ThinkOff, corebot.ThinkOff, true},
+		{"", "o3", corebot.ThinkOff, corebot.ThinkLow, true},
+		{"", "gpt-5", corebot.ThinkOff, corebot.ThinkMinimal, true},
+		{"", "gpt-5.1", corebot.ThinkOff, corebot.ThinkOff, true},
+		{"http://127.0.0.1:1/v1", "gpt-5.1", corebot.ThinkHigh, corebot.ThinkHigh, true},
+		{"http://127.0.0.1:1/v1", "local", corebot.ThinkHigh, corebot.ThinkHigh, false},
+		{"http://127.0.0.1:1/v1", "local", corebot.ThinkOff, corebot.ThinkOff, false},
+	} {
+		m, err := openai.New(c.base, openai.Options{Model: c.model, APIKey: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if does, sure := m.Thinks(c.asked); does != c.does || sure != c.sure {
+			t.Errorf("%s at %q, asked for %s: %s, sure %v; want %s, %v", c.model, c.base, c.asked, does, sure, c.does,
+				c.sure)
+		}
+	}
+}
 
 func TestAVoiceIsToldInTheWordsOfTheAPI(t *testing.T) {
 	cold, warm := 0.0, 0.7
@@ -18,14 +45,14 @@ func TestAVoiceIsToldInTheWordsOfTheAPI(t *testing.T) {
 		temperature bool
 	}{
 		{"local", llm.Voice{}, "", false},
-		{"local", llm.Voice{Think: llm.ThinkHigh, Temperature: &warm}, "high", true},
-		{"local", llm.Voice{Think: llm.ThinkOff, Temperature: &cold}, "none", true},
-		{"local", llm.Voice{Think: llm.ThinkMinimal}, "low", false},
-		{"gpt-5", llm.Voice{Think: llm.ThinkOff, Temperature: &warm}, "minimal", false},
-		{"gpt-5-mini", llm.Voice{Think: llm.ThinkMinimal}, "minimal", false},
-		{"gpt-5.1", llm.Voice{Think: llm.ThinkOff}, "none", false},
-		{"o3", llm.Voice{Think: llm.ThinkOff}, "low", false},
-		{"o3", llm.Voice{Think: llm.ThinkMedium}, "medium", false},
+		{"local", llm.Voice{Think: corebot.ThinkHigh, Temperature: &warm}, "high", true},
+		{"local", llm.Voice{Think: corebot.ThinkOff, Temperature: &cold}, "none", true},
+		{"local", llm.Voice{Think: corebot.ThinkMinimal}, "low", false},
+		{"gpt-5", llm.Voice{Think: corebot.ThinkOff, Temperature: &warm}, "minimal", false},
+		{"gpt-5-mini", llm.Voice{Think: corebot.ThinkMinimal}, "minimal", false},
+		{"gpt-5.1", llm.Voice{Think: corebot.ThinkOff}, "none", false},
+		{"o3", llm.Voice{Think: corebot.ThinkOff}, "low", false},
+		{"o3", llm.Voice{Think: corebot.ThinkMedium}, "medium", false},
 	} {
 		m, srv := start(t, openai.Options{Model: c.model}, llmtest.Text("ok"))
 		r := hello()
