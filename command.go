@@ -36,7 +36,7 @@ var commands = []CommandUsage{
 		KindControl,
 	},
 	{"/approve", "ID", "let a call run that waits for an approval", KindControl},
-	{"/deny", "ID", "do not let it run", KindControl},
+	{"/deny", "ID [stop]", "do not let it run; with stop the answer ends, too", KindControl},
 	{"/status", "", "tell what this chat does now, and what waits", KindControl},
 	{
 		"/remind", "WHEN TEXT",
@@ -59,6 +59,16 @@ var commands = []CommandUsage{
 
 // Commands lists the chat commands in the order in which people see them.
 func Commands() []CommandUsage { return slices.Clone(commands) }
+
+// UsageOf is how a command is written.
+func UsageOf(name string) string {
+	for _, c := range commands {
+		if c.Name == name {
+			return strings.TrimSpace(c.Name + " " + c.Args)
+		}
+	}
+	return name
+}
 
 // modelWord begins lines that are meant for the offline model: for the offline model a command, for every other model
 // text.

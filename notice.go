@@ -2,6 +2,7 @@ package corebot
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -82,16 +83,22 @@ func (a Asked) NoticeOf() Notice {
 		}
 		about.Calls = append(about.Calls, shown)
 	}
-	return Notice{Kind: NoticeApproval, Approval: &about, Actions: DecideActions(a.Request)}
+	return Notice{Kind: NoticeApproval, Approval: &about, Actions: a.Actions()}
 }
 
-// DecideActions are what a reader can do about a request for an approval.
-func DecideActions(request int64) []Action {
-	id := strconv.FormatInt(request, 10)
+// Actions are what a reader can do about the request of an approval.
+func (a Approval) Actions() []Action {
+	id := strconv.FormatInt(a.Request, 10)
 	return []Action{
 		{Name: "approve", Label: "Approve", Command: "/approve " + id},
 		{Name: "deny", Label: "Deny", Command: "/deny " + id},
+		{Name: "deny-stop", Label: "Deny and stop", Command: "/deny " + id + " stop"},
 	}
+}
+
+// Usage says in words how a request is answered.
+func (a Approval) Usage() string {
+	return fmt.Sprintf("/approve %d or /deny %d", a.Request, a.Request)
 }
 
 // TextNotice is a message of Corebot itself to a conversation, about something and with what its reader can do.

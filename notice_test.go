@@ -90,7 +90,8 @@ func TestANoticeAsJSON(t *testing.T) {
 	if want := `{"kind":"approval","approval":{"id":7,"calls":[{"tool":"fs.write","arguments":` +
 		`"{\"n\":0,\"text\":\"x\"}"}],"expiresAt":"2023-11-14T22:13:20Z"},"actions":[` +
 		`{"name":"approve","label":"Approve","command":"/approve 7"},` +
-		`{"name":"deny","label":"Deny","command":"/deny 7"}]}`; err != nil || string(got) != want {
+		`{"name":"deny","label":"Deny","command":"/deny 7"},` +
+		`{"name":"deny-stop","label":"Deny and stop","command":"/deny 7 stop"}]}`; err != nil || string(got) != want {
 		t.Errorf("%v\ngot  %s\nwant %s", err, got, want)
 	}
 }

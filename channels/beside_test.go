@@ -19,7 +19,7 @@ func (rich) ShowsFiles()     {}
 // told is a notice with three actions and an image.
 func told(text string) corebot.Message {
 	m := corebot.TextNotice(apptest.Key("a"), "1", "q", text, corebot.Notice{
-		Kind: corebot.NoticeAwaited, Actions: append(corebot.DecideActions(7), corebot.StopAction()),
+		Kind: corebot.NoticeAwaited, Actions: append(corebot.Approval{Request: 7}.Actions(), corebot.StopAction()),
 	})
 	m.Parts = append(m.Parts, corebot.Part{
 		Type: corebot.PartImage, Hash: "ff", Name: "cat.png", MediaType: "image/png",
@@ -70,7 +70,7 @@ func TestAChannelWithoutAbilitiesGetsTheTextAlone(t *testing.T) {
 func TestTheCommandOfAButtonIsAMessageOfWhoPressesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{}).Start()
-		pressed := corebot.DecideActions(7)[0]
+		pressed := corebot.Approval{Request: 7}.Actions()[0]
 		k.SayAs("mallory", "a", "press", pressed.Command)
 		synctest.Wait()
 		life, err := k.Lives.Find(t.Context(), "press")

@@ -16,7 +16,7 @@ type Approvals interface {
 	Approval(ctx context.Context, id int64) (corebot.Approval, error)
 	// Decide stores the command, its effect on the approval (id 0: none) and the notice in one commit. It calls notice
 	// with the result: nil, [*corebot.Resolved] if the approval was resolved before, or [corebot.ErrNotFound].
-	Decide(ctx context.Context, m corebot.Message, id int64, state corebot.ApprovalState, by corebot.AuditEvent,
+	Decide(ctx context.Context, m corebot.Message, id int64, decision corebot.Decision, by corebot.AuditEvent,
 		notice func(error) corebot.Message) (corebot.Receipt, error)
 }
 
@@ -86,8 +86,8 @@ func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 		}
 	}
 	fmt.Fprintf(&b, "\n\non behalf of: %s\n", a.Principal)
-	fmt.Fprintf(&b, "/approve %d or /deny %d, until %s.", a.Request, a.Request,
-		a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
+	fmt.Fprintf(&b, "%s, until %s.", a.Usage(), a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
+	fmt.Fprintf(&b, "\n/deny %d stop also ends the answer.", a.Request)
 	return b.String()
 }
 
@@ -101,14 +101,13 @@ func (r *Router) mayRead(k corebot.Key, path string) bool {
 
 // decide accepts an /approve or a /deny. In the call's own chat an admin of that chat may decide, elsewhere an admin
 // everywhere. Nobody else learns whether such a call exists.
-func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Command,
-	state corebot.ApprovalState,
-) (corebot.Receipt, error) {
-	id, err := corebot.ParseApprovalID(c.Args)
-	if err != nil {
-		return r.ledger.Answer(ctx, m, controlNotice(m, c, fmt.Sprintf("Say which one, by its number: %s ID. /status "+
-			"tells what waits in this chat.", c.Name)))
+func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
+	id, decision, ok := corebot.ParseDecision(c)
+	if !ok {
+		return r.ledger.Answer(ctx, m, controlNotice(m, c, fmt.Sprintf("Say which one, by its number: %s. /status "+
+			"tells what waits in this chat.", corebot.UsageOf(c.Name))))
 	}
+	number := id
 	a, err := r.approvals.Approval(ctx, id)
 	if err != nil && !errors.Is(err, corebot.ErrNotFound) {
 		return corebot.Receipt{}, fmt.Errorf("look for approval %d: %w", id, err)
@@ -120,20 +119,30 @@ func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Comman
 	if denied != "" || a.ID == 0 {
 		id = 0
 	}
-	return r.approvals.Decide(ctx, m, id, state, by, func(err error) corebot.Message {
+	done := false
+	receipt, err := r.approvals.Decide(ctx, m, id, decision, by, func(err error) corebot.Message {
+		done = err == nil && denied == ""
 		switch again := (*corebot.Resolved)(nil); {
 		case denied != "":
 			return controlNotice(m, c, denied)
 		case errors.As(err, &again):
 			return controlNotice(m, c, sentence(again.Error()))
 		case err != nil:
-			return controlNotice(m, c, fmt.Sprintf("There is no call %s to say that about.", c.Args))
-		case state == corebot.ApprovalApproved:
+			return controlNotice(m, c, fmt.Sprintf("There is no call %d to say that about.", number))
+		case decision.Approve:
 			return controlNotice(m, c, fmt.Sprintf("Approved: %s now, if nothing has changed.",
 				calls(a, "runs", "run")))
 		}
-		return controlNotice(m, c, fmt.Sprintf("Denied: %s.", calls(a, "does not run", "do not run")))
+		text := fmt.Sprintf("Denied: %s.", calls(a, "does not run", "do not run"))
+		if decision.Stop {
+			text += " The answer is stopped."
+		}
+		return controlNotice(m, c, text)
 	})
+	if err == nil && done && decision.Stop {
+		r.active.stop(a.Life, corebot.ErrStopped)
+	}
+	return receipt, err
 }
 
 // calls names the calls of a request in a sentence: the one tool, or their number.
@@ -179,7 +188,7 @@ func (r *Router) mayDecide(ctx context.Context, m corebot.Message, c corebot.Com
 	case decision.Rule == policy.RulePersonApproves:
 		by.Outcome = corebot.OutcomeDenied
 		denied = fmt.Sprintf("Only a person can approve a call. Say %s %s in the terminal or in a chat, "+
-			"or run `corebot approvals approve %s`.", c.Name, c.Args, c.Args)
+			"or run `corebot approvals approve %d`.", c.Name, c.Args, a.Request)
 	case decision.Rule == policy.RuleApproveBeyond && !decision.Allow && here == corebot.RoleAdmin && a.Key == m.Key:
 		by.Outcome, denied = corebot.OutcomeDenied,
 			"Only an admin everywhere can approve that: it reaches beyond this chat."

@@ -256,7 +256,7 @@ func TestOnlyAnAdminOfTheChatOrOfEverythingSaysTheWord(t *testing.T) {
 		c.SayAs("root", "b", "none", "/deny 9")
 		c.WantTold("none", "There is no call 9 to say that about.")
 		c.SayAs("root", "b", "what", "/deny")
-		c.WantTold("what", "Say which one, by its number: /deny ID. /status tells what waits in this chat.")
+		c.WantTold("what", "Say which one, by its number: /deny ID [stop]. /status tells what waits in this chat.")
 	})
 }
 
@@ -388,11 +388,7 @@ func TestOfManyWhoSpeakAtOnceOneIsHeard(t *testing.T) {
 	var heard atomic.Int32
 	for i := range 100 {
 		all.Go(func() {
-			state := corebot.ApprovalApproved
-			if i%2 == 1 {
-				state = corebot.ApprovalDenied
-			}
-			if c.Approvals.Resolve(context.Background(), 1, state) == nil {
+			if c.Approvals.Resolve(context.Background(), 1, corebot.Decision{Approve: i%2 == 0}) == nil {
 				heard.Add(1)
 			}
 		})

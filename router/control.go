@@ -25,10 +25,8 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		return r.steer(ctx, m, c)
 	case "/retry":
 		return r.retry(ctx, m, c)
-	case "/approve":
-		return r.decide(ctx, m, c, corebot.ApprovalApproved)
-	case "/deny":
-		return r.decide(ctx, m, c, corebot.ApprovalDenied)
+	case "/approve", "/deny":
+		return r.decide(ctx, m, c)
 	case "/why":
 		return r.why(ctx, m, c)
 	case "/usage":

@@ -253,7 +253,7 @@ func work(t *testing.T) (f figures) {
 				asked++
 				for _, a := range awaited {
 					if a.ID == a.Request {
-						must(t, c.Approvals.Resolve(t.Context(), a.ID, corebot.ApprovalApproved))
+						must(t, c.Approvals.Resolve(t.Context(), a.ID, corebot.Decision{Approve: true}))
 					}
 					if strings.HasSuffix(a.Bound.Tool, "list") || strings.HasSuffix(a.Bound.Tool, "read") {
 						f.reads++

@@ -90,6 +90,8 @@ func stateInWords(l corebot.Life) string {
 		return "refused: the budget of the day was used up"
 	case l.End == corebot.EndRefused && l.Reason == refusedOthers:
 		return "refused: others had spoken in the session, and an admin of the chat could have begun a new one"
+	case l.End == corebot.EndRefused && l.Reason == corebot.ReasonNoAnswer:
+		return "refused: an open approval is answered by a command, and a message answers nothing"
 	case l.End == "" && l.State == "waiting: "+corebot.HeldBack: // until a time that nobody knows
 		return "waits for its turn: other chats of its sender come first, or the sender's rate is used up"
 	case l.End == "" && !l.WakeAt.IsZero() && strings.HasPrefix(l.State, "waiting: "):

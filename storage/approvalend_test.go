@@ -36,7 +36,7 @@ func TestAVoidApprovalIsOfNoCallAnyMore(t *testing.T) {
 		}
 		first, err := ask(0, 1, 2)
 		must(t, err)
-		must(t, NewApprovals(db).Resolve(t.Context(), first.Request, corebot.ApprovalApproved))
+		must(t, NewApprovals(db).Resolve(t.Context(), first.Request, corebot.Decision{Approve: true}))
 		if a, err := ask(0, 2); err != nil || a.State != corebot.ApprovalApproved {
 			t.Fatalf("the second call is %+v, %v", a, err)
 		}

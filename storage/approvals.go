@@ -132,21 +132,21 @@ func (a *Approvals) Approval(ctx context.Context, id int64) (corebot.Approval, e
 
 func unknownApproval(id int64) error { return fmt.Errorf("approval %d: %w", id, corebot.ErrNotFound) }
 
-// Resolve approves or denies a call. If the call was resolved before or its time is over, the error is
-// [*corebot.Resolved]. An unknown id is [corebot.ErrNotFound].
-func (a *Approvals) Resolve(ctx context.Context, id int64, state corebot.ApprovalState) error {
-	return a.db.write(ctx, resolution(state), func(t *tx) error { return a.resolveTx(t, id, state) })
+// Resolve decides a request. If the request was resolved before or its time is over, the error is [*corebot.Resolved].
+// An unknown id is [corebot.ErrNotFound].
+func (a *Approvals) Resolve(ctx context.Context, id int64, decision corebot.Decision) error {
+	return a.db.write(ctx, resolution(decision), func(t *tx) error { return a.resolveTx(t, id, decision) })
 }
 
 // Decide accepts an /approve or a /deny. One commit has its life, its effect on the approval (id 0: none) and the
 // notice. Decide calls notice with the result: nil, [*corebot.Resolved] or [corebot.ErrNotFound]. by goes to the audit,
 // also when its outcome is denied. A duplicate changes nothing.
-func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, state corebot.ApprovalState,
+func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, decision corebot.Decision,
 	by corebot.AuditEvent, notice func(error) corebot.Message,
 ) (r corebot.Receipt, err error) {
 	control := &pack([]corebot.Message{m})[0]
 	hands := a.As(by)
-	err = a.db.write(ctx, resolution(state), func(t *tx) (err error) {
+	err = a.db.write(ctx, resolution(decision), func(t *tx) (err error) {
 		awaited, err := stillAwaitedTx(t, id)
 		if err != nil {
 			return err
@@ -159,7 +159,7 @@ func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, sta
 		case by.Outcome == corebot.OutcomeDenied:
 			err = auditTx(t, []corebot.AuditEvent{by})
 		case id != 0:
-			verdict = hands.resolveTx(t, id, state)
+			verdict = hands.resolveTx(t, id, decision)
 			if again := (*corebot.Resolved)(nil); verdict != nil && !errors.As(verdict, &again) &&
 				!errors.Is(verdict, corebot.ErrNotFound) {
 				err = verdict
@@ -174,8 +174,8 @@ func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, sta
 }
 
 // resolution is the name of the writer's operation.
-func resolution(state corebot.ApprovalState) string {
-	if state == corebot.ApprovalApproved {
+func resolution(d corebot.Decision) string {
+	if d.Approve {
 		return "approve"
 	}
 	return "deny"
@@ -197,9 +197,9 @@ func approvalTx(t *tx, q *query, args ...any) (a corebot.Approval, found bool, e
 }
 
 // resolveTx checks its rules before it writes.
-func (a *Approvals) resolveTx(t *tx, id int64, state corebot.ApprovalState) error {
-	if state != corebot.ApprovalApproved && state != corebot.ApprovalDenied {
-		return fmt.Errorf("%w: an approval cannot be made %q", corebot.ErrInvalid, state)
+func (a *Approvals) resolveTx(t *tx, id int64, decision corebot.Decision) error {
+	if err := decision.Validate(); err != nil {
+		return err
 	}
 	found, known, err := approvalTx(t, approvalByID, id)
 	switch {
@@ -214,7 +214,15 @@ func (a *Approvals) resolveTx(t *tx, id int64, state corebot.ApprovalState) erro
 	case found.State != corebot.ApprovalAwaited:
 		return &corebot.Resolved{Approval: found}
 	}
-	return closeTx(t, found, state, maker(a.by), a.by)
+	err = closeTx(t, found, decision.State(), maker(a.by), a.by)
+	if err != nil || !decision.Stop {
+		return err
+	}
+	lane, seq, err := headTx(t, found.Key, found.Life)
+	if err != nil || seq == 0 {
+		return err
+	}
+	return stopHeadTx(t, standing{lane, seq, found.Life}, a.by)
 }
 
 // closeTx ends the wait of all calls of a request, stores who ended it, and lets its turn go on.

@@ -50,7 +50,7 @@ func TestAnApprovalThatWasChangedInTheDatabaseIsNone(t *testing.T) {
 	for _, change := range []string{"args = '{}'", "dir = ''", "files = ''", "files = 'x'", "tool = 'fs.read'"} {
 		afterwards(t, func(t *testing.T, db *DB) {
 			d, a := askTest(t, db, "1")
-			must(t, NewApprovals(db).Resolve(t.Context(), a.ID, corebot.ApprovalApproved))
+			must(t, NewApprovals(db).Resolve(t.Context(), a.ID, corebot.Decision{Approve: true}))
 			must(t, db.write(t.Context(), "test", func(t *tx) error {
 				_, err := t.exec(&query{"UPDATE approvals SET " + change})
 				return err
@@ -65,7 +65,7 @@ func TestAnApprovalThatWasChangedInTheDatabaseIsNone(t *testing.T) {
 func TestApprovalsGoWithTheLivesOfTheirMessages(t *testing.T) {
 	afterwards(t, func(t *testing.T, db *DB) {
 		d, a := askTest(t, db, "1")
-		must(t, NewApprovals(db).Resolve(t.Context(), a.ID, corebot.ApprovalDenied))
+		must(t, NewApprovals(db).Resolve(t.Context(), a.ID, corebot.Decision{}))
 		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{
 			Verb: corebot.Done,
 			End:  corebot.EndAnswered,

@@ -159,15 +159,52 @@ func standsTx(t *tx, life int64, until time.Time) (time.Time, error) {
 	return until, err
 }
 
+var refuseNow = &query{
+	`UPDATE message_life SET "end" = '` + string(corebot.EndRefused) +
+		`', reason = ?, claimed_at = ?, ended_at = ? WHERE id = ?`,
+}
+
+// mistakenTx ends a message by which its sender meant to answer a request for an approval, such as "yes". The message
+// answers nothing, and it must not give the call up either: the request stays open. The sender is told how to answer,
+// the first time at length.
+func mistakenTx(t *tx, p *parcel, l lane, life int64) (told bool, err error) {
+	if !mayPass(p, l) || p.Kind != corebot.KindPrompt || !corebot.LooksLikeAnswer(p.Text()) {
+		return false, nil
+	}
+	a, awaited, err := approvalTx(t, awaitedInLane, l.id)
+	if err != nil || !awaited || a.Principal != p.Sender || !a.ExpiresAt.After(t.now) {
+		return false, err
+	}
+	if _, err := t.exec(refuseNow, corebot.ReasonNoAnswer, t.now, t.now, life); err != nil {
+		return false, err
+	}
+	about := corebot.Notice{Kind: corebot.NoticeCommand, Actions: a.Actions()}
+	text := fmt.Sprintf("A message does not answer approval %d, so that no text can answer it by chance. "+
+		"The approval is still open: %s. Any other message gives the call up.", a.Request, a.Usage())
+	first := corebot.TextNotice(p.Key, corebot.OwnID("approval", a.Request, "mistaken"), p.ID, text, about)
+	if err = noticeTx(t, &pack([]corebot.Message{first})[0], life); !errors.Is(err, corebot.ErrConflict) {
+		return true, err
+	}
+	again := corebot.TextNotice(p.Key, corebot.OwnID("approval", a.Request, "mistaken", life), p.ID,
+		fmt.Sprintf("Approval %d is still open: %s.", a.Request, a.Usage()), about)
+	return true, noticeTx(t, &pack([]corebot.Message{again})[0], life)
+}
+
+// mayPass says whether a message can end the wait of the lane's head for an approval, if its sender is the head's.
+func mayPass(p *parcel, l lane) bool {
+	return l.waiting == corebot.AwaitingApproval && p.cause == 0 && p.Sender.ID != "" && p.steers == nil &&
+		p.Relay == nil
+}
+
 // passAwaitedTx ends the wait for an approval when the sender of its message writes again: the answer goes on without
 // the call, and then the new message is answered. A message of anybody else waits, and the chat is told so once. A
 // /steer waits too: it is a part of the message.
 func passAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
-	if l.waiting != corebot.AwaitingApproval || p.cause != 0 || p.Sender.ID == "" || p.steers != nil {
+	if !mayPass(p, l) {
 		return tellAwaitedTx(t, l, p, life)
 	}
 	a, awaited, err := approvalTx(t, awaitedInLane, l.id)
-	if err != nil || !awaited || a.Principal != p.Sender || p.Relay != nil {
+	if err != nil || !awaited || a.Principal != p.Sender {
 		return errors.Join(err, tellAwaitedTx(t, l, p, life))
 	}
 	by := corebot.AuditEvent{Key: a.Key, Entry: corebot.EntryItself}
@@ -193,7 +230,7 @@ func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 		fmt.Sprintf("This waits behind a call of %s that an admin has to approve first: /approve %d or /deny %d. "+
 			"/stop gives it up.", a.Bound.Tool, a.Request, a.Request),
 		corebot.Notice{
-			Kind: corebot.NoticeAwaited, Actions: append(corebot.DecideActions(a.Request), corebot.StopAction()),
+			Kind: corebot.NoticeAwaited, Actions: append(a.Actions(), corebot.StopAction()),
 		})
 	// a conflict: the chat was told in answer to an earlier message
 	if err := noticeTx(t, &pack([]corebot.Message{told})[0], life); !errors.Is(err, corebot.ErrConflict) {

@@ -204,6 +204,9 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	if p.Kind == corebot.KindHeard {
 		return corebot.Receipt{Life: life}, hearTx(t, p, l, life)
 	}
+	if told, err := mistakenTx(t, p, l, life); told || err != nil {
+		return corebot.Receipt{Life: life}, err
+	}
 	r, err := arriveTx(t, p, l, life)
 	if err != nil {
 		return r, err

@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -15,7 +16,7 @@ type Approvals interface {
 	// every call, newest first.
 	Page(ctx context.Context, all bool, after string, limit int) (found []corebot.Approval, next string, err error)
 	Request(ctx context.Context, id int64) ([]corebot.Approval, error)
-	Resolve(ctx context.Context, id int64, state corebot.ApprovalState) error
+	Resolve(ctx context.Context, id int64, decision corebot.Decision) error
 }
 
 // The operations on approvals.
@@ -43,7 +44,8 @@ type (
 	// Resolution approves or denies requests.
 	Resolution struct {
 		IDs   []int64               `json:"ids"`
-		State corebot.ApprovalState `json:"state"` // approved or denied
+		State corebot.ApprovalState `json:"state"`          // approved or denied
+		Stop  bool                  `json:"stop,omitempty"` // of a denial: the answer ends, too
 	}
 )
 
@@ -63,7 +65,11 @@ func (s *Service) ShowApproval(ctx context.Context, by ByID) (Request, error) {
 
 // ResolveApprovals approves or denies requests, one by one. The first that fails ends it.
 func (s *Service) ResolveApprovals(ctx context.Context, r Resolution) (Done, error) {
-	return each(r.IDs, func(id int64) error { return s.stores.Approvals.Resolve(ctx, id, r.State) })
+	if r.State != corebot.ApprovalApproved && r.State != corebot.ApprovalDenied {
+		return Done{}, fmt.Errorf("%w: an approval cannot be made %q", corebot.ErrInvalid, r.State)
+	}
+	d := corebot.Decision{Approve: r.State == corebot.ApprovalApproved, Stop: r.Stop}
+	return each(r.IDs, func(id int64) error { return s.stores.Approvals.Resolve(ctx, id, d) })
 }
 
 // ApprovalRow is the contract's JSON of one call that waits. All calls of one answer have one id: they are approved, or

@@ -26,7 +26,7 @@ import (
 //   - A message that ends leaves no call waiting, and a replay of it asks anew.
 //   - A command decides once, in one commit with its notice.
 //   - A command that is denied resolves nothing and leaves its audit event.
-//   - A number that is not known, and a word that is neither yes nor no, resolve nothing.
+//   - A number that is not known, and a decision that contradicts itself, resolve nothing.
 type Approvals interface {
 	router.Approvals
 	operate.Approvals
@@ -56,7 +56,7 @@ func approvalSpecs() []spec {
 		{"A command decides once, in one commit with its notice.", commandDecidesOnce},
 		{"A command that is denied resolves nothing and leaves its audit event.", deniedCommandResolvesNothing},
 		{
-			"A number that is not known, and a word that is neither yes nor no, resolve nothing.",
+			"A number that is not known, and a decision that contradicts itself, resolve nothing.",
 			nonsenseResolvesNothing,
 		},
 	}
@@ -118,7 +118,7 @@ func (s *suite) waits(d corebot.Delivery, a corebot.Asked) {
 
 func (s *suite) resolve(id int64, state corebot.ApprovalState) {
 	s.t.Helper()
-	s.must(s.Approvals(operator()).Resolve(s.ctx(), id, state))
+	s.must(s.Approvals(operator()).Resolve(s.ctx(), id, corebot.Decision{Approve: state == corebot.ApprovalApproved}))
 }
 
 // wantStates compares how the calls of a request stand.
@@ -188,10 +188,10 @@ func requestIsResolvedOnce(s *suite) {
 	_, asked := s.asks("1")
 	var won atomic.Int32
 	var all sync.WaitGroup
-	for i, state := range []corebot.ApprovalState{corebot.ApprovalApproved, corebot.ApprovalDenied} {
+	for i, decision := range []corebot.Decision{{Approve: true}, {}} {
 		for range 4 {
 			all.Go(func() {
-				err := s.Approvals(hands(person(fmt.Sprint(i)))).Resolve(s.ctx(), asked.ID, state)
+				err := s.Approvals(hands(person(fmt.Sprint(i)))).Resolve(s.ctx(), asked.ID, decision)
 				if told := (*corebot.Resolved)(nil); err == nil {
 					won.Add(1)
 				} else if !errors.As(err, &told) || told.Approval.State == corebot.ApprovalAwaited ||
@@ -236,7 +236,8 @@ func requestExpires(s *suite) {
 	s.wantStates(asked, corebot.ApprovalAwaited, corebot.ApprovalAwaited, corebot.ApprovalAwaited)
 	time.Sleep(moment)
 	late := (*corebot.Resolved)(nil)
-	if err := s.Approvals(operator()).Resolve(s.ctx(), asked.ID, corebot.ApprovalApproved); !errors.As(err, &late) ||
+	if err := s.Approvals(operator()).Resolve(s.ctx(), asked.ID, corebot.Decision{Approve: true}); !errors.As(err,
+		&late) ||
 		late.Approval.State != corebot.ApprovalExpired {
 		s.t.Errorf("approved when its time was over: %v", err)
 	}
@@ -327,7 +328,7 @@ func (s *suite) decide(id int64, by corebot.AuditEvent) (r corebot.Receipt, told
 	s.t.Helper()
 	m := prompt(key("admins"), "/approve")
 	m.Direction, m.Kind = corebot.Control, corebot.KindControl
-	r, err := s.Approvals(operator()).Decide(s.ctx(), m, id, corebot.ApprovalApproved, by,
+	r, err := s.Approvals(operator()).Decide(s.ctx(), m, id, corebot.Decision{Approve: true}, by,
 		func(err error) corebot.Message {
 			told = err
 			return outbound(m.Key, corebot.KindNotice, "told", "so be it")
@@ -367,12 +368,8 @@ func nonsenseResolvesNothing(s *suite) {
 	a := s.Approvals(operator())
 	_, err := a.Approval(s.ctx(), unknown)
 	s.wantErr(err, corebot.ErrNotFound)
-	s.wantErr(a.Resolve(s.ctx(), unknown, corebot.ApprovalApproved), corebot.ErrNotFound)
-	for _, state := range []corebot.ApprovalState{
-		"", "maybe", corebot.ApprovalExpired, corebot.ApprovalVoid, corebot.ApprovalAwaited,
-	} {
-		s.wantErr(a.Resolve(s.ctx(), asked.ID, state), corebot.ErrInvalid)
-	}
+	s.wantErr(a.Resolve(s.ctx(), unknown, corebot.Decision{Approve: true}), corebot.ErrNotFound)
+	s.wantErr(a.Resolve(s.ctx(), asked.ID, corebot.Decision{Approve: true, Stop: true}), corebot.ErrInvalid)
 	_, told := s.decide(unknown, hands(person("root")))
 	s.wantErr(told, corebot.ErrNotFound)
 	s.wantStates(asked, corebot.ApprovalAwaited, corebot.ApprovalAwaited, corebot.ApprovalAwaited)

@@ -103,7 +103,7 @@ func mailComesWhole(s *suite) {
 	k := key("a")
 	m := mail(k, "1")
 	m.Kind, m.Notice = corebot.KindNotice, &corebot.Notice{
-		Kind: corebot.NoticeApproval, Actions: corebot.DecideActions(7),
+		Kind: corebot.NoticeApproval, Actions: corebot.Approval{Request: 7}.Actions(),
 		Approval: &corebot.ApprovalNotice{ID: 7, Calls: []corebot.NoticeCall{{Tool: "x", Args: "{}"}}},
 	}
 	m.Parts = append(m.Parts, corebot.Part{

@@ -1,0 +1,54 @@
+package corebot_test
+
+import (
+	"testing"
+
+	"github.com/corebot/corebot"
+)
+
+func TestADecisionIsReadAsPeopleWriteIt(t *testing.T) {
+	for text, want := range map[string]corebot.Decision{
+		"/approve 7":        {Approve: true},
+		"/approve #7 once":  {Approve: true},
+		"/Approve 7  ONCE ": {Approve: true},
+		"/deny 7":           {},
+		"/deny 7 stop":      {Stop: true},
+	} {
+		c, _, _ := corebot.ParseCommand(text)
+		id, d, ok := corebot.ParseDecision(c)
+		if id != 7 || d != want || !ok || d.Validate() != nil {
+			t.Errorf("%q is %d, %+v, %v", text, id, d, ok)
+		}
+	}
+	for _, text := range []string{
+		"/approve", "/approve x", "/approve 7 stop", "/approve 7 8", "/approve 7 always always", "/deny 7 always",
+		"/deny 7 once", "/deny 0", "/approve always", "/approve -7",
+	} {
+		c, _, _ := corebot.ParseCommand(text)
+		if id, d, ok := corebot.ParseDecision(c); ok {
+			t.Errorf("%q is %d, %+v", text, id, d)
+		}
+	}
+	if (corebot.Decision{Approve: true, Stop: true}).Validate() == nil {
+		t.Error("an approval stops its answer")
+	}
+}
+
+func TestWhatLooksLikeAnAnswer(t *testing.T) {
+	for _, text := range []string{
+		"yes", "Yes!", " y ", "yes please", "ok, go ahead", "Go ahead.", "do it", "approve 7", "approve #7", "yes 7",
+		"always", "No.", "no thanks", "don’t", "nein danke", "👍", "✅️", "allow this session", "да", "deny it",
+	} {
+		if !corebot.LooksLikeAnswer(text) {
+			t.Errorf("%q looks like none", text)
+		}
+	}
+	for _, text := range []string{
+		"", "?", "7", "yes, and then tell Bob that the meeting is at ten", "no idea what that call is", "please",
+		"what does it do?", "are you there?", "yesterday", "no milk today", "stop the music",
+	} {
+		if corebot.LooksLikeAnswer(text) {
+			t.Errorf("%q looks like one", text)
+		}
+	}
+}
