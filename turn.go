@@ -227,7 +227,30 @@ type Summary struct {
 	Text    string    `json:"text"`
 	Model   string    `json:"model,omitempty"` // the model that wrote it; empty: an extract, made without a model
 	At      time.Time `json:"at"`
+	Sources
 }
+
+// Sources says whose words a summary is made of, an earlier summary included.
+type Sources struct {
+	Sender  Principal `json:"sender,omitzero"`   // the first who spoke; zero: nobody did
+	Others  bool      `json:"others,omitempty"`  // somebody else has spoken as well, or a sender whom nobody can name
+	Outside bool      `json:"outside,omitempty"` // it has entries that are tainted whoever reads them
+}
+
+// Add takes a history entry into the sources.
+func (s *Sources) Add(e HistoryEntry) {
+	s.Outside = s.Outside || e.Outside || e.Posted()
+	switch {
+	case e.Speaker != SpeakerUser:
+	case s.Sender == (Principal{}):
+		s.Sender, s.Others = e.Sender, s.Others || e.Sender.ID == ""
+	default:
+		s.Others = s.Others || e.Sender != s.Sender
+	}
+}
+
+// OnlyOf says whether nobody but a principal has spoken.
+func (s Sources) OnlyOf(p Principal) bool { return !s.Others && s.Sender == p }
 
 // Posted is a reply that waits in a mailbox until a client fetches it. Its cursor names its place. Cursors of one
 // conversation rise.

@@ -79,7 +79,10 @@ func (t *turn) compact(ctx context.Context, left int) error {
 		return err
 	}
 	fault.Point("summary", "after")
-	s := corebot.Summary{Session: session, Through: through, Text: text, Model: answer.Model, At: time.Now()}
+	s := corebot.Summary{
+		Session: session, Through: through, Text: text, Model: answer.Model, At: time.Now(),
+		Sources: t.sources(older),
+	}
 	step := corebot.Step{
 		Position: t.position, Kind: corebot.StepSummary, State: corebot.StepDone,
 		Answer: &corebot.Answer{Model: answer.Model, Usage: answer.Usage, Failed: answer.Failed}, StartedAt: started,
@@ -92,6 +95,19 @@ func (t *turn) compact(ctx context.Context, left int) error {
 	t.past.summary, t.past.turns = s, t.past.turns[:len(t.past.turns)-len(older)]
 	t.metrics.compacted(s)
 	return nil
+}
+
+// sources says whose words a summary of the turns, and of the summary before them, is made of. Somebody else may have
+// spoken in turns that were not read.
+func (t *turn) sources(older []pastTurn) corebot.Sources {
+	from := t.past.summary.Sources
+	from.Others = from.Others || t.past.more
+	for _, turn := range slices.Backward(older) {
+		for _, e := range turn.entries {
+			from.Add(e)
+		}
+	}
+	return from
 }
 
 // summarySize is how many tokens a summary may have. Where the prompt is nearly full without the session it has half

@@ -18,7 +18,7 @@ import (
 //     may write, the chat's history and memory;
 //   - what other people say to it while it runs, or had said in its session;
 //   - from its session: earlier results of such tools, answers of tainted turns, messages sent to the chat from
-//     elsewhere, a summary, and turns too old to be checked;
+//     elsewhere, and a summary that is made of any of that: see [corebot.Sources];
 //   - the chat's memory, and replies that could not be delivered, when they stand in its prompt.
 //
 // A new session, as after /new, has none of that but the chat's memory.
@@ -63,12 +63,16 @@ func (t *turn) taintByTools() {
 
 // taintByPast looks at the session before the turn.
 func (t *turn) taintByPast() {
-	if t.past.summary.Through > 0 {
-		t.taint("a summary of what was said before")
-		t.who.Overheard = true // nobody knows whose words are in it
+	if s := t.past.summary; s.Through > 0 {
+		if !s.OnlyOf(t.who.Principal) {
+			t.taint("a summary of what other people said before")
+			t.who.Overheard = true
+		}
+		if s.Outside {
+			t.taint("a summary of what was said before")
+		}
 	}
-	if t.past.more {
-		t.taint("what was said long before")
+	if t.past.more { // the model is not shown it, but somebody else may have spoken
 		t.who.Overheard = true
 	}
 	for _, earlier := range t.past.turns {

@@ -244,14 +244,17 @@ func historyBefore(c *prepared, k corebot.Key, after int64, before place) (rows 
 }
 
 var (
-	selectSummary = &query{`SELECT s.session, s.through, s.text, s.model, s.at FROM summaries s
+	selectSummary = &query{`SELECT s.session, s.through, s.text, s.model, s.at, s.sender, s.others, s.outside
+		FROM summaries s
 		JOIN chats c ON c.id = s.chat_id AND c.session = s.session
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
 	// A summary that reaches no further than the stored one changes nothing.
-	putSummary = &query{`INSERT INTO summaries (chat_id, session, through, text, model, at) VALUES (?, ?, ?, ?, ?, ?)
+	putSummary = &query{`INSERT INTO summaries (chat_id, session, through, text, model, at, sender, others, outside)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (chat_id) DO UPDATE SET session = excluded.session, through = excluded.through,
-		text = excluded.text, model = excluded.model,
-		  at = excluded.at WHERE (excluded.session, excluded.through) > (summaries.session, summaries.through)`}
+		text = excluded.text, model = excluded.model, at = excluded.at, sender = excluded.sender,
+		others = excluded.others, outside = excluded.outside
+		WHERE (excluded.session, excluded.through) > (summaries.session, summaries.through)`}
 )
 
 // Summary returns the summary of a chat's session; the zero Summary if there is none.
@@ -265,8 +268,11 @@ func (h *History) Summary(ctx context.Context, k corebot.Key) (s corebot.Summary
 
 func summaryOf(c *prepared, k corebot.Key) (s corebot.Summary, err error) {
 	err = c.each(selectSummary, func(row scanner) error {
-		return row.Scan(&s.Session, &s.Through, &s.Text, &s.Model, moment{&s.At})
+		return row.Scan(&s.Session, &s.Through, &s.Text, &s.Model, moment{&s.At}, &s.Sender.ID, &s.Others, &s.Outside)
 	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	if s.Through > 0 && s.Sender.ID != "" {
+		s.Sender = senderIn(k, s.Sender.ID)
+	}
 	return s, err
 }
 
@@ -279,7 +285,11 @@ func (l *Ledger) Summarize(ctx context.Context, d corebot.Delivery, step corebot
 		if err != nil {
 			return err
 		}
-		_, err = t.exec(putSummary, chat.ID, s.Session, s.Through, s.Text, s.Model, t.now)
+		sender := ""
+		if s.Sender.ID != "" {
+			sender = storedSender(d.Message.Key, s.Sender)
+		}
+		_, err = t.exec(putSummary, chat.ID, s.Session, s.Through, s.Text, s.Model, t.now, sender, s.Others, s.Outside)
 		return err
 	})
 }

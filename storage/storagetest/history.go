@@ -19,6 +19,7 @@ import (
 //   - A turn finds nothing of a session that is over, of another chat, thread or agent.
 //   - A turn that begins a session is the first of it, and one that ends a session is the last of it.
 //   - A summary and its step are one commit, and behind the summary only later entries are read.
+//   - A summary keeps whose words it is made of.
 //   - A summary reaches ever further and never back, and takes no entry away.
 //   - A summary ends with its session.
 //   - A turn hears once of replies that were given up, and never of notices or of another chat's.
@@ -42,6 +43,7 @@ func historySpecs() []spec {
 			"A summary and its step are one commit, and behind the summary only later entries are read.",
 			summaryIsOneCommit,
 		},
+		{"A summary keeps whose words it is made of.", summaryKeepsItsSources},
 		{"A summary reaches ever further and never back, and takes no entry away.", summaryNeverGoesBack},
 		{"A summary ends with its session.", summaryEndsWithSession},
 		{
@@ -207,6 +209,26 @@ func summaryIsOneCommit(s *suite) {
 	s.wantRecalled(k, "said 2")
 	if d = s.claim(); len(d.Journal) != 1 || d.Journal[0].Kind != corebot.StepSummary {
 		s.t.Errorf("the journal is %+v", d.Journal)
+	}
+}
+
+func summaryKeepsItsSources(s *suite) {
+	elsewhere := corebot.Principal{Channel: "other", Account: "work", ID: "bob"} // the maker of a task
+	for i, want := range []corebot.Sources{
+		{Sender: person("alice")},
+		{Sender: elsewhere, Outside: true},
+		{Sender: person("alice"), Others: true},
+		{Others: true},
+		{Outside: true},
+	} {
+		k := key(fmt.Sprint("chat", i))
+		at := s.turn(k, "0", corebot.Result{History: said("said")}).Seq
+		s.must(s.Journal.Summarize(s.ctx(), s.begin(k, "1"), summaryStep(0),
+			corebot.Summary{Session: 1, Through: at, Text: "short", Sources: want}))
+		r, _, err := s.History.Recall(s.ctx(), corebot.Delivery{Message: corebot.Message{Key: k}}, 1)
+		if err != nil || r.Summary.Sources != want {
+			s.t.Errorf("the sources are %+v, %v; want %+v", r.Summary.Sources, err, want)
+		}
 	}
 }
 
