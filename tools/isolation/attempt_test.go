@@ -61,6 +61,9 @@ var attempts = map[string]func([]string) error{
 	"hold":    holdTemp,
 	"udp":     func(a []string) error { return sendUDP(a[0]) },
 	"socket":  anySocket,
+	"sockets": noTCP,
+	"core":    func([]string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}) },
+	"crowded": crowded,
 	"ptrace":  func(a []string) error { return onPID(a[0], func(pid int) error { return unix.PtraceAttach(pid) }) },
 	"seize":   func(a []string) error { return onPID(a[0], func(pid int) error { return unix.PtraceSeize(pid) }) },
 	"signal":  func(a []string) error { return onPID(a[0], func(pid int) error { return unix.Kill(pid, 0) }) },
@@ -195,6 +198,40 @@ func anySocket([]string) error {
 	return errs[0]
 }
 
+// noTCP opens a socket of another kind than TCP.
+func noTCP([]string) error {
+	err := errors.New("none opens")
+	for _, family := range []int{
+		unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_ALG, unix.AF_VSOCK,
+	} {
+		for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_RAW, unix.SOCK_SEQPACKET} {
+			for _, protocol := range []int{0, unix.IPPROTO_UDP, unix.IPPROTO_SCTP, unix.IPPROTO_MPTCP, 255} {
+				inet := family == unix.AF_INET || family == unix.AF_INET6
+				if inet && kind == unix.SOCK_STREAM && protocol == 0 {
+					continue
+				}
+				if fd, e := unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol); e == nil {
+					_ = unix.Close(fd)
+					return nil
+				}
+			}
+		}
+	}
+	return err
+}
+
+// crowded starts more processes than a sandbox may have.
+func crowded([]string) error {
+	for range maxSandboxProcesses {
+		c := again("sleep", "5")
+		if err := c.Start(); err != nil {
+			return err
+		}
+		_ = c.Process.Release()
+	}
+	return nil
+}
+
 func onPID(text string, do func(int) error) error {
 	pid, err := strconv.Atoi(text)
 	if err != nil {
@@ -265,7 +302,7 @@ func eat(size int) error {
 }
 
 func manyFiles([]string) error {
-	for range maxOpenFiles {
+	for range maxSandboxFiles {
 		if _, err := os.Open("/dev/null"); err != nil {
 			return err
 		}

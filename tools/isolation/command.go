@@ -40,6 +40,7 @@ type Ended struct {
 	Exit     int           // the exit code; -1 if a signal ended it
 	Signal   string        // what ended it, if that was a signal
 	TimedOut bool          // it was killed at its deadline
+	DiskFull bool          // it was killed because the disk was full
 	Took     time.Duration // from its start to its end
 }
 

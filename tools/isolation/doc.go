@@ -28,6 +28,15 @@
 //   - It ends. A crash, an endless loop, too much memory, or an answer that makes no sense is [ErrNoAnswer], and
 //     nothing of it is left.
 //
+// [Runner.RunSandboxed] runs any program, also one that it wrote itself, in a room. Its guarantees:
+//
+//   - It reads the system's programs and libraries, and the mounts. It writes the conversation's files, a home of the
+//     conversation, a temporary directory, and the mounts that are opened for writing. There are no other files.
+//   - Its network has only itself. With a proxy there is one way out, a listener that Corebot serves. The room has no
+//     DNS, and no sockets but TCP.
+//   - It sees and signals its own processes only. Processes, output and time have limits, and nothing outlives it.
+//   - Without a room nothing runs: there is no sandbox behind weaker walls.
+//
 // There are two ways to build the walls. Corebot takes the first that the kernel allows ([Runner.Inspect]):
 //
 //   - [Room] has namespaces of its own. The root has only what the program may see, and the program sees only its own
@@ -41,7 +50,8 @@
 //
 // Both ways need Landlock (Linux 5.13) and seccomp. Where one is missing, nothing runs.
 //
-// Limits: /proc is closed, which some programs mind. The memory limit is per process and does not count memory that is
+// Limits: /proc is closed, which some programs mind; in a sandbox it shows the program's own processes, and how the
+// directories of the room are called outside. The memory limit is per process and does not count memory that is
 // shared on purpose (MAP_SHARED). A program may fill the disk of its conversation's directory file by file, and use the
 // processor until its deadline. In a bare worker a program sees names, sizes and times of files elsewhere, but not
 // their content. There it can also load code from its directory, if its arguments can name any. Linux on amd64 and

@@ -91,7 +91,7 @@ func (r *Runner) do(ctx context.Context, j Job) ([]byte, error) {
 		Argv: []string{os.Args[0], ToolCommand},
 		Env:  append([]string{"GOTRACEBACK=none", "GORACE=atexit_sleep_ms=0"}, j.Env...), Dir: tmp.path, Tmp: tmp.path,
 		UID: r.uid, Readable: existing(j.Readable),
-		Limits: limits{CPU: j.Timeout, Processes: maxProcesses, Data: maxOwnData},
+		Limits: limits{CPU: j.Timeout, Processes: maxProcesses, Data: maxOwnData, Files: maxOpenFiles},
 	}
 	if walls.Mode == Bare {
 		req.Role = keepProgram

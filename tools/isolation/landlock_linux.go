@@ -40,8 +40,8 @@ type fence struct {
 	handled uint64
 }
 
-// newFence closes all that a version can close.
-func newFence(version int) (*fence, error) {
+// newFence closes all that a version can close. With ownNetwork, programs may use TCP: their network has only them.
+func newFence(version int, ownNetwork bool) (*fence, error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1}
 	if version >= 2 {
 		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
@@ -49,7 +49,7 @@ func newFence(version int) (*fence, error) {
 	if version >= 3 {
 		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
-	if version >= 4 {
+	if version >= 4 && !ownNetwork {
 		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 	}
 	if version >= 5 {
@@ -88,6 +88,16 @@ func (f *fence) open(path string, access uint64) error {
 	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.fd), unix.LANDLOCK_RULE_PATH_BENEATH,
 		uintptr(unsafe.Pointer(&attr)), 0, 0, 0); errno != 0 {
 		return fmt.Errorf("open %s to programs: %w", path, errno)
+	}
+	return nil
+}
+
+// openAll opens several paths in the same way.
+func (f *fence) openAll(paths []string, access uint64) error {
+	for _, path := range paths {
+		if err := f.open(path, access); err != nil {
+			return err
+		}
 	}
 	return nil
 }

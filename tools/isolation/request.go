@@ -1,6 +1,9 @@
 package isolation
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 // WorkerCommand is the argument by which this binary, executed again, becomes a worker. main calls [Work] then, before
 // anything else.
@@ -32,6 +35,7 @@ const (
 const (
 	requestFD = 3
 	reportFD  = 4
+	networkFD = 5 // of a sandbox with a network: where it hands its listener over
 )
 
 const (
@@ -55,13 +59,22 @@ type request struct {
 	Readable    []string `json:"readable,omitempty"`
 	UID         int      `json:"uid,omitempty"` // to become, and the group too; zero: stay who we are
 	Limits      limits   `json:"limits"`
+
+	Sandbox bool    `json:"sandbox,omitempty"` // any program of the room may run: see [Runner.RunSandboxed]
+	Home    string  `json:"home,omitempty"`    // of a sandbox, as it is called outside
+	At      string  `json:"at,omitempty"`      // where a sandbox's program begins, as the room calls it
+	Mounts  []Mount `json:"mounts,omitempty"`  // of a sandbox
+	Network bool    `json:"network,omitempty"` // a sandbox has a listener, and somebody behind it
+
+	serve func(net.Listener) // serves that listener until it is closed
 }
 
 // limits bound what a program uses.
 type limits struct {
 	CPU       time.Duration `json:"cpu"` // of each process
 	Processes uint64        `json:"processes"`
-	Data      uint64        `json:"data"` // bytes of private memory of each process
+	Data      uint64        `json:"data"`  // bytes of private memory of each process
+	Files     uint64        `json:"files"` // open at once, of each process
 }
 
 // Bounds that are the same for every program.
@@ -72,12 +85,16 @@ const (
 	maxOpenFiles = 256
 	maxProcesses = 128      // with their threads, of one worker
 	roomTmpSize  = 64 << 20 // bytes of the temporary directory of a room
+
+	maxSandboxProcesses = 512 // compilers and package managers start many
+	maxSandboxFiles     = 1024
 )
 
 // The working directory and the temporary directory, as a program in a room sees them.
 const (
-	roomDir = "/work"
-	roomTmp = "/tmp"
+	roomDir  = "/work"
+	roomTmp  = "/tmp"
+	roomHome = "/sandbox" // of sandboxes only
 )
 
 // report is what a worker says about itself, of several reports the last.

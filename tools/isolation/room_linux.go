@@ -28,10 +28,7 @@ func (r *request) enterRoom() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)
 	}
-	work, err := copyMount(r.Dir, unix.AT_SYMLINK_NOFOLLOW)
-	if err == nil {
-		err = noPrograms(work)
-	}
+	own, err := r.ownMounts()
 	if err != nil {
 		return err
 	}
@@ -46,15 +43,45 @@ func (r *request) enterRoom() error {
 		fmt.Sprintf("mode=0755,size=%d,nr_inodes=16384", roomTmpSize)); err != nil {
 		return fmt.Errorf("mount an empty root: %w", err)
 	}
-	if err := r.makeOwn(root + roomTmp); err != nil {
-		return err
+	if !r.Sandbox {
+		if err := r.makeOwn(root + roomTmp); err != nil {
+			return err
+		}
 	}
-	for _, f := range append(all, roomEntry{path: roomDir, tree: work, dir: true}) {
+	for _, f := range append(all, own...) {
 		if err := f.place(root); err != nil {
 			return err
 		}
 	}
+	if r.Sandbox {
+		if err := r.furnishSandbox(root); err != nil {
+			return err
+		}
+	}
 	return turnRoot(root)
+}
+
+// ownMounts are the directories that are the program's own.
+func (r *request) ownMounts() ([]roomEntry, error) {
+	if r.Sandbox {
+		return r.sandboxMounts()
+	}
+	work, err := mountOf(r.Dir, roomDir, unix.MOUNT_ATTR_NOEXEC)
+	return []roomEntry{work}, err
+}
+
+// mountOf copies the mount of a directory to put it elsewhere. Set-uid programs and devices have no effect there. The
+// attributes close more: Landlock alone would let a program load a library that was written there.
+func mountOf(path, as string, attributes uint64) (roomEntry, error) {
+	tree, err := copyMount(path, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return roomEntry{}, err
+	}
+	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | attributes}
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set); err != nil {
+		return roomEntry{}, fmt.Errorf("bound what can be done in %s: %w", path, err)
+	}
+	return roomEntry{path: as, tree: tree, dir: true}, nil
 }
 
 // makeOwn makes a directory that belongs to whom the program will be.
@@ -121,16 +148,6 @@ func copyMount(path string, flags uint) (int, error) {
 		return 0, &fs.PathError{Op: "copy the mount of", Path: path, Err: err}
 	}
 	return tree, nil
-}
-
-// noPrograms keeps what is written there from being executed, also as a library: by Landlock alone a program could load
-// one.
-func noPrograms(tree int) error {
-	attributes := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOEXEC | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attributes); err != nil {
-		return fmt.Errorf("keep the working directory from being executed: %w", err)
-	}
-	return nil
 }
 
 // place puts a thing under its name below root.

@@ -29,8 +29,9 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUT
 type executing string
 
 const (
-	executeOnce executing = "once" // whoever listens decides; the kernel refuses when nobody does
-	executeAny  executing = "any"  // as far as Landlock allows
+	executeOnce executing = "once"    // whoever listens decides; the kernel refuses when nobody does
+	executeAny  executing = "any"     // as far as Landlock allows
+	executeNet  executing = "network" // the same, with TCP sockets in a network of its own
 )
 
 // filter is a program under construction. Every rule leaves the number of the call in the accumulator.
@@ -82,6 +83,11 @@ func newFilter(mode Mode, landlock int, may executing) filter {
 	f.refuseFlags(unix.SYS_SENDMSG, 2, unix.MSG_FASTOPEN)
 	// Of two listeners the newer one decides: a program of its own would let through what this one refuses.
 	f.refuseFlags(unix.SYS_SECCOMP, 1, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+	if may == executeNet { // a socket of its own network, over TCP and nothing else
+		f.allowOnly(unix.SYS_SOCKET, 0, ^uint32(0), unix.AF_INET, unix.AF_INET6)
+		f.allowOnly(unix.SYS_SOCKET, 1, 0xf, unix.SOCK_STREAM, unix.SOCK_STREAM)
+		f.allowOnly(unix.SYS_SOCKET, 2, ^uint32(0), 0, unix.IPPROTO_TCP)
+	}
 	f.ranges(actions(table, mode, landlock, may))
 	return f
 }
@@ -134,7 +140,11 @@ func actions(table *arch.Info, mode Mode, landlock int, may executing) map[int]u
 	if mode == Room || landlock >= 6 {
 		set(unix.SECCOMP_RET_ALLOW, signals())
 	}
-	set(refuseWith(unix.EACCES), []string{"socket"})
+	if may == executeNet {
+		set(unix.SECCOMP_RET_ALLOW, ownNetwork())
+	} else {
+		set(refuseWith(unix.EACCES), []string{"socket"})
+	}
 	set(refuseWith(unix.ENOSYS), []string{"clone3"}) // its flags cannot be seen from here; libraries fall back to clone
 	if may == executeOnce {
 		set(unix.SECCOMP_RET_USER_NOTIF, []string{"execve", "execveat"})
@@ -166,6 +176,9 @@ func (f filter) install() (listener int, err error) {
 // filterCalls puts the calling thread under the filter for a request. A kernel has one listener for all filters of a
 // process. If a container's listener has that place, Landlock alone says what can be executed, and listener is zero.
 func (r *request) filterCalls(landlock int) (listener int, err error) {
+	if r.Sandbox {
+		return newFilter(r.Mode, landlock, executeNet).install()
+	}
 	if !r.Family {
 		listener, err = newFilter(r.Mode, landlock, executeOnce).install()
 		if !errors.Is(err, unix.EBUSY) {

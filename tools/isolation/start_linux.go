@@ -59,20 +59,37 @@ func startWorker(r *request, in *os.File, out io.Writer) (_ *worker, err error) 
 		w.cmd.Stdin = in
 	}
 	w.cmd.ExtraFiles = []*os.File{requests, report}
+	var network, theirs *os.File
+	if r.Network {
+		if network, theirs, err = newPair(); err != nil {
+			return nil, errors.Join(err, requests.Close(), request.Close(), reports.Close(), report.Close())
+		}
+		w.cmd.ExtraFiles = append(w.cmd.ExtraFiles, theirs)
+	}
 	w.cmd.SysProcAttr = attributes(r)
 	runtime.LockOSThread()
 	err = w.cmd.Start()
 	_, _ = requests.Close(), report.Close() // the worker has its own
+	if theirs != nil {
+		_ = theirs.Close()
+	}
 	if err != nil {
 		runtime.UnlockOSThread()
-		return nil, errors.Join(fmt.Errorf("start a worker: %w", err), request.Close(), reports.Close())
+		err = errors.Join(fmt.Errorf("start a worker: %w", err), request.Close(), reports.Close())
+		if network != nil {
+			err = errors.Join(err, network.Close())
+		}
+		return nil, err
+	}
+	if network != nil {
+		go w.attendNetwork(network, r.serve)
 	}
 	go w.attend(r, reports)
 	return w, nil
 }
 
 // attributes are what a worker is born with. In a room it has namespaces: root may map every user into its own, others
-// themselves only, and need the one capability that furnishing takes.
+// themselves only, and need the capabilities that furnishing takes.
 func attributes(r *request) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: true}
 	if r.Role == keepProgram { // it must outlive Corebot, to kill the others; the end of its pipe tells it
@@ -88,7 +105,7 @@ func attributes(r *request) *syscall.SysProcAttr {
 		uid, gid, size = 0, 0, 1<<31-1
 		a.GidMappingsEnableSetgroups = true
 	} else {
-		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
 	}
 	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: size}}
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: size}}

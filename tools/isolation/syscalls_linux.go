@@ -70,6 +70,12 @@ func harmlessInRoom() []string {
 	}
 }
 
+// ownNetwork are the calls with which programs talk to each other in a network that has only them. Sockets of another
+// kind than TCP are refused as they are made.
+func ownNetwork() []string {
+	return []string{"socket", "connect", "bind", "listen", "accept", "accept4"}
+}
+
 // signals are calls by which processes end each other, where nothing tells those of a program from others.
 func signals() []string {
 	return []string{

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,6 +43,9 @@ func Work() int {
 	}
 	if code := tell(report{Started: true}); code != 0 {
 		return code
+	}
+	if r.Sandbox {
+		return r.becomeNamed()
 	}
 	return tell(report{Error: r.execute(listener, allow).Error()})
 }
@@ -96,16 +100,20 @@ func (r *request) wallUp() (landlock, listener int, err error) {
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 10)
 	dir, tmp := r.Dir, r.Tmp
+	if r.Sandbox {
+		if err := r.openNetwork(); err != nil {
+			return 0, 0, err
+		}
+	}
 	if r.Mode == Room {
 		if err := r.enterRoom(); err != nil {
 			return 0, 0, err
 		}
 		dir, tmp = roomDir, roomTmp
 	}
-	// who the program is may not be able to get here
-	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	at, err := r.openDir(dir)
 	if err != nil {
-		return 0, 0, fmt.Errorf("open the working directory %s: %w", dir, err)
+		return 0, 0, err
 	}
 	f, err := r.fence(landlock, dir, tmp)
 	if err != nil {
@@ -126,9 +134,27 @@ func (r *request) wallUp() (landlock, listener int, err error) {
 	return landlock, listener, err
 }
 
+// openDir opens the directory in which the program begins. The program's user may not be able to get there.
+func (r *request) openDir(dir string) (int, error) {
+	flags := unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	if r.At != "" { // below a directory of the room; a link leads nowhere else than into the room
+		dir = r.At
+	} else {
+		flags |= unix.O_NOFOLLOW
+	}
+	at, err := unix.Open(dir, flags, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open the working directory %s: %w", dir, err)
+	}
+	return at, nil
+}
+
 // fence says which files are open to the program.
 func (r *request) fence(version int, dir, tmp string) (*fence, error) {
-	f, err := newFence(version)
+	if r.Sandbox {
+		return r.fenceSandbox(version)
+	}
+	f, err := newFence(version, false)
 	if err != nil {
 		return nil, err
 	}
@@ -150,10 +176,8 @@ func (r *request) fence(version int, dir, tmp string) (*fence, error) {
 		{inDir, []string{dir}},
 		{mayWrite, []string{tmp}},
 	} {
-		for _, path := range rule.paths {
-			if err := f.open(path, rule.access); err != nil {
-				return nil, err
-			}
+		if err := f.openAll(rule.paths, rule.access); err != nil {
+			return nil, err
 		}
 	}
 	return f, nil
@@ -218,7 +242,7 @@ func (l limits) set() error {
 	cpu := uint64(l.CPU/time.Second) + 1
 	for resource, limit := range map[int]uint64{
 		unix.RLIMIT_CPU: cpu, unix.RLIMIT_DATA: l.Data, unix.RLIMIT_FSIZE: maxFileSize,
-		unix.RLIMIT_NOFILE: maxOpenFiles, unix.RLIMIT_CORE: 0,
+		unix.RLIMIT_NOFILE: l.Files, unix.RLIMIT_CORE: 0,
 		unix.RLIMIT_NPROC: l.Processes, unix.RLIMIT_MEMLOCK: 64 << 10, unix.RLIMIT_MSGQUEUE: 0,
 	} {
 		var now unix.Rlimit
@@ -231,4 +255,77 @@ func (l limits) set() error {
 		}
 	}
 	return nil
+}
+
+// execute replaces this process by a program. allow is told the listener of the filter, if there is one: whoever is
+// behind it lets this call through. The listener ends with this process image, since the kernel opened it to be closed
+// then. From there on nobody listens, and the kernel answers every such call with ENOSYS: in the program, in all that
+// it forks, for ever.
+func (r *request) execute(listener int, allow chan<- int) error {
+	path, err := unix.BytePtrFromString(r.Program)
+	if err != nil {
+		return err
+	}
+	argv, err := syscall.SlicePtrFromStrings(r.Argv)
+	if err != nil {
+		return err
+	}
+	env, err := syscall.SlicePtrFromStrings(r.Env)
+	if err != nil {
+		return err
+	}
+	if listener != 0 {
+		allow <- listener
+	}
+	for range 100 {
+		// Not [syscall.Exec]: it keeps the scheduler waiting meanwhile, and the listener needs it.
+		_, _, errno := syscall.Syscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
+			uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
+		if err = errno; errno != unix.EAGAIN { // which some kernels say while a thread is being made
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	runtime.KeepAlive(path)
+	runtime.KeepAlive(argv)
+	runtime.KeepAlive(env)
+	return fmt.Errorf("execute %s: %w", r.Program, err)
+}
+
+// notification and answer are struct seccomp_notif and struct seccomp_notif_resp.
+type (
+	notification struct {
+		id         uint64
+		pid, flags uint32
+		data       [64]byte
+	}
+	answer struct {
+		id     uint64
+		value  int64
+		errno  int32
+		repeat uint32 // the flags
+	}
+)
+
+// letThrough answers what comes out of a listener, until it has let a call through: one that a signal has interrupted
+// comes again. It runs on a thread that no filter holds, and ends with the process image.
+func letThrough(listeners <-chan int) {
+	listener := <-listeners
+	for {
+		var asked notification
+		if errno := control(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&asked)); errno != 0 {
+			if errors.Is(errno, unix.EINTR) || errors.Is(errno, unix.ENOENT) {
+				continue
+			}
+			return
+		}
+		goOn := answer{id: asked.id, repeat: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+		// ENOENT: it was interrupted, and comes again
+		_ = control(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&goOn))
+	}
+}
+
+func control(fd int, request uint, arg unsafe.Pointer) syscall.Errno {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(arg))
+	return errno
 }
