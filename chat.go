@@ -23,11 +23,12 @@ type Chat struct {
 	CreatedAt time.Time  `json:"createdAt"`
 }
 
-// Admission is what is set for one chat about who may talk there, beside the rule of its channel. A setting of a chat
+// Admission is what is stored about who may talk in one chat, beside the rule of its channel. A setting of a chat
 // holds in its threads. A setting of a thread comes before the setting of its chat.
 type Admission struct {
 	Registered bool
 	Access     ChatAccess
+	Paired     bool // an admin has let the sender in; only known where access is "pairing"
 }
 
 // ChatAccess is an exception for one chat from the rule of its channel. The values are stored; they never change.

@@ -37,6 +37,10 @@ var commands = []CommandUsage{
 	},
 	{"/approve", "ID", "let a call run that waits for an approval", KindControl},
 	{"/deny", "ID [stop]", "do not let it run; with stop the answer ends, too", KindControl},
+	{
+		"/pair", "[CODE]", "let in somebody who got that code, or refuse him with deny CODE; only an admin can",
+		KindControl,
+	},
 	{"/status", "", "tell what this chat does now, and what waits", KindControl},
 	{
 		"/remind", "WHEN TEXT",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Principal is who acts: the immutable id that a channel gives a sender, within one account of one channel. A name that
@@ -170,4 +171,59 @@ func (l Allowlist) Names(p Principal, k Key) bool {
 	chat := k
 	chat.Thread = ""
 	return l.everybody || p.ID != "" && l.principals[p] || l.chats[k] || l.chats[chat]
+}
+
+// PairingState says what became of a sender who may talk only after an admin has let him in. The values are stored;
+// they never change.
+type PairingState string
+
+const (
+	PairingOpen   PairingState = "open" // the sender has a code, and waits for a decision
+	PairingPaired PairingState = "paired"
+	PairingDenied PairingState = "denied"
+)
+
+// Bounds of pairing. An account has MaxOpenPairings codes at once, so a flood of strangers makes no list grow. After
+// MaxPairingFailures wrong codes within PairingTime, no chat can decide about a code until that time is over.
+const (
+	MaxOpenPairings    = 3
+	MaxPairingFailures = 10
+	PairingTime        = time.Hour // a code is good for so long
+	pairingLetters     = 8
+)
+
+// Pairing is a sender who asked to talk on an account whose access is "pairing".
+type Pairing struct {
+	Principal Principal    `json:"principal"`
+	Name      string       `json:"name,omitempty"` // display only: the sender chose it
+	Code      string       `json:"code"`
+	State     PairingState `json:"state"`
+	Chat      Key          `json:"chat"` // where the sender was told the code
+	AskedAt   time.Time    `json:"askedAt"`
+	ExpiresAt time.Time    `json:"expiresAt"`
+	By        string       `json:"by,omitempty"` // who decided: a principal's spelling, or "operator"
+	DecidedAt time.Time    `json:"decidedAt,omitzero"`
+}
+
+// pairingAlphabet has no letter that people take for another one: 32 letters are 40 bits in a code.
+const pairingAlphabet = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+
+// PairingCode makes a code of random bytes.
+func PairingCode(random [pairingLetters]byte) string {
+	code := make([]byte, pairingLetters)
+	for i, b := range random {
+		code[i] = pairingAlphabet[int(b)%len(pairingAlphabet)]
+	}
+	return string(code)
+}
+
+// ParsePairingCode reads a code as people write it: in any case.
+func ParsePairingCode(s string) (string, error) {
+	code := strings.ToUpper(s)
+	other := func(r rune) bool { return !strings.ContainsRune(pairingAlphabet, r) }
+	if len(code) != pairingLetters || strings.ContainsFunc(code, other) {
+		return "", WithHint(fmt.Errorf("%w: a code has %d letters and digits", ErrInvalid, pairingLetters),
+			"`corebot pair list` shows the codes that are open")
+	}
+	return code, nil
 }

@@ -30,7 +30,9 @@ func TestNoIDOfASenderMakesAnIDThatAnotherHas(t *testing.T) {
 			for ordinal := 1; ordinal <= 12; ordinal++ {
 				put(d.StepID(ordinal), fmt.Sprintf("reply %d of run %d of %q", ordinal, run, id))
 			}
-			for _, name := range []string{"notice", "gave-up", "stopped", "refused", "delayed", "new", "help"} {
+			for _, name := range []string{
+				"notice", "gave-up", "stopped", "refused", "delayed", "new", "help", "pairing",
+			} {
 				put(d.RunID()+"/"+name, fmt.Sprintf("notice %s of run %d of %q", name, run, id))
 			}
 		}

@@ -45,9 +45,11 @@ type DoorOptions struct {
 	Access  map[Account]policy.Access // who may talk, by account; on one that is not there nobody may
 	Groups  map[Account]GroupRule     // by account; one that is not there has [GroupsAll]
 	MaxAge  time.Duration             // an older message is context, and not answered; zero: none is too old
-	Trail   Trail                     // nil: refusals are counted only
-	Log     zerolog.Logger            // the zero logger is silent
-	Metrics prometheus.Registerer     // nil: none
+	// Pairings are asked where access is "pairing"; nil: nobody is paired there.
+	Pairings Pairings
+	Trail    Trail                 // nil: refusals are counted only
+	Log      zerolog.Logger        // the zero logger is silent
+	Metrics  prometheus.Registerer // nil: none
 }
 
 // FrontDoor is the one way in: the [Door] of each account leads to it.
@@ -175,6 +177,9 @@ func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
 	}
 	account := Account{m.Key.Channel, m.Key.Account}
 	access, known := d.opts.Access[account]
+	if err := d.paired(ctx, access, m.Sender, &admission); err != nil {
+		return err
+	}
 	decision := d.admitGroup(account, m)
 	if decision.Allow {
 		decision = access.Admit(m.Sender, m.Key, admission)
@@ -190,6 +195,9 @@ func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
 	}
 	d.refused.WithLabelValues(account.Kind, account.Name, decision.Rule).Inc()
 	d.note(ctx, m, decision)
+	if decision.Rule == policy.RuleNotPaired {
+		d.pair(ctx, m)
+	}
 	return corebot.WithHint(fmt.Errorf("%w: %s", ErrNotAdmitted, decision.Reason), admitting(decision.Rule))
 }
 
@@ -220,6 +228,8 @@ func admitting(rule string) string {
 		return "`corebot chats set KEY --access default` opens the chat again"
 	case "groups-off":
 		return "set channels.KIND.ACCOUNT.groups to mention or all"
+	case policy.RuleNotPaired:
+		return "`corebot pair list` shows who asks; `corebot pair approve CODE` lets in who got the code"
 	case "not-registered":
 		return "register it with `corebot chats register KEY`, or have an admin register it in another chat"
 	case "not-listed":

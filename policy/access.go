@@ -15,7 +15,12 @@ const (
 	AccessOpen       AccessRule = "open"       // everybody whom the channel lets through
 	AccessRegistered AccessRule = "registered" // everybody in a registered chat
 	AccessAllowlist  AccessRule = "allowlist"  // the listed senders and chats; an empty list admits nobody
+	AccessPairing    AccessRule = "pairing"    // the same, and every sender whom an admin has let in by his code
 )
+
+// RuleNotPaired is the rule by which a sender may not talk until an admin lets him in. The audit stores it; it never
+// changes.
+const RuleNotPaired = "not-paired"
 
 // Access decides who may talk on one channel. It is immutable. The zero Access admits nobody.
 type Access struct {
@@ -23,14 +28,17 @@ type Access struct {
 	list corebot.Allowlist
 }
 
-// NewAccess makes the rule of a channel. Only [AccessAllowlist] uses the list.
+// NewAccess makes the rule of a channel. Only [AccessAllowlist] and [AccessPairing] use the list.
 func NewAccess(rule AccessRule, list corebot.Allowlist) (Access, error) {
 	switch rule {
-	case AccessOpen, AccessRegistered, AccessAllowlist:
+	case AccessOpen, AccessRegistered, AccessAllowlist, AccessPairing:
 		return Access{rule, list}, nil
 	}
-	return Access{}, fmt.Errorf("%w: access %q: want open, registered or allowlist", corebot.ErrInvalid, rule)
+	return Access{}, fmt.Errorf("%w: access %q: want open, registered, allowlist or pairing", corebot.ErrInvalid, rule)
 }
+
+// Pairs says whether [corebot.Admission.Paired] counts.
+func (a Access) Pairs() bool { return a.rule == AccessPairing }
 
 // Admit says whether a sender may talk in a chat. A setting of the chat comes before the rule of the channel.
 func (a Access) Admit(p corebot.Principal, k corebot.Key, chat corebot.Admission) Decision {
@@ -45,8 +53,12 @@ func (a Access) Admit(p corebot.Principal, k corebot.Key, chat corebot.Admission
 		return Decision{Allow: true, Rule: "registered"}
 	case a.rule == AccessRegistered:
 		return Decision{Rule: "not-registered", Reason: "this chat is not registered"}
-	case a.rule == AccessAllowlist && a.list.Names(p, k):
+	case (a.rule == AccessAllowlist || a.Pairs()) && a.list.Names(p, k):
 		return Decision{Allow: true, Rule: "listed"}
+	case a.Pairs() && chat.Paired:
+		return Decision{Allow: true, Rule: "paired"}
+	case a.Pairs():
+		return Decision{Rule: RuleNotPaired, Reason: "no admin has let this sender in"}
 	}
 	return Decision{Rule: "not-listed", Reason: "neither the sender nor the chat is listed"}
 }

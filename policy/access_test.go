@@ -32,6 +32,12 @@ func TestWhoMayTalkIsDecidedByTheChatFirstAndThenByTheChannel(t *testing.T) {
 		{policy.AccessAllowlist, []string{"*"}, admission(false, ""), true, "listed"},
 		{policy.AccessAllowlist, []string{"*"}, admission(true, corebot.DenyChat), false, "chat-denied"},
 		{policy.AccessAllowlist, nil, admission(false, corebot.AllowChat), true, "chat-allowed"},
+		{policy.AccessPairing, nil, admission(true, ""), false, "not-paired"},
+		{policy.AccessPairing, nil, corebot.Admission{Paired: true}, true, "paired"},
+		{policy.AccessPairing, nil, corebot.Admission{Paired: true, Access: corebot.DenyChat}, false, "chat-denied"},
+		{policy.AccessPairing, []string{"webhook::ann"}, admission(false, ""), true, "listed"},
+		{policy.AccessAllowlist, nil, corebot.Admission{Paired: true}, false, "not-listed"},
+		{policy.AccessRegistered, nil, corebot.Admission{Paired: true}, false, "not-registered"},
 	} {
 		list, err := corebot.ParseAllowlist("webhook", c.list)
 		if err != nil {

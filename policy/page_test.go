@@ -198,6 +198,8 @@ func writeCommands(b *strings.Builder, p *Policy) {
 		switch others := p.Authorize(r); {
 		case own.Rule == RulePersonApproves:
 			who = "an admin who is a person"
+		case own.Rule == rulePersonPairs:
+			who = "an admin everywhere who is a person"
 		case own.Rule == "default": // it acts on nothing that is anybody's
 		case !own.Allow:
 			who = "an admin"
@@ -233,6 +235,9 @@ func writeAccess(t *testing.T, b *strings.Builder) {
 		{AccessRegistered, "`registered`", "not registered", corebot.Admission{}, "listed"},
 		{AccessAllowlist, "`allowlist`", "listed, or of a listed sender", corebot.Admission{}, "listed"},
 		{AccessAllowlist, "`allowlist`", "any other", corebot.Admission{Registered: true}, "x"},
+		{AccessPairing, "`pairing`", "listed, or of a listed sender", corebot.Admission{}, "listed"},
+		{AccessPairing, "`pairing`", "of a sender whom an admin has let in", corebot.Admission{Paired: true}, "x"},
+		{AccessPairing, "`pairing`", "any other", corebot.Admission{Registered: true}, "x"},
 	} {
 		a, err := NewAccess(c.rule, list)
 		if err != nil {

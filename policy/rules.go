@@ -65,7 +65,7 @@ func rules() []rule {
 			},
 		},
 		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), ownSessionOnly(),
-		modelCommands(),
+		modelCommands(), pairCommand(),
 		approvalCommands(), openToAll())
 }
 
@@ -214,6 +214,25 @@ func modelCommands() []rule {
 		{
 			name: "think", tool: "/think", who: admins,
 			reason: "only an admin of this chat can choose how much the model thinks",
+		},
+	}
+}
+
+// rulePersonPairs denies a /pair that no person gave. It is stored in the audit; it never changes.
+const rulePersonPairs = "pair-person"
+
+// pairCommand are the rules for a /pair. It lets a sender in on a whole account, so an admin of one chat is not enough.
+// Some text can have told a program, an agent or a task what to write, so only a person gives it.
+func pairCommand() []rule {
+	return []rule{
+		{
+			name: rulePersonPairs, tool: "/pair", when: notInteractive, who: nobody,
+			on:     "a command that no person gave",
+			reason: "only a person can let somebody in: in the terminal, in a chat, or with `corebot pair`",
+		},
+		{
+			name: "pair", tool: "/pair", who: adminsEverywhere,
+			reason: "only an admin everywhere can let somebody in",
 		},
 	}
 }

@@ -31,6 +31,8 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		return r.why(ctx, m, c)
 	case "/usage":
 		return r.usage(ctx, m, c)
+	case "/pair":
+		return r.pair(ctx, m, c)
 	case "/model":
 		return r.model(ctx, m, c)
 	case "/think":
@@ -160,9 +162,13 @@ func (r *Router) judge(ctx context.Context, m corebot.Message, c corebot.Command
 	if err != nil {
 		return d, by, err
 	}
+	everywhere, err := r.roles.RoleOf(ctx, m.Sender, corebot.Key{})
+	if err != nil {
+		return d, by, err
+	}
 	d = r.policy.Authorize(policy.Request{
-		Tool: c.Name, Role: role, Principal: m.Sender, Key: m.Key, Target: policy.Target{Sender: sender},
-		Entry: m.Entry,
+		Tool: c.Name, Role: role, Everywhere: everywhere, Principal: m.Sender, Key: m.Key,
+		Target: policy.Target{Sender: sender}, Entry: m.Entry,
 	})
 	by = corebot.AuditEvent{
 		Event: strings.TrimPrefix(c.Name, "/"), Tool: c.Name, Key: m.Key, Principal: m.Sender, Role: role,

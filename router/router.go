@@ -93,6 +93,7 @@ type Options struct {
 	Models   func(agent string) []string
 	Choices  Choices             // stores what /model and /think choose; nil: nothing can be chosen
 	Thinks   Thinks              // for /think; nil: nobody knows how models think
+	Pairings Pairings            // for /pair; nil: nobody is paired
 	Redact   func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
 	Tasks    Tasks               // for /tasks and /remind, with Planner; nil: there are none
 	Planner  Planner

@@ -272,6 +272,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store),
 		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config), Agents: a.agentIDs(),
 		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
+		Pairings: storage.NewPairings(a.Store),
 		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
 		Redact: a.redactor.Text,
 	})

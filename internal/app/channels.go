@@ -201,7 +201,7 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 	var err error
 	a.door, err = channels.NewFrontDoor(a.Bus, a.router, storage.NewChats(a.Store), channels.DoorOptions{
 		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Groups: groups, MaxAge: a.config.Channels.MaxAge,
-		Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
+		Pairings: storage.NewPairings(a.Store), Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
 	})
 	return err
 }

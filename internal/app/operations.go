@@ -65,6 +65,7 @@ var (
 	_ operate.History      = (*storage.History)(nil)
 	_ operate.Roles        = (*storage.Grants)(nil)
 	_ operate.Approvals    = (*storage.Approvals)(nil)
+	_ operate.Pairings     = (*storage.Pairings)(nil)
 	_ operate.Books        = (*storage.Books)(nil)
 	_ operate.Deferred     = (*storage.Deferred)(nil)
 	_ operate.Figures      = figures{}
@@ -96,7 +97,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
-		Tasks: storage.NewTasks(db), Planner: planner(c),
+		Tasks: storage.NewTasks(db), Planner: planner(c), Pairings: storage.NewPairings(db),
 	}
 }
 

@@ -135,6 +135,7 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	if o.Choices == nil {
 		o.Choices = storage.NewChats(k.DB)
 	}
+	o.Pairings = storage.NewPairings(k.DB)
 	k.Router, err = router.New(router.Parts{
 		Queue: q, Ledger: k.ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.brain,
 		Roles: k.Grants, Policy: k.rules,

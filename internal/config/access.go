@@ -23,7 +23,7 @@ func (a Access) List(kind string) (corebot.Allowlist, error) {
 // validate refuses a list that nothing would read: whoever wrote it believes that others are kept out.
 func (a Access) validate(kind string, account ...string) error {
 	section := strings.Join(append([]string{"channels", kind}, account...), ".")
-	if a.Rule != "allowlist" && a.Allowlist != (List[string]{}) {
+	if a.Rule != "allowlist" && a.Rule != "pairing" && a.Allowlist != (List[string]{}) {
 		return corebot.WithHint(fmt.Errorf("%s.allowlist is set, and %s.access is %s", section, section, a.Rule),
 			"set access to allowlist, or take the list away")
 	}

@@ -25,7 +25,7 @@ type Network struct {
 
 // Common are the settings that an account of any network has.
 type Common struct {
-	Rule      string       `mapstructure:"access" oneof:"open,registered,allowlist"`
+	Rule      string       `mapstructure:"access" oneof:"open,registered,allowlist,pairing"`
 	Allowlist List[string] `mapstructure:"allowlist"`
 	Groups    string       `mapstructure:"groups" oneof:"mention,all,off"`
 }

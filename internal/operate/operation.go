@@ -90,6 +90,7 @@ func table() []entry {
 		ListChats.entry(), FindChat.entry(), ShowChat.entry(), ReadHistory.entry(), RegisterChat.entry(),
 		ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(), SetChatThink.entry(),
 		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
+		ListPairings.entry(), DecidePairing.entry(), RemovePairing.entry(),
 		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(),
 		ListDeferred.entry(), ReleaseDeferred.entry(), DropDeferred.entry(),
 		ListTasks.entry(), ShowTask.entry(), PreviewTask.entry(), CreateTask.entry(), ChangeTask.entry(),

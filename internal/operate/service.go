@@ -31,6 +31,7 @@ type Stores struct {
 	Owner        corebot.Principal // of the home, at its terminal; without an id nobody
 	Tasks        Tasks
 	Planner      Planner
+	Pairings     Pairings
 }
 
 // New is the service on some stores. All of them are required, except for the owner.
