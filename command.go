@@ -57,6 +57,10 @@ var commands = []CommandUsage{
 			"this conversation, or default", KindControl,
 	},
 	{"/models", "", "list the models that can answer", KindControl},
+	{
+		"/context", "", "tell what the next request to the model would carry, and what this conversation has cost",
+		KindControl,
+	},
 	{"/usage", "", "tell what was used, and what may be", KindControl},
 	{"/help", "", "this list", KindCommand},
 }

@@ -364,3 +364,69 @@ type FileCharge struct {
 	FileSum
 	Chats int64 `json:"chats"` // in how many
 }
+
+// ContextUse is what the next request of a chat to its model would carry, in tokens, without the message itself.
+type ContextUse struct {
+	Model   string        `json:"model"`
+	Window  int           `json:"window"` // that prompt and answer can have together
+	Answer  int           `json:"answer"` // kept free for the answer
+	Exact   bool          `json:"exact"`  // counted with the model's own vocabulary; else estimated
+	Parts   []ContextPart `json:"parts"`
+	History int           `json:"history"` // tokens of what was said since the summary
+	// the tokens of history beyond which a turn summarises the older part; 0: nothing is summarised
+	CompactsAt int       `json:"compactsAt"`
+	Summary    time.Time `json:"summary,omitzero"` // when the summary was made; zero: there is none
+	Begins     bool      `json:"begins,omitempty"` // the next message begins a new conversation
+	Spent      Use       `json:"spent"`            // by the messages of the session that are still kept
+}
+
+// ContextPart is one part of a request.
+type ContextPart struct {
+	Name   string `json:"name"`
+	Tokens int    `json:"tokens"`
+	Note   string `json:"note,omitempty"`
+}
+
+// Total is what the parts have together.
+func (c ContextUse) Total() (tokens int) {
+	for _, p := range c.Parts {
+		tokens += p.Tokens
+	}
+	return tokens
+}
+
+// Describe puts it into words for people. The cost is described as the accounting has it.
+func (c ContextUse) Describe(a Accounting) string {
+	var b strings.Builder
+	counted := ""
+	if !c.Exact {
+		counted = "about "
+	}
+	fmt.Fprintf(&b, "The next request to %s carries %s%d of %d tokens, and your message:", Plainly(c.Model), counted,
+		c.Total(), c.Window)
+	for _, p := range c.Parts {
+		fmt.Fprintf(&b, "\n- %s: %d", p.Name, p.Tokens)
+		if p.Note != "" {
+			fmt.Fprintf(&b, " (%s)", p.Note)
+		}
+	}
+	fmt.Fprintf(&b, "\n- kept free for the answer: %d\n%s", c.Answer, c.compaction())
+	fmt.Fprintf(&b, "\nThis conversation so far: %s", a.Describe(c.Spent))
+	return b.String()
+}
+
+func (c ContextUse) compaction() string {
+	switch {
+	case c.Begins:
+		return "The next message begins a new conversation: the pause was long."
+	case c.CompactsAt == 0:
+		return "Nothing is summarised: what does not fit is left out."
+	case c.History > c.CompactsAt:
+		return "The next message has the older part of the history summarised first."
+	}
+	text := fmt.Sprintf("The older part is summarised once the history is over %d tokens.", c.CompactsAt)
+	if !c.Summary.IsZero() {
+		text += " The summary is of " + c.Summary.UTC().Format("15:04 MST on 2 January") + "."
+	}
+	return text
+}

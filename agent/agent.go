@@ -173,12 +173,7 @@ func (a *Agent) modelName() string { return cmp.Or(a.opts.Model, a.model.Name())
 func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, error) {
 	tools, end := a.tools.Begin(ctx)
 	defer end()
-	t := &turn{
-		Agent: a, delivery: d, tools: tools,
-		who:      d.Caller(),
-		deadline: time.Now().Add(a.opts.MaxTime),
-		meter:    newMeter(a.opts.Tokenizer), room: a.opts.ContextTokens - a.opts.OutputTokens,
-	}
+	t := a.begin(d, tools)
 	// Also a turn that was stopped before it began reads its prompt: what earlier attempts did becomes history.
 	if err := t.prepare(context.WithoutCancel(ctx)); err != nil {
 		return corebot.Result{}, err
@@ -200,6 +195,16 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		Model:   cmp.Or(answer.Model, t.modelName()),
 		Spent:   t.spent,
 	}, nil
+}
+
+// begin is a turn that has read nothing yet.
+func (a *Agent) begin(d corebot.Delivery, tools Toolset) *turn {
+	return &turn{
+		Agent: a, delivery: d, tools: tools,
+		who:      d.Caller(),
+		deadline: time.Now().Add(a.opts.MaxTime),
+		meter:    newMeter(a.opts.Tokenizer), room: a.opts.ContextTokens - a.opts.OutputTokens,
+	}
 }
 
 // replies are the turn's answer, and what a result of a tool had to say to the chat itself.

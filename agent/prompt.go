@@ -25,19 +25,9 @@ type section struct {
 // systemPrompt is what the operator wrote, and nothing that changes from turn to turn. It is put together when that
 // changes.
 func (t *turn) systemPrompt(ctx context.Context) (llm.Message, error) {
-	ritual, err := t.ritual(ctx)
+	now, err := t.sections(ctx)
 	if err != nil {
 		return llm.Message{}, err
-	}
-	now := sections{
-		{"Identity", t.notes.Page(workspace.Identity)},
-		{"Manner", t.notes.Page(workspace.Soul)},
-		{"Working rules", t.notes.Page(workspace.Agents)},
-		{"User profile", t.notes.Page(workspace.User)},
-		{"Notes on tools", t.notes.Page(workspace.Tools)},
-		{"Skills", t.notes.Skills()},
-		{"Memory", t.notes.Page(workspace.Memory)},
-		{llm.FirstConversation, ritual},
 	}
 	last := t.prompt.Load()
 	if last == nil || last.of != now {
@@ -45,6 +35,27 @@ func (t *turn) systemPrompt(ctx context.Context) (llm.Message, error) {
 		t.prompt.Store(last)
 	}
 	return llm.Message{Role: llm.System, Text: last.text}, nil
+}
+
+// The places of two sections.
+const (
+	skillsAt = 5
+	memoryAt = 6
+)
+
+// sections are the parts of the system prompt of this turn.
+func (t *turn) sections(ctx context.Context) (sections, error) {
+	ritual, err := t.ritual(ctx)
+	return sections{
+		{"Identity", t.notes.Page(workspace.Identity)},
+		{"Manner", t.notes.Page(workspace.Soul)},
+		{"Working rules", t.notes.Page(workspace.Agents)},
+		{"User profile", t.notes.Page(workspace.User)},
+		{"Notes on tools", t.notes.Page(workspace.Tools)},
+		skillsAt:     {"Skills", t.notes.Skills()},
+		memoryAt:     {"Memory", t.notes.Page(workspace.Memory)},
+		memoryAt + 1: {llm.FirstConversation, ritual},
+	}, err
 }
 
 // ritual is the page of the agent's first conversation: the agent asks who it is and whom it serves, and writes the
@@ -74,16 +85,22 @@ type systemText struct {
 func (all sections) String() string {
 	var b strings.Builder
 	for _, s := range all {
-		text := strings.TrimSpace(s.page.Text)
-		if s.page.LeftOut != "" {
-			text = strings.TrimSpace(text + "\n\n" + outside.Block("left out", s.page.LeftOut))
-		}
-		if text != "" {
-			b.WriteString("# " + s.title + "\n\n" + text + "\n\n")
-		}
+		b.WriteString(s.String())
 	}
 	b.WriteString(ground)
 	return b.String()
+}
+
+// String is the section with its title; it is empty if the page is.
+func (s section) String() string {
+	text := strings.TrimSpace(s.page.Text)
+	if s.page.LeftOut != "" {
+		text = strings.TrimSpace(text + "\n\n" + outside.Block("left out", s.page.LeftOut))
+	}
+	if text == "" {
+		return ""
+	}
+	return "# " + s.title + "\n\n" + text + "\n\n"
 }
 
 // ground is true whatever the operator writes.
@@ -122,10 +139,7 @@ func (t *turn) situation(undelivered []corebot.Life) string {
 	for _, reply := range undelivered {
 		b.WriteString(notDelivered(reply))
 	}
-	if memory = strings.TrimSpace(memory); len(memory) > t.room/memoryShare {
-		memory = t.clip(memory, t.room/memoryShare)
-	}
-	if memory != "" {
+	if memory = t.shownMemory(); memory != "" {
 		fmt.Fprintf(&b, "memory of this chat:\n%s\n", memory)
 	}
 	return outside.Block("situation", strings.TrimSuffix(b.String(), "\n"))
@@ -155,6 +169,15 @@ func ofTask(e *corebot.Errand) string {
 	}
 	return fmt.Sprintf("this message is the prompt of task %d%s, due at %s: nobody has written it now. Do what it "+
 		"asks; your answer goes to this chat\n", e.Task, name, e.Due.Format(time.RFC1123Z))
+}
+
+// shownMemory is the chat's memory as far as a prompt has room for it.
+func (t *turn) shownMemory() string {
+	memory := strings.TrimSpace(t.chatMemory())
+	if len(memory) > t.room/memoryShare {
+		memory = t.clip(memory, t.room/memoryShare)
+	}
+	return memory
 }
 
 // chatMemory is what is remembered of the chat, and what is missing of it: the model can mend that.

@@ -86,6 +86,9 @@ func (t *turn) request(offered []llm.Tool) llm.Request {
 	}
 }
 
+// modelFor names the model that the next request is meant for.
+func (t *turn) modelFor() string { return cmp.Or(t.asksFor, t.modelName()) }
+
 // voice is how the model is to answer.
 func (t *turn) voice() llm.Voice {
 	v := t.opts.Voice

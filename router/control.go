@@ -39,6 +39,8 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		return r.think(ctx, m, c)
 	case "/models":
 		return r.ledger.Answer(ctx, m, controlNotice(m, c, r.modelList(m.Key.Agent)))
+	case "/context":
+		return r.contextUse(ctx, m, c)
 	case "/status":
 		return r.status(ctx, m, c)
 	case "/remind":

@@ -59,6 +59,25 @@ func TestAnAdminChoosesHowMuchTheModelThinks(t *testing.T) {
 	})
 }
 
+func TestContextTellsWhatTheNextRequestCarries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := apptest.New(t, apptest.Options{Model: apptest.Script(apptest.Text("hi"), apptest.Hangs())}).Start()
+		tell := func(id, want string) {
+			t.Helper()
+			k.Say("a", id, "/context")
+			pass(time.Second)
+			wantTelling(t, k, id, want)
+		}
+		tell("c1", "This conversation so far: 0 tokens in, 0 out")
+		k.Say("a", "1", "hello")
+		pass(time.Second)
+		tell("c2", "- history: ")
+		k.Say("a", "2", "hello") // its turn hangs
+		pass(time.Second)
+		tell("c3", "(1 message with its answer)")
+	})
+}
+
 func TestAnAdminChoosesTheModelOfAConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Router: router.Options{

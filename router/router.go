@@ -100,6 +100,7 @@ type Options struct {
 	Describe Describer // the agent of a chat, for /status; nil: not told
 	// Accounts has a line for each account of each channel, for /status of admins; nil: none
 	Accounts func(ctx context.Context) []string
+	Contexts Contexts // for /context; nil: it tells nothing
 	Live     *live.Hub
 	Log      zerolog.Logger
 	Metrics  prometheus.Registerer

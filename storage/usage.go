@@ -160,6 +160,24 @@ func (b *Books) Page(ctx context.Context, from, to, after string,
 	}), err
 }
 
+// sessionMessages bounds how many messages of a session are added up.
+const sessionMessages = 10_000
+
+var useOfSession = &query{`SELECT COUNT(*), COALESCE(SUM(m.input_tokens), 0), COALESCE(SUM(m.output_tokens), 0), 0, 0,
+	COALESCE(SUM(m.cost), 0), COALESCE(SUM(m.unpriced), 0), COALESCE(SUM(m.estimated), 0)
+	FROM (SELECT DISTINCT h.message_id AS id FROM chats c JOIN history h ON h.chat_id = c.id AND h.session = c.session
+	  WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? LIMIT ? + 0) AS said
+	JOIN lanes l ON l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
+	JOIN message_life m ON m.message_id = said.id AND m.lane_id = l.id`}
+
+// OfSession adds up what the messages of a chat's session have used. Retention forgets messages: their use is in the
+// days, and no longer here.
+func (b *Books) OfSession(ctx context.Context, k corebot.Key) (u corebot.Use, err error) {
+	_, err = b.db.reader.one(ctx, useOfSession, useColumns(&u), k.Agent, k.Channel, k.Account, k.Chat, k.Thread,
+		sessionMessages, int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	return u, err
+}
+
 // settleTurnTx ends a claim and books what it spent beside its journal.
 func (l *Ledger) settleTurnTx(t *tx, d *corebot.Delivery, r corebot.Result) error {
 	if len(r.Spent) > 0 { // a stale claim books nothing; without anything to book the settle finds out by itself

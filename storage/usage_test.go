@@ -125,3 +125,38 @@ func TestWhatIsDeferredComesBackWithANewProcessUnlessItIsKept(t *testing.T) {
 		must(t, db.Close())
 	}
 }
+
+func TestTheUseOfASessionIsThatOfItsMessagesOnceEach(t *testing.T) {
+	db := openBooks(t, corebot.Limits{})
+	l := NewLedger(db)
+	said := func(id, chat string, begins bool) {
+		publishInto(t, db, testMessage(chat, id))
+		d := take(t, db, corebot.InboundPool)
+		step := corebot.Step{Kind: corebot.StepModel, State: corebot.StepDone, Answer: &corebot.Answer{
+			Model: "m", Usage: corebot.Usage{InputTokens: 1_000, OutputTokens: 100},
+		}}
+		must(t, l.Record(t.Context(), d, step))
+		must(t, l.Commit(t.Context(), d, corebot.Result{
+			Outcome: ended(), Spent: []corebot.Spent{spentBy("m", 2_000, 200)}, BeginsSession: begins,
+			History: []corebot.HistoryEntry{
+				{Speaker: corebot.SpeakerUser, MessageID: id, Parts: corebot.TextPart("hello"), At: time.Now()},
+				{Speaker: corebot.SpeakerAssistant, MessageID: id, Parts: corebot.TextPart("yes"), At: time.Now()},
+			},
+		}))
+	}
+	want := func(messages int64) {
+		t.Helper()
+		u, err := NewBooks(db).OfSession(t.Context(), testMessage("a", "").Key)
+		if err != nil || u.InputTokens != 3_000*messages || u.OutputTokens != 300*messages ||
+			u.Cost != corebot.Money(3_600*messages) || u.Turns != messages {
+			t.Errorf("the session used %+v, %v; want that of %d messages", u, err, messages)
+		}
+	}
+	want(0)
+	said("1", "a", false)
+	said("2", "a", false)
+	said("1", "b", false) // the same id in another chat
+	want(2)
+	said("3", "a", true) // with what it used before it began the session
+	want(1)
+}

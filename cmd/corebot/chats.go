@@ -20,6 +20,7 @@ import (
 
 func newChats(s *shell) *cobra.Command {
 	return group("chats", "List, show, register, set and reset chats", newChatsList(s), newChatsShow(s),
+		newChatsContext(s),
 		newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsThink(s), newChatsReset(s))
 }
 
@@ -180,6 +181,39 @@ configured order, and so does "default". A turn that has begun keeps its model.`
 			})
 		},
 	}
+}
+
+func newChatsContext(s *shell) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "context KEY",
+		Short: "Show what the next request of a chat to its model would carry, in tokens",
+		Long: `Show what the next request of a chat to its model would carry, in tokens, when the older part of
+the conversation is summarised, and what the conversation has cost so far. The tools are those that
+the owner of the home would be offered. A Corebot must run: it knows its MCP servers.`,
+		Args: takes("KEY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := s.chat(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			daemon, err := s.daemon(cmd.Context(), "run it: corebot serve; or write /context in the chat")
+			if err != nil {
+				return err
+			}
+			found, err := operate.ReadContext.Call(cmd.Context(), daemon, operate.ContextQuery{Key: key})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd, found.ContextUse)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(found.Text))
+			return err
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
 func newChatsThink(s *shell) *cobra.Command {

@@ -124,6 +124,15 @@ func (r running) Hello(context.Context) (operate.Hello, error) { return r.hello(
 // ReloadSettings implements [operate.Corebot].
 func (r running) ReloadSettings(context.Context) (operate.Reloaded, error) { return r.Reload() }
 
+// Context implements [operate.Contexts]: as the owner of the home would be answered.
+func (r running) Context(ctx context.Context, k corebot.Key) (operate.Context, error) {
+	use, err := r.agents.Context(ctx, k, ownerOf(r.config.Home))
+	if err != nil {
+		return operate.Context{}, err
+	}
+	return operate.Context{ContextUse: use, Text: use.Describe(r.accounting)}, nil
+}
+
 // Channels implements [operate.Corebot].
 func (r running) Channels(ctx context.Context) ([]operate.ChannelAccount, error) {
 	waiting, err := storage.NewQueue(r.Store).Backlog(ctx)

@@ -153,8 +153,9 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.opened("database", a.Store)
-	a.service = operate.In(running{a}, stores(a.Store, c, func() corebot.Accounting { return a.accounting },
-		running{a}))
+	all := stores(a.Store, c, func() corebot.Accounting { return a.accounting }, running{a})
+	all.Contexts = running{a}
+	a.service = operate.In(running{a}, all)
 	if err = a.makeUpkeep(registry); err != nil {
 		return nil, err
 	}
@@ -273,6 +274,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config), Agents: a.agentIDs(),
 		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
 		Pairings: storage.NewPairings(a.Store),
+		Contexts: a.agents,
 		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
 		Redact: a.redactor.Text,
 	})

@@ -35,6 +35,7 @@ var (
 	_ router.Situations   = (*storage.Chats)(nil)
 	_ router.Choices      = (*storage.Chats)(nil)
 	_ router.Pairings     = (*storage.Pairings)(nil)
+	_ router.Contexts     = agents{}
 	_ channels.Publisher  = (*bus.Bus)(nil)
 	_ channels.Controller = (*router.Router)(nil)
 	_ channels.Queue      = (*bus.Bus)(nil)

@@ -73,6 +73,7 @@ var (
 	_ operate.Planner      = scheduler.Planner{}
 	_ operate.Agents       = home{}
 	_ operate.Agents       = running{}
+	_ operate.Contexts     = running{}
 	_ operate.Corebot      = running{}
 )
 

@@ -62,7 +62,7 @@ func (u *agentUnit) name() string {
 
 // makeAgents makes the agents of the settings, or the one that this process is for.
 func (a *App) makeAgents(r prometheus.Registerer) error {
-	a.agents = agents{all: map[string]*agentUnit{}, log: a.log}
+	a.agents = agents{all: map[string]*agentUnit{}, books: storage.NewBooks(a.Store), log: a.log}
 	a.senders = tools.NewSenderFiles(storage.NewFileCharges(a.Store), storage.NewGrants(a.Store),
 		senderQuota(a.config.Tools), a.log)
 	for _, entry := range a.config.AgentList() {
@@ -138,6 +138,7 @@ type agents struct {
 	all        map[string]*agentUnit
 	order      []*agentUnit // as the settings list them
 	configured []string     // ids of all in the settings, those of other processes too
+	books      *storage.Books
 	log        zerolog.Logger
 }
 
@@ -165,6 +166,20 @@ func (a agents) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		Class: corebot.Permanent,
 		Err:   &corebot.Explanation{Err: err, Plain: plain},
 	}
+}
+
+// Context implements [router.Contexts].
+func (a agents) Context(ctx context.Context, k corebot.Key, p corebot.Principal) (corebot.ContextUse, error) {
+	u := a.all[k.Agent]
+	if u == nil {
+		return corebot.ContextUse{}, corebot.WithHint(unknownAgent(k.Agent), "its process knows what it would ask")
+	}
+	use, err := u.brain.Context(ctx, k, p)
+	if err != nil {
+		return use, err
+	}
+	use.Spent, err = a.books.OfSession(ctx, k)
+	return use, err
 }
 
 // apart refuses two agents of which one reaches the workspace of the other, by a link: what is in a workspace is its

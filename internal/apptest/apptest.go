@@ -126,6 +126,7 @@ func (k *Kit) join(o Options) error {
 	if k.scheduler, err = scheduler.New(storage.NewTasks(k.DB), scheduler.Options{}); err != nil {
 		return err
 	}
+	o.Router.Contexts = k.Agent
 	return k.NewRouter(k.Bus, o.Router)
 }
 

@@ -89,6 +89,7 @@ func table() []entry {
 		Why.entry(), ReadStatus.entry(), ListUsage.entry(), ListAudit.entry(), VerifyAudit.entry(),
 		ListChats.entry(), FindChat.entry(), ShowChat.entry(), ReadHistory.entry(), RegisterChat.entry(),
 		ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(), SetChatThink.entry(),
+		ReadContext.entry(),
 		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
 		ListPairings.entry(), DecidePairing.entry(), RemovePairing.entry(),
 		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(),

@@ -3,6 +3,8 @@ package operate
 import (
 	"context"
 	"time"
+
+	"github.com/corebot/corebot"
 )
 
 // Corebot is the process that runs on a home: what it alone knows and can do.
@@ -18,10 +20,16 @@ type Corebot interface {
 	ReloadServers(ctx context.Context, agent string) (MCPServers, error)
 }
 
+// Contexts says what the next request of a chat would carry; only a running Corebot knows.
+type Contexts interface {
+	Context(ctx context.Context, k corebot.Key) (Context, error)
+}
+
 // The operations that need the running Corebot.
 var (
 	Greet          = runs("hello", (*Service).Greet)
 	ReloadSettings = runs("config.reload", (*Service).ReloadSettings)
+	ReadContext    = runs("chats.context", (*Service).ReadContext)
 	ListChannels   = runs("channels.list", (*Service).ListChannels)
 	RestartChannel = runs("channels.restart", (*Service).RestartChannel)
 )
@@ -34,6 +42,15 @@ type (
 		PID    int    `json:"pid"`
 		// Passing says that it ends when one message has its answer.
 		Passing bool `json:"passing,omitempty"`
+	}
+	// ContextQuery asks for what the next request of a chat would carry.
+	ContextQuery struct {
+		Key corebot.Key `json:"key"`
+	}
+	// Context is what the next request of a chat would carry, also in words.
+	Context struct {
+		corebot.ContextUse
+		Text string `json:"text"`
 	}
 	// Reloaded says what a reload did.
 	Reloaded struct {
@@ -75,6 +92,11 @@ func (s *Service) Greet(ctx context.Context, _ struct{}) (Hello, error) { return
 // refused, change nothing.
 func (s *Service) ReloadSettings(ctx context.Context, _ struct{}) (Reloaded, error) {
 	return s.running.ReloadSettings(ctx)
+}
+
+// ReadContext says what the next request of a chat would carry.
+func (s *Service) ReadContext(ctx context.Context, q ContextQuery) (Context, error) {
+	return s.stores.Contexts.Context(ctx, q.Key)
 }
 
 // ListChannels lists every account of every channel, by name.

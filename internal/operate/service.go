@@ -32,9 +32,10 @@ type Stores struct {
 	Tasks        Tasks
 	Planner      Planner
 	Pairings     Pairings
+	Contexts     Contexts // nil without a running Corebot
 }
 
-// New is the service on some stores. All of them are required, except for the owner.
+// New is the service on some stores. The owner and the contexts can be missing.
 func New(s Stores) *Service { return &Service{stores: s} }
 
 // In is the service in the hands of the Corebot that runs on the home.
