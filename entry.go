@@ -72,7 +72,8 @@ type Caller struct {
 	// Overheard says that others than the principal get to read what the turn answers: they have spoken in its session,
 	// or a program or another agent waits for the answer.
 	Overheard bool
-	Chain     int // tasks in a row, each made by a run of the one before, of which the turn is the last run; 0: none
+	Group     bool // a message of a group began the turn
+	Chain     int  // tasks in a row, each made by a run of the one before, of which the turn is the last run; 0: none
 }
 
 // Caller says for whom the turn of a delivery runs: the sender of its message. For a task and an event file the sender
@@ -85,7 +86,7 @@ func (d Delivery) Caller() Caller {
 	if d.Run > 1 {
 		e.Since = EntryReplay
 	}
-	c := Caller{Key: m.Key, Principal: m.Sender, Entry: e, MessageID: m.ID}
+	c := Caller{Key: m.Key, Principal: m.Sender, Entry: e, MessageID: m.ID, Group: m.Envelope.Group}
 	if r := m.Relay; r != nil {
 		c.Entry.Kind, c.Entry.From = EntryAgent, r.origin()
 		c.Others, c.Taint = slices.Clone(r.Others), r.Taint
@@ -93,6 +94,7 @@ func (d Delivery) Caller() Caller {
 	if e := m.Errand; e != nil {
 		c.Entry.Kind, c.Entry.From = EntryTask, e.From
 		c.Others, c.Taint, c.Chain = slices.Clone(e.Others), e.Taint, e.Chain
+		c.Group = e.Group
 	}
 	return c
 }

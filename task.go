@@ -58,8 +58,11 @@ type Task struct {
 	From     Key         // the conversation in which it was made
 	Others   []Principal // who had also spoken to the turn that made it: the lowest role of all counts
 	Taint    string      // [Caller.Taint] of the turn that made it; empty: none
-	Chain    int         // tasks in a row, each made by a run of the one before; 1: a person made it
-	Reason   string      // why it is paused, or has ended; empty: somebody did it
+	Group    bool        // a message of a group made it
+	// Overheard says that others than the creator read what it answers: see [Caller.Overheard].
+	Overheard bool
+	Chain     int    // tasks in a row, each made by a run of the one before; 1: a person made it
+	Reason    string // why it is paused, or has ended; empty: somebody did it
 
 	CreatedAt time.Time
 	Anchor    time.Time // from where its intervals count
@@ -102,6 +105,9 @@ func (t Task) Validate() error {
 		return fmt.Errorf("%w: the name has %d bytes, the limit is %d", ErrTooLarge, len(t.Name), MaxTaskName)
 	case !utf8.ValidString(t.Prompt):
 		return fmt.Errorf("%w: the prompt is not valid UTF-8", ErrInvalid)
+	case t.Key.Channel == AgentChannel:
+		return WithHint(fmt.Errorf("%w: in a conversation between agents nobody reads a task's answer", ErrInvalid),
+			"make the task in the chat of the person who asks for it")
 	case t.Context != TaskInChat && t.Context != TaskIsolated:
 		return fmt.Errorf("%w: context %q: want %s or %s", ErrInvalid, t.Context, TaskInChat, TaskIsolated)
 	}
@@ -137,6 +143,9 @@ type Errand struct {
 	Isolated bool        `json:"isolated,omitempty"`
 	Taint    string      `json:"taint,omitempty"`
 	Others   []Principal `json:"others,omitempty"`
+	// Group and Overheard are those of the task.
+	Group     bool `json:"group,omitempty"`
+	Overheard bool `json:"overheard,omitempty"`
 }
 
 // TaskLimits bound the tasks that are not done. A limit of zero means none.
@@ -170,8 +179,15 @@ type Firing struct {
 	Due    time.Time // the due time that is published
 	Next   time.Time // the due time after it; zero: the task is done
 	Missed bool      // the due time is too long ago: it is noted and not published
-	Fault  string    // the task can not run: it is paused for this reason, and its chat is told
-	Quiet  bool      // the chat cannot be told of the fault
+	Fault  string    // the task can not run: it is paused for this reason
+	Tell   Key       // the conversation that is told of the fault; zero: none
+}
+
+// Verdict says whether a task may run at a moment.
+type Verdict struct {
+	Fault string // why it must not run until somebody resumes it; empty: it may run
+	Tell  Key    // the conversation that is told of the fault; zero: none
+	Wait  bool   // this process cannot run it, and another one can: it stays due
 }
 
 // taskMessages is the kind of the ids of messages of due tasks: see [OwnID].
@@ -196,7 +212,7 @@ func (t Task) Message(due time.Time) Message {
 		SenderName: "scheduled task", Parts: TextPart(t.Prompt),
 		Errand: &Errand{
 			Task: t.ID, Name: t.Name, Due: due.UTC(), From: t.From, Chain: t.Chain, Isolated: t.Context == TaskIsolated,
-			Taint: t.Taint, Others: slices.Clone(t.Others),
+			Taint: t.Taint, Others: slices.Clone(t.Others), Group: t.Group, Overheard: t.Overheard,
 		},
 	}
 }

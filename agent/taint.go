@@ -42,7 +42,7 @@ func (t *turn) taintBySender() {
 		t.who.Overheard = true
 	case m.Errand != nil && m.Errand.Taint != "": // others can have had a hand in the prompt
 		t.who.Overheard = true
-	case m.Envelope.Group:
+	case m.Envelope.Group, m.Errand != nil && m.Errand.Overheard:
 		t.who.Overheard = true
 		t.addresses.Say(m.Text())
 	case m.Entry.Kind == "" || m.Entry.Kind == corebot.EntryDirect:

@@ -54,14 +54,14 @@ type DoorOptions struct {
 
 // FrontDoor is the one way in: the [Door] of each account leads to it.
 type FrontDoor struct {
-	bus      Publisher
-	control  Controller
-	register Register
-	opts     DoorOptions
-	episodes episodes
-	late     episodes // chats that were told of messages that came too late
-	refusals refusals
-	refused  *prometheus.CounterVec
+	bus        Publisher
+	control    Controller
+	admissions Admissions
+	opts       DoorOptions
+	episodes   episodes
+	late       episodes // chats that were told of messages that came too late
+	refusals   refusals
+	refused    *prometheus.CounterVec
 }
 
 // NewFrontDoor makes the door of a process.
@@ -72,10 +72,12 @@ func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontD
 	if len(o.Agents) == 0 {
 		o.Agents = []string{corebot.DefaultAgent}
 	}
-	d := &FrontDoor{bus: b, control: c, register: r, opts: o, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+	admissions := Admissions{r, o.Access, o.Groups, o.Pairings}
+	d := &FrontDoor{bus: b, control: c, admissions: admissions, opts: o}
+	d.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "corebot_door_refused_total",
 		Help: "Messages of senders who may not talk, by channel, account and the rule that refused them.",
-	}, []string{"channel", "account", "rule"})}
+	}, []string{"channel", "account", "rule"})
 	if o.Metrics != nil {
 		if err := o.Metrics.Register(d.refused); err != nil {
 			return nil, fmt.Errorf("register the metrics of the front door: %w", err)
@@ -171,27 +173,13 @@ func (d *FrontDoor) key(in Incoming) (corebot.Key, error) {
 // admit says who may talk at all, before anything of the message is stored. Every kind of message is held to it: who
 // may not talk can neither stop a turn nor ask for help.
 func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
-	admission, err := d.register.Admission(ctx, m.Key)
-	if err != nil {
-		return fmt.Errorf("read who may talk in chat %s: %w", m.Key, err)
-	}
-	account := Account{m.Key.Channel, m.Key.Account}
-	access, known := d.opts.Access[account]
-	if err := d.paired(ctx, access, m.Sender, &admission); err != nil {
+	decision, err := d.admissions.Judge(ctx, m.Sender, m.Key, m.Envelope.Group)
+	if err != nil || decision.Allow {
 		return err
 	}
-	decision := d.admitGroup(account, m)
-	if decision.Allow {
-		decision = access.Admit(m.Sender, m.Key, admission)
-	}
-	if decision.Allow && known {
-		return nil
-	}
-	if !known {
-		account, decision = Account{Kind: "other"}, policy.Decision{
-			Rule:   "no-channel",
-			Reason: "there is no such channel",
-		}
+	account := Account{m.Key.Channel, m.Key.Account}
+	if decision.Rule == noChannel {
+		account = Account{Kind: "other"}
 	}
 	d.refused.WithLabelValues(account.Kind, account.Name, decision.Rule).Inc()
 	d.note(ctx, m, decision)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/policy"
 )
 
 // GroupRule says which messages of a group are prompts.
@@ -34,14 +33,6 @@ func (d *FrontDoor) hears(in Incoming, now time.Time) (heard, late bool) {
 	}
 	late = d.opts.MaxAge > 0 && !in.Envelope.SentAt.IsZero() && now.Sub(in.Envelope.SentAt) > d.opts.MaxAge
 	return late, late
-}
-
-// admitGroup refuses every message of a group where groups are off.
-func (d *FrontDoor) admitGroup(a Account, m corebot.Message) policy.Decision {
-	if m.Envelope.Group && d.opts.Groups[a] == GroupsOff {
-		return policy.Decision{Rule: "groups-off", Reason: "this account does not talk in groups"}
-	}
-	return policy.Decision{Allow: true}
 }
 
 // tellLate tells a chat that messages came too late to be answered: once, while more of them come. A restart forgets.

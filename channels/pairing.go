@@ -6,7 +6,6 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/runes"
-	"github.com/corebot/corebot/policy"
 )
 
 // Pairings knows the senders whom an admin has let in, on accounts whose access is "pairing".
@@ -37,14 +36,4 @@ func (d *FrontDoor) pair(ctx context.Context, m corebot.Message) {
 	if err != nil {
 		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).Msg("a stranger was given no code")
 	}
-}
-
-// paired fills in whether an admin has let the sender in, where that counts.
-func (d *FrontDoor) paired(ctx context.Context, access policy.Access, p corebot.Principal,
-	admission *corebot.Admission,
-) (err error) {
-	if access.Pairs() && d.opts.Pairings != nil && p.ID != "" {
-		admission.Paired, err = d.opts.Pairings.Paired(ctx, p)
-	}
-	return err
 }

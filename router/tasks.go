@@ -27,7 +27,8 @@ type Tasks interface {
 type Planner interface {
 	// Reminder reads "10m tea", "18:30 tea" and "2026-12-24T18:00 tea" as a task without a place and a maker.
 	Reminder(text string, now time.Time) (corebot.Task, error)
-	Change(t corebot.Task, action corebot.TaskAction, now time.Time) (corebot.ChangeTask, error)
+	Change(ctx context.Context, t corebot.Task, action corebot.TaskAction,
+		now time.Time) (corebot.ChangeTask, error)
 	Line(t corebot.Task, prompt bool) string
 	Limits() corebot.TaskLimits
 }
@@ -48,6 +49,7 @@ func (r *Router) remind(ctx context.Context, m corebot.Message, c corebot.Comman
 		return r.ledger.Answer(ctx, m, controlNotice(m, c, inChat(err)))
 	}
 	task.Key, task.Creator, task.From = m.Key, m.Sender, m.Key
+	task.Group, task.Overheard = m.Envelope.Group, m.Envelope.Group
 	_, by, err := r.judge(ctx, m, c, m.Sender)
 	if err != nil {
 		return corebot.Receipt{}, err
@@ -89,7 +91,7 @@ func (r *Router) tasks(ctx context.Context, m corebot.Message, c corebot.Command
 	case err != nil:
 		return corebot.Receipt{}, err
 	}
-	e, err := r.opts.Planner.Change(task, corebot.TaskAction(words[0]), time.Now())
+	e, err := r.opts.Planner.Change(ctx, task, corebot.TaskAction(words[0]), time.Now())
 	if err != nil {
 		return answer(inChat(err))
 	}

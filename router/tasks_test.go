@@ -141,6 +141,48 @@ func TestAGroupReadsNoPromptThatWasWrittenElsewhere(t *testing.T) {
 	})
 }
 
+// TestTheRunsOfAGroupsTasksAreOverheard looks into runs of a reminder of a group and of a task that a turn there
+// made. A reminder of somebody alone is not overheard.
+func TestTheRunsOfAGroupsTasksAreOverheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heard := map[string]tools.Call{}
+		probe := tools.New("web.search", "looks", tools.ReadOnly, func(_ context.Context, c tools.Call,
+			_ struct{}) (string,
+			error,
+		) {
+			heard[c.MessageID] = c
+			return "seen", nil
+		})
+		look := apptest.Asks(apptest.Call("p", "web.search", `{}`))
+		later := apptest.Call("s", "tasks.schedule", `{"kind":"once","spec":"2000-01-01T00:09","prompt":"again",`+
+			`"context":"isolated"}`)
+		model := apptest.Script(apptest.Asks(later), apptest.Text("done"), look, apptest.Text("done"), look,
+			apptest.Text("done"), look, apptest.Text("done"))
+		k := apptest.New(t, apptest.Options{
+			Model: model, Tools: []tools.Tool{probe, builtin.TasksSchedule(scheduler.Planner{})},
+		}).Start()
+		for id, text := range map[string]string{"1": "/remind 1m look", "2": "do it"} {
+			k.Accept(channels.Incoming{
+				ID: id, Channel: apptest.Channel, Chat: "g", SenderID: "ann", Parts: corebot.TextPart(text),
+				Interactive: true, Envelope: corebot.Envelope{Group: true, Mentioned: true},
+			})
+		}
+		pass(2 * time.Minute)
+		k.SayAs("bob", "alone", "3", "/remind 1m look")
+		pass(10 * time.Minute)
+		if len(heard) != 3 {
+			t.Fatalf("%d runs looked, want 3: %v", len(heard), heard)
+		}
+		for _, c := range heard {
+			if group := c.Key.Chat == "g"; c.Overheard != group || c.Group != group {
+				t.Errorf("the run of %s in the chat %s is overheard: %t, of a group: %t", c.MessageID, c.Key.Chat,
+					c.Overheard,
+					c.Group)
+			}
+		}
+	})
+}
+
 func TestACommandOnTasksThatCannotBeReadSaysWhatToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{}).Start()

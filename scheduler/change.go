@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -12,11 +13,15 @@ import (
 )
 
 // Change prepares a change of a task. A task resumes with its first due time after now; where it has none any more, the
-// error is that of its schedule.
-func Change(task corebot.Task, action corebot.TaskAction, now time.Time) (corebot.ChangeTask, error) {
+// error is that of its schedule. A task that must not run is neither resumed nor run now.
+func (p Planner) Change(ctx context.Context, task corebot.Task, action corebot.TaskAction,
+	now time.Time,
+) (corebot.ChangeTask, error) {
 	e := corebot.ChangeTask{ID: task.ID, Version: task.Version, Action: action}
 	switch action {
-	case corebot.TaskPause, corebot.TaskRemove, corebot.TaskRunNow:
+	case corebot.TaskPause, corebot.TaskRemove:
+		return e, nil
+	case corebot.TaskRunNow:
 	case corebot.TaskResume:
 		rule, err := Parse(task.Schedule, now)
 		if err != nil {
@@ -27,7 +32,14 @@ func Change(task corebot.Task, action corebot.TaskAction, now time.Time) (corebo
 		return e, corebot.WithHint(fmt.Errorf("%w: action %q", corebot.ErrInvalid, action),
 			"write pause, resume, remove or run")
 	}
-	return e, nil
+	if p.Gate == nil {
+		return e, nil
+	}
+	verdict, err := p.Gate.Judge(ctx, task)
+	if err == nil && verdict.Fault != "" {
+		err = fmt.Errorf("%w: the task must not run, because %s", corebot.ErrInvalid, verdict.Fault)
+	}
+	return e, err
 }
 
 // Done says in a few words what a change has done.
@@ -68,15 +80,11 @@ func (r Rule) Preview(after time.Time, count int) (times []time.Time) {
 type Planner struct {
 	Default string // the zone of a schedule that names none
 	Most    corebot.TaskLimits
+	Gate    Gate // nil: every task may run
 }
 
 // Limits bound the tasks that are made.
 func (p Planner) Limits() corebot.TaskLimits { return p.Most }
-
-// Change is [Change].
-func (p Planner) Change(t corebot.Task, action corebot.TaskAction, now time.Time) (corebot.ChangeTask, error) {
-	return Change(t, action, now)
-}
 
 // Line is [Line].
 func (p Planner) Line(t corebot.Task, prompt bool) string { return Line(t, prompt) }

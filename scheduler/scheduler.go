@@ -17,7 +17,7 @@ import (
 type Store interface {
 	Now() time.Time
 	Due(ctx context.Context, now time.Time, after corebot.Task, limit int) ([]corebot.Task, error)
-	NextDue(ctx context.Context) (at time.Time, ok bool, err error)
+	NextDue(ctx context.Context, after time.Time) (at time.Time, ok bool, err error)
 	Fire(ctx context.Context, firings []corebot.Firing) (refused []error, err error)
 	Plan(ctx context.Context, tasks []corebot.Task) error
 	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (tasks []corebot.Task, next string,
@@ -25,8 +25,14 @@ type Store interface {
 	Changed() <-chan struct{}
 }
 
+// Gate says whether a task may run, by what is true at this moment: the settings, who may talk, and the roles.
+type Gate interface {
+	Judge(ctx context.Context, t corebot.Task) (corebot.Verdict, error)
+}
+
 // Options of a [Scheduler].
 type Options struct {
+	Gate Gate // nil: every task may run
 	// MaxLate is how late the catch-up of a repeated task can be; 0: any time. A single time is caught up in any case,
 	// because nothing comes after it.
 	MaxLate time.Duration
@@ -117,7 +123,7 @@ func (s *Scheduler) pass(ctx context.Context) (wait time.Duration, waits bool) {
 	}
 	var next time.Time
 	if err == nil && over == nil {
-		next, waits, err = s.store.NextDue(ctx)
+		next, waits, err = s.store.NextDue(ctx, s.last) // tasks that are still due wait for another process
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -193,12 +199,15 @@ func (s *Scheduler) fireDue(ctx context.Context) (over, err error) {
 			return over, err
 		}
 		after = tasks[len(tasks)-1]
-		firings := make([]corebot.Firing, len(tasks))
-		for i, task := range tasks {
-			firings[i] = s.firing(task, now)
-		}
 		began := time.Now()
-		refused, err := s.store.Fire(ctx, firings)
+		firings, err := s.firings(ctx, tasks, now)
+		if err != nil {
+			return over, err
+		}
+		var refused []error
+		if len(firings) > 0 {
+			refused, err = s.store.Fire(ctx, firings)
+		}
 		if err != nil {
 			return over, err
 		}
@@ -228,7 +237,8 @@ func (s *Scheduler) pauseFaulty(ctx context.Context, firings []corebot.Firing, r
 			continue
 		}
 		firings[i].Fault = fmt.Sprintf("its message cannot be stored: %v", refused[i])
-		for _, firings[i].Quiet = range []bool{false, true} { // a chat that cannot be told has its task paused too
+		// a task whose chat cannot be told is paused all the same
+		for _, firings[i].Tell = range []corebot.Key{firings[i].Task.Key, {}} {
 			again, err := s.store.Fire(ctx, firings[i:i+1])
 			if err != nil {
 				return err
@@ -253,11 +263,32 @@ func (s *Scheduler) tellRoom(over error) {
 	s.full = over != nil
 }
 
+// firings says what to do with due tasks. Tasks that this process cannot run are left out.
+func (s *Scheduler) firings(ctx context.Context, tasks []corebot.Task, now time.Time) (all []corebot.Firing,
+	err error,
+) {
+	for _, task := range tasks {
+		f := s.firing(task, now)
+		if s.opts.Gate != nil && f.Fault == "" && !f.Missed {
+			verdict, err := s.opts.Gate.Judge(ctx, task)
+			if err != nil {
+				return nil, fmt.Errorf("whether task %d may run: %w", task.ID, err)
+			}
+			if verdict.Wait {
+				continue
+			}
+			f.Fault, f.Tell = verdict.Fault, verdict.Tell
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
 // firing says what to do with a due task. Where several due times have passed, only the newest counts.
 func (s *Scheduler) firing(task corebot.Task, now time.Time) corebot.Firing {
-	f := corebot.Firing{Task: task, Due: task.NextRun}
+	f := corebot.Firing{Task: task, Due: task.NextRun, Tell: task.Key}
 	if task.Damaged != nil {
-		f.Fault = task.Damaged.Error()
+		f.Fault, f.Tell = task.Damaged.Error(), corebot.Key{}
 		return f
 	}
 	rule, err := Resume(task.Schedule, task.Anchor)

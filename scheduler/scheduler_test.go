@@ -417,7 +417,7 @@ type counted struct {
 	looks atomic.Int64
 }
 
-func (c *counted) NextDue(ctx context.Context) (time.Time, bool, error) {
+func (c *counted) NextDue(ctx context.Context, after time.Time) (time.Time, bool, error) {
 	c.looks.Add(1)
-	return c.Store.NextDue(ctx)
+	return c.Store.NextDue(ctx, after)
 }

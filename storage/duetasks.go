@@ -44,9 +44,9 @@ func (s *Tasks) Due(ctx context.Context, now time.Time, after corebot.Task, limi
 	return s.list(ctx, dueTasks, now, place, after.ID, limit)
 }
 
-// NextDue is when the next task is due; ok is false if none ever is.
-func (s *Tasks) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
-	_, err = s.db.reader.one(ctx, firstDue, []any{moment{&at}})
+// NextDue is when the next task behind a moment is due; ok is false if none ever is.
+func (s *Tasks) NextDue(ctx context.Context, after time.Time) (at time.Time, ok bool, err error) {
+	_, err = s.db.reader.one(ctx, firstDue, []any{moment{&at}}, after)
 	return at, !at.IsZero(), err
 }
 
@@ -112,10 +112,7 @@ func (s *Tasks) fireTx(t *tx, f corebot.Firing) error {
 			f.Task.ID); err != nil {
 			return err
 		}
-		if f.Task.Damaged != nil || f.Quiet {
-			return notePausedTx(t, f.Task, f.Fault)
-		}
-		return tellPausedTx(t, f.Task, f.Fault, 0)
+		return tellPausedTx(t, f.Task, f.Fault, f.Tell, 0)
 	}
 	if f.Missed {
 		if _, err := t.exec(insertRun, f.Task.ID, f.Due, t.now, int64(0), t.now, corebot.RunMissed); err != nil {
@@ -166,35 +163,34 @@ func endRunTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	return tellPausedTx(t, corebot.Task{ID: e.Task, Name: e.Name, Key: d.Message.Key}, reason, d.Life)
+	task := corebot.Task{ID: e.Task, Name: e.Name, Key: d.Message.Key}
+	return tellPausedTx(t, task, reason, task.Key, d.Life)
 }
 
-// notePausedTx leaves an audit event of a task that Corebot has paused.
-func notePausedTx(t *tx, task corebot.Task, reason string) error {
+// tellPausedTx tells a conversation of a task that Corebot has paused, and leaves an audit event. The zero Key is no
+// conversation. cause is the life whose end has paused the task; 0: none.
+func tellPausedTx(t *tx, task corebot.Task, reason string, to corebot.Key, cause int64) error {
 	t.planned = true
 	by := corebot.AuditEvent{Entry: corebot.EntryItself}
-	return (&Tasks{by: by}).noteTx(t, "task.pause", task, map[string]any{"reason": reason})
-}
-
-// tellPausedTx is [notePausedTx], and tells the chat of the task. cause is the life whose end has paused it; 0: none.
-func tellPausedTx(t *tx, task corebot.Task, reason string, cause int64) error {
-	if err := notePausedTx(t, task, reason); err != nil {
+	err := (&Tasks{by: by}).noteTx(t, "task.pause", task, map[string]any{"reason": reason})
+	if err != nil || to == (corebot.Key{}) {
 		return err
 	}
-	what := fmt.Sprintf("Task %d", task.ID)
+	what, command := fmt.Sprintf("Task %d", task.ID), fmt.Sprintf("/tasks resume %d", task.ID)
 	if task.Name != "" {
 		what += fmt.Sprintf(" (%s)", task.Name)
 	}
-	notice := corebot.Message{
-		ID:        corebot.OwnID("task", task.ID, "paused", t.now.UnixMilli()),
-		Direction: corebot.Outbound, Key: task.Key, Kind: corebot.KindNotice,
-		Notice: &corebot.Notice{Kind: corebot.NoticeTask, Actions: []corebot.Action{
-			{Name: "resume", Label: "Resume", Command: fmt.Sprintf("/tasks resume %d", task.ID)},
-		}},
-		Parts: corebot.TextPart(fmt.Sprintf("%s is paused, because %s. /tasks resume %d starts it again.", what, reason,
-			task.ID)),
+	notice := corebot.Notice{Kind: corebot.NoticeTask}
+	if to == task.Key {
+		notice.Actions = []corebot.Action{{Name: "resume", Label: "Resume", Command: command}}
+	} else {
+		what, command = what+" of "+task.Key.String(), fmt.Sprintf("`corebot tasks resume %d`", task.ID)
 	}
-	return noticeTx(t, &pack([]corebot.Message{notice})[0], cause)
+	return noticeTx(t, &pack([]corebot.Message{{
+		ID: corebot.OwnID("task", task.ID, "paused", t.now.UnixMilli()), Direction: corebot.Outbound, Key: to,
+		Kind: corebot.KindNotice, Notice: &notice,
+		Parts: corebot.TextPart(fmt.Sprintf("%s is paused, because %s. %s starts it again.", what, reason, command)),
+	}})[0], cause)
 }
 
 // maxRunError is how many bytes of an error a run keeps.

@@ -26,8 +26,8 @@ func (s *Tasks) As(by corebot.AuditEvent) *Tasks { return &Tasks{s.db, by} }
 
 const taskColumns = `SELECT k.id, k.version, k.name, k.agent, k.channel, k.account, k.chat, k.thread, k.kind, k.spec,
 		k.time_zone,
-	k.prompt, k.context, k.state, k.reason, k.creator, k.made_in, k.others, k.taint, k.chain, k.failures, k.created_at,
-			k.anchor_at,
+	k.prompt, k.context, k.state, k.reason, k.creator, k.made_in, k.others, k.taint, k.in_group, k.overheard, k.chain,
+	k.failures, k.created_at, k.anchor_at,
 	COALESCE(k.next_run, 0), k.last_run, COALESCE((SELECT CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE
 			r.outcome END
 		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = k.id ORDER BY r.due DESC
@@ -39,7 +39,7 @@ var (
 	dueTasks = &query{taskColumns +
 		`WHERE k.state = 'active' AND k.next_run IS NOT NULL AND k.next_run <= ?1 AND (k.next_run, k.id) > (?2, ?3)
 		ORDER BY k.next_run, k.id LIMIT ?4 + 0`}
-	firstDue  = &query{`SELECT COALESCE(MIN(next_run), 0) FROM tasks WHERE state = 'active' AND next_run IS NOT NULL`}
+	firstDue  = &query{`SELECT COALESCE(MIN(next_run), 0) FROM tasks WHERE state = 'active' AND next_run > ?`}
 	listTasks = &query{taskColumns +
 		`WHERE k.id > ?1 AND (?2 = '' OR k.agent = ?2) AND (?3 = '' OR k.creator = ?3) AND (?4 = '' OR k.state = ?4)
 		ORDER BY k.id LIMIT ?5 + 0`}
@@ -53,9 +53,8 @@ var (
 
 	insertTask = &query{`INSERT INTO tasks (name, agent, channel, account, chat, thread, kind, spec, time_zone, prompt,
 			context, state, creator,
-		made_in, others, taint, chain, created_at, anchor_at, next_run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-				'active',
-				?, ?, ?, ?, ?, ?, ?, ?)`}
+		made_in, others, taint, in_group, overheard, chain, created_at, anchor_at, next_run)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	advanceTask = &query{`UPDATE tasks SET version = version + 1, last_run = MAX(last_run, ?1), next_run = ?2,
 		state = CASE WHEN ?2 IS NULL THEN 'done' ELSE state END, ended_at = CASE WHEN ?2 IS NULL THEN ?3 ELSE 0 END
 		WHERE id = ?4 AND version = ?5 AND state = 'active'`}
@@ -95,7 +94,8 @@ func scanTask(s scanner) (t corebot.Task, err error) {
 	k := &t.Key
 	err = s.Scan(&t.ID, &t.Version, &t.Name, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread,
 		(*string)(&t.Schedule.Kind), &t.Schedule.Spec, &t.Schedule.TimeZone, &t.Prompt, (*string)(&t.Context),
-		(*string)(&t.State), &t.Reason, &creator, &from, &others, &t.Taint, &t.Chain, &t.Failures, moment{&t.CreatedAt},
+		(*string)(&t.State), &t.Reason, &creator, &from, &others, &t.Taint, &t.Group, &t.Overheard, &t.Chain,
+		&t.Failures, moment{&t.CreatedAt},
 		moment{&t.Anchor}, moment{&t.NextRun}, moment{&t.LastRun}, &t.LastEnd)
 	if err != nil {
 		return t, err
@@ -162,8 +162,7 @@ func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (c
 	task.ID, err = t.insert(insertTask, task.Name, k.Agent, k.Channel, k.Account, k.Chat, k.Thread,
 		string(task.Schedule.Kind),
 		task.Schedule.Spec, task.Schedule.TimeZone, task.Prompt, string(task.Context), creator, from, others,
-		task.Taint,
-		task.Chain, t.now, task.Anchor, orNull(task.NextRun))
+		task.Taint, task.Group, task.Overheard, task.Chain, t.now, task.Anchor, orNull(task.NextRun))
 	if err != nil {
 		return task, err
 	}

@@ -84,6 +84,7 @@ type App struct {
 	upkeep    upkeep
 	senders   *tools.SenderFiles
 	router    *router.Router
+	gate      *taskGate
 	scheduler *scheduler.Scheduler
 	door      *channels.FrontDoor
 	outbox    *channels.Outbox
@@ -153,7 +154,10 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.opened("database", a.Store)
-	all := stores(a.Store, c, func() corebot.Accounting { return a.accounting }, running{a})
+	if a.gate, err = a.taskGate(a.Store); err != nil {
+		return nil, err
+	}
+	all := stores(a.Store, c, func() corebot.Accounting { return a.accounting }, running{a}, a.gate)
 	all.Contexts = running{a}
 	a.service = operate.In(running{a}, all)
 	if err = a.makeUpkeep(registry); err != nil {
@@ -166,7 +170,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.scheduler, err = scheduler.New(storage.NewTasks(a.Store), scheduler.Options{
-		MaxLate: c.Tasks.MaxLate, Log: a.log, Metrics: registry,
+		Gate: a.gate, MaxLate: c.Tasks.MaxLate, Log: a.log, Metrics: registry,
 	})
 	if err != nil {
 		return nil, err
@@ -271,7 +275,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		// to the router, zero would mean its default
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond),
 		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store),
-		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config), Agents: a.agentIDs(),
+		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config, a.gate), Agents: a.agentIDs(),
 		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
 		Pairings: storage.NewPairings(a.Store),
 		Contexts: a.agents,

@@ -186,24 +186,36 @@ const mainAccount = "main"
 
 // openDoor makes the front door: on an account that no kind names nobody may talk.
 func (a *App) openDoor(r prometheus.Registerer) error {
-	access, groups := map[channels.Account]policy.Access{}, map[channels.Account]channels.GroupRule{}
-	for _, k := range a.kinds() {
-		set := k.access(a.config)
-		groups[k.Account] = k.groups
-		list, err := set.List(k.Kind)
-		if err == nil {
-			access[k.Account], err = policy.NewAccess(policy.AccessRule(set.Rule), list)
-		}
-		if err != nil {
-			return fmt.Errorf("who may talk on %s: %w", k.Account, err)
-		}
+	may, err := a.admissions(a.Store)
+	if err != nil {
+		return err
 	}
-	var err error
 	a.door, err = channels.NewFrontDoor(a.Bus, a.router, storage.NewChats(a.Store), channels.DoorOptions{
-		Routing: a.routing(), Agents: a.agentIDs(), Access: access, Groups: groups, MaxAge: a.config.Channels.MaxAge,
-		Pairings: storage.NewPairings(a.Store), Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
+		Routing: a.routing(), Agents: a.agentIDs(), Access: may.Access, Groups: may.Groups,
+		MaxAge: a.config.Channels.MaxAge, Pairings: may.Pairings,
+		Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
 	})
 	return err
+}
+
+// admissions are who may talk where, by the settings and the chats of a database.
+func (a *App) admissions(db *storage.DB) (channels.Admissions, error) {
+	may := channels.Admissions{
+		Chats: storage.NewChats(db), Pairings: storage.NewPairings(db),
+		Access: map[channels.Account]policy.Access{}, Groups: map[channels.Account]channels.GroupRule{},
+	}
+	for _, k := range a.kinds() {
+		set := k.access(a.config)
+		may.Groups[k.Account] = k.groups
+		list, err := set.List(k.Kind)
+		if err == nil {
+			may.Access[k.Account], err = policy.NewAccess(policy.AccessRule(set.Rule), list)
+		}
+		if err != nil {
+			return may, fmt.Errorf("who may talk on %s: %w", k.Account, err)
+		}
+	}
+	return may, nil
 }
 
 // SenderLike gives the sender that a principal with this id is in its channel. known says whether this version has the

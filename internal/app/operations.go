@@ -85,12 +85,16 @@ func settled(db *storage.DB, dir string) *operate.Service {
 		c = config.Defaults()
 		c.Home = dir
 	}
-	return operate.New(stores(db, c, accountingOf(dir), home{dir, db}))
+	gate, err := (&App{config: c, networks: Networks(), serves: true}).taskGate(db)
+	if err != nil {
+		gate = &taskGate{err: err}
+	}
+	return operate.New(stores(db, c, accountingOf(dir), home{dir, db}, gate))
 }
 
 // stores are what the admin service works on.
 func stores(db *storage.DB, c config.Config, accounting func() corebot.Accounting,
-	agents operate.Agents,
+	agents operate.Agents, gate *taskGate,
 ) operate.Stores {
 	chats := storage.NewChats(db)
 	return operate.Stores{
@@ -98,7 +102,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
-		Tasks: storage.NewTasks(db), Planner: planner(c), Pairings: storage.NewPairings(db),
+		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
 	}
 }
 

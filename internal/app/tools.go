@@ -96,7 +96,8 @@ func (a *App) chatTools() []tools.Tool {
 		builtin.MessageSend(a.destinations(), a.config.Bus.MaxMessageBytes),
 	}
 	tasks := storage.NewTasks(a.Store)
-	all = append(all, builtin.TasksSchedule(planner(a.config)), builtin.TasksList(tasks), builtin.TasksUpdate(tasks))
+	planner := planner(a.config, a.gate)
+	all = append(all, builtin.TasksSchedule(planner), builtin.TasksList(tasks), builtin.TasksUpdate(planner, tasks))
 	if peers := a.peers(); len(peers) > 1 { // else there is nobody to ask
 		all = append(all, builtin.AgentList(peers), builtin.AgentSend(peers, a.config.Bus.MaxMessageBytes))
 	}
@@ -104,9 +105,10 @@ func (a *App) chatTools() []tools.Tool {
 }
 
 // planner reads schedules, and knows the settings of tasks, for tools and commands.
-func planner(c config.Config) scheduler.Planner {
+func planner(c config.Config, gate scheduler.Gate) scheduler.Planner {
 	t := c.Tasks
 	return scheduler.Planner{
+		Gate:    gate,
 		Default: cmp.Or(t.TimeZone, scheduler.LocalZone()),
 		Most:    corebot.TaskLimits{PerChat: t.PerChat, PerCreator: t.PerSender, Total: t.Total},
 	}

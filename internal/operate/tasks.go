@@ -24,6 +24,8 @@ type Planner interface {
 	// Preview gives the next due times of a schedule, at most count, in its zone. A schedule that cannot be used is
 	// [corebot.ErrInvalid].
 	Preview(s corebot.Schedule, now time.Time, count int) ([]time.Time, error)
+	// Change prepares a change of a task. One that must not run is neither resumed nor run now.
+	Change(ctx context.Context, t corebot.Task, action corebot.TaskAction, now time.Time) (corebot.ChangeTask, error)
 	// Zone is the time zone of a schedule that names none.
 	Zone() string
 	// Limits bound the tasks that are made.
@@ -179,7 +181,7 @@ func (s *Service) CreateTask(ctx context.Context, n NewTask) (TaskRow, error) {
 	}
 	task, err := s.stores.Tasks.Create(ctx, corebot.Task{
 		Name: n.Name, Key: n.Key, Schedule: schedule, Prompt: n.Prompt, Context: cmp.Or(n.Context, corebot.TaskInChat),
-		Creator: n.By, Chain: 1, Anchor: now, NextRun: times[0],
+		Creator: n.By, Chain: 1, Anchor: now, NextRun: times[0], Overheard: n.Key.Channel != n.By.Channel,
 	}, s.stores.Planner.Limits())
 	return newTaskRow(task), err
 }
@@ -191,15 +193,11 @@ func (s *Service) ChangeTask(ctx context.Context, c TaskChange) (Done, error) {
 		if err != nil {
 			return err
 		}
-		var next time.Time
-		if c.Action == corebot.TaskResume {
-			times, err := s.stores.Planner.Preview(task.Schedule, time.Now(), 1)
-			if err != nil {
-				return fmt.Errorf("task %d: %w", id, err)
-			}
-			next = times[0]
+		change, err := s.stores.Planner.Change(ctx, task, c.Action, time.Now())
+		if err != nil {
+			return fmt.Errorf("task %d: %w", id, err)
 		}
-		_, err = s.stores.Tasks.Change(ctx, id, task.Version, c.Action, next)
+		_, err = s.stores.Tasks.Change(ctx, id, change.Version, change.Action, change.Next)
 		return err
 	})
 }

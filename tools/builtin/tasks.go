@@ -72,7 +72,7 @@ func TasksSchedule(planner scheduler.Planner) tools.Tool {
 			Name: a.Name, Key: a.chat(c), Schedule: schedule, Prompt: a.Prompt, Context: cmp.Or(a.Context,
 				corebot.TaskInChat),
 			Creator: c.Principal, From: c.Key, Others: c.Others, Taint: c.Taint, Chain: c.Chain + 1, Anchor: now,
-			NextRun: next,
+			NextRun: next, Group: c.Group, Overheard: c.Overheard || c.Group || a.chat(c) != c.Key,
 		}
 		if err := task.Validate(); err != nil {
 			return nil, "", err
@@ -109,7 +109,7 @@ type tasksUpdateArgs struct {
 }
 
 // TasksUpdate changes a task of the chat, in the commit of the call's own outcome.
-func TasksUpdate(all Tasks) tools.Tool {
+func TasksUpdate(planner scheduler.Planner, all Tasks) tools.Tool {
 	find := func(ctx context.Context, c tools.Call, id int64) (corebot.Task, error) {
 		task, err := all.Task(ctx, id)
 		if err == nil && task.Key.Agent != c.Key.Agent {
@@ -124,7 +124,7 @@ func TasksUpdate(all Tasks) tools.Tool {
 		if err != nil {
 			return nil, "", err
 		}
-		e, err := scheduler.Change(task, a.Action, time.Now())
+		e, err := planner.Change(ctx, task, a.Action, time.Now())
 		return e, fmt.Sprintf("task %d: %s", a.ID, scheduler.Done(a.Action, e.Next)), err
 	}, tools.Touches(func(c tools.Call, a tasksUpdateArgs) policy.Target {
 		task, err := find(context.Background(), c, a.ID)
