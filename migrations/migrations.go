@@ -4,7 +4,13 @@ package migrations
 
 import "embed"
 
-// FS holds the migrations.
+//go:generate go test -run ^TestTheWholeSchemaIsThatOfTheMigrations$ ../storage -update
+
+// FS holds the migrations, and [Whole].
 //
-//go:embed *.sql
+//go:embed *.sql whole/schema.sql
 var FS embed.FS
+
+// Whole is the file with what the migrations make of an empty database. A new home takes one transaction instead of one
+// for each migration. Migrations that are newer than the file come on top, so the file may be some behind.
+const Whole = "whole/schema.sql"

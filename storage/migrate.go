@@ -134,8 +134,13 @@ func create(ctx context.Context, path string, migrations fs.FS, version int64) e
 			return fmt.Errorf("make the database: %w", err)
 		}
 	}
-	if err := migrateTo(ctx, part, migrations, version); err != nil {
-		return err
+	if err := makeWhole(ctx, part, migrations); err != nil {
+		return fmt.Errorf("make the database: %w", err)
+	}
+	if has, err := schemaVersion(ctx, part); err != nil || has != version {
+		if err := errors.Join(err, migrateTo(ctx, part, migrations, version)); err != nil {
+			return err
+		}
 	}
 	if hasContent(part + "-wal") {
 		return fmt.Errorf("make the database: %s could not be written whole", part)
@@ -146,6 +151,48 @@ func create(ctx context.Context, path string, migrations fs.FS, version int64) e
 	return nil
 }
 
+// makeWhole makes in one transaction what the migrations make one by one, as far as [wholeSchema] goes.
+func makeWhole(ctx context.Context, path string, files fs.FS) error {
+	statements, err := wholeSchema(files)
+	if err != nil || statements == "" {
+		return err
+	}
+	db, err := openToMigrate(path)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "BEGIN IMMEDIATE;\n"+statements+"COMMIT;\n")
+	return errors.Join(classify(err), db.Close())
+}
+
+// hasLine stands in the file of the whole schema for each migration that it has.
+func hasLine(migration string) string { return "-- has " + migration + "\n" }
+
+// wholeSchema gives the statements that make at once what the first migrations make. It is empty if there is no such
+// file, and if the file lacks a migration that comes before its last one.
+func wholeSchema(files fs.FS) (string, error) {
+	text, err := fs.ReadFile(files, migrations.Whole)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	names, e := fs.Glob(files, "*.sql")
+	if err := errors.Join(err, e); err != nil {
+		return "", err
+	}
+	rest := string(text)
+	for _, name := range names {
+		if after, ok := strings.CutPrefix(rest, hasLine(name)); ok {
+			rest = after
+		} else {
+			break
+		}
+	}
+	if strings.HasPrefix(rest, "-- has ") {
+		return "", nil
+	}
+	return rest, nil
+}
+
 func hasContent(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Size() > 0
@@ -153,15 +200,11 @@ func hasContent(path string) bool {
 
 // migrateTo runs the migrations up or down to a version, each in a transaction of its own.
 func migrateTo(ctx context.Context, path string, migrations fs.FS, version int64) (err error) {
-	if err := makeFile(path); err != nil {
-		return err
-	}
-	db, err := sql.Open("sqlite", fileURI(path, url.Values{"_pragma": writePragmas, "_txlock": {"immediate"}}))
+	db, err := openToMigrate(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1)
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
@@ -179,6 +222,19 @@ func migrateTo(ctx context.Context, path string, migrations fs.FS, version int64
 		return fmt.Errorf("migrate the database to schema %d: %w", version, classify(err))
 	}
 	return nil
+}
+
+// openToMigrate opens a database, made if it is missing, with one connection.
+func openToMigrate(path string) (*sql.DB, error) {
+	if err := makeFile(path); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", fileURI(path, url.Values{"_pragma": writePragmas, "_txlock": {"immediate"}}))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
 }
 
 // makeFile creates the database file with fixed permissions, whatever the mask of the process.

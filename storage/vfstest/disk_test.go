@@ -136,7 +136,7 @@ func TestANameThatIsUsedAgainStandsForOneFileOrTheOther(t *testing.T) {
 	s.want(letters("log"), "missing", "n", "o")
 }
 
-func TestARenamedFileKeepsItsContent(t *testing.T) {
+func TestARenamedFileIsThereUnderItsNewNameWithItsContent(t *testing.T) {
 	s := newScene(t, nil)
 	f := s.open("part")
 	s.wrote(f, 0, fill("a", 1))
@@ -145,8 +145,7 @@ func TestARenamedFileKeepsItsContent(t *testing.T) {
 	if s.open("db") != f {
 		t.Error("it is taken for a new file")
 	}
-	s.want(func(f Files) string { return letters("part")(f) + " " + letters("db")(f) }, "a a", "a missing", "missing a",
-		"missing missing")
+	s.want(func(f Files) string { return letters("part")(f) + " " + letters("db")(f) }, "missing a")
 }
 
 func TestAFileMadeBehindSQLitesBackIsANewOne(t *testing.T) {

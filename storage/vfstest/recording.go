@@ -142,7 +142,8 @@ func (r *Recording) opened(path string) int {
 	return inode
 }
 
-// renamed says whether a new name belongs to a file that had another name, and notes the new name.
+// renamed says whether a new name belongs to a file that had another name, and notes the new name. A rename does not
+// come past SQLite: the recording takes it for one whose directory was synced before anybody opened the file.
 func (r *Recording) renamed(path string, info fs.FileInfo) (inode int, ok bool) {
 	for old, k := range r.names {
 		if _, err := os.Lstat(filepath.Join(filepath.Dir(path), old)); !errors.Is(err, fs.ErrNotExist) ||
@@ -152,7 +153,7 @@ func (r *Recording) renamed(path string, info fs.FileInfo) (inode int, ok bool) 
 		delete(r.names, old)
 		r.names[filepath.Base(path)] = known{k.inode, info}
 		r.events = append(r.events, event{verb: created, name: filepath.Base(path), inode: k.inode},
-			event{verb: deleted, name: old})
+			event{verb: deleted, name: old}, event{verb: syncedDir})
 		return k.inode, true
 	}
 	return 0, false

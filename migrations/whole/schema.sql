@@ -1,0 +1,434 @@
+-- has 0001_spine.sql
+-- has 0002_mailbox.sql
+-- has 0003_pace.sql
+-- has 0004_retention.sql
+-- has 0005_summaries.sql
+-- has 0006_queue_modes.sql
+-- has 0007_usage.sql
+-- has 0008_access.sql
+-- has 0009_search.sql
+-- has 0010_audit_chain.sql
+-- has 0011_approvals.sql
+-- has 0012_mcp.sql
+-- has 0013_client_calls.sql
+-- has 0014_dead_of_a_lane.sql
+-- has 0015_mcp_approved.sql
+-- has 0016_set_aside.sql
+-- has 0017_books.sql
+-- has 0018_fair.sql
+-- has 0019_limited.sql
+-- has 0020_mcp_servers.sql
+-- has 0021_file_charges.sql
+-- has 0022_approvals_end.sql
+-- has 0023_clock.sql
+-- has 0025_agents.sql
+-- has 0028_parts.sql
+-- has 0029_channel_cursors.sql
+-- has 0030_mail_parts.sql
+-- has 0031_history_metadata.sql
+-- has 0035_home_owner.sql
+-- has 0036_tasks.sql
+-- has 0038_pairings.sql
+-- has 0041_summary_sources.sql
+-- has 0047_think.sql
+CREATE TABLE goose_db_version (
+		id INTEGER PRIMARY KEY AUTOINCREMENT,
+		version_id INTEGER NOT NULL,
+		is_applied INTEGER NOT NULL,
+		tstamp TIMESTAMP DEFAULT (datetime('now'))
+	);
+CREATE TABLE store (
+  id         INTEGER PRIMARY KEY CHECK (id = 1),
+  batch      INTEGER NOT NULL,
+  created_at INTEGER NOT NULL
+, last_life INTEGER NOT NULL DEFAULT 0, at INTEGER NOT NULL DEFAULT 0, identity TEXT NOT NULL DEFAULT '', sweep_from INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '') STRICT;
+CREATE TABLE lanes (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  direction  INTEGER NOT NULL,
+  agent      TEXT    NOT NULL,
+  channel    TEXT    NOT NULL,
+  account    TEXT    NOT NULL,
+  chat       TEXT    NOT NULL,
+  thread     TEXT    NOT NULL,
+  pool       TEXT    NOT NULL,
+  next_seq   INTEGER NOT NULL DEFAULT 1,
+  depth      INTEGER NOT NULL DEFAULT 0,
+  bytes      INTEGER NOT NULL DEFAULT 0,
+  wake_at    INTEGER,
+  leased     INTEGER NOT NULL DEFAULT 0,
+  epoch      INTEGER NOT NULL DEFAULT 0,
+  claimed_at INTEGER NOT NULL DEFAULT 0,
+  attempts   INTEGER NOT NULL DEFAULT 0, -- counted attempts of the head in its run
+  lost       INTEGER NOT NULL DEFAULT 0, -- leases of the head lost in a row at one journal position
+  lost_at    INTEGER NOT NULL DEFAULT 0, -- that journal position
+  stop_seq   INTEGER NOT NULL DEFAULT 0, -- a /stop was accepted for the message at this place
+  waiting    TEXT    NOT NULL DEFAULT '' -- why the head waits: backoff, shutdown, ...
+, free_at INTEGER NOT NULL DEFAULT 0, swept INTEGER NOT NULL DEFAULT 0, mode TEXT NOT NULL DEFAULT '', quiet_at INTEGER NOT NULL DEFAULT 0, quiet_from INTEGER NOT NULL DEFAULT 0, interrupted INTEGER NOT NULL DEFAULT 0, merge_seq INTEGER NOT NULL DEFAULT 0, past INTEGER NOT NULL DEFAULT 0, lost_epoch INTEGER NOT NULL DEFAULT 0, held_for TEXT, held_at INTEGER NOT NULL DEFAULT 0, limited    INTEGER NOT NULL DEFAULT 0, limited_at INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE UNIQUE INDEX lanes_key ON lanes (direction, agent, channel, account, chat, thread);
+CREATE INDEX lanes_wake ON lanes (pool, wake_at) WHERE wake_at IS NOT NULL;
+CREATE TABLE message_queue (
+  life_id INTEGER PRIMARY KEY REFERENCES message_life (id),
+  lane_id INTEGER NOT NULL,
+  seq     INTEGER NOT NULL,
+  body    BLOB    NOT NULL, merge_into INTEGER NOT NULL DEFAULT 0,
+  UNIQUE (lane_id, seq)
+) STRICT;
+CREATE TABLE execution_steps (
+  life_id    INTEGER NOT NULL REFERENCES message_life (id),
+  run        INTEGER NOT NULL,
+  position   INTEGER NOT NULL,
+  kind       TEXT    NOT NULL,
+  state      TEXT    NOT NULL,
+  request    TEXT    NOT NULL DEFAULT '',
+  result     TEXT    NOT NULL DEFAULT '',
+  started_at INTEGER NOT NULL,
+  ended_at   INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (life_id, run, position)
+) STRICT;
+CREATE TABLE chats (
+  id           INTEGER PRIMARY KEY AUTOINCREMENT,
+  agent        TEXT    NOT NULL,
+  channel      TEXT    NOT NULL,
+  account      TEXT    NOT NULL,
+  chat         TEXT    NOT NULL,
+  thread       TEXT    NOT NULL,
+  display_name TEXT    NOT NULL DEFAULT '',
+  registered   INTEGER NOT NULL DEFAULT 0,
+  session      INTEGER NOT NULL DEFAULT 1,
+  created_at   INTEGER NOT NULL
+, queue_mode TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '', model_session INTEGER NOT NULL DEFAULT 0, access TEXT NOT NULL DEFAULT '', think TEXT NOT NULL DEFAULT '', think_session INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE UNIQUE INDEX chats_key ON chats (agent, channel, account, chat, thread);
+CREATE TABLE grants (
+  channel    TEXT    NOT NULL,
+  account    TEXT    NOT NULL,
+  sender     TEXT    NOT NULL CHECK (sender <> ''),
+  scope      TEXT    NOT NULL, -- a key's spelling, or '' for everywhere
+  role       TEXT    NOT NULL CHECK (role IN ('normal', 'admin')),
+  granted_by TEXT    NOT NULL,
+  granted_at INTEGER NOT NULL,
+  PRIMARY KEY (channel, account, sender, scope)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE audit_events (
+  id          INTEGER PRIMARY KEY AUTOINCREMENT,
+  at          INTEGER NOT NULL,
+  event       TEXT    NOT NULL,
+  tool        TEXT    NOT NULL,
+  agent       TEXT    NOT NULL,
+  channel     TEXT    NOT NULL,
+  account     TEXT    NOT NULL,
+  chat        TEXT    NOT NULL,
+  thread      TEXT    NOT NULL,
+  sender      TEXT    NOT NULL,
+  role        TEXT    NOT NULL,
+  entry       TEXT    NOT NULL,
+  outcome     TEXT    NOT NULL,
+  rule        TEXT    NOT NULL,
+  args        TEXT    NOT NULL,
+  duration_ms INTEGER NOT NULL,
+  step_id     TEXT    NOT NULL
+, hash BLOB NOT NULL DEFAULT x'') STRICT;
+CREATE TABLE mailbox (
+  cursor      INTEGER PRIMARY KEY AUTOINCREMENT,
+  chat_id     INTEGER NOT NULL REFERENCES chats (id),
+  message_id  TEXT    NOT NULL,
+  in_reply_to TEXT    NOT NULL,
+  kind        TEXT    NOT NULL,
+  content     TEXT    NOT NULL,
+  created_at  INTEGER NOT NULL, parts  TEXT NOT NULL DEFAULT '', notice TEXT NOT NULL DEFAULT '',
+  UNIQUE (chat_id, message_id)
+) STRICT;
+CREATE INDEX mailbox_chat ON mailbox (chat_id, cursor);
+CREATE TABLE "message_life" (
+  id            INTEGER PRIMARY KEY,
+  lane_id       INTEGER NOT NULL REFERENCES lanes (id),
+  message_id    TEXT    NOT NULL,
+  kind          TEXT    NOT NULL,
+  checksum      BLOB    NOT NULL,
+  sender        TEXT    NOT NULL DEFAULT '',
+  cause_id      INTEGER REFERENCES message_life (id),
+  run           INTEGER NOT NULL DEFAULT 1,
+  published_at  INTEGER NOT NULL,
+  claimed_at    INTEGER NOT NULL DEFAULT 0,
+  ended_at      INTEGER NOT NULL DEFAULT 0,
+  "end"         TEXT    NOT NULL DEFAULT '',
+  reason        TEXT    NOT NULL DEFAULT '',
+  last_error    TEXT    NOT NULL DEFAULT '',
+  attempts      INTEGER NOT NULL DEFAULT 0,
+  attempt_log   TEXT    NOT NULL DEFAULT '',
+  input_tokens  INTEGER NOT NULL DEFAULT 0,
+  output_tokens INTEGER NOT NULL DEFAULT 0,
+  body          BLOB
+, merged_id INTEGER, cost INTEGER NOT NULL DEFAULT 0, unpriced INTEGER NOT NULL DEFAULT 0, model     TEXT    NOT NULL DEFAULT '', estimated INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE UNIQUE INDEX message_life_key ON message_life (message_id, lane_id);
+CREATE INDEX message_life_cause ON message_life (cause_id) WHERE cause_id IS NOT NULL;
+CREATE INDEX message_life_dead ON message_life (ended_at) WHERE "end" = 'dead';
+CREATE VIEW message_dedupe AS
+  SELECT l.direction, m.message_id AS idempotency_key, l.agent, l.channel, l.account, l.chat AS chat_id, l.thread,
+         m.id AS queue_id, m.published_at AS created_at
+  FROM message_life m JOIN lanes l ON l.id = m.lane_id;
+CREATE VIEW inbound_executions AS
+  SELECT l.channel, l.chat AS chat_id, m.message_id AS inbound_id, m.run, m.attempts, m."end",
+         CASE WHEN m."end" <> '' THEN 'completed' ELSE 'running' END AS status,
+         m.claimed_at AS started_at, m.ended_at AS completed_at
+  FROM message_life m JOIN lanes l ON l.id = m.lane_id
+  WHERE l.direction = 1 AND (m.claimed_at > 0 OR m."end" <> '');
+CREATE INDEX message_life_control ON message_life (lane_id) WHERE kind = 'control';
+CREATE TABLE summaries (
+  chat_id INTEGER PRIMARY KEY REFERENCES chats (id),
+  session INTEGER NOT NULL,
+  through INTEGER NOT NULL, -- the place in the lane of the last turn that it covers
+  text    TEXT    NOT NULL,
+  model   TEXT    NOT NULL, -- who wrote it; empty: an extract, made without a model
+  at      INTEGER NOT NULL
+, sender  TEXT    NOT NULL DEFAULT '', others  INTEGER NOT NULL DEFAULT 1, outside INTEGER NOT NULL DEFAULT 1) STRICT;
+CREATE INDEX message_queue_merges ON message_queue (merge_into, seq) WHERE merge_into <> 0;
+CREATE TABLE usage_days (
+  day         TEXT    NOT NULL,
+  agent       TEXT    NOT NULL,
+  key         TEXT    NOT NULL,
+  channel     TEXT    NOT NULL,
+  account     TEXT    NOT NULL,
+  sender      TEXT    NOT NULL,
+  model       TEXT    NOT NULL,
+  turns       INTEGER NOT NULL,
+  input       INTEGER NOT NULL,
+  output      INTEGER NOT NULL,
+  cache_read  INTEGER NOT NULL,
+  cache_write INTEGER NOT NULL,
+  cost        INTEGER NOT NULL, -- millionths of the currency
+  unpriced    INTEGER NOT NULL, -- tokens whose price was not known
+  estimated   INTEGER NOT NULL, -- tokens that no provider counted
+  PRIMARY KEY (day, key, sender, model)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX usage_days_principal ON usage_days (day, channel, account, sender);
+CREATE TABLE message_parked (
+  life_id   INTEGER PRIMARY KEY REFERENCES message_life (id),
+  lane_id   INTEGER NOT NULL,
+  reason    TEXT    NOT NULL,
+  parked_at INTEGER NOT NULL,
+  due_at    INTEGER NOT NULL,
+  body      BLOB    NOT NULL
+) STRICT;
+CREATE INDEX message_parked_due ON message_parked (due_at, life_id);
+CREATE INDEX message_parked_lane ON message_parked (lane_id);
+CREATE TABLE bootstrap (
+  id        INTEGER PRIMARY KEY CHECK (id = 1),
+  failures  INTEGER NOT NULL, -- wrong keys since the newest lockout began
+  locked_at INTEGER NOT NULL, -- when that was; 0: never
+  used      INTEGER NOT NULL  -- the key has made an admin
+) STRICT;
+CREATE TABLE "history" (
+  id         INTEGER PRIMARY KEY,
+  chat_id    INTEGER NOT NULL REFERENCES chats (id),
+  session    INTEGER NOT NULL,
+  seq        INTEGER NOT NULL,
+  ordinal    INTEGER NOT NULL,
+  speaker    TEXT    NOT NULL,
+  sender     TEXT    NOT NULL DEFAULT '',
+  name       TEXT    NOT NULL DEFAULT '',
+  text       TEXT    NOT NULL,
+  calls      TEXT    NOT NULL DEFAULT '',
+  call_id    TEXT    NOT NULL DEFAULT '',
+  message_id TEXT    NOT NULL,
+  at         INTEGER NOT NULL, outside INTEGER NOT NULL DEFAULT 0, parts TEXT NOT NULL DEFAULT '', metadata TEXT NOT NULL DEFAULT '',
+  UNIQUE (chat_id, session, seq, ordinal)
+) STRICT;
+CREATE VIRTUAL TABLE history_terms USING fts5(terms, content='', contentless_delete=1, tokenize='ascii');
+CREATE TABLE history_indexed (
+  id      INTEGER PRIMARY KEY CHECK (id = 1),
+  through INTEGER NOT NULL
+) STRICT;
+CREATE TRIGGER history_forgotten AFTER DELETE ON history BEGIN
+  DELETE FROM history_terms WHERE rowid = old.id;
+  UPDATE history_indexed SET through = (SELECT COALESCE(MAX(id), 0) FROM history)
+    WHERE through > (SELECT COALESCE(MAX(id), 0) FROM history);
+END;
+CREATE TABLE audit_chain (
+  id   INTEGER PRIMARY KEY CHECK (id = 1),
+  past INTEGER NOT NULL,
+  hash BLOB    NOT NULL
+) STRICT;
+CREATE TABLE client_calls (
+  id   INTEGER PRIMARY KEY AUTOINCREMENT,
+  key  BLOB    NOT NULL UNIQUE, -- SHA-256 over the principal and its key
+  call BLOB    NOT NULL,        -- SHA-256 over the tool and its arguments
+  at   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX message_life_dead_of_lane ON message_life (lane_id, ended_at) WHERE "end" = 'dead';
+CREATE INDEX grants_scope ON grants (scope) WHERE scope <> '';
+CREATE TABLE totals (
+  name TEXT    NOT NULL,
+  a    TEXT    NOT NULL,
+  b    TEXT    NOT NULL,
+  n    INTEGER NOT NULL,
+  PRIMARY KEY (name, a, b)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lanes_held ON lanes (pool, channel, account, held_for, held_at) WHERE held_for IS NOT NULL;
+CREATE TABLE file_charges (
+  chat    TEXT    NOT NULL,
+  channel TEXT    NOT NULL,
+  account TEXT    NOT NULL,
+  sender  TEXT    NOT NULL, -- '' is a sender that the channel could not name: the chat is charged
+  bytes   INTEGER NOT NULL,
+  entries INTEGER NOT NULL,
+  PRIMARY KEY (chat, channel, account, sender)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX file_charges_sender ON file_charges (channel, account, sender, chat, bytes, entries);
+CREATE TABLE "approvals" (
+  id          INTEGER PRIMARY KEY AUTOINCREMENT, -- people say it: it never means another call
+  life_id     INTEGER NOT NULL REFERENCES message_life (id),
+  run         INTEGER NOT NULL,
+  position    INTEGER NOT NULL,
+  answer      INTEGER NOT NULL DEFAULT 0, -- the position of the answer's first call
+  round       INTEGER NOT NULL DEFAULT 0, -- how often the call was asked about before
+  request     INTEGER NOT NULL DEFAULT 0, -- the id of its first call
+  beyond      INTEGER NOT NULL DEFAULT 0, -- only an admin everywhere may approve it
+  tool        TEXT    NOT NULL,
+  definition  TEXT    NOT NULL DEFAULT '', -- the fingerprint of what an MCP server says of the tool
+  args        TEXT    NOT NULL,
+  dir         TEXT    NOT NULL,
+  files       TEXT    NOT NULL, -- JSON: paths with their hashes
+  digest      BLOB    NOT NULL, -- SHA-256 over all five
+  change      TEXT    NOT NULL DEFAULT '', -- JSON: what the call would make of a file, as it is shown
+  rule        TEXT    NOT NULL,
+  taint       TEXT    NOT NULL,
+  step_id     TEXT    NOT NULL,
+  instead     INTEGER NOT NULL DEFAULT 0, -- the request that was void
+  because     TEXT    NOT NULL DEFAULT '', -- what had changed since that was approved
+  state       TEXT    NOT NULL CHECK (state IN ('awaiting', 'approved', 'denied', 'expired', 'void')),
+  ran         INTEGER NOT NULL DEFAULT 0, -- the call was begun
+  reason      TEXT    NOT NULL DEFAULT '', -- why it is void
+  created_at  INTEGER NOT NULL,
+  expires_at  INTEGER NOT NULL,
+  resolved_at INTEGER NOT NULL DEFAULT 0,
+  resolved_by TEXT    NOT NULL DEFAULT ''
+) STRICT;
+CREATE UNIQUE INDEX approvals_step ON approvals (life_id, run, position, answer, round);
+CREATE INDEX approvals_awaiting ON approvals (life_id) WHERE state = 'awaiting';
+CREATE INDEX approvals_request ON approvals (request);
+CREATE TABLE "mcp_tools" (
+  agent      TEXT    NOT NULL,
+  server     TEXT    NOT NULL,
+  tool       TEXT    NOT NULL, -- as the server calls it
+  pinned     TEXT    NOT NULL, -- SHA-256 of all that the server says of it, at the first listing or at an approval; '' never
+  approved   TEXT    NOT NULL, -- the same, by an operator; '' never
+  seen       TEXT    NOT NULL, -- the same, of what was seen last
+  changed_at INTEGER NOT NULL, -- when seen became what it is
+  PRIMARY KEY (agent, server, tool)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE "mcp_servers" (
+  agent     TEXT    NOT NULL,
+  name      TEXT    NOT NULL,
+  listed_at INTEGER NOT NULL, -- for the first time
+  PRIMARY KEY (agent, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE channel_cursors (
+  channel  TEXT    NOT NULL,
+  account  TEXT    NOT NULL,
+  position TEXT    NOT NULL,
+  moves    INTEGER NOT NULL,
+  moved_at INTEGER NOT NULL,
+  PRIMARY KEY (channel, account)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tasks (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  version    INTEGER NOT NULL DEFAULT 1, -- counts the changes: a due time is published for the task as it was read
+  name       TEXT    NOT NULL,
+  agent      TEXT    NOT NULL,
+  channel    TEXT    NOT NULL,
+  account    TEXT    NOT NULL,
+  chat       TEXT    NOT NULL,
+  thread     TEXT    NOT NULL,
+  kind       TEXT    NOT NULL,
+  spec       TEXT    NOT NULL,
+  time_zone  TEXT    NOT NULL,
+  prompt     TEXT    NOT NULL,
+  context    TEXT    NOT NULL,
+  state      TEXT    NOT NULL CHECK (state IN ('active', 'paused', 'done')),
+  reason     TEXT    NOT NULL DEFAULT '', -- why it is paused or done
+  creator    TEXT    NOT NULL, -- a principal
+  made_in    TEXT    NOT NULL DEFAULT '', -- the conversation of its maker
+  others     TEXT    NOT NULL DEFAULT '', -- JSON: principals who spoke to the turn that made it
+  taint      TEXT    NOT NULL DEFAULT '',
+  chain      INTEGER NOT NULL DEFAULT 0, -- tasks in a row, each made by a run of the one before
+  failures   INTEGER NOT NULL DEFAULT 0, -- runs in a row that failed
+  created_at INTEGER NOT NULL,
+  anchor_at  INTEGER NOT NULL, -- from where its intervals count
+  next_run   INTEGER, -- NULL: it is never due
+  last_run   INTEGER NOT NULL DEFAULT 0,
+  ended_at   INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX tasks_due ON tasks (next_run, id) WHERE state = 'active' AND next_run IS NOT NULL;
+CREATE INDEX tasks_chat ON tasks (chat, channel, account, agent, thread);
+CREATE INDEX tasks_creator ON tasks (creator);
+CREATE TABLE task_runs (
+  task_id      INTEGER NOT NULL,
+  due          INTEGER NOT NULL,
+  published_at INTEGER NOT NULL,
+  life_id      INTEGER NOT NULL, -- 0: no message was published
+  ended_at     INTEGER NOT NULL DEFAULT 0,
+  outcome      TEXT    NOT NULL DEFAULT '',
+  error        TEXT    NOT NULL DEFAULT '',
+  PRIMARY KEY (task_id, due)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE pairings (
+  channel    TEXT    NOT NULL,
+  account    TEXT    NOT NULL,
+  sender     TEXT    NOT NULL CHECK (sender <> ''), -- nothing tells senders without an id apart
+  name       TEXT    NOT NULL DEFAULT '', -- display only
+  code       TEXT    NOT NULL UNIQUE,
+  state      TEXT    NOT NULL CHECK (state IN ('open', 'paired', 'denied')),
+  chat       TEXT    NOT NULL, -- the key of the chat that was told the code
+  asked_at   INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  decided_by TEXT    NOT NULL DEFAULT '',
+  decided_at INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (channel, account, sender)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX pairings_open ON pairings (channel, account) WHERE state = 'open';
+CREATE TABLE pairing_failures (
+  id       INTEGER PRIMARY KEY CHECK (id = 1),
+  failures INTEGER NOT NULL,
+  since    INTEGER NOT NULL
+) STRICT;
+INSERT INTO audit_chain VALUES (1, 0, X'');
+INSERT INTO bootstrap VALUES (1, 0, 0, 0);
+INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (2, 1, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (3, 2, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (4, 3, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (5, 4, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (6, 5, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (7, 6, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (8, 7, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (9, 8, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (10, 9, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (11, 10, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (12, 11, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (13, 12, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (14, 13, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (15, 14, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (16, 15, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (17, 16, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (18, 17, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (19, 18, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (20, 19, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (21, 20, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (22, 21, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (23, 22, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (24, 23, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (25, 25, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (26, 28, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (27, 29, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (28, 30, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (29, 31, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (30, 35, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (31, 36, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (32, 38, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (33, 41, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (34, 47, 1, CURRENT_TIMESTAMP);
+INSERT INTO history_indexed VALUES (1, 0);
+INSERT INTO pairing_failures VALUES (1, 0, 0);
+INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
+DELETE FROM sqlite_sequence;
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 34);
