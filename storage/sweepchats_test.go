@@ -120,7 +120,8 @@ func TestAChatStaysWhileItMatters(t *testing.T) {
 	for chat, change := range stays {
 		change()
 		if chat == "summary" {
-			sideQuery(t, dir, `INSERT INTO summaries SELECT id, 1, 1, 'x', '', 0 FROM chats WHERE chat = 'summary'`)
+			sideQuery(t, dir, `INSERT INTO summaries (chat_id, session, through, text, model, at)
+				SELECT id, 1, 1, 'x', '', 0 FROM chats WHERE chat = 'summary'`)
 		}
 	}
 	hasFiles := func(k corebot.Key) bool { return k == key("files") }

@@ -31,6 +31,7 @@
 -- has 0038_pairings.sql
 -- has 0041_summary_sources.sql
 -- has 0047_think.sql
+-- has 0048_tasks_of_groups.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -357,7 +358,7 @@ CREATE TABLE tasks (
   next_run   INTEGER, -- NULL: it is never due
   last_run   INTEGER NOT NULL DEFAULT 0,
   ended_at   INTEGER NOT NULL DEFAULT 0
-) STRICT;
+, in_group INTEGER NOT NULL DEFAULT 0, overheard INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE INDEX tasks_due ON tasks (next_run, id) WHERE state = 'active' AND next_run IS NOT NULL;
 CREATE INDEX tasks_chat ON tasks (chat, channel, account, agent, thread);
 CREATE INDEX tasks_creator ON tasks (creator);
@@ -427,8 +428,9 @@ INSERT INTO goose_db_version VALUES (31, 36, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (32, 38, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (33, 41, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (34, 47, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (35, 48, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 34);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 35);
