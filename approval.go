@@ -250,12 +250,15 @@ func ParseApprovalID(s string) (int64, error) {
 // FileChange shows what a call would make of a file. It starts from the bytes that the file had when the approval was
 // requested. A FileChange only informs people; [Bound] decides whether the call may run.
 type FileChange struct {
-	Path    string `json:"path"`              // relative to the workspace
-	Before  string `json:"before"`            // as [NamedFile.Content]
-	After   string `json:"after,omitempty"`   // as Before, for the file after the call; empty: unknown
-	Assumed bool   `json:"assumed,omitempty"` // Before is the file as earlier calls of the same answer would leave it
-	Added   int    `json:"added"`             // lines
-	Removed int    `json:"removed"`
+	Path   string `json:"path"`            // in the workspace, or absolute
+	From   string `json:"from,omitempty"`  // likewise: the file that moves to Path
+	Before string `json:"before"`          // as [NamedFile.Content]
+	After  string `json:"after,omitempty"` // as Before, for the file after the call; empty: unknown
+	// Replaces says that a file that moves takes the place of another one.
+	Replaces bool `json:"replaces,omitempty"`
+	Assumed  bool `json:"assumed,omitempty"` // Before is the file as earlier calls of the same answer would leave it
+	Added    int  `json:"added"`             // lines
+	Removed  int  `json:"removed"`
 	// Diff is a unified diff. Each row begins with "@@", " ", "-", "+" or, if the row is a note, "\". Tabs are the only
 	// characters in it that a person cannot see.
 	Diff string `json:"diff,omitempty"`
@@ -297,6 +300,10 @@ func (c FileChange) Hidden(where string) string {
 
 func (c FileChange) summary() string {
 	switch {
+	case c.From != "" && c.Replaces:
+		return "replaced by " + Plainly(c.From) + ", which leaves its place"
+	case c.From != "":
+		return "moved here from " + Plainly(c.From)
 	case c.After == "":
 		return "unknown"
 	case c.After == c.Before:

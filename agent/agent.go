@@ -16,6 +16,7 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/roots"
 )
 
 // Tools are what a turn may act with. They may change at any time.
@@ -117,6 +118,7 @@ type Options struct {
 	Voice llm.Voice
 	// Untrusted names, by channel, what taints a turn from its start: its messages are written by whom nobody knows.
 	Untrusted map[string]string
+	Roots     roots.List // the directories that tools reach beside the workspace
 	Live      *live.Hub
 	Metrics   prometheus.Registerer
 }

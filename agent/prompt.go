@@ -119,13 +119,14 @@ const memoryShare = 4
 // situation is what this turn should know: the time, whether a new session begins, which replies did not arrive, and
 // what is remembered of the chat. It comes right before the user's message because it changes from turn to turn, and as
 // marked data because others than the operator wrote it.
-func (t *turn) situation(undelivered []corebot.Life) string {
+func (t *turn) situation(undelivered []corebot.Life, open string) string {
 	memory := t.chatMemory()
 	t.taintBySituation(memory, undelivered)
 	var b strings.Builder
 	fmt.Fprintf(&b, "time: %s\n", t.delivery.PublishedAt.Format(time.RFC1123Z))
 	fmt.Fprintf(&b, "this chat: channel %s, chatId %s\n", t.who.Key.Channel, t.who.Key.Chat)
 	fmt.Fprintf(&b, "directory of this chat: %s\n", rootfs.ChatDir(t.who.Key))
+	b.WriteString(open)
 	b.WriteString(fromAgent(t.delivery.Message.Relay))
 	b.WriteString(ofTask(t.delivery.Message.Errand))
 	switch {
@@ -143,6 +144,33 @@ func (t *turn) situation(undelivered []corebot.Life) string {
 		fmt.Fprintf(&b, "memory of this chat:\n%s\n", memory)
 	}
 	return outside.Block("situation", strings.TrimSuffix(b.String(), "\n"))
+}
+
+// openRoots names the directories that are open beside the workspace, one a line. Only a turn in which all who speak
+// are admins everywhere reaches these directories, and learns their names.
+func (t *turn) openRoots(ctx context.Context) (string, error) {
+	dirs := t.opts.Roots.Dirs()
+	if len(dirs) == 0 {
+		return "", nil
+	}
+	for _, p := range append([]corebot.Principal{t.who.Principal}, t.who.Others...) {
+		role, err := t.roles.RoleOf(ctx, p, corebot.Key{})
+		if err != nil {
+			return "", fmt.Errorf("read the role of the sender: %w", err)
+		}
+		if role != corebot.RoleAdmin {
+			return "", nil
+		}
+	}
+	var b strings.Builder
+	for _, d := range dirs {
+		how := "read only"
+		if d.Write {
+			how = "read and write"
+		}
+		fmt.Fprintf(&b, "directory of the operator, by its absolute path: %s (%s)\n", d.Path, how)
+	}
+	return b.String(), nil
 }
 
 // fromAgent says which agent a message is from, in one line; of any other message nothing.

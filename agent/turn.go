@@ -70,10 +70,14 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	open, err := t.openRoots(ctx)
+	if err != nil {
+		return err
+	}
 	t.taintByPast()
 	m := t.delivery.Message
 	t.messages = []llm.Message{
-		{Role: llm.User, Text: t.situation(undelivered)},
+		{Role: llm.User, Text: t.situation(undelivered, open)},
 		{
 			Role: llm.User, About: about(m.Sender, m.SenderName, m.Metadata), Text: outside.Text(m.Text()),
 			Parts: corebot.Attachments(m.Parts),

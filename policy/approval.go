@@ -6,7 +6,6 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
-	"github.com/corebot/corebot/workspace"
 )
 
 // ApprovalMode says in which turns a privileged call needs an approval. A privileged call is a call that not everyone
@@ -87,14 +86,13 @@ func (p *Policy) NeedsApproval(tool string, d Decision, w Weight) (rule string) 
 
 // OperatorsText says whether only the operator, or an admin's approval, can have written the text that a call reads.
 // Such text is the global memory and the protected paths. Any other file of the workspace can hold text that a tool
-// copied from a page.
+// copied from a page. So can a file of a directory that the operator has opened: projects hold what strangers wrote.
 func OperatorsText(t Target) bool {
 	if t.Path == "" {
 		return t.Scope == ScopeGlobal
 	}
 	path, err := rootfs.Clean(t.Path)
-	return err == nil && slices.ContainsFunc(workspace.Protected(),
-		func(p string) bool { return rootfs.Within(path, p) })
+	return err == nil && protected(path)
 }
 
 // Rules by which an /approve is denied. They are stored in the audit; they never change.

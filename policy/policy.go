@@ -9,7 +9,7 @@
 //     when the tool runs.
 //
 //   - A path is judged in the spelling by which files are opened, and compared without regard to case. So no second
-//     spelling of a protected path passes.
+//     spelling of a protected path passes. Of a call with two paths, each is judged.
 //
 //   - A grant of the configuration reaches only the rules that are marked for grants. It never reaches the shell,
 //     protected paths, global memory, another conversation's files, one's own role, or an admin without the key.
@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/roots"
 )
 
 //go:generate go test -run ^TestThePolicyPageIsCurrent$ . -update
@@ -38,7 +39,8 @@ const (
 
 // Target is what a call touches. A tool fills in the fields that it knows. A rule that needs a missing field denies.
 type Target struct {
-	Path  string      // a file or directory of the workspace, as the caller spelled it
+	Path  string      // a file or directory, as the caller spelled it: see [roots.List.Find]
+	From  string      // another one, which the call takes away from its place
 	Write bool        // the call changes Path
 	Scope string      // which memory: ScopeGlobal, or ScopeChat of the request's own conversation
 	Chat  corebot.Key // the conversation that the call acts on
@@ -78,6 +80,7 @@ type Decision struct {
 // Options are what the configuration adds to the rules. The zero Options grant nothing.
 type Options struct {
 	ShellEnabled bool
+	Roots        roots.List          // the directories that are open beside the workspace
 	Grants       []corebot.ToolGrant // tools that the rules reserve for admins and that others get all the same
 	Approvals    Approvals           // which allowed calls wait for an approval
 	Agent        AgentTools          // which tools the agent has at all

@@ -6,6 +6,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/workspace"
 )
 
@@ -69,17 +70,48 @@ func rules() []rule {
 		approvalCommands(), openToAll())
 }
 
+// noPlace is the reason for a path that is open to nobody, and for one that is open to admins only: whoever is denied
+// does not learn which directories are open.
+const noPlace = "the path is neither in the workspace nor in a directory that tools.roots opens to you"
+
 // filesAndMemory are the rules for paths, the shell and the global memory.
 func filesAndMemory() []rule {
 	return []rule{
 		{
 			name: "path-unusable", tool: "*", when: pathUnusable,
-			on: "a path that leads out of the workspace or cannot be one", targeted: true, who: nobody,
-			reason: "the path is not one of the workspace",
+			on:       "a path outside of the workspace and of every directory of `tools.roots`, or cannot be one",
+			targeted: true, who: nobody, reason: noPlace,
 		},
 		{
 			name: "path-missing", tool: "fs.*", when: pathMissing, on: "no path", targeted: true, who: nobody,
 			reason: "the call does not say which path it touches",
+		},
+		{
+			name: "root", tool: "*", when: openedToOthers,
+			on: "a path in a directory of `tools.roots`, for everyone but admins everywhere", targeted: true,
+			who:    nobody,
+			reason: noPlace,
+		},
+		{
+			name: "root-versions", tool: "*", when: versionedWrite,
+			on:       "changing what a version control system keeps in a directory of `tools.roots`, such as `.git`",
+			targeted: true, who: nobody,
+			reason: "files of a version control system are changed by its programs only",
+		},
+		{
+			name: "root-secret", tool: "*", when: secretPath,
+			on: "a file or directory of `tools.roots` that by its name holds keys or passwords, such as `.env`, " +
+				"`*.pem` or `.ssh`", targeted: true, who: nobody,
+			reason: "by its name the file holds secrets",
+		},
+		{
+			name: "root-read-only", tool: "*", when: readOnlyWrite,
+			on: "changing a file in a directory of `tools.roots` with the mode `read`", targeted: true, who: nobody,
+			reason: "tools.roots opens that directory for reading only",
+		},
+		{
+			name: "root", tool: "*", when: inOpened, on: "any other path in a directory of `tools.roots`",
+			targeted: true, who: adminsEverywhere, reason: noPlace,
 		},
 		{
 			name: "chat-files", tool: "*", when: chatFiles,
@@ -260,7 +292,7 @@ func ownSessionOnly() []rule {
 func openToAll() []rule {
 	var t []rule
 	for _, tool := range []string{
-		"fs.read", "fs.write", "fs.edit", "fs.delete", "fs.mkdir", "fs.list", "fs.search",
+		"fs.read", "fs.write", "fs.edit", "fs.delete", "fs.mkdir", "fs.move", "fs.list", "fs.search",
 		"memory.read", "memory.write", "memory.search", "history.search",
 		"message.send", "chat.register",
 		"chat.list", "history.read", "message.publish", "message.replies",
@@ -281,26 +313,74 @@ func roleUnknown(_ Options, r Request) bool {
 	return r.Role != corebot.RoleAdmin && r.Role != corebot.RoleNormal
 }
 
-func pathUnusable(_ Options, r Request) bool {
-	if r.Target.Path == "" {
-		return false
+// paths are all that a call touches; each is judged.
+func (t Target) paths() (all []touched) {
+	if t.Path != "" {
+		all = append(all, touched{t.Path, t.Write})
 	}
-	_, err := rootfs.Clean(r.Target.Path)
-	return err != nil
+	if t.From != "" {
+		all = append(all, touched{t.From, true})
+	}
+	return all
+}
+
+type touched struct {
+	path  string
+	write bool
+}
+
+// anyPlace says whether a rule holds for any of the places of a call.
+func anyPlace(o Options, r Request, holds func(p roots.Place, write bool) bool) bool {
+	return slices.ContainsFunc(r.Target.paths(), func(t touched) bool {
+		p, err := o.Roots.Find(t.path)
+		return err == nil && holds(p, t.write)
+	})
+}
+
+func pathUnusable(o Options, r Request) bool {
+	return slices.ContainsFunc(r.Target.paths(), func(t touched) bool {
+		_, err := o.Roots.Find(t.path)
+		return err != nil
+	})
+}
+
+func inOpened(o Options, r Request) bool {
+	return anyPlace(o, r, func(p roots.Place, _ bool) bool { return !p.InWorkspace() })
+}
+
+func openedToOthers(o Options, r Request) bool { return inOpened(o, r) && !adminsEverywhere.has(r) }
+
+func versionedWrite(o Options, r Request) bool {
+	return anyPlace(o, r, func(p roots.Place, write bool) bool {
+		return write && !p.InWorkspace() && roots.Versioned(p.Path)
+	})
+}
+
+func secretPath(o Options, r Request) bool {
+	return anyPlace(o, r, func(p roots.Place, _ bool) bool { return !p.InWorkspace() && roots.Secret(p.Path) })
+}
+
+func readOnlyWrite(o Options, r Request) bool {
+	return anyPlace(o, r, func(p roots.Place, write bool) bool { return write && !p.InWorkspace() && !p.Dir.Write })
 }
 
 func pathMissing(_ Options, r Request) bool { return r.Target.Path == "" }
 
 // chatFiles matches the directory of all conversations too, because its listing would show who talks here.
-func chatFiles(_ Options, r Request) bool {
-	path, err := rootfs.Clean(r.Target.Path)
-	return err == nil && rootfs.Within(path, rootfs.ChatsDir) && !rootfs.Within(path, rootfs.ChatDir(r.Key))
+func chatFiles(o Options, r Request) bool {
+	return anyPlace(o, r, func(p roots.Place, _ bool) bool {
+		return p.InWorkspace() && rootfs.Within(p.Path, rootfs.ChatsDir) && !rootfs.Within(p.Path,
+			rootfs.ChatDir(r.Key))
+	})
 }
 
-func protectedWrite(_ Options, r Request) bool {
-	path, err := rootfs.Clean(r.Target.Path)
-	return err == nil && r.Target.Write && slices.ContainsFunc(workspace.Protected(),
-		func(p string) bool { return rootfs.Within(path, p) })
+func protectedWrite(o Options, r Request) bool {
+	return anyPlace(o, r, func(p roots.Place, write bool) bool { return p.InWorkspace() && write && protected(p.Path) })
+}
+
+// protected says whether a path of the workspace is one that only admins everywhere change.
+func protected(clean string) bool {
+	return slices.ContainsFunc(workspace.Protected(), func(p string) bool { return rootfs.Within(clean, p) })
 }
 
 func shellDisabled(o Options, _ Request) bool { return !o.ShellEnabled }

@@ -79,7 +79,7 @@ func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 		b.WriteString(call.Bound.String())
 		switch c := call.Change; {
 		case c.Path == "":
-		case r.mayRead(to, c.Path):
+		case r.mayRead(to, c.Path) && (c.From == "" || r.mayRead(to, c.From)):
 			b.WriteString("\n" + c.Show(maxShown/n, where))
 		default:
 			b.WriteString("\n" + c.Hidden(where))
@@ -92,10 +92,14 @@ func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 }
 
 // mayRead says whether a chat may be shown a file. Everybody in the chat reads the request. So the file must be open to
-// the least privileged person there.
+// the least privileged person there. A terminal is read by the owner of the home alone.
 func (r *Router) mayRead(k corebot.Key, path string) bool {
+	role := corebot.RoleNormal
+	if k.Channel == corebot.TerminalChannel {
+		role = corebot.RoleAdmin
+	}
 	return r.policy.Authorize(policy.Request{
-		Tool: "fs.read", Role: corebot.RoleNormal, There: corebot.RoleNormal, Key: k, Target: policy.Target{Path: path},
+		Tool: "fs.read", Role: role, There: role, Everywhere: role, Key: k, Target: policy.Target{Path: path},
 	}).Allow
 }
 

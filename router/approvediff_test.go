@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/tools"
@@ -35,12 +36,12 @@ func newDesk(t *testing.T, o apptest.Options, replies ...apptest.Reply) desk {
 	workspace, err := os.OpenRoot(d.dir)
 	d.must(err)
 	t.Cleanup(func() { workspace.Close() })
-	files, err := tools.NewFiles(root, workspace, nil)
+	files, err := tools.NewFiles(roots.Only(root), workspace, nil)
 	d.must(err)
 	pages, err := memory.New(root, memory.Options{})
 	d.must(err)
 	o.Model = apptest.Script(append([]apptest.Reply{hijacked()[0]}, replies...)...)
-	o.Tools, o.Box.Contents = append(builtin.Workspace(root, pages), reads()), files
+	o.Tools, o.Box.Contents = append(builtin.Workspace(roots.Only(root), pages), reads()), files
 	d.counter.Kit = apptest.New(t, o).Start()
 	d.admin(t, "root", corebot.Key{})
 	return d

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,8 +27,10 @@ import (
 // maxBoundFile is the largest file that a call may name and wait for an approval: all of it is read twice.
 const maxBoundFile = 64 << 20
 
-// Contents tells what is in files and directories of the workspace.
+// Contents tells what is in files and directories of the workspace, and of those that are open beside it.
 type Contents interface {
+	// Clean is the one spelling of a path, whether or not there is something.
+	Clean(path string) (string, error)
 	// Read gives a whole file of at most limit bytes; a larger one is [rootfs.ErrTooLarge], a missing one
 	// fs.ErrNotExist.
 	Read(path string, limit int64) ([]byte, error)
@@ -156,7 +159,9 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 		if drift := a.Bound.Drift(now); drift != "" {
 			return j.askAnew(ctx, a.Approval, drift, args, now)
 		}
-		j.call.Approved = changedFile(args.change(j.call), now).Content
+		change := args.change(j.call)
+		j.call.Approved = j.changedFile(change.Path, now).Content
+		j.call.ApprovedFrom = j.changedFile(change.From, now).Content
 		return r, false, nil
 	case corebot.ApprovalAwaited:
 		return r, false, &corebot.Awaits{Asked: a}
@@ -229,7 +234,7 @@ func (j *job) wanted(position int, rule string, args bound, b corebot.Bound, f *
 		Beyond:    j.beyond,
 		ExpiresAt: time.Now().Add(j.box.opts.Patience),
 	}
-	if file := changedFile(args.change(j.call), b); file.Path != "" {
+	if file := j.changedFile(args.change(j.call).Path, b); file.Path != "" {
 		a.Change = j.change(args, file, f)
 	}
 	return corebot.Ask{Event: e, Approval: a}
@@ -277,16 +282,15 @@ func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.Ask, err
 // passes notes what a call that nobody is asked about will make of its file.
 func (j *job) passes(args bound, f *forecast) {
 	change := args.change(j.call)
-	path, err := rootfs.Clean(change.Path)
+	path, err := j.clean(change.Path)
 	if change.Path == "" || err != nil {
 		return
 	}
-	v := j.before(path, f)
-	if v.why != nil {
+	if v := j.before(path, f); v.why != nil {
 		return
 	}
-	if after, err := change.after(v); err == nil {
-		f.files[path] = after
+	if all, _, err := j.after(change, path, f); err == nil {
+		maps.Copy(f.files, all)
 	}
 }
 
@@ -303,9 +307,10 @@ func (j *job) tell(text string) { j.notice = corebot.Plainly(text) }
 // is the better word for what has changed.
 func (j *job) bind(args bound, f *forecast) (corebot.Bound, error) {
 	named := args.named(j.call)
-	paths := append([]string{args.target(j.call).Path, args.change(j.call).Path}, named.Paths...)
+	target, change := args.target(j.call), args.change(j.call)
+	paths := append([]string{target.Path, target.From, change.Path, change.From}, named.Paths...)
 	for i, path := range paths { // a file is bound once, however it is spelled
-		if clean, err := rootfs.Clean(path); err == nil {
+		if clean, err := j.clean(path); err == nil {
 			paths[i] = clean
 		}
 	}
@@ -342,9 +347,17 @@ func (j *job) bind(args bound, f *forecast) (corebot.Bound, error) {
 	return b, err
 }
 
-// changedFile is the file that a call changes, as it is bound.
-func changedFile(change Change, b corebot.Bound) corebot.NamedFile {
-	path, err := rootfs.Clean(change.Path)
+// clean is the one spelling of a path.
+func (j *job) clean(path string) (string, error) {
+	if j.box.opts.Contents == nil {
+		return rootfs.Clean(path)
+	}
+	return j.box.opts.Contents.Clean(path)
+}
+
+// changedFile is a file that a call changes, as it is bound.
+func (j *job) changedFile(named string, b corebot.Bound) corebot.NamedFile {
+	path, err := j.clean(named)
 	if err != nil {
 		return corebot.NamedFile{}
 	}
@@ -385,15 +398,31 @@ func (j *job) anythingIn(dir string) bool {
 	return err != nil || !empty
 }
 
-// Read implements [Contents] for the files of a workspace.
-func (f *Files) Read(path string, limit int64) ([]byte, error) { return f.root.ReadFile(path, limit) }
+// Clean implements [Contents].
+func (f *Files) Clean(path string) (string, error) {
+	p, err := f.reach.Find(path)
+	return p.String(), err
+}
 
-// Content implements [Contents] for the files of a workspace.
+// Read implements [Contents].
+func (f *Files) Read(path string, limit int64) ([]byte, error) {
+	root, p, err := f.reach.At(path)
+	if err != nil {
+		return nil, err
+	}
+	return root.ReadFile(p.Path, limit)
+}
+
+// Content implements [Contents].
 func (f *Files) Content(path string) (string, error) {
-	if _, err := rootfs.Clean(path); err != nil { // not of the workspace: nothing is read there
+	if _, err := f.reach.Find(path); err != nil { // nothing is read there
 		return corebot.NoFile, nil
 	}
-	sum, err := f.root.Hash(path, maxBoundFile)
+	root, p, err := f.reach.At(path)
+	if err != nil {
+		return "", err
+	}
+	sum, err := root.Hash(p.Path, maxBoundFile)
 	switch {
 	case err == nil:
 		return fmt.Sprintf("sha256:%x", sum), nil

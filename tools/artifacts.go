@@ -12,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 )
 
 const (
@@ -20,20 +21,21 @@ const (
 )
 
 // Files keeps artifacts as files of the conversation's directory in the workspace, where policy closes them to every
-// other conversation. It keeps a hundred for each. It also tells what is in files and directories of the workspace.
+// other conversation. It keeps a hundred for each. It also tells what is in files and directories that tools reach.
 type Files struct {
 	root      *rootfs.Root
-	workspace *os.Root     // the same directory, for what no path of root can name
+	reach     *roots.Reach
+	workspace *os.Root     // the same directory as root, for what no path of root can name
 	senders   *SenderFiles // nil: senders have no limit
 }
 
-// NewFiles keeps artifacts in a workspace, which is given twice: as tools see it, and as programs that work in it do.
+// NewFiles keeps artifacts in a workspace, which is given twice: as tools reach it, and as programs that work in it do.
 // The caller closes both.
-func NewFiles(root *rootfs.Root, workspace *os.Root, senders *SenderFiles) (*Files, error) {
-	if root == nil || workspace == nil {
+func NewFiles(reach *roots.Reach, workspace *os.Root, senders *SenderFiles) (*Files, error) {
+	if reach == nil || reach.Workspace() == nil || workspace == nil {
 		return nil, fmt.Errorf("%w: artifacts want a workspace", corebot.ErrInvalid)
 	}
-	return &Files{root, workspace, senders}, nil
+	return &Files{reach.Workspace(), reach, workspace, senders}, nil
 }
 
 // Save writes one artifact and takes away the oldest ones over the limit. Where the folder has no room, the oldest

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -39,7 +40,7 @@ func filesWithin(t *testing.T, dir string, q rootfs.Quota) (*tools.Files, *rootf
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { workspace.Close() })
-	files, err := tools.NewFiles(root, workspace, nil)
+	files, err := tools.NewFiles(roots.Only(root), workspace, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/linediff"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 )
 
 const (
@@ -20,19 +22,39 @@ const (
 // Change is what a call makes of one file. A request for an approval shows it as a diff, and the approval is bound to
 // the file's content.
 type Change struct {
-	Path string // relative to the workspace; empty: the call changes no file that is known
+	Path string // as the caller spelled it; empty: the call changes no file that is known
 	// Make gives the file's new content, as the call itself would, and changes nothing.
 	Make    func(old []byte, exists bool) ([]byte, error)
-	Deletes bool // the file goes, and there is no Make
+	Deletes bool   // the file goes, and there is no Make
+	From    string // the file, or the directory, that takes this path and leaves its own; there is no Make
 }
 
-// after is what becomes of a file.
-func (c Change) after(v version) (now version, err error) {
-	if c.Deletes {
-		return version{content: corebot.NoFile}, nil
+// after is what becomes of the files that a change names, by their clean paths. The first is the changed file itself.
+func (j *job) after(c Change, path string, f *forecast) (all map[string]version, now version, err error) {
+	gone := version{content: corebot.NoFile}
+	switch {
+	case c.Deletes:
+		now = gone
+	case c.From != "":
+		from, err := j.clean(c.From)
+		if err != nil {
+			return nil, now, err
+		}
+		if now = j.before(from, f); now.why != nil { // a directory, or a large file
+			now = version{why: now.why, exists: true, content: corebot.NoContent}
+		} else if !now.exists {
+			return nil, now, fmt.Errorf("there is no file %s: %w", c.From, fs.ErrNotExist)
+		}
+		return map[string]version{path: now, from: gone}, now, nil
+	default:
+		v := j.before(path, f)
+		data, err := c.Make(v.data, v.exists)
+		if err != nil {
+			return nil, now, err
+		}
+		now = version{data: data, exists: true, content: contentOf(data, true)}
 	}
-	data, err := c.Make(v.data, v.exists)
-	return version{data: data, exists: true, content: contentOf(data, true)}, err
+	return map[string]version{path: now}, now, nil
 }
 
 // Changes tells which file a call changes, and how. The write itself must check [Call.Unchanged].
@@ -53,6 +75,26 @@ func (c Call) Unchanged(old []byte, exists bool) error {
 		"make the call again, so that an admin is asked about it as it is now")
 }
 
+// Unmoved is [Call.Unchanged] for a call that moves a file: for the file itself, and for what is at its new path. The
+// content of a directory is not compared.
+func (c Call) Unmoved(from, to string) func(roots.Look) error {
+	return func(look roots.Look) error {
+		for _, file := range []struct{ path, approved string }{{from, c.ApprovedFrom}, {to, c.Approved}} {
+			if file.approved == "" || file.approved == corebot.NoContent {
+				continue
+			}
+			data, exists, err := look(file.path)
+			if err == nil {
+				err = Call{Approved: file.approved}.Unchanged(data, exists)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 func contentOf(data []byte, exists bool) string {
 	if !exists {
 		return corebot.NoFile
@@ -60,7 +102,7 @@ func contentOf(data []byte, exists bool) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(data))
 }
 
-// forecast is what files of the workspace will be, by their clean paths, once the calls before have run. It also counts
+// forecast is what files will be, by their clean paths, once the calls before have run. It also counts
 // how much of the diffs of a request has been kept.
 type forecast struct {
 	files map[string]version
@@ -69,14 +111,10 @@ type forecast struct {
 
 func newForecast() *forecast { return &forecast{files: map[string]version{}} }
 
-// content is that of a named file, as far as the calls before decide it.
+// content is that of a file by its clean path, as far as the calls before decide it.
 func (f *forecast) content(path string) (string, bool) {
-	clean, err := rootfs.Clean(path)
-	v, known := f.files[clean]
-	if err != nil || !known {
-		return "", false
-	}
-	return v.content, true
+	v, known := f.files[path]
+	return v.content, known
 }
 
 // version is a file before or behind a call.
@@ -115,18 +153,31 @@ func (j *job) change(args bound, is corebot.NamedFile, f *forecast) corebot.File
 	if v.why == nil && v.content != is.Content {
 		v.why = errors.New("it is being changed")
 	}
+	if change.From != "" {
+		if c.From, _ = j.clean(change.From); v.why == nil && v.exists {
+			c.Replaces = true
+		}
+	}
 	if v.why != nil { // too large, or no plain file
 		c.Note = fmt.Sprintf("There is no diff: %s.", corebot.Plainly(v.why.Error()))
 		return c
 	}
 	c.Assumed = v.assumed
-	after, err := change.after(v)
+	all, after, err := j.after(change, is.Path, f)
 	if err != nil {
 		c.Note = fmt.Sprintf("There is no diff: as the file is now, the call would fail: %s.",
 			corebot.Plainly(err.Error()))
 		return c
 	}
-	f.files[is.Path], c.After = after, after.content
+	maps.Copy(f.files, all)
+	c.After = after.content
+	if change.From != "" && !c.Replaces {
+		return c // the content stays as it is
+	}
+	if after.why != nil {
+		c.Note = fmt.Sprintf("There is no diff: %s.", corebot.Plainly(after.why.Error()))
+		return c
+	}
 	hunks, err := linediff.Compare(v.data, after.data)
 	if err != nil {
 		c.Note = fmt.Sprintf("There is no diff: of %d and %d bytes, a version %v.", len(v.data), len(after.data), err)

@@ -75,6 +75,8 @@ type Call struct {
 	StepID string // the same in every attempt of a run: the idempotency key for whoever knows such keys
 	// the content of the file to change that the call was approved for: see [Call.Unchanged]; empty: any
 	Approved string
+	// the content of the file that the call takes from its place, likewise
+	ApprovedFrom string
 }
 
 // Func runs a tool. The model reads its result; Func should bound the result while it reads, not after. It must return

@@ -54,11 +54,6 @@ func matrix() []cell {
 			"success protected-path",
 		},
 		{"fs.delete", `{"path":"none.md"}`, "success open", "success open", "success open"},
-		{"fs.delete", `{"path":"{otherdir}/x.md"}`, "denied chat-files", "denied chat-files", "denied chat-files"},
-		{
-			"fs.delete", `{"path":"skills/{chat}.md"}`, "denied protected-path", "denied protected-path",
-			"success protected-path",
-		},
 		{
 			"fs.delete", `{"path":"BOOTSTRAP.md"}`, "denied protected-path", "denied protected-path",
 			"success protected-path",
@@ -66,6 +61,14 @@ func matrix() []cell {
 		{
 			"fs.mkdir", `{"path":"skills/made-{chat}"}`, "denied protected-path", "denied protected-path",
 			"success protected-path",
+		},
+		{
+			"fs.move", `{"from":"{otherdir}/x.md","to":"x.md"}`, "denied chat-files", "denied chat-files",
+			"denied chat-files",
+		},
+		{
+			"fs.move", `{"from":"none.md","to":"skills/{chat}.md"}`, "denied protected-path", "denied protected-path",
+			"error protected-path",
 		},
 		{"fs.search", `{"pattern":"one","path":"{dir}"}`, "success open", "success open", "success open"},
 		{
@@ -193,7 +196,8 @@ func (c cell) want(s scene, shell bool) string {
 // offers are the tools that the model of a turn is offered.
 func offers(as effective, shell bool) []string {
 	all := []string{
-		"chat.register", "fs.delete", "fs.edit", "fs.list", "fs.mkdir", "fs.read", "fs.search", "fs.write",
+		"chat.register", "fs.delete", "fs.edit", "fs.list", "fs.mkdir", "fs.move", "fs.read", "fs.search",
+		"fs.write",
 		"history.search", "memory.read",
 		"memory.search", "memory.write",
 		"message.send", "skills.list", "skills.read", "tasks.list", "tasks.schedule", "tasks.update",

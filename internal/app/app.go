@@ -30,6 +30,7 @@ import (
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/router"
@@ -67,6 +68,7 @@ type App struct {
 	Live    *live.Hub
 	models  choice
 	agents  agents
+	disk    *roots.Disk // the directories of tools.roots
 	version string
 	since   time.Time
 

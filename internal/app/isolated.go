@@ -14,6 +14,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/egress"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
 	"github.com/corebot/corebot/tools/isolation"
@@ -28,6 +29,7 @@ const fileTime = 10 * time.Second
 type isolated struct {
 	workers workers
 	root    *rootfs.Root
+	places  roots.List
 	web     config.Web
 	quota   rootfs.Quota
 }
@@ -42,7 +44,7 @@ var _ workers = (*isolation.Runner)(nil)
 
 // isolate puts the workers of isolation.tools in the place of tools.
 func (a *App) isolate(all []tools.Tool, runner *isolation.Runner, root *rootfs.Root) error {
-	i := isolated{runner, root, a.config.Tools.Web, chatQuota(a.config.Tools)}
+	i := isolated{runner, root, a.disk.List(), a.config.Tools.Web, chatQuota(a.config.Tools)}
 	for at, tool := range all {
 		if !slices.Contains(a.config.Isolation.Tools.Values(), tool.Name()) {
 			continue
@@ -82,19 +84,33 @@ func (i isolated) work(tool string) (func(context.Context, json.RawMessage) (str
 		return nil, fmt.Errorf("%w: isolation.tools: %s cannot work in a worker", corebot.ErrInvalid, tool)
 	}
 	return func(ctx context.Context, args json.RawMessage) (string, error) {
+		if _, err := i.inWorkspace(args); err != nil {
+			return "", err
+		}
 		return i.send(ctx, job, errand{Tool: tool, Args: args})
 	}, nil
+}
+
+// inWorkspace is the path that a call names. A worker has no directory but the workspace.
+func (i isolated) inWorkspace(args json.RawMessage) (path string, err error) {
+	var file struct{ Path string }
+	if err := json.Unmarshal(args, &file); err != nil {
+		return "", fmt.Errorf("%w: %w", corebot.ErrInvalid, err)
+	}
+	if p, err := i.places.Find(file.Path); file.Path != "" && err == nil && !p.InWorkspace() {
+		return "", corebot.WithHint(fmt.Errorf("%s is not in the workspace, and a worker reaches nothing else", p),
+			"an operator takes this tool out of isolation.tools")
+	}
+	return file.Path, nil
 }
 
 // hold keeps all others from the file that a call changes. A worker has no part in the locks that a change otherwise
 // takes.
 func (i isolated) hold(args json.RawMessage) (path string, release func(), err error) {
-	var file struct{ Path string }
-	if err := json.Unmarshal(args, &file); err != nil {
-		return "", nil, fmt.Errorf("%w: %w", corebot.ErrInvalid, err)
+	if path, err = i.inWorkspace(args); err == nil {
+		release, err = i.root.Hold(path)
 	}
-	release, err = i.root.Hold(file.Path)
-	return file.Path, release, err
+	return path, release, err
 }
 
 // fetches: the worker reads what comes, and has no network. Each connection that it asks for is made here, by the rules
@@ -222,7 +238,10 @@ func runErrand(ctx context.Context, input []byte, connect isolation.Dialer) (str
 			return "", err
 		}
 	}
-	for _, tool := range []tools.Tool{builtin.Read(root), builtin.List(root), builtin.Write(root), builtin.Edit(root)} {
+	reach := roots.Only(root)
+	for _, tool := range []tools.Tool{
+		builtin.Read(reach), builtin.List(reach), builtin.Write(reach), builtin.Edit(reach),
+	} {
 		if tool.Name() == e.Tool {
 			return tool.Work(ctx, e.Args)
 		}

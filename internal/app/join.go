@@ -96,7 +96,7 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 		return fmt.Errorf("open the workspace: %w", err)
 	}
 	a.opened("files of programs", dir)
-	artifacts, err := tools.NewFiles(u.notes.root, dir, a.senders)
+	artifacts, err := tools.NewFiles(u.reach(a.disk), dir, a.senders)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,8 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 // builtins are the tools that work in Corebot's own process, unless isolation.tools names them.
 func (a *App) builtins(u *agentUnit) ([]tools.Tool, error) {
 	w := u.notes
-	all := append(builtin.Workspace(w.root, w.memory), builtin.SkillsList(w.skills), builtin.SkillsRead(w.skills),
+	all := append(builtin.Workspace(u.reach(a.disk), w.memory), builtin.SkillsList(w.skills),
+		builtin.SkillsRead(w.skills),
 		builtin.DeadLetterList(a.service), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
 	web, err := webTools(a.config.Tools.Web)
 	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{u})}), err

@@ -232,6 +232,7 @@ func (a *App) agentOptions(u *agentUnit, r prometheus.Registerer) agent.Options 
 	c := a.config.Agent
 	return agent.Options{
 		Untrusted:     untrusted(),
+		Roots:         a.disk.List(),
 		MaxIterations: c.MaxToolIterations, MaxTime: c.MaxTime, SessionIdle: c.SessionIdle,
 		ContextTokens: context, OutputTokens: a.config.LLM.OutputTokens,
 		Compaction: agent.Compaction{

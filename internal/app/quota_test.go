@@ -14,6 +14,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -45,7 +46,7 @@ func TestEveryToolThatWritesKeepsTheQuotaOfAChatAndNamesItsSetting(t *testing.T)
 	n, err := openWorkspace(place{t.TempDir(), corebot.DefaultAgent}, chatQuota(quotaSettings()), zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, n.root.Close()) })
-	registry, err := tools.NewRegistry(builtin.Workspace(n.root, n.memory)...)
+	registry, err := tools.NewRegistry(builtin.Workspace(roots.Only(n.root), n.memory)...)
 	must(t, err)
 	p, err := policy.New(policy.Options{})
 	must(t, err)

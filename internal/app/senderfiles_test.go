@@ -17,6 +17,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
@@ -65,7 +66,7 @@ func newSenderRig(t *testing.T, settings config.Tools) *senderRig {
 	}))
 	r.senders = tools.NewSenderFiles(r.charges, grants, senderQuota(settings), zerolog.Nop())
 	r.senders.Have(corebot.DefaultAgent, r.notes.root)
-	all := builtin.Workspace(r.notes.root, r.notes.memory)
+	all := builtin.Workspace(roots.Only(r.notes.root), r.notes.memory)
 	charged(all, r.senders)
 	registry, err := tools.NewRegistry(all...)
 	must(t, err)
@@ -73,7 +74,7 @@ func newSenderRig(t *testing.T, settings config.Tools) *senderRig {
 	must(t, err)
 	r.box, err = tools.NewBox(registry, p, grants, tools.Options{})
 	must(t, err)
-	r.files, err = tools.NewFiles(r.notes.root, workspace, r.senders)
+	r.files, err = tools.NewFiles(roots.Only(r.notes.root), workspace, r.senders)
 	must(t, err)
 	return r
 }
@@ -171,7 +172,7 @@ func TestASenderHasOneQuotaAtAllAgentsAndArtifactsOfAllMakeRoom(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, workspace.Close()) })
 	r.senders.Have("other", n.root)
-	files, err := tools.NewFiles(n.root, workspace, r.senders)
+	files, err := tools.NewFiles(roots.Only(n.root), workspace, r.senders)
 	must(t, err)
 	here, there := r.who("ann", "a"), r.who("ann", "a")
 	there.Key.Agent = "other"

@@ -16,6 +16,7 @@ import (
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
@@ -44,6 +45,9 @@ func rulesOf(entry config.AgentEntry, c config.Config) (*policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Roots, err = openRoots(c); err != nil {
+		return nil, err
+	}
 	o.Agent = policy.AgentTools{Allow: entry.Tools.Allow.Values(), Deny: entry.Tools.Deny.Values()}
 	p, err := policy.New(o)
 	if err != nil {
@@ -51,6 +55,9 @@ func rulesOf(entry config.AgentEntry, c config.Config) (*policy.Policy, error) {
 	}
 	return p, nil
 }
+
+// reach is what the tools of the agent reach.
+func (u *agentUnit) reach(d *roots.Disk) *roots.Reach { return roots.NewReach(u.notes.root, d) }
 
 // name is what people call the agent.
 func (u *agentUnit) name() string {
@@ -63,6 +70,12 @@ func (u *agentUnit) name() string {
 // makeAgents makes the agents of the settings, or the one that this process is for.
 func (a *App) makeAgents(r prometheus.Registerer) error {
 	a.agents = agents{all: map[string]*agentUnit{}, books: storage.NewBooks(a.Store), log: a.log}
+	list, err := openRoots(a.config)
+	if err != nil {
+		return err
+	}
+	a.disk = roots.NewDisk(list, closedPaths(a.config)...)
+	a.opened("directories of tools.roots", a.disk)
 	a.senders = tools.NewSenderFiles(storage.NewFileCharges(a.Store), storage.NewGrants(a.Store),
 		senderQuota(a.config.Tools), a.log)
 	for _, entry := range a.config.AgentList() {

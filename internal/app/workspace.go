@@ -19,6 +19,7 @@ import (
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -243,6 +244,58 @@ func checkPages(p place) []Finding {
 	}
 	if len(findings) == 0 {
 		findings = append(findings, ok("the pages of the prompt can be read"))
+	}
+	return findings
+}
+
+// openRoots are the directories of tools.roots. The error names one that cannot be open.
+func openRoots(c config.Config) (roots.List, error) {
+	user, err := os.UserHomeDir()
+	if err != nil {
+		user = "" // a service may have none: then nothing is called ~
+	}
+	var dirs []roots.Dir
+	for _, r := range c.Tools.Roots.List() {
+		dirs = append(dirs, roots.Dir{Path: r.Path, Write: r.Mode == config.RootWrite})
+	}
+	list, err := roots.NewList(user, dirs, closedPaths(c)...)
+	if err != nil && corebot.HintOf(err) == "" {
+		err = corebot.WithHint(err, "change tools.roots")
+	}
+	return list, err
+}
+
+// closedPaths are the paths that no directory of tools.roots reaches: the home, the database, which may be on another
+// disk, and the workspaces, which may be links.
+func closedPaths(c config.Config) []string {
+	closed := []string{c.Home, DataDir(c.Home)}
+	for _, p := range places(c) {
+		closed = append(closed, p.workspace())
+	}
+	return closed
+}
+
+// checkRoots shows the directories of tools.roots, and those that are not there.
+func checkRoots(c config.Config) (findings []Finding) {
+	list, err := openRoots(c)
+	if err != nil {
+		return nil // said of the settings already
+	}
+	disk := roots.NewDisk(list, closedPaths(c)...)
+	defer disk.Close() //nolint:errcheck // only read
+	for _, d := range list.Dirs() {
+		how := "reading"
+		if d.Write {
+			how = "reading and writing"
+		}
+		switch err := disk.Check(d); {
+		case errors.Is(err, roots.ErrMissing):
+			findings = append(findings, warn(corebot.HintOf(err), "tools.roots: %v", err))
+		case err != nil:
+			findings = append(findings, fail("tools.roots", err))
+		default:
+			findings = append(findings, ok("tools reach %s for %s", d.Path, how))
+		}
 	}
 	return findings
 }

@@ -143,12 +143,13 @@ type Tools struct {
 	ChatFilesBytes int64         `mapstructure:"chat_files_bytes" min:"0"`
 	ChatFiles      int           `mapstructure:"chat_files" min:"0"`
 
-	SenderFilesBytes int64        `mapstructure:"sender_files_bytes" min:"0"`
-	SenderFiles      int          `mapstructure:"sender_files" min:"0"`
-	Grants           Grants       `mapstructure:"grants"`
-	AllowedEnv       List[string] `mapstructure:"allowed_env"`
-	Shell            Shell        `mapstructure:"shell"`
-	Web              Web          `mapstructure:"web"`
+	SenderFilesBytes int64             `mapstructure:"sender_files_bytes" min:"0"`
+	SenderFiles      int               `mapstructure:"sender_files" min:"0"`
+	Grants           Grants            `mapstructure:"grants"`
+	AllowedEnv       List[string]      `mapstructure:"allowed_env"`
+	Roots            Entries[OpenRoot] `mapstructure:"roots"`
+	Shell            Shell             `mapstructure:"shell"`
+	Web              Web               `mapstructure:"web"`
 }
 
 // Channels says how replies are sent, on every channel, and who may talk on each.

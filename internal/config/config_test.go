@@ -126,6 +126,8 @@ func another(t *testing.T, l leaf, text string) any {
 		return NewEntries(everyAgent())
 	case Entries[Route]:
 		return NewEntries(Route{Channel: "webhook", Account: "work", Chat: "c1", Agent: everyAgent().ID})
+	case Entries[OpenRoot]:
+		return NewEntries(OpenRoot{Path: "/srv/project", Mode: RootWrite}, OpenRoot{Path: "~/notes", Mode: RootRead})
 	case Grants:
 		return NewGrants(corebot.ToolGrant{Tool: "mcp__*", Role: corebot.RoleAdmin},
 			corebot.ToolGrant{Tool: "mcp.reload", Principal: corebot.Principal{Channel: "webhook", ID: "ann"}})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -20,6 +21,30 @@ type Shell struct {
 }
 
 func defaultShell() Shell { return Shell{Timeout: time.Minute} }
+
+// Modes of an [OpenRoot].
+const (
+	RootRead  = "read"
+	RootWrite = "write"
+)
+
+// OpenRoot is one entry of tools.roots: a directory that tools reach beside the workspace.
+type OpenRoot struct {
+	Path string `mapstructure:"path"`
+	Mode string `mapstructure:"mode" oneof:"read,write"`
+}
+
+// standard implements [entry].
+func (OpenRoot) standard() OpenRoot { return OpenRoot{Mode: RootRead} }
+
+// validate implements [entry]. What a path means is decided where directories are opened.
+func (r OpenRoot) validate(where string) error {
+	if !strings.HasPrefix(r.Path, "/") && r.Path != "~" && !strings.HasPrefix(r.Path, "~/") {
+		return corebot.WithHint(fmt.Errorf("%s.path is %q, which is no absolute path", where, r.Path),
+			"write the whole path, such as /home/me/project or ~/project")
+	}
+	return nil
+}
 
 // Isolation is how the worker processes are kept in which programs run.
 type Isolation struct {

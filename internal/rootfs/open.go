@@ -23,7 +23,7 @@ func (r *Root) walk(dir string, create bool) (*os.Root, error) {
 	for name := range strings.SplitSeq(dir, "/") {
 		next, err := enter(at, name)
 		if create && errors.Is(err, fs.ErrNotExist) {
-			next, err = makeAndEnter(at, name)
+			next, err = r.makeAndEnter(at, name)
 		}
 		at.Close()
 		if err != nil {
@@ -53,14 +53,23 @@ func enter(at *os.Root, name string) (*os.Root, error) {
 	return sub, nil
 }
 
-func makeAndEnter(at *os.Root, name string) (*os.Root, error) {
-	if err := at.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+func (r *Root) makeAndEnter(at *os.Root, name string) (*os.Root, error) {
+	err := at.Mkdir(name, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, bare(err)
 	}
+	made := err == nil
 	if err := syncDir(at); err != nil {
 		return nil, err
 	}
-	return enter(at, name)
+	next, err := enter(at, name)
+	if err == nil && made && r.kept {
+		if err = openAsParent(at, next); err != nil {
+			next.Close()
+			return nil, bare(err)
+		}
+	}
+	return next, err
 }
 
 // openFile opens a plain file for reading, by its cleaned path. The caller closes it.

@@ -15,8 +15,8 @@
 //     other processes are measured before a refusal, after [Root.Changed] or [Root.Hold], and every ten minutes.
 //
 // Limits: every read names its cap; a path has at most [MaxPath] bytes and [MaxDepth] names; a listing has a cap. Files
-// are 0600 and directories 0700. On systems without inode link counts in the standard library (Windows) the hard link
-// rule is not enforced.
+// are 0600 and directories 0700, except in a directory of others: see [NewOthers]. On systems without inode link
+// counts in the standard library (Windows) the hard link rule is not enforced.
 package rootfs
 
 import (
@@ -48,6 +48,7 @@ const stripes = 64
 type Root struct {
 	dir   *os.Root
 	limit func(path string) int64 // nil: none has a limit
+	kept  bool                    // files keep their rights and owners: see [NewOthers]
 	seed  maphash.Seed
 	locks [stripes]sync.Mutex
 
@@ -89,6 +90,20 @@ func New(dir string) (*Root, error) {
 		shares: map[string]Share{},
 	}}, nil
 }
+
+// NewOthers is [New] for a directory that is not Corebot's own. A file that is written keeps its mode, owner and group;
+// if its owner or group cannot be kept, the write fails. A new file or directory is as open as the directory that it is
+// made in, but never open to writers who are neither its owner nor of its group.
+func NewOthers(dir string) (*Root, error) {
+	r, err := New(dir)
+	if err == nil {
+		r.kept = true
+	}
+	return r, err
+}
+
+// Info tells of the directory itself.
+func (r *Root) Info() (fs.FileInfo, error) { return r.dir.Stat(".") }
 
 // Close releases the directory. Later calls of any method fail with os.ErrClosed.
 func (r *Root) Close() error { return r.dir.Close() }

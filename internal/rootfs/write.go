@@ -94,7 +94,7 @@ func (r *Root) change(path string, next func(at *os.Root, name string) ([]byte, 
 			if err != nil {
 				return err
 			}
-			if err := r.bounded(clean, data); err != nil {
+			if err := r.bounded(clean, int64(len(data))); err != nil {
 				return err
 			}
 			if err := replaceable(at, name); err != nil {
@@ -104,7 +104,7 @@ func (r *Root) change(path string, next func(at *os.Root, name string) ([]byte, 
 			if err := rm.admit(more); err != nil {
 				return err
 			}
-			err = replace(at, name, data)
+			err = r.replace(at, name, data)
 			rm.grown(more, err)
 			return err
 		})
@@ -128,15 +128,14 @@ func sizeOf(at *os.Root, name string) int64 {
 	return info.Size()
 }
 
-// bounded refuses contents over the limit of a file.
-func (r *Root) bounded(clean string, data []byte) error {
+// bounded refuses a size over the limit of a file.
+func (r *Root) bounded(clean string, size int64) error {
 	if r.limit == nil {
 		return nil
 	}
-	if limit := r.limit(clean); limit > 0 && int64(len(data)) > limit {
-		return corebot.WithHint(fmt.Errorf("the file %w: it would have %d bytes, the limit is %d", ErrTooLarge,
-			len(data), limit),
-			"keep what matters in it, and put the rest into another file")
+	if limit := r.limit(clean); limit > 0 && size > limit {
+		return corebot.WithHint(fmt.Errorf("the file %w: it would have %d bytes, the limit is %d", ErrTooLarge, size,
+			limit), "keep what matters in it, and put the rest into another file")
 	}
 	return nil
 }
@@ -190,7 +189,7 @@ func replaceable(at *os.Root, name string) error {
 
 // replace writes a temporary file beside the old one and renames it into place. Contents and entry are each synced, in
 // that order: after a power cut the name never stands for a half-written file.
-func replace(at *os.Root, name string, data []byte) (err error) {
+func (r *Root) replace(at *os.Root, name string, data []byte) (err error) {
 	temp := tempPrefix + rand.Text()
 	f, err := at.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -201,7 +200,10 @@ func replace(at *os.Root, name string, data []byte) (err error) {
 			_ = at.Remove(temp) // best effort: a sweep takes what stays
 		}
 	}()
-	if _, err = f.Write(data); err == nil {
+	if _, err = f.Write(data); err == nil && r.kept {
+		err = likeOld(at, name, f)
+	}
+	if err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {

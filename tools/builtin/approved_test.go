@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -60,11 +61,11 @@ func protected(t *testing.T, dir string, meddle func()) *tools.Box {
 	workspace, err := os.OpenRoot(dir)
 	must(t, err)
 	t.Cleanup(func() { workspace.Close() })
-	files, err := tools.NewFiles(root, workspace, nil)
+	files, err := tools.NewFiles(roots.Only(root), workspace, nil)
 	must(t, err)
 	pages, err := memory.New(root, memory.Options{})
 	must(t, err)
-	registry, err := tools.NewRegistry(builtin.Workspace(root, pages)...)
+	registry, err := tools.NewRegistry(builtin.Workspace(roots.Only(root), pages)...)
 	must(t, err)
 	rules, err := policy.New(policy.Options{})
 	must(t, err)

@@ -1,9 +1,9 @@
 // Package builtin holds the tools that come with Corebot. Each tool is one Go file and one Markdown file, which the
 // model reads.
 //
-// The tools act on the workspace through one shared rootfs.Root. It refuses paths that lead out of the workspace, and
-// keeps concurrent changes of one file from losing each other. Policy decides who may do what: a tool only says what it
-// touches.
+// The tools act on the workspace, and on the directories that the operator has opened, through one shared
+// roots.Reach. It refuses paths that lead out, and keeps concurrent changes of one file from losing each other.
+// Policy decides who may do what: a tool only says what it touches.
 package builtin
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
@@ -21,11 +22,20 @@ import (
 const maxFile = 1 << 20
 
 // Workspace lists the tools that act on files and memory.
-func Workspace(root *rootfs.Root, pages *memory.Store) []tools.Tool {
+func Workspace(reach *roots.Reach, pages *memory.Store) []tools.Tool {
 	return []tools.Tool{
-		Read(root), Write(root), Edit(root), Delete(root), Mkdir(root), List(root), Search(root),
+		Read(reach), Write(reach), Edit(reach), Delete(reach), Mkdir(reach), Move(reach), List(reach), Search(reach),
 		MemoryRead(pages), MemoryWrite(pages), MemorySearch(pages),
 	}
+}
+
+// change does work on a place that a path means. An error names the place.
+func change(reach *roots.Reach, path string, work func(root *rootfs.Root, clean string) error) error {
+	root, p, err := reach.Writable(path)
+	if err != nil {
+		return err
+	}
+	return p.Explain(work(root, p.Path))
 }
 
 // reads and writes are what a call touches.

@@ -14,6 +14,7 @@ import (
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -66,7 +67,7 @@ func newBench(t *testing.T) bench {
 	t.Cleanup(func() { root.Close() })
 	pages, err := memory.New(root, memory.Options{})
 	must(t, err)
-	registry, err := tools.NewRegistry(builtin.Workspace(root, pages)...)
+	registry, err := tools.NewRegistry(builtin.Workspace(roots.Only(root), pages)...)
 	must(t, err)
 	p, err := policy.New(policy.Options{})
 	must(t, err)

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/internal/egress"
-	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -14,6 +14,6 @@ func NewBraveAt(endpoint, key string, client *egress.Client) *Brave {
 }
 
 // SearchWithin is [Search] with limits that a test can reach.
-func SearchWithin(root *rootfs.Root, entries int, bytes int64, limit time.Duration) tools.Tool {
+func SearchWithin(root *roots.Reach, entries int, bytes int64, limit time.Duration) tools.Tool {
 	return searchWithin(root, searchLimits{entries: entries, bytes: bytes, time: limit})
 }

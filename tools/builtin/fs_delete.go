@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -16,21 +17,21 @@ import (
 var deleteDoc string
 
 type deleteArgs struct {
-	Path string `json:"path" jsonschema:"the file, relative to the workspace"`
+	Path string `json:"path" jsonschema:"the file, in the workspace, or an absolute path"`
 }
 
 // Delete takes away one file. A second run finds nothing, and says the same thing of the workspace: the file is not
 // there.
-func Delete(root *rootfs.Root) tools.Tool {
+func Delete(reach *roots.Reach) tools.Tool {
 	return tools.New("fs.delete", deleteDoc, tools.Idempotent, func(_ context.Context, c tools.Call,
 		a deleteArgs,
 	) (string, error) {
-		var err error
-		if c.Approved == "" {
-			err = root.Remove(a.Path)
-		} else {
-			err = root.RemoveIf(a.Path, tools.MaxApproved, c.Unchanged)
-		}
+		err := change(reach, a.Path, func(root *rootfs.Root, clean string) error {
+			if c.Approved == "" {
+				return root.Remove(clean)
+			}
+			return root.RemoveIf(clean, tools.MaxApproved, c.Unchanged)
+		})
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Sprintf("there is no file %s", a.Path), nil

@@ -11,6 +11,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -19,7 +20,7 @@ import (
 var editDoc string
 
 type editArgs struct {
-	Path       string `json:"path" jsonschema:"the file, relative to the workspace"`
+	Path       string `json:"path" jsonschema:"the file, in the workspace, or an absolute path"`
 	Old        string `json:"old" jsonschema:"the text to replace, exactly as it stands in the file"`
 	New        string `json:"new" jsonschema:"the text to put in its place"`
 	ReplaceAll bool   `json:"replaceAll,omitempty" jsonschema:"replace every occurrence; without it there must be one"`
@@ -27,17 +28,19 @@ type editArgs struct {
 
 // Edit replaces text in a file. Run twice it could change what the first run wrote, so it is not run again after a
 // crash.
-func Edit(root *rootfs.Root) tools.Tool {
+func Edit(reach *roots.Reach) tools.Tool {
 	return tools.New("fs.edit", editDoc, tools.SideEffect,
 		func(_ context.Context, c tools.Call, a editArgs) (string, error) {
 			var count int
-			err := root.Update(a.Path, maxFile, func(old []byte, exists bool) ([]byte, error) {
-				if err := c.Unchanged(old, exists); err != nil {
-					return nil, err
-				}
-				edited, n, err := a.edit(old, exists)
-				count = n
-				return edited, err
+			err := change(reach, a.Path, func(root *rootfs.Root, clean string) error {
+				return root.Update(clean, maxFile, func(old []byte, exists bool) ([]byte, error) {
+					if err := c.Unchanged(old, exists); err != nil {
+						return nil, err
+					}
+					edited, n, err := a.edit(old, exists)
+					count = n
+					return edited, err
+				})
 			})
 			if err != nil {
 				return "", err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -18,7 +19,7 @@ var listDoc string
 const listMax = 500
 
 type listArgs struct {
-	Path  string `json:"path,omitempty" jsonschema:"a directory below the workspace; the workspace itself if left out"`
+	Path  string `json:"path,omitempty" jsonschema:"a directory, as for fs.read; the workspace itself if left out"`
 	After string `json:"after,omitempty" jsonschema:"show only names behind this one, to go on with a long listing"`
 }
 
@@ -34,12 +35,16 @@ func (a listArgs) dir() string {
 func (a listArgs) empty() string { return fmt.Sprintf("[%s is empty]", a.dir()) }
 
 // List shows what is in a directory.
-func List(root *rootfs.Root) tools.Tool {
+func List(reach *roots.Reach) tools.Tool {
 	return tools.New("fs.list", listDoc, tools.ReadOnly|tools.Outside,
 		func(_ context.Context, _ tools.Call, a listArgs) (string, error) {
-			entries, more, err := root.List(a.dir(), a.After, listMax)
+			root, p, err := reach.At(a.dir())
 			if err != nil {
 				return "", err
+			}
+			entries, more, err := root.List(p.Path, a.After, listMax)
+			if err != nil {
+				return "", p.Explain(err)
 			}
 			return listing(a, entries, more), nil
 		}, tools.Touches(func(_ tools.Call, a listArgs) policy.Target { return reads(a.dir()) }),

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -13,15 +14,16 @@ import (
 var mkdirDoc string
 
 type mkdirArgs struct {
-	Path string `json:"path" jsonschema:"the directory, relative to the workspace"`
+	Path string `json:"path" jsonschema:"the directory, in the workspace, or an absolute path"`
 }
 
 // Mkdir makes a directory. A second run finds it there.
-func Mkdir(root *rootfs.Root) tools.Tool {
+func Mkdir(reach *roots.Reach) tools.Tool {
 	return tools.New("fs.mkdir", mkdirDoc, tools.Idempotent, func(_ context.Context, _ tools.Call,
 		a mkdirArgs,
 	) (string, error) {
-		if err := root.Mkdir(a.Path); err != nil {
+		err := change(reach, a.Path, func(root *rootfs.Root, clean string) error { return root.Mkdir(clean) })
+		if err != nil {
 			return "", err
 		}
 		return "there is a directory " + a.Path, nil

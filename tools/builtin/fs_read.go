@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -20,22 +21,26 @@ const (
 )
 
 type readArgs struct {
-	Path   string `json:"path" jsonschema:"the file, relative to the workspace"`
+	Path   string `json:"path" jsonschema:"the file, in the workspace, or an absolute path"`
 	Offset int64  `json:"offset,omitempty" jsonschema:"where to begin, in bytes; 0 is the beginning"`
 	Limit  int64  `json:"limit,omitempty" jsonschema:"how many bytes to read; 32768 if left out and 48000 at most"`
 }
 
 // Read shows a piece of a text file.
-func Read(root *rootfs.Root) tools.Tool {
+func Read(reach *roots.Reach) tools.Tool {
 	return tools.New("fs.read", readDoc, tools.ReadOnly|tools.Outside,
 		func(_ context.Context, _ tools.Call, a readArgs) (string, error) {
 			limit := min(a.Limit, readMax)
 			if a.Limit == 0 {
 				limit = readDefault
 			}
-			c, err := root.ReadChunk(a.Path, a.Offset, limit)
+			root, p, err := reach.At(a.Path)
 			if err != nil {
 				return "", err
+			}
+			c, err := root.ReadChunk(p.Path, a.Offset, limit)
+			if err != nil {
+				return "", p.Explain(err)
 			}
 			return show(a.Path, c), nil
 		}, tools.Touches(func(_ tools.Call, a readArgs) policy.Target { return reads(a.Path) }),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
@@ -57,12 +58,12 @@ func (a searchArgs) at() string {
 func (a searchArgs) none() string { return fmt.Sprintf("[nothing in %s matches]\n", a.at()) }
 
 // Search finds lines by a regular expression, whose time is linear in what it reads.
-func Search(root *rootfs.Root) tools.Tool { return searchWithin(root, defaultSearch) }
+func Search(reach *roots.Reach) tools.Tool { return searchWithin(reach, defaultSearch) }
 
-func searchWithin(root *rootfs.Root, limits searchLimits) tools.Tool {
+func searchWithin(reach *roots.Reach, limits searchLimits) tools.Tool {
 	return tools.New("fs.search", searchDoc, tools.ReadOnly|tools.Outside,
 		func(ctx context.Context, _ tools.Call, a searchArgs) (string, error) {
-			s, err := newSearch(root, limits, a)
+			s, err := newSearch(reach, limits, a)
 			if err != nil {
 				return "", err
 			}
@@ -80,6 +81,7 @@ var errSearchEnds = errors.New("the search has reached a limit")
 // search is one search under way.
 type search struct {
 	root    *rootfs.Root
+	place   roots.Place // where it begins
 	limits  searchLimits
 	pattern *regexp.Regexp
 	name    string
@@ -90,7 +92,7 @@ type search struct {
 	limit                         string // the one that ended it
 }
 
-func newSearch(root *rootfs.Root, limits searchLimits, a searchArgs) (*search, error) {
+func newSearch(reach *roots.Reach, limits searchLimits, a searchArgs) (*search, error) {
 	if len(a.Pattern) > searchPattern {
 		return nil, fmt.Errorf("the expression has %d bytes, the limit is %d", len(a.Pattern), searchPattern)
 	}
@@ -102,21 +104,18 @@ func newSearch(root *rootfs.Root, limits searchLimits, a searchArgs) (*search, e
 	if _, err := path.Match(a.Name, ""); err != nil {
 		return nil, fmt.Errorf("search in files called %q: %w", a.Name, err)
 	}
-	return &search{root: root, limits: limits, pattern: pattern, name: a.Name}, nil
+	root, p, err := reach.At(a.at())
+	return &search{root: root, place: p, limits: limits, pattern: pattern, name: a.Name}, err
 }
 
 func (s *search) run(ctx context.Context, a searchArgs) (string, error) {
-	clean, err := rootfs.Clean(a.at())
-	if err != nil {
-		return "", err
-	}
-	err = s.directory(ctx, clean)
+	err := s.directory(ctx, s.place.Path)
 	if errors.Is(err, rootfs.ErrNotDir) {
 		s.name = "" // a file that is named is meant
-		err = s.file(ctx, clean)
+		err = s.file(ctx, s.place.Path)
 	}
 	if err != nil && !errors.Is(err, errSearchEnds) {
-		return "", err
+		return "", s.place.Explain(err)
 	}
 	if err != nil && s.limit == "" {
 		s.limit = s.limits.time.String()
@@ -136,7 +135,7 @@ func (s *search) directory(ctx context.Context, dir string) error {
 	for _, e := range entries {
 		at := path.Join(dir, e.Name)
 		switch {
-		case e.Dir && closed(at, e.Name):
+		case s.closed(at, e):
 			continue
 		case e.Dir:
 			err = s.directory(ctx, at)
@@ -172,10 +171,15 @@ func passing(err error) bool {
 		errors.Is(err, rootfs.ErrEscape) || errors.Is(err, rootfs.ErrBadName) || errors.Is(err, rootfs.ErrNotDir)
 }
 
-// closed says whether a search that began above a directory passes over it. Policy has judged where the search begins,
-// and nothing below. So the files of conversations are left out, as a conversation's own is searched by its path.
-func closed(at, name string) bool {
-	return name == ".git" || name == "node_modules" || rootfs.Fold(at) == rootfs.ChatsDir
+// closed says whether a search that began above an entry passes over it. Policy has judged where the search begins, and
+// nothing below. So the files of conversations are left out, as a conversation's own is searched by its path. In the
+// operator's directories, what policy closes by its name is left out.
+func (s *search) closed(at string, e rootfs.Entry) bool {
+	if !s.place.InWorkspace() && roots.Secret(at) {
+		return true
+	}
+	return e.Dir && (e.Name == ".git" || e.Name == "node_modules" ||
+		s.place.InWorkspace() && rootfs.Fold(at) == rootfs.ChatsDir)
 }
 
 // file searches one file.
@@ -220,10 +224,13 @@ func (s *search) lines(at string, text []byte) error {
 			return errSearchEnds
 		}
 		s.matches++
-		fmt.Fprintf(&s.out, "%s:%d: %s\n", at, number, around(line, found[0]))
+		fmt.Fprintf(&s.out, "%s:%d: %s\n", s.shown(at), number, around(line, found[0]))
 	}
 	return nil
 }
+
+// shown is the path of a file as another call can name it.
+func (s *search) shown(at string) string { return roots.Place{Dir: s.place.Dir, Path: at}.String() }
 
 // around is a line, or the part of a long one in which the match begins.
 func around(line []byte, match int) string {

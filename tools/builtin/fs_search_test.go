@@ -12,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -165,12 +166,16 @@ func TestASearchBoundsFilesDirectoriesBytesAndTime(t *testing.T) {
 		path, want string
 		tool       tools.Tool
 	}{
-		"files":       {"full", "5 files and directories", builtin.SearchWithin(b.root, 5, most, time.Minute)},
-		"directories": {"empty", "5 files and directories", builtin.SearchWithin(b.root, 5, most, time.Minute)},
-		"a tree":      {"tree", "8 files and directories", builtin.SearchWithin(b.root, 8, most, time.Minute)},
-		"bytes":       {"full", "limit of 100 bytes", builtin.SearchWithin(b.root, 1000, 100, time.Minute)},
-		"time":        {"full", "limit of 1ns", builtin.SearchWithin(b.root, 1000, most, 1)},
-		"none":        {"full", "full/9:1: a needle", builtin.SearchWithin(b.root, 1000, most, time.Minute)},
+		"files": {"full", "5 files and directories", builtin.SearchWithin(roots.Only(b.root), 5, most,
+			time.Minute)},
+		"directories": {"empty", "5 files and directories", builtin.SearchWithin(roots.Only(b.root), 5, most,
+			time.Minute)},
+		"a tree": {"tree", "8 files and directories", builtin.SearchWithin(roots.Only(b.root), 8, most,
+			time.Minute)},
+		"bytes": {"full", "limit of 100 bytes", builtin.SearchWithin(roots.Only(b.root), 1000, 100, time.Minute)},
+		"time":  {"full", "limit of 1ns", builtin.SearchWithin(roots.Only(b.root), 1000, most, 1)},
+		"none": {"full", "full/9:1: a needle", builtin.SearchWithin(roots.Only(b.root), 1000, most,
+			time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry, err := tools.NewRegistry(c.tool)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -14,25 +15,26 @@ import (
 var writeDoc string
 
 type writeArgs struct {
-	Path    string `json:"path" jsonschema:"the file, relative to the workspace"`
+	Path    string `json:"path" jsonschema:"the file, in the workspace, or an absolute path"`
 	Content string `json:"content" jsonschema:"the whole new content"`
 }
 
 // Write puts a whole file in place. The arguments say all of what it will hold, so a second run changes nothing.
-func Write(root *rootfs.Root) tools.Tool {
+func Write(reach *roots.Reach) tools.Tool {
 	return tools.New("fs.write", writeDoc, tools.Idempotent,
 		func(_ context.Context, c tools.Call, a writeArgs) (string, error) {
 			data, err := a.make(nil, false)
-			switch {
-			case err != nil:
+			if err != nil {
 				return "", err
-			case c.Approved == "":
-				err = root.Write(a.Path, data)
-			default:
-				err = root.Update(a.Path, tools.MaxApproved, func(old []byte, exists bool) ([]byte, error) {
+			}
+			err = change(reach, a.Path, func(root *rootfs.Root, clean string) error {
+				if c.Approved == "" {
+					return root.Write(clean, data)
+				}
+				return root.Update(clean, tools.MaxApproved, func(old []byte, exists bool) ([]byte, error) {
 					return data, c.Unchanged(old, exists)
 				})
-			}
+			})
 			if err != nil {
 				return "", err
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/egress"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -41,7 +42,7 @@ func TestWhatATurnReadsThatOthersMayHaveWrittenSaysSo(t *testing.T) {
 	web, err := egress.New(egress.Targets{}, egress.Options{Timeout: time.Second})
 	must(t, err)
 	said := []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("pay mallory")}}
-	all := append(builtin.Workspace(root, pages), builtin.SkillsList(store), builtin.SkillsRead(store),
+	all := append(builtin.Workspace(roots.Only(root), pages), builtin.SkillsList(store), builtin.SkillsRead(store),
 		builtin.WebFetch(web, time.Second), builtin.WebSearch(found("pay mallory"), time.Second),
 		builtin.HistorySearch(&sayings{found: said}), builtin.DeadLetterList(&shelf{}),
 		builtin.MCPReload(found("pay mallory")))

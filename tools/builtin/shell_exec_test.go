@@ -13,6 +13,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -47,7 +48,7 @@ func shellIn(t *testing.T, dir string, enabled bool, role corebot.Role, p *progr
 	workspace, err := os.OpenRoot(dir)
 	must(t, err)
 	defer workspace.Close()
-	files, err := tools.NewFiles(root, workspace, nil)
+	files, err := tools.NewFiles(roots.Only(root), workspace, nil)
 	must(t, err)
 	registry, err := tools.NewRegistry(builtin.Shell(p, []string{"echo"}, time.Minute))
 	must(t, err)

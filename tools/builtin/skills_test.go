@@ -8,6 +8,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -23,7 +24,8 @@ func newSkillBench(t *testing.T) bench {
 		Env: func(string) bool { return false }, Tool: func(name string) bool { return name == "web.search" },
 	})
 	must(t, err)
-	registry, err := tools.NewRegistry(builtin.SkillsList(store), builtin.SkillsRead(store), builtin.Read(root))
+	registry, err := tools.NewRegistry(builtin.SkillsList(store), builtin.SkillsRead(store),
+		builtin.Read(roots.Only(root)))
 	must(t, err)
 	p, err := policy.New(policy.Options{})
 	must(t, err)
@@ -59,7 +61,7 @@ func TestSkillsAreListedAndRead(t *testing.T) {
 		args{"name": "secret"})
 	b.wants(corebot.OutcomeError, "always is neither true nor false", "skills.read", args{"name": "bad"})
 	b.wants(corebot.OutcomeError, "not found", "skills.read", args{"name": "milk"})
-	b.wants(corebot.OutcomeDenied, "not one of the workspace", "skills.read", args{"name": "../../tea"})
+	b.wants(corebot.OutcomeDenied, "neither in the workspace", "skills.read", args{"name": "../../tea"})
 }
 
 func TestAPageOfASkillIsTrustedAsTheFileIs(t *testing.T) {

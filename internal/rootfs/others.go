@@ -1,0 +1,58 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/corebot/corebot"
+)
+
+// Rights that a new file or directory of others never has: those of writers who are neither its owner nor of its group.
+const (
+	newFile = 0o664
+	newDir  = 0o775
+)
+
+// likeOld gives a file, before it takes its name, the mode, the owner and the group of the file that it replaces. Where
+// there is none, its rights are those of its directory.
+func likeOld(at *os.Root, name string, f *os.File) error {
+	old, err := at.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		dir, err := at.Stat(".")
+		if err != nil {
+			return err
+		}
+		return f.Chmod(dir.Mode().Perm()&newFile | 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	now, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if uid, gid := ownerOf(old); !sameOwner(now, old) {
+		if err := f.Chown(uid, gid); err != nil {
+			return corebot.WithHint(fmt.Errorf("%w: it belongs to the user %d and the group %d, who would lose it",
+				fs.ErrPermission, uid, gid), "have its owner change it, or give the file to the user of Corebot")
+		}
+	}
+	return f.Chmod(old.Mode().Perm())
+}
+
+// openAsParent gives a new directory the rights of the one that it is in.
+func openAsParent(at, made *os.Root) error {
+	parent, err := at.Stat(".")
+	if err != nil {
+		return err
+	}
+	return made.Chmod(".", parent.Mode().Perm()&newDir|0o700)
+}
+
+func sameOwner(a, b fs.FileInfo) bool {
+	uidA, gidA := ownerOf(a)
+	uidB, gidB := ownerOf(b)
+	return uidA == uidB && gidA == gidB
+}
