@@ -48,6 +48,8 @@ const (
 	EndStopped  End = "stopped"  // inbound: ended by /stop
 	EndMerged   End = "merged"   // inbound: answered as part of another message's turn
 	EndHeard    End = "heard"    // inbound: kept as context, and not answered
+	EndReplaced End = "replaced" // inbound: it waited, and an edit took its place
+	EndDeleted  End = "deleted"  // inbound: it waited, and its sender or an admin took it back
 	EndApplied  End = "applied"  // control: took effect at accept
 	EndSent     End = "sent"     // outbound: the channel took it
 	EndDropped  End = "dropped"  // a dead letter that an operator dropped
@@ -220,12 +222,13 @@ func (l Limits) ForTasks() Limits {
 
 // Attempt is one claim of a message that ended without an answer.
 type Attempt struct {
-	Run   int       `json:"run"`
-	At    time.Time `json:"at"`
-	What  string    `json:"what"`            // "retry", "wait", "lease_lost", "dead"; "replayed" between two runs
-	Class string    `json:"class,omitempty"` // the name of the error's [Class]
-	Plain string    `json:"plain,omitempty"` // the error in one sentence, for anybody: see [Explanation]
-	Error string    `json:"error,omitempty"` // for operators
+	Run int       `json:"run"`
+	At  time.Time `json:"at"`
+	// What is "retry", "wait", "lease_lost" or "dead"; "replayed" between two runs; "edit" of an edit.
+	What  string `json:"what"`
+	Class string `json:"class,omitempty"` // the name of the error's [Class]
+	Plain string `json:"plain,omitempty"` // the error in one sentence, for anybody: see [Explanation]
+	Error string `json:"error,omitempty"` // for operators
 }
 
 // MaxAttemptsKept bounds the attempts that a life row remembers; the newest are kept.

@@ -86,6 +86,14 @@ var (
 	errNameControl = errors.New("has a control character")
 )
 
+// CheckName refuses a name that a channel hands over and that cannot be stored or shown.
+func CheckName(name string) error {
+	if err := validateName(name); err != nil {
+		return fmt.Errorf("%w: the id %v", ErrInvalid, err)
+	}
+	return nil
+}
+
 // validateName checks every name that a channel hands over, because names appear in logs and listings.
 func validateName(s string) error {
 	switch {

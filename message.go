@@ -40,6 +40,11 @@ type Message struct {
 	Envelope   Envelope  `json:"envelope,omitzero"`   // of an inbound message
 	Notice     *Notice   `json:"notice,omitempty"`    // of a notice; nil in one of an earlier version of Corebot
 
+	// EditOf is the id of an earlier message in the same conversation that this one changes, and DeleteOf of one that
+	// it takes back. Only the accept reads them; of an edit, the metadata has the id under [MetaEditOf], too.
+	EditOf   string `json:"-"`
+	DeleteOf string `json:"-"`
+
 	// Relay is set in a message between agents.
 	Relay *Relay `json:"-"`
 	// Errand is set in the message of a due task.
@@ -149,6 +154,9 @@ func (m Metadata) String() string {
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
+
+// MetaEditOf is the name under which a model sees which message another one edits.
+const MetaEditOf = "edit_of"
 
 // MaxKeptMetadata is how many bytes of metadata, as JSON, a history entry keeps.
 const MaxKeptMetadata = 16 << 10

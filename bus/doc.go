@@ -15,6 +15,8 @@
 //     When more lanes are ready than can be claimed, senders take turns. The lanes of one sender take turns as well.
 //   - One owner, fenced (G4). A claim leases a lane and raises its epoch. A holder of an older epoch can neither
 //     extend nor settle: the error is [corebot.ErrLeaseLost].
+//   - Edited in place. An edit takes the place of a message of its sender that waits. It steers a turn that has begun,
+//     and is heard otherwise. A deletion ends a message that waits. Neither changes what a turn has begun to answer.
 //   - Merged once. A message that waits to be merged into another message's turn (a steer, a queue mode) waits in its
 //     lane. One commit journals the message for that turn and ends its life as merged. Without that commit the message
 //     is delivered like any other.

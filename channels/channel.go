@@ -2,6 +2,7 @@ package channels
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,8 +145,9 @@ type Incoming struct {
 	Metadata   corebot.Metadata
 	Envelope   corebot.Envelope `json:",omitzero"`
 
-	// EditOf and DeleteOf name an earlier message that this one changes or takes back. The door takes neither yet: it
-	// answers [ErrNoEdits], and nothing is stored.
+	// EditOf names an earlier message of the same sender in the same conversation whose new content this one has.
+	// DeleteOf names one that the sender took back; then there is no content. Either is a message with an id of its
+	// own, and each edit of a message has another. See [FrontDoor] for what they do.
 	EditOf   string `json:",omitempty"`
 	DeleteOf string `json:",omitempty"`
 
@@ -159,16 +161,18 @@ type Incoming struct {
 	Interactive bool
 }
 
-// ErrNoEdits says that a message cannot be changed or taken back once it was sent.
-var ErrNoEdits = fmt.Errorf("%w: what was sent cannot be edited or deleted here", corebot.ErrInvalid)
-
 // Text joins the texts of the message with newlines. By it the door tells a chat command from a prompt.
 func (in Incoming) Text() string { return corebot.TextOf(in.Parts) }
 
 // validate refuses what no message of a platform can be. The size of it all is the bus's business.
 func (in *Incoming) validate() error {
-	if in.EditOf != "" || in.DeleteOf != "" {
-		return ErrNoEdits
+	if in.EditOf != "" && in.DeleteOf != "" {
+		return fmt.Errorf("%w: it edits one message and deletes another", corebot.ErrInvalid)
+	}
+	for _, id := range []string{in.EditOf, in.DeleteOf} {
+		if err := cmp.Or(corebot.CheckID(id), corebot.CheckName(id)); err != nil {
+			return err
+		}
 	}
 	for _, p := range in.Parts {
 		if err := p.Validate(); err != nil {

@@ -53,6 +53,14 @@ type DoorOptions struct {
 }
 
 // FrontDoor is the one way in: the [Door] of each account leads to it.
+//
+// An edit changes only a message of its own sender in its own conversation. It takes the place of a message that waits.
+// It steers a turn that runs or will be tried again. Of every other message it is context: of one that is answered,
+// given up, another's, unknown, forgotten by retention, or not there yet. An edit is never a chat command, and it
+// begins no turn of its own, unless the turn that it meant to steer ends first.
+//
+// A deletion cancels a message that waits, if its sender or an admin deletes it. Of any other message it changes and
+// stores nothing.
 type FrontDoor struct {
 	bus        Publisher
 	control    Controller
@@ -112,21 +120,14 @@ func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message
 	if err := in.validate(); err != nil {
 		return m, false, err
 	}
-	text := in.Text()
-	spoken := corebot.Read(text)
-	heard, late := d.hears(in, time.Now())
-	if heard {
-		spoken = corebot.Spoken{Kind: corebot.KindHeard, Text: text}
-	}
-	if spoken.Text != text {
-		in.Parts = corebot.WithText(in.Parts, spoken.Text)
-	}
+	spoken, late := d.reads(&in)
 	m = corebot.Message{
 		ID: in.ID, Direction: corebot.Inbound, Kind: spoken.Kind,
 		Key:        key,
 		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
 		SenderName: in.SenderName, Parts: in.Parts, Metadata: in.Metadata, Envelope: in.Envelope,
-		Entry: corebot.Entry{Person: in.Interactive},
+		Entry:  corebot.Entry{Person: in.Interactive},
+		EditOf: in.EditOf, DeleteOf: in.DeleteOf,
 	}
 	if m.Kind == corebot.KindControl {
 		m.Direction = corebot.Control

@@ -136,10 +136,18 @@ func TestARefusalStoresNothing(t *testing.T) {
 		"metadata too large": {func(in *channels.Incoming) {
 			in.Metadata = corebot.Texts(map[string]string{"k": strings.Repeat("x", 1000)})
 		}, corebot.ErrTooLarge},
-		"an edit": {func(in *channels.Incoming) { in.EditOf = "0" }, channels.ErrNoEdits},
-		"a deletion": {
-			func(in *channels.Incoming) { in.DeleteOf, in.Parts = "0", nil },
-			channels.ErrNoEdits,
+		"an edit and a deletion": {
+			func(in *channels.Incoming) { in.EditOf, in.DeleteOf = "0", "0" },
+			corebot.ErrInvalid,
+		},
+		"an edit of a bad id":    {func(in *channels.Incoming) { in.EditOf = "1\n2" }, corebot.ErrInvalid},
+		"a deletion of a bad id": {func(in *channels.Incoming) { in.DeleteOf = "1\x00" }, corebot.ErrInvalid},
+		"an edit of Corebot's own": {
+			func(in *channels.Incoming) { in.EditOf = corebot.OwnID("task", 1) },
+			corebot.ErrInvalid,
+		},
+		"an edit without words": {
+			func(in *channels.Incoming) { in.EditOf, in.Parts = "0", nil }, corebot.ErrInvalid,
 		},
 		"a part of no type": {func(in *channels.Incoming) {
 			in.Parts = []corebot.Part{{

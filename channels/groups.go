@@ -3,6 +3,7 @@ package channels
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -33,6 +34,40 @@ func (d *FrontDoor) hears(in Incoming, now time.Time) (heard, late bool) {
 	}
 	late = d.opts.MaxAge > 0 && !in.Envelope.SentAt.IsZero() && now.Sub(in.Envelope.SentAt) > d.opts.MaxAge
 	return late, late
+}
+
+// reads says how Corebot understands a message. late says that it would have been answered, had it come in time. An
+// edit or a deletion needs no mention: that of the message itself counts.
+func (d *FrontDoor) reads(in *Incoming) (spoken corebot.Spoken, late bool) {
+	if in.DeleteOf != "" {
+		in.Parts = corebot.TextPart("deletes the message " + in.DeleteOf)
+		return corebot.Spoken{Kind: corebot.KindControl}, false
+	}
+	text := in.Text()
+	spoken = corebot.Read(text)
+	meant := *in
+	meant.Envelope.Mentioned = in.Envelope.Mentioned || in.EditOf != ""
+	heard, late := d.hears(meant, time.Now())
+	if in.EditOf != "" {
+		in.Metadata = maps.Clone(in.Metadata)
+		if in.Metadata == nil {
+			in.Metadata = corebot.Metadata{}
+		}
+		maps.Copy(in.Metadata, corebot.Texts(map[string]string{corebot.MetaEditOf: in.EditOf}))
+		if spoken.Kind != corebot.KindOpening {
+			spoken.Kind = corebot.KindPrompt
+		}
+		if heard {
+			in.EditOf, late = "", false
+		}
+	}
+	if heard {
+		spoken = corebot.Spoken{Kind: corebot.KindHeard, Text: text}
+	}
+	if spoken.Text != text {
+		in.Parts = corebot.WithText(in.Parts, spoken.Text)
+	}
+	return spoken, late
 }
 
 // tellLate tells a chat that messages came too late to be answered: once, while more of them come. A restart forgets.

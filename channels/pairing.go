@@ -22,7 +22,8 @@ const longestName = 100
 // pair offers a code to a sender who may not talk yet. A message that is only heard gets none: a program could answer
 // it for ever, and others would read it. A group gets none either. Without a code the refusal stands all the same.
 func (d *FrontDoor) pair(ctx context.Context, m corebot.Message) {
-	if d.opts.Pairings == nil || m.Kind == corebot.KindHeard || m.Envelope.Group || m.Sender.Validate() != nil ||
+	if d.opts.Pairings == nil || m.Kind == corebot.KindHeard || m.EditOf != "" || m.DeleteOf != "" ||
+		m.Envelope.Group || m.Sender.Validate() != nil ||
 		m.Validate(0) != nil || corebot.CheckID(m.ID) != nil {
 		return
 	}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -17,6 +18,9 @@ import (
 func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receipt, error) {
 	if err := m.Validate(r.opts.MaxBytes); err != nil {
 		return corebot.Receipt{}, err
+	}
+	if m.DeleteOf != "" {
+		return r.remove(ctx, m)
 	}
 	switch c, _, _ := corebot.ParseCommand(m.Text()); c.Name {
 	case "/stop":
@@ -180,6 +184,27 @@ func (r *Router) judge(ctx context.Context, m corebot.Message, c corebot.Command
 		by.Outcome = corebot.OutcomeDenied
 	}
 	return d, by, nil
+}
+
+// remove accepts the deletion of a message on its platform. It cancels a message that waits, for those who could stop
+// it, and the chat is not told what it sees. A deletion that cancels nothing leaves nothing behind: people clear whole
+// chats.
+func (r *Router) remove(ctx context.Context, m corebot.Message) (corebot.Receipt, error) {
+	life, err := r.letters.Meant(ctx, m.Key, m.DeleteOf, m.Sender)
+	if errors.Is(err, corebot.ErrNotFound) {
+		return corebot.Receipt{}, nil
+	}
+	if err != nil {
+		return corebot.Receipt{}, fmt.Errorf("look for the deleted message: %w", err)
+	}
+	if life.End != "" && life.End != corebot.EndReplaced || m.Sender.ID == "" {
+		return corebot.Receipt{}, nil
+	}
+	decision, _, err := r.judge(ctx, m, corebot.Command{Name: "/stop"}, life.Sender)
+	if err != nil || !decision.Allow {
+		return corebot.Receipt{}, err
+	}
+	return r.ledger.Cancel(ctx, m)
 }
 
 // steer accepts a /steer. Its text becomes an inbound prompt that the running turn merges at its next step, unless the

@@ -46,6 +46,8 @@ type Ledger interface {
 	// of its own.
 	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
 		notice func(merges bool) *corebot.Message) (corebot.Steered, error)
+	// Cancel ends the message that m deletes, if it waits and no work on it has begun.
+	Cancel(ctx context.Context, m corebot.Message) (corebot.Receipt, error)
 	// Answer stores a control message that changes nothing, with its notice.
 	Answer(ctx context.Context, m corebot.Message, notice corebot.Message) (corebot.Receipt, error)
 	// Refuse is Answer for a denied command; by is its audit event.

@@ -80,6 +80,10 @@ func stateInWords(l corebot.Life) string {
 	switch {
 	case l.End == corebot.EndMerged && l.MergedInto != nil:
 		return fmt.Sprintf("merged: it was answered together with message %s", l.MergedInto.MessageID)
+	case l.End == corebot.EndReplaced && l.MergedInto != nil:
+		return fmt.Sprintf("edited before it was answered: message %s is its new text", l.MergedInto.MessageID)
+	case l.End == corebot.EndDeleted:
+		return "deleted before it was answered"
 	case l.End == corebot.EndHeard:
 		return "kept as context: it did not ask for an answer, or came too late for one"
 	case l.End == corebot.EndDead:
@@ -151,10 +155,13 @@ func (r *Router) attemptInWords(a corebot.Attempt, admin bool) string {
 	text := map[string]string{
 		"retry": "an attempt failed", "limited": "an attempt met a rate limit and is not counted",
 		"lease_lost": "an attempt broke off with Corebot",
-		"dead":       "given up", "replayed": fmt.Sprintf("tried again, run %d", a.Run),
+		"edit":       "it is an edit", "dead": "given up", "replayed": fmt.Sprintf("tried again, run %d", a.Run),
 	}[a.What]
 	if text == "" {
 		text = a.What
+	}
+	if a.What == "edit" {
+		return text + " " + visible(a.Plain)
 	}
 	if a.Plain != "" {
 		text += ": " + strings.TrimSuffix(a.Plain, ".")

@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -244,14 +245,17 @@ var (
 // unreadable message stays in the lane and becomes a dead letter there. A worker that lost its lease gets
 // [corebot.ErrLeaseLost] and changes nothing.
 func (l *Ledger) Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error) {
-	merges, err := l.mergesOf(ctx, d, position)
-	if err == nil && len(merges) == 0 {
-		return nil, l.holds(ctx, d.Lease)
+	var merges []merging
+	err := errMergesChanged
+	for try := 0; errors.Is(err, errMergesChanged) && try < mergeTries; try++ {
+		if merges, err = l.mergesOf(ctx, d, position); err != nil {
+			break
+		}
+		if len(merges) == 0 {
+			return nil, l.holds(ctx, d.Lease)
+		}
+		err = l.db.write(ctx, "merge", func(t *tx) error { return mergeTx(t, d, merges) })
 	}
-	if err != nil {
-		return nil, err
-	}
-	err = l.db.write(ctx, "merge", func(t *tx) error { return mergeTx(t, d, merges) })
 	if err != nil {
 		return nil, err
 	}
@@ -261,6 +265,12 @@ func (l *Ledger) Merge(ctx context.Context, d corebot.Delivery, position int) ([
 	}
 	return steps, nil
 }
+
+// errMergesChanged says that a message was edited or deleted between the read and the commit of a merge.
+var errMergesChanged = errors.New("what waits for the turn has changed")
+
+// mergeTries bounds how often a merge reads again what waits for its turn.
+const mergeTries = 10
 
 var heldLease = &query{`SELECT 1 FROM lanes WHERE id = ? AND epoch = ? AND leased = 1`}
 
@@ -281,8 +291,8 @@ type merging struct {
 	size int
 }
 
-// mergesOf reads the messages that wait for a turn. Only the holder of the lease can take them out of the lane, so they
-// are still there at the commit.
+// mergesOf reads the messages that wait for a turn. Until the commit, an edit or a deletion can take them out of the
+// lane.
 func (l *Ledger) mergesOf(ctx context.Context, d corebot.Delivery, position int) ([]merging, error) {
 	var out []merging
 	now := time.Now()
@@ -331,7 +341,7 @@ func mergeTx(t *tx, d corebot.Delivery, merges []merging) error {
 	for _, m := range merges {
 		n, err := t.exec(unqueue, m.Merged.Life, d.Lane, d.Life)
 		if err == nil && n == 0 {
-			err = fmt.Errorf("message %s no longer waits for the turn of message %s", m.Merged.ID, d.Message.ID)
+			err = fmt.Errorf("merge message %s into message %s: %w", m.Merged.ID, d.Message.ID, errMergesChanged)
 		}
 		if err != nil {
 			return err

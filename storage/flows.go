@@ -430,3 +430,12 @@ func (w *waiting) over(p *parcel, lim corebot.Limits) error {
 	}
 	return nil
 }
+
+// overGrowth is [waiting.over] for a message that waits already and grows.
+func (w *waiting) overGrowth(p *parcel, lim corebot.Limits, growth int64) error {
+	now := w.of[senderOf(p.Key, storedSender(p.Key, p.Sender))]
+	if lim.SenderBytes > 0 && !lim.Owns(p.Key) && now.bytes+growth > lim.SenderBytes {
+		return fmt.Errorf("%w: %d of %d bytes", corebot.ErrSenderFull, now.bytes, lim.SenderBytes)
+	}
+	return nil
+}

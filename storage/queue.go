@@ -175,7 +175,19 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
-	if full := overLimit(t, p, l, lim); full != nil {
+	var edits *editing
+	if p.EditOf != "" && p.Direction == corebot.Inbound && p.Kind != corebot.KindHeard {
+		e, err := editTx(t, p, l)
+		if err != nil {
+			return corebot.Receipt{}, err
+		}
+		edits = &e
+	}
+	full := overLimit
+	if edits != nil {
+		full = edits.over
+	}
+	if full := full(t, p, l, lim); full != nil {
 		r, found, err := duplicateTx(t, p, l) // a missing lane has id 0 and holds no duplicate
 		if err == nil && !found {
 			r.Err = full
@@ -200,6 +212,9 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 	}
 	if pulled {
 		return corebot.Receipt{Life: life}, deliverTx(t, p, l)
+	}
+	if edits != nil {
+		return corebot.Receipt{Life: life}, edits.applyTx(t, p, l, life, lim)
 	}
 	if p.Kind == corebot.KindHeard {
 		return corebot.Receipt{Life: life}, hearTx(t, p, l, life)

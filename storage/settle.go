@@ -227,6 +227,7 @@ const (
 	attemptLost     = "lease_lost"
 	attemptDead     = "dead"
 	attemptReplayed = "replayed" // no attempt: marks the begin of another run
+	attemptEdit     = "edit"     // no attempt: the message edits another
 )
 
 // logAttemptTx adds the end of a claim to the attempts of its message.

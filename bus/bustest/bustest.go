@@ -57,6 +57,7 @@ type Ledger interface {
 	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
 		notice func(merges bool) *corebot.Message) (corebot.Steered, error)
 	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)
+	Cancel(ctx context.Context, m corebot.Message) (corebot.Receipt, error)
 }
 
 // Modes sets the queue modes of chats.
@@ -112,6 +113,7 @@ func Run(t *testing.T, open Open) {
 		{"stop", stopSpecs()},
 		{"deferred messages", deferredSpecs()},
 		{"steer", steerSpecs()},
+		{"edits and deletions", editSpecs()},
 		{"queue modes", modeSpecs()},
 		{"histories", historySpecs()},
 	} {

@@ -68,6 +68,8 @@ type modelLane struct {
 	stopSeq   int   // the place of the message that a /stop has stopped
 	wake      int64 // unix milliseconds: due, backoff, or the end of the lease
 	leased    bool
+	begun     bool  // its head was claimed
+	heard     []int // the places of what is kept as context
 	attempts  int   // counted ones of the head
 	limited   int   // uncounted ones of the head
 	lost      int   // leases of the head, in a row without a new step
@@ -80,7 +82,8 @@ type modelMessage struct {
 	lane       *modelLane
 	life       int64 // 0 until the store has told it
 	run, steps int
-	seq        int // its place in the lane
+	seq        int           // its place in the lane
+	edited     *modelMessage // that took its place
 }
 
 // modelClaim is a delivery with the model's view of it.
@@ -146,6 +149,8 @@ func (m *model) moves() []weighted {
 		{80, m.extend},
 		{100, m.record},
 		{20, m.stop},
+		{40, m.change},
+		{20, m.cancel},
 		{120, m.sleep},
 		{3, m.reopen},
 		{30, m.replay},

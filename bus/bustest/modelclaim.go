@@ -71,7 +71,7 @@ func (m *model) claimed(d corebot.Delivery, due []*modelLane, wake int64) {
 		m.s.t.Fatalf("claimed %+v (life %d, damaged: %v), want %+v (life %d)", got, d.Life, d.Damaged, want, head.life)
 	}
 	head.life = d.Life
-	l.leased, l.wake = true, nowMS()+lease.Milliseconds()
+	l.leased, l.begun, l.wake = true, true, nowMS()+lease.Milliseconds()
 	m.claims = append(m.claims, modelClaim{d, head})
 }
 
@@ -210,7 +210,7 @@ func (m *model) settled(c modelClaim, o corebot.Outcome) {
 			l.attempts++
 		}
 	case corebot.Done, corebot.Dead:
-		l.queue, l.wake, l.attempts, l.limited = l.queue[1:], nowMS(), 0, 0
+		l.queue, l.wake, l.attempts, l.limited, l.begun = l.queue[1:], nowMS(), 0, 0, false
 		m.waiting[l.direction]--
 		if o.Verb == corebot.Dead {
 			m.dead = append(m.dead, c.m)

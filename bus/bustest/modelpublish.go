@@ -129,3 +129,86 @@ func (m *model) publishBatch() {
 		}
 	}
 }
+
+// standing finds the place of a message in its lane. waits says that no work on it has begun, and ended that it is not
+// there. A message whose turn has begun, in this run or an earlier one, is neither.
+func (m *model) standing(x *modelMessage) (place int, waits, ended bool) {
+	place = slices.Index(x.lane.queue, x)
+	if place < 0 {
+		return place, false, true
+	}
+	return place, (place > 0 || !x.lane.begun) && x.run == 1 && x.steps == 0, false
+}
+
+// change edits a message: it takes the place of one that waits, and of one that has ended it is heard.
+func (m *model) change() {
+	x, ok := pick(m, m.all)
+	if !ok || x.lane.direction != corebot.Inbound {
+		return
+	}
+	for x.edited != nil {
+		x = x.edited
+	}
+	place, waits, ended := m.standing(x)
+	if !waits && !ended {
+		return
+	}
+	edit := prompt(x.lane.chat, fmt.Sprint("edit ", len(m.all)))
+	edit.EditOf = x.ID
+	r, err := m.s.bus.Publish(m.s.t.Context(), edit)
+	m.note("edit %s, which waits: %v: %+v %v", x.ID, waits, r, err)
+	m.s.must(err)
+	if r.Duplicate || r.Life == 0 {
+		m.s.t.Fatalf("edit %s: %+v", x.ID, r)
+	}
+	y := &modelMessage{Message: edit, lane: x.lane, life: r.Life, run: 1, seq: x.seq}
+	m.all, m.known[name(x.lane, edit.ID)] = append(m.all, y), y
+	m.lives++
+	x.lane.nextSeq++
+	if ended {
+		m.hear(x.lane, x.lane.nextSeq-1)
+		return
+	}
+	x.lane.queue[place], x.edited = y, y
+}
+
+// hear adds an entry to the history at a place, and forgets those that are [corebot.MaxHeard] places behind.
+func (m *model) hear(l *modelLane, place int) {
+	newest := place - corebot.MaxHeard
+	before := len(l.heard)
+	l.heard = slices.DeleteFunc(l.heard, func(h int) bool { return h > newest-corebot.MaxHeard && h <= newest })
+	l.heard = append(l.heard, place)
+	m.history += len(l.heard) - before
+}
+
+// cancel deletes a message: one that waits ends, and nothing happens to one that has ended.
+func (m *model) cancel() {
+	x, ok := pick(m, m.all)
+	if !ok || x.lane.direction != corebot.Inbound {
+		return
+	}
+	named := x.ID
+	for x.edited != nil {
+		x = x.edited
+	}
+	place, waits, ended := m.standing(x)
+	if !waits && !ended {
+		return
+	}
+	l := x.lane
+	deleted := m.s.deletesIn(l.chat, named)
+	m.note("delete %s, which waits: %v: %v", named, waits, deleted)
+	if deleted != waits {
+		m.s.t.Fatalf("delete %s: %v, want %v", named, deleted, waits)
+	}
+	if !waits {
+		return
+	}
+	m.lives++ // of the deletion itself
+	m.control[l.chat] = true
+	l.queue = slices.Delete(l.queue, place, place+1)
+	m.waiting[l.direction]--
+	if place == 0 {
+		l.wake = nowMS() - moment.Milliseconds() // before the suite let a moment pass
+	}
+}

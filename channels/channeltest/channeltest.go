@@ -4,6 +4,7 @@
 // A channel guarantees:
 //
 //   - What people say comes in once, in order, under their chat and their id.
+//   - An edit of a message that waits takes its place, and a deletion cancels one.
 //   - Nothing is acknowledged that is not stored: while nobody has room, the platform keeps it.
 //   - What is said while the channel does not run comes in at the next start, and nothing comes in again.
 //   - A reply is shown in its chat once, whole and in order, however long it is.
@@ -46,6 +47,11 @@ type Subject struct {
 	// Shown are the texts that the chat shows, in order.
 	Shown func() []string
 
+	// Edit has the person give an earlier message another text, as an event with an id of its own, and Delete take one
+	// back. nil: on this platform nobody can.
+	Edit   func(door channels.Accepter, id, of, text string)
+	Delete func(door channels.Accepter, id, of string)
+
 	Cut     func()            // breaks every connection; nil: there is none that could break
 	Silence func(silent bool) // has the platform answer nothing, or answer again; nil: it cannot
 	Refuse  func(n int)       // has the platform refuse the next n sends for their rate; nil: it never does
@@ -58,6 +64,7 @@ func Run(t *testing.T, subject func(t *testing.T) Subject) {
 		hold      func(*rig)
 	}{
 		{"What people say comes in once, in order, under their chat and their id.", comesIn},
+		{"An edit of a message that waits takes its place, and a deletion cancels one.", isEdited},
 		{"Nothing is acknowledged that is not stored.", waitsForRoom},
 		{"What is said while the channel does not run comes in at the next start.", comesInLater},
 		{"A reply is shown in its chat once, whole and in order.", isShown},
@@ -180,6 +187,26 @@ func comesIn(r *rig) {
 			r.t.Errorf("%s came in as %+v", id, m)
 		}
 		r.must(r.kit.Bus.Settle(r.t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	}
+}
+
+func isEdited(r *rig) {
+	if r.Edit == nil || r.Delete == nil {
+		r.t.Skip("what was said on the platform stays as it is")
+	}
+	door := r.supervisor.DoorOf(r.Account)
+	for _, id := range []string{"m1", "m2"} {
+		r.say(id, "text of "+id)
+		r.until(id+" is stored", func() bool { return len(r.stored(id)) == 1 })
+	}
+	r.Delete(door, "deletes m1", "m1")
+	r.until("m1 is cancelled", func() bool { return r.stored("m1")[0].End == corebot.EndDeleted })
+	for _, id := range []string{"edit1", "edit2"} {
+		r.Edit(door, id, "m2", "text of "+id)
+		r.until(id+" is stored", func() bool { return len(r.stored(id)) == 1 })
+	}
+	if d := r.kit.Claim(); d.Message.ID != "edit2" || d.Message.Text() != "text of edit2" {
+		r.t.Errorf("the turn is of %s %q", d.Message.ID, d.Message.Text())
 	}
 }
 

@@ -63,7 +63,11 @@ func tell(w io.Writer, l corebot.Life) error {
 		t.line("  caused by   %s", printable(l.Cause.MessageID))
 	}
 	if l.MergedInto != nil {
-		t.line("  merged into %s", printable(l.MergedInto.MessageID))
+		what := "merged into"
+		if l.End == corebot.EndReplaced {
+			what = "replaced by its edit"
+		}
+		t.line("  %s %s", what, printable(l.MergedInto.MessageID))
 	}
 	if l.End == "" && l.WakeAt.After(l.PublishedAt) {
 		t.line("  due         %s", clock(l.WakeAt))

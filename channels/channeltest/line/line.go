@@ -104,7 +104,7 @@ func (c *Channel) accept(ctx context.Context, door channels.Door, a Answer,
 	for _, m := range a.Messages {
 		batch = append(batch, channels.Incoming{
 			ID: m.ID, Chat: m.Chat, SenderID: m.Sender, SenderName: m.Name, Parts: corebot.TextPart(m.Text),
-			Bot: m.Bot, Own: m.Sender == a.Name, Interactive: true,
+			EditOf: m.EditOf, DeleteOf: m.DeleteOf, Bot: m.Bot, Own: m.Sender == a.Name, Interactive: true,
 			Envelope: corebot.Envelope{ReplyTo: m.ReplyTo, Group: m.Group, Mentioned: m.Mentioned, SentAt: m.At},
 		})
 	}

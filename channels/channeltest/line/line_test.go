@@ -36,6 +36,14 @@ func TestTheTemplateOfANetworkKeepsTheGuaranteesOfAChannel(t *testing.T) {
 			Say: func(_ channels.Accepter, id, text string) {
 				s.Say(line.Message{ID: id, Chat: channeltest.Chat, Sender: "ann", Text: text, At: time.Now()})
 			},
+			Edit: func(_ channels.Accepter, id, of, text string) {
+				s.Say(line.Message{
+					ID: id, Chat: channeltest.Chat, Sender: "ann", Text: text, EditOf: of, At: time.Now(),
+				})
+			},
+			Delete: func(_ channels.Accepter, id, of string) {
+				s.Say(line.Message{ID: id, Chat: channeltest.Chat, Sender: "ann", DeleteOf: of, At: time.Now()})
+			},
 			Shown: func() []string { return s.Shown(channeltest.Chat) },
 			Cut:   s.Cut, Silence: s.Silence, Refuse: s.Limit,
 		}

@@ -36,9 +36,10 @@ type Answer struct {
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 }
 
-// Message is what somebody said.
+// Message is what somebody said. An edit and a deletion are messages too: they name the one that they change.
 type Message struct {
 	ID, Chat, Sender, Name, Text, ReplyTo string
+	EditOf, DeleteOf                      string
 	Bot, Group, Mentioned                 bool
 	At                                    time.Time
 }
