@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,6 +91,45 @@ func TestATaskOfAnotherProcessStaysDue(t *testing.T) {
 		r.start(Options{})
 		if d := r.claim(time.Second); d.Message.Key != theirs.Key {
 			t.Errorf("the other process claims the message of %v", d.Message.Key)
+		}
+	})
+}
+
+// TestAMessageWaitsBehindFewRunsOfTasks has many tasks due at the same second, and somebody who talks meanwhile. The
+// tasks run all the same, one for each that ends. A run that waits for something makes room too.
+func TestAMessageWaitsBehindFewRunsOfTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tasks, atOnce = 100, 3
+		r := newRig(t, storage.Options{})
+		for i := range tasks {
+			r.addTo(fmt.Sprint("chat", i), corebot.TaskDaily, "08:30")
+		}
+		r.start(Options{AtOnce: atOnce})
+		time.Sleep(9 * time.Hour)
+		said := corebot.Message{
+			ID: "said", Direction: corebot.Inbound, Kind: corebot.KindPrompt, Sender: creator,
+			Parts: corebot.TextPart("x"),
+			Key:   corebot.Key{Agent: corebot.DefaultAgent, Channel: "test", Chat: "talks"},
+		}
+		_, err := storage.NewQueue(r.db).Publish(t.Context(), []corebot.Message{said}, corebot.Limits{})
+		must(t, err)
+		for n, seen := 1, map[string]bool{}; len(seen) <= tasks; n++ {
+			d := r.claim(2 * fullPause)
+			if d.Life == 0 {
+				t.Fatalf("after %d messages came %q", len(seen), d.Message.ID)
+			}
+			if d.Message.ID == "said" && n > atOnce+1 {
+				t.Errorf("what was said came as number %d", n)
+			}
+			if n%7 == 0 {
+				r.end(d, corebot.Outcome{
+					Verb: corebot.Wait, Reason: corebot.AwaitingApproval,
+					At: time.Now().Add(24 * time.Hour),
+				})
+			} else {
+				r.end(d, answered)
+			}
+			seen[d.Message.ID] = true
 		}
 	})
 }

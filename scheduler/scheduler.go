@@ -23,6 +23,8 @@ type Store interface {
 	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (tasks []corebot.Task, next string,
 		err error)
 	Changed() <-chan struct{}
+	// Running is how many runs a worker has or could have now, counted up to most.
+	Running(ctx context.Context, most int) (int, error)
 }
 
 // Gate says whether a task may run, by what is true at this moment: the settings, who may talk, and the roles.
@@ -33,6 +35,9 @@ type Gate interface {
 // Options of a [Scheduler].
 type Options struct {
 	Gate Gate // nil: every task may run
+	// AtOnce bounds the runs that a worker has or could have at once. The other due tasks stay due until one has ended.
+	// So a message of a person waits behind so many runs at most. 0: no bound.
+	AtOnce int
 	// MaxLate is how late the catch-up of a repeated task can be; 0: any time. A single time is caught up in any case,
 	// because nothing comes after it.
 	MaxLate time.Duration
@@ -44,8 +49,10 @@ type Options struct {
 type Scheduler struct {
 	store    Store
 	opts     Options
-	last     time.Time // the wall clock at the last pass
-	full     bool      // the last pass left due times for want of room
+	last     time.Time    // the wall clock at the last pass
+	full     bool         // the last pass left due times for want of room
+	reached  corebot.Task // where the last pass stopped, because enough runs are under way; the zero task: it did not
+	stuckAt  time.Time    // when a pass last met tasks that stay due
 	due      *prometheus.CounterVec
 	lateness prometheus.Histogram
 }
@@ -90,6 +97,8 @@ const (
 	restShare  = 3                // the rest after a commit, as a multiple of its time, so that chats go on meanwhile
 	perPage    = 500              // tasks that are looked at together after the wall clock was set back
 	tolerance  = time.Second      // the wall clock is slewed by less
+	fullPause  = time.Second      // while enough runs are under way: a run that begins to wait gives no signal
+	stuckPause = time.Second      // between passes that meet tasks that stay due
 )
 
 // Run publishes due times until ctx ends. It sleeps until the nearest due time, and does not wake where no task waits.
@@ -102,6 +111,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.store.Changed():
+			if rest := stuckPause - time.Since(s.stuckAt); rest > 0 {
+				timer.Reset(rest)
+				continue
+			}
 		case <-timer.C:
 		}
 		if wait, waits := s.pass(ctx); waits {
@@ -116,13 +129,14 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) pass(ctx context.Context) (wait time.Duration, waits bool) {
 	err := s.heed(ctx)
 	var over error
+	var more bool
 	if err == nil {
-		if over, err = s.fireDue(ctx); err == nil {
+		if more, over, err = s.fireDue(ctx); err == nil && (!more || over != nil) {
 			s.tellRoom(over)
 		}
 	}
 	var next time.Time
-	if err == nil && over == nil {
+	if err == nil && over == nil && !more {
 		next, waits, err = s.store.NextDue(ctx, s.last) // tasks that are still due wait for another process
 	}
 	switch {
@@ -132,6 +146,8 @@ func (s *Scheduler) pass(ctx context.Context) (wait time.Duration, waits bool) {
 		s.opts.Log.Error().Err(err).Int64("retry_ms",
 			retryAfter.Milliseconds()).Msg("due tasks could not be published; they stay due")
 		return retryAfter, true
+	case more:
+		return fullPause, true
 	case over != nil:
 		return retryAfter, true
 	}
@@ -189,45 +205,76 @@ func sooner(task corebot.Task, now time.Time) (due time.Time, ok bool) {
 	return due, ok && due.Before(task.NextRun)
 }
 
-// fireDue publishes all due times. The error over says that some are left for want of room, and why.
-func (s *Scheduler) fireDue(ctx context.Context) (over, err error) {
-	var after corebot.Task
+// fireDue publishes due times. More says that due times are left because enough runs are under way. The error over says
+// that some are left for want of room, and why.
+func (s *Scheduler) fireDue(ctx context.Context) (more bool, over, err error) {
+	after, behind := s.reached, s.reached.ID != 0
+	s.reached = corebot.Task{}
 	for {
+		slots, err := s.slots(ctx)
+		if err != nil {
+			return false, over, err
+		}
+		if slots == 0 {
+			s.reached = after
+			return true, over, nil
+		}
 		now := s.store.Now()
 		tasks, err := s.store.Due(ctx, now, after, perCommit)
 		if err != nil || len(tasks) == 0 {
-			return over, err
+			return behind, over, err
 		}
-		after = tasks[len(tasks)-1]
 		began := time.Now()
-		firings, err := s.firings(ctx, tasks, now)
+		firings, seen, err := s.firings(ctx, tasks, now, slots)
 		if err != nil {
-			return over, err
+			return false, over, err
 		}
-		var refused []error
-		if len(firings) > 0 {
-			refused, err = s.store.Fire(ctx, firings)
-		}
+		after = tasks[seen-1]
+		refused, err := s.fire(ctx, firings, now)
 		if err != nil {
-			return over, err
+			return false, over, err
 		}
-		if err := s.pauseFaulty(ctx, firings, refused); err != nil {
-			return over, err
+		over = cmp.Or(refused, over)
+		if over != nil || len(firings) < seen {
+			s.stuckAt = began
 		}
-		over = cmp.Or(s.count(firings, refused, now), over)
 		if errors.Is(over, corebot.ErrOverloaded) || errors.Is(over, corebot.ErrDiskFull) {
-			return over, nil // the others would meet the same
+			return false, over, nil // the others would meet the same
 		}
-		if len(tasks) < perCommit {
-			return over, nil
+		if seen < perCommit && seen == len(tasks) {
+			return behind, over, nil
 		}
 		rest := time.NewTimer(restShare * time.Since(began))
 		select {
 		case <-ctx.Done():
-			return over, ctx.Err()
+			return false, over, ctx.Err()
 		case <-rest.C:
 		}
 	}
+}
+
+// slots is how many runs can be published now, at most so many as one commit takes.
+func (s *Scheduler) slots(ctx context.Context) (int, error) {
+	if s.opts.AtOnce <= 0 {
+		return perCommit, nil
+	}
+	n, err := s.store.Running(ctx, s.opts.AtOnce)
+	return min(perCommit, s.opts.AtOnce-n), err
+}
+
+// fire publishes due times, and gives the gravest refusal.
+func (s *Scheduler) fire(ctx context.Context, firings []corebot.Firing, now time.Time) (over, err error) {
+	if len(firings) == 0 {
+		return nil, nil
+	}
+	refused, err := s.store.Fire(ctx, firings)
+	if err == nil {
+		err = s.pauseFaulty(ctx, firings, refused)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.count(firings, refused, now), nil
 }
 
 // pauseFaulty pauses the tasks that would be refused at every try, and notes them in firings.
@@ -263,16 +310,21 @@ func (s *Scheduler) tellRoom(over error) {
 	s.full = over != nil
 }
 
-// firings says what to do with due tasks. Tasks that this process cannot run are left out.
-func (s *Scheduler) firings(ctx context.Context, tasks []corebot.Task, now time.Time) (all []corebot.Firing,
-	err error,
-) {
+// firings says what to do with due tasks, and how many tasks it has seen for at most so many firings. Tasks that this
+// process cannot run are left out.
+func (s *Scheduler) firings(ctx context.Context, tasks []corebot.Task, now time.Time,
+	most int,
+) (all []corebot.Firing, seen int, err error) {
 	for _, task := range tasks {
+		if len(all) == most {
+			break
+		}
+		seen++
 		f := s.firing(task, now)
 		if s.opts.Gate != nil && f.Fault == "" && !f.Missed {
 			verdict, err := s.opts.Gate.Judge(ctx, task)
 			if err != nil {
-				return nil, fmt.Errorf("whether task %d may run: %w", task.ID, err)
+				return nil, seen, fmt.Errorf("whether task %d may run: %w", task.ID, err)
 			}
 			if verdict.Wait {
 				continue
@@ -281,7 +333,7 @@ func (s *Scheduler) firings(ctx context.Context, tasks []corebot.Task, now time.
 		}
 		all = append(all, f)
 	}
-	return all, nil
+	return all, seen, nil
 }
 
 // firing says what to do with a due task. Where several due times have passed, only the newest counts.

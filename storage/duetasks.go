@@ -44,6 +44,21 @@ func (s *Tasks) Due(ctx context.Context, now time.Time, after corebot.Task, limi
 	return s.list(ctx, dueTasks, now, place, after.ID, limit)
 }
 
+// runningTasks counts runs whose messages a worker has, or could have now: the heads of lanes that are leased or ready.
+var runningTasks = &query{`SELECT COUNT(*) FROM (SELECT 1 FROM task_runs r INDEXED BY task_runs_open
+	JOIN message_queue q ON q.life_id = r.life_id JOIN lanes l ON l.id = q.lane_id
+	WHERE r.ended_at = 0 AND r.life_id > 0
+	AND (l.leased = 1 OR l.wake_at <= ?1 AND l.waiting = '' AND l.held_for IS NULL)
+	AND NOT EXISTS (SELECT 1 FROM message_queue h WHERE h.lane_id = l.id AND h.seq > l.past AND h.seq < q.seq)
+	LIMIT ?2 + 0)`}
+
+// Running is how many runs a worker has, or could have now, counted up to most. A run that waits for something else,
+// such as an approval, a backoff or another message of its chat, is not counted.
+func (s *Tasks) Running(ctx context.Context, most int) (n int, err error) {
+	_, err = s.db.reader.one(ctx, runningTasks, []any{&n}, s.db.clock.now(), most)
+	return n, err
+}
+
 // NextDue is when the next task behind a moment is due; ok is false if none ever is.
 func (s *Tasks) NextDue(ctx context.Context, after time.Time) (at time.Time, ok bool, err error) {
 	_, err = s.db.reader.one(ctx, firstDue, []any{moment{&at}}, after)
@@ -148,6 +163,7 @@ func endRunTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	if e == nil {
 		return nil
 	}
+	t.planned = true // there is room for another run
 	if _, err := t.exec(endRun, string(o.End), runes.Head(o.Error, maxRunError), t.now, e.Task, e.Due); err != nil {
 		return err
 	}

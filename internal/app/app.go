@@ -172,7 +172,8 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.scheduler, err = scheduler.New(storage.NewTasks(a.Store), scheduler.Options{
-		Gate: a.gate, MaxLate: c.Tasks.MaxLate, Log: a.log, Metrics: registry,
+		Gate: a.gate, AtOnce: max(a.config.Router.Workers/2, 1),
+		MaxLate: c.Tasks.MaxLate, Log: a.log, Metrics: registry,
 	})
 	if err != nil {
 		return nil, err
