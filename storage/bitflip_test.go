@@ -150,7 +150,7 @@ func TestADatabaseWithFlippedBitsWorksOrSaysThatItIsDamaged(t *testing.T) {
 	chance := rand.New(rand.NewPCG(5, 5))
 	whole, texts := variety(t)
 	count := map[string]int{}
-	for range sample(200) {
+	for range 200 {
 		file := bytes.Clone(whole)
 		for range 1 + chance.IntN(8) {
 			file[chance.IntN(len(file))] ^= 1 << chance.IntN(8)
@@ -160,7 +160,7 @@ func TestADatabaseWithFlippedBitsWorksOrSaysThatItIsDamaged(t *testing.T) {
 		count[tryDamaged(t, dir, file, texts)]++
 	}
 	t.Log(count)
-	if !raceDetector && (count["refused"] == 0 || count["damage is reported"] == 0 || count["works"] == 0) {
+	if count["refused"] == 0 || count["damage is reported"] == 0 || count["works"] == 0 {
 		t.Errorf("not every way was met: %v", count)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-var migrationKills = flag.Int("migrationkill.points", 2*sample(10),
+var migrationKills = flag.Int("migrationkill.points", 20,
 	"moments at which a migration is cut short, each in two ways")
 
 // recordMigration records how a directory's database is brought to the newest schema.

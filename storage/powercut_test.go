@@ -15,7 +15,7 @@ import (
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-var powerCuts = flag.Int("powercut.states", sample(240), "states of the disk that the power-cut test looks at")
+var powerCuts = flag.Int("powercut.states", 240, "states of the disk that the power-cut test looks at")
 
 // pragma sets a pragma of the write connection before the writer runs.
 func pragma(t testing.TB, db *DB, text string) {
@@ -153,7 +153,7 @@ func (r *round) revive(t *testing.T, dir string, at int) (wrong []string) {
 
 // The next round lives on what a power cut of the one before has left.
 func TestPowerCutsLoseNothingThatWasAcknowledged(t *testing.T) {
-	rounds := sample(4)
+	const rounds = 4
 	chance := rand.New(rand.NewPCG(4, 1))
 	dir := inMemory(t)
 	var r *round
@@ -177,7 +177,7 @@ func TestPowerCutsLoseNothingThatWasAcknowledged(t *testing.T) {
 
 // Without these two the test above would prove nothing: the same simulator finds what is lost.
 func TestPowerCutsLoseMessagesWhereCommitsAreNotSynced(t *testing.T) {
-	states := max(sample(60), 12)
+	const states = 60
 	for name, c := range map[string]struct {
 		pragmas []string
 		lies    bool

@@ -41,7 +41,7 @@ func TestAPowerCutLeavesABatchWithItsCursorOrNeither(t *testing.T) {
 	must(t, v.Close())
 
 	chance, disk, base := rand.New(rand.NewPCG(3, 7)), recording.Disk(), inMemory(t)
-	states, between := sample(40), 0
+	states, between := 40, 0
 	for i := range states {
 		at := opened + (i+1)*(recording.Len()-opened)/states
 		disk.Advance(at)

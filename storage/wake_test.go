@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,10 +70,10 @@ func TestAnIdleStoreWithWaitingClaimsBeginsNoTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := Open(t.Context(), seeded(t), Options{})
 		must(t, err)
-		begun := 0
+		var begun atomic.Int64
 		inject(db, func(sql string, after bool) error {
 			if sql == begin.sql && !after {
-				begun++
+				begun.Add(1)
 			}
 			return nil
 		})
@@ -87,13 +88,13 @@ func TestAnIdleStoreWithWaitingClaimsBeginsNoTransactions(t *testing.T) {
 		for _, pool := range []corebot.Pool{corebot.OutboundPool("a"), corebot.OutboundPool("b")} {
 			go func() { _, _ = NewQueue(db).Claim(ctx, pool, 1, corebot.ClaimOptions{Lease: time.Minute}) }()
 		}
-		idleFrom := begun
+		idleFrom := begun.Load()
 		ds, err := NewQueue(db).Claim(ctx, corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
 		if err != nil || ds[0].Message.ID != "1" {
 			t.Fatalf("got %+v, %v", ds, err)
 		}
 		synctest.Wait()
-		if n := begun - idleFrom; n > 5 {
+		if n := begun.Load() - idleFrom; n > 5 {
 			t.Errorf("%d transactions in 23 idle hours, want those in which three claims begin to wait and serve one",
 				n)
 		}

@@ -25,15 +25,6 @@ func inMemory(t testing.TB) string {
 	return dir
 }
 
-// sample is how much of n is tried. `go test` tries all. The race detector looks for races, of which a few show as
-// many.
-func sample(n int) int {
-	if raceDetector {
-		return max(n/20, 2)
-	}
-	return n
-}
-
 // told is when a request began and when it was answered, as positions in a recording, and what the answer was. A
 // request that nobody made has begun never.
 type told struct {
