@@ -142,6 +142,30 @@ func New(p Parts, o Options) (*Agent, error) {
 	if !p.whole() || o.Tokenizer == nil {
 		return nil, fmt.Errorf("%w: agent: a part of it, or the tokenizer, is missing", corebot.ErrInvalid)
 	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	metrics, err := newMetrics(o.Metrics)
+	return &Agent{
+		model: p.Model, tools: p.Tools, journal: p.Journal, history: p.History, notes: p.Notes,
+		roles: p.Roles, opts: o, metrics: metrics,
+	}, err
+}
+
+// With is an agent like a, with another model and other options. It counts in the metrics of a. Turns of a go on as
+// they began.
+func (a *Agent) With(m llm.Model, o Options) (*Agent, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return &Agent{
+		model: m, tools: a.tools, journal: a.journal, history: a.history, notes: a.notes, roles: a.roles, opts: o,
+		metrics: a.metrics,
+	}, nil
+}
+
+// complete puts the defaults in, and refuses numbers that leave no room for a prompt.
+func (o *Options) complete() error {
 	o.MaxIterations = cmp.Or(o.MaxIterations, 24)
 	o.MaxTime = cmp.Or(o.MaxTime, 10*time.Minute)
 	o.ContextTokens = cmp.Or(o.ContextTokens, 32_000)
@@ -149,21 +173,14 @@ func New(p Parts, o Options) (*Agent, error) {
 	o.Compaction = o.Compaction.withDefaults(o.ContextTokens - o.OutputTokens)
 	if o.MaxIterations < 0 || o.MaxTime < 0 || o.OutputTokens < 0 || o.ContextTokens <= o.OutputTokens ||
 		o.SessionIdle < 0 {
-		return nil, fmt.Errorf("%w: agent: iterations %d, time %v, context %d and output %d tokens, idle %v",
+		return fmt.Errorf("%w: agent: iterations %d, time %v, context %d and output %d tokens, idle %v",
 			corebot.ErrInvalid,
 			o.MaxIterations, o.MaxTime, o.ContextTokens, o.OutputTokens, o.SessionIdle)
-	}
-	if err := o.Compaction.validate(o.ContextTokens - o.OutputTokens); err != nil {
-		return nil, err
 	}
 	if o.Live == nil {
 		o.Live = new(live.Hub)
 	}
-	metrics, err := newMetrics(o.Metrics)
-	return &Agent{
-		model: p.Model, tools: p.Tools, journal: p.Journal, history: p.History, notes: p.Notes,
-		roles: p.Roles, opts: o, metrics: metrics,
-	}, err
+	return o.Compaction.validate(o.ContextTokens - o.OutputTokens)
 }
 
 // modelName is the preferred model's, for what no answer tells.

@@ -62,7 +62,7 @@ type DB struct {
 	lock       *dirLock
 	limits     corebot.Limits
 	queueing   corebot.Queueing
-	accounting corebot.Accounting
+	accounting atomic.Pointer[corebot.Accounting]
 	bootstrap  policy.Bootstrap
 	speaks     func(corebot.Principal) bool
 	owner      corebot.Principal
@@ -101,12 +101,13 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	}
 	db := &DB{
 		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
-		taskEnds:   o.TaskFailures,
-		accounting: o.Accounting, bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), clock: newClock(nil),
+		taskEnds:  o.TaskFailures,
+		bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), clock: newClock(nil),
 		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1),
 		between: make(chan func(*writer)),
 		stopped: make(chan struct{}), drained: make(chan struct{}),
 	}
+	db.accounting.Store(&o.Accounting)
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}

@@ -361,7 +361,7 @@ var dropUsage = &query{`DELETE FROM usage_days WHERE (day, key, sender, model) I
 
 // sweepUsage deletes the usage of days that ended before a moment.
 func (r *Retention) sweepUsage(ctx context.Context, before time.Time) error {
-	first := r.db.accounting.Day(before)
+	first := r.db.accounting.Load().Day(before)
 	for more := true; more; {
 		err := r.drop(ctx, "usage_days", func(t *tx) (gone int64, err error) {
 			gone, err = t.exec(dropUsage, first, sweepRows)

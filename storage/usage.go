@@ -31,7 +31,7 @@ var (
 // bookTx adds the usage of model calls to their day, and returns the sum for the life of the message. turns is 1 if the
 // calls end a turn.
 func (l *Ledger) bookTx(t *tx, d *corebot.Delivery, spent []corebot.Spent, turns int64) (sum corebot.Use, err error) {
-	books := l.db.accounting
+	books := l.db.accounting.Load()
 	for _, s := range spent {
 		u := books.Book(s)
 		u.Turns, turns = turns, 0
@@ -46,6 +46,13 @@ func (l *Ledger) bookTx(t *tx, d *corebot.Delivery, spent []corebot.Spent, turns
 	}
 	countUseTx(t, sum)
 	return sum, nil
+}
+
+// SetPrices changes what the tokens of models cost from now on. What is booked stays.
+func (d *DB) SetPrices(prices corebot.Prices) {
+	a := *d.accounting.Load()
+	a.Prices = prices
+	d.accounting.Store(&a)
 }
 
 // modelName is a model's name as it is booked.

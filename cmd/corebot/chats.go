@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -169,8 +168,6 @@ configured order, and so does "default". A turn that has begun keeps its model.`
 			change := operate.ModelChange{Key: key, Model: args[1]}
 			if change.Model == byDefault {
 				change.Model = ""
-			} else if err := s.knowsModel(key.Agent, change.Model); err != nil {
-				return err
 			}
 			return s.change(cmd, func(c control.Caller) error {
 				if _, err := operate.SetChatModel.Call(cmd.Context(), c, change); err != nil {
@@ -244,23 +241,6 @@ configured, and so does "default". A turn that has begun keeps its level.`,
 			})
 		},
 	}
-}
-
-// knowsModel refuses a model that the settings do not give the agent: its chat would get no answer.
-func (s *shell) knowsModel(agent, name string) error {
-	c, err := s.settings()
-	if err != nil {
-		return err
-	}
-	entry, ok := c.EntryOf(agent)
-	if !ok {
-		return nil // of an agent that was removed: nobody answers there
-	}
-	if known := c.LLM.Of(entry).KnownModels(); len(known) > 0 && !slices.Contains(known, name) {
-		return corebot.WithHint(fmt.Errorf("no model is called %q", name),
-			"the settings have "+strings.Join(known, ", "))
-	}
-	return nil
 }
 
 // byDefault is how the command line asks for a setting to be the configured one again.

@@ -35,6 +35,12 @@ func (h home) Agents(context.Context) ([]operate.Agent, error) {
 	return agentsOf(c), nil
 }
 
+// Models implements [operate.Agents].
+func (h home) Models(_ context.Context, agent string) ([]string, error) {
+	c, entry, err := h.entry(agent)
+	return c.LLM.Of(entry).KnownModels(), err
+}
+
 // Skills implements [operate.Agents].
 func (h home) Skills(_ context.Context, agent string) ([]operate.Skill, int, error) {
 	c, entry, err := h.entry(agent)
@@ -75,7 +81,12 @@ func (h home) ApproveTools(ctx context.Context, agent, server string, fingerprin
 type running struct{ *App }
 
 // Agents implements [operate.Agents].
-func (r running) Agents(context.Context) ([]operate.Agent, error) { return agentsOf(r.config), nil }
+func (r running) Agents(context.Context) ([]operate.Agent, error) { return agentsOf(r.settings()), nil }
+
+// Models implements [operate.Agents].
+func (r running) Models(_ context.Context, agent string) ([]string, error) {
+	return r.modelNames(agent), nil
+}
 
 // Skills implements [operate.Agents]: as the prompts of turns have them, with this environment and these tools.
 func (r running) Skills(_ context.Context, agent string) ([]operate.Skill, int, error) {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/llm/llmtest"
@@ -49,7 +47,7 @@ func ask(t *testing.T, server *llmtest.Server, all choice, entry config.AgentEnt
 
 func TestEachAgentsRequestsCarryTheKeyOfItsOwnProvider(t *testing.T) {
 	server, c := twoKeys(t, func(string) llmtest.Answer { return llmtest.Text("fine") })
-	all, err := chooseModel(t.Context(), c, prometheus.NewRegistry())
+	all, err := chooseModel(t.Context(), c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +112,7 @@ func TestAModelOfAProviderThatIsNotListedIsUnknownToTheAgent(t *testing.T) {
 		t.Errorf("%q, %v; want no request and %q", keys, err, want)
 	}
 	a := &App{config: config.Config{LLM: c, Agents: config.NewEntries(asking("team"))}}
+	a.models.Store(&all)
 	if got := a.modelNames("helper"); !slices.Equal(got, []string{"claude", "team/claude"}) {
 		t.Errorf("/models lists %q", got)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm/chain"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
@@ -62,15 +63,16 @@ type Options struct {
 
 // App is a whole Corebot on one home directory.
 type App struct {
-	Store   *storage.DB
-	service *operate.Service
-	Bus     *bus.Bus
-	Live    *live.Hub
-	models  choice
-	agents  agents
-	disk    *roots.Disk // the directories of tools.roots
-	version string
-	since   time.Time
+	Store     *storage.DB
+	service   *operate.Service
+	Bus       *bus.Bus
+	Live      *live.Hub
+	models    atomic.Pointer[choice]
+	providers *chain.Metrics
+	agents    agents
+	disk      *roots.Disk // the directories of tools.roots
+	version   string
+	since     time.Time
 
 	config     config.Config // as the parts were made
 	level      *observability.Level
@@ -248,16 +250,20 @@ func (a *App) opened(name string, c io.Closer) {
 
 // makeRouter builds what answers: models, agents, router.
 func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err error) {
-	if a.models, err = chooseModel(ctx, a.config.LLM, r); err != nil {
+	if a.providers, err = chain.NewMetrics(r); err != nil {
 		return err
 	}
-	a.log.Info().Str("model", a.models.model.Name()).Msg(a.models.why)
+	chosen, err := chooseModel(ctx, a.config.LLM, a.providers)
+	if err != nil {
+		return err
+	}
+	a.answerWith(chosen)
 	if err := a.makeAgents(r); err != nil {
 		return err
 	}
 	a.degraded.Watch(observability.PromptPage, a.agents.wrong)
 	a.degraded.Watch(observability.LaneDamaged, a.damagedLanes)
-	a.degraded.Watch(observability.ModelFails, a.models.failing)
+	a.degraded.Watch(observability.ModelFails, func(ctx context.Context) string { return a.models.Load().failing(ctx) })
 	rules, err := Rules(a.config)
 	if err != nil {
 		return err

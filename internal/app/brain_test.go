@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot/internal/config"
@@ -31,21 +30,21 @@ func TestTheContextIsWhatEveryModelTakes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chosen, err := chooseModel(t.Context(), c.llm, prometheus.NewRegistry())
+			chosen, err := chooseModel(t.Context(), c.llm, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var log bytes.Buffer
-			a := &App{config: config.Config{LLM: c.llm}, models: chosen, log: zerolog.New(&log)}
-			u := &agentUnit{models: a.models}
-			o := a.agentOptions(u, nil)
+			a := &App{log: zerolog.New(&log)}
+			o := a.agentOptions(config.AgentEntry{}, chosen, nil)
 			if !strings.Contains(log.String(), c.tokens) {
 				t.Errorf("the log has %s, want %s", log.String(), c.tokens)
 			}
 			if o.Compaction.Extract != c.llm.Offline {
 				t.Errorf("summaries without the model: %v", o.Compaction.Extract)
 			}
-			if a.config.LLM.ContextTokens = 9_000; a.agentOptions(u, nil).ContextTokens != 9_000 {
+			chosen.settings.ContextTokens = 9_000
+			if a.agentOptions(config.AgentEntry{}, chosen, nil).ContextTokens != 9_000 {
 				t.Errorf("the setting does not hold")
 			}
 		})

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 	"unicode/utf8"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm/chain"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/config"
@@ -155,6 +157,10 @@ func (a *App) Reload() (r operate.Reloaded, err error) {
 		w.Token, w.Secret = a.inForce.Webhook.Token, a.inForce.Webhook.Secret
 	}
 	r.Applied, r.Restart = config.Diff(a.inForce, fresh)
+	think, err := a.rethink(fresh.LLM)
+	if err != nil {
+		return operate.Reloaded{}, err
+	}
 	// Loading has checked all values by themselves; only this one depends on what is bound, so it goes first.
 	if a.server != nil {
 		if err := a.server.SetToken(fresh.Observability.Token.Reveal()); err != nil {
@@ -172,6 +178,7 @@ func (a *App) Reload() (r operate.Reloaded, err error) {
 	if err := a.redactor.Learn(fresh.Secrets()); err != nil {
 		return operate.Reloaded{}, err
 	}
+	think()
 	a.adopt(fresh)
 	a.log.Info().Strs("applied", r.Applied).Strs("restart", r.Restart).Msg("settings reloaded")
 	return r, nil
@@ -179,6 +186,7 @@ func (a *App) Reload() (r operate.Reloaded, err error) {
 
 // adopt notes the settings that are in force now: the ones that were applied, and the old ones of what needs a restart.
 func (a *App) adopt(fresh config.Config) {
+	a.inForce.LLM = fresh.LLM
 	a.inForce.Log.Level = fresh.Log.Level
 	a.inForce.Webhook.Token, a.inForce.Webhook.Secret = fresh.Webhook.Token, fresh.Webhook.Secret
 	a.inForce.Observability.Token = fresh.Observability.Token
@@ -198,4 +206,76 @@ func (a *App) ReloadOn(ctx context.Context, signals <-chan os.Signal) {
 		}
 		a.agents.reloadServers(ctx)
 	}
+}
+
+// rethinkTime bounds how long a reload looks for a model server on this machine.
+const rethinkTime = 5 * time.Second
+
+// rethink makes what answers with other settings of models, and gives the function that puts it in place. All that can
+// fail has happened before. The settings must also fit those that need a restart and are still in force.
+func (a *App) rethink(fresh config.LLM) (apply func(), err error) {
+	if fresh == a.inForce.LLM {
+		return func() {}, nil
+	}
+	inForce, err := a.inForce.WithLLM(fresh)
+	if err != nil {
+		return nil, fmt.Errorf("with the settings that need a restart: %w", err)
+	}
+	accounting, err := inForce.Accounting()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rethinkTime)
+	defer cancel()
+	chosen, err := chooseModel(ctx, fresh, a.providers)
+	if err != nil {
+		return nil, err
+	}
+	minds := make([]*mind, len(a.agents.order))
+	for i, u := range a.agents.order {
+		models, err := chosen.of(u.entry)
+		if err != nil {
+			return nil, err
+		}
+		brain, err := u.mind.Load().brain.With(models.model, a.agentOptions(u.entry, models, nil))
+		if err != nil {
+			return nil, fmt.Errorf("the agent %s: %w", u.entry.ID, err)
+		}
+		minds[i] = &mind{models, brain}
+	}
+	return func() {
+		before := a.models.Load()
+		a.answerWith(chosen)
+		for i, u := range a.agents.order {
+			u.mind.Store(minds[i])
+		}
+		a.Store.SetPrices(accounting.Prices)
+		before.close()
+	}, nil
+}
+
+// answerWith has the process answer with a choice of models, and show its breakers.
+func (a *App) answerWith(c choice) {
+	shown, _ := c.model.(*chain.Chain)
+	a.providers.Show(shown)
+	a.models.Store(&c)
+	a.log.Info().Str("model", c.model.Name()).Msg(c.why)
+}
+
+// close drops the idle connections of models that answer no new turn. A call that runs is not disturbed.
+func (c choice) close() {
+	for _, p := range c.each {
+		for _, m := range p.Models {
+			if m, ok := m.(interface{ Close() }); ok {
+				m.Close()
+			}
+		}
+	}
+}
+
+// settings are those that the parts were made of, with the settings of the models that answer now.
+func (a *App) settings() config.Config {
+	c := a.config
+	c.LLM = a.models.Load().settings
+	return c
 }

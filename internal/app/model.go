@@ -31,10 +31,17 @@ type choice struct {
 	each      []chain.Provider // that the model stands for; none for the offline model
 	tokenizer llm.Tokenizer
 	why       string
+	settings  config.LLM // of which it was made
 }
 
 // chooseModel: what is configured; else a server on this machine; else the offline model.
-func chooseModel(ctx context.Context, c config.LLM, r prometheus.Registerer) (choice, error) {
+func chooseModel(ctx context.Context, c config.LLM, r *chain.Metrics) (choice, error) {
+	chosen, err := firstModel(ctx, c, r)
+	chosen.settings = c
+	return chosen, err
+}
+
+func firstModel(ctx context.Context, c config.LLM, r *chain.Metrics) (choice, error) {
 	switch {
 	case c.Offline:
 		return offlineModel("the offline model answers, as configured"), nil
@@ -53,7 +60,7 @@ func chooseModel(ctx context.Context, c config.LLM, r prometheus.Registerer) (ch
 }
 
 // endpoint is the one model of base_url, api_key and model.
-func endpoint(c config.LLM, r prometheus.Registerer, why string) (choice, error) {
+func endpoint(c config.LLM, r *chain.Metrics, why string) (choice, error) {
 	m, err := openai.New(c.BaseURL, exchange.Options{
 		Model: c.Model, APIKey: c.APIKey.Reveal(), Tokenizer: tokens.New(c.Model),
 		Timeout: c.Timeout, FirstByteTimeout: c.FirstByteTimeout, IdleTimeout: c.IdleTimeout,
@@ -65,7 +72,7 @@ func endpoint(c config.LLM, r prometheus.Registerer, why string) (choice, error)
 }
 
 // providers are those of the list.
-func providers(c config.LLM, r prometheus.Registerer) (choice, error) {
+func providers(c config.LLM, r *chain.Metrics) (choice, error) {
 	var all []chain.Provider
 	for _, p := range c.Providers.List() {
 		made := chain.Provider{Name: p.Name}
@@ -98,7 +105,7 @@ func modelOf(c config.LLM, p config.Provider, name string) (llm.Model, error) {
 	return openai.New(p.BaseURL, o)
 }
 
-func chained(c config.LLM, r prometheus.Registerer, each []chain.Provider, why string) (choice, error) {
+func chained(c config.LLM, r *chain.Metrics, each []chain.Provider, why string) (choice, error) {
 	m, err := chain.New(each, chain.Options{Failures: c.BreakerFailures, CoolDown: c.BreakerCoolDown, Metrics: r})
 	if err != nil {
 		return choice{}, fmt.Errorf("set up the models: %w", err)
@@ -106,7 +113,7 @@ func chained(c config.LLM, r prometheus.Registerer, each []chain.Provider, why s
 	if why == "" {
 		why = "models answer in this order: " + strings.Join(m.Models(), ", ")
 	}
-	return choice{m, each, tokens.New(m.Name()), why}, nil
+	return choice{model: m, each: each, tokenizer: tokens.New(m.Name()), why: why}, nil
 }
 
 // of is what an agent can ask: the models of its providers.
@@ -120,7 +127,7 @@ func (c choice) of(entry config.AgentEntry) (choice, error) {
 		return choice{}, fmt.Errorf("choose the providers of the agent %s: %w", entry.ID, err)
 	}
 	each := slices.DeleteFunc(slices.Clone(c.each), func(p chain.Provider) bool { return !entry.HasProvider(p.Name) })
-	return choice{m, each, tokens.New(m.Name()), c.why}, nil
+	return choice{m, each, tokens.New(m.Name()), c.why, c.settings}, nil
 }
 
 // hostOf names an endpoint without what may be secret in its address.
@@ -132,7 +139,7 @@ func hostOf(baseURL string) string {
 }
 
 // ModelName is the preferred model's.
-func (a *App) ModelName() string { return a.models.model.Name() }
+func (a *App) ModelName() string { return a.models.Load().model.Name() }
 
 // modelNames are the models that a chat of an agent can ask for.
 func (a *App) modelNames(agent string) []string {
@@ -140,7 +147,7 @@ func (a *App) modelNames(agent string) []string {
 	if !ok {
 		return nil
 	}
-	if known := a.config.LLM.Of(entry).KnownModels(); len(known) > 0 {
+	if known := a.models.Load().settings.Of(entry).KnownModels(); len(known) > 0 {
 		return known
 	}
 	return []string{a.ModelName()}
@@ -153,9 +160,9 @@ func (a *App) thinks(agent, model string, asked corebot.Thinking) corebot.Though
 		return corebot.Thought{Asked: asked}
 	}
 	t := corebot.Thought{Asked: cmp.Or(asked, corebot.Thinking(entry.Think))}
-	models := a.models
+	models := a.models.Load()
 	if u := a.agents.all[agent]; u != nil {
-		models = u.models
+		models = &u.mind.Load().models
 	}
 	t.Model, t.Does, t.Sure = models.thinks(cmp.Or(model, entry.Model), t.Asked)
 	return t
@@ -204,7 +211,7 @@ func (c choice) describe() string {
 
 func offlineModel(why string) choice {
 	m := offline.Model{}
-	return choice{m, nil, tokens.New(m.Name()), why}
+	return choice{model: m, tokenizer: tokens.New(m.Name()), why: why}
 }
 
 const (
@@ -216,17 +223,16 @@ const (
 )
 
 // brain makes what answers for an agent. It logs what the context was taken to be.
-func (a *App) brain(u *agentUnit, r prometheus.Registerer) (*agent.Agent, error) {
+func (a *App) brain(u *agentUnit, chosen choice, r prometheus.Registerer) (*agent.Agent, error) {
 	return agent.New(agent.Parts{
-		Model: u.models.model, Tools: toolbox{u.box, u.servers, nil}, Journal: storage.NewLedger(a.Store),
+		Model: chosen.model, Tools: toolbox{u.box, u.servers, nil}, Journal: storage.NewLedger(a.Store),
 		History: storage.NewHistory(a.Store), Notes: u.notes, Roles: storage.NewGrants(a.Store),
-	}, a.agentOptions(u, r))
+	}, a.agentOptions(u.entry, chosen, r))
 }
 
 // agentOptions are the bounds of a turn of an agent.
-func (a *App) agentOptions(u *agentUnit, r prometheus.Registerer) agent.Options {
-	entry, chosen := u.entry, u.models
-	context, known := contextFor(chosen, a.config.LLM)
+func (a *App) agentOptions(entry config.AgentEntry, chosen choice, r prometheus.Registerer) agent.Options {
+	context, known := contextFor(chosen, chosen.settings)
 	a.log.Info().Str("agent", entry.ID).Int("tokens", context).Bool("estimated", !known).Bool("counts_estimated",
 		!chosen.tokenizer.Exact()).Msg("the context of the model")
 	c := a.config.Agent
@@ -234,7 +240,7 @@ func (a *App) agentOptions(u *agentUnit, r prometheus.Registerer) agent.Options 
 		Untrusted:     untrusted(),
 		Roots:         a.disk.List(),
 		MaxIterations: c.MaxToolIterations, MaxTime: c.MaxTime, SessionIdle: c.SessionIdle,
-		ContextTokens: context, OutputTokens: a.config.LLM.OutputTokens,
+		ContextTokens: context, OutputTokens: chosen.settings.OutputTokens,
 		Compaction: agent.Compaction{
 			Off: !c.Compaction, Extract: len(chosen.each) == 0, // the offline model cannot summarise
 			ReserveTokens: c.CompactionReserve, KeepTokens: c.CompactionKeep, Timeout: c.CompactionTimeout,

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/llm/llmtest"
@@ -44,7 +42,7 @@ func TestAListOfProvidersAnswersInItsOrderEachInItsOwnAPI(t *testing.T) {
 			APIKey:  config.NewSecret("key-of-the-second"),
 			Headers: map[string]config.Secret{"X-Title": config.NewSecret("bot")}, ThinkingTokens: 1024,
 		})
-	chosen, err := chooseModel(t.Context(), c, prometheus.NewRegistry())
+	chosen, err := chooseModel(t.Context(), c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func (a *App) statusNow(ctx context.Context) (s Status, err error) {
 	if s.Status, err = a.service.Status(ctx, struct{}{}); err != nil {
 		return s, err
 	}
-	s.Version, s.Model, s.Models, s.Since = a.version, a.ModelName(), a.models.states(), a.since
+	s.Version, s.Model, s.Models, s.Since = a.version, a.ModelName(), a.models.Load().states(), a.since
 	servers := a.agents.first().servers.Overview()
 	s.MCP = &servers
 	s.Agents = a.agentStatus()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,12 +32,17 @@ import (
 type agentUnit struct {
 	entry   config.AgentEntry
 	place   place
-	models  choice // of its providers
 	policy  *policy.Policy
 	notes   *notes
 	servers *mcp.Manager
 	box     *tools.Box
-	brain   *agent.Agent
+	mind    atomic.Pointer[mind]
+}
+
+// mind is what answers for an agent. A reload puts another one in its place; a turn ends with the mind that began it.
+type mind struct {
+	models choice // of the providers of the agent
+	brain  *agent.Agent
 }
 
 // rulesOf is the policy of the process with the tools that an agent has.
@@ -105,9 +111,6 @@ func (a *App) makeAgents(r prometheus.Registerer) error {
 
 func (a *App) makeAgent(entry config.AgentEntry, r prometheus.Registerer) (u *agentUnit, err error) {
 	u = &agentUnit{entry: entry, place: place{a.config.Home, entry.ID}}
-	if u.models, err = a.models.of(entry); err != nil {
-		return nil, err
-	}
 	if u.policy, err = rulesOf(entry, a.config); err != nil {
 		return nil, err
 	}
@@ -118,7 +121,12 @@ func (a *App) makeAgent(entry config.AgentEntry, r prometheus.Registerer) (u *ag
 	if err := a.makeTools(u, r); err != nil {
 		return nil, err
 	}
-	u.brain, err = a.brain(u, r)
+	models, err := a.models.Load().of(entry)
+	if err != nil {
+		return nil, err
+	}
+	brain, err := a.brain(u, models, r)
+	u.mind.Store(&mind{models, brain})
 	return u, err
 }
 
@@ -135,7 +143,7 @@ func (a *App) describe(agent string) (name, model string) {
 	if u == nil {
 		return agent, ""
 	}
-	model = u.models.describe()
+	model = u.mind.Load().models.describe()
 	if u.entry.Model != "" {
 		model = u.entry.Model
 	}
@@ -162,7 +170,7 @@ const elsewhere = time.Minute
 func (a agents) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, error) {
 	id := d.Message.Key.Agent
 	if u := a.all[id]; u != nil {
-		return u.brain.Turn(ctx, d)
+		return u.mind.Load().brain.Turn(ctx, d)
 	}
 	for _, known := range a.configured {
 		if known == id {
@@ -187,7 +195,7 @@ func (a agents) Context(ctx context.Context, k corebot.Key, p corebot.Principal)
 	if u == nil {
 		return corebot.ContextUse{}, corebot.WithHint(unknownAgent(k.Agent), "its process knows what it would ask")
 	}
-	use, err := u.brain.Context(ctx, k, p)
+	use, err := u.mind.Load().brain.Context(ctx, k, p)
 	if err != nil {
 		return use, err
 	}

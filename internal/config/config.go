@@ -54,20 +54,20 @@ type Config struct {
 // LLM says which model answers. With neither key nor base URL Corebot looks for a local server, then uses the offline
 // model.
 type LLM struct {
-	BaseURL          string        `mapstructure:"base_url" also:"OPENAI_BASE_URL"`
-	APIKey           Secret        `mapstructure:"api_key" also:"OPENAI_API_KEY"`
-	Model            string        `mapstructure:"model" also:"OPENAI_MODEL"`
-	Offline          bool          `mapstructure:"offline"`
-	Discover         bool          `mapstructure:"discover"`
-	Timeout          time.Duration `mapstructure:"timeout" min:"1ns"`
-	FirstByteTimeout time.Duration `mapstructure:"first_byte_timeout" min:"1ns"`
-	IdleTimeout      time.Duration `mapstructure:"idle_timeout" min:"1ns"`
-	Providers        Providers     `mapstructure:"providers"`
-	Prices           string        `mapstructure:"prices"`
-	BreakerFailures  int           `mapstructure:"breaker_failures" min:"1"`
-	BreakerCoolDown  time.Duration `mapstructure:"breaker_cool_down" min:"1s"`
-	ContextTokens    int           `mapstructure:"context_tokens" min:"0"`
-	OutputTokens     int           `mapstructure:"output_tokens" min:"1"`
+	BaseURL          string        `mapstructure:"base_url" reload:"yes" also:"OPENAI_BASE_URL"`
+	APIKey           Secret        `mapstructure:"api_key" reload:"yes" also:"OPENAI_API_KEY"`
+	Model            string        `mapstructure:"model" reload:"yes" also:"OPENAI_MODEL"`
+	Offline          bool          `mapstructure:"offline" reload:"yes"`
+	Discover         bool          `mapstructure:"discover" reload:"yes"`
+	Timeout          time.Duration `mapstructure:"timeout" reload:"yes" min:"1ns"`
+	FirstByteTimeout time.Duration `mapstructure:"first_byte_timeout" reload:"yes" min:"1ns"`
+	IdleTimeout      time.Duration `mapstructure:"idle_timeout" reload:"yes" min:"1ns"`
+	Providers        Providers     `mapstructure:"providers" reload:"yes"`
+	Prices           string        `mapstructure:"prices" reload:"yes"`
+	BreakerFailures  int           `mapstructure:"breaker_failures" reload:"yes" min:"1"`
+	BreakerCoolDown  time.Duration `mapstructure:"breaker_cool_down" reload:"yes" min:"1s"`
+	ContextTokens    int           `mapstructure:"context_tokens" reload:"yes" min:"0"`
+	OutputTokens     int           `mapstructure:"output_tokens" reload:"yes" min:"1"`
 }
 
 // Agent bounds a turn.

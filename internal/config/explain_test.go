@@ -86,6 +86,9 @@ func TestADifferenceIsAppliedOrNeedsARestart(t *testing.T) {
 		reloadable, restart = append(reloadable, apply...), append(restart, wait...)
 	}
 	if want := []string{
+		"llm.base_url", "llm.api_key", "llm.model", "llm.offline", "llm.discover", "llm.timeout",
+		"llm.first_byte_timeout", "llm.idle_timeout", "llm.providers", "llm.prices", "llm.breaker_failures",
+		"llm.breaker_cool_down", "llm.context_tokens", "llm.output_tokens",
 		"webhook.token", "webhook.secret", "observability.token",
 		"log.level",
 	}; !slices.Equal(reloadable, want) {

@@ -60,8 +60,9 @@ begins with ` + "`file:`" + ` or ` + "`env:`" + ` must be put in a file.
 
 ## Reload
 
-A running Corebot reads its settings again at SIGHUP. Corebot applies settings marked
-*reload* at once; all others need a restart. Settings with a mistake change nothing.
+A running Corebot reads its settings again at SIGHUP and when told by "corebot config reload". It
+applies settings marked *reload* at once; all others need a restart. Settings with a mistake
+change nothing. New settings of llm hold for turns that begin after the reload.
 `
 
 // page is docs/configuration.md.

@@ -13,6 +13,8 @@ import (
 type Agents interface {
 	// Agents lists the agents of the settings, in their order.
 	Agents(ctx context.Context) ([]Agent, error)
+	// Models are the names of the models that a chat of an agent can ask for; none: that is not known.
+	Models(ctx context.Context, agent string) ([]string, error)
 	// Skills lists the skills of an agent, by name.
 	Skills(ctx context.Context, agent string) (found []Skill, more int, err error)
 	Skill(ctx context.Context, agent, name string) (SkillPage, error)

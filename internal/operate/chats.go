@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -233,8 +235,19 @@ func (s *Service) SetChatAccess(ctx context.Context, c AccessChange) (Done, erro
 	return Done{Changed: 1}, s.stores.ChatSettings.SetAccess(ctx, c.Key, c.Access)
 }
 
-// SetChatModel sets the model that a chat's session asks for.
+// SetChatModel sets the model that a chat's session asks for. A model that the running Corebot has not loaded is
+// refused: the chat would get no answer. Without one, the settings say which models there are.
 func (s *Service) SetChatModel(ctx context.Context, c ModelChange) (Done, error) {
+	if c.Model != "" {
+		known, err := s.stores.Agents.Models(ctx, c.Key.Agent)
+		if err != nil && !errors.Is(err, corebot.ErrNotFound) { // of an agent that was removed nobody answers
+			return Done{}, err
+		}
+		if len(known) > 0 && !slices.Contains(known, c.Model) {
+			return Done{}, corebot.WithHint(fmt.Errorf("%w: no model is called %q", corebot.ErrInvalid, clip(c.Model)),
+				"there are "+strings.Join(known, ", ")+"; `corebot config reload` loads a changed list")
+		}
+	}
 	return Done{Changed: 1}, s.stores.ChatSettings.SetModel(ctx, c.Key, c.Model)
 }
 

@@ -32,7 +32,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
@@ -52,14 +51,14 @@ type Options struct {
 	Failures    int           // in a row until a breaker opens; 3
 	CoolDown    time.Duration // of a breaker that opens for the first time; it doubles each time; 15 s
 	MaxCoolDown time.Duration // 5 min
-	Metrics     prometheus.Registerer
+	Metrics     *Metrics      // nil: nothing is counted
 }
 
 // Chain is several models in the place of one. It is safe for concurrent use.
 type Chain struct {
 	routes  []*route
 	opts    Options
-	metrics *metrics
+	metrics *Metrics
 }
 
 var _ llm.Model = (*Chain)(nil)
@@ -95,9 +94,11 @@ func New(providers []Provider, o Options) (*Chain, error) {
 	if len(c.routes) == 0 {
 		return nil, fmt.Errorf("%w: a chain without a model", corebot.ErrInvalid)
 	}
-	var err error
-	if c.metrics, err = newMetrics(o.Metrics, c); err != nil {
-		return nil, err
+	if c.metrics = o.Metrics; c.metrics == nil {
+		var err error
+		if c.metrics, err = NewMetrics(nil); err != nil {
+			return nil, err
+		}
 	}
 	return c, nil
 }

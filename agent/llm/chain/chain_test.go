@@ -464,7 +464,16 @@ func TestARequestCanAskForAModel(t *testing.T) {
 
 func TestCallsBreakersAndTokensAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	k := newKit(t, chain.Options{Failures: 1, Metrics: registry})
+	metrics, err := chain.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := newKit(t, chain.Options{Failures: 1, Metrics: metrics})
+	metrics.Show(before.Chain)
+	before.a2.fails = []error{broken}
+	before.ask(t)
+	k := newKit(t, chain.Options{Failures: 1, Metrics: metrics}) // counts on, with breakers of its own
+	metrics.Show(k.Chain)
 	k.a1.fails = []error{broken}
 	k.ask(t)
 	k.ask(t)
@@ -481,7 +490,7 @@ func TestCallsBreakersAndTokensAreCounted(t *testing.T) {
 		}
 		return families, err
 	})
-	err := testutil.GatherAndCompare(risen, strings.NewReader(`
+	err = testutil.GatherAndCompare(risen, strings.NewReader(`
 # HELP corebot_provider_breaker State of the breaker of a provider's model: 0 closed, 1 half-open, 2 open.
 # TYPE corebot_provider_breaker gauge
 corebot_provider_breaker{model="a1",provider="A"} 2
@@ -492,6 +501,7 @@ corebot_provider_breaker{model="b",provider="B"} 0
 		`transient, rate_limited, permanent, cancelled, context_too_long, refused, bad_request, unauthorized, `+
 		`no_model, unreachable.
 # TYPE corebot_provider_calls_total counter
+corebot_provider_calls_total{model="a1",outcome="ok",provider="A"} 1
 corebot_provider_calls_total{model="a1",outcome="resting",provider="A"} 1
 corebot_provider_calls_total{model="a1",outcome="transient",provider="A"} 1
 corebot_provider_calls_total{model="a2",outcome="ok",provider="A"} 2

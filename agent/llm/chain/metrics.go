@@ -2,6 +2,7 @@ package chain
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,11 +11,13 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
-// metrics count by provider and model, which are the operator's: their number is that of the settings.
-type metrics struct {
+// Metrics count by provider and model, which are the operator's: their number is that of the settings. They outlive a
+// chain: the next chain of the same process goes on counting.
+type Metrics struct {
 	calls   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 	tokens  *prometheus.CounterVec
+	shown   atomic.Pointer[Chain] // whose breakers are shown
 }
 
 // outcomes are those of a call.
@@ -24,9 +27,10 @@ var outcomes = []string{
 	"unreachable",
 }
 
-func newMetrics(r prometheus.Registerer, c *Chain) (*metrics, error) {
+// NewMetrics registers the metrics of chains. r may be nil.
+func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	labels := []string{"provider", "model"}
-	m := &metrics{
+	m := &Metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_provider_calls_total",
 			Help: "Calls of a provider's model, by outcome: ok, resting (not asked: its breaker is open), transient, " +
@@ -45,20 +49,7 @@ func newMetrics(r prometheus.Registerer, c *Chain) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, route := range c.routes {
-		for _, outcome := range outcomes {
-			m.calls.WithLabelValues(route.provider, route.model.Name(), outcome) // shown from the start
-		}
-	}
-	collectors := []prometheus.Collector{m.calls, m.seconds, m.tokens}
-	for _, route := range c.routes {
-		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name:        "corebot_provider_breaker",
-			Help:        "State of the breaker of a provider's model: 0 closed, 1 half-open, 2 open.",
-			ConstLabels: prometheus.Labels{"provider": route.provider, "model": route.model.Name()},
-		}, func() float64 { return float64(route.breaker.State(time.Now())) }))
-	}
-	for _, collector := range collectors {
+	for _, collector := range []prometheus.Collector{m.calls, m.seconds, m.tokens, breakers{m}} {
 		if err := r.Register(collector); err != nil {
 			return nil, fmt.Errorf("register the metrics of the providers: %w", err)
 		}
@@ -66,7 +57,40 @@ func newMetrics(r prometheus.Registerer, c *Chain) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) called(r *route, u corebot.Usage, err error, took time.Duration) {
+// Show has the metrics show the breakers of a chain from now on, and its series from the start. nil: no chain answers.
+func (m *Metrics) Show(c *Chain) {
+	if c != nil {
+		for _, route := range c.routes {
+			for _, outcome := range outcomes {
+				m.calls.WithLabelValues(route.provider, route.model.Name(), outcome)
+			}
+		}
+	}
+	m.shown.Store(c)
+}
+
+// breakers are the breakers of the chain that is shown.
+type breakers struct{ *Metrics }
+
+var breakerState = prometheus.NewDesc("corebot_provider_breaker",
+	"State of the breaker of a provider's model: 0 closed, 1 half-open, 2 open.", []string{"provider", "model"}, nil)
+
+// Describe implements [prometheus.Collector].
+func (breakers) Describe(all chan<- *prometheus.Desc) { all <- breakerState }
+
+// Collect implements [prometheus.Collector].
+func (b breakers) Collect(all chan<- prometheus.Metric) {
+	c := b.shown.Load()
+	if c == nil {
+		return
+	}
+	for _, route := range c.routes {
+		all <- prometheus.MustNewConstMetric(breakerState, prometheus.GaugeValue,
+			float64(route.breaker.State(time.Now())), route.provider, route.model.Name())
+	}
+}
+
+func (m *Metrics) called(r *route, u corebot.Usage, err error, took time.Duration) {
 	name := r.model.Name()
 	m.calls.WithLabelValues(r.provider, name, llm.FaultOf(err)).Inc()
 	m.seconds.WithLabelValues(r.provider, name).Observe(took.Seconds())
@@ -78,6 +102,6 @@ func (m *metrics) called(r *route, u corebot.Usage, err error, took time.Duratio
 	}
 }
 
-func (m *metrics) skipped(r *route) {
+func (m *Metrics) skipped(r *route) {
 	m.calls.WithLabelValues(r.provider, r.model.Name(), "resting").Inc()
 }
