@@ -47,6 +47,10 @@ type Approval struct {
 	Taint      string     // which untrusted text the turn had read, in words; empty: none
 	Change     FileChange // how the call would change a file; zero: no change is known
 	Round      int        // how many earlier requests for this call were void because something had changed
+	Binding    Binding    // what an answer for longer than once would let run; zero: nothing
+	Unbound    string     // why Binding is zero, in words
+	Lapsed     string     // why a rule that answered for such calls does so no longer, in words
+	Session    int64      // of the chat, in which the call is made; 0: in none
 	Instead    int64      // the ID of the earlier request, which is void now; 0: this request is the first
 	Because    string     // what has changed since the earlier request, in words
 	State      ApprovalState
@@ -181,6 +185,8 @@ func Hidden(r rune) bool {
 type Ask struct {
 	Approval Approval
 	Event    AuditEvent
+	Opens    bool // as [Caller.Opens]
+	Apart    bool // as [Caller.Apart]
 }
 
 // Asked is the approval of a call with its whole request.

@@ -35,11 +35,17 @@ var commands = []CommandUsage{
 		"/retry", "[ID]", "try a message again that was given up: the one with that id, or the newest of yours",
 		KindControl,
 	},
-	{"/approve", "ID", "let a call run that waits for an approval", KindControl},
+	{
+		"/approve", "ID [once|session|always]",
+		"let a call run that waits for an approval, and calls such as it in this session, or always", KindControl,
+	},
 	{"/deny", "ID [stop]", "do not let it run; with stop the answer ends, too", KindControl},
 	{
 		"/pair", "[CODE]", "let in somebody who got that code, or refuse him with deny CODE; only an admin can",
 		KindControl,
+	},
+	{
+		"/rules", "[revoke ID]", "list the approvals that last in this chat, or revoke one", KindControl,
 	},
 	{"/status", "", "tell what this chat does now, and what waits", KindControl},
 	{

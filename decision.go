@@ -1,16 +1,29 @@
 package corebot
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
+)
+
+// Lasting says for how long an approval answers the same question. The values are stored; they never change.
+type Lasting string
+
+const (
+	Once       Lasting = ""        // for this request alone
+	ForSession Lasting = "session" // until the chat's session ends
+	ForAlways  Lasting = "always"  // until somebody revokes the rule
 )
 
 // Decision is how a person answers a request for an approval.
 type Decision struct {
-	Approve bool `json:"approve"`
-	Stop    bool `json:"stop,omitempty"` // of a denial: the answer ends, too
+	Approve bool    `json:"approve"`
+	For     Lasting `json:"for,omitempty"`  // of an approval
+	Stop    bool    `json:"stop,omitempty"` // of a denial: the answer ends, too
 }
 
 // State is the state of a request after the decision.
@@ -23,7 +36,8 @@ func (d Decision) State() ApprovalState {
 
 // Validate refuses a decision that contradicts itself.
 func (d Decision) Validate() error {
-	if d.Approve && d.Stop {
+	switch {
+	case d.Approve && d.Stop, !d.Approve && d.For != Once, d.For != Once && d.For != ForSession && d.For != ForAlways:
 		return fmt.Errorf("%w: a request cannot be decided by %+v", ErrInvalid, d)
 	}
 	return nil
@@ -42,6 +56,8 @@ func ParseDecision(c Command) (id int64, d Decision, ok bool) {
 	}
 	switch word := words[1]; {
 	case d.Approve && word == "once":
+	case d.Approve && (word == string(ForSession) || word == string(ForAlways)):
+		d.For = Lasting(word)
 	case !d.Approve && word == "stop":
 		d.Stop = true
 	default:
@@ -49,6 +65,124 @@ func ParseDecision(c Command) (id int64, d Decision, ok bool) {
 	}
 	return id, d, true
 }
+
+// BindingKind says what a [Binding] lets run. The values are stored; they never change.
+type BindingKind string
+
+const (
+	BindTool    BindingKind = "tool"    // every call of a tool of an MCP server
+	BindCall    BindingKind = "call"    // calls with exactly the same arguments
+	BindPath    BindingKind = "path"    // calls on one file, or on the files below a directory
+	BindProgram BindingKind = "program" // a program with its arguments
+	BindDomain  BindingKind = "domain"  // calls that go to one origin of the web
+)
+
+// Binding is what an approval for a session, or for always, lets run from then on. It answers the question whether a
+// call needs an approval, and nothing else: the role is asked for every call as before.
+type Binding struct {
+	Kind       BindingKind `json:"kind"`
+	Tool       string      `json:"tool"`
+	Definition string      `json:"definition,omitempty"` // the fingerprint of the MCP server's description
+	Args       string      `json:"args,omitempty"`       // of BindCall: JSON without white space
+	Path       string      `json:"path,omitempty"`       // of BindPath; with a slash at the end: all that is below
+	Program    Profile     `json:"program,omitzero"`     // of BindProgram
+	Origin     string      `json:"origin,omitempty"`     // of BindDomain, such as https://docs.example
+	Tainted    bool        `json:"tainted,omitempty"`    // it counts also in turns that have read untrusted text
+}
+
+// Profile is a program with its arguments, or with the beginning of its arguments.
+type Profile struct {
+	Argv []string `json:"argv"`
+	More bool     `json:"more,omitempty"` // any arguments can follow
+}
+
+// Covers says whether a program with its arguments is one of the profile.
+func (p Profile) Covers(argv []string) bool {
+	if len(p.Argv) == 0 || len(argv) < len(p.Argv) || !p.More && len(argv) != len(p.Argv) {
+		return false
+	}
+	return slices.Equal(p.Argv, argv[:len(p.Argv)])
+}
+
+// String writes a profile as people read it. Words with spaces, and empty words, stand in quotes.
+func (p Profile) String() string {
+	words := make([]string, len(p.Argv))
+	for i, w := range p.Argv {
+		if words[i] = Plainly(w); w == "" || strings.ContainsFunc(w, unicode.IsSpace) || strings.ContainsAny(w, `"'`) {
+			words[i] = strconv.Quote(words[i])
+		}
+	}
+	if p.More {
+		words = append(words, "…")
+	}
+	return strings.Join(words, " ")
+}
+
+// String says what the binding lets run, in words that stand before the answer is given.
+func (b Binding) String() string {
+	tool, also := Plainly(b.Tool), ", but not in turns that have read text from outside"
+	if b.Tainted {
+		also = ", also in turns that have read text from outside"
+	}
+	switch b.Kind {
+	case BindTool:
+		return tool + " with any arguments" + also
+	case BindCall:
+		return fmt.Sprintf("%s with exactly the arguments %s%s", tool, Plainly(b.Args), also)
+	case BindPath:
+		if below, is := strings.CutSuffix(b.Path, "/"); is {
+			return fmt.Sprintf("%s of any file below %s, with any content%s", tool, Plainly(below), also)
+		}
+		return fmt.Sprintf("%s of the file %s, with any content%s", tool, Plainly(b.Path), also)
+	case BindProgram:
+		what := "exactly this program with these arguments"
+		if b.Program.More {
+			what = "this program with any arguments behind"
+		}
+		return fmt.Sprintf("%s of %s: %s, whatever is in its directory%s", tool, b.Program, what, also)
+	case BindDomain:
+		if b.Tainted {
+			also += fmt.Sprintf(" (whoever runs %s can then be told what this chat has read)", Plainly(b.Origin))
+		}
+		return fmt.Sprintf("%s of addresses at %s%s", tool, Plainly(b.Origin), also)
+	}
+	return tool
+}
+
+// ApprovalRule is a stored binding: it lets calls run that would wait for an approval. It counts for one principal in
+// one conversation, until the session ends or somebody revokes it, and while its maker may approve such calls.
+type ApprovalRule struct {
+	ID        int64
+	Key       Key
+	Principal Principal // whose calls
+	Session   int64     // of the chat; 0: in every session
+	Beyond    bool      // also of calls that reach beyond the chat
+	Binding   Binding
+	Request   int64 // the request that was answered so
+	CreatedAt time.Time
+	By        string // who answered: a principal's spelling, or "operator"
+}
+
+// AuditName is how the audit trail names the rule of a call that the binding let run.
+func (r ApprovalRule) AuditName() string { return fmt.Sprintf("%s %d", RuleBound, r.ID) }
+
+// Lasts says until when the rule counts.
+func (r ApprovalRule) Lasts() string {
+	if r.Session != 0 {
+		return "until its session ends"
+	}
+	return "always"
+}
+
+// RuleBound is the rule by which a call ran that a stored binding answers for. It is stored in the audit; it never
+// changes.
+const RuleBound = "approval-rule"
+
+// MaxApprovalRules is how many rules a principal can have in a conversation.
+const MaxApprovalRules = 100
+
+// ErrCannotBind means that a request cannot be approved for longer than once. The request stays open.
+var ErrCannotBind = errors.New("this can be approved only once")
 
 var (
 	// answerWords are what people say instead of a command, in some languages.

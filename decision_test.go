@@ -29,8 +29,14 @@ func TestADecisionIsReadAsPeopleWriteIt(t *testing.T) {
 			t.Errorf("%q is %d, %+v", text, id, d)
 		}
 	}
-	if (corebot.Decision{Approve: true, Stop: true}).Validate() == nil {
-		t.Error("an approval stops its answer")
+	for _, d := range []corebot.Decision{
+		{Approve: true, Stop: true},
+		{For: corebot.ForAlways},
+		{Approve: true, For: "ever"},
+	} {
+		if d.Validate() == nil {
+			t.Errorf("%+v is a decision", d)
+		}
 	}
 }
 

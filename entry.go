@@ -73,6 +73,8 @@ type Caller struct {
 	// or a program or another agent waits for the answer.
 	Overheard bool
 	Group     bool // a message of a group began the turn
+	Opens     bool // the turn begins the next session of the chat
+	Apart     bool // the turn stands outside of the chat's sessions
 	Chain     int  // tasks in a row, each made by a run of the one before, of which the turn is the last run; 0: none
 }
 

@@ -3,6 +3,7 @@ package corebot
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -87,14 +88,35 @@ func (a Asked) NoticeOf() Notice {
 	return Notice{Kind: NoticeApproval, Approval: &about, Actions: a.Actions()}
 }
 
-// Actions are what a reader can do about the request of an approval.
+// Actions are what a reader can do about a request.
+func (a Asked) Actions() []Action {
+	bound := slices.ContainsFunc(a.All, func(call Approval) bool { return call.Binding.Kind != "" })
+	return a.actions(bound, a.Session)
+}
+
+// Actions are what a reader can do about the request of an approval, as far as the approval alone can tell.
 func (a Approval) Actions() []Action {
+	return a.actions(a.Binding.Kind != "", a.Session)
+}
+
+// actions say what can be done about a request. With bound an approval can last, in a session only if there is one.
+func (a Approval) actions(bound bool, session int64) []Action {
 	id := strconv.FormatInt(a.Request, 10)
-	return []Action{
+	all := []Action{
 		{Name: "approve", Label: "Approve", Command: "/approve " + id},
 		{Name: "deny", Label: "Deny", Command: "/deny " + id},
 		{Name: "deny-stop", Label: "Deny and stop", Command: "/deny " + id + " stop"},
 	}
+	if bound && session != 0 {
+		all = append(all, Action{
+			Name: "approve-session", Label: "Approve for this session", Command: "/approve " + id + " session",
+		})
+	}
+	if bound {
+		all = append(all, Action{Name: "approve-always", Label: "Approve always", Command: "/approve " + id +
+			" always"})
+	}
+	return all
 }
 
 // Usage says in words how a request is answered.

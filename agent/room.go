@@ -28,11 +28,12 @@ func (t *turn) recall(ctx context.Context) (undelivered []corebot.Life, err erro
 	}
 	t.asksFor, t.thinks = found.Model, found.Think
 	if e := t.delivery.Message.Errand; e != nil && e.Isolated {
-		t.past = past{newest: t.past.newest}
+		t.past, t.who.Apart = past{newest: t.past.newest}, true
 		return nil, nil
 	}
 	if t.beginsSession = t.delivery.Opens() || t.idle(); t.beginsSession {
 		t.past, t.asksFor, t.thinks = past{newest: t.past.newest}, "", ""
+		t.who.Opens = true
 	}
 	return found.Undelivered, nil
 }

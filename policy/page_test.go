@@ -208,7 +208,8 @@ func writeCommands(b *strings.Builder, p *Policy) {
 		case !others.Allow:
 			who = "the sender of the message that it acts on, or an admin"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", strings.TrimSpace(c.Name+" "+c.Args), c.Summary, who)
+		usage := strings.ReplaceAll(strings.TrimSpace(c.Name+" "+c.Args), "|", "\\|") // the table has bars of its own
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", usage, c.Summary, who)
 	}
 }
 

@@ -66,7 +66,7 @@ func rules() []rule {
 			},
 		},
 		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), ownSessionOnly(),
-		modelCommands(), pairCommand(),
+		modelCommands(), pairCommand(), rulesCommand(),
 		approvalCommands(), openToAll())
 }
 
@@ -267,6 +267,14 @@ func pairCommand() []rule {
 			reason: "only an admin everywhere can let somebody in",
 		},
 	}
+}
+
+// rulesCommand is the rule for /rules, which shows what others in the chat work on.
+func rulesCommand() []rule {
+	return []rule{{
+		name: "approval-rules", tool: "/rules", who: admins,
+		reason: "only an admin of this chat can see which approvals last, and revoke them",
+	}}
 }
 
 // RuleSessionOfOthers is the rule by which a new session is denied. It is stored in the audit; it never changes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/corebot/corebot"
@@ -15,8 +16,15 @@ type Approvals interface {
 	// Approval returns an approval in any state. An unknown id is [corebot.ErrNotFound].
 	Approval(ctx context.Context, id int64) (corebot.Approval, error)
 	// Decide stores the command, its effect on the approval (id 0: none) and the notice in one commit. It calls notice
-	// with the result: nil, [*corebot.Resolved] if the approval was resolved before, or [corebot.ErrNotFound].
+	// with the result: nil, [*corebot.Resolved] if the approval was resolved before, [corebot.ErrCannotBind] if it
+	// cannot last, or [corebot.ErrNotFound].
 	Decide(ctx context.Context, m corebot.Message, id int64, decision corebot.Decision, by corebot.AuditEvent,
+		notice func(error) corebot.Message) (corebot.Receipt, error)
+	// RulesOf lists the rules of a conversation, oldest first.
+	RulesOf(ctx context.Context, k corebot.Key, limit int) ([]corebot.ApprovalRule, error)
+	// RevokeHere stores the command, the end of a rule of its own conversation (id 0: none) and the notice in one
+	// commit. It calls notice with nil or [corebot.ErrNotFound].
+	RevokeHere(ctx context.Context, m corebot.Message, id int64, by corebot.AuditEvent,
 		notice func(error) corebot.Message) (corebot.Receipt, error)
 }
 
@@ -84,11 +92,43 @@ func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 		default:
 			b.WriteString("\n" + c.Hidden(where))
 		}
+		if call.Lapsed != "" {
+			b.WriteString("\n" + corebot.Plainly(call.Lapsed))
+		}
 	}
 	fmt.Fprintf(&b, "\n\non behalf of: %s\n", a.Principal)
 	fmt.Fprintf(&b, "%s, until %s.", a.Usage(), a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
+	b.WriteString(lasting(asked))
 	fmt.Fprintf(&b, "\n/deny %d stop also ends the answer.", a.Request)
 	return b.String()
+}
+
+// lasting says what an approval that lasts would let run from then on, before anybody gives it.
+func lasting(asked corebot.Asked) string {
+	a := asked.Approval
+	var bound, once []string
+	for i, call := range asked.All {
+		of := ""
+		if len(asked.All) > 1 {
+			of = fmt.Sprintf("call %d: ", i+1)
+		}
+		switch line := "\n- " + of + call.Binding.String(); {
+		case call.Binding.Kind == "":
+			once = append(once, fmt.Sprintf("\n- %sonly once, because %s", of, corebot.Plainly(call.Unbound)))
+		case !slices.Contains(bound, line):
+			bound = append(bound, line)
+		}
+	}
+	if len(bound) == 0 {
+		return "\nIt can be approved only once: " + corebot.Plainly(a.Unbound) + "."
+	}
+	until := fmt.Sprintf("/approve %d session, until this session ends, or /approve %d always, until it is revoked,",
+		a.Request, a.Request)
+	if a.Session == 0 {
+		until = fmt.Sprintf("/approve %d always, until it is revoked,", a.Request)
+	}
+	return fmt.Sprintf("\n%s also lets run what %s asks for in the chat %s:%s", until, a.Principal, a.Key,
+		strings.Join(append(bound, once...), ""))
 }
 
 // mayRead says whether a chat may be shown a file. Everybody in the chat reads the request. So the file must be open to
@@ -131,11 +171,14 @@ func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Comman
 			return controlNotice(m, c, denied)
 		case errors.As(err, &again):
 			return controlNotice(m, c, sentence(again.Error()))
+		case errors.Is(err, corebot.ErrCannotBind):
+			return controlNotice(m, c, fmt.Sprintf("%s Approval %d is still open: %s.", sentence(corebot.Plainly(
+				err.Error())), a.Request, a.Usage()))
 		case err != nil:
 			return controlNotice(m, c, fmt.Sprintf("There is no call %d to say that about.", number))
 		case decision.Approve:
-			return controlNotice(m, c, fmt.Sprintf("Approved: %s now, if nothing has changed.",
-				calls(a, "runs", "run")))
+			return controlNotice(m, c, fmt.Sprintf("Approved: %s now, if nothing has changed.%s",
+				calls(a, "runs", "run"), fromNowOn(decision.For)))
 		}
 		text := fmt.Sprintf("Denied: %s.", calls(a, "does not run", "do not run"))
 		if decision.Stop {
@@ -147,6 +190,17 @@ func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Comman
 		r.active.stop(a.Life, corebot.ErrStopped)
 	}
 	return receipt, err
+}
+
+// fromNowOn says how long an approval lasts.
+func fromNowOn(l corebot.Lasting) string {
+	switch l {
+	case corebot.ForSession:
+		return " Calls such as this are not asked about again in this session: /rules lists what runs."
+	case corebot.ForAlways:
+		return " Calls such as this are not asked about again: /rules lists what runs, and revokes it."
+	}
+	return ""
 }
 
 // calls names the calls of a request in a sentence: the one tool, or their number.

@@ -31,6 +31,8 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		return r.retry(ctx, m, c)
 	case "/approve", "/deny":
 		return r.decide(ctx, m, c)
+	case "/rules":
+		return r.rules(ctx, m, c)
 	case "/why":
 		return r.why(ctx, m, c)
 	case "/usage":

@@ -28,6 +28,7 @@ func (a *Approvals) As(by corebot.AuditEvent) *Approvals { return &Approvals{a.d
 const approvalColumns = `SELECT a.id, a.request, (SELECT COUNT(*) FROM approvals r WHERE r.request = a.request),
 	a.position, a.answer, a.beyond, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
 	a.tool, a.definition, a.args, a.dir, a.files, a.digest, a.change, a.rule, a.taint, a.round, a.instead, a.because,
+			a.binding, a.unbound, a.lapsed, a.session,
 	a.state, a.ran, a.reason,
 	a.created_at, a.expires_at, a.resolved_at, a.resolved_by
 	FROM approvals a JOIN message_life m ON m.id = a.life_id JOIN lanes l ON l.id = m.lane_id `
@@ -50,13 +51,14 @@ var (
 )
 
 func scanApproval(s scanner) (a corebot.Approval, err error) {
-	var args, files, change string
+	var args, files, change, binding string
 	var digest []byte
 	k := &a.Key
 	err = s.Scan(&a.ID, &a.Request, &a.Calls, &a.Position, &a.Answer, &a.Beyond, &a.Life, &a.MessageID, &k.Agent,
 		&k.Channel, &k.Account, &k.Chat, &k.Thread, &a.Principal.ID,
 		&a.Bound.Tool, &a.Bound.Definition, &args, &a.Bound.Dir, &files, &digest, &change, &a.Rule, &a.Taint,
-		&a.Round, &a.Instead, &a.Because, (*string)(&a.State), &a.Ran, &a.Reason,
+		&a.Round, &a.Instead, &a.Because, &binding, &a.Unbound, &a.Lapsed, &a.Session, (*string)(&a.State), &a.Ran,
+		&a.Reason,
 		moment{&a.CreatedAt}, moment{&a.ExpiresAt}, moment{&a.ResolvedAt}, &a.By)
 	if err != nil {
 		return a, err
@@ -67,6 +69,9 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 	}
 	if err == nil && change != "" {
 		err = json.Unmarshal([]byte(change), &a.Change)
+	}
+	if err == nil && binding != "" {
+		err = json.Unmarshal([]byte(binding), &a.Binding)
 	}
 	if sum := a.Bound.Digest(); err != nil || !bytes.Equal(sum[:], digest) {
 		return a, fmt.Errorf("what is stored of approval %d is not what it was given for", a.ID)
@@ -132,14 +137,15 @@ func (a *Approvals) Approval(ctx context.Context, id int64) (corebot.Approval, e
 
 func unknownApproval(id int64) error { return fmt.Errorf("approval %d: %w", id, corebot.ErrNotFound) }
 
-// Resolve decides a request. If the request was resolved before or its time is over, the error is [*corebot.Resolved].
-// An unknown id is [corebot.ErrNotFound].
+// Resolve decides a request, and stores what an approval that lasts lets run from now on. If the request was resolved
+// before or its time is over, the error is [*corebot.Resolved]. An unknown id is [corebot.ErrNotFound]. An approval
+// that cannot last is [corebot.ErrCannotBind], and the request stays open.
 func (a *Approvals) Resolve(ctx context.Context, id int64, decision corebot.Decision) error {
 	return a.db.write(ctx, resolution(decision), func(t *tx) error { return a.resolveTx(t, id, decision) })
 }
 
 // Decide accepts an /approve or a /deny. One commit has its life, its effect on the approval (id 0: none) and the
-// notice. Decide calls notice with the result: nil, [*corebot.Resolved] or [corebot.ErrNotFound]. by goes to the audit,
+// notice. Decide calls notice with the result: nil, or an error of [Approvals.Resolve]. by goes to the audit,
 // also when its outcome is denied. A duplicate changes nothing.
 func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, decision corebot.Decision,
 	by corebot.AuditEvent, notice func(error) corebot.Message,
@@ -161,7 +167,7 @@ func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, dec
 		case id != 0:
 			verdict = hands.resolveTx(t, id, decision)
 			if again := (*corebot.Resolved)(nil); verdict != nil && !errors.As(verdict, &again) &&
-				!errors.Is(verdict, corebot.ErrNotFound) {
+				!errors.Is(verdict, corebot.ErrNotFound) && !errors.Is(verdict, corebot.ErrCannotBind) {
 				err = verdict
 			}
 		}
@@ -213,6 +219,11 @@ func (a *Approvals) resolveTx(t *tx, id int64, decision corebot.Decision) error 
 		return &corebot.Resolved{Approval: found}
 	case found.State != corebot.ApprovalAwaited:
 		return &corebot.Resolved{Approval: found}
+	}
+	if decision.For != corebot.Once {
+		if err := a.bindTx(t, found.Request, decision.For); err != nil {
+			return err
+		}
 	}
 	err = closeTx(t, found, decision.State(), maker(a.by), a.by)
 	if err != nil || !decision.Stop {

@@ -16,9 +16,11 @@ var (
 	newestOfLife   = &query{`SELECT state FROM approvals WHERE life_id = ? ORDER BY id DESC LIMIT 1`}
 	insertApproval = &query{`INSERT INTO approvals
 		(life_id, run, position, answer, round, beyond, tool, definition, args, dir, files, digest, change, rule, taint,
-		step_id, instead, because,
+		step_id, instead, because, binding, unbound, lapsed, session,
 		request, state, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
+	sessionOf = &query{`SELECT session FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ?
+		AND thread = ?`}
 	refusedOfLife = &query{`SELECT COUNT(DISTINCT request) FROM approvals WHERE life_id = ? AND run = ?
 		AND state IN ('denied', 'expired')`}
 	beginRequest  = &query{`UPDATE approvals SET request = id WHERE id = ?`}
@@ -116,11 +118,21 @@ func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error
 				return err
 			}
 		}
+		binding := ""
+		if a.Binding.Kind != "" {
+			if binding, err = encode(a.Binding); err != nil {
+				return err
+			}
+		}
+		session, err := sessionTx(t, d.Message.Key, ask)
+		if err != nil {
+			return err
+		}
 		sum := a.Bound.Digest()
 		id, err := t.insert(insertApproval, d.Life, d.Run, a.Position, a.Answer, a.Round, a.Beyond, a.Bound.Tool,
 			a.Bound.Definition, string(a.Bound.Args), a.Bound.Dir,
-			files, sum[:], change, a.Rule, a.Taint, d.StepID(a.Position), a.Instead, a.Because, request, t.now,
-			a.ExpiresAt)
+			files, sum[:], change, a.Rule, a.Taint, d.StepID(a.Position), a.Instead, a.Because, binding, a.Unbound,
+			a.Lapsed, session, request, t.now, a.ExpiresAt)
 		if err == nil && request == 0 {
 			request = id
 			_, err = t.exec(beginRequest, id)
@@ -133,6 +145,19 @@ func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error
 		}
 	}
 	return recordStepTx(t, d.Life, d.Run, row)
+}
+
+// sessionTx is the session of a chat in which a call is made; 0: it is made in none.
+func sessionTx(t *tx, k corebot.Key, ask corebot.Ask) (session int64, err error) {
+	if ask.Apart {
+		return 0, nil
+	}
+	session = 1 // of a chat that has no row yet
+	_, err = t.one(sessionOf, []any{&session}, keyArgs(k)...)
+	if ask.Opens {
+		session++
+	}
+	return session, err
 }
 
 // askedTx returns the approval of a step with its whole request.
@@ -173,6 +198,9 @@ func mistakenTx(t *tx, p *parcel, l lane, life int64) (told bool, err error) {
 	}
 	a, awaited, err := approvalTx(t, awaitedInLane, l.id)
 	if err != nil || !awaited || a.Principal != p.Sender || !a.ExpiresAt.After(t.now) {
+		return false, err
+	}
+	if _, err := t.exec(takeHeardPlace, l.id); err != nil {
 		return false, err
 	}
 	if _, err := t.exec(refuseNow, corebot.ReasonNoAnswer, t.now, t.now, life); err != nil {

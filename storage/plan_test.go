@@ -58,7 +58,7 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"endLife": endLife, "endLifeWith": endLifeWith, "retryLife": retryLife, "selectLog": selectLog,
 		"deleteBody": deleteBody, "selectBody": selectBody,
 		"selectSteps": selectSteps, "selectHead": selectHead, "stopLane": stopLane, "endNow": endNow,
-		"refuseNow": refuseNow, "headOf": headOf,
+		"refuseNow": refuseNow, "standingRules": standingRules, "headOf": headOf,
 		"selectDead": selectDead, "dropLife": dropLife, "deadIDs": deadIDs, "newestDead": newestDead,
 		"lifeInChat": lifeInChat, "lifeOfChat": lifeOfChat, "newestWaiting": newestWaiting, "spokeInChat": spokeInChat,
 		"newestSaid": newestSaid, "newestGivenUp": newestGivenUp,

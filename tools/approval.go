@@ -81,10 +81,21 @@ func (j *job) decided(ctx context.Context, tool Tool, args bound,
 			"an earlier call of this answer was not approved in time, and the rest of the answer was not run")
 	}
 	rule := j.box.policy.NeedsApproval(tool.name, d, j.weigh(tool, args))
-	if rule == "" && j.step.State() != corebot.StepAwaiting {
+	if j.step.State() == corebot.StepAwaiting { // people were asked about this very call
+		return j.approve(ctx, rule, tool, args, "")
+	}
+	if rule == "" {
 		return r, false, nil
 	}
-	return j.approve(ctx, rule, args)
+	stored, found, lapsed, err := j.ruled(ctx, tool, args)
+	if err != nil {
+		return r, false, err
+	}
+	if found {
+		j.event.Rule = stored.AuditName()
+		return r, false, nil
+	}
+	return j.approve(ctx, rule, tool, args, lapsed)
 }
 
 // weigh says what counts of a call. In a tainted turn it notes whether the call follows a link.
@@ -127,7 +138,9 @@ const maxRounds = 3
 
 // approve holds a call until an admin has approved it. done says that it has ended, as denied; the error is
 // [*corebot.Awaits] while it waits. One that is no longer what was approved is asked about anew.
-func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.ToolResult, done bool, err error) {
+func (j *job) approve(ctx context.Context, rule string, tool Tool, args bound,
+	lapsed string,
+) (r corebot.ToolResult, done bool, err error) {
 	someone, err := j.someone(ctx)
 	if err != nil {
 		return r, false, err
@@ -143,7 +156,9 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 			"this call needs the approval of an admin, who could not tell what it would do: "+explained(err))
 	}
 	// Also a call that waits already looks ahead: in a replay nothing of its answer was asked about.
-	a, err := j.ask(ctx, j.wanted(0, rule, args, now, f), f, !j.step.InAnswer().Asked)
+	own := j.wanted(0, rule, tool, args, now, f)
+	own.Approval.Lapsed = lapsed
+	a, err := j.ask(ctx, own, f, !j.step.InAnswer().Asked)
 	switch {
 	case errors.Is(err, corebot.ErrNotAsked):
 		return j.deny(ctx, policy.RuleNotAsked,
@@ -157,7 +172,7 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 	switch a.State {
 	case corebot.ApprovalApproved:
 		if drift := a.Bound.Drift(now); drift != "" {
-			return j.askAnew(ctx, a.Approval, drift, args, now)
+			return j.askAnew(ctx, a.Approval, drift, tool, args, now)
 		}
 		change := args.change(j.call)
 		j.call.Approved = j.changedFile(change.Path, now).Content
@@ -176,7 +191,7 @@ func (j *job) approve(ctx context.Context, rule string, args bound) (r corebot.T
 
 // askAnew asks about a call, and those behind it, that has changed since it was approved. A call that never stays the
 // same is denied in the end.
-func (j *job) askAnew(ctx context.Context, was corebot.Approval, drift string, args bound,
+func (j *job) askAnew(ctx context.Context, was corebot.Approval, drift string, tool Tool, args bound,
 	now corebot.Bound,
 ) (r corebot.ToolResult, done bool, err error) {
 	if was.Round+1 >= maxRounds {
@@ -186,7 +201,7 @@ func (j *job) askAnew(ctx context.Context, was corebot.Approval, drift string, a
 			fmt.Sprintf("an admin approved this call, but %s since, again and again; it was not run", drift))
 	}
 	f := newForecast()
-	anew := j.wanted(0, was.Rule, args, now, f)
+	anew := j.wanted(0, was.Rule, tool, args, now, f)
 	anew.Approval.Round, anew.Approval.Because = was.Round+1, drift
 	a, err := j.ask(ctx, anew, f, true)
 	if err != nil {
@@ -226,7 +241,7 @@ func (j *job) ask(ctx context.Context, own corebot.Ask, f *forecast, foresee boo
 }
 
 // wanted is what is asked for a call.
-func (j *job) wanted(position int, rule string, args bound, b corebot.Bound, f *forecast) corebot.Ask {
+func (j *job) wanted(position int, rule string, tool Tool, args bound, b corebot.Bound, f *forecast) corebot.Ask {
 	e := j.event
 	e.Event, e.Rule = "approval.request", rule // without an outcome: nothing has run
 	a := corebot.Approval{
@@ -237,7 +252,8 @@ func (j *job) wanted(position int, rule string, args bound, b corebot.Bound, f *
 	if file := j.changedFile(args.change(j.call).Path, b); file.Path != "" {
 		a.Change = j.change(args, file, f)
 	}
-	return corebot.Ask{Event: e, Approval: a}
+	a.Binding, a.Unbound = j.box.policy.Bind(j.weigh(tool, args), j.subject(tool, args))
+	return corebot.Ask{Event: e, Approval: a, Opens: j.call.Opens, Apart: j.call.Apart}
 }
 
 // foresee finds the calls behind this one that will need an approval as well, so that an admin decides once. A call
@@ -264,7 +280,13 @@ func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.Ask, err
 		if !d.Allow {
 			continue
 		}
-		if rule == "" {
+		ruled, lapsed := false, ""
+		if rule != "" {
+			if _, ruled, lapsed, err = later.ruled(ctx, tool, args); err != nil {
+				return nil, err
+			}
+		}
+		if rule == "" || ruled {
 			later.passes(args, f)
 			continue
 		}
@@ -273,7 +295,9 @@ func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.Ask, err
 			return nil, err
 		}
 		if b, err := later.bind(args, f); known && err == nil {
-			asks = append(asks, later.wanted(i+1, rule, args, b, f))
+			ask := later.wanted(i+1, rule, tool, args, b, f)
+			ask.Approval.Lapsed = lapsed
+			asks = append(asks, ask)
 		}
 	}
 	return asks, nil

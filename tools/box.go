@@ -60,6 +60,7 @@ type Options struct {
 	MaxOutput int                   // bytes of one result, as the model sees it; [DefaultMaxOutput]
 	Artifacts Artifacts             // nil: what is over MaxOutput is lost
 	Approvers Approvers             // nil: nobody can approve anything
+	Rules     Rules                 // nil: no approval lasts
 	Contents  Contents              // nil: a call that names a file cannot be approved
 	Patience  time.Duration         // how long an approval is awaited; 15 min
 	Redactor  *redact.Redactor      // nil: one that knows the usual shapes of secrets

@@ -179,6 +179,7 @@ func NewDynamic(d Dynamic) (Tool, error) {
 			named:   func(Call) Named { return Named{} },
 			trusted: func(Call) bool { return false },
 			change:  func(Call) Change { return Change{} },
+			runs:    func(Call) []string { return nil },
 			words:   func(Call) []string { return nil },
 			goes: func(Call) []string {
 				if d.GoesTo == nil {

@@ -106,6 +106,7 @@ type bound struct {
 	trusted func(Call) bool
 	change  func(Call) Change
 	goes    func(Call) []string // the addresses that take all that the call carries out: see [GoesTo]
+	runs    func(Call) []string // the program that the call runs, with its arguments: see [Runs]
 	words   func(Call) []string // results that are Corebot's own, whoever wrote what the tool reads
 	run     func(context.Context, Call) (output, error)
 
@@ -128,6 +129,7 @@ type spec[A any] struct {
 	trusted func(Call, A) bool
 	change  func(Call, A) Change
 	goes    func(Call, A) []string
+	runs    func(Call, A) []string
 	words   func(Call, A) []string
 }
 
@@ -150,6 +152,12 @@ func OwnWords[A any](words func(Call, A) []string) Option[A] {
 // in these addresses. A tool that does not say so goes to addresses that nobody knows.
 func GoesTo[A any](goes func(Call, A) []string) Option[A] {
 	return func(s *spec[A]) { s.goes = goes }
+}
+
+// Runs tells which program a call runs, with its arguments. An approval can be bound to it. A tool whose programs reach
+// the network must have the trait Egress: then nothing that is bound lets them run in a tainted turn.
+func Runs[A any](runs func(Call, A) []string) Option[A] {
+	return func(s *spec[A]) { s.runs = runs }
 }
 
 // Timeout replaces the box's limit on how long one call may take.
@@ -188,6 +196,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 		trusted: func(Call, A) bool { return false },
 		change:  func(Call, A) Change { return Change{} },
 		goes:    func(Call, A) []string { return nil },
+		runs:    func(Call, A) []string { return nil },
 		words:   func(Call, A) []string { return nil },
 	}
 	for _, o := range opts {
@@ -211,6 +220,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 			trusted: func(c Call) bool { return s.trusted(c, args) },
 			change:  func(c Call) Change { return s.change(c, args) },
 			goes:    func(c Call) []string { return s.goes(c, args) },
+			runs:    func(c Call) []string { return s.runs(c, args) },
 			words:   func(c Call) []string { return s.words(c, args) },
 			run:     func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
 		}, nil

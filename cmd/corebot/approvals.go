@@ -20,7 +20,8 @@ func newApprovals(s *shell) *cobra.Command {
 		newApprovalsResolve(s, "approve", "Let calls run, if nothing they were asked for has changed",
 			corebot.ApprovalApproved),
 		newApprovalsResolve(s, "deny", "Do not let calls run; the model is told, and their turns go on",
-			corebot.ApprovalDenied))
+			corebot.ApprovalDenied),
+		newApprovalsRules(s))
 }
 
 func newApprovalsList(s *shell) *cobra.Command {
@@ -112,6 +113,12 @@ func printApproval(t *teller, a corebot.Approval, diff int) {
 		shown += "\n" + a.Change.Show(diff, fmt.Sprintf("corebot approvals show %d", a.Request))
 	}
 	t.line("  %s", strings.ReplaceAll(shown, "\n", "\n  "))
+	if a.State == corebot.ApprovalAwaited && a.Binding.Kind != "" {
+		t.line("  --session and --always also let run: %s", printable(a.Binding.String()))
+	}
+	if a.Lapsed != "" {
+		t.line("  %s", printable(a.Lapsed))
+	}
 }
 
 // decisionOf says how an approval stands.
@@ -128,26 +135,25 @@ func decisionOf(a corebot.Approval) string {
 }
 
 func newApprovalsResolve(s *shell, name, short string, state corebot.ApprovalState) *cobra.Command {
-	return &cobra.Command{
+	var session, always, stop bool
+	cmd := &cobra.Command{
 		Use: name + " ID...", Short: short, Args: takes("ID..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids := make([]int64, len(args))
-			for i, arg := range args {
-				var err error
-				if ids[i], err = corebot.ParseApprovalID(arg); err != nil {
-					return usage(cmd, err)
-				}
+			ids, err := approvalIDs(cmd, args)
+			if err != nil {
+				return err
+			}
+			r := operate.Resolution{State: state, Stop: stop}
+			switch {
+			case session:
+				r.For = corebot.ForSession
+			case always:
+				r.For = corebot.ForAlways
 			}
 			return s.change(cmd, func(c control.Caller) error {
 				for _, id := range ids { // each is said as soon as it is done
-					_, err := operate.ResolveApprovals.Call(cmd.Context(), c, operate.Resolution{
-						IDs:   []int64{id},
-						State: state,
-					})
-					if errors.Is(err, corebot.ErrNotFound) {
-						return corebot.WithHint(err, "`corebot approvals list` shows the ids")
-					}
-					if err != nil {
+					r.IDs = []int64{id}
+					if err := resolved(operate.ResolveApprovals.Call(cmd.Context(), c, r)); err != nil {
 						return err
 					}
 					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %d\n", state, id); err != nil {
@@ -158,4 +164,102 @@ func newApprovalsResolve(s *shell, name, short string, state corebot.ApprovalSta
 			})
 		},
 	}
+	if state == corebot.ApprovalApproved {
+		cmd.Flags().BoolVar(&session, "session", false, "also calls such as these, until the session of the chat ends")
+		cmd.Flags().BoolVar(&always, "always", false, "also calls such as these, until somebody revokes the rule")
+		cmd.MarkFlagsMutuallyExclusive("session", "always")
+	} else {
+		cmd.Flags().BoolVar(&stop, "stop", false, "also stop the answer")
+	}
+	return cmd
+}
+
+func approvalIDs(cmd *cobra.Command, args []string) ([]int64, error) {
+	ids := make([]int64, len(args))
+	for i, arg := range args {
+		var err error
+		if ids[i], err = corebot.ParseApprovalID(arg); err != nil {
+			return nil, usage(cmd, err)
+		}
+	}
+	return ids, nil
+}
+
+// resolved adds what can be done about an error of a resolution.
+func resolved(_ operate.Done, err error) error {
+	if errors.Is(err, corebot.ErrNotFound) {
+		return corebot.WithHint(err, "`corebot approvals list` shows the ids")
+	}
+	return err
+}
+
+func newApprovalsRules(s *shell) *cobra.Command {
+	var asJSON bool
+	var limit int
+	list := func(cmd *cobra.Command, _ []string) error {
+		_, err := eachPage(limit, func(p operate.Part) (operate.Page[operate.Rule], error) {
+			return look(s, cmd, operate.ListRules, operate.RuleQuery{Part: p})
+		}, func(found []operate.Rule, first, _ bool) error { return printRules(cmd, found, first, asJSON) })
+		return err
+	}
+	cmd := group("rules", "List and revoke approvals that last", &cobra.Command{
+		Use: "list", Short: "Show which calls run without another approval, oldest first", Args: takes(), RunE: list,
+	}, newRulesRevoke(s))
+	for _, c := range []*cobra.Command{cmd, cmd.Commands()[0]} {
+		jsonFlag(c, &asJSON)
+		limitFlag(c, &limit, 1000, "at most this many")
+	}
+	cmd.Long = `List and revoke approvals that last. A person makes them: "/approve ID session" holds until the
+session of the chat ends, "/approve ID always" until somebody revokes it. A rule answers the
+question whether a call needs an approval, for one principal in one chat. It gives no role.`
+	cmd.Args, cmd.RunE = takes(), list
+	return cmd
+}
+
+func newRulesRevoke(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID...", Short: "Have calls asked about again", Args: takes("ID..."),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := approvalIDs(cmd, args)
+			if err != nil {
+				return err
+			}
+			return s.change(cmd, func(c control.Caller) error {
+				for _, id := range ids {
+					_, err := operate.RevokeRules.Call(cmd.Context(), c, operate.ByRules{IDs: []int64{id}})
+					if errors.Is(err, corebot.ErrNotFound) {
+						return corebot.WithHint(err, "it was revoked, or its session has ended; `corebot approvals "+
+							"rules` lists those that count")
+					}
+					if err != nil {
+						return err
+					}
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "revoked %d\n", id); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func printRules(cmd *cobra.Command, found []operate.Rule, first, asJSON bool) error {
+	t := &teller{w: cmd.OutOrStdout()}
+	for _, r := range found {
+		if asJSON {
+			if err := printJSON(cmd, r.Row()); err != nil {
+				return err
+			}
+			continue
+		}
+		t.line("rule %d: %s", r.ID, printable(r.Binding.String()))
+		t.line("  for %s in the chat %s, %s", r.Principal, r.Key, r.Lasts())
+		t.line("  made by %s on %s, in answer to approval %d", r.By, r.CreatedAt.Local().Format(time.DateTime),
+			r.Request)
+	}
+	if len(found) == 0 && first && !asJSON {
+		t.line("no approval lasts: each call is asked about")
+	}
+	return t.err
 }

@@ -64,6 +64,23 @@ func Normal(address string) string {
 	return scheme + "://" + host + path
 }
 
+// Origin is the scheme, the host and an unusual port of an address, such as https://docs.example; empty: the text is no
+// plain address of the web.
+func Origin(address string) string {
+	scheme, rest, found := strings.Cut(Normal(address), "://")
+	if !found {
+		return ""
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host
+}
+
+// IsPlain says whether an address has no query, and a path of at most longest bytes.
+func IsPlain(address string, longest int) bool {
+	n := Normal(address)
+	return n != "" && !strings.Contains(n, "?") && len(n)-len(Origin(address)) <= longest
+}
+
 var (
 	inWords = regexp.MustCompile(`(?i)https?://[^\s<>"]+` +
 		`|\b(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}(?::[0-9]+)?(?:/[^\s<>"]*)?`)

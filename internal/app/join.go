@@ -52,6 +52,7 @@ var (
 	_ agent.Tools         = toolbox{}
 	_ tools.Roles         = (*storage.Grants)(nil)
 	_ tools.Approvers     = (*storage.Grants)(nil)
+	_ tools.Rules         = (*storage.Approvals)(nil)
 	_ router.Approvals    = (*storage.Approvals)(nil)
 	_ tools.FileCharges   = (*storage.FileCharges)(nil)
 	_ builtin.DeadLetters = (*operate.Service)(nil)
@@ -104,8 +105,9 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 		return err
 	}
 	u.box, err = tools.NewBox(registry, u.policy, storage.NewGrants(a.Store), tools.Options{
-		Approvers: storage.NewGrants(a.Store), Contents: artifacts, Patience: a.config.Approvals.Expiry,
-		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts,
+		Approvers: storage.NewGrants(a.Store), Rules: storage.NewApprovals(a.Store), Contents: artifacts,
+		Patience: a.config.Approvals.Expiry,
+		Timeout:  a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts,
 		Redactor: a.redactor, Log: a.log, Metrics: r,
 	})
 	return err

@@ -159,6 +159,7 @@ func (k *Kit) makeAgent(o Options) error {
 		return err
 	}
 	o.Box.Log, o.Box.Metrics, o.Box.Approvers = zerolog.Nop(), k.Registry, k.Grants
+	o.Box.Rules = k.Approvals
 	box, err := tools.NewBox(registry, k.rules, k.Grants, o.Box)
 	if err != nil {
 		return err

@@ -17,6 +17,9 @@ type Approvals interface {
 	Page(ctx context.Context, all bool, after string, limit int) (found []corebot.Approval, next string, err error)
 	Request(ctx context.Context, id int64) ([]corebot.Approval, error)
 	Resolve(ctx context.Context, id int64, decision corebot.Decision) error
+	// Rules gives rules behind a cursor, oldest first, and the cursor behind them.
+	Rules(ctx context.Context, after string, limit int) (found []corebot.ApprovalRule, next string, err error)
+	Revoke(ctx context.Context, id int64) error
 }
 
 // The operations on approvals.
@@ -24,6 +27,8 @@ var (
 	ListApprovals    = reads("approvals.list", (*Service).ListApprovals)
 	ShowApproval     = reads("approvals.show", (*Service).ShowApproval)
 	ResolveApprovals = changes("approvals.resolve", (*Service).ResolveApprovals)
+	ListRules        = reads("approvals.rules", (*Service).ListRules)
+	RevokeRules      = changes("approvals.revoke", (*Service).RevokeRules)
 )
 
 // maxApprovals bounds a page of approvals: each has the whole arguments of its call, and a diff.
@@ -45,6 +50,7 @@ type (
 	Resolution struct {
 		IDs   []int64               `json:"ids"`
 		State corebot.ApprovalState `json:"state"`          // approved or denied
+		For   corebot.Lasting       `json:"for,omitempty"`  // of an approval: how long it lasts
 		Stop  bool                  `json:"stop,omitempty"` // of a denial: the answer ends, too
 	}
 )
@@ -68,7 +74,7 @@ func (s *Service) ResolveApprovals(ctx context.Context, r Resolution) (Done, err
 	if r.State != corebot.ApprovalApproved && r.State != corebot.ApprovalDenied {
 		return Done{}, fmt.Errorf("%w: an approval cannot be made %q", corebot.ErrInvalid, r.State)
 	}
-	d := corebot.Decision{Approve: r.State == corebot.ApprovalApproved, Stop: r.Stop}
+	d := corebot.Decision{Approve: r.State == corebot.ApprovalApproved, For: r.For, Stop: r.Stop}
 	return each(r.IDs, func(id int64) error { return s.stores.Approvals.Resolve(ctx, id, d) })
 }
 
@@ -110,4 +116,50 @@ func (a Approval) Row() ApprovalRow {
 		row.State, row.Ran, row.Reason, row.ResolvedAt, row.ResolvedBy = a.State, a.Ran, a.Reason, a.ResolvedAt, a.By
 	}
 	return row
+}
+
+type (
+	// RuleQuery asks for a part of the rules that count.
+	RuleQuery struct{ Part }
+	// Rule is an approval that lasts.
+	Rule struct{ corebot.ApprovalRule }
+	// ByRules names rules.
+	ByRules struct {
+		IDs []int64 `json:"ids"`
+	}
+)
+
+// ListRules lists the approvals that last, oldest first.
+func (s *Service) ListRules(ctx context.Context, q RuleQuery) (Page[Rule], error) {
+	found, next, err := s.stores.Approvals.Rules(ctx, q.After, q.size())
+	return pageOf(found, next, func(r corebot.ApprovalRule) Rule { return Rule{r} }), err
+}
+
+// RevokeRules ends rules, one by one. The first that fails ends it.
+func (s *Service) RevokeRules(ctx context.Context, by ByRules) (Done, error) {
+	return each(by.IDs, func(id int64) error { return s.stores.Approvals.Revoke(ctx, id) })
+}
+
+// RuleRow is the JSON of a rule.
+type RuleRow struct {
+	ID        int64           `json:"id"`
+	Binding   corebot.Binding `json:"binding"`
+	Words     string          `json:"words"` // the binding in words
+	Agent     string          `json:"agent"`
+	Channel   string          `json:"channel"`
+	ChatID    string          `json:"chatId"`
+	Principal string          `json:"principal"`
+	Session   int64           `json:"session,omitempty"` // 0: in every session
+	RequestID int64           `json:"requestId"`
+	CreatedAt time.Time       `json:"createdAt"`
+	CreatedBy string          `json:"createdBy"`
+}
+
+// Row is what --json prints of a rule.
+func (r Rule) Row() RuleRow {
+	return RuleRow{
+		ID: r.ID, Binding: r.Binding, Words: r.Binding.String(), Agent: r.Key.Agent, Channel: r.Key.Channel,
+		ChatID: r.Key.Chat, Principal: r.Principal.String(), Session: r.Session, RequestID: r.Request,
+		CreatedAt: r.CreatedAt, CreatedBy: r.By,
+	}
 }

@@ -92,7 +92,7 @@ func table() []entry {
 		ReadContext.entry(),
 		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
 		ListPairings.entry(), DecidePairing.entry(), RemovePairing.entry(),
-		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(),
+		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(), ListRules.entry(), RevokeRules.entry(),
 		ListDeferred.entry(), ReleaseDeferred.entry(), DropDeferred.entry(),
 		ListTasks.entry(), ShowTask.entry(), PreviewTask.entry(), CreateTask.entry(), ChangeTask.entry(),
 		ListAgents.entry(), ShowAgent.entry(), ListSkills.entry(), ShowSkill.entry(),

@@ -369,7 +369,11 @@ func nonsenseResolvesNothing(s *suite) {
 	_, err := a.Approval(s.ctx(), unknown)
 	s.wantErr(err, corebot.ErrNotFound)
 	s.wantErr(a.Resolve(s.ctx(), unknown, corebot.Decision{Approve: true}), corebot.ErrNotFound)
-	s.wantErr(a.Resolve(s.ctx(), asked.ID, corebot.Decision{Approve: true, Stop: true}), corebot.ErrInvalid)
+	for _, d := range []corebot.Decision{
+		{Approve: true, Stop: true}, {For: corebot.ForAlways}, {Approve: true, For: "ever"},
+	} {
+		s.wantErr(a.Resolve(s.ctx(), asked.ID, d), corebot.ErrInvalid)
+	}
 	_, told := s.decide(unknown, hands(person("root")))
 	s.wantErr(told, corebot.ErrNotFound)
 	s.wantStates(asked, corebot.ApprovalAwaited, corebot.ApprovalAwaited, corebot.ApprovalAwaited)

@@ -65,7 +65,8 @@ func Shell(runner Runner, programs []string, longest time.Duration) tools.Tool {
 				return "", err
 			}
 			return end.text(limit), nil
-		}, tools.Timeout[shellArgs](longest+shellSlack), tools.Names(shellNames))
+		}, tools.Timeout[shellArgs](longest+shellSlack), tools.Names(shellNames),
+		tools.Runs(func(_ tools.Call, a shellArgs) []string { return a.Argv }))
 }
 
 // shellNames are the directory in which programs work, and the files that arguments may mean. Programs find everything
