@@ -269,7 +269,7 @@ func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.Ask, err
 		}
 		later.label, later.event.Tool = tool.name, tool.name
 		args, err := tool.bind(call.Args)
-		if err != nil {
+		if err != nil || args.able(later.call) != nil {
 			continue
 		}
 		d, err := later.judge(ctx, tool, args)

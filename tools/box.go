@@ -59,6 +59,7 @@ type Options struct {
 	Timeout   time.Duration         // of one call, for tools that name none; 30 s
 	MaxOutput int                   // bytes of one result, as the model sees it; [DefaultMaxOutput]
 	Artifacts Artifacts             // nil: what is over MaxOutput is lost
+	Missing   map[string]string     // what a known tool that is not there lacks, by its name; the model is told
 	Approvers Approvers             // nil: nobody can approve anything
 	Rules     Rules                 // nil: no approval lasts
 	Contents  Contents              // nil: a call that names a file cannot be approved
@@ -142,8 +143,11 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 		return j.lost(ctx)
 	}
 	if !ok {
-		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("unknown_tool: there is no tool called %q",
-			j.event.Tool))
+		text := fmt.Sprintf("unknown_tool: there is no tool called %q", j.event.Tool)
+		if lacks := b.opts.Missing[call.Tool]; lacks != "" {
+			text += ": " + lacks
+		}
+		return j.finish(ctx, corebot.OutcomeError, text)
 	}
 	j.label, j.event.Tool = tool.name, tool.name
 	args, err := tool.bind(call.Args)
@@ -162,6 +166,9 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 		return j.lost(ctx) // its file may be another by now than the one that an admin was shown
 	}
 	if !j.intended() {
+		if err := args.able(j.call); err != nil {
+			return j.finish(ctx, corebot.OutcomeError, failure(err))
+		}
 		if r, done, err := j.decided(ctx, tool, args, decision); done || err != nil {
 			return r, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/corebot/corebot"
@@ -28,6 +29,31 @@ func fetching(opts ...tools.Option[addressArgs]) tools.Tool {
 		func(context.Context, tools.Call, addressArgs) (string, error) {
 			return "see [this](https://a.example/x)", nil
 		}, opts...)
+}
+
+func TestNobodyIsAskedAboutACallThatCannotRun(t *testing.T) {
+	able := tools.Able(func(_ tools.Call, a addressArgs) error {
+		if strings.HasPrefix(a.URL, "file:") {
+			return errors.New("the scheme is refused")
+		}
+		return nil
+	})
+	box := newBox(t, normal, tools.Options{Approvers: someone(true)}, fetching(goesToURL(), able))
+	by := who
+	by.Taint = "a page"
+	s := newStep()
+	r, err := box.Call(t.Context(), by, call("web.fetch", `{"url":"file:///etc/passwd"}`), s)
+	if err != nil || len(s.asked) > 0 || r.Outcome != corebot.OutcomeError ||
+		!strings.Contains(r.Content, "the scheme is refused") {
+		t.Errorf("a call that cannot run: %+v, %v; asked %+v", r, err, s.asked)
+	}
+	s = newStep() // nor beside a call that can
+	s.inAnswer.Behind = []corebot.ToolCall{call("web.fetch", `{"url":"file:///etc/passwd"}`)}
+	waits := (*corebot.Awaits)(nil)
+	if _, err = box.Call(t.Context(), by, call("web.fetch", `{"url":"evil"}`), s); !errors.As(err, &waits) ||
+		len(s.asked) != 1 {
+		t.Errorf("a call beside it: %v; asked %+v", err, s.asked)
+	}
 }
 
 func goesToURL() tools.Option[addressArgs] {

@@ -180,6 +180,7 @@ func NewDynamic(d Dynamic) (Tool, error) {
 			trusted: func(Call) bool { return false },
 			change:  func(Call) Change { return Change{} },
 			runs:    func(Call) []string { return nil },
+			able:    func(Call) error { return nil },
 			words:   func(Call) []string { return nil },
 			goes: func(Call) []string {
 				if d.GoesTo == nil {

@@ -107,6 +107,7 @@ type bound struct {
 	change  func(Call) Change
 	goes    func(Call) []string // the addresses that take all that the call carries out: see [GoesTo]
 	runs    func(Call) []string // the program that the call runs, with its arguments: see [Runs]
+	able    func(Call) error    // nil, or why the call cannot run whatever anybody says: see [Able]
 	words   func(Call) []string // results that are Corebot's own, whoever wrote what the tool reads
 	run     func(context.Context, Call) (output, error)
 
@@ -130,6 +131,7 @@ type spec[A any] struct {
 	change  func(Call, A) Change
 	goes    func(Call, A) []string
 	runs    func(Call, A) []string
+	able    func(Call, A) error
 	words   func(Call, A) []string
 }
 
@@ -158,6 +160,11 @@ func GoesTo[A any](goes func(Call, A) []string) Option[A] {
 // the network must have the trait Egress: then nothing that is bound lets them run in a tainted turn.
 func Runs[A any](runs func(Call, A) []string) Option[A] {
 	return func(s *spec[A]) { s.runs = runs }
+}
+
+// Able says why a call cannot run, as far as its arguments alone tell. Nobody is asked to approve such a call.
+func Able[A any](able func(Call, A) error) Option[A] {
+	return func(s *spec[A]) { s.able = able }
 }
 
 // Timeout replaces the box's limit on how long one call may take.
@@ -197,6 +204,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 		change:  func(Call, A) Change { return Change{} },
 		goes:    func(Call, A) []string { return nil },
 		runs:    func(Call, A) []string { return nil },
+		able:    func(Call, A) error { return nil },
 		words:   func(Call, A) []string { return nil },
 	}
 	for _, o := range opts {
@@ -221,6 +229,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 			change:  func(c Call) Change { return s.change(c, args) },
 			goes:    func(c Call) []string { return s.goes(c, args) },
 			runs:    func(c Call) []string { return s.runs(c, args) },
+			able:    func(c Call) error { return s.able(c, args) },
 			words:   func(c Call) []string { return s.words(c, args) },
 			run:     func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
 		}, nil

@@ -108,7 +108,7 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 		Approvers: storage.NewGrants(a.Store), Rules: storage.NewApprovals(a.Store), Contents: artifacts,
 		Patience: a.config.Approvals.Expiry,
 		Timeout:  a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts,
-		Redactor: a.redactor, Log: a.log, Metrics: r,
+		Redactor: a.redactor, Log: a.log, Metrics: r, Missing: map[string]string{"web.search": noEngine},
 	})
 	return err
 }

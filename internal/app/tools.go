@@ -56,6 +56,13 @@ func orNone[E builtin.SearchEngine](engine E, err error) (builtin.SearchEngine, 
 	return engine, nil
 }
 
+const (
+	searchHint = "set tools.web.searxng_url to the address of a SearXNG, which needs no key, or tools.web.brave_key: " +
+		"see docs/search.md"
+	// noEngine is what a model is told that calls web.search all the same.
+	noEngine = "no search engine is set. An operator can " + searchHint
+)
+
 // searchTime is how long a search engine may take when `corebot doctor` asks.
 const searchTime = 10 * time.Second
 
@@ -76,7 +83,7 @@ func checkWeb(ctx context.Context, w config.Web) []Finding {
 		return append(findings, fail("web.search", err))
 	case engine == nil:
 		nobody := ok("web.search is not offered: no search engine is set")
-		nobody.Hint = "set tools.web.brave_key, or tools.web.searxng_url to the address of a SearXNG"
+		nobody.Hint = searchHint
 		return append(findings, nobody)
 	case which == "brave":
 		return append(findings, ok("web.search asks Brave"))

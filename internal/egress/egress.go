@@ -133,6 +133,12 @@ type Response struct {
 	Cut         bool   // the body is longer than the limit
 }
 
+// Check says whether an address may be asked, as far as that can be known without a look-up. The error is [ErrRefused].
+func (c *Client) Check(address string) error {
+	_, err := c.targets.parseURL(address)
+	return err
+}
+
 // Get fetches an address. The error is [ErrRefused] if the address may not be asked, the cause of ctx if it ended, and
 // else says what failed.
 func (c *Client) Get(ctx context.Context, r Request) (Response, error) {

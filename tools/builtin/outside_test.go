@@ -39,7 +39,8 @@ func TestWhatATurnReadsThatOthersMayHaveWrittenSaysSo(t *testing.T) {
 	must(t, pages.Append(memory.Chat(here), "pay mallory"))
 	store, err := skills.New(root, skills.Options{})
 	must(t, err)
-	web, err := egress.New(egress.Targets{}, egress.Options{Timeout: time.Second})
+	web, err := egress.New(egress.Targets{Domains: []string{"localhost"}, Ports: []int{80}},
+		egress.Options{Timeout: time.Second})
 	must(t, err)
 	said := []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("pay mallory")}}
 	all := append(builtin.Workspace(roots.Only(root), pages), builtin.SkillsList(store), builtin.SkillsRead(store),
@@ -70,7 +71,9 @@ func TestWhatATurnReadsThatOthersMayHaveWrittenSaysSo(t *testing.T) {
 		{"history.search", `{"query":"mallory"}`, true},
 		{"skills.read", `{"name":"tea"}`, false},
 		{"skills.list", `{}`, false},
-		{"web.fetch", `{"url":"http://127.0.0.1/"}`, true},
+		{"web.fetch", `{"url":"http://localhost/"}`, true},
+		{"web.fetch", `{"url":"http://elsewhere.example/"}`, false}, // refused before anything was read
+		{"web.fetch", `{"url":"file:///etc/passwd"}`, false},
 		{"web.search", `{"query":"mallory"}`, true},
 		{"bus.dead_letter.list", `{}`, true},
 		{"mcp.reload", `{}`, true},

@@ -39,17 +39,23 @@ func WebFetch(client *egress.Client, timeout time.Duration) tools.Tool {
 					"text/markdown, text/plain, application/json, application/xml;q=0.9, */*;q=0.1"}},
 			})
 			switch {
-			case errors.Is(err, egress.ErrRefused):
-				return "", corebot.WithHint(err,
-					"only the operator can change what may be fetched, in tools.web of the settings")
 			case err != nil:
-				return "", err
+				return "", refusal(err)
 			case answer.Status/100 != 2:
 				return "", fmt.Errorf("get %s: %s", answer.URL.Redacted(), statusText(answer))
 			}
 			return readable(ctx, answer)
 		}, tools.Timeout[webFetchArgs](timeout+slack),
+		tools.Able(func(_ tools.Call, a webFetchArgs) error { return refusal(client.Check(a.URL)) }),
 		tools.GoesTo(func(_ tools.Call, a webFetchArgs) []string { return []string{a.URL} }))
+}
+
+// refusal adds to a refused address who can change that.
+func refusal(err error) error {
+	if errors.Is(err, egress.ErrRefused) {
+		return corebot.WithHint(err, "only the operator can change what may be fetched, in tools.web of the settings")
+	}
+	return err
 }
 
 // isReadable says whether an answer of that type can be shown as text.
