@@ -48,6 +48,23 @@ func ParseChatAccess(s string) (ChatAccess, error) {
 	return "", fmt.Errorf("%w: access %q: want allow or deny", ErrInvalid, s)
 }
 
+// MemoryNote says where a piece of a chat's memory page came from. The pieces of a page follow one another.
+type MemoryNote struct {
+	Ends      int       `json:"ends"` // where the piece ends, in bytes of the page
+	Sum       string    `json:"sum"`  // SHA-256 of the page up to there, in hexadecimal digits
+	Sender    Principal `json:"sender,omitzero"`
+	MessageID string    `json:"messageId,omitempty"` // of the turn that wrote the piece
+	Taint     string    `json:"taint,omitempty"`     // what others can have had a hand in; empty: nothing
+	Trusted   bool      `json:"trusted,omitempty"`   // the operator stands for the piece, whoever wrote it
+	At        time.Time `json:"at"`
+}
+
+// Clean says whether the operator, or one known sender alone, stands behind the piece.
+func (n MemoryNote) Clean() bool { return n.Trusted || n.Taint == "" && n.Sender.ID != "" }
+
+// CleanFor says whether the piece has nothing that others than the operator and a principal can have written.
+func (n MemoryNote) CleanFor(p Principal) bool { return n.Trusted || n.Clean() && n.Sender == p }
+
 // QueueMode says what happens to a prompt that finds its chat busy. The values are stored; they never change.
 type QueueMode string
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/roots"
@@ -82,7 +83,8 @@ type Notes interface {
 	Page(path string) pages.Page
 	// Skills is the index of the skills and the pages that are always there.
 	Skills() pages.Page
-	ChatMemory(k corebot.Key) pages.Page
+	// ChatMemory is the page of a chat's memory in pieces, and what is missing of it and why.
+	ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string)
 }
 
 // Roles reads a principal's role in a conversation; in the zero Key, the role that holds everywhere.

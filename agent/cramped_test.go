@@ -143,7 +143,7 @@ func TestWhatIsLeftOutWithoutASummaryIsSaidOnce(t *testing.T) {
 }
 
 func TestAMemoryThatGrewLeavesRoomForTheMessage(t *testing.T) {
-	notes := &apptest.Notes{Chats: map[corebot.Key]string{apptest.Key("a"): strings.Repeat("remember this ", 4_000)}}
+	notes := &apptest.Notes{Trusted: map[corebot.Key]string{apptest.Key("a"): strings.Repeat("remember this ", 4_000)}}
 	b := newBench(t, apptest.Options{Agent: agent.Options{ContextTokens: 9_000, OutputTokens: 4_096}, Notes: notes},
 		apptest.Text("fine"))
 	b.answers(t, "1", "hello")

@@ -34,7 +34,7 @@ func TestNothingThatOthersWroteIsInTheSystemRoleOrForgesOne(t *testing.T) {
 	})
 	k := apptest.New(t, apptest.Options{
 		Model: model, Agent: agent.Options{ContextTokens: 2_000, OutputTokens: 200}, Tools: []tools.Tool{fetching},
-		Notes: &apptest.Notes{IdentityText: "I am Corebot.", Chats: map[corebot.Key]string{apptest.Key("a"): evil}},
+		Notes: &apptest.Notes{IdentityText: "I am Corebot.", Trusted: map[corebot.Key]string{apptest.Key("a"): evil}},
 	})
 	b := &bench{Kit: k, model: model}
 	if err := b.Grants.Grant(t.Context(), corebot.Grant{

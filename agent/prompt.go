@@ -8,6 +8,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/rootfs"
@@ -119,9 +120,10 @@ const memoryShare = 4
 // situation is what this turn should know: the time, whether a new session begins, which replies did not arrive, and
 // what is remembered of the chat. It comes right before the user's message because it changes from turn to turn, and as
 // marked data because others than the operator wrote it.
-func (t *turn) situation(undelivered []corebot.Life, open string) string {
-	memory := t.chatMemory()
-	t.taintBySituation(memory, undelivered)
+func (t *turn) situation(ctx context.Context, undelivered []corebot.Life, open string) string {
+	if len(undelivered) > 0 {
+		t.taint("a reply that could not be delivered")
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "time: %s\n", t.delivery.PublishedAt.Format(time.RFC1123Z))
 	fmt.Fprintf(&b, "this chat: channel %s, chatId %s\n", t.who.Key.Channel, t.who.Key.Chat)
@@ -140,9 +142,7 @@ func (t *turn) situation(undelivered []corebot.Life, open string) string {
 	for _, reply := range undelivered {
 		b.WriteString(notDelivered(reply))
 	}
-	if memory = t.shownMemory(); memory != "" {
-		fmt.Fprintf(&b, "memory of this chat:\n%s\n", memory)
-	}
+	b.WriteString(t.chatMemory(ctx))
 	return outside.Block("situation", strings.TrimSuffix(b.String(), "\n"))
 }
 
@@ -199,22 +199,45 @@ func ofTask(e *corebot.Errand) string {
 		"asks; your answer goes to this chat\n", e.Task, name, e.Due.Format(time.RFC1123Z))
 }
 
-// shownMemory is the chat's memory as far as a prompt has room for it.
-func (t *turn) shownMemory() string {
-	memory := strings.TrimSpace(t.chatMemory())
-	if len(memory) > t.room/memoryShare {
-		memory = t.clip(memory, t.room/memoryShare)
+// chatMemory is what the turn is shown of the chat's memory, and what is missing of it: the model can mend that. Text
+// that others can have written stands only in a turn that is tainted anyway. Any other turn learns how much there is of
+// it: it can read the text if it needs to, and is tainted then.
+func (t *turn) chatMemory(ctx context.Context) string {
+	pieces, leftOut := t.notes.ChatMemory(ctx, t.who.Key)
+	var own, others strings.Builder
+	apart := pieces[:0:0]
+	for _, p := range pieces {
+		if p.CleanFor(t.who.Principal) {
+			own.WriteString(p.Text)
+			continue
+		}
+		others.WriteString(p.Text)
+		apart = append(apart, p)
 	}
-	return memory
-}
-
-// chatMemory is what is remembered of the chat, and what is missing of it: the model can mend that.
-func (t *turn) chatMemory() string {
-	page := t.notes.ChatMemory(t.who.Key)
-	if page.LeftOut != "" {
-		return page.Text + "\n(" + page.LeftOut + ")"
+	room := t.room / memoryShare
+	text := func(title, body string) string {
+		if body = strings.TrimSpace(body); body == "" || room <= 0 {
+			return ""
+		}
+		if len(body) > room {
+			body = t.clip(body, room)
+		}
+		room -= t.count(body)
+		return title + ":\n" + body + "\n"
 	}
-	return page.Text
+	shown := text("memory of this chat", own.String())
+	switch {
+	case blank(others.String()):
+	case t.who.Taint != "":
+		shown += text("memory of this chat that others can have written", others.String())
+	default:
+		shown += fmt.Sprintf("memory of this chat that is kept apart: %d lines are not shown, because others can have "+
+			"written them; memory.read with scope chat shows them\n", memory.Lines(apart))
+	}
+	if leftOut != "" {
+		shown += "memory of this chat that is missing: " + oneLine(leftOut) + "\n"
+	}
+	return shown
 }
 
 // maxUndelivered is how many replies that did not arrive a turn is told of: the newest.

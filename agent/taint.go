@@ -1,10 +1,6 @@
 package agent
 
-import (
-	"strings"
-
-	"github.com/corebot/corebot"
-)
+import "github.com/corebot/corebot"
 
 // A turn is tainted once it has read text that others than the operator and its principal may have written. Such text
 // may have told the model what to do. The turn stays tainted to its end, whoever the principal is. The journal and the
@@ -19,9 +15,10 @@ import (
 //   - what other people say to it while it runs, or had said in its session;
 //   - from its session: earlier results of such tools, answers of tainted turns, messages sent to the chat from
 //     elsewhere, and a summary that is made of any of that: see [corebot.Sources];
-//   - the chat's memory, and replies that could not be delivered, when they stand in its prompt.
+//   - replies that could not be delivered, when they stand in its prompt.
 //
-// A new session, as after /new, has none of that but the chat's memory.
+// The chat's memory taints no prompt: of text that others can have written an untainted turn is shown the amount alone.
+// A new session, as after /new, has read nothing.
 
 // taint notes what the turn has read; the first is what people are told.
 func (t *turn) taint(source string) {
@@ -111,14 +108,4 @@ func (t *turn) foreign(e corebot.HistoryEntry) string {
 		return "an answer of an earlier turn that had read such text"
 	}
 	return ""
-}
-
-// taintBySituation looks at what stands in the prompt beside the message.
-func (t *turn) taintBySituation(memory string, undelivered []corebot.Life) {
-	if strings.TrimSpace(memory) != "" {
-		t.taint("the memory of this chat")
-	}
-	if len(undelivered) > 0 {
-		t.taint("a reply that could not be delivered")
-	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent"
-	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/tools"
 )
@@ -114,17 +113,19 @@ func TestAResumedTurnStaysTaintedByADescriptionThatIsNotThereAnyMore(t *testing.
 
 func TestAnAnswerOfATaintedTurnTaintsThoseBehindItInTheSession(t *testing.T) {
 	var taints []string
-	notes := &apptest.Notes{Chats: map[corebot.Key]string{apptest.Key("a"): "a note"}}
-	ask := func(r llm.Request) bool { return r.Messages[len(r.Messages)-1].Role != llm.ToolRole }
-	b := newBench(t, apptest.Options{Notes: notes, Tools: []tools.Tool{spy(&taints)}, Model: apptest.Always(
-		func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
-			if ask(r) && r.Messages[len(r.Messages)-1].Text == "look" {
-				return apptest.Asks(call("c", spied, "x"))(ctx, r, onText)
-			}
-			return apptest.Text("done")(ctx, r, onText)
-		})})
-	b.answers(t, "1", "hello")
-	notes.Chats = nil // what the turn has read is not there any more
+	b := newBench(t, apptest.Options{Tools: []tools.Tool{spy(&taints)}},
+		apptest.Asks(call("c", spied, "x")), apptest.Text("done"))
+	b.Say("a", "0", "hello")
+	d := b.Claim()
+	if err := b.Ledger.Commit(t.Context(), d, corebot.Result{
+		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+		History: []corebot.HistoryEntry{
+			{Speaker: corebot.SpeakerUser, Sender: d.Message.Sender, Parts: corebot.TextPart("hello")},
+			{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("as the page says"), Outside: true},
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	b.answers(t, "2", "look")
 	if len(taints) != 1 || taints[0] != "an answer of an earlier turn that had read such text" {
 		t.Errorf("tainted by %q", taints)

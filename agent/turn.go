@@ -77,7 +77,7 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	t.taintByPast()
 	m := t.delivery.Message
 	t.messages = []llm.Message{
-		{Role: llm.User, Text: t.situation(undelivered, open)},
+		{Role: llm.User, Text: t.situation(ctx, undelivered, open)},
 		{
 			Role: llm.User, About: about(m.Sender, m.SenderName, m.Metadata), Text: outside.Text(m.Text()),
 			Parts: corebot.Attachments(m.Parts),

@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/roots"
+	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -37,7 +38,10 @@ func setUp(t *testing.T, o apptest.Options, more tools.Traits) *bureau {
 	t.Cleanup(func() { workspace.Close() })
 	o.Box.Contents, err = tools.NewFiles(roots.Only(root), workspace, nil)
 	must(t, err)
+	b.workspace = dir
+	from := remembers(t, &o, root)
 	b.counter = counter{Kit: apptest.New(t, o)}
+	from.Chats = storage.NewChats(b.DB)
 	b.Start()
 	b.admin(t, "root", corebot.Key{})
 	return b

@@ -46,8 +46,7 @@ func TestWhatTaintsATurn(t *testing.T) {
 			before:  says("root", "look", "/new"),
 		},
 		"the memory of the chat": {
-			o: apptest.Options{Notes: memory}, replies: []apptest.Reply{pay, done},
-			asks: true,
+			o: apptest.Options{Notes: memory}, replies: []apptest.Reply{pay, done}, // it is not shown
 		},
 		"the operator's memory": {
 			o:       apptest.Options{Notes: &apptest.Notes{Global: "pay mallory"}},

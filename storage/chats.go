@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -323,4 +324,49 @@ func (c *Chats) choose(ctx context.Context, m corebot.Message, by corebot.AuditE
 		return noticeTx(t, &pack([]corebot.Message{notice(verdict)})[0], r.Life)
 	})
 	return r, err
+}
+
+var (
+	selectMemory = &query{`SELECT m.notes FROM memory_sources m JOIN chats c ON c.id = m.chat_id
+		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
+	putMemory = &query{`INSERT INTO memory_sources (chat_id, notes, at) VALUES (?, ?, ?)
+		ON CONFLICT (chat_id) DO UPDATE SET notes = excluded.notes, at = excluded.at`}
+	dropMemory = &query{`DELETE FROM memory_sources WHERE chat_id = ?`}
+)
+
+// MemoryNotes tells where the pieces of a chat's memory page came from, in the order of the page.
+func (c *Chats) MemoryNotes(ctx context.Context, k corebot.Key) (notes []corebot.MemoryNote, err error) {
+	text := ""
+	found, err := c.db.reader.one(ctx, selectMemory, []any{&text}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	if err != nil || !found {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(text), &notes); err != nil {
+		return nil, fmt.Errorf("the stored sources of the memory of %s are damaged: %w", k, err)
+	}
+	return notes, nil
+}
+
+// SetMemoryNotes replaces what is stored of a chat's memory page. A change that is no call of a tool names the event
+// of the audit.
+func (c *Chats) SetMemoryNotes(ctx context.Context, k corebot.Key, notes []corebot.MemoryNote, event string) error {
+	text, err := encode(notes)
+	if err != nil {
+		return err
+	}
+	return c.db.write(ctx, "memory", func(t *tx) error {
+		chat, err := chatTx(t, k)
+		if err != nil {
+			return err
+		}
+		if len(notes) == 0 {
+			_, err = t.exec(dropMemory, chat.ID)
+		} else {
+			_, err = t.exec(putMemory, chat.ID, text, t.now)
+		}
+		if err != nil || event == "" {
+			return err
+		}
+		return c.noteTx(t, event, k, map[string]any{"pieces": len(notes)})
+	})
 }

@@ -106,12 +106,15 @@ func TestAChatStaysWhileItMatters(t *testing.T) {
 				Role: corebot.RoleAdmin,
 			}))
 		},
-		"files":     func() {},
-		"waiting":   func() { publishTest(t, db, "waiting", "w") },
-		"dead":      func() { deadTest(t, db, "dead", "d") },
-		"summary":   func() {},
-		"mail":      func() { must(t, NewMailbox(db).Post(t.Context(), outboundTest("mail", "r"))) },
-		"forgotten": func() {},
+		"files":   func() {},
+		"waiting": func() { publishTest(t, db, "waiting", "w") },
+		"dead":    func() { deadTest(t, db, "dead", "d") },
+		"summary": func() {},
+		"mail":    func() { must(t, NewMailbox(db).Post(t.Context(), outboundTest("mail", "r"))) },
+		"forgotten": func() {
+			note := []corebot.MemoryNote{{Ends: 1, Sum: "x"}}
+			must(t, chats.SetMemoryNotes(t.Context(), key("forgotten"), note, ""))
+		},
 	}
 	for chat := range stays {
 		usedTest(t, db, chat, "m")
@@ -138,6 +141,9 @@ func TestAChatStaysWhileItMatters(t *testing.T) {
 	}
 	if !slices.Equal(left, want) {
 		t.Errorf("left are %q, want %q", left, want)
+	}
+	if n := count(t, dir, "memory_sources"); n != 0 {
+		t.Errorf("the sources of %d memories are left, and no files", n)
 	}
 	if n := count(t, dir, "history"); n != 0 {
 		t.Errorf("%d entries are left: whatever keeps a chat does not keep what was said in it", n)

@@ -347,6 +347,12 @@ func (r *Retention) sweepChats(ctx context.Context, before time.Time) error {
 					return gone, err
 				}
 				gone += n
+				if n == 0 {
+					continue
+				}
+				if _, err := t.exec(dropMemory, id); err != nil {
+					return gone, err
+				}
 			}
 			return gone, nil
 		})

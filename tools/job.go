@@ -80,7 +80,7 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 	j.ran, j.reads, j.links = true, j.outside(t, args), t.traits.Has(Links)
 	out, err := j.execute(ctx, t, args)
 	j.reads = j.reads || j.anythingIn(args.named(j.call).Dir) // it may have read what came meanwhile
-	if err == nil && t.traits.Has(Outside) && slices.Contains(args.words(j.call), out.text) {
+	if err == nil && t.traits.Has(Outside) && (out.own || slices.Contains(args.words(j.call), out.text)) {
 		j.reads = false
 	}
 	if ctx.Err() != nil {

@@ -87,6 +87,9 @@ type Func[A any] func(ctx context.Context, call Call, args A) (string, error)
 // and the text that the model reads once the change was made.
 type OwnFunc[A any] func(ctx context.Context, call Call, args A) (corebot.Effect, string, error)
 
+// SourcedFunc is a [Func] that says of each result whether text from outside is in it.
+type SourcedFunc[A any] func(ctx context.Context, call Call, args A) (text string, outside bool, err error)
+
 // Tool is a function that a model may call.
 type Tool struct {
 	name    string
@@ -120,6 +123,7 @@ type bound struct {
 type output struct {
 	text   string
 	effect corebot.Effect
+	own    bool // whatever the traits say, the text has nothing that others wrote
 }
 
 // spec is what options set.
@@ -182,13 +186,22 @@ func New[A any](name, doc string, traits Traits, fn Func[A], opts ...Option[A]) 
 	}, opts)
 }
 
+// NewSourced makes a tool with the trait Outside, beside traits, that knows of each result whether anything in it is
+// from outside.
+func NewSourced[A any](name, doc string, traits Traits, fn SourcedFunc[A], opts ...Option[A]) Tool {
+	return newTool(name, doc, traits|Outside, func(ctx context.Context, c Call, a A) (output, error) {
+		text, outside, err := fn(ctx, c, a)
+		return output{text: text, own: !outside}, err
+	}, opts)
+}
+
 // NewOwn makes a tool that changes nothing but Corebot's own data, with the trait OwnData beside traits. Its effect and
 // its outcome are one commit, which needs no intent before it: after a crash either both happened or the call runs for
 // the first time. A change that a rule of the data forbids is an error that the model reads.
 func NewOwn[A any](name, doc string, traits Traits, fn OwnFunc[A], opts ...Option[A]) Tool {
 	t := newTool(name, doc, traits|OwnData, func(ctx context.Context, c Call, a A) (output, error) {
 		effect, text, err := fn(ctx, c, a)
-		return output{text, effect}, err
+		return output{text: text, effect: effect}, err
 	}, opts)
 	t.own = true
 	return t

@@ -35,13 +35,15 @@ const DefaultMaxBytes = 64 << 10
 
 // Options of a [Store]. Zero means the default.
 type Options struct {
-	MaxBytes int64 // of one page
+	MaxBytes int64   // of one page
+	Sources  Sources // of the pages of chats; nil: all text of theirs is of an unknown source
 }
 
 // Store reads and writes pages. It is safe for use by several goroutines.
 type Store struct {
-	root *rootfs.Root
-	max  int64
+	root    *rootfs.Root
+	max     int64
+	sources Sources
 }
 
 // New keeps the pages in root, which must be the only one that writes the workspace.
@@ -52,7 +54,7 @@ func New(root *rootfs.Root, o Options) (*Store, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
-	return &Store{root: root, max: o.MaxBytes}, nil
+	return &Store{root: root, max: o.MaxBytes, sources: o.Sources}, nil
 }
 
 // Read returns a page. One that was never written is empty; one over the cap is [rootfs.ErrTooLarge].
@@ -88,12 +90,8 @@ func (s *Store) Replace(p Page, text string) error {
 // Change makes an edit. The function unless sees the page under the lock of the write. An error of unless leaves the
 // page as it is; nil asks nothing.
 func (s *Store) Change(p Page, e Edit, unless func(old []byte, exists bool) error) error {
-	limit := s.max
-	if e.Replaces {
-		limit = maxReplaced
-	}
 	return s.write(e.Text, func() error {
-		return s.root.Update(string(p), limit, func(old []byte, exists bool) ([]byte, error) {
+		return s.root.Update(string(p), e.limit(s.max), func(old []byte, exists bool) ([]byte, error) {
 			if unless != nil {
 				if err := unless(old, exists); err != nil {
 					return nil, err
@@ -102,6 +100,14 @@ func (s *Store) Change(p Page, e Edit, unless func(old []byte, exists bool) erro
 			return s.Changed(old, e)
 		})
 	})
+}
+
+// limit is the largest page that the edit can change.
+func (e Edit) limit(most int64) int64 {
+	if e.Replaces {
+		return maxReplaced
+	}
+	return most
 }
 
 // maxReplaced is the largest page that can be replaced, in bytes.

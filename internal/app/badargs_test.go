@@ -68,7 +68,7 @@ func realTools(t *testing.T) (*tools.Box, corebot.Caller, []llm.Tool) {
 	go func() { defer close(ended); _ = db.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended; must(t, db.Close()) })
 	p := place{home, corebot.DefaultAgent}
-	w, err := openWorkspace(p, rootfs.Quota{}, zerolog.Nop())
+	w, err := openWorkspace(p, rootfs.Quota{}, nil, zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, w.root.Close()) })
 	a := &App{config: c, Store: db, log: zerolog.Nop()}

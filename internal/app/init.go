@@ -59,7 +59,7 @@ func Init(home string, webhook bool) (made Made, err error) {
 			return made, corebot.WithHint(fmt.Errorf("make the home: %w", err), owned.Elsewhere(err, home))
 		}
 	}
-	w, err := openWorkspace(place{home, corebot.DefaultAgent}, rootfs.Quota{}, zerolog.Nop())
+	w, err := openWorkspace(place{home, corebot.DefaultAgent}, rootfs.Quota{}, nil, zerolog.Nop())
 	if err != nil {
 		return made, err
 	}

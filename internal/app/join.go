@@ -9,6 +9,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent"
+	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/config"
@@ -63,6 +64,7 @@ var (
 	_ mcp.Trail           = (*storage.Audit)(nil)
 	_ builtin.Sayings     = (*storage.History)(nil)
 	_ builtin.Tasks       = (*storage.Tasks)(nil)
+	_ memory.Sources      = (*storage.Chats)(nil)
 	_ router.Tasks        = (*storage.Tasks)(nil)
 	_ router.Planner      = scheduler.Planner{}
 	_ scheduler.Store     = (*storage.Tasks)(nil)

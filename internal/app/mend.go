@@ -123,7 +123,7 @@ func missingPages(home string) []Repair {
 }
 
 func install(p place) error {
-	w, err := openWorkspace(p, rootfs.Quota{}, zerolog.Nop())
+	w, err := openWorkspace(p, rootfs.Quota{}, nil, zerolog.Nop())
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func TestAWorkspaceWithSpoiledPagesOpensAndEachIsNamed(t *testing.T) {
 	} {
 		must(t, made)
 	}
-	n, err := openWorkspace(place{home, corebot.DefaultAgent}, rootfs.Quota{}, zerolog.Nop())
+	n, err := openWorkspace(place{home, corebot.DefaultAgent}, rootfs.Quota{}, nil, zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, n.root.Close()) })
 	must(t, n.openSkills([]string{"*"}, zerolog.Nop()))

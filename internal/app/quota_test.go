@@ -43,7 +43,7 @@ func requireQuota(t *testing.T, err error, key string) {
 }
 
 func TestEveryToolThatWritesKeepsTheQuotaOfAChatAndNamesItsSetting(t *testing.T) {
-	n, err := openWorkspace(place{t.TempDir(), corebot.DefaultAgent}, chatQuota(quotaSettings()), zerolog.Nop())
+	n, err := openWorkspace(place{t.TempDir(), corebot.DefaultAgent}, chatQuota(quotaSettings()), nil, zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, n.root.Close()) })
 	registry, err := tools.NewRegistry(builtin.Workspace(roots.Only(n.root), n.memory)...)

@@ -44,7 +44,7 @@ func newSenderRig(t *testing.T, settings config.Tools) *senderRig {
 	home := place{t.TempDir(), corebot.DefaultAgent}
 	r := &senderRig{t: t, dir: home.workspace()}
 	var err error
-	r.notes, err = openWorkspace(home, chatQuota(settings), zerolog.Nop())
+	r.notes, err = openWorkspace(home, chatQuota(settings), nil, zerolog.Nop())
 	must(t, err)
 	r.store, err = storage.Open(t.Context(), DataDir(filepath.Dir(r.dir)), storage.Options{})
 	must(t, err)
@@ -165,7 +165,7 @@ func TestASenderHasOneQuotaAtAllAgentsAndArtifactsOfAllMakeRoom(t *testing.T) {
 	r := newSenderRig(t, config.Tools{})
 	settings := config.Tools{SenderFilesBytes: 1_024, SenderFiles: 10}
 	other := place{filepath.Dir(r.dir), "other"}
-	n, err := openWorkspace(other, chatQuota(settings), zerolog.Nop())
+	n, err := openWorkspace(other, chatQuota(settings), nil, zerolog.Nop())
 	must(t, err)
 	t.Cleanup(func() { must(t, n.root.Close()) })
 	workspace, err := os.OpenRoot(other.workspace())

@@ -114,7 +114,7 @@ func (a *App) makeAgent(entry config.AgentEntry, r prometheus.Registerer) (u *ag
 	if u.policy, err = rulesOf(entry, a.config); err != nil {
 		return nil, err
 	}
-	if u.notes, err = openWorkspace(u.place, chatQuota(a.config.Tools), a.log); err != nil {
+	if u.notes, err = openWorkspace(u.place, chatQuota(a.config.Tools), storage.NewChats(a.Store), a.log); err != nil {
 		return nil, err
 	}
 	a.opened("workspace", u.notes.root)

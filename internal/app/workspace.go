@@ -18,6 +18,7 @@ import (
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/mcp"
@@ -61,6 +62,7 @@ type notes struct {
 	root   *rootfs.Root
 	pages  *pages.Store
 	memory *memory.Store
+	log    zerolog.Logger
 
 	skills  *skills.Store
 	hasTool func(name string) bool
@@ -121,7 +123,7 @@ func charged(all []tools.Tool, s *tools.SenderFiles) {
 // openWorkspace opens an agent's workspace, made if it is missing, and fills in the templates that it has no file for.
 // A template that has no place there, and a page that cannot be shown, are logged: the rest of Corebot works without
 // them.
-func openWorkspace(p place, q rootfs.Quota, log zerolog.Logger) (*notes, error) {
+func openWorkspace(p place, q rootfs.Quota, from memory.Sources, log zerolog.Logger) (*notes, error) {
 	dir := p.workspace()
 	hint := fmt.Sprintf(
 		"%s must be a directory, or a link to one, that can be read and written; move away what is there", dir)
@@ -132,7 +134,7 @@ func openWorkspace(p place, q rootfs.Quota, log zerolog.Logger) (*notes, error) 
 		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err),
 			fmt.Sprintf("let %s be a directory, or a link to one, that has nothing of Corebot's own in it", dir))
 	}
-	n, err := readWorkspace(dir, q, log)
+	n, err := readWorkspace(dir, q, from, log)
 	if err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("open the workspace: %w", err), hint)
 	}
@@ -144,14 +146,14 @@ func openWorkspace(p place, q rootfs.Quota, log zerolog.Logger) (*notes, error) 
 }
 
 // readWorkspace opens a directory that is there.
-func readWorkspace(dir string, q rootfs.Quota, log zerolog.Logger) (*notes, error) {
+func readWorkspace(dir string, q rootfs.Quota, from memory.Sources, log zerolog.Logger) (*notes, error) {
 	root, err := rootfs.NewBounded(dir, pageLimit, q)
 	if err != nil {
 		return nil, err
 	}
-	n := &notes{root: root}
+	n := &notes{root: root, log: log}
 	if n.pages, err = pages.New(root, log, workspace.Pages()...); err == nil {
-		n.memory, err = memory.New(root, memory.Options{})
+		n.memory, err = memory.New(root, memory.Options{Sources: from})
 	}
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
@@ -197,7 +199,21 @@ func (n *notes) sweep(log zerolog.Logger) {
 
 func (n *notes) Page(path string) pages.Page { return n.pages.Read(path) }
 
-func (n *notes) ChatMemory(k corebot.Key) pages.Page { return n.pages.Read(string(memory.Chat(k))) }
+func (n *notes) ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string) {
+	page := n.pages.Read(string(memory.Chat(k)))
+	if page.Text == "" {
+		return nil, page.LeftOut
+	}
+	pieces, _, err := n.memory.Pieces(ctx, k)
+	if err != nil {
+		n.log.Warn().Err(err).Str("chat", k.String()).Msg("a turn goes without the memory of its chat")
+		return nil, "it cannot be read"
+	}
+	for i := range pieces {
+		pieces[i].Text = redact.Visible(pieces[i].Text)
+	}
+	return pieces, page.LeftOut
+}
 
 // wrong says what prompts are without, in one line; empty: nothing.
 func (n *notes) wrong() string {
@@ -220,7 +236,7 @@ const checkedChats = 2_000
 
 // checkPages looks for pages of a workspace that prompts are without, those of conversations included.
 func checkPages(p place) []Finding {
-	n, err := readWorkspace(p.workspace(), rootfs.Quota{}, zerolog.Nop())
+	n, err := readWorkspace(p.workspace(), rootfs.Quota{}, nil, zerolog.Nop())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

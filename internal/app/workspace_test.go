@@ -36,7 +36,7 @@ func TestAWorkspaceHasNothingOfCorebotsOwnInIt(t *testing.T) {
 			if err := os.Symlink(c.to, filepath.Join(home, "workspace")); err != nil {
 				t.Fatal(err)
 			}
-			n, err := openWorkspace(place{home, corebot.DefaultAgent}, rootfs.Quota{}, zerolog.Nop())
+			n, err := openWorkspace(place{home, corebot.DefaultAgent}, rootfs.Quota{}, nil, zerolog.Nop())
 			if err == nil {
 				defer n.root.Close() //nolint:errcheck // it was only opened
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/workspace"
@@ -129,7 +130,9 @@ func After(d time.Duration, r Reply) Reply {
 type Notes struct {
 	IdentityText, UserText, ToolsText, SkillsText, Global string
 	SoulText, AgentsText, BootstrapText                   string
-	Chats                                                 map[corebot.Key]string
+	Chats                                                 map[corebot.Key]string // memories of an unknown source
+	Trusted                                               map[corebot.Key]string // for which the operator stands
+	Memory                                                *memory.Store          // of chats, in the place of Chats
 
 	LeftOut string // of the identity and of each chat's memory
 }
@@ -151,8 +154,21 @@ func (n *Notes) Page(path string) pages.Page {
 func (n *Notes) Skills() pages.Page { return pages.Page{Text: n.SkillsText} }
 
 // ChatMemory implements [agent.Notes].
-func (n *Notes) ChatMemory(k corebot.Key) pages.Page {
-	return pages.Page{Text: n.Chats[k], LeftOut: n.LeftOut}
+func (n *Notes) ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string) {
+	if n.Memory != nil {
+		pieces, _, err := n.Memory.Pieces(ctx, k)
+		if err != nil {
+			panic(err)
+		}
+		return pieces, n.LeftOut
+	}
+	if text := n.Trusted[k]; text != "" {
+		pieces = append(pieces, memory.Piece{Text: text, MemoryNote: corebot.MemoryNote{Trusted: true}})
+	}
+	if text := n.Chats[k]; text != "" {
+		pieces = append(pieces, memory.Piece{Text: text, MemoryNote: corebot.MemoryNote{Taint: memory.Unknown}})
+	}
+	return pieces, n.LeftOut
 }
 
 // ToolArgs are the arguments of every test tool.

@@ -17,27 +17,18 @@ type memoryReadArgs struct {
 	Scope string `json:"scope" jsonschema:"global or chat"`
 }
 
-// empty is what is said of a page with nothing on it.
-func (a memoryReadArgs) empty() string { return fmt.Sprintf("[the %s memory is empty]", a.Scope) }
-
 // MemoryRead shows a page of memory.
 func MemoryRead(pages *memory.Store) tools.Tool {
-	return tools.New("memory.read", memoryReadDoc, tools.ReadOnly|tools.Outside,
-		func(_ context.Context, c tools.Call, a memoryReadArgs) (string, error) {
-			text, err := pages.Read(page(c, a.Scope))
-			if err == nil && text == "" {
-				text = a.empty()
+	return tools.NewSourced("memory.read", memoryReadDoc, tools.ReadOnly,
+		func(ctx context.Context, c tools.Call, a memoryReadArgs) (text string, outside bool, err error) {
+			if a.Scope == policy.ScopeGlobal {
+				text, err = pages.Read(memory.Global)
+			} else {
+				text, outside, err = chatMemory(ctx, c, pages)
 			}
-			return text, err
-		}, tools.Touches(func(_ tools.Call, a memoryReadArgs) policy.Target { return policy.Target{Scope: a.Scope} }),
-		tools.OwnWords(func(_ tools.Call, a memoryReadArgs) []string { return []string{a.empty()} }),
-		tools.Trusted(func(_ tools.Call, a memoryReadArgs) bool { return a.Scope == policy.ScopeGlobal }))
-}
-
-// page is the page of a scope. Policy lets only these two scopes through; the chat's own page is the harmless default.
-func page(c tools.Call, scope string) memory.Page {
-	if scope == policy.ScopeGlobal {
-		return memory.Global
-	}
-	return memory.Chat(c.Key)
+			if text == "" {
+				text = fmt.Sprintf("[the %s memory is empty]", a.Scope)
+			}
+			return text, outside, err
+		}, tools.Touches(func(_ tools.Call, a memoryReadArgs) policy.Target { return policy.Target{Scope: a.Scope} }))
 }

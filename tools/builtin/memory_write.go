@@ -24,12 +24,17 @@ type memoryWriteArgs struct {
 // MemoryWrite adds to a page of memory or replaces it.
 func MemoryWrite(pages *memory.Store) tools.Tool {
 	return tools.New("memory.write", memoryWriteDoc, tools.SideEffect,
-		func(_ context.Context, c tools.Call, a memoryWriteArgs) (string, error) {
-			edit, done, err := a.edit()
+		func(ctx context.Context, c tools.Call, a memoryWriteArgs) (string, error) {
+			edit, err := a.edit()
 			if err != nil {
 				return "", err
 			}
-			return done, pages.Change(page(c, a.Scope), edit, c.Unchanged)
+			if a.Scope == policy.ScopeGlobal {
+				return a.done(), pages.Change(memory.Global, edit, c.Unchanged)
+			}
+			from := origin(c)
+			kept, err := pages.Remember(ctx, c.Key, edit, from, c.Unchanged)
+			return a.done() + aside(from, kept), err
 		}, tools.Touches(func(_ tools.Call, a memoryWriteArgs) policy.Target {
 			return policy.Target{
 				Scope: a.Scope,
@@ -38,25 +43,52 @@ func MemoryWrite(pages *memory.Store) tools.Tool {
 		}),
 		tools.Changes(func(c tools.Call, a memoryWriteArgs) tools.Change {
 			return tools.Change{Path: string(page(c, a.Scope)), Make: func(old []byte, _ bool) ([]byte, error) {
-				edit, _, err := a.edit()
-				if err != nil {
+				edit, err := a.edit()
+				switch {
+				case err != nil:
 					return nil, err
+				case a.Scope == policy.ScopeGlobal:
+					return pages.Changed(old, edit)
 				}
-				return pages.Changed(old, edit)
+				return pages.Remembered(context.Background(), c.Key, old, edit, origin(c))
 			}}
 		}))
 }
 
-// edit is what the arguments ask for, and what the model is told once it was done.
-func (a memoryWriteArgs) edit() (e memory.Edit, done string, err error) {
+// aside tells the model what became of its text beside what it asked for, and how many lines it did not replace.
+func aside(from corebot.MemoryNote, kept int) (text string) {
+	switch {
+	case from.Taint != "":
+		text = fmt.Sprintf(", apart from what the chat's people said themselves, because this turn has read text from "+
+			"outside (%s). Later turns do not see it by themselves: they see that something is kept apart, and "+
+			"memory.read shows it", from.Taint)
+	case from.Sender.ID == "":
+		text = ", kept apart, because nobody can tell who said it: memory.read shows it"
+	}
+	if kept > 0 {
+		text += fmt.Sprintf("; %d lines of other origin stay as they are", kept)
+	}
+	return text
+}
+
+// edit is what the arguments ask for.
+func (a memoryWriteArgs) edit() (memory.Edit, error) {
 	switch a.Mode {
 	case "", "append":
 		if strings.TrimSpace(a.Content) == "" {
-			return e, "", fmt.Errorf("%w: there is nothing to remember in content", corebot.ErrInvalid)
+			return memory.Edit{}, fmt.Errorf("%w: there is nothing to remember in content", corebot.ErrInvalid)
 		}
-		return memory.Edit{Text: a.Content}, "remembered", nil
+		return memory.Edit{Text: a.Content}, nil
 	case "replace":
-		return memory.Edit{Text: a.Content, Replaces: true}, "the memory was replaced", nil
+		return memory.Edit{Text: a.Content, Replaces: true}, nil
 	}
-	return e, "", fmt.Errorf("%w: mode %q: want append or replace", corebot.ErrInvalid, a.Mode)
+	return memory.Edit{}, fmt.Errorf("%w: mode %q: want append or replace", corebot.ErrInvalid, a.Mode)
+}
+
+// done is what the model is told once it was done.
+func (a memoryWriteArgs) done() string {
+	if a.Mode == "replace" {
+		return "the memory was replaced"
+	}
+	return "remembered"
 }

@@ -122,8 +122,11 @@ func TestMemoryIsSearchedInTheOwnChatAndForAll(t *testing.T) {
 		a    args
 		want string
 	}{
-		{args{"query": "malmo"}, "chat, line 2: and lives in MALMO, too\nglobal, line 3: - The office is in Malmö.\n"},
-		{args{"query": "tea", "scope": "chat"}, "chat, line 1: Ada drinks tea\n"},
+		{
+			args{"query": "malmo"},
+			"chat, line 2, kept apart: and lives in MALMO, too\nglobal, line 3: - The office is in Malmö.\n",
+		},
+		{args{"query": "tea", "scope": "chat"}, "chat, line 1, kept apart: Ada drinks tea\n"},
 		{args{"query": "tea", "scope": "global"}, "global, line 4: - tea at five\n"},
 		{args{"query": "tea malmö"}, "[nothing like that is remembered]"},
 	} {
