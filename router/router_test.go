@@ -272,7 +272,7 @@ func turns(t *testing.T, k *apptest.Kit, end string) float64 {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			if m.GetLabel()[0].GetValue() == end {
+			if m.GetLabel()[1].GetValue() == end { // the first is the agent
 				return m.GetCounter().GetValue()
 			}
 		}

@@ -245,7 +245,7 @@ func closeTx(t *tx, a corebot.Approval, state corebot.ApprovalState, who string,
 		return err
 	}
 	t.wake(corebot.InboundPool, t.now.UnixMilli())
-	t.count(approvalsTotal, string(state), "", 1)
+	t.count(approvalsTotal, a.Key.Agent, string(state), "", 1)
 	event := map[corebot.ApprovalState]string{
 		corebot.ApprovalApproved: "approval.approve", corebot.ApprovalDenied: "approval.deny",
 		corebot.ApprovalExpired: "approval.expire",

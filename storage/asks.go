@@ -301,7 +301,7 @@ func voidTx(t *tx, reason string, which *query, args ...any) error {
 			return err
 		}
 		if i == 0 || unmade[i-1].Request != a.Request {
-			t.count(approvalsTotal, string(corebot.ApprovalVoid), "", 1)
+			t.count(approvalsTotal, a.Key.Agent, string(corebot.ApprovalVoid), "", 1)
 		}
 		by := corebot.AuditEvent{Entry: itself, Key: a.Key}
 		err := changeTx(t, by, "approval.void", a.Key, map[string]any{

@@ -10,8 +10,9 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// series is one counter of the table totals: a metric by its short name, and the values of its labels.
-type series struct{ name, a, b string }
+// series is one counter of the table totals: a metric by its short name, the agent, and the values of its other labels.
+// What was counted before counters knew agents names none.
+type series struct{ name, agent, a, b string }
 
 // The counters in the database. Each rises in the commit that writes the fact it counts, so the two never disagree. A
 // counter continues after a restart, and retention does not lower it.
@@ -32,7 +33,7 @@ type totalDesc struct {
 }
 
 func newTotalDesc(name, help string, unit float64, labels ...string) totalDesc {
-	return totalDesc{prometheus.NewDesc(name, help, labels, nil), len(labels), unit}
+	return totalDesc{prometheus.NewDesc(name, help, append([]string{"agent"}, labels...), nil), len(labels), unit}
 }
 
 var totalDescs = map[string]totalDesc{
@@ -66,11 +67,11 @@ var deadReasons = map[corebot.Direction][]string{
 
 // knownSeries are exported at zero from the start, because a rate misses the first event of a series that begins at
 // one.
-func knownSeries() map[series]int64 {
-	known := map[series]int64{{name: costTotal}: 0}
+func knownSeries(agent string) []series {
+	known := []series{{name: costTotal, agent: agent}}
 	add := func(name string, values ...string) {
 		for _, v := range values {
-			known[series{name, v, ""}] = 0
+			known = append(known, series{name, agent, v, ""})
 		}
 	}
 	add(turnsTotal, string(corebot.EndAnswered), string(corebot.EndStopped), string(corebot.EndRefused), "retrying",
@@ -80,7 +81,7 @@ func knownSeries() map[series]int64 {
 		string(corebot.ApprovalExpired), string(corebot.ApprovalVoid))
 	for direction, reasons := range deadReasons {
 		for _, reason := range reasons {
-			known[series{deadTotal, direction.String(), reason}] = 0
+			known = append(known, series{deadTotal, agent, direction.String(), reason})
 		}
 	}
 	return known
@@ -90,16 +91,21 @@ func knownSeries() map[series]int64 {
 type tally struct {
 	mu sync.Mutex
 	n  map[series]int64
+	of map[string]int // how many series each agent has
 }
 
-// maxSeries bounds the series of all counters together, because MCP servers choose the names of their tools. Further
-// series count as "other".
-const maxSeries = 2000
+// Bounds of the series. MCP servers choose the names of their tools, and settings those of agents. Further series of an
+// agent count as "other", and so do further agents.
+const (
+	maxSeries = 2000 // of one agent
+	maxAgents = 100
+)
 
 var (
-	selectTally = &query{`SELECT name, a, b, n FROM totals`}
+	selectTally = &query{`SELECT name, agent, a, b, n FROM totals`}
 	putTally    = &query{
-		`INSERT INTO totals (name, a, b, n) VALUES (?, ?, ?, ?) ON CONFLICT (name, a, b) DO UPDATE SET n = excluded.n`,
+		`INSERT INTO totals (name, agent, a, b, n) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (name, agent, a, b) DO UPDATE SET n = excluded.n`,
 	}
 )
 
@@ -109,7 +115,7 @@ func readTally(c *prepared) (map[series]int64, error) {
 	err := c.each(selectTally, func(row scanner) error {
 		var s series
 		var n int64
-		err := row.Scan(&s.name, &s.a, &s.b, &n)
+		err := row.Scan(&s.name, &s.agent, &s.a, &s.b, &n)
 		stored[s] = n
 		return err
 	})
@@ -125,12 +131,10 @@ func (y *tally) replace(stored map[series]int64) {
 			stored[s] = 0
 		}
 	}
-	for s, n := range knownSeries() {
-		if _, known := stored[s]; !known {
-			stored[s] = n
-		}
+	y.n, y.of = stored, map[string]int{}
+	for s := range stored {
+		y.of[s.agent]++
 	}
-	y.n = stored
 }
 
 // know exports series at zero until they count.
@@ -138,25 +142,46 @@ func (y *tally) know(all ...series) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for _, s := range all {
-		y.n[s] += 0
+		y.add(s, 0)
 	}
 }
 
-// count adds to a counter in the commit of this transaction.
-func (t *tx) count(name, a, b string, n int64) {
+// add adds to a counter. The caller holds the mutex.
+func (y *tally) add(s series, n int64) {
+	if _, known := y.n[s]; !known {
+		y.of[s.agent]++
+	}
+	y.n[s] += n
+}
+
+// bounded is the series that counts for a series: itself, unless there are too many.
+func (y *tally) bounded(s series, fresh int) series {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if _, known := y.n[s]; known {
+		return s
+	}
+	if y.of[s.agent] == 0 && len(y.of) >= maxAgents {
+		s.agent = "other"
+	}
+	if y.of[s.agent]+fresh >= maxSeries {
+		s.a = "other"
+	}
+	return s
+}
+
+// count adds to a counter of an agent in the commit of this transaction.
+func (t *tx) count(name, agent, a, b string, n int64) {
 	if n == 0 || t.tally == nil {
 		return
 	}
 	if t.counted == nil {
 		t.counted = make(map[series]int64, 8)
 	}
-	s := series{name, a, b}
-	t.tally.mu.Lock()
-	_, known := t.tally.n[s]
-	if !known && t.counted[s] == 0 && len(t.tally.n)+len(t.counted) >= maxSeries {
-		s.a = "other"
+	s := series{name, agent, a, b}
+	if t.counted[s] == 0 {
+		s = t.tally.bounded(s, len(t.counted))
 	}
-	t.tally.mu.Unlock()
 	t.counted[s] += n
 }
 
@@ -166,7 +191,7 @@ func storeCountedTx(t *tx) error {
 		t.tally.mu.Lock()
 		n += t.tally.n[s]
 		t.tally.mu.Unlock()
-		if _, err := t.conn.exec(putTally, s.name, s.a, s.b, n); err != nil {
+		if _, err := t.conn.exec(putTally, s.name, s.agent, s.a, s.b, n); err != nil {
 			return err
 		}
 	}
@@ -181,27 +206,28 @@ func (y *tally) took(counted map[series]int64) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for s, n := range counted {
-		y.n[s] += n
+		y.add(s, n)
 	}
 }
 
 // countUseTx counts the booked usage.
-func countUseTx(t *tx, u corebot.Use) {
-	t.count(tokensTotal, "input", "", u.InputTokens)
-	t.count(tokensTotal, "output", "", u.OutputTokens)
-	t.count(tokensTotal, "cache_read", "", u.CacheReadTokens)
-	t.count(tokensTotal, "cache_write", "", u.CacheWriteTokens)
-	t.count(tokensTotal, "unpriced", "", u.UnpricedTokens)
-	t.count(costTotal, "", "", int64(u.Cost))
+func countUseTx(t *tx, agent string, u corebot.Use) {
+	t.count(tokensTotal, agent, "input", "", u.InputTokens)
+	t.count(tokensTotal, agent, "output", "", u.OutputTokens)
+	t.count(tokensTotal, agent, "cache_read", "", u.CacheReadTokens)
+	t.count(tokensTotal, agent, "cache_write", "", u.CacheWriteTokens)
+	t.count(tokensTotal, agent, "unpriced", "", u.UnpricedTokens)
+	t.count(costTotal, agent, "", "", int64(u.Cost))
 }
 
 // countSettledTx counts the end of a claim.
 func countSettledTx(t *tx, d *corebot.Delivery, o corebot.Outcome) {
+	agent := d.Message.Key.Agent
 	if o.Verb == corebot.Dead {
-		t.count(deadTotal, d.Message.Direction.String(), o.Reason, 1)
+		t.count(deadTotal, agent, d.Message.Direction.String(), o.Reason, 1)
 	}
 	if d.Message.Direction == corebot.Inbound {
-		t.count(turnsTotal, endingOf(o), "", 1)
+		t.count(turnsTotal, agent, endingOf(o), "", 1)
 	}
 }
 
@@ -220,14 +246,21 @@ func endingOf(o corebot.Outcome) string {
 	return "dead"
 }
 
-// KnowTools exports the counters of tools from the start.
-func (db *DB) KnowTools(names ...string) {
+// KnowAgents exports the counters of agents from the start.
+func (db *DB) KnowAgents(agents ...string) {
+	for _, agent := range agents {
+		db.tally.know(knownSeries(agent)...)
+	}
+}
+
+// KnowTools exports the counters of an agent's tools from the start.
+func (db *DB) KnowTools(agent string, names ...string) {
 	for _, name := range names {
 		for _, o := range []corebot.AuditOutcome{
 			corebot.OutcomeSuccess, corebot.OutcomeDenied, corebot.OutcomeError, corebot.OutcomeInvalidArgs,
 			corebot.OutcomeUnknown,
 		} {
-			db.tally.know(series{toolsTotal, name, string(o)})
+			db.tally.know(series{toolsTotal, agent, name, string(o)})
 		}
 	}
 }
@@ -250,7 +283,7 @@ func (y *tally) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		out <- prometheus.MustNewConstMetric(d.desc, prometheus.CounterValue, float64(value)*d.unit,
-			[]string{s.a, s.b}[:d.labels]...)
+			[]string{s.agent, s.a, s.b}[:1+d.labels]...)
 	}
 }
 

@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/migrations"
 )
 
 // shown are the counters that the database keeps, as /metrics would show them.
@@ -23,8 +25,10 @@ func shown(t *testing.T, db *DB) map[string]float64 {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			var labels []string
-			for _, l := range m.GetLabel() {
-				labels = append(labels, l.GetValue())
+			for _, l := range m.GetLabel() { // the agent is the first of all
+				if l.GetName() != "agent" || l.GetValue() != corebot.DefaultAgent {
+					labels = append(labels, l.GetValue())
+				}
 			}
 			got[strings.TrimSuffix(strings.TrimPrefix(f.GetName(), "corebot_"), "_total")+" "+
 				strings.Join(labels, " ")] = m.GetCounter().GetValue()
@@ -109,7 +113,8 @@ func TestCountersGoOnAfterARestartAndAfterRetention(t *testing.T) {
 
 func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 	db := openTest(t, t.TempDir())
-	db.KnowTools("fs.read")
+	db.KnowAgents(corebot.DefaultAgent)
+	db.KnowTools(corebot.DefaultAgent, "fs.read")
 	got := shown(t, db)
 	for _, name := range []string{
 		"turns answered", "turns stopped", "turns refused", "turns retrying", "turns waiting", "turns parked",
@@ -185,5 +190,54 @@ func TestTheNumberOfSeriesIsBounded(t *testing.T) {
 	all := shown(t, db)
 	if len(all) > maxSeries+10 || all["tool_calls success other"] < maxSeries/2 {
 		t.Errorf("there are %d series, and %v calls of others", len(all), all["tool_calls success other"])
+	}
+}
+
+func TestCountersTellAgentsApartAndThoseFromBeforeNameNone(t *testing.T) {
+	dir := seeded(t)
+	var want map[string]float64
+	earlier(t, dir, func(db *DB) {
+		db.KnowAgents("helper")
+		want = countedTurns(t, db)
+		m := testMessage("a", "3")
+		m.Key.Agent = "helper"
+		_, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
+		must(t, err)
+		must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{
+			Verb: corebot.Done, End: corebot.EndAnswered,
+		}))
+		want["turns helper answered"] = 1
+		wantCounted(t, db, "with two agents", want)
+		if n, there := shown(t, db)["usage_cost helper"]; !there || n != 0 {
+			t.Errorf("the cost of the other agent is there: %v, with %v", there, n)
+		}
+	})
+	old, now := int64(38), int64(39)
+	path := filepath.Join(dir, FileName)
+	must(t, migrateTo(t.Context(), path, migrations.FS, old))
+	if got := sideQuery(t, dir, "SELECT n FROM totals WHERE name = 'turns' AND a = 'answered'"); len(got) != 1 ||
+		got[0] != "2" {
+		t.Errorf("before agents were told apart the turns are %q", got)
+	}
+	must(t, migrateTo(t.Context(), path, migrations.FS, now))
+	earlier(t, dir, func(db *DB) {
+		if n := shown(t, db)["turns  answered"]; n != 2 {
+			t.Errorf("%v turns of no agent are counted", n)
+		}
+	})
+}
+
+func TestTheNumberOfAgentsIsBounded(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	for i := range 2 * maxAgents {
+		must(t, db.write(t.Context(), "test", func(t *tx) error {
+			t.count(turnsTotal, fmt.Sprint("agent", i), "answered", "", 1)
+			t.writes++
+			return nil
+		}))
+	}
+	all := shown(t, db)
+	if n := all["turns other answered"]; n < maxAgents || len(all) > maxAgents+1 {
+		t.Errorf("there are %d series, and %v turns of other agents", len(all), n)
 	}
 }

@@ -44,7 +44,7 @@ func (l *Ledger) bookTx(t *tx, d *corebot.Delivery, spent []corebot.Spent, turns
 		}
 		sum = sum.Add(u)
 	}
-	countUseTx(t, sum)
+	countUseTx(t, d.Message.Key.Agent, sum)
 	return sum, nil
 }
 

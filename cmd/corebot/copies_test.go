@@ -143,7 +143,7 @@ func turnsOf(t *testing.T, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), `corebot_turns_total{end="answered"} `)
+	_, rest, _ := strings.Cut(string(text), `corebot_turns_total{agent="main",end="answered"} `)
 	n, _, _ := strings.Cut(rest, "\n")
 	return n
 }

@@ -91,8 +91,9 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 		return err
 	}
 	u.notes.hasTool = registry.Has
+	a.Store.KnowAgents(u.entry.ID)
 	for _, t := range all {
-		a.Store.KnowTools(t.Name())
+		a.Store.KnowTools(u.entry.ID, t.Name())
 	}
 	dir, err := os.OpenRoot(u.place.workspace())
 	if err != nil {

@@ -29,6 +29,7 @@
 -- has 0035_home_owner.sql
 -- has 0036_tasks.sql
 -- has 0038_pairings.sql
+-- has 0039_totals_by_agent.sql
 -- has 0041_summary_sources.sql
 -- has 0047_think.sql
 -- has 0048_tasks_of_groups.sql
@@ -257,13 +258,6 @@ CREATE TABLE client_calls (
 ) STRICT;
 CREATE INDEX message_life_dead_of_lane ON message_life (lane_id, ended_at) WHERE "end" = 'dead';
 CREATE INDEX grants_scope ON grants (scope) WHERE scope <> '';
-CREATE TABLE totals (
-  name TEXT    NOT NULL,
-  a    TEXT    NOT NULL,
-  b    TEXT    NOT NULL,
-  n    INTEGER NOT NULL,
-  PRIMARY KEY (name, a, b)
-) STRICT, WITHOUT ROWID;
 CREATE INDEX lanes_held ON lanes (pool, channel, account, held_for, held_at) WHERE held_for IS NOT NULL;
 CREATE TABLE file_charges (
   chat    TEXT    NOT NULL,
@@ -392,6 +386,14 @@ CREATE TABLE pairing_failures (
   failures INTEGER NOT NULL,
   since    INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE "totals" (
+  name  TEXT    NOT NULL,
+  agent TEXT    NOT NULL,
+  a     TEXT    NOT NULL,
+  b     TEXT    NOT NULL,
+  n     INTEGER NOT NULL,
+  PRIMARY KEY (name, agent, a, b)
+) STRICT, WITHOUT ROWID;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -426,11 +428,12 @@ INSERT INTO goose_db_version VALUES (29, 31, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (30, 35, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (31, 36, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (32, 38, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (33, 41, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (34, 47, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (35, 48, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (33, 39, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (34, 41, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (35, 47, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (36, 48, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 35);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 36);
