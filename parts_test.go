@@ -56,3 +56,25 @@ func TestStoredPartsComeBackAndSoDoTextsOfAnEarlierVersion(t *testing.T) {
 		t.Errorf("the merge of an earlier version is %+v, %v", older, err)
 	}
 }
+
+func TestWhatWasSaidKeepsItsPlaceInJSON(t *testing.T) {
+	said := corebot.Said{
+		HistoryEntry: corebot.HistoryEntry{
+			Speaker: corebot.SpeakerUser, Parts: []corebot.Part{{Type: corebot.PartText, Text: "look"}, picture},
+			MessageID: "1",
+		},
+		Place: "2.3.4",
+	}
+	b, err := json.Marshal(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got corebot.Said
+	if err := json.Unmarshal(b, &got); err != nil || !reflect.DeepEqual(got, said) {
+		t.Errorf("%s comes back as %+v, %v", b, got, err)
+	}
+	if err := json.Unmarshal([]byte(`{"speaker":"user","text":"hi"}`), &got); err != nil || got.Place != "" ||
+		got.Text() != "hi" {
+		t.Errorf("of an earlier version it comes back as %+v, %v", got, err)
+	}
+}

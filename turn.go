@@ -3,6 +3,7 @@ package corebot
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -297,4 +298,27 @@ type ClientCall struct {
 type Said struct {
 	HistoryEntry
 	Place string
+}
+
+// MarshalJSON writes the entry with its place. Without it the entry's own method would write the entry alone.
+func (s Said) MarshalJSON() ([]byte, error) {
+	entry, err := json.Marshal(s.HistoryEntry)
+	if err != nil {
+		return nil, err
+	}
+	place, err := json.Marshal(s.Place)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(entry[:len(entry)-1], []byte(`,"place":`), place, []byte("}")), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. An earlier version wrote no place.
+func (s *Said) UnmarshalJSON(data []byte) error {
+	var placed struct{ Place string }
+	if err := json.Unmarshal(data, &placed); err != nil {
+		return err
+	}
+	s.Place = placed.Place
+	return s.HistoryEntry.UnmarshalJSON(data)
 }

@@ -49,6 +49,9 @@ func (d *FrontDoor) AcceptBatch(ctx context.Context, a Account, batch []Incoming
 	if err != nil {
 		return AcceptedBatch{}, err
 	}
+	for _, tell := range t.tell {
+		tell(ctx)
+	}
 	return AcceptedBatch{Messages: t.results, Cursor: next}, nil
 }
 
@@ -60,6 +63,9 @@ type taking struct {
 	waiting []corebot.Message // that the next commit stores
 	places  []int             // theirs in the batch
 	late    []bool            // messages that came too late to be answered
+	// What chats are told of refusals, once the batch is taken in. Before that nothing is said: the same batch can come
+	// again, and then a message that found no room may find some.
+	tell []func(context.Context)
 }
 
 // take looks at one message. Its error is one that holds the whole batch back.
@@ -72,7 +78,7 @@ func (t *taking) take(ctx context.Context, i int, in Incoming) error {
 	t.late = append(t.late, late)
 	switch {
 	case err != nil:
-		return t.refused(ctx, i, m, err)
+		return t.refused(i, m, err)
 	case m.Direction != corebot.Control:
 		t.waiting, t.places = append(t.waiting, m), append(t.places, i)
 		return nil
@@ -121,23 +127,26 @@ func (t *taking) answered(ctx context.Context, i int, m corebot.Message, r coreb
 	if err == nil && t.late[i] && !r.Duplicate {
 		t.door.tellLate(ctx, m)
 	}
-	return t.refused(ctx, i, m, err)
+	return t.refused(i, m, err)
 }
 
 // refused notes what became of a message. An error that is not of this message alone is returned: it holds the batch
 // back.
-func (t *taking) refused(ctx context.Context, i int, m corebot.Message, err error) error {
+func (t *taking) refused(i int, m corebot.Message, err error) error {
 	if err == nil {
 		return nil
 	}
 	if !ofOneMessage(err) {
 		return t.door.episodes.held(err)
 	}
-	err = t.door.episodes.busy(m.Key, err)
 	t.results[i].Err = err
-	if busy := (*corebot.Busy)(nil); errors.As(err, &busy) && busy.Tell {
-		t.door.tellBusy(ctx, m, busy)
-	}
+	t.tell = append(t.tell, func(ctx context.Context) {
+		err := t.door.episodes.busy(m.Key, err)
+		t.results[i].Err = err
+		if busy := (*corebot.Busy)(nil); errors.As(err, &busy) && busy.Tell {
+			t.door.tellBusy(ctx, m, busy)
+		}
+	})
 	return nil
 }
 

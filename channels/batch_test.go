@@ -201,3 +201,27 @@ func TestAnAccountThatHearsNothingButAnswersIsAlive(t *testing.T) {
 		t.Errorf("the status is %+v", st)
 	}
 }
+
+func TestOfABatchThatComesAgainNoChatIsToldOfARefusal(t *testing.T) {
+	k := apptest.New(t, apptest.Options{Bus: bus.Options{Limits: corebot.Limits{LaneDepth: 2, TotalDepth: 3}}})
+	door := k.Door.At(channels.Account{Kind: apptest.Channel})
+	batch := []channels.Incoming{
+		inLane("1", "a", "one"), inLane("2", "a", "two"), inLane("3", "a", "three"), inLane("stop", "a", "/stop"),
+		inLane("4", "b", "four"), inLane("5", "c", "five"),
+	}
+	if _, err := door.AcceptBatch(t.Context(), batch, corebot.Cursor{}.To("6")); !errors.Is(err,
+		corebot.ErrOverloaded) {
+		t.Fatalf("without room: %v", err)
+	}
+	for range 2 {
+		done := corebot.Outcome{Verb: corebot.Done, End: corebot.EndStopped}
+		if err := k.Bus.Settle(t.Context(), k.Claim(), done); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := door.AcceptBatch(t.Context(), batch, corebot.Cursor{}.To("6"))
+	wantTaken(t, b, err, "1 duplicate", "2 duplicate", "3 accepted", "stop duplicate", "4 accepted", "5 accepted")
+	if told := stored(t, k, "3/busy"); told != 0 {
+		t.Errorf("the chat was told %d times that a message is refused that was taken in", told)
+	}
+}

@@ -297,7 +297,7 @@ func (l *Ledger) Summarize(ctx context.Context, d corebot.Delivery, step corebot
 // undelivered selects replies by the times of claims. A reply counts as untold if it was dead-lettered before this
 // claim and after the chat's last completed turn started. A message that the chat only heard is no turn. The run of an
 // isolated task is told of no reply, and so does not count. Claims and deaths have the writer's clock, so each death
-// falls between two claims.
+// falls between two claims. If retention has deleted the life of the last turn, the time of its history entry counts.
 var undelivered = &query{`SELECT m.id, m.message_id, m.kind, m.checksum, m.reason, m.last_error, m.ended_at, m.body
 	FROM lanes l CROSS JOIN message_life m INDEXED BY message_life_dead_of_lane ON m.lane_id = l.id
 	WHERE m."end" = 'dead' AND m.ended_at < ?1 AND m.ended_at >= COALESCE((
@@ -309,7 +309,11 @@ var undelivered = &query{`SELECT m.id, m.message_id, m.kind, m.checksum, m.reaso
 			AND h.speaker = 'user' AND h.message_id NOT GLOB '` + corebot.IsolatedRuns + `' AND NOT EXISTS (
 				SELECT 1 FROM message_life e WHERE e.message_id = h.message_id AND e.lane_id = i.id
 				AND e."end" = '` + string(corebot.EndHeard) + `')
-			ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT 1)), 0)
+			ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT 1)), (
+		SELECT h.at FROM chats c JOIN history h ON h.chat_id = c.id
+		WHERE c.agent = ?2 AND c.channel = ?3 AND c.account = ?4 AND c.chat = ?5 AND c.thread = ?6
+		AND h.speaker = 'user' AND h.message_id NOT GLOB '` + corebot.IsolatedRuns + `'
+		ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT 1), 0)
 	AND m.kind = 'reply'
 	AND l.direction = 2 AND l.agent = ?2 AND l.channel = ?3 AND l.account = ?4 AND l.chat = ?5 AND l.thread = ?6
 	ORDER BY m.ended_at DESC LIMIT ?7 + 0`}

@@ -156,9 +156,10 @@ func newChatsModel(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "model KEY MODEL",
 		Short: "Have a chat's conversation be answered by another model",
-		Long: `Have a chat's conversation be answered by another of the configured models, named as its provider
-does or as PROVIDER/MODEL; the others answer if it fails. A new conversation (/new) goes back to the
-configured order, and so does "default". A turn that has begun keeps its model.`,
+		Long: `Have a chat's conversation be answered by another of the models that its agent may ask, named
+as its provider does or as PROVIDER/MODEL; the agent's others answer if it fails. A new conversation
+(/new) goes back to the configured order, and so does "default". A turn that has begun keeps its
+model.`,
 		Args: takes("KEY", "MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := s.chat(cmd, args[0])

@@ -263,7 +263,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 	}
 	a.degraded.Watch(observability.PromptPage, a.agents.wrong)
 	a.degraded.Watch(observability.LaneDamaged, a.damagedLanes)
-	a.degraded.Watch(observability.ModelFails, func(ctx context.Context) string { return a.models.Load().failing(ctx) })
+	a.degraded.Watch(observability.ModelFails, a.unanswered)
 	rules, err := Rules(a.config)
 	if err != nil {
 		return err

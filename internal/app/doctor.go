@@ -168,9 +168,10 @@ func checkModels(ctx context.Context, all config.Config) []Finding {
 	if err != nil {
 		return []Finding{fail("the model", err)}
 	}
-	context, known := contextFor(chosen, c)
-	findings := []Finding{checkRoom(all, chosen), ok("a prompt and its answer have %d tokens together (%s)", context,
-		knownAs(known))}
+	findings, err := checkContexts(all, chosen)
+	if err != nil {
+		return []Finding{fail("the models of an agent", err)}
+	}
 	if len(c.Providers.List()) == 0 || c.Offline {
 		return append(findings, checkModel(ctx, chosen.model, "the model", chosen.why))
 	}
@@ -180,6 +181,33 @@ func checkModels(ctx context.Context, all config.Config) []Finding {
 		}
 	}
 	return findings
+}
+
+// checkContexts says how large a prompt can be. Agents whose models differ in this are told one by one: a prompt has to
+// fit all the models that its agent may ask, and no others.
+func checkContexts(c config.Config, chosen choice) ([]Finding, error) {
+	of, differ, agents := map[string][]Finding{}, false, c.AgentList()
+	for _, entry := range agents {
+		own, err := chosen.of(entry)
+		if err != nil {
+			return nil, err
+		}
+		context, known := contextFor(own, c.LLM)
+		of[entry.ID] = []Finding{checkRoom(c, own), ok("a prompt and its answer have %d tokens together (%s)", context,
+			knownAs(known))}
+		differ = differ || !slices.Equal(of[entry.ID], of[agents[0].ID])
+	}
+	if !differ {
+		return of[agents[0].ID], nil
+	}
+	var all []Finding
+	for _, entry := range agents {
+		for _, f := range of[entry.ID] {
+			f.What = "agent " + entry.ID + ": " + f.What
+			all = append(all, f)
+		}
+	}
+	return all, nil
 }
 
 // knownAs says where the size of the context comes from.

@@ -132,6 +132,58 @@ func TestTheDoctorAsksEveryModelOfTheList(t *testing.T) {
 	}
 }
 
+// twoAgents are settings of two agents with a provider each.
+func twoAgents(small, large string) config.Config {
+	c := config.Defaults()
+	c.LLM = settings(config.Provider{Name: "small", Kind: "openai", BaseURL: small, Models: []string{"gpt-4"}},
+		config.Provider{Name: "large", Kind: "openai", BaseURL: large, Models: []string{"gpt-4o"}})
+	c.Agents = config.NewEntries(config.AgentEntry{ID: "main", Providers: config.NewList("large")},
+		config.AgentEntry{ID: "helper", Providers: config.NewList("small")})
+	return c
+}
+
+func TestTheDoctorTellsTheContextOfEachAgentsOwnModels(t *testing.T) {
+	_, url := answering(t, llmtest.Always(llmtest.Text("ok")))
+	var got []string
+	for _, f := range checkModels(t.Context(), twoAgents(url, url)) {
+		got = append(got, f.What)
+	}
+	all := strings.Join(got, "\n")
+	for _, want := range []string{
+		"agent main: a prompt and its answer have 64000 tokens",
+		"agent helper: a prompt and its answer have 8192 tokens",
+		"agent helper: the context is", "agent main: Corebot's own tools take",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the doctor does not say %q:\n%s", want, all)
+		}
+	}
+}
+
+func TestAnAgentWhoseOwnModelsAllFailIsNamedWhateverTheOthersHave(t *testing.T) {
+	_, well := answering(t, llmtest.Always(llmtest.Text("ok")))
+	_, broken := answering(t, llmtest.Always(llmtest.Fail(401, "no such key")))
+	c := twoAgents(broken, well)
+	chosen, err := chooseModel(t.Context(), c.LLM, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &App{config: c}
+	a.models.Store(&chosen)
+	for _, entry := range c.AgentList() {
+		own, err := chosen.of(entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = own.model.Complete(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hi"}}}, nil)
+		a.agents.order = append(a.agents.order, &agentUnit{entry: entry})
+	}
+	if got := a.unanswered(t.Context()); !strings.HasPrefix(got, "agent helper: small/gpt-4: ") ||
+		strings.Contains(got, "main") {
+		t.Errorf("unanswered: %q", got)
+	}
+}
+
 func TestAChatIsToldWhichModelRests(t *testing.T) {
 	_, limitedURL := answering(t, llmtest.Always(llmtest.Fail(429, "slow down").Header("Retry-After", "60")))
 	_, wellURL := answering(t, llmtest.Always(llmtest.Text("fine")))

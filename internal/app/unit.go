@@ -242,9 +242,26 @@ func unknownAgent(id string) error { return fmt.Errorf("the agent %q: %w", id, c
 
 // wrong says what prompts are without, in one line; empty: nothing.
 func (a agents) wrong(context.Context) string {
+	return a.each(func(u *agentUnit) string { return u.notes.wrong() })
+}
+
+// unanswered says which agents no model answers, of those that each of them may ask; empty: none.
+func (a *App) unanswered(ctx context.Context) string {
+	all := a.models.Load()
+	return a.agents.each(func(u *agentUnit) string {
+		own, err := all.of(u.entry)
+		if err != nil {
+			return err.Error()
+		}
+		return own.failing(ctx)
+	})
+}
+
+// each joins what is to say of agents in one line.
+func (a agents) each(say func(*agentUnit) string) string {
 	var all []string
 	for _, u := range a.order {
-		if what := u.notes.wrong(); what != "" {
+		if what := say(u); what != "" {
 			if len(a.order) > 1 {
 				what = "agent " + u.entry.ID + ": " + what
 			}
