@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -18,6 +19,8 @@ const (
 	TaskInterval TaskKind = "interval" // again and again, after the same time
 	TaskDaily    TaskKind = "daily"    // every day at one time of the wall clock
 	TaskCron     TaskKind = "cron"     // at the times of a cron expression with five fields
+	// TaskHeartbeat is due again and again within hours of the day. The settings make it, and its prompt is a page.
+	TaskHeartbeat TaskKind = "heartbeat"
 )
 
 // TaskContext says what the turn of a due task knows of its chat. The values are stored; they never change.
@@ -40,7 +43,7 @@ const (
 // Schedule says when a task is due: its kind, the kind's text, and the zone of the wall clock in which to read it.
 type Schedule struct {
 	Kind     TaskKind
-	Spec     string // "2026-12-24T18:00", "90m", "08:30" or "30 8 * * 1-5"
+	Spec     string // "2026-12-24T18:00", "90m", "08:30", "30 8 * * 1-5" or "30m 08:00-22:00"
 	TimeZone string // an IANA name; empty: UTC
 }
 
@@ -146,6 +149,7 @@ type Errand struct {
 	// Group and Overheard are those of the task.
 	Group     bool `json:"group,omitempty"`
 	Overheard bool `json:"overheard,omitempty"`
+	Heartbeat bool `json:"heartbeat,omitempty"` // the answer [Calm] is not posted
 }
 
 // TaskLimits bound the tasks that are not done. A limit of zero means none.
@@ -178,6 +182,7 @@ type Firing struct {
 	Task   Task
 	Due    time.Time // the due time that is published
 	Next   time.Time // the due time after it; zero: the task is done
+	Skip   bool      // nothing is to do: it is neither published nor noted
 	Missed bool      // the due time is too long ago: it is noted and not published
 	Fault  string    // the task can not run: it is paused for this reason
 	Tell   Key       // the conversation that is told of the fault; zero: none
@@ -187,7 +192,10 @@ type Firing struct {
 type Verdict struct {
 	Fault string // why it must not run until somebody resumes it; empty: it may run
 	Tell  Key    // the conversation that is told of the fault; zero: none
-	Wait  bool   // this process cannot run it, and another one can: it stays due
+	Skip  string // why there is nothing to do at this due time; empty: there is
+	// Prompt is of a heartbeat: what stands in its page. Empty: the prompt of the task.
+	Prompt string
+	Wait   bool // this process cannot run it, and another one can: it stays due
 }
 
 // taskMessages is the kind of the ids of messages of due tasks: see [OwnID].
@@ -196,7 +204,7 @@ const taskMessages = "task"
 // IsolatedRuns matches, as an SQL GLOB, the ids of messages of isolated tasks, and no other id.
 const IsolatedRuns = OwnIDs + taskMessages + "/*/isolated"
 
-// runID is the id of the message of a due time. That of an isolated task says so.
+// runID is the id of the message of a due time. The id of an isolated task's message says so.
 func (t Task) runID(due time.Time) string {
 	if t.Context == TaskIsolated {
 		return OwnID(taskMessages, t.ID, due.Unix(), "isolated")
@@ -213,6 +221,7 @@ func (t Task) Message(due time.Time) Message {
 		Errand: &Errand{
 			Task: t.ID, Name: t.Name, Due: due.UTC(), From: t.From, Chain: t.Chain, Isolated: t.Context == TaskIsolated,
 			Taint: t.Taint, Others: slices.Clone(t.Others), Group: t.Group, Overheard: t.Overheard,
+			Heartbeat: t.Schedule.Kind == TaskHeartbeat,
 		},
 	}
 }
@@ -237,4 +246,53 @@ func (m *Message) readErrand() error {
 		return fmt.Errorf("%w: %w", errBody, errErrand)
 	}
 	return nil
+}
+
+// Calm is the answer of a heartbeat by which nobody needs to be told anything.
+const Calm = "HEARTBEAT_OK"
+
+// WithoutCalm is the answer of a heartbeat without [Calm] at its beginning and its end. It is empty if the answer says
+// nothing else. Models put the word into emphasis, code and sentences of their own.
+func WithoutCalm(answer string) string {
+	mark := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("*_`\"'.!", r) }
+	for {
+		rest := strings.TrimSpace(answer)
+		if bare := strings.TrimFunc(rest, mark); bare == Calm || bare == "" {
+			return ""
+		}
+		head, first := strings.CutPrefix(strings.TrimLeftFunc(rest, mark), Calm)
+		if first && (head == "" || !wordRune(rune(head[0]))) {
+			answer = strings.TrimLeftFunc(head, mark)
+			continue
+		}
+		tail, last := strings.CutSuffix(strings.TrimRightFunc(rest, mark), Calm)
+		if !last || tail != "" && wordRune(rune(tail[len(tail)-1])) {
+			return rest
+		}
+		answer = strings.TrimRight(tail, "*_` \n\t")
+	}
+}
+
+func wordRune(r rune) bool {
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r > unicode.MaxASCII
+}
+
+// HeartbeatTasks is what the page of heartbeats says beside headings, comments and empty points of a list. It is empty
+// if the page asks for nothing.
+func HeartbeatTasks(page string) string {
+	for {
+		before, rest, open := strings.Cut(page, "<!--")
+		if !open {
+			break
+		}
+		_, after, _ := strings.Cut(rest, "-->")
+		page = before + after
+	}
+	lines := slices.DeleteFunc(strings.Split(page, "\n"), func(line string) bool {
+		return strings.HasPrefix(strings.TrimSpace(line), "#") || strings.Trim(line, " \t\r-*+[]") == ""
+	})
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.TrimSpace(page)
 }

@@ -41,7 +41,10 @@ const (
 // messages shows the turn. No call is ever shown without its result, nor a result without its call.
 func (p pastTurn) messages(d detail) []llm.Message {
 	if p.entries[0].Posted() {
-		return posted(p.entries[0].Text(), d)
+		return unasked(postedNote, p.entries[0].Text(), d)
+	}
+	if p.entries[0].Speaker == corebot.SpeakerAssistant && len(p.entries) == 1 {
+		return unasked(unaskedNote, p.entries[0].Text(), d)
 	}
 	if d >= gist {
 		return p.said(d == glimpse)
@@ -69,12 +72,15 @@ func (p pastTurn) messages(d detail) []llm.Message {
 // postedNote stands where a user's message would: some providers want them in turns.
 const postedNote = "<data kind=\"sent\">you sent this here from another chat</data>"
 
-// posted shows what was sent here from another chat.
-func posted(text string, d detail) []llm.Message {
+// unaskedNote stands before the answer of a heartbeat.
+const unaskedNote = "<data kind=\"heartbeat\">nobody asked for this: a heartbeat of yours told the chat</data>"
+
+// unasked shows what was said without a user's message before it.
+func unasked(note, text string, d detail) []llm.Message {
 	if d == glimpse {
 		text = shorten(text, shortText)
 	}
-	return []llm.Message{{Role: llm.User, Text: postedNote}, {Role: llm.Assistant, Text: text}}
+	return []llm.Message{{Role: llm.User, Text: note}, {Role: llm.Assistant, Text: text}}
 }
 
 // said is the turn without its calls.

@@ -191,6 +191,9 @@ func ofTask(e *corebot.Errand) string {
 	if e == nil {
 		return ""
 	}
+	if e.Heartbeat {
+		return ofHeartbeat(e)
+	}
 	name := ""
 	if e.Name != "" {
 		name = fmt.Sprintf(" (%q)", e.Name)

@@ -205,7 +205,7 @@ func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) 
 	event := live.Event{Key: t.who.Key, MessageID: t.who.MessageID}
 	publish := func(kind live.EventKind, text string) {
 		event.Kind, event.Text = kind, text
-		t.opts.Live.Publish(event)
+		t.publish(event)
 	}
 	t.streamed.Reset()
 	r.OnReset = func() {
@@ -327,7 +327,7 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 		Kind: live.ToolStarted, Key: t.who.Key, MessageID: t.who.MessageID, Tool: call.Tool,
 		Text: string(call.Args), Position: handle.position,
 	}
-	t.opts.Live.Publish(event)
+	t.publish(event)
 	who := t.who
 	who.Taint = t.calls.taint
 	result, err := t.tools.Call(ctx, who, call, handle)
@@ -335,7 +335,7 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 	if waits := (*corebot.Awaits)(nil); errors.As(err, &waits) {
 		event.Text = live.Waiting
 	}
-	t.opts.Live.Publish(event)
+	t.publish(event)
 	if err != nil {
 		return result, fmt.Errorf("run %s: %w", call.Tool, err)
 	}

@@ -25,6 +25,7 @@ type Rule struct {
 	every    time.Duration
 	anchor   time.Time // of an interval: the due times are whole intervals later
 	wall     cron.Schedule
+	hours    *hours // of a heartbeat
 	location *time.Location
 }
 
@@ -63,6 +64,8 @@ func Parse(s corebot.Schedule, now time.Time) (Rule, error) {
 		r.wall, err = daily(spec)
 	case corebot.TaskCron:
 		r.wall, err = expression(spec)
+	case corebot.TaskHeartbeat:
+		r.hours, err = heartbeat(spec)
 	default:
 		err = corebot.WithHint(fmt.Errorf("%w: kind %q", ErrSchedule, s.Kind), "write once, interval, daily or cron")
 	}
@@ -170,6 +173,8 @@ func (r Rule) Next(after time.Time) (due time.Time, ok bool) {
 		return r.nextInterval(after), true
 	case r.wall != nil:
 		return r.nextOnWall(after)
+	case r.hours != nil:
+		return r.hours.next(after, r.location), true
 	}
 	return due, false
 }

@@ -63,14 +63,16 @@ func New(store Store, o Options) (*Scheduler, error) {
 		store: store, opts: o,
 		due: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_task_due_total",
-			Help: "Due times of tasks, by what became of them: published, missed, refused, or fault.",
+			Help: "Due times of tasks, by what became of them: published, missed, skipped, refused, fault.",
 		}, []string{"outcome"}),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "corebot_task_lateness_seconds", Help: "How long after their due times tasks were published.",
 			Buckets: []float64{.01, .1, 1, 10, 60, 600, 3600, 86400},
 		}),
 	}
-	for _, outcome := range []string{outcomePublished, corebot.RunMissed, outcomeRefused, outcomeFault} {
+	for _, outcome := range []string{
+		outcomePublished, corebot.RunMissed, outcomeRefused, outcomeFault, outcomeSkipped,
+	} {
 		s.due.WithLabelValues(outcome)
 	}
 	if o.Metrics == nil {
@@ -88,6 +90,7 @@ const (
 	outcomePublished = "published"
 	outcomeRefused   = "refused" // there was no room, or its chat cannot be read; it stays due
 	outcomeFault     = "fault"
+	outcomeSkipped   = "skipped" // a heartbeat had nothing to do, or its chat was busy
 )
 
 const (
@@ -329,7 +332,8 @@ func (s *Scheduler) firings(ctx context.Context, tasks []corebot.Task, now time.
 			if verdict.Wait {
 				continue
 			}
-			f.Fault, f.Tell = verdict.Fault, verdict.Tell
+			f.Fault, f.Tell, f.Skip = verdict.Fault, verdict.Tell, verdict.Skip != ""
+			f.Task.Prompt = cmp.Or(verdict.Prompt, task.Prompt)
 		}
 		all = append(all, f)
 	}
@@ -367,6 +371,8 @@ func (s *Scheduler) count(firings []corebot.Firing, refused []error, now time.Ti
 		case f.Fault != "":
 			s.due.WithLabelValues(outcomeFault).Inc()
 			s.opts.Log.Error().Int64("task", f.Task.ID).Str("reason", f.Fault).Msg("a task is paused: it cannot run")
+		case f.Skip:
+			s.due.WithLabelValues(outcomeSkipped).Inc()
 		case f.Missed:
 			s.due.WithLabelValues(corebot.RunMissed).Inc()
 			s.opts.Log.Warn().Int64("task", f.Task.ID).Time("due", f.Due).Msg("a due time has passed too long ago")

@@ -129,12 +129,16 @@ func (s *Tasks) fireTx(t *tx, f corebot.Firing) error {
 		}
 		return tellPausedTx(t, f.Task, f.Fault, f.Tell, 0)
 	}
-	if f.Missed {
+	switch {
+	case f.Skip:
+	case f.Missed:
 		if _, err := t.exec(insertRun, f.Task.ID, f.Due, t.now, int64(0), t.now, corebot.RunMissed); err != nil {
 			return err
 		}
-	} else if _, err := s.publishTx(t, f.Task, f.Due); err != nil {
-		return err
+	default:
+		if _, err := s.publishTx(t, f.Task, f.Due); err != nil {
+			return err
+		}
 	}
 	_, err := t.exec(advanceTask, f.Due, orNull(f.Next), t.now, f.Task.ID, version)
 	return err

@@ -11,6 +11,9 @@ const (
 	Bootstrap = "BOOTSTRAP.md"     // what it does in its first conversation; deleted behind that
 )
 
+// Heartbeat lists what the agent looks after when nobody asks. It stands in the prompts of heartbeats alone.
+const Heartbeat = "HEARTBEAT.md"
+
 // SkillsDir has the skills, which stand in prompts as well.
 const SkillsDir = "skills"
 
@@ -24,5 +27,5 @@ func Pages() []string { return []string{Identity, Soul, Agents, User, Tools, Mem
 // Protected are the files and directories that are instructions to the agent. Only admins change them, so what they say
 // is the operator's word.
 func Protected() []string {
-	return []string{Identity, Soul, Agents, User, Tools, Bootstrap, memoryDir, SkillsDir}
+	return []string{Identity, Soul, Agents, User, Tools, Heartbeat, Bootstrap, memoryDir, SkillsDir}
 }

@@ -170,6 +170,9 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if a.Bus, err = bus.New(storage.NewQueue(a.Store), busOptions(c, registry)); err != nil {
 		return nil, err
 	}
+	if err = checkHeartbeats(c); err != nil {
+		return nil, err
+	}
 	if err = a.makeRouter(ctx, registry); err != nil {
 		return nil, err
 	}
@@ -335,7 +338,7 @@ func (a *App) Run(ctx context.Context) error {
 			lifecycle.Service{Name: "outbox", Run: waitOut(a.channels.Send)},
 			lifecycle.Service{Name: "mcp", Run: a.agents.runServers},
 			lifecycle.Service{Name: "router", Run: a.router.Run},
-			lifecycle.Service{Name: "scheduler", Run: a.scheduler.Run},
+			lifecycle.Service{Name: "scheduler", Run: a.runScheduler},
 			lifecycle.Service{Name: "channels", Run: a.channels.Receive})
 	}
 	a.log.Info().Str("home", a.config.Home).Msg("corebot runs")

@@ -1,14 +1,21 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/workspace"
 )
 
 // taskGate says whether a due task may run. A task acts in the name of its maker. So the gate asks, at the due time,
@@ -18,6 +25,7 @@ type taskGate struct {
 	kinds  map[channels.Account]kind
 	agents []string
 	may    channels.Admissions
+	ledger *storage.Ledger
 	roles  *storage.Grants
 	rules  *policy.Policy
 	admins corebot.Key // the admins' chat, which is told what a chat cannot be told; zero: none
@@ -25,7 +33,9 @@ type taskGate struct {
 }
 
 func (a *App) taskGate(db *storage.DB) (g *taskGate, err error) {
-	g = &taskGate{app: a, kinds: map[channels.Account]kind{}, roles: storage.NewGrants(db)}
+	g = &taskGate{
+		app: a, kinds: map[channels.Account]kind{}, ledger: storage.NewLedger(db), roles: storage.NewGrants(db),
+	}
 	for _, k := range a.kinds() {
 		g.kinds[k.Account] = k
 	}
@@ -56,8 +66,13 @@ func (g *taskGate) Judge(ctx context.Context, t corebot.Task) (v corebot.Verdict
 		return corebot.Verdict{Wait: true}, nil
 	}
 	decision, err := g.admitted(ctx, t)
-	if err != nil || decision.Allow {
+	switch {
+	case err != nil:
 		return v, err
+	case decision.Allow && t.Schedule.Kind == corebot.TaskHeartbeat:
+		return g.heartbeat(ctx, t)
+	case decision.Allow:
+		return v, nil
 	}
 	// a chat that does not talk with Corebot is not told
 	return g.pause(t, decision.Reason, slices.Contains([]string{"not-listed", tasksElsewhere}, decision.Rule)), nil
@@ -141,4 +156,123 @@ func (g *taskGate) lowest(ctx context.Context, t corebot.Task, in corebot.Key) (
 		}
 	}
 	return corebot.RoleAdmin, nil
+}
+
+// heartbeat gives a heartbeat what its page lists. A page that lists nothing, and a chat that is busy, leave nothing to
+// do: then no model is asked.
+func (g *taskGate) heartbeat(ctx context.Context, t corebot.Task) (v corebot.Verdict, err error) {
+	u := g.app.agents.all[t.Key.Agent]
+	if u == nil { // a command beside no daemon: the page is read when it is due
+		return v, nil
+	}
+	page := u.notes.Page(workspace.Heartbeat)
+	if v.Prompt = corebot.HeartbeatTasks(page.Text); v.Prompt == "" {
+		return corebot.Verdict{Skip: "the page lists nothing"}, nil
+	}
+	if page.LeftOut != "" {
+		v.Prompt += "\n(" + page.LeftOut + ")"
+	}
+	if len(v.Prompt) > corebot.MaxTaskPrompt {
+		const note = "\n(the rest of this page is left out: a heartbeat has at most 16 KiB)"
+		v.Prompt = runes.Head(v.Prompt, corebot.MaxTaskPrompt-len(note)) + note
+	}
+	busy, _, err := g.ledger.Head(ctx, t.Key)
+	if err == nil && busy != 0 {
+		return corebot.Verdict{Skip: "the chat is busy"}, nil
+	}
+	return v, err
+}
+
+// heartbeats are the tasks that the settings make, by agent. A heartbeat runs as whoever owns the home: the page is the
+// owner's word.
+func (a *App) heartbeats(now time.Time) (map[string]corebot.Task, error) {
+	all := map[string]corebot.Task{}
+	for _, entry := range a.config.AgentList() {
+		h := entry.Heartbeat
+		if h.Every == 0 {
+			continue
+		}
+		key, err := h.Key(entry.ID)
+		if err != nil {
+			return nil, err
+		}
+		zone := cmp.Or(h.TimeZone, planner(a.config, nil).Default)
+		s := corebot.Schedule{Kind: corebot.TaskHeartbeat, Spec: h.Spec(), TimeZone: zone}
+		rule, err := scheduler.Parse(s, now)
+		if err != nil {
+			return nil, fmt.Errorf("the heartbeat of the agent %s: %w", entry.ID, err)
+		}
+		next, _ := rule.Next(now)
+		owner := ownerOf(a.config.Home)
+		if owner.ID == "" {
+			owner = corebot.AtTerminal(os.Getuid())
+		}
+		all[entry.ID] = corebot.Task{
+			Name: "heartbeat", Key: key, Schedule: s, Context: corebot.TaskIsolated, Creator: owner, Anchor: now,
+			NextRun: next, Chain: 1, Overheard: key.Channel != owner.Channel,
+			Prompt: "Look after what " + workspace.Heartbeat + " in the workspace lists.",
+		}
+	}
+	return all, nil
+}
+
+// keepHeartbeats makes the tasks of heartbeats as the settings have them, and removes those that the settings do not
+// have any more. A heartbeat that somebody has paused stays paused.
+func (a *App) keepHeartbeats(ctx context.Context) error {
+	want, err := a.heartbeats(time.Now())
+	if err != nil {
+		return err
+	}
+	tasks := storage.NewTasks(a.Store).As(corebot.AuditEvent{Entry: corebot.EntryItself})
+	for after := ""; ; {
+		found, next, err := tasks.Page(ctx, corebot.TaskFilter{Agent: a.only}, after, maxHeartbeatPage)
+		if err != nil {
+			return err
+		}
+		for _, t := range found {
+			if t.Schedule.Kind != corebot.TaskHeartbeat || t.State == corebot.TaskDone {
+				continue
+			}
+			w, wanted := want[t.Key.Agent]
+			if wanted && t.Key == w.Key && t.Schedule == w.Schedule && t.Creator == w.Creator && t.Damaged == nil {
+				delete(want, t.Key.Agent)
+			} else if _, err := tasks.Change(ctx, t.ID, 0, corebot.TaskRemove, time.Time{}); err != nil {
+				return err
+			}
+		}
+		if after = next; after == "" {
+			break
+		}
+	}
+	for agent, t := range want {
+		if a.only != "" && agent != a.only {
+			continue
+		}
+		if _, err := tasks.Create(ctx, t, corebot.TaskLimits{}); err != nil {
+			return fmt.Errorf("make the heartbeat of the agent %s: %w", agent, err)
+		}
+	}
+	return nil
+}
+
+// maxHeartbeatPage is how many tasks are looked at together.
+const maxHeartbeatPage = 500
+
+// runScheduler runs due tasks. A daemon makes the tasks of its heartbeats first.
+func (a *App) runScheduler(ctx context.Context) error {
+	if a.serves {
+		if err := a.keepHeartbeats(ctx); err != nil && ctx.Err() == nil {
+			a.log.Error().Err(err).Msg("the heartbeats of the settings could not be made")
+		}
+	}
+	return a.scheduler.Run(ctx)
+}
+
+// checkHeartbeats refuses settings of heartbeats that can never be due.
+func checkHeartbeats(c config.Config) error {
+	_, err := (&App{config: c}).heartbeats(time.Now())
+	if err != nil {
+		err = fmt.Errorf("agents[].heartbeat: %w", err)
+	}
+	return err
 }

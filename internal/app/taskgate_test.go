@@ -6,10 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels/channeltest/line"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/workspace"
 )
 
 // TestATaskMayRunWhileItsMakerMayMakeIt asks the gate at the due time of tasks of a home with two agents and a network.
@@ -132,7 +137,7 @@ func gated(t *testing.T, account string) *App {
 			t.Fatal(err)
 		}
 	}
-	config, err := LoadConfig(home, line.Network())
+	settings, err := LoadConfig(home, line.Network())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +158,105 @@ func gated(t *testing.T, account string) *App {
 			t.Error(err)
 		}
 	})
-	a := &App{config: config, Store: db, serves: true}
+	a := &App{config: settings, Store: db, serves: true}
 	a.networks = append(a.networks, line.Network())
 	return a
+}
+
+func TestAHeartbeatReadsItsPageAndPassesWhatIsNotToBeDone(t *testing.T) {
+	a := gated(t, `{access: open}`)
+	notes, err := openWorkspace(place{a.config.Home, "main"}, chatQuota(a.config.Tools), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = notes.root.Close() })
+	a.agents.all = map[string]*agentUnit{"main": {notes: notes}}
+	gate, err := a.taskGate(a.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := corebot.Task{
+		Key:      corebot.Key{Agent: "main", Channel: "line", Account: "main", Chat: "room"},
+		Schedule: corebot.Schedule{Kind: corebot.TaskHeartbeat}, Creator: ownerOf(a.config.Home),
+	}
+	look := func(what, page string) corebot.Verdict {
+		t.Helper()
+		if page != "" {
+			path := filepath.Join(place{a.config.Home, "main"}.workspace(), workspace.Heartbeat)
+			if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, err := gate.Judge(t.Context(), task)
+		if err != nil || v.Fault != "" || v.Wait {
+			t.Fatalf("%s: %+v, %v", what, v, err)
+		}
+		return v
+	}
+	if v := look("the template", ""); v.Skip == "" {
+		t.Errorf("the template asks for %q", v.Prompt)
+	}
+	if v := look("a point", "# Heartbeat\n- the disk\n"); v.Skip != "" || v.Prompt != "# Heartbeat\n- the disk" {
+		t.Errorf("the page with a point gives %+v", v)
+	}
+	long := look("a long page", strings.Repeat("- the disk\n", 5000))
+	if n := len(long.Prompt); n > corebot.MaxTaskPrompt || !strings.HasSuffix(long.Prompt,
+		"a heartbeat has at most 16 KiB)") {
+		t.Errorf("a long page gives %d bytes that end with %q", n, long.Prompt[max(0, n-100):])
+	}
+	m := corebot.Message{
+		ID: "1", Direction: corebot.Inbound, Key: task.Key, Kind: corebot.KindPrompt, Parts: corebot.TextPart("x"),
+	}
+	if _, err := storage.NewQueue(a.Store).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if v := look("a busy chat", "- the disk"); v.Skip != "the chat is busy" {
+		t.Errorf("in a busy chat: %+v", v)
+	}
+}
+
+func TestTheHeartbeatsOfTheSettingsAreTasks(t *testing.T) {
+	a := gated(t, `{access: open}`)
+	list := func() (all []corebot.Task) {
+		t.Helper()
+		if err := a.keepHeartbeats(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all, _, err := storage.NewTasks(a.Store).Page(t.Context(), corebot.TaskFilter{}, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	set := func(every time.Duration) {
+		a.config.Agents = config.NewEntries(config.AgentEntry{
+			ID: "main", Heartbeat: config.Heartbeat{
+				Every: every, Chat: "main:line:main:room", From: "08:00",
+				To: "22:00",
+			},
+		})
+	}
+	if all := list(); len(all) != 0 {
+		t.Fatalf("without settings there are %+v", all)
+	}
+	set(30 * time.Minute)
+	all := list()
+	if len(all) != 1 || all[0].Schedule.Spec != "30m 08:00-22:00" || all[0].Creator != ownerOf(a.config.Home) {
+		t.Fatalf("the settings made %+v", all)
+	}
+	if _, err := storage.NewTasks(a.Store).Change(t.Context(), all[0].ID, 0, corebot.TaskPause,
+		time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if again := list(); len(again) != 1 || again[0].ID != all[0].ID || again[0].State != corebot.TaskPaused {
+		t.Errorf("at the next start: %+v", again)
+	}
+	set(time.Hour)
+	if other := list(); len(other) != 1 || other[0].ID == all[0].ID || other[0].Schedule.Spec != "1h 08:00-22:00" {
+		t.Errorf("with other settings: %+v", other)
+	}
+	set(0)
+	if none := list(); len(none) != 0 {
+		t.Errorf("switched off: %+v", none)
+	}
 }

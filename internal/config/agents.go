@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -20,6 +22,7 @@ type AgentEntry struct {
 	MCP         List[string] `mapstructure:"mcp"`
 	Skills      List[string] `mapstructure:"skills"`
 	Budget      AgentBudget  `mapstructure:"budget"`
+	Heartbeat   Heartbeat    `mapstructure:"heartbeat"`
 	QueueMode   string       `mapstructure:"queue_mode" oneof:",queue,steer,interrupt,collect"`
 }
 
@@ -35,10 +38,40 @@ type AgentBudget struct {
 	DailyCost   string `mapstructure:"daily_cost"`
 }
 
+// Heartbeat is when an agent looks after what its page HEARTBEAT.md lists, and whom it tells.
+type Heartbeat struct {
+	Every    time.Duration `mapstructure:"every" min:"0s"`
+	Chat     string        `mapstructure:"chat"`
+	From     string        `mapstructure:"from"`
+	To       string        `mapstructure:"to"`
+	TimeZone string        `mapstructure:"time_zone"`
+}
+
+// Spec is the heartbeat as the schedule of a task writes it.
+func (h Heartbeat) Spec() string {
+	every := h.Every.String()
+	for _, unit := range []string{"m0s", "h0m"} { // 30m and 1h, not 1h0m0s
+		if strings.HasSuffix(every, unit) {
+			every = every[:len(every)-2]
+		}
+	}
+	return fmt.Sprintf("%s %s-%s", every, h.From, h.To)
+}
+
+// Key is the chat that the heartbeat of an agent tells.
+func (h Heartbeat) Key(agent string) (corebot.Key, error) {
+	k, err := corebot.ParseKey(h.Chat)
+	if err == nil && k.Agent != agent {
+		err = fmt.Errorf("%q is a chat of the agent %q", h.Chat, k.Agent)
+	}
+	return k, err
+}
+
 // standard implements [entry].
 func (AgentEntry) standard() AgentEntry {
 	return AgentEntry{
 		Providers: NewList("*"), Tools: AgentTools{Allow: NewList("*")}, MCP: NewList("*"), Skills: NewList("*"),
+		Heartbeat: Heartbeat{From: "08:00", To: "22:00"},
 	}
 }
 
@@ -58,6 +91,12 @@ func (a AgentEntry) validate(where string) error {
 	if !agentID.MatchString(a.ID) {
 		return corebot.WithHint(fmt.Errorf("%s.id is %q", where, a.ID),
 			"write lower-case letters, digits and -, at most 32, such as id: helper")
+	}
+	if a.Heartbeat.Every > 0 {
+		if _, err := a.Heartbeat.Key(a.ID); err != nil {
+			return corebot.WithHint(fmt.Errorf("%s.heartbeat.chat: %w", where, err),
+				"write the key of a chat of the agent; `corebot chats list` shows the keys")
+		}
 	}
 	if _, err := a.Budget.cap(); err != nil {
 		return fmt.Errorf("%s.budget.daily_cost: %w", where, err)

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -15,6 +16,9 @@ func everyAgent() AgentEntry {
 		Providers: NewList("main"),
 		Tools:     AgentTools{Allow: NewList("fs.*"), Deny: NewList("fs.write")},
 		MCP:       NewList("files"), Skills: NewList("pdf"), Budget: AgentBudget{DailyTokens: 5, DailyCost: "2.50"},
+		Heartbeat: Heartbeat{
+			Every: 30 * time.Minute, Chat: "helper:cli:local:main", From: "07:00", To: "23:30", TimeZone: "UTC",
+		},
 		QueueMode: "steer",
 	}
 }
@@ -23,16 +27,20 @@ func TestAgentsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 	want := []AgentEntry{AgentEntry{}.standard(), everyAgent()}
 	want[0].ID = "main"
 	want[1].Budget.DailyCost, want[1].Providers = "", NewList("default")
+	want[1].Heartbeat.TimeZone = ""
 	for name, content := range map[string]string{
 		"corebot.yaml": "agents:\n- id: main\n- {id: helper, Name: Helper, think: low, temperature: 0.7, " +
 			"providers: [default], tools: {allow: ['fs.*'], deny: [fs.write]}, mcp: [files], skills: [pdf], " +
-			"budget: {daily_tokens: 5}, queue_mode: steer}\n",
+			"budget: {daily_tokens: 5}, queue_mode: steer, " +
+			"heartbeat: {every: 30m, chat: 'helper:cli:local:main', from: '07:00', to: '23:30'}}\n",
 		"corebot.toml": "[[agents]]\nid = 'main'\n[[agents]]\nid = 'helper'\nname = 'Helper'\nthink = " +
 			"'low'\ntemperature = 0.7\nproviders = ['default']\nmcp = ['files']\nskills = ['pdf']\nqueue_mode = " +
-			"'steer'\n[agents.tools]\nallow = ['fs.*']\ndeny = ['fs.write']\n[agents.budget]\ndaily_tokens = 5\n",
+			"'steer'\n[agents.heartbeat]\nevery = '30m'\nchat = 'helper:cli:local:main'\nfrom = '07:00'\n" +
+			"to = '23:30'\n[agents.tools]\nallow = ['fs.*']\ndeny = ['fs.write']\n[agents.budget]\ndaily_tokens = 5\n",
 		"corebot.json": `{"agents":[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":0.7,` +
 			`"providers":["default"],"tools":{"allow":["fs.*"],"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],` +
-			`"budget":{"daily_tokens":5},"queue_mode":"steer"}]}`,
+			`"budget":{"daily_tokens":5},"queue_mode":"steer","heartbeat":{"every":"30m",` +
+			`"chat":"helper:cli:local:main","from":"07:00","to":"23:30"}}]}`,
 	} {
 		clean(t)
 		if got := load(t, homeWith(t, name, content)).Agents.List(); !reflect.DeepEqual(got, want) {
@@ -43,7 +51,8 @@ func TestAgentsAreTheSameInEveryFormatAndInAVariable(t *testing.T) {
 	t.Setenv("COREBOT_AGENTS",
 		`[{"id":"main"},{"id":"helper","name":"Helper","think":"low","temperature":"0.7",`+
 			`"providers":["default"],"tools":{"allow":["fs.*"],`+
-			`"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],"budget":{"daily_tokens":5},"queue_mode":"steer"}]`)
+			`"deny":["fs.write"]},"mcp":["files"],"skills":["pdf"],"budget":{"daily_tokens":5},"queue_mode":"steer",`+
+			`"heartbeat":{"every":"30m","chat":"helper:cli:local:main","from":"07:00","to":"23:30"}}]`)
 	if got := load(t, t.TempDir()).Agents.List(); !reflect.DeepEqual(got, want) {
 		t.Errorf("by a variable: got %+v", got)
 	}

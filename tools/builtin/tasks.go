@@ -60,6 +60,10 @@ func TasksSchedule(planner scheduler.Planner) tools.Tool {
 				fmt.Errorf("%w: %d tasks in a row have each made the next one; this one cannot make another",
 					corebot.ErrInvalid, c.Chain)
 		}
+		if a.Kind == corebot.TaskHeartbeat {
+			return nil, "", corebot.WithHint(fmt.Errorf("%w: only the operator's settings make heartbeats",
+				corebot.ErrInvalid), "make a task of the kind interval")
+		}
 		now := time.Now()
 		schedule := corebot.Schedule{Kind: a.Kind, Spec: strings.TrimSpace(a.Spec), TimeZone: cmp.Or(a.TimeZone,
 			planner.Default)}
