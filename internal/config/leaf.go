@@ -95,14 +95,14 @@ func newLeaf(section string, owner reflect.Type, f reflect.StructField, defaults
 	return l
 }
 
-// leaves are all settings without their sections.
-func leaves() []leaf {
+// leaves are all settings without their sections. Nobody changes the list: it is made once.
+var leaves = sync.OnceValue(func() []leaf {
 	var all []leaf
 	for _, s := range sections() {
 		all = append(all, s.leaves...)
 	}
-	return all
-}
+	return slices.Clip(all)
+})
 
 // in gives the setting's value in c.
 func (l leaf) in(c Config) any { return reflect.ValueOf(c).FieldByIndex(l.index).Interface() }
