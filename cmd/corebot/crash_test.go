@@ -143,7 +143,7 @@ func (c *crash) checkAfterRestart(point string) {
 	c.printed += string(out)
 	c.checkReplies(point)
 	c.checkNotes(point)
-	if out, err := c.command("", "db", "check").CombinedOutput(); err != nil {
+	if out, err := inside(t.Context(), c.home, "db", "check"); err != nil {
 		t.Errorf("db check: %v\n%s", err, out)
 	}
 }
@@ -151,7 +151,7 @@ func (c *crash) checkAfterRestart(point string) {
 // checkReplies wants one reply in the books, and one on the screen. At one point of the kill a terminal may show the
 // reply twice, because a terminal cannot tell a repeated message.
 func (c *crash) checkReplies(point string) {
-	out, err := c.command("", "why", "--json", "job").Output()
+	out, err := inside(c.t.Context(), c.home, "why", "--json", "job")
 	if err != nil {
 		c.t.Fatalf("why: %v", err)
 	}
@@ -159,7 +159,7 @@ func (c *crash) checkReplies(point string) {
 		End     string
 		Replies []struct{ Kind, End string }
 	}
-	if err := json.Unmarshal(out, &life); err != nil {
+	if err := json.Unmarshal([]byte(out), &life); err != nil {
 		c.t.Fatalf("why: %v\n%s", err, out)
 	}
 	replies := 0

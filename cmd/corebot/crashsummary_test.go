@@ -75,11 +75,7 @@ func (c *crash) talkAtLength() {
 // checkSummary: the chat has one, and nothing that it covers is gone.
 func (c *crash) checkSummary() {
 	t := c.t
-	cmdOf := func(args []string) (string, error) {
-		out, err := c.command("", args...).Output()
-		return string(out), err
-	}
-	out, err := c.command("", "chats", "list", "--json").Output()
+	out, err := inside(t.Context(), c.home, "chats", "list", "--json")
 	if err != nil {
 		c.t.Fatalf("chats list: %v", err)
 	}
@@ -88,27 +84,27 @@ func (c *crash) checkSummary() {
 		Summary struct{ Text, Model string }
 		History []struct{ Speaker string }
 	}
-	if err := json.Unmarshal(out, &chat); err != nil {
+	if err := json.Unmarshal([]byte(out), &chat); err != nil {
 		c.t.Fatalf("chats list: %v\n%s", err, out)
 	}
-	if out, err = c.command("", "chats", "show", "--json", "--limit", "1000", chat.Key).Output(); err != nil {
+	if out, err = inside(t.Context(), c.home, "chats", "show", "--json", "--limit", "1000", chat.Key); err != nil {
 		c.t.Fatalf("chats show: %v", err)
 	}
-	if err := json.Unmarshal(out, &chat); err != nil {
+	if err := json.Unmarshal([]byte(out), &chat); err != nil {
 		c.t.Fatalf("chats show: %v\n%s", err, out)
 	}
 	if chat.Summary.Text != summaryText || chat.Summary.Model == "" {
 		c.t.Errorf("the summary is %+v", chat.Summary)
 	}
-	for _, c := range []struct {
+	for _, look := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"chats", "show", chat.Key}, "of older messages, by scripted"},
 		{[]string{"why", "job"}, "step 0: older messages were summarised by scripted"},
 	} {
-		if out, err := cmdOf(c.args); err != nil || !strings.Contains(out, c.want) {
-			t.Errorf("%v: %v\n%s\nlacks %q", c.args, err, out, c.want)
+		if out, err := inside(t.Context(), c.home, look.args...); err != nil || !strings.Contains(out, look.want) {
+			t.Errorf("%v: %v\n%s\nlacks %q", look.args, err, out, look.want)
 		}
 	}
 	said := 0

@@ -191,9 +191,9 @@ func TestHostsThatStartAtOnceWithoutADaemonShareOneCorebot(t *testing.T) {
 func (s *service) awaitRunning(message string) {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		out, err := s.command(s.t.Context(), "why", "--json", message).Output()
+		out, err := inside(s.t.Context(), s.home, "why", "--json", message)
 		var life struct{ State string }
-		if err == nil && json.Unmarshal(out, &life) == nil && life.State == "running" {
+		if err == nil && json.Unmarshal([]byte(out), &life) == nil && life.State == "running" {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -160,7 +159,7 @@ func (l listing[T]) table(cmd *cobra.Command, rows []T, first, last bool) error 
 // others.
 func (s *shell) hides(commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
-		c.SetOut(&hiding{shell: s, to: os.Stdout})
+		c.SetOut(&hiding{shell: s, to: s.out})
 	}
 	return commands
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 
 	"github.com/rs/zerolog"
@@ -20,11 +21,15 @@ import (
 // shell is what the commands share: the global flags, and what they lead to.
 type shell struct {
 	home   string
+	out    io.Writer   // of what commands find
 	reader *app.Reader // made when something is to be read first
 }
 
-func newRoot() *cobra.Command {
-	s := &shell{}
+func newRoot() *cobra.Command { return newRootOn(os.Stdout, os.Stderr) }
+
+// newRootOn is the program with other outputs.
+func newRootOn(out, errOut io.Writer) *cobra.Command {
+	s := &shell{out: out}
 	root := &cobra.Command{
 		Use:   "corebot",
 		Short: "An always-on agent bot on a durable message bus",
@@ -43,7 +48,8 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
 	root.PersistentFlags().StringVar(&s.home, "home", "", "home directory (default: $COREBOT_HOME, then ~/.corebot)")
-	root.SetErr(&hiding{shell: s, to: os.Stderr})
+	root.SetOut(out)
+	root.SetErr(&hiding{shell: s, to: errOut})
 	root.AddCommand(newInit(s), newDoctor(s), newServe(s), newChat(s), newSend(s))
 	root.AddCommand(s.hides(newWhy(s), newStatus(s), newUsage(s), newDeferred(s), newAudit(s), newDLQ(s),
 		newChats(s), newTasks(s))...)
