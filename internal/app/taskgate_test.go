@@ -165,7 +165,7 @@ func gated(t *testing.T, account string) *App {
 
 func TestAHeartbeatReadsItsPageAndPassesWhatIsNotToBeDone(t *testing.T) {
 	a := gated(t, `{access: open}`)
-	notes, err := openWorkspace(place{a.config.Home, "main"}, chatQuota(a.config.Tools), zerolog.Nop())
+	notes, err := openWorkspace(place{a.config.Home, "main"}, chatQuota(a.config.Tools), nil, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
