@@ -61,6 +61,8 @@ type Weight struct {
 	Tainted bool // the turn had read untrusted text when the model decided on the call
 	// Reads: the call only reads, as Corebot or the operator declares, and its principal alone gets to read the answer.
 	Reads bool
+	// Contained: the call changes nothing but the files of its own chat, and carries nothing out of it.
+	Contained bool
 	// CarriesOut: the call can carry data to an address that stood neither in the principal's words nor in a link.
 	CarriesOut bool
 }
@@ -76,7 +78,7 @@ func (p *Policy) NeedsApproval(tool string, d Decision, w Weight) (rule string) 
 	case named(a.Always), d.Privileged && a.Mode == ApproveAlways:
 		return RuleApproveAlways
 	case !w.Tainted:
-	case named(a.Tainted), d.Privileged && !w.Reads && a.Mode != ApproveNever:
+	case named(a.Tainted), d.Privileged && !w.Reads && !w.Contained && a.Mode != ApproveNever:
 		return RuleApproveTainted
 	case w.CarriesOut && a.Mode != ApproveNever:
 		return RuleApproveEgress

@@ -94,6 +94,27 @@ func TestReadingRunsInATaintedTurnAndEgressWaits(t *testing.T) {
 	}
 }
 
+// TestAContainedCallRunsInATaintedTurn: it can change its own chat's files only. A list of tools and the mode always
+// hold for it as for any other.
+func TestAContainedCallRunsInATaintedTurn(t *testing.T) {
+	for _, c := range []struct {
+		set  policy.Approvals
+		want string
+	}{
+		{policy.Approvals{}, ""},
+		{policy.Approvals{Mode: policy.ApproveAlways}, policy.RuleApproveAlways},
+		{policy.Approvals{Always: []string{"shell.*"}}, policy.RuleApproveAlways},
+		{policy.Approvals{Always: []string{"shell.exec"}, Mode: policy.ApproveNever}, policy.RuleApproveAlways},
+		{policy.Approvals{Tainted: []string{"shell.*"}}, policy.RuleApproveTainted},
+	} {
+		p := newPolicy(t, policy.Options{ShellEnabled: true, Sandbox: true, Approvals: c.set})
+		d := p.Authorize(request("shell.exec", corebot.RoleAdmin, own))
+		if got := p.NeedsApproval("shell.exec", d, policy.Weight{Tainted: true, Contained: true}); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.set, got, c.want)
+		}
+	}
+}
+
 func TestApprovalsNameTools(t *testing.T) {
 	for _, a := range []policy.Approvals{{Mode: "sometimes"}, {Always: []string{""}}, {Tainted: []string{"a*b"}}} {
 		if _, err := policy.New(policy.Options{Approvals: a}); !errors.Is(err, corebot.ErrInvalid) {

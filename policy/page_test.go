@@ -94,7 +94,7 @@ with the grant ` + "`chat.set_role`" + ` can have himself made admin by way of a
 
 func page(t *testing.T) string {
 	t.Helper()
-	p, err := New(Options{ShellEnabled: true})
+	p, err := New(Options{ShellEnabled: true, Sandbox: true})
 	if err != nil {
 		t.Fatal(err)
 	}

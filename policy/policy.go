@@ -81,6 +81,7 @@ type Decision struct {
 type Options struct {
 	ShellEnabled bool
 	Roots        roots.List          // the directories that are open beside the workspace
+	Sandbox      bool                // programs run in a sandbox, also in the background
 	Grants       []corebot.ToolGrant // tools that the rules reserve for admins and that others get all the same
 	Approvals    Approvals           // which allowed calls wait for an approval
 	Agent        AgentTools          // which tools the agent has at all

@@ -61,7 +61,7 @@ func request(tool string, role corebot.Role, target policy.Target) policy.Reques
 
 func TestEveryRuleForEveryRole(t *testing.T) {
 	plain := policy.Options{}
-	shell := policy.Options{ShellEnabled: true}
+	shell, sandbox := policy.Options{ShellEnabled: true}, policy.Options{ShellEnabled: true, Sandbox: true}
 	granted := policy.Options{Grants: grants("mcp__files__*=normal", "mcp.reload=normal", "message.send=webhook::ann",
 		"chat.*=normal", "bus.*=admin")}
 	all := policy.Options{ShellEnabled: true, Grants: grants("*=normal")}
@@ -131,6 +131,14 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 		{shell, "shell.exec", own, "shell", false, true},
 		{all, "shell.exec", own, "shell", false, true},
 		{granted, "shell.exec", own, "shell-disabled", false, false},
+		{sandbox, "shell.exec", own, "shell", false, true},
+		{policy.Options{Sandbox: true}, "shell.start", own, "shell-disabled", false, false},
+		{shell, "shell.start", own, "shell-background", false, false},
+		{shell, "shell.read", own, "shell-background", false, false},
+		{shell, "shell.stop", own, "shell-background", false, false},
+		{sandbox, "shell.start", own, "shell", false, true},
+		{sandbox, "shell.read", own, "shell", false, true},
+		{sandbox, "shell.stop", own, "shell", false, true},
 
 		{plain, "memory.read", scope("global"), "open", true, true},
 		{plain, "memory.read", scope("chat"), "open", true, true},

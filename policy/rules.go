@@ -125,10 +125,25 @@ func filesAndMemory() []rule {
 		},
 
 		{
-			name: "shell-disabled", tool: "shell.*", when: shellDisabled, on: "`tools.shell.enabled` is false",
+			name: "shell-disabled", tool: "shell.*", when: shellDisabled, on: "`tools.shell.mode` is off",
 			who: nobody, reason: "the shell is not enabled",
 		},
+		{
+			name: "shell-background", tool: "shell.start", when: noSandbox, on: "`tools.shell.mode` is not sandbox",
+			who: nobody, reason: "only a sandbox has programs in the background",
+		},
+		{
+			name: "shell-background", tool: "shell.read", when: noSandbox, on: "`tools.shell.mode` is not sandbox",
+			who: nobody, reason: "only a sandbox has programs in the background",
+		},
+		{
+			name: "shell-background", tool: "shell.stop", when: noSandbox, on: "`tools.shell.mode` is not sandbox",
+			who: nobody, reason: "only a sandbox has programs in the background",
+		},
 		{name: "shell", tool: "shell.exec", who: admins, reason: "only an admin may run commands"},
+		{name: "shell", tool: "shell.start", who: admins, reason: "only an admin may run commands"},
+		{name: "shell", tool: "shell.read", who: admins, reason: "only an admin may run commands"},
+		{name: "shell", tool: "shell.stop", who: admins, reason: "only an admin may run commands"},
 
 		{
 			name: "memory-scope", tool: "memory.*", when: scopeUnknown, on: "a scope other than global and chat",
@@ -392,6 +407,8 @@ func protected(clean string) bool {
 }
 
 func shellDisabled(o Options, _ Request) bool { return !o.ShellEnabled }
+
+func noSandbox(o Options, _ Request) bool { return !o.Sandbox }
 
 func scopeUnknown(_ Options, r Request) bool {
 	return r.Target.Scope != ScopeGlobal && r.Target.Scope != ScopeChat

@@ -97,18 +97,18 @@ func (r *Router) stop(ctx context.Context, m corebot.Message, c corebot.Command)
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
+	admin, programs := by.Role == corebot.RoleAdmin, 0
+	if r.opts.Programs != nil {
+		programs = r.opts.Programs.RunningOf(m.Key, m.Sender, admin)
+	}
 	s, err := r.ledger.Stop(ctx, m, life, by, func(found bool) corebot.Message {
-		text := "There is nothing to stop."
-		switch {
-		case found:
-			text = "Stopping."
-		case refused:
-			text = "Only who sent the message, or an admin, can stop its answer."
-		}
-		return controlNotice(m, c, text)
+		return controlNotice(m, c, stopText(found, refused, programs))
 	}, asked...)
 	if err != nil {
 		return corebot.Receipt{}, err
+	}
+	if programs > 0 && !s.Duplicate {
+		r.opts.Programs.StopOf(m.Key, m.Sender, admin)
 	}
 	if s.Found {
 		r.active.stop(life, corebot.ErrStopped)
@@ -117,6 +117,26 @@ func (r *Router) stop(ctx context.Context, m corebot.Message, c corebot.Command)
 		}
 	}
 	return corebot.Receipt{Life: s.Life, Duplicate: s.Duplicate}, nil
+}
+
+// stopText says what a /stop ends. The programs are those in the background that its sender may end.
+func stopText(found, refused bool, programs int) string {
+	var ends []string
+	switch {
+	case found:
+		ends = append(ends, "Stopping.")
+	case refused:
+		ends = append(ends, "Only who sent the message, or an admin, can stop its answer.")
+	case programs == 0:
+		return "There is nothing to stop."
+	}
+	switch {
+	case programs == 1:
+		ends = append(ends, "1 program in the background ends.")
+	case programs > 1:
+		ends = append(ends, fmt.Sprintf("%d programs in the background end.", programs))
+	}
+	return strings.Join(ends, " ")
 }
 
 // asked finds the questions to other agents that the chat's turns led to, as far as the policy lets the command act on

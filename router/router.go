@@ -65,6 +65,14 @@ type Roles interface {
 	RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error)
 }
 
+// Programs are those that run in the background of chats.
+type Programs interface {
+	// RunningOf counts the programs of a chat that a principal has started, or all of the chat.
+	RunningOf(k corebot.Key, owner corebot.Principal, all bool) int
+	// StopOf has these programs end.
+	StopOf(k corebot.Key, owner corebot.Principal, all bool) int
+}
+
 // Parts are the parts of a router. All are required.
 type Parts struct {
 	Queue     Queue
@@ -103,6 +111,7 @@ type Options struct {
 	// Accounts has a line for each account of each channel, for /status of admins; nil: none
 	Accounts func(ctx context.Context) []string
 	Contexts Contexts // for /context; nil: it tells nothing
+	Programs Programs // in the background, which a /stop ends too; nil: there are none
 	Live     *live.Hub
 	Log      zerolog.Logger
 	Metrics  prometheus.Registerer

@@ -188,6 +188,65 @@ func TestStopIsForTheSenderOrAnAdmin(t *testing.T) {
 	})
 }
 
+// programsOf are programs in the background, by who has started them.
+type programsOf map[corebot.Principal]int
+
+func (p programsOf) RunningOf(_ corebot.Key, owner corebot.Principal, all bool) (n int) {
+	for who, running := range p {
+		if all || who == owner {
+			n += running
+		}
+	}
+	return n
+}
+
+func (p programsOf) StopOf(k corebot.Key, owner corebot.Principal, all bool) int {
+	n := p.RunningOf(k, owner, all)
+	for who := range p {
+		if all || who == owner {
+			delete(p, who)
+		}
+	}
+	return n
+}
+
+// TestStopEndsTheProgramsInTheBackground of its sender; an admin's ends all of the chat.
+func TestStopEndsTheProgramsInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		running := programsOf{apptest.Person("ann"): 1, apptest.Person("bob"): 2}
+		k := apptest.New(t, apptest.Options{
+			Model:  apptest.Script(apptest.Hangs()),
+			Router: router.Options{Programs: running},
+		}).Start()
+		k.SayAs("mallory", "a", "s1", "/stop")
+		k.WantTold("s1", "There is nothing to stop.")
+		k.SayAs("ann", "a", "s2", "/stop")
+		k.WantTold("s2", "1 program in the background ends.")
+		if len(running) != 1 {
+			t.Errorf("left are %v", running)
+		}
+		running[apptest.Person("ann")] = 1
+		k.SayAs("ann", "a", "s2", "/stop")
+		if len(running) != 2 {
+			t.Errorf("the same /stop again has ended programs: %v", running)
+		}
+		if err := k.Grants.Grant(t.Context(), corebot.Grant{
+			Principal: apptest.Person("root"), Role: corebot.RoleAdmin,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		k.SayAs("root", "a", "1", "hello")
+		pass(time.Second)
+		k.SayAs("root", "a", "s3", "/stop")
+		pass(time.Second)
+		k.WantTold("s3", "Stopping. 3 programs in the background end.")
+		k.WantEnd("1", corebot.EndStopped)
+		if len(running) != 0 {
+			t.Errorf("left are %v", running)
+		}
+	})
+}
+
 // wantDenied compares the denials in the audit, oldest first.
 func wantDenied(t *testing.T, k *apptest.Kit, want ...string) {
 	t.Helper()

@@ -103,8 +103,10 @@ func (j *job) weigh(t Tool, args bound) policy.Weight {
 	w := policy.Weight{
 		Tainted: j.call.Taint != "",
 		Reads:   t.traits.Has(ReadOnly) && !t.traits.Has(Unapproved) && !args.changed && !j.call.Overheard,
+
+		Contained: args.contained(j.call) && !j.call.Overheard,
 	}
-	if w.Tainted && t.traits.Has(Egress) {
+	if w.Tainted && t.traits.Has(Egress) && !w.Contained {
 		w.CarriesOut, j.follows = j.carriesOut(args.goes(j.call))
 	}
 	return w

@@ -128,3 +128,27 @@ func TestATaintedTurnReadsWhatWasDeclaredReadOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestAContainedCallOfATaintedTurnWaitsOnlyWhereOthersRead: what it reads is its own chat's, but silent members of a
+// group get the answer.
+func TestAContainedCallOfATaintedTurnWaitsOnlyWhereOthersRead(t *testing.T) {
+	contained := tools.Contained(func(_ tools.Call, a addressArgs) bool { return a.URL == "" })
+	tool := tools.New("shell.exec", "A tool for tests.", tools.SideEffect|tools.Privileged,
+		func(context.Context, tools.Call, addressArgs) (string, error) { return "ran", nil }, contained)
+	for _, c := range []struct {
+		args             string
+		overheard, waits bool
+	}{
+		{`{"url":""}`, false, false},
+		{`{"url":""}`, true, true},
+		{`{"url":"network"}`, false, true},
+	} {
+		box := newBox(t, &roles{role: corebot.RoleAdmin}, tools.Options{Approvers: someone(true)}, tool)
+		by := who
+		by.Taint, by.Overheard = "a page", c.overheard
+		_, err := box.Call(t.Context(), by, call("shell.exec", c.args), newStep())
+		if waits := errors.As(err, new(*corebot.Awaits)); waits != c.waits || err != nil && !waits {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

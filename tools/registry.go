@@ -182,6 +182,8 @@ func NewDynamic(d Dynamic) (Tool, error) {
 			runs:    func(Call) []string { return nil },
 			able:    func(Call) error { return nil },
 			words:   func(Call) []string { return nil },
+
+			contained: func(Call) bool { return false },
 			goes: func(Call) []string {
 				if d.GoesTo == nil {
 					return nil

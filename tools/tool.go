@@ -112,7 +112,9 @@ type bound struct {
 	runs    func(Call) []string // the program that the call runs, with its arguments: see [Runs]
 	able    func(Call) error    // nil, or why the call cannot run whatever anybody says: see [Able]
 	words   func(Call) []string // results that are Corebot's own, whoever wrote what the tool reads
-	run     func(context.Context, Call) (output, error)
+
+	contained func(Call) bool // it changes the files of its chat at most, and carries nothing out
+	run       func(context.Context, Call) (output, error)
 
 	definition string // of an MCP tool: the fingerprint of what its server says of it now
 	changed    bool   // the definition is another than the one that the tool was made of
@@ -137,6 +139,8 @@ type spec[A any] struct {
 	runs    func(Call, A) []string
 	able    func(Call, A) error
 	words   func(Call, A) []string
+
+	contained func(Call, A) bool
 }
 
 // Option refines a tool of arguments A.
@@ -169,6 +173,12 @@ func Runs[A any](runs func(Call, A) []string) Option[A] {
 // Able says why a call cannot run, as far as its arguments alone tell. Nobody is asked to approve such a call.
 func Able[A any](able func(Call, A) error) Option[A] {
 	return func(s *spec[A]) { s.able = able }
+}
+
+// Contained says which calls of a tool change nothing but the files of their own chat and carry nothing out of it,
+// whatever their arguments do. Such a call runs in a tainted turn without an approval.
+func Contained[A any](contained func(Call, A) bool) Option[A] {
+	return func(s *spec[A]) { s.contained = contained }
 }
 
 // Timeout replaces the box's limit on how long one call may take.
@@ -219,6 +229,8 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 		runs:    func(Call, A) []string { return nil },
 		able:    func(Call, A) error { return nil },
 		words:   func(Call, A) []string { return nil },
+
+		contained: func(Call, A) bool { return false },
 	}
 	for _, o := range opts {
 		o(&s)
@@ -244,7 +256,9 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 			runs:    func(c Call) []string { return s.runs(c, args) },
 			able:    func(c Call) error { return s.able(c, args) },
 			words:   func(c Call) []string { return s.words(c, args) },
-			run:     func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
+
+			contained: func(c Call) bool { return s.contained(c, args) },
+			run:       func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
 		}, nil
 	}
 	return t

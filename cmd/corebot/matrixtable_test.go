@@ -173,6 +173,18 @@ func matrix() []cell {
 		{"bus.dead_letter.replay", `{"id":999999}`, "denied dead-letters", "denied dead-letters", "error dead-letters"},
 		{"mcp.reload", `{}`, "denied mcp-reload", "denied mcp-reload", "success mcp-reload"},
 		{"shell.exec", `{"argv":["echo","one"]}`, "denied shell", "success shell", "success shell"},
+		{
+			"shell.start", `{"argv":["echo","one"]}`, "denied shell-background", "denied shell-background",
+			"denied shell-background",
+		},
+		{
+			"shell.read", `{}`, "denied shell-background", "denied shell-background",
+			"denied shell-background",
+		},
+		{
+			"shell.stop", `{"id":"p-x"}`, "denied shell-background", "denied shell-background",
+			"denied shell-background",
+		},
 		{"web.fetch", `{"url":"http://127.0.0.1:1/"}`, "error open", "error open", "error open"},
 		{"web.search", `{"query":"one"}`, "error open", "error open", "error open"},
 
@@ -185,7 +197,7 @@ func matrix() []cell {
 // want is what must become of the call in a scene.
 func (c cell) want(s scene, shell bool) string {
 	switch {
-	case c.tool == "shell.exec" && !shell:
+	case strings.HasPrefix(c.tool, "shell.") && !shell:
 		return "denied shell-disabled"
 	case s.shared && strings.Contains(c.args, "bootstrapKey"):
 		return "denied bootstrap-alone"

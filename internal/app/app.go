@@ -25,6 +25,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/channels/webhook"
+	"github.com/corebot/corebot/internal/background"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/lifecycle"
@@ -87,6 +88,7 @@ type App struct {
 	stopping  atomic.Pointer[string] // why nothing more is accepted
 	upkeep    upkeep
 	senders   *tools.SenderFiles
+	programs  *background.Set // those in the background, of all agents
 	router    *router.Router
 	gate      *taskGate
 	scheduler *scheduler.Scheduler
@@ -292,7 +294,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		Pairings: storage.NewPairings(a.Store),
 		Contexts: a.agents,
 		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
-		Redact: a.redactor.Text,
+		Redact: a.redactor.Text, Programs: a.programs,
 	})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -262,7 +263,14 @@ func policyOptions(c config.Config) (policy.Options, error) {
 	if err := approvals.Validate(); err != nil {
 		return policy.Options{}, fmt.Errorf("approvals: %w", err)
 	}
-	return policy.Options{ShellEnabled: c.Tools.Shell.Enabled, Grants: c.Tools.Grants.List(), Approvals: approvals}, nil
+	runs := c.Tools.Shell.Runs()
+	if runs == config.ShellHost { // whatever the mode of approvals is
+		approvals.Always = append(slices.Clone(approvals.Always), builtin.ShellExec)
+	}
+	return policy.Options{
+		ShellEnabled: runs != config.ShellOff, Sandbox: runs == config.ShellSandbox,
+		Grants: c.Tools.Grants.List(), Approvals: approvals,
+	}, nil
 }
 
 // bootstrap is how the first admin is made.

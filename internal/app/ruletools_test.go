@@ -14,6 +14,7 @@ func TestEveryRuleIsOfAToolThatThereIs(t *testing.T) {
 	_, _, offered := realTools(t)
 	known := []string{ // of MCP clients, of MCP servers, and of settings that are not here, such as several agents
 		"chat.list", "history.read", "message.publish", "message.replies", "status.read", "mcp__", "shell.exec",
+		"shell.start", "shell.read", "shell.stop",
 		"agent.list", "agent.send",
 		"web.search",
 	}

@@ -2,14 +2,21 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/rs/zerolog"
 
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/background"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/egress"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
 	"github.com/corebot/corebot/tools/isolation"
@@ -41,6 +48,10 @@ func (a *App) withWorkers(all []tools.Tool, u *agentUnit) ([]tools.Tool, error) 
 		return nil, err
 	}
 	a.opened("isolation", runner)
+	shell, err := a.shellTools(runner, u)
+	if err != nil {
+		return nil, err
+	}
 	if removed, err := runner.Sweep(); err != nil || removed > 0 {
 		a.log.Info().Err(err).Int("directories",
 			removed).Msg("swept what workers of a Corebot that was killed have left")
@@ -51,15 +62,14 @@ func (a *App) withWorkers(all []tools.Tool, u *agentUnit) ([]tools.Tool, error) 
 	if users := usersOfWorkers(a.config); len(users) > 0 {
 		logWalls(a.log.With().Strs("tools", users).Logger(), runner)
 	}
-	return append(all, builtin.Shell(programs{runner, u.notes.root}, runner.Programs(), a.config.Tools.Shell.Timeout)),
-		nil
+	return append(all, shell...), nil
 }
 
 // usersOfWorkers are the tools that work in workers.
 func usersOfWorkers(c config.Config) []string {
 	users := c.Isolation.Tools.Values()
-	if c.Tools.Shell.Enabled {
-		users = append(users, "shell.exec")
+	if c.Tools.Shell.Runs() != config.ShellOff {
+		users = append(users, builtin.ShellExec)
 	}
 	return users
 }
@@ -71,9 +81,9 @@ func openRunner(c config.Config, p place) (*isolation.Runner, error) {
 func isolationOptions(c config.Config) isolation.Options {
 	o := isolation.Options{
 		Env: c.Tools.AllowedEnv.Values(), Readable: c.Isolation.Readable.Values(), Closed: []string{c.Home},
-		UID: c.Isolation.UID, MaxWorkers: c.Isolation.MaxWorkers,
+		UID: c.Isolation.UID, MaxWorkers: c.Isolation.MaxWorkers, Homes: filepath.Join(DataDir(c.Home), "programs"),
 	}
-	if c.Tools.Shell.Enabled {
+	if runs := c.Tools.Shell.Runs(); runs == config.ShellHost || runs == config.ShellListed {
 		o.Allow = c.Tools.Shell.Allow.Values()
 	}
 	return o
@@ -113,7 +123,7 @@ func checkWorkers(ctx context.Context, c config.Config) []Finding {
 	case err != nil:
 		return []Finding{fail("workers", err)}
 	case unused:
-		what := fmt.Sprintf("no tool works in a worker (tools.shell.enabled, isolation.tools); one would have walls "+
+		what := fmt.Sprintf("no tool works in a worker (tools.shell.mode, isolation.tools); one would have walls "+
 			"of %s (Landlock version %d, seccomp)", w.Mode, w.Landlock)
 		if open := w.Open(); len(open) > 0 {
 			what += ", and " + strings.Join(open, "; ")
@@ -121,13 +131,19 @@ func checkWorkers(ctx context.Context, c config.Config) []Finding {
 		return []Finding{ok("%s", what)}
 	}
 	var findings []Finding
-	if c.Tools.Shell.Enabled {
+	if c.Tools.Shell.Runs() == config.ShellSandbox {
+		findings = append(findings, checkSandbox(ctx, c, runner))
+	} else if c.Tools.Shell.Runs() != config.ShellOff {
 		names := strings.Join(runner.Programs(), ", ")
 		if names == "" {
 			names = "nothing (tools.shell.allow)"
 		}
 		findings = append(findings, ok("shell.exec may run %s, as user %d, with walls of %s (Landlock version %d, "+
 			"seccomp)", names, w.UID, w.Mode, w.Landlock))
+	}
+	if c.Tools.Shell.Runs() == config.ShellListed {
+		findings = append(findings, ok("tools.shell.enabled is the older switch: tools.shell.mode says sandbox (any "+
+			"program, in a room of its own) or host (the same list, and each call waits for an approval)"))
 	}
 	if isolated := c.Isolation.Tools.Values(); len(isolated) > 0 {
 		findings = append(findings, ok("%s work in workers, with walls of %s (Landlock version %d, seccomp)",
@@ -150,4 +166,122 @@ func betterWalls(w isolation.Walls) string {
 		hints = append(hints, "run Corebot where no container runtime listens to its system calls")
 	}
 	return strings.Join(hints, "; ")
+}
+
+// backgroundOutput is how much of what a program in the background prints is kept, in bytes.
+const backgroundOutput = 256 << 10
+
+// mountsOf lists the directories of the owner that programs in a sandbox see beside the chat's own. It is the one place
+// that says so: the tools tell it to the model, and the sandbox mounts it.
+func mountsOf(config.Config) []isolation.Mount { return nil }
+
+// shellTools are the tools that run programs, as the settings say. Where programs are off the tools are there all the
+// same, for policy to deny them.
+func (a *App) shellTools(runner *isolation.Runner, u *agentUnit) ([]tools.Tool, error) {
+	shell := a.config.Tools.Shell
+	boxes, places, err := a.sandboxes(runner, u.notes.root)
+	if err != nil {
+		return nil, err
+	}
+	set, err := a.backgroundPrograms()
+	if err != nil {
+		return nil, err
+	}
+	all := builtin.BackgroundShell(boxes, places, set, shell.BackgroundLife)
+	if shell.Runs() == config.ShellSandbox {
+		return append(all, builtin.SandboxedShell(boxes, places, shell.Timeout)), nil
+	}
+	return append(all, builtin.Shell(programs{runner, u.notes.root}, runner.Programs(), shell.Timeout)), nil
+}
+
+// backgroundPrograms are those of all agents together.
+func (a *App) backgroundPrograms() (*background.Set, error) {
+	if a.programs != nil {
+		return a.programs, nil
+	}
+	shell := a.config.Tools.Shell
+	set, err := background.New(background.Limits{
+		PerChat: shell.BackgroundPerChat, Total: shell.BackgroundTotal, Life: shell.BackgroundLife,
+		Output: backgroundOutput,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.programs = set
+	a.opened("programs in the background", set)
+	return set, nil
+}
+
+// sandboxes are the isolation as the tools of the shell see it.
+type sandboxes struct {
+	runner *isolation.Runner
+	root   *rootfs.Root
+	proxy  *egress.Proxy // nil: there is no network
+	mounts []isolation.Mount
+	full   func() bool
+}
+
+func (a *App) sandboxes(runner *isolation.Runner, root *rootfs.Root) (sandboxes, builtin.Places, error) {
+	s := sandboxes{runner: runner, root: root, mounts: mountsOf(a.config), full: diskFull(a.config)}
+	if err := isolation.CheckMounts(s.mounts); err != nil {
+		return s, builtin.Places{}, err
+	}
+	places := builtin.Places{Domains: a.config.Tools.Shell.Domains.Values()}
+	for _, m := range s.mounts {
+		if m.Write {
+			places.Write = append(places.Write, m.Path)
+		} else {
+			places.Read = append(places.Read, m.Path)
+		}
+	}
+	if len(places.Domains) > 0 {
+		var err error
+		if s.proxy, err = egress.NewProxy(a.config.Tools.Shell.Targets(), egress.Options{}); err != nil {
+			return s, places, fmt.Errorf("tools.shell.domains: %w", err)
+		}
+	}
+	return s, places, nil
+}
+
+// diskFull says whether the disk of the home is under its floor.
+func diskFull(c config.Config) func() bool {
+	return func() bool {
+		disk, err := storage.DiskAt(DataDir(c.Home))
+		return err == nil && disk.Free < disk.Floor(c.Storage.DiskFloor)
+	}
+}
+
+// RunSandboxed starts no program in a folder that holds more than its quota, or on a full disk.
+func (s sandboxes) RunSandboxed(ctx context.Context, c builtin.SandboxCommand) (builtin.Ended, string, error) {
+	dir := rootfs.FilesDir(c.Key)
+	if err := s.root.Admits(dir); err != nil {
+		return builtin.Ended{}, "", fmt.Errorf("start a program: %w", err)
+	}
+	if s.full() {
+		return builtin.Ended{}, "", corebot.WithHint(errors.New("start a program: the disk is full"),
+			"the operator makes room (storage.disk_floor)")
+	}
+	defer s.root.Changed(dir)
+	command := isolation.Sandboxed{
+		Key: c.Key, Argv: c.Argv, Dir: c.Dir, Mounts: s.mounts, Timeout: c.Timeout, Background: c.Background,
+		Output: c.Output, Full: s.full,
+	}
+	var visits egress.Visits
+	if c.Network && s.proxy != nil {
+		command.Network = func(l net.Listener) { s.proxy.Serve(l, &visits) }
+	}
+	end, err := s.runner.RunSandboxed(ctx, command)
+	return builtin.Ended(end), visits.String(), err
+}
+
+// checkSandbox says whether this machine has a sandbox, and what programs reach from there.
+func checkSandbox(ctx context.Context, c config.Config, runner *isolation.Runner) Finding {
+	if err := runner.CanSandbox(ctx); err != nil {
+		return fail("tools.shell.mode is sandbox", err)
+	}
+	reach := "no network"
+	if domains := c.Tools.Shell.Domains.Values(); len(domains) > 0 {
+		reach = "a network of " + strings.Join(domains, ", ")
+	}
+	return ok("shell.exec runs any program in a sandbox, with the chat's files and %s", reach)
 }

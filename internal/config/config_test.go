@@ -75,6 +75,7 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 		"budget.principal_daily_cost":   "1.5",
 		"budget.role_normal_daily_cost": "2", "budget.role_admin_daily_cost": "2.5", "budget.total_daily_cost": "3",
 		"tools.web.allowed_domains": "example.com *.example.com", "tools.web.allow_private": "10.1.2.0/24 fd12::/16",
+		"tools.shell.mode": "sandbox", "tools.shell.domains": "proxy.golang.org *.example.com",
 		"tools.web.search": "searxng", "mcp.read_only": "mail/list mcp__files__*", "mcp.egress": "web/*",
 		"tools.web.searxng_url": "http://127.0.0.1:8080",
 		"channels.cli.access":   "allowlist", "channels.cli.allowlist": "cli:local:1000 main:cli:local:main",

@@ -13,14 +13,56 @@ import (
 	"github.com/corebot/corebot/internal/redact"
 )
 
-// Shell is which programs the tool shell.exec may run.
+// Shell is which programs the tool shell.exec may run, and where.
 type Shell struct {
+	Mode    string        `mapstructure:"mode" oneof:",off,sandbox,host"`
+	Domains List[string]  `mapstructure:"domains"`
 	Enabled bool          `mapstructure:"enabled"`
 	Allow   List[string]  `mapstructure:"allow"`
 	Timeout time.Duration `mapstructure:"timeout" min:"1s"`
+
+	BackgroundPerChat int           `mapstructure:"background_per_chat" min:"0"`
+	BackgroundTotal   int           `mapstructure:"background_total" min:"0"`
+	BackgroundLife    time.Duration `mapstructure:"background_life" min:"1s"`
 }
 
-func defaultShell() Shell { return Shell{Timeout: time.Minute} }
+func defaultShell() Shell {
+	return Shell{
+		Timeout: time.Minute, BackgroundPerChat: 4, BackgroundTotal: 16, BackgroundLife: time.Hour,
+	}
+}
+
+// What [Shell.Runs] says.
+const (
+	ShellOff     = "off"
+	ShellSandbox = "sandbox"
+	ShellHost    = "host"   // programs of the list, each call with an approval
+	ShellListed  = "listed" // the older switch: programs of the list, as the approvals of all tools are
+)
+
+// Runs says how programs run. The mode decides, where it is set; else the older switch does.
+func (s Shell) Runs() string {
+	switch {
+	case s.Mode != "":
+		return s.Mode
+	case s.Enabled:
+		return ShellListed
+	}
+	return ShellOff
+}
+
+// Targets are where programs in a sandbox may go. [Load] has checked that they can be read.
+func (s Shell) Targets() egress.Targets {
+	return egress.Targets{Domains: s.Domains.Values(), Ports: []int{80, 443}}
+}
+
+func (s Shell) validate() error {
+	if err := s.Targets().Check(); err != nil {
+		return corebot.WithHint(fmt.Errorf("tools.shell.domains: %w", err),
+			"a domain is a name without scheme, port and path")
+	}
+	return nil
+}
 
 // Modes of an [OpenRoot].
 const (

@@ -25,7 +25,8 @@ func (c Config) validate() error {
 	}
 	return cmp.Or(c.LLM.validate(), c.validateAgents(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(),
 		c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(),
-		c.Observability.validate(), c.validateListeners(), c.Tools.Web.validate(), c.MCP.validate(),
+		c.Observability.validate(), c.validateListeners(), c.Tools.Web.validate(), c.Tools.Shell.validate(),
+		c.MCP.validate(),
 		c.validateMCPServe())
 }
 
