@@ -11,7 +11,7 @@ import (
 
 var (
 	sgr     = regexp.MustCompile("\x1b\\[[0-9;]*m")
-	inPiece = regexp.MustCompile("\x1b\\[[0-9;]*(4;34|33)m") // addresses and code
+	inPiece = regexp.MustCompile("\x1b\\[[0-9;]*(4;34|33)[0-9;]*m") // addresses and code
 )
 
 // FuzzRender looks for pages that could do more to a terminal than they promise, and for words that got lost.

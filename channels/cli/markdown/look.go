@@ -1,7 +1,7 @@
 package markdown
 
 // style is what a piece of text looks like: some of the bits below.
-type style uint8
+type style uint16
 
 const (
 	bold style = 1 << iota
@@ -11,6 +11,11 @@ const (
 	heading
 	code
 	address // an address: never broken where it can be helped
+	comment // of code in a known language, like the styles below
+	literal // a string, or what a diff adds
+	number
+	keyword
+	removed // by a diff
 )
 
 // look draws styles, in the sixteen colors that a terminal's own theme defines and without backgrounds, so that every
@@ -24,7 +29,7 @@ func (l look) paint(out, text []byte, s style) []byte {
 	}
 	out = append(out, '\x1b')
 	between := byte('[')
-	for bit, parameters := range [...]string{"1", "2", "3", "9", "34", "33", "4;34"} {
+	for bit, parameters := range [...]string{"1", "2", "3", "9", "34", "33", "4;34", "2", "32", "36", "35", "31"} {
 		if s&(1<<bit) != 0 {
 			out = append(out, between)
 			out = append(out, parameters...)

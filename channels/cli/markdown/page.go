@@ -50,8 +50,10 @@ func (p *page) block(n ast.Node) {
 		p.quote(n)
 	case *ast.List:
 		p.list(n)
-	case *ast.CodeBlock, *ast.FencedCodeBlock:
-		p.code(n.Lines())
+	case *ast.CodeBlock:
+		p.code(n.Lines(), "")
+	case *ast.FencedCodeBlock:
+		p.code(n.Lines(), strings.ToLower(string(n.Language(p.source))))
 	case *ast.ThematicBreak:
 		p.line([]byte(strings.Repeat("─", 8)))
 	case *extast.Table:
@@ -94,12 +96,18 @@ func (p *page) list(n *ast.List) {
 	}
 }
 
-// code draws lines as they are: whoever copies them wants them whole.
-func (p *page) code(lines *text.Segments) {
+// code draws lines as they are: whoever copies them wants them whole. Code of a known language has colors of its own.
+func (p *page) code(lines *text.Segments, name string) {
+	paint := func(line []byte) []byte { return p.look.paint(nil, line, p.style|code) }
+	if name == "diff" || name == "patch" {
+		paint = func(line []byte) []byte { return p.look.paint(nil, line, p.style|code|diffStyle(line)) }
+	} else if known := languages()[name]; known != nil {
+		paint = (&lexer{language: known, look: p.look, base: p.style | code}).line
+	}
 	p.nest(label{gap: 2}, func() {
 		for i := range lines.Len() {
 			s := lines.At(i)
-			p.line(p.look.paint(nil, bytes.TrimRight(s.Value(p.source), " \n"), p.style|code))
+			p.line(paint(bytes.TrimRight(s.Value(p.source), " \n")))
 		}
 	})
 }
