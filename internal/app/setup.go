@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/llm/anthropic"
 	"github.com/corebot/corebot/agent/llm/exchange"
+	"github.com/corebot/corebot/agent/llm/offline"
 	"github.com/corebot/corebot/agent/llm/openai"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/owned"
@@ -295,4 +298,69 @@ func LeadingModel(provider string, names []string, now string) string {
 // NeedsDir says whether a level asks for a directory.
 func NeedsDir(level string) bool {
 	return slices.ContainsFunc(Levels(), func(l Level) bool { return l.Name == level && l.NeedsDir })
+}
+
+// Offer is what a provider of the settings says of its models.
+type Offer struct {
+	Provider   string   `json:"provider"`
+	Endpoint   string   `json:"endpoint,omitempty"` // its host; empty: built in
+	Configured []string `json:"configured"`         // as the settings have them
+	Offers     []string `json:"offers"`             // as the provider lists them
+	Error      string   `json:"error,omitempty"`    // why it could not be asked
+}
+
+// offerTime bounds how long one provider is asked for its models.
+const offerTime = 5 * time.Second
+
+// ListModels asks all providers of the settings at once which models they have. No model is asked.
+func ListModels(ctx context.Context, c config.LLM) []Offer {
+	list := c.Providers.List()
+	if len(list) == 0 && !c.Offline {
+		if c.Discover && c.BaseURL == "" && c.APIKey.Reveal() == "" {
+			if found, ok := openai.Discover(ctx, nil); ok {
+				c.BaseURL, c.Model = found.BaseURL, cmp.Or(c.Model, found.Model)
+			}
+		}
+		if c.BaseURL != "" || c.APIKey.Reveal() != "" {
+			list = []config.Provider{{
+				Name: config.OnlyProvider, Kind: ProviderOpenAI, BaseURL: c.BaseURL, APIKey: c.APIKey,
+				Models: []string{cmp.Or(c.Model, config.DefaultModel)},
+			}}
+		}
+	}
+	if len(list) == 0 || c.Offline {
+		return []Offer{{Provider: offline.Name, Configured: []string{offline.Name}, Offers: []string{}}}
+	}
+	all := make([]Offer, len(list))
+	var asked sync.WaitGroup
+	for i, p := range list {
+		asked.Go(func() { all[i] = askForModels(ctx, p) })
+	}
+	asked.Wait()
+	return all
+}
+
+func askForModels(ctx context.Context, p config.Provider) Offer {
+	ctx, cancel := context.WithTimeout(ctx, offerTime)
+	defer cancel()
+	o := exchange.Options{APIKey: p.APIKey.Reveal(), Provider: p.Name, Header: map[string]string{}}
+	for name, value := range p.Headers {
+		o.Header[name] = value.Reveal()
+	}
+	list, host := openai.Models, hostOf(p.BaseURL)
+	if p.Kind == ProviderAnthropic {
+		list = anthropic.Models
+		if p.BaseURL == "" {
+			host = "api.anthropic.com"
+		}
+	}
+	offer := Offer{Provider: p.Name, Endpoint: host, Configured: p.Models, Offers: []string{}}
+	names, err := list(ctx, p.BaseURL, o)
+	if err != nil {
+		offer.Error = err.Error()
+		return offer
+	}
+	slices.Sort(names)
+	offer.Offers = slices.Compact(names)
+	return offer
 }
