@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,13 +12,15 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 )
 
+var taskCycles = flag.Int("task.cycles", 4, "how often the program is killed at a step of a due time")
+
 // TestKilledWhileATaskIsDueItRunsOnce kills the daemon at each step of a due time, and starts it again (guarantees G1
 // to G6).
 func TestKilledWhileATaskIsDueItRunsOnce(t *testing.T) {
-	for _, point := range []string{
-		"tasks.fire.before", "tasks.fire.after", "turn.before", "turn.after",
-	} {
-		t.Run(point, func(t *testing.T) {
+	points := []string{"tasks.fire.before", "tasks.fire.after", "turn.before", "turn.after"}
+	for cycle := range *taskCycles {
+		point := points[cycle%len(points)]
+		t.Run(fmt.Sprintf("%s/%d", point, cycle/len(points)), func(t *testing.T) {
 			t.Parallel()
 			s := &service{
 				t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
