@@ -272,10 +272,11 @@ func denyAwaitedTx(t *tx, life int64, by corebot.AuditEvent) error {
 	return closeTx(t, a, corebot.ApprovalDenied, who, by)
 }
 
-// CanApprove says whether any known principal can approve a call of a chat. The owner of the home can, and so can an
-// admin everywhere. An admin of the chat can, unless the call reaches beyond the chat.
+// CanApprove says whether any known principal can approve a call of a chat. The owner of the home can, if somebody
+// can be the owner at a terminal. An admin everywhere can, and an admin of the chat, unless the call reaches beyond the
+// chat.
 func (g *Grants) CanApprove(ctx context.Context, k corebot.Key, beyond bool) (bool, error) {
-	if g.db.isOwner(g.db.owner) {
+	if g.db.attended && g.db.isOwner(g.db.owner) {
 		return true, nil
 	}
 	var n int64

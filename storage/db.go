@@ -45,6 +45,8 @@ type Options struct {
 	// Owner gives the owner of the home at its terminal, who is admin everywhere without any grant. It is called once
 	// the data directory is there. Nil, or a principal without an id: there is no owner.
 	Owner func() corebot.Principal
+	// Attends says whether somebody can be the owner at a terminal. Nil: somebody can.
+	Attends func(owner corebot.Principal) bool
 	// KeepDeferred leaves deferred messages where they are. Otherwise they come back when the database is opened,
 	// because the settings that deferred them can have changed.
 	KeepDeferred bool
@@ -66,6 +68,7 @@ type DB struct {
 	bootstrap  policy.Bootstrap
 	speaks     func(corebot.Principal) bool
 	owner      corebot.Principal
+	attended   bool // somebody can be the owner at a terminal
 	conn       *prepared
 	state      state // the state with which the writer begins
 	reader     *reader
@@ -118,6 +121,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	}()
 	if o.Owner != nil {
 		db.owner = o.Owner()
+		db.attended = o.Attends == nil || o.Attends(db.owner)
 	}
 	_, p, err := inspect(ctx, dir)
 	if err != nil {

@@ -41,6 +41,29 @@ func TestTheOwnerOfTheHomeIsAdminAtItsTerminalOnly(t *testing.T) {
 	}
 }
 
+func TestAnOwnerWhomNobodyCanBeAtATerminalApprovesNothing(t *testing.T) {
+	owner := corebot.AtTerminal(1000)
+	db, err := Open(t.Context(), t.TempDir(), Options{
+		Owner:   func() corebot.Principal { return owner },
+		Attends: func(p corebot.Principal) bool { return p != owner },
+	})
+	must(t, err)
+	runTest(t, db)
+	g := NewGrants(db)
+	if can, err := g.CanApprove(t.Context(), testKey("a"), false); err != nil || can {
+		t.Errorf("somebody can approve: %v, %v", can, err)
+	}
+	if role, err := g.RoleOf(t.Context(), owner, testKey("a")); err != nil || role != corebot.RoleAdmin {
+		t.Errorf("he is %s, %v", role, err)
+	}
+	must(t, g.Grant(t.Context(), corebot.Grant{
+		Principal: corebot.Principal{Channel: "test", ID: "ann"}, Role: corebot.RoleAdmin, Chat: testKey("a"),
+	}))
+	if can, err := g.CanApprove(t.Context(), testKey("a"), false); err != nil || !can {
+		t.Errorf("the admin of the chat can approve: %v, %v", can, err)
+	}
+}
+
 func TestWithoutAnOwnerNobodyIsAdminWithoutAGrant(t *testing.T) {
 	g := NewGrants(openTest(t, t.TempDir()))
 	for _, p := range []corebot.Principal{{}, corebot.AtTerminal(0)} {

@@ -156,6 +156,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c), Speaks: CanSpeak,
 		TaskFailures: c.Tasks.MaxFailures,
 		Owner:        func() corebot.Principal { return ownerOf(c.Home) },
+		Attends:      attends,
 	}); err != nil {
 		return nil, err
 	}

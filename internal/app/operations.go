@@ -43,7 +43,7 @@ func WithStore(ctx context.Context, home string, fn func(*storage.DB) error) err
 func withStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
 	db, err := storage.Open(ctx, DataDir(home), storage.Options{
 		Log: zerolog.Nop(), KeepDeferred: true, Speaks: CanSpeak,
-		Owner: func() corebot.Principal { return ownerOf(home) },
+		Owner: func() corebot.Principal { return ownerOf(home) }, Attends: attends,
 	})
 	if err != nil {
 		return err

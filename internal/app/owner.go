@@ -19,6 +19,12 @@ func ownerOf(home string) corebot.Principal {
 	return corebot.Principal{}
 }
 
+// attends says whether somebody can be a principal at a terminal of this machine.
+func attends(p corebot.Principal) bool {
+	uid, err := strconv.Atoi(p.ID)
+	return err == nil && owned.LogsIn(uid)
+}
+
 // acceptFrom takes in a message of a terminal. Where the message came through the control socket, the kernel names the
 // sender: the id that stands in the message counts for nothing.
 func (a *App) acceptFrom(ctx context.Context, in channels.Incoming) (channels.Accepted, error) {

@@ -340,3 +340,24 @@ func TestWhereNothingCanBeMadeTheHintGivesTheHomeToCorebotsUser(t *testing.T) {
 		}
 	}
 }
+
+func TestAccountsOfServicesDoNotLogIn(t *testing.T) {
+	before := usersFile
+	t.Cleanup(func() { usersFile = before })
+	usersFile = filepath.Join(t.TempDir(), "passwd")
+	must(t, os.WriteFile(usersFile, []byte(`root:x:0:0:root:/root:/bin/bash
+corebot:x:990:990::/var/lib/corebot:/usr/sbin/nologin
+daemon:x:1:1::/:/bin/false
+no line of this file
+sync:x:4:65534:sync:/bin:
+`), 0o600))
+	for uid, want := range map[int]bool{0: true, 990: false, 1: false, 4: true, 99: true, 9: true} {
+		if got := LogsIn(uid); got != want {
+			t.Errorf("the user %d logs in: %v", uid, got)
+		}
+	}
+	usersFile += " of nobody"
+	if !LogsIn(990) {
+		t.Error("without the file nobody logs in")
+	}
+}
