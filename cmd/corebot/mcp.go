@@ -103,93 +103,75 @@ func servers(page func(operate.Part) (operate.MCPServers, error)) (all operate.M
 }
 
 func newMCPList(s *shell) *cobra.Command {
-	var asJSON bool
-	var agent string
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "Print how each MCP server is doing, and its tools",
-		Long: `Print how each MCP server is doing, since when, what went wrong last, and its tools, as the running
+	return serversCommand("list", "Print how each MCP server is doing, and its tools",
+		`Print how each MCP server is doing, since when, what went wrong last, and its tools, as the running
 Corebot knows. If none runs, the servers of the file are listed as stopped.`,
-		Args: takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := servers(func(p operate.Part) (operate.MCPServers, error) {
-				return look(s, cmd, operate.ListServers, operate.ServersQuery{
-					ByAgent: operate.ByAgent{Agent: agent},
-					Part:    p,
-				})
+		func(cmd *cobra.Command, of operate.ByAgent) (operate.MCPServers, error) {
+			return servers(func(p operate.Part) (operate.MCPServers, error) {
+				return look(s, cmd, operate.ListServers, operate.ServersQuery{ByAgent: of, Part: p})
 			})
-			if err != nil {
-				return err
-			}
-			return printServers(cmd, o, asJSON)
-		},
-	}
-	jsonFlag(cmd, &asJSON)
-	agentFlag(cmd, &agent)
-	return cmd
+		})
 }
 
 func newMCPCheck(s *shell) *cobra.Command {
-	var asJSON bool
-	var agent string
-	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Read .mcp.json and try each server once; nothing is changed",
-		Long: `Read .mcp.json and connect to each of its servers once, beside a running Corebot and without one.
+	return serversCommand("check", "Read .mcp.json and try each server once; nothing is changed",
+		`Read .mcp.json and connect to each of its servers once, beside a running Corebot and without one.
 Nothing is changed: neither what the running Corebot does, nor what is known of tools. It fails if
 the file is wrong, and if a server cannot be used.`,
-		Args: takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		func(cmd *cobra.Command, of operate.ByAgent) (operate.MCPServers, error) {
 			c, err := s.settings()
 			if err != nil {
-				return err
+				return operate.MCPServers{}, err
 			}
-			o, err := app.CheckMCP(cmd.Context(), c, agent, versionText())
-			if err != nil {
-				return err
-			}
-			if err := printServers(cmd, o, asJSON); err != nil {
-				return err
-			}
-			return allWell(o)
-		},
-	}
-	jsonFlag(cmd, &asJSON)
-	agentFlag(cmd, &agent)
-	return cmd
+			return app.CheckMCP(cmd.Context(), c, of.Agent, versionText())
+		}, allWell)
 }
 
 func newMCPReload(s *shell) *cobra.Command {
-	var asJSON bool
-	var agent string
-	cmd := &cobra.Command{
-		Use:   "reload",
-		Short: "Have the running Corebot read .mcp.json again",
-		Long: `Have the running Corebot read .mcp.json again. It does so by itself with the next message after a
+	return serversCommand("reload", "Have the running Corebot read .mcp.json again",
+		`Have the running Corebot read .mcp.json again. It does so by itself with the next message after a
 change; this also tries servers again that are not connected. If the file is wrong nothing changes.
 Servers whose entries have not changed keep their connections.`,
-		Args: takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		func(cmd *cobra.Command, of operate.ByAgent) (operate.MCPServers, error) {
 			daemon, err := s.daemon(cmd.Context(),
 				"the next start reads the file anyway; `corebot mcp check` tries it now")
 			if err != nil {
-				return err
+				return operate.MCPServers{}, err
 			}
-			of := operate.ByAgent{Agent: agent}
-			o, err := servers(func(p operate.Part) (operate.MCPServers, error) {
+			return servers(func(p operate.Part) (operate.MCPServers, error) {
 				if p.After == "" {
 					return operate.ReloadServers.Call(cmd.Context(), daemon, operate.ServersQuery{ByAgent: of})
 				}
 				return operate.ListServers.Call(cmd.Context(), daemon, operate.ServersQuery{ByAgent: of, Part: p})
 			})
-			if err != nil {
-				return err
+		})
+}
+
+// serversCommand is a command that finds the MCP servers of an agent and prints them. What judge says of them comes
+// after the print.
+func serversCommand(use, short, long string,
+	find func(cmd *cobra.Command, of operate.ByAgent) (operate.MCPServers, error),
+	judge ...func(operate.MCPServers) error,
+) *cobra.Command {
+	var asJSON bool
+	var of operate.ByAgent
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found, err := find(cmd, of)
+			if err == nil {
+				err = printServers(cmd, found, asJSON)
 			}
-			return printServers(cmd, o, asJSON)
+			for _, j := range judge {
+				if err == nil {
+					err = j(found)
+				}
+			}
+			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	agentFlag(cmd, &agent)
+	agentFlag(cmd, &of.Agent)
 	return cmd
 }
 
