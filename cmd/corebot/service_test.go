@@ -29,11 +29,13 @@ func TestTheServiceStories(t *testing.T) {
 	t.Parallel()
 	models := httptest.NewServer(endpoints())
 	t.Cleanup(models.Close)
+	program := storyProgram(t)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script", "service"), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("COREBOT_HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("COREBOT_LLM_OFFLINE", "true")
+			e.Setenv("PATH", program+e.Getenv("PATH"))
 			e.Setenv("COREBOT_WEBHOOK_ADDR", "127.0.0.1:0")
 			e.Setenv("COREBOT_OBSERVABILITY_ADDR", "127.0.0.1:0")
 			e.Setenv("MODELS", models.URL)

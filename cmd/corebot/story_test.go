@@ -51,11 +51,13 @@ func TestStories(t *testing.T) {
 	t.Parallel()
 	models := httptest.NewServer(endpoints())
 	t.Cleanup(models.Close)
+	program := storyProgram(t)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("COREBOT_HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("COREBOT_LLM_OFFLINE", "true")
+			e.Setenv("PATH", program+e.Getenv("PATH"))
 			e.Setenv("MODELS", models.URL)
 			// the race detector sleeps a second at every exit, and a story has dozens
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -66,6 +68,15 @@ func TestStories(t *testing.T) {
 			"sqlite": sqlite, "terminate": terminate,
 		},
 	})
+}
+
+// storyProgram is what stands in PATH before the program of the tests: the released one, which starts in two thirds of the
+// time. Under the race detector it is empty: the program of the tests has the detector.
+func storyProgram(t *testing.T) string {
+	if raceDetector {
+		return ""
+	}
+	return filepath.Dir(releasedBinary(t)) + string(filepath.ListSeparator)
 }
 
 // endpoints are models behind one address, each under the name of what it does.
