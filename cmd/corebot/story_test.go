@@ -70,8 +70,8 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// storyProgram is what stands in PATH before the program of the tests: the released one, which starts in two thirds of the
-// time. Under the race detector it is empty: the program of the tests has the detector.
+// storyProgram is what stands in PATH before the program of the tests: the released one, which starts in two thirds of
+// the time. Under the race detector it is empty: the program of the tests has the detector.
 func storyProgram(t *testing.T) string {
 	if raceDetector {
 		return ""

@@ -31,8 +31,11 @@
 -- has 0038_pairings.sql
 -- has 0039_totals_by_agent.sql
 -- has 0041_summary_sources.sql
+-- has 0042_memory_sources.sql
+-- has 0043_approval_rules.sql
 -- has 0047_think.sql
 -- has 0048_tasks_of_groups.sql
+-- has 0049_open_task_runs.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -297,7 +300,7 @@ CREATE TABLE "approvals" (
   expires_at  INTEGER NOT NULL,
   resolved_at INTEGER NOT NULL DEFAULT 0,
   resolved_by TEXT    NOT NULL DEFAULT ''
-) STRICT;
+, binding TEXT NOT NULL DEFAULT '', unbound TEXT NOT NULL DEFAULT '', lapsed TEXT NOT NULL DEFAULT '', session INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE UNIQUE INDEX approvals_step ON approvals (life_id, run, position, answer, round);
 CREATE INDEX approvals_awaiting ON approvals (life_id) WHERE state = 'awaiting';
 CREATE INDEX approvals_request ON approvals (request);
@@ -394,6 +397,29 @@ CREATE TABLE "totals" (
   n     INTEGER NOT NULL,
   PRIMARY KEY (name, agent, a, b)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE memory_sources (
+  chat_id INTEGER PRIMARY KEY REFERENCES chats (id),
+  notes   TEXT    NOT NULL,
+  at      INTEGER NOT NULL
+) STRICT;
+CREATE TABLE approval_rules (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  agent      TEXT    NOT NULL,
+  channel    TEXT    NOT NULL,
+  account    TEXT    NOT NULL,
+  chat       TEXT    NOT NULL,
+  thread     TEXT    NOT NULL,
+  principal  TEXT    NOT NULL, -- whose calls
+  session    INTEGER NOT NULL, -- of the chat; 0: in every session
+  beyond     INTEGER NOT NULL, -- also of calls that reach beyond the chat
+  binding    TEXT    NOT NULL, -- JSON: what it lets run
+  request    INTEGER NOT NULL, -- the request that was answered so
+  created_at INTEGER NOT NULL,
+  created_by TEXT    NOT NULL  -- a principal, or "operator"
+) STRICT;
+CREATE UNIQUE INDEX approval_rules_of ON approval_rules
+  (chat, channel, account, agent, thread, principal, session, beyond, binding, created_by);
+CREATE INDEX task_runs_open ON task_runs (life_id) WHERE ended_at = 0 AND life_id > 0;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -430,10 +456,13 @@ INSERT INTO goose_db_version VALUES (31, 36, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (32, 38, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (33, 39, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (34, 41, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (35, 47, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (36, 48, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (35, 42, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (36, 43, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (37, 47, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (38, 48, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (39, 49, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 36);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 39);
