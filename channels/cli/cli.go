@@ -33,6 +33,8 @@ type Options struct {
 
 	Interactive bool // In and Out are a terminal that can be drawn on
 	NoColor     bool // neither colors nor other text styles
+	// the character set that the locale names, if it is another than UTF-8: a terminal of it cannot show all letters
+	Charset string
 
 	// Watch gives the events of a conversation until stop is called, which closes the channel. Nil: nothing streams.
 	Watch       func(corebot.Key) (events <-chan live.Event, stop func())

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/live"
@@ -84,5 +85,33 @@ func TestTheEndOfTheContextEndsTheScreen(t *testing.T) {
 	cancel()
 	if err := <-end; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestATerminalOfAnotherCharacterSetIsToldSoAndOthersAreNot(t *testing.T) {
+	for _, c := range []struct{ all, ctype, lang, want string }{
+		{"", "", "", ""},
+		{"", "", "C", ""},
+		{"", "", "en_US.UTF-8", ""},
+		{"", "", "en_US.utf8", ""},
+		{"", "", "de_DE.ISO-8859-1@euro", "ISO-8859-1"},
+		{"C.UTF-8", "", "de_DE.ISO-8859-1", ""},
+		{"", "ru_RU.koi8-r", "en_US.UTF-8", "KOI8-R"},
+	} {
+		env := map[string]string{"LC_ALL": c.all, "LC_CTYPE": c.ctype, "LANG": c.lang}
+		got := Charset(func(name string) string { return env[name] })
+		if got != c.want {
+			t.Errorf("%v is %q, want %q", env, got, c.want)
+		}
+		shown := header(Options{Chat: "main", Charset: got}, newStyles(true), 20)
+		if strings.Contains(shown, "UTF-8") != (c.want != "") || c.want != "" &&
+			!strings.Contains(strings.ReplaceAll(shown, "\n", ""), c.want) {
+			t.Errorf("%v begins with\n%s", env, shown)
+		}
+		for line := range strings.Lines(shown) {
+			if ansi.StringWidth(strings.TrimSuffix(line, "\n")) >= 20 {
+				t.Errorf("a line is too wide for 20 columns: %q", line)
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,7 +123,24 @@ func header(o Options, look styles, width int) string {
 	}
 	title += " · chat " + oneLine(o.Chat, noteWidth)
 	keys := "/help for commands · Alt+Enter for a new line · Ctrl-C stops an answer · Ctrl-D or /quit leaves"
-	return look.question.Render(wrap(title, width)) + "\n" + look.dim.Render(wrap(keys, width)) + "\n"
+	text := look.question.Render(wrap(title, width)) + "\n" + look.dim.Render(wrap(keys, width)) + "\n"
+	if o.Charset != "" {
+		text += look.bad.Render(wrap("This terminal's locale says "+oneLine(o.Charset, noteWidth)+", and Corebot "+
+			"speaks UTF-8: letters beyond ASCII can go wrong. Set LC_ALL=C.UTF-8.", width)) + "\n"
+	}
+	return text
+}
+
+// Charset is the character set of the locale in an environment, in upper case, if one is named that is not UTF-8. A
+// locale without a character set says nothing of the terminal.
+func Charset(getenv func(string) string) string {
+	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
+	_, charset, _ := strings.Cut(locale, ".")
+	charset, _, _ = strings.Cut(strings.ToUpper(charset), "@")
+	if charset == "UTF-8" || charset == "UTF8" {
+		return ""
+	}
+	return charset
 }
 
 // pastRows is how many rows of one earlier message are shown.
