@@ -172,8 +172,10 @@ func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Comman
 		case errors.As(err, &again):
 			return controlNotice(m, c, sentence(again.Error()))
 		case errors.Is(err, corebot.ErrCannotBind):
-			return controlNotice(m, c, fmt.Sprintf("%s Approval %d is still open: %s.", sentence(corebot.Plainly(
+			open := controlNotice(m, c, fmt.Sprintf("%s Approval %d is still open: %s.", sentence(corebot.Plainly(
 				err.Error())), a.Request, a.Usage()))
+			open.Notice.Actions = a.Actions()
+			return open
 		case err != nil:
 			return controlNotice(m, c, fmt.Sprintf("There is no call %d to say that about.", number))
 		case decision.Approve:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
@@ -160,7 +161,36 @@ type request struct {
 	id       int64
 	message  string
 	calls    int
-	answered bool // by a key, which means something else from then on
+	commands map[string]string // what a key sends
+	answered bool              // by a key, which means something else from then on
+}
+
+// answerKeys are the keys of the answers to a request, by the names of its actions, in the order of the screen.
+var answerKeys = []struct{ action, key, says string }{
+	{"approve", "y", "y once"},
+	{"approve-session", "s", "s session"},
+	{"approve-always", "a", "a always"},
+	{"deny", "n", "n deny"},
+	{"deny-stop", "N", "N stop"},
+}
+
+// newRequest reads a request for an approval from its notice. ok is false for another notice.
+func newRequest(message string, n *corebot.Notice) (r *request, ok bool) {
+	if n == nil || n.Kind != corebot.NoticeApproval || n.Approval == nil || message == "" {
+		return nil, false
+	}
+	r = &request{
+		id: n.Approval.ID, message: message, calls: len(n.Approval.Calls) + n.Approval.MoreCalls,
+		commands: map[string]string{},
+	}
+	for _, k := range answerKeys {
+		for _, a := range n.Actions {
+			if a.Name == k.action {
+				r.commands[k.key] = a.Command
+			}
+		}
+	}
+	return r, true
 }
 
 // prompt is the line above the input while the request is open.
@@ -169,27 +199,73 @@ func (r *request) prompt() string {
 	if r.calls > 1 {
 		what = fmt.Sprintf("%d calls wait", r.calls)
 	}
-	return fmt.Sprintf("y approves, n denies · approval %d: %s", r.id, what)
+	var keys []string
+	for _, k := range answerKeys {
+		if r.commands[k.key] != "" {
+			keys = append(keys, k.says)
+		}
+	}
+	return fmt.Sprintf("%s · approval %d: %s", strings.Join(keys, ", "), r.id, what)
 }
 
-// decide answers the open request with one key, if nothing is typed. The answer is a command as any other.
-func (m *model) decide(key string) bool {
-	word := map[string]string{"y": "/approve", "n": "/deny"}[key]
-	if m.request == nil || m.request.answered || word == "" || !m.editor.empty() {
+// keyPause is how long a key stands alone in the input before it answers a request. Who types on means a text: one that
+// begins with "also" must not approve anything.
+const keyPause = 500 * time.Millisecond
+
+// keyMsg says that the pause behind a key is over.
+type keyMsg struct {
+	request int64
+	key     string
+}
+
+// decide has a key answer the open request, if the key stays alone in the input.
+func (m *model) decide(key string) {
+	if !m.isAnswer(key) || !m.editor.empty() {
+		return
+	}
+	alone := keyMsg{m.request.id, key}
+	m.later = append(m.later, tea.Tick(keyPause, func(time.Time) tea.Msg { return alone }))
+}
+
+func (m *model) onKeyAlone(k keyMsg) {
+	if m.request != nil && m.request.id == k.request && m.editor.text() == k.key {
+		m.answer()
+	}
+}
+
+// isAnswer says whether a text in the input is the key of an answer to the open request.
+func (m *model) isAnswer(text string) bool {
+	return m.request != nil && !m.request.answered && m.request.commands[text] != ""
+}
+
+// answer sends the command of the key that stands in the input, and says whether there is one.
+func (m *model) answer() bool {
+	key := m.editor.text()
+	if !m.isAnswer(key) {
 		return false
 	}
+	m.editor.set("")
 	m.request.answered = true
-	m.send(newLetter(fmt.Sprintf("%s %d", word, m.request.id)))
+	m.send(newLetter(m.request.commands[key]))
 	return true
 }
 
-// follow remembers a request for an approval that a message of this chat waits for.
+// follow remembers a request for an approval that a message of this chat waits for. A notice that offers to answer the
+// request says that the last answer was none.
 func (m *model) follow(o channels.Outbound) {
-	if o.Notice == nil || o.Notice.Kind != corebot.NoticeApproval || o.Notice.Approval == nil || o.InReplyTo == "" {
+	if r, is := newRequest(o.InReplyTo, o.Notice); is {
+		m.request = r
 		return
 	}
-	about := o.Notice.Approval
-	m.request = &request{id: about.ID, message: o.InReplyTo, calls: len(about.Calls) + about.MoreCalls}
+	switch {
+	case m.request == nil || o.Notice == nil:
+	case o.InReplyTo == m.request.message && !goesOn(o):
+		m.request = nil // its message has ended
+	case slices.ContainsFunc(o.Notice.Actions, func(a corebot.Action) bool {
+		return a.Command == m.request.commands["y"]
+	}):
+		m.request.answered = false
+	}
 }
 
 // goesOn says whether a message is still answered after a notice about it.

@@ -21,9 +21,14 @@ func ended(id, tool, outcome string, position int) eventsMsg {
 // approvalNotice asks for an approval of so many calls.
 func approvalNotice(id int64, to string, calls int) showMsg {
 	m := notice("approval", to, "Approval 7: an admin has to approve this.\n| @@ -1,1 +1,1 @@\n| -old\n| +new")
-	m.Notice = &corebot.Notice{Kind: corebot.NoticeApproval, Approval: &corebot.ApprovalNotice{
-		ID: id, Calls: make([]corebot.NoticeCall, calls),
+	asked := corebot.Asked{Approval: corebot.Approval{
+		ID: id, Request: id, Session: 1, Binding: corebot.Binding{Kind: corebot.BindPath, Tool: "fs.write", Path: "a/"},
 	}}
+	for range calls {
+		asked.All = append(asked.All, asked.Approval)
+	}
+	about := asked.NoticeOf()
+	m.Notice = &about
 	return showMsg{m, make(chan error, 1)}
 }
 
@@ -35,7 +40,7 @@ func TestACallThatWaitsForAnApprovalLooksLikeWaiting(t *testing.T) {
 		ended(l.id, "fs.write", live.Waiting, 2), event(live.TurnEnded, l.id, live.Waiting, ""),
 		approvalNotice(7, l.id, 2))
 	requireLacks(t, d.printed(), "✗")
-	requireHas(t, d.screen(), "y approves, n denies · approval 7: 2 calls wait")
+	requireHas(t, d.screen(), "y once, s session, a always, n deny, N stop · approval 7: 2 calls wait")
 	if d.busy() || !d.awaited() {
 		t.Errorf("busy %v, awaited %v", d.busy(), d.awaited())
 	}
@@ -52,8 +57,48 @@ func TestACallThatWaitsForAnApprovalLooksLikeWaiting(t *testing.T) {
 	requireLacks(t, d.screen(), "approval 8")
 }
 
+// TestOnlyWhatCanBeBoundHasAKeyForLonger: a request that can be approved only once has no other key.
+func TestOnlyWhatCanBeBoundHasAKeyForLonger(t *testing.T) {
+	d := newDesk(t)
+	s := approvalNotice(7, "q", 1)
+	about := corebot.Asked{Approval: corebot.Approval{ID: 7, Request: 7, Session: 1}}.NoticeOf()
+	s.message.Notice = &about
+	d.do(s)
+	requireHas(t, d.screen(), "y once, n deny, N stop · approval 7")
+	d.alone("a")
+	if d.editor.text() != "a" || len(d.letters) > 0 {
+		t.Errorf("the key typed %q and sent %+v", d.editor.text(), d.letters)
+	}
+}
+
+// TestAnAnswerThatWasNoneCanBeGivenAgain: the key works again after a notice that the request is still open.
+func TestAnAnswerThatWasNoneCanBeGivenAgain(t *testing.T) {
+	d := newDesk(t)
+	d.do(approvalNotice(7, "q", 1))
+	d.alone("a")
+	open := notice("open", d.letters[0].id, "This can be approved only once. Approval 7 is still open.")
+	open.Notice = &corebot.Notice{Kind: corebot.NoticeCommand, Actions: corebot.Approval{Request: 7}.Actions()}
+	d.do(deliveredMsg{letter: d.letters[0]}, showMsg{open, make(chan error, 1)})
+	d.alone("y")
+	if len(d.letters) == 0 || d.letters[len(d.letters)-1].text != "/approve 7" {
+		t.Errorf("sent %+v", d.letters)
+	}
+}
+
+// TestTheRequestOfAMessageThatHasEndedHasNoKey, such as one that another terminal has stopped.
+func TestTheRequestOfAMessageThatHasEndedHasNoKey(t *testing.T) {
+	d := newDesk(t)
+	d.do(approvalNotice(7, "q", 1))
+	stopped := notice("stopped", "q", "Stopped.")
+	stopped.Notice = &corebot.Notice{Kind: corebot.NoticeStopped}
+	d.do(showMsg{stopped, make(chan error, 1)})
+	requireLacks(t, d.screen(), "approval 7")
+}
+
 func TestOneKeyAnswersARequestIfNothingIsTyped(t *testing.T) {
-	for key, want := range map[rune]string{'y': "/approve 7", 'n': "/deny 7"} {
+	for key, want := range map[rune]string{
+		'y': "/approve 7", 's': "/approve 7 session", 'a': "/approve 7 always", 'n': "/deny 7", 'N': "/deny 7 stop",
+	} {
 		d := newDesk(t)
 		d.typed(string(key))
 		if d.editor.text() != string(key) {
@@ -68,10 +113,50 @@ func TestOneKeyAnswersARequestIfNothingIsTyped(t *testing.T) {
 		if len(d.letters) > 0 {
 			t.Errorf("a paste sent %+v", d.letters)
 		}
-		d.typed(string(key) + string(key))
-		if len(d.letters) != 1 || d.letters[0].text != want || d.editor.text() != string(key) {
+		d.alone(string(key))
+		if len(d.letters) != 1 || d.letters[0].text != want || d.editor.text() != "" {
 			t.Errorf("the key sent %+v, and the input is %q", d.letters, d.editor.text())
 		}
+		d.alone(string(key))
+		if len(d.letters) != 1 || d.editor.text() != string(key) {
+			t.Errorf("pressed again the key sent %+v, and the input is %q", d.letters, d.editor.text())
+		}
+	}
+}
+
+// alone presses a key and types nothing else until its pause is over.
+func (d *desk) alone(key string) {
+	d.onKey(tea.KeyPressMsg{Code: []rune(key)[0], Text: key})
+	later := d.later
+	d.later = nil
+	for range later {
+		d.do(keyMsg{7, key})
+	}
+}
+
+// TestATextThatBeginsWithAKeyAnswersNothing: whoever types "also" approves nothing for always.
+func TestATextThatBeginsWithAKeyAnswersNothing(t *testing.T) {
+	d := newDesk(t)
+	d.do(approvalNotice(7, "q", 1))
+	for _, r := range "also" {
+		d.onKey(tea.KeyPressMsg{Code: r, Text: string(r)})
+	}
+	if len(d.later) != 1 {
+		t.Fatalf("%d pauses have begun", len(d.later))
+	}
+	d.do(keyMsg{7, "a"})
+	if len(d.letters) > 0 || d.editor.text() != "also" {
+		t.Errorf("it sent %+v, and the input is %q", d.letters, d.editor.text())
+	}
+	d.do(press('u', tea.ModCtrl))
+	d.typed("y")
+	d.do(keyMsg{6, "y"}) // of an earlier request
+	if len(d.letters) > 0 {
+		t.Errorf("the key of another request sent %+v", d.letters)
+	}
+	d.onKey(press(tea.KeyEnter, 0))
+	if len(d.letters) != 1 || d.letters[0].text != "/approve 7" {
+		t.Errorf("with Enter the key sent %+v", d.letters)
 	}
 }
 

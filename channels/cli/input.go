@@ -28,9 +28,7 @@ func (m *model) onKey(k tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 	}
-	if m.decide(k.String()) {
-		return nil
-	}
+	m.decide(k.String())
 	m.stopID = "" // whoever types on does not mean to leave
 	return m.editor.press(k)
 }
@@ -41,7 +39,7 @@ func (m *model) submit() {
 	switch {
 	case strings.TrimSpace(text) == "" || m.leaving:
 		return
-	case m.local(text):
+	case m.answer(), m.local(text):
 		return
 	}
 	l := newLetter(text)

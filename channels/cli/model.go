@@ -133,6 +133,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		m.onRenamed(msg)
 	case outputMsg:
 		m.onOutput(msg)
+	case keyMsg:
+		m.onKeyAlone(msg)
 	case completedMsg:
 		m.onCompleted(completion(msg))
 	case printedMsg:

@@ -126,3 +126,48 @@ func (s *service) awaitAsked() {
 		}
 	}
 }
+
+// TestKilledWhileAnApprovalIsBoundItIsBoundOnce kills the daemon around the commit of an answer that lasts, and around
+// the call that it lets run. The answer, its rule and the end of the wait are one commit.
+func TestKilledWhileAnApprovalIsBoundItIsBoundOnce(t *testing.T) {
+	for _, point := range []string{"approve.before", "approve.after", "step.tool.intended.before", "tool.before"} {
+		t.Run("at "+point, func(t *testing.T) {
+			t.Parallel()
+			s := newHome(t)
+			usual := append(slices.Clone(s.env), "COREBOT_WEBHOOK_ENABLED=false", "COREBOT_APPROVALS_ALWAYS=fs.write")
+			s.env = usual
+			s.output("init")
+			s.env = append(slices.Clone(usual), "COREBOT_FAULT="+point)
+			s.startAndWait()
+			s.env = usual
+			s.try("send", "--id", "first", `/tool fs.write {"path":"notes/a.md","content":"one"}`)
+			s.awaitAsked()
+			s.try("approvals", "approve", "1", "--always")
+			s.wantKilled()
+			if rules := strings.Count(s.output("approvals", "rules", "--json"), `"id":1`); rules > 1 {
+				t.Errorf("after the crash there are %d rules", rules)
+			}
+			s.startAndWait()
+			s.try("approvals", "approve", "1", "--always") // as whoever saw no answer does
+			if b := s.awaitEnds(crashStory{})["first"]; b.End != "answered" {
+				t.Errorf("the message: %+v", b)
+			}
+			s.output("send", "--wait", `/tool fs.write {"path":"notes/b.md","content":"two"}`)
+			if two, err := os.ReadFile(filepath.Join(s.home, "workspace", "notes", "b.md")); string(two) != "two" {
+				t.Errorf("the rule lets nothing run: %q, %v", two, err)
+			}
+			trail := s.output("audit", "--json")
+			for _, event := range []string{"approval.request", "approval.approve", "approval.bind"} {
+				if n := strings.Count(trail, `"event":"`+event+`"`); n != 1 {
+					t.Errorf("the audit has %s %d times", event, n)
+				}
+			}
+			if rules := s.output("approvals", "rules", "--json"); strings.Count(rules, "\n") != 1 {
+				t.Errorf("the rules are %s", rules)
+			}
+			s.terminate()
+			s.output("db", "check")
+			s.output("audit", "verify")
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,6 +67,9 @@ func (a *attached) run(ctx context.Context, c cli.Terminal) error {
 	pumped := make(chan struct{})
 	go func() {
 		defer close(pumped)
+		if m, open := a.openRequest(ctx); open {
+			_, _ = c.Send(ctx, m) // who cannot be shown the request answers it by its number
+		}
 		if err := a.pump(ctx, c); err != nil {
 			stop(err) // nothing more would ever be shown
 		}
@@ -186,10 +190,53 @@ func (a *attached) earlier(ctx context.Context) []corebot.HistoryEntry {
 
 // replyWaits says whether a reply to a message is still on its way to a terminal.
 func (a *attached) replyWaits(ctx context.Context, id string) bool {
+	return a.waits(ctx, id, corebot.KindReply)
+}
+
+func (a *attached) waits(ctx context.Context, id string, kind corebot.Kind) bool {
 	life, err := app.TerminalLife.Call(ctx, a.link, app.TerminalMessage{Agent: a.agent, Chat: a.chat, ID: id})
 	return err == nil && slices.ContainsFunc(life.Replies, func(r corebot.Life) bool {
-		return r.Kind == corebot.KindReply && r.End == ""
+		return r.Kind == kind && r.End == ""
 	})
+}
+
+// openRequest is the request for an approval that the chat waits for, as a notice for this terminal. A request that no
+// terminal has shown comes by itself. Where nobody sits, nobody is shown it again.
+func (a *attached) openRequest(ctx context.Context) (m channels.Outbound, open bool) {
+	if a.patient > 0 {
+		return m, false
+	}
+	calls, err := gather(func(p operate.Part) (operate.Page[operate.Approval], error) {
+		return operate.ListApprovals.Call(ctx, a.link, operate.ApprovalQuery{Part: p})
+	})
+	if err != nil {
+		return m, false
+	}
+	var asked corebot.Asked
+	for _, call := range calls {
+		if call.Key == a.key() && (len(asked.All) == 0 || call.Request == asked.Request) {
+			asked.All = append(asked.All, call.Approval)
+			asked.Approval = asked.All[0]
+		}
+	}
+	if len(asked.All) == 0 || a.noticeWaits(ctx, asked.MessageID) {
+		return m, false
+	}
+	var b strings.Builder
+	t := &teller{w: &b}
+	for _, call := range asked.All {
+		printApproval(t, call, maxListed)
+	}
+	about := asked.NoticeOf()
+	return channels.Outbound{
+		ID: corebot.OwnID("approval", asked.Request, "open"), Key: a.key(), Kind: corebot.KindNotice,
+		Parts: corebot.TextPart(strings.TrimSpace(b.String())), InReplyTo: asked.MessageID, Notice: &about,
+	}, true
+}
+
+// noticeWaits says whether a notice about a message is still on its way to a terminal.
+func (a *attached) noticeWaits(ctx context.Context, id string) bool {
+	return a.waits(ctx, id, corebot.KindNotice)
 }
 
 // output gives the result of a call that was shown here.
