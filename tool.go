@@ -73,12 +73,16 @@ type ToolPin struct {
 	// for an approval.
 	Pinned    string    `json:"pinned,omitempty"`
 	Approved  string    `json:"approved,omitempty"` // by an operator; empty: never
+	ReadOnly  string    `json:"readOnly,omitempty"` // declared by an operator as reading only; empty: never
 	Seen      string    `json:"seen"`
 	ChangedAt time.Time `json:"changedAt"` // when Seen got its value
 }
 
 // Changed says whether the tool differs from its pinned description.
 func (p ToolPin) Changed() bool { return p.Pinned != p.Seen }
+
+// Reads says whether an operator has declared that the tool, as it is described now, only reads.
+func (p ToolPin) Reads() bool { return p.ReadOnly != "" && p.ReadOnly == p.Seen }
 
 // Vouched says whether the operator stands for the tool's present description. An approved description counts. The
 // pinned description also counts if trustFirst is set: the operator's setting to trust the first listing of a server.

@@ -54,6 +54,7 @@ type ToolResult struct {
 	Content string       `json:"content"`
 	Outside bool         `json:"outside,omitempty"` // untrusted: others than the operator can have written it
 	Notice  string       `json:"notice,omitempty"`  // what the chat is told in any case, beside the model's answer
+	Opens   string       `json:"opens,omitempty"`   // of a denied call: what an operator can do about it
 	Denies  string       `json:"denies,omitempty"`  // the rule that denies the answer's remaining calls: see [InAnswer]
 	Links   string       `json:"links,omitempty"`   // addresses to which later calls of the turn may go, one a line
 	Follows bool         `json:"follows,omitempty"` // the call went to such an address after the turn was tainted

@@ -335,6 +335,12 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 	if waits := (*corebot.Awaits)(nil); errors.As(err, &waits) {
 		event.Text = live.Waiting
 	}
+	if result.Outcome == corebot.OutcomeDenied {
+		event.Note = strings.TrimPrefix(result.Content, "denied: ")
+		if result.Opens != "" {
+			event.Note += ". To open it: " + result.Opens
+		}
+	}
 	t.publish(event)
 	if err != nil {
 		return result, fmt.Errorf("run %s: %w", call.Tool, err)

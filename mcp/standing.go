@@ -26,7 +26,7 @@ func (s *server) standing(d definition, pin corebot.ToolPin) standing {
 		return matchesAny(patterns, toolName(s.spec.Name, d.Name), s.spec.Name+"/"+d.Name)
 	}
 	is.repeats = matchesAny(s.spec.ReadOnlyTools, d.Name)
-	is.reads = !is.unapproved && (is.repeats || named(s.opts.ReadOnlyTools))
+	is.reads = !is.unapproved && (is.repeats || named(s.opts.ReadOnlyTools) || pin.Reads())
 	is.carriesOut = named(s.opts.EgressTools) || d.takesAddress()
 	return is
 }

@@ -26,7 +26,19 @@ func TestAToolReadsOnlyIfTheOperatorSaysSoOfWhatItIsNow(t *testing.T) {
 		"the entry":                     {nil, []string{"li*"}, as, true, true},
 		"the settings, before a change": {[]string{"mail/list"}, nil, changed, false, false},
 		"the entry, before a change":    {nil, []string{"list"}, changed, false, true},
-		"the settings, approved anew":   {[]string{"mail/list"}, nil, anew, true, false},
+		"an approval": {nil, nil, corebot.ToolPin{
+			Pinned: "v1", Seen: "v1", Approved: "v1",
+			ReadOnly: "v1",
+		}, true, false},
+		"an approval, before a change": {nil, nil, corebot.ToolPin{
+			Pinned: "v1", Seen: "v2", Approved: "v1",
+			ReadOnly: "v1",
+		}, false, false},
+		"another's approval": {nil, nil, corebot.ToolPin{
+			Pinned: "v2", Seen: "v2", Approved: "v2",
+			ReadOnly: "v1",
+		}, false, false},
+		"the settings, approved anew": {[]string{"mail/list"}, nil, anew, true, false},
 	} {
 		s := &server{
 			spec: Spec{Name: "mail", ReadOnlyTools: c.entry},

@@ -22,6 +22,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -75,6 +76,7 @@ type Decision struct {
 	Beyond     bool // allowed because the caller is admin beyond the turn's conversation
 	Rule       string
 	Reason     string // empty when allowed
+	Opens      string // when denied: the command or the setting by which an operator opens it; empty: nothing does
 }
 
 // Options are what the configuration adds to the rules. The zero Options grant nothing.
@@ -149,5 +151,19 @@ func (p *Policy) decide(rule rule, r Request) Decision {
 		beyond := rule.who == adminsThere || rule.who == adminsEverywhere
 		return Decision{Allow: true, Privileged: rule.who != anyone, Beyond: beyond, Rule: rule.name}
 	}
-	return Decision{Rule: rule.name, Reason: rule.reason}
+	return Decision{Rule: rule.name, Reason: rule.reason, Opens: rule.opening(r)}
+}
+
+// opening says what an operator can do about a denial, in words behind which nothing follows.
+func (rule rule) opening(r Request) string {
+	who := r.Principal.String()
+	switch {
+	case rule.opens != "":
+		return rule.opens
+	case rule.who == nobody, len(r.Others) > 0, r.Principal.ID == "": // whose role is missing cannot be said
+		return ""
+	case rule.grantable:
+		return fmt.Sprintf("`corebot admin grant %s`, or %s=%s in `tools.grants`", who, r.Tool, who)
+	}
+	return fmt.Sprintf("`corebot admin grant %s`", who)
 }

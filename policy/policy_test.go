@@ -359,3 +359,43 @@ func FuzzNoSpellingOpensAClosedPath(f *testing.F) {
 		}
 	})
 }
+
+// TestADenialNamesWhatWouldOpenIt: the role, the grant or the setting, and nothing where nothing opens it.
+func TestADenialNamesWhatWouldOpenIt(t *testing.T) {
+	p, err := policy.New(policy.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann := corebot.Principal{Channel: "cli", Account: "local", ID: "7"}
+	for _, c := range []struct {
+		tool   string
+		target policy.Target
+		who    corebot.Principal
+		others []corebot.Principal
+		want   string
+	}{
+		{tool: "shell.exec", who: ann, want: "`tools.shell.mode` in the settings, and a restart"},
+		{
+			tool: "memory.write", target: policy.Target{Scope: policy.ScopeGlobal}, who: ann,
+			want: "`corebot admin grant cli:local:7`",
+		},
+		{
+			tool: "mcp__mail__read", who: ann,
+			want: "`corebot admin grant cli:local:7`, or mcp__mail__read=cli:local:7 in `tools.grants`",
+		},
+		{tool: "mcp__mail__read", who: ann, others: []corebot.Principal{{Channel: "cli", ID: "8"}}},
+		{tool: "mcp__mail__read"},
+		{
+			tool: "fs.read", target: policy.Target{Path: "/etc/hosts"}, who: ann,
+			want: "`tools.roots` in the settings, for a directory of yours",
+		},
+		{tool: "fs.read", who: ann},
+	} {
+		d := p.Authorize(policy.Request{
+			Tool: c.tool, Role: corebot.RoleNormal, Principal: c.who, Others: c.others, Target: c.target,
+		})
+		if d.Allow || d.Reason == "" || d.Opens != c.want {
+			t.Errorf("%s: %+v, want %q", c.tool, d, c.want)
+		}
+	}
+}

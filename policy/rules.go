@@ -49,6 +49,7 @@ type rule struct {
 	who       who
 	grantable bool   // configuration may open it to others
 	reason    string // shown to the caller when the rule denies
+	opens     string // the setting by which an operator opens it; empty: a role does, if who is not nobody
 }
 
 // rules is the whole policy.
@@ -62,7 +63,7 @@ func rules() []rule {
 			{
 				name: "agent-tools", tool: "*", when: notOfAgent,
 				on:  "a tool that the agent has not, by `agents[].tools`",
-				who: nobody, reason: "this agent does not have the tool",
+				who: nobody, reason: "this agent does not have the tool", opens: "`agents[].tools` in the settings",
 			},
 		},
 		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), ownSessionOnly(),
@@ -81,6 +82,7 @@ func filesAndMemory() []rule {
 			name: "path-unusable", tool: "*", when: pathUnusable,
 			on:       "a path outside of the workspace and of every directory of `tools.roots`, or cannot be one",
 			targeted: true, who: nobody, reason: noPlace,
+			opens: "`tools.roots` in the settings, for a directory of yours",
 		},
 		{
 			name: "path-missing", tool: "fs.*", when: pathMissing, on: "no path", targeted: true, who: nobody,
@@ -107,7 +109,7 @@ func filesAndMemory() []rule {
 		{
 			name: "root-read-only", tool: "*", when: readOnlyWrite,
 			on: "changing a file in a directory of `tools.roots` with the mode `read`", targeted: true, who: nobody,
-			reason: "tools.roots opens that directory for reading only",
+			reason: "tools.roots opens that directory for reading only", opens: "`mode: write` in `tools.roots`",
 		},
 		{
 			name: "root", tool: "*", when: inOpened, on: "any other path in a directory of `tools.roots`",
@@ -127,6 +129,7 @@ func filesAndMemory() []rule {
 		{
 			name: "shell-disabled", tool: "shell.*", when: shellDisabled, on: "`tools.shell.mode` is off",
 			who: nobody, reason: "the shell is not enabled",
+			opens: "`tools.shell.mode` in the settings, and a restart",
 		},
 		{
 			name: "shell-background", tool: "shell.start", when: noSandbox, on: "`tools.shell.mode` is not sandbox",

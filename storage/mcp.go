@@ -26,15 +26,17 @@ const maxMCPTools = 2_000
 
 var (
 	selectMCPTools = &query{
-		`SELECT server, tool, pinned, approved, seen, changed_at FROM mcp_tools WHERE agent = ? AND ? IN ('', server)
+		`SELECT server, tool, pinned, approved, read_only, seen, changed_at FROM mcp_tools WHERE agent = ? AND ? IN
+				('', server)
 			ORDER BY server, tool`,
 	}
 	seeMCPTool = &query{`INSERT INTO mcp_tools (agent, server, tool, pinned, approved, seen, changed_at)
 		VALUES (?, ?, ?, ?, '', ?, ?)
 		ON CONFLICT (agent, server, tool) DO UPDATE SET seen = excluded.seen, changed_at = excluded.changed_at`}
 	approveMCPTool = &query{
-		`UPDATE mcp_tools SET pinned = seen, approved = seen WHERE agent = ? AND server = ? AND tool = ?
-			AND approved <> seen`,
+		`UPDATE mcp_tools SET pinned = seen, approved = seen, read_only = CASE WHEN ?1 THEN seen ELSE '' END
+			WHERE agent = ?2 AND server = ?3 AND tool = ?4
+			AND (approved <> seen OR read_only <> CASE WHEN ?1 THEN seen ELSE '' END)`,
 	}
 	seenMCPTool     = &query{`SELECT seen FROM mcp_tools WHERE agent = ? AND server = ? AND tool = ?`}
 	listedMCPServer = &query{`SELECT 1 FROM mcp_servers WHERE agent = ? AND name = ?`}
@@ -142,14 +144,15 @@ func sighted(known map[string]corebot.ToolPin, server string, fingerprints map[s
 
 // Approve approves tools of a server, by their names. Each comes with the fingerprint of the description that the
 // operator has read. It returns how many were not approved before. A tool that was never seen is [corebot.ErrNotFound].
-// If a tool looks different now, the error is [corebot.ErrInvalid], and nothing is approved.
-func (m *MCPTools) Approve(ctx context.Context, server string,
-	fingerprints map[string]string,
+// If a tool looks different now, the error is [corebot.ErrInvalid], and nothing is approved. The tools that readOnly
+// names are declared as tools that only read; any other approved tool is declared so no longer.
+func (m *MCPTools) Approve(ctx context.Context, server string, fingerprints map[string]string,
+	readOnly ...string,
 ) (changed int, err error) {
 	err = m.db.write(ctx, "mcp.approve", func(t *tx) error {
 		changed = 0
 		for _, tool := range slices.Sorted(maps.Keys(fingerprints)) {
-			n, err := m.approveTx(t, server, tool, fingerprints[tool])
+			n, err := m.approveTx(t, server, tool, fingerprints[tool], slices.Contains(readOnly, tool))
 			if err != nil {
 				return err
 			}
@@ -164,7 +167,7 @@ func (m *MCPTools) Approve(ctx context.Context, server string,
 }
 
 // approveTx approves one tool with the fingerprint that was read.
-func (m *MCPTools) approveTx(t *tx, server, tool, print string) (changed int, err error) {
+func (m *MCPTools) approveTx(t *tx, server, tool, print string, reads bool) (changed int, err error) {
 	var seen string
 	known, err := t.one(seenMCPTool, []any{&seen}, m.agent, server, tool)
 	switch {
@@ -177,12 +180,15 @@ func (m *MCPTools) approveTx(t *tx, server, tool, print string) (changed int, er
 			"printed for", corebot.ErrInvalid, tool, server),
 			"it has changed since, or the fingerprint is of something else: read `corebot mcp show "+server+"` again")
 	}
-	n, err := t.exec(approveMCPTool, m.agent, server, tool)
+	n, err := t.exec(approveMCPTool, reads, m.agent, server, tool)
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	return int(n), changeTx(t, byOperator(), "mcp.approve", corebot.Key{},
-		map[string]any{"agent": m.agent, "server": server, "tool": tool, "fingerprint": print})
+	note := map[string]any{"agent": m.agent, "server": server, "tool": tool, "fingerprint": print}
+	if reads {
+		note["readOnly"] = true
+	}
+	return int(n), changeTx(t, byOperator(), "mcp.approve", corebot.Key{}, note)
 }
 
 // List returns what is known of the tools of a server; an empty name means all servers.
@@ -197,7 +203,7 @@ func (m *MCPTools) List(ctx context.Context, server string) ([]corebot.ToolPin, 
 }
 
 func scanPin(s scanner) (p corebot.ToolPin, err error) {
-	err = s.Scan(&p.Server, &p.Tool, &p.Pinned, &p.Approved, &p.Seen, moment{&p.ChangedAt})
+	err = s.Scan(&p.Server, &p.Tool, &p.Pinned, &p.Approved, &p.ReadOnly, &p.Seen, moment{&p.ChangedAt})
 	return p, err
 }
 

@@ -148,6 +148,7 @@ func (j *job) approve(ctx context.Context, rule string, tool Tool, args bound,
 		return r, false, err
 	}
 	if !someone {
+		j.opens = "`corebot admin grant PRINCIPAL`, which makes an admin who can approve"
 		return j.deny(ctx, policy.RuleNobodyToApprove, "this call needs the approval of an admin, and there is none")
 	}
 	f := newForecast()

@@ -159,6 +159,7 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 		return corebot.ToolResult{}, err
 	}
 	if !decision.Allow {
+		j.opens = decision.Opens
 		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
 	}
 	if j.intended() && args.change(j.call).Path != "" && b.policy.NeedsApproval(tool.name, decision,

@@ -40,6 +40,7 @@ type job struct {
 	reads      bool             // text that others than the operator may have written
 	notice     string           // what the chat is told of it besides
 	ran        bool             // the tool was called
+	opens      string           // what an operator can do about a denial
 	denies     string           // the rule by which the rest of its answer is denied
 	links      bool             // links in the result count
 	follows    bool             // it goes to the address of a link after its turn was tainted
@@ -229,7 +230,7 @@ func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string
 	took := time.Since(j.began)
 	r := corebot.ToolResult{
 		Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice,
-		Denies: j.denies, Ran: j.ran, Follows: j.ran && j.follows,
+		Denies: j.denies, Opens: j.opens, Ran: j.ran, Follows: j.ran && j.follows,
 	}
 	if j.links && outcome == corebot.OutcomeSuccess {
 		r.Links = strings.Join(addresses.InLinks(r.Content), "\n")

@@ -47,6 +47,9 @@ func (m *model) endTool(e live.Event) {
 	m.calls = append(m.calls, call)
 	m.calls = m.calls[max(len(m.calls)-callsKept, 0):]
 	m.printTool(r, e.Text, call.number)
+	if e.Note != "" {
+		m.print(m.look.dim.Render("  " + indent(wrap(drawable(e.Note), m.width-promptColumns))))
+	}
 }
 
 // printTool prints the line of a call. Its end stands whole, and the arguments have what is left of the line.

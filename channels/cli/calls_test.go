@@ -227,6 +227,16 @@ func TestTheOutputOfACallIsShownOnDemand(t *testing.T) {
 	}
 }
 
+// TestADenialSaysWhyAndWhatWouldOpenIt under the line of its call.
+func TestADenialSaysWhyAndWhatWouldOpenIt(t *testing.T) {
+	d := newDesk(t)
+	e := ended("q", "shell.exec", "denied", 3)
+	e[0].Note = "only an admin may run commands. To open it: `corebot admin grant cli:local:7`"
+	d.do(e, ended("q", "fs.list", "success", 4))
+	requireHas(t, d.printed(), "shell.exec → denied [1]\n  only an admin may run commands. To open it: `corebot admin "+
+		"grant cli:local:7`")
+}
+
 func TestArgumentsAreShort(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"path":"a.txt","limit":3}`:        `path=a.txt limit=3`,

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,7 +95,7 @@ func printDescription(t *teller, d operate.MCPTool) {
 	case d.ReadOnly:
 		t.line("    read-only: you say so")
 	case d.Hint:
-		t.line("    read-only: the server says so, which decides nothing; `mcp.read_only` is where you say so")
+		t.line("    read-only: the server says so, which decides nothing; `mcp approve --read-only` says so too")
 	}
 	if d.Egress {
 		t.line("    takes addresses: it can carry data out")
@@ -116,6 +117,7 @@ func withAgent(agent string) string {
 
 func newMCPApprove(s *shell) *cobra.Command {
 	var agent string
+	var readOnly bool
 	cmd := &cobra.Command{
 		Use:   "approve SERVER[/TOOL] FINGERPRINT",
 		Short: "Take the tools of an MCP server as they were read",
@@ -126,7 +128,12 @@ What a tool says of itself are words of somebody else, which the model reads in 
 offered the tool. A tool that is new or has changed makes such a turn count as having read text from
 outside until it is approved, and so does every tool with mcp.trust_on_first_use: false: what not
 everyone may do waits in it for an admin. With mcp.pin_tools, or pinTools in the entry, such a tool
-is not even offered. "corebot mcp list" shows which tools are not approved.`,
+is not even offered. "corebot mcp list" shows which tools are not approved.
+
+With --read-only you also declare that the tool only reads: its calls then run in turns with text
+from outside. For a whole server that holds for the tools of which the server says so itself; "mcp
+show" prints that. The declaration holds for what was read, and an approval without the flag ends
+it. A tool that takes addresses is held in such turns all the same.`,
 		Args: takes("SERVER[/TOOL]", "FINGERPRINT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, tool, one := strings.Cut(args[0], "/")
@@ -139,23 +146,32 @@ is not even offered. "corebot mcp list" shows which tools are not approved.`,
 			}
 			by := operate.ByAgent{Agent: agent}
 			what := operate.ToolApproval{ByAgent: by, Server: server, Fingerprints: map[string]string{tool: args[1]}}
+			if one && readOnly {
+				what.ReadOnly = []string{tool}
+			}
 			if !one {
-				var err error
-				if what.Fingerprints, err = s.shown(cmd, operate.ToolsQuery{ByAgent: by, Server: server},
-					args[1]); err != nil {
+				found, err := s.shown(cmd, operate.ToolsQuery{ByAgent: by, Server: server}, args[1])
+				if err != nil {
 					return err
+				}
+				what.Fingerprints = fingerprints(found)
+				for _, t := range found {
+					if readOnly && t.Unusable == "" && (t.Hint || t.ReadOnly) {
+						what.ReadOnly = append(what.ReadOnly, t.Tool)
+					}
 				}
 			}
 			return s.change(cmd, func(c control.Caller) error { return approveTools(cmd, c, what) })
 		},
 	}
 	agentFlag(cmd, &agent)
+	cmd.Flags().BoolVar(&readOnly, "read-only", false, "also declare that the tool only reads")
 	return cmd
 }
 
-// shown are the fingerprints of the tools of a server, if that of all of them is still the one that was printed. Should
+// shown are the tools of a server, if that of all of them is still the one that was printed. Should
 // one change after that, the approval is refused for it.
-func (s *shell) shown(cmd *cobra.Command, of operate.ToolsQuery, whole string) (map[string]string, error) {
+func (s *shell) shown(cmd *cobra.Command, of operate.ToolsQuery, whole string) ([]operate.MCPTool, error) {
 	tools, err := s.describe(cmd, of)
 	if err != nil {
 		return nil, err
@@ -165,7 +181,7 @@ func (s *shell) shown(cmd *cobra.Command, of operate.ToolsQuery, whole string) (
 			"was printed for", corebot.ErrInvalid, of.Server),
 			"they have changed since, or the fingerprint is of one tool: read `corebot mcp show "+of.Server+"` again")
 	}
-	return fingerprints(tools.Rows), nil
+	return tools.Rows, nil
 }
 
 // fingerprints are those of the tools that can be approved, by the names that their server gives them.
@@ -189,5 +205,9 @@ func approveTools(cmd *cobra.Command, c control.Caller, what operate.ToolApprova
 	}
 	t := &teller{w: cmd.OutOrStdout()}
 	t.line("%s approved", count(int64(done.Changed), "tool"))
+	if len(what.ReadOnly) > 0 {
+		slices.Sort(what.ReadOnly)
+		t.line("declared to only read: %s", printable(strings.Join(what.ReadOnly, ", ")))
+	}
 	return t.err
 }

@@ -69,12 +69,14 @@ func (h home) Servers(_ context.Context, agent string) (operate.MCPServers, erro
 }
 
 // ApproveTools implements [operate.Agents].
-func (h home) ApproveTools(ctx context.Context, agent, server string, fingerprints map[string]string) (int, error) {
+func (h home) ApproveTools(ctx context.Context, agent, server string, fingerprints map[string]string,
+	readOnly []string,
+) (int, error) {
 	_, entry, err := h.entry(agent)
 	if err != nil {
 		return 0, err
 	}
-	return storage.NewMCPTools(h.db, entry.ID).Approve(ctx, server, fingerprints)
+	return storage.NewMCPTools(h.db, entry.ID).Approve(ctx, server, fingerprints, readOnly...)
 }
 
 // running is the Corebot of this process in the hands of the admin service.
@@ -117,12 +119,14 @@ func (r running) Servers(_ context.Context, agent string) (operate.MCPServers, e
 }
 
 // ApproveTools implements [operate.Agents]. The turns that begin after it have what was approved.
-func (r running) ApproveTools(ctx context.Context, agent, server string, fingerprints map[string]string) (int, error) {
+func (r running) ApproveTools(ctx context.Context, agent, server string, fingerprints map[string]string,
+	readOnly []string,
+) (int, error) {
 	u, err := r.agents.named(agent)
 	if err != nil {
 		return 0, err
 	}
-	n, err := storage.NewMCPTools(r.Store, u.entry.ID).Approve(ctx, server, fingerprints)
+	n, err := storage.NewMCPTools(r.Store, u.entry.ID).Approve(ctx, server, fingerprints, readOnly...)
 	if err == nil {
 		err = u.servers.Reconsider(ctx, server)
 	}

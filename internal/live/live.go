@@ -36,7 +36,8 @@ type Event struct {
 	MessageID string // the inbound message of the turn
 	Text      string
 	Tool      string
-	Position  int // of a call: its step in the journal of the message
+	Note      string // of a denied call: why it was denied, and what an operator can do about it
+	Position  int    // of a call: its step in the journal of the message
 }
 
 // Buffer is how many events a watcher may fall behind before it misses some.

@@ -21,7 +21,8 @@ type Agents interface {
 	// Servers tells how the MCP servers of an agent are doing, by name. The rows are whole, without a cursor.
 	Servers(ctx context.Context, agent string) (MCPServers, error)
 	// ApproveTools takes tools of a server as an operator read them, and counts them.
-	ApproveTools(ctx context.Context, agent, server string, fingerprints map[string]string) (int, error)
+	ApproveTools(ctx context.Context, agent, server string, fingerprints map[string]string,
+		readOnly []string) (int, error)
 }
 
 // The operations on agents and their skills.

@@ -78,6 +78,7 @@ type (
 		ByAgent
 		Server       string            `json:"server"`
 		Fingerprints map[string]string `json:"fingerprints"`
+		ReadOnly     []string          `json:"readOnly,omitempty"` // those of them that are declared to only read
 	}
 )
 
@@ -119,6 +120,6 @@ func (s *Service) ReloadServers(ctx context.Context, q ServersQuery) (MCPServers
 // ApproveTools takes tools as they were read, if they are so still. A running Corebot offers them to the turns that
 // begin from then on.
 func (s *Service) ApproveTools(ctx context.Context, a ToolApproval) (Done, error) {
-	n, err := s.stores.Agents.ApproveTools(ctx, a.Agent, a.Server, a.Fingerprints)
+	n, err := s.stores.Agents.ApproveTools(ctx, a.Agent, a.Server, a.Fingerprints, a.ReadOnly)
 	return Done{Changed: n}, err
 }

@@ -17,13 +17,15 @@ import (
 //   - A tool that comes after the first listing waits for an approval, also where that listing was empty.
 //   - An approval takes the fingerprint that was read and no other, for all of its tools or for none.
 //   - An approved tool is vouched for while it is as it was approved, also when it has been another meanwhile.
+//   - A declaration that a tool only reads holds for what was read, until an approval without it.
 //   - A peek gives what a sight would give, and notes nothing.
 //   - The tools of one agent are no other agent's, under the same names too.
 //   - A server that renames its tools without end fills nothing.
 //   - What was pinned and approved survives a restart, and each approval leaves one audit event.
 type Pins interface {
 	mcp.Pins
-	Approve(ctx context.Context, server string, fingerprints map[string]string) (changed int, err error)
+	Approve(ctx context.Context, server string, fingerprints map[string]string, readOnly ...string) (changed int,
+		err error)
 	List(ctx context.Context, server string) ([]corebot.ToolPin, error)
 }
 
@@ -42,6 +44,10 @@ func pinSpecs() []spec {
 		{
 			"An approved tool is vouched for while it is as it was approved, also when it has been another meanwhile.",
 			approvedToolIsVouchedFor,
+		},
+		{
+			"A declaration that a tool only reads holds for what was read, until an approval without it.",
+			declarationIsOfWhatWasRead,
 		},
 		{"A peek gives what a sight would give, and notes nothing.", peekNotesNothing},
 		{"The tools of one agent are no other agent's, under the same names too.", pinsAreTheAgents},
@@ -229,4 +235,21 @@ func pinsSurvive(s *suite) {
 	s.wantPin(known["write"], "w1", "w1", "w1")
 	s.wantPin(known["late"], "", "", "l1")
 	s.wantNotes(`mcp.approve|operator|:::|{"agent":"main","fingerprint":"w1","server":"files","tool":"write"}`)
+}
+
+func declarationIsOfWhatWasRead(s *suite) {
+	reads := func() string { return fmt.Sprint(s.sight("mail", prints{"list": "v1", "send": "v1"})["list"].Reads()) }
+	s.sight("mail", prints{"list": "v1", "send": "v1"})
+	for n, readOnly := range [][]string{{"list"}, {"list"}, nil} {
+		changed, err := s.Pins(corebot.DefaultAgent).Approve(s.ctx(), "mail", prints{"list": "v1"}, readOnly...)
+		s.must(err)
+		s.equal(fmt.Sprintf("approved, time %d", n), changed, []int{1, 0, 1}[n])
+		s.equal(fmt.Sprintf("declared, time %d", n), reads(), fmt.Sprint(readOnly != nil))
+	}
+	_, err := s.Pins(corebot.DefaultAgent).Approve(s.ctx(), "mail", prints{"list": "v1"}, "list", "send")
+	s.must(err)
+	if known := s.sight("mail", prints{"list": "v2", "send": "v1"}); known["list"].Reads() || known["send"].Reads() {
+		s.t.Errorf("declared are %+v", known)
+	}
+	s.equal("as it was declared", reads(), "true")
 }
