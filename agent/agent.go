@@ -206,7 +206,7 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		}
 		return corebot.Result{History: t.leaves(), Spent: t.spent, BeginsSession: t.beginsSession}, err
 	}
-	if t.heartbeat() && len(t.mergedIDs) == 0 { // else a person waits for the answer
+	if t.alone() {
 		return t.pulse(answer), nil
 	}
 	if !blank(answer.Text) {

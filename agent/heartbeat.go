@@ -16,6 +16,9 @@ func (t *turn) heartbeat() bool {
 	return e != nil && e.Heartbeat
 }
 
+// alone says whether the turn is a heartbeat that has merged no message: then no person waits for its answer.
+func (t *turn) alone() bool { return t.heartbeat() && len(t.mergedIDs) == 0 }
+
 // pulse is the result of a heartbeat. A calm one leaves no reply and no history. Any other leaves its answer in the
 // history, for whoever asks about it. It leaves neither its prompt nor, after it has read untrusted text, its answer:
 // a heartbeat never taints the chat.

@@ -100,6 +100,9 @@ func (t *turn) say(e corebot.HistoryEntry) {
 
 // leaves is the history that the turn leaves in the chat. Of an isolated task it is the prompt and the answer.
 func (t *turn) leaves() []corebot.HistoryEntry {
+	if t.alone() { // a stopped one: its prompt is of another principal than the chat's, and would taint the chat
+		return nil
+	}
 	if e := t.delivery.Message.Errand; e == nil || !e.Isolated {
 		return t.said
 	}

@@ -22,10 +22,14 @@ func beat(t *testing.T, steps ...apptest.Reply) (k *apptest.Kit, posted []string
 		return "one file", nil
 	})
 	k = apptest.New(t, apptest.Options{Model: model, Tools: []tools.Tool{page(), seen}}).Start()
+	err := k.Grants.Grant(t.Context(), corebot.Grant{Principal: apptest.Person("ann"), Role: corebot.RoleAdmin})
+	if err != nil {
+		t.Fatal(err)
+	}
 	k.SayAs("ann", "a", "1", "hello")
 	pass(time.Second)
 	due := time.Now().Add(time.Minute).Truncate(time.Minute)
-	_, err := storage.NewTasks(k.DB).Create(t.Context(), corebot.Task{
+	_, err = storage.NewTasks(k.DB).Create(t.Context(), corebot.Task{
 		Name: "heartbeat", Key: apptest.Key("a"), Prompt: "look at the disk", Context: corebot.TaskIsolated,
 		Schedule: corebot.Schedule{Kind: corebot.TaskHeartbeat, Spec: "24h"}, Creator: corebot.AtTerminal(1000),
 		Anchor: time.Now(), NextRun: due, Chain: 1,
@@ -35,6 +39,12 @@ func beat(t *testing.T, steps ...apptest.Reply) (k *apptest.Kit, posted []string
 	}
 	pass(2 * time.Minute)
 	id := corebot.OwnID("task", 1, due.Unix(), "isolated")
+	if k.Life(id).End == "" {
+		k.SayAs("ann", "a", "stop", "/stop")
+		pass(time.Second)
+		k.WantEnd(id, corebot.EndStopped)
+		return k, nil
+	}
 	k.WantEnd(id, corebot.EndAnswered)
 	for _, m := range k.Told(id) {
 		posted = append(posted, m.Text())
@@ -85,4 +95,13 @@ func TestAHeartbeatThatHasSomethingToSayTaintsNoChat(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAHeartbeatThatIsStoppedLeavesNoHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := beat(t, apptest.Hangs())
+		if said := k.Transcript("a"); len(said) != 2 {
+			t.Errorf("the history is %q", said)
+		}
+	})
 }
