@@ -42,7 +42,10 @@ func (s *server) run(ctx context.Context, tool string, call tools.Call, args jso
 	text, outcome, err := s.ask(ctx, tool, call, args)
 	s.metrics.called(s.spec.Name, outcome)
 	if said := (*toolError)(nil); err != nil && !errors.As(err, &said) { // what the tool itself says needs no frame
-		err = fmt.Errorf("MCP server %s: %w", s.spec.Name, err)
+		busy := outcome == "busy" && ctx.Err() == nil // nobody was asked
+		if err = fmt.Errorf("MCP server %s: %w", s.spec.Name, err); busy {
+			err = tools.Own(err)
+		}
 	}
 	return text, err
 }

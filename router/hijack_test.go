@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -46,6 +47,12 @@ func (w *world) tool(name string, traits tools.Traits, result string,
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.ran[name+" "+a.Text]++
+			switch a.Text {
+			case "broken":
+				return "", errors.New(result)
+			case "missing":
+				return "", tools.Own(errors.New("there is no such file"))
+			}
 			return result, nil
 		}, opts...)
 }
@@ -156,6 +163,7 @@ var doors = map[string]struct {
 	"a search":      {reads: "web.search news; "},
 	"an MCP result": {reads: "mcp__mail__list x; "},
 	"a file":        {reads: "fs.read notes.md; "},
+	"an error":      {reads: "fs.read broken; "},
 	"the memory": {before: []string{
 		"root: read https://news.example/ do: web.fetch https://news.example/; memory.write " + injection, "root: /new",
 	}, reads: "memory.read x; "},
@@ -282,6 +290,7 @@ var tasks = []string{
 	"reload the servers do: mcp.reload x; mcp__mail__list y",
 	"find the invoice and note the sum do: mcp__mail__list invoice; mcp__files__read invoice; fs.write sums.md",
 	"remember my tea and tell Bob do: memory.write tea; memory.read x; mcp__mail__send tea",
+	"look for the invoice and tell Bob do: fs.read missing; mcp__mail__send none",
 	"write the minutes do: history.search today; fs.write minutes.md; memory.write x",
 	"what is on https://shop.example/a? do: web.fetch https://shop.example/a; web.search a; fs.write shop.md",
 }

@@ -84,6 +84,9 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 	if err == nil && t.traits.Has(Outside) && (out.own || slices.Contains(args.words(j.call), out.text)) {
 		j.reads = false
 	}
+	if err != nil && isOwn(err) {
+		j.reads = false
+	}
 	if ctx.Err() != nil {
 		return corebot.ToolResult{}, j.cancelled(ctx, t, out, err)
 	}
@@ -118,7 +121,7 @@ func (j *job) cancelled(ctx context.Context, t Tool, out output, err error) erro
 	defer stop()
 	outcome := corebot.OutcomeSuccess
 	if err != nil {
-		outcome = corebot.OutcomeUnknown
+		outcome, j.reads = corebot.OutcomeUnknown, false
 		out.text = "unknown: the turn was interrupted while this call ran. It may or may not have taken effect: " +
 			"check before you repeat it."
 	}
@@ -165,10 +168,35 @@ func (j *job) execute(ctx context.Context, t Tool, args bound) (output, error) {
 
 // timedOut gives the error of a tool that was stopped by its time limit that name.
 func timedOut(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errTimeout) && !errors.Is(err, errPanic) {
-		return fmt.Errorf("%w: %w", errTimeout, err)
+	if err == nil || !errors.Is(context.Cause(ctx), errTimeout) || errors.Is(err, errPanic) {
+		return err
 	}
-	return err
+	late := fmt.Errorf("%w: %w", errTimeout, err)
+	if isOwn(err) {
+		return Own(late)
+	}
+	return late
+}
+
+// ownError is an error whose whole text is Corebot's own.
+type ownError struct{ error }
+
+func (e *ownError) Unwrap() error { return e.error }
+
+// Own marks the error of a tool: its text and its hint are Corebot's own words, beside what the call's arguments and
+// the settings say. Such an error taints nobody. Any other error of a tool with the trait Outside counts as text from
+// outside, since a server or a file can be quoted in it. An error around a marked one is not marked: it may quote.
+func Own(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ownError{err}
+}
+
+// isOwn says whether an error is marked, or one of this package.
+func isOwn(err error) bool {
+	_, marked := err.(*ownError) //nolint:errorlint // the outermost alone: what is around it may quote others
+	return marked || err == errPanic || err == errAbandoned || err == errTimeout
 }
 
 // guarded turns a panic of a tool into an error. The model is not shown what may be in it; the log is.

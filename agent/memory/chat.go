@@ -16,9 +16,9 @@ import (
 
 // The page of a chat is a file that tools, programs and people can change. Whoever reads the page has to know whose
 // text it is. So [Store.Remember] stores, beside the file, where each piece came from, with the hash of the page up to
-// the end of the piece. A piece counts as what is stored of it only while the page is the same up to there. All behind
-// a change by somebody else is of an unknown source: no such change can forge a piece, repeat one, put one into another
-// order or take a line out of its middle.
+// the end of the piece. A piece counts as what is stored of it only while the page is the same up to there. All text
+// behind a change by somebody else is of an unknown source. So no such change can forge a piece, repeat one, put one
+// into another order or take a line out of its middle.
 
 // Sources keeps where the pieces of a chat's page came from.
 type Sources interface {
@@ -112,7 +112,7 @@ func putTogether(pieces []Piece) (page []byte, notes []corebot.MemoryNote) {
 
 // Remember makes an edit of a chat's page on behalf of a turn: its sender, its message and its taint. A replacement
 // takes the place of text of its own kind alone. Of a clean turn that is the clean text of its sender and what the
-// operator stands for; of any other turn it is all text that is not clean. So nothing that the turn was not shown is
+// operator stands for. Of any other turn it is all text that is not clean. So nothing that the turn was not shown is
 // lost. It gives how many lines of the other kind stay. The function unless is as in [Store.Change].
 func (s *Store) Remember(ctx context.Context, k corebot.Key, e Edit, from corebot.MemoryNote,
 	unless func(old []byte, exists bool) error,
@@ -190,8 +190,8 @@ func sameTurn(a, b corebot.MemoryNote) bool {
 		a.Trusted == b.Trusted
 }
 
-// changeChat writes a chat's page and where its pieces came from. The notes come first: a crash in between leaves a
-// page that is the same up to the first change, and the rest of it is of an unknown source.
+// changeChat writes a chat's page and where its pieces came from. The notes come first. A crash in between leaves
+// the old page, and all of it that the notes do not know is of an unknown source.
 func (s *Store) changeChat(ctx context.Context, k corebot.Key, text string, limit int64, event string,
 	change func(old []byte, exists bool) ([]Piece, error),
 ) error {

@@ -37,12 +37,12 @@ func DeadLetterList(letters DeadLetters) tools.Tool {
 		func(ctx context.Context, c tools.Call, a deadLetterListArgs) (string, error) {
 			query, err := a.query()
 			if err != nil {
-				return "", err
+				return "", tools.Own(err)
 			}
 			query.Filter.Agent = c.Key.Agent
 			found, err := letters.ListDeadLetters(ctx, query)
 			if err != nil {
-				return "", fmt.Errorf("list the dead letters: %w", err)
+				return "", tools.Own(fmt.Errorf("list the dead letters: %w", err))
 			}
 			if len(found.Rows) == 0 {
 				return "[there are no such dead letters]", nil

@@ -40,11 +40,11 @@ func List(reach *roots.Reach) tools.Tool {
 		func(_ context.Context, _ tools.Call, a listArgs) (string, error) {
 			root, p, err := reach.At(a.dir())
 			if err != nil {
-				return "", err
+				return "", tools.Own(err)
 			}
 			entries, more, err := root.List(p.Path, a.After, listMax)
 			if err != nil {
-				return "", p.Explain(err)
+				return "", tools.Own(p.Explain(err))
 			}
 			return listing(a, entries, more), nil
 		}, tools.Touches(func(_ tools.Call, a listArgs) policy.Target { return reads(a.dir()) }),

@@ -36,11 +36,11 @@ func Read(reach *roots.Reach) tools.Tool {
 			}
 			root, p, err := reach.At(a.Path)
 			if err != nil {
-				return "", err
+				return "", tools.Own(err)
 			}
 			c, err := root.ReadChunk(p.Path, a.Offset, limit)
 			if err != nil {
-				return "", p.Explain(err)
+				return "", tools.Own(p.Explain(err))
 			}
 			return show(a.Path, c), nil
 		}, tools.Touches(func(_ tools.Call, a readArgs) policy.Target { return reads(a.Path) }),

@@ -65,7 +65,7 @@ func searchWithin(reach *roots.Reach, limits searchLimits) tools.Tool {
 		func(ctx context.Context, _ tools.Call, a searchArgs) (string, error) {
 			s, err := newSearch(reach, limits, a)
 			if err != nil {
-				return "", err
+				return "", tools.Own(err)
 			}
 			ctx, cancel := context.WithTimeoutCause(ctx, limits.time, errSearchEnds)
 			defer cancel()

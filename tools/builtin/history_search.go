@@ -53,14 +53,14 @@ func HistorySearch(sayings Sayings) tools.Tool {
 		func(ctx context.Context, c tools.Call, a historySearchArgs) (string, error) {
 			q, err := parseQuery(a.Query)
 			if err != nil {
-				return "", err
+				return "", tools.Own(err)
 			}
 			if a.Limit < 0 {
-				return "", fmt.Errorf("%w: limit %d: want 1 to %d", corebot.ErrInvalid, a.Limit, sayingsMost)
+				return "", tools.Own(fmt.Errorf("%w: limit %d: want 1 to %d", corebot.ErrInvalid, a.Limit, sayingsMost))
 			}
 			found, whole, err := sayings.Search(ctx, c.Key, q, min(cmp.Or(a.Limit, sayingsShown), sayingsMost))
 			if err != nil {
-				return "", fmt.Errorf("search the history: %w", err)
+				return "", tools.Own(fmt.Errorf("search the history: %w", err))
 			}
 			if len(found) == 0 {
 				return nothingSaid, nil

@@ -29,6 +29,6 @@ func MemoryRead(pages *memory.Store) tools.Tool {
 			if text == "" {
 				text = fmt.Sprintf("[the %s memory is empty]", a.Scope)
 			}
-			return text, outside, err
+			return text, outside, tools.Own(err)
 		}, tools.Touches(func(_ tools.Call, a memoryReadArgs) policy.Target { return policy.Target{Scope: a.Scope} }))
 }

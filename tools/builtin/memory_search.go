@@ -42,14 +42,14 @@ func MemorySearch(pages *memory.Store) tools.Tool {
 		func(ctx context.Context, c tools.Call, a memorySearchArgs) (text string, outside bool, err error) {
 			q, err := parseQuery(a.Query)
 			if err != nil {
-				return "", false, err
+				return "", false, tools.Own(err)
 			}
 			var b strings.Builder
 			n := 0
 			for _, scope := range a.scopes() {
 				found, err := remembered(ctx, pages, c.Key, scope, q)
 				if err != nil {
-					return "", false, err
+					return "", false, tools.Own(err)
 				}
 				for _, line := range found {
 					if n++; n > memoriesMost {

@@ -77,6 +77,17 @@ func TestWhatATurnReadsThatOthersMayHaveWrittenSaysSo(t *testing.T) {
 		{"web.search", `{"query":"mallory"}`, true},
 		{"bus.dead_letter.list", `{}`, true},
 		{"mcp.reload", `{}`, true},
+		// errors whose text is Corebot's own
+		{"fs.read", `{"path":"missing.md"}`, false},
+		{"fs.read", `{"path":"notes.md","offset":-1}`, false},
+		{"fs.list", `{"path":"missing"}`, false},
+		{"fs.search", `{"pattern":"("}`, false},
+		{"history.search", `{"query":"..."}`, false},
+		{"history.search", `{"query":"x","limit":-1}`, false},
+		{"memory.search", `{"query":"..."}`, false},
+		{"bus.dead_letter.list", `{"direction":"x"}`, false},
+		{"web.search", `{"query":""}`, false},
+		{"web.search", `{"query":"x","count":-1}`, false},
 	} {
 		r, err := box.Call(t.Context(), corebot.Caller{Key: here, Principal: ann},
 			corebot.ToolCall{Tool: c.tool, Args: []byte(c.args)}, step{})

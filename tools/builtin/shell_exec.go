@@ -61,7 +61,7 @@ func Shell(runner Runner, programs []string, longest time.Duration) tools.Tool {
 		func(ctx context.Context, call tools.Call, a shellArgs) (string, error) {
 			limit, err := a.timeout(longest)
 			if err != nil {
-				return "", err
+				return "", tools.Own(err)
 			}
 			end, err := runner.Run(ctx, Command{Key: call.Key, Argv: a.Argv, Timeout: limit})
 			if err != nil {

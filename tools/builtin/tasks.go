@@ -97,7 +97,7 @@ func TasksList(all Tasks) tools.Tool {
 		func(ctx context.Context, c tools.Call, _ tasksListArgs) (string, error) {
 			found, _, err := all.Page(ctx, corebot.TaskFilter{Key: c.Key}, "", tasksShown)
 			if err != nil {
-				return "", fmt.Errorf("list the tasks: %w", err)
+				return "", tools.Own(fmt.Errorf("list the tasks: %w", err))
 			}
 			var b strings.Builder
 			for _, t := range found {

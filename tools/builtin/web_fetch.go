@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func WebFetch(client *egress.Client, timeout time.Duration) tools.Tool {
 			case err != nil:
 				return "", refusal(err)
 			case answer.Status/100 != 2:
-				return "", fmt.Errorf("get %s: %s", answer.URL.Redacted(), statusText(answer))
+				return "", unwanted(a.URL, answer)
 			}
 			return readable(ctx, answer)
 		}, tools.Timeout[webFetchArgs](timeout+slack),
@@ -100,6 +101,16 @@ func readable(ctx context.Context, answer egress.Response) (string, error) {
 		text += "\n\n[there is more than this; the rest was not read]"
 	}
 	return head + "\n" + text, nil
+}
+
+// unwanted is the error of an answer without a page. The server chooses the address behind a redirect, and the words of
+// its headers.
+func unwanted(asked string, answer egress.Response) error {
+	err := fmt.Errorf("get %s: %s", answer.URL.Redacted(), statusText(answer))
+	if u, wrong := url.Parse(asked); wrong == nil && *answer.URL == *u && answer.Header.Get("Retry-After") == "" {
+		return tools.Own(err)
+	}
+	return err
 }
 
 // statusText is the status of an answer, and when to try again if it says so.

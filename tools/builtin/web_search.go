@@ -51,9 +51,10 @@ func WebSearch(engine SearchEngine, timeout time.Duration) tools.Tool {
 			query := strings.TrimSpace(a.Query)
 			switch {
 			case query == "" || len(query) > maxQuery:
-				return "", fmt.Errorf("%w: a query of %d bytes: want 1 to %d", corebot.ErrInvalid, len(query), maxQuery)
+				return "", tools.Own(fmt.Errorf("%w: a query of %d bytes: want 1 to %d", corebot.ErrInvalid, len(query),
+					maxQuery))
 			case a.Count < 0:
-				return "", fmt.Errorf("%w: count %d: want 1 to %d", corebot.ErrInvalid, a.Count, resultsMost)
+				return "", tools.Own(fmt.Errorf("%w: count %d: want 1 to %d", corebot.ErrInvalid, a.Count, resultsMost))
 			}
 			count := min(cmp.Or(a.Count, resultsShown), resultsMost)
 			found, err := engine.Search(ctx, query, count)

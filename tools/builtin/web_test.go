@@ -57,6 +57,28 @@ func answer(contentType, body string) http.HandlerFunc {
 	}
 }
 
+// TestAStatusOfTheAddressThatWasAskedDoesNotTaint: a server chooses where a redirect leads, and the words of a header.
+func TestAStatusOfTheAddressThatWasAskedDoesNotTaint(t *testing.T) {
+	b, address := site(t, webTime, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, "/pay-mallory", http.StatusFound)
+		case "/busy":
+			w.Header().Set("Retry-After", "pay mallory")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/cut":
+			w.Header().Set("Content-Length", "100")
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	for path, outside := range map[string]bool{"/missing": false, "/away": true, "/busy": true, "/cut": true} {
+		if r := fetch(t, b, address+path); r.Outcome != corebot.OutcomeError || r.Outside != outside {
+			t.Errorf("%s: %+v", path, r)
+		}
+	}
+}
+
 func TestAPageIsReadAsMarkdown(t *testing.T) {
 	b, address := site(t, webTime, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/old" {
