@@ -325,3 +325,25 @@ func (c FileChange) summary() string {
 	}
 	return fmt.Sprintf("%s added, %d removed", lines(c.Added), c.Removed)
 }
+
+// FileVersion is a change that a turn makes of a file, with what it takes to undo the change.
+type FileVersion struct {
+	ID        int64
+	Key       Key
+	MessageID string    // of the turn
+	Principal Principal // of the turn
+	Path      string    // in the workspace, or absolute
+	From      string    // of a move: the path that is left
+	Made      string    // the topmost directory that the change makes; empty: none
+	Before    string    // what is at Path before, as [NamedFile.Content]
+	After     string    // what is there after it
+	Data      []byte    // the content that Before stands for
+	Mode      uint32    // the rights of that file; 0: not known
+	Lost      bool      // the content was too large to be kept
+}
+
+// VersionLimits bound what is kept of changes of files. Zero PerChat keeps nothing.
+type VersionLimits struct {
+	PerChat int   // changes of a chat, the newest
+	Bytes   int64 // of all chats together
+}

@@ -68,6 +68,7 @@ var commands = []CommandUsage{
 		KindControl,
 	},
 	{"/usage", "", "tell what was used, and what may be", KindControl},
+	{"/undo", "", "undo the newest changes of files in this chat: those of one message", KindCommand},
 	{"/help", "", "this list", KindCommand},
 }
 

@@ -196,7 +196,7 @@ type Result struct {
 	BeginsSession bool // this turn is the first of a new session
 	NewSession    bool // the chat's history begins anew after this turn
 
-	Denied AuditEvent // a refused chat command; zero: none
+	Command AuditEvent // a chat command that was denied, or that changed files; zero: none
 }
 
 // Head is the message that a conversation works on or waits for.

@@ -242,7 +242,7 @@ func keptForAdmins() []rule {
 // give them. A command that acts on nothing, such as /help, is open to everybody who may talk.
 func ownMessageOnly() []rule {
 	var t []rule
-	for _, command := range []string{"/stop", "/steer", "/retry", "/why", "/tasks", "/remind"} {
+	for _, command := range []string{"/stop", "/steer", "/retry", "/why", "/tasks", "/remind", "/undo"} {
 		t = append(t,
 			rule{
 				name: "others-message", tool: command, when: othersMessage, on: "a message of another sender",

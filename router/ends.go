@@ -131,7 +131,7 @@ func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (coreb
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused, Reason: refusedOthers},
 		Replies: []corebot.Message{notice(d, "refused", text, corebot.NoticeRefused)},
-		Denied:  denied,
+		Command: denied,
 	}, true
 }
 

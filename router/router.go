@@ -101,6 +101,8 @@ type Options struct {
 	Chats     Situations    // for /status; nil: /status tells nothing
 	// Models are those that /model can name in the chats of an agent; nil: none.
 	Models   func(agent string) []string
+	Versions Versions // for /undo, with Reverter; nil: nothing can be undone
+	Reverter Reverter
 	Choices  Choices             // stores what /model and /think choose; nil: nothing can be chosen
 	Thinks   Thinks              // for /think; nil: nobody knows how models think
 	Pairings Pairings            // for /pair; nil: nobody is paired
@@ -263,6 +265,9 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	if d.Message.Kind == corebot.KindCommand {
 		if d.Stopped {
 			return stopped(d, corebot.Result{}, d.Interrupted)
+		}
+		if c, _, _ := corebot.ParseCommand(d.Message.Text()); c.Name == "/undo" {
+			return r.undo(ctx, d, c)
 		}
 		return command(d)
 	}

@@ -54,7 +54,7 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by
 			return err
 		}
 		if !s.Found {
-			return cmp.Or(deniedTx(t, by), noticeTx(t, &packed[1], r.Life))
+			return cmp.Or(commandTx(t, by), noticeTx(t, &packed[1], r.Life))
 		}
 		if deferred {
 			_, err = endDeferredTx(t, headLife, corebot.EndStopped, "stop")
@@ -159,7 +159,7 @@ func (l *Ledger) Refuse(ctx context.Context, m corebot.Message, by corebot.Audit
 		if r, err = l.db.controlTx(t, &packed[0], false); err != nil || r.Duplicate {
 			return err
 		}
-		return cmp.Or(deniedTx(t, by), noticeTx(t, &packed[1], r.Life))
+		return cmp.Or(commandTx(t, by), noticeTx(t, &packed[1], r.Life))
 	})
 	return r, err
 }
@@ -186,7 +186,7 @@ func (l *Ledger) Steer(ctx context.Context, m corebot.Message, headLife int64, b
 		if s.Merges, err = mergesTx(t, s.Life); err != nil {
 			return err
 		}
-		if err := deniedTx(t, by); err != nil {
+		if err := commandTx(t, by); err != nil {
 			return err
 		}
 		if told[s.Merges] == nil {
@@ -197,9 +197,9 @@ func (l *Ledger) Steer(ctx context.Context, m corebot.Message, headLife int64, b
 	return s, err
 }
 
-// deniedTx writes the audit event of a denied command.
-func deniedTx(t *tx, by corebot.AuditEvent) error {
-	if by.Outcome != corebot.OutcomeDenied {
+// commandTx writes the audit event of a command that has one.
+func commandTx(t *tx, by corebot.AuditEvent) error {
+	if by.Outcome == "" {
 		return nil
 	}
 	return auditTx(t, []corebot.AuditEvent{by})

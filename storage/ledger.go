@@ -69,7 +69,7 @@ func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Resul
 		if err := appendHistoryTx(t, d, history, r); err != nil {
 			return err
 		}
-		if err := deniedTx(t, r.Denied); err != nil {
+		if err := commandTx(t, r.Command); err != nil {
 			return err
 		}
 		for i := range replies {

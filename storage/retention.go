@@ -21,6 +21,7 @@ type RetentionOptions struct {
 	Audit    time.Duration
 	Mailbox  time.Duration
 	Usage    time.Duration // the usage of each day
+	Versions time.Duration // changes of files that can be undone
 	History  time.Duration
 
 	// HasFiles says whether a chat has files of its own. Such a chat is not forgotten. Nil: no chat has files.
@@ -48,6 +49,7 @@ type RetentionOptions struct {
 //     another id, so that no epoch comes twice. Its places continue from the chat's history.
 //   - Audit events, replies in mailboxes whether fetched or not, and old history. While a chat is in use, the newest
 //     [recentEntries] of its session stay. The history of a chat that was silent for as long is deleted whole.
+//   - Changes of files that could be undone.
 //   - Tasks that are done, with their runs. A run whose message waits or is a dead letter keeps its task.
 //   - Chats that nothing refers to: without lanes, history, mailbox and files, not registered, without settings, and
 //     without roles that hold in them.
@@ -86,7 +88,7 @@ const (
 // [corebot.ErrInvalid].
 func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 	for _, n := range []time.Duration{
-		o.Messages, o.Dedupe, o.Audit, o.Mailbox, o.Usage, o.History, o.Every,
+		o.Messages, o.Dedupe, o.Audit, o.Mailbox, o.Usage, o.History, o.Versions, o.Every,
 		time.Duration(o.HistoryEntries),
 	} {
 		if n < 0 {
@@ -118,6 +120,7 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 		{"usage_days", o.Usage, r.sweepUsage},
 		{"audit_events", o.Audit, r.sweepAudit},
 		{"mailbox", o.Mailbox, r.sweepAged(mailboxTable)},
+		{"file_versions", o.Versions, r.sweepAged(versionTable)},
 		{"history", history, r.sweepHistory},
 		{"tasks", o.Messages, r.sweepTasks},
 		{"chats", o.Messages, r.sweepChats}, // last, because the earlier stages can free chats

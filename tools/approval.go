@@ -177,7 +177,7 @@ func (j *job) approve(ctx context.Context, rule string, tool Tool, args bound,
 		if drift := a.Bound.Drift(now); drift != "" {
 			return j.askAnew(ctx, a.Approval, drift, tool, args, now)
 		}
-		change := args.change(j.call)
+		change := j.fileChange(args)
 		j.call.Approved = j.changedFile(change.Path, now).Content
 		j.call.ApprovedFrom = j.changedFile(change.From, now).Content
 		return r, false, nil
@@ -252,7 +252,7 @@ func (j *job) wanted(position int, rule string, tool Tool, args bound, b corebot
 		Beyond:    j.beyond,
 		ExpiresAt: time.Now().Add(j.box.opts.Patience),
 	}
-	if file := j.changedFile(args.change(j.call).Path, b); file.Path != "" {
+	if file := j.changedFile(j.fileChange(args).Path, b); file.Path != "" {
 		a.Change = j.change(args, file, f)
 	}
 	a.Binding, a.Unbound = j.box.policy.Bind(j.weigh(tool, args), j.subject(tool, args))
@@ -306,9 +306,17 @@ func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.Ask, err
 	return asks, nil
 }
 
+// fileChange is the change of a file that a call makes. A directory that is made has no content to be bound.
+func (j *job) fileChange(args bound) Change {
+	if c := args.change(j.call); !c.Dir {
+		return c
+	}
+	return Change{}
+}
+
 // passes notes what a call that nobody is asked about will make of its file.
 func (j *job) passes(args bound, f *forecast) {
-	change := args.change(j.call)
+	change := j.fileChange(args)
 	path, err := j.clean(change.Path)
 	if change.Path == "" || err != nil {
 		return
@@ -334,7 +342,7 @@ func (j *job) tell(text string) { j.notice = corebot.Plainly(text) }
 // is the better word for what has changed.
 func (j *job) bind(args bound, f *forecast) (corebot.Bound, error) {
 	named := args.named(j.call)
-	target, change := args.target(j.call), args.change(j.call)
+	target, change := args.target(j.call), j.fileChange(args)
 	paths := append([]string{target.Path, target.From, change.Path, change.From}, named.Paths...)
 	for i, path := range paths { // a file is bound once, however it is spelled
 		if clean, err := j.clean(path); err == nil {

@@ -63,6 +63,7 @@ type Options struct {
 	Approvers Approvers             // nil: nobody can approve anything
 	Rules     Rules                 // nil: no approval lasts
 	Contents  Contents              // nil: a call that names a file cannot be approved
+	Versions  *Versions             // nil: no change of a file is kept
 	Patience  time.Duration         // how long an approval is awaited; 15 min
 	Redactor  *redact.Redactor      // nil: one that knows the usual shapes of secrets
 	Log       zerolog.Logger        // the zero logger is silent
@@ -162,7 +163,7 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 		j.opens = decision.Opens
 		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
 	}
-	if j.intended() && args.change(j.call).Path != "" && b.policy.NeedsApproval(tool.name, decision,
+	if j.intended() && j.fileChange(args).Path != "" && b.policy.NeedsApproval(tool.name, decision,
 		j.weigh(tool, args)) != "" {
 		return j.lost(ctx) // its file may be another by now than the one that an admin was shown
 	}

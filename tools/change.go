@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	maxDiff    = 64 << 10 // bytes of one diff that are kept
-	maxDiffs   = 1 << 20  // bytes of all diffs of one request
-	approvedAs = "the file is not what it was when the call was approved"
+	maxDiff  = 64 << 10 // bytes of one diff that are kept
+	maxDiffs = 1 << 20  // bytes of all diffs of one request
 )
+
+// errNotTheSame is in the error of a change whose file is not the one that the call was approved for, or looked at.
+var errNotTheSame = errors.New("the file is not what it was when the call was approved")
 
 // Change is what a call makes of one file. A request for an approval shows it as a diff, and the approval is bound to
 // the file's content.
@@ -27,6 +29,7 @@ type Change struct {
 	Make    func(old []byte, exists bool) ([]byte, error)
 	Deletes bool   // the file goes, and there is no Make
 	From    string // the file, or the directory, that takes this path and leaves its own; there is no Make
+	Dir     bool   // a directory is made, whose content no approval binds; there is no Make
 }
 
 // after is what becomes of the files that a change names, by their clean paths. The first is the changed file itself.
@@ -71,7 +74,7 @@ func (c Call) Unchanged(old []byte, exists bool) error {
 	if c.Approved == "" || c.Approved == contentOf(old, exists) {
 		return nil
 	}
-	return corebot.WithHint(errors.New(approvedAs),
+	return corebot.WithHint(errNotTheSame,
 		"make the call again, so that an admin is asked about it as it is now")
 }
 
@@ -147,7 +150,7 @@ func (j *job) before(path string, f *forecast) version {
 
 // change shows what the call makes of a file, and notes it for the calls behind.
 func (j *job) change(args bound, is corebot.NamedFile, f *forecast) corebot.FileChange {
-	change := args.change(j.call)
+	change := j.fileChange(args)
 	c := corebot.FileChange{Path: is.Path, Before: is.Content}
 	v := j.before(is.Path, f)
 	if v.why == nil && v.content != is.Content {

@@ -209,7 +209,7 @@ func (j *job) guarded(ctx context.Context, args bound) (out output, err error) {
 			err = errPanic
 		}
 	}()
-	return args.run(ctx, j.call)
+	return j.changed(ctx, args)
 }
 
 // failure is what a model reads of an error.

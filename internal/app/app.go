@@ -293,7 +293,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config, a.gate), Agents: a.agentIDs(),
 		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
 		Pairings: storage.NewPairings(a.Store),
-		Contexts: a.agents,
+		Contexts: a.agents, Versions: a.versions(), Reverter: a.agents,
 		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
 		Redact: a.redactor.Text, Programs: a.programs,
 	})

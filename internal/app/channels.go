@@ -267,10 +267,11 @@ func policyOptions(c config.Config) (policy.Options, error) {
 	if runs == config.ShellHost { // whatever the mode of approvals is
 		approvals.Always = append(slices.Clone(approvals.Always), builtin.ShellExec)
 	}
+	open, err := openRoots(c)
 	return policy.Options{
 		ShellEnabled: runs != config.ShellOff, Sandbox: runs == config.ShellSandbox,
-		Grants: c.Tools.Grants.List(), Approvals: approvals,
-	}, nil
+		Grants: c.Tools.Grants.List(), Approvals: approvals, Roots: open,
+	}, err
 }
 
 // bootstrap is how the first admin is made.

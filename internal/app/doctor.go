@@ -57,6 +57,7 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	findings = append(findings, checkDatabase(ctx, home))
 	findings = append(findings, checkSenderFiles(ctx, home, c.Tools)...)
 	findings = append(findings, checkRoots(c)...)
+	findings = append(findings, checkVersions(ctx, home, c.Tools)...)
 	findings = append(findings, checkWeb(ctx, c.Tools.Web)...)
 	findings = append(findings, checkWorkers(ctx, c)...)
 	findings = append(findings, checkMCPFiles(ctx, c)...)

@@ -35,6 +35,9 @@ var (
 	_ router.Books        = (*storage.Books)(nil)
 	_ router.Situations   = (*storage.Chats)(nil)
 	_ router.Choices      = (*storage.Chats)(nil)
+	_ router.Versions     = (*storage.Versions)(nil)
+	_ router.Reverter     = agents{}
+	_ tools.VersionStore  = (*storage.Versions)(nil)
 	_ router.Pairings     = (*storage.Pairings)(nil)
 	_ router.Contexts     = agents{}
 	_ channels.Publisher  = (*bus.Bus)(nil)
@@ -107,10 +110,13 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 	if err := a.openMCP(u, registry, artifacts, r); err != nil {
 		return err
 	}
+	if a.config.Tools.Versions > 0 {
+		u.versions = tools.NewVersions(u.reach(a.disk), a.versions())
+	}
 	u.box, err = tools.NewBox(registry, u.policy, storage.NewGrants(a.Store), tools.Options{
 		Approvers: storage.NewGrants(a.Store), Rules: storage.NewApprovals(a.Store), Contents: artifacts,
-		Patience: a.config.Approvals.Expiry,
-		Timeout:  a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts,
+		Versions: u.versions, Patience: a.config.Approvals.Expiry,
+		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts,
 		Redactor: a.redactor, Log: a.log, Metrics: r, Missing: map[string]string{"web.search": noEngine},
 	})
 	return err

@@ -36,7 +36,9 @@ type agentUnit struct {
 	notes   *notes
 	servers *mcp.Manager
 	box     *tools.Box
-	mind    atomic.Pointer[mind]
+	// changes of files, for /undo; nil: none are kept
+	versions *tools.Versions
+	mind     atomic.Pointer[mind]
 }
 
 // mind is what answers for an agent. A reload puts another one in its place; a turn ends with the mind that began it.
@@ -51,9 +53,6 @@ func rulesOf(entry config.AgentEntry, c config.Config) (*policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Roots, err = openRoots(c); err != nil {
-		return nil, err
-	}
 	o.Agent = policy.AgentTools{Allow: entry.Tools.Allow.Values(), Deny: entry.Tools.Deny.Values()}
 	p, err := policy.New(o)
 	if err != nil {
@@ -64,6 +63,25 @@ func rulesOf(entry config.AgentEntry, c config.Config) (*policy.Policy, error) {
 
 // reach is what the tools of the agent reach.
 func (u *agentUnit) reach(d *roots.Disk) *roots.Reach { return roots.NewReach(u.notes.root, d) }
+
+// versions keep the changes of files of all agents.
+func (a *App) versions() *storage.Versions {
+	t := a.config.Tools
+	return storage.NewVersions(a.Store, corebot.VersionLimits{PerChat: t.Versions, Bytes: t.VersionsBytes})
+}
+
+// Revert implements [router.Reverter]: what it changes is on the sender's account, as what his turns change.
+func (a agents) Revert(ctx context.Context, d corebot.Delivery, all []corebot.FileVersion) (done []string, err error) {
+	u := a.all[d.Message.Key.Agent]
+	if u == nil || u.versions == nil {
+		return nil, fmt.Errorf("%w: the agent of this chat keeps no changes", corebot.ErrInvalid)
+	}
+	err = a.senders.Use(ctx, d.Caller(), true, func(ctx context.Context) (err error) {
+		done, err = u.versions.Revert(ctx, all)
+		return err
+	})
+	return done, err
+}
 
 // name is what people call the agent.
 func (u *agentUnit) name() string {
@@ -84,6 +102,7 @@ func (a *App) makeAgents(r prometheus.Registerer) error {
 	a.opened("directories of tools.roots", a.disk)
 	a.senders = tools.NewSenderFiles(storage.NewFileCharges(a.Store), storage.NewGrants(a.Store),
 		senderQuota(a.config.Tools), a.log)
+	a.agents.senders = a.senders
 	for _, entry := range a.config.AgentList() {
 		a.agents.configured = append(a.agents.configured, entry.ID)
 		if a.only != "" && entry.ID != a.only {
@@ -161,6 +180,7 @@ type agents struct {
 	configured []string     // ids of all in the settings, those of other processes too
 	books      *storage.Books
 	log        zerolog.Logger
+	senders    *tools.SenderFiles // nil: nobody has a limit
 }
 
 // elsewhere is how long a message waits before it is looked at again, where its agent runs in another process.

@@ -46,7 +46,7 @@ func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 	}
 	a.upkeep.retention, err = storage.NewRetention(a.Store, storage.RetentionOptions{
 		Messages: c.Retention.Messages, Dedupe: c.Bus.DedupeTTL, Audit: c.Retention.Audit, Mailbox: c.Webhook.Retention,
-		Usage:   c.Retention.Usage,
+		Usage: c.Retention.Usage, Versions: c.Retention.Versions,
 		History: c.Retention.History, HistoryEntries: c.Retention.HistoryEntries, HasFiles: hasFiles(c.Home),
 		Log: a.log, Metrics: r,
 	})

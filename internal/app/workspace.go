@@ -22,6 +22,7 @@ import (
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/mcp"
+	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
 	"github.com/corebot/corebot/workspace"
@@ -314,4 +315,21 @@ func checkRoots(c config.Config) (findings []Finding) {
 		}
 	}
 	return findings
+}
+
+// checkVersions says how much is kept for /undo.
+func checkVersions(ctx context.Context, home string, t config.Tools) []Finding {
+	if t.Versions == 0 {
+		return []Finding{ok("no change of a file can be undone (tools.versions)")}
+	}
+	db, err := storage.OpenReader(ctx, DataDir(home))
+	if err != nil {
+		return nil // said of the database already
+	}
+	defer db.Close() //nolint:errcheck // only read
+	count, bytes, err := storage.NewVersions(db, corebot.VersionLimits{}).Usage(ctx)
+	if err != nil {
+		return []Finding{fail("what is kept for /undo", err)}
+	}
+	return []Finding{ok("%d changes of files can be undone; their contents take %d KiB", count, bytes>>10)}
 }

@@ -118,6 +118,7 @@ type Retention struct {
 	Audit          time.Duration `mapstructure:"audit" min:"0s"`
 	History        time.Duration `mapstructure:"history" min:"0s"`
 	HistoryEntries int           `mapstructure:"history_entries" min:"0"`
+	Versions       time.Duration `mapstructure:"versions" min:"0s"`
 }
 
 // Router says how much runs at once.
@@ -144,6 +145,8 @@ type Tools struct {
 	ChatFiles      int           `mapstructure:"chat_files" min:"0"`
 
 	SenderFilesBytes int64             `mapstructure:"sender_files_bytes" min:"0"`
+	Versions         int               `mapstructure:"versions" min:"0"`
+	VersionsBytes    int64             `mapstructure:"versions_bytes" min:"0"`
 	SenderFiles      int               `mapstructure:"sender_files" min:"0"`
 	Grants           Grants            `mapstructure:"grants"`
 	AllowedEnv       List[string]      `mapstructure:"allowed_env"`
@@ -221,14 +224,17 @@ func Defaults() Config {
 			SenderEvery: 100 * time.Millisecond, SenderBurst: 10_000, SenderDepth: 10_000, SenderBytes: 256 << 20,
 			TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
 		},
-		Retention: Retention{Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour},
-		Usage:     Usage{Currency: "USD", TimeZone: "UTC"},
-		Router:    Router{Workers: 64, Fair: true},
-		Tasks:     Tasks{PerChat: 100, PerSender: 500, Total: 100_000, MaxLate: 7 * 24 * time.Hour, MaxFailures: 5},
+		Retention: Retention{
+			Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour,
+			Versions: 7 * 24 * time.Hour,
+		},
+		Usage:  Usage{Currency: "USD", TimeZone: "UTC"},
+		Router: Router{Workers: 64, Fair: true},
+		Tasks:  Tasks{PerChat: 100, PerSender: 500, Total: 100_000, MaxLate: 7 * 24 * time.Hour, MaxFailures: 5},
 		Tools: Tools{
 			Timeout: 30 * time.Second, MaxOutputBytes: 50_000, ChatFilesBytes: 256 << 20,
-			ChatFiles: 10_000, SenderFilesBytes: 64 << 20, SenderFiles: 5_000, Shell: defaultShell(),
-			Web: defaultWeb(),
+			ChatFiles: 10_000, SenderFilesBytes: 64 << 20, SenderFiles: 5_000, Versions: 200,
+			VersionsBytes: 256 << 20, Shell: defaultShell(), Web: defaultWeb(),
 		},
 		Approvals: defaultApprovals(),
 		Isolation: defaultIsolation(),

@@ -56,3 +56,40 @@ func sameOwner(a, b fs.FileInfo) bool {
 	uidB, gidB := ownerOf(b)
 	return uidA == uidB && gidA == gidB
 }
+
+// Stat tells of what is at a path; a link is told of as a link.
+func (r *Root) Stat(file string) (info fs.FileInfo, err error) {
+	clean, err := Clean(file)
+	if err != nil {
+		return nil, err
+	}
+	if clean == "." {
+		return r.Info()
+	}
+	err = r.in(clean, false, func(at *os.Root, name string) (err error) {
+		info, err = at.Lstat(name)
+		return bare(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look at %s: %w", clean, err)
+	}
+	return info, nil
+}
+
+// SetMode gives a plain file rights, in a directory of others. In one of Corebot's own all files have the same, and
+// SetMode does nothing.
+func (r *Root) SetMode(file string, mode fs.FileMode) error {
+	if !r.kept || mode == 0 {
+		return nil
+	}
+	clean, err := Clean(file)
+	if err != nil {
+		return err
+	}
+	f, _, err := r.openFile(clean)
+	if err != nil {
+		return fmt.Errorf("set the rights of %s: %w", clean, err)
+	}
+	defer f.Close()
+	return bare(f.Chmod(mode.Perm()))
+}

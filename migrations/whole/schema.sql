@@ -33,6 +33,7 @@
 -- has 0041_summary_sources.sql
 -- has 0042_memory_sources.sql
 -- has 0043_approval_rules.sql
+-- has 0045_file_versions.sql
 -- has 0047_think.sql
 -- has 0048_tasks_of_groups.sql
 -- has 0049_open_task_runs.sql
@@ -419,6 +420,29 @@ CREATE TABLE approval_rules (
 ) STRICT;
 CREATE UNIQUE INDEX approval_rules_of ON approval_rules
   (chat, channel, account, agent, thread, principal, session, beyond, binding, created_by);
+CREATE TABLE file_versions (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  agent      TEXT    NOT NULL,
+  channel    TEXT    NOT NULL,
+  account    TEXT    NOT NULL,
+  chat       TEXT    NOT NULL,
+  thread     TEXT    NOT NULL,
+  message_id TEXT    NOT NULL, -- in whose turn the change was made
+  principal  TEXT    NOT NULL, -- for whom
+  path       TEXT    NOT NULL, -- in the workspace, or absolute
+  moved_from TEXT    NOT NULL DEFAULT '',
+  made       TEXT    NOT NULL DEFAULT '', -- the topmost directory that the change made
+  before     TEXT    NOT NULL, -- what was at the path: sha256:…, or a word
+  after      TEXT    NOT NULL,
+  mode       INTEGER NOT NULL DEFAULT 0, -- the rights of the file; 0: not known
+  lost       INTEGER NOT NULL DEFAULT 0, -- 1: the content was too large to be kept
+  undone_by  INTEGER NOT NULL DEFAULT 0, -- the life of the /undo that undoes it, or has done so
+  changed_at INTEGER NOT NULL,
+  bytes      INTEGER NOT NULL,
+  data       BLOB -- the content before
+) STRICT;
+CREATE INDEX file_versions_chat ON file_versions (chat, channel, account, agent, thread, undone_by, message_id);
+CREATE INDEX file_versions_bytes ON file_versions (id, bytes);
 CREATE INDEX task_runs_open ON task_runs (life_id) WHERE ended_at = 0 AND life_id > 0;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
@@ -458,11 +482,12 @@ INSERT INTO goose_db_version VALUES (33, 39, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (34, 41, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (35, 42, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (36, 43, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (37, 47, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (38, 48, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (39, 49, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (37, 45, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (38, 47, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (39, 48, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (40, 49, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 39);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 40);

@@ -40,8 +40,8 @@ func everything(k corebot.Key) corebot.Result {
 		Replies: []corebot.Message{
 			outbound(k, corebot.KindReply, "first", "one"), outbound(k, corebot.KindReply, "second", "two"),
 		},
-		Spent:  []corebot.Spent{spent("m", 100, 10)},
-		Denied: corebot.AuditEvent{Event: "tool.result", Tool: "/command", Key: k, Outcome: corebot.OutcomeDenied},
+		Spent:   []corebot.Spent{spent("m", 100, 10)},
+		Command: corebot.AuditEvent{Event: "tool.result", Tool: "/command", Key: k, Outcome: corebot.OutcomeDenied},
 	}
 }
 

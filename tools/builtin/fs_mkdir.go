@@ -27,5 +27,6 @@ func Mkdir(reach *roots.Reach) tools.Tool {
 			return "", err
 		}
 		return "there is a directory " + a.Path, nil
-	}, tools.Touches(func(_ tools.Call, a mkdirArgs) policy.Target { return writes(a.Path) }))
+	}, tools.Touches(func(_ tools.Call, a mkdirArgs) policy.Target { return writes(a.Path) }),
+		tools.Changes(func(_ tools.Call, a mkdirArgs) tools.Change { return tools.Change{Path: a.Path, Dir: true} }))
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -80,5 +81,66 @@ func TestThoseWhoseFilesTakeMostAreListed(t *testing.T) {
 	}
 	if got, err := f.Most(t.Context(), sum(0, 9), 10); err != nil || len(got) != 1 {
 		t.Errorf("by entries alone %+v, %v", got, err)
+	}
+}
+
+func TestTheNewestChangesAreKeptWithinTheirLimits(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	v := NewVersions(db, corebot.VersionLimits{PerChat: 3, Bytes: 100})
+	here, there := corebot.Key{Agent: "main", Channel: "c", Chat: "here"}, corebot.Key{
+		Agent: "main", Channel: "c",
+		Chat: "there",
+	}
+	keep := func(k corebot.Key, message, path string, size int) int64 {
+		t.Helper()
+		id, err := v.Keep(t.Context(), corebot.FileVersion{
+			Key: k, MessageID: message, Principal: corebot.Principal{Channel: "c"}, Path: path, Before: "sha256:1",
+			After: corebot.NoFile, Data: make([]byte, size), Mode: 0o640, Lost: size == 0,
+		})
+		must(t, err)
+		return id
+	}
+	claim := func(k corebot.Key, life int64) (paths []string) {
+		t.Helper()
+		all, err := v.Claim(t.Context(), k, life)
+		must(t, err)
+		for _, c := range all {
+			if c.Mode != 0o640 || c.Lost || c.Principal.Channel != "c" {
+				t.Errorf("it came back as %+v", c)
+			}
+			paths = append(paths, c.MessageID+" "+c.Path)
+		}
+		return paths
+	}
+	for i, path := range []string{"a", "b", "c", "d"} {
+		keep(here, fmt.Sprint("m", i/2), path, 10)
+	}
+	id := keep(there, "m1", "e", 10)
+	if data, err := v.Data(t.Context(), id); err != nil || len(data) != 10 {
+		t.Errorf("the data is %d bytes: %v", len(data), err)
+	}
+	for range 2 { // an /undo that is cut short gets the same
+		if got := claim(here, 7); !slices.Equal(got, []string{"m1 d", "m1 c"}) {
+			t.Errorf("claimed %q", got)
+		}
+	}
+	if got := claim(here, 8); !slices.Equal(got, []string{"m0 b"}) {
+		t.Errorf("the next has %q", got)
+	}
+	must(t, v.Release(t.Context(), here, 7))
+	if got := claim(here, 9); !slices.Equal(got, []string{"m1 d", "m1 c"}) {
+		t.Errorf("released: %q", got)
+	}
+	must(t, v.Drop(t.Context(), id))
+	if got := claim(there, 10); got != nil {
+		t.Errorf("dropped: %q", got)
+	}
+	keep(there, "m2", "large", 99)
+	if count, bytes, err := v.Usage(t.Context()); err != nil || count != 0 && bytes > 100 {
+		t.Errorf("%d changes have %d bytes: %v", count, bytes, err)
+	}
+	keep(there, "m3", "new", 10)
+	if got := claim(there, 11); !slices.Equal(got, []string{"m3 new"}) {
+		t.Errorf("after the oldest have made room: %q", got)
 	}
 }
