@@ -399,3 +399,27 @@ func TestADenialNamesWhatWouldOpenIt(t *testing.T) {
 		}
 	}
 }
+
+// TestProgramsThatReachTheDirectoriesOfTheOwnerAreForAdminsEverywhere: the owner of one chat has no other way to them.
+func TestProgramsThatReachTheDirectoriesOfTheOwnerAreForAdminsEverywhere(t *testing.T) {
+	o := opened(t)
+	o.ShellEnabled, o.Sandbox = true, true
+	host := opened(t)
+	host.ShellEnabled = true
+	for _, tool := range []string{"shell.exec", "shell.start", "shell.read", "shell.stop"} {
+		r := request(tool, corebot.RoleAdmin, own)
+		r.Everywhere = corebot.RoleNormal
+		if d := newPolicy(t, o).Authorize(r); d.Allow || d.Rule != "shell-roots" {
+			t.Errorf("%s of an admin of one chat: %+v", tool, d)
+		}
+		r.Everywhere = corebot.RoleAdmin
+		if d := newPolicy(t, o).Authorize(r); !d.Allow || !d.Beyond {
+			t.Errorf("%s of an admin everywhere: %+v", tool, d)
+		}
+	}
+	r := request("shell.exec", corebot.RoleAdmin, own)
+	r.Everywhere = corebot.RoleNormal
+	if d := newPolicy(t, host).Authorize(r); !d.Allow {
+		t.Errorf("programs of a list reach no such directory: %+v", d)
+	}
+}

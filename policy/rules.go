@@ -143,6 +143,13 @@ func filesAndMemory() []rule {
 			name: "shell-background", tool: "shell.stop", when: noSandbox, on: "`tools.shell.mode` is not sandbox",
 			who: nobody, reason: "only a sandbox has programs in the background",
 		},
+		{
+			name: "shell-roots", tool: "shell.*", when: programsReachRoots,
+			on:  "`tools.shell.mode` is sandbox, and `tools.roots` opens directories",
+			who: adminsEverywhere,
+			reason: "programs reach the directories of tools.roots: only an admin everywhere may run " +
+				"them",
+		},
 		{name: "shell", tool: "shell.exec", who: admins, reason: "only an admin may run commands"},
 		{name: "shell", tool: "shell.start", who: admins, reason: "only an admin may run commands"},
 		{name: "shell", tool: "shell.read", who: admins, reason: "only an admin may run commands"},
@@ -410,6 +417,8 @@ func protected(clean string) bool {
 }
 
 func shellDisabled(o Options, _ Request) bool { return !o.ShellEnabled }
+
+func programsReachRoots(o Options, _ Request) bool { return o.Sandbox && len(o.Roots.Dirs()) > 0 }
 
 func noSandbox(o Options, _ Request) bool { return !o.Sandbox }
 

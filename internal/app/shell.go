@@ -16,6 +16,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/egress"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
@@ -173,7 +174,32 @@ const backgroundOutput = 256 << 10
 
 // mountsOf lists the directories of the owner that programs in a sandbox see beside the chat's own. It is the one place
 // that says so: the tools tell it to the model, and the sandbox mounts it.
-func mountsOf(config.Config) []isolation.Mount { return nil }
+func mountsOf(list roots.List) (all []isolation.Mount) {
+	for _, d := range list.Dirs() {
+		all = append(all, isolation.Mount{Path: d.Path, Write: d.Write})
+	}
+	return all
+}
+
+// mountsNow are the mounts as they are on the disk now, with what is closed to programs. A directory that is not
+// there is left out.
+func mountsNow(disk *roots.Disk) (all []isolation.Mount, err error) {
+	for _, d := range disk.List().Dirs() {
+		m := isolation.Mount{Path: d.Path, Write: d.Write}
+		m.From, err = disk.Where(d)
+		if errors.Is(err, roots.ErrMissing) {
+			continue
+		}
+		if err == nil {
+			m.Hide, m.Keep, err = roots.ClosedToPrograms(m.From)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tools.roots: %w", err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
 
 // shellTools are the tools that run programs, as the settings say. Where programs are off the tools are there all the
 // same, for policy to deny them.
@@ -217,17 +243,20 @@ type sandboxes struct {
 	runner *isolation.Runner
 	root   *rootfs.Root
 	proxy  *egress.Proxy // nil: there is no network
-	mounts []isolation.Mount
+	disk   *roots.Disk
 	full   func() bool
 }
 
 func (a *App) sandboxes(runner *isolation.Runner, root *rootfs.Root) (sandboxes, builtin.Places, error) {
-	s := sandboxes{runner: runner, root: root, mounts: mountsOf(a.config), full: diskFull(a.config)}
-	if err := isolation.CheckMounts(s.mounts); err != nil {
-		return s, builtin.Places{}, err
+	s := sandboxes{runner: runner, root: root, disk: a.disk, full: diskFull(a.config)}
+	mounts := mountsOf(a.disk.List())
+	if a.config.Tools.Shell.Runs() == config.ShellSandbox {
+		if err := isolation.CheckMounts(mounts); err != nil {
+			return s, builtin.Places{}, fmt.Errorf("tools.roots: %w", err)
+		}
 	}
 	places := builtin.Places{Domains: a.config.Tools.Shell.Domains.Values()}
-	for _, m := range s.mounts {
+	for _, m := range mounts {
 		if m.Write {
 			places.Write = append(places.Write, m.Path)
 		} else {
@@ -261,9 +290,13 @@ func (s sandboxes) RunSandboxed(ctx context.Context, c builtin.SandboxCommand) (
 		return builtin.Ended{}, "", corebot.WithHint(errors.New("start a program: the disk is full"),
 			"the operator makes room (storage.disk_floor)")
 	}
+	mounts, err := mountsNow(s.disk)
+	if err != nil {
+		return builtin.Ended{}, "", err
+	}
 	defer s.root.Changed(dir)
 	command := isolation.Sandboxed{
-		Key: c.Key, Argv: c.Argv, Dir: c.Dir, Mounts: s.mounts, Timeout: c.Timeout, Background: c.Background,
+		Key: c.Key, Argv: c.Argv, Dir: c.Dir, Mounts: mounts, Timeout: c.Timeout, Background: c.Background,
 		Output: c.Output, Full: s.full,
 	}
 	var visits egress.Visits

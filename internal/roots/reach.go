@@ -108,6 +108,15 @@ func (d *Disk) Check(dir Dir) error {
 	return err
 }
 
+// Where says where a directory is now, without links.
+func (d *Disk) Where(dir Dir) (string, error) {
+	if err := d.Check(dir); err != nil {
+		return "", err
+	}
+	real, _, err := look(dir.Path, d.closed)
+	return real, err
+}
+
 // at opens a directory, or gives the one that is open if it is still the one of that name.
 func (d *Disk) at(dir Dir) (*rootfs.Root, error) {
 	d.mu.Lock()

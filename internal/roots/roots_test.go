@@ -2,9 +2,11 @@ package roots_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -268,4 +270,39 @@ func FuzzNoArgumentLeadsOut(f *testing.F) {
 			t.Errorf("%q is %q, which is %+v: %v", arg, p, again, err)
 		}
 	})
+}
+
+func TestWhatIsClosedToProgramsIsFound(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{
+		".env", "a/.env.local", "a/.env.example", "a/key.pem", "a/b/main.go", ".ssh/id_rsa", ".git/config", ".git/HEAD",
+		"sub/.git/config", "bare.git/config", "config", "a/credentials",
+	} {
+		path := filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("config", filepath.Join(dir, "link.pem")); err != nil {
+		t.Fatal(err)
+	}
+	hide, keep, err := roots.ClosedToPrograms(dir)
+	slices.Sort(hide)
+	if want := []string{
+		".env", ".git/config", ".ssh", "a/.env.local", "a/credentials", "a/key.pem", "bare.git/config",
+		"sub/.git/config",
+	}; err != nil || !slices.Equal(hide, want) {
+		t.Errorf("hidden are %q, want %q; %v", hide, want, err)
+	}
+	if want := []string{".git", "bare.git", "sub/.git"}; !slices.Equal(keep, want) {
+		t.Errorf("kept are %q, want %q", keep, want)
+	}
+	for i := range 513 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".key")), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := roots.ClosedToPrograms(dir); corebot.HintOf(err) == "" {
+		t.Errorf("too many: %v", err)
+	}
 }

@@ -241,15 +241,16 @@ func networkLine(visited string) string {
 // that is in the directory, as for programs of a list: a sandbox holds a program whatever it finds there.
 func sandboxNames(c tools.Call, argv []string, dir string) tools.Named {
 	var n tools.Named
+	at := path.Join(rootfs.FilesDir(c.Key), dir)
 	if path.IsAbs(dir) {
-		return n
+		at = path.Clean(dir)
 	}
 	for i, arg := range argv {
 		if i == 0 && !strings.Contains(arg, "/") || path.IsAbs(arg) || strings.Contains(arg, "://") {
 			continue
 		}
-		if name := path.Join(dir, arg); arg != "" && name != "." && !strings.HasPrefix(name, "..") {
-			n.Paths = append(n.Paths, path.Join(rootfs.FilesDir(c.Key), name))
+		if name := path.Join(at, arg); strings.HasPrefix(name, at+"/") {
+			n.Paths = append(n.Paths, name)
 		}
 	}
 	return n

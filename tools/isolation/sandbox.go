@@ -34,8 +34,13 @@ const (
 
 // Mount is a directory of the owner that programs in a sandbox see, under its own name.
 type Mount struct {
-	Path  string `json:"path"` // absolute, without symbolic links
+	Path  string `json:"path"`           // absolute and clean: what the sandbox calls it
+	From  string `json:"from,omitempty"` // where it is, without symbolic links; empty: the same
 	Write bool   `json:"write,omitempty"`
+	// Hide are files and directories in it that the sandbox has empty. Keep are those that it only reads. They are
+	// relative, and no part of them is a symbolic link. A path that is not there any more refuses the program.
+	Hide []string `json:"hide,omitempty"`
+	Keep []string `json:"keep,omitempty"`
 }
 
 // Sandboxed is any program, to be run in a room of its own. It sees the system's programs and libraries, the chat's

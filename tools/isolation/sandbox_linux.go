@@ -35,14 +35,93 @@ func (r *request) sandboxMounts() (all []roomEntry, err error) {
 		if m.Write {
 			readOnly = 0
 		}
-		add(m.Path, m.Path, readOnly)
+		add(cmp.Or(m.From, m.Path), m.Path, readOnly)
 	}
 	return all, err
+}
+
+// emptyDir has what lies over hidden files and directories.
+const emptyDir = "/.empty"
+
+// coverMounts hides parts of the mounts, and keeps parts from being changed. A part that is a mount of its own cannot
+// be renamed or removed either.
+func (r *request) coverMounts(root string) error {
+	empty := root + emptyDir
+	if err := os.MkdirAll(empty+"/dir", 0o555); err != nil {
+		return err
+	}
+	if err := os.WriteFile(empty+"/file", nil, 0o444); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Chmod(empty+"/dir", 0o555), os.Chmod(empty+"/file", 0o444)); err != nil {
+		return err // whatever the umask
+	}
+	for _, m := range r.Mounts {
+		if m.Write {
+			for _, path := range m.Keep {
+				if err := coverWith(root+m.Path, path, func(fd int, _ bool) (int, error) {
+					return unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|
+						unix.AT_RECURSIVE)
+				}); err != nil {
+					return err
+				}
+			}
+		}
+		for _, path := range m.Hide {
+			if err := coverWith(root+m.Path, path, func(_ int, dir bool) (int, error) {
+				if dir {
+					return copyMount(empty+"/dir", 0)
+				}
+				return copyMount(empty+"/file", 0)
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// coverWith puts a mount that can only be read over a path below a directory. No link is followed to the path, whatever
+// other programs exchange meanwhile.
+func coverWith(dir, path string, by func(fd int, dir bool) (tree int, err error)) error {
+	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("close %s to programs: %w", path, err)
+	}
+	defer unix.Close(at) //nolint:errcheck // a path without a file behind it
+	fd, err := unix.Openat2(at, path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return fmt.Errorf("close %s to programs: %w", path, err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // the same
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return fmt.Errorf("close %s to programs: %w", path, err)
+	}
+	tree, err := by(fd, stat.Mode&unix.S_IFMT == unix.S_IFDIR)
+	if err != nil {
+		return fmt.Errorf("close %s to programs: %w", path, err)
+	}
+	defer unix.Close(tree) //nolint:errcheck // the mount is in its place, or the worker gives up
+	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set)
+	if err == nil {
+		err = unix.MoveMount(tree, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	}
+	if err != nil {
+		return fmt.Errorf("close %s to programs: %w", path, err)
+	}
+	return nil
 }
 
 // furnishSandbox adds what programs expect of a machine: its own processes, the name localhost, and standard streams by
 // name. A kernel that mounts no list of the room's own processes gives none.
 func (r *request) furnishSandbox(root string) error {
+	if err := r.coverMounts(root); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(root+"/proc", 0o755); err != nil {
 		return err
 	}

@@ -390,3 +390,62 @@ func TestInASandboxNpmInstalls(t *testing.T) {
 		t.Errorf("%+v; %s", end, &s.visits)
 	}
 }
+
+// TestPartsOfADirectoryAreHiddenOrKept: no program reads, changes, moves or replaces them, in a directory that it can
+// write.
+func TestPartsOfADirectoryAreHiddenOrKept(t *testing.T) {
+	r := newSandbox(t, Options{})
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	must(t, os.Chmod(filepath.Dir(dir), 0o755))
+	for _, file := range []string{".env", "sub/.env", ".ssh/id", ".git/config", ".git/hooks/pre-commit", "main.go"} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o777))
+		must(t, os.WriteFile(filepath.Join(dir, file), []byte("secret"), 0o666))
+	}
+	must(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Chmod(path, 0o777))
+	}))
+	mount := Mount{
+		Path: "/project", From: dir, Write: true, Hide: []string{".env", "sub/.env", ".ssh", ".git/config"},
+		Keep: []string{".git"},
+	}
+	for line, works := range map[string]bool{
+		"test -z \"$(cat .env sub/.env .git/config)\" && test -z \"$(ls -A .ssh)\"": true,
+		"cat .git/hooks/pre-commit main.go":                                         true,
+		"echo x >main.go && mv main.go m && mv m main.go && mv sub s && mv s sub":   true,
+		"echo x >.env":                        false,
+		"rm -f .env":                          false,
+		"mv .env e":                           false,
+		"ln .env e":                           false,
+		"chmod 700 .env && echo x >.env":      false,
+		"mv sub s; test -n \"$(cat s/.env)\"": false,
+		"echo x >.ssh/x":                      false,
+		"echo x >.git/hooks/pre-commit":       false,
+		"echo x >.git/hooks/post-commit":      false,
+		"mv .git g && mkdir .git":             false,
+		"rm -rf .git":                         false,
+		"mv .git/hooks .git/h":                false,
+	} {
+		end := sandbox(t, r, Sandboxed{Mounts: []Mount{mount}, Dir: "/project"}, line)
+		if (end.Exit == 0) != works {
+			t.Errorf("%s: %+v", line, end)
+		}
+		_ = os.Rename(filepath.Join(dir, "s"), filepath.Join(dir, "sub"))
+	}
+	for _, file := range []string{".env", "sub/.env", ".ssh/id", ".git/config", ".git/hooks/pre-commit"} {
+		if text, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(text) != "secret" {
+			t.Errorf("%s is %q, %v", file, text, err)
+		}
+	}
+	// What is hidden must be what was found: not behind a link that has come since, and not gone.
+	must(t, errors.Join(os.Remove(filepath.Join(dir, ".env")), os.Symlink("main.go", filepath.Join(dir, ".env"))))
+	for _, hide := range []string{".env", "gone"} {
+		mount.Hide = []string{hide}
+		_, err := r.RunSandboxed(t.Context(), Sandboxed{
+			Key: chat, Argv: []string{"true"}, Timeout: 20 * time.Second, Mounts: []Mount{mount},
+		})
+		if !errors.Is(err, ErrWorker) {
+			t.Errorf("%s: %v", hide, err)
+		}
+	}
+}
