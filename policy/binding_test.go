@@ -187,6 +187,11 @@ func TestNoCallRidesOnABindingOfAnother(t *testing.T) {
 		{corebot.Binding{Kind: corebot.BindPath, Tool: "fs.write", Tainted: true}, file("a"), true, false},
 		{git, program("git", "push", "--force"), false, true},
 		{git, program("git", "push"), true, false},
+		{
+			corebot.Binding{Kind: git.Kind, Tool: git.Tool, Program: git.Program, Tainted: true},
+			program("git", "push", "x"),
+			true, false,
+		},
 		{git, program("git"), false, false},
 		{git, program("git", "pull"), false, false},
 		{git, program("/tmp/git", "push"), false, false},

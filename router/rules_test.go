@@ -181,6 +181,43 @@ func TestARuleIsOfOnePrincipalAndOfWhoMadeIt(t *testing.T) {
 	})
 }
 
+// TestARuleReachesNoFurtherThanItsRequest: not another principal, no turn outside of the session, not beyond the chat.
+func TestARuleReachesNoFurtherThanItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newBureau(t, apptest.Options{})
+		script := "mcp__mail__list x; mcp__mail__send late"
+		d.does("a", "1", script)
+		d.answers("root", "a", "2", "/approve 1 session")
+		for name, c := range map[string]struct {
+			who  corebot.Caller
+			want int
+		}{
+			"its turns":       {corebot.Caller{Key: apptest.Key("a"), Principal: apptest.Person("root")}, 1},
+			"of another":      {corebot.Caller{Key: apptest.Key("a"), Principal: apptest.Person("bob")}, 0},
+			"in another chat": {corebot.Caller{Key: apptest.Key("b"), Principal: apptest.Person("root")}, 0},
+			"apart": {corebot.Caller{
+				Key: apptest.Key("a"), Principal: apptest.Person("root"),
+				Apart: true,
+			}, 0},
+			"of a next session": {corebot.Caller{
+				Key: apptest.Key("a"), Principal: apptest.Person("root"),
+				Opens: true,
+			}, 0},
+		} {
+			if found, err := d.Approvals.Standing(t.Context(), c.who); err != nil || len(found) != c.want {
+				t.Errorf("%s: %+v, %v", name, found, err)
+			}
+		}
+		if state := d.does("a", "3", script); state == waits {
+			t.Fatalf("it is %s", state)
+		}
+		d.Alter("UPDATE approval_rules SET beyond = 0")
+		if state := d.does("a", "4", script); state != waits {
+			t.Errorf("beyond the chat it is %s", state)
+		}
+	})
+}
+
 // TestARuleEndsWithTheDefinitionOfItsTool, and the request that is asked instead says so.
 func TestARuleEndsWithTheDefinitionOfItsTool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
