@@ -177,14 +177,6 @@ func matrix() []cell {
 			"shell.start", `{"argv":["echo","one"]}`, "denied shell-background", "denied shell-background",
 			"denied shell-background",
 		},
-		{
-			"shell.read", `{}`, "denied shell-background", "denied shell-background",
-			"denied shell-background",
-		},
-		{
-			"shell.stop", `{"id":"p-x"}`, "denied shell-background", "denied shell-background",
-			"denied shell-background",
-		},
 		{"web.fetch", `{"url":"http://127.0.0.1:1/"}`, "error open", "error open", "error open"},
 		{"web.search", `{"query":"one"}`, "error open", "error open", "error open"},
 
