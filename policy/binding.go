@@ -116,14 +116,15 @@ func (p *Policy) unbindable(w Weight, s Subject) string {
 }
 
 // around is the directory of a file with a slash at its end. A file at the top of the workspace stands for itself: the
-// whole workspace is too much for one answer.
+// whole workspace is too much for one answer. An open directory stands for itself as well: what is around it is not
+// open.
 func (p *Policy) around(file string) string {
 	at, err := p.opts.Roots.Find(file)
 	if err != nil {
 		return ""
 	}
 	dir := path.Dir(at.String())
-	if dir == "." || dir == "/" {
+	if at.Path == "." || dir == "." || dir == "/" {
 		return at.String()
 	}
 	return dir + "/"

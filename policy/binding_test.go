@@ -131,6 +131,25 @@ func TestWhatIsNeverBound(t *testing.T) {
 	}
 }
 
+// TestABoundDirectoryNeverReachesAroundWhatIsOpen binds an open directory itself. Its siblings can be open, too.
+func TestABoundDirectoryNeverReachesAroundWhatIsOpen(t *testing.T) {
+	for path, want := range map[string]string{
+		"/home/me/project":        "/home/me/project",
+		"~/project/":              "/home/me/project",
+		"/home/me/project/a.go":   "/home/me/project/",
+		"/home/me/project/pkg/a":  "/home/me/project/pkg/",
+		"notes/a.md":              "notes/",
+		"notes.md":                "notes.md",
+		".":                       ".",
+		"/home/me/project/pkg/..": "",
+	} {
+		s := policy.Subject{Tool: "fs.list", Target: policy.Target{Path: path}}
+		if b, why := rules(t).Bind(policy.Weight{}, s); b.Path != want {
+			t.Errorf("%s binds %q (%s), want %q", path, b.Path, why, want)
+		}
+	}
+}
+
 // TestNoCallRidesOnABindingOfAnother tries the calls that are nearly what was bound.
 func TestNoCallRidesOnABindingOfAnother(t *testing.T) {
 	file := func(path string) policy.Subject {

@@ -42,10 +42,6 @@ func matrix() []cell {
 			"denied chat-files",
 		},
 		{
-			"fs.edit", `{"path":"skills/{chat}.md","old":"one","new":"two"}`, "denied protected-path",
-			"denied protected-path", "success protected-path",
-		},
-		{
 			"fs.edit", `{"path":"/etc/passwd","old":"one","new":"two"}`, "denied path-unusable", "denied path-unusable",
 			"denied path-unusable",
 		},
