@@ -14,7 +14,8 @@ import (
 const besides = `"attachments":[{"type":"image","hash":"ff","name":"cat.png","mediaType":"image/png"}],` +
 	`"notice":"approval","approval":{"id":7,"calls":[{"tool":"shell.exec","arguments":"{}"}],` +
 	`"expiresAt":"2023-11-14T22:13:20Z"},"actions":[{"name":"approve","label":"Approve","command":"/approve 7"},` +
-	`{"name":"deny","label":"Deny","command":"/deny 7"}]}`
+	`{"name":"deny","label":"Deny","command":"/deny 7"},` +
+	`{"name":"deny-stop","label":"Deny and stop","command":"/deny 7 stop"}]}`
 
 // request is a notice with an attachment.
 func request() channels.Outbound {

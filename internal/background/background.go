@@ -40,7 +40,7 @@ var (
 	ErrUnknown = errors.New("no such program in the background")
 	errStopped = errors.New("it was stopped")
 	errLife    = errors.New("its life time is over")
-	errClosed  = errors.New("Corebot stops")
+	errClosed  = errors.New("this Corebot stops")
 )
 
 // Run runs a program until it ends or ctx does, and says how it ended. It returns when nothing of it is left.

@@ -162,7 +162,7 @@ func TestAProgramEndsWithItsLifeTimeAndWithTheSet(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if state, _, err := s.Read(t.Context(), here, id, 0, 0); err != nil || state.How != "Corebot stops" {
+		if state, _, err := s.Read(t.Context(), here, id, 0, 0); err != nil || state.How != "this Corebot stops" {
 			t.Errorf("after the end: %+v, %v", state, err)
 		}
 		if _, err := s.Start(here, ann, "late", untilStopped); err == nil {
