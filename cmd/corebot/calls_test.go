@@ -19,7 +19,7 @@ func TestAtTheTerminalAHeldCallWaitsAndOutputComesOnDemand(t *testing.T) {
 	sc := s.chat()
 	sc.press("look around\r")
 	sc.await(0, "✓ fs.list path=. [1]")
-	sc.await(0, "y approves, n denies · approval 1: a call waits")
+	sc.await(0, "y once, n deny, N stop · approval 1: a call waits")
 	sc.await(0, "+NOTE <b>")
 	if strings.Contains(sc.seen(), "✗") {
 		t.Error("a call that waits looks as if it had failed")

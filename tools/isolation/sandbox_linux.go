@@ -47,7 +47,11 @@ const emptyDir = "/.empty"
 // be renamed or removed either.
 func (r *request) coverMounts(root string) error {
 	empty := root + emptyDir
-	if err := os.MkdirAll(empty+"/dir", 0o555); err != nil {
+	// The directory around them stays writable until both are there: rights hold for every user but root.
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(empty+"/dir", 0o555); err != nil {
 		return err
 	}
 	if err := os.WriteFile(empty+"/file", nil, 0o444); err != nil {
