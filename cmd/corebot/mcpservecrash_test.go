@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,10 +77,11 @@ func (h *host) publish(chat, id string) (said, error) {
 	return out, err
 }
 
-// stallsFirst answers all but the first so many requests.
-func stallsFirst(n int) llmtest.Script {
-	return func(r llmtest.Request) llmtest.Answer {
-		if r.N <= n {
+// stallsUntil answers nothing until it is released. A count of requests would not do: a turn can run before its request
+// is there.
+func stallsUntil(released *atomic.Bool) llmtest.Script {
+	return func(llmtest.Request) llmtest.Answer {
+		if !released.Load() {
 			return llmtest.Text("").Stall(-1)
 		}
 		return llmtest.Text("done")
@@ -112,7 +114,8 @@ func wantOneReply(t *testing.T, got said, err error, status string) {
 
 func TestTwoHostsAtADaemonThatIsKilledInTheMiddleOfTheirCallsGetTheirReplies(t *testing.T) {
 	t.Parallel()
-	s := modelled(t, stallsFirst(2))
+	var killed atomic.Bool
+	s := modelled(t, stallsUntil(&killed))
 	s.startAndWait()
 	t.Cleanup(s.kill)
 	one, two := s.host(), s.host()
@@ -130,6 +133,7 @@ func TestTwoHostsAtADaemonThatIsKilledInTheMiddleOfTheirCallsGetTheirReplies(t *
 	s.awaitRunning("q-a")
 	s.awaitRunning("q-b")
 	s.kill()
+	killed.Store(true)
 	s.startAndWait()
 	for range 2 {
 		e := <-ends
@@ -143,7 +147,8 @@ func TestTwoHostsAtADaemonThatIsKilledInTheMiddleOfTheirCallsGetTheirReplies(t *
 
 func TestAHostWhoseCorebotIsKilledFindsItsOneReplyWithANewOne(t *testing.T) {
 	t.Parallel()
-	s := modelled(t, stallsFirst(1))
+	var killed atomic.Bool
+	s := modelled(t, stallsUntil(&killed))
 	h := s.host()
 	lost := make(chan error, 1)
 	go func() {
@@ -154,6 +159,7 @@ func TestAHostWhoseCorebotIsKilledFindsItsOneReplyWithANewOne(t *testing.T) {
 	if err := h.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	killed.Store(true)
 	if err := <-lost; err == nil {
 		t.Error("a killed Corebot has answered")
 	}
