@@ -76,15 +76,17 @@ func TestACommandReadsByItselfWhereTheCorebotOfTheHomeCannotAnswer(t *testing.T)
 func TestARunningCorebotReadsForACommand(t *testing.T) {
 	home, letter := deadHome(t)
 	daemon(t, home)
-	file := app.DataDir(home) + "/corebot.db"
-	if _, err := os.Stat(file); err != nil {
+	// A command would refuse to read this database by itself: the home remembers another one.
+	memory := app.DataDir(home) + "/database.json"
+	own, err := os.ReadFile(memory)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(file, file+".elsewhere"); err != nil { // the daemon has it open
+	if err := os.WriteFile(memory, []byte(`{"id":"another","createdAt":1}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	page, err := operate.ListDeadLetters.Call(t.Context(), app.NewReader(home, time.Minute), operate.DeadLetterQuery{})
-	if err := os.Rename(file+".elsewhere", file); err != nil {
+	if err := os.WriteFile(memory, own, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != letter {
