@@ -24,6 +24,7 @@ var floors = map[string]int{
 	"internal/app": 4, "internal/bench": 4, "internal/demo": 4,
 
 	"tools/builtin": 3, "tools/isolation": 3, "mcp": 3, "mcp/*": 3, "channels/*": 3, "agent/llm/*": 3,
+	"scheduler/*": 3,
 
 	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2,
 	"channels": 2, "scheduler": 2,
@@ -60,6 +61,7 @@ var owners = map[string][]string{
 	"github.com/pressly/goose":                                {"storage"},
 	"github.com/spf13/viper":                                  {"internal/config"},
 	"github.com/robfig/cron":                                  {"scheduler"},
+	"github.com/fsnotify/fsnotify":                            {"scheduler/eventfiles"},
 	"github.com/mark3labs/mcp-go":                             {"mcp", "mcp/serve"},
 	"github.com/sashabaranov/go-openai":                       {"agent/llm/openai"},
 	"github.com/anthropics/anthropic-sdk-go":                  {"agent/llm/anthropic"},

@@ -55,6 +55,7 @@ type Task struct {
 	Key      Key // the conversation in which it runs and answers
 	Schedule Schedule
 	Prompt   string
+	Data     string // words of others that come with the prompt: the model sees them as metadata of the message
 	Context  TaskContext
 	State    TaskState
 	Creator  Principal
@@ -66,6 +67,9 @@ type Task struct {
 	Overheard bool
 	Chain     int    // tasks in a row, each made by a run of the one before; 1: a person made it
 	Reason    string // why it is paused, or has ended; empty: somebody did it
+	// Origin tells the event file of which the task was made from every other; empty: none. Of a task that is due once
+	// it has more than the name of the file, because a later file of that name is another event.
+	Origin string
 
 	CreatedAt time.Time
 	Anchor    time.Time // from where its intervals count
@@ -84,6 +88,14 @@ func (t Task) ReadableBy(p Principal, others bool) bool {
 	return t.From == t.Key || !others && p == t.Creator && p.ID != ""
 }
 
+// File is the name of the event file of which the task was made; empty: none.
+func (t Task) File() string {
+	if at := strings.LastIndexByte(t.Origin, ':'); at >= 0 && t.Schedule.Kind == TaskOnce {
+		return t.Origin[:at]
+	}
+	return t.Origin
+}
+
 // MaxTaskChain is how many tasks can follow one another, each made by a run of the one before. So no task goes on for
 // ever by making another.
 const MaxTaskChain = 4
@@ -92,7 +104,9 @@ const MaxTaskChain = 4
 const (
 	MaxTaskName   = 100      // bytes
 	MaxTaskPrompt = 16 << 10 // bytes
+	MaxTaskData   = 16 << 10 // bytes
 	MaxTaskSpec   = 200      // bytes
+	MaxTaskOrigin = 400      // bytes
 )
 
 // Validate refuses a task that cannot be stored or shown. Whether its times can ever come is the scheduler's question.
@@ -102,11 +116,16 @@ func (t Task) Validate() error {
 		return fmt.Errorf("%w: the prompt is empty", ErrInvalid)
 	case len(t.Prompt) > MaxTaskPrompt:
 		return fmt.Errorf("%w: the prompt has %d bytes, the limit is %d", ErrTooLarge, len(t.Prompt), MaxTaskPrompt)
+	case len(t.Data) > MaxTaskData:
+		return fmt.Errorf("%w: the data has %d bytes, the limit is %d", ErrTooLarge, len(t.Data), MaxTaskData)
 	case len(t.Schedule.Spec) > MaxTaskSpec:
 		return fmt.Errorf("%w: the time has %d bytes, the limit is %d", ErrTooLarge, len(t.Schedule.Spec), MaxTaskSpec)
 	case len(t.Name) > MaxTaskName:
 		return fmt.Errorf("%w: the name has %d bytes, the limit is %d", ErrTooLarge, len(t.Name), MaxTaskName)
-	case !utf8.ValidString(t.Prompt):
+	case len(t.Origin) > MaxTaskOrigin:
+		return fmt.Errorf("%w: the name of its file has %d bytes, the limit is %d", ErrTooLarge, len(t.Origin),
+			MaxTaskOrigin)
+	case !utf8.ValidString(t.Prompt), !utf8.ValidString(t.Data):
 		return fmt.Errorf("%w: the prompt is not valid UTF-8", ErrInvalid)
 	case t.Key.Channel == AgentChannel:
 		return WithHint(fmt.Errorf("%w: in a conversation between agents nobody reads a task's answer", ErrInvalid),
@@ -151,6 +170,9 @@ type Errand struct {
 	Overheard bool `json:"overheard,omitempty"`
 	Heartbeat bool `json:"heartbeat,omitempty"` // the answer [Calm] is not posted
 }
+
+// ErrTooManyTasks refuses a task beyond a limit.
+var ErrTooManyTasks = fmt.Errorf("%w: too many tasks", ErrInvalid)
 
 // TaskLimits bound the tasks that are not done. A limit of zero means none.
 type TaskLimits struct {
@@ -215,7 +237,7 @@ func (t Task) runID(due time.Time) string {
 // Message is the message of a due time. Its id is the same however often the due time is looked at, so that it is
 // published once.
 func (t Task) Message(due time.Time) Message {
-	return Message{
+	m := Message{
 		ID: t.runID(due), Direction: Inbound, Key: t.Key, Kind: KindPrompt, Sender: t.Creator,
 		SenderName: "scheduled task", Parts: TextPart(t.Prompt),
 		Errand: &Errand{
@@ -224,6 +246,10 @@ func (t Task) Message(due time.Time) Message {
 			Heartbeat: t.Schedule.Kind == TaskHeartbeat,
 		},
 	}
+	if t.Data != "" {
+		m.Metadata = Texts(map[string]string{"data": t.Data})
+	}
+	return m
 }
 
 // errandName is the name under which an errand is stored beside the metadata of its message. It is not UTF-8: no

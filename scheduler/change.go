@@ -19,7 +19,13 @@ func (p Planner) Change(ctx context.Context, task corebot.Task, action corebot.T
 ) (corebot.ChangeTask, error) {
 	e := corebot.ChangeTask{ID: task.ID, Version: task.Version, Action: action}
 	switch action {
-	case corebot.TaskPause, corebot.TaskRemove:
+	case corebot.TaskPause:
+		return e, nil
+	case corebot.TaskRemove:
+		if file := task.File(); file != "" && task.Schedule.Kind != corebot.TaskOnce {
+			return e, corebot.WithHint(fmt.Errorf("%w: the file events/%s makes this task", corebot.ErrInvalid,
+				file), "delete the file, and the task goes with it; or pause the task")
+		}
 		return e, nil
 	case corebot.TaskRunNow:
 	case corebot.TaskResume:

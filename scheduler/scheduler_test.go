@@ -374,7 +374,7 @@ func TestTasksAreBounded(t *testing.T) {
 		for name, limits := range map[string]corebot.TaskLimits{
 			"this chat": {PerChat: 1}, "this person": {PerCreator: 1}, "all chats": {Total: 1},
 		} {
-			if _, err := r.Create(t.Context(), task, limits); !errors.Is(err, storage.ErrTooManyTasks) {
+			if _, err := r.Create(t.Context(), task, limits); !errors.Is(err, corebot.ErrTooManyTasks) {
 				t.Errorf("beyond the limit of %s: %v", name, err)
 			}
 		}

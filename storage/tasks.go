@@ -27,7 +27,7 @@ func (s *Tasks) As(by corebot.AuditEvent) *Tasks { return &Tasks{s.db, by} }
 const taskColumns = `SELECT k.id, k.version, k.name, k.agent, k.channel, k.account, k.chat, k.thread, k.kind, k.spec,
 		k.time_zone,
 	k.prompt, k.context, k.state, k.reason, k.creator, k.made_in, k.others, k.taint, k.in_group, k.overheard, k.chain,
-	k.failures, k.created_at, k.anchor_at,
+	k.failures, k.origin, k.data, k.created_at, k.anchor_at,
 	COALESCE(k.next_run, 0), k.last_run, COALESCE((SELECT CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE
 			r.outcome END
 		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = k.id ORDER BY r.due DESC
@@ -46,6 +46,11 @@ var (
 	tasksOfChat = &query{taskColumns +
 		`WHERE k.chat = ?1 AND k.channel = ?2 AND k.account = ?3 AND k.agent = ?4 AND k.thread = ?5 AND k.id > ?6
 		AND (?7 = '' OR k.creator = ?7) AND (?8 = '' OR k.state = ?8) ORDER BY k.id LIMIT ?9 + 0`}
+	// tasksOfFiles are tasks without an end: each is made anew when its event file changes
+	tasksOfFiles = &query{taskColumns + `WHERE k.origin <> '' AND k.origin > ? AND k.kind = 'cron' AND k.state <> 'done'
+		ORDER BY k.origin LIMIT ? + 0`}
+	taskOfOrigin = &query{taskColumns + `WHERE k.origin = ? AND k.origin <> ''`}
+
 	countTasksOfChat = &query{`SELECT COUNT(*) FROM tasks WHERE chat = ? AND channel = ? AND account = ? AND agent = ?
 			AND thread = ? AND state <> 'done'`}
 	countTasksOf = &query{`SELECT COUNT(*) FROM tasks WHERE creator = ? AND state <> 'done'`}
@@ -53,8 +58,9 @@ var (
 
 	insertTask = &query{`INSERT INTO tasks (name, agent, channel, account, chat, thread, kind, spec, time_zone, prompt,
 			context, state, creator,
-		made_in, others, taint, in_group, overheard, chain, created_at, anchor_at, next_run)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+		made_in, others, taint, in_group, overheard, chain, origin, data, created_at, anchor_at,
+			next_run)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	advanceTask = &query{`UPDATE tasks SET version = version + 1, last_run = MAX(last_run, ?1), next_run = ?2,
 		state = CASE WHEN ?2 IS NULL THEN 'done' ELSE state END, ended_at = CASE WHEN ?2 IS NULL THEN ?3 ELSE 0 END
 		WHERE id = ?4 AND version = ?5 AND state = 'active'`}
@@ -95,8 +101,8 @@ func scanTask(s scanner) (t corebot.Task, err error) {
 	err = s.Scan(&t.ID, &t.Version, &t.Name, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread,
 		(*string)(&t.Schedule.Kind), &t.Schedule.Spec, &t.Schedule.TimeZone, &t.Prompt, (*string)(&t.Context),
 		(*string)(&t.State), &t.Reason, &creator, &from, &others, &t.Taint, &t.Group, &t.Overheard, &t.Chain,
-		&t.Failures, moment{&t.CreatedAt},
-		moment{&t.Anchor}, moment{&t.NextRun}, moment{&t.LastRun}, &t.LastEnd)
+		&t.Failures, &t.Origin, &t.Data, moment{&t.CreatedAt}, moment{&t.Anchor}, moment{&t.NextRun},
+		moment{&t.LastRun}, &t.LastEnd)
 	if err != nil {
 		return t, err
 	}
@@ -113,7 +119,7 @@ func scanTask(s scanner) (t corebot.Task, err error) {
 }
 
 // Create stores a new task and returns it with its number. Where there are as many tasks as a limit allows, the error
-// is [ErrTooManyTasks].
+// is [corebot.ErrTooManyTasks]. A task whose origin another one has is not stored again: Create returns the other.
 func (s *Tasks) Create(ctx context.Context, task corebot.Task, limits corebot.TaskLimits) (corebot.Task, error) {
 	err := s.db.write(ctx, "task.create", func(t *tx) (err error) {
 		task, err = s.createTx(t, task, limits)
@@ -122,13 +128,16 @@ func (s *Tasks) Create(ctx context.Context, task corebot.Task, limits corebot.Ta
 	return task, err
 }
 
-// ErrTooManyTasks refuses a task beyond a limit.
-var ErrTooManyTasks = fmt.Errorf("%w: too many tasks", corebot.ErrInvalid)
-
 // createTx checks its rules before it writes.
 func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (corebot.Task, error) {
 	if err := task.Validate(); err != nil {
 		return task, err
+	}
+	if task.Origin != "" {
+		known, err := oneTask(t, taskOfOrigin, task.Origin)
+		if err != nil || known.ID != 0 {
+			return known, err
+		}
 	}
 	k, creator := task.Key, task.Creator.String()
 	for _, limit := range []struct {
@@ -146,7 +155,8 @@ func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (c
 			return task, err
 		}
 		if limit.most > 0 && n >= limit.most {
-			return task, corebot.WithHint(fmt.Errorf("%w: %s has %d", ErrTooManyTasks, limit.of, n), "remove one first")
+			return task, corebot.WithHint(fmt.Errorf("%w: %s has %d", corebot.ErrTooManyTasks, limit.of, n),
+				"remove one first")
 		}
 	}
 	others, from := "", ""
@@ -162,7 +172,8 @@ func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (c
 	task.ID, err = t.insert(insertTask, task.Name, k.Agent, k.Channel, k.Account, k.Chat, k.Thread,
 		string(task.Schedule.Kind),
 		task.Schedule.Spec, task.Schedule.TimeZone, task.Prompt, string(task.Context), creator, from, others,
-		task.Taint, task.Group, task.Overheard, task.Chain, t.now, task.Anchor, orNull(task.NextRun))
+		task.Taint, task.Group, task.Overheard, task.Chain, task.Origin, task.Data, t.now, task.Anchor,
+		orNull(task.NextRun))
 	if err != nil {
 		return task, err
 	}
@@ -238,14 +249,25 @@ func (s *Tasks) commandTx(t *tx, e corebot.Effect) (task corebot.Task, err error
 		return s.createTx(t, e.Task, e.Limits)
 	case corebot.ChangeTask:
 		if _, err = s.changeTx(t, e.ID, e.Version, e.Action, e.Next); err == nil {
-			err = t.each(taskByID, func(row scanner) (err error) {
-				task, err = scanTask(row)
-				return err
-			}, e.ID)
+			task, err = oneTask(t, taskByID, e.ID)
 		}
 		return task, err
 	}
 	return task, fmt.Errorf("%w: %T is no effect on a task", corebot.ErrInvalid, e)
+}
+
+// oneTask reads the task that a query finds; the zero task: none.
+func oneTask(t *tx, q *query, args ...any) (task corebot.Task, err error) {
+	err = t.each(q, func(row scanner) (err error) {
+		task, err = scanTask(row)
+		return err
+	}, args...)
+	return task, err
+}
+
+// OfFiles gives the repeated tasks that were made of event files, by their origins behind one, at most limit of them.
+func (s *Tasks) OfFiles(ctx context.Context, after string, limit int) ([]corebot.Task, error) {
+	return s.list(ctx, tasksOfFiles, after, limit)
 }
 
 // Task returns a task. An unknown number is [corebot.ErrNotFound].
@@ -326,13 +348,8 @@ func (s *Tasks) Change(ctx context.Context, id, version int64, action corebot.Ta
 func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, next time.Time) (was corebot.Task,
 	err error,
 ) {
-	found := false
-	err = t.each(taskByID, func(row scanner) (err error) {
-		found = true
-		was, err = scanTask(row)
-		return err
-	}, id)
-	if err == nil && !found {
+	was, err = oneTask(t, taskByID, id)
+	if err == nil && was.ID == 0 {
 		err = unknownTask(id)
 	}
 	if err == nil && version != 0 && version != was.Version {

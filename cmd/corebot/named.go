@@ -39,7 +39,7 @@ func (s *shell) chatFilter(cmd *cobra.Command, channel, name string) (k corebot.
 		return k, name, nil
 	}
 	if k, err = s.chat(cmd, name); errors.Is(err, corebot.ErrNotFound) {
-		if k, err = unknownChat(name); err != nil {
+		if k, err = app.UnknownChat(name); err != nil {
 			return corebot.Key{}, name, nil // an id with a colon in it
 		}
 	}
@@ -48,19 +48,6 @@ func (s *shell) chatFilter(cmd *cobra.Command, channel, name string) (k corebot.
 		return k, "", usage(cmd, fmt.Errorf("--chat %s is not on --channel %s", name, channel))
 	}
 	return k, "", err
-}
-
-// unknownChat completes channel:account:chat, or channel:chat of a channel that has one account.
-func unknownChat(name string) (corebot.Key, error) {
-	channel, chat, _ := strings.Cut(name, ":")
-	sender, known := app.SenderLike(corebot.Principal{Channel: channel})
-	if !known {
-		return corebot.Key{}, corebot.ErrNotFound
-	}
-	if k, err := corebot.ParseKey(corebot.DefaultAgent + ":" + name); err == nil {
-		return k, nil
-	}
-	return corebot.ParseKey(strings.Join([]string{corebot.DefaultAgent, channel, sender.Account, chat}, ":"))
 }
 
 // named reads the dead letters that arguments name: by the number that `dlq list` shows, or by the id of their message.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 )
@@ -73,7 +74,7 @@ its calls: requests go to the chat and to the admins' chat, and expire.`,
 			}
 			key, err := s.chat(cmd, chat)
 			if errors.Is(err, corebot.ErrNotFound) { // of a chat in which nobody has spoken yet
-				key, err = unknownChat(chat)
+				key, err = app.UnknownChat(chat)
 			}
 			if err != nil {
 				return err

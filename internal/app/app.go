@@ -37,6 +37,7 @@ import (
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/scheduler"
+	"github.com/corebot/corebot/scheduler/eventfiles"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
@@ -92,6 +93,7 @@ type App struct {
 	router    *router.Router
 	gate      *taskGate
 	scheduler *scheduler.Scheduler
+	events    *eventfiles.Directory
 	door      *channels.FrontDoor
 	outbox    *channels.Outbox
 	terminals *cli.Remote
@@ -185,6 +187,11 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if a.serves {
+		if a.events, err = a.eventFiles(registry); err != nil {
+			return nil, err
+		}
 	}
 	if err = a.makeChannels(ctx, o, registry); err != nil {
 		return nil, err
@@ -343,6 +350,9 @@ func (a *App) Run(ctx context.Context) error {
 			lifecycle.Service{Name: "router", Run: a.router.Run},
 			lifecycle.Service{Name: "scheduler", Run: a.runScheduler},
 			lifecycle.Service{Name: "channels", Run: a.channels.Receive})
+	}
+	if a.events != nil {
+		services = append(services, lifecycle.Service{Name: "events", Run: a.events.Run})
 	}
 	a.log.Info().Str("home", a.config.Home).Msg("corebot runs")
 	defer context.AfterFunc(ctx, func() { a.stops("it was told to") })()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -233,6 +234,20 @@ func SenderLike(p corebot.Principal) (sender corebot.Principal, known bool) {
 		}
 	}
 	return corebot.Principal{Channel: p.Channel, ID: p.ID}, false
+}
+
+// UnknownChat completes channel:account:chat, or channel:chat of a channel that has one account. The name of a channel
+// that this version does not have is [corebot.ErrNotFound].
+func UnknownChat(name string) (corebot.Key, error) {
+	channel, chat, _ := strings.Cut(name, ":")
+	sender, known := SenderLike(corebot.Principal{Channel: channel})
+	if !known {
+		return corebot.Key{}, corebot.ErrNotFound
+	}
+	if k, err := corebot.ParseKey(corebot.DefaultAgent + ":" + name); err == nil {
+		return k, nil
+	}
+	return corebot.ParseKey(strings.Join([]string{corebot.DefaultAgent, channel, sender.Account, chat}, ":"))
 }
 
 // CanSpeak says whether a principal can be the sender of a message: the last admin is one who can.

@@ -3,17 +3,23 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/scheduler"
+	"github.com/corebot/corebot/scheduler/eventfiles"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/workspace"
 )
@@ -203,10 +209,7 @@ func (a *App) heartbeats(now time.Time) (map[string]corebot.Task, error) {
 			return nil, fmt.Errorf("the heartbeat of the agent %s: %w", entry.ID, err)
 		}
 		next, _ := rule.Next(now)
-		owner := ownerOf(a.config.Home)
-		if owner.ID == "" {
-			owner = corebot.AtTerminal(os.Getuid())
-		}
+		owner := a.operator()
 		all[entry.ID] = corebot.Task{
 			Name: "heartbeat", Key: key, Schedule: s, Context: corebot.TaskIsolated, Creator: owner, Anchor: now,
 			NextRun: next, Chain: 1, Overheard: key.Channel != owner.Channel,
@@ -214,6 +217,36 @@ func (a *App) heartbeats(now time.Time) (map[string]corebot.Task, error) {
 		}
 	}
 	return all, nil
+}
+
+// operator is who owns the home, or else runs Corebot: the home's own tasks run in that name.
+func (a *App) operator() corebot.Principal {
+	if owner := ownerOf(a.config.Home); owner.ID != "" {
+		return owner
+	}
+	return corebot.AtTerminal(os.Getuid())
+}
+
+// EventFiles is where a home takes event files.
+func EventFiles(home string) string { return filepath.Join(home, "events") }
+
+// eventFiles makes tasks of the event files of the home.
+func (a *App) eventFiles(r prometheus.Registerer) (*eventfiles.Directory, error) {
+	p := planner(a.config, nil)
+	return eventfiles.New(storage.NewTasks(a.Store).As(corebot.AuditEvent{Entry: corebot.EntryItself}),
+		eventfiles.Options{
+			Path: EventFiles(a.config.Home), Owner: a.operator(), Zone: p.Default, Limits: p.Most, Log: a.log,
+			Metrics: r,
+			Chat: func(ctx context.Context, name string) (corebot.Key, error) {
+				found, err := a.service.FindChat(ctx, operate.ChatName{Name: name})
+				if errors.Is(err, corebot.ErrNotFound) { // nobody has spoken there yet
+					if key, err := UnknownChat(name); err == nil {
+						return key, nil
+					}
+				}
+				return found.Key, err
+			},
+		})
 }
 
 // keepHeartbeats makes the tasks of heartbeats as the settings have them, and removes those that the settings do not

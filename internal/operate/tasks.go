@@ -68,6 +68,8 @@ type (
 		LastEnd   string            `json:"lastStatus"`
 		Creator   string            `json:"createdBy"`
 		Prompt    string            `json:"prompt"`
+		Data      string            `json:"data,omitempty"` // words of others that come with the prompt
+		File      string            `json:"file,omitempty"` // the event file that made it
 		Failures  int               `json:"failures,omitempty"`
 		Reason    string            `json:"reason,omitempty"`
 		CreatedAt time.Time         `json:"createdAt"`
@@ -130,7 +132,7 @@ func newTaskRow(t corebot.Task) TaskRow {
 		Spec:     t.Schedule.Spec,
 		TimeZone: cmp.Or(t.Schedule.TimeZone, "UTC"), Context: string(t.Context), State: t.State,
 		NextRunAt: orNil(t.NextRun), LastRunAt: orNil(t.LastRun), LastEnd: t.LastEnd, Creator: t.Creator.String(),
-		Prompt: t.Prompt, Failures: t.Failures, Reason: t.Reason, CreatedAt: t.CreatedAt,
+		Prompt: t.Prompt, Data: t.Data, File: t.File(), Failures: t.Failures, Reason: t.Reason, CreatedAt: t.CreatedAt,
 	}
 }
 

@@ -58,7 +58,7 @@ func (d *Derived[T]) Get(path string, limit int64) (value T, err error) {
 		return value, err
 	}
 	value = d.make(path, data)
-	if statErr != nil || d.now().Sub(changed(before)) < settled {
+	if statErr != nil || d.now().Sub(Changed(before)) < settled {
 		return value, nil
 	}
 	d.mu.Lock()
@@ -97,6 +97,6 @@ func (r *Root) straight(path string) bool {
 // sameContent: an atomic write makes another file, an edit in place another time. Root takes no links, so the entry is
 // the file.
 func sameContent(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && changed(a).Equal(changed(b)) && a.Mode() == b.Mode() &&
+	return os.SameFile(a, b) && a.Size() == b.Size() && Changed(a).Equal(Changed(b)) && a.Mode() == b.Mode() &&
 		links(b) <= 1
 }

@@ -45,7 +45,7 @@ func later(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return changed(info)
+		return Changed(info)
 	}
 	for begun := probe(); !probe().After(begun); {
 	}

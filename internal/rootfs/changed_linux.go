@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// changed is when a file's content or attributes changed last. Unlike its modification time, nobody can set it.
-func changed(info fs.FileInfo) time.Time {
+// Changed is when a file's content or attributes changed last. Unlike its modification time, nobody can set it.
+func Changed(info fs.FileInfo) time.Time {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(st.Ctim.Unix())
 	}

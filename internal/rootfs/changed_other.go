@@ -7,4 +7,4 @@ import (
 	"time"
 )
 
-func changed(info fs.FileInfo) time.Time { return info.ModTime() }
+func Changed(info fs.FileInfo) time.Time { return info.ModTime() }

@@ -40,14 +40,14 @@ func (d *Dirs) Names() (names []string, more int, anew bool, err error) {
 	}
 	d.info = nil
 	names, more, err = d.root.dirs(d.dir, d.limit)
-	if err == nil && statErr == nil && d.now().Sub(changed(before)) >= settled {
+	if err == nil && statErr == nil && d.now().Sub(Changed(before)) >= settled {
 		d.info, d.names, d.more = before, names, more
 	}
 	return names, more, true, err
 }
 
 func sameDir(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && changed(a).Equal(changed(b)) && a.Mode() == b.Mode()
+	return os.SameFile(a, b) && Changed(a).Equal(Changed(b)) && a.Mode() == b.Mode()
 }
 
 // dirs are the names of everything in a directory but plain files.

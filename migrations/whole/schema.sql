@@ -33,10 +33,12 @@
 -- has 0041_summary_sources.sql
 -- has 0042_memory_sources.sql
 -- has 0043_approval_rules.sql
+-- has 0044_mcp_read_only.sql
 -- has 0045_file_versions.sql
 -- has 0047_think.sql
 -- has 0048_tasks_of_groups.sql
 -- has 0049_open_task_runs.sql
+-- has 0057_task_origin.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -312,7 +314,7 @@ CREATE TABLE "mcp_tools" (
   pinned     TEXT    NOT NULL, -- SHA-256 of all that the server says of it, at the first listing or at an approval; '' never
   approved   TEXT    NOT NULL, -- the same, by an operator; '' never
   seen       TEXT    NOT NULL, -- the same, of what was seen last
-  changed_at INTEGER NOT NULL, -- when seen became what it is
+  changed_at INTEGER NOT NULL, read_only TEXT NOT NULL DEFAULT '', -- when seen became what it is
   PRIMARY KEY (agent, server, tool)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE "mcp_servers" (
@@ -356,7 +358,7 @@ CREATE TABLE tasks (
   next_run   INTEGER, -- NULL: it is never due
   last_run   INTEGER NOT NULL DEFAULT 0,
   ended_at   INTEGER NOT NULL DEFAULT 0
-, in_group INTEGER NOT NULL DEFAULT 0, overheard INTEGER NOT NULL DEFAULT 0) STRICT;
+, in_group INTEGER NOT NULL DEFAULT 0, overheard INTEGER NOT NULL DEFAULT 0, origin TEXT NOT NULL DEFAULT '', data TEXT NOT NULL DEFAULT '') STRICT;
 CREATE INDEX tasks_due ON tasks (next_run, id) WHERE state = 'active' AND next_run IS NOT NULL;
 CREATE INDEX tasks_chat ON tasks (chat, channel, account, agent, thread);
 CREATE INDEX tasks_creator ON tasks (creator);
@@ -444,6 +446,7 @@ CREATE TABLE file_versions (
 CREATE INDEX file_versions_chat ON file_versions (chat, channel, account, agent, thread, undone_by, message_id);
 CREATE INDEX file_versions_bytes ON file_versions (id, bytes);
 CREATE INDEX task_runs_open ON task_runs (life_id) WHERE ended_at = 0 AND life_id > 0;
+CREATE UNIQUE INDEX tasks_origin ON tasks (origin) WHERE origin <> '';
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -482,12 +485,14 @@ INSERT INTO goose_db_version VALUES (33, 39, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (34, 41, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (35, 42, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (36, 43, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (37, 45, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (38, 47, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (39, 48, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (40, 49, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (37, 44, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (38, 45, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (39, 47, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (40, 48, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (41, 49, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (42, 57, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 40);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 42);
