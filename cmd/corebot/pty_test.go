@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/hinshun/vt10x"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,8 +24,11 @@ type screen struct {
 	cmd  *exec.Cmd
 	keys *os.File // the terminal's other end
 
-	mu   sync.Mutex
-	text strings.Builder
+	mu    sync.Mutex
+	text  strings.Builder
+	glass vt10x.Terminal // shows what a person would see
+	// marked is what the glass showed at a mark: text that was there already is not awaited text.
+	marked map[int]string
 	done chan struct{} // closed when the program has closed the terminal
 }
 
@@ -72,7 +76,8 @@ func startScreen(t *testing.T, cmd *exec.Cmd, columns, rows uint16) *screen {
 	t.Helper()
 	keys, tty := openTerminal(t, columns, rows)
 	defer tty.Close() //nolint:errcheck // the program has its own
-	s := &screen{t: t, cmd: cmd, keys: keys, done: make(chan struct{})}
+	s := &screen{t: t, cmd: cmd, keys: keys, marked: map[int]string{}, done: make(chan struct{})}
+	s.glass = vt10x.New(vt10x.WithSize(max(int(columns), 80), max(int(rows), 24)))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color", "NO_COLOR=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -102,6 +107,7 @@ func (s *screen) read() {
 		n, err := s.keys.Read(buf)
 		s.mu.Lock()
 		s.text.Write(buf[:n])
+		_, _ = s.glass.Write(buf[:n])
 		s.mu.Unlock()
 		if err != nil {
 			return
@@ -117,18 +123,31 @@ func (s *screen) seen() string {
 }
 
 // mark is a place in what was drawn, to look at what comes after it.
-func (s *screen) mark() int { return len(s.seen()) }
+func (s *screen) mark() int {
+	mark, shows := len(s.seen()), s.shows()
+	s.marked[mark] = shows
+	return mark
+}
 
-// await waits until text was drawn behind a mark.
+// shows is what a person sees now, a line for each row.
+func (s *screen) shows() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.glass.String()
+}
+
+// await waits until text was drawn behind a mark: in one go, or in pieces that stand together on the glass. A program
+// that is slow draws what is typed in pieces, with other rows in between.
 func (s *screen) await(mark int, text string) {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		seen := s.seen()
-		if strings.Contains(seen[min(mark, len(seen)):], text) {
+		if strings.Contains(seen[min(mark, len(seen)):], text) ||
+			strings.Count(s.shows(), text) > strings.Count(s.marked[mark], text) {
 			return
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("%q was not drawn", text)
+			s.t.Fatalf("%q was not drawn; the screen shows:\n%s", text, s.shows())
 		}
 	}
 }
@@ -187,3 +206,14 @@ func newHome(t *testing.T) *service {
 
 // lockFile locks a file as Corebot locks a home.
 func lockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
+
+// TestTextThatIsDrawnInPiecesIsSeen: a program on a busy machine draws what is typed in pieces.
+func TestTextThatIsDrawnInPiecesIsSeen(t *testing.T) {
+	t.Parallel()
+	sc := startScreen(t, exec.Command("printf", `a though\033[5;1Hanother row\033[1;9Ht`), 80, 24)
+	sc.await(0, "a thought")
+	if seen := sc.seen(); strings.Contains(seen, "a thought") {
+		t.Errorf("it was drawn in one go: %q", seen)
+	}
+	sc.ends()
+}
