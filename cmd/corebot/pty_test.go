@@ -29,7 +29,7 @@ type screen struct {
 	glass vt10x.Terminal // shows what a person would see
 	// marked is what the glass showed at a mark: text that was there already is not awaited text.
 	marked map[int]string
-	done chan struct{} // closed when the program has closed the terminal
+	done   chan struct{} // closed when the program has closed the terminal
 }
 
 // openTerminal makes a terminal of a size in characters.
