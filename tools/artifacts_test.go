@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
@@ -116,6 +118,7 @@ func TestTheOldestArtifactsMakeRoomForANewOneAndFilesOfPeopleStay(t *testing.T) 
 		if _, err := files.Save(t.Context(), corebot.Caller{Key: chat}, name, strings.Repeat("x", size)); err != nil {
 			t.Fatal(err)
 		}
+		awaitLaterFiles(t)
 	}
 	has := func(want ...string) {
 		t.Helper()
@@ -170,5 +173,24 @@ func TestOutputForWhichAChatHasNoRoomIsHeadAndTailAndSaysSo(t *testing.T) {
 	}
 	if entries, _, err := root.List(rootfs.ChatDir(chat)+"/artifacts", "", 10); len(entries) > 0 {
 		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// awaitLaterFiles waits until a file of this moment is younger than those that exist: the clock of a file system ticks
+// every few milliseconds.
+func awaitLaterFiles(t *testing.T) {
+	t.Helper()
+	written := func() time.Time {
+		path := filepath.Join(t.TempDir(), "clock")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime()
+	}
+	for begin := written(); !written().After(begin); {
 	}
 }
