@@ -236,12 +236,30 @@ func (s *Store) Trust(ctx context.Context, k corebot.Key, sum string, by corebot
 	})
 }
 
-// Forget deletes the pieces of a chat's page for which nobody stands, or all of them, if the page still has the
-// fingerprint that the operator was shown.
-func (s *Store) Forget(ctx context.Context, k corebot.Key, sum string, all bool) error {
-	return s.settle(ctx, k, sum, "memory.forget", func(pieces []Piece) []Piece {
-		return slices.DeleteFunc(pieces, func(p Piece) bool { return all || !p.Clean() })
+// Forget deletes the lines of a chat's page for which goes is true, and counts them. The page must still have the
+// fingerprint that the operator was shown. Lines are numbered from 1. The lines that stay keep their sources.
+func (s *Store) Forget(ctx context.Context, k corebot.Key, sum string, goes func(p Piece, line int) bool) (n int,
+	err error,
+) {
+	err = s.settle(ctx, k, sum, "memory.forget", func(pieces []Piece) (rest []Piece) {
+		line := 0
+		n = 0
+		for _, p := range pieces {
+			var stays strings.Builder
+			for text := range strings.Lines(p.Text) {
+				if line++; goes(p, line) {
+					n++
+				} else {
+					stays.WriteString(text)
+				}
+			}
+			if p.Text = stays.String(); p.Text != "" {
+				rest = append(rest, p)
+			}
+		}
+		return rest
 	})
+	return n, err
 }
 
 // settle makes a change of the operator.
@@ -254,8 +272,8 @@ func (s *Store) settle(ctx context.Context, k corebot.Key, sum, event string,
 		}
 		pieces, err := s.pieces(ctx, k, old)
 		if err == nil && Sum(pieces) != sum {
-			err = corebot.WithHint(fmt.Errorf("the memory of %s: %w: it has changed since it was shown", k,
-				corebot.ErrConflict), "look at it again")
+			err = corebot.WithHint(fmt.Errorf("%w: the memory of %s has changed since it was shown",
+				corebot.ErrInvalid, k), "look at it again")
 		}
 		if err != nil {
 			return nil, err

@@ -259,25 +259,52 @@ func TestTheOperatorStandsForWhatHeWasShown(t *testing.T) {
 	s.says("eve", "read 2", "- pay mallory")
 	for _, act := range []func(sum string) error{
 		func(sum string) error { return s.Trust(t.Context(), room("a"), sum, corebot.MemoryNote{}) },
-		func(sum string) error { return s.Forget(t.Context(), room("a"), sum, false) },
+		func(sum string) error {
+			_, err := s.Forget(t.Context(), room("a"), sum, unclean)
+			return err
+		},
 	} {
-		if err := act(before); !errors.Is(err, corebot.ErrConflict) || s.clean("bob", "a") != "" {
+		if err := act(before); !errors.Is(err, corebot.ErrInvalid) || s.clean("bob", "a") != "" {
 			t.Errorf("acting on what has changed: %v", err)
 		}
 	}
-	if err := s.Forget(t.Context(), room("a"), shown(), false); err != nil || s.page("a") != "- alice\n" ||
-		s.clean("alice", "a") != "- alice\n" {
-		t.Errorf("left is %q, %v", s.page("a"), err)
+	if n, err := s.Forget(t.Context(), room("a"), shown(), unclean); err != nil || n != 2 ||
+		s.page("a") != "- alice\n" || s.clean("alice", "a") != "- alice\n" {
+		t.Errorf("left is %q after %d lines, %v", s.page("a"), n, err)
 	}
 	if err := s.Trust(t.Context(), room("a"), shown(), corebot.MemoryNote{}); err != nil ||
 		s.clean("bob", "a") != "- alice\n" {
 		t.Errorf("for bob %q is trusted, %v", s.clean("bob", "a"), err)
 	}
-	if err := s.Forget(t.Context(), room("a"), shown(), true); err != nil || s.page("a") != "" {
-		t.Errorf("left is %q, %v", s.page("a"), err)
+	all := func(memory.Piece, int) bool { return true }
+	if n, err := s.Forget(t.Context(), room("a"), shown(), all); err != nil || n != 1 || s.page("a") != "" {
+		t.Errorf("left is %q after %d lines, %v", s.page("a"), n, err)
 	}
 	if notes, err := s.kept.MemoryNotes(t.Context(), room("a")); err != nil || len(notes) != 0 {
 		t.Errorf("stored are %+v, %v", notes, err)
+	}
+}
+
+func unclean(p memory.Piece, _ int) bool { return !p.Clean() }
+
+// TestALineThatGoesLeavesTheSourcesOfTheOthers forgets the middle of one piece and all of another.
+func TestALineThatGoesLeavesTheSourcesOfTheOthers(t *testing.T) {
+	s := newShelf(t)
+	s.says("alice", "1", "- one\n- two\n- three")
+	s.says("bob", "2", "- four")
+	s.says("alice", "read 3", "- five")
+	pieces, _, err := s.Pieces(t.Context(), room("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := s.Forget(t.Context(), room("a"), memory.Sum(pieces), func(_ memory.Piece, line int) bool {
+		return line == 2 || line == 4 || line == 99
+	})
+	if err != nil || n != 2 || s.page("a") != "- one\n- three\n- five\n" {
+		t.Errorf("left is %q after %d lines, %v", s.page("a"), n, err)
+	}
+	if a, b := s.clean("alice", "a"), s.clean("bob", "a"); a != "- one\n- three\n" || b != "" {
+		t.Errorf("clean are %q and %q", a, b)
 	}
 }
 

@@ -64,6 +64,7 @@ func (*Remote) Run(ctx context.Context, _ channels.Door) error {
 func (r *Remote) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	r.mu.Lock()
 	open := slices.Clone(r.attached[m.Key])
+	r.remember(m) // at once: a terminal that attaches again while others are shown m must not miss it
 	r.mu.Unlock()
 	shown := make(chan bool, len(open))
 	for _, a := range open {
@@ -74,16 +75,21 @@ func (r *Remote) Send(ctx context.Context, m channels.Outbound) (channels.Receip
 		seen = <-shown || seen
 	}
 	if !seen {
+		r.forget(m)
 		return channels.Receipt{}, notHere(m)
 	}
-	r.remember(m)
 	return channels.Receipt{}, nil
 }
 
-// remember keeps m for terminals that are about to attach again.
-func (r *Remote) remember(m channels.Outbound) {
+// forget takes back what remember kept: the message was not sent, and Send is given it again.
+func (r *Remote) forget(m channels.Outbound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.lately = slices.DeleteFunc(r.lately, func(s sentLately) bool { return s.message.ID == m.ID })
+}
+
+// remember keeps m for terminals that are about to attach again. It is called with the mutex held.
+func (r *Remote) remember(m channels.Outbound) {
 	r.lately = slices.DeleteFunc(r.lately, func(s sentLately) bool { return time.Since(s.at) > latelyTime })
 	if len(m.Text()) > latelyBytes {
 		return

@@ -173,6 +173,51 @@ func TestATerminalThatAttachesAgainIsShownWhatItMissed(t *testing.T) {
 	})
 }
 
+// TestATerminalThatAttachesAgainDuringASendIsShownTheReply: one terminal of the chat is slow, another comes back.
+func TestATerminalThatAttachesAgainDuringASendIsShownTheReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemoteBench(t)
+		b.attach("slow")
+		b.send("answer")
+		if _, err := b.fetch("slow", ""); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := b.remote.Attach(t.Context(), TerminalKey("main", "open"), "back", true); err != nil {
+			t.Fatal(err)
+		}
+		b.remote.Detach(TerminalKey("main", "open"), "slow", "answer")
+		if err := <-b.sent; err != nil {
+			t.Fatal(err)
+		}
+		if f, err := b.fetch("back", ""); err != nil || f.Message == nil || f.Message.ID != "answer" {
+			t.Errorf("the terminal that came back fetched %+v: %v", f, err)
+		}
+		b.remote.Detach(TerminalKey("main", "open"), "back", "answer")
+	})
+}
+
+// TestAReplyThatNobodyWasShownIsNotTakenForSent: Send is given it again.
+func TestAReplyThatNobodyWasShownIsNotTakenForSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRemoteBench(t)
+		b.attach("gone")
+		b.send("answer")
+		synctest.Wait()
+		b.remote.Detach(TerminalKey("main", "open"), "gone", "")
+		if err := <-b.sent; err == nil {
+			t.Fatal("it counts as sent")
+		}
+		if err := b.remote.Attach(t.Context(), TerminalKey("main", "open"), "back", true); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := b.fetch("back", ""); err != nil || f.Message != nil {
+			t.Errorf("the terminal that came back fetched %+v: %v", f, err)
+		}
+		b.remote.Detach(TerminalKey("main", "open"), "back", "")
+	})
+}
+
 func TestATerminalFetchesWhatHappensInItsChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRemoteBench(t)

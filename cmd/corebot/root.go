@@ -54,9 +54,8 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 	root.AddCommand(s.hides(newWhy(s), newStatus(s), newUsage(s), newDeferred(s), newAudit(s), newDLQ(s),
 		newChats(s), newTasks(s))...)
 	root.AddCommand(newApprovals(s), newAdmin(s), newPair(s), newAgents(s), newModels(s), newChannels(s), newDB(s),
-		newConfig(s, newConfigReload(s)), newMCP(s), newSkills(s), newDemo(), newBench(), newIsolationWorker(),
-		newIsolationTool(),
-		newMan(), newVersion())
+		newConfig(s, newConfigReload(s)), newMCP(s), newSkills(s), newMemory(s), newDemo(), newBench(),
+		newIsolationWorker(), newIsolationTool(), newMan(), newVersion())
 	root.InitDefaultCompletionCmd()
 	return root
 }

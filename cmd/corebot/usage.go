@@ -37,6 +37,16 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// maybe is takes for one argument that can be left out.
+func maybe(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return takes(name)(cmd, args)
+	}
+}
+
 // group makes a command that is nothing but the name of others.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{

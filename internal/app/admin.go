@@ -3,11 +3,18 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/storage"
 )
@@ -79,6 +86,96 @@ func (h home) ApproveTools(ctx context.Context, agent, server string, fingerprin
 	return storage.NewMCPTools(h.db, entry.ID).Approve(ctx, server, fingerprints, readOnly...)
 }
 
+// GlobalMemory implements [operate.Memories].
+func (h home) GlobalMemory(_ context.Context, agent string) (text, path string, err error) {
+	_, entry, err := h.entry(agent)
+	if err != nil {
+		return "", "", err
+	}
+	err = h.remembering(entry.ID, func(s *memory.Store) error {
+		text, err = s.Read(memory.Global)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return text, place{h.dir, entry.ID}.globalMemory(), err
+}
+
+// Memory implements [operate.Memories].
+func (h home) Memory(ctx context.Context, k corebot.Key) (page operate.MemoryPage, err error) {
+	page = operate.MemoryPage{Chat: k.String(), Pieces: []operate.MemoryPiece{}}
+	err = h.remembering(k.Agent, func(s *memory.Store) error {
+		page, err = pageOfMemory(ctx, s, k)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return page, err
+}
+
+// TrustMemory implements [operate.Memories].
+func (h home) TrustMemory(ctx context.Context, k corebot.Key, fingerprint string, by corebot.Principal) error {
+	return h.remembering(k.Agent, func(s *memory.Store) error { return trustMemory(ctx, s, k, fingerprint, by) })
+}
+
+// ForgetMemory implements [operate.Memories].
+func (h home) ForgetMemory(ctx context.Context, f operate.MemoryLoss) (n int, err error) {
+	err = h.remembering(f.Key.Agent, func(s *memory.Store) error {
+		n, err = forgetMemory(ctx, s, f)
+		return err
+	})
+	return n, err
+}
+
+// remembering hands over the memory of an agent. Without a workspace it is [fs.ErrNotExist].
+func (h home) remembering(agent string, fn func(*memory.Store) error) error {
+	root, err := rootfs.New(place{h.dir, agent}.workspace())
+	if err != nil {
+		return err
+	}
+	store, err := memory.New(root, memory.Options{Sources: storage.NewChats(h.db)})
+	if err == nil {
+		err = fn(store)
+	}
+	return errors.Join(err, root.Close())
+}
+
+func pageOfMemory(ctx context.Context, s *memory.Store, k corebot.Key) (operate.MemoryPage, error) {
+	pieces, whole, err := s.Pieces(ctx, k)
+	page := operate.MemoryPage{
+		Chat: k.String(), Fingerprint: memory.Sum(pieces), Cut: !whole,
+		Pieces: make([]operate.MemoryPiece, len(pieces)),
+	}
+	line := 1
+	for i, p := range pieces {
+		sender := ""
+		if p.Sender.ID != "" {
+			sender = p.Sender.String()
+		}
+		page.Pieces[i] = operate.MemoryPiece{
+			Line: line, Text: strings.ToValidUTF8(p.Text, "\uFFFD"), Sender: sender, MessageID: p.MessageID, At: p.At,
+			Taint: p.Taint, Trusted: p.Trusted, Clean: p.Clean(),
+		}
+		line += memory.Lines(pieces[i : i+1])
+	}
+	return page, err
+}
+
+func trustMemory(ctx context.Context, s *memory.Store, k corebot.Key, fingerprint string, by corebot.Principal) error {
+	return s.Trust(ctx, k, fingerprint, corebot.MemoryNote{Sender: by, At: time.Now()})
+}
+
+func forgetMemory(ctx context.Context, s *memory.Store, f operate.MemoryLoss) (int, error) {
+	return s.Forget(ctx, f.Key, f.Fingerprint, func(p memory.Piece, line int) bool {
+		if len(f.Lines) > 0 {
+			return slices.Contains(f.Lines, line)
+		}
+		return f.All || !p.Clean()
+	})
+}
+
 // running is the Corebot of this process in the hands of the admin service.
 type running struct{ *App }
 
@@ -131,6 +228,43 @@ func (r running) ApproveTools(ctx context.Context, agent, server string, fingerp
 		err = u.servers.Reconsider(ctx, server)
 	}
 	return n, err
+}
+
+// GlobalMemory implements [operate.Memories].
+func (r running) GlobalMemory(_ context.Context, agent string) (text, path string, err error) {
+	u, err := r.agents.named(agent)
+	if err != nil {
+		return "", "", err
+	}
+	text, err = u.notes.memory.Read(memory.Global)
+	return text, u.place.globalMemory(), err
+}
+
+// Memory implements [operate.Memories].
+func (r running) Memory(ctx context.Context, k corebot.Key) (operate.MemoryPage, error) {
+	u, err := r.agents.named(k.Agent)
+	if err != nil {
+		return operate.MemoryPage{}, err
+	}
+	return pageOfMemory(ctx, u.notes.memory, k)
+}
+
+// TrustMemory implements [operate.Memories].
+func (r running) TrustMemory(ctx context.Context, k corebot.Key, fingerprint string, by corebot.Principal) error {
+	u, err := r.agents.named(k.Agent)
+	if err != nil {
+		return err
+	}
+	return trustMemory(ctx, u.notes.memory, k, fingerprint, by)
+}
+
+// ForgetMemory implements [operate.Memories].
+func (r running) ForgetMemory(ctx context.Context, f operate.MemoryLoss) (int, error) {
+	u, err := r.agents.named(f.Key.Agent)
+	if err != nil {
+		return 0, err
+	}
+	return forgetMemory(ctx, u.notes.memory, f)
 }
 
 // Hello implements [operate.Corebot].

@@ -73,6 +73,8 @@ var (
 	_ operate.Planner      = scheduler.Planner{}
 	_ operate.Agents       = home{}
 	_ operate.Agents       = running{}
+	_ operate.Memories     = home{}
+	_ operate.Memories     = running{}
 	_ operate.Contexts     = running{}
 	_ operate.Corebot      = running{}
 )
@@ -94,7 +96,10 @@ func settled(db *storage.DB, dir string) *operate.Service {
 
 // stores are what the admin service works on.
 func stores(db *storage.DB, c config.Config, accounting func() corebot.Accounting,
-	agents operate.Agents, gate *taskGate,
+	agents interface {
+		operate.Agents
+		operate.Memories
+	}, gate *taskGate,
 ) operate.Stores {
 	chats := storage.NewChats(db)
 	return operate.Stores{
@@ -103,6 +108,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
 		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
+		Memories: agents,
 	}
 }
 

@@ -41,6 +41,11 @@ func (p place) dir() string {
 
 func (p place) workspace() string { return filepath.Join(p.dir(), "workspace") }
 
+// globalMemory is the page that every chat of the agent reads.
+func (p place) globalMemory() string {
+	return filepath.Join(p.workspace(), filepath.FromSlash(string(memory.Global)))
+}
+
 // mcpFile lists the agent's MCP servers: a file of its own, if it has one, else that of the home.
 func (p place) mcpFile() string {
 	own := filepath.Join(p.dir(), mcp.FileName)

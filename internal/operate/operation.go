@@ -93,6 +93,7 @@ func table() []entry {
 		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
 		ListPairings.entry(), DecidePairing.entry(), RemovePairing.entry(),
 		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(), ListRules.entry(), RevokeRules.entry(),
+		ReadGlobalMemory.entry(), ReadMemory.entry(), SearchMemory.entry(), TrustMemory.entry(), ForgetMemory.entry(),
 		ListDeferred.entry(), ReleaseDeferred.entry(), DropDeferred.entry(),
 		ListTasks.entry(), ShowTask.entry(), PreviewTask.entry(), CreateTask.entry(), ChangeTask.entry(),
 		ListAgents.entry(), ShowAgent.entry(), ListSkills.entry(), ShowSkill.entry(),

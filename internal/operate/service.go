@@ -32,6 +32,7 @@ type Stores struct {
 	Tasks        Tasks
 	Planner      Planner
 	Pairings     Pairings
+	Memories     Memories
 	Contexts     Contexts // nil without a running Corebot
 }
 

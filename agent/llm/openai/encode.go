@@ -41,11 +41,11 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api
 // encodeVoice: OpenAI itself takes an effort from the models that reason and from no other, and a temperature from the
 // others only. Most other servers leave out what they do not know.
 func (m *Model) encodeVoice(out *api.ChatCompletionRequest, v llm.Voice) {
-	thinks := reasons(m.endpoint.Model)
-	if thinks || m.endpoint.BaseURL != DefaultBaseURL {
+	strict := reasons(m.endpoint.Model)
+	if thinks(m.endpoint.Model) || !strict && m.endpoint.BaseURL != DefaultBaseURL {
 		out.ReasoningEffort = m.effort(v.Think)
 	}
-	if v.Temperature != nil && !thinks {
+	if v.Temperature != nil && !strict {
 		out.Temperature = max(float32(*v.Temperature), math.SmallestNonzeroFloat32) // go-openai leaves out a zero
 	}
 }
@@ -69,13 +69,17 @@ func (m *Model) effort(t corebot.Thinking) string {
 
 // Thinks implements [llm.Thinker]. Only OpenAI's families are known: what another server has is its own.
 func (m *Model) Thinks(asked corebot.Thinking) (does corebot.Thinking, sure bool) {
+	known := reasons(m.endpoint.Model)
 	switch effort := m.effort(asked); {
-	case !reasons(m.endpoint.Model) && m.endpoint.BaseURL == DefaultBaseURL, effort == "none":
-		return corebot.ThinkOff, reasons(m.endpoint.Model) || m.endpoint.BaseURL == DefaultBaseURL
+	case !thinks(m.endpoint.Model) && (known || m.endpoint.BaseURL == DefaultBaseURL), effort == "none":
+		return corebot.ThinkOff, known || m.endpoint.BaseURL == DefaultBaseURL
 	default:
-		return corebot.Thinking(effort), reasons(m.endpoint.Model)
+		return corebot.Thinking(effort), known
 	}
 }
+
+// thinks says whether OpenAI's model takes an effort. The chat model of gpt-5 is of a family that does, and does not.
+func thinks(model string) bool { return reasons(model) && !strings.HasPrefix(model, "gpt-5-chat") }
 
 // reasons covers the families for which go-openai, like the provider, refuses max_tokens.
 func reasons(model string) bool {

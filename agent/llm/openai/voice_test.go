@@ -21,6 +21,7 @@ func TestAModelTellsWhatItsThinkingComesTo(t *testing.T) {
 		{"", "o3", corebot.ThinkOff, corebot.ThinkLow, true},
 		{"", "gpt-5", corebot.ThinkOff, corebot.ThinkMinimal, true},
 		{"", "gpt-5.1", corebot.ThinkOff, corebot.ThinkOff, true},
+		{"", "gpt-5-chat-latest", corebot.ThinkHigh, corebot.ThinkOff, true},
 		{"http://127.0.0.1:1/v1", "gpt-5.1", corebot.ThinkHigh, corebot.ThinkHigh, true},
 		{"http://127.0.0.1:1/v1", "local", corebot.ThinkHigh, corebot.ThinkHigh, false},
 		{"http://127.0.0.1:1/v1", "local", corebot.ThinkOff, corebot.ThinkOff, false},
@@ -51,6 +52,7 @@ func TestAVoiceIsToldInTheWordsOfTheAPI(t *testing.T) {
 		{"gpt-5", llm.Voice{Think: corebot.ThinkOff, Temperature: &warm}, "minimal", false},
 		{"gpt-5-mini", llm.Voice{Think: corebot.ThinkMinimal}, "minimal", false},
 		{"gpt-5.1", llm.Voice{Think: corebot.ThinkOff}, "none", false},
+		{"gpt-5-chat-latest", llm.Voice{Think: corebot.ThinkHigh, Temperature: &warm}, "", false},
 		{"o3", llm.Voice{Think: corebot.ThinkOff}, "low", false},
 		{"o3", llm.Voice{Think: corebot.ThinkMedium}, "medium", false},
 	} {

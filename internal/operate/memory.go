@@ -1,0 +1,168 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/terms"
+)
+
+// Memories keeps what agents remember: one page for all chats of an agent, and one for each chat.
+type Memories interface {
+	// GlobalMemory gives the page that every chat of an agent reads, and the path of its file.
+	GlobalMemory(ctx context.Context, agent string) (page, path string, err error)
+	// Memory gives the page of a chat; a chat without one has a page without pieces.
+	Memory(ctx context.Context, k corebot.Key) (MemoryPage, error)
+	// TrustMemory has a principal stand for the whole page, if the page still has the fingerprint.
+	TrustMemory(ctx context.Context, k corebot.Key, fingerprint string, by corebot.Principal) error
+	// ForgetMemory deletes lines of the page, if the page still has the fingerprint, and counts them.
+	ForgetMemory(ctx context.Context, f MemoryLoss) (int, error)
+}
+
+// The operations on memory.
+var (
+	ReadGlobalMemory = ofFiles("memory.global", (*Service).ReadGlobalMemory)
+	ReadMemory       = reads("memory.show", (*Service).ReadMemory)
+	SearchMemory     = walks("memory.search", (*Service).SearchMemory)
+	TrustMemory      = changes("memory.trust", (*Service).TrustMemory)
+	ForgetMemory     = changes("memory.forget", (*Service).ForgetMemory)
+)
+
+type (
+	// MemoryQuery asks for the memory of a chat.
+	MemoryQuery struct {
+		Key corebot.Key `json:"key"`
+	}
+	// GlobalMemory is the page that every chat of an agent reads.
+	GlobalMemory struct {
+		Path string `json:"path"`
+		Text string `json:"text"`
+	}
+	// MemoryPage is the memory of a chat, in pieces that were written at different times.
+	MemoryPage struct {
+		Chat        string        `json:"chat"`
+		Fingerprint string        `json:"fingerprint"` // of the whole page
+		Cut         bool          `json:"cut"`         // the file is too large: these are its beginning
+		Pieces      []MemoryPiece `json:"pieces"`
+	}
+	// MemoryPiece is a part of a page that one turn wrote, or that something else than Corebot wrote.
+	MemoryPiece struct {
+		Line      int       `json:"line"` // the number of its first line, from 1
+		Text      string    `json:"text"`
+		Sender    string    `json:"sender,omitempty"` // whose turn wrote it
+		MessageID string    `json:"messageId,omitempty"`
+		At        time.Time `json:"at,omitzero"`
+		Taint     string    `json:"taint,omitempty"`   // what others can have had a hand in
+		Trusted   bool      `json:"trusted,omitempty"` // an operator stands for it
+		Clean     bool      `json:"clean"`             // the operator, or its sender alone, stands behind it
+	}
+	// MemorySearch asks for the lines that have every phrase of a query.
+	MemorySearch struct {
+		ByAgent
+		Text  string `json:"text"`
+		Limit int    `json:"limit"`
+	}
+	// MemoryLine is a line that was found.
+	MemoryLine struct {
+		Chat string `json:"chat,omitempty"` // empty: the page that every chat reads
+		Line int    `json:"line"`
+		Text string `json:"text"`
+	}
+	// MemoryTrust names the page that its reader trusts.
+	MemoryTrust struct {
+		Key         corebot.Key `json:"key"`
+		Fingerprint string      `json:"fingerprint"`
+	}
+	// MemoryLoss names the lines that go: some lines, or all, or those for which nobody stands.
+	MemoryLoss struct {
+		Key         corebot.Key `json:"key"`
+		Fingerprint string      `json:"fingerprint"`
+		All         bool        `json:"all,omitempty"`
+		Lines       []int       `json:"lines,omitempty"` // their numbers, from 1
+	}
+)
+
+// ReadGlobalMemory gives the page that every chat of an agent reads.
+func (s *Service) ReadGlobalMemory(ctx context.Context, by ByAgent) (GlobalMemory, error) {
+	text, path, err := s.stores.Memories.GlobalMemory(ctx, by.Agent)
+	return GlobalMemory{path, text}, err
+}
+
+// ReadMemory gives the memory of a chat, piece by piece.
+func (s *Service) ReadMemory(ctx context.Context, q MemoryQuery) (MemoryPage, error) {
+	return s.stores.Memories.Memory(ctx, q.Key)
+}
+
+// SearchMemory looks in the page that every chat of an agent reads, and then in the pages of the agent's chats. An
+// empty agent means all agents.
+func (s *Service) SearchMemory(ctx context.Context, q MemorySearch) (Page[MemoryLine], error) {
+	query := terms.Parse(q.Text)
+	if len(query.Phrases) == 0 {
+		return Page[MemoryLine]{}, fmt.Errorf("%w: %q has no word to look for", corebot.ErrInvalid, clip(q.Text))
+	}
+	found, full := Page[MemoryLine]{Rows: []MemoryLine{}}, Part{Limit: q.Limit}.size()
+	look := func(chat, text string, first int) {
+		n := first - 1
+		for line := range strings.Lines(text) {
+			n++
+			if len(found.Rows) < full && query.In(line).Phrases == len(query.Phrases) {
+				found.Rows = append(found.Rows, MemoryLine{chat, n, strings.TrimSpace(line)})
+			}
+		}
+	}
+	agents, err := s.stores.Agents.Agents(ctx)
+	if err != nil {
+		return found, err
+	}
+	for _, a := range agents {
+		if a.ID != cmp.Or(q.Agent, a.ID) {
+			continue
+		}
+		text, _, err := s.stores.Memories.GlobalMemory(ctx, a.ID)
+		if err != nil {
+			return found, err
+		}
+		look("", text, 1)
+	}
+	for after := ""; len(found.Rows) < full; {
+		chats, next, err := s.stores.Chats.Page(ctx, "", after, MaxRows)
+		if err != nil {
+			return found, err
+		}
+		for _, c := range chats {
+			if c.Key.Agent != cmp.Or(q.Agent, c.Key.Agent) {
+				continue
+			}
+			page, err := s.stores.Memories.Memory(ctx, c.Key)
+			if err != nil {
+				return found, fmt.Errorf("the memory of %s: %w", c.Key, err)
+			}
+			for _, p := range page.Pieces {
+				look(page.Chat, p.Text, p.Line)
+			}
+		}
+		if after = next; next == "" {
+			break
+		}
+	}
+	return found, nil
+}
+
+// TrustMemory has the owner of the home stand for a chat's memory, as it was shown.
+func (s *Service) TrustMemory(ctx context.Context, t MemoryTrust) (Done, error) {
+	return Done{Changed: 1}, s.stores.Memories.TrustMemory(ctx, t.Key, t.Fingerprint, s.stores.Owner)
+}
+
+// ForgetMemory deletes lines of a chat's memory, and counts them.
+func (s *Service) ForgetMemory(ctx context.Context, f MemoryLoss) (Done, error) {
+	if f.All && len(f.Lines) > 0 || slices.ContainsFunc(f.Lines, func(n int) bool { return n < 1 }) {
+		return Done{}, fmt.Errorf("%w: lines are numbered from 1, and some of them are not all", corebot.ErrInvalid)
+	}
+	n, err := s.stores.Memories.ForgetMemory(ctx, f)
+	return Done{Changed: n}, err
+}
