@@ -148,7 +148,7 @@ func (j *job) approve(ctx context.Context, rule string, tool Tool, args bound,
 		return r, false, err
 	}
 	if !someone {
-		j.opens = "`corebot admin grant PRINCIPAL`, which makes an admin who can approve"
+		j.howToAllow = "`corebot admin grant PRINCIPAL`, which makes an admin who can approve"
 		return j.deny(ctx, policy.RuleNobodyToApprove, "this call needs the approval of an admin, and there is none")
 	}
 	f := newForecast()
@@ -184,12 +184,12 @@ func (j *job) approve(ctx context.Context, rule string, tool Tool, args bound,
 	case corebot.ApprovalAwaited:
 		return r, false, &corebot.Awaits{Asked: a}
 	case corebot.ApprovalExpired:
-		j.denies = policy.RuleNotInTime
-		return j.deny(ctx, j.denies, "this call needs the approval of an admin, and none came in time, or its sender "+
-			"wrote again first; it was not run")
+		j.deniesRest = policy.RuleNotInTime
+		return j.deny(ctx, j.deniesRest, "this call needs the approval of an admin, and none came in time, or its "+
+			"sender wrote again first; it was not run")
 	}
-	j.denies = policy.RuleNotApproved
-	return j.deny(ctx, j.denies, "an admin said no to this call; it was not run")
+	j.deniesRest = policy.RuleNotApproved
+	return j.deny(ctx, j.deniesRest, "an admin said no to this call; it was not run")
 }
 
 // askAnew asks about a call, and those behind it, that has changed since it was approved. A call that never stays the

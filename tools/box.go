@@ -141,7 +141,7 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	tool, ok := b.registry.find(call.Tool)
 	// before anything else: whatever holds today, it may have happened
 	if j.intended() && (!ok || !tool.traits.mayRepeat()) {
-		return j.lost(ctx)
+		return j.finishLost(ctx)
 	}
 	if !ok {
 		text := fmt.Sprintf("unknown_tool: there is no tool called %q", j.event.Tool)
@@ -160,12 +160,12 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 		return corebot.ToolResult{}, err
 	}
 	if !decision.Allow {
-		j.opens = decision.Opens
+		j.howToAllow = decision.Opens
 		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
 	}
 	if j.intended() && j.fileChange(args).Path != "" && b.policy.NeedsApproval(tool.name, decision,
 		j.weigh(tool, args)) != "" {
-		return j.lost(ctx) // its file may be another by now than the one that an admin was shown
+		return j.finishLost(ctx) // its file may be another by now than the one that an admin was shown
 	}
 	if !j.intended() {
 		if err := args.able(j.call); err != nil {

@@ -34,16 +34,16 @@ type job struct {
 	label string             // of the metrics
 	began time.Time
 
-	privileged bool             // allowed because of who asks
-	beyond     bool             // allowed to who is admin beyond the conversation
-	raw        corebot.ToolCall // as the model made it
-	reads      bool             // text that others than the operator may have written
-	notice     string           // what the chat is told of it besides
-	ran        bool             // the tool was called
-	opens      string           // what an operator can do about a denial
-	denies     string           // the rule by which the rest of its answer is denied
-	links      bool             // links in the result count
-	follows    bool             // it goes to the address of a link after its turn was tainted
+	privileged  bool             // allowed because of the sender's role
+	beyond      bool             // allowed because the sender is admin of more than this conversation
+	raw         corebot.ToolCall // as the model made it
+	readOutside bool             // the result can have text in it that others than the operator wrote
+	notice      string           // what the chat is told of the call, next to the answer
+	ran         bool             // the tool was called
+	howToAllow  string           // what an operator can do so that a denied call is allowed
+	deniesRest  string           // the rule that denies the remaining calls of the same model answer
+	links       bool             // the links of the result are recorded for the turn
+	follows     bool             // it goes to the address of a link, after its turn has read untrusted text
 }
 
 func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCall, step Step) *job {
@@ -61,34 +61,37 @@ func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCal
 // intended says whether an earlier attempt was about to run the call, and never said how it ended.
 func (j *job) intended() bool { return j.step.State() == corebot.StepIntended }
 
-// lost ends a call whose outcome a crash took away.
-func (j *job) lost(ctx context.Context) (corebot.ToolResult, error) {
+// finishLost ends a call whose result a crash took away.
+func (j *job) finishLost(ctx context.Context) (corebot.ToolResult, error) {
 	return j.finish(ctx, corebot.OutcomeUnknown,
 		"unknown: this call was begun before a crash and its result was lost. It may or may not "+
 			"have taken effect, and was not run again. Check what is there before you repeat it.")
 }
 
-// run takes an allowed call from its intent to its result. A call that is allowed because of who asks has its decision
-// on disk before it runs. After a crash the call is decided anew, and the decision is stored anew.
+// run takes an allowed call from its intent to its result. Two kinds of calls have their decision on disk before they
+// run: each call that is allowed because of the sender's role, and each call with effects. After a crash the policy
+// decides a call again. The decision on a call of the first kind is then stored again.
 func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, error) {
-	if j.privileged || t.hasEffects() && !j.intended() {
+	if j.privileged || (t.hasEffects() && !j.intended()) {
 		e := j.event
 		e.Event = "tool.decision"
 		if err := j.step.Intend(ctx, e); err != nil {
 			return corebot.ToolResult{}, err
 		}
 	}
-	j.ran, j.reads, j.links = true, j.outside(t, args), t.traits.Has(Links)
+	j.ran, j.readOutside, j.links = true, j.outside(t, args), t.traits.Has(Links)
 	out, err := j.execute(ctx, t, args)
-	j.reads = j.reads || j.anythingIn(args.named(j.call).Dir) // it may have read what came meanwhile
-	if err == nil && t.traits.Has(Outside) && (out.own || slices.Contains(args.words(j.call), out.text)) {
-		j.reads = false
+	j.readOutside = j.readOutside || j.anythingIn(args.named(j.call).Dir) // such text can have come while the tool ran
+	// A result that only repeats an argument has nothing in it that the model did not write.
+	repeats := slices.Contains(args.words(j.call), out.text)
+	if err == nil && t.traits.Has(Outside) && (out.own || repeats) {
+		j.readOutside = false
 	}
 	if err != nil && isOwn(err) {
-		j.reads = false
+		j.readOutside = false
 	}
 	if ctx.Err() != nil {
-		return corebot.ToolResult{}, j.cancelled(ctx, t, out, err)
+		return corebot.ToolResult{}, j.storeAfterCancel(ctx, t, out, err)
 	}
 	switch {
 	case err == nil:
@@ -100,8 +103,8 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 	return j.finish(ctx, corebot.OutcomeError, failure(err))
 }
 
-// mayHaveHappened says whether an error leaves open if the call took effect. A tool that was stopped in the middle, or
-// left behind, may have done its work all the same.
+// mayHaveHappened says whether the call can have taken effect although it ended with an error. A tool that was left
+// behind can still be at work. So its effect is not known even where the call can be repeated.
 func (j *job) mayHaveHappened(t Tool, err error) bool {
 	if errors.Is(err, errAbandoned) {
 		return t.hasEffects()
@@ -110,9 +113,10 @@ func (j *job) mayHaveHappened(t Tool, err error) bool {
 		errors.Is(err, ErrUnsettled))
 }
 
-// cancelled stores what must not be lost when the turn ends in the middle of a call, and returns why the turn ended. A
-// result that is known is stored as it is; a call that may repeat is left to do so.
-func (j *job) cancelled(ctx context.Context, t Tool, out output, err error) error {
+// storeAfterCancel stores what must not be lost when the turn ends in the middle of a call, and returns why the turn
+// ended. That is the result of a tool with effects, if the result is known. Nothing is stored of a tool without
+// effects, and of a failed call that the next attempt can repeat.
+func (j *job) storeAfterCancel(ctx context.Context, t Tool, out output, err error) error {
 	cause := context.Cause(ctx)
 	if !t.hasEffects() || err != nil && t.traits.mayRepeat() {
 		return cause
@@ -121,7 +125,7 @@ func (j *job) cancelled(ctx context.Context, t Tool, out output, err error) erro
 	defer stop()
 	outcome := corebot.OutcomeSuccess
 	if err != nil {
-		outcome, j.reads = corebot.OutcomeUnknown, false
+		outcome, j.readOutside = corebot.OutcomeUnknown, false
 		out.text = "unknown: the turn was interrupted while this call ran. It may or may not have taken effect: " +
 			"check before you repeat it."
 	}
@@ -146,19 +150,19 @@ func (j *job) execute(ctx context.Context, t Tool, args bound) (output, error) {
 	}
 	done := make(chan end, 1)
 	go func() {
-		out, err := j.guarded(ctx, args)
+		out, err := j.callRecovering(ctx, args)
 		done <- end{out, err}
 	}()
 	select {
 	case e := <-done:
-		return e.out, timedOut(ctx, e.err)
+		return e.out, withTimeout(ctx, e.err)
 	case <-ctx.Done():
 	}
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
 	case e := <-done:
-		return e.out, timedOut(ctx, e.err)
+		return e.out, withTimeout(ctx, e.err)
 	case <-late.C:
 		j.box.opts.Log.Error().Str("tool", j.label).Str("step",
 			j.call.StepID).Msg("a tool ignored the end of its context and was left behind")
@@ -166,8 +170,8 @@ func (j *job) execute(ctx context.Context, t Tool, args bound) (output, error) {
 	}
 }
 
-// timedOut gives the error of a tool that was stopped by its time limit that name.
-func timedOut(ctx context.Context, err error) error {
+// withTimeout adds errTimeout to the error of a tool that its time limit has stopped.
+func withTimeout(ctx context.Context, err error) error {
 	if err == nil || !errors.Is(context.Cause(ctx), errTimeout) || errors.Is(err, errPanic) {
 		return err
 	}
@@ -183,9 +187,10 @@ type ownError struct{ error }
 
 func (e *ownError) Unwrap() error { return e.error }
 
-// Own marks the error of a tool: its text and its hint are Corebot's own words, beside what the call's arguments and
-// the settings say. Such an error taints nobody. Any other error of a tool with the trait Outside counts as text from
-// outside, since a server or a file can be quoted in it. An error around a marked one is not marked: it may quote.
+// Own marks the error of a tool: its text and its hint have nothing in them but Corebot's own words, the arguments of
+// the call and the settings. Such an error taints no turn. Any other error of a tool with the trait Outside counts as
+// text from outside, since a server or a file can be quoted in it. An error around a marked one is not marked: it may
+// quote.
 func Own(err error) error {
 	if err == nil {
 		return nil
@@ -199,8 +204,9 @@ func isOwn(err error) bool {
 	return marked || err == errPanic || err == errAbandoned || err == errTimeout
 }
 
-// guarded turns a panic of a tool into an error. The model is not shown what may be in it; the log is.
-func (j *job) guarded(ctx context.Context, args bound) (out output, err error) {
+// callRecovering calls the tool, and turns a panic into an error. The text of the panic goes to the log alone: the
+// model must not read it.
+func (j *job) callRecovering(ctx context.Context, args bound) (out output, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			text := j.box.opts.Redactor.Text(fmt.Sprint(p))
@@ -212,7 +218,7 @@ func (j *job) guarded(ctx context.Context, args bound) (out output, err error) {
 	return j.changed(ctx, args)
 }
 
-// failure is what a model reads of an error.
+// failure is the error as the model reads it.
 func failure(err error) string { return "error: " + explained(err) }
 
 // explained is an error with its hint.
@@ -224,13 +230,13 @@ func explained(err error) string {
 	return text
 }
 
-// succeed ends a call that did not fail. An effect that it still has is made in the commit of its result, or refused or
-// denied there.
+// succeed ends a call that did not fail. If the tool returned an effect, the store applies the effect in the commit of
+// the result. The store can also refuse or deny the effect.
 func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, error) {
 	if out.effect == nil {
 		return j.finish(ctx, corebot.OutcomeSuccess, out.text)
 	}
-	r, err := j.end(ctx, corebot.OutcomeSuccess, out.text, func(r corebot.ToolResult, e corebot.AuditEvent) error {
+	r, err := j.store(ctx, corebot.OutcomeSuccess, out.text, func(r corebot.ToolResult, e corebot.AuditEvent) error {
 		return j.step.Apply(ctx, out.effect, r, e)
 	})
 	if refused := (*corebot.Refused)(nil); errors.As(err, &refused) {
@@ -245,20 +251,19 @@ func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, erro
 
 // finish stores the result and its audit row, and counts the call.
 func (j *job) finish(ctx context.Context, outcome corebot.AuditOutcome, text string) (corebot.ToolResult, error) {
-	return j.end(ctx, outcome, text, func(r corebot.ToolResult, e corebot.AuditEvent) error {
-		return j.step.Finish(ctx,
-			r, e)
+	return j.store(ctx, outcome, text, func(r corebot.ToolResult, e corebot.AuditEvent) error {
+		return j.step.Finish(ctx, r, e)
 	})
 }
 
-// end words the result and its audit row, has them stored, and counts the call.
-func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string,
-	store func(corebot.ToolResult, corebot.AuditEvent) error,
+// store builds the result and its audit row, hands them to put, and counts the call.
+func (j *job) store(ctx context.Context, outcome corebot.AuditOutcome, text string,
+	put func(corebot.ToolResult, corebot.AuditEvent) error,
 ) (corebot.ToolResult, error) {
 	took := time.Since(j.began)
 	r := corebot.ToolResult{
-		Outcome: outcome, Content: j.present(ctx, text), Outside: j.reads, Notice: j.notice,
-		Denies: j.denies, Opens: j.opens, Ran: j.ran, Follows: j.ran && j.follows,
+		Outcome: outcome, Content: j.present(ctx, text), Outside: j.readOutside, Notice: j.notice,
+		Denies: j.deniesRest, Opens: j.howToAllow, Ran: j.ran, Follows: j.ran && j.follows,
 	}
 	if j.links && outcome == corebot.OutcomeSuccess {
 		r.Links = strings.Join(addresses.InLinks(r.Content), "\n")
@@ -266,7 +271,7 @@ func (j *job) end(ctx context.Context, outcome corebot.AuditOutcome, text string
 	e := j.event
 	e.Event, e.At, e.Outcome, e.Duration, e.Label = "tool.result", j.began.Add(took), outcome, took,
 		j.box.metrics.label(j.label)
-	if err := store(r, e); err != nil {
+	if err := put(r, e); err != nil {
 		return corebot.ToolResult{}, err
 	}
 	j.box.metrics.took(j.label, took)

@@ -25,7 +25,7 @@ const maxWhole = 16 << 20
 // off.
 func (j *job) present(ctx context.Context, text string) string {
 	limit, mark := j.box.opts.MaxOutput, outside.Text
-	if j.reads {
+	if j.readOutside {
 		limit, mark = limit-outside.Overhead, outside.Result
 	}
 	lost := max(0, len(text)-maxWhole)

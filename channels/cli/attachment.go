@@ -8,16 +8,17 @@ import (
 	"github.com/corebot/corebot/internal/live"
 )
 
-// attachment is one terminal at a [Remote], from Attach until it leaves or has been silent for too long.
+// attachment is one terminal at a [Remote], from Attach until it leaves or does not fetch for too long. Whoever makes
+// it sets events, unwatch and timer before its first use.
 type attachment struct {
 	session string
 	events  <-chan live.Event
 	unwatch func()
-	missed  []channels.Outbound // sent before the terminal attached again; belongs to the one fetch under way
+	missed  []channels.Outbound // sent to others while the terminal was away; only the running fetch uses it
 	out     chan channels.Outbound
 	shown   chan string // ids of messages that the terminal has shown
 	gone    chan struct{}
-	timer   *time.Timer // runs while the terminal is not fetching
+	timer   *time.Timer // detaches the terminal; it runs between two fetches
 }
 
 func newAttachment(session string) *attachment {
@@ -27,8 +28,8 @@ func newAttachment(session string) *attachment {
 	}
 }
 
-// show gives m to the terminal and says whether the terminal has shown it. It gives up when the terminal is gone or ctx
-// ends.
+// show gives m to the terminal, and says whether the terminal has shown it. It gives up when the terminal leaves, or
+// when ctx ends.
 func (a *attachment) show(ctx context.Context, m channels.Outbound) bool {
 	select {
 	case a.out <- m:
@@ -44,15 +45,15 @@ func (a *attachment) show(ctx context.Context, m channels.Outbound) bool {
 				return true
 			}
 		case <-a.gone:
-			return a.lastShown() == m.ID // it said so while it left
+			return a.takeShown() == m.ID // the terminal said so when it left
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// lastShown is what a terminal that has left said last.
-func (a *attachment) lastShown() string {
+// takeShown takes what the terminal said last out of the channel; it is empty if there is nothing.
+func (a *attachment) takeShown() string {
 	select {
 	case id := <-a.shown:
 		return id
@@ -61,32 +62,33 @@ func (a *attachment) lastShown() string {
 	}
 }
 
-// wasShown tells the show that waits for it, if one does. It takes the place of an older one that nobody waited for.
-func (a *attachment) wasShown(id string) {
+// confirmShown tells a waiting show that the terminal has shown a message. It replaces an older confirmation that no
+// show has taken.
+func (a *attachment) confirmShown(id string) {
 	if id == "" {
 		return
 	}
-	a.lastShown()
+	a.takeShown()
 	select {
 	case a.shown <- id:
 	default:
 	}
 }
 
-// patient is how long one fetch waits for something to show.
-const patient = 20 * time.Second
+// fetchTime is how long one fetch waits for something to show.
+const fetchTime = 20 * time.Second
 
-// next waits for something to show.
+// next waits for a message or for events. After fetchTime it gives neither, and no error: the terminal fetches again.
 func (a *attachment) next(ctx context.Context) (f Fetched, err error) {
 	if len(a.missed) > 0 {
 		m := a.missed[0]
 		a.missed = a.missed[1:]
 		return Fetched{Message: &m, Kind: m.Kind, Notice: m.Notice}, nil
 	}
-	if a.gather(&f); len(f.Events) > 0 { // what was streamed comes before what ends it
+	if a.gather(&f); len(f.Events) > 0 { // the text of an answer streams before the answer comes as a message
 		return f, nil
 	}
-	enough := time.NewTimer(patient)
+	enough := time.NewTimer(fetchTime)
 	defer enough.Stop()
 	select {
 	case m := <-a.out:
@@ -107,7 +109,7 @@ func (a *attachment) next(ctx context.Context) (f Fetched, err error) {
 	return f, nil
 }
 
-// gather adds the events that have come meanwhile.
+// gather adds all waiting events, without blocking.
 func (a *attachment) gather(f *Fetched) {
 	for len(f.Events) < live.Buffer {
 		select {

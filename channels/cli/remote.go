@@ -118,7 +118,7 @@ func (r *Remote) Fetch(ctx context.Context, chat corebot.Key, session, shown str
 	}
 	a.timer.Stop()
 	defer a.timer.Reset(silence)
-	a.wasShown(shown)
+	a.confirmShown(shown)
 	return a.next(ctx)
 }
 
@@ -176,7 +176,7 @@ func (r *Remote) drop(chat corebot.Key, a *attachment, shown string) {
 	}
 	r.mu.Unlock()
 	if at >= 0 {
-		a.wasShown(shown)
+		a.confirmShown(shown)
 		a.leave()
 	}
 }

@@ -230,7 +230,7 @@ func TestATerminalFetchesWhatHappensInItsChat(t *testing.T) {
 		}
 		begun := time.Now()
 		if f, err := b.fetch("one", ""); err != nil || f.Message != nil || len(f.Events) != 0 ||
-			time.Since(begun) != patient {
+			time.Since(begun) != fetchTime {
 			t.Errorf("with nothing to show it fetched %+v after %v: %v", f, time.Since(begun), err)
 		}
 		b.remote.Detach(TerminalKey("main", "open"), "one", "")

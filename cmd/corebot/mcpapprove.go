@@ -49,7 +49,7 @@ func (s *shell) describe(cmd *cobra.Command, of operate.ToolsQuery) (all operate
 		of.Part = p
 		all, err = operate.ShowServer.Call(cmd.Context(), daemon, of)
 		if p.After != "" && err == nil && all.Whole != whole {
-			err = fmt.Errorf("%w: the server %q lists other tools by now", corebot.ErrConflict, of.Server)
+			err = fmt.Errorf("%w: the server %q lists other tools by now", corebot.ErrInvalid, of.Server)
 		}
 		whole = all.Whole
 		return all.Page, err

@@ -14,10 +14,11 @@ import (
 	"github.com/corebot/corebot/tools/builtin"
 )
 
-// maxRedirects is how many hops of a page are followed.
+// maxRedirects is how many redirects web.fetch follows.
 const maxRedirects = 5
 
-// webTools are web.fetch, and web.search if there is who answers it.
+// webTools are web.fetch, and web.search if a search engine is configured. With settings of the search engine that are
+// wrong it returns web.fetch and the error.
 func webTools(w config.Web) ([]tools.Tool, error) {
 	targets, err := w.Targets()
 	if err != nil {
@@ -48,7 +49,7 @@ func searchEngine(w config.Web) (builtin.SearchEngine, error) {
 	return nil, nil
 }
 
-// orNone keeps a nil pointer from becoming an engine.
+// orNone returns no engine with an error: a nil pointer in the interface would count as an engine.
 func orNone[E builtin.SearchEngine](engine E, err error) (builtin.SearchEngine, error) {
 	if err != nil {
 		return nil, err
@@ -57,24 +58,24 @@ func orNone[E builtin.SearchEngine](engine E, err error) (builtin.SearchEngine, 
 }
 
 const (
-	searchHint = "set tools.web.searxng_url to the address of a SearXNG, which needs no key, or tools.web.brave_key: " +
-		"see docs/search.md"
-	// noEngine is what a model is told that calls web.search all the same.
+	searchHint = "set tools.web.searxng_url to the address of a SearXNG, which needs no key, or tools.web.brave_key " +
+		"to a key of Brave: see docs/search.md"
+	// noEngine answers a model that calls web.search although no search engine is configured.
 	noEngine = "no search engine is set. An operator can " + searchHint
 )
 
-// searchTime is how long a search engine may take when `corebot doctor` asks.
+// searchTime is how long `corebot doctor` waits for a search engine.
 const searchTime = 10 * time.Second
 
-// checkWeb says who answers web.search. One's own server is asked; Brave is not, since every question counts there.
+// checkWeb says who answers web.search. It sends SearXNG a query. It sends Brave none, since Brave bills each query.
 func checkWeb(ctx context.Context, w config.Web) []Finding {
 	var findings []Finding
 	if err := egress.CheckLocal(); err != nil {
 		findings = append(findings, fail("web.fetch", err))
 	}
-	if opened := w.AllowPrivate.Values(); len(opened) > 0 {
+	if len(w.AllowPrivate.Values()) > 0 {
 		findings = append(findings, warn("keep tools.web.allow_private as narrow as it can be",
-			"web.fetch may reach private addresses, for whoever talks to Corebot and for every page that it reads: %s",
+			"anybody who talks to Corebot, and each page that it reads, can have web.fetch reach private addresses: %s",
 			w.AllowPrivate))
 	}
 	engine, err := searchEngine(w)
@@ -82,9 +83,9 @@ func checkWeb(ctx context.Context, w config.Web) []Finding {
 	case err != nil:
 		return append(findings, fail("web.search", err))
 	case engine == nil:
-		nobody := ok("web.search is not offered: no search engine is set")
-		nobody.Hint = searchHint
-		return append(findings, nobody)
+		notOffered := ok("web.search is not offered: no search engine is set")
+		notOffered.Hint = searchHint
+		return append(findings, notOffered)
 	case which == "brave":
 		return append(findings, ok("web.search asks Brave"))
 	}
@@ -96,7 +97,7 @@ func checkWeb(ctx context.Context, w config.Web) []Finding {
 	return append(findings, ok("web.search asks SearXNG, which answers"))
 }
 
-// chatTools are the tools that act on what is said in chats.
+// chatTools are the tools for history, messages, tasks and other agents.
 func (a *App) chatTools() []tools.Tool {
 	all := []tools.Tool{
 		builtin.HistorySearch(storage.NewHistory(a.Store)),
@@ -105,13 +106,13 @@ func (a *App) chatTools() []tools.Tool {
 	tasks := storage.NewTasks(a.Store)
 	planner := planner(a.config, a.gate)
 	all = append(all, builtin.TasksSchedule(planner), builtin.TasksList(tasks), builtin.TasksUpdate(planner, tasks))
-	if peers := a.peers(); len(peers) > 1 { // else there is nobody to ask
+	if peers := a.peers(); len(peers) > 1 { // the first is this agent itself
 		all = append(all, builtin.AgentList(peers), builtin.AgentSend(peers, a.config.Bus.MaxMessageBytes))
 	}
 	return all
 }
 
-// planner reads schedules, and knows the settings of tasks, for tools and commands.
+// planner makes what parses schedules and applies the limits of tasks, for tools and commands.
 func planner(c config.Config, gate scheduler.Gate) scheduler.Planner {
 	t := c.Tasks
 	return scheduler.Planner{
@@ -121,8 +122,8 @@ func planner(c config.Config, gate scheduler.Gate) scheduler.Planner {
 	}
 }
 
-// peers are the agents that can ask one another: all of the settings. A question to one that another process runs waits
-// for it.
+// peers are the agents that can ask one another: all agents of the settings, this one too. If another process runs an
+// agent, a message to that agent waits until that process takes it.
 func (a *App) peers() (all []builtin.Peer) {
 	for _, entry := range a.config.AgentList() {
 		all = append(all, builtin.Peer{ID: entry.ID, Name: entry.Name})

@@ -68,14 +68,14 @@ func total(f *dto.MetricFamily) (float64, error) {
 
 const (
 	quietPause = 100 * time.Millisecond // between two looks at whether the store still commits
-	// a minute: the search index may have ten thousand turns to read, and takes a tenth of the writer's time
+	// A minute of pauses: the search index can have ten thousand turns to read, and uses a tenth of the writer's time.
 	quietTries = 600
-	idleTime   = 500 * time.Millisecond // in which it is seen what the program does by itself
+	idleTime   = 500 * time.Millisecond // for which the benchmark watches the idle program
 )
 
-// quiet waits until the store has nothing left to do, and looks at intervals. Work behind a reply, such as the settle
-// of its sending, is part of the turn.
-func quiet(ctx context.Context, url string, interval time.Duration) (counters, error) {
+// waitUntilIdle waits until the store commits nothing from one look to the next. Work that follows a reply, such as the
+// settle of its sending, is part of the turn.
+func waitUntilIdle(ctx context.Context, url string, interval time.Duration) (counters, error) {
 	before, err := scrape(ctx, url)
 	for range quietTries {
 		if err != nil {
@@ -90,30 +90,30 @@ func quiet(ctx context.Context, url string, interval time.Duration) (counters, e
 		}
 		before = now
 	}
-	return before, fmt.Errorf("the store commits without end while nothing is asked of it: %.0f commits",
+	return before, fmt.Errorf("the store does not stop committing while nothing is asked of it: %.0f commits so far",
 		before.commits)
 }
 
-// own is what a program does by itself, per second.
-type own struct{ commits, rows float64 }
+// idleRates are what an idle program does, per second.
+type idleRates struct{ commits, rows float64 }
 
-// watchIdle looks for some time at a program of which nothing is asked.
-func watchIdle(ctx context.Context, url string, d time.Duration) (own, error) {
+// watchIdle watches an idle program for some time.
+func watchIdle(ctx context.Context, url string, d time.Duration) (idleRates, error) {
 	before, err := scrape(ctx, url)
 	if err != nil {
-		return own{}, err
+		return idleRates{}, err
 	}
 	if err := pause(ctx, d); err != nil {
-		return own{}, err
+		return idleRates{}, err
 	}
 	after, err := scrape(ctx, url)
 	seconds := after.at.Sub(before.at).Seconds()
-	return own{(after.commits - before.commits) / seconds, (after.rows - before.rows) / seconds}, err
+	return idleRates{(after.commits - before.commits) / seconds, (after.rows - before.rows) / seconds}, err
 }
 
-// perTurn is what each of so many turns has done between two scrapes that lie so many seconds apart, without the
-// program's own doings.
-func (o own) perTurn(before, after counters, seconds float64, turns int) (commits, rows float64) {
+// perTurn is the work of one turn, on average, between two scrapes that lie some seconds apart. The background work is
+// left out.
+func (o idleRates) perTurn(before, after counters, seconds float64, turns int) (commits, rows float64) {
 	commits = after.commits - before.commits - o.commits*seconds
 	rows = after.rows - before.rows - o.rows*seconds
 	return commits / float64(turns), rows / float64(turns)

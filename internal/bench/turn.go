@@ -119,7 +119,7 @@ func (b *turnBench) machine(ctx context.Context, _ string) error {
 
 // crowded measures turns per second, and how many operations the store put into one commit meanwhile.
 func (b *turnBench) crowded(ctx context.Context, prefix string) error {
-	before, err := quiet(ctx, b.program.Metrics, b.quietPause)
+	before, err := waitUntilIdle(ctx, b.program.Metrics, b.quietPause)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (b *turnBench) crowded(ctx context.Context, prefix string) error {
 	if err != nil {
 		return err
 	}
-	after, err := quiet(ctx, b.program.Metrics, b.quietPause)
+	after, err := waitUntilIdle(ctx, b.program.Metrics, b.quietPause)
 	commits := after.commits - before.commits
 	b.sharing = append(b.sharing, (after.operations-before.operations)/commits)
 	b.crowdedCommits = append(b.crowdedCommits, commits/float64(b.opts.Messages))
@@ -157,11 +157,11 @@ const perChat = 10
 
 // idle measures what Corebot adds to the model's own time, and what a turn commits.
 func (b *turnBench) idle(ctx context.Context, prefix string) error {
-	own, err := watchIdle(ctx, b.program.Metrics, b.idleTime)
+	idle, err := watchIdle(ctx, b.program.Metrics, b.idleTime)
 	if err != nil {
 		return err
 	}
-	before, err := quiet(ctx, b.program.Metrics, b.quietPause)
+	before, err := waitUntilIdle(ctx, b.program.Metrics, b.quietPause)
 	if err != nil {
 		return err
 	}
@@ -169,10 +169,10 @@ func (b *turnBench) idle(ctx context.Context, prefix string) error {
 	if err != nil {
 		return err
 	}
-	after, err := quiet(ctx, b.program.Metrics, b.quietPause)
-	commits, rows := own.perTurn(before, after, after.at.Sub(before.at).Seconds(), b.opts.Single)
+	after, err := waitUntilIdle(ctx, b.program.Metrics, b.quietPause)
+	commits, rows := idle.perTurn(before, after, after.at.Sub(before.at).Seconds(), b.opts.Single)
 	b.commits, b.rows, b.idleCommits = append(b.commits, commits), append(b.rows, rows),
-		append(b.idleCommits, own.commits)
+		append(b.idleCommits, idle.commits)
 	b.added50, b.added99 = append(b.added50, added.quantile(0.5)), append(b.added99, added.quantile(0.99))
 	b.model50 = append(b.model50, model.quantile(0.5))
 	return err

@@ -194,7 +194,7 @@ func TestATurnBenchEndsWithItsContext(t *testing.T) {
 
 func TestWhatAProgramCommitsByItselfIsNoTurnsFault(t *testing.T) {
 	before, after := counters{commits: 10, rows: 100}, counters{commits: 10 + 4*50 + 7, rows: 100 + 17*50 + 14}
-	commits, rows := own{commits: 3.5, rows: 7}.perTurn(before, after, 2, 50)
+	commits, rows := idleRates{commits: 3.5, rows: 7}.perTurn(before, after, 2, 50)
 	if commits != 4 || rows != 17 {
 		t.Errorf("%v commits and %v rows a turn", commits, rows)
 	}
@@ -202,7 +202,7 @@ func TestWhatAProgramCommitsByItselfIsNoTurnsFault(t *testing.T) {
 
 func TestAStoreThatNeverFallsQuietIsAnError(t *testing.T) {
 	p := play(t, "quiet")
-	if _, err := quiet(t.Context(), p.Metrics, 0); err == nil || !strings.Contains(err.Error(), "without end") {
+	if _, err := waitUntilIdle(t.Context(), p.Metrics, 0); err == nil || !strings.Contains(err.Error(), "does not stop committing") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,9 +1,10 @@
-// Package control carries out the operations by which a command changes the state of a home. An operation has a name,
-// and JSON in and out. If a daemon runs on the home, the daemon carries the operation out, through a socket in its data
-// directory. If none runs, the command's own process does. The caller cannot tell the difference.
+// Package control carries out operations on a home, the directory with Corebot's settings, database and workspace. An
+// operation has a name, JSON arguments and a JSON result. If a daemon runs on the home, the daemon carries the
+// operation out, and the command asks it through a socket in the data directory. If none runs, the command's own
+// process carries the operation out. The caller sees no difference.
 //
-// The socket is 0600 in a directory that is 0700: whoever can open it may do what the operator may. Operations are
-// answered after their effect has been committed. Errors keep their class and hint on the way.
+// The socket is 0600 in a directory that is 0700: whoever can open it may do what the operator may. An operation
+// commits its effect before it returns. Errors keep their class and hint on the way.
 package control
 
 import (
@@ -17,13 +18,13 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Operation does one thing.
+// Operation takes JSON arguments, carries something out, and returns a result that can be encoded as JSON.
 type Operation func(ctx context.Context, args json.RawMessage) (any, error)
 
-// Operations are what can be done, by name.
+// Operations are all operations of a process, by name.
 type Operations map[string]Operation
 
-// Typed makes an operation of a function. Arguments with a field that it does not know are refused.
+// Typed makes an operation of a function. Arguments with a field that A does not have are [corebot.ErrInvalid].
 func Typed[A, R any](fn func(context.Context, A) (R, error)) Operation {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var args A
@@ -41,7 +42,7 @@ type Caller interface {
 	Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error)
 }
 
-// Call carries out the operation of a name and gives its typed result.
+// Call carries out the named operation and decodes its result.
 func Call[R any](ctx context.Context, c Caller, name string, args any) (result R, err error) {
 	raw, err := encode(args)
 	if err != nil {
@@ -69,7 +70,7 @@ func (o Operations) Call(ctx context.Context, name string, args json.RawMessage)
 	return encode(result)
 }
 
-// encode writes JSON in which every character stands for itself: arguments of tools are shown as they are stored.
+// encode writes JSON without the escapes for HTML: people read <, > and & in the arguments of tools as they are.
 func encode(v any) (json.RawMessage, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -78,7 +79,7 @@ func encode(v any) (json.RawMessage, error) {
 	return out.Bytes(), err
 }
 
-// problem is an error on the wire.
+// problem is an error as the socket carries it.
 type problem struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
@@ -89,10 +90,10 @@ type problem struct {
 // busy is what a [corebot.Busy] says beside its error.
 type busy struct {
 	RetryAfter time.Duration `json:"retryAfter"` // in nanoseconds
-	Tell       bool          `json:"tell"`
+	Tell       bool          `json:"tell"`       // the sender is told that Corebot is busy
 }
 
-// classes are the errors that a caller may decide on, by their name on the wire. The first that fits is sent.
+// classes are the errors that a caller can test with errors.Is, by their names in JSON. The first match is sent.
 var classes = []struct {
 	name string
 	err  error
@@ -100,7 +101,7 @@ var classes = []struct {
 	{"not_found", corebot.ErrNotFound},
 	{"conflict", corebot.ErrConflict},
 	{"too_large", corebot.ErrTooLarge},
-	{"sender_full", corebot.ErrSenderFull}, // before lane_full, which it is too
+	{"sender_full", corebot.ErrSenderFull}, // before lane_full: ErrSenderFull matches ErrLaneFull, too
 	{"lane_full", corebot.ErrLaneFull},
 	{"command_rate", corebot.ErrCommandRate},
 	{"overloaded", corebot.ErrOverloaded},
@@ -124,7 +125,7 @@ func encodeError(err error) problem {
 	return p
 }
 
-// remote is an error that came over the wire: the text of there, the class of here.
+// remote is an error of another process: its message, and the error of this process that is its class.
 type remote struct {
 	text  string
 	class error

@@ -12,13 +12,15 @@ import (
 
 // Approvals keeps the calls that wait for an approval.
 type Approvals interface {
-	// Page gives calls behind a cursor, and the cursor behind them: those that wait, oldest first, or with all set
-	// every call, newest first.
+	// Page gives the calls after a cursor, and the next cursor. These are the waiting calls, oldest first. If all is
+	// true, these are all calls, newest first.
 	Page(ctx context.Context, all bool, after string, limit int) (found []corebot.Approval, next string, err error)
+	// Request gives the calls of one request, which are those of one model answer.
 	Request(ctx context.Context, id int64) ([]corebot.Approval, error)
 	Resolve(ctx context.Context, id int64, decision corebot.Decision) error
-	// Rules gives rules behind a cursor, oldest first, and the cursor behind them.
+	// Rules gives the rules after a cursor, oldest first, and the next cursor.
 	Rules(ctx context.Context, after string, limit int) (found []corebot.ApprovalRule, next string, err error)
+	// Revoke ends the rule of an id.
 	Revoke(ctx context.Context, id int64) error
 }
 
@@ -35,14 +37,14 @@ var (
 const maxApprovals = 20
 
 type (
-	// ApprovalQuery asks for a part of the calls that wait, or with All of every call.
+	// ApprovalQuery asks for a page of the waiting calls, or of all calls.
 	ApprovalQuery struct {
 		All bool `json:"all,omitempty"`
 		Part
 	}
 	// Approval is a call with all that a person must know of it.
 	Approval struct{ corebot.Approval }
-	// Request is the calls of one answer: they are resolved together.
+	// Request is all calls of one model answer that need an approval: one decision resolves them.
 	Request struct {
 		Calls []Approval `json:"calls"`
 	}
@@ -50,12 +52,12 @@ type (
 	Resolution struct {
 		IDs   []int64               `json:"ids"`
 		State corebot.ApprovalState `json:"state"`          // approved or denied
-		For   corebot.Lasting       `json:"for,omitempty"`  // of an approval: how long it lasts
-		Stop  bool                  `json:"stop,omitempty"` // of a denial: the answer ends, too
+		For   corebot.Lasting       `json:"for,omitempty"`  // with an approval: how long it lasts
+		Stop  bool                  `json:"stop,omitempty"` // with a denial: the turn ends, too
 	}
 )
 
-// ListApprovals lists the calls that wait, oldest first, or every call, newest first.
+// ListApprovals lists the waiting calls, oldest first, or all calls, newest first.
 func (s *Service) ListApprovals(ctx context.Context, q ApprovalQuery) (Page[Approval], error) {
 	found, next, err := s.stores.Approvals.Page(ctx, q.All, q.After, min(q.size(), maxApprovals))
 	return pageOf(found, next, newApproval), err
@@ -63,13 +65,13 @@ func (s *Service) ListApprovals(ctx context.Context, q ApprovalQuery) (Page[Appr
 
 func newApproval(a corebot.Approval) Approval { return Approval{a} }
 
-// ShowApproval gives the calls of one request, however they stand.
+// ShowApproval gives the calls of one request, in any state.
 func (s *Service) ShowApproval(ctx context.Context, by ByID) (Request, error) {
 	found, err := s.stores.Approvals.Request(ctx, by.ID)
 	return Request{pageOf(found, "", newApproval).Rows}, err
 }
 
-// ResolveApprovals approves or denies requests, one by one. The first that fails ends it.
+// ResolveApprovals approves or denies requests, one by one. It stops at the first failure; earlier changes stay.
 func (s *Service) ResolveApprovals(ctx context.Context, r Resolution) (Done, error) {
 	if r.State != corebot.ApprovalApproved && r.State != corebot.ApprovalDenied {
 		return Done{}, fmt.Errorf("%w: an approval cannot be made %q", corebot.ErrInvalid, r.State)
@@ -78,12 +80,12 @@ func (s *Service) ResolveApprovals(ctx context.Context, r Resolution) (Done, err
 	return each(r.IDs, func(id int64) error { return s.stores.Approvals.Resolve(ctx, id, d) })
 }
 
-// ApprovalRow is the contract's JSON of one call that waits. All calls of one answer have one id: they are approved, or
-// denied, together.
+// ApprovalRow is what scripts read of one call, waiting or resolved. All calls of one model answer have one id: one
+// decision resolves them.
 type ApprovalRow struct {
 	ID        int64           `json:"id"`
 	Tool      string          `json:"tool"`
-	Args      json.RawMessage `json:"args"` // whole
+	Args      json.RawMessage `json:"args"` // not shortened; as text if they are nested too deep
 	Principal string          `json:"principal"`
 	ChatID    string          `json:"chatId"`
 	CreatedAt time.Time       `json:"createdAt"`
@@ -91,10 +93,11 @@ type ApprovalRow struct {
 
 	Change     *corebot.FileChange `json:"change,omitempty"`     // of a call that changes a file
 	Definition string              `json:"definition,omitempty"` // of a call of an MCP tool
-	Instead    int64               `json:"instead,omitempty"`    // the request that is void
-	Because    string              `json:"because,omitempty"`    // what had changed since
+	Instead    int64               `json:"instead,omitempty"`    // the older request that this one replaces
+	Because    string              `json:"because,omitempty"`    // what changed after the older request
 
-	State      corebot.ApprovalState `json:"state,omitempty"` // of one that need not wait any more
+	// State and what follows are set once the call is resolved.
+	State      corebot.ApprovalState `json:"state,omitempty"`
 	Ran        bool                  `json:"ran,omitempty"`
 	Reason     string                `json:"reason,omitempty"`
 	ResolvedAt time.Time             `json:"resolvedAt,omitzero"`
@@ -119,7 +122,7 @@ func (a Approval) Row() ApprovalRow {
 }
 
 type (
-	// RuleQuery asks for a part of the rules that count.
+	// RuleQuery asks for a page of the rules that are in force.
 	RuleQuery struct{ Part }
 	// Rule is an approval that lasts.
 	Rule struct{ corebot.ApprovalRule }
@@ -135,7 +138,7 @@ func (s *Service) ListRules(ctx context.Context, q RuleQuery) (Page[Rule], error
 	return pageOf(found, next, func(r corebot.ApprovalRule) Rule { return Rule{r} }), err
 }
 
-// RevokeRules ends rules, one by one. The first that fails ends it.
+// RevokeRules ends rules, one by one. It stops at the first failure; earlier changes stay.
 func (s *Service) RevokeRules(ctx context.Context, by ByRules) (Done, error) {
 	return each(by.IDs, func(id int64) error { return s.stores.Approvals.Revoke(ctx, id) })
 }

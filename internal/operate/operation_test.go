@@ -101,7 +101,7 @@ func TestAPageOfAListInMemoryGoesOnBehindItsLastRow(t *testing.T) {
 		t.Errorf("behind the last row there is %v: %v", page, err)
 	}
 	for _, forged := range []string{"f", "\x00", strings.Repeat("x", 1<<20)} {
-		if _, err := partOf(all, Part{After: forged}, self); !errors.Is(err, corebot.ErrConflict) {
+		if _, err := partOf(all, Part{After: forged}, self); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("the cursor %.10q is %v", forged, err)
 		}
 	}

@@ -14,21 +14,21 @@ type Service struct {
 	running Corebot // nil: no Corebot of this process runs on the home
 }
 
-// Stores are what a service works on.
+// Stores are what a service works on. All but Owner and Contexts are required.
 type Stores struct {
 	DeadLetters  DeadLetters
-	Lives        Lives
+	Lives        Lives // of messages, for `corebot why`
 	Audit        Audit
 	Chats        Chats
 	ChatSettings ChatSettings
 	History      History
 	Roles        Roles
 	Approvals    Approvals
-	Books        Books
+	Books        Books // of usage
 	Deferred     Deferred
-	Figures      Figures
+	Figures      Figures // of `corebot status`
 	Agents       Agents
-	Owner        corebot.Principal // of the home, at its terminal; without an id nobody
+	Owner        corebot.Principal // the owner of the home, at its terminal; an empty id: nobody
 	Tasks        Tasks
 	Planner      Planner
 	Pairings     Pairings
@@ -36,19 +36,19 @@ type Stores struct {
 	Contexts     Contexts // nil without a running Corebot
 }
 
-// New is the service on some stores. The owner and the contexts can be missing.
+// New makes a service for a home on which no Corebot of this process runs.
 func New(s Stores) *Service { return &Service{stores: s} }
 
-// In is the service in the hands of the Corebot that runs on the home.
+// In makes the service of the Corebot that runs on the home in this process.
 func In(c Corebot, s Stores) *Service { return &Service{s, c} }
 
 // MaxRows bounds the rows of one page.
 const MaxRows = 1000
 
-// Part says which part of a list is wanted.
+// Part says which rows of a list a caller wants. Some lists give fewer rows at once.
 type Part struct {
-	After string `json:"after,omitempty"` // the Next of the page before; empty: the beginning
-	Limit int    `json:"limit,omitempty"` // at most so many rows; 0, or more than [MaxRows], is MaxRows
+	After string `json:"after,omitempty"` // the Next of the previous page; empty: the beginning
+	Limit int    `json:"limit,omitempty"` // at most so many rows; below 1, or above [MaxRows], it means MaxRows
 }
 
 // size is how many rows the page can have.
@@ -74,14 +74,14 @@ func pageOf[S, T any](found []S, next string, row func(S) T) Page[T] {
 	return p
 }
 
-// partOf is a page of a list that is in memory. Its cursor is the name of the page's last row. A list that has lost
-// this row since is [corebot.ErrConflict]: where to go on is not known.
+// partOf is a page of a list that is in memory. Its cursor is the name of the page's last row. If the list does not
+// have that row any more, the error is [corebot.ErrInvalid]: nobody knows where to go on.
 func partOf[T any](all []T, p Part, name func(T) string) (Page[T], error) {
 	from := 0
 	if p.After != "" {
 		from = 1 + slices.IndexFunc(all, func(row T) bool { return name(row) == p.After })
 		if from == 0 {
-			return Page[T]{}, corebot.WithHint(fmt.Errorf("%w: the list has no %q any more", corebot.ErrConflict,
+			return Page[T]{}, corebot.WithHint(fmt.Errorf("%w: the list has no %q any more", corebot.ErrInvalid,
 				clip(p.After)), "begin again with the first page")
 		}
 	}
@@ -96,10 +96,10 @@ func partOf[T any](all []T, p Part, name func(T) string) (Page[T], error) {
 	return page, nil
 }
 
-// clip is the beginning of a name that somebody gave, as an error quotes it.
+// clip shortens a name of a request for an error that quotes it.
 func clip(name string) string { return corebot.Plainly(runes.Head(name, 100)) }
 
-// Done is the result of a change that has nothing else to tell.
+// Done counts what a change did, and what it had to leave.
 type Done struct {
 	Changed int    `json:"changed"`        // how many things it changed
 	Left    int    `json:"left,omitempty"` // dead letters that stay because the queue has no room for them

@@ -13,24 +13,26 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Rules are what a document may have that this package refuses otherwise.
+// Rules permit things that the package refuses by default. The zero value permits nothing.
 type Rules struct {
-	HalfCharacters bool // a \u escape of half a character; it is read as U+FFFD
+	HalfCharacters bool // a \u escape of one surrogate without the other; it is read as U+FFFD
 	BadUTF8        bool // bytes that are not UTF-8, and half characters; both are read as U+FFFD
 	DoubledNames   bool // an object that has one name twice
 }
 
-// Token is one word of a document. It is valid until the next one is read.
+// Token is one token of a document. It is valid until the next token is read.
 type Token = jsontext.Token
 
-// Kind says what a token or a value is: { } [ ] " 0 t f n, or zero where none can be read.
+// Kind says what a token or a value is: one of the characters { } [ ] " t f n, or the character 0 for any number. It is
+// zero if no token can be read.
 type Kind = jsontext.Kind
 
-// Reader reads one document, word by word. Its errors are [*Error], and the document ends with the first of them.
+// Reader reads one document, token by token. Its errors are [*Error], but for those of the functions that a caller
+// passes. A reader that has returned an error must not be used any more.
 type Reader struct {
-	words jsontext.Decoder
-	data  []byte
-	bad   error // found before the first word
+	tokens jsontext.Decoder
+	data   []byte
+	bad    error // found before the first token
 }
 
 // NewReader reads data, which must not change until the document has been read.
@@ -39,7 +41,7 @@ func NewReader(data []byte, rules Rules) *Reader {
 	if !rules.BadUTF8 && !utf8.Valid(data) {
 		r.bad = &Error{What: Encoding, At: invalidUTF8(data), err: errors.New("it is not valid UTF-8")}
 	}
-	r.words.Reset(bytes.NewBuffer(data),
+	r.tokens.Reset(bytes.NewBuffer(data),
 		jsontext.AllowInvalidUTF8(rules.BadUTF8 || rules.HalfCharacters),
 		jsontext.AllowDuplicateNames(rules.DoubledNames))
 	return r
@@ -57,24 +59,24 @@ func invalidUTF8(data []byte) int {
 	return len(data)
 }
 
-// Kind is the kind of the next word.
+// Kind is the kind of the next token.
 func (r *Reader) Kind() Kind {
 	if r.bad != nil {
 		return 0
 	}
-	return r.words.PeekKind()
+	return r.tokens.PeekKind()
 }
 
-// More says whether the array or object that is open goes on. It does not where nothing good follows: Next then says
-// why.
+// More says whether the open array or object has another element. It is also false at an error and at the end of the
+// document; [Reader.Next] then returns the error.
 func (r *Reader) More() bool {
 	k := r.Kind()
 	return k != 0 && k != '}' && k != ']'
 }
 
-// Ahead is where the next word begins.
+// Ahead is the offset at which the next token begins.
 func (r *Reader) Ahead() int {
-	at := int(r.words.InputOffset())
+	at := int(r.tokens.InputOffset())
 	for at < len(r.data) && bytes.IndexByte([]byte(" \t\r\n,:"), r.data[at]) >= 0 {
 		at++
 	}
@@ -82,22 +84,22 @@ func (r *Reader) Ahead() int {
 }
 
 // Depth is how many arrays and objects are open.
-func (r *Reader) Depth() int { return r.words.StackDepth() }
+func (r *Reader) Depth() int { return r.tokens.StackDepth() }
 
-// Next reads a word.
+// Next reads a token.
 func (r *Reader) Next() (Token, error) {
 	if r.bad != nil {
 		return Token{}, r.bad
 	}
-	tok, err := r.words.ReadToken()
+	tok, err := r.tokens.ReadToken()
 	if err != nil {
 		return Token{}, r.explain(err)
 	}
 	return tok, nil
 }
 
-// Value reads a whole value, in which at most levels arrays and objects stand inside one another. It is a part of the
-// data.
+// Value reads a whole value. Arrays and objects are nested at most as deep as levels; a number has depth 0. The result
+// shares memory with the data of the reader: a caller must not change it.
 func (r *Reader) Value(levels int) (json.RawMessage, error) {
 	begin, outside := r.Ahead(), r.Depth()
 	for {
@@ -111,12 +113,13 @@ func (r *Reader) Value(levels int) (json.RawMessage, error) {
 		case depth < 0:
 			return nil, &Error{What: Syntax, At: at, err: errors.New("a value is missing")}
 		case depth == 0:
-			return r.data[begin:r.words.InputOffset()], nil
+			return r.data[begin:r.tokens.InputOffset()], nil
 		}
 	}
 }
 
-// Members reads an object; member reads the value that follows a name.
+// Members reads an object, the next value of the document. The function member must read exactly one value, that of the
+// name.
 func (r *Reader) Members(member func(name string) error) error {
 	if _, err := r.Next(); err != nil {
 		return err
@@ -134,16 +137,16 @@ func (r *Reader) Members(member func(name string) error) error {
 	return err
 }
 
-// End is an error unless the document is over.
+// End returns an error if anything but white space follows.
 func (r *Reader) End() error {
 	at := r.Ahead()
-	if _, err := r.words.ReadToken(); !errors.Is(err, io.EOF) {
+	if _, err := r.tokens.ReadToken(); !errors.Is(err, io.EOF) {
 		return &Error{What: Trailing, At: at, err: errors.New("something follows the document")}
 	}
 	return nil
 }
 
-// Check is an error unless data is one value, in which at most levels arrays and objects stand inside one another.
+// Check returns an error unless data is one value with arrays and objects nested at most as deep as levels.
 func Check(data []byte, levels int, rules Rules) error {
 	r := NewReader(data, rules)
 	if _, err := r.Value(levels); err != nil {

@@ -41,7 +41,7 @@ type rewriter struct {
 
 // word copies one word, or leaves a whole value out.
 func (w *rewriter) word() error {
-	in, n := w.words.StackIndex(w.Depth())
+	in, n := w.tokens.StackIndex(w.Depth())
 	isName := in == '{' && n%2 == 0
 	if in == '{' && !isName && w.edit.Hide != nil {
 		if instead, hide := w.edit.Hide(w.member, w.Kind()); hide {

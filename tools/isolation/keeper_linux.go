@@ -16,19 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keep runs a bare worker's program and makes sure that nothing of it is left. A process that loses its parent becomes
-// a child of the keeper, wherever it went. So the keeper finds all that the program has started, and kills it when the
-// program ends or nobody wants it any more.
+// keep runs the program of a worker that has no namespace of its own, and leaves no process of it behind. Every process
+// that the program starts becomes a child of the keeper when it loses its parent, also after it became a daemon. So the
+// keeper finds all of them. It kills them when the program ends, or when the other end of the request pipe is closed.
 func (r *request) keep() int {
-	// the program may be able to signal us; nothing but a kill from outside ends a keeper
+	// The program can run as the keeper's user and signal it. Signals that can be caught are ignored.
 	signal.Notify(make(chan os.Signal, 1))
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return tell(report{Error: "adopt what is orphaned: " + err.Error()})
 	}
-	unwanted := make(chan struct{})
+	cancelled := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, descriptor(requestFD)) // the end of the pipe is all that still comes
-		close(unwanted)
+		_, _ = io.Copy(io.Discard, descriptor(requestFD)) // nothing is sent any more: this ends when the pipe is closed
+		close(cancelled)
 	}()
 	child := *r
 	child.Role = becomeProgram
@@ -38,7 +38,7 @@ func (r *request) keep() int {
 	}
 	select {
 	case <-w.done:
-	case <-unwanted:
+	case <-cancelled:
 		w.kill()
 	}
 	killDescendants()
@@ -49,7 +49,7 @@ func (r *request) keep() int {
 	return tell(end)
 }
 
-// killDescendants ends when this process has no children.
+// killDescendants kills all descendants of this process, and returns when none is left. It has no time limit.
 func killDescendants() {
 	for {
 		for _, pid := range stopDescendants() {
@@ -65,9 +65,10 @@ func killDescendants() {
 // stopRounds bounds how often stopDescendants looks for processes that it has not stopped yet.
 const stopRounds = 16
 
-// stopDescendants stops all processes below this one and gives their ids. A stopped process starts no other, and keeps
-// its place under the limit of processes. So a swarm cannot grow while the keeper looks through it. Killed processes
-// would leave their places to the rest. A program that wakes the stopped ones gains a few rounds.
+// stopDescendants stops all descendants of this process and returns their ids. A stopped process starts no other, and
+// still counts against the limit of processes. So a swarm of processes cannot grow while the keeper looks for its
+// members. If the keeper killed them one by one, each would make room for a new one. A program that resumes stopped
+// processes only delays its end by some rounds.
 func stopDescendants() (pids []int) {
 	stopped := map[int]bool{}
 	for range stopRounds {
@@ -85,8 +86,8 @@ func stopDescendants() (pids []int) {
 	return slices.Collect(maps.Keys(stopped))
 }
 
-// reap collects the children that have ended, and says whether there are others.
-func reap() bool {
+// reap collects the children that have ended, and says whether others are left.
+func reap() (othersLeft bool) {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 		if err == unix.ECHILD {
@@ -98,7 +99,7 @@ func reap() bool {
 	}
 }
 
-// descendants are the processes below one, as /proc shows them now.
+// descendants are all descendants of a process, as /proc shows them now.
 func descendants(root int) (found []process) {
 	children := map[int][]process{}
 	for _, p := range processes() {
@@ -115,7 +116,7 @@ func descendants(root int) (found []process) {
 	return found
 }
 
-// process is what /proc says of one.
+// process is one process as /proc shows it.
 type process struct {
 	pid, parent, uid int
 	threads          uint64
@@ -160,7 +161,7 @@ func parseStatus(pid int, status string) process {
 	return p
 }
 
-// tasksOf counts the threads of a user: the limit on processes counts those that have nothing to do with us, too.
+// tasksOf counts the threads of a user, since Linux counts all of them against the limit on processes.
 func tasksOf(uid int) (n uint64) {
 	for _, p := range processes() {
 		if p.uid == uid {

@@ -3,14 +3,15 @@
 //
 // Guarantees:
 //
-//   - An answer is whole or an error. A stream that ends without a finish_reason is a transient failure.
+//   - A broken stream is an error, never a part of an answer. A stream that ends without a finish_reason is a transient
+//     failure.
 //   - Every wait and every answer has a limit (package exchange).
-//   - Every error is a [*corebot.Failure] with a class and names the base URL. It never holds the API key or a
-//     configured header.
+//   - Every error of Complete is a [*corebot.Failure] with a class, and names the base URL. It never has the API key or
+//     a configured header in it. If the caller's context ends, the error is the cause of that.
 //   - A model's thinking (reasoning_content, reasoning, a leading <think> block) is kept apart from its text.
 //
-// Limits: images are sent if the model takes them; other files are described in words. An answer that the provider cut
-// at its token limit is returned with a note at its end, since another attempt would be cut as well. Proxies of the
+// Limits: images are sent if the model takes them; other files are described in words. If the provider ends an answer
+// at its token limit, the answer is returned with a note: another attempt would end there, too. Proxies of the
 // environment are not used, and redirects are not followed: the key goes to the configured host and nowhere else.
 package openai
 
@@ -41,7 +42,7 @@ type Model struct {
 	// out.
 	noStreamOptions atomic.Bool
 
-	tools toolText
+	tools toolText // the encoded tools of the last requests
 }
 
 var (
@@ -65,7 +66,8 @@ func (m *Model) Name() string { return m.endpoint.Model }
 // Close drops idle connections. Calls that run are not disturbed.
 func (m *Model) Close() { m.endpoint.Close() }
 
-// Complete asks for one answer; see [llm.Model]. The answer may be empty if that is what the model said.
+// Complete asks for one answer; see [llm.Model]. The answer can be empty if that is what the model said. With an error,
+// the answer has only the model and its usage, if the provider had begun.
 func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
 	if ctx.Err() != nil {
 		return corebot.Answer{}, context.Cause(ctx)
@@ -92,17 +94,18 @@ func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return m.cutOff(a, r, names, a.sent), context.Cause(ctx)
+		return m.usageOfFailure(a, r, names, a.sent), context.Cause(ctx)
 	case err != nil:
-		return m.cutOff(a, r, names, false), m.failure(err)
+		return m.usageOfFailure(a, r, names, false), m.failure(err)
 	}
 	answer.Usage = llm.CompleteUsage(reportedUsage(a.usage), m.endpoint.Tokenizer, r, answer, a.thought())
 	return answer, nil
 }
 
-// cutOff is what a call used that gave no answer. begun says that the provider is at work, though nothing of its
-// answer has come yet.
-func (m *Model) cutOff(a *assembly, r llm.Request, names *llm.Names, begun bool) corebot.Answer {
+// usageOfFailure is what a call without an answer has used. The provider bills a call that was cancelled after the
+// request was sent, although nothing of the answer has come: then begun is true. An error before the first text costs
+// nothing.
+func (m *Model) usageOfFailure(a *assembly, r llm.Request, names *llm.Names, begun bool) corebot.Answer {
 	if !a.received && !begun {
 		return corebot.Answer{}
 	}
@@ -111,7 +114,7 @@ func (m *Model) cutOff(a *assembly, r llm.Request, names *llm.Names, begun bool)
 	return corebot.Answer{Model: cmp.Or(a.model, m.endpoint.Model), Usage: usage}
 }
 
-// attempt makes one HTTP request and reads its stream to the end. It always gives the assembly, as far as that came.
+// attempt makes one HTTP request and reads its stream to the end. Also with an error it returns what had come.
 func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, tools []byte,
 	onText func(string),
 ) (*assembly, error) {
@@ -121,7 +124,7 @@ func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, 
 	defer func() { a.sent = x.Sent() }()
 	config := api.DefaultConfig(m.endpoint.APIKey)
 	config.BaseURL = m.endpoint.BaseURL
-	config.HTTPClient = withField{x, tools} // one exchange per call: go-openai's errors carry no headers, it does
+	config.HTTPClient = withField{x, tools} // an exchange keeps the headers, which go-openai's errors drop
 	stream, err := api.NewClientWithConfig(config).CreateChatCompletionStream(x.Context(), request)
 	if err != nil {
 		return a, x.Explain(err)
@@ -133,7 +136,7 @@ func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, 
 		case errors.Is(err, errStreamEnd):
 			return a, nil
 		case err != nil && a.finish != "" && !errors.Is(err, exchange.ErrTooLong):
-			return a, nil // all of the answer is there; only its usage, at most, is not
+			return a, nil // the answer is complete; at most the usage is missing
 		case err != nil:
 			return a, x.Explain(err)
 		}
