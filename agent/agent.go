@@ -148,10 +148,15 @@ func New(p Parts, o Options) (*Agent, error) {
 		return nil, err
 	}
 	metrics, err := newMetrics(o.Metrics)
-	return &Agent{
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{
 		model: p.Model, tools: p.Tools, journal: p.Journal, history: p.History, notes: p.Notes,
 		roles: p.Roles, opts: o, metrics: metrics,
-	}, err
+	}
+	metrics.show(a.modelName())
+	return a, nil
 }
 
 // With is an agent like a, with another model and other options. It counts in the metrics of a. Turns of a go on as
@@ -160,10 +165,12 @@ func (a *Agent) With(m llm.Model, o Options) (*Agent, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Agent{
+	next := &Agent{
 		model: m, tools: a.tools, journal: a.journal, history: a.history, notes: a.notes, roles: a.roles, opts: o,
 		metrics: a.metrics,
-	}, nil
+	}
+	next.metrics.show(next.modelName())
+	return next, nil
 }
 
 // complete puts the defaults in, and refuses numbers that leave no room for a prompt.

@@ -60,6 +60,16 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
+// show has the series of a model from the start.
+func (m *metrics) show(model string) {
+	for _, c := range []corebot.Class{corebot.Transient, corebot.RateLimited, corebot.Permanent, corebot.Cancelled} {
+		m.calls.WithLabelValues(model, c.String())
+	}
+	m.calls.WithLabelValues(model, "ok")
+	m.tokens.WithLabelValues(model, "input")
+	m.tokens.WithLabelValues(model, "output")
+}
+
 func (m *metrics) called(model string, u corebot.Usage, err error, d time.Duration) {
 	result := "ok"
 	if f := (*corebot.Failure)(nil); errors.As(err, &f) {

@@ -31,7 +31,7 @@ func (a Admissions) Judge(ctx context.Context, p corebot.Principal, k corebot.Ke
 	case !known:
 		return policy.Decision{Rule: noChannel, Reason: "there is no such channel"}, nil
 	case group && a.Groups[account] == GroupsOff:
-		return policy.Decision{Rule: "groups-off", Reason: "this account does not talk in groups"}, nil
+		return policy.Decision{Rule: groupsOff, Reason: "this account does not talk in groups"}, nil
 	}
 	if access.Pairs() && a.Pairings != nil && p.ID != "" {
 		if chat.Paired, err = a.Pairings.Paired(ctx, p); err != nil {
@@ -43,3 +43,15 @@ func (a Admissions) Judge(ctx context.Context, p corebot.Principal, k corebot.Ke
 
 // noChannel is the rule that refuses messages of an account that the settings do not have.
 const noChannel = "no-channel"
+
+// groupsOff is the rule that refuses messages of groups where an account does not talk in them.
+const groupsOff = "groups-off"
+
+// refusals are the rules by which messages of an account can be refused.
+func (a Admissions) refusals(of Account) []string {
+	rules := a.Access[of].Refusals()
+	if a.Groups[of] == GroupsOff {
+		rules = append(rules, groupsOff)
+	}
+	return rules
+}

@@ -72,6 +72,9 @@ type FrontDoor struct {
 	refused    *prometheus.CounterVec
 }
 
+// otherChannel stands in the metrics for all accounts that the settings do not have.
+const otherChannel = "other"
+
 // NewFrontDoor makes the door of a process.
 func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontDoor, error) {
 	if b == nil || c == nil || r == nil {
@@ -86,6 +89,12 @@ func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontD
 		Name: "corebot_door_refused_total",
 		Help: "Messages of senders who may not talk, by channel, account and the rule that refused them.",
 	}, []string{"channel", "account", "rule"})
+	d.refused.WithLabelValues(otherChannel, "", noChannel)
+	for account := range o.Access {
+		for _, rule := range admissions.refusals(account) {
+			d.refused.WithLabelValues(account.Kind, account.Name, rule)
+		}
+	}
 	if o.Metrics != nil {
 		if err := o.Metrics.Register(d.refused); err != nil {
 			return nil, fmt.Errorf("register the metrics of the front door: %w", err)
@@ -180,7 +189,7 @@ func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
 	}
 	account := Account{m.Key.Channel, m.Key.Account}
 	if decision.Rule == noChannel {
-		account = Account{Kind: "other"}
+		account = Account{Kind: otherChannel}
 	}
 	d.refused.WithLabelValues(account.Kind, account.Name, decision.Rule).Inc()
 	d.note(ctx, m, decision)

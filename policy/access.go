@@ -22,6 +22,13 @@ const (
 // changes.
 const RuleNotPaired = "not-paired"
 
+// The other rules that refuse a sender. The audit stores them, too.
+const (
+	ruleChatDenied    = "chat-denied"
+	ruleNotRegistered = "not-registered"
+	ruleNotListed     = "not-listed"
+)
+
 // Access decides who may talk on one channel. It is immutable. The zero Access admits nobody.
 type Access struct {
 	rule AccessRule
@@ -37,6 +44,19 @@ func NewAccess(rule AccessRule, list corebot.Allowlist) (Access, error) {
 	return Access{}, fmt.Errorf("%w: access %q: want open, registered, allowlist or pairing", corebot.ErrInvalid, rule)
 }
 
+// Refusals are the rules by which Admit can refuse.
+func (a Access) Refusals() []string {
+	switch a.rule {
+	case AccessOpen:
+		return []string{ruleChatDenied}
+	case AccessRegistered:
+		return []string{ruleChatDenied, ruleNotRegistered}
+	case AccessPairing:
+		return []string{ruleChatDenied, RuleNotPaired}
+	}
+	return []string{ruleChatDenied, ruleNotListed}
+}
+
 // Pairs says whether [corebot.Admission.Paired] counts.
 func (a Access) Pairs() bool { return a.rule == AccessPairing }
 
@@ -44,7 +64,7 @@ func (a Access) Pairs() bool { return a.rule == AccessPairing }
 func (a Access) Admit(p corebot.Principal, k corebot.Key, chat corebot.Admission) Decision {
 	switch {
 	case chat.Access == corebot.DenyChat:
-		return Decision{Rule: "chat-denied", Reason: "this chat is shut"}
+		return Decision{Rule: ruleChatDenied, Reason: "this chat is shut"}
 	case chat.Access == corebot.AllowChat:
 		return Decision{Allow: true, Rule: "chat-allowed"}
 	case a.rule == AccessOpen:
@@ -52,7 +72,7 @@ func (a Access) Admit(p corebot.Principal, k corebot.Key, chat corebot.Admission
 	case a.rule == AccessRegistered && chat.Registered:
 		return Decision{Allow: true, Rule: "registered"}
 	case a.rule == AccessRegistered:
-		return Decision{Rule: "not-registered", Reason: "this chat is not registered"}
+		return Decision{Rule: ruleNotRegistered, Reason: "this chat is not registered"}
 	case (a.rule == AccessAllowlist || a.Pairs()) && a.list.Names(p, k):
 		return Decision{Allow: true, Rule: "listed"}
 	case a.Pairs() && chat.Paired:
@@ -60,7 +80,7 @@ func (a Access) Admit(p corebot.Principal, k corebot.Key, chat corebot.Admission
 	case a.Pairs():
 		return Decision{Rule: RuleNotPaired, Reason: "no admin has let this sender in"}
 	}
-	return Decision{Rule: "not-listed", Reason: "neither the sender nor the chat is listed"}
+	return Decision{Rule: ruleNotListed, Reason: "neither the sender nor the chat is listed"}
 }
 
 // ofClients are rules that close to MCP clients everything outside of their own chats. The rules that are open to all

@@ -25,7 +25,8 @@ func TestACommitThatCanNeverSucceedEndsTheMessageAtOnceUnderItsName(t *testing.T
 			return []string{d.RunID() +
 				"/1", d.RunID() + "/gave-up"}
 		}},
-		"the database breaks a constraint": {told: 1, refuses: corebot.ErrUnstorable},
+		"the database breaks a constraint":    {told: 1, refuses: corebot.ErrUnstorable},
+		"the journal is that of another turn": {told: 1, refuses: corebot.ErrDiverged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

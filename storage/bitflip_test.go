@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -144,13 +145,15 @@ func TestAMessageWhoseIDChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
 	}
 }
 
+var flippedDatabases = flag.Int("bitflip.databases", 200, "databases of which up to eight bits are flipped")
+
 // The test damages only the database's file, not the log. In the log SQLite takes a frame with a wrong checksum, and
 // all frames after it, for the rest of a write that a power cut tore. Nobody can tell the two cases apart.
 func TestADatabaseWithFlippedBitsWorksOrSaysThatItIsDamaged(t *testing.T) {
 	chance := rand.New(rand.NewPCG(5, 5))
 	whole, texts := variety(t)
 	count := map[string]int{}
-	for range 200 {
+	for range *flippedDatabases {
 		file := bytes.Clone(whole)
 		for range 1 + chance.IntN(8) {
 			file[chance.IntN(len(file))] ^= 1 << chance.IntN(8)

@@ -55,7 +55,7 @@ func TestNoToolMakesAPageOfThePromptLongerThanAPromptTakes(t *testing.T) {
 	long, longer := strings.Repeat("word ", pages.MaxBytes/4), strings.Repeat("word ", skills.MaxFile/4)
 	for _, path := range []string{
 		"IDENTITY.md", "identity.md", "./USER.md", "TOOLS.md", "SOUL.md", "AGENTS.md",
-		"BOOTSTRAP.md", "memory/MEMORY.md", own, "skills/tea/SKILL.md",
+		"BOOTSTRAP.md", "HEARTBEAT.md", "memory/MEMORY.md", own, "skills/tea/SKILL.md",
 	} {
 		call(corebot.OutcomeError, "fs.write", map[string]any{"path": path, "content": longer})
 		call(corebot.OutcomeSuccess, "fs.write", map[string]any{"path": path, "content": "a seed"})
@@ -72,6 +72,16 @@ func TestNoToolMakesAPageOfThePromptLongerThanAPromptTakes(t *testing.T) {
 	} {
 		call(corebot.OutcomeSuccess, "fs.write", map[string]any{"path": path, "content": longer})
 	}
+	// Nor does a move: of the file itself, and of the directory that it is in.
+	for _, path := range []string{"notes/SKILL.md", "notes/SOUL.md"} {
+		call(corebot.OutcomeSuccess, "fs.write", map[string]any{"path": path, "content": longer})
+	}
+	for from, to := range map[string]string{
+		"notes": "skills/notes", "notes/SKILL.md": "skills/new/SKILL.md", "notes/SOUL.md": "HEARTBEAT.md",
+	} {
+		call(corebot.OutcomeError, "fs.move", map[string]any{"from": from, "to": to, "overwrite": true})
+	}
+	call(corebot.OutcomeSuccess, "fs.move", map[string]any{"from": "notes", "to": "old"})
 }
 
 func TestAWorkerWritesNoPageOverTheLimitEither(t *testing.T) {

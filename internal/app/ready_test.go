@@ -2,10 +2,12 @@ package app_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +22,7 @@ import (
 // served is a whole Corebot with its listeners.
 type served struct {
 	*app.App
+	home  string
 	stop  context.CancelFunc
 	ended chan error
 }
@@ -37,7 +40,7 @@ func serve(t *testing.T, model string) *served {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &served{a, stop, make(chan error, 1)}
+	s := &served{a, c.Home, stop, make(chan error, 1)}
 	go func() { s.ended <- a.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
@@ -173,4 +176,54 @@ func TestAModelThatRefusesEveryCallDegradesUntilItAnswers(t *testing.T) {
 	model.status.Store(http.StatusOK)
 	s.post(t, "m2")
 	until(t, "the model answers again", func() bool { return !degraded() })
+}
+
+// TestReadySaysNoWhileATableOfEveryMessageIsDamaged takes a table away under a Corebot that runs, and puts it back.
+func TestReadySaysNoWhileATableOfEveryMessageIsDamaged(t *testing.T) {
+	s := serve(t, "http://127.0.0.1:1/v1")
+	db, err := sql.Open("sqlite", filepath.Join(s.home, "data", "corebot.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // of a test
+	rename := func(from, to string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("mailbox", "taken_away")
+	status, body := s.ask(t, "/ready")
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "mailbox") {
+		t.Errorf("without its table: %d %s", status, body)
+	}
+	rename("taken_away", "mailbox")
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) { // the store looks once a second
+		status, body := s.ask(t, "/ready")
+		if status == http.StatusOK {
+			return
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("after the repair: %d %s", status, body)
+		}
+	}
+}
+
+func TestEverySeriesWithKnownLabelsIsThereBeforeTheFirstMessage(t *testing.T) {
+	s := serve(t, "http://127.0.0.1:1/v1")
+	_, page := s.ask(t, "/metrics")
+	for _, series := range []string{
+		`corebot_model_calls_total{agent="main",model="scripted",result="ok"} 0`,
+		`corebot_model_calls_total{agent="main",model="scripted",result="rate_limited"} 0`,
+		`corebot_model_tokens_total{agent="main",direction="input",model="scripted"} 0`,
+		`corebot_provider_calls_total{model="scripted",outcome="unauthorized",provider="default"} 0`,
+		`corebot_provider_tokens_total{kind="cache_read",model="scripted",provider="default"} 0`,
+		`corebot_door_refused_total{account="",channel="other",rule="no-channel"} 0`,
+		`corebot_door_refused_total{account="",channel="webhook",rule="chat-denied"} 0`,
+		`corebot_bus_leases_lost_total 0`, `corebot_clock_steps_total 0`,
+	} {
+		if !strings.Contains(page, series) {
+			t.Errorf("%s is missing", series)
+		}
+	}
 }

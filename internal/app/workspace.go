@@ -82,7 +82,8 @@ func pageLimit(path string) int64 {
 	switch {
 	case folded == rootfs.Fold(string(memory.Global)):
 		return memory.DefaultMaxBytes
-	case slices.ContainsFunc(workspace.Pages(), func(p string) bool { return rootfs.Fold(p) == folded }):
+	case folded == rootfs.Fold(workspace.Heartbeat),
+		slices.ContainsFunc(workspace.Pages(), func(p string) bool { return rootfs.Fold(p) == folded }):
 		return pages.MaxBytes
 	case dir == rootfs.ChatsDir && strings.Count(name, "/") == 1 &&
 		strings.HasSuffix(name, "/"+rootfs.Fold(memory.FileName)):

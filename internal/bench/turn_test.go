@@ -202,7 +202,8 @@ func TestWhatAProgramCommitsByItselfIsNoTurnsFault(t *testing.T) {
 
 func TestAStoreThatNeverFallsQuietIsAnError(t *testing.T) {
 	p := play(t, "quiet")
-	if _, err := waitUntilIdle(t.Context(), p.Metrics, 0); err == nil || !strings.Contains(err.Error(), "does not stop committing") {
+	_, err := waitUntilIdle(t.Context(), p.Metrics, 0)
+	if err == nil || !strings.Contains(err.Error(), "does not stop committing") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 )
 
 var (
@@ -115,13 +116,27 @@ func (m *mover) run(check func() error) error {
 	})
 }
 
+// bounded refuses a file that is too large for its new path: the one that moves, or any of the directory that moves.
+func (m *mover) bounded(at *os.Root, name string) error {
+	return fs.WalkDir(at.FS(), name, func(file string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return bare(err)
+		}
+		info, err := e.Info()
+		if err != nil {
+			return bare(err)
+		}
+		return m.root.bounded(path.Join(m.to, strings.TrimPrefix(file, name)), info.Size())
+	})
+}
+
 // into moves an entry of a directory to its new path.
 func (m *mover) into(at *os.Root, name string, info fs.FileInfo) error {
 	size := int64(0)
 	if !info.IsDir() {
 		size = info.Size()
 	}
-	if err := m.root.bounded(m.to, size); err != nil {
+	if err := m.bounded(at, name); err != nil {
 		return err
 	}
 	moved := Usage{Bytes: size, Entries: 1}

@@ -76,7 +76,7 @@ func (s *Service) Call(ctx context.Context, c Call) (Result, error) {
 	step := s.newStep(c)
 	r, err := s.box.Call(ctx, s.caller(c.Args), corebot.ToolCall{Tool: c.Tool, Args: c.Args}, step)
 	if err != nil {
-		s.metrics.count(c.Tool, "interrupted", time.Since(began))
+		s.metrics.count(c.Tool, interrupted, time.Since(began))
 		return Result{}, err
 	}
 	s.metrics.count(c.Tool, string(r.Outcome), time.Since(began))

@@ -64,6 +64,9 @@ func (m *Metrics) Show(c *Chain) {
 			for _, outcome := range outcomes {
 				m.calls.WithLabelValues(route.provider, route.model.Name(), outcome)
 			}
+			for kind := range tokensOf(corebot.Usage{}) {
+				m.tokens.WithLabelValues(route.provider, route.model.Name(), kind)
+			}
 		}
 	}
 	m.shown.Store(c)
@@ -94,11 +97,16 @@ func (m *Metrics) called(r *route, u corebot.Usage, err error, took time.Duratio
 	name := r.model.Name()
 	m.calls.WithLabelValues(r.provider, name, llm.FaultOf(err)).Inc()
 	m.seconds.WithLabelValues(r.provider, name).Observe(took.Seconds())
-	for kind, n := range map[string]int64{
+	for kind, n := range tokensOf(u) {
+		m.tokens.WithLabelValues(r.provider, name, kind).Add(float64(n))
+	}
+}
+
+// tokensOf are the tokens of a call, by the label of their series.
+func tokensOf(u corebot.Usage) map[string]int64 {
+	return map[string]int64{
 		"input": u.InputTokens, "output": u.OutputTokens,
 		"cache_read": u.CacheReadTokens, "cache_write": u.CacheWriteTokens,
-	} {
-		m.tokens.WithLabelValues(r.provider, name, kind).Add(float64(n))
 	}
 }
 
