@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +54,9 @@ func (s *Supervisor) Pulled(k corebot.Key) bool {
 	_, is := s.pulled[accountOf(k)]
 	return is
 }
+
+// PulledAccounts are the accounts whose callers fetch what is sent to them.
+func (s *Supervisor) PulledAccounts() []Account { return slices.Collect(maps.Keys(s.pulled)) }
 
 // Posted counts a message that the store has put into the mailbox as sent, and tells its channel.
 func (s *Supervisor) Posted(k corebot.Key) {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -89,5 +90,35 @@ func TestAWorkerThatLostItsLeaseLearnsItWhereNothingIsToBeMerged(t *testing.T) {
 	}))
 	if _, err := NewLedger(db).Merge(t.Context(), d, 0); !errors.Is(err, corebot.ErrLeaseLost) {
 		t.Errorf("after another claim it is told %v", err)
+	}
+}
+
+// TestRepliesOfAnAccountThatIsFetchedFromNowOnWaitNoLonger: a callback answered that it wants to be asked in an hour.
+func TestRepliesOfAnAccountThatIsFetchedFromNowOnWaitNoLonger(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	q, pool := NewQueue(db), corebot.OutboundPool("test")
+	claim := func(most int) []corebot.Delivery {
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		claimed, err := q.Claim(ctx, pool, most, corebot.ClaimOptions{Lease: time.Minute})
+		must(t, err)
+		return claimed
+	}
+	for _, chat := range []string{"a", "b", "leased"} {
+		_, err := q.Publish(t.Context(), []corebot.Message{outboundTest(chat, chat)}, corebot.Limits{})
+		must(t, err)
+	}
+	for _, d := range claim(3) {
+		if d.Message.Key.Chat != "leased" {
+			must(t, q.Settle(t.Context(), d, corebot.Outcome{Verb: corebot.RetryAt, At: time.Now().Add(time.Hour)}))
+		}
+	}
+	for account, want := range map[string]int64{"another": 0, "": 2} {
+		if n, err := q.MakeDue(t.Context(), "test", account); err != nil || n != want {
+			t.Errorf("of the account %q %d lanes were made due, %v", account, n, err)
+		}
+	}
+	if due := claim(3); len(due) != 2 {
+		t.Errorf("%d replies are due", len(due))
 	}
 }

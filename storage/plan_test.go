@@ -50,7 +50,8 @@ func planned(t *testing.T) string {
 func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 	path := planned(t)
 	for name, q := range map[string]*query{
-		"readyLanes": readyLanes, "headSender": headSender, "holdLane": holdLane, "lineUp": lineUp,
+		"readyLanes": readyLanes, "wakeAccount": wakeAccount,
+		"headSender": headSender, "holdLane": holdLane, "lineUp": lineUp,
 		"longestHeld": longestHeld, "laneHead": laneHead, "setAsideLane": setAsideLane, "deferredBody": deferredBody,
 		"nextWake": nextWake, "leaseLane": leaseLane, "logLife": logLife,
 		"selectLane": selectLane, "pushLane": pushLane, "readyLane": readyLane, "selectLifeByID": selectLifeByID,

@@ -139,6 +139,22 @@ func (q *Queue) Wake(ctx context.Context, k corebot.Key) error {
 	})
 }
 
+var wakeAccount = &query{`UPDATE lanes SET wake_at = ?1
+	WHERE pool = ?2 AND wake_at > ?1 AND account = ?3 AND leased = 0`}
+
+// MakeDue makes the outbound lanes of an account due now, whatever their heads wait for, and counts them. It is for an
+// account that sends in another way than before.
+func (q *Queue) MakeDue(ctx context.Context, channel, account string) (lanes int64, err error) {
+	pool := corebot.OutboundPool(channel)
+	err = q.db.write(ctx, "wake", func(t *tx) (err error) {
+		if lanes, err = t.exec(wakeAccount, t.now, string(pool), account); lanes > 0 {
+			t.wake(pool, t.now.UnixMilli())
+		}
+		return err
+	})
+	return lanes, err
+}
+
 // lane has the columns of a lane that publish needs.
 type lane struct {
 	id, nextSeq, depth, wakeAt, freeAt int64

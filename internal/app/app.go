@@ -349,7 +349,7 @@ func (a *App) Run(ctx context.Context) error {
 			lifecycle.Service{Name: "mcp", Run: a.agents.runServers},
 			lifecycle.Service{Name: "router", Run: a.router.Run},
 			lifecycle.Service{Name: "scheduler", Run: a.runScheduler},
-			lifecycle.Service{Name: "channels", Run: a.channels.Receive})
+			lifecycle.Service{Name: "channels", Run: a.receive})
 	}
 	if a.events != nil {
 		services = append(services, lifecycle.Service{Name: "events", Run: a.events.Run})
@@ -360,6 +360,19 @@ func (a *App) Run(ctx context.Context) error {
 		services[i].Run = a.endsProgram(s)
 	}
 	return lifecycle.Run(ctx, a.log, services...)
+}
+
+// receive runs the channels. Replies that a callback refused can wait for an hour. If the settings have no callback any
+// more, callers fetch these replies at once.
+func (a *App) receive(ctx context.Context) error {
+	queue := storage.NewQueue(a.Store)
+	for _, account := range a.channels.PulledAccounts() {
+		if _, err := queue.MakeDue(ctx, account.Kind, account.Name); err != nil {
+			a.log.Warn().Err(err).Str("channel", account.Kind).
+				Msg("replies that wait to be sent again were not made due")
+		}
+	}
+	return a.channels.Receive(ctx)
 }
 
 // stops notes why Corebot stops: from then on it is not ready, though it may go on for as long as the turns under way
