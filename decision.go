@@ -94,6 +94,8 @@ type Binding struct {
 type Profile struct {
 	Argv []string `json:"argv"`
 	More bool     `json:"more,omitempty"` // any arguments can follow
+	// Contained: only calls that stay in the files of their chat.
+	Contained bool `json:"contained,omitempty"`
 }
 
 // Covers says whether a program with its arguments is one of the profile.
@@ -138,6 +140,9 @@ func (b Binding) String() string {
 		what := "exactly this program with these arguments"
 		if b.Program.More {
 			what = "this program with any arguments behind"
+		}
+		if b.Program.Contained {
+			what += ", while it has no network and changes no directory of the owner"
 		}
 		return fmt.Sprintf("%s of %s: %s, whatever is in its directory%s", tool, b.Program, what, also)
 	case BindDomain:

@@ -49,6 +49,7 @@ func (p *Policy) Bind(w Weight, s Subject) (b corebot.Binding, why string) {
 		}
 	case len(s.Argv) > 0:
 		b.Kind, b.Program = corebot.BindProgram, profile(s.Argv, !w.Tainted)
+		b.Program.Contained = w.Contained
 		if w.Tainted && s.Egress {
 			return corebot.Binding{},
 				"a program that reaches the network is approved one by one after text from outside"
@@ -82,7 +83,8 @@ func (p *Policy) Answers(b corebot.Binding, w Weight, s Subject) bool {
 	case corebot.BindPath:
 		return s.Target.Path != "" && p.below(b.Path, s.Target)
 	case corebot.BindProgram:
-		return b.Program.Covers(s.Argv) && (!w.Tainted || !b.Program.More && !s.Egress)
+		return b.Program.Covers(s.Argv) && (w.Contained || !b.Program.Contained) &&
+			(!w.Tainted || !b.Program.More && !s.Egress)
 	case corebot.BindDomain:
 		return len(s.GoesTo) > 0 && !slices.ContainsFunc(s.GoesTo, func(to string) bool {
 			return b.Origin == "" || addresses.Origin(to) != b.Origin ||

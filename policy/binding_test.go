@@ -256,3 +256,21 @@ func TestNoCallRidesOnABindingOfAnother(t *testing.T) {
 		t.Error("a domain answers for a call that changes something")
 	}
 }
+
+// TestARuleForAProgramThatStaysInItsChatLetsNoOtherRun: the same program with a network, or with a directory to write,
+// is asked about again. A rule for such a program lets the contained one run.
+func TestARuleForAProgramThatStaysInItsChatLetsNoOtherRun(t *testing.T) {
+	s := bindable()[corebot.BindProgram]
+	for _, tainted := range []bool{false, true} {
+		inside, outside := policy.Weight{Tainted: tainted, Contained: true}, policy.Weight{Tainted: tainted}
+		narrow, _ := rules(t).Bind(inside, s)
+		wide, _ := rules(t).Bind(outside, s)
+		if p := rules(t); !p.Answers(narrow, inside, s) || p.Answers(narrow, outside, s) ||
+			!p.Answers(wide, inside, s) || !p.Answers(wide, outside, s) {
+			t.Errorf("tainted %v: they are %+v and %+v", tainted, narrow, wide)
+		}
+		if !strings.Contains(narrow.String(), "no network") || strings.Contains(wide.String(), "no network") {
+			t.Errorf("they are shown as %q and %q", narrow, wide)
+		}
+	}
+}

@@ -181,11 +181,11 @@ func mountsOf(list roots.List) (all []isolation.Mount) {
 	return all
 }
 
-// mountsNow are the mounts as they are on the disk now, with what is closed to programs. A directory that is not
-// there is left out.
-func mountsNow(disk *roots.Disk) (all []isolation.Mount, err error) {
+// mountsNow are the mounts as they are on the disk now, with what is closed to programs. Without write all of them are
+// for reading. A directory that is not there is left out.
+func mountsNow(disk *roots.Disk, write bool) (all []isolation.Mount, err error) {
 	for _, d := range disk.List().Dirs() {
-		m := isolation.Mount{Path: d.Path, Write: d.Write}
+		m := isolation.Mount{Path: d.Path, Write: d.Write && write}
 		m.From, err = disk.Where(d)
 		if errors.Is(err, roots.ErrMissing) {
 			continue
@@ -290,7 +290,7 @@ func (s sandboxes) RunSandboxed(ctx context.Context, c builtin.SandboxCommand) (
 		return builtin.Ended{}, "", corebot.WithHint(errors.New("start a program: the disk is full"),
 			"the operator makes room (storage.disk_floor)")
 	}
-	mounts, err := mountsNow(s.disk)
+	mounts, err := mountsNow(s.disk, c.Write)
 	if err != nil {
 		return builtin.Ended{}, "", err
 	}

@@ -138,6 +138,7 @@ type SandboxCommand struct {
 	Argv       []string
 	Dir        string // where it begins: relative to the chat's files, or a place of [Places]; empty: the chat's files
 	Network    bool   // it reaches the domains of [Places]
+	Write      bool   // it can change the directories of [Places] that are for writing; else it only reads them
 	Timeout    time.Duration
 	Background bool      // it takes no place of those that a turn waits for
 	Output     io.Writer // takes the output as it comes; nil: Ended has it
@@ -164,8 +165,8 @@ func (p Places) text() string {
 			fmt.Fprintf(&b, "%s: %s.\n", what, strings.Join(all, ", "))
 		}
 	}
-	list("Directories of the owner that a program can read and write", p.Write)
-	list("Directories of the owner that a program can read", p.Read)
+	list("Directories of the owner that a program reads, and changes with write true", p.Write)
+	list("Directories of the owner that a program reads", p.Read)
 	list("Domains that a program reaches with network true", p.Domains)
 	if len(p.Domains) == 0 {
 		b.WriteString("No program has a network.\n")
@@ -176,14 +177,15 @@ func (p Places) text() string {
 type sandboxArgs struct {
 	Argv           []string `json:"argv" jsonschema:"the program and its arguments, one by one"`
 	Dir            string   `json:"dir,omitempty" jsonschema:"where it begins; the chat's files if left out"`
+	Write          bool     `json:"write,omitempty" jsonschema:"whether it changes files in directories of the owner"`
 	Network        bool     `json:"network,omitempty" jsonschema:"whether it needs the listed domains"`
 	TimeoutSeconds int      `json:"timeoutSeconds,omitempty" jsonschema:"its limit; the longest allowed if left out"`
 }
 
 // contained says whether a call stays in the files of its chat: it has no network and writes no directory of the owner.
 // A call that wants a network where there is none does not even run.
-func (p Places) contained(network bool) bool {
-	return (!network || len(p.Domains) == 0) && len(p.Write) == 0
+func (p Places) contained(network, write bool) bool {
+	return (!network || len(p.Domains) == 0) && (!write || len(p.Write) == 0)
 }
 
 // traits are those of a tool that runs programs here. What such a program sends to a domain is out.
@@ -217,7 +219,7 @@ func SandboxedShell(box Sandbox, places Places, longest time.Duration) tools.Too
 				return "", err
 			}
 			end, visited, err := box.RunSandboxed(ctx, SandboxCommand{
-				Key: call.Key, Argv: a.Argv, Dir: a.Dir, Network: a.Network, Timeout: limit,
+				Key: call.Key, Argv: a.Argv, Dir: a.Dir, Network: a.Network, Write: a.Write, Timeout: limit,
 			})
 			if err != nil {
 				return "", err
@@ -225,7 +227,7 @@ func SandboxedShell(box Sandbox, places Places, longest time.Duration) tools.Too
 			return end.text(limit) + networkLine(visited), nil
 		}, tools.Timeout[sandboxArgs](longest+shellSlack),
 		tools.Names(func(c tools.Call, a sandboxArgs) tools.Named { return sandboxNames(c, a.Argv, a.Dir) }),
-		tools.Contained(func(_ tools.Call, a sandboxArgs) bool { return places.contained(a.Network) }),
+		tools.Contained(func(_ tools.Call, a sandboxArgs) bool { return places.contained(a.Network, a.Write) }),
 		tools.Runs(func(_ tools.Call, a sandboxArgs) []string { return a.Argv }))
 }
 
@@ -274,6 +276,7 @@ const maxReadWait = 60 // seconds
 type startArgs struct {
 	Argv    []string `json:"argv" jsonschema:"the program and its arguments, one by one"`
 	Dir     string   `json:"dir,omitempty" jsonschema:"where it begins; the chat's files if left out"`
+	Write   bool     `json:"write,omitempty" jsonschema:"whether it changes files in directories of the owner"`
 	Network bool     `json:"network,omitempty" jsonschema:"whether it needs the listed domains"`
 }
 
@@ -294,7 +297,7 @@ func BackgroundShell(box Sandbox, places Places, set *background.Set, life time.
 	return []tools.Tool{
 		tools.New("shell.start", doc, places.traits(), b.start,
 			tools.Names(func(c tools.Call, a startArgs) tools.Named { return sandboxNames(c, a.Argv, a.Dir) }),
-			tools.Contained(func(_ tools.Call, a startArgs) bool { return places.contained(a.Network) }),
+			tools.Contained(func(_ tools.Call, a startArgs) bool { return places.contained(a.Network, a.Write) }),
 			tools.Runs(func(_ tools.Call, a startArgs) []string { return a.Argv })),
 		tools.New("shell.read", readBackgroundDoc, tools.ReadOnly|tools.Privileged|tools.Outside, b.read,
 			tools.Timeout[readBackgroundArgs](maxReadWait*time.Second+shellSlack)),
@@ -315,7 +318,8 @@ func (b backgroundShell) start(ctx context.Context, call tools.Call, a startArgs
 		return "", err
 	}
 	command := SandboxCommand{
-		Key: call.Key, Argv: a.Argv, Dir: a.Dir, Network: a.Network, Timeout: b.life, Background: true,
+		Key: call.Key, Argv: a.Argv, Dir: a.Dir, Network: a.Network, Write: a.Write, Timeout: b.life,
+		Background: true,
 	}
 	id, err := b.set.Start(call.Key, call.Principal, strings.Join(a.Argv, " "),
 		func(ctx context.Context, out *background.Output) string {

@@ -95,9 +95,9 @@ func (r sandboxRig) call(t *testing.T, tool, args string) corebot.ToolResult {
 func TestASandboxIsToldWhatToRunAndItsOutputIsOthersText(t *testing.T) {
 	s := &sandboxed{visited: "example.com:443"}
 	r := sandboxTools(t, s, builtin.Places{Domains: []string{"example.com"}})
-	end := r.call(t, "shell.exec", `{"argv":["make","x"],"dir":"src","network":true,"timeoutSeconds":5}`)
+	end := r.call(t, "shell.exec", `{"argv":["make","x"],"dir":"src","network":true,"write":true,"timeoutSeconds":5}`)
 	want := builtin.SandboxCommand{
-		Key: here, Argv: []string{"make", "x"}, Dir: "src", Network: true,
+		Key: here, Argv: []string{"make", "x"}, Dir: "src", Network: true, Write: true,
 		Timeout: 5 * time.Second,
 	}
 	if end.Outcome != corebot.OutcomeSuccess || !end.Outside || len(s.seen) != 1 ||
@@ -124,13 +124,16 @@ func TestInATaintedTurnOnlyWhatStaysInTheChatRunsWithoutAnApproval(t *testing.T)
 	for _, c := range []struct {
 		places  builtin.Places
 		network bool
+		write   bool
 		waits   bool
 	}{
-		{builtin.Places{}, false, false},
-		{builtin.Places{Read: []string{"/src"}}, false, false},
-		{builtin.Places{Domains: []string{"a.example"}}, false, false},
-		{builtin.Places{Domains: []string{"a.example"}}, true, true},
-		{builtin.Places{Write: []string{"/src"}}, false, true},
+		{builtin.Places{}, false, false, false},
+		{builtin.Places{}, false, true, false},
+		{builtin.Places{Read: []string{"/src"}}, false, true, false},
+		{builtin.Places{Domains: []string{"a.example"}}, false, false, false},
+		{builtin.Places{Domains: []string{"a.example"}}, true, false, true},
+		{builtin.Places{Write: []string{"/src"}}, false, false, false},
+		{builtin.Places{Write: []string{"/src"}}, false, true, true},
 	} {
 		for _, tool := range []string{"shell.exec", "shell.start"} {
 			for _, tainted := range []bool{false, true} {
@@ -140,7 +143,8 @@ func TestInATaintedTurnOnlyWhatStaysInTheChatRunsWithoutAnApproval(t *testing.T)
 					r.by.Taint = "a page"
 				}
 				_, err := r.Call(t.Context(), r.by, corebot.ToolCall{
-					Tool: tool, Args: json.RawMessage(fmt.Sprintf(`{"argv":["x","y"],"network":%v}`, c.network)),
+					Tool: tool, Args: json.RawMessage(fmt.Sprintf(`{"argv":["x","y"],"network":%v,"write":%v}`,
+						c.network, c.write)),
 				}, asks{})
 				waits := errors.As(err, new(*corebot.Awaits))
 				if waits != (c.waits && tainted) || waits == (len(s.seen) > 0) {
