@@ -80,6 +80,7 @@ var owners = map[string][]string{
 	"codeberg.org/readeck/go-readability":                     {"internal/webpage"},
 	"github.com/JohannesKaufmann/html-to-markdown":            {"internal/webpage"},
 	"charm.land":                                              {"channels/cli"},
+	"github.com/ledongthuc/pdf":                               {"internal/pdftext"},
 	"github.com/yuin/goldmark":                                {"channels/cli/markdown"},
 	"github.com/prometheus/client_golang/prometheus/promhttp": {"observability"},
 }

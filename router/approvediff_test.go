@@ -41,7 +41,7 @@ func newDesk(t *testing.T, o apptest.Options, replies ...apptest.Reply) desk {
 	pages, err := memory.New(root, memory.Options{})
 	d.must(err)
 	o.Model = apptest.Script(append([]apptest.Reply{hijacked()[0]}, replies...)...)
-	o.Tools, o.Box.Contents = append(builtin.Workspace(roots.Only(root), pages), reads()), files
+	o.Tools, o.Box.Contents = append(builtin.Workspace(roots.Only(root), pages, nil), reads()), files
 	d.counter.Kit = apptest.New(t, o).Start()
 	d.admin(t, "root", corebot.Key{})
 	return d

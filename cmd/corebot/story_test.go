@@ -52,6 +52,10 @@ func TestStories(t *testing.T) {
 	models := httptest.NewServer(endpoints())
 	t.Cleanup(models.Close)
 	program := storyProgram(t)
+	tea, err := filepath.Abs("../../internal/pdftext/testdata/tea.pdf")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
@@ -59,6 +63,7 @@ func TestStories(t *testing.T) {
 			e.Setenv("COREBOT_LLM_OFFLINE", "true")
 			e.Setenv("PATH", program+e.Getenv("PATH"))
 			e.Setenv("MODELS", models.URL)
+			e.Setenv("TEA", tea)
 			// the race detector sleeps a second at every exit, and a story has dozens
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil

@@ -235,7 +235,8 @@ func checkModel(ctx context.Context, m llm.Model, what, why string) Finding {
 // ownTools are Corebot's own tools as a model is offered them. Those of shell.exec and of MCP servers are not among
 // them.
 func ownTools(c config.Config) ([]llm.Tool, error) {
-	all, err := (&App{config: c}).builtins(&agentUnit{notes: &notes{}}) // which only describes them: none is called
+	// It only describes them: none is called.
+	all, err := (&App{config: c}).builtins(&agentUnit{notes: &notes{}}, nil)
 	offered := make([]llm.Tool, 0, len(all))
 	for _, t := range all {
 		offered = append(offered, t.Offered())

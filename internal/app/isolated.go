@@ -180,11 +180,28 @@ func (i isolated) send(ctx context.Context, job isolation.Job, e errand) (string
 	return o.Text, err
 }
 
+// pdfWorker has workers read PDF documents. A document that is too much for its worker ends with the worker.
+type pdfWorker struct{ workers workers }
+
+// documentTime is how long a worker may read a document.
+const documentTime = 10 * time.Second
+
+// Text implements [builtin.Documents].
+func (d pdfWorker) Text(ctx context.Context, pdf []byte) (string, error) {
+	job := isolation.Job{Tool: "pdf", Timeout: documentTime}
+	text, err := isolated{workers: d.workers}.send(ctx, job, errand{Tool: job.Tool, PDF: pdf})
+	if errors.Is(err, tools.ErrUnsettled) {
+		return "", fmt.Errorf("the PDF document cannot be read: it needs more than %v or too much memory", documentTime)
+	}
+	return text, err
+}
+
 // errand is what a worker is told to do for a tool, and all that it is told.
 type errand struct {
 	Tool  string          `json:"tool"`
 	Args  json.RawMessage `json:"args"`
 	Web   *webErrand      `json:"web,omitempty"`
+	PDF   []byte          `json:"pdf,omitempty"`   // a document whose text is wanted
 	Quota rootfs.Quota    `json:"quota,omitzero"`  // of what it writes
 	File  string          `json:"file,omitempty"`  // that it writes
 	Share *rootfs.Share   `json:"share,omitempty"` // of the sender, in the folder of the file
@@ -225,8 +242,11 @@ func runErrand(ctx context.Context, input []byte, connect isolation.Dialer) (str
 	if err := json.Unmarshal(input, &e); err != nil {
 		return "", fmt.Errorf("%w: a worker's job: %w", corebot.ErrInvalid, err)
 	}
-	if e.Web != nil {
+	switch {
+	case e.Web != nil:
 		return fetch(ctx, e, connect)
+	case e.PDF != nil:
+		return builtin.DocumentsHere{}.Text(ctx, e.PDF)
 	}
 	root, err := rootfs.NewBounded(".", pageLimit, e.Quota)
 	if err != nil {
@@ -240,7 +260,7 @@ func runErrand(ctx context.Context, input []byte, connect isolation.Dialer) (str
 	}
 	reach := roots.Only(root)
 	for _, tool := range []tools.Tool{
-		builtin.Read(reach), builtin.List(reach), builtin.Write(reach), builtin.Edit(reach),
+		builtin.Read(reach, builtin.DocumentsHere{}), builtin.List(reach), builtin.Write(reach), builtin.Edit(reach),
 	} {
 		if tool.Name() == e.Tool {
 			return tool.Work(ctx, e.Args)
@@ -262,7 +282,7 @@ func fetch(ctx context.Context, e errand, connect isolation.Dialer) (string, err
 	if err != nil {
 		return "", err
 	}
-	return builtin.WebFetch(client, e.Web.Timeout).Work(ctx, e.Args)
+	return builtin.WebFetch(client, e.Web.Timeout, builtin.DocumentsHere{}).Work(ctx, e.Args)
 }
 
 // refusal is one that was said in another process, whose text has the word already.

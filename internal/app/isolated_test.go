@@ -112,3 +112,23 @@ func FuzzNoErrandCrashesAWorker(f *testing.F) {
 		}
 	})
 }
+
+func TestADocumentThatIsTooMuchForItsWorkerIsAnError(t *testing.T) {
+	for answer, want := range map[string]string{
+		"":                             "the PDF document cannot be read: it needs more than 10s or too much memory",
+		`{"error":"it is encrypted"}`:  "it is encrypted",
+		`{"text":"Green tea, 80 °C."}`: "",
+	} {
+		d := pdfWorker{workersFunc(func(_ context.Context, j isolation.Job) ([]byte, error) {
+			if answer == "" {
+				return nil, isolation.ErrNoAnswer
+			}
+			return []byte(answer), nil
+		})}
+		text, err := d.Text(t.Context(), []byte("%PDF-"))
+		if want != "" && (err == nil || err.Error() != want || errors.Is(err, tools.ErrUnsettled)) ||
+			want == "" && (err != nil || text != "Green tea, 80 °C.") {
+			t.Errorf("%s: %q, %v", answer, text, err)
+		}
+	}
+}

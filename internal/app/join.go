@@ -61,6 +61,7 @@ var (
 	_ tools.FileCharges   = (*storage.FileCharges)(nil)
 	_ builtin.DeadLetters = (*operate.Service)(nil)
 	_ builtin.Runner      = programs{}
+	_ builtin.Documents   = pdfWorker{}
 	_ builtin.Servers     = reloads{}
 	_ mcp.Registry        = (*tools.Registry)(nil)
 	_ mcp.Pins            = (*storage.MCPTools)(nil)
@@ -80,11 +81,16 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 	if err := u.notes.openSkills(u.entry.Skills.Values(), a.log); err != nil {
 		return err
 	}
-	all, err := a.builtins(u)
+	runner, err := openRunner(a.config, u.place)
 	if err != nil {
 		return err
 	}
-	if all, err = a.withWorkers(all, u); err != nil {
+	a.opened("isolation", runner)
+	all, err := a.builtins(u, pdfWorker{runner})
+	if err != nil {
+		return err
+	}
+	if all, err = a.withWorkers(all, u, runner); err != nil {
 		return err
 	}
 	a.senders.Have(u.entry.ID, u.notes.root)
@@ -123,12 +129,12 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 }
 
 // builtins are the tools that work in Corebot's own process, unless isolation.tools names them.
-func (a *App) builtins(u *agentUnit) ([]tools.Tool, error) {
+func (a *App) builtins(u *agentUnit, docs builtin.Documents) ([]tools.Tool, error) {
 	w := u.notes
-	all := append(builtin.Workspace(u.reach(a.disk), w.memory), builtin.SkillsList(w.skills),
+	all := append(builtin.Workspace(u.reach(a.disk), w.memory, docs), builtin.SkillsList(w.skills),
 		builtin.SkillsRead(w.skills),
 		builtin.DeadLetterList(a.service), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
-	web, err := webTools(a.config.Tools.Web)
+	web, err := webTools(a.config.Tools.Web, docs)
 	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{u})}), err
 }
 

@@ -66,7 +66,7 @@ func newSenderRig(t *testing.T, settings config.Tools) *senderRig {
 	}))
 	r.senders = tools.NewSenderFiles(r.charges, grants, senderQuota(settings), zerolog.Nop())
 	r.senders.Have(corebot.DefaultAgent, r.notes.root)
-	all := builtin.Workspace(roots.Only(r.notes.root), r.notes.memory)
+	all := builtin.Workspace(roots.Only(r.notes.root), r.notes.memory, nil)
 	charged(all, r.senders)
 	registry, err := tools.NewRegistry(all...)
 	must(t, err)

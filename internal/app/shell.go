@@ -43,12 +43,7 @@ func (p programs) Run(ctx context.Context, c builtin.Command) (builtin.Ended, er
 
 // withWorkers has the tools that isolation.tools names work in workers, and adds shell.exec. Where that is not enabled
 // it is there all the same, for policy to deny it, and has no program to run.
-func (a *App) withWorkers(all []tools.Tool, u *agentUnit) ([]tools.Tool, error) {
-	runner, err := openRunner(a.config, u.place)
-	if err != nil {
-		return nil, err
-	}
-	a.opened("isolation", runner)
+func (a *App) withWorkers(all []tools.Tool, u *agentUnit, runner *isolation.Runner) ([]tools.Tool, error) {
 	shell, err := a.shellTools(runner, u)
 	if err != nil {
 		return nil, err

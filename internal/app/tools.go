@@ -19,7 +19,7 @@ const maxRedirects = 5
 
 // webTools are web.fetch, and web.search if a search engine is configured. With settings of the search engine that are
 // wrong it returns web.fetch and the error.
-func webTools(w config.Web) ([]tools.Tool, error) {
+func webTools(w config.Web, docs builtin.Documents) ([]tools.Tool, error) {
 	targets, err := w.Targets()
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func webTools(w config.Web) ([]tools.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []tools.Tool{builtin.WebFetch(client, w.Timeout)}
+	all := []tools.Tool{builtin.WebFetch(client, w.Timeout, docs)}
 	engine, err := searchEngine(w)
 	if engine != nil {
 		all = append(all, builtin.WebSearch(engine, w.Timeout))

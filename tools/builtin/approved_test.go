@@ -65,7 +65,7 @@ func protected(t *testing.T, dir string, meddle func()) *tools.Box {
 	must(t, err)
 	pages, err := memory.New(root, memory.Options{})
 	must(t, err)
-	registry, err := tools.NewRegistry(builtin.Workspace(roots.Only(root), pages)...)
+	registry, err := tools.NewRegistry(builtin.Workspace(roots.Only(root), pages, nil)...)
 	must(t, err)
 	rules, err := policy.New(policy.Options{})
 	must(t, err)

@@ -21,10 +21,11 @@ import (
 // maxFile is the largest file that a tool writes or edits, in bytes.
 const maxFile = 1 << 20
 
-// Workspace lists the tools that act on files and memory.
-func Workspace(reach *roots.Reach, pages *memory.Store) []tools.Tool {
+// Workspace lists the tools that act on files and memory. The documents can be missing.
+func Workspace(reach *roots.Reach, pages *memory.Store, docs Documents) []tools.Tool {
 	return []tools.Tool{
-		Read(reach), Write(reach), Edit(reach), Delete(reach), Mkdir(reach), Move(reach), List(reach), Search(reach),
+		Read(reach, docs), Write(reach), Edit(reach), Delete(reach), Mkdir(reach), Move(reach), List(reach),
+		Search(reach),
 		MemoryRead(pages), MemoryWrite(pages), MemorySearch(pages),
 	}
 }

@@ -67,7 +67,7 @@ func newBench(t *testing.T) bench {
 	t.Cleanup(func() { root.Close() })
 	pages, err := memory.New(root, memory.Options{})
 	must(t, err)
-	registry, err := tools.NewRegistry(builtin.Workspace(roots.Only(root), pages)...)
+	registry, err := tools.NewRegistry(builtin.Workspace(roots.Only(root), pages, builtin.DocumentsHere{})...)
 	must(t, err)
 	p, err := policy.New(policy.Options{})
 	must(t, err)

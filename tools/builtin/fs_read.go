@@ -4,7 +4,9 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strings"
 
+	"github.com/corebot/corebot/internal/pdftext"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
@@ -26,10 +28,10 @@ type readArgs struct {
 	Limit  int64  `json:"limit,omitempty" jsonschema:"how many bytes to read; 32768 if left out and 48000 at most"`
 }
 
-// Read shows a piece of a text file.
-func Read(reach *roots.Reach) tools.Tool {
+// Read shows a piece of a text file, or of the text of a PDF document. Without docs documents are not shown.
+func Read(reach *roots.Reach, docs Documents) tools.Tool {
 	return tools.New("fs.read", readDoc, tools.ReadOnly|tools.Outside,
-		func(_ context.Context, _ tools.Call, a readArgs) (string, error) {
+		func(ctx context.Context, _ tools.Call, a readArgs) (string, error) {
 			limit := min(a.Limit, readMax)
 			if a.Limit == 0 {
 				limit = readDefault
@@ -39,6 +41,10 @@ func Read(reach *roots.Reach) tools.Tool {
 				return "", tools.Own(err)
 			}
 			c, err := root.ReadChunk(p.Path, a.Offset, limit)
+			if err != nil {
+				return "", tools.Own(p.Explain(err))
+			}
+			c, _, err = documentChunk(ctx, docs, root, p.Path, c, limit)
 			if err != nil {
 				return "", tools.Own(p.Explain(err))
 			}
@@ -69,4 +75,65 @@ func show(path string, c rootfs.Chunk) string {
 	}
 	next := c.Offset + int64(skipped+len(text)) // a character that is cut at the end belongs to the next piece
 	return fmt.Sprintf("%s\n[up to byte %d of %d; go on with offset %d]", text, next, c.Size, next)
+}
+
+// Documents gives the text of PDF documents. They can be hostile, so a worker reads them. An error of Text is that of
+// the document, in Corebot's own words.
+type Documents interface {
+	Text(ctx context.Context, pdf []byte) (string, error)
+}
+
+const (
+	maxDocument = 16 << 20 // bytes of a document that is read
+	maxText     = 4 << 20  // bytes of its text
+)
+
+// DocumentsHere reads documents in this process. It is for workers: a document can keep the process busy for ever.
+type DocumentsHere struct{}
+
+// Text implements [Documents].
+func (DocumentsHere) Text(_ context.Context, pdf []byte) (string, error) {
+	d, err := pdftext.Read(pdf, maxText)
+	if err != nil {
+		return "", err
+	}
+	if d.Cut {
+		d.Text += fmt.Sprintf("\n\n[there is more than this; the document has %d pages]", d.Pages)
+	}
+	return d.Text, nil
+}
+
+// documentChunk is a piece of the text of a file that is a PDF document. Without documents no file is one.
+func documentChunk(ctx context.Context, docs Documents, root *rootfs.Root, path string, c rootfs.Chunk, limit int64) (
+	text rootfs.Chunk, is bool, err error,
+) {
+	head := c
+	if c.Offset > 0 {
+		if head, err = root.ReadChunk(path, 0, 1<<10); err != nil {
+			return c, false, err
+		}
+	}
+	if docs == nil || !pdftext.Is(head.Data) {
+		return c, false, nil
+	}
+	data, err := root.ReadFile(path, maxDocument)
+	if err != nil {
+		return c, true, err
+	}
+	whole, err := docs.Text(ctx, data)
+	if err != nil {
+		return c, true, fmt.Errorf("read %s: %w", path, err)
+	}
+	size := int64(len(whole))
+	from := min(c.Offset, size)
+	return rootfs.Chunk{Data: []byte(whole[from:min(from+limit, size)]), Offset: c.Offset, Size: size}, true, nil
+}
+
+// fetchedDocument is the text of a document that web.fetch has got.
+func fetchedDocument(ctx context.Context, docs Documents, body []byte, cut bool) (string, error) {
+	text, err := docs.Text(ctx, body)
+	if err != nil && cut {
+		err = fmt.Errorf("%w; it is larger than %d bytes, and the rest was not read", err, len(body))
+	}
+	return strings.TrimSpace(text), tools.Own(err)
 }

@@ -25,7 +25,7 @@ func newSkillBench(t *testing.T) bench {
 	})
 	must(t, err)
 	registry, err := tools.NewRegistry(builtin.SkillsList(store), builtin.SkillsRead(store),
-		builtin.Read(roots.Only(root)))
+		builtin.Read(roots.Only(root), nil))
 	must(t, err)
 	p, err := policy.New(policy.Options{})
 	must(t, err)

@@ -26,9 +26,10 @@ type webFetchArgs struct {
 	URL string `json:"url" jsonschema:"the address, beginning with http:// or https://"`
 }
 
-// WebFetch reads a page of the web through client. timeout is that of the client; it holds for reading and converting
-// together.
-func WebFetch(client *egress.Client, timeout time.Duration) tools.Tool {
+// WebFetch reads a page or a PDF document of the web through client. timeout is that of the client; it holds for
+// reading and converting together. Without docs documents are not shown.
+func WebFetch(client *egress.Client, timeout time.Duration, docs Documents) tools.Tool {
+	wants := func(mediaType string) bool { return isReadable(mediaType) || docs != nil && isDocument(mediaType) }
 	return tools.New("web.fetch", webFetchDoc, tools.ReadOnly|tools.Outside|tools.Egress|tools.Links,
 		func(ctx context.Context, _ tools.Call, a webFetchArgs) (string, error) {
 			ctx, stop := context.WithTimeoutCause(ctx, timeout,
@@ -36,8 +37,8 @@ func WebFetch(client *egress.Client, timeout time.Duration) tools.Tool {
 					a.URL, timeout))
 			defer stop()
 			answer, err := client.Get(ctx, egress.Request{
-				URL: a.URL, Wants: isReadable, Header: http.Header{"Accept": {"text/html, application/xhtml+xml, " +
-					"text/markdown, text/plain, application/json, application/xml;q=0.9, */*;q=0.1"}},
+				URL: a.URL, Wants: wants, Header: http.Header{"Accept": {"text/html, application/xhtml+xml, " +
+					"text/markdown, text/plain, application/json, application/pdf, application/xml;q=0.9, */*;q=0.1"}},
 			})
 			switch {
 			case err != nil:
@@ -45,7 +46,7 @@ func WebFetch(client *egress.Client, timeout time.Duration) tools.Tool {
 			case answer.Status/100 != 2:
 				return "", unwanted(a.URL, answer)
 			}
-			return readable(ctx, answer)
+			return readable(ctx, answer, docs)
 		}, tools.Timeout[webFetchArgs](timeout+slack),
 		tools.Able(func(_ tools.Call, a webFetchArgs) error { return refusal(client.Check(a.URL)) }),
 		tools.GoesTo(func(_ tools.Call, a webFetchArgs) []string { return []string{a.URL} }))
@@ -66,6 +67,8 @@ func isPage(mediaType string) bool {
 	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
 }
 
+func isDocument(mediaType string) bool { return mediaType == "application/pdf" }
+
 func isPlain(mediaType string) bool {
 	switch mediaType {
 	case "text/plain", "text/markdown", "text/x-markdown", "application/json", "text/json", "application/xml",
@@ -76,10 +79,15 @@ func isPlain(mediaType string) bool {
 }
 
 // readable is an answer as the model reads it: where it comes from, what it is called, what it says.
-func readable(ctx context.Context, answer egress.Response) (string, error) {
+func readable(ctx context.Context, answer egress.Response, docs Documents) (string, error) {
 	head := "URL: " + answer.URL.Redacted() + "\n"
+	if docs != nil && isDocument(answer.MediaType) {
+		text, err := fetchedDocument(ctx, docs, answer.Body, answer.Cut)
+		return head + "\n" + text, err
+	}
 	if !isReadable(answer.MediaType) {
-		return head + fmt.Sprintf("\n[a file of type %.100q; only pages and text are shown]", answer.MediaType), nil
+		return head + fmt.Sprintf("\n[a file of type %.100q; only pages, text and PDF are shown]",
+			answer.MediaType), nil
 	}
 	text, cut := "", answer.Cut
 	if isPage(answer.MediaType) {

@@ -42,7 +42,7 @@ func site(t *testing.T, timeout time.Duration, handler http.HandlerFunc) (*tools
 		Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 	}, egress.Options{Timeout: timeout, Redirects: 5, MaxBody: 100_000})
 	must(t, err)
-	return webBox(t, builtin.WebFetch(client, timeout)), s.URL
+	return webBox(t, builtin.WebFetch(client, timeout, builtin.DocumentsHere{})), s.URL
 }
 
 func fetch(t *testing.T, b *tools.Box, address string) corebot.ToolResult {
@@ -98,7 +98,7 @@ func TestTextIsShownAsItIsAndOtherFilesAreNamed(t *testing.T) {
 	for contentType, shown := range map[string]bool{
 		"text/plain": true, "text/markdown; charset=utf-8": true, "application/json": true, "application/ld+json": true,
 		"application/xml": true, "application/rss+xml": true, "text/xml": true,
-		"image/png": false, "image/svg+xml": false, "application/pdf": false, "application/octet-stream": false,
+		"image/png": false, "image/svg+xml": false, "application/octet-stream": false,
 		"text/css": false, "text/javascript": false, "video/mp4": false, "nonsense": false,
 	} {
 		b, address := site(t, webTime, answer(contentType, "<a> & *b*"))
@@ -106,7 +106,7 @@ func TestTextIsShownAsItIsAndOtherFilesAreNamed(t *testing.T) {
 		want := "URL: " + address + "\n\n<a> & *b*"
 		if !shown {
 			kind, _, _ := strings.Cut(contentType, ";")
-			want = "URL: " + address + "\n\n[a file of type \"" + kind + "\"; only pages and text are shown]"
+			want = "URL: " + address + "\n\n[a file of type \"" + kind + "\"; only pages, text and PDF are shown]"
 		}
 		if r.Outcome != corebot.OutcomeSuccess || r.Content != want {
 			t.Errorf("%s: %s %q", contentType, r.Outcome, r.Content)
