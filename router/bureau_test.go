@@ -77,7 +77,7 @@ func (b *bureau) ofServer(t *testing.T, like tools.Tool) tools.Tool {
 			return []string{a.Text}
 		},
 		Run: func(ctx context.Context, _ tools.Call, args json.RawMessage) (string, error) {
-			return like.Work(ctx, args)
+			return like.Work(ctx, tools.Call{}, args)
 		},
 	})
 	must(t, err)

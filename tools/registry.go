@@ -87,6 +87,12 @@ func (r *Registry) find(name string) (Tool, bool) {
 	return t, ok
 }
 
+// Tool gives a tool by its name.
+func (r *Registry) Tool(name string) (Tool, bool) {
+	t, ok := r.now.Load().byName[name]
+	return t, ok
+}
+
 // Has says whether there is a tool by that name now.
 func (r *Registry) Has(name string) bool {
 	_, ok := r.now.Load().byName[name]

@@ -35,7 +35,7 @@ func TestAToolElsewhereIsCheckedHereAndDoesThereWhatItDoesHere(t *testing.T) {
 		args json.RawMessage,
 	) (string, error) {
 		seen = append(seen, string(args))
-		return there.Work(ctx, args)
+		return there.Work(ctx, tools.Call{}, args)
 	}))
 	for args, want := range map[string]corebot.ToolResult{
 		`{"word":"hi"}`:       {Outcome: corebot.OutcomeSuccess, Content: "HI"},
@@ -52,7 +52,7 @@ func TestAToolElsewhereIsCheckedHereAndDoesThereWhatItDoesHere(t *testing.T) {
 	if len(seen) != 2 {
 		t.Errorf("the other side was asked for %q", seen)
 	}
-	if _, err := there.Work(t.Context(), json.RawMessage(`{"word":1}`)); err == nil {
+	if _, err := there.Work(t.Context(), tools.Call{}, json.RawMessage(`{"word":1}`)); err == nil {
 		t.Error("the other side takes what the tool does not")
 	}
 }
@@ -79,7 +79,8 @@ func TestWhatChangesOwnDataCannotBeElsewhere(t *testing.T) {
 	if _, err := tools.NewRegistry(elsewhere); !errors.Is(err, corebot.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := owns(replays(1)).Work(t.Context(), json.RawMessage(`{}`)); !errors.Is(err, corebot.ErrInvalid) {
+	_, err := owns(replays(1)).Work(t.Context(), tools.Call{}, json.RawMessage(`{}`))
+	if !errors.Is(err, corebot.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -363,8 +363,8 @@ func (t Tool) Within(around func(ctx context.Context, who corebot.Caller, do fun
 }
 
 // Work is the other side of [Tool.Elsewhere]: the tool's own function, for arguments that a [Box] has let pass. It asks
-// no policy and keeps no journal. The function is told no more of the call than its arguments.
-func (t Tool) Work(ctx context.Context, args json.RawMessage) (string, error) {
+// no policy and keeps no journal. In a worker nothing is known of the call but its arguments.
+func (t Tool) Work(ctx context.Context, call Call, args json.RawMessage) (string, error) {
 	if t.err != nil || t.own {
 		return "", fmt.Errorf("%w: tool %s cannot work alone", corebot.ErrInvalid, t.name)
 	}
@@ -372,6 +372,6 @@ func (t Tool) Work(ctx context.Context, args json.RawMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := b.run(ctx, Call{})
+	out, err := b.run(ctx, call)
 	return out.text, err
 }

@@ -263,7 +263,7 @@ func runErrand(ctx context.Context, input []byte, connect isolation.Dialer) (str
 		builtin.Read(reach, builtin.DocumentsHere{}), builtin.List(reach), builtin.Write(reach), builtin.Edit(reach),
 	} {
 		if tool.Name() == e.Tool {
-			return tool.Work(ctx, e.Args)
+			return tool.Work(ctx, tools.Call{}, e.Args)
 		}
 	}
 	return "", fmt.Errorf("%w: no worker can do the work of %s", corebot.ErrInvalid, e.Tool)
@@ -282,7 +282,7 @@ func fetch(ctx context.Context, e errand, connect isolation.Dialer) (string, err
 	if err != nil {
 		return "", err
 	}
-	return builtin.WebFetch(client, e.Web.Timeout, builtin.DocumentsHere{}).Work(ctx, e.Args)
+	return builtin.WebFetch(client, e.Web.Timeout, builtin.DocumentsHere{}).Work(ctx, tools.Call{}, e.Args)
 }
 
 // refusal is one that was said in another process, whose text has the word already.

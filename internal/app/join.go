@@ -99,7 +99,7 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 	if err != nil {
 		return err
 	}
-	u.notes.hasTool = registry.Has
+	u.notes.registry = registry
 	a.Store.KnowAgents(u.entry.ID)
 	for _, t := range all {
 		a.Store.KnowTools(u.entry.ID, t.Name())
@@ -134,7 +134,7 @@ func (a *App) builtins(u *agentUnit, docs builtin.Documents) ([]tools.Tool, erro
 	all := append(builtin.Workspace(u.reach(a.disk), w.memory, docs), builtin.SkillsList(w.skills),
 		builtin.SkillsRead(w.skills),
 		builtin.DeadLetterList(a.service), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
-	web, err := webTools(a.config.Tools.Web, docs)
+	web, err := webTools(a.config.Tools.Web, docs, u.notes.tool)
 	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{u})}), err
 }
 

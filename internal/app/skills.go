@@ -21,7 +21,7 @@ import (
 func (n *notes) openSkills(allowed []string, log zerolog.Logger) (err error) {
 	n.skills, err = skills.New(n.root, skills.Options{
 		Allowed: hasSkill(allowed),
-		Tool:    func(name string) bool { return n.hasTool(name) }, Log: log,
+		Tool:    n.hasTool, Log: log,
 	})
 	return err
 }

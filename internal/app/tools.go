@@ -19,7 +19,7 @@ const maxRedirects = 5
 
 // webTools are web.fetch, and web.search if a search engine is configured. With settings of the search engine that are
 // wrong it returns web.fetch and the error.
-func webTools(w config.Web, docs builtin.Documents) ([]tools.Tool, error) {
+func webTools(w config.Web, docs builtin.Documents, find func(string) (tools.Tool, bool)) ([]tools.Tool, error) {
 	targets, err := w.Targets()
 	if err != nil {
 		return nil, err
@@ -30,6 +30,9 @@ func webTools(w config.Web, docs builtin.Documents) ([]tools.Tool, error) {
 		return nil, err
 	}
 	all := []tools.Tool{builtin.WebFetch(client, w.Timeout, docs)}
+	if w.SearchEngine() == "mcp" {
+		return append(all, builtin.WebSearchBy(w.SearchTool, find, w.Timeout)), nil
+	}
 	engine, err := searchEngine(w)
 	if engine != nil {
 		all = append(all, builtin.WebSearch(engine, w.Timeout))
@@ -75,13 +78,15 @@ func checkWeb(ctx context.Context, w config.Web) []Finding {
 	}
 	if len(w.AllowPrivate.Values()) > 0 {
 		findings = append(findings, warn("keep tools.web.allow_private as narrow as it can be",
-			"anybody who talks to Corebot, and each page that it reads, can have web.fetch reach private addresses: %s",
+			"web.fetch may reach private addresses, for whoever talks to Corebot and for each page that it reads: %s",
 			w.AllowPrivate))
 	}
 	engine, err := searchEngine(w)
 	switch which := w.SearchEngine(); {
 	case err != nil:
 		return append(findings, fail("web.search", err))
+	case which == "mcp":
+		return append(findings, ok("web.search asks the tool %s of an MCP server", w.SearchTool))
 	case engine == nil:
 		notOffered := ok("web.search is not offered: no search engine is set")
 		notOffered.Hint = searchHint

@@ -33,7 +33,7 @@ func TestASearchToolIsOfferedOnlyWithAnEngine(t *testing.T) {
 				"searxng"
 		}), []string{"web.fetch", "web.search"}},
 	} {
-		all, err := webTools(c.web, nil)
+		all, err := webTools(c.web, nil, nil)
 		var got []string
 		for _, tool := range all {
 			got = append(got, tool.Name())

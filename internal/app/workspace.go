@@ -70,8 +70,16 @@ type notes struct {
 	memory *memory.Store
 	log    zerolog.Logger
 
-	skills  *skills.Store
-	hasTool func(name string) bool
+	skills   *skills.Store
+	registry *tools.Registry // of the agent's tools; nil while they are made
+}
+
+// tool is a tool of the agent as it is now.
+func (n *notes) tool(name string) (tools.Tool, bool) { return n.registry.Tool(name) }
+
+func (n *notes) hasTool(name string) bool {
+	_, has := n.tool(name)
+	return has
 }
 
 // pageLimit is how large tools may make a file of the workspace, in bytes. Files that stand in prompts have a limit.

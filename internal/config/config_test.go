@@ -77,8 +77,8 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 		"tools.web.allowed_domains": "example.com *.example.com", "tools.web.allow_private": "10.1.2.0/24 fd12::/16",
 		"tools.shell.mode": "sandbox", "tools.shell.domains": "proxy.golang.org *.example.com",
 		"tools.web.search": "searxng", "mcp.read_only": "mail/list mcp__files__*", "mcp.egress": "web/*",
-		"tools.web.searxng_url": "http://127.0.0.1:8080",
-		"channels.cli.access":   "allowlist", "channels.cli.allowlist": "cli:local:1000 main:cli:local:main",
+		"tools.web.searxng_url": "http://127.0.0.1:8080", "tools.web.search_tool": "mcp__kagi__search",
+		"channels.cli.access": "allowlist", "channels.cli.allowlist": "cli:local:1000 main:cli:local:main",
 		"channels.mcp.access": "allowlist", "channels.mcp.allowlist": "mcp::client",
 		"channels.webhook.access": "allowlist", "channels.webhook.allowlist": "* webhook::ann",
 	}

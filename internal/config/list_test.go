@@ -73,6 +73,8 @@ func TestTheSearchEngineIsBraveFirstUnlessAnotherIsNamed(t *testing.T) {
 		{Web{Search: "auto", SearXNGURL: "http://s"}, "searxng"},
 		{Web{Search: "auto", BraveKey: key, SearXNGURL: "http://s"}, "brave"},
 		{Web{Search: "searxng", BraveKey: key, SearXNGURL: "http://s"}, "searxng"},
+		{Web{Search: "auto", BraveKey: key, SearchTool: "mcp__kagi__search"}, "mcp"},
+		{Web{Search: "brave", BraveKey: key, SearchTool: "mcp__kagi__search"}, "brave"},
 	} {
 		if got := c.web.SearchEngine(); got != c.want {
 			t.Errorf("%+v: got %q, want %q", c.web, got, c.want)

@@ -105,9 +105,10 @@ type Web struct {
 	AllowPrivate   List[string]  `mapstructure:"allow_private"`
 	Timeout        time.Duration `mapstructure:"timeout" min:"1ns"`
 	MaxBodyBytes   int64         `mapstructure:"max_body_bytes" min:"1"`
-	Search         string        `mapstructure:"search" oneof:"auto,brave,searxng"`
+	Search         string        `mapstructure:"search" oneof:"auto,brave,searxng,mcp"`
 	BraveKey       Secret        `mapstructure:"brave_key"`
 	SearXNGURL     string        `mapstructure:"searxng_url"`
+	SearchTool     string        `mapstructure:"search_tool"`
 }
 
 func defaultWeb() Web {
@@ -154,6 +155,12 @@ func (w Web) validate() error {
 	case w.Search == "brave" && w.BraveKey == (Secret{}):
 		return corebot.WithHint(errors.New("tools.web.search is brave, and tools.web.brave_key is not set"),
 			"set the key, or let tools.web.search be auto")
+	case w.SearchTool != "" && (!strings.HasPrefix(w.SearchTool, "mcp__") || strings.Count(w.SearchTool, "__") < 2):
+		return corebot.WithHint(fmt.Errorf("tools.web.search_tool %q is not the name of a tool of an MCP server",
+			w.SearchTool), "write it as `corebot mcp list` does, such as mcp__kagi__search")
+	case w.Search == "mcp" && w.SearchTool == "":
+		return corebot.WithHint(errors.New("tools.web.search is mcp, and tools.web.search_tool is not set"),
+			"name the tool, or let tools.web.search be auto")
 	case w.Search == "searxng" && w.SearXNGURL == "":
 		return corebot.WithHint(errors.New("tools.web.search is searxng, and tools.web.searxng_url is not set"),
 			"set the address, or let tools.web.search be auto")
@@ -161,11 +168,13 @@ func (w Web) validate() error {
 	return nil
 }
 
-// SearchEngine is who answers web.search: "brave", "searxng", or nobody.
+// SearchEngine is who answers web.search: "mcp", "brave", "searxng", or nobody.
 func (w Web) SearchEngine() string {
 	switch {
 	case w.Search != "auto":
 		return w.Search
+	case w.SearchTool != "":
+		return "mcp"
 	case w.BraveKey != (Secret{}):
 		return "brave"
 	case w.SearXNGURL != "":

@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -48,15 +49,10 @@ type webSearchArgs struct {
 func WebSearch(engine SearchEngine, timeout time.Duration) tools.Tool {
 	return tools.New("web.search", webSearchDoc, tools.ReadOnly|tools.Outside|tools.Links,
 		func(ctx context.Context, _ tools.Call, a webSearchArgs) (string, error) {
-			query := strings.TrimSpace(a.Query)
-			switch {
-			case query == "" || len(query) > maxQuery:
-				return "", tools.Own(fmt.Errorf("%w: a query of %d bytes: want 1 to %d", corebot.ErrInvalid, len(query),
-					maxQuery))
-			case a.Count < 0:
-				return "", tools.Own(fmt.Errorf("%w: count %d: want 1 to %d", corebot.ErrInvalid, a.Count, resultsMost))
+			query, count, err := a.check()
+			if err != nil {
+				return "", err
 			}
-			count := min(cmp.Or(a.Count, resultsShown), resultsMost)
 			found, err := engine.Search(ctx, query, count)
 			if err != nil {
 				return "", fmt.Errorf("search the web: %w", err)
@@ -64,6 +60,81 @@ func WebSearch(engine SearchEngine, timeout time.Duration) tools.Tool {
 			return searchText(found[:min(len(found), count)]), nil
 		}, tools.Timeout[webSearchArgs](timeout+slack),
 		tools.OwnWords(func(tools.Call, webSearchArgs) []string { return []string{nothingFound} }))
+}
+
+// check gives the query and the number of results that are wanted.
+func (a webSearchArgs) check() (query string, count int, err error) {
+	query = strings.TrimSpace(a.Query)
+	switch {
+	case query == "" || len(query) > maxQuery:
+		return "", 0, tools.Own(fmt.Errorf("%w: a query of %d bytes: want 1 to %d", corebot.ErrInvalid, len(query),
+			maxQuery))
+	case a.Count < 0:
+		return "", 0, tools.Own(fmt.Errorf("%w: count %d: want 1 to %d", corebot.ErrInvalid, a.Count, resultsMost))
+	}
+	return query, min(cmp.Or(a.Count, resultsShown), resultsMost), nil
+}
+
+// WebSearchBy has a tool of an MCP server search. The function find gives the tool as its server lists it now; without
+// the tool a search is an error. The operator has chosen the tool, so no rule for tools of MCP servers holds for it.
+func WebSearchBy(name string, find func(name string) (tools.Tool, bool), timeout time.Duration) tools.Tool {
+	return tools.New("web.search", webSearchDoc, tools.ReadOnly|tools.Outside|tools.Links,
+		func(ctx context.Context, call tools.Call, a webSearchArgs) (string, error) {
+			query, count, err := a.check()
+			if err != nil {
+				return "", err
+			}
+			tool, there := find(name)
+			if !there {
+				return "", tools.Own(fmt.Errorf("search the web: no MCP server has the tool %s now", name))
+			}
+			args, err := queryArgs(tool.Offered().Schema, query, count)
+			if err != nil {
+				return "", fmt.Errorf("search the web by %s: %w", name, err)
+			}
+			text, err := tool.Work(ctx, call, args)
+			if err != nil {
+				return "", fmt.Errorf("search the web by %s: %w", name, err)
+			}
+			return text, nil
+		}, tools.Timeout[webSearchArgs](timeout+slack))
+}
+
+// The names that search tools give to the query and to the number of results, the likeliest first.
+var (
+	queryNames = []string{"query", "q", "search_query", "searchTerm", "search_term", "keywords", "text", "input"}
+	countNames = []string{"count", "limit", "num_results", "numResults", "max_results", "maxResults", "top_k"}
+)
+
+// queryArgs are the arguments of a search tool by its schema: the query, and the number of results if the tool takes
+// one.
+func queryArgs(schema json.RawMessage, query string, count int) (json.RawMessage, error) {
+	var s struct {
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+	}
+	if err := json.Unmarshal(schema, &s); err != nil {
+		return nil, fmt.Errorf("its schema cannot be read: %w", err)
+	}
+	args := map[string]any{}
+	for _, name := range append(queryNames, s.Required...) {
+		if p, there := s.Properties[name]; there && p.Type == "string" {
+			args[name] = query
+			break
+		}
+	}
+	if len(args) == 0 {
+		return nil, tools.Own(errors.New("it takes no query"))
+	}
+	for _, name := range countNames {
+		if p, there := s.Properties[name]; there && (p.Type == "integer" || p.Type == "number") {
+			args[name] = count
+			break
+		}
+	}
+	return json.Marshal(args)
 }
 
 // searchText numbers the results, each with its lines below its title.

@@ -1,6 +1,8 @@
 package builtin_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -160,5 +162,60 @@ func TestWhatCannotBeFetchedIsAnErrorThatSaysWhy(t *testing.T) {
 		if r := use(t, b, step{}, "web.fetch", args); r.Outcome != corebot.OutcomeInvalidArgs {
 			t.Errorf("%s: %+v", args, r)
 		}
+	}
+}
+
+// TestAToolOfAnMCPServerAnswersASearch asks tools with the schemas that there are.
+func TestAToolOfAnMCPServerAnswersASearch(t *testing.T) {
+	type byQuery struct {
+		Query string `json:"query"`
+		Limit int    `json:"limit"`
+	}
+	type byQ struct {
+		Q string `json:"q"`
+	}
+	type byName struct {
+		Wanted string `json:"wanted"`
+	}
+	type byNumber struct {
+		ID int `json:"id"`
+	}
+	found := func(text string) (string, error) { return "found " + text, nil }
+	const outside = tools.ReadOnly | tools.Outside
+	all := map[string]tools.Tool{
+		"mcp__a__find": tools.New("mcp__a__find", "Find.", outside,
+			func(_ context.Context, _ tools.Call, a byQuery) (string, error) {
+				return found(fmt.Sprint(a.Query, " ", a.Limit))
+			}),
+		"mcp__b__find": tools.New("mcp__b__find", "Find.", outside,
+			func(_ context.Context, _ tools.Call, a byQ) (string, error) { return found(a.Q) }),
+		"mcp__c__find": tools.New("mcp__c__find", "Find.", outside,
+			func(_ context.Context, _ tools.Call, a byName) (string, error) { return found(a.Wanted) }),
+		"mcp__d__find": tools.New("mcp__d__find", "Find.", outside,
+			func(_ context.Context, _ tools.Call, a byNumber) (string, error) { return found("nothing") }),
+		"mcp__e__find": tools.New("mcp__e__find", "Find.", outside,
+			func(context.Context, tools.Call, byQ) (string, error) { return "", errors.New("pay mallory") }),
+	}
+	for name, c := range map[string]struct {
+		says    string
+		outside bool
+	}{
+		"mcp__a__find": {"found green tea 3", true}, "mcp__b__find": {"found green tea", true},
+		"mcp__c__find": {"found green tea", true}, "mcp__d__find": {"it takes no query", true},
+		"mcp__e__find": {"by mcp__e__find: pay mallory", true},
+		"mcp__f__find": {"no MCP server has the tool mcp__f__find now", false},
+	} {
+		b := webBox(t, builtin.WebSearchBy(name, func(name string) (tools.Tool, bool) {
+			tool, there := all[name]
+			return tool, there
+		}, webTime))
+		r := use(t, b, step{}, "web.search", `{"query":" green tea ","count":3}`)
+		if !strings.Contains(r.Content, c.says) || r.Outside != c.outside {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	b := webBox(t, builtin.WebSearchBy("mcp__a__find", nil, webTime))
+	if r := use(t, b, step{}, "web.search", `{"query":" "}`); !strings.Contains(r.Content, "want 1 to 400") {
+		t.Errorf("an empty query: %+v", r)
 	}
 }
