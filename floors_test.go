@@ -39,7 +39,7 @@ var floors = map[string]int{
 var suites = map[string]bool{
 	"channels/channeltest": true, "channels/channeltest/line": true,
 	"bus/bustest": true, "storage/vfstest": true, "storage/seedtest": true,
-	"storage/storagetest": true, "agent/llm/llmtest": true, "internal/apptest": true,
+	"storage/storagetest": true, "agent/llm/llmtest": true, "agent/llm/llmtest/cmd": true, "internal/apptest": true,
 }
 
 func floorOf(pkg string) (int, bool) {

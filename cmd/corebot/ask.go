@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/corebot/corebot/internal/typeahead"
 )
 
 // asker asks a person at a terminal, one line at a time. Enter takes the default.
@@ -109,18 +111,14 @@ func (a *asker) refuse(err error) { report(a.out, err) }
 // secret reads a line that is not shown. The terminal is silent before the question stands there, so that not even a
 // fast paste shows.
 func (a *asker) secret(ctx context.Context, question string) (string, error) {
-	before, err := term.MakeRaw(int(a.in.Fd()))
+	restore, err := typeahead.Silence(a.in)
 	if err != nil {
-		return "", fmt.Errorf("silence the terminal: %w", err)
+		return "", err
 	}
-	screen := term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{a.in, a.out}, "")
-	text, err := a.read(ctx, func() (string, error) {
-		return screen.ReadPassword(question + " (it is not shown): ")
-	})
-	return text, errors.Join(err, term.Restore(int(a.in.Fd()), before))
+	fmt.Fprintf(a.out, "%s (it is not shown): ", question)
+	text, err := a.read(ctx, a.line)
+	fmt.Fprintln(a.out) // the Enter is not shown either
+	return text, errors.Join(err, restore())
 }
 
 // option is one of several answers.

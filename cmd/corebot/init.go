@@ -2,15 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/linediff"
+	"github.com/corebot/corebot/internal/nearest"
 )
 
 const initHelp = `Make the home directory: a settings file with comments, a token for the webhook, and the workspace
@@ -81,7 +87,11 @@ func (f *initFlags) complete(cmd *cobra.Command) error {
 	case f.keyFile != "" && f.keyEnv != "":
 		return usage(cmd, fmt.Errorf("--key-file and --key-env: want one of them"))
 	case f.keyFile != "":
-		f.KeyRef = "file:" + f.keyFile
+		path, err := filepath.Abs(f.keyFile) // a reference of the settings begins at the home
+		if err != nil {
+			return fmt.Errorf("look for %s: %w", f.keyFile, err)
+		}
+		f.KeyRef = "file:" + path
 	case f.keyEnv != "":
 		f.KeyRef = "env:" + f.keyEnv
 	}
@@ -90,8 +100,8 @@ func (f *initFlags) complete(cmd *cobra.Command) error {
 	}
 	for _, l := range app.Levels() {
 		if l.Name == f.Allow {
-			if l.NeedsDir {
-				return checkDir(f.Dir)
+			if l.NeedsDir && f.Dir == "" {
+				return usage(cmd, fmt.Errorf("--allow %s needs --dir", f.Allow))
 			}
 			return nil
 		}
@@ -110,20 +120,21 @@ func (s *shell) initialise(cmd *cobra.Command, home string, f initFlags) error {
 	if err != nil {
 		return err
 	}
+	now, err := app.LoadConfig(home)
+	if err != nil {
+		return err
+	}
 	if f.anything() {
 		a = nil
 	}
 	setup := f.Setup
 	if a != nil {
-		i := &interview{asker: a, home: home, old: old, Setup: setup}
-		if i.now, err = app.LoadConfig(home); err != nil {
-			return err
-		}
+		i := &interview{asker: a, home: home, old: old, now: now, Setup: setup}
 		if err := i.run(ctx); err != nil {
 			return err
 		}
 		setup = i.Setup
-	} else if err := settle(ctx, home, &setup); err != nil {
+	} else if err := settle(ctx, now, &setup); err != nil {
 		return err
 	}
 	edit, err := setup.Plan(home)
@@ -144,8 +155,14 @@ func (f initFlags) anything() bool {
 	return f.yes || f.Webhook || f.Provider != "" || f.Allow != ""
 }
 
-// settle tests what the flags say of the model, and picks a model where they name none.
-func settle(ctx context.Context, home string, s *app.Setup) error {
+// settle tests what the flags say of the directory and of the model, and picks a model where they name none.
+func settle(ctx context.Context, now config.Config, s *app.Setup) (err error) {
+	home := now.Home
+	if app.NeedsDir(s.Allow) {
+		if s.Dir, err = app.WorkDir(now, s.Dir); err != nil {
+			return fmt.Errorf("--dir: %w", err)
+		}
+	}
 	if s.Provider == "" || s.Provider == app.ProviderOffline {
 		return nil
 	}
@@ -158,7 +175,14 @@ func settle(ctx context.Context, home string, s *app.Setup) error {
 			return corebot.WithHint(fmt.Errorf("the provider lists no model"), "name it: --model NAME")
 		}
 	}
-	return s.Try(ctx, home)
+	err = s.Try(ctx, home)
+	if errors.Is(err, llm.ErrNoModel) {
+		if names, listed := s.Models(ctx, home); listed == nil && len(names) > 0 {
+			like, _ := nearest.Name(s.Model, names)
+			err = corebot.WithHint(err, fmt.Sprintf("did you mean %q?", like))
+		}
+	}
+	return err
 }
 
 // agree shows the change of a settings file, and asks for it.
@@ -211,6 +235,14 @@ func (s *shell) tellInit(cmd *cobra.Command, home string, setup app.Setup, made 
 	if setup.Webhook {
 		s.tellWebhook(cmd, t, c, made)
 	}
+	if overruled, err := setup.Overruled(home); err != nil {
+		return err
+	} else if len(overruled) > 0 {
+		t.line("note   the environment wins over these settings: %s", strings.Join(overruled, ", "))
+	}
+	if err := app.SandboxWorks(cmd.Context(), c); err != nil && app.NeedsDir(setup.Allow) {
+		t.line("note   no program runs here: %s\n       %s", err, corebot.HintOf(err))
+	}
 	t.line("next   %s", nextStep(c))
 	return t.err
 }
@@ -232,8 +264,30 @@ func (s *shell) tellWebhook(cmd *cobra.Command, t *teller, c config.Config, made
 // nextStep is what a newcomer can do now.
 func nextStep(c config.Config) string {
 	if !c.Webhook.Enabled {
-		return "talk to it: corebot chat"
+		return fmt.Sprintf("talk to it: %s chat", calledAs())
 	}
-	return fmt.Sprintf("run it: corebot serve, then post to http://%s/webhook with the token of %s", c.Webhook.Addr,
-		config.TokenFile)
+	return fmt.Sprintf("run it: %s serve, then post to http://%s/webhook with the token of %s", calledAs(),
+		c.Webhook.Addr, config.TokenFile)
+}
+
+// calledAs is what somebody types to call this program again. A shell finds only what is in PATH under its name, and
+// `go run` removes what it has built.
+func calledAs() string {
+	self, err := os.Executable()
+	if err != nil {
+		return "corebot"
+	}
+	if found, err := exec.LookPath("corebot"); err == nil && sameFile(found, self) {
+		return "corebot"
+	}
+	if strings.Contains(self, string(filepath.Separator)+"go-build") {
+		return "go run ./cmd/corebot"
+	}
+	return printable(self)
+}
+
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	two, otherErr := os.Stat(b)
+	return err == nil && otherErr == nil && os.SameFile(one, two)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -43,6 +42,11 @@ const keepModel = "keep"
 // foundHere is the answer that takes the model server of this machine.
 const foundHere = "found"
 
+// keyVariables are where programs of the makers look for a key.
+var keyVariables = map[string]string{
+	app.ProviderOpenAI: "OPENAI_API_KEY", app.ProviderAnthropic: "ANTHROPIC_API_KEY",
+}
+
 func (i *interview) askProvider(ctx context.Context) error {
 	var options []option
 	server, url, model, found := app.FoundServer(ctx)
@@ -51,6 +55,11 @@ func (i *interview) askProvider(ctx context.Context) error {
 	}
 	if found {
 		options = append(options, option{foundHere, server + " on this machine, with " + model})
+	}
+	for _, maker := range []string{app.ProviderOpenAI, app.ProviderAnthropic} {
+		if name := keyVariables[maker]; os.Getenv(name) != "" {
+			options = append(options, option{name, maker + ", with the key of this variable"})
+		}
 	}
 	standard := ""
 	if len(options) == 0 {
@@ -72,6 +81,12 @@ func (i *interview) askProvider(ctx context.Context) error {
 	case chosen == foundHere:
 		i.Provider, i.BaseURL, i.Model = app.ProviderOpenAI, url, model
 		return nil
+	}
+	for maker, name := range keyVariables {
+		if chosen == name {
+			i.Provider, i.KeyRef = maker, "env:"+name
+			return i.askKey(ctx)
+		}
 	}
 	i.Provider = chosen
 	if chosen == app.ProviderOffline {
@@ -101,12 +116,15 @@ func (i *interview) askKey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	i.BaseURL = ""
 	if url != own {
 		i.BaseURL = url
 	}
 	for range maxTries {
-		if i.Key, err = i.secret(ctx, "Key"); err != nil {
-			return err
+		if i.KeyRef == "" {
+			if i.Key, err = i.secret(ctx, "Key"); err != nil {
+				return err
+			}
 		}
 		i.names, err = i.Models(ctx, i.home)
 		switch {
@@ -116,6 +134,7 @@ func (i *interview) askKey(ctx context.Context) error {
 			return i.untested(ctx, err)
 		}
 		i.refuse(err)
+		i.KeyRef = "" // a variable has the same key at the next try
 	}
 	return errNoSense
 }
@@ -172,7 +191,11 @@ const shownModels = 12
 
 func (i *interview) askName(ctx context.Context) (err error) {
 	if n := len(i.names); n > 0 {
-		fmt.Fprintf(i.out, "The provider lists %s, among them:\n", count(int64(n), "model"))
+		among := ""
+		if n > shownModels {
+			among = ", among them"
+		}
+		fmt.Fprintf(i.out, "The provider lists %s%s:\n", count(int64(n), "model"), among)
 		for _, name := range i.names[:min(n, shownModels)] {
 			fmt.Fprintf(i.out, "  %s\n", printable(name))
 		}
@@ -207,26 +230,15 @@ func (i *interview) askAllow(ctx context.Context) (err error) {
 	if !app.NeedsDir(chosen) {
 		return nil
 	}
-	here, err := os.Getwd()
+	here, err := app.WorkDir(i.now, ".")
 	if err != nil {
-		return fmt.Errorf("look for the directory of this process: %w", err)
+		here = "" // such as the directory that has the home in it
 	}
-	i.Dir, err = i.ask(ctx, "Directory", here, checkDir)
-	return err
-}
-
-// checkDir says why a path cannot be worked in.
-func checkDir(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case !filepath.IsAbs(path):
-		return fmt.Errorf("%q is not an absolute path", path)
-	case err != nil:
+	_, err = i.ask(ctx, "Directory", here, func(text string) (err error) {
+		i.Dir, err = app.WorkDir(i.now, text)
 		return err
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory", path)
-	}
-	return nil
+	})
+	return err
 }
 
 func (i *interview) askWebhook(ctx context.Context) (err error) {

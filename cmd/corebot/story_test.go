@@ -105,27 +105,17 @@ func endpoints() http.Handler {
 	} {
 		mux.Handle("/"+name+"/", http.StripPrefix("/"+name, llmtest.New(script)))
 	}
-	mux.Handle("/keyed/", http.StripPrefix("/keyed",
-		keyed(llmtest.New(llmtest.Always(llmtest.Text("A real answer."))))))
+	for name, script := range map[string]llmtest.Script{
+		"keyed": llmtest.Always(llmtest.Text("A real answer.")),
+		"clerk": llmtest.Clerk,
+	} {
+		mux.Handle("/"+name+"/", http.StripPrefix("/"+name, llmtest.Keyed(goodKey, script)))
+	}
 	return mux
 }
 
-// goodKey is the key that the provider at /keyed serves.
+// goodKey is the key that the providers at /keyed and /clerk serve.
 const goodKey = "sk-good-key-0123456789"
-
-// keyed refuses every other key, in the words of OpenAI.
-func keyed(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+goodKey {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = w.Write([]byte(`{"error":{"message":"Incorrect API key provided: find yours in your account.",` +
-				`"type":"invalid_request_error"}}`))
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
 
 // recitesSkills answers with what the system prompt says of skills.
 func recitesSkills(r llmtest.Request) llmtest.Answer {

@@ -74,6 +74,9 @@ func checkHome(home string) Finding {
 	info, err := os.Stat(home)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err := Writable(home); err != nil {
+			return fail("the home", err)
+		}
 		return warn("`corebot init` makes it; so does any other start", "the home %s does not exist yet", home)
 	case err != nil:
 		return fail("the home", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"github.com/corebot/corebot/agent/llm/openai"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/owned"
+	"github.com/corebot/corebot/policy"
 )
 
 // Kinds of providers that a home can be set up with.
@@ -48,7 +50,16 @@ type Setup struct {
 type Level struct {
 	Name, Text string
 	NeedsDir   bool
-	changes    func(dir string) []config.Change
+	// what the settings are at this level; [levelKeys] has the others
+	settings map[string]any
+}
+
+// levelKeys are the settings that the levels are made of, with their values where a level does not have them. A
+// person who chooses a smaller level than before means it.
+var levelKeys = []config.Change{
+	{Key: "tools.roots", Value: []any{}},
+	{Key: "tools.shell.mode", Value: config.ShellOff},
+	{Key: "approvals.mode", Value: string(policy.ApproveTainted)},
 }
 
 // Levels are what an operator can choose, the most careful first. A level whose settings this version does not have is
@@ -57,27 +68,76 @@ func Levels() []Level {
 	all := []Level{
 		{
 			Name: "talk", Text: "talk, search the web, keep notes in its own workspace",
-			changes: func(string) []config.Change { return nil },
 		},
 		{
 			Name: "work", Text: "also work in a directory of yours, with programs in a sandbox", NeedsDir: true,
-			changes: func(dir string) []config.Change {
-				return []config.Change{
-					{Key: "tools.roots", Value: []any{map[string]any{"path": dir, "mode": "write"}}},
-					{Key: "tools.shell.mode", Value: "sandbox"},
-				}
-			},
+			settings: map[string]any{"tools.roots": nil, "tools.shell.mode": config.ShellSandbox},
 		},
 		{
 			Name: "ask", Text: "the same as talk, and every privileged call waits for your approval",
-			changes: func(string) []config.Change {
-				return []config.Change{{Key: "approvals.mode", Value: "always"}}
-			},
+			settings: map[string]any{"approvals.mode": string(policy.ApproveAlways)},
 		},
 	}
 	return slices.DeleteFunc(all, func(l Level) bool {
-		return slices.ContainsFunc(l.changes(""), func(c config.Change) bool { return !config.Known(c.Key) })
+		return slices.ContainsFunc(slices.Collect(maps.Keys(l.settings)),
+			func(key string) bool { return !config.Known(key) })
 	})
+}
+
+// changes are the settings that make a home one of the level. A setting that the file does not have, and that has the
+// value of the level anyway, is left out. The directory is added to those that are open.
+func (l Level) changes(said config.File, dir string) (all []config.Change) {
+	for _, c := range levelKeys {
+		value, has := l.settings[c.Key]
+		switch {
+		case has && c.Key == "tools.roots":
+			c.Value = withRoot(said.Setting(c.Key), dir)
+		case has:
+			c.Value = value
+		case said.Setting(c.Key) == nil:
+			continue
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// withRoot opens a directory for writing beside those that are open.
+func withRoot(before any, dir string) []any {
+	list, _ := before.([]any)
+	others := slices.DeleteFunc(slices.Clone(list), func(v any) bool {
+		other, ok := v.(map[string]any)
+		return ok && other["path"] == dir
+	})
+	return append(others, map[string]any{"path": dir, "mode": config.RootWrite})
+}
+
+// WorkDir is the directory that a person means, as the settings name it. A directory with which no Corebot would start
+// is refused.
+func WorkDir(c config.Config, text string) (string, error) {
+	if text == "" {
+		return "", corebot.WithHint(errors.New("no directory is named"), "write one, such as ~/project")
+	}
+	user, err := os.UserHomeDir()
+	if rest, tilde := strings.CutPrefix(text, "~"); tilde && err == nil && (rest == "" || rest[0] == '/') {
+		text = user + rest
+	}
+	dir, err := filepath.Abs(text)
+	if err != nil {
+		return "", fmt.Errorf("look for %s: %w", text, err)
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return "", err
+	case !info.IsDir():
+		return "", fmt.Errorf("%s is not a directory", dir)
+	}
+	others := slices.DeleteFunc(c.Tools.Roots.List(), func(r config.OpenRoot) bool { return r.Path == dir })
+	c.Tools.Roots = config.NewEntries(append(others, config.OpenRoot{Path: dir, Mode: config.RootWrite})...)
+	c.Tools.Shell.Mode = config.ShellSandbox
+	_, err = openRoots(c)
+	return dir, err
 }
 
 // keyFile is where the key of a kind of provider is kept in a home.
@@ -94,7 +154,7 @@ func Writable(home string) error {
 	for dir := home; ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
+		case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)) && dir != filepath.Dir(dir):
 			continue
 		case err != nil:
 			return fmt.Errorf("the home: %w", err)
@@ -123,15 +183,34 @@ func (s Setup) reveal(home string) (string, error) {
 }
 
 // Models asks the provider of the answers which models it has.
-func (s Setup) Models(ctx context.Context, home string) ([]string, error) {
+func (s Setup) Models(ctx context.Context, home string) (names []string, err error) {
 	key, err := s.reveal(home)
 	if err != nil {
 		return nil, err
 	}
 	if s.Provider == ProviderAnthropic {
-		return anthropic.Models(ctx, s.BaseURL, exchange.Options{APIKey: key})
+		names, err = anthropic.Models(ctx, s.BaseURL, exchange.Options{APIKey: key})
+	} else {
+		names, err = openai.Models(ctx, s.BaseURL, openai.Options{APIKey: key})
 	}
-	return openai.Models(ctx, s.BaseURL, openai.Options{APIKey: key})
+	return names, hintAtAnswer(err)
+}
+
+// hintAtAnswer says which answer to look at again. The settings that errors of a model name are not written yet.
+func hintAtAnswer(err error) error {
+	for _, known := range []struct {
+		err  error
+		hint string
+	}{
+		{llm.ErrUnauthorized, "is the key whole, and of this provider?"},
+		{llm.ErrUnreachable, "is the address right, and can this machine reach it?"},
+		{llm.ErrNoModel, "is the name of the model right, and the address?"},
+	} {
+		if errors.Is(err, known.err) {
+			return corebot.WithHint(err, known.hint)
+		}
+	}
+	return err
 }
 
 // Try has the model of the answers say a word, as a turn would.
@@ -155,7 +234,7 @@ func (s Setup) Try(ctx context.Context, home string) error {
 	_, err = m.Complete(ctx, llm.Request{
 		Messages: []llm.Message{{Role: llm.User, Text: "Say ok."}}, MaxOutputTokens: 16,
 	}, nil)
-	return err
+	return hintAtAnswer(err)
 }
 
 // Plan is the settings file as the answers want it. Nothing is written yet.
@@ -177,7 +256,11 @@ func (s Setup) changes(home string) (all []config.Change, err error) {
 		if at < 0 {
 			return nil, fmt.Errorf("%w: there is no %q to allow", corebot.ErrInvalid, s.Allow)
 		}
-		all = append(all, levels[at].changes(s.Dir)...)
+		said, err := config.Said(home)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, levels[at].changes(said, s.Dir)...)
 	}
 	return all, nil
 }
@@ -293,6 +376,49 @@ func LeadingModel(provider string, names []string, now string) string {
 		return now
 	}
 	return cmp.Or(now, config.DefaultModel)
+}
+
+// Overruled names the variables of the environment that win over what the answers set.
+func (s Setup) Overruled(home string) (names []string, err error) {
+	var keys []string
+	switch s.Provider {
+	case "":
+	case ProviderOffline:
+		keys = append(keys, "llm.offline")
+	case ProviderOpenAI:
+		keys = append(keys, "llm.offline", "llm.providers", "llm.api_key", "llm.base_url", "llm.model")
+	default:
+		keys = append(keys, "llm.offline", "llm.providers")
+	}
+	if s.Allow != "" {
+		for _, c := range levelKeys {
+			keys = append(keys, c.Key)
+		}
+	}
+	said, err := config.Said(home)
+	if err != nil {
+		return nil, err
+	}
+	e, err := ExplainConfig(home)
+	for _, v := range e.Values {
+		same := fmt.Sprint(v.Value) == fmt.Sprint(cmp.Or(said.Setting(v.Key), any(false))) || s.KeyRef == "env:"+v.Where
+		if v.From == config.FromEnvironment && slices.Contains(keys, v.Key) && !same {
+			names = append(names, v.Where)
+		}
+	}
+	return names, err
+}
+
+// SandboxWorks says why programs cannot run in a sandbox on this machine, if the settings want them to.
+func SandboxWorks(ctx context.Context, c config.Config) error {
+	if c.Tools.Shell.Runs() != config.ShellSandbox {
+		return nil
+	}
+	runner, err := openRunner(c, place{c.Home, corebot.DefaultAgent})
+	if err != nil {
+		return err
+	}
+	return errors.Join(runner.CanSandbox(ctx), runner.Close())
 }
 
 // NeedsDir says whether a level asks for a directory.

@@ -245,11 +245,6 @@ type sandboxes struct {
 func (a *App) sandboxes(runner *isolation.Runner, root *rootfs.Root) (sandboxes, builtin.Places, error) {
 	s := sandboxes{runner: runner, root: root, disk: a.disk, full: diskFull(a.config)}
 	mounts := mountsOf(a.disk.List())
-	if a.config.Tools.Shell.Runs() == config.ShellSandbox {
-		if err := isolation.CheckMounts(mounts); err != nil {
-			return s, builtin.Places{}, fmt.Errorf("tools.roots: %w", err)
-		}
-	}
 	places := builtin.Places{Domains: a.config.Tools.Shell.Domains.Values()}
 	for _, m := range mounts {
 		if m.Write {

@@ -25,6 +25,7 @@ import (
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 	"github.com/corebot/corebot/tools/builtin"
+	"github.com/corebot/corebot/tools/isolation"
 	"github.com/corebot/corebot/workspace"
 )
 
@@ -279,7 +280,7 @@ func checkPages(p place) []Finding {
 	return findings
 }
 
-// openRoots are the directories of tools.roots. The error names one that cannot be open.
+// openRoots are the directories of tools.roots. The error names one that cannot be open, to tools or in a sandbox.
 func openRoots(c config.Config) (roots.List, error) {
 	user, err := os.UserHomeDir()
 	if err != nil {
@@ -290,6 +291,11 @@ func openRoots(c config.Config) (roots.List, error) {
 		dirs = append(dirs, roots.Dir{Path: r.Path, Write: r.Mode == config.RootWrite})
 	}
 	list, err := roots.NewList(user, dirs, closedPaths(c)...)
+	if err == nil && c.Tools.Shell.Runs() == config.ShellSandbox {
+		if err = isolation.CheckMounts(mountsOf(list)); err != nil {
+			err = fmt.Errorf("tools.roots: %w", err)
+		}
+	}
 	if err != nil && corebot.HintOf(err) == "" {
 		err = corebot.WithHint(err, "change tools.roots")
 	}

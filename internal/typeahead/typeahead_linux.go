@@ -6,6 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// How the settings of a terminal are read and written.
+const (
+	getTermios = unix.TCGETS
+	setTermios = unix.TCSETS
+)
+
 // waiting is how many bytes of whole lines wait at a terminal.
 func waiting(f *os.File) int {
 	n, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ)

@@ -165,8 +165,11 @@ func networkVerdict(err error, setting string) verdict {
 	}
 	v.text = err.Error()
 	dns := (*net.DNSError)(nil)
-	if errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &dns) {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
 		v.hint = "is the server running? check " + setting
+	case errors.As(err, &dns):
+		v.hint = "does this machine have a network, and is the name right? check " + setting
 	}
 	return v
 }

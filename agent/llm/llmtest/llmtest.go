@@ -125,3 +125,22 @@ func listModels(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = fmt.Fprintf(w, `{"object":"list","data":[{"id":%q,"object":"model","owned_by":"llmtest"}]}`, ModelID)
 }
+
+// Keyed serves a script as OpenAI's API does: to callers with one key, and under the one name of [ModelID]. It refuses
+// all others in the words of OpenAI.
+func Keyed(key string, script Script) http.Handler {
+	h := New(func(r Request) Answer {
+		if r.Model != ModelID {
+			return Fail(http.StatusNotFound, fmt.Sprintf("The model %q does not exist or you do not have access to it.",
+				r.Model))
+		}
+		return script(r)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+key {
+			writeError(w, http.StatusUnauthorized, "Incorrect API key provided: find yours in your account.")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
