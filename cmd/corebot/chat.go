@@ -21,6 +21,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/mention"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/observability"
 )
 
@@ -93,7 +94,7 @@ were attached to, one of them goes on in its place.`,
 						Output:      at.output,
 						Rename:      at.rename,
 						Session:     at.session,
-						Files:       mention.Reader{Home: c.Home, User: userHome()},
+						Files:       mention.Reader{Home: c.Home, User: userHome(), Secret: roots.Secret},
 					})
 					at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }
 					return c, err

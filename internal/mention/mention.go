@@ -6,7 +6,7 @@
 //   - A name that no file has is text, too, unless it looks like a path: then it is an error.
 //   - Only regular files with UTF-8 text are read, at most [MaxFiles] of at most [MaxFile] bytes each. Nothing is cut.
 //   - Files of the home of Corebot are refused, but for workspaces: settings, keys, tokens and data lie there. Files
-//     that hold a private key, and files named *.token or .env, are refused everywhere.
+//     that hold a private key are refused everywhere, and files that by their name hold secrets ([Reader.Secret]).
 //   - A name is judged by the file that it leads to, behind all links.
 package mention
 
@@ -47,6 +47,8 @@ type File struct {
 type Reader struct {
 	Home string // of Corebot; empty: none is closed
 	User string // the person's own home, which ~ names
+	// Secret says of a path whether the file, by its name, holds keys or passwords; nil: no name tells.
+	Secret func(path string) bool
 }
 
 // Read gives the files that a text mentions, in order, each once.
@@ -144,9 +146,9 @@ func (r Reader) path(name string) string {
 
 // closed says whether a path is a secret by its place or its name.
 func (r Reader) closed(path string) error {
-	base := strings.ToLower(filepath.Base(path))
-	if base == ".env" || strings.HasSuffix(base, ".token") {
-		return fmt.Errorf("%w: by its name it holds a secret", ErrSecret)
+	if r.Secret != nil && r.Secret(path) {
+		return corebot.WithHint(fmt.Errorf("%w: by its name it holds a secret", ErrSecret),
+			"copy the lines that the model may see into the message")
 	}
 	home, err := filepath.EvalSymlinks(r.Home)
 	if r.Home == "" || errors.Is(err, fs.ErrNotExist) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/mention"
+	"github.com/corebot/corebot/internal/roots"
 )
 
 // place is a directory with files, where the test works, and the home of a Corebot.
@@ -28,15 +29,17 @@ func place(t *testing.T, files map[string]string) mention.Reader {
 		}
 	}
 	t.Chdir(dir)
-	return mention.Reader{Home: filepath.Join(dir, "home"), User: dir}
+	return mention.Reader{Home: filepath.Join(dir, "home"), User: dir, Secret: roots.Secret}
 }
 
 func TestMentionedFilesAreRead(t *testing.T) {
 	r := place(t, map[string]string{
 		"notes.txt": "three lines", "my notes.txt": "spaced", "src/a.go": "package a", "home/workspace/USER.md": "me",
 		"home/agents/x/workspace/USER.md": "you", "Makefile": "all:",
+		"deploy/.env.example": "PASSWORD=",
 	})
 	for text, want := range map[string]string{
+		"@deploy/.env.example":               "deploy/.env.example=PASSWORD=",
 		"what is in @notes.txt?":             "notes.txt=three lines",
 		"@notes.txt and @notes.txt again":    "notes.txt=three lines",
 		"(@notes.txt)":                       "",
@@ -62,6 +65,7 @@ func TestWhatCannotBeAttachedIsSaid(t *testing.T) {
 	r := place(t, map[string]string{
 		"big": strings.Repeat("x", mention.MaxFile+1), "image": "\x89PNG\xff", "zero": "a\x00b", "src/a": "",
 		"key.pem": "-----BEGIN OPENSSH PRIVATE KEY-----\n", "webhook.token": "t", "deploy/.env": "PASSWORD=1",
+		".aws/config": "key", ".npmrc": "token",
 		"home/corebot.yaml": "llm: {}", "home/data/corebot.db": "x", "home/agents/x/.mcp.json": "{}",
 	})
 	for link, to := range map[string]string{"harmless": "home/corebot.yaml", "loop": "loop"} {
@@ -76,6 +80,7 @@ func TestWhatCannotBeAttachedIsSaid(t *testing.T) {
 		"@big": corebot.ErrTooLarge, "@image": corebot.ErrInvalid, "@zero": corebot.ErrInvalid,
 		"@src": corebot.ErrInvalid, "@pipe": corebot.ErrInvalid,
 		"@key.pem": mention.ErrSecret, "@webhook.token": mention.ErrSecret, "@deploy/.env": mention.ErrSecret,
+		"@.aws/config": mention.ErrSecret, "@.npmrc": mention.ErrSecret,
 		"@home/corebot.yaml": mention.ErrSecret, "@home/data/corebot.db": mention.ErrSecret,
 		"@home/agents/x/.mcp.json": mention.ErrSecret, "@harmless": mention.ErrSecret,
 		"@home/workspace/../corebot.yaml": fs.ErrNotExist, "@./home/../home/corebot.yaml": mention.ErrSecret,
