@@ -6,9 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,36 +18,50 @@ import (
 
 // CheckpointOptions of a [Checkpoints]. The zero value is usable.
 type CheckpointOptions struct {
-	Mark    int64         // size of the write-ahead log above which it is cut; 24 MiB
-	Limit   int64         // size above which somebody should know; 64 MiB
-	Every   time.Duration // between two looks at the size; 250 ms
+	Mark    int64         // bytes of frames in the write-ahead log above which it begins anew; 24 MiB
+	Limit   int64         // bytes of frames above which somebody should know; 64 MiB
+	Every   time.Duration // between two looks; 250 ms
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: the metrics are kept and not exported
 }
 
 // Checkpoints keeps the write-ahead log short. The writer copies the log into the database as it commits, and starts
 // the log anew when nobody reads it. Under load there is always some reader, and the log would only grow. Checkpoints
-// cuts it.
+// makes it begin anew.
 //
 // It first copies the log, which delays nobody. Only when nearly all is copied does it hold up the writer. It then
 // waits for the running readers, for at most [patience]. New readers do not use the log at that point.
 //
-// Limits: a long read, such as a backup or a check of the whole file, keeps the log from being cut. Corebot's own reads
-// are short: no read stays open while Corebot writes to somebody slow. The log grows until the long read ends. The
-// metrics show it, and a warning is logged. The floor of the disk holds all the same.
+// The file keeps its length, because a write over existing bytes is faster. SQLite shortens a file that became longer
+// than its limit. While the disk is low, Checkpoints gives the unused length back.
+//
+// Limits: a long read, such as a backup or a check of the whole file, keeps the log from beginning anew. Corebot's own
+// reads are short: no read stays open while Corebot writes to somebody slow. The log grows until the long read ends.
+// The metrics show it, and a warning is logged. The floor of the disk holds all the same.
 type Checkpoints struct {
 	store   *DB
 	opts    CheckpointOptions
-	wal     string
 	db      *sql.DB
 	results *prometheus.CounterVec
 	warned  bool
 	pause   time.Time // no attempt before this time
 }
 
+// logUse is what the writer knows of the write-ahead log, in bytes.
+type logUse struct {
+	frames atomic.Int64 // up to the end of the last frame
+	file   atomic.Int64
+}
+
+func (u *logUse) note(frames, file int64) {
+	u.frames.Store(frames)
+	u.file.Store(file)
+}
+
 const (
 	patience   = 100         // how long the writer can be held up for readers, in milliseconds
 	pauseAfter = time.Second // after an attempt in vain
+	spare      = 4 << 20     // unused bytes that the file of the log keeps on a disk that is low
 )
 
 // NewCheckpoints opens a connection of its own. It starts nothing. Call Close when Run has returned.
@@ -57,7 +70,7 @@ func NewCheckpoints(store *DB, o CheckpointOptions) (*Checkpoints, error) {
 	if o.Mark < 0 || o.Limit < 0 || o.Every < 0 {
 		return nil, fmt.Errorf("%w: a number of the checkpoints is negative: %+v", corebot.ErrInvalid, o)
 	}
-	// FULL, because SQLite throws the log away when its pages are copied.
+	// FULL, because the log begins anew when its pages are copied.
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", patience), "trusted_schema(off)", "synchronous(FULL)",
 		"wal_autocheckpoint(0)",
@@ -68,10 +81,10 @@ func NewCheckpoints(store *DB, o CheckpointOptions) (*Checkpoints, error) {
 	}
 	db.SetMaxOpenConns(1)
 	c := &Checkpoints{
-		store: store, opts: o, wal: store.path + "-wal", db: db,
+		store: store, opts: o, db: db,
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_store_log_cuts_total",
-			Help: "Tries to cut the write-ahead log, by result: cut, read (somebody reads it), error.",
+			Help: "Tries to begin the write-ahead log anew, by result: cut, read (somebody reads it), error.",
 		}, []string{"result"}),
 	}
 	for _, result := range []string{"cut", "read", "error"} {
@@ -102,22 +115,18 @@ func (c *Checkpoints) Run(ctx context.Context) error {
 	}
 }
 
-// look cuts the log if it is too long.
+// look makes the log begin anew if it has too many frames, or if its file takes room that the disk needs.
 func (c *Checkpoints) look(ctx context.Context) {
-	size, err := c.size()
-	if err != nil {
-		c.results.WithLabelValues("error").Inc()
-		c.warn(err, size, "the length of the write-ahead log cannot be read, so that it is not cut")
-		return
-	}
-	if size <= c.opts.Mark {
+	frames := c.store.wal.frames.Load()
+	giveBack := c.store.diskLow.Load() && c.store.wal.file.Load()-frames > spare
+	if frames <= c.opts.Mark && !giveBack {
 		c.warned = false
 		return
 	}
 	if time.Now().Before(c.pause) {
 		return
 	}
-	cut, err := c.cut(ctx)
+	cut, err := c.cut(ctx, giveBack)
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -128,47 +137,34 @@ func (c *Checkpoints) look(ctx context.Context) {
 	default:
 		c.results.WithLabelValues("read").Inc()
 	}
-	if size > c.opts.Limit && !cut {
-		c.warn(err, size,
+	if frames > c.opts.Limit && !cut && !c.warned {
+		c.warned = true // once for each time that the log becomes too long
+		c.opts.Log.Warn().Err(err).Int64("bytes", frames).Msg(
 			"the write-ahead log grows, because somebody reads the database for long: a backup, or a check?")
 	}
-}
-
-// warn logs once for each time that the log becomes too long or cannot be cut.
-func (c *Checkpoints) warn(err error, size int64, what string) {
-	if !c.warned {
-		c.warned = true
-		c.opts.Log.Warn().Err(err).Int64("bytes", size).Msg(what)
-	}
-}
-
-// size is the size of the log in bytes; 0 if there is no log.
-func (c *Checkpoints) size() (int64, error) {
-	info, err := os.Stat(c.wal)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return 0, nil
-	case err != nil:
-		return 0, err
-	}
-	return info.Size(), nil
 }
 
 // nearly is how many pages of the log can be uncopied when the cut begins. Readers that come and go are always a little
 // behind.
 const nearly = 1024
 
-// cut copies the log and then starts it anew. If a reader needs the log, cut only copies what it can, and returns
-// false.
-func (c *Checkpoints) cut(ctx context.Context) (bool, error) {
+// cut copies the log and then makes it begin anew. giveBack also empties the file. If a reader needs the log, cut only
+// copies what it can, and returns false.
+func (c *Checkpoints) cut(ctx context.Context, giveBack bool) (bool, error) {
 	left, err := c.checkpoint(ctx, `PRAGMA wal_checkpoint(PASSIVE)`)
 	if err != nil || left > nearly {
 		return false, err
 	}
+	again := `PRAGMA wal_checkpoint(RESTART)`
+	if giveBack {
+		again = `PRAGMA wal_checkpoint(TRUNCATE)`
+	}
 	// The checkpoint needs the writer's lock. A busy writer releases the lock only for moments.
 	if stopped := c.store.betweenTransactions(ctx, func(*writer) {
-		left,
-			err = c.checkpoint(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		left, err = c.checkpoint(ctx, again)
+		if err == nil && left == 0 {
+			c.store.wal.begunAnew(giveBack)
+		}
 	}); stopped != nil {
 		return false, stopped
 	}
@@ -176,6 +172,14 @@ func (c *Checkpoints) cut(ctx context.Context) (bool, error) {
 		c.pause = time.Now().Add(pauseAfter)
 	}
 	return err == nil && left == 0, err
+}
+
+// begunAnew notes that the next commit writes to the front of the log.
+func (u *logUse) begunAnew(emptied bool) {
+	u.frames.Store(0)
+	if emptied {
+		u.file.Store(0)
+	}
 }
 
 // betweenTransactions lets the writer run fn while it has no transaction.

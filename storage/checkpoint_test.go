@@ -8,14 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
@@ -101,6 +99,13 @@ func logSize(db *DB) int64 {
 	return info.Size()
 }
 
+// frames is how much of the log is in use, once the writer has ended what it was doing.
+func frames(t *testing.T, db *DB) int64 {
+	t.Helper()
+	must(t, db.Ping(t.Context()))
+	return db.wal.frames.Load()
+}
+
 func cutting(t *testing.T, db *DB, o CheckpointOptions) *Checkpoints {
 	t.Helper()
 	c, err := NewCheckpoints(db, o)
@@ -146,22 +151,6 @@ func TestTheLogStaysShortUnderLoadWithReadersThatComeAndGo(t *testing.T) {
 	})
 }
 
-func TestALogWhoseLengthCannotBeReadIsToldOnceAndCountedEachTime(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	registry, told := prometheus.NewRegistry(), new(bytes.Buffer)
-	c := cutting(t, db, CheckpointOptions{Log: zerolog.New(told), Metrics: registry})
-	c.wal = filepath.Join(db.path, "wal") // of a directory that is none
-	for range 3 {
-		c.look(t.Context())
-	}
-	if n := strings.Count(told.String(), "cannot be read"); n != 1 {
-		t.Errorf("it is told %d times: %s", n, told)
-	}
-	if n := testutil.ToFloat64(c.results.WithLabelValues("error")); n != 3 {
-		t.Errorf("%v errors are counted", n)
-	}
-}
-
 func TestALongReaderKeepsTheLogAndHoldsUpNobody(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	registry, told := prometheus.NewRegistry(), new(bytes.Buffer)
@@ -169,9 +158,9 @@ func TestALongReaderKeepsTheLogAndHoldsUpNobody(t *testing.T) {
 	publishTest(t, db, "a", "1")
 	long := snapshot(t, beside(t, db))
 	load(t, db, 6<<20) // more than nearly all
-	before := logSize(db)
+	before := frames(t, db)
 	for range 3 {
-		if cut, err := c.cut(t.Context()); cut || err != nil {
+		if cut, err := c.cut(t.Context(), false); cut || err != nil {
 			t.Fatalf("it was cut under a reader: %v, %v", cut, err)
 		}
 		if !c.pause.IsZero() {
@@ -179,18 +168,22 @@ func TestALongReaderKeepsTheLogAndHoldsUpNobody(t *testing.T) {
 		}
 		c.look(t.Context())
 	}
-	if logSize(db) != before {
-		t.Error("the log has another size")
+	if frames(t, db) != before {
+		t.Error("the log has begun anew under a reader")
 	}
 	if n := strings.Count(told.String(), "grows"); n != 1 {
 		t.Errorf("the warning was given %d times:\n%s", n, told)
 	}
 	must(t, long.Rollback())
 	c.look(t.Context())
-	if size := logSize(db); size != 0 {
-		t.Errorf("after the reader has gone it has %d bytes", size)
+	if n := frames(t, db); n != 0 {
+		t.Errorf("after the reader has gone it has %d bytes of frames", n)
 	}
+	size := logSize(db)
 	publishTest(t, db, "a", "2")
+	if n := frames(t, db); n == 0 || n > mib || logSize(db) != size {
+		t.Errorf("the next commit has written up to %d of %d bytes, before of %d", n, logSize(db), size)
+	}
 	wantWhole(t, db)
 	families, err := registry.Gather()
 	must(t, err)
@@ -209,32 +202,57 @@ func TestAReaderThatIsALittleBehindIsWaitedForAndNotAgainAtOnce(t *testing.T) {
 	publishTest(t, db, "a", "1")
 	reader := snapshot(t, beside(t, db))
 	load(t, db, 1<<20)
-	if cut, err := c.cut(t.Context()); cut || err != nil {
+	if cut, err := c.cut(t.Context(), false); cut || err != nil {
 		t.Fatalf("it was cut under a reader: %v, %v", cut, err)
 	}
 	must(t, reader.Rollback())
 	c.look(t.Context())
-	if logSize(db) == 0 {
+	if frames(t, db) == 0 {
 		t.Error("it was tried again at once")
 	}
 	c.pause = time.Now()
 	c.look(t.Context())
-	if size := logSize(db); size != 0 {
-		t.Errorf("after the pause it has %d bytes", size)
+	if n := frames(t, db); n != 0 {
+		t.Errorf("after the pause it has %d bytes of frames", n)
 	}
 }
 
 func TestAShortLogIsLeftAlone(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	publishTest(t, db, "a", "1")
-	size := logSize(db)
+	n := frames(t, db)
 	cutting(t, db, CheckpointOptions{}).look(t.Context())
-	if size == 0 || logSize(db) != size {
-		t.Errorf("of %d bytes there are %d", size, logSize(db))
+	if n == 0 || frames(t, db) != n {
+		t.Errorf("of %d bytes of frames there are %d", n, frames(t, db))
 	}
 	for _, o := range []CheckpointOptions{{Mark: -1}, {Limit: -1}, {Every: -1}} {
 		if _, err := NewCheckpoints(db, o); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
+}
+
+func TestTheUnusedRoomOfTheLogIsGivenBackWhileTheDiskIsLow(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	c := cutting(t, db, CheckpointOptions{Mark: 1 << 20})
+	load(t, db, 6<<20)
+	c.look(t.Context()) // it begins anew
+	publishTest(t, db, "a", "1")
+	long := logSize(db)
+	c.look(t.Context())
+	if long < 6<<20 || logSize(db) != long {
+		t.Fatalf("on a disk with room it has %d bytes, before %d", logSize(db), long)
+	}
+	db.diskLow.Store(true)
+	c.look(t.Context())
+	if size := logSize(db); size != 0 {
+		t.Errorf("on a disk that is low it has %d bytes", size)
+	}
+	must(t, NewQueue(db).Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "test"}))
+	short := logSize(db)
+	c.look(t.Context())
+	if short == 0 || logSize(db) != short {
+		t.Errorf("a log of %d bytes was cut to %d", short, logSize(db))
+	}
+	wantWhole(t, db)
 }

@@ -58,7 +58,6 @@ type Options struct {
 // running [DB.Run].
 type DB struct {
 	path       string
-	vfs        string // SQLite's file system layer of the write connection; tests replace it
 	log        zerolog.Logger
 	metrics    *metrics
 	lock       *dirLock
@@ -78,6 +77,7 @@ type DB struct {
 	roles      roles
 	clock      *clock
 	aside      *aside // lanes whose heads cannot be read
+	wal        logUse
 	clients    atomic.Pointer[MailClients]
 	said       chan struct{}      // signals that the history has grown; holds one signal
 	planned    chan struct{}      // signals that due times of tasks have changed; holds one signal
@@ -130,7 +130,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := migrate(ctx, db.path, migrations.FS, o.Log); err != nil {
 		return nil, err
 	}
-	if db.conn, err = openWriteConn(db.path, db.vfs); err != nil {
+	if db.conn, err = openWriteConn(db.path); err != nil {
 		return nil, classify(err)
 	}
 	if err := db.conn.remember(dir, p); err != nil {
@@ -153,6 +153,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := db.noteOwner(); err != nil { // a full disk keeps nobody from working
 		db.log.Warn().Err(classify(err)).Msg("the audit does not name the owner of the home")
 	}
+	db.wal.note(db.conn.db.Log())
 	if db.reader, err = openReader(db.path, readConns); err != nil {
 		return nil, err
 	}
@@ -203,9 +204,9 @@ func (db *DB) Close() error {
 var pragmas = []string{"busy_timeout(5000)", "foreign_keys(off)", "trusted_schema(off)", "cell_size_check(on)"}
 
 // writePragmas hold for connections that write. synchronous(FULL) is guarantee G1, and no other pragma may weaken it.
-// Measurements chose page and cache sizes (docs/performance.md). A checkpoint cuts the WAL back to its limit.
+// Measurements chose page and cache sizes (docs/performance.md). The file of the WAL keeps its length up to the limit.
 var writePragmas = append(slices.Clone(pragmas), "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-16384)",
-	"wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "temp_store(memory)")
+	"wal_autocheckpoint(4000)", "journal_size_limit(33554432)", "temp_store(memory)")
 
 // fileURI names a database file by a URI, in which a path with "?" or "#" stays a path.
 func fileURI(path string, params url.Values) string {
@@ -215,9 +216,9 @@ func fileURI(path string, params url.Values) string {
 // dsn is the URI for database/sql's driver, with the pragmas.
 func dsn(path string, pragmas []string) string { return fileURI(path, url.Values{"_pragma": pragmas}) }
 
-// openWriteConn opens the write connection. vfs names SQLite's file system layer; outside of tests it is "".
-func openWriteConn(path, vfs string) (*prepared, error) {
-	c, err := engine.Open(fileURI(path, nil), vfs, writePragmas)
+// openWriteConn opens the write connection.
+func openWriteConn(path string) (*prepared, error) {
+	c, err := engine.OpenWriter(fileURI(path, nil), writePragmas)
 	if err != nil {
 		return nil, err
 	}

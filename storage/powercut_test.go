@@ -7,11 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/storage/engine"
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
@@ -29,18 +31,16 @@ type round struct {
 	recording *vfstest.Recording
 }
 
-// record runs a workload on the files of a directory, which an earlier round may have left. Checkpoints come often: the
-// log begins anew many times, as it does in a long life.
-func record(t *testing.T, dir string, earlier *round, pragmas ...string) *round {
+// record runs a workload on the files of a directory, which an earlier round may have left. prepare changes the store
+// before it runs.
+func record(t *testing.T, dir string, earlier *round, prepare func(*DB)) *round {
 	t.Helper()
 	recording := &vfstest.Recording{}
 	v, err := vfstest.Install(dir, vfstest.Options{Recording: recording})
 	must(t, err)
 	db, err := Open(t.Context(), dir, Options{})
 	must(t, err)
-	for _, p := range append(pragmas, "wal_autocheckpoint = 40", "journal_size_limit = 100000") {
-		pragma(t, db, p)
-	}
+	prepare(db)
 	r := &round{newWorkload(db, recording.Len), recording}
 	prefix := "a"
 	if earlier != nil {
@@ -52,6 +52,17 @@ func record(t *testing.T, dir string, earlier *round, pragmas ...string) *round 
 	stop()
 	must(t, v.Close())
 	return r
+}
+
+// oftenAnew makes checkpoints come often: the log begins anew many times, as it does in a long life. In every second
+// round the file of the log is also cut short each time, and grows again.
+func oftenAnew(t *testing.T, round int) func(*DB) {
+	return func(db *DB) {
+		pragma(t, db, "wal_autocheckpoint = 40")
+		if round%2 == 1 {
+			pragma(t, db, "journal_size_limit = 100000")
+		}
+	}
 }
 
 // lay lays out the files of a power cut, and in some cases a stale file of shared memory beside them, as a crash may
@@ -158,9 +169,10 @@ func TestPowerCutsLoseNothingThatWasAcknowledged(t *testing.T) {
 	dir := inMemory(t)
 	var r *round
 	for i := range rounds {
-		r = record(t, dir, r)
-		if n := r.recording.Syncs(FileName); n < 5 {
-			t.Fatalf("only %d checkpoints: the workload is too small", n)
+		var length int64 // of the log, which tells whether it was cut short
+		r = record(t, dir, r, func(db *DB) { oftenAnew(t, i)(db); length = logSize(db) })
+		if n := r.recording.Syncs(FileName); n < 5 || length < 1<<20 {
+			t.Fatalf("only %d checkpoints, and a log of %d bytes: the workload is too small", n, length)
 		}
 		wrong := r.survey(t, *powerCuts/rounds, chance, r.recording.Disk())
 		for _, w := range wrong[:min(len(wrong), 10)] {
@@ -176,17 +188,20 @@ func TestPowerCutsLoseNothingThatWasAcknowledged(t *testing.T) {
 }
 
 // Without these two the test above would prove nothing: the same simulator finds what is lost.
+//
+// With NORMAL only a checkpoint syncs the log. A commit that is longer than wal_autocheckpoint makes a checkpoint
+// before it is acknowledged, and then nothing can be lost. So the commits here are shorter.
 func TestPowerCutsLoseMessagesWhereCommitsAreNotSynced(t *testing.T) {
-	const states = 60
+	states := *powerCuts / 4
 	for name, c := range map[string]struct {
-		pragmas []string
+		prepare func(*DB)
 		lies    bool
 	}{
-		"synchronous is NORMAL":          {pragmas: []string{"synchronous = NORMAL"}},
-		"the disk lies about every sync": {lies: true},
+		"synchronous is NORMAL":          {prepare: func(db *DB) { syncLess(t, db) }},
+		"the disk lies about every sync": {prepare: oftenAnew(t, 0), lies: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := record(t, inMemory(t), nil, c.pragmas...)
+			r := record(t, inMemory(t), nil, c.prepare)
 			disk := r.recording.Disk()
 			disk.IgnoreSyncs = c.lies
 			lost := 0
@@ -196,9 +211,19 @@ func TestPowerCutsLoseMessagesWhereCommitsAreNotSynced(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d states have lost acknowledged messages", lost, states)
-			if lost == 0 {
-				t.Error("nothing is lost: the simulator proves nothing")
+			if lost < states/20 {
+				t.Errorf("only %d of %d states have lost something: the simulator proves nothing", lost, states)
 			}
 		})
 	}
+}
+
+// syncLess gives a store a write connection of the usual kind, since its own refuses to sync less.
+func syncLess(t *testing.T, db *DB) {
+	t.Helper()
+	must(t, db.conn.Close())
+	plain, err := engine.Open(fileURI(db.path, nil), append(slices.Clone(writePragmas), "synchronous(NORMAL)"))
+	must(t, err)
+	db.conn = newPrepared(plain)
+	pragma(t, db, "wal_autocheckpoint = 1000")
 }

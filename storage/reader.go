@@ -37,7 +37,7 @@ func openReader(path string, conns int) (*reader, error) {
 var readPragmas = append(slices.Clone(pragmas), "query_only(on)", "cache_size(-2048)")
 
 func (r *reader) open() (*prepared, error) {
-	c, err := engine.Open(fileURI(r.path, nil), "", readPragmas)
+	c, err := engine.Open(fileURI(r.path, nil), readPragmas)
 	if err != nil {
 		return nil, err
 	}

@@ -311,7 +311,7 @@ func TestOnAFullDiskTheBallastLetsAcceptedMessagesEnd(t *testing.T) {
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 		History: []corebot.HistoryEntry{{
 			Speaker: corebot.SpeakerAssistant,
-			Parts:   corebot.TextPart(strings.Repeat("x", 800<<10)),
+			Parts:   corebot.TextPart(strings.Repeat("x", 1700<<10)), // more than the log has room for,
 		}},
 	}
 	refused := 0

@@ -358,6 +358,9 @@ func (w *writer) commit(t *tx) error {
 	} else {
 		w.flows.rollback()
 	}
+	if w.conn != nil {
+		w.db.wal.note(w.conn.db.Log())
+	}
 	w.tell(t, err)
 	return err
 }
@@ -453,7 +456,7 @@ func (w *writer) ready() error {
 	if w.conn != nil {
 		return nil
 	}
-	conn, err := openWriteConn(w.db.path, w.db.vfs)
+	conn, err := openWriteConn(w.db.path)
 	if err != nil {
 		return fmt.Errorf("reopen the database: %w", classify(err))
 	}

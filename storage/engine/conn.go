@@ -11,20 +11,33 @@ import (
 
 // Conn is a connection to one database file.
 type Conn struct {
-	tls *libc.TLS
-	db  uintptr
+	tls   *libc.TLS
+	db    uintptr
+	layer *layer // of a connection that writes
 }
 
 // Open opens the file of a URI ("file:/path?…") for reading and writing, and creates a missing file. It runs the
-// pragmas, such as "synchronous(FULL)", in their order. The argument vfs names the file system layer; "" is the usual
-// layer.
-func Open(uri, vfs string, pragmas []string) (_ *Conn, err error) {
+// pragmas, such as "cache_size(-2048)", in their order.
+func Open(uri string, pragmas []string) (*Conn, error) { return open(uri, pragmas, false) }
+
+// OpenWriter is like [Open], for the only connection of all processes that writes much. Each commit is one write of the
+// write-ahead log and one sync. The connection accepts no other setting of synchronous than FULL and EXTRA.
+func OpenWriter(uri string, pragmas []string) (*Conn, error) { return open(uri, pragmas, true) }
+
+func open(uri string, pragmas []string, writes bool) (_ *Conn, err error) {
 	c := &Conn{tls: libc.NewTLS()}
 	defer func() {
 		if err != nil {
 			_ = c.Close() // the first error says more
 		}
 	}()
+	var vfs uintptr // 0 is the default
+	if writes {
+		if c.layer, err = newLayer(c.tls); err != nil {
+			return nil, err
+		}
+		vfs = c.layer.name
+	}
 	if err := c.open(uri, vfs); err != nil {
 		return nil, err
 	}
@@ -41,22 +54,15 @@ func Open(uri, vfs string, pragmas []string) (_ *Conn, err error) {
 const flags = sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE | sqlite3.SQLITE_OPEN_NOMUTEX |
 	sqlite3.SQLITE_OPEN_URI
 
-func (c *Conn) open(uri, vfs string) error {
+func (c *Conn) open(uri string, vfs uintptr) error {
 	name, err := libc.CString(uri)
 	if err != nil {
 		return err
 	}
 	defer libc.Xfree(c.tls, name)
-	var layer uintptr
-	if vfs != "" {
-		if layer, err = libc.CString(vfs); err != nil {
-			return err
-		}
-		defer libc.Xfree(c.tls, layer)
-	}
 	out := c.tls.Alloc(pointerSize)
 	defer c.tls.Free(pointerSize)
-	rc := sqlite3.Xsqlite3_open_v2(c.tls, name, out, flags, layer)
+	rc := sqlite3.Xsqlite3_open_v2(c.tls, name, out, flags, vfs)
 	c.db = pointerAt(out) // also after an error: it holds the message and must be closed
 	return c.check(rc)
 }
@@ -80,18 +86,32 @@ func (c *Conn) LastInsertID() int64 { return sqlite3.Xsqlite3_last_insert_rowid(
 // InTransaction says whether a transaction is open.
 func (c *Conn) InTransaction() bool { return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0 }
 
-// Close closes the connection. Its statements must have been closed before.
+// Log is how many bytes of the write-ahead log are in use, and how long its file is, as far as a connection of
+// [OpenWriter] knows. A checkpoint of another connection does not count until the next commit.
+func (c *Conn) Log() (used, size int64) {
+	if c.layer == nil {
+		return 0, 0
+	}
+	return c.layer.log.end, c.layer.log.size
+}
+
+// Close closes the connection. Its statements must have been closed before; otherwise it stays open.
 func (c *Conn) Close() error {
-	var err error
 	if c.db != 0 {
-		err = c.check(sqlite3.Xsqlite3_close_v2(c.tls, c.db))
+		if rc := sqlite3.Xsqlite3_close(c.tls, c.db); rc != sqlite3.SQLITE_OK {
+			return c.check(rc)
+		}
 		c.db = 0
+	}
+	if c.layer != nil {
+		c.layer.free(c.tls)
+		c.layer = nil
 	}
 	if c.tls != nil {
 		c.tls.Close()
 		c.tls = nil
 	}
-	return err
+	return nil
 }
 
 // check turns a result code into an [Error] with what the connection says of it.

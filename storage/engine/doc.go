@@ -8,6 +8,9 @@
 // This package does none of this. It copies arguments into a buffer that the statement keeps, and reads columns in
 // place. It allocates only the values that the caller keeps.
 //
+// A connection of [OpenWriter] writes each commit to the write-ahead log at once. It does so by a file system layer
+// below SQLite, and accepts only settings under which that loses nothing.
+//
 // Two goroutines must not use a [Conn] and its statements at the same time. Checks, backups and migrations use
 // database/sql.
 package engine

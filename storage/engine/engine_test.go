@@ -13,7 +13,7 @@ import (
 
 func openTest(tb testing.TB, statements ...string) *Conn {
 	tb.Helper()
-	c, err := Open("file:"+filepath.Join(tb.TempDir(), "test.db"), "",
+	c, err := Open("file:"+filepath.Join(tb.TempDir(), "test.db"),
 		[]string{"journal_mode(WAL)", "synchronous(FULL)"})
 	if err != nil {
 		tb.Fatal(err)
@@ -179,14 +179,11 @@ func TestOnlyOneStatementIsPrepared(t *testing.T) {
 
 func TestAFileThatCannotBeOpenedIsAnError(t *testing.T) {
 	var e *Error
-	if _, err := Open("file:"+filepath.Join(t.TempDir(), "no", "such", "dir.db"), "", nil); !errors.As(err, &e) ||
+	if _, err := Open("file:"+filepath.Join(t.TempDir(), "no", "such", "dir.db"), nil); !errors.As(err, &e) ||
 		e.Code()&0xff != sqlite3.SQLITE_CANTOPEN {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Open("file:"+filepath.Join(t.TempDir(), "x.db"), "no such layer", nil); err == nil {
-		t.Error("an unknown file system layer was taken")
-	}
-	if _, err := Open("file:"+filepath.Join(t.TempDir(), "x.db"), "", []string{"no pragma at all ("}); err == nil {
+	if _, err := Open("file:"+filepath.Join(t.TempDir(), "x.db"), []string{"no pragma at all ("}); err == nil {
 		t.Error("nonsense was taken for a pragma")
 	}
 }

@@ -2,10 +2,11 @@ package vfstest
 
 import (
 	"bytes"
-	"unsafe"
 
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/corebot/corebot/internal/ccgo"
 )
 
 type (
@@ -25,18 +26,18 @@ type (
 func (v *VFS) ioMethods() sqlite3.Tsqlite3_io_methods {
 	plain := func(method func(*sqlite3.Tsqlite3_io_methods) uintptr) uintptr {
 		return v.pointer(func(tls *libc.TLS, f uintptr) int32 {
-			return function[plainFunc](method(inner(f)))(tls,
+			return ccgo.Func[plainFunc](method(inner(f)))(tls,
 				f+headerSize)
 		})
 	}
 	number := func(method func(*sqlite3.Tsqlite3_io_methods) uintptr) uintptr {
 		return v.pointer(func(tls *libc.TLS, f uintptr, n int32) int32 {
-			return function[numberFunc](method(inner(f)))(tls, f+headerSize, n)
+			return ccgo.Func[numberFunc](method(inner(f)))(tls, f+headerSize, n)
 		})
 	}
 	result := func(method func(*sqlite3.Tsqlite3_io_methods) uintptr) uintptr {
 		return v.pointer(func(tls *libc.TLS, f, to uintptr) int32 {
-			return function[resultFunc](method(inner(f)))(tls, f+headerSize, to)
+			return ccgo.Func[resultFunc](method(inner(f)))(tls, f+headerSize, to)
 		})
 	}
 	return sqlite3.Tsqlite3_io_methods{
@@ -63,14 +64,14 @@ func (v *VFS) ioMethods() sqlite3.Tsqlite3_io_methods {
 
 // inner is the table of the wrapped VFS for a file of ours.
 func inner(f uintptr) *sqlite3.Tsqlite3_io_methods {
-	return at[sqlite3.Tsqlite3_io_methods](at[sqlite3.Tsqlite3_file](f + headerSize).FpMethods)
+	return ccgo.At[sqlite3.Tsqlite3_io_methods](ccgo.At[sqlite3.Tsqlite3_file](f + headerSize).FpMethods)
 }
 
 func (v *VFS) xClose(tls *libc.TLS, f uintptr) int32 {
 	v.change.Lock()
 	defer v.change.Unlock()
 	known := v.file(f)
-	rc := function[plainFunc](inner(f).FxClose)(tls, f+headerSize)
+	rc := ccgo.Func[plainFunc](inner(f).FxClose)(tls, f+headerSize)
 	if known.doDelete && known.name != "" && v.recording != nil {
 		v.recording.deleted(known.name, false)
 	}
@@ -80,7 +81,7 @@ func (v *VFS) xClose(tls *libc.TLS, f uintptr) int32 {
 }
 
 func xRead(tls *libc.TLS, f, buffer uintptr, n int32, offset int64) int32 {
-	return function[transferFunc](inner(f).FxRead)(tls, f+headerSize, buffer, n, offset)
+	return ccgo.Func[transferFunc](inner(f).FxRead)(tls, f+headerSize, buffer, n, offset)
 }
 
 func (v *VFS) xWrite(tls *libc.TLS, f, buffer uintptr, n int32, offset int64) int32 {
@@ -94,12 +95,12 @@ func (v *VFS) xWrite(tls *libc.TLS, f, buffer uintptr, n int32, offset int64) in
 	if fault != nil {
 		n /= 2
 	}
-	rc := function[transferFunc](inner(f).FxWrite)(tls, f+headerSize, buffer, n, offset)
+	rc := ccgo.Func[transferFunc](inner(f).FxWrite)(tls, f+headerSize, buffer, n, offset)
 	if rc != sqlite3.SQLITE_OK {
 		return rc
 	}
 	if v.records(known) {
-		v.recording.wrote(known.inode, offset, bytes.Clone(unsafe.Slice(at[byte](buffer), n)))
+		v.recording.wrote(known.inode, offset, bytes.Clone(ccgo.Bytes(buffer, int(n))))
 	}
 	if fault != nil {
 		return v.refuse(known, fault)
@@ -114,7 +115,7 @@ func (v *VFS) xTruncate(tls *libc.TLS, f uintptr, size int64) int32 {
 	if fault := v.fault(known, Truncate); fault != nil {
 		return v.refuse(known, fault)
 	}
-	rc := function[truncateFunc](inner(f).FxTruncate)(tls, f+headerSize, size)
+	rc := ccgo.Func[truncateFunc](inner(f).FxTruncate)(tls, f+headerSize, size)
 	if rc == sqlite3.SQLITE_OK && v.records(known) {
 		v.recording.truncated(known.inode, size)
 	}
@@ -131,7 +132,7 @@ func (v *VFS) xSync(tls *libc.TLS, f uintptr, flags int32) int32 {
 		}
 		return fault.code()
 	}
-	rc := function[numberFunc](inner(f).FxSync)(tls, f+headerSize, flags)
+	rc := ccgo.Func[numberFunc](inner(f).FxSync)(tls, f+headerSize, flags)
 	if rc == sqlite3.SQLITE_OK && v.records(known) {
 		v.recording.synced(known.inode, known.dirSync)
 		known.dirSync = false
@@ -140,19 +141,19 @@ func (v *VFS) xSync(tls *libc.TLS, f uintptr, flags int32) int32 {
 }
 
 func xFileControl(tls *libc.TLS, f uintptr, op int32, arg uintptr) int32 {
-	return function[controlFunc](inner(f).FxFileControl)(tls, f+headerSize, op, arg)
+	return ccgo.Func[controlFunc](inner(f).FxFileControl)(tls, f+headerSize, op, arg)
 }
 
 func xShmMap(tls *libc.TLS, f uintptr, page, size, extend int32, result uintptr) int32 {
-	return function[shmMapFunc](inner(f).FxShmMap)(tls, f+headerSize, page, size, extend, result)
+	return ccgo.Func[shmMapFunc](inner(f).FxShmMap)(tls, f+headerSize, page, size, extend, result)
 }
 
 func xShmLock(tls *libc.TLS, f uintptr, offset, n, flags int32) int32 {
-	return function[shmLockFunc](inner(f).FxShmLock)(tls, f+headerSize, offset, n, flags)
+	return ccgo.Func[shmLockFunc](inner(f).FxShmLock)(tls, f+headerSize, offset, n, flags)
 }
 
 func xShmBarrier(tls *libc.TLS, f uintptr) {
-	function[barrierFunc](inner(f).FxShmBarrier)(tls, f+headerSize)
+	ccgo.Func[barrierFunc](inner(f).FxShmBarrier)(tls, f+headerSize)
 }
 
 // file finds what xOpen stored.

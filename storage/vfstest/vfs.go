@@ -12,6 +12,8 @@ import (
 
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/corebot/corebot/internal/ccgo"
 )
 
 // ErrInUse says that a database is still open through a [VFS].
@@ -94,13 +96,13 @@ func (v *VFS) register() (err error) {
 	if v.self == 0 || v.table == 0 {
 		return errors.New("out of memory")
 	}
-	*at[sqlite3.Tsqlite3_io_methods](v.table) = v.ioMethods()
-	own := *at[sqlite3.Tsqlite3_vfs](v.base)
+	*ccgo.At[sqlite3.Tsqlite3_io_methods](v.table) = v.ioMethods()
+	own := *ccgo.At[sqlite3.Tsqlite3_vfs](v.base)
 	own.FpNext, own.FzName = 0, v.name
 	own.FszOsFile += int32(headerSize)
 	own.FxOpen = v.pointer(v.xOpen)
 	own.FxDelete = v.pointer(v.xDelete)
-	*at[sqlite3.Tsqlite3_vfs](v.self) = own
+	*ccgo.At[sqlite3.Tsqlite3_vfs](v.self) = own
 	if rc := sqlite3.Xsqlite3_vfs_register(v.tls, v.self, 1); rc != sqlite3.SQLITE_OK {
 		return fmt.Errorf("register: code %d", rc)
 	}
@@ -132,14 +134,14 @@ type (
 )
 
 func (v *VFS) xOpen(tls *libc.TLS, _, name, f uintptr, flags int32, outFlags uintptr) int32 {
-	*at[header](f) = header{}
+	*ccgo.At[header](f) = header{}
 	inner := f + headerSize
-	at[sqlite3.Tsqlite3_file](inner).FpMethods = 0
+	ccgo.At[sqlite3.Tsqlite3_file](inner).FpMethods = 0
 	v.change.Lock()
 	defer v.change.Unlock()
 	known := &file{name: v.local(name), doDelete: flags&sqlite3.SQLITE_OPEN_DELETEONCLOSE != 0}
-	rc := function[openFunc](at[sqlite3.Tsqlite3_vfs](v.base).FxOpen)(tls, v.base, name, inner, flags, outFlags)
-	if at[sqlite3.Tsqlite3_file](inner).FpMethods == 0 { // SQLite will not close it
+	rc := ccgo.Func[openFunc](ccgo.At[sqlite3.Tsqlite3_vfs](v.base).FxOpen)(tls, v.base, name, inner, flags, outFlags)
+	if ccgo.At[sqlite3.Tsqlite3_file](inner).FpMethods == 0 { // SQLite will not close it
 		return rc
 	}
 	const journals = sqlite3.SQLITE_OPEN_WAL | sqlite3.SQLITE_OPEN_MAIN_JOURNAL | sqlite3.SQLITE_OPEN_SUPER_JOURNAL
@@ -149,14 +151,14 @@ func (v *VFS) xOpen(tls *libc.TLS, _, name, f uintptr, flags int32, outFlags uin
 	}
 	v.files.Store(f, known)
 	v.open.Add(1)
-	at[header](f).methods = v.table
+	ccgo.At[header](f).methods = v.table
 	return rc
 }
 
 func (v *VFS) xDelete(tls *libc.TLS, _, name uintptr, dirSync int32) int32 {
 	v.change.Lock()
 	defer v.change.Unlock()
-	rc := function[deleteFunc](at[sqlite3.Tsqlite3_vfs](v.base).FxDelete)(tls, v.base, name, dirSync)
+	rc := ccgo.Func[deleteFunc](ccgo.At[sqlite3.Tsqlite3_vfs](v.base).FxDelete)(tls, v.base, name, dirSync)
 	if local := v.local(name); rc == sqlite3.SQLITE_OK && local != "" && v.recording != nil {
 		v.recording.deleted(local, dirSync&1 != 0)
 	}
@@ -175,14 +177,8 @@ func (v *VFS) local(name uintptr) string {
 	return base
 }
 
-// at reads C memory as a T.
-func at[T any](p uintptr) *T { return *(**T)(unsafe.Pointer(&p)) }
-
-// function makes a Go function of a pointer that SQLite's translation to Go keeps in C structures.
-func function[F any](p uintptr) F { return *(*F)(unsafe.Pointer(&p)) }
-
-// pointer is the way back. The function stays alive with v.
+// pointer is what C code calls. The function stays alive with v.
 func (v *VFS) pointer(f any) uintptr {
 	v.keep = append(v.keep, f)
-	return (*[2]uintptr)(unsafe.Pointer(&f))[1]
+	return ccgo.Pointer(f)
 }
