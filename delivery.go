@@ -224,7 +224,7 @@ func (l Limits) ForTasks() Limits {
 type Attempt struct {
 	Run int       `json:"run"`
 	At  time.Time `json:"at"`
-	// What is "retry", "wait", "lease_lost" or "dead"; "replayed" between two runs; "edit" of an edit.
+	// One of "retry", "wait", "lease_lost", "dead", "replayed" (between two runs) and "edit" (of an edit).
 	What  string `json:"what"`
 	Class string `json:"class,omitempty"` // the name of the error's [Class]
 	Plain string `json:"plain,omitempty"` // the error in one sentence, for anybody: see [Explanation]

@@ -69,8 +69,8 @@ type Caller struct {
 	// Taint names the untrusted text that the turn has read: text that others than the operator and the principal can
 	// have written. Empty: none.
 	Taint string
-	// Overheard says that others than the principal get to read what the turn answers: they have spoken in its session,
-	// or a program or another agent waits for the answer.
+	// Overheard says that others than the principal read the answer. They have spoken in the session of the turn, or a
+	// program or another agent waits for the answer.
 	Overheard bool
 	Group     bool // a message of a group began the turn
 	Opens     bool // the turn begins the next session of the chat

@@ -40,8 +40,8 @@ func AtTerminal(uid int) Principal {
 	return Principal{Channel: TerminalChannel, Account: TerminalAccount, ID: strconv.Itoa(uid)}
 }
 
-// RuleHomeOwner is the rule by which the owner of the home is admin at its terminal: the kernel says who owns the home
-// directory, and no grant is stored. It stands in the audit and in the list of grants, and never changes.
+// RuleHomeOwner is the rule by which the owner of the home is admin at its terminal. The kernel says who owns the home
+// directory, and no grant is stored. The rule stands in the audit and in the list of grants, and never changes.
 const RuleHomeOwner = "home-owner"
 
 // Label is a short name of a principal that nobody chose. It never changes and differs from everybody else's. It tells

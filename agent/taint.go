@@ -13,8 +13,8 @@ import "github.com/corebot/corebot"
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins
 //     may write, the chat's history and memory;
 //   - what other people say to it while it runs, or had said in its session;
-//   - from its session: earlier results of such tools, answers of tainted turns, messages sent to the chat from
-//     elsewhere, and a summary that is made of any of that: see [corebot.Sources];
+//   - from its session: earlier results of such tools, answers of tainted turns, messages from elsewhere, and a summary
+//     that is made of any of these: see [corebot.Sources];
 //   - replies that could not be delivered, when they stand in its prompt.
 //
 // The chat's memory taints no prompt: of text that others can have written an untainted turn is shown the amount alone.

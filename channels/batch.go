@@ -63,8 +63,8 @@ type taking struct {
 	waiting []corebot.Message // that the next commit stores
 	places  []int             // theirs in the batch
 	late    []bool            // messages that came too late to be answered
-	// What chats are told of refusals, once the batch is taken in. Before that nothing is said: the same batch can come
-	// again, and then a message that found no room may find some.
+	// tell has what chats are told of refusals, once the batch is stored. Before that nothing is said: the same batch
+	// can come again, and then there can be room for a message that found none.
 	tell []func(context.Context)
 }
 

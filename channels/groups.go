@@ -22,8 +22,8 @@ const (
 var ErrOwn = fmt.Errorf("%w: the account itself wrote it", corebot.ErrInvalid)
 
 // hears decides whether a message is only heard: kept as context for the next prompt of its chat, and not answered.
-// Messages of a group that are not meant for the bot, messages of programs and old messages are only heard. late says
-// that only its age keeps a message from being answered.
+// Three kinds are only heard: messages of a group that are not meant for the bot, messages of programs, and old
+// messages. The result late says that only its age keeps a message from being answered.
 //
 // A chat command is no exception. An old /stop would stop something else, and a command in a group can be meant for
 // another bot.

@@ -95,8 +95,8 @@ func holdsAddress(schema any) bool {
 // maxPlain is the largest number that an argument beside an address may have: a larger one has room for a secret.
 const maxPlain = 1 << 20
 
-// goesTo gives the address of a call whose arguments can carry nothing but that address: one text, beside truth values
-// and small numbers, all under names of the schema. Of any other call the address says too little.
+// goesTo gives the address of a call whose arguments can carry nothing but that address. They are one text, truth
+// values and small numbers, all under names of the schema. Of any other call the address says too little.
 func (d definition) goesTo(args json.RawMessage) (to []string) {
 	var given map[string]any
 	var schema struct {

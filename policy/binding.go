@@ -10,10 +10,10 @@ import (
 )
 
 // An approval for a session, or for always, is stored as a binding. A binding answers the question of [NeedsApproval]
-// for later calls, after the role has been asked. What a binding can carry depends on the turn. In a clean turn nobody
-// but the principal and the operator had a say, so a whole tool can be bound. In a tainted turn the model may obey
-// somebody else, and nothing bound can carry text of its choice out of the machine, but for the path of an address at
-// a bound origin.
+// for later calls, after the role has been asked. The turn decides what a binding can carry. In a clean turn nobody but
+// the principal and the operator had a say, so a whole tool can be bound. In a tainted turn the model can obey somebody
+// else. Then nothing bound can carry text of the model's choice out of the machine. The one exception is the path of an
+// address at a bound origin.
 
 // Subject is what a binding can name of a call.
 type Subject struct {

@@ -71,8 +71,8 @@ func rules() []rule {
 		approvalCommands(), openToAll())
 }
 
-// noPlace is the reason for a path that is open to nobody, and for one that is open to admins only: whoever is denied
-// does not learn which directories are open.
+// noPlace is the reason for a path that is open to nobody, and for a path that is open to admins only. So a denied
+// caller does not learn which directories are open.
 const noPlace = "the path is neither in the workspace nor in a directory that tools.roots opens to you"
 
 // filesAndMemory are the rules for paths, the shell and the global memory.

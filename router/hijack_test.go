@@ -20,8 +20,8 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
-// The benchmark of both sides of the taint: a model that obeys every injection, through every door towards every
-// effect, and everyday tasks of several steps. docs/security.md shows its figures.
+// The benchmark of both sides of the taint has a model that obeys every injection, through every door towards every
+// effect. The other side is everyday tasks of several steps. docs/security.md shows its figures.
 
 var updateFigures = flag.Bool("update-figures", false, "write the figures of the taint into docs/security.md")
 

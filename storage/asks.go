@@ -224,7 +224,7 @@ func mayPass(p *parcel, l lane) bool {
 		p.Relay == nil
 }
 
-// passAwaitedTx ends the wait for an approval when the sender of its message writes again: the answer goes on without
+// passAwaitedTx ends the wait for an approval when the sender of its message writes again. The answer goes on without
 // the call, and then the new message is answered. A message of anybody else waits, and the chat is told so once. A
 // /steer waits too: it is a part of the message.
 func passAwaitedTx(t *tx, l lane, p *parcel, life int64) error {

@@ -289,8 +289,8 @@ func (c *Chats) setThinkingTx(t *tx, k corebot.Key, think corebot.Thinking) erro
 }
 
 // ChooseModel stores a /model, the model of the chat's session and the notice in one commit. It calls notice with the
-// result: nil, or [corebot.ErrNotFound] in a chat without any message. by goes to the audit, also when its outcome is
-// denied, and then nothing else changes. A duplicate changes nothing.
+// result: nil, or [corebot.ErrNotFound] in a chat without any message. The event goes to the audit. If the outcome of
+// the event is denied, nothing else changes. A duplicate changes nothing.
 func (c *Chats) ChooseModel(ctx context.Context, m corebot.Message, model string, by corebot.AuditEvent,
 	notice func(error) corebot.Message,
 ) (corebot.Receipt, error) {

@@ -25,8 +25,8 @@ func (q *Queue) Cursor(ctx context.Context, channel, account string) (c corebot.
 }
 
 // Receive publishes the messages of a batch and moves the account's cursor, in one transaction. It returns a receipt
-// for each message, and the cursor as it is now. A receipt has the error of a message that breaks a rule of its own,
-// its chat or its sender; the other messages are stored, and the cursor moves.
+// for each message, and the cursor as it is now. If a message breaks a rule, its receipt has the error. The
+// other messages are stored, and the cursor moves.
 //
 // A queue or a disk without room for the whole batch is the returned error, and nothing is stored. So is
 // [corebot.ErrCursorMoved]: the batch was received behind another cursor than the stored one. A batch that is repeated,
@@ -161,8 +161,8 @@ func (o *original) columns() []any {
 // maxEdits bounds how many edits of edits are followed to the newest text.
 const maxEdits = 50
 
-// originalTx finds the message that has an id in a lane, as it stands now: a message that was edited is its newest
-// edit. named is the life that has the id itself.
+// originalTx finds the message that has an id in a lane, in its newest edit. The result named is the life that has the
+// id itself.
 func originalTx(t *tx, lane int64, id string) (o original, named int64, found bool, err error) {
 	found, err = t.one(originalByID, o.columns(), id, lane)
 	named = o.life

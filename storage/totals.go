@@ -11,7 +11,7 @@ import (
 )
 
 // series is one counter of the table totals: a metric by its short name, the agent, and the values of its other labels.
-// What was counted before counters knew agents names none.
+// Counts from before counters knew agents name no agent.
 type series struct{ name, agent, a, b string }
 
 // The counters in the database. Each rises in the commit that writes the fact it counts, so the two never disagree. A

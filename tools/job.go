@@ -114,7 +114,7 @@ func (j *job) mayHaveHappened(t Tool, err error) bool {
 }
 
 // storeAfterCancel stores what must not be lost when the turn ends in the middle of a call, and returns why the turn
-// ended. That is the result of a tool with effects, if the result is known. Nothing is stored of a tool without
+// ended. The result of a tool with effects is stored, if it is known. Nothing is stored of a tool without
 // effects, and of a failed call that the next attempt can repeat.
 func (j *job) storeAfterCancel(ctx context.Context, t Tool, out output, err error) error {
 	cause := context.Cause(ctx)

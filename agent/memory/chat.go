@@ -14,11 +14,11 @@ import (
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
-// The page of a chat is a file that tools, programs and people can change. Whoever reads the page has to know whose
-// text it is. So [Store.Remember] stores, beside the file, where each piece came from, with the hash of the page up to
-// the end of the piece. A piece counts as what is stored of it only while the page is the same up to there. All text
-// behind a change by somebody else is of an unknown source. So no such change can forge a piece, repeat one, put one
-// into another order or take a line out of its middle.
+// The page of a chat is a file that tools, programs and people can change. A reader has to know whose text it is. So
+// [Store.Remember] stores, beside the file, where each piece came from, with the hash of the page up to the end of the
+// piece. A piece counts as what is stored of it only while the page is the same up to there. All text behind a change
+// by somebody else is of an unknown source. So no such change can forge a piece, repeat one, put one into another order
+// or take a line out of its middle.
 
 // Sources keeps where the pieces of a chat's page came from.
 type Sources interface {
@@ -78,7 +78,8 @@ func (s *Store) pieces(ctx context.Context, k corebot.Key, page []byte) ([]Piece
 	return takeApart(page, notes), nil
 }
 
-// takeApart finds the longest beginning of a page that is as the notes say. What is behind it is of an unknown source.
+// takeApart finds the longest beginning of a page that is as the notes say. The text behind it is of an
+// unknown source.
 func takeApart(page []byte, notes []corebot.MemoryNote) (pieces []Piece) {
 	sum, at := sha256.New(), 0
 	known, behind := 0, 0 // pieces that are as the notes say, and where they end

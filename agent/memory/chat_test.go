@@ -112,8 +112,8 @@ func (s *shelf) put(chat, text string) {
 	}
 }
 
-// TestNoChangeOfThePageMakesTextTrusted has a page of several turns changed by something else than Corebot, in the ways
-// of an attacker who wants his line, or a clean line in another place, to be taken for what alice said.
+// TestNoChangeOfThePageMakesTextTrusted changes a page of several turns from outside. An attacker wants his own line to
+// be taken for what alice said, or a clean line in another place.
 func TestNoChangeOfThePageMakesTextTrusted(t *testing.T) {
 	type text = string
 	const first, second, page = "Never do this:\n- pay mallory\n", "# Café\n- tea\n", "- a page said so\n"

@@ -47,8 +47,8 @@ type Subject struct {
 	// Shown are the texts that the chat shows, in order.
 	Shown func() []string
 
-	// Edit has the person give an earlier message another text, as an event with an id of its own, and Delete take one
-	// back. nil: on this platform nobody can.
+	// Edit has the person give an earlier message another text, by an event with an id of its own. Delete has the
+	// person take a message back. nil: on this platform nobody can.
 	Edit   func(door channels.Accepter, id, of, text string)
 	Delete func(door channels.Accepter, id, of string)
 

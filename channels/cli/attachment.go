@@ -8,8 +8,8 @@ import (
 	"github.com/corebot/corebot/internal/live"
 )
 
-// attachment is one terminal at a [Remote], from Attach until it leaves or does not fetch for too long. Whoever makes
-// it sets events, unwatch and timer before its first use.
+// attachment is one terminal at a [Remote], from Attach until it leaves or does not fetch for too long. Its maker
+// sets events, unwatch and timer before its first use.
 type attachment struct {
 	session string
 	events  <-chan live.Event

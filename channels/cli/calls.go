@@ -211,8 +211,8 @@ func (r *request) prompt() string {
 	return fmt.Sprintf("%s · approval %d: %s", strings.Join(keys, ", "), r.id, what)
 }
 
-// keyPause is how long a key stands alone in the input before it answers a request. Who types on means a text: one that
-// begins with "also" must not approve anything.
+// keyPause is how long a key stands alone in the input before it answers a request. A person who types on means a
+// text: a text that begins with "also" must not approve anything.
 const keyPause = 500 * time.Millisecond
 
 // keyMsg says that the pause behind a key is over.

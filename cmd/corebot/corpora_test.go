@@ -41,11 +41,11 @@ var (
 )
 
 // TestBadInputThroughEveryDoor sends every item through every door of a running Corebot whose model does all that it is
-// told. The doors are: the webhook's body, headers and query; the arguments of every tool in the hands of an admin; the
-// terminal; the settings; the file of MCP servers; pages of skills; the editing of dead letters; MCP clients over HTTP
-// and as hosts of programs; an MCP server's listing and results. Nothing crashes, and no door answers with a 5xx but
-// 503. Nothing outside the workspace is read or changed, and nothing is fetched from this machine. The model is shown
-// nothing that is hidden or forged.
+// told. The doors for people are the webhook's body, headers and query, the arguments of an admin's tools, the terminal
+// and the editing of dead letters. The doors for files are the settings, the file of MCP servers and pages of skills.
+// The doors of MCP are clients over HTTP and as hosts of programs, and the listing and results of a server. Nothing
+// crashes, and no door answers with a 5xx but 503. Nothing outside the workspace is read or changed, and nothing is
+// fetched from this machine. The model is shown nothing that is hidden or forged.
 func TestBadInputThroughEveryDoor(t *testing.T) {
 	t.Parallel()
 	items := badItems(t, *corporaFile, *corporaItems)

@@ -147,8 +147,8 @@ Servers whose entries have not changed keep their connections.`,
 		})
 }
 
-// serversCommand is a command that finds the MCP servers of an agent and prints them. What judge says of them comes
-// after the print.
+// serversCommand is a command that finds the MCP servers of an agent and prints them. The command ends with
+// the error of judge, after the print.
 func serversCommand(use, short, long string,
 	find func(cmd *cobra.Command, of operate.ByAgent) (operate.MCPServers, error),
 	judge ...func(operate.MCPServers) error,

@@ -161,7 +161,7 @@ func (s *service) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output runs a command beside the daemon. What only looks runs in the test.
+// output runs a command beside the daemon. A command that only looks runs in the test.
 func (s *service) output(args ...string) string {
 	s.t.Helper()
 	if onlyLooks(args) {

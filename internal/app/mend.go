@@ -27,8 +27,8 @@ type Repair struct {
 // maxMended bounds the files that are looked at.
 const maxMended = 100_000
 
-// Repairs looks for what can be mended in a home, and changes nothing yet: rights that others have, templates that are
-// missing, and a control socket that nobody listens at. Links, files of other users and files with several names are
+// Repairs looks for what can be mended in a home, and changes nothing yet. It finds rights of others, missing
+// templates, and a control socket at which nobody listens. Links, files of other users and files with several names are
 // left alone, because a change of them could act elsewhere.
 func Repairs(ctx context.Context, home string) (all []Repair, err error) {
 	root, err := os.OpenRoot(home)

@@ -24,8 +24,8 @@ import (
 	"github.com/corebot/corebot/tools"
 )
 
-// agentUnit is one agent with everything that is its own: a workspace with its pages, memory and skills, the tools over
-// that workspace, the MCP servers, and the model loop. No part of a unit knows that there are other agents.
+// agentUnit is one agent with everything that is its own. It has a workspace with pages, memory and skills, the tools
+// over that workspace, the MCP servers, and the model loop. No part of a unit knows that there are other agents.
 //
 // The units of a process share the store, the queue and the models with their breakers. Rows of a chat are stored under
 // the chat's key, which names the agent.

@@ -15,8 +15,8 @@ import (
 )
 
 // Network is a kind of channel whose accounts have settings of their own, under channels.KIND.ACCOUNT. Standard is a
-// struct of the network's package: its fields and tags describe the settings of an account, as those of [Config] do,
-// and its values are the defaults. A text with the tag secret:"yes" can be a reference. If the struct has a method
+// struct of the network's package. Its fields and tags describe the settings of an account, as those of [Config] do.
+// Its values are the defaults. A text with the tag secret:"yes" can be a reference. If the struct has a method
 // Validate() error, it is asked last.
 type Network struct {
 	Kind     string

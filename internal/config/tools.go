@@ -79,7 +79,7 @@ type OpenRoot struct {
 // standard implements [entry].
 func (OpenRoot) standard() OpenRoot { return OpenRoot{Mode: RootRead} }
 
-// validate implements [entry]. What a path means is decided where directories are opened.
+// validate implements [entry]. The meaning of a path is decided where directories are opened.
 func (r OpenRoot) validate(where string) error {
 	if !strings.HasPrefix(r.Path, "/") && r.Path != "~" && !strings.HasPrefix(r.Path, "~/") {
 		return corebot.WithHint(fmt.Errorf("%s.path is %q, which is no absolute path", where, r.Path),

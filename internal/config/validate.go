@@ -30,7 +30,7 @@ func (c Config) validate() error {
 		c.validateMCPServe())
 }
 
-// WithLLM is c with other settings of models. What does not fit the rest of c is an error, as when it is loaded.
+// WithLLM is c with other settings of models. Settings that do not fit the rest of c are an error, as at a load.
 func (c Config) WithLLM(l LLM) (Config, error) {
 	c.LLM = l
 	return c, c.validate()

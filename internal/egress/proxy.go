@@ -34,8 +34,8 @@ const (
 //   - It follows no redirect: the program's next connection is judged anew.
 //   - It adds nothing to a request and keeps nothing of an answer. It has limits on connections, headers and idle time.
 //
-// Limit: it does not look into what is encrypted. Whoever serves a listed name sees what the program sends there, and a
-// server of many names can hand it on.
+// Limit: it does not look into what is encrypted. The server of a listed name sees what the program sends there, and
+// a server of many names can hand it on.
 type Proxy struct {
 	client *Client
 	plain  *http.Transport

@@ -92,8 +92,8 @@ func New(dir string) (*Root, error) {
 }
 
 // NewOthers is [New] for a directory that is not Corebot's own. A file that is written keeps its mode, owner and group;
-// if its owner or group cannot be kept, the write fails. A new file or directory is as open as the directory that it is
-// made in, but never open to writers who are neither its owner nor of its group.
+// if its owner or group cannot be kept, the write fails. A new file or directory is as open as its directory, but never
+// open to writers who are neither its owner nor of its group.
 func NewOthers(dir string) (*Root, error) {
 	r, err := New(dir)
 	if err == nil {

@@ -142,7 +142,7 @@ const (
 	reason       = ".reason.txt"         // ends the name of the file that says why another is bad
 )
 
-// Run makes tasks of files until ctx ends. What cannot be done is logged and tried again.
+// Run makes tasks of files until ctx ends. Failures are logged, and the work is tried again.
 func (d *Directory) Run(ctx context.Context) error {
 	words, every := make(<-chan fsnotify.Event), slow
 	watcher, err := fsnotify.NewWatcher()

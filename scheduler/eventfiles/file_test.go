@@ -7,7 +7,7 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// FuzzAnEventFileIsATaskOrRefused reads any bytes as an event file. What is taken can be stored and is due.
+// FuzzAnEventFileIsATaskOrRefused reads any bytes as an event file. A task that is made can be stored and is due.
 func FuzzAnEventFileIsATaskOrRefused(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"immediate","chat":"c","text":"a","data":"b","name":"n","context":"isolated"}`,

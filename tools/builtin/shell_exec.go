@@ -188,7 +188,7 @@ func (p Places) contained(network, write bool) bool {
 	return (!network || len(p.Domains) == 0) && (!write || len(p.Write) == 0)
 }
 
-// traits are those of a tool that runs programs here. What such a program sends to a domain is out.
+// traits are those of a tool that runs programs here. Data that such a program sends to a domain is out of the machine.
 func (p Places) traits() tools.Traits {
 	traits := tools.SideEffect | tools.Privileged | tools.Outside
 	if len(p.Domains) > 0 {

@@ -54,7 +54,8 @@ type Sandboxed struct {
 	// Network serves the room's way out, a listener at which programs find a proxy, until it is closed. Nil: the
 	// program reaches its own loopback only.
 	Network func(net.Listener)
-	// Background: the program waits for no place among the workers and takes none. Whoever starts it bounds how many.
+	// Background: the program waits for no place among the workers and takes none. The caller bounds how many there
+	// are.
 	Background bool
 	Output     io.Writer // takes the output as it comes, of one writer at a time; nil: Ended has it
 	// Full says that the disk has no room for more; the program is killed then. Nil: nobody looks.

@@ -169,7 +169,7 @@ func (r *request) fenceSandbox(version int) (*fence, error) {
 }
 
 // openNetwork brings the room's own loopback up. If the sandbox has a network, a listener there is handed to Corebot,
-// which serves it: a socket stays in the network in which it was made. That is the only way out.
+// which serves it: a socket stays in the network in which it was made. There is no other way out.
 func (r *request) openNetwork() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -238,8 +238,8 @@ func (w *worker) attendNetwork(from *os.File, serve func(net.Listener)) {
 	serve(listener)
 }
 
-// becomeNamed replaces this process by the program that the arguments name, looked up as a shell does. What it returns
-// is the exit code, as of a shell: 127 for a program that is not there, 126 for one that cannot be executed.
+// becomeNamed replaces this process by the program that the arguments name, looked up as a shell does. It returns the
+// exit code, as of a shell: 127 for a program that is not there, 126 for one that cannot be executed.
 func (r *request) becomeNamed() int {
 	name, code := r.Argv[0], 127
 	candidates := []string{name}

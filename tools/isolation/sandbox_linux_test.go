@@ -437,7 +437,7 @@ func TestPartsOfADirectoryAreHiddenOrKept(t *testing.T) {
 			t.Errorf("%s is %q, %v", file, text, err)
 		}
 	}
-	// What is hidden must be what was found: not behind a link that has come since, and not gone.
+	// A file that is hidden must be the file that was found: not behind a link that has come since, and not gone.
 	must(t, errors.Join(os.Remove(filepath.Join(dir, ".env")), os.Symlink("main.go", filepath.Join(dir, ".env"))))
 	for _, hide := range []string{".env", "gone"} {
 		mount.Hide = []string{hide}

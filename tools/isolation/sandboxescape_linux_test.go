@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// ofASandbox are attempts that reach beyond a program in other workers, and are a program's own affair in a sandbox:
-// its own processes, sockets of its own network, and other programs of the room.
+// ofASandbox are attempts that reach beyond a program in other workers. In a sandbox they are the program's own affair:
+// its processes, sockets of its network, and other programs of the room.
 var ofASandbox = []string{
 	"socket", "drop", "again", "loader", "execute /usr/bin/true", "execute /bin/sh", "execute /usr/bin/id",
 	"list /proc",
