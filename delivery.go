@@ -115,16 +115,12 @@ type ClaimOptions struct {
 	// Sender is how often a sender's turns begin, over all chats. It holds only if Turns is set. Where a sender has no
 	// id, the chat counts as the sender.
 	Sender Rate
-	// Owner is the channel of the machine's owner. The sender rate does not hold for it. Empty: no channel.
-	Owner string
+	Owner  OwnersChannel // the sender rate does not hold for it
 	// Quarantine is the number of lost leases in a row from which a head is suspect. When a process dies, every message
 	// in work loses its lease, whichever message killed it. Suspect heads are therefore claimed one at a time in their
 	// pool: the next death shows the guilty one. Zero means no quarantine.
 	Quarantine int
 }
-
-// Owns says whether a conversation is the owner's.
-func (o ClaimOptions) Owns(k Key) bool { return o.Owner != "" && k.Channel == o.Owner }
 
 // Quarantined is the reason of a lane whose suspect head waits while another suspect of its pool is claimed.
 const Quarantined = "quarantine"
@@ -195,15 +191,11 @@ type Limits struct {
 	TotalBytes int64 // bytes of all waiting bodies
 	// SenderDepth and SenderBytes bound the waiting messages of one sender, and the bytes of their bodies.
 	SenderDepth, SenderBytes int64
-	// Owner is the channel of the machine's owner, such as the terminal. The limits of a sender do not hold for it. A
-	// sixteenth of the limits of all inbound messages is reserved for it, so that nobody can lock the owner out. Empty:
-	// no channel.
-	Owner   string
+	// The limits of a sender do not hold for the owner's channel. A sixteenth of the limits of all inbound messages is
+	// reserved for it, so that nobody can lock the owner out.
+	Owner   OwnersChannel
 	Control Rate // of one sender's control messages in a chat that have nothing to act on; faster ones are refused
 }
-
-// Owns says whether a conversation is the owner's.
-func (l Limits) Owns(k Key) bool { return l.Owner != "" && k.Channel == l.Owner }
 
 // ForOthers is the part of a limit of all inbound messages that is open to other channels than the owner's.
 func (l Limits) ForOthers(limit int64) int64 {

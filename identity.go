@@ -35,6 +35,13 @@ const (
 	TerminalAccount = "local"
 )
 
+// OwnersChannel names the channel on which only the owner of the home writes and reads, such as the terminal. Empty:
+// there is none.
+type OwnersChannel string
+
+// Is says whether a channel is the owner's.
+func (o OwnersChannel) Is(channel string) bool { return o != "" && string(o) == channel }
+
 // AtTerminal is the principal of a user of this machine at its terminal.
 func AtTerminal(uid int) Principal {
 	return Principal{Channel: TerminalChannel, Account: TerminalAccount, ID: strconv.Itoa(uid)}

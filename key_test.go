@@ -95,6 +95,13 @@ func FuzzPrincipalsRoundTripAndNeverCollide(f *testing.F) {
 	})
 }
 
+func TestWithoutAnOwnersChannelNoChannelIsTheOwners(t *testing.T) {
+	var none corebot.OwnersChannel
+	if none.Is("") || none.Is("cli") || !corebot.OwnersChannel("cli").Is("cli") {
+		t.Error("another channel than the owner's is taken for it")
+	}
+}
+
 func TestAPrincipalThatIsNoneIsRefused(t *testing.T) {
 	for _, s := range []string{
 		"", "cli", "cli:local", "cli:local:1:2", "cli:local:%", "cli:local:%4",

@@ -165,10 +165,7 @@ func (deaf) Note(context.Context, corebot.AuditEvent) error { return corebot.Err
 
 func TestARefusalThatCannotBeNotedStands(t *testing.T) {
 	k := apptest.New(t, apptest.Options{})
-	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{Trail: deaf{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	door := doorOf(t, k, channels.AccountRules{}, channels.DoorOptions{Trail: deaf{}})
 	if _, err := door.Accept(t.Context(), incoming("m", "hello")); !errors.Is(err, channels.ErrNotAdmitted) {
 		t.Errorf("the error is %v", err)
 	}
@@ -187,11 +184,13 @@ func TestADoorThatCannotReadWhoMayTalkLetsNobodyIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := channels.NewFrontDoor(k.Bus, k.Router, unreadable{},
-		channels.DoorOptions{Access: map[channels.Account]policy.Access{
-			{Kind: apptest.Channel}:              everybody,
-			{Kind: apptest.Channel, Name: "acc"}: everybody,
-		}})
+	door, err := channels.NewFrontDoor(k.Bus, k.Router, channels.Admissions{
+		Chats: unreadable{},
+		Accounts: map[channels.Account]channels.AccountRules{
+			{Kind: apptest.Channel}:              {Access: everybody},
+			{Kind: apptest.Channel, Name: "acc"}: {Access: everybody},
+		},
+	}, channels.DoorOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ func (a Account) String() string {
 	return a.Kind + ":" + a.Name
 }
 
-// accountOf is the account of a conversation.
-func accountOf(k corebot.Key) Account { return Account{Kind: k.Channel, Name: k.Account} }
+// AccountOf is the account of a conversation.
+func AccountOf(k corebot.Key) Account { return Account{Kind: k.Channel, Name: k.Account} }
 
 // Entry is a channel that serves an account.
 type Entry struct {

@@ -8,13 +8,24 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
+// Register knows the chats that stand apart. It is asked for every message.
+type Register interface {
+	Admission(ctx context.Context, k corebot.Key) (corebot.Admission, error)
+}
+
 // Admissions say who may talk where. The front door asks for each message; the scheduler asks for the maker of a task.
 type Admissions struct {
-	Chats  Register
-	Access map[Account]policy.Access // who may talk, by account; on one that is not there nobody may
-	Groups map[Account]GroupRule     // by account; one that is not there has [GroupsAll]
+	Chats    Register
+	Accounts map[Account]AccountRules // on an account that is not there nobody may talk
 	// Pairings are asked where access is "pairing"; nil: nobody is paired there.
 	Pairings Pairings
+}
+
+// AccountRules say who may talk on an account, and as what.
+type AccountRules struct {
+	Access policy.Access
+	Groups GroupRule // empty: [GroupsAll]
+	People bool      // see [Kind]
 }
 
 // Judge says whether a principal may talk in a conversation. group says that others than the principal read it.
@@ -25,20 +36,19 @@ func (a Admissions) Judge(ctx context.Context, p corebot.Principal, k corebot.Ke
 	if err != nil {
 		return policy.Decision{}, fmt.Errorf("read who may talk in chat %s: %w", k, err)
 	}
-	account := Account{k.Channel, k.Account}
-	access, known := a.Access[account]
+	rules, known := a.Accounts[AccountOf(k)]
 	switch {
 	case !known:
 		return policy.Decision{Rule: noChannel, Reason: "there is no such channel"}, nil
-	case group && a.Groups[account] == GroupsOff:
+	case group && rules.Groups == GroupsOff:
 		return policy.Decision{Rule: groupsOff, Reason: "this account does not talk in groups"}, nil
 	}
-	if access.Pairs() && a.Pairings != nil && p.ID != "" {
+	if rules.Access.Pairs() && a.Pairings != nil && p.ID != "" {
 		if chat.Paired, err = a.Pairings.Paired(ctx, p); err != nil {
 			return policy.Decision{}, err
 		}
 	}
-	return access.Admit(p, k, chat), nil
+	return rules.Access.Admit(p, k, chat), nil
 }
 
 // noChannel is the rule that refuses messages of an account that the settings do not have.
@@ -48,9 +58,9 @@ const noChannel = "no-channel"
 const groupsOff = "groups-off"
 
 // refusals are the rules by which messages of an account can be refused.
-func (a Admissions) refusals(of Account) []string {
-	rules := a.Access[of].Refusals()
-	if a.Groups[of] == GroupsOff {
+func (r AccountRules) refusals() []string {
+	rules := r.Access.Refusals()
+	if r.Groups == GroupsOff {
 		rules = append(rules, groupsOff)
 	}
 	return rules

@@ -157,7 +157,7 @@ type Incoming struct {
 	Own bool `json:",omitempty"`
 
 	// Interactive says that a person wrote the message, at a terminal or in a chat. Only such a message can approve a
-	// call: a channel of programs, agents or tasks leaves it false.
+	// call. It counts only on channels of a kind with [Kind.People].
 	Interactive bool
 }
 

@@ -28,11 +28,6 @@ type Controller interface {
 	Interrupt(life int64)
 }
 
-// Register knows the chats that stand apart. It is asked for every message.
-type Register interface {
-	Admission(ctx context.Context, k corebot.Key) (corebot.Admission, error)
-}
-
 // Trail is where the door notes whom it did not let in.
 type Trail interface {
 	Note(ctx context.Context, e corebot.AuditEvent) error
@@ -40,16 +35,12 @@ type Trail interface {
 
 // DoorOptions of a [FrontDoor].
 type DoorOptions struct {
-	Routing corebot.Routing           // which agent answers where
-	Agents  []string                  // that there are; empty: [corebot.DefaultAgent]
-	Access  map[Account]policy.Access // who may talk, by account; on one that is not there nobody may
-	Groups  map[Account]GroupRule     // by account; one that is not there has [GroupsAll]
-	MaxAge  time.Duration             // an older message is context, and not answered; zero: none is too old
-	// Pairings are asked where access is "pairing"; nil: nobody is paired there.
-	Pairings Pairings
-	Trail    Trail                 // nil: refusals are counted only
-	Log      zerolog.Logger        // the zero logger is silent
-	Metrics  prometheus.Registerer // nil: none
+	Routing corebot.Routing       // which agent answers where
+	Agents  []string              // that there are; empty: [corebot.DefaultAgent]
+	MaxAge  time.Duration         // an older message is context, and not answered; zero: none is too old
+	Trail   Trail                 // nil: refusals are counted only
+	Log     zerolog.Logger        // the zero logger is silent
+	Metrics prometheus.Registerer // nil: none
 }
 
 // FrontDoor is the one way in: the [Door] of each account leads to it.
@@ -76,22 +67,21 @@ type FrontDoor struct {
 const otherChannel = "other"
 
 // NewFrontDoor makes the door of a process.
-func NewFrontDoor(b Publisher, c Controller, r Register, o DoorOptions) (*FrontDoor, error) {
-	if b == nil || c == nil || r == nil {
+func NewFrontDoor(b Publisher, c Controller, may Admissions, o DoorOptions) (*FrontDoor, error) {
+	if b == nil || c == nil || may.Chats == nil {
 		return nil, fmt.Errorf("%w: a front door wants a bus, a controller and a register of chats", corebot.ErrInvalid)
 	}
 	if len(o.Agents) == 0 {
 		o.Agents = []string{corebot.DefaultAgent}
 	}
-	admissions := Admissions{r, o.Access, o.Groups, o.Pairings}
-	d := &FrontDoor{bus: b, control: c, admissions: admissions, opts: o}
+	d := &FrontDoor{bus: b, control: c, admissions: may, opts: o}
 	d.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "corebot_door_refused_total",
 		Help: "Messages of senders who may not talk, by channel, account and the rule that refused them.",
 	}, []string{"channel", "account", "rule"})
 	d.refused.WithLabelValues(otherChannel, "", noChannel)
-	for account := range o.Access {
-		for _, rule := range admissions.refusals(account) {
+	for account, rules := range may.Accounts {
+		for _, rule := range rules.refusals() {
 			d.refused.WithLabelValues(account.Kind, account.Name, rule)
 		}
 	}
@@ -135,7 +125,7 @@ func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message
 		Key:        key,
 		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
 		SenderName: in.SenderName, Parts: in.Parts, Metadata: in.Metadata, Envelope: in.Envelope,
-		Entry:  corebot.Entry{Person: in.Interactive},
+		Entry:  corebot.Entry{Person: in.Interactive && d.rules(in).People},
 		EditOf: in.EditOf, DeleteOf: in.DeleteOf,
 	}
 	if m.Kind == corebot.KindControl {
@@ -145,6 +135,10 @@ func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message
 		return m, false, err
 	}
 	return m, late, corebot.CheckID(m.ID)
+}
+
+func (d *FrontDoor) rules(in Incoming) AccountRules {
+	return d.admissions.Accounts[Account{in.Channel, in.Account}]
 }
 
 // publish stores one message. A control message acts in the same commit.
@@ -187,7 +181,7 @@ func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
 	if err != nil || decision.Allow {
 		return err
 	}
-	account := Account{m.Key.Channel, m.Key.Account}
+	account := AccountOf(m.Key)
 	if decision.Rule == noChannel {
 		account = Account{Kind: otherChannel}
 	}

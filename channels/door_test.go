@@ -30,14 +30,22 @@ func newDoor(t *testing.T, rule policy.AccessRule, allowlist ...string) (*apptes
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{
-		Access: map[channels.Account]policy.Access{{Kind: apptest.Channel, Name: "acc"}: access},
-		Trail:  storage.NewAudit(k.DB), Metrics: k.Registry,
+	return k, doorOf(t, k, channels.AccountRules{Access: access}, channels.DoorOptions{
+		Trail: storage.NewAudit(k.DB), Metrics: k.Registry,
 	})
+}
+
+// doorOf is a door with rules for the account of the tests.
+func doorOf(t *testing.T, k *apptest.Kit, rules channels.AccountRules, o channels.DoorOptions) *channels.FrontDoor {
+	t.Helper()
+	door, err := channels.NewFrontDoor(k.Bus, k.Router, channels.Admissions{
+		Chats: storage.NewChats(k.DB), Pairings: storage.NewPairings(k.DB),
+		Accounts: map[channels.Account]channels.AccountRules{{Kind: apptest.Channel, Name: "acc"}: rules},
+	}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k, door
+	return door
 }
 
 func incoming(id, text string) channels.Incoming {
@@ -55,6 +63,26 @@ func stored(t *testing.T, k *apptest.Kit, id string) int {
 		t.Fatal(err)
 	}
 	return len(lives)
+}
+
+func TestOnlyAMessageOfAKindWithPeopleIsInteractive(t *testing.T) {
+	for _, people := range []bool{true, false} {
+		k := apptest.New(t, apptest.Options{})
+		access, err := policy.NewAccess(policy.AccessOpen, corebot.Allowlist{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		door := doorOf(t, k, channels.AccountRules{Access: access, People: people}, channels.DoorOptions{})
+		said := incoming("m", "/approve 7")
+		said.Interactive = true
+		if _, err := door.Accept(t.Context(), said); err != nil {
+			t.Fatal(err)
+		}
+		refused := strings.Contains(k.Told("m")[0].Text(), "Only a person can approve a call.")
+		if refused == people {
+			t.Errorf("people: %v; the chat is told %q", people, k.Told("m")[0].Text())
+		}
+	}
 }
 
 func TestCommandsAreToldFromPrompts(t *testing.T) {

@@ -28,8 +28,7 @@ var ErrOwn = fmt.Errorf("%w: the account itself wrote it", corebot.ErrInvalid)
 // A chat command is no exception. An old /stop would stop something else, and a command in a group can be meant for
 // another bot.
 func (d *FrontDoor) hears(in Incoming, now time.Time) (heard, late bool) {
-	rule := d.opts.Groups[Account{in.Channel, in.Account}]
-	if in.Bot || in.Envelope.Group && rule == GroupsMention && !in.Envelope.Mentioned {
+	if in.Bot || in.Envelope.Group && d.rules(in).Groups == GroupsMention && !in.Envelope.Mentioned {
 		return true, false
 	}
 	late = d.opts.MaxAge > 0 && !in.Envelope.SentAt.IsZero() && now.Sub(in.Envelope.SentAt) > d.opts.MaxAge

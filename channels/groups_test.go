@@ -12,7 +12,6 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/policy"
-	"github.com/corebot/corebot/storage"
 )
 
 // newGroupDoor is a door with a rule for groups, behind which a message is too old after a day.
@@ -23,13 +22,8 @@ func newGroupDoor(t *testing.T, rule channels.GroupRule) (*apptest.Kit, channels
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{
-		Access: map[channels.Account]policy.Access{account: access}, MaxAge: 24 * time.Hour,
-		Groups: map[channels.Account]channels.GroupRule{account: rule},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	door := doorOf(t, k, channels.AccountRules{Access: access, Groups: rule},
+		channels.DoorOptions{MaxAge: 24 * time.Hour})
 	return k, door.At(account)
 }
 

@@ -29,16 +29,8 @@ func pairingDoor(t *testing.T) (*apptest.Kit, *channels.FrontDoor) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	account := channels.Account{Kind: apptest.Channel, Name: "acc"}
-	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB), channels.DoorOptions{
-		Access: map[channels.Account]policy.Access{account: access},
-		Groups: map[channels.Account]channels.GroupRule{account: channels.GroupsMention},
-		Trail:  storage.NewAudit(k.DB), Metrics: k.Registry, Pairings: storage.NewPairings(k.DB),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k, door
+	return k, doorOf(t, k, channels.AccountRules{Access: access, Groups: channels.GroupsMention},
+		channels.DoorOptions{Trail: storage.NewAudit(k.DB), Metrics: k.Registry})
 }
 
 var codeIn = regexp.MustCompile(`Your code is ([A-Z2-9]{8}),`)

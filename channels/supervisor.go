@@ -51,7 +51,7 @@ func NewSupervisor(d *FrontDoor, o *Outbox, log zerolog.Logger, entries ...Entry
 
 // Pulled says whether the callers of a conversation fetch what is sent to them: see [Pulled].
 func (s *Supervisor) Pulled(k corebot.Key) bool {
-	_, is := s.pulled[accountOf(k)]
+	_, is := s.pulled[AccountOf(k)]
 	return is
 }
 
@@ -60,7 +60,7 @@ func (s *Supervisor) PulledAccounts() []Account { return slices.Collect(maps.Key
 
 // Posted counts a message that the store has put into the mailbox as sent, and tells its channel.
 func (s *Supervisor) Posted(k corebot.Key) {
-	p := s.pulled[accountOf(k)]
+	p := s.pulled[AccountOf(k)]
 	p.noted(nil)
 	s.outbox.sent.WithLabelValues(p.Kind, p.Name, "sent").Inc()
 	p.channel.Posted(k)

@@ -75,13 +75,13 @@ func whyGivenUp(d corebot.Delivery, o corebot.Outcome) string {
 }
 
 // mayReadErrors says whether a chat may read the texts of providers and errors, which can name accounts and machines.
-// An admin's message must have caused them. The chat is the admins' chat, a terminal, or a chat in which nobody else
-// has spoken.
+// An admin's message must have caused them. The chat is the admins' chat, a chat on the owner's channel, or one in
+// which nobody else has spoken.
 func (r *Router) mayReadErrors(ctx context.Context, m corebot.Message) bool {
 	ctx = context.WithoutCancel(ctx)
 	who, k := m.Sender, m.Key
 	role, err := r.roles.RoleOf(ctx, who, k)
-	shared := k != r.opts.AdminChat && k.Channel != corebot.TerminalChannel
+	shared := k != r.opts.AdminChat && !r.opts.Owner.Is(k.Channel)
 	if err == nil && role == corebot.RoleAdmin && shared {
 		shared, err = r.lives.Shared(ctx, k, who)
 	}

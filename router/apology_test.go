@@ -53,22 +53,29 @@ func TestARefusedKeyIsToldInASentenceAndOnlyAnAdminReadsTheProvidersWords(t *tes
 func TestAnAdminReadsTheProvidersWordsWhereNobodyElseDoes(t *testing.T) {
 	for name, c := range map[string]struct {
 		first func(k *apptest.Kit) // what happened in the chat before
-		admin corebot.Key          // the admins' chat
+		o     router.Options
 		told  bool
 	}{
-		"nobody else has spoken": {func(*apptest.Kit) {}, corebot.Key{}, true},
-		"somebody was given up":  {func(k *apptest.Kit) { k.SayAs("ann", "a", "0", "hello") }, corebot.Key{}, false},
+		"nobody else has spoken": {func(*apptest.Kit) {}, router.Options{}, true},
+		"somebody was given up":  {func(k *apptest.Kit) { k.SayAs("ann", "a", "0", "hello") }, router.Options{}, false},
 		"somebody was answered once": {func(k *apptest.Kit) {
 			k.SayAs("ann", "a", "0", "answer")
 			pass(time.Second)
 			k.SayAs("root", "a", "n", "/new")
-		}, corebot.Key{}, false},
+		}, router.Options{}, false},
 		"somebody waits": {func(k *apptest.Kit) {
 			k.SayAs("root", "a", "0", "slowly")
 			k.SayAs("ann", "a", "w",
 				"answer")
-		}, corebot.Key{}, false},
-		"in the admins' chat": {func(k *apptest.Kit) { k.SayAs("ann", "a", "0", "hello") }, apptest.Key("a"), true},
+		}, router.Options{}, false},
+		"in the admins' chat": {
+			func(k *apptest.Kit) { k.SayAs("ann", "a", "0", "hello") },
+			router.Options{AdminChat: apptest.Key("a")},
+			true,
+		},
+		"on the owner's channel": {
+			func(k *apptest.Kit) { k.SayAs("ann", "a", "0", "hello") }, router.Options{Owner: apptest.Channel}, true,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			model, _ := endpoint(t, func(r llmtest.Request) llmtest.Answer {
@@ -80,7 +87,7 @@ func TestAnAdminReadsTheProvidersWordsWhereNobodyElseDoes(t *testing.T) {
 				}
 				return llmtest.Fail(401, "org-bob")
 			})
-			k := apptest.New(t, apptest.Options{Model: model, Router: router.Options{AdminChat: c.admin}}).Start()
+			k := apptest.New(t, apptest.Options{Model: model, Router: c.o}).Start()
 			grantAdmin(t, k, "root")
 			c.first(k)
 			pass(time.Millisecond)

@@ -132,10 +132,10 @@ func lasting(asked corebot.Asked) string {
 }
 
 // mayRead says whether a chat may be shown a file. Everybody in the chat reads the request. So the file must be open to
-// the least privileged person there. A terminal is read by the owner of the home alone.
+// the least privileged person there. The owner's channel is read by the owner of the home alone.
 func (r *Router) mayRead(k corebot.Key, path string) bool {
 	role := corebot.RoleNormal
-	if k.Channel == corebot.TerminalChannel {
+	if r.opts.Owner.Is(k.Channel) {
 		role = corebot.RoleAdmin
 	}
 	return r.policy.Authorize(policy.Request{

@@ -36,12 +36,15 @@ func newDesk(t *testing.T, o apptest.Options, replies ...apptest.Reply) desk {
 	workspace, err := os.OpenRoot(d.dir)
 	d.must(err)
 	t.Cleanup(func() { workspace.Close() })
-	files, err := tools.NewFiles(roots.Only(root), workspace, nil)
+	disk := roots.NewDisk(o.Policy.Roots)
+	t.Cleanup(func() { disk.Close() })
+	reach := roots.NewReach(root, disk)
+	files, err := tools.NewFiles(reach, workspace, nil)
 	d.must(err)
 	pages, err := memory.New(root, memory.Options{})
 	d.must(err)
 	o.Model = apptest.Script(append([]apptest.Reply{hijacked()[0]}, replies...)...)
-	o.Tools, o.Box.Contents = append(builtin.Workspace(roots.Only(root), pages, nil), reads()), files
+	o.Tools, o.Box.Contents = append(builtin.Workspace(reach, pages, nil), reads()), files
 	d.counter.Kit = apptest.New(t, o).Start()
 	d.admin(t, "root", corebot.Key{})
 	return d
@@ -257,6 +260,28 @@ func TestAChatIsNotShownFilesThatItMayNotRead(t *testing.T) {
 			t.Errorf("the admins' chat is shown\n%s", text)
 		}
 	})
+}
+
+func TestOnlyTheOwnersChannelIsShownTheDirectoriesOfTheOperator(t *testing.T) {
+	for owner, shown := range map[corebot.OwnersChannel]bool{"": false, apptest.Channel: true} {
+		synctest.Test(t, func(t *testing.T) {
+			project := t.TempDir()
+			opened, err := roots.NewList("", []roots.Dir{{Path: project, Write: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(project, "plan.md")
+			d := newDesk(t, apptest.Options{
+				Router: router.Options{Owner: owner}, Policy: policy.Options{Roots: opened},
+			}, asks([2]string{"fs.write", `{"path":"` + path + `","content":"new"}`}), apptest.Text("done"))
+			d.must(os.WriteFile(path, []byte("the old plan"), 0o600))
+			d.SayAs("root", "a", "1", "go")
+			pass(time.Second)
+			if text := d.shown("1"); strings.Contains(text, "| -the old plan") != shown {
+				t.Errorf("the owner's channel is %q; the chat is shown\n%s", owner, text)
+			}
+		})
+	}
 }
 
 func TestALongDiffIsCutInTheChatAndKeptWhole(t *testing.T) {

@@ -98,7 +98,8 @@ type Options struct {
 	Spending  Spending      // usage and its caps
 	Agents    []string      // ids of all agents: a /stop also stops what the turns of its chat have asked them
 	AdminChat corebot.Key   // where requests for approval are shown, beside the chat itself; zero: nowhere
-	Chats     Situations    // for /status; nil: /status tells nothing
+	Owner     corebot.OwnersChannel
+	Chats     Situations // for /status; nil: /status tells nothing
 	// Models are those that /model can name in the chats of an agent; nil: none.
 	Models   func(agent string) []string
 	Versions Versions // for /undo, with Reverter; nil: nothing can be undone

@@ -259,14 +259,14 @@ func (c *claimed) countsForRate() bool { return !c.hasBegun() && c.stopSeq < c.s
 
 // begin notes that a turn of a sender begins.
 func (f *flows) begin(c *claimed, now time.Time, opts corebot.ClaimOptions) {
-	if opts.Sender.Every > 0 && c.countsForRate() && !opts.Owns(c.key) {
+	if opts.Sender.Every > 0 && c.countsForRate() && !opts.Owner.Is(c.key.Channel) {
 		f.begun.take(c.speaker(), now, opts.Sender)
 	}
 }
 
 // allowed is when the rate of a sender allows one more turn, beside the turns that are about to begin.
 func (f *flows) allowed(s speaker, besides int, now time.Time, opts corebot.ClaimOptions) int64 {
-	if opts.Sender.Every <= 0 || opts.Owns(s.chat) {
+	if opts.Sender.Every <= 0 || opts.Owner.Is(s.chat.Channel) {
 		return 0
 	}
 	at := f.begun.freeAt(s)
@@ -418,7 +418,7 @@ func (w *waiting) addLife(t *tx, life, messages int64, bytes int) error {
 
 // over says whether a sender has too many waiting messages for one more.
 func (w *waiting) over(p *parcel, lim corebot.Limits) error {
-	if p.Direction != corebot.Inbound || lim.Owns(p.Key) {
+	if p.Direction != corebot.Inbound || lim.Owner.Is(p.Key.Channel) {
 		return nil
 	}
 	now := w.of[senderOf(p.Key, storedSender(p.Key, p.Sender))]
@@ -434,7 +434,7 @@ func (w *waiting) over(p *parcel, lim corebot.Limits) error {
 // overGrowth is [waiting.over] for a message that waits already and grows.
 func (w *waiting) overGrowth(p *parcel, lim corebot.Limits, growth int64) error {
 	now := w.of[senderOf(p.Key, storedSender(p.Key, p.Sender))]
-	if lim.SenderBytes > 0 && !lim.Owns(p.Key) && now.bytes+growth > lim.SenderBytes {
+	if lim.SenderBytes > 0 && !lim.Owner.Is(p.Key.Channel) && now.bytes+growth > lim.SenderBytes {
 		return fmt.Errorf("%w: %d of %d bytes", corebot.ErrSenderFull, now.bytes, lim.SenderBytes)
 	}
 	return nil

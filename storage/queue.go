@@ -331,7 +331,7 @@ func overLimit(t *tx, p *parcel, l lane, lim corebot.Limits) error {
 	if err := t.waiting.over(p, lim); err != nil {
 		return err
 	}
-	if p.Direction == corebot.Inbound && !lim.Owns(p.Key) {
+	if p.Direction == corebot.Inbound && !lim.Owner.Is(p.Key.Channel) {
 		lim.TotalDepth, lim.TotalBytes = lim.ForOthers(lim.TotalDepth), lim.ForOthers(lim.TotalBytes)
 	}
 	switch {

@@ -28,7 +28,7 @@ type SenderQuota struct {
 
 	BytesKey, EntriesKey string // the settings that raise the limits, for hints
 
-	Owner string // the channel whose senders have no limit
+	Owner corebot.OwnersChannel // its senders have no limit
 }
 
 // SenderFiles charge each sender with what his turns make the folders of chats grow by, and keep that within a quota.
@@ -145,7 +145,7 @@ func (s *SenderFiles) begin(ctx context.Context, who corebot.Caller, alone bool)
 // limited says whether a quota holds for a caller. In a turn that has merged messages of others, all of them must be
 // admins.
 func (s *SenderFiles) limited(ctx context.Context, who corebot.Caller) (bool, error) {
-	if who.Principal.Channel == s.quota.Owner {
+	if s.quota.Owner.Is(who.Principal.Channel) {
 		return false, nil
 	}
 	for _, p := range append([]corebot.Principal{who.Principal}, who.Others...) {

@@ -104,8 +104,10 @@ func (r *rig) start() {
 	})
 	access, err := policy.NewAccess(policy.AccessOpen, corebot.Allowlist{})
 	r.must(err)
-	front, err := channels.NewFrontDoor(r.kit.Bus, r.kit.Router, storage.NewChats(r.kit.DB),
-		channels.DoorOptions{Access: map[channels.Account]policy.Access{r.Account: access}})
+	front, err := channels.NewFrontDoor(r.kit.Bus, r.kit.Router, channels.Admissions{
+		Chats:    storage.NewChats(r.kit.DB),
+		Accounts: map[channels.Account]channels.AccountRules{r.Account: {Access: access}},
+	}, channels.DoorOptions{})
 	r.must(err)
 	outbox, err := channels.NewOutbox(r.kit.Bus, r.kit.Ledger, channels.Resend, zerolog.Nop(), nil)
 	r.must(err)

@@ -13,11 +13,16 @@ import (
 	"github.com/corebot/corebot/internal/mention"
 )
 
-// channelName is the channel's part of keys and principals.
-const channelName = corebot.TerminalChannel
+// Channel is the channel's part of keys and principals.
+const Channel = corebot.TerminalChannel
 
 // DefaultAccount is the account of this machine's terminals.
 const DefaultAccount = corebot.TerminalAccount
+
+// Kind describes terminals.
+func Kind() channels.Kind {
+	return channels.Kind{Name: Channel, Account: DefaultAccount, Owner: true, People: true, AnyAgent: true}
+}
 
 // Options say whose terminal it is and how it looks.
 type Options struct {
@@ -26,7 +31,6 @@ type Options struct {
 	Err io.Writer // plain mode: complaints, apart from the replies on Out
 
 	Agent    string // default [corebot.DefaultAgent]
-	Account  string // default "local"
 	Chat     string // default "main"
 	UserID   string // the principal's id: the uid of whoever runs the terminal. Empty can hold no grant.
 	UserName string // display only
@@ -80,9 +84,8 @@ func New(o Options) (*CLI, error) {
 		return nil, errors.New("cli: plain mode needs somewhere to complain")
 	}
 	o.Agent = orDefault(o.Agent, corebot.DefaultAgent)
-	o.Account = orDefault(o.Account, DefaultAccount)
 	o.Chat = orDefault(o.Chat, "main")
-	key := corebot.Key{Agent: o.Agent, Channel: channelName, Account: o.Account, Chat: o.Chat}
+	key := corebot.Key{Agent: o.Agent, Channel: Channel, Account: DefaultAccount, Chat: o.Chat}
 	if err := key.Validate(); err != nil {
 		return nil, fmt.Errorf("cli: %w", err)
 	}

@@ -44,7 +44,7 @@ func (r *reader) shown() []string {
 func TestTheTerminalKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Subject {
 		var hub live.Hub
-		account := channels.Account{Kind: channelName, Name: DefaultAccount}
+		account := channels.Account{Kind: Channel, Name: DefaultAccount}
 		person := new(reader)
 		return channeltest.Subject{
 			Account: account,

@@ -66,7 +66,7 @@ type courier struct {
 // deliver returns nil when the letter is on disk: accepted now, or by an earlier attempt whose answer was lost.
 func (c courier) deliver(ctx context.Context, l letter) error {
 	in := channels.Incoming{
-		ID: l.id, Channel: channelName, Account: c.opts.Account, Chat: c.opts.Chat,
+		ID: l.id, Channel: Channel, Account: DefaultAccount, Chat: c.opts.Chat,
 		SenderID: c.opts.UserID, SenderName: c.opts.UserName, Parts: corebot.TextPart(cmp.Or(l.body, l.text)),
 		Interactive: c.opts.Interactive,
 	}

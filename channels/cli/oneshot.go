@@ -56,7 +56,7 @@ var _ Terminal = (*OneShot)(nil)
 
 // NewOneShot makes the channel of one message, whose channel is set.
 func NewOneShot(in channels.Incoming, o OneShotOptions) *OneShot {
-	in.Channel = channelName
+	in.Channel = Channel
 	return &OneShot{in: in, opts: o, ended: make(chan struct{})}
 }
 

@@ -22,7 +22,7 @@ func (d taken) Accept(_ context.Context, in channels.Incoming) (channels.Accepte
 
 func answerIn(chat, id, inReplyTo string) channels.Outbound {
 	return channels.Outbound{
-		ID: id, Key: corebot.Key{Agent: "main", Channel: channelName, Chat: chat}, Kind: corebot.KindReply,
+		ID: id, Key: corebot.Key{Agent: "main", Channel: Channel, Chat: chat}, Kind: corebot.KindReply,
 		InReplyTo: inReplyTo, Parts: corebot.TextPart(id),
 	}
 }

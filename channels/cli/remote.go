@@ -124,7 +124,7 @@ func (r *Remote) Fetch(ctx context.Context, chat corebot.Key, session, shown str
 
 // TerminalKey is the key of a chat that terminals talk in with an agent.
 func TerminalKey(agent, chat string) corebot.Key {
-	return corebot.Key{Agent: agent, Channel: channelName, Account: DefaultAccount, Chat: chat}
+	return corebot.Key{Agent: agent, Channel: Channel, Account: DefaultAccount, Chat: chat}
 }
 
 // Attach opens a chat in the terminal of a session, and makes replies that wait for it due. A terminal that attaches

@@ -222,7 +222,7 @@ func TestATerminalFetchesWhatHappensInItsChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRemoteBench(t)
 		b.attach("one")
-		key := corebot.Key{Agent: "main", Channel: channelName, Account: DefaultAccount, Chat: "open"}
+		key := corebot.Key{Agent: "main", Channel: Channel, Account: DefaultAccount, Chat: "open"}
 		b.hub.Publish(live.Event{Kind: live.Text, Key: key, Text: "a"})
 		b.hub.Publish(live.Event{Kind: live.Text, Key: key, Text: "b"})
 		if f, err := b.fetch("one", ""); err != nil || len(f.Events) != 2 || f.Events[1].Text != "b" {

@@ -121,7 +121,7 @@ func (h *handler) accept(r *http.Request, b *body) (channels.Accepted, *problem)
 	if p != nil {
 		return channels.Accepted{}, p
 	}
-	in.Channel, in.Account, in.Interactive = Channel, h.opts.Account, h.opts.Interactive
+	in.Channel, in.Interactive = Channel, h.opts.Interactive
 	// A caller that has sent its whole message may hang up, or half of its connection, and have it stored all the same.
 	got, err := h.door.Accept(context.WithoutCancel(r.Context()), in)
 	if err != nil {
@@ -140,5 +140,5 @@ func (h *handler) refusalOf(err error) *problem {
 }
 
 func (w *Webhook) key(chat string) corebot.Key {
-	return w.opts.Routing.Key(Channel, w.opts.Account, chat)
+	return w.opts.Routing.Key(Channel, "", chat)
 }

@@ -16,7 +16,7 @@ const goodBody = `{"id":"m1","chatId":"c","senderId":"alice","content":"hello","
 
 func TestAMessageIsAcceptedOnceAndThenADuplicate(t *testing.T) {
 	within(t, func(t *testing.T) {
-		f := start(t, Options{Account: "acme", Interactive: true})
+		f := start(t, Options{Interactive: true})
 		for i, want := range []string{`{"id":"m1","status":"accepted"}`, `{"id":"m1","status":"duplicate"}`} {
 			got := f.post(goodBody)
 			if got.status != http.StatusAccepted || got.body != want ||
@@ -25,7 +25,7 @@ func TestAMessageIsAcceptedOnceAndThenADuplicate(t *testing.T) {
 			}
 		}
 		want := channels.Incoming{
-			ID: "m1", Channel: "webhook", Account: "acme", Chat: "c", SenderID: "alice",
+			ID: "m1", Channel: "webhook", Chat: "c", SenderID: "alice",
 			Parts: corebot.TextPart("hello"), Metadata: corebot.Texts(map[string]string{"k": "v"}), Interactive: true,
 		}
 		if len(f.door.in) != 1 || !reflect.DeepEqual(f.door.in[0], want) {

@@ -25,8 +25,10 @@ func TestMessagesThatAreSentAgainAndAgainAreAnsweredOnceAndInOrder(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB),
-		channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: Channel}: everybody}})
+	door, err := channels.NewFrontDoor(k.Bus, k.Router, channels.Admissions{
+		Chats:    storage.NewChats(k.DB),
+		Accounts: map[channels.Account]channels.AccountRules{Kind().Usual(): {Access: everybody}},
+	}, channels.DoorOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

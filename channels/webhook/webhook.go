@@ -21,6 +21,11 @@ import (
 // Channel is the channel's name, in keys and commands.
 const Channel = "webhook"
 
+// Kind describes the webhook. Whether its senders are people is a setting: see [Options].
+func Kind() channels.Kind {
+	return channels.Kind{Name: Channel, Daemon: true, People: true, AnyChat: true}
+}
+
 // Options of a [Webhook]. Token and Secret may both be set, and either is enough; with neither, New refuses.
 type Options struct {
 	Addr   string // where to listen; port 0 picks one
@@ -28,7 +33,6 @@ type Options struct {
 	Secret string // what callers sign with, by Standard Webhooks: whsec_ and base64 of 16 bytes or more
 
 	Routing corebot.Routing // which agent answers where
-	Account string          // of the keys
 
 	Interactive bool // its senders are people, who may approve calls
 

@@ -93,7 +93,7 @@ func agentFlag(cmd *cobra.Command, agent *string) {
 // agentOf is the agent that is meant at the terminal: the one that was named, or the one that answers in the chat.
 func agentOf(c config.Config, named, chat string) (string, error) {
 	if named == "" {
-		return c.AgentFor("cli", cli.DefaultAccount, chat), nil
+		return c.AgentFor(cli.Channel, cli.DefaultAccount, chat), nil
 	}
 	return named, knownAgent(c, named)
 }

@@ -193,7 +193,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
-	if err = a.makeChannels(ctx, o, registry); err != nil {
+	if err = a.makeChannels(ctx, registry); err != nil {
 		return nil, err
 	}
 	if a.answers {
@@ -239,7 +239,7 @@ func busOptions(all config.Config, r prometheus.Registerer) bus.Options {
 func limits(c config.Bus) corebot.Limits {
 	return corebot.Limits{
 		LaneDepth: c.LaneDepth, TotalDepth: c.TotalDepth, TotalBytes: c.TotalBytes,
-		SenderDepth: c.SenderDepth, SenderBytes: c.SenderBytes, Owner: terminalChannel,
+		SenderDepth: c.SenderDepth, SenderBytes: c.SenderBytes, Owner: ownersChannel(),
 		Control: corebot.Rate{Every: c.ControlEvery, Burst: c.ControlBurst},
 	}
 }
@@ -296,7 +296,8 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 	}, router.Options{
 		// to the router, zero would mean its default
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond),
-		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Chats: storage.NewChats(a.Store),
+		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Owner: ownersChannel(),
+		Chats: storage.NewChats(a.Store),
 		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config, a.gate), Agents: a.agentIDs(),
 		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
 		Pairings: storage.NewPairings(a.Store),
@@ -308,7 +309,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 }
 
 // makeChannels builds the way in and the way out.
-func (a *App) makeChannels(ctx context.Context, o Options, r prometheus.Registerer) (err error) {
+func (a *App) makeChannels(ctx context.Context, r prometheus.Registerer) (err error) {
 	on := channels.OnAmbiguous(a.config.Channels.OnAmbiguous)
 	queue, err := a.reportedQueue()
 	if err != nil {
@@ -317,7 +318,7 @@ func (a *App) makeChannels(ctx context.Context, o Options, r prometheus.Register
 	if a.outbox, err = channels.NewOutbox(queue, storage.NewLedger(a.Store), on, a.log, r); err != nil {
 		return err
 	}
-	running, err := a.openChannels(ctx, o, r)
+	running, err := a.openChannels(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,34 +21,36 @@ import (
 	"github.com/corebot/corebot/tools/builtin"
 )
 
-// kind is a kind of channel, as this process makes it from the settings. All that Corebot knows of a kind is here: the
-// front door, the outbox, the supervisor and message.send serve what the list of kinds says.
-type kind struct {
+// account is an account of a kind of channel, as the settings have it.
+type account struct {
 	channels.Account
-	// what a turn of one of its messages has read from its start; empty: nothing
-	taints  string
-	access  func(config.Config) config.Access // who may talk
-	network bool                              // it is in the settings, and has a platform to connect to
-	groups  channels.GroupRule                // which messages of groups are prompts; empty: all
-	reaches func(*App) *builtin.Destination   // how message.send finds its chats; nil: they cannot be written to now
-	opens   func(config.Config, Options) bool // whether this run serves it
-	open    func(context.Context, *App, prometheus.Registerer) (channels.Channel, error)
+	kind   channels.Kind
+	access config.Access      // who may talk
+	groups channels.GroupRule // which messages of groups are prompts; empty: all
+	off    bool               // the settings switch it off
+	open   func(context.Context, prometheus.Registerer) (channels.Channel, error)
 }
 
 // Networks lists the kinds of channels whose accounts are in the settings, under channels.KIND.ACCOUNT. A new network
 // is a folder, and a line here.
 func Networks() []channels.Network { return nil }
 
-// kinds lists the kinds of channels that have one account, which is always there.
-func kinds() []kind { return []kind{terminals(), mcpClients(), webhooks()} }
-
-// kinds lists all accounts of this run: those that are always there, and those of the settings.
-func (a *App) kinds() []kind {
-	all := kinds()
-	for _, account := range a.config.Accounts.List() {
+// accounts is the table of kinds, with the accounts of each: those that are always there, and those of the settings.
+// All code that depends on the kind of a channel asks the table. An account is opened after those before it.
+func (a *App) accounts() []account {
+	c := a.config
+	all := []account{
+		{kind: cli.Kind(), access: c.Channels.CLI, open: a.openTerminals},
+		{kind: serve.Kind(), access: c.Channels.MCP, open: a.openClients},
+		{kind: webhook.Kind(), access: c.Channels.Webhook, off: !c.Webhook.Enabled, open: a.openWebhook},
+	}
+	for i, standing := range all {
+		all[i].Account = standing.kind.Usual()
+	}
+	for _, settings := range c.Accounts.List() {
 		for _, n := range a.networks {
-			if n.Kind == account.Kind {
-				all = append(all, accountOf(n, account))
+			if n.Name == settings.Kind {
+				all = append(all, a.accountOf(n, settings))
 			}
 		}
 	}
@@ -57,29 +58,43 @@ func (a *App) kinds() []kind {
 }
 
 // accountOf is one account of a network.
-func accountOf(n channels.Network, settings config.Account) kind {
-	account := channels.Account{Kind: settings.Kind, Name: settings.Name}
-	return kind{
-		Account: account,
-		access:  func(config.Config) config.Access { return settings.Common.Access() },
-		network: true,
-		groups:  channels.GroupRule(settings.Common.Groups),
-		reaches: func(a *App) *builtin.Destination {
-			agentOf := func(chat string) string { return a.routing().Key(account.Kind, account.Name, chat).Agent }
-			return &builtin.Destination{Account: account.Name, AgentOf: agentOf}
-		},
-		opens: func(_ config.Config, o Options) bool { return o.Serve },
-		open: func(_ context.Context, a *App, _ prometheus.Registerer) (channels.Channel, error) {
-			log := a.log.With().Str("channel", account.Kind).Str("account", account.Name).Logger()
-			return n.Open(settings.Decode, channels.Site{Account: account, Log: log})
+func (a *App) accountOf(n channels.Network, settings config.Account) account {
+	of := channels.Account{Kind: settings.Kind, Name: settings.Name}
+	return account{
+		Account: of, kind: n.Kind,
+		access: settings.Common.Access(), groups: channels.GroupRule(settings.Common.Groups),
+		open: func(context.Context, prometheus.Registerer) (channels.Channel, error) {
+			log := a.log.With().Str("channel", of.Kind).Str("account", of.Name).Logger()
+			return n.Open(settings.Decode, channels.Site{Account: of, Log: log})
 		},
 	}
+}
+
+// kinds lists all kinds, whether the settings have accounts of them or not.
+func kinds(networks []channels.Network) (all []channels.Kind) {
+	for _, standing := range new(App).accounts() {
+		all = append(all, standing.kind)
+	}
+	for _, n := range networks {
+		all = append(all, n.Kind)
+	}
+	return all
+}
+
+// ownersChannel is the channel of the kind that only the owner of the home uses.
+func ownersChannel() (name corebot.OwnersChannel) {
+	for _, k := range kinds(nil) {
+		if k.Owner {
+			name = corebot.OwnersChannel(k.Name)
+		}
+	}
+	return name
 }
 
 // networkSettings are the networks as the settings know them.
 func networkSettings(networks []channels.Network) (all []config.Network) {
 	for _, n := range networks {
-		all = append(all, config.Network{Kind: n.Kind, Standard: n.Standard})
+		all = append(all, config.Network{Kind: n.Name, Standard: n.Standard})
 	}
 	return all
 }
@@ -97,94 +112,51 @@ func ExplainConfig(home string) (config.Explanation, error) {
 // ConfigSchema describes the settings file.
 func ConfigSchema() any { return config.Schema(networkSettings(Networks())...) }
 
-func attended(config.Config, Options) bool { return true }
-
-func terminals() kind {
-	return kind{
-		Account: channels.Account{Kind: terminalChannel, Name: cli.DefaultAccount},
-		access:  func(c config.Config) config.Access { return c.Channels.CLI },
-		reaches: func(*App) *builtin.Destination { return &builtin.Destination{Account: cli.DefaultAccount} },
-		opens:   attended,
-		open: func(_ context.Context, a *App, _ prometheus.Registerer) (channels.Channel, error) {
-			return a.openTerminals(), nil
-		},
-	}
-}
-
-func mcpClients() kind {
-	return kind{
-		Account: channels.Account{Kind: serve.Channel},
-		taints:  "what an MCP client published",
-		access:  func(c config.Config) config.Access { return c.Channels.MCP },
-		reaches: func(*App) *builtin.Destination { return &builtin.Destination{} },
-		opens:   attended,
-		open: func(_ context.Context, a *App, r prometheus.Registerer) (channels.Channel, error) {
-			return a.openClients(r)
-		},
-	}
-}
-
-func webhooks() kind {
-	return kind{
-		Account: channels.Account{Kind: webhook.Channel},
-		access:  func(c config.Config) config.Access { return c.Channels.Webhook },
-		reaches: func(a *App) *builtin.Destination {
-			if !a.config.Webhook.Enabled {
-				return nil
-			}
-			agentOf := func(chat string) string { return a.routing().Key(webhook.Channel, "", chat).Agent }
-			return &builtin.Destination{AnyChat: true, AgentOf: agentOf} // any caller may ask for any chat's messages
-		},
-		opens: func(c config.Config, o Options) bool { return o.Serve && c.Webhook.Enabled },
-		open: func(ctx context.Context, a *App, r prometheus.Registerer) (channels.Channel, error) {
-			return a.openWebhook(ctx, r)
-		},
-	}
-}
-
 // untrusted names what taints turns, by the kinds whose messages do.
-func untrusted() map[string]string {
+func (a *App) untrusted() map[string]string {
 	all := map[string]string{}
-	for _, k := range kinds() {
-		if k.taints != "" {
-			all[k.Kind] = k.taints
+	for _, k := range kinds(a.networks) {
+		if k.Taints != "" {
+			all[k.Name] = k.Taints
 		}
 	}
 	return all
 }
 
-// openChannels makes the channels of this run. A later kind can use what an earlier one has made.
-func (a *App) openChannels(ctx context.Context, o Options, r prometheus.Registerer) (running []channels.Entry,
-	err error,
-) {
-	for _, k := range a.kinds() {
-		if !a.answers || !k.opens(a.config, o) {
+// served says whether a process serves an account; daemon says that the process is `corebot serve`.
+func (x account) served(daemon bool) bool { return !x.off && (daemon || !x.kind.Daemon) }
+
+// openChannels makes the channels of this run.
+func (a *App) openChannels(ctx context.Context, r prometheus.Registerer) (running []channels.Entry, err error) {
+	for _, x := range a.accounts() {
+		if !a.answers || !x.served(a.serves) {
 			continue
 		}
-		c, err := k.open(ctx, a, r)
+		c, err := x.open(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		running = append(running, channels.Entry{Account: k.Account, Channel: c})
+		running = append(running, channels.Entry{Account: x.Account, Channel: c})
 	}
 	return running, nil
 }
 
 // destinations are the channels of this configuration, whether they run at the moment or not: what is sent waits for
-// them. Of several accounts of a network, "main" or the first by name is meant where the caller has none.
+// them. Of several accounts of a network, the usual one or the first by name is meant where the caller has none.
 func (a *App) destinations() map[string]builtin.Destination {
 	to := map[string]builtin.Destination{}
-	for _, k := range a.kinds() {
-		_, known := to[k.Kind]
-		if d := k.reaches(a); d != nil && (!known || k.Name == mainAccount) {
-			to[k.Kind] = *d
+	for _, x := range a.accounts() {
+		if _, known := to[x.Kind]; x.off || known && x.Account != x.kind.Usual() {
+			continue
 		}
+		d := builtin.Destination{Account: x.Name, AnyChat: x.kind.AnyChat}
+		if !x.kind.AnyAgent {
+			d.AgentOf = func(chat string) string { return a.routing().Key(x.Kind, x.Name, chat).Agent }
+		}
+		to[x.Kind] = d
 	}
 	return to
 }
-
-// mainAccount is the account of a network that is meant where none is named.
-const mainAccount = "main"
 
 // openDoor makes the front door: on an account that no kind names nobody may talk.
 func (a *App) openDoor(r prometheus.Registerer) error {
@@ -192,9 +164,8 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 	if err != nil {
 		return err
 	}
-	a.door, err = channels.NewFrontDoor(a.Bus, a.router, storage.NewChats(a.Store), channels.DoorOptions{
-		Routing: a.routing(), Agents: a.agentIDs(), Access: may.Access, Groups: may.Groups,
-		MaxAge: a.config.Channels.MaxAge, Pairings: may.Pairings,
+	a.door, err = channels.NewFrontDoor(a.Bus, a.router, may, channels.DoorOptions{
+		Routing: a.routing(), Agents: a.agentIDs(), MaxAge: a.config.Channels.MaxAge,
 		Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
 	})
 	return err
@@ -204,18 +175,18 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 func (a *App) admissions(db *storage.DB) (channels.Admissions, error) {
 	may := channels.Admissions{
 		Chats: storage.NewChats(db), Pairings: storage.NewPairings(db),
-		Access: map[channels.Account]policy.Access{}, Groups: map[channels.Account]channels.GroupRule{},
+		Accounts: map[channels.Account]channels.AccountRules{},
 	}
-	for _, k := range a.kinds() {
-		set := k.access(a.config)
-		may.Groups[k.Account] = k.groups
-		list, err := set.List(k.Kind)
+	for _, x := range a.accounts() {
+		rules := channels.AccountRules{Groups: x.groups, People: x.kind.People}
+		list, err := x.access.List(x.Kind)
 		if err == nil {
-			may.Access[k.Account], err = policy.NewAccess(policy.AccessRule(set.Rule), list)
+			rules.Access, err = policy.NewAccess(policy.AccessRule(x.access.Rule), list)
 		}
 		if err != nil {
-			return may, fmt.Errorf("who may talk on %s: %w", k.Account, err)
+			return may, fmt.Errorf("who may talk on %s: %w", x.Account, err)
 		}
+		may.Accounts[x.Account] = rules
 	}
 	return may, nil
 }
@@ -223,14 +194,13 @@ func (a *App) admissions(db *storage.DB) (channels.Admissions, error) {
 // SenderLike gives the sender that a principal with this id is in its channel. known says whether this version has the
 // channel.
 func SenderLike(p corebot.Principal) (sender corebot.Principal, known bool) {
-	for _, k := range kinds() {
-		if k.Kind == p.Channel {
-			return corebot.Principal{Channel: k.Kind, Account: k.Name, ID: p.ID}, true
-		}
-	}
-	for _, n := range Networks() {
-		if n.Kind == p.Channel {
-			return corebot.Principal{Channel: p.Channel, Account: cmp.Or(p.Account, mainAccount), ID: p.ID}, true
+	for _, k := range kinds(Networks()) {
+		switch {
+		case k.Name != p.Channel:
+		case k.Network && p.Account != "":
+			return p, true
+		default:
+			return corebot.Principal{Channel: p.Channel, Account: k.Account, ID: p.ID}, true
 		}
 	}
 	return corebot.Principal{Channel: p.Channel, ID: p.ID}, false
@@ -315,7 +285,7 @@ func (a *App) ObservabilityAddr() string {
 }
 
 // openWebhook listens for programs that talk over HTTP.
-func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ *webhook.Webhook, err error) {
+func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ channels.Channel, err error) {
 	c := a.config.Webhook
 	o := webhook.Options{
 		Routing: a.routing(), Addr: c.Addr, Token: c.Token.Reveal(), Secret: c.Secret.Reveal(),
@@ -376,13 +346,13 @@ func CheckAccounts(ctx context.Context, c config.Config, which func(channels.Acc
 	others ...channels.Network,
 ) (all []Checked) {
 	a := &App{config: c, networks: append(Networks(), others...), log: zerolog.Nop()}
-	for _, k := range a.kinds() {
-		if which != nil && !which(k.Account) {
+	for _, x := range a.accounts() {
+		if which != nil && !which(x.Account) {
 			continue
 		}
-		result := Checked{Account: k.Account, OK: true, Says: "nothing to connect to"}
-		if k.network {
-			says, err := a.check(ctx, k)
+		result := Checked{Account: x.Account, OK: true, Says: "nothing to connect to"}
+		if x.kind.Network {
+			says, err := a.check(ctx, x)
 			if result.Says = says; err != nil {
 				result.OK, result.Error, result.Advice = false, err.Error(), corebot.HintOf(err)
 			}
@@ -392,10 +362,10 @@ func CheckAccounts(ctx context.Context, c config.Config, which func(channels.Acc
 	return all
 }
 
-func (a *App) check(ctx context.Context, k kind) (string, error) {
+func (a *App) check(ctx context.Context, x account) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	c, err := k.open(ctx, a, nil)
+	c, err := x.open(ctx, nil)
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/chain"
 	"github.com/corebot/corebot/channels"
@@ -106,18 +108,15 @@ func (a *App) terminalOutput(ctx context.Context, c TerminalCall) (corebot.ToolR
 
 // terminalKey is the key of a chat that a terminal talks in. Without an agent it is the one that answers there.
 func (a *App) terminalKey(agent, chat string) corebot.Key {
-	k := a.routing().Key(terminalChannel, cli.DefaultAccount, chat)
+	k := a.routing().Key(cli.Channel, cli.DefaultAccount, chat)
 	k.Agent = cmp.Or(agent, k.Agent)
 	return k
 }
 
-// terminalChannel is the channel of terminals.
-const terminalChannel = "cli"
-
 // Accept takes a message of a terminal, which is on disk then.
 func (a *App) Accept(ctx context.Context, in channels.Incoming) (channels.Accepted, error) {
-	in.Channel, in.Account = terminalChannel, cli.DefaultAccount
-	return a.channels.DoorOf(channels.Account{Kind: in.Channel, Name: in.Account}).Accept(ctx, in)
+	in.Channel, in.Account = cli.Channel, cli.DefaultAccount
+	return a.channels.DoorOf(cli.Kind().Usual()).Accept(ctx, in)
 }
 
 // Send gives a message of a terminal to a Corebot. Text that is not UTF-8 is refused here: JSON would carry another
@@ -130,10 +129,9 @@ func Send(ctx context.Context, c control.Caller, in channels.Incoming) (channels
 }
 
 // openTerminals makes the channel of terminals that attach through the control socket.
-func (a *App) openTerminals() *cli.Remote {
-	queue := storage.NewQueue(a.Store)
-	a.terminals = cli.NewRemote(a.Live.Watch, queue.Wake)
-	return a.terminals
+func (a *App) openTerminals(context.Context, prometheus.Registerer) (channels.Channel, error) {
+	a.terminals = cli.NewRemote(a.Live.Watch, storage.NewQueue(a.Store).Wake)
+	return a.terminals, nil
 }
 
 func (a *App) hello() operate.Hello {

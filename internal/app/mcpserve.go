@@ -29,7 +29,7 @@ var (
 )
 
 // openClients makes the channel of MCP clients.
-func (a *App) openClients(r prometheus.Registerer) (channels.Channel, error) {
+func (a *App) openClients(_ context.Context, r prometheus.Registerer) (channels.Channel, error) {
 	rules, err := Rules(a.config)
 	if err != nil {
 		return nil, err

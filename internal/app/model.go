@@ -237,7 +237,7 @@ func (a *App) agentOptions(entry config.AgentEntry, chosen choice, r prometheus.
 		!chosen.tokenizer.Exact()).Msg("the context of the model")
 	c := a.config.Agent
 	return agent.Options{
-		Untrusted:     untrusted(),
+		Untrusted:     a.untrusted(),
 		Roots:         a.disk.List(),
 		MaxIterations: c.MaxToolIterations, MaxTime: c.MaxTime, SessionIdle: c.SessionIdle,
 		ContextTokens: context, OutputTokens: chosen.settings.OutputTokens,

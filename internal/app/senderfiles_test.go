@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/roots"
@@ -146,7 +147,7 @@ func TestAdminsAndTheTerminalHaveNoQuotaAndAreChargedWithNothing(t *testing.T) {
 	r.write(admin, "f", 2_000, corebot.OutcomeSuccess, "")
 	r.wantCharged(admin, 0)
 	owner := r.who("501", "home")
-	owner.Key.Channel, owner.Principal.Channel = terminalChannel, terminalChannel
+	owner.Key.Channel, owner.Principal.Channel = cli.Channel, cli.Channel
 	r.write(owner, "f", 2_000, corebot.OutcomeSuccess, "")
 	r.write(ann, "g", 1_000, corebot.OutcomeSuccess, "") // what the admin wrote is not hers
 	r.wantCharged(ann, 1_000)

@@ -27,23 +27,23 @@ import (
 // taskGate says whether a due task may run. A task acts in the name of its maker. So the gate asks, at the due time,
 // what the front door and the policy would have asked the maker.
 type taskGate struct {
-	app    *App // of which only the settings are used
-	kinds  map[channels.Account]kind
-	agents []string
-	may    channels.Admissions
-	ledger *storage.Ledger
-	roles  *storage.Grants
-	rules  *policy.Policy
-	admins corebot.Key // the admins' chat, which is told what a chat cannot be told; zero: none
-	err    error       // the settings cannot be read: no task may run
+	app      *App // of which only the settings are used
+	accounts map[channels.Account]account
+	agents   []string
+	may      channels.Admissions
+	ledger   *storage.Ledger
+	roles    *storage.Grants
+	rules    *policy.Policy
+	admins   corebot.Key // the admins' chat, which is told what a chat cannot be told; zero: none
+	err      error       // the settings cannot be read: no task may run
 }
 
 func (a *App) taskGate(db *storage.DB) (g *taskGate, err error) {
 	g = &taskGate{
-		app: a, kinds: map[channels.Account]kind{}, ledger: storage.NewLedger(db), roles: storage.NewGrants(db),
+		app: a, accounts: map[channels.Account]account{}, ledger: storage.NewLedger(db), roles: storage.NewGrants(db),
 	}
-	for _, k := range a.kinds() {
-		g.kinds[k.Account] = k
+	for _, x := range a.accounts() {
+		g.accounts[x.Account] = x
 	}
 	for _, entry := range a.config.AgentList() {
 		g.agents = append(g.agents, entry.ID)
@@ -95,13 +95,13 @@ func (g *taskGate) pause(t corebot.Task, why string, heard bool) corebot.Verdict
 // misses says what the settings do not have of a conversation; empty: nothing. heard says whether the chat still has a
 // channel.
 func (g *taskGate) misses(k corebot.Key) (why string, heard bool) {
-	account := channels.Account{Kind: k.Channel, Name: k.Account}
-	kind, known := g.kinds[account]
+	of := channels.AccountOf(k)
+	x, known := g.accounts[of]
 	switch {
 	case !known:
-		return fmt.Sprintf("the channel %s is not in the settings", account), false
-	case kind.reaches == nil || kind.reaches(g.app) == nil:
-		return fmt.Sprintf("the channel %s is switched off", account), false
+		return fmt.Sprintf("the channel %s is not in the settings", of), false
+	case x.off:
+		return fmt.Sprintf("the channel %s is switched off", of), false
 	case !slices.Contains(g.agents, k.Agent):
 		return fmt.Sprintf("there is no agent %q", k.Agent), true
 	}
@@ -113,8 +113,7 @@ func (g *taskGate) elsewhere(k corebot.Key) bool {
 	if g.app.only != "" && g.app.only != k.Agent {
 		return true
 	}
-	return !g.kinds[channels.Account{Kind: k.Channel, Name: k.Account}].opens(g.app.config,
-		Options{Serve: g.app.serves})
+	return !g.accounts[channels.AccountOf(k)].served(g.app.serves)
 }
 
 // tasksElsewhere is the rule about tasks of another conversation than that in which they are made.
@@ -212,7 +211,7 @@ func (a *App) heartbeats(now time.Time) (map[string]corebot.Task, error) {
 		owner := a.operator()
 		all[entry.ID] = corebot.Task{
 			Name: "heartbeat", Key: key, Schedule: s, Context: corebot.TaskIsolated, Creator: owner, Anchor: now,
-			NextRun: next, Chain: 1, Overheard: key.Channel != owner.Channel,
+			NextRun: next, Chain: 1, Overheard: !ownersChannel().Is(key.Channel),
 			Prompt: "Look after what " + workspace.Heartbeat + " in the workspace lists.",
 		}
 	}
@@ -235,8 +234,8 @@ func (a *App) eventFiles(r prometheus.Registerer) (*eventfiles.Directory, error)
 	p := planner(a.config, nil)
 	return eventfiles.New(storage.NewTasks(a.Store).As(corebot.AuditEvent{Entry: corebot.EntryItself}),
 		eventfiles.Options{
-			Path: EventFiles(a.config.Home), Owner: a.operator(), Zone: p.Default, Limits: p.Most, Log: a.log,
-			Metrics: r,
+			Path: EventFiles(a.config.Home), Owner: a.operator(), Alone: ownersChannel(), Zone: p.Default,
+			Limits: p.Most, Log: a.log, Metrics: r,
 			Chat: func(ctx context.Context, name string) (corebot.Key, error) {
 				found, err := a.service.FindChat(ctx, operate.ChatName{Name: name})
 				if errors.Is(err, corebot.ErrNotFound) { // nobody has spoken there yet

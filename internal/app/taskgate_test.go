@@ -215,6 +215,18 @@ func TestAHeartbeatReadsItsPageAndPassesWhatIsNotToBeDone(t *testing.T) {
 	}
 }
 
+func TestOnlyAHeartbeatOnTheOwnersChannelIsReadByTheOwnerAlone(t *testing.T) {
+	for chat, overheard := range map[string]bool{"main:cli:local:main": false, "main:line:main:room": true} {
+		beat := config.Heartbeat{Every: time.Hour, Chat: chat, From: "08:00", To: "22:00"}
+		c := config.Defaults()
+		c.Agents = config.NewEntries(config.AgentEntry{ID: "main", Heartbeat: beat})
+		tasks, err := (&App{config: c}).heartbeats(time.Now())
+		if err != nil || tasks["main"].Overheard != overheard {
+			t.Errorf("in %s: %+v, %v", chat, tasks["main"], err)
+		}
+	}
+}
+
 func TestTheHeartbeatsOfTheSettingsAreTasks(t *testing.T) {
 	a := gated(t, `{access: open}`)
 	list := func() (all []corebot.Task) {

@@ -118,7 +118,7 @@ func senderQuota(t config.Tools) tools.SenderQuota {
 	return tools.SenderQuota{
 		Bytes: t.SenderFilesBytes, Entries: t.SenderFiles, BytesKey: "tools.sender_files_bytes",
 		EntriesKey: "tools.sender_files",
-		Owner:      terminalChannel,
+		Owner:      ownersChannel(),
 	}
 }
 

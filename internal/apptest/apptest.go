@@ -148,8 +148,10 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	if err != nil {
 		return err
 	}
-	k.Door, err = channels.NewFrontDoor(k.Bus, k.Router, storage.NewChats(k.DB),
-		channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: Channel}: everybody}})
+	k.Door, err = channels.NewFrontDoor(k.Bus, k.Router, channels.Admissions{
+		Chats:    storage.NewChats(k.DB),
+		Accounts: map[channels.Account]channels.AccountRules{{Kind: Channel}: {Access: everybody, People: true}},
+	}, channels.DoorOptions{})
 	return err
 }
 

@@ -91,8 +91,10 @@ func (r *rig) run(o rigOptions) {
 	}
 	access, err := policy.NewAccess(o.access, corebot.Allowlist{})
 	r.must(err)
-	door, err := channels.NewFrontDoor(r.Bus, r.Router, storage.NewChats(r.DB),
-		channels.DoorOptions{Access: map[channels.Account]policy.Access{{Kind: serve.Channel}: access}})
+	door, err := channels.NewFrontDoor(r.Bus, r.Router, channels.Admissions{
+		Chats:    storage.NewChats(r.DB),
+		Accounts: map[channels.Account]channels.AccountRules{serve.Kind().Usual(): {Access: access}},
+	}, channels.DoorOptions{})
 	r.must(err)
 	outbox, err := channels.NewOutbox(r.Bus, r.Ledger, channels.Resend, zerolog.Nop(), nil)
 	r.must(err)

@@ -24,6 +24,11 @@ import (
 // Channel is the channel's name, in keys and commands.
 const Channel = "mcp"
 
+// Kind describes MCP clients. They are programs: no message of theirs can approve a call.
+func Kind() channels.Kind {
+	return channels.Kind{Name: Channel, Taints: "what an MCP client published", AnyAgent: true}
+}
+
 // DefaultChat is the chat that a client means when it names none.
 const DefaultChat = "main"
 

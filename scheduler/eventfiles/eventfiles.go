@@ -65,7 +65,8 @@ type Store interface {
 type Options struct {
 	Path   string // of the directory; it is made if it is not there
 	Owner  corebot.Principal
-	Zone   string // of an event that names none
+	Alone  corebot.OwnersChannel // what its chats are told only the owner reads
+	Zone   string                // of an event that names none
 	Limits corebot.TaskLimits
 	// Chat finds the chat that an event names. The error is [corebot.ErrNotFound] or [corebot.ErrInvalid] if there is
 	// none.
@@ -328,7 +329,7 @@ func (d *Directory) task(ctx context.Context, f found, e event, raw []byte) (t c
 	if t.Key, err = d.Chat(ctx, e.chat); err != nil {
 		return t, err
 	}
-	t.Creator, t.Overheard, t.Origin = d.Owner, t.Key.Channel != d.Owner.Channel, f.name
+	t.Creator, t.Overheard, t.Origin = d.Owner, !d.Alone.Is(t.Key.Channel), f.name
 	if e.typ != periodic {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %s", f.is.inode, f.is.written.UnixNano(),
 			f.is.change.UnixNano(), raw))

@@ -119,6 +119,17 @@ func (r *rig) requireLeft(want ...string) {
 	}
 }
 
+func TestWhatAnEventOnTheOwnersChannelSaysOnlyTheOwnerReads(t *testing.T) {
+	r := newRig(t)
+	r.options.Alone = corebot.OwnersChannel(ops.Channel)
+	r.begin(r.Tasks)
+	r.write("alarm.json", `{"type":"immediate","chat":"webhook:ops","text":"Say why."}`)
+	r.files.Look(t.Context())
+	if task := r.one(); task.Overheard {
+		t.Errorf("the task is %+v", task)
+	}
+}
+
 func TestAnImmediateEventIsATaskThatIsDueNow(t *testing.T) {
 	r := newRig(t)
 	r.write("alarm.json", `{"type":"immediate","chat":"webhook:ops","text":"Say why.","data":"disk full"}`)

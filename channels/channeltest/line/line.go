@@ -37,7 +37,7 @@ func (s Settings) Validate() error {
 
 // Network is the line for the list of networks.
 func Network() channels.Network {
-	return channels.NewNetwork("line", Settings{Wait: 10 * time.Second}, New)
+	return channels.NewNetwork(channels.Kind{Name: "line", People: true}, Settings{Wait: 10 * time.Second}, New)
 }
 
 // Channel is one account.

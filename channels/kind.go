@@ -1,0 +1,68 @@
+package channels
+
+import (
+	"fmt"
+
+	"github.com/rs/zerolog"
+)
+
+// Kind describes a kind of channel: all that the rest of Corebot knows of the kind. Other code asks the description,
+// and never compares the name of a channel. Abilities, such as [Pulled] and [Files], say what a running channel can do.
+type Kind struct {
+	Name string // in keys and principals
+	// Account is the one account of the kind, which is always there. The accounts of a network are in the settings;
+	// then Account is meant where none is named.
+	Account string
+	Network bool // its accounts are in the settings, and connect to a platform
+	Daemon  bool // only `corebot serve` runs it
+
+	// Owner says that only the owner of the home writes and reads there: see [corebot.OwnersChannel].
+	Owner bool
+	// People says that a person can stand behind a message. Without it, no message of the kind is interactive.
+	People bool
+	// Taints names the untrusted text that a turn of any of its messages has read; empty: none.
+	Taints string
+	// AnyAgent says that every agent can send messages into its chats. Otherwise only the agent that answers in a chat
+	// can.
+	AnyAgent bool
+	// AnyChat says that a caller who asks for the messages of a chat gets them, even if nobody has spoken there yet.
+	AnyChat bool
+}
+
+// Usual is the account that is meant where none is named.
+func (k Kind) Usual() Account { return Account{Kind: k.Name, Name: k.Account} }
+
+// Network is a kind of channel that can have several accounts, each with settings of its own. A network is a folder
+// with a settings struct and a constructor, and a line in the list of networks of package internal/app.
+type Network struct {
+	Kind
+	// Standard is the settings struct with its defaults. The settings of an account are under channels.KIND.ACCOUNT.
+	// The fields are texts, whole numbers, durations, truth values and lists of texts, and structs of these. Tags
+	// describe each field: mapstructure is its key and doc its line of documentation; min, oneof and secret:"yes" are
+	// optional. A method Validate() error can refuse settings, with a hint.
+	Standard any
+
+	open func(decode func(into any) error, s Site) (Channel, error)
+}
+
+// Site is what the channel of an account is given beside its settings.
+type Site struct {
+	Account
+	Log zerolog.Logger // names the account in every line
+}
+
+// NewNetwork makes a network of its description, its settings struct and the constructor of its channels. The
+// constructor connects to nothing: Run does.
+func NewNetwork[S any](k Kind, standard S, open func(settings S, s Site) (Channel, error)) Network {
+	k.Account, k.Network, k.Daemon = "main", true, true
+	return Network{Kind: k, Standard: standard, open: func(decode func(any) error, s Site) (Channel, error) {
+		settings := standard
+		if err := decode(&settings); err != nil {
+			return nil, fmt.Errorf("read the settings of %s: %w", s.Account, err)
+		}
+		return open(settings, s)
+	}}
+}
+
+// Open makes the channel of an account. decode fills its settings.
+func (n Network) Open(decode func(into any) error, s Site) (Channel, error) { return n.open(decode, s) }
