@@ -120,21 +120,20 @@ func (s *shell) initialise(cmd *cobra.Command, home string, f initFlags) error {
 	if err != nil {
 		return err
 	}
-	now, err := app.LoadConfig(home)
-	if err != nil {
-		return err
-	}
 	if f.anything() {
 		a = nil
 	}
 	setup := f.Setup
 	if a != nil {
-		i := &interview{asker: a, home: home, old: old, now: now, Setup: setup}
+		i := &interview{asker: a, home: home, old: old, Setup: setup}
+		if i.now, err = app.LoadConfig(home); err != nil {
+			return err
+		}
 		if err := i.run(ctx); err != nil {
 			return err
 		}
 		setup = i.Setup
-	} else if err := settle(ctx, now, &setup); err != nil {
+	} else if err := settle(ctx, home, &setup); err != nil {
 		return err
 	}
 	edit, err := setup.Plan(home)
@@ -156,9 +155,12 @@ func (f initFlags) anything() bool {
 }
 
 // settle tests what the flags say of the directory and of the model, and picks a model where they name none.
-func settle(ctx context.Context, now config.Config, s *app.Setup) (err error) {
-	home := now.Home
+func settle(ctx context.Context, home string, s *app.Setup) (err error) {
 	if app.NeedsDir(s.Allow) {
+		now, err := app.LoadConfig(home)
+		if err != nil {
+			return err
+		}
 		if s.Dir, err = app.WorkDir(now, s.Dir); err != nil {
 			return fmt.Errorf("--dir: %w", err)
 		}
