@@ -238,6 +238,8 @@ func (e *Resolved) Error() string {
 	switch {
 	case a.State == ApprovalVoid:
 		return fmt.Sprintf("approval %d is void: %s", a.Request, a.Reason)
+	case a.State == ApprovalExpired:
+		return fmt.Sprintf("approval %d has expired: nobody answered in time, and the call did not run", a.Request)
 	case a.By == "":
 		return fmt.Sprintf("approval %d is %s already", a.Request, a.State)
 	}

@@ -352,6 +352,55 @@ func TestWhoIsNoLongerAdminDoesNotGetWhatWasApproved(t *testing.T) {
 	})
 }
 
+// TestAnAnswerThatComesTooLateIsToldSo, once nobody has answered in time. Nothing runs, whatever is answered.
+func TestAnAnswerThatComesTooLateIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter(t, apptest.Options{})
+		c.SayAs("root", "a", "1", "read the page")
+		pass(16 * time.Minute)
+		c.WantEnd("1", corebot.EndAnswered)
+		for i, answer := range []string{
+			"/approve 1", "/approve 1 session", "/approve 1 always", "/deny 1", "/deny 1 stop",
+		} {
+			id := fmt.Sprint("late", i)
+			c.SayAs("root", "a", id, answer)
+			pass(time.Second)
+			c.WantTold(id, "Approval 1 has expired: nobody answered in time, and the call did not run.")
+		}
+		if got := c.state(t, 1); got.State != corebot.ApprovalExpired || c.runs.Load() != 0 {
+			t.Errorf("it is %s by %q and ran %d times", got.State, got.By, c.runs.Load())
+		}
+	})
+}
+
+// TestAnAdminWhoIsNoneAnyMoreAnswersNothing: the role of the moment counts, in the chat that was asked.
+func TestAnAdminWhoIsNoneAnyMoreAnswersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter(t, apptest.Options{})
+		c.admin(t, "boss", corebot.Key{})
+		c.SayAs("root", "a", "1", "read the page")
+		pass(time.Second)
+		if err := c.Grants.Revoke(t.Context(), apptest.Person("boss"), corebot.Key{}); err != nil {
+			t.Fatal(err)
+		}
+		for i, answer := range []string{"/approve 1", "/approve 1 always", "/deny 1"} {
+			id := fmt.Sprint("former", i)
+			c.SayAs("boss", "a", id, answer)
+			pass(time.Second)
+			c.WantTold(id, "Only an admin can say that: of the chat that the call is made in, or everywhere.")
+		}
+		if got := c.state(t, 1); got.State != corebot.ApprovalAwaited || c.runs.Load() != 0 {
+			t.Errorf("it is %s by %q and ran %d times", got.State, got.By, c.runs.Load())
+		}
+		c.SayAs("root", "a", "yes", "/approve 1")
+		pass(time.Second)
+		c.WantEnd("1", corebot.EndAnswered)
+		if c.runs.Load() != 1 {
+			t.Errorf("it ran %d times", c.runs.Load())
+		}
+	})
+}
+
 func TestAToolThatIsGoneEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newCounter(t, apptest.Options{})

@@ -30,6 +30,8 @@ func TestAnOpenRequestHasItsKeysInEveryTerminal(t *testing.T) {
 	third.await(before, "Approved: fs.write runs now")
 	first.await(0, "Approved: fs.write runs now")
 	first.await(0, "fs.write path=notes/a.md")
+	third.say("/approve 1", "Approval 1 is approved already, by cli:local:")
+	first.say("/deny 1", "Approval 1 is approved already, by cli:local:")
 	if rules := s.output("approvals", "rules"); !strings.Contains(rules, "rule 1: fs.write of any file below notes") {
 		t.Errorf("the rules are %q", rules)
 	}

@@ -42,7 +42,8 @@ func TestANewcomerIsAskedForProviderKeyAndModel(t *testing.T) {
 			mark := c.mark() // the refusal can be drawn before the next line of this test runs
 			c.press("sk-bad-key-0123456789\r")
 			c.answer(mark, "Key (it", goodKey)
-			c.answer(mark, "Model", "")
+			c.answer(mark, "Model", "scripd")
+			c.answer(mark, "did you mean", "")
 			c.answer(mark, "What may it do", "")
 			c.answer(mark, "HTTP", "")
 			if code := c.ends(); code != 0 {
