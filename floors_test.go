@@ -27,7 +27,7 @@ var floors = map[string]int{
 	"scheduler/*": 3,
 
 	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2,
-	"channels": 2, "scheduler": 2,
+	"channels": 2, "channels/markup": 2, "scheduler": 2,
 
 	"policy": 1, "observability": 1, "agent/llm": 1, "agent/memory": 1, "agent/pages": 1, "agent/skills": 1,
 	"internal/operate": 1, "storage/engine": 1, "internal/config": 1, "internal/live": 1,
@@ -81,7 +81,7 @@ var owners = map[string][]string{
 	"github.com/JohannesKaufmann/html-to-markdown":            {"internal/webpage"},
 	"charm.land":                                              {"channels/cli"},
 	"github.com/ledongthuc/pdf":                               {"internal/pdftext"},
-	"github.com/yuin/goldmark":                                {"channels/cli/markdown"},
+	"github.com/yuin/goldmark":                                {"internal/markdown", "channels/cli/markdown", "channels/markup"},
 	"github.com/prometheus/client_golang/prometheus/promhttp": {"observability"},
 }
 

@@ -10,8 +10,7 @@
 //   - No color sequence is open at the end of a line: lines can be printed apart from each other.
 //   - No line is wider than asked for, but for two kinds that are worth more in one piece: lines of code, and
 //     addresses.
-//   - Time and memory are bounded. Containers nested deeper than [maxNesting], and marks of a text that has used up its
-//     allowance of work ([maxWork]), are text like any other.
+//   - Time and memory are bounded: see [github.com/corebot/corebot/internal/markdown], which parses.
 //
 // Without color the marks of Markdown stay where a style would have taken their place, so that nothing is lost.
 //

@@ -5,7 +5,8 @@ import (
 
 	"github.com/yuin/goldmark/ast"
 	extast "github.com/yuin/goldmark/extension/ast"
-	"github.com/yuin/goldmark/util"
+
+	"github.com/corebot/corebot/internal/markdown"
 )
 
 // inline makes running text of what is in a block.
@@ -20,7 +21,7 @@ func (p *page) spans(f *flow, n ast.Node, s style) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
 		case *ast.Text:
-			f.add(unescaped(c.Value(p.source)), s)
+			f.add(markdown.Unescaped(c.Value(p.source)), s)
 			if c.SoftLineBreak() || c.HardLineBreak() {
 				f.addString("\n", s)
 			}
@@ -75,9 +76,9 @@ func (p *page) codeSpan(f *flow, n *ast.CodeSpan, s style) {
 
 // link adds a link's text and, in parentheses, its address, unless they are the same.
 func (p *page) link(f *flow, n *ast.Link, s style) {
-	to := unescaped(n.Destination)
+	to := markdown.Unescaped(n.Destination)
 	if only, ok := n.FirstChild().(*ast.Text); ok && n.ChildCount() == 1 &&
-		bytes.Equal(unescaped(only.Value(p.source)), to) {
+		bytes.Equal(markdown.Unescaped(only.Value(p.source)), to) {
 		f.add(to, s|address)
 		return
 	}
@@ -91,7 +92,7 @@ func (p *page) image(f *flow, n *ast.Image, s style) {
 		f.addString(": ", s)
 		p.spans(f, n, s|bold)
 	}
-	p.target(f, unescaped(n.Destination), s)
+	p.target(f, markdown.Unescaped(n.Destination), s)
 }
 
 func (p *page) target(f *flow, to []byte, s style) {
@@ -101,12 +102,4 @@ func (p *page) target(f *flow, to []byte, s style) {
 	f.addString(" (", s)
 	f.add(to, s|address)
 	f.addString(")", s)
-}
-
-// unescaped takes away the backslashes that kept punctuation from being a mark.
-func unescaped(text []byte) []byte {
-	if bytes.IndexByte(text, '\\') < 0 {
-		return text
-	}
-	return util.UnescapePunctuations(text)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/yuin/goldmark/ast"
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
+
+	"github.com/corebot/corebot/internal/markdown"
 )
 
 // minText is how many columns are left for the text of a container: one that would leave fewer is not indented.
@@ -89,8 +91,8 @@ func (p *page) list(n *ast.List) {
 			mark = fmt.Sprintf("%*d%c", digits, number, n.Marker)
 			number++
 		}
-		if box, ok := c.AttributeString(taskBox); ok {
-			mark = box.(string)
+		if box, is := markdown.Box(c); is {
+			mark = box
 		}
 		p.nest(label{mark, "", 1, p.style}, func() { p.blocks(c, !n.IsTight) })
 	}

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/text"
+	"github.com/corebot/corebot/internal/markdown"
 )
 
 // plain lays text out without color.
@@ -53,25 +52,6 @@ func TestASingleTildeIsNoStyle(t *testing.T) {
 	}
 }
 
-func TestAddressesEndWhereTheSentenceGoesOn(t *testing.T) {
-	for in, want := range map[string]string{
-		"https://e.org":                "https://e.org",
-		"http://e.org/a, and":          "http://e.org/a",
-		"https://e.org/a_(b)).":        "https://e.org/a_(b)",
-		"https://e.org/**":             "https://e.org/",
-		"https://e.org/?a=1&b=[2]~#c'": "https://e.org/?a=1&b=[2]~#c",
-		"https://e.org|x":              "https://e.org",
-		"https://例え":                   "",
-		"https://":                     "",
-		"https://...":                  "",
-		"ftp://e.org":                  "",
-	} {
-		if got := in[:addressLength([]byte(in))]; got != want {
-			t.Errorf("the address of %q is %q, not %q", in, got, want)
-		}
-	}
-}
-
 func TestMarksInAnAddressAreNoStyles(t *testing.T) {
 	const in = "see:https://e.org/~a/_b_c_ (https://e.org/*a*) **https://e.org/x** xhttps://e.org/_a_"
 	out := render(t, Options{}, in, 200)
@@ -90,10 +70,10 @@ func TestContainersStopAtADepth(t *testing.T) {
 	for mark, drawn := range map[string]string{">": "│", "- ": "•", "* ": "•", "> - ": "│"} {
 		out := plain(t, strings.Repeat(mark, deep)+"x\n"+strings.Repeat("y\n", 100), 200)
 		first, _, _ := strings.Cut(out, "\n")
-		if n := strings.Count(first, drawn); n == 0 || n > maxNesting {
+		if n := strings.Count(first, drawn); n == 0 || n > markdown.MaxNesting {
 			t.Errorf("%q is drawn %d deep", mark, n)
 		}
-		if n := strings.Count(out, mark[:1]); n < deep-maxNesting {
+		if n := strings.Count(out, mark[:1]); n < deep-markdown.MaxNesting {
 			t.Errorf("of %d %q only %d are text", deep, mark, n)
 		}
 	}
@@ -123,7 +103,7 @@ func TestDeeplyNestedInlineMarksAreLaidOut(t *testing.T) {
 
 func TestManyDefinitionsOfLinksAreText(t *testing.T) {
 	var lines strings.Builder
-	for i := range maxDefinition + 1 {
+	for i := range markdown.MaxDefinitions + 1 {
 		fmt.Fprintf(&lines, "[r%d]: /u\n", i)
 	}
 	if out := plain(t, lines.String(), 80); !strings.Contains(out, "[r0]: /u") {
@@ -131,19 +111,5 @@ func TestManyDefinitionsOfLinksAreText(t *testing.T) {
 	}
 	if out := plain(t, "[r0]: /u\n\n[r0]", 80); strings.Contains(out, "[") {
 		t.Errorf("a single one was not read:\n%s", out)
-	}
-}
-
-func TestASmallTextNeverBecomesALargeTable(t *testing.T) {
-	const columns, rows = 60, 1000
-	in := []byte(strings.Repeat("a|", columns) + "\n" + strings.Repeat("-|", columns) + "\n" +
-		strings.Repeat("1\n", rows))
-	nodes := 0
-	err := ast.Walk(newParser().Parse(text.NewReader(in)), func(ast.Node, bool) (ast.WalkStatus, error) {
-		nodes++
-		return ast.WalkContinue, nil
-	})
-	if most := 10 * (columns + rows); err != nil || nodes > most {
-		t.Errorf("%d nodes (%v), at most %d were expected", nodes, err, most)
 	}
 }

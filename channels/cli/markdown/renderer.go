@@ -1,9 +1,6 @@
 package markdown
 
-import (
-	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/text"
-)
+import "github.com/corebot/corebot/internal/markdown"
 
 const (
 	// MaxText is how many bytes of text are laid out.
@@ -19,13 +16,13 @@ type Options struct {
 
 // Renderer lays out texts. It may be used by several goroutines.
 type Renderer struct {
-	parser parser.Parser
+	parser *markdown.Parser
 	look   look
 }
 
 // New returns a Renderer.
 func New(o Options) *Renderer {
-	return &Renderer{parser: newParser(), look: look{noColor: o.NoColor}}
+	return &Renderer{parser: markdown.New(), look: look{noColor: o.NoColor}}
 }
 
 // Render returns the page: lines of width columns, each ended by a line feed. It returns false if text is longer than
@@ -38,6 +35,6 @@ func (r *Renderer) Render(s string, width int) (string, bool) {
 	}
 	source := []byte(s)
 	p := page{look: r.look, source: source, width: width, out: make([]byte, 0, len(s)+len(s)/4)}
-	p.blocks(r.parser.Parse(text.NewReader(source)), true)
+	p.blocks(r.parser.Parse(source), true)
 	return string(p.out), true
 }

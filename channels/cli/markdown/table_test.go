@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/corebot/corebot/internal/markdown"
 )
 
 func TestTablesAreReadAsTheyAreWritten(t *testing.T) {
@@ -30,7 +32,7 @@ func TestTablesAreReadAsTheyAreWritten(t *testing.T) {
 }
 
 func TestATableWithMoreColumnsThanAnyTerminalIsText(t *testing.T) {
-	in := strings.Repeat("a|", maxTableColumns+1) + "\n" + strings.Repeat("-|", maxTableColumns+1)
+	in := strings.Repeat("a|", markdown.MaxTableColumns+1) + "\n" + strings.Repeat("-|", markdown.MaxTableColumns+1)
 	if out := plain(t, in, 1000); strings.Contains(out, "│") {
 		t.Errorf("it was drawn:\n%.200s", out)
 	}

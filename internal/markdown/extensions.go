@@ -11,7 +11,7 @@ import (
 )
 
 // The parser's own extensions bring an HTML renderer and a dozen regular expressions, which slow down every start of
-// the program. And its tables fill short rows with cells without end. These are what a terminal needs of them.
+// the program. And its tables fill short rows with cells without end. These are what answers need of them.
 
 // strikethroughParser reads ~~text~~. A single tilde is left alone: in answers it means "about". So are three.
 type strikethroughParser struct{}
@@ -110,6 +110,15 @@ func addressLength(line []byte) int {
 type taskTransformer struct{}
 
 const taskBox = "box" // the attribute: its value is the box, as written
+
+// Box is the box of a task, as written, if the item of a list is one.
+func Box(item ast.Node) (box string, is bool) {
+	value, is := item.AttributeString(taskBox)
+	if is {
+		box = value.(string)
+	}
+	return box, is
+}
 
 // Transform looks whether p begins a task.
 func (taskTransformer) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Context) {

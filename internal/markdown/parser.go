@@ -1,6 +1,8 @@
 package markdown
 
 import (
+	"bytes"
+
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
@@ -10,15 +12,18 @@ import (
 // Limits of what is parsed. The parser compares each open block with each line. From each mark of a block it looks
 // through the rest of the block. Both take time in the square of the length, and only hostile texts make it long.
 const (
-	maxNesting    = 16       // open containers; a list counts twice, for itself and its item
-	maxWork       = 64 << 20 // the sum, over all inline marks, of the length of their block in bytes
-	maxDefinition = 64       // lines of a paragraph that may begin with definitions of links
+	MaxNesting     = 16       // open containers; a list counts twice, for itself and its item
+	MaxWork        = 64 << 20 // the sum, over all inline marks, of the length of their block in bytes
+	MaxDefinitions = 64       // lines of a paragraph that may begin with definitions of links
 )
 
-// newParser returns a parser without HTML, which answers mean as text: "List<String>" is no tag in a chat,
-// "<std::string>" no address.
-func newParser() parser.Parser {
-	return parser.NewParser(
+// Parser parses texts. Several goroutines can use it.
+type Parser struct{ p parser.Parser }
+
+// New makes a parser without HTML, which answers mean as text: "List<String>" is no tag in a chat, "<std::string>" no
+// address.
+func New() *Parser {
+	return &Parser{parser.NewParser(
 		parser.WithBlockParsers(
 			util.Prioritized(parser.NewSetextHeadingParser(), 100),
 			util.Prioritized(parser.NewThematicBreakParser(), 200),
@@ -42,14 +47,25 @@ func newParser() parser.Parser {
 			util.Prioritized(definitions{parser.LinkReferenceParagraphTransformer}, 100),
 			util.Prioritized(tableTransformer{}, 200),
 		),
-	)
+	)}
+}
+
+// Parse reads a text.
+func (p *Parser) Parse(source []byte) ast.Node { return p.p.Parse(text.NewReader(source)) }
+
+// Unescaped takes away the backslashes that kept punctuation from being a mark.
+func Unescaped(text []byte) []byte {
+	if bytes.IndexByte(text, '\\') < 0 {
+		return text
+	}
+	return util.UnescapePunctuations(text)
 }
 
 // container is a parser of blocks in blocks that stops at a depth.
 type container struct{ parser.BlockParser }
 
 func (c container) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
-	if len(pc.OpenedBlocks()) >= maxNesting {
+	if len(pc.OpenedBlocks()) >= MaxNesting {
 		return nil, parser.NoChildren
 	}
 	return c.BlockParser.Open(parent, reader, pc)
@@ -65,7 +81,7 @@ var workKey = parser.NewContextKey()
 func (m metered) Parse(block ast.Node, reader text.Reader, pc parser.Context) ast.Node {
 	work, _ := pc.Get(workKey).(int)
 	work += length(block.Lines())
-	if work > maxWork {
+	if work > MaxWork {
 		return nil
 	}
 	pc.Set(workKey, work)
@@ -90,7 +106,7 @@ func length(s *text.Segments) int {
 type definitions struct{ parser.ParagraphTransformer }
 
 func (d definitions) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
-	if p.Lines().Len() <= maxDefinition {
+	if p.Lines().Len() <= MaxDefinitions {
 		d.ParagraphTransformer.Transform(p, reader, pc)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// maxTableColumns is how many columns a table may have: more never fit a terminal.
-const maxTableColumns = 64
+// MaxTableColumns is how many columns a table may have: more never fit a terminal.
+const MaxTableColumns = 64
 
 // tableTransformer makes tables of paragraphs: a row of headings, a row of dashes with as many cells, then rows to the
 // end. A row has no cells but those that are written, so that a small text never becomes a large table.
@@ -74,7 +74,7 @@ func cells(line text.Segment, source []byte) []cell {
 	var found []cell
 	for from <= to {
 		end := from
-		for end < to && (value[end] != '|' || escapedAt(value, end) || len(found) == maxTableColumns) {
+		for end < to && (value[end] != '|' || escapedAt(value, end) || len(found) == MaxTableColumns) {
 			end++
 		}
 		s := text.NewSegment(line.Start+from, line.Start+end)
@@ -90,7 +90,7 @@ func escapedAt(line []byte, i int) bool { return i > 0 && line[i-1] == '\\' }
 
 // tableAlignments reads the row of dashes. It returns nil if it is none.
 func tableAlignments(row []cell) []extast.Alignment {
-	if len(row) > maxTableColumns {
+	if len(row) > MaxTableColumns {
 		return nil
 	}
 	var found []extast.Alignment
