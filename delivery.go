@@ -94,6 +94,15 @@ const NotNow = "not now"
 // Crowded is the reason of a [Wait] until other sends of the channel have ended.
 const Crowded = "other sends"
 
+// Flooded is the reason of a [Wait] until a platform takes messages again, which has asked Corebot to wait.
+const Flooded = "flood limit"
+
+// FloodWait is a chat in which a platform takes no message before a time.
+type FloodWait struct {
+	Account, Chat string
+	Until         time.Time
+}
+
 // Unreadable is the reason of a lane that is set aside because its head cannot be read from the database. The store
 // tries the head again ever more rarely, and when another process begins.
 const Unreadable = "unreadable"

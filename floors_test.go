@@ -81,7 +81,9 @@ var owners = map[string][]string{
 	"github.com/JohannesKaufmann/html-to-markdown":            {"internal/webpage"},
 	"charm.land":                                              {"channels/cli"},
 	"github.com/ledongthuc/pdf":                               {"internal/pdftext"},
-	"github.com/yuin/goldmark":                                {"internal/markdown", "channels/cli/markdown", "channels/markup"},
+	"github.com/yuin/goldmark": {
+		"internal/markdown", "channels/cli/markdown", "channels/markup",
+	},
 	"github.com/prometheus/client_golang/prometheus/promhttp": {"observability"},
 }
 

@@ -57,6 +57,7 @@ type Status struct {
 type watched struct {
 	Entry
 	again chan struct{} // has something when the channel is to be run anew
+	gate  gate
 	mu    sync.Mutex
 	now   Status
 	// when the platform was heard last; Status.LastEvent leaves out what had nothing to say

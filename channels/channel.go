@@ -27,7 +27,11 @@ import (
 // the conversation waits.
 //
 // A Send that ends with its ctx may have shown the message. A [*corebot.Failure] of class Cancelled says that it has
-// not.
+// not, and that the message waits without having used up an attempt. A Send that does not know for another reason wraps
+// [ErrMayBeShown].
+//
+// A failure of class RateLimited closes the chat, and with the third such chat the account, for as long as it asks to
+// wait: see the gate of the [Outbox].
 type Channel interface {
 	Run(ctx context.Context, door Door) error
 	Send(ctx context.Context, o Outbound) (Receipt, error)
@@ -105,6 +109,12 @@ type Files interface {
 // door as a message of the presser. The text says all that the buttons say.
 type Buttons interface {
 	MaxButtons() int
+}
+
+// Typer is the ability of a channel that can show that an answer is being made. Typing shows that in a conversation for
+// a while, and again is when to call it next. An error ends it for this answer; nothing else depends on it.
+type Typer interface {
+	Typing(ctx context.Context, k corebot.Key) (again time.Duration, err error)
 }
 
 // Checker is the ability of a channel that can try its settings: it connects, says in a few words as whom, and changes
@@ -221,6 +231,7 @@ type Outbound struct {
 	Key            corebot.Key    `json:"-"`
 	Kind           corebot.Kind   `json:"-"` // [corebot.KindReply] or [corebot.KindNotice]
 	Parts          []corebot.Part `json:"parts"`
+	Before         string         `json:"-"` // of a later piece: the text that was sent before
 	InReplyTo      string         `json:"inReplyTo,omitempty"` // the id of the message that it answers
 	AlsoAnswers    []string       `json:"alsoAnswers,omitempty"`
 	CreatedAt      time.Time      `json:"-"`
@@ -278,6 +289,7 @@ func readable(parts []corebot.Part) []corebot.Part {
 // piece is the send of the bytes of the text between two places.
 func (o Outbound) piece(text string, from, to int) Outbound {
 	whole := o.Text()
+	o.Before = whole[:from]
 	if from > 0 || to < len(whole) {
 		o.IdempotencyKey = pieceKey(o.ID, from, to)
 	}

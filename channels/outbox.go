@@ -24,9 +24,10 @@ type Queue interface {
 	Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error
 }
 
-// Journal remembers which parts of a long message were sent.
+// Journal remembers which parts of a long message were sent, and where platforms have asked to wait.
 type Journal interface {
 	Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error
+	FloodWaits(ctx context.Context, pool corebot.Pool) ([]corebot.FloodWait, error)
 }
 
 // OnAmbiguous says what happens to a message whose send was cut off, on a channel without idempotency keys.
@@ -111,6 +112,7 @@ func (o *Outbox) run(ctx context.Context, kind string, accounts []*watched) {
 			o.sent.WithLabelValues(kind, e.Name, result)
 		}
 	}
+	r.recall(ctx)
 	var workers sync.WaitGroup
 	for range sendWorkers {
 		workers.Go(func() { r.loop(ctx) })
@@ -151,18 +153,36 @@ func (r *run) loop(ctx context.Context) {
 	}
 }
 
+// recall closes the gates that an earlier process left closed.
+func (r *run) recall(ctx context.Context) {
+	waits, err := r.journal.FloodWaits(ctx, corebot.OutboundPool(r.kind))
+	if err != nil && ctx.Err() == nil {
+		r.log.Error().Err(err).Str("channel", r.kind).Msg("it is not known where the platform has asked to wait")
+	}
+	for _, w := range waits {
+		if e := r.accounts[w.Account]; e != nil {
+			e.gate.close(w.Chat, w.Until, time.Now())
+		}
+	}
+}
+
 // begin delivers one message and returns when that is done, or after a moment. A chat that answers late, or never, must
 // not keep the worker from the next message. The worker does not wait at all for a chat that failed lately.
 func (r *run) begin(ctx context.Context, d corebot.Delivery) {
-	if r.accounts[d.Message.Key.Account] == nil {
+	e := r.accounts[d.Message.Key.Account]
+	if e == nil {
 		r.deliver(ctx, d, func() corebot.Outcome {
 			return corebot.Outcome{Verb: corebot.Wait, At: time.Now().Add(absent), Reason: corebot.NotNow}
 		})
 		return
 	}
+	if opens := e.gate.opens(d.Message.Key.Chat, time.Now()); !opens.IsZero() {
+		r.deliver(ctx, d, func() corebot.Outcome { return r.postpone(d, opens, corebot.Flooded) })
+		return
+	}
 	s, again := r.places.take(d, max(sendTime, r.queue.Lease()), time.Now())
 	if s == nil {
-		r.deliver(ctx, d, func() corebot.Outcome { return r.postpone(d, again) })
+		r.deliver(ctx, d, func() corebot.Outcome { return r.postpone(d, again, corebot.Crowded) })
 		return
 	}
 	done := make(chan struct{})
@@ -268,10 +288,10 @@ func (r *run) mayBeShown(d corebot.Delivery, why string) (out corebot.Outcome, h
 	return corebot.Outcome{Verb: corebot.Dead, Reason: ReasonAmbiguous, Error: why}, r.onAmbiguous == Hold
 }
 
-// postpone has a message wait that found no place. That counts no attempt.
-func (r *run) postpone(d corebot.Delivery, again time.Time) corebot.Outcome {
+// postpone has a message wait that finds no place, or a closed gate. That counts no attempt.
+func (r *run) postpone(d corebot.Delivery, again time.Time, why string) corebot.Outcome {
 	r.sent.WithLabelValues(append(r.labels(d), "postponed")...).Inc()
-	return corebot.Outcome{Verb: corebot.Wait, At: again, Reason: corebot.Crowded}
+	return corebot.Outcome{Verb: corebot.Wait, At: again, Reason: why}
 }
 
 // send sends one message and says what becomes of it.
@@ -288,6 +308,7 @@ func (r *run) send(ctx context.Context, s *send, d corebot.Delivery) corebot.Out
 		}
 	}
 	e := r.accounts[d.Message.Key.Account]
+	e.gate.refused(d.Message.Key.Chat, err, time.Now())
 	if out.Verb != corebot.Wait { // which is of the process, not of the chat
 		s.judge(err != nil)
 		e.noted(err)
@@ -298,7 +319,7 @@ func (r *run) send(ctx context.Context, s *send, d corebot.Delivery) corebot.Out
 
 // verdict is what becomes of a message whose send failed.
 func (r *run) verdict(d corebot.Delivery, err error) corebot.Outcome {
-	if errors.Is(err, errCutOff) && !r.idempotent(d) {
+	if errors.Is(err, ErrMayBeShown) && !r.idempotent(d) {
 		if out, held := r.mayBeShown(d, err.Error()); held {
 			return out
 		}

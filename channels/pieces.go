@@ -78,8 +78,8 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 	}
 }
 
-// errCutOff says that Corebot has ended a send before the platform answered: the piece may have been shown.
-var errCutOff = errors.New("it may have been sent")
+// ErrMayBeShown says that a send ended before the platform answered: the piece may have been shown.
+var ErrMayBeShown = errors.New("it may have been sent")
 
 // sendPiece gives one Send its slot. It turns a panic of a channel into this message's failure: the process must not
 // die of it again and again.
@@ -101,7 +101,7 @@ func sendPiece(kept context.Context, c Channel, s *send, o Outbound) (receipt Re
 	case errors.Is(cause, corebot.ErrLeaseLost):
 		return receipt, fmt.Errorf("%w: %w", cause, err)
 	default:
-		return receipt, fmt.Errorf("%w; %w: %w", cause, errCutOff, err)
+		return receipt, fmt.Errorf("%w; %w: %w", cause, ErrMayBeShown, err)
 	}
 }
 

@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -283,4 +285,21 @@ func holdsTx(t *tx, l corebot.Lease) error {
 		err = staleTx(t, l)
 	}
 	return err
+}
+
+var floodWaits = &query{`SELECT account, chat, MAX(wake_at) FROM lanes
+	WHERE pool = ? AND wake_at > ? AND limited > 0 AND leased = 0 GROUP BY account, chat`}
+
+// FloodWaits are the chats of a pool whose next message waits because the platform has refused it for its rate.
+func (l *Ledger) FloodWaits(ctx context.Context, pool corebot.Pool) (all []corebot.FloodWait, err error) {
+	err = l.db.reader.each(ctx, floodWaits, func(s scanner) error {
+		var w corebot.FloodWait
+		err := s.Scan(&w.Account, &w.Chat, moment{&w.Until})
+		all = append(all, w)
+		return err
+	}, string(pool), time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("read which chats of %s wait for their rate: %w", pool, err)
+	}
+	return all, nil
 }

@@ -347,6 +347,9 @@ func (a *App) Run(ctx context.Context) error {
 		services = append(services,
 			lifecycle.Service{Name: "workspace", Run: waitOut(a.agents.sweep)},
 			lifecycle.Service{Name: "outbox", Run: waitOut(a.channels.Send)},
+			lifecycle.Service{Name: "typing", Run: func(ctx context.Context) error {
+				return a.channels.Type(ctx, a.Live)
+			}},
 			lifecycle.Service{Name: "mcp", Run: a.agents.runServers},
 			lifecycle.Service{Name: "router", Run: a.router.Run},
 			lifecycle.Service{Name: "scheduler", Run: a.runScheduler},

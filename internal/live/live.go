@@ -47,18 +47,43 @@ const Buffer = 256
 type Hub struct {
 	mu       sync.RWMutex
 	watchers map[corebot.Key]map[chan Event]struct{}
+	turns    map[chan Event]struct{} // see WatchTurns
 }
 
 // Publish hands e to everyone who watches its key, and never blocks.
 func (h *Hub) Publish(e Event) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	for c := range h.watchers[e.Key] {
+	hand(h.watchers[e.Key], e)
+	if e.Kind == TurnStarted || e.Kind == TurnEnded {
+		hand(h.turns, e)
+	}
+}
+
+func hand(watchers map[chan Event]struct{}, e Event) {
+	for c := range watchers {
 		select {
 		case c <- e:
 		default: // lossy: see the package doc
 		}
 	}
+}
+
+// WatchTurns returns the begins and ends of the turns of all conversations from now on. stop ends that, as of Watch.
+func (h *Hub) WatchTurns() (events <-chan Event, stop func()) {
+	c := make(chan Event, Buffer)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.turns == nil {
+		h.turns = map[chan Event]struct{}{}
+	}
+	h.turns[c] = struct{}{}
+	return c, sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.turns, c)
+		close(c)
+	})
 }
 
 // Watch returns the events of a conversation from now on. stop ends it and closes the channel; it may be called twice.

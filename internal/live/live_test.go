@@ -80,3 +80,22 @@ func TestNothingIsSentToAWatcherThatHasStopped(t *testing.T) {
 	close(done)
 	publishers.Wait()
 }
+
+func TestAWatcherOfTurnsSeesTheBeginsAndEndsOfAllConversations(t *testing.T) {
+	var hub live.Hub
+	events, stop := hub.WatchTurns()
+	for _, kind := range []live.EventKind{live.TurnStarted, live.Text, live.TurnEnded} {
+		hub.Publish(live.Event{Kind: kind, Key: key("a")})
+		hub.Publish(live.Event{Kind: kind, Key: key("b")})
+	}
+	stop()
+	stop() // twice does no harm
+	hub.Publish(live.Event{Kind: live.TurnEnded, Key: key("a")})
+	seen := ""
+	for e := range events {
+		seen += fmt.Sprint(e.Key.Chat, " ", e.Kind, "\n")
+	}
+	if want := "a turn_started\nb turn_started\na turn_ended\nb turn_ended\n"; seen != want {
+		t.Errorf("it saw\n%s", seen)
+	}
+}
