@@ -156,6 +156,7 @@ const (
 	envelopeGroup = 1 << iota
 	envelopeMentioned
 	envelopeSent
+	envelopeForwarded
 )
 
 // appendTo writes the envelope before the rest of an essence. Its layout never changes: checksums are stored.
@@ -166,6 +167,9 @@ func (o Envelope) appendTo(buf []byte) []byte {
 	}
 	if o.Mentioned {
 		flags |= envelopeMentioned
+	}
+	if o.Forwarded {
+		flags |= envelopeForwarded
 	}
 	if !o.SentAt.IsZero() {
 		flags, sent = flags|envelopeSent, o.SentAt.UnixMilli()
@@ -179,6 +183,7 @@ func (r *reader) envelope() Envelope {
 	o := Envelope{ReplyTo: r.string()}
 	flags, sent := r.uvarint(), int64(r.uvarint())
 	o.Group, o.Mentioned = flags&envelopeGroup != 0, flags&envelopeMentioned != 0
+	o.Forwarded = flags&envelopeForwarded != 0
 	if flags&envelopeSent != 0 {
 		o.SentAt = time.UnixMilli(sent).UTC()
 	}

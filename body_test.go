@@ -40,6 +40,7 @@ func TestAnEnvelopeIsPartOfTheBodyOnlyWhereThereIsOne(t *testing.T) {
 		{ReplyTo: "m0"},
 		{Group: true},
 		{Mentioned: true},
+		{Forwarded: true},
 		{SentAt: time.UnixMilli(0).UTC()},
 		{SentAt: time.UnixMilli(1 << 41).UTC()},
 		{ReplyTo: "m0", Group: true, Mentioned: true, SentAt: time.UnixMilli(1).UTC()},

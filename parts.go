@@ -108,7 +108,10 @@ type Envelope struct {
 	ReplyTo   string    `json:"replyTo,omitempty"`   // the platform's id of the message that it answers
 	Group     bool      `json:"group,omitempty"`     // more people than the sender read the chat
 	Mentioned bool      `json:"mentioned,omitempty"` // it names Corebot, or answers Corebot
-	SentAt    time.Time `json:"sentAt,omitzero"`     // by the platform's clock, to the millisecond
+	// Forwarded says that others than the sender wrote the content, and the sender passes it on. It is never a command,
+	// and it taints.
+	Forwarded bool      `json:"forwarded,omitempty"`
+	SentAt    time.Time `json:"sentAt,omitzero"` // by the platform's clock, to the millisecond
 }
 
 // IsZero says that the platform says nothing.

@@ -82,12 +82,16 @@ func (t *turn) showSteers(ctx context.Context) error {
 		})
 		t.say(corebot.HistoryEntry{
 			Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Parts: m.Parts, Metadata: m.Metadata.Kept(),
+			Outside: m.Envelope.Forwarded,
 		})
 		t.mergedIDs = append(t.mergedIDs, m.ID)
-		if m.Sender != t.who.Principal || m.Sender.ID == "" {
+		switch {
+		case m.Sender != t.who.Principal || m.Sender.ID == "":
 			t.taint("what somebody else said")
 			t.who.Overheard = true
-		} else {
+		case m.Envelope.Forwarded:
+			t.taint(forwarded)
+		default:
 			t.addresses.Say(m.Text())
 		}
 		if !t.who.AddSpeaker(m.Sender) {

@@ -12,7 +12,7 @@ import "github.com/corebot/corebot"
 //     them: see [llm.Tool];
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins
 //     may write, the chat's history and memory;
-//   - what other people say to it while it runs, or had said in its session;
+//   - what other people say to it while it runs, or had said in its session, and what its principal forwards of them;
 //   - from its session: earlier results of such tools, answers of tainted turns, messages from elsewhere, and a summary
 //     that is made of any of these: see [corebot.Sources];
 //   - replies that could not be delivered, when they stand in its prompt.
@@ -27,6 +27,8 @@ func (t *turn) taint(source string) {
 	}
 }
 
+const forwarded = "a forwarded message"
+
 // taintBySender looks at who published the message.
 func (t *turn) taintBySender() {
 	m := t.delivery.Message
@@ -39,6 +41,9 @@ func (t *turn) taintBySender() {
 		t.who.Overheard = true
 	case m.Errand != nil && m.Errand.Taint != "": // others can have had a hand in the prompt
 		t.who.Overheard = true
+	case m.Envelope.Forwarded:
+		t.taint(forwarded)
+		t.who.Overheard = t.who.Overheard || m.Envelope.Group
 	case m.Envelope.Group, m.Errand != nil && m.Errand.Overheard:
 		t.who.Overheard = true
 		t.addresses.Say(m.Text())
@@ -101,7 +106,7 @@ func (t *turn) foreign(e corebot.HistoryEntry) string {
 	case e.Speaker == corebot.SpeakerUser && (e.Sender != t.who.Principal || e.Sender.ID == ""):
 		return "what other people said before"
 	case e.Speaker == corebot.SpeakerUser && e.Outside:
-		return "what another agent sent before, which had read such text"
+		return "what was forwarded before, or sent by another agent that had read such text"
 	case e.Speaker == corebot.SpeakerTool && e.Outside:
 		return "the result of a tool in an earlier turn"
 	case e.Speaker == corebot.SpeakerAssistant && e.Outside:

@@ -85,7 +85,7 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	}
 	t.say(corebot.HistoryEntry{
 		Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.SenderName, Parts: m.Parts, Metadata: m.Metadata.Kept(),
-		Outside: m.Relay != nil && (m.Relay.Taint != "" || len(m.Relay.Others) > 0) ||
+		Outside: m.Envelope.Forwarded || m.Relay != nil && (m.Relay.Taint != "" || len(m.Relay.Others) > 0) ||
 			m.Errand != nil && (m.Errand.Taint != "" || len(m.Errand.Others) > 0),
 	})
 	return nil

@@ -44,6 +44,9 @@ func (d *FrontDoor) reads(in *Incoming) (spoken corebot.Spoken, late bool) {
 	}
 	text := in.Text()
 	spoken = corebot.Read(text)
+	if in.Envelope.Forwarded { // others wrote it: it commands nothing
+		spoken = corebot.Spoken{Kind: corebot.KindPrompt, Text: text}
+	}
 	meant := *in
 	meant.Envelope.Mentioned = in.Envelope.Mentioned || in.EditOf != ""
 	heard, late := d.hears(meant, time.Now())

@@ -157,3 +157,19 @@ func TestAMessageThatCameTooLateIsContextAndItsChatIsToldOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestAForwardedCommandIsText(t *testing.T) {
+	k, door := newGroupDoor(t, channels.GroupsAll)
+	for i, text := range []string{"/stop", "/approve 7", "//stop"} {
+		in := inLane(fmt.Sprint(i), "group", text)
+		in.Envelope.Forwarded = true
+		accept(t, k, door, "", in)
+		d := k.Claim()
+		if d.Message.Kind != corebot.KindPrompt || d.Message.Text() != text {
+			t.Errorf("%q came in as %s %q", text, d.Message.Kind, d.Message.Text())
+		}
+		if err := k.Bus.Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

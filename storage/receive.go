@@ -118,7 +118,8 @@ func hearTx(t *tx, p *parcel, l lane, life int64) error {
 		metadata = p.Metadata.String()
 	}
 	if _, err := t.exec(appendHistory, chat.ID, chat.Session, l.nextSeq, 0, string(corebot.SpeakerUser),
-		storedSender(p.Key, p.Sender), p.SenderName, text, parts, metadata, "", "", false, p.ID, t.now); err != nil {
+		storedSender(p.Key, p.Sender), p.SenderName, text, parts, metadata, "", "", p.Envelope.Forwarded,
+		p.ID, t.now); err != nil {
 		return err
 	}
 	oldest := l.nextSeq - corebot.MaxHeard
