@@ -231,7 +231,7 @@ type Outbound struct {
 	Key            corebot.Key    `json:"-"`
 	Kind           corebot.Kind   `json:"-"` // [corebot.KindReply] or [corebot.KindNotice]
 	Parts          []corebot.Part `json:"parts"`
-	Before         string         `json:"-"` // of a later piece: the text that was sent before
+	Before         string         `json:"-"`                   // of a later piece: the text that was sent before
 	InReplyTo      string         `json:"inReplyTo,omitempty"` // the id of the message that it answers
 	AlsoAnswers    []string       `json:"alsoAnswers,omitempty"`
 	CreatedAt      time.Time      `json:"-"`

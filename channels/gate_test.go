@@ -32,8 +32,6 @@ func flooded(until time.Time, only func(channels.Outbound) bool) (p *platform, r
 	return p, refused
 }
 
-func everything(channels.Outbound) bool { return true }
-
 func TestAChatThatIsRefusedForItsRateIsLeftAloneInAllItsThreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox(t, "", "")

@@ -26,9 +26,7 @@ const (
 	Bold Style = 1 << iota
 	Italic
 	Struck
-	Code  // a few words of code
-	Block // lines of code, or a table: in columns, as they are
-	Quote
+	Code // a few words of code
 )
 
 // Span is text of one look.
@@ -36,9 +34,10 @@ type Span struct {
 	Text  string
 	Style Style
 	Link  string // the address that the text leads to; empty: none
-	Lang  string // of a Block of code: its language, if it is named
-	// Part tells apart blocks and quotes that follow each other.
-	Part int
+	// Quote and Block number the quote and the block that the text stands in; 0: none. A block is lines of code, or a
+	// table: in columns, as they are.
+	Quote, Block int
+	Lang         string // of a block of code: its language, if it is named
 }
 
 // Document is a text with its looks.

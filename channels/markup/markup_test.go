@@ -11,7 +11,7 @@ import (
 // marked shows spans as text, each change of looks in brackets.
 func marked(spans []Span) string {
 	var b strings.Builder
-	names := []string{"bold", "italic", "struck", "code", "block", "quote"}
+	names := []string{"bold", "italic", "struck", "code"}
 	for i, s := range spans {
 		if i > 0 {
 			was := spans[i-1]
@@ -25,6 +25,12 @@ func marked(spans []Span) string {
 			if s.Style&(1<<bit) != 0 {
 				looks = append(looks, name)
 			}
+		}
+		if s.Block != 0 {
+			looks = append(looks, "block")
+		}
+		if s.Quote != 0 {
+			looks = append(looks, "quote")
 		}
 		if s.Lang != "" {
 			looks = append(looks, s.Lang)
@@ -48,6 +54,7 @@ func TestAnAnswerHasTheLooksOfItsMarkdown(t *testing.T) {
 		"3) a\n4) b":                                  "3) a\n4) b",
 		"- [x] done\n- [ ] open":                      "[x] done\n[ ] open",
 		"-\n- b":                                      "• \n• b",
+		"> a\n>\n>     b\n>\n> c":                     "[quote]a\n\n[block quote]b[quote]\n\nc",
 		"> a\n> b\n>\n> **c**":                        "[quote]a\nb\n\n[bold quote]c",
 		"> a\n\ntext\n\n> b":                          "[quote]a[]\n\ntext\n\n[quote]b",
 		"```go\nx := 1\n\n\ty\n```":                   "[block go]x := 1\n\n\ty",

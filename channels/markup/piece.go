@@ -145,7 +145,7 @@ func (d Document) behind(spans []placed, n int) int {
 
 // space is the white space that can be left out between two pieces. Lines of code keep their indentation.
 func (p placed) space() string {
-	if p.Style&Block != 0 {
+	if p.Block != 0 {
 		return "\n"
 	}
 	return " \n"

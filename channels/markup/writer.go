@@ -21,11 +21,8 @@ type writer struct {
 	source []byte
 	spans  []placed
 
-	style  Style
-	link   string
-	lang   string
-	part   int // of the block or quote around
-	parts  int // that there are
+	now    Span // the looks of what is written now
+	parts  int  // quotes and blocks that there are
 	indent string
 	at     int    // the place behind what was written last
 	due    string // what has to stand before the next text: line ends, indentation and a mark
@@ -55,7 +52,7 @@ func (w *writer) block(n ast.Node) {
 	case *ast.Heading:
 		w.with(Bold, func() { w.inline(n) })
 	case *ast.Blockquote:
-		w.own(Quote, func() { w.blocks(n, true) })
+		w.own(&w.now.Quote, func() { w.blocks(n, true) })
 	case *ast.List:
 		w.list(n)
 	case *ast.CodeBlock:
@@ -73,16 +70,16 @@ func (w *writer) block(n ast.Node) {
 
 // with writes something with one more style.
 func (w *writer) with(s Style, body func()) {
-	outer := w.style
-	w.style |= s
+	outer := w.now.Style
+	w.now.Style |= s
 	body()
-	w.style = outer
+	w.now.Style = outer
 }
 
-// own is with for a style whose neighbours of the same style are others. What has to stand before it is outside. A
-// quote in a quote is one with it: platforms show no depth.
-func (w *writer) own(s Style, body func()) {
-	if w.style&s != 0 {
+// own writes a quote or a block, which has a number of its own. What has to stand before it is outside. A quote in a
+// quote is one with it: platforms show no depth.
+func (w *writer) own(number *int, body func()) {
+	if *number != 0 {
 		body()
 		return
 	}
@@ -90,11 +87,10 @@ func (w *writer) own(s Style, body func()) {
 		w.due += "\n"
 	}
 	w.mark("")
-	outer := w.part
 	w.parts++
-	w.part = w.parts
-	w.with(s, body)
-	w.part = outer
+	*number = w.parts
+	body()
+	*number = 0
 }
 
 // list writes the items, each behind its mark, as deep as the list is nested.
@@ -127,8 +123,8 @@ func (w *writer) list(n *ast.List) {
 
 // code writes lines as they are.
 func (w *writer) code(lines *text.Segments, lang string) {
-	w.own(Block, func() {
-		w.lang = lang
+	w.own(&w.now.Block, func() {
+		w.now.Lang = lang
 		for i := range lines.Len() {
 			s := lines.At(i)
 			if i == lines.Len()-1 {
@@ -139,7 +135,7 @@ func (w *writer) code(lines *text.Segments, lang string) {
 			}
 			w.exact(s.Start, s.Stop)
 		}
-		w.lang = ""
+		w.now.Lang = ""
 	})
 }
 
@@ -232,10 +228,10 @@ func (w *writer) leading(to []byte, named bool, body func()) {
 			w.mark(")")
 		}
 	default:
-		outer := w.link
-		w.link = string(to)
+		outer := w.now.Link
+		w.now.Link = string(to)
 		body()
-		w.link = outer
+		w.now.Link = outer
 	}
 }
 
@@ -256,10 +252,10 @@ func (w *writer) address(to []byte) {
 func (w *writer) mark(s string) {
 	if due := w.due; due != "" {
 		w.due = ""
-		w.spans = append(w.spans, placed{Span: Span{Text: due, Style: w.style & Quote, Part: w.part}, at: w.at})
+		w.spans = append(w.spans, placed{Span: Span{Text: due, Quote: w.now.Quote}, at: w.at})
 	}
 	if s != "" {
-		w.add(placed{Span: Span{Text: s}, at: w.at})
+		w.add(s, false)
 	}
 }
 
@@ -267,7 +263,7 @@ func (w *writer) mark(s string) {
 func (w *writer) made(s string, at int) {
 	w.at = max(w.at, at)
 	w.mark("")
-	w.add(placed{Span: Span{Text: s}, at: w.at})
+	w.add(s, false)
 }
 
 // exact writes text of the source.
@@ -277,12 +273,13 @@ func (w *writer) exact(from, to int) {
 	}
 	w.at = max(w.at, from)
 	w.mark("")
-	w.add(placed{Span: Span{Text: string(w.source[from:to])}, at: w.at, exact: w.at == from})
+	w.add(string(w.source[from:to]), w.at == from)
 	w.at = max(w.at, to)
 }
 
-func (w *writer) add(p placed) {
-	p.Style, p.Link, p.Lang, p.Part = w.style, w.link, w.lang, w.part
+func (w *writer) add(s string, exact bool) {
+	p := placed{Span: w.now, at: w.at, exact: exact}
+	p.Text = s
 	w.spans = append(w.spans, p)
 }
 
@@ -306,7 +303,7 @@ func (w *writer) table(n *extast.Table) {
 		w.records(n)
 		return
 	}
-	w.own(Block, func() {
+	w.own(&w.now.Block, func() {
 		for i, row := range rows {
 			line := w.row(row, widths, n.Alignments)
 			if i == 0 {

@@ -1,0 +1,88 @@
+package telegram_test
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/channeltest"
+	"github.com/corebot/corebot/channels/telegram"
+	"github.com/corebot/corebot/channels/telegram/telegramtest"
+)
+
+var account = channels.Account{Kind: "telegram", Name: "main"}
+
+// platform is a server that ends with the test, about which it has nothing to complain.
+func platform(t *testing.T) *telegramtest.Server {
+	t.Helper()
+	s := telegramtest.New()
+	t.Cleanup(func() {
+		s.Close()
+		for _, c := range s.Complaints() {
+			t.Errorf("the platform complains: %s", c)
+		}
+	})
+	return s
+}
+
+// open makes the channel of the server's bot.
+func open(t *testing.T, s *telegramtest.Server) *telegram.Channel {
+	t.Helper()
+	c, err := telegram.New(telegram.Settings{Token: telegramtest.Token, APIURL: s.URL(), Poll: 50 * time.Second},
+		channels.Site{Account: account, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*telegram.Channel)
+}
+
+// named keeps which ids of the platform stand for those of a test.
+type named struct {
+	mu  sync.Mutex
+	ids map[string]string
+}
+
+func (n *named) is(id, of string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ids[id] = of
+}
+
+func (n *named) of(id string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if of, is := n.ids[id]; is {
+		return of
+	}
+	return id
+}
+
+func TestTelegramKeepsTheGuaranteesOfAChannel(t *testing.T) {
+	channeltest.Run(t, func(t *testing.T) channeltest.Subject {
+		s, names := platform(t), &named{ids: map[string]string{}}
+		s.Know(telegramtest.Chat{ID: telegramtest.Ann.ID})
+		chat := telegramtest.Ann.ID
+		return channeltest.Subject{
+			Account: account, Chat: strconv.FormatInt(chat, 10), ID: names.of,
+			Open: func() channels.Channel { return open(t, s) },
+			Say: func(_ channels.Accepter, id, text string) {
+				names.is(id, strconv.FormatInt(s.Say(telegramtest.Said{Text: text}), 10))
+			},
+			Edit: func(_ channels.Accepter, id, of, text string) {
+				message, err := strconv.ParseInt(names.of(of), 10, 64)
+				if err != nil {
+					t.Error(err)
+				}
+				names.is(id, fmt.Sprintf("%d/edit/%d", message, s.Edit(chat, message, text)))
+			},
+			Shown: func() []string { return s.Texts(chat) },
+			Cut:   s.Cut, Silence: s.Silence,
+			Refuse: func(n int) { s.Refuse(n, 0.001) },
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package telegram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/markup"
+)
+
+const (
+	maxUnits = 4096 // of the text of a message, in UTF-16 units, without markup
+	minUnits = 512  // of a message that the platform has called too long
+
+	maxButtons = 8
+	maxData    = 64 // bytes of a button's command
+)
+
+// MaxButtons implements [channels.Buttons].
+func (c *Channel) MaxButtons() int { return maxButtons }
+
+// Send shows one message: the beginning of the text, as much as fits. The receipt says how far that is.
+func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
+	args, err := addressed(o.Key)
+	if err != nil {
+		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
+	}
+	args["link_preview_options"] = map[string]any{"is_disabled": true} // nobody but the reader opens its links
+	if answered, err := parseID(o.InReplyTo); err == nil && o.Before == "" && args["chat_id"].(int64) < 0 {
+		args["reply_parameters"] = map[string]any{"message_id": answered, "allow_sending_without_reply": true}
+	}
+	whole := o.Before + o.Text()
+	document := markup.Plain(whole)
+	if o.Kind == corebot.KindReply { // a notice is shown as it is: it quotes what a call would do
+		document = markup.Parse(whole)
+	}
+	for limit := maxUnits; ; limit /= 2 {
+		spans, to := document.Piece(len(o.Before), limit, units)
+		if to == len(whole) {
+			if rows := keyboard(o.Buttons); len(rows) > 0 {
+				args["reply_markup"] = map[string]any{"inline_keyboard": rows}
+			}
+		}
+		id, err := c.show(ctx, args, spans)
+		if refused := (*refusal)(nil); errors.As(err, &refused) && refused.says("message is too long") && limit > minUnits {
+			delete(args, "reply_markup")
+			continue
+		}
+		if err != nil {
+			return channels.Receipt{}, err
+		}
+		receipt := channels.Receipt{Reached: to - len(o.Before)}
+		if id != 0 {
+			receipt.IDs = []string{strconv.FormatInt(id, 10)}
+		}
+		return receipt, nil
+	}
+}
+
+// show sends styled text. Text whose markup is refused goes as it is.
+func (c *Channel) show(ctx context.Context, args map[string]any, spans []markup.Span) (id int64, err error) {
+	if len(spans) == 0 { // nothing is left but white space
+		return 0, nil
+	}
+	args["text"], args["parse_mode"] = toHTML(spans), "HTML"
+	if id, err = c.post(ctx, args); err == nil {
+		return id, nil
+	}
+	if refused := (*refusal)(nil); errors.As(err, &refused) && refused.says("can't parse entities") {
+		c.site.Log.Warn().Err(err).Msg("the platform refuses the markup of a piece, which is sent as plain text")
+		args["text"] = plain(spans)
+		delete(args, "parse_mode")
+		return c.post(ctx, args)
+	}
+	return 0, err
+}
+
+// post sends a message. A group that was made a supergroup has another id since: the platform says which.
+func (c *Channel) post(ctx context.Context, args map[string]any) (int64, error) {
+	type sent struct {
+		ID int64 `json:"message_id"`
+	}
+	m, err := call[sent](ctx, &c.client, "sendMessage", args)
+	if refused := (*refusal)(nil); errors.As(err, &refused) && refused.migrateTo != 0 {
+		args["chat_id"] = refused.migrateTo
+		m, err = call[sent](ctx, &c.client, "sendMessage", args)
+	}
+	return m.ID, err
+}
+
+// typingShown is how long the platform shows that somebody types, but for the time that a request takes.
+const typingShown = 4500 * time.Millisecond
+
+// Typing implements [channels.Typer].
+func (c *Channel) Typing(ctx context.Context, k corebot.Key) (time.Duration, error) {
+	args, err := addressed(k)
+	if err != nil {
+		return 0, err
+	}
+	args["action"] = "typing"
+	_, err = call[bool](ctx, &c.client, "sendChatAction", args)
+	return typingShown, err
+}
+
+// addressed are the arguments that name a conversation.
+func addressed(k corebot.Key) (map[string]any, error) {
+	chat, err := parseID(k.Chat)
+	if err != nil {
+		return nil, corebot.WithHint(fmt.Errorf("%w: chat %w", corebot.ErrInvalid, err),
+			"`corebot chats list` shows the chats that have written")
+	}
+	args := map[string]any{"chat_id": chat}
+	if k.Thread != "" {
+		if args["message_thread_id"], err = parseID(k.Thread); err != nil {
+			return nil, fmt.Errorf("%w: thread %w", corebot.ErrInvalid, err)
+		}
+	}
+	return args, nil
+}
+
+type button struct {
+	Text string `json:"text"`
+	Data string `json:"callback_data"`
+}
+
+// keyboard puts buttons below a message, two in a row. A command that has no room in a button stands in the text.
+func keyboard(actions []corebot.Action) (rows [][]button) {
+	for _, a := range actions {
+		if len(a.Command) > maxData {
+			continue
+		}
+		b := button{a.Label, a.Command}
+		if n := len(rows); n > 0 && len(rows[n-1]) == 1 {
+			rows[n-1] = append(rows[n-1], b)
+		} else {
+			rows = append(rows, []button{b})
+		}
+	}
+	return rows
+}
+
+// menu registers the chat commands, as the platform's programs show them to people who type a slash.
+func menu() map[string]any {
+	type entry struct {
+		Command     string `json:"command"`
+		Description string `json:"description"`
+	}
+	all := []entry{{strings.TrimPrefix(startCommand, "/"), "what can be said here"}}
+	for _, c := range corebot.Commands() {
+		all = append(all, entry{strings.TrimPrefix(c.Name, "/"), strings.TrimSpace(c.Args + " " + c.Summary)})
+	}
+	return map[string]any{"commands": all}
+}
+
+// units is the length of a text as the platform counts it.
+func units(s string) (n int) {
+	for _, r := range s {
+		n += max(utf16.RuneLen(r), 1)
+	}
+	return n
+}

@@ -1,0 +1,228 @@
+package telegram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/backoff"
+)
+
+// Settings are what an account needs, under channels.telegram.ACCOUNT.
+type Settings struct {
+	Token  string        `mapstructure:"token" secret:"yes" doc:"the token of the bot, as @BotFather gave it"`
+	APIURL string        `mapstructure:"api_url" doc:"where the Bot API is: Telegram's own, or a server of yours"`
+	Poll   time.Duration `mapstructure:"poll" min:"1s" doc:"how long Telegram holds a poll that finds nothing; at most 50s"`
+}
+
+const (
+	standardURL = "https://api.telegram.org"
+	maxPoll     = 50 * time.Second // the platform's own limit
+)
+
+// tokens is the form of a token: the bot's id and a secret.
+var tokens = regexp.MustCompile(`^([0-9]{1,18}):[A-Za-z0-9_-]{20,200}$`)
+
+// Validate refuses settings that cannot work.
+func (s Settings) Validate() error {
+	if s.Token == "" {
+		return corebot.WithHint(errors.New("token is empty"),
+			"ask @BotFather on Telegram for a bot; keep its token in a file and set token to file:telegram.token")
+	}
+	if !tokens.MatchString(s.Token) {
+		return corebot.WithHint(errors.New("token has not the form of a bot's token, NUMBER:SECRET"),
+			"copy the whole line that @BotFather gave, such as 123456:AA…")
+	}
+	u, err := url.Parse(s.APIURL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.User != nil {
+		return corebot.WithHint(fmt.Errorf("api_url %q is no address of a server", s.APIURL),
+			"leave it out for Telegram's own, or write one such as http://127.0.0.1:8081")
+	}
+	if s.Poll > maxPoll {
+		return corebot.WithHint(fmt.Errorf("poll is %v", s.Poll), "Telegram holds a poll for at most 50s")
+	}
+	return nil
+}
+
+// Network is the line for the list of networks.
+func Network() channels.Network {
+	return channels.NewNetwork("telegram", Settings{APIURL: standardURL, Poll: maxPoll}, New)
+}
+
+// Channel is one bot.
+type Channel struct {
+	client client
+	poll   time.Duration
+	site   channels.Site
+	id     int64 // of the bot
+}
+
+var (
+	_ channels.Periodic = (*Channel)(nil)
+	_ channels.Checker  = (*Channel)(nil)
+	_ channels.Typer    = (*Channel)(nil)
+	_ channels.Buttons  = (*Channel)(nil)
+)
+
+// New makes the channel of an account. It connects to nothing.
+func New(s Settings, site channels.Site) (channels.Channel, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 16
+	c := &Channel{
+		client: client{
+			base: strings.TrimRight(s.APIURL, "/") + "/bot" + s.Token + "/", token: s.Token,
+			http: &http.Client{
+				Transport:     transport,
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			},
+		},
+		poll: s.Poll, site: site,
+	}
+	_, err := fmt.Sscan(tokens.FindStringSubmatch(s.Token)[1], &c.id)
+	return c, err
+}
+
+// slack is how long the platform has for an answer beyond what it was asked to wait.
+const slack = 10 * time.Second
+
+// Period implements [channels.Periodic].
+func (c *Channel) Period() time.Duration { return c.poll + slack }
+
+// Check implements [channels.Checker].
+func (c *Channel) Check(ctx context.Context) (string, error) {
+	me, err := c.client.me(ctx)
+	if err != nil {
+		return "", err
+	}
+	hook, err := call[webhookInfo](ctx, &c.client, "getWebhookInfo", nil)
+	if err != nil {
+		return "", err
+	}
+	says := fmt.Sprintf("known as @%s", me.Username)
+	if !me.ReadsAll {
+		says += "; in groups it sees only what is meant for it"
+	}
+	if hook.URL != "" {
+		return says, hooked
+	}
+	return says, nil
+}
+
+// Run fetches updates until ctx ends. A connection that breaks, a conflict and a refused token are errors: the
+// supervisor runs the channel again.
+func (c *Channel) Run(ctx context.Context, door channels.Door) error {
+	err := c.receive(ctx, door)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (c *Channel) receive(ctx context.Context, door channels.Door) error {
+	me, err := c.client.me(ctx)
+	if err != nil {
+		return err
+	}
+	door.Alive()
+	if _, err := call[bool](ctx, &c.client, "setMyCommands", menu()); err != nil {
+		c.site.Log.Warn().Err(err).Msg("the commands were not registered; people can still type them")
+	}
+	cursor, err := door.Cursor(ctx)
+	for err == nil {
+		var updates []update
+		if updates, err = c.fetch(ctx, cursor); err != nil {
+			break
+		}
+		door.Alive()
+		if len(updates) > 0 {
+			cursor, err = c.accept(ctx, door, me, updates, cursor)
+		}
+	}
+	return err
+}
+
+// mostUpdates bounds a fetch. The platform gives at most 100.
+const mostUpdates = 100
+
+// fetch waits for updates behind the cursor, and confirms those before it.
+func (c *Channel) fetch(ctx context.Context, cursor corebot.Cursor) ([]update, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.poll+slack)
+	defer cancel()
+	ask := map[string]any{
+		"timeout": int(c.poll / time.Second), "limit": mostUpdates,
+		"allowed_updates": []string{"message", "edited_message", "callback_query"},
+	}
+	if cursor.Position != "" {
+		offset, err := parseID(cursor.Position)
+		if err != nil {
+			return nil, fmt.Errorf("the stored offset: %w", err)
+		}
+		ask["offset"] = offset
+	}
+	found, err := call[[]update](ctx, &c.client, "getUpdates", ask)
+	if err != nil {
+		return nil, fmt.Errorf("fetch updates: %w", err)
+	}
+	return found, nil
+}
+
+// accept gives one fetch to the door. Where nobody has room the offset stays, and the same is fetched again later.
+func (c *Channel) accept(ctx context.Context, door channels.Door, me bot, updates []update,
+	cursor corebot.Cursor,
+) (corebot.Cursor, error) {
+	var batch []channels.Incoming
+	presses := map[int]string{} // by their place in the batch
+	for _, u := range updates {
+		in, means, err := me.read(u)
+		if err != nil {
+			c.site.Log.Warn().Int64("update", u.ID).Err(err).Msg("an update cannot be read, and is left out")
+		}
+		if !means {
+			continue
+		}
+		if u.Callback != nil {
+			presses[len(batch)] = u.Callback.ID
+		}
+		batch = append(batch, in)
+	}
+	next := fmt.Sprint(updates[len(updates)-1].ID + 1)
+	taken, err := door.AcceptBatch(ctx, batch, cursor.To(next))
+	if busy := (*corebot.Busy)(nil); errors.As(err, &busy) {
+		c.site.Log.Warn().Err(err).Msg("no room for what was fetched; it is fetched again")
+		backoff.Sleep(ctx, busy.RetryAfter)
+		return cursor, nil
+	}
+	if err != nil {
+		return cursor, err
+	}
+	c.answer(ctx, presses, taken)
+	return taken.Cursor, nil
+}
+
+// answerTime bounds the answers to presses of buttons: the next poll waits for them.
+const answerTime = 5 * time.Second
+
+// answer ends the waiting of people who have pressed buttons. What comes of a press, the chat is told.
+func (c *Channel) answer(ctx context.Context, presses map[int]string, taken channels.AcceptedBatch) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	for at, query := range presses {
+		args := map[string]any{"callback_query_id": query}
+		if taken.Messages[at].Err != nil {
+			args["text"], args["show_alert"] = "This was not accepted.", true
+		}
+		if _, err := call[bool](ctx, &c.client, "answerCallbackQuery", args); err != nil {
+			c.site.Log.Debug().Err(err).Msg("the press of a button was not answered")
+		}
+	}
+}

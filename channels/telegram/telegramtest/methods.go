@@ -1,0 +1,352 @@
+package telegramtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+)
+
+// args are the arguments of a request, as they came: JSON, or texts of a form.
+type args map[string]json.RawMessage
+
+// read takes the arguments of a request, in each of the ways that the platform knows.
+func read(r *http.Request) (args, error) {
+	a := args{}
+	for name, values := range r.URL.Query() {
+		a.form(name, values)
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch kind {
+	case "application/json":
+		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(body, &a); err != nil {
+			return nil, fmt.Errorf("can't parse request JSON object: %w", err)
+		}
+	case "multipart/form-data":
+		if err := r.ParseMultipartForm(1 << 20); err != nil {
+			return nil, err
+		}
+		for name, values := range r.PostForm {
+			a.form(name, values)
+		}
+	case "application/x-www-form-urlencoded":
+		if err := r.ParseForm(); err != nil {
+			return nil, err
+		}
+		for name, values := range r.PostForm {
+			a.form(name, values)
+		}
+	}
+	return a, nil
+}
+
+// form takes an argument of a form: JSON for what is no text.
+func (a args) form(name string, values []string) {
+	raw := json.RawMessage(values[0])
+	if name == "text" || !json.Valid(raw) {
+		raw, _ = json.Marshal(values[0]) // a text is always JSON
+	}
+	a[name] = raw
+}
+
+func (a args) int(name string) (n int64) {
+	_ = json.Unmarshal(a[name], &n)
+	if text := a.text(name); n == 0 && text != "" {
+		n, _ = strconv.ParseInt(text, 10, 64)
+	}
+	return n
+}
+
+func (a args) text(name string) (s string) {
+	_ = json.Unmarshal(a[name], &s)
+	return s
+}
+
+// known are the methods and their arguments.
+var known = map[string][]string{
+	"getme":          {},
+	"getwebhookinfo": {},
+	"deletewebhook":  {"drop_pending_updates"},
+	"getupdates":     {"offset", "limit", "timeout", "allowed_updates"},
+	"sendmessage": {
+		"chat_id", "message_thread_id", "text", "parse_mode", "entities", "link_preview_options",
+		"disable_notification", "protect_content", "reply_parameters", "reply_markup",
+	},
+	"sendchataction":      {"chat_id", "message_thread_id", "action"},
+	"answercallbackquery": {"callback_query_id", "text", "show_alert"},
+	"setmycommands":       {"commands", "scope", "language_code"},
+}
+
+func bad(format string, a ...any) *Fault {
+	return &Fault{Code: 400, Description: "Bad Request: " + fmt.Sprintf(format, a...)}
+}
+
+// do carries out a request.
+func (s *Server) do(r *http.Request, c Call, a args) (any, *Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	method := strings.ToLower(c.Method)
+	names, is := known[method]
+	if !is {
+		s.complain("there is no method %s", c.Method)
+		return nil, &Fault{Code: 404, Description: "Not Found: method not found"}
+	}
+	for name := range a {
+		if !slices.Contains(names, name) {
+			s.complain("%s has no argument %s", c.Method, name)
+		}
+	}
+	switch method {
+	case "getme":
+		me := Bot
+		me.Username = s.username
+		return struct {
+			User
+			Joins bool `json:"can_join_groups"`
+			Reads bool `json:"can_read_all_group_messages"`
+		}{me, true, false}, nil
+	case "getwebhookinfo":
+		return map[string]any{
+			"url": s.webhook, "has_custom_certificate": false, "pending_update_count": len(s.updates),
+		}, nil
+	case "deletewebhook":
+		s.webhook = ""
+		return true, nil
+	case "getupdates":
+		return s.getUpdates(r, a)
+	case "sendchataction":
+		return s.sendChatAction(c, a)
+	case "answercallbackquery":
+		return s.answerCallback(a)
+	case "setmycommands":
+		return s.setCommands(a)
+	}
+	return s.sendMessage(c, a)
+}
+
+// getUpdates gives what is behind the offset, and waits for it. The mutex is held, but not while it waits.
+func (s *Server) getUpdates(r *http.Request, a args) (any, *Fault) {
+	s.polls++
+	if s.webhook != "" {
+		return nil, &Fault{Code: 409, Description: "Conflict: can't use getUpdates method while webhook is active; " +
+			"use deleteWebhook to delete the webhook first"}
+	}
+	if a["allowed_updates"] != nil {
+		s.allowed = nil
+		if err := json.Unmarshal(a["allowed_updates"], &s.allowed); err != nil {
+			return nil, bad("can't parse allowed_updates JSON object")
+		}
+	}
+	limit := int(a.int("limit"))
+	if limit < 1 || limit > 100 {
+		limit = 100
+	}
+	wait := time.NewTimer(time.Duration(min(max(a.int("timeout"), 0), 50)) * time.Second)
+	defer wait.Stop()
+	offset := a.int("offset")
+	for {
+		if found := s.behind(offset, limit); len(found) > 0 || a.int("timeout") == 0 {
+			return found, nil
+		}
+		if s.waiting != nil {
+			close(s.waiting)
+		}
+		own := make(chan struct{})
+		s.waiting = own
+		news := s.news
+		s.mu.Unlock()
+		var ended *Fault
+		over := false
+		select {
+		case <-news:
+		case <-wait.C:
+			over = true
+		case <-own:
+			ended = &Fault{Code: 409, Description: "Conflict: terminated by other getUpdates request; make sure that " +
+				"only one bot instance is running"}
+		case <-r.Context().Done():
+			over = true
+		}
+		s.mu.Lock()
+		if s.waiting == own {
+			s.waiting = nil
+		}
+		if ended != nil {
+			return nil, ended
+		}
+		if over {
+			return []any{}, nil
+		}
+	}
+}
+
+// behind confirms what is before the offset, and gives what is not. An offset that lies far ahead of all updates is of
+// an earlier numbering: then it confirms nothing.
+func (s *Server) behind(offset int64, limit int) []any {
+	found := []any{}
+	if offset > s.next+10 {
+		offset = 0
+	}
+	for offset > 0 && len(s.updates) > 0 && s.updates[0].id < offset {
+		s.seen = append(s.seen, s.updates[0])
+		s.updates = s.updates[1:]
+	}
+	for _, u := range s.updates {
+		if len(found) == limit {
+			break
+		}
+		if len(s.allowed) > 0 && !slices.Contains(s.allowed, u.kind) {
+			continue
+		}
+		found = append(found, map[string]any{"update_id": u.id, u.kind: u.body})
+	}
+	return found
+}
+
+// place is the chat of a request, if the bot can write there.
+func (s *Server) place(c Call) (*room, *Fault) {
+	r := s.chats[c.Chat]
+	switch {
+	case r == nil:
+		return nil, bad("chat not found")
+	case r.blocked && r.Type == "private":
+		return nil, &Fault{Code: 403, Description: "Forbidden: bot was blocked by the user"}
+	case r.blocked:
+		return nil, &Fault{Code: 403, Description: "Forbidden: bot was kicked from the " + r.Type + " chat"}
+	case c.Thread != 0 && !r.threads[c.Thread]:
+		return nil, bad("message thread not found")
+	}
+	return r, nil
+}
+
+func (s *Server) sendChatAction(c Call, a args) (any, *Fault) {
+	r, refused := s.place(c)
+	if refused != nil {
+		return nil, refused
+	}
+	if a.text("action") != "typing" {
+		return nil, bad("wrong parameter action in request")
+	}
+	r.typing++
+	return true, nil
+}
+
+func (s *Server) answerCallback(a args) (any, *Fault) {
+	id := a.text("callback_query_id")
+	if !s.queries[id] {
+		return nil, bad("query is too old and response timeout expired or query ID is invalid")
+	}
+	if len(utf16.Encode([]rune(a.text("text")))) > 200 {
+		return nil, bad("MESSAGE_TOO_LONG")
+	}
+	delete(s.queries, id)
+	s.answers = append(s.answers, a.text("text"))
+	return true, nil
+}
+
+var commandName = regexp.MustCompile(`^[a-z0-9_]{1,32}$`)
+
+func (s *Server) setCommands(a args) (any, *Fault) {
+	var all []struct{ Command, Description string }
+	if err := json.Unmarshal(a["commands"], &all); err != nil || len(all) > 100 {
+		return nil, bad("can't parse commands")
+	}
+	s.commands = nil
+	for _, c := range all {
+		if n := len([]rune(c.Description)); !commandName.MatchString(c.Command) || n < 1 || n > 256 {
+			return nil, bad("BOT_COMMAND_INVALID")
+		}
+		s.commands = append(s.commands, c.Command)
+	}
+	return true, nil
+}
+
+// sendMessage shows a text.
+func (s *Server) sendMessage(c Call, a args) (any, *Fault) {
+	r, refused := s.place(c)
+	if refused != nil {
+		return nil, refused
+	}
+	if until := s.floods[c.Chat]; time.Now().Before(until) {
+		s.complain("chat %d was to be left alone for another %v", c.Chat, time.Until(until))
+	}
+	text, looks, wrong := c.Text, []Look(nil), ""
+	switch a.text("parse_mode") {
+	case "":
+	case "HTML":
+		if text, looks, wrong = Parse(c.Text); wrong != "" {
+			return nil, bad("can't parse entities: %s", wrong)
+		}
+	default:
+		return nil, bad("unsupported parse_mode")
+	}
+	switch {
+	case strings.TrimSpace(text) == "":
+		return nil, bad("message text is empty")
+	case len(utf16.Encode([]rune(text))) > 4096:
+		return nil, bad("message is too long")
+	}
+	m := Shown{Text: text, Looks: looks, Thread: c.Thread}
+	if m.Buttons, refused = buttons(a["reply_markup"]); refused != nil {
+		return nil, refused
+	}
+	var answers struct {
+		ID      int64 `json:"message_id"`
+		Without bool  `json:"allow_sending_without_reply"`
+	}
+	_ = json.Unmarshal(a["reply_parameters"], &answers)
+	if answers.ID != 0 && r.messages[answers.ID] == nil {
+		if !answers.Without {
+			return nil, bad("message to be replied not found")
+		}
+		answers.ID = 0
+	}
+	m.ReplyTo = answers.ID
+	r.last++
+	m.ID = r.last
+	r.shown = append(r.shown, m)
+	me := Bot
+	me.Username = s.username
+	body := map[string]any{"message_id": m.ID, "from": me, "chat": r.Chat, "date": time.Now().Unix(), "text": text}
+	if c.Thread != 0 {
+		body["message_thread_id"], body["is_topic_message"] = c.Thread, true
+	}
+	r.messages[m.ID] = body
+	return body, nil
+}
+
+// buttons reads a keyboard below a message.
+func buttons(raw json.RawMessage) (all []Button, refused *Fault) {
+	if raw == nil {
+		return nil, nil
+	}
+	var markup struct {
+		Rows [][]struct {
+			Text string `json:"text"`
+			Data string `json:"callback_data"`
+		} `json:"inline_keyboard"`
+	}
+	if err := json.Unmarshal(raw, &markup); err != nil {
+		return nil, bad("can't parse reply keyboard markup JSON object")
+	}
+	for _, row := range markup.Rows {
+		for _, b := range row {
+			if b.Text == "" || b.Data == "" || len(b.Data) > 64 {
+				return nil, bad("BUTTON_DATA_INVALID")
+			}
+			all = append(all, Button(b))
+		}
+	}
+	return all, nil
+}
