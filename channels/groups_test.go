@@ -168,7 +168,8 @@ func TestAForwardedCommandIsText(t *testing.T) {
 		if d.Message.Kind != corebot.KindPrompt || d.Message.Text() != text {
 			t.Errorf("%q came in as %s %q", text, d.Message.Kind, d.Message.Text())
 		}
-		if err := k.Bus.Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}); err != nil {
+		done := corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}
+		if err := k.Bus.Settle(t.Context(), d, done); err != nil {
 			t.Fatal(err)
 		}
 	}

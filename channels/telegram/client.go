@@ -30,6 +30,9 @@ type client struct {
 // maxAnswer bounds what is read of an answer. A fetch of updates has about 4 MiB at most.
 const maxAnswer = 16 << 20
 
+// maxReason bounds what is kept of the platform's words, in bytes.
+const maxReason = 500
+
 // answer is what the platform says to a request.
 type answer[T any] struct {
 	OK          bool   `json:"ok"`
@@ -57,6 +60,12 @@ func (r *refusal) Error() string {
 // says looks for words of the platform.
 func (r *refusal) says(words string) bool {
 	return strings.Contains(strings.ToLower(r.description), words)
+}
+
+// refusedFor says whether the platform has refused a request in these words.
+func refusedFor(err error, words string) bool {
+	r := (*refusal)(nil)
+	return errors.As(err, &r) && r.says(words)
 }
 
 var (
@@ -108,7 +117,10 @@ func call[T any](ctx context.Context, c *client, method string, args map[string]
 
 // failure is the refusal with what it means for a message.
 func (a answer[T]) failure(method string) error {
-	r := &refusal{method: method, code: a.Code, description: runes.Head(a.Description, 500), migrateTo: a.Parameters.MigrateTo}
+	r := &refusal{
+		method: method, code: a.Code, description: runes.Head(a.Description, maxReason),
+		migrateTo: a.Parameters.MigrateTo,
+	}
 	after := time.Duration(a.Parameters.RetryAfter * float64(time.Second))
 	switch {
 	case a.Code == http.StatusTooManyRequests || after > 0:

@@ -224,8 +224,7 @@ func (m *message) described() string {
 	case m.Location != nil:
 		return fmt.Sprintf("[location %.6f, %.6f]", m.Location.Latitude, m.Location.Longitude)
 	case m.Contact != nil:
-		return fmt.Sprintf("[contact %q, %q]", user{FirstName: m.Contact.FirstName, LastName: m.Contact.LastName}.name(),
-			m.Contact.Phone)
+		return fmt.Sprintf("[contact %q, %q]", m.Contact.name(), m.Contact.Phone)
 	case m.Poll != nil:
 		var options []string
 		for _, o := range m.Poll.Options {

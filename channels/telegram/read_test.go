@@ -127,8 +127,9 @@ func TestAnUpdateBecomesTheMessageThatItsSenderMeans(t *testing.T) {
 			said(text("see here (http://a.org/) now")),
 		},
 		"entities out of bounds": {
-			`"message":{"message_id":5,` + private + `,"text":"hello","entities":[{"type":"mention","offset":-3,"length":9},
-			 {"type":"bot_command","offset":2,"length":99},{"type":"mention","offset":1,"length":-1}]}`,
+			`"message":{"message_id":5,` + private + `,"text":"hello","entities":[
+			 {"type":"mention","offset":-3,"length":9},{"type":"bot_command","offset":2,"length":99},
+			 {"type":"mention","offset":1,"length":-1}]}`,
 			said(func(*channels.Incoming) {}),
 		},
 		"a forwarded text": {
@@ -157,11 +158,14 @@ func TestAnUpdateBecomesTheMessageThatItsSenderMeans(t *testing.T) {
 			`"message":{"message_id":5,"from":{"id":1087968824,"is_bot":true,"first_name":"Group"},"date":1700000000,
 			 "sender_chat":{"id":-100,"type":"supergroup","title":"All"},"author_signature":"boss",
 			 "chat":{"id":-100,"type":"supergroup"},"text":"hello"}`,
-			inGroup(func(in *channels.Incoming) { in.SenderID, in.SenderName, in.Interactive = "-100", "All boss", false }),
+			inGroup(func(in *channels.Incoming) {
+				in.SenderID, in.SenderName, in.Interactive = "-100", "All boss", false
+			}),
 		},
 		"a post of the linked channel": {
-			`"message":{"message_id":5,"from":{"id":777000,"first_name":"T"},"date":1700000000,"is_automatic_forward":true,
-			 "sender_chat":{"id":-200,"type":"channel","title":"News"},"chat":{"id":-100,"type":"supergroup"},"text":"hello"}`,
+			`"message":{"message_id":5,"from":{"id":777000,"first_name":"T"},"date":1700000000,
+			 "sender_chat":{"id":-200,"type":"channel","title":"News"},"is_automatic_forward":true,
+			 "chat":{"id":-100,"type":"supergroup"},"text":"hello"}`,
 			inGroup(func(in *channels.Incoming) {
 				in.SenderID, in.SenderName, in.Interactive, in.Bot = "-200", "News", false, true
 			}),
@@ -173,7 +177,8 @@ func TestAnUpdateBecomesTheMessageThatItsSenderMeans(t *testing.T) {
 			}),
 		},
 		"a file": {
-			`"message":{"message_id":5,` + private + `,"document":{"file_name":"../a.pdf","mime_type":"application/pdf"}}`,
+			`"message":{"message_id":5,` + private + `,"document":{"file_name":"../a.pdf",
+			 "mime_type":"application/pdf"}}`,
 			said(func(in *channels.Incoming) {
 				in.Parts = []corebot.Part{{Type: corebot.PartFile, Name: "../a.pdf", MediaType: "application/pdf"}}
 			}),
@@ -234,8 +239,9 @@ func TestUpdatesThatSayNothingToTheBotAreLeftOut(t *testing.T) {
 		"somebody joined": `"message":{"message_id":5,` + group + `,"new_chat_members":[{"id":8}]}`,
 		"a place that is shared live": `"edited_message":{"message_id":5,` + private + `,"location":{"latitude":1,
 			"longitude":2}}`,
-		"another kind":              `"poll_answer":{"poll_id":"1"}`,
-		"a press without a message": `"callback_query":{"id":"1","from":{"id":7},"inline_message_id":"x","data":"/stop"}`,
+		"another kind": `"poll_answer":{"poll_id":"1"}`,
+		"a press without a message": `"callback_query":{"id":"1","from":{"id":7},"inline_message_id":"x",
+			"data":"/stop"}`,
 		"a press that is no command": `"callback_query":{"id":"1","from":{"id":7},"data":"hello",
 			"message":{"message_id":4,"chat":{"id":7,"type":"private"}}}`,
 		"null": `"message":null`,

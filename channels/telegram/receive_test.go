@@ -221,7 +221,8 @@ func TestARunSaysWhyThePlatformDoesNotServeIt(t *testing.T) {
 		s := platform(t)
 		s.Hook("https://example.org/hook")
 		err := failing(t, open(t, s))
-		if !strings.Contains(fmt.Sprint(err), "set a webhook") || !strings.Contains(corebot.HintOf(err), "deleteWebhook") {
+		if !strings.Contains(fmt.Sprint(err), "set a webhook") ||
+			!strings.Contains(corebot.HintOf(err), "deleteWebhook") {
 			t.Errorf("it ended with %v; hint: %s", err, corebot.HintOf(err))
 		}
 		if _, err := open(t, s).Check(t.Context()); !strings.Contains(fmt.Sprint(err), "set a webhook") {

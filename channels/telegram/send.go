@@ -48,7 +48,7 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 			}
 		}
 		id, err := c.show(ctx, args, spans)
-		if refused := (*refusal)(nil); errors.As(err, &refused) && refused.says("message is too long") && limit > minUnits {
+		if limit > minUnits && refusedFor(err, "message is too long") {
 			delete(args, "reply_markup")
 			continue
 		}
@@ -72,7 +72,7 @@ func (c *Channel) show(ctx context.Context, args map[string]any, spans []markup.
 	if id, err = c.post(ctx, args); err == nil {
 		return id, nil
 	}
-	if refused := (*refusal)(nil); errors.As(err, &refused) && refused.says("can't parse entities") {
+	if refusedFor(err, "can't parse entities") {
 		c.site.Log.Warn().Err(err).Msg("the platform refuses the markup of a piece, which is sent as plain text")
 		args["text"] = plain(spans)
 		delete(args, "parse_mode")

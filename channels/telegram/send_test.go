@@ -200,6 +200,8 @@ type class struct {
 
 func TestAFailedSendSaysWhetherAnotherTryCanHelp(t *testing.T) {
 	const wait = 15 * time.Second
+	outage, unsent := class{corebot.RateLimited, wait, false}, class{corebot.Cancelled, wait, false}
+	unknown := class{corebot.Transient, 0, true}
 	for name, c := range map[string]struct {
 		spoil func(*telegramtest.Server)
 		want  class
@@ -210,18 +212,18 @@ func TestAFailedSendSaysWhetherAnotherTryCanHelp(t *testing.T) {
 		"a flood": {
 			func(s *telegramtest.Server) { s.Refuse(1, 35) }, class{corebot.RateLimited, 35 * time.Second, false},
 		},
-		"the token was revoked": {(*telegramtest.Server).Revoke, class{corebot.Cancelled, wait, false}},
-		"nobody is there":       {(*telegramtest.Server).Close, class{corebot.Cancelled, wait, false}},
+		"the token was revoked": {(*telegramtest.Server).Revoke, unsent},
+		"nobody is there":       {(*telegramtest.Server).Close, unsent},
 		"the platform is out of order": {
-			faulty(telegramtest.Fault{Code: 502, Page: "<h1>Bad Gateway</h1>"}), class{corebot.RateLimited, wait, false},
+			faulty(telegramtest.Fault{Code: 502, Page: "<h1>Bad Gateway</h1>"}), outage,
 		},
 		"an error of the platform": {
 			faulty(telegramtest.Fault{Code: 500, Description: "Internal Server Error"}),
-			class{corebot.RateLimited, wait, false},
+			outage,
 		},
-		"the answer is lost":             {faulty(telegramtest.Fault{DropAfter: true}), class{corebot.Transient, 0, true}},
-		"the request is lost, or so":     {faulty(telegramtest.Fault{Drop: true}), class{corebot.Transient, 0, true}},
-		"a proxy asks for a login first": {faulty(telegramtest.Fault{Code: 407, Page: "x"}), class{corebot.Cancelled, wait, false}},
+		"the answer is lost":             {faulty(telegramtest.Fault{DropAfter: true}), unknown},
+		"the request is lost, or so":     {faulty(telegramtest.Fault{Drop: true}), unknown},
+		"a proxy asks for a login first": {faulty(telegramtest.Fault{Code: 407, Page: "x"}), unsent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, channel := known(t)

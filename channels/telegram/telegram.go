@@ -19,7 +19,7 @@ import (
 type Settings struct {
 	Token  string        `mapstructure:"token" secret:"yes" doc:"the token of the bot, as @BotFather gave it"`
 	APIURL string        `mapstructure:"api_url" doc:"where the Bot API is: Telegram's own, or a server of yours"`
-	Poll   time.Duration `mapstructure:"poll" min:"1s" doc:"how long Telegram holds a poll that finds nothing; at most 50s"`
+	Poll   time.Duration `mapstructure:"poll" min:"1s" doc:"how long Telegram holds an empty poll; at most 50s"`
 }
 
 const (

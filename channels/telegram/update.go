@@ -104,9 +104,8 @@ type message struct {
 		Address string `json:"address"`
 	} `json:"venue"`
 	Contact *struct {
-		Phone     string `json:"phone_number"`
-		FirstName string `json:"first_name"`
-		LastName  string `json:"last_name"`
+		user
+		Phone string `json:"phone_number"`
 	} `json:"contact"`
 	Poll *struct {
 		Question string `json:"question"`

@@ -129,7 +129,7 @@ func quantile(ds []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// report writes the figures to the log of the test, and to a file if one is wanted.
+// report makes a table of the figures.
 func (s *siege) report(v verdict, callers load.Report, took time.Duration) {
 	s.t.Helper()
 	// of fewer, it is the slowest alone
@@ -158,13 +158,19 @@ func (s *siege) report(v verdict, callers load.Report, took time.Duration) {
 			quantile(s.exits, 1).Round(time.Millisecond)))
 	}
 	_ = w.Flush() // into memory: cannot fail
-	s.t.Logf("\n%s", &b)
+	s.tell(b.String())
+}
+
+// tell writes a table to the log of the test, and to a file if one is wanted.
+func (s *siege) tell(table string) {
+	s.t.Helper()
+	s.t.Logf("\n%s", table)
 	if *siegeReport == "" {
 		return
 	}
 	f, err := os.OpenFile(*siegeReport, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = f.WriteString(b.String() + "\n")
+		_, err = f.WriteString(table + "\n")
 	}
 	if err != nil {
 		s.t.Errorf("write the report: %v", err)

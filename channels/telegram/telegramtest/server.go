@@ -330,7 +330,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, Fault{Code: 400, Description: "Bad Request: " + err.Error()})
 		return
 	}
-	call := Call{Method: method, Chat: args.int("chat_id"), Thread: args.int("message_thread_id"), Text: args.text("text")}
+	call := Call{
+		Method: method, Chat: args.int("chat_id"), Thread: args.int("message_thread_id"), Text: args.text("text"),
+	}
 	s.mu.Lock()
 	s.calls = append(s.calls, call)
 	var fault Fault
