@@ -30,8 +30,8 @@ import (
 // not, and that the message waits without having used up an attempt. A Send that does not know for another reason wraps
 // [ErrMayBeShown].
 //
-// A failure of class RateLimited closes the chat, and with the third such chat the account, for as long as it asks to
-// wait: see the gate of the [Outbox].
+// A failure of class RateLimited closes the chat for as long as the failure asks to wait. The third such chat closes
+// the account.
 type Channel interface {
 	Run(ctx context.Context, door Door) error
 	Send(ctx context.Context, o Outbound) (Receipt, error)

@@ -47,7 +47,7 @@ func (g *gate) close(chat string, until, now time.Time) {
 	}
 }
 
-// opens is when a chat can be sent to again; zero: now. What waits for the whole account comes back spread over a
+// opens is when a chat can be sent to again; zero: now. The messages of a closed account come back spread over a
 // quarter of the wait: all at once would be the next flood.
 func (g *gate) opens(chat string, now time.Time) time.Time {
 	g.mu.Lock()

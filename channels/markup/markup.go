@@ -6,7 +6,7 @@
 //   - The pieces of a text have all its words, in their order. A piece begins where the last one ended, by a place in
 //     the source: the place of a receipt.
 //   - No piece is larger than asked, in the platform's own unit.
-//   - A style that goes on over a cut goes on in the next piece. That is so for code, quotes and links, too.
+//   - A style that goes on over a cut goes on in the next piece. So do code, quotes and links.
 //   - Time and memory are bounded for every text. A text of more than [MaxText] bytes is shown as it is written.
 package markup
 

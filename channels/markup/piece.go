@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is the part of the document that begins at a place of the source: at most limit large, as size measures text.
-// to is the place where the next piece begins. At the end of the source there is none. The limit is at least 256: a
+// Piece is the part of the document that begins at a place of the source. It is at most limit large, as size measures
+// text. The next piece begins at to. At the end of the source there is none. The limit is at least 256: a
 // heading of a table, or the marks of nested lists, stay in one piece.
 //
 // A cut is at the last paragraph, line, sentence or word that fits, unless that would make too small a piece.

@@ -76,7 +76,7 @@ func (w *writer) with(s Style, body func()) {
 	w.now.Style = outer
 }
 
-// own writes a quote or a block, which has a number of its own. What has to stand before it is outside. A quote in a
+// own writes a quote or a block, which has a number of its own. The line ends before it stand outside. A quote in a
 // quote is one with it: platforms show no depth.
 func (w *writer) own(number *int, body func()) {
 	if *number != 0 {

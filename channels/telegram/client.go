@@ -152,12 +152,14 @@ func (c *client) strange(method string, status int, err error) error {
 
 // broken is a request without an answer. If nothing of it was written, it has not taken effect.
 func (c *client) broken(method string, err error, written bool) error {
-	err = fmt.Errorf("%s: %w", method, c.hidden(err))
+	err = c.hidden(err)
 	if !written {
+		err = fmt.Errorf("the Bot API cannot be reached for %s: %w", method, err)
 		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: unsent, Err: corebot.WithHint(err,
-			"Corebot cannot reach the Bot API: look at the network, and at channels.telegram.ACCOUNT.api_url")}
+			"look at the network, and at channels.telegram.ACCOUNT.api_url")}
 	}
-	return &corebot.Failure{Err: fmt.Errorf("%w: %w", channels.ErrMayBeShown, err)}
+	err = fmt.Errorf("the Bot API did not answer %s; %w: %w", method, channels.ErrMayBeShown, err)
+	return &corebot.Failure{Err: err}
 }
 
 // hidden is an error without the address of the request, which has the token.

@@ -10,7 +10,7 @@
 //   - A topic of a forum is a thread: what belongs to it stays in it.
 //   - A press of a button is a message of the presser, whose text is the command of the button. It is answered after
 //     the commit that stored it.
-//   - Messages of bots are context at most. What is forwarded is never a command, and taints its turn.
+//   - Messages of bots are context at most. A forwarded message is never a command, and taints its turn.
 //   - The token stands in no error and in no line of the log.
 //
 // Limits: Telegram knows no idempotency key. A send whose answer is lost may have been shown: it is counted as

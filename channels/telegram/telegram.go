@@ -212,7 +212,7 @@ func (c *Channel) accept(ctx context.Context, door channels.Door, me bot, update
 // answerTime bounds the answers to presses of buttons: the next poll waits for them.
 const answerTime = 5 * time.Second
 
-// answer ends the waiting of people who have pressed buttons. What comes of a press, the chat is told.
+// answer ends the waiting of people who have pressed buttons. A notice tells the chat what comes of a press.
 func (c *Channel) answer(ctx context.Context, presses map[int]string, taken channels.AcceptedBatch) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

@@ -82,7 +82,8 @@ func TestARequestIsApprovedByTheButtonOfWhoMayApprove(t *testing.T) {
 	serveLines(t, c)
 	group := telegramtest.Chat{ID: -1001, Type: "supergroup", Title: "All", IsForum: true}
 	s.Say(telegramtest.Said{
-		Chat: group, Thread: 7, From: telegramEve, Text: `@corebot_bot /tool fs.write {"path":"notes/a.md","content":"one"}`,
+		Chat: group, Thread: 7, From: telegramEve,
+		Text: `@corebot_bot /tool fs.write {"path":"notes/a.md","content":"one"}`,
 		More: map[string]any{"entities": []map[string]any{{"type": "mention", "offset": 0, "length": 12}}},
 	})
 	request := seen(t, s, group.ID, "fs.write of any file below notes")
