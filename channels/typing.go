@@ -48,7 +48,7 @@ func (s *Supervisor) Type(ctx context.Context, turns Turns) error {
 			return nil // which ends all that is shown
 		case e = <-events:
 		}
-		w := typers[accountOf(e.Key)]
+		w := typers[AccountOf(e.Key)]
 		if w == nil || strings.HasPrefix(e.MessageID, corebot.OwnIDs) {
 			continue
 		}

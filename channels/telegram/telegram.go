@@ -53,7 +53,8 @@ func (s Settings) Validate() error {
 
 // Network is the line for the list of networks.
 func Network() channels.Network {
-	return channels.NewNetwork("telegram", Settings{APIURL: standardURL, Poll: maxPoll}, New)
+	return channels.NewNetwork(channels.Kind{Name: "telegram", People: true},
+		Settings{APIURL: standardURL, Poll: maxPoll}, New)
 }
 
 // Channel is one bot.
