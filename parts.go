@@ -105,9 +105,9 @@ func (c Content) All() []Part {
 // Envelope is what a platform says of a message beside its content. The zero Envelope is of a platform that says
 // nothing.
 type Envelope struct {
-	ReplyTo   string    `json:"replyTo,omitempty"`   // the platform's id of the message that it answers
-	Group     bool      `json:"group,omitempty"`     // more people than the sender read the chat
-	Mentioned bool      `json:"mentioned,omitempty"` // it names Corebot, or answers Corebot
+	ReplyTo   string `json:"replyTo,omitempty"`   // the platform's id of the message that it answers
+	Group     bool   `json:"group,omitempty"`     // more people than the sender read the chat
+	Mentioned bool   `json:"mentioned,omitempty"` // it names Corebot, or answers Corebot
 	// Forwarded says that others than the sender wrote the content, and the sender passes it on. It is never a command,
 	// and it taints.
 	Forwarded bool      `json:"forwarded,omitempty"`
