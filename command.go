@@ -53,6 +53,9 @@ var commands = []CommandUsage{
 		"remind you: WHEN is a time from now such as 10m, a time of the day, or a date with a time",
 		KindControl,
 	},
+	{
+		"/resume", "ID [TEXT]", "let an answer go on that waits, and give it the word for which it waits", KindControl,
+	},
 	{"/tasks", "[ACTION ID]", "list the tasks of this chat; pause, resume, run or remove one", KindControl},
 	{
 		"/model", "[NAME]", "tell which model answers here; an admin names another for this conversation, or default",

@@ -30,6 +30,7 @@ const (
 	EntryDoor      EntryKind = "door"      // the front door refused a sender
 	EntryOperator  EntryKind = "operator"  // the operator gave a command on the machine
 	EntryServers   EntryKind = "mcp"       // the tools of an MCP server changed
+	EntryWord      EntryKind = "word"      // a program gave a word for which a turn waits, by the key of the wait
 	EntryItself    EntryKind = "corebot"   // Corebot itself, such as when an approval expired
 )
 

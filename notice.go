@@ -13,7 +13,8 @@ type NoticeKind string
 
 const (
 	NoticeApproval    NoticeKind = "approval"    // calls wait for an approval: see Notice.Approval
-	NoticeAwaited     NoticeKind = "awaited"     // the message waits behind such calls, or has ended their wait
+	NoticeAwaited     NoticeKind = "awaited"     // the message waits behind a call that waits, or has ended its wait
+	NoticeWait        NoticeKind = "wait"        // the answer waits for a time or a word: see Notice.Wait
 	NoticeCommand     NoticeKind = "command"     // the answer to a chat command
 	NoticeStopped     NoticeKind = "stopped"     // the message was stopped
 	NoticeDelayed     NoticeKind = "delayed"     // a rate limit of the provider delays the answer
@@ -39,7 +40,16 @@ const (
 type Notice struct {
 	Kind     NoticeKind      `json:"kind"`
 	Approval *ApprovalNotice `json:"approval,omitempty"`
+	Wait     *WaitNotice     `json:"wait,omitempty"`
 	Actions  []Action        `json:"actions,omitempty"`
+}
+
+// WaitNotice is a wait of the answer.
+type WaitNotice struct {
+	ID    int64     `json:"id"`
+	Kind  WaitKind  `json:"kind"`
+	For   string    `json:"for,omitempty"`
+	Until time.Time `json:"until"`
 }
 
 // ApprovalNotice is a request for an approval.
@@ -122,6 +132,21 @@ func (a Approval) actions(bound bool, session int64) []Action {
 // Usage says in words how a request is answered.
 func (a Approval) Usage() string {
 	return fmt.Sprintf("/approve %d or /deny %d", a.Request, a.Request)
+}
+
+// NoticeOf tells of a wait.
+func (w Pending) NoticeOf() Notice {
+	return Notice{
+		Kind: NoticeWait, Wait: &WaitNotice{w.ID, w.Kind, Plainly(w.For), w.Until.UTC()}, Actions: w.Actions(),
+	}
+}
+
+// Actions are what a reader can do about a wait.
+func (w Pending) Actions() []Action {
+	return []Action{
+		{Name: "resume", Label: "Go on now", Command: "/resume " + strconv.FormatInt(w.ID, 10)},
+		StopAction(),
+	}
 }
 
 // TextNotice is a message of Corebot itself to a conversation, about something and with what its reader can do.

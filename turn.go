@@ -119,6 +119,7 @@ type StepState string
 const (
 	StepIntended StepState = "intended" // about to run; a crash leaves its outcome unknown
 	StepAwaiting StepState = "awaiting" // it runs after an approval: see [Approval]
+	StepWaiting  StepState = "waiting"  // its outcome comes later: see [Pending]
 	StepDone     StepState = "done"
 )
 

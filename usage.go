@@ -237,6 +237,7 @@ type Situation struct {
 	Deferred     int64      // deferred messages
 	BackAt       time.Time  // when the first deferred message comes back
 	Awaited      []Approval // calls that wait for an approval
+	Waits        []Pending  // what calls wait for otherwise
 	Session      int64      // the number of the current session, from 1
 	QueueMode    QueueMode  // of the chat; empty: the configured default
 	Model        string     // the model that the session asks for; empty: the configured model

@@ -38,8 +38,8 @@ type Toolset interface {
 type Step interface {
 	// ID is the idempotency key of the call: the same in every attempt.
 	ID() string
-	// State says how far an earlier attempt came: to an intent without an outcome, or to an approval that is awaited;
-	// empty: nowhere.
+	// State says how far an earlier attempt came: to an intent without an outcome, to an approval that is awaited, or
+	// to a wait; empty: nowhere.
 	State() corebot.StepState
 	// Intend stores, before the call runs, that it will.
 	Intend(ctx context.Context, decision corebot.AuditEvent) error
@@ -52,6 +52,8 @@ type Step interface {
 	// Ask stores that the call, and others behind it, wait for an approval, unless they do already, and gives how that
 	// stands.
 	Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error)
+	// Wait stores that the call waits, unless it does already, and gives how that stands.
+	Wait(ctx context.Context, w corebot.Pending, event corebot.AuditEvent) (corebot.Pending, error)
 }
 
 // Journal stores steps; storage's ledger is one.
@@ -62,6 +64,10 @@ type Journal interface {
 	// Ask stores a step that waits for an approval, and all approvals of its request, in one commit; one that waits
 	// already is given as it stands.
 	Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, asks []corebot.Ask) (corebot.Asked, error)
+	// Wait stores a step that waits, with what it waits for, in one commit; one that waits already is given as it
+	// stands.
+	Wait(ctx context.Context, d corebot.Delivery, s corebot.Step, w corebot.Pending,
+		event corebot.AuditEvent) (corebot.Pending, error)
 	// Merge ends the messages that wait to be merged by the turn, and stores each as a step from the position on, in
 	// one commit.
 	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)

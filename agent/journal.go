@@ -86,6 +86,18 @@ func (s *step) Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, erro
 	return a, err
 }
 
+func (s *step) Wait(ctx context.Context, w corebot.Pending, e corebot.AuditEvent) (corebot.Pending, error) {
+	stands, err := s.journal.Wait(ctx, s.delivery, corebot.Step{
+		Position: s.position, Kind: corebot.StepTool, State: corebot.StepWaiting, Call: &s.call,
+		Awaited:   s.state == corebot.StepAwaiting,
+		StartedAt: time.Now(),
+	}, w, e)
+	if err == nil && stands.ID != 0 {
+		s.state = corebot.StepWaiting
+	}
+	return stands, err
+}
+
 // done is the call as it ended.
 func (s *step) done(result corebot.ToolResult) corebot.Step {
 	if s.startedAt.IsZero() {

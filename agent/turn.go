@@ -335,7 +335,7 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 	who.Taint = t.calls.taint
 	result, err := t.tools.Call(ctx, who, call, handle)
 	event.Kind, event.Text = live.ToolEnded, string(result.Outcome)
-	if waits := (*corebot.Awaits)(nil); errors.As(err, &waits) {
+	if waits(err) {
 		event.Text = live.Waiting
 	}
 	if result.Outcome == corebot.OutcomeDenied {
@@ -349,6 +349,12 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 		return result, fmt.Errorf("run %s: %w", call.Tool, err)
 	}
 	return result, nil
+}
+
+// waits says whether an error only means that the call waits, for an approval or for something else.
+func waits(err error) bool {
+	approval, other := (*corebot.Awaits)(nil), (*corebot.Waiting)(nil)
+	return errors.As(err, &approval) || errors.As(err, &other)
 }
 
 // notRun is the result of a call that is not made. It takes no place in the journal.

@@ -249,7 +249,7 @@ func keptForAdmins() []rule {
 // give them. A command that acts on nothing, such as /help, is open to everybody who may talk.
 func ownMessageOnly() []rule {
 	var t []rule
-	for _, command := range []string{"/stop", "/steer", "/retry", "/why", "/tasks", "/remind", "/undo"} {
+	for _, command := range []string{"/stop", "/steer", "/retry", "/why", "/tasks", "/remind", "/undo", "/resume"} {
 		t = append(t,
 			rule{
 				name: "others-message", tool: command, when: othersMessage, on: "a message of another sender",
@@ -330,7 +330,7 @@ func openToAll() []rule {
 		"message.send", "chat.register",
 		"chat.list", "history.read", "message.publish", "message.replies",
 		"skills.list", "skills.read",
-		"tasks.schedule", "tasks.list", "tasks.update",
+		"tasks.schedule", "tasks.list", "tasks.update", "wait.until", "wait.open", "wait.word",
 		"web.fetch", "web.search",
 	} {
 		t = append(t, rule{name: "open", tool: tool, who: anyone})

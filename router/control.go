@@ -53,6 +53,8 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		return r.remind(ctx, m, c)
 	case "/tasks":
 		return r.tasks(ctx, m, c)
+	case "/resume":
+		return r.resume(ctx, m, c)
 	default:
 		return r.ledger.Answer(ctx, m, controlNotice(m, corebot.Command{Name: "/unknown"},
 			unknown(corebot.UnknownCommand(m.Text()))))

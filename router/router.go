@@ -114,6 +114,7 @@ type Options struct {
 	// Accounts has a line for each account of each channel, for /status of admins; nil: none
 	Accounts func(ctx context.Context) []string
 	Contexts Contexts // for /context; nil: it tells nothing
+	Waits    Waits    // for /resume; nil: nothing waits
 	Programs Programs // in the background, which a /stop ends too; nil: there are none
 	Live     *live.Hub
 	Log      zerolog.Logger
@@ -284,6 +285,9 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	}
 	if waits := (*corebot.Awaits)(nil); errors.As(err, &waits) {
 		return r.awaits(d, result, waits.Asked)
+	}
+	if waits := (*corebot.Waiting)(nil); errors.As(err, &waits) {
+		return r.waits(d, result, waits.Call)
 	}
 	o := r.queue.Verdict(d, err)
 	if o.Verb == corebot.Dead {

@@ -114,6 +114,10 @@ func waitInWords(why string) string {
 		return "waits for the chat's rate limit"
 	case corebot.AwaitingApproval:
 		return "waits for a pending approval"
+	case corebot.AwaitingTime:
+		return "waits for a time that the answer has set"
+	case corebot.AwaitingWord:
+		return "waits for a word from outside"
 	case corebot.Collecting:
 		return "waits for more messages of its sender"
 	case corebot.Quarantined:
@@ -182,6 +186,8 @@ func stepInWords(s corebot.Step) string {
 		return fmt.Sprintf("tool %s: %s", s.Call.Tool, s.Result.Outcome)
 	case s.Kind == corebot.StepTool && s.State == corebot.StepAwaiting:
 		return fmt.Sprintf("tool %s: waits for an admin's approval", s.Call.Tool)
+	case s.Kind == corebot.StepTool && s.State == corebot.StepWaiting:
+		return fmt.Sprintf("tool %s: waits", s.Call.Tool)
 	case s.Kind == corebot.StepTool && s.Call != nil:
 		return fmt.Sprintf("tool %s: begun", s.Call.Tool)
 	case s.Kind == corebot.StepMerge && s.Merged != nil:

@@ -31,7 +31,7 @@ func (p Planner) Reminder(text string, now time.Time) (corebot.Task, error) {
 	if err != nil {
 		location = time.UTC
 	}
-	due, err := p.reminderTime(when, now.In(location))
+	due, err := When(when, p.Default, now.In(location))
 	if err != nil {
 		return corebot.Task{}, err
 	}
@@ -45,17 +45,19 @@ func (p Planner) Reminder(text string, now time.Time) (corebot.Task, error) {
 	return t, nil
 }
 
-func (p Planner) reminderTime(when string, now time.Time) (due time.Time, err error) {
+// When reads a moment to come: a time from now such as 10m, a time of the day such as 18:30, or a date with a time. A
+// time of the day that is over is that of the next day. An empty zone is UTC.
+func When(when, zone string, now time.Time) (due time.Time, err error) {
 	if in, err := time.ParseDuration(when); err == nil {
 		if in < time.Second || in > LongestInterval {
 			return due, corebot.WithHint(fmt.Errorf("%w: %s from now", ErrSchedule, when), "write 1s at least")
 		}
 		return now.Add(in).Truncate(time.Second), nil
 	}
-	s := corebot.Schedule{Kind: corebot.TaskOnce, Spec: when, TimeZone: p.Default}
+	s := corebot.Schedule{Kind: corebot.TaskOnce, Spec: when, TimeZone: zone}
 	if clockTime.MatchString(when) {
 		hour, minute, _ := strings.Cut(when, ":")
-		s = corebot.Schedule{Kind: corebot.TaskDaily, Spec: fmt.Sprintf("%02s:%s", hour, minute), TimeZone: p.Default}
+		s = corebot.Schedule{Kind: corebot.TaskDaily, Spec: fmt.Sprintf("%02s:%s", hour, minute), TimeZone: zone}
 	}
 	rule, err := Parse(s, now)
 	if err != nil {

@@ -268,3 +268,22 @@ func TestALineOfATaskShowsWhatItHides(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// FuzzWhen: a moment is one to come, or the error says what to write.
+func FuzzWhen(f *testing.F) {
+	for _, when := range []string{
+		"10m", "18:30", "8:05", "2026-12-24T18:00", "2026-12-24T18:00:00+01:00", "-5m", "24:00",
+	} {
+		f.Add(when, "Europe/Berlin", int64(1_790_000_000))
+	}
+	f.Fuzz(func(t *testing.T, when, zone string, unix int64) {
+		now := time.Unix(unix%(1<<33), 0)
+		due, err := When(when, zone, now)
+		if err != nil && (!errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "") {
+			t.Fatalf("%v has no hint", err)
+		}
+		if err == nil && !due.After(now) {
+			t.Fatalf("%q in %q: after %s comes %s", when, zone, now, due)
+		}
+	})
+}

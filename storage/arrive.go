@@ -100,7 +100,10 @@ func steerTx(t *tx, p *parcel, l lane, life, head int64) error {
 			return err
 		}
 		if h.life == head && h.canMerge() {
-			return pushMergingTx(t, p, l, life, head)
+			if err := pushMergingTx(t, p, l, life, head); err != nil {
+				return err
+			}
+			return hearNowTx(t, head)
 		}
 	}
 	return pushTx(t, p.Direction, p.Key, l, life, p.body)
@@ -130,6 +133,9 @@ func interruptTx(t *tx, p *parcel, l lane) (stopped int64, err error) {
 	}
 	t.wake(corebot.InboundPool, t.now.UnixMilli())
 	by := corebot.AuditEvent{Key: p.Key, Principal: p.Sender, Entry: corebot.EntryInterrupt}
+	if err := giveUpTx(t, h.life, waitStopped, by); err != nil {
+		return 0, err
+	}
 	return h.life, denyAwaitedTx(t, h.life, by)
 }
 

@@ -245,9 +245,14 @@ func passAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 	return noticeTx(t, &pack([]corebot.Message{told})[0], life)
 }
 
-// tellAwaitedTx tells the chat once that its messages wait for a pending approval.
+// tellAwaitedTx tells the chat once that its messages wait for a pending approval, or behind another call that waits.
 func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
-	if l.waiting != corebot.AwaitingApproval || p.cause != 0 {
+	switch {
+	case p.cause != 0:
+		return nil
+	case l.waiting == corebot.AwaitingTime || l.waiting == corebot.AwaitingWord:
+		return tellWaitingTx(t, l, p, life)
+	case l.waiting != corebot.AwaitingApproval:
 		return nil
 	}
 	a, awaited, err := approvalTx(t, awaitedInLane, l.id)
@@ -321,7 +326,7 @@ func madeTx(t *tx, d corebot.Delivery, s corebot.Step) error {
 	switch {
 	case !s.Awaited:
 		return nil
-	case s.State == corebot.StepIntended, s.Result != nil && s.Result.Ran:
+	case s.State == corebot.StepIntended, s.State == corebot.StepWaiting, s.Result != nil && s.Result.Ran:
 		_, err := t.exec(beginCall, d.Life, d.Run, s.Position)
 		return err
 	}
@@ -341,20 +346,24 @@ func withoutCall(r *corebot.ToolResult) string {
 
 var anyApproval = &query{`SELECT 1 FROM approvals WHERE life_id = ? LIMIT 1`}
 
-// endApprovalsTx ends the approvals of an ended message. Most messages have none.
-func endApprovalsTx(t *tx, d *corebot.Delivery) error {
+// endWaitingTx ends the approvals and the waits of an ended message. Most messages have none.
+func endWaitingTx(t *tx, d *corebot.Delivery) error {
 	if d.Message.Direction != corebot.Inbound {
 		return nil
 	}
 	var one int64
 	if found, err := t.one(anyApproval, []any{&one}, d.Life); err != nil || !found {
-		return err
+		return errors.Join(err, giveUpTx(t, d.Life, waitLeft, corebot.AuditEvent{}))
 	}
 	return endCallsTx(t, d.Life)
 }
 
-// endCallsTx denies the waiting calls of a message, and makes its approvals void whose calls were not made.
+// endCallsTx gives up what the calls of a message wait for, denies those that wait for an approval, and makes its
+// approvals void whose calls were not made.
 func endCallsTx(t *tx, life int64) error {
+	if err := giveUpTx(t, life, waitLeft, corebot.AuditEvent{}); err != nil {
+		return err
+	}
 	if err := denyAwaitedTx(t, life, corebot.AuditEvent{}); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // wall clock has been stepped, the stored times of waits move with it:
 //
 //   - Back: every wait moves, so that it lasts as long as planned. Otherwise a chat would wait longer, by the whole
-//     step.
+//     step. A turn that waits for a time of the wall clock wakes by the new clock, and waits again.
 //   - Forward: only leases move. Their holders live in this process, and a step or a suspended machine must not give
 //     their chats to others. All other waits end early, or have passed while the machine slept.
 //
@@ -104,6 +104,9 @@ func (c *prepared) shift(now time.Time, step time.Duration) (err error) {
 	}
 	if err == nil {
 		_, err = c.exec(shiftPairings, step.Milliseconds())
+	}
+	if err == nil {
+		_, err = c.exec(shiftWaits, step.Milliseconds())
 	}
 	if err == nil {
 		_, err = c.exec(shiftDoubt, step.Milliseconds())

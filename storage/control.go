@@ -91,6 +91,9 @@ func stopHeadTx(t *tx, h standing, by corebot.AuditEvent) error {
 		return err
 	}
 	t.wake(corebot.InboundPool, t.now.UnixMilli())
+	if err := giveUpTx(t, h.life, waitStopped, by); err != nil {
+		return err
+	}
 	return denyAwaitedTx(t, h.life, by)
 }
 

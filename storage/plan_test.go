@@ -80,6 +80,9 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"chatNumber": chatNumber, "indexed": indexed, "unindexed": unindexed, "takePlace": takePlace,
 		"countDeferred": countDeferred, "dueDeferred": dueDeferred, "nextDue": nextDue, "deferredSize": deferredSize,
 		"oldestDeferred": oldestDeferred,
+		"waitByID":       waitByID, "waitOfStep": waitOfStep, "waitsOfLife": waitsOfLife, "anyWait": anyWait,
+		"anyAwaited": anyAwaited, "waitsInChat": waitsInChat, "countWaitsOf": countWaitsOf,
+		"countWaitsOfRun": countWaitsOfRun, "headWaitsForWhat": headWaitsForWhat, "wakeWaiting": wakeWaiting,
 	} {
 		got := plan(t, path, q)
 		if got == "" {

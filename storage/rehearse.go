@@ -130,6 +130,7 @@ func rehearseTx(t *tx) error {
 				State: corebot.StepDone,
 			}})
 		}},
+		{"end what a turn waits for", func() error { return endCallsTx(t, life) }},
 		{"keep the history of a chat", func() (err error) {
 			known, err := chatTx(t, rehearsed)
 			if err != nil {

@@ -51,6 +51,7 @@ func TestReadySaysWhichWayOfAMessageIsDamaged(t *testing.T) {
 		"message_queue": "cannot accept a message", "message_life": "cannot accept a message",
 		"message_life_key": "cannot accept a message", "execution_steps": "cannot journal a turn",
 		"chats": "cannot", "chats_key": "cannot", "history": "cannot keep the history",
+		"waits_open": "cannot end what a turn waits for",
 		"usage_days": "cannot book what was used",
 		"mailbox":    "cannot deliver a reply", "mailbox_chat": "cannot deliver a reply",
 		"grants": "cannot read the roles",

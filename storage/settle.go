@@ -74,7 +74,7 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := endRunTx(t, d, o); err != nil {
 			return err
 		}
-		return endApprovalsTx(t, d)
+		return endWaitingTx(t, d)
 	case corebot.Dead:
 		body, whole, err := lastBodyTx(t, d)
 		if err != nil {
@@ -96,18 +96,16 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := endRunTx(t, d, o); err != nil {
 			return err
 		}
-		return endApprovalsTx(t, d)
+		return endWaitingTx(t, d)
 	case corebot.RetryAt:
 		if err := retryTx(t, d, o); err != nil {
 			return err
 		}
 		return bookLifeTx(t, d.Life, u.Use)
 	case corebot.Wait:
-		if o.Reason == corebot.AwaitingApproval {
-			var err error
-			if o.At, err = standsTx(t, d.Life, o.At); err != nil {
-				return err
-			}
+		var err error
+		if o.At, err = waitsUntilTx(t, d.Life, o); err != nil {
+			return err
 		}
 		if err := fencedTx(t, d.Lease, waitLane, d.Seq, t.now, o.At, o.Reason); err != nil {
 			return err
@@ -119,6 +117,20 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		return deferTx(t, d, o)
 	}
 	return fmt.Errorf("settle message %s: no such outcome: %d", d.Message.ID, o.Verb)
+}
+
+// waitsUntilTx says until when a head waits. If what it waits for came before the claim ended, the wait is over.
+func waitsUntilTx(t *tx, life int64, o corebot.Outcome) (time.Time, error) {
+	switch o.Reason {
+	case corebot.AwaitingApproval:
+		return standsTx(t, life, o.At)
+	case corebot.AwaitingTime, corebot.AwaitingWord:
+		waits, err := stillWaitsTx(t, life)
+		if !waits {
+			return t.now, err
+		}
+	}
+	return o.At, nil
 }
 
 // popTx takes the head out of its lane. The lane's next message is due now, behind every lane that waits already. This

@@ -32,6 +32,10 @@ var (
 		`DELETE FROM approvals WHERE life_id BETWEEN ? AND ?
 			AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = approvals.life_id AND ` + lifeOver + `)`,
 	}
+	dropWaits = &query{
+		`DELETE FROM waits WHERE life_id BETWEEN ? AND ?
+			AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = waits.life_id AND ` + lifeOver + `)`,
+	}
 	// A life had one place in its lane for each of its runs.
 	countSwept = &query{`UPDATE lanes SET swept = swept + gone.places FROM (
 		SELECT m.lane_id AS lane, SUM(m.run) AS places FROM message_life m WHERE m.id BETWEEN ? AND ?
@@ -67,8 +71,10 @@ func dropLivesTx(t *tx, first, last int64, before time.Time, limit int64) (gone 
 		if _, err := t.exec(countSwept, first, last, before); err != nil {
 			return gone, false, err
 		}
-		if _, err := t.exec(dropApprovals, first, last, before); err != nil {
-			return gone, false, err
+		for _, of := range []*query{dropApprovals, dropWaits} {
+			if _, err := t.exec(of, first, last, before); err != nil {
+				return gone, false, err
+			}
 		}
 		n, err := t.exec(lifeTable.drop, first, last, before)
 		gone += n

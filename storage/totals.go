@@ -23,6 +23,7 @@ const (
 	costTotal      = "usage_cost"
 	deadTotal      = "dead_letters"
 	approvalsTotal = "approvals"
+	waitsTotal     = "waits"
 )
 
 // totalDesc describes the metric of a counter.
@@ -51,6 +52,8 @@ var totalDescs = map[string]totalDesc{
 	approvalsTotal: newTotalDesc("corebot_approvals_total",
 		"Calls of tools that waited for an admin's approval, by how that ended: "+
 			"approved, denied, expired, or void: approved, and not made.", 1, "outcome"),
+	waitsTotal: newTotalDesc("corebot_waits_total", "Waits of tool calls for a time or a word, by how they ended: "+
+		"over, expired, or ended: given up.", 1, "outcome"),
 }
 
 // deadReasons lists the reasons of dead letters. Their counters are exported from the start.
@@ -79,6 +82,7 @@ func knownSeries(agent string) []series {
 	add(tokensTotal, "input", "output", "cache_read", "cache_write", "unpriced")
 	add(approvalsTotal, string(corebot.ApprovalApproved), string(corebot.ApprovalDenied),
 		string(corebot.ApprovalExpired), string(corebot.ApprovalVoid))
+	add(waitsTotal, string(corebot.WaitOver), string(corebot.WaitExpired), string(corebot.WaitEnded))
 	for direction, reasons := range deadReasons {
 		for _, reason := range reasons {
 			known = append(known, series{deadTotal, agent, direction.String(), reason})

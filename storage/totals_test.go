@@ -122,7 +122,7 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 		"usage_tokens input", "usage_tokens output", "usage_tokens cache_read", "usage_tokens cache_write",
 		"usage_tokens unpriced", "usage_cost ",
 		"approvals approved", "approvals denied", "approvals expired", "approvals void", "tool_calls denied fs.read",
-		"tool_calls unknown fs.read",
+		"waits over", "waits expired", "waits ended", "tool_calls unknown fs.read",
 		"bus_dead_letters inbound attempts", "bus_dead_letters inbound poison", "bus_dead_letters outbound ambiguous",
 	} {
 		if n, there := got[name]; !there || n != 0 {

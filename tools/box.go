@@ -46,6 +46,10 @@ type Step interface {
 	// how that stands. The first is the call itself, the others are of those behind it: Position counts from the call.
 	// An answer has one request; any other is [corebot.ErrNotAsked].
 	Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error)
+	// Wait stores, in one commit with its audit row, that the call waits, and gives the wait as it stands. A wait
+	// without a kind stores nothing: it asks for the wait that the call has; the zero wait is none. A wait that a rule
+	// of the data forbids is a [*corebot.Refused].
+	Wait(ctx context.Context, w corebot.Pending, e corebot.AuditEvent) (corebot.Pending, error)
 }
 
 // Artifacts keeps output that is too long for a model. Save returns the path under which the conversation can read it;
@@ -129,7 +133,7 @@ func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 // Call runs one tool call from its look-up to its result in the journal; see the package's guarantees.
 //
 // An error means that there is no result and the turn cannot go on: the cause of ctx, what Roles or the step said, or a
-// [*corebot.Awaits].
+// [*corebot.Awaits] or a [*corebot.Waiting].
 func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall,
 	step Step,
 ) (corebot.ToolResult, error) {
@@ -142,6 +146,9 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	// before anything else: whatever holds today, it may have happened
 	if j.intended() && (!ok || !tool.traits.mayRepeat()) {
 		return j.finishLost(ctx)
+	}
+	if r, done, err := j.waits(ctx); done || err != nil {
+		return r, err
 	}
 	if !ok {
 		text := fmt.Sprintf("unknown_tool: there is no tool called %q", j.event.Tool)

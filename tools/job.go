@@ -233,6 +233,9 @@ func explained(err error) string {
 // succeed ends a call that did not fail. If the tool returned an effect, the store applies the effect in the commit of
 // the result. The store can also refuse or deny the effect.
 func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, error) {
+	if out.wait.Kind != "" {
+		return j.wait(ctx, out.wait)
+	}
 	if out.effect == nil {
 		return j.finish(ctx, corebot.OutcomeSuccess, out.text)
 	}

@@ -33,6 +33,8 @@ type step struct {
 	approval  *corebot.Approval // how the call stands
 	asked     []corebot.Approval
 	inAnswer  corebot.InAnswer
+	stands    corebot.Pending // what the call waits for
+	waitErr   error
 	intendErr error
 	finishErr error
 	applyErr  error
@@ -56,6 +58,18 @@ func (s *step) State() corebot.StepState {
 }
 
 func (s *step) InAnswer() corebot.InAnswer { return s.inAnswer }
+
+// Wait gives the wait that the test has put there, or begins one.
+func (s *step) Wait(_ context.Context, w corebot.Pending, e corebot.AuditEvent) (corebot.Pending, error) {
+	if s.waitErr != nil || s.stands.ID != 0 || w.Kind == "" {
+		return s.stands, s.waitErr
+	}
+	*s.log = append(*s.log, "wait")
+	s.decisions = append(s.decisions, e)
+	w.ID = 7
+	s.stands = w
+	return w, nil
+}
 
 // Ask gives the approval that the test has put there, or has the call wait; one that is
 // asked about anew waits again.
@@ -113,11 +127,16 @@ func says(out string) func(context.Context) (string, error) {
 
 func newBox(t *testing.T, r tools.Roles, o tools.Options, all ...tools.Tool) *tools.Box {
 	t.Helper()
+	return newBoxUnder(t, policy.Options{ShellEnabled: true}, r, o, all...)
+}
+
+func newBoxUnder(t *testing.T, under policy.Options, r tools.Roles, o tools.Options, all ...tools.Tool) *tools.Box {
+	t.Helper()
 	reg, err := tools.NewRegistry(all...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := policy.New(policy.Options{ShellEnabled: true})
+	p, err := policy.New(under)
 	if err != nil {
 		t.Fatal(err)
 	}

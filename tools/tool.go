@@ -126,6 +126,7 @@ type output struct {
 	text   string
 	effect corebot.Effect
 	own    bool // whatever the traits say, the text has nothing that others wrote
+	wait   Wait // without a kind: the call has its outcome
 }
 
 // spec is what options set.
@@ -212,6 +213,27 @@ func NewOwn[A any](name, doc string, traits Traits, fn OwnFunc[A], opts ...Optio
 	t := newTool(name, doc, traits|OwnData, func(ctx context.Context, c Call, a A) (output, error) {
 		effect, text, err := fn(ctx, c, a)
 		return output{text: text, effect: effect}, err
+	}, opts)
+	t.own = true
+	return t
+}
+
+// Wait is what a call waits for.
+type Wait struct {
+	corebot.Pending
+	Opened func(corebot.Pending) string // of a wait that is opened only: what the model reads
+}
+
+// WaitFunc prepares what a call waits for. It stores nothing itself.
+type WaitFunc[A any] func(ctx context.Context, call Call, args A) (Wait, error)
+
+// NewWaiting makes a tool whose outcome comes later. Its call waits in its place in the journal, without a worker: see
+// [corebot.Pending]. What it waits for is stored in one commit with its step, so the tool has the trait OwnData. The
+// model reads what came.
+func NewWaiting[A any](name, doc string, traits Traits, fn WaitFunc[A], opts ...Option[A]) Tool {
+	t := newTool(name, doc, traits|OwnData, func(ctx context.Context, c Call, a A) (output, error) {
+		w, err := fn(ctx, c, a)
+		return output{wait: w}, err
 	}, opts)
 	t.own = true
 	return t

@@ -277,7 +277,7 @@ func goesOn(o channels.Outbound) bool {
 		return false
 	}
 	switch o.Notice.Kind {
-	case corebot.NoticeApproval, corebot.NoticeAwaited, corebot.NoticeDelayed:
+	case corebot.NoticeApproval, corebot.NoticeAwaited, corebot.NoticeDelayed, corebot.NoticeWait:
 		return true
 	}
 	return false

@@ -104,13 +104,16 @@ func same(want *proof, got proof) bool {
 
 // bearer reads a bearer token. ok says that it is the right one.
 func (c *credentials) bearer(h http.Header) (p proof, ok bool) {
-	value, ok := only(h, "Authorization")
-	if !ok {
-		return p, false
-	}
-	scheme, token, _ := strings.Cut(value, " ")
+	token, ok := bearerOf(h)
 	p = proofOf("token ", token)
-	return p, strings.EqualFold(scheme, "Bearer") && same(c.token, p)
+	return p, ok && same(c.token, p)
+}
+
+// bearerOf is the bearer token of a request; ok is false if there is none.
+func bearerOf(h http.Header) (token string, ok bool) {
+	value, ok := only(h, "Authorization")
+	scheme, token, _ := strings.Cut(value, " ")
+	return token, ok && token != "" && strings.EqualFold(scheme, "Bearer")
 }
 
 // only is the value of a header that stands there once. Of two nobody knows which one a proxy has looked at.

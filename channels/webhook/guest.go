@@ -106,13 +106,14 @@ type beside struct {
 	Attachments []corebot.Part          `json:"attachments,omitempty"` // by the hash of their content
 	Notice      corebot.NoticeKind      `json:"notice,omitempty"`      // what a notice is about
 	Approval    *corebot.ApprovalNotice `json:"approval,omitempty"`    // the request that waits for an approval
+	Wait        *corebot.WaitNotice     `json:"wait,omitempty"`        // what the answer waits for
 	Actions     []corebot.Action        `json:"actions,omitempty"`     // what a reader can do: post an action's command
 }
 
 func besideText(parts []corebot.Part, notice *corebot.Notice) beside {
 	b := beside{Attachments: corebot.Attachments(parts)}
 	if notice != nil {
-		b.Notice, b.Approval, b.Actions = notice.Kind, notice.Approval, notice.Actions
+		b.Notice, b.Approval, b.Wait, b.Actions = notice.Kind, notice.Approval, notice.Wait, notice.Actions
 	}
 	return b
 }

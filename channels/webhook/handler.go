@@ -14,6 +14,7 @@ const (
 	pathPost     = "/webhook"
 	pathOutbound = "/webhook/outbound"
 	pathStream   = "/webhook/stream"
+	pathResume   = "/webhook/resume/" // and the number of a wait
 	pathGuest    = "/mcp"
 	pathOther    = "other" // in metrics
 )
@@ -36,6 +37,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == pathOutbound:
 	case path == pathStream:
 		serve = h.stream
+	case strings.HasPrefix(path, pathResume) && h.opts.Words != nil:
+		path, method, serve = pathResume, http.MethodPost, h.resume
 	case path == pathGuest && h.opts.Guest != nil:
 		method, serve = r.Method, h.guest
 	default:
@@ -62,6 +65,9 @@ func (h *handler) fromPage(r *http.Request) *problem {
 
 func (h *handler) unknown(w http.ResponseWriter, r *http.Request) int {
 	there := []string{pathPost, pathOutbound, pathStream}
+	if h.opts.Words != nil {
+		there = append(there, pathResume+"ID")
+	}
 	if h.opts.Guest != nil {
 		there = append(there, pathGuest)
 	}

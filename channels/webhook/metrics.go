@@ -21,6 +21,12 @@ var statuses = map[string][]int{
 	},
 	pathOutbound: reading,
 	pathStream:   reading,
+	pathResume: {
+		http.StatusAccepted, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
+		http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusGone, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity,
+		http.StatusInternalServerError, http.StatusServiceUnavailable,
+	},
 	pathGuest: {
 		http.StatusOK, http.StatusAccepted, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
 		http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout,
@@ -45,7 +51,7 @@ const (
 	kindGuest  = "guest"
 )
 
-// metrics have bounded labels: the four paths and "other", the statuses that the webhook and its guest give, three
+// metrics have bounded labels: the five paths and "other", the statuses that the webhook and its guest give, three
 // kinds.
 type metrics struct {
 	requests *prometheus.CounterVec

@@ -131,8 +131,8 @@ func TestEverySeriesOfRequestsExistsFromTheStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, family := range families {
-			if family.GetName() == "corebot_webhook_request_duration_seconds" && len(family.GetMetric()) != 4 {
-				t.Errorf("%d paths have a duration, want 4", len(family.GetMetric()))
+			if family.GetName() == "corebot_webhook_request_duration_seconds" && len(family.GetMetric()) != 5 {
+				t.Errorf("%d paths have a duration, want 5", len(family.GetMetric()))
 			}
 			for _, m := range family.GetMetric() {
 				if len(m.GetLabel()) > 0 && m.GetLabel()[0].GetValue() == pathGuest {

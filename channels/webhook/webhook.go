@@ -45,6 +45,7 @@ type Options struct {
 	CallbackSecret string // what pushes are signed with, as Secret; required with Callback
 
 	Guest Guest // answers at /mcp; nil: nobody does
+	Words Words // takes the words that turns wait for; nil: nobody does
 
 	Live    *live.Hub // what streams show of a running turn; nil: nothing
 	Log     zerolog.Logger

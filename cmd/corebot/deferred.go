@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -77,4 +78,71 @@ func newDeferredChange(s *shell, name, short string, op operate.Operation[operat
 			})
 		},
 	}
+}
+
+func newWaits(s *shell) *cobra.Command {
+	return group("waits", "List the answers that wait for a time or a word", newWaitsList(s))
+}
+
+func newWaitsList(s *shell) *cobra.Command {
+	var asJSON, all bool
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List what answers wait for, oldest first",
+		Args:  takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := waitTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.WaitRow], error) {
+				return look(s, cmd, operate.ListWaits, operate.WaitQuery{All: all, Part: p})
+			})
+			return err
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&all, "all", false, "also waits that have ended, newest first")
+	limitFlag(cmd, &limit, 1000, "at most this many")
+	return cmd
+}
+
+var waitTable = listing[operate.WaitRow]{
+	header: "ID\tKIND\tSTATE\tCHAT\tMESSAGE\tUNTIL\tFOR",
+	none:   "nothing waits",
+	cells: func(w operate.WaitRow) string {
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s\t%s", w.ID, w.Kind, w.State, w.ChatID, oneLine(w.MessageID, 40),
+			w.Until.Local().Format(time.DateTime), oneLine(w.For, 60))
+	},
+}
+
+func newResume(s *shell) *cobra.Command {
+	var outside bool
+	cmd := &cobra.Command{
+		Use:   "resume ID [TEXT]",
+		Short: "Let an answer go on that waits, and give it the word for which it waits",
+		Long: `Let an answer go on that waits, and give it the word for which it waits. The model reads TEXT as
+your word. Say --outside if others wrote it, such as the output of a program that quotes a page: the
+answer then counts as one that has read text from outside. "corebot waits list" shows the ids.`,
+		Args: takes("ID", "[TEXT]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := corebot.ParseWaitID(args[0])
+			if err != nil {
+				return usage(cmd, err)
+			}
+			word := operate.NewWord{ID: id, Outside: outside}
+			if len(args) > 1 {
+				word.Text = args[1]
+			}
+			return s.change(cmd, func(c control.Caller) error {
+				_, err := operate.GiveWord.Call(cmd.Context(), c, word)
+				if errors.Is(err, corebot.ErrNotFound) {
+					return corebot.WithHint(err, "`corebot waits list` shows the ids")
+				}
+				if err == nil {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "resumed %d\n", id)
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&outside, "outside", false, "others than you wrote the text")
+	return cmd
 }

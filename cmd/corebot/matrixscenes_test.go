@@ -307,8 +307,10 @@ func (a *actor) perform(r llmtest.Request) llmtest.Answer {
 	case word == "begin" && results == 0:
 		a.wait(scene)
 		return llmtest.ToolCalls(llmtest.Call{ID: "b", Name: "memory_read", Args: `{"scope":"chat"}`})
-	case word == "begin" && results == 1, word == "act" && results == 0, word == "die" && results == 0:
-		return a.everything(scene, r)
+	case word == "begin":
+		return a.everything(scene, r, results-1)
+	case word == "act", word == "die":
+		return a.everything(scene, r, results)
 	}
 	return llmtest.Text("done")
 }
@@ -319,13 +321,20 @@ func (a *actor) wait(scene string) {
 	goOn.pass()
 }
 
-// everything asks for every call of the matrix at once.
-func (a *actor) everything(scene string, r llmtest.Request) llmtest.Answer {
+// mostCalls is how many calls of one answer are made.
+const mostCalls = 64
+
+// everything asks for the calls of the matrix from a place on, as many as one answer can have.
+func (a *actor) everything(scene string, r llmtest.Request, from int) llmtest.Answer {
 	a.mu.Lock()
 	a.offered[scene] = r.ToolNames()
 	a.mu.Unlock()
+	all := matrix()
+	if from >= len(all) {
+		return llmtest.Text("done")
+	}
 	var calls []llmtest.Call
-	for i, c := range matrix() {
+	for i, c := range all[from:min(from+mostCalls, len(all))] {
 		calls = append(calls, llmtest.Call{
 			ID: fmt.Sprint("c", i), Name: llm.EncodeName(c.tool),
 			Args: fill(c.args, scene),

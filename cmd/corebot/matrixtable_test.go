@@ -120,6 +120,11 @@ func matrix() []cell {
 		{"tasks.list", `{}`, "success open", "success open", "success open"},
 		{"tasks.update", `{"id":999999,"action":"pause"}`, "error open", "error open", "error open"},
 
+		{"wait.until", `{"duration":"2s"}`, "success open", "success open", "success open"},
+		{"wait.until", `{"duration":"25h"}`, "error open", "error open", "error open"},
+		{"wait.open", `{"for":"one"}`, "success open", "success open", "success open"},
+		{"wait.word", `{"id":999999}`, "error open", "error open", "error open"},
+
 		{
 			"message.send", `{"channel":"webhook","chatId":"{chat}","content":"one"}`, "success open", "success open",
 			"success open",
@@ -173,6 +178,14 @@ func matrix() []cell {
 			"shell.start", `{"argv":["echo","one"]}`, "denied shell-background", "denied shell-background",
 			"denied shell-background",
 		},
+		{
+			"shell.read", `{}`, "denied shell-background", "denied shell-background",
+			"denied shell-background",
+		},
+		{
+			"shell.stop", `{"id":"p-x"}`, "denied shell-background", "denied shell-background",
+			"denied shell-background",
+		},
 		{"web.fetch", `{"url":"http://127.0.0.1:1/"}`, "error open", "error open", "error open"},
 		{"web.search", `{"query":"one"}`, "error open", "error open", "error open"},
 
@@ -201,7 +214,7 @@ func offers(as effective, shell bool) []string {
 		"history.search", "memory.read",
 		"memory.search", "memory.write",
 		"message.send", "skills.list", "skills.read", "tasks.list", "tasks.schedule", "tasks.update",
-		"web.fetch", "web.search",
+		"wait.open", "wait.until", "wait.word", "web.fetch", "web.search",
 	}
 	if as != normal {
 		all = append(all, "chat.set_role")

@@ -23,12 +23,17 @@ func usage(cmd *cobra.Command, err error) error {
 	return &usageError{corebot.WithHint(err, fmt.Sprintf("see %q", cmd.CommandPath()+" --help"))}
 }
 
-// takes checks the arguments of a command and names what is missing. The last name may end in "...": one or more.
+// takes checks the arguments of a command and names what is missing. The last name may end in "...": one or more. Or it
+// stands in brackets: none or one.
 func takes(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		many := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "...")
+		least := len(names)
+		if least > 0 && strings.HasPrefix(names[least-1], "[") {
+			least--
+		}
 		switch {
-		case len(args) < len(names):
+		case len(args) < least:
 			return usage(cmd, fmt.Errorf("%s is missing", strings.TrimSuffix(names[len(args)], "...")))
 		case len(args) > len(names) && !many:
 			return usage(cmd, fmt.Errorf("%q takes no argument %q", cmd.CommandPath(), args[len(names)]))

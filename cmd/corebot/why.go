@@ -186,6 +186,9 @@ func stepEvent(s corebot.Step) (time.Time, string) {
 		return s.StartedAt, fmt.Sprintf("step %d: %s %s waits for an admin's approval (corebot approvals list)",
 			s.Position,
 			oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80))
+	case s.Kind == corebot.StepTool && s.State == corebot.StepWaiting:
+		return s.StartedAt, fmt.Sprintf("step %d: %s %s waits (corebot waits list)", s.Position,
+			oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80))
 	case s.Kind == corebot.StepTool && s.Call != nil:
 		return s.StartedAt, fmt.Sprintf("step %d: %s was begun", s.Position, oneLine(s.Call.Tool, 64))
 	case s.Kind == corebot.StepMerge && s.Merged != nil:

@@ -297,7 +297,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		// to the router, zero would mean its default
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond),
 		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Owner: ownersChannel(),
-		Chats: storage.NewChats(a.Store),
+		Chats: storage.NewChats(a.Store), Waits: storage.NewWaits(a.Store),
 		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config, a.gate), Agents: a.agentIDs(),
 		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
 		Pairings: storage.NewPairings(a.Store),

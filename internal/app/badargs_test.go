@@ -35,6 +35,10 @@ func (w *watched) ID() string                 { return "m/1/0" }
 func (w *watched) State() corebot.StepState   { return "" }
 func (w *watched) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
 
+func (*watched) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent) (corebot.Pending, error) {
+	return w, nil
+}
+
 func (w *watched) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
 	return corebot.Asked{Approval: asks[0].Approval}, nil
 }

@@ -294,7 +294,8 @@ func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ chann
 		MaxWaiting:  c.MaxStreams,
 		Interactive: a.config.WebhookInteractive(),
 		Callback:    c.CallbackURL, CallbackSecret: c.CallbackSecret.Reveal(),
-		Live: a.Live, Log: a.log, Metrics: r,
+		Words: storage.NewWaits(a.Store).As(corebot.AuditEvent{Entry: corebot.EntryWord}),
+		Live:  a.Live, Log: a.log, Metrics: r,
 	}
 	if a.config.MCP.Serve.HTTP {
 		if o.Guest, err = a.webClients(ctx, r); err != nil {

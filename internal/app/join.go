@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
@@ -70,6 +71,8 @@ var (
 	_ builtin.Tasks       = (*storage.Tasks)(nil)
 	_ memory.Sources      = (*storage.Chats)(nil)
 	_ router.Tasks        = (*storage.Tasks)(nil)
+	_ router.Waits        = (*storage.Waits)(nil)
+	_ webhook.Words       = (*storage.Waits)(nil)
 	_ router.Planner      = scheduler.Planner{}
 	_ scheduler.Store     = (*storage.Tasks)(nil)
 	_ storage.MailClients = (*channels.Supervisor)(nil)

@@ -19,6 +19,10 @@ type begun struct{ state corebot.StepState }
 func (begun) ID() string                 { return "1" }
 func (b begun) State() corebot.StepState { return b.state }
 
+func (begun) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent) (corebot.Pending, error) {
+	return w, nil
+}
+
 func (begun) InAnswer() corebot.InAnswer                                           { return corebot.InAnswer{} }
 func (begun) Intend(context.Context, corebot.AuditEvent) error                     { return nil }
 func (begun) Ask(context.Context, []corebot.Ask) (corebot.Asked, error)            { return corebot.Asked{}, nil }

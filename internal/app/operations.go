@@ -69,6 +69,7 @@ var (
 	_ operate.Books        = (*storage.Books)(nil)
 	_ operate.Deferred     = (*storage.Deferred)(nil)
 	_ operate.Figures      = figures{}
+	_ operate.Waits        = (*storage.Waits)(nil)
 	_ operate.Tasks        = (*storage.Tasks)(nil)
 	_ operate.Planner      = scheduler.Planner{}
 	_ operate.Agents       = home{}
@@ -107,6 +108,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
+		Waits: storage.NewWaits(db),
 		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
 		Memories: agents,
 	}

@@ -34,6 +34,10 @@ func (plain) Apply(context.Context, corebot.Effect, corebot.ToolResult, corebot.
 
 func (plain) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
 
+func (plain) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent) (corebot.Pending, error) {
+	return w, nil
+}
+
 func (plain) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
 	return corebot.Asked{Approval: asks[0].Approval}, nil
 }

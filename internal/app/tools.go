@@ -111,6 +111,11 @@ func (a *App) chatTools() []tools.Tool {
 	tasks := storage.NewTasks(a.Store)
 	planner := planner(a.config, a.gate)
 	all = append(all, builtin.TasksSchedule(planner), builtin.TasksList(tasks), builtin.TasksUpdate(planner, tasks))
+	w := a.config.Waits
+	all = append(all, builtin.Waits(builtin.WaitOptions{
+		Zone: planner.Default, Longest: w.MaxTime, Limits: corebot.WaitLimits{PerSender: w.PerSender, Total: w.Total},
+		Webhook: a.config.Webhook.Enabled,
+	})...)
 	if peers := a.peers(); len(peers) > 1 { // the first is this agent itself
 		all = append(all, builtin.AgentList(peers), builtin.AgentSend(peers, a.config.Bus.MaxMessageBytes))
 	}

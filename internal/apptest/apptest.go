@@ -57,6 +57,7 @@ type Kit struct {
 	DeadLetters *storage.DeadLetters
 	Grants      *storage.Grants
 	Approvals   *storage.Approvals
+	Waits       *storage.Waits
 	Agent       *agent.Agent
 	Router      *router.Router
 	Door        *channels.FrontDoor
@@ -94,6 +95,7 @@ func New(t testing.TB, o Options) *Kit {
 	k.Ledger, k.History, k.Lives = storage.NewLedger(k.DB), storage.NewHistory(k.DB), storage.NewLives(k.DB)
 	k.DeadLetters, k.Grants, k.Approvals = storage.NewDeadLetters(k.DB), storage.NewGrants(k.DB),
 		storage.NewApprovals(k.DB)
+	k.Waits = storage.NewWaits(k.DB)
 	if err := k.join(o); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +138,7 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	if o.Choices == nil {
 		o.Choices = storage.NewChats(k.DB)
 	}
-	o.Pairings = storage.NewPairings(k.DB)
+	o.Pairings, o.Waits = storage.NewPairings(k.DB), k.Waits
 	k.Router, err = router.New(router.Parts{
 		Queue: q, Ledger: k.ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.brain,
 		Roles: k.Grants, Policy: k.rules,

@@ -40,6 +40,7 @@ type Config struct {
 	Budget        Budget              `mapstructure:"budget"`
 	Router        Router              `mapstructure:"router"`
 	Tasks         Tasks               `mapstructure:"tasks"`
+	Waits         Waits               `mapstructure:"waits"`
 	Tools         Tools               `mapstructure:"tools"`
 	Approvals     Approvals           `mapstructure:"approvals"`
 	Isolation     Isolation           `mapstructure:"isolation"`
@@ -137,6 +138,13 @@ type Tasks struct {
 	MaxFailures int           `mapstructure:"max_failures" min:"0"`
 }
 
+// Waits bounds calls that wait for a time or a word.
+type Waits struct {
+	MaxTime   time.Duration `mapstructure:"max_time" min:"1s"`
+	PerSender int           `mapstructure:"per_sender" min:"1"`
+	Total     int           `mapstructure:"total" min:"1"`
+}
+
 // Tools bounds tool calls.
 type Tools struct {
 	Timeout        time.Duration `mapstructure:"timeout" min:"1ns"`
@@ -231,6 +239,7 @@ func Defaults() Config {
 		Usage:  Usage{Currency: "USD", TimeZone: "UTC"},
 		Router: Router{Workers: 64, Fair: true},
 		Tasks:  Tasks{PerChat: 100, PerSender: 500, Total: 100_000, MaxLate: 7 * 24 * time.Hour, MaxFailures: 5},
+		Waits:  Waits{MaxTime: 24 * time.Hour, PerSender: 20, Total: 1000},
 		Tools: Tools{
 			Timeout: 30 * time.Second, MaxOutputBytes: 50_000, ChatFilesBytes: 256 << 20,
 			ChatFiles: 10_000, SenderFilesBytes: 64 << 20, SenderFiles: 5_000, Versions: 200,

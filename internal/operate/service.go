@@ -29,6 +29,7 @@ type Stores struct {
 	Figures      Figures // of `corebot status`
 	Agents       Agents
 	Owner        corebot.Principal // the owner of the home, at its terminal; an empty id: nobody
+	Waits        Waits
 	Tasks        Tasks
 	Planner      Planner
 	Pairings     Pairings

@@ -125,9 +125,9 @@ type step struct {
 
 var _ tools.Step = (*step)(nil)
 
-// errNoTurn ends a call that would wait for an admin. It does not come to that: a box without approvers denies the call
-// before.
-var errNoTurn = errors.New("a call of an MCP client cannot wait for an approval")
+// errNoTurn ends a call that would wait. It does not come to that: a box without approvers denies a call that needs an
+// approval before, and no tool of clients waits for anything else.
+var errNoTurn = errors.New("a call of an MCP client cannot wait")
 
 // stepPrefix begins the ids of steps, and of messages whose client gave them none.
 const stepPrefix = "mcp/"
@@ -168,6 +168,14 @@ func (s *step) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
 // Ask implements [tools.Step].
 func (s *step) Ask(context.Context, []corebot.Ask) (corebot.Asked, error) {
 	return corebot.Asked{}, errNoTurn
+}
+
+// Wait implements [tools.Step].
+func (s *step) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent) (corebot.Pending, error) {
+	if w.Kind == "" { // the call has none
+		return corebot.Pending{}, nil
+	}
+	return corebot.Pending{}, &corebot.Refused{Err: errNoTurn}
 }
 
 // fit makes a text that others wrote fit for a result: visible characters, no secrets, no tokens of chat templates, and

@@ -58,6 +58,10 @@ func (noStep) Apply(context.Context, corebot.Effect, corebot.ToolResult, corebot
 
 func (noStep) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
 
+func (noStep) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent) (corebot.Pending, error) {
+	return w, nil
+}
+
 func (noStep) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
 	return corebot.Asked{Approval: asks[0].Approval}, nil
 }

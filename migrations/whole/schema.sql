@@ -39,6 +39,7 @@
 -- has 0048_tasks_of_groups.sql
 -- has 0049_open_task_runs.sql
 -- has 0057_task_origin.sql
+-- has 0059_waits.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -447,6 +448,30 @@ CREATE INDEX file_versions_chat ON file_versions (chat, channel, account, agent,
 CREATE INDEX file_versions_bytes ON file_versions (id, bytes);
 CREATE INDEX task_runs_open ON task_runs (life_id) WHERE ended_at = 0 AND life_id > 0;
 CREATE UNIQUE INDEX tasks_origin ON tasks (origin) WHERE origin <> '';
+CREATE TABLE waits (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  life_id    INTEGER NOT NULL REFERENCES message_life (id), -- of the message whose turn waits
+  run        INTEGER NOT NULL,
+  position   INTEGER NOT NULL, -- of the step; of a word that was opened before, the step that waits for it
+  kind       TEXT    NOT NULL,
+  purpose    TEXT    NOT NULL, -- what it is good for, in the model's words
+  state      TEXT    NOT NULL CHECK (state IN ('open', 'waiting', 'over', 'expired', 'ended')),
+  rule       TEXT    NOT NULL DEFAULT '', -- by which the call was allowed, as the audit names it
+  sender     TEXT    NOT NULL, -- the principal whose limit it counts for
+  chat       TEXT    NOT NULL, -- the key of the conversation of the turn's results
+  secret     BLOB    NOT NULL DEFAULT x'', -- SHA-256 of the key that lets a program give the word
+  word       TEXT    NOT NULL DEFAULT '', -- what came
+  outside    INTEGER NOT NULL DEFAULT 0, -- others than the operator and the principal can have written it
+  reason     TEXT    NOT NULL DEFAULT '', -- why it was given up
+  ended_by   TEXT    NOT NULL DEFAULT '',
+  created_at INTEGER NOT NULL,
+  due_at     INTEGER NOT NULL, -- when it is over, or expires
+  ended_at   INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE UNIQUE INDEX waits_step ON waits (life_id, run, position);
+CREATE INDEX waits_open ON waits (life_id) WHERE state IN ('open', 'waiting');
+CREATE INDEX waits_sender ON waits (sender) WHERE state IN ('open', 'waiting');
+CREATE INDEX waits_chat ON waits (chat) WHERE state IN ('open', 'waiting');
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -491,8 +516,9 @@ INSERT INTO goose_db_version VALUES (39, 47, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (40, 48, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (41, 49, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (42, 57, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (43, 59, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 42);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 43);

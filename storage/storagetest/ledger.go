@@ -90,6 +90,7 @@ func staleWorkerChangesNothing(s *suite) {
 	awaiting := toolStep(1, "y", corebot.StepAwaiting)
 	_, asked := s.Journal.Ask(s.ctx(), stale, awaiting, []corebot.Ask{s.ask(1, 1, "y")})
 	_, merged := s.Journal.Merge(s.ctx(), stale, 1)
+	_, waited := s.waitAt(stale, 1, pending(corebot.WaitWord, corebot.WaitAwaited))
 	for what, err := range map[string]error{
 		"Record":  s.Journal.Record(s.ctx(), stale, done, event),
 		"a model": s.Journal.Record(s.ctx(), stale, modelStep(1, spent("m", 1, 1))),
@@ -98,6 +99,7 @@ func staleWorkerChangesNothing(s *suite) {
 			corebot.Summary{Session: 1, Through: 1, Text: "stale"}),
 		"Commit": s.Ledger.Commit(s.ctx(), stale, everything(k)),
 		"Ask":    asked,
+		"Wait":   waited,
 		"Merge":  merged,
 	} {
 		if !errors.Is(err, corebot.ErrLeaseLost) {

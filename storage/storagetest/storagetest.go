@@ -35,6 +35,7 @@ type Store struct {
 
 	// These record who makes a change: the event says who.
 	Approvals func(by corebot.AuditEvent) Approvals
+	Waits     func(by corebot.AuditEvent) Waits
 	Grants    func(by corebot.AuditEvent) Grants
 	Chats     func(by corebot.AuditEvent) Chats
 
@@ -102,6 +103,7 @@ func contracts() []contract {
 		{"History", historySpecs()},
 		{"Sayings", sayingSpecs()},
 		{"Approvals", approvalSpecs()},
+		{"Waits", waitSpecs()},
 		{"Grants", grantSpecs()},
 		{"Chats", chatSpecs()},
 		{"Mailbox", mailboxSpecs()},

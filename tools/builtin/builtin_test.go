@@ -47,6 +47,10 @@ func (step) Apply(context.Context, corebot.Effect, corebot.ToolResult, corebot.A
 
 func (step) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
 
+func (step) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent) (corebot.Pending, error) {
+	return w, nil
+}
+
 func (step) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
 	return corebot.Asked{Approval: asks[0].Approval}, nil
 }
