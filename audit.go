@@ -89,3 +89,43 @@ type BrokenChain struct {
 func (e *BrokenChain) Error() string {
 	return fmt.Sprintf("the audit trail is broken at event %d: %s", e.Event, e.Why)
 }
+
+// Inventory says what the database had at one moment. A copy of the database is known by it.
+type Inventory struct {
+	Database   string     `json:"database"` // its id
+	Schema     int64      `json:"schema"`
+	Commits    int64      `json:"commits"`      // the number of the last commit
+	LastCommit time.Time  `json:"lastCommitAt"` // zero: before the first
+	Counts     Counts     `json:"counts"`
+	Lanes      []LaneHead `json:"lanes"` // with messages, at most [MaxLaneHeads], in the order in which they are due
+	Audit      AuditHead  `json:"auditHead"`
+}
+
+// MaxLaneHeads bounds the lanes of an [Inventory].
+const MaxLaneHeads = 1000
+
+// Counts are the rows of an [Inventory].
+type Counts struct {
+	Messages    int64 `json:"messages"`    // whose lives are kept
+	Waiting     int64 `json:"waiting"`     // inbound messages without an end, those at work included
+	Running     int64 `json:"running"`     // those of them that were at work
+	Deferred    int64 `json:"deferred"`    // by a budget
+	Outbound    int64 `json:"outbound"`    // replies that wait to be sent
+	Lanes       int64 `json:"lanes"`       // with messages
+	DeadLetters int64 `json:"deadLetters"` // in both directions
+	Chats       int64 `json:"chats"`
+	History     int64 `json:"history"`   // entries
+	Mailbox     int64 `json:"mailbox"`   // replies that callers can fetch
+	Tasks       int64 `json:"tasks"`     // that are not done
+	Approvals   int64 `json:"approvals"` // calls that wait for an approval
+	AuditEvents int64 `json:"auditEvents"`
+}
+
+// LaneHead is a lane with messages, and the first of them.
+type LaneHead struct {
+	Direction string `json:"direction"`
+	Key       string `json:"key"`
+	Message   string `json:"message"` // its id
+	Depth     int64  `json:"depth"`   // how many messages the lane has
+	Running   bool   `json:"running,omitempty"`
+}

@@ -19,6 +19,7 @@ type Reason string
 const (
 	ModelFails  Reason = "model"        // the last call of every model failed
 	LaneDamaged Reason = "damaged_lane" // lanes of the queue that cannot be read are set aside
+	BackupFails Reason = "backup"       // the last scheduled backup failed
 	PromptPage  Reason = "prompt_page"  // a page of the workspace is left out of the prompts
 )
 
@@ -26,6 +27,7 @@ const (
 var reasons = map[Reason]string{
 	ModelFails:  "no model answers; messages are accepted and kept",
 	LaneDamaged: "a damaged part of the queue is set aside",
+	BackupFails: "the last scheduled backup failed",
 	PromptPage:  "a page of the workspace is left out of the prompts",
 }
 
@@ -105,7 +107,7 @@ type degradedGauge struct{ of *Degraded }
 
 var degradedDesc = prometheus.NewDesc("corebot_degraded",
 	"1 for each reason why Corebot answers less well than it should: "+
-		"model, damaged_lane, prompt_page. /status has the details.", []string{"reason"}, nil)
+		"model, damaged_lane, backup, prompt_page. /status has the details.", []string{"reason"}, nil)
 
 // Describe implements prometheus.Collector.
 func (g degradedGauge) Describe(out chan<- *prometheus.Desc) { out <- degradedDesc }

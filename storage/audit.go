@@ -230,7 +230,7 @@ type verification struct {
 func (a *Audit) Verify(ctx context.Context, noted *corebot.AuditHead) (corebot.AuditChain, error) {
 	v := verification{noted: noted}
 	numbers, began := int64(0), false
-	err := a.db.reader.each(ctx, selectChain, func(s scanner) error {
+	err := a.db.reader.whole(ctx, selectChain, func(s scanner) error {
 		var past link
 		var stored []byte
 		var is bool

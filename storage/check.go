@@ -61,7 +61,7 @@ func checkFile(path string) (state string, err error) {
 func (db *DB) Problems(ctx context.Context) ([]string, error) {
 	var problems []string
 	for _, q := range checks {
-		err := db.reader.each(ctx, q, func(s scanner) error {
+		err := db.reader.whole(ctx, q, func(s scanner) error {
 			var text string
 			if err := s.Scan(&text); err != nil {
 				return err

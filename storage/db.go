@@ -175,13 +175,18 @@ func OpenReader(ctx context.Context, dir string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{path: path, reader: r, aside: newAside(), stopped: make(chan struct{})}
-	close(db.stopped)
-	return db, nil
+	return readOnly(path, r), nil
 }
 
-// readOnly says whether [OpenReader] opened the database.
-func (db *DB) readOnly() bool { return db.ops == nil }
+// readOnly is a database that nobody writes through it.
+func readOnly(path string, r *reader) *DB {
+	db := &DB{path: path, reader: r, aside: newAside(), stopped: make(chan struct{})}
+	close(db.stopped)
+	return db
+}
+
+// isReadOnly says whether nobody writes through the database.
+func (db *DB) isReadOnly() bool { return db.ops == nil }
 
 // signal leaves a signal for the one who waits for it: the search index, or the scheduler. It does not block.
 func signal(to chan<- struct{}) {

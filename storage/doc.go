@@ -12,6 +12,8 @@
 //     ([corebot.ErrLeaseLost], guarantee G4).
 //   - No new database in place of a lost one. A directory remembers its database. If the file is missing, empty or
 //     another home's, storage refuses it and leaves it as it is.
+//   - A copy of the database is of one moment, is checked, and holds up nobody ([DB.Copy]). A restore is all or
+//     nothing ([Restore]).
 //   - Counters agree with the facts. A counter of a database fact rises in the commit that writes the fact. It
 //     survives restarts and retention.
 //   - A message to a client that fetches its messages is in the mailbox with the commit that causes the message. It

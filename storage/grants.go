@@ -278,7 +278,7 @@ func (g *Grants) roles(ctx context.Context) (map[holder]corebot.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !g.db.readOnly() { // beside a daemon nobody reports changes to this process
+	if !g.db.isReadOnly() { // beside a daemon nobody reports changes to this process
 		g.db.roles.learn(of, changes)
 	}
 	return of, nil

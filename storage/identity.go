@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/swap"
 )
 
 // rememberedName is the file in which a home remembers its database. It is written after the database has its name. So
@@ -60,6 +61,7 @@ func pastOf(dir string) (p past, err error) {
 		p.trace = ballastName
 	default:
 		p.trace = cmp.Or(firstOf(filepath.Join(dir, backupsName, "*.db")),
+			firstOf(filepath.Join(dir, backupsName, "*", "manifest.json")),
 			firstOf(filepath.Join(dir, asidePrefix+"*", FileName)))
 	}
 	return p, nil
@@ -87,7 +89,7 @@ func wayBack(dir string) string {
 	if backup := newestBackup(dir); backup != "" {
 		return "`corebot db restore " + backup + "` goes on with the newest backup; " + anew
 	}
-	return "there is no backup in data/" + backupsName + ": find the file, and go on with `corebot db restore FILE`; " +
+	return "there is no backup in data/" + backupsName + ": find one elsewhere, and go on with `corebot db restore`; " +
 		anew
 }
 
@@ -96,6 +98,10 @@ func wayBack(dir string) string {
 // file if the home had a database. version is the schema version; 0 means that there is no database yet.
 func inspect(ctx context.Context, dir string) (version int64, p past, err error) {
 	path := filepath.Join(dir, FileName)
+	if swap.Pending(dir) {
+		return 0, p, corebot.WithHint(fmt.Errorf("a restore of %s was cut short", dir),
+			"`corebot db migrate` ends it, and so does the next start of Corebot")
+	}
 	if p, err = pastOf(dir); err != nil {
 		return 0, p, err
 	}

@@ -189,7 +189,7 @@ func olderDatabase(t *testing.T, madeAt int64) string {
 // Homes of older versions remember nothing, but leave other traces.
 func TestTracesOfAnOlderVersionTellThatThereWasADatabase(t *testing.T) {
 	for name, content := range map[string]string{
-		FileName + "-wal": "frames", ballastName: "x",
+		FileName + "-wal": "frames", ballastName: "x", backupsName + "/b/manifest.json": "",
 		backupsName + "/b.db": "", asidePrefix + "1/" + FileName: "",
 	} {
 		dir := t.TempDir()
@@ -308,9 +308,9 @@ func TestRestoreGoesOnWithABackupAndKeepsWhatWasThere(t *testing.T) {
 	must(t, os.WriteFile(path+"-wal", nil, 0o600))
 	before, err := os.ReadFile(path)
 	must(t, err)
-	aside, err := Restore(t.Context(), dir, newestBackup(dir))
+	restored, err := Restore(t.Context(), dir, newestBackup(dir), nil)
 	must(t, err)
-	if kept, err := os.ReadFile(filepath.Join(aside, FileName)); err != nil || string(kept) != string(before) {
+	if kept, err := os.ReadFile(filepath.Join(restored.Aside, FileName)); err != nil || string(kept) != string(before) {
 		t.Errorf("what was there is not what is kept (%v)", err)
 	}
 	for door, err := range doors(t, dir) {
@@ -338,8 +338,8 @@ func TestRestoreRefusesWhatIsNoDatabaseOfCorebotAndChangesNothing(t *testing.T) 
 	must(t, os.WriteFile(cut, b[:len(b)-3*4096], 0o600))
 	before := everything(t, dir)
 	for _, from := range []string{empty, songs, newer, cut, filepath.Join(elsewhere, "nothing.db"), elsewhere} {
-		if aside, err := Restore(t.Context(), dir, from); err == nil || aside != "" {
-			t.Errorf("%s: %q, %v", from, aside, err)
+		if restored, err := Restore(t.Context(), dir, from, nil); err == nil || restored.Aside != "" {
+			t.Errorf("%s: %q, %v", from, restored.Aside, err)
 		}
 	}
 	if everything(t, dir) != before {
@@ -352,13 +352,13 @@ func TestRestoreTakesTheFileThatIsInPlace(t *testing.T) {
 	dir, path := usedHome(t)
 	replaceBy(t, path, otherDatabase(t))
 	other := sideQuery(t, path, `SELECT identity FROM store`)[0]
-	aside, err := Restore(t.Context(), dir, path)
+	restored, err := Restore(t.Context(), dir, path, nil)
 	must(t, err)
 	db, err := Open(t.Context(), dir, Options{})
 	must(t, err)
 	must(t, db.Close())
-	if now := rememberedBy(t, dir); now.ID != other || aside == "" {
-		t.Errorf("remembered is %+v, want %s; aside %q", now, other, aside)
+	if now := rememberedBy(t, dir); now.ID != other || restored.Aside == "" {
+		t.Errorf("remembered is %+v, want %s; aside %q", now, other, restored.Aside)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/owned"
+	"github.com/corebot/corebot/internal/swap"
 )
 
 // LockError says that another process holds the data directory.
@@ -32,6 +33,8 @@ func (e *LockError) Error() string {
 // whatever way.
 type dirLock struct{ file *os.File }
 
+// lockDir locks a data directory. It ends a swap that a crash has cut short, so that whoever has the lock sees all old
+// or all new.
 func lockDir(dir string) (*dirLock, error) {
 	path := filepath.Join(dir, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -49,6 +52,9 @@ func lockDir(dir string) (*dirLock, error) {
 	}
 	if err := writePID(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), f.Close())
+	}
+	if err := swap.Finish(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("end the restore that was cut short: %w", err), f.Close())
 	}
 	return &dirLock{f}, nil
 }

@@ -49,6 +49,18 @@ func (r *reader) each(ctx context.Context, q *query, fn func(scanner) error, arg
 	return r.use(ctx, func(c *prepared) error { return c.each(q, fn, args...) })
 }
 
+// whole is each for a read that takes long: the read ends when ctx ends.
+func (r *reader) whole(ctx context.Context, q *query, fn func(scanner) error, args ...any) error {
+	err := r.use(ctx, func(c *prepared) error {
+		defer c.db.InterruptWhen(ctx)()
+		return c.each(q, fn, args...)
+	})
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 var (
 	beginRead = &query{`BEGIN`}
 	endRead   = &query{`COMMIT`}

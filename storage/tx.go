@@ -229,7 +229,7 @@ func classify(err error) error {
 }
 
 const repairHint = "nothing was changed; run `corebot db check`, and if it agrees, `corebot db restore` with the " +
-	"newest file of data/backups"
+	"newest backup of data/backups"
 
 // metrics are the writer's metrics.
 type metrics struct {

@@ -186,7 +186,7 @@ func measureProgram(ctx context.Context, model *bench.Endpoint, lines io.Writer,
 		return report, err
 	}
 	settings := turnSettings(o.Dir, model.BaseURL())
-	a, err := app.New(ctx, settings, app.Options{Version: versionText(), Log: log, Redactor: hide, Serve: true})
+	a, err := app.New(ctx, settings, app.Options{Version: app.Version(), Log: log, Redactor: hide, Serve: true})
 	if err != nil {
 		return report, err
 	}

@@ -181,7 +181,7 @@ func newLink(c config.Config, interactive, passing bool, tell func(app.Place)) (
 		here := c
 		here.Bus.Drain = min(c.Bus.Drain, chatDrain)
 		a, err := app.New(ctx, here, app.Options{
-			Version: versionText(), Log: log, Redactor: hide, Attended: true,
+			Version: app.Version(), Log: log, Redactor: hide, Attended: true,
 			Passing: passing,
 		})
 		if err != nil {

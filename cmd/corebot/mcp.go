@@ -123,7 +123,7 @@ the file is wrong, and if a server cannot be used.`,
 			if err != nil {
 				return operate.MCPServers{}, err
 			}
-			return app.CheckMCP(cmd.Context(), c, of.Agent, versionText())
+			return app.CheckMCP(cmd.Context(), c, of.Agent, app.Version())
 		}, allWell)
 }
 
@@ -233,7 +233,7 @@ func (s *clientSide) serve(ctx context.Context) (err error) {
 		case <-ctx.Done():
 		}
 	}()
-	server, err := serve.NewServer(ctx, app.ClientsOf(link), serve.ServerOptions{Version: versionText(), Log: log})
+	server, err := serve.NewServer(ctx, app.ClientsOf(link), serve.ServerOptions{Version: app.Version(), Log: log})
 	if err != nil {
 		return err
 	}

@@ -6,28 +6,19 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/storage"
 )
 
-// versionText is what Go has stamped into the program: the tag or the commit, with "+dirty" if files had changed since.
-func versionText() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "dev" // a test, or a build without version control
-	}
-	return info.Main.Version
-}
-
 // versionLine is what `corebot version` and `corebot --version` print.
 func versionLine() string {
-	return fmt.Sprintf("corebot %s (%s, schema %d)", versionText(), runtime.Version(), storage.SchemaVersion())
+	return fmt.Sprintf("corebot %s (%s, schema %d)", app.Version(), runtime.Version(), storage.SchemaVersion())
 }
 
 func newVersion() *cobra.Command {
@@ -39,7 +30,7 @@ func newVersion() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
 				return printJSON(cmd, map[string]any{
-					"version": versionText(), "go": runtime.Version(),
+					"version": app.Version(), "go": runtime.Version(),
 					"schema": storage.SchemaVersion(),
 				})
 			}

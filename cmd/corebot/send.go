@@ -128,7 +128,7 @@ func publish(ctx context.Context, c config.Config, in channels.Incoming) error {
 	if err != nil {
 		return err
 	}
-	a, err := app.New(ctx, c, app.Options{Version: versionText(), Log: log, Redactor: hide})
+	a, err := app.New(ctx, c, app.Options{Version: app.Version(), Log: log, Redactor: hide})
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ the settings and .mcp.json again, as "corebot config reload" and "corebot mcp re
 			}
 			if err := app.LockedSoon(cmd.Context(), c.Home, waits, func() (err error) {
 				a, err = app.New(cmd.Context(), c, app.Options{
-					Version: versionText(), Log: log, Redactor: hide,
+					Version: app.Version(), Log: log, Redactor: hide,
 					Serve: true, Agent: agent,
 				})
 				return err

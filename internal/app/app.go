@@ -168,6 +168,11 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	}
 	all := stores(a.Store, c, func() corebot.Accounting { return a.accounting }, running{a}, a.gate)
 	all.Contexts = running{a}
+	if a.upkeep.backups, err = newKeeper(ctx, a.Store, c, a.serves, a.log, registry); err != nil {
+		return nil, err
+	}
+	all.Backups = a.upkeep.backups
+	a.degraded.Watch(observability.BackupFails, a.upkeep.backups.Failing)
 	a.service = operate.In(running{a}, all)
 	if err = a.makeUpkeep(registry); err != nil {
 		return nil, err

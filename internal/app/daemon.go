@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -117,6 +118,24 @@ func (a *App) terminalKey(agent, chat string) corebot.Key {
 func (a *App) Accept(ctx context.Context, in channels.Incoming) (channels.Accepted, error) {
 	in.Channel, in.Account = cli.Channel, cli.DefaultAccount
 	return a.channels.DoorOf(cli.Kind().Usual()).Accept(ctx, in)
+}
+
+// acceptFrom takes in a message of a terminal. Where the message came through the control socket, the kernel names the
+// sender: the id that stands in the message counts for nothing.
+func (a *App) acceptFrom(ctx context.Context, in channels.Incoming) (channels.Accepted, error) {
+	if peer, served := control.PeerOf(ctx); served {
+		in.SenderID = senderOf(peer)
+	}
+	return a.Accept(ctx, in)
+}
+
+// senderOf is the id of a peer at the terminal. Where the system does not tell who the peer is, the sender has no id,
+// and so no role.
+func senderOf(p control.Peer) string {
+	if !p.Known {
+		return ""
+	}
+	return strconv.Itoa(p.UID)
 }
 
 // Send gives a message of a terminal to a Corebot. Text that is not UTF-8 is refused here: JSON would carry another

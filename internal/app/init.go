@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/backup"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/owned"
 	"github.com/corebot/corebot/internal/rootfs"
@@ -142,6 +143,9 @@ func Check(c config.Config) error {
 	}
 	if _, err := bootstrap(c.Admin); err != nil {
 		return err
+	}
+	if err := backup.Outside(trees(c), backupDir(c)); err != nil {
+		return fmt.Errorf("backup.dir: %w", err)
 	}
 	for _, p := range places(c) {
 		if err := isolationOptions(c).Check(p.workspace()); err != nil {

@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/backup"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/owned"
 	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
 )
@@ -56,6 +59,21 @@ func withStore(ctx context.Context, home string, fn func(*storage.DB) error) err
 	return errors.Join(err, <-ended, db.Close())
 }
 
+// ownerOf is the owner of a home at its terminal: whom the kernel names as the owner of the directory. Without an id
+// there is none.
+func ownerOf(home string) corebot.Principal {
+	if uid, ok := owned.Owner(home); ok {
+		return corebot.AtTerminal(uid)
+	}
+	return corebot.Principal{}
+}
+
+// attends says whether somebody can be a principal at a terminal of this machine.
+func attends(p corebot.Principal) bool {
+	uid, err := strconv.Atoi(p.ID)
+	return err == nil && owned.LogsIn(uid)
+}
+
 var (
 	_ operate.DeadLetters  = (*storage.DeadLetters)(nil)
 	_ operate.Lives        = (*storage.Lives)(nil)
@@ -72,6 +90,8 @@ var (
 	_ operate.Waits        = (*storage.Waits)(nil)
 	_ operate.Tasks        = (*storage.Tasks)(nil)
 	_ operate.Planner      = scheduler.Planner{}
+	_ operate.Backups      = (*backup.Keeper)(nil)
+	_ backup.Database      = (*storage.DB)(nil)
 	_ operate.Agents       = home{}
 	_ operate.Agents       = running{}
 	_ operate.Memories     = home{}
@@ -92,7 +112,11 @@ func settled(db *storage.DB, dir string) *operate.Service {
 	if err != nil {
 		gate = &taskGate{err: err}
 	}
-	return operate.New(stores(db, c, accountingOf(dir), home{dir, db}, gate))
+	all := stores(db, c, accountingOf(dir), home{dir, db}, gate)
+	if db != nil {
+		all.Backups = onRequest{db, c}
+	}
+	return operate.New(all)
 }
 
 // stores are what the admin service works on.

@@ -10,18 +10,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/backup"
 	"github.com/corebot/corebot/internal/lifecycle"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
 )
 
-// upkeep is what keeps the store within its bounds.
+// upkeep is what keeps the store within its bounds, and copies of it.
 type upkeep struct {
 	space       *storage.Space
 	checkpoints *storage.Checkpoints
 	retention   *storage.Retention
 	search      *storage.SearchIndex
+	backups     *backup.Keeper
 }
 
 // makeUpkeep makes it of the settings.
@@ -74,6 +76,7 @@ func (u upkeep) services() []lifecycle.Service {
 		{Name: "checkpoints", Run: u.checkpoints.Run},
 		{Name: "retention", Run: u.retention.Run},
 		{Name: "search index", Run: u.search.Run},
+		{Name: "backups", Run: u.backups.Run},
 	}
 }
 

@@ -303,9 +303,9 @@ func openRoots(c config.Config) (roots.List, error) {
 }
 
 // closedPaths are the paths that no directory of tools.roots reaches: the home, the database, which may be on another
-// disk, and the workspaces, which may be links.
+// disk, its backups, and the workspaces, which may be links.
 func closedPaths(c config.Config) []string {
-	closed := []string{c.Home, DataDir(c.Home)}
+	closed := []string{c.Home, DataDir(c.Home), backupDir(c)}
 	for _, p := range places(c) {
 		closed = append(closed, p.workspace())
 	}

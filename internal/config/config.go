@@ -35,6 +35,7 @@ type Config struct {
 	Routes        Entries[Route]      `mapstructure:"routes"`
 	Bus           Bus                 `mapstructure:"bus"`
 	Storage       Storage             `mapstructure:"storage"`
+	Backup        Backup              `mapstructure:"backup"`
 	Retention     Retention           `mapstructure:"retention"`
 	Usage         Usage               `mapstructure:"usage"`
 	Budget        Budget              `mapstructure:"budget"`
@@ -110,6 +111,13 @@ type Bus struct {
 // Storage is the database and its disk.
 type Storage struct {
 	DiskFloor int64 `mapstructure:"disk_floor" min:"-1"`
+}
+
+// Backup says when backups are made, where, and how many are kept.
+type Backup struct {
+	Every time.Duration `mapstructure:"every" min:"0s"`
+	Dir   string        `mapstructure:"dir"`
+	Keep  int           `mapstructure:"keep" min:"1"`
 }
 
 // Retention is how long what is over is kept.
@@ -232,6 +240,7 @@ func Defaults() Config {
 			SenderEvery: 100 * time.Millisecond, SenderBurst: 10_000, SenderDepth: 10_000, SenderBytes: 256 << 20,
 			TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
 		},
+		Backup: Backup{Dir: "data/backups", Keep: 7},
 		Retention: Retention{
 			Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour,
 			Versions: 7 * 24 * time.Hour,

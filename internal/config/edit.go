@@ -217,7 +217,11 @@ func insertSetting(lines []string, lo, hi int, indent string, keys []string, val
 }
 
 // File is what a settings file says, as it is written there.
-type File struct{ tree map[string]any }
+type File struct {
+	Path string // empty: there is no file
+	Text []byte
+	tree map[string]any
+}
 
 // Said reads the settings file of a home. Without one it says nothing.
 func Said(home string) (File, error) {
@@ -233,8 +237,11 @@ func Said(home string) (File, error) {
 	if err := decode(path, data, tree); err != nil {
 		return File{}, corebot.WithHint(fmt.Errorf("read %s: %w", path, err), "correct the file; nothing was changed")
 	}
-	return File{tree}, nil
+	return File{path, data, tree}, nil
 }
+
+// Tree is what the file says: maps, lists and values.
+func (f File) Tree() any { return f.tree }
 
 // Setting is the value of a setting; nil if the file does not have it.
 func (f File) Setting(key string) (value any) {

@@ -51,6 +51,9 @@ func HasFile(home string) (bool, error) {
 	return path != "", err
 }
 
+// FileOf is the path of a home's settings file; empty: there is none.
+func FileOf(home string) (string, error) { return findFile(home) }
+
 // findFile gives the path of the home's one settings file, or nothing.
 func findFile(home string) (string, error) {
 	var found []string

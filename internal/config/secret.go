@@ -90,6 +90,24 @@ func (c Config) Secrets() []string {
 	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return len(s) < redact.MinSecret })
 }
 
+// IsSecret says whether the text at a path of a settings file is a secret, or a reference to one: by the settings, and
+// by its name. All headers of a provider are.
+func IsSecret(path []string, networks ...Network) bool {
+	name := strings.ToLower(path[len(path)-1])
+	if redact.Sensitive(name) || slices.Contains(path[:len(path)-1], "headers") {
+		return true
+	}
+	known := func(all []leaf) bool {
+		return slices.ContainsFunc(all, func(l leaf) bool {
+			return l.isSecret() && l.key[strings.LastIndexByte(l.key, '.')+1:] == name
+		})
+	}
+	return known(leaves()) || slices.ContainsFunc(networks, func(n Network) bool { return known(n.leaves()) })
+}
+
+// IsReference says whether a text in the place of a secret names where the secret is.
+func IsReference(text string) bool { return isReference(text) }
+
 func (p Provider) secrets() []string {
 	all := []string{p.APIKey.Reveal()}
 	for _, header := range p.Headers {

@@ -1,9 +1,43 @@
 package config
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
+
+// A backup takes secrets out of the settings, and only them.
+func TestEverySettingIsKnownAsASecretOrNot(t *testing.T) {
+	texts := 0
+	all := slices.Concat(leaves(), providerLeaves())
+	for _, l := range leaves() {
+		all = append(all, l.entries()...)
+	}
+	for _, l := range all {
+		isText := l.isSecret() || l.kind.Kind() == reflect.String
+		if isText && IsSecret(strings.Split(l.key, ".")) != l.isSecret() {
+			t.Errorf("%s: a secret is %v", l.key, l.isSecret())
+		}
+		if isText {
+			texts++
+		}
+	}
+	if texts < 20 {
+		t.Errorf("only %d settings were looked at", texts)
+	}
+	custom := Network{Kind: "pager", Standard: struct {
+		Door string `mapstructure:"door" secret:"yes"`
+	}{}}
+	for path, want := range map[string]bool{
+		"llm.providers.0.headers.X-Title": true, "channels.pager.main.door": true, "channels.pager.main.DOOR": true,
+		"channels.pager.main.allowlist": false,
+	} {
+		if got := IsSecret(strings.Split(path, "."), custom); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
 
 // Every setting that is a secret is known to be one, whichever is added.
 func TestEverySecretOfTheSettingsIsKnown(t *testing.T) {

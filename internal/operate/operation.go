@@ -99,6 +99,7 @@ func table() []entry {
 		ListTasks.entry(), ShowTask.entry(), PreviewTask.entry(), CreateTask.entry(), ChangeTask.entry(),
 		ListAgents.entry(), ShowAgent.entry(), ListSkills.entry(), ShowSkill.entry(),
 		ListServers.entry(), ShowServer.entry(), ReloadServers.entry(), ApproveTools.entry(),
+		MakeBackup.entry(),
 		Greet.entry(), ReloadSettings.entry(), ListChannels.entry(), RestartChannel.entry(),
 	}
 }

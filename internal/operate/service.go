@@ -33,6 +33,7 @@ type Stores struct {
 	Tasks        Tasks
 	Planner      Planner
 	Pairings     Pairings
+	Backups      Backups
 	Memories     Memories
 	Contexts     Contexts // nil without a running Corebot
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"unsafe"
 
@@ -93,6 +94,23 @@ func (c *Conn) Log() (used, size int64) {
 		return 0, 0
 	}
 	return c.layer.log.end, c.layer.log.size
+}
+
+// InterruptWhen has the statement that runs end with an error when ctx ends. The caller calls release when the
+// statement has ended.
+func (c *Conn) InterruptWhen(ctx context.Context) (release func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		tls := libc.NewTLS() // that of the connection is in use
+		defer tls.Close()
+		sqlite3.Xsqlite3_interrupt(tls, c.db)
+	})
+	return func() {
+		if !stop() {
+			<-done
+		}
+	}
 }
 
 // Close closes the connection. Its statements must have been closed before; otherwise it stays open.
