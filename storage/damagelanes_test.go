@@ -362,3 +362,14 @@ func TestAClaimWhoseLeaseCannotBeWrittenWaitsOn(t *testing.T) {
 		})
 	}
 }
+
+// The timer and the row of a lane know whole milliseconds.
+func TestALaneIsTriedAgainInTheMillisecondThatItsRowNames(t *testing.T) {
+	a := newAside()
+	now := time.UnixMilli(1_700_000_000_000).Add(700 * time.Microsecond)
+	l, _ := a.put(&unserved{pool: corebot.InboundPool, lane: &claimed{lane: 1}, err: errNoHead}, now)
+	row := l.Until.UnixMilli()
+	if a.stands(1, time.UnixMilli(row)) != asideDue || a.stands(1, time.UnixMilli(row-1)) != asideNow {
+		t.Errorf("set aside until %v, it is not due exactly at %d", l.Until, row)
+	}
+}

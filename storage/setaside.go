@@ -132,7 +132,8 @@ func (a *aside) put(u *unserved, now time.Time) (_ Aside, fresh bool) {
 		a.count.Add(1)
 	}
 	l.pause = min(cmp.Or(2*l.pause, asideLeast), asideMost)
-	l.Until, l.Error = now.Add(l.pause), u.err.Error()
+	// Whole milliseconds, like the row and the timer: a look at that moment finds the lane due.
+	l.Until, l.Error = now.Add(l.pause).Truncate(time.Millisecond), u.err.Error()
 	if l.stored = asideUnstored; u.pool == deferredPool {
 		l.stored = asideInMemory // its row has the unreadable body
 	}
