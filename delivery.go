@@ -131,6 +131,13 @@ type ClaimOptions struct {
 	Quarantine int
 }
 
+// Claim asks for up to Max ready lanes of a pool. With the zero value nothing is asked for.
+type Claim struct {
+	Pool    Pool
+	Max     int
+	Options ClaimOptions
+}
+
 // Quarantined is the reason of a lane whose suspect head waits while another suspect of its pool is claimed.
 const Quarantined = "quarantine"
 

@@ -32,9 +32,9 @@
 // is occupied. The results go back to the model, until the model answers with text.
 //
 // One commit, fenced by the epoch, stores the turn's [Result]. It ends the life row, appends the history, enqueues the
-// reply in the outbound lane of the conversation, and removes the message from its lane. If the model fails, the
-// message keeps its place and the bus schedules the next attempt. After the last attempt the message is a dead letter,
-// and its chat is told.
+// reply in the outbound lane of the conversation, and removes the message from its lane. It also gives the worker its
+// next message, if one is ready. If the model fails, the message keeps its place and the bus schedules the next
+// attempt. After the last attempt the message is a dead letter, and its chat is told.
 //
 // The outbox ([github.com/corebot/corebot/channels]) waits in the store, too. The same commit gives it the reply. The
 // outbox hands the reply to the channel, and settles the claim when the channel has it. The line is answered. Programs

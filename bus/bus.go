@@ -20,6 +20,10 @@ type Store interface {
 	Claim(ctx context.Context, pool corebot.Pool, max int, opts corebot.ClaimOptions) ([]corebot.Delivery, error)
 	Extend(ctx context.Context, leases []corebot.Lease, until time.Time) (lost []corebot.Lease, err error)
 	Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error
+	// SettleAndClaim is Settle. In the same commit it makes the next claim, which gets what is ready and waits for
+	// nothing. With an error, next got nothing.
+	SettleAndClaim(ctx context.Context, d corebot.Delivery, o corebot.Outcome, next corebot.Claim) ([]corebot.Delivery,
+		error)
 }
 
 // Options are the numbers of the bus. Zero values mean the defaults.
@@ -162,12 +166,17 @@ func (b *Bus) Cursor(ctx context.Context, channel, account string) (corebot.Curs
 
 // Claim waits for work in a pool and leases up to max of its lanes.
 func (b *Bus) Claim(ctx context.Context, pool corebot.Pool, max int) ([]corebot.Delivery, error) {
+	return b.store.Claim(ctx, pool, max, b.Next(pool, max).Options)
+}
+
+// Next is the claim for up to max lanes of a pool, to be made with the end of another claim.
+func (b *Bus) Next(pool corebot.Pool, max int) corebot.Claim {
 	opts := corebot.ClaimOptions{Lease: b.opts.Lease, Quarantine: b.opts.MaxLost - 1}
 	if pool == corebot.InboundPool {
 		opts.Rate, opts.Turns, opts.Sender, opts.Owner = b.opts.Rate, b.opts.Turns, b.opts.SenderRate,
 			b.opts.Limits.Owner
 	}
-	return b.store.Claim(ctx, pool, max, opts)
+	return corebot.Claim{Pool: pool, Max: max, Options: opts}
 }
 
 // Lease is how long a claim lasts. A worker extends its lease three times in that time.
@@ -187,6 +196,18 @@ func (b *Bus) Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome)
 		b.Settled(d, o)
 	}
 	return err
+}
+
+// SettleAndClaim is Settle, and in the same commit makes a claim of [Bus.Next]. The claim gets what is ready, behind
+// the claims that wait. It waits for nothing.
+func (b *Bus) SettleAndClaim(ctx context.Context, d corebot.Delivery, o corebot.Outcome,
+	next corebot.Claim,
+) ([]corebot.Delivery, error) {
+	ds, err := b.store.SettleAndClaim(ctx, d, o, next)
+	if err == nil {
+		b.Settled(d, o)
+	}
+	return ds, err
 }
 
 // Settled counts an outcome in the metrics. Callers that commit an outcome in another way than Settle call it.

@@ -58,6 +58,13 @@ func (s *script) Extend(_ context.Context, _ []corebot.Lease, until time.Time) (
 
 func (s *script) Settle(context.Context, corebot.Delivery, corebot.Outcome) error { return s.err }
 
+func (s *script) SettleAndClaim(_ context.Context, _ corebot.Delivery, _ corebot.Outcome,
+	next corebot.Claim,
+) ([]corebot.Delivery, error) {
+	s.opts = next.Options
+	return nil, s.err
+}
+
 // counted is the value of a counter.
 func counted(t *testing.T, c prometheus.Metric) float64 {
 	t.Helper()

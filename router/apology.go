@@ -42,10 +42,10 @@ func (r *Router) unstored(ctx context.Context, d corebot.Delivery, done corebot.
 	o := corebot.Outcome{Verb: corebot.Dead, Reason: corebot.ReasonUnstored, Error: clip(cause.Error(), maxErrorKept)}
 	result := r.deadLetter(ctx, d, o, cause, done.Spent)
 	result.NewSession = result.NewSession && done.Outcome.End != corebot.EndRefused
-	err := r.commit(ctx, d, result)
+	_, err := r.commit(ctx, d, result, corebot.Claim{})
 	if corebot.Unstorable(err) {
 		result.Replies = nil
-		err = r.commit(ctx, d, result)
+		_, err = r.commit(ctx, d, result, corebot.Claim{})
 	}
 	return result, err
 }

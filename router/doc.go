@@ -7,6 +7,8 @@
 //     worker whose lease is lost stops and changes nothing.
 //   - No silent end (G6). The chat of a dead, stopped or refused message gets one notice, in the commit that ends the
 //     message. Notices are outbound messages and never cause notices.
+//   - Work follows work. The commit of a turn also claims the worker's next message, if one is ready and no other
+//     worker waits for it.
 //   - Shutdown is not a failure. Claims end first. Turns then have the drain time to finish. The remaining turns are
 //     released without counting an attempt, and resume from their journal.
 //   - /stop acts at accept. It is stored with its effect before it is acknowledged, and cancels the running turn.

@@ -34,6 +34,38 @@ func TestShutdownClaimsNothingMoreAndLetsTurnsFinish(t *testing.T) {
 	})
 }
 
+// A worker claims its next message in the commit of the last one. Shutdown can begin before it hears of either.
+func TestWhatAWorkerClaimedWithItsLastCommitIsRunDuringShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k *apptest.Kit
+		k = apptest.New(t, apptest.Options{
+			Model: apptest.Always(apptest.Text("done")), Router: router.Options{Workers: 1},
+			Ledger: func(l router.Ledger) router.Ledger {
+				return &faultyLedger{Ledger: l, commit: func(try int, real func() error) error {
+					err := real()
+					if try == 1 {
+						go k.Shutdown()
+						pass(time.Second)
+					}
+					return err
+				}}
+			},
+		})
+		for _, chat := range []string{"a", "b", "c"} {
+			k.Say(chat, "in "+chat, "hello")
+			pass(time.Second)
+		}
+		k.Start()
+		pass(time.Minute)
+		k.WantTold("in a", "done")
+		k.WantTold("in b", "done")
+		if life := k.Life("in c"); life.State != "ready" || life.Attempts != 0 {
+			t.Errorf("after shutdown began, another message was claimed: it is %s with %d attempts", life.State,
+				life.Attempts)
+		}
+	})
+}
+
 func TestATurnThatOutlastsTheDrainIsReleasedUncountedAndResumesFromItsJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -27,11 +27,15 @@ type Queue interface {
 	Unfit(d corebot.Delivery) (corebot.Outcome, bool)
 	Verdict(d corebot.Delivery, err error) corebot.Outcome
 	Settled(d corebot.Delivery, o corebot.Outcome)
+	Next(pool corebot.Pool, max int) corebot.Claim
 }
 
 // Ledger ends turns, each in one commit, and accepts control messages together with their effects.
 type Ledger interface {
-	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
+	// CommitAndClaim ends a turn. In the same commit it makes the next claim, which gets what is ready and waits for
+	// nothing. With an error, next got nothing.
+	CommitAndClaim(ctx context.Context, d corebot.Delivery, r corebot.Result, next corebot.Claim) ([]corebot.Delivery,
+		error)
 	Head(ctx context.Context, k corebot.Key) (life int64, sender corebot.Principal, err error)
 	// Another finds a principal other than p who has spoken in the chat's session. If the caller holds the lease of the
 	// chat's lane, the answer stays true until the commit.
@@ -201,24 +205,28 @@ func (r *Router) loop(claims, work context.Context) {
 			continue
 		}
 		failures = 0
-		for _, d := range ds {
-			r.deliver(work, d)
+		for len(ds) > 0 { // what was claimed is run, also when the claims have ended meanwhile
+			ds = append(ds[1:], r.deliver(claims, work, ds[0])...)
 		}
 	}
 }
 
-// deliver takes one delivery to its end.
-func (r *Router) deliver(work context.Context, d corebot.Delivery) {
+// deliver takes one delivery to its end. It returns what it has claimed in the commit of that end, if anything.
+func (r *Router) deliver(claims, work context.Context, d corebot.Delivery) (claimed []corebot.Delivery) {
 	log := r.opts.Log.With().Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Str("execution",
 		d.RunID()).Int("attempt", d.Attempt).Logger()
 	ctx, release := r.active.begin(log.WithContext(work), d)
 	defer release()
 	started := time.Now()
 	result := r.run(ctx, d)
-	err := r.commit(ctx, d, result)
+	next := corebot.Claim{}
+	if claims.Err() == nil {
+		next = r.queue.Next(corebot.InboundPool, 1)
+	}
+	claimed, err := r.commit(ctx, d, result, next)
 	if result.Outcome.Verb == corebot.Defer && errors.Is(err, corebot.ErrLaneFull) {
 		result = noPlace(d)
-		err = r.commit(ctx, d, result)
+		claimed, err = r.commit(ctx, d, result, next)
 	}
 	if corebot.Unstorable(err) {
 		result, err = r.unstored(ctx, d, result, err)
@@ -228,7 +236,7 @@ func (r *Router) deliver(work context.Context, d corebot.Delivery) {
 		log.Error().Err(err).Dur("took_ms", took).Msg("the turn was not committed; it will run again from its journal")
 		r.metrics.turn(took)
 		r.metrics.lost.Inc()
-		return
+		return nil
 	}
 	r.queue.Settled(d, result.Outcome)
 	name := ending(result.Outcome)
@@ -239,6 +247,7 @@ func (r *Router) deliver(work context.Context, d corebot.Delivery) {
 		event = log.Warn().Str("error", result.Outcome.Error)
 	}
 	event.Str("end", name).Dur("took_ms", took).Msg("turn")
+	return claimed
 }
 
 // ending names the end of a claim, for the log, metrics and watchers.
@@ -315,27 +324,29 @@ func (r *Router) turn(ctx context.Context, d corebot.Delivery) (result corebot.R
 // commitTries bounds the tries of a commit while its lease is extended.
 const commitTries = 6
 
-// commit ends the turn in one commit. The end of the turn's context does not stop it, because a shutdown must not lose
-// the work done. Trying again is safe: if an earlier try took effect after all, the claim is settled, and the store
-// says so.
-func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.Result) (err error) {
+// commit ends the turn in one commit, which also makes the next claim. The end of the turn's context does not stop it,
+// because a shutdown must not lose the work done. Trying again is safe: if an earlier try took effect after all, the
+// claim is settled, and the store says so.
+func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.Result,
+	next corebot.Claim,
+) (claimed []corebot.Delivery, err error) {
 	pause := backoff.Policy{Base: 200 * time.Millisecond, Max: 5 * time.Second}
 	ctx = context.WithoutCancel(ctx)
 	maybeDone := false
 	for n := 1; n <= commitTries; n++ {
-		err = r.ledger.Commit(ctx, d, result)
+		claimed, err = r.ledger.CommitAndClaim(ctx, d, result, next)
 		switch {
 		case err == nil:
-			return nil
+			return claimed, nil
 		case errors.Is(err, corebot.ErrSettled) && maybeDone:
-			return nil // the earlier try of unknown outcome has ended the claim: nobody else could
+			return nil, nil // the earlier try of unknown outcome has ended the claim: nobody else could
 		case errors.Is(err, corebot.ErrLeaseLost), errors.Is(err, corebot.ErrClosed),
 			errors.Is(err, corebot.ErrLaneFull), corebot.Unstorable(err):
-			return err
+			return nil, err
 		}
 		maybeDone = maybeDone || errors.Is(err, corebot.ErrCommitUnknown)
 		zerolog.Ctx(ctx).Warn().Err(err).Int("try", n).Msg("commit")
 		backoff.Sleep(ctx, pause.After(n))
 	}
-	return err
+	return nil, err
 }

@@ -57,12 +57,18 @@ type faultyLedger struct {
 	tries int
 }
 
-func (l *faultyLedger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error {
+func (l *faultyLedger) CommitAndClaim(ctx context.Context, d corebot.Delivery, r corebot.Result,
+	next corebot.Claim,
+) (claimed []corebot.Delivery, err error) {
 	l.mu.Lock()
 	l.tries++
 	n := l.tries
 	l.mu.Unlock()
-	return l.commit(n, func() error { return l.Ledger.Commit(ctx, d, r) })
+	err = l.commit(n, func() (err error) {
+		claimed, err = l.Ledger.CommitAndClaim(ctx, d, r, next)
+		return err
+	})
+	return claimed, err
 }
 
 func TestTurnsOfAChatRunOneAtATimeInOrderWhileOtherChatsRun(t *testing.T) {

@@ -80,17 +80,38 @@ type fairQueue struct{ *storage.Queue }
 func (q fairQueue) Claim(ctx context.Context, pool corebot.Pool, max int,
 	opts corebot.ClaimOptions,
 ) ([]corebot.Delivery, error) {
-	if pool == corebot.InboundPool {
+	return q.Queue.Claim(ctx, pool, max, fairly(pool, opts))
+}
+
+func (q fairQueue) SettleAndClaim(ctx context.Context, d corebot.Delivery, o corebot.Outcome,
+	next corebot.Claim,
+) ([]corebot.Delivery, error) {
+	next.Options = fairly(next.Pool, next.Options)
+	return q.Queue.SettleAndClaim(ctx, d, o, next)
+}
+
+// fairLedger shares the claims that go with the ends of turns fairly.
+type fairLedger struct{ bustest.Ledger }
+
+func (l fairLedger) CommitAndClaim(ctx context.Context, d corebot.Delivery, r corebot.Result,
+	next corebot.Claim,
+) ([]corebot.Delivery, error) {
+	next.Options = fairly(next.Pool, next.Options)
+	return l.Ledger.CommitAndClaim(ctx, d, r, next)
+}
+
+func fairly(pool corebot.Pool, opts corebot.ClaimOptions) corebot.ClaimOptions {
+	if pool == corebot.InboundPool && opts.Turns == 0 {
 		opts.Turns = 200
 	}
-	return q.Queue.Claim(ctx, pool, max, opts)
+	return opts
 }
 
 func TestAStoreThatIsFairKeepsTheContractOfTheBus(t *testing.T) {
 	bustest.Run(t, func(dir string) (bustest.Store, error) {
 		s, err := openForSuite(dir)
 		if err == nil {
-			s.Queue = fairQueue{s.Queue.(*storage.Queue)}
+			s.Queue, s.Ledger = fairQueue{s.Queue.(*storage.Queue)}, fairLedger{s.Ledger}
 		}
 		return s, err
 	})

@@ -54,15 +54,24 @@ func (l *Ledger) step(ctx context.Context, d corebot.Delivery, s corebot.Step, m
 // Of several notices about deferred messages with one id, only the first is enqueued, whatever their texts say. If a
 // lane has no room for another deferred message, the error is [corebot.ErrLaneFull], and nothing has changed.
 func (l *Ledger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error {
+	_, err := l.CommitAndClaim(ctx, d, r, corebot.Claim{})
+	return err
+}
+
+// CommitAndClaim is Commit, and claims the lanes that are ready then in the same commit, behind the claims that wait.
+// It waits for no lane. With an error nothing is claimed.
+func (l *Ledger) CommitAndClaim(ctx context.Context, d corebot.Delivery, r corebot.Result,
+	next corebot.Claim,
+) ([]corebot.Delivery, error) {
 	replies := pack(r.Replies)
 	for i := range replies {
 		replies[i].cause = d.Life
 	}
 	history, err := encodeHistory(r.History)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return l.db.write(ctx, "turn", func(t *tx) error {
+	return l.db.writeAndClaim(ctx, "turn", next, func(t *tx) error {
 		if err := l.settleTurnTx(t, &d, r); err != nil {
 			return err
 		}

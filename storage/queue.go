@@ -46,11 +46,7 @@ func (q *Queue) Claim(ctx context.Context, pool corebot.Pool, max int,
 	if err := q.db.submit(ctx, &op{name: "claim", claim: c, done: make(chan error, 1)}); err != nil {
 		return nil, err
 	}
-	out := make([]corebot.Delivery, len(c.got))
-	for i := range c.got {
-		out[i] = c.got[i].delivery(pool)
-	}
-	return out, nil
+	return c.deliveries(), nil
 }
 
 var extend = &query{`UPDATE lanes SET wake_at = ? WHERE id = ? AND epoch = ? AND leased = 1`}
@@ -82,14 +78,22 @@ func (q *Queue) Extend(ctx context.Context, leases []corebot.Lease, until time.T
 
 // Settle ends a claim. A stale claim changes nothing and gets [corebot.ErrLeaseLost].
 func (q *Queue) Settle(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error {
+	_, err := q.SettleAndClaim(ctx, d, o, corebot.Claim{})
+	return err
+}
+
+// SettleAndClaim is Settle, and claims the lanes that are ready then in the same commit, behind the claims that wait.
+// It waits for no lane. With an error nothing is claimed.
+func (q *Queue) SettleAndClaim(ctx context.Context, d corebot.Delivery, o corebot.Outcome,
+	next corebot.Claim,
+) (_ []corebot.Delivery, err error) {
 	var last stepRow
 	if o.Last != nil {
-		var err error
 		if last, err = encodeStep(*o.Last); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return q.db.write(ctx, "settle", func(t *tx) error {
+	return q.db.writeAndClaim(ctx, "settle", next, func(t *tx) error {
 		if err := settleTx(t, &d, o); err != nil || o.Last == nil {
 			return err
 		}

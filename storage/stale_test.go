@@ -186,9 +186,12 @@ type staleLedger struct {
 	w *staleWorker
 }
 
-func (l staleLedger) Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error {
+func (l staleLedger) CommitAndClaim(ctx context.Context, d corebot.Delivery, r corebot.Result,
+	next corebot.Claim,
+) ([]corebot.Delivery, error) {
 	l.w.at(beforeTheCommit)
-	return l.w.note(l.Ledger.Commit(ctx, d, r))
+	claimed, err := l.Ledger.CommitAndClaim(ctx, d, r, next)
+	return claimed, l.w.note(err)
 }
 
 type staleJournal struct {

@@ -20,6 +20,30 @@ type claim struct {
 	got  []claimed
 }
 
+// writeAndClaim is write, and serves a claim in the same commit. The claim gets the lanes that are ready then. It does
+// not wait, and it gets nothing if fn or the commit fails.
+func (db *DB) writeAndClaim(ctx context.Context, name string, next corebot.Claim,
+	fn func(*tx) error,
+) ([]corebot.Delivery, error) {
+	o := &op{name: name, run: fn, done: make(chan error, 1)}
+	if next.Max > 0 {
+		o.next = &op{claim: &claim{ctx: ctx, pool: next.Pool, max: next.Max, opts: next.Options}}
+	}
+	if err := db.submit(ctx, o); err != nil || o.next == nil {
+		return nil, err
+	}
+	return o.next.claim.deliveries(), nil
+}
+
+// deliveries are the lanes that the claim got.
+func (c *claim) deliveries() []corebot.Delivery {
+	out := make([]corebot.Delivery, len(c.got))
+	for i := range c.got {
+		out[i] = c.got[i].delivery(c.pool)
+	}
+	return out
+}
+
 // waitingClaims are the claims of workers that wait in the writer for a ready lane. wakes has a lower bound of the
 // earliest wake_at in each pool. A transaction that makes a lane ready also lowers this bound, so nobody can forget to
 // wake a claim.
@@ -28,6 +52,7 @@ type waitingClaims struct {
 	wakes   map[corebot.Pool]int64     // unix milliseconds; absent: not known, so due
 	shut    map[corebot.Pool]time.Time // pools whose lanes could not be chosen, until the next look
 	aside   *aside
+	joined  bool // claims that do not wait are among them
 }
 
 func newWaitingClaims(a *aside) waitingClaims {
@@ -44,10 +69,35 @@ func (w *waitingClaims) add(o *op) {
 	w.waiting[pool] = append(waiting, o)
 }
 
+// join lets the claims that go with successful operations take part in one round, behind those that wait.
+func (w *waitingClaims) join(ops []*op, verdicts []error) {
+	for i, o := range ops {
+		if o.next != nil && verdicts[i] == nil {
+			pool := o.next.claim.pool
+			w.waiting[pool] = append(w.waiting[pool], o.next)
+			w.joined = true
+		}
+	}
+}
+
+// part ends their part: a claim that got nothing does not wait.
+func (w *waitingClaims) part() {
+	if !w.joined {
+		return
+	}
+	w.joined = false
+	for pool, ops := range w.waiting {
+		w.waiting[pool] = slices.DeleteFunc(ops, func(o *op) bool { return o.done == nil })
+	}
+}
+
 // giveBack puts claims back to the front of their lines when the transaction that served them has failed.
 func (w *waitingClaims) giveBack(served []*op) {
 	for _, o := range slices.Backward(served) {
 		o.claim.got = nil
+		if o.done == nil {
+			continue
+		}
 		o.state.Store(opWaiting)
 		// its caller left after the claim was taken, and now waits for the answer
 		if o.claim.ctx.Err() != nil && o.take() {

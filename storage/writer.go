@@ -22,8 +22,15 @@ type op struct {
 	name  string
 	run   func(*tx) error // nil for a claim
 	claim *claim
+	next  *op // a claim that is served in the commit of run, or not at all
 	state atomic.Uint32
-	done  chan error
+	done  chan error // nil for the next of another
+}
+
+func (o *op) answer(err error) {
+	if o.done != nil {
+		o.done <- err
+	}
 }
 
 // Until the writer has taken an op, its caller can cancel it. Exactly one of the two wins.
@@ -256,8 +263,11 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 	}
 	var served []*op
 	if serving {
+		w.claims.join(ops, verdicts)
 		var err error
-		if served, err = w.serve(t, len(ops) == 0); err != nil {
+		served, err = w.serve(t, len(ops) == 0)
+		w.claims.part()
+		if err != nil {
 			w.rollback()
 			w.claims.giveBack(served)
 			return err
@@ -274,7 +284,7 @@ func (w *writer) attempt(ops []*op, serving bool) error {
 	}
 	for _, o := range served {
 		fault.Point("claim", "after")
-		o.done <- nil
+		o.answer(nil)
 	}
 	return nil
 }
@@ -313,7 +323,7 @@ func (w *writer) refuse(ops []*op, err error) error {
 	w.db.failing.Store(true)
 	w.db.log.Error().Err(err).Int("operations", len(ops)).Msg("a transaction failed")
 	for _, o := range ops {
-		o.done <- err
+		o.answer(err)
 	}
 	return nil
 }

@@ -52,6 +52,8 @@ const (
 type Ledger interface {
 	Record(ctx context.Context, d corebot.Delivery, s corebot.Step, events ...corebot.AuditEvent) error
 	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
+	CommitAndClaim(ctx context.Context, d corebot.Delivery, r corebot.Result, next corebot.Claim) ([]corebot.Delivery,
+		error)
 	Stop(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
 		notice func(found bool) corebot.Message, asked ...corebot.Head) (corebot.Stopped, error)
 	Steer(ctx context.Context, m corebot.Message, headLife int64, by corebot.AuditEvent,
@@ -108,6 +110,7 @@ func Run(t *testing.T, open Open) {
 		{"fence", fenceSpecs()},
 		{"leases", leaseSpecs()},
 		{"wake-up", wakeSpecs()},
+		{"next claims", nextSpecs()},
 		{"attempts", attemptSpecs()},
 		{"dead letters", deadLetterSpecs()},
 		{"stop", stopSpecs()},

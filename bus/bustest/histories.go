@@ -167,17 +167,19 @@ func (s *suite) workRecorded(ctx context.Context, stop func(), r *recorder, clie
 		for _, d := range ds {
 			r.claimed(client, call, d)
 		}
-		for _, d := range ds {
-			if s.deliverRecorded(r, client, d) && r.ended() {
+		for len(ds) > 0 {
+			next, ended := s.deliverRecorded(r, client, ds[0])
+			if ended && r.ended() {
 				stop()
 			}
+			ds = append(ds[1:], next...)
 		}
 	}
 }
 
 // deliverRecorded says whether the message has ended. One worker in ten sleeps until its lease has expired and comes
-// back as if nothing had happened. At the same time an older claim can come back.
-func (s *suite) deliverRecorded(r *recorder, client int, d corebot.Delivery) (ended bool) {
+// back as if nothing had happened. At the same time an older claim can come back. Some ends of claims get the next one.
+func (s *suite) deliverRecorded(r *recorder, client int, d corebot.Delivery) (next []corebot.Delivery, ended bool) {
 	switch rand.IntN(10) {
 	case 0:
 		r.strand(d)
@@ -189,7 +191,8 @@ func (s *suite) deliverRecorded(r *recorder, client int, d corebot.Delivery) (en
 	if old, ok := r.stranded(); ok {
 		s.extendRecorded(r, client, old)
 		if old.Lease != d.Lease {
-			s.settleRecorded(r, client, old, retryIn(0)) // refused, unless no other claim has the lane yet
+			// refused, unless no other claim has the lane yet
+			s.settleRecorded(r, client, old, retryIn(0), corebot.Claim{})
 		}
 	}
 	o := answered()
@@ -201,7 +204,9 @@ func (s *suite) deliverRecorded(r *recorder, client int, d corebot.Delivery) (en
 	case 2:
 		o = given("permanent")
 	}
-	return s.settleRecorded(r, client, d, o) && (o.Verb == corebot.Done || o.Verb == corebot.Dead)
+	ask := s.bus.Next(corebot.InboundPool, rand.IntN(3))
+	next, settled := s.settleRecorded(r, client, d, o, ask)
+	return next, settled && (o.Verb == corebot.Done || o.Verb == corebot.Dead)
 }
 
 func (s *suite) extendRecorded(r *recorder, client int, d corebot.Delivery) {
@@ -214,13 +219,18 @@ func (s *suite) extendRecorded(r *recorder, client int, d corebot.Delivery) {
 	r.add(d.Message.Key.Chat, client, call, extendCall{d.Epoch, until}, held(len(lost) == 0))
 }
 
-func (s *suite) settleRecorded(r *recorder, client int, d corebot.Delivery, o corebot.Outcome) bool {
+func (s *suite) settleRecorded(r *recorder, client int, d corebot.Delivery, o corebot.Outcome,
+	ask corebot.Claim,
+) (next []corebot.Delivery, settled bool) {
 	call, at := r.clock.Add(1), nowMS()
-	err := s.bus.Settle(s.t.Context(), d, o)
+	next, err := s.bus.SettleAndClaim(s.t.Context(), d, o, ask)
 	if err != nil && !errors.Is(err, corebot.ErrLeaseLost) {
 		s.t.Errorf("settle: %v", err)
-		return false
+		return nil, false
 	}
 	r.add(d.Message.Key.Chat, client, call, settleCall{d.Epoch, o.Verb, at, o.At.UnixMilli()}, held(err == nil))
-	return err == nil
+	for _, n := range next {
+		r.claimed(client, call, n)
+	}
+	return next, err == nil
 }

@@ -10,9 +10,26 @@ import (
 
 // claim predicts the claimed lanes, their order and their counts.
 func (m *model) claim() {
-	n, direction, pool := 1+m.rand.IntN(4), corebot.Inbound, corebot.InboundPool
-	if m.rand.IntN(4) == 0 {
-		direction, pool = corebot.Outbound, corebot.OutboundPool("test")
+	n, pool := m.anyClaim()
+	got := m.s.ready(pool, n)
+	m.note("claim %d of %s: %s", n, pool, ids(got))
+	m.got(pool, n, got)
+}
+
+// anyClaim is a claim for 1 to 4 lanes.
+func (m *model) anyClaim() (n int, pool corebot.Pool) {
+	if n = 1 + m.rand.IntN(4); m.rand.IntN(4) == 0 {
+		return n, corebot.OutboundPool("test")
+	}
+	return n, corebot.InboundPool
+}
+
+// got compares what a claim got with the lanes that are due.
+func (m *model) got(pool corebot.Pool, n int, got []corebot.Delivery) {
+	m.s.t.Helper()
+	direction := corebot.Outbound
+	if pool == corebot.InboundPool {
+		direction = corebot.Inbound
 	}
 	var due []*modelLane
 	for _, l := range m.lanes {
@@ -22,8 +39,6 @@ func (m *model) claim() {
 	}
 	slices.SortFunc(due, func(a, b *modelLane) int { return cmp.Compare(a.wake, b.wake) })
 	due = due[:min(len(due), m.dueTogether(due, n))]
-	got := m.s.ready(pool, n)
-	m.note("claim %d of %s: %s", n, pool, ids(got))
 	if want := min(n, len(due)); len(got) != want {
 		m.s.t.Fatalf("claimed %d lanes, want %d", len(got), want)
 	}
@@ -170,8 +185,17 @@ func (m *model) settle() {
 	}
 	o := m.anyOutcome()
 	m.note("settle %s: %+v", c.m.ID, o)
-	m.s.settle(c.Delivery, o)
+	if m.rand.IntN(2) == 0 {
+		m.s.settle(c.Delivery, o)
+		m.settled(c, o)
+		return
+	}
+	n, pool := m.anyClaim()
+	got, err := m.s.bus.SettleAndClaim(m.s.t.Context(), c.Delivery, o, m.s.bus.Next(pool, n))
+	m.s.must(err)
+	m.note("  and claim %d of %s: %s", n, pool, ids(got))
 	m.settled(c, o)
+	m.got(pool, n, got)
 }
 
 // commit ends a claim as a turn does: with history and a reply, whose id is the same in every attempt of a run.
@@ -191,10 +215,19 @@ func (m *model) commit() {
 		m.history += len(r.History)
 	}
 	m.note("commit %s: %+v", c.m.ID, o)
-	m.s.must(m.s.Ledger.Commit(m.s.t.Context(), c.Delivery, r))
+	next := corebot.Claim{}
+	if m.rand.IntN(2) == 0 {
+		next = m.s.bus.Next(corebot.InboundPool, 1+m.rand.IntN(4))
+	}
+	got, err := m.s.Ledger.CommitAndClaim(m.s.t.Context(), c.Delivery, r, next)
+	m.s.must(err)
 	m.settled(c, o)
 	if m.known[name(m.lane(corebot.Outbound, c.m.lane.chat), answer.ID)] == nil {
 		m.push(answer, 0)
+	}
+	if next.Max > 0 {
+		m.note("  and claim %d: %s", next.Max, ids(got))
+		m.got(next.Pool, next.Max, got)
 	}
 }
 

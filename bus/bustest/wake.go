@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/bus"
 )
 
 func wakeSpecs() []spec {
@@ -156,4 +157,137 @@ func firstComeFirstServed(s *suite) {
 	}
 	s.publish("b", "2")
 	s.now(second, "2")
+}
+
+func nextSpecs() []spec {
+	return []spec{
+		{"the end of a claim gets the lane that is ready, in the same commit", endGetsReady},
+		{"the end of a claim gets the next message of its own lane", endGetsOwnLane},
+		{"the end of a claim gets as many lanes as it asks for", endGetsSeveral},
+		{"the end of a claim waits for nothing", endWaitsForNothing},
+		{"claims that wait come before the end of a claim", waitingComesFirst},
+		{"an end that is refused claims nothing", refusedEndClaimsNothing},
+		{"the end of a claim gives its turn back before the next is counted", endGivesTurnBack},
+	}
+}
+
+// ends are the two ways to end a claim together with the next one.
+func (s *suite) ends() map[string]func(corebot.Delivery, corebot.Claim) ([]corebot.Delivery, error) {
+	return map[string]func(corebot.Delivery, corebot.Claim) ([]corebot.Delivery, error){
+		"settle": func(d corebot.Delivery, next corebot.Claim) ([]corebot.Delivery, error) {
+			return s.bus.SettleAndClaim(s.t.Context(), d, answered(), next)
+		},
+		"commit": func(d corebot.Delivery, next corebot.Claim) ([]corebot.Delivery, error) {
+			return s.Ledger.CommitAndClaim(s.t.Context(), d, corebot.Result{Outcome: answered()}, next)
+		},
+	}
+}
+
+// endAndClaim ends a claim and expects these messages from the next.
+func (s *suite) endAndClaim(d corebot.Delivery, n int, want ...string) []corebot.Delivery {
+	s.t.Helper()
+	return s.endAndClaimBy("settle", d, n, want...)
+}
+
+func (s *suite) endAndClaimBy(how string, d corebot.Delivery, n int, want ...string) []corebot.Delivery {
+	s.t.Helper()
+	got, err := s.ends()[how](d, s.bus.Next(corebot.InboundPool, n))
+	s.must(err)
+	if len(got) != len(want) {
+		s.t.Fatalf("%s: got %v, want %v", how, ids(got), want)
+	}
+	for i, id := range want {
+		if got[i].Message.ID != id {
+			s.t.Fatalf("%s: got %v, want %v", how, ids(got), want)
+		}
+	}
+	return got
+}
+
+func endGetsReady(s *suite) {
+	for how := range s.ends() {
+		s.publish(how, how+"1")
+		s.publish("other "+how, how+"2")
+		d := s.endAndClaimBy(how, s.claim(how+"1"), 1, how+"2")[0]
+		if d.Epoch != 1 || d.Attempt != 1 || d.Message.Text() != "text of "+how+"2" {
+			s.t.Errorf("%s: got %+v", how, d)
+		}
+		s.settle(d, answered())
+		s.nothingReady()
+	}
+}
+
+func endGetsOwnLane(s *suite) {
+	for how := range s.ends() {
+		s.publish(how, how+"1")
+		s.publish(how, how+"2")
+		s.publish(how, how+"3")
+		d := s.endAndClaimBy(how, s.claim(how+"1"), 5, how+"2")[0]
+		d = s.endAndClaimBy(how, d, 5, how+"3")[0]
+		s.endAndClaimBy(how, d, 5)
+	}
+}
+
+func endGetsSeveral(s *suite) {
+	for _, chat := range []string{"a", "b", "c", "d"} {
+		s.publish(chat, chat)
+	}
+	d := s.claim("a")
+	s.endAndClaim(d, 2, "b", "c")
+	s.claim("d")
+}
+
+func endWaitsForNothing(s *suite) {
+	for how := range s.ends() {
+		s.publish("a", how+"1")
+		s.endAndClaimBy(how, s.claim(how+"1"), 1)
+		s.publish("b "+how, how+"2")
+		if d := s.claim(how + "2"); d.Epoch != 1 {
+			s.t.Errorf("%s: somebody had claimed it before: %+v", how, d.Lease)
+		}
+	}
+}
+
+func waitingComesFirst(s *suite) {
+	for how := range s.ends() {
+		s.publish(how, how+"1")
+		s.publish(how, how+"2")
+		d := s.claim(how + "1")
+		p := s.claimLater(corebot.InboundPool, 1)
+		s.endAndClaimBy(how, d, 1)
+		s.now(p, how+"2")
+	}
+}
+
+func refusedEndClaimsNothing(s *suite) {
+	for how, end := range s.ends() {
+		s.publish(how, how+"1")
+		old := s.claim(how + "1")
+		time.Sleep(lease)
+		d := s.claim(how + "1")
+		s.publish("other "+how, how+"2")
+		got, err := end(old, s.bus.Next(corebot.InboundPool, 1))
+		s.wantErr(err, corebot.ErrLeaseLost)
+		if len(got) > 0 {
+			s.t.Errorf("%s: a stale worker got %v", how, ids(got))
+		}
+		other := s.claim(how + "2")
+		if other.Epoch != 1 {
+			s.t.Errorf("%s: the stale worker has claimed it: %+v", how, other.Lease)
+		}
+		s.settle(d, answered())
+		s.settle(other, answered())
+	}
+}
+
+func endGivesTurnBack(s *suite) {
+	s.reopenWith(bus.Options{Lease: lease, Turns: 1})
+	for how := range s.ends() {
+		s.publish(how, how+"1")
+		d := s.claim(how + "1")
+		s.publish("other "+how, how+"2")
+		s.nothingReady()
+		d = s.endAndClaimBy(how, d, 1, how+"2")[0]
+		s.settle(d, answered())
+	}
 }

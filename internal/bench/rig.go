@@ -139,12 +139,18 @@ func (r *rig) consume(ctx context.Context, n, consumers int) error {
 	var left atomic.Int64
 	left.Store(int64(n))
 	err := crowd(ctx, consumers, func(ctx context.Context) error {
+		var next []corebot.Delivery
 		for {
-			d, err := r.claimOne(ctx)
-			if err != nil {
-				return err
+			if len(next) == 0 {
+				d, err := r.claimOne(ctx)
+				if err != nil {
+					return err
+				}
+				next = append(next, d)
 			}
-			if err := r.settle(ctx, d); err != nil {
+			d := next[0]
+			var err error
+			if next, err = r.settleAndClaim(ctx, d); err != nil {
 				return err
 			}
 			if left.Add(-1) == 0 {
@@ -188,6 +194,16 @@ func (r *rig) claimOne(ctx context.Context) (corebot.Delivery, error) {
 
 func (r *rig) settle(ctx context.Context, d corebot.Delivery) error {
 	return r.end(ctx, d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered})
+}
+
+// settleAndClaim also claims the next message in the same commit, if one is ready.
+func (r *rig) settleAndClaim(ctx context.Context, d corebot.Delivery) ([]corebot.Delivery, error) {
+	next, err := r.bus.SettleAndClaim(ctx, d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+		r.bus.Next(corebot.InboundPool, 1))
+	if err != nil {
+		return nil, fmt.Errorf("settle %s: %w", d.Message.ID, err)
+	}
+	return next, nil
 }
 
 func (r *rig) end(ctx context.Context, d corebot.Delivery, o corebot.Outcome) error {

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"errors"
 
 	"github.com/corebot/corebot"
@@ -17,6 +18,7 @@ import (
 //   - Somebody else who has spoken in the session is found, and nobody who spoke only before.
 type Ledger interface {
 	router.Ledger
+	Commit(ctx context.Context, d corebot.Delivery, r corebot.Result) error
 }
 
 func ledgerSpecs() []spec {
