@@ -29,13 +29,13 @@ func TestAnOpenRequestHasItsKeysInEveryTerminal(t *testing.T) {
 	third.press("a")
 	third.await(before, "Approved: fs.write runs now")
 	first.await(0, "Approved: fs.write runs now")
-	first.await(0, "fs.write path=notes/a.md")
+	first.await(0, "wrote 3 bytes to notes/a.md")
 	third.say("/approve 1", "Approval 1 is approved already, by cli:local:")
 	first.say("/deny 1", "Approval 1 is approved already, by cli:local:")
 	if rules := s.output("approvals", "rules"); !strings.Contains(rules, "rule 1: fs.write of any file below notes") {
 		t.Errorf("the rules are %q", rules)
 	}
-	first.say(`/tool fs.write {"path":"notes/b.md","content":"two"}`, "notes/b.md content=two [")
+	first.say(`/tool fs.write {"path":"notes/b.md","content":"two"}`, "wrote 3 bytes to notes/b.md")
 	if open := s.output("approvals", "list"); !strings.Contains(open, "no call waits") {
 		t.Errorf("it asks again: %s", open)
 	}
