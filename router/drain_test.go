@@ -38,13 +38,17 @@ func TestShutdownClaimsNothingMoreAndLetsTurnsFinish(t *testing.T) {
 func TestWhatAWorkerClaimedWithItsLastCommitIsRunDuringShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k *apptest.Kit
+		started := make(chan struct{})
 		k = apptest.New(t, apptest.Options{
 			Model: apptest.Always(apptest.Text("done")), Router: router.Options{Workers: 1},
 			Ledger: func(l router.Ledger) router.Ledger {
 				return &faultyLedger{Ledger: l, commit: func(try int, real func() error) error {
 					err := real()
 					if try == 1 {
-						go k.Shutdown()
+						go func() {
+							<-started
+							k.Shutdown()
+						}()
 						pass(time.Second)
 					}
 					return err
@@ -56,6 +60,7 @@ func TestWhatAWorkerClaimedWithItsLastCommitIsRunDuringShutdown(t *testing.T) {
 			pass(time.Second)
 		}
 		k.Start()
+		close(started)
 		pass(time.Minute)
 		k.WantTold("in a", "done")
 		k.WantTold("in b", "done")

@@ -127,7 +127,7 @@ func (c *Checkpoints) background(t *testing.T) {
 }
 
 func TestTheLogStaysShortUnderLoadWithReadersThatComeAndGo(t *testing.T) {
-	total, limit, o := int64(12<<20), int64(8<<20), CheckpointOptions{Mark: 1 << 20, Every: 5 * time.Millisecond}
+	total, limit, o := int64(40<<20), int64(24<<20), CheckpointOptions{Mark: 1 << 20, Every: 5 * time.Millisecond}
 	if *logBytes > 0 {
 		total, limit, o = *logBytes, 64<<20, CheckpointOptions{}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,14 +27,25 @@ func must(t testing.TB, err error) {
 // fakeDatabase is a file with a text. The real one is tested in storage, and with the rest in cmd/corebot.
 type fakeDatabase struct {
 	text string
-	err  error
 	then func() // runs once the copy is made
+
+	mu  sync.Mutex
+	err error // of every copy; guarded by mu
+}
+
+// fails has every copy fail from now on; nil: none does.
+func (d *fakeDatabase) fails(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
 }
 
 const fakeID = "0190b3a4-0000-7000-8000-0123456789ab"
 
 func (d *fakeDatabase) Copy(_ context.Context, to string) (corebot.Inventory, error) {
+	d.mu.Lock()
 	err := errors.Join(os.WriteFile(to, []byte(d.text), 0o600), d.err)
+	d.mu.Unlock()
 	if d.then != nil {
 		d.then()
 	}
@@ -277,7 +289,7 @@ func TestWhatIsUnpackedIsHashedAgain(t *testing.T) {
 func TestABackupThatFailsLeavesNothing(t *testing.T) {
 	for name, spoil := range map[string]func(h *Home, dir string, stop context.CancelFunc){
 		"a database that cannot be copied": func(h *Home, _ string, _ context.CancelFunc) {
-			h.Database.(*fakeDatabase).err = errors.New("no")
+			h.Database.(*fakeDatabase).fails(errors.New("no"))
 		},
 		"settings that cannot be read": func(h *Home, _ string, _ context.CancelFunc) {
 			h.Texts = func() ([]Text, error) { return nil, errors.New("no") }

@@ -123,7 +123,7 @@ func TestABackupThatFailsIsTriedAgainWithGrowingPausesCountedAndTold(t *testing.
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := fakeHome(t)
 		db := h.Database.(*fakeDatabase)
-		db.err = errors.New("the disk is on fire")
+		db.fails(errors.New("the disk is on fire"))
 		dir := filepath.Join(t.TempDir(), "backups")
 		k := kept(t, h, Options{Dir: dir, Every: 24 * time.Hour, Keep: 3})
 		failures := func() float64 { return testutil.ToFloat64(k.results.WithLabelValues(failed)) }
@@ -148,7 +148,7 @@ func TestABackupThatFailsIsTriedAgainWithGrowingPausesCountedAndTold(t *testing.
 		if got := k.Failing(t.Context()); !strings.Contains(got, "on fire") {
 			t.Errorf("it is failing with %q", got)
 		}
-		db.err = nil
+		db.fails(nil)
 		if n := after(t, time.Hour, dir); n != 1 || k.Failing(t.Context()) != "" {
 			t.Errorf("%d backups, failing with %q", n, k.Failing(t.Context()))
 		}
