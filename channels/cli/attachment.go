@@ -83,7 +83,7 @@ func (a *attachment) next(ctx context.Context) (f Fetched, err error) {
 	if len(a.missed) > 0 {
 		m := a.missed[0]
 		a.missed = a.missed[1:]
-		return Fetched{Message: &m, Kind: m.Kind, Notice: m.Notice}, nil
+		return fetched(m), nil
 	}
 	if a.gather(&f); len(f.Events) > 0 { // the text of an answer streams before the answer comes as a message
 		return f, nil
@@ -92,7 +92,7 @@ func (a *attachment) next(ctx context.Context) (f Fetched, err error) {
 	defer enough.Stop()
 	select {
 	case m := <-a.out:
-		return Fetched{Message: &m, Kind: m.Kind, Notice: m.Notice}, nil
+		return fetched(m), nil
 	case e, watched := <-a.events:
 		if !watched { // it ends when the attachment does
 			return f, ErrDetached

@@ -164,6 +164,7 @@ type request struct {
 	id       int64
 	message  string
 	calls    int
+	made     time.Time         // by the clock of the process that runs the turn, in milliseconds
 	commands map[string]string // what a key sends
 	answered bool              // by a key, which means something else from then on
 }
@@ -178,13 +179,14 @@ var answerKeys = []struct{ action, key, says string }{
 }
 
 // newRequest reads a request for an approval from its notice. ok is false for another notice.
-func newRequest(message string, n *corebot.Notice) (r *request, ok bool) {
-	if n == nil || n.Kind != corebot.NoticeApproval || n.Approval == nil || message == "" {
+func newRequest(o channels.Outbound) (r *request, ok bool) {
+	n := o.Notice
+	if n == nil || n.Kind != corebot.NoticeApproval || n.Approval == nil || o.InReplyTo == "" {
 		return nil, false
 	}
 	r = &request{
-		id: n.Approval.ID, message: message, calls: len(n.Approval.Calls) + n.Approval.MoreCalls,
-		commands: map[string]string{},
+		id: n.Approval.ID, message: o.InReplyTo, calls: len(n.Approval.Calls) + n.Approval.MoreCalls,
+		made: o.CreatedAt, commands: map[string]string{},
 	}
 	for _, k := range answerKeys {
 		for _, a := range n.Actions {
@@ -256,7 +258,7 @@ func (m *model) answer() bool {
 // follow remembers a request for an approval that a message of this chat waits for. A notice that offers to answer the
 // request says that the last answer was none.
 func (m *model) follow(o channels.Outbound) {
-	if r, is := newRequest(o.InReplyTo, o.Notice); is {
+	if r, is := newRequest(o); is {
 		m.request = r
 		return
 	}
@@ -283,9 +285,14 @@ func goesOn(o channels.Outbound) bool {
 	return false
 }
 
-// settleRequest forgets the request when the turn of its message goes on, or ends.
+// settleRequest forgets the request when the turn of its message goes on, or ends. The request and the events come on
+// two ways, so an event from before the request can come after it, and says nothing about it.
 func (m *model) settleRequest(e live.Event) {
-	if m.request != nil && m.request.message == e.MessageID && e.Text != live.Waiting {
+	r := m.request
+	if r == nil || r.message != e.MessageID || e.Text == live.Waiting {
+		return
+	}
+	if e.At.Truncate(time.Millisecond).After(r.made) {
 		m.request = nil
 	}
 }

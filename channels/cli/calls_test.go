@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -15,6 +16,7 @@ import (
 func ended(id, tool, outcome string, position int) eventsMsg {
 	return eventsMsg{{
 		Kind: live.ToolEnded, Key: testKey(), MessageID: id, Tool: tool, Text: outcome, Position: position,
+		At: time.Now(),
 	}}
 }
 
@@ -55,6 +57,21 @@ func TestACallThatWaitsForAnApprovalLooksLikeWaiting(t *testing.T) {
 	d.do(approvalNotice(8, l.id, 1))
 	d.show(reply("r", l.id, "done"))
 	requireLacks(t, d.screen(), "approval 8")
+}
+
+// TestAnEventFromBeforeARequestLeavesItOpen: the events of a turn can come after the request that the turn made, from
+// an attached daemon too.
+func TestAnEventFromBeforeARequestLeavesItOpen(t *testing.T) {
+	d := newDesk(t)
+	early := event(live.ToolEnded, "q", "success", "fs.read")
+	asks := approvalNotice(7, "q", 1)
+	asks.message.CreatedAt = early[0].At.Add(time.Millisecond)
+	d.do(asks, early)
+	requireHas(t, d.screen(), "approval 7")
+	late := event(live.TurnStarted, "q", "", "")
+	late[0].At = asks.message.CreatedAt.Add(2 * time.Millisecond)
+	d.do(late)
+	requireLacks(t, d.screen(), "approval 7")
 }
 
 // TestOnlyWhatCanBeBoundHasAKeyForLonger: a request that can be approved only once has no other key.

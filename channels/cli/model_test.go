@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -72,7 +73,7 @@ func (d *desk) show(m channels.Outbound) <-chan error {
 }
 
 func event(kind live.EventKind, id, text, tool string) eventsMsg {
-	return eventsMsg{{Kind: kind, Key: testKey(), MessageID: id, Text: text, Tool: tool}}
+	return eventsMsg{{Kind: kind, Key: testKey(), MessageID: id, Text: text, Tool: tool, At: time.Now()}}
 }
 
 func requireHas(t *testing.T, where, what string) {

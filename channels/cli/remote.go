@@ -103,8 +103,13 @@ func (r *Remote) remember(m channels.Outbound) {
 type Fetched struct {
 	Message *channels.Outbound
 	Kind    corebot.Kind    // of the message
+	Made    time.Time       // of the message: when it was written
 	Notice  *corebot.Notice // of a notice
 	Events  []live.Event
+}
+
+func fetched(m channels.Outbound) Fetched {
+	return Fetched{Message: &m, Kind: m.Kind, Made: m.CreatedAt, Notice: m.Notice}
 }
 
 // Fetch waits for the next message or line that the terminal of a session must show in a chat. The argument shown is

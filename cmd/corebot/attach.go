@@ -141,7 +141,7 @@ func (a *attached) fetch(ctx context.Context, c cli.Terminal) error {
 		return nil
 	}
 	m := *f.Message
-	m.Key, m.Kind, m.Notice = a.key(), f.Kind, f.Notice
+	m.Key, m.Kind, m.CreatedAt, m.Notice = a.key(), f.Kind, f.Made, f.Notice
 	if _, err := c.Send(ctx, m); err != nil { // it stays in the queue, and other terminals need not wait for this one
 		a.leave(ctx)
 		backoff.Sleep(ctx, time.Second)

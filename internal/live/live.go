@@ -7,6 +7,7 @@ package live
 
 import (
 	"sync"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -36,8 +37,9 @@ type Event struct {
 	MessageID string // the inbound message of the turn
 	Text      string
 	Tool      string
-	Note      string // of a denied call: why it was denied, and what an operator can do about it
-	Position  int    // of a call: its step in the journal of the message
+	Note      string    // of a denied call: why it was denied, and what an operator can do about it
+	Position  int       // of a call: its step in the journal of the message
+	At        time.Time // when it happened; [Hub.Publish] sets the time of an event that has none
 }
 
 // Buffer is how many events a watcher may fall behind before it misses some.
@@ -52,6 +54,9 @@ type Hub struct {
 
 // Publish hands e to everyone who watches its key, and never blocks.
 func (h *Hub) Publish(e Event) {
+	if e.At.IsZero() {
+		e.At = time.Now()
+	}
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	hand(h.watchers[e.Key], e)
