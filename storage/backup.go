@@ -278,8 +278,8 @@ type Replacement struct {
 
 // Restore replaces the database of a data directory by a copy: a backup, or a file from elsewhere. It checks the copy
 // first, and brings it to this version's schema. It moves the old database to a directory of its own. No Corebot may
-// run on the directory meanwhile. What beside makes in the directory that it is given takes its place in the same swap;
-// beside can be nil.
+// run on the directory meanwhile. The function beside makes further
+// files in a directory that it is given. They take their places in the same swap. It can be nil.
 //
 // A kill at any time leaves all old, or all new once the directory is locked the next time; see package swap.
 //

@@ -108,7 +108,7 @@ func TestACopyNeverOverwritesAFile(t *testing.T) {
 	}
 }
 
-// A check of a large file takes a minute. Whoever stops Corebot does not wait for it.
+// A check of a large file takes a minute. A stop of Corebot does not wait for it.
 func TestACheckOfTheWholeFileEndsWithItsContext(t *testing.T) {
 	dir := t.TempDir()
 	wholeDatabase(t, dir)

@@ -228,8 +228,8 @@ type Wait struct {
 type WaitFunc[A any] func(ctx context.Context, call Call, args A) (Wait, error)
 
 // NewWaiting makes a tool whose outcome comes later. Its call waits in its place in the journal, without a worker: see
-// [corebot.Pending]. What it waits for is stored in one commit with its step, so the tool has the trait OwnData. The
-// model reads what came.
+// [corebot.Pending]. The wait is stored in one commit with its step, so the tool has the trait OwnData. The model
+// reads what came.
 func NewWaiting[A any](name, doc string, traits Traits, fn WaitFunc[A], opts ...Option[A]) Tool {
 	t := newTool(name, doc, traits|OwnData, func(ctx context.Context, c Call, a A) (output, error) {
 		w, err := fn(ctx, c, a)

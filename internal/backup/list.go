@@ -22,8 +22,8 @@ type Found struct {
 	Manifest
 }
 
-// List lists the backups in a directory, the newest first. A directory that is missing has none. What has no manifest
-// that can be read is no backup.
+// List lists the backups in a directory, the newest first. A directory that is missing has none. A directory
+// without a readable manifest is no backup.
 func List(dir string) (all []Found, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -57,7 +57,7 @@ func TestNoSecretOfTheSettingsIsInABackup(t *testing.T) {
 	}
 }
 
-// What somebody has commented out is no setting, and can be a key all the same.
+// A line that somebody has commented out is no setting. It can be a key all the same.
 func TestASecretInACommentIsLeftOut(t *testing.T) {
 	out, err := testStripper.Strip(Settings{
 		Path: "corebot.yaml", Text: []byte("a: 1 # was hush"),
