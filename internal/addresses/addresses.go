@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -90,6 +91,9 @@ var (
 // InWords are the addresses in what a person said, in their normal form. A name without a scheme stands for both
 // schemes. Signs behind an address can be the sentence's or the address's, so that both forms count.
 func InWords(text string) (all []string) {
+	if !mayName(text) {
+		return nil
+	}
 	add := func(address string) {
 		if n := Normal(address); n != "" {
 			all = append(all, n)
@@ -107,6 +111,18 @@ func InWords(text string) (all []string) {
 	}
 	return all
 }
+
+// mayName says whether an address can be in a text. Most of what people say has none, and the expression is slow.
+func mayName(text string) bool {
+	for i := range len(text) - 1 {
+		if next := text[i+1]; text[i] == '.' && (next >= utf8.RuneSelf || isAlnum(next)) {
+			return true
+		}
+	}
+	return strings.Contains(text, "://")
+}
+
+func isAlnum(b byte) bool { return '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z' }
 
 // InLinks are the addresses of links in Markdown, and those that begin a line, in their normal form: the first
 // [MaxLinks].

@@ -2,6 +2,7 @@ package addresses_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -86,5 +87,27 @@ func TestLinksAreBoundedAndWordsAreNot(t *testing.T) {
 	}
 	if known, _ := turn.Knows("https://evil.example/?q=secret"); known {
 		t.Error("an address that stood nowhere is known")
+	}
+}
+
+// A text in which no address can be is not searched, and nothing is missed by that.
+func TestNoAddressIsMissedInATextThatSeemsToHaveNone(t *testing.T) {
+	signs := []rune("..:/ahtpsK1-\u017f\u212a \n")
+	chance := rand.New(rand.NewPCG(1, 2))
+	found := 0
+	for range 10_000 {
+		var b strings.Builder
+		for range 1 + chance.IntN(9) {
+			b.WriteRune(signs[chance.IntN(len(signs))])
+		}
+		got, want := addresses.InWords(b.String()), addresses.InWords(b.String()+" x.yz")
+		want = want[:len(want)-4] // two forms of it, each with both schemes
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q names %q, and searched through %q", b.String(), got, want)
+		}
+		found += len(got)
+	}
+	if found == 0 {
+		t.Error("no text had an address: the test proves nothing")
 	}
 }

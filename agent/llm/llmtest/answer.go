@@ -46,7 +46,8 @@ type flood struct {
 	bytes int64
 }
 
-type usage struct{ Input, Output int }
+// usage of an answer. Cached is the part of the input that the provider's cache gave.
+type usage struct{ Input, Output, Cached int }
 
 // cut is how a stream ends before its end.
 type cut uint8
@@ -61,12 +62,12 @@ const (
 
 // Text is a plain answer. It is streamed in words.
 func Text(text string) Answer {
-	return Answer{text: text, finish: "stop", usage: usage{10, max(1, len(strings.Fields(text)))}}
+	return Answer{text: text, finish: "stop", usage: usage{Input: 10, Output: max(1, len(strings.Fields(text)))}}
 }
 
 // ToolCalls is an answer that asks for tools. Arguments are streamed in pieces.
 func ToolCalls(calls ...Call) Answer {
-	return Answer{calls: calls, finish: "tool_calls", usage: usage{10, 5 * len(calls)}}
+	return Answer{calls: calls, finish: "tool_calls", usage: usage{Input: 10, Output: 5 * len(calls)}}
 }
 
 // Fail is an HTTP error with a message in the JSON that providers use.
@@ -124,7 +125,10 @@ func (a Answer) Thinking(text string) Answer { a.think = text; return a }
 func (a Answer) With(text string) Answer { a.text = text; return a }
 
 // Usage sets the token counts of the usage chunk.
-func (a Answer) Usage(input, output int) Answer { a.usage = usage{input, output}; return a }
+func (a Answer) Usage(input, output int) Answer {
+	a.usage = usage{Input: input, Output: output}
+	return a
+}
 
 // NoUsage leaves the usage chunk out, also when the request asks for it.
 func (a Answer) NoUsage() Answer { a.bare = true; return a }

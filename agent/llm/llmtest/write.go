@@ -192,10 +192,14 @@ func chunk(req Request, choices []object, usage any) string {
 func completionID(req Request) string { return fmt.Sprintf("chatcmpl-%d", req.N) }
 
 func (a Answer) usageJSON() object {
-	return object{
+	out := object{
 		"prompt_tokens": a.usage.Input, "completion_tokens": a.usage.Output,
 		"total_tokens": a.usage.Input + a.usage.Output,
 	}
+	if a.usage.Cached > 0 {
+		out["prompt_tokens_details"] = object{"cached_tokens": a.usage.Cached}
+	}
+	return out
 }
 
 func (a Answer) namedCalls() []Call {

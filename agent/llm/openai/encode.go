@@ -13,7 +13,7 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
-// encode makes the request without its tools: see [toolText].
+// encode makes the request without its tools: see [lasting].
 func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api.ChatCompletionRequest {
 	out := api.ChatCompletionRequest{Model: m.endpoint.Model, Stream: true}
 	if !m.noStreamOptions.Load() {

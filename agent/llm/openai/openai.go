@@ -42,7 +42,7 @@ type Model struct {
 	// out.
 	noStreamOptions atomic.Bool
 
-	tools toolText // the encoded tools of the last requests
+	lasting lasting // what the last requests had in common
 }
 
 var (
@@ -72,19 +72,24 @@ func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)
 	if ctx.Err() != nil {
 		return corebot.Answer{}, context.Cause(ctx)
 	}
-	tools, err := m.tools.of(r.Tools)
+	tools, err := m.lasting.toolsOf(r.Tools)
 	if err != nil {
 		return corebot.Answer{}, m.failure(err)
 	}
 	names := tools.names.With(r.Messages)
 	request := m.encode(ctx, r, names)
+	system, err := m.lasting.takeSystem(&request)
+	if err != nil {
+		return corebot.Answer{}, m.failure(err)
+	}
+	same := withLasting{field: tools.text, message: system}
 	callCtx, stop := m.endpoint.Limit(ctx)
 	defer stop()
 
-	a, err := m.attempt(callCtx, request, tools.text, onText)
+	a, err := m.attempt(callCtx, request, same, onText)
 	if err != nil && request.StreamOptions != nil && refusesStreamOptions(err) {
 		request.StreamOptions = nil
-		if a, err = m.attempt(callCtx, request, tools.text, onText); err == nil {
+		if a, err = m.attempt(callCtx, request, same, onText); err == nil {
 			m.noStreamOptions.Store(true)
 		}
 	}
@@ -115,7 +120,7 @@ func (m *Model) usageOfFailure(a *assembly, r llm.Request, names *llm.Names, beg
 }
 
 // attempt makes one HTTP request and reads its stream to the end. Also with an error it returns what had come.
-func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, tools []byte,
+func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, same withLasting,
 	onText func(string),
 ) (*assembly, error) {
 	a := newAssembly(m.endpoint.MaxAnswerBytes, onText)
@@ -124,7 +129,8 @@ func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, 
 	defer func() { a.sent = x.Sent() }()
 	config := api.DefaultConfig(m.endpoint.APIKey)
 	config.BaseURL = m.endpoint.BaseURL
-	config.HTTPClient = withField{x, tools} // an exchange keeps the headers, which go-openai's errors drop
+	same.HTTPDoer = x // an exchange keeps the headers, which go-openai's errors drop
+	config.HTTPClient = same
 	stream, err := api.NewClientWithConfig(config).CreateChatCompletionStream(x.Context(), request)
 	if err != nil {
 		return a, x.Explain(err)
