@@ -20,7 +20,7 @@ import (
 type CheckpointOptions struct {
 	Mark    int64         // bytes of frames in the write-ahead log above which it begins anew; 24 MiB
 	Limit   int64         // bytes of frames above which somebody should know; 64 MiB
-	Every   time.Duration // between two looks; 250 ms
+	Every   time.Duration // between two looks at a log that is too long; 250 ms
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: the metrics are kept and not exported
 }
@@ -51,12 +51,30 @@ type Checkpoints struct {
 type logUse struct {
 	frames atomic.Int64 // up to the end of the last frame
 	file   atomic.Int64
+	mark   atomic.Int64  // of frames, above which somebody is called
+	calls  chan struct{} // wakes a [Checkpoints], so that it sleeps while nothing is written
 }
+
+func newLogUse() logUse { return logUse{calls: make(chan struct{}, 1)} }
 
 func (u *logUse) note(frames, file int64) {
 	u.frames.Store(frames)
 	u.file.Store(file)
+	if frames > u.mark.Load() {
+		u.call()
+	}
 }
+
+// call has the log looked at.
+func (u *logUse) call() {
+	select {
+	case u.calls <- struct{}{}:
+	default: // it will be
+	}
+}
+
+// unused is how many bytes of the file no frame is in.
+func (u *logUse) unused() int64 { return u.file.Load() - u.frames.Load() }
 
 const (
 	patience   = 100         // how long the writer can be held up for readers, in milliseconds
@@ -80,6 +98,7 @@ func NewCheckpoints(store *DB, o CheckpointOptions) (*Checkpoints, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
+	store.wal.mark.Store(o.Mark)
 	c := &Checkpoints{
 		store: store, opts: o, db: db,
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -101,35 +120,41 @@ func NewCheckpoints(store *DB, o CheckpointOptions) (*Checkpoints, error) {
 
 func (c *Checkpoints) Close() error { return c.db.Close() }
 
-// Run watches the log until ctx ends.
+// Run watches the log until ctx ends. The writer calls when a commit has made the log too long, and [Space] when the
+// disk is low. Then Run looks again and again until nothing is left to do.
 func (c *Checkpoints) Run(ctx context.Context) error {
-	tick := time.NewTicker(c.opts.Every)
-	defer tick.Stop()
 	for {
+		for c.look(ctx) {
+			select {
+			case <-time.After(c.opts.Every):
+			case <-ctx.Done():
+				return nil
+			}
+		}
 		select {
-		case <-tick.C:
-			c.look(ctx)
+		case <-c.store.wal.calls:
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// look makes the log begin anew if it has too many frames, or if its file takes room that the disk needs.
-func (c *Checkpoints) look(ctx context.Context) {
+// look makes the log begin anew if it has too many frames, or if its file takes room that the disk needs. It says
+// whether it found something to do.
+func (c *Checkpoints) look(ctx context.Context) (found bool) {
 	frames := c.store.wal.frames.Load()
-	giveBack := c.store.diskLow.Load() && c.store.wal.file.Load()-frames > spare
+	giveBack := c.store.diskLow.Load() && c.store.wal.unused() > spare
 	if frames <= c.opts.Mark && !giveBack {
 		c.warned = false
-		return
+		return false
 	}
 	if time.Now().Before(c.pause) {
-		return
+		return true
 	}
 	cut, err := c.cut(ctx, giveBack)
 	switch {
 	case ctx.Err() != nil:
-		return
+		return true
 	case err != nil:
 		c.results.WithLabelValues("error").Inc()
 	case cut:
@@ -142,6 +167,7 @@ func (c *Checkpoints) look(ctx context.Context) {
 		c.opts.Log.Warn().Err(err).Int64("bytes", frames).Msg(
 			"the write-ahead log grows, because somebody reads the database for long: a backup, or a check?")
 	}
+	return true
 }
 
 // nearly is how many pages of the log can be uncopied when the cut begins. Readers that come and go are always a little

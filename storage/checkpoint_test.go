@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
@@ -255,4 +256,41 @@ func TestTheUnusedRoomOfTheLogIsGivenBackWhileTheDiskIsLow(t *testing.T) {
 		t.Errorf("a log of %d bytes was cut to %d", short, logSize(db))
 	}
 	wantWhole(t, db)
+}
+
+// Nobody looks at the log while nothing is written: an idle Corebot sleeps.
+func TestTheLogIsLookedAtWhenTheWriterOrTheDiskCalls(t *testing.T) {
+	for what, c := range map[string]struct {
+		mark int64
+		call func(*DB)
+	}{
+		"a log over its mark": {4 << 20, func(db *DB) { load(t, db, 6<<20) }},
+		"a disk that is low": {1 << 40, func(db *DB) {
+			load(t, db, 6<<20)
+			cutting(t, db, CheckpointOptions{Mark: 1}).look(t.Context())
+			low := func(string) (Disk, error) { return Disk{Total: 1 << 40, Free: 1}, nil }
+			_, err := NewSpace(db, SpaceOptions{Floor: 1 << 20, Disk: low})
+			must(t, err)
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			db := openTest(t, t.TempDir())
+			watch := cutting(t, db, CheckpointOptions{Mark: c.mark, Every: time.Hour}) // one look, and one for a call
+			watch.background(t)
+			time.Sleep(5 * time.Millisecond)
+			c.call(db)
+			for began := time.Now(); watch.cuts() == 0; time.Sleep(time.Millisecond) {
+				if time.Since(began) > 20*time.Second {
+					t.Fatal("nobody was called")
+				}
+			}
+		})
+	}
+}
+
+// cuts is how often the log was made to begin anew.
+func (c *Checkpoints) cuts() float64 {
+	var m dto.Metric
+	_ = c.results.WithLabelValues("cut").Write(&m) // a counter has no error
+	return m.GetCounter().GetValue()
 }

@@ -105,7 +105,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	db := &DB{
 		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
 		taskEnds:  o.TaskFailures,
-		bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), clock: newClock(nil),
+		bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), wal: newLogUse(), clock: newClock(nil),
 		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1),
 		between: make(chan func(*writer)),
 		stopped: make(chan struct{}), drained: make(chan struct{}),

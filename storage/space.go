@@ -204,7 +204,9 @@ func (s *Space) admit() {
 			low == "").Msg("the space on the disk")
 	}
 	s.low = low
-	s.db.diskLow.Store(low != "")
+	if s.db.diskLow.Store(low != ""); low != "" {
+		s.db.wal.call()
+	}
 }
 
 // register exports the metrics.
