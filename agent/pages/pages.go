@@ -98,6 +98,9 @@ func (s *Store) whole(path string) (seen, error) {
 	if slices.Contains(s.often, path) {
 		return s.kept.Get(path, MaxBytes)
 	}
+	if s.root.Missing(path) { // most conversations have no page
+		return seen{}, fs.ErrNotExist
+	}
 	data, err := s.root.ReadFile(path, MaxBytes)
 	if err != nil {
 		return seen{}, err

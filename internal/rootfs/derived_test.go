@@ -53,9 +53,30 @@ func TestAMissingFileIsMissingAsIfItWereRead(t *testing.T) {
 	} {
 		_, got := c.Get(missing, 100)
 		_, want := c.root.ReadFile(missing, 100)
+		if c.root.Missing(missing) && !errors.Is(want, os.ErrNotExist) {
+			t.Errorf("%q is said to be missing, and reading it says %v", missing, want)
+		}
 		if (got == nil) != (want == nil) || want != nil && got.Error() != want.Error() ||
 			errors.Is(got, os.ErrNotExist) != errors.Is(want, os.ErrNotExist) {
 			t.Errorf("%q: got %v, want %v", missing, got, want)
+		}
+	}
+}
+
+func TestOnlyWhatIsNotThereIsMissing(t *testing.T) {
+	c, path := newCache(t)
+	dir := filepath.Dir(path)
+	err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o700), os.Symlink("gone", filepath.Join(dir, "link")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "text")
+	for name, want := range map[string]bool{
+		"a.txt": false, "b.txt": true, "sub": false, "sub/b.txt": true, "sub/gone/b.txt": true, "gone/b.txt": true,
+		"link": false, "link/b.txt": false, "a.txt/b": false, "../b.txt": false, "./b.txt": false, "": false,
+	} {
+		if got := c.root.Missing(name); got != want {
+			t.Errorf("%q is missing: %v, want %v", name, got, want)
 		}
 	}
 }
