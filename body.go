@@ -214,7 +214,7 @@ func (m *Message) readEssence(r reader) error {
 		}
 		m.Metadata.read(&r)
 	}
-	return cmp.Or(r.end(), m.readRelay(), m.readErrand())
+	return cmp.Or(r.end(), m.readRelay(), m.readErrand(), m.readChild())
 }
 
 // reader takes strings from the front of a stored body. The strings share the body's memory.

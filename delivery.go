@@ -85,6 +85,8 @@ type Outcome struct {
 	Uncounted bool      // RetryAt: the attempt met a rate limit and is not counted
 	// Done: a step that ends the journal, in the same commit, such as the receipt of a send; nil: none
 	Last *Step
+	// Done: what the turn says to the call that waits for it, or that began it as a [Job]; nil: nothing
+	Says *Word
 }
 
 // NotNow is the reason of a [Wait] for something in the process, such as a terminal that is not open. The wait ends at

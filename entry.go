@@ -20,6 +20,7 @@ const (
 	EntryTask   EntryKind = "task"   // a scheduled task was due
 	EntryAgent  EntryKind = "agent"  // the turn of another agent asked for it
 	EntryEvent  EntryKind = "event"  // a file in the directory of events asked for it
+	EntryJob    EntryKind = "job"    // a turn of the same agent asked for it: see [Job]
 )
 
 // How changes outside of turns are made.
@@ -40,7 +41,7 @@ type Entry struct {
 	Kind   EntryKind // how it began; empty: EntryDirect
 	Since  EntryKind // what the turn has become since: EntryReplay, EntrySteer, or empty
 	Person bool      // a person wrote the message at this moment: at a terminal, in the console or in a chat
-	From   Key       // of a task, an event or an agent: the conversation of its maker; zero: none
+	From   Key       // of a task, an event, an agent or a job: the conversation of its maker; zero: none
 }
 
 // AuditName is what the audit trail calls an entry.
@@ -77,6 +78,10 @@ type Caller struct {
 	Opens     bool // the turn begins the next session of the chat
 	Apart     bool // the turn stands outside of the chat's sessions
 	Chain     int  // tasks in a row, each made by a run of the one before, of which the turn is the last run; 0: none
+
+	Depth int       // child turns inside one another, this one included; 0: no child turn
+	Tools []string  // of a child turn: it has no others; nil: all that the policy lets it have
+	Left  JobBudget // for the child turns of the turn
 }
 
 // Caller says for whom the turn of a delivery runs: the sender of its message. For a task and an event file the sender
@@ -89,7 +94,7 @@ func (d Delivery) Caller() Caller {
 	if d.Run > 1 {
 		e.Since = EntryReplay
 	}
-	c := Caller{Key: m.Key, Principal: m.Sender, Entry: e, MessageID: m.ID, Group: m.Envelope.Group}
+	c := Caller{Key: m.Key.Acts(), Principal: m.Sender, Entry: e, MessageID: m.ID, Group: m.Envelope.Group}
 	if r := m.Relay; r != nil {
 		c.Entry.Kind, c.Entry.From = EntryAgent, r.origin()
 		c.Others, c.Taint = slices.Clone(r.Others), r.Taint
@@ -98,6 +103,12 @@ func (d Delivery) Caller() Caller {
 		c.Entry.Kind, c.Entry.From = EntryTask, e.From
 		c.Others, c.Taint, c.Chain = slices.Clone(e.Others), e.Taint, e.Chain
 		c.Group = e.Group
+	}
+	if j := m.Child; j != nil {
+		c.Entry.Kind, c.Entry.From = EntryJob, j.From
+		c.Others, c.Taint, c.Chain = slices.Clone(j.Others), j.Taint, j.Chain
+		c.Group, c.Overheard = j.Group, j.Overheard
+		c.Depth, c.Tools = j.Depth, slices.Clone(j.Tools)
 	}
 	return c
 }
@@ -112,10 +123,10 @@ func (c *Caller) AddSpeaker(p Principal) bool {
 }
 
 // Results is the conversation that gets the turn's notices. It also gets the replies, unless an agent waits for them.
-// It is the turn's own conversation. For a question between agents it is the conversation that began the questions. See
-// [Delivery.Answer].
+// It is the turn's own conversation. For a question between agents and for a job it is the conversation that began
+// them. See [Delivery.Answer].
 func (c Caller) Results() Key {
-	if c.Entry.Kind == EntryAgent && c.Entry.From != (Key{}) {
+	if (c.Entry.Kind == EntryAgent || c.Entry.Kind == EntryJob) && c.Entry.From != (Key{}) {
 		return c.Entry.From
 	}
 	return c.Key
@@ -162,6 +173,7 @@ type Relay struct {
 	Back   []Key       `json:"back,omitempty"`
 	Taint  string      `json:"taint,omitempty"`  // [Caller.Taint] of the turn that wrote it
 	Others []Principal `json:"others,omitempty"` // [Caller.Others] of that turn
+	Job    int64       `json:"job,omitempty"`    // of a question: a call waits for the answer, as a [Job]
 }
 
 // origin is the conversation with whoever began; zero: the one that has the message.
@@ -182,6 +194,9 @@ func (d Delivery) Question(position int, c Caller, agent, text string) (Message,
 	if was := d.Message.Relay; was != nil {
 		r.Hops, r.Back = was.Hops+1, slices.Clone(was.Back)
 	}
+	if was := d.Message.Child; was != nil {
+		r.Hops, r.Back = was.Hops+1, slices.Clone(was.Back)
+	}
 	r.Back = append(r.Back, c.Key)
 	switch {
 	case agent == c.Key.Agent:
@@ -193,9 +208,10 @@ func (d Delivery) Question(position int, c Caller, agent, text string) (Message,
 }
 
 // Answer is the answer of the delivery's turn to the agent that asked. ok is false for a turn that no agent waits for.
+// It is also false where a call waits for the answer: see [Outcome].Says.
 func (d Delivery) Answer(c Caller, text string) (m Message, ok bool) {
 	was := d.Message.Relay
-	if was == nil || len(was.Back) == 0 {
+	if was == nil || len(was.Back) == 0 || was.Job != 0 {
 		return m, false
 	}
 	last := len(was.Back) - 1
@@ -232,12 +248,12 @@ func agentChat(k Key) string {
 // of a sender has it.
 const relayName = "\xferelay"
 
-// stored is the metadata of a message with its relay and its errand.
+// stored is the metadata of a message with its relay, its errand and its child.
 func (m Message) stored() Metadata {
-	if m.Relay == nil && m.Errand == nil {
+	if m.Relay == nil && m.Errand == nil && m.Child == nil {
 		return m.Metadata
 	}
-	all := make(Metadata, len(m.Metadata)+2)
+	all := make(Metadata, len(m.Metadata)+3)
 	for name, value := range m.Metadata {
 		all[name] = value
 	}
@@ -248,6 +264,10 @@ func (m Message) stored() Metadata {
 	if m.Errand != nil {
 		errand, _ := json.Marshal(m.Errand) // a year that JSON can write: see Schedule
 		all[errandName] = textValue(string(errand))
+	}
+	if m.Child != nil {
+		child, _ := json.Marshal(m.Child) // strings and numbers: cannot fail
+		all[childName] = textValue(string(child))
 	}
 	return all
 }

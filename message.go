@@ -49,6 +49,8 @@ type Message struct {
 	Relay *Relay `json:"-"`
 	// Errand is set in the message of a due task.
 	Errand *Errand `json:"-"`
+	// Child is set in the message of a child turn.
+	Child *Child `json:"-"`
 
 	// Entry says how the message came in. Only the accept reads it; it is not stored.
 	Entry Entry `json:"-"`

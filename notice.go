@@ -15,6 +15,7 @@ const (
 	NoticeApproval    NoticeKind = "approval"    // calls wait for an approval: see Notice.Approval
 	NoticeAwaited     NoticeKind = "awaited"     // the message waits behind a call that waits, or has ended its wait
 	NoticeWait        NoticeKind = "wait"        // the answer waits for a time or a word: see Notice.Wait
+	NoticeJob         NoticeKind = "job"         // a job in the background goes on
 	NoticeCommand     NoticeKind = "command"     // the answer to a chat command
 	NoticeStopped     NoticeKind = "stopped"     // the message was stopped
 	NoticeDelayed     NoticeKind = "delayed"     // a rate limit of the provider delays the answer

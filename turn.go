@@ -58,6 +58,7 @@ type ToolResult struct {
 	Denies  string       `json:"denies,omitempty"`  // the rule that denies the answer's remaining calls: see [InAnswer]
 	Links   string       `json:"links,omitempty"`   // addresses to which later calls of the turn may go, one a line
 	Follows bool         `json:"follows,omitempty"` // the call went to such an address after the turn was tainted
+	Job     *JobBudget   `json:"job,omitempty"`     // what the call's job takes out of the turn's budget
 	Ran     bool         `json:"-"`                 // the call reached the tool
 }
 

@@ -45,9 +45,6 @@ var (
 	resolveApproval = &query{
 		`UPDATE approvals SET state = ?, resolved_at = ?, resolved_by = ? WHERE request = ? AND state = 'awaiting'`,
 	}
-	wakeAwaiting = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?)
-		WHERE id = (SELECT lane_id FROM message_life WHERE id = ?)
-		AND leased = 0 AND waiting = '` + corebot.AwaitingApproval + `'`}
 )
 
 func scanApproval(s scanner) (a corebot.Approval, err error) {
@@ -64,6 +61,7 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 		return a, err
 	}
 	a.Principal, a.Bound.Args = senderIn(*k, a.Principal.ID), json.RawMessage(args)
+	a.Key = k.Acts()
 	if files != "" {
 		err = json.Unmarshal([]byte(files), &a.Bound.Files)
 	}
@@ -150,33 +148,16 @@ func (a *Approvals) Resolve(ctx context.Context, id int64, decision corebot.Deci
 func (a *Approvals) Decide(ctx context.Context, m corebot.Message, id int64, decision corebot.Decision,
 	by corebot.AuditEvent, notice func(error) corebot.Message,
 ) (r corebot.Receipt, err error) {
-	control := &pack([]corebot.Message{m})[0]
 	hands := a.As(by)
-	err = a.db.write(ctx, resolution(decision), func(t *tx) (err error) {
-		awaited, err := stillAwaitedTx(t, id)
-		if err != nil {
-			return err
-		}
-		if r, err = a.db.controlTx(t, control, awaited); err != nil || r.Duplicate {
-			return err
-		}
-		verdict := corebot.ErrNotFound
-		switch {
-		case by.Outcome == corebot.OutcomeDenied:
-			err = auditTx(t, []corebot.AuditEvent{by})
-		case id != 0:
-			verdict = hands.resolveTx(t, id, decision)
-			if again := (*corebot.Resolved)(nil); verdict != nil && !errors.As(verdict, &again) &&
-				!errors.Is(verdict, corebot.ErrNotFound) && !errors.Is(verdict, corebot.ErrCannotBind) {
-				err = verdict
-			}
-		}
-		if err != nil {
-			return err
-		}
-		return noticeTx(t, &pack([]corebot.Message{notice(verdict)})[0], r.Life)
+	return a.db.command(ctx, numbered{
+		name: resolution(decision), message: m, id: id, by: by, notice: notice,
+		stands: func(t *tx) (bool, error) { return stillAwaitedTx(t, id) },
+		does:   func(t *tx) error { return hands.resolveTx(t, id, decision) },
+		tells: func(err error) bool {
+			again := (*corebot.Resolved)(nil)
+			return errors.As(err, &again) || errors.Is(err, corebot.ErrCannotBind)
+		},
 	})
-	return r, err
 }
 
 // resolution is the name of the writer's operation.
@@ -229,11 +210,11 @@ func (a *Approvals) resolveTx(t *tx, id int64, decision corebot.Decision) error 
 	if err != nil || !decision.Stop {
 		return err
 	}
-	lane, seq, err := headTx(t, found.Key, found.Life)
-	if err != nil || seq == 0 {
+	h := standing{life: found.Life}
+	if heads, err := t.one(placeOfLife, []any{&h.lane, &h.seq}, h.life); err != nil || !heads {
 		return err
 	}
-	return stopHeadTx(t, standing{lane, seq, found.Life}, a.by)
+	return stopHeadTx(t, h, a.by)
 }
 
 // closeTx ends the wait of all calls of a request, stores who ended it, and lets its turn go on.
@@ -241,10 +222,9 @@ func closeTx(t *tx, a corebot.Approval, state corebot.ApprovalState, who string,
 	if _, err := t.exec(resolveApproval, string(state), t.now, who, a.Request); err != nil {
 		return err
 	}
-	if _, err := t.exec(wakeAwaiting, t.now, a.Life); err != nil {
+	if err := goOnTx(t, a.Life, corebot.AwaitingApproval); err != nil {
 		return err
 	}
-	t.wake(corebot.InboundPool, t.now.UnixMilli())
 	t.count(approvalsTotal, a.Key.Agent, string(state), "", 1)
 	event := map[corebot.ApprovalState]string{
 		corebot.ApprovalApproved: "approval.approve", corebot.ApprovalDenied: "approval.deny",

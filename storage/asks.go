@@ -124,7 +124,7 @@ func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error
 				return err
 			}
 		}
-		session, err := sessionTx(t, d.Message.Key, ask)
+		session, err := sessionTx(t, d.Message.Key.Acts(), ask)
 		if err != nil {
 			return err
 		}
@@ -250,7 +250,7 @@ func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 	switch {
 	case p.cause != 0:
 		return nil
-	case l.waiting == corebot.AwaitingTime || l.waiting == corebot.AwaitingWord:
+	case l.waiting == corebot.AwaitingTime || l.waiting == corebot.AwaitingWord || l.waiting == corebot.AwaitingJob:
 		return tellWaitingTx(t, l, p, life)
 	case l.waiting != corebot.AwaitingApproval:
 		return nil
@@ -265,6 +265,29 @@ func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 		corebot.Notice{
 			Kind: corebot.NoticeAwaited, Actions: append(a.Actions(), corebot.StopAction()),
 		})
+	// a conflict: the chat was told in answer to an earlier message
+	if err := noticeTx(t, &pack([]corebot.Message{told})[0], life); !errors.Is(err, corebot.ErrConflict) {
+		return err
+	}
+	return nil
+}
+
+// tellWaitingTx tells the chat once that its messages wait behind a call that waits. A message that the turn is to
+// merge has ended the wait.
+func tellWaitingTx(t *tx, l lane, p *parcel, life int64) error {
+	w, err := oneWait(t, headWaitsForWhat, l.id)
+	if err != nil || w.ID == 0 {
+		return err
+	}
+	text := fmt.Sprintf("This waits behind an answer that waits for %s, until %s at the latest. /resume %d lets "+
+		"that answer go on now, and /stop gives it up.", w.Awaiting(),
+		w.Until.UTC().Format("15:04:05 MST on 2 January"), w.ID)
+	if w.Kind == corebot.WaitJob {
+		text = "This waits behind an answer that waits for the results of jobs. /jobs lists them, and /stop gives " +
+			"the answer up."
+	}
+	told := corebot.TextNotice(p.Key, corebot.OwnID("wait", w.ID, "behind"), p.ID, text,
+		corebot.Notice{Kind: corebot.NoticeAwaited, Actions: w.Actions()})
 	// a conflict: the chat was told in answer to an earlier message
 	if err := noticeTx(t, &pack([]corebot.Message{told})[0], life); !errors.Is(err, corebot.ErrConflict) {
 		return err

@@ -37,6 +37,7 @@ func openForContracts(dir string) (storagetest.Store, error) {
 		Mailbox: storage.NewMailbox(db), Books: storage.NewBooks(db), Audit: storage.NewAudit(db),
 		Approvals: func(by corebot.AuditEvent) storagetest.Approvals { return storage.NewApprovals(db).As(by) },
 		Waits:     func(by corebot.AuditEvent) storagetest.Waits { return storage.NewWaits(db).As(by) },
+		Jobs:      func(by corebot.AuditEvent) storagetest.Jobs { return storage.NewJobs(db).As(by) },
 		Grants:    func(by corebot.AuditEvent) storagetest.Grants { return storage.NewGrants(db).As(by) },
 		Chats:     func(by corebot.AuditEvent) storagetest.Chats { return storage.NewChats(db).As(by) },
 		Pins:      func(agent string) storagetest.Pins { return storage.NewMCPTools(db, agent) },

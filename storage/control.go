@@ -94,6 +94,9 @@ func stopHeadTx(t *tx, h standing, by corebot.AuditEvent) error {
 	if err := giveUpTx(t, h.life, waitStopped, by); err != nil {
 		return err
 	}
+	if err := stopJobsTx(t, h.life, by); err != nil {
+		return err
+	}
 	return denyAwaitedTx(t, h.life, by)
 }
 
@@ -248,6 +251,48 @@ func (db *DB) controlTx(t *tx, c *parcel, effective bool) (r corebot.Receipt, er
 		t.flows.spoken.take(who, t.now, rate)
 	}
 	_, err = t.exec(endNow, string(corebot.EndApplied), t.now, t.now, r.Life)
+	return r, err
+}
+
+// numbered is a chat command about something that waits under a number.
+type numbered struct {
+	name    string // of the writer's operation
+	message corebot.Message
+	id      int64              // 0: the command has no effect
+	by      corebot.AuditEvent // written if its outcome is denied
+	stands  func(t *tx) (bool, error)
+	does    func(t *tx) error
+	tells   func(error) bool // errors of does that the chat is told, beside [corebot.ErrNotFound]
+	notice  func(error) corebot.Message
+}
+
+// command accepts a chat command about something that waits. One commit has its life, its effect and the notice. A
+// duplicate changes nothing.
+func (db *DB) command(ctx context.Context, c numbered) (r corebot.Receipt, err error) {
+	control := &pack([]corebot.Message{c.message})[0]
+	err = db.write(ctx, c.name, func(t *tx) (err error) {
+		effective, err := c.stands(t)
+		if err != nil {
+			return err
+		}
+		if r, err = db.controlTx(t, control, effective); err != nil || r.Duplicate {
+			return err
+		}
+		verdict := corebot.ErrNotFound
+		switch {
+		case c.by.Outcome == corebot.OutcomeDenied:
+			err = auditTx(t, []corebot.AuditEvent{c.by})
+		case c.id != 0:
+			verdict = c.does(t)
+			if verdict != nil && !errors.Is(verdict, corebot.ErrNotFound) && !c.tells(verdict) {
+				err = verdict
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return noticeTx(t, &pack([]corebot.Message{c.notice(verdict)})[0], r.Life)
+	})
 	return r, err
 }
 

@@ -224,8 +224,11 @@ func endDeferredTx(t *tx, life int64, end corebot.End, reason string) (bool, err
 	if err := t.waiting.addLife(t, life, -1, size); err != nil {
 		return true, err
 	}
-	_, err = t.exec(endDeferred, string(end), reason, t.now, life)
-	return true, err
+	if _, err = t.exec(endDeferred, string(end), reason, t.now, life); err != nil {
+		return true, err
+	}
+	why := jobEnd{run: 1, state: corebot.JobStopped, why: "it was stopped before it began"}
+	return true, endJobTx(t, life, 0, why)
 }
 
 // Deferred gives an operator access to the deferred messages.

@@ -184,9 +184,8 @@ func (h *History) Recall(ctx context.Context, d corebot.Delivery,
 	k := d.Message.Key
 	var newest historyRows
 	err = h.db.reader.view(ctx, func(c *prepared) (err error) {
-		if err := c.each(chosen, func(s scanner) error { return s.Scan(&r.Model, (*string)(&r.Think)) }, k.Agent,
-			k.Channel, k.Account,
-			k.Chat, k.Thread); err != nil {
+		choice := func(s scanner) error { return s.Scan(&r.Model, (*string)(&r.Think)) }
+		if err := c.each(chosen, choice, keyArgs(k.Acts())...); err != nil {
 			return err
 		}
 		if r.Summary, err = summaryOf(c, k); err != nil {

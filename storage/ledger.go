@@ -42,6 +42,9 @@ func (l *Ledger) step(ctx context.Context, d corebot.Delivery, s corebot.Step, m
 		if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
 			return err
 		}
+		if err := noteProgressTx(t, d, s); err != nil {
+			return err
+		}
 		return more(t)
 	})
 }

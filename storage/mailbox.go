@@ -184,7 +184,7 @@ func (db *DB) sendTx(t *tx, asks *asking, p corebot.SendMessage) error {
 	case own || r.Duplicate:
 		return nil
 	}
-	return sayTx(t, p.To, m)
+	return sayTx(t, p.To, m, false)
 }
 
 // knownTx refuses a conversation that has neither a chat row nor a waiting message.
@@ -202,8 +202,9 @@ func knownTx(t *tx, k corebot.Key) error {
 	return err
 }
 
-// sayTx enters a message into the history of its conversation.
-func sayTx(t *tx, k corebot.Key, m corebot.Message) error {
+// sayTx enters a message into the history of its conversation. outside says that others than the operator and those who
+// speak there can have written it.
+func sayTx(t *tx, k corebot.Key, m corebot.Message, outside bool) error {
 	chat, err := chatTx(t, k)
 	if err != nil {
 		return err
@@ -224,13 +225,18 @@ func sayTx(t *tx, k corebot.Key, m corebot.Message) error {
 	}
 	t.said = true
 	_, err = t.exec(appendHistory, chat.ID, chat.Session, lane.nextSeq, 0, string(corebot.SpeakerAssistant), "", "",
-		text, parts, "", "", "", false, m.ID, t.now)
+		text, parts, "", "", "", outside, m.ID, t.now)
 	return err
 }
 
 // errStillAsked refuses a second question to an agent that has not ended the first. So no turn floods another agent,
 // and the conversation of two agents goes by turns.
 var errStillAsked = errors.New("the agent still works on what it was asked from this chat")
+
+// stillAsked is errStillAsked, of an agent.
+func stillAsked(agent string) error {
+	return corebot.WithHint(fmt.Errorf("ask the agent %q: %w", agent, errStillAsked), "its answer comes into this chat")
+}
 
 // askAgentTx handles [corebot.AskAgent]. The question waits in the other agent's lane like any message of the
 // principal, under an id that is the same in every attempt. Agents that have asked often enough in a row, a
@@ -249,8 +255,7 @@ func (db *DB) askAgentTx(t *tx, asks *asking, e corebot.AskAgent) error {
 		return err
 	}
 	if lane.depth > 0 {
-		return &corebot.Refused{Err: corebot.WithHint(fmt.Errorf("ask the agent %q: %w", e.Agent, errStillAsked),
-			"its answer comes into this chat")}
+		return &corebot.Refused{Err: stillAsked(e.Agent)}
 	}
 	packed := pack([]corebot.Message{m})
 	packed[0].cause = d.Life

@@ -82,6 +82,11 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"oldestDeferred": oldestDeferred,
 		"waitByID":       waitByID, "waitOfStep": waitOfStep, "waitsOfLife": waitsOfLife, "anyWait": anyWait,
 		"anyAwaited": anyAwaited, "waitsInChat": waitsInChat, "countWaitsOf": countWaitsOf,
+		"jobByID": jobByID, "jobOfLife": jobOfLife, "openOfLife": openOfLife, "anyJob": anyJob,
+		"noteOfJob":   noteOfJob,
+		"countJobsOf": countJobsOf, "countJobsOfAll": countJobsOfAll, "countJobsBy": countJobsBy,
+		"usedByLife": usedByLife,
+		"usedByJobs": usedByJobs, "placeOfLife": placeOfLife, "openOfChat": openOfChat, "jobsOfChat": jobsOfChat,
 		"countWaitsOfRun": countWaitsOfRun, "headWaitsForWhat": headWaitsForWhat, "wakeWaiting": wakeWaiting,
 	} {
 		got := plan(t, path, q)

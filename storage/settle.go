@@ -74,7 +74,10 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := endRunTx(t, d, o); err != nil {
 			return err
 		}
-		return endWaitingTx(t, d)
+		if err := endWaitingTx(t, d); err != nil {
+			return err
+		}
+		return endClaimedJobTx(t, d, o)
 	case corebot.Dead:
 		body, whole, err := lastBodyTx(t, d)
 		if err != nil {
@@ -96,7 +99,10 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := endRunTx(t, d, o); err != nil {
 			return err
 		}
-		return endWaitingTx(t, d)
+		if err := endWaitingTx(t, d); err != nil {
+			return err
+		}
+		return endClaimedJobTx(t, d, o)
 	case corebot.RetryAt:
 		if err := retryTx(t, d, o); err != nil {
 			return err
@@ -124,7 +130,7 @@ func waitsUntilTx(t *tx, life int64, o corebot.Outcome) (time.Time, error) {
 	switch o.Reason {
 	case corebot.AwaitingApproval:
 		return standsTx(t, life, o.At)
-	case corebot.AwaitingTime, corebot.AwaitingWord:
+	case corebot.AwaitingTime, corebot.AwaitingWord, corebot.AwaitingJob:
 		waits, err := stillWaitsTx(t, life)
 		if !waits {
 			return t.now, err

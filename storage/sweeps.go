@@ -36,6 +36,10 @@ var (
 		`DELETE FROM waits WHERE life_id BETWEEN ? AND ?
 			AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = waits.life_id AND ` + lifeOver + `)`,
 	}
+	dropJobs = &query{
+		`DELETE FROM jobs WHERE life_id BETWEEN ? AND ?
+			AND EXISTS (SELECT 1 FROM message_life m WHERE m.id = jobs.life_id AND ` + lifeOver + `)`,
+	}
 	// A life had one place in its lane for each of its runs.
 	countSwept = &query{`UPDATE lanes SET swept = swept + gone.places FROM (
 		SELECT m.lane_id AS lane, SUM(m.run) AS places FROM message_life m WHERE m.id BETWEEN ? AND ?
@@ -71,7 +75,7 @@ func dropLivesTx(t *tx, first, last int64, before time.Time, limit int64) (gone 
 		if _, err := t.exec(countSwept, first, last, before); err != nil {
 			return gone, false, err
 		}
-		for _, of := range []*query{dropApprovals, dropWaits} {
+		for _, of := range []*query{dropApprovals, dropWaits, dropJobs} {
 			if _, err := t.exec(of, first, last, before); err != nil {
 				return gone, false, err
 			}

@@ -24,6 +24,7 @@ const (
 	deadTotal      = "dead_letters"
 	approvalsTotal = "approvals"
 	waitsTotal     = "waits"
+	jobsTotal      = "jobs"
 )
 
 // totalDesc describes the metric of a counter.
@@ -54,6 +55,8 @@ var totalDescs = map[string]totalDesc{
 			"approved, denied, expired, or void: approved, and not made.", 1, "outcome"),
 	waitsTotal: newTotalDesc("corebot_waits_total", "Waits of tool calls for a time or a word, by how they ended: "+
 		"over, expired, or ended: given up.", 1, "outcome"),
+	jobsTotal: newTotalDesc("corebot_jobs_total", "Jobs that began, and how they ended: done, failed or stopped.", 1,
+		"event"),
 }
 
 // deadReasons lists the reasons of dead letters. Their counters are exported from the start.
@@ -83,6 +86,7 @@ func knownSeries(agent string) []series {
 	add(approvalsTotal, string(corebot.ApprovalApproved), string(corebot.ApprovalDenied),
 		string(corebot.ApprovalExpired), string(corebot.ApprovalVoid))
 	add(waitsTotal, string(corebot.WaitOver), string(corebot.WaitExpired), string(corebot.WaitEnded))
+	add(jobsTotal, "begun", string(corebot.JobDone), string(corebot.JobFailed), string(corebot.JobStopped))
 	for direction, reasons := range deadReasons {
 		for _, reason := range reasons {
 			known = append(known, series{deadTotal, agent, direction.String(), reason})

@@ -26,6 +26,7 @@ type tx struct {
 	said     bool             // the history has grown
 	granted  bool             // the grants have changed
 	posted   []corebot.Key    // conversations whose mailbox got a message
+	stopped  []int64          // lives of jobs that were stopped
 	clients  MailClients      // of the mailbox; nil: none
 	planned  bool             // due times of tasks have changed
 	queueing corebot.Queueing // where a chat has no setting of its own

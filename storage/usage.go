@@ -35,7 +35,7 @@ func (l *Ledger) bookTx(t *tx, d *corebot.Delivery, spent []corebot.Spent, turns
 	for _, s := range spent {
 		u := books.Book(s)
 		u.Turns, turns = turns, 0
-		k, p := d.Message.Key, d.Message.Sender
+		k, p := d.Message.Key.Acts(), d.Message.Sender
 		_, err := t.exec(bookDay, books.Day(t.now), k.Agent, k.String(), p.Channel, p.Account, p.ID, modelName(s.Model),
 			u.Turns, u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, int64(u.Cost),
 			u.UnpricedTokens, u.EstimatedTokens)

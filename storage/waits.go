@@ -26,7 +26,10 @@ func (w *Waits) As(by corebot.AuditEvent) *Waits { return &Waits{w.db, by} }
 
 const waitColumns = `SELECT w.id, w.kind, w.purpose, w.state, w.life_id, m.message_id, l.agent, l.channel, l.account,
 	l.chat, l.thread, m.sender, w.rule, w.chat, w.secret, w.word, w.outside, w.reason, w.ended_by, w.created_at,
-	w.due_at, w.ended_at FROM waits w JOIN message_life m ON m.id = w.life_id JOIN lanes l ON l.id = m.lane_id `
+	w.due_at, w.ended_at, COALESCE(IIF(j.state = 'open', j.tokens, j.used_tokens), 0),
+	COALESCE(IIF(j.state = 'open', j.calls, j.used_calls), 0)
+	FROM waits w JOIN message_life m ON m.id = w.life_id JOIN lanes l ON l.id = m.lane_id
+	LEFT JOIN jobs j ON j.id = w.id `
 
 // unendedWait is true for a wait w that has not ended, as the partial indexes say it.
 const unendedWait = `w.state IN ('open', 'waiting')`
@@ -47,8 +50,7 @@ var (
 	endWait    = &query{`UPDATE waits SET state = ?, word = ?, outside = ?, reason = ?, ended_by = ?, ended_at = ?
 		WHERE id = ?`}
 	wakeWaiting = &query{`UPDATE lanes SET wake_at = MIN(wake_at, ?)
-		WHERE id = (SELECT lane_id FROM message_life WHERE id = ?)
-		AND leased = 0 AND waiting IN ('` + corebot.AwaitingTime + `', '` + corebot.AwaitingWord + `')`}
+		WHERE id = (SELECT lane_id FROM message_life WHERE id = ?) AND leased = 0 AND waiting = ?`}
 
 	anyWait    = &query{`SELECT 1 FROM waits w WHERE ` + unendedWait + ` AND w.life_id = ? LIMIT 1`}
 	anyAwaited = &query{`SELECT 1 FROM waits w WHERE w.state = 'waiting' AND ` + unendedWait + ` AND w.life_id = ?
@@ -72,9 +74,11 @@ func scanWait(s scanner) (w corebot.Pending, err error) {
 	k := &w.Key
 	err = s.Scan(&w.ID, (*string)(&w.Kind), &w.For, (*string)(&w.State), &w.Life, &w.MessageID, &k.Agent, &k.Channel,
 		&k.Account, &k.Chat, &k.Thread, &w.Principal.ID, &w.Rule, &chat, &secret, &w.Word.Text, &w.Word.Outside,
-		&w.Reason, &w.By, moment{&w.CreatedAt}, moment{&w.Until}, moment{&w.EndedAt})
+		&w.Reason, &w.By, moment{&w.CreatedAt}, moment{&w.Until}, moment{&w.EndedAt}, &w.Cost.Tokens,
+		&w.Cost.Calls)
 	copy(w.Secret[:], secret)
-	if w.Principal = senderIn(*k, w.Principal.ID); err == nil {
+	w.Principal, w.Key = senderIn(*k, w.Principal.ID), k.Acts()
+	if err == nil {
 		w.Results, err = corebot.ParseKey(chat)
 	}
 	return w, err
@@ -122,6 +126,8 @@ func (l *Ledger) Wait(ctx context.Context, d corebot.Delivery, s corebot.Step, w
 			return nil
 		case wait.ID != 0:
 			return takeUpTx(t, d, s, row, wait, &stands)
+		case wait.Kind == corebot.WaitJob:
+			return l.beginJobTx(t, d, s, row, wait, begins, &stands)
 		}
 		return beginWaitTx(t, d, s, row, wait, begins, &stands)
 	})
@@ -155,15 +161,11 @@ func beginWaitTx(t *tx, d corebot.Delivery, s corebot.Step, row stepRow, wait co
 			return &corebot.Refused{Err: corebot.WithHint(err, "answer with what you have")}
 		}
 	}
-	id, err := t.insert(insertWait, d.Life, d.Run, s.Position, string(wait.Kind), wait.For, string(wait.State),
-		begins.Rule, sender, d.Caller().Results().String(), wait.Secret[:], t.now, wait.Until)
+	id, err := insertWaitTx(t, d, s, wait, begins.Rule, sender)
 	if err != nil {
 		return err
 	}
-	if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
-		return err
-	}
-	if err := madeTx(t, d, s); err != nil {
+	if err := recordWaitTx(t, d, s, row); err != nil {
 		return err
 	}
 	begins.Event = "wait.begin"
@@ -196,14 +198,24 @@ func takeUpTx(t *tx, d corebot.Delivery, s corebot.Step, row stepRow, wait coreb
 		}
 		opened.State = corebot.WaitAwaited
 	}
-	if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
-		return err
-	}
-	if err := madeTx(t, d, s); err != nil {
+	if err := recordWaitTx(t, d, s, row); err != nil {
 		return err
 	}
 	*stands, err = overTx(t, opened)
 	return err
+}
+
+func insertWaitTx(t *tx, d corebot.Delivery, s corebot.Step, wait corebot.Pending, rule, sender string) (int64, error) {
+	return t.insert(insertWait, d.Life, d.Run, s.Position, string(wait.Kind), wait.For, string(wait.State), rule,
+		sender, d.Caller().Results().String(), wait.Secret[:], t.now, wait.Until)
+}
+
+// recordWaitTx stores the step of a call that waits.
+func recordWaitTx(t *tx, d corebot.Delivery, s corebot.Step, row stepRow) error {
+	if err := recordStepTx(t, d.Life, d.Run, row); err != nil {
+		return err
+	}
+	return madeTx(t, d, s)
 }
 
 // overTx ends a wait whose time has come.
@@ -212,19 +224,36 @@ func overTx(t *tx, w corebot.Pending) (corebot.Pending, error) {
 		return w, nil
 	}
 	w.State, w.EndedAt = corebot.WaitOver, t.now
-	if w.Kind == corebot.WaitWord {
+	if w.Kind != corebot.WaitTime && w.Kind != corebot.WaitSpan {
 		w.State = corebot.WaitExpired
 		by := corebot.AuditEvent{Key: w.Key, Entry: corebot.EntryItself}
 		if err := noteWaitTx(t, by, "wait.expire", w); err != nil {
 			return w, err
 		}
 	}
-	return w, storeEndTx(t, w)
+	if err := storeEndTx(t, w); err != nil {
+		return w, err
+	}
+	return w, stopAwaitedTx(t, w, corebot.AuditEvent{Entry: corebot.EntryItself})
 }
 
-// storeEndTx stores how a wait has ended.
+// stopAwaitedTx stops the job that a call has waited for in vain.
+func stopAwaitedTx(t *tx, w corebot.Pending, by corebot.AuditEvent) error {
+	if w.Kind != corebot.WaitJob {
+		return nil
+	}
+	j, err := oneJob(t, jobByID, w.ID)
+	if err != nil || j.State != corebot.JobOpen {
+		return err
+	}
+	return stopJobTx(t, j, by)
+}
+
+// storeEndTx stores how a wait has ended. The counters of jobs have the waits for them.
 func storeEndTx(t *tx, w corebot.Pending) error {
-	t.count(waitsTotal, w.Key.Agent, string(w.State), "", 1)
+	if w.Kind != corebot.WaitJob {
+		t.count(waitsTotal, w.Key.Agent, string(w.State), "", 1)
+	}
 	_, err := t.exec(endWait, string(w.State), w.Word.Text, w.Word.Outside, w.Reason, w.By, t.now, w.ID)
 	return err
 }
@@ -239,9 +268,9 @@ func noteWaitTx(t *tx, by corebot.AuditEvent, event string, w corebot.Pending) e
 	return changeTx(t, by, event, w.Key, note)
 }
 
-// awakeTx lets the turn of a wait go on.
-func awakeTx(t *tx, life int64) error {
-	if _, err := t.exec(wakeWaiting, t.now, life); err != nil {
+// goOnTx lets a turn go on whose lane waits for a reason: an approval, a time, a word or a job.
+func goOnTx(t *tx, life int64, reason string) error {
+	if _, err := t.exec(wakeWaiting, t.now, life, reason); err != nil {
 		return err
 	}
 	t.wake(corebot.InboundPool, t.now.UnixMilli())
@@ -293,8 +322,14 @@ func giveUpAllTx(t *tx, waits []corebot.Pending, reason string, by corebot.Audit
 		if err := noteWaitTx(t, by, "wait.end", w); err != nil {
 			return err
 		}
+		if err := stopAwaitedTx(t, w, by); err != nil {
+			return err
+		}
+		if err := goOnTx(t, w.Life, w.Awaiting()); err != nil {
+			return err
+		}
 	}
-	return awakeTx(t, waits[0].Life)
+	return nil
 }
 
 // waitsTx reads the waits of a message that have not ended. Most messages have none.
@@ -366,6 +401,8 @@ func (w *Waits) giveTx(t *tx, id int64, word corebot.Word) error {
 		return err
 	case found.ID == 0:
 		return fmt.Errorf("wait %d: %w", id, corebot.ErrNotFound)
+	case found.Kind == corebot.WaitJob:
+		return corebot.WithHint(corebot.ErrNoWord, fmt.Sprintf("/stop %d, or `corebot jobs stop %d`, stops it", id, id))
 	case found.Waits() && !found.Until.After(t.now): // no claim of the lane has stored that yet
 		if found.State = corebot.WaitOver; found.Kind == corebot.WaitWord {
 			found.State = corebot.WaitExpired
@@ -384,7 +421,7 @@ func (w *Waits) giveTx(t *tx, id int64, word corebot.Word) error {
 	if err := noteWaitTx(t, w.by, "wait.word", found); err != nil {
 		return err
 	}
-	return awakeTx(t, found.Life)
+	return goOnTx(t, found.Life, found.Awaiting())
 }
 
 // Command accepts a /resume. One commit has its life, its effect on the wait (id 0: none) and the notice. Command calls
@@ -392,33 +429,20 @@ func (w *Waits) giveTx(t *tx, id int64, word corebot.Word) error {
 // duplicate changes nothing.
 func (w *Waits) Command(ctx context.Context, m corebot.Message, id int64, word corebot.Word, by corebot.AuditEvent,
 	notice func(error) corebot.Message,
-) (r corebot.Receipt, err error) {
-	control, hands := &pack([]corebot.Message{m})[0], w.As(by)
-	err = w.db.write(ctx, "resume", func(t *tx) (err error) {
-		found, err := oneWait(t, waitByID, id)
-		if err != nil {
-			return err
-		}
-		if r, err = w.db.controlTx(t, control, found.Waits() && found.Until.After(t.now)); err != nil || r.Duplicate {
-			return err
-		}
-		verdict := corebot.ErrNotFound
-		switch {
-		case by.Outcome == corebot.OutcomeDenied:
-			err = auditTx(t, []corebot.AuditEvent{by})
-		case id != 0:
-			verdict = hands.giveTx(t, id, word)
-			if over := (*corebot.NoLongerWaits)(nil); verdict != nil && !errors.As(verdict, &over) &&
-				!errors.Is(verdict, corebot.ErrNotFound) && !errors.Is(verdict, corebot.ErrTooLarge) {
-				err = verdict
-			}
-		}
-		if err != nil {
-			return err
-		}
-		return noticeTx(t, &pack([]corebot.Message{notice(verdict)})[0], r.Life)
+) (corebot.Receipt, error) {
+	hands := w.As(by)
+	return w.db.command(ctx, numbered{
+		name: "resume", message: m, id: id, by: by, notice: notice,
+		stands: func(t *tx) (bool, error) {
+			found, err := oneWait(t, waitByID, id)
+			return found.Waits() && found.Until.After(t.now), err
+		},
+		does: func(t *tx) error { return hands.giveTx(t, id, word) },
+		tells: func(err error) bool {
+			over := (*corebot.NoLongerWaits)(nil)
+			return errors.As(err, &over) || errors.Is(err, corebot.ErrTooLarge) || errors.Is(err, corebot.ErrNoWord)
+		},
 	})
-	return r, err
 }
 
 // Page gives at most limit waits behind a cursor, and the cursor behind them. Without all it gives the waits that have
@@ -463,23 +487,4 @@ func (w *Waits) list(ctx context.Context, q *query, args ...any) (out []corebot.
 func stillWaitsTx(t *tx, life int64) (bool, error) {
 	var one int64
 	return t.one(anyAwaited, []any{&one}, life)
-}
-
-// tellWaitingTx tells the chat once that its messages wait behind a call that waits. A message that the turn is to
-// merge has ended the wait.
-func tellWaitingTx(t *tx, l lane, p *parcel, life int64) error {
-	w, err := oneWait(t, headWaitsForWhat, l.id)
-	if err != nil || w.ID == 0 {
-		return err
-	}
-	text := fmt.Sprintf("This waits behind an answer that waits for %s, until %s at the latest. /resume %d lets "+
-		"that answer go on now, and /stop gives it up.", w.Awaiting(),
-		w.Until.UTC().Format("15:04:05 MST on 2 January"), w.ID)
-	told := corebot.TextNotice(p.Key, corebot.OwnID("wait", w.ID, "behind"), p.ID, text,
-		corebot.Notice{Kind: corebot.NoticeAwaited, Actions: w.Actions()})
-	// a conflict: the chat was told in answer to an earlier message
-	if err := noticeTx(t, &pack([]corebot.Message{told})[0], life); !errors.Is(err, corebot.ErrConflict) {
-		return err
-	}
-	return nil
 }

@@ -391,6 +391,11 @@ func (w *writer) tell(t *tx, err error) {
 		for _, k := range t.posted {
 			t.clients.Posted(k)
 		}
+		if stop := w.db.stops.Load(); stop != nil {
+			for _, life := range t.stopped {
+				(*stop)(life)
+			}
+		}
 	}
 	if err == nil && len(t.stored) > 0 {
 		w.db.aside.note(t.stored, asideInRow)

@@ -40,6 +40,7 @@
 -- has 0049_open_task_runs.sql
 -- has 0057_task_origin.sql
 -- has 0059_waits.sql
+-- has 0060_jobs.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -472,6 +473,32 @@ CREATE UNIQUE INDEX waits_step ON waits (life_id, run, position);
 CREATE INDEX waits_open ON waits (life_id) WHERE state IN ('open', 'waiting');
 CREATE INDEX waits_sender ON waits (sender) WHERE state IN ('open', 'waiting');
 CREATE INDEX waits_chat ON waits (chat) WHERE state IN ('open', 'waiting');
+CREATE TABLE jobs (
+  id          INTEGER PRIMARY KEY, -- of the wait
+  kind        TEXT    NOT NULL CHECK (kind IN ('run', 'ask')),
+  background  INTEGER NOT NULL, -- no call waits
+  state       TEXT    NOT NULL CHECK (state IN ('open', 'done', 'failed', 'stopped')),
+  parent_id   INTEGER NOT NULL, -- the life of the message whose turn began it; retention can have deleted that life
+  life_id     INTEGER NOT NULL REFERENCES message_life (id), -- of its own message
+  results     TEXT    NOT NULL, -- the key of the conversation with whoever began
+  sender      TEXT    NOT NULL, -- the principal whose limit it counts for
+  prompt      TEXT    NOT NULL, -- the beginning of it
+  depth       INTEGER NOT NULL, -- child turns inside one another
+  tokens      INTEGER NOT NULL, -- that it may use
+  calls       INTEGER NOT NULL, -- of the model, likewise
+  used_tokens INTEGER NOT NULL DEFAULT 0, -- once it has ended, with its own child turns
+  used_calls  INTEGER NOT NULL DEFAULT 0,
+  reason      TEXT    NOT NULL DEFAULT '', -- why it has no result
+  notes       INTEGER NOT NULL DEFAULT 0, -- progress notes so far
+  noted_at    INTEGER NOT NULL, -- the time of the last one, or of its begin
+  created_at  INTEGER NOT NULL,
+  ended_at    INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE UNIQUE INDEX jobs_life ON jobs (life_id);
+CREATE INDEX jobs_parent ON jobs (parent_id);
+CREATE INDEX jobs_results ON jobs (results, id);
+CREATE INDEX jobs_sender ON jobs (sender) WHERE state = 'open';
+CREATE INDEX jobs_open ON jobs (id) WHERE state = 'open';
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -517,8 +544,9 @@ INSERT INTO goose_db_version VALUES (40, 48, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (41, 49, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (42, 57, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (43, 59, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (44, 60, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 43);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 44);

@@ -36,6 +36,7 @@ type Store struct {
 	// These record who makes a change: the event says who.
 	Approvals func(by corebot.AuditEvent) Approvals
 	Waits     func(by corebot.AuditEvent) Waits
+	Jobs      func(by corebot.AuditEvent) Jobs
 	Grants    func(by corebot.AuditEvent) Grants
 	Chats     func(by corebot.AuditEvent) Chats
 
@@ -104,6 +105,7 @@ func contracts() []contract {
 		{"Sayings", sayingSpecs()},
 		{"Approvals", approvalSpecs()},
 		{"Waits", waitSpecs()},
+		{"Jobs", jobSpecs()},
 		{"Grants", grantSpecs()},
 		{"Chats", chatSpecs()},
 		{"Mailbox", mailboxSpecs()},
