@@ -157,6 +157,7 @@ const (
 	envelopeMentioned
 	envelopeSent
 	envelopeForwarded
+	envelopeDeliverAt // the time follows
 )
 
 // appendTo writes the envelope before the rest of an essence. Its layout never changes: checksums are stored.
@@ -174,8 +175,15 @@ func (o Envelope) appendTo(buf []byte) []byte {
 	if !o.SentAt.IsZero() {
 		flags, sent = flags|envelopeSent, o.SentAt.UnixMilli()
 	}
+	if !o.DeliverAt.IsZero() {
+		flags |= envelopeDeliverAt
+	}
 	buf = binary.AppendUvarint(appendString(buf, o.ReplyTo), flags)
-	return binary.AppendUvarint(buf, uint64(sent))
+	buf = binary.AppendUvarint(buf, uint64(sent))
+	if !o.DeliverAt.IsZero() {
+		buf = binary.AppendUvarint(buf, uint64(o.DeliverAt.UnixMilli()))
+	}
+	return buf
 }
 
 // envelope takes an envelope off the front of a stored essence.
@@ -186,6 +194,9 @@ func (r *reader) envelope() Envelope {
 	o.Forwarded = flags&envelopeForwarded != 0
 	if flags&envelopeSent != 0 {
 		o.SentAt = time.UnixMilli(sent).UTC()
+	}
+	if flags&envelopeDeliverAt != 0 {
+		o.DeliverAt = time.UnixMilli(int64(r.uvarint())).UTC()
 	}
 	if o.IsZero() { // then it would not have been written
 		r.broken = true

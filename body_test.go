@@ -43,6 +43,8 @@ func TestAnEnvelopeIsPartOfTheBodyOnlyWhereThereIsOne(t *testing.T) {
 		{Forwarded: true},
 		{SentAt: time.UnixMilli(0).UTC()},
 		{SentAt: time.UnixMilli(1 << 41).UTC()},
+		{DeliverAt: time.UnixMilli(1 << 41).UTC()},
+		{DeliverAt: time.UnixMilli(0).UTC(), SentAt: time.UnixMilli(7).UTC()},
 		{ReplyTo: "m0", Group: true, Mentioned: true, SentAt: time.UnixMilli(1).UTC()},
 	} {
 		m := wholeMessage()

@@ -30,7 +30,7 @@ type Delivery struct {
 	Interrupted bool      // the stop came with a newer prompt
 	Merges      bool      // when it was claimed, messages waited that its turn is to merge
 	Journal     []Step    // the steps of earlier attempts of this run
-	PublishedAt time.Time // when the message was accepted, by the store's clock
+	PublishedAt time.Time // when the message was accepted, or was to be delivered, by the store's clock
 	ClaimedAt   time.Time
 	ExpiresAt   time.Time // when the lease expires unless it is extended
 }
@@ -267,6 +267,7 @@ type Life struct {
 	Cost           Money     `json:"cost,omitzero"`
 	UnpricedTokens int64     `json:"unpricedTokens,omitzero"` // of models without a price
 	PublishedAt    time.Time `json:"publishedAt"`
+	DeliverAt      time.Time `json:"deliverAt,omitzero"` // when it was to be delivered, if it came before that time
 	ClaimedAt      time.Time `json:"claimedAt,omitzero"` // when the claim began that ended the message or that runs
 	WakeAt         time.Time `json:"wakeAt,omitzero"`    // when the waiting head is due
 	EndedAt        time.Time `json:"endedAt,omitzero"`

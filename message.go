@@ -370,7 +370,13 @@ type Envelope struct {
 	// and it taints.
 	Forwarded bool      `json:"forwarded,omitempty"`
 	SentAt    time.Time `json:"sentAt,omitzero"` // by the platform's clock, to the millisecond
+	// DeliverAt is the time before which nobody answers the message, to the millisecond. Until then it is [Deferred],
+	// for the reason [DeferredToTime].
+	DeliverAt time.Time `json:"deliverAt,omitzero"`
 }
+
+// MaxDeliverAhead is how far ahead of its acceptance a message can be delivered.
+const MaxDeliverAhead = 366 * 24 * time.Hour
 
 // IsZero says that the platform says nothing.
 func (o Envelope) IsZero() bool { return o == Envelope{} }

@@ -216,6 +216,9 @@ const (
 	BudgetTotal     BudgetScope = "total"
 )
 
+// DeferredToTime is the reason of a message with a time of its delivery. Any other reason names a budget.
+const DeferredToTime = "deliverAt"
+
 // Deferred is a deferred message: it has left its lane until DueAt. Then it comes back at the tail.
 type Deferred struct {
 	Life       int64     `json:"life"`

@@ -35,7 +35,8 @@
 //     the message once.
 //   - Deferred is not lost. A message that may not run for now, such as a message over a budget, leaves its lane, and
 //     the lane goes on. The message comes back at the tail when it is due, or when another process begins. It is the
-//     same message, and counts as waiting.
+//     same message, and counts as waiting. A message can also come with the time of its delivery: it is deferred from
+//     the beginning, and no restart delivers it sooner.
 //   - An end can claim. The commit that ends a claim can make the next one, which gets what is ready behind the claims
 //     that wait, or nothing. An end that fails claims nothing.
 //   - Nobody forgets to wake. A waiting claim gets a lane as soon as anybody makes the lane ready, without polling.

@@ -189,12 +189,33 @@ func (in *Incoming) validate() error {
 			return err
 		}
 	}
+	if err := in.validateDelivery(); err != nil {
+		return err
+	}
 	if sent := in.Envelope.SentAt; !sent.IsZero() {
 		if sent.Year() < 1970 || sent.Year() > 9999 {
 			return fmt.Errorf("%w: it was sent in the year %d", corebot.ErrInvalid, sent.Year())
 		}
 		in.Envelope.SentAt = sent.Truncate(time.Millisecond).UTC()
 	}
+	return nil
+}
+
+// validateDelivery checks the time before which nobody answers the message.
+func (in *Incoming) validateDelivery() error {
+	at := in.Envelope.DeliverAt
+	switch {
+	case at.IsZero():
+		return nil
+	case in.EditOf != "" || in.DeleteOf != "":
+		return fmt.Errorf("%w: an edit or a deletion is not delivered at a later time", corebot.ErrInvalid)
+	case at.Year() < 1970:
+		return fmt.Errorf("%w: deliverAt is in the year %d", corebot.ErrInvalid, at.Year())
+	case time.Until(at) > corebot.MaxDeliverAhead:
+		return corebot.WithHint(fmt.Errorf("%w: deliverAt is %s", corebot.ErrInvalid, at.UTC().Format(time.RFC3339)),
+			fmt.Sprintf("choose a time at most %d days from now", corebot.MaxDeliverAhead/(24*time.Hour)))
+	}
+	in.Envelope.DeliverAt = at.Truncate(time.Millisecond).UTC()
 	return nil
 }
 

@@ -129,6 +129,10 @@ func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message
 		EditOf: in.EditOf, DeleteOf: in.DeleteOf,
 	}
 	if m.Kind == corebot.KindControl {
+		if !in.Envelope.DeliverAt.IsZero() {
+			return m, false, corebot.WithHint(fmt.Errorf("%w: a command that acts at once has no deliverAt",
+				corebot.ErrInvalid), "send it when it is to act")
+		}
 		m.Direction = corebot.Control
 	}
 	if err := d.admit(ctx, m); err != nil {

@@ -314,3 +314,33 @@ func TestALineOfATerminalOfAnotherVersionIsRead(t *testing.T) {
 		t.Error("a field that there is not was taken")
 	}
 }
+
+func TestATimeOfDeliveryIsCheckedAndKeptToTheMillisecond(t *testing.T) {
+	k, door := newDoor(t, policy.AccessOpen)
+	at := func(id, text string, due time.Time) channels.Incoming {
+		in := incoming(id, text)
+		in.Envelope.DeliverAt = due
+		return in
+	}
+	due := time.Now().Add(time.Hour)
+	edit, gone := at("edit", "other", due), at("gone", "", due)
+	edit.EditOf, gone.DeleteOf = "1", "1"
+	for name, in := range map[string]channels.Incoming{
+		"command": at("command", "/stop", due), "edit": edit, "deletion": gone,
+		"far":     at("far", "hello", time.Now().Add(corebot.MaxDeliverAhead+time.Minute)),
+		"ancient": at("ancient", "hello", time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)),
+	} {
+		if _, err := door.Accept(t.Context(), in); !errors.Is(err, corebot.ErrInvalid) || stored(t, k, in.ID) > 0 {
+			t.Errorf("%s: %v, and %d are stored", name, err, stored(t, k, in.ID))
+		}
+	}
+	for id, text := range map[string]string{"prompt": "hello", "opening": "/new hello"} {
+		if _, err := door.Accept(t.Context(), at(id, text, due)); err != nil {
+			t.Fatal(err)
+		}
+		l := k.Life(id)
+		if l.State != "deferred: deliverAt" || !l.DeliverAt.Equal(due.Truncate(time.Millisecond)) {
+			t.Errorf("the life of %s says %q at %v", id, l.State, l.DeliverAt)
+		}
+	}
+}

@@ -78,7 +78,7 @@ func describe(s corebot.Situation, agent, model string, now time.Time) string {
 		fmt.Fprintf(&b, "\nWaiting: %d", s.Waiting)
 	}
 	if s.Deferred > 0 {
-		fmt.Fprintf(&b, "\nDeferred for the budget: %d, until %s", s.Deferred,
+		fmt.Fprintf(&b, "\nDeferred for a budget or to a later time: %d, the first until %s", s.Deferred,
 			s.BackAt.UTC().Format("15:04 MST on 2 January"))
 	}
 	if agent != "" {

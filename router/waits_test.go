@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/router"
@@ -64,8 +65,14 @@ func TestAnAnswerWaitsForATimeWithoutAWorkerAndInItsPlace(t *testing.T) {
 		w.Say("a", "2", "hello")
 		w.Say("a", "3", "/status")
 		w.Say("b", "x", "hello")
+		w.Accept(channels.Incoming{
+			ID: "later", Channel: apptest.Channel, Chat: "a", SenderID: apptest.Sender,
+			Parts:    corebot.TextPart("good night"),
+			Envelope: corebot.Envelope{DeliverAt: time.Now().Add(20 * time.Hour)},
+		})
 		pass(time.Minute)
 		w.WantTold("x", "in the other chat")
+		w.WantTold("later") // nothing of it is said yet
 		const until = "02:30:00 UTC on 1 January"
 		w.WantTold("1", "This answer waits until "+until+" (wait 1): the <b>oven\\u200b. What is said here meanwhile "+
 			"is answered afterwards. /resume 1 ends the wait now. /steer TEXT ends it with something to say, and "+

@@ -134,6 +134,7 @@ func (r *Router) happenings(l corebot.Life, admin bool) []happening {
 		}
 	}
 	add(l.PublishedAt, "accepted")
+	add(l.DeliverAt, "due, at the time that its sender gave")
 	if l.Attempts > 0 {
 		add(l.ClaimedAt, "begun, attempt %d", l.Attempts)
 	}

@@ -44,8 +44,8 @@ var (
 		FROM lanes WHERE pool = ? AND wake_at <= ? ORDER BY wake_at LIMIT ? + 0`}
 	// The first live message of a lane, behind unreadable rows that were left in place. A head without a life row must
 	// not be skipped.
-	laneHead = &query{`SELECT q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run, m.published_at,
-		m.attempt_log
+	laneHead = &query{`SELECT q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run,
+		MAX(m.published_at, m.deliver_at), m.attempt_log
 		FROM message_queue q LEFT JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ?
 		ORDER BY q.seq LIMIT 1`}
 	nextWake  = &query{`SELECT MIN(wake_at) FROM lanes WHERE pool = ? AND wake_at > ?`}

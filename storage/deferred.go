@@ -13,13 +13,14 @@ import (
 //
 // A deferred message takes no place in its lane. It counts for the limits of everything that waits. A lane can have as
 // many deferred messages as waiting ones, so deferring is bounded like waiting. The message comes back at the tail of
-// its lane, in a transaction that the writer's timer begins. When a new process begins, all come back at once, because
-// their reason can be gone.
+// its lane, in a transaction that the writer's timer begins. When a new process begins, all that are over a budget come
+// back at once, because their reason can be gone. A message with a time of its delivery waits for that time.
 
 var (
 	insertDeferred = &query{
 		`INSERT INTO message_parked (life_id, lane_id, reason, parked_at, due_at, body) VALUES (?, ?, ?, ?, ?, ?)`,
 	}
+	deliverLater   = &query{`UPDATE message_life SET deliver_at = ? WHERE id = ?`}
 	deleteDeferred = &query{`DELETE FROM message_parked WHERE life_id = ?`}
 	countDeferred  = &query{`SELECT COUNT(*) FROM message_parked WHERE lane_id = ?`}
 	dueDeferred    = &query{`SELECT p.life_id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread
@@ -30,8 +31,12 @@ var (
 	deferredTotal = &query{
 		`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), COALESCE(MIN(due_at), 0) FROM message_parked`,
 	}
-	dueNow   = &query{`UPDATE message_parked SET due_at = ? WHERE due_at > ?`}
-	dueLater = &query{`SELECT life_id FROM message_parked WHERE due_at > ?`}
+	dueNow = &query{
+		`UPDATE message_parked SET due_at = ? WHERE due_at > ? AND reason <> '` + corebot.DeferredToTime + `'`,
+	}
+	dueLater = &query{
+		`SELECT life_id FROM message_parked WHERE due_at > ? AND reason <> '` + corebot.DeferredToTime + `'`,
+	}
 	// A life has one place in its lane for each of its runs. The place that it leaves counts as swept; see [Retention].
 	giveUpPlace = &query{`UPDATE lanes SET swept = swept + 1 WHERE id = ?`}
 )
@@ -69,8 +74,32 @@ func deferTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	return err
 }
 
-// allDueNow makes all deferred messages due now, in one statement. If a damaged message makes this statement fail,
-// allDueNow updates the messages one by one. The damaged message then comes back at its own time, if it can.
+// isLater says that the message is to be delivered at a time that is still to come.
+func (p *parcel) isLater(t *tx) bool {
+	return p.Direction == corebot.Inbound && p.Kind != corebot.KindHeard && p.EditOf == "" && p.steers == nil &&
+		p.Envelope.DeliverAt.After(t.now)
+}
+
+// deferNewTx defers a new message to the time of its delivery. The message takes a place in its lane and leaves it at
+// once, as if it had been claimed.
+func deferNewTx(t *tx, p *parcel, l lane, life int64) error {
+	if _, err := t.exec(takeHeardPlace, l.id); err != nil {
+		return err
+	}
+	due := p.Envelope.DeliverAt
+	if _, err := t.exec(deliverLater, due, life); err != nil {
+		return err
+	}
+	t.total.depth[p.Direction]++
+	t.total.bytes += int64(len(p.body))
+	t.backAt = min(t.backAt, due.UnixMilli())
+	_, err := t.exec(insertDeferred, life, l.id, corebot.DeferredToTime, t.now, due, p.body)
+	return err
+}
+
+// allDueNow makes all messages due now that are deferred for a budget, in one statement. If a damaged message makes
+// this statement fail, allDueNow updates the messages one by one. The damaged message then comes back at its own time,
+// if it can.
 func (db *DB) allDueNow(c *prepared, now time.Time) error {
 	_, err := c.exec(dueNow, now, now)
 	if err == nil || !ofSQLite(err) || !ofTheFile(err) {
@@ -201,7 +230,7 @@ var (
 	oldestDeferred = &query{`SELECT m.id, m.sender FROM message_parked p JOIN lanes l ON l.id = p.lane_id
 		JOIN message_life m ON m.id = p.life_id
 		WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
-		ORDER BY p.life_id LIMIT 1`}
+		AND p.reason <> '` + corebot.DeferredToTime + `' ORDER BY p.life_id LIMIT 1`}
 	endDeferred = &query{`UPDATE message_life SET "end" = ?, reason = ?, ended_at = ? WHERE id = ?`}
 )
 
@@ -242,6 +271,7 @@ var (
 		p.reason, p.parked_at, p.due_at
 		FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id
 		WHERE p.due_at >= ? AND (p.due_at > ? OR p.life_id > ?) ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
+	deliverNow      = &query{`UPDATE message_life SET deliver_at = ? WHERE id = ? AND deliver_at > ?`}
 	releaseDeferred = &query{`UPDATE message_parked SET due_at = ? WHERE life_id = ? AND due_at > ?`}
 )
 
@@ -275,6 +305,9 @@ func (l *Deferred) Release(ctx context.Context, life int64) error {
 			return notDeferred(life, err)
 		}
 		t.backAt = min(t.backAt, t.now.UnixMilli())
+		if _, err := t.exec(deliverNow, t.now, life, t.now); err != nil {
+			return err
+		}
 		_, err := t.exec(releaseDeferred, t.now, life, t.now)
 		return err
 	})
@@ -304,18 +337,24 @@ func (l *Deferred) Drop(ctx context.Context, life int64) error {
 }
 
 func droppedNotice(p corebot.Deferred) corebot.Message {
-	return corebot.TextNotice(p.Key, p.MessageID+"/dropped", p.MessageID, "This message waited for the budget and was "+
+	waited := "for the budget"
+	if p.Reason == corebot.DeferredToTime {
+		waited = "for the time of its delivery"
+	}
+	return corebot.TextNotice(p.Key, p.MessageID+"/dropped", p.MessageID, "This message waited "+waited+" and was "+
 		"dropped by an operator. Please send it again if it still matters.",
 		corebot.Notice{Kind: corebot.NoticeDropped})
 }
 
-var deferredByLife = &query{`SELECT m.message_id, l.agent, l.channel, l.account, l.chat, l.thread FROM message_parked p
-	JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id WHERE p.life_id = ?`}
+var deferredByLife = &query{`SELECT m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, p.reason
+	FROM message_parked p JOIN lanes l ON l.id = p.lane_id JOIN message_life m ON m.id = p.life_id WHERE p.life_id = ?`}
 
 func deferredTx(t *tx, life int64) (corebot.Deferred, error) {
 	p := corebot.Deferred{Life: life}
 	k := &p.Key
-	found, err := t.one(deferredByLife, []any{&p.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread}, life)
+	found, err := t.one(deferredByLife, []any{
+		&p.MessageID, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &p.Reason,
+	}, life)
 	if err == nil && !found {
 		err = notDeferred(life, nil)
 	}

@@ -394,6 +394,13 @@ func (w *waiting) add(p corebot.Principal, life, messages int64, bytes int) {
 	w.put(p, share{was.messages + messages, was.bytes + messages*int64(bytes)})
 }
 
+// begins counts a new message, where senders have limits.
+func (w *waiting) begins(p *parcel, life int64, lim corebot.Limits) {
+	if p.Direction == corebot.Inbound && (lim.SenderDepth > 0 || lim.SenderBytes > 0) {
+		w.add(senderOf(p.Key, storedSender(p.Key, p.Sender)), life, 1, len(p.body))
+	}
+}
+
 func (w *waiting) put(p corebot.Principal, l share) {
 	if l.messages <= 0 {
 		delete(w.of, p)

@@ -19,7 +19,7 @@ func NewLives(db *DB) *Lives { return &Lives{db} }
 const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id, m.kind,
 	m.checksum, m.sender, m.run,
 	m."end", m.reason, m.last_error, m.attempts, m.attempt_log, m.input_tokens, m.output_tokens, m.cost, m.unpriced,
-	m.model, m.estimated, m.published_at, m.claimed_at, m.ended_at,
+	m.model, m.estimated, m.published_at, m.deliver_at, m.claimed_at, m.ended_at,
 	COALESCE(q.seq, 0), COALESCE((SELECT MIN(h.seq) FROM message_queue h WHERE h.lane_id = l.id AND h.seq > l.past), 0),
 	l.leased, l.claimed_at, l.wake_at, l.waiting, l.held_for IS NOT NULL, l.attempts, COALESCE(m.cause_id, 0),
 	COALESCE(c.message_id, ''),
@@ -148,7 +148,7 @@ func scanLife(s scanner) (_ corebot.Life, checksum []byte, err error) {
 		&sum, &life.Sender.ID, &life.Run,
 		&end, &life.Reason, &life.LastError, &life.Attempts, &log, &life.Usage.InputTokens, &life.Usage.OutputTokens,
 		(*int64)(&life.Cost), &life.UnpricedTokens, &life.Model, &life.Estimated,
-		moment{&life.PublishedAt}, moment{&life.ClaimedAt}, moment{&life.EndedAt},
+		moment{&life.PublishedAt}, moment{&life.DeliverAt}, moment{&life.ClaimedAt}, moment{&life.EndedAt},
 		&lane.seq, &lane.head, &lane.leased, &lane.claimedAt, &lane.wakeAt, &lane.waiting, &lane.held, &lane.attempts,
 		&cause.Life, &cause.MessageID, &merged.Life, &merged.MessageID, &lane.deferred, moment{&lane.dueAt})
 	if err != nil {

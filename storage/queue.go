@@ -203,6 +203,12 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 		}
 		edits = &e
 	}
+	later := p.isLater(t)
+	if later { // such messages have a limit of their own: they are not in the lane
+		if _, err := t.one(countDeferred, []any{&l.depth}, l.id); err != nil {
+			return corebot.Receipt{}, err
+		}
+	}
 	full := overLimit
 	if edits != nil {
 		full = edits.over
@@ -230,25 +236,25 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 		r, _, err := duplicateTx(t, p, l)
 		return r, err
 	}
-	if pulled {
-		return corebot.Receipt{Life: life}, deliverTx(t, p, l)
-	}
-	if edits != nil {
-		return corebot.Receipt{Life: life}, edits.applyTx(t, p, l, life, lim)
-	}
-	if p.Kind == corebot.KindHeard {
-		return corebot.Receipt{Life: life}, hearTx(t, p, l, life)
+	r := corebot.Receipt{Life: life}
+	switch {
+	case pulled:
+		return r, deliverTx(t, p, l)
+	case edits != nil:
+		return r, edits.applyTx(t, p, l, life, lim)
+	case p.Kind == corebot.KindHeard:
+		return r, hearTx(t, p, l, life)
+	case later:
+		t.waiting.begins(p, life, lim)
+		return r, deferNewTx(t, p, l, life)
 	}
 	if told, err := mistakenTx(t, p, l, life); told || err != nil {
-		return corebot.Receipt{Life: life}, err
-	}
-	r, err := arriveTx(t, p, l, life)
-	if err != nil {
 		return r, err
 	}
-	if p.Direction == corebot.Inbound && (lim.SenderDepth > 0 || lim.SenderBytes > 0) {
-		t.waiting.add(senderOf(p.Key, storedSender(p.Key, p.Sender)), life, 1, len(p.body))
+	if r, err = arriveTx(t, p, l, life); err != nil {
+		return r, err
 	}
+	t.waiting.begins(p, life, lim)
 	return r, passAwaitedTx(t, l, p, life)
 }
 

@@ -50,10 +50,12 @@ var (
 	deadStats = &query{`SELECT l.direction, m.reason, COUNT(*) FROM message_life m JOIN lanes l ON l.id = m.lane_id
 		WHERE m."end" = 'dead'
 		GROUP BY l.direction, m.reason`}
-	// The rows of the queue are in the order of publishing, so the first inbound row is the oldest.
-	oldestInbound = &query{`SELECT m.published_at FROM message_queue q JOIN lanes l ON l.id = q.lane_id
+	// The rows of the queue are in the order of publishing, so the oldest is among the first inbound rows. It need not
+	// be the very first: a message with a time of its delivery is as old as that time.
+	oldestInbound = &query{`SELECT COALESCE(MIN(since), 0) FROM (SELECT MAX(m.published_at, m.deliver_at) AS since
+		FROM message_queue q JOIN lanes l ON l.id = q.lane_id
 		AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
-		WHERE l.direction = 1 ORDER BY q.life_id LIMIT 1`}
+		WHERE l.direction = 1 ORDER BY q.life_id LIMIT 100)`}
 	deferredStats = &query{`SELECT reason, COUNT(*) FROM message_parked GROUP BY reason`}
 	countAwaited  = &query{`SELECT COUNT(*) FROM approvals WHERE state = 'awaiting' AND expires_at > ?`}
 	listAside     = &query{`SELECT id, pool, agent, channel, account, chat, thread, wake_at FROM lanes

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,31 @@ func TestWhatIsDeferredCanBeReleasedAndDropped(t *testing.T) {
 		if !errors.Is(err, corebot.ErrNotFound) {
 			t.Errorf("what is not deferred: %v", err)
 		}
+	}
+	if problems, err := db.Problems(t.Context()); err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+}
+
+func TestAMessageForALaterTimeCanBeReleasedAndDropped(t *testing.T) {
+	db := openBooks(t, corebot.Limits{})
+	deferred := NewDeferred(db)
+	var lives []int64
+	for _, id := range []string{"1", "2"} {
+		m := testMessage("a", id)
+		m.Envelope.DeliverAt = time.Now().Add(time.Hour)
+		r, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
+		must(t, err)
+		lives = append(lives, r[0].Life)
+	}
+	must(t, deferred.Drop(t.Context(), lives[0]))
+	must(t, deferred.Release(t.Context(), lives[1]))
+	if d := take(t, db, corebot.InboundPool); d.Life != lives[1] || time.Since(d.PublishedAt) < 0 {
+		t.Errorf("it came back as %+v", d)
+	}
+	told := lifeOf(t, db, lifeOf(t, db, lives[0]).Replies[0].ID)
+	if text := told.Message.Text(); !strings.HasPrefix(text, "This message waited for the time of its delivery") {
+		t.Errorf("the chat is told %q", text)
 	}
 	if problems, err := db.Problems(t.Context()); err != nil || len(problems) > 0 {
 		t.Errorf("%v %v", problems, err)

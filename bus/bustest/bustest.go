@@ -60,6 +60,7 @@ type Ledger interface {
 		notice func(merges bool) *corebot.Message) (corebot.Steered, error)
 	Merge(ctx context.Context, d corebot.Delivery, position int) ([]corebot.Step, error)
 	Cancel(ctx context.Context, m corebot.Message) (corebot.Receipt, error)
+	Head(ctx context.Context, k corebot.Key) (life int64, sender corebot.Principal, err error)
 }
 
 // Modes sets the queue modes of chats.
@@ -115,6 +116,7 @@ func Run(t *testing.T, open Open) {
 		{"dead letters", deadLetterSpecs()},
 		{"stop", stopSpecs()},
 		{"deferred messages", deferredSpecs()},
+		{"delivery at a time", laterSpecs()},
 		{"steer", steerSpecs()},
 		{"edits and deletions", editSpecs()},
 		{"queue modes", modeSpecs()},

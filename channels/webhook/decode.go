@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -96,13 +97,31 @@ func (x *reader) field(name string) error {
 		err := x.text(name, &content)
 		x.in.Parts = corebot.WithText(nil, content)
 		return err
+	case "deliverAt":
+		var at string
+		err := x.text(name, &at)
+		if err == nil && x.wrong == "" {
+			x.deliverAt(at)
+		}
+		return err
 	case "metadata":
 		x.in.Metadata = corebot.Metadata{}
 		return x.object(name, x.entry)
 	}
-	x.blame("there is no field %s; fields are id, chatId, senderId, senderName, content and metadata, spelled so",
-		quoted(name))
+	x.blame("there is no field %s; fields are id, chatId, senderId, senderName, content, deliverAt and metadata, "+
+		"spelled so", quoted(name))
 	return x.skip()
+}
+
+// deliverAt reads the time before which nobody answers the message. A time without a zone would mean another moment on
+// another machine.
+func (x *reader) deliverAt(text string) {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		x.blame("deliverAt must be a time with a zone, such as 2026-12-24T18:00:00+01:00 or 2026-12-24T17:00:00Z")
+		return
+	}
+	x.in.Envelope.DeliverAt = at
 }
 
 // entry reads one entry of the metadata: any JSON value. Numbers stay as they were written, and keys come out sorted.

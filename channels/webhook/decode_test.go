@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestBodiesAreReadStrictly(t *testing.T) {
@@ -44,22 +45,26 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 		with(`,"x":` + strings.Repeat("[", 40) + strings.Repeat("]", 40)):         {400, "deeper"},
 		with(`,"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)): {400, "deeper"},
 		// a document, but not the right one
-		`null`:                                  {422, "object"},
-		`[]`:                                    {422, "object"},
-		`"id"`:                                  {422, "object"},
-		`1e999`:                                 {422, "object"},
-		`{}`:                                    {422, "id is missing"},
-		`{"id":"i","chatId":"c"}`:               {422, "content is missing"},
-		`{"id":"i","content":"t"}`:              {422, "chatId is missing"},
-		`{"id":"","chatId":"c","content":"t"}`:  {422, "id is missing or empty"},
-		`{"id":1,"chatId":"c","content":"t"}`:   {422, "id must be a string"},
-		`{"id":"i","chatId":{},"content":"t"}`:  {422, "chatId must be a string"},
-		`{"id":"i","chatId":"c","content":[1]}`: {422, "content must be a string"},
-		`{"ID":"i","chatId":"c","content":"t"}`: {422, `"ID"`},
-		with(`,"senderId":null`):                {422, "senderId must be a string"},
-		with(`,"senderId":7`):                   {422, "senderId must be a string"},
-		with(`,"other":1`):                      {422, `"other"`},
-		with(`,"":1`):                           {422, `""`},
+		`null`:                                      {422, "object"},
+		`[]`:                                        {422, "object"},
+		`"id"`:                                      {422, "object"},
+		`1e999`:                                     {422, "object"},
+		`{}`:                                        {422, "id is missing"},
+		`{"id":"i","chatId":"c"}`:                   {422, "content is missing"},
+		`{"id":"i","content":"t"}`:                  {422, "chatId is missing"},
+		`{"id":"","chatId":"c","content":"t"}`:      {422, "id is missing or empty"},
+		`{"id":1,"chatId":"c","content":"t"}`:       {422, "id must be a string"},
+		`{"id":"i","chatId":{},"content":"t"}`:      {422, "chatId must be a string"},
+		`{"id":"i","chatId":"c","content":[1]}`:     {422, "content must be a string"},
+		`{"ID":"i","chatId":"c","content":"t"}`:     {422, `"ID"`},
+		with(`,"senderId":null`):                    {422, "senderId must be a string"},
+		with(`,"deliverAt":7`):                      {422, "deliverAt must be a string"},
+		with(`,"deliverAt":""`):                     {422, "deliverAt must be a time with a zone, such as 2026-"},
+		with(`,"deliverAt":"2026-12-24T18:00"`):     {422, "deliverAt must be a time with a zone"},
+		with(`,"deliverAt":"2026-02-30T18:00:00Z"`): {422, "deliverAt must be a time with a zone"},
+		with(`,"senderId":7`):                       {422, "senderId must be a string"},
+		with(`,"other":1`):                          {422, `"other"`},
+		with(`,"":1`):                               {422, `""`},
 
 		with(`,"` + strings.Repeat("n", 999) + `":1`): {422, strings.Repeat("n", 64) + `"…`},
 
@@ -116,6 +121,14 @@ func TestGoodBodiesAreReadAsTheyAre(t *testing.T) {
 	}
 }
 
+func TestATimeOfDeliveryIsThatMoment(t *testing.T) {
+	in, p := decode([]byte(`{"id":"i","chatId":"c","content":"t","deliverAt":"2026-12-24T18:00:00.25+01:00"}`))
+	want := time.Date(2026, 12, 24, 17, 0, 0, 250_000_000, time.UTC)
+	if p != nil || !in.Envelope.DeliverAt.Equal(want) {
+		t.Fatalf("got %v, %+v", in.Envelope.DeliverAt, p)
+	}
+}
+
 func TestMetadataMayBeAnyJSONAndTheSenderHasAName(t *testing.T) {
 	in,
 		p := decode([]byte(
@@ -137,6 +150,7 @@ func FuzzBody(f *testing.F) {
 		goodBody, `{"id":"i","chatId":"c","content":"\ud83d\ude00","metadata":{"a":"b"}}`, `{"id":"i","id":"j"}`,
 		`[{"a":[1,2,{"b":null}]}]`,
 		`{"id":"\ud800"}`, "{\"id\":\"\xff\"}", `{"metadata":{}}`, `{"ID":"x"}`, `"\`, `{"a":"\u00`,
+		`{"id":"i","chatId":"c","content":"t","deliverAt":"2026-12-24T18:00:00Z"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -158,6 +172,7 @@ func FuzzBody(f *testing.F) {
 			Text     string         `json:"content"`
 			Name     string         `json:"senderName"`
 			Metadata map[string]any `json:"metadata"`
+			At       time.Time      `json:"deliverAt"`
 		}
 		var want fields
 		d := json.NewDecoder(bytes.NewReader(raw))
@@ -165,7 +180,7 @@ func FuzzBody(f *testing.F) {
 		if err := d.Decode(&want); err != nil {
 			t.Fatalf("let in what encoding/json refuses: %v", err)
 		}
-		got := fields{in.ID, in.Chat, in.SenderID, in.Text(), in.SenderName, nil}
+		got := fields{in.ID, in.Chat, in.SenderID, in.Text(), in.SenderName, nil, in.Envelope.DeliverAt}
 		if in.Metadata != nil {
 			d := json.NewDecoder(bytes.NewReader(encode(in.Metadata)))
 			d.UseNumber()

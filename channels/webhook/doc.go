@@ -1,6 +1,6 @@
 // Package webhook is the channel of programs: they post messages over HTTP and fetch, or are sent, the replies.
 //
-//	POST /webhook            {"id","chatId","senderId","senderName","content","metadata"}
+//	POST /webhook            {"id","chatId","senderId","senderName","content","deliverAt","metadata"}
 //	                         → 202 {"id","status":"accepted"|"duplicate"}
 //	GET  /webhook/outbound   ?chatId=…&after=CURSOR&limit=N&wait=SECONDS → {"chatId","messages":[…],"cursor"}
 //	GET  /webhook/stream     ?chatId=…[&after=CURSOR] → server-sent events: delta, reset, tool, message

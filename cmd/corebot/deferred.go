@@ -14,10 +14,10 @@ import (
 )
 
 func newDeferred(s *shell) *cobra.Command {
-	cmd := group("deferred", "List, release and drop messages that wait for tomorrow's budget", newDeferredList(s),
-		newDeferredChange(s, "release", "Put deferred messages back into their chats' queues now; what is still "+
-			"over a "+
-			"cap is deferred again", operate.ReleaseDeferred, "released"),
+	cmd := group("deferred", "List, release and drop messages that wait for a budget or for their time",
+		newDeferredList(s),
+		newDeferredChange(s, "release", "Put deferred messages back into their chats' queues now; a message that is "+
+			"still over a budget is deferred again", operate.ReleaseDeferred, "released"),
 		newDeferredChange(s, "drop", "Give deferred messages up for good; their chats are told", operate.DropDeferred,
 			"dropped"))
 	cmd.Aliases = []string{"parked"} // its name in Corebot 0.1 and before

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +19,11 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/scheduler"
 )
 
 func newSend(s *shell) *cobra.Command {
-	var chat, id, agent string
+	var chat, id, agent, deliverAt string
 	var wait, asJSON bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -34,12 +36,18 @@ that runs on this home, or by the next one.
 With --wait the command prints the answer and ends. What Corebot says meanwhile, such as that the
 answer waits for an approval, goes to standard error. A message that was given up, refused or
 stopped has no answer: the command says why, with exit code 1. So it does when --timeout is over;
-the message is kept and answered all the same.`,
+the message is kept and answered all the same.
+
+With --deliver-at the message is on disk at once and answered at that time: a time from now such as
+2h, a time of the day such as 18:30, or a date with a time such as 2026-12-24T18:00, in the time
+zone of the settings. "corebot deferred list" shows it until then, and "deferred drop" gives it up.`,
 		Args: takes("TEXT..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case chat == "":
 				return usage(cmd, errNoChat)
+			case deliverAt != "" && wait:
+				return usage(cmd, errors.New("--deliver-at is for a later time; --wait waits for the answer now"))
 			case timeout < 0 || timeout > 0 && !wait:
 				return usage(cmd, errors.New("--timeout is a time over 0s, and needs --wait"))
 			}
@@ -62,6 +70,11 @@ the message is kept and answered all the same.`,
 				ID: id, Agent: agent, Account: cli.DefaultAccount, Chat: chat, SenderID: uid,
 				SenderName: name, Parts: corebot.TextPart(text),
 			}
+			if deliverAt != "" {
+				if in.Envelope.DeliverAt, err = deliveryTime(c, deliverAt, time.Now()); err != nil {
+					return err
+				}
+			}
 			if !wait {
 				return publishAndSay(cmd, c, in, asJSON)
 			}
@@ -72,6 +85,7 @@ the message is kept and answered all the same.`,
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to send to")
 	agentFlag(cmd, &agent)
 	cmd.Flags().StringVar(&id, "id", "", "the message's id: sending it twice accepts it once (default: a new one)")
+	cmd.Flags().StringVar(&deliverAt, "deliver-at", "", "answer it at this time, such as 18:30 or 2h from now")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the reply and print it")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0,
 		"with --wait: how long at most, such as 90s (default: until the message has ended)")
@@ -104,10 +118,26 @@ func publishAndSay(cmd *cobra.Command, c config.Config, in channels.Incoming, as
 		return refusal(err)
 	}
 	if asJSON {
-		return printJSON(cmd, sent{ID: in.ID})
+		return printJSON(cmd, sent{ID: in.ID, DeliverAt: in.Envelope.DeliverAt})
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "accepted %s\n", in.ID)
+	later := ""
+	if at := in.Envelope.DeliverAt; !at.IsZero() {
+		later = ", to be delivered at " + at.Format("2006-01-02 15:04:05 MST")
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "accepted %s%s\n", in.ID, later)
 	return err
+}
+
+// deliveryTime reads the time of --deliver-at in the time zone of the settings.
+func deliveryTime(c config.Config, text string, now time.Time) (time.Time, error) {
+	at, err := scheduler.When(text, cmp.Or(c.Tasks.TimeZone, scheduler.LocalZone()), now)
+	if err != nil {
+		return at, err
+	}
+	if !at.After(now) {
+		return at, corebot.WithHint(fmt.Errorf("%w: %s is over", corebot.ErrInvalid, text), "leave --deliver-at out")
+	}
+	return at, nil
 }
 
 // publish gives the message to the Corebot that runs on the home or, with none, opens the home for this one message.
@@ -151,10 +181,11 @@ func refusal(err error) error {
 
 // sent is what `send --json` prints.
 type sent struct {
-	ID    string       `json:"id"`
-	Reply string       `json:"reply,omitempty"`
-	Kind  corebot.Kind `json:"kind,omitempty"`
-	End   corebot.End  `json:"end,omitempty"` // of a message without an answer
+	ID        string       `json:"id"`
+	DeliverAt time.Time    `json:"deliverAt,omitzero"`
+	Reply     string       `json:"reply,omitempty"`
+	Kind      corebot.Kind `json:"kind,omitempty"`
+	End       corebot.End  `json:"end,omitempty"` // of a message without an answer
 }
 
 // question is a message whose answer the command waits for.

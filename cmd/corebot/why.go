@@ -69,7 +69,7 @@ func tell(w io.Writer, l corebot.Life) error {
 		}
 		t.line("  %s %s", what, printable(l.MergedInto.MessageID))
 	}
-	if l.End == "" && l.WakeAt.After(l.PublishedAt) {
+	if l.End == "" && l.WakeAt.After(l.PublishedAt) && !l.WakeAt.Equal(l.DeliverAt) {
 		t.line("  due         %s", clock(l.WakeAt))
 	}
 	for _, e := range eventsOf(l) {
@@ -92,6 +92,7 @@ func eventsOf(l corebot.Life) []event {
 		}
 	}
 	add(l.PublishedAt, "accepted from %s", senderOf(l))
+	add(l.DeliverAt, "due by its deliverAt")
 	for _, a := range l.AttemptLog {
 		add(a.At, "run %d: %s", a.Run, detail(attemptOf(a), a.Error))
 	}

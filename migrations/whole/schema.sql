@@ -41,6 +41,7 @@
 -- has 0057_task_origin.sql
 -- has 0059_waits.sql
 -- has 0060_jobs.sql
+-- has 0067_deliver_at.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -168,7 +169,7 @@ CREATE TABLE "message_life" (
   input_tokens  INTEGER NOT NULL DEFAULT 0,
   output_tokens INTEGER NOT NULL DEFAULT 0,
   body          BLOB
-, merged_id INTEGER, cost INTEGER NOT NULL DEFAULT 0, unpriced INTEGER NOT NULL DEFAULT 0, model     TEXT    NOT NULL DEFAULT '', estimated INTEGER NOT NULL DEFAULT 0) STRICT;
+, merged_id INTEGER, cost INTEGER NOT NULL DEFAULT 0, unpriced INTEGER NOT NULL DEFAULT 0, model     TEXT    NOT NULL DEFAULT '', estimated INTEGER NOT NULL DEFAULT 0, deliver_at INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE UNIQUE INDEX message_life_key ON message_life (message_id, lane_id);
 CREATE INDEX message_life_cause ON message_life (cause_id) WHERE cause_id IS NOT NULL;
 CREATE INDEX message_life_dead ON message_life (ended_at) WHERE "end" = 'dead';
@@ -545,8 +546,9 @@ INSERT INTO goose_db_version VALUES (41, 49, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (42, 57, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (43, 59, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (44, 60, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (45, 67, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 44);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 45);
