@@ -40,6 +40,7 @@ type Options struct {
 	Agent    agent.Options
 	Bus      bus.Options
 	Router   router.Options
+	Tasks    scheduler.Options
 	Queueing corebot.Queueing                  // how prompts wait that find their chat busy
 	Brain    router.Agent                      // instead of the real agent
 	Ledger   func(router.Ledger) router.Ledger // around the router's ledger
@@ -125,7 +126,7 @@ func (k *Kit) join(o Options) error {
 	o.Router.Metrics = k.Registry
 	o.Router.Spending.Books, o.Router.Chats = storage.NewBooks(k.DB), storage.NewChats(k.DB)
 	o.Router.Tasks, o.Router.Planner = storage.NewTasks(k.DB), scheduler.Planner{}
-	if k.scheduler, err = scheduler.New(storage.NewTasks(k.DB), scheduler.Options{}); err != nil {
+	if k.scheduler, err = scheduler.New(storage.NewTasks(k.DB), o.Tasks); err != nil {
 		return err
 	}
 	o.Router.Contexts = k.Agent
