@@ -66,17 +66,17 @@ func rules() []rule {
 				who: nobody, reason: "this agent does not have the tool", opens: "`agents[].tools` in the settings",
 			},
 		},
-		filesAndMemory(), otherConversations(), ofClients(), keptForAdmins(), ownMessageOnly(), ownSessionOnly(),
-		modelCommands(), pairCommand(), rulesCommand(),
-		approvalCommands(), openToAll())
+		touchedFiles(), programs(), memoryPages(), otherConversations(), ofClients(), keptForAdmins(),
+		ownMessageOnly(), ownSessionOnly(), modelCommands(), pairCommand(), rulesCommand(), approvalCommands(),
+		openToAll())
 }
 
 // noPlace is the reason for a path that is open to nobody, and for a path that is open to admins only. So a denied
 // caller does not learn which directories are open.
 const noPlace = "the path is neither in the workspace nor in a directory that tools.roots opens to you"
 
-// filesAndMemory are the rules for paths, the shell and the global memory.
-func filesAndMemory() []rule {
+// touchedFiles are the rules for the paths that a call touches.
+func touchedFiles() []rule {
 	return []rule{
 		{
 			name: "path-unusable", tool: "*", when: pathUnusable,
@@ -125,7 +125,12 @@ func filesAndMemory() []rule {
 			name: "protected-path", tool: "*", when: protectedWrite, on: "writing or deleting " + protectedText(),
 			targeted: true, who: adminsEverywhere, reason: "only an admin everywhere may change this file",
 		},
+	}
+}
 
+// programs are the rules for the shell.
+func programs() []rule {
+	return []rule{
 		{
 			name: "shell-disabled", tool: "shell.*", when: shellDisabled, on: "`tools.shell.mode` is off",
 			who: nobody, reason: "the shell is not enabled",
@@ -154,7 +159,12 @@ func filesAndMemory() []rule {
 		{name: "shell", tool: "shell.start", who: admins, reason: "only an admin may run commands"},
 		{name: "shell", tool: "shell.read", who: admins, reason: "only an admin may run commands"},
 		{name: "shell", tool: "shell.stop", who: admins, reason: "only an admin may run commands"},
+	}
+}
 
+// memoryPages are the rules for the scopes of memory.
+func memoryPages() []rule {
+	return []rule{
 		{
 			name: "memory-scope", tool: "memory.*", when: scopeUnknown, on: "a scope other than global and chat",
 			targeted: true, who: nobody, reason: "the memory scope must be global or chat",
